@@ -1,0 +1,64 @@
+package api
+
+import "time"
+
+// AllocState is one change of an allocation's client status, kept for disconnects.
+type AllocState struct {
+	Field string    `msg:",omitempty"`
+	Value string    `msg:",omitempty"`
+	Time  time.Time `msg:",omitempty"`
+}
+
+// ServerTerminal reports whether the servers want the allocation gone.
+func (a *Allocation) ServerTerminal() bool {
+	return a.DesiredStatus == AllocDesiredStatusStop || a.DesiredStatus == AllocDesiredStatusEvict
+}
+
+// ClientTerminal reports whether the node is done with the allocation, or is given up.
+func (a *Allocation) ClientTerminal() bool {
+	switch a.ClientStatus {
+	case AllocClientStatusComplete, AllocClientStatusFailed, AllocClientStatusLost:
+		return true
+	}
+	return false
+}
+
+// Terminal reports whether the allocation is over on either side.
+func (a *Allocation) Terminal() bool { return a.ServerTerminal() || a.ClientTerminal() }
+
+// Group returns the allocation's task group, or nil.
+func (a *Allocation) Group() *TaskGroup {
+	if a.Job == nil {
+		return nil
+	}
+	return a.Job.Group(a.TaskGroup)
+}
+
+// Group returns the named group, or nil.
+func (j *Job) Group(name string) *TaskGroup {
+	for _, g := range j.TaskGroups {
+		if g.Name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// Task returns the named task, or nil.
+func (g *TaskGroup) Task(name string) *Task {
+	for _, t := range g.Tasks {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// Terminal reports whether nothing more happens to the evaluation.
+func (e *Evaluation) Terminal() bool {
+	switch e.Status {
+	case EvalStatusComplete, EvalStatusFailed, EvalStatusCancelled:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,158 @@
+package api
+
+// ControllerCall names the plugin and, for ordered calls, the fence of the intent behind the call.
+type ControllerCall struct {
+	PluginID string `msg:",omitempty"`
+	// Fence is the raft index of the intent; 0 for calls that change nothing.
+	Fence uint64 `msg:",omitempty"`
+}
+
+// ControllerPublishRequest attaches a volume to a node.
+type ControllerPublishRequest struct {
+	ControllerCall
+	ExternalID     string            `msg:",omitempty"`
+	ProviderNodeID string            `msg:",omitempty"`
+	AccessMode     AccessMode        `msg:",omitempty"`
+	AttachmentMode AttachmentMode    `msg:",omitempty"`
+	MountOptions   *MountOptions     `msg:",omitempty"`
+	ReadOnly       bool              `msg:",omitempty"`
+	Secrets        map[string]string `msg:",omitempty"`
+	Context        map[string]string `msg:",omitempty"`
+}
+
+// ControllerPublishResponse carries what the node needs to stage the volume.
+type ControllerPublishResponse struct {
+	PublishContext map[string]string `msg:",omitempty"`
+}
+
+// ControllerUnpublishRequest detaches a volume from a node.
+type ControllerUnpublishRequest struct {
+	ControllerCall
+	ExternalID     string            `msg:",omitempty"`
+	ProviderNodeID string            `msg:",omitempty"`
+	Secrets        map[string]string `msg:",omitempty"`
+}
+
+// ControllerValidateRequest asks whether a volume has the capabilities.
+type ControllerValidateRequest struct {
+	ControllerCall
+	ExternalID   string              `msg:",omitempty"`
+	Capabilities []*VolumeCapability `msg:",omitempty"`
+	MountOptions *MountOptions       `msg:",omitempty"`
+	Parameters   map[string]string   `msg:",omitempty"`
+	Secrets      map[string]string   `msg:",omitempty"`
+	Context      map[string]string   `msg:",omitempty"`
+}
+
+// ControllerCreateRequest creates a volume; Name is the idempotency key.
+type ControllerCreateRequest struct {
+	ControllerCall
+	Name             string              `msg:",omitempty"`
+	CapacityMinBytes int64               `msg:",omitempty"`
+	CapacityMaxBytes int64               `msg:",omitempty"`
+	Capabilities     []*VolumeCapability `msg:",omitempty"`
+	MountOptions     *MountOptions       `msg:",omitempty"`
+	Parameters       map[string]string   `msg:",omitempty"`
+	Secrets          map[string]string   `msg:",omitempty"`
+	CloneID          string              `msg:",omitempty"`
+	SnapshotID       string              `msg:",omitempty"`
+	Topologies       *TopologyRequest    `msg:",omitempty"`
+}
+
+// ControllerCreateResponse describes the created volume.
+type ControllerCreateResponse struct {
+	ExternalID    string            `msg:",omitempty"`
+	CapacityBytes int64             `msg:",omitempty"`
+	Context       map[string]string `msg:",omitempty"`
+	Topologies    []*Topology       `msg:",omitempty"`
+}
+
+// ControllerDeleteRequest deletes a volume.
+type ControllerDeleteRequest struct {
+	ControllerCall
+	ExternalID string            `msg:",omitempty"`
+	Secrets    map[string]string `msg:",omitempty"`
+}
+
+// ControllerExpandRequest grows a volume.
+type ControllerExpandRequest struct {
+	ControllerCall
+	ExternalID       string            `msg:",omitempty"`
+	CapacityMinBytes int64             `msg:",omitempty"`
+	CapacityMaxBytes int64             `msg:",omitempty"`
+	Capability       *VolumeCapability `msg:",omitempty"`
+	MountOptions     *MountOptions     `msg:",omitempty"`
+	Secrets          map[string]string `msg:",omitempty"`
+}
+
+// ControllerExpandResponse says how large the volume is now and whether its nodes must follow.
+type ControllerExpandResponse struct {
+	CapacityBytes         int64 `msg:",omitempty"`
+	NodeExpansionRequired bool  `msg:",omitempty"`
+}
+
+// ControllerListRequest asks for one page of the provider's volumes.
+type ControllerListRequest struct {
+	ControllerCall
+	MaxEntries int32  `msg:",omitempty"`
+	Token      string `msg:",omitempty"`
+}
+
+// ControllerListResponse is one page of the provider's volumes.
+type ControllerListResponse struct {
+	Volumes   []*VolumeExternal `msg:",omitempty"`
+	NextToken string            `msg:",omitempty"`
+}
+
+// ControllerSnapshotRequest makes a snapshot; Name is the idempotency key.
+type ControllerSnapshotRequest struct {
+	ControllerCall
+	ExternalID string            `msg:",omitempty"`
+	Name       string            `msg:",omitempty"`
+	Parameters map[string]string `msg:",omitempty"`
+	Secrets    map[string]string `msg:",omitempty"`
+}
+
+// ControllerSnapshotResponse describes the snapshot.
+type ControllerSnapshotResponse struct {
+	Snapshot *Snapshot `msg:",omitempty"`
+}
+
+// ControllerSnapshotDeleteRequest deletes a snapshot.
+type ControllerSnapshotDeleteRequest struct {
+	ControllerCall
+	ID      string            `msg:",omitempty"`
+	Secrets map[string]string `msg:",omitempty"`
+}
+
+// ControllerSnapshotListRequest asks for one page of the provider's snapshots.
+type ControllerSnapshotListRequest struct {
+	ControllerCall
+	MaxEntries int32             `msg:",omitempty"`
+	Token      string            `msg:",omitempty"`
+	Secrets    map[string]string `msg:",omitempty"`
+}
+
+// ControllerSnapshotListResponse is one page of the provider's snapshots.
+type ControllerSnapshotListResponse struct {
+	Snapshots []*Snapshot `msg:",omitempty"`
+	NextToken string      `msg:",omitempty"`
+}
+
+// NodeVolumeExpandRequest grows the file system of a staged volume on its node.
+type NodeVolumeExpandRequest struct {
+	Namespace     string `msg:",omitempty"`
+	VolumeID      string `msg:",omitempty"`
+	ExternalID    string `msg:",omitempty"`
+	PluginID      string `msg:",omitempty"`
+	CapacityBytes int64  `msg:",omitempty"`
+}
+
+// NodeVolumeDetachRequest asks a node to unmount a volume of one allocation, even of one that it no longer runs.
+type NodeVolumeDetachRequest struct {
+	Namespace  string `msg:",omitempty"`
+	VolumeID   string `msg:",omitempty"`
+	ExternalID string `msg:",omitempty"`
+	PluginID   string `msg:",omitempty"`
+	AllocID    string `msg:",omitempty"`
+}

@@ -1,0 +1,10 @@
+package api
+
+// ReconcileOption says which allocation is kept when a disconnected one returns.
+type ReconcileOption string
+
+// SchedulerAlgorithm is binpack or spread.
+type SchedulerAlgorithm string
+
+// DrainStatus is the outcome of a drain: draining, complete or canceled.
+type DrainStatus string

@@ -1,0 +1,145 @@
+package api
+
+import "time"
+
+// JobRegisterRequest registers a job; with EnforceIndex only if its modify index equals JobModifyIndex.
+type JobRegisterRequest struct {
+	Job               *Job           `msg:",omitempty"`
+	Submission        *JobSubmission `msg:",omitempty"`
+	EnforceIndex      bool           `msg:",omitempty"`
+	JobModifyIndex    uint64         `msg:",omitempty"`
+	PreserveCounts    bool           `msg:",omitempty"`
+	PreserveResources bool           `msg:",omitempty"`
+	PolicyOverride    bool           `msg:",omitempty"`
+	EvalPriority      int            `msg:",omitempty"`
+	WriteRequest
+}
+
+// JobRegisterResponse is the answer of registering, stopping or evaluating a job.
+type JobRegisterResponse struct {
+	EvalID          string `msg:",omitempty"`
+	EvalCreateIndex uint64 `msg:",omitempty"`
+	JobModifyIndex  uint64 `msg:",omitempty"`
+	Warnings        string `msg:",omitempty"`
+	WriteMeta
+}
+
+// JobDeregisterRequest stops a job, or forgets it with Purge.
+type JobDeregisterRequest struct {
+	JobID           string `msg:",omitempty"`
+	Purge           bool   `msg:",omitempty"`
+	EvalPriority    int    `msg:",omitempty"`
+	NoShutdownDelay bool   `msg:",omitempty"`
+	WriteRequest
+}
+
+// JobEvaluateRequest asks for a new evaluation of a job.
+type JobEvaluateRequest struct {
+	JobID       string      `msg:",omitempty"`
+	EvalOptions EvalOptions `msg:",omitempty"`
+	WriteRequest
+}
+
+// EvalOptions are options of a forced evaluation.
+type EvalOptions struct {
+	ForceReschedule bool `msg:",omitempty"`
+}
+
+// JobPlanRequest asks what registering a job would do.
+type JobPlanRequest struct {
+	Job            *Job `msg:",omitempty"`
+	Diff           bool `msg:",omitempty"`
+	PolicyOverride bool `msg:",omitempty"`
+	WriteRequest
+}
+
+// JobPlanResponse says what registering a job would do.
+type JobPlanResponse struct {
+	JobModifyIndex     uint64                       `msg:",omitempty"`
+	CreatedEvals       []*Evaluation                `msg:",omitempty"`
+	Diff               *JobDiff                     `msg:",omitempty"`
+	Annotations        *PlanAnnotations             `msg:",omitempty"`
+	FailedTGAllocs     map[string]*AllocationMetric `msg:",omitempty"`
+	NextPeriodicLaunch time.Time                    `msg:",omitempty"`
+	Warnings           string                       `msg:",omitempty"`
+	WriteMeta
+}
+
+// JobValidateRequest asks whether a job is valid.
+type JobValidateRequest struct {
+	Job *Job `msg:",omitempty"`
+	WriteRequest
+}
+
+// JobValidateResponse lists what is wrong with a job.
+type JobValidateResponse struct {
+	DriverConfigValidated bool     `msg:",omitempty"`
+	ValidationErrors      []string `msg:",omitempty"`
+	Error                 string   `msg:",omitempty"`
+	Warnings              string   `msg:",omitempty"`
+}
+
+// JobsParseRequest asks to parse a job file into JSON.
+type JobsParseRequest struct {
+	JobHCL       string `msg:",omitempty"`
+	Variables    string `msg:",omitempty"`
+	Canonicalize bool   `msg:",omitempty"`
+}
+
+// JobRequest names one job; All widens lists to earlier incarnations of the job.
+type JobRequest struct {
+	JobID string `msg:",omitempty"`
+	All   bool   `msg:",omitempty"`
+	// Version selects one version of the job where that applies.
+	Version uint64 `msg:",omitempty"`
+	QueryOptions
+}
+
+// JobListRequest lists jobs.
+type JobListRequest struct {
+	QueryOptions
+}
+
+// JobListResponse lists jobs.
+type JobListResponse struct {
+	Jobs []*JobStub `msg:",omitempty"`
+	QueryMeta
+}
+
+// JobGetResponse holds one job; Job is nil when it does not exist.
+type JobGetResponse struct {
+	Job *Job `msg:",omitempty"`
+	QueryMeta
+}
+
+// JobVersionsRequest lists the versions of a job, with differences when Diffs is set.
+type JobVersionsRequest struct {
+	JobID string `msg:",omitempty"`
+	Diffs bool   `msg:",omitempty"`
+	QueryOptions
+}
+
+// JobVersionsResponse lists the versions of a job, newest first.
+type JobVersionsResponse struct {
+	Versions []*Job     `msg:",omitempty"`
+	Diffs    []*JobDiff `msg:",omitempty"`
+	QueryMeta
+}
+
+// JobSummaryResponse holds the summary of a job; nil when the job does not exist.
+type JobSummaryResponse struct {
+	JobSummary *JobSummary `msg:",omitempty"`
+	QueryMeta
+}
+
+// JobSubmissionResponse holds the source text of a job; nil when none was kept.
+type JobSubmissionResponse struct {
+	Submission *JobSubmission `msg:",omitempty"`
+	QueryMeta
+}
+
+// JobDeploymentsResponse lists the deployments of a job.
+type JobDeploymentsResponse struct {
+	Deployments []*Deployment `msg:",omitempty"`
+	QueryMeta
+}

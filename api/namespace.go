@@ -1,0 +1,46 @@
+package api
+
+// Namespace groups jobs and volumes.
+type Namespace struct {
+	Name                  string                          `msg:",omitempty"`
+	Description           string                          `msg:",omitempty"`
+	Quota                 string                          `msg:",omitempty"`
+	Capabilities          *NamespaceCapabilities          `hcl:"capabilities,block" msg:",omitempty"`
+	NodePoolConfiguration *NamespaceNodePoolConfiguration `hcl:"node_pool_config,block" msg:",omitempty"`
+	VaultConfiguration    *NamespaceVaultConfiguration    `hcl:"vault,block" msg:",omitempty"`
+	ConsulConfiguration   *NamespaceConsulConfiguration   `hcl:"consul,block" msg:",omitempty"`
+	Meta                  map[string]string               `msg:",omitempty"`
+	CreateIndex           uint64                          `msg:",omitempty"`
+	ModifyIndex           uint64                          `msg:",omitempty"`
+	RequiredExtraClaims   map[string]string               `msg:",omitempty"`
+	OptionalExtraClaims   map[string]string               `msg:",omitempty"`
+}
+
+// NamespaceCapabilities limits what jobs of a namespace may use.
+type NamespaceCapabilities struct {
+	EnabledTaskDrivers   []string `hcl:"enabled_task_drivers" msg:",omitempty"`
+	DisabledTaskDrivers  []string `hcl:"disabled_task_drivers" msg:",omitempty"`
+	EnabledNetworkModes  []string `hcl:"enabled_network_modes" msg:",omitempty"`
+	DisabledNetworkModes []string `hcl:"disabled_network_modes" msg:",omitempty"`
+}
+
+// NamespaceNodePoolConfiguration limits the node pools of a namespace.
+type NamespaceNodePoolConfiguration struct {
+	Default string   `msg:",omitempty"`
+	Allowed []string `msg:",omitempty"`
+	Denied  []string `msg:",omitempty"`
+}
+
+// NamespaceVaultConfiguration limits the Vault clusters of a namespace.
+type NamespaceVaultConfiguration struct {
+	Default string   `msg:",omitempty"`
+	Allowed []string `msg:",omitempty"`
+	Denied  []string `msg:",omitempty"`
+}
+
+// NamespaceConsulConfiguration limits the Consul clusters of a namespace.
+type NamespaceConsulConfiguration struct {
+	Default string   `msg:",omitempty"`
+	Allowed []string `msg:",omitempty"`
+	Denied  []string `msg:",omitempty"`
+}

@@ -1,0 +1,180 @@
+package api
+
+import "time"
+
+// Node is one client agent: what it is, what it has, what it runs plugins for. The node writes its fingerprint, the servers status and eligibility.
+type Node struct {
+	ID                    string                      `msg:",omitempty"`
+	Datacenter            string                      `msg:",omitempty"`
+	Name                  string                      `msg:",omitempty"`
+	HTTPAddr              string                      `msg:",omitempty"`
+	TLSEnabled            bool                        `msg:",omitempty"`
+	Attributes            map[string]string           `msg:",omitempty"`
+	NodeResources         *NodeResources              `msg:",omitempty"`
+	ReservedResources     *NodeReservedResources      `msg:",omitempty"`
+	Meta                  map[string]string           `msg:",omitempty"`
+	NodeClass             string                      `msg:",omitempty"`
+	NodePool              string                      `msg:",omitempty"`
+	CgroupParent          string                      `msg:",omitempty"`
+	Drain                 bool                        `msg:",omitempty"`
+	DrainStrategy         *DrainStrategy              `msg:",omitempty"`
+	SchedulingEligibility string                      `msg:",omitempty"`
+	Status                string                      `msg:",omitempty"`
+	StatusDescription     string                      `msg:",omitempty"`
+	StatusUpdatedAt       int64                       `msg:",omitempty"`
+	Events                []*NodeEvent                `msg:",omitempty"`
+	Drivers               map[string]*DriverInfo      `msg:",omitempty"`
+	HostVolumes           map[string]*HostVolumeInfo  `msg:",omitempty"`
+	GCVolumesOnNodeGC     bool                        `msg:",omitempty"`
+	HostNetworks          map[string]*HostNetworkInfo `msg:",omitempty"`
+	CSIControllerPlugins  map[string]*CSIInfo         `msg:",omitempty"`
+	CSINodePlugins        map[string]*CSIInfo         `msg:",omitempty"`
+	LastDrain             *DrainMetadata              `msg:",omitempty"`
+	CreateIndex           uint64                      `msg:",omitempty"`
+	ModifyIndex           uint64                      `msg:",omitempty"`
+	NodeMaxAllocs         int                         `msg:",omitempty"`
+	// SecretID is known to the node and the servers only; see [Node.Redacted].
+	SecretID string `json:"SecretID,omitempty" msg:",omitempty"`
+	// ComputedClass is a hash over what constraints can see.
+	ComputedClass            string `msg:",omitempty"`
+	LastMissedHeartbeatIndex uint64 `msg:",omitempty"`
+	LastAllocUpdateIndex     uint64 `msg:",omitempty"`
+	// BootID tells one boot of the host from the next.
+	BootID string `json:"-" msg:",omitempty"`
+	// RPCAddr is the address that servers see; diagnostic only.
+	RPCAddr string `json:"-" msg:",omitempty"`
+}
+
+// NodeStub is the row of a node in lists.
+type NodeStub struct {
+	Address               string                     `msg:",omitempty"`
+	ID                    string                     `msg:",omitempty"`
+	Attributes            map[string]string          `json:",omitempty" msg:",omitempty"`
+	Datacenter            string                     `msg:",omitempty"`
+	Name                  string                     `msg:",omitempty"`
+	NodeClass             string                     `msg:",omitempty"`
+	NodePool              string                     `msg:",omitempty"`
+	Version               string                     `msg:",omitempty"`
+	Drain                 bool                       `msg:",omitempty"`
+	SchedulingEligibility string                     `msg:",omitempty"`
+	Status                string                     `msg:",omitempty"`
+	StatusDescription     string                     `msg:",omitempty"`
+	Drivers               map[string]*DriverInfo     `msg:",omitempty"`
+	NodeResources         *NodeResources             `json:",omitempty" msg:",omitempty"`
+	ReservedResources     *NodeReservedResources     `json:",omitempty" msg:",omitempty"`
+	LastDrain             *DrainMetadata             `msg:",omitempty"`
+	CreateIndex           uint64                     `msg:",omitempty"`
+	ModifyIndex           uint64                     `msg:",omitempty"`
+	HostVolumes           map[string]*HostVolumeInfo `msg:",omitempty"`
+}
+
+// NodeResources is what a node has.
+type NodeResources struct {
+	Cpu            NodeCpuResources      `msg:",omitempty"`
+	Memory         NodeMemoryResources   `msg:",omitempty"`
+	Disk           NodeDiskResources     `msg:",omitempty"`
+	Networks       []*NetworkResource    `msg:",omitempty"`
+	Devices        []*NodeDeviceResource `msg:",omitempty"`
+	MinDynamicPort int                   `msg:",omitempty"`
+	MaxDynamicPort int                   `msg:",omitempty"`
+}
+
+// NodeCpuResources is the processor capacity of a node; CpuShares in MHz.
+type NodeCpuResources struct {
+	CpuShares          int64    `msg:",omitempty"`
+	TotalCpuCores      uint16   `msg:",omitempty"`
+	ReservableCpuCores []uint16 `msg:",omitempty"`
+}
+
+// NodeMemoryResources is the memory capacity of a node in MiB.
+type NodeMemoryResources struct {
+	MemoryMB int64 `msg:",omitempty"`
+}
+
+// NodeDiskResources is the disk capacity of a node in MiB.
+type NodeDiskResources struct {
+	DiskMB int64 `msg:",omitempty"`
+}
+
+// NodeReservedResources is what is kept for the host and never given to tasks.
+type NodeReservedResources struct {
+	Cpu      NodeReservedCpuResources     `msg:",omitempty"`
+	Memory   NodeReservedMemoryResources  `msg:",omitempty"`
+	Disk     NodeReservedDiskResources    `msg:",omitempty"`
+	Networks NodeReservedNetworkResources `msg:",omitempty"`
+}
+
+// NodeReservedCpuResources is the processor share kept for the host in MHz.
+type NodeReservedCpuResources struct {
+	CpuShares uint64 `msg:",omitempty"`
+}
+
+// NodeReservedMemoryResources is the memory kept for the host in MiB.
+type NodeReservedMemoryResources struct {
+	MemoryMB uint64 `msg:",omitempty"`
+}
+
+// NodeReservedDiskResources is the disk space kept for the host in MiB.
+type NodeReservedDiskResources struct {
+	DiskMB uint64 `msg:",omitempty"`
+}
+
+// NodeReservedNetworkResources is the list of ports kept for the host, such as "22,80-90".
+type NodeReservedNetworkResources struct {
+	ReservedHostPorts string `msg:",omitempty"`
+}
+
+// DriverInfo is a task driver as its node reports it.
+type DriverInfo struct {
+	Attributes        map[string]string `msg:",omitempty"`
+	Detected          bool              `msg:",omitempty"`
+	Healthy           bool              `msg:",omitempty"`
+	HealthDescription string            `msg:",omitempty"`
+	UpdateTime        time.Time         `msg:",omitempty"`
+}
+
+// HostVolumeInfo is a directory of the host that jobs may mount.
+type HostVolumeInfo struct {
+	Path     string `msg:",omitempty"`
+	ReadOnly bool   `msg:",omitempty"`
+	ID       string `msg:",omitempty"`
+}
+
+// HostNetworkInfo is a named network of a host.
+type HostNetworkInfo struct {
+	Name          string `msg:",omitempty"`
+	CIDR          string `msg:",omitempty"`
+	Interface     string `msg:",omitempty"`
+	ReservedPorts string `msg:",omitempty"`
+}
+
+// NodeEvent is something that happened to a node.
+type NodeEvent struct {
+	Message     string            `msg:",omitempty"`
+	Subsystem   string            `msg:",omitempty"`
+	Details     map[string]string `msg:",omitempty"`
+	Timestamp   time.Time         `msg:",omitempty"`
+	CreateIndex uint64            `msg:",omitempty"`
+}
+
+// DrainSpec is the user's half of a drain: a negative Deadline forces, zero means none.
+type DrainSpec struct {
+	Deadline         time.Duration `msg:",omitempty"`
+	IgnoreSystemJobs bool          `msg:",omitempty"`
+}
+
+// DrainStrategy is a running drain.
+type DrainStrategy struct {
+	DrainSpec
+	ForceDeadline time.Time `msg:",omitempty"`
+	StartedAt     time.Time `msg:",omitempty"`
+}
+
+// DrainMetadata records the last drain of a node.
+type DrainMetadata struct {
+	StartedAt  time.Time         `msg:",omitempty"`
+	UpdatedAt  time.Time         `msg:",omitempty"`
+	Status     DrainStatus       `msg:",omitempty"`
+	AccessorID string            `msg:",omitempty"`
+	Meta       map[string]string `msg:",omitempty"`
+}

@@ -1,0 +1,107 @@
+package api
+
+import "time"
+
+// NodeRegisterRequest registers a node or updates its fingerprint.
+type NodeRegisterRequest struct {
+	Node *Node `msg:",omitempty"`
+	WriteRequest
+}
+
+// NodeHeartbeatRequest tells that a node lives and what its status is.
+type NodeHeartbeatRequest struct {
+	NodeID     string       `msg:",omitempty"`
+	NodeSecret string       `msg:",omitempty"`
+	Status     string       `msg:",omitempty"`
+	Events     []*NodeEvent `msg:",omitempty"`
+	WriteRequest
+}
+
+// NodeUpdateResponse is the answer to a registration or heartbeat.
+type NodeUpdateResponse struct {
+	HeartbeatTTL time.Duration `msg:",omitempty"`
+	EvalIDs      []string      `msg:",omitempty"`
+	// Servers lists the RPC addresses of the servers.
+	Servers []string `msg:",omitempty"`
+	WriteMeta
+}
+
+// NodeAssignmentsRequest asks for the allocations of a node. Known tells what the node has:
+// allocation id to AllocModifyIndex.
+type NodeAssignmentsRequest struct {
+	NodeID     string            `msg:",omitempty"`
+	NodeSecret string            `msg:",omitempty"`
+	Known      map[string]uint64 `msg:",omitempty"`
+	QueryOptions
+}
+
+// NodeAssignmentsResponse lists the ids of all allocations of the node and, whole and with
+// their jobs, those that differ from what the node knows.
+type NodeAssignmentsResponse struct {
+	Assigned []string      `msg:",omitempty"`
+	Changed  []*Allocation `msg:",omitempty"`
+	QueryMeta
+}
+
+// AllocUpdateRequest reports the client half of allocations.
+type AllocUpdateRequest struct {
+	NodeID     string        `msg:",omitempty"`
+	NodeSecret string        `msg:",omitempty"`
+	Allocs     []*Allocation `msg:",omitempty"`
+	WriteRequest
+}
+
+// NodeListRequest lists nodes; Resources adds their resources, OS their attributes' os.name.
+type NodeListRequest struct {
+	Resources bool `msg:",omitempty"`
+	OS        bool `msg:",omitempty"`
+	QueryOptions
+}
+
+// NodeListResponse lists nodes.
+type NodeListResponse struct {
+	Nodes []*NodeStub `msg:",omitempty"`
+	QueryMeta
+}
+
+// NodeRequest names one node.
+type NodeRequest struct {
+	NodeID string `msg:",omitempty"`
+	QueryOptions
+}
+
+// NodeGetResponse holds one node; Node is nil when it does not exist.
+type NodeGetResponse struct {
+	Node *Node `msg:",omitempty"`
+	QueryMeta
+}
+
+// NodeEligibilityRequest makes a node eligible or ineligible for new placements.
+type NodeEligibilityRequest struct {
+	NodeID      string `msg:",omitempty"`
+	Eligibility string `msg:",omitempty"`
+	WriteRequest
+}
+
+// NodeDrainRequest starts a drain, or ends it when DrainSpec is nil.
+type NodeDrainRequest struct {
+	NodeID       string            `msg:",omitempty"`
+	DrainSpec    *DrainSpec        `msg:",omitempty"`
+	MarkEligible bool              `msg:",omitempty"`
+	Meta         map[string]string `msg:",omitempty"`
+	WriteRequest
+}
+
+// NodeWriteRequest evaluates or purges one node.
+type NodeWriteRequest struct {
+	NodeID string `msg:",omitempty"`
+	WriteRequest
+}
+
+// NodeWriteResponse is the answer to a write on a node.
+type NodeWriteResponse struct {
+	NodeModifyIndex uint64   `msg:",omitempty"`
+	EvalIDs         []string `msg:",omitempty"`
+	EvalCreateIndex uint64   `msg:",omitempty"`
+	WriteMeta
+}

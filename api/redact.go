@@ -1,0 +1,28 @@
+package api
+
+// Redacted returns a copy without the secret.
+func (n *Node) Redacted() *Node {
+	c := *n
+	c.SecretID = ""
+	return &c
+}
+
+// Redacted returns a copy without secrets and mount flags.
+func (v *VolumeSpec) Redacted() *VolumeSpec {
+	c := *v
+	c.Secrets = nil
+	c.MountOptions = v.MountOptions.Redacted()
+	return &c
+}
+
+// Redacted returns a copy with the flags replaced, or nil for nil.
+func (m *MountOptions) Redacted() *MountOptions {
+	if m == nil {
+		return nil
+	}
+	c := *m
+	if len(c.MountFlags) > 0 {
+		c.MountFlags = []string{"[REDACTED]"}
+	}
+	return &c
+}

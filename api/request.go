@@ -1,0 +1,48 @@
+package api
+
+import "time"
+
+// QueryOptions are the options of every read. The zero value is a consistent read that does not block.
+type QueryOptions struct {
+	Region    string `json:",omitempty" msg:",omitempty"`
+	Namespace string `json:",omitempty" msg:",omitempty"`
+	AuthToken string `json:",omitempty" msg:",omitempty"`
+	// Stale allows an answer from a server that is not the leader.
+	Stale bool `json:",omitempty" msg:",omitempty"`
+	// MinIndex makes the read wait until the answer's index is greater; 0 does not wait.
+	MinIndex uint64 `json:",omitempty" msg:",omitempty"`
+	// MaxWait bounds that wait; 0 means the server's default of 5 minutes.
+	MaxWait time.Duration `json:",omitempty" msg:",omitempty"`
+	Prefix  string        `json:",omitempty" msg:",omitempty"`
+	Filter  string        `json:",omitempty" msg:",omitempty"`
+	// PerPage limits the rows of a list; 0 means all.
+	PerPage   int32  `json:",omitempty" msg:",omitempty"`
+	NextToken string `json:",omitempty" msg:",omitempty"`
+	Reverse   bool   `json:",omitempty" msg:",omitempty"`
+}
+
+// QueryMeta is what every read answers beside its data.
+type QueryMeta struct {
+	// Index is the raft index that the answer reflects; it is sent as X-Nomad-Index.
+	Index       uint64        `json:",omitempty" msg:",omitempty"`
+	LastContact time.Duration `json:",omitempty" msg:",omitempty"`
+	KnownLeader bool          `json:",omitempty" msg:",omitempty"`
+	NextToken   string        `json:",omitempty" msg:",omitempty"`
+}
+
+// WriteRequest are the options of every write.
+type WriteRequest struct {
+	Region           string `json:",omitempty" msg:",omitempty"`
+	Namespace        string `json:",omitempty" msg:",omitempty"`
+	SecretID         string `json:",omitempty" msg:",omitempty"`
+	IdempotencyToken string `json:",omitempty" msg:",omitempty"`
+}
+
+// WriteMeta is what every write answers beside its data.
+type WriteMeta struct {
+	// Index is the raft index of the write.
+	Index uint64 `msg:",omitempty"`
+}
+
+// Empty is a request or reply without content.
+type Empty struct{}

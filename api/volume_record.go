@@ -1,0 +1,239 @@
+package api
+
+import "time"
+
+// AccessMode says how many nodes may use a volume, and how.
+type AccessMode string
+
+// Access modes; names as in job and volume files.
+const (
+	AccessUnknown               AccessMode = ""
+	AccessSingleNodeReader      AccessMode = "single-node-reader-only"
+	AccessSingleNodeWriter      AccessMode = "single-node-writer"
+	AccessSingleNodeSingle      AccessMode = "single-node-single-writer"
+	AccessSingleNodeMulti       AccessMode = "single-node-multi-writer"
+	AccessMultiNodeReader       AccessMode = "multi-node-reader-only"
+	AccessMultiNodeSingleWriter AccessMode = "multi-node-single-writer"
+	AccessMultiNodeMultiWriter  AccessMode = "multi-node-multi-writer"
+)
+
+// AttachmentMode says whether a volume is used as a file system or as a block device.
+type AttachmentMode string
+
+// Attachment modes.
+const (
+	AttachmentUnknown    AttachmentMode = ""
+	AttachmentFileSystem AttachmentMode = "file-system"
+	AttachmentBlock      AttachmentMode = "block-device"
+)
+
+// VolumeSpec is what a user says of a volume. Re-submitting it never touches what the driver said.
+type VolumeSpec struct {
+	ID        string `msg:",omitempty"`
+	Name      string `msg:",omitempty"`
+	Namespace string `msg:",omitempty"`
+	PluginID  string `msg:",omitempty"`
+	// ExternalID is the provider's id of a volume that exists already; empty for volumes to be created.
+	ExternalID            string              `msg:",omitempty"`
+	RequestedTopologies   *TopologyRequest    `msg:",omitempty"`
+	RequestedCapacityMin  int64               `msg:",omitempty"`
+	RequestedCapacityMax  int64               `msg:",omitempty"`
+	RequestedCapabilities []*VolumeCapability `msg:",omitempty"`
+	MountOptions          *MountOptions       `msg:",omitempty"`
+	// Secrets are passed to the driver and never shown.
+	Secrets    map[string]string `msg:",omitempty"`
+	Parameters map[string]string `msg:",omitempty"`
+	// Context is opaque to us; for created volumes the driver's context is used instead.
+	Context    map[string]string `msg:",omitempty"`
+	CloneID    string            `msg:",omitempty"`
+	SnapshotID string            `msg:",omitempty"`
+}
+
+// VolumeState is where the provisioning of a volume stands.
+type VolumeState string
+
+// States of provisioning: creating -> available -> (expanding) -> deleting -> (no row).
+const (
+	VolumeCreating  VolumeState = "creating"
+	VolumeAvailable VolumeState = "available"
+	VolumeExpanding VolumeState = "expanding"
+	VolumeDeleting  VolumeState = "deleting"
+	VolumeFailed    VolumeState = "failed"
+)
+
+// VolumeProvision is what the driver and the provisioning machine say of a volume.
+type VolumeProvision struct {
+	State      VolumeState       `msg:",omitempty"`
+	ExternalID string            `msg:",omitempty"`
+	Context    map[string]string `msg:",omitempty"`
+	Topologies []*Topology       `msg:",omitempty"`
+	// CapacityBytes is the real size; 0 means unknown.
+	CapacityBytes int64 `msg:",omitempty"`
+	// Intent is the raft index of the running provisioning call; drivers never see an older one.
+	Intent    uint64 `msg:",omitempty"`
+	LastError string `msg:",omitempty"`
+	// NodeExpansion lists the nodes that still owe a NodeExpandVolume.
+	NodeExpansion []string `msg:",omitempty"`
+}
+
+// Volume is a CSI volume as it is stored.
+type Volume struct {
+	VolumeSpec
+	Provision   VolumeProvision `json:"-" msg:",omitempty"`
+	CreateIndex uint64          `msg:",omitempty"`
+	ModifyIndex uint64          `msg:",omitempty"`
+	// CreateTime and ModifyTime are Unix nanoseconds.
+	CreateTime int64 `msg:",omitempty"`
+	ModifyTime int64 `msg:",omitempty"`
+}
+
+// RemoteID is the id that the driver knows the volume by.
+func (v *Volume) RemoteID() string {
+	switch {
+	case v.Provision.ExternalID != "":
+		return v.Provision.ExternalID
+	case v.ExternalID != "":
+		return v.ExternalID
+	}
+	return v.ID
+}
+
+// VolumeDetail is a volume with everything that is derived from claims, plugins and nodes.
+// Its own fields hide those of the record in JSON.
+type VolumeDetail struct {
+	Volume
+	ExternalID          string                 `msg:",omitempty"`
+	Context             map[string]string      `msg:",omitempty"`
+	Topologies          []*Topology            `msg:",omitempty"`
+	Capacity            int64                  `msg:",omitempty"`
+	AccessMode          AccessMode             `msg:",omitempty"`
+	AttachmentMode      AttachmentMode         `msg:",omitempty"`
+	ReadAllocs          map[string]*Allocation `msg:",omitempty"`
+	WriteAllocs         map[string]*Allocation `msg:",omitempty"`
+	Allocations         []*AllocStub           `msg:",omitempty"`
+	Claims              []*VolumeClaim         `msg:",omitempty"`
+	Attachments         []*VolumeAttachment    `msg:",omitempty"`
+	State               VolumeState            `msg:",omitempty"`
+	LastError           string                 `msg:",omitempty"`
+	Schedulable         bool                   `msg:",omitempty"`
+	Provider            string                 `msg:",omitempty"`
+	ProviderVersion     string                 `msg:",omitempty"`
+	ControllerRequired  bool                   `msg:",omitempty"`
+	ControllersHealthy  int                    `msg:",omitempty"`
+	ControllersExpected int                    `msg:",omitempty"`
+	NodesHealthy        int                    `msg:",omitempty"`
+	NodesExpected       int                    `msg:",omitempty"`
+	ResourceExhausted   time.Time              `msg:",omitempty"`
+}
+
+// ClaimMode is read or write.
+type ClaimMode string
+
+// Claim modes.
+const (
+	ClaimRead  ClaimMode = "read"
+	ClaimWrite ClaimMode = "write"
+)
+
+// ClaimState is a state of the claim machine; absence of the row is the end state.
+type ClaimState string
+
+// Claim states; see package nomad/volumes/claim for the machine.
+const (
+	// ClaimWaiting is placed, but a predecessor still holds an exclusive volume.
+	ClaimWaiting ClaimState = "waiting"
+	// ClaimTaken counts against the access mode; its node is not attached yet.
+	ClaimTaken ClaimState = "taken"
+	// ClaimReady allows the node to stage and publish.
+	ClaimReady ClaimState = "ready"
+	// ClaimReleasing means that the workload is over or lost and the node must unmount.
+	ClaimReleasing ClaimState = "releasing"
+	// ClaimUnmounted has nothing on the node but still holds capacity until that is safe.
+	ClaimUnmounted ClaimState = "unmounted"
+)
+
+// VolumeClaim is one allocation's hold on one volume. It has all that is needed to release it
+// without looking the allocation up.
+type VolumeClaim struct {
+	Namespace string `msg:",omitempty"`
+	VolumeID  string `msg:",omitempty"`
+	AllocID   string `msg:",omitempty"`
+	NodeID    string `msg:",omitempty"`
+	JobID     string `msg:",omitempty"`
+	TaskGroup string `msg:",omitempty"`
+	PluginID  string `msg:",omitempty"`
+	// ExternalID is the driver's id of the volume at the time of the claim.
+	ExternalID     string         `msg:",omitempty"`
+	Mode           ClaimMode      `msg:",omitempty"`
+	AccessMode     AccessMode     `msg:",omitempty"`
+	AttachmentMode AttachmentMode `msg:",omitempty"`
+	MountOptions   *MountOptions  `json:"-" msg:",omitempty"`
+	State          ClaimState     `msg:",omitempty"`
+	// Predecessor is the allocation that this claim waits for while waiting.
+	Predecessor string `msg:",omitempty"`
+	// Since is the Unix time in nanoseconds of the last change of State.
+	Since     int64  `msg:",omitempty"`
+	LastError string `msg:",omitempty"`
+	// NextRetry is the Unix time in nanoseconds of the next try; 0 means none is planned.
+	NextRetry   int64  `msg:",omitempty"`
+	CreateIndex uint64 `msg:",omitempty"`
+	ModifyIndex uint64 `msg:",omitempty"`
+}
+
+// AttachmentState is a state of an attachment; absence of the row means not attached.
+type AttachmentState string
+
+// Attachment states.
+const (
+	AttachmentPublishing   AttachmentState = "publishing"
+	AttachmentPublished    AttachmentState = "published"
+	AttachmentUnpublishing AttachmentState = "unpublishing"
+)
+
+// VolumeAttachment is the controller's attachment of one external volume to one node.
+type VolumeAttachment struct {
+	PluginID   string `msg:",omitempty"`
+	ExternalID string `msg:",omitempty"`
+	NodeID     string `msg:",omitempty"`
+	// ProviderNodeID is the driver's id of the node, recorded before the first call.
+	ProviderNodeID string            `msg:",omitempty"`
+	State          AttachmentState   `msg:",omitempty"`
+	PublishContext map[string]string `json:"-" msg:",omitempty"`
+	// Secrets are those of the volume at publish time: unpublish must repeat them.
+	Secrets  map[string]string `json:"-" msg:",omitempty"`
+	ReadOnly bool              `msg:",omitempty"`
+	// AccessMode, AttachmentMode and MountOptions are the capability asked of the driver.
+	AccessMode     AccessMode        `msg:",omitempty"`
+	AttachmentMode AttachmentMode    `msg:",omitempty"`
+	MountOptions   *MountOptions     `json:"-" msg:",omitempty"`
+	Context        map[string]string `json:"-" msg:",omitempty"`
+	// Fence is the raft index of the intent; a node refuses controller calls with an older one.
+	Fence uint64 `msg:",omitempty"`
+	// Proof says why it was safe to detach: released, fenced or assumed.
+	Proof       string `msg:",omitempty"`
+	Since       int64  `msg:",omitempty"`
+	LastError   string `msg:",omitempty"`
+	NextRetry   int64  `msg:",omitempty"`
+	Attempts    int    `msg:",omitempty"`
+	CreateIndex uint64 `msg:",omitempty"`
+	ModifyIndex uint64 `msg:",omitempty"`
+}
+
+// Plugin is a CSI plugin as it is shown: counted from live nodes and jobs, never stored.
+type Plugin struct {
+	ID                  string              `msg:",omitempty"`
+	Provider            string              `msg:",omitempty"`
+	Version             string              `msg:",omitempty"`
+	ControllerRequired  bool                `msg:",omitempty"`
+	Controllers         map[string]*CSIInfo `msg:",omitempty"`
+	Nodes               map[string]*CSIInfo `msg:",omitempty"`
+	Allocations         []*AllocStub        `msg:",omitempty"`
+	ControllersHealthy  int                 `msg:",omitempty"`
+	ControllersExpected int                 `msg:",omitempty"`
+	NodesHealthy        int                 `msg:",omitempty"`
+	NodesExpected       int                 `msg:",omitempty"`
+	CreateIndex         uint64              `msg:",omitempty"`
+	ModifyIndex         uint64              `msg:",omitempty"`
+	CreateTime          int64               `msg:",omitempty"`
+	ModifyTime          int64               `msg:",omitempty"`
+}

@@ -1,0 +1,165 @@
+package api
+
+// VolumeRegisterRequest registers existing volumes, or updates the specs of known ones.
+type VolumeRegisterRequest struct {
+	Volumes []*VolumeSpec `msg:",omitempty"`
+	// Timestamp is set by the server.
+	Timestamp int64 `json:"-" msg:",omitempty"`
+	WriteRequest
+}
+
+// VolumeCreateRequest creates volumes at their provider and registers them.
+type VolumeCreateRequest struct {
+	Volumes []*VolumeSpec `msg:",omitempty"`
+	WriteRequest
+}
+
+// VolumeWriteResponse lists volumes after a register or create.
+type VolumeWriteResponse struct {
+	Volumes  []*VolumeDetail `msg:",omitempty"`
+	Warnings string          `msg:",omitempty"`
+	WriteMeta
+}
+
+// VolumeDeregisterRequest forgets a volume without touching the provider.
+type VolumeDeregisterRequest struct {
+	VolumeID string `msg:",omitempty"`
+	Force    bool   `msg:",omitempty"`
+	WriteRequest
+}
+
+// VolumeDeleteRequest deletes a volume at its provider and forgets it.
+type VolumeDeleteRequest struct {
+	VolumeID string            `msg:",omitempty"`
+	Secrets  map[string]string `msg:",omitempty"`
+	WriteRequest
+}
+
+// VolumeDetachRequest releases all claims of a volume on a node, also of allocations that no longer exist.
+// With Force the operator asserts that the node no longer uses the volume.
+type VolumeDetachRequest struct {
+	VolumeID string `msg:",omitempty"`
+	NodeID   string `msg:",omitempty"`
+	Force    bool   `msg:",omitempty"`
+	WriteRequest
+}
+
+// VolumeListRequest lists volumes, optionally of one plugin or on one node.
+type VolumeListRequest struct {
+	PluginID string `msg:",omitempty"`
+	NodeID   string `msg:",omitempty"`
+	QueryOptions
+}
+
+// VolumeListResponse lists volumes.
+type VolumeListResponse struct {
+	Volumes []*VolumeStub `msg:",omitempty"`
+	QueryMeta
+}
+
+// VolumeGetRequest names one volume.
+type VolumeGetRequest struct {
+	ID string `msg:",omitempty"`
+	QueryOptions
+}
+
+// VolumeGetResponse holds one volume; Volume is nil when it does not exist.
+type VolumeGetResponse struct {
+	Volume *VolumeDetail `msg:",omitempty"`
+	QueryMeta
+}
+
+// VolumeClaimRequest is a node's wait for its allocation's claim to become ready.
+// The claim itself was taken when the allocation was placed.
+type VolumeClaimRequest struct {
+	VolumeID string `msg:",omitempty"`
+	AllocID  string `msg:",omitempty"`
+	NodeID   string `msg:",omitempty"`
+	// NodeSecret proves that the caller is the node.
+	NodeSecret string `json:"-" msg:",omitempty"`
+	WriteRequest
+}
+
+// VolumeClaimResponse has what the node needs to stage and publish, secrets included.
+type VolumeClaimResponse struct {
+	Volume         *Volume           `msg:",omitempty"`
+	Claim          *VolumeClaim      `msg:",omitempty"`
+	PublishContext map[string]string `msg:",omitempty"`
+	// NodeExpand asks the node to call NodeExpandVolume after publishing.
+	NodeExpand bool `msg:",omitempty"`
+	WriteMeta
+}
+
+// VolumeUnpublishRequest is a node's report that nothing of the volume is mounted for the allocation any more.
+type VolumeUnpublishRequest struct {
+	VolumeID   string `msg:",omitempty"`
+	AllocID    string `msg:",omitempty"`
+	NodeID     string `msg:",omitempty"`
+	NodeSecret string `json:"-" msg:",omitempty"`
+	// Error is set while unmounting fails; the claim stays and shows it.
+	Error string `msg:",omitempty"`
+	WriteRequest
+}
+
+// VolumeExternalListRequest lists a provider's volumes.
+type VolumeExternalListRequest struct {
+	PluginID string `msg:",omitempty"`
+	QueryOptions
+}
+
+// VolumeListExternalResponse lists a provider's volumes; NextToken is the provider's.
+type VolumeListExternalResponse struct {
+	Volumes   []*VolumeExternal `msg:",omitempty"`
+	NextToken string            `msg:",omitempty"`
+}
+
+// SnapshotCreateRequest asks to make snapshots.
+type SnapshotCreateRequest struct {
+	Snapshots []*Snapshot `msg:",omitempty"`
+	WriteRequest
+}
+
+// SnapshotDeleteRequest asks to delete one snapshot.
+type SnapshotDeleteRequest struct {
+	ID       string            `msg:",omitempty"`
+	PluginID string            `msg:",omitempty"`
+	Secrets  map[string]string `msg:",omitempty"`
+	WriteRequest
+}
+
+// SnapshotListRequest asks for a provider's snapshots.
+type SnapshotListRequest struct {
+	PluginID string            `msg:",omitempty"`
+	Secrets  map[string]string `msg:",omitempty"`
+	QueryOptions
+}
+
+// SnapshotListResponse lists snapshots.
+type SnapshotListResponse struct {
+	Snapshots []*Snapshot `msg:",omitempty"`
+	NextToken string      `msg:",omitempty"`
+	WriteMeta
+}
+
+// PluginListRequest lists CSI plugins.
+type PluginListRequest struct {
+	QueryOptions
+}
+
+// PluginListResponse lists CSI plugins.
+type PluginListResponse struct {
+	Plugins []*PluginStub `msg:",omitempty"`
+	QueryMeta
+}
+
+// PluginGetRequest names one CSI plugin.
+type PluginGetRequest struct {
+	ID string `msg:",omitempty"`
+	QueryOptions
+}
+
+// PluginGetResponse holds one CSI plugin; Plugin is nil when it does not exist.
+type PluginGetResponse struct {
+	Plugin *Plugin `msg:",omitempty"`
+	QueryMeta
+}
