@@ -1,0 +1,66 @@
+package fsm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Command is one entry of the raft log. Apply uses only the command and the transaction, so that all
+// servers compute the same; whether a move is legal is checked there. An error aborts the
+// transaction and is answered to the proposer.
+type Command interface {
+	Kind() Kind
+	Apply(tx *state.Txn) (any, error)
+	msgp.Marshaler
+	msgp.Unmarshaler
+}
+
+// Result is what a committed command answered.
+type Result struct {
+	// Index is the raft index of the command.
+	Index uint64
+	Value any
+}
+
+// Proposer brings commands into the log and waits until they are applied here.
+type Proposer interface {
+	Propose(ctx context.Context, cmd Command) (Result, error)
+}
+
+// Registry knows how to make an empty command of each kind.
+type Registry struct {
+	makers map[Kind]func() Command
+}
+
+// NewRegistry makes an empty registry.
+func NewRegistry() *Registry { return &Registry{makers: map[Kind]func() Command{}} }
+
+// Register adds a command. Registering a kind twice is a mistake in the program.
+func (r *Registry) Register(make func() Command) {
+	k := make().Kind()
+	if _, twice := r.makers[k]; twice {
+		panic(fmt.Sprintf("fsm: command kind %d is registered twice", k))
+	}
+	r.makers[k] = make
+}
+
+// New makes an empty command of the kind, or nil when it is unknown.
+func (r *Registry) New(k Kind) Command {
+	if make := r.makers[k]; make != nil {
+		return make()
+	}
+	return nil
+}
+
+// Kinds lists the registered kinds in no order.
+func (r *Registry) Kinds() []Kind {
+	kinds := make([]Kind, 0, len(r.makers))
+	for k := range r.makers {
+		kinds = append(kinds, k)
+	}
+	return kinds
+}

@@ -1,0 +1,62 @@
+package fsm
+
+// Kind is the number of a command in the raft log. The list is append-only: numbers are on disk.
+type Kind uint16
+
+// Kinds below KindSkippable stop a server that does not know them; the others are skipped.
+const KindSkippable Kind = 0x8000
+
+// Commands on nodes.
+const (
+	KindNodeRegister Kind = iota + 1
+	KindNodeStatus
+	KindNodeEligibility
+	KindNodeDrain
+	KindNodePurge
+	KindNodeEvaluate
+)
+
+// Commands on jobs.
+const (
+	KindJobRegister Kind = iota + 20
+	KindJobDeregister
+	KindJobEvaluate
+	KindJobStatus
+)
+
+// Commands on evaluations, plans and allocations.
+const (
+	KindEvalUpdate Kind = iota + 40
+	KindEvalReap
+	KindPlanApply
+	KindAllocUpdate
+	KindAllocTransition
+	KindGCReap
+	KindSummariesRecount
+)
+
+// Commands on volumes.
+const (
+	KindVolumeRegister Kind = iota + 60
+	KindVolumeIntent
+	KindVolumeProvisioned
+	KindVolumeDeregister
+	KindVolumeDeleteBegin
+	KindVolumeDeleteEnd
+	KindVolumeExpandBegin
+	KindVolumeExpandEnd
+	KindVolumeUnpublish
+	KindVolumeDetach
+	KindAttachmentResult
+	KindVolumeNodeExpanded
+	KindVolumeClaimsReconcile
+)
+
+// Commands on the cluster.
+const (
+	KindNamespaceUpsert Kind = iota + 90
+	KindNamespaceDelete
+	KindNodePoolUpsert
+	KindNodePoolDelete
+	KindSchedulerConfig
+)

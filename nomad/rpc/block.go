@@ -1,0 +1,57 @@
+package rpc
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Waits of blocking queries.
+const (
+	waitDefault = 5 * time.Minute
+	waitMax     = 10 * time.Minute
+)
+
+// Block runs read on a snapshot and sets the answer's index to when the keys were last touched.
+// With q.MinIndex it runs read again until that index is greater or q.MaxWait is over; then the last
+// answer stands. read must overwrite what an earlier run answered.
+func Block(ctx context.Context, s *state.Store, q *api.QueryOptions, m *api.QueryMeta, keys []state.Key, read func(tx *state.Txn) error) error {
+	wait, cancel := context.WithTimeout(ctx, waitOf(q))
+	defer cancel()
+	for {
+		w := s.Watch(keys...)
+		index := s.Touched(keys...)
+		if err := read(s.Read()); err != nil {
+			w.Stop()
+			return err
+		}
+		m.Index = index
+		if index > q.MinIndex || q.MinIndex == 0 {
+			w.Stop()
+			return nil
+		}
+		select {
+		case <-w.C():
+			w.Stop()
+		case <-wait.Done():
+			w.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// waitOf adds up to a sixteenth so that many waiters do not return at the same moment.
+func waitOf(q *api.QueryOptions) time.Duration {
+	if q.MinIndex == 0 {
+		return time.Minute
+	}
+	d := q.MaxWait
+	if d <= 0 {
+		d = waitDefault
+	}
+	d = min(d, waitMax)
+	return d + rand.N(d/16+1)
+}

@@ -1,0 +1,57 @@
+package state
+
+import (
+	"iter"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// AllocKey is one allocation's row.
+func AllocKey(id string) Key { return Key{TableAllocs, "id", id} }
+
+// NodeAllocsKey is all allocations of a node.
+func NodeAllocsKey(node string) Key { return Key{TableAllocs, "node", node} }
+
+// JobAllocsKey is all allocations of a job.
+func JobAllocsKey(ns, job string) Key { return Key{TableAllocs, "job", rowKey(ns, job)} }
+
+// EvalAllocsKey is all allocations that an evaluation placed.
+func EvalAllocsKey(eval string) Key { return Key{TableAllocs, "eval", eval} }
+
+// Alloc returns the allocation, or nil. Its job is shared with other allocations.
+func (t *Txn) Alloc(id string) *api.Allocation { return allocs.get(t, "id", id) }
+
+// Allocs lists the allocations of a namespace by id.
+func (t *Txn) Allocs(ns string) iter.Seq[*api.Allocation] { return t.AllocsPrefix(ns, "") }
+
+// AllocsPrefix lists the allocations whose id starts so.
+func (t *Txn) AllocsPrefix(ns, prefix string) iter.Seq[*api.Allocation] {
+	return filter(allocs.list(t, "id_prefix", prefix), func(a *api.Allocation) bool {
+		return ns == api.AllNamespaces || a.Namespace == ns
+	})
+}
+
+// AllocsByNode lists the allocations of a node.
+func (t *Txn) AllocsByNode(node string) iter.Seq[*api.Allocation] {
+	return allocs.list(t, "node", node)
+}
+
+// AllocsByJob lists the allocations of a job.
+func (t *Txn) AllocsByJob(ns, job string) iter.Seq[*api.Allocation] {
+	return allocs.list(t, "job", ns, job)
+}
+
+// AllocsByEval lists the allocations that an evaluation placed.
+func (t *Txn) AllocsByEval(eval string) iter.Seq[*api.Allocation] {
+	return allocs.list(t, "eval", eval)
+}
+
+// PutAlloc stores the allocation.
+func (t *Txn) PutAlloc(a *api.Allocation) {
+	old := t.Alloc(a.ID)
+	allocs.put(t, a, old)
+	t.summarizeAlloc(old, a)
+}
+
+// DeleteAlloc forgets the allocation and tells whether there was one.
+func (t *Txn) DeleteAlloc(id string) bool { return allocs.remove(t, t.Alloc(id)) }

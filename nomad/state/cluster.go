@@ -1,0 +1,57 @@
+package state
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+func hasPrefix(id, prefix string) bool { return strings.HasPrefix(id, prefix) }
+
+// putBuiltins stores what every cluster has from the start.
+func (t *Txn) putBuiltins() {
+	t.PutNamespace(&api.Namespace{Name: api.DefaultNamespace, Description: "Default shared namespace"})
+	t.PutNodePool(&api.NodePool{Name: api.NodePoolAll, Description: "Node pool with all nodes in the cluster."})
+	t.PutNodePool(&api.NodePool{Name: api.NodePoolDefault, Description: "Default node pool."})
+}
+
+// Namespace returns the namespace, or nil.
+func (t *Txn) Namespace(name string) *api.Namespace { return namespaces.get(t, "id", name) }
+
+// Namespaces lists all namespaces by name.
+func (t *Txn) Namespaces() iter.Seq[*api.Namespace] { return namespaces.list(t, "id") }
+
+// PutNamespace stores the namespace.
+func (t *Txn) PutNamespace(n *api.Namespace) { namespaces.put(t, n, t.Namespace(n.Name)) }
+
+// DeleteNamespace forgets the namespace and tells whether there was one.
+func (t *Txn) DeleteNamespace(name string) bool { return namespaces.remove(t, t.Namespace(name)) }
+
+// NodePool returns the node pool, or nil.
+func (t *Txn) NodePool(name string) *api.NodePool { return nodePools.get(t, "id", name) }
+
+// NodePools lists all node pools by name.
+func (t *Txn) NodePools() iter.Seq[*api.NodePool] { return nodePools.list(t, "id") }
+
+// PutNodePool stores the node pool.
+func (t *Txn) PutNodePool(p *api.NodePool) { nodePools.put(t, p, t.NodePool(p.Name)) }
+
+// DeleteNodePool forgets the node pool and tells whether there was one.
+func (t *Txn) DeleteNodePool(name string) bool { return nodePools.remove(t, t.NodePool(name)) }
+
+// SchedulerConfig returns the scheduling configuration, the default one when none was stored.
+func (t *Txn) SchedulerConfig() *api.SchedulerConfiguration {
+	if c := schedulerConfigs.get(t, "id", "scheduler"); c != nil {
+		return c
+	}
+	return &api.SchedulerConfiguration{
+		SchedulerAlgorithm: api.SchedulerAlgorithmBinpack,
+		PreemptionConfig:   api.PreemptionConfig{SystemSchedulerEnabled: true},
+	}
+}
+
+// PutSchedulerConfig stores the scheduling configuration.
+func (t *Txn) PutSchedulerConfig(c *api.SchedulerConfiguration) {
+	schedulerConfigs.put(t, c, schedulerConfigs.get(t, "id", "scheduler"))
+}

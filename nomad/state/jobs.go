@@ -1,0 +1,101 @@
+package state
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// submission is the stored form of a job version's source text.
+type submission struct {
+	Namespace, JobID string
+	Version          uint64
+	Source           *api.JobSubmission
+}
+
+// JobKey is one job's row.
+func JobKey(ns, id string) Key { return Key{TableJobs, "id", rowKey(ns, id)} }
+
+// JobSummaryKey is one job's summary.
+func JobSummaryKey(ns, id string) Key { return Key{TableSummaries, "id", rowKey(ns, id)} }
+
+func jobID(j *api.Job) []string { return []string{j.Namespace, j.ID} }
+
+func pluginsOfJob(j *api.Job) []string {
+	var ids []string
+	for _, g := range j.TaskGroups {
+		for _, task := range g.Tasks {
+			if p := task.CSIPluginConfig; p != nil && !slices.Contains(ids, p.ID) {
+				ids = append(ids, p.ID)
+			}
+		}
+	}
+	return ids
+}
+
+// Job returns the current version of the job, or nil.
+func (t *Txn) Job(ns, id string) *api.Job { return jobs.get(t, "id", ns, id) }
+
+// Jobs lists the jobs of a namespace by id.
+func (t *Txn) Jobs(ns string) iter.Seq[*api.Job] { return inNamespace(jobs, t, ns) }
+
+// JobsPrefix lists the jobs whose id starts so.
+func (t *Txn) JobsPrefix(ns, prefix string) iter.Seq[*api.Job] {
+	return filter(byPrefix(jobs, t, ns, prefix), func(j *api.Job) bool { return hasPrefix(j.ID, prefix) })
+}
+
+// JobsByPlugin lists the jobs with a task that is an instance of the CSI plugin.
+func (t *Txn) JobsByPlugin(plugin string) iter.Seq[*api.Job] { return jobs.list(t, "plugin", plugin) }
+
+// PutJob stores the job as the current version and makes its summary complete.
+func (t *Txn) PutJob(j *api.Job) {
+	jobs.put(t, j, t.Job(j.Namespace, j.ID))
+	t.summarizeGroups(j)
+}
+
+// DeleteJob forgets the job, its versions, sources and summary.
+func (t *Txn) DeleteJob(ns, id string) bool {
+	for _, v := range slices.Collect(versions.list(t, "job", ns, id)) {
+		versions.remove(t, v)
+	}
+	for _, s := range slices.Collect(submissions.list(t, "job", ns, id)) {
+		submissions.remove(t, s)
+	}
+	summaries.remove(t, t.JobSummary(ns, id))
+	return jobs.remove(t, t.Job(ns, id))
+}
+
+// JobVersions lists the kept versions of a job, newest first.
+func (t *Txn) JobVersions(ns, id string) []*api.Job {
+	all := slices.Collect(versions.list(t, "id_prefix", ns, id, ""))
+	slices.Reverse(all)
+	return all
+}
+
+// JobVersion returns one version of a job, or nil.
+func (t *Txn) JobVersion(ns, id string, version uint64) *api.Job {
+	return versions.get(t, "id", ns, id, versionKey(version))
+}
+
+// PutJobVersion stores the job as one of its versions; its indexes stay as they are.
+func (t *Txn) PutJobVersion(j *api.Job) { versions.put(t, j, nil) }
+
+// DeleteJobVersion forgets one version and its source.
+func (t *Txn) DeleteJobVersion(ns, id string, version uint64) {
+	versions.remove(t, t.JobVersion(ns, id, version))
+	submissions.remove(t, submissions.get(t, "id", ns, id, versionKey(version)))
+}
+
+// JobSubmission returns the source text of a version, or nil.
+func (t *Txn) JobSubmission(ns, id string, version uint64) *api.JobSubmission {
+	if s := submissions.get(t, "id", ns, id, versionKey(version)); s != nil {
+		return s.Source
+	}
+	return nil
+}
+
+// PutJobSubmission stores the source text of a version.
+func (t *Txn) PutJobSubmission(ns, id string, version uint64, source *api.JobSubmission) {
+	submissions.put(t, &submission{ns, id, version, source}, nil)
+}

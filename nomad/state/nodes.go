@@ -1,0 +1,44 @@
+package state
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// NodeKey is one node's row.
+func NodeKey(id string) Key { return Key{TableNodes, "id", id} }
+
+func pluginsOfNode(n *api.Node) []string {
+	ids := slices.Collect(maps.Keys(n.CSINodePlugins))
+	for id := range n.CSIControllerPlugins {
+		if _, both := n.CSINodePlugins[id]; !both {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Node returns the node, or nil.
+func (t *Txn) Node(id string) *api.Node { return nodes.get(t, "id", id) }
+
+// Nodes lists all nodes by id.
+func (t *Txn) Nodes() iter.Seq[*api.Node] { return nodes.list(t, "id") }
+
+// NodesPrefix lists the nodes whose id starts so.
+func (t *Txn) NodesPrefix(prefix string) iter.Seq[*api.Node] {
+	return nodes.list(t, "id_prefix", prefix)
+}
+
+// NodesByPlugin lists the nodes that report an instance of the CSI plugin.
+func (t *Txn) NodesByPlugin(plugin string) iter.Seq[*api.Node] {
+	return nodes.list(t, "plugin", plugin)
+}
+
+// PutNode stores the node.
+func (t *Txn) PutNode(n *api.Node) { nodes.put(t, n, t.Node(n.ID)) }
+
+// DeleteNode forgets the node and tells whether there was one.
+func (t *Txn) DeleteNode(id string) bool { return nodes.remove(t, t.Node(id)) }

@@ -1,0 +1,58 @@
+package state
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-memdb"
+)
+
+// Txn is a consistent view of all tables; one from [Store.Write] can also change them.
+type Txn struct {
+	store *Store
+	mem   *memdb.Txn
+	index uint64
+	now   time.Time
+	write bool
+	dirty map[string]struct{}
+}
+
+// indexRow holds the last raft index at which a table changed.
+type indexRow struct {
+	Table string
+	Value uint64
+}
+
+// Index is the raft index being applied, or of the last commit that a read sees.
+func (t *Txn) Index() uint64 { return t.index }
+
+// Now is the time of the command being applied; zero for reads.
+func (t *Txn) Now() time.Time { return t.now }
+
+// TableIndex is the last index at which any of the tables changed; at least 1.
+func (t *Txn) TableIndex(tables ...string) uint64 {
+	highest := uint64(1)
+	for _, name := range tables {
+		if row := indexes.get(t, "id", name); row != nil {
+			highest = max(highest, row.Value)
+		}
+	}
+	return highest
+}
+
+// Commit publishes the changes, wakes those who watch them, and feeds them.
+func (t *Txn) Commit() {
+	for name := range t.dirty {
+		must(t.mem.Insert(indexes.name, &indexRow{name, t.index}))
+	}
+	must(t.mem.Insert(indexes.name, &indexRow{appliedRow, t.index}))
+	changes := t.mem.Changes()
+	t.mem.Commit()
+	t.store.published(t.index, changes)
+	t.store.writing.Unlock()
+}
+
+// Abort forgets the changes.
+func (t *Txn) Abort() {
+	t.mem.Abort()
+	t.store.writing.Unlock()
+}

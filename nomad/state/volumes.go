@@ -1,0 +1,115 @@
+package state
+
+import (
+	"iter"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// VolumeKey is one volume's row.
+func VolumeKey(ns, id string) Key { return Key{TableVolumes, "id", rowKey(ns, id)} }
+
+// VolumeClaimsKey is all claims of a volume.
+func VolumeClaimsKey(ns, id string) Key { return Key{TableClaims, "volume", rowKey(ns, id)} }
+
+// NodeClaimsKey is all claims on a node.
+func NodeClaimsKey(node string) Key { return Key{TableClaims, "node", node} }
+
+// AllocClaimsKey is all claims of an allocation.
+func AllocClaimsKey(alloc string) Key { return Key{TableClaims, "alloc", alloc} }
+
+// AttachmentsKey is all attachments of an external volume.
+func AttachmentsKey(plugin, external string) Key {
+	return Key{TableAttachments, "volume", rowKey(plugin, external)}
+}
+
+// NodeAttachmentsKey is all attachments to a node.
+func NodeAttachmentsKey(node string) Key { return Key{TableAttachments, "node", node} }
+
+// Volume returns the volume, or nil.
+func (t *Txn) Volume(ns, id string) *api.Volume { return volumes.get(t, "id", ns, id) }
+
+// Volumes lists the volumes of a namespace by id.
+func (t *Txn) Volumes(ns string) iter.Seq[*api.Volume] { return inNamespace(volumes, t, ns) }
+
+// VolumesPrefix lists the volumes whose id starts so.
+func (t *Txn) VolumesPrefix(ns, prefix string) iter.Seq[*api.Volume] {
+	return filter(byPrefix(volumes, t, ns, prefix), func(v *api.Volume) bool { return hasPrefix(v.ID, prefix) })
+}
+
+// VolumesByPlugin lists the volumes of a plugin.
+func (t *Txn) VolumesByPlugin(plugin string) iter.Seq[*api.Volume] {
+	return volumes.list(t, "plugin", plugin)
+}
+
+// PutVolume stores the volume.
+func (t *Txn) PutVolume(v *api.Volume) { volumes.put(t, v, t.Volume(v.Namespace, v.ID)) }
+
+// DeleteVolume forgets the volume and tells whether there was one.
+func (t *Txn) DeleteVolume(ns, id string) bool { return volumes.remove(t, t.Volume(ns, id)) }
+
+// Claim returns an allocation's claim on a volume, or nil.
+func (t *Txn) Claim(ns, volume, alloc string) *api.VolumeClaim {
+	return claims.get(t, "id", ns, volume, alloc)
+}
+
+// Claims lists all claims.
+func (t *Txn) Claims() iter.Seq[*api.VolumeClaim] { return claims.list(t, "id") }
+
+// ClaimsByVolume lists the claims on a volume.
+func (t *Txn) ClaimsByVolume(ns, volume string) iter.Seq[*api.VolumeClaim] {
+	return claims.list(t, "volume", ns, volume)
+}
+
+// ClaimsByExternal lists the claims on all volumes that name the same external volume.
+func (t *Txn) ClaimsByExternal(plugin, external string) iter.Seq[*api.VolumeClaim] {
+	return claims.list(t, "external", plugin, external)
+}
+
+// ClaimsByAlloc lists the claims of an allocation.
+func (t *Txn) ClaimsByAlloc(alloc string) iter.Seq[*api.VolumeClaim] {
+	return claims.list(t, "alloc", alloc)
+}
+
+// ClaimsByNode lists the claims on a node.
+func (t *Txn) ClaimsByNode(node string) iter.Seq[*api.VolumeClaim] {
+	return claims.list(t, "node", node)
+}
+
+// PutClaim stores the claim.
+func (t *Txn) PutClaim(c *api.VolumeClaim) {
+	claims.put(t, c, t.Claim(c.Namespace, c.VolumeID, c.AllocID))
+}
+
+// DeleteClaim forgets the claim and tells whether there was one.
+func (t *Txn) DeleteClaim(ns, volume, alloc string) bool {
+	return claims.remove(t, t.Claim(ns, volume, alloc))
+}
+
+// Attachment returns the attachment of an external volume to a node, or nil.
+func (t *Txn) Attachment(plugin, external, node string) *api.VolumeAttachment {
+	return attachments.get(t, "id", plugin, external, node)
+}
+
+// Attachments lists all attachments.
+func (t *Txn) Attachments() iter.Seq[*api.VolumeAttachment] { return attachments.list(t, "id") }
+
+// AttachmentsOf lists the attachments of an external volume.
+func (t *Txn) AttachmentsOf(plugin, external string) iter.Seq[*api.VolumeAttachment] {
+	return attachments.list(t, "volume", plugin, external)
+}
+
+// AttachmentsByNode lists the attachments to a node.
+func (t *Txn) AttachmentsByNode(node string) iter.Seq[*api.VolumeAttachment] {
+	return attachments.list(t, "node", node)
+}
+
+// PutAttachment stores the attachment.
+func (t *Txn) PutAttachment(a *api.VolumeAttachment) {
+	attachments.put(t, a, t.Attachment(a.PluginID, a.ExternalID, a.NodeID))
+}
+
+// DeleteAttachment forgets the attachment and tells whether there was one.
+func (t *Txn) DeleteAttachment(plugin, external, node string) bool {
+	return attachments.remove(t, t.Attachment(plugin, external, node))
+}
