@@ -1,0 +1,162 @@
+package config
+
+import "time"
+
+// Config is the whole configuration of an agent.
+type Config struct {
+	Region     string `hcl:"region"`
+	Datacenter string `hcl:"datacenter"`
+	// Name is the name of the node and the server; the host's name when empty.
+	Name               string            `hcl:"name"`
+	DataDir            string            `hcl:"data_dir"`
+	BindAddr           string            `hcl:"bind_addr"`
+	LogLevel           string            `hcl:"log_level"`
+	LogJSON            bool              `hcl:"log_json"`
+	LogFile            string            `hcl:"log_file"`
+	LogIncludeLocation bool              `hcl:"log_include_location"`
+	EnableDebug        bool              `hcl:"enable_debug"`
+	LeaveOnInterrupt   bool              `hcl:"leave_on_interrupt"`
+	LeaveOnTerminate   bool              `hcl:"leave_on_terminate"`
+	Ports              Ports             `hcl:"ports"`
+	Addresses          Addresses         `hcl:"addresses"`
+	Advertise          Addresses         `hcl:"advertise"`
+	Server             Server            `hcl:"server"`
+	Client             Client            `hcl:"client"`
+	Plugins            map[string]Plugin `hcl:"plugin"`
+
+	// Dev is set by -dev: server and client in one, nothing kept.
+	Dev bool
+	// Files lists what was read, in order.
+	Files []string
+	// Warnings lists keys that are known but not used.
+	Warnings []string
+}
+
+// Ports are TCP ports; 0 picks a free one.
+type Ports struct {
+	HTTP int `hcl:"http"`
+	RPC  int `hcl:"rpc"`
+	Serf int `hcl:"serf"`
+}
+
+// Addresses are hosts to bind or to advertise, per service; empty means the agent's bind address.
+type Addresses struct {
+	HTTP string `hcl:"http"`
+	RPC  string `hcl:"rpc"`
+	Serf string `hcl:"serf"`
+}
+
+// Server is the server block.
+type Server struct {
+	Enabled             bool          `hcl:"enabled"`
+	BootstrapExpect     int           `hcl:"bootstrap_expect"`
+	DataDir             string        `hcl:"data_dir"`
+	NumSchedulers       int           `hcl:"num_schedulers"`
+	EnabledSchedulers   []string      `hcl:"enabled_schedulers"`
+	NodeGCThreshold     time.Duration `hcl:"node_gc_threshold"`
+	JobGCInterval       time.Duration `hcl:"job_gc_interval"`
+	JobGCThreshold      time.Duration `hcl:"job_gc_threshold"`
+	EvalGCThreshold     time.Duration `hcl:"eval_gc_threshold"`
+	BatchEvalGC         time.Duration `hcl:"batch_eval_gc_threshold"`
+	DeploymentGC        time.Duration `hcl:"deployment_gc_threshold"`
+	HeartbeatGrace      time.Duration `hcl:"heartbeat_grace"`
+	MinHeartbeatTTL     time.Duration `hcl:"min_heartbeat_ttl"`
+	MaxHeartbeatsPerSec float64       `hcl:"max_heartbeats_per_second"`
+	FailoverTTL         time.Duration `hcl:"failover_heartbeat_ttl"`
+	JobMaxPriority      int           `hcl:"job_max_priority"`
+	JobDefaultPriority  int           `hcl:"job_default_priority"`
+	JobTrackedVersions  int           `hcl:"job_tracked_versions"`
+}
+
+// Client is the client block.
+type Client struct {
+	Enabled          bool                  `hcl:"enabled"`
+	StateDir         string                `hcl:"state_dir"`
+	AllocDir         string                `hcl:"alloc_dir"`
+	Servers          []string              `hcl:"servers"`
+	NodeClass        string                `hcl:"node_class"`
+	NodePool         string                `hcl:"node_pool"`
+	Options          map[string]string     `hcl:"options"`
+	Meta             map[string]string     `hcl:"meta"`
+	NetworkInterface string                `hcl:"network_interface"`
+	CPUTotalCompute  int                   `hcl:"cpu_total_compute"`
+	MemoryTotalMB    int                   `hcl:"memory_total_mb"`
+	DiskTotalMB      int                   `hcl:"disk_total_mb"`
+	MaxKillTimeout   time.Duration         `hcl:"max_kill_timeout"`
+	MinDynamicPort   int                   `hcl:"min_dynamic_port"`
+	MaxDynamicPort   int                   `hcl:"max_dynamic_port"`
+	Reserved         Reserved              `hcl:"reserved"`
+	GCInterval       time.Duration         `hcl:"gc_interval"`
+	GCParallel       int                   `hcl:"gc_parallel_destroys"`
+	GCDiskUsage      float64               `hcl:"gc_disk_usage_threshold"`
+	GCInodeUsage     float64               `hcl:"gc_inode_usage_threshold"`
+	GCMaxAllocs      int                   `hcl:"gc_max_allocs"`
+	NodeMaxAllocs    int                   `hcl:"node_max_allocs"`
+	HostVolumes      map[string]HostVolume `hcl:"host_volume"`
+	ServerJoin       ServerJoin            `hcl:"server_join"`
+}
+
+// Reserved is what is kept for the host: MHz, MiB, MiB and ports such as "22,80-90".
+type Reserved struct {
+	CPU    int    `hcl:"cpu"`
+	Memory int    `hcl:"memory"`
+	Disk   int    `hcl:"disk"`
+	Ports  string `hcl:"reserved_ports"`
+}
+
+// HostVolume is a directory of the host that jobs may mount.
+type HostVolume struct {
+	Path     string `hcl:"path"`
+	ReadOnly bool   `hcl:"read_only"`
+}
+
+// ServerJoin lists servers to find at the start.
+type ServerJoin struct {
+	StartJoin []string `hcl:"start_join"`
+	RetryJoin []string `hcl:"retry_join"`
+}
+
+// Plugin is the configuration of a task driver or device plugin.
+type Plugin struct {
+	Config map[string]any `hcl:"config"`
+}
+
+// Default returns the configuration before any file is read.
+func Default() *Config {
+	return &Config{
+		Region: "global", Datacenter: "dc1", BindAddr: "0.0.0.0", LogLevel: "INFO",
+		Ports: Ports{HTTP: 4646, RPC: 4647, Serf: 4648},
+		Server: Server{
+			NodeGCThreshold: 24 * time.Hour, JobGCInterval: 5 * time.Minute, JobGCThreshold: 4 * time.Hour,
+			EvalGCThreshold: time.Hour, BatchEvalGC: 24 * time.Hour, DeploymentGC: time.Hour,
+			HeartbeatGrace: 10 * time.Second, MinHeartbeatTTL: 10 * time.Second,
+			MaxHeartbeatsPerSec: 50, FailoverTTL: 5 * time.Minute,
+			JobMaxPriority: 100, JobDefaultPriority: 50, JobTrackedVersions: 6,
+		},
+		Client: Client{
+			NodePool: "default", MaxKillTimeout: 30 * time.Second, MinDynamicPort: 20000, MaxDynamicPort: 32000,
+			GCInterval: time.Minute, GCParallel: 2, GCDiskUsage: 80, GCInodeUsage: 70, GCMaxAllocs: 50,
+		},
+	}
+}
+
+// SetDev changes the configuration to what -dev means: a server and a client on loopback,
+// with raw_exec, keeping nothing.
+func (c *Config) SetDev() {
+	c.Dev = true
+	c.BindAddr, c.LogLevel, c.EnableDebug = "127.0.0.1", "DEBUG", true
+	c.Server.Enabled, c.Server.BootstrapExpect = true, 1
+	c.Client.Enabled = true
+	c.Client.GCInterval, c.Client.GCDiskUsage, c.Client.GCInodeUsage = 10*time.Minute, 99, 99
+	if c.Plugins == nil {
+		c.Plugins = map[string]Plugin{}
+	}
+	raw := c.Plugins["raw_exec"]
+	if raw.Config == nil {
+		raw.Config = map[string]any{}
+	}
+	if _, said := raw.Config["enabled"]; !said {
+		raw.Config["enabled"] = true
+	}
+	c.Plugins["raw_exec"] = raw
+}

@@ -1,0 +1,152 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/command/agent/config"
+)
+
+func decode(t *testing.T, c *config.Config, body string) {
+	t.Helper()
+	if err := c.Decode("a.hcl", []byte(body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHCLAndJSONSayTheSame(t *testing.T) {
+	hcl := `
+region = "eu"
+server {
+  enabled = true
+  heartbeat_grace = "30s"
+}
+client {
+  servers = ["a:1", "b:2"]
+  meta { rack = "r1" }
+  host_volume "certs" { path = "/etc/certs" }
+}
+plugin "raw_exec" {
+  config { enabled = true }
+}`
+	json := `{"region":"eu","server":{"enabled":true,"heartbeat_grace":"30s"},
+"client":[{"servers":["a:1","b:2"],"meta":{"rack":"r1"},"host_volume":{"certs":{"path":"/etc/certs"}}}],
+"plugin":{"raw_exec":{"config":{"enabled":true}}}}`
+	for name, body := range map[string]string{"hcl": hcl, "json": json} {
+		c := config.Default()
+		decode(t, c, body)
+		if c.Region != "eu" || !c.Server.Enabled || c.Server.HeartbeatGrace != 30*time.Second ||
+			len(c.Client.Servers) != 2 || c.Client.Meta["rack"] != "r1" ||
+			c.Client.HostVolumes["certs"].Path != "/etc/certs" || c.Plugins["raw_exec"].Config["enabled"] != true {
+			t.Errorf("%s: decoded %+v", name, c)
+		}
+	}
+}
+
+func TestLaterFileChangesOnlyWhatItSays(t *testing.T) {
+	c := config.Default()
+	decode(t, c, "region = \"eu\"\nclient {\n node_class = \"a\"\n meta { x = \"1\" }\n}")
+	decode(t, c, "client {\n node_class = \"b\"\n meta { y = \"2\" }\n}")
+	if c.Region != "eu" || c.Client.NodeClass != "b" || c.Client.Meta["x"] != "1" || c.Client.Meta["y"] != "2" {
+		t.Fatalf("merged to %+v", c)
+	}
+	if c.Client.GCMaxAllocs != 50 {
+		t.Fatalf("default lost: %d", c.Client.GCMaxAllocs)
+	}
+}
+
+func TestUnknownKeyIsNamedWithItsPlace(t *testing.T) {
+	for body, want := range map[string]string{
+		"region = \"a\"\nclient {\n  node_clas = \"x\"\n}": `a.hcl:3:3: unknown key "client.node_clas"; did you mean "node_class"?`,
+		`{"server":{"bogus":1}}`:                           `a.hcl:1:12: unknown key "server.bogus"`,
+		"client {\n  gc_max_allocs = \"many\"\n}":          `a.hcl:2:3: client.gc_max_allocs: a number is needed`,
+		"server {\n  heartbeat_grace = \"soon\"\n}":        `"soon" is not a duration`,
+		"region = ":  "a.hcl:1:",
+		"client = 5": "client must be a block",
+	} {
+		err := config.Default().Decode("a.hcl", []byte(body))
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, fault.Invalid) {
+			t.Errorf("%q: got %v, want %s", body, err, want)
+		}
+	}
+}
+
+func TestKnownButUnusedKeyIsAWarning(t *testing.T) {
+	c := config.Default()
+	decode(t, c, "telemetry {\n  collection_interval = \"1s\"\n}")
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "telemetry is not used") {
+		t.Fatalf("warnings are %q", c.Warnings)
+	}
+}
+
+func TestDeepNestingIsRefused(t *testing.T) {
+	for _, body := range []string{"a = " + strings.Repeat("[", 300_000), strings.Repeat(`{"a":`, 200_000)} {
+		if err := config.Default().Decode("a.hcl", []byte(body)); err == nil || !strings.Contains(err.Error(), "nested deeper") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestDirectoryIsReadByNameWithoutTemporaries(t *testing.T) {
+	dir := t.TempDir()
+	for name, body := range map[string]string{
+		"20.hcl": `region = "second"`, "10.hcl": "region = \"first\"\ndatacenter = \"d\"",
+		"30.hcl~": "bogus = 1", ".#40.hcl": "bogus = 1", "readme.txt": "bogus",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := config.Default()
+	if err := c.Load(dir); err != nil {
+		t.Fatal(err)
+	}
+	if c.Region != "second" || c.Datacenter != "d" || len(c.Files) != 2 {
+		t.Fatalf("read %q into %q", c.Files, c.Region)
+	}
+}
+
+func TestMissingFileIsNamed(t *testing.T) {
+	err := config.Default().Load("/nonexistent/x.hcl")
+	if err == nil || !strings.Contains(err.Error(), "/nonexistent/x.hcl") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestValidateReportsEverything(t *testing.T) {
+	c := config.Default()
+	c.DataDir, c.Client.NodePool, c.BindAddr = "relative", "all", "nowhere"
+	err := c.Validate()
+	if err == nil {
+		t.Fatal("nothing was reported")
+	}
+	for _, want := range []string{"neither server nor client", `data_dir "relative"`, "node_pool", "bind_addr"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %s", err, want)
+		}
+	}
+}
+
+func TestDevNeedsNoFile(t *testing.T) {
+	c := config.Default()
+	c.SetDev()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if c.Plugins["raw_exec"].Config["enabled"] != true {
+		t.Fatal("raw_exec is off")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add("client {\n meta { a = 1 }\n}")
+	f.Add(`{"plugin":[{"raw_exec":[{"config":{"enabled":true}}]}]}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		_ = config.Default().Decode("f", []byte(body)) // must answer, not panic
+	})
+}
