@@ -1,0 +1,2 @@
+// Command nomad is the one binary: server, client and command line of open-nomad.
+package main
