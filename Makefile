@@ -1,0 +1,63 @@
+# README names two targets: make demo and make test. The others are for those who work here.
+SHELL := /bin/bash
+GO ?= go
+BIN := bin/nomad
+SUPERVISE := plugins/driver/supervise/bin/nomad-supervise
+VERSION ?= 0.1.0
+LDFLAGS := -s -w -X github.com/open-nomad/open-nomad/command.Version=$(VERSION)
+SEEDS ?= 10000
+TOOL := $(GO) tool -modfile=tools/go.mod
+PKGS = $$($(GO) list ./... | grep -v /e2e)
+
+.PHONY: build check test unit e2e sim bench fuzz cover demo generate supervise clean
+
+build: supervise
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
+
+# The supervising process is a binary of its own, carried inside nomad.
+supervise:
+	@mkdir -p $(dir $(SUPERVISE))
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(SUPERVISE) ./plugins/driver/supervise/nomad-supervise
+
+check: supervise
+	@out=$$($(TOOL) gofumpt -l $$(git ls-files '*.go' | grep -v zz_msgp.go)); \
+	  if [ -n "$$out" ]; then echo "not formatted (run gofumpt -w):"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	$(GO) mod tidy -diff
+	$(GO) test ./cmd/nomad
+
+test: unit e2e
+
+# All packages; the race detector where goroutines meet.
+unit: supervise
+	$(GO) test -timeout 15m $(PKGS)
+	$(GO) test -timeout 15m -race -tags invariants ./api/... ./nomad/... ./client/...
+
+e2e: build
+	@if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout 15m -count=1 ./...; \
+	else echo "left out: the end-to-end tests with real mounts need root"; fi
+
+sim:
+	$(GO) test -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS)
+
+bench: build
+	$(GO) test -run '^$$' -bench . -benchtime 1x $(PKGS)
+	cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -run '^$$' -bench . -benchtime 1x ./bench
+
+fuzz:
+	@for p in ./jobspec ./command/agent/config ./nomad/httpapi ./nomad/fsm ./plugins/csi; do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
+
+cover: supervise
+	$(GO) test -coverprofile coverage.out $(PKGS)
+	$(GO) tool cover -func coverage.out | tail -n 1
+
+demo: build
+	@./docs/demo/run.sh $(BIN)
+
+generate:
+	$(GO) generate ./...
+
+clean:
+	rm -rf bin $(SUPERVISE) coverage.out
