@@ -1,0 +1,25 @@
+# The embedded CSI driver as a plugin job: no host paths, the agent computes socket and directories.
+job "hostpath" {
+  type = "system"
+
+  group "plugin" {
+    task "driver" {
+      driver = "raw_exec"
+
+      config {
+        command = "NOMAD_BINARY"
+        args    = ["csi-hostpath", "-state-dir", "${NOMAD_ALLOC_DIR}/data", "-node-id", "${node.unique.name}"]
+      }
+
+      csi_plugin {
+        id   = "hostpath"
+        type = "monolith"
+      }
+
+      resources {
+        cpu    = 50
+        memory = 64
+      }
+    }
+  }
+}

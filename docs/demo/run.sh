@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# The demo: one agent, the embedded CSI driver, a volume, and two jobs that share it.
+# Usage: docs/demo/run.sh path/to/nomad   (KEEP=1 leaves the agent running)
+set -euo pipefail
+
+NOMAD=$(readlink -f "${1:-bin/nomad}")
+JOBS=$(cd "$(dirname "$0")" && pwd)
+WORK=$(mktemp -d /tmp/nomad-demo.XXXXXX)
+export NOMAD_ADDR=http://127.0.0.1:${PORT:-14646}
+agent=
+
+say() { printf '\n== %s\n' "$*"; }
+fail() { echo "demo: $*" >&2; tail -n 20 "$WORK/agent.log" >&2 || true; exit 1; }
+
+[ "$(id -u)" = 0 ] || { echo "demo: mounts need root; run it with sudo, or use 'make test' for what works without" >&2; exit 1; }
+
+# wait_for SECONDS DESCRIPTION COMMAND...: asks until the command succeeds.
+wait_for() {
+	local end=$((SECONDS + $1)) what=$2
+	shift 2
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt "$end" ] || fail "waited too long for $what"
+		sleep 0.05
+	done
+}
+millis() { echo $(($(date +%s%N) / 1000000)); }
+start_agent() {
+	"$NOMAD" agent -config "$WORK/agent.hcl" >>"$WORK/agent.log" 2>&1 &
+	agent=$!
+	wait_for 15 "the agent" curl -fsS "$NOMAD_ADDR/v1/status/leader"
+}
+healthy() { "$NOMAD" plugin status hostpath 2>/dev/null | grep -Eq 'Nodes Healthy +[= ]*1'; }
+alloc_of() { "$NOMAD" job status -json "$1" | grep -o '"ID": *"[0-9a-f-]\{36\}"' | head -1 | grep -o '[0-9a-f-]\{36\}'; }
+volume_json() { curl -fsS "$NOMAD_ADDR/v1/volume/csi/demo"; }
+claims() { volume_json | grep -o '"AllocID":"[^"]*"' | sort -u | wc -l; }
+unclaimed() { [ "$(claims)" = 0 ]; }
+mounts() { grep -c "$WORK" /proc/self/mountinfo || true; }
+
+finish() {
+	code=$?
+	if [ -n "${KEEP:-}" ] && [ $code = 0 ]; then
+		say "the agent stays: export NOMAD_ADDR=$NOMAD_ADDR   (pid $agent, data in $WORK)"
+		return
+	fi
+	for job in demo-writer demo-reader hostpath; do "$NOMAD" job stop -purge -detach "$job" >/dev/null 2>&1 || true; done
+	if [ -n "$agent" ]; then
+		end=$((SECONDS + 10))
+		while curl -fsS "$NOMAD_ADDR/v1/jobs" 2>/dev/null | grep -q '"ID"' && [ $SECONDS -lt $end ]; do sleep 0.1; done
+		kill "$agent" 2>/dev/null || true
+		wait "$agent" 2>/dev/null || true
+	fi
+	grep -o " $WORK[^ ]*" /proc/self/mountinfo | sort -r | xargs -r -n1 umount 2>/dev/null || true
+	[ $code = 0 ] && rm -rf --one-file-system "$WORK"
+	[ $code = 0 ] && echo && echo "demo: ok"
+	exit $code
+}
+trap finish EXIT
+
+cat >"$WORK/agent.hcl" <<EOF
+data_dir  = "$WORK/data"
+bind_addr = "127.0.0.1"
+log_level = "INFO"
+ports {
+  http = ${PORT:-14646}
+  rpc  = 14647
+}
+server {
+  enabled          = true
+  bootstrap_expect = 1
+}
+client {
+  enabled = true
+}
+plugin "raw_exec" {
+  config { enabled = true }
+}
+EOF
+
+say "start an agent: server and client in one process"
+began=$(millis)
+start_agent
+echo "leader after $(($(millis) - began)) ms, agent pid $agent"
+
+say "run the embedded CSI driver as a job"
+sed "s|NOMAD_BINARY|$NOMAD|" "$JOBS/hostpath.nomad.hcl" >"$WORK/hostpath.nomad.hcl"
+began=$(millis)
+"$NOMAD" job run -detach "$WORK/hostpath.nomad.hcl"
+wait_for 20 "a healthy plugin" healthy
+echo "plugin healthy after $(($(millis) - began)) ms"
+"$NOMAD" plugin status hostpath
+
+say "create a volume"
+"$NOMAD" volume create "$JOBS/volume.hcl"
+
+say "run a job that writes to it"
+"$NOMAD" job run "$JOBS/writer.nomad.hcl"
+alloc=$(alloc_of demo-writer)
+say "the claim"
+"$NOMAD" volume status demo
+say "the mount"
+grep "$WORK" /proc/self/mountinfo | awk '{print $5}'
+say "the file"
+wait_for 10 "the first line" "$NOMAD" alloc logs "$alloc" writer
+file=$(find "$WORK/data" -name greeting.txt 2>/dev/null | head -1)
+[ -n "$file" ] || fail "the task has not written its file"
+tail -n 2 "$file"
+
+say "kill -9 the agent while the task runs"
+task=$(pgrep -f "demo-writer-loop" | head -1)
+kill -9 "$agent"
+wait "$agent" 2>/dev/null || true
+lines=$(wc -l <"$file")
+wait_for 10 "the task to go on writing" bash -c "[ \$(wc -l <'$file') -gt $((lines + 1)) ]"
+echo "the agent is gone; task pid $task goes on writing ($(wc -l <"$file") lines)"
+before=$(mounts)
+start_agent
+wait_for 20 "the task to be adopted" bash -c "'$NOMAD' alloc status '$alloc' | grep -Eq 'Client Status +[= ]*running'"
+kill -0 "$task" || fail "the task did not survive"
+[ "$(pgrep -f demo-writer-loop | head -1)" = "$task" ] || fail "the task was started again instead of adopted"
+[ "$(mounts)" = "$before" ] || fail "mounts changed from $before to $(mounts)"
+echo "same task, same $before mounts, new agent pid $agent"
+
+say "stop the job: its claim goes back"
+began=$(millis)
+"$NOMAD" job stop -detach demo-writer
+wait_for 20 "the claim to be free" unclaimed
+echo "claim free after $(($(millis) - began)) ms"
+
+say "run a second job that reads the data back"
+"$NOMAD" job run "$JOBS/reader.nomad.hcl"
+reader=$(alloc_of demo-reader)
+wait_for 10 "the reader's output" bash -c "'$NOMAD' alloc logs '$reader' reader | grep -q greeting"
+"$NOMAD" alloc logs "$reader" reader | head -5
+
+say "clean up"
+"$NOMAD" job stop -purge -detach demo-reader >/dev/null
+"$NOMAD" job stop -purge -detach demo-writer >/dev/null
+wait_for 20 "the claims to be free" unclaimed
+if [ -z "${KEEP:-}" ]; then
+	"$NOMAD" volume delete demo
+	"$NOMAD" job stop -purge -detach hostpath >/dev/null
+	wait_for 20 "the mounts to go" bash -c "! grep -q '$WORK/data/client/csi/.*/[0-9a-f]' /proc/self/mountinfo"
+fi
