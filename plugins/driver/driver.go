@@ -1,0 +1,97 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// FingerprintPeriod is the longest time between two values of a fingerprint channel.
+const FingerprintPeriod = 30 * time.Second
+
+// Driver runs tasks of one kind. Methods may be called from many goroutines; the package comment tells
+// what each promises.
+type Driver interface {
+	// Name is the name that job files use, such as "raw_exec".
+	Name() string
+	// Capabilities tells what tasks of the driver can use. It never changes.
+	Capabilities() Capabilities
+	// ValidateConfig checks the config block of a task; the error names every unknown or ill-typed key.
+	ValidateConfig(config map[string]any) error
+	// Fingerprint opens a channel of health reports; it ends with the context.
+	Fingerprint(ctx context.Context) (<-chan Fingerprint, error)
+	// Start runs the task and returns the handle that Recover takes.
+	Start(ctx context.Context, task *Task) (*Handle, error)
+	// Recover takes up a task that an earlier agent process started.
+	Recover(ctx context.Context, handle *Handle) error
+	// Wait blocks until the task has exited.
+	Wait(ctx context.Context, id string) (*Exit, error)
+	// Stop signals the task, waits for it at most the timeout and then kills all of it. An empty signal is
+	// the driver's default.
+	Stop(ctx context.Context, id, signal string, timeout time.Duration) error
+	// Destroy kills the task if it runs and forgets it.
+	Destroy(ctx context.Context, id string) error
+	// Inspect tells where the task stands.
+	Inspect(id string) (*Status, error)
+	// Stats tells what the task uses now.
+	Stats(ctx context.Context, id string) (*api.TaskResourceUsage, error)
+	// Signal sends a signal to the task's main process.
+	Signal(ctx context.Context, id, signal string) error
+}
+
+// Isolation is how much of the host's file system a task sees.
+type Isolation string
+
+// The isolations.
+const (
+	// IsolationNone shows the task the host's files; paths in its environment are host paths.
+	IsolationNone Isolation = "none"
+	// IsolationChroot gives the task a root directory made of parts of the host.
+	IsolationChroot Isolation = "chroot"
+	// IsolationImage gives the task the files of an image.
+	IsolationImage Isolation = "image"
+)
+
+// Capabilities is what tasks of a driver can use.
+type Capabilities struct {
+	// Mounts is set when [Task].Mounts are honoured.
+	Mounts bool
+	// Signals is set when Signal works.
+	Signals bool
+	// Exec is set when commands can be run inside a running task.
+	Exec bool
+	// Isolation tells which paths the environment of the task holds.
+	Isolation Isolation
+	// Remote is set when tasks do not run on this host.
+	Remote bool
+}
+
+// Health is the state of a driver on its node.
+type Health string
+
+// The states of health.
+const (
+	// Undetected means that the node has not what the driver needs, or that it is not enabled.
+	Undetected Health = "undetected"
+	// Unhealthy means that the driver is there and cannot run tasks now.
+	Unhealthy Health = "unhealthy"
+	// Healthy means that the driver can run tasks.
+	Healthy Health = "healthy"
+)
+
+// Fingerprint is one report of a driver about itself.
+type Fingerprint struct {
+	Health Health
+	// Description says why, for people.
+	Description string
+	// Attributes become node attributes; an empty value removes one.
+	Attributes map[string]string
+	// Err is set when the driver could not find out.
+	Err error
+}
+
+// Recoverable reports whether starting a task again may work after err.
+func Recoverable(err error) bool { return errors.Is(err, fault.Unavailable) }

@@ -1,0 +1,130 @@
+package driver
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Task is all that a driver needs to run one attempt of a task. Strings are interpolated already.
+type Task struct {
+	// ID names the attempt on this node: alloc id, task name and attempt joined by slashes.
+	ID        string
+	AllocID   string
+	Name      string
+	JobID     string
+	JobName   string
+	TaskGroup string
+	Namespace string
+	NodeID    string
+
+	// Config is the config block of the job file.
+	Config map[string]any
+	// Env is the whole environment of the task.
+	Env map[string]string
+	// User is the account to run as; empty means the driver's default.
+	User string
+
+	// Dir is the task's directory on the host and the working directory of drivers without isolation.
+	Dir string
+	// AllocDir is the directory on the host that the tasks of the allocation share.
+	AllocDir string
+	// SecretsDir is the task's directory for secrets on the host.
+	SecretsDir string
+
+	Logs      Logs
+	Resources Resources
+	Mounts    []Mount
+	Devices   []Device
+}
+
+// Logs says where the output of a task is kept: at most MaxFiles files of MaxFileSizeMB MiB per stream,
+// named <task>.stdout.<n> and <task>.stderr.<n> in Dir.
+type Logs struct {
+	// Dir is the logs directory of the allocation on the host.
+	Dir string
+	// MaxFiles counts the files per stream; 0 means 10.
+	MaxFiles int
+	// MaxFileSizeMB bounds one file; 0 means 10.
+	MaxFileSizeMB int
+	// Disabled throws the output away.
+	Disabled bool
+}
+
+// Resources is what the scheduler gave to the task; zero means no limit.
+type Resources struct {
+	// CPUShares is in MHz.
+	CPUShares int64
+	// Cores is the list of reserved cores, such as "0-1,4".
+	Cores string
+	// MemoryMB is the reserved and, when MemoryMaxMB is zero, the largest memory.
+	MemoryMB    int64
+	MemoryMaxMB int64
+}
+
+// Mount shows a host path inside the task.
+type Mount struct {
+	// Source is a directory, file or device node on the host.
+	Source string
+	// Destination is a path inside the task; a relative one lies under the task's directory.
+	Destination string
+	ReadOnly    bool
+	// Propagation is private, host-to-task or bidirectional; empty means private, which still shows the
+	// node's later mounts below Source when Source lies on a shared mount.
+	Propagation string
+}
+
+// Device gives the task a device node of the host.
+type Device struct {
+	HostPath string
+	TaskPath string
+	// Permissions is made of the letters r, w and m; empty means rwm.
+	Permissions string
+}
+
+// Handle is what the node stores of a started task, as JSON. Only the driver that made it reads State.
+type Handle struct {
+	Driver    string
+	TaskID    string
+	Version   int
+	StartedAt time.Time
+	State     json.RawMessage `json:",omitempty"`
+}
+
+// Exit is how the main process of a task ended.
+type Exit struct {
+	// Code is the exit code; 128 + Signal after a signal.
+	Code int
+	// Signal is the signal that ended it, or 0.
+	Signal int
+	// OOMKilled is set when the kernel killed it for want of memory.
+	OOMKilled bool
+	// Err says why the outcome is not known or not the task's own doing; empty otherwise.
+	Err string
+}
+
+// Successful reports whether the task ended as it should.
+func (e *Exit) Successful() bool { return e.Code == 0 && e.Signal == 0 && e.Err == "" }
+
+// State is where a task stands.
+type State string
+
+// The states of a task that a driver knows.
+const (
+	// StateRunning means that the main process runs.
+	StateRunning State = "running"
+	// StateExited means that the main process has ended.
+	StateExited State = "exited"
+)
+
+// Status is what a driver knows of a task.
+type Status struct {
+	ID        string
+	State     State
+	StartedAt time.Time
+	// FinishedAt is zero while the task runs.
+	FinishedAt time.Time
+	// Exit is nil while the task runs.
+	Exit *Exit
+	// Attributes are facts of the driver for people, such as the pid.
+	Attributes map[string]string
+}
