@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+)
+
+// journal reads what the tasks wrote on the volume, from the driver's own directory.
+func journal(t *testing.T, a *kit.Agent) string {
+	t.Helper()
+	var found string
+	_ = filepath.WalkDir(a.Dir+"/hp", func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Name() == "journal" {
+			found = path
+		}
+		return nil
+	})
+	body, err := os.ReadFile(found)
+	if err != nil {
+		t.Fatalf("journal: %v", err)
+	}
+	return string(body)
+}
+
+// noOverlap fails when one instance beats after another one started.
+func noOverlap(t *testing.T, journal string) {
+	t.Helper()
+	owner := ""
+	for i, line := range strings.Split(strings.TrimSpace(journal), "\n") {
+		word, id, _ := strings.Cut(line, " ")
+		if word == "start" {
+			owner = id
+		} else if id != owner {
+			t.Fatalf("line %d: %s writes %q while %s holds the volume", i+1, id, word, owner)
+		}
+	}
+}
+
+// none answers an error when a path contains one of the parts.
+func none(paths []string, parts ...string) error {
+	for _, p := range paths {
+		for _, part := range parts {
+			if strings.Contains(p, part) && !strings.HasSuffix(p, "/csi") {
+				return fmt.Errorf("%s is mounted", p)
+			}
+		}
+	}
+	return nil
+}
+
+// killShells kills the shells of the jobs.
+func killShells(t *testing.T, a *kit.Agent) {
+	t.Helper()
+	killed := 0
+	for _, pid := range a.Processes() {
+		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && strings.HasPrefix(string(cmdline), "/bin/sh\x00-c\x00") {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			killed++
+		}
+	}
+	if killed == 0 {
+		t.Fatal("no shell of a job was found")
+	}
+}
+
+func reschedule(attempts int, unlimited bool) *api.ReschedulePolicy {
+	interval, delay, function := time.Hour, 5*time.Second, "constant"
+	return &api.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited, Interval: &interval, Delay: &delay, DelayFunction: &function}
+}

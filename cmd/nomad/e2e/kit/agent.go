@@ -1,0 +1,208 @@
+// Package kit starts real agents for end-to-end tests and asks them about jobs, volumes and mounts.
+package kit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+)
+
+// Agent is one running agent, server and client in one.
+type Agent struct {
+	API    *api.Client
+	Dir    string
+	Binary string
+
+	tb      testing.TB
+	config  string
+	process *exec.Cmd
+	ended   chan struct{}
+	log     *os.File
+}
+
+// Start builds a data directory and starts an agent in it. The agent and all that it left are
+// removed when the test ends.
+func Start(tb testing.TB) *Agent {
+	tb.Helper()
+	if os.Getuid() != 0 {
+		tb.Skip("real mounts need root")
+	}
+	bin := os.Getenv("NOMAD_BIN")
+	if bin == "" {
+		tb.Skip("NOMAD_BIN does not name the binary: run make e2e")
+	}
+	// Short, because unix socket paths are.
+	dir, err := os.MkdirTemp("", "e2e")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ports := freePorts(tb, 2)
+	a := &Agent{Dir: dir, Binary: bin, tb: tb, config: filepath.Join(dir, "agent.hcl")}
+	body := fmt.Sprintf(`
+data_dir = %q
+bind_addr = "127.0.0.1"
+log_level = "DEBUG"
+ports {
+  http = %d
+  rpc = %d
+}
+server {
+  enabled = true
+  bootstrap_expect = 1
+}
+client {
+  enabled = true
+  gc_interval = "1h"
+}
+plugin "raw_exec" {
+  config {
+    enabled = true
+  }
+}`, filepath.Join(dir, "data"), ports[0], ports[1])
+	if err := os.WriteFile(a.config, []byte(body), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	a.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", ports[0])})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(a.remove)
+	a.Launch()
+	return a
+}
+
+func freePorts(tb testing.TB, n int) []int {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+// Launch starts the agent's process and waits until it leads and its node is ready.
+func (a *Agent) Launch() {
+	a.tb.Helper()
+	log, err := os.OpenFile(filepath.Join(a.Dir, "agent.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		a.tb.Fatal(err)
+	}
+	a.log = log
+	a.process = exec.Command(a.Binary, "agent", "-config", a.config)
+	a.process.Stdout, a.process.Stderr = log, log
+	a.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := a.process.Start(); err != nil {
+		a.tb.Fatal(err)
+	}
+	a.ended = make(chan struct{})
+	go func(p *exec.Cmd, ended chan struct{}) { _ = p.Wait(); close(ended) }(a.process, a.ended)
+	a.Until(20*time.Second, "a ready node", func() error {
+		nodes, _, err := a.API.Nodes().List(nil)
+		if err != nil {
+			return err
+		}
+		if len(nodes) != 1 || nodes[0].Status != "ready" {
+			return fmt.Errorf("%d nodes", len(nodes))
+		}
+		return nil
+	})
+}
+
+// PID is the agent's process id.
+func (a *Agent) PID() int { return a.process.Process.Pid }
+
+// Kill ends the agent as kill -9 does; its tasks go on.
+func (a *Agent) Kill() {
+	_ = a.process.Process.Kill()
+	<-a.ended
+	_ = a.log.Close()
+}
+
+// Until asks every 20 ms until check answers nil, or fails the test.
+func (a *Agent) Until(limit time.Duration, what string, check func() error) time.Duration {
+	a.tb.Helper()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return time.Since(began)
+		}
+		select {
+		case <-ctx.Done():
+			a.tb.Fatalf("waited %v for %s: %v\n%s", limit, what, err, a.LogTail(40))
+		case <-tick.C:
+		}
+	}
+}
+
+// LogTail is the end of the agent's log.
+func (a *Agent) LogTail(lines int) string {
+	body, _ := os.ReadFile(filepath.Join(a.Dir, "agent.log"))
+	all := strings.Split(string(bytes.TrimSpace(body)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// Run runs the command line against the agent and returns its output and exit code.
+func (a *Agent) Run(args ...string) (string, int) {
+	cmd := exec.Command(a.Binary, args...)
+	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+a.API.Address())
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return string(out), exit.ExitCode()
+	}
+	if err != nil {
+		return err.Error(), -1
+	}
+	return string(out), 0
+}
+
+// remove ends everything that belongs to the agent's directory.
+func (a *Agent) remove() {
+	if a.tb.Failed() {
+		a.tb.Logf("end of the agent's log:\n%s", a.LogTail(60))
+	}
+	select {
+	case <-a.ended:
+	default:
+		a.Kill()
+	}
+	for range 20 {
+		pids := a.Processes()
+		if len(pids) == 0 {
+			break
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	for range 3 {
+		mounts := a.Mounts()
+		for i := len(mounts) - 1; i >= 0; i-- {
+			_ = syscall.Unmount(mounts[i], syscall.MNT_DETACH)
+		}
+	}
+	if len(a.Mounts()) == 0 {
+		_ = os.RemoveAll(a.Dir)
+	}
+}

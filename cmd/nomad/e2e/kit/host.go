@@ -1,0 +1,105 @@
+package kit
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Mounts lists the mount points below the agent's directory in the host's namespace.
+func (a *Agent) Mounts() []string {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		a.tb.Fatal(err)
+	}
+	defer f.Close()
+	var mounts []string
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if fields := strings.Fields(s.Text()); len(fields) > 4 && strings.HasPrefix(fields[4], a.Dir+"/") {
+			mounts = append(mounts, fields[4])
+		}
+	}
+	return mounts
+}
+
+// Sockets lists the unix sockets below the agent's directory.
+func (a *Agent) Sockets() []string {
+	body, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		a.tb.Fatal(err)
+	}
+	seen := map[string]bool{}
+	var sockets []string
+	for _, line := range strings.Split(string(body), "\n") {
+		fields := strings.Fields(line)
+		if n := len(fields); n > 0 && strings.HasPrefix(fields[n-1], a.Dir+"/") && !seen[fields[n-1]] {
+			seen[fields[n-1]] = true
+			sockets = append(sockets, fields[n-1])
+		}
+	}
+	return sockets
+}
+
+// Processes lists the processes, other than the agent, that belong to the agent's directory: their
+// command line, working directory or environment names it.
+func (a *Agent) Processes() []int {
+	entries, _ := os.ReadDir("/proc")
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() || a.process != nil && pid == a.process.Process.Pid {
+			continue
+		}
+		if a.owns(pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func (a *Agent) owns(pid int) bool {
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	if cwd, err := os.Readlink(filepath.Join(proc, "cwd")); err == nil && strings.HasPrefix(cwd, a.Dir+"/") {
+		return true
+	}
+	for _, file := range []string{"cmdline", "environ"} {
+		if body, err := os.ReadFile(filepath.Join(proc, file)); err == nil && bytes.Contains(body, []byte(a.Dir+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// Goroutines is how many goroutines the agent has.
+func (a *Agent) Goroutines() int {
+	a.tb.Helper()
+	self, err := a.API.Agent().Self()
+	if err != nil {
+		a.tb.Fatal(err)
+	}
+	n, err := strconv.Atoi(self.Stats["runtime"]["goroutines"])
+	if err != nil {
+		a.tb.Fatalf("runtime.goroutines: %v", err)
+	}
+	return n
+}
+
+// MemoryKB reads one line of a process's smaps_rollup, such as "Pss" or "Rss".
+func (a *Agent) MemoryKB(pid int, what string) int {
+	a.tb.Helper()
+	body, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
+	if err != nil {
+		a.tb.Fatal(err)
+	}
+	for _, line := range strings.Split(string(body), "\n") {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == what+":" {
+			n, _ := strconv.Atoi(fields[1])
+			return n
+		}
+	}
+	a.tb.Fatalf("pid %d: no %s", pid, what)
+	return 0
+}

@@ -1,0 +1,233 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+)
+
+// forever holds its volume: it notes each instance and each beat, which shows when two overlap.
+const forever = `echo start $NOMAD_ALLOC_ID >> data/journal; trap 'echo stop $NOMAD_ALLOC_ID >> data/journal; exit 0' INT TERM; while :; do echo beat $NOMAD_ALLOC_ID >> data/journal; sleep 0.05; done`
+
+func TestJobWritesAndAnotherReadsBack(t *testing.T) {
+	a := kit.Start(t)
+	a.Plugin("hp")
+	a.CreateVolume("hp", "v1")
+	a.Register(kit.WithVolume(kit.ShellJob("writer", "echo hello > data/file; exec sleep 1000"), "v1"))
+	a.Running("writer", 1)
+	if n := a.Claimed("v1"); n != 1 {
+		t.Fatalf("%d claims while the job runs", n)
+	}
+	a.Stop("writer", false)
+	t.Logf("claim free after %v", a.Free("v1"))
+
+	reader := kit.WithVolume(kit.ShellJob("reader", "cat data/file; exec sleep 1000"), "v1")
+	a.Register(reader)
+	alloc := a.Running("reader", 1)
+	a.Until(10*time.Second, "the reader's log", func() error {
+		out, _ := a.Run("alloc", "logs", alloc.ID)
+		if !strings.Contains(out, "hello") {
+			return fmt.Errorf("log is %q", out)
+		}
+		return nil
+	})
+}
+
+func TestVolumeMountsStayOutOfTheHost(t *testing.T) {
+	a := kit.Start(t)
+	a.Plugin("hp")
+	a.CreateVolume("hp", "v1")
+	job := kit.WithVolume(kit.ShellJob("deep", "echo inside > /srv/e2e-not-on-host/deep/file && exec sleep 1000"), "v1")
+	dest := "/srv/e2e-not-on-host/deep"
+	job.TaskGroups[0].Tasks[0].VolumeMounts[0].Destination = &dest
+	a.Register(job)
+	a.Running("deep", 1)
+	a.Until(5*time.Second, "the file on the volume", func() error {
+		found, _ := filepath.Glob(a.Dir + "/hp/volumes/*/file")
+		more, _ := filepath.Glob(a.Dir + "/hp/volumes/*/*/file")
+		if len(found)+len(more) == 0 {
+			return fmt.Errorf("not there")
+		}
+		return nil
+	})
+	if _, err := os.Lstat("/srv/e2e-not-on-host"); !os.IsNotExist(err) {
+		t.Fatalf("the host's tree got /srv/e2e-not-on-host: %v", err)
+	}
+}
+
+func TestAgentKilledTaskAndMountSurvive(t *testing.T) {
+	a := kit.Start(t)
+	a.Plugin("hp")
+	a.CreateVolume("hp", "v1")
+	a.Register(kit.WithVolume(kit.ShellJob("w", forever), "v1"))
+	before := a.Running("w", 1)
+	mounts, processes := a.Mounts(), a.Processes()
+
+	a.Kill()
+	for _, pid := range processes {
+		if err := syscall.Kill(pid, 0); err != nil {
+			t.Errorf("process %d died with the agent: %v", pid, err)
+		}
+	}
+	a.Launch()
+	after := a.Running("w", 1)
+	a.PluginHealthy("hp")
+	if before.ID != after.ID {
+		t.Fatalf("allocation %s was replaced by %s", before.ID, after.ID)
+	}
+	if got := a.Mounts(); len(got) != len(mounts) {
+		t.Fatalf("mounts were %q and are %q", mounts, got)
+	}
+	if starts := strings.Count(journal(t, a), "start"); starts != 1 {
+		t.Fatalf("the task was started %d times", starts)
+	}
+	a.Stop("w", false)
+	a.Free("v1")
+	a.Until(5*time.Second, "the mounts to go", func() error { return none(a.Mounts(), "/csi/node/", "/csi/monolith/") })
+}
+
+func TestTaskKilledClaimIsFreed(t *testing.T) {
+	a := kit.Start(t)
+	a.Plugin("hp")
+	a.CreateVolume("hp", "v1")
+	job := kit.WithVolume(kit.ShellJob("w", forever), "v1")
+	off := 0
+	no := false
+	job.TaskGroups[0].ReschedulePolicy = reschedule(off, no)
+	a.Register(job)
+	a.Running("w", 1)
+	killShells(t, a)
+	a.Until(10*time.Second, "the failed allocation", func() error {
+		if len(a.Allocs("w", "failed")) != 1 {
+			return fmt.Errorf("not failed")
+		}
+		return nil
+	})
+	t.Logf("claim free after %v", a.Free("v1"))
+}
+
+func TestPluginKilledWhileMounted(t *testing.T) {
+	a := kit.Start(t)
+	a.Plugin("hp")
+	a.CreateVolume("hp", "v1")
+	a.Register(kit.WithVolume(kit.ShellJob("w", forever), "v1"))
+	a.Running("w", 1)
+
+	plugin := a.Running("hp", 1)
+	a.Stop("hp", false)
+	a.Until(20*time.Second, "the plugin to stop", func() error {
+		if len(a.Allocs("hp", "running")) != 0 {
+			return fmt.Errorf("%s runs", plugin.ID)
+		}
+		return nil
+	})
+	a.Stop("w", false)
+	a.Until(20*time.Second, "the workload to end", func() error {
+		if n := len(a.Allocs("w", "complete")); n != 1 {
+			return fmt.Errorf("%d complete", n)
+		}
+		return nil
+	})
+	if a.Claimed("v1") != 1 {
+		t.Fatal("the claim was freed although nobody unmounted the volume")
+	}
+	a.Plugin("hp")
+	t.Logf("claim free %v after the plugin is back", a.Free("v1"))
+	a.Until(10*time.Second, "the mounts to go", func() error { return none(a.Mounts(), "/csi/node/", "/csi/monolith/") })
+}
+
+func TestRacingJobsNeverShareAWriter(t *testing.T) {
+	a := kit.Start(t)
+	a.Plugin("hp")
+	a.CreateVolume("hp", "v1")
+	for round := range 50 {
+		var racers sync.WaitGroup
+		ids := []string{fmt.Sprintf("left-%d", round), fmt.Sprintf("right-%d", round)}
+		for _, id := range ids {
+			racers.Go(func() { a.Register(kit.WithVolume(kit.ShellJob(id, forever), "v1")) })
+		}
+		racers.Wait()
+		var winner string
+		a.Until(20*time.Second, "a winner", func() error {
+			for _, id := range ids {
+				if len(a.Allocs(id, "running")) == 1 {
+					winner = id
+					return nil
+				}
+			}
+			return fmt.Errorf("nobody runs")
+		})
+		if n := a.Claimed("v1"); n != 1 {
+			t.Fatalf("round %d: %d claims", round, n)
+		}
+		a.Stop(winner, true)
+		loser := ids[0]
+		if winner == loser {
+			loser = ids[1]
+		}
+		a.Running(loser, 1)
+		a.Stop(loser, true)
+		a.Free("v1")
+	}
+	noOverlap(t, journal(t, a))
+}
+
+func TestVolumeCreatedAfterItsJob(t *testing.T) {
+	a := kit.Start(t)
+	a.Plugin("hp")
+	a.Register(kit.WithVolume(kit.ShellJob("early", forever), "later"))
+	a.Until(10*time.Second, "a blocked evaluation", func() error {
+		evals, _, err := a.API.Jobs().Evaluations("early", nil)
+		if err != nil {
+			return err
+		}
+		for _, e := range evals {
+			if e.Status == "blocked" {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d is blocked", len(evals))
+	})
+	a.CreateVolume("hp", "later")
+	began := time.Now()
+	a.Running("early", 1)
+	t.Logf("running %v after the volume exists", time.Since(began))
+}
+
+func TestHundredsOfCyclesLeaveNothing(t *testing.T) {
+	a := kit.Start(t)
+	a.Plugin("hp")
+	a.CreateVolume("hp", "v1")
+	cycle := func() {
+		a.Register(kit.WithVolume(kit.ShellJob("cycle", "exec sleep 1000"), "v1"))
+		a.Running("cycle", 1)
+		a.Stop("cycle", true)
+		a.Free("v1")
+	}
+	cycle()
+	settle := func() (mounts, sockets, processes, goroutines int) {
+		a.Until(10*time.Second, "the processes to end", func() error {
+			if n := len(a.Processes()); n > 2 {
+				return fmt.Errorf("%d processes", n)
+			}
+			return none(a.Mounts(), "/csi/node/", "/csi/monolith/")
+		})
+		return len(a.Mounts()), len(a.Sockets()), len(a.Processes()), a.Goroutines()
+	}
+	m0, s0, p0, g0 := settle()
+	for range 200 {
+		cycle()
+	}
+	m1, s1, p1, g1 := settle()
+	t.Logf("before and after 200 cycles: mounts %d %d, sockets %d %d, processes %d %d, goroutines %d %d", m0, m1, s0, s1, p0, p1, g0, g1)
+	if m1 > m0 || s1 > s0 || p1 > p0 || g1 > g0+10 {
+		t.Error("something is left over")
+	}
+}
