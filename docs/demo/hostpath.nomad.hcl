@@ -1,4 +1,4 @@
-# The embedded CSI driver as a plugin job: no host paths, the agent computes socket and directories.
+# The embedded CSI driver as a plugin job: no host paths for sockets and mounts, the agent computes socket and directories.
 job "hostpath" {
   type = "system"
 
@@ -8,7 +8,7 @@ job "hostpath" {
 
       config {
         command = "NOMAD_BINARY"
-        args    = ["csi-hostpath", "-state-dir", "${NOMAD_ALLOC_DIR}/data", "-node-id", "${node.unique.name}"]
+        args    = ["csi-hostpath", "-state-dir", "STATE_DIR", "-node-id", "${node.unique.name}"]
       }
 
       csi_plugin {

@@ -82,7 +82,7 @@ start_agent
 echo "leader after $(($(millis) - began)) ms, agent pid $agent"
 
 say "run the embedded CSI driver as a job"
-sed "s|NOMAD_BINARY|$NOMAD|" "$JOBS/hostpath.nomad.hcl" >"$WORK/hostpath.nomad.hcl"
+sed "s|NOMAD_BINARY|$NOMAD|; s|STATE_DIR|$WORK/hostpath|" "$JOBS/hostpath.nomad.hcl" >"$WORK/hostpath.nomad.hcl"
 began=$(millis)
 "$NOMAD" job run -detach "$WORK/hostpath.nomad.hcl"
 wait_for 20 "a healthy plugin" healthy
