@@ -103,3 +103,15 @@ func (a *Agent) MemoryKB(pid int, what string) int {
 	a.tb.Fatalf("pid %d: no %s", pid, what)
 	return 0
 }
+
+// Supervisors lists the supervising processes of the agent's tasks.
+func (a *Agent) Supervisors() []int {
+	var pids []int
+	for _, pid := range a.Processes() {
+		exe, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
+		if err == nil && strings.Contains(filepath.Base(exe), "supervise") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
