@@ -1,0 +1,57 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/tinylib/msgp/msgp"
+	"google.golang.org/grpc/mem"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// codec carries plain structs as msgp; it is the gRPC content subtype "msgp".
+type codec struct{}
+
+func (codec) Name() string { return "msgp" }
+
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	b, err := encode(v)
+	if err != nil {
+		return nil, err
+	}
+	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+}
+
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buf.Free()
+	return decode(buf.ReadOnlyData(), v)
+}
+
+func encode(v any) ([]byte, error) {
+	m, ok := v.(msgp.Marshaler)
+	if !ok {
+		return nil, fault.New(fault.Internal, "message %T has no msgp encoding", v)
+	}
+	size := 0
+	if s, ok := v.(msgp.Sizer); ok {
+		size = s.Msgsize()
+	}
+	return m.MarshalMsg(make([]byte, 0, size))
+}
+
+// decode reads one message; nothing in v refers to b afterwards.
+func decode(b []byte, v any) error {
+	u, ok := v.(msgp.Unmarshaler)
+	if !ok {
+		return fault.New(fault.Internal, "message %T has no msgp encoding", v)
+	}
+	rest, err := u.UnmarshalMsg(b)
+	if err != nil {
+		return fmt.Errorf("decode %T: %w", v, err)
+	}
+	if len(rest) > 0 {
+		return fault.New(fault.Invalid, "decode %T: %d bytes left over", v, len(rest))
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Limits of every connection.
+const (
+	// MaxMessageBytes bounds one message: a plan, the assignments of a node.
+	MaxMessageBytes = 64 << 20
+	bufferBytes     = 4 << 10
+	keepaliveTime   = 30 * time.Second
+	keepaliveWait   = 10 * time.Second
+	// pathPrefix stands before a method's name on the wire.
+	pathPrefix = "/" + serviceName + "/"
+)
+
+// Conn calls the methods of one process; it connects when it is first used and reconnects by itself.
+type Conn struct {
+	cc *grpc.ClientConn
+}
+
+// Connect makes a connection to a server. It does not dial yet, so it does not fail on a dead one.
+func Connect(address string, d Dialer) (*Conn, error) {
+	return newConn(address, func(ctx context.Context, _ string) (net.Conn, error) {
+		return d.Dial(ctx, address, ProtocolRPC)
+	})
+}
+
+func newConn(address string, dial func(context.Context, string) (net.Conn, error)) (*Conn, error) {
+	cc, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithContextDialer(dial),
+		grpc.WithTransportCredentials(finished{}),
+		grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes),
+		grpc.WithIdleTimeout(0),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveWait, PermitWithoutStream: true}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+			MinConnectTimeout: dialTimeout,
+		}),
+		grpc.WithDefaultCallOptions(
+			grpc.ForceCodecV2(codec{}),
+			grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address, err)
+	}
+	return &Conn{cc: cc}, nil
+}
+
+// Invoke calls a method by its name. It implements [Caller].
+func (c *Conn) Invoke(ctx context.Context, method string, req, resp any) error {
+	return fromStatus(ctx, method, c.cc.Invoke(ctx, pathPrefix+method, req, resp))
+}
+
+// Close ends the connection and all its calls.
+func (c *Conn) Close() error { return c.cc.Close() }

@@ -1,0 +1,44 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// finished tells gRPC that TLS was finished before it saw the connection.
+type finished struct{}
+
+func (finished) ClientHandshake(_ context.Context, _ string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return handshaken(c)
+}
+
+func (finished) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return handshaken(c)
+}
+
+func (finished) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: "1.3"}
+}
+
+func (f finished) Clone() credentials.TransportCredentials { return f }
+
+func (finished) OverrideServerName(string) error { return nil }
+
+func handshaken(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	inner := c
+	if w, ok := c.(*watchedConn); ok {
+		inner = w.Conn
+	}
+	t, ok := inner.(*tls.Conn)
+	if !ok {
+		return nil, nil, errors.New("connection is not tls")
+	}
+	return c, credentials.TLSInfo{
+		State:          t.ConnectionState(),
+		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+	}, nil
+}

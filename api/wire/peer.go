@@ -1,0 +1,42 @@
+package wire
+
+import (
+	"context"
+	"strconv"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+)
+
+// hopsKey is the metadata key that counts how often a call was forwarded.
+const hopsKey = "nomad-hops"
+
+// Peer says from where a call came.
+type Peer struct {
+	// Address is the network address of the caller; empty for calls inside the process.
+	Address string
+	// Hops counts the servers that forwarded the call.
+	Hops int
+}
+
+// Remote reports whether the call came over the network.
+func (p Peer) Remote() bool { return p.Address != "" }
+
+// PeerOf tells who made the call that ctx serves.
+func PeerOf(ctx context.Context) Peer {
+	var p Peer
+	if from, ok := peer.FromContext(ctx); ok {
+		p.Address = from.Addr.String()
+	}
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		if v := md.Get(hopsKey); len(v) == 1 {
+			p.Hops, _ = strconv.Atoi(v[0])
+		}
+	}
+	return p
+}
+
+// WithHops marks calls made with the context as forwarded n times.
+func WithHops(ctx context.Context, n int) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, hopsKey, strconv.Itoa(n))
+}

@@ -1,0 +1,148 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// handshakeTimeout bounds the TLS handshake of an accepted connection.
+const handshakeTimeout = 5 * time.Second
+
+// Port is the one port of a server: it finishes TLS and hands each connection to the listener of
+// the protocol that the other side chose.
+type Port struct {
+	raw    net.Listener
+	config *tls.Config
+	log    hclog.Logger
+	queues map[string]*queue
+}
+
+// Listen opens the port. Nothing is accepted before [Port.Run].
+func Listen(address string, config *tls.Config, log hclog.Logger) (*Port, error) {
+	raw, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("open rpc port: %w", err)
+	}
+	p := &Port{raw: raw, log: log, queues: map[string]*queue{}}
+	protocols := []string{ProtocolRaft, ProtocolRPC, ProtocolReverse}
+	for _, protocol := range protocols {
+		p.queues[protocol] = newQueue(raw.Addr())
+	}
+	p.config = prepared(config, protocols...)
+	return p, nil
+}
+
+// Addr is the address that the port listens on.
+func (p *Port) Addr() net.Addr { return p.raw.Addr() }
+
+// Listener returns the connections of one protocol; it must be one of the Protocol constants.
+func (p *Port) Listener(protocol string) net.Listener { return p.queues[protocol] }
+
+// Close closes the port and its listeners; accepted connections stay open.
+func (p *Port) Close() error {
+	err := p.raw.Close()
+	for _, q := range p.queues {
+		_ = q.Close()
+	}
+	return err
+}
+
+// Run accepts connections until ctx ends, and closes the port.
+func (p *Port) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
+	defer stop()
+	defer p.Close()
+	var shaking sync.WaitGroup
+	defer shaking.Wait()
+	pause := time.Duration(0)
+	for {
+		conn, err := p.raw.Accept()
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			p.log.Warn("accept connection", "error", err, "retry_in", pause)
+			if !sleep(ctx, pause) {
+				return nil
+			}
+			continue
+		}
+		pause = 0
+		shaking.Go(func() { p.route(ctx, conn) })
+	}
+}
+
+// route finishes TLS and queues the connection; a peer that does not get there in time is dropped.
+func (p *Port) route(ctx context.Context, raw net.Conn) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	conn := tls.Server(raw, p.config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		p.log.Debug("refused connection", "peer", raw.RemoteAddr(), "error", err)
+		_ = raw.Close()
+		return
+	}
+	q, ok := p.queues[conn.ConnectionState().NegotiatedProtocol]
+	if !ok || !q.put(ctx, conn) {
+		p.log.Debug("dropped connection", "peer", raw.RemoteAddr(), "protocol", conn.ConnectionState().NegotiatedProtocol)
+		_ = conn.Close()
+	}
+}
+
+// queue is a listener that is fed by the port.
+type queue struct {
+	addr   net.Addr
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newQueue(addr net.Addr) *queue {
+	return &queue{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (q *queue) put(ctx context.Context, conn net.Conn) bool {
+	select {
+	case q.conns <- conn:
+		return true
+	case <-q.closed:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func (q *queue) Accept() (net.Conn, error) {
+	select {
+	case conn := <-q.conns:
+		return conn, nil
+	case <-q.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (q *queue) Close() error {
+	q.once.Do(func() { close(q.closed) })
+	return nil
+}
+
+func (q *queue) Addr() net.Addr { return q.addr }
+
+// sleep waits and reports whether ctx still lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,77 @@
+package wire
+
+import (
+	"context"
+	"net"
+	"runtime/debug"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+const serviceName = "nomad"
+
+// Serve answers calls that arrive on the listener until ctx ends or the listener closes. It returns
+// when the last handler has; handlers see their context end with ctx.
+func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger) error {
+	srv := newServer(handlers, log)
+	stop := context.AfterFunc(ctx, srv.Stop)
+	defer srv.Stop()
+	defer stop()
+	err := srv.Serve(l)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func newServer(handlers []Handler, log hclog.Logger) *grpc.Server {
+	srv := grpc.NewServer(
+		grpc.Creds(finished{}),
+		grpc.ForceServerCodecV2(codec{}),
+		grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes),
+		grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveWait}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 3, PermitWithoutStream: true}),
+	)
+	desc := &grpc.ServiceDesc{ServiceName: serviceName}
+	for _, h := range handlers {
+		desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: h.Name, Handler: bind(Recovered(h, log))})
+	}
+	srv.RegisterService(desc, nil)
+	return srv
+}
+
+// bind gives a handler the shape that gRPC calls.
+func bind(h Handler) grpc.MethodHandler {
+	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		req := h.New()
+		if err := decode(req); err != nil {
+			return nil, toStatus(fault.New(fault.Invalid, "%s: %w", h.Name, err))
+		}
+		resp, err := h.Serve(ctx, req)
+		if err != nil {
+			return nil, toStatus(err)
+		}
+		return resp, nil
+	}
+}
+
+// Recovered makes a handler answer an internal fault, and log, where it would panic.
+func Recovered(h Handler, log hclog.Logger) Handler {
+	serve := h.Serve
+	h.Serve = func(ctx context.Context, req any) (resp any, err error) {
+		defer func() {
+			if r := recover(); r != nil {
+				log.Error("method panicked", "method", h.Name, "panic", r, "stack", string(debug.Stack()))
+				resp, err = nil, fault.New(fault.Internal, "%s panicked", h.Name)
+			}
+		}()
+		return serve(ctx, req)
+	}
+	return h
+}

@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// The pairs are one to one, so that a class is the same on the other side.
+var codeOf = map[fault.Class]codes.Code{
+	fault.Internal:      codes.Internal,
+	fault.Invalid:       codes.InvalidArgument,
+	fault.NotFound:      codes.NotFound,
+	fault.Denied:        codes.PermissionDenied,
+	fault.Conflict:      codes.FailedPrecondition,
+	fault.Exhausted:     codes.ResourceExhausted,
+	fault.Unavailable:   codes.Unavailable,
+	fault.NotLeader:     codes.Aborted,
+	fault.TooLarge:      codes.OutOfRange,
+	fault.Timeout:       codes.DeadlineExceeded,
+	fault.Unimplemented: codes.Unimplemented,
+}
+
+var classOf = func() map[codes.Code]fault.Class {
+	m := make(map[codes.Code]fault.Class, len(codeOf))
+	for class, code := range codeOf {
+		m[code] = class
+	}
+	return m
+}()
+
+// toStatus makes the error that gRPC sends: the class as its code, the text as its message.
+func toStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := codeOf[fault.Of(err)]
+	if code == codes.Internal {
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			code = codes.DeadlineExceeded
+		case errors.Is(err, context.Canceled):
+			code = codes.Canceled
+		}
+	}
+	return status.Error(code, err.Error())
+}
+
+// fromStatus is the inverse of toStatus. A deadline or cancellation of ctx keeps its own error
+// reachable, so that errors.Is(err, context.Canceled) holds too.
+func fromStatus(ctx context.Context, method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		return fmt.Errorf("call %s: %w", method, err)
+	}
+	switch s.Code() {
+	case codes.Canceled:
+		if ctx.Err() == nil {
+			return fault.New(fault.Unavailable, "call %s: the other side went away: %s", method, s.Message())
+		}
+		return fmt.Errorf("call %s: %w", method, context.Canceled)
+	case codes.DeadlineExceeded:
+		if ctx.Err() != nil {
+			return fault.New(fault.Timeout, "call %s: %w", method, context.DeadlineExceeded)
+		}
+	}
+	class, ok := classOf[s.Code()]
+	if !ok {
+		class = fault.Internal
+	}
+	return fault.New(class, "%s", s.Message())
+}
