@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+var allocRoutes = []route{
+	{method: "GET", pattern: "/v1/allocations", serve: allocList},
+	{method: "GET", pattern: "/v1/allocation/:id", serve: allocGet},
+	{method: "PUT", pattern: "/v1/allocation/:id/stop", serve: allocStop},
+}
+
+func allocList(c *call) (any, error) {
+	resources, err := boolean(c.params, "resources")
+	if err != nil {
+		return nil, err
+	}
+	states := true
+	if c.params.Has("task_states") {
+		if states, err = boolean(c.params, "task_states"); err != nil {
+			return nil, err
+		}
+	}
+	out, err := wire.AllocList.Call(c.ctx(), c.Servers, &api.AllocListRequest{Resources: resources, TaskStates: states, QueryOptions: c.reads()})
+	if err != nil {
+		return nil, err
+	}
+	c.read(out.QueryMeta)
+	return page(c, out.Allocs, func(a *api.AllocStub) string { return byTime(a.CreateIndex, a.ID) })
+}
+
+func allocGet(c *call) (any, error) {
+	a, meta, err := allocation(c, c.id)
+	c.read(meta)
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// allocation reads the named allocation.
+func allocation(c *call, id string) (*api.Allocation, api.QueryMeta, error) {
+	out, err := wire.AllocGet.Call(c.ctx(), c.Servers, &api.AllocRequest{AllocID: id, QueryOptions: c.reads()})
+	if err != nil {
+		return nil, api.QueryMeta{}, err
+	}
+	if out.Alloc == nil {
+		return nil, out.QueryMeta, missing("alloc not found")
+	}
+	return out.Alloc, out.QueryMeta, nil
+}
+
+func allocStop(c *call) (any, error) {
+	noDelay, err := boolean(c.params, "no_shutdown_delay")
+	if err != nil {
+		return nil, err
+	}
+	reschedule, err := boolean(c.params, "reschedule")
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.AllocStop.Call(c.ctx(), c.Servers, &api.AllocStopRequest{
+		AllocID: c.id, NoShutdownDelay: noDelay, Reschedule: reschedule, WriteRequest: c.writes(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.wrote(out.WriteMeta)
+	return out, nil
+}

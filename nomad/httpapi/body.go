@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Bounds of request bodies.
+const (
+	// jobBytes bounds bodies that hold a job.
+	jobBytes = 16 << 20
+	// bodyBytes bounds all others.
+	bodyBytes = 1 << 20
+	// bodyDepth bounds the nesting of objects and arrays.
+	bodyDepth = 128
+)
+
+// body reads a whole bounded body; a body that says that it is too large is not read at all.
+func (c *call) body(limit int64) ([]byte, error) {
+	if c.r.ContentLength > limit {
+		return nil, fault.New(fault.TooLarge, "request body of %d bytes is over the limit of %d", c.r.ContentLength, limit)
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, fault.New(fault.TooLarge, "request body is over the limit of %d bytes", limit)
+	case err != nil:
+		return nil, fault.New(fault.Invalid, "read request body: %w", err)
+	}
+	if err := checkDepth(data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// decode reads a body that must be there into a request type.
+func (c *call) decode(limit int64, into any) error {
+	data, err := c.body(limit)
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 {
+		return fault.New(fault.Invalid, "Request body is empty")
+	}
+	return unmarshal(data, into)
+}
+
+// decodeMaybe reads a body that may be missing.
+func (c *call) decodeMaybe(into any) error {
+	data, err := c.body(bodyBytes)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	return unmarshal(data, into)
+}
+
+func unmarshal(data []byte, into any) error {
+	if err := json.Unmarshal(data, into); err != nil {
+		return fault.New(fault.Invalid, "decode request body: %w", err)
+	}
+	return nil
+}
+
+// checkDepth refuses nesting that a decoder would pay for, in one pass and without memory.
+func checkDepth(data []byte) error {
+	depth, quoted, escaped := 0, false, false
+	for _, b := range data {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted && b == '\\':
+			escaped = true
+		case b == '"':
+			quoted = !quoted
+		case quoted:
+		case b == '{' || b == '[':
+			if depth++; depth > bodyDepth {
+				return fault.New(fault.Invalid, "request body is nested deeper than %d levels", bodyDepth)
+			}
+		case b == '}' || b == ']':
+			depth--
+		}
+	}
+	return nil
+}

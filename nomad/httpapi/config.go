@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// Config says what the door opens onto. Only Servers is needed; whatever else is missing answers
+// with a clear error or an empty document.
+type Config struct {
+	// Servers carries every server method.
+	Servers wire.Caller
+	// Node reaches a node; it fails with fault.Unavailable when the node is not connected.
+	Node func(id string) (wire.Caller, error)
+	// LocalNodeID is the id of this agent's node, or "" when it has none.
+	LocalNodeID func() string
+	// Self describes this agent.
+	Self func() *api.AgentSelf
+	// Health tells how the halves of this agent are.
+	Health func(ctx context.Context) *api.AgentHealthResponse
+	// ServerAddresses lists the servers that this agent's client half knows.
+	ServerAddresses func() []string
+	// Name, Region and Datacenter are those of this agent.
+	Name       string
+	Region     string
+	Datacenter string
+	// Headers are added to every answer.
+	Headers map[string]string
+	// Extra handles further path prefixes, such as "/ui/" or "/v1/metrics".
+	Extra map[string]http.Handler
+	Log   hclog.Logger
+}
+
+// Times of the HTTP server.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	headerBytes   = 1 << 20
+)
+
+// Server makes the HTTP server for a handler: bounded headers and idle connections, no bound on
+// writing, because reads may block and logs may be followed.
+func Server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headerBytes,
+	}
+}
+
+// node reaches the node that a request names, or this agent's own.
+func (d *door) node(id string) (wire.Caller, string, error) {
+	if id == "" && d.LocalNodeID != nil {
+		id = d.LocalNodeID()
+	}
+	if id == "" {
+		return nil, "", fault.New(fault.Invalid, "No local Node and node_id not provided")
+	}
+	if d.Node == nil {
+		return nil, "", fault.New(fault.Unavailable, "node %s is not reachable from this agent", id)
+	}
+	c, err := d.Node(id)
+	return c, id, err
+}

@@ -1,0 +1,141 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/klauspost/compress/gzhttp"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Bounds of one request.
+const (
+	requestTimeout = 2 * time.Minute
+	volumeTimeout  = 10 * time.Minute
+	gzipMinBytes   = 1 << 10
+)
+
+// door serves the API.
+type door struct {
+	Config
+	routes table
+}
+
+// errStreamed is the outcome of an endpoint that wrote its own answer.
+var errStreamed = errors.New("answer was streamed")
+
+// New makes the handler of the whole API.
+func New(c Config) http.Handler {
+	if c.Log == nil {
+		c.Log = hclog.NewNullLogger()
+	}
+	d := &door{Config: c, routes: newTable(allRoutes())}
+	api := http.NewCrossOriginProtection().Handler(http.HandlerFunc(d.serve))
+	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(gzipMinBytes), gzhttp.CompressionLevel(1), gzhttp.DropETag())
+	if err != nil {
+		panic(err) // constant options
+	}
+	zipped := zip(api)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, k := range slices.Sorted(maps.Keys(c.Headers)) {
+			w.Header().Set(k, c.Headers[k])
+		}
+		if h := d.extra(r.URL.Path); h != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/v1/client/fs/") {
+			api.ServeHTTP(w, r) // streams flush small pieces and files may be compressed already
+			return
+		}
+		zipped.ServeHTTP(w, r)
+	})
+}
+
+func (d *door) extra(path string) http.Handler {
+	best := ""
+	for prefix := range d.Extra {
+		if strings.HasPrefix(path, prefix) && len(prefix) > len(best) {
+			best = prefix
+		}
+	}
+	return d.Extra[best]
+}
+
+func (d *door) serve(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	err := d.answer(w, r)
+	switch {
+	case err == nil:
+	case errors.Is(err, errStreamed):
+	default:
+		d.writeError(w, r, err)
+	}
+	d.Log.Debug("request", "method", r.Method, "path", r.URL.RequestURI(), "took", time.Since(start))
+}
+
+func (d *door) answer(w http.ResponseWriter, r *http.Request) error {
+	route, id, err := d.routes.find(r)
+	if err != nil {
+		return err
+	}
+	q, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := bound(r.Context(), route.stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))
+	defer cancel()
+	c := &call{door: d, w: w, r: r.WithContext(ctx), id: id, query: q, params: r.URL.Query()}
+	out, err := route.serve(c)
+	if err != nil {
+		return err
+	}
+	return c.write(out)
+}
+
+// bound gives a request its deadline. Streams end with their client.
+func bound(ctx context.Context, stream, blocking, volume bool, wait time.Duration) (context.Context, context.CancelFunc) {
+	switch {
+	case stream:
+		return context.WithCancel(ctx)
+	case blocking:
+		return context.WithTimeout(ctx, wait+requestTimeout)
+	case volume:
+		return context.WithTimeout(ctx, volumeTimeout)
+	}
+	return context.WithTimeout(ctx, requestTimeout)
+}
+
+// writeError is the one place where an error becomes a code and a text.
+func (d *door) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // the client went away
+	}
+	code := statusOf(err)
+	if code >= http.StatusInternalServerError {
+		d.Log.Error("request failed", "method", r.Method, "path", r.URL.Path, "code", code, "error", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(err.Error()))
+}
+
+func statusOf(err error) int {
+	if errors.Is(err, errMethod) {
+		return http.StatusMethodNotAllowed
+	}
+	class := fault.Of(err)
+	if class == fault.Internal && errors.Is(err, context.DeadlineExceeded) {
+		class = fault.Timeout
+	}
+	return class.HTTPStatus()
+}

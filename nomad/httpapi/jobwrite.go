@@ -1,0 +1,155 @@
+package httpapi
+
+import (
+	"encoding/json"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// jobBody is what register, plan and validate share. The job itself is decoded over its defaults.
+type jobBody struct {
+	Job               json.RawMessage
+	Submission        *api.JobSubmission
+	EnforceIndex      bool
+	JobModifyIndex    uint64
+	PreserveCounts    bool
+	PreserveResources bool
+	PolicyOverride    bool
+	EvalPriority      int
+	Diff              bool
+	Region            string
+	Namespace         string
+}
+
+// jobOf decodes a body with a job and settles region and namespace: the query's, else the
+// wrapper's, else the job's, else the default.
+func jobOf(c *call) (*jobBody, *api.Job, api.WriteRequest, error) {
+	var b jobBody
+	w := c.writes()
+	if err := c.decode(jobBytes, &b); err != nil {
+		return nil, nil, w, err
+	}
+	if len(b.Job) == 0 || string(b.Job) == "null" {
+		return nil, nil, w, fault.New(fault.Invalid, "Job must be specified")
+	}
+	j, err := decodeJob(b.Job)
+	if err != nil {
+		return nil, nil, w, err
+	}
+	if j.ID == "" {
+		return nil, nil, w, fault.New(fault.Invalid, "Job ID hasn't been provided")
+	}
+	if c.id != "" && j.ID != c.id {
+		return nil, nil, w, fault.New(fault.Invalid, "Job ID does not match name: the path says %q, the job %q", c.id, j.ID)
+	}
+	j.Namespace = first(c.params.Get("namespace"), b.Namespace, j.Namespace, api.DefaultNamespace)
+	j.Region = first(c.params.Get("region"), b.Region, j.Region, c.Region, api.GlobalRegion)
+	w.Namespace, w.Region = j.Namespace, j.Region
+	return &b, j, w, nil
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func jobRegister(c *call) (any, error) {
+	b, j, w, err := jobOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return jobWrote(c)(wire.JobRegister.Call(c.ctx(), c.Servers, &api.JobRegisterRequest{
+		Job: j, Submission: b.Submission, EnforceIndex: b.EnforceIndex, JobModifyIndex: b.JobModifyIndex,
+		PreserveCounts: b.PreserveCounts, PreserveResources: b.PreserveResources,
+		PolicyOverride: b.PolicyOverride, EvalPriority: b.EvalPriority, WriteRequest: w,
+	}))
+}
+
+func jobWrote(c *call) func(*api.JobRegisterResponse, error) (any, error) {
+	return func(out *api.JobRegisterResponse, err error) (any, error) {
+		if err != nil {
+			return nil, err
+		}
+		c.wrote(out.WriteMeta)
+		return out, nil
+	}
+}
+
+func jobPlan(c *call) (any, error) {
+	b, j, w, err := jobOf(c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.JobPlan.Call(c.ctx(), c.Servers, &api.JobPlanRequest{Job: j, Diff: b.Diff, PolicyOverride: b.PolicyOverride, WriteRequest: w})
+	if err != nil {
+		return nil, err
+	}
+	c.wrote(out.WriteMeta)
+	return out, nil
+}
+
+func jobValidate(c *call) (any, error) {
+	_, j, w, err := jobOf(c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.JobValidate.Call(c.ctx(), c.Servers, &api.JobValidateRequest{Job: j, WriteRequest: w})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func jobDeregister(c *call) (any, error) {
+	purge, err := boolean(c.params, "purge")
+	if err != nil {
+		return nil, err
+	}
+	noDelay, err := boolean(c.params, "no_shutdown_delay")
+	if err != nil {
+		return nil, err
+	}
+	priority, err := number(c.params, "eval_priority")
+	if err != nil {
+		return nil, err
+	}
+	return jobWrote(c)(wire.JobDeregister.Call(c.ctx(), c.Servers, &api.JobDeregisterRequest{
+		JobID: c.id, Purge: purge, EvalPriority: int(priority), NoShutdownDelay: noDelay, WriteRequest: c.writes(),
+	}))
+}
+
+func jobEvaluate(c *call) (any, error) {
+	var body struct {
+		JobID       string
+		EvalOptions api.EvalOptions
+	}
+	if err := c.decodeMaybe(&body); err != nil {
+		return nil, err
+	}
+	if body.JobID != "" && body.JobID != c.id {
+		return nil, fault.New(fault.Invalid, "JobID not same as job name: the path says %q, the body %q", c.id, body.JobID)
+	}
+	return jobWrote(c)(wire.JobEvaluate.Call(c.ctx(), c.Servers,
+		&api.JobEvaluateRequest{JobID: c.id, EvalOptions: body.EvalOptions, WriteRequest: c.writes()}))
+}
+
+func jobParse(c *call) (any, error) {
+	var b api.JobsParseRequest
+	if err := c.decode(jobBytes, &b); err != nil {
+		return nil, err
+	}
+	if b.JobHCL == "" {
+		return nil, fault.New(fault.Invalid, "Job spec is empty")
+	}
+	j, err := parseJob(b)
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}

@@ -1,0 +1,107 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// endpoint serves one method of one path; what it returns is encoded, nil is an empty answer.
+type endpoint func(*call) (any, error)
+
+// route is one row of the table. The pattern's ":id" stands for an object's id, which may contain
+// slashes when they are escaped, and even when they are not, as long as no other pattern fits better.
+type route struct {
+	method  string // PUT answers POST too
+	pattern string
+	serve   endpoint
+	stays   bool // a stream: no deadline
+}
+
+// errMethod is the class of requests with a method that the path does not know.
+var errMethod = fault.New(fault.Invalid, "Invalid method")
+
+// table finds routes: whole paths first, then the longest prefix and suffix around an id.
+type table struct {
+	exact map[string][]route
+	ids   []idRoutes
+}
+
+type idRoutes struct {
+	prefix, suffix string
+	routes         []route
+}
+
+func newTable(rows []route) table {
+	t := table{exact: map[string][]route{}}
+	for _, r := range rows {
+		prefix, suffix, hasID := strings.Cut(r.pattern, ":id")
+		if !hasID {
+			t.exact[r.pattern] = append(t.exact[r.pattern], r)
+			continue
+		}
+		i := slices.IndexFunc(t.ids, func(x idRoutes) bool { return x.prefix == prefix && x.suffix == suffix })
+		if i < 0 {
+			i = len(t.ids)
+			t.ids = append(t.ids, idRoutes{prefix: prefix, suffix: suffix})
+		}
+		t.ids[i].routes = append(t.ids[i].routes, r)
+	}
+	slices.SortStableFunc(t.ids, func(a, b idRoutes) int {
+		if d := len(b.prefix) - len(a.prefix); d != 0 {
+			return d
+		}
+		return len(b.suffix) - len(a.suffix)
+	})
+	return t
+}
+
+// find returns the route of a request and the id in its path.
+func (t table) find(r *http.Request) (route, string, error) {
+	path := r.URL.EscapedPath()
+	if rows, ok := t.exact[path]; ok {
+		row, err := pick(rows, r.Method)
+		return row, "", err
+	}
+	for _, x := range t.ids {
+		rest, ok := strings.CutPrefix(path, x.prefix)
+		if !ok {
+			continue
+		}
+		raw, ok := strings.CutSuffix(rest, x.suffix)
+		if !ok || raw == "" {
+			continue
+		}
+		id, err := url.PathUnescape(raw)
+		if err != nil {
+			return route{}, "", fault.New(fault.Invalid, "path %q: %w", path, err)
+		}
+		row, err := pick(x.routes, r.Method)
+		return row, id, err
+	}
+	return route{}, "", fault.New(fault.NotFound, "Invalid URL %q: there is no such endpoint", path)
+}
+
+func pick(rows []route, method string) (route, error) {
+	switch method {
+	case http.MethodPost:
+		method = http.MethodPut
+	case http.MethodHead:
+		method = http.MethodGet
+	}
+	for _, r := range rows {
+		if r.method == method || r.method == "*" {
+			return r, nil
+		}
+	}
+	return route{}, errMethod
+}
+
+// allRoutes is the whole table, one part per aggregate.
+func allRoutes() []route {
+	return slices.Concat(jobRoutes, evalRoutes, allocRoutes, deploymentRoutes, nodeRoutes, poolRoutes,
+		volumeRoutes, pluginRoutes, namespaceRoutes, clientRoutes, fileRoutes, agentRoutes, operatorRoutes, searchRoutes)
+}

@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// secretsHeader carries secrets of requests without a body.
+const secretsHeader = "X-Nomad-CSI-Secrets"
+
+// secretsOf reads secrets: "k=v,k=v", or a JSON object, which can hold any value.
+func secretsOf(h http.Header) (map[string]string, error) {
+	text := strings.TrimSpace(h.Get(secretsHeader))
+	if text == "" {
+		return nil, nil
+	}
+	secrets := map[string]string{}
+	if strings.HasPrefix(text, "{") {
+		if err := json.Unmarshal([]byte(text), &secrets); err != nil {
+			return nil, fault.New(fault.Invalid, "header %s is not a JSON object of strings", secretsHeader)
+		}
+		return secrets, nil
+	}
+	for i, pair := range strings.Split(text, ",") {
+		k, v, ok := strings.Cut(pair, "=")
+		if !ok || k == "" {
+			return nil, fault.New(fault.Invalid, "secret %d of header %s is not key=value", i+1, secretsHeader)
+		}
+		secrets[k] = v
+	}
+	return secrets, nil
+}
+
+func snapshotCreate(c *call) (any, error) {
+	var body struct{ Snapshots []*api.Snapshot }
+	if err := c.decode(bodyBytes, &body); err != nil {
+		return nil, err
+	}
+	if len(body.Snapshots) == 0 {
+		return nil, fault.New(fault.Invalid, "Snapshots of the request body is empty: name at least one")
+	}
+	for i, s := range body.Snapshots {
+		if s == nil || s.SourceVolumeID == "" {
+			return nil, fault.New(fault.Invalid, "snapshot %d of the request body has no SourceVolumeID", i+1)
+		}
+	}
+	out, err := wire.VolumeSnapshotCreate.Call(c.ctx(), c.Servers, &api.SnapshotCreateRequest{Snapshots: body.Snapshots, WriteRequest: c.writes()})
+	if err != nil {
+		return nil, err
+	}
+	c.wrote(out.WriteMeta)
+	return snapshotsShown(out), nil
+}
+
+func snapshotsShown(out *api.SnapshotListResponse) *api.SnapshotListResponse {
+	answer := *out
+	answer.Snapshots = slices.Clone(list(out.Snapshots))
+	for i, s := range answer.Snapshots {
+		shown := *s
+		shown.Secrets = nil
+		answer.Snapshots[i] = &shown
+	}
+	return &answer
+}
+
+func snapshotList(c *call) (any, error) {
+	secrets, err := secretsOf(c.r.Header)
+	if err != nil {
+		return nil, err
+	}
+	plugin := c.params.Get("plugin_id")
+	if plugin == "" {
+		return nil, fault.New(fault.Invalid, "plugin_id is missing: say whose snapshots to list")
+	}
+	out, err := wire.VolumeSnapshotList.Call(c.ctx(), c.Servers, &api.SnapshotListRequest{PluginID: plugin, Secrets: secrets, QueryOptions: c.query})
+	if err != nil {
+		return nil, err
+	}
+	return snapshotsShown(out), nil
+}
+
+func snapshotDelete(c *call) (any, error) {
+	secrets, err := secretsOf(c.r.Header)
+	if err != nil {
+		return nil, err
+	}
+	plugin, id := c.params.Get("plugin_id"), c.params.Get("snapshot_id")
+	if plugin == "" || id == "" {
+		return nil, fault.New(fault.Invalid, "plugin_id and snapshot_id are needed to delete a snapshot")
+	}
+	return emptyWrite(c)(wire.VolumeSnapshotDelete.Call(c.ctx(), c.Servers,
+		&api.SnapshotDeleteRequest{ID: id, PluginID: plugin, Secrets: secrets, WriteRequest: c.writes()}))
+}
