@@ -1,0 +1,92 @@
+package rest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Allocs lists allocations.
+func (c *Client) Allocs(ctx context.Context, q Query) ([]*api.AllocStub, Meta, error) {
+	return get[[]*api.AllocStub](ctx, c, q, "allocations")
+}
+
+// Alloc reads one allocation with its job.
+func (c *Client) Alloc(ctx context.Context, id string, q Query) (*api.Allocation, Meta, error) {
+	return get[*api.Allocation](ctx, c, q, "allocation", id)
+}
+
+// StopAlloc stops an allocation; the servers place a replacement when its job wants one.
+func (c *Client) StopAlloc(ctx context.Context, id string, noShutdownDelay bool) (*api.AllocStopResponse, error) {
+	v := url.Values{"no_shutdown_delay": {strconv.FormatBool(noShutdownDelay)}}
+	return put[api.AllocStopResponse](ctx, c, v, nil, "allocation", id, "stop")
+}
+
+// RestartAlloc restarts a task, or all running ones when task is empty; all includes ended ones.
+func (c *Client) RestartAlloc(ctx context.Context, id, task string, all bool) error {
+	body := api.AllocRestartRequest{TaskName: task, AllTasks: all}
+	_, err := c.do(ctx, http.MethodPut, []string{"client", "allocation", id, "restart"}, nil, body, nil)
+	return err
+}
+
+// SignalAlloc signals a task, or all running ones when task is empty.
+func (c *Client) SignalAlloc(ctx context.Context, id, task, signal string) error {
+	body := api.AllocSignalRequest{Task: task, Signal: signal}
+	_, err := c.do(ctx, http.MethodPut, []string{"client", "allocation", id, "signal"}, nil, body, nil)
+	return err
+}
+
+// AllocStats tells what an allocation uses.
+func (c *Client) AllocStats(ctx context.Context, id string) (*api.AllocResourceUsage, error) {
+	out, _, err := get[*api.AllocResourceUsage](ctx, c, Query{}, "client", "allocation", id, "stats")
+	return out, err
+}
+
+// LogOptions say which part of which log is wanted.
+type LogOptions struct {
+	Task string
+	// Kind is stdout or stderr.
+	Kind   string
+	Follow bool
+	// Origin is start or end; Offset counts from it in bytes.
+	Origin string
+	Offset int64
+}
+
+// Logs streams a task's log as it was written. The caller closes it.
+func (c *Client) Logs(ctx context.Context, alloc string, o LogOptions) (io.ReadCloser, error) {
+	v := url.Values{
+		"task": {o.Task}, "type": {o.Kind}, "plain": {"true"}, "follow": {strconv.FormatBool(o.Follow)},
+		"origin": {o.Origin}, "offset": {strconv.FormatInt(o.Offset, 10)},
+	}
+	r, err := c.request(ctx, http.MethodGet, []string{"client", "fs", "logs", alloc}, v, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.send(r)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// Files lists a folder of an allocation.
+func (c *Client) Files(ctx context.Context, alloc, path string) ([]*api.AllocFileInfo, error) {
+	out, _, err := get[[]*api.AllocFileInfo](ctx, c, Query{}.with("path", path), "client", "fs", "ls", alloc)
+	return out, err
+}
+
+// FileInfo describes a file of an allocation.
+func (c *Client) FileInfo(ctx context.Context, alloc, path string) (*api.AllocFileInfo, error) {
+	out, _, err := get[*api.AllocFileInfo](ctx, c, Query{}.with("path", path), "client", "fs", "stat", alloc)
+	return out, err
+}
+
+// File copies a file of an allocation.
+func (c *Client) File(ctx context.Context, alloc, path string, out io.Writer) error {
+	return c.Raw(ctx, http.MethodGet, []string{"client", "fs", "cat", alloc}, url.Values{"path": {path}}, out)
+}

@@ -1,0 +1,234 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Client calls the HTTP API.
+type Client struct {
+	config Config
+	base   *url.URL
+	http   *http.Client
+}
+
+// Query are the options of a read.
+type Query struct {
+	// Namespace replaces the client's; "*" asks for all.
+	Namespace string
+	// Index makes the read wait until the answer is newer, for at most Wait.
+	Index  uint64
+	Wait   time.Duration
+	Prefix string
+	Filter string
+	// PerPage and NextToken ask for one page.
+	PerPage   int
+	NextToken string
+	Reverse   bool
+	Stale     bool
+	// Params are further parameters of the endpoint.
+	Params url.Values
+}
+
+// Meta is what a read answers beside its data.
+type Meta struct {
+	Index       uint64
+	LastContact time.Duration
+	KnownLeader bool
+	NextToken   string
+}
+
+// maxErrorBytes bounds how much of a failed answer is read.
+const maxErrorBytes = 64 << 10
+
+func unixDialer(d *net.Dialer, path string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", path) }
+}
+
+// Address is where the client sends its requests.
+func (c *Client) Address() string { return c.config.Address }
+
+// Namespace is the namespace that the client asks for, "default" unless it was set.
+func (c *Client) Namespace() string {
+	if c.config.Namespace == "" {
+		return api.DefaultNamespace
+	}
+	return c.config.Namespace
+}
+
+// In returns a client that differs in its namespace only.
+func (c *Client) In(namespace string) *Client {
+	d := *c
+	d.config.Namespace = namespace
+	return &d
+}
+
+func (q Query) values() url.Values {
+	v := url.Values{}
+	for k, list := range q.Params {
+		v[k] = list
+	}
+	set := func(k, s string) {
+		if s != "" {
+			v.Set(k, s)
+		}
+	}
+	set("namespace", q.Namespace)
+	set("prefix", q.Prefix)
+	set("filter", q.Filter)
+	set("next_token", q.NextToken)
+	if q.Index > 0 {
+		v.Set("index", strconv.FormatUint(q.Index, 10))
+	}
+	if q.Wait > 0 {
+		v.Set("wait", q.Wait.String())
+	}
+	if q.PerPage > 0 {
+		v.Set("per_page", strconv.Itoa(q.PerPage))
+	}
+	if q.Reverse {
+		v.Set("reverse", "true")
+	}
+	if q.Stale {
+		v.Set("stale", "true")
+	}
+	return v
+}
+
+// request makes a request; the parts of the path are escaped here.
+func (c *Client) request(ctx context.Context, method string, path []string, params url.Values, body any) (*http.Request, error) {
+	var reader io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "encode request: %w", err)
+		}
+		reader = bytes.NewReader(data)
+	}
+	if params == nil {
+		params = url.Values{}
+	}
+	if c.config.Region != "" && !params.Has("region") {
+		params.Set("region", c.config.Region)
+	}
+	if c.config.Namespace != "" && !params.Has("namespace") {
+		params.Set("namespace", c.config.Namespace)
+	}
+	target := *c.base
+	escaped := make([]string, len(path))
+	for i, p := range path {
+		escaped[i] = url.PathEscape(p)
+	}
+	prefix := strings.TrimSuffix(target.Path, "/") + "/v1/"
+	target.Path, target.RawPath = prefix+strings.Join(path, "/"), prefix+strings.Join(escaped, "/")
+	target.RawQuery = params.Encode()
+	r, err := http.NewRequestWithContext(ctx, method, target.String(), reader)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "request %s: %w", target.Path, err)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.config.Token != "" {
+		r.Header.Set("X-Nomad-Token", c.config.Token)
+	}
+	if c.config.User != "" {
+		r.SetBasicAuth(c.config.User, c.config.Password)
+	}
+	return r, nil
+}
+
+// send does a request and turns a failed answer into an error. The caller closes the body.
+func (c *Client) send(r *http.Request) (*http.Response, error) {
+	resp, err := c.http.Do(r)
+	if err != nil {
+		if ctx := r.Context().Err(); ctx != nil {
+			return nil, ctx
+		}
+		return nil, fault.New(fault.Unavailable, "reach agent at %s: %w", c.config.Address, err)
+	}
+	if resp.StatusCode < 300 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
+	return nil, &Error{Code: resp.StatusCode, Text: strings.TrimSpace(string(text)), Meta: metaOf(resp.Header)}
+}
+
+func metaOf(h http.Header) Meta {
+	index, _ := strconv.ParseUint(h.Get("X-Nomad-Index"), 10, 64)
+	contact, _ := strconv.ParseInt(h.Get("X-Nomad-LastContact"), 10, 64)
+	known, _ := strconv.ParseBool(h.Get("X-Nomad-KnownLeader"))
+	return Meta{
+		Index: index, LastContact: time.Duration(contact) * time.Millisecond,
+		KnownLeader: known, NextToken: h.Get("X-Nomad-NextToken"),
+	}
+}
+
+// do sends a request and decodes the answer into out, unless out is nil.
+func (c *Client) do(ctx context.Context, method string, path []string, params url.Values, body, out any) (Meta, error) {
+	r, err := c.request(ctx, method, path, params, body)
+	if err != nil {
+		return Meta{}, err
+	}
+	return c.finish(r, out)
+}
+
+func (c *Client) finish(r *http.Request, out any) (Meta, error) {
+	resp, err := c.send(r)
+	if err != nil {
+		return Meta{}, err
+	}
+	defer resp.Body.Close()
+	meta := metaOf(resp.Header)
+	if out == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return meta, nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return meta, fault.New(fault.Internal, "decode answer of %s: %w", r.URL.Path, err)
+	}
+	return meta, nil
+}
+
+// get is a read.
+func get[T any](ctx context.Context, c *Client, q Query, path ...string) (T, Meta, error) {
+	var out T
+	meta, err := c.do(ctx, http.MethodGet, path, q.values(), nil, &out)
+	return out, meta, err
+}
+
+// put is a write with an answer.
+func put[T any](ctx context.Context, c *Client, params url.Values, body any, path ...string) (*T, error) {
+	out := new(T)
+	if _, err := c.do(ctx, http.MethodPut, path, params, body, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Raw sends a request to any endpoint and copies the answer.
+func (c *Client) Raw(ctx context.Context, method string, path []string, params url.Values, out io.Writer) error {
+	r, err := c.request(ctx, method, path, params, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.send(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(out, resp.Body)
+	return err
+}

@@ -1,0 +1,146 @@
+package rest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// DefaultAddress is where an agent listens unless it is told otherwise.
+const DefaultAddress = "http://127.0.0.1:4646"
+
+// Config says where the API is and who asks. The zero value is the default address, without TLS and token.
+type Config struct {
+	// Address is http://, https:// or unix:// with a path.
+	Address   string
+	Region    string
+	Namespace string
+	Token     string
+	// User and Password are for basic authentication in front of the API.
+	User     string
+	Password string
+	TLS      TLS
+}
+
+// TLS says whom to trust, and who we are.
+type TLS struct {
+	CACert     string
+	CAPath     string
+	ClientCert string
+	ClientKey  string
+	ServerName string
+	SkipVerify bool
+}
+
+// FromEnvironment reads the NOMAD_* variables.
+func FromEnvironment() Config {
+	user, password, _ := strings.Cut(os.Getenv("NOMAD_HTTP_AUTH"), ":")
+	skip, _ := strconv.ParseBool(os.Getenv("NOMAD_SKIP_VERIFY"))
+	return Config{
+		Address:   os.Getenv("NOMAD_ADDR"),
+		Region:    os.Getenv("NOMAD_REGION"),
+		Namespace: os.Getenv("NOMAD_NAMESPACE"),
+		Token:     os.Getenv("NOMAD_TOKEN"),
+		User:      user,
+		Password:  password,
+		TLS: TLS{
+			CACert:     os.Getenv("NOMAD_CACERT"),
+			CAPath:     os.Getenv("NOMAD_CAPATH"),
+			ClientCert: os.Getenv("NOMAD_CLIENT_CERT"),
+			ClientKey:  os.Getenv("NOMAD_CLIENT_KEY"),
+			ServerName: os.Getenv("NOMAD_TLS_SERVER_NAME"),
+			SkipVerify: skip,
+		},
+	}
+}
+
+// Times of connections.
+const (
+	dialTimeout = 10 * time.Second
+	keepIdle    = 90 * time.Second
+)
+
+// New makes a client. It does not connect yet.
+func New(c Config) (*Client, error) {
+	if c.Address == "" {
+		c.Address = DefaultAddress
+	}
+	base, err := url.Parse(c.Address)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "address %q: %w", c.Address, err)
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: dialTimeout,
+		IdleConnTimeout:     keepIdle,
+		MaxIdleConnsPerHost: 8,
+		ForceAttemptHTTP2:   true,
+	}
+	switch base.Scheme {
+	case "http", "https":
+		if base.Host == "" {
+			return nil, fault.New(fault.Invalid, "address %q names no host", c.Address)
+		}
+	case "unix":
+		transport.Proxy = nil
+		transport.DialContext = unixDialer(dialer, base.Host+base.Path)
+		base = &url.URL{Scheme: "http", Host: "127.0.0.1"}
+	default:
+		return nil, fault.New(fault.Invalid, "address %q begins neither with http:// nor https:// nor unix://", c.Address)
+	}
+	if transport.TLSClientConfig, err = c.TLS.config(); err != nil {
+		return nil, err
+	}
+	return &Client{config: c, base: base, http: &http.Client{Transport: transport}}, nil
+}
+
+func (t TLS) config() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.SkipVerify} //nolint:gosec // asked for
+	if t.ClientCert != "" || t.ClientKey != "" {
+		pair, err := tls.LoadX509KeyPair(t.ClientCert, t.ClientKey)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "load client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	files, err := t.authorities()
+	if err != nil || len(files) == 0 {
+		return config, err
+	}
+	config.RootCAs = x509.NewCertPool()
+	for _, f := range files {
+		pem, err := os.ReadFile(f)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "read certificate authority: %w", err)
+		}
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fault.New(fault.Invalid, "no certificate in %s", f)
+		}
+	}
+	return config, nil
+}
+
+func (t TLS) authorities() ([]string, error) {
+	if t.CACert != "" {
+		return []string{t.CACert}, nil
+	}
+	if t.CAPath == "" {
+		return nil, nil
+	}
+	files, err := filepath.Glob(filepath.Join(t.CAPath, "*"))
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "list certificate authorities in %s: %w", t.CAPath, err)
+	}
+	return files, nil
+}

@@ -1,0 +1,32 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Evals lists evaluations; Params may hold job and status.
+func (c *Client) Evals(ctx context.Context, q Query) ([]*api.Evaluation, Meta, error) {
+	return get[[]*api.Evaluation](ctx, c, q, "evaluations")
+}
+
+// Eval reads one evaluation.
+func (c *Client) Eval(ctx context.Context, id string, q Query) (*api.Evaluation, Meta, error) {
+	return get[*api.Evaluation](ctx, c, q, "evaluation", id)
+}
+
+// EvalAllocations lists the allocations that an evaluation made.
+func (c *Client) EvalAllocations(ctx context.Context, id string, q Query) ([]*api.AllocStub, Meta, error) {
+	return get[[]*api.AllocStub](ctx, c, q, "evaluation", id, "allocations")
+}
+
+// Deployments lists deployments.
+func (c *Client) Deployments(ctx context.Context, q Query) ([]*api.Deployment, Meta, error) {
+	return get[[]*api.Deployment](ctx, c, q, "deployments")
+}
+
+// Deployment reads one deployment.
+func (c *Client) Deployment(ctx context.Context, id string, q Query) (*api.Deployment, Meta, error) {
+	return get[*api.Deployment](ctx, c, q, "deployment", id)
+}

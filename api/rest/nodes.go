@@ -1,0 +1,62 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Nodes lists nodes.
+func (c *Client) Nodes(ctx context.Context, q Query) ([]*api.NodeStub, Meta, error) {
+	return get[[]*api.NodeStub](ctx, c, q, "nodes")
+}
+
+// Node reads one node.
+func (c *Client) Node(ctx context.Context, id string, q Query) (*api.Node, Meta, error) {
+	return get[*api.Node](ctx, c, q, "node", id)
+}
+
+// NodeAllocations lists the allocations of a node, whole.
+func (c *Client) NodeAllocations(ctx context.Context, id string, q Query) ([]*api.Allocation, Meta, error) {
+	return get[[]*api.Allocation](ctx, c, q, "node", id, "allocations")
+}
+
+// SetEligibility makes a node eligible for new placements, or not.
+func (c *Client) SetEligibility(ctx context.Context, id string, eligible bool) (*api.NodeWriteResponse, error) {
+	body := api.NodeEligibilityRequest{NodeID: id, Eligibility: api.NodeSchedulingIneligible}
+	if eligible {
+		body.Eligibility = api.NodeSchedulingEligible
+	}
+	return put[api.NodeWriteResponse](ctx, c, nil, body, "node", id, "eligibility")
+}
+
+// Drain starts a drain, or ends it when spec is nil.
+func (c *Client) Drain(ctx context.Context, id string, spec *api.DrainSpec, markEligible bool, meta map[string]string) (*api.NodeWriteResponse, error) {
+	body := api.NodeDrainRequest{NodeID: id, DrainSpec: spec, MarkEligible: markEligible, Meta: meta}
+	return put[api.NodeWriteResponse](ctx, c, nil, body, "node", id, "drain")
+}
+
+// EvaluateNode evaluates all jobs of a node.
+func (c *Client) EvaluateNode(ctx context.Context, id string) (*api.NodeWriteResponse, error) {
+	return put[api.NodeWriteResponse](ctx, c, nil, nil, "node", id, "evaluate")
+}
+
+// PurgeNode forgets a node.
+func (c *Client) PurgeNode(ctx context.Context, id string) (*api.NodeWriteResponse, error) {
+	return put[api.NodeWriteResponse](ctx, c, nil, nil, "node", id, "purge")
+}
+
+// NodeStats tells what a node uses; "" is the node of the asked agent.
+func (c *Client) NodeStats(ctx context.Context, id string) (*api.HostStats, error) {
+	q := Query{}
+	if id != "" {
+		q = q.with("node_id", id)
+	}
+	out, _, err := get[*api.HostStats](ctx, c, q, "client", "stats")
+	return out, err
+}
+
+// NodePools lists node pools.
+func (c *Client) NodePools(ctx context.Context, q Query) ([]*api.NodePool, Meta, error) {
+	return get[[]*api.NodePool](ctx, c, q, "node", "pools")
+}
