@@ -61,7 +61,8 @@ func (m Method[Req, Resp]) Call(ctx context.Context, c Caller, req *Req) (*Resp,
 func (m Method[Req, Resp]) Handle(fn func(context.Context, *Req) (*Resp, error)) Handler {
 	return Handler{
 		Name: m.Name, Scope: m.Scope, Auth: m.Auth,
-		New: func() any { return new(Req) },
+		New:      func() any { return new(Req) },
+		NewReply: func() any { return new(Resp) },
 		Serve: func(ctx context.Context, req any) (any, error) {
 			r, ok := req.(*Req)
 			if !ok {
@@ -82,6 +83,8 @@ type Handler struct {
 	Scope Scope
 	Auth  Auth
 	// New makes an empty request to decode into.
-	New   func() any
-	Serve func(ctx context.Context, req any) (any, error)
+	New func() any
+	// NewReply makes an empty response, for who forwards the call.
+	NewReply func() any
+	Serve    func(ctx context.Context, req any) (any, error)
 }

@@ -127,9 +127,9 @@ var (
 // Methods of Status.
 var (
 	// StatusLeader tells who leads.
-	StatusLeader = Method[api.QueryOptions, api.StatusLeaderResponse]{"Status.Leader", Any, ByUser}
+	StatusLeader = Method[api.QueryOptions, api.StatusLeaderResponse]{"Status.Leader", Local, ByUser}
 	// StatusPeers lists the Raft peers.
-	StatusPeers = Method[api.QueryOptions, api.StatusPeersResponse]{"Status.Peers", Any, ByUser}
+	StatusPeers = Method[api.QueryOptions, api.StatusPeersResponse]{"Status.Peers", Local, ByUser}
 	// StatusMembers lists the servers.
 	StatusMembers = Method[api.QueryOptions, api.MembersResponse]{"Status.Members", Local, ByUser}
 )

@@ -137,21 +137,22 @@ func TestDeadlineReachesHandlerAndComesBackAsTimeout(t *testing.T) {
 	t.Parallel()
 	began := make(chan struct{})
 	port, d, _ := open(t, heartbeat(func(ctx context.Context, r *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
-		began <- struct{}{}
+		if r.NodeID == "cancelled" {
+			close(began)
+		}
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}))
 	c := connect(t, port.Addr(), d)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	go func() { <-began }()
 	_, err := wire.NodeHeartbeat.Call(ctx, c, &api.NodeHeartbeatRequest{})
 	if !errors.Is(err, fault.Timeout) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("deadline came back as %v", err)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	go func() { <-began; cancel() }()
-	_, err = wire.NodeHeartbeat.Call(ctx, c, &api.NodeHeartbeatRequest{})
+	_, err = wire.NodeHeartbeat.Call(ctx, c, &api.NodeHeartbeatRequest{NodeID: "cancelled"})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancellation came back as %v", err)
 	}

@@ -1,0 +1,7 @@
+package api
+
+// Options returns the options of a read, whatever request they are part of.
+func (q *QueryOptions) Options() *QueryOptions { return q }
+
+// Answer returns what a read answers beside its data, whatever response it is part of.
+func (m *QueryMeta) Answer() *QueryMeta { return m }

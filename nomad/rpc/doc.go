@@ -1,0 +1,17 @@
+// Package rpc is the RPC door of a server: it serves the method table to nodes, to other servers and
+// to the HTTP door in the same process, and reaches nodes over the connections that they dialled.
+//
+// Every call passes the same stations, wherever it came from:
+//
+//	recover -> observe -> authenticate -> leader -> handler
+//
+// Authenticate refuses node methods without the node's secret and server methods from outside.
+// Leader forwards, once, what only the leader may answer: methods of scope Leader, and those of
+// scope Any unless the request allows stale data. The deadline travels along; a call that was
+// forwarded twice is refused.
+//
+// Invariants:
+//   - Handlers see requests that were authorised and are where they belong.
+//   - A node has at most one reversed connection here, the newest.
+//   - Objects that a handler answers belong to the state store: in-process callers must not change them.
+package rpc

@@ -1,0 +1,87 @@
+package rpc
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// nodes are the reversed connections, by node id.
+type nodes struct {
+	log hclog.Logger
+	mu  sync.Mutex
+	by  map[string]*wire.Reverse
+}
+
+func (n *nodes) get(id string) (wire.Caller, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r := n.by[id]; r != nil {
+		return r, nil
+	}
+	return nil, fault.New(fault.Unavailable, "node %q is not connected", id)
+}
+
+func (n *nodes) count() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.by)
+}
+
+// run accepts reversed connections until ctx ends, and closes them all.
+func (n *nodes) run(ctx context.Context, l net.Listener, check func(context.Context, wire.Hello) error) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		wg.Go(func() { n.keep(ctx, conn, check) })
+	}
+}
+
+// keep holds one reversed connection for as long as it lives.
+func (n *nodes) keep(ctx context.Context, conn net.Conn, check func(context.Context, wire.Hello) error) {
+	r, err := wire.AcceptReverse(ctx, conn, check)
+	if err != nil {
+		n.log.Debug("refused the reversed connection of a node", "peer", conn.RemoteAddr(), "error", err)
+		return
+	}
+	n.add(r)
+	select {
+	case <-r.Gone():
+	case <-ctx.Done():
+	}
+	n.remove(r)
+	_ = r.Close()
+}
+
+// add makes r the way to its node; an older connection is closed.
+func (n *nodes) add(r *wire.Reverse) {
+	n.mu.Lock()
+	old := n.by[r.NodeID]
+	if n.by == nil {
+		n.by = map[string]*wire.Reverse{}
+	}
+	n.by[r.NodeID] = r
+	n.mu.Unlock()
+	if old != nil {
+		_ = old.Close()
+	}
+}
+
+func (n *nodes) remove(r *wire.Reverse) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.by[r.NodeID] == r {
+		delete(n.by, r.NodeID)
+	}
+}

@@ -1,0 +1,129 @@
+package rpc
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// Config is what a server's RPC door needs.
+type Config struct {
+	Log hclog.Logger
+	// Raft tells who leads.
+	Raft Raft
+	// Dialer reaches other servers.
+	Dialer wire.Dialer
+	// VerifyNode says whether a node proved itself; it fails closed when nil.
+	VerifyNode func(ctx context.Context, nodeID, secret string) error
+	// Observe, when set, is told of every call that was served here.
+	Observe func(method string, took time.Duration, err error)
+}
+
+// Raft is what the door asks of the consensus engine.
+type Raft interface {
+	// IsLeader reports whether this server leads.
+	IsLeader() bool
+	// LeaderAddress is the address of the leader, or empty.
+	LeaderAddress() string
+	// LastContact is when a follower last heard of the leader; zero on the leader.
+	LastContact() time.Time
+}
+
+// NodeCaller finds the way to a node.
+type NodeCaller interface {
+	// Node returns the caller of a node, or fault.Unavailable when the node is not connected.
+	Node(id string) (wire.Caller, error)
+}
+
+// Server serves the method table. It implements [wire.Caller] for callers in the same process.
+type Server struct {
+	config   Config
+	handlers map[string]wire.Handler
+	nodes    nodes
+	peers    peers
+}
+
+// New makes a server without methods.
+func New(c Config) *Server {
+	s := &Server{config: c, handlers: map[string]wire.Handler{}}
+	s.nodes.log = c.Log
+	s.peers.dialer = c.Dialer
+	return s
+}
+
+// Handle adds methods; it must not be called once calls are served.
+func (s *Server) Handle(handlers ...wire.Handler) {
+	for _, h := range handlers {
+		s.handlers[h.Name] = s.guarded(h)
+	}
+}
+
+// Invoke serves a call of this process, here or on the leader. It implements [wire.Caller].
+func (s *Server) Invoke(ctx context.Context, method string, req, resp any) error {
+	h, ok := s.handlers[method]
+	if !ok {
+		return fault.New(fault.Unimplemented, "unknown method %s", method)
+	}
+	got, err := h.Serve(ctx, req)
+	if err != nil {
+		return err
+	}
+	to, from := reflect.ValueOf(resp), reflect.ValueOf(got)
+	if to.Type() != from.Type() || from.IsNil() {
+		return fault.New(fault.Internal, "%s answers a %T, not a %T", method, got, resp)
+	}
+	to.Elem().Set(from.Elem())
+	return nil
+}
+
+// Node returns the way to a node that is connected to this server. It implements [NodeCaller].
+func (s *Server) Node(id string) (wire.Caller, error) { return s.nodes.get(id) }
+
+// ConnectedNodes counts the nodes that this server can call.
+func (s *Server) ConnectedNodes() int { return s.nodes.count() }
+
+// Run serves the port's RPC and reversed connections until ctx ends. The port itself is run by
+// its owner.
+func (s *Server) Run(ctx context.Context, port *wire.Port) error {
+	defer s.peers.close()
+	handlers := make([]wire.Handler, 0, len(s.handlers))
+	for _, h := range s.handlers {
+		handlers = append(handlers, h)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() {
+		defer cancel()
+		s.nodes.run(ctx, port.Listener(wire.ProtocolReverse), s.verify)
+	})
+	return wire.Serve(ctx, port.Listener(wire.ProtocolRPC), handlers, s.config.Log)
+}
+
+func (s *Server) verify(ctx context.Context, h wire.Hello) error {
+	if s.config.VerifyNode == nil {
+		return fault.New(fault.Denied, "nodes cannot be verified")
+	}
+	return s.config.VerifyNode(ctx, h.NodeID, h.Secret)
+}
+
+// stamp tells in the answer of a read who leads and how old the data may be.
+func (s *Server) stamp(resp any) {
+	r, ok := resp.(interface{ Answer() *api.QueryMeta })
+	if !ok {
+		return
+	}
+	m := r.Answer()
+	m.KnownLeader = s.config.Raft.LeaderAddress() != ""
+	if last := s.config.Raft.LastContact(); !last.IsZero() && !s.config.Raft.IsLeader() {
+		m.LastContact = time.Since(last)
+	}
+}

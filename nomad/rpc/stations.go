@@ -1,0 +1,133 @@
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// hopsMax bounds how often a call is forwarded; a second hop covers a change of leader on the way.
+const hopsMax = 2
+
+type serve = func(context.Context, any) (any, error)
+
+// guarded puts the stations before a handler.
+func (s *Server) guarded(h wire.Handler) wire.Handler {
+	h.Serve = s.authenticated(h, s.led(h, s.stamped(h.Serve)))
+	h = wire.Recovered(h, s.config.Log)
+	h.Serve = s.observed(h)
+	return h
+}
+
+func (s *Server) observed(h wire.Handler) serve {
+	next := h.Serve
+	if s.config.Observe == nil {
+		return next
+	}
+	return func(ctx context.Context, req any) (any, error) {
+		start := time.Now()
+		resp, err := next(ctx, req)
+		s.config.Observe(h.Name, time.Since(start), err)
+		return resp, err
+	}
+}
+
+func (s *Server) authenticated(h wire.Handler, next serve) serve {
+	switch h.Auth {
+	case wire.ByNode:
+		if h.Name == wire.NodeRegister.Name {
+			return next // the room compares or records the secret in the same raft entry
+		}
+		return func(ctx context.Context, req any) (any, error) {
+			id, secret := credentials(req)
+			if id == "" {
+				return nil, fault.New(fault.Denied, "%s is for nodes", h.Name)
+			}
+			if err := s.verify(ctx, wire.Hello{NodeID: id, Secret: secret}); err != nil {
+				return nil, err
+			}
+			return next(ctx, req)
+		}
+	case wire.ByServer:
+		return func(ctx context.Context, req any) (any, error) {
+			if wire.PeerOf(ctx).Remote() {
+				return nil, fault.New(fault.Denied, "%s is for servers", h.Name)
+			}
+			return next(ctx, req)
+		}
+	default:
+		return next
+	}
+}
+
+// credentials returns how a node method's request says who calls; empty for unknown requests.
+func credentials(req any) (nodeID, secret string) {
+	switch r := req.(type) {
+	case *api.NodeHeartbeatRequest:
+		return r.NodeID, r.NodeSecret
+	case *api.NodeAssignmentsRequest:
+		return r.NodeID, r.NodeSecret
+	case *api.AllocUpdateRequest:
+		return r.NodeID, r.NodeSecret
+	case *api.VolumeClaimRequest:
+		return r.NodeID, r.NodeSecret
+	case *api.VolumeUnpublishRequest:
+		return r.NodeID, r.NodeSecret
+	}
+	return "", ""
+}
+
+// led forwards what this server must not answer.
+func (s *Server) led(h wire.Handler, next serve) serve {
+	return func(ctx context.Context, req any) (any, error) {
+		if s.config.Raft.IsLeader() || !needsLeader(h.Scope, req) {
+			return next(ctx, req)
+		}
+		return s.forward(ctx, h, req)
+	}
+}
+
+func needsLeader(scope wire.Scope, req any) bool {
+	switch scope {
+	case wire.Leader:
+		return true
+	case wire.Any:
+		q, ok := req.(interface{ Options() *api.QueryOptions })
+		return !ok || !q.Options().Stale
+	default:
+		return false
+	}
+}
+
+func (s *Server) forward(ctx context.Context, h wire.Handler, req any) (any, error) {
+	hops := wire.PeerOf(ctx).Hops + 1
+	if hops > hopsMax {
+		return nil, fault.New(fault.NotLeader, "%s was forwarded %d times and met no leader", h.Name, hopsMax)
+	}
+	address := s.config.Raft.LeaderAddress()
+	if address == "" {
+		return nil, fault.New(fault.NotLeader, "No cluster leader")
+	}
+	conn, err := s.peers.to(address)
+	if err != nil {
+		return nil, err
+	}
+	resp := h.NewReply()
+	if err := conn.Invoke(wire.WithHops(ctx, hops), h.Name, req, resp); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+func (s *Server) stamped(next serve) serve {
+	return func(ctx context.Context, req any) (any, error) {
+		resp, err := next(ctx, req)
+		if err == nil {
+			s.stamp(resp)
+		}
+		return resp, err
+	}
+}
