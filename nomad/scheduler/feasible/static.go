@@ -1,0 +1,191 @@
+package feasible
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Static is what a group asks of a node whatever else runs there.
+type Static struct {
+	pool        string
+	datacenters []string
+	rules       []*Rule
+	drivers     []string
+	hostVolumes []*api.VolumeRequest
+	devices     bool
+	networks    []string
+	bridge      string
+	// Escaped reports that nodes of one class may answer differently.
+	Escaped bool
+}
+
+// NewStatic gathers what the group of the job asks.
+func NewStatic(j *api.Job, g *api.TaskGroup) *Static {
+	s := &Static{pool: j.NodePool, datacenters: j.Datacenters, rules: slices.Concat(rules(j.Constraints), rules(g.Constraints))}
+	for _, t := range g.Tasks {
+		s.rules = append(s.rules, rules(t.Constraints)...)
+		if t.Driver != "" && !slices.Contains(s.drivers, t.Driver) {
+			s.drivers = append(s.drivers, t.Driver)
+		}
+		s.devices = s.devices || t.Resources != nil && len(t.Resources.Devices) > 0
+	}
+	s.addVolumes(g)
+	s.addNetwork(g)
+	for _, r := range s.rules {
+		s.Escaped = s.Escaped || r.Unique()
+	}
+	return s
+}
+
+func (s *Static) addVolumes(g *api.TaskGroup) {
+	for _, v := range g.Volumes {
+		switch v.Type {
+		case api.VolumeTypeHost:
+			s.hostVolumes = append(s.hostVolumes, v)
+		case api.VolumeTypeCSI:
+			s.Escaped = true
+		}
+	}
+}
+
+func (s *Static) addNetwork(g *api.TaskGroup) {
+	if len(g.Networks) == 0 {
+		return
+	}
+	n := g.Networks[0]
+	if n.Mode == "bridge" || strings.HasPrefix(n.Mode, "cni/") {
+		s.bridge = n.Mode
+	}
+	for _, p := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
+		if p.HostNetwork != "" && p.HostNetwork != "default" && !slices.Contains(s.networks, p.HostNetwork) {
+			s.networks = append(s.networks, p.HostNetwork)
+		}
+	}
+}
+
+func rules(constraints []*api.Constraint) []*Rule {
+	var all []*Rule
+	for _, c := range constraints {
+		if c.Operand != api.ConstraintDistinctHosts && c.Operand != api.ConstraintDistinctProperty {
+			all = append(all, NewRule(c.LTarget, c.Operand, c.RTarget))
+		}
+	}
+	return all
+}
+
+// Available reports whether the node takes part in placement at all: ready, eligible, not draining.
+func Available(n *api.Node) bool {
+	return n.Status == api.NodeStatusReady && n.SchedulingEligibility != api.NodeSchedulingIneligible &&
+		n.DrainStrategy == nil && !n.Drain
+}
+
+// InPool reports whether the node is in the job's pool.
+func (s *Static) InPool(n *api.Node) bool {
+	return s.pool == api.NodePoolAll || poolName(s.pool) == poolName(n.NodePool)
+}
+
+func poolName(p string) string {
+	if p == "" {
+		return api.NodePoolDefault
+	}
+	return p
+}
+
+// InDatacenter reports whether one of the job's patterns matches the node's datacenter.
+func (s *Static) InDatacenter(n *api.Node) bool {
+	return len(s.datacenters) == 0 || slices.ContainsFunc(s.datacenters, func(pattern string) bool {
+		return Glob(pattern, n.Datacenter)
+	})
+}
+
+// Refusal is the first reason why the node cannot run the group, or "". Classed reports that all nodes
+// of the class are refused for it.
+func (s *Static) Refusal(n *api.Node) (reason string, classed bool) {
+	for _, r := range s.rules {
+		if !r.Holds(n) {
+			return r.String(), !r.Unique()
+		}
+	}
+	for _, d := range s.drivers {
+		if !runs(n, d) {
+			return "missing drivers", false
+		}
+	}
+	if s.devices {
+		return "missing devices", false
+	}
+	if !s.hasNetworks(n) {
+		return "missing network", false
+	}
+	if !s.hasHostVolumes(n) {
+		return "missing compatible host volumes", false
+	}
+	return "", false
+}
+
+func runs(n *api.Node, driver string) bool {
+	if d, ok := n.Drivers[driver]; ok && d != nil {
+		return d.Detected && d.Healthy
+	}
+	switch n.Attributes["driver."+driver] {
+	case "1", "true":
+		return true
+	}
+	return false
+}
+
+func (s *Static) hasNetworks(n *api.Node) bool {
+	for _, name := range s.networks {
+		if n.HostNetworks[name] == nil {
+			return false
+		}
+	}
+	if name, isCNI := strings.CutPrefix(s.bridge, "cni/"); isCNI {
+		_, ok := n.Attributes["plugins.cni.config."+name]
+		return ok || n.Attributes["plugins.cni.version."+name] != ""
+	}
+	return s.bridge == "" || hasBridge(n)
+}
+
+func hasBridge(n *api.Node) bool {
+	if n.NodeResources == nil {
+		return false
+	}
+	return slices.ContainsFunc(n.NodeResources.Networks, func(net *api.NetworkResource) bool { return net.Mode == "bridge" }) ||
+		n.Attributes["nomad.bridge.hairpin_mode"] != "" || n.Attributes["plugins.cni.version.bridge"] != ""
+}
+
+func (s *Static) hasHostVolumes(n *api.Node) bool {
+	for _, v := range s.hostVolumes {
+		have := n.HostVolumes[v.Source]
+		if have == nil || have.ReadOnly && !v.ReadOnly {
+			return false
+		}
+	}
+	return true
+}
+
+// Glob reports whether the pattern, in which * stands for any text, matches the whole of s.
+func Glob(pattern, s string) bool {
+	head, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == s
+	}
+	s, ok := strings.CutPrefix(s, head)
+	if !ok {
+		return false
+	}
+	for {
+		part, more, star := strings.Cut(rest, "*")
+		if !star {
+			return strings.HasSuffix(s, part)
+		}
+		i := strings.Index(s, part)
+		if i < 0 {
+			return false
+		}
+		s, rest = s[i+len(part):], more
+	}
+}

@@ -1,0 +1,274 @@
+package feasible
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// VolumeView is what placement reads about CSI volumes.
+type VolumeView interface {
+	Volume(ns, id string) *api.Volume
+	ClaimsByVolume(ns, volume string) iter.Seq[*api.VolumeClaim]
+	ClaimsByNode(node string) iter.Seq[*api.VolumeClaim]
+	AttachmentsByNode(node string) iter.Seq[*api.VolumeAttachment]
+	NodesByPlugin(plugin string) iter.Seq[*api.Node]
+}
+
+// Resources outside of nodes that a blocked evaluation may wait for.
+const (
+	resourceVolume = "csi-volume:"
+	resourcePlugin = "csi-plugin:"
+)
+
+// VolumeResource names a volume as something to wait for.
+func VolumeResource(ns, id string) string { return resourceVolume + ns + ":" + id }
+
+// PluginResource names a CSI plugin as something to wait for.
+func PluginResource(id string) string { return resourcePlugin + id }
+
+// Volumes checks CSI volumes for one evaluation. It knows the claims that the plan takes and those of
+// allocations that the plan stops.
+type Volumes struct {
+	view     VolumeView
+	ns, job  string
+	stopping map[string]bool
+	missing  map[string]bool
+	planned  map[string][]*api.VolumeClaim
+	// onNode are the external volumes on each node: attached, claimed, or planned.
+	onNode      map[string]map[external]bool
+	controllers map[string]string
+}
+
+type external struct{ plugin, id string }
+
+// NewVolumes starts the checks of an evaluation; stopping is shared with the caller, who adds to it.
+func NewVolumes(view VolumeView, ns, job string, stopping map[string]bool) *Volumes {
+	return &Volumes{
+		view: view, ns: ns, job: job, stopping: stopping, missing: map[string]bool{},
+		planned: map[string][]*api.VolumeClaim{}, onNode: map[string]map[external]bool{},
+		controllers: map[string]string{},
+	}
+}
+
+// Missing lists what refused placements and could allow them without any change of nodes.
+func (vs *Volumes) Missing() []string { return slices.Sorted(maps.Keys(vs.missing)) }
+
+// VolumeAsk is the volumes that one allocation asks for.
+type VolumeAsk struct {
+	all        *Volumes
+	alloc      *api.Allocation
+	wants      []want
+	impossible string
+}
+
+type want struct {
+	request *api.VolumeRequest
+	volume  *api.Volume
+}
+
+// Ask looks up the volumes of an allocation of the group.
+func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
+	ask := &VolumeAsk{all: vs, alloc: a}
+	var absent []string
+	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
+		req := g.Volumes[alias]
+		if req.Type != api.VolumeTypeCSI {
+			continue
+		}
+		id := sourceOf(req, a.Name)
+		v := vs.view.Volume(vs.ns, id)
+		if v == nil {
+			absent = append(absent, id)
+			vs.missing[VolumeResource(vs.ns, id)] = true
+			continue
+		}
+		ask.wants = append(ask.wants, want{req, v})
+	}
+	if len(absent) > 0 {
+		ask.impossible = "CSI volume(s) not found: " + strings.Join(absent, ", ")
+		return ask
+	}
+	for _, w := range ask.wants {
+		if ask.impossible = vs.unusable(w); ask.impossible != "" {
+			return ask
+		}
+	}
+	return ask
+}
+
+// Impossible is why no node can do, or "".
+func (a *VolumeAsk) Impossible() string { return a.impossible }
+
+// unusable is what is wrong with the volume whatever the node.
+func (vs *Volumes) unusable(w want) string {
+	v := w.volume
+	reason := ""
+	switch v.Provision.State {
+	case api.VolumeCreating, api.VolumeDeleting:
+		reason = fmt.Sprintf("CSI volume %s is %s", v.ID, v.Provision.State)
+	case api.VolumeFailed:
+		reason = fmt.Sprintf("CSI volume %s could not be created: %s", v.ID, v.Provision.LastError)
+	}
+	if reason == "" {
+		reason = capable(w)
+	}
+	if reason != "" {
+		vs.missing[VolumeResource(v.Namespace, v.ID)] = true
+		return reason
+	}
+	if reason = vs.controller(v.PluginID); reason != "" {
+		vs.missing[PluginResource(v.PluginID)] = true
+	}
+	return reason
+}
+
+// capable checks that the modes asked for are among the volume's capabilities.
+func capable(w want) string {
+	access, attachment := api.AccessMode(w.request.AccessMode), api.AttachmentMode(w.request.AttachmentMode)
+	if len(w.volume.RequestedCapabilities) == 0 || access == "" && attachment == "" {
+		return ""
+	}
+	for _, c := range w.volume.RequestedCapabilities {
+		if (access == "" || c.AccessMode == access) && (attachment == "" || c.AttachmentMode == attachment) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("CSI volume %s does not offer %s %s", w.volume.ID, access, attachment)
+}
+
+// controller is why the plugin's controller cannot serve, or "".
+func (vs *Volumes) controller(plugin string) string {
+	reason, known := vs.controllers[plugin]
+	if known {
+		return reason
+	}
+	required, healthy := false, false
+	for n := range vs.view.NodesByPlugin(plugin) {
+		if i := n.CSINodePlugins[plugin]; i != nil && i.RequiresControllerPlugin {
+			required = true
+		}
+		if i := n.CSIControllerPlugins[plugin]; i != nil && n.Status == api.NodeStatusReady {
+			required, healthy = required || i.RequiresControllerPlugin, healthy || i.Healthy
+		}
+	}
+	if required && !healthy {
+		reason = fmt.Sprintf("CSI plugin %s has no healthy controller", plugin)
+	}
+	vs.controllers[plugin] = reason
+	return reason
+}
+
+// Refusal is why the allocation's volumes cannot be used on the node, or "".
+func (a *VolumeAsk) Refusal(n *api.Node) string {
+	if a.impossible != "" {
+		return a.impossible
+	}
+	added := map[string]map[external]bool{}
+	for _, w := range a.wants {
+		if reason := a.all.onThis(n, w, added); reason != "" {
+			return reason
+		}
+		if reason := a.all.claimable(n, w, a.alloc); reason != "" {
+			a.all.missing[VolumeResource(w.volume.Namespace, w.volume.ID)] = true
+			return reason
+		}
+	}
+	return ""
+}
+
+// onThis checks the node's plugin, its topology and its volume limit. added are volumes of the same
+// allocation that were counted before.
+func (vs *Volumes) onThis(n *api.Node, w want, added map[string]map[external]bool) string {
+	plugin := w.volume.PluginID
+	info := n.CSINodePlugins[plugin]
+	switch {
+	case info == nil:
+		vs.missing[PluginResource(plugin)] = true
+		return fmt.Sprintf("CSI plugin %s is missing from client %s", plugin, n.ID)
+	case !info.Healthy:
+		vs.missing[PluginResource(plugin)] = true
+		return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", plugin, n.ID)
+	case info.NodeInfo == nil:
+		return ""
+	case !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies):
+		return "did not meet topology requirement"
+	}
+	limit := info.NodeInfo.MaxVolumes
+	if limit <= 0 {
+		return ""
+	}
+	here := vs.volumesOn(n.ID)
+	ext := external{plugin, w.volume.RemoteID()}
+	if added[plugin] == nil {
+		added[plugin] = map[external]bool{}
+	}
+	if here[ext] || added[plugin][ext] {
+		return ""
+	}
+	count := len(added[plugin])
+	for e := range here {
+		if e.plugin == plugin {
+			count++
+		}
+	}
+	if int64(count) >= limit {
+		vs.missing[PluginResource(plugin)] = true
+		return fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", plugin, n.ID)
+	}
+	added[plugin][ext] = true
+	return ""
+}
+
+func (vs *Volumes) volumesOn(node string) map[external]bool {
+	here, known := vs.onNode[node]
+	if known {
+		return here
+	}
+	here = map[external]bool{}
+	for c := range vs.view.ClaimsByNode(node) {
+		if c.State != api.ClaimWaiting {
+			here[external{c.PluginID, c.ExternalID}] = true
+		}
+	}
+	for at := range vs.view.AttachmentsByNode(node) {
+		here[external{at.PluginID, at.ExternalID}] = true
+	}
+	vs.onNode[node] = here
+	return here
+}
+
+// reaches reports whether the node's segments contain all of at least one of the volume's topologies.
+func reaches(node *api.Topology, volume []*api.Topology) bool {
+	wanted := 0
+	for _, t := range volume {
+		if t == nil || len(t.Segments) == 0 {
+			continue
+		}
+		wanted++
+		if node != nil && contains(node.Segments, t.Segments) {
+			return true
+		}
+	}
+	return wanted == 0
+}
+
+// contains compares keys without regard to case.
+func contains(have, want map[string]string) bool {
+	for k, v := range want {
+		got, ok := have[k]
+		for other, value := range have {
+			if !ok && strings.EqualFold(other, k) {
+				got, ok = value, true
+			}
+		}
+		if !ok || got != v {
+			return false
+		}
+	}
+	return true
+}

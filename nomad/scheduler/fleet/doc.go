@@ -1,0 +1,12 @@
+// Package fleet is the table of nodes as placement sees it: what each node has, what is used of it,
+// which ports are taken. It keeps running sums, so the cost of looking at a node does not depend on
+// how many allocations it holds.
+//
+// A [Fleet] is immutable. An [Edit] makes the next one and shares all rows that did not change; the
+// same edit serves as the overlay in which one evaluation or one plan tries its placements.
+//
+// Invariants:
+//   - Row.Used is the sum of Row.Loads, and every port of a load is in Row.Ports.
+//   - An allocation counts until its node says that it ended (client-terminal): stopping frees nothing.
+//   - The index of a node never changes while the node exists; a freed index is used again.
+package fleet

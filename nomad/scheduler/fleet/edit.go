@@ -1,0 +1,170 @@
+package fleet
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Edit is a fleet being changed. It copies what it touches; the fleet it began from stays as it was.
+type Edit struct {
+	fleet    Fleet
+	ownIDs   bool
+	ownPages map[int]bool
+	ownRows  map[int]bool
+}
+
+// Row returns the node at the index as the edit has it.
+func (e *Edit) Row(i int) *Row { return e.fleet.Row(i) }
+
+// Find returns the index of a node, or -1.
+func (e *Edit) Find(id string) int { return e.fleet.Find(id) }
+
+// Size is one more than the highest index of a node.
+func (e *Edit) Size() int { return e.fleet.size }
+
+// Done ends the edit.
+func (e *Edit) Done(index uint64) *Fleet {
+	f := e.fleet
+	f.index = index
+	return &f
+}
+
+// PutNode adds a node, or replaces what is known of it; its allocations stay.
+func (e *Edit) PutNode(n *api.Node) {
+	i := e.fleet.Find(n.ID)
+	fresh := newRow(n)
+	if i < 0 {
+		e.set(e.newIndex(n.ID), fresh)
+		return
+	}
+	old := e.fleet.Row(i)
+	fresh.Used, fresh.Loads = old.Used, maps.Clone(old.Loads)
+	for _, l := range fresh.Loads {
+		for _, p := range l.Ports {
+			fresh.Ports = fresh.Ports.With(p)
+		}
+	}
+	e.set(i, fresh)
+}
+
+// DeleteNode forgets a node and the allocations on it.
+func (e *Edit) DeleteNode(id string) {
+	i := e.fleet.Find(id)
+	if i < 0 {
+		return
+	}
+	e.set(i, nil)
+	e.takeIDs()
+	delete(e.fleet.ids, id)
+	e.fleet.free = append(slices.Clip(e.fleet.free), i)
+}
+
+// PutAlloc counts an allocation on its node, or no longer when the node is done with it.
+func (e *Edit) PutAlloc(a *api.Allocation) {
+	i := e.fleet.Find(a.NodeID)
+	if i < 0 {
+		return
+	}
+	if a.ClientTerminal() {
+		e.Remove(i, a.ID)
+		return
+	}
+	e.Add(i, a.ID, LoadOf(a.Group(), a.AllocatedResources))
+}
+
+// DeleteAlloc no longer counts an allocation.
+func (e *Edit) DeleteAlloc(a *api.Allocation) {
+	if i := e.fleet.Find(a.NodeID); i >= 0 {
+		e.Remove(i, a.ID)
+	}
+}
+
+// Add counts a load on the node at the index; an earlier load of the allocation is replaced.
+func (e *Edit) Add(i int, alloc string, l Load) {
+	if _, twice := e.fleet.Row(i).Loads[alloc]; twice {
+		e.Remove(i, alloc)
+	}
+	r := e.own(i)
+	r.Used = r.Used.Add(l.Amount)
+	for _, p := range l.Ports {
+		r.Ports = r.Ports.With(p)
+	}
+	r.Loads[alloc] = l
+}
+
+// Remove no longer counts the allocation's load on the node and answers what it was.
+func (e *Edit) Remove(i int, alloc string) (Load, bool) {
+	l, had := e.fleet.Row(i).Loads[alloc]
+	if !had {
+		return Load{}, false
+	}
+	r := e.own(i)
+	delete(r.Loads, alloc)
+	r.Used = r.Used.Sub(l.Amount)
+	for _, p := range l.Ports {
+		if !r.host.Has(p) && !r.stillUsed(p) {
+			r.Ports = r.Ports.Without(p)
+		}
+	}
+	return l, true
+}
+
+func (r *Row) stillUsed(port int) bool {
+	for _, l := range r.Loads {
+		if slices.Contains(l.Ports, port) {
+			return true
+		}
+	}
+	return false
+}
+
+// own returns a row that this edit may change.
+func (e *Edit) own(i int) *Row {
+	old := e.fleet.Row(i)
+	if e.ownRows[i] {
+		return old
+	}
+	r := *old
+	r.Loads = maps.Clone(old.Loads)
+	if r.Loads == nil {
+		r.Loads = map[string]Load{}
+	}
+	e.set(i, &r)
+	return &r
+}
+
+func (e *Edit) set(i int, r *Row) {
+	if e.ownRows == nil {
+		e.ownRows, e.ownPages = map[int]bool{}, map[int]bool{}
+	}
+	p := i / pageRows
+	if !e.ownPages[p] {
+		copied := *e.fleet.pages[p]
+		e.fleet.pages[p], e.ownPages[p] = &copied, true
+	}
+	e.fleet.pages[p][i%pageRows] = r
+	e.ownRows[i] = r != nil && r.Loads != nil
+}
+
+func (e *Edit) newIndex(id string) int {
+	e.takeIDs()
+	i := e.fleet.size
+	if n := len(e.fleet.free); n > 0 {
+		i, e.fleet.free = e.fleet.free[n-1], slices.Clip(e.fleet.free[:n-1])
+	} else {
+		e.fleet.size++
+		if i/pageRows == len(e.fleet.pages) {
+			e.fleet.pages = append(e.fleet.pages, new(page))
+		}
+	}
+	e.fleet.ids[id] = i
+	return i
+}
+
+func (e *Edit) takeIDs() {
+	if !e.ownIDs {
+		e.fleet.ids, e.ownIDs = maps.Clone(e.fleet.ids), true
+	}
+}

@@ -1,0 +1,199 @@
+package scheduler
+
+import (
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
+)
+
+// Descriptions of follow-up evaluations.
+const (
+	whyReschedule = "created for delayed rescheduling"
+	whyRolling    = "created to go on with the update"
+	whyDisconnect = "created to end the wait for disconnected allocations"
+)
+
+// generic processes service and batch jobs. First everything is stopped that goes anyway, in all groups,
+// so that its place is free for all; then each group places.
+func (r *run) generic() {
+	results := map[string]reconcile.Result{}
+	for _, name := range r.groups() {
+		res := reconcile.Group(reconcile.Input{
+			Job: r.job, Group: name, Allocs: r.allocs[name], Node: r.in.View.Node,
+			CanStay: r.canStay, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
+		})
+		results[name] = res
+		for _, s := range res.Stop {
+			r.stop(s.Alloc, s.Description, s.ClientStatus)
+		}
+		for _, a := range res.Amend {
+			r.amend(a)
+		}
+		for _, a := range res.Update {
+			r.updateInPlace(a)
+		}
+		if !res.Continue.IsZero() {
+			r.followUp(res.Continue, api.TriggerRollingUpdate, whyRolling)
+		}
+		if r.live {
+			desired := res.Desired
+			r.out.Plan.Annotations.DesiredTGUpdates[name] = &desired
+		}
+	}
+	for _, name := range r.groups() {
+		if r.live && r.job.Group(name) != nil {
+			r.out.Queued[name] = 0
+			r.placeGroup(r.job.Group(name), results[name].Place)
+		}
+	}
+	r.out.Missing = r.volumes.Missing()
+}
+
+func (r *run) pending(evalID string) bool {
+	e := r.in.View.Eval(evalID)
+	return e != nil && !e.Terminal()
+}
+
+// canStay is the fit test of an in-place update: the node must still be one for the group.
+func (r *run) canStay(a *api.Allocation) bool {
+	n := r.in.View.Node(a.NodeID)
+	g := r.job.Group(a.TaskGroup)
+	if n == nil || g == nil {
+		return false
+	}
+	s := feasible.NewStatic(r.job, g)
+	if !s.InPool(n) || !s.InDatacenter(n) {
+		return false
+	}
+	reason, _ := s.Refusal(n)
+	return reason == ""
+}
+
+func (r *run) updateInPlace(a *api.Allocation) {
+	next := *a
+	next.Job, next.EvalID, next.Metrics = nil, r.in.Eval.ID, a.Metrics
+	r.add(&next)
+}
+
+// amend changes what the servers remember of an allocation. Such rows keep their job in the plan: they
+// stay at their version.
+func (r *run) amend(a reconcile.Amend) {
+	next := *a.Alloc
+	if a.ClientStatus != "" {
+		next.ClientStatus, next.ClientDescription = a.ClientStatus, a.Description
+		next.AllocStates = append(append([]*api.AllocState(nil), next.AllocStates...),
+			&api.AllocState{Field: "ClientStatus", Value: a.ClientStatus, Time: r.in.Now})
+		if !a.RescheduleAt.IsZero() {
+			next.FollowupEvalID = r.followUp(a.RescheduleAt, api.TriggerMaxDisconnectTimeout, whyDisconnect)
+		}
+	} else {
+		next.FollowupEvalID = r.followUp(a.RescheduleAt, api.TriggerReschedule, whyReschedule)
+	}
+	r.add(&next)
+}
+
+// placeGroup places what the group asks for.
+func (r *run) placeGroup(g *api.TaskGroup, places []reconcile.Place) {
+	if len(places) == 0 {
+		return
+	}
+	p := newPlacer(r, g)
+	for i := range places {
+		if !p.place(&places[i]) {
+			r.out.Queued[g.Name]++
+		}
+	}
+}
+
+// place places one allocation, with its predecessor's stop when it has one.
+func (p *placer) place(pl *reconcile.Place) bool {
+	if p.failed != nil && !p.volatile && pl.Stop == nil {
+		p.failed.CoalescedFailures++
+		return false
+	}
+	paired := pl.Stop != nil
+	if paired {
+		p.vacate(pl.Stop.Alloc)
+	}
+	a := p.newAlloc(pl)
+	if !p.choose(a, p.preferred(pl.Previous), p.avoided(pl)) {
+		if paired {
+			p.unvacate(pl.Stop.Alloc)
+		}
+		p.fail(a)
+		return false
+	}
+	if paired {
+		p.run.stop(pl.Stop.Alloc, pl.Stop.Description, pl.Stop.ClientStatus)
+	}
+	p.run.add(a)
+	return true
+}
+
+func (p *placer) newAlloc(pl *reconcile.Place) *api.Allocation {
+	r := p.run
+	a := &api.Allocation{
+		ID: r.in.NewID(), Namespace: r.job.Namespace, EvalID: r.in.Eval.ID, Name: pl.Name,
+		JobID: r.job.ID, TaskGroup: p.group.Name,
+		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending,
+	}
+	if pl.Previous != nil {
+		a.PreviousAllocation = pl.Previous.ID
+		if pl.Failed {
+			a.RescheduleTracker = reconcile.Track(pl.Previous, p.group.ReschedulePolicy, r.in.Now)
+		} else if !pl.Previous.ServerTerminal() && pl.Previous.RescheduleTracker != nil && pl.Stop == nil {
+			a.RescheduleTracker = pl.Previous.RescheduleTracker
+		}
+	}
+	return a
+}
+
+// preferred is the node of the predecessor when the data of the group should stay or be near; else -1.
+func (p *placer) preferred(prev *api.Allocation) int {
+	d := p.group.EphemeralDisk
+	if prev == nil || d == nil || !d.Sticky && !d.Migrate || prev.ClientStatus == api.AllocClientStatusFailed {
+		return -1
+	}
+	return p.run.edit.Find(prev.NodeID)
+}
+
+func (p *placer) avoided(pl *reconcile.Place) map[int]bool {
+	if !pl.Failed {
+		return nil
+	}
+	nodes := map[int]bool{}
+	for _, id := range reconcile.AvoidNodes(pl.Previous) {
+		if i := p.run.edit.Find(id); i >= 0 {
+			nodes[i] = true
+		}
+	}
+	return nodes
+}
+
+// vacate frees what the allocation uses, for the choice of its successor.
+func (p *placer) vacate(a *api.Allocation) {
+	p.run.vacate(a)
+	p.left(a, -1)
+}
+
+func (p *placer) unvacate(a *api.Allocation) {
+	p.run.unvacate(a)
+	p.left(a, 1)
+}
+
+// left counts an allocation of the group out of (or back into) what the choice of nodes depends on.
+func (p *placer) left(a *api.Allocation, n int) {
+	i := p.run.edit.Find(a.NodeID)
+	if i < 0 {
+		return
+	}
+	if a.ClientStatus != api.AllocClientStatusFailed {
+		p.count(i, n)
+	}
+	p.touch(i)
+}
+
+func loadOf(g *api.TaskGroup, a *api.Allocation) fleet.Load {
+	return fleet.LoadOf(g, a.AllocatedResources)
+}

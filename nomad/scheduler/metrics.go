@@ -1,0 +1,138 @@
+package scheduler
+
+import (
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/rank"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// tally counts nodes for the metrics of a group.
+type tally struct {
+	base api.AllocationMetric
+}
+
+func newTally(j *api.Job) *tally {
+	pool := j.NodePool
+	if pool == "" {
+		pool = api.NodePoolDefault
+	}
+	return &tally{base: api.AllocationMetric{NodePool: pool, NodesAvailable: map[string]int{}}}
+}
+
+// sees reports whether the node takes part, and counts it.
+func (t *tally) sees(s *feasible.Static, n *api.Node) bool {
+	if !s.InPool(n) || !feasible.Available(n) {
+		return false
+	}
+	t.base.NodesInPool++
+	if !s.InDatacenter(n) {
+		return false
+	}
+	t.base.NodesAvailable[n.Datacenter]++
+	t.base.NodesEvaluated++
+	return true
+}
+
+func (t *tally) filter(n *api.Node, reason string) { filtered(&t.base, n, reason) }
+
+func filtered(m *api.AllocationMetric, n *api.Node, reason string) {
+	m.NodesFiltered++
+	m.ConstraintFiltered = add(m.ConstraintFiltered, reason)
+	if n.NodeClass != "" {
+		m.ClassFiltered = add(m.ClassFiltered, n.NodeClass)
+	}
+}
+
+func exhausted(m *api.AllocationMetric, n *api.Node, dimension string) {
+	m.NodesExhausted++
+	m.DimensionExhausted = add(m.DimensionExhausted, dimension)
+	if n.NodeClass != "" {
+		m.ClassExhausted = add(m.ClassExhausted, n.NodeClass)
+	}
+}
+
+func add(m map[string]int, key string) map[string]int {
+	if m == nil {
+		m = map[string]int{}
+	}
+	m[key]++
+	return m
+}
+
+func (t *tally) metric() *api.AllocationMetric {
+	m := t.base
+	m.ConstraintFiltered, m.ClassFiltered = clone(m.ConstraintFiltered), clone(m.ClassFiltered)
+	return &m
+}
+
+func clone(m map[string]int) map[string]int {
+	if m == nil {
+		return nil
+	}
+	c := make(map[string]int, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// fail records why the allocation found no node; further failures of the group are only counted.
+func (p *placer) fail(a *api.Allocation) {
+	if p.failed != nil {
+		p.failed.CoalescedFailures++
+		return
+	}
+	m := p.seen.metric()
+	var ask *feasible.VolumeAsk
+	if p.hasVolumes {
+		ask = p.run.volumes.Ask(p.group, a)
+	}
+	for i := range p.fit {
+		n := p.run.edit.Row(i).Node
+		reason, room := p.refusal(i)
+		switch {
+		case reason != "" && room:
+			exhausted(m, n, reason)
+		case reason != "":
+			filtered(m, n, reason)
+		case ask != nil && ask.Refusal(n) != "":
+			filtered(m, n, ask.Refusal(n))
+		default:
+			exhausted(m, n, "network: dynamic port selection failed")
+		}
+	}
+	p.failed = m
+	p.run.out.Failed[p.group.Name] = m
+}
+
+// explain writes into a placed allocation how its node was chosen. The counts are shared by all of the
+// group.
+func (p *placer) explain(a *api.Allocation, chosen rank.Candidate) {
+	m := p.seen.base
+	m.ScoreMetaData = []*api.NodeScoreMeta{p.scoreMeta(chosen)}
+	a.Metrics = &m
+}
+
+// explainSystem is explain for a node that was not chosen among others.
+func (p *placer) explainSystem(a *api.Allocation, i int) {
+	row := p.run.edit.Row(i)
+	p.explain(a, rank.Candidate{Node: i, Sum: p.fitOf(row.Total, row.Used), Parts: 1})
+}
+
+func (p *placer) scoreMeta(c rank.Candidate) *api.NodeScoreMeta {
+	s := p.fit[c.Node]
+	row := p.run.edit.Row(c.Node)
+	meta := &api.NodeScoreMeta{NodeID: row.Node.ID, NormScore: c.Mean(), Scores: map[string]float64{}}
+	meta.Scores[rank.PartFit] = p.fitOf(row.Total, row.Used)
+	if n := p.collisions[c.Node] - 1; n > 0 {
+		meta.Scores[rank.PartAntiAffinity] = rank.AntiAffinity(n, p.group.Count)
+	}
+	if s.wished {
+		meta.Scores[rank.PartAffinity] = s.affinity
+	}
+	return meta
+}

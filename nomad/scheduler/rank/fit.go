@@ -1,0 +1,44 @@
+package rank
+
+import (
+	"math"
+
+	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+)
+
+// Names of the parts of a score, as they are shown.
+const (
+	PartFit          = "binpack"
+	PartAntiAffinity = "job-anti-affinity"
+	PartPenalty      = "node-reschedule-penalty"
+	PartAffinity     = "node-affinity"
+	PartSpread       = "allocation-spread"
+)
+
+const fitMax = 18
+
+// BinPack prefers full nodes: 0 for an empty node, 1 for a full one. used includes what is to be placed.
+func BinPack(total, used fleet.Amount) float64 {
+	s := 20 - math.Pow(10, freeShare(total.CPU, used.CPU)) - math.Pow(10, freeShare(total.MemoryMB, used.MemoryMB))
+	return clamp(s) / fitMax
+}
+
+// SpreadOut prefers empty nodes.
+func SpreadOut(total, used fleet.Amount) float64 {
+	s := math.Pow(10, freeShare(total.CPU, used.CPU)) + math.Pow(10, freeShare(total.MemoryMB, used.MemoryMB)) - 2
+	return clamp(s) / fitMax
+}
+
+func clamp(s float64) float64 { return min(max(s, 0), fitMax) }
+
+func freeShare(total, used int64) float64 {
+	if total <= 0 {
+		return 0
+	}
+	return 1 - float64(used)/float64(total)
+}
+
+// AntiAffinity is the part for a node that has collisions allocations of the same group already.
+func AntiAffinity(collisions, desired int) float64 {
+	return -float64(collisions+1) / float64(max(desired, 1))
+}

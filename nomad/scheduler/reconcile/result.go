@@ -1,0 +1,75 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Why an allocation is stopped, as users read it.
+const (
+	notNeeded   = "alloc not needed due to job update"
+	migrating   = "alloc is being migrated"
+	updating    = "alloc is being updated due to job update"
+	lost        = "alloc is lost since its node is down"
+	nodeGone    = "alloc not needed as node is tainted"
+	rescheduled = "alloc was rescheduled because it failed"
+	unknown     = "alloc is unknown since its node is disconnected"
+)
+
+// Input is one group of a job and all its allocations.
+type Input struct {
+	// Job is nil when the job is gone.
+	Job    *api.Job
+	Group  string
+	Allocs []*api.Allocation
+	// Node looks a node up; nil when it is gone.
+	Node func(id string) *api.Node
+	// CanStay reports whether an allocation may stay on its node under Job; asked before in-place updates.
+	CanStay func(*api.Allocation) bool
+	// Pending reports whether the evaluation exists and is still to come.
+	Pending func(evalID string) bool
+	// EvalID is the evaluation that is being processed.
+	EvalID string
+	Now    time.Time
+}
+
+// Place is an allocation to be placed.
+type Place struct {
+	Name string
+	// Previous is the allocation that it follows; nil for a new one.
+	Previous *api.Allocation
+	// Stop is the stop of Previous to be done only when a place was found.
+	Stop *Stop
+	// Failed says that Previous failed: its nodes are avoided and the attempt is recorded.
+	Failed bool
+}
+
+// Stop is an allocation to be stopped.
+type Stop struct {
+	Alloc *api.Allocation
+	// ClientStatus is set when the node will never say it: lost.
+	ClientStatus string
+	Description  string
+}
+
+// Amend changes what the servers remember of an allocation, and nothing on its node.
+type Amend struct {
+	Alloc *api.Allocation
+	// RescheduleAt is when the allocation will be replaced; zero when it does not change.
+	RescheduleAt time.Time
+	// ClientStatus is set for allocations on disconnected nodes: unknown.
+	ClientStatus string
+	Description  string
+}
+
+// Result says what to do with one group.
+type Result struct {
+	Stop   []Stop
+	Amend  []Amend
+	Update []*api.Allocation
+	Place  []Place
+	// Continue asks for another evaluation at that time, to go on with a roll-out; zero when not needed.
+	Continue time.Time
+	Desired  api.DesiredUpdates
+}

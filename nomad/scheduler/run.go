@@ -1,0 +1,133 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+)
+
+// run is the processing of one evaluation.
+type run struct {
+	in   Input
+	out  *Output
+	job  *api.Job // nil when gone
+	live bool     // the job exists and is not stopped
+	edit *fleet.Edit
+	// allocs are all allocations of the job, by group.
+	allocs map[string][]*api.Allocation
+	// gone are the allocations that the plan stops.
+	gone    map[string]bool
+	volumes *feasible.Volumes
+	oversub bool
+	spread  bool
+}
+
+func newRun(in Input) *run {
+	r := &run{in: in, job: in.Job, edit: in.Fleet.Edit(), gone: map[string]bool{}, allocs: map[string][]*api.Allocation{}}
+	if r.job == nil {
+		r.job = in.View.Job(in.Eval.Namespace, in.Eval.JobID)
+	}
+	r.live = r.job != nil && !r.job.Stop
+	for a := range in.View.AllocsByJob(in.Eval.Namespace, in.Eval.JobID) {
+		r.allocs[a.TaskGroup] = append(r.allocs[a.TaskGroup], a)
+	}
+	c := in.View.SchedulerConfig()
+	r.oversub, r.spread = c.MemoryOversubscriptionEnabled, c.SchedulerAlgorithm == api.SchedulerAlgorithmSpread
+	r.volumes = feasible.NewVolumes(in.View, in.Eval.Namespace, in.Eval.JobID, r.gone)
+	r.out = &Output{
+		Plan: &api.Plan{
+			EvalID: in.Eval.ID, Priority: in.Eval.Priority, Job: r.job, SnapshotIndex: in.View.Index(),
+			NodeUpdate: map[string][]*api.Allocation{}, NodeAllocation: map[string][]*api.Allocation{},
+			Annotations: &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{}},
+		},
+		Failed: map[string]*api.AllocationMetric{}, Queued: map[string]int{}, Classes: map[string]bool{},
+	}
+	if r.job != nil {
+		r.out.Plan.AllAtOnce = r.job.AllAtOnce
+	}
+	return r
+}
+
+func (r *run) kind() string {
+	if r.job != nil && r.job.Type != "" {
+		return r.job.Type
+	}
+	return r.in.Eval.Type
+}
+
+// groups are the names of all groups that the job has or has allocations of, in the job's order.
+func (r *run) groups() []string {
+	var names []string
+	if r.live {
+		for _, g := range r.job.TaskGroups {
+			names = append(names, g.Name)
+		}
+	}
+	var old []string
+	for name := range r.allocs {
+		if !slices.Contains(names, name) {
+			old = append(old, name)
+		}
+	}
+	slices.Sort(old)
+	return append(names, old...)
+}
+
+// stop adds the stop of an allocation to the plan and to the overlay.
+func (r *run) stop(a *api.Allocation, why, clientStatus string) {
+	stopped := *a
+	stopped.Job = nil
+	stopped.DesiredStatus, stopped.DesiredDescription = api.AllocDesiredStatusStop, why
+	if clientStatus != "" {
+		stopped.ClientStatus = clientStatus
+	}
+	nodes := r.out.Plan.NodeUpdate
+	nodes[a.NodeID] = append(nodes[a.NodeID], &stopped)
+	r.vacate(a)
+}
+
+// vacate frees in the overlay what the allocation uses.
+func (r *run) vacate(a *api.Allocation) {
+	r.gone[a.ID] = true
+	if i := r.edit.Find(a.NodeID); i >= 0 {
+		r.edit.Remove(i, a.ID)
+	}
+}
+
+// unvacate takes vacate back.
+func (r *run) unvacate(a *api.Allocation) {
+	delete(r.gone, a.ID)
+	if i := r.edit.Find(a.NodeID); i >= 0 && !a.ClientTerminal() {
+		r.edit.Add(i, a.ID, fleet.LoadOf(a.Group(), a.AllocatedResources))
+	}
+}
+
+// add puts an allocation into the plan: a new one, or one that is updated in place.
+func (r *run) add(a *api.Allocation) {
+	nodes := r.out.Plan.NodeAllocation
+	nodes[a.NodeID] = append(nodes[a.NodeID], a)
+}
+
+// followUpShare is how far apart wishes for a follow-up may be to share one.
+const followUpShare = 5 * time.Second
+
+// followUp is the id of an evaluation at that time; wishes close to each other share one.
+func (r *run) followUp(at time.Time, trigger, why string) string {
+	for _, e := range r.out.FollowUps {
+		if e.TriggeredBy == trigger && at.Sub(e.WaitUntil).Abs() <= followUpShare {
+			return e.ID
+		}
+	}
+	e := &api.Evaluation{
+		ID: r.in.NewID(), Namespace: r.in.Eval.Namespace, JobID: r.in.Eval.JobID, Type: r.kind(),
+		Priority: r.in.Eval.Priority, TriggeredBy: trigger, StatusDescription: why,
+		Status: api.EvalStatusPending, WaitUntil: at, PreviousEval: r.in.Eval.ID,
+		JobModifyIndex: r.in.Eval.JobModifyIndex,
+		CreateTime:     r.in.Now.UnixNano(), ModifyTime: r.in.Now.UnixNano(),
+	}
+	r.out.FollowUps = append(r.out.FollowUps, e)
+	return e.ID
+}

@@ -1,0 +1,209 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
+)
+
+// system processes system and sysbatch jobs: one allocation per group on each node that can run it.
+func (r *run) system() {
+	for _, name := range r.groups() {
+		var g *api.TaskGroup
+		if r.live {
+			g = r.job.Group(name)
+		}
+		if g == nil {
+			r.stopGroup(name)
+			continue
+		}
+		r.out.Queued[name] = 0
+		s := &systemGroup{run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}}
+		r.out.Plan.Annotations.DesiredTGUpdates[name] = s.desired
+		s.review()
+		s.place()
+	}
+	r.out.Missing = r.volumes.Missing()
+}
+
+func (r *run) stopGroup(name string) {
+	res := reconcile.Group(reconcile.Input{
+		Group: name, Allocs: r.allocs[name], Node: r.in.View.Node, Now: r.in.Now,
+	})
+	for _, s := range res.Stop {
+		r.stop(s.Alloc, s.Description, s.ClientStatus)
+	}
+}
+
+// systemGroup is one group of a system or sysbatch job.
+type systemGroup struct {
+	run     *run
+	group   *api.TaskGroup
+	desired *api.DesiredUpdates
+	// byNode is what a node keeps or, in replace, what is to be replaced there.
+	byNode  map[string]*api.Allocation
+	replace []*api.Allocation
+	static  *feasible.Static
+}
+
+// Descriptions of stops.
+const (
+	whyNotNeeded = "alloc not needed due to job update"
+	whyMigrating = "alloc is being migrated"
+	whyUpdating  = "alloc is being updated due to job update"
+	whyLost      = "alloc is lost since its node is down"
+	whyTainted   = "alloc not needed as node is tainted"
+)
+
+// review decides about the allocations that exist.
+func (s *systemGroup) review() {
+	s.static = feasible.NewStatic(s.run.job, s.group)
+	allocs := slices.Clone(s.run.allocs[s.group.Name])
+	slices.SortStableFunc(allocs, func(a, b *api.Allocation) int { return int(b.CreateIndex) - int(a.CreateIndex) })
+	for _, a := range allocs {
+		s.reviewOne(a)
+	}
+}
+
+func (s *systemGroup) reviewOne(a *api.Allocation) {
+	if a.ServerTerminal() {
+		return
+	}
+	if a.ClientTerminal() {
+		if s.finished(a) && s.byNode[a.NodeID] == nil {
+			s.byNode[a.NodeID] = a
+		}
+		return
+	}
+	n := s.run.in.View.Node(a.NodeID)
+	switch {
+	case n == nil:
+		s.stop(a, whyTainted, api.AllocClientStatusLost)
+	case n.Status == api.NodeStatusDown, n.Status == api.NodeStatusDisconnected && s.group.Disconnect == nil:
+		s.stop(a, whyLost, api.AllocClientStatusLost)
+	case a.DesiredTransition.Migrate:
+		s.stop(a, whyMigrating, "")
+		s.desired.Migrate++
+	case !s.static.InPool(n) || !s.static.InDatacenter(n) || s.byNode[a.NodeID] != nil:
+		s.stop(a, whyNotNeeded, "")
+	default:
+		s.byNode[a.NodeID] = a
+		s.renew(a, n)
+	}
+}
+
+// finished reports whether a sysbatch allocation of this version did its work.
+func (s *systemGroup) finished(a *api.Allocation) bool {
+	return s.run.job.Type == api.JobTypeSysbatch && reconcile.Succeeded(a) &&
+		a.Job != nil && a.Job.Version == s.run.job.Version && a.Job.CreateIndex == s.run.job.CreateIndex
+}
+
+// renew brings a running allocation to the job's version.
+func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
+	j := s.run.job
+	if a.Job != nil && a.Job.JobModifyIndex == j.JobModifyIndex && a.Job.CreateIndex == j.CreateIndex {
+		s.desired.Ignore++
+		return
+	}
+	if reason, _ := s.static.Refusal(n); reason != "" {
+		s.stop(a, whyNotNeeded, "")
+		return
+	}
+	if reconcile.Destructive(a.Job, j, s.group.Name) {
+		s.replace = append(s.replace, a)
+		return
+	}
+	s.desired.InPlaceUpdate++
+	s.run.updateInPlace(a)
+}
+
+func (s *systemGroup) stop(a *api.Allocation, why, client string) {
+	s.desired.Stop++
+	s.run.stop(a, why, client)
+}
+
+// place replaces what must be replaced and fills the nodes that have nothing.
+func (s *systemGroup) place() {
+	p := newPlacer(s.run, s.group)
+	now, again := reconcile.Step(s.run.job, s.group, len(s.replace), s.unsettled(), s.run.in.Now)
+	for _, a := range s.replace[:now] {
+		i := s.run.edit.Find(a.NodeID)
+		s.desired.DestructiveUpdate++
+		p.vacate(a)
+		if !s.placeOn(p, i, a) {
+			p.unvacate(a)
+			continue
+		}
+		s.run.stop(a, whyUpdating, "")
+	}
+	if !again.IsZero() {
+		s.run.followUp(again, api.TriggerRollingUpdate, whyRolling)
+	}
+	for i := range s.run.edit.Size() {
+		row := s.run.edit.Row(i)
+		if row == nil || s.byNode[row.Node.ID] != nil {
+			continue
+		}
+		if _, ok := p.fit[i]; ok {
+			s.desired.Place++
+			s.placeOn(p, i, nil)
+		}
+	}
+}
+
+// unsettled counts the allocations of this version that do not run yet.
+func (s *systemGroup) unsettled() int {
+	n := 0
+	for _, a := range s.byNode {
+		if a.Job != nil && a.Job.JobModifyIndex == s.run.job.JobModifyIndex && a.ClientStatus == api.AllocClientStatusPending {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *systemGroup) placeOn(p *placer, i int, prev *api.Allocation) bool {
+	r := s.run
+	a := p.newAlloc(&reconcile.Place{Name: reconcile.Name(r.job.ID, s.group.Name, 0), Previous: prev})
+	var ask *feasible.VolumeAsk
+	if p.hasVolumes {
+		ask = r.volumes.Ask(s.group, a)
+	}
+	if p.take(a, i, ask) {
+		p.explainSystem(a, i)
+		r.add(a)
+		return true
+	}
+	s.refuse(p, i, ask)
+	return false
+}
+
+// refuse counts a node without room as a failure; a node that the rules leave out is none.
+func (s *systemGroup) refuse(p *placer, i int, ask *feasible.VolumeAsk) {
+	row := s.run.edit.Row(i)
+	if p.failed == nil {
+		p.failed = p.seen.metric()
+	}
+	reason, room := p.refusal(i)
+	switch {
+	case reason != "" && !room:
+		filtered(p.failed, row.Node, reason)
+		return
+	case reason == "" && ask != nil && ask.Refusal(row.Node) != "":
+		filtered(p.failed, row.Node, ask.Refusal(row.Node))
+		if ask.Impossible() == "" {
+			return
+		}
+	case reason == "":
+		exhausted(p.failed, row.Node, "network: dynamic port selection failed")
+	default:
+		exhausted(p.failed, row.Node, reason)
+	}
+	s.run.out.Failed[s.group.Name] = p.failed
+	s.run.out.Queued[s.group.Name]++
+	if ask == nil || ask.Impossible() == "" {
+		s.run.out.FullNodes = append(s.run.out.FullNodes, row.Node.ID)
+	}
+}

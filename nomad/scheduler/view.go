@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"iter"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+)
+
+// View is what the scheduler reads of a snapshot; a read transaction of the state store is one.
+type View interface {
+	Index() uint64
+	Node(id string) *api.Node
+	Job(ns, id string) *api.Job
+	Eval(id string) *api.Evaluation
+	AllocsByJob(ns, job string) iter.Seq[*api.Allocation]
+	SchedulerConfig() *api.SchedulerConfiguration
+	feasible.VolumeView
+}
+
+// Input is one evaluation to be processed.
+type Input struct {
+	View  View
+	Fleet *fleet.Fleet
+	Eval  *api.Evaluation
+	// Job is used instead of the stored one when set: for dry runs.
+	Job *api.Job
+	Now time.Time
+	// NewID makes ids of allocations and evaluations.
+	NewID func() string
+	// Seed decides between equally good nodes.
+	Seed uint64
+}
+
+// Output is what the evaluation leads to.
+type Output struct {
+	Plan *api.Plan
+	// Failed says per group why not all of it could be placed.
+	Failed map[string]*api.AllocationMetric
+	// Queued counts per group what could not be placed.
+	Queued map[string]int
+	// FollowUps are evaluations to be created, whose ids the plan mentions.
+	FollowUps []*api.Evaluation
+	// Classes, Escaped and Missing say what a blocked evaluation waits for.
+	Classes map[string]bool
+	Escaped bool
+	Missing []string
+	// FullNodes are nodes on which a system job found no room.
+	FullNodes []string
+}
+
+// Empty reports whether the plan changes nothing.
+func (o *Output) Empty() bool {
+	p := o.Plan
+	return len(p.NodeUpdate) == 0 && len(p.NodeAllocation) == 0 && len(p.NodePreemptions) == 0
+}
+
+// Schedule processes the evaluation.
+func Schedule(in Input) *Output {
+	r := newRun(in)
+	switch r.kind() {
+	case api.JobTypeSystem, api.JobTypeSysbatch:
+		r.system()
+	default:
+		r.generic()
+	}
+	return r.out
+}
