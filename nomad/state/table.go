@@ -23,9 +23,13 @@ type untyped interface {
 	tableName() string
 	touched(row any) []Key
 	modifyIndex(row any) uint64
+	fresh() any
 }
 
 func (t table[T]) tableName() string { return t.name }
+
+// fresh makes an empty row to decode into.
+func (t table[T]) fresh() any { return new(T) }
 
 func (t table[T]) touched(row any) []Key {
 	r, ok := row.(*T)

@@ -1,0 +1,22 @@
+// Package fsm is the servers' consensus: it brings commands into the raft log, applies them to the
+// state, and keeps log, stable store and snapshots on disk.
+//
+// A [Command] belongs to a room, which exports it with `func Commands(r *fsm.Registry)`. An entry of
+// the log is
+//
+//	version (1 byte) | kind (2) | time (8) | proposer (1 + n) | body, msgp | CRC32C (4)
+//
+// in big endian. Bodies are maps with field names, so fields may be added and never be renamed; kinds
+// are numbers in one append-only list.
+//
+// Invariants:
+//   - Apply runs in one write transaction, which is committed when it answers no error and aborted
+//     otherwise. The proposer gets that error with its class.
+//   - An entry whose checksum is wrong, or whose kind is unknown and below [KindSkippable], stops the
+//     machine: nothing after it is applied, no snapshot is taken, and [Raft.Failed] tells the server to
+//     end. The disk then has what a newer program or another server needs to go on.
+//   - One process uses a data directory: a lock file is held while it is open.
+//   - Time in a command is the proposer's; Apply sees it as tx.Now().
+//
+// The goroutines of hashicorp/raft live from [Open] to [Raft.Close].
+package fsm

@@ -1,0 +1,98 @@
+package fsm
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// IsLeader reports whether this server leads.
+func (r *Raft) IsLeader() bool { return r.raft.State() == raft.Leader }
+
+// LeaderAddress is the address of the leader, or empty.
+func (r *Raft) LeaderAddress() string {
+	address, _ := r.raft.LeaderWithID()
+	return string(address)
+}
+
+// LastContact is when a follower last heard of the leader.
+func (r *Raft) LastContact() time.Time { return r.raft.LastContact() }
+
+// Leadership tells of changes; only the newest one waits for a slow reader. There must be at most
+// one reader, [Raft.Lead] among them.
+func (r *Raft) Leadership() <-chan bool { return r.raft.LeaderCh() }
+
+// Lead calls run once per term of leadership, after everything committed before is applied, and
+// ends its context when leadership is lost. It returns when ctx ends and run has returned. A run
+// that fails is logged and tried again while leadership lasts.
+func (r *Raft) Lead(ctx context.Context, run func(context.Context) error) error {
+	stop := func() {}
+	defer func() { stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case leads := <-r.Leadership():
+			stop()
+			stop = func() {}
+			if leads {
+				stop = begin(ctx, func(term context.Context) { r.term(term, run) })
+			}
+		}
+	}
+}
+
+// begin runs work until stop is called; stop waits for its end.
+func begin(ctx context.Context, work func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		work(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// term retries run until the term is over.
+func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
+	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
+		err := r.Barrier(ctx)
+		if err == nil {
+			err = run(ctx)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		r.log.Error("leader duties ended early", "error", err, "retry_in", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Configuration lists the voters and observers of the cluster.
+func (r *Raft) Configuration() (*api.RaftConfiguration, error) {
+	f := r.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return nil, classify(err)
+	}
+	_, leader := r.raft.LeaderWithID()
+	out := &api.RaftConfiguration{Index: f.Index()}
+	for _, s := range f.Configuration().Servers {
+		out.Servers = append(out.Servers, &api.RaftServer{
+			ID: string(s.ID), Node: string(s.ID), Address: string(s.Address),
+			Leader: s.ID == leader, Voter: s.Suffrage == raft.Voter, RaftProtocol: "3",
+		})
+	}
+	return out, nil
+}
+
+// Stats are counters of raft for people.
+func (r *Raft) Stats() map[string]string { return r.raft.Stats() }

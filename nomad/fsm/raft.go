@@ -1,0 +1,256 @@
+package fsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Config is what the consensus engine needs.
+type Config struct {
+	// ID names this server for ever; Name is what people call it.
+	ID string
+	// Advertise is the address at which other servers reach the port, host:port.
+	Advertise string
+	// Dir holds log and snapshots; empty keeps everything in memory.
+	Dir string
+	// Single makes this server the only voter of a new cluster, and lets it elect itself at once.
+	Single bool
+
+	State    *state.Store
+	Registry *Registry
+	// Listener delivers the raft connections of the port.
+	Listener net.Listener
+	// Dial opens a raft connection to another server.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	Log  hclog.Logger
+
+	// Zero values below mean the defaults of [Default].
+	HeartbeatTimeout  time.Duration
+	SnapshotInterval  time.Duration
+	SnapshotThreshold uint64
+	TrailingLogs      uint64
+}
+
+// Default returns the tunable part of the configuration.
+func Default() Config {
+	return Config{
+		HeartbeatTimeout:  time.Second,
+		SnapshotInterval:  2 * time.Minute,
+		SnapshotThreshold: 8192,
+		TrailingLogs:      10_000,
+	}
+}
+
+// singleTimeout replaces the heartbeat timeout where there is no other server to hear from.
+const singleTimeout = 100 * time.Millisecond
+
+const (
+	transportPool    = 3
+	transportTimeout = 10 * time.Second
+	enqueueTimeout   = 10 * time.Second
+	appendMax        = 256
+)
+
+// Raft brings commands into the replicated log. It implements [Proposer].
+type Raft struct {
+	id        string
+	state     *state.Store
+	log       hclog.Logger
+	machine   *machine
+	stores    *stores
+	transport *raft.NetworkTransport
+	raft      *raft.Raft
+	leading   chan bool
+	last      atomic.Int64
+}
+
+// Open locks the data directory, opens the stores, restores the state and joins the cluster.
+func Open(c Config) (*Raft, error) {
+	st := memoryStores()
+	if c.Dir != "" {
+		var err error
+		if st, err = diskStores(c.Dir, c.Log); err != nil {
+			return nil, err
+		}
+	}
+	r := &Raft{
+		id: c.ID, state: c.State, log: c.Log, stores: st,
+		machine: newMachine(c.State, c.Registry, c.Log),
+		leading: make(chan bool, 1),
+	}
+	if err := r.start(c); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func (r *Raft) start(c Config) error {
+	conf := r.config(c)
+	r.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream:  &streams{Listener: c.Listener, advertise: c.Advertise, dial: c.Dial},
+		MaxPool: transportPool, Timeout: transportTimeout, Logger: c.Log.Named("transport"),
+	})
+	if c.Single {
+		if err := r.bootstrap(conf); err != nil {
+			return err
+		}
+	}
+	var err error
+	r.raft, err = raft.NewRaft(conf, adapter{r.machine}, r.stores.logs, r.stores.stable, r.stores.snapshots, r.transport)
+	if err != nil {
+		return fmt.Errorf("start raft: %w", err)
+	}
+	return nil
+}
+
+func (r *Raft) config(c Config) *raft.Config {
+	d := Default()
+	conf := raft.DefaultConfig()
+	conf.LocalID = raft.ServerID(c.ID)
+	conf.Logger = c.Log.Named("raft")
+	conf.NoLegacyTelemetry = true
+	conf.BatchApplyCh = true
+	conf.MaxAppendEntries = appendMax
+	conf.SnapshotThreshold = or(c.SnapshotThreshold, d.SnapshotThreshold)
+	conf.SnapshotInterval = or(c.SnapshotInterval, d.SnapshotInterval)
+	conf.TrailingLogs = or(c.TrailingLogs, d.TrailingLogs)
+	conf.HeartbeatTimeout = or(c.HeartbeatTimeout, d.HeartbeatTimeout)
+	if c.Single {
+		conf.HeartbeatTimeout = min(conf.HeartbeatTimeout, singleTimeout)
+	}
+	conf.ElectionTimeout = conf.HeartbeatTimeout
+	conf.LeaderLeaseTimeout = conf.HeartbeatTimeout / 2
+	return conf
+}
+
+func or[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+func (r *Raft) bootstrap(conf *raft.Config) error {
+	existing, err := raft.HasExistingState(r.stores.logs, r.stores.stable, r.stores.snapshots)
+	if err != nil {
+		return fmt.Errorf("look for raft state: %w", err)
+	}
+	if existing {
+		return nil
+	}
+	only := raft.Configuration{Servers: []raft.Server{{ID: conf.LocalID, Address: r.transport.LocalAddr()}}}
+	if err := raft.BootstrapCluster(conf, r.stores.logs, r.stores.stable, r.stores.snapshots, r.transport, only); err != nil {
+		return fmt.Errorf("bootstrap cluster: %w", err)
+	}
+	return nil
+}
+
+// Close leaves the cluster's traffic and gives the data directory back.
+func (r *Raft) Close() error {
+	var errs []error
+	if r.raft != nil {
+		errs = append(errs, r.raft.Shutdown().Error())
+	}
+	if r.transport != nil {
+		errs = append(errs, r.transport.Close())
+	}
+	return errors.Join(append(errs, r.stores.close())...)
+}
+
+// Failed is closed when the log holds something that this program must not skip; Failure says what.
+func (r *Raft) Failed() <-chan struct{} { return r.machine.failed }
+
+// Failure is why the state machine stopped, or nil.
+func (r *Raft) Failure() error { return r.machine.failure() }
+
+// Propose brings a command into the log and waits until it is applied here. When ctx ends first the
+// outcome is unknown and the answer a fault.Timeout.
+func (r *Raft) Propose(ctx context.Context, cmd Command) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+	if r.raft.State() != raft.Leader {
+		return Result{}, notLeader()
+	}
+	b, err := encodeEntry(cmd, r.now(), r.id)
+	if err != nil {
+		return Result{}, err
+	}
+	f := r.raft.ApplyLog(raft.Log{Data: b}, enqueueTimeout)
+	if err := await(ctx, f); err != nil {
+		return Result{}, err
+	}
+	done, ok := f.Response().(applied)
+	if !ok {
+		return Result{}, fault.New(fault.Internal, "command kind %d was answered with a %T", cmd.Kind(), f.Response())
+	}
+	if done.err != nil {
+		return Result{}, done.err
+	}
+	return Result{Index: f.Index(), Value: done.value}, nil
+}
+
+// now never runs backwards within one process.
+func (r *Raft) now() time.Time {
+	for {
+		now, last := time.Now().UnixNano(), r.last.Load()
+		now = max(now, last)
+		if r.last.CompareAndSwap(last, now) {
+			return time.Unix(0, now).UTC()
+		}
+	}
+}
+
+// Barrier waits until everything that was committed before is applied here.
+func (r *Raft) Barrier(ctx context.Context) error { return await(ctx, r.raft.Barrier(enqueueTimeout)) }
+
+// Snapshot writes a snapshot now; nothing new to write is no error.
+func (r *Raft) Snapshot(ctx context.Context) error {
+	err := await(ctx, r.raft.Snapshot())
+	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return nil
+	}
+	return err
+}
+
+// await waits for a future of raft, or for ctx.
+func await(ctx context.Context, f raft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- f.Error() }()
+	select {
+	case err := <-done:
+		return classify(err)
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return fault.New(fault.Timeout, "raft did not commit in time; the outcome is unknown: %w", ctx.Err())
+		}
+		return ctx.Err()
+	}
+}
+
+func classify(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return fault.New(fault.NotLeader, "%w", err)
+	case errors.Is(err, raft.ErrRaftShutdown):
+		return fault.New(fault.Unavailable, "%w", err)
+	case errors.Is(err, raft.ErrEnqueueTimeout):
+		return fault.New(fault.Exhausted, "the raft queue is full: %w", err)
+	}
+	return err
+}
+
+func notLeader() error { return fault.New(fault.NotLeader, "this server is not the leader") }
