@@ -56,7 +56,9 @@ func BenchmarkHundredVolumes(b *testing.B) {
 		a.CreateVolume("hp", fmt.Sprintf("v%d", i))
 	}
 	began := time.Now()
-	all(n, func(i int) { a.Register(kit.WithVolume(kit.ShellJob(fmt.Sprintf("j%d", i), "exec sleep 1000"), fmt.Sprintf("v%d", i))) })
+	all(n, func(i int) {
+		a.Register(kit.WithVolume(kit.ShellJob(fmt.Sprintf("j%d", i), "exec sleep 1000"), fmt.Sprintf("v%d", i)))
+	})
 	count(a, n, "running")
 	b.ReportMetric(ms(time.Since(began)), "ms-all-running")
 	began = time.Now()

@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/command/agent/config"
+)
+
+// socketMax is how long the path of a unix socket may be: sun_path holds 108 bytes with its end.
+const socketMax = 107
+
+// socketTail is what is added to the client's state directory for a plugin's socket.
+const socketTail = "/csi/plugins/01234567-0123-0123-0123-0123456789ab/csi.sock"
+
+// layout is where an agent keeps what.
+type layout struct {
+	server, state, alloc string
+	// temporary is removed at the end; empty when the data stays.
+	temporary string
+}
+
+// makeDirs creates the directories and fails with one clear line when that cannot be.
+func makeDirs(cfg *config.Config) (layout, error) {
+	var l layout
+	data := cfg.DataDir
+	if data == "" {
+		dir, err := os.MkdirTemp("", "nomad-dev-")
+		if err != nil {
+			return l, fault.New(fault.Unavailable, "temporary data directory: %w", err)
+		}
+		data, l.temporary = dir, dir
+	}
+	l.server = or(cfg.Server.DataDir, filepath.Join(data, "server"))
+	l.state = or(cfg.Client.StateDir, filepath.Join(data, "client"))
+	l.alloc = or(cfg.Client.AllocDir, filepath.Join(data, "alloc"))
+	dirs := []string{}
+	if cfg.Server.Enabled {
+		dirs = append(dirs, l.server)
+	}
+	if cfg.Client.Enabled {
+		if n := len(l.state) + len(socketTail); n > socketMax {
+			return l, fault.New(fault.Invalid, "client state directory %s is %d bytes too long for the sockets of plugins: choose a shorter data_dir", l.state, n-socketMax)
+		}
+		dirs = append(dirs, l.state, l.alloc)
+	}
+	for _, dir := range dirs {
+		if err := writable(dir); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// writable creates the directory and tries it.
+func writable(dir string) error {
+	mode := fs.FileMode(0o700)
+	if filepath.Base(dir) == "alloc" {
+		mode = 0o711
+	}
+	if err := os.MkdirAll(dir, mode); err != nil {
+		return fault.New(fault.Invalid, "data directory: %w", err)
+	}
+	probe, err := os.CreateTemp(dir, ".writable")
+	if err != nil {
+		var p *fs.PathError
+		if errors.As(err, &p) {
+			err = p.Err
+		}
+		return fault.New(fault.Invalid, "data directory %s is not writable: %w", dir, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+func or(value, otherwise string) string {
+	if value != "" {
+		return value
+	}
+	return otherwise
+}
+
+func (l layout) String() string {
+	return fmt.Sprintf("server %s, state %s, alloc %s", l.server, l.state, l.alloc)
+}
