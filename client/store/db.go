@@ -1,0 +1,186 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// flushDelay is how long a lazy write may wait for company.
+const flushDelay = 20 * time.Millisecond
+
+// backend is where batches end: the bbolt file or, in tests, a map.
+type backend interface {
+	apply(batch map[slot][]byte) error
+	get(at slot) ([]byte, error)
+	all(bucket string) (map[string][]byte, error)
+	close() error
+}
+
+// slot is the place of one value.
+type slot struct{ bucket, key string }
+
+// DB is the store of one node. Methods may be called from many goroutines.
+type DB struct {
+	log  hclog.Logger
+	back backend
+	kick chan struct{}
+
+	// committing is held by the one goroutine that writes a batch to the backend.
+	committing sync.Mutex
+
+	mu      sync.RWMutex
+	next    *batch
+	current *batch
+	closed  bool
+}
+
+// batch is a set of writes that become durable together; nil values delete.
+type batch struct {
+	values map[slot][]byte
+	done   bool
+	err    error
+}
+
+func newBatch() *batch { return &batch{values: map[slot][]byte{}} }
+
+// Open opens or creates the store in the file at path.
+func Open(path string, log hclog.Logger) (*DB, error) {
+	back, err := openFile(path, log)
+	if err != nil {
+		return nil, err
+	}
+	return newDB(back, log), nil
+}
+
+// Memory makes a store that is kept in memory only, for tests and development agents.
+func Memory() *DB {
+	return newDB(&memory{buckets: map[string]map[string][]byte{}}, hclog.NewNullLogger())
+}
+
+func newDB(back backend, log hclog.Logger) *DB {
+	return &DB{log: log, back: back, kick: make(chan struct{}, 1), next: newBatch()}
+}
+
+// Run makes lazy writes durable until ctx ends.
+func (db *DB) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return db.Flush()
+		case <-db.kick:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(flushDelay):
+		}
+		if err := db.Flush(); err != nil {
+			db.log.Error("write client state", "error", err)
+		}
+	}
+}
+
+// Flush makes everything written so far durable.
+func (db *DB) Flush() error {
+	db.mu.RLock()
+	b := db.next
+	db.mu.RUnlock()
+	return db.commit(b)
+}
+
+// Close flushes and closes the store; it fails every later write.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	if db.closed {
+		db.mu.Unlock()
+		return nil
+	}
+	db.closed = true
+	b := db.next
+	db.mu.Unlock()
+	return errors.Join(db.commit(b), db.back.close())
+}
+
+// write queues the values and, when durable is set, waits for the commit that holds them.
+func (db *DB) write(values map[slot][]byte, durable bool) error {
+	db.mu.Lock()
+	if db.closed {
+		db.mu.Unlock()
+		return fault.New(fault.Unavailable, "client state is closed")
+	}
+	b := db.next
+	maps.Copy(b.values, values)
+	db.mu.Unlock()
+	if durable {
+		return db.commit(b)
+	}
+	select {
+	case db.kick <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// commit makes b durable unless somebody else has done so while we waited for our turn. Batches are
+// committed in order, so a batch that is not done when its turn comes is the one that collects writes.
+func (db *DB) commit(b *batch) error {
+	db.committing.Lock()
+	defer db.committing.Unlock()
+	if b.done {
+		return b.err
+	}
+	db.mu.Lock()
+	db.next, db.current = newBatch(), b
+	db.mu.Unlock()
+	if len(b.values) > 0 {
+		b.err = db.back.apply(b.values)
+	}
+	b.done = true
+	db.mu.Lock()
+	db.current = nil
+	db.mu.Unlock()
+	return b.err
+}
+
+func (db *DB) get(at slot) ([]byte, error) {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	for _, b := range []*batch{db.next, db.current} {
+		if b == nil {
+			continue
+		}
+		if v, ok := b.values[at]; ok {
+			return v, nil
+		}
+	}
+	return db.back.get(at)
+}
+
+// all lists the values of a bucket whose keys begin with prefix.
+func (db *DB) all(bucket, prefix string) (map[string][]byte, error) {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	out, err := db.back.all(bucket)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range []*batch{db.current, db.next} {
+		if b == nil {
+			continue
+		}
+		for at, v := range b.values {
+			if at.bucket == bucket {
+				out[at.key] = v
+			}
+		}
+	}
+	maps.DeleteFunc(out, func(key string, v []byte) bool { return v == nil || !strings.HasPrefix(key, prefix) })
+	return out, nil
+}

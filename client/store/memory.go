@@ -1,0 +1,44 @@
+package store
+
+import (
+	"maps"
+	"sync"
+)
+
+// memory is the in-memory twin of the file.
+type memory struct {
+	mu      sync.Mutex
+	buckets map[string]map[string][]byte
+}
+
+func (m *memory) apply(batch map[slot][]byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for at, value := range batch {
+		if m.buckets[at.bucket] == nil {
+			m.buckets[at.bucket] = map[string][]byte{}
+		}
+		if value == nil {
+			delete(m.buckets[at.bucket], at.key)
+		} else {
+			m.buckets[at.bucket][at.key] = value
+		}
+	}
+	return nil
+}
+
+func (m *memory) get(at slot) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.buckets[at.bucket][at.key], nil
+}
+
+func (m *memory) all(bucket string) (map[string][]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string][]byte{}
+	maps.Copy(out, m.buckets[bucket])
+	return out, nil
+}
+
+func (m *memory) close() error { return nil }
