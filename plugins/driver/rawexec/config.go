@@ -1,0 +1,77 @@
+package rawexec
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// Config is what the agent's configuration says about the driver.
+type Config struct {
+	// Enabled must be set: tasks of this driver have the power of the agent.
+	Enabled bool
+	// StateDir keeps one directory per task. It must survive a restart of the agent.
+	StateDir string
+	// Program is the path of the supervising program; empty installs the embedded one in StateDir.
+	Program string
+	// CgroupParent is the name of the cgroup below which tasks get theirs; empty means "nomad.slice".
+	CgroupParent string
+	// NoCgroups keeps tasks in the cgroup of the agent.
+	NoCgroups bool
+	// DeniedEnvvars are environment variables that no task gets; a trailing "*" stands for any rest.
+	DeniedEnvvars []string
+}
+
+// taskConfig is the config block of a task.
+type taskConfig struct {
+	Command          string            `config:"command,required"`
+	Args             []string          `config:"args"`
+	CgroupV1Override map[string]string `config:"cgroup_v1_override"`
+	CgroupV2Override string            `config:"cgroup_v2_override"`
+	OOMScoreAdj      int               `config:"oom_score_adj"`
+	DeniedEnvvars    []string          `config:"denied_envvars"`
+	WorkDir          string            `config:"work_dir"`
+}
+
+// ValidateConfig checks the config block of a raw_exec task.
+func ValidateConfig(config map[string]any) error {
+	_, err := decode(config)
+	return err
+}
+
+func decode(config map[string]any) (*taskConfig, error) {
+	c := &taskConfig{}
+	if err := driver.DecodeConfig(Name, config, c); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Command == "":
+		return nil, invalid(`"command" is empty`)
+	case c.OOMScoreAdj < 0 || c.OOMScoreAdj > 1000:
+		return nil, invalid(`"oom_score_adj" must be between 0 and 1000`)
+	case c.WorkDir != "" && !filepath.IsAbs(c.WorkDir):
+		return nil, invalid(`"work_dir" must be an absolute path`)
+	case c.CgroupV2Override != "" && len(c.CgroupV1Override) > 0:
+		return nil, invalid(`only one of "cgroup_v1_override" and "cgroup_v2_override" may be set`)
+	}
+	return c, nil
+}
+
+func invalid(text string) error {
+	return fault.New(fault.Invalid, "config of driver %s: %s", Name, text)
+}
+
+// denied tells whether a variable is kept from the task.
+func denied(name string, patterns ...[]string) bool {
+	for _, list := range patterns {
+		for _, p := range list {
+			prefix, open := strings.CutSuffix(p, "*")
+			if name == p || (open && strings.HasPrefix(name, prefix)) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,264 @@
+package rawexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
+)
+
+// Name is the name of the driver in job files.
+const Name = "raw_exec"
+
+const (
+	handleVersion = 1
+	defaultSignal = "SIGINT"
+	// killWait bounds the wait for the end of a killed tree; the supervising process gives up after ten seconds.
+	killWait = 15 * time.Second
+)
+
+// Driver runs tasks as plain processes. Use New.
+type Driver struct {
+	config  Config
+	log     hclog.Logger
+	cgroups func() string
+	program func() (string, error)
+
+	mu    sync.Mutex
+	tasks map[string]*task
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New makes the driver; it touches nothing before its first task.
+func New(config Config, log hclog.Logger) *Driver {
+	d := &Driver{config: config, log: log.Named(Name), tasks: map[string]*task{}}
+	d.cgroups = sync.OnceValue(d.cgroupParent)
+	d.program = sync.OnceValues(d.install)
+	return d
+}
+
+func (d *Driver) install() (string, error) {
+	if d.config.Program != "" {
+		return d.config.Program, nil
+	}
+	return supervise.Install(d.config.StateDir)
+}
+
+// Name is "raw_exec".
+func (d *Driver) Name() string { return Name }
+
+// Capabilities of raw_exec: everything but isolation.
+func (d *Driver) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Mounts: true, Signals: true, Exec: true, Isolation: driver.IsolationNone}
+}
+
+// ValidateConfig checks the config block of a task.
+func (d *Driver) ValidateConfig(config map[string]any) error { return ValidateConfig(config) }
+
+// Fingerprint reports whether tasks can run.
+func (d *Driver) Fingerprint(ctx context.Context) (<-chan driver.Fingerprint, error) {
+	ch := make(chan driver.Fingerprint)
+	go func() {
+		defer close(ch)
+		t := time.NewTicker(driver.FingerprintPeriod)
+		defer t.Stop()
+		for {
+			select {
+			case ch <- d.health():
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ch, nil
+}
+
+func (d *Driver) health() driver.Fingerprint {
+	if !d.config.Enabled {
+		return driver.Fingerprint{Health: driver.Undetected, Description: "disabled",
+			Attributes: map[string]string{"driver." + Name: ""}}
+	}
+	f := driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "1"}}
+	if os.Geteuid() != 0 {
+		f.Health, f.Description = driver.Unhealthy, "the agent must run as root for this driver"
+	} else if _, err := d.program(); err != nil {
+		f.Health, f.Description = driver.Unhealthy, err.Error()
+	}
+	return f
+}
+
+// Start runs the task under a supervising process.
+func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, error) {
+	if !d.config.Enabled {
+		return nil, fault.New(fault.Invalid, "driver %s is disabled on this node", Name)
+	}
+	spec, err := d.specOf(t)
+	if err != nil {
+		return nil, err
+	}
+	program, err := d.program()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.reserve(t.ID); err != nil {
+		return nil, err
+	}
+	p, err := d.launch(ctx, program, spec)
+	if err != nil {
+		d.forget(t.ID)
+		_ = os.RemoveAll(spec.StateDir)
+		return nil, fmt.Errorf("start task %s: %w", t.Name, err)
+	}
+	d.adopt(t.ID, p)
+	return handleOf(p)
+}
+
+func handleOf(p *supervise.Process) (*driver.Handle, error) {
+	id := p.Ident()
+	state, err := json.Marshal(id)
+	if err != nil {
+		return nil, err
+	}
+	return &driver.Handle{Driver: Name, TaskID: id.TaskID, Version: handleVersion, StartedAt: id.StartedAt, State: state}, nil
+}
+
+// Recover takes up the task of a handle.
+func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
+	var id supervise.Ident
+	if h.Driver != Name || h.Version != handleVersion || json.Unmarshal(h.State, &id) != nil || id.TaskID != h.TaskID {
+		return fault.New(fault.NotFound, "task %s: its handle is not one of driver %s", h.TaskID, Name)
+	}
+	if err := d.reserve(h.TaskID); err != nil {
+		return err
+	}
+	p, err := supervise.Attach(ctx, id)
+	if err != nil {
+		d.forget(h.TaskID)
+		if errors.Is(err, fault.NotFound) {
+			_ = os.RemoveAll(id.StateDir)
+		}
+		return err
+	}
+	d.adopt(h.TaskID, p)
+	return nil
+}
+
+// Wait blocks until the task has exited.
+func (d *Driver) Wait(ctx context.Context, id string) (*driver.Exit, error) {
+	t, err := d.task(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.wait(ctx); err != nil {
+		return nil, err
+	}
+	return t.exit(), nil
+}
+
+// Stop signals the task, waits and then kills its tree.
+func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
+	t, err := d.task(id)
+	if err != nil {
+		return err
+	}
+	if signal == "" {
+		signal = defaultSignal
+	}
+	sig, err := driver.ParseSignal(signal)
+	if err != nil {
+		return err
+	}
+	if timeout > 0 {
+		if err := t.process.Signal(sig); err != nil {
+			return err
+		}
+		grace, cancel := context.WithTimeout(ctx, timeout)
+		err := t.wait(grace)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return t.kill(ctx)
+}
+
+// Destroy kills the task if it runs, and removes its state directory.
+func (d *Driver) Destroy(ctx context.Context, id string) error {
+	t, err := d.task(id)
+	if err != nil {
+		return err
+	}
+	if err := t.kill(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(t.process.Ident().StateDir); err != nil {
+		return fmt.Errorf("destroy task %s: %w", id, err)
+	}
+	d.forget(id)
+	return nil
+}
+
+// Signal sends a signal to the task's main process.
+func (d *Driver) Signal(_ context.Context, id, signal string) error {
+	t, err := d.task(id)
+	if err != nil {
+		return err
+	}
+	sig, err := driver.ParseSignal(signal)
+	if err != nil {
+		return err
+	}
+	return t.process.Signal(sig)
+}
+
+// Inspect tells where the task stands.
+func (d *Driver) Inspect(id string) (*driver.Status, error) {
+	t, err := d.task(id)
+	if err != nil {
+		return nil, err
+	}
+	ident := t.process.Ident()
+	st := &driver.Status{ID: id, State: driver.StateRunning, StartedAt: ident.StartedAt, Attributes: map[string]string{
+		"pid": strconv.Itoa(ident.TaskPID), "supervisor_pid": strconv.Itoa(ident.PID)}}
+	select {
+	case <-t.process.Done():
+		st.State, st.Exit, st.FinishedAt = driver.StateExited, t.exit(), t.process.Exit().FinishedAt
+	default:
+	}
+	return st, nil
+}
+
+// Stats measures the task's processes.
+func (d *Driver) Stats(_ context.Context, id string) (*api.TaskResourceUsage, error) {
+	t, err := d.task(id)
+	if err != nil {
+		return nil, err
+	}
+	return t.usage(time.Now()), nil
+}
+
+func exitOf(x supervise.Exit) *driver.Exit {
+	e := &driver.Exit{Code: x.Code, Signal: x.Signal, OOMKilled: x.OOMKilled}
+	if x.Lost {
+		e.Code, e.Signal, e.Err = 128+int(syscall.SIGKILL), int(syscall.SIGKILL), "the supervising process ended unexpectedly"
+	}
+	return e
+}

@@ -1,0 +1,80 @@
+package rawexec_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
+	"github.com/open-nomad/open-nomad/plugins/driver/suite"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/build"
+)
+
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "rawexec")
+	if err == nil {
+		program, err = build.Program(context.Background(), dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func newDriver(t testing.TB, stateDir string, change ...func(*rawexec.Config)) *rawexec.Driver {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("raw_exec needs root")
+	}
+	c := rawexec.Config{Enabled: true, StateDir: stateDir, Program: program}
+	for _, f := range change {
+		f(&c)
+	}
+	return rawexec.New(c, hclog.NewNullLogger())
+}
+
+func sh(script string) map[string]any {
+	return map[string]any{"command": "/bin/sh", "args": []any{"-c", script}}
+}
+
+func harness(change ...func(*rawexec.Config)) suite.Harness {
+	var dirs sync.Map
+	return suite.Harness{
+		New: func(t *testing.T) driver.Driver {
+			dir, known := dirs.Load(t.Name())
+			if !known {
+				dir = t.TempDir()
+				dirs.Store(t.Name(), dir)
+			}
+			return newDriver(t, dir.(string), change...)
+		},
+		Sleep:     map[string]any{"command": "sleep", "args": []any{"1000"}},
+		Stubborn:  sh(`trap '' INT TERM; echo ready; while :; do sleep 1000; done`),
+		Exit7:     sh(`exit 7`),
+		Killed:    sh(`kill -9 $$`),
+		Print:     sh(`echo out; echo err >&2`),
+		Missing:   map[string]any{"command": "no-such-program"},
+		Family:    sh(`setsid sh -c 'echo $$; exec sleep 1000' & wait`),
+		ReadMount: sh(`cat data/hello`),
+		Bad:       map[string]any{"command": "x", "arguments": []any{}},
+		BadKey:    "arguments",
+		Durable:   true,
+		Logs:      true,
+	}
+}
+
+func TestContract(t *testing.T) { suite.Run(t, harness()) }
+
+func TestContractWithoutCgroups(t *testing.T) {
+	suite.Run(t, harness(func(c *rawexec.Config) { c.NoCgroups = true }))
+}

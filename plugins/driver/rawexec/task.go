@@ -1,0 +1,134 @@
+package rawexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
+
+// task is a task that this driver knows; process is nil only while it is being started.
+type task struct {
+	process *supervise.Process
+
+	mu       sync.Mutex
+	measured time.Time
+	last     supervise.Usage
+}
+
+// reserve takes the id so that two starts of one task cannot both succeed.
+func (d *Driver) reserve(id string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, taken := d.tasks[id]; taken {
+		return fault.New(fault.Conflict, "task %s is already known to driver %s", id, Name)
+	}
+	d.tasks[id] = &task{}
+	return nil
+}
+
+func (d *Driver) adopt(id string, p *supervise.Process) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tasks[id] = &task{process: p}
+}
+
+func (d *Driver) forget(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.tasks, id)
+}
+
+func (d *Driver) task(id string) (*task, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.tasks[id]
+	if t == nil || t.process == nil {
+		return nil, fault.New(fault.NotFound, "task %s of driver %s", id, Name)
+	}
+	return t, nil
+}
+
+func (d *Driver) launch(ctx context.Context, program string, spec *frame.Spec) (*supervise.Process, error) {
+	err := os.Mkdir(spec.StateDir, 0o700)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = os.MkdirAll(spec.StateDir, 0o700)
+	case errors.Is(err, fs.ErrExist):
+		err = emptied(ctx, spec.StateDir)
+	}
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "make the state directory: %w", err)
+	}
+	return supervise.Start(ctx, program, spec)
+}
+
+// emptied clears a directory that an earlier start of the same task left, unless that one still runs.
+func emptied(ctx context.Context, dir string) error {
+	if id, err := supervise.Find(ctx, dir); err == nil {
+		return fault.New(fault.Conflict, "task %s runs already, as process %d", id.TaskID, id.TaskPID)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.Mkdir(dir, 0o700)
+}
+
+func (t *task) wait(ctx context.Context) error {
+	select {
+	case <-t.process.Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for task %s: %w", t.process.Ident().TaskID, ctx.Err())
+	}
+}
+
+func (t *task) kill(ctx context.Context) error {
+	if err := t.process.Kill(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, killWait)
+	defer cancel()
+	return t.wait(ctx)
+}
+
+func (t *task) exit() *driver.Exit { return exitOf(t.process.Exit()) }
+
+// usage measures processor use since the last call; the first call measures since the start.
+func (t *task) usage(now time.Time) *api.TaskResourceUsage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u, running := t.process.Usage()
+	if !running {
+		return &api.TaskResourceUsage{Timestamp: now.UnixNano(), ResourceUsage: &api.ResourceUsage{
+			MemoryStats: &api.MemoryStats{}, CpuStats: &api.CpuStats{}}}
+	}
+	since := t.measured
+	if since.IsZero() {
+		since = t.process.Ident().StartedAt
+	}
+	percent := func(now, before time.Duration, span time.Duration) float64 {
+		return 100 * max(now-before, 0).Seconds() / max(span.Seconds(), 0.001)
+	}
+	span := now.Sub(since)
+	user, system := percent(u.User, t.last.User, span), percent(u.System, t.last.System, span)
+	t.measured, t.last = now, u
+	pids := make(map[string]*api.ResourceUsage, len(u.PIDs))
+	for _, pid := range u.PIDs {
+		pids[strconv.Itoa(pid)] = &api.ResourceUsage{}
+	}
+	return &api.TaskResourceUsage{Timestamp: now.UnixNano(), Pids: pids, ResourceUsage: &api.ResourceUsage{
+		MemoryStats: &api.MemoryStats{RSS: u.RSSBytes, Usage: u.RSSBytes, Measured: []string{"RSS", "Usage"}},
+		CpuStats: &api.CpuStats{UserMode: user, SystemMode: system, Percent: user + system,
+			Measured: []string{"System Mode", "User Mode", "Percent"}}}}
+}

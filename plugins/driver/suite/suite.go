@@ -1,0 +1,185 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// Harness says how to make the driver and its tasks. Each config is that of one task.
+type Harness struct {
+	// New makes a driver instance over the same durable state as the instances before it.
+	New func(t *testing.T) driver.Driver
+
+	// Sleep runs until it is told to end by the driver's default signal or SIGTERM.
+	Sleep map[string]any
+	// Stubborn runs for ever, ignores SIGINT and SIGTERM, and prints "ready" when it does.
+	Stubborn map[string]any
+	// Exit7 ends at once with code 7.
+	Exit7 map[string]any
+	// Killed ends by its own SIGKILL.
+	Killed map[string]any
+	// Print writes "out" to standard output, "err" to standard error, each as a line, and ends with code 0.
+	Print map[string]any
+	// Missing names a program that does not exist, or another cause for which no start can work.
+	Missing map[string]any
+	// Family prints the pid of a child in a session of its own, as a line, and waits for it.
+	Family map[string]any
+	// ReadMount prints the file "hello" of the mount at data.
+	ReadMount map[string]any
+	// Bad is a config that does not validate, and BadKey the key that the error must name.
+	Bad    map[string]any
+	BadKey string
+	// Durable is set when tasks outlive the driver instance.
+	Durable bool
+	// Logs is set when the driver writes log files.
+	Logs bool
+}
+
+const limit = 20 * time.Second
+
+// Run runs the contract.
+func Run(t *testing.T, h Harness) {
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, *bench)
+		when bool
+	}{
+		{"FingerprintComesAtOnce", fingerprint, true},
+		{"FingerprintEndsWithContext", fingerprintEnds, true},
+		{"ConfigIsValidated", validate, h.Bad != nil},
+		{"ExitCode", exitCode, h.Exit7 != nil},
+		{"ExitBySignal", exitBySignal, h.Killed != nil},
+		{"StartFailureLeavesNothing", startFailure, h.Missing != nil},
+		{"SecondStartIsRefused", secondStart, h.Sleep != nil},
+		{"WaitEndsWithContext", waitEnds, h.Sleep != nil},
+		{"StopBySignal", stopBySignal, h.Sleep != nil},
+		{"StopTwice", stopTwice, h.Sleep != nil},
+		{"StopRefusesUnknownSignal", stopBadSignal, h.Sleep != nil},
+		{"StopEscalates", stopEscalates, h.Stubborn != nil},
+		{"StopEndsWithContext", stopEnds, h.Stubborn != nil},
+		{"WholeTreeEnds", wholeTree, h.Family != nil},
+		{"DestroyKills", destroyKills, h.Sleep != nil},
+		{"UnknownTaskIsNotFound", unknown, true},
+		{"Inspect", inspect, h.Sleep != nil},
+		{"Stats", stats, h.Sleep != nil},
+		{"Signal", signal, h.Sleep != nil},
+		{"OutputIsKept", output, h.Print != nil && h.Logs},
+		{"MountIsSeen", mount, h.ReadMount != nil},
+		{"RecoverRunning", recoverRunning, h.Durable && h.Sleep != nil},
+		{"RecoverExited", recoverExited, h.Durable && h.Exit7 != nil},
+		{"RecoverDestroyed", recoverDestroyed, h.Sleep != nil},
+		{"RecoverForeignHandle", recoverForeign, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !c.when {
+				t.Skip("not a feature of this driver")
+			}
+			t.Parallel()
+			c.run(t, &bench{h: h, d: h.New(t)})
+		})
+	}
+}
+
+// bench is what one test works with.
+type bench struct {
+	h Harness
+	d driver.Driver
+}
+
+// NewTask makes a task with directories of its own.
+func NewTask(t *testing.T, config map[string]any) *driver.Task {
+	t.Helper()
+	root := t.TempDir()
+	task := &driver.Task{ID: "0a1b2c3d/" + t.Name(), AllocID: "0a1b2c3d", Name: "web", JobID: "job", Config: config,
+		Dir: filepath.Join(root, "web"), AllocDir: filepath.Join(root, "alloc"),
+		Env:  map[string]string{"PATH": os.Getenv("PATH")},
+		Logs: driver.Logs{Dir: filepath.Join(root, "alloc", "logs"), MaxFiles: 3, MaxFileSizeMB: 1}}
+	for _, dir := range []string{task.Dir, task.Logs.Dir} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return task
+}
+
+// Context is the test's context with a bound.
+func Context(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Eventually waits until the condition holds.
+func Eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(limit); ; {
+		if holds() {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+func (b *bench) start(t *testing.T, config map[string]any) (*driver.Task, *driver.Handle) {
+	t.Helper()
+	task := NewTask(t, config)
+	return task, b.startTask(t, task)
+}
+
+func (b *bench) startTask(t *testing.T, task *driver.Task) *driver.Handle {
+	t.Helper()
+	h, err := b.d.Start(Context(t), task)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		_ = b.d.Destroy(ctx, task.ID)
+	})
+	return h
+}
+
+func (b *bench) wait(t *testing.T, id string) *driver.Exit {
+	t.Helper()
+	x, err := b.d.Wait(Context(t), id)
+	if err != nil {
+		t.Fatalf("wait: %v", err)
+	}
+	return x
+}
+
+// LogText is what a stream of a task holds by now.
+func LogText(task *driver.Task, kind string) string {
+	b, err := os.ReadFile(filepath.Join(task.Logs.Dir, task.Name+"."+kind+".0"))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+func mustNotFind(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, fault.NotFound) {
+		t.Errorf("%s of an unknown task: %v, want not found", what, err)
+	}
+}
+
+func line(s string) (string, bool) {
+	before, _, whole := strings.Cut(s, "\n")
+	return before, whole
+}

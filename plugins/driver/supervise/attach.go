@@ -1,0 +1,165 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
+
+const (
+	attachTimeout = 5 * time.Second
+	retryEvery    = 10 * time.Millisecond
+)
+
+// Attach takes up a task that an earlier agent started: it runs, or its exit is on record. When neither
+// holds, what is left of it is killed and the error is of class fault.NotFound.
+func Attach(ctx context.Context, id Ident) (*Process, error) {
+	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
+	defer cancel()
+	for {
+		if x, ok := readExit(id.StateDir); ok {
+			return ended(id, x), nil
+		}
+		conn, _, err := dial(ctx, id)
+		if err == nil {
+			p := &Process{ident: id, conn: conn, done: make(chan struct{})}
+			go p.follow()
+			return p, nil
+		}
+		if !alive(id.PID, id.Ticks) {
+			if x, ok := readExit(id.StateDir); ok {
+				return ended(id, x), nil
+			}
+			endLeftovers(id)
+			return nil, fault.New(fault.NotFound, "supervising process of task %s", id.TaskID)
+		}
+		select {
+		case <-time.After(retryEvery):
+		case <-ctx.Done():
+			return nil, fault.New(fault.Unavailable, "reach the supervising process of task %s: %w", id.TaskID, err)
+		}
+	}
+}
+
+// Find asks the supervising process that serves a state directory who it is; used for directories that no
+// handle names. An error of class fault.NotFound means that none runs.
+func Find(ctx context.Context, stateDir string) (Ident, error) {
+	conn, r, err := dial(ctx, Ident{StateDir: stateDir})
+	if err != nil {
+		return Ident{}, fault.New(fault.NotFound, "supervising process in %s: %w", stateDir, err)
+	}
+	defer conn.Close()
+	pid, err := peerPID(conn)
+	if err != nil {
+		return Ident{}, err
+	}
+	id := Ident{StateDir: stateDir, TaskID: r.TaskID, PID: pid, TaskPID: int(r.PID), StartedAt: time.Unix(0, r.StartedAt)}
+	id.Ticks, _ = startTicks(id.PID)
+	id.TaskTicks, _ = startTicks(id.TaskPID)
+	return id, nil
+}
+
+// dial connects to the socket of a state directory and checks that the process behind it is the one meant;
+// an Ident without pid takes any. The way through /proc keeps the path short enough for a socket address.
+func dial(ctx context.Context, id Ident) (*net.UnixConn, *frame.Running, error) {
+	dir, err := unix.Open(id.StateDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errGone, err)
+	}
+	defer unix.Close(dir)
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", filepath.Join("/proc/self/fd", strconv.Itoa(dir), "sock"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errGone, err)
+	}
+	conn := c.(*net.UnixConn)
+	r, err := greet(ctx, conn, id)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return conn, r, nil
+}
+
+func greet(ctx context.Context, conn *net.UnixConn, id Ident) (*frame.Running, error) {
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	kind, body, err := readFrame(conn)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errGone, err)
+	}
+	var r frame.Running
+	if kind != frame.KindRunning || r.Decode(body) != nil {
+		return nil, frame.ErrMalformed
+	}
+	if id.PID == 0 {
+		return &r, nil
+	}
+	pid, err := peerPID(conn)
+	if err != nil {
+		return nil, err
+	}
+	ticks, ok := startTicks(pid)
+	if pid != id.PID || r.TaskID != id.TaskID || (ok && ticks != id.Ticks) {
+		return nil, fault.New(fault.Conflict, "process %d serves task %s in %s", pid, r.TaskID, id.StateDir)
+	}
+	return &r, nil
+}
+
+func peerPID(conn *net.UnixConn) (int, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err != nil || credErr != nil {
+		return 0, fault.New(fault.Internal, "ask for the peer of a socket: %v%v", err, credErr)
+	}
+	return int(cred.Pid), nil
+}
+
+// endLeftovers kills what a vanished supervising process left. The kernel killed the main process with it;
+// the others are found by the task's cgroup and by its session, which is named after the main process.
+func endLeftovers(id Ident) {
+	if id.Cgroup != "" {
+		_ = os.WriteFile(filepath.Join(id.Cgroup, "cgroup.kill"), []byte("1"), 0)
+	}
+	if id.TaskPID > 1 {
+		if ticks, ok := startTicks(id.TaskPID); !ok || ticks == id.TaskTicks {
+			for _, p := range processes() {
+				if p.session == id.TaskPID && p.ticks >= id.TaskTicks {
+					_ = syscall.Kill(p.pid, syscall.SIGKILL)
+				}
+			}
+		}
+	}
+	removeCgroup(id.Cgroup)
+}
+
+func removeCgroup(dir string) {
+	for range 50 {
+		if dir == "" || os.Remove(dir) == nil {
+			return
+		}
+		if _, err := os.Stat(dir); err != nil {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,13 @@
+// Package supervise is the agent's side of the supervising process that runs one task: it writes the
+// program to disk, starts it, finds it again after a restart of the agent, and learns how the task exited.
+// The program itself is in nomad-supervise, the protocol in frame.
+//
+// The program is built into the directory embedded, which is compiled into this package. A build without
+// it (plain go build, go vet) works; Install then answers an error that names the remedy.
+//
+// Invariants: a supervising process is known by its pid together with its start time, never by the pid
+// alone; the exit of a task is learnt from its report or its exit file, never guessed; nothing is synced to
+// disk on the way to a running task, since a host that went down has no task to find again.
+package supervise
+
+//go:generate sh -c "CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o embedded/nomad-supervise ./nomad-supervise"

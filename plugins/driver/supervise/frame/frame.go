@@ -1,0 +1,145 @@
+package frame
+
+// Kind tells what a frame holds.
+type Kind byte
+
+// The kinds of frames.
+const (
+	// KindSpec carries a Spec to the supervising process.
+	KindSpec Kind = 's'
+	// KindSignal carries a signal number, as one byte, for the main process.
+	KindSignal Kind = 'k'
+	// KindKill asks to kill everything that the task started.
+	KindKill Kind = 'K'
+	// KindRunning carries a Running.
+	KindRunning Kind = 'R'
+	// KindFailed carries a Failed: the task was not started.
+	KindFailed Kind = 'F'
+	// KindExited carries an Exited.
+	KindExited Kind = 'X'
+)
+
+// HeaderSize is the length of a frame without its body.
+const HeaderSize = 5
+
+// BodyMax bounds the body of a frame in bytes.
+const BodyMax = 16 << 20
+
+// Error is a reason for refusing bytes.
+type Error string
+
+// Error makes the reason an error.
+func (e Error) Error() string { return string(e) }
+
+// ErrMalformed tells that bytes are not a frame of the expected kind.
+const ErrMalformed = Error("malformed frame")
+
+// Header takes the kind and the body's length from the first HeaderSize bytes of a frame.
+func Header(b []byte) (Kind, int, error) {
+	if len(b) < HeaderSize {
+		return 0, 0, ErrMalformed
+	}
+	n := int(b[1]) | int(b[2])<<8 | int(b[3])<<16 | int(b[4])<<24
+	if n < 0 || n > BodyMax {
+		return 0, 0, ErrMalformed
+	}
+	return Kind(b[0]), n, nil
+}
+
+// Wrap puts the header before a body.
+func Wrap(k Kind, body []byte) []byte {
+	n := len(body)
+	b := make([]byte, 0, HeaderSize+n)
+	b = append(b, byte(k), byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
+	return append(b, body...)
+}
+
+type writer []byte
+
+func (w *writer) num(n int64) {
+	for i := 0; i < 64; i += 8 {
+		*w = append(*w, byte(n>>i))
+	}
+}
+
+func (w *writer) flag(b bool) {
+	if b {
+		*w = append(*w, 1)
+	} else {
+		*w = append(*w, 0)
+	}
+}
+
+func (w *writer) str(s string) {
+	w.num(int64(len(s)))
+	*w = append(*w, s...)
+}
+
+func (w *writer) list(l []string) {
+	w.num(int64(len(l)))
+	for _, s := range l {
+		w.str(s)
+	}
+}
+
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) take(n int64) []byte {
+	if r.bad || n < 0 || n > int64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) num() int64 {
+	var n int64
+	for i, c := range r.take(8) {
+		n |= int64(c) << (8 * i)
+	}
+	return n
+}
+
+func (r *reader) flag() bool {
+	b := r.take(1)
+	return len(b) == 1 && b[0] == 1
+}
+
+func (r *reader) str() string { return string(r.take(r.num())) }
+
+// count reads a length and refuses one that the bytes left cannot hold.
+func (r *reader) count() int {
+	n := r.num()
+	if n < 0 || n > int64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) list() []string {
+	n := r.count()
+	if n == 0 {
+		return nil
+	}
+	out := make([]string, 0, min(n, 1024))
+	for range n {
+		if r.bad {
+			return nil
+		}
+		out = append(out, r.str())
+	}
+	return out
+}
+
+func (r *reader) end() error {
+	if r.bad || len(r.b) != 0 {
+		return ErrMalformed
+	}
+	return nil
+}

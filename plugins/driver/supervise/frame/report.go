@@ -1,0 +1,73 @@
+package frame
+
+// Running says which process is the task's main one.
+type Running struct {
+	TaskID string
+	PID    int64
+	// StartedAt is in Unix nanoseconds.
+	StartedAt int64
+}
+
+// Encode makes the report the body of a frame.
+func (m *Running) Encode() []byte {
+	var w writer
+	w.str(m.TaskID)
+	w.num(m.PID)
+	w.num(m.StartedAt)
+	return w
+}
+
+// Decode reads the body of a running frame.
+func (m *Running) Decode(b []byte) error {
+	r := reader{b: b}
+	m.TaskID, m.PID, m.StartedAt = r.str(), r.num(), r.num()
+	return r.end()
+}
+
+// Failed says why the task was not started.
+type Failed struct {
+	// Again tells that the same spec may work later.
+	Again bool
+	Text  string
+}
+
+// Encode makes the report the body of a frame.
+func (m *Failed) Encode() []byte {
+	var w writer
+	w.flag(m.Again)
+	w.str(m.Text)
+	return w
+}
+
+// Decode reads the body of a failed frame.
+func (m *Failed) Decode(b []byte) error {
+	r := reader{b: b}
+	m.Again, m.Text = r.flag(), r.str()
+	return r.end()
+}
+
+// Exited says how the main process ended.
+type Exited struct {
+	Code   int64
+	Signal int64
+	OOM    bool
+	// FinishedAt is in Unix nanoseconds.
+	FinishedAt int64
+}
+
+// Encode makes the report the body of a frame.
+func (m *Exited) Encode() []byte {
+	var w writer
+	w.num(m.Code)
+	w.num(m.Signal)
+	w.flag(m.OOM)
+	w.num(m.FinishedAt)
+	return w
+}
+
+// Decode reads the body of an exited frame, or the exit file.
+func (m *Exited) Decode(b []byte) error {
+	r := reader{b: b}
+	m.Code, m.Signal, m.OOM, m.FinishedAt = r.num(), r.num(), r.flag(), r.num()
+	return r.end()
+}

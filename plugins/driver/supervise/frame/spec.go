@@ -1,0 +1,111 @@
+package frame
+
+// Spec is all that a supervising process needs to know about its task.
+type Spec struct {
+	// TaskID is told to whoever connects.
+	TaskID string
+	// StateDir is the directory of the socket and the exit file; TaskDir and AllocDir are the only trees in
+	// which directories for mounts are made.
+	StateDir string
+	TaskDir  string
+	AllocDir string
+
+	// Programs lists the paths to try; the first that can be executed is run with Args (Args[0] is its name).
+	Programs []string
+	Args     []string
+	Env      []string
+	// Dir is the working directory.
+	Dir string
+	// User tells that the ids below are meant.
+	User   bool
+	UID    int64
+	GID    int64
+	Groups []int64
+
+	// Stdout and Stderr are the paths of the log files without their index; empty throws the output away.
+	Stdout       string
+	Stderr       string
+	MaxFiles     int64
+	MaxFileBytes int64
+
+	Mounts []Mount
+
+	// Cgroup is a directory of the cgroup v2 tree; OwnCgroup tells to create, kill and remove it. Weight is
+	// its cpu.weight, when not 0.
+	Cgroup    string
+	OwnCgroup bool
+	Weight    int64
+	// Join lists cgroup v1 directories for the task to join.
+	Join []string
+	// OOMScore is the oom_score_adj of the task, when not 0.
+	OOMScore int64
+}
+
+// Mount is a path of the host to show at Destination, which is absolute and clean.
+type Mount struct {
+	Source      string
+	Destination string
+	ReadOnly    bool
+}
+
+// Encode makes a spec the body of a frame.
+func (s *Spec) Encode() []byte {
+	w := writer(make([]byte, 0, 4096))
+	w.str(s.TaskID)
+	w.str(s.StateDir)
+	w.str(s.TaskDir)
+	w.str(s.AllocDir)
+	w.list(s.Programs)
+	w.list(s.Args)
+	w.list(s.Env)
+	w.str(s.Dir)
+	w.flag(s.User)
+	w.num(s.UID)
+	w.num(s.GID)
+	w.num(int64(len(s.Groups)))
+	for _, g := range s.Groups {
+		w.num(g)
+	}
+	w.str(s.Stdout)
+	w.str(s.Stderr)
+	w.num(s.MaxFiles)
+	w.num(s.MaxFileBytes)
+	w.num(int64(len(s.Mounts)))
+	for _, m := range s.Mounts {
+		w.str(m.Source)
+		w.str(m.Destination)
+		w.flag(m.ReadOnly)
+	}
+	w.str(s.Cgroup)
+	w.flag(s.OwnCgroup)
+	w.num(s.Weight)
+	w.list(s.Join)
+	w.num(s.OOMScore)
+	return w
+}
+
+// Decode reads the body of a spec frame.
+func (s *Spec) Decode(b []byte) error {
+	r := reader{b: b}
+	s.TaskID, s.StateDir, s.TaskDir, s.AllocDir = r.str(), r.str(), r.str(), r.str()
+	s.Programs, s.Args, s.Env, s.Dir = r.list(), r.list(), r.list(), r.str()
+	s.User, s.UID, s.GID = r.flag(), r.num(), r.num()
+	s.Groups = nil
+	for range r.count() {
+		s.Groups = append(s.Groups, r.num())
+		if r.bad {
+			return ErrMalformed
+		}
+	}
+	s.Stdout, s.Stderr, s.MaxFiles, s.MaxFileBytes = r.str(), r.str(), r.num(), r.num()
+	s.Mounts = nil
+	for range r.count() {
+		s.Mounts = append(s.Mounts, Mount{Source: r.str(), Destination: r.str(), ReadOnly: r.flag()})
+		if r.bad {
+			return ErrMalformed
+		}
+	}
+	s.Cgroup, s.OwnCgroup, s.Weight = r.str(), r.flag(), r.num()
+	s.Join, s.OOMScore = r.list(), r.num()
+	return r.end()
+}

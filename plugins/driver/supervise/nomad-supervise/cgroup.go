@@ -1,0 +1,74 @@
+package main
+
+import (
+	"syscall"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
+
+// cgroup is the cgroup v2 directory that the task starts in; nil means none.
+type cgroup struct {
+	path string
+	fd   int
+	own  bool
+}
+
+// openCgroup prepares the task's cgroups. A cgroup of our own is a convenience and may fail; one that the
+// job names may not.
+func openCgroup(spec *frame.Spec) (*cgroup, *frame.Failed) {
+	for _, dir := range spec.Join {
+		if !writeFile(dir+"/cgroup.procs", "0") {
+			return nil, failed(false, "join cgroup "+dir)
+		}
+	}
+	if spec.Cgroup == "" {
+		return nil, nil
+	}
+	c := &cgroup{path: spec.Cgroup, own: spec.OwnCgroup}
+	if c.own {
+		if err := syscall.Mkdir(c.path, 0o755); err != nil && err != syscall.EEXIST {
+			return nil, nil
+		}
+	}
+	fd, err := syscall.Open(c.path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		if c.own {
+			return nil, nil
+		}
+		return nil, failed(false, "open cgroup "+c.path+": "+err.Error())
+	}
+	c.fd = fd
+	if spec.Weight != 0 && c.own {
+		writeFile(c.path+"/cpu.weight", itoa(spec.Weight))
+	}
+	return c, nil
+}
+
+// kill ends every process of the cgroup at once, when that is possible.
+func (c *cgroup) kill() bool {
+	return c != nil && c.own && writeFile(c.path+"/cgroup.kill", "1")
+}
+
+func (c *cgroup) oomKilled() bool {
+	if c == nil {
+		return false
+	}
+	events := readFile(c.path + "/memory.events")
+	const key = "oom_kill "
+	for i := 0; i+len(key) < len(events); i++ {
+		if events[i:i+len(key)] == key && (i == 0 || events[i-1] == '\n') {
+			return events[i+len(key)] != '0'
+		}
+	}
+	return false
+}
+
+func (c *cgroup) remove() {
+	if c == nil {
+		return
+	}
+	_ = syscall.Close(c.fd)
+	if c.own {
+		_ = syscall.Rmdir(c.path)
+	}
+}

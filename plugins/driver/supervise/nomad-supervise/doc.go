@@ -1,0 +1,16 @@
+// Command nomad-supervise is the one process that stands between the agent and a task. It starts the task,
+// keeps its output, ends what the task leaves behind and records how it exited, whether an agent is there
+// or not.
+//
+// It is a program of its own because its memory counts once per task: it uses package syscall and the
+// frame package only (no os, fmt or time), two goroutines, and allocates next to nothing after the start.
+//
+// The main goroutine is locked to the main thread. That thread owns the mount namespace (when the task has
+// mounts) and is the parent whose death kills the task, so a task never runs without its supervisor.
+// The second goroutine reaps: the process is a child subreaper, so every descendant of the task ends up
+// below it, and "no child left" is the proof that the task's tree is gone.
+//
+// Started by the agent with its state directory as working directory and one end of a socket pair as
+// descriptor 3. Files in the state directory: "sock" (commands after an agent's restart) while it runs,
+// "exit" (an exited report) after the end.
+package main

@@ -1,0 +1,72 @@
+package main
+
+import "syscall"
+
+func writeFile(path, content string) bool {
+	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	_, err = syscall.Write(fd, []byte(content))
+	_ = syscall.Close(fd)
+	return err == nil
+}
+
+// readFile returns the beginning of a small file, empty when it cannot be read.
+func readFile(path string) string {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	var b [1024]byte
+	n, _ := syscall.Read(fd, b[:])
+	_ = syscall.Close(fd)
+	return string(b[:max(n, 0)])
+}
+
+func listDir(path string) []string {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	var b [8192]byte
+	for {
+		n, err := syscall.ReadDirent(fd, b[:])
+		if err != nil || n <= 0 {
+			break
+		}
+		_, _, names = syscall.ParseDirent(b[:n], -1, names)
+	}
+	_ = syscall.Close(fd)
+	return names
+}
+
+func itoa(n int64) string {
+	if n < 0 {
+		return "-" + itoa(-n)
+	}
+	var b [20]byte
+	i := len(b) - 1
+	for ; n >= 10; i-- {
+		b[i] = byte('0' + n%10)
+		n /= 10
+	}
+	b[i] = byte('0' + n)
+	return string(b[i:])
+}
+
+// atoi answers -1 for what is not a number.
+func atoi(s string) int {
+	if s == "" || len(s) > 18 {
+		return -1
+	}
+	n := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return -1
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	return n
+}

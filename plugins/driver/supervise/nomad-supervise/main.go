@@ -1,0 +1,119 @@
+package main
+
+import (
+	"runtime"
+	"syscall"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
+
+const agentFD = 3
+
+type supervisor struct {
+	spec   frame.Spec
+	agents [4]agent // the connection of the agent that started the task comes first
+	listen int
+
+	stdout, stderr *stream
+	cgroup         *cgroup
+	reaper         *reaper
+
+	pid       int
+	pidfd     int
+	startedAt int64
+}
+
+func init() { runtime.LockOSThread() }
+
+func main() {
+	syscall.CloseOnExec(agentFD)
+	s := &supervisor{listen: -1, pidfd: -1, agents: [4]agent{{fd: agentFD}, {fd: -1}, {fd: -1}, {fd: -1}}}
+	if !readSpec(agentFD, &s.spec) {
+		syscall.Exit(2)
+	}
+	if f := s.start(); f != nil {
+		s.cgroup.remove()
+		_ = syscall.Unlink("sock")
+		send(agentFD, frame.KindFailed, f.Encode())
+		syscall.Exit(1)
+	}
+	r := frame.Running{TaskID: s.spec.TaskID, PID: int64(s.pid), StartedAt: s.startedAt}
+	send(agentFD, frame.KindRunning, r.Encode())
+	s.serve()
+	s.finish()
+	syscall.Exit(0)
+}
+
+func readSpec(fd int, spec *frame.Spec) bool {
+	var head [frame.HeaderSize]byte
+	if !readFull(fd, head[:]) {
+		return false
+	}
+	kind, n, err := frame.Header(head[:])
+	if err != nil || kind != frame.KindSpec {
+		return false
+	}
+	body := make([]byte, n)
+	return readFull(fd, body) && spec.Decode(body) == nil
+}
+
+func readFull(fd int, b []byte) bool {
+	for len(b) > 0 {
+		n, err := syscall.Read(fd, b)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+// send never waits: an agent that does not read has the socket and the exit file to come back to.
+func send(fd int, kind frame.Kind, body []byte) {
+	if fd >= 0 {
+		_, _ = syscall.SendmsgN(fd, frame.Wrap(kind, body), nil, nil, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
+	}
+}
+
+// finish runs after the main process ended: ends the rest of the tree, keeps the last output, records the exit.
+func (s *supervisor) finish() {
+	finishedAt := now()
+	s.endTree()
+	s.stdout.drain()
+	s.stderr.drain()
+	status := s.reaper.status
+	x := frame.Exited{Code: int64(status.ExitStatus()), FinishedAt: finishedAt}
+	if status.Signaled() {
+		x.Signal = int64(status.Signal())
+		x.Code = 128 + x.Signal
+		x.OOM = status.Signal() == syscall.SIGKILL && s.cgroup.oomKilled()
+	}
+	s.cgroup.remove()
+	body := x.Encode()
+	writeAtomically(s.spec.StateDir+"/exit", body)
+	_ = syscall.Unlink(s.spec.StateDir + "/sock")
+	for i := range s.agents {
+		send(s.agents[i].fd, frame.KindExited, body)
+	}
+}
+
+func writeAtomically(path string, content []byte) {
+	fd, err := syscall.Open(path+".tmp", syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return
+	}
+	n, err := syscall.Write(fd, content)
+	_ = syscall.Close(fd)
+	if err == nil && n == len(content) {
+		_ = syscall.Rename(path+".tmp", path)
+	}
+}
+
+func now() int64 {
+	var t syscall.Timeval
+	_ = syscall.Gettimeofday(&t)
+	return t.Nano()
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"syscall"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
+
+// namespace is the task's own view of the host's files while its mounts are put in place. Nothing outside
+// of the task's and the allocation's directories is created on the host: a destination whose parent lacks
+// it appears in a mirror, a tmpfs that shows all entries of that parent and the new one.
+type namespace struct {
+	taskDir, allocDir string
+	placed            []string // destinations so far
+	mirrors           []uint64 // devices of the tmpfs of mirrors
+}
+
+// placeMounts moves the thread into a mount namespace that follows the host's and adds the task's mounts.
+func placeMounts(spec *frame.Spec) *frame.Failed {
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		return failed(false, "unshare the mount namespace: "+err.Error())
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_SLAVE|syscall.MS_REC, ""); err != nil {
+		return failed(false, "detach the mount namespace: "+err.Error())
+	}
+	n := &namespace{taskDir: spec.TaskDir, allocDir: spec.AllocDir}
+	for i := range spec.Mounts {
+		m := &spec.Mounts[i]
+		if f := n.place(m); f != nil {
+			f.Text = "mount " + m.Source + " at " + m.Destination + ": " + f.Text
+			return f
+		}
+		n.placed = append(n.placed, m.Destination)
+	}
+	return nil
+}
+
+func (n *namespace) place(m *frame.Mount) *frame.Failed {
+	var st syscall.Stat_t
+	if err := syscall.Stat(m.Source, &st); err != nil {
+		return failed(true, "source: "+err.Error())
+	}
+	target, f := n.target(m.Destination, st.Mode&syscall.S_IFMT == syscall.S_IFDIR)
+	if f != nil {
+		return f
+	}
+	err := bind(m.Source, target, m.ReadOnly)
+	_ = syscall.Close(target)
+	if err != nil {
+		return failed(true, err.Error())
+	}
+	return nil
+}
+
+// target opens the destination, making it first where it does not exist.
+func (n *namespace) target(dest string, dir bool) (int, *frame.Failed) {
+	for _, root := range [2]string{n.taskDir, n.allocDir} {
+		if root != "" && below(dest, root) && !n.isPlacedAbove(dest) {
+			return makeBeneath(root, dest, dir)
+		}
+	}
+	if fd, err := syscall.Open(dest, oPath|syscall.O_CLOEXEC, 0); err == nil {
+		return checkKind(fd, dir)
+	}
+	parent := dest
+	var st syscall.Stat_t
+	for {
+		if parent = dirOf(parent); syscall.Stat(parent, &st) == nil {
+			break
+		}
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+		return -1, failed(false, parent+" is not a directory")
+	}
+	if !n.isPlacedAbove(dest) && !n.isMirror(st.Dev) {
+		if f := n.mirror(parent); f != nil {
+			return -1, f
+		}
+	}
+	return makeBeneath(parent, dest, dir)
+}
+
+// isPlacedAbove tells whether dest lies on an earlier mount of the task, where new directories belong to
+// the volume.
+func (n *namespace) isPlacedAbove(dest string) bool {
+	for _, p := range n.placed {
+		if below(dest, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *namespace) isMirror(dev uint64) bool {
+	for _, d := range n.mirrors {
+		if d == dev {
+			return true
+		}
+	}
+	return false
+}
+
+// below tells whether path lies strictly under root.
+func below(path, root string) bool {
+	if root == "/" {
+		return path != "/"
+	}
+	return len(path) > len(root) && path[:len(root)] == root && path[len(root)] == '/'
+}
+
+func dirOf(path string) string {
+	i := len(path) - 1
+	for i > 0 && path[i] != '/' {
+		i--
+	}
+	return path[:max(i, 1)]
+}
+
+func checkKind(fd int, dir bool) (int, *frame.Failed) {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(fd, &st); err != nil {
+		return -1, failed(true, "destination: "+err.Error())
+	}
+	kind := st.Mode & syscall.S_IFMT
+	if kind == syscall.S_IFLNK {
+		return -1, failed(false, "destination is a symbolic link")
+	}
+	if (kind == syscall.S_IFDIR) != dir {
+		return -1, failed(false, "one of source and destination is a directory, the other is not")
+	}
+	return fd, nil
+}
+
+// makeBeneath opens path below root step by step, creating what is missing. It follows no symbolic link,
+// since the task could have put one there before its restart.
+func makeBeneath(root, path string, dir bool) (int, *frame.Failed) {
+	fd, err := syscall.Open(root, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, failed(true, root+": "+err.Error())
+	}
+	start := len(root)
+	for start < len(path) && path[start] == '/' {
+		start++
+	}
+	for start < len(path) {
+		end := start
+		for end < len(path) && path[end] != '/' {
+			end++
+		}
+		next, err := stepInto(fd, path[start:end], dir || end < len(path))
+		_ = syscall.Close(fd)
+		if err != nil {
+			return -1, failed(false, "destination "+path[:end]+": "+err.Error())
+		}
+		fd, start = next, end+1
+	}
+	return checkKind(fd, dir)
+}
+
+func stepInto(at int, name string, dir bool) (int, error) {
+	flags := oPath | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
+	if dir {
+		flags |= syscall.O_DIRECTORY
+	}
+	fd, err := syscall.Openat(at, name, flags, 0)
+	if err != syscall.ENOENT {
+		return fd, err
+	}
+	if dir {
+		err = syscall.Mkdirat(at, name, 0o755)
+	} else {
+		var made int
+		made, err = syscall.Openat(at, name, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o644)
+		if err == nil {
+			_ = syscall.Close(made)
+		}
+	}
+	if err != nil && err != syscall.EEXIST {
+		return -1, err
+	}
+	return syscall.Openat(at, name, flags, 0)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"syscall"
+	"unsafe"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
+
+const pollIn = 1
+
+type pollFD struct {
+	fd      int32
+	events  int16
+	revents int16
+}
+
+// poll waits for one of the descriptors; a negative timeout waits for ever, negative descriptors are skipped.
+func poll(fds []pollFD, timeoutMS int64) {
+	var limit *syscall.Timespec
+	if timeoutMS >= 0 {
+		t := syscall.NsecToTimespec(timeoutMS * 1e6)
+		limit = &t
+	}
+	for i := range fds {
+		fds[i].revents = 0
+	}
+	_, _, _ = syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), uintptr(len(fds)),
+		uintptr(unsafe.Pointer(limit)), 0, 0, 0)
+}
+
+// agent is a connection that commands come over; fd is -1 when the place is free.
+type agent struct {
+	fd     int
+	inbox  [16]byte // the beginning of a command
+	unread int
+}
+
+// serve moves output and obeys commands until the main process has ended.
+func (s *supervisor) serve() {
+	var fds [8]pollFD
+	for {
+		fds = [8]pollFD{{int32(s.reaper.note), pollIn, 0}, {int32(s.listen), pollIn, 0},
+			{s.stdout.fd(), pollIn, 0}, {s.stderr.fd(), pollIn, 0}}
+		for i := range s.agents {
+			fds[4+i] = pollFD{int32(s.agents[i].fd), pollIn, 0}
+		}
+		poll(fds[:], -1)
+		if fds[2].revents != 0 {
+			s.stdout.pump()
+		}
+		if fds[3].revents != 0 {
+			s.stderr.pump()
+		}
+		for i := range s.agents {
+			if fds[4+i].revents != 0 {
+				s.hear(&s.agents[i])
+			}
+		}
+		if fds[1].revents != 0 {
+			s.accept()
+		}
+		if fds[0].revents != 0 {
+			s.reaper.read()
+			return
+		}
+	}
+}
+
+// accept takes a new connection; when all places are taken the last one gives way.
+func (s *supervisor) accept() {
+	fd, _, err := syscall.Accept4(s.listen, syscall.SOCK_CLOEXEC)
+	if err != nil {
+		return
+	}
+	place := &s.agents[len(s.agents)-1]
+	for i := range s.agents {
+		if s.agents[i].fd < 0 {
+			place = &s.agents[i]
+			break
+		}
+	}
+	place.hangUp()
+	place.fd = fd
+	r := frame.Running{TaskID: s.spec.TaskID, PID: int64(s.pid), StartedAt: s.startedAt}
+	send(fd, frame.KindRunning, r.Encode())
+}
+
+func (a *agent) hangUp() {
+	if a.fd >= 0 {
+		_ = syscall.Close(a.fd)
+	}
+	a.fd, a.unread = -1, 0
+}
+
+func (s *supervisor) hear(a *agent) {
+	n, _, err := syscall.Recvfrom(a.fd, a.inbox[a.unread:], syscall.MSG_DONTWAIT)
+	if err == syscall.EAGAIN || err == syscall.EINTR {
+		return
+	}
+	if err != nil || n <= 0 {
+		a.hangUp()
+		return
+	}
+	a.unread += n
+	for {
+		used := s.obey(a.inbox[:a.unread])
+		if used < 0 {
+			a.hangUp()
+			return
+		}
+		if used == 0 {
+			return
+		}
+		copy(a.inbox[:], a.inbox[used:a.unread])
+		a.unread -= used
+	}
+}
+
+// obey carries out the first command and returns its length: 0 when it is not whole, -1 when it is nonsense.
+func (s *supervisor) obey(b []byte) int {
+	if len(b) < frame.HeaderSize {
+		return 0
+	}
+	kind, n, err := frame.Header(b)
+	if err != nil || n > 1 {
+		return -1
+	}
+	if len(b) < frame.HeaderSize+n {
+		return 0
+	}
+	switch {
+	case kind == frame.KindSignal && n == 1:
+		pidfdSignal(s.pidfd, syscall.Signal(b[frame.HeaderSize]))
+	case kind == frame.KindKill && n == 0:
+		s.killTree(false)
+	default:
+		return -1
+	}
+	return frame.HeaderSize + n
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"syscall"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
+
+const prSetChildSubreaper = 36
+
+func failed(again bool, text string) *frame.Failed { return &frame.Failed{Again: again, Text: text} }
+
+// start brings the task up; when it answers a failure the task does not run.
+func (s *supervisor) start() *frame.Failed {
+	if _, _, e := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); e != 0 {
+		return failed(false, "become a subreaper: "+e.Error())
+	}
+	if f := s.openSocket(); f != nil {
+		return f
+	}
+	if err := syscall.Chdir("/"); err != nil {
+		return failed(true, "leave the state directory: "+err.Error())
+	}
+	if len(s.spec.Mounts) > 0 {
+		if f := placeMounts(&s.spec); f != nil {
+			return f
+		}
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(s.spec.Dir, &st); err != nil {
+		return failed(false, "working directory "+s.spec.Dir+": "+err.Error())
+	}
+	program := findProgram(s.spec.Programs)
+	if program == "" {
+		return failed(false, "command "+s.spec.Args[0]+": not found or not executable")
+	}
+	return s.execute(program)
+}
+
+func (s *supervisor) openSocket() *frame.Failed {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	if err == nil {
+		err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: "sock"})
+	}
+	if err == nil {
+		err = syscall.Listen(fd, 4)
+	}
+	if err != nil {
+		return failed(true, "open the command socket: "+err.Error())
+	}
+	s.listen = fd
+	return nil
+}
+
+func findProgram(paths []string) string {
+	var st syscall.Stat_t
+	for _, p := range paths {
+		if syscall.Stat(p, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFREG && st.Mode&0o111 != 0 {
+			return p
+		}
+	}
+	return ""
+}
+
+func (s *supervisor) execute(program string) *frame.Failed {
+	outWrite, errWrite, f := s.openStreams()
+	if f != nil {
+		return f
+	}
+	var f2 *frame.Failed
+	if s.cgroup, f2 = openCgroup(&s.spec); f2 != nil {
+		return f2
+	}
+	attr := syscall.ProcAttr{Dir: s.spec.Dir, Env: s.spec.Env, Files: []uintptr{0, uintptr(outWrite), uintptr(errWrite)},
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &s.pidfd}}
+	if s.spec.User {
+		attr.Sys.Credential = credential(&s.spec)
+	}
+	if s.cgroup != nil {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, s.cgroup.fd
+	}
+	s.startedAt = now()
+	pid, err := syscall.ForkExec(program, s.spec.Args, &attr)
+	if err != nil && s.cgroup != nil && s.cgroup.own {
+		s.cgroup.remove()
+		s.cgroup = nil
+		attr.Sys.UseCgroupFD = false
+		pid, err = syscall.ForkExec(program, s.spec.Args, &attr)
+	}
+	if err != nil {
+		again := err == syscall.EAGAIN || err == syscall.ENOMEM || err == syscall.ETXTBSY
+		return failed(again, "execute "+program+": "+err.Error())
+	}
+	if s.stdout != nil {
+		_ = syscall.Close(outWrite)
+		_ = syscall.Close(errWrite)
+	}
+	s.pid = pid
+	if s.spec.OOMScore != 0 {
+		writeFile("/proc/"+itoa(int64(pid))+"/oom_score_adj", itoa(s.spec.OOMScore))
+	}
+	s.reaper = newReaper(pid)
+	go s.reaper.run()
+	return nil
+}
+
+// openStreams returns the ends for the task; descriptor 0 is /dev/null.
+func (s *supervisor) openStreams() (int, int, *frame.Failed) {
+	if s.spec.Stdout == "" {
+		null, err := syscall.Open("/dev/null", syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return 0, 0, failed(true, "open /dev/null: "+err.Error())
+		}
+		return null, null, nil
+	}
+	var out, err2 [2]int
+	if err := syscall.Pipe2(out[:], syscall.O_CLOEXEC); err != nil {
+		return 0, 0, failed(true, "make a pipe: "+err.Error())
+	}
+	if err := syscall.Pipe2(err2[:], syscall.O_CLOEXEC); err != nil {
+		return 0, 0, failed(true, "make a pipe: "+err.Error())
+	}
+	_ = syscall.SetNonblock(out[0], true)
+	_ = syscall.SetNonblock(err2[0], true)
+	s.stdout = newStream(out[0], s.spec.Stdout, &s.spec)
+	s.stderr = newStream(err2[0], s.spec.Stderr, &s.spec)
+	return out[1], err2[1], nil
+}
+
+func credential(spec *frame.Spec) *syscall.Credential {
+	c := &syscall.Credential{Uid: uint32(spec.UID), Gid: uint32(spec.GID)}
+	for _, g := range spec.Groups {
+		c.Groups = append(c.Groups, uint32(g))
+	}
+	return c
+}

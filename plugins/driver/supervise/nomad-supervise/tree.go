@@ -1,0 +1,132 @@
+package main
+
+import "syscall"
+
+const sysPidfdSendSignal = 424 // the same on every architecture
+
+func pidfdSignal(pidfd int, sig syscall.Signal) {
+	_, _, _ = syscall.Syscall6(sysPidfdSendSignal, uintptr(pidfd), uintptr(sig), 0, 0, 0, 0)
+}
+
+// reaper collects every child: the main process and, because of the subreaper flag, all orphans of its tree.
+type reaper struct {
+	main   int
+	status syscall.WaitStatus // valid after the first note
+	note   int                // readable once per note: main ended, then no child left
+	send   int
+}
+
+func newReaper(main int) *reaper {
+	var p [2]int
+	_ = syscall.Pipe2(p[:], syscall.O_CLOEXEC)
+	return &reaper{main: main, note: p[0], send: p[1]}
+}
+
+// run ends when no child is left, which can only be after the main process ended.
+func (r *reaper) run() {
+	var ws syscall.WaitStatus
+	for {
+		pid, err := syscall.Wait4(-1, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			r.tell()
+			return
+		case pid == r.main:
+			r.status = ws
+			r.tell()
+		}
+	}
+}
+
+func (r *reaper) tell() {
+	b := [1]byte{1}
+	_, _ = syscall.Write(r.send, b[:])
+}
+
+func (r *reaper) read() {
+	var b [1]byte
+	_, _ = syscall.Read(r.note, b[:])
+}
+
+// endTree kills what the main process left behind until no child is left, for at most ten seconds: a
+// process that the kernel cannot end now is not ours to wait for longer.
+func (s *supervisor) endTree() {
+	for round := range 1000 {
+		fds := [3]pollFD{{int32(s.reaper.note), pollIn, 0}, {s.stdout.fd(), pollIn, 0}, {s.stderr.fd(), pollIn, 0}}
+		poll(fds[:], min(int64(round)+1, 10))
+		if fds[0].revents != 0 {
+			return
+		}
+		s.stdout.pump()
+		s.stderr.pump()
+		s.killTree(round > 3)
+	}
+}
+
+// killTree kills all descendants: at once by the cgroup when the task has its own, otherwise, or when asked
+// to be thorough because one may have left the cgroup, by the process table.
+func (s *supervisor) killTree(thorough bool) {
+	if s.cgroup.kill() && !thorough {
+		return
+	}
+	self := syscall.Getpid()
+	parents := processTable()
+	for pid := range parents {
+		if descends(parents, pid, self) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+func descends(parents map[int]int, pid, ancestor int) bool {
+	for range 4096 {
+		parent, known := parents[pid]
+		if !known || parent <= 1 {
+			return parent == ancestor && known
+		}
+		if parent == ancestor {
+			return true
+		}
+		pid = parent
+	}
+	return false
+}
+
+// processTable maps each process to its parent.
+func processTable() map[int]int {
+	out := map[int]int{}
+	var b [512]byte
+	for _, name := range listDir("/proc") {
+		pid := atoi(name)
+		if pid <= 0 {
+			continue
+		}
+		fd, err := syscall.Open("/proc/"+name+"/stat", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		n, _ := syscall.Read(fd, b[:])
+		_ = syscall.Close(fd)
+		if n > 0 {
+			out[pid] = parentOf(b[:n])
+		}
+	}
+	return out
+}
+
+// parentOf reads the fourth field of a stat line: "pid (name) state ppid"; the name may hold anything.
+func parentOf(stat []byte) int {
+	i := len(stat) - 1
+	for i >= 0 && stat[i] != ')' {
+		i--
+	}
+	if i < 0 || i+4 >= len(stat) {
+		return 0
+	}
+	rest, end := stat[i+4:], 0
+	for end < len(rest) && rest[end] >= '0' && rest[end] <= '9' {
+		end++
+	}
+	return atoi(string(rest[:end]))
+}

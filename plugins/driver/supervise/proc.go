@@ -1,0 +1,123 @@
+package supervise
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type process struct {
+	pid, parent, session int
+	state                byte
+	ticks                uint64
+	utime, stime         uint64
+	rssPages             uint64
+}
+
+// alive tells whether the process that started at ticks still runs; a zombie does not.
+func alive(pid int, ticks uint64) bool {
+	p, ok := stat(pid)
+	return ok && p.ticks == ticks && p.state != 'Z' && p.state != 'X'
+}
+
+func startTicks(pid int) (uint64, bool) {
+	p, ok := stat(pid)
+	return p.ticks, ok
+}
+
+func stat(pid int) (process, bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	return parseStat(b)
+}
+
+// parseStat reads a line of /proc/<pid>/stat; the name in parentheses may hold anything.
+func parseStat(b []byte) (process, bool) {
+	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 1 || shut < open {
+		return process{}, false
+	}
+	f := strings.Fields(string(b[shut+1:]))
+	if len(f) < 22 {
+		return process{}, false
+	}
+	num := func(i int) uint64 { n, _ := strconv.ParseUint(f[i], 10, 64); return n }
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:open])))
+	return process{pid: pid, state: f[0][0], parent: int(num(1)), session: int(num(3)), utime: num(11), stime: num(12),
+		ticks: num(19), rssPages: num(21)}, err == nil
+}
+
+func processes() []process {
+	names, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var out []process
+	for _, n := range names {
+		pid, err := strconv.Atoi(n.Name())
+		if err != nil {
+			continue
+		}
+		if p, ok := stat(pid); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Usage is what a task's processes use.
+type Usage struct {
+	// User and System are processor time since the start.
+	User, System time.Duration
+	RSSBytes     uint64
+	// PIDs are the processes of the task.
+	PIDs []int
+}
+
+const tick = 10 * time.Millisecond // USER_HZ is 100 on Linux
+
+// Usage measures the task's main process and all its descendants.
+func (p *Process) Usage() (Usage, bool) {
+	var u Usage
+	page := uint64(os.Getpagesize())
+	queue := children(p.ident.PID)
+	for len(queue) > 0 {
+		pid := queue[0]
+		queue = append(queue[1:], children(pid)...)
+		s, ok := stat(pid)
+		if !ok {
+			continue
+		}
+		u.User += time.Duration(s.utime) * tick
+		u.System += time.Duration(s.stime) * tick
+		u.RSSBytes += s.rssPages * page
+		u.PIDs = append(u.PIDs, pid)
+	}
+	return u, len(u.PIDs) > 0
+}
+
+// children lists the direct children of all threads of a process.
+func children(pid int) []int {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for _, t := range threads {
+		b, err := os.ReadFile(dir + "/" + t.Name() + "/children")
+		if err != nil {
+			continue
+		}
+		for _, f := range strings.Fields(string(b)) {
+			if n, err := strconv.Atoi(f); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,284 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
+
+// Ident is what must be stored to find a supervising process again.
+type Ident struct {
+	StateDir string
+	TaskID   string
+	// PID and Ticks name the supervising process: its pid and start time.
+	PID   int
+	Ticks uint64
+	// TaskPID and TaskTicks name the task's main process.
+	TaskPID   int
+	TaskTicks uint64
+	StartedAt time.Time
+	// Cgroup is the task's own cgroup directory, when it has one.
+	Cgroup string `json:",omitempty"`
+}
+
+// Exit is how a task ended. Lost means that the supervising process vanished without a record.
+type Exit struct {
+	Code       int
+	Signal     int
+	OOMKilled  bool
+	Lost       bool
+	FinishedAt time.Time
+}
+
+// Process is a supervising process and its task.
+type Process struct {
+	ident Ident
+	child *os.Process // nil when an earlier agent started it
+	done  chan struct{}
+	exit  Exit // valid after done is closed
+
+	mu   sync.Mutex
+	conn *net.UnixConn
+}
+
+// Start runs the program and, through it, the task of the spec. The state directory must exist and be empty.
+// An error of class fault.Unavailable may go away; after any error nothing runs.
+func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, error) {
+	conn, child, err := launch(program, spec.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{child: child, conn: conn, done: make(chan struct{}), ident: Ident{StateDir: spec.StateDir,
+		TaskID: spec.TaskID, PID: child.Pid}}
+	if spec.OwnCgroup {
+		p.ident.Cgroup = spec.Cgroup
+	}
+	running, err := p.introduce(ctx, spec)
+	if err != nil {
+		conn.Close()
+		_ = child.Kill()
+		_, _ = child.Wait()
+		return nil, err
+	}
+	p.ident.Ticks, _ = startTicks(child.Pid)
+	p.note(running)
+	go p.follow()
+	return p, nil
+}
+
+func launch(program, dir string) (*net.UnixConn, *os.Process, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fault.New(fault.Unavailable, "make a socket pair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "supervisor"), os.NewFile(uintptr(fds[1]), "agent")
+	defer ours.Close()
+	defer theirs.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
+	}
+	defer null.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
+	}
+	child, err := os.StartProcess(program, []string{"nomad-supervise"}, &os.ProcAttr{Dir: dir,
+		Env: []string{"GOMAXPROCS=1"}, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		conn.Close()
+		return nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
+	}
+	return conn.(*net.UnixConn), child, nil
+}
+
+func (p *Process) introduce(ctx context.Context, spec *frame.Spec) (*frame.Running, error) {
+	stop := context.AfterFunc(ctx, func() { p.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_, err := p.conn.Write(frame.Wrap(frame.KindSpec, spec.Encode()))
+	if err != nil {
+		return nil, wrapConn(ctx, err)
+	}
+	kind, body, err := readFrame(p.conn)
+	if err != nil {
+		return nil, wrapConn(ctx, err)
+	}
+	switch kind {
+	case frame.KindRunning:
+		var r frame.Running
+		return &r, r.Decode(body)
+	case frame.KindFailed:
+		var f frame.Failed
+		if err := f.Decode(body); err != nil {
+			return nil, err
+		}
+		if f.Again {
+			return nil, fault.New(fault.Unavailable, "%s", f.Text)
+		}
+		return nil, fault.New(fault.Invalid, "%s", f.Text)
+	}
+	return nil, fault.New(fault.Internal, "supervising process: %w", frame.ErrMalformed)
+}
+
+func wrapConn(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("start the supervising process: %w", context.Cause(ctx))
+	}
+	return fault.New(fault.Unavailable, "talk to the supervising process: %w", err)
+}
+
+func readFrame(r io.Reader) (frame.Kind, []byte, error) {
+	var head [frame.HeaderSize]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	kind, n, err := frame.Header(head[:])
+	if err != nil {
+		return 0, nil, err
+	}
+	body := make([]byte, min(n, 1<<16))
+	if n > len(body) {
+		return 0, nil, frame.ErrMalformed
+	}
+	_, err = io.ReadFull(r, body)
+	return kind, body, err
+}
+
+func (p *Process) note(r *frame.Running) {
+	p.ident.TaskPID = int(r.PID)
+	p.ident.TaskTicks, _ = startTicks(int(r.PID))
+	p.ident.StartedAt = time.Unix(0, r.StartedAt)
+}
+
+// Ident is what to store.
+func (p *Process) Ident() Ident { return p.ident }
+
+// Done is closed when the task has exited and its tree is gone.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Exit is how the task ended; call it after Done is closed.
+func (p *Process) Exit() Exit { return p.exit }
+
+// Signal sends a signal to the task's main process. It succeeds when the task has exited.
+func (p *Process) Signal(sig syscall.Signal) error {
+	return p.command(frame.Wrap(frame.KindSignal, []byte{byte(sig)}))
+}
+
+// Kill kills everything that the task started.
+func (p *Process) Kill() error { return p.command(frame.Wrap(frame.KindKill, nil)) }
+
+// command hands over an order; one that fails because the process just ended is carried out.
+func (p *Process) command(b []byte) error {
+	select {
+	case <-p.done:
+		return nil
+	default:
+	}
+	p.mu.Lock()
+	_, err := p.conn.Write(b)
+	p.mu.Unlock()
+	if err == nil {
+		return nil
+	}
+	if !alive(p.ident.PID, p.ident.Ticks) {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "talk to the supervising process of task %s: %w", p.ident.TaskID, err)
+}
+
+// follow reads reports until the task has exited; it is the only writer of exit.
+func (p *Process) follow() {
+	for {
+		if x, ok := p.exited(); ok {
+			p.exit = x
+			break
+		}
+		if x, ok := readExit(p.ident.StateDir); ok {
+			p.exit = x
+			break
+		}
+		if !p.reconnect() {
+			x, ok := readExit(p.ident.StateDir)
+			if !ok {
+				x = Exit{Lost: true, FinishedAt: time.Now()}
+			}
+			p.exit = x
+			break
+		}
+	}
+	p.conn.Close()
+	if p.child != nil {
+		_, _ = p.child.Wait()
+	}
+	if p.exit.Lost {
+		endLeftovers(p.ident)
+	}
+	close(p.done)
+}
+
+// exited reads the connection to its end or to the exit report.
+func (p *Process) exited() (Exit, bool) {
+	for {
+		kind, body, err := readFrame(p.conn)
+		if err != nil {
+			return Exit{}, false
+		}
+		if kind != frame.KindExited {
+			continue
+		}
+		var x frame.Exited
+		if x.Decode(body) == nil {
+			return exitOf(&x), true
+		}
+	}
+}
+
+// reconnect comes back after a broken connection; false means that the supervising process is gone.
+func (p *Process) reconnect() bool {
+	for alive(p.ident.PID, p.ident.Ticks) {
+		conn, _, err := dial(context.Background(), p.ident)
+		if err == nil {
+			p.mu.Lock()
+			p.conn.Close()
+			p.conn = conn
+			p.mu.Unlock()
+			return true
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return false
+}
+
+func exitOf(x *frame.Exited) Exit {
+	return Exit{Code: int(x.Code), Signal: int(x.Signal), OOMKilled: x.OOM, FinishedAt: time.Unix(0, x.FinishedAt)}
+}
+
+func readExit(dir string) (Exit, bool) {
+	b, err := os.ReadFile(dir + "/exit")
+	if err != nil {
+		return Exit{}, false
+	}
+	var x frame.Exited
+	if x.Decode(b) != nil {
+		return Exit{}, false
+	}
+	return exitOf(&x), true
+}
+
+// ended makes a process that was found with its exit on record.
+func ended(id Ident, x Exit) *Process {
+	p := &Process{ident: id, exit: x, done: make(chan struct{})}
+	close(p.done)
+	return p
+}
+
+var errGone = errors.New("no supervising process answers")
