@@ -1,0 +1,145 @@
+package taskenv
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Paths are the directories of a task as the task sees them.
+type Paths struct{ Alloc, Task, Secrets string }
+
+// Input is everything that the environment of a task depends on.
+type Input struct {
+	Alloc  *api.Allocation
+	Task   *api.Task
+	Node   *api.Node
+	Region string
+	Paths  Paths
+	// Host is the environment of the agent that tasks may inherit; see [Inherited].
+	Host map[string]string
+	// Extra are variables of other rooms, such as CSI_ENDPOINT; the task's own env block wins over them.
+	Extra map[string]string
+}
+
+// Env is the environment of one task. It does not change.
+type Env struct {
+	vars  map[string]string
+	facts map[string]string
+}
+
+// New makes the environment.
+func New(in Input) *Env {
+	e := &Env{vars: map[string]string{}, facts: nodeFacts(in.Node, in.Region)}
+	e.identity(in)
+	e.resources(in)
+	e.ports(in)
+	e.meta(in)
+	for name, value := range in.Host {
+		if _, taken := e.vars[name]; !taken {
+			e.vars[name] = value
+		}
+	}
+	maps.Copy(e.vars, in.Extra)
+	e.own(in.Task.Env)
+	e.vars = cleaned(e.vars)
+	return e
+}
+
+// own adds the task's env block; its values may refer to everything before and to each other in the order
+// of their names.
+func (e *Env) own(env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		e.vars[e.Replace(name)] = e.Replace(env[name])
+	}
+}
+
+// Vars returns a copy of all variables.
+func (e *Env) Vars() map[string]string { return maps.Clone(e.vars) }
+
+// reference matches ${name} and ${env["name"]}.
+var reference = regexp.MustCompile(`\$\{(?:env\["([^"\]]*)"\]|([A-Za-z0-9_.\-/]+))\}`)
+
+// Replace fills in the references of a text; unknown ones stay.
+func (e *Env) Replace(text string) string {
+	if !strings.Contains(text, "${") {
+		return text
+	}
+	return reference.ReplaceAllStringFunc(text, func(ref string) string {
+		m := reference.FindStringSubmatch(ref)
+		if m[2] == "" {
+			return e.vars[m[1]]
+		}
+		if v, ok := e.vars[m[2]]; ok {
+			return v
+		}
+		if v, ok := e.facts[m[2]]; ok {
+			return v
+		}
+		return ref
+	})
+}
+
+// Value fills in the references of every text inside a value made of maps, lists and scalars. The input
+// stays as it was.
+func (e *Env) Value(v any) any {
+	switch v := v.(type) {
+	case string:
+		return e.Replace(v)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = e.Value(v[i])
+		}
+		return out
+	case []string:
+		out := make([]string, len(v))
+		for i := range v {
+			out[i] = e.Replace(v[i])
+		}
+		return out
+	case map[string]any:
+		return e.Config(v)
+	case []map[string]any:
+		out := make([]map[string]any, len(v))
+		for i := range v {
+			out[i] = e.Config(v[i])
+		}
+		return out
+	case map[string]string:
+		out := make(map[string]string, len(v))
+		for k := range v {
+			out[e.Replace(k)] = e.Replace(v[k])
+		}
+		return out
+	}
+	return v
+}
+
+// Config fills in the references of a driver's config block, keys included.
+func (e *Env) Config(config map[string]any) map[string]any {
+	out := make(map[string]any, len(config))
+	for k, v := range config {
+		out[e.Replace(k)] = e.Value(v)
+	}
+	return out
+}
+
+// cleanedPrefixes are the names whose labels may hold characters that no shell variable can.
+var cleanedPrefixes = []string{"NOMAD_ADDR_", "NOMAD_IP_", "NOMAD_PORT_", "NOMAD_HOST_PORT_", "NOMAD_META_"}
+
+var unclean = regexp.MustCompile(`[^A-Za-z0-9_]`)
+
+func cleaned(vars map[string]string) map[string]string {
+	out := make(map[string]string, len(vars))
+	for name, value := range vars {
+		if slices.ContainsFunc(cleanedPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			name = unclean.ReplaceAllString(name, "_")
+		}
+		out[name] = value
+	}
+	return out
+}
