@@ -13,7 +13,9 @@ type Error struct {
 	Meta Meta
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("Unexpected response code: %d (%s)", e.Code, e.Text) }
+func (e *Error) Error() string {
+	return fmt.Sprintf("Unexpected response code: %d (%s)", e.Code, e.Text)
+}
 
 // classes lists every class that an HTTP code stands for; the first of a code wins.
 var classes = []fault.Class{fault.Invalid, fault.NotFound, fault.Denied, fault.Conflict, fault.Exhausted,

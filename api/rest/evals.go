@@ -30,3 +30,6 @@ func (c *Client) Deployments(ctx context.Context, q Query) ([]*api.Deployment, M
 func (c *Client) Deployment(ctx context.Context, id string, q Query) (*api.Deployment, Meta, error) {
 	return get[*api.Deployment](ctx, c, q, "deployment", id)
 }
+
+// Related asks for the chain of an evaluation too.
+func (q Query) Related() Query { return q.with("related", "true") }

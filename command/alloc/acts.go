@@ -1,0 +1,86 @@
+package alloc
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/command/monitor"
+	"github.com/open-nomad/open-nomad/command/session"
+)
+
+// Stop is "nomad alloc stop".
+func Stop(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "stop an allocation; its job gets another one", Args: "<allocation>", Min: 1, Max: 1,
+		Flags: []cli.Flag{session.Verbose(), session.Detach(),
+			&cli.BoolFlag{Name: "no-shutdown-delay", Usage: "do not wait for shutdown delays"}},
+		Run: func(ctx context.Context, s *session.Session) error {
+			a, err := target(ctx, s)
+			if err != nil {
+				return err
+			}
+			out, err := s.StopAlloc(ctx, a.ID, s.Bool("no-shutdown-delay"))
+			if err != nil {
+				return session.Failed("stopping allocation", err)
+			}
+			if s.Bool("detach") {
+				s.Println(out.EvalID)
+				return nil
+			}
+			return monitor.Eval(ctx, s, out.EvalID)
+		},
+	}.Command()
+}
+
+// Restart is "nomad alloc restart".
+func Restart(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "restart the tasks of an allocation in place", Args: "<allocation> [<task>]", Min: 1, Max: 2,
+		Flags: []cli.Flag{session.Verbose(),
+			&cli.BoolFlag{Name: "all-tasks", Usage: "restart ended tasks too"},
+			&cli.StringFlag{Name: "task", Usage: "`name` of the one task"}},
+		Run: func(ctx context.Context, s *session.Session) error {
+			a, err := target(ctx, s)
+			if err != nil {
+				return err
+			}
+			name := s.String("task")
+			if name == "" {
+				name = s.Arg(1)
+			}
+			if name != "" && s.Bool("all-tasks") {
+				return fault.New(fault.Invalid, "-all-tasks and a task are given: only one of them is allowed")
+			}
+			if err := s.RestartAlloc(ctx, a.ID, name, s.Bool("all-tasks")); err != nil {
+				return session.Failed("restarting allocation", err)
+			}
+			return nil
+		},
+	}.Command()
+}
+
+// Signal is "nomad alloc signal".
+func Signal(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "send a signal to tasks of an allocation", Args: "<allocation> [<task>]", Min: 1, Max: 2,
+		Flags: []cli.Flag{session.Verbose(),
+			&cli.StringFlag{Name: "s", Value: "SIGKILL", Usage: "`name` of the signal"},
+			&cli.StringFlag{Name: "task", Usage: "`name` of the one task"}},
+		Run: func(ctx context.Context, s *session.Session) error {
+			a, err := target(ctx, s)
+			if err != nil {
+				return err
+			}
+			name := s.String("task")
+			if name == "" {
+				name = s.Arg(1)
+			}
+			if err := s.SignalAlloc(ctx, a.ID, name, s.String("s")); err != nil {
+				return session.Failed("signalling allocation", err)
+			}
+			return nil
+		},
+	}.Command()
+}

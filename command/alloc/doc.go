@@ -1,0 +1,2 @@
+// Package alloc has the verbs of "nomad alloc": one file each.
+package alloc

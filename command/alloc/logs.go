@@ -1,0 +1,121 @@
+package alloc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/session"
+)
+
+// Sizes of the end of a log that -tail shows.
+const (
+	tailLines     = 10
+	bytesPerLine  = 120
+	tailBytesLeft = 1 << 20
+)
+
+// Logs is "nomad alloc logs".
+func Logs(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "print the output of a task", Args: "<allocation> [<task>]", Min: 1, Max: 2,
+		Flags: []cli.Flag{
+			session.Verbose(),
+			&cli.BoolFlag{Name: "stderr", Usage: "print stderr"},
+			&cli.BoolFlag{Name: "stdout", Usage: "print stdout"},
+			&cli.BoolFlag{Name: "f", Usage: "go on printing what is written"},
+			&cli.BoolFlag{Name: "tail", Usage: "print the end only"},
+			&cli.IntFlag{Name: "n", Value: -1, Usage: "`lines` to print from the end"},
+			&cli.Int64Flag{Name: "c", Value: -1, Usage: "`bytes` to print from the end"},
+			&cli.StringFlag{Name: "task", Usage: "`name` of the task"},
+			&cli.BoolFlag{Name: "job", Usage: "the argument is a job: any allocation of it will do"},
+			&cli.StringFlag{Name: "group", Usage: "`name` of the group, with -job"},
+		},
+		Run: logs,
+	}.Command()
+}
+
+func logs(ctx context.Context, s *session.Session) error {
+	a, err := target(ctx, s)
+	if err != nil {
+		return err
+	}
+	t, err := task(s, a)
+	if err != nil {
+		return err
+	}
+	if s.Bool("stderr") && s.Bool("stdout") || s.Bool("f") && !s.Bool("stderr") && !s.Bool("stdout") {
+		return both(ctx, s, a.ID, t)
+	}
+	kind := api.LogStdout
+	if s.Bool("stderr") {
+		kind = api.LogStderr
+	}
+	return show(ctx, s, a.ID, t, kind, s.Out)
+}
+
+// both prints stdout and stderr to our own streams, side by side when they are followed.
+func both(ctx context.Context, s *session.Session, alloc, task string) error {
+	if !s.Bool("f") {
+		return errors.Join(show(ctx, s, alloc, task, api.LogStdout, s.Out), show(ctx, s, alloc, task, api.LogStderr, s.Err))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var errs [2]error
+	var wait sync.WaitGroup
+	wait.Go(func() { errs[0] = show(ctx, s, alloc, task, api.LogStdout, s.Out) })
+	wait.Go(func() { errs[1] = show(ctx, s, alloc, task, api.LogStderr, s.Err) })
+	wait.Wait()
+	return errors.Join(errs[:]...)
+}
+
+func show(ctx context.Context, s *session.Session, alloc, task, kind string, out io.Writer) error {
+	o := rest.LogOptions{Task: task, Kind: kind, Follow: s.Bool("f"), Origin: api.OriginStart}
+	lines, size := s.Int("n"), s.Int64("c")
+	if s.Bool("tail") && lines < 0 && size < 0 {
+		lines = tailLines
+	}
+	if lines >= 0 && size >= 0 {
+		return fault.New(fault.Invalid, "-n and -c are given: only one of them is allowed")
+	}
+	switch {
+	case lines >= 0:
+		o.Origin, o.Offset = api.OriginEnd, int64(lines)*bytesPerLine
+	case size >= 0:
+		o.Origin, o.Offset = api.OriginEnd, size
+	}
+	body, err := s.Logs(ctx, alloc, o)
+	if err != nil {
+		return session.Failed("reading logs", err)
+	}
+	defer body.Close()
+	if lines >= 0 && !o.Follow {
+		return lastLines(body, lines, out)
+	}
+	_, err = io.Copy(out, body)
+	if err != nil && ctx.Err() == nil {
+		return session.Failed("reading logs", err)
+	}
+	return nil
+}
+
+// lastLines copies the last n lines.
+func lastLines(body io.Reader, n int, out io.Writer) error {
+	text, err := io.ReadAll(io.LimitReader(body, tailBytesLeft))
+	if err != nil {
+		return session.Failed("reading logs", err)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	if k := len(lines); k > 0 && len(lines[k-1]) == 0 {
+		lines = lines[:k-1]
+	}
+	_, err = out.Write(bytes.Join(lines[max(0, len(lines)-n):], nil))
+	return err
+}

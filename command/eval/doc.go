@@ -1,0 +1,2 @@
+// Package eval has the verbs of "nomad eval".
+package eval

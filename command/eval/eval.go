@@ -1,0 +1,127 @@
+package eval
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/find"
+	"github.com/open-nomad/open-nomad/command/monitor"
+	"github.com/open-nomad/open-nomad/command/rows"
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// Group is "nomad eval".
+func Group() *cli.Command {
+	return session.Group("eval", "look at evaluations", List("list"), Status("status"))
+}
+
+// List is "nomad eval list".
+func List(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "list evaluations", Format: true,
+		Flags: []cli.Flag{session.Verbose(),
+			&cli.StringFlag{Name: "job", Usage: "of one `job`"},
+			&cli.StringFlag{Name: "status", Usage: "with one `status`"},
+			&cli.StringFlag{Name: "filter", Usage: "that a filter `expression` holds for"},
+			&cli.IntFlag{Name: "per-page", Usage: "`rows` per page"},
+			&cli.StringFlag{Name: "page-token", Usage: "`token` of the page"}},
+		Run: list,
+	}.Command()
+}
+
+func list(ctx context.Context, s *session.Session) error {
+	q := rest.Query{Filter: s.String("filter"), PerPage: s.Int("per-page"), NextToken: s.String("page-token"), Reverse: true}
+	q.Params = map[string][]string{"job": {s.String("job")}, "status": {s.String("status")}}
+	evals, meta, err := s.Evals(ctx, q)
+	if err != nil {
+		return session.Failed("querying evaluations", err)
+	}
+	if s.Formatted() {
+		return s.Document(evals)
+	}
+	if len(evals) == 0 {
+		s.Println("No evals found")
+		return nil
+	}
+	table := [][]string{{"ID", "Priority", "Triggered By", "Job ID", "Namespace", "Node ID", "Status", "Placement Failures"}}
+	for _, e := range evals {
+		table = append(table, []string{s.ID(e.ID), strconv.Itoa(e.Priority), e.TriggeredBy, e.JobID, e.Namespace,
+			view.OrNone(s.ID(e.NodeID)), e.Status, find.PlacementFailures(e)})
+	}
+	s.Print(view.Table(table...))
+	if meta.NextToken != "" {
+		s.Printf("\nThere are more: nomad eval list -page-token %s\n", meta.NextToken)
+	}
+	return nil
+}
+
+// Status is "nomad eval status".
+func Status(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "show an evaluation", Args: "<evaluation>", Min: 1, Max: 1, Format: true,
+		Flags: []cli.Flag{session.Verbose(), &cli.BoolFlag{Name: "monitor", Usage: "watch it to its end"}},
+		Run: func(ctx context.Context, s *session.Session) error {
+			e, err := find.Eval(ctx, s, s.Arg(0))
+			if err != nil {
+				return err
+			}
+			return Show(ctx, s, e)
+		},
+	}.Command()
+}
+
+// Show prints one evaluation.
+func Show(ctx context.Context, s *session.Session, found *api.Evaluation) error {
+	s.Client = s.In(found.Namespace)
+	if s.Bool("monitor") {
+		return monitor.Eval(ctx, s, found.ID)
+	}
+	e, _, err := s.Eval(ctx, found.ID, rest.Query{}.Related())
+	if err != nil {
+		return session.Failed("querying evaluation", err)
+	}
+	if s.Formatted() {
+		return s.Document(e)
+	}
+	facts := [][2]string{
+		{"ID", s.ID(e.ID)}, {"Create Time", s.When(e.CreateTime)}, {"Modify Time", s.When(e.ModifyTime)},
+		{"Status", e.Status}, {"Status Description", first(e.StatusDescription, e.Status)}, {"Type", e.Type},
+		{"TriggeredBy", e.TriggeredBy}, {"Job ID", e.JobID}, {"Namespace", e.Namespace}, {"Node ID", s.ID(e.NodeID)},
+		{"Priority", strconv.Itoa(e.Priority)}, {"Placement Failures", find.PlacementFailures(e)},
+		{"Previous Eval", s.ID(e.PreviousEval)}, {"Next Eval", s.ID(e.NextEval)}, {"Blocked Eval", s.ID(e.BlockedEval)},
+	}
+	s.Print(view.Pairs(facts...))
+	if len(e.RelatedEvals) > 0 {
+		table := [][]string{{"ID", "Priority", "Triggered By", "Node ID", "Status", "Description"}}
+		for _, r := range e.RelatedEvals {
+			table = append(table, []string{s.ID(r.ID), strconv.Itoa(r.Priority), r.TriggeredBy, view.OrNone(s.ID(r.NodeID)), r.Status, view.OrNone(r.StatusDescription)})
+		}
+		s.Section("Related Evaluations", table...)
+	}
+	if len(e.MissingNonNodeResources) > 0 {
+		s.Printf("\nMissing Resources\n* %s\n", strings.Join(e.MissingNonNodeResources, "\n* "))
+	}
+	if len(e.FailedTGAllocs) > 0 {
+		s.Printf("\nFailed Placements\n%s", rows.Failures(e.FailedTGAllocs))
+	}
+	allocs, _, err := s.EvalAllocations(ctx, e.ID, rest.Query{})
+	if err != nil {
+		return session.Failed("querying allocations", err)
+	}
+	s.Printf("\nPlaced Allocations\n%s", rows.Allocs(allocs, s.Verbose, time.Now()))
+	return nil
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,172 @@
+package find
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/rows"
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// kind is how a kind of object is named, told apart and listed.
+type kind[T any] struct {
+	name  string
+	id    func(*T) string
+	table func([]*T) string
+}
+
+// one picks the object that was meant.
+func (k kind[T]) one(typed string, found []*T) (*T, error) {
+	var exact, like []*T
+	for _, o := range found {
+		switch id := k.id(o); {
+		case id == typed:
+			exact = append(exact, o)
+		case strings.HasPrefix(id, typed):
+			like = append(like, o)
+		}
+	}
+	if len(exact) == 0 {
+		exact = like
+	}
+	switch len(exact) {
+	case 0:
+		return nil, fault.New(fault.NotFound, "No %s with prefix or ID %q found", k.name, typed)
+	case 1:
+		return exact[0], nil
+	}
+	return nil, fault.New(fault.Invalid, "Prefix %q matched multiple %ss\n\n%s", typed, k.name, strings.TrimRight(k.table(exact), "\n"))
+}
+
+func table[T any](head []string, found []*T, row func(*T) []string) string {
+	all := [][]string{head}
+	for _, o := range found {
+		all = append(all, row(o))
+	}
+	return view.Table(all...)
+}
+
+// Job finds a job in the session's namespace, or in all with "*".
+func Job(ctx context.Context, s *session.Session, id string) (*api.JobStub, error) {
+	found, _, err := s.Jobs(ctx, rest.Query{Prefix: id})
+	if err != nil {
+		return nil, session.Failed("querying jobs", err)
+	}
+	return kind[api.JobStub]{"job", func(j *api.JobStub) string { return j.ID }, JobTable}.one(id, found)
+}
+
+// JobTable lists jobs.
+func JobTable(jobs []*api.JobStub) string {
+	return table([]string{"ID", "Namespace", "Type", "Priority", "Status"}, jobs, func(j *api.JobStub) []string {
+		return []string{j.ID, j.Namespace, j.Type, fmt.Sprint(j.Priority), JobStatus(j.Status, j.Stop)}
+	})
+}
+
+// JobStatus is a job's status, with a note when it was stopped.
+func JobStatus(status string, stopped bool) string {
+	if stopped {
+		return status + " (stopped)"
+	}
+	return status
+}
+
+// Node finds a node.
+func Node(ctx context.Context, s *session.Session, id string) (*api.NodeStub, error) {
+	found, _, err := s.Nodes(ctx, rest.Query{Prefix: id})
+	if err != nil {
+		return nil, session.Failed("querying nodes", err)
+	}
+	return kind[api.NodeStub]{"node", func(n *api.NodeStub) string { return n.ID }, func(n []*api.NodeStub) string {
+		return table([]string{"ID", "DC", "Name", "Class", "Eligibility", "Status"}, n, func(n *api.NodeStub) []string {
+			return []string{s.ID(n.ID), n.Datacenter, n.Name, view.OrNone(n.NodeClass), n.SchedulingEligibility, n.Status}
+		})
+	}}.one(id, found)
+}
+
+// LocalNode is the id of the asked agent's own node.
+func LocalNode(ctx context.Context, s *session.Session) (string, error) {
+	self, err := s.Self(ctx)
+	if err != nil {
+		return "", session.Failed("querying agent", err)
+	}
+	id := self.Stats["client"]["node_id"]
+	if id == "" {
+		return "", fault.New(fault.Invalid, "the asked agent runs no client")
+	}
+	return id, nil
+}
+
+// Alloc finds an allocation in the session's namespace, or in all when it is not there.
+func Alloc(ctx context.Context, s *session.Session, id string) (*api.AllocStub, error) {
+	k := kind[api.AllocStub]{"allocation", func(a *api.AllocStub) string { return a.ID }, func(a []*api.AllocStub) string {
+		return rows.Allocs(a, true, time.Now())
+	}}
+	found, _, err := s.Allocs(ctx, rest.Query{Prefix: id})
+	if err != nil {
+		return nil, session.Failed("querying allocations", err)
+	}
+	return k.one(id, found)
+}
+
+// Eval finds an evaluation.
+func Eval(ctx context.Context, s *session.Session, id string) (*api.Evaluation, error) {
+	found, _, err := s.Evals(ctx, rest.Query{Prefix: id})
+	if err != nil {
+		return nil, session.Failed("querying evaluations", err)
+	}
+	return kind[api.Evaluation]{"evaluation", func(e *api.Evaluation) string { return e.ID }, EvalTable}.one(id, found)
+}
+
+// EvalTable lists evaluations by their whole ids.
+func EvalTable(evals []*api.Evaluation) string {
+	return table([]string{"ID", "Priority", "Triggered By", "Job ID", "Status", "Placement Failures"}, evals, func(e *api.Evaluation) []string {
+		return []string{e.ID, fmt.Sprint(e.Priority), e.TriggeredBy, e.JobID, e.Status, PlacementFailures(e)}
+	})
+}
+
+// PlacementFailures tells whether an evaluation left something unplaced.
+func PlacementFailures(e *api.Evaluation) string {
+	if e.Status == api.EvalStatusBlocked {
+		return "N/A - In Progress"
+	}
+	return fmt.Sprint(len(e.FailedTGAllocs) > 0)
+}
+
+// Volume finds a volume.
+func Volume(ctx context.Context, s *session.Session, id string) (*api.VolumeStub, error) {
+	found, _, err := s.Volumes(ctx, rest.Query{Prefix: id})
+	if err != nil {
+		return nil, session.Failed("querying volumes", err)
+	}
+	return kind[api.VolumeStub]{"volume", func(v *api.VolumeStub) string { return v.ID }, VolumeTable}.one(id, found)
+}
+
+// VolumeTable lists volumes.
+func VolumeTable(volumes []*api.VolumeStub) string {
+	return table([]string{"ID", "Name", "Namespace", "Plugin ID", "Schedulable", "Access Mode"}, volumes, func(v *api.VolumeStub) []string {
+		return []string{v.ID, v.Name, v.Namespace, v.PluginID, fmt.Sprint(v.Schedulable), view.OrNone(string(v.AccessMode))}
+	})
+}
+
+// Plugin finds a CSI plugin.
+func Plugin(ctx context.Context, s *session.Session, id string) (*api.PluginStub, error) {
+	found, _, err := s.Plugins(ctx, rest.Query{Prefix: id})
+	if err != nil {
+		return nil, session.Failed("querying plugins", err)
+	}
+	return kind[api.PluginStub]{"plugin", func(p *api.PluginStub) string { return p.ID }, PluginTable}.one(id, found)
+}
+
+// PluginTable lists CSI plugins.
+func PluginTable(plugins []*api.PluginStub) string {
+	return table([]string{"ID", "Provider", "Controllers Healthy/Expected", "Nodes Healthy/Expected"}, plugins, func(p *api.PluginStub) []string {
+		return []string{p.ID, p.Provider, fmt.Sprintf("%d/%d", p.ControllersHealthy, p.ControllersExpected),
+			fmt.Sprintf("%d/%d", p.NodesHealthy, p.NodesExpected)}
+	})
+}

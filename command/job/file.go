@@ -1,0 +1,67 @@
+package job
+
+import (
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/session"
+)
+
+// variablePrefix begins the environment variables that set variables of job files.
+const variablePrefix = "NOMAD_VAR_"
+
+// fileFlags are the flags of verbs that read a job file.
+func fileFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "var", Usage: "set a variable: `name=value`; may be repeated"},
+		&cli.StringSliceFlag{Name: "var-file", Usage: "`file` with values of variables; may be repeated"},
+		&cli.BoolFlag{Name: "hcl2-strict", Value: true, Usage: "refuse variables that the job does not declare"},
+		&cli.StringFlag{Name: "vault-namespace", Hidden: true},
+		&cli.StringFlag{Name: "consul-namespace", Hidden: true},
+	}
+}
+
+// source is a job and the text that it came from.
+type source struct {
+	job        *api.Job
+	submission *api.JobSubmission
+}
+
+// environment lists the variables of job files that the environment sets.
+func environment() []string {
+	var vars []string
+	for _, kv := range os.Environ() {
+		if v, ok := strings.CutPrefix(kv, variablePrefix); ok {
+			vars = append(vars, v)
+		}
+	}
+	return vars
+}
+
+// readJob reads the job of an argument, HCL or with -json JSON. A namespace or region that was
+// asked for wins over that of the file.
+func readJob(s *session.Session, path string) (*source, error) {
+	name, text, err := s.Source(path)
+	if err != nil {
+		return nil, session.Failed("getting job struct", err)
+	}
+	var src *source
+	if s.Bool("json") {
+		src, err = fromJSON(text)
+	} else {
+		src, err = fromHCL(s, name, text)
+	}
+	if err != nil {
+		return nil, session.Failed("getting job struct", err)
+	}
+	if s.IsSet("namespace") || src.job.Namespace == "" || src.job.Namespace == api.DefaultNamespace {
+		src.job.Namespace = s.Namespace()
+	}
+	if s.IsSet("region") {
+		src.job.Region = s.String("region")
+	}
+	return src, nil
+}

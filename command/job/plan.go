@@ -1,0 +1,91 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/rows"
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// Exit codes of a plan.
+const (
+	planUnchanged = 0
+	planChanged   = 1
+	planFailed    = 255
+)
+
+// Plan is "nomad job plan".
+func Plan(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "show what registering a job would do; exits 0 for no change, 1 for changes, 255 for errors",
+		Args: "<path>", Min: 1, Max: 1, BadUse: planFailed,
+		Flags: slices.Concat(fileFlags(), []cli.Flag{
+			session.Verbose(),
+			&cli.BoolFlag{Name: "json", Usage: "the file is JSON"},
+			&cli.BoolFlag{Name: "diff", Value: true, Usage: "show the differences to the registered job"},
+			&cli.BoolFlag{Name: "json-output", Usage: "print the plan as JSON"},
+			&cli.StringFlag{Name: "t", Usage: "print the plan through a Go `template`"},
+			&cli.BoolFlag{Name: "policy-override", Hidden: true},
+		}),
+		Run: plan,
+	}.Command()
+}
+
+func plan(ctx context.Context, s *session.Session) error {
+	src, err := readJob(s, s.Arg(0))
+	if err != nil {
+		return &session.Exit{Code: planFailed, Text: err.Error()}
+	}
+	s.Client = s.In(src.job.Namespace)
+	out, err := s.PlanJob(ctx, &api.JobPlanRequest{Job: src.job, Diff: true, PolicyOverride: s.Bool("policy-override")})
+	if err != nil {
+		return &session.Exit{Code: planFailed, Text: session.Failed("during plan", err).Error()}
+	}
+	switch {
+	case s.Bool("json-output"):
+		err = view.JSON(s.Out, out)
+	case s.String("t") != "":
+		err = view.Template(s.Out, s.String("t"), out)
+	default:
+		printPlan(s, out)
+	}
+	if err != nil {
+		return &session.Exit{Code: planFailed, Text: err.Error()}
+	}
+	if out.Diff == nil || out.Diff.Type != "None" {
+		return &session.Exit{Code: planChanged}
+	}
+	return nil
+}
+
+func printPlan(s *session.Session, out *api.JobPlanResponse) {
+	if s.Bool("diff") && out.Diff != nil {
+		var updates map[string]*api.DesiredUpdates
+		if out.Annotations != nil {
+			updates = out.Annotations.DesiredTGUpdates
+		}
+		s.Printf("%s\n", diffText(out.Diff, updates))
+	}
+	s.Println("Scheduler dry-run:")
+	if len(out.FailedTGAllocs) == 0 {
+		s.Println("- All tasks successfully allocated.")
+	} else {
+		s.Println("- WARNING: Failed to place all allocations.")
+		s.Print(view.Indent(rows.Failures(out.FailedTGAllocs), 2))
+	}
+	if !out.NextPeriodicLaunch.IsZero() {
+		s.Println("- If submitted now, next periodic launch would be at", view.Time(out.NextPeriodicLaunch)+".")
+	}
+	s.Println()
+	warn(s, out.Warnings)
+	s.Printf("Job Modify Index: %d\n", out.JobModifyIndex)
+	s.Printf("To submit the job with version verification run:\n\n%s\n\n", fmt.Sprintf("nomad job run -check-index %d %s", out.JobModifyIndex, s.Arg(0)))
+	s.Println("With -check-index the job is registered only while its modify index is still\n" +
+		"this one: nobody changed it since, and the plan above still holds.")
+}

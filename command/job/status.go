@@ -1,0 +1,167 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/find"
+	"github.com/open-nomad/open-nomad/command/rows"
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// Status is "nomad job status".
+func Status(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "list jobs, or show one", Args: "[<job>]", Max: 1, Format: true,
+		Flags: []cli.Flag{
+			session.Verbose(),
+			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
+			&cli.BoolFlag{Name: "evals", Usage: "show evaluations"},
+			&cli.BoolFlag{Name: "all-allocs", Usage: "show allocations of earlier incarnations of the job too"},
+		},
+		Run: status,
+	}.Command()
+}
+
+func status(ctx context.Context, s *session.Session) error {
+	if len(s.Args) == 0 {
+		return List(ctx, s)
+	}
+	stub, err := find.Job(ctx, s, s.Arg(0))
+	if err != nil {
+		return err
+	}
+	return Show(ctx, s, stub)
+}
+
+// List prints all jobs of the session's namespace.
+func List(ctx context.Context, s *session.Session) error {
+	jobs, _, err := s.Jobs(ctx, rest.Query{})
+	if err != nil {
+		return session.Failed("querying jobs", err)
+	}
+	if s.Formatted() {
+		return s.Document(jobs)
+	}
+	if len(jobs) == 0 {
+		s.Println("No running jobs")
+		return nil
+	}
+	all := s.Namespace() == api.AllNamespaces
+	head := []string{"ID", "Type", "Priority", "Status", "Submit Date"}
+	if all {
+		head = slices.Insert(head, 1, "Namespace")
+	}
+	table := [][]string{head}
+	for _, j := range jobs {
+		kind := j.Type
+		if j.Periodic {
+			kind += "/periodic"
+		}
+		if j.ParameterizedJob {
+			kind += "/parameterized"
+		}
+		row := []string{j.ID, kind, strconv.Itoa(j.Priority), find.JobStatus(j.Status, j.Stop), view.UnixTime(j.SubmitTime)}
+		if all {
+			row = slices.Insert(row, 1, j.Namespace)
+		}
+		table = append(table, row)
+	}
+	s.Print(view.Table(table...))
+	return nil
+}
+
+// Show prints one job.
+func Show(ctx context.Context, s *session.Session, stub *api.JobStub) error {
+	s.Client = s.In(stub.Namespace)
+	j, _, err := s.Job(ctx, stub.ID, rest.Query{})
+	if err != nil {
+		return session.Failed("querying job", err)
+	}
+	if s.Formatted() {
+		return s.Document(j)
+	}
+	s.Print(view.Pairs(
+		[2]string{"ID", j.ID}, [2]string{"Name", j.Name}, [2]string{"Submit Date", view.UnixTime(j.SubmitTime)},
+		[2]string{"Type", j.Type}, [2]string{"Priority", strconv.Itoa(j.Priority)},
+		[2]string{"Datacenters", strings.Join(j.Datacenters, ",")}, [2]string{"Namespace", j.Namespace},
+		[2]string{"Node Pool", j.NodePool}, [2]string{"Status", find.JobStatus(j.Status, j.Stop)},
+		[2]string{"Periodic", strconv.FormatBool(j.Periodic != nil)},
+		[2]string{"Parameterized", strconv.FormatBool(j.ParameterizedJob != nil)}))
+	if s.Bool("short") {
+		return nil
+	}
+	if err := summary(ctx, s, j); err != nil {
+		return err
+	}
+	if err := evaluations(ctx, s, j); err != nil {
+		return err
+	}
+	if d, err := s.JobDeployment(ctx, j.ID); err == nil && d != nil {
+		s.Printf("\nLatest Deployment\n%s", rows.Deployment(d, s.Verbose))
+	}
+	allocs, _, err := s.JobAllocations(ctx, j.ID, s.Bool("all-allocs"), rest.Query{})
+	if err != nil {
+		return session.Failed("querying job allocations", err)
+	}
+	s.Printf("\nAllocations\n%s", rows.Allocs(allocs, s.Verbose, time.Now()))
+	return nil
+}
+
+func summary(ctx context.Context, s *session.Session, j *api.Job) error {
+	sum, _, err := s.JobSummary(ctx, j.ID, rest.Query{})
+	if err != nil {
+		return session.Failed("querying job summary", err)
+	}
+	table := [][]string{{"Task Group", "Queued", "Starting", "Running", "Failed", "Complete", "Lost", "Unknown"}}
+	for _, g := range slices.Sorted(maps.Keys(sum.Summary)) {
+		n := sum.Summary[g]
+		row := []string{g}
+		for _, x := range []int{n.Queued, n.Starting, n.Running, n.Failed, n.Complete, n.Lost, n.Unknown} {
+			row = append(row, strconv.Itoa(x))
+		}
+		table = append(table, row)
+	}
+	s.Section("Summary", table...)
+	return nil
+}
+
+// evaluations shows evaluations when asked for, and always why something is not placed.
+func evaluations(ctx context.Context, s *session.Session, j *api.Job) error {
+	evals, _, err := s.JobEvaluations(ctx, j.ID, rest.Query{})
+	if err != nil {
+		return session.Failed("querying job evaluations", err)
+	}
+	slices.SortStableFunc(evals, func(a, b *api.Evaluation) int { return cmp.Compare(b.CreateIndex, a.CreateIndex) })
+	if s.Bool("evals") || s.Verbose {
+		table := [][]string{{"ID", "Priority", "Triggered By", "Status", "Placement Failures"}}
+		for _, e := range evals {
+			table = append(table, []string{s.ID(e.ID), strconv.Itoa(e.Priority), e.TriggeredBy, e.Status, find.PlacementFailures(e)})
+		}
+		s.Section("Evaluations", table...)
+	}
+	for _, e := range evals {
+		if e.Status != api.EvalStatusBlocked || j.Stop {
+			continue
+		}
+		s.Print("\nPlacement Failure\n")
+		if len(e.FailedTGAllocs) > 0 {
+			s.Print(rows.Failures(e.FailedTGAllocs))
+		} else {
+			s.Println(fmt.Sprintf("%s, see: nomad eval status %s", view.OrNone(e.StatusDescription), s.ID(e.ID)))
+		}
+		break
+	}
+	return nil
+}

@@ -1,0 +1,2 @@
+// Package node has the verbs of "nomad node".
+package node

@@ -1,0 +1,64 @@
+package node
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/command/find"
+	"github.com/open-nomad/open-nomad/command/session"
+)
+
+// Group is "nomad node".
+func Group() *cli.Command {
+	return session.Group("node", "look at nodes and drain them", Status("status"), Eligibility("eligibility"), Drain("drain"))
+}
+
+// target is the node of the argument, or with -self that of the asked agent.
+func target(ctx context.Context, s *session.Session) (string, error) {
+	if s.Bool("self") {
+		if len(s.Args) > 0 {
+			return "", fault.New(fault.Invalid, "-self and a node are given: only one of them is allowed")
+		}
+		return find.LocalNode(ctx, s)
+	}
+	if len(s.Args) == 0 {
+		return "", fault.New(fault.Invalid, "name a node, or give -self")
+	}
+	n, err := find.Node(ctx, s, s.Arg(0))
+	if err != nil {
+		return "", err
+	}
+	return n.ID, nil
+}
+
+// Eligibility is "nomad node eligibility".
+func Eligibility(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "let a node take new allocations, or not", Args: "[<node>]", Max: 1,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "enable", Usage: "make it eligible"},
+			&cli.BoolFlag{Name: "disable", Usage: "make it ineligible"},
+			&cli.BoolFlag{Name: "self", Usage: "the node of the asked agent"},
+		},
+		Run: func(ctx context.Context, s *session.Session) error {
+			if s.Bool("enable") == s.Bool("disable") {
+				return fault.New(fault.Invalid, "give either -enable or -disable")
+			}
+			id, err := target(ctx, s)
+			if err != nil {
+				return err
+			}
+			if _, err := s.SetEligibility(ctx, id, s.Bool("enable")); err != nil {
+				return session.Failed("updating scheduling eligibility", err)
+			}
+			word := "ineligible"
+			if s.Bool("enable") {
+				word = "eligible"
+			}
+			s.Printf("Node %q scheduling eligibility set: %s for scheduling\n", id, word)
+			return nil
+		},
+	}.Command()
+}

@@ -1,0 +1,157 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/rows"
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// Show prints one node.
+func Show(ctx context.Context, s *session.Session, id string) error {
+	n, _, err := s.Node(ctx, id, rest.Query{})
+	if err != nil {
+		return session.Failed("querying node", err)
+	}
+	if s.Formatted() {
+		return s.Document(n)
+	}
+	stats, statsErr := s.NodeStats(ctx, n.ID)
+	s.Print(view.Pairs(facts(s, n, stats)...))
+	volumes, err := volumesOn(ctx, s, n.ID)
+	if err != nil {
+		s.Warnf("Volumes of the node are unknown: %s", err)
+	}
+	if volumes != "" {
+		s.Printf("\nCSI Volumes\n%s", volumes)
+	}
+	if !s.Bool("short") {
+		showDetails(s, n)
+	}
+	allocs, _, err := s.NodeAllocations(ctx, n.ID, rest.Query{})
+	if err != nil {
+		return session.Failed("querying node allocations", err)
+	}
+	if !s.Bool("short") {
+		showResources(s, n, allocs, stats)
+		if statsErr != nil {
+			s.Warnf("Resource use is unknown: %s", statsErr)
+		}
+	}
+	stubs := make([]*api.AllocStub, 0, len(allocs))
+	for _, a := range allocs {
+		stubs = append(stubs, rows.Stub(a))
+	}
+	s.Printf("\nAllocations\n%s", rows.Allocs(stubs, s.Verbose, time.Now()))
+	if s.Verbose {
+		showMap(s, "Attributes", n.Attributes)
+		showMap(s, "Meta", n.Meta)
+	}
+	return nil
+}
+
+func facts(s *session.Session, n *api.Node, stats *api.HostStats) [][2]string {
+	f := [][2]string{
+		{"ID", s.ID(n.ID)}, {"Name", n.Name}, {"Node Pool", n.NodePool}, {"Class", n.NodeClass}, {"DC", n.Datacenter},
+		{"Drain", strconv.FormatBool(n.Drain || n.DrainStrategy != nil)}, {"Eligibility", n.SchedulingEligibility}, {"Status", n.Status},
+		{"CSI Controllers", names(n.CSIControllerPlugins)}, {"CSI Drivers", names(n.CSINodePlugins)},
+	}
+	if stats != nil {
+		f = append(f, [2]string{"Uptime", (time.Duration(stats.Uptime) * time.Second).String()})
+	}
+	if !s.Verbose {
+		f = append(f, [2]string{"Driver Status", driverStatus(n.Drivers)})
+	}
+	return f
+}
+
+func names[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ",") }
+
+func driverStatus(drivers map[string]*api.DriverInfo) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(drivers)) {
+		switch d := drivers[name]; {
+		case d.Healthy:
+			list = append(list, name)
+		case d.Detected:
+			list = append(list, name+" (unhealthy)")
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+func showDetails(s *session.Session, n *api.Node) {
+	if len(n.HostVolumes) > 0 {
+		table := [][]string{{"Name", "ReadOnly", "Source"}}
+		for _, name := range slices.Sorted(maps.Keys(n.HostVolumes)) {
+			v := n.HostVolumes[name]
+			table = append(table, []string{name, strconv.FormatBool(v.ReadOnly), view.OrNone(v.Path)})
+		}
+		s.Section("Host Volumes", table...)
+	}
+	if s.Verbose {
+		table := [][]string{{"Driver", "Detected", "Healthy", "Message", "Time"}}
+		for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
+			d := n.Drivers[name]
+			table = append(table, []string{name, strconv.FormatBool(d.Detected), strconv.FormatBool(d.Healthy), view.OrNone(d.HealthDescription), view.Time(d.UpdateTime)})
+		}
+		s.Section("Drivers", table...)
+	}
+	table := [][]string{{"Time", "Subsystem", "Message"}}
+	for _, e := range slices.Backward(n.Events) {
+		table = append(table, []string{view.Time(e.Timestamp), e.Subsystem, e.Message})
+	}
+	s.Section("Node Events", table...)
+}
+
+func showResources(s *session.Session, n *api.Node, allocs []*api.Allocation, stats *api.HostStats) {
+	if n.NodeResources == nil {
+		return
+	}
+	var cpu, memory, disk, count int64
+	for _, a := range allocs {
+		if a.Terminal() || a.AllocatedResources == nil {
+			continue
+		}
+		count++
+		disk += a.AllocatedResources.Shared.DiskMB
+		for _, t := range a.AllocatedResources.Tasks {
+			cpu += t.Cpu.CpuShares
+			memory += t.Memory.MemoryMB
+		}
+	}
+	r := n.NodeResources
+	s.Section("Allocated Resources", []string{"CPU", "Memory", "Disk", "Alloc Count"}, []string{
+		fmt.Sprintf("%d/%d MHz", cpu, r.Cpu.CpuShares),
+		view.Bytes(memory<<20) + "/" + view.Bytes(r.Memory.MemoryMB<<20),
+		view.Bytes(disk<<20) + "/" + view.Bytes(r.Disk.DiskMB<<20), strconv.FormatInt(count, 10)})
+	if stats == nil || stats.Memory == nil {
+		return
+	}
+	row := []string{fmt.Sprintf("%.0f/%d MHz", stats.CPUTicksConsumed, r.Cpu.CpuShares),
+		view.Bytes(int64(stats.Memory.Used)) + "/" + view.Bytes(int64(stats.Memory.Total))}
+	if d := stats.AllocDirStats; d != nil {
+		row = append(row, view.Bytes(int64(d.Used))+"/"+view.Bytes(int64(d.Size)))
+	}
+	s.Section("Host Resource Utilization", []string{"CPU", "Memory", "Disk"}, row)
+}
+
+func showMap(s *session.Session, title string, m map[string]string) {
+	if len(m) == 0 {
+		return
+	}
+	var pairs [][2]string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		pairs = append(pairs, [2]string{k, m[k]})
+	}
+	s.Printf("\n%s\n%s", title, view.Pairs(pairs...))
+}

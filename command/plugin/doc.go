@@ -1,0 +1,2 @@
+// Package plugin has the verbs of "nomad plugin".
+package plugin

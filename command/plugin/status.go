@@ -1,0 +1,117 @@
+package plugin
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/find"
+	"github.com/open-nomad/open-nomad/command/rows"
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// Group is "nomad plugin".
+func Group() *cli.Command {
+	return session.Group("plugin", "look at CSI plugins", Status("status"))
+}
+
+// Status is "nomad plugin status".
+func Status(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "list CSI plugins, or show one", Args: "[<plugin>]", Max: 1, Format: true,
+		Flags: []cli.Flag{session.Verbose(),
+			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
+			&cli.StringFlag{Name: "type", Usage: "`kind` of plugins: csi"}},
+		Run: status,
+	}.Command()
+}
+
+func status(ctx context.Context, s *session.Session) error {
+	if t := s.String("type"); t != "" && t != api.VolumeTypeCSI {
+		return fault.New(fault.Invalid, "there are no plugins of type %q, only csi", t)
+	}
+	if len(s.Args) > 0 {
+		stub, err := find.Plugin(ctx, s, s.Arg(0))
+		if err != nil {
+			return err
+		}
+		return Show(ctx, s, stub.ID)
+	}
+	plugins, _, err := s.Plugins(ctx, rest.Query{})
+	if err != nil {
+		return session.Failed("querying CSI plugins", err)
+	}
+	if s.Formatted() {
+		return s.Document(plugins)
+	}
+	s.Println("Container Storage Interface")
+	if len(plugins) == 0 {
+		s.Warnf("No CSI plugins")
+		return nil
+	}
+	s.Print(find.PluginTable(plugins))
+	return nil
+}
+
+// Show prints one plugin.
+func Show(ctx context.Context, s *session.Session, id string) error {
+	p, _, err := s.Plugin(ctx, id, rest.Query{})
+	if err != nil {
+		return session.Failed("querying plugin", err)
+	}
+	if s.Formatted() {
+		return s.Document(p)
+	}
+	s.Print(view.Pairs(
+		[2]string{"ID", p.ID}, [2]string{"Provider", p.Provider}, [2]string{"Version", p.Version},
+		[2]string{"Controllers Healthy", strconv.Itoa(p.ControllersHealthy)},
+		[2]string{"Controllers Expected", strconv.Itoa(p.ControllersExpected)},
+		[2]string{"Nodes Healthy", strconv.Itoa(p.NodesHealthy)},
+		[2]string{"Nodes Expected", strconv.Itoa(p.NodesExpected)}))
+	if s.Bool("short") {
+		return nil
+	}
+	if s.Verbose {
+		showCapabilities(s, "Controller Capabilities", controllerCapabilities(p.Controllers))
+		showCapabilities(s, "Node Capabilities", nodeCapabilities(p.Nodes))
+		showTopologies(s, p.Nodes)
+	}
+	showUnhealthy(s, p)
+	s.Printf("\nAllocations\n%s", rows.Allocs(p.Allocations, s.Verbose, time.Now()))
+	return nil
+}
+
+// showUnhealthy tells what is wrong with instances.
+func showUnhealthy(s *session.Session, p *api.Plugin) {
+	table := [][]string{{"Node ID", "Kind", "Reason"}}
+	for kind, instances := range map[string]map[string]*api.CSIInfo{"controller": p.Controllers, "node": p.Nodes} {
+		for _, id := range slices.Sorted(maps.Keys(instances)) {
+			if i := instances[id]; !i.Healthy {
+				table = append(table, []string{s.ID(id), kind, view.OrNone(i.HealthDescription)})
+			}
+		}
+	}
+	if len(table) > 1 {
+		s.Section("Unhealthy Instances", table...)
+	}
+}
+
+func showTopologies(s *session.Session, nodes map[string]*api.CSIInfo) {
+	table := [][]string{{"Node ID", "Accessible Topology"}}
+	for _, id := range slices.Sorted(maps.Keys(nodes)) {
+		if n := nodes[id].NodeInfo; n != nil && n.AccessibleTopology != nil {
+			table = append(table, []string{view.ID(id, false), view.Map(n.AccessibleTopology.Segments, ",")})
+		}
+	}
+	if len(table) > 1 {
+		s.Section("Accessible Topologies", table...)
+	}
+}

@@ -1,0 +1,2 @@
+// Package server has the verbs of "nomad server".
+package server

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// Group is "nomad server".
+func Group() *cli.Command {
+	return session.Group("server", "look at servers", Members("members"))
+}
+
+// Members is "nomad server members".
+func Members(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "list the servers", Format: true,
+		Flags: []cli.Flag{session.Verbose(), &cli.BoolFlag{Name: "detailed", Hidden: true}},
+		Run:   members,
+	}.Command()
+}
+
+func members(ctx context.Context, s *session.Session) error {
+	out, err := s.Members(ctx)
+	if err != nil {
+		return session.Failed("querying servers", err)
+	}
+	if s.Formatted() {
+		return s.Document(out.Members)
+	}
+	if len(out.Members) == 0 {
+		s.Println("Agent doesn't know about server members")
+		return nil
+	}
+	leader, leaderErr := s.Leader(ctx)
+	long := s.Verbose || s.Bool("detailed")
+	head := []string{"Name", "Address", "Port", "Status", "Leader", "Raft Version", "Build", "Datacenter", "Region"}
+	if long {
+		head = []string{"Name", "Address", "Port", "Status", "Leader", "Protocol", "Raft Version", "Build", "Datacenter", "Region", "Tags"}
+	}
+	table := [][]string{head}
+	for _, m := range out.Members {
+		leads := strconv.FormatBool(leader != "" && leader == rpcAddress(m.Tags, m.Addr))
+		row := []string{m.Name, m.Addr, strconv.Itoa(int(m.Port)), m.Status, leads}
+		if long {
+			row = append(row, strconv.Itoa(int(m.ProtocolCur)))
+		}
+		row = append(row, m.Tags["raft_vsn"], m.Tags["build"], m.Tags["dc"], m.Tags["region"])
+		if long {
+			row = append(row, view.Map(m.Tags, ","))
+		}
+		table = append(table, row)
+	}
+	s.Print(view.Table(table...))
+	if leaderErr != nil {
+		return session.Failed("determining leader", leaderErr)
+	}
+	return nil
+}
+
+func rpcAddress(tags map[string]string, addr string) string {
+	host := tags["rpc_addr"]
+	if host == "" {
+		host = addr
+	}
+	return host + ":" + tags["port"]
+}

@@ -1,0 +1,154 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api/rest"
+)
+
+// Verb declares one command.
+type Verb struct {
+	Name  string
+	Usage string
+	// Args names the arguments in help; Min and Max bound how many there are, Max < 0 is no bound.
+	Args     string
+	Min, Max int
+	Flags    []cli.Flag
+	// Format adds -json and -t.
+	Format bool
+	// Offline verbs talk to no agent and have no general flags.
+	Offline bool
+	// BadUse is the exit code of wrong flags and arguments; 0 means 1.
+	BadUse int
+	Hidden bool
+	Run    func(ctx context.Context, s *Session) error
+}
+
+// Exit is an error with an exit code. An empty Text prints nothing.
+type Exit struct {
+	Code int
+	Text string
+}
+
+func (e *Exit) Error() string { return e.Text }
+
+// Code is the exit code of a command that returned err.
+func Code(err error) int {
+	if err == nil {
+		return 0
+	}
+	var e *Exit
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 1
+}
+
+// Command makes the command.
+func (v Verb) Command() *cli.Command {
+	flags := append([]cli.Flag{}, v.Flags...)
+	flags = append(flags, &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"})
+	if v.Format {
+		flags = append(flags,
+			&cli.BoolFlag{Name: "json", Usage: "print the objects as JSON"},
+			&cli.StringFlag{Name: "t", Usage: "print the objects through a Go `template`"})
+	}
+	if !v.Offline {
+		flags = append(flags, generalFlags()...)
+	}
+	return &cli.Command{
+		Name: v.Name, Usage: v.Usage, ArgsUsage: v.Args, Hidden: v.Hidden,
+		Flags: flags, HideHelp: true, DisableSliceFlagSeparator: true,
+		OnUsageError: func(_ context.Context, c *cli.Command, err error, _ bool) error { return v.misused(c, err.Error()) },
+		Action:       v.act,
+	}
+}
+
+func (v Verb) misused(c *cli.Command, text string) error {
+	code := v.BadUse
+	if code == 0 {
+		code = 1
+	}
+	name := c.FullName()
+	return &Exit{Code: code, Text: text + "\nFor additional help try '" + name + " -help'"}
+}
+
+func (v Verb) act(ctx context.Context, c *cli.Command) error {
+	if c.Bool("help") {
+		Help(c.Root().Writer, c)
+		return nil
+	}
+	args := c.Args().Slice()
+	if n := len(args); n < v.Min || (v.Max >= 0 && n > v.Max) {
+		return v.misused(c, v.wanted(n))
+	}
+	root := c.Root()
+	s := &Session{cmd: c, Args: args, Out: root.Writer, Err: root.ErrWriter, Input: root.Reader}
+	if !v.Offline {
+		s.Verbose = c.Bool("verbose")
+		client, err := rest.New(connection(c))
+		if err != nil {
+			return err
+		}
+		s.Client = client
+	}
+	if v.Format && c.Bool("json") && c.String("t") != "" {
+		return v.misused(c, "Both -json and -t are given: only one of them is allowed")
+	}
+	return v.Run(ctx, s)
+}
+
+func (v Verb) wanted(n int) string {
+	switch {
+	case v.Max == 0:
+		return fmt.Sprintf("This command takes no arguments, %d given", n)
+	case v.Min == v.Max:
+		return fmt.Sprintf("This command takes %s: %s", plural(v.Min), v.Args)
+	case v.Max < 0:
+		return fmt.Sprintf("This command takes at least %s: %s", plural(v.Min), v.Args)
+	}
+	return fmt.Sprintf("This command takes %d to %s: %s", v.Min, plural(v.Max), v.Args)
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return "one argument"
+	}
+	return fmt.Sprintf("%d arguments", n)
+}
+
+// Group is a command that only holds others.
+func Group(name, usage string, verbs ...*cli.Command) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage, Commands: verbs, HideHelp: true,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}},
+		OnUsageError: func(_ context.Context, c *cli.Command, err error, _ bool) error {
+			return &Exit{Code: 1, Text: err.Error() + "\nFor additional help try '" + c.FullName() + " -help'"}
+		},
+		Action: func(_ context.Context, c *cli.Command) error {
+			if c.Args().Present() && !c.Bool("help") {
+				Help(c.Root().ErrWriter, c)
+				return &Exit{Code: 1, Text: fmt.Sprintf("There is no command %q", c.FullName()+" "+strings.Join(c.Args().Slice(), " "))}
+			}
+			Help(c.Root().Writer, c)
+			return nil
+		},
+	}
+}
+
+// failure is an error as users read it: "Error doing something: why".
+type failure struct {
+	doing string
+	err   error
+}
+
+func (f *failure) Error() string { return "Error " + f.doing + ": " + f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// Failed says what was being done when err happened.
+func Failed(doing string, err error) error { return &failure{doing, err} }

@@ -1,0 +1,2 @@
+// Package system has the verbs of "nomad system".
+package system
