@@ -14,6 +14,7 @@ const (
 	KindNodeDrain
 	KindNodePurge
 	KindNodeEvaluate
+	KindNodeDrainStep
 )
 
 // Commands on jobs.

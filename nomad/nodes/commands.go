@@ -1,0 +1,253 @@
+package nodes
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+//go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
+
+//msgp:limit arrays:1000000 maps:1000000
+//msgp:ignore Outcome
+
+// eventsKept is how many events a node remembers.
+const eventsKept = 10
+
+// Outcome is what commands on nodes answer.
+type Outcome struct {
+	Evals []string
+}
+
+// RegisterNode stores a node's fingerprint.
+type RegisterNode struct {
+	Node *api.Node `msg:",omitempty"`
+	Seed string    `msg:",omitempty"`
+}
+
+// SetStatus moves a node to another status and records what happened to it.
+type SetStatus struct {
+	NodeID string           `msg:",omitempty"`
+	Status string           `msg:",omitempty"`
+	Events []*api.NodeEvent `msg:",omitempty"`
+	// Missed is set when the servers found the node silent.
+	Missed bool   `msg:",omitempty"`
+	Seed   string `msg:",omitempty"`
+}
+
+// SetEligibility makes a node eligible for placements or not.
+type SetEligibility struct {
+	NodeID      string `msg:",omitempty"`
+	Eligibility string `msg:",omitempty"`
+	Seed        string `msg:",omitempty"`
+}
+
+// PurgeNode forgets a node.
+type PurgeNode struct {
+	NodeID string `msg:",omitempty"`
+	Seed   string `msg:",omitempty"`
+}
+
+// EvaluateNode evaluates all jobs of a node.
+type EvaluateNode struct {
+	NodeID string `msg:",omitempty"`
+	Seed   string `msg:",omitempty"`
+}
+
+// SetDrain starts a drain, or ends it when Strategy is nil.
+type SetDrain struct {
+	NodeID       string             `msg:",omitempty"`
+	Strategy     *api.DrainStrategy `msg:",omitempty"`
+	MarkEligible bool               `msg:",omitempty"`
+	Meta         map[string]string  `msg:",omitempty"`
+	Seed         string             `msg:",omitempty"`
+}
+
+// StepDrain asks allocations of a draining node to move, and ends the drain when nothing is left.
+type StepDrain struct {
+	NodeID  string   `msg:",omitempty"`
+	Migrate []string `msg:",omitempty"`
+	Done    bool     `msg:",omitempty"`
+	Seed    string   `msg:",omitempty"`
+}
+
+// Commands registers this room's commands.
+func Commands(r *fsm.Registry) {
+	r.Register(func() fsm.Command { return &RegisterNode{} })
+	r.Register(func() fsm.Command { return &SetStatus{} })
+	r.Register(func() fsm.Command { return &SetEligibility{} })
+	r.Register(func() fsm.Command { return &PurgeNode{} })
+	r.Register(func() fsm.Command { return &EvaluateNode{} })
+	r.Register(func() fsm.Command { return &SetDrain{} })
+	r.Register(func() fsm.Command { return &StepDrain{} })
+}
+
+// Kind implements [fsm.Command].
+func (*RegisterNode) Kind() fsm.Kind { return fsm.KindNodeRegister }
+
+// Kind implements [fsm.Command].
+func (*SetStatus) Kind() fsm.Kind { return fsm.KindNodeStatus }
+
+// Kind implements [fsm.Command].
+func (*SetEligibility) Kind() fsm.Kind { return fsm.KindNodeEligibility }
+
+// Kind implements [fsm.Command].
+func (*PurgeNode) Kind() fsm.Kind { return fsm.KindNodePurge }
+
+// Kind implements [fsm.Command].
+func (*EvaluateNode) Kind() fsm.Kind { return fsm.KindNodeEvaluate }
+
+// Apply keeps what the servers wrote on the node and replaces the fingerprint.
+func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
+	n, old := c.Node, tx.Node(c.Node.ID)
+	if old != nil && old.SecretID != n.SecretID {
+		return nil, fault.New(fault.Denied, "node %q is registered with another secret", n.ID)
+	}
+	asked := n.Status
+	n.Status, n.SchedulingEligibility = api.NodeStatusInit, api.NodeSchedulingEligible
+	n.StatusUpdatedAt = tx.Now().Unix()
+	n.Drain, n.DrainStrategy, n.LastDrain, n.Events = false, nil, nil, nil
+	if old == nil {
+		n.Events = withEvents(nil, tx, event("Node registered", api.NodeEventSubsystemCluster))
+	} else {
+		keep(n, old)
+		if lost(old.Status) {
+			n.Status, n.StatusUpdatedAt = api.NodeStatusInit, tx.Now().Unix()
+			n.Events = withEvents(n.Events, tx, event("Node re-registered", api.NodeEventSubsystemCluster))
+		}
+	}
+	if asked == api.NodeStatusReady {
+		n.Status = asked
+	}
+	if tx.NodePool(n.NodePool) == nil {
+		tx.PutNodePool(&api.NodePool{Name: n.NodePool})
+	}
+	tx.PutNode(n)
+	if old == nil || old.Status != n.Status || old.BootID != n.BootID {
+		if err := nodeChanged(tx, n.ID); err != nil {
+			return nil, err
+		}
+	}
+	if n.Status == api.NodeStatusReady && (old == nil || old.Status != n.Status || differs(old, n)) {
+		return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
+	}
+	return &Outcome{}, nil
+}
+
+// keep carries over what is the servers' to write.
+func keep(n, old *api.Node) {
+	n.Status, n.StatusUpdatedAt, n.StatusDescription = old.Status, old.StatusUpdatedAt, old.StatusDescription
+	n.SchedulingEligibility = old.SchedulingEligibility
+	n.Drain, n.DrainStrategy, n.LastDrain = old.Drain, old.DrainStrategy, old.LastDrain
+	n.Events = old.Events
+	n.LastMissedHeartbeatIndex, n.LastAllocUpdateIndex = old.LastMissedHeartbeatIndex, old.LastAllocUpdateIndex
+}
+
+// Apply moves the node and lets volumes and jobs know.
+func (c *SetStatus) Apply(tx *state.Txn) (any, error) {
+	old := tx.Node(c.NodeID)
+	if old == nil {
+		return nil, missing(c.NodeID)
+	}
+	n := *old
+	moved := c.Status != "" && c.Status != n.Status
+	if moved {
+		n.Status, n.StatusUpdatedAt = c.Status, tx.Now().Unix()
+	}
+	if c.Missed {
+		n.LastMissedHeartbeatIndex = tx.Index()
+	}
+	if moved && lost(old.Status) && n.Status == api.NodeStatusReady {
+		n.Events = withEvents(n.Events, tx, event("Node reconnected", api.NodeEventSubsystemCluster))
+	}
+	n.Events = withEvents(n.Events, tx, c.Events...)
+	tx.PutNode(&n)
+	if !moved {
+		return &Outcome{}, nil
+	}
+	if err := nodeChanged(tx, n.ID); err != nil {
+		return nil, err
+	}
+	if n.Status == api.NodeStatusInit {
+		return &Outcome{}, nil
+	}
+	return &Outcome{Evals: evaluate(tx, &n, api.TriggerNodeUpdate, c.Seed)}, nil
+}
+
+// Apply changes the eligibility; a node that became eligible is evaluated for system jobs.
+func (c *SetEligibility) Apply(tx *state.Txn) (any, error) {
+	old := tx.Node(c.NodeID)
+	if old == nil {
+		return nil, missing(c.NodeID)
+	}
+	if old.DrainStrategy != nil && c.Eligibility == api.NodeSchedulingEligible {
+		return nil, fault.New(fault.Invalid, "can not set node's scheduling eligibility to eligible while it is draining")
+	}
+	if old.SchedulingEligibility == c.Eligibility {
+		return &Outcome{}, nil
+	}
+	n := *old
+	n.SchedulingEligibility = c.Eligibility
+	text := "Node marked as ineligible for scheduling"
+	if c.Eligibility == api.NodeSchedulingEligible {
+		text = "Node marked as eligible for scheduling"
+	}
+	n.Events = withEvents(n.Events, tx, event(text, api.NodeEventSubsystemCluster))
+	tx.PutNode(&n)
+	if c.Eligibility == api.NodeSchedulingIneligible {
+		return &Outcome{}, nil
+	}
+	return &Outcome{Evals: evaluate(tx, &n, api.TriggerNodeUpdate, c.Seed)}, nil
+}
+
+// Apply forgets the node; its jobs find their allocations lost.
+func (c *PurgeNode) Apply(tx *state.Txn) (any, error) {
+	n := tx.Node(c.NodeID)
+	if n == nil {
+		return nil, missing(c.NodeID)
+	}
+	tx.DeleteNode(n.ID)
+	if err := nodeChanged(tx, n.ID); err != nil {
+		return nil, err
+	}
+	return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
+}
+
+// Apply evaluates the node's jobs.
+func (c *EvaluateNode) Apply(tx *state.Txn) (any, error) {
+	n := tx.Node(c.NodeID)
+	if n == nil {
+		return nil, missing(c.NodeID)
+	}
+	return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
+}
+
+func missing(id string) error { return fault.New(fault.NotFound, "node %q not found", id) }
+
+func lost(status string) bool {
+	return status == api.NodeStatusDown || status == api.NodeStatusDisconnected
+}
+
+func event(message, subsystem string) *api.NodeEvent {
+	return &api.NodeEvent{Message: message, Subsystem: subsystem}
+}
+
+// withEvents returns the newest events, the given ones stamped and last.
+func withEvents(old []*api.NodeEvent, tx *state.Txn, add ...*api.NodeEvent) []*api.NodeEvent {
+	if len(add) == 0 {
+		return old
+	}
+	all := slices.Clone(old)
+	for _, e := range add {
+		stamped := *e
+		stamped.CreateIndex = tx.Index()
+		if stamped.Timestamp.IsZero() {
+			stamped.Timestamp = tx.Now()
+		}
+		all = append(all, &stamped)
+	}
+	return all[max(0, len(all)-eventsKept):]
+}

@@ -1,0 +1,98 @@
+package nodes
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+)
+
+// deadlines know when each node is lost, the nearest first.
+type deadlines struct {
+	mu   sync.Mutex
+	by   map[string]*deadline
+	heap deadlineHeap
+	wake chan struct{}
+}
+
+func newDeadlines() *deadlines {
+	return &deadlines{by: map[string]*deadline{}, wake: make(chan struct{}, 1)}
+}
+
+func (d *deadlines) len() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.by)
+}
+
+// set starts or moves a node's deadline.
+func (d *deadlines) set(id string, at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.by[id]
+	if e == nil {
+		e = &deadline{id: id, at: at}
+		d.by[id] = e
+		heap.Push(&d.heap, e)
+	} else {
+		e.at = at
+		heap.Fix(&d.heap, e.place)
+	}
+	if e.place == 0 {
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (d *deadlines) drop(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e := d.by[id]; e != nil {
+		heap.Remove(&d.heap, e.place)
+		delete(d.by, id)
+	}
+}
+
+// expired takes out the nodes that are due and tells when the next one is.
+func (d *deadlines) expired(now time.Time) (ids []string, next time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.heap) > 0 && !d.heap[0].at.After(now) {
+		e := heap.Pop(&d.heap).(*deadline)
+		delete(d.by, e.id)
+		ids = append(ids, e.id)
+	}
+	if len(d.heap) > 0 {
+		next = d.heap[0].at
+	}
+	return ids, next
+}
+
+type deadline struct {
+	id    string
+	at    time.Time
+	place int
+}
+
+type deadlineHeap []*deadline
+
+func (h deadlineHeap) Len() int           { return len(h) }
+func (h deadlineHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h deadlineHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *deadlineHeap) Push(x any) {
+	e := x.(*deadline)
+	e.place = len(*h)
+	*h = append(*h, e)
+}
+
+func (h *deadlineHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return e
+}

@@ -1,0 +1,21 @@
+// Package nodes is the room of client agents: registration, heartbeats, status, eligibility, drain.
+//
+// A node's life:
+//
+//	(absent) --register--> initializing --heartbeat ready--> ready
+//	ready, initializing --heartbeats missed--> down, or disconnected where a group allows it
+//	down, disconnected --heartbeat ready--> ready
+//	any --purge--> (absent)
+//
+// Who writes what in an [api.Node]: the node its fingerprint (attributes, resources, drivers, CSI
+// plugins, meta, class, pool) by registering; this room status, eligibility, drain, events, computed
+// class and indexes. A node is known by its id and proved by its secret: a second node with the same
+// id and another secret is refused.
+//
+// Evaluations come from the same raft entry as the fact that causes them: a node that became ready,
+// or changed what constraints can see while ready, evaluates its jobs and all system jobs; one that
+// was lost too.
+//
+// Heartbeat deadlines live in the leader's memory only. A new leader gives every node
+// FailoverTTL before it is lost.
+package nodes

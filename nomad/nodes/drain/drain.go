@@ -1,0 +1,162 @@
+// Package drain decides which allocations of a draining node move next, and when the drain is over.
+// It is pure: it sees a node, its allocations and those of their jobs, and the time.
+//
+// The order: service allocations first, as many at once as their group's migrate block allows; batch
+// allocations when they end or the deadline comes; then system jobs, unless they are ignored; jobs
+// that run CSI plugins last, so that everything before them could unmount. At the deadline all but
+// the plugins go at once.
+package drain
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// View is what the decision depends on.
+type View struct {
+	Node *api.Node
+	// Allocs are the allocations of the node.
+	Allocs []*api.Allocation
+	// Group lists the allocations of a task group of a job, on all nodes.
+	Group func(namespace, job, group string) []*api.Allocation
+	Now   time.Time
+}
+
+// Decision is what to do now.
+type Decision struct {
+	// Migrate lists the allocations to mark.
+	Migrate []string
+	// Done is set when nothing is left to wait for.
+	Done bool
+	// Wake is when to look again though nothing changed; zero means never.
+	Wake time.Time
+}
+
+type tier int
+
+const (
+	service tier = iota
+	batch
+	system
+	plugin
+	ignored
+)
+
+// Next decides.
+func Next(v View) Decision {
+	s := v.Node.DrainStrategy
+	if s == nil {
+		return Decision{}
+	}
+	left := map[tier][]*api.Allocation{}
+	for _, a := range v.Allocs {
+		if !a.ClientTerminal() && !(a.ServerTerminal() && a.ClientStatus == "") {
+			t := tierOf(a, s)
+			left[t] = append(left[t], a)
+		}
+	}
+	forced := s.Deadline < 0 || (!s.ForceDeadline.IsZero() && !v.Now.Before(s.ForceDeadline))
+	d := Decision{Done: len(left[service])+len(left[batch])+len(left[system])+len(left[plugin]) == 0}
+	if !forced && !s.ForceDeadline.IsZero() {
+		d.Wake = s.ForceDeadline
+	}
+	if forced {
+		d.mark(left[service])
+		d.mark(left[batch])
+	} else {
+		d.Migrate = append(d.Migrate, paced(v, left[service])...)
+	}
+	users := len(left[service]) + len(left[batch])
+	if forced || users == 0 {
+		d.mark(left[system])
+	}
+	if users+len(left[system]) == 0 {
+		d.mark(left[plugin])
+	}
+	return d
+}
+
+func (d *Decision) mark(allocs []*api.Allocation) {
+	for _, a := range allocs {
+		if movable(a) {
+			d.Migrate = append(d.Migrate, a.ID)
+		}
+	}
+}
+
+func movable(a *api.Allocation) bool {
+	return !a.Terminal() && !a.DesiredTransition.Migrate
+}
+
+func tierOf(a *api.Allocation, s *api.DrainStrategy) tier {
+	if a.Job == nil {
+		return service
+	}
+	systemic := a.Job.Type == api.JobTypeSystem || a.Job.Type == api.JobTypeSysbatch
+	switch {
+	case systemic && s.IgnoreSystemJobs:
+		return ignored
+	case runsPlugin(a):
+		return plugin
+	case systemic:
+		return system
+	case a.Job.Type == api.JobTypeBatch:
+		return batch
+	}
+	return service
+}
+
+func runsPlugin(a *api.Allocation) bool {
+	g := a.Group()
+	if g == nil {
+		return false
+	}
+	for _, t := range g.Tasks {
+		if t.CSIPluginConfig != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// paced returns what may go now without leaving a group with fewer than count - max_parallel
+// running allocations.
+func paced(v View, allocs []*api.Allocation) []string {
+	type key struct{ namespace, job, group string }
+	budget := map[key]int{}
+	var ids []string
+	for _, a := range allocs {
+		if !movable(a) {
+			continue
+		}
+		k := key{a.Namespace, a.JobID, a.TaskGroup}
+		if _, known := budget[k]; !known {
+			budget[k] = spare(v.Group(k.namespace, k.job, k.group), a)
+		}
+		if budget[k] > 0 {
+			budget[k]--
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
+}
+
+// spare counts how many running allocations of a's group may leave.
+func spare(group []*api.Allocation, a *api.Allocation) int {
+	g := a.Group()
+	if g == nil {
+		return len(group)
+	}
+	parallel := 1
+	if g.Migrate != nil && g.Migrate.MaxParallel > 0 {
+		parallel = g.Migrate.MaxParallel
+	}
+	staying := 0
+	for _, other := range group {
+		if movable(other) && (other.ClientStatus == api.AllocClientStatusRunning || other.NodeID == a.NodeID) {
+			staying++
+		}
+	}
+	return staying - (g.Count - parallel)
+}

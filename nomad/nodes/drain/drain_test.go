@@ -1,0 +1,99 @@
+package drain_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/nodes/drain"
+)
+
+func job(kind string, count, parallel int, pluginJob bool) *api.Job {
+	task := &api.Task{Name: "t"}
+	if pluginJob {
+		task.CSIPluginConfig = &api.CSIPluginConfig{ID: "p"}
+	}
+	return &api.Job{ID: kind, Namespace: "default", Type: kind, TaskGroups: []*api.TaskGroup{{
+		Name: "g", Count: count, Migrate: &api.MigrateStrategy{MaxParallel: parallel}, Tasks: []*api.Task{task},
+	}}}
+}
+
+func alloc(id, node string, j *api.Job) *api.Allocation {
+	return &api.Allocation{ID: id, NodeID: node, Namespace: "default", JobID: j.ID, Job: j, TaskGroup: "g",
+		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning}
+}
+
+func view(spec api.DrainSpec, now time.Time, all ...*api.Allocation) drain.View {
+	start := time.Unix(1000, 0)
+	s := &api.DrainStrategy{DrainSpec: spec, StartedAt: start}
+	if spec.Deadline > 0 {
+		s.ForceDeadline = start.Add(spec.Deadline)
+	}
+	v := drain.View{Node: &api.Node{ID: "n1", DrainStrategy: s}, Now: now}
+	for _, a := range all {
+		if a.NodeID == "n1" {
+			v.Allocs = append(v.Allocs, a)
+		}
+	}
+	v.Group = func(_, job, group string) []*api.Allocation {
+		return slices.DeleteFunc(slices.Clone(all), func(a *api.Allocation) bool { return a.JobID != job || a.TaskGroup != group })
+	}
+	return v
+}
+
+func TestOrderOfADrain(t *testing.T) {
+	t.Parallel()
+	svc, bat, sys, plug := job("service", 3, 1, false), job("batch", 1, 1, false), job("system", 1, 1, false), job("system", 1, 1, true)
+	plug.ID = "plugin"
+	s1, s2, s3 := alloc("s1", "n1", svc), alloc("s2", "n1", svc), alloc("s3", "n2", svc)
+	b, y, p := alloc("b", "n1", bat), alloc("y", "n1", sys), alloc("p", "n1", plug)
+	all := []*api.Allocation{s1, s2, s3, b, y, p}
+	now := time.Unix(1001, 0)
+	spec := api.DrainSpec{Deadline: time.Hour}
+	expect := func(what string, d drain.Decision, done bool, ids ...string) {
+		t.Helper()
+		if !slices.Equal(d.Migrate, ids) || d.Done != done {
+			t.Fatalf("%s: %+v, want %v done %v", what, d, ids, done)
+		}
+	}
+	d := drain.Next(view(spec, now, all...))
+	expect("first one of the service", d, false, "s1")
+	if !d.Wake.Equal(time.Unix(1000, 0).Add(time.Hour)) {
+		t.Errorf("wake at %s", d.Wake)
+	}
+	s1.DesiredTransition.Migrate = true
+	expect("the other waits", drain.Next(view(spec, now, all...)), false)
+	s1.ClientStatus = api.AllocClientStatusComplete
+	all = append(all, alloc("s4", "n2", svc))
+	expect("its replacement runs", drain.Next(view(spec, now, all...)), false, "s2")
+	s2.ClientStatus = api.AllocClientStatusComplete
+	expect("batch work goes on", drain.Next(view(spec, now, all...)), false)
+	expect("until the deadline", drain.Next(view(spec, now.Add(time.Hour), all...)), false, "b", "y")
+	b.ClientStatus = api.AllocClientStatusComplete
+	expect("system after the users", drain.Next(view(spec, now, all...)), false, "y")
+	y.ClientStatus = api.AllocClientStatusComplete
+	expect("plugins last", drain.Next(view(spec, now, all...)), false, "p")
+	p.ClientStatus = api.AllocClientStatusComplete
+	expect("over", drain.Next(view(spec, now, all...)), true)
+}
+
+func TestIgnoredSystemJobsDoNotHoldADrain(t *testing.T) {
+	t.Parallel()
+	sys := alloc("y", "n1", job("system", 1, 1, false))
+	d := drain.Next(view(api.DrainSpec{Deadline: -1, IgnoreSystemJobs: true}, time.Unix(1001, 0), sys))
+	if !d.Done || len(d.Migrate) != 0 {
+		t.Fatalf("%+v", d)
+	}
+}
+
+func TestForcedDrainLeavesPluginsForLast(t *testing.T) {
+	t.Parallel()
+	plug := job("service", 1, 1, true)
+	plug.ID = "plugin"
+	s, p := alloc("s", "n1", job("service", 1, 1, false)), alloc("p", "n1", plug)
+	d := drain.Next(view(api.DrainSpec{Deadline: -1}, time.Unix(1001, 0), s, p))
+	if !slices.Equal(d.Migrate, []string{"s"}) || d.Done {
+		t.Fatalf("%+v", d)
+	}
+}

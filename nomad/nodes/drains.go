@@ -1,0 +1,97 @@
+package nodes
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/nodes/drain"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// drainLoop carries drains on: whenever nodes or allocations changed, and at deadlines.
+func (s *Service) drainLoop(ctx context.Context) error {
+	feed := s.state.Feed(state.TableNodes, state.TableAllocs)
+	defer feed.Close()
+	draining := map[string]bool{}
+	var wake time.Time
+	for {
+		b, err := nextBefore(ctx, feed, wake)
+		if err != nil {
+			return nil //nolint:nilerr // the term is over
+		}
+		follow(s.state, b, draining)
+		wake = time.Time{}
+		for id := range draining {
+			at, err := s.drainNode(ctx, id)
+			if err != nil {
+				s.log.Warn("drain of a node does not go on", "node", id, "error", err)
+				at = time.Now().Add(time.Second)
+			}
+			if !at.IsZero() && (wake.IsZero() || at.Before(wake)) {
+				wake = at
+			}
+		}
+	}
+}
+
+// nextBefore waits for changes or for the time, whichever comes first.
+func nextBefore(ctx context.Context, feed *state.Feed, at time.Time) (state.Batch, error) {
+	if at.IsZero() {
+		return feed.Next(ctx)
+	}
+	bounded, cancel := context.WithDeadline(ctx, at)
+	defer cancel()
+	b, err := feed.Next(bounded)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		return state.Batch{}, nil
+	}
+	return b, err
+}
+
+// follow keeps the set of draining nodes.
+func follow(s *state.Store, b state.Batch, draining map[string]bool) {
+	if b.Resync {
+		clear(draining)
+		for n := range s.Read().Nodes() {
+			if n.DrainStrategy != nil {
+				draining[n.ID] = true
+			}
+		}
+		return
+	}
+	for _, c := range b.Changes {
+		if before, ok := c.Before.(*api.Node); ok && before != nil {
+			delete(draining, before.ID)
+		}
+		if after, ok := c.After.(*api.Node); ok && after != nil && after.DrainStrategy != nil {
+			draining[after.ID] = true
+		}
+	}
+}
+
+// drainNode takes the next step of one drain and tells when to look again.
+func (s *Service) drainNode(ctx context.Context, id string) (time.Time, error) {
+	tx := s.state.Read()
+	n := tx.Node(id)
+	if n == nil || n.DrainStrategy == nil {
+		return time.Time{}, nil
+	}
+	d := drain.Next(drain.View{
+		Node: n, Allocs: slices.Collect(tx.AllocsByNode(id)), Now: time.Now(),
+		Group: func(ns, job, group string) []*api.Allocation {
+			return slices.DeleteFunc(slices.Collect(tx.AllocsByJob(ns, job)), func(a *api.Allocation) bool { return a.TaskGroup != group })
+		},
+	})
+	if len(d.Migrate) == 0 && !d.Done {
+		return d.Wake, nil
+	}
+	_, err := s.propose(ctx, &StepDrain{NodeID: id, Migrate: d.Migrate, Done: d.Done, Seed: uuid.NewString()})
+	if err == nil && d.Done {
+		s.log.Info("node drain complete", "node", id)
+	}
+	return d.Wake, err
+}

@@ -1,0 +1,230 @@
+package nodes
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Config is what the room needs.
+type Config struct {
+	Log   hclog.Logger
+	State *state.Store
+	Raft  fsm.Proposer
+	// Servers lists the RPC addresses that nodes are told of; nil tells none.
+	Servers func() []string
+
+	Heartbeat Heartbeat
+}
+
+// Heartbeat are the times of node liveness; zero fields mean those of [DefaultHeartbeat].
+type Heartbeat struct {
+	// MinTTL is the least time between two heartbeats that a node is given.
+	MinTTL time.Duration
+	// MaxPerSecond bounds the rate of all nodes together; beyond it the time grows.
+	MaxPerSecond float64
+	// Grace is added before a silent node is lost.
+	Grace time.Duration
+	// FailoverTTL is what a new leader gives to every node.
+	FailoverTTL time.Duration
+}
+
+// DefaultHeartbeat returns the usual times.
+func DefaultHeartbeat() Heartbeat {
+	return Heartbeat{MinTTL: 10 * time.Second, MaxPerSecond: 50, Grace: 10 * time.Second, FailoverTTL: 5 * time.Minute}
+}
+
+// Service is the room.
+type Service struct {
+	log     hclog.Logger
+	state   *state.Store
+	raft    fsm.Proposer
+	servers func() []string
+	beat    Heartbeat
+
+	mu    sync.Mutex
+	watch *deadlines // while leading
+}
+
+// New makes the room; zero times in the configuration take their defaults.
+func New(c Config) *Service {
+	beat, d := c.Heartbeat, DefaultHeartbeat()
+	if beat.MinTTL <= 0 {
+		beat.MinTTL = d.MinTTL
+	}
+	if beat.MaxPerSecond <= 0 {
+		beat.MaxPerSecond = d.MaxPerSecond
+	}
+	if beat.Grace <= 0 {
+		beat.Grace = d.Grace
+	}
+	if beat.FailoverTTL <= 0 {
+		beat.FailoverTTL = d.FailoverTTL
+	}
+	servers := c.Servers
+	if servers == nil {
+		servers = func() []string { return nil }
+	}
+	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, beat: beat}
+}
+
+// Handlers binds the room's methods.
+func (s *Service) Handlers() []wire.Handler {
+	return []wire.Handler{
+		wire.NodeRegister.Handle(s.Register),
+		wire.NodeHeartbeat.Handle(s.Heartbeat),
+		wire.NodeAssignments.Handle(s.Assignments),
+		wire.NodeList.Handle(s.List),
+		wire.NodeGet.Handle(s.Get),
+		wire.NodeAllocations.Handle(s.Allocations),
+		wire.NodeEligibility.Handle(s.Eligibility),
+		wire.NodeDrain.Handle(s.Drain),
+		wire.NodeEvaluate.Handle(s.Evaluate),
+		wire.NodePurge.Handle(s.Purge),
+	}
+}
+
+// Verify says whether a node proved itself by its secret.
+func (s *Service) Verify(_ context.Context, nodeID, secret string) error {
+	n := s.state.Read().Node(nodeID)
+	if n == nil {
+		return missing(nodeID)
+	}
+	if subtle.ConstantTimeCompare([]byte(n.SecretID), []byte(secret)) != 1 {
+		return fault.New(fault.Denied, "node %q: wrong secret", nodeID)
+	}
+	return nil
+}
+
+// Register stores a node's fingerprint.
+func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*api.NodeUpdateResponse, error) {
+	if err := validate(r.Node); err != nil {
+		return nil, err
+	}
+	n := *r.Node
+	if n.NodePool == "" {
+		n.NodePool = api.NodePoolDefault
+	}
+	n.RPCAddr = wire.PeerOf(ctx).Address
+	n.ComputedClass = computedClass(&n)
+	got, err := s.propose(ctx, &RegisterNode{Node: &n, Seed: uuid.NewString()})
+	if err != nil {
+		return nil, fmt.Errorf("register node %q: %w", n.ID, err)
+	}
+	return s.update(n.ID, got), nil
+}
+
+func validate(n *api.Node) error {
+	switch {
+	case n == nil:
+		return fault.New(fault.Invalid, "missing node for client registration")
+	case n.ID == "":
+		return fault.New(fault.Invalid, "missing node ID for client registration")
+	case n.Name == "":
+		return fault.New(fault.Invalid, "missing node name for client registration")
+	case n.Datacenter == "":
+		return fault.New(fault.Invalid, "missing datacenter for client registration")
+	case n.SecretID == "":
+		return fault.New(fault.Invalid, "missing node secret ID for client registration")
+	case n.NodePool == api.NodePoolAll:
+		return fault.New(fault.Invalid, "node is not allowed to register in node pool %q", api.NodePoolAll)
+	}
+	switch n.Status {
+	case "", api.NodeStatusInit, api.NodeStatusReady:
+		return nil
+	}
+	return fault.New(fault.Invalid, "invalid status %q for node %q", n.Status, n.ID)
+}
+
+// Heartbeat keeps a node alive and takes over the status that it reports. An empty status means
+// ready for a node that was lost.
+func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+	n := s.state.Read().Node(r.NodeID)
+	if n == nil {
+		return nil, missing(r.NodeID)
+	}
+	status := r.Status
+	if status == "" && lost(n.Status) {
+		status = api.NodeStatusReady
+	}
+	switch status {
+	case "", api.NodeStatusReady, api.NodeStatusInit:
+	case api.NodeStatusDown:
+		// A node that shuts down says so.
+	default:
+		return nil, fault.New(fault.Invalid, "invalid status %q for node %q", r.Status, r.NodeID)
+	}
+	if (status == "" || status == n.Status) && len(r.Events) == 0 {
+		return s.update(n.ID, answer{}), nil
+	}
+	got, err := s.propose(ctx, &SetStatus{NodeID: n.ID, Status: status, Events: r.Events, Seed: uuid.NewString()})
+	if err != nil {
+		return nil, fmt.Errorf("update status of node %q: %w", n.ID, err)
+	}
+	if status == api.NodeStatusDown {
+		s.forget(n.ID)
+		return &api.NodeUpdateResponse{EvalIDs: got.evals, WriteMeta: api.WriteMeta{Index: got.index}}, nil
+	}
+	return s.update(n.ID, got), nil
+}
+
+// update starts the node's time anew and tells it how long that is.
+func (s *Service) update(id string, got answer) *api.NodeUpdateResponse {
+	ttl := s.ttl()
+	s.mu.Lock()
+	watch := s.watch
+	s.mu.Unlock()
+	if watch != nil {
+		ttl = max(ttl, s.ttlFor(watch.len()))
+		watch.set(id, time.Now().Add(ttl+s.beat.Grace))
+	}
+	return &api.NodeUpdateResponse{
+		HeartbeatTTL: ttl, EvalIDs: got.evals, Servers: s.servers(), WriteMeta: api.WriteMeta{Index: got.index},
+	}
+}
+
+func (s *Service) ttl() time.Duration { return s.ttlFor(0) }
+
+// ttlFor grows with the number of nodes; up to as much again is added so that they spread.
+func (s *Service) ttlFor(nodes int) time.Duration {
+	ttl := max(s.beat.MinTTL, time.Duration(float64(nodes)/s.beat.MaxPerSecond*float64(time.Second)))
+	return ttl + rand.N(ttl)
+}
+
+func (s *Service) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watch != nil {
+		s.watch.drop(id)
+	}
+}
+
+// answer is what a proposed command of this room answered.
+type answer struct {
+	index uint64
+	evals []string
+}
+
+func (s *Service) propose(ctx context.Context, c fsm.Command) (answer, error) {
+	res, err := s.raft.Propose(ctx, c)
+	if err != nil {
+		return answer{}, err
+	}
+	got := answer{index: res.Index}
+	if o, ok := res.Value.(*Outcome); ok {
+		got.evals = o.Evals
+	}
+	return got, nil
+}
