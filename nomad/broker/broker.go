@@ -1,0 +1,347 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Config holds the broker's limits; zero fields take their defaults.
+type Config struct {
+	// NackTimeout ends a delivery that nobody acks; default 60 s.
+	NackTimeout time.Duration
+	// DeliveryLimit is how often an evaluation is handed out before it is given up; default 3.
+	DeliveryLimit int
+	// FirstDelay and NextDelay are waits before a nacked evaluation is ready again: the first, and what
+	// each further nack adds; defaults 1 s and 20 s.
+	FirstDelay, NextDelay time.Duration
+	// NewToken makes the token of a delivery.
+	NewToken func() string
+}
+
+// Broker is the queue of evaluations.
+type Broker struct {
+	cfg Config
+
+	mu     sync.Mutex
+	items  map[string]*item
+	jobs   map[jobKey]*jobQueue
+	ready  map[string]*readyQueue
+	clock  deadlines
+	rearm  chan struct{}
+	arrive chan struct{} // closed when something became ready
+
+	failed, cancelled []*api.Evaluation
+	ended             chan struct{}
+}
+
+type jobKey struct{ namespace, id string }
+
+type item struct {
+	eval       *api.Evaluation
+	deliveries int
+	token      string // set while out
+	// again is a version that came while out: it follows after the ack.
+	again *api.Evaluation
+	// due is the deadline of the state that the item is in; nil when it has none.
+	due *deadline
+}
+
+// jobQueue is one job: the evaluation that is ready, out or about to be retried, and those that wait for it.
+type jobQueue struct {
+	active  *item
+	waiting []*item
+}
+
+// New makes a broker; Run serves its timers.
+func New(cfg Config) *Broker {
+	if cfg.NackTimeout == 0 {
+		cfg.NackTimeout = time.Minute
+	}
+	if cfg.DeliveryLimit == 0 {
+		cfg.DeliveryLimit = 3
+	}
+	if cfg.FirstDelay == 0 {
+		cfg.FirstDelay = time.Second
+	}
+	if cfg.NextDelay == 0 {
+		cfg.NextDelay = 20 * time.Second
+	}
+	return &Broker{
+		cfg: cfg, items: map[string]*item{}, jobs: map[jobKey]*jobQueue{}, ready: map[string]*readyQueue{},
+		rearm: make(chan struct{}, 1), arrive: make(chan struct{}), ended: make(chan struct{}, 1),
+	}
+}
+
+func keyOf(e *api.Evaluation) jobKey { return jobKey{e.Namespace, e.JobID} }
+
+// Enqueue takes an evaluation in. One that is known already is taken once; one that is out now is
+// handed out again after its ack.
+func (b *Broker) Enqueue(e *api.Evaluation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.enqueue(e)
+}
+
+func (b *Broker) enqueue(e *api.Evaluation) {
+	if known := b.items[e.ID]; known != nil {
+		if known.token != "" {
+			known.again = e
+		}
+		return
+	}
+	it := &item{eval: e}
+	b.items[e.ID] = it
+	if at := startOf(e); at.After(time.Now()) {
+		b.after(it, at, func() { b.admit(it) })
+		return
+	}
+	b.admit(it)
+}
+
+// startOf is when the evaluation may be handed out.
+func startOf(e *api.Evaluation) time.Time {
+	if e.WaitUntil.IsZero() && e.Wait > 0 {
+		return time.Unix(0, e.CreateTime).Add(e.Wait)
+	}
+	return e.WaitUntil
+}
+
+// admit makes the evaluation ready, or lets it wait for the one of its job.
+func (b *Broker) admit(it *item) {
+	key := keyOf(it.eval)
+	q := b.jobs[key]
+	if q == nil {
+		q = &jobQueue{}
+		b.jobs[key] = q
+	}
+	if q.active != nil {
+		q.waiting = append(q.waiting, it)
+		return
+	}
+	q.active = it
+	b.makeReady(it)
+}
+
+func (b *Broker) makeReady(it *item) {
+	kind := it.eval.Type
+	if b.ready[kind] == nil {
+		b.ready[kind] = &readyQueue{}
+	}
+	b.ready[kind].push(it)
+	close(b.arrive)
+	b.arrive = make(chan struct{})
+}
+
+// Dequeue waits for an evaluation of one of the kinds and answers it with the token of its delivery.
+func (b *Broker) Dequeue(ctx context.Context, kinds ...string) (*api.Evaluation, string, error) {
+	for {
+		b.mu.Lock()
+		it := b.pop(kinds)
+		arrive := b.arrive
+		if it != nil {
+			e, token := b.deliver(it)
+			b.mu.Unlock()
+			return e, token, nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-arrive:
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		}
+	}
+}
+
+// pop takes the best of the kinds' queues.
+func (b *Broker) pop(kinds []string) *item {
+	var best *readyQueue
+	for _, k := range kinds {
+		q := b.ready[k]
+		if q != nil && q.Len() > 0 && (best == nil || before(q.top(), best.top())) {
+			best = q
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.pop()
+}
+
+func (b *Broker) deliver(it *item) (*api.Evaluation, string) {
+	it.deliveries++
+	it.token = b.cfg.NewToken()
+	token := it.token
+	b.after(it, time.Now().Add(b.cfg.NackTimeout), func() { b.giveBack(it, token) })
+	return it.eval, token
+}
+
+func (b *Broker) out(id, token string) (*item, error) {
+	it := b.items[id]
+	if it == nil || it.token == "" || it.token != token {
+		return nil, fault.New(fault.Conflict, "evaluation %s is not out with this token", id)
+	}
+	return it, nil
+}
+
+// Extend starts the nack timer of a delivery again.
+func (b *Broker) Extend(id, token string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it, err := b.out(id, token)
+	if err != nil {
+		return fmt.Errorf("extend: %w", err)
+	}
+	b.after(it, time.Now().Add(b.cfg.NackTimeout), func() { b.giveBack(it, token) })
+	return nil
+}
+
+// Ack ends a delivery: the evaluation is processed. The best one of its job that waited follows.
+func (b *Broker) Ack(id, token string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it, err := b.out(id, token)
+	if err != nil {
+		return fmt.Errorf("ack: %w", err)
+	}
+	b.finish(it, true)
+	if it.again != nil {
+		b.enqueue(it.again)
+	}
+	return nil
+}
+
+// finish forgets the item and lets the next one of its job follow.
+func (b *Broker) finish(it *item, cancelOthers bool) {
+	b.stop(it)
+	delete(b.items, it.eval.ID)
+	key := keyOf(it.eval)
+	q := b.jobs[key]
+	if q == nil || q.active != it {
+		return
+	}
+	q.active = nil
+	if len(q.waiting) == 0 {
+		delete(b.jobs, key)
+		return
+	}
+	slices.SortStableFunc(q.waiting, func(x, y *item) int {
+		if d := y.eval.Priority - x.eval.Priority; d != 0 {
+			return d
+		}
+		return int(int64(y.eval.ModifyIndex) - int64(x.eval.ModifyIndex))
+	})
+	q.active = q.waiting[0]
+	q.waiting = q.waiting[1:]
+	b.makeReady(q.active)
+	if !cancelOthers {
+		return
+	}
+	for _, other := range q.waiting {
+		delete(b.items, other.eval.ID)
+		b.cancelled = append(b.cancelled, other.eval)
+	}
+	q.waiting = nil
+	b.signal()
+}
+
+// Nack ends a delivery without success: the evaluation is handed out again later.
+func (b *Broker) Nack(id, token string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it, err := b.out(id, token)
+	if err != nil {
+		return fmt.Errorf("nack: %w", err)
+	}
+	b.giveBack(it, token)
+	return nil
+}
+
+func (b *Broker) giveBack(it *item, token string) {
+	if it.token != token {
+		return
+	}
+	it.token = ""
+	if it.again != nil {
+		it.eval, it.again = it.again, nil
+	}
+	if it.deliveries >= b.cfg.DeliveryLimit {
+		b.failed = append(b.failed, it.eval)
+		b.finish(it, false)
+		b.signal()
+		return
+	}
+	delay := b.cfg.FirstDelay
+	if it.deliveries > 1 {
+		delay = time.Duration(it.deliveries-1) * b.cfg.NextDelay
+	}
+	b.after(it, time.Now().Add(delay), func() { b.makeReady(it) })
+}
+
+// Forget drops an evaluation that was finished elsewhere; one that is out stays until its ack.
+func (b *Broker) Forget(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it := b.items[id]
+	if it == nil || it.token != "" {
+		return
+	}
+	b.stop(it)
+	if q := b.jobs[keyOf(it.eval)]; q != nil {
+		q.waiting = slices.DeleteFunc(q.waiting, func(x *item) bool { return x == it })
+		if q.active == it {
+			if r := b.ready[it.eval.Type]; r != nil {
+				r.remove(it)
+			}
+			b.finish(it, false)
+		}
+	}
+	delete(b.items, id)
+}
+
+func (b *Broker) signal() {
+	select {
+	case b.ended <- struct{}{}:
+	default:
+	}
+}
+
+// Ended signals that TakeEnded has something.
+func (b *Broker) Ended() <-chan struct{} { return b.ended }
+
+// TakeEnded answers the evaluations that were given up and those that were cancelled since the last call.
+func (b *Broker) TakeEnded() (failed, cancelled []*api.Evaluation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	failed, cancelled = b.failed, b.cancelled
+	b.failed, b.cancelled = nil, nil
+	return failed, cancelled
+}
+
+// Stats counts evaluations by where they are.
+type Stats struct{ Ready, Out, Waiting, Delayed int }
+
+// Stats answers how many evaluations are where.
+func (b *Broker) Stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var s Stats
+	for _, it := range b.items {
+		switch q := b.jobs[keyOf(it.eval)]; {
+		case it.token != "":
+			s.Out++
+		case it.due != nil:
+			s.Delayed++
+		case q != nil && q.active == it:
+			s.Ready++
+		default:
+			s.Waiting++
+		}
+	}
+	return s
+}

@@ -1,0 +1,39 @@
+package evals
+
+import (
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+//go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
+//msgp:limit arrays:1000000 maps:1000000
+
+// Commands registers the room's commands.
+func Commands(r *fsm.Registry) {
+	r.Register(func() fsm.Command { return &Update{} })
+}
+
+// Update writes evaluations. Those that are terminal already stay as they are.
+type Update struct {
+	Evals []*api.Evaluation `msg:",omitempty"`
+}
+
+// Kind implements [fsm.Command].
+func (*Update) Kind() fsm.Kind { return fsm.KindEvalUpdate }
+
+// Apply implements [fsm.Command].
+func (u *Update) Apply(tx *state.Txn) (any, error) {
+	for _, e := range u.Evals {
+		if old := tx.Eval(e.ID); old != nil && old.Terminal() {
+			continue
+		}
+		next := *e
+		if next.CreateTime == 0 {
+			next.CreateTime = tx.Now().UnixNano()
+		}
+		next.ModifyTime = tx.Now().UnixNano()
+		tx.PutEval(&next)
+	}
+	return nil, nil
+}

@@ -1,0 +1,13 @@
+// Package evals is the room of evaluations. On the leader it runs the scheduling loop:
+//
+//	state feed -> broker -> worker: snapshot and fleet -> scheduler -> plan -> (plan and evaluation, one raft entry) -> ack
+//	           -> blocked tracker -> (node, volume, plugin, claim changed) -> broker
+//
+// Run first reads everything and then follows changes, so after a change of leader it is right without
+// memory. Other rooms only write evaluations into the state; nobody calls the broker.
+//
+// Who writes what: workers write the status of evaluations and create blocked and follow-up ones, through
+// nomad/plan when there is a plan, else by [Update]. A terminal evaluation is never written again.
+//
+// [Plan] runs the scheduler dry for a job that is not stored.
+package evals

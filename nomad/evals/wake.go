@@ -1,0 +1,153 @@
+package evals
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// changed draws the consequences of one changed row.
+func (l *leader) changed(ctx context.Context, c state.Change, index uint64) {
+	switch c.Table {
+	case state.TableEvals:
+		before, _ := c.Before.(*api.Evaluation)
+		after, _ := c.After.(*api.Evaluation)
+		l.evalChanged(ctx, before, after)
+	case state.TableNodes:
+		before, _ := c.Before.(*api.Node)
+		after, _ := c.After.(*api.Node)
+		l.nodeChanged(before, after, index)
+	case state.TableAllocs:
+		before, _ := c.Before.(*api.Allocation)
+		after, _ := c.After.(*api.Allocation)
+		l.allocChanged(before, after, index)
+	case state.TableVolumes:
+		before, _ := c.Before.(*api.Volume)
+		if after, ok := c.After.(*api.Volume); ok && after != nil && volumeBetter(before, after) {
+			l.needMet(feasible.VolumeResource(after.Namespace, after.ID), index)
+		}
+	case state.TableClaims:
+		if gone, ok := c.Before.(*api.VolumeClaim); ok && gone != nil && c.After == nil {
+			l.needMet(feasible.VolumeResource(gone.Namespace, gone.VolumeID), index)
+			l.needMet(feasible.PluginResource(gone.PluginID), index)
+		}
+	case state.TableAttachments:
+		if gone, ok := c.Before.(*api.VolumeAttachment); ok && gone != nil && c.After == nil {
+			l.needMet(feasible.PluginResource(gone.PluginID), index)
+		}
+	}
+}
+
+func (l *leader) wake(evals []*api.Evaluation) {
+	for _, e := range evals {
+		l.broker.Enqueue(e)
+	}
+}
+
+func (l *leader) needMet(resource string, index uint64) { l.wake(l.blocked.NeedMet(resource, index)) }
+
+func (l *leader) evalChanged(ctx context.Context, before, after *api.Evaluation) {
+	if after == nil {
+		if before != nil {
+			l.broker.Forget(before.ID)
+			l.blocked.Forget(before.ID)
+		}
+		return
+	}
+	switch after.Status {
+	case api.EvalStatusPending:
+		l.broker.Enqueue(after)
+	case api.EvalStatusBlocked:
+		missed, duplicate := l.blocked.Block(after)
+		if duplicate != nil {
+			l.cancel(ctx, []*api.Evaluation{duplicate}, "canceled by a newer blocked evaluation of the job")
+		}
+		if missed {
+			l.wake([]*api.Evaluation{after})
+		}
+	default:
+		l.broker.Forget(after.ID)
+		l.blocked.Forget(after.ID)
+		l.supersede(ctx, after)
+	}
+}
+
+// supersede cancels what the job still has blocked when a newer evaluation placed everything.
+func (l *leader) supersede(ctx context.Context, e *api.Evaluation) {
+	if e.Status != api.EvalStatusComplete || e.BlockedEval != "" || len(e.FailedTGAllocs) > 0 {
+		return
+	}
+	l.cancel(ctx, l.blocked.Superseded(e.Namespace, e.JobID, e.CreateIndex), "canceled after a newer evaluation placed everything")
+}
+
+func (l *leader) cancel(ctx context.Context, evals []*api.Evaluation, why string) {
+	if err := l.update(ctx, cancel(evals, why)); err != nil && ctx.Err() == nil {
+		l.Log.Warn("superfluous evaluations were not cancelled", "evals", len(evals), "error", err)
+	}
+}
+
+func (l *leader) nodeChanged(before, after *api.Node, index uint64) {
+	if after == nil || !feasible.Available(after) || before != nil && !nodeBetter(before, after) {
+		return
+	}
+	l.wake(l.blocked.NodeFreed(after.ID, after.ComputedClass, index))
+	for id := range after.CSINodePlugins {
+		l.needMet(feasible.PluginResource(id), index)
+	}
+	for id := range after.CSIControllerPlugins {
+		l.needMet(feasible.PluginResource(id), index)
+	}
+}
+
+// nodeBetter reports whether anything changed that placement looks at.
+func nodeBetter(a, b *api.Node) bool {
+	return !feasible.Available(a) || a.ComputedClass != b.ComputedClass || a.NodePool != b.NodePool ||
+		a.Datacenter != b.Datacenter || a.NodeMaxAllocs != b.NodeMaxAllocs ||
+		!reflect.DeepEqual(a.NodeResources, b.NodeResources) || !reflect.DeepEqual(a.ReservedResources, b.ReservedResources) ||
+		!reflect.DeepEqual(a.Attributes, b.Attributes) || !reflect.DeepEqual(a.Meta, b.Meta) ||
+		!reflect.DeepEqual(a.HostVolumes, b.HostVolumes) || !reflect.DeepEqual(a.HostNetworks, b.HostNetworks) ||
+		driversChanged(a.Drivers, b.Drivers) ||
+		pluginsChanged(a.CSINodePlugins, b.CSINodePlugins) || pluginsChanged(a.CSIControllerPlugins, b.CSIControllerPlugins)
+}
+
+func driversChanged(a, b map[string]*api.DriverInfo) bool {
+	for name, now := range b {
+		old := a[name]
+		if old == nil || old.Detected != now.Detected || old.Healthy != now.Healthy {
+			return true
+		}
+	}
+	return false
+}
+
+func pluginsChanged(a, b map[string]*api.CSIInfo) bool {
+	for id, now := range b {
+		old := a[id]
+		if old == nil || old.Healthy != now.Healthy || !reflect.DeepEqual(old.NodeInfo, now.NodeInfo) ||
+			!reflect.DeepEqual(old.ControllerInfo, now.ControllerInfo) {
+			return true
+		}
+	}
+	return false
+}
+
+// allocChanged: the place of an allocation is free when its node is done with it, or when it is forgotten.
+func (l *leader) allocChanged(before, after *api.Allocation, index uint64) {
+	if before == nil || before.ClientTerminal() || after != nil && !after.ClientTerminal() {
+		return
+	}
+	class := ""
+	if n := l.State.Read().Node(before.NodeID); n != nil {
+		class = n.ComputedClass
+	}
+	l.wake(l.blocked.NodeFreed(before.NodeID, class, index))
+}
+
+func volumeBetter(a, b *api.Volume) bool {
+	return a == nil || a.Provision.State != b.Provision.State || a.PluginID != b.PluginID ||
+		!reflect.DeepEqual(a.RequestedCapabilities, b.RequestedCapabilities) ||
+		!reflect.DeepEqual(a.Provision.Topologies, b.Provision.Topologies)
+}

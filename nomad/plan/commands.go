@@ -1,0 +1,293 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+//go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
+//msgp:limit arrays:1000000 maps:1000000
+//msgp:ignore Refused
+
+// Commands registers the package's commands.
+func Commands(r *fsm.Registry, l Ledger) {
+	r.Register(func() fsm.Command { return &Apply{ledger: l} })
+}
+
+// Apply commits plans. Its answer is a []*Refused with one element per plan: nil for a committed one.
+type Apply struct {
+	Plans []*Entry `msg:",omitempty"`
+
+	ledger Ledger
+}
+
+// Entry is one plan. It names the job's version instead of carrying the job.
+type Entry struct {
+	Namespace   string  `msg:",omitempty"`
+	JobID       string  `msg:",omitempty"`
+	Version     uint64  `msg:",omitempty"`
+	CreateIndex uint64  `msg:",omitempty"`
+	EvalID      string  `msg:",omitempty"`
+	Stops       []*Stop `msg:",omitempty"`
+	// Places are new allocations; Job and indexes are filled in when applied.
+	Places []*api.Allocation `msg:",omitempty"`
+	// Updates are allocations that go over to the job's version as they are.
+	Updates []string `msg:",omitempty"`
+	Amends  []*Amend `msg:",omitempty"`
+	// Evals are written when the plan is committed.
+	Evals             []*api.Evaluation             `msg:",omitempty"`
+	Deployment        *api.Deployment               `msg:",omitempty"`
+	DeploymentUpdates []*api.DeploymentStatusUpdate `msg:",omitempty"`
+}
+
+// Stop is the stop or eviction of an allocation.
+type Stop struct {
+	ID           string `msg:",omitempty"`
+	Why          string `msg:",omitempty"`
+	ClientStatus string `msg:",omitempty"`
+	// EvictedBy is the allocation that takes the place.
+	EvictedBy string `msg:",omitempty"`
+}
+
+// Amend changes what the servers remember of an allocation.
+type Amend struct {
+	ID                string            `msg:",omitempty"`
+	FollowupEvalID    string            `msg:",omitempty"`
+	ClientStatus      string            `msg:",omitempty"`
+	ClientDescription string            `msg:",omitempty"`
+	AllocStates       []*api.AllocState `msg:",omitempty"`
+}
+
+// Refused says why a plan was not committed, per node; "" is the plan as a whole.
+type Refused struct{ Reasons map[string]string }
+
+// Kind implements [fsm.Command].
+func (*Apply) Kind() fsm.Kind { return fsm.KindPlanApply }
+
+// Apply implements [fsm.Command].
+func (c *Apply) Apply(tx *state.Txn) (any, error) {
+	answers := make([]*Refused, len(c.Plans))
+	for i, e := range c.Plans {
+		refused, err := c.one(tx, e)
+		if err != nil {
+			return nil, fmt.Errorf("plan of evaluation %s: %w", e.EvalID, err)
+		}
+		answers[i] = refused
+	}
+	return answers, nil
+}
+
+func (c *Apply) one(tx *state.Txn, e *Entry) (*Refused, error) {
+	job := e.job(tx)
+	stopping := e.stopping()
+	if refused := c.guard(tx, e, job, stopping); refused != nil {
+		return refused, nil
+	}
+	for _, s := range e.Stops {
+		if err := c.stop(tx, s); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range e.Amends {
+		if err := c.amend(tx, a); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range e.Updates {
+		update(tx, id, job, e.EvalID)
+	}
+	for _, a := range e.Places {
+		if err := c.place(tx, a, job, stopping); err != nil {
+			return nil, err
+		}
+	}
+	e.deployments(tx)
+	for _, ev := range e.Evals {
+		putEval(tx, ev)
+	}
+	return nil, nil
+}
+
+func (e *Entry) stopping() map[string]bool {
+	m := make(map[string]bool, len(e.Stops))
+	for _, s := range e.Stops {
+		m[s.ID] = true
+	}
+	return m
+}
+
+// job is the version that the plan was made for; nil when it is gone or stopped.
+func (e *Entry) job(tx *state.Txn) *api.Job {
+	now := tx.Job(e.Namespace, e.JobID)
+	if now == nil || now.CreateIndex != e.CreateIndex {
+		return nil
+	}
+	if v := tx.JobVersion(e.Namespace, e.JobID, e.Version); v != nil && v.CreateIndex == e.CreateIndex {
+		return v
+	}
+	if now.Version == e.Version {
+		return now
+	}
+	return nil
+}
+
+// guard refuses what other commands made impossible since the plan was verified.
+func (c *Apply) guard(tx *state.Txn, e *Entry, job *api.Job, stopping map[string]bool) *Refused {
+	if job == nil && len(e.Places)+len(e.Updates) > 0 {
+		return &Refused{map[string]string{"": fmt.Sprintf("job %q version %d is gone", e.JobID, e.Version)}}
+	}
+	if now := tx.Job(e.Namespace, e.JobID); len(e.Places) > 0 && now.Stop {
+		return &Refused{map[string]string{"": fmt.Sprintf("job %q was stopped", e.JobID)}}
+	}
+	for _, a := range e.Places {
+		n := tx.Node(a.NodeID)
+		if n == nil || n.Status != api.NodeStatusReady {
+			return &Refused{map[string]string{a.NodeID: "node is not ready"}}
+		}
+		with := *a
+		with.Job = job
+		if err := c.ledger.Check(tx, &with, stopping); err != nil {
+			return &Refused{map[string]string{a.NodeID: err.Error()}}
+		}
+	}
+	return nil
+}
+
+func (c *Apply) stop(tx *state.Txn, s *Stop) error {
+	old := tx.Alloc(s.ID)
+	if old == nil {
+		return nil
+	}
+	a := *old
+	a.DesiredStatus, a.DesiredDescription = api.AllocDesiredStatusStop, s.Why
+	if s.EvictedBy != "" {
+		a.DesiredStatus, a.PreemptedByAllocation = api.AllocDesiredStatusEvict, s.EvictedBy
+	}
+	// What the node said last counts: it may have ended well while the plan was made.
+	if s.ClientStatus != "" && !old.ClientTerminal() {
+		a.ClientStatus = s.ClientStatus
+	}
+	return c.put(tx, &a)
+}
+
+func (c *Apply) put(tx *state.Txn, a *api.Allocation) error {
+	a.AllocModifyIndex, a.ModifyTime = tx.Index(), tx.Now().UnixNano()
+	tx.PutAlloc(a)
+	return c.ledger.AllocChanged(tx, a)
+}
+
+func (c *Apply) amend(tx *state.Txn, m *Amend) error {
+	old := tx.Alloc(m.ID)
+	if old == nil || m.ClientStatus != "" && old.ClientTerminal() {
+		return nil
+	}
+	a := *old
+	if m.FollowupEvalID != "" {
+		a.FollowupEvalID = m.FollowupEvalID
+	}
+	if m.ClientStatus != "" {
+		a.ClientStatus, a.ClientDescription, a.AllocStates = m.ClientStatus, m.ClientDescription, m.AllocStates
+		return c.put(tx, &a)
+	}
+	tx.PutAlloc(&a)
+	return nil
+}
+
+func update(tx *state.Txn, id string, job *api.Job, eval string) {
+	old := tx.Alloc(id)
+	if old == nil {
+		return
+	}
+	a := *old
+	a.Job, a.EvalID = job, eval
+	a.AllocModifyIndex, a.ModifyTime = tx.Index(), tx.Now().UnixNano()
+	tx.PutAlloc(&a)
+}
+
+func (c *Apply) place(tx *state.Txn, placed *api.Allocation, job *api.Job, stopping map[string]bool) error {
+	a := *placed
+	a.Job = job
+	a.AllocModifyIndex = tx.Index()
+	a.CreateTime, a.ModifyTime = tx.Now().UnixNano(), tx.Now().UnixNano()
+	tx.PutAlloc(&a)
+	if prev := tx.Alloc(a.PreviousAllocation); a.PreviousAllocation != "" && prev != nil {
+		linked := *prev
+		linked.NextAllocation = a.ID
+		tx.PutAlloc(&linked)
+	}
+	return c.ledger.Take(tx, &a, stopping)
+}
+
+func (e *Entry) deployments(tx *state.Txn) {
+	if e.Deployment != nil {
+		d := *e.Deployment
+		tx.PutDeployment(&d)
+	}
+	for _, u := range e.DeploymentUpdates {
+		if old := tx.Deployment(u.DeploymentID); old != nil {
+			d := *old
+			d.Status, d.StatusDescription = u.Status, u.StatusDescription
+			d.ModifyTime = tx.Now().UnixNano()
+			tx.PutDeployment(&d)
+		}
+	}
+}
+
+// putEval writes an evaluation unless it was cancelled or finished meanwhile.
+func putEval(tx *state.Txn, e *api.Evaluation) {
+	if old := tx.Eval(e.ID); old != nil && old.Terminal() {
+		return
+	}
+	next := *e
+	if next.CreateTime == 0 {
+		next.CreateTime = tx.Now().UnixNano()
+	}
+	next.ModifyTime = tx.Now().UnixNano()
+	tx.PutEval(&next)
+}
+
+// entryOf is the log form of a plan.
+func entryOf(p *api.Plan, evals []*api.Evaluation) *Entry {
+	e := &Entry{EvalID: p.EvalID, Evals: evals, Deployment: p.Deployment, DeploymentUpdates: p.DeploymentUpdates}
+	if p.Job != nil {
+		e.Namespace, e.JobID, e.Version, e.CreateIndex = p.Job.Namespace, p.Job.ID, p.Job.Version, p.Job.CreateIndex
+	}
+	for _, node := range sortedNodes(p) {
+		for _, a := range slices.Concat(p.NodeUpdate[node], p.NodePreemptions[node]) {
+			e.Stops = append(e.Stops, &Stop{a.ID, a.DesiredDescription, lostOnly(a), a.PreemptedByAllocation})
+		}
+		for _, a := range p.NodeAllocation[node] {
+			switch {
+			case isNew(a):
+				e.Places = append(e.Places, a)
+			case a.Job == nil:
+				e.Updates = append(e.Updates, a.ID)
+			default:
+				e.Amends = append(e.Amends, &Amend{a.ID, a.FollowupEvalID, unknownOnly(a), a.ClientDescription, a.AllocStates})
+			}
+		}
+	}
+	return e
+}
+
+// isNew tells placements from updates: only the state gives a create index.
+func isNew(a *api.Allocation) bool { return a.CreateIndex == 0 }
+
+// lostOnly and unknownOnly are the client statuses that the servers may decide.
+func lostOnly(a *api.Allocation) string {
+	if a.ClientStatus == api.AllocClientStatusLost {
+		return a.ClientStatus
+	}
+	return ""
+}
+
+func unknownOnly(a *api.Allocation) string {
+	if a.ClientStatus == api.AllocClientStatusUnknown {
+		return a.ClientStatus
+	}
+	return ""
+}

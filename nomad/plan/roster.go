@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"context"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Roster keeps the fleet in step with nodes and allocations.
+type Roster struct {
+	store *state.Store
+
+	mu    sync.Mutex
+	fleet *fleet.Fleet
+	moved chan struct{} // closed when fleet was replaced
+}
+
+// NewRoster makes a roster; it is empty until Run works.
+func NewRoster(s *state.Store) *Roster {
+	return &Roster{store: s, fleet: fleet.New(), moved: make(chan struct{})}
+}
+
+// Run follows the state until ctx ends.
+func (r *Roster) Run(ctx context.Context) error {
+	f := r.store.Feed(state.TableNodes, state.TableAllocs)
+	defer f.Close()
+	for {
+		b, err := f.Next(ctx)
+		if err != nil {
+			return err
+		}
+		r.advance(b)
+	}
+}
+
+func (r *Roster) advance(b state.Batch) {
+	r.mu.Lock()
+	current := r.fleet
+	r.mu.Unlock()
+	next := current
+	if b.Resync {
+		tx := r.store.Read()
+		next = fleet.Build(tx.Index(), tx.Nodes(), tx.Allocs(api.AllNamespaces))
+	} else {
+		e := current.Edit()
+		for _, c := range b.Changes {
+			follow(e, c)
+		}
+		next = e.Done(max(b.Index, current.Index()))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fleet = next
+	close(r.moved)
+	r.moved = make(chan struct{})
+}
+
+func follow(e *fleet.Edit, c state.Change) {
+	switch after := c.After.(type) {
+	case *api.Node:
+		e.PutNode(after)
+		return
+	case *api.Allocation:
+		e.PutAlloc(after)
+		return
+	}
+	switch before := c.Before.(type) {
+	case *api.Node:
+		e.DeleteNode(before.ID)
+	case *api.Allocation:
+		e.DeleteAlloc(before)
+	}
+}
+
+// Fleet is the fleet with everything that was committed before the call.
+func (r *Roster) Fleet(ctx context.Context) (*fleet.Fleet, error) {
+	want := r.store.Read().TableIndex(state.TableNodes, state.TableAllocs)
+	for {
+		r.mu.Lock()
+		f, moved := r.fleet, r.moved
+		r.mu.Unlock()
+		if f.Index() >= want {
+			return f, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
