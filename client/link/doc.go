@@ -1,0 +1,10 @@
+// Package link is the node's connection to the servers: calls go up to whichever server answers,
+// and servers call down over connections that the node dialled itself.
+//
+// Calls fail over: an answer of class Unavailable or NotLeader is tried again at the next server,
+// with growing pauses, for as long as the caller's context lives. So callers set deadlines, and only
+// methods that may be repeated are called through a link.
+//
+// One reversed connection per known server is kept open once the node has an identity. The servers
+// tell which they are; until then, and when none of those answers calls, the configured ones count.
+package link

@@ -1,0 +1,199 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// Pauses between tries.
+const (
+	pauseMin = 50 * time.Millisecond
+	pauseMax = time.Second
+)
+
+// Config is what the link needs.
+type Config struct {
+	// Servers are the RPC addresses to begin with.
+	Servers []string
+	Dialer  wire.Dialer
+	// Handlers answer the servers' calls; more may be added before Run.
+	Handlers []wire.Handler
+	Log      hclog.Logger
+}
+
+// Link reaches the servers. It implements [wire.Caller].
+type Link struct {
+	dialer     wire.Dialer
+	log        hclog.Logger
+	configured []string
+
+	mu       sync.Mutex
+	handlers []wire.Handler
+	told     []string
+	hello    wire.Hello
+	next     int
+	conns    map[string]*wire.Conn
+	changed  chan struct{}
+	closed   bool
+}
+
+// New makes a link. Calls go out at once; servers can call down while Run runs.
+func New(c Config) *Link {
+	return &Link{
+		dialer: c.Dialer, log: c.Log, configured: slices.Clone(c.Servers), handlers: slices.Clone(c.Handlers),
+		conns: map[string]*wire.Conn{}, changed: make(chan struct{}, 1),
+	}
+}
+
+// Handle adds methods that the servers may call; it must be called before Run.
+func (l *Link) Handle(handlers ...wire.Handler) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handlers = append(l.handlers, handlers...)
+}
+
+// SetNode gives the identity with which the node offers its connections.
+func (l *Link) SetNode(id, secret string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if hello := (wire.Hello{NodeID: id, Secret: secret}); hello != l.hello {
+		l.hello = hello
+		l.poke()
+	}
+}
+
+// SetServers takes over the addresses that the servers tell; none changes nothing.
+func (l *Link) SetServers(addresses []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(addresses) == 0 || slices.Equal(addresses, l.told) {
+		return
+	}
+	l.told = slices.Clone(addresses)
+	l.poke()
+}
+
+// Servers lists the addresses in use.
+func (l *Link) Servers() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.current())
+}
+
+func (l *Link) current() []string {
+	if len(l.told) > 0 {
+		return l.told
+	}
+	return l.configured
+}
+
+func (l *Link) poke() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Invoke calls a method at a server that can answer it.
+func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
+	pause := pauseMin
+	for try := 0; ; try++ {
+		conn, address, err := l.conn()
+		if err == nil {
+			err = conn.Invoke(ctx, method, req, resp)
+		}
+		if err == nil || !passing(err) {
+			return err
+		}
+		l.turn(address)
+		if !wait(ctx, pause/2+rand.N(pause)) {
+			return fmt.Errorf("call %s: %w; last answer: %w", method, ctx.Err(), err)
+		}
+		// The first pass over all servers is quick.
+		if try >= len(l.Servers()) {
+			pause = min(2*pause, pauseMax)
+		}
+	}
+}
+
+// passing reports whether another try may end better.
+func passing(err error) bool {
+	return errors.Is(err, fault.Unavailable) || errors.Is(err, fault.NotLeader)
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// conn returns the connection to the server whose turn it is.
+func (l *Link) conn() (*wire.Conn, string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.reachable()
+	if l.closed {
+		return nil, "", fault.New(fault.Internal, "the link to the servers is closed")
+	}
+	if len(all) == 0 {
+		return nil, "", fault.New(fault.Unavailable, "no servers are known")
+	}
+	address := all[l.next%len(all)]
+	if c := l.conns[address]; c != nil {
+		return c, address, nil
+	}
+	c, err := wire.Connect(address, l.dialer)
+	if err != nil {
+		return nil, address, err
+	}
+	l.conns[address] = c
+	return c, address, nil
+}
+
+// reachable lists the told servers first and the configured ones after them.
+func (l *Link) reachable() []string {
+	all := slices.Clone(l.told)
+	for _, a := range l.configured {
+		if !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// turn makes the next server the one to ask, unless somebody else already did.
+func (l *Link) turn(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if all := l.reachable(); len(all) > 0 && all[l.next%len(all)] == address {
+		l.next = (l.next + 1) % len(all)
+	}
+}
+
+// Close ends all calls for good.
+func (l *Link) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	var errs []error
+	for _, c := range l.conns {
+		errs = append(errs, c.Close())
+	}
+	clear(l.conns)
+	return errors.Join(errs...)
+}

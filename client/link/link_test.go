@@ -1,0 +1,197 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/link"
+)
+
+// server is a small server for links.
+type server struct {
+	port  *wire.Port
+	stop  func()
+	nodes chan *wire.Reverse
+}
+
+func start(t *testing.T, address string, beat func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error)) (*server, wire.Dialer) {
+	t.Helper()
+	id, err := wire.SelfMade()
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := wire.Listen(address, id.Server, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &server{port: port, nodes: make(chan *wire.Reverse, 10)}
+	done := make(chan struct{}, 3)
+	go func() { _ = port.Run(ctx); done <- struct{}{} }()
+	go func() {
+		_ = wire.Serve(ctx, port.Listener(wire.ProtocolRPC), []wire.Handler{wire.NodeHeartbeat.Handle(beat)}, hclog.NewNullLogger())
+		done <- struct{}{}
+	}()
+	go func() {
+		defer func() { done <- struct{}{} }()
+		for {
+			conn, err := port.Listener(wire.ProtocolReverse).Accept()
+			if err != nil {
+				return
+			}
+			n, err := wire.AcceptReverse(ctx, conn, func(context.Context, wire.Hello) error { return nil })
+			if err == nil {
+				context.AfterFunc(ctx, func() { _ = n.Close() })
+				s.nodes <- n
+			}
+		}
+	}()
+	var stopped atomic.Bool
+	s.stop = func() {
+		if !stopped.Swap(true) {
+			cancel()
+			for range 3 {
+				<-done
+			}
+		}
+	}
+	t.Cleanup(s.stop)
+	return s, wire.Dialer{TLS: id.Client}
+}
+
+func answer(name string) func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+	return func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+		return &api.NodeUpdateResponse{EvalIDs: []string{name}}, nil
+	}
+}
+
+func open(t *testing.T, d wire.Dialer, servers ...string) *link.Link {
+	t.Helper()
+	l := link.New(link.Config{Servers: servers, Dialer: d, Log: hclog.NewNullLogger(), Handlers: []wire.Handler{
+		wire.ClientNodeStats.Handle(func(context.Context, *api.NodeRequest) (*api.NodeStatsResponse, error) {
+			return &api.NodeStatsResponse{}, nil
+		}),
+	}})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = l.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done; _ = l.Close() })
+	return l
+}
+
+func call(t *testing.T, l *link.Link) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	got, err := wire.NodeHeartbeat.Call(ctx, l, &api.NodeHeartbeatRequest{})
+	if err != nil {
+		return "", err
+	}
+	return got.EvalIDs[0], nil
+}
+
+func dead(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestCallsFailOver(t *testing.T) {
+	t.Parallel()
+	notLeader := func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+		return nil, fault.New(fault.NotLeader, "not me")
+	}
+	a, _ := start(t, "127.0.0.1:0", notLeader)
+	b, d := start(t, "127.0.0.1:0", answer("b"))
+	l := open(t, d, dead(t), a.port.Addr().String(), b.port.Addr().String())
+	if got, err := call(t, l); err != nil || got != "b" {
+		t.Fatalf("got %q %v", got, err)
+	}
+}
+
+func TestOtherFaultsAreAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	a, d := start(t, "127.0.0.1:0", func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+		calls.Add(1)
+		return nil, fault.New(fault.NotFound, "node unknown")
+	})
+	l := open(t, d, a.port.Addr().String())
+	if _, err := call(t, l); !errors.Is(err, fault.NotFound) || calls.Load() != 1 {
+		t.Fatalf("%d calls: %v", calls.Load(), err)
+	}
+}
+
+func TestCallEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	l := open(t, wire.Dialer{}, dead(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := wire.NodeHeartbeat.Call(ctx, l, &api.NodeHeartbeatRequest{})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("no server: %v", err)
+	}
+	if _, err := wire.NodeHeartbeat.Call(ctx, open(t, wire.Dialer{}), &api.NodeHeartbeatRequest{}); !errors.Is(err, fault.Unavailable) {
+		t.Fatalf("no address: %v", err)
+	}
+}
+
+func TestServersCallDownAgainAfterARestart(t *testing.T) {
+	t.Parallel()
+	a, d := start(t, "127.0.0.1:0", answer("first"))
+	address := a.port.Addr().String()
+	l := open(t, d, address)
+	l.SetNode("n1", "secret")
+	n := <-a.nodes
+	if _, err := wire.ClientNodeStats.Call(t.Context(), n, &api.NodeRequest{}); err != nil || n.NodeID != "n1" {
+		t.Fatalf("reverse call: %v", err)
+	}
+	if got, err := call(t, l); err != nil || got != "first" {
+		t.Fatalf("call: %q %v", got, err)
+	}
+	a.stop()
+	<-n.Gone()
+	b, _ := start(t, address, answer("second"))
+	back := time.Now()
+	n = <-b.nodes
+	took := time.Since(back)
+	if _, err := wire.ClientNodeStats.Call(t.Context(), n, &api.NodeRequest{}); err != nil {
+		t.Fatalf("reverse call after the restart: %v", err)
+	}
+	t.Logf("server can call again after %s", took)
+	if took > 1500*time.Millisecond {
+		t.Errorf("reconnected after %s", took)
+	}
+	if got, err := call(t, l); err != nil || got != "second" {
+		t.Fatalf("call after the restart: %q %v", got, err)
+	}
+}
+
+func TestToldServersReplaceOffers(t *testing.T) {
+	t.Parallel()
+	a, d := start(t, "127.0.0.1:0", answer("a"))
+	b, _ := start(t, "127.0.0.1:0", answer("b"))
+	l := open(t, d, a.port.Addr().String())
+	l.SetNode("n1", "secret")
+	old := <-a.nodes
+	l.SetServers([]string{b.port.Addr().String()})
+	<-b.nodes
+	<-old.Gone()
+	l.SetServers(nil)
+	if got := l.Servers(); len(got) != 1 || got[0] != b.port.Addr().String() {
+		t.Errorf("servers %v", got)
+	}
+}

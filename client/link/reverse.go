@@ -1,0 +1,78 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// offer is one reversed connection that is kept open.
+type offer struct {
+	hello wire.Hello
+	stop  context.CancelFunc
+}
+
+// Run lets the servers call down until ctx ends.
+func (l *Link) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	offers := map[string]offer{}
+	defer func() {
+		for _, o := range offers {
+			o.stop()
+		}
+	}()
+	for {
+		l.mu.Lock()
+		hello, servers := l.hello, slices.Clone(l.current())
+		l.mu.Unlock()
+		for address, o := range offers {
+			if o.hello != hello || !slices.Contains(servers, address) {
+				o.stop()
+				delete(offers, address)
+			}
+		}
+		for _, address := range servers {
+			if _, open := offers[address]; open || hello.NodeID == "" {
+				continue
+			}
+			kept, stop := context.WithCancel(ctx)
+			offers[address] = offer{hello, stop}
+			wg.Go(func() { l.keep(kept, address, hello) })
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.changed:
+		}
+	}
+}
+
+// keep offers a connection to one server again and again.
+func (l *Link) keep(ctx context.Context, address string, hello wire.Hello) {
+	l.mu.Lock()
+	handlers := slices.Clone(l.handlers)
+	l.mu.Unlock()
+	pause := pauseMin
+	for ctx.Err() == nil {
+		err := wire.ServeReverse(ctx, address, l.dialer, hello, handlers, l.log, func() {
+			pause = pauseMin
+			l.log.Debug("server can call this node", "server", address)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, fault.Denied) {
+			l.log.Warn("server refuses this node", "server", address, "error", err)
+		} else {
+			l.log.Debug("server cannot call this node", "server", address, "error", err, "retry_in", pause)
+		}
+		wait(ctx, pause/2+rand.N(pause/2))
+		pause = min(2*pause, pauseMax)
+	}
+}
