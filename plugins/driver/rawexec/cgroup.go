@@ -52,7 +52,7 @@ func (d *Driver) chooseCgroups(s *frame.Spec, c *taskConfig, t *driver.Task) {
 		return
 	}
 	if parent := d.cgroups(); parent != "" && len(s.Join) == 0 {
-		s.Cgroup, s.OwnCgroup = filepath.Join(parent, filepath.Base(s.StateDir)+".scope"), true
+		s.Cgroup, s.OwnCgroup = filepath.Join(parent, filepath.Base(s.State)+".scope"), true
 		s.Weight = weight(t.Resources.CPUShares)
 	}
 }

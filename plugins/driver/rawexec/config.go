@@ -12,7 +12,7 @@ import (
 type Config struct {
 	// Enabled must be set: tasks of this driver have the power of the agent.
 	Enabled bool
-	// StateDir keeps one directory per task. It must survive a restart of the agent.
+	// StateDir keeps a few small files per task. It must survive a restart of the agent.
 	StateDir string
 	// Program is the path of the supervising program; empty installs the embedded one in StateDir.
 	Program string

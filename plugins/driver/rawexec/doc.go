@@ -5,7 +5,7 @@
 // own; the host's tree stays as it is. A task without mounts shares the host's namespace, which is what a
 // CSI plugin needs: its mounts must be seen by the node.
 //
-// Each task has a directory below Config.StateDir, made by Start and removed by Destroy, that belongs to
-// its supervising process. Everything needed to find a task again is in its handle; Prune ends those that no
+// Each task has a socket and, after its end, an exit file in Config.StateDir; both belong to its supervising
+// process and are removed by Destroy. Everything needed to find a task again is in its handle; Prune ends those that no
 // handle names, because the agent died between starting one and storing its handle.
 package rawexec

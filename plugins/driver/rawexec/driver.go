@@ -51,6 +51,9 @@ func New(config Config, log hclog.Logger) *Driver {
 }
 
 func (d *Driver) install() (string, error) {
+	if err := os.MkdirAll(d.config.StateDir, 0o700); err != nil {
+		return "", fmt.Errorf("make the state directory of driver %s: %w", Name, err)
+	}
 	if d.config.Program != "" {
 		return d.config.Program, nil
 	}
@@ -124,7 +127,7 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	p, err := d.launch(ctx, program, spec)
 	if err != nil {
 		d.forget(t.ID)
-		_ = os.RemoveAll(spec.StateDir)
+		_ = supervise.Remove(spec.State)
 		return nil, fmt.Errorf("start task %s: %w", t.Name, err)
 	}
 	d.adopt(t.ID, p)
@@ -153,7 +156,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	if err != nil {
 		d.forget(h.TaskID)
 		if errors.Is(err, fault.NotFound) {
-			_ = os.RemoveAll(id.StateDir)
+			_ = supervise.Remove(id.State)
 		}
 		return err
 	}
@@ -200,7 +203,7 @@ func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Durat
 	return t.kill(ctx)
 }
 
-// Destroy kills the task if it runs, and removes its state directory.
+// Destroy kills the task if it runs, and removes its files.
 func (d *Driver) Destroy(ctx context.Context, id string) error {
 	t, err := d.task(id)
 	if err != nil {
@@ -209,7 +212,7 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	if err := t.kill(ctx); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(t.process.Ident().StateDir); err != nil {
+	if err := supervise.Remove(t.process.Ident().State); err != nil {
 		return fmt.Errorf("destroy task %s: %w", id, err)
 	}
 	d.forget(id)

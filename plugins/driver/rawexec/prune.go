@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
@@ -21,15 +22,17 @@ func (d *Driver) Prune(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for forgotten tasks: %w", err)
 	}
-	known := d.knownDirs()
+	known := d.knownStates()
 	var pruned []string
 	var errs []error
+	seen := map[string]bool{}
 	for _, e := range entries {
-		dir := filepath.Join(d.config.StateDir, e.Name())
-		if !e.IsDir() || known[dir] {
+		state := filepath.Join(d.config.StateDir, strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".sock"), ".exit"))
+		if state == filepath.Join(d.config.StateDir, e.Name()) || known[state] || seen[state] {
 			continue
 		}
-		id, err := prune(ctx, dir)
+		seen[state] = true
+		id, err := prune(ctx, state)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -41,24 +44,24 @@ func (d *Driver) Prune(ctx context.Context) ([]string, error) {
 	return pruned, errors.Join(errs...)
 }
 
-func (d *Driver) knownDirs() map[string]bool {
+func (d *Driver) knownStates() map[string]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := map[string]bool{}
 	for _, t := range d.tasks {
 		if t.process != nil {
-			out[t.process.Ident().StateDir] = true
+			out[t.process.Ident().State] = true
 		}
 	}
 	return out
 }
 
-func prune(ctx context.Context, dir string) (string, error) {
-	id, err := supervise.Find(ctx, dir)
+func prune(ctx context.Context, state string) (string, error) {
+	id, err := supervise.Find(ctx, state)
+	if errors.Is(err, fault.NotFound) {
+		return "", supervise.Remove(state)
+	}
 	if err != nil {
-		if errors.Is(err, fault.NotFound) {
-			return "", os.RemoveAll(dir)
-		}
 		return "", err
 	}
 	p, err := supervise.Attach(ctx, id)
@@ -69,5 +72,5 @@ func prune(ctx context.Context, dir string) (string, error) {
 	if err := t.kill(ctx); err != nil {
 		return "", err
 	}
-	return id.TaskID, os.RemoveAll(dir)
+	return id.TaskID, supervise.Remove(state)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -77,4 +78,11 @@ func TestContract(t *testing.T) { suite.Run(t, harness()) }
 
 func TestContractWithoutCgroups(t *testing.T) {
 	suite.Run(t, harness(func(c *rawexec.Config) { c.NoCgroups = true }))
+}
+
+// bounded is for clean-ups, which run after the test's own context ended.
+func bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
 }

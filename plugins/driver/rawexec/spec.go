@@ -32,7 +32,7 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 	if !filepath.IsAbs(t.Dir) {
 		return nil, fault.New(fault.Invalid, "task %s: directory %q is not absolute", t.ID, t.Dir)
 	}
-	s := &frame.Spec{TaskID: t.ID, StateDir: d.stateDir(t.ID), TaskDir: filepath.Clean(t.Dir), Dir: cmp.Or(c.WorkDir, t.Dir),
+	s := &frame.Spec{TaskID: t.ID, State: d.statePath(t.ID), TaskDir: filepath.Clean(t.Dir), Dir: cmp.Or(c.WorkDir, t.Dir),
 		Programs: programs(c.Command, t), Args: append([]string{c.Command}, c.Args...), OOMScore: int64(c.OOMScoreAdj)}
 	if t.AllocDir != "" {
 		s.AllocDir = filepath.Clean(t.AllocDir)
@@ -146,8 +146,8 @@ func setMounts(s *frame.Spec, t *driver.Task) error {
 	return nil
 }
 
-// stateDir names the directory of a task: readable, short, and different for different ids.
-func (d *Driver) stateDir(id string) string {
+// statePath names the files of a task: readable, short, and different for different ids.
+func (d *Driver) statePath(id string) string {
 	h := fnv.New64a()
 	h.Write([]byte(id))
 	clean := strings.Map(func(r rune) rune {

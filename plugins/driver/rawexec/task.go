@@ -2,9 +2,7 @@ package rawexec
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"sync"
@@ -60,28 +58,23 @@ func (d *Driver) task(id string) (*task, error) {
 }
 
 func (d *Driver) launch(ctx context.Context, program string, spec *frame.Spec) (*supervise.Process, error) {
-	err := os.Mkdir(spec.StateDir, 0o700)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = os.MkdirAll(spec.StateDir, 0o700)
-	case errors.Is(err, fs.ErrExist):
-		err = emptied(ctx, spec.StateDir)
-	}
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "make the state directory: %w", err)
+	if err := clearState(ctx, spec.State); err != nil {
+		return nil, err
 	}
 	return supervise.Start(ctx, program, spec)
 }
 
-// emptied clears a directory that an earlier start of the same task left, unless that one still runs.
-func emptied(ctx context.Context, dir string) error {
-	if id, err := supervise.Find(ctx, dir); err == nil {
+// clearState removes what an earlier start of the same task left, unless that one still runs.
+func clearState(ctx context.Context, state string) error {
+	_, sockErr := os.Lstat(state + ".sock")
+	_, exitErr := os.Lstat(state + ".exit")
+	if sockErr != nil && exitErr != nil {
+		return nil
+	}
+	if id, err := supervise.Find(ctx, state); err == nil {
 		return fault.New(fault.Conflict, "task %s runs already, as process %d", id.TaskID, id.TaskPID)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	return os.Mkdir(dir, 0o700)
+	return supervise.Remove(state)
 }
 
 func (t *task) wait(ctx context.Context) error {

@@ -27,7 +27,7 @@ func Attach(ctx context.Context, id Ident) (*Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
 	for {
-		if x, ok := readExit(id.StateDir); ok {
+		if x, ok := readExit(id.State); ok {
 			return ended(id, x), nil
 		}
 		conn, _, err := dial(ctx, id)
@@ -37,7 +37,7 @@ func Attach(ctx context.Context, id Ident) (*Process, error) {
 			return p, nil
 		}
 		if !alive(id.PID, id.Ticks) {
-			if x, ok := readExit(id.StateDir); ok {
+			if x, ok := readExit(id.State); ok {
 				return ended(id, x), nil
 			}
 			endLeftovers(id)
@@ -51,34 +51,34 @@ func Attach(ctx context.Context, id Ident) (*Process, error) {
 	}
 }
 
-// Find asks the supervising process that serves a state directory who it is; used for directories that no
-// handle names. An error of class fault.NotFound means that none runs.
-func Find(ctx context.Context, stateDir string) (Ident, error) {
-	conn, r, err := dial(ctx, Ident{StateDir: stateDir})
+// Find asks the supervising process behind a state path who it is; used for paths that no handle names. An
+// error of class fault.NotFound means that none runs.
+func Find(ctx context.Context, state string) (Ident, error) {
+	conn, r, err := dial(ctx, Ident{State: state})
 	if err != nil {
-		return Ident{}, fault.New(fault.NotFound, "supervising process in %s: %w", stateDir, err)
+		return Ident{}, fault.New(fault.NotFound, "supervising process at %s: %w", state, err)
 	}
 	defer conn.Close()
 	pid, err := peerPID(conn)
 	if err != nil {
 		return Ident{}, err
 	}
-	id := Ident{StateDir: stateDir, TaskID: r.TaskID, PID: pid, TaskPID: int(r.PID), StartedAt: time.Unix(0, r.StartedAt)}
+	id := Ident{State: state, TaskID: r.TaskID, PID: pid, TaskPID: int(r.PID), StartedAt: time.Unix(0, r.StartedAt)}
 	id.Ticks, _ = startTicks(id.PID)
 	id.TaskTicks, _ = startTicks(id.TaskPID)
 	return id, nil
 }
 
-// dial connects to the socket of a state directory and checks that the process behind it is the one meant;
+// dial connects to the socket at a state path and checks that the process behind it is the one meant;
 // an Ident without pid takes any. The way through /proc keeps the path short enough for a socket address.
 func dial(ctx context.Context, id Ident) (*net.UnixConn, *frame.Running, error) {
-	dir, err := unix.Open(id.StateDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	dir, err := unix.Open(filepath.Dir(id.State), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errGone, err)
 	}
 	defer unix.Close(dir)
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", filepath.Join("/proc/self/fd", strconv.Itoa(dir), "sock"))
+	c, err := d.DialContext(ctx, "unix", filepath.Join("/proc/self/fd", strconv.Itoa(dir), filepath.Base(id.State)+".sock"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errGone, err)
 	}
@@ -113,7 +113,7 @@ func greet(ctx context.Context, conn *net.UnixConn, id Ident) (*frame.Running, e
 	}
 	ticks, ok := startTicks(pid)
 	if pid != id.PID || r.TaskID != id.TaskID || (ok && ticks != id.Ticks) {
-		return nil, fault.New(fault.Conflict, "process %d serves task %s in %s", pid, r.TaskID, id.StateDir)
+		return nil, fault.New(fault.Conflict, "process %d serves task %s at %s", pid, r.TaskID, id.State)
 	}
 	return &r, nil
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -17,8 +19,9 @@ import (
 
 // Ident is what must be stored to find a supervising process again.
 type Ident struct {
-	StateDir string
-	TaskID   string
+	// State is the path of its files without their endings.
+	State  string
+	TaskID string
 	// PID and Ticks name the supervising process: its pid and start time.
 	PID   int
 	Ticks uint64
@@ -50,14 +53,15 @@ type Process struct {
 	conn *net.UnixConn
 }
 
-// Start runs the program and, through it, the task of the spec. The state directory must exist and be empty.
+// Start runs the program and, through it, the task of the spec. The directory of Spec.State must exist and hold
+// no files of that name.
 // An error of class fault.Unavailable may go away; after any error nothing runs.
 func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, error) {
-	conn, child, err := launch(program, spec.StateDir)
+	conn, child, err := launch(program, filepath.Dir(spec.State))
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{child: child, conn: conn, done: make(chan struct{}), ident: Ident{StateDir: spec.StateDir,
+	p := &Process{child: child, conn: conn, done: make(chan struct{}), ident: Ident{State: spec.State,
 		TaskID: spec.TaskID, PID: child.Pid}}
 	if spec.OwnCgroup {
 		p.ident.Cgroup = spec.Cgroup
@@ -202,12 +206,12 @@ func (p *Process) follow() {
 			p.exit = x
 			break
 		}
-		if x, ok := readExit(p.ident.StateDir); ok {
+		if x, ok := readExit(p.ident.State); ok {
 			p.exit = x
 			break
 		}
 		if !p.reconnect() {
-			x, ok := readExit(p.ident.StateDir)
+			x, ok := readExit(p.ident.State)
 			if !ok {
 				x = Exit{Lost: true, FinishedAt: time.Now()}
 			}
@@ -262,8 +266,8 @@ func exitOf(x *frame.Exited) Exit {
 	return Exit{Code: int(x.Code), Signal: int(x.Signal), OOMKilled: x.OOM, FinishedAt: time.Unix(0, x.FinishedAt)}
 }
 
-func readExit(dir string) (Exit, bool) {
-	b, err := os.ReadFile(dir + "/exit")
+func readExit(state string) (Exit, bool) {
+	b, err := os.ReadFile(state + ".exit")
 	if err != nil {
 		return Exit{}, false
 	}
@@ -282,3 +286,14 @@ func ended(id Ident, x Exit) *Process {
 }
 
 var errGone = errors.New("no supervising process answers")
+
+// Remove removes the files at a state path.
+func Remove(state string) error {
+	var errs []error
+	for _, ending := range []string{".sock", ".exit", ".exit.tmp"} {
+		if err := os.Remove(state + ending); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

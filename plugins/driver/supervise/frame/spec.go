@@ -4,9 +4,9 @@ package frame
 type Spec struct {
 	// TaskID is told to whoever connects.
 	TaskID string
-	// StateDir is the directory of the socket and the exit file; TaskDir and AllocDir are the only trees in
+	// State is the path of the socket and the exit file without .sock and .exit; TaskDir and AllocDir are the only trees in
 	// which directories for mounts are made.
-	StateDir string
+	State    string
 	TaskDir  string
 	AllocDir string
 
@@ -52,7 +52,7 @@ type Mount struct {
 func (s *Spec) Encode() []byte {
 	w := writer(make([]byte, 0, 4096))
 	w.str(s.TaskID)
-	w.str(s.StateDir)
+	w.str(s.State)
 	w.str(s.TaskDir)
 	w.str(s.AllocDir)
 	w.list(s.Programs)
@@ -87,7 +87,7 @@ func (s *Spec) Encode() []byte {
 // Decode reads the body of a spec frame.
 func (s *Spec) Decode(b []byte) error {
 	r := reader{b: b}
-	s.TaskID, s.StateDir, s.TaskDir, s.AllocDir = r.str(), r.str(), r.str(), r.str()
+	s.TaskID, s.State, s.TaskDir, s.AllocDir = r.str(), r.str(), r.str(), r.str()
 	s.Programs, s.Args, s.Env, s.Dir = r.list(), r.list(), r.list(), r.str()
 	s.User, s.UID, s.GID = r.flag(), r.num(), r.num()
 	s.Groups = nil

@@ -10,7 +10,7 @@
 // The second goroutine reaps: the process is a child subreaper, so every descendant of the task ends up
 // below it, and "no child left" is the proof that the task's tree is gone.
 //
-// Started by the agent with its state directory as working directory and one end of a socket pair as
-// descriptor 3. Files in the state directory: "sock" (commands after an agent's restart) while it runs,
-// "exit" (an exited report) after the end.
+// Started by the agent with the directory of Spec.State as working directory and one end of a socket pair as
+// descriptor 3. Its files are <State>.sock (commands after an agent's restart) while it runs and
+// <State>.exit (an exited report) after the end.
 package main

@@ -33,7 +33,9 @@ func main() {
 	}
 	if f := s.start(); f != nil {
 		s.cgroup.remove()
-		_ = syscall.Unlink("sock")
+		if s.listen >= 0 {
+			_ = syscall.Unlink(s.spec.State + ".sock")
+		}
 		send(agentFD, frame.KindFailed, f.Encode())
 		syscall.Exit(1)
 	}
@@ -93,8 +95,8 @@ func (s *supervisor) finish() {
 	}
 	s.cgroup.remove()
 	body := x.Encode()
-	writeAtomically(s.spec.StateDir+"/exit", body)
-	_ = syscall.Unlink(s.spec.StateDir + "/sock")
+	writeAtomically(s.spec.State+".exit", body)
+	_ = syscall.Unlink(s.spec.State + ".sock")
 	for i := range s.agents {
 		send(s.agents[i].fd, frame.KindExited, body)
 	}

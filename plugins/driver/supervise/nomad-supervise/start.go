@@ -40,7 +40,7 @@ func (s *supervisor) start() *frame.Failed {
 func (s *supervisor) openSocket() *frame.Failed {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err == nil {
-		err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: "sock"})
+		err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: s.spec.State[len(dirOf(s.spec.State))+1:] + ".sock"})
 	}
 	if err == nil {
 		err = syscall.Listen(fd, 4)

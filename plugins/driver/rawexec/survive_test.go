@@ -1,0 +1,232 @@
+package rawexec_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
+	"github.com/open-nomad/open-nomad/plugins/driver/suite"
+)
+
+func pidOf(t *testing.T, d *rawexec.Driver, id, which string) int {
+	t.Helper()
+	st, err := d.Inspect(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(st.Attributes[which])
+	if err != nil || pid <= 1 {
+		t.Fatalf("%s is %q", which, st.Attributes[which])
+	}
+	return pid
+}
+
+func gone(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(b), ") Z ")
+}
+
+// family starts a task with a child in a session of its own.
+func family(t *testing.T, d *rawexec.Driver) (task *driver.Task, handle *driver.Handle, child int) {
+	t.Helper()
+	task = suite.NewTask(t, sh(`setsid sh -c 'echo $$; exec sleep 1000' & wait`))
+	handle, err := d.Start(suite.Context(t), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+	suite.Eventually(t, "the pid of the child", func() bool {
+		child, _ = strconv.Atoi(strings.TrimSpace(suite.LogText(task, "stdout")))
+		return child > 1
+	})
+	return task, handle, child
+}
+
+func TestKilledSupervisorTakesItsTaskAlong(t *testing.T) {
+	d := newDriver(t, t.TempDir())
+	task, _, child := family(t, d)
+	main := pidOf(t, d, task.ID, "pid")
+	if err := syscall.Kill(pidOf(t, d, task.ID, "supervisor_pid"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	x, err := d.Wait(suite.Context(t), task.ID)
+	if err != nil || x.Err == "" || x.Successful() {
+		t.Errorf("exit %+v %v, want an unknown outcome", x, err)
+	}
+	suite.Eventually(t, "all processes are gone", func() bool { return gone(main) && gone(child) })
+}
+
+func TestRecoverAfterSupervisorDied(t *testing.T) {
+	dir := t.TempDir()
+	d := newDriver(t, dir)
+	task, h, child := family(t, d)
+	supervisor := pidOf(t, d, task.ID, "supervisor_pid")
+	if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+	again := newDriver(t, dir)
+	if err := again.Recover(suite.Context(t), h); !errors.Is(err, fault.NotFound) {
+		t.Errorf("recover: %v, want not found", err)
+	}
+	suite.Eventually(t, "the child is gone", func() bool { return gone(child) })
+}
+
+// TestPruneEndsForgottenTasks: the agent died after a start and before the handle was stored.
+func TestPruneEndsForgottenTasks(t *testing.T) {
+	dir := t.TempDir()
+	d := newDriver(t, dir)
+	forgotten, _, child := family(t, d)
+	kept := suite.NewTask(t, sh("sleep 1000"))
+	kept.ID += "/kept"
+	h, err := d.Start(suite.Context(t), kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Destroy(bounded(t), kept.ID) })
+
+	again := newDriver(t, dir)
+	if err := again.Recover(suite.Context(t), h); err != nil {
+		t.Fatal(err)
+	}
+	pruned, err := again.Prune(suite.Context(t))
+	if err != nil || len(pruned) != 1 || pruned[0] != forgotten.ID {
+		t.Errorf("pruned %v %v, want %s", pruned, err, forgotten.ID)
+	}
+	suite.Eventually(t, "the child is gone", func() bool { return gone(child) })
+	if st, err := again.Inspect(kept.ID); err != nil || st.State != driver.StateRunning {
+		t.Errorf("kept task %+v %v", st, err)
+	}
+	left, _ := filepath.Glob(dir + "/*.sock")
+	if len(left) != 1 {
+		t.Errorf("files left: %v", left)
+	}
+}
+
+func TestOrphansEndWithTheMainProcess(t *testing.T) {
+	for name, change := range map[string]func(*rawexec.Config){"cgroup": func(*rawexec.Config) {},
+		"no cgroup": func(c *rawexec.Config) { c.NoCgroups = true }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t, t.TempDir(), change)
+			task := suite.NewTask(t, sh(`setsid sh -c 'trap "" TERM INT HUP; echo $$; while :; do sleep 1000; done' & sleep 0.05; exit 3`))
+			if _, err := d.Start(suite.Context(t), task); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+			x, err := d.Wait(suite.Context(t), task.ID)
+			if err != nil || x.Code != 3 {
+				t.Fatalf("exit %+v %v", x, err)
+			}
+			child, _ := strconv.Atoi(strings.TrimSpace(suite.LogText(task, "stdout")))
+			if child <= 1 || !gone(child) {
+				t.Errorf("child %d outlived its task", child)
+			}
+		})
+	}
+}
+
+func TestLogsRotate(t *testing.T) {
+	d := newDriver(t, t.TempDir())
+	task := suite.NewTask(t, sh(`i=0; while [ $i -lt 60000 ]; do echo "line $i of a text that is long enough to fill files soon enough"; i=$((i+1)); done`))
+	task.Logs.MaxFiles = 2
+	if _, err := d.Start(suite.Context(t), task); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || !x.Successful() {
+		t.Fatalf("exit %+v %v", x, err)
+	}
+	files, _ := filepath.Glob(task.Logs.Dir + "/web.stdout.*")
+	if len(files) != 2 {
+		t.Fatalf("files %v, want 2", files)
+	}
+	var text strings.Builder
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil || len(b) > 1<<20 || !strings.HasPrefix(string(b), "line ") || !strings.HasSuffix(string(b), "\n") {
+			t.Errorf("%s: %d bytes, %v", f, len(b), err)
+		}
+		text.Write(b)
+	}
+	lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	for i, l := range lines {
+		if want := strconv.Itoa(60000 - len(lines) + i); !strings.HasPrefix(l, "line "+want+" ") {
+			t.Fatalf("line %d is %q, want number %s", i, l, want)
+		}
+	}
+}
+
+func TestEnvironmentUserAndDirectory(t *testing.T) {
+	d := newDriver(t, t.TempDir(), func(c *rawexec.Config) { c.DeniedEnvvars = []string{"SECRET_*"} })
+	task := suite.NewTask(t, map[string]any{"command": "/bin/sh", "denied_envvars": []any{"HIDDEN"},
+		"args": []any{"-c", `echo "$GREETING:$SECRET_KEY:$HIDDEN"; id -un; pwd; cat /proc/self/oom_score_adj`}, "oom_score_adj": 500.0})
+	task.Env["GREETING"], task.Env["SECRET_KEY"], task.Env["HIDDEN"] = "hello", "x", "y"
+	task.User = "nobody"
+	for dir := task.Dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.Start(suite.Context(t), task); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || !x.Successful() {
+		t.Fatalf("exit %+v %v", x, err)
+	}
+	want := "hello::\nnobody\n" + task.Dir + "\n"
+	if out := suite.LogText(task, "stdout"); !strings.HasPrefix(out, want) {
+		t.Errorf("the task printed %q, want %q", out, want)
+	}
+}
+
+func TestBadConfigIsRefused(t *testing.T) {
+	for name, c := range map[string]map[string]any{
+		"no command":    {},
+		"empty command": {"command": ""},
+		"args":          {"command": "x", "args": "one"},
+		"work dir":      {"command": "x", "work_dir": "here"},
+		"oom score":     {"command": "x", "oom_score_adj": -5},
+		"both cgroups":  {"command": "x", "cgroup_v2_override": "a", "cgroup_v1_override": []any{map[string]any{"pids": "a"}}},
+	} {
+		if err := rawexec.ValidateConfig(c); !errors.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v, want invalid", name, err)
+		}
+	}
+}
+
+func TestDisabledDriverStartsNothing(t *testing.T) {
+	d := newDriver(t, t.TempDir(), func(c *rawexec.Config) { c.Enabled = false })
+	if _, err := d.Start(suite.Context(t), suite.NewTask(t, sh("true"))); !errors.Is(err, fault.Invalid) {
+		t.Errorf("start: %v, want invalid", err)
+	}
+	ch, err := d.Fingerprint(suite.Context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := <-ch; f.Health != driver.Undetected {
+		t.Errorf("fingerprint %+v", f)
+	}
+}
+
+func TestUnusableProgramsAreNamed(t *testing.T) {
+	dir := volume(t, "data")
+	if err := os.WriteFile(dir+"/script", []byte("#!/no/such/shell\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"no-such-thing", "/no/such/thing", dir, dir + "/data", dir + "/script", "sub/thing"} {
+		d := newDriver(t, t.TempDir())
+		_, err := d.Start(suite.Context(t), suite.NewTask(t, map[string]any{"command": command}))
+		if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), command) {
+			t.Errorf("start of %s: %v", command, err)
+		}
+	}
+}
