@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -156,7 +157,11 @@ func (c *Client) send(r *http.Request) (*http.Response, error) {
 		if ctx := r.Context().Err(); ctx != nil {
 			return nil, ctx
 		}
-		return nil, fault.New(fault.Unavailable, "reach agent at %s: %w", c.config.Address, err)
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err // the address is named once
+		}
+		return nil, fault.New(fault.Unavailable, "reach agent at %s: %w", c.Address(), err)
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil

@@ -92,10 +92,13 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 // showUnhealthy tells what is wrong with instances.
 func showUnhealthy(s *session.Session, p *api.Plugin) {
 	table := [][]string{{"Node ID", "Kind", "Reason"}}
-	for kind, instances := range map[string]map[string]*api.CSIInfo{"controller": p.Controllers, "node": p.Nodes} {
-		for _, id := range slices.Sorted(maps.Keys(instances)) {
-			if i := instances[id]; !i.Healthy {
-				table = append(table, []string{s.ID(id), kind, view.OrNone(i.HealthDescription)})
+	for _, kind := range []struct {
+		name      string
+		instances map[string]*api.CSIInfo
+	}{{"controller", p.Controllers}, {"node", p.Nodes}} {
+		for _, id := range slices.Sorted(maps.Keys(kind.instances)) {
+			if i := kind.instances[id]; !i.Healthy {
+				table = append(table, []string{s.ID(id), kind.name, view.OrNone(i.HealthDescription)})
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func Code(err error) int {
 // Command makes the command.
 func (v Verb) Command() *cli.Command {
 	flags := append([]cli.Flag{}, v.Flags...)
-	flags = append(flags, &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"})
+	flags = append(flags, helpFlag())
 	if v.Format {
 		flags = append(flags,
 			&cli.BoolFlag{Name: "json", Usage: "print the objects as JSON"},
@@ -122,11 +122,36 @@ func plural(n int) string {
 	return fmt.Sprintf("%d arguments", n)
 }
 
+func helpFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help", Local: true}
+}
+
+// Adopt gives a command that was made elsewhere the help and the exit codes of a verb.
+func Adopt(c *cli.Command) *cli.Command {
+	c.HideHelp = true
+	c.DisableSliceFlagSeparator = true
+	c.Flags = append(c.Flags, helpFlag())
+	if c.OnUsageError == nil {
+		c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
+			return Verb{}.misused(c, err.Error())
+		}
+	}
+	act := c.Action
+	c.Action = func(ctx context.Context, c *cli.Command) error {
+		if c.Bool("help") || act == nil {
+			Help(c.Root().Writer, c)
+			return nil
+		}
+		return act(ctx, c)
+	}
+	return c
+}
+
 // Group is a command that only holds others.
 func Group(name, usage string, verbs ...*cli.Command) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: usage, Commands: verbs, HideHelp: true,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}},
+		Flags: []cli.Flag{helpFlag()},
 		OnUsageError: func(_ context.Context, c *cli.Command, err error, _ bool) error {
 			return &Exit{Code: 1, Text: err.Error() + "\nFor additional help try '" + c.FullName() + " -help'"}
 		},

@@ -1,0 +1,2 @@
+// Package namespace has the verbs of "nomad namespace".
+package namespace

@@ -1,0 +1,2 @@
+// Package operator has the verbs of "nomad operator".
+package operator

@@ -1,0 +1,47 @@
+package volume
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// showClaims tells who holds the volume, in which state, since when, and what is tried next.
+func showClaims(s *session.Session, v *api.VolumeDetail) {
+	if len(v.Claims) == 0 {
+		return
+	}
+	now := time.Now()
+	table := [][]string{{"Alloc ID", "Node ID", "Job ID", "Mode", "State", "Since", "Next Retry", "Last Error"}}
+	for _, c := range v.Claims {
+		state := string(c.State)
+		if c.State == api.ClaimWaiting && c.Predecessor != "" {
+			state += " for " + s.ID(c.Predecessor)
+		}
+		table = append(table, []string{s.ID(c.AllocID), s.ID(c.NodeID), c.JobID, string(c.Mode), state,
+			s.When(c.Since), retry(c.NextRetry, now), view.OrNone(c.LastError)})
+	}
+	s.Section("Claims", table...)
+}
+
+// showAttachments tells which nodes the storage provider has attached the volume to.
+func showAttachments(s *session.Session, v *api.VolumeDetail) {
+	if len(v.Attachments) == 0 {
+		return
+	}
+	now := time.Now()
+	table := [][]string{{"Node ID", "State", "Since", "Next Retry", "Last Error"}}
+	for _, a := range v.Attachments {
+		table = append(table, []string{s.ID(a.NodeID), string(a.State), s.When(a.Since), retry(a.NextRetry, now), view.OrNone(a.LastError)})
+	}
+	s.Section("Attachments", table...)
+}
+
+func retry(at int64, now time.Time) string {
+	if at == 0 {
+		return "<none>"
+	}
+	return view.Until(at, now)
+}

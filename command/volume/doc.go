@@ -1,0 +1,2 @@
+// Package volume has the verbs of "nomad volume": one file each.
+package volume

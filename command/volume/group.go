@@ -1,0 +1,16 @@
+package volume
+
+import (
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/command/session"
+)
+
+// Group is "nomad volume".
+func Group() *cli.Command {
+	return session.Group("volume", "make and look at CSI volumes",
+		Init("init"), Create("create"), Register("register"), Status("status"),
+		Deregister("deregister"), Delete("delete"), Detach("detach"),
+		session.Group("snapshot", "make and look at snapshots",
+			SnapshotCreate("create"), SnapshotDelete("delete"), SnapshotList("list")))
+}

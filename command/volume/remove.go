@@ -1,0 +1,118 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/command/find"
+	"github.com/open-nomad/open-nomad/command/session"
+)
+
+// target finds the volume of the first argument and moves the session into its namespace.
+func target(ctx context.Context, s *session.Session) (*api.VolumeStub, error) {
+	v, err := find.Volume(ctx, s, s.Arg(0))
+	if err != nil {
+		return nil, err
+	}
+	s.Client = s.In(v.Namespace)
+	return v, nil
+}
+
+// Deregister is "nomad volume deregister".
+func Deregister(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "forget a volume without touching its provider", Args: "<volume>", Min: 1, Max: 1,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "even while allocations claim it; asks first"}},
+		Run: func(ctx context.Context, s *session.Session) error {
+			v, err := target(ctx, s)
+			if err != nil {
+				return err
+			}
+			if s.Bool("force") {
+				ok, err := s.Confirm(fmt.Sprintf("Are you sure you want to force deregister volume %q?", v.ID))
+				if err != nil {
+					return err
+				}
+				if !ok {
+					s.Println("Cancelling volume deregister")
+					return nil
+				}
+			}
+			if err := s.DeregisterVolume(ctx, v.ID, s.Bool("force")); err != nil {
+				return session.Failed("deregistering volume", err)
+			}
+			s.Printf("Successfully deregistered volume %q!\n", v.ID)
+			return nil
+		},
+	}.Command()
+}
+
+// Delete is "nomad volume delete".
+func Delete(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "delete a volume at its provider and forget it", Args: "<volume>", Min: 1, Max: 1,
+		Flags: []cli.Flag{
+			secretFlag(),
+			&cli.StringFlag{Name: "type", Value: api.VolumeTypeCSI, Usage: "`kind` of the volume: csi"},
+			&cli.BoolFlag{Name: "force", Hidden: true}},
+		Run: func(ctx context.Context, s *session.Session) error {
+			if t := s.String("type"); t != api.VolumeTypeCSI {
+				return fault.New(fault.Invalid, "volumes of type %q cannot be deleted here, only csi", t)
+			}
+			secrets, err := s.KeyValues("secret")
+			if err != nil {
+				return err
+			}
+			v, err := target(ctx, s)
+			if err != nil {
+				return err
+			}
+			if err := s.DeleteVolume(ctx, v.ID, secrets); err != nil {
+				return session.Failed("deleting volume", err)
+			}
+			s.Printf("Successfully deleted volume %q!\n", v.ID)
+			return nil
+		},
+	}.Command()
+}
+
+func secretFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "secret", Usage: "`key=value` for the plugin; may be repeated"}
+}
+
+// Detach is "nomad volume detach".
+func Detach(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "release all claims of a volume on a node", Args: "<volume> <node>", Min: 2, Max: 2,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "you know that the node no longer uses the volume, for example because it is off"}},
+		Run: func(ctx context.Context, s *session.Session) error {
+			v, err := target(ctx, s)
+			if err != nil {
+				return err
+			}
+			// The node may be gone for good: then its whole id, as it stands in the claims, is taken as it is.
+			id := s.Arg(1)
+			n, err := find.Node(ctx, s, id)
+			switch {
+			case err == nil:
+				id = n.ID
+			case !errors.Is(err, fault.NotFound):
+				return err
+			default:
+				if id, err = claimant(ctx, s, v.ID, id); err != nil {
+					return err
+				}
+			}
+			if err := s.DetachVolume(ctx, v.ID, id, s.Bool("force")); err != nil {
+				return session.Failed("detaching volume", err)
+			}
+			s.Printf("Volume %q detached from node %q\n", v.ID, id)
+			return nil
+		},
+	}.Command()
+}

@@ -1,0 +1,130 @@
+package volume
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/find"
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// Widths of ids in the table of snapshots.
+const (
+	sourceShort = 12
+	sourceLong  = 30
+	snapshotsOn = 30
+)
+
+// SnapshotCreate is "nomad volume snapshot create".
+func SnapshotCreate(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "make a snapshot of a volume", Args: "<volume> [<snapshot name>]", Min: 1, Max: 2,
+		Flags: []cli.Flag{session.Verbose(), secretFlag(),
+			&cli.StringSliceFlag{Name: "parameter", Usage: "`key=value` for the plugin; may be repeated"}},
+		Run: func(ctx context.Context, s *session.Session) error {
+			secrets, err := s.KeyValues("secret")
+			if err != nil {
+				return err
+			}
+			parameters, err := s.KeyValues("parameter")
+			if err != nil {
+				return err
+			}
+			v, err := target(ctx, s)
+			if err != nil {
+				return err
+			}
+			out, err := s.CreateSnapshot(ctx, &api.Snapshot{SourceVolumeID: v.ID, Name: s.Arg(1), Secrets: secrets, Parameters: parameters})
+			if err != nil {
+				return session.Failed("snapshotting volume", err)
+			}
+			s.Print(snapshots(s, out.Snapshots))
+			return nil
+		},
+	}.Command()
+}
+
+// SnapshotDelete is "nomad volume snapshot delete".
+func SnapshotDelete(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "delete a snapshot at its provider", Args: "<plugin> <snapshot>", Min: 2, Max: 2,
+		Flags: []cli.Flag{secretFlag()},
+		Run: func(ctx context.Context, s *session.Session) error {
+			secrets, err := s.KeyValues("secret")
+			if err != nil {
+				return err
+			}
+			p, err := find.Plugin(ctx, s, s.Arg(0))
+			if err != nil {
+				return err
+			}
+			if err := s.DeleteSnapshot(ctx, p.ID, s.Arg(1), secrets); err != nil {
+				return session.Failed("deleting snapshot", err)
+			}
+			s.Printf("Deleted snapshot %q\n", s.Arg(1))
+			return nil
+		},
+	}.Command()
+}
+
+// SnapshotList is "nomad volume snapshot list".
+func SnapshotList(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "list the snapshots of a provider",
+		Flags: []cli.Flag{session.Verbose(), secretFlag(),
+			&cli.StringFlag{Name: "plugin", Usage: "`plugin` of the provider"},
+			&cli.IntFlag{Name: "per-page", Value: snapshotsOn, Usage: "`rows` per page"},
+			&cli.StringFlag{Name: "page-token", Usage: "`token` of the page"}},
+		Run: snapshotList,
+	}.Command()
+}
+
+func snapshotList(ctx context.Context, s *session.Session) error {
+	if s.String("plugin") == "" {
+		return fault.New(fault.Invalid, "-plugin is missing: say whose snapshots to list")
+	}
+	secrets, err := s.KeyValues("secret")
+	if err != nil {
+		return err
+	}
+	p, err := find.Plugin(ctx, s, s.String("plugin"))
+	if err != nil {
+		return err
+	}
+	out, err := s.Snapshots(ctx, p.ID, secrets, rest.Query{PerPage: s.Int("per-page"), NextToken: s.String("page-token")})
+	if err != nil {
+		return session.Failed("querying snapshots", err)
+	}
+	if len(out.Snapshots) == 0 {
+		s.Warnf("No snapshots")
+		return nil
+	}
+	s.Print(snapshots(s, out.Snapshots))
+	if out.NextToken != "" {
+		s.Printf("\nThere are more: nomad volume snapshot list -plugin %s -page-token %s\n", p.ID, out.NextToken)
+	}
+	return nil
+}
+
+func snapshots(s *session.Session, list []*api.Snapshot) string {
+	width := sourceShort
+	if s.Verbose {
+		width = sourceLong
+	}
+	table := [][]string{{"Snapshot ID", "Volume ID", "Size", "Create Time", "Ready?"}}
+	for _, x := range list {
+		source := x.ExternalSourceVolumeID
+		if len(source) > width {
+			source = source[:width]
+		}
+		table = append(table, []string{x.ID, source, view.Bytes(x.SizeBytes), view.Time(time.Unix(x.CreateTime, 0)), strconv.FormatBool(x.IsReady)})
+	}
+	return view.Table(table...)
+}

@@ -1,0 +1,133 @@
+package volume
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/alloc"
+	"github.com/open-nomad/open-nomad/command/find"
+	"github.com/open-nomad/open-nomad/command/rows"
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// Status is "nomad volume status".
+func Status(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "list volumes, or show one with its claims", Args: "[<volume>]", Max: 1, Format: true,
+		Flags: []cli.Flag{session.Verbose(),
+			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
+			&cli.StringFlag{Name: "type", Usage: "`kind` of volumes: csi"},
+			&cli.StringFlag{Name: "plugin", Usage: "of one `plugin` only"},
+			&cli.StringFlag{Name: "node", Usage: "held by one `node` only"}},
+		Run: status,
+	}.Command()
+}
+
+func status(ctx context.Context, s *session.Session) error {
+	switch t := s.String("type"); t {
+	case "", api.VolumeTypeCSI:
+	case api.VolumeTypeHost:
+		s.Warnf("No dynamic host volumes")
+		return nil
+	default:
+		return fault.New(fault.Invalid, "there are no volumes of type %q, only csi and host", t)
+	}
+	if len(s.Args) == 0 {
+		return list(ctx, s)
+	}
+	v, err := target(ctx, s)
+	if err != nil {
+		return err
+	}
+	return Show(ctx, s, v.ID)
+}
+
+func list(ctx context.Context, s *session.Session) error {
+	q := rest.Query{Params: map[string][]string{}}
+	if p := s.String("plugin"); p != "" {
+		q.Params["plugin_id"] = []string{p}
+	}
+	if n := s.String("node"); n != "" {
+		q.Params["node_id"] = []string{n}
+	}
+	volumes, _, err := s.Volumes(ctx, q)
+	if err != nil {
+		return session.Failed("querying CSI volumes", err)
+	}
+	if s.Formatted() {
+		return s.Document(volumes)
+	}
+	s.Println("Container Storage Interface")
+	if len(volumes) == 0 {
+		s.Warnf("No CSI volumes")
+		return nil
+	}
+	slices.SortStableFunc(volumes, func(a, b *api.VolumeStub) int { return cmp.Compare(a.ID, b.ID) })
+	s.Print(find.VolumeTable(volumes))
+	return nil
+}
+
+// Show prints one volume of the session's namespace.
+func Show(ctx context.Context, s *session.Session, id string) error {
+	v, _, err := s.Volume(ctx, id, rest.Query{})
+	if err != nil {
+		return session.Failed("querying volume", err)
+	}
+	if s.Formatted() {
+		return s.Document(v)
+	}
+	s.Print(view.Pairs(facts(v)...))
+	if s.Bool("short") {
+		return nil
+	}
+	topologies := [][]string{{"Topology", "Segments"}}
+	for i, t := range v.Topologies {
+		topologies = append(topologies, []string{strconv.Itoa(i + 1), view.Map(t.Segments, " ")})
+	}
+	if len(topologies) > 1 {
+		s.Section("Topologies", topologies...)
+	}
+	capabilities := [][]string{{"Access Mode", "Attachment Mode"}}
+	for _, c := range v.RequestedCapabilities {
+		capabilities = append(capabilities, []string{string(c.AccessMode), string(c.AttachmentMode)})
+	}
+	if len(capabilities) > 1 {
+		s.Section("Capabilities", capabilities...)
+	}
+	showClaims(s, v)
+	showAttachments(s, v)
+	s.Printf("\nAllocations\n%s", rows.Allocs(v.Allocations, s.Verbose, time.Now()))
+	return nil
+}
+
+func facts(v *api.VolumeDetail) [][2]string {
+	capacity := ""
+	if v.Capacity > 0 {
+		capacity = view.Bytes(v.Capacity)
+	}
+	f := [][2]string{
+		{"ID", v.ID}, {"Name", v.Name}, {"Namespace", v.Namespace}, {"External ID", v.ExternalID}, {"Plugin ID", v.PluginID},
+		{"Provider", v.Provider}, {"Version", v.ProviderVersion}, {"Capacity", capacity},
+		{"Schedulable", strconv.FormatBool(v.Schedulable)},
+		{"Controllers Healthy", strconv.Itoa(v.ControllersHealthy)}, {"Controllers Expected", strconv.Itoa(v.ControllersExpected)},
+		{"Nodes Healthy", strconv.Itoa(v.NodesHealthy)}, {"Nodes Expected", strconv.Itoa(v.NodesExpected)},
+		{"Access Mode", string(v.AccessMode)}, {"Attachment Mode", string(v.AttachmentMode)},
+		{"Mount Options", alloc.MountOptions(v.MountOptions)},
+	}
+	if v.State != "" && v.State != api.VolumeAvailable {
+		f = append(f, [2]string{"State", string(v.State)})
+	}
+	if v.LastError != "" {
+		f = append(f, [2]string{"Last Error", v.LastError})
+	}
+	return f
+}
