@@ -1,0 +1,157 @@
+package allocs
+
+import (
+	"maps"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+//go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
+
+//msgp:limit arrays:1000000 maps:1000000
+//msgp:ignore Outcome
+
+// Outcome is what commands on allocations answer.
+type Outcome struct {
+	Evals []string
+}
+
+// UpdateClient takes over the client half of allocations. Each names its node in NodeID; those that
+// are unknown or run elsewhere are skipped.
+type UpdateClient struct {
+	Allocs []*api.Allocation `msg:",omitempty"`
+	Seed   string            `msg:",omitempty"`
+}
+
+// Transition asks something of a running allocation and evaluates its job.
+type Transition struct {
+	AllocID    string                `msg:",omitempty"`
+	Transition api.DesiredTransition `msg:",omitempty"`
+	EvalID     string                `msg:",omitempty"`
+}
+
+// Commands registers this room's commands.
+func Commands(r *fsm.Registry) {
+	r.Register(func() fsm.Command { return &UpdateClient{} })
+	r.Register(func() fsm.Command { return &Transition{} })
+}
+
+// Kind implements [fsm.Command].
+func (*UpdateClient) Kind() fsm.Kind { return fsm.KindAllocUpdate }
+
+// Kind implements [fsm.Command].
+func (*Transition) Kind() fsm.Kind { return fsm.KindAllocTransition }
+
+// Apply stores the client half and what follows from it.
+func (c *UpdateClient) Apply(tx *state.Txn) (any, error) {
+	out := &Outcome{}
+	evaluated := map[[2]string]bool{}
+	for _, report := range c.Allocs {
+		old := tx.Alloc(report.ID)
+		if old == nil || old.NodeID != report.NodeID {
+			continue
+		}
+		next := merged(tx, old, report)
+		tx.PutAlloc(next)
+		if old.ClientStatus == next.ClientStatus {
+			continue
+		}
+		if err := allocChanged(tx, next); err != nil {
+			return nil, err
+		}
+		key := [2]string{next.Namespace, next.JobID}
+		if e := follow(tx, old, next, c.Seed); e != nil && !evaluated[key] {
+			evaluated[key] = true
+			tx.PutEval(e)
+			out.Evals = append(out.Evals, e.ID)
+		}
+	}
+	return out, nil
+}
+
+// merged takes the client half from the report and everything else from the record. A terminal
+// allocation does not come back to life.
+func merged(tx *state.Txn, old, report *api.Allocation) *api.Allocation {
+	next := *old
+	next.ModifyTime = tx.Now().UnixNano()
+	if !old.ClientTerminal() || report.ClientTerminal() {
+		next.ClientStatus, next.ClientDescription = report.ClientStatus, report.ClientDescription
+	}
+	next.TaskStates = maps.Clone(report.TaskStates)
+	if report.NetworkStatus != nil {
+		next.NetworkStatus = report.NetworkStatus
+	}
+	if d := report.DeploymentStatus; d != nil && (old.DeploymentStatus == nil || d.Healthy != nil) {
+		status := *d
+		if old.DeploymentStatus != nil {
+			status.Canary = old.DeploymentStatus.Canary
+		}
+		status.ModifyIndex = tx.Index()
+		next.DeploymentStatus = &status
+	}
+	if old.ClientStatus != next.ClientStatus &&
+		(old.ClientStatus == api.AllocClientStatusUnknown || next.ClientStatus == api.AllocClientStatusUnknown) {
+		next.AllocStates = append(append([]*api.AllocState(nil), old.AllocStates...),
+			&api.AllocState{Field: "client_status", Value: next.ClientStatus, Time: tx.Now()})
+	}
+	return &next
+}
+
+// follow makes the evaluation that a change of client status calls for: a failure wants a
+// replacement; an end, where the servers did not ask for it, room for others of a system job or a
+// batch job with more to do; a node's return, a decision between the original and its replacement.
+func follow(tx *state.Txn, old, next *api.Allocation, seed string) *api.Evaluation {
+	j := tx.Job(next.Namespace, next.JobID)
+	if j == nil {
+		return nil
+	}
+	var trigger string
+	switch {
+	case old.ClientStatus == api.AllocClientStatusUnknown && next.ClientStatus != api.AllocClientStatusLost:
+		trigger = api.TriggerReconnect
+	case next.ClientStatus == api.AllocClientStatusFailed && next.DesiredStatus == api.AllocDesiredStatusRun:
+		trigger = api.TriggerRetryFailedAlloc
+	case next.ClientStatus == api.AllocClientStatusComplete && next.DesiredStatus == api.AllocDesiredStatusRun &&
+		(j.Type == api.JobTypeService || j.Type == api.JobTypeSystem):
+		trigger = api.TriggerRetryFailedAlloc
+	default:
+		return nil
+	}
+	return evaluation(tx, j, fsm.DerivedID(seed, j.Namespace, j.ID), trigger)
+}
+
+func evaluation(tx *state.Txn, j *api.Job, id, trigger string) *api.Evaluation {
+	now := tx.Now().UnixNano()
+	return &api.Evaluation{
+		ID: id, Namespace: j.Namespace, JobID: j.ID, Priority: j.Priority, Type: j.Type,
+		TriggeredBy: trigger, JobModifyIndex: j.JobModifyIndex, Status: api.EvalStatusPending,
+		CreateTime: now, ModifyTime: now,
+	}
+}
+
+// Apply marks the allocation and evaluates its job.
+func (c *Transition) Apply(tx *state.Txn) (any, error) {
+	old := tx.Alloc(c.AllocID)
+	if old == nil {
+		return nil, missing(c.AllocID)
+	}
+	next := *old
+	next.DesiredTransition = c.Transition
+	next.ModifyTime = tx.Now().UnixNano()
+	tx.PutAlloc(&next)
+	j := tx.Job(old.Namespace, old.JobID)
+	if j == nil {
+		j = old.Job
+	}
+	if j == nil {
+		return nil, fault.New(fault.Conflict, "allocation %q has no job to evaluate", c.AllocID)
+	}
+	e := evaluation(tx, j, c.EvalID, api.TriggerAllocStop)
+	tx.PutEval(e)
+	return &Outcome{Evals: []string{e.ID}}, nil
+}
+
+func missing(id string) error { return fault.New(fault.NotFound, "alloc %q not found", id) }

@@ -1,0 +1,148 @@
+package allocs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Config is what the room needs.
+type Config struct {
+	Log   hclog.Logger
+	State *state.Store
+	Raft  fsm.Proposer
+}
+
+// Service is the room.
+type Service struct {
+	state   *state.Store
+	raft    fsm.Proposer
+	reports *batcher
+}
+
+// New makes the room.
+func New(c Config) *Service {
+	return &Service{state: c.State, raft: c.Raft, reports: newBatcher(c.Raft)}
+}
+
+// Handlers binds the room's methods.
+func (s *Service) Handlers() []wire.Handler {
+	return []wire.Handler{
+		wire.AllocList.Handle(s.List),
+		wire.AllocGet.Handle(s.Get),
+		wire.AllocStop.Handle(s.Stop),
+		wire.NodeUpdateAllocs.Handle(s.Update),
+	}
+}
+
+// List lists allocations.
+func (s *Service) List(ctx context.Context, r *api.AllocListRequest) (*api.AllocListResponse, error) {
+	out := &api.AllocListResponse{}
+	ns := r.Namespace
+	if ns == "" {
+		ns = api.DefaultNamespace
+	}
+	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.TableKey(state.TableAllocs)}, func(tx *state.Txn) error {
+		out.Allocs = nil
+		for a := range tx.AllocsPrefix(ns, r.Prefix) {
+			out.Allocs = append(out.Allocs, stub(a, r))
+		}
+		return nil
+	})
+	return out, err
+}
+
+func stub(a *api.Allocation, r *api.AllocListRequest) *api.AllocStub {
+	out := &api.AllocStub{
+		ID: a.ID, EvalID: a.EvalID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID, NodeName: a.NodeName,
+		JobID: a.JobID, TaskGroup: a.TaskGroup, DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
+		ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription, DeploymentStatus: a.DeploymentStatus,
+		FollowupEvalID: a.FollowupEvalID, NextAllocation: a.NextAllocation, RescheduleTracker: a.RescheduleTracker,
+		PreemptedAllocations: a.PreemptedAllocations, PreemptedByAllocation: a.PreemptedByAllocation,
+		CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex, CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
+	}
+	if a.Job != nil {
+		out.JobType, out.JobVersion = a.Job.Type, a.Job.Version
+	}
+	if r.Resources {
+		out.AllocatedResources = a.AllocatedResources
+	}
+	if r.TaskStates {
+		out.TaskStates = a.TaskStates
+	}
+	return out
+}
+
+// Get reads one allocation.
+func (s *Service) Get(ctx context.Context, r *api.AllocRequest) (*api.AllocGetResponse, error) {
+	out := &api.AllocGetResponse{}
+	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.AllocKey(r.AllocID)}, func(tx *state.Txn) error {
+		out.Alloc = tx.Alloc(r.AllocID)
+		return nil
+	})
+	return out, err
+}
+
+// Stop asks to stop an allocation and to place a replacement.
+func (s *Service) Stop(ctx context.Context, r *api.AllocStopRequest) (*api.AllocStopResponse, error) {
+	if r.AllocID == "" {
+		return nil, fault.New(fault.Invalid, "must provide an alloc id")
+	}
+	c := &Transition{
+		AllocID: r.AllocID, EvalID: uuid.NewString(),
+		Transition: api.DesiredTransition{Migrate: true, Reschedule: r.Reschedule, NoShutdownDelay: r.NoShutdownDelay},
+	}
+	res, err := s.raft.Propose(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("stop alloc: %w", err)
+	}
+	return &api.AllocStopResponse{EvalID: c.EvalID, WriteMeta: api.WriteMeta{Index: res.Index}}, nil
+}
+
+// Update takes over the client half of a node's allocations.
+func (s *Service) Update(ctx context.Context, r *api.AllocUpdateRequest) (*api.WriteMeta, error) {
+	if len(r.Allocs) == 0 {
+		return nil, fault.New(fault.Invalid, "must update at least one allocation")
+	}
+	reports := make([]*api.Allocation, 0, len(r.Allocs))
+	for _, a := range r.Allocs {
+		if err := check(a); err != nil {
+			return nil, err
+		}
+		reports = append(reports, clientHalf(a, r.NodeID))
+	}
+	index, err := s.reports.send(ctx, reports)
+	if err != nil {
+		return nil, fmt.Errorf("update %d allocs of node %q: %w", len(reports), r.NodeID, err)
+	}
+	return &api.WriteMeta{Index: index}, nil
+}
+
+func check(a *api.Allocation) error {
+	if a == nil || a.ID == "" {
+		return fault.New(fault.Invalid, "an update names no allocation")
+	}
+	switch a.ClientStatus {
+	case api.AllocClientStatusPending, api.AllocClientStatusRunning, api.AllocClientStatusComplete,
+		api.AllocClientStatusFailed, api.AllocClientStatusLost, api.AllocClientStatusUnknown:
+		return nil
+	}
+	return fault.New(fault.Invalid, "alloc %q has the unknown client status %q", a.ID, a.ClientStatus)
+}
+
+// clientHalf keeps of a report what a node may say.
+func clientHalf(a *api.Allocation, node string) *api.Allocation {
+	return &api.Allocation{
+		ID: a.ID, NodeID: node, ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription,
+		TaskStates: a.TaskStates, DeploymentStatus: a.DeploymentStatus, NetworkStatus: a.NetworkStatus,
+	}
+}

@@ -1,0 +1,35 @@
+package operator
+
+import (
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+//go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
+
+//msgp:limit arrays:1000000 maps:1000000
+
+// SetSchedulerConfig writes the scheduling configuration; with CAS only if the stored one still has
+// the ModifyIndex of Config. It answers whether it wrote.
+type SetSchedulerConfig struct {
+	Config *api.SchedulerConfiguration `msg:",omitempty"`
+	CAS    bool                        `msg:",omitempty"`
+}
+
+// Commands registers this room's commands.
+func Commands(r *fsm.Registry) {
+	r.Register(func() fsm.Command { return &SetSchedulerConfig{} })
+}
+
+// Kind implements [fsm.Command].
+func (*SetSchedulerConfig) Kind() fsm.Kind { return fsm.KindSchedulerConfig }
+
+// Apply compares and stores.
+func (c *SetSchedulerConfig) Apply(tx *state.Txn) (any, error) {
+	if c.CAS && tx.SchedulerConfig().ModifyIndex != c.Config.ModifyIndex {
+		return false, nil
+	}
+	tx.PutSchedulerConfig(c.Config)
+	return true, nil
+}

@@ -1,0 +1,116 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Raft is what the room asks of the consensus engine.
+type Raft interface {
+	fsm.Proposer
+	LeaderAddress() string
+	Configuration() (*api.RaftConfiguration, error)
+}
+
+// Config is what the room needs.
+type Config struct {
+	State *state.Store
+	Raft  Raft
+	// NameOf tells the name of a server by its id; nil shows ids.
+	NameOf func(id string) string
+}
+
+// Service is the room.
+type Service struct {
+	state  *state.Store
+	raft   Raft
+	nameOf func(string) string
+}
+
+// New makes the room.
+func New(c Config) *Service { return &Service{state: c.State, raft: c.Raft, nameOf: c.NameOf} }
+
+// Handlers binds the room's methods.
+func (s *Service) Handlers() []wire.Handler {
+	return []wire.Handler{
+		wire.StatusLeader.Handle(s.Leader),
+		wire.StatusPeers.Handle(s.Peers),
+		wire.OperatorRaftConfiguration.Handle(s.RaftConfiguration),
+		wire.OperatorSchedulerConfig.Handle(s.SchedulerConfig),
+		wire.OperatorSetSchedulerConfig.Handle(s.SetSchedulerConfig),
+	}
+}
+
+// Leader tells who leads, as this server knows it.
+func (s *Service) Leader(context.Context, *api.QueryOptions) (*api.StatusLeaderResponse, error) {
+	return &api.StatusLeaderResponse{Leader: s.raft.LeaderAddress()}, nil
+}
+
+// Peers lists the addresses of the Raft peers.
+func (s *Service) Peers(context.Context, *api.QueryOptions) (*api.StatusPeersResponse, error) {
+	conf, err := s.raft.Configuration()
+	if err != nil {
+		return nil, fmt.Errorf("read raft configuration: %w", err)
+	}
+	out := &api.StatusPeersResponse{}
+	for _, p := range conf.Servers {
+		out.Peers = append(out.Peers, p.Address)
+	}
+	return out, nil
+}
+
+// RaftConfiguration describes the Raft peers.
+func (s *Service) RaftConfiguration(context.Context, *api.QueryOptions) (*api.RaftConfigurationResponse, error) {
+	conf, err := s.raft.Configuration()
+	if err != nil {
+		return nil, fmt.Errorf("read raft configuration: %w", err)
+	}
+	for _, p := range conf.Servers {
+		if s.nameOf != nil {
+			p.Node = s.nameOf(p.ID)
+		}
+	}
+	return &api.RaftConfigurationResponse{Configuration: conf}, nil
+}
+
+// SchedulerConfig reads the scheduling configuration.
+func (s *Service) SchedulerConfig(ctx context.Context, q *api.QueryOptions) (*api.SchedulerConfigResponse, error) {
+	out := &api.SchedulerConfigResponse{}
+	err := rpc.Block(ctx, s.state, q, &out.QueryMeta, []state.Key{state.TableKey(state.TableConfig)}, func(tx *state.Txn) error {
+		out.SchedulerConfig = tx.SchedulerConfig()
+		return nil
+	})
+	return out, err
+}
+
+// SetSchedulerConfig writes the scheduling configuration.
+func (s *Service) SetSchedulerConfig(ctx context.Context, r *api.SchedulerConfigRequest) (*api.SchedulerConfigWriteResponse, error) {
+	if r.Config == nil {
+		return nil, fault.New(fault.Invalid, "missing scheduler configuration")
+	}
+	switch r.Config.SchedulerAlgorithm {
+	case "", api.SchedulerAlgorithmBinpack, api.SchedulerAlgorithmSpread:
+	default:
+		return nil, fault.New(fault.Invalid, "invalid scheduler algorithm: %q", r.Config.SchedulerAlgorithm)
+	}
+	c := *r.Config
+	if c.SchedulerAlgorithm == "" {
+		c.SchedulerAlgorithm = api.SchedulerAlgorithmBinpack
+	}
+	res, err := s.raft.Propose(ctx, &SetSchedulerConfig{Config: &c, CAS: r.CAS})
+	if err != nil {
+		return nil, fmt.Errorf("write scheduler configuration: %w", err)
+	}
+	updated, ok := res.Value.(bool)
+	if !ok {
+		return nil, fault.New(fault.Internal, "scheduler configuration was answered with a %T", res.Value)
+	}
+	return &api.SchedulerConfigWriteResponse{Updated: updated, WriteMeta: api.WriteMeta{Index: res.Index}}, nil
+}
