@@ -75,7 +75,7 @@ func Run(t *testing.T, h Harness) {
 		{"MountIsSeen", mount, h.ReadMount != nil},
 		{"RecoverRunning", recoverRunning, h.Durable && h.Sleep != nil},
 		{"RecoverExited", recoverExited, h.Durable && h.Exit7 != nil},
-		{"RecoverDestroyed", recoverDestroyed, h.Sleep != nil},
+		{"RecoverDestroyed", recoverDestroyed, h.Durable && h.Sleep != nil},
 		{"RecoverForeignHandle", recoverForeign, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
