@@ -36,7 +36,7 @@ func newRun(in Input) *run {
 	}
 	c := in.View.SchedulerConfig()
 	r.oversub, r.spread = c.MemoryOversubscriptionEnabled, c.SchedulerAlgorithm == api.SchedulerAlgorithmSpread
-	r.volumes = feasible.NewVolumes(in.View, in.Eval.Namespace, in.Eval.JobID, r.gone)
+	r.volumes = feasible.NewVolumes(in.View, in.Eval.Namespace, r.gone)
 	r.out = &Output{
 		Plan: &api.Plan{
 			EvalID: in.Eval.ID, Priority: in.Eval.Priority, Job: r.job, SnapshotIndex: in.View.Index(),

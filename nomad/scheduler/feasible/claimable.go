@@ -1,9 +1,59 @@
 package feasible
 
-import "github.com/open-nomad/open-nomad/api"
+import (
+	"slices"
 
-func sourceOf(r *api.VolumeRequest, allocName string) string                { return r.Source }
-func (vs *Volumes) claimable(n *api.Node, w want, a *api.Allocation) string { return "" }
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+)
 
-// Take x.
-func (a *VolumeAsk) Take(n *api.Node) {}
+// requestOf is the wish of the allocation for the volume, with the modes that the volume gives it.
+func requestOf(n *api.Node, w want, a *api.Allocation) claim.Request {
+	r := claim.Request{
+		AllocID: a.ID, JobID: a.JobID, Namespace: a.Namespace, TaskGroup: a.TaskGroup,
+		ReadOnly:       w.request.ReadOnly,
+		AccessMode:     api.AccessMode(w.request.AccessMode),
+		AttachmentMode: api.AttachmentMode(w.request.AttachmentMode),
+	}
+	if n != nil {
+		r.NodeID = n.ID
+	}
+	r, _ = claim.Capable(w.volume, r)
+	return r
+}
+
+func (vs *Volumes) claimsOn(v *api.Volume) []*api.VolumeClaim {
+	ext := external{v.PluginID, v.RemoteID()}
+	if _, known := vs.stored[ext]; !known {
+		vs.stored[ext] = slices.Collect(vs.view.ClaimsByExternal(ext.plugin, ext.id))
+	}
+	return slices.Concat(vs.stored[ext], vs.planned[ext])
+}
+
+// claimable is why the volume's claims leave no room for the allocation on the node, or "".
+func (vs *Volumes) claimable(n *api.Node, w want, a *api.Allocation) string {
+	answer := claim.Fits(w.volume, vs.claimsOn(w.volume), requestOf(n, w, a), vs.stopping)
+	if answer.Verdict == claim.Refused {
+		return "CSI " + answer.Reason
+	}
+	return ""
+}
+
+// Take plans the claims of the allocation on the node, so that what follows in the plan sees them.
+func (a *VolumeAsk) Take(n *api.Node) {
+	for _, w := range a.wants {
+		r := requestOf(n, w, a.alloc)
+		state := api.ClaimTaken
+		if claim.Fits(w.volume, a.all.claimsOn(w.volume), r, a.all.stopping).Verdict == claim.Waits {
+			state = api.ClaimWaiting
+		}
+		ext := external{w.volume.PluginID, w.volume.RemoteID()}
+		a.all.planned[ext] = append(a.all.planned[ext], &api.VolumeClaim{
+			Namespace: w.volume.Namespace, VolumeID: w.volume.ID, AllocID: r.AllocID, NodeID: r.NodeID,
+			JobID: r.JobID, TaskGroup: r.TaskGroup, PluginID: ext.plugin, ExternalID: ext.id,
+			Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode,
+			State: state,
+		})
+		a.all.volumesOn(n.ID)[ext] = true
+	}
+}

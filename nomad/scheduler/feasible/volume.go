@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
 // VolumeView is what placement reads about CSI volumes.
 type VolumeView interface {
 	Volume(ns, id string) *api.Volume
-	ClaimsByVolume(ns, volume string) iter.Seq[*api.VolumeClaim]
+	ClaimsByExternal(plugin, external string) iter.Seq[*api.VolumeClaim]
 	ClaimsByNode(node string) iter.Seq[*api.VolumeClaim]
 	AttachmentsByNode(node string) iter.Seq[*api.VolumeAttachment]
 	NodesByPlugin(plugin string) iter.Seq[*api.Node]
@@ -35,10 +36,11 @@ func PluginResource(id string) string { return resourcePlugin + id }
 // allocations that the plan stops.
 type Volumes struct {
 	view     VolumeView
-	ns, job  string
+	ns       string
 	stopping map[string]bool
 	missing  map[string]bool
-	planned  map[string][]*api.VolumeClaim
+	// stored and planned are the claims on external volumes: in the snapshot, and taken by the plan.
+	stored, planned map[external][]*api.VolumeClaim
 	// onNode are the external volumes on each node: attached, claimed, or planned.
 	onNode      map[string]map[external]bool
 	controllers map[string]string
@@ -47,10 +49,10 @@ type Volumes struct {
 type external struct{ plugin, id string }
 
 // NewVolumes starts the checks of an evaluation; stopping is shared with the caller, who adds to it.
-func NewVolumes(view VolumeView, ns, job string, stopping map[string]bool) *Volumes {
+func NewVolumes(view VolumeView, ns string, stopping map[string]bool) *Volumes {
 	return &Volumes{
-		view: view, ns: ns, job: job, stopping: stopping, missing: map[string]bool{},
-		planned: map[string][]*api.VolumeClaim{}, onNode: map[string]map[external]bool{},
+		view: view, ns: ns, stopping: stopping, missing: map[string]bool{},
+		stored: map[external][]*api.VolumeClaim{}, planned: map[external][]*api.VolumeClaim{}, onNode: map[string]map[external]bool{},
 		controllers: map[string]string{},
 	}
 }
@@ -80,7 +82,7 @@ func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
 		if req.Type != api.VolumeTypeCSI {
 			continue
 		}
-		id := sourceOf(req, a.Name)
+		id := claim.Source(req, a.Name)
 		v := vs.view.Volume(vs.ns, id)
 		if v == nil {
 			absent = append(absent, id)
@@ -129,16 +131,12 @@ func (vs *Volumes) unusable(w want) string {
 
 // capable checks that the modes asked for are among the volume's capabilities.
 func capable(w want) string {
-	access, attachment := api.AccessMode(w.request.AccessMode), api.AttachmentMode(w.request.AttachmentMode)
-	if len(w.volume.RequestedCapabilities) == 0 || access == "" && attachment == "" {
+	r := claim.Request{AccessMode: api.AccessMode(w.request.AccessMode), AttachmentMode: api.AttachmentMode(w.request.AttachmentMode)}
+	if _, ok := claim.Capable(w.volume, r); ok {
 		return ""
 	}
-	for _, c := range w.volume.RequestedCapabilities {
-		if (access == "" || c.AccessMode == access) && (attachment == "" || c.AttachmentMode == attachment) {
-			return ""
-		}
-	}
-	return fmt.Sprintf("CSI volume %s does not offer %s %s", w.volume.ID, access, attachment)
+	return fmt.Sprintf("CSI volume %s does not offer access mode %q with attachment mode %q",
+		w.volume.ID, w.request.AccessMode, w.request.AttachmentMode)
 }
 
 // controller is why the plugin's controller cannot serve, or "".

@@ -1,0 +1,90 @@
+package broker_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/broker"
+)
+
+func blocked(id, job string, snapshot uint64, change ...func(*api.Evaluation)) *api.Evaluation {
+	e := eval(id, job, change...)
+	e.Status, e.SnapshotIndex = api.EvalStatusBlocked, snapshot
+	return e
+}
+
+func ids(evals []*api.Evaluation) map[string]bool {
+	m := map[string]bool{}
+	for _, e := range evals {
+		m[e.ID] = e.Status == api.EvalStatusPending
+	}
+	return m
+}
+
+func TestOnlyClassesThatHelpWake(t *testing.T) {
+	b := broker.NewBlocked()
+	b.Block(blocked("refused", "a", 5, func(e *api.Evaluation) { e.ClassEligibility = map[string]bool{"c": false} }))
+	b.Block(blocked("eligible", "b", 5, func(e *api.Evaluation) { e.ClassEligibility = map[string]bool{"c": true} }))
+	b.Block(blocked("escaped", "c", 5, func(e *api.Evaluation) { e.EscapedComputedClass = true }))
+	b.Block(blocked("onenode", "d", 5, func(e *api.Evaluation) { e.NodeID = "n2" }))
+	got := ids(b.NodeFreed("n1", "c", 6))
+	if len(got) != 2 || !got["eligible"] || !got["escaped"] {
+		t.Fatalf("woke %v", got)
+	}
+	if got = ids(b.NodeFreed("n2", "unseen", 7)); len(got) != 2 || !got["refused"] || !got["onenode"] {
+		t.Fatalf("woke %v", got)
+	}
+	if b.Len() != 0 {
+		t.Fatal("woken evaluations stay filed")
+	}
+}
+
+func TestExactVolumeWakes(t *testing.T) {
+	b := broker.NewBlocked()
+	needs := func(r string) func(*api.Evaluation) {
+		return func(e *api.Evaluation) { e.MissingNonNodeResources = []string{r} }
+	}
+	b.Block(blocked("v", "a", 5, needs("csi-volume:default:v")))
+	b.Block(blocked("w", "b", 5, needs("csi-volume:default:w")))
+	if got := ids(b.NeedMet("csi-volume:default:v", 6)); len(got) != 1 || !got["v"] {
+		t.Fatalf("woke %v", got)
+	}
+}
+
+func TestEventAfterTheSnapshotIsNotLost(t *testing.T) {
+	b := broker.NewBlocked()
+	b.NodeFreed("n1", "c", 10)
+	b.NeedMet("csi-volume:default:v", 20)
+	for _, c := range []struct {
+		e      *api.Evaluation
+		missed bool
+	}{
+		{blocked("1", "a", 9), true},
+		{blocked("2", "b", 10), false},
+		{blocked("3", "c", 9, func(e *api.Evaluation) { e.ClassEligibility = map[string]bool{"c": false} }), false},
+		{blocked("4", "d", 19, func(e *api.Evaluation) { e.MissingNonNodeResources = []string{"csi-volume:default:v"} }), true},
+		{blocked("5", "e", 9, func(e *api.Evaluation) { e.NodeID = "n1" }), true},
+		{blocked("6", "f", 9, func(e *api.Evaluation) { e.NodeID = "n2" }), false},
+	} {
+		if missed, _ := b.Block(c.e); missed != c.missed {
+			t.Errorf("evaluation %s: missed %v", c.e.ID, missed)
+		}
+	}
+}
+
+func TestOneBlockedEvaluationPerJob(t *testing.T) {
+	b := broker.NewBlocked()
+	b.Block(blocked("old", "a", 5, index(1)))
+	if _, duplicate := b.Block(blocked("new", "a", 5, index(2))); duplicate == nil || duplicate.ID != "old" {
+		t.Fatalf("duplicate %v", duplicate)
+	}
+	if _, duplicate := b.Block(blocked("older", "a", 5, index(1))); duplicate == nil || duplicate.ID != "older" {
+		t.Fatalf("duplicate %v", duplicate)
+	}
+	if got := b.Superseded("default", "a", 2); len(got) != 0 {
+		t.Fatalf("superseded %v", got)
+	}
+	if got := b.Superseded("default", "a", 3); len(got) != 1 || b.Len() != 0 {
+		t.Fatalf("superseded %v", got)
+	}
+}

@@ -1,0 +1,240 @@
+package scheduler_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// plugin makes a node run a healthy node plugin with a volume limit.
+func plugin(limit int64, segments map[string]string) func(*api.Node) {
+	return func(n *api.Node) {
+		n.CSINodePlugins = map[string]*api.CSIInfo{"p": {
+			PluginID: "p", Healthy: true,
+			NodeInfo: &api.CSINodeInfo{ID: n.ID, MaxVolumes: limit, AccessibleTopology: &api.Topology{Segments: segments}},
+		}}
+	}
+}
+
+func (c *cluster) volume(id string, mode api.AccessMode, change ...func(*api.Volume)) {
+	v := &api.Volume{VolumeSpec: api.VolumeSpec{
+		ID: id, Name: id, Namespace: "default", PluginID: "p",
+		RequestedCapabilities: []*api.VolumeCapability{{AccessMode: mode, AttachmentMode: api.AttachmentFileSystem}},
+	}, Provision: api.VolumeProvision{State: api.VolumeAvailable, ExternalID: "ext-" + id}}
+	for _, f := range change {
+		f(v)
+	}
+	c.write(func(tx *state.Txn) { tx.PutVolume(v) })
+}
+
+func withVolume(source string, change ...func(*api.VolumeRequest)) func(*api.Job) {
+	return func(j *api.Job) {
+		r := &api.VolumeRequest{
+			Name: source, Type: api.VolumeTypeCSI, Source: source,
+			AccessMode: string(api.AccessSingleNodeWriter), AttachmentMode: string(api.AttachmentFileSystem),
+		}
+		for _, f := range change {
+			f(r)
+		}
+		g := j.TaskGroups[0]
+		if g.Volumes == nil {
+			g.Volumes = map[string]*api.VolumeRequest{}
+		}
+		g.Volumes[source] = r
+	}
+}
+
+// claim takes the claims of all placements of the output, as plan apply does.
+func (c *cluster) claim(o *scheduler.Output, volume string) {
+	c.write(func(tx *state.Txn) {
+		for _, a := range placed(o) {
+			tx.PutClaim(&api.VolumeClaim{
+				Namespace: "default", VolumeID: volume, AllocID: a.ID, NodeID: a.NodeID, JobID: a.JobID, TaskGroup: a.TaskGroup,
+				PluginID: "p", ExternalID: "ext-" + volume, Mode: api.ClaimWrite, State: api.ClaimReady,
+				AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem,
+			})
+		}
+	})
+}
+
+func refusedFor(o *scheduler.Output, part string) bool {
+	if o.Failed["g"] == nil {
+		return false
+	}
+	for reason := range o.Failed["g"].ConstraintFiltered {
+		if strings.Contains(reason, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestMissingVolumeIsNamedAndWaitedFor(t *testing.T) {
+	for _, kind := range []string{api.JobTypeService, api.JobTypeSystem} {
+		c := newCluster(t)
+		c.node("n1", plugin(10, nil))
+		j := job("j", kind, 1, withVolume("v"))
+		c.register(j)
+		o := c.run(j)
+		if len(placed(o)) != 0 || !refusedFor(o, "not found: v") || !slices.Equal(o.Missing, []string{"csi-volume:default:v"}) {
+			t.Fatalf("%s: missing %v, failed %+v", kind, o.Missing, o.Failed["g"])
+		}
+		done := scheduler.Done(&api.Evaluation{ID: "e"}, o, 1, c.now, c.id)
+		if b := done[0]; b.Status != api.EvalStatusBlocked || !slices.Equal(b.MissingNonNodeResources, o.Missing) {
+			t.Fatalf("%s: blocked %+v", kind, b)
+		}
+		c.volume("v", api.AccessSingleNodeWriter)
+		if o = c.run(j); len(placed(o)) != 1 {
+			t.Fatalf("%s: placed %d", kind, len(placed(o)))
+		}
+	}
+}
+
+func TestPluginMustBeHealthyOnTheNode(t *testing.T) {
+	c := newCluster(t)
+	c.node("none")
+	c.node("sick", plugin(10, nil), func(n *api.Node) { n.CSINodePlugins["p"].Healthy = false })
+	c.volume("v", api.AccessSingleNodeWriter)
+	j := job("j", api.JobTypeService, 1, withVolume("v"))
+	c.register(j)
+	o := c.run(j)
+	if !refusedFor(o, "plugin p is missing from client none") || !refusedFor(o, "plugin p is unhealthy on client sick") {
+		t.Fatalf("failed %+v", o.Failed["g"])
+	}
+	if !slices.Equal(o.Missing, []string{"csi-plugin:p"}) {
+		t.Fatalf("missing %v", o.Missing)
+	}
+}
+
+func TestControllerMustBeHealthyWhereRequired(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", plugin(10, nil), func(n *api.Node) { n.CSINodePlugins["p"].RequiresControllerPlugin = true })
+	c.volume("v", api.AccessSingleNodeWriter)
+	j := job("j", api.JobTypeService, 1, withVolume("v"))
+	c.register(j)
+	if o := c.run(j); !refusedFor(o, "no healthy controller") {
+		t.Fatalf("failed %+v", o.Failed["g"])
+	}
+	c.node("n2", func(n *api.Node) {
+		n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": {PluginID: "p", Healthy: true, RequiresControllerPlugin: true}}
+	})
+	if o := c.run(j); len(placed(o)) != 1 {
+		t.Fatalf("failed %+v", o.Failed["g"])
+	}
+}
+
+func TestTopologyMustContainOneOfTheVolumes(t *testing.T) {
+	c := newCluster(t)
+	c.node("a", plugin(10, map[string]string{"zone": "a", "rack": "1"}))
+	c.node("b", plugin(10, map[string]string{"Zone": "b", "rack": "2"}))
+	c.volume("v", api.AccessSingleNodeWriter, func(v *api.Volume) {
+		v.Provision.Topologies = []*api.Topology{nil, {Segments: map[string]string{"zone": "c"}}, {Segments: map[string]string{"zone": "b"}}}
+	})
+	j := job("j", api.JobTypeService, 1, withVolume("v"))
+	c.register(j)
+	if p := placed(c.run(j)); len(p) != 1 || p[0].NodeID != "b" {
+		t.Fatalf("placed %+v", p)
+	}
+}
+
+// S25: planned volumes count, per_alloc and several volumes too; an attached volume counts once.
+func TestS25VolumeLimitCountsDistinctVolumes(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", plugin(2, nil))
+	c.node("n2", plugin(2, nil))
+	for _, id := range []string{"d[0]", "d[1]", "d[2]", "d[3]", "d[4]", "log"} {
+		c.volume(id, api.AccessMultiNodeMultiWriter)
+	}
+	multi := func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessMultiNodeMultiWriter) }
+	perAlloc := func(r *api.VolumeRequest) { multi(r); r.PerAlloc = true }
+	j := job("j", api.JobTypeService, 5, withVolume("d", perAlloc))
+	c.register(j)
+	o := c.run(j)
+	if len(placed(o)) != 4 || !refusedFor(o, "maximum number of volumes on client n1") {
+		t.Fatalf("placed %d: %+v", len(placed(o)), o.Failed["g"])
+	}
+	k := job("k", api.JobTypeService, 3, withVolume("log", multi))
+	fresh := newCluster(t)
+	fresh.node("n1", plugin(1, nil))
+	fresh.volume("log", api.AccessMultiNodeMultiWriter)
+	fresh.register(k)
+	if o := fresh.run(k); len(placed(o)) != 3 {
+		t.Fatalf("one shared volume: placed %d: %+v", len(placed(o)), o.Failed["g"])
+	}
+	both := newCluster(t)
+	both.node("n1", plugin(1, nil))
+	both.volume("x", api.AccessMultiNodeMultiWriter)
+	both.volume("y", api.AccessMultiNodeMultiWriter)
+	l := job("l", api.JobTypeService, 1, withVolume("x", multi), withVolume("y", multi))
+	both.register(l)
+	if o := both.run(l); len(placed(o)) != 0 || !refusedFor(o, "maximum number of volumes") {
+		t.Fatalf("two volumes on a node for one: placed %d", len(placed(o)))
+	}
+}
+
+// S26: a single writer is not given twice, neither within a plan nor to another job; the reason names the holder.
+func TestS26SingleWriterIsGivenOnce(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", plugin(10, nil))
+	c.node("n2", plugin(10, nil))
+	c.volume("v", api.AccessSingleNodeWriter)
+	j := job("j", api.JobTypeService, 2, withVolume("v"))
+	c.register(j)
+	o := c.run(j)
+	if len(placed(o)) != 1 || o.Queued["g"] != 1 {
+		t.Fatalf("placed %d", len(placed(o)))
+	}
+	c.claim(o, "v")
+	k := job("k", api.JobTypeService, 1, withVolume("v"))
+	c.register(k)
+	o = c.run(k)
+	if len(placed(o)) != 0 || !refusedFor(o, `job "j"`) || !slices.Contains(o.Missing, "csi-volume:default:v") {
+		t.Fatalf("placed %d, missing %v: %+v", len(placed(o)), o.Missing, o.Failed["g"])
+	}
+}
+
+// S27: a mode outside the volume's capabilities is refused.
+func TestS27ModeMustBeOffered(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", plugin(10, nil))
+	c.volume("v", api.AccessSingleNodeWriter)
+	j := job("j", api.JobTypeService, 1, withVolume("v", func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessMultiNodeMultiWriter) }))
+	c.register(j)
+	if o := c.run(j); len(placed(o)) != 0 || !refusedFor(o, "does not offer") {
+		t.Fatalf("failed %+v", o.Failed["g"])
+	}
+}
+
+// S28: replacing the holder of an exclusive volume stops it and places the successor in one plan.
+func TestS28HolderIsReplacedInOnePlan(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", plugin(10, nil))
+	c.node("n2", plugin(10, nil))
+	c.volume("v", api.AccessSingleNodeWriter)
+	j := job("j", api.JobTypeService, 1, withVolume("v"))
+	c.register(j)
+	c.claim(c.run(j), "v")
+	c.setRunning("j")
+	holder := c.live("j")["j.g[0]"]
+	j = job("j", api.JobTypeService, 1, withVolume("v"), func(j *api.Job) { j.TaskGroups[0].Tasks[0].User = "www" })
+	c.register(j)
+	o := c.run(j)
+	if p, s := placed(o), stopped(o); len(p) != 1 || len(s) != 1 || p[0].PreviousAllocation != holder.ID || s[0].ID != holder.ID {
+		t.Fatalf("placed %d, stopped %d: %+v", len(p), len(s), o.Failed["g"])
+	}
+}
+
+func TestVolumeThatIsNotReadyIsRefused(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", plugin(10, nil))
+	c.volume("v", api.AccessSingleNodeWriter, func(v *api.Volume) { v.Provision.State = api.VolumeDeleting })
+	j := job("j", api.JobTypeService, 1, withVolume("v"))
+	c.register(j)
+	if o := c.run(j); !refusedFor(o, "volume v is deleting") {
+		t.Fatalf("failed %+v", o.Failed["g"])
+	}
+}
