@@ -1,0 +1,12 @@
+// Package dirs makes, reads and removes the directories of allocations:
+//
+//	<root>/<alloc id>/               0755
+//	  alloc/{data,logs,tmp}          shared by the tasks
+//	  <task>/{local,secrets,tmp}     one per task; <task> is the working directory of unisolated tasks
+//
+// Removal never crosses a mount: a directory is opened only when it lies on the same mount as its parent,
+// and a mount point found on the way is an error that names it. What lies behind it is somebody's data.
+//
+// Reading for users ([Alloc.List], [Alloc.Stat], [Alloc.Read]) cannot leave the allocation's directory, by
+// ".." or by links that tasks made, and does not show the secrets of tasks.
+package dirs

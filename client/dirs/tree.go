@@ -1,0 +1,112 @@
+package dirs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Names of the directories that every allocation has.
+const (
+	sharedName  = "alloc"
+	logsName    = "logs"
+	localName   = "local"
+	secretsName = "secrets"
+	tmpName     = "tmp"
+)
+
+// nobody owns what tasks of any user may write to.
+const nobody = 65534
+
+// Tree holds the directories of all allocations of a node.
+type Tree struct{ root string }
+
+// New returns the tree below root, which need not exist yet.
+func New(root string) Tree { return Tree{root} }
+
+// Root is the directory of the tree.
+func (t Tree) Root() string { return t.root }
+
+// Alloc returns the directories of one allocation. An id that is no single path element is refused.
+func (t Tree) Alloc(id string) (Alloc, error) {
+	if !element(id) {
+		return Alloc{}, fault.New(fault.Invalid, "allocation id %q cannot name a directory", id)
+	}
+	return Alloc{filepath.Join(t.root, id)}, nil
+}
+
+// Alloc are the directories of one allocation.
+type Alloc struct{ dir string }
+
+// Dir is the directory of the allocation.
+func (a Alloc) Dir() string { return a.dir }
+
+// Shared is the directory that the tasks share.
+func (a Alloc) Shared() string { return filepath.Join(a.dir, sharedName) }
+
+// Logs is the directory of the log files.
+func (a Alloc) Logs() string { return filepath.Join(a.dir, sharedName, logsName) }
+
+// Task returns the directories of one task.
+func (a Alloc) Task(name string) Task { return Task{filepath.Join(a.dir, name)} }
+
+// Task are the directories of one task.
+type Task struct{ dir string }
+
+// Dir is the directory of the task.
+func (t Task) Dir() string { return t.dir }
+
+// Local is the private scratch directory of the task.
+func (t Task) Local() string { return filepath.Join(t.dir, localName) }
+
+// Secrets is the directory of the task that users cannot read through the API.
+func (t Task) Secrets() string { return filepath.Join(t.dir, secretsName) }
+
+// Build makes the directory of the allocation and what its tasks share; what exists is kept.
+func (a Alloc) Build() error {
+	if err := os.MkdirAll(filepath.Dir(a.dir), 0o711); err != nil {
+		return fmt.Errorf("make directory of allocations: %w", err)
+	}
+	return errors.Join(make1(a.dir, 0o755, false), make1(a.Shared(), 0o777, true),
+		make1(filepath.Join(a.Shared(), "data"), 0o777, true), make1(a.Logs(), 0o777, true),
+		make1(filepath.Join(a.Shared(), tmpName), 0o777|fs.ModeSticky, true))
+}
+
+// BuildTask makes the directories of one task; what exists is kept.
+func (a Alloc) BuildTask(name string) error {
+	if !element(name) || name == sharedName {
+		return fault.New(fault.Invalid, "task name %q cannot name a directory", name)
+	}
+	t := a.Task(name)
+	return errors.Join(make1(t.Dir(), 0o777, true), make1(t.Local(), 0o777, true), make1(t.Secrets(), 0o777, true),
+		make1(filepath.Join(t.Dir(), tmpName), 0o777|fs.ModeSticky, true))
+}
+
+// make1 makes one directory with exactly this mode; an existing one is left alone.
+func make1(dir string, mode fs.FileMode, shared bool) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return fmt.Errorf("make directory of allocation: %w", err)
+	}
+	if shared && os.Geteuid() == 0 {
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			return fmt.Errorf("give directory away: %w", err)
+		}
+	}
+	if err := os.Chmod(dir, mode); err != nil {
+		return fmt.Errorf("set mode of directory: %w", err)
+	}
+	return nil
+}
+
+// element reports whether name is one plain path element.
+func element(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
+}

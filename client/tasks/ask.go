@@ -1,0 +1,166 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// Reasons that users read.
+const (
+	reasonUserRestart = "User requested task to restart"
+	reasonUserSignal  = "User requested signal"
+)
+
+// Stop asks all tasks to end; Run returns when they have. It may be called any number of times.
+func (g *Group) Stop() { g.askOnce.Do(func() { close(g.asked) }) }
+
+// Abandon ends tasks of a group that will not run: as killed, or as failed in their setup when err is given.
+func (g *Group) Abandon(err error) {
+	for _, t := range g.tasks {
+		if t.row().dead() {
+			continue
+		}
+		if err != nil {
+			t.finish(true, setupFailure(err))
+		} else {
+			t.finish(false, killed())
+		}
+	}
+}
+
+// Update takes a new version of the allocation; what changed counts from the next start of a task on.
+func (g *Group) Update(a *api.Allocation) {
+	g.mu.Lock()
+	g.alloc = a
+	g.mu.Unlock()
+	if tg := a.Group(); tg != nil {
+		for _, t := range g.tasks {
+			if spec := tg.Task(t.name); spec != nil {
+				t.respec(spec)
+			}
+		}
+	}
+	g.hurry(a)
+}
+
+// hurry skips shutdown delays when the servers ask for it.
+func (g *Group) hurry(a *api.Allocation) {
+	if a.DesiredTransition.NoShutdownDelay {
+		g.hastyOnce.Do(func() { close(g.hasty) })
+	}
+}
+
+// States returns the states of all tasks. They are read-only.
+func (g *Group) States() map[string]*api.TaskState {
+	out := make(map[string]*api.TaskState, len(g.tasks))
+	for _, t := range g.tasks {
+		out[t.name] = t.state()
+	}
+	return out
+}
+
+// Say records an event on every task that is not dead.
+func (g *Group) Say(kind, text string) {
+	for _, t := range g.tasks {
+		if !t.row().dead() {
+			t.say(message(kind, text))
+		}
+	}
+}
+
+// Restart restarts one task, or all running ones when name is empty; the restart policy does not count it.
+// With ended, tasks that have ended are started again too, while the group runs.
+func (g *Group) Restart(ctx context.Context, name string, ended bool) error {
+	return g.each(name, func(t *task) (bool, error) {
+		if !t.active() {
+			if ended || name == "" {
+				return false, nil
+			}
+			return false, fault.New(fault.Conflict, "Task not running")
+		}
+		return true, t.askRestart(ctx, reasonUserRestart)
+	})
+}
+
+// Signal sends a signal to one task, or to all running ones when name is empty.
+func (g *Group) Signal(ctx context.Context, name, signal string) error {
+	if signal == "" {
+		signal = "SIGKILL"
+	}
+	if _, err := driver.ParseSignal(signal); err != nil {
+		return err
+	}
+	return g.each(name, func(t *task) (bool, error) {
+		d, id, err := t.alive()
+		if err != nil {
+			if name == "" {
+				return false, nil
+			}
+			return false, err
+		}
+		t.say(signaling(signal, reasonUserSignal))
+		return true, d.Signal(ctx, id, signal)
+	})
+}
+
+// each calls do for one named task or all; it fails when the name is unknown or nothing was done.
+func (g *Group) each(name string, do func(*task) (bool, error)) error {
+	var errs []error
+	found, done := false, false
+	for _, t := range g.tasks {
+		if name != "" && t.name != name {
+			continue
+		}
+		found = true
+		did, err := do(t)
+		done = done || did
+		errs = append(errs, err)
+	}
+	if !found && name != "" {
+		return fault.New(fault.NotFound, "unknown task name %q", name)
+	}
+	if err := errors.Join(errs...); err != nil || done {
+		return err
+	}
+	return fault.New(fault.Conflict, "Task not running")
+}
+
+// Stats tells what the running tasks use now.
+func (g *Group) Stats(ctx context.Context) *api.AllocResourceUsage {
+	out := &api.AllocResourceUsage{Tasks: map[string]*api.TaskResourceUsage{}, Timestamp: time.Now().UnixNano()}
+	cpu, mem := &api.CpuStats{}, &api.MemoryStats{}
+	out.ResourceUsage = &api.ResourceUsage{CpuStats: cpu, MemoryStats: mem}
+	for _, t := range g.tasks {
+		d, id, err := t.alive()
+		if err != nil {
+			continue
+		}
+		u, err := d.Stats(ctx, id)
+		if err != nil || u == nil {
+			continue
+		}
+		out.Tasks[t.name] = u
+		if r := u.ResourceUsage; r != nil {
+			addUsage(cpu, mem, r)
+		}
+	}
+	return out
+}
+
+func addUsage(cpu *api.CpuStats, mem *api.MemoryStats, r *api.ResourceUsage) {
+	if c := r.CpuStats; c != nil {
+		cpu.SystemMode, cpu.UserMode = cpu.SystemMode+c.SystemMode, cpu.UserMode+c.UserMode
+		cpu.TotalTicks, cpu.Percent = cpu.TotalTicks+c.TotalTicks, cpu.Percent+c.Percent
+		cpu.Measured = c.Measured
+	}
+	if m := r.MemoryStats; m != nil {
+		mem.RSS, mem.Cache, mem.Swap = mem.RSS+m.RSS, mem.Cache+m.Cache, mem.Swap+m.Swap
+		mem.Usage, mem.MaxUsage = mem.Usage+m.Usage, mem.MaxUsage+m.MaxUsage
+		mem.Measured = m.Measured
+	}
+}

@@ -1,0 +1,113 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// attend stays with a running attempt until it has ended, or until ctx ends.
+func (t *task) attend(ctx context.Context, spec *api.Task, d driver.Driver, id string, p Plugin) outcome {
+	beside, cancel := context.WithCancel(ctx)
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer cancel()
+	exits := make(chan *driver.Exit, 1)
+	helpers.Go(func() {
+		x, err := d.Wait(beside, id)
+		if err != nil {
+			if beside.Err() != nil {
+				return
+			}
+			x = &driver.Exit{Code: -1, Err: err.Error()}
+		}
+		exits <- x
+	})
+	if p != nil {
+		helpers.Go(func() { p.Supervise(beside, t.sayPlugin, t.restartPlugin) })
+	}
+	select {
+	case x := <-exits:
+		return outcome{exit: x}
+	case a := <-t.restarts:
+		t.say(restartSignal(a.reason))
+		x, ok := t.stop(ctx, spec, d, id, exits)
+		return outcome{exit: x, asked: &a, told: t.isTold(), left: !ok}
+	case <-t.told:
+		x, ok := t.kill(ctx, spec, d, id, exits)
+		return outcome{exit: x, told: true, left: !ok}
+	case <-ctx.Done():
+		return outcome{left: true}
+	}
+}
+
+func (t *task) sayPlugin(kind, text string) { t.say(message(kind, text)) }
+
+// restartPlugin asks for a restart that counts as a failure; one request at a time is enough.
+func (t *task) restartPlugin(reason string) {
+	select {
+	case t.restarts <- ask{reason: reason, counted: true}:
+	default:
+	}
+}
+
+// kill ends the attempt for good: shutdown delay, signal, timeout, force.
+func (t *task) kill(ctx context.Context, spec *api.Task, d driver.Driver, id string, exits <-chan *driver.Exit) (*driver.Exit, bool) {
+	t.mu.Lock()
+	because := t.why
+	t.mu.Unlock()
+	if spec.ShutdownDelay > 0 {
+		t.say(message(eventShutdownDelay, fmt.Sprintf("Waiting for shutdown_delay of %s before killing the task.", spec.ShutdownDelay)))
+		if !pause(ctx, spec.ShutdownDelay, t.g.hasty) {
+			return nil, false
+		}
+		select {
+		case <-t.g.hasty:
+			t.say(message(eventSkipDelay, "Skipping shutdown_delay"))
+		default:
+		}
+	}
+	t.say(killing(because, t.killTimeout(spec))...)
+	return t.stop(ctx, spec, d, id, exits)
+}
+
+// stop ends the attempt and returns its exit; it reports false when ctx ended first.
+func (t *task) stop(ctx context.Context, spec *api.Task, d driver.Driver, id string, exits <-chan *driver.Exit) (*driver.Exit, bool) {
+	for {
+		err := d.Stop(ctx, id, spec.KillSignal, t.killTimeout(spec))
+		if err == nil || errors.Is(err, fault.NotFound) {
+			break
+		}
+		if ctx.Err() != nil {
+			return nil, false
+		}
+		t.g.conf.Log.Warn("stop task", "task", t.name, "retry_in", retryPause, "error", err)
+		if !pause(ctx, retryPause, nil) {
+			return nil, false
+		}
+	}
+	select {
+	case x := <-exits:
+		return x, true
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// bury makes the driver forget the attempt and records its end; x is nil when it never ran.
+func (t *task) bury(ctx context.Context, d driver.Driver, id string, x *driver.Exit) {
+	if err := d.Destroy(ctx, id); err != nil && !errors.Is(err, fault.NotFound) {
+		t.g.conf.Log.Warn("clean up after task", "task", t.name, "error", err)
+	}
+	var events []*api.TaskEvent
+	if x != nil {
+		events = append(events, terminated(x))
+	}
+	_ = t.change(false, func(r *store.TaskRecord, _ *api.TaskState) { r.Handle = nil }, events...)
+}

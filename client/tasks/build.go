@@ -1,0 +1,185 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// build makes all that the driver needs to start an attempt, and the files that the task finds.
+func (t *task) build(spec *api.Task, d driver.Driver, p Plugin, id string) (*driver.Task, error) {
+	a := t.g.present()
+	if err := unsupported(spec); err != nil {
+		return nil, err
+	}
+	dir := t.g.conf.Dirs
+	if err := dir.BuildTask(t.name); err != nil {
+		return nil, err
+	}
+	var mounts []driver.Mount
+	var extra map[string]string
+	if p != nil {
+		var err error
+		if mounts, extra, err = p.Prepare(); err != nil {
+			return nil, fmt.Errorf("prepare csi plugin: %w", err)
+		}
+	}
+	env := t.env(a, spec, d, extra)
+	volumes, err := t.volumeMounts(spec, d, env)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.files(a, spec, env); err != nil {
+		return nil, err
+	}
+	of := dir.Task(t.name)
+	job := &driver.Task{
+		ID: id, AllocID: a.ID, Name: t.name, JobID: a.JobID, JobName: a.Job.Name, TaskGroup: a.TaskGroup, Namespace: a.Namespace, NodeID: a.NodeID,
+		Config: env.Config(spec.Config), Env: env.Vars(), User: env.Replace(spec.User),
+		Dir: of.Dir(), AllocDir: dir.Shared(), SecretsDir: of.Secrets(),
+		Logs: logs(dir.Logs(), spec.LogConfig), Resources: resources(a, t.name), Mounts: append(mounts, volumes...),
+	}
+	return job, d.ValidateConfig(job.Config)
+}
+
+// unsupported refuses what later versions will do, so that nobody believes it was done.
+func unsupported(spec *api.Task) error {
+	switch {
+	case len(spec.Artifacts) > 0:
+		return fault.New(fault.Unimplemented, "task %s: artifact blocks are not supported yet", spec.Name)
+	case spec.Vault != nil:
+		return fault.New(fault.Unimplemented, "task %s: vault blocks are not supported yet", spec.Name)
+	case len(spec.Secrets) > 0:
+		return fault.New(fault.Unimplemented, "task %s: secret blocks are not supported yet", spec.Name)
+	case spec.Schedule != nil:
+		return fault.New(fault.Unimplemented, "task %s: schedule blocks are not supported yet", spec.Name)
+	}
+	for _, tm := range spec.Templates {
+		left := tm.LeftDelim
+		if left == "" {
+			left = "{{"
+		}
+		if tm.EmbeddedTmpl == "" || tm.Envvars || strings.Contains(tm.EmbeddedTmpl, left) {
+			return fault.New(fault.Unimplemented, "task %s: template %s: only inline data without functions is supported yet", spec.Name, tm.DestPath)
+		}
+	}
+	return nil
+}
+
+func (t *task) env(a *api.Allocation, spec *api.Task, d driver.Driver, extra map[string]string) *taskenv.Env {
+	of := t.g.conf.Dirs.Task(t.name)
+	in := taskenv.Input{Alloc: a, Task: spec, Node: t.g.conf.Node(), Region: t.g.conf.Region, Extra: extra}
+	if d.Capabilities().Isolation == driver.IsolationNone {
+		in.Paths = taskenv.Paths{Alloc: t.g.conf.Dirs.Shared(), Task: of.Local(), Secrets: of.Secrets()}
+	} else {
+		in.Paths = taskenv.Paths{Alloc: "/alloc", Task: "/local", Secrets: "/secrets"}
+	}
+	if d.Capabilities().Isolation != driver.IsolationImage {
+		in.Host = t.g.conf.HostEnv
+	}
+	return taskenv.New(in)
+}
+
+// volumeMounts turns the task's volume_mount blocks into mounts of what the allocation got.
+func (t *task) volumeMounts(spec *api.Task, d driver.Driver, env *taskenv.Env) ([]driver.Mount, error) {
+	if len(spec.VolumeMounts) > 0 && !d.Capabilities().Mounts {
+		return nil, fault.New(fault.Invalid, "task %s: driver %s cannot mount volumes", t.name, d.Name())
+	}
+	t.g.mu.Lock()
+	have := t.g.mounts
+	t.g.mu.Unlock()
+	out := make([]driver.Mount, 0, len(spec.VolumeMounts))
+	for _, vm := range spec.VolumeMounts {
+		alias := env.Replace(vm.Volume)
+		m, ok := have[alias]
+		if !ok {
+			return nil, fault.New(fault.Invalid, "task %s: volume %q is not a volume of the group", t.name, alias)
+		}
+		m.Destination = env.Replace(vm.Destination)
+		if m.Destination == "" {
+			return nil, fault.New(fault.Invalid, "task %s: mount of volume %q has no destination", t.name, alias)
+		}
+		m.ReadOnly = m.ReadOnly || vm.ReadOnly
+		if vm.PropagationMode != "" {
+			m.Propagation = vm.PropagationMode
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// files writes the dispatch payload and the templates that are plain text.
+func (t *task) files(a *api.Allocation, spec *api.Task, env *taskenv.Env) error {
+	files := map[string]textFile{}
+	if p := spec.DispatchPayload; p != nil && p.File != "" && len(a.Job.Payload) > 0 {
+		files[path.Join("local", env.Replace(p.File))] = textFile{a.Job.Payload, 0o644}
+	}
+	for _, tm := range spec.Templates {
+		mode, err := strconv.ParseUint(tm.Perms, 8, 9)
+		if err != nil && tm.Perms != "" {
+			return fault.New(fault.Invalid, "task %s: template %s: permissions %q are not octal", t.name, tm.DestPath, tm.Perms)
+		}
+		if tm.Perms == "" {
+			mode = 0o644
+		}
+		files[env.Replace(tm.DestPath)] = textFile{[]byte(tm.EmbeddedTmpl), fs.FileMode(mode)}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	return writeFiles(t.g.conf.Dirs.Task(t.name).Dir(), files)
+}
+
+type textFile struct {
+	text []byte
+	mode fs.FileMode
+}
+
+// writeFiles writes files below dir; a name that leads out of it is refused.
+func writeFiles(dir string, files map[string]textFile) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open directory of task: %w", err)
+	}
+	defer root.Close()
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f := files[name]
+		rel := strings.TrimPrefix(strings.TrimPrefix(path.Clean(name), dir), "/")
+		if err := root.MkdirAll(path.Dir(rel), 0o777); err != nil {
+			errs = append(errs, fmt.Errorf("make directory of %s: %w", name, err))
+			continue
+		}
+		if err := root.WriteFile(rel, f.text, f.mode); err != nil {
+			errs = append(errs, fmt.Errorf("write %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func logs(dir string, c *api.LogConfig) driver.Logs {
+	out := driver.Logs{Dir: dir}
+	if c != nil {
+		out.MaxFiles, out.MaxFileSizeMB, out.Disabled = c.MaxFiles, c.MaxFileSizeMB, c.Disabled
+	}
+	return out
+}
+
+func resources(a *api.Allocation, task string) driver.Resources {
+	if a.AllocatedResources == nil || a.AllocatedResources.Tasks[task] == nil {
+		return driver.Resources{}
+	}
+	r := a.AllocatedResources.Tasks[task]
+	return driver.Resources{CPUShares: r.Cpu.CpuShares, MemoryMB: r.Memory.MemoryMB, MemoryMaxMB: r.Memory.MemoryMaxMB}
+}

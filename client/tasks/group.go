@@ -1,0 +1,191 @@
+package tasks
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/dirs"
+	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// Store keeps the records of the tasks of one allocation.
+type Store interface {
+	// PutTask stores a record; with durable it returns when it cannot be lost any more.
+	PutTask(task string, r *store.TaskRecord, durable bool) error
+}
+
+// Plugin is what a task with a csi_plugin block needs around its life.
+type Plugin interface {
+	// Prepare makes what the plugin needs before it starts: mounts and variables of its environment.
+	Prepare() ([]driver.Mount, map[string]string, error)
+	// Supervise watches the running plugin until ctx ends. say records an event of the task, restart asks
+	// for a restart that counts as a failure.
+	Supervise(ctx context.Context, say func(eventType, message string), restart func(reason string))
+	// Cleanup removes what Prepare made, after the task has ended.
+	Cleanup()
+}
+
+// Config is what a group of tasks needs.
+type Config struct {
+	Alloc *api.Allocation
+	Dirs  dirs.Alloc
+	Store Store
+	// Restored are the records of an earlier agent process, by task.
+	Restored map[string]*store.TaskRecord
+	// Node returns the node as it is now.
+	Node   func() *api.Node
+	Region string
+	// HostEnv is what tasks without image inherit from the agent.
+	HostEnv map[string]string
+	// Driver finds a task driver by its name.
+	Driver func(name string) (driver.Driver, error)
+	// Plugin returns what a csi_plugin task needs; isolated tells that the task has file system isolation.
+	Plugin func(a *api.Allocation, t *api.Task, isolated bool) (Plugin, error)
+	// KillTimeoutMax caps the kill timeout of tasks; 0 means no cap.
+	KillTimeoutMax time.Duration
+	// Changed is called after every change of a task's state. It must not block.
+	Changed func()
+	// Jitter returns a random duration below its argument.
+	Jitter func(time.Duration) time.Duration
+	Log    hclog.Logger
+}
+
+// Group is all tasks of one allocation.
+type Group struct {
+	conf  Config
+	tasks []*task
+	wake  chan struct{}
+
+	// asked is closed by Stop, hasty when shutdown delays are skipped.
+	asked, hasty chan struct{}
+	askOnce      sync.Once
+	hastyOnce    sync.Once
+
+	mu       sync.Mutex
+	alloc    *api.Allocation
+	mounts   map[string]driver.Mount
+	running  bool
+	stopping bool
+}
+
+// New makes the group of an allocation; nothing runs before [Group.Run].
+func New(c Config) (*Group, error) {
+	tg := c.Alloc.Group()
+	if tg == nil {
+		return nil, fault.New(fault.Invalid, "allocation %s has no task group %q in its job", c.Alloc.ID, c.Alloc.TaskGroup)
+	}
+	g := &Group{conf: c, alloc: c.Alloc, wake: make(chan struct{}, 1),
+		asked: make(chan struct{}), hasty: make(chan struct{})}
+	for _, spec := range tg.Tasks {
+		g.tasks = append(g.tasks, newTask(g, spec, c.Restored[spec.Name]))
+	}
+	g.hurry(c.Alloc)
+	return g, nil
+}
+
+// Run leads the tasks until all are dead, and returns nil; when ctx ends it leaves them running and returns
+// its error. It may be called once.
+func (g *Group) Run(ctx context.Context, mounts map[string]driver.Mount) error {
+	g.mu.Lock()
+	g.mounts, g.running = mounts, true
+	g.mu.Unlock()
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, t := range g.tasks {
+		all.Go(func() { t.run(ctx) })
+	}
+	all.Go(func() { g.delayStop(ctx) })
+	for !g.follow() {
+		select {
+		case <-g.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// delayStop lets the group's shutdown delay pass after Stop before the tasks are told to end.
+func (g *Group) delayStop(ctx context.Context) {
+	select {
+	case <-g.asked:
+	case <-ctx.Done():
+		return
+	}
+	if delay := g.present().Group().ShutdownDelay; !pause(ctx, delay, g.hasty) {
+		return
+	}
+	g.mu.Lock()
+	g.stopping = true
+	g.mu.Unlock()
+	g.poke()
+}
+
+// pause waits for the delay, or less when skip is closed; it reports whether ctx still lives.
+func pause(ctx context.Context, delay time.Duration, skip <-chan struct{}) bool {
+	if delay <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-skip:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// follow gives the orders that the present states ask for and reports whether all tasks are dead.
+func (g *Group) follow() bool {
+	rows := make([]row, len(g.tasks))
+	over := true
+	for i, t := range g.tasks {
+		rows[i] = t.row()
+		over = over && rows[i].dead()
+	}
+	if over {
+		return true
+	}
+	g.mu.Lock()
+	stopping := g.stopping
+	g.mu.Unlock()
+	next := order(rows, stopping)
+	for _, t := range g.tasks {
+		if slices.Contains(next.open, t.name) {
+			t.open()
+		}
+		if because, ok := next.end[t.name]; ok {
+			t.end(because)
+		}
+	}
+	return false
+}
+
+func (g *Group) poke() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (g *Group) present() *api.Allocation {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.alloc
+}
+
+// changed tells the group and its owner that a task has a new state.
+func (g *Group) changed() {
+	g.poke()
+	g.conf.Changed()
+}

@@ -1,0 +1,290 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// retryPause is the pause before a driver call that must succeed is repeated.
+const retryPause = time.Second
+
+// outcome is how one attempt ended.
+type outcome struct {
+	// exit is nil when the attempt never ran.
+	exit *driver.Exit
+	// err says why it never ran.
+	err error
+	// told is set when the task was told to end, asked when somebody asked for a restart.
+	told  bool
+	asked *ask
+	// left is set when the agent ends and the task goes on.
+	left bool
+}
+
+// run leads the task from its present state to its death, or until ctx ends.
+func (t *task) run(ctx context.Context) {
+	if t.row().dead() {
+		return
+	}
+	if t.held() {
+		t.open() // it runs already
+	} else if !t.waitGate(ctx) {
+		return
+	}
+	for {
+		o := t.attempt(ctx)
+		if o.left {
+			return
+		}
+		if o.told {
+			t.finish(false, killed())
+			return
+		}
+		if !t.next(ctx, o) {
+			return
+		}
+	}
+}
+
+// waitGate waits until the task may start; it reports false when it will not.
+func (t *task) waitGate(ctx context.Context) bool {
+	select {
+	case <-t.gate:
+		return true
+	case <-t.told:
+		t.finish(false, killed())
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// held reports whether an attempt of an earlier agent process may still run.
+func (t *task) held() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.rec.Handle) > 0
+}
+
+// next decides what follows an attempt and waits for it; it reports whether to try again.
+func (t *task) next(ctx context.Context, o outcome) bool {
+	if o.asked != nil && !o.asked.counted {
+		_ = t.change(false, restarted, restarting(0, ""))
+		return true
+	}
+	spec := t.present()
+	policy := spec.RestartPolicy
+	if tg := t.g.present().Group(); policy == nil && tg != nil {
+		policy = tg.RestartPolicy
+	}
+	e := Ending{Success: o.exit != nil && o.exit.Successful() && o.asked == nil, Unrecoverable: o.exit == nil && !driver.Recoverable(o.err)}
+	t.mu.Lock()
+	now := Tracker{Count: t.rec.Restarts, WindowStart: t.rec.WindowStart}
+	t.mu.Unlock()
+	then, d := now.Next(policy, e, t.again(spec), time.Now(), t.g.conf.Jitter)
+	count := func(r *store.TaskRecord) { r.Restarts, r.WindowStart = then.Count, then.WindowStart }
+	if !d.Restart {
+		if d.Reason == "" {
+			t.finish(false)
+		} else {
+			t.finish(d.Failed, notRestarting(d.Reason, d.Failed))
+		}
+		return false
+	}
+	_ = t.change(false, func(r *store.TaskRecord, s *api.TaskState) {
+		restarted(r, s)
+		count(r)
+	}, restarting(d.Delay, d.Reason))
+	return t.waitDelay(ctx, d.Delay)
+}
+
+func restarted(_ *store.TaskRecord, s *api.TaskState) {
+	s.State, s.Restarts, s.LastRestart = api.TaskStatePending, s.Restarts+1, time.Now().UTC()
+}
+
+// waitDelay waits before the next attempt; it reports false when there will be none.
+func (t *task) waitDelay(ctx context.Context, delay time.Duration) bool {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-t.restarts:
+		return true
+	case <-t.told:
+		t.finish(false, killed())
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// attempt runs the task once, or takes up the attempt that already runs, and returns when it has ended.
+func (t *task) attempt(ctx context.Context) outcome {
+	spec := t.present()
+	d, err := t.g.conf.Driver(spec.Driver)
+	if err != nil {
+		t.say(driverFailure(err))
+		return outcome{err: err}
+	}
+	p, err := t.plugin(spec, d)
+	if err != nil {
+		t.say(setupFailure(err))
+		return outcome{err: err}
+	}
+	id, o := t.begin(ctx, spec, d, p)
+	if o != nil {
+		if p != nil && !o.left {
+			p.Cleanup()
+		}
+		return *o
+	}
+	t.reach(d, id)
+	defer t.reach(nil, "")
+	out := t.attend(ctx, spec, d, id, p)
+	if out.left {
+		return out
+	}
+	t.bury(ctx, d, id, out.exit)
+	if p != nil {
+		p.Cleanup()
+	}
+	return out
+}
+
+func (t *task) reach(d driver.Driver, id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.driver, t.id = d, id
+}
+
+func (t *task) plugin(spec *api.Task, d driver.Driver) (Plugin, error) {
+	if spec.CSIPluginConfig == nil {
+		return nil, nil
+	}
+	if t.g.conf.Plugin == nil {
+		return nil, fault.New(fault.Unimplemented, "task %s: this node runs no csi plugins", t.name)
+	}
+	return t.g.conf.Plugin(t.g.present(), spec, d.Capabilities().Isolation != driver.IsolationNone)
+}
+
+// begin brings an attempt to life: an old one by its handle, else a new one. An outcome that is not nil
+// ends the attempt.
+func (t *task) begin(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin) (string, *outcome) {
+	if t.held() {
+		id, err := t.recover(ctx, d, p)
+		switch {
+		case err == nil:
+			return id, nil
+		case ctx.Err() != nil:
+			return "", &outcome{left: true}
+		}
+		x := &driver.Exit{Code: -1, Err: "task was lost while the agent was away: " + err.Error()}
+		_ = t.change(false, func(r *store.TaskRecord, _ *api.TaskState) { r.Handle = nil }, event(eventRestoreFailed, x.Err), terminated(x))
+		return "", &outcome{exit: x, told: t.isTold()}
+	}
+	return t.start(ctx, spec, d, p)
+}
+
+func (t *task) isTold() bool {
+	select {
+	case <-t.told:
+		return true
+	default:
+		return false
+	}
+}
+
+// recover takes up the attempt of an earlier agent process. A driver that cannot say yet is asked again.
+func (t *task) recover(ctx context.Context, d driver.Driver, p Plugin) (string, error) {
+	t.mu.Lock()
+	raw := t.rec.Handle
+	t.mu.Unlock()
+	var h driver.Handle
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return "", fmt.Errorf("decode handle: %w", err)
+	}
+	if p != nil {
+		if _, _, err := p.Prepare(); err != nil {
+			t.g.conf.Log.Warn("prepare running plugin", "task", t.name, "error", err)
+		}
+	}
+	for {
+		err := d.Recover(ctx, &h)
+		if err == nil || !errors.Is(err, fault.Unavailable) {
+			return h.TaskID, err
+		}
+		t.g.conf.Log.Warn("take up task again", "task", t.name, "retry_in", retryPause, "error", err)
+		if !pause(ctx, retryPause, nil) {
+			return "", ctx.Err()
+		}
+	}
+}
+
+// start starts a new attempt. Being told to end cancels a start that takes long.
+func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin) (string, *outcome) {
+	starting, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	watch.Go(func() {
+		select {
+		case <-t.told:
+			cancel()
+		case <-starting.Done():
+		}
+	})
+	select {
+	case <-t.restarts: // it is about to start anyway
+	default:
+	}
+	t.mu.Lock()
+	number := t.rec.Attempt + 1
+	t.mu.Unlock()
+	id := t.g.conf.Alloc.ID + "/" + t.name + "/" + strconv.FormatUint(number, 10)
+	if number == 1 {
+		_ = t.change(false, nil, message(api.EventSetup, "Building Task Directory"))
+	}
+	job, err := t.build(spec, d, p, id)
+	if err != nil {
+		t.say(setupFailure(err))
+		return "", &outcome{err: err}
+	}
+	h, err := d.Start(starting, job)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return "", &outcome{left: true}
+	case t.isTold():
+		return "", &outcome{told: true}
+	default:
+		t.say(driverFailure(err))
+		return "", &outcome{err: err}
+	}
+	if err := t.begun(h, number); err != nil {
+		t.bury(ctx, d, id, nil)
+		return "", &outcome{err: fault.Wrap(fault.Unavailable, err)}
+	}
+	return id, nil
+}
+
+// begun records that the attempt runs; the handle is durable when it returns well.
+func (t *task) begun(h *driver.Handle, number uint64) error {
+	raw, err := json.Marshal(h)
+	if err != nil {
+		return fmt.Errorf("encode handle: %w", err)
+	}
+	return t.change(true, func(r *store.TaskRecord, s *api.TaskState) {
+		r.Handle, r.Attempt = raw, number
+		s.State, s.StartedAt, s.FinishedAt = api.TaskStateRunning, time.Now().UTC(), time.Time{}
+	}, started())
+}

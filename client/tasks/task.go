@@ -1,0 +1,195 @@
+package tasks
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// killTimeoutDefault is used when a job says nothing.
+const killTimeoutDefault = 5 * time.Second
+
+// task is one task of a group. Its goroutine, run, is the only writer of the record.
+type task struct {
+	g    *Group
+	name string
+	// gate is closed when the task may start, told when it must end.
+	gate, told chan struct{}
+	// restarts carries requests to restart a running task; the request is closed when it was taken up.
+	restarts chan ask
+
+	mu     sync.Mutex
+	spec   *api.Task
+	rec    store.TaskRecord
+	opened bool
+	ending bool
+	why    why
+	// driver and id are those of the running attempt.
+	driver driver.Driver
+	id     string
+}
+
+// ask is a request to restart. Counted ones go through the restart policy like a failure.
+type ask struct {
+	reason  string
+	counted bool
+}
+
+func newTask(g *Group, spec *api.Task, restored *store.TaskRecord) *task {
+	t := &task{g: g, name: spec.Name, spec: spec, gate: make(chan struct{}), told: make(chan struct{}), restarts: make(chan ask, 1)}
+	if restored != nil {
+		t.rec = *restored
+	}
+	if t.rec.State == nil {
+		t.rec.State = &api.TaskState{State: api.TaskStatePending}
+		t.append(received())
+	}
+	return t
+}
+
+func (t *task) row() row {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.rec.State
+	r := row{name: t.name, leader: t.spec.Leader, state: s.State, failed: s.Failed, started: !s.StartedAt.IsZero(), opened: t.opened, ending: t.ending}
+	if l := t.spec.Lifecycle; l != nil {
+		r.hook, r.sidecar = l.Hook, l.Sidecar
+	}
+	return r
+}
+
+func (t *task) state() *api.TaskState {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rec.State
+}
+
+func (t *task) respec(spec *api.Task) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spec = spec
+}
+
+func (t *task) present() *api.Task {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.spec
+}
+
+// open lets the task start.
+func (t *task) open() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.opened {
+		t.opened = true
+		close(t.gate)
+	}
+}
+
+// end tells the task to end for good.
+func (t *task) end(because why) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ending {
+		t.ending, t.why = true, because
+		close(t.told)
+	}
+}
+
+// active reports whether an attempt runs or is to come after a delay.
+func (t *task) active() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.opened && !t.ending && t.rec.State.State != api.TaskStateDead
+}
+
+// alive returns how to reach the running attempt.
+func (t *task) alive() (driver.Driver, string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.driver == nil || t.rec.State.State != api.TaskStateRunning {
+		return nil, "", fault.New(fault.Conflict, "Task not running")
+	}
+	return t.driver, t.id, nil
+}
+
+func (t *task) askRestart(ctx context.Context, reason string) error {
+	select {
+	case t.restarts <- ask{reason: reason}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// append adds events to the present state, which is replaced and not changed.
+func (t *task) append(events ...*api.TaskEvent) {
+	s := *t.rec.State
+	s.Events = slices.Clone(s.Events)
+	for _, e := range events {
+		e.Time = time.Now().UnixNano()
+		s.Events = append(s.Events, e)
+	}
+	if over := len(s.Events) - eventsMax; over > 0 {
+		s.Events = s.Events[over:]
+	}
+	t.rec.State = &s
+}
+
+// change edits the record, adds events, stores it and tells everybody. A record that must be durable and
+// is not is an error; anything less is only logged, for the next write repairs it.
+func (t *task) change(durable bool, edit func(*store.TaskRecord, *api.TaskState), events ...*api.TaskEvent) error {
+	t.mu.Lock()
+	t.append(events...)
+	if edit != nil {
+		edit(&t.rec, t.rec.State)
+	}
+	rec := t.rec
+	t.mu.Unlock()
+	err := t.g.conf.Store.PutTask(t.name, &rec, durable)
+	if err != nil {
+		t.g.conf.Log.Error("store task", "task", t.name, "error", err)
+	}
+	t.g.changed()
+	return err
+}
+
+func (t *task) say(events ...*api.TaskEvent) { _ = t.change(false, nil, events...) }
+
+// finish ends the task for good.
+func (t *task) finish(failed bool, events ...*api.TaskEvent) {
+	_ = t.change(false, func(r *store.TaskRecord, s *api.TaskState) {
+		s.State, s.Failed, s.FinishedAt = api.TaskStateDead, s.Failed || failed, time.Now().UTC()
+		r.Handle = nil
+	}, events...)
+}
+
+// killTimeout is how long the task has between the signal and its violent end.
+func (t *task) killTimeout(spec *api.Task) time.Duration {
+	d := spec.KillTimeout
+	if d <= 0 {
+		d = killTimeoutDefault
+	}
+	if limit := t.g.conf.KillTimeoutMax; limit > 0 {
+		d = min(d, limit)
+	}
+	return d
+}
+
+// again reports whether the task is restarted after success as well.
+func (t *task) again(spec *api.Task) bool {
+	if l := spec.Lifecycle; l != nil {
+		return l.Sidecar && l.Hook != api.TaskLifecycleHookPoststop
+	}
+	switch t.g.present().Job.Type {
+	case api.JobTypeService, api.JobTypeSystem:
+		return true
+	}
+	return false
+}
