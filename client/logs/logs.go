@@ -1,0 +1,218 @@
+package logs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+const (
+	defaultLimit = 64 << 10
+	maxLimit     = 4 << 20
+	maxWait      = 5 * time.Minute
+	lookEvery    = 50 * time.Millisecond
+)
+
+// Request names a log and the piece of it to read.
+type Request struct {
+	// Dir is the logs directory of the allocation.
+	Dir  string
+	Task string
+	// Kind is stdout or stderr.
+	Kind string
+	// Origin is start or end and counts, with Offset, only while Cursor is not started. Offset is the
+	// distance in bytes from the beginning or back from the end, over all files.
+	Origin string
+	Offset int64
+	Cursor api.LogCursor
+	// Limit bounds the piece in bytes; 0 means 64 KiB.
+	Limit int64
+	// Wait is how long to wait when there is nothing more yet.
+	Wait time.Duration
+	// Done, when not nil, ends the wait early: nothing more will be written after it is closed.
+	Done <-chan struct{}
+}
+
+// Piece is a part of a log. An empty one has the cursor at which more will appear.
+type Piece struct {
+	Data []byte
+	// File is the name of the file that Data comes from.
+	File   string
+	Cursor api.LogCursor
+	// End is set when the cursor stands at the end of the newest file.
+	End bool
+}
+
+// Read returns the next piece. An error of class fault.NotFound means that there is no log yet.
+func Read(ctx context.Context, r Request) (*Piece, error) {
+	if err := check(&r); err != nil {
+		return nil, err
+	}
+	deadline := time.NewTimer(min(r.Wait, maxWait))
+	defer deadline.Stop()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	last := r.Wait <= 0
+	for {
+		p, err := read(&r)
+		if err != nil && !errors.Is(err, fault.NotFound) || err == nil && len(p.Data) > 0 || last {
+			return p, err
+		}
+		if err == nil {
+			r.Cursor = p.Cursor
+		}
+		select {
+		case <-tick.C:
+		case <-r.Done:
+			last = true
+		case <-deadline.C:
+			last = true
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for %s of task %s: %w", r.Kind, r.Task, ctx.Err())
+		}
+	}
+}
+
+func check(r *Request) error {
+	switch {
+	case r.Kind != "stdout" && r.Kind != "stderr":
+		return fault.New(fault.Invalid, "log type %q must be stdout or stderr", r.Kind)
+	case r.Task == "" || strings.ContainsAny(r.Task, "/\x00"):
+		return fault.New(fault.Invalid, "task name %q", r.Task)
+	case r.Origin != "" && r.Origin != "start" && r.Origin != "end":
+		return fault.New(fault.Invalid, "origin %q must be start or end", r.Origin)
+	case r.Offset < 0 || r.Limit < 0 || r.Cursor.Offset < 0 || r.Cursor.Index < 0:
+		return fault.New(fault.Invalid, "offset and limit of a log must not be negative")
+	}
+	r.Limit = min(cmp.Or(r.Limit, defaultLimit), maxLimit)
+	return nil
+}
+
+// file is one log file as it was when the directory was read.
+type file struct {
+	index int64
+	size  int64
+}
+
+// read looks once.
+func read(r *Request) (*Piece, error) {
+	files, err := list(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fault.New(fault.NotFound, "no %s of task %q yet", r.Kind, r.Task)
+	}
+	c := r.Cursor
+	if !c.Started {
+		c = place(files, r.Origin, r.Offset)
+	}
+	for {
+		i, known := slices.BinarySearchFunc(files, c.Index, func(f file, index int64) int { return cmp.Compare(f.index, index) })
+		if i == len(files) {
+			return &Piece{Cursor: c, File: r.name(c.Index), End: true}, nil
+		}
+		if !known {
+			c = api.LogCursor{Started: true, Index: files[i].index}
+		}
+		data, err := readAt(r, c)
+		if err != nil {
+			return nil, err
+		}
+		newest := i == len(files)-1
+		if len(data) == 0 && !newest {
+			c = api.LogCursor{Started: true, Index: files[i+1].index}
+			continue
+		}
+		at := c.Offset
+		c.Offset += int64(len(data))
+		return &Piece{Data: data, File: r.name(c.Index), Cursor: c, End: newest && at+int64(len(data)) >= files[i].size}, nil
+	}
+}
+
+func (r *Request) name(index int64) string {
+	return r.Task + "." + r.Kind + "." + strconv.FormatInt(index, 10)
+}
+
+// list returns the log's files, oldest first.
+func list(r *Request) ([]file, error) {
+	entries, err := os.ReadDir(r.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list logs of task %s: %w", r.Task, err)
+	}
+	prefix := r.Task + "." + r.Kind + "."
+	var out []file
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), prefix)
+		index, err := strconv.ParseInt(rest, 10, 64)
+		if !ok || err != nil || index < 0 || strconv.FormatInt(index, 10) != rest || !e.Type().IsRegular() {
+			continue
+		}
+		if info, err := e.Info(); err == nil {
+			out = append(out, file{index, info.Size()})
+		}
+	}
+	slices.SortFunc(out, func(a, b file) int { return cmp.Compare(a.index, b.index) })
+	return out, nil
+}
+
+// place turns a distance into a cursor; one beyond the log is its other end.
+func place(files []file, origin string, offset int64) api.LogCursor {
+	if origin == "end" {
+		for _, f := range slices.Backward(files) {
+			if offset <= f.size {
+				return api.LogCursor{Started: true, Index: f.index, Offset: f.size - offset}
+			}
+			offset -= f.size
+		}
+		return api.LogCursor{Started: true, Index: files[0].index}
+	}
+	for _, f := range files {
+		if offset < f.size {
+			return api.LogCursor{Started: true, Index: f.index, Offset: offset}
+		}
+		offset -= f.size
+	}
+	last := files[len(files)-1]
+	return api.LogCursor{Started: true, Index: last.index, Offset: last.size}
+}
+
+// readAt reads from one file; one that was removed meanwhile, or is not regular, is empty.
+func readAt(r *Request, c api.LogCursor) ([]byte, error) {
+	path := filepath.Join(r.Dir, r.name(c.Index))
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read log of task %s: %w", r.Task, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	data := make([]byte, min(r.Limit, max(info.Size()-c.Offset, 0)))
+	n, err := f.ReadAt(data, c.Offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read log of task %s: %w", r.Task, err)
+	}
+	return data[:n], nil
+}
