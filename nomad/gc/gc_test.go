@@ -1,0 +1,178 @@
+package gc_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+type room struct {
+	*gc.Service
+	t     *testing.T
+	store *state.Store
+}
+
+var start = time.Unix(1_700_000_000, 0)
+
+func newRoom(t *testing.T, extra ...gc.Step) *room {
+	t.Helper()
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := fsm.NewRegistry()
+	gc.Commands(r)
+	return &room{gc.New(gc.Config{
+		State: s, Raft: fsm.NewLocal(s, r), Extra: extra, Now: func() time.Time { return start.Add(time.Hour) },
+	}), t, s}
+}
+
+func (r *room) put(fn func(*state.Txn)) {
+	tx := r.store.Write(r.store.Read().Index()+1, start)
+	fn(tx)
+	tx.Commit()
+}
+
+func (r *room) collect() *state.Txn {
+	r.t.Helper()
+	if _, err := r.GC(r.t.Context(), &api.WriteRequest{}); err != nil {
+		r.t.Fatal(err)
+	}
+	return r.store.Read()
+}
+
+// history puts a job with one evaluation and one ended allocation.
+func (r *room) history(change func(j *api.Job, e *api.Evaluation, a *api.Allocation)) {
+	j := &api.Job{ID: "j", Namespace: "default", Type: api.JobTypeService, Status: api.JobStatusRunning,
+		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1}}}
+	e := &api.Evaluation{ID: "e", Namespace: "default", JobID: "j", Type: j.Type, Status: api.EvalStatusComplete, ModifyTime: start.UnixNano()}
+	a := &api.Allocation{ID: "a", Namespace: "default", JobID: "j", TaskGroup: "g", EvalID: "e", NodeID: "n", Job: j,
+		DesiredStatus: api.AllocDesiredStatusStop, ClientStatus: api.AllocClientStatusComplete, ModifyTime: start.UnixNano()}
+	change(j, e, a)
+	r.put(func(tx *state.Txn) {
+		tx.PutNode(&api.Node{ID: "n", Status: api.NodeStatusReady})
+		tx.PutJob(j)
+		tx.PutEval(e)
+		tx.PutAlloc(a)
+	})
+}
+
+func TestEvaluationsGoWithTheirAllocations(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(j *api.Job, e *api.Evaluation, a *api.Allocation)
+		gone   bool
+	}{
+		{"stopped", func(*api.Job, *api.Evaluation, *api.Allocation) {}, true},
+		{"still running", func(_ *api.Job, _ *api.Evaluation, a *api.Allocation) { a.ClientStatus = api.AllocClientStatusRunning }, false},
+		{"evaluation pending", func(_ *api.Job, e *api.Evaluation, _ *api.Allocation) { e.Status = api.EvalStatusPending }, false},
+		{"failed and to be tried again", func(j *api.Job, _ *api.Evaluation, a *api.Allocation) {
+			j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: time.Second}
+			a.DesiredStatus, a.ClientStatus = api.AllocDesiredStatusRun, api.AllocClientStatusFailed
+		}, false},
+		{"failed and replaced", func(j *api.Job, _ *api.Evaluation, a *api.Allocation) {
+			j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: time.Second}
+			a.DesiredStatus, a.ClientStatus, a.NextAllocation = api.AllocDesiredStatusRun, api.AllocClientStatusFailed, "b"
+		}, true},
+		{"batch work of this version", func(j *api.Job, e *api.Evaluation, _ *api.Allocation) {
+			j.Type, e.Type = api.JobTypeBatch, api.JobTypeBatch
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRoom(t)
+			r.history(c.change)
+			tx := r.collect()
+			if gone := tx.Eval("e") == nil && tx.Alloc("a") == nil; gone != c.gone {
+				t.Fatalf("gone: %v", gone)
+			}
+			if (tx.Eval("e") == nil) != (tx.Alloc("a") == nil) {
+				t.Fatal("only one of both is gone")
+			}
+		})
+	}
+}
+
+func TestAllocationWithAClaimStays(t *testing.T) {
+	r := newRoom(t)
+	r.history(func(*api.Job, *api.Evaluation, *api.Allocation) {})
+	r.put(func(tx *state.Txn) {
+		tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n", State: api.ClaimReleasing})
+	})
+	if tx := r.collect(); tx.Alloc("a") == nil || tx.Eval("e") == nil {
+		t.Fatal("the row that a claim needs is gone")
+	}
+	r.put(func(tx *state.Txn) { tx.DeleteClaim("default", "v", "a") })
+	if tx := r.collect(); tx.Alloc("a") != nil {
+		t.Fatal("the allocation stays for ever")
+	}
+}
+
+func TestDownNodeStaysWhileSomethingIsAttached(t *testing.T) {
+	r := newRoom(t)
+	r.put(func(tx *state.Txn) {
+		tx.PutNode(&api.Node{ID: "n", Status: api.NodeStatusDown})
+		tx.PutNode(&api.Node{ID: "up", Status: api.NodeStatusReady})
+		tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n"})
+	})
+	if tx := r.collect(); tx.Node("n") == nil {
+		t.Fatal("the node of an attachment is gone")
+	}
+	r.put(func(tx *state.Txn) { tx.DeleteAttachment("p", "x", "n") })
+	if tx := r.collect(); tx.Node("n") != nil || tx.Node("up") == nil {
+		t.Fatal("wrong node is gone")
+	}
+}
+
+func TestDeadJobGoesWithEverything(t *testing.T) {
+	r := newRoom(t)
+	r.history(func(j *api.Job, _ *api.Evaluation, _ *api.Allocation) { j.Status, j.Stop = api.JobStatusDead, true })
+	if tx := r.collect(); tx.Job("default", "j") != nil || tx.Eval("e") != nil || tx.Alloc("a") != nil {
+		t.Fatal("something of the job is left")
+	}
+}
+
+func TestYoungThingsStayInPeriodicRuns(t *testing.T) {
+	r := newRoom(t)
+	r.history(func(j *api.Job, e *api.Evaluation, _ *api.Allocation) {
+		e.ModifyTime = start.Add(30 * time.Minute).UnixNano()
+	})
+	_, err := fsmApply(r, &gc.Reap{Allocs: []string{"unknown"}, Evals: []string{"unknown"}, Nodes: []string{"n"}})
+	if err != nil || r.store.Read().Node("n") == nil {
+		t.Fatalf("a ready node was forgotten: %v", err)
+	}
+}
+
+func fsmApply(r *room, c fsm.Command) (fsm.Result, error) { return r.Raft.Propose(r.t.Context(), c) }
+
+// S7, S37: a step that fails does not keep the others from running.
+func TestS7StepsAreIsolated(t *testing.T) {
+	broken := errors.New("broken")
+	r := newRoom(t, gc.Step{Name: "claims", Run: func(context.Context, bool) error { return broken }})
+	r.put(func(tx *state.Txn) { tx.PutNode(&api.Node{ID: "n", Status: api.NodeStatusDown}) })
+	if _, err := r.GC(t.Context(), &api.WriteRequest{}); !errors.Is(err, broken) {
+		t.Fatalf("error %v", err)
+	}
+	if r.store.Read().Node("n") != nil {
+		t.Fatal("nodes were not collected")
+	}
+}
+
+func TestReconcileCountsAgain(t *testing.T) {
+	r := newRoom(t)
+	r.history(func(*api.Job, *api.Evaluation, *api.Allocation) {})
+	r.put(func(tx *state.Txn) {
+		tx.PutJobSummary(&api.JobSummary{Namespace: "default", JobID: "j", Summary: map[string]api.TaskGroupSummary{"g": {Running: 7}}})
+	})
+	if _, err := r.Reconcile(t.Context(), &api.WriteRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.store.Read().JobSummary("default", "j").Summary["g"]; s.Complete != 1 || s.Running != 0 {
+		t.Fatalf("summary %+v", s)
+	}
+}

@@ -1,0 +1,138 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// reapMax is how many ids one command carries.
+const reapMax = 2048
+
+// Step is one kind of garbage. Now ignores thresholds.
+type Step struct {
+	Name string
+	Run  func(ctx context.Context, now bool) error
+}
+
+// steps lists all kinds in their order: what is over sets free what comes later.
+func (s *Service) steps() []Step {
+	return append([]Step{
+		{"jobs", s.reapJobs},
+		{"evaluations", s.reapEvals},
+		{"deployments", s.reapDeployments},
+	}, append(s.Extra, Step{"nodes", s.reapNodes})...)
+}
+
+// before is the time before which something must have ended.
+func (s *Service) before(threshold time.Duration, now bool) time.Time {
+	if now {
+		return s.Now()
+	}
+	return s.Now().Add(-threshold)
+}
+
+func (s *Service) reapEvals(ctx context.Context, now bool) error {
+	tx := s.State.Read()
+	r := &Reap{}
+	for e := range tx.Evals(api.AllNamespaces) {
+		threshold := s.Limits.EvalThreshold
+		if e.Type == api.JobTypeBatch || e.Type == api.JobTypeSysbatch {
+			threshold = s.Limits.BatchEvalThreshold
+		}
+		if evalOver(tx, e, s.before(threshold, now)) {
+			r.addEval(tx, e.ID)
+		}
+	}
+	return s.reap(ctx, r)
+}
+
+func (r *Reap) addEval(tx *state.Txn, id string) {
+	for a := range tx.AllocsByEval(id) {
+		r.Allocs = append(r.Allocs, a.ID)
+	}
+	r.Evals = append(r.Evals, id)
+}
+
+func (s *Service) reapJobs(ctx context.Context, now bool) error {
+	tx := s.State.Read()
+	before := s.before(s.Limits.JobThreshold, now)
+	r := &Reap{}
+	for j := range tx.Jobs(api.AllNamespaces) {
+		if j.SubmitTime <= before.UnixNano() && jobOver(tx, j) {
+			r.addJob(tx, j)
+		}
+	}
+	return s.reap(ctx, r)
+}
+
+// addJob adds the job with everything of it, or nothing.
+func (r *Reap) addJob(tx *state.Txn, j *api.Job) {
+	var evals, allocs []string
+	for e := range tx.EvalsByJob(j.Namespace, j.ID) {
+		if !e.Terminal() {
+			return
+		}
+		evals = append(evals, e.ID)
+	}
+	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
+		if !allocOver(tx, a) {
+			return
+		}
+		allocs = append(allocs, a.ID)
+	}
+	r.Evals, r.Allocs = append(r.Evals, evals...), append(r.Allocs, allocs...)
+	r.Jobs = append(r.Jobs, JobID{j.Namespace, j.ID})
+}
+
+func (s *Service) reapDeployments(ctx context.Context, now bool) error {
+	tx := s.State.Read()
+	before := s.before(s.Limits.DeploymentThreshold, now)
+	r := &Reap{}
+	for d := range tx.Deployments(api.AllNamespaces) {
+		if d.ModifyTime <= before.UnixNano() && deploymentOver(tx, d) {
+			r.Deployments = append(r.Deployments, d.ID)
+		}
+	}
+	return s.reap(ctx, r)
+}
+
+func (s *Service) reapNodes(ctx context.Context, now bool) error {
+	tx := s.State.Read()
+	before := s.before(s.Limits.NodeThreshold, now)
+	r := &Reap{}
+	for n := range tx.Nodes() {
+		if n.StatusUpdatedAt <= before.Unix() && nodeOver(tx, n) {
+			r.Nodes = append(r.Nodes, n.ID)
+		}
+	}
+	return s.reap(ctx, r)
+}
+
+// reap proposes the garbage in commands of bounded size: allocations first, jobs last.
+func (s *Service) reap(ctx context.Context, all *Reap) error {
+	for {
+		part := &Reap{}
+		room := reapMax
+		part.Allocs, all.Allocs = cut(all.Allocs, &room)
+		part.Evals, all.Evals = cut(all.Evals, &room)
+		part.Deployments, all.Deployments = cut(all.Deployments, &room)
+		part.Nodes, all.Nodes = cut(all.Nodes, &room)
+		part.Jobs, all.Jobs = cut(all.Jobs, &room)
+		if room == reapMax {
+			return nil
+		}
+		if _, err := s.Raft.Propose(ctx, part); err != nil {
+			return fmt.Errorf("forget: %w", err)
+		}
+	}
+}
+
+func cut[T any](list []T, room *int) (head, tail []T) {
+	n := min(len(list), *room)
+	*room -= n
+	return list[:n], list[n:]
+}
