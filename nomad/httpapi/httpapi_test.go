@@ -1,0 +1,380 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi"
+)
+
+// everyRoute is one valid request per endpoint.
+var everyRoute = []string{
+	"GET /v1/jobs", `PUT /v1/jobs {"Job":{"ID":"j"}}`, `PUT /v1/validate/job {"Job":{"ID":"j"}}`, `PUT /v1/job/j/plan {"Job":{"ID":"j"}}`,
+	"DELETE /v1/job/j", "PUT /v1/job/j/evaluate", "GET /v1/job/j", "GET /v1/job/j/versions", "GET /v1/job/j/submission",
+	"GET /v1/job/j/summary", "GET /v1/job/j/allocations", "GET /v1/job/j/evaluations", "GET /v1/job/j/deployments",
+	"GET /v1/evaluations", "GET /v1/evaluation/e", "GET /v1/evaluation/e/allocations",
+	"GET /v1/allocations", "GET /v1/allocation/a1", "PUT /v1/allocation/a1/stop",
+	"GET /v1/deployments", "GET /v1/deployment/d",
+	"GET /v1/nodes", "GET /v1/node/n", "GET /v1/node/n/allocations", "PUT /v1/node/n/evaluate", "PUT /v1/node/n/purge",
+	`PUT /v1/node/n/eligibility {"Eligibility":"eligible"}`, `PUT /v1/node/n/drain {"DrainSpec":{}}`,
+	"GET /v1/node/pools", "GET /v1/node/pool/p", `PUT /v1/node/pool/p {"Name":"p"}`, "DELETE /v1/node/pool/p",
+	"GET /v1/volumes?type=csi", `PUT /v1/volume/csi/v {"Volumes":[{"ID":"v"}]}`, `PUT /v1/volume/csi/v/create {"Volumes":[{"ID":"v"}]}`,
+	"DELETE /v1/volume/csi/v", "DELETE /v1/volume/csi/v/delete", "DELETE /v1/volume/csi/v/detach?node=n", "GET /v1/volume/csi/v",
+	"GET /v1/volumes/external?plugin_id=p", `PUT /v1/volumes/snapshot {"Snapshots":[{"SourceVolumeID":"v"}]}`,
+	"DELETE /v1/volumes/snapshot?plugin_id=p&snapshot_id=s", "GET /v1/volumes/snapshot?plugin_id=p",
+	"GET /v1/plugins?type=csi", "GET /v1/plugin/csi/p",
+	"GET /v1/status/leader", "GET /v1/status/peers", "GET /v1/agent/members",
+	"GET /v1/namespaces", "GET /v1/namespace/n", `PUT /v1/namespace {"Name":"n"}`, "DELETE /v1/namespace/n",
+	"GET /v1/operator/scheduler/configuration", "PUT /v1/operator/scheduler/configuration {}", "GET /v1/operator/raft/configuration",
+	"PUT /v1/system/gc", "PUT /v1/system/reconcile/summaries",
+	"PUT /v1/client/allocation/a1/restart", `PUT /v1/client/allocation/a1/signal {"Signal":"SIGHUP"}`, "GET /v1/client/allocation/a1/stats",
+	"GET /v1/client/allocation/a1/gc", "GET /v1/client/stats", "GET /v1/client/gc",
+	"GET /v1/client/fs/logs/a1?task=t&type=stdout", "GET /v1/client/fs/ls/a1", "GET /v1/client/fs/stat/a1?path=/", "GET /v1/client/fs/cat/a1?path=/",
+}
+
+func TestEveryUserMethodIsReachable(t *testing.T) {
+	t.Parallel()
+	c := world()
+	h := handler(c)
+	for _, line := range everyRoute {
+		method, rest, _ := strings.Cut(line, " ")
+		target, body, _ := strings.Cut(rest, " ")
+		if w := send(h, method, target, body); w.Code != http.StatusOK && w.Code != http.StatusNotFound {
+			t.Errorf("%s: code %d: %s", line, w.Code, w.Body)
+		}
+	}
+	for _, name := range userMethods(t) {
+		if len(c.asked[name]) == 0 {
+			t.Errorf("no request reaches %s", name)
+		}
+	}
+}
+
+// userMethods reads the names of the methods for users out of the method table.
+func userMethods(t *testing.T) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../api/wire/methods.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok || len(lit.Elts) != 3 {
+			return true
+		}
+		if auth, ok := lit.Elts[2].(*ast.Ident); ok && auth.Name == "ByUser" {
+			names = append(names, strings.Trim(lit.Elts[0].(*ast.BasicLit).Value, `"`))
+		}
+		return true
+	})
+	if len(names) < 40 {
+		t.Fatalf("found only %d methods", len(names))
+	}
+	return names
+}
+
+func TestJobIDsMayContainSlashesAndVerbs(t *testing.T) {
+	t.Parallel()
+	for target, id := range map[string]string{
+		"/v1/job/a/dispatch-1/versions":       "a/dispatch-1",
+		"/v1/job/a%2Fdispatch-1/versions":     "a/dispatch-1",
+		"/v1/job/a%2Fallocations/versions":    "a/allocations",
+		"/v1/job/versions/versions":           "versions",
+		"/v1/job/ein%20job%3F%23%25/versions": "ein job?#%",
+	} {
+		c := world()
+		expect(t, send(handler(c), "GET", target, ""), 200, "")
+		if got := last(t, c, wire.JobVersions).JobID; got != id {
+			t.Errorf("%s asked for %q, want %q", target, got, id)
+		}
+	}
+}
+
+func TestQueryOptionsReachTheServer(t *testing.T) {
+	t.Parallel()
+	c := world()
+	send(handler(c), "GET", "/v1/jobs?index=5&wait=2s&stale&namespace=*&prefix=w&region=eu&per_page=1&filter=ID+is+not+empty", "", "Authorization", "bearer secret x")
+	want := api.QueryOptions{Region: "eu", Namespace: "*", AuthToken: "secret", Stale: true, MinIndex: 5, MaxWait: 2 * time.Second, Prefix: "w"}
+	if got := last(t, c, wire.JobList).QueryOptions; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestNamespaceOfAJob(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ target, body, want string }{
+		{"/v1/jobs", `{"Job":{"ID":"j"}}`, "default"},
+		{"/v1/jobs", `{"Job":{"ID":"j","Namespace":"job"}}`, "job"},
+		{"/v1/jobs", `{"Namespace":"wrapper","Job":{"ID":"j","Namespace":"job"}}`, "wrapper"},
+		{"/v1/jobs?namespace=query", `{"Namespace":"wrapper","Job":{"ID":"j","Namespace":"job"}}`, "query"},
+	} {
+		c := world()
+		expect(t, send(handler(c), "POST", x.target, x.body), 200, "e1")
+		if r := last(t, c, wire.JobRegister); r.Namespace != x.want || r.Job.Namespace != x.want {
+			t.Errorf("%s %s: namespace %q and %q, want %q", x.target, x.body, r.Namespace, r.Job.Namespace, x.want)
+		}
+	}
+}
+
+// TestS39BodyCannotSetServerFields: what the server derives cannot be set through a volume's body.
+func TestS39BodyCannotSetServerFields(t *testing.T) {
+	t.Parallel()
+	c := world()
+	body := `{"Volumes":[{"ID":"v1","Schedulable":true,"CreateIndex":4,"Provision":{"State":"available"},"WriteAllocs":{"a":null},"Secrets":{"k":"v"}}],"Timestamp":9}`
+	expect(t, send(handler(c), "PUT", "/v1/volume/csi/v1", body), 200, "")
+	r := last(t, c, wire.VolumeRegister)
+	if r.Timestamp != 0 || r.Volumes[0].Secrets["k"] != "v" {
+		t.Errorf("request %+v", r)
+	}
+}
+
+// TestH10PathAndBodyMustAgree: a volume is not registered under another id than the path says.
+func TestH10PathAndBodyMustAgree(t *testing.T) {
+	t.Parallel()
+	c := world()
+	expect(t, send(handler(c), "PUT", "/v1/volume/csi/a", `{"Volumes":[{"ID":"b"}]}`), 400, `"b"`)
+	if len(c.asked) > 0 {
+		t.Errorf("servers were asked: %v", c.methods())
+	}
+}
+
+// TestH4SecretsMayHoldCommas: the JSON form of the header carries any value.
+func TestH4SecretsMayHoldCommas(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{"k=v,l=w": "v", `{"k":"a,b=c","l":"w"}`: "a,b=c"} {
+		c := world()
+		expect(t, send(handler(c), "DELETE", "/v1/volume/csi/v1/delete", "", "X-Nomad-CSI-Secrets", header), 200, "")
+		if got := last(t, c, wire.VolumeDelete).Secrets; got["k"] != want || got["l"] != "w" {
+			t.Errorf("header %s gave %v", header, got)
+		}
+	}
+	expect(t, send(handler(world()), "DELETE", "/v1/volume/csi/v1/delete", "", "X-Nomad-CSI-Secrets", "novalue"), 400, "not key=value")
+}
+
+func TestNothingSecretLeaves(t *testing.T) {
+	t.Parallel()
+	h := handler(world())
+	for _, target := range []string{"/v1/volume/csi/v1", "/v1/node/n1", "/v1/volumes?type=csi"} {
+		if w := send(h, "GET", target, ""); strings.Contains(w.Body.String(), "hunter2") {
+			t.Errorf("%s shows a secret: %s", target, w.Body)
+		}
+	}
+	if w := send(h, "PUT", "/v1/volume/csi/v1/create", `{"Volumes":[{"ID":"v1"}]}`); strings.Contains(w.Body.String(), "hunter2") {
+		t.Errorf("create shows a secret: %s", w.Body)
+	}
+}
+
+// TestH1ClassesBecomeCodes: whose fault it is decides the code.
+func TestH1ClassesBecomeCodes(t *testing.T) {
+	t.Parallel()
+	for class, code := range map[fault.Class]int{
+		fault.Invalid: 400, fault.Denied: 403, fault.NotFound: 404, fault.Conflict: 409, fault.Exhausted: 429,
+		fault.Internal: 500, fault.Unavailable: 503, fault.NotLeader: 503, fault.Timeout: 504,
+	} {
+		c := newCluster()
+		on(c, wire.VolumeDeregister, func(*api.VolumeDeregisterRequest) (*api.WriteMeta, error) {
+			return nil, fmt.Errorf("deregister: %w", fault.New(class, "volume in use"))
+		})
+		w := send(handler(c), "DELETE", "/v1/volume/csi/v1", "")
+		expect(t, w, code, "deregister: volume in use")
+		if got := w.Header().Get("Content-Type"); got != "text/plain; charset=utf-8" {
+			t.Errorf("content type %q", got)
+		}
+	}
+}
+
+func TestLargeBodiesAreRefusedUnread(t *testing.T) {
+	h := handler(world())
+	r := httptest.NewRequest("PUT", "/v1/jobs", io.LimitReader(endless{}, 32<<20))
+	r.ContentLength = 32 << 20
+	w := httptest.NewRecorder()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	h.ServeHTTP(w, r)
+	runtime.ReadMemStats(&after)
+	expect(t, w, 413, "over the limit")
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
+		t.Errorf("refusing took %d bytes", grown)
+	}
+	r = httptest.NewRequest("PUT", "/v1/jobs", io.LimitReader(endless{}, 32<<20))
+	r.ContentLength = -1
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	expect(t, w, 413, "over the limit")
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func TestDeepBodiesAreRefused(t *testing.T) {
+	t.Parallel()
+	deep := `{"Job":{"ID":"j","Meta":` + strings.Repeat(`{"a":`, 100000) + "1" + strings.Repeat("}", 100000) + `}}`
+	expect(t, send(handler(world()), "PUT", "/v1/jobs", deep), 400, "nested deeper")
+	quoted := `{"Job":{"ID":"j","Name":"` + strings.Repeat(`[{\"`, 1000) + `"}}`
+	expect(t, send(handler(world()), "PUT", "/v1/jobs", quoted), 200, "e1")
+}
+
+func TestBrokenBodiesAreTheCallersFault(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"{", "[]", `{"Job": 1}`, `{"Job": {"ID": 1}}`, "\xff", "null"} {
+		expect(t, send(handler(world()), "PUT", "/v1/jobs", body), 400, "")
+	}
+}
+
+func TestBrowsersOfOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
+	c := world()
+	expect(t, send(handler(c), "PUT", "/v1/system/gc", "", "Sec-Fetch-Site", "cross-site"), 403, "")
+	if len(c.asked) > 0 {
+		t.Error("the request went through")
+	}
+}
+
+func TestAnswersAreZipped(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	on(c, wire.NodeList, func(*api.NodeListRequest) (*api.NodeListResponse, error) {
+		return &api.NodeListResponse{Nodes: []*api.NodeStub{{ID: strings.Repeat("x", 5000)}}}, nil
+	})
+	w := send(handler(c), "GET", "/v1/nodes", "", "Accept-Encoding", "gzip")
+	if w.Header().Get("Content-Encoding") != "gzip" || w.Body.Len() > 1000 {
+		t.Errorf("not zipped: %v, %d bytes", w.Header(), w.Body.Len())
+	}
+}
+
+func TestUnreachableNode(t *testing.T) {
+	t.Parallel()
+	expect(t, send(handler(world()), "GET", "/v1/client/stats?node_id=gone", ""), 503, "not connected")
+	h := httpapi.New(httpapi.Config{Servers: world()})
+	expect(t, send(h, "GET", "/v1/client/stats", ""), 400, "No local Node and node_id not provided")
+}
+
+func TestPostIsPut(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"PUT", "POST"} {
+		expect(t, send(handler(world()), method, "/v1/volume/csi/v1", `{"Volumes":[{"ID":"v1"}]}`), 200, "")
+	}
+}
+
+func TestFollowedLogsArriveBeforeTheyEnd(t *testing.T) {
+	t.Parallel()
+	c := world()
+	more := make(chan string)
+	on(c, wire.ClientAllocLogs, func(*api.AllocLogsRequest) (*api.AllocLogsResponse, error) {
+		text, open := <-more
+		return &api.AllocLogsResponse{Data: []byte(text), Cursor: api.LogCursor{Started: true}, End: true, Ended: !open}, nil
+	})
+	server := httptest.NewServer(handler(c))
+	defer server.Close()
+	client, err := rest.New(rest.Config{Address: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { more <- "first" }()
+	body, err := client.Logs(t.Context(), "a1", rest.LogOptions{Task: "t", Kind: "stdout", Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(body, got); err != nil || string(got) != "first" {
+		t.Fatalf("read %q, %v", got, err)
+	}
+	more <- "second"
+	close(more)
+	if got, err := io.ReadAll(body); err != nil || string(got) != "second" {
+		t.Fatalf("read %q, %v", got, err)
+	}
+}
+
+func TestBrokenStreamIsSeen(t *testing.T) {
+	t.Parallel()
+	c := world()
+	on(c, wire.ClientAllocLogs, func(r *api.AllocLogsRequest) (*api.AllocLogsResponse, error) {
+		if r.Cursor.Started {
+			return nil, fault.New(fault.Unavailable, "node went away")
+		}
+		return &api.AllocLogsResponse{Data: []byte("first"), Cursor: api.LogCursor{Started: true}}, nil
+	})
+	server := httptest.NewServer(handler(c))
+	defer server.Close()
+	client, _ := rest.New(rest.Config{Address: server.URL})
+	body, err := client.Logs(t.Context(), "a1", rest.LogOptions{Task: "t", Kind: "stdout"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if text, err := io.ReadAll(body); err == nil {
+		t.Errorf("a cut log looks whole: %q", text)
+	}
+}
+
+func TestClientKeepsClasses(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(handler(world()))
+	defer server.Close()
+	client, err := rest.New(rest.Config{Address: server.URL, Namespace: "team"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := client.Volume(t.Context(), "none", rest.Query{}); !errors.Is(err, fault.NotFound) {
+		t.Errorf("error %v is not fault.NotFound", err)
+	}
+	v, meta, err := client.Volume(t.Context(), "v1", rest.Query{})
+	if err != nil || v.ExternalID != "x1" || meta.Index != 7 || !meta.KnownLeader {
+		t.Errorf("volume %+v, meta %+v, error %v", v, meta, err)
+	}
+	j, _, err := client.Job(t.Context(), "web/dispatch-1", rest.Query{})
+	if err != nil || j.ID != "web/dispatch-1" {
+		t.Errorf("job %+v, error %v", j, err)
+	}
+	var file bytes.Buffer
+	if err := client.File(t.Context(), "a1", "/f", &file); err != nil || file.String() != "hello, file" {
+		t.Errorf("file %q, error %v", file.String(), err)
+	}
+}
+
+func FuzzRequests(f *testing.F) {
+	f.Add("/v1/job/%2F/plan", `{"Job":{"ID":"x"}}`)
+	f.Add("/v1/volume/csi/v/create", `{"Volumes":[null]}`)
+	f.Add("/v1/jobs?per_page=1&next_token=%00", "")
+	h := handler(world())
+	f.Fuzz(func(t *testing.T, target, body string) {
+		for _, method := range []string{"GET", "PUT", "DELETE"} {
+			r, err := http.NewRequest(method, "http://x", strings.NewReader(body))
+			if err != nil {
+				t.Skip()
+			}
+			if u, err := r.URL.Parse(target); err == nil {
+				r.URL = u
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code >= 500 && w.Code != 501 && w.Code != 503 {
+				t.Errorf("%s %s: code %d: %s", method, target, w.Code, w.Body)
+			}
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package httpapi_test
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// world is a small cluster: a node, a job with an allocation, a volume and its plugin.
+func world() *cluster {
+	c := newCluster()
+	meta := api.QueryMeta{Index: 7, KnownLeader: true}
+	job := &api.Job{ID: "web/dispatch-1", Name: "web", Namespace: "default", Type: "service", Priority: 50,
+		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t", Driver: "raw_exec"}}}}}
+	alloc := &api.Allocation{ID: "a1", Namespace: "default", JobID: job.ID, Job: job, TaskGroup: "g", NodeID: "n1", ClientStatus: "running"}
+	volume := &api.VolumeDetail{
+		Volume: api.Volume{VolumeSpec: api.VolumeSpec{
+			ID: "v1", Namespace: "default", PluginID: "hostpath", Secrets: map[string]string{"key": "hunter2"},
+			MountOptions: &api.MountOptions{FSType: "ext4", MountFlags: []string{"password=hunter2"}},
+		}},
+		ExternalID: "x1", State: api.VolumeAvailable,
+		WriteAllocs: map[string]*api.Allocation{"a1": alloc},
+		Claims:      []*api.VolumeClaim{{VolumeID: "v1", AllocID: "a1", NodeID: "n1", Mode: api.ClaimWrite, State: api.ClaimReady}},
+	}
+	on(c, wire.NodeList, func(*api.NodeListRequest) (*api.NodeListResponse, error) {
+		return &api.NodeListResponse{Nodes: []*api.NodeStub{{ID: "n1", Name: "one", NodePool: "default", Status: "ready"}}, QueryMeta: meta}, nil
+	})
+	on(c, wire.NodeGet, func(r *api.NodeRequest) (*api.NodeGetResponse, error) {
+		if r.NodeID != "n1" {
+			return &api.NodeGetResponse{QueryMeta: meta}, nil
+		}
+		return &api.NodeGetResponse{Node: &api.Node{ID: "n1", SecretID: "hunter2"}, QueryMeta: meta}, nil
+	})
+	on(c, wire.JobList, func(*api.JobListRequest) (*api.JobListResponse, error) {
+		return &api.JobListResponse{Jobs: []*api.JobStub{
+			{ID: "web", Namespace: "default", Type: "service", Priority: 50, Status: "running", Meta: map[string]string{"team": "x"}},
+			{ID: "api", Namespace: "default", Type: "batch", Priority: 70, Status: "dead"},
+			{ID: "etl", Namespace: "default", Type: "batch", Priority: 10, Status: "pending"},
+		}, QueryMeta: meta}, nil
+	})
+	on(c, wire.JobGet, func(r *api.JobRequest) (*api.JobGetResponse, error) {
+		if r.JobID != job.ID {
+			return &api.JobGetResponse{QueryMeta: meta}, nil
+		}
+		return &api.JobGetResponse{Job: job, QueryMeta: meta}, nil
+	})
+	on(c, wire.JobRegister, func(*api.JobRegisterRequest) (*api.JobRegisterResponse, error) {
+		return &api.JobRegisterResponse{EvalID: "e1", JobModifyIndex: 9, WriteMeta: api.WriteMeta{Index: 9}}, nil
+	})
+	on(c, wire.JobVersions, func(*api.JobVersionsRequest) (*api.JobVersionsResponse, error) {
+		return &api.JobVersionsResponse{Versions: []*api.Job{job}, QueryMeta: meta}, nil
+	})
+	on(c, wire.AllocGet, func(r *api.AllocRequest) (*api.AllocGetResponse, error) {
+		if r.AllocID != "a1" {
+			return &api.AllocGetResponse{QueryMeta: meta}, nil
+		}
+		return &api.AllocGetResponse{Alloc: alloc, QueryMeta: meta}, nil
+	})
+	on(c, wire.VolumeGet, func(r *api.VolumeGetRequest) (*api.VolumeGetResponse, error) {
+		if r.ID != "v1" {
+			return &api.VolumeGetResponse{QueryMeta: meta}, nil
+		}
+		return &api.VolumeGetResponse{Volume: volume, QueryMeta: meta}, nil
+	})
+	on(c, wire.VolumeCreate, func(*api.VolumeCreateRequest) (*api.VolumeWriteResponse, error) {
+		return &api.VolumeWriteResponse{Volumes: []*api.VolumeDetail{volume}, WriteMeta: api.WriteMeta{Index: 8}}, nil
+	})
+	on(c, wire.VolumeList, func(*api.VolumeListRequest) (*api.VolumeListResponse, error) {
+		return &api.VolumeListResponse{Volumes: []*api.VolumeStub{{ID: "v1", Namespace: "default", PluginID: "hostpath", Schedulable: true}}, QueryMeta: meta}, nil
+	})
+	on(c, wire.PluginGet, func(*api.PluginGetRequest) (*api.PluginGetResponse, error) {
+		return &api.PluginGetResponse{QueryMeta: meta}, nil
+	})
+	on(c, wire.StatusLeader, func(*api.QueryOptions) (*api.StatusLeaderResponse, error) {
+		return &api.StatusLeaderResponse{Leader: "127.0.0.1:4647"}, nil
+	})
+	on(c, wire.OperatorSchedulerConfig, func(*api.QueryOptions) (*api.SchedulerConfigResponse, error) {
+		return &api.SchedulerConfigResponse{SchedulerConfig: &api.SchedulerConfiguration{SchedulerAlgorithm: "binpack"}, QueryMeta: meta}, nil
+	})
+	on(c, wire.ClientAllocFileRead, func(r *api.AllocFileRequest) (*api.AllocFileReadResponse, error) {
+		text := "hello, file"
+		end := min(r.Offset+r.Limit, int64(len(text)))
+		return &api.AllocFileReadResponse{Data: []byte(text[min(r.Offset, end):end]), EOF: end == int64(len(text))}, nil
+	})
+	on(c, wire.ClientAllocFileStat, func(*api.AllocFileRequest) (*api.AllocFileStatResponse, error) {
+		return &api.AllocFileStatResponse{Info: &api.AllocFileInfo{Name: "f", Size: 11, ModTime: time.Unix(0, 0).UTC()}}, nil
+	})
+	on(c, wire.ClientAllocLogs, func(r *api.AllocLogsRequest) (*api.AllocLogsResponse, error) {
+		if r.Cursor.Started {
+			return &api.AllocLogsResponse{Cursor: r.Cursor, End: true, Ended: true}, nil
+		}
+		return &api.AllocLogsResponse{Data: []byte("line\n"), File: "alloc/logs/t.stdout.0", Cursor: api.LogCursor{Started: true, Offset: 5}, End: r.Wait == 0}, nil
+	})
+	return c
+}
