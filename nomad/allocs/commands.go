@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 //go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
@@ -59,7 +60,7 @@ func (c *UpdateClient) Apply(tx *state.Txn) (any, error) {
 		if old.ClientStatus == next.ClientStatus {
 			continue
 		}
-		if err := allocChanged(tx, next); err != nil {
+		if err := ledger.AllocChanged(tx, next); err != nil {
 			return nil, err
 		}
 		key := [2]string{next.Namespace, next.JobID}

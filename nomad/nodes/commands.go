@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 //go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
@@ -126,12 +127,13 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 		tx.PutNodePool(&api.NodePool{Name: n.NodePool})
 	}
 	tx.PutNode(n)
-	if old == nil || old.Status != n.Status || old.BootID != n.BootID {
-		if err := nodeChanged(tx, n.ID); err != nil {
+	news := old == nil || old.Status != n.Status || differs(old, n)
+	if news || old.BootID != n.BootID {
+		if err := ledger.NodeChanged(tx, n.ID); err != nil {
 			return nil, err
 		}
 	}
-	if n.Status == api.NodeStatusReady && (old == nil || old.Status != n.Status || differs(old, n)) {
+	if n.Status == api.NodeStatusReady && news {
 		return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
 	}
 	return &Outcome{}, nil
@@ -168,7 +170,7 @@ func (c *SetStatus) Apply(tx *state.Txn) (any, error) {
 	if !moved {
 		return &Outcome{}, nil
 	}
-	if err := nodeChanged(tx, n.ID); err != nil {
+	if err := ledger.NodeChanged(tx, n.ID); err != nil {
 		return nil, err
 	}
 	if n.Status == api.NodeStatusInit {
@@ -210,7 +212,7 @@ func (c *PurgeNode) Apply(tx *state.Txn) (any, error) {
 		return nil, missing(c.NodeID)
 	}
 	tx.DeleteNode(n.ID)
-	if err := nodeChanged(tx, n.ID); err != nil {
+	if err := ledger.NodeChanged(tx, n.ID); err != nil {
 		return nil, err
 	}
 	return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
