@@ -1,0 +1,42 @@
+// Package volumes is the node's side of CSI volumes: it supervises the plugins that tasks provide, claims,
+// stages and publishes what allocations ask for, takes it down again, and serves the servers' controller
+// calls.
+//
+// # The machine
+//
+// For each (volume, node) there is one staging path, for each (volume, allocation) one target path. Both are
+// short and hashed. The journal has one row per (volume, allocation):
+//
+//	            Up                NodeStage, NodePublish         verified by mountinfo
+//	(no row) ────────► mounting ─────────────────────────► ... ─────────────────────► mounted
+//	    ▲                 │                                                              │
+//	    │                 └────────────────────────┬─────────────────────────────────────┘ Down
+//	    │    servers told          NodeUnpublish,  ▼  NodeUnstage if last
+//	    └──────────────── released ◄──────────── leaving
+//
+// and one row per (volume) while something of it is, or may be, staged. A row is written before the call
+// that it announces and is changed after the answer; every call may be repeated. The number of users of a
+// staged volume is never counted in memory: it is the number of rows, checked against the mount table.
+//
+// # Invariants
+//
+//   - One call is in flight per volume.
+//   - NodeUnstage is sent only when no row of the volume remains but the leaving one and no target below
+//     the plugin's base directory is a mount of it.
+//   - The servers are told that a volume is released only after the driver said so and the mount table
+//     agrees; until then the row stays, across restarts, and [Service.Run] keeps trying.
+//   - A path that is, or contains, a mount is never removed; a path that may be a dead mount is never stat'ed.
+//   - The end of the agent is not the end of a plugin: nothing is reported unhealthy because of it.
+//
+// # Use
+//
+//	s, err := volumes.New(conf)
+//	s.Restored(known)                   // once, when the store was read
+//	go s.Run(ctx)                       // the only goroutines, beside those of callers
+//	mounts, err := s.Up(ctx, alloc)     // a step of the allocation, before its tasks
+//	err = s.Down(ctx, alloc.ID)         // the same step, after its tasks
+//	p, err := s.PluginTask(alloc, task, isolated) // for tasks with a csi_plugin block
+//
+// Who writes what: this package alone writes the journal and registry buckets that its Config names, and
+// the directory csi below Config.StateDir.
+package volumes
