@@ -3,10 +3,12 @@ package tasks
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -19,14 +21,26 @@ const (
 // Stop asks all tasks to end; Run returns when they have. It may be called any number of times.
 func (g *Group) Stop() { g.askOnce.Do(func() { close(g.asked) }) }
 
-// Abandon ends tasks of a group that will not run: as killed, or as failed in their setup when err is given.
-func (g *Group) Abandon(err error) {
+// Abandon ends the tasks of a group that will not be run: as killed, or as failed in their setup when err
+// is given. Attempts of an earlier agent process that still run are taken up and killed. It returns when
+// all tasks are dead, or when ctx ends.
+func (g *Group) Abandon(ctx context.Context, err error) {
+	var all sync.WaitGroup
+	defer all.Wait()
 	for _, t := range g.tasks {
 		if t.row().dead() {
 			continue
 		}
 		if err != nil {
-			t.finish(true, setupFailure(err))
+			_ = t.change(false, func(_ *store.TaskRecord, s *api.TaskState) { s.Failed = true }, setupFailure(err))
+		}
+		if t.held() {
+			t.end(why{event: api.EventKilling})
+			all.Go(func() { t.run(ctx) })
+			continue
+		}
+		if err != nil {
+			t.finish(true)
 		} else {
 			t.finish(false, killed())
 		}

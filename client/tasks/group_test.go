@@ -294,15 +294,31 @@ func TestSetupThatCannotWorkFailsTheTask(t *testing.T) {
 
 func TestAbandonedGroupIsDead(t *testing.T) {
 	b := setup(t, "service", &api.Task{Name: "t"}, &api.Task{Name: "u"})
-	b.Abandon(errors.New("volumes: no such volume"))
+	b.Abandon(t.Context(), errors.New("volumes: no such volume"))
 	for name, s := range b.States() {
 		if s.State != api.TaskStateDead || !s.Failed || s.Events[1].DisplayMessage != "volumes: no such volume" {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
 	b = setup(t, "service", &api.Task{Name: "t"})
-	b.Abandon(nil)
+	b.Abandon(t.Context(), nil)
 	if s := b.States()["t"]; s.State != api.TaskStateDead || s.Failed {
 		t.Errorf("%+v", s)
 	}
+}
+
+func TestAbandonedGroupKillsWhatAnEarlierAgentStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "service", &api.Task{Name: "t"})
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.run(ctx)
+		b.until(t, "running", running("t"))
+		cancel()
+		_ = wait()
+		b.renew(t)
+		b.Abandon(t.Context(), errors.New("volume is gone"))
+		if s := b.States()["t"]; !s.Failed || s.State != api.TaskStateDead || b.driver.lives() != 0 {
+			t.Fatalf("%+v, %d live", s, b.driver.lives())
+		}
+	})
 }

@@ -1,0 +1,254 @@
+package allocs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client/dirs"
+	"github.com/open-nomad/open-nomad/client/steps"
+	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// Volumes mounts the volumes of allocations.
+type Volumes interface {
+	// Up mounts all volumes of the allocation and returns them by their name in the group. An error is
+	// final: what passes is retried inside.
+	Up(ctx context.Context, a *api.Allocation) (map[string]driver.Mount, error)
+	// Down unmounts them, also when Up failed or an earlier agent process ran it.
+	Down(ctx context.Context, allocID string) error
+}
+
+// Tasks is the group of tasks of one allocation.
+type Tasks interface {
+	Run(ctx context.Context, mounts map[string]driver.Mount) error
+	Stop()
+	Abandon(ctx context.Context, err error)
+	Update(a *api.Allocation)
+	States() map[string]*api.TaskState
+}
+
+// Store keeps the records of allocations.
+type Store interface {
+	PutAlloc(a *api.Allocation) error
+	DeleteAlloc(id string) error
+}
+
+// Config is what an allocation needs.
+type Config struct {
+	Dirs    dirs.Tree
+	Store   Store
+	Journal steps.Journal
+	Volumes Volumes
+	// Tasks makes the tasks; changed is called after every change of a task and does not block.
+	Tasks func(a *api.Allocation, dir dirs.Alloc, restored map[string]*store.TaskRecord, changed func()) (Tasks, error)
+	// Ended returns a channel that is closed once the tasks of another allocation of this node have ended;
+	// nil when there is no such allocation.
+	Ended func(allocID string) <-chan struct{}
+	// Changed is called after every change that the servers should hear of. It must not block.
+	Changed func(allocID string)
+	Pace    steps.Pace
+	Log     hclog.Logger
+}
+
+// Alloc is one allocation on this node.
+type Alloc struct {
+	conf  Config
+	id    string
+	dir   dirs.Alloc
+	tasks Tasks
+	// marks are what the journal said when an earlier agent process had the allocation.
+	marks map[string]string
+
+	stopping, ended, down chan struct{}
+	stopOnce, endOnce     sync.Once
+
+	mu    sync.Mutex
+	alloc *api.Allocation
+	// broken says why the allocation can never run.
+	broken error
+}
+
+// New makes an allocation; restored is its record from an earlier agent process, or nil.
+func New(c Config, a *api.Allocation, restored *store.AllocRecord) (*Alloc, error) {
+	dir, err := c.Dirs.Alloc(a.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &Alloc{conf: c, id: a.ID, dir: dir, alloc: a, stopping: make(chan struct{}), ended: make(chan struct{}), down: make(chan struct{})}
+	var old map[string]*store.TaskRecord
+	if restored != nil {
+		old, out.marks = restored.Tasks, restored.Steps
+	} else if err := c.Store.PutAlloc(a); err != nil {
+		return nil, fmt.Errorf("store allocation %s: %w", a.ID, err)
+	}
+	if out.tasks, err = c.Tasks(a, dir, old, out.changed); err != nil {
+		out.broken, out.tasks = err, none{}
+	}
+	if a.ServerTerminal() {
+		out.Stop()
+	}
+	out.noteEnd()
+	return out, nil
+}
+
+// ID is the id of the allocation.
+func (a *Alloc) ID() string { return a.id }
+
+// Dir is where its files are.
+func (a *Alloc) Dir() dirs.Alloc { return a.dir }
+
+// Tasks returns its tasks, for what users ask of them.
+func (a *Alloc) Tasks() Tasks { return a.tasks }
+
+// Present returns the allocation as the servers sent it last. It is read-only.
+func (a *Alloc) Present() *api.Allocation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.alloc
+}
+
+// Ended is closed when all tasks have ended.
+func (a *Alloc) Ended() <-chan struct{} { return a.ended }
+
+// Down is closed when everything that the allocation used on the node is given back but its files.
+func (a *Alloc) Down() <-chan struct{} { return a.down }
+
+// Stop asks the allocation to end. It may be called any number of times.
+func (a *Alloc) Stop() { a.stopOnce.Do(func() { close(a.stopping) }) }
+
+// Update takes what the servers say now.
+func (a *Alloc) Update(next *api.Allocation) {
+	a.mu.Lock()
+	a.alloc = next
+	a.mu.Unlock()
+	if err := a.conf.Store.PutAlloc(next); err != nil {
+		a.conf.Log.Error("store allocation", "alloc_id", a.id, "error", err)
+	}
+	a.tasks.Update(next)
+	if next.ServerTerminal() {
+		a.Stop()
+	}
+}
+
+// Run leads the allocation to its end and returns nil; when ctx ends it leaves tasks and mounts as they
+// are and returns its error. It may be called once.
+func (a *Alloc) Run(ctx context.Context) error {
+	scope := &Scope{Alloc: a.Present(), life: ctx}
+	engine := steps.New(a.list(), a.conf.Journal, a.conf.Pace, a.conf.Log.With("alloc_id", a.id))
+	defer func() {
+		if scope.running != nil {
+			<-scope.running
+		}
+	}()
+	if err := a.up(ctx, engine, scope); err != nil {
+		return err
+	}
+	if err := engine.Down(ctx, scope); err != nil {
+		return err
+	}
+	a.noteEnd()
+	close(a.down)
+	a.conf.Log.Debug("allocation is down", "alloc_id", a.id)
+	return nil
+}
+
+// up brings the allocation up and stays until its tasks have ended or a stop is asked. The error is that
+// of ctx; a step that failed ends the tasks instead.
+func (a *Alloc) up(ctx context.Context, engine *steps.Engine[Scope], scope *Scope) error {
+	if a.over() {
+		return ctx.Err()
+	}
+	rising, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-a.stopping:
+			cancel()
+		case <-rising.Done():
+		}
+	})
+	err := engine.Up(rising, scope)
+	stopped := rising.Err() != nil
+	cancel()
+	watch.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && stopped && scope.running == nil:
+		a.tasks.Abandon(ctx, nil)
+		return ctx.Err()
+	case err != nil && scope.running == nil:
+		a.conf.Log.Warn("allocation cannot be set up", "alloc_id", a.id, "error", err)
+		a.tasks.Abandon(ctx, fmt.Errorf("failed to setup alloc: %w", err))
+		return ctx.Err()
+	}
+	select {
+	case <-scope.running:
+	case <-a.stopping:
+	}
+	return ctx.Err()
+}
+
+// over reports whether there is nothing to bring up: the tasks have ended, or must.
+func (a *Alloc) over() bool {
+	select {
+	case <-a.ended:
+		return true
+	case <-a.stopping:
+		return true
+	default:
+	}
+	return a.marks["tasks"] == steps.MarkDown || a.isBroken() != nil
+}
+
+func (a *Alloc) isBroken() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.broken
+}
+
+// changed follows a change of a task.
+func (a *Alloc) changed() {
+	a.noteEnd()
+	a.conf.Changed(a.id)
+}
+
+func (a *Alloc) noteEnd() {
+	if a.tasks == nil { // still being made
+		return
+	}
+	if s, _ := status(a.tasks.States(), a.isBroken()); s == api.AllocClientStatusComplete || s == api.AllocClientStatusFailed {
+		if allDead(a.tasks.States()) {
+			a.endOnce.Do(func() { close(a.ended) })
+		}
+	}
+}
+
+// Destroy removes the files and the record of an allocation that is down.
+func (a *Alloc) Destroy(ctx context.Context) error {
+	select {
+	case <-a.down:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := a.dir.Remove(); err != nil {
+		return fmt.Errorf("destroy allocation %s: %w", a.id, err)
+	}
+	return a.conf.Store.DeleteAlloc(a.id)
+}
+
+// none stands for the tasks of an allocation that has none it can run.
+type none struct{}
+
+func (none) Run(context.Context, map[string]driver.Mount) error { return errors.New("nothing to run") }
+func (none) Stop()                                              {}
+func (none) Abandon(context.Context, error)                     {}
+func (none) Update(*api.Allocation)                             {}
+func (none) States() map[string]*api.TaskState                  { return nil }

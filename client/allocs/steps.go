@@ -1,0 +1,115 @@
+package allocs
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client/dirs"
+	"github.com/open-nomad/open-nomad/client/steps"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// Scope is what the steps of one allocation share. Each field names its writer.
+type Scope struct {
+	// Alloc is the allocation as it was when Up began; written by Run.
+	Alloc *api.Allocation
+	// Mounts are the mounted volumes by their name in the group; written by the volumes step.
+	Mounts map[string]driver.Mount
+	// running is closed when the tasks have ended or were left; written by the tasks step, nil before.
+	running chan struct{}
+	// life ends with the agent; written by Run.
+	life context.Context
+}
+
+// list is the life of an allocation: Up from top to bottom, Down from bottom to top.
+func (a *Alloc) list() []steps.Step[Scope] {
+	return []steps.Step[Scope]{
+		directories{a.dir},
+		predecessors{a.conf.Ended},
+		// The network step comes here; tasks in host mode need none.
+		volumes{a.conf.Volumes},
+		workload{a.tasks},
+	}
+}
+
+// directories makes the allocation's directories. They stay until [Alloc.Destroy], for users read logs.
+type directories struct{ dir dirs.Alloc }
+
+func (directories) Name() string                       { return "directories" }
+func (s directories) Up(context.Context, *Scope) error { return s.dir.Build() }
+func (directories) Down(context.Context, *Scope) error { return nil }
+
+// predecessors waits for allocations on this node that this one replaces, whose ports it may need.
+type predecessors struct {
+	ended func(allocID string) <-chan struct{}
+}
+
+func (predecessors) Name() string { return "predecessors" }
+
+func (s predecessors) Up(ctx context.Context, scope *Scope) error {
+	if s.ended == nil {
+		return nil
+	}
+	for _, id := range append([]string{scope.Alloc.PreviousAllocation}, scope.Alloc.PreemptedAllocations...) {
+		over := s.ended(id)
+		if over == nil {
+			continue
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (predecessors) Down(context.Context, *Scope) error { return nil }
+
+// volumes mounts and unmounts what the group asks for.
+type volumes struct{ room Volumes }
+
+func (volumes) Name() string { return "volumes" }
+
+func (s volumes) Up(ctx context.Context, scope *Scope) (err error) {
+	if g := scope.Alloc.Group(); s.room == nil || g == nil || len(g.Volumes) == 0 {
+		return nil
+	}
+	scope.Mounts, err = s.room.Up(ctx, scope.Alloc)
+	return err
+}
+
+func (s volumes) Down(ctx context.Context, scope *Scope) error {
+	if g := scope.Alloc.Group(); s.room == nil || g == nil || len(g.Volumes) == 0 {
+		return nil
+	}
+	return s.room.Down(ctx, scope.Alloc.ID)
+}
+
+// workload runs the tasks.
+type workload struct{ tasks Tasks }
+
+func (workload) Name() string { return "tasks" }
+
+func (s workload) Up(_ context.Context, scope *Scope) error {
+	scope.running = make(chan struct{})
+	go func() {
+		defer close(scope.running)
+		_ = s.tasks.Run(scope.life, scope.Mounts)
+	}()
+	return nil
+}
+
+func (s workload) Down(ctx context.Context, scope *Scope) error {
+	if scope.running == nil {
+		s.tasks.Abandon(ctx, nil)
+		return ctx.Err()
+	}
+	s.tasks.Stop()
+	select {
+	case <-scope.running:
+		return scope.life.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
