@@ -1,3 +1,5 @@
+//go:build !invariants
+
 package state
 
 // checked and remember are the places of the mutation guard: with the build tag "invariants" they
