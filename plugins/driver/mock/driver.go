@@ -56,7 +56,7 @@ func (d *Driver) Fingerprint(ctx context.Context) (<-chan driver.Fingerprint, er
 		defer tick.Stop()
 		for {
 			select {
-			case ch <- driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "1"}}:
+			case ch <- driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "true"}}:
 			case <-ctx.Done():
 				return
 			}

@@ -99,7 +99,7 @@ func (d *Driver) health() driver.Fingerprint {
 		return driver.Fingerprint{Health: driver.Undetected, Description: "disabled",
 			Attributes: map[string]string{"driver." + Name: ""}}
 	}
-	f := driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "1"}}
+	f := driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "true"}}
 	if os.Geteuid() != 0 {
 		f.Health, f.Description = driver.Unhealthy, "the agent must run as root for this driver"
 	} else if _, err := d.program(); err != nil {

@@ -19,7 +19,7 @@ func fingerprint(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := <-ch; f.Health != driver.Healthy || f.Attributes["driver."+b.d.Name()] != "1" {
+	if f := <-ch; f.Health != driver.Healthy || f.Attributes["driver."+b.d.Name()] != "true" {
 		t.Errorf("first fingerprint %+v", f)
 	}
 }
