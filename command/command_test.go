@@ -218,9 +218,13 @@ func TestMonitorFollowsTheEvaluation(t *testing.T) {
 }
 
 func TestMonitorExitsTwoWhenSomethingIsNotPlaced(t *testing.T) {
-	a := newAgent(t, stopAnswers(&api.Evaluation{ID: "e1111111-0000", Status: "complete", JobID: "web", BlockedEval: "b4444444-0000",
-		FailedTGAllocs: map[string]*api.AllocationMetric{"g": {NodesEvaluated: 1, CoalescedFailures: 1,
-			ConstraintFiltered: map[string]int{"missing CSI Volume v1": 1}, DimensionExhausted: map[string]int{"memory": 2}}}}))
+	a := newAgent(t, stopAnswers(&api.Evaluation{
+		ID: "e1111111-0000", Status: "complete", JobID: "web", BlockedEval: "b4444444-0000",
+		FailedTGAllocs: map[string]*api.AllocationMetric{"g": {
+			NodesEvaluated: 1, CoalescedFailures: 1,
+			ConstraintFiltered: map[string]int{"missing CSI Volume v1": 1}, DimensionExhausted: map[string]int{"memory": 2},
+		}},
+	}))
 	run(t, a, "", "stop", "web").want(t, 2, "failed to place 2 allocations", `Constraint "missing CSI Volume v1": 1 node excluded`,
 		`Dimension "memory" exhausted on 2 nodes`, `"b4444444" waiting for additional capacity`)
 }
@@ -268,8 +272,10 @@ func TestPlanExitCodes(t *testing.T) {
 	edited := &api.JobDiff{Type: "Edited", ID: "web", TaskGroups: []*api.TaskGroupDiff{{
 		Type: "Edited", Name: "g", Updates: map[string]uint64{"create/destroy update": 1, "ignore": 1},
 		Fields: []*api.FieldDiff{{Type: "Edited", Name: "Count", Old: "1", New: "2"}},
-		Tasks: []*api.TaskDiff{{Type: "Edited", Name: "t", Annotations: []string{"forces create/destroy update"},
-			Objects: []*api.ObjectDiff{{Type: "Added", Name: "Resources", Fields: []*api.FieldDiff{{Type: "Added", Name: "CPU", New: "50"}}}}}},
+		Tasks: []*api.TaskDiff{{
+			Type: "Edited", Name: "t", Annotations: []string{"forces create/destroy update"},
+			Objects: []*api.ObjectDiff{{Type: "Added", Name: "Resources", Fields: []*api.FieldDiff{{Type: "Added", Name: "CPU", New: "50"}}}},
+		}},
 	}}}
 	for _, x := range []struct {
 		answer any
@@ -279,7 +285,8 @@ func TestPlanExitCodes(t *testing.T) {
 		{&api.JobPlanResponse{Diff: &api.JobDiff{Type: "None", ID: "web"}}, 0, []string{"All tasks successfully allocated"}},
 		{&api.JobPlanResponse{Diff: edited, JobModifyIndex: 62}, 1, []string{
 			`+/- Job: "web"`, `+/- Task Group: "g" (1 create/destroy update, 1 ignore)`, `+/- Count: "1" => "2"`,
-			`+/- Task: "t" (forces create/destroy update)`, `+   CPU: "50"`, "Job Modify Index: 62", "nomad job run -check-index 62 " + file}},
+			`+/- Task: "t" (forces create/destroy update)`, `+   CPU: "50"`, "Job Modify Index: 62", "nomad job run -check-index 62 " + file,
+		}},
 		{&refusal{400, "bad job"}, 255, []string{"bad job"}},
 	} {
 		a := newAgent(t, map[string]any{"PUT /v1/job/web/plan": x.answer})
@@ -290,14 +297,18 @@ func TestPlanExitCodes(t *testing.T) {
 func TestVolumeStatusShowsWhoHoldsIt(t *testing.T) {
 	now := time.Now()
 	v := &api.VolumeDetail{
-		Volume: api.Volume{VolumeSpec: api.VolumeSpec{ID: "v1", Name: "v1", Namespace: "team", PluginID: "hostpath",
+		Volume: api.Volume{VolumeSpec: api.VolumeSpec{
+			ID: "v1", Name: "v1", Namespace: "team", PluginID: "hostpath",
 			RequestedCapabilities: []*api.VolumeCapability{{AccessMode: "single-node-writer", AttachmentMode: "file-system"}},
-			MountOptions:          &api.MountOptions{FSType: "ext4", MountFlags: []string{"[REDACTED]"}}}},
+			MountOptions:          &api.MountOptions{FSType: "ext4", MountFlags: []string{"[REDACTED]"}},
+		}},
 		ExternalID: "x1", Capacity: 5000000, Schedulable: true, AccessMode: "single-node-writer",
 		Topologies: []*api.Topology{{Segments: map[string]string{"zone": "a"}}},
 		Claims: []*api.VolumeClaim{
-			{AllocID: "a1111111-0000", NodeID: "n1111111-0000", JobID: "old", Mode: "write", State: api.ClaimReleasing, Since: now.Add(-90 * time.Second).UnixNano(),
-				LastError: "target is busy", NextRetry: now.Add(30*time.Second + 500*time.Millisecond).UnixNano()},
+			{
+				AllocID: "a1111111-0000", NodeID: "n1111111-0000", JobID: "old", Mode: "write", State: api.ClaimReleasing, Since: now.Add(-90 * time.Second).UnixNano(),
+				LastError: "target is busy", NextRetry: now.Add(30*time.Second + 500*time.Millisecond).UnixNano(),
+			},
 			{AllocID: "a2222222-0000", NodeID: "n2222222-0000", JobID: "new", Mode: "write", State: api.ClaimWaiting, Predecessor: "a1111111-0000"},
 		},
 	}
@@ -360,9 +371,11 @@ func TestSecretsMustBePairs(t *testing.T) {
 func TestH2OnlyCapabilitiesThatAreThere(t *testing.T) {
 	a := newAgent(t, map[string]any{
 		"GET /v1/plugins": []*api.PluginStub{{ID: "hostpath"}},
-		"GET /v1/plugin/csi/hostpath": &api.Plugin{ID: "hostpath", Provider: "p", NodesHealthy: 1,
+		"GET /v1/plugin/csi/hostpath": &api.Plugin{
+			ID: "hostpath", Provider: "p", NodesHealthy: 1,
 			Nodes:       map[string]*api.CSIInfo{"n1": {Healthy: true, NodeInfo: &api.CSINodeInfo{SupportsStats: true}}},
-			Controllers: map[string]*api.CSIInfo{"n2": {Healthy: false, HealthDescription: "no socket", ControllerInfo: &api.CSIControllerInfo{SupportsClone: true}}}},
+			Controllers: map[string]*api.CSIInfo{"n2": {Healthy: false, HealthDescription: "no socket", ControllerInfo: &api.CSIControllerInfo{SupportsClone: true}}},
+		},
 	})
 	o := run(t, a, "", "plugin", "status", "-verbose", "host")
 	o.want(t, 0, "GET_VOLUME_STATS", "no socket")
@@ -396,12 +409,16 @@ func TestAllocLogs(t *testing.T) {
 }
 
 func TestAllocStatus(t *testing.T) {
-	alloc := &api.Allocation{ID: "a1111111", Namespace: "default", Name: "web.g[2]", NodeID: "n1111111", ClientStatus: "running", TaskGroup: "g",
-		Job: &api.Job{Version: 3, TaskGroups: []*api.TaskGroup{{Name: "g",
+	alloc := &api.Allocation{
+		ID: "a1111111", Namespace: "default", Name: "web.g[2]", NodeID: "n1111111", ClientStatus: "running", TaskGroup: "g",
+		Job: &api.Job{Version: 3, TaskGroups: []*api.TaskGroup{{
+			Name:    "g",
 			Volumes: map[string]*api.VolumeRequest{"data": {Name: "data", Type: "csi", Source: "v", PerAlloc: true}},
-			Tasks:   []*api.Task{{Name: "t", VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "d"}}}}}}},
+			Tasks:   []*api.Task{{Name: "t", VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "d"}}}},
+		}}},
 		AllocatedResources: &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{"t": {Cpu: api.AllocatedCpuResources{CpuShares: 50}, Memory: api.AllocatedMemoryResources{MemoryMB: 32}}}},
-		TaskStates:         map[string]*api.TaskState{"t": {State: "running", Events: []*api.TaskEvent{{Type: "Started", Time: 1, DisplayMessage: "Task started by client"}}}}}
+		TaskStates:         map[string]*api.TaskState{"t": {State: "running", Events: []*api.TaskEvent{{Type: "Started", Time: 1, DisplayMessage: "Task started by client"}}}},
+	}
 	a := newAgent(t, map[string]any{
 		"GET /v1/allocations": []*api.AllocStub{{ID: "a1111111", Namespace: "default"}}, "GET /v1/allocation/a1111111": alloc,
 		"GET /v1/client/allocation/a1111111/stats": &refusal{503, "node is not connected"},
@@ -410,11 +427,13 @@ func TestAllocStatus(t *testing.T) {
 }
 
 func TestNodeStatus(t *testing.T) {
-	node := &api.Node{ID: "n1111111-0000", Name: "one", NodePool: "default", Status: "ready", SchedulingEligibility: "eligible",
+	node := &api.Node{
+		ID: "n1111111-0000", Name: "one", NodePool: "default", Status: "ready", SchedulingEligibility: "eligible",
 		NodeResources:  &api.NodeResources{Cpu: api.NodeCpuResources{CpuShares: 1000}, Memory: api.NodeMemoryResources{MemoryMB: 1024}},
 		Drivers:        map[string]*api.DriverInfo{"raw_exec": {Healthy: true, Detected: true}, "exec": {Detected: true}},
 		CSINodePlugins: map[string]*api.CSIInfo{"hostpath": {}},
-		Events:         []*api.NodeEvent{{Message: "Node registered", Subsystem: "Cluster", Timestamp: time.Unix(1, 0)}}}
+		Events:         []*api.NodeEvent{{Message: "Node registered", Subsystem: "Cluster", Timestamp: time.Unix(1, 0)}},
+	}
 	a := newAgent(t, map[string]any{
 		"GET /v1/nodes":              []*api.NodeStub{{ID: "n1111111-0000", Name: "one", NodePool: "default", Status: "ready", SchedulingEligibility: "eligible"}},
 		"GET /v1/node/n1111111-0000": node, "GET /v1/node/n1111111-0000/allocations": []*api.Allocation{}, "GET /v1/volumes": []*api.VolumeStub{},

@@ -14,8 +14,10 @@ import (
 func Stop(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "stop an allocation; its job gets another one", Args: "<allocation>", Min: 1, Max: 1,
-		Flags: []cli.Flag{session.Verbose(), session.Detach(),
-			&cli.BoolFlag{Name: "no-shutdown-delay", Usage: "do not wait for shutdown delays"}},
+		Flags: []cli.Flag{
+			session.Verbose(), session.Detach(),
+			&cli.BoolFlag{Name: "no-shutdown-delay", Usage: "do not wait for shutdown delays"},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			a, err := target(ctx, s)
 			if err != nil {
@@ -38,9 +40,11 @@ func Stop(name string) *cli.Command {
 func Restart(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "restart the tasks of an allocation in place", Args: "<allocation> [<task>]", Min: 1, Max: 2,
-		Flags: []cli.Flag{session.Verbose(),
+		Flags: []cli.Flag{
+			session.Verbose(),
 			&cli.BoolFlag{Name: "all-tasks", Usage: "restart ended tasks too"},
-			&cli.StringFlag{Name: "task", Usage: "`name` of the one task"}},
+			&cli.StringFlag{Name: "task", Usage: "`name` of the one task"},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			a, err := target(ctx, s)
 			if err != nil {
@@ -65,9 +69,11 @@ func Restart(name string) *cli.Command {
 func Signal(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "send a signal to tasks of an allocation", Args: "<allocation> [<task>]", Min: 1, Max: 2,
-		Flags: []cli.Flag{session.Verbose(),
+		Flags: []cli.Flag{
+			session.Verbose(),
 			&cli.StringFlag{Name: "s", Value: "SIGKILL", Usage: "`name` of the signal"},
-			&cli.StringFlag{Name: "task", Usage: "`name` of the one task"}},
+			&cli.StringFlag{Name: "task", Usage: "`name` of the one task"},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			a, err := target(ctx, s)
 			if err != nil {

@@ -84,11 +84,19 @@ func facts(s *session.Session, a *api.Allocation) [][2]string {
 		version = strconv.FormatUint(a.Job.Version, 10)
 	}
 	f := [][2]string{
-		{"ID", s.ID(a.ID)}, {"Eval ID", s.ID(a.EvalID)}, {"Name", a.Name}, {"Node ID", s.ID(a.NodeID)},
-		{"Node Name", a.NodeName}, {"Job ID", a.JobID}, {"Job Version", version},
-		{"Client Status", a.ClientStatus}, {"Client Description", a.ClientDescription},
-		{"Desired Status", a.DesiredStatus}, {"Desired Description", a.DesiredDescription},
-		{"Created", s.When(a.CreateTime)}, {"Modified", s.When(a.ModifyTime)},
+		{"ID", s.ID(a.ID)},
+		{"Eval ID", s.ID(a.EvalID)},
+		{"Name", a.Name},
+		{"Node ID", s.ID(a.NodeID)},
+		{"Node Name", a.NodeName},
+		{"Job ID", a.JobID},
+		{"Job Version", version},
+		{"Client Status", a.ClientStatus},
+		{"Client Description", a.ClientDescription},
+		{"Desired Status", a.DesiredStatus},
+		{"Desired Description", a.DesiredDescription},
+		{"Created", s.When(a.CreateTime)},
+		{"Modified", s.When(a.ModifyTime)},
 	}
 	if a.DeploymentID != "" {
 		f = append(f, [2]string{"Deployment ID", s.ID(a.DeploymentID)}, [2]string{"Deployment Health", health(a.DeploymentStatus)})

@@ -26,12 +26,14 @@ func Group() *cli.Command {
 func List(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list evaluations", Format: true,
-		Flags: []cli.Flag{session.Verbose(),
+		Flags: []cli.Flag{
+			session.Verbose(),
 			&cli.StringFlag{Name: "job", Usage: "of one `job`"},
 			&cli.StringFlag{Name: "status", Usage: "with one `status`"},
 			&cli.StringFlag{Name: "filter", Usage: "that a filter `expression` holds for"},
 			&cli.IntFlag{Name: "per-page", Usage: "`rows` per page"},
-			&cli.StringFlag{Name: "page-token", Usage: "`token` of the page"}},
+			&cli.StringFlag{Name: "page-token", Usage: "`token` of the page"},
+		},
 		Run: list,
 	}.Command()
 }
@@ -52,8 +54,10 @@ func list(ctx context.Context, s *session.Session) error {
 	}
 	table := [][]string{{"ID", "Priority", "Triggered By", "Job ID", "Namespace", "Node ID", "Status", "Placement Failures"}}
 	for _, e := range evals {
-		table = append(table, []string{s.ID(e.ID), strconv.Itoa(e.Priority), e.TriggeredBy, e.JobID, e.Namespace,
-			view.OrNone(s.ID(e.NodeID)), e.Status, find.PlacementFailures(e)})
+		table = append(table, []string{
+			s.ID(e.ID), strconv.Itoa(e.Priority), e.TriggeredBy, e.JobID, e.Namespace,
+			view.OrNone(s.ID(e.NodeID)), e.Status, find.PlacementFailures(e),
+		})
 	}
 	s.Print(view.Table(table...))
 	if meta.NextToken != "" {
@@ -91,11 +95,21 @@ func Show(ctx context.Context, s *session.Session, found *api.Evaluation) error 
 		return s.Document(e)
 	}
 	facts := [][2]string{
-		{"ID", s.ID(e.ID)}, {"Create Time", s.When(e.CreateTime)}, {"Modify Time", s.When(e.ModifyTime)},
-		{"Status", e.Status}, {"Status Description", first(e.StatusDescription, e.Status)}, {"Type", e.Type},
-		{"TriggeredBy", e.TriggeredBy}, {"Job ID", e.JobID}, {"Namespace", e.Namespace}, {"Node ID", s.ID(e.NodeID)},
-		{"Priority", strconv.Itoa(e.Priority)}, {"Placement Failures", find.PlacementFailures(e)},
-		{"Previous Eval", s.ID(e.PreviousEval)}, {"Next Eval", s.ID(e.NextEval)}, {"Blocked Eval", s.ID(e.BlockedEval)},
+		{"ID", s.ID(e.ID)},
+		{"Create Time", s.When(e.CreateTime)},
+		{"Modify Time", s.When(e.ModifyTime)},
+		{"Status", e.Status},
+		{"Status Description", first(e.StatusDescription, e.Status)},
+		{"Type", e.Type},
+		{"TriggeredBy", e.TriggeredBy},
+		{"Job ID", e.JobID},
+		{"Namespace", e.Namespace},
+		{"Node ID", s.ID(e.NodeID)},
+		{"Priority", strconv.Itoa(e.Priority)},
+		{"Placement Failures", find.PlacementFailures(e)},
+		{"Previous Eval", s.ID(e.PreviousEval)},
+		{"Next Eval", s.ID(e.NextEval)},
+		{"Blocked Eval", s.ID(e.BlockedEval)},
 	}
 	s.Print(view.Pairs(facts...))
 	if len(e.RelatedEvals) > 0 {

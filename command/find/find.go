@@ -166,7 +166,9 @@ func Plugin(ctx context.Context, s *session.Session, id string) (*api.PluginStub
 // PluginTable lists CSI plugins.
 func PluginTable(plugins []*api.PluginStub) string {
 	return table([]string{"ID", "Provider", "Controllers Healthy/Expected", "Nodes Healthy/Expected"}, plugins, func(p *api.PluginStub) []string {
-		return []string{p.ID, p.Provider, fmt.Sprintf("%d/%d", p.ControllersHealthy, p.ControllersExpected),
-			fmt.Sprintf("%d/%d", p.NodesHealthy, p.NodesExpected)}
+		return []string{
+			p.ID, p.Provider, fmt.Sprintf("%d/%d", p.ControllersHealthy, p.ControllersExpected),
+			fmt.Sprintf("%d/%d", p.NodesHealthy, p.NodesExpected),
+		}
 	})
 }

@@ -58,8 +58,11 @@ func history(ctx context.Context, s *session.Session) error {
 			}
 			continue
 		}
-		pairs := [][2]string{{"Version", strconv.FormatUint(j.Version, 10)}, {"Stable", strconv.FormatBool(j.Stable)},
-			{"Submit Date", view.UnixTime(j.SubmitTime)}}
+		pairs := [][2]string{
+			{"Version", strconv.FormatUint(j.Version, 10)},
+			{"Stable", strconv.FormatBool(j.Stable)},
+			{"Submit Date", view.UnixTime(j.SubmitTime)},
+		}
 		s.Print(view.Pairs(pairs...))
 		if i < len(diffs) && s.Bool("p") {
 			s.Printf("Diff        =\n%s", diffText(diffs[i], nil))

@@ -41,8 +41,10 @@ func Allocs(name string) *cli.Command {
 func Evaluate(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "evaluate a job again", Args: "<job>", Min: 1, Max: 1,
-		Flags: []cli.Flag{session.Verbose(), session.Detach(),
-			&cli.BoolFlag{Name: "force-reschedule", Usage: "reschedule failed allocations at once"}},
+		Flags: []cli.Flag{
+			session.Verbose(), session.Detach(),
+			&cli.BoolFlag{Name: "force-reschedule", Usage: "reschedule failed allocations at once"},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			j, err := find.Job(ctx, s, s.Arg(0))
 			if err != nil {
@@ -66,9 +68,11 @@ func Evaluate(name string) *cli.Command {
 func Deployments(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list the deployments of a job", Args: "<job>", Min: 1, Max: 1, Format: true,
-		Flags: []cli.Flag{session.Verbose(),
+		Flags: []cli.Flag{
+			session.Verbose(),
 			&cli.BoolFlag{Name: "latest", Usage: "the latest only"},
-			&cli.BoolFlag{Name: "all", Usage: "of earlier incarnations of the job too"}},
+			&cli.BoolFlag{Name: "all", Usage: "of earlier incarnations of the job too"},
+		},
 		Run: deployments,
 	}.Command()
 }

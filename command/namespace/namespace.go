@@ -106,7 +106,8 @@ func Apply(name string) *cli.Command {
 		Name: name, Usage: "create or update a namespace", Args: "<namespace>", Min: 1, Max: 1,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "description", Usage: "`text` about it"},
-			&cli.StringFlag{Name: "quota", Hidden: true}},
+			&cli.StringFlag{Name: "quota", Hidden: true},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			name := s.Arg(0)
 			n, err := s.NamespaceInfo(ctx, name)

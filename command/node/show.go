@@ -61,9 +61,16 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 
 func facts(s *session.Session, n *api.Node, stats *api.HostStats) [][2]string {
 	f := [][2]string{
-		{"ID", s.ID(n.ID)}, {"Name", n.Name}, {"Node Pool", n.NodePool}, {"Class", n.NodeClass}, {"DC", n.Datacenter},
-		{"Drain", strconv.FormatBool(n.Drain || n.DrainStrategy != nil)}, {"Eligibility", n.SchedulingEligibility}, {"Status", n.Status},
-		{"CSI Controllers", names(n.CSIControllerPlugins)}, {"CSI Drivers", names(n.CSINodePlugins)},
+		{"ID", s.ID(n.ID)},
+		{"Name", n.Name},
+		{"Node Pool", n.NodePool},
+		{"Class", n.NodeClass},
+		{"DC", n.Datacenter},
+		{"Drain", strconv.FormatBool(n.Drain || n.DrainStrategy != nil)},
+		{"Eligibility", n.SchedulingEligibility},
+		{"Status", n.Status},
+		{"CSI Controllers", names(n.CSIControllerPlugins)},
+		{"CSI Drivers", names(n.CSINodePlugins)},
 	}
 	if stats != nil {
 		f = append(f, [2]string{"Uptime", (time.Duration(stats.Uptime) * time.Second).String()})
@@ -133,12 +140,15 @@ func showResources(s *session.Session, n *api.Node, allocs []*api.Allocation, st
 	s.Section("Allocated Resources", []string{"CPU", "Memory", "Disk", "Alloc Count"}, []string{
 		fmt.Sprintf("%d/%d MHz", cpu, r.Cpu.CpuShares),
 		view.Bytes(memory<<20) + "/" + view.Bytes(r.Memory.MemoryMB<<20),
-		view.Bytes(disk<<20) + "/" + view.Bytes(r.Disk.DiskMB<<20), strconv.FormatInt(count, 10)})
+		view.Bytes(disk<<20) + "/" + view.Bytes(r.Disk.DiskMB<<20), strconv.FormatInt(count, 10),
+	})
 	if stats == nil || stats.Memory == nil {
 		return
 	}
-	row := []string{fmt.Sprintf("%.0f/%d MHz", stats.CPUTicksConsumed, r.Cpu.CpuShares),
-		view.Bytes(int64(stats.Memory.Used)) + "/" + view.Bytes(int64(stats.Memory.Total))}
+	row := []string{
+		fmt.Sprintf("%.0f/%d MHz", stats.CPUTicksConsumed, r.Cpu.CpuShares),
+		view.Bytes(int64(stats.Memory.Used)) + "/" + view.Bytes(int64(stats.Memory.Total)),
+	}
 	if d := stats.AllocDirStats; d != nil {
 		row = append(row, view.Bytes(int64(d.Used))+"/"+view.Bytes(int64(d.Size)))
 	}

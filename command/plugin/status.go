@@ -27,9 +27,11 @@ func Group() *cli.Command {
 func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list CSI plugins, or show one", Args: "[<plugin>]", Max: 1, Format: true,
-		Flags: []cli.Flag{session.Verbose(),
+		Flags: []cli.Flag{
+			session.Verbose(),
 			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
-			&cli.StringFlag{Name: "type", Usage: "`kind` of plugins: csi"}},
+			&cli.StringFlag{Name: "type", Usage: "`kind` of plugins: csi"},
+		},
 		Run: status,
 	}.Command()
 }

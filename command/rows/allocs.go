@@ -61,8 +61,10 @@ func deployed(d *api.Deployment) string {
 	table := [][]string{{"Task Group", "Desired", "Placed", "Healthy", "Unhealthy", "Progress Deadline"}}
 	for _, name := range sortedKeys(d.TaskGroups) {
 		g := d.TaskGroups[name]
-		table = append(table, []string{name, strconv.Itoa(g.DesiredTotal), strconv.Itoa(g.PlacedAllocs),
-			strconv.Itoa(g.HealthyAllocs), strconv.Itoa(g.UnhealthyAllocs), view.Time(g.RequireProgressBy)})
+		table = append(table, []string{
+			name, strconv.Itoa(g.DesiredTotal), strconv.Itoa(g.PlacedAllocs),
+			strconv.Itoa(g.HealthyAllocs), strconv.Itoa(g.UnhealthyAllocs), view.Time(g.RequireProgressBy),
+		})
 	}
 	return view.Table(table...)
 }

@@ -25,10 +25,12 @@ import (
 func Any(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list jobs, or show whatever has an id that begins like this", Args: "[<id>]", Max: 1, Format: true,
-		Flags: []cli.Flag{session.Verbose(),
+		Flags: []cli.Flag{
+			session.Verbose(),
 			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
 			&cli.BoolFlag{Name: "evals", Usage: "of a job: show evaluations"},
-			&cli.BoolFlag{Name: "all-allocs", Usage: "of a job: show allocations of earlier incarnations too"}},
+			&cli.BoolFlag{Name: "all-allocs", Usage: "of a job: show allocations of earlier incarnations too"},
+		},
 		Run: anything,
 	}.Command()
 }

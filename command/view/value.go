@@ -61,8 +61,12 @@ var units = []struct {
 	name string
 	size time.Duration
 }{
-	{"y", 365 * 24 * time.Hour}, {"mo", 30 * 24 * time.Hour}, {"d", 24 * time.Hour},
-	{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
+	{"y", 365 * 24 * time.Hour},
+	{"mo", 30 * 24 * time.Hour},
+	{"d", 24 * time.Hour},
+	{"h", time.Hour},
+	{"m", time.Minute},
+	{"s", time.Second},
 }
 
 func span(d time.Duration) string {

@@ -20,8 +20,10 @@ func showClaims(s *session.Session, v *api.VolumeDetail) {
 		if c.State == api.ClaimWaiting && c.Predecessor != "" {
 			state += " for " + s.ID(c.Predecessor)
 		}
-		table = append(table, []string{s.ID(c.AllocID), s.ID(c.NodeID), c.JobID, string(c.Mode), state,
-			s.When(c.Since), retry(c.NextRetry, now), view.OrNone(c.LastError)})
+		table = append(table, []string{
+			s.ID(c.AllocID), s.ID(c.NodeID), c.JobID, string(c.Mode), state,
+			s.When(c.Since), retry(c.NextRetry, now), view.OrNone(c.LastError),
+		})
 	}
 	s.Section("Claims", table...)
 }

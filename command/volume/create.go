@@ -14,9 +14,11 @@ import (
 func Create(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "create a volume at its provider and register it", Args: "<file>", Min: 1, Max: 1,
-		Flags: []cli.Flag{session.Verbose(), session.Detach(),
+		Flags: []cli.Flag{
+			session.Verbose(), session.Detach(),
 			&cli.StringFlag{Name: "id", Usage: "`id` of the volume, instead of that in the file"},
-			&cli.BoolFlag{Name: "policy-override", Hidden: true}},
+			&cli.BoolFlag{Name: "policy-override", Hidden: true},
+		},
 		Run: create,
 	}.Command()
 }
@@ -59,7 +61,8 @@ func Register(name string) *cli.Command {
 		Name: name, Usage: "register a volume that exists at its provider", Args: "<file>", Min: 1, Max: 1,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "id", Usage: "`id` of the volume, instead of that in the file"},
-			&cli.BoolFlag{Name: "policy-override", Hidden: true}},
+			&cli.BoolFlag{Name: "policy-override", Hidden: true},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			v, err := readSpec(s)
 			if err != nil {

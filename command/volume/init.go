@@ -19,7 +19,8 @@ func Init(name string) *cli.Command {
 		Name: name, Usage: "write an example volume file", Args: "[<file>]", Max: 1, Offline: true,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "in JSON"},
-			&cli.StringFlag{Name: "type", Value: api.VolumeTypeCSI, Usage: "`kind` of the volume: csi"}},
+			&cli.StringFlag{Name: "type", Value: api.VolumeTypeCSI, Usage: "`kind` of the volume: csi"},
+		},
 		Run: func(_ context.Context, s *session.Session) error {
 			if t := s.String("type"); t != api.VolumeTypeCSI {
 				return fault.New(fault.Invalid, "there is no example of type %q, only csi", t)

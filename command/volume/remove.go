@@ -59,7 +59,8 @@ func Delete(name string) *cli.Command {
 		Flags: []cli.Flag{
 			secretFlag(),
 			&cli.StringFlag{Name: "type", Value: api.VolumeTypeCSI, Usage: "`kind` of the volume: csi"},
-			&cli.BoolFlag{Name: "force", Hidden: true}},
+			&cli.BoolFlag{Name: "force", Hidden: true},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			if t := s.String("type"); t != api.VolumeTypeCSI {
 				return fault.New(fault.Invalid, "volumes of type %q cannot be deleted here, only csi", t)

@@ -26,8 +26,10 @@ const (
 func SnapshotCreate(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "make a snapshot of a volume", Args: "<volume> [<snapshot name>]", Min: 1, Max: 2,
-		Flags: []cli.Flag{session.Verbose(), secretFlag(),
-			&cli.StringSliceFlag{Name: "parameter", Usage: "`key=value` for the plugin; may be repeated"}},
+		Flags: []cli.Flag{
+			session.Verbose(), secretFlag(),
+			&cli.StringSliceFlag{Name: "parameter", Usage: "`key=value` for the plugin; may be repeated"},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			secrets, err := s.KeyValues("secret")
 			if err != nil {
@@ -78,10 +80,12 @@ func SnapshotDelete(name string) *cli.Command {
 func SnapshotList(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list the snapshots of a provider",
-		Flags: []cli.Flag{session.Verbose(), secretFlag(),
+		Flags: []cli.Flag{
+			session.Verbose(), secretFlag(),
 			&cli.StringFlag{Name: "plugin", Usage: "`plugin` of the provider"},
 			&cli.IntFlag{Name: "per-page", Value: snapshotsOn, Usage: "`rows` per page"},
-			&cli.StringFlag{Name: "page-token", Usage: "`token` of the page"}},
+			&cli.StringFlag{Name: "page-token", Usage: "`token` of the page"},
+		},
 		Run: snapshotList,
 	}.Command()
 }

@@ -23,11 +23,13 @@ import (
 func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list volumes, or show one with its claims", Args: "[<volume>]", Max: 1, Format: true,
-		Flags: []cli.Flag{session.Verbose(),
+		Flags: []cli.Flag{
+			session.Verbose(),
 			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
 			&cli.StringFlag{Name: "type", Usage: "`kind` of volumes: csi"},
 			&cli.StringFlag{Name: "plugin", Usage: "of one `plugin` only"},
-			&cli.StringFlag{Name: "node", Usage: "held by one `node` only"}},
+			&cli.StringFlag{Name: "node", Usage: "held by one `node` only"},
+		},
 		Run: status,
 	}.Command()
 }
@@ -115,12 +117,21 @@ func facts(v *api.VolumeDetail) [][2]string {
 		capacity = view.Bytes(v.Capacity)
 	}
 	f := [][2]string{
-		{"ID", v.ID}, {"Name", v.Name}, {"Namespace", v.Namespace}, {"External ID", v.ExternalID}, {"Plugin ID", v.PluginID},
-		{"Provider", v.Provider}, {"Version", v.ProviderVersion}, {"Capacity", capacity},
+		{"ID", v.ID},
+		{"Name", v.Name},
+		{"Namespace", v.Namespace},
+		{"External ID", v.ExternalID},
+		{"Plugin ID", v.PluginID},
+		{"Provider", v.Provider},
+		{"Version", v.ProviderVersion},
+		{"Capacity", capacity},
 		{"Schedulable", strconv.FormatBool(v.Schedulable)},
-		{"Controllers Healthy", strconv.Itoa(v.ControllersHealthy)}, {"Controllers Expected", strconv.Itoa(v.ControllersExpected)},
-		{"Nodes Healthy", strconv.Itoa(v.NodesHealthy)}, {"Nodes Expected", strconv.Itoa(v.NodesExpected)},
-		{"Access Mode", string(v.AccessMode)}, {"Attachment Mode", string(v.AttachmentMode)},
+		{"Controllers Healthy", strconv.Itoa(v.ControllersHealthy)},
+		{"Controllers Expected", strconv.Itoa(v.ControllersExpected)},
+		{"Nodes Healthy", strconv.Itoa(v.NodesHealthy)},
+		{"Nodes Expected", strconv.Itoa(v.NodesExpected)},
+		{"Access Mode", string(v.AccessMode)},
+		{"Attachment Mode", string(v.AttachmentMode)},
 		{"Mount Options", alloc.MountOptions(v.MountOptions)},
 	}
 	if v.State != "" && v.State != api.VolumeAvailable {

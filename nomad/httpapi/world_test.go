@@ -11,8 +11,10 @@ import (
 func world() *cluster {
 	c := newCluster()
 	meta := api.QueryMeta{Index: 7, KnownLeader: true}
-	job := &api.Job{ID: "web/dispatch-1", Name: "web", Namespace: "default", Type: "service", Priority: 50,
-		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t", Driver: "raw_exec"}}}}}
+	job := &api.Job{
+		ID: "web/dispatch-1", Name: "web", Namespace: "default", Type: "service", Priority: 50,
+		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t", Driver: "raw_exec"}}}},
+	}
 	alloc := &api.Allocation{ID: "a1", Namespace: "default", JobID: job.ID, Job: job, TaskGroup: "g", NodeID: "n1", ClientStatus: "running"}
 	volume := &api.VolumeDetail{
 		Volume: api.Volume{VolumeSpec: api.VolumeSpec{
