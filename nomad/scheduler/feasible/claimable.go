@@ -7,21 +7,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
-// requestOf is the wish of the allocation for the volume, with the modes that the volume gives it.
-func requestOf(n *api.Node, w want, a *api.Allocation) claim.Request {
-	r := claim.Request{
-		AllocID: a.ID, JobID: a.JobID, Namespace: a.Namespace, TaskGroup: a.TaskGroup,
-		ReadOnly:       w.request.ReadOnly,
-		AccessMode:     api.AccessMode(w.request.AccessMode),
-		AttachmentMode: api.AttachmentMode(w.request.AttachmentMode),
-	}
-	if n != nil {
-		r.NodeID = n.ID
-	}
-	r, _ = claim.Capable(w.volume, r)
-	return r
-}
-
 func (vs *Volumes) claimsOn(v *api.Volume) []*api.VolumeClaim {
 	ext := external{v.PluginID, v.RemoteID()}
 	if _, known := vs.stored[ext]; !known {
@@ -31,18 +16,32 @@ func (vs *Volumes) claimsOn(v *api.Volume) []*api.VolumeClaim {
 }
 
 // claimable is why the volume's claims leave no room for the allocation on the node, or "".
-func (vs *Volumes) claimable(n *api.Node, w want, a *api.Allocation) string {
-	answer := claim.Fits(w.volume, vs.claimsOn(w.volume), requestOf(n, w, a), vs.stopping)
+func (vs *Volumes) claimable(n *api.Node, w want) string {
+	answer := claim.Fits(w.volume, vs.claimsOn(w.volume), w.on(n), vs.stopping)
 	if answer.Verdict == claim.Refused {
 		return "CSI " + answer.Reason
 	}
 	return ""
 }
 
+// on is the wish for the volume on that node.
+func (w want) on(n *api.Node) claim.Request {
+	r := w.request
+	r.NodeID = n.ID
+	return r
+}
+
+func modeOf(r claim.Request) api.ClaimMode {
+	if r.ReadOnly {
+		return api.ClaimRead
+	}
+	return api.ClaimWrite
+}
+
 // Take plans the claims of the allocation on the node, so that what follows in the plan sees them.
 func (a *VolumeAsk) Take(n *api.Node) {
 	for _, w := range a.wants {
-		r := requestOf(n, w, a.alloc)
+		r := w.on(n)
 		state := api.ClaimTaken
 		if claim.Fits(w.volume, a.all.claimsOn(w.volume), r, a.all.stopping).Verdict == claim.Waits {
 			state = api.ClaimWaiting
@@ -51,8 +50,7 @@ func (a *VolumeAsk) Take(n *api.Node) {
 		a.all.planned[ext] = append(a.all.planned[ext], &api.VolumeClaim{
 			Namespace: w.volume.Namespace, VolumeID: w.volume.ID, AllocID: r.AllocID, NodeID: r.NodeID,
 			JobID: r.JobID, TaskGroup: r.TaskGroup, PluginID: ext.plugin, ExternalID: ext.id,
-			Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode,
-			State: state,
+			Mode: modeOf(r), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode, State: state,
 		})
 		a.all.volumesOn(n.ID)[ext] = true
 	}

@@ -63,19 +63,19 @@ func (vs *Volumes) Missing() []string { return slices.Sorted(maps.Keys(vs.missin
 // VolumeAsk is the volumes that one allocation asks for.
 type VolumeAsk struct {
 	all        *Volumes
-	alloc      *api.Allocation
 	wants      []want
 	impossible string
 }
 
 type want struct {
-	request *api.VolumeRequest
+	request claim.Request
 	volume  *api.Volume
 }
 
-// Ask looks up the volumes of an allocation of the group.
+// Ask looks up the volumes of an allocation of the group that is to be placed. A volume that is named
+// twice is asked for once, for writing if one of the two writes.
 func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
-	ask := &VolumeAsk{all: vs, alloc: a}
+	ask := &VolumeAsk{all: vs}
 	var absent []string
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		req := g.Volumes[alias]
@@ -89,7 +89,10 @@ func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
 			vs.missing[VolumeResource(vs.ns, id)] = true
 			continue
 		}
-		ask.wants = append(ask.wants, want{req, v})
+		ask.want(v, claim.Request{
+			AllocID: a.ID, JobID: a.JobID, Namespace: a.Namespace, TaskGroup: a.TaskGroup, ReadOnly: req.ReadOnly,
+			AccessMode: api.AccessMode(req.AccessMode), AttachmentMode: api.AttachmentMode(req.AttachmentMode),
+		})
 	}
 	if len(absent) > 0 {
 		ask.impossible = "CSI volume(s) not found: " + strings.Join(absent, ", ")
@@ -101,6 +104,29 @@ func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
 		}
 	}
 	return ask
+}
+
+func (a *VolumeAsk) want(v *api.Volume, r claim.Request) {
+	for i, w := range a.wants {
+		if w.volume == v {
+			a.wants[i].request.ReadOnly = w.request.ReadOnly && r.ReadOnly
+			return
+		}
+	}
+	if c := capability(v, r); c != nil {
+		r.AccessMode, r.AttachmentMode = c.AccessMode, c.AttachmentMode
+	}
+	a.wants = append(a.wants, want{r, v})
+}
+
+// capability is the volume's first one with the modes that are asked for; nil when it has none.
+func capability(v *api.Volume, r claim.Request) *api.VolumeCapability {
+	for _, c := range v.RequestedCapabilities {
+		if c != nil && (r.AccessMode == "" || c.AccessMode == r.AccessMode) && (r.AttachmentMode == "" || c.AttachmentMode == r.AttachmentMode) {
+			return c
+		}
+	}
+	return nil
 }
 
 // Impossible is why no node can do, or "".
@@ -116,8 +142,9 @@ func (vs *Volumes) unusable(w want) string {
 	case api.VolumeFailed:
 		reason = fmt.Sprintf("CSI volume %s could not be created: %s", v.ID, v.Provision.LastError)
 	}
-	if reason == "" {
-		reason = capable(w)
+	if reason == "" && capability(v, w.request) == nil {
+		reason = fmt.Sprintf("CSI volume %s does not offer access mode %q with attachment mode %q",
+			v.ID, w.request.AccessMode, w.request.AttachmentMode)
 	}
 	if reason != "" {
 		vs.missing[VolumeResource(v.Namespace, v.ID)] = true
@@ -127,16 +154,6 @@ func (vs *Volumes) unusable(w want) string {
 		vs.missing[PluginResource(v.PluginID)] = true
 	}
 	return reason
-}
-
-// capable checks that the modes asked for are among the volume's capabilities.
-func capable(w want) string {
-	r := claim.Request{AccessMode: api.AccessMode(w.request.AccessMode), AttachmentMode: api.AttachmentMode(w.request.AttachmentMode)}
-	if _, ok := claim.Capable(w.volume, r); ok {
-		return ""
-	}
-	return fmt.Sprintf("CSI volume %s does not offer access mode %q with attachment mode %q",
-		w.volume.ID, w.request.AccessMode, w.request.AttachmentMode)
 }
 
 // controller is why the plugin's controller cannot serve, or "".
@@ -171,7 +188,7 @@ func (a *VolumeAsk) Refusal(n *api.Node) string {
 		if reason := a.all.onThis(n, w, added); reason != "" {
 			return reason
 		}
-		if reason := a.all.claimable(n, w, a.alloc); reason != "" {
+		if reason := a.all.claimable(n, w); reason != "" {
 			a.all.missing[VolumeResource(w.volume.Namespace, w.volume.ID)] = true
 			return reason
 		}
