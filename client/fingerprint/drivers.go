@@ -58,8 +58,10 @@ type watched struct {
 // NewDrivers makes a watcher. The callback gets every change, one at a time per driver, and must not block
 // for long.
 func NewDrivers(drivers []driver.Driver, update func(DriverChange), log hclog.Logger) *Drivers {
-	d := &Drivers{drivers: drivers, update: update, log: log.Named("drivers"), known: map[string]*watched{},
-		waiting: len(drivers), first: make(chan struct{})}
+	d := &Drivers{
+		drivers: drivers, update: update, log: log.Named("drivers"), known: map[string]*watched{},
+		waiting: len(drivers), first: make(chan struct{}),
+	}
 	for _, one := range drivers {
 		d.known[one.Name()] = &watched{}
 	}
@@ -171,8 +173,10 @@ func (d *Drivers) record(name string, f driver.Fingerprint) (*DriverChange, bool
 	}
 	change := &DriverChange{Name: name, Attributes: maps.Clone(attributes)}
 	if w.info != nil && !sameHealth(w.info, next) && next.HealthDescription != "" {
-		change.Event = &api.NodeEvent{Message: next.HealthDescription, Subsystem: "Driver",
-			Details: map[string]string{"driver": name}, Timestamp: next.UpdateTime}
+		change.Event = &api.NodeEvent{
+			Message: next.HealthDescription, Subsystem: "Driver",
+			Details: map[string]string{"driver": name}, Timestamp: next.UpdateTime,
+		}
 	}
 	w.info, w.attributes = next, attributes
 	change.Info = clone(next)

@@ -48,9 +48,21 @@ type Probe struct {
 
 // Probes lists the probes in their order.
 func Probes() []Probe {
-	return []Probe{{"arch", probeArch}, {"kernel", probeKernel}, {"os", probeOS}, {"cpu", probeCPU}, {"numa", probeNUMA},
-		{"memory", probeMemory}, {"storage", probeStorage}, {"network", probeNetwork}, {"hostname", probeHostname},
-		{"nomad", probeNomad}, {"cgroups", probeCgroups}, {"signals", probeSignals}, {"boot", probeBoot}}
+	return []Probe{
+		{"arch", probeArch},
+		{"kernel", probeKernel},
+		{"os", probeOS},
+		{"cpu", probeCPU},
+		{"numa", probeNUMA},
+		{"memory", probeMemory},
+		{"storage", probeStorage},
+		{"network", probeNetwork},
+		{"hostname", probeHostname},
+		{"nomad", probeNomad},
+		{"cgroups", probeCgroups},
+		{"signals", probeSignals},
+		{"boot", probeBoot},
+	}
 }
 
 // Run fills the attributes and resources of a fresh node. Its error is that of the context: probes that

@@ -26,15 +26,19 @@ func run(t *testing.T, c fingerprint.Config) *api.Node {
 func TestRunDescribesThisHost(t *testing.T) {
 	n := run(t, fingerprint.Config{DataDir: t.TempDir(), Version: "1.2.3", Revision: "abc"})
 	host, _ := os.Hostname()
-	for name, want := range map[string]string{"cpu.arch": runtime.GOARCH, "kernel.name": "linux", "unique.hostname": host,
-		"nomad.version": "1.2.3", "nomad.revision": "abc", "nomad.service_discovery": "true"} {
+	for name, want := range map[string]string{
+		"cpu.arch": runtime.GOARCH, "kernel.name": "linux", "unique.hostname": host,
+		"nomad.version": "1.2.3", "nomad.revision": "abc", "nomad.service_discovery": "true",
+	} {
 		if n.Attributes[name] != want {
 			t.Errorf("%s = %q, want %q", name, n.Attributes[name], want)
 		}
 	}
-	for _, name := range []string{"kernel.version", "kernel.arch", "os.name", "cpu.numcores", "cpu.frequency", "cpu.totalcompute",
+	for _, name := range []string{
+		"kernel.version", "kernel.arch", "os.name", "cpu.numcores", "cpu.frequency", "cpu.totalcompute",
 		"cpu.usablecompute", "memory.totalbytes", "unique.storage.volume", "unique.storage.bytestotal", "unique.storage.bytesfree",
-		"unique.network.ip-address", "os.signals"} {
+		"unique.network.ip-address", "os.signals",
+	} {
 		if n.Attributes[name] == "" {
 			t.Errorf("%s is missing", name)
 		}
@@ -56,8 +60,10 @@ func TestRunDescribesThisHost(t *testing.T) {
 }
 
 func TestConfigOverridesTheHost(t *testing.T) {
-	n := run(t, fingerprint.Config{NetworkInterface: "lo", NetworkSpeed: 77, CPUTotalCompute: 20000, MemoryTotalMB: 512, DiskTotalMB: 1024,
-		MinDynamicPort: 1000, MaxDynamicPort: 2000, Reserved: api.NodeReservedResources{Cpu: api.NodeReservedCpuResources{CpuShares: 500}}})
+	n := run(t, fingerprint.Config{
+		NetworkInterface: "lo", NetworkSpeed: 77, CPUTotalCompute: 20000, MemoryTotalMB: 512, DiskTotalMB: 1024,
+		MinDynamicPort: 1000, MaxDynamicPort: 2000, Reserved: api.NodeReservedResources{Cpu: api.NodeReservedCpuResources{CpuShares: 500}},
+	})
 	r := n.NodeResources
 	if r.Cpu.CpuShares != 20000 || r.Memory.MemoryMB != 512 || r.Disk.DiskMB != 1024 || r.MinDynamicPort != 1000 || r.MaxDynamicPort != 2000 {
 		t.Errorf("resources %+v", r)

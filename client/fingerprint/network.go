@@ -46,8 +46,10 @@ func networks(device string, addrs []net.Addr, speed int) []*api.NetworkResource
 			continue
 		}
 		ip := p.Addr().WithZone("").Unmap()
-		r := &api.NetworkResource{Mode: "host", Device: device, IP: ip.String(), MBits: speed,
-			CIDR: netip.PrefixFrom(ip, ip.BitLen()).String()}
+		r := &api.NetworkResource{
+			Mode: "host", Device: device, IP: ip.String(), MBits: speed,
+			CIDR: netip.PrefixFrom(ip, ip.BitLen()).String(),
+		}
 		switch {
 		case ip.IsLinkLocalUnicast():
 			local = append(local, r)

@@ -31,8 +31,10 @@ func TestDecodeConfigConvertsAsJobFilesDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := sampleConfig{Command: "8", Args: []string{"a", "1.5", "true", "3"}, Count: 7, Ratio: 2,
-		Wait: 5 * time.Second, On: true, Labels: map[string]string{"a": "1", "b": "2"}}
+	want := sampleConfig{
+		Command: "8", Args: []string{"a", "1.5", "true", "3"}, Count: 7, Ratio: 2,
+		Wait: 5 * time.Second, On: true, Labels: map[string]string{"a": "1", "b": "2"},
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatal(d)
 	}

@@ -41,8 +41,10 @@ func decode(config map[string]any) (*taskConfig, error) {
 	if err := driver.DecodeConfig(Name, config, c); err != nil {
 		return nil, err
 	}
-	for name, bad := range map[string]bool{"run_for": c.RunFor < 0, "kill_after": c.KillAfter < 0,
-		"start_block_for": c.StartBlockFor < 0, "exit_signal": c.ExitSignal < 0 || c.ExitSignal > 64} {
+	for name, bad := range map[string]bool{
+		"run_for": c.RunFor < 0, "kill_after": c.KillAfter < 0,
+		"start_block_for": c.StartBlockFor < 0, "exit_signal": c.ExitSignal < 0 || c.ExitSignal > 64,
+	} {
 		if bad {
 			return nil, fault.New(fault.Invalid, "config of driver %s: %q is out of range", Name, name)
 		}

@@ -202,7 +202,8 @@ func (d *Driver) Stats(_ context.Context, id string) (*api.TaskResourceUsage, er
 		return nil, err
 	}
 	return &api.TaskResourceUsage{Timestamp: time.Now().UnixNano(), ResourceUsage: &api.ResourceUsage{
-		MemoryStats: &api.MemoryStats{}, CpuStats: &api.CpuStats{}}}, nil
+		MemoryStats: &api.MemoryStats{}, CpuStats: &api.CpuStats{},
+	}}, nil
 }
 
 // Signal sends a signal to the task.
@@ -241,8 +242,10 @@ func printOutput(t *driver.Task, c *taskConfig) {
 	if t.Logs.Disabled || t.Logs.Dir == "" {
 		return
 	}
-	for stream, text := range map[string]string{"stdout": strings.Repeat(c.StdoutString, 1+max(c.StdoutRepeat, 0)),
-		"stderr": strings.Repeat(c.StderrString, 1+max(c.StderrRepeat, 0))} {
+	for stream, text := range map[string]string{
+		"stdout": strings.Repeat(c.StdoutString, 1+max(c.StdoutRepeat, 0)),
+		"stderr": strings.Repeat(c.StderrString, 1+max(c.StderrRepeat, 0)),
+	} {
 		f, err := os.OpenFile(filepath.Join(t.Logs.Dir, t.Name+"."+stream+".0"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 		if err != nil {
 			continue

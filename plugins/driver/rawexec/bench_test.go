@@ -47,8 +47,10 @@ func startMany(b *testing.B, d *rawexec.Driver, root string, tasks, workers int)
 			for i := range next {
 				dir := fmt.Sprintf("%s/%d", root, i)
 				_ = os.MkdirAll(dir, 0o755)
-				_, err := d.Start(b.Context(), &driver.Task{ID: taskID(i), Name: "sleep", Dir: dir, Logs: driver.Logs{Dir: dir},
-					Config: map[string]any{"command": "/bin/sleep", "args": []any{"1000"}}})
+				_, err := d.Start(b.Context(), &driver.Task{
+					ID: taskID(i), Name: "sleep", Dir: dir, Logs: driver.Logs{Dir: dir},
+					Config: map[string]any{"command": "/bin/sleep", "args": []any{"1000"}},
+				})
 				if err != nil {
 					b.Error(err)
 				}
@@ -77,8 +79,10 @@ func TestSupervisorMemory(t *testing.T) {
 func startOne(t *testing.T, d *rawexec.Driver, i int) {
 	t.Helper()
 	dir := t.TempDir()
-	_, err := d.Start(t.Context(), &driver.Task{ID: taskID(i), Name: "sleep", Dir: dir, Logs: driver.Logs{Dir: dir},
-		Config: map[string]any{"command": "/bin/sleep", "args": []any{"1000"}}})
+	_, err := d.Start(t.Context(), &driver.Task{
+		ID: taskID(i), Name: "sleep", Dir: dir, Logs: driver.Logs{Dir: dir},
+		Config: map[string]any{"command": "/bin/sleep", "args": []any{"1000"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,8 +96,10 @@ func (d *Driver) Fingerprint(ctx context.Context) (<-chan driver.Fingerprint, er
 
 func (d *Driver) health() driver.Fingerprint {
 	if !d.config.Enabled {
-		return driver.Fingerprint{Health: driver.Undetected, Description: "disabled",
-			Attributes: map[string]string{"driver." + Name: ""}}
+		return driver.Fingerprint{
+			Health: driver.Undetected, Description: "disabled",
+			Attributes: map[string]string{"driver." + Name: ""},
+		}
 	}
 	f := driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "true"}}
 	if os.Geteuid() != 0 {
@@ -240,7 +242,8 @@ func (d *Driver) Inspect(id string) (*driver.Status, error) {
 	}
 	ident := t.process.Ident()
 	st := &driver.Status{ID: id, State: driver.StateRunning, StartedAt: ident.StartedAt, Attributes: map[string]string{
-		"pid": strconv.Itoa(ident.TaskPID), "supervisor_pid": strconv.Itoa(ident.PID)}}
+		"pid": strconv.Itoa(ident.TaskPID), "supervisor_pid": strconv.Itoa(ident.PID),
+	}}
 	select {
 	case <-t.process.Done():
 		st.State, st.Exit, st.FinishedAt = driver.StateExited, t.exit(), t.process.Exit().FinishedAt

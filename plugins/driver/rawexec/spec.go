@@ -32,8 +32,10 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 	if !filepath.IsAbs(t.Dir) {
 		return nil, fault.New(fault.Invalid, "task %s: directory %q is not absolute", t.ID, t.Dir)
 	}
-	s := &frame.Spec{TaskID: t.ID, State: d.statePath(t.ID), TaskDir: filepath.Clean(t.Dir), Dir: cmp.Or(c.WorkDir, t.Dir),
-		Programs: programs(c.Command, t), Args: append([]string{c.Command}, c.Args...), OOMScore: int64(c.OOMScoreAdj)}
+	s := &frame.Spec{
+		TaskID: t.ID, State: d.statePath(t.ID), TaskDir: filepath.Clean(t.Dir), Dir: cmp.Or(c.WorkDir, t.Dir),
+		Programs: programs(c.Command, t), Args: append([]string{c.Command}, c.Args...), OOMScore: int64(c.OOMScoreAdj),
+	}
 	if t.AllocDir != "" {
 		s.AllocDir = filepath.Clean(t.AllocDir)
 	}

@@ -111,8 +111,10 @@ func TestPruneEndsForgottenTasks(t *testing.T) {
 }
 
 func TestOrphansEndWithTheMainProcess(t *testing.T) {
-	for name, change := range map[string]func(*rawexec.Config){"cgroup": func(*rawexec.Config) {},
-		"no cgroup": func(c *rawexec.Config) { c.NoCgroups = true }} {
+	for name, change := range map[string]func(*rawexec.Config){
+		"cgroup":    func(*rawexec.Config) {},
+		"no cgroup": func(c *rawexec.Config) { c.NoCgroups = true },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDriver(t, t.TempDir(), change)
@@ -166,8 +168,10 @@ func TestLogsRotate(t *testing.T) {
 
 func TestEnvironmentUserAndDirectory(t *testing.T) {
 	d := newDriver(t, t.TempDir(), func(c *rawexec.Config) { c.DeniedEnvvars = []string{"SECRET_*"} })
-	task := suite.NewTask(t, map[string]any{"command": "/bin/sh", "denied_envvars": []any{"HIDDEN"},
-		"args": []any{"-c", `echo "$GREETING:$SECRET_KEY:$HIDDEN"; id -un; pwd; cat /proc/self/oom_score_adj`}, "oom_score_adj": 500.0})
+	task := suite.NewTask(t, map[string]any{
+		"command": "/bin/sh", "denied_envvars": []any{"HIDDEN"},
+		"args": []any{"-c", `echo "$GREETING:$SECRET_KEY:$HIDDEN"; id -un; pwd; cat /proc/self/oom_score_adj`}, "oom_score_adj": 500.0,
+	})
 	task.Env["GREETING"], task.Env["SECRET_KEY"], task.Env["HIDDEN"] = "hello", "x", "y"
 	task.User = "nobody"
 	for dir := task.Dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {

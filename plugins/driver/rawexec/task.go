@@ -104,7 +104,8 @@ func (t *task) usage(now time.Time) *api.TaskResourceUsage {
 	u, running := t.process.Usage()
 	if !running {
 		return &api.TaskResourceUsage{Timestamp: now.UnixNano(), ResourceUsage: &api.ResourceUsage{
-			MemoryStats: &api.MemoryStats{}, CpuStats: &api.CpuStats{}}}
+			MemoryStats: &api.MemoryStats{}, CpuStats: &api.CpuStats{},
+		}}
 	}
 	since := t.measured
 	if since.IsZero() {
@@ -122,6 +123,9 @@ func (t *task) usage(now time.Time) *api.TaskResourceUsage {
 	}
 	return &api.TaskResourceUsage{Timestamp: now.UnixNano(), Pids: pids, ResourceUsage: &api.ResourceUsage{
 		MemoryStats: &api.MemoryStats{RSS: u.RSSBytes, Usage: u.RSSBytes, Measured: []string{"RSS", "Usage"}},
-		CpuStats: &api.CpuStats{UserMode: user, SystemMode: system, Percent: user + system,
-			Measured: []string{"System Mode", "User Mode", "Percent"}}}}
+		CpuStats: &api.CpuStats{
+			UserMode: user, SystemMode: system, Percent: user + system,
+			Measured: []string{"System Mode", "User Mode", "Percent"},
+		},
+	}}
 }

@@ -75,8 +75,12 @@ func recoverDestroyed(t *testing.T, b *bench) {
 }
 
 func recoverForeign(t *testing.T, b *bench) {
-	for _, h := range []driver.Handle{{}, {Driver: "other", TaskID: "x"}, {Driver: b.d.Name(), TaskID: "x", Version: 1},
-		{Driver: b.d.Name(), TaskID: "x", Version: 1, State: json.RawMessage(`{"PID":"one"}`)}} {
+	for _, h := range []driver.Handle{
+		{},
+		{Driver: "other", TaskID: "x"},
+		{Driver: b.d.Name(), TaskID: "x", Version: 1},
+		{Driver: b.d.Name(), TaskID: "x", Version: 1, State: json.RawMessage(`{"PID":"one"}`)},
+	} {
 		if err := b.d.Recover(Context(t), &h); !errors.Is(err, fault.NotFound) {
 			t.Errorf("recover %+v: %v, want not found", h, err)
 		}

@@ -98,10 +98,12 @@ type bench struct {
 func NewTask(t *testing.T, config map[string]any) *driver.Task {
 	t.Helper()
 	root := t.TempDir()
-	task := &driver.Task{ID: "0a1b2c3d/" + t.Name(), AllocID: "0a1b2c3d", Name: "web", JobID: "job", Config: config,
+	task := &driver.Task{
+		ID: "0a1b2c3d/" + t.Name(), AllocID: "0a1b2c3d", Name: "web", JobID: "job", Config: config,
 		Dir: filepath.Join(root, "web"), AllocDir: filepath.Join(root, "alloc"),
 		Env:  map[string]string{"PATH": os.Getenv("PATH")},
-		Logs: driver.Logs{Dir: filepath.Join(root, "alloc", "logs"), MaxFiles: 3, MaxFileSizeMB: 1}}
+		Logs: driver.Logs{Dir: filepath.Join(root, "alloc", "logs"), MaxFiles: 3, MaxFileSizeMB: 1},
+	}
 	for _, dir := range []string{task.Dir, task.Logs.Dir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)

@@ -2,7 +2,7 @@
 // program to disk, starts it, finds it again after a restart of the agent, and learns how the task exited.
 // The program itself is in nomad-supervise, the protocol in frame.
 //
-// The program is built into the directory embedded, which is compiled into this package. A build without
+// The program is built into the directory bin, which is compiled into this package. A build without
 // it (plain go build, go vet) works; Install then answers an error that names the remedy.
 //
 // Invariants: a supervising process is known by its pid together with its start time, never by the pid
@@ -10,4 +10,4 @@
 // disk on the way to a running task, since a host that went down has no task to find again.
 package supervise
 
-//go:generate sh -c "CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o embedded/nomad-supervise ./nomad-supervise"
+//go:generate sh -c "CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/nomad-supervise ./nomad-supervise"

@@ -12,13 +12,13 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-//go:embed embedded
+//go:embed bin
 var embedded embed.FS
 
 // Install writes the supervising program into dir, unless it is there, and returns its path. The name
 // holds the hash of the content, so that running tasks keep the program they were started with.
 func Install(dir string) (string, error) {
-	content, err := embedded.ReadFile("embedded/nomad-supervise")
+	content, err := embedded.ReadFile("bin/nomad-supervise")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fault.New(fault.Unimplemented, "this build carries no supervising program for tasks; build with: make build")
 	}

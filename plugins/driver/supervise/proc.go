@@ -47,8 +47,10 @@ func parseStat(b []byte) (process, bool) {
 	}
 	num := func(i int) uint64 { n, _ := strconv.ParseUint(f[i], 10, 64); return n }
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:open])))
-	return process{pid: pid, state: f[0][0], parent: int(num(1)), session: int(num(3)), utime: num(11), stime: num(12),
-		ticks: num(19), rssPages: num(21)}, err == nil
+	return process{
+		pid: pid, state: f[0][0], parent: int(num(1)), session: int(num(3)), utime: num(11), stime: num(12),
+		ticks: num(19), rssPages: num(21),
+	}, err == nil
 }
 
 func processes() []process {

@@ -61,8 +61,10 @@ func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, err
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{child: child, conn: conn, done: make(chan struct{}), ident: Ident{State: spec.State,
-		TaskID: spec.TaskID, PID: child.Pid}}
+	p := &Process{child: child, conn: conn, done: make(chan struct{}), ident: Ident{
+		State:  spec.State,
+		TaskID: spec.TaskID, PID: child.Pid,
+	}}
 	if spec.OwnCgroup {
 		p.ident.Cgroup = spec.Cgroup
 	}
@@ -96,8 +98,10 @@ func launch(program, dir string) (*net.UnixConn, *os.Process, error) {
 	if err != nil {
 		return nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
 	}
-	child, err := os.StartProcess(program, []string{"nomad-supervise"}, &os.ProcAttr{Dir: dir,
-		Env: []string{"GOMAXPROCS=1"}, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	child, err := os.StartProcess(program, []string{"nomad-supervise"}, &os.ProcAttr{
+		Dir: dir,
+		Env: []string{"GOMAXPROCS=1"}, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
 	if err != nil {
 		conn.Close()
 		return nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)

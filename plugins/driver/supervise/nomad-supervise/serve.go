@@ -40,8 +40,12 @@ type agent struct {
 func (s *supervisor) serve() {
 	var fds [8]pollFD
 	for {
-		fds = [8]pollFD{{int32(s.reaper.note), pollIn, 0}, {int32(s.listen), pollIn, 0},
-			{s.stdout.fd(), pollIn, 0}, {s.stderr.fd(), pollIn, 0}}
+		fds = [8]pollFD{
+			{int32(s.reaper.note), pollIn, 0},
+			{int32(s.listen), pollIn, 0},
+			{s.stdout.fd(), pollIn, 0},
+			{s.stderr.fd(), pollIn, 0},
+		}
 		for i := range s.agents {
 			fds[4+i] = pollFD{int32(s.agents[i].fd), pollIn, 0}
 		}

@@ -71,8 +71,10 @@ func (s *supervisor) execute(program string) *frame.Failed {
 	if s.cgroup, f2 = openCgroup(&s.spec); f2 != nil {
 		return f2
 	}
-	attr := syscall.ProcAttr{Dir: s.spec.Dir, Env: s.spec.Env, Files: []uintptr{0, uintptr(outWrite), uintptr(errWrite)},
-		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &s.pidfd}}
+	attr := syscall.ProcAttr{
+		Dir: s.spec.Dir, Env: s.spec.Env, Files: []uintptr{0, uintptr(outWrite), uintptr(errWrite)},
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &s.pidfd},
+	}
 	if s.spec.User {
 		attr.Sys.Credential = credential(&s.spec)
 	}
