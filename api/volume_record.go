@@ -168,7 +168,10 @@ type VolumeClaim struct {
 	AccessMode     AccessMode     `msg:",omitempty"`
 	AttachmentMode AttachmentMode `msg:",omitempty"`
 	MountOptions   *MountOptions  `json:"-" msg:",omitempty"`
-	State          ClaimState     `msg:",omitempty"`
+	// Attach says that a controller must attach the volume before it is used. It is decided when the
+	// claim is taken and never depends on what the plugin says later.
+	Attach bool       `msg:",omitempty"`
+	State  ClaimState `msg:",omitempty"`
 	// Predecessor is the allocation that this claim waits for while waiting.
 	Predecessor string `msg:",omitempty"`
 	// Since is the Unix time in nanoseconds of the last change of State.

@@ -1,26 +1,31 @@
-// Package claim is the machine of volume claims: which moves are legal, what follows by itself, and
-// whether one more claim fits. It is pure; package ledger applies it inside raft commands.
+// Package claim is the machine of volume claims and attachments: which moves are legal, what follows
+// by itself, and who may have a volume. It is pure; package nomad/volumes/ledger feeds it the rows of
+// a transaction and writes back what it answers.
 //
-//	             take                       attached (by itself)
-//	 (no row) ─────────► taken ──────────────────────────► ready
-//	    │                  ▲ │                              │ │
-//	    │ take, holder     │ │ ended before mounting        │ │ allocation ended
-//	    │ is being stopped │ │                              │ ▼
-//	    └────► waiting ────┘ │             node's report    │ releasing
-//	      (by itself, FIFO)  │        ┌─────────────────────┘    │
-//	                         ▼        ▼      node's report, fence│
-//	                      unmounted ◄────────────────────────────┘
-//	                         │ detached, or another claim keeps the node (by itself)
-//	                         ▼
-//	                      (no row)
+// A claim is one allocation's hold on one volume, an attachment the controller's connection of one
+// external volume to one node. Absence of a row is the first and the last state of both.
 //
-//	attachment:  (no row) ─► publishing ─► published ─► unpublishing ─► (no row)
-//	                             └── nobody wants it any more ──▲
+//	            predecessor gone          attached              stop or end of the allocation
+//	waiting ───────────────────▶ taken ───────────▶ ready ─────────────────────────▶ releasing
+//	   │ allocation over           │ over            │ node's report                   │ node's report, or
+//	   ▼                           ▼ before mount    ▼                                 ▼ node lost and proven off
+//	(no row) ◀────────────────────────────────── unmounted ◀──────────────────────────┘
+//	             detached, or another live claim keeps the node
 //
-// Invariants, kept by [Settle] and checked by [Check]:
-//   - never two writers on an exclusive volume, counting every claim but waiting ones;
-//   - a ready claim of a volume that needs attaching has a published attachment on its node;
-//   - an attachment with a live claim (taken, ready, releasing) is never unpublishing unless the
-//     claim is taken and waits for the detach to end;
-//   - settling twice changes nothing.
+//	         first live claim            publish answered
+//	(no row) ───────────────▶ publishing ───────────────▶ published
+//	   ▲                          │ nobody wants it            │ last live claim gone
+//	   │ unpublish answered       ▼                            │
+//	   └───────────────────── unpublishing ◀───────────────────┘
+//
+// Live claims (taken, ready, releasing) keep their node attached. Moves from outside are checked by
+// [Legal]; [Settle] computes all others, so that states, intents and consequences are in one raft
+// entry. [Fits] is the one rule of capacity: the scheduler, plan apply and the ledger ask it.
+//
+// Invariants:
+//   - Two claims that exclude each other are never both past waiting, except that one which is
+//     unmounted yields to another on its own node.
+//   - A claim with Attach is ready or releasing only while its node's attachment is published.
+//   - An attachment has a claim on its node.
+//   - Settle changes nothing when it is applied to its own answer.
 package claim

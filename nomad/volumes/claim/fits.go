@@ -1,14 +1,39 @@
 package claim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Request is a wish for a claim.
+// Verdict is whether an allocation may have a volume.
+type Verdict uint8
+
+// Verdicts.
+const (
+	// Refused cannot have the volume now.
+	Refused Verdict = iota
+	// Fit may take it at once.
+	Fit
+	// Waits may be placed and gets it when its predecessor is gone.
+	Waits
+)
+
+// String is the verdict in a word.
+func (v Verdict) String() string {
+	switch v {
+	case Fit:
+		return "fits"
+	case Waits:
+		return "waits"
+	}
+	return "refused"
+}
+
+// Request is one allocation's wish for one volume on one node.
 type Request struct {
 	AllocID, JobID, Namespace, TaskGroup, NodeID string
 	ReadOnly                                     bool
@@ -16,155 +41,120 @@ type Request struct {
 	AttachmentMode                               api.AttachmentMode
 }
 
-// Verdict is the answer to a wish.
-type Verdict uint8
-
-// Verdicts.
-const (
-	// Refused means that somebody else holds the volume, or that it cannot be used so.
-	Refused Verdict = iota
-	// Fit means that the claim can be taken now.
-	Fit
-	// Waits means that the claim must queue behind a predecessor that is being stopped.
-	Waits
-)
-
-// Answer is a verdict with its reason.
+// Answer is the verdict on a request. Predecessor is the allocation that it waits for; Reason says
+// who holds the volume, since when, and what happens next.
 type Answer struct {
-	Verdict Verdict
-	// Predecessor is the allocation to wait for.
+	Verdict     Verdict
 	Predecessor string
-	// Reason says why not, who holds the volume since when, and what would help.
-	Reason string
+	Reason      string
 }
 
-// Writer reports whether the mode allows writing at all.
-func Writer(m api.AccessMode) bool { return strings.Contains(string(m), "writer") }
-
-func singleNode(m api.AccessMode) bool { return strings.HasPrefix(string(m), "single-node") }
-
-// singleWriter reports whether the mode allows one writer only.
-func singleWriter(m api.AccessMode) bool {
-	switch m {
-	case api.AccessSingleNodeWriter, api.AccessSingleNodeSingle, api.AccessMultiNodeSingleWriter:
-		return true
-	}
-	return false
-}
-
-// Exclusive reports whether a write claim of the mode keeps every other writer out.
-func Exclusive(m api.AccessMode) bool { return singleWriter(m) }
-
-// ModeOf is the claim mode of a request.
-func ModeOf(readOnly bool, m api.AccessMode) api.ClaimMode {
-	if readOnly || !Writer(m) {
-		return api.ClaimRead
-	}
-	return api.ClaimWrite
-}
-
-// Capable reports whether one of the volume's capabilities is what the request asks for. A request
-// that leaves a mode open takes the volume's first capability.
-func Capable(v *api.Volume, r Request) (Request, bool) {
-	for _, c := range v.RequestedCapabilities {
-		if (r.AccessMode == "" || r.AccessMode == api.AccessMode(c.AccessMode)) &&
-			(r.AttachmentMode == "" || r.AttachmentMode == api.AttachmentMode(c.AttachmentMode)) {
-			r.AccessMode, r.AttachmentMode = api.AccessMode(c.AccessMode), api.AttachmentMode(c.AttachmentMode)
-			return r, true
-		}
-	}
-	return r, false
-}
-
-// Fits is the one capacity rule, for scheduler, plan apply and RPC alike. claims are all claims on
-// the external volume; stopping names allocations that the same plan stops.
+// Fits decides whether a request may take the volume beside the claims on it. Claims of other
+// specs that name the same external volume count as well. stopping holds the allocations that the
+// plan behind the request stops.
 func Fits(v *api.Volume, claims []*api.VolumeClaim, r Request, stopping map[string]bool) Answer {
+	if v == nil {
+		return Answer{Verdict: Refused, Reason: "the volume does not exist"}
+	}
+	if reason := unusable(v); reason != "" {
+		return Answer{Verdict: Refused, Reason: reason}
+	}
 	r, ok := Capable(v, r)
 	if !ok {
-		return refused("volume %q does not offer access mode %q with attachment mode %q; its capabilities are %s",
-			v.ID, r.AccessMode, r.AttachmentMode, capabilities(v))
+		return Answer{Verdict: Refused, Reason: incapable(v, r)}
 	}
+	if !r.ReadOnly && ReaderOnly(r.AccessMode) {
+		return Answer{Verdict: Refused, Reason: fmt.Sprintf("volume %q cannot be written as %s: set read_only", v.ID, r.AccessMode)}
+	}
+	return capacity(v, claims, r, stopping)
+}
+
+func capacity(v *api.Volume, claims []*api.VolumeClaim, r Request, stopping map[string]bool) Answer {
+	answer := Answer{Verdict: Fit}
+	for _, held := range queued(claims) {
+		if held.AllocID == r.AllocID && held.VolumeID == v.ID && held.Namespace == v.Namespace {
+			continue
+		}
+		why := excludes(held, r)
+		if why == "" || yields(held, r.NodeID) {
+			continue
+		}
+		if !precedes(held, r, stopping) {
+			return Answer{Verdict: Refused, Reason: holds(v, held, why)}
+		}
+		if answer.Verdict == Fit {
+			answer = Answer{Verdict: Waits, Predecessor: held.AllocID, Reason: holds(v, held, why)}
+		}
+	}
+	return answer
+}
+
+// unusable is why nobody may take the volume now.
+func unusable(v *api.Volume) string {
 	switch v.Provision.State {
-	case api.VolumeAvailable, api.VolumeExpanding, "":
-	default:
-		return refused("volume %q is %s", v.ID, v.Provision.State)
+	case api.VolumeCreating:
+		return fmt.Sprintf("volume %q is being created", v.ID)
+	case api.VolumeDeleting:
+		return fmt.Sprintf("volume %q is being deleted", v.ID)
+	case api.VolumeFailed:
+		return fmt.Sprintf("volume %q could not be created: %s", v.ID, v.Provision.LastError)
 	}
-	var blockers []*api.VolumeClaim
-	for _, c := range claims {
-		if c.AllocID != r.AllocID && conflict(c, r) {
-			blockers = append(blockers, c)
-		}
-	}
-	return judge(v, blockers, r, stopping)
+	return ""
 }
 
-// conflict reports whether the claim keeps the request out.
-func conflict(c *api.VolumeClaim, r Request) bool {
-	bothWrite := c.Mode == api.ClaimWrite && ModeOf(r.ReadOnly, r.AccessMode) == api.ClaimWrite
-	switch {
-	case c.AttachmentMode != r.AttachmentMode || c.AccessMode != r.AccessMode:
-		return true
-	case singleNode(r.AccessMode) && c.NodeID != r.NodeID && r.NodeID != "":
+// precedes reports whether a claim will go away for the request: this plan stops its allocation, or
+// the same group of the job gives it back already.
+func precedes(held *api.VolumeClaim, r Request, stopping map[string]bool) bool {
+	if stopping[held.AllocID] {
 		return true
 	}
-	return bothWrite && singleWriter(r.AccessMode)
+	return Leaving(held.State) && held.Namespace == r.Namespace && held.JobID == r.JobID && held.TaskGroup == r.TaskGroup
 }
 
-// judge lets a request wait when everybody in its way is of its own group and on the way out.
-func judge(v *api.Volume, blockers []*api.VolumeClaim, r Request, stopping map[string]bool) Answer {
-	if len(blockers) == 0 {
-		return Answer{Verdict: Fit}
-	}
-	slices.SortStableFunc(blockers, older)
-	for _, b := range blockers {
-		same := b.Namespace == r.Namespace && b.JobID == r.JobID && b.TaskGroup == r.TaskGroup
-		leaving := stopping[b.AllocID] || b.State == api.ClaimReleasing || b.State == api.ClaimUnmounted || b.State == api.ClaimWaiting
-		if !same || !leaving {
-			return Answer{Verdict: Refused, Reason: heldBy(v, b)}
-		}
-	}
-	return Answer{Verdict: Waits, Predecessor: blockers[len(blockers)-1].AllocID}
+// queued is the claims as they are served: those past waiting, then first come first served.
+func queued(claims []*api.VolumeClaim) []*api.VolumeClaim {
+	sorted := slices.Clone(claims)
+	slices.SortStableFunc(sorted, order)
+	return sorted
 }
 
-func heldBy(v *api.Volume, c *api.VolumeClaim) string {
-	reason := fmt.Sprintf("volume %q has a %s claim of allocation %s of job %q on node %s (%s, access mode %s)",
-		v.ID, c.Mode, c.AllocID, c.JobID, c.NodeID, c.State, c.AccessMode)
+func order(a, b *api.VolumeClaim) int {
+	return cmp.Or(
+		cmp.Compare(rank(a), rank(b)),
+		cmp.Compare(a.CreateIndex, b.CreateIndex),
+		cmp.Compare(a.AllocID, b.AllocID),
+		cmp.Compare(a.Namespace, b.Namespace),
+		cmp.Compare(a.VolumeID, b.VolumeID),
+	)
+}
+
+func rank(c *api.VolumeClaim) int {
+	if c.State == api.ClaimWaiting {
+		return 1
+	}
+	return 0
+}
+
+// holds says who has the volume, since when, and what happens next.
+func holds(v *api.Volume, c *api.VolumeClaim, why string) string {
+	s := fmt.Sprintf("volume %q is held %s by allocation %s of job %q on node %s", v.ID, why, c.AllocID, c.JobID, c.NodeID)
+	if c.Since != 0 {
+		s += " since " + time.Unix(0, c.Since).UTC().Format(time.RFC3339)
+	}
+	return s + ": " + Next(c)
+}
+
+// Next says what a claim waits for.
+func Next(c *api.VolumeClaim) string {
 	switch c.State {
+	case api.ClaimWaiting:
+		return "it waits for allocation " + c.Predecessor
+	case api.ClaimTaken:
+		return "it is being attached"
+	case api.ClaimReady:
+		return "it is free when that allocation stops"
 	case api.ClaimReleasing:
-		return reason + "; it is freed when the node has unmounted the volume"
-	case api.ClaimUnmounted:
-		return reason + "; it is freed when the volume is detached"
+		return "it is free when the node has unmounted it"
 	}
-	return reason + "; stop the job or wait until it ends"
-}
-
-func refused(format string, args ...any) Answer {
-	return Answer{Verdict: Refused, Reason: fmt.Sprintf(format, args...)}
-}
-
-func capabilities(v *api.Volume) string {
-	var all []string
-	for _, c := range v.RequestedCapabilities {
-		all = append(all, string(c.AccessMode)+"/"+string(c.AttachmentMode))
-	}
-	return strings.Join(all, ", ")
-}
-
-func requestOf(c *api.VolumeClaim) Request {
-	return Request{
-		AllocID: c.AllocID, JobID: c.JobID, Namespace: c.Namespace, TaskGroup: c.TaskGroup, NodeID: c.NodeID,
-		ReadOnly: c.Mode == api.ClaimRead, AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode,
-	}
-}
-
-// Source is the id of the volume that a request means: with PerAlloc the index of the allocation's
-// name, with its brackets, is added.
-func Source(req *api.VolumeRequest, allocName string) string {
-	if !req.PerAlloc {
-		return req.Source
-	}
-	if i := strings.LastIndexByte(allocName, '['); i >= 0 {
-		return req.Source + allocName[i:]
-	}
-	return req.Source
+	return "it is free when it is detached"
 }

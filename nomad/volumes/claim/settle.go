@@ -1,0 +1,144 @@
+package claim
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Book is all claims and attachments of one external volume.
+type Book struct {
+	Claims      []*api.VolumeClaim
+	Attachments []*api.VolumeAttachment
+}
+
+// Moment is the command in which something happens: its raft index and its time in Unix nanoseconds.
+type Moment struct {
+	Index uint64
+	Now   int64
+}
+
+// Settle answers the book after everything that follows by itself. Rows that changed are copies,
+// rows that are gone are missing; new attachments lack what the driver needs beside their key.
+func Settle(b Book, at Moment) Book {
+	b = Book{slices.Clone(b.Claims), slices.Clone(b.Attachments)}
+	for {
+		changed := b.promote(at)
+		changed = b.attach(at) || changed
+		changed = b.ready(at) || changed
+		changed = b.free() || changed
+		if !changed {
+			return b
+		}
+	}
+}
+
+// promote gives the volume to those who waited longest and exclude nobody any more.
+func (b *Book) promote(at Moment) bool {
+	changed := false
+	order := queued(b.Claims)
+	for i, c := range order {
+		if c.State != api.ClaimWaiting {
+			continue
+		}
+		next := *c
+		if p := blocker(order[:i], c); p != nil {
+			next.Predecessor = p.AllocID
+		} else {
+			next.State, next.Since, next.Predecessor = api.ClaimTaken, at.Now, ""
+		}
+		if next.State == c.State && next.Predecessor == c.Predecessor {
+			continue
+		}
+		b.replace(c, &next)
+		order[i], changed = &next, true
+	}
+	return changed
+}
+
+func blocker(before []*api.VolumeClaim, c *api.VolumeClaim) *api.VolumeClaim {
+	r := requestOf(c)
+	for _, held := range before {
+		if excludes(held, r) != "" && !yields(held, c.NodeID) {
+			return held
+		}
+	}
+	return nil
+}
+
+func requestOf(c *api.VolumeClaim) Request {
+	return Request{
+		AllocID: c.AllocID, JobID: c.JobID, Namespace: c.Namespace, TaskGroup: c.TaskGroup, NodeID: c.NodeID,
+		ReadOnly: c.Mode == api.ClaimRead, AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode,
+	}
+}
+
+// attach starts what live claims want and ends what nobody wants.
+func (b *Book) attach(at Moment) bool {
+	changed := false
+	for _, c := range b.Claims {
+		if c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil {
+			b.Attachments = append(b.Attachments, &api.VolumeAttachment{
+				PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID,
+				AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode, MountOptions: c.MountOptions,
+				State: api.AttachmentPublishing, Since: at.Now, Fence: at.Index,
+			})
+			changed = true
+		}
+	}
+	for i, a := range b.Attachments {
+		if a.State == api.AttachmentUnpublishing || b.wanted(a.NodeID) {
+			continue
+		}
+		next := *a
+		next.State, next.Since, next.Fence = api.AttachmentUnpublishing, at.Now, at.Index
+		next.LastError, next.NextRetry, next.Attempts = "", 0, 0
+		b.Attachments[i], changed = &next, true
+	}
+	return changed
+}
+
+func (b *Book) on(node string) *api.VolumeAttachment {
+	i := slices.IndexFunc(b.Attachments, func(a *api.VolumeAttachment) bool { return a.NodeID == node })
+	if i < 0 {
+		return nil
+	}
+	return b.Attachments[i]
+}
+
+func (b *Book) wanted(node string) bool {
+	return slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool {
+		return c.Attach && c.NodeID == node && Live(c.State)
+	})
+}
+
+// ready lets claims use what is attached.
+func (b *Book) ready(at Moment) bool {
+	changed := false
+	for _, c := range slices.Clone(b.Claims) {
+		if c.State != api.ClaimTaken {
+			continue
+		}
+		if a := b.on(c.NodeID); c.Attach && (a == nil || a.State != api.AttachmentPublished) {
+			continue
+		}
+		next := *c
+		next.State, next.Since, next.LastError, next.NextRetry = api.ClaimReady, at.Now, "", 0
+		b.replace(c, &next)
+		changed = true
+	}
+	return changed
+}
+
+// free drops claims that have nothing on their node once that node is detached or kept by another.
+func (b *Book) free() bool {
+	before := len(b.Claims)
+	b.Claims = slices.DeleteFunc(b.Claims, func(c *api.VolumeClaim) bool {
+		return c.State == api.ClaimUnmounted && (!c.Attach || b.on(c.NodeID) == nil || b.wanted(c.NodeID))
+	})
+	return len(b.Claims) != before
+}
+
+func (b *Book) replace(old, next *api.VolumeClaim) {
+	b.Claims[slices.Index(b.Claims, old)] = next
+}

@@ -1,0 +1,77 @@
+package ledger
+
+import (
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+)
+
+// Intent names an attachment and the intent behind a call to its driver.
+type Intent struct {
+	PluginID, ExternalID, NodeID string
+	// Fence is that of the row when the call began; another one means that the intent was replaced.
+	Fence uint64
+}
+
+// IntentOf is the intent of an attachment.
+func IntentOf(a *api.VolumeAttachment) Intent {
+	return Intent{a.PluginID, a.ExternalID, a.NodeID, a.Fence}
+}
+
+// PublishDone records that the driver attached the volume.
+func PublishDone(tx *state.Txn, i Intent, publishContext map[string]string) error {
+	return Standard().PublishDone(tx, i, publishContext)
+}
+
+// UnpublishDone records that the driver detached the volume.
+func UnpublishDone(tx *state.Txn, i Intent) error { return Standard().UnpublishDone(tx, i) }
+
+// CallFailed notes why a call failed and when it is repeated.
+func CallFailed(tx *state.Txn, i Intent, reason string, nextRetry int64, attempts int) error {
+	a := tx.Attachment(i.PluginID, i.ExternalID, i.NodeID)
+	if a == nil || a.Fence != i.Fence || a.State == api.AttachmentPublished {
+		return replaced(i)
+	}
+	next := *a
+	next.LastError, next.NextRetry, next.Attempts = reason, nextRetry, attempts
+	tx.PutAttachment(&next)
+	return nil
+}
+
+// PublishDone is [PublishDone] by these rules.
+func (r Rules) PublishDone(tx *state.Txn, i Intent, publishContext map[string]string) error {
+	a, err := intended(tx, i, api.AttachmentPublished)
+	if err != nil {
+		return err
+	}
+	next := *a
+	next.State, next.PublishContext, next.Since = api.AttachmentPublished, publishContext, tx.Now().UnixNano()
+	next.LastError, next.NextRetry, next.Attempts = "", 0, 0
+	tx.PutAttachment(&next)
+	r.settle(tx, i.PluginID, i.ExternalID)
+	return nil
+}
+
+// UnpublishDone is [UnpublishDone] by these rules.
+func (r Rules) UnpublishDone(tx *state.Txn, i Intent) error {
+	if _, err := intended(tx, i, claim.Gone); err != nil {
+		return err
+	}
+	tx.DeleteAttachment(i.PluginID, i.ExternalID, i.NodeID)
+	r.settle(tx, i.PluginID, i.ExternalID)
+	return nil
+}
+
+// intended returns the row that a call was about. An answer to an intent that was replaced is refused.
+func intended(tx *state.Txn, i Intent, to api.AttachmentState) (*api.VolumeAttachment, error) {
+	a := tx.Attachment(i.PluginID, i.ExternalID, i.NodeID)
+	if a == nil || a.Fence != i.Fence || !claim.Answers(a.State, to) {
+		return nil, replaced(i)
+	}
+	return a, nil
+}
+
+func replaced(i Intent) error {
+	return fault.New(fault.Conflict, "attachment of %s to node %s: intent %d was replaced meanwhile", i.ExternalID, i.NodeID, i.Fence)
+}

@@ -1,0 +1,14 @@
+// Package ledger is the only code that reads claims and attachments in a transaction, asks package
+// claim what follows, and writes them back. Plan apply, client updates, node status changes and the
+// commands of the volumes room all go through it, inside Apply.
+//
+// Each function first checks that the move is legal against the rows as they are (fault.Conflict
+// when it is not, fault.NotFound when there is no row), so that late and doubled reports are refused
+// and never merged, and settles what follows before it returns.
+//
+// Records hold what releasing needs: whether a controller must detach, the driver's ids of volume
+// and node, secrets and modes. Nothing is asked of the allocation, the volume's spec or the plugin
+// once the claim is taken.
+//
+// Who writes what: this package writes all of [api.VolumeClaim] and [api.VolumeAttachment].
+package ledger

@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Proofs that nothing uses a volume on its node any more, from strong to weak.
+const (
+	// ProofReleased is the node's word.
+	ProofReleased = "released"
+	// ProofFenced is the storage's or the lease's.
+	ProofFenced = "fenced"
+	// ProofAssumed is an operator's.
+	ProofAssumed = "assumed"
+)
+
+// AllocChanged lets the claims of an allocation that is over, or should be, follow it: what cannot
+// be mounted yet is given back at once, what may be mounted waits for the node's report.
+func AllocChanged(tx *state.Txn, alloc *api.Allocation) error { return Standard().AllocChanged(tx, alloc) }
+
+// NodeChanged settles everything on a node whose status or plugins changed.
+func NodeChanged(tx *state.Txn, nodeID string) error { return Standard().NodeChanged(tx, nodeID) }
+
+// Released records that nothing of the volume is mounted for the allocation any more.
+func Released(tx *state.Txn, ns, volume, alloc, node string) error {
+	return Standard().Released(tx, ns, volume, alloc, node)
+}
+
+// ReleaseFailed notes why the node could not unmount; the claim stays.
+func ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason string) error {
+	return Standard().ReleaseFailed(tx, ns, volume, alloc, node, reason)
+}
+
+// Evict moves a claim to unmounted without the node's word; proof says on whose.
+func Evict(tx *state.Txn, ns, volume, alloc, proof string) error {
+	return Standard().Evict(tx, ns, volume, alloc, proof)
+}
+
+// AllocChanged is [AllocChanged] by these rules.
+func (r Rules) AllocChanged(tx *state.Txn, alloc *api.Allocation) error {
+	if !alloc.Terminal() {
+		return nil
+	}
+	for _, c := range slices.Collect(tx.ClaimsByAlloc(alloc.ID)) {
+		var to api.ClaimState
+		switch c.State {
+		case api.ClaimWaiting:
+		case api.ClaimTaken:
+			to = api.ClaimUnmounted
+		case api.ClaimReady:
+			to = api.ClaimReleasing
+		default:
+			continue
+		}
+		if err := r.move(tx, c, to); err != nil {
+			return err
+		}
+		r.settle(tx, c.PluginID, c.ExternalID)
+	}
+	return nil
+}
+
+// NodeChanged is [NodeChanged] by these rules.
+func (r Rules) NodeChanged(tx *state.Txn, nodeID string) error {
+	for _, c := range slices.Collect(tx.ClaimsByNode(nodeID)) {
+		r.settle(tx, c.PluginID, c.ExternalID)
+	}
+	return nil
+}
+
+// Released is [Released] by these rules.
+func (r Rules) Released(tx *state.Txn, ns, volume, alloc, node string) error {
+	c, err := claimOn(tx, ns, volume, alloc, node)
+	if err != nil {
+		return err
+	}
+	return r.unmounted(tx, c, ProofReleased)
+}
+
+// ReleaseFailed is [ReleaseFailed] by these rules.
+func (r Rules) ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason string) error {
+	c, err := claimOn(tx, ns, volume, alloc, node)
+	if err != nil || c.LastError == reason {
+		return err
+	}
+	if !r.Legal(c.State, api.ClaimUnmounted) {
+		return fault.New(fault.Conflict, "%s is %s", describe(ns, volume, alloc), c.State)
+	}
+	next := *c
+	next.LastError = reason
+	tx.PutClaim(&next)
+	return nil
+}
+
+// Evict is [Evict] by these rules.
+func (r Rules) Evict(tx *state.Txn, ns, volume, alloc, proof string) error {
+	c, err := claimOn(tx, ns, volume, alloc, "")
+	if err != nil {
+		return err
+	}
+	return r.unmounted(tx, c, proof)
+}
+
+func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, proof string) error {
+	to := api.ClaimUnmounted
+	if c.State == api.ClaimWaiting {
+		to = ""
+	}
+	if err := r.move(tx, c, to); err != nil {
+		return err
+	}
+	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && to != "" && weaker(proof, a.Proof) {
+		next := *a
+		next.Proof = proof
+		tx.PutAttachment(&next)
+	}
+	r.settle(tx, c.PluginID, c.ExternalID)
+	return nil
+}
+
+// weaker reports whether a proof says less than the recorded one: the claims of a node may have
+// ended in different ways.
+func weaker(proof, recorded string) bool {
+	order := []string{"", ProofReleased, ProofFenced, ProofAssumed}
+	return slices.Index(order, proof) > slices.Index(order, recorded)
+}
+
+func claimOn(tx *state.Txn, ns, volume, alloc, node string) (*api.VolumeClaim, error) {
+	c := tx.Claim(ns, volume, alloc)
+	switch {
+	case c == nil:
+		return nil, fault.New(fault.NotFound, "%s does not exist", describe(ns, volume, alloc))
+	case node != "" && c.NodeID != node:
+		return nil, fault.New(fault.Denied, "%s is on node %s, not on %s", describe(ns, volume, alloc), c.NodeID, node)
+	}
+	return c, nil
+}
+
+// move changes the state of a claim as an outside event asks; "" deletes it.
+func (r Rules) move(tx *state.Txn, c *api.VolumeClaim, to api.ClaimState) error {
+	if !r.Legal(c.State, to) {
+		return fault.New(fault.Conflict, "%s is %s and cannot become %q", describe(c.Namespace, c.VolumeID, c.AllocID), c.State, to)
+	}
+	if to == "" {
+		tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID)
+		return nil
+	}
+	next := *c
+	next.State, next.Since, next.LastError, next.NextRetry = to, tx.Now().UnixNano(), "", 0
+	tx.PutClaim(&next)
+	return nil
+}

@@ -1,0 +1,87 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+)
+
+// Rules are the decisions that the ledger writes down. The functions of this package use those of
+// [Standard]; the simulation breaks them one by one.
+type Rules struct {
+	Settle func(claim.Book, claim.Moment) claim.Book
+	Fits   func(*api.Volume, []*api.VolumeClaim, claim.Request, map[string]bool) claim.Answer
+	Legal  func(from, to api.ClaimState) bool
+}
+
+// Standard are the rules of package claim.
+func Standard() Rules { return Rules{Settle: claim.Settle, Fits: claim.Fits, Legal: claim.Legal} }
+
+// Read collects the claims and attachments of one external volume.
+func Read(tx *state.Txn, plugin, external string) claim.Book {
+	return claim.Book{
+		Claims:      slices.Collect(tx.ClaimsByExternal(plugin, external)),
+		Attachments: slices.Collect(tx.AttachmentsOf(plugin, external)),
+	}
+}
+
+// settle writes what follows by itself for one external volume.
+func (r Rules) settle(tx *state.Txn, plugin, external string) {
+	before := Read(tx, plugin, external)
+	after := r.Settle(before, claim.Moment{Index: tx.Index(), Now: tx.Now().UnixNano()})
+	for _, c := range before.Claims {
+		if !slices.ContainsFunc(after.Claims, func(o *api.VolumeClaim) bool { return sameClaim(o, c) }) {
+			tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID)
+		}
+	}
+	for _, c := range after.Claims {
+		if !slices.Contains(before.Claims, c) {
+			tx.PutClaim(c)
+		}
+	}
+	for _, a := range after.Attachments {
+		switch {
+		case slices.Contains(before.Attachments, a):
+		case a.CreateIndex == 0:
+			tx.PutAttachment(intent(tx, a, after.Claims))
+		default:
+			tx.PutAttachment(a)
+		}
+	}
+}
+
+func sameClaim(a, b *api.VolumeClaim) bool {
+	return a.AllocID == b.AllocID && a.VolumeID == b.VolumeID && a.Namespace == b.Namespace
+}
+
+// intent completes a new attachment with what the driver needs, now and to undo it.
+func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *api.VolumeAttachment {
+	next := *a
+	next.ProviderNodeID = ProviderNode(tx, a.PluginID, a.NodeID)
+	for _, c := range claims {
+		v := tx.Volume(c.Namespace, c.VolumeID)
+		if c.NodeID != a.NodeID || !claim.Live(c.State) || v == nil {
+			continue
+		}
+		next.Secrets, next.Context = v.Secrets, Context(v)
+		next.ReadOnly = readerOnly(v) && canReadOnly(tx, a.PluginID)
+		break
+	}
+	return &next
+}
+
+// readerOnly reports that nobody may ever write the volume, so that attaching it read-only is in no
+// later user's way.
+func readerOnly(v *api.Volume) bool {
+	return !slices.ContainsFunc(v.RequestedCapabilities, func(c *api.VolumeCapability) bool { return !claim.ReaderOnly(c.AccessMode) })
+}
+
+// Context is the volume context that drivers get: their own of a created volume, else the user's.
+func Context(v *api.Volume) map[string]string {
+	if len(v.Provision.Context) > 0 {
+		return v.Provision.Context
+	}
+	return v.Context
+}
