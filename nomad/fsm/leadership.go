@@ -64,6 +64,9 @@ func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
 		err := r.Barrier(ctx)
 		if err == nil {
+			err = r.readdress(ctx)
+		}
+		if err == nil {
 			err = run(ctx)
 		}
 		if ctx.Err() != nil {
@@ -75,6 +78,22 @@ func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// readdress records the leader's address where it came back with another one.
+func (r *Raft) readdress(ctx context.Context) error {
+	f := r.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return classify(err)
+	}
+	here := r.transport.LocalAddr()
+	for _, s := range f.Configuration().Servers {
+		if s.ID == raft.ServerID(r.id) && s.Address != here {
+			r.log.Info("this server has a new address", "old", s.Address, "new", here)
+			return await(ctx, r.raft.AddVoter(s.ID, here, 0, enqueueTimeout))
+		}
+	}
+	return nil
 }
 
 // Configuration lists the voters and observers of the cluster.

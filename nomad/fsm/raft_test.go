@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func registry() *fsm.Registry {
 	return r
 }
 
-func config(t *testing.T, dir string) (fsm.Config, *state.Store) {
+func config(t testing.TB, dir string) (fsm.Config, *state.Store) {
 	t.Helper()
 	s, err := state.New()
 	if err != nil {
@@ -79,7 +80,7 @@ func config(t *testing.T, dir string) (fsm.Config, *state.Store) {
 	}, s
 }
 
-func open(t *testing.T, dir string) (*fsm.Raft, *state.Store) {
+func open(t testing.TB, dir string) (*fsm.Raft, *state.Store) {
 	t.Helper()
 	c, s := config(t, dir)
 	r, err := fsm.Open(c)
@@ -91,7 +92,7 @@ func open(t *testing.T, dir string) (*fsm.Raft, *state.Store) {
 }
 
 // lead waits until the server leads.
-func lead(t *testing.T, r *fsm.Raft) {
+func lead(t testing.TB, r *fsm.Raft) {
 	t.Helper()
 	for {
 		select {
@@ -284,6 +285,31 @@ func TestLeadRunsOncePerTermAndRetries(t *testing.T) {
 	}
 }
 
+func TestServerComesBackWithAnotherAddress(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, _ := open(t, dir)
+	lead(t, r)
+	propose(t, r, "one")
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = open(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	leads, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- r.Lead(ctx, func(ctx context.Context) error { close(leads); <-ctx.Done(); return nil })
+	}()
+	<-leads
+	conf, err := r.Configuration()
+	if err != nil || len(conf.Servers) != 1 || conf.Servers[0].Address != r.LeaderAddress() {
+		t.Errorf("configuration %+v %v, leader at %s", conf.Servers[0], err, r.LeaderAddress())
+	}
+	cancel()
+	<-done
+}
+
 // TestMain is also the child of TestKilledServerLosesNothing.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("FSM_TEST_CHILD"); dir != "" {
@@ -384,4 +410,23 @@ func (l *lines) Write(b []byte) (int, error) {
 func (l *lines) whole() []string {
 	all := strings.Split(l.text.String(), "\n")
 	return all[:len(all)-1]
+}
+
+func BenchmarkPropose(b *testing.B) {
+	for _, clients := range []int{1, 64} {
+		b.Run(strconv.Itoa(clients), func(b *testing.B) {
+			r, _ := open(b, b.TempDir())
+			lead(b, r)
+			b.SetParallelism(clients)
+			var n atomic.Int64
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := r.Propose(b.Context(), &mark{"n" + strconv.FormatInt(n.Add(1)%1000, 10)}); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
 }
