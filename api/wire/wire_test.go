@@ -274,3 +274,33 @@ func TestReversedConnectionNeedsTheSecret(t *testing.T) {
 		t.Fatalf("long hello: %v", err)
 	}
 }
+
+func BenchmarkCall(b *testing.B) {
+	id, err := wire.SelfMade()
+	if err != nil {
+		b.Fatal(err)
+	}
+	port, err := wire.Listen("127.0.0.1:0", id.Server, hclog.NewNullLogger())
+	if err != nil {
+		b.Fatal(err)
+	}
+	go func() { _ = port.Run(b.Context()) }()
+	go func() {
+		_ = wire.Serve(b.Context(), port.Listener(wire.ProtocolRPC), []wire.Handler{
+			heartbeat(func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+				return &api.NodeUpdateResponse{HeartbeatTTL: time.Second}, nil
+			}),
+		}, hclog.NewNullLogger())
+	}()
+	c, err := wire.Connect(port.Addr().String(), wire.Dialer{TLS: id.Client})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := wire.NodeHeartbeat.Call(b.Context(), c, &api.NodeHeartbeatRequest{NodeID: "n1", NodeSecret: "s"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
