@@ -34,8 +34,8 @@ type source struct {
 func environment() []string {
 	var vars []string
 	for _, kv := range os.Environ() {
-		if v, ok := strings.CutPrefix(kv, variablePrefix); ok {
-			vars = append(vars, v)
+		if strings.HasPrefix(kv, variablePrefix) {
+			vars = append(vars, kv)
 		}
 	}
 	return vars

@@ -2,14 +2,19 @@ package job
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/jobspec"
 )
 
 // fromJSON reads a job in JSON, bare or inside {"Job": ...}.
 func fromJSON(text []byte) (*source, error) {
+	if err := jobspec.CheckJSON(text); err != nil {
+		return nil, err
+	}
 	var wrapped struct{ Job json.RawMessage }
 	if err := json.Unmarshal(text, &wrapped); err != nil {
 		return nil, fault.New(fault.Invalid, "decode job: %w", err)
@@ -17,14 +22,34 @@ func fromJSON(text []byte) (*source, error) {
 	if len(wrapped.Job) > 0 {
 		text = wrapped.Job
 	}
-	var j api.Job
-	if err := json.Unmarshal(text, &j); err != nil {
-		return nil, fault.New(fault.Invalid, "decode job: %w", err)
+	j, err := jobspec.DecodeJSON(text)
+	if err != nil {
+		return nil, err
 	}
-	return &source{job: &j, submission: &api.JobSubmission{Source: string(text), Format: "json"}}, nil
+	return &source{job: j, submission: &api.JobSubmission{Source: string(text), Format: "json"}}, nil
 }
 
-// fromHCL parses a job file.
-func fromHCL(_ *session.Session, _ string, _ []byte) (*source, error) {
-	return nil, fault.New(fault.Unimplemented, "job files are not parsed yet")
+// fromHCL parses a job file with its variables.
+func fromHCL(s *session.Session, name string, text []byte) (*source, error) {
+	vars, err := s.KeyValues("var")
+	if err != nil {
+		return nil, err
+	}
+	in := jobspec.Input{Path: name, Body: text, Vars: vars, Env: environment(), Lenient: !s.Bool("hcl2-strict"), Files: fileFunctions()}
+	var files []string
+	for _, path := range s.Strings("var-file") {
+		_, body, err := s.Source(path)
+		if err != nil {
+			return nil, err
+		}
+		in.VarFiles = append(in.VarFiles, jobspec.File{Path: path, Body: body})
+		files = append(files, string(body))
+	}
+	j, err := jobspec.Parse(in)
+	if err != nil {
+		return nil, err
+	}
+	return &source{job: j, submission: &api.JobSubmission{
+		Source: string(text), Format: "hcl2", VariableFlags: vars, Variables: strings.Join(files, "\n"),
+	}}, nil
 }
