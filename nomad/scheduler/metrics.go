@@ -91,7 +91,10 @@ func (p *placer) fail(a *api.Allocation) {
 	if p.hasVolumes {
 		ask = p.run.volumes.Ask(p.group, a)
 	}
-	for i := range p.fit {
+	for i, s := range p.fit {
+		if !s.ok {
+			continue
+		}
 		n := p.run.edit.Row(i).Node
 		reason, room := p.refusal(i)
 		switch {

@@ -24,26 +24,29 @@ type placer struct {
 	// volatile says that the next allocation may find room where this one did not: volumes per allocation.
 	volatile bool
 
-	// fit are the nodes that static rules allow, with what never changes of their score.
-	fit        map[int]standing
-	collisions map[int]int
+	// fit has the nodes that static rules allow, by index, with what never changes of their score.
+	fit []standing
+	// collisions are the group's allocations per node.
+	collisions []int
 	seen       *tally
 	failed     *api.AllocationMetric
 }
 
 // standing is the part of a node's score that stays.
 type standing struct {
+	ok       bool
 	tuple    int
 	affinity float64
 	wished   bool
 }
 
+// newPlacer surveys the nodes. The placer of a system job is told its nodes and ranks none.
 func newPlacer(r *run, g *api.TaskGroup) *placer {
 	p := &placer{
 		run: r, group: g, static: feasible.NewStatic(r.job, g), ask: fleet.AskOf(g), ports: asksOf(g),
 		affinities: rank.NewAffinities(r.job, g), spreads: rank.NewSpreads(r.job, g),
-		distinct: newDistinct(r.job, g), board: rank.NewBoard(),
-		resources: r.resourcesOf(g), fit: map[int]standing{}, collisions: map[int]int{},
+		distinct:  newDistinct(r.job, g),
+		resources: r.resourcesOf(g), fit: make([]standing, r.edit.Size()), collisions: make([]int, r.edit.Size()),
 		seen: newTally(r.job),
 	}
 	for _, v := range g.Volumes {
@@ -53,8 +56,11 @@ func newPlacer(r *run, g *api.TaskGroup) *placer {
 	r.out.Escaped = r.out.Escaped || p.static.Escaped
 	p.survey()
 	p.countLive()
-	for i := range p.fit {
-		p.touch(i)
+	if k := r.kind(); k != api.JobTypeSystem && k != api.JobTypeSysbatch {
+		p.board = rank.NewBoard(r.edit.Size())
+		for i := range p.fit {
+			p.touch(i)
+		}
 	}
 	return p
 }
@@ -81,7 +87,7 @@ func (p *placer) survey() {
 		if class != "" {
 			classes[class] = true
 		}
-		s := standing{tuple: p.spreads.Tuple(row.Node)}
+		s := standing{ok: true, tuple: p.spreads.Tuple(row.Node)}
 		s.affinity, s.wished = p.affinities.Score(row.Node)
 		p.fit[i] = s
 	}
@@ -122,7 +128,7 @@ func (p *placer) count(i, n int) {
 	node := p.run.edit.Row(i).Node
 	p.collisions[i] += n
 	p.distinct.count(node, true, n)
-	if s, ok := p.fit[i]; ok {
+	if s := p.fit[i]; s.ok {
 		p.spreads.Count(s.tuple, n)
 	} else if !p.spreads.Empty() {
 		p.spreads.Count(p.spreads.Tuple(node), n)
@@ -131,8 +137,8 @@ func (p *placer) count(i, n int) {
 
 // touch scores the node again, or drops it when it has no room now.
 func (p *placer) touch(i int) {
-	s, ok := p.fit[i]
-	if !ok {
+	s := p.fit[i]
+	if !s.ok || p.board == nil {
 		return
 	}
 	if reason, _ := p.refusal(i); reason != "" {
@@ -191,7 +197,7 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 			return false
 		}
 	}
-	if _, ok := p.fit[preferred]; ok && p.take(a, preferred, ask) {
+	if preferred >= 0 && p.fit[preferred].ok && p.take(a, preferred, ask) {
 		p.explain(a, rank.Candidate{Node: preferred, Sum: p.fitScore(preferred), Parts: 1})
 		return true
 	}

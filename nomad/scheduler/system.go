@@ -146,7 +146,7 @@ func (s *systemGroup) place() {
 		if row == nil || s.byNode[row.Node.ID] != nil {
 			continue
 		}
-		if _, ok := p.fit[i]; ok {
+		if p.fit[i].ok {
 			s.desired.Place++
 			s.placeOn(p, i, nil)
 		}

@@ -7,17 +7,77 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
-func (vs *Volumes) claimsOn(v *api.Volume) []*api.VolumeClaim {
+// book is the claims on one external volume that count for an evaluation: those of the snapshot and
+// those that the plan takes.
+type book struct {
+	all []*api.VolumeClaim
+	// matter are the claims that keep somebody out, per kind of request: a volume that many share has many
+	// claims, but hardly one that matters.
+	matter map[askKind][]*api.VolumeClaim
+}
+
+// askKind is what of a request decides whom it can share a volume with.
+type askKind struct {
+	group      string
+	readOnly   bool
+	access     api.AccessMode
+	attachment api.AttachmentMode
+}
+
+func kindOf(r claim.Request) askKind {
+	return askKind{r.TaskGroup, r.ReadOnly, r.AccessMode, r.AttachmentMode}
+}
+
+func (vs *Volumes) book(v *api.Volume) *book {
 	ext := external{v.PluginID, v.RemoteID()}
-	if _, known := vs.stored[ext]; !known {
-		vs.stored[ext] = slices.Collect(vs.view.ClaimsByExternal(ext.plugin, ext.id))
+	b := vs.books[ext]
+	if b == nil {
+		b = &book{slices.Collect(vs.view.ClaimsByExternal(ext.plugin, ext.id)), map[askKind][]*api.VolumeClaim{}}
+		vs.books[ext] = b
 	}
-	return slices.Concat(vs.stored[ext], vs.planned[ext])
+	return b
+}
+
+// against answers the claims that may keep the request out.
+func (b *book) against(v *api.Volume, r claim.Request) []*api.VolumeClaim {
+	kind := kindOf(r)
+	list, known := b.matter[kind]
+	if !known {
+		list = slices.DeleteFunc(slices.Clone(b.all), func(c *api.VolumeClaim) bool { return !matters(v, c, r) })
+		b.matter[kind] = list
+	}
+	return list
+}
+
+func (b *book) add(v *api.Volume, c *api.VolumeClaim, r claim.Request) {
+	b.all = append(b.all, c)
+	if _, known := b.matter[kindOf(r)]; !known {
+		return
+	}
+	for kind := range b.matter {
+		if kind != kindOf(r) {
+			delete(b.matter, kind)
+		} else if matters(v, c, r) {
+			b.matter[kind] = append(b.matter[kind], c)
+		}
+	}
+}
+
+// matters reports whether the claim alone would keep such a request out, on its node or on another.
+func matters(v *api.Volume, c *api.VolumeClaim, r claim.Request) bool {
+	r.AllocID = ""
+	for _, node := range []string{c.NodeID, ""} {
+		r.NodeID = node
+		if verdict := claim.Fits(v, []*api.VolumeClaim{c}, r, nil).Verdict; verdict == claim.Refused || verdict == claim.Waits {
+			return true
+		}
+	}
+	return false
 }
 
 // claimable is why the volume's claims leave no room for the allocation on the node, or "".
 func (vs *Volumes) claimable(n *api.Node, w want) string {
-	answer := claim.Fits(w.volume, vs.claimsOn(w.volume), w.on(n), vs.stopping)
+	answer := claim.Fits(w.volume, vs.book(w.volume).against(w.volume, w.request), w.on(n), vs.stopping)
 	if answer.Verdict == claim.Refused {
 		return "CSI " + answer.Reason
 	}
@@ -41,17 +101,17 @@ func modeOf(r claim.Request) api.ClaimMode {
 // Take plans the claims of the allocation on the node, so that what follows in the plan sees them.
 func (a *VolumeAsk) Take(n *api.Node) {
 	for _, w := range a.wants {
-		r := w.on(n)
+		r, b := w.on(n), a.all.book(w.volume)
 		state := api.ClaimTaken
-		if claim.Fits(w.volume, a.all.claimsOn(w.volume), r, a.all.stopping).Verdict == claim.Waits {
+		if claim.Fits(w.volume, b.against(w.volume, r), r, a.all.stopping).Verdict == claim.Waits {
 			state = api.ClaimWaiting
 		}
 		ext := external{w.volume.PluginID, w.volume.RemoteID()}
-		a.all.planned[ext] = append(a.all.planned[ext], &api.VolumeClaim{
+		b.add(w.volume, &api.VolumeClaim{
 			Namespace: w.volume.Namespace, VolumeID: w.volume.ID, AllocID: r.AllocID, NodeID: r.NodeID,
 			JobID: r.JobID, TaskGroup: r.TaskGroup, PluginID: ext.plugin, ExternalID: ext.id,
 			Mode: modeOf(r), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode, State: state,
-		})
+		}, r)
 		a.all.volumesOn(n.ID)[ext] = true
 	}
 }

@@ -39,8 +39,7 @@ type Volumes struct {
 	ns       string
 	stopping map[string]bool
 	missing  map[string]bool
-	// stored and planned are the claims on external volumes: in the snapshot, and taken by the plan.
-	stored, planned map[external][]*api.VolumeClaim
+	books    map[external]*book
 	// onNode are the external volumes on each node: attached, claimed, or planned.
 	onNode      map[string]map[external]bool
 	controllers map[string]string
@@ -52,7 +51,7 @@ type external struct{ plugin, id string }
 func NewVolumes(view VolumeView, ns string, stopping map[string]bool) *Volumes {
 	return &Volumes{
 		view: view, ns: ns, stopping: stopping, missing: map[string]bool{},
-		stored: map[external][]*api.VolumeClaim{}, planned: map[external][]*api.VolumeClaim{}, onNode: map[string]map[external]bool{},
+		books: map[external]*book{}, onNode: map[string]map[external]bool{},
 		controllers: map[string]string{},
 	}
 }

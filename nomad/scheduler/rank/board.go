@@ -18,12 +18,13 @@ func (c Candidate) Mean() float64 { return c.Sum / float64(max(c.Parts, 1)) }
 // Board is the set of feasible nodes, best first.
 type Board struct {
 	heaps    map[[2]int]*heap
-	versions map[int]uint32
-	size     int
+	versions []uint32
 }
 
-// NewBoard makes an empty board.
-func NewBoard() *Board { return &Board{heaps: map[[2]int]*heap{}, versions: map[int]uint32{}} }
+// NewBoard makes an empty board for nodes with indexes below size.
+func NewBoard(size int) *Board {
+	return &Board{heaps: map[[2]int]*heap{}, versions: make([]uint32, size)}
+}
 
 // Put adds a node, or replaces what was known of it.
 func (b *Board) Put(c Candidate) {
