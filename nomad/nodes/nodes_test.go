@@ -101,9 +101,12 @@ func (r *room) await(what, id string, holds func(*api.Node) bool) {
 }
 
 // place stores a job with one allocation on the node.
-func (r *room) place(kind, id, nodeID string) *api.Allocation {
+func (r *room) place(kind, id, nodeID string, change ...func(*api.TaskGroup)) *api.Allocation {
 	j := &api.Job{ID: id, Namespace: "default", Type: kind, Priority: 50, Datacenters: []string{"dc*"},
 		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t"}}}}}
+	for _, c := range change {
+		c(j.TaskGroups[0])
+	}
 	a := &api.Allocation{ID: "alloc-" + id, Namespace: "default", JobID: id, Job: j, TaskGroup: "g", NodeID: nodeID,
 		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning}
 	tx := r.state.Write(r.state.Read().Index()+1, time.Now())
@@ -246,8 +249,9 @@ func TestNewLeaderWaitsForNodes(t *testing.T) {
 func TestDisconnectedWhereAGroupAllowsIt(t *testing.T) {
 	t.Parallel()
 	r := open(t, nodes.Heartbeat{MinTTL: 10 * time.Millisecond, Grace: 10 * time.Millisecond, FailoverTTL: 20 * time.Millisecond})
-	a := r.place(api.JobTypeService, "web", "n1")
-	a.Job.TaskGroups[0].Disconnect = &api.DisconnectStrategy{LostAfter: time.Hour}
+	r.place(api.JobTypeService, "web", "n1", func(g *api.TaskGroup) {
+		g.Disconnect = &api.DisconnectStrategy{LostAfter: time.Hour}
+	})
 	r.lead()
 	r.register(node("n1"))
 	r.await("silent node", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDisconnected })
