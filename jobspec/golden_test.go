@@ -1,0 +1,131 @@
+package jobspec_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/jobspec/files"
+)
+
+// settled drops what says nothing: null, zero, "", false and empty containers are one and the same.
+func settled(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for k, inner := range v {
+			if s := settled(inner); s != nil {
+				out[k] = s
+			}
+		}
+		if len(out) == 0 {
+			return nil
+		}
+		return out
+	case []any:
+		var out []any
+		for _, inner := range v {
+			out = append(out, settled(inner))
+		}
+		if len(out) == 0 {
+			return nil
+		}
+		return out
+	case string:
+		if v == "" {
+			return nil
+		}
+	case float64:
+		if v == 0 {
+			return nil
+		}
+	case bool:
+		if !v {
+			return nil
+		}
+	}
+	return v
+}
+
+func equal(a, b any) bool { return cmp.Equal(a, b) }
+
+func asJSON(t *testing.T, v any) any {
+	t.Helper()
+	body, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out any
+	if err := json.Unmarshal(body, &out); err != nil {
+		t.Fatal(err)
+	}
+	return settled(out)
+}
+
+func TestGoldenFiles(t *testing.T) {
+	paths, _ := filepath.Glob("testdata/[0-9]*.nomad.hcl")
+	for _, f := range paths {
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			body, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			job, err := jobspec.Parse(jobspec.Input{Path: f, Body: body, Files: files.Functions("testdata")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(f + ".canon.json")
+			if errors.Is(err, os.ErrNotExist) {
+				return
+			}
+			jobspec.Canonicalize(job)
+			var expected any
+			if err := json.Unmarshal(want, &expected); err != nil {
+				t.Fatal(err)
+			}
+			// These two live in the groups; the job's own are not kept.
+			delete(expected.(map[string]any), "Migrate")
+			delete(expected.(map[string]any), "Reschedule")
+			if diff := cmp.Diff(settled(expected), asJSON(t, job)); diff != "" {
+				t.Errorf("differs (-want +got):\n%s", diff)
+			}
+			again, err := jobspec.DecodeJSON(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobspec.Canonicalize(again)
+			if diff := cmp.Diff(settled(expected), asJSON(t, again)); diff != "" {
+				t.Errorf("JSON door differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+var place = regexp.MustCompile(`\.hcl:\d+:\d+: `)
+
+func TestBadFilesNameTheirPlace(t *testing.T) {
+	files, _ := filepath.Glob("testdata/err-*.nomad.hcl")
+	if len(files) == 0 {
+		t.Fatal("no files")
+	}
+	for _, f := range files {
+		body, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = jobspec.Parse(jobspec.Input{Path: f, Body: body})
+		if err == nil || !errors.Is(err, fault.Invalid) || !place.MatchString(err.Error()) {
+			t.Errorf("%s: got %v", f, err)
+			continue
+		}
+		t.Log(strings.ReplaceAll(err.Error(), "\n", " | "))
+	}
+}

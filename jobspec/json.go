@@ -1,0 +1,196 @@
+package jobspec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// JSONMax is the largest job in JSON, in bytes.
+const JSONMax = 8 << 20
+
+// DecodeJSON decodes a job over the defaults of its type; null leaves the default. Texts that are
+// too large or nested too deeply are refused before anything is built from them.
+func DecodeJSON(body []byte) (*api.Job, error) {
+	if err := CheckJSON(body); err != nil {
+		return nil, err
+	}
+	var head struct {
+		Type string
+	}
+	if err := json.Unmarshal(body, &head); err != nil {
+		return nil, fault.New(fault.Invalid, "job: %w", err)
+	}
+	d := jsonDecoder{jobType: head.Type}
+	setDefault(&d.jobType, api.JobTypeService)
+	job := &api.Job{}
+	prefill(job, "job", d.jobType, nil, nil)
+	if err := d.value(reflect.ValueOf(job).Elem(), body, "job"); err != nil {
+		return nil, fault.Wrap(fault.Invalid, err)
+	}
+	return job, nil
+}
+
+// CheckJSON refuses texts that are too large or nested too deeply.
+func CheckJSON(body []byte) error {
+	if len(body) > JSONMax {
+		return fault.New(fault.TooLarge, "job: %d bytes, at most %d are read", len(body), JSONMax)
+	}
+	depth, inString := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > DepthMax {
+				return fault.New(fault.Invalid, "job: nested deeper than %d levels at byte %d", DepthMax, i)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// jsonDecoder decodes structs over the defaults that the HCL door uses too.
+type jsonDecoder struct {
+	jobType string
+	restart *api.RestartPolicy
+	update  *api.UpdateStrategy
+}
+
+var nullJSON = []byte("null")
+
+func (d *jsonDecoder) value(dst reflect.Value, raw []byte, path string) error {
+	if bytes.Equal(bytes.TrimSpace(raw), nullJSON) {
+		return nil
+	}
+	t := dst.Type()
+	switch {
+	case t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
+		item := reflect.New(t.Elem())
+		prefill(item.Interface(), blockOf(path), d.jobType, d.restart, d.update)
+		if err := d.value(item.Elem(), raw, path); err != nil {
+			return err
+		}
+		dst.Set(item)
+		return nil
+	case t.Kind() == reflect.Struct && t.PkgPath() != "time":
+		return d.structure(dst, raw, path)
+	case t.Kind() == reflect.Slice && elemStruct(t).Kind() == reflect.Struct:
+		return d.list(dst, raw, path)
+	case t.Kind() == reflect.Map && elemStruct(t).Kind() == reflect.Struct:
+		return d.mapping(dst, raw, path)
+	}
+	if err := json.Unmarshal(raw, dst.Addr().Interface()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// blockOf is the name of the block that a path stands for, where its defaults depend on it.
+func blockOf(path string) string {
+	if strings.HasSuffix(path, ".Scaling") {
+		return groupScaling
+	}
+	return ""
+}
+
+func (d *jsonDecoder) structure(dst reflect.Value, raw []byte, path string) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	inner := *d
+	for _, first := range []string{"RestartPolicy", "Update", ""} {
+		for name, value := range fields {
+			index, ok := fieldNamed(dst.Type(), name)
+			if !ok || first != "" && dst.Type().Field(index).Name != first || first == "" && (name == "RestartPolicy" || name == "Update") {
+				continue
+			}
+			if err := inner.value(dst.Field(index), value, path+"."+name); err != nil {
+				return err
+			}
+		}
+		inner.inherit(dst)
+	}
+	return nil
+}
+
+// inherit lets blocks inside start from what this level says.
+func (d *jsonDecoder) inherit(dst reflect.Value) {
+	switch v := dst.Addr().Interface().(type) {
+	case *api.TaskGroup:
+		if v.RestartPolicy != nil {
+			d.restart = v.RestartPolicy
+		}
+	case *api.Job:
+		if v.Update != nil {
+			d.update = v.Update
+		}
+	}
+}
+
+// fieldNamed finds a field by its JSON name, in any case as encoding/json does.
+func fieldNamed(t reflect.Type, name string) (int, bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if tag == "-" {
+			continue
+		}
+		setDefault(&tag, f.Name)
+		if strings.EqualFold(tag, name) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func (d *jsonDecoder) list(dst reflect.Value, raw []byte, path string) error {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	list := reflect.MakeSlice(dst.Type(), 0, len(items))
+	for i, item := range items {
+		v := reflect.New(dst.Type().Elem()).Elem()
+		if err := d.value(v, item, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			return err
+		}
+		if v.Kind() == reflect.Pointer && v.IsNil() {
+			return fmt.Errorf("%s[%d] is null", path, i)
+		}
+		list = reflect.Append(list, v)
+	}
+	dst.Set(list)
+	return nil
+}
+
+func (d *jsonDecoder) mapping(dst reflect.Value, raw []byte, path string) error {
+	var items map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	m := reflect.MakeMap(dst.Type())
+	for key, item := range items {
+		v := reflect.New(dst.Type().Elem()).Elem()
+		if err := d.value(v, item, path+"."+key); err != nil {
+			return err
+		}
+		if v.Kind() == reflect.Pointer && v.IsNil() {
+			return fmt.Errorf("%s.%s is null", path, key)
+		}
+		m.SetMapIndex(reflect.ValueOf(key), v)
+	}
+	dst.Set(m)
+	return nil
+}

@@ -1,0 +1,162 @@
+package jobspec_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec"
+)
+
+func parse(t *testing.T, in jobspec.Input) *api.Job {
+	t.Helper()
+	job, err := jobspec.Parse(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobspec.Canonicalize(job)
+	return job
+}
+
+const greeting = `
+variable "who" {
+  type    = string
+  default = "default"
+}
+job "hello" {
+  group "g" {
+    restart {
+      attempts = 7
+    }
+    task "t" {
+      driver = "raw_exec"
+      restart {
+        mode = "delay"
+      }
+      config {
+        command = "echo"
+        args    = ["${var.who}", "${NOMAD_ALLOC_ID}", "${meta.rack}-x", "${env["HOME"]}"]
+      }
+    }
+  }
+}`
+
+func TestVariableSourcesByStrength(t *testing.T) {
+	file := jobspec.File{Path: "v.hcl", Body: []byte(`who = "file"`)}
+	for want, in := range map[string]jobspec.Input{
+		"default": {},
+		"env":     {Env: []string{"NOMAD_VAR_who=env", "NOMAD_VAR_other=x"}},
+		"file":    {Env: []string{"NOMAD_VAR_who=env"}, VarFiles: []jobspec.File{file}},
+		"flag":    {VarFiles: []jobspec.File{file}, Vars: map[string]string{"who": "flag"}},
+	} {
+		in.Body = []byte(greeting)
+		args := parse(t, in).TaskGroups[0].Tasks[0].Config["args"].([]any)
+		if args[0] != want {
+			t.Errorf("got %v, want %s", args[0], want)
+		}
+	}
+}
+
+func TestRuntimeReferencesSurvive(t *testing.T) {
+	args := parse(t, jobspec.Input{Body: []byte(greeting)}).TaskGroups[0].Tasks[0].Config["args"].([]any)
+	for i, want := range []string{"default", "${NOMAD_ALLOC_ID}", "${meta.rack}-x", `${env["HOME"]}`} {
+		if args[i] != want {
+			t.Errorf("args[%d] is %v, want %s", i, args[i], want)
+		}
+	}
+}
+
+func TestTaskRestartStartsFromTheGroups(t *testing.T) {
+	p := parse(t, jobspec.Input{Body: []byte(greeting)}).TaskGroups[0].Tasks[0].RestartPolicy
+	if p.Attempts != 7 || p.Mode != "delay" {
+		t.Fatalf("restart policy is %+v", p)
+	}
+}
+
+func TestUndeclaredVariableIsRefusedUnlessLenient(t *testing.T) {
+	in := jobspec.Input{Body: []byte(greeting), Vars: map[string]string{"nobody": "1"}}
+	if _, err := jobspec.Parse(in); err == nil || !strings.Contains(err.Error(), `variable "nobody" is not declared`) {
+		t.Fatalf("got %v", err)
+	}
+	in.Lenient = true
+	parse(t, in)
+}
+
+func TestJSONFormOfAFile(t *testing.T) {
+	job := parse(t, jobspec.Input{Path: "j.json", Body: []byte(
+		`{"job":{"hello":{"type":"batch","group":{"g":{"task":{"t":{"driver":"raw_exec","config":{"command":"true"},"env":{"A":"1"}}}}}}}}`)})
+	task := job.TaskGroups[0].Tasks[0]
+	if job.ID != "hello" || job.Type != "batch" || task.Config["command"] != "true" || task.Env["A"] != "1" {
+		t.Fatalf("parsed %+v, task %+v", job, task)
+	}
+}
+
+func TestNullLeavesTheDefault(t *testing.T) {
+	job, err := jobspec.DecodeJSON([]byte(`{"ID":"j","Type":"batch","Priority":null,"TaskGroups":[
+		{"Name":"g","Count":null,"RestartPolicy":{"Attempts":9,"Interval":null},"Tasks":[{"Name":"t","KillTimeout":null,"Resources":{"CPU":5}}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := job.TaskGroups[0]
+	if job.Priority != 50 || g.Count != 1 || g.RestartPolicy.Attempts != 9 || g.RestartPolicy.Interval.Hours() != 24 ||
+		g.Tasks[0].KillTimeout.Seconds() != 5 || g.Tasks[0].Resources.MemoryMB != 300 || g.Tasks[0].Resources.CPU != 5 {
+		t.Fatalf("decoded %+v", g)
+	}
+}
+
+func TestExplicitZeroBeatsTheDefault(t *testing.T) {
+	job, err := jobspec.DecodeJSON([]byte(`{"ID":"j","TaskGroups":[{"Name":"g","Count":0,"RestartPolicy":{"Attempts":0}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobspec.Canonicalize(job)
+	if g := job.TaskGroups[0]; g.Count != 0 || g.RestartPolicy.Attempts != 0 {
+		t.Fatalf("decoded %+v", g)
+	}
+}
+
+func TestHostileTextsAreRefused(t *testing.T) {
+	for name, body := range map[string]string{
+		"brackets": "job \"x\" {\n a = " + strings.Repeat("[", 400_000),
+		"signs":    "job \"x\" {\n a = " + strings.Repeat("-", 400_000) + "1\n}",
+		"template": "job \"x\" {\n a = " + strings.Repeat(`"${`, 200_000),
+		"size":     strings.Repeat(" ", jobspec.SizeMax+1),
+	} {
+		_, err := jobspec.Parse(jobspec.Input{Body: []byte(body)})
+		if !errors.Is(err, fault.Invalid) && !errors.Is(err, fault.TooLarge) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := jobspec.DecodeJSON([]byte(strings.Repeat(`{"a":`, 1_000_000))); !errors.Is(err, fault.Invalid) {
+		t.Errorf("deep JSON: got %v", err)
+	}
+	if _, err := jobspec.DecodeJSON(make([]byte, 32<<20)); !errors.Is(err, fault.TooLarge) {
+		t.Errorf("large JSON: got %v", err)
+	}
+}
+
+func TestFilesAreOutOfReachOfServers(t *testing.T) {
+	_, err := jobspec.Parse(jobspec.Input{Body: []byte("job \"x\" {\n name = file(\"/etc/passwd\")\n group \"g\" {\n task \"t\" {\n driver = \"mock\"\n}\n}\n}")})
+	if err == nil || !strings.Contains(err.Error(), "command line only") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestCanonicalizeIsIdempotent(t *testing.T) {
+	job := parse(t, jobspec.Input{Body: []byte(greeting)})
+	once := asJSON(t, job)
+	jobspec.Canonicalize(job)
+	if twice := asJSON(t, job); !equal(once, twice) {
+		t.Fatal("the second time changed something")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(greeting)
+	f.Add(`{"job":{"x":{"group":{}}}}`)
+	f.Fuzz(func(_ *testing.T, body string) {
+		_, _ = jobspec.Parse(jobspec.Input{Body: []byte(body)}) // must answer, not panic
+	})
+}
