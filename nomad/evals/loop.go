@@ -37,7 +37,7 @@ func (s *Service) Run(ctx context.Context) error {
 	roster := plan.NewRoster(s.State)
 	l := &leader{
 		Service: s, broker: broker.New(s.Broker), blocked: broker.NewBlocked(), roster: roster,
-		plans: plan.NewApplier(plan.Config{State: s.State, Raft: s.Raft, Ledger: s.Ledger, Roster: roster, Log: s.Log}),
+		plans: plan.NewApplier(plan.Config{State: s.State, Raft: s.Raft, Roster: roster, Log: s.Log}),
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, run := range []func(context.Context) error{l.broker.Run, roster.Run, l.plans.Run, l.follow, l.clean, l.retry} {

@@ -30,11 +30,11 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	r := fsm.NewRegistry()
-	plan.Commands(r, plan.NoVolumes())
+	plan.Commands(r)
 	evals.Commands(r)
 	r.Register(func() fsm.Command { return &write{} })
 	w := &world{t: t, store: s, raft: fsm.NewLocal(s, r)}
-	room := evals.New(evals.Config{State: s, Raft: w.raft, Ledger: plan.NoVolumes(), Log: hclog.NewNullLogger()})
+	room := evals.New(evals.Config{State: s, Raft: w.raft, Log: hclog.NewNullLogger()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- room.Run(ctx) }()

@@ -13,17 +13,15 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
-	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Config is what the room needs.
 type Config struct {
-	State  *state.Store
-	Raft   fsm.Proposer
-	Ledger plan.Ledger
-	Log    hclog.Logger
+	State *state.Store
+	Raft  fsm.Proposer
+	Log   hclog.Logger
 	// Workers is how many evaluations are processed at once; default 2.
 	Workers int
 	Broker  broker.Config

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +22,6 @@ const batchMax = 64
 type Config struct {
 	State  *state.Store
 	Raft   fsm.Proposer
-	Ledger Ledger
 	Roster *Roster
 	Log    hclog.Logger
 }
@@ -69,22 +69,26 @@ func (a *Applier) commit(ctx context.Context, batch []*ticket) error {
 	if err != nil && len(batch) > 1 && ctx.Err() == nil {
 		for _, t := range batch {
 			one, alone := a.propose(ctx, []*ticket{t})
-			if alone != nil {
-				t.done <- answer{err: alone}
-				continue
-			}
-			t.done <- answer{outcome: one[0]}
+			a.answer([]*ticket{t}, one, alone)
 		}
 		return err
 	}
-	for i, t := range batch {
-		if err != nil {
-			t.done <- answer{err: err}
-			continue
-		}
-		t.done <- answer{outcome: answers[i]}
-	}
+	a.answer(batch, answers, err)
 	return err
+}
+
+func (a *Applier) answer(batch []*ticket, answers []*Outcome, err error) {
+	for i, t := range batch {
+		switch {
+		case errors.Is(err, fault.Conflict):
+			r := &Refused{map[string]string{"": err.Error()}}
+			t.done <- answer{outcome: refusedWhole(r, a.State.Read().Index())}
+		case err != nil:
+			t.done <- answer{err: err}
+		default:
+			t.done <- answer{outcome: answers[i]}
+		}
+	}
 }
 
 func (a *Applier) propose(ctx context.Context, batch []*ticket) ([]*Outcome, error) {
@@ -92,7 +96,7 @@ func (a *Applier) propose(ctx context.Context, batch []*ticket) ([]*Outcome, err
 	if err != nil {
 		return nil, err
 	}
-	v := newVerifier(f, a.State.Read(), a.Ledger)
+	v := newVerifier(f, a.State.Read())
 	outcomes := make([]*Outcome, len(batch))
 	cmd := &Apply{}
 	for i, t := range batch {

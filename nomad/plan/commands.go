@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 //go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
@@ -14,15 +15,13 @@ import (
 //msgp:ignore Refused
 
 // Commands registers the package's commands.
-func Commands(r *fsm.Registry, l Ledger) {
-	r.Register(func() fsm.Command { return &Apply{ledger: l} })
+func Commands(r *fsm.Registry) {
+	r.Register(func() fsm.Command { return &Apply{} })
 }
 
 // Apply commits plans. Its answer is a []*Refused with one element per plan: nil for a committed one.
 type Apply struct {
 	Plans []*Entry `msg:",omitempty"`
-
-	ledger Ledger
 }
 
 // Entry is one plan. It names the job's version instead of carrying the job.
@@ -72,7 +71,7 @@ func (*Apply) Kind() fsm.Kind { return fsm.KindPlanApply }
 func (c *Apply) Apply(tx *state.Txn) (any, error) {
 	answers := make([]*Refused, len(c.Plans))
 	for i, e := range c.Plans {
-		refused, err := c.one(tx, e)
+		refused, err := e.apply(tx)
 		if err != nil {
 			return nil, fmt.Errorf("plan of evaluation %s: %w", e.EvalID, err)
 		}
@@ -81,19 +80,19 @@ func (c *Apply) Apply(tx *state.Txn) (any, error) {
 	return answers, nil
 }
 
-func (c *Apply) one(tx *state.Txn, e *Entry) (*Refused, error) {
+func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 	job := e.job(tx)
 	stopping := e.stopping()
-	if refused := c.guard(tx, e, job, stopping); refused != nil {
+	if refused := e.guard(tx, job, stopping); refused != nil {
 		return refused, nil
 	}
 	for _, s := range e.Stops {
-		if err := c.stop(tx, s); err != nil {
+		if err := stop(tx, s); err != nil {
 			return nil, err
 		}
 	}
 	for _, a := range e.Amends {
-		if err := c.amend(tx, a); err != nil {
+		if err := amend(tx, a); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +100,7 @@ func (c *Apply) one(tx *state.Txn, e *Entry) (*Refused, error) {
 		update(tx, id, job, e.EvalID)
 	}
 	for _, a := range e.Places {
-		if err := c.place(tx, a, job, stopping); err != nil {
+		if err := place(tx, a, job, stopping); err != nil {
 			return nil, err
 		}
 	}
@@ -136,7 +135,7 @@ func (e *Entry) job(tx *state.Txn) *api.Job {
 }
 
 // guard refuses what other commands made impossible since the plan was verified.
-func (c *Apply) guard(tx *state.Txn, e *Entry, job *api.Job, stopping map[string]bool) *Refused {
+func (e *Entry) guard(tx *state.Txn, job *api.Job, stopping map[string]bool) *Refused {
 	if job == nil && len(e.Places)+len(e.Updates) > 0 {
 		return &Refused{map[string]string{"": fmt.Sprintf("job %q version %d is gone", e.JobID, e.Version)}}
 	}
@@ -150,14 +149,14 @@ func (c *Apply) guard(tx *state.Txn, e *Entry, job *api.Job, stopping map[string
 		}
 		with := *a
 		with.Job = job
-		if err := c.ledger.Check(tx, &with, stopping); err != nil {
+		if err := ledger.Check(tx, &with, stopping); err != nil {
 			return &Refused{map[string]string{a.NodeID: err.Error()}}
 		}
 	}
 	return nil
 }
 
-func (c *Apply) stop(tx *state.Txn, s *Stop) error {
+func stop(tx *state.Txn, s *Stop) error {
 	old := tx.Alloc(s.ID)
 	if old == nil {
 		return nil
@@ -171,16 +170,16 @@ func (c *Apply) stop(tx *state.Txn, s *Stop) error {
 	if s.ClientStatus != "" && !old.ClientTerminal() {
 		a.ClientStatus = s.ClientStatus
 	}
-	return c.put(tx, &a)
+	return put(tx, &a)
 }
 
-func (c *Apply) put(tx *state.Txn, a *api.Allocation) error {
+func put(tx *state.Txn, a *api.Allocation) error {
 	a.AllocModifyIndex, a.ModifyTime = tx.Index(), tx.Now().UnixNano()
 	tx.PutAlloc(a)
-	return c.ledger.AllocChanged(tx, a)
+	return ledger.AllocChanged(tx, a)
 }
 
-func (c *Apply) amend(tx *state.Txn, m *Amend) error {
+func amend(tx *state.Txn, m *Amend) error {
 	old := tx.Alloc(m.ID)
 	if old == nil || m.ClientStatus != "" && old.ClientTerminal() {
 		return nil
@@ -191,7 +190,7 @@ func (c *Apply) amend(tx *state.Txn, m *Amend) error {
 	}
 	if m.ClientStatus != "" {
 		a.ClientStatus, a.ClientDescription, a.AllocStates = m.ClientStatus, m.ClientDescription, m.AllocStates
-		return c.put(tx, &a)
+		return put(tx, &a)
 	}
 	tx.PutAlloc(&a)
 	return nil
@@ -208,7 +207,7 @@ func update(tx *state.Txn, id string, job *api.Job, eval string) {
 	tx.PutAlloc(&a)
 }
 
-func (c *Apply) place(tx *state.Txn, placed *api.Allocation, job *api.Job, stopping map[string]bool) error {
+func place(tx *state.Txn, placed *api.Allocation, job *api.Job, stopping map[string]bool) error {
 	a := *placed
 	a.Job = job
 	a.AllocModifyIndex = tx.Index()
@@ -219,7 +218,7 @@ func (c *Apply) place(tx *state.Txn, placed *api.Allocation, job *api.Job, stopp
 		linked.NextAllocation = a.ID
 		tx.PutAlloc(&linked)
 	}
-	return c.ledger.Take(tx, &a, stopping)
+	return ledger.Take(tx, &a, stopping)
 }
 
 func (e *Entry) deployments(tx *state.Txn) {

@@ -8,17 +8,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 // verifier checks plans one after the other; each sees what those before it do.
 type verifier struct {
-	edit   *fleet.Edit
-	tx     *state.Txn
-	ledger Ledger
+	edit *fleet.Edit
+	tx   *state.Txn
 }
 
-func newVerifier(f *fleet.Fleet, tx *state.Txn, l Ledger) *verifier {
-	return &verifier{f.Edit(), tx, l}
+func newVerifier(f *fleet.Fleet, tx *state.Txn) *verifier {
+	return &verifier{f.Edit(), tx}
 }
 
 // checked is a plan of which the parts for some nodes were left out.
@@ -104,7 +104,7 @@ func (v *verifier) fill(p *api.Plan, node string, stopping map[string]bool) stri
 		}
 		with := *a
 		with.Job = p.Job
-		if err := v.ledger.Check(v.tx, &with, stopping); err != nil {
+		if err := ledger.Check(v.tx, &with, stopping); err != nil {
 			return undo(err.Error())
 		}
 		v.edit.Add(i, a.ID, fleet.LoadOf(with.Group(), a.AllocatedResources))

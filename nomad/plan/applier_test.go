@@ -1,0 +1,248 @@
+package plan_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+type world struct {
+	t       *testing.T
+	store   *state.Store
+	raft    *fsm.Local
+	applier *plan.Applier
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := fsm.NewRegistry()
+	plan.Commands(r)
+	w := &world{t: t, store: s, raft: fsm.NewLocal(s, r)}
+	roster := plan.NewRoster(s)
+	w.applier = plan.NewApplier(plan.Config{State: s, Raft: w.raft, Roster: roster, Log: hclog.NewNullLogger()})
+	w.put(func(tx *state.Txn) {
+		for _, id := range []string{"n1", "n2"} {
+			tx.PutNode(&api.Node{
+				ID: id, Status: api.NodeStatusReady, SchedulingEligibility: api.NodeSchedulingEligible,
+				CSINodePlugins: map[string]*api.CSIInfo{"p": {PluginID: "p", Healthy: true, NodeInfo: &api.CSINodeInfo{ID: id}}},
+				NodeResources:  &api.NodeResources{Cpu: api.NodeCpuResources{CpuShares: 1000}, Memory: api.NodeMemoryResources{MemoryMB: 1000}},
+			})
+		}
+		tx.PutVolume(&api.Volume{
+			VolumeSpec: api.VolumeSpec{ID: "v", Namespace: "default", PluginID: "p", RequestedCapabilities: []*api.VolumeCapability{
+				{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem},
+			}},
+			Provision: api.VolumeProvision{State: api.VolumeAvailable, ExternalID: "x"},
+		})
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{roster.Run, w.applier.Run} {
+		running.Go(func() {
+			if err := run(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("run ended with %v", err)
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return w
+}
+
+func (w *world) put(fn func(*state.Txn)) {
+	tx := w.store.Write(w.store.Read().Index()+1, time.Unix(1_700_000_000, 0))
+	fn(tx)
+	tx.Commit()
+}
+
+func (w *world) job(id string, volume bool) *api.Job {
+	j := &api.Job{ID: id, Namespace: "default", Type: api.JobTypeService, Priority: 50, TaskGroups: []*api.TaskGroup{{
+		Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t"}},
+	}}}
+	if volume {
+		j.TaskGroups[0].Volumes = map[string]*api.VolumeRequest{"v": {
+			Name: "v", Type: api.VolumeTypeCSI, Source: "v",
+			AccessMode: string(api.AccessSingleNodeWriter), AttachmentMode: string(api.AttachmentFileSystem),
+		}}
+	}
+	w.put(func(tx *state.Txn) { tx.PutJob(j) })
+	return w.store.Read().Job("default", id)
+}
+
+func alloc(j *api.Job, id, node string, cpu int64) *api.Allocation {
+	return &api.Allocation{
+		ID: id, Name: j.ID + ".g[0]", Namespace: "default", JobID: j.ID, TaskGroup: "g", NodeID: node, EvalID: "e",
+		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending,
+		AllocatedResources: &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{
+			"t": {Cpu: api.AllocatedCpuResources{CpuShares: cpu}},
+		}},
+	}
+}
+
+func planOf(j *api.Job, stops []*api.Allocation, places ...*api.Allocation) *api.Plan {
+	p := &api.Plan{EvalID: "e", Priority: 50, Job: j, NodeUpdate: map[string][]*api.Allocation{}, NodeAllocation: map[string][]*api.Allocation{}}
+	for _, a := range places {
+		p.NodeAllocation[a.NodeID] = append(p.NodeAllocation[a.NodeID], a)
+	}
+	for _, a := range stops {
+		s := *a
+		s.Job, s.DesiredStatus, s.DesiredDescription = nil, api.AllocDesiredStatusStop, "test"
+		p.NodeUpdate[a.NodeID] = append(p.NodeUpdate[a.NodeID], &s)
+	}
+	return p
+}
+
+func (w *world) submit(p *api.Plan) *plan.Outcome {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	defer cancel()
+	out, err := w.applier.Submit(ctx, plan.Submission{Plan: p, Evals: []*api.Evaluation{
+		{ID: "e", Namespace: "default", JobID: "j", Status: api.EvalStatusComplete},
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+func TestPlanIsCommittedWithItsEvaluation(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j", false)
+	if out := w.submit(planOf(j, nil, alloc(j, "a", "n1", 400))); !out.Whole || out.RefreshIndex != 0 {
+		t.Fatalf("outcome %+v", out.PlanResult)
+	}
+	a := w.store.Read().Alloc("a")
+	if a == nil || a.Job != j || a.CreateTime == 0 || a.AllocModifyIndex != a.ModifyIndex {
+		t.Fatalf("allocation %+v", a)
+	}
+	if e := w.store.Read().Eval("e"); e == nil || e.Status != api.EvalStatusComplete {
+		t.Fatalf("evaluation %+v", e)
+	}
+	next := alloc(j, "b", "n1", 800)
+	next.PreviousAllocation = "a"
+	if out := w.submit(planOf(j, []*api.Allocation{a}, next)); !out.Whole {
+		t.Fatalf("outcome %+v", out.PlanResult)
+	}
+	if a = w.store.Read().Alloc("a"); a.DesiredStatus != api.AllocDesiredStatusStop || a.NextAllocation != "b" || a.DesiredDescription != "test" {
+		t.Fatalf("predecessor %+v", a)
+	}
+}
+
+func TestNodeWithoutRoomIsLeftOutWithThePredecessorsStop(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j", false)
+	w.submit(planOf(j, nil, alloc(j, "full", "n1", 900), alloc(j, "old", "n2", 300)))
+	old := w.store.Read().Alloc("old")
+	tooMuch := alloc(j, "new", "n1", 200)
+	tooMuch.PreviousAllocation = "old"
+	w.put(func(tx *state.Txn) { tx.DeleteEval("e") })
+	out := w.submit(planOf(j, []*api.Allocation{old}, tooMuch))
+	if out.Whole || out.RefreshIndex == 0 || out.Reasons["n1"] != "cpu" {
+		t.Fatalf("outcome %+v", out.PlanResult)
+	}
+	tx := w.store.Read()
+	if tx.Alloc("new") != nil || tx.Alloc("old").ServerTerminal() || tx.Eval("e") != nil {
+		t.Fatal("part of the refused plan was committed")
+	}
+	out = w.submit(planOf(j, nil, alloc(j, "c", "n1", 200), alloc(j, "d", "n2", 200)))
+	if tx = w.store.Read(); out.Whole || tx.Alloc("c") != nil || tx.Alloc("d") == nil {
+		t.Fatalf("outcome %+v", out.PlanResult)
+	}
+	all := planOf(j, nil, alloc(j, "f", "n1", 200), alloc(j, "g", "n2", 200))
+	all.AllAtOnce = true
+	if out = w.submit(all); out.Whole || w.store.Read().Alloc("g") != nil {
+		t.Fatal("all_at_once was committed in part")
+	}
+}
+
+func TestUnusableNodeAndGoneJobAreRefused(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j", false)
+	w.put(func(tx *state.Txn) {
+		n := *tx.Node("n1")
+		n.Status = api.NodeStatusDown
+		tx.PutNode(&n)
+		n2 := *tx.Node("n2")
+		n2.SchedulingEligibility = api.NodeSchedulingIneligible
+		tx.PutNode(&n2)
+	})
+	out := w.submit(planOf(j, nil, alloc(j, "a", "n1", 1), alloc(j, "b", "n2", 1), alloc(j, "c", "nowhere", 1)))
+	if len(out.RejectedNodes) != 3 || w.store.Read().Alloc("a") != nil {
+		t.Fatalf("outcome %+v", out.PlanResult)
+	}
+	k := w.job("k", false)
+	w.put(func(tx *state.Txn) {
+		tx.DeleteJob("default", "k")
+		n := *tx.Node("n1")
+		n.Status = api.NodeStatusReady
+		tx.PutNode(&n)
+	})
+	if out = w.submit(planOf(k, nil, alloc(k, "d", "n1", 1))); out.Whole || w.store.Read().Alloc("d") != nil {
+		t.Fatalf("outcome %+v", out.PlanResult)
+	}
+}
+
+func TestPortsAreGivenOnce(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j", false)
+	withPort := func(id string) *api.Allocation {
+		a := alloc(j, id, "n1", 1)
+		a.AllocatedResources.Shared.Ports = []api.PortMapping{{Label: "http", Value: 8080}}
+		return a
+	}
+	w.submit(planOf(j, nil, withPort("a")))
+	if out := w.submit(planOf(j, nil, withPort("b"))); out.Whole || !strings.Contains(out.Reasons["n1"], "port collision") {
+		t.Fatalf("outcome %+v", out.PlanResult)
+	}
+}
+
+// Two jobs race for one single-writer volume: the claims are taken in the raft entry of the plan.
+func TestOnlyOneOfTwoPlansGetsAnExclusiveVolume(t *testing.T) {
+	w := newWorld(t)
+	var running sync.WaitGroup
+	outcomes := make([]*plan.Outcome, 2)
+	for i, id := range []string{"j", "k"} {
+		j := w.job(id, true)
+		running.Go(func() { outcomes[i] = w.submit(planOf(j, nil, alloc(j, id, "n"+string(rune('1'+i)), 1))) })
+	}
+	running.Wait()
+	if outcomes[0].Whole == outcomes[1].Whole {
+		t.Fatalf("outcomes %v and %v", outcomes[0].Reasons, outcomes[1].Reasons)
+	}
+	claims := 0
+	for c := range w.store.Read().ClaimsByVolume("default", "v") {
+		claims++
+		if w.store.Read().Alloc(c.AllocID) == nil {
+			t.Fatalf("claim %+v without allocation", c)
+		}
+	}
+	if claims != 1 {
+		t.Fatalf("%d claims", claims)
+	}
+}
+
+func TestEmptyApplierRefusesAfterLeadership(t *testing.T) {
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := plan.NewApplier(plan.Config{State: s, Roster: plan.NewRoster(s), Log: hclog.NewNullLogger()})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := a.Submit(ctx, plan.Submission{Plan: &api.Plan{}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("error %v", err)
+	}
+}
