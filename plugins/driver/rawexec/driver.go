@@ -234,6 +234,19 @@ func (d *Driver) Signal(_ context.Context, id, signal string) error {
 	return t.process.Signal(sig)
 }
 
+// Close lets go of all tasks, which run on: the agent ends. They are known again after Recover.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, t := range d.tasks {
+		if t.process != nil {
+			t.process.Detach()
+		}
+		delete(d.tasks, id)
+	}
+	return nil
+}
+
 // Inspect tells where the task stands.
 func (d *Driver) Inspect(id string) (*driver.Status, error) {
 	t, err := d.task(id)

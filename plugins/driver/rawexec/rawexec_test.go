@@ -19,6 +19,9 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(agentEnv) != "" {
+		os.Exit(agentMain())
+	}
 	dir, err := os.MkdirTemp("", "rawexec")
 	if err == nil {
 		program, err = build.Program(context.Background(), dir)

@@ -49,8 +49,9 @@ type Process struct {
 	done  chan struct{}
 	exit  Exit // valid after done is closed
 
-	mu   sync.Mutex
-	conn *net.UnixConn
+	mu       sync.Mutex
+	conn     *net.UnixConn
+	detached bool
 }
 
 // Start runs the program and, through it, the task of the spec. The directory of Spec.State must exist and hold
@@ -203,12 +204,30 @@ func (p *Process) command(b []byte) error {
 	return fault.New(fault.Unavailable, "talk to the supervising process of task %s: %w", p.ident.TaskID, err)
 }
 
+// Detach lets go of a task that runs on: nothing more is learnt about it and Done is never closed.
+func (p *Process) Detach() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.detached = true; p.conn != nil {
+		p.conn.Close()
+	}
+}
+
+func (p *Process) isDetached() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.detached
+}
+
 // follow reads reports until the task has exited; it is the only writer of exit.
 func (p *Process) follow() {
 	for {
 		if x, ok := p.exited(); ok {
 			p.exit = x
 			break
+		}
+		if p.isDetached() {
+			return
 		}
 		if x, ok := readExit(p.ident.State); ok {
 			p.exit = x
@@ -224,13 +243,22 @@ func (p *Process) follow() {
 		}
 	}
 	p.conn.Close()
-	if p.child != nil {
-		_, _ = p.child.Wait()
-	}
+	p.reap()
 	if p.exit.Lost {
 		endLeftovers(p.ident)
 	}
 	close(p.done)
+}
+
+// reap collects the supervising process when it is a child of ours, also of an instance before this one.
+func (p *Process) reap() {
+	if p.child != nil {
+		_, _ = p.child.Wait()
+		return
+	}
+	if s, ok := stat(p.ident.PID); ok && s.ticks == p.ident.Ticks && s.parent == os.Getpid() {
+		_, _ = syscall.Wait4(p.ident.PID, nil, 0, nil)
+	}
 }
 
 // exited reads the connection to its end or to the exit report.
@@ -256,9 +284,12 @@ func (p *Process) reconnect() bool {
 		conn, _, err := dial(context.Background(), p.ident)
 		if err == nil {
 			p.mu.Lock()
+			defer p.mu.Unlock()
 			p.conn.Close()
 			p.conn = conn
-			p.mu.Unlock()
+			if p.detached {
+				conn.Close()
+			}
 			return true
 		}
 		time.Sleep(20 * time.Millisecond)
