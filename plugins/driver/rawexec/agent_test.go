@@ -76,12 +76,11 @@ func startInAgent(t *testing.T, stateDir string, task *driver.Task) *driver.Hand
 }
 
 func TestTaskOutlivesKilledAgent(t *testing.T) {
-	d := newDriver(t, t.TempDir())
 	stateDir := t.TempDir()
+	d := newDriver(t, stateDir)
 	task := suite.NewTask(t, sh(`echo begun; while [ ! -e go ]; do sleep 0.01; done; cat data/hello; exit 5`))
 	task.Mounts = []driver.Mount{{Source: volume(t, "hello"), Destination: "data"}}
 	h := startInAgent(t, stateDir, task)
-	d = newDriver(t, stateDir)
 	if err := d.Recover(suite.Context(t), h); err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +98,8 @@ func TestTaskOutlivesKilledAgent(t *testing.T) {
 }
 
 func TestExitWithoutAgentIsKept(t *testing.T) {
-	newDriver(t, t.TempDir())
 	stateDir := t.TempDir()
+	d := newDriver(t, stateDir)
 	task := suite.NewTask(t, sh(`while [ ! -e go ]; do sleep 0.01; done; exit 6`))
 	h := startInAgent(t, stateDir, task)
 	if err := os.WriteFile(filepath.Join(task.Dir, "go"), nil, 0o644); err != nil {
@@ -110,7 +109,6 @@ func TestExitWithoutAgentIsKept(t *testing.T) {
 		files, _ := filepath.Glob(stateDir + "/*.exit")
 		return len(files) == 1
 	})
-	d := newDriver(t, stateDir)
 	if err := d.Recover(suite.Context(t), h); err != nil {
 		t.Fatal(err)
 	}

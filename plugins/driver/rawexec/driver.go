@@ -63,9 +63,9 @@ func (d *Driver) install() (string, error) {
 // Name is "raw_exec".
 func (d *Driver) Name() string { return Name }
 
-// Capabilities of raw_exec: everything but isolation.
+// Capabilities of raw_exec: mounts and signals, no isolation.
 func (d *Driver) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Mounts: true, Signals: true, Exec: true, Isolation: driver.IsolationNone}
+	return driver.Capabilities{Mounts: true, Signals: true, Isolation: driver.IsolationNone}
 }
 
 // ValidateConfig checks the config block of a task.

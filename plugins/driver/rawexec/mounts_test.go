@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -212,5 +213,50 @@ func TestBlockDeviceCanBeMounted(t *testing.T) {
 	lines := strings.Fields(out)
 	if len(lines) != 3 || lines[0] != lines[2] || lines[1] != lines[2] {
 		t.Errorf("device numbers %s", strconv.Quote(out))
+	}
+}
+
+// TestHostUnmountLeavesTheTask: the copy of the host's mounts in a task's namespace must not keep a volume
+// of somebody else busy.
+func TestHostUnmountLeavesTheTask(t *testing.T) {
+	d := newDriver(t, t.TempDir())
+	root := t.TempDir()
+	vol := filepath.Join(root, "vol")
+	if err := os.Mkdir(vol, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mountOn := func(source, target, kind string, flags uintptr) {
+		t.Helper()
+		if err := syscall.Mount(source, target, kind, flags, ""); err != nil {
+			t.Skip("cannot mount here: ", err)
+		}
+	}
+	mountOn(root, root, "", syscall.MS_BIND)
+	t.Cleanup(func() { _ = syscall.Unmount(root, syscall.MNT_DETACH) })
+	mountOn("", root, "", syscall.MS_SHARED)
+	mountOn("tmpfs", vol, "tmpfs", 0)
+	t.Cleanup(func() { _ = syscall.Unmount(vol, syscall.MNT_DETACH) })
+
+	task := suite.NewTask(t, sh("exec sleep 1000"))
+	task.Mounts = []driver.Mount{{Source: volume(t), Destination: "/nomad-test-other"}}
+	if _, err := d.Start(suite.Context(t), task); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+	sees := func() bool {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(pidOf(t, d, task.ID, "pid")) + "/mountinfo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(b), vol)
+	}
+	if !sees() {
+		t.Fatal("the task does not see the host's mount")
+	}
+	if err := syscall.Unmount(vol, 0); err != nil {
+		t.Fatal(err)
+	}
+	if sees() {
+		t.Error("the task keeps a mount that the host gave up")
 	}
 }
