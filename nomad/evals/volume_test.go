@@ -1,0 +1,130 @@
+package evals_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (w *world) pluginNode(id string, healthy bool) {
+	w.write(func(tx *state.Txn) {
+		n := *tx.Node(id)
+		n.CSINodePlugins = map[string]*api.CSIInfo{"p": {PluginID: "p", Healthy: healthy, NodeInfo: &api.CSINodeInfo{ID: id, MaxVolumes: 10}}}
+		tx.PutNode(&n)
+	})
+}
+
+func (w *world) volume(id string) {
+	w.write(func(tx *state.Txn) {
+		tx.PutVolume(&api.Volume{
+			VolumeSpec: api.VolumeSpec{ID: id, Namespace: "default", PluginID: "p", RequestedCapabilities: []*api.VolumeCapability{
+				{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem},
+			}},
+			Provision: api.VolumeProvision{State: api.VolumeAvailable, ExternalID: "x"},
+		})
+	})
+}
+
+// blockedJob registers a job with a volume whose evaluation ends without a placement.
+func (w *world) blockedJob(id string, n int) *api.Evaluation {
+	w.t.Helper()
+	w.volumeJob(id, evalID(n))
+	e := w.untilEval(evalID(n), api.EvalStatusComplete)
+	return w.untilEval(e.BlockedEval, api.EvalStatusBlocked)
+}
+
+func (w *world) volumeJob(id, eval string) {
+	w.write(func(tx *state.Txn) {
+		j := &api.Job{
+			ID: id, Namespace: "default", Type: api.JobTypeService, Priority: 50, JobModifyIndex: tx.Index(),
+			TaskGroups: []*api.TaskGroup{{
+				Name: "g", Count: 1,
+				Tasks: []*api.Task{{Name: "t", Driver: "mock", Resources: &api.Resources{CPU: 100, MemoryMB: 100}}},
+				Volumes: map[string]*api.VolumeRequest{"v": {
+					Name: "v", Type: api.VolumeTypeCSI, Source: "v",
+					AccessMode: string(api.AccessSingleNodeWriter), AttachmentMode: string(api.AttachmentFileSystem),
+				}},
+			}},
+		}
+		tx.PutJob(j)
+		tx.PutEval(&api.Evaluation{
+			ID: eval, Namespace: "default", JobID: id, Type: j.Type, Priority: 50, Status: api.EvalStatusPending,
+			TriggeredBy: api.TriggerJobRegister, JobModifyIndex: tx.Index(),
+		})
+	})
+}
+
+func TestVolumeCreatedAfterItsJobWakesIt(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", true)
+	b := w.blockedJob("j", 1)
+	if !slices.Contains(b.MissingNonNodeResources, "csi-volume:default:v") {
+		t.Fatalf("waits for %v", b.MissingNonNodeResources)
+	}
+	w.volume("v")
+	w.untilLive("j", 1)
+	a := w.live("j")[0]
+	if c := w.store.Read().Claim("default", "v", a.ID); c == nil || c.NodeID != "n1" {
+		t.Fatalf("claim %+v", c)
+	}
+}
+
+func TestPluginThatBecomesHealthyWakes(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", false)
+	w.volume("v")
+	w.blockedJob("j", 1)
+	w.pluginNode("n1", true)
+	w.untilLive("j", 1)
+}
+
+// S11: a claim that is released wakes the job that waits for it.
+func TestS11FreedClaimWakes(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", true)
+	w.volume("v")
+	w.volumeJob("holder", evalID(1))
+	w.untilLive("holder", 1)
+	held := w.live("holder")[0]
+	b := w.blockedJob("waiter", 2)
+	if !slices.Contains(b.MissingNonNodeResources, "csi-volume:default:v") {
+		t.Fatalf("waits for %v", b.MissingNonNodeResources)
+	}
+	w.write(func(tx *state.Txn) {
+		j := *tx.Job("default", "holder")
+		j.Stop = true
+		tx.PutJob(&j)
+		a := *tx.Alloc(held.ID)
+		a.DesiredStatus = api.AllocDesiredStatusStop
+		tx.PutAlloc(&a)
+	})
+	if n := len(w.live("waiter")); n != 0 {
+		t.Fatalf("%d placed while the volume was held", n)
+	}
+	w.write(func(tx *state.Txn) { tx.DeleteClaim("default", "v", held.ID) })
+	w.untilLive("waiter", 1)
+}
+
+// S26: two jobs race for one single-writer volume; at no time do both have it.
+func TestS26RaceForASingleWriterHasOneWinner(t *testing.T) {
+	for range 20 {
+		w := newWorld(t)
+		w.node("n1")
+		w.node("n2")
+		w.pluginNode("n1", true)
+		w.pluginNode("n2", true)
+		w.volume("v")
+		w.volumeJob("a", evalID(1))
+		w.volumeJob("b", evalID(2))
+		w.untilEval(evalID(1), api.EvalStatusComplete)
+		w.untilEval(evalID(2), api.EvalStatusComplete)
+		if n := len(w.live("a")) + len(w.live("b")); n != 1 {
+			t.Fatalf("%d allocations have the volume", n)
+		}
+	}
+}
