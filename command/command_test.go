@@ -153,7 +153,7 @@ func jobs(ids ...string) []*api.JobStub {
 func TestFlagsMayStandAnywhere(t *testing.T) {
 	for _, args := range []string{"-json -namespace team web", "-namespace=team -json web", "web -json -namespace=team", "--json --namespace team web"} {
 		a := newAgent(t, map[string]any{"GET /v1/jobs": jobs("web"), "GET /v1/job/web": &api.Job{ID: "web"}})
-		run(t, a, "", append([]string{"job", "status"}, strings.Fields(args)...)...).want(t, 0, `"ID": "web"`)
+		run(t, a, "", append([]string{"job", "inspect"}, strings.Fields(args)...)...).want(t, 0, `"ID": "web"`)
 		if !strings.Contains(a.asked[0], "namespace=team") {
 			t.Errorf("%s: asked %v", args, a.asked)
 		}
@@ -163,6 +163,14 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 func TestExactIDWinsOverPrefix(t *testing.T) {
 	a := newAgent(t, map[string]any{"GET /v1/jobs": jobs("web", "web-2"), "GET /v1/job/web": &api.Job{ID: "web", Name: "exact"}})
 	run(t, a, "", "job", "status", "-short", "web").want(t, 0, "exact")
+}
+
+func TestJobStatusInJSONHasTheAllocations(t *testing.T) {
+	a := newAgent(t, map[string]any{
+		"GET /v1/jobs": jobs("web"), "GET /v1/job/web": &api.Job{ID: "web"}, "GET /v1/job/web/summary": &api.JobSummary{},
+		"GET /v1/job/web/allocations": []*api.AllocStub{{ID: "a1"}}, "GET /v1/job/web/deployment": (*api.Deployment)(nil), "GET /v1/job/web/evaluations": []*api.Evaluation{},
+	})
+	run(t, a, "", "job", "status", "-json", "web").want(t, 0, `"ID": "a1"`)
 }
 
 func TestAmbiguousPrefixListsCandidates(t *testing.T) {

@@ -22,50 +22,6 @@ func Group() *cli.Command {
 	return session.Group("eval", "look at evaluations", List("list"), Status("status"))
 }
 
-// List is "nomad eval list".
-func List(name string) *cli.Command {
-	return session.Verb{
-		Name: name, Usage: "list evaluations", Format: true,
-		Flags: []cli.Flag{
-			session.Verbose(),
-			&cli.StringFlag{Name: "job", Usage: "of one `job`"},
-			&cli.StringFlag{Name: "status", Usage: "with one `status`"},
-			&cli.StringFlag{Name: "filter", Usage: "that a filter `expression` holds for"},
-			&cli.IntFlag{Name: "per-page", Usage: "`rows` per page"},
-			&cli.StringFlag{Name: "page-token", Usage: "`token` of the page"},
-		},
-		Run: list,
-	}.Command()
-}
-
-func list(ctx context.Context, s *session.Session) error {
-	q := rest.Query{Filter: s.String("filter"), PerPage: s.Int("per-page"), NextToken: s.String("page-token"), Reverse: true}
-	q.Params = map[string][]string{"job": {s.String("job")}, "status": {s.String("status")}}
-	evals, meta, err := s.Evals(ctx, q)
-	if err != nil {
-		return session.Failed("querying evaluations", err)
-	}
-	if s.Formatted() {
-		return s.Document(evals)
-	}
-	if len(evals) == 0 {
-		s.Println("No evals found")
-		return nil
-	}
-	table := [][]string{{"ID", "Priority", "Triggered By", "Job ID", "Namespace", "Node ID", "Status", "Placement Failures"}}
-	for _, e := range evals {
-		table = append(table, []string{
-			s.ID(e.ID), strconv.Itoa(e.Priority), e.TriggeredBy, e.JobID, e.Namespace,
-			view.OrNone(s.ID(e.NodeID)), e.Status, find.PlacementFailures(e),
-		})
-	}
-	s.Print(view.Table(table...))
-	if meta.NextToken != "" {
-		s.Printf("\nThere are more: nomad eval list -page-token %s\n", meta.NextToken)
-	}
-	return nil
-}
-
 // Status is "nomad eval status".
 func Status(name string) *cli.Command {
 	return session.Verb{

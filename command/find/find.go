@@ -137,38 +137,3 @@ func PlacementFailures(e *api.Evaluation) string {
 	}
 	return fmt.Sprint(len(e.FailedTGAllocs) > 0)
 }
-
-// Volume finds a volume.
-func Volume(ctx context.Context, s *session.Session, id string) (*api.VolumeStub, error) {
-	found, _, err := s.Volumes(ctx, rest.Query{Prefix: id})
-	if err != nil {
-		return nil, session.Failed("querying volumes", err)
-	}
-	return kind[api.VolumeStub]{"volume", func(v *api.VolumeStub) string { return v.ID }, VolumeTable}.one(id, found)
-}
-
-// VolumeTable lists volumes.
-func VolumeTable(volumes []*api.VolumeStub) string {
-	return table([]string{"ID", "Name", "Namespace", "Plugin ID", "Schedulable", "Access Mode"}, volumes, func(v *api.VolumeStub) []string {
-		return []string{v.ID, v.Name, v.Namespace, v.PluginID, fmt.Sprint(v.Schedulable), view.OrNone(string(v.AccessMode))}
-	})
-}
-
-// Plugin finds a CSI plugin.
-func Plugin(ctx context.Context, s *session.Session, id string) (*api.PluginStub, error) {
-	found, _, err := s.Plugins(ctx, rest.Query{Prefix: id})
-	if err != nil {
-		return nil, session.Failed("querying plugins", err)
-	}
-	return kind[api.PluginStub]{"plugin", func(p *api.PluginStub) string { return p.ID }, PluginTable}.one(id, found)
-}
-
-// PluginTable lists CSI plugins.
-func PluginTable(plugins []*api.PluginStub) string {
-	return table([]string{"ID", "Provider", "Controllers Healthy/Expected", "Nodes Healthy/Expected"}, plugins, func(p *api.PluginStub) []string {
-		return []string{
-			p.ID, p.Provider, fmt.Sprintf("%d/%d", p.ControllersHealthy, p.ControllersExpected),
-			fmt.Sprintf("%d/%d", p.NodesHealthy, p.NodesExpected),
-		}
-	})
-}

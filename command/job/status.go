@@ -1,10 +1,7 @@
 package job
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,7 +87,7 @@ func Show(ctx context.Context, s *session.Session, stub *api.JobStub) error {
 		return session.Failed("querying job", err)
 	}
 	if s.Formatted() {
-		return s.Document(j)
+		return document(ctx, s, j)
 	}
 	s.Print(view.Pairs(
 		[2]string{"ID", j.ID}, [2]string{"Name", j.Name}, [2]string{"Submit Date", view.UnixTime(j.SubmitTime)},
@@ -116,52 +113,5 @@ func Show(ctx context.Context, s *session.Session, stub *api.JobStub) error {
 		return session.Failed("querying job allocations", err)
 	}
 	s.Printf("\nAllocations\n%s", rows.Allocs(allocs, s.Verbose, time.Now()))
-	return nil
-}
-
-func summary(ctx context.Context, s *session.Session, j *api.Job) error {
-	sum, _, err := s.JobSummary(ctx, j.ID, rest.Query{})
-	if err != nil {
-		return session.Failed("querying job summary", err)
-	}
-	table := [][]string{{"Task Group", "Queued", "Starting", "Running", "Failed", "Complete", "Lost", "Unknown"}}
-	for _, g := range slices.Sorted(maps.Keys(sum.Summary)) {
-		n := sum.Summary[g]
-		row := []string{g}
-		for _, x := range []int{n.Queued, n.Starting, n.Running, n.Failed, n.Complete, n.Lost, n.Unknown} {
-			row = append(row, strconv.Itoa(x))
-		}
-		table = append(table, row)
-	}
-	s.Section("Summary", table...)
-	return nil
-}
-
-// evaluations shows evaluations when asked for, and always why something is not placed.
-func evaluations(ctx context.Context, s *session.Session, j *api.Job) error {
-	evals, _, err := s.JobEvaluations(ctx, j.ID, rest.Query{})
-	if err != nil {
-		return session.Failed("querying job evaluations", err)
-	}
-	slices.SortStableFunc(evals, func(a, b *api.Evaluation) int { return cmp.Compare(b.CreateIndex, a.CreateIndex) })
-	if s.Bool("evals") || s.Verbose {
-		table := [][]string{{"ID", "Priority", "Triggered By", "Status", "Placement Failures"}}
-		for _, e := range evals {
-			table = append(table, []string{s.ID(e.ID), strconv.Itoa(e.Priority), e.TriggeredBy, e.Status, find.PlacementFailures(e)})
-		}
-		s.Section("Evaluations", table...)
-	}
-	for _, e := range evals {
-		if e.Status != api.EvalStatusBlocked || j.Stop {
-			continue
-		}
-		s.Print("\nPlacement Failure\n")
-		if len(e.FailedTGAllocs) > 0 {
-			s.Print(rows.Failures(e.FailedTGAllocs))
-		} else {
-			s.Println(fmt.Sprintf("%s, see: nomad eval status %s", view.OrNone(e.StatusDescription), s.ID(e.ID)))
-		}
-		break
-	}
 	return nil
 }

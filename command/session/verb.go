@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -27,26 +26,6 @@ type Verb struct {
 	BadUse int
 	Hidden bool
 	Run    func(ctx context.Context, s *Session) error
-}
-
-// Exit is an error with an exit code. An empty Text prints nothing.
-type Exit struct {
-	Code int
-	Text string
-}
-
-func (e *Exit) Error() string { return e.Text }
-
-// Code is the exit code of a command that returned err.
-func Code(err error) int {
-	if err == nil {
-		return 0
-	}
-	var e *Exit
-	if errors.As(err, &e) {
-		return e.Code
-	}
-	return 1
 }
 
 // Command makes the command.
@@ -165,15 +144,3 @@ func Group(name, usage string, verbs ...*cli.Command) *cli.Command {
 		},
 	}
 }
-
-// failure is an error as users read it: "Error doing something: why".
-type failure struct {
-	doing string
-	err   error
-}
-
-func (f *failure) Error() string { return "Error " + f.doing + ": " + f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
-// Failed says what was being done when err happened.
-func Failed(doing string, err error) error { return &failure{doing, err} }

@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -127,27 +126,4 @@ func choose(id string, matches map[string][]string) (string, error) {
 		b.WriteString("\n\n" + strings.ToUpper(k[:1]) + k[1:] + "\n" + strings.Join(matches[k], ", "))
 	}
 	return "", fault.New(fault.Invalid, "Multiple matches found for id %q%s", id, b.String())
-}
-
-// AgentInfo is "nomad agent-info".
-func AgentInfo(name string) *cli.Command {
-	return session.Verb{
-		Name: name, Usage: "show the asked agent's numbers", Format: true,
-		Run: func(ctx context.Context, s *session.Session) error {
-			self, err := s.Self(ctx)
-			if err != nil {
-				return session.Failed("querying agent info", err)
-			}
-			if s.Formatted() {
-				return s.Document(self.Stats)
-			}
-			for _, section := range slices.Sorted(maps.Keys(self.Stats)) {
-				s.Println(section)
-				for _, k := range slices.Sorted(maps.Keys(self.Stats[section])) {
-					s.Printf("  %s = %s\n", k, self.Stats[section][k])
-				}
-			}
-			return nil
-		},
-	}.Command()
 }

@@ -1,0 +1,46 @@
+package find
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
+)
+
+// Volume finds a volume.
+func Volume(ctx context.Context, s *session.Session, id string) (*api.VolumeStub, error) {
+	found, _, err := s.Volumes(ctx, rest.Query{Prefix: id})
+	if err != nil {
+		return nil, session.Failed("querying volumes", err)
+	}
+	return kind[api.VolumeStub]{"volume", func(v *api.VolumeStub) string { return v.ID }, VolumeTable}.one(id, found)
+}
+
+// VolumeTable lists volumes.
+func VolumeTable(volumes []*api.VolumeStub) string {
+	return table([]string{"ID", "Name", "Namespace", "Plugin ID", "Schedulable", "Access Mode"}, volumes, func(v *api.VolumeStub) []string {
+		return []string{v.ID, v.Name, v.Namespace, v.PluginID, fmt.Sprint(v.Schedulable), view.OrNone(string(v.AccessMode))}
+	})
+}
+
+// Plugin finds a CSI plugin.
+func Plugin(ctx context.Context, s *session.Session, id string) (*api.PluginStub, error) {
+	found, _, err := s.Plugins(ctx, rest.Query{Prefix: id})
+	if err != nil {
+		return nil, session.Failed("querying plugins", err)
+	}
+	return kind[api.PluginStub]{"plugin", func(p *api.PluginStub) string { return p.ID }, PluginTable}.one(id, found)
+}
+
+// PluginTable lists CSI plugins.
+func PluginTable(plugins []*api.PluginStub) string {
+	return table([]string{"ID", "Provider", "Controllers Healthy/Expected", "Nodes Healthy/Expected"}, plugins, func(p *api.PluginStub) []string {
+		return []string{
+			p.ID, p.Provider, fmt.Sprintf("%d/%d", p.ControllersHealthy, p.ControllersExpected),
+			fmt.Sprintf("%d/%d", p.NodesHealthy, p.NodesExpected),
+		}
+	})
+}
