@@ -146,6 +146,9 @@ func (a *Alloc) Run(ctx context.Context) error {
 			<-scope.running
 		}
 	}()
+	if a.isBroken() != nil {
+		a.conf.Changed(a.id)
+	}
 	if err := a.up(ctx, engine, scope); err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ const (
 	bucketAllocs = "allocs"
 	bucketSteps  = "steps"
 	bucketTasks  = "tasks"
-	bucketNode   = "node"
 )
 
 // schema is the first byte of every typed value.
@@ -136,27 +135,6 @@ func (j Journal) Marks() (map[string]string, error) {
 // no effect, since rooms with effects outside the process record their own intents durably.
 func (j Journal) Mark(step, mark string) error {
 	return j.db.write(map[slot][]byte{{bucketSteps, j.allocID + "/" + step}: []byte(mark)}, false)
-}
-
-// Identity is who the node is.
-type Identity struct{ ID, Secret string }
-
-// Identity reads the node's identity; it is zero when there is none yet.
-func (db *DB) Identity() (Identity, error) {
-	id, err := db.get(slot{bucketNode, "id"})
-	if err != nil {
-		return Identity{}, fmt.Errorf("read node id: %w", err)
-	}
-	secret, err := db.get(slot{bucketNode, "secret"})
-	if err != nil {
-		return Identity{}, fmt.Errorf("read node secret: %w", err)
-	}
-	return Identity{string(id), string(secret)}, nil
-}
-
-// PutIdentity stores the node's identity, durably.
-func (db *DB) PutIdentity(i Identity) error {
-	return db.write(map[slot][]byte{{bucketNode, "id"}: []byte(i.ID), {bucketNode, "secret"}: []byte(i.Secret)}, true)
 }
 
 func encode(v msgp.Marshaler) ([]byte, error) { return v.MarshalMsg([]byte{schema}) }

@@ -6,7 +6,7 @@
 // it; the latter becomes durable with the next commit, at the latest [flushDelay] later while [DB.Run] works.
 //
 // Who writes what: client/allocs the buckets of allocations and steps, client/tasks that of tasks,
-// client/volumes buckets of its own, the composition the node's identity.
+// client/volumes buckets of its own.
 //
 // A file that cannot be read is moved aside, loudly, and an empty one takes its place: what runs is then
 // learned from the servers and from the mount table. A file that another agent holds is an error.

@@ -192,17 +192,3 @@ func TestRecordsOfAllocations(t *testing.T) {
 		}
 	}
 }
-
-func TestIdentityIsKept(t *testing.T) {
-	db := store.Memory()
-	if i, err := db.Identity(); err != nil || i != (store.Identity{}) {
-		t.Fatalf("%v %v", i, err)
-	}
-	want := store.Identity{ID: "n", Secret: "s"}
-	if err := db.PutIdentity(want); err != nil {
-		t.Fatal(err)
-	}
-	if i, err := db.Identity(); err != nil || i != want {
-		t.Fatalf("%v %v", i, err)
-	}
-}

@@ -1,0 +1,218 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/allocs"
+	"github.com/open-nomad/open-nomad/client/dirs"
+	"github.com/open-nomad/open-nomad/client/steps"
+	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/client/tasks"
+)
+
+const (
+	// assignWait bounds one blocking query, callMargin the call beyond that.
+	assignWait = 5 * time.Minute
+	callMargin = 30 * time.Second
+	callWait   = 10 * time.Second
+	retryMin   = 100 * time.Millisecond
+	retryMax   = 5 * time.Second
+)
+
+// restore takes up the allocations of an earlier agent process.
+func (c *Client) restore(ctx context.Context, records map[string]*store.AllocRecord) {
+	for id, r := range records {
+		if err := c.take(ctx, r.Alloc, r); err != nil {
+			c.log.Error("take up allocation", "alloc_id", id, "error", err)
+			continue
+		}
+		c.reports.add(id)
+	}
+	if len(records) > 0 {
+		c.log.Info("took up allocations of an earlier agent", "count", c.table.len())
+	}
+}
+
+func ids(records map[string]*store.AllocRecord) map[string]bool {
+	out := make(map[string]bool, len(records))
+	for id := range records {
+		out[id] = true
+	}
+	return out
+}
+
+// take makes an allocation and leads it.
+func (c *Client) take(ctx context.Context, a *api.Allocation, restored *store.AllocRecord) error {
+	e := &entry{}
+	made, err := allocs.New(allocs.Config{
+		Dirs: c.tree, Store: c.db, Journal: c.db.Journal(a.ID), Volumes: mounts{c.volumes, c.conf.HostVolumes},
+		Tasks: func(a *api.Allocation, dir dirs.Alloc, old map[string]*store.TaskRecord, changed func()) (allocs.Tasks, error) {
+			g, err := c.group(a, dir, old, changed)
+			if err != nil {
+				return nil, err
+			}
+			e.group = g
+			return g, nil
+		},
+		Ended: c.table.ended, Changed: c.reports.add, Pace: steps.DefaultPace, Log: c.log.Named("allocs"),
+	}, a, restored)
+	if err != nil {
+		return err
+	}
+	e.alloc = made
+	c.table.add(ctx, e, c.wakeCollect)
+	return nil
+}
+
+func (c *Client) group(a *api.Allocation, dir dirs.Alloc, old map[string]*store.TaskRecord, changed func()) (*tasks.Group, error) {
+	return tasks.New(tasks.Config{
+		Alloc: a, Dirs: dir, Store: taskRecords{c.db, a.ID}, Restored: old, Node: c.node.present, Region: c.conf.Region,
+		HostEnv: c.hostEnv, Driver: c.driver, Plugin: c.plugin, KillTimeoutMax: c.conf.MaxKillTimeout,
+		Changed: changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),
+	})
+}
+
+// taskRecords stores the tasks of one allocation.
+type taskRecords struct {
+	db      *store.DB
+	allocID string
+}
+
+// PutTask stores a record.
+func (t taskRecords) PutTask(task string, r *store.TaskRecord, durable bool) error {
+	return t.db.PutTask(t.allocID, task, r, durable)
+}
+
+// followAssignments keeps the set of allocations as the servers want it.
+func (c *Client) followAssignments(ctx context.Context) error {
+	select {
+	case <-c.registered:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	known := map[string]uint64{}
+	for _, e := range c.table.all() {
+		known[e.alloc.ID()] = e.alloc.Present().AllocModifyIndex
+	}
+	var index uint64
+	pause := retryMin
+	for ctx.Err() == nil {
+		resp, err := c.assignments(ctx, known, index)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				c.log.Warn("ask for assignments", "retry_in", pause, "error", err)
+			}
+			sleep(ctx, pause+jitter(pause))
+			pause = min(2*pause, retryMax)
+		case resp.Index < index:
+			// The servers went back in time. What they no longer list is removed when they say so again.
+			c.log.Warn("servers answered with older assignments", "index", resp.Index, "had", index)
+			index = 0
+			sleep(ctx, pause)
+		default:
+			index, pause = resp.Index, retryMin
+			c.apply(ctx, resp, known)
+		}
+	}
+	return ctx.Err()
+}
+
+func (c *Client) assignments(ctx context.Context, known map[string]uint64, index uint64) (*api.NodeAssignmentsResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, assignWait+assignWait/16+callMargin)
+	defer cancel()
+	return wire.NodeAssignments.Call(ctx, c.conf.Servers, &api.NodeAssignmentsRequest{
+		NodeID: c.id, NodeSecret: c.secret, Known: known,
+		QueryOptions: api.QueryOptions{Region: c.conf.Region, Namespace: api.AllNamespaces, MinIndex: index, MaxWait: assignWait},
+	})
+}
+
+// apply starts, updates and removes allocations. known is what the servers are told next time.
+func (c *Client) apply(ctx context.Context, resp *api.NodeAssignmentsResponse, known map[string]uint64) {
+	assigned := make(map[string]bool, len(resp.Assigned))
+	for _, id := range resp.Assigned {
+		assigned[id] = true
+	}
+	for id := range known {
+		if !assigned[id] {
+			delete(known, id)
+			c.forget(ctx, id)
+		}
+	}
+	for _, a := range resp.Changed {
+		if a == nil || a.ID == "" {
+			continue
+		}
+		if err := c.place(ctx, a); err != nil {
+			c.log.Error("take allocation", "alloc_id", a.ID, "error", err)
+			c.reports.refuse(a, err)
+		}
+		known[a.ID] = a.AllocModifyIndex
+	}
+	if c.conf.GC.MaxAllocs > 0 && c.table.len() > c.conf.GC.MaxAllocs {
+		c.wakeCollect()
+	}
+}
+
+// place starts or updates one allocation. One that is over and unknown here needs nothing but, when only
+// the servers ended it, an answer.
+func (c *Client) place(ctx context.Context, a *api.Allocation) error {
+	if e := c.table.get(a.ID); e != nil {
+		e.alloc.Update(a)
+		return nil
+	}
+	switch {
+	case a.ClientTerminal():
+		return nil
+	case a.ServerTerminal():
+		c.reports.gone(a)
+		return nil
+	}
+	return c.take(ctx, a, nil)
+}
+
+// forget ends an allocation that the servers no longer know, and removes it.
+func (c *Client) forget(ctx context.Context, id string) {
+	e := c.table.get(id)
+	if e == nil {
+		return
+	}
+	e.alloc.Stop()
+	c.table.runs.Go(func() {
+		if err := c.destroy(ctx, e); err != nil && ctx.Err() == nil {
+			c.log.Error("remove allocation", "alloc_id", id, "error", err)
+		}
+	})
+}
+
+// destroy removes an allocation as soon as it is down.
+func (c *Client) destroy(ctx context.Context, e *entry) error {
+	if err := e.alloc.Destroy(ctx); err != nil {
+		return err
+	}
+	c.reports.last(e.alloc.Report())
+	c.table.remove(e.alloc.ID())
+	return nil
+}
+
+// find returns an allocation that users ask for.
+func (c *Client) find(id string) (*entry, error) {
+	if e := c.table.get(id); e != nil {
+		return e, nil
+	}
+	return nil, fault.New(fault.NotFound, "Unknown allocation %q", id)
+}
+
+// sleep waits, or less when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

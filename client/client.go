@@ -1,0 +1,187 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client/dirs"
+	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/stats"
+	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/client/volumes"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+const (
+	// driversWait bounds the wait for the first reports of task drivers before the node registers.
+	driversWait = 5 * time.Second
+	// endWait bounds how long a development node waits for its tasks to end.
+	endWait = 30 * time.Second
+)
+
+// Client is one node.
+type Client struct {
+	conf       Config
+	log        hclog.Logger
+	id, secret string
+
+	db      *store.DB
+	tree    dirs.Tree
+	drivers map[string]driver.Driver
+	watch   *fingerprint.Drivers
+	volumes *volumes.Service
+	stats   *stats.Host
+	hostEnv map[string]string
+
+	node    *record
+	table   *table
+	reports *reports
+	// registered is closed when the servers know the node.
+	registered chan struct{}
+	// collect wakes the removal of ended allocations.
+	collect chan struct{}
+}
+
+// New builds the node: it opens the state in the state directory, and makes or reads the node's identity.
+// Nothing runs before [Client.Run].
+func New(conf Config) (*Client, error) {
+	if err := conf.validate(); err != nil {
+		return nil, err
+	}
+	if conf.RawExec.StateDir == "" {
+		conf.RawExec.StateDir = filepath.Join(conf.StateDir, "raw_exec")
+	}
+	id, secret, err := identity(conf.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	log := conf.Log.Named("client")
+	db, err := store.Open(filepath.Join(conf.StateDir, "state.db"), log)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		conf: conf, log: log, id: id, secret: secret, db: db, tree: dirs.New(conf.AllocDir), drivers: conf.drivers(),
+		hostEnv: taskenv.Inherited(os.Environ(), nil), node: newRecord(&api.Node{ID: id}), table: newTable(), reports: newReports(),
+		registered: make(chan struct{}), collect: make(chan struct{}, 1),
+	}
+	c.stats = stats.New(conf.AllocDir, func() int64 {
+		if r := c.node.present().NodeResources; r != nil {
+			return r.Cpu.CpuShares
+		}
+		return 0
+	})
+	if err := errors.Join(c.rooms(), os.MkdirAll(conf.AllocDir, 0o711)); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	conf.Servers.SetNode(id, secret)
+	conf.Servers.Handle(c.Handlers()...)
+	return c, nil
+}
+
+func (c *Client) rooms() (err error) {
+	var list []driver.Driver
+	for _, d := range c.drivers {
+		list = append(list, d)
+	}
+	c.watch = fingerprint.NewDrivers(list, c.driverChanged, c.log)
+	c.volumes, err = volumes.New(volumes.Config{
+		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: func() string { return c.secret }, Servers: c.conf.Servers,
+		Journal: c.db.Bucket("volumes"), Registry: c.db.Bucket("plugins"), Updated: c.pluginsChanged,
+		NodeEvent: func(e *api.NodeEvent) { c.node.update(func(*api.Node) {}, e) }, Log: c.log.Named("volumes"),
+	})
+	return err
+}
+
+// ID is the id of the node.
+func (c *Client) ID() string { return c.id }
+
+// Node returns the node as it is now. It is read-only.
+func (c *Client) Node() *api.Node { return c.node.present() }
+
+// Registered is closed when the servers know the node.
+func (c *Client) Registered() <-chan struct{} { return c.registered }
+
+// Run works until ctx ends and returns nil then. Tasks and mounts stay as they are, except on a
+// development node, which ends them first. It may be called once.
+func (c *Client) Run(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	if err := c.fill(ctx); err != nil { // ctx ended
+		return c.db.Close()
+	}
+	records, err := c.db.Allocs()
+	if err != nil {
+		return errors.Join(fmt.Errorf("start client: %w", err), c.db.Close())
+	}
+	c.volumes.Restored(ids(records))
+	var loops sync.WaitGroup
+	for _, l := range c.loops() {
+		loops.Go(func() {
+			if err := l.run(life); err != nil && life.Err() == nil {
+				c.log.Error("loop ended", "loop", l.name, "error", err)
+			}
+		})
+		if l.name == "volumes" { // mounts and tasks are adopted before the servers are asked
+			c.restore(life, records)
+		}
+	}
+	<-ctx.Done()
+	if c.conf.Dev {
+		c.endAll(life)
+	}
+	end()
+	loops.Wait()
+	c.table.wait()
+	c.log.Info("client stopped", "allocations", c.table.len())
+	return c.db.Close()
+}
+
+// loop is one duty of the node for as long as it runs.
+type loop struct {
+	name string
+	run  func(context.Context) error
+}
+
+// loops lists the duties in the order in which they begin.
+func (c *Client) loops() []loop {
+	return []loop{
+		{"store", c.db.Run}, {"volumes", c.volumes.Run}, {"drivers", c.watch.Run}, {"node", c.serveNode},
+		{"assignments", c.followAssignments}, {"reports", c.sendReports}, {"collect", c.collectEnded},
+	}
+}
+
+// endAll stops all allocations and waits, bounded, until they are down.
+func (c *Client) endAll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, endWait)
+	defer cancel()
+	all := c.table.all()
+	for _, e := range all {
+		e.alloc.Stop()
+	}
+	for _, e := range all {
+		select {
+		case <-e.alloc.Down():
+		case <-ctx.Done():
+			c.log.Warn("allocation did not end in time", "alloc_id", e.alloc.ID())
+		}
+	}
+}
+
+// jitter returns a random duration below its argument.
+func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}

@@ -1,0 +1,292 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client"
+)
+
+// bench is a node with its servers.
+type bench struct {
+	*servers
+	conf client.Config
+	node *client.Client
+	stop func()
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	dir := t.TempDir()
+	b := &bench{servers: newServers(), conf: client.Default()}
+	b.conf.Name, b.conf.Mock, b.conf.Servers = "node-1", true, b.servers
+	b.conf.StateDir, b.conf.AllocDir = filepath.Join(dir, "client"), filepath.Join(dir, "alloc")
+	b.conf.NetworkInterface = "lo"
+	b.conf.Log = hclog.NewNullLogger()
+	if os.Getenv("TEST_LOG") != "" {
+		b.conf.Log = hclog.New(&hclog.LoggerOptions{Level: hclog.Debug})
+	}
+	return b
+}
+
+// start runs a new agent process on the same directories.
+func (b *bench) start(t *testing.T) {
+	t.Helper()
+	node, err := client.New(b.conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- node.Run(ctx) }()
+	b.node, b.stop = node, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("client ended with %v", err)
+		}
+		b.stop = func() {}
+	}
+	t.Cleanup(func() { b.stop() })
+}
+
+func job(kind, driver string, config map[string]any) *api.Job {
+	return &api.Job{ID: "j", Name: "j", Type: kind, TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{{
+		Name: "t", Driver: driver, Config: config, KillTimeout: time.Second, LogConfig: &api.LogConfig{MaxFiles: 2, MaxFileSizeMB: 1},
+	}}}}}
+}
+
+func alloc(id string, j *api.Job) api.Allocation {
+	return api.Allocation{ID: id, JobID: j.ID, Job: j, TaskGroup: "g", Name: "j.g[0]", Namespace: "default", DesiredStatus: api.AllocDesiredStatusRun}
+}
+
+func stopped(a api.Allocation) api.Allocation {
+	a.DesiredStatus = api.AllocDesiredStatusStop
+	return a
+}
+
+func TestMockTaskRunsFromAssignmentToItsEnd(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	b := setup(t)
+	b.start(t)
+	a, long := alloc("a1", job("batch", "mock_driver", map[string]any{"run_for": "50ms"})), alloc("a2", job("service", "mock_driver", map[string]any{"run_for": "1h"}))
+	b.place(a)
+	b.place(long)
+	b.until(t, "batch is complete", func() bool { return b.status("a1") == api.AllocClientStatusComplete })
+	b.until(t, "service runs", func() bool { return b.status("a2") == api.AllocClientStatusRunning })
+	b.until(t, "node with its drivers", func() bool {
+		n := b.nodes[b.node.ID()]
+		return n != nil && n.Status == api.NodeStatusReady && n.Drivers["mock_driver"].Healthy && n.Attributes["kernel.name"] == "linux" && n.SecretID != ""
+	})
+	b.place(stopped(long))
+	b.until(t, "service is stopped", func() bool { return b.status("a2") == api.AllocClientStatusComplete })
+	b.edit(func() { clear(b.allocs) })
+	for {
+		if _, err := os.Stat(filepath.Join(b.conf.AllocDir, "a2")); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	b.stop()
+}
+
+func TestStopIsHeardSoon(t *testing.T) {
+	b := setup(t)
+	b.start(t)
+	a := alloc("a1", job("service", "mock_driver", map[string]any{"run_for": "1h"}))
+	b.place(a)
+	b.until(t, "running", func() bool { return b.status("a1") == api.AllocClientStatusRunning })
+	began := time.Now()
+	b.place(stopped(a))
+	b.until(t, "complete", func() bool { return b.status("a1") == api.AllocClientStatusComplete })
+	if took := time.Since(began); took > 500*time.Millisecond {
+		t.Errorf("stop was reported after %s", took)
+	}
+}
+
+func TestAllocationsThatAreOverNeedOnlyAnAnswer(t *testing.T) {
+	b := setup(t)
+	b.start(t)
+	b.place(stopped(alloc("never-had", job("service", "mock_driver", nil))))
+	done := alloc("done", job("batch", "mock_driver", nil))
+	done.ClientStatus = api.AllocClientStatusComplete
+	b.edit(func() { b.allocs["done"] = &done })
+	bad := alloc("../evil", job("batch", "mock_driver", nil))
+	b.place(bad)
+	noGroup := alloc("no-group", &api.Job{ID: "j"})
+	b.place(noGroup)
+	b.place(alloc("no-driver", job("batch", "none", nil)))
+	b.until(t, "answers", func() bool {
+		return b.status("never-had") == api.AllocClientStatusComplete && b.status("../evil") == api.AllocClientStatusFailed &&
+			b.status("no-group") == api.AllocClientStatusFailed && b.status("no-driver") == api.AllocClientStatusFailed
+	})
+	if _, err := os.Stat(filepath.Join(b.conf.AllocDir, "done")); err == nil {
+		t.Error("an allocation that is over was started")
+	}
+}
+
+func TestPurgedNodeRegistersAgain(t *testing.T) {
+	b := setup(t)
+	b.start(t)
+	b.until(t, "registered", func() bool { return b.nodes[b.node.ID()] != nil })
+	b.edit(func() { clear(b.nodes) })
+	b.until(t, "registered again", func() bool { return b.nodes[b.node.ID()] != nil })
+}
+
+func TestNodeKeepsItsIdentity(t *testing.T) {
+	b := setup(t)
+	b.start(t)
+	id := b.node.ID()
+	if _, err := client.New(b.conf); !errors.Is(err, fault.Conflict) {
+		t.Errorf("two agents on one directory: %v", err)
+	}
+	b.stop()
+	b.start(t)
+	if b.node.ID() != id {
+		t.Error("node has a new id")
+	}
+	b.stop()
+	if err := os.WriteFile(filepath.Join(b.conf.StateDir, "client-id"), []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.New(b.conf); !errors.Is(err, fault.Invalid) {
+		t.Errorf("nonsense as id: %v", err)
+	}
+	if _, err := client.New(client.Config{}); !errors.Is(err, fault.Invalid) {
+		t.Errorf("empty configuration: %v", err)
+	}
+}
+
+func TestEndedAllocationsAreCollected(t *testing.T) {
+	b := setup(t)
+	b.conf.GC.MaxAllocs, b.conf.GCInterval = 2, time.Hour
+	b.start(t)
+	for i := range 6 {
+		b.place(alloc(fmt.Sprint("a", i), job("batch", "mock_driver", map[string]any{"run_for": "1ms"})))
+	}
+	b.until(t, "all complete", func() bool {
+		for id := range b.allocs {
+			if b.status(id) != api.AllocClientStatusComplete {
+				return false
+			}
+		}
+		return true
+	})
+	for {
+		if left, _ := filepath.Glob(filepath.Join(b.conf.AllocDir, "a*")); len(left) <= 2 {
+			break
+		}
+	}
+	if _, err := call(t, b.servers, wire.ClientNodeGC, &api.NodeRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(b.conf.AllocDir, "a*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	b.place(stopped(*b.allocs["a0"]))
+	b.place(alloc("b1", job("batch", "mock_driver", map[string]any{"run_for": "1ms"})))
+	b.until(t, "next one", func() bool { return b.status("b1") == api.AllocClientStatusComplete })
+}
+
+func TestWhatUsersAskOfANode(t *testing.T) {
+	b := setup(t)
+	b.conf.RawExec.Enabled, b.conf.RawExec.NoCgroups = true, true
+	b.conf.Dev = true
+	b.start(t)
+	b.place(alloc("a1", job("service", "raw_exec", map[string]any{
+		"command": "/bin/sh", "args": []any{"-c", "echo hello $NOMAD_ALLOC_ID; echo data > $NOMAD_TASK_DIR/file; exec sleep 1000"},
+	})))
+	b.until(t, "running", func() bool { return b.status("a1") == api.AllocClientStatusRunning })
+	out, err := call(t, b.servers, wire.ClientAllocLogs, &api.AllocLogsRequest{AllocID: "a1", Task: "t", Kind: "stdout", Wait: 10 * time.Second})
+	if err != nil || string(out.Data) != "hello a1\n" || out.Ended {
+		t.Errorf("logs: %+v %v", out, err)
+	}
+	var text string
+	for text == "" { // the task writes it after its greeting
+		f, err := call(t, b.servers, wire.ClientAllocFileRead, &api.AllocFileRequest{AllocID: "a1", Path: "t/local/file"})
+		if err == nil {
+			text = string(f.Data)
+		} else if !errors.Is(err, fault.NotFound) {
+			t.Fatal(err)
+		}
+	}
+	if text != "data\n" {
+		t.Errorf("file: %q", text)
+	}
+	if l, err := call(t, b.servers, wire.ClientAllocFileList, &api.AllocFileRequest{AllocID: "a1", Path: "/"}); err != nil || len(l.Files) != 2 {
+		t.Errorf("list: %v %v", l, err)
+	}
+	if f, err := call(t, b.servers, wire.ClientAllocFileStat, &api.AllocFileRequest{AllocID: "a1", Path: "t/local/file"}); err != nil || f.Info.Size != 5 {
+		t.Errorf("stat: %v %v", f, err)
+	}
+	if s, err := call(t, b.servers, wire.ClientAllocStats, &api.AllocRequest{AllocID: "a1"}); err != nil || s.Stats.Tasks["t"] == nil {
+		t.Errorf("stats: %+v %v", s, err)
+	}
+	if s, err := call(t, b.servers, wire.ClientNodeStats, &api.NodeRequest{}); err != nil || s.Stats.Memory.Total == 0 {
+		t.Errorf("node stats: %+v %v", s, err)
+	}
+	if _, err := call(t, b.servers, wire.ClientAllocGC, &api.AllocRequest{AllocID: "a1"}); !errors.Is(err, fault.Conflict) {
+		t.Errorf("gc of a running allocation: %v", err)
+	}
+	if _, err := call(t, b.servers, wire.ClientAllocRestart, &api.AllocRestartRequest{AllocID: "a1"}); err != nil {
+		t.Errorf("restart: %v", err)
+	}
+	b.until(t, "restarted", func() bool {
+		s := b.allocs["a1"].TaskStates["t"]
+		return s.Restarts == 1 && s.State == api.TaskStateRunning
+	})
+	if _, err := call(t, b.servers, wire.ClientAllocSignal, &api.AllocSignalRequest{AllocID: "a1", Signal: "SIGTERM"}); err != nil {
+		t.Errorf("signal: %v", err)
+	}
+	b.until(t, "ended by the signal", func() bool {
+		for _, e := range b.allocs["a1"].TaskStates["t"].Events {
+			if e.Type == api.EventTerminated && e.Signal == 15 {
+				return true
+			}
+		}
+		return false
+	})
+	if _, err := call(t, b.servers, wire.ClientAllocStats, &api.AllocRequest{AllocID: "none"}); !errors.Is(err, fault.NotFound) {
+		t.Errorf("unknown allocation: %v", err)
+	}
+}
+
+func TestTasksOutliveTheAgent(t *testing.T) {
+	b := setup(t)
+	b.conf.RawExec.Enabled, b.conf.RawExec.NoCgroups = true, true
+	b.start(t)
+	a := alloc("a1", job("service", "raw_exec", map[string]any{"command": "/bin/sleep", "args": []any{"1000"}}))
+	b.place(a)
+	b.until(t, "running", func() bool { return b.status("a1") == api.AllocClientStatusRunning })
+	b.stop()
+	b.edit(func() { b.deaf = true })
+	b.start(t) // adopted while no server answers
+	var s *api.AllocStatsResponse
+	for s == nil || s.Stats.Tasks["t"] == nil {
+		s, _ = call(t, b.servers, wire.ClientAllocStats, &api.AllocRequest{AllocID: "a1"})
+	}
+	b.edit(func() { b.deaf = false })
+	b.place(stopped(a))
+	b.until(t, "complete", func() bool { return b.status("a1") == api.AllocClientStatusComplete })
+	states := b.allocs["a1"].TaskStates["t"]
+	if states.Restarts != 0 {
+		t.Errorf("task was restarted: %+v", states)
+	}
+	var kinds []string
+	for _, e := range states.Events {
+		kinds = append(kinds, e.Type)
+	}
+	if got := strings.Join(kinds, ", "); got != "Received, Task Setup, Started, Killing, Terminated, Killed" {
+		t.Errorf("events: %s", got)
+	}
+}

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/gc"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
+)
+
+// Servers is how the node reaches the servers and is reached by them; client/link makes one.
+type Servers interface {
+	wire.Caller
+	// Handle adds methods that the servers may call; it is called before Run.
+	Handle(handlers ...wire.Handler)
+	// SetNode gives the identity that the node proves itself with.
+	SetNode(id, secret string)
+	// SetServers takes over the addresses that the servers tell.
+	SetServers(addresses []string)
+}
+
+// Config is the configuration of a node. See [Default].
+type Config struct {
+	Region     string
+	Datacenter string
+	// Name is the name of the node.
+	Name      string
+	NodeClass string
+	NodePool  string
+	Meta      map[string]string
+	// Options are the free options of the client block, such as driver.allowlist.
+	Options map[string]string
+	Version string
+	// Revision is the source revision of the program.
+	Revision string
+	// HTTPAddr is the address of the agent's HTTP door, for people and for the node record.
+	HTTPAddr string
+
+	// StateDir keeps what survives a restart, AllocDir the directories of allocations. Both are absolute.
+	StateDir string
+	AllocDir string
+
+	// Servers is the way to the servers; its Run belongs to the caller.
+	Servers Servers
+
+	NetworkInterface string
+	CPUTotalCompute  int
+	MemoryTotalMB    int
+	DiskTotalMB      int
+	MinDynamicPort   int
+	MaxDynamicPort   int
+	MaxKillTimeout   time.Duration
+	Reserved         api.NodeReservedResources
+	NodeMaxAllocs    int
+	HostVolumes      map[string]*api.HostVolumeInfo
+
+	GC gc.Limits
+	// GCInterval is the time between two looks at what can be removed.
+	GCInterval time.Duration
+
+	RawExec rawexec.Config
+	// Mock enables the driver whose tasks are timers.
+	Mock bool
+	// Drivers are task drivers beside the built-in ones.
+	Drivers []driver.Driver
+
+	// Dev ends all tasks when the node ends.
+	Dev bool
+	Log hclog.Logger
+}
+
+// Default returns the configuration before anything is read.
+func Default() Config {
+	return Config{
+		Region: api.GlobalRegion, Datacenter: "dc1", NodePool: api.NodePoolDefault,
+		MinDynamicPort: 20000, MaxDynamicPort: 32000, MaxKillTimeout: 30 * time.Second,
+		GC: gc.DefaultLimits(), GCInterval: time.Minute,
+	}
+}
+
+func (c *Config) validate() error {
+	switch {
+	case c.StateDir == "" || c.AllocDir == "":
+		return fault.New(fault.Invalid, "client: state and allocation directories must be given")
+	case c.Servers == nil:
+		return fault.New(fault.Invalid, "client: no way to the servers is given")
+	case c.Name == "":
+		return fault.New(fault.Invalid, "client: the node has no name")
+	case c.Log == nil:
+		return fault.New(fault.Invalid, "client: no logger is given")
+	}
+	return nil
+}

@@ -1,0 +1,14 @@
+// Package client is the node: it builds the rooms of the client and ties them to the servers.
+//
+//	n, err := client.New(conf)
+//	err = n.Run(ctx)          // until ctx ends; tasks and mounts stay, except with Config.Dev
+//
+// What happens, in order: the node finds out what it is, takes up the allocations that an earlier agent
+// process left, then registers, and from then on heartbeats, follows its assignments with a blocking query,
+// and reports the states of tasks. Reports go out at once when the node is idle and are gathered for
+// [reportGap] while they come thick.
+//
+// Loops and what they own: assign.go the set of allocations, report.go the list of what the servers have not
+// heard, node.go the node record's way to the servers, collect.go the removal of ended allocations. They
+// meet in [table], the set of allocations by id, and in [record], the node as it is now.
+package client

@@ -1,0 +1,56 @@
+package client
+
+import (
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/mock"
+	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
+)
+
+// Options that name drivers which may, or may not, be used, separated by commas.
+const (
+	optionAllow   = "driver.allowlist"
+	optionDeny    = "driver.denylist"
+	optionRawExec = "driver.raw_exec.enable"
+)
+
+// drivers makes the task drivers of the node by their names.
+func (c *Config) drivers() map[string]driver.Driver {
+	raw := c.RawExec
+	if v := c.Options[optionRawExec]; v == "1" || v == "true" {
+		raw.Enabled = true
+	}
+	list := append([]driver.Driver{rawexec.New(raw, c.Log)}, c.Drivers...)
+	if c.Mock {
+		list = append(list, mock.New(c.Log))
+	}
+	allow, deny := names(c.Options[optionAllow]), names(c.Options[optionDeny])
+	out := map[string]driver.Driver{}
+	for _, d := range list {
+		if name := d.Name(); (len(allow) == 0 || allow[name]) && !deny[name] {
+			out[name] = d
+		}
+	}
+	return out
+}
+
+func names(list string) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range strings.Split(list, ",") {
+		if n = strings.TrimSpace(n); n != "" {
+			out[n] = true
+		}
+	}
+	return out
+}
+
+// driver finds a task driver.
+func (c *Client) driver(name string) (driver.Driver, error) {
+	d, ok := c.drivers[name]
+	if !ok {
+		return nil, fault.New(fault.Invalid, "this node has no task driver %q", name)
+	}
+	return d, nil
+}

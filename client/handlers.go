@@ -1,0 +1,129 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/logs"
+)
+
+// Handlers are the methods that servers call on this node; [New] gives them to Config.Servers.
+func (c *Client) Handlers() []wire.Handler {
+	return append(c.volumes.Handlers(),
+		wire.ClientAllocRestart.Handle(c.restartAlloc), wire.ClientAllocSignal.Handle(c.signalAlloc), wire.ClientAllocStats.Handle(c.allocStats),
+		wire.ClientAllocLogs.Handle(c.allocLogs), wire.ClientAllocFileList.Handle(c.fileList), wire.ClientAllocFileStat.Handle(c.fileStat),
+		wire.ClientAllocFileRead.Handle(c.fileRead), wire.ClientAllocGC.Handle(c.collectAlloc),
+		wire.ClientNodeStats.Handle(c.nodeStats), wire.ClientNodeGC.Handle(c.collectNode),
+	)
+}
+
+// working finds an allocation whose tasks can be asked for something.
+func (c *Client) working(id string) (*entry, error) {
+	e, err := c.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if e.group == nil {
+		return nil, fault.New(fault.Conflict, "allocation %s has no tasks", id)
+	}
+	return e, nil
+}
+
+func (c *Client) restartAlloc(ctx context.Context, r *api.AllocRestartRequest) (*api.Empty, error) {
+	e, err := c.working(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	return &api.Empty{}, e.group.Restart(ctx, r.TaskName, r.AllTasks)
+}
+
+func (c *Client) signalAlloc(ctx context.Context, r *api.AllocSignalRequest) (*api.Empty, error) {
+	e, err := c.working(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	return &api.Empty{}, e.group.Signal(ctx, r.Task, r.Signal)
+}
+
+func (c *Client) allocStats(ctx context.Context, r *api.AllocRequest) (*api.AllocStatsResponse, error) {
+	e, err := c.working(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	return &api.AllocStatsResponse{Stats: e.group.Stats(ctx)}, nil
+}
+
+func (c *Client) allocLogs(ctx context.Context, r *api.AllocLogsRequest) (*api.AllocLogsResponse, error) {
+	e, err := c.find(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	task := e.alloc.Report().TaskStates[r.Task]
+	if task == nil {
+		return nil, fault.New(fault.NotFound, "task %q is not part of allocation %s", r.Task, r.AllocID)
+	}
+	p, err := logs.Read(ctx, logs.Request{
+		Dir: e.alloc.Dir().Logs(), Task: r.Task, Kind: r.Kind, Origin: r.Origin, Offset: r.Offset,
+		Cursor: r.Cursor, Limit: r.Limit, Wait: r.Wait, Done: e.alloc.Ended(),
+	})
+	if errors.Is(err, fault.NotFound) && task.StartedAt.IsZero() {
+		return nil, fault.New(fault.NotFound, "task %q not started yet. No logs available", r.Task)
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := e.alloc.Report().TaskStates[r.Task]
+	return &api.AllocLogsResponse{Data: p.Data, File: p.File, Cursor: p.Cursor, End: p.End, Ended: now.State == api.TaskStateDead}, nil
+}
+
+func (c *Client) fileList(_ context.Context, r *api.AllocFileRequest) (*api.AllocFileListResponse, error) {
+	e, err := c.find(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	files, err := e.alloc.Dir().List(r.Path)
+	return &api.AllocFileListResponse{Files: files}, err
+}
+
+func (c *Client) fileStat(_ context.Context, r *api.AllocFileRequest) (*api.AllocFileStatResponse, error) {
+	e, err := c.find(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	info, err := e.alloc.Dir().Stat(r.Path)
+	return &api.AllocFileStatResponse{Info: info}, err
+}
+
+func (c *Client) fileRead(_ context.Context, r *api.AllocFileRequest) (*api.AllocFileReadResponse, error) {
+	e, err := c.find(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	data, eof, err := e.alloc.Dir().Read(r.Path, r.Offset, r.Limit)
+	return &api.AllocFileReadResponse{Data: data, EOF: eof}, err
+}
+
+func (c *Client) collectAlloc(ctx context.Context, r *api.AllocRequest) (*api.Empty, error) {
+	e, err := c.find(r.AllocID)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-e.alloc.Down():
+		return &api.Empty{}, c.destroy(ctx, e)
+	default:
+		return nil, fault.New(fault.Conflict, "allocation %s has not ended", r.AllocID)
+	}
+}
+
+func (c *Client) nodeStats(context.Context, *api.NodeRequest) (*api.NodeStatsResponse, error) {
+	s, err := c.stats.Read()
+	return &api.NodeStatsResponse{Stats: s}, err
+}
+
+func (c *Client) collectNode(ctx context.Context, _ *api.NodeRequest) (*api.Empty, error) {
+	return &api.Empty{}, c.CollectAll(ctx)
+}

@@ -1,0 +1,56 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// identity reads the node's id and secret, or makes them. They are files of their own, so that the node
+// stays the same when its database is lost.
+func identity(dir string) (id, secret string, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", "", fmt.Errorf("make state directory: %w", err)
+	}
+	if id, err = keep(filepath.Join(dir, "client-id")); err != nil {
+		return "", "", err
+	}
+	secret, err = keep(filepath.Join(dir, "secret-id"))
+	return id, secret, err
+}
+
+// keep reads the uuid in the file, or writes a new one.
+func keep(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		text := strings.TrimSpace(string(b))
+		if _, err := uuid.Parse(text); err != nil {
+			return "", fault.New(fault.Invalid, "%s does not hold an id: remove it to make this a new node", path)
+		}
+		return text, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("read identity of the node: %w", err)
+	}
+	fresh := uuid.NewString()
+	return fresh, writeDurably(path, []byte(fresh))
+}
+
+func writeDurably(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("write identity of the node: %w", err)
+	}
+	_, werr := f.Write(text)
+	if err := errors.Join(werr, f.Sync(), f.Close(), os.Rename(f.Name(), path)); err != nil {
+		return errors.Join(fmt.Errorf("write identity of the node: %w", err), os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+const (
+	// changeWait gathers changes of the node record into one registration.
+	changeWait = 20 * time.Millisecond
+	// beatRetry is the pause after a heartbeat that nobody answered.
+	beatRetry = time.Second
+)
+
+// serveNode registers the node, keeps it alive and passes on its changes.
+func (c *Client) serveNode(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, driversWait)
+	if err := c.watch.WaitFirst(waiting); err != nil && ctx.Err() == nil {
+		c.log.Warn("task drivers are slow to report: the node registers without them", "error", err)
+	}
+	cancel()
+	select { // what the drivers said is part of the first registration
+	case <-c.node.changed:
+	default:
+	}
+	ttl, err := c.registerUntilDone(ctx)
+	if err != nil {
+		return err
+	}
+	close(c.registered)
+	c.log.Info("node is registered", "node_id", c.id, "heartbeat_ttl", ttl)
+	beat := time.NewTimer(ttl)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.node.changed:
+			sleep(ctx, changeWait)
+			if next, err := c.registerUntilDone(ctx); err == nil {
+				beat.Reset(next)
+			}
+			c.sendEvents(ctx)
+		case <-beat.C:
+			beat.Reset(c.beat(ctx))
+		}
+	}
+}
+
+// registerUntilDone registers the node as it is; it gives up only when ctx ends.
+func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
+	pause := retryMin
+	for {
+		call, cancel := context.WithTimeout(ctx, callWait)
+		resp, err := wire.NodeRegister.Call(call, c.conf.Servers, &api.NodeRegisterRequest{
+			Node: c.node.present(), WriteRequest: api.WriteRequest{Region: c.conf.Region},
+		})
+		cancel()
+		if err == nil {
+			return c.heard(resp), nil
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		c.log.Warn("register node", "retry_in", pause, "error", err)
+		sleep(ctx, pause+jitter(pause))
+		pause = min(2*pause, retryMax)
+	}
+}
+
+// heard takes over what the servers tell with every answer.
+func (c *Client) heard(resp *api.NodeUpdateResponse) time.Duration {
+	c.conf.Servers.SetServers(resp.Servers)
+	if resp.HeartbeatTTL <= 0 {
+		return beatRetry
+	}
+	return resp.HeartbeatTTL
+}
+
+// beat sends a heartbeat and returns when the next is due.
+func (c *Client) beat(ctx context.Context) time.Duration {
+	events := c.node.takeEvents()
+	call, cancel := context.WithTimeout(ctx, callWait)
+	defer cancel()
+	resp, err := wire.NodeHeartbeat.Call(call, c.conf.Servers, &api.NodeHeartbeatRequest{
+		NodeID: c.id, NodeSecret: c.secret, Status: api.NodeStatusReady, Events: events, WriteRequest: api.WriteRequest{Region: c.conf.Region},
+	})
+	switch {
+	case err == nil:
+		return c.heard(resp)
+	case ctx.Err() != nil:
+		return beatRetry
+	}
+	c.node.putBack(events)
+	c.log.Warn("heartbeat was not answered", "error", err)
+	if errors.Is(err, fault.NotFound) {
+		c.node.poke() // purged: register again
+	}
+	return beatRetry + jitter(beatRetry)
+}
+
+// sendEvents sends what has happened on the node without waiting for the next heartbeat.
+func (c *Client) sendEvents(ctx context.Context) {
+	c.node.mu.RLock()
+	n := len(c.node.events)
+	c.node.mu.RUnlock()
+	if n > 0 {
+		c.beat(ctx)
+	}
+}

@@ -1,0 +1,113 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"os"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client/fingerprint"
+)
+
+// record is the node as it is now. Every change makes a new [api.Node]; old ones stay as they were.
+type record struct {
+	mu      sync.RWMutex
+	node    *api.Node
+	events  []*api.NodeEvent
+	changed chan struct{}
+}
+
+func newRecord(n *api.Node) *record { return &record{node: n, changed: make(chan struct{}, 1)} }
+
+// present returns the node. It is read-only.
+func (r *record) present() *api.Node {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.node
+}
+
+// update changes a copy of the node, whose maps that change are copied as well.
+func (r *record) update(edit func(*api.Node), events ...*api.NodeEvent) {
+	r.mu.Lock()
+	n := *r.node
+	n.Attributes, n.Drivers = maps.Clone(n.Attributes), maps.Clone(n.Drivers)
+	edit(&n)
+	r.node = &n
+	r.events = append(r.events, events...)
+	r.mu.Unlock()
+	r.poke()
+}
+
+func (r *record) poke() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// takeEvents returns the events that the servers have not heard; putBack returns them after a failure.
+func (r *record) takeEvents() []*api.NodeEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.events
+	r.events = nil
+	return out
+}
+
+func (r *record) putBack(events []*api.NodeEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(events, r.events...)
+}
+
+// fill asks the host what it is.
+func (c *Client) fill(ctx context.Context) error {
+	n := &api.Node{
+		ID: c.id, SecretID: c.secret, Name: c.conf.Name, Datacenter: c.conf.Datacenter, NodeClass: c.conf.NodeClass, NodePool: c.conf.NodePool,
+		Meta: maps.Clone(c.conf.Meta), HTTPAddr: c.conf.HTTPAddr, Status: api.NodeStatusReady, NodeMaxAllocs: c.conf.NodeMaxAllocs,
+		Attributes: map[string]string{}, Drivers: map[string]*api.DriverInfo{}, HostVolumes: c.conf.HostVolumes,
+		CgroupParent: c.conf.RawExec.CgroupParent,
+	}
+	if n.CgroupParent == "" {
+		n.CgroupParent = "nomad.slice"
+	}
+	if err := fingerprint.Run(ctx, fingerprint.Config{
+		DataDir: c.conf.AllocDir, Version: c.conf.Version, Revision: c.conf.Revision, AdvertiseAddress: c.conf.HTTPAddr,
+		NetworkInterface: c.conf.NetworkInterface, CPUTotalCompute: c.conf.CPUTotalCompute, MemoryTotalMB: c.conf.MemoryTotalMB,
+		DiskTotalMB: c.conf.DiskTotalMB, Reserved: c.conf.Reserved, MinDynamicPort: c.conf.MinDynamicPort, MaxDynamicPort: c.conf.MaxDynamicPort,
+		CgroupParent: n.CgroupParent, Log: c.log,
+	}, n); err != nil {
+		return err
+	}
+	if n.Attributes["unique.hostname"] == "" {
+		n.Attributes["unique.hostname"], _ = os.Hostname()
+	}
+	c.node.mu.Lock()
+	c.node.node = n
+	c.node.mu.Unlock()
+	return nil
+}
+
+// driverChanged takes over news about a driver.
+func (c *Client) driverChanged(d fingerprint.DriverChange) {
+	var events []*api.NodeEvent
+	if d.Event != nil {
+		events = append(events, d.Event)
+	}
+	c.node.update(func(n *api.Node) {
+		n.Drivers[d.Name] = d.Info
+		for k, v := range d.Attributes {
+			if v == "" {
+				delete(n.Attributes, k)
+			} else {
+				n.Attributes[k] = v
+			}
+		}
+	}, events...)
+}
+
+// pluginsChanged takes over news about CSI plugins.
+func (c *Client) pluginsChanged(controllers, nodes map[string]*api.CSIInfo) {
+	c.node.update(func(n *api.Node) { n.CSIControllerPlugins, n.CSINodePlugins = controllers, nodes })
+}

@@ -1,0 +1,151 @@
+package client
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// reportGap is the least time between two reports; the first after a quiet time goes out at once.
+const reportGap = 50 * time.Millisecond
+
+// reports is what the servers have not heard yet.
+type reports struct {
+	mu    sync.Mutex
+	dirty map[string]bool
+	// extra are reports about allocations that are not in the table.
+	extra map[string]*api.Allocation
+	kick  chan struct{}
+}
+
+func newReports() *reports {
+	return &reports{dirty: map[string]bool{}, extra: map[string]*api.Allocation{}, kick: make(chan struct{}, 1)}
+}
+
+// add notes that an allocation has news. It does not block.
+func (r *reports) add(id string) {
+	r.mu.Lock()
+	r.dirty[id] = true
+	r.mu.Unlock()
+	r.poke()
+}
+
+// gone answers for an allocation that the servers ended and the node never had, or no longer has.
+func (r *reports) gone(a *api.Allocation) {
+	r.put(a, api.AllocClientStatusComplete, "All tasks have completed")
+}
+
+// refuse reports an allocation that the node cannot even begin.
+func (r *reports) refuse(a *api.Allocation, err error) {
+	r.put(a, api.AllocClientStatusFailed, err.Error())
+}
+
+func (r *reports) put(a *api.Allocation, status, description string) {
+	r.mu.Lock()
+	r.extra[a.ID] = &api.Allocation{
+		ID: a.ID, Namespace: a.Namespace, JobID: a.JobID, NodeID: a.NodeID, TaskGroup: a.TaskGroup,
+		ClientStatus: status, ClientDescription: description, TaskStates: a.TaskStates,
+	}
+	r.mu.Unlock()
+	r.poke()
+}
+
+func (r *reports) poke() {
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+}
+
+// last keeps the news of an allocation that leaves the table.
+func (r *reports) last(report *api.Allocation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dirty[report.ID] {
+		delete(r.dirty, report.ID)
+		r.extra[report.ID] = report
+	}
+}
+
+// take empties the list.
+func (r *reports) take() (ids map[string]bool, extra map[string]*api.Allocation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids, extra = r.dirty, r.extra
+	r.dirty, r.extra = map[string]bool{}, map[string]*api.Allocation{}
+	return ids, extra
+}
+
+// putBack returns what could not be sent; newer news win.
+func (r *reports) putBack(list []*api.Allocation) {
+	r.mu.Lock()
+	for _, a := range list {
+		if r.extra[a.ID] == nil {
+			r.extra[a.ID] = a
+		}
+	}
+	r.mu.Unlock()
+	r.poke()
+}
+
+// sendReports tells the servers about the states of tasks.
+func (c *Client) sendReports(ctx context.Context) error {
+	select {
+	case <-c.registered:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	pause := retryMin
+	var last time.Time
+	for {
+		select {
+		case <-c.reports.kick:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if wait := reportGap - time.Since(last); wait > 0 {
+			sleep(ctx, wait)
+		}
+		last = time.Now()
+		list := c.news()
+		if err := c.report(ctx, list); err != nil && ctx.Err() == nil {
+			c.log.Warn("report allocations", "count", len(list), "retry_in", pause, "error", err)
+			c.reports.putBack(list)
+			sleep(ctx, pause)
+			pause = min(2*pause, retryMax)
+			continue
+		}
+		pause = retryMin
+	}
+}
+
+// news is what the servers have not heard; of an allocation that is still here, as it is now.
+func (c *Client) news() []*api.Allocation {
+	ids, extra := c.reports.take()
+	var out []*api.Allocation
+	for id := range ids {
+		if e := c.table.get(id); e != nil {
+			delete(extra, id)
+			out = append(out, e.alloc.Report())
+		}
+	}
+	for _, a := range extra {
+		out = append(out, a)
+	}
+	return out
+}
+
+func (c *Client) report(ctx context.Context, list []*api.Allocation) error {
+	if len(list) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callMargin)
+	defer cancel()
+	_, err := wire.NodeUpdateAllocs.Call(ctx, c.conf.Servers, &api.AllocUpdateRequest{
+		NodeID: c.id, NodeSecret: c.secret, Allocs: list, WriteRequest: api.WriteRequest{Region: c.conf.Region},
+	})
+	return err
+}

@@ -1,0 +1,2 @@
+// Package stats measures what the host uses, from /proc and statfs.
+package stats

@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/client/allocs"
+	"github.com/open-nomad/open-nomad/client/tasks"
+)
+
+// entry is one allocation of the node with its tasks; group is nil when the allocation is broken.
+type entry struct {
+	alloc *allocs.Alloc
+	group *tasks.Group
+}
+
+// table is the set of allocations of the node.
+type table struct {
+	mu      sync.RWMutex
+	entries map[string]*entry
+	runs    sync.WaitGroup
+}
+
+func newTable() *table { return &table{entries: map[string]*entry{}} }
+
+func (t *table) get(id string) *entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.entries[id]
+}
+
+func (t *table) all() []*entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make([]*entry, 0, len(t.entries))
+	for _, e := range t.entries {
+		out = append(out, e)
+	}
+	return out
+}
+
+func (t *table) len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.entries)
+}
+
+// add puts the entry in and runs its allocation until it is down or ctx ends.
+func (t *table) add(ctx context.Context, e *entry, after func()) {
+	t.mu.Lock()
+	t.entries[e.alloc.ID()] = e
+	t.mu.Unlock()
+	t.runs.Go(func() {
+		if e.alloc.Run(ctx) == nil {
+			after()
+		}
+	})
+}
+
+func (t *table) remove(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.entries, id)
+}
+
+// wait waits until no allocation is led any more.
+func (t *table) wait() { t.runs.Wait() }
+
+// ended returns a channel that is closed when the tasks of the allocation have ended, nil when it is unknown.
+func (t *table) ended(id string) <-chan struct{} {
+	if e := t.get(id); e != nil {
+		return e.alloc.Ended()
+	}
+	return nil
+}
