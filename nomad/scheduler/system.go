@@ -127,7 +127,7 @@ func (s *systemGroup) stop(a *api.Allocation, why, client string) {
 // place replaces what must be replaced and fills the nodes that have nothing.
 func (s *systemGroup) place() {
 	p := newPlacer(s.run, s.group)
-	now, again := reconcile.Step(s.run.job, s.group, len(s.replace), s.unsettled(), s.run.in.Now)
+	now, again := reconcile.Step(s.run.job, s.group, len(s.replace), s.settling(), s.run.in.Now)
 	for _, a := range s.replace[:now] {
 		i := s.run.edit.Find(a.NodeID)
 		s.desired.DestructiveUpdate++
@@ -153,12 +153,12 @@ func (s *systemGroup) place() {
 	}
 }
 
-// unsettled counts the allocations of this version that do not run yet.
-func (s *systemGroup) unsettled() int {
-	n := 0
+// settling counts the allocations of this version that do not run yet.
+func (s *systemGroup) settling() reconcile.Settling {
+	var n reconcile.Settling
 	for _, a := range s.byNode {
-		if a.Job != nil && a.Job.JobModifyIndex == s.run.job.JobModifyIndex && a.ClientStatus == api.AllocClientStatusPending {
-			n++
+		if a.Job != nil && a.Job.JobModifyIndex == s.run.job.JobModifyIndex {
+			n.Add(a)
 		}
 	}
 	return n

@@ -13,13 +13,11 @@ const paceDefault = 10 * time.Second
 // updateOrReplace brings kept allocations of another version to this one.
 func (p *pass) updateOrReplace() {
 	var destructive []*api.Allocation
-	unsettled := 0
+	var s Settling
 	for _, a := range p.keep {
 		switch {
 		case a.Job != nil && a.Job.JobModifyIndex == p.in.Job.JobModifyIndex && a.Job.CreateIndex == p.in.Job.CreateIndex:
-			if a.ClientStatus != api.AllocClientStatusRunning && !Succeeded(a) {
-				unsettled++
-			}
+			s.Add(a)
 			p.res.Desired.Ignore++
 		case a.Terminal():
 			p.res.Desired.Ignore++
@@ -33,7 +31,7 @@ func (p *pass) updateOrReplace() {
 		}
 	}
 	slices.SortStableFunc(destructive, func(a, b *api.Allocation) int { return Index(a.Name) - Index(b.Name) })
-	for i := range p.step(len(destructive), unsettled) {
+	for i := range p.step(len(destructive), s) {
 		a := destructive[i]
 		p.res.Place = append(p.res.Place, Place{Name: a.Name, Previous: a, Stop: &Stop{Alloc: a, Description: updating}})
 		p.res.Desired.DestructiveUpdate++
@@ -41,19 +39,33 @@ func (p *pass) updateOrReplace() {
 }
 
 // step is how many of n destructive updates may begin now. When not all may, it asks to be continued.
-func (p *pass) step(n, unsettled int) int {
+func (p *pass) step(n int, s Settling) int {
 	if p.batch {
 		return n
 	}
-	now, again := Step(p.in.Job, p.group, n, unsettled, p.in.Now)
+	now, again := Step(p.in.Job, p.group, n, s, p.in.Now)
 	p.res.Continue = again
 	p.res.Desired.Ignore += uint64(n - now)
 	return now
 }
 
-// Step is how many of n destructive updates of the group may begin, while unsettled allocations of the
-// new version do not run yet, and when to ask again for the others; zero when there are none.
-func Step(j *api.Job, g *api.TaskGroup, n, unsettled int, now time.Time) (int, time.Time) {
+// Settling counts the allocations of the new version that do not run: those that will, and those that failed.
+type Settling struct{ Pending, Failed int }
+
+// Add counts an allocation of the new version.
+func (s *Settling) Add(a *api.Allocation) {
+	switch {
+	case a.ClientStatus == api.AllocClientStatusPending:
+		s.Pending++
+	case a.ClientStatus != api.AllocClientStatusRunning && !Succeeded(a):
+		s.Failed++
+	}
+}
+
+// Step is how many of n destructive updates of the group may begin, and when to ask again for the
+// others; zero when there are none, or when only failed allocations are in the way: what becomes of them
+// brings its own evaluation.
+func Step(j *api.Job, g *api.TaskGroup, n int, s Settling, now time.Time) (int, time.Time) {
 	u := g.Update
 	if u == nil {
 		u = j.Update
@@ -61,9 +73,9 @@ func Step(j *api.Job, g *api.TaskGroup, n, unsettled int, now time.Time) (int, t
 	if n == 0 || u == nil || u.MaxParallel <= 0 {
 		return n, time.Time{}
 	}
-	begin := min(n, max(0, u.MaxParallel-unsettled))
-	if begin == n {
-		return n, time.Time{}
+	begin := min(n, max(0, u.MaxParallel-s.Pending-s.Failed))
+	if begin == n || begin == 0 && s.Pending == 0 {
+		return begin, time.Time{}
 	}
 	return begin, now.Add(pause(u))
 }

@@ -63,7 +63,8 @@ func nextDelay(a *api.Allocation, p *api.ReschedulePolicy, ended time.Time) time
 		delay := d.next()
 		died := ended.UnixNano()
 		if i+1 < len(events) {
-			died = events[i+1].RescheduleTime
+			// Events do not keep their delay: take the longest, so that none is thought to have lived long.
+			died = events[i+1].RescheduleTime - int64(p.MaxDelay)
 		}
 		if d.capped(delay) && died-events[i].RescheduleTime > int64(p.MaxDelay) {
 			d = progression{policy: p}

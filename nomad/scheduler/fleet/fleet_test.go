@@ -1,0 +1,114 @@
+package fleet_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+)
+
+// A fleet that was edited step by step equals one that is built anew, and no edit changes an older one.
+func TestEditsEqualARebuild(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes, allocs := map[string]*api.Node{}, map[string]*api.Allocation{}
+		f := fleet.New()
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			before, picture := f, paint(f)
+			e := f.Edit()
+			for range rapid.IntRange(1, 3).Draw(t, "changes") {
+				change(t, e, nodes, allocs)
+			}
+			f = e.Done(f.Index() + 1)
+			if paint(before) != picture {
+				t.Fatal("an edit changed the fleet that it began from")
+			}
+			if fresh := fleet.Build(0, maps.Values(nodes), maps.Values(allocs)); paint(fresh) != paint(f) {
+				t.Fatalf("edited:\n%s\nbuilt:\n%s", paint(f), paint(fresh))
+			}
+		}
+	})
+}
+
+func change(t *rapid.T, e *fleet.Edit, nodes map[string]*api.Node, allocs map[string]*api.Allocation) {
+	node := rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(t, "node")
+	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	case 0:
+		n := &api.Node{ID: node, NodeResources: &api.NodeResources{}, ReservedResources: &api.NodeReservedResources{}}
+		n.NodeResources.Cpu.CpuShares = rapid.Int64Range(0, 9).Draw(t, "cpu")
+		n.ReservedResources.Networks.ReservedHostPorts = "5"
+		nodes[node] = n
+		e.PutNode(n)
+	case 1:
+		delete(nodes, node)
+		e.DeleteNode(node)
+		maps.DeleteFunc(allocs, func(_ string, a *api.Allocation) bool { return a.NodeID == node })
+	default:
+		if nodes[node] == nil {
+			return
+		}
+		a := &api.Allocation{ID: node + rapid.SampledFrom([]string{"a", "b"}).Draw(t, "alloc"), NodeID: node}
+		a.ClientStatus = rapid.SampledFrom([]string{"running", "complete"}).Draw(t, "status")
+		a.AllocatedResources = &api.AllocatedResources{
+			Tasks:  map[string]*api.AllocatedTaskResources{"t": {Cpu: api.AllocatedCpuResources{CpuShares: rapid.Int64Range(0, 9).Draw(t, "load")}}},
+			Shared: api.AllocatedSharedResources{Ports: []api.PortMapping{{Value: rapid.IntRange(5, 6).Draw(t, "port")}}},
+		}
+		allocs[a.ID] = a
+		e.PutAlloc(a)
+	}
+}
+
+func paint(f *fleet.Fleet) string {
+	s := ""
+	for _, id := range []string{"n1", "n2", "n3"} {
+		if r := f.Row(f.Find(id)); r != nil {
+			s += fmt.Sprintln(id, r.Total, r.Used, len(r.Loads), r.Ports.Has(5), r.Ports.Has(6))
+		}
+	}
+	return s
+}
+
+func TestPorts(t *testing.T) {
+	var p fleet.Ports
+	q := fleet.ParsePorts(p, "22, 80-82,x,9-y,65535,70000")
+	for port, want := range map[int]bool{22: true, 80: true, 82: true, 83: false, 65535: true, 9: false, -1: false, 65536: false} {
+		if q.Has(port) != want {
+			t.Errorf("port %d: %v", port, q.Has(port))
+		}
+	}
+	if p.Has(22) {
+		t.Fatal("the empty set changed")
+	}
+	for port := 100; port < 300; port++ {
+		q = q.With(port)
+	}
+	if got := q.Free(100, 301, 250); got != 300 {
+		t.Errorf("free port %d", got)
+	}
+	if got := q.Free(100, 300, 100); got != -1 {
+		t.Errorf("free port %d of a full range", got)
+	}
+	q = q.Without(120)
+	if got := q.Free(100, 300, 250); got != 120 {
+		t.Errorf("free port %d", got)
+	}
+}
+
+func TestLifecycleCountsWhatRunsAtOnce(t *testing.T) {
+	task := func(cpu int, hook string, sidecar bool) *api.Task {
+		x := &api.Task{Name: fmt.Sprint(cpu), Resources: &api.Resources{CPU: cpu}}
+		if hook != "" {
+			x.Lifecycle = &api.TaskLifecycle{Hook: hook, Sidecar: sidecar}
+		}
+		return x
+	}
+	g := &api.TaskGroup{Tasks: []*api.Task{
+		task(500, "prestart", false), task(10, "prestart", true), task(100, "", false), task(20, "poststart", false), task(300, "poststop", false),
+	}}
+	if got := fleet.AskOf(g).CPU; got != 510 {
+		t.Fatalf("asks %d", got)
+	}
+}

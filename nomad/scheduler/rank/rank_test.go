@@ -1,0 +1,89 @@
+package rank_test
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/rank"
+)
+
+func TestFitScores(t *testing.T) {
+	total := fleet.Amount{CPU: 100, MemoryMB: 100}
+	for _, c := range []struct {
+		used       fleet.Amount
+		pack, thin float64
+	}{
+		{fleet.Amount{}, 0, 1},
+		{total, 1, 0},
+		{fleet.Amount{CPU: 50, MemoryMB: 50}, (20 - 2*math.Sqrt(10)) / 18, (2*math.Sqrt(10) - 2) / 18},
+	} {
+		if got := rank.BinPack(total, c.used); math.Abs(got-c.pack) > 1e-9 {
+			t.Errorf("pack %v: %v, want %v", c.used, got, c.pack)
+		}
+		if got := rank.SpreadOut(total, c.used); math.Abs(got-c.thin) > 1e-9 {
+			t.Errorf("spread %v: %v, want %v", c.used, got, c.thin)
+		}
+	}
+}
+
+// The board answers what looking at every candidate answers.
+func TestBoardFindsTheBest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const nodes = 8
+		b := rank.NewBoard(nodes)
+		all := map[int]rank.Candidate{}
+		boosts := []float64{0, rapid.Float64Range(-1, 1).Draw(t, "boost")}
+		boost := func(tuple int) float64 { return boosts[tuple] }
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			n := rapid.IntRange(0, nodes-1).Draw(t, "node")
+			if rapid.IntRange(0, 3).Draw(t, "drop") == 0 {
+				b.Drop(n)
+				delete(all, n)
+			} else {
+				c := rank.Candidate{
+					Node: n, Tuple: n % 2, Parts: rapid.IntRange(1, 3).Draw(t, "parts"),
+					Sum: rapid.Float64Range(-1, 3).Draw(t, "sum"), Tie: uint32(n),
+				}
+				b.Put(c)
+				all[n] = c
+			}
+			avoid := map[int]bool{rapid.IntRange(0, nodes-1).Draw(t, "avoid"): true}
+			got, ok := b.Best(boost, avoid)
+			want := math.Inf(-1)
+			for _, c := range all {
+				if avoid[c.Node] {
+					c.Sum, c.Parts = c.Sum-1, c.Parts+1
+				}
+				if x := boosts[c.Tuple]; x != 0 {
+					c.Sum, c.Parts = c.Sum+x, c.Parts+1
+				}
+				want = max(want, c.Mean())
+			}
+			if ok != (len(all) > 0) || ok && got.Mean() != want {
+				t.Fatalf("best %+v (%v), want score %v of %v", got, ok, want, all)
+			}
+		}
+	})
+}
+
+func TestSpreadTargets(t *testing.T) {
+	s := rank.NewSpreads(&api.Job{}, &api.TaskGroup{Count: 10, Spreads: []*api.Spread{{
+		Attribute: "${node.datacenter}", Weight: 50,
+		SpreadTarget: []*api.SpreadTarget{{Value: "dc1", Percent: 70}, {Value: "dc2", Percent: 30}},
+	}}})
+	tuple := func(dc string) int { return s.Tuple(&api.Node{Datacenter: dc}) }
+	if got := s.Boost(tuple("dc1")); math.Abs(got-6.0/7) > 1e-9 {
+		t.Errorf("first in dc1: %v", got)
+	}
+	if got := s.Boost(tuple("dc3")); got != -1 {
+		t.Errorf("no target: %v", got)
+	}
+	s.Count(tuple("dc1"), 7)
+	if got := s.Boost(tuple("dc1")); got >= 0 {
+		t.Errorf("beyond the target: %v", got)
+	}
+}

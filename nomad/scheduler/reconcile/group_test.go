@@ -1,0 +1,130 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
+)
+
+// group makes a job with one group of that count and running allocations with these indexes.
+func group(count int, indexes ...int) (reconcile.Input, []*api.Allocation) {
+	j := &api.Job{ID: "j", Type: api.JobTypeService, JobModifyIndex: 5, TaskGroups: []*api.TaskGroup{{Name: "g", Count: count}}}
+	var allocs []*api.Allocation
+	for i, index := range indexes {
+		allocs = append(allocs, &api.Allocation{
+			ID: fmt.Sprint("a", i), Name: reconcile.Name("j", "g", index), NodeID: "n", Job: j, TaskGroup: "g",
+			DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning,
+		})
+	}
+	return reconcile.Input{
+		Job: j, Group: "g", Allocs: allocs, Now: epoch, EvalID: "now",
+		Node:    func(string) *api.Node { return &api.Node{ID: "n", Status: api.NodeStatusReady} },
+		CanStay: func(*api.Allocation) bool { return true },
+		Pending: func(string) bool { return false },
+	}, allocs
+}
+
+func TestSurplusStopsHighestNamesAndSecondBearersFirst(t *testing.T) {
+	in, _ := group(2, 0, 1, 1, 7)
+	r := reconcile.Group(in)
+	stopped := map[string]bool{}
+	for _, s := range r.Stop {
+		stopped[s.Alloc.ID] = true
+	}
+	if len(stopped) != 2 || !stopped["a3"] || stopped["a0"] || len(r.Place) != 0 {
+		t.Fatalf("stopped %v, placed %d", stopped, len(r.Place))
+	}
+}
+
+func TestFreeNamesAreFilledLowestFirst(t *testing.T) {
+	in, _ := group(5, 1, 3)
+	var names []string
+	for _, p := range reconcile.Group(in).Place {
+		names = append(names, p.Name)
+	}
+	if fmt.Sprint(names) != "[j.g[0] j.g[2] j.g[4]]" {
+		t.Fatalf("placed %v", names)
+	}
+}
+
+func TestLostBeyondTheCountIsNotReplaced(t *testing.T) {
+	in, _ := group(1, 0, 1)
+	in.Node = func(string) *api.Node { return nil }
+	r := reconcile.Group(in)
+	if len(r.Stop) != 2 || len(r.Place) != 1 || r.Place[0].Previous == nil {
+		t.Fatalf("stops %d, places %+v", len(r.Stop), r.Place)
+	}
+}
+
+func TestFailedAllocationOfAnOldVersionStartsAfresh(t *testing.T) {
+	in, allocs := group(1, 0)
+	old := *in.Job
+	allocs[0].Job, allocs[0].ClientStatus = &old, api.AllocClientStatusFailed
+	in.Job.Version, in.Job.JobModifyIndex = 1, 9
+	r := reconcile.Group(in)
+	if len(r.Place) != 1 || r.Place[0].Failed || len(r.Stop) != 1 {
+		t.Fatalf("result %+v", r)
+	}
+}
+
+func TestDisconnectedAllocationIsUnknownAndReplaced(t *testing.T) {
+	in, allocs := group(1, 0)
+	in.Job.TaskGroups[0].Disconnect = &api.DisconnectStrategy{LostAfter: time.Hour, Replace: true}
+	in.Node = func(string) *api.Node { return &api.Node{Status: api.NodeStatusDisconnected} }
+	r := reconcile.Group(in)
+	if len(r.Amend) != 1 || r.Amend[0].ClientStatus != api.AllocClientStatusUnknown || !r.Amend[0].RescheduleAt.Equal(epoch.Add(time.Hour)) {
+		t.Fatalf("amends %+v", r.Amend)
+	}
+	if len(r.Place) != 1 || len(r.Stop) != 0 {
+		t.Fatalf("places %d, stops %d", len(r.Place), len(r.Stop))
+	}
+	allocs[0].ClientStatus = api.AllocClientStatusUnknown
+	allocs[0].AllocStates = []*api.AllocState{{Value: api.AllocClientStatusUnknown, Time: epoch.Add(-time.Hour)}}
+	if r = reconcile.Group(in); len(r.Stop) != 1 || r.Stop[0].ClientStatus != api.AllocClientStatusLost {
+		t.Fatalf("after the time was over: %+v", r.Stop)
+	}
+}
+
+func TestDestructive(t *testing.T) {
+	job := func(change func(*api.Job)) *api.Job {
+		j := &api.Job{ID: "j", TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{
+			Name: "t", Driver: "d", Resources: &api.Resources{CPU: 1}, LogConfig: &api.LogConfig{MaxFiles: 1},
+		}}}}}
+		change(j)
+		return j
+	}
+	for name, c := range map[string]struct {
+		change func(*api.Job)
+		want   bool
+	}{
+		"nothing":       {func(*api.Job) {}, false},
+		"count":         {func(j *api.Job) { j.TaskGroups[0].Count = 5 }, false},
+		"constraint":    {func(j *api.Job) { j.Constraints = []*api.Constraint{{}} }, false},
+		"priority":      {func(j *api.Job) { j.Priority = 9 }, false},
+		"kill timeout":  {func(j *api.Job) { j.TaskGroups[0].Tasks[0].KillTimeout = 1 }, false},
+		"log size":      {func(j *api.Job) { j.TaskGroups[0].Tasks[0].LogConfig.MaxFiles = 7 }, false},
+		"service check": {func(j *api.Job) { j.TaskGroups[0].Services = []*api.Service{{Name: "s"}} }, false},
+		"empty map":     {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{} }, false},
+		"env":           {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{"a": "b"} }, true},
+		"config":        {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Config = map[string]any{"a": 1} }, true},
+		"job meta":      {func(j *api.Job) { j.Meta = map[string]string{"a": "b"} }, true},
+		"cpu":           {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = 2 }, true},
+		"logs disabled": {func(j *api.Job) { j.TaskGroups[0].Tasks[0].LogConfig.Disabled = true }, true},
+		"second task":   {func(j *api.Job) { j.TaskGroups[0].Tasks = append(j.TaskGroups[0].Tasks, &api.Task{}) }, true},
+		"task name":     {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Name = "u" }, true},
+		"group gone":    {func(j *api.Job) { j.TaskGroups[0].Name = "h" }, true},
+		"network":       {func(j *api.Job) { j.TaskGroups[0].Networks = []*api.NetworkResource{{Mode: "host"}} }, true},
+		"plugin":        {func(j *api.Job) { j.TaskGroups[0].Tasks[0].CSIPluginConfig = &api.CSIPluginConfig{ID: "p"} }, true},
+		"volume": {func(j *api.Job) {
+			j.TaskGroups[0].Volumes = map[string]*api.VolumeRequest{"v": {Source: "v"}}
+		}, true},
+		"volume mount": {func(j *api.Job) { j.TaskGroups[0].Tasks[0].VolumeMounts = []*api.VolumeMount{{Volume: "v"}} }, true},
+	} {
+		if got := reconcile.Destructive(job(func(*api.Job) {}), job(c.change), "g"); got != c.want {
+			t.Errorf("%s: destructive %v", name, got)
+		}
+	}
+}
