@@ -8,7 +8,11 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/jobspec/files"
 )
+
+// stdin is the name of the file that "-" stands for.
+const stdin = "stdin"
 
 // fromJSON reads a job in JSON, bare or inside {"Job": ...}.
 func fromJSON(text []byte) (*source, error) {
@@ -35,21 +39,29 @@ func fromHCL(s *session.Session, name string, text []byte) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := jobspec.Input{Path: name, Body: text, Vars: vars, Env: environment(), Lenient: !s.Bool("hcl2-strict"), Files: fileFunctions()}
-	var files []string
+	in := jobspec.Input{Path: name, Body: text, Vars: vars, Env: environment(), Lenient: !s.Bool("hcl2-strict"), Files: files.Functions(directory(name))}
+	var values []string
 	for _, path := range s.Strings("var-file") {
 		_, body, err := s.Source(path)
 		if err != nil {
 			return nil, err
 		}
 		in.VarFiles = append(in.VarFiles, jobspec.File{Path: path, Body: body})
-		files = append(files, string(body))
+		values = append(values, string(body))
 	}
 	j, err := jobspec.Parse(in)
 	if err != nil {
 		return nil, err
 	}
 	return &source{job: j, submission: &api.JobSubmission{
-		Source: string(text), Format: "hcl2", VariableFlags: vars, Variables: strings.Join(files, "\n"),
+		Source: string(text), Format: "hcl2", VariableFlags: vars, Variables: strings.Join(values, "\n"),
 	}}, nil
+}
+
+// directory is where relative paths of a job file start: beside it, or here for one from stdin.
+func directory(name string) string {
+	if name == stdin {
+		return "."
+	}
+	return files.Dir(name)
 }
