@@ -1,0 +1,253 @@
+package jobs
+
+import (
+	"reflect"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+//go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
+
+//msgp:limit arrays:1000000 maps:1000000
+//msgp:ignore Outcome
+
+// Outcome is what commands on jobs answer.
+type Outcome struct {
+	EvalID         string
+	JobModifyIndex uint64
+}
+
+// Register stores a job, its version and source, and an evaluation.
+type Register struct {
+	Job        *api.Job           `msg:",omitempty"`
+	Submission *api.JobSubmission `msg:",omitempty"`
+	EvalID     string             `msg:",omitempty"`
+	Priority   int                `msg:",omitempty"`
+	// CheckIndex registers only if the job's modify index is JobModifyIndex, 0 for a new job.
+	CheckIndex     bool   `msg:",omitempty"`
+	JobModifyIndex uint64 `msg:",omitempty"`
+	KeepCounts     bool   `msg:",omitempty"`
+	KeepResources  bool   `msg:",omitempty"`
+	// Versions is how many versions are kept.
+	Versions int `msg:",omitempty"`
+}
+
+// Deregister stops a job, or forgets it with Purge.
+type Deregister struct {
+	Namespace       string `msg:",omitempty"`
+	JobID           string `msg:",omitempty"`
+	Purge           bool   `msg:",omitempty"`
+	EvalID          string `msg:",omitempty"`
+	Priority        int    `msg:",omitempty"`
+	NoShutdownDelay bool   `msg:",omitempty"`
+}
+
+// Evaluate makes a new evaluation of a job.
+type Evaluate struct {
+	Namespace       string `msg:",omitempty"`
+	JobID           string `msg:",omitempty"`
+	EvalID          string `msg:",omitempty"`
+	ForceReschedule bool   `msg:",omitempty"`
+}
+
+// Commands registers this room's commands.
+func Commands(r *fsm.Registry) {
+	r.Register(func() fsm.Command { return &Register{} })
+	r.Register(func() fsm.Command { return &Deregister{} })
+	r.Register(func() fsm.Command { return &Evaluate{} })
+}
+
+// Kind implements [fsm.Command].
+func (*Register) Kind() fsm.Kind { return fsm.KindJobRegister }
+
+// Kind implements [fsm.Command].
+func (*Deregister) Kind() fsm.Kind { return fsm.KindJobDeregister }
+
+// Kind implements [fsm.Command].
+func (*Evaluate) Kind() fsm.Kind { return fsm.KindJobEvaluate }
+
+// Apply stores the job. The version counts up only when the specification changed.
+func (c *Register) Apply(tx *state.Txn) (any, error) {
+	j := c.Job
+	old := tx.Job(j.Namespace, j.ID)
+	if err := c.allowed(tx, old); err != nil {
+		return nil, err
+	}
+	keep(j, old, c.KeepCounts, c.KeepResources)
+	j.Status, j.SubmitTime, j.JobModifyIndex, j.Version, j.Stable = "", tx.Now().UnixNano(), tx.Index(), 0, false
+	if old != nil {
+		j.Version = old.Version + 1
+		if SameSpec(old, j) {
+			j.Version, j.JobModifyIndex, j.Stable, j.SubmitTime = old.Version, old.JobModifyIndex, old.Stable, old.SubmitTime
+		}
+	}
+	tx.PutJob(j)
+	version := *j
+	tx.PutJobVersion(&version)
+	if c.Submission != nil {
+		tx.PutJobSubmission(j.Namespace, j.ID, j.Version, c.Submission)
+	}
+	prune(tx, j, c.Versions)
+	out := &Outcome{JobModifyIndex: j.JobModifyIndex}
+	if j.Periodic == nil && j.ParameterizedJob == nil {
+		out.EvalID = c.EvalID
+		tx.PutEval(evaluation(tx, j, c.EvalID, api.TriggerJobRegister, c.Priority))
+	}
+	return out, nil
+}
+
+func (c *Register) allowed(tx *state.Txn, old *api.Job) error {
+	if tx.Namespace(c.Job.Namespace) == nil {
+		return fault.New(fault.Invalid, "job %q: namespace %q does not exist", c.Job.ID, c.Job.Namespace)
+	}
+	if tx.NodePool(c.Job.NodePool) == nil {
+		return fault.New(fault.Invalid, "job %q: node pool %q does not exist", c.Job.ID, c.Job.NodePool)
+	}
+	if !c.CheckIndex {
+		return nil
+	}
+	switch {
+	case old == nil && c.JobModifyIndex != 0:
+		return fault.New(fault.Conflict, "%s %d: job does not exist", EnforceIndexPrefix, c.JobModifyIndex)
+	case old != nil && c.JobModifyIndex == 0:
+		return fault.New(fault.Conflict, "%s 0: job already exists", EnforceIndexPrefix)
+	case old != nil && old.JobModifyIndex != c.JobModifyIndex:
+		return fault.New(fault.Conflict, "%s %d: job exists with conflicting job modify index: %d", EnforceIndexPrefix, c.JobModifyIndex, old.JobModifyIndex)
+	}
+	return nil
+}
+
+// EnforceIndexPrefix begins the error of a registration whose index is not the current one; clients
+// look for it.
+const EnforceIndexPrefix = "Enforcing job modify index"
+
+// keep takes counts and resources over from the stored job.
+func keep(j, old *api.Job, counts, resources bool) {
+	if old == nil || old.Stop {
+		return
+	}
+	for _, g := range j.TaskGroups {
+		before := old.Group(g.Name)
+		if before == nil {
+			continue
+		}
+		if counts {
+			g.Count = before.Count
+		}
+		for _, t := range g.Tasks {
+			if was := before.Task(t.Name); resources && was != nil {
+				t.Resources = was.Resources
+			}
+		}
+	}
+}
+
+// SameSpec reports whether two jobs ask for the same: fields that the servers write do not count.
+func SameSpec(a, b *api.Job) bool {
+	x, y := *a, *b
+	for _, j := range []*api.Job{&x, &y} {
+		j.Status, j.StatusDescription, j.Stable, j.Version, j.VersionTag = "", "", false, 0, nil
+		j.CreateIndex, j.ModifyIndex, j.JobModifyIndex, j.SubmitTime = 0, 0, 0, 0
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// prune forgets the oldest versions beyond keep; tagged and stable ones stay.
+func prune(tx *state.Txn, j *api.Job, keep int) {
+	if keep <= 0 {
+		return
+	}
+	kept := 0
+	for _, v := range tx.JobVersions(j.Namespace, j.ID) {
+		if kept++; kept > keep && v.VersionTag == nil && !v.Stable {
+			tx.DeleteJobVersion(j.Namespace, j.ID, v.Version)
+		}
+	}
+}
+
+func evaluation(tx *state.Txn, j *api.Job, id, trigger string, priority int) *api.Evaluation {
+	if priority == 0 {
+		priority = j.Priority
+	}
+	now := tx.Now().UnixNano()
+	return &api.Evaluation{
+		ID: id, Namespace: j.Namespace, Priority: priority, Type: j.Type, TriggeredBy: trigger, JobID: j.ID,
+		JobModifyIndex: tx.Index(), Status: api.EvalStatusPending, CreateTime: now, ModifyTime: now,
+	}
+}
+
+// Apply stops the job. Its allocations are stopped by the evaluation; their claims follow them.
+func (c *Deregister) Apply(tx *state.Txn) (any, error) {
+	old := tx.Job(c.Namespace, c.JobID)
+	out := &Outcome{JobModifyIndex: tx.Index(), EvalID: c.EvalID}
+	if old == nil {
+		return nil, fault.New(fault.NotFound, "job %q in namespace %q does not exist", c.JobID, c.Namespace)
+	}
+	if c.Purge {
+		tx.DeleteJob(c.Namespace, c.JobID)
+	} else if !old.Stop {
+		j := *old
+		j.Stop, j.JobModifyIndex, j.Version = true, tx.Index(), old.Version+1
+		tx.PutJob(&j)
+		version := j
+		tx.PutJobVersion(&version)
+	}
+	if c.NoShutdownDelay {
+		hurry(tx, old)
+	}
+	if old.Periodic == nil && old.ParameterizedJob == nil {
+		tx.PutEval(evaluation(tx, old, c.EvalID, api.TriggerJobDeregister, c.Priority))
+	} else {
+		out.EvalID = ""
+	}
+	return out, nil
+}
+
+// hurry lets the tasks of a job stop without their shutdown delay.
+func hurry(tx *state.Txn, j *api.Job) {
+	var running []*api.Allocation
+	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
+		if !a.Terminal() {
+			running = append(running, a)
+		}
+	}
+	for _, a := range running {
+		next := *a
+		next.DesiredTransition.NoShutdownDelay = true
+		tx.PutAlloc(&next)
+	}
+}
+
+// Apply makes the evaluation.
+func (c *Evaluate) Apply(tx *state.Txn) (any, error) {
+	j := tx.Job(c.Namespace, c.JobID)
+	if j == nil {
+		return nil, fault.New(fault.NotFound, "job %q in namespace %q does not exist", c.JobID, c.Namespace)
+	}
+	if j.Periodic != nil || j.ParameterizedJob != nil {
+		return nil, fault.New(fault.Invalid, "job %q is periodic or parameterized: only its children can be evaluated", c.JobID)
+	}
+	if c.ForceReschedule {
+		force(tx, j)
+	}
+	tx.PutEval(evaluation(tx, j, c.EvalID, api.TriggerJobRegister, 0))
+	return &Outcome{EvalID: c.EvalID, JobModifyIndex: j.JobModifyIndex}, nil
+}
+
+// force lets failed allocations be replaced although their policy is used up.
+func force(tx *state.Txn, j *api.Job) {
+	var failed []*api.Allocation
+	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
+		if a.ClientStatus == api.AllocClientStatusFailed && a.NextAllocation == "" {
+			failed = append(failed, a)
+		}
+	}
+	for _, a := range failed {
+		next := *a
+		next.DesiredTransition.ForceReschedule = true
+		tx.PutAlloc(&next)
+	}
+}

@@ -1,0 +1,169 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/allocs/row"
+	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// keysOf are what a job's derived status depends on.
+func keysOf(ns, id string) []state.Key {
+	return []state.Key{state.JobKey(ns, id), state.JobAllocsKey(ns, id), state.JobEvalsKey(ns, id)}
+}
+
+// status derives the status of a job from what belongs to it.
+func status(tx *state.Txn, j *api.Job) string {
+	if (j.Periodic != nil || j.ParameterizedJob != nil) && !j.Stop {
+		return api.JobStatusRunning
+	}
+	any := false
+	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
+		any = true
+		if !a.Terminal() || a.DesiredStatus == api.AllocDesiredStatusRun && !a.ClientTerminal() {
+			return api.JobStatusRunning
+		}
+	}
+	pending := false
+	for e := range tx.EvalsByJob(j.Namespace, j.ID) {
+		any = true
+		pending = pending || !e.Terminal()
+	}
+	if (pending || !any) && !j.Stop {
+		return api.JobStatusPending
+	}
+	return api.JobStatusDead
+}
+
+func withStatus(tx *state.Txn, j *api.Job) *api.Job {
+	if j == nil {
+		return nil
+	}
+	shown := *j
+	shown.Status = status(tx, j)
+	return &shown
+}
+
+// List lists jobs.
+func (s *Service) List(ctx context.Context, r *api.JobListRequest) (*api.JobListResponse, error) {
+	out := &api.JobListResponse{}
+	keys := []state.Key{state.TableKey(state.TableJobs), state.TableKey(state.TableSummaries), state.TableKey(state.TableEvals)}
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
+		out.Jobs = nil
+		for j := range tx.JobsPrefix(namespace(r.Namespace), r.Prefix) {
+			out.Jobs = append(out.Jobs, jobRow(tx, j))
+		}
+		return nil
+	})
+	return out, err
+}
+
+func jobRow(tx *state.Txn, j *api.Job) *api.JobStub {
+	return &api.JobStub{
+		ID: j.ID, ParentID: j.ParentID, Name: j.Name, Namespace: j.Namespace, Datacenters: j.Datacenters, NodePool: j.NodePool,
+		Type: j.Type, Priority: j.Priority, Periodic: j.Periodic != nil, ParameterizedJob: j.ParameterizedJob != nil,
+		Stop: j.Stop, Status: status(tx, j), StatusDescription: j.StatusDescription, JobSummary: tx.JobSummary(j.Namespace, j.ID),
+		CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex, JobModifyIndex: j.JobModifyIndex, SubmitTime: j.SubmitTime, Meta: j.Meta,
+	}
+}
+
+// Get reads one job.
+func (s *Service) Get(ctx context.Context, r *api.JobRequest) (*api.JobGetResponse, error) {
+	out := &api.JobGetResponse{}
+	ns := namespace(r.Namespace)
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keysOf(ns, r.JobID), func(tx *state.Txn) error {
+		out.Job = withStatus(tx, tx.Job(ns, r.JobID))
+		return nil
+	})
+	return out, err
+}
+
+// Versions lists the versions of a job, newest first.
+func (s *Service) Versions(ctx context.Context, r *api.JobVersionsRequest) (*api.JobVersionsResponse, error) {
+	out := &api.JobVersionsResponse{}
+	ns := namespace(r.Namespace)
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keysOf(ns, r.JobID), func(tx *state.Txn) error {
+		out.Versions, out.Diffs = nil, nil
+		for _, v := range tx.JobVersions(ns, r.JobID) {
+			out.Versions = append(out.Versions, withStatus(tx, v))
+		}
+		for i := 0; r.Diffs && i+1 < len(out.Versions); i++ {
+			out.Diffs = append(out.Diffs, difference(out.Versions[i+1], out.Versions[i]))
+		}
+		return nil
+	})
+	return out, err
+}
+
+func difference(old, next *api.Job) *api.JobDiff { return diff.Jobs(old, next) }
+
+// Submission reads the source text of a job version.
+func (s *Service) Submission(ctx context.Context, r *api.JobRequest) (*api.JobSubmissionResponse, error) {
+	out := &api.JobSubmissionResponse{}
+	ns := namespace(r.Namespace)
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keysOf(ns, r.JobID), func(tx *state.Txn) error {
+		out.Submission = tx.JobSubmission(ns, r.JobID, r.Version)
+		return nil
+	})
+	return out, err
+}
+
+// Summary counts a job's allocations.
+func (s *Service) Summary(ctx context.Context, r *api.JobRequest) (*api.JobSummaryResponse, error) {
+	out := &api.JobSummaryResponse{}
+	ns := namespace(r.Namespace)
+	keys := []state.Key{state.JobSummaryKey(ns, r.JobID)}
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
+		out.JobSummary = tx.JobSummary(ns, r.JobID)
+		return nil
+	})
+	return out, err
+}
+
+// Allocations lists a job's allocations; without All only those of its present incarnation.
+func (s *Service) Allocations(ctx context.Context, r *api.JobRequest) (*api.AllocListResponse, error) {
+	out := &api.AllocListResponse{}
+	ns := namespace(r.Namespace)
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.JobAllocsKey(ns, r.JobID)}, func(tx *state.Txn) error {
+		out.Allocs = []*api.AllocStub{}
+		j := tx.Job(ns, r.JobID)
+		for a := range tx.AllocsByJob(ns, r.JobID) {
+			if r.All || j == nil || a.Job == nil || a.Job.CreateIndex == j.CreateIndex {
+				out.Allocs = append(out.Allocs, row.Of(a))
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Evaluations lists a job's evaluations.
+func (s *Service) Evaluations(ctx context.Context, r *api.JobRequest) (*api.EvalListResponse, error) {
+	out := &api.EvalListResponse{}
+	ns := namespace(r.Namespace)
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.JobEvalsKey(ns, r.JobID)}, func(tx *state.Txn) error {
+		out.Evaluations = []*api.Evaluation{}
+		for e := range tx.EvalsByJob(ns, r.JobID) {
+			out.Evaluations = append(out.Evaluations, e)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Deployments lists a job's deployments.
+func (s *Service) Deployments(ctx context.Context, r *api.JobRequest) (*api.JobDeploymentsResponse, error) {
+	out := &api.JobDeploymentsResponse{}
+	ns := namespace(r.Namespace)
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.JobDeploymentsKey(ns, r.JobID)}, func(tx *state.Txn) error {
+		out.Deployments = []*api.Deployment{}
+		for d := range tx.DeploymentsByJob(ns, r.JobID) {
+			out.Deployments = append(out.Deployments, d)
+		}
+		return nil
+	})
+	return out, err
+}

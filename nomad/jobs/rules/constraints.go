@@ -1,0 +1,39 @@
+package rules
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/hashicorp/go-version"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// operands are all operators of constraints, with their other spellings.
+var operands = []string{"", "=", "==", "is", "!=", "not", "<", "<=", ">", ">=", api.ConstraintRegex, api.ConstraintVersion,
+	api.ConstraintSemver, api.ConstraintSetContains, api.ConstraintSetContainsAll, api.ConstraintSetContainsAny,
+	api.ConstraintAttributeIsSet, api.ConstraintAttributeIsNotSet, api.ConstraintDistinctHosts, api.ConstraintDistinctProperty}
+
+func (c *check) constraints(where string, all []*api.Constraint) {
+	for _, k := range all {
+		c.wrong(!slices.Contains(operands, k.Operand), "%s: constraint operator %q is not known", where, k.Operand)
+		switch k.Operand {
+		case api.ConstraintDistinctHosts:
+			if _, err := strconv.ParseBool(k.RTarget); k.RTarget != "" {
+				c.wrong(err != nil, "%s: distinct_hosts %q is not true or false", where, k.RTarget)
+			}
+			continue
+		case api.ConstraintDistinctProperty:
+			n, err := strconv.Atoi(k.RTarget)
+			c.wrong(k.RTarget != "" && (err != nil || n < 1), "%s: distinct_property count %q is not a positive number", where, k.RTarget)
+		case api.ConstraintRegex:
+			_, err := regexp.Compile(k.RTarget)
+			c.wrong(err != nil, "%s: constraint regexp: %v", where, err)
+		case api.ConstraintVersion, api.ConstraintSemver:
+			_, err := version.NewConstraint(k.RTarget)
+			c.wrong(err != nil, "%s: constraint %s %q: %v", where, k.Operand, k.RTarget, err)
+		}
+		c.wrong(k.LTarget == "", "%s: a constraint has no attribute", where)
+	}
+}

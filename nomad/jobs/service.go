@@ -1,0 +1,222 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Preview is what scheduling a job would do.
+type Preview struct {
+	Annotations *api.PlanAnnotations
+	Failed      map[string]*api.AllocationMetric
+	Eval        *api.Evaluation
+}
+
+// Config is what the room needs.
+type Config struct {
+	Log    hclog.Logger
+	State  *state.Store
+	Raft   fsm.Proposer
+	Limits rules.Limits
+	// Versions is how many versions of a job are kept.
+	Versions int
+	// Preview runs the scheduler on a snapshot for a job that is not stored.
+	Preview func(tx *state.Txn, job *api.Job) *Preview
+}
+
+// Service is the room.
+type Service struct {
+	Config
+}
+
+// New makes the room.
+func New(c Config) *Service {
+	if c.Limits == (rules.Limits{}) {
+		c.Limits = rules.Default()
+	}
+	if c.Versions == 0 {
+		c.Versions = 6
+	}
+	return &Service{c}
+}
+
+// Handlers binds the room's methods.
+func (s *Service) Handlers() []wire.Handler {
+	return []wire.Handler{
+		wire.JobRegister.Handle(s.Register),
+		wire.JobValidate.Handle(s.Validate),
+		wire.JobPlan.Handle(s.Plan),
+		wire.JobDeregister.Handle(s.Deregister),
+		wire.JobEvaluate.Handle(s.Evaluate),
+		wire.JobList.Handle(s.List),
+		wire.JobGet.Handle(s.Get),
+		wire.JobVersions.Handle(s.Versions),
+		wire.JobSubmission.Handle(s.Submission),
+		wire.JobSummary.Handle(s.Summary),
+		wire.JobAllocations.Handle(s.Allocations),
+		wire.JobEvaluations.Handle(s.Evaluations),
+		wire.JobDeployments.Handle(s.Deployments),
+	}
+}
+
+// prepare completes a job as it is stored and checks it.
+func (s *Service) prepare(in *api.Job, namespace string) (*api.Job, error) {
+	if in == nil {
+		return nil, fault.New(fault.Invalid, "no job was given")
+	}
+	j := *in
+	if namespace != "" {
+		j.Namespace = namespace
+	}
+	jobspec.Canonicalize(&j)
+	if len(j.Datacenters) == 0 {
+		j.Datacenters = []string{"*"}
+	}
+	if j.NodePool == "" {
+		j.NodePool = api.NodePoolDefault
+	}
+	if errs := rules.Check(&j, s.Limits); len(errs) > 0 {
+		return &j, fault.Wrap(fault.Invalid, fmt.Errorf("job %q: %w", j.ID, errors.Join(errs...)))
+	}
+	return &j, nil
+}
+
+// Register registers a job.
+func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api.JobRegisterResponse, error) {
+	j, err := s.prepare(r.Job, r.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if s.State.Read().SchedulerConfig().RejectJobRegistration {
+		return nil, fault.New(fault.Denied, "job %q: registration is switched off by the scheduler configuration", j.ID)
+	}
+	res, err := s.Raft.Propose(ctx, &Register{
+		Job: j, Submission: r.Submission, EvalID: uuid.NewString(), Priority: r.EvalPriority,
+		CheckIndex: r.EnforceIndex, JobModifyIndex: r.JobModifyIndex,
+		KeepCounts: r.PreserveCounts, KeepResources: r.PreserveResources, Versions: s.Config.Versions,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("register job %q: %w", j.ID, err)
+	}
+	out := reply(res)
+	out.Warnings = warnings(j)
+	return out, nil
+}
+
+func reply(res fsm.Result) *api.JobRegisterResponse {
+	out := &api.JobRegisterResponse{WriteMeta: api.WriteMeta{Index: res.Index}}
+	if o, ok := res.Value.(*Outcome); ok {
+		out.EvalID, out.JobModifyIndex = o.EvalID, o.JobModifyIndex
+		if o.EvalID != "" {
+			out.EvalCreateIndex = res.Index
+		}
+	}
+	return out
+}
+
+// Validate checks a job.
+func (s *Service) Validate(_ context.Context, r *api.JobValidateRequest) (*api.JobValidateResponse, error) {
+	out := &api.JobValidateResponse{DriverConfigValidated: true}
+	j, err := s.prepare(r.Job, r.Namespace)
+	if j == nil {
+		return nil, err
+	}
+	out.Warnings = warnings(j)
+	if err == nil {
+		return out, nil
+	}
+	out.Error = err.Error()
+	for _, e := range rules.Check(j, s.Limits) {
+		out.ValidationErrors = append(out.ValidationErrors, e.Error())
+	}
+	return out, nil
+}
+
+// warnings are what is legal and probably not meant.
+func warnings(j *api.Job) string {
+	var errs []error
+	for _, g := range j.TaskGroups {
+		if g.Update != nil && g.Count > 0 && g.Update.MaxParallel > g.Count && g.Update.MaxParallel > 1 {
+			errs = append(errs, fmt.Errorf("group %q: update max_parallel %d is greater than count %d", g.Name, g.Update.MaxParallel, g.Count))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// Deregister stops or purges a job.
+func (s *Service) Deregister(ctx context.Context, r *api.JobDeregisterRequest) (*api.JobRegisterResponse, error) {
+	if r.JobID == "" {
+		return nil, fault.New(fault.Invalid, "no job ID was given")
+	}
+	res, err := s.Raft.Propose(ctx, &Deregister{
+		Namespace: namespace(r.Namespace), JobID: r.JobID, Purge: r.Purge, EvalID: uuid.NewString(),
+		Priority: r.EvalPriority, NoShutdownDelay: r.NoShutdownDelay,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("stop job %q: %w", r.JobID, err)
+	}
+	return reply(res), nil
+}
+
+// Evaluate makes a new evaluation of a job.
+func (s *Service) Evaluate(ctx context.Context, r *api.JobEvaluateRequest) (*api.JobRegisterResponse, error) {
+	res, err := s.Raft.Propose(ctx, &Evaluate{
+		Namespace: namespace(r.Namespace), JobID: r.JobID, EvalID: uuid.NewString(), ForceReschedule: r.EvalOptions.ForceReschedule,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("evaluate job %q: %w", r.JobID, err)
+	}
+	return reply(res), nil
+}
+
+// Plan says what registering a job would do.
+func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanResponse, error) {
+	j, err := s.prepare(r.Job, r.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	tx := s.State.Read()
+	old := tx.Job(j.Namespace, j.ID)
+	out := &api.JobPlanResponse{Warnings: warnings(j), WriteMeta: api.WriteMeta{Index: tx.Index()}}
+	j.JobModifyIndex = tx.Index() + 1
+	if old != nil {
+		out.JobModifyIndex = old.JobModifyIndex
+		j.Version, j.CreateIndex = old.Version+1, old.CreateIndex
+		if SameSpec(old, j) {
+			j.Version, j.JobModifyIndex = old.Version, old.JobModifyIndex
+		}
+	}
+	if r.Diff {
+		out.Diff = difference(old, j)
+	}
+	if s.Preview != nil && j.Periodic == nil && j.ParameterizedJob == nil {
+		p := s.Preview(tx, j)
+		out.Annotations, out.FailedTGAllocs = p.Annotations, p.Failed
+		if p.Eval != nil {
+			out.CreatedEvals = []*api.Evaluation{p.Eval}
+		}
+	}
+	return out, nil
+}
+
+func namespace(ns string) string {
+	if ns == "" {
+		return api.DefaultNamespace
+	}
+	return ns
+}
