@@ -1,0 +1,6 @@
+// Package diff compares two versions of a job. [Jobs] describes the difference as users read it in
+// a plan; [Same] only tells whether there is one.
+//
+// Both walk the structs of package api by reflection, so a new field is compared without a line
+// here. Fields that the servers write are left out; null, zero and empty are the same.
+package diff
