@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,12 +19,13 @@ import (
 
 // world is a leader with an in-memory log.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	store *state.Store
 	raft  *fsm.Local
+	stop  func()
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	s, err := state.New()
 	if err != nil {
@@ -38,12 +40,13 @@ func newWorld(t *testing.T) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- room.Run(ctx) }()
-	t.Cleanup(func() {
+	w.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("run ended with %v", err)
 		}
 	})
+	t.Cleanup(w.stop)
 	return w
 }
 

@@ -28,8 +28,10 @@ type placer struct {
 	fit []standing
 	// collisions are the group's allocations per node.
 	collisions []int
-	seen       *tally
-	failed     *api.AllocationMetric
+	// fits remembers fit scores: most nodes have an equal.
+	fits   map[[2]fleet.Amount]float64
+	seen   *tally
+	failed *api.AllocationMetric
 }
 
 // standing is the part of a node's score that stays.
@@ -47,7 +49,7 @@ func newPlacer(r *run, g *api.TaskGroup) *placer {
 		affinities: rank.NewAffinities(r.job, g), spreads: rank.NewSpreads(r.job, g),
 		distinct:  newDistinct(r.job, g),
 		resources: r.resourcesOf(g), fit: make([]standing, r.edit.Size()), collisions: make([]int, r.edit.Size()),
-		seen: newTally(r.job),
+		fits: map[[2]fleet.Amount]float64{}, seen: newTally(r.job),
 	}
 	for _, v := range g.Volumes {
 		p.hasVolumes = p.hasVolumes || v.Type == api.VolumeTypeCSI
@@ -165,10 +167,18 @@ func (p *placer) fitScore(i int) float64 {
 }
 
 func (p *placer) fitOf(total, used fleet.Amount) float64 {
-	if p.run.spread {
-		return rank.SpreadOut(total, used)
+	key := [2]fleet.Amount{total, used}
+	score, known := p.fits[key]
+	if known {
+		return score
 	}
-	return rank.BinPack(total, used)
+	if p.run.spread {
+		score = rank.SpreadOut(total, used)
+	} else {
+		score = rank.BinPack(total, used)
+	}
+	p.fits[key] = score
+	return score
 }
 
 // refusal is why the node cannot take one more now: what refused it, and whether it is a matter of room.
