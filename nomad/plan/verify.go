@@ -199,7 +199,7 @@ func (v *verifier) keep(p *api.Plan, c *checked, id string) {
 	if i < 0 || c.refused[old.NodeID] != "" {
 		return
 	}
-	if row := v.edit.Row(i); row.Used.Exceeds(row.Total) != "" || len(p.NodeAllocation[old.NodeID]) > 0 {
+	if slices.ContainsFunc(p.NodeAllocation[old.NodeID], isNew) {
 		for _, a := range p.NodeAllocation[old.NodeID] {
 			if isNew(a) {
 				v.edit.Remove(i, a.ID)
