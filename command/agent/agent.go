@@ -1,0 +1,232 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/link"
+	"github.com/open-nomad/open-nomad/command/agent/config"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/httpapi"
+)
+
+// shutdownWait bounds how long open HTTP requests may hold up the end.
+const shutdownWait = 2 * time.Second
+
+// agent is a running agent: at least one of server and node is set.
+type agent struct {
+	cfg     *config.Config
+	version string
+	log     hclog.Logger
+	dirs    layout
+	http    net.Listener
+	server  *nomad.Server
+	link    *link.Link
+	node    *client.Client
+}
+
+// Run starts an agent and works until a signal or a failure ends it.
+func Run(ctx context.Context, cfg *config.Config, version string) error {
+	log, closer, err := newLogger(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closer.Close() }()
+	for _, w := range cfg.Warnings {
+		log.Warn(w)
+	}
+	dirs, err := makeDirs(cfg)
+	if err != nil {
+		return err
+	}
+	if dirs.temporary != "" {
+		defer func() { _ = os.RemoveAll(dirs.temporary) }()
+	}
+	if cfg.Name == "" {
+		cfg.Name, _ = os.Hostname()
+	}
+	a := &agent{cfg: cfg, version: version, log: log, dirs: dirs}
+	if err := a.build(); err != nil {
+		return errors.Join(err, a.abandon())
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	id := ""
+	if a.node != nil {
+		id = a.node.ID()
+	}
+	fmt.Print(banner(cfg, version, a.http.Addr().String(), a.rpcAddress(), id))
+	return a.run(ctx)
+}
+
+// build makes the parts in order: the HTTP port first, so that a port in use is told at once.
+func (a *agent) build() (err error) {
+	if a.http, err = net.Listen("tcp", net.JoinHostPort(or(a.cfg.Addresses.HTTP, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.HTTP))); err != nil {
+		return fault.New(fault.Unavailable, "HTTP port: %w", err)
+	}
+	if a.cfg.Server.Enabled {
+		if a.server, err = nomad.New(a.serverConfig()); err != nil {
+			return err
+		}
+	}
+	if !a.cfg.Client.Enabled {
+		return nil
+	}
+	dialer, servers, err := a.way()
+	if err != nil {
+		return err
+	}
+	a.link = link.New(link.Config{Servers: servers, Dialer: dialer, Log: a.log.Named("link")})
+	a.node, err = client.New(a.clientConfig())
+	return err
+}
+
+// way is how the client half reaches servers: its own agent's server, or those that are configured.
+func (a *agent) way() (wire.Dialer, []string, error) {
+	servers := append(append(append([]string{}, a.cfg.Client.Servers...), a.cfg.Client.ServerJoin.RetryJoin...), a.cfg.Client.ServerJoin.StartJoin...)
+	for i, s := range servers {
+		if _, _, err := net.SplitHostPort(s); err != nil {
+			servers[i] = net.JoinHostPort(s, "4647")
+		}
+	}
+	if a.server != nil {
+		return a.server.Dialer(), append([]string{a.server.Address()}, servers...), nil
+	}
+	if len(servers) == 0 {
+		return wire.Dialer{}, nil, fault.New(fault.Invalid, "client has no servers: set client { servers = [\"host:4647\"] } or -servers")
+	}
+	tls, err := wire.SelfMade()
+	return wire.Dialer{TLS: tls.Client}, servers, err
+}
+
+// abandon closes what was opened when the start failed.
+func (a *agent) abandon() error {
+	var errs []error
+	if a.http != nil {
+		errs = append(errs, a.http.Close())
+	}
+	if a.server != nil {
+		errs = append(errs, a.server.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// run works until ctx ends. The client half ends before the server that it reports to, and the HTTP
+// door first of all.
+func (a *agent) run(ctx context.Context) error {
+	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer endServing()
+	servers, serving := errgroup.WithContext(serving)
+	if a.server != nil {
+		servers.Go(func() error { return a.server.Run(serving) })
+	}
+	if a.link != nil {
+		servers.Go(func() error { return a.link.Run(serving) })
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	go func() {
+		<-serving.Done()
+		fail(context.Cause(serving))
+	}()
+	upper, ctx := errgroup.WithContext(ctx)
+	if a.node != nil {
+		upper.Go(func() error { return a.node.Run(ctx) })
+	}
+	upper.Go(func() error { return a.serveHTTP(ctx) })
+	err := upper.Wait()
+	endServing()
+	err = errors.Join(err, servers.Wait())
+	if a.link != nil {
+		err = errors.Join(err, a.link.Close())
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (a *agent) serveHTTP(ctx context.Context) error {
+	door := httpapi.Server(httpapi.New(a.doorConfig()))
+	door.BaseContext = func(net.Listener) context.Context { return ctx }
+	ended := make(chan error, 1)
+	go func() { ended <- door.Serve(a.http) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("HTTP door: %w", err)
+	case <-ctx.Done():
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
+	defer cancel()
+	if err := door.Shutdown(bounded); err != nil {
+		_ = door.Close()
+	}
+	<-ended
+	return nil
+}
+
+func (a *agent) doorConfig() httpapi.Config {
+	c := httpapi.Config{
+		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Log: a.log.Named("http"),
+		Self: a.self, Health: a.health,
+	}
+	if a.node != nil {
+		c.LocalNodeID = a.node.ID
+		c.ServerAddresses = a.link.Servers
+	}
+	if a.server != nil {
+		c.Servers, c.Node = a.server.Caller(), a.server.Node
+		return c
+	}
+	c.Servers, c.Node = a.link, a.ownNode
+	return c
+}
+
+// ownNode reaches the node of an agent without a server: only its own.
+func (a *agent) ownNode(id string) (wire.Caller, error) {
+	if id != a.node.ID() {
+		return nil, fault.New(fault.Unavailable, "node %s is reached through a server: ask a server's HTTP address", id)
+	}
+	return wire.Direct(a.node.Handlers()...), nil
+}
+
+func (a *agent) rpcAddress() string {
+	if a.server != nil {
+		return a.server.Address()
+	}
+	return ""
+}
+
+// health tells how the halves are.
+func (a *agent) health(context.Context) *api.AgentHealthResponse {
+	out := &api.AgentHealthResponse{}
+	if a.server != nil {
+		out.Server = &api.AgentHealth{Ok: a.server.Leader() != "", Message: "ok"}
+		if !out.Server.Ok {
+			out.Server.Message = "no leader"
+		}
+	}
+	if a.node != nil {
+		out.Client = &api.AgentHealth{Ok: true, Message: "ok"}
+		select {
+		case <-a.node.Registered():
+		default:
+			out.Client = &api.AgentHealth{Message: "the node is not registered yet"}
+		}
+	}
+	return out
+}

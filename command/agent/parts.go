@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"net"
+	"runtime"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/gc"
+	"github.com/open-nomad/open-nomad/nomad"
+	servergc "github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+	"github.com/open-nomad/open-nomad/nomad/nodes"
+	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
+)
+
+// serverConfig translates the configuration for the server.
+func (a *agent) serverConfig() nomad.Config {
+	s := a.cfg.Server
+	dir := a.dirs.server
+	if a.cfg.Dev && a.cfg.DataDir == "" {
+		dir = ""
+	}
+	return nomad.Config{
+		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Version: a.version, Dir: dir,
+		Bind:      net.JoinHostPort(or(a.cfg.Addresses.RPC, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.RPC)),
+		Advertise: a.cfg.Advertise.RPC, Workers: s.NumSchedulers, JobVersions: s.JobTrackedVersions, Log: a.log,
+		Heartbeat: nodes.Heartbeat{MinTTL: s.MinHeartbeatTTL, MaxPerSecond: s.MaxHeartbeatsPerSec, Grace: s.HeartbeatGrace, FailoverTTL: s.FailoverTTL},
+		Jobs:      rules.Limits{PriorityMax: s.JobMaxPriority, CountMax: rules.Default().CountMax},
+		GC: servergc.Limits{
+			Interval: s.JobGCInterval, EvalThreshold: s.EvalGCThreshold, BatchEvalThreshold: s.BatchEvalGC,
+			JobThreshold: s.JobGCThreshold, NodeThreshold: s.NodeGCThreshold, DeploymentThreshold: s.DeploymentGC,
+		},
+	}
+}
+
+// clientConfig translates the configuration for the node.
+func (a *agent) clientConfig() client.Config {
+	in, c := a.cfg.Client, client.Default()
+	c.Region, c.Datacenter, c.Name, c.Version = a.cfg.Region, a.cfg.Datacenter, a.cfg.Name, a.version
+	c.NodeClass, c.NodePool, c.Meta, c.Options = in.NodeClass, in.NodePool, in.Meta, in.Options
+	c.HTTPAddr, c.StateDir, c.AllocDir, c.Servers = a.http.Addr().String(), a.dirs.state, a.dirs.alloc, a.link
+	c.NetworkInterface, c.CPUTotalCompute, c.MemoryTotalMB, c.DiskTotalMB = in.NetworkInterface, in.CPUTotalCompute, in.MemoryTotalMB, in.DiskTotalMB
+	c.MinDynamicPort, c.MaxDynamicPort, c.MaxKillTimeout, c.NodeMaxAllocs = in.MinDynamicPort, in.MaxDynamicPort, in.MaxKillTimeout, in.NodeMaxAllocs
+	c.Reserved = api.NodeReservedResources{
+		Cpu: api.NodeReservedCpuResources{CpuShares: uint64(in.Reserved.CPU)}, Memory: api.NodeReservedMemoryResources{MemoryMB: uint64(in.Reserved.Memory)},
+		Disk: api.NodeReservedDiskResources{DiskMB: uint64(in.Reserved.Disk)}, Networks: api.NodeReservedNetworkResources{ReservedHostPorts: in.Reserved.Ports},
+	}
+	c.HostVolumes = map[string]*api.HostVolumeInfo{}
+	for name, v := range in.HostVolumes {
+		c.HostVolumes[name] = &api.HostVolumeInfo{Path: v.Path, ReadOnly: v.ReadOnly}
+	}
+	c.GC, c.GCInterval = gcLimits(a), in.GCInterval
+	c.RawExec = rawexec.Config{Enabled: a.cfg.Plugins["raw_exec"].Config["enabled"] == true}
+	c.Mock = a.cfg.Dev || a.cfg.Plugins["mock_driver"].Config["enabled"] == true
+	c.Dev, c.Log = a.cfg.Dev && a.cfg.DataDir == "", a.log
+	return c
+}
+
+func gcLimits(a *agent) gc.Limits {
+	in, l := a.cfg.Client, gc.DefaultLimits()
+	l.MaxAllocs, l.DiskPercent, l.InodePercent, l.Parallel = in.GCMaxAllocs, in.GCDiskUsage, in.GCInodeUsage, in.GCParallel
+	return l
+}
+
+// self describes this agent.
+func (a *agent) self() *api.AgentSelf {
+	out := &api.AgentSelf{
+		Config: map[string]any{
+			"Region": a.cfg.Region, "Datacenter": a.cfg.Datacenter, "NodeName": a.cfg.Name, "DataDir": a.cfg.DataDir,
+			"BindAddr": a.cfg.BindAddr, "LogLevel": a.cfg.LogLevel, "DevMode": a.cfg.Dev, "EnableDebug": a.cfg.EnableDebug,
+			"Files":   a.cfg.Files,
+			"Version": map[string]any{"Version": a.version, "VersionPrerelease": "", "VersionMetadata": "", "Revision": ""},
+			"Server":  map[string]any{"Enabled": a.cfg.Server.Enabled, "BootstrapExpect": a.cfg.Server.BootstrapExpect},
+			"Client":  map[string]any{"Enabled": a.cfg.Client.Enabled, "NodeClass": a.cfg.Client.NodeClass, "NodePool": a.cfg.Client.NodePool},
+			"Ports":   map[string]any{"HTTP": a.cfg.Ports.HTTP, "RPC": a.cfg.Ports.RPC, "Serf": a.cfg.Ports.Serf},
+		},
+		Stats: map[string]map[string]string{"runtime": {"goroutines": strconv.Itoa(runtime.NumGoroutine())}},
+	}
+	if a.server != nil {
+		out.Stats = a.server.Stats()
+		out.Member = *a.server.Members()[0]
+	}
+	if a.node != nil {
+		out.Stats["client"] = map[string]string{"node_id": a.node.ID(), "known_servers": strconv.Itoa(len(a.link.Servers()))}
+	}
+	return out
+}

@@ -1,0 +1,188 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/allocs"
+	"github.com/open-nomad/open-nomad/nomad/evals"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/jobs"
+	"github.com/open-nomad/open-nomad/nomad/namespaces"
+	"github.com/open-nomad/open-nomad/nomad/nodes"
+	"github.com/open-nomad/open-nomad/nomad/operator"
+	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes"
+)
+
+// Server is one server.
+type Server struct {
+	conf      Config
+	id        string
+	advertise string
+	state     *state.Store
+	port      *wire.Port
+	dialer    wire.Dialer
+	raft      *fsm.Raft
+	rpc       *rpc.Server
+	duties    []duty
+}
+
+// Commands makes a registry of every raft command of every room.
+func Commands() *fsm.Registry {
+	r := fsm.NewRegistry()
+	for _, add := range []func(*fsm.Registry){
+		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
+		plan.Commands, gc.Commands, namespaces.Commands, volumes.Commands,
+	} {
+		add(r)
+	}
+	return r
+}
+
+// New opens the port and the log and builds the rooms. Nothing is served before [Server.Run];
+// after an error nothing stays open.
+func New(c Config) (*Server, error) {
+	s := &Server{conf: c}
+	var err error
+	if s.id, err = identity(c.Dir); err != nil {
+		return nil, err
+	}
+	if s.state, err = state.New(); err != nil {
+		return nil, err
+	}
+	tls, err := wire.SelfMade()
+	if err != nil {
+		return nil, err
+	}
+	s.dialer = wire.Dialer{TLS: tls.Client}
+	if s.port, err = wire.Listen(c.Bind, tls.Server, c.Log.Named("port")); err != nil {
+		return nil, fmt.Errorf("RPC port: %w", err)
+	}
+	s.advertise = advertised(c.Advertise, s.port.Addr())
+	if err = s.consensus(); err != nil {
+		return nil, errors.Join(err, s.port.Close())
+	}
+	s.rooms()
+	return s, nil
+}
+
+// identity reads or makes the id that names this server for ever.
+func identity(dir string) (string, error) {
+	if dir == "" {
+		return uuid.NewString(), nil
+	}
+	path := filepath.Join(dir, "server_id")
+	body, err := os.ReadFile(path)
+	if id := strings.TrimSpace(string(body)); err == nil && id != "" {
+		return id, nil
+	}
+	if err != nil && !os.IsNotExist(err) {
+		return "", fmt.Errorf("server id: %w", err)
+	}
+	id := uuid.NewString()
+	if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("server id: %w", err)
+	}
+	return id, nil
+}
+
+// advertised completes an address with the bound port, and an unspecified host with loopback: a
+// single server is reached from its own host.
+func advertised(want string, bound net.Addr) string {
+	host, port, _ := net.SplitHostPort(bound.String())
+	if want != "" {
+		if h, p, err := net.SplitHostPort(want); err == nil {
+			return net.JoinHostPort(h, p)
+		}
+		return net.JoinHostPort(want, port)
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func (s *Server) consensus() (err error) {
+	dir := ""
+	if s.conf.Dir != "" {
+		dir = filepath.Join(s.conf.Dir, "raft")
+	}
+	s.raft, err = fsm.Open(fsm.Config{
+		ID: s.id, Advertise: s.advertise, Dir: dir, Single: true, State: s.state, Registry: Commands(),
+		Listener: s.port.Listener(wire.ProtocolRaft), Log: s.conf.Log.Named("raft"),
+		Dial: func(ctx context.Context, address string) (net.Conn, error) {
+			return s.dialer.Dial(ctx, address, wire.ProtocolRaft)
+		},
+	})
+	return err
+}
+
+// rooms builds the rooms, binds their methods and collects the leader's duties.
+func (s *Server) rooms() {
+	log := s.conf.Log
+	nodeRoom := nodes.New(nodes.Config{
+		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
+		Servers: func() []string { return []string{s.advertise} },
+	})
+	s.rpc = rpc.New(rpc.Config{Log: log.Named("rpc"), Raft: s.raft, Dialer: s.dialer, VerifyNode: nodeRoom.Verify})
+	evalRoom := evals.New(evals.Config{State: s.state, Raft: s.raft, Log: log.Named("evals"), Workers: s.conf.Workers})
+	volumeRoom := volumes.New(volumes.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Limits: s.conf.Volumes})
+	gcRoom := gc.New(gc.Config{State: s.state, Raft: s.raft, Log: log.Named("gc"), Limits: s.conf.GC})
+	jobRoom := jobs.New(jobs.Config{
+		Log: log.Named("jobs"), State: s.state, Raft: s.raft, Limits: s.conf.Jobs, Versions: s.conf.JobVersions,
+		Preview: func(tx *state.Txn, j *api.Job) *jobs.Preview {
+			p := evals.Plan(tx, j, time.Now())
+			return &jobs.Preview{Annotations: p.Annotations, Failed: p.Failed, Eval: p.Eval}
+		},
+	})
+	for _, room := range []interface{ Handlers() []wire.Handler }{
+		nodeRoom, evalRoom, volumeRoom, gcRoom, jobRoom,
+		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
+		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
+		operator.New(operator.Config{State: s.state, Raft: s.raft, NameOf: func(string) string { return s.memberName() }}),
+	} {
+		s.rpc.Handle(room.Handlers()...)
+	}
+	s.rpc.Handle(wire.StatusMembers.Handle(func(context.Context, *api.QueryOptions) (*api.MembersResponse, error) {
+		return &api.MembersResponse{Members: s.Members()}, nil
+	}))
+	s.duties = []duty{
+		{"evals", evalRoom.Run}, {"nodes", nodeRoom.Run}, {"volumes", volumeRoom.Run}, {"gc", gcRoom.Run},
+	}
+}
+
+// Run serves until ctx ends, and then closes everything. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.port.Run(ctx) })
+	group.Go(func() error { return s.rpc.Run(ctx, s.port) })
+	group.Go(func() error { return s.raft.Lead(ctx, s.lead) })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.raft.Failed():
+			return fmt.Errorf("raft log: %w", s.raft.Failure())
+		}
+	})
+	err := group.Wait()
+	return errors.Join(err, s.raft.Close())
+}
+
+// Close gives back what New opened when Run is never called.
+func (s *Server) Close() error { return errors.Join(s.raft.Close(), s.port.Close()) }
