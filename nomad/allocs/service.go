@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -54,30 +55,20 @@ func (s *Service) List(ctx context.Context, r *api.AllocListRequest) (*api.Alloc
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.TableKey(state.TableAllocs)}, func(tx *state.Txn) error {
 		out.Allocs = nil
 		for a := range tx.AllocsPrefix(ns, r.Prefix) {
-			out.Allocs = append(out.Allocs, stub(a, r))
+			out.Allocs = append(out.Allocs, listed(a, r))
 		}
 		return nil
 	})
 	return out, err
 }
 
-func stub(a *api.Allocation, r *api.AllocListRequest) *api.AllocStub {
-	out := &api.AllocStub{
-		ID: a.ID, EvalID: a.EvalID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID, NodeName: a.NodeName,
-		JobID: a.JobID, TaskGroup: a.TaskGroup, DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
-		ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription, DeploymentStatus: a.DeploymentStatus,
-		FollowupEvalID: a.FollowupEvalID, NextAllocation: a.NextAllocation, RescheduleTracker: a.RescheduleTracker,
-		PreemptedAllocations: a.PreemptedAllocations, PreemptedByAllocation: a.PreemptedByAllocation,
-		CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex, CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
-	}
-	if a.Job != nil {
-		out.JobType, out.JobVersion = a.Job.Type, a.Job.Version
-	}
+func listed(a *api.Allocation, r *api.AllocListRequest) *api.AllocStub {
+	out := row.Of(a)
 	if r.Resources {
 		out.AllocatedResources = a.AllocatedResources
 	}
-	if r.TaskStates {
-		out.TaskStates = a.TaskStates
+	if !r.TaskStates {
+		out.TaskStates = nil
 	}
 	return out
 }
