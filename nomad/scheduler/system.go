@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
@@ -20,7 +21,7 @@ func (r *run) system() {
 			continue
 		}
 		r.out.Queued[name] = 0
-		s := &systemGroup{run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}}
+		s := &systemGroup{run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, failed: map[string][]*api.Allocation{}}
 		r.out.Plan.Annotations.DesiredTGUpdates[name] = s.desired
 		s.review()
 		s.place()
@@ -46,7 +47,15 @@ type systemGroup struct {
 	byNode  map[string]*api.Allocation
 	replace []*api.Allocation
 	static  *feasible.Static
+	// failed are the allocations of this version that failed, per node, newest first.
+	failed map[string][]*api.Allocation
 }
+
+// A node on which a system job failed is tried again after retryFirst; each further failure doubles that.
+const (
+	retryFirst = 5 * time.Second
+	retryMax   = time.Hour
+)
 
 // Descriptions of stops.
 const (
@@ -72,8 +81,11 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 		return
 	}
 	if a.ClientTerminal() {
-		if s.finished(a) && s.byNode[a.NodeID] == nil {
+		switch {
+		case s.finished(a) && s.byNode[a.NodeID] == nil:
 			s.byNode[a.NodeID] = a
+		case a.ClientStatus == api.AllocClientStatusFailed && s.current(a):
+			s.failed[a.NodeID] = append(s.failed[a.NodeID], a)
 		}
 		return
 	}
@@ -96,8 +108,31 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 
 // finished reports whether a sysbatch allocation of this version did its work.
 func (s *systemGroup) finished(a *api.Allocation) bool {
-	return s.run.job.Type == api.JobTypeSysbatch && reconcile.Succeeded(a) &&
-		a.Job != nil && a.Job.Version == s.run.job.Version && a.Job.CreateIndex == s.run.job.CreateIndex
+	return s.run.job.Type == api.JobTypeSysbatch && reconcile.Succeeded(a) && s.current(a)
+}
+
+func (s *systemGroup) current(a *api.Allocation) bool {
+	return a.Job != nil && a.Job.Version == s.run.job.Version && a.Job.CreateIndex == s.run.job.CreateIndex
+}
+
+// rests reports whether the node is left alone for now because the job failed there; a follow-up
+// evaluation comes when that is over.
+func (s *systemGroup) rests(node string) bool {
+	failures := s.failed[node]
+	if len(failures) == 0 || failures[0].DesiredTransition.ForceReschedule {
+		return false
+	}
+	last := failures[0]
+	delay := min(retryMax, retryFirst<<min(len(failures)-1, 10))
+	due := reconcile.EndedAt(last).Add(delay)
+	if last.FollowupEvalID == s.run.in.Eval.ID && last.FollowupEvalID != "" || !due.After(s.run.in.Now.Add(time.Second)) {
+		return false
+	}
+	if last.FollowupEvalID == "" || !s.run.pending(last.FollowupEvalID) {
+		s.run.amend(reconcile.Amend{Alloc: last, RescheduleAt: due})
+		s.desired.RescheduleLater++
+	}
+	return true
 }
 
 // renew brings a running allocation to the job's version.
@@ -146,7 +181,7 @@ func (s *systemGroup) place() {
 		if row == nil || s.byNode[row.Node.ID] != nil {
 			continue
 		}
-		if p.fit[i].ok {
+		if p.fit[i].ok && !s.rests(row.Node.ID) {
 			s.desired.Place++
 			s.placeOn(p, i, nil)
 		}

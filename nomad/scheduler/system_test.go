@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -61,6 +62,36 @@ func TestSysbatchRunsOncePerVersion(t *testing.T) {
 	j = job("s", api.JobTypeSysbatch, 1, func(j *api.Job) { j.TaskGroups[0].Tasks[0].User = "x" })
 	c.register(j)
 	if o := c.run(j); len(placed(o)) != 2 {
+		t.Fatalf("new version placed %d", len(placed(o)))
+	}
+}
+
+func TestFailingSystemJobIsTriedAgainLaterAndLater(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(1)
+	j := job("s", api.JobTypeSystem, 1)
+	c.register(j)
+	c.run(j)
+	for attempt, delay := range []time.Duration{5 * time.Second, 10 * time.Second} {
+		c.each("s", func(a *api.Allocation) {
+			a.ClientStatus, a.TaskStates = api.AllocClientStatusFailed, map[string]*api.TaskState{"t": {FinishedAt: c.now}}
+		})
+		o := c.run(j)
+		if len(placed(o)) != 0 || len(o.FollowUps) != 1 || !o.FollowUps[0].WaitUntil.Equal(c.now.Add(delay)) {
+			t.Fatalf("attempt %d: placed %d, follow-ups %+v", attempt, len(placed(o)), o.FollowUps)
+		}
+		if again := c.run(j); !again.Empty() || len(again.FollowUps) != 0 {
+			t.Fatalf("attempt %d: a second follow-up", attempt)
+		}
+		c.now = o.FollowUps[0].WaitUntil
+		if o = c.run(j, func(e *api.Evaluation) { e.ID = o.FollowUps[0].ID }); len(placed(o)) != 1 {
+			t.Fatalf("attempt %d: placed %d", attempt, len(placed(o)))
+		}
+	}
+	c.each("s", func(a *api.Allocation) { a.ClientStatus = api.AllocClientStatusFailed })
+	j = job("s", api.JobTypeSystem, 1, func(j *api.Job) { j.TaskGroups[0].Tasks[0].User = "x" })
+	c.register(j)
+	if o := c.run(j); len(placed(o)) != 1 {
 		t.Fatalf("new version placed %d", len(placed(o)))
 	}
 }
