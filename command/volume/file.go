@@ -2,8 +2,8 @@ package volume
 
 import (
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/jobspec/volumespec"
 )
 
 // readSpec reads a volume file, HCL or JSON; "-" is stdin. A namespace that was asked for wins
@@ -13,7 +13,7 @@ func readSpec(s *session.Session) (*api.VolumeSpec, error) {
 	if err != nil {
 		return nil, session.Failed("reading volume file", err)
 	}
-	v, err := parse(name, text)
+	v, err := volumespec.Parse(name, text)
 	if err != nil {
 		return nil, session.Failed("parsing volume file", err)
 	}
@@ -21,8 +21,4 @@ func readSpec(s *session.Session) (*api.VolumeSpec, error) {
 		v.Namespace = s.Namespace()
 	}
 	return v, nil
-}
-
-func parse(_ string, _ []byte) (*api.VolumeSpec, error) {
-	return nil, fault.New(fault.Unimplemented, "volume files are not parsed yet")
 }

@@ -1,0 +1,39 @@
+package command_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+func TestVolumeFilesBecomeVolumes(t *testing.T) {
+	dir := t.TempDir()
+	for _, args := range [][]string{{"volume", "init", dir + "/v.hcl"}, {"volume", "init", "-json", dir + "/v.json"}} {
+		run(t, nil, "", args...).want(t, 0)
+		file := args[len(args)-1]
+		made := &api.VolumeWriteResponse{Volumes: []*api.VolumeDetail{{Volume: api.Volume{VolumeSpec: api.VolumeSpec{ID: "example"}}, ExternalID: "x1"}}}
+		a := newAgent(t, map[string]any{"PUT /v1/volume/csi/example/create": made, "PUT /v1/volume/csi/example": made, "PUT /v1/volume/csi/other": made})
+		run(t, a, "", "volume", "create", file).want(t, 0, "Created external volume x1 with ID example")
+		run(t, a, "", "volume", "register", file).want(t, 0, `Volume "example" registered`)
+		run(t, a, "", "volume", "register", "-id", "other", file).want(t, 0, `Volume "other" registered`)
+		var body struct{ Volumes []*api.VolumeSpec }
+		if err := json.Unmarshal([]byte(a.bodies["PUT /v1/volume/csi/example/create"]), &body); err != nil {
+			t.Fatal(err)
+		}
+		v := body.Volumes[0]
+		if v.ID != "example" || v.PluginID != "hostpath" || v.RequestedCapacityMin != 10<<20 || len(v.RequestedCapabilities) != 2 || v.Namespace != "default" {
+			t.Errorf("%s: volume %+v", filepath.Base(file), v)
+		}
+	}
+}
+
+// TestH3MisspeltKeysAreErrors: nothing in a volume file is ignored.
+func TestH3MisspeltKeysAreErrors(t *testing.T) {
+	a := newAgent(t, nil)
+	run(t, a, "id = \"v\"\ncapcity_min = \"1GiB\"\n", "volume", "create", "-").want(t, 1, "stdin:2", "capcity_min")
+	if len(a.asked) > 0 {
+		t.Errorf("asked %v", a.asked)
+	}
+}
