@@ -46,6 +46,8 @@ type Client struct {
 	node    *record
 	table   *table
 	reports *reports
+	// answered is when a server last answered a heartbeat or registration; serveNode alone uses it.
+	answered time.Time
 	// registered is closed when the servers know the node.
 	registered chan struct{}
 	// collect wakes the removal of ended allocations.
@@ -84,7 +86,6 @@ func New(conf Config) (*Client, error) {
 	if err := errors.Join(c.rooms(), os.MkdirAll(conf.AllocDir, 0o711)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	conf.Servers.SetNode(id, secret)
 	conf.Servers.Handle(c.Handlers()...)
 	return c, nil
 }

@@ -13,6 +13,8 @@ import (
 const (
 	// changeWait gathers changes of the node record into one registration.
 	changeWait = 20 * time.Millisecond
+	// aloneEvery is how often a node that no server answers looks for allocations that must end then.
+	aloneEvery = time.Second
 	// beatRetry is the pause after a heartbeat that nobody answered.
 	beatRetry = time.Second
 )
@@ -32,14 +34,19 @@ func (c *Client) serveNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.conf.Servers.SetNode(c.id, c.secret)
 	close(c.registered)
 	c.log.Info("node is registered", "node_id", c.id, "heartbeat_ttl", ttl)
 	beat := time.NewTimer(ttl)
 	defer beat.Stop()
+	alone := time.NewTicker(aloneEvery)
+	defer alone.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-alone.C:
+			c.stopAlone(time.Since(c.answered))
 		case <-c.node.changed:
 			sleep(ctx, changeWait)
 			if next, err := c.registerUntilDone(ctx); err == nil {
@@ -75,6 +82,7 @@ func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
 
 // heard takes over what the servers tell with every answer.
 func (c *Client) heard(resp *api.NodeUpdateResponse) time.Duration {
+	c.answered = time.Now()
 	c.conf.Servers.SetServers(resp.Servers)
 	if resp.HeartbeatTTL <= 0 {
 		return beatRetry
@@ -102,6 +110,27 @@ func (c *Client) beat(ctx context.Context) time.Duration {
 		c.node.poke() // purged: register again
 	}
 	return beatRetry + jitter(beatRetry)
+}
+
+// stopAlone stops allocations that must not run for longer without servers.
+func (c *Client) stopAlone(silence time.Duration) {
+	for _, e := range c.table.all() {
+		if limit := aloneMax(e.alloc.Present().Group()); limit > 0 && silence > limit {
+			c.log.Warn("stop allocation: no server has answered for too long", "alloc_id", e.alloc.ID(), "silence", silence)
+			e.alloc.Stop()
+		}
+	}
+}
+
+// aloneMax is how long a group may run without servers; 0 means for ever.
+func aloneMax(g *api.TaskGroup) time.Duration {
+	switch {
+	case g == nil:
+		return 0
+	case g.Disconnect != nil && g.Disconnect.StopOnClientAfter > 0:
+		return g.Disconnect.StopOnClientAfter
+	}
+	return g.StopAfterClientDisconnect
 }
 
 // sendEvents sends what has happened on the node without waiting for the next heartbeat.

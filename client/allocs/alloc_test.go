@@ -295,6 +295,7 @@ func TestTerminalOnRestoreStillUnmountsC35(t *testing.T) {
 		synctest.Wait()
 		close(b.work.end)
 		<-a.Ended()
+		synctest.Wait()
 		cancel()
 		_ = wait()
 		if err := b.db.PutTask("a1", "t", &store.TaskRecord{State: &api.TaskState{State: api.TaskStateDead}}, true); err != nil {

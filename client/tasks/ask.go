@@ -91,13 +91,15 @@ func (g *Group) Say(kind, text string) {
 // With ended, tasks that have ended are started again too, while the group runs.
 func (g *Group) Restart(ctx context.Context, name string, ended bool) error {
 	return g.each(name, func(t *task) (bool, error) {
-		if !t.active() {
-			if ended || name == "" {
-				return false, nil
-			}
-			return false, fault.New(fault.Conflict, "Task not running")
+		switch {
+		case t.active():
+			return true, t.askRestart(ctx, reasonUserRestart)
+		case ended && t.row().dead():
+			return true, g.revive(t)
+		case name == "":
+			return false, nil
 		}
-		return true, t.askRestart(ctx, reasonUserRestart)
+		return false, fault.New(fault.Conflict, "Task not running")
 	})
 }
 

@@ -71,8 +71,9 @@ type Group struct {
 	mu       sync.Mutex
 	alloc    *api.Allocation
 	mounts   map[string]driver.Mount
-	running  bool
 	stopping bool
+	// lead starts leading a task; nil while the group does not run.
+	lead func(*task)
 }
 
 // New makes the group of an allocation; nothing runs before [Group.Run].
@@ -93,24 +94,53 @@ func New(c Config) (*Group, error) {
 // Run leads the tasks until all are dead, and returns nil; when ctx ends it leaves them running and returns
 // its error. It may be called once.
 func (g *Group) Run(ctx context.Context, mounts map[string]driver.Mount) error {
-	g.mu.Lock()
-	g.mounts, g.running = mounts, true
-	g.mu.Unlock()
 	var all sync.WaitGroup
 	defer all.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	lead := func(t *task) { all.Go(func() { t.run(ctx) }) }
+	g.mu.Lock()
+	g.mounts, g.lead = mounts, lead
+	g.mu.Unlock()
 	for _, t := range g.tasks {
-		all.Go(func() { t.run(ctx) })
+		lead(t)
 	}
 	all.Go(func() { g.delayStop(ctx) })
-	for !g.follow() {
+	for !g.follow() || !g.close() {
 		select {
 		case <-g.wake:
 		case <-ctx.Done():
+			g.mu.Lock()
+			g.lead = nil
+			g.mu.Unlock()
 			return ctx.Err()
 		}
 	}
+	return nil
+}
+
+// close ends the group unless a task was revived meanwhile.
+func (g *Group) close() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, t := range g.tasks {
+		if !t.row().dead() {
+			return false
+		}
+	}
+	g.lead = nil
+	return true
+}
+
+// revive starts a dead task again while the group runs.
+func (g *Group) revive(t *task) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lead == nil || g.stopping || !t.rise() {
+		return fault.New(fault.Conflict, "Task not running")
+	}
+	g.lead(t)
+	g.poke()
 	return nil
 }
 

@@ -322,3 +322,29 @@ func TestAbandonedGroupKillsWhatAnEarlierAgentStarted(t *testing.T) {
 		}
 	})
 }
+
+func TestRestartOfAllTasksRevivesTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "batch", &api.Task{Name: "short", Config: lasting(time.Second, 0)}, &api.Task{Name: "long", Config: lasting(time.Hour, 0)})
+		wait := b.run(t.Context())
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if err := b.Restart(t.Context(), "short", false); !errors.Is(err, fault.Conflict) {
+			t.Errorf("restart of a dead task: %v", err)
+		}
+		if err := b.Restart(t.Context(), "", true); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if s := b.States(); !running("short", "long")(s) || s["short"].Restarts != 1 || s["long"].Restarts != 1 {
+			t.Errorf("short %+v long %+v", s["short"], s["long"])
+		}
+		b.Stop()
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Restart(t.Context(), "", true); !errors.Is(err, fault.Conflict) {
+			t.Errorf("restart after the end: %v", err)
+		}
+	})
+}

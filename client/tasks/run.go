@@ -270,7 +270,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		t.say(driverFailure(err))
 		return "", &outcome{err: err}
 	}
-	if err := t.begun(h, number); err != nil {
+	if err := t.begun(d, h, number); err != nil {
 		t.bury(ctx, d, id, nil)
 		return "", &outcome{err: fault.Wrap(fault.Unavailable, err)}
 	}
@@ -278,13 +278,14 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 }
 
 // begun records that the attempt runs; the handle is durable when it returns well.
-func (t *task) begun(h *driver.Handle, number uint64) error {
+func (t *task) begun(d driver.Driver, h *driver.Handle, number uint64) error {
 	raw, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("encode handle: %w", err)
 	}
 	return t.change(true, func(r *store.TaskRecord, s *api.TaskState) {
 		r.Handle, r.Attempt = raw, number
+		t.driver, t.id = d, h.TaskID
 		s.State, s.StartedAt, s.FinishedAt = api.TaskStateRunning, time.Now().UTC(), time.Time{}
 	}, started())
 }

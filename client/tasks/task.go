@@ -109,6 +109,21 @@ func (t *task) active() bool {
 	return t.opened && !t.ending && t.rec.State.State != api.TaskStateDead
 }
 
+// rise makes a dead task a pending one; it reports false when the task is not dead. Its goroutine has
+// ended by then, or does nothing more.
+func (t *task) rise() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.rec.State.State != api.TaskStateDead {
+		return false
+	}
+	t.append(restartSignal(reasonUserRestart))
+	s := t.rec.State
+	s.State, s.Failed, s.FinishedAt, s.Restarts, s.LastRestart = api.TaskStatePending, false, time.Time{}, s.Restarts+1, time.Now().UTC()
+	t.opened, t.ending, t.gate, t.told = false, false, make(chan struct{}), make(chan struct{})
+	return true
+}
+
 // alive returns how to reach the running attempt.
 func (t *task) alive() (driver.Driver, string, error) {
 	t.mu.Lock()
