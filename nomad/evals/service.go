@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -153,7 +154,7 @@ func (s *Service) Allocations(ctx context.Context, r *api.EvalRequest) (*api.All
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &resp.QueryMeta, keys, func(tx *state.Txn) error {
 		resp.Allocs = nil
 		for a := range tx.AllocsByEval(r.EvalID) {
-			resp.Allocs = append(resp.Allocs, allocStub(a))
+			resp.Allocs = append(resp.Allocs, row.Of(a))
 		}
 		return nil
 	})
