@@ -78,15 +78,6 @@ func (g *Group) States() map[string]*api.TaskState {
 	return out
 }
 
-// Say records an event on every task that is not dead.
-func (g *Group) Say(kind, text string) {
-	for _, t := range g.tasks {
-		if !t.row().dead() {
-			t.say(message(kind, text))
-		}
-	}
-}
-
 // Restart restarts one task, or all running ones when name is empty; the restart policy does not count it.
 // With ended, tasks that have ended are started again too, while the group runs.
 func (g *Group) Restart(ctx context.Context, name string, ended bool) error {

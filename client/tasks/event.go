@@ -18,7 +18,6 @@ const (
 	eventShutdownDelay = "Waiting for shutdown delay"
 	eventSkipDelay     = "Skipping shutdown delay"
 	eventRestoreFailed = "Failed Restoring Task"
-	eventHookFailed    = "Task hook failed"
 )
 
 func event(kind, display string) *api.TaskEvent {
