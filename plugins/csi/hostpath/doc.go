@@ -1,0 +1,27 @@
+// Package hostpath is the embedded CSI driver: a real plugin, started by `nomad csi-hostpath`, whose
+// volumes are directories (file system) or sparse files behind loop devices (block) below one state
+// directory. It is for tests, demos, single machines and clusters that share a file system.
+//
+// # State
+//
+// Everything is on disk and may be shared by several plugin processes:
+//
+//	volumes/<id>.json    record of a volume, replaced atomically
+//	snapshots/<id>.json  record of a snapshot
+//	data/<id>            directory or image of a volume or snapshot
+//	nodes/<node>.json    what a node said of itself
+//	nodes/<node>/<id>    the node's own hard link to an image: its loop device is found by this name
+//	locks/<id>, lock     flocks: one for each volume, one for the whole
+//	violations.log       what an orchestrator must not do, and did: one JSON line each
+//
+// Ids are derived from names, so that a call that is repeated after a crash finds its half-done work. Data
+// is made under another name and renamed, and the record is written last; deletion goes the other way. What
+// a node has mounted is never remembered but read from the mount table, so kill -9 at any point leaves
+// nothing that a repeated call does not repair.
+//
+// # Attach mode
+//
+// With Config.Attach the driver has ControllerPublish: it keeps book of the nodes that a volume is attached
+// to, refuses to attach a single-node volume twice, refuses to stage what is not attached, and logs both as
+// violations.
+package hostpath

@@ -1,0 +1,132 @@
+package mounts
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Flags are restrictions of a bind mount.
+type Flags struct{ ReadOnly, NoSuid, NoDev, NoExec bool }
+
+func (f Flags) attributes() (set uint64, flags uintptr) {
+	add := func(on bool, attr uint64, flag uintptr) {
+		if on {
+			set, flags = set|attr, flags|flag
+		}
+	}
+	add(f.ReadOnly, unix.MOUNT_ATTR_RDONLY, unix.MS_RDONLY)
+	add(f.NoSuid, unix.MOUNT_ATTR_NOSUID, unix.MS_NOSUID)
+	add(f.NoDev, unix.MOUNT_ATTR_NODEV, unix.MS_NODEV)
+	add(f.NoExec, unix.MOUNT_ATTR_NOEXEC, unix.MS_NOEXEC)
+	return set, flags
+}
+
+// Bind shows source at target, which must exist. The restrictions hold from the first moment on.
+func Bind(source, target string, f Flags) error {
+	err := bindTree(source, target, f)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		err = bindTwice(source, target, f)
+	}
+	if err != nil {
+		return fmt.Errorf("bind %s to %s: %w", source, target, err)
+	}
+	return nil
+}
+
+// bindTree prepares the mount out of sight and then moves it into place.
+func bindTree(source, target string, f Flags) error {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if set, _ := f.attributes(); set != 0 {
+		attr := unix.MountAttr{Attr_set: set}
+		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+			return err
+		}
+	}
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// bindTwice is for kernels before 5.12: one mount call ignores the restrictions, so a second one sets them.
+func bindTwice(source, target string, f Flags) error {
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	_, flags := f.attributes()
+	if flags == 0 {
+		return nil
+	}
+	if err := unix.Mount("", target, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""); err != nil {
+		return errors.Join(err, unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
+	}
+	return nil
+}
+
+// stackedMax is how many mounts on top of each other Unmount removes.
+const stackedMax = 8
+
+// Unmount removes all mounts at path, never lazily. A path without mount is success. A busy mount is tried
+// again for a short time.
+func Unmount(path string) error {
+	for range stackedMax {
+		on, err := IsPoint(path)
+		if err != nil {
+			return err
+		}
+		if !on {
+			return nil
+		}
+		if err := unmountOnce(path); err != nil {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
+	}
+	if on, err := IsPoint(path); err != nil || on {
+		return errors.Join(err, fmt.Errorf("unmount %s: more than %d mounts on top of each other", path, stackedMax))
+	}
+	return nil
+}
+
+func unmountOnce(path string) error {
+	var err error
+	for try := range 10 {
+		err = unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
+		switch {
+		case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
+			return nil
+		case !errors.Is(err, unix.EBUSY):
+			return err
+		}
+		time.Sleep(time.Duration(try+1) * 5 * time.Millisecond)
+	}
+	return err
+}
+
+// Share makes what is mounted below dir visible to mounts that were copied from it: dir becomes a shared mount
+// of its own, unless it lies on a shared one already.
+func Share(dir string) error {
+	within, err := Of(dir)
+	if err != nil {
+		return err
+	}
+	if within.Shared {
+		return nil
+	}
+	own, err := At(dir)
+	if err != nil {
+		return err
+	}
+	if own == nil {
+		if err := unix.Mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("bind %s to itself: %w", dir, err)
+		}
+	}
+	if err := unix.Mount("", dir, "", unix.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("share mounts below %s: %w", dir, err)
+	}
+	return nil
+}

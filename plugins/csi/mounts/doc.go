@@ -1,0 +1,7 @@
+// Package mounts looks at the mount table and makes and removes bind mounts, safely around mounts that are
+// dead or hang.
+//
+// Rules: whether a path is a mount is asked with statx and AT_STATX_DONT_SYNC or read from mountinfo, never
+// with stat, which blocks for ever on a hung mount. A read-only bind becomes visible read-only or not at
+// all. Unmounting is never lazy. Nothing here removes files.
+package mounts

@@ -1,0 +1,125 @@
+package mounts
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// Entry is a line of the mount table.
+type Entry struct {
+	ID int
+	// Dev is the device as major:minor; together with Root it tells what is mounted.
+	Dev string
+	// Root is what of the file system is mounted, a path within it.
+	Root string
+	// Point is where it is mounted.
+	Point    string
+	ReadOnly bool
+	Shared   bool
+	FSType   string
+}
+
+// Same reports whether both entries show the same files.
+func (e *Entry) Same(o *Entry) bool { return e.Dev == o.Dev && e.Root == o.Root }
+
+// Table reads the mount table of this process, in the order in which the mounts were made.
+func Table() ([]*Entry, error) { return read(func(string) bool { return true }) }
+
+// Below returns the mounts at dir and inside it.
+func Below(dir string) ([]*Entry, error) {
+	dir = resolve(dir)
+	return read(func(p string) bool { return p == dir || strings.HasPrefix(p, dir+"/") })
+}
+
+// At returns the topmost mount at exactly this path, nil when there is none.
+func At(path string) (*Entry, error) {
+	path = resolve(path)
+	found, err := read(func(p string) bool { return p == path })
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[len(found)-1], nil
+}
+
+func read(want func(point string) bool) ([]*Entry, error) {
+	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) { return !want(i.Mountpoint), false })
+	if err != nil {
+		return nil, fmt.Errorf("read mount table: %w", err)
+	}
+	out := make([]*Entry, 0, len(infos))
+	for _, i := range infos {
+		out = append(out, &Entry{
+			ID: i.ID, Dev: fmt.Sprintf("%d:%d", i.Major, i.Minor), Root: i.Root, Point: i.Mountpoint, FSType: i.FSType,
+			ReadOnly: hasOption(i.Options, "ro"), Shared: strings.Contains(i.Optional, "shared:"),
+		})
+	}
+	return out, nil
+}
+
+func hasOption(list, want string) bool {
+	for o := range strings.SplitSeq(list, ",") {
+		if o == want {
+			return true
+		}
+	}
+	return false
+}
+
+// resolve follows symbolic links in the parent of path: the path itself may be a mount that hangs.
+func resolve(path string) string {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, filepath.Base(path))
+}
+
+// IsPoint reports whether path is a mount. A missing path is none.
+func IsPoint(path string) (bool, error) {
+	var x unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT|unix.AT_SYMLINK_NOFOLLOW, 0, &x)
+	switch err {
+	case nil:
+	case unix.ENOENT, unix.ENOTDIR:
+		return false, nil
+	default:
+		// A dead mount may refuse even this; the table knows it all the same.
+		e, tableErr := At(path)
+		return e != nil, tableErr
+	}
+	if x.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		e, err := At(path)
+		return e != nil, err
+	}
+	return x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+}
+
+// Of returns the entry that a bind mount of path would have: the device and path within its file system.
+func Of(path string) (*Entry, error) {
+	path = resolve(path)
+	table, err := Table()
+	if err != nil {
+		return nil, err
+	}
+	var best *Entry
+	for _, e := range table {
+		inside := e.Point == path || e.Point == "/" || strings.HasPrefix(path, e.Point+"/")
+		if inside && (best == nil || len(e.Point) >= len(best.Point)) {
+			best = e
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("no mount contains %s", path)
+	}
+	out := *best
+	rel, err := filepath.Rel(best.Point, path)
+	if err != nil {
+		return nil, fmt.Errorf("locate %s in its file system: %w", path, err)
+	}
+	out.Root, out.Point = filepath.Join(best.Root, rel), path
+	return &out, nil
+}
