@@ -1,0 +1,65 @@
+package namespaces
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Bounds of what people may write.
+const (
+	nameMax        = 128
+	descriptionMax = 256
+)
+
+func builtinPool(name string) bool { return name == api.NodePoolDefault || name == api.NodePoolAll }
+
+// named reports whether a name has 1 to 128 letters, digits, dashes, and underscores where those
+// are allowed.
+func named(name string, underscore bool) bool {
+	for _, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', underscore && r == '_':
+		default:
+			return false
+		}
+	}
+	return name != "" && len(name) <= nameMax
+}
+
+func checkNamespace(n *api.Namespace) error {
+	var errs []error
+	if !named(n.Name, false) {
+		errs = append(errs, fmt.Errorf("invalid namespace name %q: 1 to %d letters, digits and dashes are needed", n.Name, nameMax))
+	}
+	if len(n.Description) > descriptionMax {
+		errs = append(errs, fmt.Errorf("description of namespace %q is longer than %d characters", n.Name, descriptionMax))
+	}
+	if n.Quota != "" {
+		errs = append(errs, fmt.Errorf("quota %q of namespace %q does not exist", n.Quota, n.Name))
+	}
+	return fault.Wrap(fault.Invalid, errors.Join(errs...))
+}
+
+func checkPool(p *api.NodePool) error {
+	var errs []error
+	if !named(p.Name, true) {
+		errs = append(errs, fmt.Errorf("invalid node pool name %q: 1 to %d letters, digits, dashes and underscores are needed", p.Name, nameMax))
+	}
+	if builtinPool(p.Name) {
+		errs = append(errs, fmt.Errorf("node pool %q is built in and cannot be changed", p.Name))
+	}
+	if len(p.Description) > descriptionMax {
+		errs = append(errs, fmt.Errorf("description of node pool %q is longer than %d characters", p.Name, descriptionMax))
+	}
+	if c := p.SchedulerConfiguration; c != nil {
+		switch c.SchedulerAlgorithm {
+		case "", api.SchedulerAlgorithmBinpack, api.SchedulerAlgorithmSpread:
+		default:
+			errs = append(errs, fmt.Errorf("node pool %q: scheduler algorithm %q is neither binpack nor spread", p.Name, c.SchedulerAlgorithm))
+		}
+	}
+	return fault.Wrap(fault.Invalid, errors.Join(errs...))
+}
