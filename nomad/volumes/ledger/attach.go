@@ -75,3 +75,17 @@ func intended(tx *state.Txn, i Intent, to api.AttachmentState) (*api.VolumeAttac
 func replaced(i Intent) error {
 	return fault.New(fault.Conflict, "attachment of %s to node %s: intent %d was replaced meanwhile", i.ExternalID, i.NodeID, i.Fence)
 }
+
+// Prepare records the provider's id of the node for an intent that was made without it.
+func Prepare(tx *state.Txn, i Intent) error {
+	a, err := intended(tx, i, api.AttachmentPublished)
+	if err != nil {
+		return err
+	}
+	next := *a
+	if next.ProviderNodeID = ProviderNode(tx, i.PluginID, i.NodeID); next.ProviderNodeID == "" {
+		return fault.New(fault.Unavailable, "node %s does not report CSI plugin %q", i.NodeID, i.PluginID)
+	}
+	tx.PutAttachment(&next)
+	return nil
+}

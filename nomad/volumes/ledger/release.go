@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
 // Proofs that nothing uses a volume on its node any more, from strong to weak.
@@ -20,7 +21,9 @@ const (
 
 // AllocChanged lets the claims of an allocation that is over, or should be, follow it: what cannot
 // be mounted yet is given back at once, what may be mounted waits for the node's report.
-func AllocChanged(tx *state.Txn, alloc *api.Allocation) error { return Standard().AllocChanged(tx, alloc) }
+func AllocChanged(tx *state.Txn, alloc *api.Allocation) error {
+	return Standard().AllocChanged(tx, alloc)
+}
 
 // NodeChanged settles everything on a node whose status or plugins changed.
 func NodeChanged(tx *state.Txn, nodeID string) error { return Standard().NodeChanged(tx, nodeID) }
@@ -45,7 +48,17 @@ func (r Rules) AllocChanged(tx *state.Txn, alloc *api.Allocation) error {
 	if !alloc.Terminal() {
 		return nil
 	}
-	for _, c := range slices.Collect(tx.ClaimsByAlloc(alloc.ID)) {
+	return r.over(tx, slices.Collect(tx.ClaimsByAlloc(alloc.ID)))
+}
+
+// over moves claims whose allocation is over, or should be.
+func (r Rules) over(tx *state.Txn, claims []*api.VolumeClaim) error {
+	for _, known := range claims {
+		// Settling one claim may have changed the next: it may be of the same external volume.
+		c := tx.Claim(known.Namespace, known.VolumeID, known.AllocID)
+		if c == nil {
+			continue
+		}
 		var to api.ClaimState
 		switch c.State {
 		case api.ClaimWaiting:
@@ -58,6 +71,29 @@ func (r Rules) AllocChanged(tx *state.Txn, alloc *api.Allocation) error {
 		}
 		if err := r.move(tx, c, to); err != nil {
 			return err
+		}
+		r.settle(tx, c.PluginID, c.ExternalID)
+	}
+	return nil
+}
+
+// Forgotten reports whether a claim should have followed its allocation and did not.
+func Forgotten(tx *state.Txn, c *api.VolumeClaim) bool {
+	if claim.Leaving(c.State) {
+		return false
+	}
+	a := tx.Alloc(c.AllocID)
+	return a == nil || a.Terminal()
+}
+
+// Reconcile lets forgotten claims follow their allocations.
+func Reconcile(tx *state.Txn, claims []*api.VolumeClaim) error {
+	r := Standard()
+	for _, c := range claims {
+		if now := tx.Claim(c.Namespace, c.VolumeID, c.AllocID); now != nil && Forgotten(tx, now) {
+			if err := r.over(tx, []*api.VolumeClaim{now}); err != nil {
+				return err
+			}
 		}
 		r.settle(tx, c.PluginID, c.ExternalID)
 	}

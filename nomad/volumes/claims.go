@@ -1,0 +1,102 @@
+package volumes
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+)
+
+// Claim waits until an allocation's claim is ready and answers what its node needs to mount. It
+// writes nothing and may be repeated.
+func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.VolumeClaimResponse, error) {
+	ns := namespaceOf(r.Namespace)
+	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
+		return nil, err
+	}
+	var out *api.VolumeClaimResponse
+	var refused error
+	err := state.Until(ctx, s.state, []state.Key{state.VolumeClaimsKey(ns, r.VolumeID)}, func(tx *state.Txn) bool {
+		out, refused = granted(tx, ns, r)
+		return out != nil || refused != nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim volume %q: %s: %w", r.VolumeID, waitsFor(s.state.Read(), ns, r), err)
+	}
+	return out, refused
+}
+
+// granted answers nothing while the claim must wait.
+func granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (*api.VolumeClaimResponse, error) {
+	c := tx.Claim(ns, r.VolumeID, r.AllocID)
+	switch {
+	case c == nil:
+		return nil, fault.New(fault.NotFound, "allocation %s has no claim on volume %q", r.AllocID, r.VolumeID)
+	case c.NodeID != r.NodeID:
+		return nil, fault.New(fault.Denied, "the claim of allocation %s is on node %s, not on %s", r.AllocID, c.NodeID, r.NodeID)
+	case claim.Leaving(c.State):
+		return nil, fault.New(fault.Conflict, "the claim of allocation %s on volume %q is %s", r.AllocID, r.VolumeID, c.State)
+	case c.State != api.ClaimReady:
+		return nil, nil
+	}
+	v := tx.Volume(ns, r.VolumeID)
+	if v == nil {
+		return nil, missing(ns, r.VolumeID)
+	}
+	out := &api.VolumeClaimResponse{Volume: v, Claim: c, WriteMeta: api.WriteMeta{Index: c.ModifyIndex}}
+	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil {
+		out.PublishContext = a.PublishContext
+	}
+	out.NodeExpand = slices.ContainsFunc(v.Provision.NodeExpansion, func(n string) bool { return n == c.NodeID || n == anyNode })
+	return out, nil
+}
+
+// waitsFor says why a claim is not ready yet.
+func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
+	c := tx.Claim(ns, r.VolumeID, r.AllocID)
+	if c == nil {
+		return "it is gone"
+	}
+	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && a.LastError != "" {
+		return string(a.State) + ": " + a.LastError
+	}
+	return claim.Next(c)
+}
+
+// proven checks that the caller is the node.
+func (s *Service) proven(node, secret string) error {
+	n := s.state.Read().Node(node)
+	if n == nil {
+		return fault.New(fault.NotFound, "node %q does not exist", node)
+	}
+	if subtle.ConstantTimeCompare([]byte(n.SecretID), []byte(secret)) != 1 {
+		return fault.New(fault.Denied, "node %q: wrong secret", node)
+	}
+	return nil
+}
+
+// Unpublish takes a node's report on an unmount. A report that came before is answered alike.
+func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) (*api.WriteMeta, error) {
+	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
+		return nil, err
+	}
+	ns := namespaceOf(r.Namespace)
+	c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID)
+	if c == nil || r.Error != "" && c.LastError == r.Error || r.Error == "" && c.NodeID == r.NodeID && c.State == api.ClaimUnmounted {
+		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil
+	}
+	index, err := s.write(ctx, &Report{Namespace: ns, VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: r.NodeID, Reason: r.Error})
+	if errors.Is(err, fault.NotFound) || errors.Is(err, fault.Conflict) {
+		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil // said before
+	}
+	if err != nil {
+		return nil, fmt.Errorf("report on volume %q of allocation %s: %w", r.VolumeID, r.AllocID, err)
+	}
+	return &api.WriteMeta{Index: index}, nil
+}

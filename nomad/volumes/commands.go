@@ -1,0 +1,184 @@
+package volumes
+
+import (
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+)
+
+//go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
+
+//msgp:limit arrays:1000000 maps:1000000
+
+// Register records volumes that exist at their provider, or new specs of known ones.
+type Register struct {
+	Specs []*api.VolumeSpec `msg:",omitempty"`
+}
+
+// Intend records that a volume is to be created.
+type Intend struct {
+	Spec *api.VolumeSpec `msg:",omitempty"`
+}
+
+// Answer is a driver's answer to an intent. A Reason means that the call failed; Final that
+// repeating it does not help.
+type Answer struct {
+	Namespace string `msg:",omitempty"`
+	ID        string `msg:",omitempty"`
+	Intent    uint64 `msg:",omitempty"`
+	Reason    string `msg:",omitempty"`
+	Final     bool   `msg:",omitempty"`
+}
+
+// Provisioned records the answer to a creation.
+type Provisioned struct {
+	Answer        Answer            `msg:",omitempty"`
+	ExternalID    string            `msg:",omitempty"`
+	CapacityBytes int64             `msg:",omitempty"`
+	Context       map[string]string `msg:",omitempty"`
+	Topologies    []*api.Topology   `msg:",omitempty"`
+}
+
+// Deregister forgets a volume without asking its provider. Claims that are still being given back
+// stay until they are.
+type Deregister struct {
+	Namespace string `msg:",omitempty"`
+	ID        string `msg:",omitempty"`
+	Force     bool   `msg:",omitempty"`
+}
+
+// BeginDelete records that a volume is to be deleted; nobody can claim it from then on.
+type BeginDelete struct {
+	Namespace string            `msg:",omitempty"`
+	ID        string            `msg:",omitempty"`
+	Secrets   map[string]string `msg:",omitempty"`
+}
+
+// EndDelete records the answer to a deletion.
+type EndDelete struct {
+	Answer Answer `msg:",omitempty"`
+}
+
+// BeginExpand records that a volume is to grow.
+type BeginExpand struct {
+	Namespace        string `msg:",omitempty"`
+	ID               string `msg:",omitempty"`
+	CapacityMinBytes int64  `msg:",omitempty"`
+	CapacityMaxBytes int64  `msg:",omitempty"`
+}
+
+// EndExpand records the answer to an expansion.
+type EndExpand struct {
+	Answer        Answer `msg:",omitempty"`
+	CapacityBytes int64  `msg:",omitempty"`
+	// NodesOwe is set when nodes must expand too.
+	NodesOwe bool `msg:",omitempty"`
+}
+
+// NodeExpanded records that a node has expanded a volume, or that it cannot: then a Reason is set.
+// Away means that it no longer uses the volume, and that the next node owes the expansion.
+type NodeExpanded struct {
+	Namespace string `msg:",omitempty"`
+	ID        string `msg:",omitempty"`
+	NodeID    string `msg:",omitempty"`
+	Away      bool   `msg:",omitempty"`
+	Reason    string `msg:",omitempty"`
+}
+
+// Report is a node's report on an unmount: done, or failed with a reason.
+type Report struct {
+	Namespace string `msg:",omitempty"`
+	VolumeID  string `msg:",omitempty"`
+	AllocID   string `msg:",omitempty"`
+	NodeID    string `msg:",omitempty"`
+	Reason    string `msg:",omitempty"`
+}
+
+// Evict releases claims on a node without the node's own report. Lost means that the node must still
+// be lost when the command is applied.
+type Evict struct {
+	Namespace string   `msg:",omitempty"`
+	VolumeID  string   `msg:",omitempty"`
+	NodeID    string   `msg:",omitempty"`
+	AllocIDs  []string `msg:",omitempty"`
+	Proof     string   `msg:",omitempty"`
+	Lost      bool     `msg:",omitempty"`
+}
+
+// Attached records a driver's answer to a publish or unpublish.
+type Attached struct {
+	PluginID   string `msg:",omitempty"`
+	ExternalID string `msg:",omitempty"`
+	NodeID     string `msg:",omitempty"`
+	Fence      uint64 `msg:",omitempty"`
+	// Published tells the two calls apart.
+	Published      bool              `msg:",omitempty"`
+	PublishContext map[string]string `msg:",omitempty"`
+	Reason         string            `msg:",omitempty"`
+	NextRetry      int64             `msg:",omitempty"`
+	Attempts       int               `msg:",omitempty"`
+	// Prepare looks up the provider's id of the node, which was not known when the intent was made.
+	Prepare bool `msg:",omitempty"`
+}
+
+// Reconcile lets all claims follow their allocations, also those that were forgotten.
+type Reconcile struct{}
+
+// Commands registers this room's commands.
+func Commands(r *fsm.Registry) {
+	for _, make := range []func() fsm.Command{
+		func() fsm.Command { return &Register{} },
+		func() fsm.Command { return &Intend{} },
+		func() fsm.Command { return &Provisioned{} },
+		func() fsm.Command { return &Deregister{} },
+		func() fsm.Command { return &BeginDelete{} },
+		func() fsm.Command { return &EndDelete{} },
+		func() fsm.Command { return &BeginExpand{} },
+		func() fsm.Command { return &EndExpand{} },
+		func() fsm.Command { return &NodeExpanded{} },
+		func() fsm.Command { return &Report{} },
+		func() fsm.Command { return &Evict{} },
+		func() fsm.Command { return &Attached{} },
+		func() fsm.Command { return &Reconcile{} },
+	} {
+		r.Register(make)
+	}
+}
+
+// Kind implements [fsm.Command].
+func (*Register) Kind() fsm.Kind { return fsm.KindVolumeRegister }
+
+// Kind implements [fsm.Command].
+func (*Intend) Kind() fsm.Kind { return fsm.KindVolumeIntent }
+
+// Kind implements [fsm.Command].
+func (*Provisioned) Kind() fsm.Kind { return fsm.KindVolumeProvisioned }
+
+// Kind implements [fsm.Command].
+func (*Deregister) Kind() fsm.Kind { return fsm.KindVolumeDeregister }
+
+// Kind implements [fsm.Command].
+func (*BeginDelete) Kind() fsm.Kind { return fsm.KindVolumeDeleteBegin }
+
+// Kind implements [fsm.Command].
+func (*EndDelete) Kind() fsm.Kind { return fsm.KindVolumeDeleteEnd }
+
+// Kind implements [fsm.Command].
+func (*BeginExpand) Kind() fsm.Kind { return fsm.KindVolumeExpandBegin }
+
+// Kind implements [fsm.Command].
+func (*EndExpand) Kind() fsm.Kind { return fsm.KindVolumeExpandEnd }
+
+// Kind implements [fsm.Command].
+func (*NodeExpanded) Kind() fsm.Kind { return fsm.KindVolumeNodeExpanded }
+
+// Kind implements [fsm.Command].
+func (*Report) Kind() fsm.Kind { return fsm.KindVolumeUnpublish }
+
+// Kind implements [fsm.Command].
+func (*Evict) Kind() fsm.Kind { return fsm.KindVolumeDetach }
+
+// Kind implements [fsm.Command].
+func (*Attached) Kind() fsm.Kind { return fsm.KindAttachmentResult }
+
+// Kind implements [fsm.Command].
+func (*Reconcile) Kind() fsm.Kind { return fsm.KindVolumeClaimsReconcile }

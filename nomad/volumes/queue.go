@@ -1,0 +1,130 @@
+package volumes
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// key names something that the loop looks after: an external volume, a volume to be created, or a
+// claim to be released.
+type key struct {
+	kind    string
+	a, b, c string
+}
+
+// queue calls work for keys that were woken, one call per key at a time and again when the time that
+// work answered has come; a zero time means that there is nothing left to do.
+type queue struct {
+	work func(context.Context, key, *tries) time.Time
+
+	mu    sync.Mutex
+	items map[key]*item
+	wg    sync.WaitGroup
+}
+
+type item struct {
+	running, again, afresh bool
+	timer                  *time.Timer
+	tries                  tries
+}
+
+func newQueue(work func(context.Context, key, *tries) time.Time) *queue {
+	return &queue{work: work, items: map[key]*item{}}
+}
+
+// wake has the key looked at now; afresh forgets how often its calls failed.
+func (q *queue) wake(ctx context.Context, k key, afresh bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	it := q.items[k]
+	if it == nil {
+		it = &item{tries: tries{}}
+		q.items[k] = it
+	}
+	it.again, it.afresh = true, it.afresh || afresh
+	if it.running {
+		return
+	}
+	it.running = true
+	if it.timer != nil {
+		it.timer.Stop()
+	}
+	q.wg.Add(1)
+	go q.run(ctx, k, it)
+}
+
+func (q *queue) run(ctx context.Context, k key, it *item) {
+	defer q.wg.Done()
+	for q.begin(it) {
+		next := q.work(ctx, k, &it.tries)
+		if q.end(ctx, k, it, next) {
+			return
+		}
+	}
+}
+
+func (q *queue) begin(it *item) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if it.afresh {
+		it.tries = tries{}
+	}
+	it.again, it.afresh = false, false
+	return true
+}
+
+// end reports whether the key can rest.
+func (q *queue) end(ctx context.Context, k key, it *item, next time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if it.again && ctx.Err() == nil {
+		return false
+	}
+	it.running = false
+	switch {
+	case next.IsZero() || ctx.Err() != nil:
+		delete(q.items, k)
+	default:
+		it.timer = time.AfterFunc(max(time.Until(next), time.Millisecond), func() { q.wake(ctx, k, false) })
+	}
+	return true
+}
+
+// drain waits for running work after ctx ended.
+func (q *queue) drain() {
+	q.mu.Lock()
+	for _, it := range q.items {
+		if it.timer != nil {
+			it.timer.Stop()
+		}
+	}
+	q.mu.Unlock()
+	q.wg.Wait()
+}
+
+// tries remembers the calls of a key that failed, by intent.
+type tries map[string]try
+
+type try struct {
+	failed int
+	due    time.Time
+}
+
+// failed notes a failure and answers when the next try is due: after min, doubled each time up to
+// max, give or take a quarter.
+func (t tries) failed(call string, now time.Time, minWait, maxWait time.Duration) try {
+	n := t[call].failed + 1
+	wait := minWait
+	for i := 1; i < n && wait < maxWait; i++ {
+		wait *= 2
+	}
+	wait = min(wait, maxWait)
+	wait = wait*3/4 + rand.N(wait/2+1)
+	t[call] = try{n, now.Add(wait)}
+	return t[call]
+}

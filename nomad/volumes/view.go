@@ -1,0 +1,109 @@
+package volumes
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// detail is a volume with what follows from claims, plugin and nodes, and without secrets.
+func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
+	shown := *v
+	shown.VolumeSpec = *v.VolumeSpec.Redacted()
+	d := &api.VolumeDetail{
+		Volume: shown, ExternalID: v.RemoteID(), Context: v.Context, Topologies: v.Provision.Topologies,
+		Capacity: v.Provision.CapacityBytes, State: v.Provision.State, LastError: v.Provision.LastError,
+		ReadAllocs: map[string]*api.Allocation{}, WriteAllocs: map[string]*api.Allocation{},
+		Attachments: slices.Collect(tx.AttachmentsOf(v.PluginID, v.RemoteID())),
+	}
+	if len(v.Provision.Context) > 0 {
+		d.Context = v.Provision.Context
+	}
+	if v.Provision.ExternalID == "" {
+		d.ExternalID = v.ExternalID
+	}
+	for c := range tx.ClaimsByVolume(v.Namespace, v.ID) {
+		d.Claims = append(d.Claims, c)
+		if c.State == api.ClaimWaiting {
+			continue
+		}
+		d.AccessMode, d.AttachmentMode = cmp.Or(d.AccessMode, c.AccessMode), cmp.Or(d.AttachmentMode, c.AttachmentMode)
+		a := tx.Alloc(c.AllocID)
+		if a != nil {
+			d.Allocations = append(d.Allocations, allocStub(a))
+		}
+		users(d, c)[c.AllocID] = a
+	}
+	slices.SortFunc(d.Allocations, newest)
+	if p := pluginOf(tx, v.PluginID); p != nil {
+		d.Provider, d.ProviderVersion, d.ControllerRequired = p.Provider, p.Version, p.ControllerRequired
+		d.ControllersHealthy, d.ControllersExpected = p.ControllersHealthy, p.ControllersExpected
+		d.NodesHealthy, d.NodesExpected = p.NodesHealthy, p.NodesExpected
+		d.Schedulable = schedulable(v, p)
+	}
+	return d
+}
+
+func users(d *api.VolumeDetail, c *api.VolumeClaim) map[string]*api.Allocation {
+	if c.Mode == api.ClaimWrite {
+		return d.WriteAllocs
+	}
+	return d.ReadAllocs
+}
+
+func newest(a, b *api.AllocStub) int {
+	return cmp.Or(cmp.Compare(b.ModifyIndex, a.ModifyIndex), cmp.Compare(a.ID, b.ID))
+}
+
+func schedulable(v *api.Volume, p *api.Plugin) bool {
+	usable := v.Provision.State == api.VolumeAvailable || v.Provision.State == api.VolumeExpanding
+	return usable && p.NodesHealthy > 0 && (!p.ControllerRequired || p.ControllersHealthy > 0)
+}
+
+// stub is the row of a volume in lists.
+func stub(tx *state.Txn, v *api.Volume, p *api.Plugin) *api.VolumeStub {
+	s := &api.VolumeStub{
+		ID: v.ID, Namespace: v.Namespace, Name: v.Name, ExternalID: v.RemoteID(), Topologies: v.Provision.Topologies,
+		PluginID: v.PluginID, CreateIndex: v.CreateIndex, ModifyIndex: v.ModifyIndex,
+		CreateTime: v.CreateTime, ModifyTime: v.ModifyTime,
+	}
+	if v.Provision.ExternalID == "" {
+		s.ExternalID = v.ExternalID
+	}
+	for c := range tx.ClaimsByVolume(v.Namespace, v.ID) {
+		switch {
+		case c.State == api.ClaimWaiting:
+			continue
+		case c.Mode == api.ClaimWrite:
+			s.CurrentWriters++
+		default:
+			s.CurrentReaders++
+		}
+		s.AccessMode, s.AttachmentMode = cmp.Or(s.AccessMode, c.AccessMode), cmp.Or(s.AttachmentMode, c.AttachmentMode)
+	}
+	if p != nil {
+		s.Provider, s.ControllerRequired = p.Provider, p.ControllerRequired
+		s.ControllersHealthy, s.ControllersExpected = p.ControllersHealthy, p.ControllersExpected
+		s.NodesHealthy, s.NodesExpected = p.NodesHealthy, p.NodesExpected
+		s.Schedulable = schedulable(v, p)
+	}
+	return s
+}
+
+func allocStub(a *api.Allocation) *api.AllocStub {
+	s := &api.AllocStub{
+		ID: a.ID, EvalID: a.EvalID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID, NodeName: a.NodeName,
+		JobID: a.JobID, TaskGroup: a.TaskGroup, DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
+		ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription, TaskStates: a.TaskStates,
+		DeploymentStatus: a.DeploymentStatus, FollowupEvalID: a.FollowupEvalID, NextAllocation: a.NextAllocation,
+		RescheduleTracker: a.RescheduleTracker, PreemptedAllocations: a.PreemptedAllocations,
+		PreemptedByAllocation: a.PreemptedByAllocation, CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex,
+		CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
+	}
+	if a.Job != nil {
+		s.JobType, s.JobVersion = a.Job.Type, a.Job.Version
+	}
+	return s
+}

@@ -1,0 +1,259 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Register records volumes that exist at their provider and updates the specs of known ones, all or
+// none. A larger capacity expands the volume.
+func (s *Service) Register(ctx context.Context, r *api.VolumeRegisterRequest) (*api.VolumeWriteResponse, error) {
+	specs, err := s.checked(r.Volumes, r.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	for _, spec := range specs {
+		if err := s.checkRegister(ctx, spec); err != nil {
+			return nil, err
+		}
+	}
+	index, err := s.write(ctx, &Register{Specs: specs})
+	if err != nil {
+		return nil, fmt.Errorf("register %s: %w", names(specs), err)
+	}
+	for _, spec := range specs {
+		grown, err := s.grow(ctx, spec)
+		if err != nil {
+			return nil, err
+		}
+		index = max(index, grown)
+	}
+	return s.written(specs, index), nil
+}
+
+// Create creates volumes at their provider, one after the other, and waits for the driver's answers.
+// A volume that is known already is updated as by Register.
+func (s *Service) Create(ctx context.Context, r *api.VolumeCreateRequest) (*api.VolumeWriteResponse, error) {
+	specs, err := s.checked(r.Volumes, r.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	var index uint64
+	var errs []error
+	var done []*api.VolumeSpec
+	for _, spec := range specs {
+		at, err := s.create(ctx, spec)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("create volume %q: %w", spec.ID, err))
+			continue
+		}
+		index, done = max(index, at), append(done, spec)
+	}
+	switch {
+	case len(errs) == 0:
+		return s.written(specs, index), nil
+	case len(done) > 0:
+		errs = append(errs, fmt.Errorf("created all the same: %s", names(done)))
+	}
+	return nil, fault.Wrap(fault.Of(errs[0]), errors.Join(errs...))
+}
+
+// checked returns copies of the specs with their defaults, or all that is wrong with them.
+func (s *Service) checked(list []*api.VolumeSpec, ns string) ([]*api.VolumeSpec, error) {
+	if len(list) == 0 {
+		return nil, fault.New(fault.Invalid, "missing volume definition")
+	}
+	tx := s.state.Read()
+	var specs []*api.VolumeSpec
+	var errs []error
+	seen := map[[2]string]bool{}
+	for _, given := range list {
+		if given == nil {
+			return nil, fault.New(fault.Invalid, "missing volume definition")
+		}
+		spec := *given
+		if spec.Namespace == "" {
+			spec.Namespace = namespaceOf(ns)
+		}
+		for _, err := range []error{validate(&spec), provided(tx, &spec), once(seen, &spec)} {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("volume %q: %w", spec.ID, err))
+			}
+		}
+		specs = append(specs, &spec)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fault.Wrap(fault.Invalid, err)
+	}
+	return specs, nil
+}
+
+func once(seen map[[2]string]bool, spec *api.VolumeSpec) error {
+	k := [2]string{spec.Namespace, spec.ID}
+	if seen[k] {
+		return errors.New("named twice in one request")
+	}
+	seen[k] = true
+	return nil
+}
+
+// provided checks what the spec refers to.
+func provided(tx *state.Txn, spec *api.VolumeSpec) error {
+	var errs []error
+	if tx.Namespace(spec.Namespace) == nil {
+		errs = append(errs, fmt.Errorf("namespace %q does not exist", spec.Namespace))
+	}
+	if spec.PluginID != "" && pluginOf(tx, spec.PluginID) == nil {
+		errs = append(errs, fmt.Errorf("no CSI plugin named: %s (neither a node nor a job provides it: run its job first)", spec.PluginID))
+	}
+	return errors.Join(errs...)
+}
+
+// checkRegister asks the plugin about a volume before it is registered.
+func (s *Service) checkRegister(ctx context.Context, spec *api.VolumeSpec) error {
+	tx := s.state.Read()
+	old := tx.Volume(spec.Namespace, spec.ID)
+	if old != nil && old.Provision.State != api.VolumeFailed {
+		if _, err := merged(old, spec, slices.Collect(tx.ClaimsByVolume(spec.Namespace, spec.ID))); err != nil {
+			return err
+		}
+		_, err := grows(old, spec)
+		return err
+	}
+	if p := pluginOf(tx, spec.PluginID); !p.ControllerRequired {
+		return nil
+	}
+	v := &api.Volume{VolumeSpec: *spec}
+	_, err := call(ctx, s, wire.ControllerValidate, spec.PluginID, s.limits.ListTimeout, &api.ControllerValidateRequest{
+		ControllerCall: api.ControllerCall{PluginID: spec.PluginID}, ExternalID: v.RemoteID(),
+		Capabilities: spec.RequestedCapabilities, MountOptions: spec.MountOptions, Parameters: spec.Parameters,
+		Secrets: spec.Secrets, Context: spec.Context,
+	})
+	switch {
+	case errors.Is(err, fault.Unavailable):
+		return fault.New(fault.Conflict, "volume %q cannot be validated: %w", spec.ID, err)
+	case err != nil:
+		return fmt.Errorf("validate volume %q: %w", spec.ID, err)
+	}
+	return nil
+}
+
+// grow expands the volume if its spec asks for more than it has.
+func (s *Service) grow(ctx context.Context, spec *api.VolumeSpec) (uint64, error) {
+	tx := s.state.Read()
+	v := tx.Volume(spec.Namespace, spec.ID)
+	if v == nil {
+		return 0, missing(spec.Namespace, spec.ID)
+	}
+	if v.CreateIndex == v.ModifyIndex {
+		return 0, nil // just registered: its capacity is what it is
+	}
+	larger, err := grows(v, spec)
+	if err != nil || !larger {
+		return 0, err
+	}
+	if err := needs(tx, v.PluginID, "EXPAND_VOLUME", func(c *api.CSIControllerInfo) bool { return c.SupportsExpand }); err != nil {
+		return 0, fmt.Errorf("expand volume %q: %w", v.ID, err)
+	}
+	res, err := s.raft.Propose(ctx, &BeginExpand{
+		Namespace: v.Namespace, ID: v.ID,
+		CapacityMinBytes: spec.RequestedCapacityMin, CapacityMaxBytes: spec.RequestedCapacityMax,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("expand volume %q: %w", v.ID, err)
+	}
+	intent, _ := res.Value.(uint64)
+	v, err = s.await(ctx, v.Namespace, v.ID, intent, api.VolumeExpanding)
+	switch {
+	case err != nil:
+		return 0, err
+	case v == nil:
+		return 0, missing(spec.Namespace, spec.ID)
+	case v.Provision.LastError != "" && v.Provision.CapacityBytes < spec.RequestedCapacityMin:
+		return 0, fmt.Errorf("expand volume %q: %w", v.ID, s.refusal(intent, v.Provision.LastError))
+	}
+	return v.ModifyIndex, nil
+}
+
+func (s *Service) create(ctx context.Context, spec *api.VolumeSpec) (uint64, error) {
+	tx := s.state.Read()
+	if old := tx.Volume(spec.Namespace, spec.ID); old != nil {
+		switch old.Provision.State {
+		case api.VolumeAvailable, api.VolumeExpanding:
+			return s.update(ctx, spec)
+		}
+	}
+	if err := needs(tx, spec.PluginID, "CREATE_DELETE_VOLUME", func(c *api.CSIControllerInfo) bool { return c.SupportsCreateDelete }); err != nil {
+		if errors.Is(err, fault.Unavailable) {
+			return 0, fault.Wrap(fault.Conflict, err)
+		}
+		return 0, err
+	}
+	named(spec)
+	res, err := s.raft.Propose(ctx, &Intend{Spec: spec})
+	if err != nil {
+		return 0, err
+	}
+	intent, _ := res.Value.(uint64)
+	v, err := s.await(ctx, spec.Namespace, spec.ID, intent, api.VolumeCreating)
+	switch {
+	case err != nil:
+		return 0, err
+	case v == nil || v.Provision.State == api.VolumeDeleting:
+		return 0, fault.New(fault.Conflict, "it was deleted meanwhile")
+	case v.Provision.State == api.VolumeFailed:
+		return 0, s.refusal(intent, v.Provision.LastError)
+	}
+	s.log.Info("volume created", "volume", v.ID, "namespace", v.Namespace, "plugin", v.PluginID, "external_id", v.RemoteID())
+	return v.ModifyIndex, nil
+}
+
+// named gives the volume the name that is its driver's idempotency key.
+func named(spec *api.VolumeSpec) {
+	switch {
+	case spec.Name != "":
+	case spec.Namespace == api.DefaultNamespace:
+		spec.Name = spec.ID
+	default:
+		spec.Name = spec.Namespace + "." + spec.ID
+	}
+}
+
+func (s *Service) update(ctx context.Context, spec *api.VolumeSpec) (uint64, error) {
+	if err := s.checkRegister(ctx, spec); err != nil {
+		return 0, err
+	}
+	index, err := s.write(ctx, &Register{Specs: []*api.VolumeSpec{spec}})
+	if err != nil {
+		return 0, err
+	}
+	grown, err := s.grow(ctx, spec)
+	return max(index, grown), err
+}
+
+func (s *Service) written(specs []*api.VolumeSpec, index uint64) *api.VolumeWriteResponse {
+	tx := s.state.Read()
+	out := &api.VolumeWriteResponse{WriteMeta: api.WriteMeta{Index: index}}
+	for _, spec := range specs {
+		if v := tx.Volume(spec.Namespace, spec.ID); v != nil {
+			out.Volumes = append(out.Volumes, detail(tx, v))
+		}
+	}
+	return out
+}
+
+func names(specs []*api.VolumeSpec) string {
+	var list []string
+	for _, spec := range specs {
+		list = append(list, fmt.Sprintf("volume %q", spec.ID))
+	}
+	return strings.Join(list, ", ")
+}
