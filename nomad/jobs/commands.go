@@ -1,11 +1,10 @@
 package jobs
 
 import (
-	"reflect"
-
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -80,7 +79,7 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 	j.Status, j.SubmitTime, j.JobModifyIndex, j.Version, j.Stable = "", tx.Now().UnixNano(), tx.Index(), 0, false
 	if old != nil {
 		j.Version = old.Version + 1
-		if SameSpec(old, j) {
+		if diff.Same(old, j) {
 			j.Version, j.JobModifyIndex, j.Stable, j.SubmitTime = old.Version, old.JobModifyIndex, old.Stable, old.SubmitTime
 		}
 	}
@@ -143,16 +142,6 @@ func keep(j, old *api.Job, counts, resources bool) {
 			}
 		}
 	}
-}
-
-// SameSpec reports whether two jobs ask for the same: fields that the servers write do not count.
-func SameSpec(a, b *api.Job) bool {
-	x, y := *a, *b
-	for _, j := range []*api.Job{&x, &y} {
-		j.Status, j.StatusDescription, j.Stable, j.Version, j.VersionTag = "", "", false, 0, nil
-		j.CreateIndex, j.ModifyIndex, j.JobModifyIndex, j.SubmitTime = 0, 0, 0, 0
-	}
-	return reflect.DeepEqual(x, y)
 }
 
 // prune forgets the oldest versions beyond keep; tagged and stable ones stay.

@@ -91,14 +91,12 @@ func (s *Service) Versions(ctx context.Context, r *api.JobVersionsRequest) (*api
 			out.Versions = append(out.Versions, withStatus(tx, v))
 		}
 		for i := 0; r.Diffs && i+1 < len(out.Versions); i++ {
-			out.Diffs = append(out.Diffs, difference(out.Versions[i+1], out.Versions[i]))
+			out.Diffs = append(out.Diffs, diff.Jobs(out.Versions[i+1], out.Versions[i]))
 		}
 		return nil
 	})
 	return out, err
 }
-
-func difference(old, next *api.Job) *api.JobDiff { return diff.Jobs(old, next) }
 
 // Submission reads the source text of a job version.
 func (s *Service) Submission(ctx context.Context, r *api.JobRequest) (*api.JobSubmissionResponse, error) {

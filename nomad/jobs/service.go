@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -197,12 +198,12 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 	if old != nil {
 		out.JobModifyIndex = old.JobModifyIndex
 		j.Version, j.CreateIndex = old.Version+1, old.CreateIndex
-		if SameSpec(old, j) {
+		if diff.Same(old, j) {
 			j.Version, j.JobModifyIndex = old.Version, old.JobModifyIndex
 		}
 	}
 	if r.Diff {
-		out.Diff = difference(old, j)
+		out.Diff = diff.Jobs(old, j)
 	}
 	if s.Preview != nil && j.Periodic == nil && j.ParameterizedJob == nil {
 		p := s.Preview(tx, j)

@@ -2,5 +2,8 @@
 // a plan; [Same] only tells whether there is one.
 //
 // Both walk the structs of package api by reflection, so a new field is compared without a line
-// here. Fields that the servers write are left out; null, zero and empty are the same.
+// here. Fields that the servers write are left out, and a list or map that is nil is the same as one
+// that is empty: encodings do not keep them apart.
+//
+// The package is pure: it reads nothing and changes nothing.
 package diff
