@@ -146,8 +146,7 @@ func (s *Server) rooms() {
 	jobRoom := jobs.New(jobs.Config{
 		Log: log.Named("jobs"), State: s.state, Raft: s.raft, Limits: s.conf.Jobs, Versions: s.conf.JobVersions,
 		Preview: func(tx *state.Txn, j *api.Job) *jobs.Preview {
-			p := evals.Plan(tx, j, time.Now())
-			return &jobs.Preview{Annotations: p.Annotations, Failed: p.Failed, Eval: p.Eval}
+			return (*jobs.Preview)(evals.Plan(tx, j, time.Now()))
 		},
 	})
 	for _, room := range []interface{ Handlers() []wire.Handler }{
