@@ -1,0 +1,28 @@
+package examples
+
+import "embed"
+
+// Files has all examples by file name.
+//
+//go:embed *.hcl *.json
+var Files embed.FS
+
+// Short is a job file without explanations: what "job init -short" writes.
+//
+//go:embed service.nomad.hcl
+var Short string
+
+// Long is a job file that explains its blocks: what "job init" writes.
+//
+//go:embed csi-volume.nomad.hcl
+var Long string
+
+// Volume is a volume file that explains its keys: what "volume init" writes.
+//
+//go:embed volume.hcl
+var Volume string
+
+// VolumeJSON is a volume file in JSON: what "volume init -json" writes.
+//
+//go:embed volume.json
+var VolumeJSON string
