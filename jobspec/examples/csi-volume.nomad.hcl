@@ -15,7 +15,7 @@ job "writer" {
 
       # These replace the mount options of the volume itself.
       # mount_options {
-      #   mount_flags = ["noatime"]
+      #   mount_flags = ["nosuid"]
       # }
     }
 

@@ -28,9 +28,9 @@ capability {
 }
 
 mount_options {
-  # fs_type is not for volumes that are directories.
-  # fs_type     = "ext4"
-  mount_flags = ["noatime"]
+  # A file system is for plugins with disks; this one has directories.
+  # fs_type   = "ext4"
+  mount_flags = ["nodev"]
 }
 
 # Where the volume must and should be reachable from; the plugin's node says which keys there are.
