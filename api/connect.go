@@ -180,5 +180,4 @@ type ConsulLinkedService struct {
 }
 
 // ConsulMeshConfigEntry is the (empty) configuration of a mesh gateway.
-type ConsulMeshConfigEntry struct {
-}
+type ConsulMeshConfigEntry struct{}

@@ -22,12 +22,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-const (
-	// driversWait bounds the wait for the first reports of task drivers before the node registers.
-	driversWait = 5 * time.Second
-	// endWait bounds how long a development node waits for its tasks to end.
-	endWait = 30 * time.Second
-)
+// endWait bounds how long a development node waits for its tasks to end.
+const endWait = 30 * time.Second
 
 // Client is one node.
 type Client struct {
@@ -157,8 +153,13 @@ type loop struct {
 // loops lists the duties in the order in which they begin.
 func (c *Client) loops() []loop {
 	return []loop{
-		{"store", c.db.Run}, {"volumes", c.volumes.Run}, {"drivers", c.watch.Run}, {"node", c.serveNode},
-		{"assignments", c.followAssignments}, {"reports", c.sendReports}, {"collect", c.collectEnded},
+		{"store", c.db.Run},
+		{"volumes", c.volumes.Run},
+		{"drivers", c.watch.Run},
+		{"node", c.serveNode},
+		{"assignments", c.followAssignments},
+		{"reports", c.sendReports},
+		{"collect", c.collectEnded},
 	}
 }
 

@@ -290,3 +290,81 @@ func TestTasksOutliveTheAgent(t *testing.T) {
 		t.Errorf("events: %s", got)
 	}
 }
+
+func TestGroupThatMustNotRunWithoutServersIsStopped(t *testing.T) {
+	b := setup(t)
+	b.start(t)
+	j := job("service", "mock_driver", map[string]any{"run_for": "1h"})
+	j.TaskGroups[0].Disconnect = &api.DisconnectStrategy{StopOnClientAfter: time.Millisecond}
+	b.place(alloc("a1", j))
+	b.place(alloc("a2", job("service", "mock_driver", map[string]any{"run_for": "1h"})))
+	b.until(t, "running", func() bool {
+		return b.status("a1") == api.AllocClientStatusRunning && b.status("a2") == api.AllocClientStatusRunning
+	})
+	b.edit(func() { b.deaf = true })
+	for {
+		s, err := call(t, b.servers, wire.ClientAllocStats, &api.AllocRequest{AllocID: "a1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Stats.Tasks) == 0 {
+			break
+		}
+	}
+	b.edit(func() { b.deaf = false })
+	b.until(t, "stopped, the other runs", func() bool {
+		return b.status("a1") == api.AllocClientStatusComplete && b.status("a2") == api.AllocClientStatusRunning
+	})
+}
+
+func TestHostVolumeIsMountedIntoTheTask(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	b := setup(t)
+	b.conf.RawExec.Enabled, b.conf.RawExec.NoCgroups = true, true
+	dir := t.TempDir()
+	b.conf.HostVolumes = map[string]*api.HostVolumeInfo{"shared": {Path: dir}}
+	b.start(t)
+	j := job("batch", "raw_exec", map[string]any{"command": "/bin/sh", "args": []any{"-c", "echo written > mnt/file"}})
+	j.TaskGroups[0].Volumes = map[string]*api.VolumeRequest{"v": {Name: "v", Type: "host", Source: "shared"}}
+	j.TaskGroups[0].Tasks[0].VolumeMounts = []*api.VolumeMount{{Volume: "v", Destination: "mnt"}}
+	b.place(alloc("a1", j))
+	none := job("batch", "raw_exec", nil)
+	none.TaskGroups[0].Volumes = map[string]*api.VolumeRequest{"v": {Name: "v", Type: "host", Source: "none"}}
+	b.place(alloc("a2", none))
+	b.until(t, "both ended", func() bool {
+		return b.status("a1") == api.AllocClientStatusComplete && b.status("a2") == api.AllocClientStatusFailed
+	})
+	if text, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(text) != "written\n" {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+func TestDriversCanBeDenied(t *testing.T) {
+	b := setup(t)
+	b.conf.Options = map[string]string{"driver.denylist": "mock_driver, x"}
+	b.start(t)
+	b.until(t, "registered", func() bool { return b.nodes[b.node.ID()] != nil })
+	b.place(alloc("a1", job("batch", "mock_driver", nil)))
+	b.until(t, "failed", func() bool { return b.status("a1") == api.AllocClientStatusFailed })
+	if n := b.nodes[b.node.ID()]; n.Drivers["mock_driver"] != nil || n.Drivers["raw_exec"] == nil {
+		t.Errorf("drivers %v", n.Drivers)
+	}
+}
+
+func TestDamagedStateIsNoEndOfTheNode(t *testing.T) {
+	b := setup(t)
+	b.start(t)
+	id := b.node.ID()
+	b.stop()
+	if err := os.WriteFile(filepath.Join(b.conf.StateDir, "state.db"), []byte(strings.Repeat("x", 1<<16)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.start(t)
+	b.place(alloc("a1", job("batch", "mock_driver", map[string]any{"run_for": "1ms"})))
+	b.until(t, "complete", func() bool { return b.status("a1") == api.AllocClientStatusComplete })
+	if b.node.ID() != id {
+		t.Error("the node has a new id")
+	}
+}

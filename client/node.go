@@ -11,6 +11,8 @@ import (
 )
 
 const (
+	// firstWait bounds the wait for what should be part of the first registration.
+	firstWait = 5 * time.Second
 	// changeWait gathers changes of the node record into one registration.
 	changeWait = 20 * time.Millisecond
 	// aloneEvery is how often a node that no server answers looks for allocations that must end then.
@@ -21,15 +23,7 @@ const (
 
 // serveNode registers the node, keeps it alive and passes on its changes.
 func (c *Client) serveNode(ctx context.Context) error {
-	waiting, cancel := context.WithTimeout(ctx, driversWait)
-	if err := c.watch.WaitFirst(waiting); err != nil && ctx.Err() == nil {
-		c.log.Warn("task drivers are slow to report: the node registers without them", "error", err)
-	}
-	cancel()
-	select { // what the drivers said is part of the first registration
-	case <-c.node.changed:
-	default:
-	}
+	c.awaitFirst(ctx)
 	ttl, err := c.registerUntilDone(ctx)
 	if err != nil {
 		return err
@@ -57,6 +51,53 @@ func (c *Client) serveNode(ctx context.Context) error {
 			beat.Reset(c.beat(ctx))
 		}
 	}
+}
+
+// awaitFirst waits, bounded, for what must be part of the first registration: the reports of the task
+// drivers, and the plugins that went on running while the agent was away. Without those the servers would
+// take a restart of the agent for a loss of the plugins.
+func (c *Client) awaitFirst(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstWait)
+	defer cancel()
+	if err := c.watch.WaitFirst(ctx); err != nil {
+		c.log.Warn("task drivers are slow to report: the node registers without them", "error", err)
+	}
+	for missing := c.missingPlugins(); len(missing) > 0; missing = c.missingPlugins() {
+		select {
+		case <-c.node.changed:
+		case <-ctx.Done():
+			c.log.Warn("plugins that ran before are not healthy yet: the node registers without them", "plugins", missing)
+			return
+		}
+	}
+	select { // what was heard is part of the first registration
+	case <-c.node.changed:
+	default:
+	}
+}
+
+// missingPlugins lists the plugins of running tasks that are not known to be healthy.
+func (c *Client) missingPlugins() (missing []string) {
+	n := c.node.present()
+	for _, e := range c.table.all() {
+		a := e.alloc.Present()
+		if a.Group() == nil {
+			continue
+		}
+		states := e.alloc.Tasks().States()
+		for _, t := range a.Group().Tasks {
+			p, s := t.CSIPluginConfig, states[t.Name]
+			if p == nil || s == nil || s.State != api.TaskStateRunning {
+				continue
+			}
+			controller, node := n.CSIControllerPlugins[p.ID], n.CSINodePlugins[p.ID]
+			if controller != nil && controller.Healthy || node != nil && node.Healthy {
+				continue
+			}
+			missing = append(missing, p.ID)
+		}
+	}
+	return missing
 }
 
 // registerUntilDone registers the node as it is; it gives up only when ctx ends.

@@ -66,7 +66,9 @@ func Parse(in Input) (*api.Job, error) {
 }
 
 var rootSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
-	{Type: "variable", LabelNames: []string{"name"}}, {Type: "variables"}, {Type: "locals"},
+	{Type: "variable", LabelNames: []string{"name"}},
+	{Type: "variables"},
+	{Type: "locals"},
 	{Type: "job", LabelNames: []string{"id"}},
 }}
 

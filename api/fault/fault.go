@@ -39,12 +39,16 @@ const (
 	Unimplemented
 )
 
-var names = [...]string{"internal", "invalid", "not found", "denied", "conflict", "exhausted",
-	"unavailable", "not leader", "too large", "timeout", "unimplemented"}
+var names = [...]string{
+	"internal", "invalid", "not found", "denied", "conflict", "exhausted",
+	"unavailable", "not leader", "too large", "timeout", "unimplemented",
+}
 
-var statuses = [...]int{http.StatusInternalServerError, http.StatusBadRequest, http.StatusNotFound,
+var statuses = [...]int{
+	http.StatusInternalServerError, http.StatusBadRequest, http.StatusNotFound,
 	http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable,
-	http.StatusServiceUnavailable, http.StatusRequestEntityTooLarge, http.StatusGatewayTimeout, http.StatusNotImplemented}
+	http.StatusServiceUnavailable, http.StatusRequestEntityTooLarge, http.StatusGatewayTimeout, http.StatusNotImplemented,
+}
 
 // String is the class in words.
 func (c Class) String() string {

@@ -82,8 +82,10 @@ func New(c Config) (*Group, error) {
 	if tg == nil {
 		return nil, fault.New(fault.Invalid, "allocation %s has no task group %q in its job", c.Alloc.ID, c.Alloc.TaskGroup)
 	}
-	g := &Group{conf: c, alloc: c.Alloc, wake: make(chan struct{}, 1),
-		asked: make(chan struct{}), hasty: make(chan struct{})}
+	g := &Group{
+		conf: c, alloc: c.Alloc, wake: make(chan struct{}, 1),
+		asked: make(chan struct{}), hasty: make(chan struct{}),
+	}
 	for _, spec := range tg.Tasks {
 		g.tasks = append(g.tasks, newTask(g, spec, c.Restored[spec.Name]))
 	}

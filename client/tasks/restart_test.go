@@ -32,7 +32,8 @@ func TestRestartPolicy(t *testing.T) {
 		"unrecoverable":          {fail, []step{{0, tasks.Ending{Unrecoverable: true}, true, tasks.Decision{Failed: true, Reason: "Error was unrecoverable"}}}},
 		"success needs no retry": {nil, []step{{0, fine, true, tasks.Decision{Reason: "Policy allows no restarts"}}}},
 		"fail after attempts": {fail, []step{
-			{0, failed, true, within}, {20 * time.Second, failed, true, within},
+			{0, failed, true, within},
+			{20 * time.Second, failed, true, within},
 			{40 * time.Second, failed, true, tasks.Decision{Failed: true, Reason: `Exceeded allowed attempts 2 in interval 1m0s and mode is "fail"`}},
 		}},
 		"new window": {fail, []step{

@@ -2,11 +2,15 @@ package volumes
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
@@ -37,7 +41,11 @@ type Config struct {
 	NodeEvent func(*api.NodeEvent)
 	// PluginWait bounds the wait for a plugin that a claim needs; 0 means 5 minutes.
 	PluginWait time.Duration
-	Log        hclog.Logger
+	// RetryMax caps the wait between tries; 0 means 1 minute.
+	RetryMax time.Duration
+	// HealthInterval is how often healthy plugins are probed; 0 means 30 s.
+	HealthInterval time.Duration
+	Log            hclog.Logger
 }
 
 // Mount is where a volume is on this host, ready to be shown inside tasks.
@@ -50,29 +58,116 @@ type Mount struct {
 
 // Service is the volume room of the node.
 type Service struct {
-	conf Config
+	conf     Config
+	log      hclog.Logger
+	root     string // StateDir/csi, without symbolic links once Run or Prepare made it
+	journal  *journal
+	plugins  *registry
+	locks    locks
+	fences   fences
+	probes   liveness
+	retries  *queue
+	started  time.Time
+	bootID   string
+	liveMu   sync.Mutex
+	live     map[string]bool // allocations between Up and Down
+	shareErr error
+	share    sync.Once
 }
 
-// New makes the service. Nothing runs before [Service.Run].
-func New(c Config) (*Service, error) { return &Service{conf: c}, nil }
+// New makes the service from what the buckets remember. Nothing runs before [Service.Run].
+func New(c Config) (*Service, error) {
+	switch {
+	case c.StateDir == "" || c.Journal == nil || c.Registry == nil:
+		return nil, fault.New(fault.Invalid, "volumes: state directory, journal and registry are required")
+	case c.NodeID == nil || c.Servers == nil:
+		return nil, fault.New(fault.Invalid, "volumes: node id and servers are required")
+	}
+	if c.Log == nil {
+		c.Log = hclog.NewNullLogger()
+	}
+	if c.Updated == nil {
+		c.Updated = func(_, _ map[string]*api.CSIInfo) {}
+	}
+	if c.NodeEvent == nil {
+		c.NodeEvent = func(*api.NodeEvent) {}
+	}
+	if c.NodeSecret == nil {
+		c.NodeSecret = func() string { return "" }
+	}
+	for field, fallback := range map[*time.Duration]time.Duration{
+		&c.PluginWait: 5 * time.Minute, &c.RetryMax: time.Minute, &c.HealthInterval: 30 * time.Second,
+	} {
+		if *field <= 0 {
+			*field = fallback
+		}
+	}
+	dir, err := filepath.Abs(c.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("volumes: state directory: %w", err)
+	}
+	s := &Service{conf: c, log: c.Log, root: filepath.Join(dir, "csi"), started: time.Now(), bootID: bootID(),
+		live: map[string]bool{}, retries: newQueue(c.RetryMax)}
+	if s.journal, err = openJournal(c.Journal, c.Log); err != nil {
+		return nil, err
+	}
+	if s.plugins, err = openRegistry(c, s.retries.hurry); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
 
 // Run restores the journal and leads everything that works beside the calls: retries, health, fingerprints.
 // It ends with ctx.
-func (s *Service) Run(ctx context.Context) error { <-ctx.Done(); return nil }
-
-// Restored says which allocations the node still knows after a restart; mounts of others are taken down.
-func (s *Service) Restored(allocs map[string]bool) {}
-
-// Up claims, stages and publishes all CSI volumes of the allocation's group and returns the mounts by the
-// names of their requests. It may be repeated, after a restart too: live mounts are adopted without any call.
-func (s *Service) Up(ctx context.Context, alloc *api.Allocation) (map[string]Mount, error) {
-	return nil, nil
+func (s *Service) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	if err := s.prepareRoot(); err != nil {
+		s.log.Warn("mounts of plugins with file system isolation will not be seen", "error", err)
+	}
+	s.plugins.publish()
+	s.survey()
+	for _, p := range s.plugins.all() {
+		all.Go(func() { s.plugins.attend(ctx, p) })
+	}
+	s.retries.run(ctx, s.retryRow)
+	s.plugins.closing()
+	return nil
 }
 
-// Down unpublishes what the allocation has, unstages what nobody else uses, and tells the servers. What
-// fails stays in the journal and is tried again by [Service.Run]; the error tells of the first try.
-// Down of an allocation without volumes does nothing.
-func (s *Service) Down(ctx context.Context, allocID string) error { return nil }
+// survey compares the journal with the mount table and plans what is left to do.
+func (s *Service) survey() {
+	for _, r := range s.journal.rows() {
+		switch r.State {
+		case rowLeaving, rowReleased:
+			s.retries.add(r.key())
+		case rowMounted:
+			if ok, err := s.adoptable(r); err != nil || !ok {
+				s.log.Warn("a mount of the journal is not there", "alloc_id", r.AllocID, "volume_id", r.VolumeID, "error", err)
+			}
+		}
+	}
+	orphans, err := s.orphans()
+	if err != nil {
+		s.log.Warn("look for forgotten mounts", "error", err)
+	}
+	for _, path := range orphans {
+		s.log.Warn("a mount that the journal does not know; it is left alone", "path", path)
+	}
+}
 
-// Handlers serve the calls that servers make on this node.
-func (s *Service) Handlers() []wire.Handler { return nil }
+// Restored says which allocations the node still knows after a restart; mounts of others are taken down.
+func (s *Service) Restored(allocs map[string]bool) {
+	for _, r := range s.journal.rows() {
+		if allocs[r.AllocID] {
+			continue
+		}
+		s.log.Info("taking down the mount of a forgotten allocation", "alloc_id", r.AllocID, "volume_id", r.VolumeID)
+		s.retries.add(r.key())
+	}
+	for _, p := range s.plugins.all() {
+		if !allocs[p.AllocID] {
+			s.plugins.drop(p.AllocID)
+		}
+	}
+}

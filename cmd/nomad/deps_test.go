@@ -68,8 +68,10 @@ func licensed(dir string) bool {
 		if strings.Contains(text, "GNU GENERAL PUBLIC") || strings.Contains(text, "GNU AFFERO") || strings.Contains(text, "Business Source") {
 			return strings.Contains(text, "Mozilla Public License")
 		}
-		for _, ok := range []string{"Apache License", "Mozilla Public License", "Permission is hereby granted", "Permission to use, copy, modify",
-			"Redistribution and use in source and binary forms"} {
+		for _, ok := range []string{
+			"Apache License", "Mozilla Public License", "Permission is hereby granted", "Permission to use, copy, modify",
+			"Redistribution and use in source and binary forms",
+		} {
 			if strings.Contains(text, ok) {
 				return true
 			}

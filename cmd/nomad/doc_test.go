@@ -61,9 +61,11 @@ func undocumented(d ast.Decl, report func(string, token.Pos)) {
 }
 
 // plumbing are methods that a well-known interface explains.
-var plumbing = map[string]bool{"Error": true, "Unwrap": true, "String": true, "Kind": true, "Apply": true, "Is": true,
+var plumbing = map[string]bool{
+	"Error": true, "Unwrap": true, "String": true, "Kind": true, "Apply": true, "Is": true,
 	"Len": true, "Less": true, "Swap": true, "Push": true, "Pop": true, "Read": true, "Write": true, "Close": true,
-	"MarshalJSON": true, "UnmarshalJSON": true, "FromArgs": true, "FromObject": true, "Name": true, "Up": true, "Down": true}
+	"MarshalJSON": true, "UnmarshalJSON": true, "FromArgs": true, "FromObject": true, "Name": true, "Up": true, "Down": true,
+}
 
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil || len(d.Recv.List) == 0 {

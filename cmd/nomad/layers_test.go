@@ -74,9 +74,11 @@ func layerOf(path string) int {
 }
 
 // wireBetween are imports within a layer that are meant: an engine that another engine carries.
-var sameLayer = []string{"nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state",
+var sameLayer = []string{
+	"nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state",
 	"plugins/>plugins/", "client/fingerprint>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "command>command/", "command/>command/",
-	"jobspec/>jobspec", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec", "api/>api", "cmd/>"}
+	"jobspec/>jobspec", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec", "api/>api", "cmd/>",
+}
 
 func allowedSideways(from, to string) bool {
 	return slices.ContainsFunc(sameLayer, func(rule string) bool {

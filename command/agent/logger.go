@@ -42,9 +42,14 @@ func banner(cfg *config.Config, version, httpAddr, rpcAddr, nodeID string) strin
 	var b strings.Builder
 	fmt.Fprintf(&b, "==> open-nomad agent started\n\n")
 	for _, row := range [][2]string{
-		{"Version", version}, {"Region", fmt.Sprintf("%s (DC: %s)", cfg.Region, cfg.Datacenter)},
-		{"Server", fmt.Sprint(cfg.Server.Enabled)}, {"Client", fmt.Sprint(cfg.Client.Enabled)},
-		{"HTTP", "http://" + httpAddr}, {"RPC", rpcAddr}, {"Node", nodeID}, {"Config", strings.Join(cfg.Files, ", ")},
+		{"Version", version},
+		{"Region", fmt.Sprintf("%s (DC: %s)", cfg.Region, cfg.Datacenter)},
+		{"Server", fmt.Sprint(cfg.Server.Enabled)},
+		{"Client", fmt.Sprint(cfg.Client.Enabled)},
+		{"HTTP", "http://" + httpAddr},
+		{"RPC", rpcAddr},
+		{"Node", nodeID},
+		{"Config", strings.Join(cfg.Files, ", ")},
 	} {
 		if row[1] != "" {
 			fmt.Fprintf(&b, "%12s: %s\n", row[0], row[1])

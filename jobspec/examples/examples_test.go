@@ -103,7 +103,7 @@ func TestCommentedVolumeKeysAreReal(t *testing.T) {
 	var lines []string
 	for l := range strings.Lines(examples.Volume) {
 		bare, commented := strings.CutPrefix(l, "# ")
-		if commented && (strings.ContainsAny(bare, "={}")) {
+		if commented && strings.ContainsAny(bare, "={}") {
 			l = bare
 		}
 		lines = append(lines, l)

@@ -60,18 +60,24 @@ func open(t *testing.T) (*allocs.Service, *state.Store, *counted) {
 }
 
 func place(s *state.Store, id, node string) {
-	j := &api.Job{ID: "web", Namespace: "default", Type: api.JobTypeService, Priority: 50, Version: 3,
-		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t"}}}}}
+	j := &api.Job{
+		ID: "web", Namespace: "default", Type: api.JobTypeService, Priority: 50, Version: 3,
+		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t"}}}},
+	}
 	tx := s.Write(s.Read().Index()+1, time.Now())
 	tx.PutJob(j)
-	tx.PutAlloc(&api.Allocation{ID: id, Namespace: "default", JobID: "web", Job: j, TaskGroup: "g", NodeID: node, Name: "web.g[0]",
-		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending, AllocModifyIndex: tx.Index()})
+	tx.PutAlloc(&api.Allocation{
+		ID: id, Namespace: "default", JobID: "web", Job: j, TaskGroup: "g", NodeID: node, Name: "web.g[0]",
+		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending, AllocModifyIndex: tx.Index(),
+	})
 	tx.Commit()
 }
 
 func report(id, status string) *api.Allocation {
-	return &api.Allocation{ID: id, ClientStatus: status, DesiredStatus: "nonsense", JobID: "other",
-		TaskStates: map[string]*api.TaskState{"t": {State: api.TaskStateRunning}}}
+	return &api.Allocation{
+		ID: id, ClientStatus: status, DesiredStatus: "nonsense", JobID: "other",
+		TaskStates: map[string]*api.TaskState{"t": {State: api.TaskStateRunning}},
+	}
 }
 
 func TestNodeReportsItsHalfOnly(t *testing.T) {

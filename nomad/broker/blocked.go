@@ -35,7 +35,7 @@ type blockKey struct {
 func NewBlocked() *Blocked {
 	return &Blocked{
 		evals: map[string]*api.Evaluation{}, byJob: map[blockKey]string{},
-		ofJob: map[string]map[string]bool{},
+		ofJob:  map[string]map[string]bool{},
 		byNeed: map[string]map[string]bool{}, byNode: map[string]map[string]bool{}, free: map[string]bool{},
 		classes: map[string]uint64{}, nodes: map[string]uint64{}, needs: map[string]uint64{},
 	}

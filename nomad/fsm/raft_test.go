@@ -329,8 +329,10 @@ func child(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	r, err := fsm.Open(fsm.Config{ID: "s1", Advertise: l.Addr().String(), Dir: dir, Single: true, State: s,
-		Registry: registry(), Listener: l, Log: hclog.NewNullLogger(), SnapshotThreshold: 50, SnapshotInterval: 20 * time.Millisecond})
+	r, err := fsm.Open(fsm.Config{
+		ID: "s1", Advertise: l.Addr().String(), Dir: dir, Single: true, State: s,
+		Registry: registry(), Listener: l, Log: hclog.NewNullLogger(), SnapshotThreshold: 50, SnapshotInterval: 20 * time.Millisecond,
+	})
 	if err != nil {
 		panic(err)
 	}

@@ -49,11 +49,15 @@ func (r *room) collect() *state.Txn {
 
 // history puts a job with one evaluation and one ended allocation.
 func (r *room) history(change func(j *api.Job, e *api.Evaluation, a *api.Allocation)) {
-	j := &api.Job{ID: "j", Namespace: "default", Type: api.JobTypeService, Status: api.JobStatusRunning,
-		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1}}}
+	j := &api.Job{
+		ID: "j", Namespace: "default", Type: api.JobTypeService, Status: api.JobStatusRunning,
+		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1}},
+	}
 	e := &api.Evaluation{ID: "e", Namespace: "default", JobID: "j", Type: j.Type, Status: api.EvalStatusComplete, ModifyTime: start.UnixNano()}
-	a := &api.Allocation{ID: "a", Namespace: "default", JobID: "j", TaskGroup: "g", EvalID: "e", NodeID: "n", Job: j,
-		DesiredStatus: api.AllocDesiredStatusStop, ClientStatus: api.AllocClientStatusComplete, ModifyTime: start.UnixNano()}
+	a := &api.Allocation{
+		ID: "a", Namespace: "default", JobID: "j", TaskGroup: "g", EvalID: "e", NodeID: "n", Job: j,
+		DesiredStatus: api.AllocDesiredStatusStop, ClientStatus: api.AllocClientStatusComplete, ModifyTime: start.UnixNano(),
+	}
 	change(j, e, a)
 	r.put(func(tx *state.Txn) {
 		tx.PutNode(&api.Node{ID: "n", Status: api.NodeStatusReady})

@@ -64,8 +64,10 @@ func (r *room) lead() {
 }
 
 func node(id string) *api.Node {
-	return &api.Node{ID: id, SecretID: "secret of " + id, Name: id, Datacenter: "dc1", HTTPAddr: "10.0.0.1:4646",
-		Attributes: map[string]string{"nomad.version": "2.0.6", "os.name": "debian", "unique.hostname": id}}
+	return &api.Node{
+		ID: id, SecretID: "secret of " + id, Name: id, Datacenter: "dc1", HTTPAddr: "10.0.0.1:4646",
+		Attributes: map[string]string{"nomad.version": "2.0.6", "os.name": "debian", "unique.hostname": id},
+	}
 }
 
 func (r *room) register(n *api.Node) *api.NodeUpdateResponse {
@@ -102,13 +104,17 @@ func (r *room) await(what, id string, holds func(*api.Node) bool) {
 
 // place stores a job with one allocation on the node.
 func (r *room) place(kind, id, nodeID string, change ...func(*api.TaskGroup)) *api.Allocation {
-	j := &api.Job{ID: id, Namespace: "default", Type: kind, Priority: 50, Datacenters: []string{"dc*"},
-		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t"}}}}}
+	j := &api.Job{
+		ID: id, Namespace: "default", Type: kind, Priority: 50, Datacenters: []string{"dc*"},
+		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t"}}}},
+	}
 	for _, c := range change {
 		c(j.TaskGroups[0])
 	}
-	a := &api.Allocation{ID: "alloc-" + id, Namespace: "default", JobID: id, Job: j, TaskGroup: "g", NodeID: nodeID,
-		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning}
+	a := &api.Allocation{
+		ID: "alloc-" + id, Namespace: "default", JobID: id, Job: j, TaskGroup: "g", NodeID: nodeID,
+		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning,
+	}
 	tx := r.state.Write(r.state.Read().Index()+1, time.Now())
 	a.AllocModifyIndex = tx.Index()
 	tx.PutJob(j)
@@ -289,8 +295,10 @@ func TestAssignmentsWaitForNews(t *testing.T) {
 	if second.err != nil || len(second.out.Assigned) != 2 || len(second.out.Changed) != 1 || second.out.Changed[0].ID != b.ID {
 		t.Fatalf("second: %+v %v", second.out, second.err)
 	}
-	brief, err := r.Assignments(t.Context(), &api.NodeAssignmentsRequest{NodeID: "n1", Known: map[string]uint64{a.ID: known[a.ID], b.ID: b.AllocModifyIndex},
-		QueryOptions: api.QueryOptions{MinIndex: second.out.Index, MaxWait: 20 * time.Millisecond}})
+	brief, err := r.Assignments(t.Context(), &api.NodeAssignmentsRequest{
+		NodeID: "n1", Known: map[string]uint64{a.ID: known[a.ID], b.ID: b.AllocModifyIndex},
+		QueryOptions: api.QueryOptions{MinIndex: second.out.Index, MaxWait: 20 * time.Millisecond},
+	})
 	if err != nil || len(brief.Changed) != 0 || len(brief.Assigned) != 2 {
 		t.Fatalf("no news: %+v %v", brief, err)
 	}

@@ -111,8 +111,10 @@ var (
 // tables maps names to tables, for watches and snapshots.
 var tables = func() map[string]untyped {
 	m := map[string]untyped{}
-	for _, t := range []untyped{nodes, jobs, versions, submissions, summaries, evals, allocs, deployments,
-		volumes, claims, attachments, namespaces, nodePools, schedulerConfigs} {
+	for _, t := range []untyped{
+		nodes, jobs, versions, submissions, summaries, evals, allocs, deployments,
+		volumes, claims, attachments, namespaces, nodePools, schedulerConfigs,
+	} {
 		m[t.tableName()] = t
 	}
 	return m

@@ -18,8 +18,10 @@ import (
 
 // full stores a row in every table.
 func full(s *state.Store) {
-	job := &api.Job{ID: "web", Namespace: "default", Type: "service", Version: 2,
-		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 2, Tasks: []*api.Task{{Name: "t", Config: map[string]any{"command": "sleep", "n": int64(3)}}}}}}
+	job := &api.Job{
+		ID: "web", Namespace: "default", Type: "service", Version: 2,
+		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 2, Tasks: []*api.Task{{Name: "t", Config: map[string]any{"command": "sleep", "n": int64(3)}}}}},
+	}
 	version := *job
 	write(s, 20, func(tx *state.Txn) {
 		tx.PutNode(&api.Node{ID: "n1", Name: "one", Attributes: map[string]string{"a": "b"}})

@@ -61,10 +61,12 @@ func createRequest(r *api.ControllerCreateRequest, caps *Capabilities) (*pb.Crea
 			return nil, fault.New(fault.Unimplemented, "the plugin does not clone volumes")
 		}
 		req.VolumeContentSource = &pb.VolumeContentSource{Type: &pb.VolumeContentSource_Volume{
-			Volume: &pb.VolumeContentSource_VolumeSource{VolumeId: r.CloneID}}}
+			Volume: &pb.VolumeContentSource_VolumeSource{VolumeId: r.CloneID},
+		}}
 	case r.SnapshotID != "":
 		req.VolumeContentSource = &pb.VolumeContentSource{Type: &pb.VolumeContentSource_Snapshot{
-			Snapshot: &pb.VolumeContentSource_SnapshotSource{SnapshotId: r.SnapshotID}}}
+			Snapshot: &pb.VolumeContentSource_SnapshotSource{SnapshotId: r.SnapshotID},
+		}}
 	}
 	if caps.Identity.Topology {
 		req.AccessibilityRequirements = requirement(r.Topologies)

@@ -30,8 +30,10 @@ func (c *Config) Validate() error {
 		wrong(dir != "" && !filepath.IsAbs(dir), "%s %q must be absolute", key, dir)
 	}
 	wrong(c.Client.NodePool == "all" || c.Client.NodePool == "", "client.node_pool %q is not a pool that a node can join", c.Client.NodePool)
-	for key, port := range map[string]int{"ports.http": c.Ports.HTTP, "ports.rpc": c.Ports.RPC, "ports.serf": c.Ports.Serf,
-		"client.min_dynamic_port": c.Client.MinDynamicPort, "client.max_dynamic_port": c.Client.MaxDynamicPort} {
+	for key, port := range map[string]int{
+		"ports.http": c.Ports.HTTP, "ports.rpc": c.Ports.RPC, "ports.serf": c.Ports.Serf,
+		"client.min_dynamic_port": c.Client.MinDynamicPort, "client.max_dynamic_port": c.Client.MaxDynamicPort,
+	} {
 		wrong(port < 0 || port > 65535, "%s %d is not a port", key, port)
 	}
 	wrong(c.Client.MinDynamicPort > c.Client.MaxDynamicPort, "client.min_dynamic_port %d is above max_dynamic_port %d",

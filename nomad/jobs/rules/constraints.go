@@ -11,9 +11,11 @@ import (
 )
 
 // operands are all operators of constraints, with their other spellings.
-var operands = []string{"", "=", "==", "is", "!=", "not", "<", "<=", ">", ">=", api.ConstraintRegex, api.ConstraintVersion,
+var operands = []string{
+	"", "=", "==", "is", "!=", "not", "<", "<=", ">", ">=", api.ConstraintRegex, api.ConstraintVersion,
 	api.ConstraintSemver, api.ConstraintSetContains, api.ConstraintSetContainsAll, api.ConstraintSetContainsAny,
-	api.ConstraintAttributeIsSet, api.ConstraintAttributeIsNotSet, api.ConstraintDistinctHosts, api.ConstraintDistinctProperty}
+	api.ConstraintAttributeIsSet, api.ConstraintAttributeIsNotSet, api.ConstraintDistinctHosts, api.ConstraintDistinctProperty,
+}
 
 func (c *check) constraints(where string, all []*api.Constraint) {
 	for _, k := range all {

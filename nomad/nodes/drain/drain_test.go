@@ -20,8 +20,10 @@ func job(kind string, count, parallel int, pluginJob bool) *api.Job {
 }
 
 func alloc(id, node string, j *api.Job) *api.Allocation {
-	return &api.Allocation{ID: id, NodeID: node, Namespace: "default", JobID: j.ID, Job: j, TaskGroup: "g",
-		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning}
+	return &api.Allocation{
+		ID: id, NodeID: node, Namespace: "default", JobID: j.ID, Job: j, TaskGroup: "g",
+		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning,
+	}
 }
 
 func view(spec api.DrainSpec, now time.Time, all ...*api.Allocation) drain.View {

@@ -17,18 +17,40 @@ func TestOperands(t *testing.T) {
 		left, operand, right string
 		want                 bool
 	}{
-		{"${attr.v}", "=", "1.2.3", true}, {"${attr.v}", "", "1.2.3", true}, {"${attr.v}", "=", "1", false},
-		{"${attr.gone}", "=", "", false}, {"${attr.gone}", "!=", "x", true}, {"${attr.v}", "!=", "1.2.3", false},
-		{"${attr.n}", "<", "10", true}, {"${attr.n}", ">", "10", false}, {"${attr.f}", ">=", "1.5", true},
-		{"${meta.k}", ">", "w", true}, {"${attr.gone}", "<", "1", false},
-		{"${attr.v}", "regexp", "2.3$", true}, {"${attr.v}", "regexp", "^2", false}, {"${attr.v}", "regexp", "(", false},
-		{"${attr.v}", "version", ">= 1.0, < 2.0", true}, {"${attr.v}", "version", "~> 1.3", false}, {"${attr.v}", "version", "bad", false},
-		{"${attr.pre}", "semver", ">= 1.5.0", true}, {"${attr.pre}", "semver", ">= 1.6.0", false}, {"${attr.pre}", "semver", "~> 1.6", false},
-		{"${attr.set}", "set_contains", "c,a", true}, {"${attr.set}", "set_contains_all", "a,d", false}, {"${attr.set}", "set_contains_any", "d, b", true},
-		{"${attr.empty}", "is_set", "", true}, {"${attr.gone}", "is_set", "", false}, {"${attr.gone}", "is_not_set", "", true},
-		{"${node.unique.id}", "=", "id1", true}, {"${node.unique.name}", "=", "web", true}, {"${node.datacenter}", "=", "dc1", true},
-		{"${node.class}", "=", "big", true}, {"${node.pool}", "=", "gpu", true}, {"x", "=", "x", true},
-		{"${node.nonsense}", "=", "", false}, {"${attr.v}", "no such operand", "1.2.3", false},
+		{"${attr.v}", "=", "1.2.3", true},
+		{"${attr.v}", "", "1.2.3", true},
+		{"${attr.v}", "=", "1", false},
+		{"${attr.gone}", "=", "", false},
+		{"${attr.gone}", "!=", "x", true},
+		{"${attr.v}", "!=", "1.2.3", false},
+		{"${attr.n}", "<", "10", true},
+		{"${attr.n}", ">", "10", false},
+		{"${attr.f}", ">=", "1.5", true},
+		{"${meta.k}", ">", "w", true},
+		{"${attr.gone}", "<", "1", false},
+		{"${attr.v}", "regexp", "2.3$", true},
+		{"${attr.v}", "regexp", "^2", false},
+		{"${attr.v}", "regexp", "(", false},
+		{"${attr.v}", "version", ">= 1.0, < 2.0", true},
+		{"${attr.v}", "version", "~> 1.3", false},
+		{"${attr.v}", "version", "bad", false},
+		{"${attr.pre}", "semver", ">= 1.5.0", true},
+		{"${attr.pre}", "semver", ">= 1.6.0", false},
+		{"${attr.pre}", "semver", "~> 1.6", false},
+		{"${attr.set}", "set_contains", "c,a", true},
+		{"${attr.set}", "set_contains_all", "a,d", false},
+		{"${attr.set}", "set_contains_any", "d, b", true},
+		{"${attr.empty}", "is_set", "", true},
+		{"${attr.gone}", "is_set", "", false},
+		{"${attr.gone}", "is_not_set", "", true},
+		{"${node.unique.id}", "=", "id1", true},
+		{"${node.unique.name}", "=", "web", true},
+		{"${node.datacenter}", "=", "dc1", true},
+		{"${node.class}", "=", "big", true},
+		{"${node.pool}", "=", "gpu", true},
+		{"x", "=", "x", true},
+		{"${node.nonsense}", "=", "", false},
+		{"${attr.v}", "no such operand", "1.2.3", false},
 	} {
 		r := feasible.NewRule(c.left, c.operand, c.right)
 		for range 2 { // the second answer comes from memory
@@ -44,8 +66,16 @@ func TestGlob(t *testing.T) {
 		pattern, s string
 		want       bool
 	}{
-		{"*", "dc1", true}, {"dc1", "dc1", true}, {"dc1", "dc11", false}, {"dc*", "dc1", true}, {"*-east", "us-east", true},
-		{"us-*-1", "us-east-1", true}, {"us-*-1", "us-1", false}, {"a*b*c", "aXbYc", true}, {"a*b*c", "aXcYb", false}, {"", "", true},
+		{"*", "dc1", true},
+		{"dc1", "dc1", true},
+		{"dc1", "dc11", false},
+		{"dc*", "dc1", true},
+		{"*-east", "us-east", true},
+		{"us-*-1", "us-east-1", true},
+		{"us-*-1", "us-1", false},
+		{"a*b*c", "aXbYc", true},
+		{"a*b*c", "aXcYb", false},
+		{"", "", true},
 	} {
 		if got := feasible.Glob(c.pattern, c.s); got != c.want {
 			t.Errorf("%q matches %q: %v", c.pattern, c.s, got)

@@ -39,7 +39,8 @@ func (d *driver) ControllerGetCapabilities(context.Context, *pb.ControllerGetCap
 	out := &pb.ControllerGetCapabilitiesResponse{}
 	for _, t := range can {
 		out.Capabilities = append(out.Capabilities, &pb.ControllerServiceCapability{Type: &pb.ControllerServiceCapability_Rpc{
-			Rpc: &pb.ControllerServiceCapability_RPC{Type: t}}})
+			Rpc: &pb.ControllerServiceCapability_RPC{Type: t},
+		}})
 	}
 	return out, nil
 }
@@ -120,8 +121,10 @@ func (d *driver) CreateVolume(ctx context.Context, r *pb.CreateVolumeRequest) (*
 	if old != nil {
 		return sameVolume(old, r, block)
 	}
-	v := &volume{ID: id, Name: r.GetName(), Block: block, Parameters: r.GetParameters(),
-		Topologies: d.place(r.GetAccessibilityRequirements())}
+	v := &volume{
+		ID: id, Name: r.GetName(), Block: block, Parameters: r.GetParameters(),
+		Topologies: d.place(r.GetAccessibilityRequirements()),
+	}
 	source, err := d.source(r, v)
 	if err != nil {
 		return nil, err
@@ -155,10 +158,12 @@ func pbVolume(v *volume) *pb.Volume {
 	switch {
 	case v.CloneOf != "":
 		out.ContentSource = &pb.VolumeContentSource{Type: &pb.VolumeContentSource_Volume{
-			Volume: &pb.VolumeContentSource_VolumeSource{VolumeId: v.CloneOf}}}
+			Volume: &pb.VolumeContentSource_VolumeSource{VolumeId: v.CloneOf},
+		}}
 	case v.SnapshotOf != "":
 		out.ContentSource = &pb.VolumeContentSource{Type: &pb.VolumeContentSource_Snapshot{
-			Snapshot: &pb.VolumeContentSource_SnapshotSource{SnapshotId: v.SnapshotOf}}}
+			Snapshot: &pb.VolumeContentSource_SnapshotSource{SnapshotId: v.SnapshotOf},
+		}}
 	}
 	return out
 }
@@ -291,7 +296,8 @@ func (d *driver) ValidateVolumeCapabilities(_ context.Context, r *pb.ValidateVol
 		return &pb.ValidateVolumeCapabilitiesResponse{Message: "the volume has the other access type"}, nil
 	}
 	return &pb.ValidateVolumeCapabilitiesResponse{Confirmed: &pb.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: r.GetVolumeContext(), VolumeCapabilities: r.GetVolumeCapabilities(), Parameters: r.GetParameters()}}, nil
+		VolumeContext: r.GetVolumeContext(), VolumeCapabilities: r.GetVolumeCapabilities(), Parameters: r.GetParameters(),
+	}}, nil
 }
 
 // page cuts a list by a numeric token.
@@ -326,8 +332,10 @@ func (d *driver) ListVolumes(_ context.Context, r *pb.ListVolumesRequest) (*pb.L
 	}
 	out := &pb.ListVolumesResponse{NextToken: next}
 	for _, v := range volumes {
-		out.Entries = append(out.Entries, &pb.ListVolumesResponse_Entry{Volume: pbVolume(v),
-			Status: &pb.ListVolumesResponse_VolumeStatus{PublishedNodeIds: slices.Sorted(maps.Keys(v.Attached))}})
+		out.Entries = append(out.Entries, &pb.ListVolumesResponse_Entry{
+			Volume: pbVolume(v),
+			Status: &pb.ListVolumesResponse_VolumeStatus{PublishedNodeIds: slices.Sorted(maps.Keys(v.Attached))},
+		})
 	}
 	return out, nil
 }
@@ -342,7 +350,8 @@ func (d *driver) ControllerGetVolume(_ context.Context, r *pb.ControllerGetVolum
 		return nil, noVolume(r.GetVolumeId())
 	}
 	return &pb.ControllerGetVolumeResponse{Volume: pbVolume(v), Status: &pb.ControllerGetVolumeResponse_VolumeStatus{
-		PublishedNodeIds: slices.Sorted(maps.Keys(v.Attached))}}, nil
+		PublishedNodeIds: slices.Sorted(maps.Keys(v.Attached)),
+	}}, nil
 }
 
 // GetCapacity tells what is left of the limit, or of the file system.

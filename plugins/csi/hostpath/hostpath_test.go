@@ -60,8 +60,10 @@ func newRig(t *testing.T, cl *csi.Client) *rig {
 }
 
 func (r *rig) volume(id string, mode api.AttachmentMode) *csi.NodeVolume {
-	return &csi.NodeVolume{ExternalID: id, StagingPath: r.staging, TargetPath: r.target,
-		AccessMode: api.AccessSingleNodeWriter, AttachmentMode: mode}
+	return &csi.NodeVolume{
+		ExternalID: id, StagingPath: r.staging, TargetPath: r.target,
+		AccessMode: api.AccessSingleNodeWriter, AttachmentMode: mode,
+	}
 }
 
 func (r *rig) up(v *csi.NodeVolume) {
@@ -184,8 +186,10 @@ func TestDoubleAttachIsRefusedAndLogged(t *testing.T) {
 	client(t, start(t, hostpath.Config{StateDir: state, Attach: true, NodeID: "n2", Mode: "node"}))
 	v := create(t, one, api.ControllerCreateRequest{Name: "a", Capabilities: caps(api.AttachmentFileSystem)})
 	attach := func(node string) error {
-		_, err := one.ControllerPublish(calls(t), &api.ControllerPublishRequest{ExternalID: v.ExternalID, ProviderNodeID: node,
-			AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem})
+		_, err := one.ControllerPublish(calls(t), &api.ControllerPublishRequest{
+			ExternalID: v.ExternalID, ProviderNodeID: node,
+			AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem,
+		})
 		return err
 	}
 	if err := attach("n1"); err != nil {
@@ -250,8 +254,10 @@ func TestCapacityLimit(t *testing.T) {
 
 func TestTopologyIsKept(t *testing.T) {
 	cl := client(t, start(t, hostpath.Config{StateDir: t.TempDir(), Topology: map[string]string{"zone": "a"}}))
-	v := create(t, cl, api.ControllerCreateRequest{Name: "a", Capabilities: caps(api.AttachmentFileSystem),
-		Topologies: &api.TopologyRequest{Required: []*api.Topology{{Segments: map[string]string{"zone": "b"}}}}})
+	v := create(t, cl, api.ControllerCreateRequest{
+		Name: "a", Capabilities: caps(api.AttachmentFileSystem),
+		Topologies: &api.TopologyRequest{Required: []*api.Topology{{Segments: map[string]string{"zone": "b"}}}},
+	})
 	if len(v.Topologies) != 1 || v.Topologies[0].Segments["zone"] != "b" {
 		t.Errorf("topologies %+v", v.Topologies)
 	}

@@ -26,7 +26,8 @@ func (d *driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesReq
 		pb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 	} {
 		out.Capabilities = append(out.Capabilities, &pb.NodeServiceCapability{Type: &pb.NodeServiceCapability_Rpc{
-			Rpc: &pb.NodeServiceCapability_RPC{Type: t}}})
+			Rpc: &pb.NodeServiceCapability_RPC{Type: t},
+		}})
 	}
 	return out, nil
 }

@@ -86,7 +86,8 @@ func (d *driver) GetPluginCapabilities(context.Context, *pb.GetPluginCapabilitie
 	out := &pb.GetPluginCapabilitiesResponse{}
 	service := func(t pb.PluginCapability_Service_Type) {
 		out.Capabilities = append(out.Capabilities, &pb.PluginCapability{Type: &pb.PluginCapability_Service_{
-			Service: &pb.PluginCapability_Service{Type: t}}})
+			Service: &pb.PluginCapability_Service{Type: t},
+		}})
 	}
 	// All parts of a driver answer alike, so a node part announces the controller that exists elsewhere.
 	if d.conf.controls() || d.conf.Attach {
@@ -96,7 +97,8 @@ func (d *driver) GetPluginCapabilities(context.Context, *pb.GetPluginCapabilitie
 		service(pb.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)
 	}
 	out.Capabilities = append(out.Capabilities, &pb.PluginCapability{Type: &pb.PluginCapability_VolumeExpansion_{
-		VolumeExpansion: &pb.PluginCapability_VolumeExpansion{Type: pb.PluginCapability_VolumeExpansion_ONLINE}}})
+		VolumeExpansion: &pb.PluginCapability_VolumeExpansion{Type: pb.PluginCapability_VolumeExpansion_ONLINE},
+	}})
 	return out, nil
 }
 

@@ -51,8 +51,10 @@ func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest
 }
 
 func pbSnapshot(s *snapshot) *pb.Snapshot {
-	return &pb.Snapshot{SnapshotId: s.ID, SourceVolumeId: s.Source, SizeBytes: s.SizeBytes,
-		CreationTime: timestamppb.New(s.Created), ReadyToUse: true}
+	return &pb.Snapshot{
+		SnapshotId: s.ID, SourceVolumeId: s.Source, SizeBytes: s.SizeBytes,
+		CreationTime: timestamppb.New(s.Created), ReadyToUse: true,
+	}
 }
 
 // DeleteSnapshot removes a snapshot; volumes made of it have their own data.
