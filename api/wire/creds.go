@@ -21,7 +21,7 @@ func (finished) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, err
 }
 
 func (finished) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: "1.3"}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 func (f finished) Clone() credentials.TransportCredentials { return f }
