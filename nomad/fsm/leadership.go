@@ -9,11 +9,16 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// IsLeader reports whether this server leads.
-func (r *Raft) IsLeader() bool { return r.raft.State() == raft.Leader }
+// IsLeader reports whether this server leads and everything committed before its term is applied
+// here: only then may it answer for the cluster. It is false while [Raft.Lead] does not run.
+func (r *Raft) IsLeader() bool { return r.raft.State() == raft.Leader && r.caughtUp.Load() }
 
-// LeaderAddress is the address of the leader, or empty.
+// LeaderAddress is the address of the leader, or empty; a server that has just won is none before it
+// has caught up.
 func (r *Raft) LeaderAddress() string {
+	if r.raft.State() == raft.Leader && !r.caughtUp.Load() {
+		return ""
+	}
 	address, _ := r.raft.LeaderWithID()
 	return string(address)
 }
@@ -39,7 +44,10 @@ func (r *Raft) Lead(ctx context.Context, run func(context.Context) error) error 
 			stop()
 			stop = func() {}
 			if leads {
-				stop = begin(ctx, func(term context.Context) { r.term(term, run) })
+				stop = begin(ctx, func(term context.Context) {
+					defer r.caughtUp.Store(false)
+					r.term(term, run)
+				})
 			}
 		}
 	}
@@ -64,6 +72,7 @@ func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
 		err := r.Barrier(ctx)
 		if err == nil {
+			r.caughtUp.Store(true)
 			err = r.readdress(ctx)
 		}
 		if err == nil {

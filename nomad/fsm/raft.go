@@ -72,6 +72,8 @@ type Raft struct {
 	raft      *raft.Raft
 	leading   chan bool
 	last      atomic.Int64
+	// caughtUp is set while this server leads and has applied what was committed before.
+	caughtUp atomic.Bool
 }
 
 // Open locks the data directory, opens the stores, restores the state and joins the cluster.
