@@ -1,0 +1,145 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
+	c.wrong(t.Name == "alloc" || t.Name == "." || t.Name == ".." || strings.ContainsAny(t.Name, "/\\\x00"), "%s: the name is not possible for a directory", where)
+	c.wrong(t.Driver == "", "%s has no driver", where)
+	c.wrong(t.KillTimeout < 0, "%s: kill_timeout is negative", where)
+	c.wrong(t.ShutdownDelay < 0, "%s: shutdown_delay is negative", where)
+	c.constraints(where, t.Constraints)
+	c.preferences(where, t.Affinities, nil)
+	c.restart(where, t.RestartPolicy)
+	c.resources(where, t.Resources)
+	c.logs(where, g, t.LogConfig)
+	if l := t.Lifecycle; l != nil {
+		c.oneOf(l.Hook, []string{api.TaskLifecycleHookPrestart, api.TaskLifecycleHookPoststart, api.TaskLifecycleHookPoststop}, "%s: lifecycle hook", where)
+		c.wrong(t.Leader && l.Hook != "", "%s: a task with a lifecycle block cannot be the leader", where)
+	}
+	c.mounts(where, g, t)
+	c.plugin(where, t.CSIPluginConfig)
+	c.templates(where, t.Templates)
+	for _, a := range t.Artifacts {
+		c.wrong(a.GetterSource == "", "%s: an artifact has no source", where)
+		c.wrong(outside(a.RelativeDest), "%s: artifact destination %q is outside of the task's directory", where, a.RelativeDest)
+	}
+	c.services(where, t.Services, g)
+}
+
+// outside reports whether a path leaves the directory that it is relative to.
+func outside(p string) bool {
+	depth := 0
+	for part := range strings.SplitSeq(p, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			if depth--; depth < 0 {
+				return true
+			}
+		default:
+			depth++
+		}
+	}
+	return false
+}
+
+func (c *check) resources(where string, r *api.Resources) {
+	if r == nil {
+		return
+	}
+	c.wrong(r.CPU < 0 || r.Cores < 0 || r.CPU == 0 && r.Cores == 0, "%s: resources need cpu or cores", where)
+	c.wrong(r.CPU > 0 && r.Cores > 0, "%s: resources have cpu and cores: only one is possible", where)
+	c.wrong(r.MemoryMB < 10, "%s: memory %d MB is below the minimum of 10 MB", where, r.MemoryMB)
+	c.wrong(r.MemoryMaxMB > 0 && r.MemoryMaxMB < r.MemoryMB || r.MemoryMaxMB < -1, "%s: memory_max %d MB is below memory %d MB", where, r.MemoryMaxMB, r.MemoryMB)
+	c.wrong(r.DiskMB > 0, "%s: disk is asked for with the group's ephemeral_disk", where)
+	c.wrong(r.SecretsMB < 0 || r.SecretsMB > r.MemoryMB, "%s: secrets %d MB do not fit into memory %d MB", where, r.SecretsMB, r.MemoryMB)
+	for _, d := range r.Devices {
+		c.wrong(d.Name == "", "%s: a device has no name", where)
+		c.constraints(where+fmt.Sprintf(", device %q", d.Name), d.Constraints)
+	}
+}
+
+func (c *check) logs(where string, g *api.TaskGroup, l *api.LogConfig) {
+	if l == nil || l.Disabled {
+		return
+	}
+	c.wrong(l.MaxFiles < 1 || l.MaxFileSizeMB < 1, "%s: logs need max_files and max_file_size of at least 1", where)
+	disk := g.EphemeralDisk
+	c.wrong(disk != nil && l.MaxFiles > 0 && l.MaxFileSizeMB > disk.SizeMB/l.MaxFiles && l.MaxFiles*l.MaxFileSizeMB > defaultLogsMB,
+		"%s: %d logs of %d MB do not fit into an ephemeral_disk of %d MB", where, l.MaxFiles, l.MaxFileSizeMB, sizeOf(disk))
+}
+
+// defaultLogsMB are the logs of a task that does not say how many; they are no reason to refuse a small disk.
+const defaultLogsMB = 100
+
+func sizeOf(d *api.EphemeralDisk) int {
+	if d == nil {
+		return 0
+	}
+	return d.SizeMB
+}
+
+func (c *check) templates(where string, all []*api.Template) {
+	seen := map[string]bool{}
+	for i, t := range all {
+		at := fmt.Sprintf("%s, template %d", where, i+1)
+		c.wrong(t.SourcePath == "" && t.EmbeddedTmpl == "", "%s has neither source nor data", at)
+		c.wrong(t.DestPath == "", "%s has no destination", at)
+		c.wrong(outside(t.DestPath), "%s: destination %q is outside of the allocation", at, t.DestPath)
+		c.wrong(t.DestPath != "" && seen[t.DestPath], "%s: destination %q is there twice", at, t.DestPath)
+		seen[t.DestPath] = true
+		c.oneOf(t.ChangeMode, []string{"noop", "restart", "signal", "script"}, "%s: change_mode", at)
+		c.wrong(t.ChangeMode == "signal" && t.ChangeSignal == "", "%s: change_mode signal needs change_signal", at)
+		c.wrong(t.ChangeMode == "signal" && t.Envvars, "%s: change_mode signal does not work with env", at)
+		c.wrong(t.ChangeMode == "script" && (t.ChangeScript == nil || t.ChangeScript.Command == ""), "%s: change_mode script needs change_script with a command", at)
+		c.wrong(t.Splay < 0, "%s: splay is negative", at)
+	}
+}
+
+func (c *check) services(where string, all []*api.Service, g *api.TaskGroup) {
+	for _, s := range all {
+		at := fmt.Sprintf("%s, service %q", where, s.Name)
+		c.oneOf(s.Provider, []string{"consul", "nomad", ""}, "%s: provider", at)
+		c.oneOf(s.AddressMode, []string{"", "auto", "host", "driver", "alloc", "alloc_ipv6"}, "%s: address_mode", at)
+		c.wrong(s.Provider == "nomad" && s.Connect != nil, "%s: connect needs the provider consul", at)
+		c.wrong(!label(s.PortLabel, g) && s.AddressMode != "driver" && s.AddressMode != "alloc", "%s: port %q is not a port of the group", at, s.PortLabel)
+		for i := range s.Checks {
+			c.serviceCheck(at, s, &s.Checks[i])
+		}
+	}
+}
+
+// label reports whether the group has a port of that name; numbers are ports by themselves.
+func label(name string, g *api.TaskGroup) bool {
+	if name == "" || strings.Trim(name, "0123456789") == "" || strings.Contains(name, "${") {
+		return true
+	}
+	named := func(p api.Port) bool { return p.Label == name }
+	networks := slices.Clone(g.Networks)
+	for _, t := range g.Tasks {
+		if t.Resources != nil {
+			networks = append(networks, t.Resources.Networks...)
+		}
+	}
+	return slices.ContainsFunc(networks, func(n *api.NetworkResource) bool {
+		return slices.ContainsFunc(n.DynamicPorts, named) || slices.ContainsFunc(n.ReservedPorts, named)
+	})
+}
+
+func (c *check) serviceCheck(at string, s *api.Service, k *api.ServiceCheck) {
+	known := []string{"http", "tcp"}
+	if s.Provider != "nomad" {
+		known = append(known, "grpc", "script")
+	}
+	c.oneOf(k.Type, known, "%s: check type", at)
+	c.wrong(k.Type == "http" && k.Path == "", "%s: a check of type http needs a path", at)
+	c.wrong(k.Type == "script" && k.Command == "", "%s: a check of type script needs a command", at)
+	c.wrong(k.Interval < time.Second || k.Timeout < time.Second, "%s: check interval %v and timeout %v must be at least 1s", at, k.Interval, k.Timeout)
+}

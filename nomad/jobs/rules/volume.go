@@ -1,0 +1,94 @@
+package rules
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+var accessModes = []string{
+	string(api.AccessSingleNodeReader), string(api.AccessSingleNodeWriter), string(api.AccessSingleNodeSingle), string(api.AccessSingleNodeMulti),
+	string(api.AccessMultiNodeReader), string(api.AccessMultiNodeSingleWriter), string(api.AccessMultiNodeMultiWriter),
+}
+
+// readers are the modes in which nobody writes.
+var readers = []string{string(api.AccessSingleNodeReader), string(api.AccessMultiNodeReader)}
+
+// alone are the modes in which one allocation at most has the volume.
+var alone = []string{string(api.AccessSingleNodeReader), string(api.AccessSingleNodeWriter), string(api.AccessSingleNodeSingle)}
+
+// exclusive reports whether one allocation at most can have the volume as it is asked for.
+func exclusive(v *api.VolumeRequest) bool {
+	return slices.Contains(alone, v.AccessMode) || v.AccessMode == string(api.AccessMultiNodeSingleWriter) && !v.ReadOnly
+}
+
+func (c *check) volumes(where string, g *api.TaskGroup) {
+	for _, name := range sorted(g.Volumes) {
+		v, at := g.Volumes[name], fmt.Sprintf("%s, volume %q", where, name)
+		if v == nil {
+			c.wrong(true, "%s is null", at)
+			continue
+		}
+		c.oneOf(v.Type, []string{api.VolumeTypeCSI, api.VolumeTypeHost}, "%s: type", at)
+		c.wrong(v.Source == "", "%s has no source", at)
+		c.wrong(v.PerAlloc && everywhere(c.job), "%s: per_alloc is not possible in a %s job", at, c.job.Type)
+		c.wrong(v.PerAlloc && canaries(g), "%s: per_alloc is not possible with canaries", at)
+		c.wrong(v.PerAlloc && v.Sticky, "%s: per_alloc and sticky exclude each other", at)
+		if v.Type == api.VolumeTypeCSI {
+			c.csi(at, g, v)
+		}
+	}
+}
+
+func canaries(g *api.TaskGroup) bool { return g.Update != nil && g.Update.Canary > 0 }
+
+func (c *check) csi(at string, g *api.TaskGroup, v *api.VolumeRequest) {
+	c.wrong(v.Sticky, "%s: sticky is for host volumes", at)
+	c.wrong(v.AccessMode == "", "%s: access_mode is required for CSI volumes", at)
+	c.wrong(v.AttachmentMode == "", "%s: attachment_mode is required for CSI volumes", at)
+	if v.AccessMode != "" {
+		c.oneOf(v.AccessMode, accessModes, "%s: access_mode", at)
+	}
+	if v.AttachmentMode != "" {
+		c.oneOf(v.AttachmentMode, []string{string(api.AttachmentFileSystem), string(api.AttachmentBlock)}, "%s: attachment_mode", at)
+	}
+	c.wrong(slices.Contains(readers, v.AccessMode) && !v.ReadOnly, "%s: access mode %s needs read_only = true", at, v.AccessMode)
+	c.wrong(v.AttachmentMode == string(api.AttachmentBlock) && v.MountOptions != nil && v.MountOptions.FSType != "",
+		"%s: a block device has no file system: leave out mount_options.fs_type", at)
+	if v.PerAlloc || !exclusive(v) {
+		return
+	}
+	c.wrong(g.Count > 1, "%s: access mode %s allows one allocation, count is %d; use per_alloc or another access mode", at, v.AccessMode, g.Count)
+	c.wrong(canaries(g), "%s: a canary can never get a volume with access mode %s while the old allocation holds it; set update.canary to 0", at, v.AccessMode)
+}
+
+func (c *check) mounts(where string, g *api.TaskGroup, t *api.Task) {
+	seen := map[string]bool{}
+	for _, m := range t.VolumeMounts {
+		c.wrong(g.Volumes[m.Volume] == nil, "%s: volume_mount names volume %q, which the group does not have", where, m.Volume)
+		c.wrong(m.Destination == "", "%s: volume_mount of %q has no destination", where, m.Volume)
+		c.wrong(seen[path.Clean(m.Destination)] && m.Destination != "", "%s: two volumes are mounted at %q", where, m.Destination)
+		seen[path.Clean(m.Destination)] = true
+		c.oneOf(m.PropagationMode, []string{"", api.VolumeMountPropagationPrivate, api.VolumeMountPropagationHostToTask,
+			api.VolumeMountPropagationBidirectional}, "%s: propagation_mode of %q", where, m.Volume)
+		c.oneOf(m.SELinuxLabel, []string{"", "z", "Z"}, "%s: selinux_label of %q", where, m.Volume)
+	}
+}
+
+var pluginID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+func (c *check) plugin(where string, p *api.CSIPluginConfig) {
+	if p == nil {
+		return
+	}
+	c.wrong(!pluginID.MatchString(p.ID), "%s: csi_plugin id %q must be letters, digits, dots, dashes or underscores, at most 128", where, p.ID)
+	c.oneOf(p.Type, []string{api.CSIPluginTypeNode, api.CSIPluginTypeController, api.CSIPluginTypeMonolith}, "%s: csi_plugin type", where)
+	mount, base := path.Clean("/"+p.MountDir), path.Clean("/"+p.StagePublishBaseDir)
+	c.wrong(p.MountDir != "" && p.StagePublishBaseDir != "" && (base == mount || strings.HasPrefix(base, mount+"/")),
+		"%s: stage_publish_base_dir %s must not be inside mount_dir %s", where, p.StagePublishBaseDir, p.MountDir)
+	c.wrong(p.HealthTimeout < 0, "%s: csi_plugin health_timeout is negative", where)
+}
