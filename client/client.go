@@ -33,7 +33,7 @@ type Client struct {
 
 	db      *store.DB
 	tree    dirs.Tree
-	drivers map[string]driver.Driver
+	drivers map[string]*adopted
 	watch   *fingerprint.Drivers
 	volumes *volumes.Service
 	stats   *stats.Host
@@ -121,6 +121,7 @@ func (c *Client) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("start client: %w", err), c.db.Close())
 	}
+	c.adopt(life, records)
 	c.volumes.Restored(ids(records))
 	var loops sync.WaitGroup
 	for _, l := range c.loops() {

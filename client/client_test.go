@@ -368,3 +368,34 @@ func TestDamagedStateIsNoEndOfTheNode(t *testing.T) {
 		t.Error("the node has a new id")
 	}
 }
+
+func TestTasksThatNobodyKnowsAreEnded(t *testing.T) {
+	b := setup(t)
+	b.conf.RawExec.Enabled, b.conf.RawExec.NoCgroups = true, true
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	b.start(t)
+	a := alloc("a1", job("service", "raw_exec", map[string]any{"command": "/bin/sh", "args": []any{"-c", "echo $$ >> " + pidFile + "; exec sleep 1000"}}))
+	b.place(a)
+	b.until(t, "running", func() bool { return b.status("a1") == api.AllocClientStatusRunning })
+	var first string
+	for !strings.HasSuffix(first, "\n") {
+		text, _ := os.ReadFile(pidFile)
+		first = string(text)
+	}
+	b.stop()
+	if err := os.Remove(filepath.Join(b.conf.StateDir, "state.db")); err != nil {
+		t.Fatal(err)
+	}
+	b.start(t) // the servers still want it: it is started anew, after the old one is ended
+	for {
+		text, _ := os.ReadFile(pidFile)
+		if strings.Count(string(text), "\n") == 2 {
+			break
+		}
+	}
+	if _, err := os.Stat("/proc/" + strings.TrimSpace(first)); err == nil {
+		t.Error("the first task still runs beside the second")
+	}
+	b.place(stopped(a))
+	b.until(t, "complete", func() bool { return b.status("a1") == api.AllocClientStatusComplete })
+}

@@ -17,7 +17,7 @@ const (
 )
 
 // drivers makes the task drivers of the node by their names.
-func (c *Config) drivers() map[string]driver.Driver {
+func (c *Config) drivers() map[string]*adopted {
 	raw := c.RawExec
 	if v := c.Options[optionRawExec]; v == "1" || v == "true" {
 		raw.Enabled = true
@@ -27,10 +27,10 @@ func (c *Config) drivers() map[string]driver.Driver {
 		list = append(list, mock.New(c.Log))
 	}
 	allow, deny := names(c.Options[optionAllow]), names(c.Options[optionDeny])
-	out := map[string]driver.Driver{}
+	out := map[string]*adopted{}
 	for _, d := range list {
 		if name := d.Name(); (len(allow) == 0 || allow[name]) && !deny[name] {
-			out[name] = d
+			out[name] = &adopted{Driver: d, answers: map[string]error{}}
 		}
 	}
 	return out
