@@ -107,6 +107,7 @@ func (a *Agent) Launch() {
 	a.process.Stdout, a.process.Stderr = log, log
 	a.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := a.process.Start(); err != nil {
+		a.process = nil
 		a.tb.Fatal(err)
 	}
 	a.ended = make(chan struct{})
@@ -181,10 +182,12 @@ func (a *Agent) remove() {
 	if a.tb.Failed() {
 		a.tb.Logf("end of the agent's log:\n%s", a.LogTail(60))
 	}
-	select {
-	case <-a.ended:
-	default:
-		a.Kill()
+	if a.process != nil {
+		select {
+		case <-a.ended:
+		default:
+			a.Kill()
+		}
 	}
 	for range 20 {
 		pids := a.Processes()
