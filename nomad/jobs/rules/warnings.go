@@ -1,0 +1,74 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Warnings says what is legal and probably not meant; empty when there is nothing. oversubscribe
+// tells whether the cluster lets tasks use more memory than they reserve.
+func Warnings(j *api.Job, oversubscribe bool) string {
+	var w []string
+	warn := func(is bool, format string, args ...any) {
+		if is {
+			w = append(w, fmt.Sprintf(format, args...))
+		}
+	}
+	warn(j.Periodic != nil && j.Periodic.Spec != "", "cron is deprecated and may be removed in a future release. Use crons instead")
+	promote := 0
+	for _, g := range j.TaskGroups {
+		if u := g.Update; u != nil {
+			warn(u.MaxParallel > 1 && g.Count > 0 && u.MaxParallel > g.Count, "group %q: update max_parallel %d is greater than count %d", g.Name, u.MaxParallel, g.Count)
+			if u.AutoPromote {
+				promote++
+			}
+		}
+		warn(g.MaxClientDisconnect != 0 || g.StopAfterClientDisconnect != 0 || g.PreventRescheduleOnLost,
+			"group %q: max_client_disconnect, stop_after_client_disconnect and prevent_reschedule_on_lost are ignored; use the disconnect block", g.Name)
+		delayed := g.ShutdownDelay > 0
+		for _, t := range g.Tasks {
+			delayed = delayed || t.ShutdownDelay > 0
+			warn(len(t.Services) > 0 && t.ShutdownDelay == 0 && g.ShutdownDelay == 0, "task %q in group %q defines services, but has no shutdown_delay set", t.Name, g.Name)
+			w = append(w, taskWarnings(g, t, oversubscribe)...)
+		}
+		warn(len(g.Services) > 0 && !delayed, "group %q defines services, but neither the group nor any of its tasks have shutdown_delay set", g.Name)
+	}
+	warn(promote > 0 && promote < len(j.TaskGroups), "auto_promote is set for some groups only: all groups with canaries are promoted together")
+	return render(w)
+}
+
+func taskWarnings(g *api.TaskGroup, t *api.Task, oversubscribe bool) []string {
+	var w []string
+	if r := t.Resources; r != nil {
+		if r.MemoryMaxMB != 0 && !oversubscribe {
+			w = append(w, fmt.Sprintf("memory oversubscription is not enabled; task %q of group %q: memory_max is ignored", t.Name, g.Name))
+		}
+		if len(r.Networks) > 0 || r.IOPS != 0 {
+			w = append(w, fmt.Sprintf("task %q of group %q: network and iops in resources are deprecated; use the group's network block", t.Name, g.Name))
+		}
+	}
+	for _, id := range t.Identities {
+		if id.Env && id.TTL > 0 && id.ChangeMode != "restart" {
+			w = append(w, fmt.Sprintf("task %q of group %q: identity %q in the environment grows old unless change_mode is restart", t.Name, g.Name, id.Name))
+		}
+	}
+	for i, m := range t.Templates {
+		if m.VaultGrace != 0 {
+			w = append(w, fmt.Sprintf("task %q of group %q: vault_grace of template %d is ignored", t.Name, g.Name, i+1))
+		}
+	}
+	return w
+}
+
+// render writes a list as users know it.
+func render(w []string) string {
+	switch len(w) {
+	case 0:
+		return ""
+	case 1:
+		return "1 warning:\n\n* " + w[0]
+	}
+	return fmt.Sprintf("%d warnings:\n\n* %s", len(w), strings.Join(w, "\n* "))
+}
