@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -34,6 +35,7 @@ func setup(t *testing.T) *bench {
 	b.conf.Name, b.conf.Mock, b.conf.Servers = "node-1", true, b.servers
 	b.conf.StateDir, b.conf.AllocDir = filepath.Join(dir, "client"), filepath.Join(dir, "alloc")
 	b.conf.NetworkInterface = "lo"
+	t.Cleanup(func() { _ = unix.Unmount(filepath.Join(b.conf.StateDir, "csi"), unix.MNT_DETACH) })
 	b.conf.Log = hclog.NewNullLogger()
 	if os.Getenv("TEST_LOG") != "" {
 		b.conf.Log = hclog.New(&hclog.LoggerOptions{Level: hclog.Debug})
