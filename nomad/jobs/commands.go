@@ -77,10 +77,12 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 	}
 	keep(j, old, c.KeepCounts, c.KeepResources)
 	j.Status, j.SubmitTime, j.JobModifyIndex, j.Version, j.Stable = "", tx.Now().UnixNano(), tx.Index(), 0, false
+	j.VersionTag = nil
 	if old != nil {
 		j.Version = old.Version + 1
 		if diff.Same(old, j) {
 			j.Version, j.JobModifyIndex, j.Stable, j.SubmitTime = old.Version, old.JobModifyIndex, old.Stable, old.SubmitTime
+			j.VersionTag = old.VersionTag
 		}
 	}
 	tx.PutJob(j)
@@ -99,14 +101,8 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 }
 
 func (c *Register) allowed(tx *state.Txn, old *api.Job) error {
-	if tx.Namespace(c.Job.Namespace) == nil {
-		return fault.New(fault.Invalid, "job %q: namespace %q does not exist", c.Job.ID, c.Job.Namespace)
-	}
-	if tx.NodePool(c.Job.NodePool) == nil {
-		return fault.New(fault.Invalid, "job %q: node pool %q does not exist", c.Job.ID, c.Job.NodePool)
-	}
-	if !c.CheckIndex {
-		return nil
+	if err := placed(tx, c.Job); err != nil || !c.CheckIndex {
+		return err
 	}
 	switch {
 	case old == nil && c.JobModifyIndex != 0:
@@ -115,6 +111,17 @@ func (c *Register) allowed(tx *state.Txn, old *api.Job) error {
 		return fault.New(fault.Conflict, "%s 0: job already exists", EnforceIndexPrefix)
 	case old != nil && old.JobModifyIndex != c.JobModifyIndex:
 		return fault.New(fault.Conflict, "%s %d: job exists with conflicting job modify index: %d", EnforceIndexPrefix, c.JobModifyIndex, old.JobModifyIndex)
+	}
+	return nil
+}
+
+// placed reports a namespace or node pool of a job that does not exist.
+func placed(tx *state.Txn, j *api.Job) error {
+	if tx.Namespace(j.Namespace) == nil {
+		return fault.New(fault.Invalid, "job %q: namespace %q does not exist", j.ID, j.Namespace)
+	}
+	if tx.NodePool(j.NodePool) == nil {
+		return fault.New(fault.Invalid, "job %q: node pool %q does not exist", j.ID, j.NodePool)
 	}
 	return nil
 }
@@ -168,13 +175,14 @@ func evaluation(tx *state.Txn, j *api.Job, id, trigger string, priority int) *ap
 	}
 }
 
-// Apply stops the job. Its allocations are stopped by the evaluation; their claims follow them.
+// Apply stops the job. Its allocations are stopped by the evaluation; their claims follow them. A job
+// that is not there is stopped already.
 func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	old := tx.Job(c.Namespace, c.JobID)
-	out := &Outcome{JobModifyIndex: tx.Index(), EvalID: c.EvalID}
 	if old == nil {
-		return nil, fault.New(fault.NotFound, "job %q in namespace %q does not exist", c.JobID, c.Namespace)
+		return &Outcome{}, nil
 	}
+	out := &Outcome{JobModifyIndex: tx.Index(), EvalID: c.EvalID}
 	if c.Purge {
 		tx.DeleteJob(c.Namespace, c.JobID)
 	} else if !old.Stop {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/hashicorp/go-hclog"
@@ -78,20 +79,28 @@ func (s *Service) prepare(in *api.Job, namespace string) (*api.Job, error) {
 		return nil, fault.New(fault.Invalid, "no job was given")
 	}
 	j := *in
+	if err := gaps(&j); err != nil {
+		return nil, err
+	}
 	if namespace != "" {
 		j.Namespace = namespace
 	}
 	jobspec.Canonicalize(&j)
-	if len(j.Datacenters) == 0 {
-		j.Datacenters = []string{"*"}
-	}
-	if j.NodePool == "" {
-		j.NodePool = api.NodePoolDefault
-	}
+	rules.Complete(&j)
 	if errs := rules.Check(&j, s.Limits); len(errs) > 0 {
 		return &j, fault.Wrap(fault.Invalid, fmt.Errorf("job %q: %w", j.ID, errors.Join(errs...)))
 	}
 	return &j, nil
+}
+
+// gaps refuses a job whose groups or tasks are missing where they are listed.
+func gaps(j *api.Job) error {
+	for i, g := range j.TaskGroups {
+		if g == nil || slices.Contains(g.Tasks, nil) {
+			return fault.New(fault.Invalid, "job %q: group %d or a task of it is null", j.ID, i+1)
+		}
+	}
+	return nil
 }
 
 // Register registers a job.
@@ -112,7 +121,7 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 		return nil, fmt.Errorf("register job %q: %w", j.ID, err)
 	}
 	out := reply(res)
-	out.Warnings = warnings(j)
+	out.Warnings = s.warnings(j)
 	return out, nil
 }
 
@@ -134,7 +143,7 @@ func (s *Service) Validate(_ context.Context, r *api.JobValidateRequest) (*api.J
 	if j == nil {
 		return nil, err
 	}
-	out.Warnings = warnings(j)
+	out.Warnings = s.warnings(j)
 	if err == nil {
 		return out, nil
 	}
@@ -145,18 +154,8 @@ func (s *Service) Validate(_ context.Context, r *api.JobValidateRequest) (*api.J
 	return out, nil
 }
 
-// warnings are what is legal and probably not meant.
-func warnings(j *api.Job) string {
-	var errs []error
-	for _, g := range j.TaskGroups {
-		if g.Update != nil && g.Count > 0 && g.Update.MaxParallel > g.Count && g.Update.MaxParallel > 1 {
-			errs = append(errs, fmt.Errorf("group %q: update max_parallel %d is greater than count %d", g.Name, g.Update.MaxParallel, g.Count))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err.Error()
-	}
-	return ""
+func (s *Service) warnings(j *api.Job) string {
+	return rules.Warnings(j, s.State.Read().SchedulerConfig().MemoryOversubscriptionEnabled)
 }
 
 // Deregister stops or purges a job.
@@ -192,8 +191,11 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 		return nil, err
 	}
 	tx := s.State.Read()
+	if err := placed(tx, j); err != nil {
+		return nil, err
+	}
 	old := tx.Job(j.Namespace, j.ID)
-	out := &api.JobPlanResponse{Warnings: warnings(j), WriteMeta: api.WriteMeta{Index: tx.Index()}}
+	out := &api.JobPlanResponse{Warnings: s.warnings(j), WriteMeta: api.WriteMeta{Index: tx.Index()}}
 	j.JobModifyIndex = tx.Index() + 1
 	if old != nil {
 		out.JobModifyIndex = old.JobModifyIndex
