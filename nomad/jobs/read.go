@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
+	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -17,25 +18,7 @@ func keysOf(ns, id string) []state.Key {
 
 // status derives the status of a job from what belongs to it.
 func status(tx *state.Txn, j *api.Job) string {
-	if (j.Periodic != nil || j.ParameterizedJob != nil) && !j.Stop {
-		return api.JobStatusRunning
-	}
-	any := false
-	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
-		any = true
-		if !a.Terminal() || a.DesiredStatus == api.AllocDesiredStatusRun && !a.ClientTerminal() {
-			return api.JobStatusRunning
-		}
-	}
-	pending := false
-	for e := range tx.EvalsByJob(j.Namespace, j.ID) {
-		any = true
-		pending = pending || !e.Terminal()
-	}
-	if (pending || !any) && !j.Stop {
-		return api.JobStatusPending
-	}
-	return api.JobStatusDead
+	return rules.Status(j, tx.AllocsByJob(j.Namespace, j.ID), tx.EvalsByJob(j.Namespace, j.ID))
 }
 
 func withStatus(tx *state.Txn, j *api.Job) *api.Job {
