@@ -103,8 +103,11 @@ func TestRunOutputPrintsTheJob(t *testing.T) {
 
 func TestTheExampleIsAJob(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j.hcl")
-	for _, args := range [][]string{{"init", path}, {"init", "-short", path + ".short"}} {
-		run(t, nil, "", args...).want(t, 0)
-		run(t, newAgent(t, nil), "", "run", "-output", args[len(args)-1]).want(t, 0, `"ID": "example"`, `"Source": "example"`)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{{[]string{"init", path}, `"Source": "data"`}, {[]string{"init", "-short", path + ".short"}, `"ID": "example"`}} {
+		run(t, nil, "", c.args...).want(t, 0)
+		run(t, newAgent(t, nil), "", "run", "-output", c.args[len(c.args)-1]).want(t, 0, c.want)
 	}
 }

@@ -13,17 +13,17 @@ func TestVolumeFilesBecomeVolumes(t *testing.T) {
 	for _, args := range [][]string{{"volume", "init", dir + "/v.hcl"}, {"volume", "init", "-json", dir + "/v.json"}} {
 		run(t, nil, "", args...).want(t, 0)
 		file := args[len(args)-1]
-		made := &api.VolumeWriteResponse{Volumes: []*api.VolumeDetail{{Volume: api.Volume{VolumeSpec: api.VolumeSpec{ID: "example"}}, ExternalID: "x1"}}}
-		a := newAgent(t, map[string]any{"PUT /v1/volume/csi/example/create": made, "PUT /v1/volume/csi/example": made, "PUT /v1/volume/csi/other": made})
-		run(t, a, "", "volume", "create", file).want(t, 0, "Created external volume x1 with ID example")
-		run(t, a, "", "volume", "register", file).want(t, 0, `Volume "example" registered`)
+		made := &api.VolumeWriteResponse{Volumes: []*api.VolumeDetail{{Volume: api.Volume{VolumeSpec: api.VolumeSpec{ID: "data"}}, ExternalID: "x1"}}}
+		a := newAgent(t, map[string]any{"PUT /v1/volume/csi/data/create": made, "PUT /v1/volume/csi/data": made, "PUT /v1/volume/csi/other": made})
+		run(t, a, "", "volume", "create", file).want(t, 0, "Created external volume x1 with ID data")
+		run(t, a, "", "volume", "register", file).want(t, 0, `Volume "data" registered`)
 		run(t, a, "", "volume", "register", "-id", "other", file).want(t, 0, `Volume "other" registered`)
 		var body struct{ Volumes []*api.VolumeSpec }
-		if err := json.Unmarshal([]byte(a.bodies["PUT /v1/volume/csi/example/create"]), &body); err != nil {
+		if err := json.Unmarshal([]byte(a.bodies["PUT /v1/volume/csi/data/create"]), &body); err != nil {
 			t.Fatal(err)
 		}
 		v := body.Volumes[0]
-		if v.ID != "example" || v.PluginID != "hostpath" || v.RequestedCapacityMin != 10<<20 || len(v.RequestedCapabilities) != 2 || v.Namespace != "default" {
+		if v.ID != "data" || v.PluginID != "hostpath" || v.RequestedCapacityMin != 10<<20 || len(v.RequestedCapabilities) != 2 || v.Namespace != "default" {
 			t.Errorf("%s: volume %+v", filepath.Base(file), v)
 		}
 	}

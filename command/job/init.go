@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/jobspec/examples"
 )
 
 const exampleFile = "example.nomad.hcl"
@@ -24,9 +25,9 @@ func Init(name string) *cli.Command {
 			if path == "" {
 				path = exampleFile
 			}
-			text := exampleLong
+			text := examples.Long
 			if s.Bool("short") {
-				text = exampleShort
+				text = examples.Short
 			}
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 			if errors.Is(err, fs.ErrExist) {
@@ -43,85 +44,3 @@ func Init(name string) *cli.Command {
 		},
 	}.Command()
 }
-
-const exampleShort = `job "example" {
-  group "app" {
-    volume "data" {
-      type            = "csi"
-      source          = "example"
-      access_mode     = "single-node-writer"
-      attachment_mode = "file-system"
-    }
-
-    task "hello" {
-      driver = "raw_exec"
-
-      config {
-        command = "/bin/sh"
-        args    = ["-c", "while true; do date >> data/log; sleep 5; done"]
-      }
-
-      volume_mount {
-        volume      = "data"
-        destination = "data"
-      }
-
-      resources {
-        cpu    = 100
-        memory = 64
-      }
-    }
-  }
-}
-`
-
-const exampleLong = `# A job is one or more groups of tasks that the cluster keeps running.
-# Register it with: nomad job run example.nomad.hcl
-job "example" {
-  # service runs until it is stopped; batch runs to its end; system runs on every node.
-  type = "service"
-
-  group "app" {
-    # How many instances of the group run.
-    count = 1
-
-    # A volume that was made with: nomad volume create volume.hcl
-    # Remove this block and volume_mount below if there is none.
-    volume "data" {
-      type            = "csi"
-      source          = "example"
-      access_mode     = "single-node-writer"
-      attachment_mode = "file-system"
-    }
-
-    # What happens to a task that fails.
-    restart {
-      attempts = 2
-      interval = "30m"
-      delay    = "15s"
-      mode     = "fail"
-    }
-
-    task "hello" {
-      # raw_exec runs a program of the host without isolation.
-      driver = "raw_exec"
-
-      config {
-        command = "/bin/sh"
-        args    = ["-c", "while true; do date >> data/log; sleep 5; done"]
-      }
-
-      # A relative destination lies under the task's directory.
-      volume_mount {
-        volume      = "data"
-        destination = "data"
-      }
-
-      resources {
-        cpu    = 100 # MHz
-        memory = 64  # MiB
-      }
-    }
-  }
-}
-`

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/jobspec/examples"
 )
 
 // Init is "nomad volume init".
@@ -25,9 +26,9 @@ func Init(name string) *cli.Command {
 			if t := s.String("type"); t != api.VolumeTypeCSI {
 				return fault.New(fault.Invalid, "there is no example of type %q, only csi", t)
 			}
-			path, text := "volume.hcl", exampleHCL
+			path, text := "volume.hcl", examples.Volume
 			if s.Bool("json") {
-				path, text = "volume.json", exampleJSON
+				path, text = "volume.json", examples.VolumeJSON
 			}
 			if s.Arg(0) != "" {
 				path = s.Arg(0)
@@ -47,79 +48,3 @@ func Init(name string) *cli.Command {
 		},
 	}.Command()
 }
-
-const exampleHCL = `# Create this volume with: nomad volume create volume.hcl
-id        = "example"
-name      = "example"
-namespace = "default"
-type      = "csi"
-plugin_id = "hostpath"
-
-# The provider's id of a volume that exists: for nomad volume register.
-# external_id = "vol-23452345"
-
-# Fill the new volume from a snapshot or another volume.
-# snapshot_id = "snap-12345"
-# clone_id    = "vol-abcdef"
-
-capacity_min = "10MiB"
-capacity_max = "1GiB"
-
-# Ways in which the volume may be used; at least one.
-capability {
-  access_mode     = "single-node-writer"
-  attachment_mode = "file-system"
-}
-
-capability {
-  access_mode     = "single-node-reader-only"
-  attachment_mode = "file-system"
-}
-
-# mount_options {
-#   fs_type     = "ext4"
-#   mount_flags = ["noatime"]
-# }
-
-# Where the volume must and should be reachable from.
-# topology_request {
-#   required {
-#     topology { segments { zone = "a" } }
-#   }
-#   preferred {
-#     topology { segments { rack = "1" } }
-#   }
-# }
-
-# What the plugin needs to know. Secrets are never shown again.
-# secrets {
-#   key = "value"
-# }
-# parameters {
-#   tier = "fast"
-# }
-# context {
-#   endpoint = "http://192.168.1.101:9425"
-# }
-`
-
-const exampleJSON = `{
-  "id": "example",
-  "name": "example",
-  "namespace": "default",
-  "type": "csi",
-  "plugin_id": "hostpath",
-  "capacity_min": "10MiB",
-  "capacity_max": "1GiB",
-  "capability": [
-    {
-      "access_mode": "single-node-writer",
-      "attachment_mode": "file-system"
-    },
-    {
-      "access_mode": "single-node-reader-only",
-      "attachment_mode": "file-system"
-    }
-  ]
-}
-`

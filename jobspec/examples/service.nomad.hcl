@@ -1,9 +1,9 @@
 # A service: it runs until it is stopped, and is started again when it fails.
 #
 #   nomad job run service.nomad.hcl
-#   nomad job status hello
-#   nomad job stop hello
-job "hello" {
+#   nomad job status example
+#   nomad job stop example
+job "example" {
   group "app" {
     task "hello" {
       # raw_exec runs a program of the host, without isolation.
