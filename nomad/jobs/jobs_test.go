@@ -215,6 +215,15 @@ func TestRegisterRefuses(t *testing.T) {
 	refused(t, err, fault.Denied, "switched off")
 }
 
+func TestUnknownTimeZoneIsRefused(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	j := web()
+	j.Type, j.Periodic = api.JobTypeBatch, &api.PeriodicConfig{Enabled: true, Specs: []string{"@daily"}, TimeZone: "Moon/Crater"}
+	_, err := r.Register(t.Context(), &api.JobRegisterRequest{Job: j})
+	refused(t, err, fault.Invalid, `time_zone "Moon/Crater"`)
+}
+
 func TestValidateListsEverything(t *testing.T) {
 	t.Parallel()
 	r := open(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/hashicorp/go-hclog"
@@ -87,10 +88,21 @@ func (s *Service) prepare(in *api.Job, namespace string) (*api.Job, error) {
 	}
 	jobspec.Canonicalize(&j)
 	rules.Complete(&j)
-	if errs := rules.Check(&j, s.Limits); len(errs) > 0 {
+	if errs := s.check(&j); len(errs) > 0 {
 		return &j, fault.Wrap(fault.Invalid, fmt.Errorf("job %q: %w", j.ID, errors.Join(errs...)))
 	}
 	return &j, nil
+}
+
+// check lists what is wrong with a job: the rules, and what only a host knows.
+func (s *Service) check(j *api.Job) []error {
+	errs := rules.Check(j, s.Limits)
+	if p := j.Periodic; p != nil {
+		if _, err := time.LoadLocation(p.TimeZone); err != nil {
+			errs = append(errs, fmt.Errorf("periodic time_zone %q is not known", p.TimeZone))
+		}
+	}
+	return errs
 }
 
 // gaps refuses a job whose groups or tasks are missing where they are listed.
@@ -148,7 +160,7 @@ func (s *Service) Validate(_ context.Context, r *api.JobValidateRequest) (*api.J
 		return out, nil
 	}
 	out.Error = err.Error()
-	for _, e := range rules.Check(j, s.Limits) {
+	for _, e := range s.check(j) {
 		out.ValidationErrors = append(out.ValidationErrors, e.Error())
 	}
 	return out, nil

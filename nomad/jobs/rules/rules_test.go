@@ -10,7 +10,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/jobspec"
-	"github.com/open-nomad/open-nomad/jobspec/examples"
 	"github.com/open-nomad/open-nomad/jobspec/files"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 )
@@ -107,19 +106,6 @@ func TestJobFiles(t *testing.T) {
 		// Vault is refused elsewhere only because it is not configured there.
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
-		}
-	}
-}
-
-func TestExamplesAreValid(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"service", "batch", "system", "csi-plugin", "csi-volume"} {
-		body, err := examples.Files.ReadFile(name + ".nomad.hcl")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := check(parse(t, name, body)); err != nil {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
