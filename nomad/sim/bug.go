@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// Bug breaks one rule on purpose.
+type Bug string
+
+// Bugs, each with the invariant that it breaks.
+const (
+	NoBug Bug = ""
+	// BugNoCapacity lets everybody have every volume: two writers.
+	BugNoCapacity Bug = "no capacity rule"
+	// BugEarlyFree frees an unmounted claim while its node is still attached: attached without a claim.
+	BugEarlyFree Bug = "claim freed before the detach"
+	// BugEarlyReady lets nodes mount before the driver has answered: mounted and not attached.
+	BugEarlyReady Bug = "ready while publishing"
+	// BugEarlyDetach detaches when the workload is over instead of when it is unmounted: detached under a mount.
+	BugEarlyDetach Bug = "detached while releasing"
+	// BugTwoCalls calls the driver again while a call is in flight.
+	BugTwoCalls Bug = "two calls in flight"
+	// BugAnswerWithoutCall records a detach that was not asked for: an effect without a record.
+	BugAnswerWithoutCall Bug = "recorded without calling"
+	// BugNoFence executes calls of deposed leaders however late they arrive: an effect without a record.
+	BugNoFence Bug = "late calls executed"
+	// BugForgottenClaim does not tell claims that their allocation failed: never freed.
+	BugForgottenClaim Bug = "failed allocations keep their claims"
+	// BugUnintendedVolume calls the driver before the intent to create is written.
+	BugUnintendedVolume Bug = "created without an intent"
+	// BugRestless settles differently each time.
+	BugRestless Bug = "settle not idempotent"
+	// BugAssumedDetach takes a lost node for detached without the storage's yes.
+	BugAssumedDetach Bug = "lost node not fenced"
+	// BugNoLease gives volumes without attach away before the old node's lease is over: two writers.
+	BugNoLease Bug = "lease not waited for"
+)
+
+// Bugs lists all bugs that can be planted.
+func Bugs() []Bug {
+	return []Bug{
+		BugNoCapacity, BugEarlyFree, BugEarlyReady, BugEarlyDetach, BugTwoCalls, BugAnswerWithoutCall, BugNoFence,
+		BugForgottenClaim, BugUnintendedVolume, BugRestless, BugAssumedDetach, BugNoLease,
+	}
+}
+
+// rules are the standard ones with the bug in them.
+func (b Bug) rules(r ledger.Rules) ledger.Rules {
+	settle := r.Settle
+	switch b {
+	case BugNoCapacity:
+		r.Fits = func(v *api.Volume, _ []*api.VolumeClaim, _ claim.Request, _ map[string]bool) claim.Answer {
+			if v.Provision.State != api.VolumeAvailable {
+				return claim.Answer{Verdict: claim.Refused, Reason: "not available"}
+			}
+			return claim.Answer{Verdict: claim.Fit}
+		}
+	case BugEarlyFree:
+		r.Settle = func(b claim.Book, at claim.Moment) claim.Book {
+			b = settle(b, at)
+			b.Claims = slices.DeleteFunc(slices.Clone(b.Claims), func(c *api.VolumeClaim) bool { return c.State == api.ClaimUnmounted })
+			return b
+		}
+	case BugEarlyReady:
+		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return early(settle(b, at)) }
+	case BugEarlyDetach:
+		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return pulled(settle(b, at), at) }
+	case BugRestless:
+		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return restless(settle(b, at)) }
+	}
+	return r
+}
+
+// early makes taken claims ready whose attachment is only intended.
+func early(b claim.Book) claim.Book {
+	b.Claims = slices.Clone(b.Claims)
+	for i, c := range b.Claims {
+		if c.State == api.ClaimTaken {
+			next := *c
+			next.State = api.ClaimReady
+			b.Claims[i] = &next
+		}
+	}
+	return b
+}
+
+// pulled detaches nodes on which nothing but releasing claims are left.
+func pulled(b claim.Book, at claim.Moment) claim.Book {
+	b.Attachments = slices.Clone(b.Attachments)
+	for i, a := range b.Attachments {
+		wanted := slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool {
+			return c.NodeID == a.NodeID && (c.State == api.ClaimTaken || c.State == api.ClaimReady)
+		})
+		if !wanted && a.State == api.AttachmentPublished {
+			next := *a
+			next.State, next.Fence = api.AttachmentUnpublishing, at.Index
+			b.Attachments[i] = &next
+		}
+	}
+	return b
+}
+
+func restless(b claim.Book) claim.Book {
+	b.Claims = slices.Clone(b.Claims)
+	for i, c := range b.Claims {
+		if c.State == api.ClaimReady {
+			next := *c
+			next.Since++
+			b.Claims[i] = &next
+		}
+	}
+	return b
+}

@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// leader plays the loop of the volumes room. What it knows is lost with its term.
+type leader struct {
+	term     int
+	inFlight map[string]int
+}
+
+func (l *leader) depose(w *World) {
+	w.tell("the leader is deposed")
+	l.term++
+	l.inFlight = map[string]int{}
+}
+
+func (l *leader) act(w *World) {
+	l.giveUpNodes(w)
+	l.provision(w)
+	tx := w.store.Read()
+	open := slices.DeleteFunc(slices.Collect(tx.Attachments()), func(a *api.VolumeAttachment) bool {
+		return a.State == api.AttachmentPublished || l.inFlight[a.ExternalID] > 0 && w.bug != BugTwoCalls
+	})
+	if len(open) == 0 {
+		return
+	}
+	l.call(w, open[w.rnd.IntN(len(open))])
+}
+
+// call starts a call to the driver for an attachment.
+func (l *leader) call(w *World, a *api.VolumeAttachment) {
+	i, publish, term := ledger.IntentOf(a), a.State == api.AttachmentPublishing, l.term
+	l.inFlight[i.ExternalID]++
+	what := fmt.Sprintf("%s %s on %s by %d", a.State, i.ExternalID, i.NodeID, i.Fence)
+	w.tell("leader calls: %s", what)
+	if w.bug == BugAnswerWithoutCall && !publish {
+		l.answer(w, what, i, publish, term, true)
+		return
+	}
+	w.send("call: "+what, func() {
+		seen := i.ExternalID + " " + i.NodeID
+		if w.driver.late[i.ExternalID] || i.Fence < w.driver.fences[seen] && w.bug != BugNoFence {
+			l.answer(w, what, i, publish, term, false) // busy, or too old
+			return
+		}
+		w.driver.fences[seen] = max(w.driver.fences[seen], i.Fence)
+		effect := func() { w.driver.set(w, i.ExternalID, i.NodeID, publish) }
+		switch {
+		case w.chance(15): // fails before the effect
+			l.answer(w, what, i, publish, term, false)
+		case w.chance(15): // the answer is lost
+			effect()
+			l.answer(w, what, i, publish, term, false)
+		case w.chance(15): // late success
+			w.driver.late[i.ExternalID] = true
+			w.send("late: "+what, func() { effect(); delete(w.driver.late, i.ExternalID) })
+			l.answer(w, what, i, publish, term, false)
+		default:
+			effect()
+			l.answer(w, what, i, publish, term, true)
+		}
+	})
+}
+
+// answer brings the driver's answer to the leader that asked, if it still leads.
+func (l *leader) answer(w *World, what string, i ledger.Intent, publish bool, term int, ok bool) {
+	w.send(fmt.Sprintf("answer %v: %s", ok, what), func() {
+		if term != l.term {
+			return
+		}
+		l.inFlight[i.ExternalID]--
+		_ = w.propose("record "+what, func(tx *state.Txn) error {
+			switch {
+			case !ok:
+				return ledger.CallFailed(tx, i, "the driver failed", 0, 1)
+			case publish:
+				return w.rules.PublishDone(tx, i, nil)
+			}
+			return w.rules.UnpublishDone(tx, i)
+		})
+	})
+}
+
+// giveUpNodes releases the claims of nodes that are down for long enough.
+func (l *leader) giveUpNodes(w *World) {
+	tx := w.store.Read()
+	for _, c := range slices.Collect(tx.Claims()) {
+		n := tx.Node(c.NodeID)
+		if c.State != api.ClaimReleasing || n.Status != api.NodeStatusDown {
+			continue
+		}
+		wait := fenceAfter
+		if !c.Attach {
+			wait = lease
+		}
+		if !c.Attach && !claim.Exclusive(c.AccessMode, c.Mode) {
+			wait = 0
+		}
+		if w.bug == BugNoLease && !c.Attach {
+			wait = 0
+		}
+		if w.now.Before(time.Unix(n.StatusUpdatedAt, 0).Add(wait)) {
+			continue
+		}
+		what := fmt.Sprintf("give up %s of %s on %s", c.VolumeID, c.AllocID, c.NodeID)
+		err := w.propose(what, func(tx *state.Txn) error {
+			if tx.Node(c.NodeID).Status != api.NodeStatusDown {
+				return fmt.Errorf("node %s has come back", c.NodeID)
+			}
+			if err := w.rules.Evict(tx, c.Namespace, c.VolumeID, c.AllocID, ledger.ProofFenced); err != nil {
+				return err
+			}
+			if w.bug == BugAssumedDetach {
+				tx.DeleteAttachment(c.PluginID, c.ExternalID, c.NodeID)
+				return w.rules.NodeChanged(tx, c.NodeID)
+			}
+			return nil
+		})
+		if err == nil {
+			w.outcast[mountKey(c.AllocID, c.VolumeID)] = true
+		}
+	}
+}
+
+// provision makes and deletes volumes as the state intends.
+func (l *leader) provision(w *World) {
+	for _, v := range slices.Collect(w.store.Read().Volumes(api.AllNamespaces)) {
+		answer := volumes.Answer{Namespace: v.Namespace, ID: v.ID, Intent: v.Provision.Intent}
+		half := v.Provision.ExternalID == ""
+		switch v.Provision.State {
+		case api.VolumeCreating, api.VolumeDeleting:
+		default:
+			continue
+		}
+		if w.chance(20) {
+			continue // the driver does not answer
+		}
+		if half {
+			w.driver.volumes[v.Name] = true
+		} else {
+			delete(w.driver.volumes, v.Name)
+		}
+		if w.chance(20) {
+			w.tell("the answer for %s is lost", v.ID)
+			continue
+		}
+		if half {
+			_, _ = w.command("made "+v.ID, &volumes.Provisioned{Answer: answer, ExternalID: "x-" + v.Name})
+			continue
+		}
+		_, _ = w.command("deleted "+v.ID, &volumes.EndDelete{Answer: answer})
+	}
+}

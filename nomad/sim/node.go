@@ -1,0 +1,173 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+)
+
+// node is one machine as it really is.
+type node struct {
+	id  string
+	cut time.Time // since when it reaches no server; zero while it does
+	// mounts are live mounts by allocation and volume.
+	mounts map[string]mount
+	// owed are unmounts that the servers were not told of yet.
+	owed map[string]bool
+}
+
+type mount struct {
+	alloc, volume, plugin, external string
+	// exclusive volumes are under a lease; single ones have one writer, alone ones one user.
+	writes, exclusive, single, alone bool
+}
+
+func mountKey(alloc, volume string) string { return alloc + " " + volume }
+
+// act lets the agent do one round of its work.
+func (n *node) act(w *World) {
+	if !n.cut.IsZero() {
+		return
+	}
+	tx := w.store.Read()
+	for _, a := range slices.Collect(tx.AllocsByNode(n.id)) {
+		if !a.Terminal() {
+			n.start(w, tx, a)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(n.mounts)) {
+		if a := tx.Alloc(n.mounts[k].alloc); a == nil || a.Terminal() {
+			n.unmount(w, n.mounts[k])
+		}
+	}
+	n.forgotten(w, tx)
+	for _, k := range slices.Sorted(maps.Keys(n.owed)) {
+		n.report(w, k)
+	}
+	for _, a := range slices.Collect(tx.AllocsByNode(n.id)) {
+		if a.ServerTerminal() && !a.ClientTerminal() && !n.uses(a.ID) {
+			n.ended(w, a.ID, api.AllocClientStatusComplete)
+		}
+	}
+}
+
+func (n *node) uses(alloc string) bool {
+	for _, m := range n.mounts {
+		if m.alloc == alloc {
+			return true
+		}
+	}
+	return false
+}
+
+// start mounts what is ready and starts the tasks when all is mounted.
+func (n *node) start(w *World, tx *state.Txn, a *api.Allocation) {
+	waiting := false
+	for c := range tx.ClaimsByAlloc(a.ID) {
+		k := mountKey(a.ID, c.VolumeID)
+		if _, mounted := n.mounts[k]; mounted {
+			continue
+		}
+		if c.State != api.ClaimReady || w.chance(10) {
+			waiting = true
+			continue
+		}
+		w.tell("%s mounts %s for %s", n.id, c.VolumeID, a.ID)
+		n.mounts[k] = mount{
+			alloc: a.ID, volume: c.VolumeID, plugin: c.PluginID, external: c.ExternalID, writes: c.Mode == api.ClaimWrite,
+			exclusive: claim.Exclusive(c.AccessMode, c.Mode), alone: claim.Alone(c.AccessMode),
+			single: claim.Alone(c.AccessMode) || c.AccessMode == api.AccessMultiNodeSingleWriter,
+		}
+	}
+	switch {
+	case w.chance(5):
+		n.ended(w, a.ID, api.AllocClientStatusFailed)
+	case !waiting && w.chance(20):
+		n.ended(w, a.ID, api.AllocClientStatusComplete)
+	}
+}
+
+func (n *node) ended(w *World, alloc, status string) {
+	w.send(fmt.Sprintf("%s reports %s %s", n.id, alloc, status), func() {
+		_ = w.propose(alloc+" is "+status, func(tx *state.Txn) error {
+			a := tx.Alloc(alloc)
+			if a == nil || a.ClientTerminal() {
+				return errors.New("it is over already")
+			}
+			return w.over(tx, alloc, func(a *api.Allocation) { a.ClientStatus = status })
+		})
+	})
+}
+
+func (n *node) unmount(w *World, m mount) {
+	k := mountKey(m.alloc, m.volume)
+	if w.chance(25) {
+		w.tell("%s fails to unmount %s for %s", n.id, m.volume, m.alloc)
+		w.send(fmt.Sprintf("%s reports a failed unmount of %s", n.id, m.volume), func() {
+			_ = w.propose("note the failed unmount", func(tx *state.Txn) error {
+				return w.rules.ReleaseFailed(tx, "default", m.volume, m.alloc, n.id, "busy")
+			})
+		})
+		return
+	}
+	w.tell("%s unmounts %s for %s", n.id, m.volume, m.alloc)
+	delete(n.mounts, k)
+	n.owed[k] = true
+}
+
+// forgotten reports claims that the servers want back and of which nothing is mounted.
+func (n *node) forgotten(w *World, tx *state.Txn) {
+	for c := range tx.ClaimsByNode(n.id) {
+		k := mountKey(c.AllocID, c.VolumeID)
+		if _, mounted := n.mounts[k]; c.State == api.ClaimReleasing && !mounted && !n.owed[k] {
+			n.owed[k] = true
+		}
+	}
+}
+
+// report tells the servers of an unmount until they confirm; letters are lost and doubled.
+func (n *node) report(w *World, k string) {
+	var alloc, volume string
+	if _, err := fmt.Sscan(k, &alloc, &volume); err != nil {
+		w.fail("mount key %q: %v", k, err)
+	}
+	letters := 1
+	switch {
+	case w.chance(20):
+		letters = 0
+	case w.chance(20):
+		letters = 2
+	}
+	for range letters {
+		w.send(fmt.Sprintf("%s reports %s of %s unmounted", n.id, volume, alloc), func() {
+			err := w.propose(fmt.Sprintf("release %s of %s", volume, alloc), func(tx *state.Txn) error {
+				return w.rules.Released(tx, "default", volume, alloc, n.id)
+			})
+			if err == nil || errors.Is(err, fault.NotFound) || errors.Is(err, fault.Conflict) {
+				delete(n.owed, k)
+			}
+		})
+	}
+}
+
+// enforce keeps the promise of the lease: a node that was cut off for that long has unmounted
+// exclusive volumes that nothing else would fence.
+func (n *node) enforce(w *World) {
+	if n.cut.IsZero() || w.now.Sub(n.cut) < lease {
+		return
+	}
+	for _, k := range slices.Sorted(maps.Keys(n.mounts)) {
+		if m := n.mounts[k]; m.plugin == "plain" && m.exclusive {
+			w.tell("%s ends its lease of %s for %s", n.id, m.volume, m.alloc)
+			delete(n.mounts, k)
+			n.owed[k] = true
+		}
+	}
+}

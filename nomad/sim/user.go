@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes"
+)
+
+// user does what users and the scheduler do.
+func (w *World) user() {
+	live := w.allocs(func(a *api.Allocation) bool { return !a.Terminal() })
+	switch n := w.rnd.IntN(10); {
+	case n < 4 || len(live) == 0:
+		w.place(nil)
+	case n < 6:
+		w.place(live[w.rnd.IntN(len(live))])
+	case n < 8:
+		w.stop(live[w.rnd.IntN(len(live))])
+	case n < 9:
+		w.provision()
+	default:
+		w.forget()
+	}
+}
+
+func (w *World) allocs(want func(*api.Allocation) bool) []*api.Allocation {
+	return slices.DeleteFunc(slices.Collect(w.store.Read().Allocs(api.AllNamespaces)), func(a *api.Allocation) bool { return !want(a) })
+}
+
+// place places an allocation, in the place of another one if it is given.
+func (w *World) place(old *api.Allocation) {
+	w.next++
+	id := fmt.Sprintf("a%03d", w.next)
+	job := fmt.Sprintf("job%d", w.rnd.IntN(3))
+	volumes := w.wishes()
+	node := w.nodes[w.rnd.IntN(len(w.nodes))].id
+	stopping := map[string]bool{}
+	what := fmt.Sprintf("place %s of %s on %s with %s", id, job, node, sources(volumes))
+	if old != nil {
+		job, volumes = old.JobID, old.Job.TaskGroups[0].Volumes
+		stopping[old.ID] = true
+		what = fmt.Sprintf("place %s of %s on %s instead of %s on %s", id, job, node, old.ID, old.NodeID)
+	}
+	g := &api.TaskGroup{Name: "g", Volumes: volumes}
+	a := &api.Allocation{
+		ID: id, Namespace: "default", Name: job + ".g[0]", NodeID: node, JobID: job, TaskGroup: "g",
+		Job:           &api.Job{ID: job, Namespace: "default", TaskGroups: []*api.TaskGroup{g}},
+		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending,
+	}
+	_ = w.propose(what, func(tx *state.Txn) error {
+		if tx.Node(node).Status != api.NodeStatusReady {
+			return fmt.Errorf("node %s is down", node)
+		}
+		if old != nil {
+			if err := w.over(tx, old.ID, func(a *api.Allocation) { a.DesiredStatus = api.AllocDesiredStatusStop }); err != nil {
+				return err
+			}
+		}
+		tx.PutAlloc(a)
+		return w.rules.Take(tx, a, stopping)
+	})
+}
+
+func (w *World) wishes() map[string]*api.VolumeRequest {
+	wish := func() *api.VolumeRequest {
+		plugin := []string{"attach", "attach", "plain"}[w.rnd.IntN(3)]
+		return &api.VolumeRequest{
+			Type: api.VolumeTypeCSI, Source: fmt.Sprintf("%s-%d", plugin, w.rnd.IntN(2)), ReadOnly: w.rnd.IntN(4) == 0,
+		}
+	}
+	wishes := map[string]*api.VolumeRequest{"one": wish()}
+	if w.rnd.IntN(4) == 0 {
+		wishes["two"] = wish()
+	}
+	return wishes
+}
+
+func sources(wishes map[string]*api.VolumeRequest) string {
+	var list []string
+	for _, alias := range slices.Sorted(maps.Keys(wishes)) {
+		s := wishes[alias].Source
+		if wishes[alias].ReadOnly {
+			s += " read-only"
+		}
+		list = append(list, s)
+	}
+	return strings.Join(list, ", ")
+}
+
+// over changes an allocation and lets its claims follow.
+func (w *World) over(tx *state.Txn, id string, change func(*api.Allocation)) error {
+	old := tx.Alloc(id)
+	if old == nil {
+		return fmt.Errorf("allocation %s is gone", id)
+	}
+	next := *old
+	change(&next)
+	tx.PutAlloc(&next)
+	if w.bug == BugForgottenClaim && next.ClientStatus == api.AllocClientStatusFailed {
+		return nil
+	}
+	return w.rules.AllocChanged(tx, &next)
+}
+
+func (w *World) stop(a *api.Allocation) {
+	_ = w.propose("stop "+a.ID, func(tx *state.Txn) error {
+		return w.over(tx, a.ID, func(a *api.Allocation) { a.DesiredStatus = api.AllocDesiredStatusStop })
+	})
+}
+
+// forget deletes the row of an allocation that is over, whatever its claims do.
+func (w *World) forget() {
+	over := w.allocs(func(a *api.Allocation) bool { return a.ClientTerminal() })
+	if len(over) == 0 {
+		return
+	}
+	id := over[w.rnd.IntN(len(over))].ID
+	_ = w.propose("forget "+id, func(tx *state.Txn) error { tx.DeleteAlloc(id); return nil })
+}
+
+// provision asks for a volume to be made or deleted.
+func (w *World) provision() {
+	id := fmt.Sprintf("made-%d", w.rnd.IntN(3))
+	if w.store.Read().Volume("default", id) != nil && w.rnd.IntN(2) == 0 {
+		_, _ = w.command("delete "+id, &volumes.BeginDelete{Namespace: "default", ID: id})
+		return
+	}
+	if w.bug == BugUnintendedVolume {
+		w.driver.volumes[id] = true
+		if w.chance(20) {
+			w.tell("the leader dies after it asked for %s", id)
+			return
+		}
+	}
+	_, _ = w.command("create "+id, &volumes.Intend{Spec: &api.VolumeSpec{
+		ID: id, Name: id, Namespace: "default", PluginID: "attach",
+		RequestedCapabilities: []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}},
+	}})
+}
