@@ -49,7 +49,7 @@ func ids(records map[string]*store.AllocRecord) map[string]bool {
 func (c *Client) take(ctx context.Context, a *api.Allocation, restored *store.AllocRecord) error {
 	e := &entry{}
 	made, err := allocs.New(allocs.Config{
-		Dirs: c.tree, Store: c.db, Journal: c.db.Journal(a.ID), Volumes: mounts{c.volumes, c.conf.HostVolumes},
+		Dirs: c.tree, Store: c.db, Journal: c.db.Journal(a.ID), Volumes: c.mounts(a),
 		Tasks: func(a *api.Allocation, dir dirs.Alloc, old map[string]*store.TaskRecord, changed func()) (allocs.Tasks, error) {
 			g, err := c.group(a, dir, old, changed)
 			if err != nil {
@@ -158,8 +158,8 @@ func (c *Client) apply(ctx context.Context, resp *api.NodeAssignmentsResponse, k
 	}
 }
 
-// place starts or updates one allocation. One that is over and unknown here needs nothing but, when only
-// the servers ended it, an answer.
+// place starts or updates one allocation. One that the servers ended before it began here is taken as well,
+// to give back what was claimed for it, unless the node may have forgotten that it mounted something.
 func (c *Client) place(ctx context.Context, a *api.Allocation) error {
 	if e := c.table.get(a.ID); e != nil {
 		e.alloc.Update(a)
@@ -168,7 +168,7 @@ func (c *Client) place(ctx context.Context, a *api.Allocation) error {
 	switch {
 	case a.ClientTerminal():
 		return nil
-	case a.ServerTerminal():
+	case a.ServerTerminal() && c.amnesic:
 		c.reports.gone(a)
 		return nil
 	}

@@ -42,6 +42,8 @@ type Client struct {
 	node    *record
 	table   *table
 	reports *reports
+	// amnesic is set when the node is older than its database: it may hold what it knows nothing of.
+	amnesic bool
 	// answered is when a server last answered a heartbeat or registration; serveNode alone uses it.
 	answered time.Time
 	// registered is closed when the servers know the node.
@@ -59,7 +61,7 @@ func New(conf Config) (*Client, error) {
 	if conf.RawExec.StateDir == "" {
 		conf.RawExec.StateDir = filepath.Join(conf.StateDir, "raw_exec")
 	}
-	id, secret, err := identity(conf.StateDir)
+	id, secret, fresh, err := identity(conf.StateDir)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +73,7 @@ func New(conf Config) (*Client, error) {
 	c := &Client{
 		conf: conf, log: log, id: id, secret: secret, db: db, tree: dirs.New(conf.AllocDir), drivers: conf.drivers(),
 		hostEnv: taskenv.Inherited(os.Environ(), nil), node: newRecord(&api.Node{ID: id}), table: newTable(), reports: newReports(),
+		amnesic:    !fresh && db.Fresh(),
 		registered: make(chan struct{}), collect: make(chan struct{}, 1),
 	}
 	c.stats = stats.New(conf.AllocDir, func() int64 {

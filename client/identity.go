@@ -13,34 +13,34 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// identity reads the node's id and secret, or makes them. They are files of their own, so that the node
+// identity reads the node's id and secret, or makes them; fresh tells which. They are files of their own, so that the node
 // stays the same when its database is lost.
-func identity(dir string) (id, secret string, err error) {
+func identity(dir string) (id, secret string, fresh bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", "", fmt.Errorf("make state directory: %w", err)
+		return "", "", false, fmt.Errorf("make state directory: %w", err)
 	}
-	if id, err = keep(filepath.Join(dir, "client-id")); err != nil {
-		return "", "", err
+	if id, fresh, err = keep(filepath.Join(dir, "client-id")); err != nil {
+		return "", "", false, err
 	}
-	secret, err = keep(filepath.Join(dir, "secret-id"))
-	return id, secret, err
+	secret, _, err = keep(filepath.Join(dir, "secret-id"))
+	return id, secret, fresh, err
 }
 
 // keep reads the uuid in the file, or writes a new one.
-func keep(path string) (string, error) {
+func keep(path string) (id string, fresh bool, err error) {
 	b, err := os.ReadFile(path)
 	switch {
 	case err == nil:
 		text := strings.TrimSpace(string(b))
 		if _, err := uuid.Parse(text); err != nil {
-			return "", fault.New(fault.Invalid, "%s does not hold an id: remove it to make this a new node", path)
+			return "", false, fault.New(fault.Invalid, "%s does not hold an id: remove it to make this a new node", path)
 		}
-		return text, nil
+		return text, false, nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("read identity of the node: %w", err)
+		return "", false, fmt.Errorf("read identity of the node: %w", err)
 	}
-	fresh := uuid.NewString()
-	return fresh, writeDurably(path, []byte(fresh))
+	id = uuid.NewString()
+	return id, true, writeDurably(path, []byte(id))
 }
 
 func writeDurably(path string, text []byte) error {

@@ -2,22 +2,31 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/client/tasks"
 	"github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// mounts gives allocations their volumes: CSI ones by the volume room, host ones by the configuration.
+// mounts gives one allocation its volumes: CSI ones by the volume room, host ones by the configuration.
 type mounts struct {
-	csi  *volumes.Service
-	host map[string]*api.HostVolumeInfo
+	csi   *volumes.Service
+	host  map[string]*api.HostVolumeInfo
+	alloc *api.Allocation
+	// refuse tells the servers that the allocation does not use a volume.
+	refuse func(ctx context.Context, volumeID string) error
+	// mounted is set when the volume room has mounted everything, and so will tell about its end.
+	mounted bool
 }
 
 // Up mounts the volumes of the allocation's group.
-func (m mounts) Up(ctx context.Context, a *api.Allocation) (map[string]driver.Mount, error) {
+func (m *mounts) Up(ctx context.Context, a *api.Allocation) (map[string]driver.Mount, error) {
 	out := map[string]driver.Mount{}
 	for name, req := range a.Group().Volumes {
 		if req.Type != api.VolumeTypeHost {
@@ -33,14 +42,48 @@ func (m mounts) Up(ctx context.Context, a *api.Allocation) (map[string]driver.Mo
 	if err != nil {
 		return nil, err
 	}
+	m.mounted = true
 	for name, v := range csi {
 		out[name] = driver.Mount{Source: v.Source, ReadOnly: v.ReadOnly}
 	}
 	return out, nil
 }
 
-// Down unmounts them.
-func (m mounts) Down(ctx context.Context, allocID string) error { return m.csi.Down(ctx, allocID) }
+// Down unmounts them. The claims of an allocation that was stopped before it mounted anything wait for the
+// node's word all the same, and nobody else would give it.
+func (m *mounts) Down(ctx context.Context, allocID string) error {
+	if err := m.csi.Down(ctx, allocID); err != nil || m.mounted {
+		return err
+	}
+	var errs []error
+	for _, req := range m.alloc.Group().Volumes {
+		if req.Type != api.VolumeTypeCSI {
+			continue
+		}
+		id := req.Source
+		if req.PerAlloc {
+			id += "[" + taskenv.Index(m.alloc.Name) + "]"
+		}
+		errs = append(errs, m.refuse(ctx, id))
+	}
+	return errors.Join(errs...)
+}
+
+// mounts makes the volumes of one allocation.
+func (c *Client) mounts(a *api.Allocation) *mounts {
+	return &mounts{csi: c.volumes, host: c.conf.HostVolumes, alloc: a, refuse: func(ctx context.Context, volumeID string) error {
+		ctx, cancel := context.WithTimeout(ctx, callWait)
+		defer cancel()
+		_, err := wire.VolumeUnpublish.Call(ctx, c.conf.Servers, &api.VolumeUnpublishRequest{
+			VolumeID: volumeID, AllocID: a.ID, NodeID: c.id, NodeSecret: c.secret,
+			WriteRequest: api.WriteRequest{Region: c.conf.Region, Namespace: a.Namespace},
+		})
+		if err != nil && !errors.Is(err, fault.NotFound) {
+			return fmt.Errorf("give back volume %q: %w", volumeID, err)
+		}
+		return nil
+	}}
+}
 
 // plugin returns what a csi_plugin task needs.
 func (c *Client) plugin(a *api.Allocation, t *api.Task, isolated bool) (tasks.Plugin, error) {

@@ -149,6 +149,9 @@ func (a *Alloc) Run(ctx context.Context) error {
 	if a.isBroken() != nil {
 		a.conf.Changed(a.id)
 	}
+	if err := a.markVolumes(); err != nil {
+		return err
+	}
 	if err := a.up(ctx, engine, scope); err != nil {
 		return err
 	}
@@ -161,10 +164,26 @@ func (a *Alloc) Run(ctx context.Context) error {
 	return nil
 }
 
+// markVolumes makes sure that the volumes are taken down even if the allocation is stopped before their
+// step begins: they were claimed when it was placed.
+func (a *Alloc) markVolumes() error {
+	name := volumes{}.Name()
+	if g := a.Present().Group(); g == nil || len(g.Volumes) == 0 || a.marks[name] != "" {
+		return nil
+	}
+	if err := a.conf.Journal.Mark(name, steps.MarkBegun); err != nil {
+		return fmt.Errorf("record step %s of allocation %s: %w", name, a.id, err)
+	}
+	return nil
+}
+
 // up brings the allocation up and stays until its tasks have ended or a stop is asked. The error is that
 // of ctx; a step that failed ends the tasks instead.
 func (a *Alloc) up(ctx context.Context, engine *steps.Engine[Scope], scope *Scope) error {
 	if a.over() {
+		if !allDead(a.tasks.States()) {
+			a.tasks.Abandon(ctx, nil)
+		}
 		return ctx.Err()
 	}
 	rising, cancel := context.WithCancel(ctx)

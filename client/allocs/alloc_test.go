@@ -353,3 +353,16 @@ func TestAllocationThatHasNoGroupFails(t *testing.T) {
 		t.Error("id that is a path was taken")
 	}
 }
+
+func TestStopBeforeTheStartStillGivesBackVolumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.alloc.DesiredStatus = api.AllocDesiredStatusStop
+		a := b.make(t)
+		if err := a.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		status(t, a, api.AllocClientStatusComplete)
+		b.want(t, "abandon", "unmount")
+	})
+}

@@ -29,9 +29,10 @@ type slot struct{ bucket, key string }
 
 // DB is the store of one node. Methods may be called from many goroutines.
 type DB struct {
-	log  hclog.Logger
-	back backend
-	kick chan struct{}
+	log   hclog.Logger
+	fresh bool
+	back  backend
+	kick  chan struct{}
 
 	// committing is held by the one goroutine that writes a batch to the backend.
 	committing sync.Mutex
@@ -53,11 +54,13 @@ func newBatch() *batch { return &batch{values: map[slot][]byte{}} }
 
 // Open opens or creates the store in the file at path.
 func Open(path string, log hclog.Logger) (*DB, error) {
-	back, err := openFile(path, log)
+	back, fresh, err := openFile(path, log)
 	if err != nil {
 		return nil, err
 	}
-	return newDB(back, log), nil
+	db := newDB(back, log)
+	db.fresh = fresh
+	return db, nil
 }
 
 // Memory makes a store that is kept in memory only, for tests and development agents.
@@ -68,6 +71,9 @@ func Memory() *DB {
 func newDB(back backend, log hclog.Logger) *DB {
 	return &DB{log: log, back: back, kick: make(chan struct{}, 1), next: newBatch()}
 }
+
+// Fresh reports whether the store was made by this Open: because there was none, or only a damaged one.
+func (db *DB) Fresh() bool { return db.fresh }
 
 // Run makes lazy writes durable until ctx ends.
 func (db *DB) Run(ctx context.Context) error {

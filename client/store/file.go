@@ -22,29 +22,30 @@ const lockWait = time.Second
 // file is the bbolt backend.
 type file struct{ bolt *bbolt.DB }
 
-func openFile(path string, log hclog.Logger) (*file, error) {
+func openFile(path string, log hclog.Logger) (f *file, fresh bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("make directory of client state: %w", err)
+		return nil, false, fmt.Errorf("make directory of client state: %w", err)
 	}
+	_, missing := os.Stat(path)
 	b, err := openBolt(path)
 	switch {
 	case err == nil:
-		return &file{b}, nil
+		return &file{b}, missing != nil, nil
 	case errors.Is(err, bolterr.ErrTimeout):
-		return nil, fault.New(fault.Conflict, "client state %s is locked by another agent", path)
+		return nil, false, fault.New(fault.Conflict, "client state %s is locked by another agent", path)
 	case !damaged(err):
-		return nil, fmt.Errorf("open client state %s: %w", path, err)
+		return nil, false, fmt.Errorf("open client state %s: %w", path, err)
 	}
 	aside := fmt.Sprintf("%s.damaged-%d", path, time.Now().UnixNano())
 	if err := os.Rename(path, aside); err != nil {
-		return nil, fmt.Errorf("move damaged client state aside: %w", err)
+		return nil, false, fmt.Errorf("move damaged client state aside: %w", err)
 	}
 	log.Error("client state was damaged: it is moved aside and the node starts with an empty one",
 		"file", path, "kept_as", aside, "error", err)
 	if b, err = openBolt(path); err != nil {
-		return nil, fmt.Errorf("open client state %s: %w", path, err)
+		return nil, false, fmt.Errorf("open client state %s: %w", path, err)
 	}
-	return &file{b}, nil
+	return &file{b}, true, nil
 }
 
 // openBolt opens the file after reading every page once: bbolt finds damage only when it steps on it, and
