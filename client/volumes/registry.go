@@ -113,7 +113,7 @@ func openRegistry(c Config, healthy func()) (*registry, error) {
 
 func (g *registry) wire(p *plugin) (err error) {
 	p.taken, p.gone, p.poke = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
-	p.client, err = csi.New(csi.Config{Socket: p.Socket, Log: g.conf.Log.With("plugin_id", p.PluginID)})
+	p.client, err = csi.New(csi.Config{Socket: p.Socket, Timeouts: g.conf.Timeouts, Log: g.conf.Log.With("plugin_id", p.PluginID)})
 	return err
 }
 

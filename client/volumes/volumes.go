@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/plugins/csi"
 )
 
 // Bucket keeps values durably; client/store gives one.
@@ -45,7 +46,9 @@ type Config struct {
 	RetryMax time.Duration
 	// HealthInterval is how often healthy plugins are probed; 0 means 30 s.
 	HealthInterval time.Duration
-	Log            hclog.Logger
+	// Timeouts bound single calls of plugins; zero means the defaults.
+	Timeouts csi.Timeouts
+	Log      hclog.Logger
 }
 
 // Mount is where a volume is on this host, ready to be shown inside tasks.
