@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -155,10 +156,12 @@ func (a *Agent) Until(limit time.Duration, what string, check func() error) time
 	}
 }
 
-// LogTail is the end of the agent's log.
+// LogTail is the end of the agent's log, without the requests of the tests.
 func (a *Agent) LogTail(lines int) string {
 	body, _ := os.ReadFile(filepath.Join(a.Dir, "agent.log"))
-	all := strings.Split(string(bytes.TrimSpace(body)), "\n")
+	all := slices.DeleteFunc(strings.Split(string(bytes.TrimSpace(body)), "\n"), func(line string) bool {
+		return strings.Contains(line, "http: request: method=")
+	})
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 

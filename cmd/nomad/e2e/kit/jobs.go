@@ -149,7 +149,8 @@ func (a *Agent) Free(volume string) time.Duration {
 	a.tb.Helper()
 	return a.Until(30*time.Second, "volume "+volume+" to be free", func() error {
 		if n := a.Claimed(volume); n != 0 {
-			return fmt.Errorf("%d claims", n)
+			status, _ := a.Run("volume", "status", volume)
+			return fmt.Errorf("%d claims\n%s", n, status)
 		}
 		return nil
 	})
