@@ -134,7 +134,7 @@ func (s *Service) nodeChanged(ctx context.Context, q *queue, tx *state.Txn, c st
 	case before != nil:
 		id = before.ID
 	}
-	if before == nil || after == nil || before.Status != after.Status {
+	if before == nil || after == nil || before.Status != after.Status || before.StatusUpdatedAt != after.StatusUpdatedAt {
 		for claim := range tx.ClaimsByNode(id) {
 			if claim.State == api.ClaimReleasing {
 				q.wake(ctx, releaseKey(claim), true)

@@ -97,20 +97,26 @@ func TestS21BlockingQueriesWakeOnWhatTheyShow(t *testing.T) {
 		change func()
 		shown  func(*api.VolumeDetail) bool
 	}{
-		{"plugin health", func() { r.change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Healthy = false }) },
-			func(v *api.VolumeDetail) bool { return !v.Schedulable && v.ControllersHealthy == 0 }},
-		{"a claim", func() { r.mustPlace(alloc("a1", "n1", "v", writer)) },
-			func(v *api.VolumeDetail) bool { return len(v.Claims) == 1 }},
+		{
+			"plugin health", func() { r.change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Healthy = false }) },
+			func(v *api.VolumeDetail) bool { return !v.Schedulable && v.ControllersHealthy == 0 },
+		},
+		{
+			"a claim", func() { r.mustPlace(alloc("a1", "n1", "v", writer)) },
+			func(v *api.VolumeDetail) bool { return len(v.Claims) == 1 },
+		},
 		{"a failed attach", func() {
 			r.eventually("no controller", func(tx *state.Txn) bool {
 				a := tx.Attachment("p", "ext-v", "n1")
 				return a != nil && a.LastError != ""
 			})
 		}, func(v *api.VolumeDetail) bool { return len(v.Attachments) == 1 && v.Attachments[0].LastError != "" }},
-		{"the allocation", func() { r.ends("a1", api.AllocClientStatusFailed) },
+		{
+			"the allocation", func() { r.ends("a1", api.AllocClientStatusFailed) },
 			func(v *api.VolumeDetail) bool {
 				return len(v.Allocations) == 0 || v.Allocations[0].ClientStatus == api.AllocClientStatusFailed
-			}},
+			},
+		},
 	} {
 		before := get(0)
 		done := make(chan *api.VolumeGetResponse, 1)
@@ -161,8 +167,10 @@ func TestS22ExpectedCountsFollowJobs(t *testing.T) {
 			}}}
 			tx.PutJob(j)
 			for _, id := range []string{"x1", "x2"} {
-				tx.PutAlloc(&api.Allocation{ID: id, Namespace: "default", JobID: "csi", TaskGroup: "g", NodeID: "node-" + id, Job: j,
-					DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning})
+				tx.PutAlloc(&api.Allocation{
+					ID: id, Namespace: "default", JobID: "csi", TaskGroup: "g", NodeID: "node-" + id, Job: j,
+					DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning,
+				})
 			}
 		})
 	}

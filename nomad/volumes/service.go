@@ -59,9 +59,15 @@ func Default() Limits {
 func (l Limits) orDefault() Limits {
 	d := Default()
 	for _, f := range []struct{ have, standard *time.Duration }{
-		{&l.FenceAfter, &d.FenceAfter}, {&l.Lease, &d.Lease}, {&l.NudgeAfter, &d.NudgeAfter},
-		{&l.RetryMin, &d.RetryMin}, {&l.RetryMax, &d.RetryMax}, {&l.AttachTimeout, &d.AttachTimeout},
-		{&l.MakeTimeout, &d.MakeTimeout}, {&l.ListTimeout, &d.ListTimeout}, {&l.Patience, &d.Patience},
+		{&l.FenceAfter, &d.FenceAfter},
+		{&l.Lease, &d.Lease},
+		{&l.NudgeAfter, &d.NudgeAfter},
+		{&l.RetryMin, &d.RetryMin},
+		{&l.RetryMax, &d.RetryMax},
+		{&l.AttachTimeout, &d.AttachTimeout},
+		{&l.MakeTimeout, &d.MakeTimeout},
+		{&l.ListTimeout, &d.ListTimeout},
+		{&l.Patience, &d.Patience},
 	} {
 		if *f.have <= 0 {
 			*f.have = *f.standard

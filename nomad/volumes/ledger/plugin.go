@@ -9,7 +9,7 @@ import (
 // controller has said what it can do the answer is yes if one is required: the attachment is then
 // intended and decided when a controller is there.
 func Attaches(tx *state.Txn, plugin string) bool {
-	required, reported, told, attaches := false, false, false, false
+	required, reported, told := false, false, false
 	for n := range tx.NodesByPlugin(plugin) {
 		for _, i := range []*api.CSIInfo{n.CSINodePlugins[plugin], n.CSIControllerPlugins[plugin]} {
 			if i == nil {
@@ -18,13 +18,16 @@ func Attaches(tx *state.Txn, plugin string) bool {
 			reported = true
 			required = required || i.RequiresControllerPlugin
 			if i.Healthy && i.ControllerInfo != nil {
-				told, attaches = true, attaches || i.ControllerInfo.SupportsAttachDetach
+				if i.ControllerInfo.SupportsAttachDetach {
+					return true
+				}
+				told = true
 			}
 		}
 	}
 	switch {
 	case told:
-		return attaches
+		return false
 	case reported:
 		return required
 	}

@@ -62,7 +62,7 @@ func (r Rules) judge(tx *state.Txn, ask claim.Ask, stopping map[string]bool) (*a
 	if answer.Verdict == claim.Refused {
 		return nil, answer, fault.New(fault.Conflict, "%s", answer.Reason)
 	}
-	if Attaches(tx, v.PluginID) && ProviderNode(tx, v.PluginID, ask.NodeID) == "" {
+	if ProviderNode(tx, v.PluginID, ask.NodeID) == "" && Attaches(tx, v.PluginID) {
 		return nil, answer, fault.New(fault.Conflict,
 			"node %s does not report CSI plugin %q, which volume %q needs", ask.NodeID, v.PluginID, v.ID)
 	}
