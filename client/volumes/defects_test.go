@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,15 +287,18 @@ func TestC12DroppingAnotherAllocationKeepsThePlugin(t *testing.T) {
 }
 
 func TestC13ManyPluginsRegisterAtOnce(t *testing.T) {
-	var r *rig
-	r = newRigWith(t, fake.Config{}, func(c *volumes.Config) {
+	var node atomic.Pointer[rig]
+	r := newRigWith(t, fake.Config{}, func(c *volumes.Config) {
 		updated := c.Updated
 		c.Updated = func(a, b map[string]*api.CSIInfo) {
 			updated(a, b)
 			// A consumer that looks back into the room must not find it locked.
-			_, _ = handle(r, context.Background(), wire.ControllerList, &api.ControllerListRequest{ControllerCall: api.ControllerCall{PluginID: "none"}})
+			if r := node.Load(); r != nil {
+				_, _ = handle(r, context.Background(), wire.ControllerList, &api.ControllerListRequest{ControllerCall: api.ControllerCall{PluginID: "p"}})
+			}
 		}
 	})
+	node.Store(r)
 	var all []*plug
 	for _, id := range []string{"a1", "a2", "a3", "a4", "a5", "a6"} {
 		p := r.prepare(id, api.CSIPluginTypeNode)
@@ -593,4 +597,36 @@ func TestC35ForgottenAllocationIsTakenDown(t *testing.T) {
 	if n := r.mounted(); n != 0 {
 		t.Errorf("%d mounts are left", n)
 	}
+}
+
+func TestC15WaiterOfAVanishedPluginEnds(t *testing.T) {
+	r := newRigWith(t, fake.Config{}, func(c *volumes.Config) { c.PluginWait = 200 * time.Millisecond })
+	p := r.plugIn("plug")
+	r.unplug(p)
+	done := make(chan error, 1)
+	go func() { _, err := r.svc.Up(r.ctx(), workload("w")); done <- err }()
+	r.servers.until(t, "claimed", func() bool { return r.servers.claims == 1 })
+	r.down("plug")
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("mounted without a plugin")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Up still waits")
+	}
+	r.down("w")
+}
+
+func TestC29EmptyClaimReplyIsAnError(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	r.servers.onClaim(func(_ context.Context, _ *api.VolumeClaimRequest, out *api.VolumeClaimResponse) error {
+		*out = api.VolumeClaimResponse{}
+		return nil
+	})
+	if _, err := r.svc.Up(r.ctx(), workload("w")); !errors.Is(err, fault.Internal) {
+		t.Errorf("Up answers %v", err)
+	}
+	r.down("w")
 }

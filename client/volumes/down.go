@@ -149,16 +149,12 @@ func (s *Service) used(r *row, st *stage) (bool, error) {
 	if st.Seen == nil {
 		return false, nil
 	}
-	below, err := mounts.Below(s.root)
+	unknown, err := s.orphans()
 	if err != nil {
 		return false, err
 	}
-	at, err := mounts.At(st.Path.Host)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range below {
-		if e.Same(st.Seen) && (at == nil || e.Point != at.Point) {
+	for _, e := range unknown {
+		if e.Same(st.Seen) {
 			return false, fault.New(fault.Unavailable, "it stays staged: %s is mounted and not in the journal", e.Point)
 		}
 	}

@@ -148,7 +148,7 @@ func bootID() string {
 }
 
 // orphans lists mounts below plugins' bases that no row of the journal explains.
-func (s *Service) orphans() ([]string, error) {
+func (s *Service) orphans() ([]*mounts.Entry, error) {
 	below, err := mounts.Below(s.root)
 	if err != nil {
 		return nil, err
@@ -160,11 +160,11 @@ func (s *Service) orphans() ([]string, error) {
 	for _, st := range s.journal.allStages() {
 		known[st.Path.Host] = true
 	}
-	var out []string
+	var out []*mounts.Entry
 	for _, e := range below {
 		dir := filepath.Base(filepath.Dir(e.Point))
 		if (dir == stagingDir || dir == targetDir) && !known[e.Point] {
-			out = append(out, e.Point)
+			out = append(out, e)
 		}
 	}
 	return out, nil

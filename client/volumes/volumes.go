@@ -109,6 +109,9 @@ func New(c Config) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("volumes: state directory: %w", err)
 	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real // the mount table knows no symbolic links
+	}
 	s := &Service{conf: c, log: c.Log, root: filepath.Join(dir, "csi"), started: time.Now(), bootID: bootID(),
 		live: map[string]bool{}, retries: newQueue(c.RetryMax)}
 	if s.journal, err = openJournal(c.Journal, c.Log); err != nil {
@@ -154,8 +157,8 @@ func (s *Service) survey() {
 	if err != nil {
 		s.log.Warn("look for forgotten mounts", "error", err)
 	}
-	for _, path := range orphans {
-		s.log.Warn("a mount that the journal does not know; it is left alone", "path", path)
+	for _, e := range orphans {
+		s.log.Warn("a mount that the journal does not know; it is left alone", "path", e.Point)
 	}
 }
 

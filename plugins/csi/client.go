@@ -72,7 +72,8 @@ func New(c Config) (*Client, error) {
 	if cl.log == nil {
 		cl.log = hclog.NewNullLogger()
 	}
-	quick := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
+	// Dialling a socket costs next to nothing, and plugins come back at any moment.
+	quick := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond}
 	cc, err := grpc.NewClient("passthrough:///csi",
 		grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(dialer),

@@ -39,7 +39,6 @@ type Capabilities struct {
 
 // Probe asks whether the plugin works. It answers false while the plugin is still starting.
 func (c *Client) Probe(ctx context.Context) (ready bool, err error) {
-	c.cc.ResetConnectBackoff()
 	r, err := call(ctx, c, kindProbe, "Probe", c.identity.Probe, &pb.ProbeRequest{})
 	if err != nil {
 		return false, err

@@ -1,0 +1,145 @@
+package volumes_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/plugins/csi/fake"
+	"github.com/open-nomad/open-nomad/plugins/csi/hostpath"
+)
+
+// withHostpath plugs the embedded driver into the rig and creates a volume with it.
+func withHostpath(t *testing.T, r *rig, c hostpath.Config, mode api.AttachmentMode) (externalID string) {
+	t.Helper()
+	p := r.prepare("plug", api.CSIPluginTypeMonolith)
+	_, env, err := p.task.Prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Endpoint, c.StateDir = env["CSI_ENDPOINT"], filepath.Join(r.dir, "hostpath")
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stopDriver = cancel
+	go func() {
+		defer close(p.served)
+		if err := hostpath.Run(ctx, c); err != nil {
+			t.Error(err)
+		}
+	}()
+	r.supervise(p)
+	r.healthy()
+	v, err := handle(r, r.ctx(), wire.ControllerCreate, &api.ControllerCreateRequest{
+		ControllerCall: api.ControllerCall{PluginID: "p"}, Name: "v", CapacityMinBytes: 1 << 20,
+		Capabilities: []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: mode}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.servers.onClaim(func(_ context.Context, _ *api.VolumeClaimRequest, out *api.VolumeClaimResponse) error {
+		out.Claim.ExternalID, out.Claim.AttachmentMode, out.Claim.AccessMode = v.ExternalID, mode, api.AccessSingleNodeWriter
+		return nil
+	})
+	return v.ExternalID
+}
+
+func TestC27BlockDeviceIsADevice(t *testing.T) {
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		t.Skip("no loop devices here")
+	}
+	r := newRig(t, fake.Config{})
+	id := withHostpath(t, r, hostpath.Config{NodeID: "n1"}, api.AttachmentBlock)
+	m, err := r.svc.Up(r.ctx(), workload("w"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := os.Stat(m["a"].Source)
+	if err != nil || i.Mode()&os.ModeDevice == 0 || !m["a"].Device {
+		t.Errorf("mount %+v is %v: %v", m["a"], i, err)
+	}
+	if err := os.WriteFile(m["a"].Source, []byte("raw"), 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := handle(r, r.ctx(), wire.ControllerExpand, &api.ControllerExpandRequest{
+		ControllerCall: api.ControllerCall{PluginID: "p"}, ExternalID: id, CapacityMinBytes: 2 << 20}); err != nil {
+		t.Error(err)
+	}
+	if _, err := handle(r, r.ctx(), wire.NodeVolumeExpand, &api.NodeVolumeExpandRequest{
+		Namespace: "default", VolumeID: "v", ExternalID: id, PluginID: "p", CapacityBytes: 2 << 20}); err != nil {
+		t.Error(err)
+	}
+	r.down("w")
+	if _, err := os.Lstat(m["a"].Source); !os.IsNotExist(err) {
+		t.Errorf("the target is still there: %v", err)
+	}
+	if _, err := handle(r, r.ctx(), wire.ControllerDelete, &api.ControllerDeleteRequest{
+		ControllerCall: api.ControllerCall{PluginID: "p"}, ExternalID: id}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAttachedVolumeUsesThePublishContext(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	id := withHostpath(t, r, hostpath.Config{NodeID: "n1", Attach: true}, api.AttachmentFileSystem)
+	attach := &api.ControllerPublishRequest{ControllerCall: api.ControllerCall{PluginID: "p", Fence: 7}, ExternalID: id, ProviderNodeID: "n1",
+		AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}
+	out, err := handle(r, r.ctx(), wire.ControllerPublish, attach)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.servers.onClaim(func(_ context.Context, _ *api.VolumeClaimRequest, reply *api.VolumeClaimResponse) error {
+		reply.Claim.ExternalID, reply.Claim.AccessMode, reply.PublishContext = id, api.AccessSingleNodeWriter, out.PublishContext
+		return nil
+	})
+	r.up(workload("w"))
+	r.down("w")
+	late := *attach
+	late.Fence = 6
+	if _, err := handle(r, r.ctx(), wire.ControllerPublish, &late); !errors.Is(err, fault.Conflict) {
+		t.Errorf("a call of an older intent answers %v", err)
+	}
+	if _, err := handle(r, r.ctx(), wire.ControllerUnpublish, &api.ControllerUnpublishRequest{
+		ControllerCall: api.ControllerCall{PluginID: "p", Fence: 8}, ExternalID: id, ProviderNodeID: "n1"}); err != nil {
+		t.Error(err)
+	}
+	log, err := hostpath.Violations(filepath.Join(r.dir, "hostpath"))
+	if err != nil || len(log) != 0 {
+		t.Errorf("violations %+v: %v", log, err)
+	}
+}
+
+func TestMissingControllerIsUnavailable(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	_, err := handle(r, r.ctx(), wire.ControllerDelete, &api.ControllerDeleteRequest{ControllerCall: api.ControllerCall{PluginID: "p"}, ExternalID: "v"})
+	if !errors.Is(err, fault.Unavailable) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestNodeDetachOfUnknownAllocation(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	ask := &api.NodeVolumeDetachRequest{Namespace: "default", VolumeID: "v", ExternalID: "v", PluginID: "p", AllocID: "w"}
+	if _, err := handle(r, r.ctx(), wire.NodeVolumeDetach, ask); err != nil {
+		t.Errorf("nothing is there: %v", err)
+	}
+	r.up(workload("w"))
+	if _, err := handle(r, r.ctx(), wire.NodeVolumeDetach, ask); !errors.Is(err, fault.Conflict) {
+		t.Errorf("detach under a running allocation: %v", err)
+	}
+	// The journal is lost, and with it all memory of the allocation: the mount is found by its path.
+	r.stop()
+	r.journal.m = nil
+	r.start()
+	r.supervise(r.plug)
+	r.healthy()
+	if _, err := handle(r, r.ctx(), wire.NodeVolumeDetach, ask); err != nil {
+		t.Errorf("detach of a forgotten mount: %v", err)
+	}
+	if u := r.driver.Storage().Use("v"); len(u.Published) != 0 {
+		t.Errorf("still published at %v", u.Published)
+	}
+}

@@ -1,0 +1,147 @@
+package mounts_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+)
+
+func root(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+}
+
+// pair makes a source with a file and an empty target, and cleans the target up.
+func pair(t *testing.T) (source, target string) {
+	t.Helper()
+	root(t)
+	dir := t.TempDir()
+	source, target = filepath.Join(dir, "a b"), filepath.Join(dir, "t")
+	for _, d := range []string{source, target} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(source, "f"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := mounts.Unmount(target); err != nil {
+			t.Error(err)
+		}
+	})
+	return source, target
+}
+
+func TestBindShowsAndRestricts(t *testing.T) {
+	source, target := pair(t)
+	if err := mounts.Bind(source, target, mounts.Flags{ReadOnly: true, NoSuid: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(target, "f")); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(target, "g"), nil, 0o644); err == nil {
+		t.Error("wrote through a read-only bind")
+	}
+	at, err := mounts.At(target)
+	if err != nil || at == nil || !at.ReadOnly {
+		t.Fatalf("entry %+v: %v", at, err)
+	}
+	want, err := mounts.Of(source)
+	if err != nil || !at.Same(want) {
+		t.Errorf("entry %+v, want %+v: %v", at, want, err)
+	}
+}
+
+func TestUnmountRemovesStacks(t *testing.T) {
+	source, target := pair(t)
+	for range 3 {
+		if err := mounts.Bind(source, target, mounts.Flags{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := mounts.Unmount(target); err != nil {
+		t.Fatal(err)
+	}
+	if on, err := mounts.IsPoint(target); on || err != nil {
+		t.Errorf("still mounted: %v, %v", on, err)
+	}
+}
+
+func TestUnmountIsNeverLazy(t *testing.T) {
+	source, target := pair(t)
+	if err := mounts.Bind(source, target, mounts.Flags{}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(target, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mounts.Unmount(target); err == nil {
+		t.Error("a busy mount was unmounted")
+	}
+	f.Close()
+}
+
+func TestPlainAndMissingPathsAreNoMounts(t *testing.T) {
+	dir := t.TempDir()
+	for _, p := range []string{dir, filepath.Join(dir, "missing"), filepath.Join(dir, "missing", "deeper")} {
+		if on, err := mounts.IsPoint(p); on || err != nil {
+			t.Errorf("%s: %v, %v", p, on, err)
+		}
+		if e, err := mounts.At(p); e != nil || err != nil {
+			t.Errorf("%s: %+v, %v", p, e, err)
+		}
+		if err := mounts.Unmount(p); err != nil {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+}
+
+func TestShareIsDoneOnce(t *testing.T) {
+	_, target := pair(t)
+	for range 2 {
+		if err := mounts.Share(target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	below, err := mounts.Below(target)
+	if err != nil || len(below) > 1 {
+		t.Errorf("%d mounts: %v", len(below), err)
+	}
+	if e, err := mounts.Of(filepath.Join(target, "x")); err != nil || !e.Shared {
+		t.Errorf("entry %+v: %v", e, err)
+	}
+}
+
+// A FUSE file system whose server is dead answers ENOTCONN to stat; it must still be seen and removed.
+func TestDeadMountIsSeenAndRemoved(t *testing.T) {
+	_, target := pair(t)
+	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no fuse here: %v", err)
+	}
+	opts := "fd=" + strconv.Itoa(fuse) + ",rootmode=40000,user_id=0,group_id=0"
+	if err := unix.Mount("fake", target, "fuse", 0, opts); err != nil {
+		unix.Close(fuse)
+		t.Skipf("cannot mount fuse here: %v", err)
+	}
+	unix.Close(fuse)
+	if _, err := os.Stat(target); err == nil {
+		t.Error("the mount is not dead")
+	}
+	if on, err := mounts.IsPoint(target); !on || err != nil {
+		t.Errorf("a dead mount is not seen: %v, %v", on, err)
+	}
+	if err := mounts.Unmount(target); err != nil {
+		t.Error(err)
+	}
+}
