@@ -7,12 +7,12 @@
 // For each (volume, node) there is one staging path, for each (volume, allocation) one target path. Both are
 // short and hashed. The journal has one row per (volume, allocation):
 //
-//	            Up                NodeStage, NodePublish         verified by mountinfo
-//	(no row) ────────► mounting ─────────────────────────► ... ─────────────────────► mounted
-//	    ▲                 │                                                              │
-//	    │                 └────────────────────────┬─────────────────────────────────────┘ Down
-//	    │    servers told          NodeUnpublish,  ▼  NodeUnstage if last
-//	    └──────────────── released ◄──────────── leaving
+//	          Up            granted              published, verified by mountinfo
+//	(no row) ────► claiming ───────► mounting ───────────────────────────────────► mounted
+//	    ▲              │                └────────────────────┬─────────────────────────┘
+//	    │              │ Down: nothing to undo               ▼ Down
+//	    └─────────── released ◄─────────────────────────── leaving
+//	     servers told           NodeUnpublish, NodeUnstage if last
 //
 // and one row per (volume) while something of it is, or may be, staged. A row is written before the call
 // that it announces and is changed after the answer; every call may be repeated. The number of users of a
