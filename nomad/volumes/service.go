@@ -49,7 +49,7 @@ type Limits struct {
 // Default returns the usual limits.
 func Default() Limits {
 	return Limits{
-		FenceAfter: 30 * time.Second, Lease: 5 * time.Minute, NudgeAfter: 5 * time.Second,
+		FenceAfter: 30 * time.Second, Lease: 5 * time.Minute, NudgeAfter: 2 * time.Second,
 		RetryMin: time.Second, RetryMax: time.Minute,
 		AttachTimeout: 2 * time.Minute, MakeTimeout: 5 * time.Minute, ListTimeout: 30 * time.Second,
 		Patience: 10 * time.Second, Attaching: 8, Detaching: 8, Making: 8,

@@ -1,0 +1,172 @@
+package ledger_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// book is a store that changes as raft entries change it.
+type book struct {
+	t     *testing.T
+	state *state.Store
+}
+
+func newBook(t *testing.T) *book {
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &book{t, s}
+	b.must(func(tx *state.Txn) error {
+		for _, id := range []string{"n1", "n2"} {
+			tx.PutNode(&api.Node{
+				ID: id, Status: api.NodeStatusReady,
+				CSINodePlugins: map[string]*api.CSIInfo{"p": {Healthy: true, RequiresControllerPlugin: true, NodeInfo: &api.CSINodeInfo{ID: "provider-" + id}}},
+			})
+		}
+		tx.PutVolume(&api.Volume{
+			VolumeSpec: api.VolumeSpec{
+				ID: "v", Namespace: "default", PluginID: "p", Secrets: map[string]string{"k": "s"},
+				RequestedCapabilities: []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}},
+			},
+			Provision: api.VolumeProvision{State: api.VolumeAvailable, ExternalID: "x"},
+		})
+		return nil
+	})
+	return b
+}
+
+func (b *book) do(fn func(*state.Txn) error) error {
+	tx := b.state.Write(b.state.Read().Index()+1, time.Unix(1000, 0))
+	if err := fn(tx); err != nil {
+		tx.Abort()
+		return err
+	}
+	tx.Commit()
+	return nil
+}
+
+func (b *book) must(fn func(*state.Txn) error) {
+	b.t.Helper()
+	if err := b.do(fn); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *book) refused(class fault.Class, fn func(*state.Txn) error) {
+	b.t.Helper()
+	before := b.state.Read().TableIndex(state.TableClaims, state.TableAttachments)
+	if err := b.do(fn); !errors.Is(err, class) {
+		b.t.Fatalf("error is %v, not %v", err, class)
+	}
+	if b.state.Read().TableIndex(state.TableClaims, state.TableAttachments) != before {
+		b.t.Fatal("a refused report changed rows")
+	}
+}
+
+func (b *book) attachment() *api.VolumeAttachment {
+	b.t.Helper()
+	a := b.state.Read().Attachment("p", "x", "n1")
+	if a == nil {
+		b.t.Fatal("there is no attachment")
+	}
+	return a
+}
+
+func taker(id, node string) *api.Allocation {
+	g := &api.TaskGroup{Name: "g", Volumes: map[string]*api.VolumeRequest{"v": {Type: api.VolumeTypeCSI, Source: "v"}}}
+	return &api.Allocation{
+		ID: id, Namespace: "default", NodeID: node, JobID: "j", TaskGroup: "g", DesiredStatus: api.AllocDesiredStatusRun,
+		Job: &api.Job{ID: "j", TaskGroups: []*api.TaskGroup{g}},
+	}
+}
+
+func take(a *api.Allocation) func(*state.Txn) error {
+	return func(tx *state.Txn) error { tx.PutAlloc(a); return ledger.Take(tx, a, nil) }
+}
+
+func TestIntentHoldsWhatTheDriverNeeds(t *testing.T) {
+	b := newBook(t)
+	b.must(take(taker("a1", "n1")))
+	a := b.attachment()
+	if a.State != api.AttachmentPublishing || a.ProviderNodeID != "provider-n1" || a.Secrets["k"] != "s" || a.Fence != b.state.Read().Index() {
+		t.Fatalf("intent is %+v", a)
+	}
+}
+
+func TestAnswersToOldIntentsAreRefused(t *testing.T) {
+	b := newBook(t)
+	b.must(take(taker("a1", "n1")))
+	old := ledger.IntentOf(b.attachment())
+	ended := taker("a1", "n1")
+	ended.ClientStatus = api.AllocClientStatusFailed
+	b.must(func(tx *state.Txn) error { return ledger.AllocChanged(tx, ended) })
+	if s := b.attachment().State; s != api.AttachmentUnpublishing {
+		t.Fatalf("attachment is %q", s)
+	}
+	b.refused(fault.Conflict, func(tx *state.Txn) error { return ledger.PublishDone(tx, old, nil) })
+	b.refused(fault.Conflict, func(tx *state.Txn) error { return ledger.UnpublishDone(tx, old) })
+	b.refused(fault.Conflict, func(tx *state.Txn) error { return ledger.CallFailed(tx, old, "late", 0, 1) })
+	now := ledger.IntentOf(b.attachment())
+	b.refused(fault.Conflict, func(tx *state.Txn) error { return ledger.PublishDone(tx, now, nil) })
+	b.must(func(tx *state.Txn) error { return ledger.UnpublishDone(tx, now) })
+	b.refused(fault.Conflict, func(tx *state.Txn) error { return ledger.UnpublishDone(tx, now) })
+}
+
+func TestDoubledAndForeignReportsAreRefused(t *testing.T) {
+	b := newBook(t)
+	b.must(take(taker("a1", "n1")))
+	b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil) })
+	released := func(node string) func(*state.Txn) error {
+		return func(tx *state.Txn) error { return ledger.Released(tx, "default", "v", "a1", node) }
+	}
+	b.refused(fault.Denied, released("n2"))
+	b.must(released("n1"))
+	b.refused(fault.Conflict, released("n1"))
+	b.refused(fault.Conflict, func(tx *state.Txn) error {
+		return ledger.ReleaseFailed(tx, "default", "v", "a1", "n1", "too late")
+	})
+	b.refused(fault.NotFound, func(tx *state.Txn) error { return ledger.Released(tx, "default", "v", "a9", "n1") })
+	if p := b.attachment().Proof; p != ledger.ProofReleased {
+		t.Fatalf("proof is %q", p)
+	}
+}
+
+func TestAllOrNothingIsTaken(t *testing.T) {
+	b := newBook(t)
+	a := taker("a1", "n1")
+	a.Job.TaskGroups[0].Volumes["w"] = &api.VolumeRequest{Type: api.VolumeTypeCSI, Source: "w"}
+	b.refused(fault.NotFound, take(a))
+	if err := ledger.Check(b.state.Read(), a, nil); !errors.Is(err, fault.NotFound) {
+		t.Fatalf("error is %v", err)
+	}
+}
+
+func TestNodeWithoutThePluginIsRefused(t *testing.T) {
+	b := newBook(t)
+	b.refused(fault.Conflict, take(taker("a1", "n3")))
+}
+
+func TestForgottenClaimsFollow(t *testing.T) {
+	b := newBook(t)
+	b.must(take(taker("a1", "n1")))
+	b.must(func(tx *state.Txn) error { tx.DeleteAlloc("a1"); return nil })
+	reconcile := func(tx *state.Txn) error {
+		return ledger.Reconcile(tx, []*api.VolumeClaim{tx.Claim("default", "v", "a1")})
+	}
+	b.must(reconcile)
+	if c := b.state.Read().Claim("default", "v", "a1"); c.State != api.ClaimUnmounted {
+		t.Fatalf("claim is %q", c.State)
+	}
+	before := b.state.Read().TableIndex(state.TableClaims, state.TableAttachments)
+	b.must(reconcile)
+	if b.state.Read().TableIndex(state.TableClaims, state.TableAttachments) != before {
+		t.Fatal("a second look changed rows")
+	}
+}
