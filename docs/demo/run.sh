@@ -27,12 +27,14 @@ millis() { echo $(($(date +%s%N) / 1000000)); }
 start_agent() {
 	"$NOMAD" agent -config "$WORK/agent.hcl" >>"$WORK/agent.log" 2>&1 &
 	agent=$!
-	wait_for 15 "a ready node" bash -c "curl -fsS $NOMAD_ADDR/v1/nodes | grep -q ready"
+	wait_for 15 "a ready node" ready
 }
+api() { "$NOMAD" operator api "$1"; }
+ready() { "$NOMAD" node status 2>/dev/null | grep -q 'ready$'; }
+running() { "$NOMAD" alloc status "$1" | grep -Eq 'Client Status +[= ]*running'; }
 healthy() { "$NOMAD" plugin status hostpath 2>/dev/null | grep -Eq 'Nodes Healthy +[= ]*1'; }
 alloc_of() { "$NOMAD" job status -json "$1" | grep -o '"ID": *"[0-9a-f-]\{36\}"' | head -1 | grep -o '[0-9a-f-]\{36\}'; }
-volume_json() { curl -fsS "$NOMAD_ADDR/v1/volume/csi/demo"; }
-claims() { volume_json | grep -o '"AllocID":"[^"]*"' | sort -u | wc -l; }
+claims() { api /v1/volume/csi/demo | grep -o '"AllocID":"[^"]*"' | sort -u | wc -l; }
 unclaimed() { [ "$(claims)" = 0 ]; }
 mounts() { grep -c "$WORK" /proc/self/mountinfo || true; }
 
@@ -45,7 +47,7 @@ finish() {
 	for job in demo-writer demo-reader hostpath; do "$NOMAD" job stop -purge -detach "$job" >/dev/null 2>&1 || true; done
 	if [ -n "$agent" ]; then
 		end=$((SECONDS + 10))
-		while curl -fsS "$NOMAD_ADDR/v1/jobs" 2>/dev/null | grep -q '"ID"' && [ $SECONDS -lt $end ]; do sleep 0.1; done
+		while api /v1/jobs 2>/dev/null | grep -q '"ID"' && [ $SECONDS -lt $end ]; do sleep 0.1; done
 		kill "$agent" 2>/dev/null || true
 		wait "$agent" 2>/dev/null || true
 	fi
@@ -95,6 +97,7 @@ say "create a volume"
 say "run a job that writes to it"
 "$NOMAD" job run "$JOBS/writer.nomad.hcl"
 alloc=$(alloc_of demo-writer)
+wait_for 20 "the task" running "$alloc"
 say "the claim"
 "$NOMAD" volume status demo
 say "the mount"
@@ -114,7 +117,7 @@ wait_for 10 "the task to go on writing" bash -c "[ \$(wc -l <'$file') -gt $((lin
 echo "the agent is gone; task pid $task goes on writing ($(wc -l <"$file") lines)"
 before=$(mounts)
 start_agent
-wait_for 20 "the task to be adopted" bash -c "'$NOMAD' alloc status '$alloc' | grep -Eq 'Client Status +[= ]*running'"
+wait_for 20 "the task to be adopted" running "$alloc"
 kill -0 "$task" || fail "the task did not survive"
 [ "$(pgrep -f demo-writer-loop | head -1)" = "$task" ] || fail "the task was started again instead of adopted"
 [ "$(mounts)" = "$before" ] || fail "mounts changed from $before to $(mounts)"

@@ -50,9 +50,7 @@ func TestVolumeMountsStayOutOfTheHost(t *testing.T) {
 	a.Register(job)
 	a.Running("deep", 1)
 	a.Until(5*time.Second, "the file on the volume", func() error {
-		found, _ := filepath.Glob(a.Dir + "/hp/volumes/*/file")
-		more, _ := filepath.Glob(a.Dir + "/hp/volumes/*/*/file")
-		if len(found)+len(more) == 0 {
+		if found, _ := filepath.Glob(a.Dir + "/hp/data/*/file"); len(found) == 0 {
 			return fmt.Errorf("not there")
 		}
 		return nil

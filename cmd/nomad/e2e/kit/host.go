@@ -107,9 +107,14 @@ func (a *Agent) MemoryKB(pid int, what string) int {
 // Supervisors lists the supervising processes of the agent's tasks.
 func (a *Agent) Supervisors() []int {
 	var pids []int
-	for _, pid := range a.Processes() {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
 		exe, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
-		if err == nil && strings.Contains(filepath.Base(exe), "supervise") {
+		if err == nil && strings.HasPrefix(exe, a.Dir+"/") {
 			pids = append(pids, pid)
 		}
 	}
