@@ -69,7 +69,9 @@ func (s *Service) release(ctx context.Context, key string) error {
 			s.tellFailure(ctx, key, err)
 			return err
 		}
-		s.log.Info("unmounted volume", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "took", time.Since(begin))
+		if r.touched() {
+			s.log.Info("unmounted volume", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "took", time.Since(begin))
+		}
 	}
 	return s.tellReleased(ctx, key)
 }
@@ -82,6 +84,14 @@ func (s *Service) unmount(ctx context.Context, r *row) error {
 		_, err := s.journal.put(next)
 		return err
 	}
+	if err := s.leave(ctx, r.key()); err != nil {
+		return err
+	}
+	// The plugin is waited for outside of the volume's turn.
+	p, err := s.plugins.wait(ctx, api.CSIPluginTypeNode, r.PluginID, downPluginWait)
+	if err != nil {
+		return err
+	}
 	release, err := s.locks.take(ctx, r.volume())
 	if err != nil {
 		return err
@@ -89,17 +99,6 @@ func (s *Service) unmount(ctx context.Context, r *row) error {
 	defer release()
 	if r = s.journal.row(r.key()); r == nil || r.State == rowReleased {
 		return nil
-	}
-	if r.State != rowLeaving {
-		next := *r
-		next.State = rowLeaving
-		if r, err = s.journal.put(next); err != nil {
-			return err
-		}
-	}
-	p, err := s.plugins.wait(ctx, api.CSIPluginTypeNode, r.PluginID, downPluginWait)
-	if err != nil {
-		return err
 	}
 	if err := s.undo(ctx, p, r); err != nil {
 		if errors.Is(err, fault.Unavailable) {
@@ -109,6 +108,26 @@ func (s *Service) unmount(ctx context.Context, r *row) error {
 	}
 	next := *r
 	next.State = rowReleased
+	_, err = s.journal.put(next)
+	return err
+}
+
+// leave marks the row, so that it is taken down whatever happens, and nothing is mounted for it any more.
+func (s *Service) leave(ctx context.Context, key string) error {
+	r := s.journal.row(key)
+	if r == nil || r.State == rowLeaving || r.State == rowReleased {
+		return nil
+	}
+	release, err := s.locks.take(ctx, r.volume())
+	if err != nil {
+		return err
+	}
+	defer release()
+	if r = s.journal.row(key); r == nil || r.State == rowLeaving || r.State == rowReleased {
+		return nil
+	}
+	next := *r
+	next.State = rowLeaving
 	_, err = s.journal.put(next)
 	return err
 }

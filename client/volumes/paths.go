@@ -93,6 +93,18 @@ func (s *Service) prepareRoot() error {
 	return s.shareErr
 }
 
+// leaveRoot undoes prepareRoot when nobody needs it: no plugin is left behind that could mount something, and
+// nothing is mounted.
+func (s *Service) leaveRoot() {
+	below, err := mounts.Below(s.root)
+	if err != nil || len(below) != 1 || below[0].Point != s.root || len(s.plugins.all()) > 0 || len(s.journal.rows()) > 0 {
+		return
+	}
+	if err := mounts.Unmount(s.root); err != nil {
+		s.log.Debug("unmount the root of volumes", "error", err)
+	}
+}
+
 // removeLeaf removes a path that was mounted on: a file or an empty directory, never what has content.
 func removeLeaf(path string) error {
 	on, err := mounts.IsPoint(path)

@@ -138,6 +138,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	s.retries.run(ctx, s.retryRow)
 	s.plugins.closing()
+	s.leaveRoot()
 	return nil
 }
 
