@@ -47,13 +47,16 @@ func dial(t *testing.T, d *fake.Driver, timeouts csi.Timeouts) *csi.Client {
 }
 
 func volume(id string) *csi.NodeVolume {
-	return &csi.NodeVolume{ExternalID: id, StagingPath: "/s", TargetPath: "/t",
-		AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}
+	return &csi.NodeVolume{
+		ExternalID: id, StagingPath: "/s", TargetPath: "/t",
+		AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem,
+	}
 }
 
 func creation(name string) *api.ControllerCreateRequest {
 	return &api.ControllerCreateRequest{Name: name, Capabilities: []*api.VolumeCapability{
-		{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}}}
+		{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem},
+	}}
 }
 
 func TestCodesMeanActions(t *testing.T) {
@@ -63,8 +66,10 @@ func TestCodesMeanActions(t *testing.T) {
 	stage := func() error { return cl.NodeStage(t.Context(), volume("v")) }
 	unstage := func() error { return cl.NodeUnstage(t.Context(), "v", "/s") }
 	attach := func() error {
-		_, err := cl.ControllerPublish(t.Context(), &api.ControllerPublishRequest{ExternalID: "v", ProviderNodeID: "fake-node",
-			AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem})
+		_, err := cl.ControllerPublish(t.Context(), &api.ControllerPublishRequest{
+			ExternalID: "v", ProviderNodeID: "fake-node",
+			AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem,
+		})
 		return err
 	}
 	for _, c := range []struct {
@@ -146,8 +151,10 @@ func TestP2ReadOnlyAttachmentIsGated(t *testing.T) {
 	for _, offered := range []bool{false, true} {
 		d := fake.New(fake.Config{Attach: true, ReadOnlyAttach: offered})
 		d.Storage().Add("v")
-		_, err := dial(t, d, csi.Timeouts{}).ControllerPublish(t.Context(), &api.ControllerPublishRequest{ExternalID: "v", ProviderNodeID: "fake-node",
-			AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem, ReadOnly: true})
+		_, err := dial(t, d, csi.Timeouts{}).ControllerPublish(t.Context(), &api.ControllerPublishRequest{
+			ExternalID: "v", ProviderNodeID: "fake-node",
+			AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem, ReadOnly: true,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,10 @@ import (
 // hidden are fields that no difference shows: names by which things are matched, what is shown
 // elsewhere, what the servers write, and what a newer field stands for.
 var hidden = map[reflect.Type][]string{
-	reflect.TypeFor[api.Job](): {"ID", "TaskGroups", "Status", "StatusDescription", "Stable", "Version", "VersionTag",
-		"SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex", "NomadTokenID"},
+	reflect.TypeFor[api.Job](): {
+		"ID", "TaskGroups", "Status", "StatusDescription", "Stable", "Version", "VersionTag",
+		"SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex", "NomadTokenID",
+	},
 	reflect.TypeFor[api.TaskGroup]():      {"Name", "Tasks"},
 	reflect.TypeFor[api.Task]():           {"Name"},
 	reflect.TypeFor[api.ScalingPolicy]():  {"ID", "Namespace", "Target", "CreateIndex", "ModifyIndex", "Type"},
@@ -36,8 +38,10 @@ var titles = map[string]string{
 }
 
 // plurals are fields whose blocks are named without the last letter.
-var plurals = []string{"Constraints", "Spreads", "Volumes", "Networks", "Services", "Checks", "Artifacts", "Templates",
-	"VolumeMounts", "ScalingPolicies", "Secrets", "Actions", "Devices", "Regions", "Links", "Upstreams"}
+var plurals = []string{
+	"Constraints", "Spreads", "Volumes", "Networks", "Services", "Checks", "Artifacts", "Templates",
+	"VolumeMounts", "ScalingPolicies", "Secrets", "Actions", "Devices", "Regions", "Links", "Upstreams",
+}
 
 func title(field string) string {
 	if t, ok := titles[field]; ok {

@@ -70,16 +70,26 @@ func TestJobsTellsEveryChange(t *testing.T) {
 		"nothing":       {func(*api.Job) {}, "job None web|group None g|task None t"},
 		"server fields": {func(j *api.Job) { j.Version, j.ModifyIndex, j.Status, j.Stable = 4, 9, "dead", true }, "job None web|group None g|task None t"},
 		"priority":      {func(j *api.Job) { j.Priority = 60 }, strings.Replace(same, "|", `|Edited Priority "50" "60"|`, 1)},
-		"meta": {func(j *api.Job) { j.Meta = map[string]string{"owner": "y"} },
-			strings.Replace(same, "|", `|Added Meta[owner] "" "y"|Deleted Meta[team] "x" ""|`, 1)},
-		"datacenters": {func(j *api.Job) { j.Datacenters = []string{"dc2", "dc3"} },
-			strings.Replace(same, "|", `|Edited {Datacenters}|Datacenters/Added Datacenters "" "dc3"|Datacenters/Deleted Datacenters "dc1" ""|`, 1)},
-		"order": {func(j *api.Job) { j.Datacenters = []string{"dc2", "dc1"} },
-			strings.Replace(same, "|", `|Edited {Datacenters}|Datacenters/Edited Datacenters[0] "dc1" "dc2"|Datacenters/Edited Datacenters[1] "dc2" "dc1"|`, 1)},
-		"periodic": {func(j *api.Job) { j.Periodic = &api.PeriodicConfig{Spec: "@daily"} },
-			strings.Replace(same, "|", `|Added {Periodic}|Periodic/Added Enabled "" "false"|Periodic/Added ProhibitOverlap "" "false"|Periodic/Added Spec "" "@daily"|`, 1)},
-		"count": {func(j *api.Job) { j.TaskGroups[0].Count = 3 },
-			`job Edited web|group Edited g|g/Edited Count "2" "3"|task None t`},
+		"meta": {
+			func(j *api.Job) { j.Meta = map[string]string{"owner": "y"} },
+			strings.Replace(same, "|", `|Added Meta[owner] "" "y"|Deleted Meta[team] "x" ""|`, 1),
+		},
+		"datacenters": {
+			func(j *api.Job) { j.Datacenters = []string{"dc2", "dc3"} },
+			strings.Replace(same, "|", `|Edited {Datacenters}|Datacenters/Added Datacenters "" "dc3"|Datacenters/Deleted Datacenters "dc1" ""|`, 1),
+		},
+		"order": {
+			func(j *api.Job) { j.Datacenters = []string{"dc2", "dc1"} },
+			strings.Replace(same, "|", `|Edited {Datacenters}|Datacenters/Edited Datacenters[0] "dc1" "dc2"|Datacenters/Edited Datacenters[1] "dc2" "dc1"|`, 1),
+		},
+		"periodic": {
+			func(j *api.Job) { j.Periodic = &api.PeriodicConfig{Spec: "@daily"} },
+			strings.Replace(same, "|", `|Added {Periodic}|Periodic/Added Enabled "" "false"|Periodic/Added ProhibitOverlap "" "false"|Periodic/Added Spec "" "@daily"|`, 1),
+		},
+		"count": {
+			func(j *api.Job) { j.TaskGroups[0].Count = 3 },
+			`job Edited web|group Edited g|g/Edited Count "2" "3"|task None t`,
+		},
 		"port": {func(j *api.Job) {
 			j.TaskGroups[0].Networks[0].DynamicPorts = nil
 			j.TaskGroups[0].Networks[0].ReservedPorts = []api.Port{{Label: "http", Value: 80}}
@@ -90,9 +100,11 @@ func TestJobsTellsEveryChange(t *testing.T) {
 			j.TaskGroups[0].Volumes["data"].MountOptions = &api.MountOptions{MountFlags: []string{"noatime"}}
 		}, `job Edited web|group Edited g|g/Edited {Volume}|g/Volume/Added {MountOptions}|` +
 			`g/Volume/MountOptions/Added {MountFlags}|g/Volume/MountOptions/MountFlags/Added MountFlags "" "noatime"|task None t`},
-		"constraint": {func(j *api.Job) { j.TaskGroups[0].Constraints[0].RTarget = "darwin" },
+		"constraint": {
+			func(j *api.Job) { j.TaskGroups[0].Constraints[0].RTarget = "darwin" },
 			`job Edited web|group Edited g|g/Added {Constraint}|g/Constraint/Added LTarget "" "${attr.kernel.name}"|g/Constraint/Added RTarget "" "darwin"|` +
-				`g/Deleted {Constraint}|g/Constraint/Deleted LTarget "${attr.kernel.name}" ""|g/Constraint/Deleted RTarget "linux" ""|task None t`},
+				`g/Deleted {Constraint}|g/Constraint/Deleted LTarget "${attr.kernel.name}" ""|g/Constraint/Deleted RTarget "linux" ""|task None t`,
+		},
 		"task": {func(j *api.Job) {
 			j.TaskGroups[0].Tasks[0].Env["B"] = "x"
 			j.TaskGroups[0].Tasks[0].Resources.MemoryMB = 40
@@ -161,8 +173,10 @@ func TestJobsOfOneSide(t *testing.T) {
 
 func TestJobsWithStrangeJobs(t *testing.T) {
 	t.Parallel()
-	strange := &api.Job{TaskGroups: []*api.TaskGroup{nil, {}, {Tasks: []*api.Task{nil, {Config: map[string]any{"a": nil, "b": []any{}}}}}},
-		Constraints: []*api.Constraint{nil, {}, {}}, Multiregion: &api.Multiregion{Regions: []*api.MultiregionRegion{nil}}}
+	strange := &api.Job{
+		TaskGroups:  []*api.TaskGroup{nil, {}, {Tasks: []*api.Task{nil, {Config: map[string]any{"a": nil, "b": []any{}}}}}},
+		Constraints: []*api.Constraint{nil, {}, {}}, Multiregion: &api.Multiregion{Regions: []*api.MultiregionRegion{nil}},
+	}
 	if d := diff.Jobs(strange, strange); d.Type != diff.None {
 		t.Errorf("a job differs from itself: %v", lines(d))
 	}

@@ -94,8 +94,10 @@ func (c *check) disconnect(where string, d *api.DisconnectStrategy) {
 	c.wrong(d.LostAfter > 0 && d.StopOnClientAfter > 0, "%s: disconnect has lost_after and stop_on_client_after: only one is possible", where)
 	c.wrong(d.StopOnClientAfter > 0 && everywhere(c.job), "%s: disconnect stop_on_client_after is for service and batch jobs", where)
 	if d.Reconcile != nil {
-		c.oneOf(string(*d.Reconcile), []string{string(api.ReconcileOptionBestScore), string(api.ReconcileOptionLongestRunning),
-			string(api.ReconcileOptionKeepOriginal), string(api.ReconcileOptionKeepReplacement), ""}, "%s: disconnect reconcile", where)
+		c.oneOf(string(*d.Reconcile), []string{
+			string(api.ReconcileOptionBestScore), string(api.ReconcileOptionLongestRunning),
+			string(api.ReconcileOptionKeepOriginal), string(api.ReconcileOptionKeepReplacement), "",
+		}, "%s: disconnect reconcile", where)
 	}
 }
 

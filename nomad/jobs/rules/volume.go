@@ -73,8 +73,10 @@ func (c *check) mounts(where string, g *api.TaskGroup, t *api.Task) {
 		c.wrong(m.Destination == "", "%s: volume_mount of %q has no destination", where, m.Volume)
 		c.wrong(seen[path.Clean(m.Destination)] && m.Destination != "", "%s: two volumes are mounted at %q", where, m.Destination)
 		seen[path.Clean(m.Destination)] = true
-		c.oneOf(m.PropagationMode, []string{"", api.VolumeMountPropagationPrivate, api.VolumeMountPropagationHostToTask,
-			api.VolumeMountPropagationBidirectional}, "%s: propagation_mode of %q", where, m.Volume)
+		c.oneOf(m.PropagationMode, []string{
+			"", api.VolumeMountPropagationPrivate, api.VolumeMountPropagationHostToTask,
+			api.VolumeMountPropagationBidirectional,
+		}, "%s: propagation_mode of %q", where, m.Volume)
 		c.oneOf(m.SELinuxLabel, []string{"", "z", "Z"}, "%s: selinux_label of %q", where, m.Volume)
 	}
 }

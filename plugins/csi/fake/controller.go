@@ -37,7 +37,8 @@ func (d *Driver) ControllerGetCapabilities(context.Context, *pb.ControllerGetCap
 	out := &pb.ControllerGetCapabilitiesResponse{}
 	for _, t := range can {
 		out.Capabilities = append(out.Capabilities, &pb.ControllerServiceCapability{Type: &pb.ControllerServiceCapability_Rpc{
-			Rpc: &pb.ControllerServiceCapability_RPC{Type: t}}})
+			Rpc: &pb.ControllerServiceCapability_RPC{Type: t},
+		}})
 	}
 	return out, nil
 }
@@ -80,7 +81,8 @@ func (d *Driver) pb(v *volume) *pb.Volume {
 	out := &pb.Volume{VolumeId: v.id, CapacityBytes: v.size, VolumeContext: map[string]string{"name": v.name}}
 	if v.source != "" {
 		out.ContentSource = &pb.VolumeContentSource{Type: &pb.VolumeContentSource_Snapshot{
-			Snapshot: &pb.VolumeContentSource_SnapshotSource{SnapshotId: v.source}}}
+			Snapshot: &pb.VolumeContentSource_SnapshotSource{SnapshotId: v.source},
+		}}
 	}
 	if d.conf.Topology != nil {
 		out.AccessibleTopology = []*pb.Topology{{Segments: d.conf.Topology}}
@@ -183,7 +185,8 @@ func (d *Driver) ValidateVolumeCapabilities(_ context.Context, r *pb.ValidateVol
 		return nil, noVolume(r.GetVolumeId())
 	}
 	return &pb.ValidateVolumeCapabilitiesResponse{Confirmed: &pb.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeCapabilities: r.GetVolumeCapabilities()}}, nil
+		VolumeCapabilities: r.GetVolumeCapabilities(),
+	}}, nil
 }
 
 func page[T any](items []T, token string, most int32) ([]T, string, error) {

@@ -201,8 +201,10 @@ func (d *Driver) Await(ctx context.Context, rpc string, n int) error {
 }
 
 // changing are the calls of which only one may be in flight per volume.
-var changing = []string{"ControllerPublishVolume", "ControllerUnpublishVolume", "NodeStageVolume", "NodeUnstageVolume",
-	"NodePublishVolume", "NodeUnpublishVolume", "NodeExpandVolume", "ControllerExpandVolume", "DeleteVolume"}
+var changing = []string{
+	"ControllerPublishVolume", "ControllerUnpublishVolume", "NodeStageVolume", "NodeUnstageVolume",
+	"NodePublishVolume", "NodeUnpublishVolume", "NodeExpandVolume", "ControllerExpandVolume", "DeleteVolume",
+}
 
 // intercept writes the log, plays the script and watches for overlaps.
 func (d *Driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -339,7 +341,8 @@ func (d *Driver) GetPluginCapabilities(context.Context, *pb.GetPluginCapabilitie
 	add := func(on bool, t pb.PluginCapability_Service_Type) {
 		if on {
 			out.Capabilities = append(out.Capabilities, &pb.PluginCapability{Type: &pb.PluginCapability_Service_{
-				Service: &pb.PluginCapability_Service{Type: t}}})
+				Service: &pb.PluginCapability_Service{Type: t},
+			}})
 		}
 	}
 	add(!d.conf.NoController || d.conf.Attach, pb.PluginCapability_Service_CONTROLLER_SERVICE)

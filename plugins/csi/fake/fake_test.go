@@ -59,8 +59,10 @@ func TestSanity(t *testing.T) {
 }
 
 func node(id, target string) *csi.NodeVolume {
-	return &csi.NodeVolume{ExternalID: id, StagingPath: "/s", TargetPath: target,
-		AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}
+	return &csi.NodeVolume{
+		ExternalID: id, StagingPath: "/s", TargetPath: target,
+		AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem,
+	}
 }
 
 func TestLateFaultDoesTheWork(t *testing.T) {
@@ -104,13 +106,17 @@ func TestRulesAreWatched(t *testing.T) {
 	steps := []func() error{
 		func() error { return cl.NodeStage(ctx, node("v", "/t")) }, // not attached
 		func() error {
-			_, err := cl.ControllerPublish(ctx, &api.ControllerPublishRequest{ExternalID: "v", ProviderNodeID: "fake-node",
-				AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem})
+			_, err := cl.ControllerPublish(ctx, &api.ControllerPublishRequest{
+				ExternalID: "v", ProviderNodeID: "fake-node",
+				AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem,
+			})
 			return err
 		},
 		func() error {
-			_, err := cl.ControllerPublish(ctx, &api.ControllerPublishRequest{ExternalID: "v", ProviderNodeID: "other",
-				AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem})
+			_, err := cl.ControllerPublish(ctx, &api.ControllerPublishRequest{
+				ExternalID: "v", ProviderNodeID: "other",
+				AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem,
+			})
 			return err
 		}, // double attach
 	}

@@ -24,7 +24,8 @@ func (d *Driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesReq
 	out := &pb.NodeGetCapabilitiesResponse{}
 	for _, t := range can {
 		out.Capabilities = append(out.Capabilities, &pb.NodeServiceCapability{Type: &pb.NodeServiceCapability_Rpc{
-			Rpc: &pb.NodeServiceCapability_RPC{Type: t}}})
+			Rpc: &pb.NodeServiceCapability_RPC{Type: t},
+		}})
 	}
 	return out, nil
 }

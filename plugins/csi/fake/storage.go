@@ -59,8 +59,10 @@ func (s *Storage) add(id, name string, size int64, block bool) *volume {
 }
 
 func (s *Storage) addLocked(id, name string, size int64, block bool) *volume {
-	v := &volume{id: id, name: name, size: size, block: block, attached: map[string]attachment{},
-		staged: map[string]map[string]bool{}, published: map[string]map[string]string{}, inFlight: map[string]string{}}
+	v := &volume{
+		id: id, name: name, size: size, block: block, attached: map[string]attachment{},
+		staged: map[string]map[string]bool{}, published: map[string]map[string]string{}, inFlight: map[string]string{},
+	}
 	s.volumes[id] = v
 	return v
 }
