@@ -18,6 +18,7 @@ func (w *World) fault() {
 		if n.cut.IsZero() {
 			w.tell("%s is cut off", n.id)
 			n.cut = w.now
+			n.hush(w.now)
 		}
 	case 3, 4:
 		n.heal(w)
@@ -43,6 +44,7 @@ func (w *World) returned(n *node) {
 	if !n.cut.IsZero() {
 		return
 	}
+	n.silent = time.Time{}
 	_ = w.propose(n.id+" is ready", func(tx *state.Txn) error {
 		next := *tx.Node(n.id)
 		if next.Status == api.NodeStatusReady {
@@ -52,6 +54,12 @@ func (w *World) returned(n *node) {
 		tx.PutNode(&next)
 		return w.rules.NodeChanged(tx, n.id)
 	})
+}
+
+func (n *node) hush(since time.Time) {
+	if n.silent.IsZero() {
+		n.silent = since
+	}
 }
 
 // reboot takes all mounts away and lets the agent begin anew.
@@ -71,6 +79,7 @@ func (w *World) lose(n *node) {
 	if n.cut.IsZero() && !w.chance(20) || !n.cut.IsZero() && w.now.Sub(n.cut) < silence {
 		return
 	}
+	n.hush(w.now.Add(-silence)) // its heartbeats were lost
 	_ = w.propose(n.id+" is down", func(tx *state.Txn) error {
 		next := *tx.Node(n.id)
 		if next.Status == api.NodeStatusDown {

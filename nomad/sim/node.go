@@ -17,6 +17,9 @@ import (
 type node struct {
 	id  string
 	cut time.Time // since when it reaches no server; zero while it does
+	// silent is since when no heartbeat of it was answered; zero while they are. A node that is marked
+	// down by mistake is silent without being cut off.
+	silent time.Time
 	// mounts are live mounts by allocation and volume.
 	mounts map[string]mount
 	// owed are unmounts that the servers were not told of yet.
@@ -157,10 +160,10 @@ func (n *node) report(w *World, k string) {
 	}
 }
 
-// enforce keeps the promise of the lease: a node that was cut off for that long has unmounted
+// enforce keeps the promise of the lease: a node that was silent for that long has unmounted
 // exclusive volumes that nothing else would fence.
 func (n *node) enforce(w *World) {
-	if n.cut.IsZero() || w.now.Sub(n.cut) < lease {
+	if n.silent.IsZero() || w.now.Sub(n.silent) < lease {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(n.mounts)) {
