@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 1000, "how many seeds to play")
+	seeds = flag.Int("seeds", seedsUsual, "how many seeds to play")
 	seed  = flag.Uint64("seed", 0, "play this seed only and tell its story")
 	steps = flag.Int("steps", 150, "how many steps a seed has before everything stops")
 )
