@@ -630,3 +630,13 @@ func TestC29EmptyClaimReplyIsAnError(t *testing.T) {
 	}
 	r.down("w")
 }
+
+func TestC34StoppedPluginExpires(t *testing.T) {
+	r := newRigWith(t, fake.Config{}, func(c *volumes.Config) { c.PluginGrace = 20 * time.Millisecond })
+	p := r.plugIn("plug")
+	r.unplug(p)
+	r.node("gone although nobody says that its allocation is over", func(i *api.CSIInfo) bool { return i == nil })
+	r.serve(p, r.driver)
+	r.supervise(p)
+	r.healthy()
+}

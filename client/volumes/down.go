@@ -24,7 +24,7 @@ const (
 // Down of an allocation without volumes does nothing. Plugins of the allocation are forgotten.
 func (s *Service) Down(ctx context.Context, allocID string) error {
 	s.setLive(allocID, false)
-	s.plugins.drop(allocID)
+	s.plugins.dropAlloc(allocID)
 	rows := s.journal.ofAlloc(allocID)
 	var all sync.WaitGroup
 	errs := make([]error, len(rows))

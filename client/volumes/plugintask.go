@@ -228,13 +228,10 @@ func (g *registry) has(p *plugin) bool {
 }
 
 // Cleanup removes the socket directory after the task has ended. It never descends into a mount. The plugin
-// stays known, as not running, until its allocation is over: a restarted task takes it up again.
+// stays known, as not running, until its allocation is over or Config.PluginGrace has passed: a restarted
+// task takes it up again.
 func (p *PluginTask) Cleanup() {
-	for _, pl := range p.s.plugins.all() {
-		if pl.key() == p.plugin.key() {
-			p.s.plugins.note(pl, finding{err: fault.New(fault.Unavailable, "the task of the plugin is not running")})
-		}
-	}
+	p.s.plugins.rest(p.plugin.key())
 	if p.own {
 		return
 	}

@@ -36,6 +36,7 @@ type plugin struct {
 	taken  chan struct{} // closed when a supervisor has it
 	gone   chan struct{} // closed when it is dropped
 	poke   chan struct{} // asks for a probe now
+	idle   time.Time     // since when the task does not run; zero while it does
 }
 
 func (p *plugin) key() string { return p.AllocID + "/" + p.Task }
@@ -105,6 +106,7 @@ func openRegistry(c Config, healthy func()) (*registry, error) {
 			c.Log.Error("skip record of plugin", "key", key, "error", err)
 			continue
 		}
+		p.idle = time.Now() // until its supervisor takes it up
 		g.plugins = append(g.plugins, p)
 	}
 	g.sort()
@@ -196,7 +198,7 @@ func (g *registry) adopt(fresh *plugin) (p *plugin, known bool, err error) {
 				default:
 					close(old.taken)
 				}
-				old.Base = fresh.Base
+				old.Base, old.idle = fresh.Base, time.Time{}
 				return old, true, nil
 			}
 			g.removeLocked(old)
@@ -302,12 +304,16 @@ func (g *registry) removeLocked(p *plugin) {
 	g.signalLocked()
 }
 
-// drop forgets the plugins of an allocation, and nobody else's.
-func (g *registry) drop(allocID string) {
+// dropAlloc forgets the plugins of an allocation, and nobody else's.
+func (g *registry) dropAlloc(allocID string) {
+	g.drop(func(p *plugin) bool { return p.AllocID == allocID })
+}
+
+func (g *registry) drop(which func(*plugin) bool) {
 	g.mu.Lock()
 	var dropped []*plugin
 	for _, p := range slices.Clone(g.plugins) {
-		if p.AllocID == allocID {
+		if which(p) {
 			g.removeLocked(p)
 			dropped = append(dropped, p)
 		}
@@ -321,6 +327,43 @@ func (g *registry) drop(allocID string) {
 	}
 	if len(dropped) > 0 {
 		g.publish()
+	}
+}
+
+// rest notes that the task of a plugin does not run. It may start again: see [registry.expire].
+func (g *registry) rest(key string) {
+	g.mu.Lock()
+	var found *plugin
+	for _, p := range g.plugins {
+		if p.key() == key {
+			found = p
+			p.idle = time.Now()
+		}
+	}
+	g.mu.Unlock()
+	if found != nil {
+		g.note(found, finding{err: fault.New(fault.Unavailable, "the task of the plugin is not running")})
+	}
+}
+
+// expire drops plugins whose tasks have not started again for a while. It ends with ctx.
+func (g *registry) expire(ctx context.Context) {
+	tick := time.NewTicker(g.conf.PluginGrace/4 + 1)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		for _, p := range g.all() {
+			g.mu.Lock()
+			over := !p.Healthy && !p.idle.IsZero() && time.Since(p.idle) > g.conf.PluginGrace
+			g.mu.Unlock()
+			if over {
+				g.drop(func(o *plugin) bool { return o == p })
+			}
+		}
 	}
 }
 

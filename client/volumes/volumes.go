@@ -42,6 +42,8 @@ type Config struct {
 	NodeEvent func(*api.NodeEvent)
 	// PluginWait bounds the wait for a plugin that a claim needs; 0 means 5 minutes.
 	PluginWait time.Duration
+	// PluginGrace is how long a plugin stays known while its task does not run; 0 means 30 s.
+	PluginGrace time.Duration
 	// RetryMax caps the wait between tries; 0 means 1 minute.
 	RetryMax time.Duration
 	// HealthInterval is how often healthy plugins are probed; 0 means 30 s.
@@ -99,7 +101,7 @@ func New(c Config) (*Service, error) {
 		c.NodeSecret = func() string { return "" }
 	}
 	for field, fallback := range map[*time.Duration]time.Duration{
-		&c.PluginWait: 5 * time.Minute, &c.RetryMax: time.Minute, &c.HealthInterval: 30 * time.Second,
+		&c.PluginWait: 5 * time.Minute, &c.PluginGrace: 30 * time.Second, &c.RetryMax: time.Minute, &c.HealthInterval: 30 * time.Second,
 	} {
 		if *field <= 0 {
 			*field = fallback
@@ -133,6 +135,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	s.plugins.publish()
 	s.survey()
+	all.Go(func() { s.plugins.expire(ctx) })
 	for _, p := range s.plugins.all() {
 		all.Go(func() { s.plugins.attend(ctx, p) })
 	}
@@ -174,7 +177,7 @@ func (s *Service) Restored(allocs map[string]bool) {
 	}
 	for _, p := range s.plugins.all() {
 		if !allocs[p.AllocID] {
-			s.plugins.drop(p.AllocID)
+			s.plugins.dropAlloc(p.AllocID)
 		}
 	}
 }
