@@ -97,7 +97,7 @@ func (s *Service) prepareRoot() error {
 // nothing is mounted.
 func (s *Service) leaveRoot() {
 	below, err := mounts.Below(s.root)
-	if err != nil || len(below) != 1 || below[0].Point != s.root || len(s.plugins.all()) > 0 || len(s.journal.rows()) > 0 {
+	if err != nil || len(below) != 1 || below[0].Point != s.root || s.plugins.alive() || len(s.journal.rows()) > 0 {
 		return
 	}
 	if err := mounts.Unmount(s.root); err != nil {

@@ -129,6 +129,11 @@ func (g *registry) all() []*plugin {
 	return slices.Clone(g.plugins)
 }
 
+// alive reports whether any plugin is healthy.
+func (g *registry) alive() bool {
+	return slices.ContainsFunc(g.all(), g.isHealthy)
+}
+
 // active is the plugin that calls go to: the newest healthy one, else the newest.
 func (g *registry) active(kind, id string) *plugin {
 	var first *plugin
