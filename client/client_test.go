@@ -94,11 +94,10 @@ func TestMockTaskRunsFromAssignmentToItsEnd(t *testing.T) {
 	b.place(stopped(long))
 	b.until(t, "service is stopped", func() bool { return b.status("a2") == api.AllocClientStatusComplete })
 	b.edit(func() { clear(b.allocs) })
-	for {
-		if _, err := os.Stat(filepath.Join(b.conf.AllocDir, "a2")); errors.Is(err, os.ErrNotExist) {
-			break
-		}
-	}
+	eventually(t, "files of a2 are removed", func() bool {
+		_, err := os.Stat(filepath.Join(b.conf.AllocDir, "a2"))
+		return errors.Is(err, os.ErrNotExist)
+	})
 	b.stop()
 }
 
@@ -184,11 +183,10 @@ func TestEndedAllocationsAreCollected(t *testing.T) {
 		}
 		return true
 	})
-	for {
-		if left, _ := filepath.Glob(filepath.Join(b.conf.AllocDir, "a*")); len(left) <= 2 {
-			break
-		}
-	}
+	eventually(t, "two are left", func() bool {
+		left, _ := filepath.Glob(filepath.Join(b.conf.AllocDir, "a*"))
+		return len(left) <= 2
+	})
 	if _, err := call(t, b.servers, wire.ClientNodeGC, &api.NodeRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -214,14 +212,15 @@ func TestWhatUsersAskOfANode(t *testing.T) {
 		t.Errorf("logs: %+v %v", out, err)
 	}
 	var text string
-	for text == "" { // the task writes it after its greeting
+	eventually(t, "file after the greeting", func() bool {
 		f, err := call(t, b.servers, wire.ClientAllocFileRead, &api.AllocFileRequest{AllocID: "a1", Path: "t/local/file"})
 		if err == nil {
 			text = string(f.Data)
 		} else if !errors.Is(err, fault.NotFound) {
 			t.Fatal(err)
 		}
-	}
+		return text != ""
+	})
 	if text != "data\n" {
 		t.Errorf("file: %q", text)
 	}
@@ -273,10 +272,10 @@ func TestTasksOutliveTheAgent(t *testing.T) {
 	b.stop()
 	b.edit(func() { b.deaf = true })
 	b.start(t) // adopted while no server answers
-	var s *api.AllocStatsResponse
-	for s == nil || s.Stats.Tasks["t"] == nil {
-		s, _ = call(t, b.servers, wire.ClientAllocStats, &api.AllocRequest{AllocID: "a1"})
-	}
+	eventually(t, "adopted task", func() bool {
+		s, err := call(t, b.servers, wire.ClientAllocStats, &api.AllocRequest{AllocID: "a1"})
+		return err == nil && s.Stats.Tasks["t"] != nil
+	})
 	b.edit(func() { b.deaf = false })
 	b.place(stopped(a))
 	b.until(t, "complete", func() bool { return b.status("a1") == api.AllocClientStatusComplete })
@@ -304,15 +303,13 @@ func TestGroupThatMustNotRunWithoutServersIsStopped(t *testing.T) {
 		return b.status("a1") == api.AllocClientStatusRunning && b.status("a2") == api.AllocClientStatusRunning
 	})
 	b.edit(func() { b.deaf = true })
-	for {
+	eventually(t, "no task of a1", func() bool {
 		s, err := call(t, b.servers, wire.ClientAllocStats, &api.AllocRequest{AllocID: "a1"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.Stats.Tasks) == 0 {
-			break
-		}
-	}
+		return len(s.Stats.Tasks) == 0
+	})
 	b.edit(func() { b.deaf = false })
 	b.until(t, "stopped, the other runs", func() bool {
 		return b.status("a1") == api.AllocClientStatusComplete && b.status("a2") == api.AllocClientStatusRunning
@@ -380,21 +377,20 @@ func TestTasksThatNobodyKnowsAreEnded(t *testing.T) {
 	b.place(a)
 	b.until(t, "running", func() bool { return b.status("a1") == api.AllocClientStatusRunning })
 	var first string
-	for !strings.HasSuffix(first, "\n") {
+	eventually(t, "pid of the first task", func() bool {
 		text, _ := os.ReadFile(pidFile)
 		first = string(text)
-	}
+		return strings.HasSuffix(first, "\n")
+	})
 	b.stop()
 	if err := os.Remove(filepath.Join(b.conf.StateDir, "state.db")); err != nil {
 		t.Fatal(err)
 	}
 	b.start(t) // the servers still want it: it is started anew, after the old one is ended
-	for {
+	eventually(t, "second task", func() bool {
 		text, _ := os.ReadFile(pidFile)
-		if strings.Count(string(text), "\n") == 2 {
-			break
-		}
-	}
+		return strings.Count(string(text), "\n") == 2
+	})
 	if _, err := os.Stat("/proc/" + strings.TrimSpace(first)); err == nil {
 		t.Error("the first task still runs beside the second")
 	}

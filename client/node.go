@@ -31,10 +31,11 @@ func (c *Client) serveNode(ctx context.Context) error {
 	c.conf.Servers.SetNode(c.id, c.secret)
 	close(c.registered)
 	c.log.Info("node is registered", "node_id", c.id, "heartbeat_ttl", ttl)
-	beat := time.NewTimer(ttl)
-	defer beat.Stop()
+	due := time.NewTimer(ttl)
+	defer due.Stop()
 	alone := time.NewTicker(aloneEvery)
 	defer alone.Stop()
+	changed := false // since the last registration
 	for {
 		select {
 		case <-ctx.Done():
@@ -42,13 +43,21 @@ func (c *Client) serveNode(ctx context.Context) error {
 		case <-alone.C:
 			c.stopAlone(time.Since(c.answered))
 		case <-c.node.changed:
-			sleep(ctx, changeWait)
-			if next, err := c.registerUntilDone(ctx); err == nil {
-				beat.Reset(next)
+			changed = true
+			due.Reset(changeWait)
+		case <-due.C:
+			if !changed {
+				due.Reset(c.beat(ctx))
+				continue
 			}
-			c.sendEvents(ctx)
-		case <-beat.C:
-			beat.Reset(c.beat(ctx))
+			next, err := c.register(ctx)
+			if err == nil {
+				changed = false
+				c.sendEvents(ctx)
+			} else if ctx.Err() == nil {
+				c.log.Warn("register node", "retry_in", next, "error", err)
+			}
+			due.Reset(next)
 		}
 	}
 }
@@ -104,21 +113,27 @@ func (c *Client) missingPlugins() (missing []string) {
 func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
 	pause := retryMin
 	for {
-		call, cancel := context.WithTimeout(ctx, callWait)
-		resp, err := wire.NodeRegister.Call(call, c.conf.Servers, &api.NodeRegisterRequest{
-			Node: c.node.present(), WriteRequest: api.WriteRequest{Region: c.conf.Region},
-		})
-		cancel()
-		if err == nil {
-			return c.heard(resp), nil
-		}
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
+		ttl, err := c.register(ctx)
+		if err == nil || ctx.Err() != nil {
+			return ttl, err
 		}
 		c.log.Warn("register node", "retry_in", pause, "error", err)
 		sleep(ctx, pause+jitter(pause))
 		pause = min(2*pause, retryMax)
 	}
+}
+
+// register registers the node as it is and returns when something is to be sent next.
+func (c *Client) register(ctx context.Context) (time.Duration, error) {
+	call, cancel := context.WithTimeout(ctx, callWait)
+	defer cancel()
+	resp, err := wire.NodeRegister.Call(call, c.conf.Servers, &api.NodeRegisterRequest{
+		Node: c.node.present(), WriteRequest: api.WriteRequest{Region: c.conf.Region},
+	})
+	if err != nil {
+		return beatRetry + jitter(beatRetry), err
+	}
+	return c.heard(resp), nil
 }
 
 // heard takes over what the servers tell with every answer.

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,8 +11,12 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// reportGap is the least time between two reports; the first after a quiet time goes out at once.
-const reportGap = 50 * time.Millisecond
+// The least time between two reports; the first after a quiet time goes out at once. News that change the
+// status of an allocation wait less, for a scheduler or a user waits for them.
+const (
+	reportGap = 50 * time.Millisecond
+	statusGap = 5 * time.Millisecond
+)
 
 // reports is what the servers have not heard yet.
 type reports struct {
@@ -106,9 +112,7 @@ func (c *Client) sendReports(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if wait := reportGap - time.Since(last); wait > 0 {
-			sleep(ctx, wait)
-		}
+		c.waitGap(ctx, last)
 		last = time.Now()
 		list := c.news()
 		if err := c.report(ctx, list); err != nil && ctx.Err() == nil {
@@ -122,6 +126,38 @@ func (c *Client) sendReports(ctx context.Context) error {
 	}
 }
 
+// waitGap waits until the next report may go out.
+func (c *Client) waitGap(ctx context.Context, last time.Time) {
+	for ctx.Err() == nil {
+		gap := reportGap
+		if c.urgent() {
+			gap = statusGap
+		}
+		wait := gap - time.Since(last)
+		if wait <= 0 {
+			return
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-c.reports.kick: // it may be urgent
+		case <-ctx.Done():
+		}
+		t.Stop()
+	}
+}
+
+// urgent reports whether an allocation has a status that the servers have not heard.
+func (c *Client) urgent() bool {
+	c.reports.mu.Lock()
+	ids, extra := slices.Collect(maps.Keys(c.reports.dirty)), len(c.reports.extra)
+	c.reports.mu.Unlock()
+	return extra > 0 || slices.ContainsFunc(ids, func(id string) bool {
+		e := c.table.get(id)
+		return e != nil && e.alloc.Status() != e.told
+	})
+}
+
 // news is what the servers have not heard; of an allocation that is still here, as it is now.
 func (c *Client) news() []*api.Allocation {
 	ids, extra := c.reports.take()
@@ -129,7 +165,9 @@ func (c *Client) news() []*api.Allocation {
 	for id := range ids {
 		if e := c.table.get(id); e != nil {
 			delete(extra, id)
-			out = append(out, e.alloc.Report())
+			r := e.alloc.Report()
+			e.told = r.ClientStatus
+			out = append(out, r)
 		}
 	}
 	for _, a := range extra {

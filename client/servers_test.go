@@ -81,6 +81,20 @@ func (s *servers) until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// eventually asks for a fact that nobody announces.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	limit, tick := time.After(20*time.Second), time.NewTicker(2*time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
 // place gives an allocation to the node, or a new version of one.
 func (s *servers) place(a api.Allocation) {
 	s.edit(func() {

@@ -12,6 +12,8 @@ import (
 type entry struct {
 	alloc *allocs.Alloc
 	group *tasks.Group
+	// told is the status in the last report; sendReports alone uses it.
+	told string
 }
 
 // table is the set of allocations of the node.

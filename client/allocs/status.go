@@ -42,6 +42,12 @@ func allDead(states map[string]*api.TaskState) bool {
 	return true
 }
 
+// Status is what the servers see of the allocation: pending, running, complete or failed.
+func (a *Alloc) Status() string {
+	s, _ := status(a.tasks.States(), a.isBroken())
+	return s
+}
+
 // Report is the node's half of the allocation, as it is now.
 func (a *Alloc) Report() *api.Allocation {
 	p := a.Present()
