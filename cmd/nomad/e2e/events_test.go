@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// volume asks for a volume and fails the test when there is none.
+func volume(t *testing.T, a *kit.Agent, id string) *api.CSIVolume {
+	t.Helper()
+	v, _, err := a.API.CSIVolumes().Info(id, nil)
+	if err != nil {
+		t.Fatalf("volume %s: %v", id, err)
+	}
+	return v
+}
+
+// holders are the ids of the allocations that hold the volume, sorted.
+func holders(v *api.CSIVolume) []string {
+	var ids []string
+	for id := range v.WriteAllocs {
+		ids = append(ids, id)
+	}
+	for id := range v.ReadAllocs {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// firstEvent is when the only task of the allocation first had an event of the kind.
+func firstEvent(t *testing.T, a *kit.Agent, alloc, kind string) time.Time {
+	t.Helper()
+	info, _, err := a.API.Allocations().Info(alloc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range info.TaskStates {
+		for _, e := range state.Events {
+			if e.Type == kind {
+				return time.Unix(0, e.Time)
+			}
+		}
+	}
+	t.Fatalf("allocation %s has no event %q", alloc, kind)
+	return time.Time{}
+}
+
+// unmounted waits until no volume is mounted.
+func unmounted(t *testing.T, a *kit.Agent) {
+	t.Helper()
+	a.Until(20*time.Second, "the mounts to go", func() error { return none(a.Mounts(), "/csi/node/", "/csi/monolith/") })
+}
+
+// ended waits until the job has n allocations with the client status.
+func ended(t *testing.T, a *kit.Agent, job, status string, n int) {
+	t.Helper()
+	a.Until(30*time.Second, fmt.Sprintf("%d %s of %s", n, status, job), func() error {
+		if found := len(a.Allocs(job, status)); found != n {
+			return fmt.Errorf("%d are", found)
+		}
+		return nil
+	})
+}
