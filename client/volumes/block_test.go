@@ -35,7 +35,8 @@ func withHostpath(t *testing.T, r *rig, c hostpath.Config, mode api.AttachmentMo
 	r.healthy()
 	v, err := handle(r, r.ctx(), wire.ControllerCreate, &api.ControllerCreateRequest{
 		ControllerCall: api.ControllerCall{PluginID: "p"}, Name: "v", CapacityMinBytes: 1 << 20,
-		Capabilities: []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: mode}}})
+		Capabilities: []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: mode}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +65,13 @@ func TestC27BlockDeviceIsADevice(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := handle(r, r.ctx(), wire.ControllerExpand, &api.ControllerExpandRequest{
-		ControllerCall: api.ControllerCall{PluginID: "p"}, ExternalID: id, CapacityMinBytes: 2 << 20}); err != nil {
+		ControllerCall: api.ControllerCall{PluginID: "p"}, ExternalID: id, CapacityMinBytes: 2 << 20,
+	}); err != nil {
 		t.Error(err)
 	}
 	if _, err := handle(r, r.ctx(), wire.NodeVolumeExpand, &api.NodeVolumeExpandRequest{
-		Namespace: "default", VolumeID: "v", ExternalID: id, PluginID: "p", CapacityBytes: 2 << 20}); err != nil {
+		Namespace: "default", VolumeID: "v", ExternalID: id, PluginID: "p", CapacityBytes: 2 << 20,
+	}); err != nil {
 		t.Error(err)
 	}
 	r.down("w")
@@ -76,7 +79,8 @@ func TestC27BlockDeviceIsADevice(t *testing.T) {
 		t.Errorf("the target is still there: %v", err)
 	}
 	if _, err := handle(r, r.ctx(), wire.ControllerDelete, &api.ControllerDeleteRequest{
-		ControllerCall: api.ControllerCall{PluginID: "p"}, ExternalID: id}); err != nil {
+		ControllerCall: api.ControllerCall{PluginID: "p"}, ExternalID: id,
+	}); err != nil {
 		t.Error(err)
 	}
 }
@@ -84,8 +88,10 @@ func TestC27BlockDeviceIsADevice(t *testing.T) {
 func TestAttachedVolumeUsesThePublishContext(t *testing.T) {
 	r := newRig(t, fake.Config{})
 	id := withHostpath(t, r, hostpath.Config{NodeID: "n1", Attach: true}, api.AttachmentFileSystem)
-	attach := &api.ControllerPublishRequest{ControllerCall: api.ControllerCall{PluginID: "p", Fence: 7}, ExternalID: id, ProviderNodeID: "n1",
-		AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}
+	attach := &api.ControllerPublishRequest{
+		ControllerCall: api.ControllerCall{PluginID: "p", Fence: 7}, ExternalID: id, ProviderNodeID: "n1",
+		AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem,
+	}
 	out, err := handle(r, r.ctx(), wire.ControllerPublish, attach)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +108,8 @@ func TestAttachedVolumeUsesThePublishContext(t *testing.T) {
 		t.Errorf("a call of an older intent answers %v", err)
 	}
 	if _, err := handle(r, r.ctx(), wire.ControllerUnpublish, &api.ControllerUnpublishRequest{
-		ControllerCall: api.ControllerCall{PluginID: "p", Fence: 8}, ExternalID: id, ProviderNodeID: "n1"}); err != nil {
+		ControllerCall: api.ControllerCall{PluginID: "p", Fence: 8}, ExternalID: id, ProviderNodeID: "n1",
+	}); err != nil {
 		t.Error(err)
 	}
 	log, err := hostpath.Violations(filepath.Join(r.dir, "hostpath"))

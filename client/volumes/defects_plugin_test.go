@@ -324,8 +324,10 @@ func TestC30NeverMountedVolumeAsksNoPlugin(t *testing.T) {
 }
 
 func TestC31LongSocketPathIsRefusedClearly(t *testing.T) {
-	conf := volumes.Config{StateDir: "/" + strings.Repeat("long/", 20), NodeID: func() string { return "n" }, Servers: newServers(),
-		Journal: &bucket{}, Registry: &bucket{}}
+	conf := volumes.Config{
+		StateDir: "/" + strings.Repeat("long/", 20), NodeID: func() string { return "n" }, Servers: newServers(),
+		Journal: &bucket{}, Registry: &bucket{},
+	}
 	s, err := volumes.New(conf)
 	if err != nil {
 		t.Fatal(err)

@@ -58,7 +58,8 @@ func TestC3WaitingForTheTurnIsNeverSuccess(t *testing.T) {
 	ctx, cancel := context.WithTimeout(r.ctx(), 50*time.Millisecond)
 	defer cancel()
 	_, err := handle(r, ctx, wire.NodeVolumeDetach, &api.NodeVolumeDetachRequest{
-		Namespace: "default", VolumeID: "v", ExternalID: "v", PluginID: "p", AllocID: "w"})
+		Namespace: "default", VolumeID: "v", ExternalID: "v", PluginID: "p", AllocID: "w",
+	})
 	if err == nil {
 		t.Error("a detach that had to wait too long is a success")
 	}

@@ -212,8 +212,10 @@ func (s *Service) tellFailure(ctx context.Context, key string, failure error) {
 func (s *Service) report(ctx context.Context, r *row, failure string) error {
 	ctx, cancel := context.WithTimeout(ctx, tellWait)
 	defer cancel()
-	req := &api.VolumeUnpublishRequest{VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: s.conf.NodeID(),
-		NodeSecret: s.conf.NodeSecret(), Error: failure}
+	req := &api.VolumeUnpublishRequest{
+		VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: s.conf.NodeID(),
+		NodeSecret: s.conf.NodeSecret(), Error: failure,
+	}
 	req.Namespace = r.Namespace
 	_, err := wire.VolumeUnpublish.Call(ctx, s.conf.Servers, req)
 	return err

@@ -199,8 +199,10 @@ func (s *Service) detachUnknown(ctx context.Context, r *api.NodeVolumeDetachRequ
 		if err != nil {
 			return err
 		}
-		lost := row{State: rowLeaving, AllocID: r.AllocID, Namespace: r.Namespace, VolumeID: r.VolumeID,
-			PluginID: r.PluginID, ExternalID: r.ExternalID, Target: target, BootID: s.bootID}
+		lost := row{
+			State: rowLeaving, AllocID: r.AllocID, Namespace: r.Namespace, VolumeID: r.VolumeID,
+			PluginID: r.PluginID, ExternalID: r.ExternalID, Target: target, BootID: s.bootID,
+		}
 		release, err := s.locks.take(ctx, lost.volume())
 		if err != nil {
 			return err

@@ -26,7 +26,8 @@ func (g *registry) probe(ctx context.Context, p *plugin) finding {
 		return finding{err: err}
 	}
 	caps, err := p.client.Fingerprint(ctx, csi.Services{
-		Controller: p.serves(api.CSIPluginTypeController), Node: p.serves(api.CSIPluginTypeNode)})
+		Controller: p.serves(api.CSIPluginTypeController), Node: p.serves(api.CSIPluginTypeNode),
+	})
 	return finding{info: info, caps: caps, err: err}
 }
 

@@ -50,12 +50,16 @@ func (s *Service) PluginTask(alloc *api.Allocation, task *api.Task, isolated boo
 	default:
 		return nil, fault.New(fault.Invalid, "plugin %s: type %q is not controller, node or monolith", c.ID, c.Type)
 	}
-	p := &PluginTask{s: s, isolated: isolated, timeout: orDefault(c.HealthTimeout, defaultHealthTimeout),
+	p := &PluginTask{
+		s: s, isolated: isolated, timeout: orDefault(c.HealthTimeout, defaultHealthTimeout),
 		mountDir:  orDefault(c.MountDir, defaultMountDir),
-		socketDir: filepath.Join(s.root, "plugins", socketDirName(alloc, task.Name))}
+		socketDir: filepath.Join(s.root, "plugins", socketDirName(alloc, task.Name)),
+	}
 	base := s.baseOf(c.Type, c.ID)
-	p.plugin = plugin{PluginID: c.ID, Type: c.Type, AllocID: alloc.ID, Task: task.Name,
-		Socket: filepath.Join(p.socketDir, socketName), Base: place{Host: base, Plugin: base}}
+	p.plugin = plugin{
+		PluginID: c.ID, Type: c.Type, AllocID: alloc.ID, Task: task.Name,
+		Socket: filepath.Join(p.socketDir, socketName), Base: place{Host: base, Plugin: base},
+	}
 	if isolated {
 		p.plugin.Base.Plugin = orDefault(c.StagePublishBaseDir, defaultBaseDir)
 	} else if socket, ok := literalSocket(task.Env[endpointVariable]); ok {

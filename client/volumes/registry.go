@@ -280,8 +280,10 @@ func (g *registry) note(p *plugin, f finding) {
 		g.conf.Log.Error("remember plugin", "plugin_id", p.PluginID, "error", err)
 	}
 	g.conf.Log.Info("plugin", "plugin_id", p.PluginID, "type", p.Type, "alloc_id", p.AllocID, "healthy", good, "description", f.description())
-	g.conf.NodeEvent(&api.NodeEvent{Subsystem: "CSI", Message: f.description(), Timestamp: time.Now(),
-		Details: map[string]string{"plugin": p.PluginID, "type": p.Type}})
+	g.conf.NodeEvent(&api.NodeEvent{
+		Subsystem: "CSI", Message: f.description(), Timestamp: time.Now(),
+		Details: map[string]string{"plugin": p.PluginID, "type": p.Type},
+	})
 	g.publish()
 	if good {
 		g.healthy()

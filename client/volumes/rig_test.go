@@ -27,6 +27,7 @@ type bucket struct {
 }
 
 func (b *bucket) Get(k string) ([]byte, error) { b.mu.Lock(); defer b.mu.Unlock(); return b.m[k], nil }
+
 func (b *bucket) Put(k string, v []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,12 +37,14 @@ func (b *bucket) Put(k string, v []byte) error {
 	b.m[k] = slices.Clone(v)
 	return nil
 }
+
 func (b *bucket) Delete(k string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.m, k)
 	return nil
 }
+
 func (b *bucket) All() (map[string][]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -263,8 +266,10 @@ func (r *rig) clean() {
 
 func pluginAlloc(id, kind string) (*api.Allocation, *api.Task) {
 	task := &api.Task{Name: "plugin", CSIPluginConfig: &api.CSIPluginConfig{ID: "p", Type: kind, HealthTimeout: 5 * time.Second}}
-	return &api.Allocation{ID: id, Namespace: "default", TaskGroup: "g",
-		Job: &api.Job{ID: "plugin", TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{task}}}}}, task
+	return &api.Allocation{
+		ID: id, Namespace: "default", TaskGroup: "g",
+		Job: &api.Job{ID: "plugin", TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{task}}}},
+	}, task
 }
 
 // plugIn starts the plugin as a task of an allocation does.
@@ -284,8 +289,10 @@ func (r *rig) prepare(alloc, kind string) *plug {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	p := &plug{task: pt, events: make(chan string, 100), restarts: make(chan string, 100),
-		stopDriver: func() {}, stopSupervise: func() {}, served: make(chan struct{}), supervised: make(chan struct{})}
+	p := &plug{
+		task: pt, events: make(chan string, 100), restarts: make(chan string, 100),
+		stopDriver: func() {}, stopSupervise: func() {}, served: make(chan struct{}), supervised: make(chan struct{}),
+	}
 	r.plug = p
 	return p
 }
@@ -363,8 +370,10 @@ func workload(id string, reqs ...*api.VolumeRequest) *api.Allocation {
 	if len(reqs) == 0 {
 		reqs = []*api.VolumeRequest{{Source: "v"}}
 	}
-	return &api.Allocation{ID: id, Name: "job.g[0]", Namespace: "default", TaskGroup: "g",
-		Job: &api.Job{ID: "job", TaskGroups: []*api.TaskGroup{{Name: "g", Volumes: ask(reqs...)}}}}
+	return &api.Allocation{
+		ID: id, Name: "job.g[0]", Namespace: "default", TaskGroup: "g",
+		Job: &api.Job{ID: "job", TaskGroups: []*api.TaskGroup{{Name: "g", Volumes: ask(reqs...)}}},
+	}
 }
 
 func (r *rig) ctx() context.Context {

@@ -114,8 +114,10 @@ func New(c Config) (*Service, error) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real // the mount table knows no symbolic links
 	}
-	s := &Service{conf: c, log: c.Log, root: filepath.Join(dir, "csi"), started: time.Now(), bootID: bootID(),
-		live: map[string]bool{}, retries: newQueue(c.RetryMax)}
+	s := &Service{
+		conf: c, log: c.Log, root: filepath.Join(dir, "csi"), started: time.Now(), bootID: bootID(),
+		live: map[string]bool{}, retries: newQueue(c.RetryMax),
+	}
 	if s.journal, err = openJournal(c.Journal, c.Log); err != nil {
 		return nil, err
 	}
