@@ -142,7 +142,8 @@ func (s *Server) rooms() {
 	s.rpc = rpc.New(rpc.Config{Log: log.Named("rpc"), Raft: s.raft, Dialer: s.dialer, VerifyNode: nodeRoom.Verify})
 	evalRoom := evals.New(evals.Config{State: s.state, Raft: s.raft, Log: log.Named("evals"), Workers: s.conf.Workers})
 	volumeRoom := volumes.New(volumes.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Limits: s.conf.Volumes})
-	gcRoom := gc.New(gc.Config{State: s.state, Raft: s.raft, Log: log.Named("gc"), Limits: s.conf.GC,
+	gcRoom := gc.New(gc.Config{
+		State: s.state, Raft: s.raft, Log: log.Named("gc"), Limits: s.conf.GC,
 		Extra: []gc.Step{{Name: "volume claims", Run: func(ctx context.Context, _ bool) error { return volumeRoom.Settle(ctx) }}},
 	})
 	jobRoom := jobs.New(jobs.Config{
