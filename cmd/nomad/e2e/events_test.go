@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -34,6 +35,30 @@ func holders(v *api.CSIVolume) []string {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// claims are the claims and attachments of a volume, as the project's own fields tell them.
+type claims struct {
+	Claims      []struct{ AllocID, State, Predecessor, LastError string }
+	Attachments []struct{ NodeID, State, LastError string }
+}
+
+func claimsOf(t *testing.T, a *kit.Agent, id string) claims {
+	t.Helper()
+	var c claims
+	if _, err := a.API.Raw().Query("/v1/volume/csi/"+id, &c, nil); err != nil {
+		t.Fatalf("volume %s: %v", id, err)
+	}
+	return c
+}
+
+// noViolation fails when the driver noted that somebody broke the rules of CSI.
+func noViolation(t *testing.T, a *kit.Agent) {
+	t.Helper()
+	body, err := os.ReadFile(a.Dir + "/hp/violations.log")
+	if err != nil && !os.IsNotExist(err) || len(body) > 0 {
+		t.Errorf("violations: %v\n%s", err, body)
+	}
 }
 
 // firstEvent is when the only task of the allocation first had an event of the kind.

@@ -9,17 +9,28 @@ import (
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
+// slow is forever with a stop that takes its time.
+var slow = strings.Replace(forever, "exit 0", "sleep 0.5; exit 0", 1)
+
 func TestDestructiveUpdateOfAnExclusiveVolume(t *testing.T) {
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")
-	a.Register(kit.WithVolume(kit.ShellJob("w", forever), "v1"))
+	a.Register(kit.WithVolume(kit.ShellJob("w", slow), "v1"))
 	last := a.Running("w", 1)
 	for round := range 3 {
-		job := kit.WithVolume(kit.ShellJob("w", forever), "v1")
+		job := kit.WithVolume(kit.ShellJob("w", slow), "v1")
 		job.TaskGroups[0].Tasks[0].Env = map[string]string{"ROUND": fmt.Sprint(round)}
 		a.Register(job)
 		old := last
+		a.Until(10*time.Second, "the successor to wait for the volume", func() error {
+			for _, c := range claimsOf(t, a, "v1").Claims {
+				if c.AllocID != old.ID && c.State == "waiting" && c.Predecessor == old.ID {
+					return nil
+				}
+			}
+			return fmt.Errorf("claims are %+v", claimsOf(t, a, "v1").Claims)
+		})
 		took := a.Until(30*time.Second, "the new version to run", func() error {
 			found := a.Allocs("w", "running")
 			if len(found) != 1 || found[0].ID == old.ID {
