@@ -112,9 +112,14 @@ func TestCursorSurvivesRotationAndRemoval(t *testing.T) {
 
 func TestWaitEndsWithNewOutput(t *testing.T) {
 	r := sample(t)
-	r.Origin, r.Wait = "end", time.Minute
-	go write(t, r.Dir, "web.stdout.11", "new\n")
+	r.Origin = "end"
 	p, err := logs.Read(t.Context(), r)
+	if err != nil || !p.End {
+		t.Fatalf("%+v %v", p, err)
+	}
+	r.Cursor, r.Wait = p.Cursor, time.Minute
+	go write(t, r.Dir, "web.stdout.11", "new\n")
+	p, err = logs.Read(t.Context(), r)
 	if err != nil || string(p.Data) != "new\n" || p.File != "web.stdout.11" {
 		t.Errorf("%+v %v", p, err)
 	}
