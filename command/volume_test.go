@@ -37,3 +37,15 @@ func TestH3MisspeltKeysAreErrors(t *testing.T) {
 		t.Errorf("asked %v", a.asked)
 	}
 }
+
+func TestVolumeFilesWithoutAnID(t *testing.T) {
+	a := newAgent(t, map[string]any{"PUT /v1/volume/csi/given": &api.VolumeWriteResponse{}})
+	const file = "name = \"v\"\nplugin_id = \"p\"\n"
+	for _, verb := range []string{"create", "register"} {
+		run(t, a, file, "volume", verb, "-").want(t, 1, "stdin has no id", "-id")
+	}
+	if len(a.asked) > 0 {
+		t.Errorf("asked %v", a.asked)
+	}
+	run(t, a, file, "volume", "register", "-id", "given", "-").want(t, 0, `Volume "given" registered`)
+}

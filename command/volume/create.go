@@ -28,9 +28,6 @@ func create(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	if id := s.String("id"); id != "" {
-		v.ID = id
-	}
 	out, err := s.CreateVolume(ctx, v)
 	if err != nil {
 		return session.Failed("creating volume", err)
@@ -67,9 +64,6 @@ func Register(name string) *cli.Command {
 			v, err := readSpec(s)
 			if err != nil {
 				return err
-			}
-			if id := s.String("id"); id != "" {
-				v.ID = id
 			}
 			out, err := s.RegisterVolume(ctx, v)
 			if err != nil {

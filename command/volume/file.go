@@ -2,11 +2,12 @@ package volume
 
 import (
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/jobspec/volumespec"
 )
 
-// readSpec reads a volume file, HCL or JSON; "-" is stdin. A namespace that was asked for wins
+// readSpec reads a volume file, HCL or JSON; "-" is stdin. A namespace or an id that was asked for wins
 // over that of the file.
 func readSpec(s *session.Session) (*api.VolumeSpec, error) {
 	name, text, err := s.Source(s.Arg(0))
@@ -16,6 +17,12 @@ func readSpec(s *session.Session) (*api.VolumeSpec, error) {
 	v, err := volumespec.Parse(name, text)
 	if err != nil {
 		return nil, session.Failed("parsing volume file", err)
+	}
+	if id := s.String("id"); id != "" {
+		v.ID = id
+	}
+	if v.ID == "" {
+		return nil, fault.New(fault.Invalid, "volume file %s has no id: write id = \"...\" there or use -id", name)
 	}
 	if s.IsSet("namespace") || v.Namespace == "" {
 		v.Namespace = s.Namespace()
