@@ -111,7 +111,7 @@ func TestS2DeleteRefusedWhileClaimed(t *testing.T) {
 	}
 	r.mustPlace(alloc("a1", "n1", "v", writer))
 	err := r.delete("v")
-	if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "a1") {
+	if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `"v" is held by allocation a1`) {
 		t.Fatalf("error is %v", err)
 	}
 	if n.count("Controller.Delete") != 0 {
@@ -173,7 +173,7 @@ func TestS8DetachWorksForAllocsThatAreGone(t *testing.T) {
 		_, err := r.room.Detach(r.ctx(), &api.VolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: force})
 		return err
 	}
-	if err := detach(false); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "a1") {
+	if err := detach(false); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `"v" is held by allocation a1`) {
 		t.Fatalf("a running allocation loses its volume: %v", err)
 	}
 	r.edit(func(tx *state.Txn) { tx.DeleteAlloc("a1") })
@@ -370,7 +370,7 @@ func TestS36ForcedDeregisterStillCleansUp(t *testing.T) {
 		return err
 	}
 	for _, force := range []bool{false, true} {
-		if err := deregister(force); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "a1") {
+		if err := deregister(force); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `"v" is held by allocation a1`) {
 			t.Fatalf("force %v: %v", force, err)
 		}
 	}

@@ -127,7 +127,7 @@ func (s *Service) unmountAll(ctx context.Context, tx *state.Txn, node string, he
 	}
 	for _, c := range held {
 		if a := tx.Alloc(c.AllocID); a != nil && !a.Terminal() {
-			return fault.New(fault.Conflict, "volume in use: allocation %s of job %q runs on node %s: stop it first", c.AllocID, c.JobID, node)
+			return fault.New(fault.Conflict, "volume in use: %q is held by allocation %s of job %q, which runs on node %s: stop it first", c.VolumeID, c.AllocID, c.JobID, node)
 		}
 	}
 	for _, c := range held {
