@@ -36,7 +36,7 @@ func allocGet(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, nil
+	return viewAlloc(a), nil
 }
 
 // allocation reads the named allocation.

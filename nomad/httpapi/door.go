@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/klauspost/compress/gzhttp"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
@@ -37,12 +38,12 @@ func New(c Config) http.Handler {
 		c.Log = hclog.NewNullLogger()
 	}
 	d := &door{Config: c, routes: newTable(allRoutes())}
-	api := http.NewCrossOriginProtection().Handler(http.HandlerFunc(d.serve))
+	site := http.NewCrossOriginProtection().Handler(http.HandlerFunc(d.serve))
 	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(gzipMinBytes), gzhttp.CompressionLevel(1), gzhttp.DropETag())
 	if err != nil {
 		panic(err) // constant options
 	}
-	zipped := zip(api)
+	zipped := zip(site)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, k := range slices.Sorted(maps.Keys(c.Headers)) {
 			w.Header().Set(k, c.Headers[k])
@@ -52,7 +53,7 @@ func New(c Config) http.Handler {
 			return
 		}
 		if strings.HasPrefix(r.URL.Path, "/v1/client/fs/") {
-			api.ServeHTTP(w, r) // streams flush small pieces and files may be compressed already
+			site.ServeHTTP(w, r) // streams flush small pieces and files may be compressed already
 			return
 		}
 		zipped.ServeHTTP(w, r)
@@ -89,6 +90,9 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) error {
 	q, err := parseQuery(r)
 	if err != nil {
 		return err
+	}
+	if home := first(d.Region, api.GlobalRegion); first(q.Region, home) != home {
+		return fault.New(fault.Invalid, "No path to region")
 	}
 	ctx, cancel := bound(r.Context(), route.stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))
 	defer cancel()

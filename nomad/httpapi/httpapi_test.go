@@ -109,10 +109,18 @@ func TestJobIDsMayContainSlashesAndVerbs(t *testing.T) {
 func TestQueryOptionsReachTheServer(t *testing.T) {
 	t.Parallel()
 	c := world()
-	send(handler(c), "GET", "/v1/jobs?index=5&wait=2s&stale&namespace=*&prefix=w&region=eu&per_page=1&filter=ID+is+not+empty", "", "Authorization", "bearer secret x")
-	want := api.QueryOptions{Region: "eu", Namespace: "*", AuthToken: "secret", Stale: true, MinIndex: 5, MaxWait: 2 * time.Second, Prefix: "w"}
+	send(handler(c), "GET", "/v1/jobs?index=5&wait=2s&stale&namespace=*&prefix=w&region=global&per_page=1&filter=ID+is+not+empty", "", "Authorization", "bearer secret x")
+	want := api.QueryOptions{Region: "global", Namespace: "*", AuthToken: "secret", Stale: true, MinIndex: 5, MaxWait: 2 * time.Second, Prefix: "w"}
 	if got := last(t, c, wire.JobList).QueryOptions; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestOtherRegionsAreNotAnsweredFromHere(t *testing.T) {
+	c := newCluster()
+	expect(t, send(handler(c), "GET", "/v1/jobs?region=mars", ""), 400, "No path to region")
+	if asked := c.methods(); len(asked) != 0 {
+		t.Errorf("the servers were asked: %v", asked)
 	}
 }
 

@@ -63,7 +63,11 @@ func nodeAllocations(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return list(out.Allocs), nil
+	views := make([]*allocView, 0, len(out.Allocs))
+	for _, a := range out.Allocs {
+		views = append(views, viewAlloc(a))
+	}
+	return views, nil
 }
 
 func nodeEvaluate(c *call) (any, error) {
