@@ -42,6 +42,8 @@ type CSINodeInfo struct {
 	SupportsStats           bool      `msg:",omitempty"`
 	SupportsExpand          bool      `msg:",omitempty"`
 	SupportsCondition       bool      `msg:",omitempty"`
+	// SupportsVolumeMountGroup is set when the driver can give a mount to a group itself.
+	SupportsVolumeMountGroup bool `json:",omitempty" msg:",omitempty"`
 }
 
 // PluginStub is the row of a CSI plugin in lists.

@@ -110,6 +110,8 @@ type VolumeMount struct {
 	ReadOnly        bool   `hcl:"read_only,optional" msg:",omitempty"`
 	PropagationMode string `hcl:"propagation_mode,optional" msg:",omitempty"`
 	SELinuxLabel    string `hcl:"selinux_label,optional" msg:",omitempty"`
+	// SubPath is a directory of the volume to mount instead of its root; it is made when missing.
+	SubPath string `json:",omitempty" hcl:"sub_path,optional" msg:",omitempty"`
 }
 
 // CSIPluginConfig makes a task a CSI plugin: id, kind and the paths inside the task.

@@ -47,7 +47,37 @@ type VolumeSpec struct {
 	Context    map[string]string `msg:",omitempty"`
 	CloneID    string            `msg:",omitempty"`
 	SnapshotID string            `msg:",omitempty"`
+	// Owner is who owns the root of the mounted file system; nil leaves it as the driver made it.
+	Owner *VolumeOwner `json:",omitempty" msg:",omitempty"`
+	// OnMountDead is what the node does when a mount stops answering: republish, restart, signal or
+	// ignore; empty means ignore.
+	OnMountDead string `json:",omitempty" msg:",omitempty"`
 }
+
+// VolumeOwner is the owner that the node gives to a mounted file system.
+type VolumeOwner struct {
+	UID int `hcl:"uid" msg:",omitempty"`
+	GID int `hcl:"gid" msg:",omitempty"`
+	// Mode is octal, such as "0770"; empty leaves the mode.
+	Mode string `hcl:"mode" msg:",omitempty"`
+	// Policy is root-mismatch (all files, but only when the root differs; the default), always or never.
+	Policy string `hcl:"policy" msg:",omitempty"`
+}
+
+// What the node does when a mount stops answering.
+const (
+	MountDeadIgnore    = "ignore"
+	MountDeadRepublish = "republish"
+	MountDeadRestart   = "restart"
+	MountDeadSignal    = "signal"
+)
+
+// When files below the root are given to the owner.
+const (
+	OwnerRootMismatch = "root-mismatch"
+	OwnerAlways       = "always"
+	OwnerNever        = "never"
+)
 
 // VolumeState is where the provisioning of a volume stands.
 type VolumeState string

@@ -8238,8 +8238,8 @@ func (z *CSIInfo) Msgsize() (s int) {
 func (z *CSINodeInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(7)
-	var zb0001Mask uint8 /* 7 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -8268,6 +8268,10 @@ func (z *CSINodeInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.SupportsCondition == false {
 		zb0001Len--
 		zb0001Mask |= 0x40
+	}
+	if z.SupportsVolumeMountGroup == false {
+		zb0001Len--
+		zb0001Mask |= 0x80
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -8330,6 +8334,11 @@ func (z *CSINodeInfo) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "SupportsCondition"
 			o = append(o, 0xb1, 0x53, 0x75, 0x70, 0x70, 0x6f, 0x72, 0x74, 0x73, 0x43, 0x6f, 0x6e, 0x64, 0x69, 0x74, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendBool(o, z.SupportsCondition)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "SupportsVolumeMountGroup"
+			o = append(o, 0xb8, 0x53, 0x75, 0x70, 0x70, 0x6f, 0x72, 0x74, 0x73, 0x56, 0x6f, 0x6c, 0x75, 0x6d, 0x65, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x47, 0x72, 0x6f, 0x75, 0x70)
+			o = msgp.AppendBool(o, z.SupportsVolumeMountGroup)
 		}
 	}
 	return
@@ -8463,6 +8472,12 @@ func (z *CSINodeInfo) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "SupportsCondition")
 				return
 			}
+		case "SupportsVolumeMountGroup":
+			z.SupportsVolumeMountGroup, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SupportsVolumeMountGroup")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -8489,7 +8504,7 @@ func (z *CSINodeInfo) Msgsize() (s int) {
 			}
 		}
 	}
-	s += 24 + msgp.BoolSize + 14 + msgp.BoolSize + 15 + msgp.BoolSize + 18 + msgp.BoolSize
+	s += 24 + msgp.BoolSize + 14 + msgp.BoolSize + 15 + msgp.BoolSize + 18 + msgp.BoolSize + 25 + msgp.BoolSize
 	return
 }
 
@@ -57980,8 +57995,8 @@ func (z *VolumeListResponse) Msgsize() (s int) {
 func (z *VolumeMount) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.Volume == "" {
 		zb0001Len--
@@ -58002,6 +58017,10 @@ func (z *VolumeMount) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.SELinuxLabel == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.SubPath == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -58032,6 +58051,11 @@ func (z *VolumeMount) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "SELinuxLabel"
 			o = append(o, 0xac, 0x53, 0x45, 0x4c, 0x69, 0x6e, 0x75, 0x78, 0x4c, 0x61, 0x62, 0x65, 0x6c)
 			o = msgp.AppendString(o, z.SELinuxLabel)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "SubPath"
+			o = append(o, 0xa7, 0x53, 0x75, 0x62, 0x50, 0x61, 0x74, 0x68)
+			o = msgp.AppendString(o, z.SubPath)
 		}
 	}
 	return
@@ -58089,6 +58113,12 @@ func (z *VolumeMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "SELinuxLabel")
 				return
 			}
+		case "SubPath":
+			z.SubPath, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SubPath")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -58103,7 +58133,123 @@ func (z *VolumeMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeMount) Msgsize() (s int) {
-	s = 1 + 7 + msgp.StringPrefixSize + len(z.Volume) + 12 + msgp.StringPrefixSize + len(z.Destination) + 9 + msgp.BoolSize + 16 + msgp.StringPrefixSize + len(z.PropagationMode) + 13 + msgp.StringPrefixSize + len(z.SELinuxLabel)
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.Volume) + 12 + msgp.StringPrefixSize + len(z.Destination) + 9 + msgp.BoolSize + 16 + msgp.StringPrefixSize + len(z.PropagationMode) + 13 + msgp.StringPrefixSize + len(z.SELinuxLabel) + 8 + msgp.StringPrefixSize + len(z.SubPath)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *VolumeOwner) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.UID == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.GID == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Mode == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Policy == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "UID"
+			o = append(o, 0xa3, 0x55, 0x49, 0x44)
+			o = msgp.AppendInt(o, z.UID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "GID"
+			o = append(o, 0xa3, 0x47, 0x49, 0x44)
+			o = msgp.AppendInt(o, z.GID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Mode"
+			o = append(o, 0xa4, 0x4d, 0x6f, 0x64, 0x65)
+			o = msgp.AppendString(o, z.Mode)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Policy"
+			o = append(o, 0xa6, 0x50, 0x6f, 0x6c, 0x69, 0x63, 0x79)
+			o = msgp.AppendString(o, z.Policy)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *VolumeOwner) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "UID":
+			z.UID, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "UID")
+				return
+			}
+		case "GID":
+			z.GID, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "GID")
+				return
+			}
+		case "Mode":
+			z.Mode, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Mode")
+				return
+			}
+		case "Policy":
+			z.Policy, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Policy")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *VolumeOwner) Msgsize() (s int) {
+	s = 1 + 4 + msgp.IntSize + 4 + msgp.IntSize + 5 + msgp.StringPrefixSize + len(z.Mode) + 7 + msgp.StringPrefixSize + len(z.Policy)
 	return
 }
 
@@ -58912,8 +59058,8 @@ func (z *VolumeRequest) Msgsize() (s int) {
 func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(15)
-	var zb0001Mask uint16 /* 15 bits */
+	zb0001Len := uint32(17)
+	var zb0001Mask uint32 /* 17 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -58975,8 +59121,16 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
+	if z.Owner == nil {
+		zb0001Len--
+		zb0001Mask |= 0x8000
+	}
+	if z.OnMountDead == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10000
+	}
 	// variable map header, size zb0001Len
-	o = append(o, 0x80|uint8(zb0001Len))
+	o = msgp.AppendMapHeader(o, zb0001Len)
 
 	// skip if no fields are to be emitted
 	if zb0001Len != 0 {
@@ -59119,6 +59273,24 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "SnapshotID"
 			o = append(o, 0xaa, 0x53, 0x6e, 0x61, 0x70, 0x73, 0x68, 0x6f, 0x74, 0x49, 0x44)
 			o = msgp.AppendString(o, z.SnapshotID)
+		}
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+			// string "Owner"
+			o = append(o, 0xa5, 0x4f, 0x77, 0x6e, 0x65, 0x72)
+			if z.Owner == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Owner.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Owner")
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+			// string "OnMountDead"
+			o = append(o, 0xab, 0x4f, 0x6e, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x44, 0x65, 0x61, 0x64)
+			o = msgp.AppendString(o, z.OnMountDead)
 		}
 	}
 	return
@@ -59414,6 +59586,29 @@ func (z *VolumeSpec) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "SnapshotID")
 				return
 			}
+		case "Owner":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Owner = nil
+			} else {
+				if z.Owner == nil {
+					z.Owner = new(VolumeOwner)
+				}
+				bts, err = z.Owner.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Owner")
+					return
+				}
+			}
+		case "OnMountDead":
+			z.OnMountDead, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "OnMountDead")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -59428,7 +59623,7 @@ func (z *VolumeSpec) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeSpec) Msgsize() (s int) {
-	s = 1 + 3 + msgp.StringPrefixSize + len(z.ID) + 5 + msgp.StringPrefixSize + len(z.Name) + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 20
+	s = 3 + 3 + msgp.StringPrefixSize + len(z.ID) + 5 + msgp.StringPrefixSize + len(z.Name) + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 20
 	if z.RequestedTopologies == nil {
 		s += msgp.NilSize
 	} else {
@@ -59472,7 +59667,13 @@ func (z *VolumeSpec) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0007) + msgp.StringPrefixSize + len(za0008)
 		}
 	}
-	s += 8 + msgp.StringPrefixSize + len(z.CloneID) + 11 + msgp.StringPrefixSize + len(z.SnapshotID)
+	s += 8 + msgp.StringPrefixSize + len(z.CloneID) + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 6
+	if z.Owner == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Owner.Msgsize()
+	}
+	s += 12 + msgp.StringPrefixSize + len(z.OnMountDead)
 	return
 }
 
