@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
-// refused runs a command that must fail with exit code 1 and the words in its text.
-func refused(t *testing.T, a *kit.Agent, words []string, args ...string) {
+// refuses runs a command that must fail with exit code 1 and the words in its text.
+func refuses(t *testing.T, a *kit.Agent, words []string, args ...string) {
 	t.Helper()
 	out, code := a.Run(args...)
 	if code != 1 {
@@ -48,9 +48,9 @@ func TestClaimedVolumeIsNotRemoved(t *testing.T) {
 	alloc := a.Running("w", 1)
 
 	holder := []string{"v1", alloc.ID[:8]}
-	refused(t, a, holder, "volume", "deregister", "v1")
-	refused(t, a, holder, "volume", "delete", "v1")
-	refused(t, a, holder, "volume", "detach", "v1", alloc.NodeID)
+	refuses(t, a, holder, "volume", "deregister", "v1")
+	refuses(t, a, holder, "volume", "delete", "v1")
+	refuses(t, a, holder, "volume", "detach", "v1", alloc.NodeID)
 	if got := holders(volume(t, a, "v1")); len(got) != 1 || got[0] != alloc.ID {
 		t.Errorf("held by %q", got)
 	}
@@ -67,7 +67,7 @@ func TestClaimedVolumeIsNotRemoved(t *testing.T) {
 	if left, _ := filepath.Glob(a.Dir + "/hp/data/*"); len(left) != 0 {
 		t.Errorf("left behind are %q", left)
 	}
-	refused(t, a, []string{"v1"}, "volume", "status", "v1")
+	refuses(t, a, []string{"v1"}, "volume", "status", "v1")
 }
 
 func TestDetachOfAnAllocationThatIsGone(t *testing.T) {
