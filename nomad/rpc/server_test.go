@@ -151,6 +151,19 @@ func TestNodesProveThemselves(t *testing.T) {
 	}
 }
 
+// A server that just started has not read its log yet: it knows no node, and must not say so.
+func TestAFollowerDeniesNoNode(t *testing.T) {
+	s := start(t, wire.NodeHeartbeat.Handle(func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+		return nil, errors.New("served by a follower")
+	}))
+	s.raft.leads.Store(false)
+	s.raft.address.Store("")
+	r := &api.NodeHeartbeatRequest{NodeID: "n1", NodeSecret: "not known here"}
+	if _, err := wire.NodeHeartbeat.Call(t.Context(), s.connect(t), r); !errors.Is(err, fault.NotLeader) {
+		t.Errorf("error is %v", err)
+	}
+}
+
 func TestServerMethodsAreClosedToTheNetwork(t *testing.T) {
 	t.Parallel()
 	s := start(t, wire.ControllerValidate.Handle(func(context.Context, *api.ControllerValidateRequest) (*api.Empty, error) {

@@ -46,7 +46,12 @@ func (s *Server) authenticated(h wire.Handler, next serve) serve {
 			if id == "" {
 				return nil, fault.New(fault.Denied, "%s is for nodes", h.Name)
 			}
-			if err := s.verify(ctx, wire.Hello{NodeID: id, Secret: secret}); err != nil {
+			err := s.verify(ctx, wire.Hello{NodeID: id, Secret: secret})
+			if err != nil && !s.config.Raft.IsLeader() {
+				// What this server knows may be old, or nothing at all after a start: the leader decides.
+				return s.forward(ctx, h, req)
+			}
+			if err != nil {
 				return nil, err
 			}
 			return next(ctx, req)
