@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 const writer = api.AccessSingleNodeWriter
@@ -431,6 +432,32 @@ func TestNewLeaderCarriesOn(t *testing.T) {
 	r.eventually("the claim is released", func(tx *state.Txn) bool {
 		return tx.Claim("default", "v", "a1").State == api.ClaimReleasing
 	})
+}
+
+func TestNodeThatForgetsToReportIsAskedOnceItsTaskEnded(t *testing.T) {
+	r := newRig(t, func(l *volumes.Limits) { l.NudgeAfter = time.Millisecond })
+	n := r.node("n1")
+	r.register(spec("v"), spec("w"))
+	r.mustPlace(alloc("a1", "n1", "v", writer))
+	r.mustClaim("v", "a1", "n1")
+	r.mustPlace(alloc("a2", "n1", "w", writer))
+	r.mustClaim("w", "a2", "n1")
+	r.edit(func(tx *state.Txn) {
+		a := *tx.Alloc("a1")
+		a.DesiredStatus = api.AllocDesiredStatusStop
+		tx.PutAlloc(&a)
+		if err := ledger.AllocChanged(tx, &a); err != nil {
+			t.Error(err)
+		}
+	})
+	// The other volume is freed after the first was looked at.
+	r.ends("a2", api.AllocClientStatusComplete)
+	r.free("w")
+	if s := r.claimState("v", "a1"); s != api.ClaimReleasing || n.count("NodeVolume.Detach") != 1 {
+		t.Fatalf("the claim is %q, the node was asked %d times", s, n.count("NodeVolume.Detach"))
+	}
+	r.ends("a1", api.AllocClientStatusComplete)
+	r.free("v")
 }
 
 func TestNodeThatForgetsToReportIsAsked(t *testing.T) {

@@ -33,7 +33,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer q.drain()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := s.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes)
+	f := s.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes, state.TableAllocs)
 	defer f.Close()
 	for {
 		b, err := f.Next(ctx)
@@ -101,6 +101,10 @@ func pending(v *api.Volume) bool {
 }
 
 func (s *Service) changed(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
+	if c.Table == state.TableAllocs {
+		s.allocChanged(ctx, q, tx, c)
+		return
+	}
 	switch row := c.After.(type) {
 	case *api.VolumeAttachment:
 		if row.State != api.AttachmentPublished {
@@ -120,6 +124,20 @@ func (s *Service) changed(ctx context.Context, q *queue, tx *state.Txn, c state.
 	}
 	if c.Table == state.TableNodes {
 		s.nodeChanged(ctx, q, tx, c)
+	}
+}
+
+// allocChanged looks again at claims of an allocation that has come to its end: its node should have reported.
+func (s *Service) allocChanged(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
+	before, _ := c.Before.(*api.Allocation)
+	after, _ := c.After.(*api.Allocation)
+	if before == nil || before.ClientTerminal() || after != nil && !after.ClientTerminal() {
+		return
+	}
+	for claim := range tx.ClaimsByAlloc(before.ID) {
+		if claim.State == api.ClaimReleasing {
+			q.wake(ctx, releaseKey(claim), true)
+		}
 	}
 }
 
