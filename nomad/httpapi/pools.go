@@ -1,6 +1,9 @@
 package httpapi
 
 import (
+	"encoding/json"
+	"time"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
@@ -39,10 +42,15 @@ func poolGet(c *call) (any, error) {
 }
 
 func poolPut(c *call) (any, error) {
-	var p api.NodePool
-	if err := c.decode(bodyBytes, &p); err != nil {
+	var body struct {
+		api.NodePool
+		NodeIdentityTTL span
+	}
+	if err := c.decode(bodyBytes, &body); err != nil {
 		return nil, err
 	}
+	p := body.NodePool
+	p.NodeIdentityTTL = time.Duration(body.NodeIdentityTTL)
 	if c.id != "" && c.id != p.Name {
 		return nil, fault.New(fault.Invalid, "Node pool name does not match request path")
 	}
@@ -76,4 +84,22 @@ func poolJobs(c *call) (any, error) {
 		return nil, fault.New(fault.Invalid, "prefix argument not allowed")
 	}
 	return jobsWhere(c, func(j *api.JobStub) bool { return j.NodePool == c.id })
+}
+
+// span is a duration in a body: a number of nanoseconds or a text such as "24h"; no text is none.
+type span time.Duration
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *span) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return json.Unmarshal(b, (*time.Duration)(s))
+	}
+	if text == "" {
+		*s = 0
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	*s = span(d)
+	return err
 }

@@ -123,6 +123,9 @@ func search(c *call) (any, error) {
 			continue
 		}
 		found, meta, err := f.find(c, q)
+		if fault.Of(err) == fault.Unimplemented {
+			continue // these servers have no such objects
+		}
 		if err != nil {
 			return nil, err
 		}
