@@ -76,7 +76,7 @@ func capacity(v *api.Volume, claims []*api.VolumeClaim, r Request, stopping map[
 			continue
 		}
 		why := excludes(held, r)
-		if why == "" || yields(held, r.NodeID) {
+		if why == "" || yields(held, r) {
 			continue
 		}
 		if !precedes(held, r, stopping) {

@@ -84,13 +84,21 @@ func excludes(held *api.VolumeClaim, r Request) string {
 		return "and " + string(b) + " allows one user"
 	case (singleNode(a) || singleNode(b)) && held.NodeID != r.NodeID:
 		return "on another node"
+	case !shareable(a, b):
+		return "as " + string(a)
 	case held.Mode == api.ClaimWrite && !r.ReadOnly && (a == api.AccessMultiNodeSingleWriter || b == api.AccessMultiNodeSingleWriter):
 		return "for writing"
 	}
 	return ""
 }
 
-// yields reports that a claim has nothing on the node where another is asked for.
-func yields(held *api.VolumeClaim, node string) bool {
-	return held.State == api.ClaimUnmounted && held.NodeID == node
+// shareable reports whether users in two modes can share a node's attachment. It keeps the mode of
+// the first: attached for a single node, it is in the way of the second's users elsewhere.
+func shareable(a, b api.AccessMode) bool { return a == b || !singleNode(a) && !singleNode(b) }
+
+// yields reports that a claim has nothing on the node where another is asked for, and that the other
+// can go on with its attachment.
+func yields(held *api.VolumeClaim, r Request) bool {
+	same := held.AttachmentMode == "" || r.AttachmentMode == "" || held.AttachmentMode == r.AttachmentMode
+	return held.State == api.ClaimUnmounted && held.NodeID == r.NodeID && same && shareable(held.AccessMode, r.AccessMode)
 }

@@ -59,7 +59,7 @@ func (b *Book) promote(at Moment) bool {
 func blocker(before []*api.VolumeClaim, c *api.VolumeClaim) *api.VolumeClaim {
 	r := requestOf(c)
 	for _, held := range before {
-		if excludes(held, r) != "" && !yields(held, c.NodeID) {
+		if excludes(held, r) != "" && !yields(held, r) {
 			return held
 		}
 	}
