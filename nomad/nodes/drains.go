@@ -12,9 +12,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// drainLoop carries drains on: whenever nodes or allocations changed, and at deadlines.
+// drainLoop carries drains on: whenever nodes, allocations or claims of volumes changed, and at deadlines.
 func (s *Service) drainLoop(ctx context.Context) error {
-	feed := s.state.Feed(state.TableNodes, state.TableAllocs)
+	feed := s.state.Feed(state.TableNodes, state.TableAllocs, state.TableClaims)
 	defer feed.Close()
 	draining := map[string]bool{}
 	var wake time.Time
@@ -73,6 +73,19 @@ func follow(s *state.Store, b state.Batch, draining map[string]bool) {
 	}
 }
 
+// mounted reports whether the node still has volumes of allocations that ended there.
+func mounted(tx *state.Txn, node string) bool {
+	for c := range tx.ClaimsByNode(node) {
+		if c.State == api.ClaimWaiting || c.State == api.ClaimUnmounted {
+			continue
+		}
+		if a := tx.Alloc(c.AllocID); a == nil || a.ClientTerminal() {
+			return true
+		}
+	}
+	return false
+}
+
 // drainNode takes the next step of one drain and tells when to look again.
 func (s *Service) drainNode(ctx context.Context, id string) (time.Time, error) {
 	tx := s.state.Read()
@@ -81,7 +94,7 @@ func (s *Service) drainNode(ctx context.Context, id string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	d := drain.Next(drain.View{
-		Node: n, Allocs: slices.Collect(tx.AllocsByNode(id)), Now: time.Now(),
+		Node: n, Allocs: slices.Collect(tx.AllocsByNode(id)), Now: time.Now(), Mounted: mounted(tx, id),
 		Group: func(ns, job, group string) []*api.Allocation {
 			return slices.DeleteFunc(slices.Collect(tx.AllocsByJob(ns, job)), func(a *api.Allocation) bool { return a.TaskGroup != group })
 		},

@@ -20,7 +20,9 @@ type View struct {
 	Allocs []*api.Allocation
 	// Group lists the allocations of a task group of a job, on all nodes.
 	Group func(namespace, job, group string) []*api.Allocation
-	Now   time.Time
+	// Mounted is set while the node has not unmounted all volumes of allocations that ended.
+	Mounted bool
+	Now     time.Time
 }
 
 // Decision is what to do now.
@@ -71,7 +73,9 @@ func Next(v View) Decision {
 	if forced || users == 0 {
 		d.mark(left[system])
 	}
-	if users+len(left[system]) == 0 {
+	// Only a plugin can unmount; a volume that will not go does not hold up the drain beyond its deadline.
+	late := !s.ForceDeadline.IsZero() && !v.Now.Before(s.ForceDeadline)
+	if users+len(left[system]) == 0 && (!v.Mounted || late) {
 		d.mark(left[plugin])
 	}
 	return d

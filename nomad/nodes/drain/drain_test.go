@@ -99,3 +99,26 @@ func TestForcedDrainLeavesPluginsForLast(t *testing.T) {
 		t.Fatalf("%+v", d)
 	}
 }
+
+func TestPluginsWaitForTheirVolumes(t *testing.T) {
+	t.Parallel()
+	plug := alloc("p", "n1", job("system", 1, 1, true))
+	for _, c := range []struct {
+		what    string
+		spec    api.DrainSpec
+		now     int64
+		mounted bool
+		goes    bool
+	}{
+		{"mounted", api.DrainSpec{Deadline: time.Hour}, 1001, true, false},
+		{"unmounted", api.DrainSpec{Deadline: time.Hour}, 1001, false, true},
+		{"mounted and forced", api.DrainSpec{Deadline: -1}, 1001, true, false},
+		{"mounted after the deadline", api.DrainSpec{Deadline: time.Second}, 1002, true, true},
+	} {
+		v := view(c.spec, time.Unix(c.now, 0), plug)
+		v.Mounted = c.mounted
+		if d := drain.Next(v); slices.Contains(d.Migrate, "p") != c.goes || d.Done {
+			t.Errorf("%s: %+v", c.what, d)
+		}
+	}
+}
