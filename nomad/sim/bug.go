@@ -38,6 +38,14 @@ const (
 	BugAssumedDetach Bug = "lost node not fenced"
 	// BugNoLease gives volumes without attach away before the old node's lease is over: two writers.
 	BugNoLease Bug = "lease not waited for"
+	// BugEarlyMount lets the agent mount before its claim is ready: mounted and not attached.
+	BugEarlyMount Bug = "mounted before ready"
+	// BugEarlyReport lets the agent report an unmount that it did not do: detached under a mount.
+	BugEarlyReport Bug = "reported without unmounting"
+	// BugStaleAnswer takes an answer to a replaced intent for one to the newest: an effect without a record.
+	BugStaleAnswer Bug = "stale answers recorded"
+	// BugLostWake gives the volume to nobody who waits for it: never served.
+	BugLostWake Bug = "waiting claims not woken"
 )
 
 // Bugs lists all bugs that can be planted.
@@ -45,6 +53,7 @@ func Bugs() []Bug {
 	return []Bug{
 		BugNoCapacity, BugEarlyFree, BugEarlyReady, BugEarlyDetach, BugTwoCalls, BugAnswerWithoutCall, BugNoFence,
 		BugForgottenClaim, BugUnintendedVolume, BugRestless, BugAssumedDetach, BugNoLease,
+		BugEarlyMount, BugEarlyReport, BugStaleAnswer, BugLostWake,
 	}
 }
 
@@ -69,6 +78,8 @@ func (b Bug) rules(r ledger.Rules) ledger.Rules {
 		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return early(settle(b, at)) }
 	case BugEarlyDetach:
 		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return pulled(settle(b, at), at) }
+	case BugLostWake:
+		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return unwoken(settle, b, at) }
 	case BugRestless:
 		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return restless(settle(b, at)) }
 	}
@@ -99,6 +110,25 @@ func pulled(b claim.Book, at claim.Moment) claim.Book {
 			next := *a
 			next.State, next.Fence = api.AttachmentUnpublishing, at.Index
 			b.Attachments[i] = &next
+		}
+	}
+	return b
+}
+
+// unwoken settles all but those who wait; the order of the claims stays.
+func unwoken(settle func(claim.Book, claim.Moment) claim.Book, b claim.Book, at claim.Moment) claim.Book {
+	before := b.Claims
+	waits := func(c *api.VolumeClaim) bool { return c.State == api.ClaimWaiting }
+	b.Claims = slices.DeleteFunc(slices.Clone(before), waits)
+	b = settle(b, at)
+	settled := b.Claims
+	b.Claims = nil
+	for _, c := range before {
+		same := func(o *api.VolumeClaim) bool { return o.AllocID == c.AllocID && o.VolumeID == c.VolumeID }
+		if i := slices.IndexFunc(settled, same); waits(c) {
+			b.Claims = append(b.Claims, c)
+		} else if i >= 0 {
+			b.Claims = append(b.Claims, settled[i])
 		}
 	}
 	return b

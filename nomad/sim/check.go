@@ -18,8 +18,11 @@ func (w *World) check() {
 	w.checkUsers()
 	w.checkMounts()
 	w.checkEffects(tx)
-	for _, v := range slices.Collect(tx.Volumes(api.AllNamespaces)) {
-		w.checkBook(v, ledger.Read(tx, v.PluginID, v.RemoteID()))
+	if at := tx.Index(); at != w.checked {
+		w.checked = at
+		for _, v := range slices.Collect(tx.Volumes(api.AllNamespaces)) {
+			w.checkBook(tx, v, ledger.Read(tx, v.PluginID, v.RemoteID()))
+		}
 	}
 	for _, external := range slices.Sorted(maps.Keys(w.leader.inFlight)) {
 		if calls := w.leader.inFlight[external]; calls > 1 {
@@ -28,30 +31,46 @@ func (w *World) check() {
 	}
 }
 
-// checkUsers counts those who can really use each volume now: a mount whose volume is detached is dead.
+// user is somebody who has an external volume, by a mount or by a claim.
+type user struct {
+	who, node string
+	writes    bool
+	mode      api.AccessMode
+}
+
+// clash says why two users must never have an external volume at once. It is the specification's
+// rule, written apart from the one that is tested.
+func clash(a, b user) string {
+	one := func(m api.AccessMode) bool {
+		return m == api.AccessSingleNodeWriter || m == api.AccessSingleNodeReader || m == api.AccessSingleNodeSingle
+	}
+	switch {
+	case one(a.mode) || one(b.mode):
+		return "two users"
+	case (a.mode == api.AccessSingleNodeMulti || b.mode == api.AccessSingleNodeMulti) && a.node != b.node:
+		return "users on two nodes"
+	case (a.mode == api.AccessMultiNodeSingleWriter || b.mode == api.AccessMultiNodeSingleWriter) && a.writes && b.writes:
+		return "two writers"
+	}
+	return ""
+}
+
+// checkUsers looks at those who can really use each external volume now: a mount whose volume is
+// detached is dead.
 func (w *World) checkUsers() {
-	writers, users := map[string][]string{}, map[string][]string{}
+	users := map[string][]user{}
 	w.eachMount(func(n *node, _ string, m mount) {
-		if m.plugin == "attach" && !w.driver.attached[m.external][n.id] {
+		if m.plugin == "attach" && !w.driver.has(m.external, n.id) {
 			return
 		}
-		if m.alone {
-			users[m.volume] = append(users[m.volume], m.alloc+" on "+n.id)
+		u := user{m.alloc + " on " + n.id, n.id, m.writes, m.mode}
+		for _, other := range users[m.external] {
+			if why := clash(u, other); why != "" {
+				w.fail("%s has %s: %s and %s", m.external, why, other.who, u.who)
+			}
 		}
-		if m.writes && m.single {
-			writers[m.volume] = append(writers[m.volume], m.alloc+" on "+n.id)
-		}
+		users[m.external] = append(users[m.external], u)
 	})
-	for _, v := range slices.Sorted(maps.Keys(users)) {
-		if len(users[v]) > 1 {
-			w.fail("%s has two users: %v", v, users[v])
-		}
-	}
-	for _, v := range slices.Sorted(maps.Keys(writers)) {
-		if len(writers[v]) > 1 {
-			w.fail("%s has two writers: %v", v, writers[v])
-		}
-	}
 }
 
 func (w *World) eachMount(do func(n *node, k string, m mount)) {
@@ -65,7 +84,7 @@ func (w *World) eachMount(do func(n *node, k string, m mount)) {
 // checkMounts asserts that a mount has its volume attached, unless its node was given up.
 func (w *World) checkMounts() {
 	w.eachMount(func(n *node, k string, m mount) {
-		if m.plugin == "attach" && !w.driver.attached[m.external][n.id] && !w.outcast[k] {
+		if m.plugin == "attach" && !w.driver.has(m.external, n.id) && !w.outcast[k] {
 			w.fail("%s is mounted for %s on %s and not attached", m.volume, m.alloc, n.id)
 		}
 	})
@@ -74,7 +93,7 @@ func (w *World) checkMounts() {
 // checkEffects asserts that everything outside is recorded or intended.
 func (w *World) checkEffects(tx *state.Txn) {
 	for _, external := range slices.Sorted(maps.Keys(w.driver.attached)) {
-		for _, node := range slices.Sorted(maps.Keys(w.driver.attached[external])) {
+		for _, node := range w.driver.nodes(external) {
 			if tx.Attachment("attach", external, node) == nil {
 				w.fail("%s is attached to %s and nothing is recorded", external, node)
 			}
@@ -88,26 +107,33 @@ func (w *World) checkEffects(tx *state.Txn) {
 }
 
 // checkBook asserts the invariants of the records of one external volume.
-func (w *World) checkBook(v *api.Volume, b claim.Book) {
-	again := w.rules.Settle(b, claim.Moment{Index: w.store.Read().Index(), Now: w.now.UnixNano()})
+func (w *World) checkBook(tx *state.Txn, v *api.Volume, b claim.Book) {
+	again := w.rules.Settle(b, claim.Moment{Index: tx.Index(), Now: w.now.UnixNano()})
 	if !slices.Equal(again.Claims, b.Claims) || !slices.Equal(again.Attachments, b.Attachments) {
 		w.fail("settling %s again changes it", v.ID)
 	}
-	mode := v.RequestedCapabilities[0].AccessMode
-	var held []*api.VolumeClaim
-	for _, c := range b.Claims {
-		if c.State != api.ClaimWaiting && (claim.Alone(mode) || mode == api.AccessMultiNodeSingleWriter && c.Mode == api.ClaimWrite) {
-			held = append(held, c)
-		}
-	}
-	for _, a := range held {
-		for _, c := range held {
-			if a != c && a.State != api.ClaimUnmounted && (c.State != api.ClaimUnmounted || c.NodeID != a.NodeID) {
-				w.fail("%s is held by %s (%s) and %s (%s)", v.ID, a.AllocID, a.State, c.AllocID, c.State)
+	w.checkClaims(v, b)
+	w.checkAttachments(v, b)
+}
+
+// checkClaims asserts that no two claims past waiting clash, except that one with nothing on its
+// node yields to another there.
+func (w *World) checkClaims(v *api.Volume, b claim.Book) {
+	for i, x := range b.Claims {
+		for _, y := range b.Claims[:i] {
+			yields := x.NodeID == y.NodeID && (x.State == api.ClaimUnmounted || y.State == api.ClaimUnmounted)
+			if x.State == api.ClaimWaiting || y.State == api.ClaimWaiting || yields {
+				continue
+			}
+			if why := clash(holder(x), holder(y)); why != "" {
+				w.fail("%s has %s: %s (%s) and %s (%s)", v.ExternalID, why, x.AllocID, x.State, y.AllocID, y.State)
 			}
 		}
 	}
-	w.checkAttachments(v, b)
+}
+
+func holder(c *api.VolumeClaim) user {
+	return user{c.AllocID, c.NodeID, c.Mode == api.ClaimWrite, c.AccessMode}
 }
 
 func (w *World) checkAttachments(v *api.Volume, b claim.Book) {
@@ -118,9 +144,6 @@ func (w *World) checkAttachments(v *api.Volume, b claim.Book) {
 			w.fail("%s is attached to %s (%s) without a claim there", v.ID, a.NodeID, a.State)
 		}
 	}
-	if claim.Alone(v.RequestedCapabilities[0].AccessMode) && len(b.Attachments) > 1 {
-		w.fail("%s has %d attachments", v.ID, len(b.Attachments))
-	}
 	for _, c := range b.Claims {
 		mounted := c.State == api.ClaimReady || c.State == api.ClaimReleasing
 		if mounted && c.Attach && state[c.NodeID] != api.AttachmentPublished {
@@ -129,19 +152,27 @@ func (w *World) checkAttachments(v *api.Volume, b claim.Book) {
 	}
 }
 
-// settle ends all faults, stops everything, and asserts that nothing is left.
+// settle ends all faults, asserts that everybody is served, stops everything, and asserts that
+// nothing is left.
 func (w *World) settle() {
 	w.calm = true
-	w.tell("all faults end, everything stops")
+	w.tell("all faults end")
 	for _, n := range w.nodes {
 		n.heal(w)
 	}
+	w.until(w.unserved, "unserved in the end")
 	for _, a := range w.allocs(func(a *api.Allocation) bool { return !a.Terminal() }) {
 		w.stop(a)
 	}
-	for round := 0; round < 200 && w.left() != "" && w.broken == ""; round++ {
+	w.until(w.left, "left in the end")
+}
+
+// until lets everybody do their work until nothing is amiss.
+func (w *World) until(amiss func() string, what string) {
+	for round := 0; round < 200 && amiss() != "" && w.broken == ""; round++ {
 		w.now = w.now.Add(10 * time.Second)
 		for len(w.mail) > 0 && w.broken == "" {
+			w.story.Events++
 			w.deliver(0)
 			w.check()
 		}
@@ -151,9 +182,29 @@ func (w *World) settle() {
 		w.leader.act(w)
 		w.check()
 	}
-	if left := w.left(); left != "" {
-		w.fail("left in the end: %s", left)
+	if a := amiss(); a != "" {
+		w.fail("%s: %s", what, a)
 	}
+}
+
+// unserved is a claim of a living allocation that did not get its turn, or is not mounted.
+func (w *World) unserved() string {
+	tx := w.store.Read()
+	for c := range tx.Claims() {
+		a := tx.Alloc(c.AllocID)
+		if a == nil || a.Terminal() {
+			continue
+		}
+		if c.State != api.ClaimReady {
+			return fmt.Sprintf("claim of %s on %s, %s", c.AllocID, c.VolumeID, c.State)
+		}
+		for _, n := range w.nodes {
+			if _, mounted := n.mounts[mountKey(c.AllocID, c.VolumeID)]; n.id == c.NodeID && !mounted {
+				return fmt.Sprintf("%s of %s is not mounted on %s", c.VolumeID, c.AllocID, n.id)
+			}
+		}
+	}
+	return ""
 }
 
 // left is what nobody needs any more and is still there.

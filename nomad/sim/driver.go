@@ -1,9 +1,18 @@
 package sim
 
-// driver is the storage behind the plugin "attach". It refuses nothing that we should not ask.
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// driver is the storage behind the plugin "attach". It attaches a volume of a single-node mode to one
+// node; that it is asked for a second is a broken invariant, as storage that does not refuse is harmed.
 type driver struct {
-	// attached by external id and node.
-	attached map[string]map[string]bool
+	// attached by external id and node, with the mode that was asked for.
+	attached map[string]map[string]api.AccessMode
 	// late are effects that are still to come, by external id: the driver is busy with them.
 	late map[string]bool
 	// fences are the newest intents that the controller's host has seen, by external id and node.
@@ -12,22 +21,35 @@ type driver struct {
 }
 
 func newDriver() *driver {
-	return &driver{attached: map[string]map[string]bool{}, late: map[string]bool{}, fences: map[string]uint64{}, volumes: map[string]bool{}}
+	return &driver{attached: map[string]map[string]api.AccessMode{}, late: map[string]bool{}, fences: map[string]uint64{}, volumes: map[string]bool{}}
 }
 
-func (d *driver) set(w *World, external, node string, on bool) {
+func (d *driver) set(w *World, external, node string, mode api.AccessMode, on bool) {
 	if d.attached[external] == nil {
-		d.attached[external] = map[string]bool{}
+		d.attached[external] = map[string]api.AccessMode{}
 	}
 	if on {
-		w.tell("driver attaches %s to %s", external, node)
-		d.attached[external][node] = true
+		w.tell("driver attaches %s to %s as %s", external, node, mode)
+		for _, other := range d.nodes(external) {
+			if before := d.attached[external][other]; other != node && (single(mode) || single(before)) {
+				w.fail("%s is attached to %s as %s and asked for on %s as %s", external, other, before, node, mode)
+			}
+		}
+		d.attached[external][node] = mode
 		return
 	}
 	w.tell("driver detaches %s from %s", external, node)
 	w.mayDetach(external, node)
 	delete(d.attached[external], node)
 }
+
+func (d *driver) has(external, node string) bool { return d.attached[external][node] != "" }
+
+func (d *driver) nodes(external string) []string {
+	return slices.Sorted(maps.Keys(d.attached[external]))
+}
+
+func single(m api.AccessMode) bool { return strings.HasPrefix(string(m), "single-node") }
 
 // mayDetach asserts that nothing is pulled away from under a mount.
 func (w *World) mayDetach(external, id string) {

@@ -10,6 +10,7 @@ import (
 
 // fault does something to a node or to the leader.
 func (w *World) fault() {
+	w.story.Faults++
 	n := w.nodes[w.rnd.IntN(len(w.nodes))]
 	switch w.rnd.IntN(10) {
 	case 0:

@@ -39,7 +39,7 @@ func (l *leader) act(w *World) {
 
 // call starts a call to the driver for an attachment.
 func (l *leader) call(w *World, a *api.VolumeAttachment) {
-	i, publish, term := ledger.IntentOf(a), a.State == api.AttachmentPublishing, l.term
+	i, publish, term, mode := ledger.IntentOf(a), a.State == api.AttachmentPublishing, l.term, a.AccessMode
 	l.inFlight[i.ExternalID]++
 	what := fmt.Sprintf("%s %s on %s by %d", a.State, i.ExternalID, i.NodeID, i.Fence)
 	w.tell("leader calls: %s", what)
@@ -54,14 +54,14 @@ func (l *leader) call(w *World, a *api.VolumeAttachment) {
 			return
 		}
 		w.driver.fences[seen] = max(w.driver.fences[seen], i.Fence)
-		effect := func() { w.driver.set(w, i.ExternalID, i.NodeID, publish) }
+		effect := func() { w.driver.set(w, i.ExternalID, i.NodeID, mode, publish) }
 		switch {
-		case w.chance(15): // fails before the effect
+		case w.faulty(15): // fails before the effect
 			l.answer(w, what, i, publish, term, false)
-		case w.chance(15): // the answer is lost
+		case w.faulty(15): // the answer is lost
 			effect()
 			l.answer(w, what, i, publish, term, false)
-		case w.chance(15): // late success
+		case w.faulty(15): // late success
 			w.driver.late[i.ExternalID] = true
 			w.send("late: "+what, func() { effect(); delete(w.driver.late, i.ExternalID) })
 			l.answer(w, what, i, publish, term, false)
@@ -72,23 +72,39 @@ func (l *leader) call(w *World, a *api.VolumeAttachment) {
 	})
 }
 
-// answer brings the driver's answer to the leader that asked, if it still leads.
+// answer brings the driver's answer to the leader that asked. A deposed one cannot record it, unless
+// the record was under way already; a record of unknown outcome is repeated.
 func (l *leader) answer(w *World, what string, i ledger.Intent, publish bool, term int, ok bool) {
+	record := func() {
+		_ = w.propose("record "+what, func(tx *state.Txn) error { return w.record(tx, i, publish, ok) })
+	}
 	w.send(fmt.Sprintf("answer %v: %s", ok, what), func() {
-		if term != l.term {
+		switch {
+		case term == l.term:
+			l.inFlight[i.ExternalID]--
+		case w.faulty(50):
+			w.tell("the record of a deposed leader was under way already")
+		default:
 			return
 		}
-		l.inFlight[i.ExternalID]--
-		_ = w.propose("record "+what, func(tx *state.Txn) error {
-			switch {
-			case !ok:
-				return ledger.CallFailed(tx, i, "the driver failed", 0, 1)
-			case publish:
-				return w.rules.PublishDone(tx, i, nil)
-			}
-			return w.rules.UnpublishDone(tx, i)
-		})
+		record()
+		if w.faulty(15) {
+			w.send("again: record "+what, record)
+		}
 	})
+}
+
+func (w *World) record(tx *state.Txn, i ledger.Intent, publish, ok bool) error {
+	if a := tx.Attachment(i.PluginID, i.ExternalID, i.NodeID); a != nil && w.bug == BugStaleAnswer {
+		i.Fence = a.Fence
+	}
+	switch {
+	case !ok:
+		return ledger.CallFailed(tx, i, "the driver failed", 0, 1)
+	case publish:
+		return w.rules.PublishDone(tx, i, nil)
+	}
+	return w.rules.UnpublishDone(tx, i)
 }
 
 // giveUpNodes releases the claims of nodes that are down for long enough.
@@ -142,7 +158,7 @@ func (l *leader) provision(w *World) {
 		default:
 			continue
 		}
-		if w.chance(20) {
+		if w.faulty(20) {
 			continue // the driver does not answer
 		}
 		if half {
@@ -150,7 +166,7 @@ func (l *leader) provision(w *World) {
 		} else {
 			delete(w.driver.volumes, v.Name)
 		}
-		if w.chance(20) {
+		if w.faulty(20) {
 			w.tell("the answer for %s is lost", v.ID)
 			continue
 		}

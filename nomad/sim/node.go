@@ -28,8 +28,9 @@ type node struct {
 
 type mount struct {
 	alloc, volume, plugin, external string
-	// exclusive volumes are under a lease; single ones have one writer, alone ones one user.
-	writes, exclusive, single, alone bool
+	mode                            api.AccessMode
+	// exclusive volumes are under a lease.
+	writes, exclusive bool
 }
 
 func mountKey(alloc, volume string) string { return alloc + " " + volume }
@@ -78,15 +79,18 @@ func (n *node) start(w *World, tx *state.Txn, a *api.Allocation) {
 		if _, mounted := n.mounts[k]; mounted {
 			continue
 		}
-		if c.State != api.ClaimReady || w.chance(10) {
+		if n.owed[k] { // given back: it must not be mounted again for this allocation
+			n.ended(w, a.ID, api.AllocClientStatusFailed)
+			return
+		}
+		if !w.mayMount(c) || w.chance(10) {
 			waiting = true
 			continue
 		}
 		w.tell("%s mounts %s for %s", n.id, c.VolumeID, a.ID)
 		n.mounts[k] = mount{
 			alloc: a.ID, volume: c.VolumeID, plugin: c.PluginID, external: c.ExternalID, writes: c.Mode == api.ClaimWrite,
-			exclusive: claim.Exclusive(c.AccessMode, c.Mode), alone: claim.Alone(c.AccessMode),
-			single: claim.Alone(c.AccessMode) || c.AccessMode == api.AccessMultiNodeSingleWriter,
+			exclusive: claim.Exclusive(c.AccessMode, c.Mode), mode: c.AccessMode,
 		}
 	}
 	switch {
@@ -95,6 +99,11 @@ func (n *node) start(w *World, tx *state.Txn, a *api.Allocation) {
 	case !waiting && w.chance(20):
 		n.ended(w, a.ID, api.AllocClientStatusComplete)
 	}
+}
+
+// mayMount is what the agent waits for.
+func (w *World) mayMount(c *api.VolumeClaim) bool {
+	return c.State == api.ClaimReady || w.bug == BugEarlyMount && c.State == api.ClaimTaken
 }
 
 func (n *node) ended(w *World, alloc, status string) {
@@ -111,13 +120,18 @@ func (n *node) ended(w *World, alloc, status string) {
 
 func (n *node) unmount(w *World, m mount) {
 	k := mountKey(m.alloc, m.volume)
-	if w.chance(25) {
+	if w.faulty(25) {
 		w.tell("%s fails to unmount %s for %s", n.id, m.volume, m.alloc)
 		w.send(fmt.Sprintf("%s reports a failed unmount of %s", n.id, m.volume), func() {
 			_ = w.propose("note the failed unmount", func(tx *state.Txn) error {
 				return w.rules.ReleaseFailed(tx, "default", m.volume, m.alloc, n.id, "busy")
 			})
 		})
+		return
+	}
+	if w.bug == BugEarlyReport && w.faulty(50) {
+		w.tell("%s says that it unmounted %s for %s", n.id, m.volume, m.alloc)
+		n.owed[k] = true
 		return
 	}
 	w.tell("%s unmounts %s for %s", n.id, m.volume, m.alloc)
@@ -143,9 +157,9 @@ func (n *node) report(w *World, k string) {
 	}
 	letters := 1
 	switch {
-	case w.chance(20):
+	case w.faulty(20):
 		letters = 0
-	case w.chance(20):
+	case w.faulty(20):
 		letters = 2
 	}
 	for range letters {

@@ -1,12 +1,14 @@
 package sim_test
 
 import (
+	"errors"
 	"flag"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad/sim"
 )
@@ -14,71 +16,71 @@ import (
 var (
 	seeds = flag.Int("seeds", seedsUsual, "how many seeds to play")
 	seed  = flag.Uint64("seed", 0, "play this seed only and tell its story")
-	steps = flag.Int("steps", 150, "how many steps a seed has before everything stops")
+	steps = flag.Int("steps", sim.DefaultSteps, "how many steps a seed has before everything stops")
 )
 
-// TestSimulation plays seeds; `go test ./nomad/sim -run Simulation -seed N` tells the story of one.
+// TestSimulation plays seeds; `go test ./nomad/sim -run Simulation -seed N -v` tells the story of one.
 func TestSimulation(t *testing.T) {
 	if *seed != 0 {
-		if f := sim.Run(*seed, *steps, sim.NoBug); f != nil {
-			report(t, f)
-			return
+		story, err := sim.Run(*seed, sim.Options{Steps: *steps})
+		if err != nil {
+			t.Fatal(err)
 		}
-		t.Log(sim.Tell(*seed, *steps))
+		t.Log(story)
 		return
 	}
-	first := firstFailure(uint64(*seeds), sim.NoBug)
-	if first != nil {
-		report(t, first)
-		return
+	begin := time.Now()
+	failure, tally := play(uint64(*seeds), sim.NoBug)
+	if failure != nil {
+		t.Fatalf("%v\nplay it again: go test ./nomad/sim -run Simulation -steps %d -seed %d", failure, *steps, failure.Story.Seed)
 	}
-	t.Logf("%d seeds of %d steps hold all invariants", *seeds, *steps)
+	t.Logf("%d seeds hold all invariants: %d events, %d claims made of which %d waited, %d faults; %.0f seeds/s",
+		*seeds, tally.Events, tally.Claims, tally.Waited, tally.Faults, float64(*seeds)/time.Since(begin).Seconds())
+	if least := *seeds * *steps; tally.Events < least {
+		t.Errorf("%d events are less than %d", tally.Events, least)
+	}
 }
 
-func report(t *testing.T, f *sim.Failure) {
-	t.Helper()
-	t.Errorf("seed %d: %s\n%s\nplay it again: go test ./nomad/sim -run Simulation -seed %d", f.Seed, f.Broken, strings.Join(f.Story, "\n"), f.Seed)
-}
-
-// firstFailure plays seeds 1..n and answers the failure with the least seed.
-func firstFailure(n uint64, bug sim.Bug) *sim.Failure {
+// play plays seeds 1..n at once and answers the failure with the least seed, and what happened.
+func play(n uint64, bug sim.Bug) (*sim.Failure, sim.Tally) {
 	var next atomic.Uint64
 	var mu sync.Mutex
 	var first *sim.Failure
+	var tally sim.Tally
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for {
 				i := next.Add(1)
 				mu.Lock()
-				done := i > n || first != nil && first.Seed < i
+				done := i > n || first != nil && first.Story.Seed < i
 				mu.Unlock()
 				if done {
 					return
 				}
-				if f := sim.Run(i, *steps, bug); f != nil {
-					mu.Lock()
-					if first == nil || f.Seed < first.Seed {
-						first = f
-					}
-					mu.Unlock()
+				story, err := sim.Run(i, sim.Options{Steps: *steps, Bug: bug})
+				mu.Lock()
+				tally.Add(story.Tally)
+				if f := (*sim.Failure)(nil); errors.As(err, &f) && (first == nil || i < first.Story.Seed) {
+					first = f
 				}
+				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	return first
+	return first, tally
 }
 
 // TestEveryPlantedBugIsCaught breaks each rule once and expects the simulation to tell.
 func TestEveryPlantedBugIsCaught(t *testing.T) {
 	for _, bug := range sim.Bugs() {
 		t.Run(string(bug), func(t *testing.T) {
-			f := firstFailure(300, bug)
+			f, _ := play(300, bug)
 			if f == nil {
 				t.Fatal("300 seeds did not tell")
 			}
-			t.Logf("seed %d after %d lines: %s", f.Seed, len(f.Story), f.Broken)
+			t.Logf("seed %d after %d lines: %s", f.Story.Seed, len(f.Story.Lines), f.Broken)
 		})
 	}
 }
@@ -87,11 +89,16 @@ func TestEveryPlantedBugIsCaught(t *testing.T) {
 func TestStoriesAreAboutSomething(t *testing.T) {
 	all := ""
 	for seed := range uint64(60) {
-		all += sim.Tell(seed+1, *steps)
+		story, err := sim.Run(seed+1, sim.Options{Steps: *steps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += story.String()
 	}
 	for _, what := range []string{
 		"instead of", "is cut off", "reachable again", "reboots", "is down", "is deposed", "give up", "mounts", "fails to unmount",
 		"driver attaches", "driver detaches", "late: ", "it is free when", "intent", "does not exist", "forget", "ends its lease", "made made-", "deleted made-",
+		"waits for", "single-node-multi-writer", "multi-node-reader-only", "was under way already",
 	} {
 		if !strings.Contains(all, what) {
 			t.Errorf("no story has %q", what)
@@ -101,8 +108,15 @@ func TestStoriesAreAboutSomething(t *testing.T) {
 
 // TestSameSeedTellsTheSameStory keeps failures reproducible.
 func TestSameSeedTellsTheSameStory(t *testing.T) {
-	a, b := sim.Run(3, *steps, sim.BugRestless), sim.Run(3, *steps, sim.BugRestless)
-	if a == nil || b == nil || strings.Join(a.Story, "\n") != strings.Join(b.Story, "\n") || a.Broken != b.Broken {
-		t.Fatal("the stories differ")
+	o := sim.Options{Steps: *steps, Bug: sim.BugRestless}
+	_, a := sim.Run(3, o)
+	_, b := sim.Run(3, o)
+	if a == nil || b == nil || a.Error() != b.Error() || !strings.Contains(a.Error(), "seed 3: ") {
+		t.Fatalf("the stories differ:\n%v\n%v", a, b)
+	}
+	whole, _ := sim.Run(5, sim.Options{Steps: *steps})
+	again, _ := sim.Run(5, sim.Options{Steps: *steps})
+	if whole.String() != again.String() || whole.Tally != again.Tally {
+		t.Fatal("the stories of seed 5 differ")
 	}
 }

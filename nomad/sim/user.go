@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
 // user does what users and the scheduler do.
@@ -52,7 +53,7 @@ func (w *World) place(old *api.Allocation) {
 		Job:           &api.Job{ID: job, Namespace: "default", TaskGroups: []*api.TaskGroup{g}},
 		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending,
 	}
-	_ = w.propose(what, func(tx *state.Txn) error {
+	err := w.propose(what, func(tx *state.Txn) error {
 		if tx.Node(node).Status != api.NodeStatusReady {
 			return fmt.Errorf("node %s is down", node)
 		}
@@ -64,14 +65,30 @@ func (w *World) place(old *api.Allocation) {
 		tx.PutAlloc(a)
 		return w.rules.Take(tx, a, stopping)
 	})
+	if err == nil {
+		w.count(id)
+	}
+}
+
+// count counts the claims of a new allocation.
+func (w *World) count(alloc string) {
+	for c := range w.store.Read().ClaimsByAlloc(alloc) {
+		w.story.Claims++
+		if c.State == api.ClaimWaiting {
+			w.story.Waited++
+			w.tell("%s waits for %s of %s", alloc, c.VolumeID, c.Predecessor)
+		}
+	}
 }
 
 func (w *World) wishes() map[string]*api.VolumeRequest {
 	wish := func() *api.VolumeRequest {
-		plugin := []string{"attach", "attach", "plain"}[w.rnd.IntN(3)]
-		return &api.VolumeRequest{
-			Type: api.VolumeTypeCSI, Source: fmt.Sprintf("%s-%d", plugin, w.rnd.IntN(2)), ReadOnly: w.rnd.IntN(4) == 0,
+		id := specs[w.rnd.IntN(len(specs))].id
+		readOnly := w.rnd.IntN(4) == 0
+		if v := w.store.Read().Volume("default", id); v != nil && claim.ReaderOnly(v.RequestedCapabilities[0].AccessMode) {
+			readOnly = w.rnd.IntN(16) != 0
 		}
+		return &api.VolumeRequest{Type: api.VolumeTypeCSI, Source: id, ReadOnly: readOnly}
 	}
 	wishes := map[string]*api.VolumeRequest{"one": wish()}
 	if w.rnd.IntN(4) == 0 {
@@ -132,7 +149,7 @@ func (w *World) provision() {
 	}
 	if w.bug == BugUnintendedVolume {
 		w.driver.volumes[id] = true
-		if w.chance(20) {
+		if w.faulty(20) {
 			w.tell("the leader dies after it asked for %s", id)
 			return
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -13,13 +12,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
-
-// Failure is a broken invariant with the story that led to it.
-type Failure struct {
-	Seed   uint64
-	Broken string
-	Story  []string
-}
 
 // Times of the played cluster.
 const (
@@ -47,8 +39,9 @@ type World struct {
 
 	// outcast are the claims whose node was given up: allocation + volume.
 	outcast map[string]bool
-	story   []string
+	story   Story
 	broken  string
+	checked uint64 // index whose records hold the invariants
 }
 
 // letter is something under way; it arrives in any order.
@@ -57,36 +50,10 @@ type letter struct {
 	arrives func()
 }
 
-// Run plays one seed for a number of steps and answers what broke, or nil.
-func Run(seed uint64, steps int, bug Bug) *Failure {
-	w := newWorld(seed, bug)
-	for range steps {
-		w.step()
-		if w.check(); w.broken != "" {
-			return w.failure()
-		}
-	}
-	w.settle()
-	if w.broken != "" {
-		return w.failure()
-	}
-	return nil
-}
-
-// Tell plays one seed and answers its story.
-func Tell(seed uint64, steps int) string {
-	w := newWorld(seed, NoBug)
-	for range steps {
-		w.step()
-	}
-	w.settle()
-	return strings.Join(w.story, "\n")
-}
-
-func newWorld(seed uint64, bug Bug) *World {
+func newWorld(seed uint64, bug Bug) (*World, error) {
 	s, err := state.New()
 	if err != nil {
-		panic(err) // the schema is wrong
+		return nil, fmt.Errorf("state of the played cluster: %w", err)
 	}
 	w := &World{
 		seed: seed, rnd: rand.New(rand.NewPCG(seed, 7)), now: time.Unix(1_800_000_000, 0), store: s,
@@ -99,7 +66,7 @@ func newWorld(seed uint64, bug Bug) *World {
 	w.raft = fsm.NewLocal(s, registry)
 	w.raft.Now = func() time.Time { return w.now }
 	w.found()
-	return w
+	return w, nil
 }
 
 // found sets up nodes with two plugins, one that attaches and one that does not, and volumes of
@@ -108,31 +75,49 @@ func (w *World) found() {
 	for i := range 3 {
 		w.nodes = append(w.nodes, &node{id: fmt.Sprintf("n%d", i+1), mounts: map[string]mount{}, owed: map[string]bool{}})
 	}
-	modes := []api.AccessMode{
-		api.AccessSingleNodeWriter, api.AccessMultiNodeSingleWriter, api.AccessMultiNodeMultiWriter, api.AccessSingleNodeMulti,
-	}
 	w.must("found", func(tx *state.Txn) error {
 		for _, n := range w.nodes {
 			tx.PutNode(fingerprint(n.id))
 		}
-		for i, plugin := range []string{"attach", "plain"} {
-			for k := range 2 {
-				mode := modes[(i+k+w.rnd.IntN(len(modes)))%len(modes)]
-				if k == 0 {
-					mode = api.AccessSingleNodeWriter
-				}
-				id := fmt.Sprintf("%s-%d", plugin, k)
-				tx.PutVolume(&api.Volume{
-					VolumeSpec: api.VolumeSpec{
-						ID: id, Namespace: "default", PluginID: plugin, ExternalID: "x-" + id,
-						RequestedCapabilities: []*api.VolumeCapability{{AccessMode: mode, AttachmentMode: api.AttachmentFileSystem}},
-					},
-					Provision: api.VolumeProvision{State: api.VolumeAvailable, ExternalID: "x-" + id},
-				})
-			}
+		for _, v := range w.volumes() {
+			tx.PutVolume(v)
 		}
 		return nil
 	})
+}
+
+// specs are the volumes that users have: two of each plugin, and a second spec of one of them.
+var specs = []struct{ id, plugin, external string }{
+	{"attach-0", "attach", "x-attach-0"},
+	{"attach-1", "attach", "x-attach-1"},
+	{"attach-2", "attach", "x-attach-1"},
+	{"plain-0", "plain", "x-plain-0"},
+	{"plain-1", "plain", "x-plain-1"},
+}
+
+// modes are those that volumes have beside single-node-writer.
+var modes = []api.AccessMode{
+	api.AccessSingleNodeWriter, api.AccessMultiNodeSingleWriter, api.AccessMultiNodeMultiWriter,
+	api.AccessSingleNodeMulti, api.AccessMultiNodeReader,
+}
+
+func (w *World) volumes() []*api.Volume {
+	var list []*api.Volume
+	for _, s := range specs {
+		mode := modes[w.rnd.IntN(len(modes))]
+		if s.id == "attach-0" || s.id == "plain-0" {
+			mode = api.AccessSingleNodeWriter
+		}
+		w.tell("volume %s is %s of %s, %s", s.id, s.external, s.plugin, mode)
+		list = append(list, &api.Volume{
+			VolumeSpec: api.VolumeSpec{
+				ID: s.id, Namespace: "default", PluginID: s.plugin, ExternalID: s.external,
+				RequestedCapabilities: []*api.VolumeCapability{{AccessMode: mode, AttachmentMode: api.AttachmentFileSystem}},
+			},
+			Provision: api.VolumeProvision{State: api.VolumeAvailable, ExternalID: s.external},
+		})
+	}
+	return list
 }
 
 func fingerprint(id string) *api.Node {
@@ -152,6 +137,7 @@ func fingerprint(id string) *api.Node {
 }
 
 func (w *World) step() {
+	w.story.Events++
 	w.now = w.now.Add(time.Duration(w.rnd.IntN(4000)) * time.Millisecond)
 	switch n := w.rnd.IntN(100); {
 	case n < 35 && len(w.mail) > 0:
@@ -182,7 +168,7 @@ func (w *World) deliver(i int) {
 }
 
 func (w *World) tell(format string, args ...any) {
-	w.story = append(w.story, fmt.Sprintf("%8.1fs  ", w.now.Sub(time.Unix(1_800_000_000, 0)).Seconds())+fmt.Sprintf(format, args...))
+	w.story.Lines = append(w.story.Lines, fmt.Sprintf("%8.1fs  ", w.now.Sub(time.Unix(1_800_000_000, 0)).Seconds())+fmt.Sprintf(format, args...))
 }
 
 func (w *World) fail(format string, args ...any) {
@@ -191,10 +177,17 @@ func (w *World) fail(format string, args ...any) {
 	}
 }
 
-func (w *World) failure() *Failure { return &Failure{Seed: w.seed, Broken: w.broken, Story: w.story} }
-
-// chance reports a fault with the given probability in percent, while there are faults.
+// chance is a whim with the given probability in percent; there are none in the end.
 func (w *World) chance(percent int) bool { return !w.calm && w.rnd.IntN(100) < percent }
+
+// faulty is a whim that does harm.
+func (w *World) faulty(percent int) bool {
+	yes := w.chance(percent)
+	if yes {
+		w.story.Faults++
+	}
+	return yes
+}
 
 // propose brings a change into the log.
 func (w *World) propose(what string, fn func(*state.Txn) error) error {
