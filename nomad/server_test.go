@@ -115,3 +115,13 @@ func BenchmarkLeader(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+func TestDeploymentsAreListed(t *testing.T) {
+	s, _ := start(t, "")
+	if _, err := wire.DeploymentList.Call(t.Context(), s.Caller(), &api.QueryOptions{}); err != nil {
+		t.Error(err)
+	}
+	if got, err := wire.DeploymentGet.Call(t.Context(), s.Caller(), &api.DeploymentRequest{DeploymentID: "none"}); err != nil || got.Deployment != nil {
+		t.Errorf("%+v %v", got, err)
+	}
+}

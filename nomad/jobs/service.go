@@ -71,6 +71,8 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.JobAllocations.Handle(s.Allocations),
 		wire.JobEvaluations.Handle(s.Evaluations),
 		wire.JobDeployments.Handle(s.Deployments),
+		wire.DeploymentList.Handle(s.AllDeployments),
+		wire.DeploymentGet.Handle(s.Deployment),
 	}
 }
 
