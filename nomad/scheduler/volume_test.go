@@ -73,7 +73,8 @@ func refusedFor(o *scheduler.Output, part string) bool {
 	return false
 }
 
-func TestMissingVolumeIsNamedAndWaitedFor(t *testing.T) {
+// TestS44SystemJobsWaitForMissingVolumesToo: a volume that is not there is named and waited for by every type of job.
+func TestS44SystemJobsWaitForMissingVolumesToo(t *testing.T) {
 	for _, kind := range []string{api.JobTypeService, api.JobTypeSystem} {
 		c := newCluster(t)
 		c.node("n1", plugin(10, nil))
