@@ -202,6 +202,9 @@ type VolumeClaim struct {
 	// claim is taken and never depends on what the plugin says later.
 	Attach bool       `msg:",omitempty"`
 	State  ClaimState `msg:",omitempty"`
+	// Presumed says that the claim is unmounted by presumption: its node was given up and has not
+	// confirmed it. It is clear once the node does.
+	Presumed bool `json:",omitempty" msg:",omitempty"`
 	// Predecessor is the allocation that this claim waits for while waiting.
 	Predecessor string `msg:",omitempty"`
 	// Since is the Unix time in nanoseconds of the last change of State.

@@ -54949,8 +54949,8 @@ func (z VolumeCapability) Msgsize() (s int) {
 func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(20)
-	var zb0001Mask uint32 /* 20 bits */
+	zb0001Len := uint32(21)
+	var zb0001Mask uint32 /* 21 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -55008,29 +55008,33 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.Predecessor == "" {
+	if z.Presumed == false {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.Since == 0 {
+	if z.Predecessor == "" {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.LastError == "" {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.NextRetry == 0 {
+	if z.LastError == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.CreateIndex == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x100000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -55142,31 +55146,36 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, string(z.State))
 		}
 		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+			// string "Presumed"
+			o = append(o, 0xa8, 0x50, 0x72, 0x65, 0x73, 0x75, 0x6d, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Presumed)
+		}
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "Predecessor"
 			o = append(o, 0xab, 0x50, 0x72, 0x65, 0x64, 0x65, 0x63, 0x65, 0x73, 0x73, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.Predecessor)
 		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "Since"
 			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
 			o = msgp.AppendInt64(o, z.Since)
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -55358,6 +55367,12 @@ func (z *VolumeClaim) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.State = ClaimState(zb0007)
 			}
+		case "Presumed":
+			z.Presumed, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Presumed")
+				return
+			}
 		case "Predecessor":
 			z.Predecessor, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -55417,7 +55432,7 @@ func (z *VolumeClaim) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(z.MountOptions.MountFlags[za0001])
 		}
 	}
-	s += 7 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(string(z.State)) + 12 + msgp.StringPrefixSize + len(z.Predecessor) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 7 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(string(z.State)) + 9 + msgp.BoolSize + 12 + msgp.StringPrefixSize + len(z.Predecessor) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 

@@ -28,6 +28,8 @@ const (
 	BugAnswerWithoutCall Bug = "recorded without calling"
 	// BugNoFence executes calls of deposed leaders however late they arrive: an effect without a record.
 	BugNoFence Bug = "late calls executed"
+	// BugTwoHosts gives each of two hosts of the controller a memory of fences of its own: an effect without a record.
+	BugTwoHosts Bug = "fences per host"
 	// BugForgottenClaim does not tell claims that their allocation failed: never freed.
 	BugForgottenClaim Bug = "failed allocations keep their claims"
 	// BugUnintendedVolume calls the driver before the intent to create is written.
@@ -53,7 +55,7 @@ func Bugs() []Bug {
 	return []Bug{
 		BugNoCapacity, BugEarlyFree, BugEarlyReady, BugEarlyDetach, BugTwoCalls, BugAnswerWithoutCall, BugNoFence,
 		BugForgottenClaim, BugUnintendedVolume, BugRestless, BugAssumedDetach, BugNoLease,
-		BugEarlyMount, BugEarlyReport, BugStaleAnswer, BugLostWake,
+		BugTwoHosts, BugEarlyMount, BugEarlyReport, BugStaleAnswer, BugLostWake,
 	}
 }
 

@@ -49,6 +49,9 @@ func (l *leader) call(w *World, a *api.VolumeAttachment) {
 	}
 	w.send("call: "+what, func() {
 		seen := i.ExternalID + " " + i.NodeID
+		if w.bug == BugTwoHosts {
+			seen = fmt.Sprintf("%s at host %d", seen, w.rnd.IntN(2))
+		}
 		if w.driver.late[i.ExternalID] || i.Fence < w.driver.fences[seen] && w.bug != BugNoFence {
 			l.answer(w, what, i, publish, term, false) // busy, or too old
 			return

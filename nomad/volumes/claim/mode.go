@@ -96,9 +96,9 @@ func excludes(held *api.VolumeClaim, r Request) string {
 // the first: attached for a single node, it is in the way of the second's users elsewhere.
 func shareable(a, b api.AccessMode) bool { return a == b || !singleNode(a) && !singleNode(b) }
 
-// yields reports that a claim has nothing on the node where another is asked for, and that the other
-// can go on with its attachment.
+// yields reports that a claim has nothing on the node where another is asked for, by the node's word,
+// and that the other can go on with its attachment.
 func yields(held *api.VolumeClaim, r Request) bool {
 	same := held.AttachmentMode == "" || r.AttachmentMode == "" || held.AttachmentMode == r.AttachmentMode
-	return held.State == api.ClaimUnmounted && held.NodeID == r.NodeID && same && shareable(held.AccessMode, r.AccessMode)
+	return held.State == api.ClaimUnmounted && !held.Presumed && held.NodeID == r.NodeID && same && shareable(held.AccessMode, r.AccessMode)
 }

@@ -131,10 +131,11 @@ func (b *Book) ready(at Moment) bool {
 }
 
 // free drops claims that have nothing on their node once that node is detached or kept by another.
+// The latter proves nothing of a node that was given up: while it is attached it may still write.
 func (b *Book) free() bool {
 	before := len(b.Claims)
 	b.Claims = slices.DeleteFunc(b.Claims, func(c *api.VolumeClaim) bool {
-		return c.State == api.ClaimUnmounted && (!c.Attach || b.on(c.NodeID) == nil || b.wanted(c.NodeID))
+		return c.State == api.ClaimUnmounted && (!c.Attach || b.on(c.NodeID) == nil || !c.Presumed && b.wanted(c.NodeID))
 	})
 	return len(b.Claims) != before
 }

@@ -114,6 +114,9 @@ func (r Rules) Released(tx *state.Txn, ns, volume, alloc, node string) error {
 	if err != nil {
 		return err
 	}
+	if c.State == api.ClaimUnmounted && c.Presumed {
+		return r.confirmed(tx, c)
+	}
 	return r.unmounted(tx, c, ProofReleased)
 }
 
@@ -149,11 +152,25 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, proof string) error 
 	if err := r.move(tx, c, to); err != nil {
 		return err
 	}
+	if to != "" && proof != ProofReleased && c.State != api.ClaimTaken {
+		next := *tx.Claim(c.Namespace, c.VolumeID, c.AllocID)
+		next.Presumed = true
+		tx.PutClaim(&next)
+	}
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && to != "" && weaker(proof, a.Proof) {
 		next := *a
 		next.Proof = proof
 		tx.PutAttachment(&next)
 	}
+	r.settle(tx, c.PluginID, c.ExternalID)
+	return nil
+}
+
+// confirmed records that a node which was given up has unmounted after all.
+func (r Rules) confirmed(tx *state.Txn, c *api.VolumeClaim) error {
+	next := *c
+	next.Presumed = false
+	tx.PutClaim(&next)
 	r.settle(tx, c.PluginID, c.ExternalID)
 	return nil
 }
