@@ -7625,6 +7625,566 @@ func (z *Attribute) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *AutopilotConfigRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.Config == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.CAS == false {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Config"
+			o = append(o, 0xa6, 0x43, 0x6f, 0x6e, 0x66, 0x69, 0x67)
+			if z.Config == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Config.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Config")
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "CAS"
+			o = append(o, 0xa3, 0x43, 0x41, 0x53)
+			o = msgp.AppendBool(o, z.CAS)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *AutopilotConfigRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Config":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Config = nil
+			} else {
+				if z.Config == nil {
+					z.Config = new(AutopilotConfiguration)
+				}
+				bts, err = z.Config.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Config")
+					return
+				}
+			}
+		case "CAS":
+			z.CAS, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CAS")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *AutopilotConfigRequest) Msgsize() (s int) {
+	s = 1 + 7
+	if z.Config == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Config.Msgsize()
+	}
+	s += 4 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *AutopilotConfigResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Config == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Config"
+			o = append(o, 0xa6, 0x43, 0x6f, 0x6e, 0x66, 0x69, 0x67)
+			if z.Config == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Config.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Config")
+					return
+				}
+			}
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *AutopilotConfigResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Config":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Config = nil
+			} else {
+				if z.Config == nil {
+					z.Config = new(AutopilotConfiguration)
+				}
+				bts, err = z.Config.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Config")
+					return
+				}
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *AutopilotConfigResponse) Msgsize() (s int) {
+	s = 1 + 7
+	if z.Config == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Config.Msgsize()
+	}
+	s += 10 + z.QueryMeta.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *AutopilotConfigWriteResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Updated == false {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Updated"
+			o = append(o, 0xa7, 0x55, 0x70, 0x64, 0x61, 0x74, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Updated)
+		}
+		// string "WriteMeta"
+		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		// check for omitted fields
+		zb0002Len := uint32(1)
+		var zb0002Mask uint8 /* 1 bits */
+		_ = zb0002Mask
+		if z.WriteMeta.Index == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+		if (zb0002Mask & 0x1) == 0 { // if not omitted
+			// string "Index"
+			o = append(o, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WriteMeta.Index)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *AutopilotConfigWriteResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Updated":
+			z.Updated, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Updated")
+				return
+			}
+		case "WriteMeta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteMeta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "WriteMeta")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Index":
+					z.WriteMeta.Index, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta", "Index")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta")
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *AutopilotConfigWriteResponse) Msgsize() (s int) {
+	s = 1 + 8 + msgp.BoolSize + 10 + 1 + 6 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *AutopilotConfiguration) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(10)
+	var zb0001Mask uint16 /* 10 bits */
+	_ = zb0001Mask
+	if z.CleanupDeadServers == false {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.LastContactThreshold == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.MaxTrailingLogs == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.MinQuorum == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.ServerStabilizationTime == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.EnableRedundancyZones == false {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.DisableUpgradeMigration == false {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.EnableCustomUpgrades == false {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	if z.CreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x200
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "CleanupDeadServers"
+			o = append(o, 0xb2, 0x43, 0x6c, 0x65, 0x61, 0x6e, 0x75, 0x70, 0x44, 0x65, 0x61, 0x64, 0x53, 0x65, 0x72, 0x76, 0x65, 0x72, 0x73)
+			o = msgp.AppendBool(o, z.CleanupDeadServers)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "LastContactThreshold"
+			o = append(o, 0xb4, 0x4c, 0x61, 0x73, 0x74, 0x43, 0x6f, 0x6e, 0x74, 0x61, 0x63, 0x74, 0x54, 0x68, 0x72, 0x65, 0x73, 0x68, 0x6f, 0x6c, 0x64)
+			o = msgp.AppendDuration(o, z.LastContactThreshold)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "MaxTrailingLogs"
+			o = append(o, 0xaf, 0x4d, 0x61, 0x78, 0x54, 0x72, 0x61, 0x69, 0x6c, 0x69, 0x6e, 0x67, 0x4c, 0x6f, 0x67, 0x73)
+			o = msgp.AppendUint64(o, z.MaxTrailingLogs)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "MinQuorum"
+			o = append(o, 0xa9, 0x4d, 0x69, 0x6e, 0x51, 0x75, 0x6f, 0x72, 0x75, 0x6d)
+			o = msgp.AppendUint(o, z.MinQuorum)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "ServerStabilizationTime"
+			o = append(o, 0xb7, 0x53, 0x65, 0x72, 0x76, 0x65, 0x72, 0x53, 0x74, 0x61, 0x62, 0x69, 0x6c, 0x69, 0x7a, 0x61, 0x74, 0x69, 0x6f, 0x6e, 0x54, 0x69, 0x6d, 0x65)
+			o = msgp.AppendDuration(o, z.ServerStabilizationTime)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "EnableRedundancyZones"
+			o = append(o, 0xb5, 0x45, 0x6e, 0x61, 0x62, 0x6c, 0x65, 0x52, 0x65, 0x64, 0x75, 0x6e, 0x64, 0x61, 0x6e, 0x63, 0x79, 0x5a, 0x6f, 0x6e, 0x65, 0x73)
+			o = msgp.AppendBool(o, z.EnableRedundancyZones)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "DisableUpgradeMigration"
+			o = append(o, 0xb7, 0x44, 0x69, 0x73, 0x61, 0x62, 0x6c, 0x65, 0x55, 0x70, 0x67, 0x72, 0x61, 0x64, 0x65, 0x4d, 0x69, 0x67, 0x72, 0x61, 0x74, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendBool(o, z.DisableUpgradeMigration)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "EnableCustomUpgrades"
+			o = append(o, 0xb4, 0x45, 0x6e, 0x61, 0x62, 0x6c, 0x65, 0x43, 0x75, 0x73, 0x74, 0x6f, 0x6d, 0x55, 0x70, 0x67, 0x72, 0x61, 0x64, 0x65, 0x73)
+			o = msgp.AppendBool(o, z.EnableCustomUpgrades)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "CreateIndex"
+			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.CreateIndex)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "ModifyIndex"
+			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.ModifyIndex)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *AutopilotConfiguration) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "CleanupDeadServers":
+			z.CleanupDeadServers, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CleanupDeadServers")
+				return
+			}
+		case "LastContactThreshold":
+			z.LastContactThreshold, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastContactThreshold")
+				return
+			}
+		case "MaxTrailingLogs":
+			z.MaxTrailingLogs, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "MaxTrailingLogs")
+				return
+			}
+		case "MinQuorum":
+			z.MinQuorum, bts, err = msgp.ReadUintBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "MinQuorum")
+				return
+			}
+		case "ServerStabilizationTime":
+			z.ServerStabilizationTime, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ServerStabilizationTime")
+				return
+			}
+		case "EnableRedundancyZones":
+			z.EnableRedundancyZones, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EnableRedundancyZones")
+				return
+			}
+		case "DisableUpgradeMigration":
+			z.DisableUpgradeMigration, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DisableUpgradeMigration")
+				return
+			}
+		case "EnableCustomUpgrades":
+			z.EnableCustomUpgrades, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EnableCustomUpgrades")
+				return
+			}
+		case "CreateIndex":
+			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CreateIndex")
+				return
+			}
+		case "ModifyIndex":
+			z.ModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ModifyIndex")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *AutopilotConfiguration) Msgsize() (s int) {
+	s = 1 + 19 + msgp.BoolSize + 21 + msgp.DurationSize + 16 + msgp.Uint64Size + 10 + msgp.UintSize + 24 + msgp.DurationSize + 22 + msgp.BoolSize + 24 + msgp.BoolSize + 21 + msgp.BoolSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *CNIConfig) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -27713,6 +28273,411 @@ func (z JobsParseRequest) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z KeyringOp) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	o = msgp.AppendString(o, string(z))
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *KeyringOp) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	{
+		var zb0001 string
+		zb0001, bts, err = msgp.ReadStringBytes(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		(*z) = KeyringOp(zb0001)
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z KeyringOp) Msgsize() (s int) {
+	s = msgp.StringPrefixSize + len(string(z))
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z KeyringRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Op == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Key == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Op"
+			o = append(o, 0xa2, 0x4f, 0x70)
+			o = msgp.AppendString(o, string(z.Op))
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Key"
+			o = append(o, 0xa3, 0x4b, 0x65, 0x79)
+			o = msgp.AppendString(o, z.Key)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *KeyringRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Op":
+			{
+				var zb0002 string
+				zb0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Op")
+					return
+				}
+				z.Op = KeyringOp(zb0002)
+			}
+		case "Key":
+			z.Key, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Key")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z KeyringRequest) Msgsize() (s int) {
+	s = 1 + 3 + msgp.StringPrefixSize + len(string(z.Op)) + 4 + msgp.StringPrefixSize + len(z.Key)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *KeyringResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.Messages == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Keys == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.NumNodes == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Messages"
+			o = append(o, 0xa8, 0x4d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Messages)))
+			for za0001, za0002 := range z.Messages {
+				o = msgp.AppendString(o, za0001)
+				o = msgp.AppendString(o, za0002)
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Keys"
+			o = append(o, 0xa4, 0x4b, 0x65, 0x79, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Keys)))
+			for za0003, za0004 := range z.Keys {
+				o = msgp.AppendString(o, za0003)
+				o = msgp.AppendInt(o, za0004)
+			}
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "NumNodes"
+			o = append(o, 0xa8, 0x4e, 0x75, 0x6d, 0x4e, 0x6f, 0x64, 0x65, 0x73)
+			o = msgp.AppendInt(o, z.NumNodes)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *KeyringResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Messages":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Messages")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Messages == nil {
+				z.Messages = make(map[string]string, zb0002)
+			} else if len(z.Messages) > 0 {
+				clear(z.Messages)
+			}
+			for zb0002 > 0 {
+				var za0002 string
+				zb0002--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Messages")
+					return
+				}
+				za0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Messages", za0001)
+					return
+				}
+				z.Messages[za0001] = za0002
+			}
+		case "Keys":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Keys")
+				return
+			}
+			if zb0003 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Keys == nil {
+				z.Keys = make(map[string]int, zb0003)
+			} else if len(z.Keys) > 0 {
+				clear(z.Keys)
+			}
+			for zb0003 > 0 {
+				var za0004 int
+				zb0003--
+				var za0003 string
+				za0003, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Keys")
+					return
+				}
+				za0004, bts, err = msgp.ReadIntBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Keys", za0003)
+					return
+				}
+				z.Keys[za0003] = za0004
+			}
+		case "NumNodes":
+			z.NumNodes, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NumNodes")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *KeyringResponse) Msgsize() (s int) {
+	s = 1 + 9 + msgp.MapHeaderSize
+	if z.Messages != nil {
+		for za0001, za0002 := range z.Messages {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
+		}
+	}
+	s += 5 + msgp.MapHeaderSize
+	if z.Keys != nil {
+		for za0003, za0004 := range z.Keys {
+			_ = za0004
+			s += msgp.StringPrefixSize + len(za0003) + msgp.IntSize
+		}
+	}
+	s += 9 + msgp.IntSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *LeadershipTransferResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.Noop == false {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Err == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		// string "From"
+		o = append(o, 0xa4, 0x46, 0x72, 0x6f, 0x6d)
+		o, err = z.From.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "From")
+			return
+		}
+		// string "To"
+		o = append(o, 0xa2, 0x54, 0x6f)
+		o, err = z.To.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "To")
+			return
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Noop"
+			o = append(o, 0xa4, 0x4e, 0x6f, 0x6f, 0x70)
+			o = msgp.AppendBool(o, z.Noop)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Err"
+			o = append(o, 0xa3, 0x45, 0x72, 0x72)
+			o = msgp.AppendString(o, z.Err)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *LeadershipTransferResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "From":
+			bts, err = z.From.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "From")
+				return
+			}
+		case "To":
+			bts, err = z.To.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "To")
+				return
+			}
+		case "Noop":
+			z.Noop, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Noop")
+				return
+			}
+		case "Err":
+			z.Err, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Err")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *LeadershipTransferResponse) Msgsize() (s int) {
+	s = 1 + 5 + z.From.Msgsize() + 3 + z.To.Msgsize() + 5 + msgp.BoolSize + 4 + msgp.StringPrefixSize + len(z.Err)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *LogConfig) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -37934,6 +38899,207 @@ func (z *ObjectDiff) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *OperatorHealthReply) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
+	_ = zb0001Mask
+	if z.Healthy == false {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.FailureTolerance == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Leader == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Voters == nil {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Servers == nil {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Healthy"
+			o = append(o, 0xa7, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79)
+			o = msgp.AppendBool(o, z.Healthy)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "FailureTolerance"
+			o = append(o, 0xb0, 0x46, 0x61, 0x69, 0x6c, 0x75, 0x72, 0x65, 0x54, 0x6f, 0x6c, 0x65, 0x72, 0x61, 0x6e, 0x63, 0x65)
+			o = msgp.AppendInt(o, z.FailureTolerance)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Leader"
+			o = append(o, 0xa6, 0x4c, 0x65, 0x61, 0x64, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Leader)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Voters"
+			o = append(o, 0xa6, 0x56, 0x6f, 0x74, 0x65, 0x72, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Voters)))
+			for za0001 := range z.Voters {
+				o = msgp.AppendString(o, z.Voters[za0001])
+			}
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Servers"
+			o = append(o, 0xa7, 0x53, 0x65, 0x72, 0x76, 0x65, 0x72, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Servers)))
+			for za0002 := range z.Servers {
+				if z.Servers[za0002] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Servers[za0002].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Servers", za0002)
+						return
+					}
+				}
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *OperatorHealthReply) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Healthy":
+			z.Healthy, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Healthy")
+				return
+			}
+		case "FailureTolerance":
+			z.FailureTolerance, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "FailureTolerance")
+				return
+			}
+		case "Leader":
+			z.Leader, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Leader")
+				return
+			}
+		case "Voters":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Voters")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Voters) >= int(zb0002) {
+				z.Voters = (z.Voters)[:zb0002]
+			} else {
+				z.Voters = make([]string, zb0002)
+			}
+			for za0001 := range z.Voters {
+				z.Voters[za0001], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Voters", za0001)
+					return
+				}
+			}
+		case "Servers":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Servers")
+				return
+			}
+			if zb0003 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Servers) >= int(zb0003) {
+				z.Servers = (z.Servers)[:zb0003]
+			} else {
+				z.Servers = make([]*ServerHealth, zb0003)
+			}
+			for za0002 := range z.Servers {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Servers[za0002] = nil
+				} else {
+					if z.Servers[za0002] == nil {
+						z.Servers[za0002] = new(ServerHealth)
+					}
+					bts, err = z.Servers[za0002].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Servers", za0002)
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *OperatorHealthReply) Msgsize() (s int) {
+	s = 1 + 8 + msgp.BoolSize + 17 + msgp.IntSize + 7 + msgp.StringPrefixSize + len(z.Leader) + 7 + msgp.ArrayHeaderSize
+	for za0001 := range z.Voters {
+		s += msgp.StringPrefixSize + len(z.Voters[za0001])
+	}
+	s += 8 + msgp.ArrayHeaderSize
+	for za0002 := range z.Servers {
+		if z.Servers[za0002] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Servers[za0002].Msgsize()
+		}
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *ParameterizedJobConfig) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -38078,6 +39244,152 @@ func (z *ParameterizedJobConfig) Msgsize() (s int) {
 	for za0002 := range z.MetaOptional {
 		s += msgp.StringPrefixSize + len(z.MetaOptional[za0002])
 	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *PeerInfoResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
+	_ = zb0001Mask
+	if z.ID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Cluster == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Bootstrapped == false {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.LastIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.LastTerm == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.LastContactNS == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "ID"
+			o = append(o, 0xa2, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Cluster"
+			o = append(o, 0xa7, 0x43, 0x6c, 0x75, 0x73, 0x74, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Cluster)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Bootstrapped"
+			o = append(o, 0xac, 0x42, 0x6f, 0x6f, 0x74, 0x73, 0x74, 0x72, 0x61, 0x70, 0x70, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Bootstrapped)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "LastIndex"
+			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.LastIndex)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "LastTerm"
+			o = append(o, 0xa8, 0x4c, 0x61, 0x73, 0x74, 0x54, 0x65, 0x72, 0x6d)
+			o = msgp.AppendUint64(o, z.LastTerm)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "LastContactNS"
+			o = append(o, 0xad, 0x4c, 0x61, 0x73, 0x74, 0x43, 0x6f, 0x6e, 0x74, 0x61, 0x63, 0x74, 0x4e, 0x53)
+			o = msgp.AppendInt64(o, z.LastContactNS)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *PeerInfoResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "ID":
+			z.ID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ID")
+				return
+			}
+		case "Cluster":
+			z.Cluster, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Cluster")
+				return
+			}
+		case "Bootstrapped":
+			z.Bootstrapped, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Bootstrapped")
+				return
+			}
+		case "LastIndex":
+			z.LastIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastIndex")
+				return
+			}
+		case "LastTerm":
+			z.LastTerm, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastTerm")
+				return
+			}
+		case "LastContactNS":
+			z.LastContactNS, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastContactNS")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *PeerInfoResponse) Msgsize() (s int) {
+	s = 1 + 3 + msgp.StringPrefixSize + len(z.ID) + 8 + msgp.StringPrefixSize + len(z.Cluster) + 13 + msgp.BoolSize + 10 + msgp.Uint64Size + 9 + msgp.Uint64Size + 14 + msgp.Int64Size
 	return
 }
 
@@ -41646,6 +42958,105 @@ func (z *RaftConfigurationResponse) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *RaftPeerRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.ID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Address == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "ID"
+			o = append(o, 0xa2, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Address"
+			o = append(o, 0xa7, 0x41, 0x64, 0x64, 0x72, 0x65, 0x73, 0x73)
+			o = msgp.AppendString(o, z.Address)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RaftPeerRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "ID":
+			z.ID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ID")
+				return
+			}
+		case "Address":
+			z.Address, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Address")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RaftPeerRequest) Msgsize() (s int) {
+	s = 1 + 3 + msgp.StringPrefixSize + len(z.ID) + 8 + msgp.StringPrefixSize + len(z.Address) + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *RaftServer) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -41816,6 +43227,96 @@ func (z *ReconcileOption) UnmarshalMsg(bts []byte) (o []byte, err error) {
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z ReconcileOption) Msgsize() (s int) {
 	s = msgp.StringPrefixSize + len(string(z))
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RegionListResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(1)
+	var zb0001Mask uint8 /* 1 bits */
+	_ = zb0001Mask
+	if z.Regions == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+	if (zb0001Mask & 0x1) == 0 { // if not omitted
+		// string "Regions"
+		o = append(o, 0xa7, 0x52, 0x65, 0x67, 0x69, 0x6f, 0x6e, 0x73)
+		o = msgp.AppendArrayHeader(o, uint32(len(z.Regions)))
+		for za0001 := range z.Regions {
+			o = msgp.AppendString(o, z.Regions[za0001])
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RegionListResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Regions":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Regions")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Regions) >= int(zb0002) {
+				z.Regions = (z.Regions)[:zb0002]
+			} else {
+				z.Regions = make([]string, zb0002)
+			}
+			for za0001 := range z.Regions {
+				z.Regions[za0001], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Regions", za0001)
+					return
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RegionListResponse) Msgsize() (s int) {
+	s = 1 + 8 + msgp.ArrayHeaderSize
+	for za0001 := range z.Regions {
+		s += msgp.StringPrefixSize + len(z.Regions[za0001])
+	}
 	return
 }
 
@@ -44269,6 +45770,595 @@ func (z *Secret) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
 		}
 	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z ServerForceLeaveRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Name == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Prune == false {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Prune"
+			o = append(o, 0xa5, 0x50, 0x72, 0x75, 0x6e, 0x65)
+			o = msgp.AppendBool(o, z.Prune)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ServerForceLeaveRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "Prune":
+			z.Prune, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Prune")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z ServerForceLeaveRequest) Msgsize() (s int) {
+	s = 1 + 5 + msgp.StringPrefixSize + len(z.Name) + 6 + msgp.BoolSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *ServerHealth) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(12)
+	var zb0001Mask uint16 /* 12 bits */
+	_ = zb0001Mask
+	if z.ID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Name == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Address == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.SerfStatus == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Version == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Leader == false {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.LastContact == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.LastTerm == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	if z.LastIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.Healthy == false {
+		zb0001Len--
+		zb0001Mask |= 0x200
+	}
+	if z.Voter == false {
+		zb0001Len--
+		zb0001Mask |= 0x400
+	}
+	if z.StableSince == (time.Time{}) {
+		zb0001Len--
+		zb0001Mask |= 0x800
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "ID"
+			o = append(o, 0xa2, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Address"
+			o = append(o, 0xa7, 0x41, 0x64, 0x64, 0x72, 0x65, 0x73, 0x73)
+			o = msgp.AppendString(o, z.Address)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "SerfStatus"
+			o = append(o, 0xaa, 0x53, 0x65, 0x72, 0x66, 0x53, 0x74, 0x61, 0x74, 0x75, 0x73)
+			o = msgp.AppendString(o, z.SerfStatus)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Version"
+			o = append(o, 0xa7, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.Version)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Leader"
+			o = append(o, 0xa6, 0x4c, 0x65, 0x61, 0x64, 0x65, 0x72)
+			o = msgp.AppendBool(o, z.Leader)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "LastContact"
+			o = append(o, 0xab, 0x4c, 0x61, 0x73, 0x74, 0x43, 0x6f, 0x6e, 0x74, 0x61, 0x63, 0x74)
+			o = msgp.AppendDuration(o, z.LastContact)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "LastTerm"
+			o = append(o, 0xa8, 0x4c, 0x61, 0x73, 0x74, 0x54, 0x65, 0x72, 0x6d)
+			o = msgp.AppendUint64(o, z.LastTerm)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "LastIndex"
+			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.LastIndex)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "Healthy"
+			o = append(o, 0xa7, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79)
+			o = msgp.AppendBool(o, z.Healthy)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "Voter"
+			o = append(o, 0xa5, 0x56, 0x6f, 0x74, 0x65, 0x72)
+			o = msgp.AppendBool(o, z.Voter)
+		}
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "StableSince"
+			o = append(o, 0xab, 0x53, 0x74, 0x61, 0x62, 0x6c, 0x65, 0x53, 0x69, 0x6e, 0x63, 0x65)
+			o = msgp.AppendTime(o, z.StableSince)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ServerHealth) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "ID":
+			z.ID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ID")
+				return
+			}
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "Address":
+			z.Address, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Address")
+				return
+			}
+		case "SerfStatus":
+			z.SerfStatus, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SerfStatus")
+				return
+			}
+		case "Version":
+			z.Version, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Version")
+				return
+			}
+		case "Leader":
+			z.Leader, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Leader")
+				return
+			}
+		case "LastContact":
+			z.LastContact, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastContact")
+				return
+			}
+		case "LastTerm":
+			z.LastTerm, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastTerm")
+				return
+			}
+		case "LastIndex":
+			z.LastIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastIndex")
+				return
+			}
+		case "Healthy":
+			z.Healthy, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Healthy")
+				return
+			}
+		case "Voter":
+			z.Voter, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Voter")
+				return
+			}
+		case "StableSince":
+			z.StableSince, bts, err = msgp.ReadTimeBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "StableSince")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *ServerHealth) Msgsize() (s int) {
+	s = 1 + 3 + msgp.StringPrefixSize + len(z.ID) + 5 + msgp.StringPrefixSize + len(z.Name) + 8 + msgp.StringPrefixSize + len(z.Address) + 11 + msgp.StringPrefixSize + len(z.SerfStatus) + 8 + msgp.StringPrefixSize + len(z.Version) + 7 + msgp.BoolSize + 12 + msgp.DurationSize + 9 + msgp.Uint64Size + 10 + msgp.Uint64Size + 8 + msgp.BoolSize + 6 + msgp.BoolSize + 12 + msgp.TimeSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *ServerHealthResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(1)
+	var zb0001Mask uint8 /* 1 bits */
+	_ = zb0001Mask
+	if z.Health == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+	if (zb0001Mask & 0x1) == 0 { // if not omitted
+		// string "Health"
+		o = append(o, 0xa6, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68)
+		if z.Health == nil {
+			o = msgp.AppendNil(o)
+		} else {
+			o, err = z.Health.MarshalMsg(o)
+			if err != nil {
+				err = msgp.WrapError(err, "Health")
+				return
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ServerHealthResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Health":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Health = nil
+			} else {
+				if z.Health == nil {
+					z.Health = new(OperatorHealthReply)
+				}
+				bts, err = z.Health.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Health")
+					return
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *ServerHealthResponse) Msgsize() (s int) {
+	s = 1 + 7
+	if z.Health == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Health.Msgsize()
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *ServerJoinRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(1)
+	var zb0001Mask uint8 /* 1 bits */
+	_ = zb0001Mask
+	if z.Addresses == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+	if (zb0001Mask & 0x1) == 0 { // if not omitted
+		// string "Addresses"
+		o = append(o, 0xa9, 0x41, 0x64, 0x64, 0x72, 0x65, 0x73, 0x73, 0x65, 0x73)
+		o = msgp.AppendArrayHeader(o, uint32(len(z.Addresses)))
+		for za0001 := range z.Addresses {
+			o = msgp.AppendString(o, z.Addresses[za0001])
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ServerJoinRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Addresses":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Addresses")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Addresses) >= int(zb0002) {
+				z.Addresses = (z.Addresses)[:zb0002]
+			} else {
+				z.Addresses = make([]string, zb0002)
+			}
+			for za0001 := range z.Addresses {
+				z.Addresses[za0001], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Addresses", za0001)
+					return
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *ServerJoinRequest) Msgsize() (s int) {
+	s = 1 + 10 + msgp.ArrayHeaderSize
+	for za0001 := range z.Addresses {
+		s += msgp.StringPrefixSize + len(z.Addresses[za0001])
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z ServerJoinResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Joined == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Error == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Joined"
+			o = append(o, 0xa6, 0x4a, 0x6f, 0x69, 0x6e, 0x65, 0x64)
+			o = msgp.AppendInt(o, z.Joined)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Error"
+			o = append(o, 0xa5, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.Error)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ServerJoinResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Joined":
+			z.Joined, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Joined")
+				return
+			}
+		case "Error":
+			z.Error, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Error")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z ServerJoinResponse) Msgsize() (s int) {
+	s = 1 + 7 + msgp.IntSize + 6 + msgp.StringPrefixSize + len(z.Error)
 	return
 }
 
@@ -47317,6 +49407,531 @@ func (z *SnapshotListResponse) Msgsize() (s int) {
 		}
 	}
 	s += 10 + msgp.StringPrefixSize + len(z.NextToken) + 10 + 1 + 6 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *SnapshotReadRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.Token == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Offset == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Token"
+			o = append(o, 0xa5, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
+			o = msgp.AppendString(o, z.Token)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Offset"
+			o = append(o, 0xa6, 0x4f, 0x66, 0x66, 0x73, 0x65, 0x74)
+			o = msgp.AppendInt64(o, z.Offset)
+		}
+		// string "QueryOptions"
+		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
+		o, err = z.QueryOptions.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryOptions")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *SnapshotReadRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Token":
+			z.Token, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Token")
+				return
+			}
+		case "Offset":
+			z.Offset, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Offset")
+				return
+			}
+		case "QueryOptions":
+			bts, err = z.QueryOptions.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryOptions")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *SnapshotReadRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 7 + msgp.Int64Size + 13 + z.QueryOptions.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *SnapshotReadResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
+	_ = zb0001Mask
+	if z.Token == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Size == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Digest == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Data == nil {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.EOF == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Token"
+			o = append(o, 0xa5, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
+			o = msgp.AppendString(o, z.Token)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Size"
+			o = append(o, 0xa4, 0x53, 0x69, 0x7a, 0x65)
+			o = msgp.AppendInt64(o, z.Size)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Digest"
+			o = append(o, 0xa6, 0x44, 0x69, 0x67, 0x65, 0x73, 0x74)
+			o = msgp.AppendString(o, z.Digest)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Data"
+			o = append(o, 0xa4, 0x44, 0x61, 0x74, 0x61)
+			o = msgp.AppendBytes(o, z.Data)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "EOF"
+			o = append(o, 0xa3, 0x45, 0x4f, 0x46)
+			o = msgp.AppendBool(o, z.EOF)
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *SnapshotReadResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Token":
+			z.Token, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Token")
+				return
+			}
+		case "Size":
+			z.Size, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Size")
+				return
+			}
+		case "Digest":
+			z.Digest, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Digest")
+				return
+			}
+		case "Data":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Data")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Data == nil || uint32(cap(z.Data)) < zb0002 {
+				z.Data = make([]byte, zb0002)
+			} else {
+				z.Data = z.Data[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Data, bts[:zb0002])
+			bts = bts[zb0002:]
+		case "EOF":
+			z.EOF, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EOF")
+				return
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *SnapshotReadResponse) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 5 + msgp.Int64Size + 7 + msgp.StringPrefixSize + len(z.Digest) + 5 + msgp.BytesPrefixSize + len(z.Data) + 4 + msgp.BoolSize + 10 + z.QueryMeta.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *SnapshotRestoreRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
+	_ = zb0001Mask
+	if z.Token == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Offset == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Data == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Last == false {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Token"
+			o = append(o, 0xa5, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
+			o = msgp.AppendString(o, z.Token)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Offset"
+			o = append(o, 0xa6, 0x4f, 0x66, 0x66, 0x73, 0x65, 0x74)
+			o = msgp.AppendInt64(o, z.Offset)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Data"
+			o = append(o, 0xa4, 0x44, 0x61, 0x74, 0x61)
+			o = msgp.AppendBytes(o, z.Data)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Last"
+			o = append(o, 0xa4, 0x4c, 0x61, 0x73, 0x74)
+			o = msgp.AppendBool(o, z.Last)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *SnapshotRestoreRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Token":
+			z.Token, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Token")
+				return
+			}
+		case "Offset":
+			z.Offset, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Offset")
+				return
+			}
+		case "Data":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Data")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Data == nil || uint32(cap(z.Data)) < zb0002 {
+				z.Data = make([]byte, zb0002)
+			} else {
+				z.Data = z.Data[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Data, bts[:zb0002])
+			bts = bts[zb0002:]
+		case "Last":
+			z.Last, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Last")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *SnapshotRestoreRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 7 + msgp.Int64Size + 5 + msgp.BytesPrefixSize + len(z.Data) + 5 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *SnapshotRestoreResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Token == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Token"
+			o = append(o, 0xa5, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
+			o = msgp.AppendString(o, z.Token)
+		}
+		// string "WriteMeta"
+		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		// check for omitted fields
+		zb0002Len := uint32(1)
+		var zb0002Mask uint8 /* 1 bits */
+		_ = zb0002Mask
+		if z.WriteMeta.Index == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+		if (zb0002Mask & 0x1) == 0 { // if not omitted
+			// string "Index"
+			o = append(o, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WriteMeta.Index)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *SnapshotRestoreResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Token":
+			z.Token, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Token")
+				return
+			}
+		case "WriteMeta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteMeta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "WriteMeta")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Index":
+					z.WriteMeta.Index, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta", "Index")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta")
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *SnapshotRestoreResponse) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 

@@ -132,6 +132,16 @@ var (
 	StatusPeers = Method[api.QueryOptions, api.StatusPeersResponse]{"Status.Peers", Local, ByUser}
 	// StatusMembers lists the servers.
 	StatusMembers = Method[api.QueryOptions, api.MembersResponse]{"Status.Members", Local, ByUser}
+	// StatusPeerInfo tells other servers about this one's log.
+	StatusPeerInfo = Method[api.Empty, api.PeerInfoResponse]{"Status.PeerInfo", Local, ByServer}
+	// StatusJoin joins other servers by gossip.
+	StatusJoin = Method[api.ServerJoinRequest, api.ServerJoinResponse]{"Status.Join", Local, ByUser}
+	// StatusForceLeave ejects a failed server from the gossip pool.
+	StatusForceLeave = Method[api.ServerForceLeaveRequest, api.Empty]{"Status.ForceLeave", Local, ByUser}
+	// StatusKeyring lists or changes the gossip key ring.
+	StatusKeyring = Method[api.KeyringRequest, api.KeyringResponse]{"Status.Keyring", Local, ByUser}
+	// StatusRegions lists the known regions.
+	StatusRegions = Method[api.QueryOptions, api.RegionListResponse]{"Status.Regions", Local, ByUser}
 )
 
 // Methods of Namespace.
@@ -166,6 +176,20 @@ var (
 	OperatorSetSchedulerConfig = Method[api.SchedulerConfigRequest, api.SchedulerConfigWriteResponse]{"Operator.SetSchedulerConfig", Leader, ByUser}
 	// OperatorRaftConfiguration lists the Raft peers.
 	OperatorRaftConfiguration = Method[api.QueryOptions, api.RaftConfigurationResponse]{"Operator.RaftConfiguration", Any, ByUser}
+	// OperatorRaftRemovePeer removes a Raft peer.
+	OperatorRaftRemovePeer = Method[api.RaftPeerRequest, api.WriteMeta]{"Operator.RaftRemovePeer", Leader, ByUser}
+	// OperatorTransferLeadership moves the leadership to another voter.
+	OperatorTransferLeadership = Method[api.RaftPeerRequest, api.LeadershipTransferResponse]{"Operator.TransferLeadership", Leader, ByUser}
+	// OperatorAutopilotConfig reads the autopilot's configuration.
+	OperatorAutopilotConfig = Method[api.QueryOptions, api.AutopilotConfigResponse]{"Operator.AutopilotConfig", Any, ByUser}
+	// OperatorSetAutopilotConfig writes the autopilot's configuration.
+	OperatorSetAutopilotConfig = Method[api.AutopilotConfigRequest, api.AutopilotConfigWriteResponse]{"Operator.SetAutopilotConfig", Leader, ByUser}
+	// OperatorServerHealth tells how the servers are.
+	OperatorServerHealth = Method[api.QueryOptions, api.ServerHealthResponse]{"Operator.ServerHealth", Leader, ByUser}
+	// OperatorSnapshotRead reads a snapshot piece by piece.
+	OperatorSnapshotRead = Method[api.SnapshotReadRequest, api.SnapshotReadResponse]{"Operator.SnapshotRead", Leader, ByUser}
+	// OperatorSnapshotRestore restores a snapshot that comes piece by piece.
+	OperatorSnapshotRestore = Method[api.SnapshotRestoreRequest, api.SnapshotRestoreResponse]{"Operator.SnapshotRestore", Leader, ByUser}
 )
 
 // Methods of System.

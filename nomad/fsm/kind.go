@@ -60,4 +60,6 @@ const (
 	KindNodePoolUpsert
 	KindNodePoolDelete
 	KindSchedulerConfig
+	KindAutopilotConfig
+	KindClusterID
 )

@@ -1,0 +1,126 @@
+package api
+
+// RaftPeerRequest names a Raft peer by id, or where allowed by address.
+type RaftPeerRequest struct {
+	ID      string `msg:",omitempty"`
+	Address string `msg:",omitempty"`
+	WriteRequest
+}
+
+// LeadershipTransferResponse tells from which server to which the leadership was to move.
+type LeadershipTransferResponse struct {
+	From RaftServer `msg:",omitempty"`
+	To   RaftServer `msg:",omitempty"`
+	Noop bool       `msg:",omitempty"`
+	Err  string     `msg:",omitempty"`
+}
+
+// AutopilotConfigResponse holds the autopilot's configuration.
+type AutopilotConfigResponse struct {
+	Config *AutopilotConfiguration `msg:",omitempty"`
+	QueryMeta
+}
+
+// AutopilotConfigRequest writes the autopilot's configuration; with CAS only if its ModifyIndex is current.
+type AutopilotConfigRequest struct {
+	Config *AutopilotConfiguration `msg:",omitempty"`
+	CAS    bool                    `msg:",omitempty"`
+	WriteRequest
+}
+
+// AutopilotConfigWriteResponse tells whether the configuration was written.
+type AutopilotConfigWriteResponse struct {
+	Updated bool `msg:",omitempty"`
+	WriteMeta
+}
+
+// ServerHealthResponse holds the health of the servers.
+type ServerHealthResponse struct {
+	Health *OperatorHealthReply `msg:",omitempty"`
+}
+
+// SnapshotReadRequest reads a piece of a snapshot. Without a Token it makes a new one.
+type SnapshotReadRequest struct {
+	Token  string `msg:",omitempty"`
+	Offset int64  `msg:",omitempty"`
+	QueryOptions
+}
+
+// SnapshotReadResponse is a piece of a snapshot's archive; the last one has EOF.
+type SnapshotReadResponse struct {
+	Token string `msg:",omitempty"`
+	// Size is the archive's length in bytes, Digest its SHA-256 in base64.
+	Size   int64  `msg:",omitempty"`
+	Digest string `msg:",omitempty"`
+	Data   []byte `msg:",omitempty"`
+	EOF    bool   `msg:",omitempty"`
+	QueryMeta
+}
+
+// SnapshotRestoreRequest brings a piece of a snapshot's archive. Without a Token it begins; with Last
+// the archive is checked whole and then restored.
+type SnapshotRestoreRequest struct {
+	Token  string `msg:",omitempty"`
+	Offset int64  `msg:",omitempty"`
+	Data   []byte `msg:",omitempty"`
+	Last   bool   `msg:",omitempty"`
+	WriteRequest
+}
+
+// SnapshotRestoreResponse names the restore to go on with.
+type SnapshotRestoreResponse struct {
+	Token string `msg:",omitempty"`
+	WriteMeta
+}
+
+// ServerJoinRequest lists gossip addresses to join.
+type ServerJoinRequest struct {
+	Addresses []string `msg:",omitempty"`
+}
+
+// ServerJoinResponse counts the servers that were joined.
+type ServerJoinResponse struct {
+	Joined int    `msg:",omitempty"`
+	Error  string `msg:",omitempty"`
+}
+
+// ServerForceLeaveRequest ejects a failed server; Prune also forgets one that has left.
+type ServerForceLeaveRequest struct {
+	Name  string `msg:",omitempty"`
+	Prune bool   `msg:",omitempty"`
+}
+
+// KeyringOp is a deed on the gossip key ring.
+type KeyringOp string
+
+// Deeds on the gossip key ring.
+const (
+	KeyringList    KeyringOp = "list"
+	KeyringInstall KeyringOp = "install"
+	KeyringUse     KeyringOp = "use"
+	KeyringRemove  KeyringOp = "remove"
+)
+
+// KeyringRequest changes or lists the gossip key ring of all servers.
+type KeyringRequest struct {
+	Op  KeyringOp `msg:",omitempty"`
+	Key string    `msg:",omitempty"`
+}
+
+// RegionListResponse lists the known regions by name.
+type RegionListResponse struct {
+	Regions []string `msg:",omitempty"`
+}
+
+// PeerInfoResponse is what a server tells others about its log.
+type PeerInfoResponse struct {
+	// ID names the server; Cluster names the log that it belongs to, empty before it has one.
+	ID      string `msg:",omitempty"`
+	Cluster string `msg:",omitempty"`
+	// Bootstrapped says that the server has a log with a configuration.
+	Bootstrapped bool `msg:",omitempty"`
+	// LastIndex, LastTerm and LastContact are for the autopilot.
+	LastIndex     uint64 `msg:",omitempty"`
+	LastTerm      uint64 `msg:",omitempty"`
+	LastContactNS int64  `msg:",omitempty"`
+}
