@@ -41,6 +41,8 @@ type Node struct {
 	LastAllocUpdateIndex     uint64 `msg:",omitempty"`
 	// BootID tells one boot of the host from the next.
 	BootID string `json:"-" msg:",omitempty"`
+	// LastSeen is the Unix time in nanoseconds at which the last word of a node that is down was heard.
+	LastSeen int64 `json:"-" msg:",omitempty"`
 	// RPCAddr is the address that servers see; diagnostic only.
 	RPCAddr string `json:"-" msg:",omitempty"`
 }

@@ -52,6 +52,36 @@ type VolumeSpec struct {
 	// OnMountDead is what the node does when a mount stops answering: republish, restart, signal or
 	// ignore; empty means ignore.
 	OnMountDead string `json:",omitempty" msg:",omitempty"`
+	// OnNodeLoss says what frees the volume from a node that is lost: fence, wait or assume; empty means fence.
+	OnNodeLoss string `json:",omitempty" msg:",omitempty"`
+	// FenceAfter is how long a node must be down before the volume is detached from it; 0 means the
+	// server's default.
+	FenceAfter time.Duration `json:",omitempty" msg:",omitempty"`
+	// Lease is for how long a node may use an exclusive volume without attach after its last answered
+	// heartbeat; 0 means the server's default.
+	Lease time.Duration `json:",omitempty" msg:",omitempty"`
+}
+
+// What frees a volume from a node that is lost.
+const (
+	// NodeLossFence takes the storage's detach, the end of the lease, another boot or a fencing hook.
+	NodeLossFence = "fence"
+	// NodeLossWait takes the same, but never the end of a lease.
+	NodeLossWait = "wait"
+	// NodeLossAssume frees it as soon as the node is down, and says so.
+	NodeLossAssume = "assume"
+)
+
+// VolumeRelease is how one claim ended: who had it, and why it was safe to give the volume on.
+type VolumeRelease struct {
+	AllocID string `msg:",omitempty"`
+	NodeID  string `msg:",omitempty"`
+	// Proof is released, fenced or assumed.
+	Proof string `msg:",omitempty"`
+	// By says how it was proven: the node, the provider, the lease, another boot, a hook, an operator or the policy.
+	By string `msg:",omitempty"`
+	// At is in Unix nanoseconds.
+	At int64 `msg:",omitempty"`
 }
 
 // VolumeOwner is the owner that the node gives to a mounted file system.
@@ -109,13 +139,18 @@ type VolumeProvision struct {
 // Volume is a CSI volume as it is stored.
 type Volume struct {
 	VolumeSpec
-	Provision   VolumeProvision `json:"-" msg:",omitempty"`
-	CreateIndex uint64          `msg:",omitempty"`
-	ModifyIndex uint64          `msg:",omitempty"`
+	Provision VolumeProvision `json:"-" msg:",omitempty"`
+	// Releases are the last claims that ended, the newest last; at most [ReleasesMax].
+	Releases    []*VolumeRelease `json:",omitempty" msg:",omitempty"`
+	CreateIndex uint64           `msg:",omitempty"`
+	ModifyIndex uint64           `msg:",omitempty"`
 	// CreateTime and ModifyTime are Unix nanoseconds.
 	CreateTime int64 `msg:",omitempty"`
 	ModifyTime int64 `msg:",omitempty"`
 }
+
+// ReleasesMax bounds what a volume remembers of ended claims.
+const ReleasesMax = 16
 
 // RemoteID is the id that the driver knows the volume by.
 func (v *Volume) RemoteID() string {
@@ -205,6 +240,10 @@ type VolumeClaim struct {
 	// Presumed says that the claim is unmounted by presumption: its node was given up and has not
 	// confirmed it. It is clear once the node does.
 	Presumed bool `json:",omitempty" msg:",omitempty"`
+	// Lease is what the node promised when the claim was taken: it stops using the volume when no
+	// heartbeat of its was answered for that long. 0 means that the storage is its own fence, or that
+	// the volume is shared.
+	Lease time.Duration `json:",omitempty" msg:",omitempty"`
 	// Predecessor is the allocation that this claim waits for while waiting.
 	Predecessor string `msg:",omitempty"`
 	// Since is the Unix time in nanoseconds of the last change of State.

@@ -32036,8 +32036,8 @@ func (z *NetworkResource) Msgsize() (s int) {
 func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(35)
-	var zb0001Mask uint64 /* 35 bits */
+	zb0001Len := uint32(36)
+	var zb0001Mask uint64 /* 36 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -32175,9 +32175,13 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x200000000
 	}
-	if z.RPCAddr == "" {
+	if z.LastSeen == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x400000000
+	}
+	if z.RPCAddr == "" {
+		zb0001Len--
+		zb0001Mask |= 0x800000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -32498,6 +32502,11 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.BootID)
 		}
 		if (zb0001Mask & 0x400000000) == 0 { // if not omitted
+			// string "LastSeen"
+			o = append(o, 0xa8, 0x4c, 0x61, 0x73, 0x74, 0x53, 0x65, 0x65, 0x6e)
+			o = msgp.AppendInt64(o, z.LastSeen)
+		}
+		if (zb0001Mask & 0x800000000) == 0 { // if not omitted
 			// string "RPCAddr"
 			o = append(o, 0xa7, 0x52, 0x50, 0x43, 0x41, 0x64, 0x64, 0x72)
 			o = msgp.AppendString(o, z.RPCAddr)
@@ -33080,6 +33089,12 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "BootID")
 				return
 			}
+		case "LastSeen":
+			z.LastSeen, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastSeen")
+				return
+			}
 		case "RPCAddr":
 			z.RPCAddr, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -33206,7 +33221,7 @@ func (z *Node) Msgsize() (s int) {
 	} else {
 		s += z.LastDrain.Msgsize()
 	}
-	s += 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 14 + msgp.IntSize + 9 + msgp.StringPrefixSize + len(z.SecretID) + 14 + msgp.StringPrefixSize + len(z.ComputedClass) + 25 + msgp.Uint64Size + 21 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.BootID) + 8 + msgp.StringPrefixSize + len(z.RPCAddr)
+	s += 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 14 + msgp.IntSize + 9 + msgp.StringPrefixSize + len(z.SecretID) + 14 + msgp.StringPrefixSize + len(z.ComputedClass) + 25 + msgp.Uint64Size + 21 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.BootID) + 9 + msgp.Int64Size + 8 + msgp.StringPrefixSize + len(z.RPCAddr)
 	return
 }
 
@@ -56745,24 +56760,28 @@ func (z *Vault) Msgsize() (s int) {
 func (z *Volume) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
-	if z.CreateIndex == 0 {
+	if z.Releases == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.CreateTime == 0 {
+	if z.ModifyIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.ModifyTime == 0 {
+	if z.CreateTime == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.ModifyTime == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -56784,21 +56803,37 @@ func (z *Volume) MarshalMsg(b []byte) (o []byte, err error) {
 			return
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Releases"
+			o = append(o, 0xa8, 0x52, 0x65, 0x6c, 0x65, 0x61, 0x73, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Releases)))
+			for za0001 := range z.Releases {
+				if z.Releases[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Releases[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Releases", za0001)
+						return
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
 		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "CreateTime"
 			o = append(o, 0xaa, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x54, 0x69, 0x6d, 0x65)
 			o = msgp.AppendInt64(o, z.CreateTime)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "ModifyTime"
 			o = append(o, 0xaa, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x54, 0x69, 0x6d, 0x65)
 			o = msgp.AppendInt64(o, z.ModifyTime)
@@ -56841,6 +56876,40 @@ func (z *Volume) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Provision")
 				return
 			}
+		case "Releases":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Releases")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Releases) >= int(zb0002) {
+				z.Releases = (z.Releases)[:zb0002]
+			} else {
+				z.Releases = make([]*VolumeRelease, zb0002)
+			}
+			for za0001 := range z.Releases {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Releases[za0001] = nil
+				} else {
+					if z.Releases[za0001] == nil {
+						z.Releases[za0001] = new(VolumeRelease)
+					}
+					bts, err = z.Releases[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Releases", za0001)
+						return
+					}
+				}
+			}
 		case "CreateIndex":
 			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
@@ -56879,7 +56948,15 @@ func (z *Volume) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Volume) Msgsize() (s int) {
-	s = 1 + 11 + z.VolumeSpec.Msgsize() + 10 + z.Provision.Msgsize() + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 11 + msgp.Int64Size + 11 + msgp.Int64Size
+	s = 1 + 11 + z.VolumeSpec.Msgsize() + 10 + z.Provision.Msgsize() + 9 + msgp.ArrayHeaderSize
+	for za0001 := range z.Releases {
+		if z.Releases[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Releases[za0001].Msgsize()
+		}
+	}
+	s += 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 11 + msgp.Int64Size + 11 + msgp.Int64Size
 	return
 }
 
@@ -57564,8 +57641,8 @@ func (z VolumeCapability) Msgsize() (s int) {
 func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(21)
-	var zb0001Mask uint32 /* 21 bits */
+	zb0001Len := uint32(22)
+	var zb0001Mask uint32 /* 22 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -57627,29 +57704,33 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.Predecessor == "" {
+	if z.Lease == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.Since == 0 {
+	if z.Predecessor == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.LastError == "" {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.NextRetry == 0 {
+	if z.LastError == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.CreateIndex == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x200000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -57766,31 +57847,36 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendBool(o, z.Presumed)
 		}
 		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+			// string "Lease"
+			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
+			o = msgp.AppendDuration(o, z.Lease)
+		}
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "Predecessor"
 			o = append(o, 0xab, 0x50, 0x72, 0x65, 0x64, 0x65, 0x63, 0x65, 0x73, 0x73, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.Predecessor)
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "Since"
 			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
 			o = msgp.AppendInt64(o, z.Since)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -57988,6 +58074,12 @@ func (z *VolumeClaim) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Presumed")
 				return
 			}
+		case "Lease":
+			z.Lease, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Lease")
+				return
+			}
 		case "Predecessor":
 			z.Predecessor, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -58047,7 +58139,7 @@ func (z *VolumeClaim) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(z.MountOptions.MountFlags[za0001])
 		}
 	}
-	s += 7 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(string(z.State)) + 9 + msgp.BoolSize + 12 + msgp.StringPrefixSize + len(z.Predecessor) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 7 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(string(z.State)) + 9 + msgp.BoolSize + 6 + msgp.DurationSize + 12 + msgp.StringPrefixSize + len(z.Predecessor) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 
@@ -61390,6 +61482,137 @@ func (z *VolumeRegisterRequest) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *VolumeRelease) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
+	_ = zb0001Mask
+	if z.AllocID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.NodeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Proof == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.By == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.At == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "AllocID"
+			o = append(o, 0xa7, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x49, 0x44)
+			o = msgp.AppendString(o, z.AllocID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "NodeID"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.NodeID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Proof"
+			o = append(o, 0xa5, 0x50, 0x72, 0x6f, 0x6f, 0x66)
+			o = msgp.AppendString(o, z.Proof)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "By"
+			o = append(o, 0xa2, 0x42, 0x79)
+			o = msgp.AppendString(o, z.By)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "At"
+			o = append(o, 0xa2, 0x41, 0x74)
+			o = msgp.AppendInt64(o, z.At)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *VolumeRelease) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "AllocID":
+			z.AllocID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "AllocID")
+				return
+			}
+		case "NodeID":
+			z.NodeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeID")
+				return
+			}
+		case "Proof":
+			z.Proof, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Proof")
+				return
+			}
+		case "By":
+			z.By, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "By")
+				return
+			}
+		case "At":
+			z.At, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "At")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *VolumeRelease) Msgsize() (s int) {
+	s = 1 + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.StringPrefixSize + len(z.Proof) + 3 + msgp.StringPrefixSize + len(z.By) + 3 + msgp.Int64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *VolumeRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -61688,8 +61911,8 @@ func (z *VolumeRequest) Msgsize() (s int) {
 func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(17)
-	var zb0001Mask uint32 /* 17 bits */
+	zb0001Len := uint32(20)
+	var zb0001Mask uint32 /* 20 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -61758,6 +61981,18 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.OnMountDead == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10000
+	}
+	if z.OnNodeLoss == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20000
+	}
+	if z.FenceAfter == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40000
+	}
+	if z.Lease == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x80000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -61921,6 +62156,21 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "OnMountDead"
 			o = append(o, 0xab, 0x4f, 0x6e, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x44, 0x65, 0x61, 0x64)
 			o = msgp.AppendString(o, z.OnMountDead)
+		}
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+			// string "OnNodeLoss"
+			o = append(o, 0xaa, 0x4f, 0x6e, 0x4e, 0x6f, 0x64, 0x65, 0x4c, 0x6f, 0x73, 0x73)
+			o = msgp.AppendString(o, z.OnNodeLoss)
+		}
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+			// string "FenceAfter"
+			o = append(o, 0xaa, 0x46, 0x65, 0x6e, 0x63, 0x65, 0x41, 0x66, 0x74, 0x65, 0x72)
+			o = msgp.AppendDuration(o, z.FenceAfter)
+		}
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+			// string "Lease"
+			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
+			o = msgp.AppendDuration(o, z.Lease)
 		}
 	}
 	return
@@ -62239,6 +62489,24 @@ func (z *VolumeSpec) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "OnMountDead")
 				return
 			}
+		case "OnNodeLoss":
+			z.OnNodeLoss, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "OnNodeLoss")
+				return
+			}
+		case "FenceAfter":
+			z.FenceAfter, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "FenceAfter")
+				return
+			}
+		case "Lease":
+			z.Lease, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Lease")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -62303,7 +62571,7 @@ func (z *VolumeSpec) Msgsize() (s int) {
 	} else {
 		s += z.Owner.Msgsize()
 	}
-	s += 12 + msgp.StringPrefixSize + len(z.OnMountDead)
+	s += 12 + msgp.StringPrefixSize + len(z.OnMountDead) + 11 + msgp.StringPrefixSize + len(z.OnNodeLoss) + 11 + msgp.DurationSize + 6 + msgp.DurationSize
 	return
 }
 
