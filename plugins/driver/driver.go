@@ -42,6 +42,13 @@ type Driver interface {
 	Signal(ctx context.Context, id, signal string) error
 }
 
+// Lessee is a driver whose supervising processes keep the lease of a task even when the agent is dead.
+// With other drivers the agent alone keeps it.
+type Lessee interface {
+	// Renew moves on the time from which the lease of a running task counts; see [Lease].
+	Renew(id string, from int64) error
+}
+
 // Isolation is how much of the host's file system a task sees.
 type Isolation string
 

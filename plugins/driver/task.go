@@ -35,6 +35,18 @@ type Task struct {
 	Resources Resources
 	Mounts    []Mount
 	Devices   []Device
+	// Lease bounds the use of volumes whose storage cannot cut this node off; nil when there are none.
+	Lease *Lease
+}
+
+// Lease is a promise to the servers: the task ends, and its volumes are unmounted, when none of this
+// node's heartbeats was answered for Term.
+type Lease struct {
+	Term time.Duration
+	// From is when the last answered heartbeat was sent: CLOCK_BOOTTIME in nanoseconds.
+	From int64
+	// Unmount lists the paths on the host to unmount after the end, inner ones first.
+	Unmount []string
 }
 
 // Logs says where the output of a task is kept: at most MaxFiles files of MaxFileSizeMB MiB per stream,
@@ -98,6 +110,8 @@ type Exit struct {
 	Signal int
 	// OOMKilled is set when the kernel killed it for want of memory.
 	OOMKilled bool
+	// LeaseEnded is set when the task was ended because its [Lease] was over.
+	LeaseEnded bool
 	// Err says why the outcome is not known or not the task's own doing; empty otherwise.
 	Err string
 }

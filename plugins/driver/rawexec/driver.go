@@ -40,7 +40,10 @@ type Driver struct {
 	tasks map[string]*task
 }
 
-var _ driver.Driver = (*Driver)(nil)
+var (
+	_ driver.Driver = (*Driver)(nil)
+	_ driver.Lessee = (*Driver)(nil)
+)
 
 // New makes the driver; it touches nothing before its first task.
 func New(config Config, log hclog.Logger) *Driver {
@@ -234,6 +237,15 @@ func (d *Driver) Signal(_ context.Context, id, signal string) error {
 	return t.process.Signal(sig)
 }
 
+// Renew tells the supervising process of a task that a heartbeat was answered. It implements [driver.Lessee].
+func (d *Driver) Renew(id string, from int64) error {
+	t, err := d.task(id)
+	if err != nil {
+		return err
+	}
+	return t.process.Renew(from)
+}
+
 // Close lets go of all tasks, which run on: the agent ends. They are known again after Recover.
 func (d *Driver) Close() error {
 	d.mu.Lock()
@@ -275,8 +287,11 @@ func (d *Driver) Stats(_ context.Context, id string) (*api.TaskResourceUsage, er
 }
 
 func exitOf(x supervise.Exit) *driver.Exit {
-	e := &driver.Exit{Code: x.Code, Signal: x.Signal, OOMKilled: x.OOMKilled}
-	if x.Lost {
+	e := &driver.Exit{Code: x.Code, Signal: x.Signal, OOMKilled: x.OOMKilled, LeaseEnded: x.LeaseEnded}
+	switch {
+	case x.LeaseEnded:
+		e.Err = "the lease of its volumes ended: no server answered this node for too long"
+	case x.Lost:
 		e.Code, e.Signal, e.Err = 128+int(syscall.SIGKILL), int(syscall.SIGKILL), "the supervising process ended unexpectedly"
 	}
 	return e

@@ -56,6 +56,9 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 		s.MaxFiles = int64(cmp.Or(t.Logs.MaxFiles, defaultMaxFiles))
 		s.MaxFileBytes = int64(cmp.Or(t.Logs.MaxFileSizeMB, defaultMaxFileSizeMB)) << 20
 	}
+	if t.Lease != nil {
+		s.Lease, s.LeaseFrom, s.Unmount = int64(t.Lease.Term), t.Lease.From, t.Lease.Unmount
+	}
 	d.chooseCgroups(s, c, t)
 	return s, errors.Join(setUser(s, t.User), setMounts(s, t))
 }

@@ -35,10 +35,12 @@ type Ident struct {
 
 // Exit is how a task ended. Lost means that the supervising process vanished without a record.
 type Exit struct {
-	Code       int
-	Signal     int
-	OOMKilled  bool
-	Lost       bool
+	Code      int
+	Signal    int
+	OOMKilled bool
+	Lost      bool
+	// LeaseEnded means that the supervising process ended the task because its lease was over.
+	LeaseEnded bool
 	FinishedAt time.Time
 }
 
@@ -185,6 +187,11 @@ func (p *Process) Signal(sig syscall.Signal) error {
 // Kill kills everything that the task started.
 func (p *Process) Kill() error { return p.command(frame.Wrap(frame.KindKill, nil)) }
 
+// Renew moves on the time, a reading of CLOCK_BOOTTIME in nanoseconds, from which the task's lease counts.
+func (p *Process) Renew(from int64) error {
+	return p.command(frame.Wrap(frame.KindLease, frame.Time(from)))
+}
+
 // command hands over an order; one that fails because the process just ended is carried out.
 func (p *Process) command(b []byte) error {
 	select {
@@ -298,7 +305,7 @@ func (p *Process) reconnect() bool {
 }
 
 func exitOf(x *frame.Exited) Exit {
-	return Exit{Code: int(x.Code), Signal: int(x.Signal), OOMKilled: x.OOM, FinishedAt: time.Unix(0, x.FinishedAt)}
+	return Exit{Code: int(x.Code), Signal: int(x.Signal), OOMKilled: x.OOM, FinishedAt: time.Unix(0, x.FinishedAt), LeaseEnded: x.LeaseEnded}
 }
 
 func readExit(state string) (Exit, bool) {

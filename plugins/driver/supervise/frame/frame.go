@@ -11,6 +11,8 @@ const (
 	KindSignal Kind = 'k'
 	// KindKill asks to kill everything that the task started.
 	KindKill Kind = 'K'
+	// KindLease carries the time, as eight bytes, that a lease counts from: CLOCK_BOOTTIME in nanoseconds.
+	KindLease Kind = 'L'
 	// KindRunning carries a Running.
 	KindRunning Kind = 'R'
 	// KindFailed carries a Failed: the task was not started.
@@ -52,6 +54,20 @@ func Wrap(k Kind, body []byte) []byte {
 	b := make([]byte, 0, HeaderSize+n)
 	b = append(b, byte(k), byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
 	return append(b, body...)
+}
+
+// Time makes the body of a lease frame.
+func Time(ns int64) []byte {
+	var w writer
+	w.num(ns)
+	return w
+}
+
+// TimeOf reads the body of a lease frame.
+func TimeOf(b []byte) (int64, error) {
+	r := reader{b: b}
+	ns := r.num()
+	return ns, r.end()
 }
 
 type writer []byte

@@ -53,6 +53,8 @@ type Exited struct {
 	OOM    bool
 	// FinishedAt is in Unix nanoseconds.
 	FinishedAt int64
+	// LeaseEnded tells that the task was killed because its lease had ended.
+	LeaseEnded bool
 }
 
 // Encode makes the report the body of a frame.
@@ -62,12 +64,14 @@ func (m *Exited) Encode() []byte {
 	w.num(m.Signal)
 	w.flag(m.OOM)
 	w.num(m.FinishedAt)
+	w.flag(m.LeaseEnded)
 	return w
 }
 
-// Decode reads the body of an exited frame, or the exit file.
+// Decode reads the body of an exited frame, or the exit file; those of older programs know no leases.
 func (m *Exited) Decode(b []byte) error {
 	r := reader{b: b}
 	m.Code, m.Signal, m.OOM, m.FinishedAt = r.num(), r.num(), r.flag(), r.num()
+	m.LeaseEnded = len(r.b) > 0 && r.flag()
 	return r.end()
 }

@@ -39,6 +39,13 @@ type Spec struct {
 	Join []string
 	// OOMScore is the oom_score_adj of the task, when not 0.
 	OOMScore int64
+
+	// Lease is for how long in nanoseconds the task may run after LeaseFrom, a reading of CLOCK_BOOTTIME in
+	// nanoseconds which KindLease frames move on; 0 means for ever. When it ends the task is killed and the
+	// paths in Unmount, which are those of the host, are unmounted in their order.
+	Lease     int64
+	LeaseFrom int64
+	Unmount   []string
 }
 
 // Mount is a path of the host to show at Destination, which is absolute and clean.
@@ -81,6 +88,9 @@ func (s *Spec) Encode() []byte {
 	w.num(s.Weight)
 	w.list(s.Join)
 	w.num(s.OOMScore)
+	w.num(s.Lease)
+	w.num(s.LeaseFrom)
+	w.list(s.Unmount)
 	return w
 }
 
@@ -107,5 +117,6 @@ func (s *Spec) Decode(b []byte) error {
 	}
 	s.Cgroup, s.OwnCgroup, s.Weight = r.str(), r.flag(), r.num()
 	s.Join, s.OOMScore = r.list(), r.num()
+	s.Lease, s.LeaseFrom, s.Unmount = r.num(), r.num(), r.list()
 	return r.end()
 }

@@ -21,6 +21,7 @@ type supervisor struct {
 	pid       int
 	pidfd     int
 	startedAt int64
+	lease     lease
 }
 
 func init() { runtime.LockOSThread() }
@@ -86,8 +87,11 @@ func (s *supervisor) finish() {
 	s.endTree()
 	s.stdout.drain()
 	s.stderr.drain()
+	if s.lease.ended {
+		s.lease.unmount(s.spec.Unmount)
+	}
 	status := s.reaper.status
-	x := frame.Exited{Code: int64(status.ExitStatus()), FinishedAt: finishedAt}
+	x := frame.Exited{Code: int64(status.ExitStatus()), FinishedAt: finishedAt, LeaseEnded: s.lease.ended}
 	if status.Signaled() {
 		x.Signal = int64(status.Signal())
 		x.Code = 128 + x.Signal

@@ -49,7 +49,7 @@ func (s *supervisor) serve() {
 		for i := range s.agents {
 			fds[4+i] = pollFD{int32(s.agents[i].fd), pollIn, 0}
 		}
-		poll(fds[:], -1)
+		poll(fds[:], s.lease.wait())
 		if fds[2].revents != 0 {
 			s.stdout.pump()
 		}
@@ -67,6 +67,10 @@ func (s *supervisor) serve() {
 		if fds[0].revents != 0 {
 			s.reaper.read()
 			return
+		}
+		if s.lease.over() {
+			s.killTree(s.lease.ended)
+			s.lease.ended = true
 		}
 	}
 }
@@ -127,7 +131,7 @@ func (s *supervisor) obey(b []byte) int {
 		return 0
 	}
 	kind, n, err := frame.Header(b)
-	if err != nil || n > 1 {
+	if err != nil || n > 8 {
 		return -1
 	}
 	if len(b) < frame.HeaderSize+n {
@@ -138,6 +142,9 @@ func (s *supervisor) obey(b []byte) int {
 		pidfdSignal(s.pidfd, syscall.Signal(b[frame.HeaderSize]))
 	case kind == frame.KindKill && n == 0:
 		s.killTree(false)
+	case kind == frame.KindLease && n == 8:
+		from, _ := frame.TimeOf(b[frame.HeaderSize : frame.HeaderSize+n])
+		s.lease.renew(from)
 	default:
 		return -1
 	}

@@ -21,6 +21,7 @@ func (s *supervisor) start() *frame.Failed {
 	if err := syscall.Chdir("/"); err != nil {
 		return failed(true, "leave the state directory: "+err.Error())
 	}
+	s.lease = takeLease(&s.spec)
 	if len(s.spec.Mounts) > 0 {
 		if f := placeMounts(&s.spec); f != nil {
 			return f

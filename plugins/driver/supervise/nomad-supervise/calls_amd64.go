@@ -1,0 +1,7 @@
+package main
+
+// Numbers of system calls that the syscall package does not name.
+const (
+	sysSetns  = 308
+	sysSyncfs = 306
+)

@@ -1,0 +1,7 @@
+package main
+
+// Numbers of system calls that the syscall package names on other architectures only.
+const (
+	sysSetns  = 268
+	sysSyncfs = 267
+)
