@@ -37,8 +37,26 @@ func handshaken(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if !ok {
 		return nil, nil, errors.New("connection is not tls")
 	}
-	return c, credentials.TLSInfo{
-		State:          t.ConnectionState(),
+	state := t.ConnectionState()
+	info := proof{TLSInfo: credentials.TLSInfo{
+		State:          state,
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
-	}, nil
+	}}
+	info.role, info.region = proven(state)
+	return c, info, nil
+}
+
+// proof is what gRPC keeps of a connection for [PeerOf].
+type proof struct {
+	credentials.TLSInfo
+	role   Role
+	region string
+}
+
+// proven is the role of a peer whose certificate was verified.
+func proven(s tls.ConnectionState) (Role, string) {
+	if len(s.VerifiedChains) == 0 {
+		return Unproven, ""
+	}
+	return Identify(s.PeerCertificates[0], "")
 }

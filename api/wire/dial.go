@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -16,13 +18,18 @@ const dialTimeout = 5 * time.Second
 type Dialer struct {
 	// TLS is the client's half of a [TLS].
 	TLS *tls.Config
+	// Region is where the servers that are dialled belong; empty means our own.
+	Region string
 }
 
-// Dial opens a connection that speaks one protocol.
+// Dial opens a connection that speaks one protocol, once the server has let us in.
 func (d Dialer) Dial(ctx context.Context, address, protocol string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	config := prepared(d.TLS, protocol)
+	if d.Region != "" {
+		config.ServerName = RoleServer.Name(d.Region)
+	}
 	if host, _, err := net.SplitHostPort(address); err == nil && config.ServerName == "" {
 		config.ServerName = host
 	}
@@ -30,5 +37,39 @@ func (d Dialer) Dial(ctx context.Context, address, protocol string) (net.Conn, e
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "dial server %s: %w", address, err)
 	}
+	if err := admitted(ctx, conn); err != nil {
+		_ = conn.Close()
+		return nil, fault.New(fault.Unavailable, "dial server %s: %w", address, refusal(err, config))
+	}
 	return conn, nil
+}
+
+// admitted waits for the server's word that our certificate will do.
+func admitted(ctx context.Context, conn net.Conn) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var answer welcome
+	if err := readFrame(conn, &answer); err != nil {
+		return err
+	}
+	if answer.Error != "" {
+		return fault.New(answer.Class, "%s", answer.Error)
+	}
+	if !stop() {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// refusal names our certificate when it is what the server did not like.
+func refusal(err error, config *tls.Config) error {
+	var remote *net.OpError
+	if !errors.As(err, &remote) || remote.Op != "remote error" || config.GetClientCertificate == nil {
+		return err
+	}
+	own, none := config.GetClientCertificate(&tls.CertificateRequestInfo{})
+	if none != nil || own.Leaf == nil {
+		return err
+	}
+	return fmt.Errorf("it refuses our %s: %w", describe(own.Leaf), err)
 }

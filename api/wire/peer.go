@@ -17,6 +17,10 @@ type Peer struct {
 	Address string
 	// Hops counts the servers that forwarded the call.
 	Hops int
+	// Role is what the caller's certificate proves, Region where. They are empty when it proves
+	// nothing: without configured certificates, on a reversed connection, and inside the process.
+	Role   Role
+	Region string
 }
 
 // Remote reports whether the call came over the network.
@@ -27,6 +31,9 @@ func PeerOf(ctx context.Context) Peer {
 	var p Peer
 	if from, ok := peer.FromContext(ctx); ok {
 		p.Address = from.Addr.String()
+		if proof, ok := from.AuthInfo.(proof); ok {
+			p.Role, p.Region = proof.role, proof.region
+		}
 	}
 	if md, ok := metadata.FromIncomingContext(ctx); ok {
 		if v := md.Get(hopsKey); len(v) == 1 {

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 // handshakeTimeout bounds the TLS handshake of an accepted connection.
@@ -22,6 +25,7 @@ type Port struct {
 	config *tls.Config
 	log    hclog.Logger
 	queues map[string]*queue
+	said   recent
 }
 
 // Listen opens the port. Nothing is accepted before [Port.Run].
@@ -86,15 +90,53 @@ func (p *Port) route(ctx context.Context, raw net.Conn) {
 	defer cancel()
 	conn := tls.Server(raw, p.config)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		p.log.Debug("refused connection", "peer", raw.RemoteAddr(), "error", err)
+		p.refused(raw, err)
 		_ = raw.Close()
 		return
 	}
-	q, ok := p.queues[conn.ConnectionState().NegotiatedProtocol]
+	state := conn.ConnectionState()
+	if err := admit(conn, state); err != nil {
+		p.refused(raw, err)
+		_ = conn.Close()
+		return
+	}
+	q, ok := p.queues[state.NegotiatedProtocol]
 	if !ok || !q.put(ctx, conn) {
-		p.log.Debug("dropped connection", "peer", raw.RemoteAddr(), "protocol", conn.ConnectionState().NegotiatedProtocol)
+		p.log.Debug("dropped connection", "peer", raw.RemoteAddr(), "protocol", state.NegotiatedProtocol)
 		_ = conn.Close()
 	}
+}
+
+// admit tells the dialer that its certificate was accepted, or, when it is verified, why its role
+// does not fit. Without this word a dialer learns of a refusal only from its first call.
+func admit(conn *tls.Conn, state tls.ConnectionState) error {
+	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return err
+	}
+	role, _ := proven(state)
+	if why := fits(role, state.NegotiatedProtocol); why != "" {
+		err := fault.New(fault.Denied, "%s: %s", why, describe(state.PeerCertificates[0]))
+		return errors.Join(err, writeFrame(conn, welcome{Class: fault.Denied, Error: err.Error()}))
+	}
+	if err := writeFrame(conn, welcome{}); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// refused logs why a peer was not let in: what concerns certificates for all to see, once in a while
+// per host, and what any port scanner does for debugging only.
+func (p *Port) refused(raw net.Conn, err error) {
+	host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
+	if aboutCertificates(err) {
+		err = blamed(err)
+		reason, _, _ := strings.Cut(err.Error(), "current time")
+		if p.said.first(host+" "+reason, time.Now()) {
+			p.log.Warn("refused a peer", "peer", raw.RemoteAddr(), "error", err)
+			return
+		}
+	}
+	p.log.Debug("refused connection", "peer", raw.RemoteAddr(), "error", err)
 }
 
 // queue is a listener that is fed by the port.

@@ -19,8 +19,8 @@ const (
 	ProtocolReverse = "nomad-rev/1"
 )
 
-// TLS holds the two ends of the agents' connections. Later configured certificates replace those
-// of [SelfMade]; versions and protocols are set by [Listen] and [Dialer].
+// TLS holds the two ends of the agents' connections, of [SelfMade] or of a [Reloadable]; versions
+// and protocols are set by [Listen] and [Dialer].
 type TLS struct {
 	Server *tls.Config
 	Client *tls.Config
@@ -64,5 +64,14 @@ func prepared(c *tls.Config, protocols ...string) *tls.Config {
 	c = c.Clone()
 	c.MinVersion = tls.VersionTLS13
 	c.NextProtos = protocols
+	if inner := c.GetConfigForClient; inner != nil {
+		c.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			got, err := inner(h)
+			if err != nil || got == nil {
+				return got, err
+			}
+			return prepared(got, protocols...), nil
+		}
+	}
 	return c
 }

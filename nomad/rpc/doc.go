@@ -5,7 +5,8 @@
 //
 //	recover -> observe -> authenticate -> leader -> handler
 //
-// Authenticate refuses node methods without the node's secret and server methods from outside.
+// Authenticate refuses node methods without the node's secret, and server methods of a peer whose
+// certificate says that it is no server.
 // Leader forwards, once, what only the leader may answer: methods of scope Leader, and those of
 // scope Any unless the request allows stale data. The deadline travels along; a call that was
 // forwarded twice is refused.

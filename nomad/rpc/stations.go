@@ -58,14 +58,20 @@ func (s *Server) authenticated(h wire.Handler, next serve) serve {
 		}
 	case wire.ByServer:
 		return func(ctx context.Context, req any) (any, error) {
-			if wire.PeerOf(ctx).Remote() {
-				return nil, fault.New(fault.Denied, "%s is for servers", h.Name)
+			if p := wire.PeerOf(ctx); p.Remote() && !amongServers(p.Role, h.Scope) {
+				return nil, fault.New(fault.Denied, "%s is for servers; the certificate of %s does not prove one", h.Name, p.Address)
 			}
 			return next(ctx, req)
 		}
 	default:
 		return next
 	}
+}
+
+// amongServers reports whether a remote peer may call a server method. Where no roles are proven the
+// servers must still reach each other: what a server answers about itself is open then.
+func amongServers(role wire.Role, scope wire.Scope) bool {
+	return role == wire.RoleServer || (role == wire.Unproven && scope == wire.Local)
 }
 
 // credentials returns how a node method's request says who calls; empty for unknown requests.
