@@ -43,6 +43,16 @@ func (a *adopted) Recover(ctx context.Context, h *driver.Handle) error {
 	return a.Driver.Recover(ctx, h)
 }
 
+// Renew passes the news on. It implements [driver.Lessee]; an error of class fault.Unimplemented means that
+// the driver keeps no leases.
+func (a *adopted) Renew(id string, from int64) error {
+	l, ok := a.Driver.(driver.Lessee)
+	if !ok {
+		return fault.New(fault.Unimplemented, "driver %s keeps no leases", a.Name())
+	}
+	return l.Renew(id, from)
+}
+
 // adopt takes up all running tasks of an earlier agent process and ends those that it does not know.
 func (c *Client) adopt(ctx context.Context, records map[string]*store.AllocRecord) {
 	ctx, cancel := context.WithTimeout(ctx, adoptWait)

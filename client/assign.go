@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/steps"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/client/tasks"
+	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
 const (
@@ -71,7 +72,7 @@ func (c *Client) take(ctx context.Context, a *api.Allocation, restored *store.Al
 func (c *Client) group(a *api.Allocation, dir dirs.Alloc, old map[string]*store.TaskRecord, changed func()) (*tasks.Group, error) {
 	return tasks.New(tasks.Config{
 		Alloc: a, Dirs: dir, Store: taskRecords{c.db, a.ID}, Restored: old, Node: c.node.present, Region: c.conf.Region,
-		HostEnv: c.hostEnv, Driver: c.driver, Plugin: c.plugin, KillTimeoutMax: c.conf.MaxKillTimeout,
+		HostEnv: c.hostEnv, Driver: c.driver, Plugin: c.plugin, Lease: func() *driver.Lease { return c.leaseOf(a.ID) }, KillTimeoutMax: c.conf.MaxKillTimeout,
 		Changed: changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),
 	})
 }

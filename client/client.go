@@ -46,6 +46,7 @@ type Client struct {
 	amnesic bool
 	// answered is when a server last answered a heartbeat or registration; serveNode alone uses it.
 	answered time.Time
+	lease    lease
 	// registered is closed when the servers know the node.
 	registered chan struct{}
 	// collect wakes the removal of ended allocations.
@@ -74,6 +75,7 @@ func New(conf Config) (*Client, error) {
 		conf: conf, log: log, id: id, secret: secret, db: db, tree: dirs.New(conf.AllocDir), drivers: conf.drivers(),
 		hostEnv: taskenv.Inherited(os.Environ(), nil), node: newRecord(&api.Node{ID: id}), table: newTable(), reports: newReports(),
 		amnesic:    !fresh && db.Fresh(),
+		lease:      lease{born: bootTime()},
 		registered: make(chan struct{}), collect: make(chan struct{}, 1),
 	}
 	c.stats = stats.New(conf.AllocDir, func() int64 {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -22,6 +23,8 @@ type Servers interface {
 	SetNode(id, secret string)
 	// SetServers takes over the addresses that the servers tell.
 	SetServers(addresses []string)
+	// Each calls fn for every known server at once, and returns how many there are when all are done.
+	Each(ctx context.Context, fn func(context.Context, wire.Caller)) int
 }
 
 // Config is the configuration of a node. See [Default].
@@ -47,6 +50,9 @@ type Config struct {
 
 	// Servers is the way to the servers; its Run belongs to the caller.
 	Servers Servers
+
+	// ServerHere, when set, tells whether the cluster's only server runs in this process.
+	ServerHere func() bool
 
 	NetworkInterface string
 	CPUTotalCompute  int

@@ -42,6 +42,7 @@ func (c *Client) serveNode(ctx context.Context) error {
 			return ctx.Err()
 		case <-alone.C:
 			c.stopAlone(time.Since(c.answered))
+			c.endOverdue()
 		case <-c.node.changed:
 			changed = true
 			due.Reset(changeWait)
@@ -127,17 +128,19 @@ func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
 func (c *Client) register(ctx context.Context) (time.Duration, error) {
 	call, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()
+	sent := bootTime()
 	resp, err := wire.NodeRegister.Call(call, c.conf.Servers, &api.NodeRegisterRequest{
 		Node: c.node.present(), WriteRequest: api.WriteRequest{Region: c.conf.Region},
 	})
 	if err != nil {
 		return beatRetry + jitter(beatRetry), err
 	}
-	return c.heard(resp), nil
+	return c.heard(resp, sent), nil
 }
 
-// heard takes over what the servers tell with every answer.
-func (c *Client) heard(resp *api.NodeUpdateResponse) time.Duration {
+// heard takes over what the servers tell with every answer to what was sent at a time of [bootTime].
+func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
+	c.renewLeases(sent)
 	c.answered = time.Now()
 	c.conf.Servers.SetServers(resp.Servers)
 	if resp.HeartbeatTTL <= 0 {
@@ -151,17 +154,19 @@ func (c *Client) beat(ctx context.Context) time.Duration {
 	events := c.node.takeEvents()
 	call, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()
+	sent := bootTime()
 	resp, err := wire.NodeHeartbeat.Call(call, c.conf.Servers, &api.NodeHeartbeatRequest{
 		NodeID: c.id, NodeSecret: c.secret, Status: api.NodeStatusReady, Events: events, WriteRequest: api.WriteRequest{Region: c.conf.Region},
 	})
 	switch {
 	case err == nil:
-		return c.heard(resp)
+		return c.heard(resp, sent)
 	case ctx.Err() != nil:
 		return beatRetry
 	}
 	c.node.putBack(events)
 	c.log.Warn("heartbeat was not answered", "error", err)
+	c.withoutLeader(ctx)
 	if errors.Is(err, fault.NotFound) {
 		c.node.poke() // purged: register again
 	}

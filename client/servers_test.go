@@ -37,6 +37,10 @@ func (s *servers) Handle(handlers ...wire.Handler) {
 }
 func (s *servers) SetNode(string, string) {}
 func (s *servers) SetServers([]string)    {}
+func (s *servers) Each(ctx context.Context, fn func(context.Context, wire.Caller)) int {
+	fn(ctx, s)
+	return 1
+}
 
 // call calls the node, as a server would.
 func call[Req, Resp any](t *testing.T, s *servers, m wire.Method[Req, Resp], req *Req) (*Resp, error) {

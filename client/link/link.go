@@ -154,15 +154,41 @@ func (l *Link) conn() (*wire.Conn, string, error) {
 		return nil, "", fault.New(fault.Unavailable, "no servers are known")
 	}
 	address := all[l.next%len(all)]
+	c, err := l.to(address)
+	return c, address, err
+}
+
+// to returns the connection to an address; the caller holds the lock.
+func (l *Link) to(address string) (*wire.Conn, error) {
 	if c := l.conns[address]; c != nil {
-		return c, address, nil
+		return c, nil
 	}
 	c, err := wire.Connect(address, l.dialer)
 	if err != nil {
-		return nil, address, err
+		return nil, err
 	}
 	l.conns[address] = c
-	return c, address, nil
+	return c, nil
+}
+
+// Each calls fn for every known server at once, and returns how many there are when all are done. Servers
+// that cannot be reached count; fn learns of it from its first call.
+func (l *Link) Each(ctx context.Context, fn func(context.Context, wire.Caller)) int {
+	l.mu.Lock()
+	all := slices.Clone(l.current())
+	var conns []*wire.Conn
+	for _, address := range all {
+		if c, err := l.to(address); err == nil && !l.closed {
+			conns = append(conns, c)
+		}
+	}
+	l.mu.Unlock()
+	var calls sync.WaitGroup
+	for _, c := range conns {
+		calls.Go(func() { fn(ctx, c) })
+	}
+	calls.Wait()
+	return len(all)
 }
 
 // reachable lists the told servers first and the configured ones after them.

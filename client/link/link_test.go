@@ -195,3 +195,32 @@ func TestToldServersReplaceOffers(t *testing.T) {
 		t.Errorf("servers %v", got)
 	}
 }
+
+func TestEachAsksAllServersAndCountsThoseThatAreGone(t *testing.T) {
+	t.Parallel()
+	beat := func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+		return &api.NodeUpdateResponse{}, nil
+	}
+	one, dialer := start(t, "127.0.0.1:0", beat)
+	two, _ := start(t, "127.0.0.1:0", beat)
+	gone, _ := start(t, "127.0.0.1:0", beat)
+	gone.stop()
+	l := link.New(link.Config{
+		Servers: []string{one.port.Addr().String(), two.port.Addr().String(), gone.port.Addr().String()},
+		Dialer:  dialer, Log: hclog.NewNullLogger(),
+	})
+	t.Cleanup(func() { _ = l.Close() })
+	var answered, failed atomic.Int32
+	all := l.Each(t.Context(), func(ctx context.Context, c wire.Caller) {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if _, err := wire.NodeHeartbeat.Call(ctx, c, &api.NodeHeartbeatRequest{}); err != nil {
+			failed.Add(1)
+		} else {
+			answered.Add(1)
+		}
+	})
+	if all != 3 || answered.Load() != 2 || failed.Load() != 1 {
+		t.Errorf("%d servers, %d answered, %d failed", all, answered.Load(), failed.Load())
+	}
+}

@@ -50,6 +50,9 @@ func (t *task) build(spec *api.Task, d driver.Driver, p Plugin, id string) (*dri
 		Dir: of.Dir(), AllocDir: dir.Shared(), SecretsDir: of.Secrets(),
 		Logs: logs(dir.Logs(), spec.LogConfig), Resources: resources(a, t.name), Mounts: append(mounts, volumes...),
 	}
+	if t.g.conf.Lease != nil && len(volumes) > 0 {
+		job.Lease = t.g.conf.Lease()
+	}
 	return job, d.ValidateConfig(job.Config)
 }
 

@@ -146,6 +146,8 @@ type bench struct {
 	db      *store.DB
 	changed chan struct{}
 	conf    tasks.Config
+	mounts  map[string]driver.Mount
+	lease   *driver.Lease
 }
 
 func setup(t *testing.T, jobType string, list ...*api.Task) *bench {
@@ -179,6 +181,7 @@ func setup(t *testing.T, jobType string, list ...*api.Task) *bench {
 			default:
 			}
 		},
+		Lease:  func() *driver.Lease { return b.lease },
 		Jitter: func(time.Duration) time.Duration { return 0 },
 		Log:    hclog.NewNullLogger(),
 	}
@@ -205,7 +208,7 @@ func (b *bench) renew(t *testing.T) {
 // run starts the group; the returned function waits for its end.
 func (b *bench) run(ctx context.Context) func() error {
 	done := make(chan error, 1)
-	go func() { done <- b.Run(ctx, nil) }()
+	go func() { done <- b.Run(ctx, b.mounts) }()
 	return func() error { return <-done }
 }
 

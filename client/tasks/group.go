@@ -48,6 +48,8 @@ type Config struct {
 	Driver func(name string) (driver.Driver, error)
 	// Plugin returns what a csi_plugin task needs; isolated tells that the task has file system isolation.
 	Plugin func(a *api.Allocation, t *api.Task, isolated bool) (Plugin, error)
+	// Lease tells, at the start of each attempt, the lease that the task has to keep; nil when none.
+	Lease func() *driver.Lease
 	// KillTimeoutMax caps the kill timeout of tasks; 0 means no cap.
 	KillTimeoutMax time.Duration
 	// Changed is called after every change of a task's state. It must not block.

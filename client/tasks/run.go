@@ -86,7 +86,7 @@ func (t *task) next(ctx context.Context, o outcome) bool {
 	if tg := t.g.present().Group(); policy == nil && tg != nil {
 		policy = tg.RestartPolicy
 	}
-	e := Ending{Success: o.exit != nil && o.exit.Successful() && o.asked == nil, Unrecoverable: o.exit == nil && !driver.Recoverable(o.err)}
+	e := Ending{Success: o.exit != nil && o.exit.Successful() && o.asked == nil, Unrecoverable: unrecoverable(o)}
 	t.mu.Lock()
 	now := Tracker{Count: t.rec.Restarts, WindowStart: t.rec.WindowStart}
 	t.mu.Unlock()
@@ -105,6 +105,14 @@ func (t *task) next(ctx context.Context, o outcome) bool {
 		count(r)
 	}, restarting(d.Delay, d.Reason))
 	return t.waitDelay(ctx, d.Delay)
+}
+
+// unrecoverable reports whether the task would only end the same way again.
+func unrecoverable(o outcome) bool {
+	if o.exit == nil {
+		return !driver.Recoverable(o.err)
+	}
+	return o.exit.LeaseEnded
 }
 
 func restarted(_ *store.TaskRecord, s *api.TaskState) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -51,6 +52,8 @@ type row struct {
 	// Seen is what was mounted at the target.
 	Seen   *mounts.Entry `json:",omitempty"`
 	BootID string
+	// Lease is for how long the volume may be used after the last answered heartbeat; 0 means for ever.
+	Lease time.Duration `json:",omitempty"`
 	// Told is the last failure that the servers know of.
 	Told string `json:",omitempty"`
 }

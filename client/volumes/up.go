@@ -234,6 +234,7 @@ func (s *Service) intent(p *plugin, w *wish, reply *api.VolumeClaimResponse) row
 		if c.MountOptions != nil {
 			r.MountOptions = c.MountOptions
 		}
+		r.Lease = c.Lease
 	}
 	if r.AccessMode == api.AccessSingleNodeReader || r.AccessMode == api.AccessMultiNodeReader {
 		r.ReadOnly = true

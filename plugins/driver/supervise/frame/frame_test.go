@@ -12,7 +12,7 @@ func sample() frame.Spec {
 		TaskID: "a/b/0", State: "/s", TaskDir: "/t", AllocDir: "/a", Programs: []string{"/bin/x"}, Args: []string{"x", ""},
 		Env: []string{"A=1"}, Dir: "/t", User: true, UID: 1, GID: 2, Groups: []int64{3, 4}, Stdout: "/o", Stderr: "/e", MaxFiles: 2,
 		MaxFileBytes: 1 << 40, Mounts: []frame.Mount{{Source: "/x", Destination: "/y", ReadOnly: true}, {}}, Cgroup: "/c", OwnCgroup: true,
-		Weight: 9, Join: []string{"/j"}, OOMScore: -5,
+		Weight: 9, Join: []string{"/j"}, OOMScore: -5, Lease: 7, LeaseFrom: 8, Unmount: []string{"/m"},
 	}
 }
 
@@ -31,7 +31,7 @@ func TestSpecSurvivesTheWire(t *testing.T) {
 }
 
 func TestReportsSurviveTheWire(t *testing.T) {
-	r, f, x := frame.Running{TaskID: "t", PID: 5, StartedAt: 6}, frame.Failed{Again: true, Text: "no"}, frame.Exited{Code: 1, Signal: 2, OOM: true, FinishedAt: 3}
+	r, f, x := frame.Running{TaskID: "t", PID: 5, StartedAt: 6}, frame.Failed{Again: true, Text: "no"}, frame.Exited{Code: 1, Signal: 2, OOM: true, FinishedAt: 3, LeaseEnded: true}
 	var r2 frame.Running
 	var f2 frame.Failed
 	var x2 frame.Exited

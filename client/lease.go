@@ -1,0 +1,93 @@
+package client
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// leaderWait bounds asking one server whether it knows a leader.
+const leaderWait = 2 * time.Second
+
+// bootTime is CLOCK_BOOTTIME in nanoseconds: it goes on while the host sleeps and is never set back.
+func bootTime() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0
+	}
+	return t.Nano()
+}
+
+// lease is the node's promise to the servers: tasks stop using volumes that must have one user, and whose
+// storage cannot cut this node off, when no heartbeat was answered for the term that comes with the claim.
+type lease struct {
+	// from is when the last answered heartbeat was sent; 0 before the first.
+	from atomic.Int64
+	born int64
+}
+
+// renewLeases takes note that a heartbeat which was sent at a time of [bootTime] counts.
+func (c *Client) renewLeases(sent int64) {
+	if sent <= c.lease.from.Load() {
+		return
+	}
+	c.lease.from.Store(sent)
+	for _, e := range c.table.all() {
+		if e.group != nil {
+			e.group.Renew(sent)
+		}
+	}
+}
+
+// leaseOf is what the tasks of an allocation have to keep, nil when nothing.
+func (c *Client) leaseOf(allocID string) *driver.Lease {
+	term, paths := c.volumes.Lease(allocID)
+	if term <= 0 || c.ownsTheServers() {
+		return nil
+	}
+	return &driver.Lease{Term: term, From: c.lease.from.Load(), Unmount: paths}
+}
+
+// ownsTheServers reports whether the only server runs in this process. Then nobody else can be given the
+// volumes while this node is silent.
+func (c *Client) ownsTheServers() bool { return c.conf.ServerHere != nil && c.conf.ServerHere() }
+
+// withoutLeader renews the leases when a majority of the servers says that there is no leader: nobody can
+// give the volumes to another node then, and the next leader waits for a whole term. An outage of the
+// servers does not become one of the tasks.
+func (c *Client) withoutLeader(ctx context.Context) {
+	sent := bootTime()
+	ctx, cancel := context.WithTimeout(ctx, leaderWait)
+	defer cancel()
+	var none atomic.Int64
+	all := c.conf.Servers.Each(ctx, func(ctx context.Context, server wire.Caller) {
+		if r, err := wire.StatusLeader.Call(ctx, server, &api.QueryOptions{Region: c.conf.Region}); err == nil && r.Leader == "" {
+			none.Add(1)
+		}
+	})
+	if int(none.Load()) > all/2 {
+		c.log.Info("the servers have no leader: leases of volumes go on", "servers", all)
+		c.renewLeases(sent)
+	}
+}
+
+// endOverdue stops allocations whose leases ended and whose drivers leave that to the agent.
+func (c *Client) endOverdue() {
+	from, now := max(c.lease.from.Load(), c.lease.born), bootTime()
+	for _, e := range c.table.all() {
+		if e.group == nil {
+			continue
+		}
+		l := c.leaseOf(e.alloc.ID())
+		if l != nil && now >= from+int64(l.Term) && !e.group.KeepsLeases() {
+			c.log.Warn("stop allocation: the lease of its volumes ended", "alloc_id", e.alloc.ID(), "term", l.Term)
+			e.alloc.Stop()
+		}
+	}
+}
