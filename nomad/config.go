@@ -3,6 +3,7 @@ package nomad
 import (
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
@@ -23,5 +24,14 @@ type Config struct {
 	GC          gc.Limits
 	Jobs        rules.Limits
 	Volumes     volumes.Limits
-	Log         hclog.Logger
+	// TLS proves this server to others and others to it; nil encrypts with a certificate that proves nothing.
+	TLS *wire.Reloadable
+	Log hclog.Logger
+}
+
+func (c Config) transport() (wire.TLS, error) {
+	if c.TLS != nil {
+		return c.TLS.TLS(), nil
+	}
+	return wire.SelfMade()
 }

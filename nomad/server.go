@@ -65,7 +65,7 @@ func New(c Config) (*Server, error) {
 	if s.state, err = state.New(); err != nil {
 		return nil, err
 	}
-	tls, err := wire.SelfMade()
+	tls, err := c.transport()
 	if err != nil {
 		return nil, err
 	}

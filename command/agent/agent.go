@@ -37,6 +37,7 @@ type agent struct {
 	server  *nomad.Server
 	link    *link.Link
 	node    *client.Client
+	tls     security
 }
 
 // Run starts an agent and works until a signal or a failure ends it.
@@ -60,11 +61,16 @@ func Run(ctx context.Context, cfg *config.Config, version string) error {
 		cfg.Name, _ = os.Hostname()
 	}
 	a := &agent{cfg: cfg, version: version, log: log, dirs: dirs}
+	if a.tls, err = secure(cfg); err != nil {
+		return err
+	}
+	a.tls.warn(cfg, log)
 	if err := a.build(); err != nil {
 		return errors.Join(err, a.abandon())
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	defer a.onHangup(ctx)()
 	id := ""
 	if a.node != nil {
 		id = a.node.ID()
@@ -109,8 +115,8 @@ func (a *agent) way() (wire.Dialer, []string, error) {
 	if len(servers) == 0 {
 		return wire.Dialer{}, nil, fault.New(fault.Invalid, "client has no servers: set client { servers = [\"host:4647\"] } or -servers")
 	}
-	tls, err := wire.SelfMade()
-	return wire.Dialer{TLS: tls.Client}, servers, err
+	dialer, err := a.tls.way()
+	return dialer, servers, err
 }
 
 // abandon closes what was opened when the start failed.
@@ -164,7 +170,8 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 	door := httpapi.Server(httpapi.New(a.doorConfig()))
 	door.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
-	go func() { ended <- door.Serve(a.http) }()
+	door.ErrorLog = a.log.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Warn})
+	go func() { ended <- door.Serve(a.tls.listener(a.http)) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("HTTP door: %w", err)
@@ -182,7 +189,7 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 func (a *agent) doorConfig() httpapi.Config {
 	c := httpapi.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Log: a.log.Named("http"),
-		Self: a.self, Health: a.health,
+		Self: a.self, Health: a.health, Reload: a.reload,
 	}
 	if a.node != nil {
 		c.LocalNodeID = a.node.ID

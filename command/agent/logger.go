@@ -46,8 +46,9 @@ func banner(cfg *config.Config, version, httpAddr, rpcAddr, nodeID string) strin
 		{"Region", fmt.Sprintf("%s (DC: %s)", cfg.Region, cfg.Datacenter)},
 		{"Server", fmt.Sprint(cfg.Server.Enabled)},
 		{"Client", fmt.Sprint(cfg.Client.Enabled)},
-		{"HTTP", "http://" + httpAddr},
+		{"HTTP", map[bool]string{false: "http://", true: "https://"}[cfg.TLS.HTTP] + httpAddr},
 		{"RPC", rpcAddr},
+		{"TLS", transport(cfg.TLS)},
 		{"Node", nodeID},
 		{"Config", strings.Join(cfg.Files, ", ")},
 	} {

@@ -25,7 +25,7 @@ func (a *agent) serverConfig() nomad.Config {
 	return nomad.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Version: a.version, Dir: dir,
 		Bind:      net.JoinHostPort(or(a.cfg.Addresses.RPC, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.RPC)),
-		Advertise: a.cfg.Advertise.RPC, Workers: s.NumSchedulers, JobVersions: s.JobTrackedVersions, Log: a.log,
+		Advertise: a.cfg.Advertise.RPC, Workers: s.NumSchedulers, JobVersions: s.JobTrackedVersions, Log: a.log, TLS: a.tls.rpc,
 		Heartbeat: nodes.Heartbeat{MinTTL: s.MinHeartbeatTTL, MaxPerSecond: s.MaxHeartbeatsPerSec, Grace: s.HeartbeatGrace, FailoverTTL: s.FailoverTTL},
 		Jobs:      rules.Limits{PriorityMax: s.JobMaxPriority, CountMax: rules.Default().CountMax},
 		GC: servergc.Limits{

@@ -45,6 +45,7 @@ func Command(version string) *cli.Command {
 			if err != nil {
 				return fail(err)
 			}
+			cfg.Again = func() (*config.Config, error) { return configure(c) }
 			if err := Run(ctx, cfg, version); err != nil {
 				return fail(err)
 			}

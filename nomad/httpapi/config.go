@@ -25,6 +25,8 @@ type Config struct {
 	Self func() *api.AgentSelf
 	// Health tells how the halves of this agent are.
 	Health func(ctx context.Context) *api.AgentHealthResponse
+	// Reload reads this agent's configuration again.
+	Reload func() error
 	// ServerAddresses lists the servers that this agent's client half knows.
 	ServerAddresses func() []string
 	// Name, Region and Datacenter are those of this agent.

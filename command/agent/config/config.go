@@ -23,6 +23,7 @@ type Config struct {
 	Server             Server            `hcl:"server"`
 	Client             Client            `hcl:"client"`
 	Plugins            map[string]Plugin `hcl:"plugin"`
+	TLS                TLS               `hcl:"tls"`
 
 	// Dev is set by -dev: server and client in one, nothing kept.
 	Dev bool
@@ -30,6 +31,8 @@ type Config struct {
 	Files []string
 	// Warnings lists keys that are known but not used.
 	Warnings []string
+	// Again reads the same files and flags once more, for a reload; nil when there are none.
+	Again func() (*Config, error)
 }
 
 // Ports are TCP ports; 0 picks a free one.

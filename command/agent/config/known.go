@@ -93,7 +93,6 @@ var known = map[string]bool{
 	"disable_update_check":                      true,
 	"disable_anonymous_signature":               true,
 	"ui":                                        true,
-	"tls":                                       true,
 	"http_api_response_headers":                 true,
 	"sentinel":                                  true,
 	"autopilot":                                 true,

@@ -43,5 +43,6 @@ func (c *Config) Validate() error {
 		wrong(!filepath.IsAbs(v.Path), "client.host_volume %q: path %q must be absolute", name, v.Path)
 	}
 	wrong(c.Server.Enabled && c.Server.BootstrapExpect > 1, "server.bootstrap_expect %d: this version runs one server", c.Server.BootstrapExpect)
+	errs = append(errs, c.TLS.wrong()...)
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))
 }

@@ -1,0 +1,211 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/command/agent/config"
+)
+
+// security is the certificates of an agent: what is nil is not configured.
+type security struct {
+	rpc, http *wire.Reloadable
+	door      *tls.Config
+}
+
+// secure reads the certificates that the configuration names.
+func secure(cfg *config.Config) (security, error) {
+	var s security
+	var err error
+	if cfg.TLS.RPC {
+		if s.rpc, err = wire.Load(rpcFiles(cfg)); err != nil {
+			return s, err
+		}
+	}
+	if !cfg.TLS.HTTP {
+		return s, nil
+	}
+	if s.http, err = wire.Load(httpFiles(cfg)); err != nil {
+		return s, err
+	}
+	s.door, err = doorTLS(cfg.TLS, s.http)
+	return s, err
+}
+
+func rpcFiles(cfg *config.Config) wire.Files {
+	f, t := httpFiles(cfg), cfg.TLS
+	f.VerifyServerHostname, f.Upgrade, f.Role = t.VerifyServerHostname, t.RPCUpgradeMode, wire.RoleClient
+	if cfg.Server.Enabled {
+		f.Role = wire.RoleServer
+	}
+	return f
+}
+
+func httpFiles(cfg *config.Config) wire.Files {
+	return wire.Files{CA: cfg.TLS.CAFile, Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, Region: cfg.Region}
+}
+
+// doorTLS is HTTPS; each connection takes the certificates that were read last.
+func doorTLS(t config.TLS, files *wire.Reloadable) (*tls.Config, error) {
+	version, err := t.Version()
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err)
+	}
+	suites, err := t.Suites()
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err)
+	}
+	base := &tls.Config{MinVersion: version, CipherSuites: suites, NextProtos: []string{"h2", "http/1.1"}} //nolint:gosec // as configured
+	door := base.Clone()
+	door.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		c := base.Clone()
+		c.Certificates = []tls.Certificate{*files.Certificate()}
+		if t.VerifyHTTPSClient {
+			c.ClientAuth, c.ClientCAs, c.SessionTicketsDisabled = tls.RequireAndVerifyClientCert, files.Authorities(), true
+		}
+		return c, nil
+	}
+	return door, nil
+}
+
+// listener puts HTTPS on the port of the door, when it is configured.
+func (s security) listener(raw net.Listener) net.Listener {
+	if s.door == nil {
+		return raw
+	}
+	return tls.NewListener(raw, s.door)
+}
+
+// way is how a client half without its own server proves itself to servers.
+func (s security) way() (wire.Dialer, error) {
+	if s.rpc != nil {
+		return wire.Dialer{TLS: s.rpc.TLS().Client}, nil
+	}
+	made, err := wire.SelfMade()
+	return wire.Dialer{TLS: made.Client}, err
+}
+
+// warn tells what an operator should know about how safe the transport is.
+func (s security) warn(cfg *config.Config, log hclog.Logger) {
+	t := cfg.TLS
+	switch {
+	case cfg.Dev:
+		return
+	case !t.RPC:
+		log.Warn("connections between agents are encrypted but nobody proves who he is: set tls { rpc = true } with certificates")
+	case t.RPCUpgradeMode:
+		log.Warn("tls.rpc_upgrade_mode accepts agents that prove nothing: turn it off when all have certificates")
+	case !t.VerifyServerHostname:
+		log.Warn("any certificate of the authority passes for a server: set tls { verify_server_hostname = true }")
+	}
+	if !t.HTTP && !loopback(cfg) {
+		log.Warn("the HTTP API is open to others in plain text: set tls { http = true }")
+	}
+}
+
+func loopback(cfg *config.Config) bool {
+	ip := net.ParseIP(or(cfg.Addresses.HTTP, cfg.BindAddr))
+	return ip != nil && ip.IsLoopback()
+}
+
+// reload takes over the certificates of a configuration that was read again; when one of them is
+// refused nothing changes.
+func (s security) reload(was, next *config.Config) error {
+	if was.TLS.RPC != next.TLS.RPC || was.TLS.HTTP != next.TLS.HTTP {
+		return fault.New(fault.Invalid, "tls.http and tls.rpc are switched on and off by a restart only")
+	}
+	next.Region = was.Region
+	if s.rpc != nil {
+		if err := s.rpc.Reload(rpcFiles(next)); err != nil {
+			return err
+		}
+	}
+	if s.http != nil {
+		return s.http.Reload(httpFiles(next))
+	}
+	return nil
+}
+
+// reload reads the configuration again and takes over what may change in a running agent: the
+// certificates and the log level. After an error the old ones stay.
+func (a *agent) reload() error {
+	if a.cfg.Again == nil {
+		return fault.New(fault.Unimplemented, "this agent has no configuration to read again")
+	}
+	next, err := a.cfg.Again()
+	if err != nil {
+		return err
+	}
+	level := hclog.LevelFromString(next.LogLevel)
+	if level == hclog.NoLevel {
+		return fault.New(fault.Invalid, "log_level %q is not one of TRACE, DEBUG, INFO, WARN, ERROR", next.LogLevel)
+	}
+	if err := a.tls.reload(a.cfg, next); err != nil {
+		return err
+	}
+	a.log.SetLevel(level)
+	a.log.Info("configuration reloaded", "log_level", level, "certificates", a.tls.described())
+	return nil
+}
+
+// onHangup reloads at each SIGHUP until the returned function is called.
+func (a *agent) onHangup(ctx context.Context) (stop func()) {
+	hangups, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangups, syscall.SIGHUP)
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-hangups:
+				if err := a.reload(); err != nil {
+					a.log.Error("reload refused, the old configuration stays", "error", err)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(hangups); cancel(); <-done }
+}
+
+// described names the certificate in use.
+func (s security) described() string {
+	for _, r := range []*wire.Reloadable{s.rpc, s.http} {
+		if r == nil {
+			continue
+		}
+		leaf := r.Certificate().Leaf
+		return r.Files().Cert + " (" + strings.Join(leaf.DNSNames, ", ") + "), valid until " + leaf.NotAfter.UTC().Format("2006-01-02T15:04:05Z")
+	}
+	return "none"
+}
+
+// transport tells in the banner what is protected how.
+func transport(t config.TLS) string {
+	var parts []string
+	switch {
+	case t.RPC && t.RPCUpgradeMode:
+		parts = append(parts, "RPC: certificates accepted, not demanded (upgrade mode)")
+	case t.RPC && t.VerifyServerHostname:
+		parts = append(parts, "RPC: certificates and roles verified")
+	case t.RPC:
+		parts = append(parts, "RPC: certificates verified")
+	}
+	switch {
+	case t.HTTP && t.VerifyHTTPSClient:
+		parts = append(parts, "HTTPS: client certificates demanded")
+	case t.HTTP:
+		parts = append(parts, "HTTPS")
+	}
+	return strings.Join(parts, "; ")
+}
