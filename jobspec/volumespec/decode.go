@@ -88,6 +88,7 @@ func (d *decoder) top(items []item) {
 		"capacity_max": d.size("capacity_max", &s.RequestedCapacityMax),
 		"secrets":      d.texts(&s.Secrets), "parameters": d.texts(&s.Parameters), "context": d.texts(&s.Context),
 		"capability": d.each(d.capability), "mount_options": d.each(d.mountOptions), "topology_request": d.each(d.topologyRequest),
+		"owner": d.each(d.owner), "on_mount_dead": choice(d, "on_mount_dead", mountDead, &s.OnMountDead),
 		// Files of old have these; capabilities say the same now.
 		"access_mode": d.text(&old), "attachment_mode": d.text(&old),
 	}, "capability")

@@ -162,6 +162,8 @@ func (c *Client) nodeCapabilities(ctx context.Context, out *Capabilities) error 
 			info.SupportsExpand = true
 		case pb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:
 			out.nodeModes = true
+		case pb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP:
+			info.SupportsVolumeMountGroup = true
 		case legacyNodeCondition:
 			info.SupportsCondition = true
 		}

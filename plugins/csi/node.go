@@ -19,6 +19,9 @@ type NodeVolume struct {
 	AccessMode     api.AccessMode
 	AttachmentMode api.AttachmentMode
 	MountOptions   *api.MountOptions
+	// MountGroup is the group id that a driver with VOLUME_MOUNT_GROUP gives the mount to; others are not
+	// sent it. Empty means none.
+	MountGroup     string
 	ReadOnly       bool
 	Secrets        map[string]string
 	Context        map[string]string
@@ -29,7 +32,11 @@ func (v *NodeVolume) capability(caps *Capabilities) (*pb.VolumeCapability, error
 	if err := firstError(checkID("external id", v.ExternalID), checkMap("secrets", v.Secrets)); err != nil {
 		return nil, err
 	}
-	return capability(v.AccessMode, v.AttachmentMode, v.MountOptions, caps.nodeModes)
+	out, err := capability(v.AccessMode, v.AttachmentMode, v.MountOptions, caps.nodeModes)
+	if m := out.GetMount(); m != nil && caps.Node.SupportsVolumeMountGroup {
+		m.VolumeMountGroup = v.MountGroup
+	}
+	return out, err
 }
 
 // staging is the staging path for plugins that stage.

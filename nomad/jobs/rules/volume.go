@@ -78,7 +78,21 @@ func (c *check) mounts(where string, g *api.TaskGroup, t *api.Task) {
 			api.VolumeMountPropagationBidirectional,
 		}, "%s: propagation_mode of %q", where, m.Volume)
 		c.oneOf(m.SELinuxLabel, []string{"", "z", "Z"}, "%s: selinux_label of %q", where, m.Volume)
+		c.subPath(where, g.Volumes[m.Volume], m)
 	}
+}
+
+// subPath keeps to directories inside of the volume; the node refuses links that lead out of it.
+func (c *check) subPath(where string, v *api.VolumeRequest, m *api.VolumeMount) {
+	if m.SubPath == "" {
+		return
+	}
+	c.wrong(path.IsAbs(m.SubPath), "%s: sub_path %q of volume_mount %q is absolute: name a directory relative to the volume's root", where, m.SubPath, m.Volume)
+	c.wrong(slices.Contains(strings.Split(m.SubPath, "/"), ".."),
+		"%s: sub_path %q of volume_mount %q contains \"..\": it must stay inside of the volume", where, m.SubPath, m.Volume)
+	c.wrong(strings.ContainsRune(m.SubPath, 0), "%s: sub_path %q of volume_mount %q contains a zero byte", where, m.SubPath, m.Volume)
+	c.wrong(v != nil && v.Type == api.VolumeTypeCSI && v.AttachmentMode == string(api.AttachmentBlock),
+		"%s: sub_path of volume_mount %q: a block device has no directories: leave it out", where, m.Volume)
 }
 
 var pluginID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)

@@ -44,6 +44,8 @@ type Config struct {
 	DataDir string
 	// NoMountAtTarget answers yes to publishing without mounting anything.
 	NoMountAtTarget bool
+	// MountGroup adds VOLUME_MOUNT_GROUP; the group is only recorded with the call.
+	MountGroup bool
 }
 
 // Call is one call that the driver got.

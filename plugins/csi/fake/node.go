@@ -21,6 +21,9 @@ func (d *Driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesReq
 	if !d.conf.NoStage {
 		can = append(can, pb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)
 	}
+	if d.conf.MountGroup {
+		can = append(can, pb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP)
+	}
 	out := &pb.NodeGetCapabilitiesResponse{}
 	for _, t := range can {
 		out.Capabilities = append(out.Capabilities, &pb.NodeServiceCapability{Type: &pb.NodeServiceCapability_Rpc{
