@@ -161,14 +161,18 @@ func (c *Client) send(r *http.Request) (*http.Response, error) {
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err // the address is named once
 		}
-		return nil, fault.New(fault.Unavailable, "reach agent at %s: %w", c.Address(), err)
+		return nil, fault.New(fault.Unavailable, "reach agent at %s: %w", c.Address(), c.config.TLS.explain(err))
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
-	return nil, &Error{Code: resp.StatusCode, Text: strings.TrimSpace(string(text)), Meta: metaOf(resp.Header)}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
+	text := strings.TrimSpace(string(body))
+	if c.base.Scheme == "http" && strings.Contains(text, "HTTP request to an HTTPS server") {
+		text += " Use an https:// address (-address, NOMAD_ADDR)."
+	}
+	return nil, &Error{Code: resp.StatusCode, Text: text, Meta: metaOf(resp.Header)}
 }
 
 func metaOf(h http.Header) Meta {

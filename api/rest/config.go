@@ -1,13 +1,10 @@
 package rest
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -29,16 +26,6 @@ type Config struct {
 	User     string
 	Password string
 	TLS      TLS
-}
-
-// TLS says whom to trust, and who we are.
-type TLS struct {
-	CACert     string
-	CAPath     string
-	ClientCert string
-	ClientKey  string
-	ServerName string
-	SkipVerify bool
 }
 
 // FromEnvironment reads the NOMAD_* variables.
@@ -103,44 +90,4 @@ func New(c Config) (*Client, error) {
 		return nil, err
 	}
 	return &Client{config: c, base: base, http: &http.Client{Transport: transport}}, nil
-}
-
-func (t TLS) config() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.SkipVerify} //nolint:gosec // asked for
-	if t.ClientCert != "" || t.ClientKey != "" {
-		pair, err := tls.LoadX509KeyPair(t.ClientCert, t.ClientKey)
-		if err != nil {
-			return nil, fault.New(fault.Invalid, "load client certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	files, err := t.authorities()
-	if err != nil || len(files) == 0 {
-		return config, err
-	}
-	config.RootCAs = x509.NewCertPool()
-	for _, f := range files {
-		pem, err := os.ReadFile(f)
-		if err != nil {
-			return nil, fault.New(fault.Invalid, "read certificate authority: %w", err)
-		}
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, "no certificate in %s", f)
-		}
-	}
-	return config, nil
-}
-
-func (t TLS) authorities() ([]string, error) {
-	if t.CACert != "" {
-		return []string{t.CACert}, nil
-	}
-	if t.CAPath == "" {
-		return nil, nil
-	}
-	files, err := filepath.Glob(filepath.Join(t.CAPath, "*"))
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "list certificate authorities in %s: %w", t.CAPath, err)
-	}
-	return files, nil
 }

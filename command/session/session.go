@@ -45,6 +45,9 @@ var generalSwitches = []struct{ name, usage string }{
 	{"force-color", "print colours always (NOMAD_CLI_FORCE_COLOR)"},
 }
 
+// insecure is an old name of -tls-skip-verify.
+const insecure = "insecure"
+
 func isGeneral(name string) bool {
 	return slices.ContainsFunc(general, func(g struct{ name, usage string }) bool { return g.name == name }) ||
 		slices.ContainsFunc(generalSwitches, func(g struct{ name, usage string }) bool { return g.name == name }) || name == "help"
@@ -58,7 +61,7 @@ func generalFlags() []cli.Flag {
 	for _, g := range generalSwitches {
 		flags = append(flags, &cli.BoolFlag{Name: g.name, Usage: g.usage})
 	}
-	return flags
+	return append(flags, &cli.BoolFlag{Name: insecure, Usage: "same as -tls-skip-verify", Hidden: true})
 }
 
 // connection is the environment with the flags over it.
@@ -73,8 +76,10 @@ func connection(c *cli.Command) rest.Config {
 			*to = c.String(name)
 		}
 	}
-	if c.IsSet("tls-skip-verify") {
-		config.TLS.SkipVerify = c.Bool("tls-skip-verify")
+	for _, name := range []string{"tls-skip-verify", insecure} {
+		if c.IsSet(name) {
+			config.TLS.SkipVerify = c.Bool(name)
+		}
 	}
 	return config
 }
