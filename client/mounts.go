@@ -44,7 +44,7 @@ func (m *mounts) Up(ctx context.Context, a *api.Allocation) (map[string]driver.M
 	}
 	m.mounted = true
 	for name, v := range csi {
-		out[name] = driver.Mount{Source: v.Source, ReadOnly: v.ReadOnly}
+		out[name] = driver.Mount{Source: v.Source, ReadOnly: v.ReadOnly, Owner: v.Owner}
 	}
 	return out, nil
 }

@@ -114,6 +114,7 @@ func (t *task) volumeMounts(spec *api.Task, d driver.Driver, env *taskenv.Env) (
 			return nil, fault.New(fault.Invalid, "task %s: mount of volume %q has no destination", t.name, alias)
 		}
 		m.ReadOnly = m.ReadOnly || vm.ReadOnly
+		m.SubPath = env.Replace(vm.SubPath)
 		if vm.PropagationMode != "" {
 			m.Propagation = vm.PropagationMode
 		}

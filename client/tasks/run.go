@@ -263,6 +263,9 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		_ = t.change(false, nil, message(api.EventSetup, "Building Task Directory"))
 	}
 	job, err := t.build(spec, d, p, id)
+	if err == nil {
+		err = subPaths(starting, job)
+	}
 	if err != nil {
 		t.say(setupFailure(err))
 		return "", &outcome{err: err}

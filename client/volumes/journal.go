@@ -49,6 +49,8 @@ type row struct {
 	MountOptions   *api.MountOptions `json:",omitempty"`
 	PublishContext map[string]string `json:",omitempty"`
 	Context        map[string]string `json:",omitempty"`
+	// Owner is who gets the mounted file system.
+	Owner *api.VolumeOwner `json:",omitempty"`
 	// Seen is what was mounted at the target.
 	Seen   *mounts.Entry `json:",omitempty"`
 	BootID string
@@ -79,6 +81,7 @@ func (r *row) node(secrets map[string]string) *csi.NodeVolume {
 		ExternalID: r.ExternalID, StagingPath: r.Staging.Plugin, TargetPath: r.Target.Plugin,
 		AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode, MountOptions: r.MountOptions,
 		ReadOnly: r.ReadOnly, Secrets: secrets, Context: r.Context, PublishContext: r.PublishContext,
+		MountGroup: mountGroup(r),
 	}
 }
 

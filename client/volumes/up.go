@@ -92,7 +92,7 @@ func (s *Service) Up(ctx context.Context, alloc *api.Allocation) (map[string]Mou
 				return
 			}
 			for alias, req := range w.requests {
-				out[alias] = Mount{Source: r.Target.Host, Device: r.device(), ReadOnly: r.ReadOnly || req.ReadOnly}
+				out[alias] = Mount{Source: r.Target.Host, Device: r.device(), ReadOnly: r.ReadOnly || req.ReadOnly, Owner: r.Owner}
 			}
 		})
 	}
@@ -222,7 +222,7 @@ func (s *Service) intent(p *plugin, w *wish, reply *api.VolumeClaimResponse) row
 	r := row{
 		State: rowMounting, AllocID: w.alloc.ID, Namespace: w.alloc.Namespace, VolumeID: w.volumeID,
 		PluginID: p.PluginID, ExternalID: v.RemoteID(), ReadOnly: w.readOnly(), BootID: s.bootID,
-		MountOptions: options(v, w), PublishContext: reply.PublishContext, Context: contextOf(v),
+		MountOptions: options(v, w), PublishContext: reply.PublishContext, Context: contextOf(v), Owner: v.Owner,
 	}
 	for _, req := range w.requests {
 		r.AccessMode, r.AttachmentMode = api.AccessMode(req.AccessMode), api.AttachmentMode(req.AttachmentMode)
@@ -309,6 +309,9 @@ func (s *Service) publishOnce(ctx context.Context, p *plugin, w *wish, reply *ap
 	}
 	seen, err := s.verify(ctx, r)
 	if err != nil {
+		return nil, err
+	}
+	if err := own(ctx, p, r); err != nil {
 		return nil, err
 	}
 	mounted := *r

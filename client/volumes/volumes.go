@@ -59,6 +59,8 @@ type Mount struct {
 	Source   string
 	Device   bool
 	ReadOnly bool
+	// Owner is who owns the volume's files, for directories that are made on it.
+	Owner *api.VolumeOwner
 }
 
 // Service is the volume room of the node.

@@ -3,6 +3,8 @@ package driver
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Task is all that a driver needs to run one attempt of a task. Strings are interpolated already.
@@ -83,6 +85,11 @@ type Mount struct {
 	// Propagation is private, host-to-task or bidirectional; empty means private, which still shows the
 	// node's later mounts below Source when Source lies on a shared mount.
 	Propagation string
+	// SubPath is a directory below Source that is shown instead of it. It exists. Drivers reach it without
+	// following links, since workloads write there.
+	SubPath string
+	// Owner is who gets SubPath when the node makes it; drivers do not look at it.
+	Owner *api.VolumeOwner
 }
 
 // Device gives the task a device node of the host.

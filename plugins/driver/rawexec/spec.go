@@ -111,10 +111,12 @@ func setUser(s *frame.Spec, name string) error {
 
 // setMounts makes destinations absolute and puts outer ones before those inside of them.
 func setMounts(s *frame.Spec, t *driver.Task) error {
-	add := func(source, dest string, readOnly bool) error {
+	add := func(source, sub, dest string, readOnly bool) error {
 		switch {
 		case dest == "" || !filepath.IsAbs(source):
 			return fault.New(fault.Invalid, "task %s: mount of %q at %q needs an absolute source and a destination", t.ID, source, dest)
+		case sub != "" && !filepath.IsLocal(sub):
+			return fault.New(fault.Invalid, "task %s: sub path %q of the mount at %q leaves the volume", t.ID, sub, dest)
 		case !filepath.IsAbs(dest):
 			if !filepath.IsLocal(dest) || filepath.Clean(dest) == "." {
 				return fault.New(fault.Invalid, "task %s: mount destination %q leaves the task directory", t.ID, dest)
@@ -124,7 +126,7 @@ func setMounts(s *frame.Spec, t *driver.Task) error {
 		if dest = filepath.Clean(dest); dest == "/" {
 			return fault.New(fault.Invalid, "task %s: a mount cannot replace the root directory", t.ID)
 		}
-		s.Mounts = append(s.Mounts, frame.Mount{Source: source, Destination: dest, ReadOnly: readOnly})
+		s.Mounts = append(s.Mounts, frame.Mount{Source: source, Destination: dest, ReadOnly: readOnly, Sub: sub})
 		return nil
 	}
 	for _, m := range t.Mounts {
@@ -133,7 +135,7 @@ func setMounts(s *frame.Spec, t *driver.Task) error {
 		default:
 			return fault.New(fault.Invalid, "task %s: mount propagation %q is not possible with driver %s", t.ID, m.Propagation, Name)
 		}
-		if err := add(m.Source, m.Destination, m.ReadOnly); err != nil {
+		if err := add(m.Source, m.SubPath, m.Destination, m.ReadOnly); err != nil {
 			return err
 		}
 	}
@@ -141,7 +143,7 @@ func setMounts(s *frame.Spec, t *driver.Task) error {
 		if v.TaskPath == "" || v.TaskPath == v.HostPath {
 			continue
 		}
-		if err := add(v.HostPath, v.TaskPath, false); err != nil {
+		if err := add(v.HostPath, "", v.TaskPath, false); err != nil {
 			return err
 		}
 	}

@@ -53,6 +53,8 @@ type Mount struct {
 	Source      string
 	Destination string
 	ReadOnly    bool
+	// Sub is a clean path below Source to show instead of it, reached without following links.
+	Sub string
 }
 
 // Encode makes a spec the body of a frame.
@@ -82,6 +84,7 @@ func (s *Spec) Encode() []byte {
 		w.str(m.Source)
 		w.str(m.Destination)
 		w.flag(m.ReadOnly)
+		w.str(m.Sub)
 	}
 	w.str(s.Cgroup)
 	w.flag(s.OwnCgroup)
@@ -110,7 +113,7 @@ func (s *Spec) Decode(b []byte) error {
 	s.Stdout, s.Stderr, s.MaxFiles, s.MaxFileBytes = r.str(), r.str(), r.num(), r.num()
 	s.Mounts = nil
 	for range r.count() {
-		s.Mounts = append(s.Mounts, Mount{Source: r.str(), Destination: r.str(), ReadOnly: r.flag()})
+		s.Mounts = append(s.Mounts, Mount{Source: r.str(), Destination: r.str(), ReadOnly: r.flag(), Sub: r.str()})
 		if r.bad {
 			return ErrMalformed
 		}

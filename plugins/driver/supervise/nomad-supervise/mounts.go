@@ -36,15 +36,24 @@ func placeMounts(spec *frame.Spec) *frame.Failed {
 }
 
 func (n *namespace) place(m *frame.Mount) *frame.Failed {
+	source := m.Source
+	if m.Sub != "" {
+		fd, err := openBelow(m.Source, m.Sub)
+		if err != nil {
+			return failed(true, "sub path "+m.Sub+": "+err.Error())
+		}
+		defer syscall.Close(fd)
+		source = "/proc/self/fd/" + itoa(int64(fd))
+	}
 	var st syscall.Stat_t
-	if err := syscall.Stat(m.Source, &st); err != nil {
+	if err := syscall.Stat(source, &st); err != nil {
 		return failed(true, "source: "+err.Error())
 	}
 	target, f := n.target(m.Destination, st.Mode&syscall.S_IFMT == syscall.S_IFDIR)
 	if f != nil {
 		return f
 	}
-	err := bind(m.Source, target, m.ReadOnly)
+	err := bind(source, target, m.ReadOnly)
 	_ = syscall.Close(target)
 	if err != nil {
 		return failed(true, err.Error())
@@ -155,6 +164,27 @@ func makeBeneath(root, path string, dir bool) (int, *frame.Failed) {
 		fd, start = next, end+1
 	}
 	return checkKind(fd, dir)
+}
+
+// openBelow opens a directory below root; a symbolic link on the way, which a task could have put there
+// since the directory was made, is an error.
+func openBelow(root, sub string) (int, error) {
+	fd, err := syscall.Open(root, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	for start := 0; err == nil && start < len(sub); {
+		end := start
+		for end < len(sub) && sub[end] != '/' {
+			end++
+		}
+		next := -1
+		if name := sub[start:end]; name == ".." {
+			err = syscall.EXDEV
+		} else {
+			next, err = syscall.Openat(fd, name, oPath|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+		}
+		_ = syscall.Close(fd)
+		fd, start = next, end+1
+	}
+	return fd, err
 }
 
 func stepInto(at int, name string, dir bool) (int, error) {
