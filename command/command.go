@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/status"
 	"github.com/open-nomad/open-nomad/command/system"
+	"github.com/open-nomad/open-nomad/command/tls"
 	"github.com/open-nomad/open-nomad/command/volume"
 )
 
@@ -82,7 +83,7 @@ func printVersion(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "Nomad v%s\n", 
 func groups() []*cli.Command {
 	return []*cli.Command{
 		job.Group(), alloc.Group(), eval.Group(), node.Group(), volume.Group(), plugin.Group(), server.Group(),
-		system.Group(), namespace.Group(), operator.Group(),
+		system.Group(), namespace.Group(), operator.Group(), tls.Group(),
 		status.Any("status"), status.AgentInfo("agent-info"), version(),
 	}
 }
