@@ -21,6 +21,7 @@ plugin_id   = "ebs"
 external_id = "vol-1"
 snapshot_id = "snap-1"
 clone_id    = "vol-0"
+on_mount_dead = "restart"
 capacity_min = "10GiB"
 capacity_max = "20G"
 access_mode  = "single-node-writer" # of old
@@ -34,6 +35,13 @@ capability { access_mode = "single-node-reader-only", attachment_mode = "block-d
 mount_options {
   fs_type     = "ext4"
   mount_flags = ["noatime", "ro",]
+}
+
+owner {
+  uid    = 1000
+  gid    = 0
+  mode   = "0750"
+  policy = "always"
 }
 
 topology_request {
@@ -71,6 +79,7 @@ const everyKeyJSON = `{
     {"access_mode": "single-node-writer", "attachment_mode": "file-system"},
     {"access_mode": "single-node-reader-only", "attachment_mode": "block-device"}
   ],
+  "owner": {"uid": 1000, "gid": 0, "mode": "0750", "policy": "always"}, "on_mount_dead": "restart",
   "mount_options": [{"fs_type": "ext4", "mount_flags": ["noatime", "ro"]}],
   "topology_request": {
     "required": {"topology": [{"segments": {"topology.ebs.csi/zone": "a"}}, {"segments": {"rack": "R1"}}]},
@@ -89,6 +98,7 @@ func everyKey() *api.VolumeSpec {
 			{AccessMode: "single-node-writer", AttachmentMode: "file-system"},
 			{AccessMode: "single-node-reader-only", AttachmentMode: "block-device"},
 		},
+		Owner: &api.VolumeOwner{UID: 1000, Mode: "0750", Policy: "always"}, OnMountDead: "restart",
 		MountOptions: &api.MountOptions{FSType: "ext4", MountFlags: []string{"noatime", "ro"}},
 		RequestedTopologies: &api.TopologyRequest{
 			Required:  []*api.Topology{{Segments: map[string]string{"topology.ebs.csi/zone": "a"}}, {Segments: map[string]string{"rack": "R1"}}},
@@ -122,6 +132,16 @@ func TestEveryKey(t *testing.T) {
 	}
 }
 
+func TestOwnerHasADefaultPolicy(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{"owner {\n uid = 5\n gid = 6\n}", `{"owner": {"uid": 5, "gid": 6}}`} {
+		spec, err := volumespec.Parse("v", []byte(source))
+		if err != nil || *spec.Owner != (api.VolumeOwner{UID: 5, GID: 6, Policy: api.OwnerRootMismatch}) {
+			t.Errorf("%s: %+v %v", source, spec, err)
+		}
+	}
+}
+
 func TestMistakesNameTheirPlace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, source, want string }{
@@ -136,6 +156,14 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		{"huge capacity", "capacity_max = \"9EiB\"", `"9EiB" is not a capacity`},
 		{"number for a string", "id = 5", `v:1:6: a string is needed, not a number`},
 		{"mode", "capability { access_mode = \"writer\" }", `v:1:28: access_mode: "writer" is none of single-node-reader-only single-node-writer`},
+		{"unknown policy", "owner {\n  uid = 1\n  gid = 1\n  policy = \"often\"\n}", `v:4:12: policy: "often" is none of root-mismatch always never`},
+		{"negative id", "owner {\n  uid = -1\n  gid = 1\n}", `v:2:9: uid: "-1" is not a numeric id from 0 to 4294967294`},
+		{"name for an id", "owner {\n  uid = \"www\"\n  gid = 1\n}", `v:2:9: uid: "www" is not a numeric id`},
+		{"missing id", "id = \"a\"\nowner {\n  uid = 1\n}", `v:2:7: owner: gid is missing; 0 means root`},
+		{"mode as a number", "owner {\n  uid = 1\n  gid = 1\n  mode = 0750\n}", `v:4:10: mode: "0750" is not an octal mode in quotes`},
+		{"mode that is not octal", "owner {\n  uid = 1\n  gid = 1\n  mode = \"0790\"\n}", `v:4:10: mode: "0790" is not an octal mode`},
+		{"large mode in JSON", "{\"owner\": {\"uid\": 1, \"gid\": 1,\n \"mode\": \"10000\"}}", `v:2:10: mode: "10000" is not an octal mode`},
+		{"dead mount", "on_mount_dead = \"panic\"", `v:1:17: on_mount_dead: "panic" is none of ignore republish restart signal`},
 		{"type", "type = \"nfs\"", `v:1:8: type "nfs": only "csi" volumes are known`},
 		{"bare word", "id = vol", `v:1:6: "vol" is not a value: put strings in quotes`},
 		{"list for a block", "secrets = [1]", `v:1:12: a block is needed, not a number`},

@@ -209,6 +209,11 @@ var spoiledJobs = []spoiled{
 	{`two volumes are mounted at "data/"`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.VolumeMounts = append(t.VolumeMounts, &api.VolumeMount{Volume: "data", Destination: "data/"})
 	}},
+	{`group "g", task "t": sub_path "/abs" of volume_mount "data" is absolute`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.VolumeMounts[0].SubPath = "/abs" }},
+	{`group "g", task "t": sub_path "a/../../b" of volume_mount "data" contains ".."`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.VolumeMounts[0].SubPath = "a/../../b" }},
+	{"a block device has no directories", func(_ *api.Job, g *api.TaskGroup, t *api.Task) {
+		g.Volumes["data"].AttachmentMode, t.VolumeMounts[0].SubPath = "block-device", "a"
+	}},
 	{`csi_plugin type "both"`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.Type = "both" }},
 	{"csi_plugin id", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.ID = "a b" }},
 	{"must not be inside mount_dir", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.StagePublishBaseDir = "/csi/x" }},

@@ -260,3 +260,33 @@ func TestHostUnmountLeavesTheTask(t *testing.T) {
 		t.Error("the task keeps a mount that the host gave up")
 	}
 }
+
+func TestSubPathShowsOneDirectoryOfTheVolume(t *testing.T) {
+	source := volume(t, "hello")
+	if err := os.MkdirAll(filepath.Join(source, "a", "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out := runMounted(t, "ls -A data && echo written >data/new", driver.Mount{Source: source, SubPath: "a/b", Destination: "data"})
+	if out != "" {
+		t.Errorf("the task saw %q", out)
+	}
+	if b, err := os.ReadFile(filepath.Join(source, "a/b/new")); err != nil || string(b) != "written\n" {
+		t.Errorf("the volume holds %q %v", b, err)
+	}
+}
+
+func TestSubPathFollowsNoLinkThatAppearedLater(t *testing.T) {
+	source, outside := volume(t), volume(t, "secret")
+	if err := os.Symlink(outside, filepath.Join(source, "a")); err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, t.TempDir())
+	for _, sub := range []string{"a", "a/../a", "../x"} {
+		task := suite.NewTask(t, sh("cat data/secret"))
+		task.Mounts = []driver.Mount{{Source: source, SubPath: sub, Destination: "data"}}
+		if _, err := d.Start(suite.Context(t), task); err == nil {
+			t.Errorf("sub path %q was mounted", sub)
+			_ = d.Destroy(bounded(t), task.ID)
+		}
+	}
+}

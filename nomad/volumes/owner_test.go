@@ -1,0 +1,63 @@
+package volumes_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+func TestOwnersThatCannotBeAreRefused(t *testing.T) {
+	r := newRig(t)
+	r.node("n1")
+	for want, spoil := range map[string]func(*api.VolumeSpec){
+		"owner.uid -1 is no user id: use 0 to 4294967294": func(v *api.VolumeSpec) { v.Owner = &api.VolumeOwner{UID: -1} },
+		"owner.gid 4294967295 is no group id":             func(v *api.VolumeSpec) { v.Owner = &api.VolumeOwner{GID: 1<<32 - 1} },
+		`owner.mode "rwx" is not octal: use a string such as "0750"`: func(v *api.VolumeSpec) {
+			v.Owner = &api.VolumeOwner{Mode: "rwx"}
+		},
+		`owner.policy "often" is unknown: use one of root-mismatch, always, never`: func(v *api.VolumeSpec) {
+			v.Owner = &api.VolumeOwner{Policy: "often"}
+		},
+		`on_mount_dead "panic" is unknown: use one of ignore, republish, restart, signal`: func(v *api.VolumeSpec) { v.OnMountDead = "panic" },
+		"capability 1 is a block device, which has no file system to own: leave out owner": func(v *api.VolumeSpec) {
+			v.Owner, v.RequestedCapabilities[0].AttachmentMode = &api.VolumeOwner{}, api.AttachmentBlock
+		},
+	} {
+		v := made("v")
+		spoil(v)
+		if err := r.create(v); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("create: want %q, got %v", want, err)
+		}
+		v.ExternalID = "ext"
+		_, err := r.room.Register(r.ctx(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{v}})
+		if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("register: want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestOwnerChangesWhileClaimed(t *testing.T) {
+	r := newRig(t)
+	r.node("n1")
+	v := spec("v")
+	v.Owner = &api.VolumeOwner{UID: 1, GID: 2}
+	r.register(v)
+	r.mustPlace(alloc("a1", "n1", "v", api.AccessSingleNodeWriter))
+	r.mustClaim("v", "a1", "n1")
+	v = spec("v")
+	v.Owner, v.OnMountDead = &api.VolumeOwner{UID: 3, GID: 4, Mode: "0700", Policy: api.OwnerAlways}, api.MountDeadRestart
+	r.register(v)
+	if d := r.get("v"); *d.Owner != *v.Owner || d.OnMountDead != api.MountDeadRestart || len(d.WriteAllocs) != 1 {
+		t.Errorf("owner %+v, on_mount_dead %q, %d writers", d.Owner, d.OnMountDead, len(d.WriteAllocs))
+	}
+	if got := r.mustClaim("v", "a1", "n1").Volume.Owner; *got != *v.Owner {
+		t.Errorf("the node is told %+v", got)
+	}
+	r.register(spec("v"))
+	if d := r.get("v"); d.Owner != nil || d.OnMountDead != "" || r.claimState("v", "a1") != api.ClaimReady {
+		t.Errorf("taken back: owner %+v, on_mount_dead %q, claim %s", d.Owner, d.OnMountDead, r.claimState("v", "a1"))
+	}
+}
