@@ -64,8 +64,11 @@ func admitted(ctx context.Context, conn net.Conn) error {
 // refusal names our certificate when it is what the server did not like.
 func refusal(err error, config *tls.Config) error {
 	var remote *net.OpError
-	if !errors.As(err, &remote) || remote.Op != "remote error" || config.GetClientCertificate == nil {
+	if !errors.As(err, &remote) || remote.Op != "remote error" {
 		return err
+	}
+	if config.GetClientCertificate == nil {
+		return fmt.Errorf("it asks for a certificate of its authority: %w", err)
 	}
 	own, none := config.GetClientCertificate(&tls.CertificateRequestInfo{})
 	if none != nil || own.Leaf == nil {
