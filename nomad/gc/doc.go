@@ -8,4 +8,5 @@
 //   - An allocation is forgotten only when its node is done with it, or is gone.
 //   - A failed allocation that may still be tried again stays.
 //   - A job is forgotten together with all its evaluations and allocations, or not at all.
+//     Whether it is dead is derived from them; the status in its row is not kept up to date.
 package gc

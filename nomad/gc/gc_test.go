@@ -84,8 +84,8 @@ func TestEvaluationsGoWithTheirAllocations(t *testing.T) {
 			j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: time.Second}
 			a.DesiredStatus, a.ClientStatus, a.NextAllocation = api.AllocDesiredStatusRun, api.AllocClientStatusFailed, "b"
 		}, true},
-		{"batch work of this version", func(j *api.Job, e *api.Evaluation, _ *api.Allocation) {
-			j.Type, e.Type = api.JobTypeBatch, api.JobTypeBatch
+		{"batch work of this version of a job that stays", func(j *api.Job, e *api.Evaluation, _ *api.Allocation) {
+			j.Type, e.Type, j.SubmitTime = api.JobTypeBatch, api.JobTypeBatch, start.Add(2*time.Hour).UnixNano()
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -135,9 +135,66 @@ func TestDownNodeStaysWhileSomethingIsAttached(t *testing.T) {
 
 func TestDeadJobGoesWithEverything(t *testing.T) {
 	r := newRoom(t)
-	r.history(func(j *api.Job, _ *api.Evaluation, _ *api.Allocation) { j.Status, j.Stop = api.JobStatusDead, true })
+	r.history(func(j *api.Job, _ *api.Evaluation, _ *api.Allocation) { j.Stop = true })
 	if tx := r.collect(); tx.Job("default", "j") != nil || tx.Eval("e") != nil || tx.Alloc("a") != nil {
 		t.Fatal("something of the job is left")
+	}
+}
+
+// What a job's row says of its status is not kept up to date: it is empty, or what it once was.
+func TestJobsAreOverByWhatBelongsToThem(t *testing.T) {
+	type change = func(j *api.Job, e *api.Evaluation, a *api.Allocation)
+	batch := func(more change) change {
+		return func(j *api.Job, e *api.Evaluation, a *api.Allocation) {
+			j.Type, e.Type, j.Status = api.JobTypeBatch, api.JobTypeBatch, ""
+			a.DesiredStatus = api.AllocDesiredStatusRun
+			more(j, e, a)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change change
+		gone   bool
+	}{
+		{"finished batch job", batch(func(*api.Job, *api.Evaluation, *api.Allocation) {}), true},
+		{"failed batch job without another try", batch(func(_ *api.Job, _ *api.Evaluation, a *api.Allocation) {
+			a.ClientStatus = api.AllocClientStatusFailed
+		}), true},
+		{"running batch job", batch(func(j *api.Job, _ *api.Evaluation, a *api.Allocation) {
+			j.Status, a.ClientStatus = api.JobStatusDead, api.AllocClientStatusRunning
+		}), false},
+		{"failed batch job before its next try is planned", batch(func(j *api.Job, _ *api.Evaluation, a *api.Allocation) {
+			j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: time.Second}
+			a.ClientStatus = api.AllocClientStatusFailed
+		}), false},
+		{"batch job that waits for its next try", batch(func(_ *api.Job, e *api.Evaluation, a *api.Allocation) {
+			a.ClientStatus, e.Status = api.AllocClientStatusFailed, api.EvalStatusPending
+		}), false},
+		{"batch job that waits for room", batch(func(_ *api.Job, e *api.Evaluation, _ *api.Allocation) {
+			e.Status = api.EvalStatusBlocked
+		}), false},
+		{"parent of periodic jobs", batch(func(j *api.Job, _ *api.Evaluation, _ *api.Allocation) {
+			j.Periodic = &api.PeriodicConfig{Spec: "@daily"}
+		}), false},
+		{"tagged version", batch(func(j *api.Job, _ *api.Evaluation, _ *api.Allocation) {
+			j.VersionTag = &api.JobVersionTag{Name: "keep"}
+		}), false},
+		{"service scaled to zero", func(j *api.Job, _ *api.Evaluation, _ *api.Allocation) {
+			j.Status, j.TaskGroups[0].Count = "", 0
+		}, false},
+		{"stopped service", func(j *api.Job, _ *api.Evaluation, _ *api.Allocation) { j.Status, j.Stop = "", true }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRoom(t)
+			r.history(c.change)
+			tx := r.collect()
+			if gone := tx.Job("default", "j") == nil; gone != c.gone {
+				t.Fatalf("gone: %v", gone)
+			}
+			if c.gone && (tx.Eval("e") != nil || tx.Alloc("a") != nil) {
+				t.Fatal("something of the job is left")
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -25,11 +26,20 @@ func allocOver(tx *state.Txn, a *api.Allocation) bool {
 		return false
 	}
 	j := tx.Job(a.Namespace, a.JobID)
-	if j == nil || j.Stop || j.Status == api.JobStatusDead {
+	if j == nil || j.Stop {
 		return true
 	}
 	return a.ClientStatus != api.AllocClientStatusFailed || a.ServerTerminal() || a.NextAllocation != "" || !mayRetry(j, a)
 }
+
+// dead reports whether nothing of the job runs or will run. What a job's row says of its status is
+// as old as its registration.
+func dead(tx *state.Txn, j *api.Job) bool {
+	return rules.Status(j, tx.AllocsByJob(j.Namespace, j.ID), tx.EvalsByJob(j.Namespace, j.ID)) == api.JobStatusDead
+}
+
+// runsOnce reports whether the job's work has an end.
+func runsOnce(j *api.Job) bool { return j.Type == api.JobTypeBatch || j.Type == api.JobTypeSysbatch }
 
 // mayRetry reports whether a failed allocation may still be placed again.
 func mayRetry(j *api.Job, a *api.Allocation) bool {
@@ -47,13 +57,13 @@ func evalOver(tx *state.Txn, e *api.Evaluation, before time.Time) bool {
 		return false
 	}
 	j := tx.Job(e.Namespace, e.JobID)
-	batch := j != nil && (j.Type == api.JobTypeBatch || j.Type == api.JobTypeSysbatch)
+	// What a batch job did is how it knows that it is done.
+	needed := j != nil && runsOnce(j) && !(j.Stop && dead(tx, j))
 	for a := range tx.AllocsByEval(e.ID) {
 		if !allocOver(tx, a) || a.ModifyTime > before.UnixNano() {
 			return false
 		}
-		// What a batch job did is how it knows that it is done.
-		if batch && !(j.Stop && j.Status == api.JobStatusDead) && !olderThan(a, j) {
+		if needed && !olderThan(a, j) {
 			return false
 		}
 	}
@@ -64,9 +74,10 @@ func olderThan(a *api.Allocation, j *api.Job) bool {
 	return a.Job != nil && (a.Job.Version < j.Version || a.Job.CreateIndex < j.CreateIndex)
 }
 
-// jobOver reports whether the job itself is over; its evaluations and allocations are looked at apart.
+// jobOver reports whether the job itself is over; its evaluations and allocations are looked at
+// apart. A service with nothing to run, such as one scaled to zero, is over only when it is stopped.
 func jobOver(tx *state.Txn, j *api.Job) bool {
-	if j.Status != api.JobStatusDead || !j.Stop && (j.Periodic != nil || j.ParameterizedJob != nil) || j.VersionTag != nil {
+	if !j.Stop && !runsOnce(j) || j.VersionTag != nil || !dead(tx, j) {
 		return false
 	}
 	for _, v := range tx.JobVersions(j.Namespace, j.ID) {
