@@ -17,8 +17,8 @@ import (
 const dirMode = 0o755
 
 // MakeDir makes sure that sub is a directory below root. What is missing is made with the owner's ids and
-// mode, unless make is false. No part of sub may be a link, ".." or another mount.
-func MakeDir(ctx context.Context, root, sub string, o *api.VolumeOwner, make bool) error {
+// mode, unless create is false. No part of sub may be a link, ".." or another mount.
+func MakeDir(ctx context.Context, root, sub string, o *api.VolumeOwner, create bool) error {
 	sub, err := Clean(sub)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func MakeDir(ctx context.Context, root, sub string, o *api.VolumeOwner, make boo
 			return err
 		}
 		for _, name := range strings.Split(sub, "/") {
-			next, err := step(at, name, ids, mode, make)
+			next, err := step(at, name, ids, mode, create)
 			_ = unix.Close(at)
 			if err != nil {
 				return err
@@ -66,12 +66,12 @@ func Clean(sub string) (string, error) {
 	return clean, nil
 }
 
-func step(at int, name string, w ids, mode int, make bool) (int, error) {
+func step(at int, name string, w ids, mode int, create bool) (int, error) {
 	fd, err := enter(at, name)
 	if !errors.Is(err, unix.ENOENT) {
 		return fd, err
 	}
-	if !make {
+	if !create {
 		return -1, fault.New(fault.NotFound, "directory %q is not on the volume, and cannot be made since it is mounted read-only", name)
 	}
 	switch err := unix.Mkdirat(at, name, 0o700); {
