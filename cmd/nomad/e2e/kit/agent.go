@@ -39,10 +39,7 @@ func Start(tb testing.TB) *Agent {
 	if os.Getuid() != 0 {
 		tb.Skip("real mounts need root")
 	}
-	bin := os.Getenv("NOMAD_BIN")
-	if bin == "" {
-		tb.Skip("NOMAD_BIN does not name the binary: run make e2e")
-	}
+	bin := binary(tb)
 	// Short, because unix socket paths are.
 	dir, err := os.MkdirTemp("", "e2e")
 	if err != nil {
@@ -83,6 +80,15 @@ plugin "raw_exec" {
 	return a
 }
 
+func binary(tb testing.TB) string {
+	tb.Helper()
+	bin := os.Getenv("NOMAD_BIN")
+	if bin == "" {
+		tb.Skip("NOMAD_BIN does not name the binary: run make e2e")
+	}
+	return bin
+}
+
 func freePorts(tb testing.TB, n int) []int {
 	var ports []int
 	for range n {
@@ -99,12 +105,19 @@ func freePorts(tb testing.TB, n int) []int {
 // Launch starts the agent's process and waits until it leads and its node is ready.
 func (a *Agent) Launch() {
 	a.tb.Helper()
+	a.spawn(a.Binary, "agent", "-config", a.config)
+	a.Ready(1)
+}
+
+// spawn starts the agent's process with its output in the log.
+func (a *Agent) spawn(command string, args ...string) {
+	a.tb.Helper()
 	log, err := os.OpenFile(filepath.Join(a.Dir, "agent.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		a.tb.Fatal(err)
 	}
 	a.log = log
-	a.process = exec.Command(a.Binary, "agent", "-config", a.config)
+	a.process = exec.Command(command, args...)
 	a.process.Stdout, a.process.Stderr = log, log
 	a.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := a.process.Start(); err != nil {
@@ -113,13 +126,24 @@ func (a *Agent) Launch() {
 	}
 	a.ended = make(chan struct{})
 	go func(p *exec.Cmd, ended chan struct{}) { _ = p.Wait(); close(ended) }(a.process, a.ended)
-	a.Until(20*time.Second, "a ready node", func() error {
+}
+
+// Ready waits until the agent knows n nodes and all are ready.
+func (a *Agent) Ready(n int) time.Duration {
+	a.tb.Helper()
+	return a.Until(20*time.Second, "ready nodes", func() error {
 		nodes, _, err := a.API.Nodes().List(nil)
 		if err != nil {
 			return err
 		}
-		if len(nodes) != 1 || nodes[0].Status != "ready" {
-			return fmt.Errorf("%d nodes", len(nodes))
+		ready := 0
+		for _, node := range nodes {
+			if node.Status == "ready" {
+				ready++
+			}
+		}
+		if ready != n || len(nodes) != n {
+			return fmt.Errorf("%d of %d nodes are ready, want %d", ready, len(nodes), n)
 		}
 		return nil
 	})
@@ -192,16 +216,12 @@ func (a *Agent) remove() {
 			a.Kill()
 		}
 	}
-	for range 20 {
-		pids := a.Processes()
-		if len(pids) == 0 {
-			break
-		}
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+	a.clean()
+}
+
+// clean ends the processes of the agent's directory, takes its mounts away and removes it.
+func (a *Agent) clean() {
+	a.endProcesses()
 	for range 3 {
 		mounts := a.Mounts()
 		for i := len(mounts) - 1; i >= 0; i-- {
@@ -210,5 +230,18 @@ func (a *Agent) remove() {
 	}
 	if len(a.Mounts()) == 0 {
 		_ = os.RemoveAll(a.Dir)
+	}
+}
+
+func (a *Agent) endProcesses() {
+	for range 50 {
+		pids := a.Processes()
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		<-time.After(20 * time.Millisecond)
 	}
 }

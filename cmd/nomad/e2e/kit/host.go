@@ -3,6 +3,7 @@ package kit
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -71,6 +72,16 @@ func (a *Agent) owns(pid int) bool {
 		}
 	}
 	return false
+}
+
+// Lives tells whether a process runs: one that ended and was not reaped yet does not.
+func Lives(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return after != "" && after[0] != 'Z' && after[0] != 'X'
 }
 
 // Goroutines is how many goroutines the agent has.

@@ -110,12 +110,18 @@ func (a *Agent) Plugin(id string, args ...string) time.Duration {
 // PluginHealthy waits until the plugin has one healthy node.
 func (a *Agent) PluginHealthy(id string) time.Duration {
 	a.tb.Helper()
+	return a.PluginOn(id, 1)
+}
+
+// PluginOn waits until the plugin is healthy on n nodes.
+func (a *Agent) PluginOn(id string, n int) time.Duration {
+	a.tb.Helper()
 	return a.Until(30*time.Second, "plugin "+id, func() error {
 		p, _, err := a.API.CSIPlugins().Info(id, nil)
 		if err != nil {
 			return err
 		}
-		if p.NodesHealthy != 1 {
+		if p.NodesHealthy != n {
 			return fmt.Errorf("%d healthy", p.NodesHealthy)
 		}
 		return nil

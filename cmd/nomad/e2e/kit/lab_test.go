@@ -1,0 +1,67 @@
+package kit_test
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+)
+
+func TestLabIsCutAndHealed(t *testing.T) {
+	left := func() string {
+		out, _ := exec.Command("sh", "-c", "ip netns list; ip -o link show type bridge; ip -o link show type veth").CombinedOutput()
+		return string(out)
+	}
+	var dir string
+	var pids []int
+	before := left()
+	t.Run("hosts", func(t *testing.T) {
+		lab := kit.NewLab(t)
+		dir = lab.Dir
+		server, node := lab.Host("s1"), lab.Host("n1")
+		server.Serve([]*kit.Host{server}, kit.Quick)
+		node.Work([]*kit.Host{server}, "")
+		server.Ready(1)
+		server.Register(kit.ShellJob("w", "exec sleep 1000"))
+		server.Running("w", 1)
+
+		status := func(want string) {
+			t.Helper()
+			t.Logf("%s after %v", want, server.Until(20*time.Second, "the node to be "+want, func() error {
+				if got := node.NodeStatus(server); got != want {
+					return fmt.Errorf("it is %s", got)
+				}
+				return nil
+			}))
+		}
+		node.Cut()
+		status("down")
+		node.Heal()
+		status("ready")
+		lab.Partition(server, node)
+		status("down")
+		lab.Join(server, node)
+		status("ready")
+		pids = append(node.Processes(), node.PID(), server.PID())
+		if len(pids) < 3 {
+			t.Errorf("processes %v", pids)
+		}
+	})
+	if dir == "" {
+		t.Skip("no lab, see above")
+	}
+	if now := left(); now != before {
+		t.Errorf("left behind: %s", now)
+	}
+	for _, pid := range pids {
+		if kit.Lives(pid) {
+			t.Errorf("process %d is left", pid)
+		}
+	}
+	if out, _ := exec.Command("grep", dir, "/proc/self/mountinfo").Output(); strings.TrimSpace(string(out)) != "" {
+		t.Errorf("mounts are left: %s", out)
+	}
+}
