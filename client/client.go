@@ -97,11 +97,16 @@ func (c *Client) rooms() (err error) {
 		list = append(list, d)
 	}
 	c.watch = fingerprint.NewDrivers(list, c.driverChanged, c.log)
-	c.volumes, err = volumes.New(volumes.Config{
+	conf := volumes.Config{
 		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: func() string { return c.secret }, Servers: c.conf.Servers,
 		Journal: c.db.Bucket("volumes"), Registry: c.db.Bucket("plugins"), Updated: c.pluginsChanged,
 		NodeEvent: func(e *api.NodeEvent) { c.node.update(func(*api.Node) {}, e) }, Log: c.log.Named("volumes"),
-	})
+		Tasks: mountUsers{c},
+	}
+	if err := c.conf.volumeOptions(&conf); err != nil {
+		return err
+	}
+	c.volumes, err = volumes.New(conf)
 	return err
 }
 

@@ -24,6 +24,7 @@ const (
 // Down of an allocation without volumes does nothing. Plugins of the allocation are forgotten.
 func (s *Service) Down(ctx context.Context, allocID string) error {
 	s.setLive(allocID, false)
+	s.ward.forget(allocID)
 	s.plugins.dropAlloc(allocID)
 	rows := s.journal.ofAlloc(allocID)
 	var all sync.WaitGroup
@@ -92,7 +93,7 @@ func (s *Service) unmount(ctx context.Context, r *row) error {
 	if err != nil {
 		return err
 	}
-	release, err := s.locks.take(ctx, r.volume())
+	release, err := s.turn(ctx, r.PluginID, r.volume())
 	if err != nil {
 		return err
 	}

@@ -38,13 +38,15 @@ func control[T any](ctx context.Context, s *Service, c api.ControllerCall, objec
 	if err != nil {
 		return none, err
 	}
+	key := ""
 	if object != "" {
-		release, err := s.locks.take(ctx, volumeKey(c.PluginID, object))
-		if err != nil {
-			return none, err
-		}
-		defer release()
+		key = volumeKey(c.PluginID, object)
 	}
+	release, err := s.turn(ctx, c.PluginID, key)
+	if err != nil {
+		return none, err
+	}
+	defer release()
 	if err := s.fences.pass(short(c.PluginID, object, fence), c.Fence); err != nil {
 		return none, err
 	}
@@ -143,7 +145,7 @@ func (s *Service) expand(ctx context.Context, r *row, capacity int64) error {
 	if err != nil {
 		return err
 	}
-	release, err := s.locks.take(ctx, r.volume())
+	release, err := s.turn(ctx, r.PluginID, r.volume())
 	if err != nil {
 		return err
 	}
@@ -203,7 +205,7 @@ func (s *Service) detachUnknown(ctx context.Context, r *api.NodeVolumeDetachRequ
 			State: rowLeaving, AllocID: r.AllocID, Namespace: r.Namespace, VolumeID: r.VolumeID,
 			PluginID: r.PluginID, ExternalID: r.ExternalID, Target: target, BootID: s.bootID,
 		}
-		release, err := s.locks.take(ctx, lost.volume())
+		release, err := s.turn(ctx, lost.PluginID, lost.volume())
 		if err != nil {
 			return err
 		}

@@ -3,10 +3,14 @@ package volumes
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
 // Limits of asking mounts whether they live: a question to a hung one never returns.
@@ -15,54 +19,90 @@ const (
 	hungMax   = 32
 )
 
+// verdict is what is known of a mount.
+type verdict int
+
+const (
+	// unsure says nothing: too many questions are open already, or the time was over.
+	unsure verdict = iota
+	living
+	// silent gives no answer, which may pass.
+	silent
+	// broken answers with an error that only a new mount ends.
+	broken
+)
+
 // liveness asks file systems for a sign of life, with at most one open question per mount.
 type liveness struct {
 	mu   sync.Mutex
-	open map[string]chan error
+	open map[string]*question
 }
 
-// alive reports whether the mount answers in time.
+type question struct {
+	asked  time.Time
+	answer chan error
+}
+
+// alive reports whether the mount at path answers in time.
 func (l *liveness) alive(ctx context.Context, path string) bool {
-	answer, ok := l.ask(path)
-	if !ok {
+	at, err := mounts.At(path)
+	if err != nil || at == nil {
 		return false
 	}
-	timer := time.NewTimer(aliveWait)
-	defer timer.Stop()
-	select {
-	case err := <-answer:
-		answer <- err // for others who wait for the same answer
-		return !corrupted(err)
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return false
+	v, _ := l.look(ctx, at)
+	return v == living
 }
 
-func (l *liveness) ask(path string) (chan error, bool) {
+// look asks one mount and says why it does not live. It waits no longer than aliveWait, and not at all for a
+// mount whose question is open longer than that.
+func (l *liveness) look(ctx context.Context, at *mounts.Entry) (verdict, string) {
+	q := l.ask(at)
+	if q == nil {
+		return unsure, ""
+	}
+	timer := time.NewTimer(aliveWait - time.Since(q.asked))
+	defer timer.Stop()
+	select {
+	case err := <-q.answer:
+		q.answer <- err // for others who wait for the same answer
+		if corrupted(err) {
+			return broken, fmt.Sprintf("it answers %q", err)
+		}
+		return living, ""
+	case <-timer.C:
+		return silent, fmt.Sprintf("it does not answer for %s", time.Since(q.asked).Round(time.Second))
+	case <-ctx.Done():
+		return unsure, ""
+	}
+}
+
+// ask returns the open question to the mount, nil when there are too many. A later mount at the same path is
+// another one.
+func (l *liveness) ask(at *mounts.Entry) *question {
+	key := strconv.Itoa(at.ID) + " " + at.Point
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c, ok := l.open[path]; ok {
-		return c, true
+	if q := l.open[key]; q != nil {
+		return q
 	}
 	if len(l.open) >= hungMax {
-		return nil, false
+		return nil
 	}
 	if l.open == nil {
-		l.open = map[string]chan error{}
+		l.open = map[string]*question{}
 	}
-	c := make(chan error, 1)
-	l.open[path] = c
+	q := &question{asked: time.Now(), answer: make(chan error, 1)}
+	l.open[key] = q
 	// The goroutine may outlive its caller: no system call on a hung mount can be interrupted.
 	go func() {
 		var s unix.Statfs_t
-		err := unix.Statfs(path, &s)
+		err := unix.Statfs(at.Point, &s)
 		l.mu.Lock()
-		delete(l.open, path)
+		delete(l.open, key)
 		l.mu.Unlock()
-		c <- err
+		q.answer <- err
 	}()
-	return c, true
+	return q
 }
 
 func corrupted(err error) bool {

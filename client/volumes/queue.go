@@ -40,10 +40,17 @@ func (q *queue) add(key string) {
 }
 
 // later plans a try after the first wait.
-func (q *queue) later(key string) {
+func (q *queue) later(key string) { q.after(key, 1) }
+
+// after plans a try as after so many failures; 0 means at once.
+func (q *queue) after(key string, failed int) {
+	a := &attempt{failed: failed}
+	if failed > 0 {
+		a.at = time.Now().Add(q.backoff.Wait(failed))
+	}
 	q.mu.Lock()
 	if q.due[key] == nil {
-		q.due[key] = &attempt{at: time.Now().Add(q.backoff.Wait(1)), failed: 1}
+		q.due[key] = a
 	}
 	q.mu.Unlock()
 	q.poke()

@@ -76,6 +76,7 @@ func (s *Service) Up(ctx context.Context, alloc *api.Allocation) (map[string]Mou
 		return out, nil
 	}
 	s.setLive(alloc.ID, true)
+	s.ward.know(alloc)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var all sync.WaitGroup
@@ -223,6 +224,7 @@ func (s *Service) intent(p *plugin, w *wish, reply *api.VolumeClaimResponse) row
 		State: rowMounting, AllocID: w.alloc.ID, Namespace: w.alloc.Namespace, VolumeID: w.volumeID,
 		PluginID: p.PluginID, ExternalID: v.RemoteID(), ReadOnly: w.readOnly(), BootID: s.bootID,
 		MountOptions: options(v, w), PublishContext: reply.PublishContext, Context: contextOf(v), Owner: v.Owner,
+		OnMountDead: v.OnMountDead,
 	}
 	for _, req := range w.requests {
 		r.AccessMode, r.AttachmentMode = api.AccessMode(req.AccessMode), api.AttachmentMode(req.AttachmentMode)
@@ -276,7 +278,7 @@ func options(v *api.Volume, w *wish) *api.MountOptions {
 // publishOnce makes one try, alone among the calls of the volume.
 func (s *Service) publishOnce(ctx context.Context, p *plugin, w *wish, reply *api.VolumeClaimResponse) (*row, error) {
 	next := s.intent(p, w, reply)
-	release, err := s.locks.take(ctx, next.volume())
+	release, err := s.turn(ctx, next.PluginID, next.volume())
 	if err != nil {
 		return nil, err
 	}
@@ -291,6 +293,7 @@ func (s *Service) publishOnce(ctx context.Context, p *plugin, w *wish, reply *ap
 		return nil, err
 	}
 	before := s.journal.row(next.key())
+	next.Stale = before != nil && before.Stale
 	r, err := s.journal.put(next)
 	if err != nil {
 		return nil, err

@@ -48,6 +48,12 @@ type Config struct {
 	RetryMax time.Duration
 	// HealthInterval is how often healthy plugins are probed; 0 means 30 s.
 	HealthInterval time.Duration
+	// PluginCalls is how many calls of volumes a plugin gets at once; 0 means 8.
+	PluginCalls int
+	// ProbeInterval is how often mounts are asked whether they live; 0 means 10 s.
+	ProbeInterval time.Duration
+	// Tasks are told of dead mounts; nil means nobody is.
+	Tasks Tasks
 	// Timeouts bound single calls of plugins; zero means the defaults.
 	Timeouts csi.Timeouts
 	Log      hclog.Logger
@@ -71,9 +77,12 @@ type Service struct {
 	journal  *journal
 	plugins  *registry
 	locks    locks
+	calls    calls
 	fences   fences
 	probes   liveness
 	retries  *queue
+	ward     ward
+	cures    *queue
 	started  time.Time
 	bootID   string
 	liveMu   sync.Mutex
@@ -104,10 +113,17 @@ func New(c Config) (*Service, error) {
 	}
 	for field, fallback := range map[*time.Duration]time.Duration{
 		&c.PluginWait: 5 * time.Minute, &c.PluginGrace: 30 * time.Second, &c.RetryMax: time.Minute, &c.HealthInterval: 30 * time.Second,
+		&c.ProbeInterval: probeInterval,
 	} {
 		if *field <= 0 {
 			*field = fallback
 		}
+	}
+	if c.PluginCalls <= 0 {
+		c.PluginCalls = pluginCalls
+	}
+	if c.Tasks == nil {
+		c.Tasks = nobody{}
 	}
 	dir, err := filepath.Abs(c.StateDir)
 	if err != nil {
@@ -119,11 +135,12 @@ func New(c Config) (*Service, error) {
 	s := &Service{
 		conf: c, log: c.Log, root: filepath.Join(dir, "csi"), started: time.Now(), bootID: bootID(),
 		live: map[string]bool{}, retries: newQueue(c.RetryMax),
+		calls: calls{most: c.PluginCalls}, cures: newQueue(c.RetryMax),
 	}
 	if s.journal, err = openJournal(c.Journal, c.Log); err != nil {
 		return nil, err
 	}
-	if s.plugins, err = openRegistry(c, s.retries.hurry); err != nil {
+	if s.plugins, err = openRegistry(c, func() { s.retries.hurry(); s.cures.hurry() }); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -143,6 +160,8 @@ func (s *Service) Run(ctx context.Context) error {
 	for _, p := range s.plugins.all() {
 		all.Go(func() { s.plugins.attend(ctx, p) })
 	}
+	all.Go(func() { s.watchMounts(ctx) })
+	all.Go(func() { s.cures.run(ctx, s.cure) })
 	s.retries.run(ctx, s.retryRow)
 	s.plugins.closing()
 	s.leaveRoot()
@@ -155,7 +174,14 @@ func (s *Service) survey() {
 		switch r.State {
 		case rowLeaving, rowReleased:
 			s.retries.add(r.key())
+		case rowMounting:
+			if r.Stale {
+				s.cures.add(r.key())
+			}
 		case rowMounted:
+			if r.Stale {
+				s.cures.add(r.key())
+			}
 			if ok, err := s.adoptable(r); err != nil || !ok {
 				s.log.Warn("a mount of the journal is not there", "alloc_id", r.AllocID, "volume_id", r.VolumeID, "error", err)
 			}
