@@ -72,6 +72,8 @@ type Raft struct {
 	raft      *raft.Raft
 	leading   chan bool
 	last      atomic.Int64
+	// scratch is where large files lie for a moment; empty is the system's place for them.
+	scratch string
 	// caughtUp is set while this server leads and has applied what was committed before.
 	caughtUp atomic.Bool
 }
@@ -84,9 +86,12 @@ func Open(c Config) (*Raft, error) {
 		if st, err = diskStores(c.Dir, c.Log); err != nil {
 			return nil, err
 		}
+		if err = verifyLog(st.logs, c.Dir, c.Log); err != nil {
+			return nil, errors.Join(err, st.close())
+		}
 	}
 	r := &Raft{
-		id: c.ID, state: c.State, log: c.Log, stores: st,
+		id: c.ID, state: c.State, log: c.Log, stores: st, scratch: c.Dir,
 		machine: newMachine(c.State, c.Registry, c.Log),
 		leading: make(chan bool, 1),
 	}

@@ -199,7 +199,7 @@ func TestReopenKeepsEverything(t *testing.T) {
 	}
 }
 
-func propose(t *testing.T, r *fsm.Raft, names ...string) {
+func propose(t testing.TB, r *fsm.Raft, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		if _, err := r.Propose(t.Context(), &mark{name}); err != nil {

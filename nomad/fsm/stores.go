@@ -61,7 +61,7 @@ func diskStores(dir string, log hclog.Logger) (_ *stores, err error) {
 	s.closers = append(s.closers, lock)
 	w, err := raftwal.Open(wal, raftwal.WithLogger(log.Named("wal")))
 	if err != nil {
-		return nil, fmt.Errorf("open raft log in %s: %w", wal, err)
+		return nil, damaged(dir, fmt.Errorf("open %s: %w", wal, err))
 	}
 	s.closers = append(s.closers, w)
 	s.stable = w

@@ -1,0 +1,291 @@
+package fsm
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// An archive is a gzip tar with three files in this order: the description, the state as
+// [state.Txn.Dump] writes it, and the SHA-256 of both as sha256sum(1) prints them.
+const (
+	archiveMeta  = "meta.json"
+	archiveState = "state.bin"
+	archiveSums  = "SHA256SUMS"
+
+	archiveFormat  = "open-nomad snapshot"
+	archiveVersion = 1
+)
+
+// Bounds of a restore.
+const (
+	archiveSmall   = 1 << 20
+	restoreTimeout = 10 * time.Minute
+)
+
+// Meta describes a snapshot's archive.
+type Meta struct {
+	// Format and Version say what wrote the archive.
+	Format  string
+	Version int
+	ID      string
+	// Index and Term are those of the last log entry that the state holds.
+	Index uint64
+	Term  uint64
+	// Size is the length of the state in bytes.
+	Size int64
+	// Created is when the archive was made.
+	Created time.Time
+	// Configuration lists the servers of that time. A restore keeps those of its own cluster.
+	Configuration []*api.RaftServer
+}
+
+// SaveArchive writes the state as this server has it, after everything that was committed before
+// where it leads.
+func (r *Raft) SaveArchive(ctx context.Context, w io.Writer) (Meta, error) {
+	if err := r.Failure(); err != nil {
+		return Meta{}, fmt.Errorf("save snapshot: %w", err)
+	}
+	if r.raft.State() == raft.Leader {
+		if err := r.Barrier(ctx); err != nil {
+			return Meta{}, fmt.Errorf("save snapshot: %w", err)
+		}
+	}
+	conf, err := r.Configuration()
+	if err != nil {
+		return Meta{}, fmt.Errorf("save snapshot: %w", err)
+	}
+	tx, now := r.state.Read(), r.now()
+	m := Meta{
+		Format: archiveFormat, Version: archiveVersion, Index: tx.Index(), Term: r.raft.CurrentTerm(),
+		Created: now, Configuration: conf.Servers,
+	}
+	m.ID = fmt.Sprintf("%d-%d-%d", m.Term, m.Index, now.UnixMilli())
+	if err := writeArchive(ctx, w, &m, tx); err != nil {
+		return Meta{}, fmt.Errorf("save snapshot: %w", err)
+	}
+	return m, nil
+}
+
+// writeArchive dumps twice, first to learn the size that stands before the bytes: no second copy of
+// the state lies in memory or on disk.
+func writeArchive(ctx context.Context, w io.Writer, m *Meta, tx *state.Txn) error {
+	var size counter
+	if err := tx.Dump(guarded{ctx, &size}); err != nil {
+		return err
+	}
+	m.Size = int64(size)
+	head, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	zip, err := gzip.NewWriterLevel(guarded{ctx, w}, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	pack := tar.NewWriter(zip)
+	sum := sha256.New()
+	add := func(name string, size int64, write func(io.Writer) error) error {
+		if err := pack.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, ModTime: m.Created}); err != nil {
+			return err
+		}
+		sum.Reset()
+		return write(io.MultiWriter(pack, sum))
+	}
+	if err := add(archiveMeta, int64(len(head)), func(w io.Writer) error { _, err := w.Write(head); return err }); err != nil {
+		return err
+	}
+	sums := sumLine(sum.Sum(nil), archiveMeta)
+	if err := add(archiveState, m.Size, tx.Dump); err != nil {
+		return err
+	}
+	sums += sumLine(sum.Sum(nil), archiveState)
+	if err := add(archiveSums, int64(len(sums)), func(w io.Writer) error { _, err := io.WriteString(w, sums); return err }); err != nil {
+		return err
+	}
+	if err := pack.Close(); err != nil {
+		return err
+	}
+	return zip.Close()
+}
+
+func sumLine(sum []byte, name string) string { return hex.EncodeToString(sum) + "  " + name + "\n" }
+
+// counter is a writer that only counts.
+type counter int64
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
+}
+
+// guarded ends a long write with its context.
+type guarded struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (g guarded) Write(b []byte) (int, error) {
+	if err := g.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return g.w.Write(b)
+}
+
+// InspectArchive checks an archive whole and tells what it holds.
+func InspectArchive(rd io.Reader) (Meta, error) {
+	s, err := state.New()
+	if err != nil {
+		return Meta{}, err
+	}
+	pipe, feed := io.Pipe()
+	decoded := make(chan error, 1)
+	go func() {
+		err := s.Restore(pipe)
+		_, _ = io.Copy(io.Discard, pipe)
+		decoded <- err
+	}()
+	m, err := readArchive(rd, feed)
+	_ = feed.Close()
+	if bad := <-decoded; err == nil && bad != nil {
+		err = broken("%s: %w", archiveState, bad)
+	}
+	if err != nil {
+		return Meta{}, err
+	}
+	return m, nil
+}
+
+// RestoreArchive replaces the state of the whole cluster by that of an archive. The archive is checked
+// whole, down to a trial of reading every row, before anything changes. Only the leader can do it.
+func (r *Raft) RestoreArchive(ctx context.Context, rd io.Reader) error {
+	if !r.IsLeader() {
+		return notLeader()
+	}
+	f, err := os.CreateTemp(r.scratch, "restore-*")
+	if err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	defer f.Close()
+	if err := os.Remove(f.Name()); err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	m, err := InspectArchive(io.TeeReader(rd, guarded{ctx, f}))
+	if err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return r.install(m, f)
+}
+
+// install streams the state out of a checked archive into raft.
+func (r *Raft) install(m Meta, archive io.Reader) error {
+	pipe, feed := io.Pipe()
+	go func() {
+		_, err := readArchive(archive, feed)
+		_ = feed.CloseWithError(err)
+	}()
+	defer pipe.Close()
+	meta := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, ID: m.ID, Index: m.Index, Term: m.Term, Size: m.Size}
+	if err := classify(r.raft.Restore(meta, pipe, restoreTimeout)); err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	r.log.Info("restored a snapshot", "id", m.ID, "index", m.Index, "created", m.Created)
+	return nil
+}
+
+func broken(format string, args ...any) error {
+	return fault.New(fault.Invalid, "the snapshot is broken or cut: %w", fmt.Errorf(format, args...))
+}
+
+// readArchive checks form and checksums of an archive and copies its state to w.
+func readArchive(rd io.Reader, w io.Writer) (Meta, error) {
+	zip, err := gzip.NewReader(rd)
+	if err != nil {
+		return Meta{}, fault.New(fault.Invalid, "this is not a snapshot: %w", err)
+	}
+	pack := tar.NewReader(zip)
+	var head bytes.Buffer
+	sum, err := unpack(pack, archiveMeta, archiveSmall, &head)
+	if err != nil {
+		return Meta{}, err
+	}
+	var m Meta
+	if err := json.Unmarshal(head.Bytes(), &m); err != nil || m.Format != archiveFormat {
+		return Meta{}, fault.New(fault.Invalid, "this is not a snapshot of this program: %s has format %q", archiveMeta, m.Format)
+	}
+	if m.Version != archiveVersion {
+		return Meta{}, fault.New(fault.Invalid, "the snapshot has version %d; this program reads version %d", m.Version, archiveVersion)
+	}
+	want := sumLine(sum, archiveMeta)
+	if sum, err = unpack(pack, archiveState, m.Size, w); err != nil {
+		return Meta{}, err
+	}
+	want += sumLine(sum, archiveState)
+	var sums bytes.Buffer
+	if _, err := unpack(pack, archiveSums, archiveSmall, &sums); err != nil {
+		return Meta{}, err
+	}
+	if sums.String() != want {
+		return Meta{}, broken("the checksums of %s do not match", archiveSums)
+	}
+	return m, finish(pack, zip)
+}
+
+// unpack copies the next file, which must have this name and at most this size.
+func unpack(pack *tar.Reader, name string, limit int64, w io.Writer) ([]byte, error) {
+	h, err := pack.Next()
+	if err != nil {
+		return nil, broken("look for %s: %w", name, noEOF(err))
+	}
+	if h.Name != name || h.Typeflag != tar.TypeReg {
+		return nil, fault.New(fault.Invalid, "this is not a snapshot of this program: it holds %q where %s belongs", h.Name, name)
+	}
+	if h.Size > limit || (name == archiveState && h.Size != limit) {
+		return nil, broken("%s has %d bytes where %d belong", name, h.Size, limit)
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(sum, w), pack); err != nil {
+		return nil, broken("read %s: %w", name, noEOF(err))
+	}
+	return sum.Sum(nil), nil
+}
+
+// finish reads to the end, where gzip keeps its own checksum.
+func finish(pack *tar.Reader, zip io.Reader) error {
+	if h, err := pack.Next(); err == nil {
+		return broken("there is more than a snapshot in it: %q", h.Name)
+	} else if err != io.EOF {
+		return broken("read its end: %w", err)
+	}
+	if n, err := io.Copy(io.Discard, zip); err != nil || n > archiveSmall {
+		return broken("read its end: %d bytes left over: %v", n, err)
+	}
+	return nil
+}
+
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

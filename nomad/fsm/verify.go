@@ -1,0 +1,68 @@
+package fsm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// verifyTimeout bounds the reading of the log at the start; entries that it does not reach are checked
+// when they are applied.
+const verifyTimeout = 10 * time.Second
+
+// verifyLog reads the whole log and checks every entry, the newest first: they are what a broken disk
+// or a copied directory damages.
+func verifyLog(logs raft.LogStore, dir string, log hclog.Logger) error {
+	first, err := logs.FirstIndex()
+	if err != nil {
+		return damaged(dir, fmt.Errorf("first index: %w", err))
+	}
+	last, err := logs.LastIndex()
+	if err != nil {
+		return damaged(dir, fmt.Errorf("last index: %w", err))
+	}
+	if last == 0 {
+		return nil
+	}
+	start := time.Now()
+	for i := last; i >= first && i > 0; i-- {
+		if err := verifyEntry(logs, i); err != nil {
+			return damaged(dir, fmt.Errorf("entry %d of %d to %d: %w", i, first, last, err))
+		}
+		if i%64 == 0 && time.Since(start) > verifyTimeout {
+			log.Warn("the raft log is long: not all of it was verified at the start", "first", first, "verified_from", i, "last", last)
+			return nil
+		}
+	}
+	log.Debug("verified the raft log", "first", first, "last", last, "took", time.Since(start))
+	return nil
+}
+
+func verifyEntry(logs raft.LogStore, index uint64) error {
+	var l raft.Log
+	err := logs.GetLog(index, &l)
+	switch {
+	case errors.Is(err, raft.ErrLogNotFound):
+		return errors.New("it is missing")
+	case err != nil:
+		return err
+	case l.Index != index:
+		return fmt.Errorf("it says that it is entry %d", l.Index)
+	case l.Type != raft.LogCommand:
+		return nil
+	}
+	_, err = decodeEntry(l.Data)
+	return err
+}
+
+// damaged is the one line about a log that cannot be used.
+func damaged(dir string, err error) error {
+	return fault.New(fault.Invalid, "the raft log in %s is damaged: %w; to go on, stop this server, move %s away "+
+		"and start it again: it then joins the other servers and copies their log; where there are none, restore a snapshot afterwards",
+		dir, err, dir)
+}
