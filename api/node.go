@@ -41,8 +41,8 @@ type Node struct {
 	LastAllocUpdateIndex     uint64 `msg:",omitempty"`
 	// BootID tells one boot of the host from the next.
 	BootID string `json:"-" msg:",omitempty"`
-	// LastSeen is the Unix time in nanoseconds at which the last word of a node that is down was heard.
-	LastSeen int64 `json:"-" msg:",omitempty"`
+	// Silence is for how long nothing had been heard of a node when it was found to be down.
+	Silence time.Duration `json:"-" msg:",omitempty"`
 	// RPCAddr is the address that servers see; diagnostic only.
 	RPCAddr string `json:"-" msg:",omitempty"`
 }

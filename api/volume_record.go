@@ -244,6 +244,9 @@ type VolumeClaim struct {
 	// heartbeat of its was answered for that long. 0 means that the storage is its own fence, or that
 	// the volume is shared.
 	Lease time.Duration `json:",omitempty" msg:",omitempty"`
+	// Proof and By say why the volume is unused on the node: see [VolumeRelease]. Empty before.
+	Proof string `json:",omitempty" msg:",omitempty"`
+	By    string `json:",omitempty" msg:",omitempty"`
 	// Predecessor is the allocation that this claim waits for while waiting.
 	Predecessor string `msg:",omitempty"`
 	// Since is the Unix time in nanoseconds of the last change of State.

@@ -32175,7 +32175,7 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x200000000
 	}
-	if z.LastSeen == 0 {
+	if z.Silence == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x400000000
 	}
@@ -32502,9 +32502,9 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.BootID)
 		}
 		if (zb0001Mask & 0x400000000) == 0 { // if not omitted
-			// string "LastSeen"
-			o = append(o, 0xa8, 0x4c, 0x61, 0x73, 0x74, 0x53, 0x65, 0x65, 0x6e)
-			o = msgp.AppendInt64(o, z.LastSeen)
+			// string "Silence"
+			o = append(o, 0xa7, 0x53, 0x69, 0x6c, 0x65, 0x6e, 0x63, 0x65)
+			o = msgp.AppendDuration(o, z.Silence)
 		}
 		if (zb0001Mask & 0x800000000) == 0 { // if not omitted
 			// string "RPCAddr"
@@ -33089,10 +33089,10 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "BootID")
 				return
 			}
-		case "LastSeen":
-			z.LastSeen, bts, err = msgp.ReadInt64Bytes(bts)
+		case "Silence":
+			z.Silence, bts, err = msgp.ReadDurationBytes(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "LastSeen")
+				err = msgp.WrapError(err, "Silence")
 				return
 			}
 		case "RPCAddr":
@@ -33221,7 +33221,7 @@ func (z *Node) Msgsize() (s int) {
 	} else {
 		s += z.LastDrain.Msgsize()
 	}
-	s += 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 14 + msgp.IntSize + 9 + msgp.StringPrefixSize + len(z.SecretID) + 14 + msgp.StringPrefixSize + len(z.ComputedClass) + 25 + msgp.Uint64Size + 21 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.BootID) + 9 + msgp.Int64Size + 8 + msgp.StringPrefixSize + len(z.RPCAddr)
+	s += 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 14 + msgp.IntSize + 9 + msgp.StringPrefixSize + len(z.SecretID) + 14 + msgp.StringPrefixSize + len(z.ComputedClass) + 25 + msgp.Uint64Size + 21 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.BootID) + 8 + msgp.DurationSize + 8 + msgp.StringPrefixSize + len(z.RPCAddr)
 	return
 }
 
@@ -57641,8 +57641,8 @@ func (z VolumeCapability) Msgsize() (s int) {
 func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(22)
-	var zb0001Mask uint32 /* 22 bits */
+	zb0001Len := uint32(24)
+	var zb0001Mask uint32 /* 24 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -57708,29 +57708,37 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.Predecessor == "" {
+	if z.Proof == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.Since == 0 {
+	if z.By == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.LastError == "" {
+	if z.Predecessor == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.NextRetry == 0 {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.CreateIndex == 0 {
+	if z.LastError == "" {
 		zb0001Len--
 		zb0001Mask |= 0x100000
 	}
-	if z.ModifyIndex == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200000
+	}
+	if z.CreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x800000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -57852,31 +57860,41 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendDuration(o, z.Lease)
 		}
 		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+			// string "Proof"
+			o = append(o, 0xa5, 0x50, 0x72, 0x6f, 0x6f, 0x66)
+			o = msgp.AppendString(o, z.Proof)
+		}
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+			// string "By"
+			o = append(o, 0xa2, 0x42, 0x79)
+			o = msgp.AppendString(o, z.By)
+		}
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "Predecessor"
 			o = append(o, 0xab, 0x50, 0x72, 0x65, 0x64, 0x65, 0x63, 0x65, 0x73, 0x73, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.Predecessor)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "Since"
 			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
 			o = msgp.AppendInt64(o, z.Since)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -58080,6 +58098,18 @@ func (z *VolumeClaim) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Lease")
 				return
 			}
+		case "Proof":
+			z.Proof, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Proof")
+				return
+			}
+		case "By":
+			z.By, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "By")
+				return
+			}
 		case "Predecessor":
 			z.Predecessor, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -58139,7 +58169,7 @@ func (z *VolumeClaim) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(z.MountOptions.MountFlags[za0001])
 		}
 	}
-	s += 7 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(string(z.State)) + 9 + msgp.BoolSize + 6 + msgp.DurationSize + 12 + msgp.StringPrefixSize + len(z.Predecessor) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 7 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(string(z.State)) + 9 + msgp.BoolSize + 6 + msgp.DurationSize + 6 + msgp.StringPrefixSize + len(z.Proof) + 3 + msgp.StringPrefixSize + len(z.By) + 12 + msgp.StringPrefixSize + len(z.Predecessor) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 

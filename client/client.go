@@ -75,7 +75,7 @@ func New(conf Config) (*Client, error) {
 		conf: conf, log: log, id: id, secret: secret, db: db, tree: dirs.New(conf.AllocDir), drivers: conf.drivers(),
 		hostEnv: taskenv.Inherited(os.Environ(), nil), node: newRecord(&api.Node{ID: id}), table: newTable(), reports: newReports(),
 		amnesic:    !fresh && db.Fresh(),
-		lease:      lease{born: bootTime()},
+		lease:      lease{born: bootTime(), hurry: make(chan struct{}, 1)},
 		registered: make(chan struct{}), collect: make(chan struct{}, 1),
 	}
 	c.stats = stats.New(conf.AllocDir, func() int64 {

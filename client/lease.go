@@ -15,6 +15,12 @@ import (
 // leaderWait bounds asking one server whether it knows a leader.
 const leaderWait = 2 * time.Second
 
+// leaseBeats is how many heartbeats are sent in the time of the shortest lease.
+const leaseBeats = 3
+
+// freshenPause is the pause between looks for the answer to a heartbeat.
+const freshenPause = 10 * time.Millisecond
+
 // bootTime is CLOCK_BOOTTIME in nanoseconds: it goes on while the host sleeps and is never set back.
 func bootTime() int64 {
 	var t unix.Timespec
@@ -30,6 +36,8 @@ type lease struct {
 	// from is when the last answered heartbeat was sent; 0 before the first.
 	from atomic.Int64
 	born int64
+	// hurry asks for a heartbeat now.
+	hurry chan struct{}
 }
 
 // renewLeases takes note that a heartbeat which was sent at a time of [bootTime] counts.
@@ -51,7 +59,19 @@ func (c *Client) leaseOf(allocID string) *driver.Lease {
 	if term <= 0 || c.ownsTheServers() {
 		return nil
 	}
+	c.freshen(term)
 	return &driver.Lease{Term: term, From: c.lease.from.Load(), Unmount: paths}
+}
+
+// freshen sees to it that a lease which begins does not begin half over: heartbeats were rarer before it.
+func (c *Client) freshen(term time.Duration) {
+	for until := bootTime() + int64(term/2); bootTime() < until && bootTime()-c.lease.from.Load() > int64(term)/2; {
+		select {
+		case c.lease.hurry <- struct{}{}:
+		default:
+		}
+		time.Sleep(freshenPause)
+	}
 }
 
 // ownsTheServers reports whether the only server runs in this process. Then nobody else can be given the

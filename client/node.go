@@ -46,6 +46,8 @@ func (c *Client) serveNode(ctx context.Context) error {
 		case <-c.node.changed:
 			changed = true
 			due.Reset(changeWait)
+		case <-c.lease.hurry:
+			due.Reset(0)
 		case <-due.C:
 			if !changed {
 				due.Reset(c.beat(ctx))
@@ -145,6 +147,9 @@ func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 	c.conf.Servers.SetServers(resp.Servers)
 	if resp.HeartbeatTTL <= 0 {
 		return beatRetry
+	}
+	if term := c.volumes.ShortestLease(); term > 0 {
+		return min(resp.HeartbeatTTL, term/leaseBeats)
 	}
 	return resp.HeartbeatTTL
 }

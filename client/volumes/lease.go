@@ -20,3 +20,13 @@ func (s *Service) Lease(allocID string) (term time.Duration, paths []string) {
 	}
 	return term, append(paths, staged...)
 }
+
+// ShortestLease is the shortest term of all leases on the node; 0 when there are none.
+func (s *Service) ShortestLease() (term time.Duration) {
+	for _, r := range s.journal.rows() {
+		if r.Lease > 0 && r.touched() && (term == 0 || r.Lease < term) {
+			term = r.Lease
+		}
+	}
+	return term
+}

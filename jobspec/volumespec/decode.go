@@ -89,6 +89,8 @@ func (d *decoder) top(items []item) {
 		"secrets":      d.texts(&s.Secrets), "parameters": d.texts(&s.Parameters), "context": d.texts(&s.Context),
 		"capability": d.each(d.capability), "mount_options": d.each(d.mountOptions), "topology_request": d.each(d.topologyRequest),
 		"owner": d.each(d.owner), "on_mount_dead": choice(d, "on_mount_dead", mountDead, &s.OnMountDead),
+		"on_node_loss": choice(d, "on_node_loss", nodeLoss, &s.OnNodeLoss),
+		"fence_after":  d.duration("fence_after", &s.FenceAfter), "lease": d.duration("lease", &s.Lease),
 		// Files of old have these; capabilities say the same now.
 		"access_mode": d.text(&old), "attachment_mode": d.text(&old),
 	}, "capability")

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -35,8 +36,10 @@ type SetStatus struct {
 	Status string           `msg:",omitempty"`
 	Events []*api.NodeEvent `msg:",omitempty"`
 	// Missed is set when the servers found the node silent.
-	Missed bool   `msg:",omitempty"`
-	Seed   string `msg:",omitempty"`
+	Missed bool `msg:",omitempty"`
+	// Silence is for how long nothing had been heard of the node then.
+	Silence time.Duration `msg:",omitempty"`
+	Seed    string        `msg:",omitempty"`
 }
 
 // SetEligibility makes a node eligible for placements or not.
@@ -128,7 +131,13 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	}
 	tx.PutNode(n)
 	news := old == nil || old.Status != n.Status || differs(old, n)
-	if news || old.BootID != n.BootID {
+	rebooted := old != nil && old.BootID != "" && n.BootID != "" && old.BootID != n.BootID
+	if rebooted {
+		if err := ledger.Rebooted(tx, n.ID); err != nil {
+			return nil, err
+		}
+	}
+	if news || rebooted {
 		if err := ledger.NodeChanged(tx, n.ID); err != nil {
 			return nil, err
 		}
@@ -157,7 +166,7 @@ func (c *SetStatus) Apply(tx *state.Txn) (any, error) {
 	n := *old
 	moved := c.Status != "" && c.Status != n.Status
 	if moved {
-		n.Status, n.StatusUpdatedAt = c.Status, tx.Now().Unix()
+		n.Status, n.StatusUpdatedAt, n.Silence = c.Status, tx.Now().Unix(), c.Silence
 	}
 	if c.Missed {
 		n.LastMissedHeartbeatIndex = tx.Index()

@@ -24,17 +24,17 @@ func (d *deadlines) len() int {
 	return len(d.by)
 }
 
-// set starts or moves a node's deadline.
-func (d *deadlines) set(id string, at time.Time) {
+// set starts or moves the deadline of a node that was heard now.
+func (d *deadlines) set(id string, now, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.by[id]
 	if e == nil {
-		e = &deadline{id: id, at: at}
+		e = &deadline{id: id, at: at, seen: now}
 		d.by[id] = e
 		heap.Push(&d.heap, e)
 	} else {
-		e.at = at
+		e.at, e.seen = at, now
 		heap.Fix(&d.heap, e.place)
 	}
 	if e.place == 0 {
@@ -54,24 +54,37 @@ func (d *deadlines) drop(id string) {
 	}
 }
 
+// retry puts a node back that could not be marked.
+func (d *deadlines) retry(e *deadline, at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.by[e.id] == nil { // it was not heard meanwhile
+		e.at = at
+		d.by[e.id] = e
+		heap.Push(&d.heap, e)
+	}
+}
+
 // expired takes out the nodes that are due and tells when the next one is.
-func (d *deadlines) expired(now time.Time) (ids []string, next time.Time) {
+func (d *deadlines) expired(now time.Time) (due []*deadline, next time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for len(d.heap) > 0 && !d.heap[0].at.After(now) {
 		e := heap.Pop(&d.heap).(*deadline)
 		delete(d.by, e.id)
-		ids = append(ids, e.id)
+		due = append(due, e)
 	}
 	if len(d.heap) > 0 {
 		next = d.heap[0].at
 	}
-	return ids, next
+	return due, next
 }
 
 type deadline struct {
-	id    string
-	at    time.Time
+	id string
+	at time.Time
+	// seen is when this leader heard of the node last; its first word to a new leader is the leader's own start.
+	seen  time.Time
 	place int
 }
 

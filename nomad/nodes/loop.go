@@ -25,10 +25,10 @@ func (s *Service) Run(ctx context.Context) error {
 		s.watch = nil
 		s.mu.Unlock()
 	}()
-	until := time.Now().Add(s.beat.FailoverTTL)
+	now := time.Now()
 	for n := range s.state.Read().Nodes() {
 		if !lost(n.Status) {
-			d.set(n.ID, until)
+			d.set(n.ID, now, now.Add(s.beat.FailoverTTL))
 		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -47,8 +47,8 @@ func (s *Service) watchDeadlines(ctx context.Context, d *deadlines) error {
 		case <-timer.C:
 		case <-d.wake:
 		}
-		ids, next := d.expired(time.Now())
-		s.lose(ctx, d, ids)
+		due, next := d.expired(time.Now())
+		s.lose(ctx, d, due)
 		if !next.IsZero() {
 			timer.Reset(max(time.Until(next), time.Millisecond))
 		}
@@ -56,11 +56,12 @@ func (s *Service) watchDeadlines(ctx context.Context, d *deadlines) error {
 }
 
 // lose marks nodes as lost; one for which that fails is tried again in a second.
-func (s *Service) lose(ctx context.Context, d *deadlines, ids []string) {
+func (s *Service) lose(ctx context.Context, d *deadlines, due []*deadline) {
 	var g errgroup.Group
 	g.SetLimit(lossWorkers)
-	for _, id := range ids {
+	for _, e := range due {
 		g.Go(func() error {
+			id := e.id
 			tx := s.state.Read()
 			n := tx.Node(id)
 			if n == nil || lost(n.Status) {
@@ -68,12 +69,12 @@ func (s *Service) lose(ctx context.Context, d *deadlines, ids []string) {
 			}
 			status := lossOf(tx, n)
 			_, err := s.propose(ctx, &SetStatus{
-				NodeID: id, Status: status, Missed: true, Seed: uuid.NewString(),
+				NodeID: id, Status: status, Missed: true, Silence: time.Since(e.seen), Seed: uuid.NewString(),
 				Events: []*api.NodeEvent{event("Node heartbeat missed", api.NodeEventSubsystemCluster)},
 			})
 			if err != nil {
 				s.log.Warn("node missed its heartbeat and could not be marked", "node", id, "error", err)
-				d.set(id, time.Now().Add(time.Second))
+				d.retry(e, time.Now().Add(time.Second))
 				return nil
 			}
 			s.log.Warn("node missed its heartbeat", "node", id, "name", n.Name, "status", status)

@@ -188,7 +188,8 @@ func (s *Service) update(id string, got answer) *api.NodeUpdateResponse {
 	s.mu.Unlock()
 	if watch != nil {
 		ttl = max(ttl, s.ttlFor(watch.len()))
-		watch.set(id, time.Now().Add(ttl+s.beat.Grace))
+		now := time.Now()
+		watch.set(id, now, now.Add(ttl+s.beat.Grace))
 	}
 	return &api.NodeUpdateResponse{
 		HeartbeatTTL: ttl, EvalIDs: got.evals, Servers: s.servers(), WriteMeta: api.WriteMeta{Index: got.index},

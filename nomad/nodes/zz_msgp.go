@@ -594,8 +594,8 @@ func (z SetEligibility) Msgsize() (s int) {
 func (z *SetStatus) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.NodeID == "" {
 		zb0001Len--
@@ -613,9 +613,13 @@ func (z *SetStatus) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.Seed == "" {
+	if z.Silence == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.Seed == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -654,6 +658,11 @@ func (z *SetStatus) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendBool(o, z.Missed)
 		}
 		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Silence"
+			o = append(o, 0xa7, 0x53, 0x69, 0x6c, 0x65, 0x6e, 0x63, 0x65)
+			o = msgp.AppendDuration(o, z.Silence)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "Seed"
 			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x64)
 			o = msgp.AppendString(o, z.Seed)
@@ -736,6 +745,12 @@ func (z *SetStatus) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Missed")
 				return
 			}
+		case "Silence":
+			z.Silence, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Silence")
+				return
+			}
 		case "Seed":
 			z.Seed, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -764,7 +779,7 @@ func (z *SetStatus) Msgsize() (s int) {
 			s += z.Events[za0001].Msgsize()
 		}
 	}
-	s += 7 + msgp.BoolSize + 5 + msgp.StringPrefixSize + len(z.Seed)
+	s += 7 + msgp.BoolSize + 8 + msgp.DurationSize + 5 + msgp.StringPrefixSize + len(z.Seed)
 	return
 }
 

@@ -136,7 +136,7 @@ func (l *leader) giveUpNodes(w *World) {
 			if tx.Node(c.NodeID).Status != api.NodeStatusDown {
 				return fmt.Errorf("node %s has come back", c.NodeID)
 			}
-			if err := w.rules.Evict(tx, c.Namespace, c.VolumeID, c.AllocID, ledger.ProofFenced); err != nil {
+			if err := w.rules.Evict(tx, c.Namespace, c.VolumeID, c.AllocID, ledger.ProofFenced, ledger.ByLease); err != nil {
 				return err
 			}
 			if w.bug == BugAssumedDetach {

@@ -124,7 +124,7 @@ func (n *node) unmount(w *World, m mount) {
 		w.tell("%s fails to unmount %s for %s", n.id, m.volume, m.alloc)
 		w.send(fmt.Sprintf("%s reports a failed unmount of %s", n.id, m.volume), func() {
 			_ = w.propose("note the failed unmount", func(tx *state.Txn) error {
-				return w.rules.ReleaseFailed(tx, "default", m.volume, m.alloc, n.id, "busy")
+				return w.rules.ReleaseFailed(tx, "default", m.volume, m.alloc, n.id, "busy", 0)
 			})
 		})
 		return

@@ -305,7 +305,7 @@ func (c *NodeExpanded) Apply(tx *state.Txn) (any, error) {
 // Apply records the node's report.
 func (c *Report) Apply(tx *state.Txn) (any, error) {
 	if c.Reason != "" {
-		return nil, ledger.ReleaseFailed(tx, c.Namespace, c.VolumeID, c.AllocID, c.NodeID, c.Reason)
+		return nil, ledger.ReleaseFailed(tx, c.Namespace, c.VolumeID, c.AllocID, c.NodeID, c.Reason, c.NextRetry)
 	}
 	return nil, ledger.Released(tx, c.Namespace, c.VolumeID, c.AllocID, c.NodeID)
 }
@@ -320,7 +320,7 @@ func (c *Evict) Apply(tx *state.Txn) (any, error) {
 		if held == nil || held.NodeID != c.NodeID || held.State == api.ClaimUnmounted || c.Lost && held.State != api.ClaimReleasing {
 			continue
 		}
-		if err := ledger.Evict(tx, c.Namespace, c.VolumeID, alloc, c.Proof); err != nil {
+		if err := ledger.Evict(tx, c.Namespace, c.VolumeID, alloc, c.Proof, c.By); err != nil {
 			return nil, err
 		}
 	}

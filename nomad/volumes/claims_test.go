@@ -207,20 +207,6 @@ func TestS6LostNodeIsFencedBeforeTheVolumeMoves(t *testing.T) {
 	r.mustClaim("v", "a2", "n2")
 }
 
-func TestS6LostNodeWithoutAttachKeepsItsLease(t *testing.T) {
-	r := newRig(t)
-	r.node("n1", noController)
-	r.register(spec("v"))
-	r.mustPlace(alloc("a1", "n1", "v", writer))
-	r.down("n1", 30*time.Minute)
-	r.ends("a1", api.AllocClientStatusLost)
-	if s := r.claimState("v", "a1"); s != api.ClaimReleasing {
-		t.Fatalf("claim is %q", s)
-	}
-	r.down("n1", 2*time.Hour)
-	r.free("v")
-}
-
 func TestS9NothingUnrelatedIsNeededToWakeTheLoop(t *testing.T) {
 	r := newRig(t, func(l *volumes.Limits) { l.RetryMin, l.RetryMax = time.Hour, time.Hour })
 	n := r.node("n1")

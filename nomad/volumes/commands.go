@@ -84,13 +84,16 @@ type NodeExpanded struct {
 	Reason    string `msg:",omitempty"`
 }
 
-// Report is a node's report on an unmount: done, or failed with a reason.
+// Report is a node's report on an unmount: done, or failed with a reason. The leader writes it with a
+// reason too, to say what a claim waits for and when that may end.
 type Report struct {
 	Namespace string `msg:",omitempty"`
 	VolumeID  string `msg:",omitempty"`
 	AllocID   string `msg:",omitempty"`
 	NodeID    string `msg:",omitempty"`
 	Reason    string `msg:",omitempty"`
+	// NextRetry is in Unix nanoseconds.
+	NextRetry int64 `msg:",omitempty"`
 }
 
 // Evict releases claims on a node without the node's own report. Lost means that the node must still
@@ -101,6 +104,7 @@ type Evict struct {
 	NodeID    string   `msg:",omitempty"`
 	AllocIDs  []string `msg:",omitempty"`
 	Proof     string   `msg:",omitempty"`
+	By        string   `msg:",omitempty"`
 	Lost      bool     `msg:",omitempty"`
 }
 

@@ -29,6 +29,7 @@ func volumeKey(v *api.Volume) key {
 
 // Run is the room's leader duty: it calls drivers for what the state intends, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	s.newTerm()
 	q := newQueue(s.look)
 	defer q.drain()
 	ctx, cancel := context.WithCancel(ctx)
@@ -64,6 +65,7 @@ func (s *Service) look(ctx context.Context, k key, t *tries) time.Time {
 
 func (s *Service) wakeAll(ctx context.Context, q *queue) {
 	tx := s.state.Read()
+	s.noteLosses(tx)
 	forgotten := false
 	for c := range tx.Claims() {
 		forgotten = forgotten || ledger.Forgotten(tx, c)
@@ -121,9 +123,24 @@ func (s *Service) changed(ctx context.Context, q *queue, tx *state.Txn, c state.
 		if pending(row) {
 			q.wake(ctx, volumeKey(row), false)
 		}
+		s.policyChanged(ctx, q, tx, c)
 	}
 	if c.Table == state.TableNodes {
 		s.nodeChanged(ctx, q, tx, c)
+	}
+}
+
+// policyChanged looks again at claims that wait for a lost node when what may be done about it changed.
+func (s *Service) policyChanged(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
+	before, _ := c.Before.(*api.Volume)
+	after, _ := c.After.(*api.Volume)
+	if before == nil || before.OnNodeLoss == after.OnNodeLoss && before.FenceAfter == after.FenceAfter {
+		return
+	}
+	for claim := range tx.ClaimsByVolume(after.Namespace, after.ID) {
+		if claim.State == api.ClaimReleasing {
+			q.wake(ctx, releaseKey(claim), true)
+		}
 	}
 }
 
@@ -152,6 +169,7 @@ func (s *Service) nodeChanged(ctx context.Context, q *queue, tx *state.Txn, c st
 	case before != nil:
 		id = before.ID
 	}
+	s.noteLoss(id, before, after)
 	if before == nil || after == nil || before.Status != after.Status || before.StatusUpdatedAt != after.StatusUpdatedAt {
 		for claim := range tx.ClaimsByNode(id) {
 			if claim.State == api.ClaimReleasing {

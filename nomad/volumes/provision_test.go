@@ -470,7 +470,7 @@ func TestSameNameIsNotAskedForTwice(t *testing.T) {
 }
 
 func TestDefaultLimitsFillGaps(t *testing.T) {
-	if d := volumes.Default(); d.FenceAfter != 30*time.Second || d.Lease != 5*time.Minute || d.RetryMin != time.Second || d.RetryMax != time.Minute {
+	if d := volumes.Default(); d.FenceAfter != 30*time.Second || d.LeaseMargin != 2*time.Second || d.RetryMin != time.Second || d.RetryMax != time.Minute {
 		t.Fatalf("defaults are %+v", d)
 	}
 }

@@ -89,12 +89,12 @@ func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.
 	if len(held) == 0 {
 		return nil, nothingToDetach(tx, ns, r)
 	}
-	evict := &Evict{Namespace: ns, VolumeID: r.VolumeID, NodeID: r.NodeID, Proof: ledger.ProofAssumed}
+	evict := &Evict{Namespace: ns, VolumeID: r.VolumeID, NodeID: r.NodeID, Proof: ledger.ProofAssumed, By: ledger.ByOperator}
 	if !r.Force {
 		if err := s.unmountAll(ctx, tx, r.NodeID, held); err != nil {
 			return nil, err
 		}
-		evict.Proof = ledger.ProofReleased
+		evict.Proof, evict.By = ledger.ProofReleased, ledger.ByNode
 	}
 	for _, c := range held {
 		evict.AllocIDs = append(evict.AllocIDs, c.AllocID)

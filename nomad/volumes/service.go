@@ -31,8 +31,10 @@ type Config struct {
 type Limits struct {
 	// FenceAfter is how long a node is down before its attachments are taken away.
 	FenceAfter time.Duration
-	// Lease is how long a node is down before volumes without attach are taken to be unused there.
-	Lease time.Duration
+	// LeaseMargin is added to the lease of a node that was lost: it counts from when its heartbeat was sent.
+	LeaseMargin time.Duration
+	// FenceHook is a program that shuts a lost node off, given its id and name; its exit with 0 is proof. Empty means none.
+	FenceHook string
 	// NudgeAfter is how long a node has to report an unmount before it is asked.
 	NudgeAfter time.Duration
 	// RetryMin and RetryMax bound the wait between two tries of the same call.
@@ -49,7 +51,7 @@ type Limits struct {
 // Default returns the usual limits.
 func Default() Limits {
 	return Limits{
-		FenceAfter: 30 * time.Second, Lease: 5 * time.Minute, NudgeAfter: 2 * time.Second,
+		FenceAfter: 30 * time.Second, LeaseMargin: 2 * time.Second, NudgeAfter: 2 * time.Second,
 		RetryMin: time.Second, RetryMax: time.Minute,
 		AttachTimeout: 2 * time.Minute, MakeTimeout: 5 * time.Minute, ListTimeout: 30 * time.Second,
 		Patience: 10 * time.Second, Attaching: 8, Detaching: 8, Making: 8,
@@ -60,7 +62,7 @@ func (l Limits) orDefault() Limits {
 	d := Default()
 	for _, f := range []struct{ have, standard *time.Duration }{
 		{&l.FenceAfter, &d.FenceAfter},
-		{&l.Lease, &d.Lease},
+		{&l.LeaseMargin, &d.LeaseMargin},
 		{&l.NudgeAfter, &d.NudgeAfter},
 		{&l.RetryMin, &d.RetryMin},
 		{&l.RetryMax, &d.RetryMax},
@@ -96,6 +98,7 @@ type Service struct {
 	mu sync.Mutex
 	// refusals are final answers of drivers by intent, for the callers that wait for them.
 	refusals map[uint64]error
+	losses   losses
 }
 
 // New makes the room.

@@ -60,7 +60,7 @@ func validate(v *api.VolumeSpec) error {
 	if v.RequestedCapacityMax > 0 && v.RequestedCapacityMin > v.RequestedCapacityMax {
 		wrong("capacity_min (%d bytes) is larger than capacity_max (%d bytes)", v.RequestedCapacityMin, v.RequestedCapacityMax)
 	}
-	errs = append(errs, ownerErrors(v)...)
+	errs = append(append(errs, ownerErrors(v)...), lossErrors(v)...)
 	errs = append(errs, sizeErrors(v)...)
 	return errors.Join(errs...)
 }
@@ -140,6 +140,7 @@ func merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*ap
 	next.RequestedCapabilities = spec.RequestedCapabilities
 	next.MountOptions = spec.MountOptions
 	next.Owner, next.OnMountDead = spec.Owner, spec.OnMountDead
+	next.OnNodeLoss, next.FenceAfter, next.Lease = spec.OnNodeLoss, spec.FenceAfter, spec.Lease
 	if low, high := spec.RequestedCapacityMin, spec.RequestedCapacityMax; (low != 0 || high != 0) && low <= old.Provision.CapacityBytes {
 		next.RequestedCapacityMin, next.RequestedCapacityMax = low, high
 	}

@@ -909,8 +909,8 @@ func (z *EndExpand) Msgsize() (s int) {
 func (z *Evict) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -932,9 +932,13 @@ func (z *Evict) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.Lost == false {
+	if z.By == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Lost == false {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -970,6 +974,11 @@ func (z *Evict) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.Proof)
 		}
 		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "By"
+			o = append(o, 0xa2, 0x42, 0x79)
+			o = msgp.AppendString(o, z.By)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "Lost"
 			o = append(o, 0xa4, 0x4c, 0x6f, 0x73, 0x74)
 			o = msgp.AppendBool(o, z.Lost)
@@ -1030,7 +1039,7 @@ func (z *Evict) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 			if cap(z.AllocIDs) >= int(zb0002) {
-				z.AllocIDs = (z.AllocIDs)[:zb0002]
+				z.AllocIDs = z.AllocIDs[:zb0002]
 			} else {
 				z.AllocIDs = make([]string, zb0002)
 			}
@@ -1045,6 +1054,12 @@ func (z *Evict) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			z.Proof, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Proof")
+				return
+			}
+		case "By":
+			z.By, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "By")
 				return
 			}
 		case "Lost":
@@ -1071,7 +1086,7 @@ func (z *Evict) Msgsize() (s int) {
 	for za0001 := range z.AllocIDs {
 		s += msgp.StringPrefixSize + len(z.AllocIDs[za0001])
 	}
-	s += 6 + msgp.StringPrefixSize + len(z.Proof) + 5 + msgp.BoolSize
+	s += 6 + msgp.StringPrefixSize + len(z.Proof) + 3 + msgp.StringPrefixSize + len(z.By) + 5 + msgp.BoolSize
 	return
 }
 
@@ -1455,7 +1470,7 @@ func (z *Provisioned) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 			if cap(z.Topologies) >= int(zb0003) {
-				z.Topologies = (z.Topologies)[:zb0003]
+				z.Topologies = z.Topologies[:zb0003]
 			} else {
 				z.Topologies = make([]*api.Topology, zb0003)
 			}
@@ -1624,7 +1639,7 @@ func (z *Register) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 			if cap(z.Specs) >= int(zb0002) {
-				z.Specs = (z.Specs)[:zb0002]
+				z.Specs = z.Specs[:zb0002]
 			} else {
 				z.Specs = make([]*api.VolumeSpec, zb0002)
 			}
@@ -1675,8 +1690,8 @@ func (z *Register) Msgsize() (s int) {
 func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -1697,6 +1712,10 @@ func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Reason == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.NextRetry == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1727,6 +1746,11 @@ func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Reason"
 			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.Reason)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "NextRetry"
+			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
+			o = msgp.AppendInt64(o, z.NextRetry)
 		}
 	}
 	return
@@ -1784,6 +1808,12 @@ func (z *Report) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Reason")
 				return
 			}
+		case "NextRetry":
+			z.NextRetry, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NextRetry")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -1798,6 +1828,6 @@ func (z *Report) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Report) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Reason)
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size
 	return
 }

@@ -130,7 +130,7 @@ func TestDoubledAndForeignReportsAreRefused(t *testing.T) {
 	b.must(released("n1"))
 	b.refused(fault.Conflict, released("n1"))
 	b.refused(fault.Conflict, func(tx *state.Txn) error {
-		return ledger.ReleaseFailed(tx, "default", "v", "a1", "n1", "too late")
+		return ledger.ReleaseFailed(tx, "default", "v", "a1", "n1", "too late", 0)
 	})
 	b.refused(fault.NotFound, func(tx *state.Txn) error { return ledger.Released(tx, "default", "v", "a9", "n1") })
 	if p := b.attachment().Proof; p != ledger.ProofReleased {

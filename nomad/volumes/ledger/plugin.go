@@ -34,6 +34,17 @@ func Attaches(tx *state.Txn, plugin string) bool {
 	return true
 }
 
+// fences reports whether a controller is known to detach volumes, which cuts a node off. While none has
+// said so it is not: a lease that was not needed costs nothing.
+func fences(tx *state.Txn, plugin string) bool {
+	for n := range tx.NodesByPlugin(plugin) {
+		if i := n.CSIControllerPlugins[plugin]; i != nil && i.ControllerInfo != nil && i.ControllerInfo.SupportsAttachDetach {
+			return true
+		}
+	}
+	return false
+}
+
 // canReadOnly reports whether a controller takes the read-only flag.
 func canReadOnly(tx *state.Txn, plugin string) bool {
 	for n := range tx.NodesByPlugin(plugin) {

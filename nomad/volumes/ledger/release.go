@@ -15,8 +15,19 @@ const (
 	ProofReleased = "released"
 	// ProofFenced is the storage's or the lease's.
 	ProofFenced = "fenced"
-	// ProofAssumed is an operator's.
+	// ProofAssumed is an operator's, or a policy's.
 	ProofAssumed = "assumed"
+)
+
+// Whose word a proof is.
+const (
+	ByNode     = "node"
+	ByProvider = "provider"
+	ByLease    = "lease"
+	ByBoot     = "boot id"
+	ByHook     = "hook"
+	ByOperator = "operator"
+	ByPolicy   = "policy"
 )
 
 // AllocChanged lets the claims of an allocation that is over, or should be, follow it: what cannot
@@ -33,14 +44,27 @@ func Released(tx *state.Txn, ns, volume, alloc, node string) error {
 	return Standard().Released(tx, ns, volume, alloc, node)
 }
 
-// ReleaseFailed notes why the node could not unmount; the claim stays.
-func ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason string) error {
-	return Standard().ReleaseFailed(tx, ns, volume, alloc, node, reason)
+// ReleaseFailed notes why the volume is not unmounted yet, and when that may change; the claim stays.
+func ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason string, nextRetry int64) error {
+	return Standard().ReleaseFailed(tx, ns, volume, alloc, node, reason, nextRetry)
 }
 
-// Evict moves a claim to unmounted without the node's word; proof says on whose.
-func Evict(tx *state.Txn, ns, volume, alloc, proof string) error {
-	return Standard().Evict(tx, ns, volume, alloc, proof)
+// Evict moves a claim to unmounted without the node's word; proof and by say on whose.
+func Evict(tx *state.Txn, ns, volume, alloc, proof, by string) error {
+	return Standard().Evict(tx, ns, volume, alloc, proof, by)
+}
+
+// Rebooted gives up what a node was to unmount: it came back from another boot, and mounts do not.
+func Rebooted(tx *state.Txn, nodeID string) error {
+	for _, c := range slices.Collect(tx.ClaimsByNode(nodeID)) {
+		if c.State != api.ClaimReleasing {
+			continue
+		}
+		if err := Standard().unmounted(tx, c, ProofFenced, ByBoot); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // AllocChanged is [AllocChanged] by these rules.
@@ -117,34 +141,34 @@ func (r Rules) Released(tx *state.Txn, ns, volume, alloc, node string) error {
 	if c.State == api.ClaimUnmounted && c.Presumed {
 		return r.confirmed(tx, c)
 	}
-	return r.unmounted(tx, c, ProofReleased)
+	return r.unmounted(tx, c, ProofReleased, ByNode)
 }
 
 // ReleaseFailed is [ReleaseFailed] by these rules.
-func (r Rules) ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason string) error {
+func (r Rules) ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason string, nextRetry int64) error {
 	c, err := claimOn(tx, ns, volume, alloc, node)
-	if err != nil || c.LastError == reason {
+	if err != nil || c.LastError == reason && c.NextRetry == nextRetry {
 		return err
 	}
 	if !r.Legal(c.State, api.ClaimUnmounted) {
 		return fault.New(fault.Conflict, "%s is %s", describe(ns, volume, alloc), c.State)
 	}
 	next := *c
-	next.LastError = reason
+	next.LastError, next.NextRetry = reason, nextRetry
 	tx.PutClaim(&next)
 	return nil
 }
 
 // Evict is [Evict] by these rules.
-func (r Rules) Evict(tx *state.Txn, ns, volume, alloc, proof string) error {
+func (r Rules) Evict(tx *state.Txn, ns, volume, alloc, proof, by string) error {
 	c, err := claimOn(tx, ns, volume, alloc, "")
 	if err != nil {
 		return err
 	}
-	return r.unmounted(tx, c, proof)
+	return r.unmounted(tx, c, proof, by)
 }
 
-func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, proof string) error {
+func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, proof, by string) error {
 	to := api.ClaimUnmounted
 	if c.State == api.ClaimWaiting {
 		to = ""
@@ -152,9 +176,11 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, proof string) error 
 	if err := r.move(tx, c, to); err != nil {
 		return err
 	}
-	if to != "" && proof != ProofReleased && c.State != api.ClaimTaken {
+	if to != "" && c.State != api.ClaimTaken {
 		next := *tx.Claim(c.Namespace, c.VolumeID, c.AllocID)
-		next.Presumed = true
+		next.Proof, next.By = proof, by
+		// After a boot nothing of before is mounted, which is as good as the node's word.
+		next.Presumed = proof != ProofReleased && by != ByBoot
 		tx.PutClaim(&next)
 	}
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && to != "" && weaker(proof, a.Proof) {
@@ -169,7 +195,7 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, proof string) error 
 // confirmed records that a node which was given up has unmounted after all.
 func (r Rules) confirmed(tx *state.Txn, c *api.VolumeClaim) error {
 	next := *c
-	next.Presumed = false
+	next.Presumed, next.Proof, next.By = false, ProofReleased, ByNode
 	tx.PutClaim(&next)
 	r.settle(tx, c.PluginID, c.ExternalID)
 	return nil

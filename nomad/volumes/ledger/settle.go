@@ -34,6 +34,7 @@ func (r Rules) settle(tx *state.Txn, plugin, external string) {
 	for _, c := range before.Claims {
 		if !slices.ContainsFunc(after.Claims, func(o *api.VolumeClaim) bool { return sameClaim(o, c) }) {
 			tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID)
+			remember(tx, c)
 		}
 	}
 	for _, c := range after.Claims {
@@ -50,6 +51,20 @@ func (r Rules) settle(tx *state.Txn, plugin, external string) {
 			tx.PutAttachment(a)
 		}
 	}
+}
+
+// remember notes on the volume how a claim ended that had been mounted.
+func remember(tx *state.Txn, c *api.VolumeClaim) {
+	old := tx.Volume(c.Namespace, c.VolumeID)
+	if old == nil || c.Proof == "" {
+		return
+	}
+	v := *old
+	kept := v.Releases[max(0, len(v.Releases)+1-api.ReleasesMax):]
+	v.Releases = append(slices.Clone(kept), &api.VolumeRelease{
+		AllocID: c.AllocID, NodeID: c.NodeID, Proof: c.Proof, By: c.By, At: tx.Now().UnixNano(),
+	})
+	tx.PutVolume(&v)
 }
 
 func sameClaim(a, b *api.VolumeClaim) bool {

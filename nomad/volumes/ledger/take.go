@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -72,14 +74,21 @@ func (r Rules) judge(tx *state.Txn, ask claim.Ask, stopping map[string]bool) (*a
 // claimOf records everything that releasing the claim needs.
 func claimOf(tx *state.Txn, v *api.Volume, ask claim.Ask) *api.VolumeClaim {
 	r, _ := claim.Capable(v, ask.Request)
-	return &api.VolumeClaim{
+	c := &api.VolumeClaim{
 		Namespace: v.Namespace, VolumeID: v.ID, AllocID: r.AllocID, NodeID: r.NodeID, JobID: r.JobID,
 		TaskGroup: r.TaskGroup, PluginID: v.PluginID, ExternalID: v.RemoteID(),
 		Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode,
 		MountOptions: merge(v.MountOptions, ask.MountOptions), Attach: Attaches(tx, v.PluginID),
 		State: api.ClaimTaken, Since: tx.Now().UnixNano(),
 	}
+	if claim.Exclusive(c.AccessMode, c.Mode) && !fences(tx, v.PluginID) {
+		c.Lease = cmp.Or(v.Lease, LeaseDefault)
+	}
+	return c
 }
+
+// LeaseDefault is for how long a node may use an exclusive volume that its storage cannot take away.
+const LeaseDefault = 5 * time.Minute
 
 // merge lets the request's mount options replace the volume's, field by field.
 func merge(volume, request *api.MountOptions) *api.MountOptions {
