@@ -55,3 +55,16 @@ func (t *Txn) SchedulerConfig() *api.SchedulerConfiguration {
 func (t *Txn) PutSchedulerConfig(c *api.SchedulerConfiguration) {
 	schedulerConfigs.put(t, c, schedulerConfigs.get(t, "id", "scheduler"))
 }
+
+// AutopilotConfig returns the autopilot's configuration, the default one when none was stored.
+func (t *Txn) AutopilotConfig() *api.AutopilotConfiguration {
+	if c := autopilotConfigs.get(t, "id", "autopilot"); c != nil {
+		return c
+	}
+	return api.DefaultAutopilot()
+}
+
+// PutAutopilotConfig stores the autopilot's configuration.
+func (t *Txn) PutAutopilotConfig(c *api.AutopilotConfiguration) {
+	autopilotConfigs.put(t, c, autopilotConfigs.get(t, "id", "autopilot"))
+}

@@ -25,6 +25,7 @@ const (
 	TableNamespaces  = "namespaces"
 	TableNodePools   = "node_pools"
 	TableConfig      = "config"
+	TableAutopilot   = "autopilot"
 )
 
 // appliedRow is the row of the index table that holds the last applied raft index.
@@ -106,6 +107,10 @@ var (
 		TableConfig, nil,
 		func(c *api.SchedulerConfiguration) stamps { return stamps{&c.CreateIndex, &c.ModifyIndex} },
 	}
+	autopilotConfigs = table[api.AutopilotConfiguration]{
+		TableAutopilot, nil,
+		func(c *api.AutopilotConfiguration) stamps { return stamps{&c.CreateIndex, &c.ModifyIndex} },
+	}
 )
 
 // tables maps names to tables, for watches and snapshots.
@@ -113,7 +118,7 @@ var tables = func() map[string]untyped {
 	m := map[string]untyped{}
 	for _, t := range []untyped{
 		nodes, jobs, versions, submissions, summaries, evals, allocs, deployments,
-		volumes, claims, attachments, namespaces, nodePools, schedulerConfigs,
+		volumes, claims, attachments, namespaces, nodePools, schedulerConfigs, autopilotConfigs,
 	} {
 		m[t.tableName()] = t
 	}
@@ -151,6 +156,7 @@ func schema() *memdb.DBSchema {
 		tableOf(TableNamespaces, unique(func(n *api.Namespace) []string { return []string{n.Name} })),
 		tableOf(TableNodePools, unique(func(p *api.NodePool) []string { return []string{p.Name} })),
 		tableOf(TableConfig, unique(func(*api.SchedulerConfiguration) []string { return []string{"scheduler"} })),
+		tableOf(TableAutopilot, unique(func(*api.AutopilotConfiguration) []string { return []string{"autopilot"} })),
 	} {
 		d.Tables[t.Name] = t
 	}
