@@ -34,6 +34,9 @@ func (r *Raft) Leadership() <-chan bool { return r.raft.LeaderCh() }
 // ends its context when leadership is lost. It returns when ctx ends and run has returned. A run
 // that fails is logged and tried again while leadership lasts.
 func (r *Raft) Lead(ctx context.Context, run func(context.Context) error) error {
+	if r.alone() {
+		defer begin(ctx, func(context.Context) { r.stand() })()
+	}
 	stop := func() {}
 	defer func() { stop() }()
 	for {

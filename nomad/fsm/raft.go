@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	autopilot "github.com/hashicorp/raft-autopilot"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -23,7 +24,7 @@ type Config struct {
 	Advertise string
 	// Dir holds log and snapshots; empty keeps everything in memory.
 	Dir string
-	// Single makes this server the only voter of a new cluster, and lets it elect itself at once.
+	// Single makes this server the only voter of a new cluster when it has no log yet.
 	Single bool
 
 	State    *state.Store
@@ -44,15 +45,12 @@ type Config struct {
 // Default returns the tunable part of the configuration.
 func Default() Config {
 	return Config{
-		HeartbeatTimeout:  time.Second,
+		HeartbeatTimeout:  400 * time.Millisecond,
 		SnapshotInterval:  2 * time.Minute,
 		SnapshotThreshold: 8192,
 		TrailingLogs:      10_000,
 	}
 }
-
-// singleTimeout replaces the heartbeat timeout where there is no other server to hear from.
-const singleTimeout = 100 * time.Millisecond
 
 const (
 	transportPool    = 3
@@ -76,6 +74,7 @@ type Raft struct {
 	scratch string
 	// caughtUp is set while this server leads and has applied what was committed before.
 	caughtUp atomic.Bool
+	pilot    atomic.Pointer[autopilot.Autopilot]
 }
 
 // Open locks the data directory, opens the stores, restores the state and joins the cluster.
@@ -132,11 +131,9 @@ func (r *Raft) config(c Config) *raft.Config {
 	conf.SnapshotInterval = or(c.SnapshotInterval, d.SnapshotInterval)
 	conf.TrailingLogs = or(c.TrailingLogs, d.TrailingLogs)
 	conf.HeartbeatTimeout = or(c.HeartbeatTimeout, d.HeartbeatTimeout)
-	if c.Single {
-		conf.HeartbeatTimeout = min(conf.HeartbeatTimeout, singleTimeout)
-	}
 	conf.ElectionTimeout = conf.HeartbeatTimeout
-	conf.LeaderLeaseTimeout = conf.HeartbeatTimeout / 2
+	// A leader that hears of no quorum must give up before the others elect a new one.
+	conf.LeaderLeaseTimeout = conf.HeartbeatTimeout * 3 / 4
 	return conf
 }
 
@@ -250,8 +247,10 @@ func classify(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
 		return fault.New(fault.NotLeader, "%w", err)
+	case errors.Is(err, raft.ErrLeadershipLost):
+		return unknownOutcome(err)
 	case errors.Is(err, raft.ErrRaftShutdown):
 		return fault.New(fault.Unavailable, "%w", err)
 	case errors.Is(err, raft.ErrEnqueueTimeout):
