@@ -18,8 +18,11 @@ const leaderWait = 2 * time.Second
 // leaseBeats is how many heartbeats are sent in the time of the shortest lease.
 const leaseBeats = 3
 
-// freshenPause is the pause between looks for the answer to a heartbeat.
-const freshenPause = 10 * time.Millisecond
+// freshenPause is the pause between looks for the answer to a heartbeat, freshenMax the longest wait for it.
+const (
+	freshenPause = 10 * time.Millisecond
+	freshenMax   = 2 * time.Second
+)
 
 // bootTime is CLOCK_BOOTTIME in nanoseconds: it goes on while the host sleeps and is never set back.
 func bootTime() int64 {
@@ -65,7 +68,7 @@ func (c *Client) leaseOf(allocID string) *driver.Lease {
 
 // freshen sees to it that a lease which begins does not begin half over: heartbeats were rarer before it.
 func (c *Client) freshen(term time.Duration) {
-	for until := bootTime() + int64(term/2); bootTime() < until && bootTime()-c.lease.from.Load() > int64(term)/2; {
+	for until := bootTime() + int64(min(term/2, freshenMax)); bootTime() < until && bootTime()-c.lease.from.Load() > int64(term)/2; {
 		select {
 		case c.lease.hurry <- struct{}{}:
 		default:

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -39,6 +40,18 @@ func showAttachments(s *session.Session, v *api.VolumeDetail) {
 		table = append(table, []string{s.ID(a.NodeID), string(a.State), s.When(a.Since), retry(a.NextRetry, now), view.OrNone(a.LastError)})
 	}
 	s.Section("Attachments", table...)
+}
+
+// showReleases tells how the last claims ended and why it was safe to give the volume on.
+func showReleases(s *session.Session, v *api.VolumeDetail) {
+	if len(v.Releases) == 0 {
+		return
+	}
+	table := [][]string{{"Alloc ID", "Node ID", "Proof", "By", "At"}}
+	for _, r := range slices.Backward(v.Releases) {
+		table = append(table, []string{s.ID(r.AllocID), s.ID(r.NodeID), r.Proof, r.By, s.When(r.At)})
+	}
+	s.Section("Releases", table...)
 }
 
 func retry(at int64, now time.Time) string {

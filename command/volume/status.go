@@ -107,6 +107,9 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	}
 	showClaims(s, v)
 	showAttachments(s, v)
+	if s.Verbose {
+		showReleases(s, v)
+	}
 	s.Printf("\nAllocations\n%s", rows.Allocs(v.Allocations, s.Verbose, time.Now()))
 	return nil
 }
@@ -133,6 +136,12 @@ func facts(v *api.VolumeDetail) [][2]string {
 		{"Access Mode", string(v.AccessMode)},
 		{"Attachment Mode", string(v.AttachmentMode)},
 		{"Mount Options", alloc.MountOptions(v.MountOptions)},
+	}
+	if v.OnNodeLoss != "" {
+		f = append(f, [2]string{"On Node Loss", v.OnNodeLoss})
+	}
+	if v.OnMountDead != "" {
+		f = append(f, [2]string{"On Mount Dead", v.OnMountDead})
 	}
 	if v.State != "" && v.State != api.VolumeAvailable {
 		f = append(f, [2]string{"State", string(v.State)})
