@@ -69,7 +69,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.dialer = wire.Dialer{TLS: tls.Client}
+	s.dialer = wire.Dialer{TLS: tls.Client, Refusals: wire.LogRefusals(c.Log.Named("rpc"))}
 	if s.port, err = wire.Listen(c.Bind, tls.Server, c.Log.Named("port")); err != nil {
 		return nil, fmt.Errorf("RPC port: %w", err)
 	}

@@ -20,10 +20,20 @@ type Dialer struct {
 	TLS *tls.Config
 	// Region is where the servers that are dialled belong; empty means our own.
 	Region string
+	// Refusals, when set, is told of servers with which our certificates do not get along.
+	Refusals *Refusals
 }
 
 // Dial opens a connection that speaks one protocol, once the server has let us in.
 func (d Dialer) Dial(ctx context.Context, address, protocol string) (net.Conn, error) {
+	conn, err := d.dial(ctx, address, protocol)
+	if err != nil {
+		d.Refusals.tell(address, err)
+	}
+	return conn, err
+}
+
+func (d Dialer) dial(ctx context.Context, address, protocol string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	config := prepared(d.TLS, protocol)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -130,8 +129,7 @@ func (p *Port) refused(raw net.Conn, err error) {
 	host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	if aboutCertificates(err) {
 		err = blamed(err)
-		reason, _, _ := strings.Cut(err.Error(), "current time")
-		if p.said.first(host+" "+reason, time.Now()) {
+		if p.said.first(host, err, time.Now()) {
 			p.log.Warn("refused a peer", "peer", raw.RemoteAddr(), "error", err)
 			return
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
@@ -25,8 +27,10 @@ type recent struct {
 	at map[string]time.Time
 }
 
-// first reports whether the text was not said within the last minute.
-func (r *recent) first(text string, now time.Time) bool {
+// first reports whether the error of a peer was not said within the last minute.
+func (r *recent) first(peer string, err error, now time.Time) bool {
+	reason, _, _ := strings.Cut(err.Error(), "current time")
+	text := peer + " " + reason
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if last, ok := r.at[text]; ok && now.Sub(last) < recentPause {
@@ -66,8 +70,28 @@ func aboutCertificates(err error) bool {
 // blamed names the certificate that was not believed.
 func blamed(err error) error {
 	var unverified *tls.CertificateVerificationError
+	var remote *net.OpError
+	if errors.As(err, &remote) && remote.Op == "remote error" {
+		return fmt.Errorf("it refuses our certificate: %w", err)
+	}
 	if !errors.As(err, &unverified) || len(unverified.UnverifiedCertificates) == 0 {
 		return err
 	}
 	return fmt.Errorf("%s: %w", describe(unverified.UnverifiedCertificates[0]), unverified.Err)
+}
+
+// Refusals logs, once in a while per server and reason, why servers are not reached for their
+// certificates or ours: connections are retried for ever, and nobody else would say it.
+type Refusals struct {
+	log  hclog.Logger
+	said recent
+}
+
+// LogRefusals makes the log of a [Dialer].
+func LogRefusals(log hclog.Logger) *Refusals { return &Refusals{log: log} }
+
+func (r *Refusals) tell(address string, err error) {
+	if r != nil && aboutCertificates(err) && r.said.first(address, err, time.Now()) {
+		r.log.Warn("a server is not reached", "server", address, "error", err)
+	}
 }

@@ -250,11 +250,17 @@ func TestUnprovenPeersAreRefusedWithTheReasonAtBothEnds(t *testing.T) {
 		"self-made":        {selfMade.Client, "it asks for a certificate of its authority", "didn't provide a certificate"},
 		"wrong authority":  {&tls.Config{InsecureSkipVerify: true, Certificates: pair(foreign)}, "unknown certificate authority", "unknown authority"},
 		"expired":          {&tls.Config{InsecureSkipVerify: true, Certificates: pair(expired)}, "expired certificate", "certificate has expired"},
-		"server not known": {load(t, foreign).TLS().Client, "does not stand up to ca_file " + foreign.CA, ""},
+		"server not known": {load(t, foreign).TLS().Client, "does not stand up to ca_file " + foreign.CA, "it refuses our certificate"},
 	} {
-		_, err := wire.Dialer{TLS: c.config}.Dial(t.Context(), address, wire.ProtocolRPC)
+		own := &notes{}
+		d := wire.Dialer{TLS: c.config, Refusals: wire.LogRefusals(hclog.New(&hclog.LoggerOptions{Output: own}))}
+		_, _ = d.Dial(t.Context(), address, wire.ProtocolRPC)
+		_, err := d.Dial(t.Context(), address, wire.ProtocolRPC)
 		if err == nil || !strings.Contains(err.Error(), c.own) || !strings.Contains(err.Error(), address) || !errors.Is(err, fault.Unavailable) {
 			t.Errorf("%s: the dialer says %v, want %q", name, err, c.own)
+		}
+		if said := own.String(); strings.Count(said, "a server is not reached") != 1 || !strings.Contains(said, c.own) {
+			t.Errorf("%s: the dialer's log is %q", name, said)
 		}
 		if !strings.Contains(log.String(), c.say) {
 			t.Errorf("%s: the server's log does not say %q: %s", name, c.say, log)

@@ -115,7 +115,7 @@ func (a *agent) way() (wire.Dialer, []string, error) {
 	if len(servers) == 0 {
 		return wire.Dialer{}, nil, fault.New(fault.Invalid, "client has no servers: set client { servers = [\"host:4647\"] } or -servers")
 	}
-	dialer, err := a.tls.way()
+	dialer, err := a.tls.way(a.log)
 	return dialer, servers, err
 }
 

@@ -86,12 +86,13 @@ func (s security) listener(raw net.Listener) net.Listener {
 }
 
 // way is how a client half without its own server proves itself to servers.
-func (s security) way() (wire.Dialer, error) {
+func (s security) way(log hclog.Logger) (wire.Dialer, error) {
+	refusals := wire.LogRefusals(log.Named("link"))
 	if s.rpc != nil {
-		return wire.Dialer{TLS: s.rpc.TLS().Client}, nil
+		return wire.Dialer{TLS: s.rpc.TLS().Client, Refusals: refusals}, nil
 	}
 	made, err := wire.SelfMade()
-	return wire.Dialer{TLS: made.Client}, err
+	return wire.Dialer{TLS: made.Client, Refusals: refusals}, err
 }
 
 // warn tells what an operator should know about how safe the transport is.
