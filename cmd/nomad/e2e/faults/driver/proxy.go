@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
+)
+
+// proxy hands gRPC calls on. All calls of the CSI are unary, so bodies are read whole.
+type proxy struct {
+	dir, node string
+	client    *http.Client
+	calls     atomic.Int64
+}
+
+func newProxy(dir, node, inner string) *proxy {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", inner)
+	}
+	return &proxy{dir: dir, node: node, client: &http.Client{Transport: &http.Transport{DialContext: dial, Protocols: plainHTTP2()}}}
+}
+
+// answer is a response as it will be written.
+type answer struct {
+	header, trailer http.Header
+	body            []byte
+}
+
+func status(code int, text string) answer {
+	return answer{header: http.Header{
+		"Content-Type": {"application/grpc"}, "Grpc-Status": {strconv.Itoa(code)}, "Grpc-Message": {url.PathEscape(text)},
+	}}
+}
+
+func (a answer) code() (int, string) {
+	h := a.trailer
+	if h.Get("Grpc-Status") == "" {
+		h = a.header
+	}
+	code, _ := strconv.Atoi(h.Get("Grpc-Status"))
+	return code, h.Get("Grpc-Message")
+}
+
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	call := p.describe(path.Base(r.URL.Path), body)
+	p.note(call)
+	a := p.decide(r, call, body)
+	call.Done, call.At = true, time.Now()
+	call.Code, call.Text = a.code()
+	if r.Context().Err() != nil {
+		call.Code, call.Text = 1, "the caller went away"
+	}
+	p.note(call)
+	for k, v := range a.header {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(a.body)
+	for k, v := range a.trailer {
+		w.Header()[http.TrailerPrefix+k] = v
+	}
+}
+
+// note leaves out what is asked all the time.
+func (p *proxy) note(e script.Event) {
+	if e.RPC == "Probe" || strings.HasSuffix(e.RPC, "GetCapabilities") || strings.HasPrefix(e.RPC, "GetPlugin") || e.RPC == "NodeGetInfo" {
+		return
+	}
+	if err := script.Append(p.dir, e); err != nil {
+		fmt.Fprintln(os.Stderr, "faulty driver:", err)
+	}
+}
+
+func (p *proxy) describe(rpc string, body []byte) script.Event {
+	e := script.Event{
+		ID: fmt.Sprintf("%s-%d-%d", p.node, os.Getpid(), p.calls.Add(1)), Node: p.node, RPC: rpc, At: time.Now(),
+	}
+	if len(body) < 5 {
+		return e
+	}
+	switch message := body[5:]; rpc {
+	case "ControllerPublishVolume", "ControllerUnpublishVolume":
+		e.Volume, e.To = text(message, 1), text(message, 2)
+	case "DeleteVolume", "ControllerExpandVolume", "CreateVolume", "ValidateVolumeCapabilities":
+		e.Volume, e.To = text(message, 1), "any"
+	default:
+		if strings.HasPrefix(rpc, "Node") {
+			e.Volume = text(message, 1)
+		}
+	}
+	return e
+}
+
+// text reads a string field of a protobuf message.
+func text(message []byte, field uint64) string {
+	for len(message) > 0 {
+		key, n := binary.Uvarint(message)
+		if n <= 0 {
+			return ""
+		}
+		message = message[n:]
+		value, n := binary.Uvarint(message)
+		if n <= 0 {
+			return ""
+		}
+		message = message[n:]
+		switch key & 7 {
+		case 0:
+		case 2:
+			if value > uint64(len(message)) {
+				return ""
+			}
+			if key>>3 == field {
+				return string(message[:value])
+			}
+			message = message[value:]
+		default:
+			return ""
+		}
+	}
+	return ""
+}
+
+// decide does what the script says, or lets the driver answer.
+func (p *proxy) decide(r *http.Request, call script.Event, body []byte) answer {
+	f, err := script.Find(p.dir, call)
+	if err != nil {
+		return status(13, err.Error())
+	}
+	if f == nil {
+		return p.pass(r.Context(), r.URL.Path, call, body)
+	}
+	if !wait(r.Context(), f.Delay, nil) {
+		return status(1, "the caller went away")
+	}
+	if f.Hang {
+		gone := func() bool {
+			now, err := script.Find(p.dir, call)
+			return err == nil && (now == nil || !now.Hang)
+		}
+		wait(r.Context(), time.Hour, gone)
+	}
+	if f.Lost {
+		// The driver does its work whatever becomes of the caller.
+		p.pass(context.WithoutCancel(r.Context()), r.URL.Path, call, body)
+	}
+	if f.Code != 0 {
+		return status(f.Code, f.Text)
+	}
+	return p.pass(r.Context(), r.URL.Path, call, body)
+}
+
+// wait waits until the time is over, the condition is true or the caller is gone, which answers false.
+func wait(ctx context.Context, d time.Duration, over func() bool) bool {
+	end := time.After(d)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-end:
+			return true
+		case <-tick.C:
+			if over != nil && over() {
+				return true
+			}
+		}
+	}
+}
+
+func (p *proxy) pass(ctx context.Context, method string, call script.Event, body []byte) answer {
+	cut := p.fences(call)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://driver"+method, bytes.NewReader(body))
+	if err != nil {
+		return status(13, err.Error())
+	}
+	r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
+	if left, ok := ctx.Deadline(); ok {
+		r.Header.Set("Grpc-Timeout", fmt.Sprintf("%dm", time.Until(left).Milliseconds()))
+	}
+	resp, err := p.client.Do(r)
+	if err != nil {
+		return status(14, err.Error())
+	}
+	defer resp.Body.Close()
+	out := answer{header: resp.Header}
+	if out.body, err = io.ReadAll(resp.Body); err != nil {
+		return status(14, err.Error())
+	}
+	out.trailer = resp.Trailer
+	if code, _ := out.code(); code == 0 && cut {
+		if err := p.cutOff(call); err != nil {
+			return status(13, err.Error())
+		}
+	}
+	return out
+}
