@@ -1,0 +1,181 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+)
+
+const leaseTerm = 6 * time.Second
+
+// leaseLab is a server and two nodes that share storage which cuts nobody off, with a job that writes
+// its host and the time to the volume "shared" without pause, on the node that is returned first.
+func leaseLab(t *testing.T, policy string) (server, holder, other *kit.Host, journal string) {
+	t.Helper()
+	lab := kit.NewLab(t)
+	server = lab.Host("s1")
+	server.Serve([]*kit.Host{server}, kit.Quick)
+	nodes := []*kit.Host{lab.Host("n1"), lab.Host("n2")}
+	for _, n := range nodes {
+		n.Work([]*kit.Host{server}, "")
+	}
+	server.Ready(2)
+	job := server.PluginJob("host")
+	job.TaskGroups[0].Tasks[0].Config["args"] = []string{"csi-hostpath", "-state-dir", lab.Path("storage"), "-node-id", "${node.unique.name}"}
+	server.Register(job)
+	server.PluginOn("host", 2)
+	file := filepath.Join(lab.Dir, "shared.hcl")
+	spec := fmt.Sprintf(`
+id = "shared"
+name = "shared"
+type = "csi"
+plugin_id = "host"
+lease = "%s"
+on_node_loss = "%s"
+capability {
+  access_mode = "single-node-writer"
+  attachment_mode = "file-system"
+}
+`, leaseTerm, policy)
+	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := server.Run("volume", "create", file); code != 0 {
+		t.Fatalf("create volume: %s", out)
+	}
+	server.Register(kit.WithVolume(kit.ShellJob("writer",
+		`trap '' TERM INT; while :; do echo "$NOMAD_ALLOC_ID $(date +%s%N)" >>data/journal; sleep 0.02; done`), "shared"))
+	a := server.Running("writer", 1)
+	holder, other = nodes[0], nodes[1]
+	if holder.NodeID(server) != a.NodeID {
+		holder, other = other, holder
+	}
+	server.Until(10*time.Second, "the journal", func() error {
+		_ = filepath.WalkDir(lab.Path("storage"), func(path string, _ os.DirEntry, err error) error {
+			if err == nil && filepath.Base(path) == "journal" {
+				journal = path
+			}
+			return nil
+		})
+		if journal == "" {
+			return fmt.Errorf("none yet")
+		}
+		return nil
+	})
+	return server, holder, other, journal
+}
+
+// turns reads who wrote from when to when; it fails when two wrote at once.
+func turns(t *testing.T, journal string) (ids []string, first, last map[string]time.Time) {
+	t.Helper()
+	body, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last = map[string]time.Time{}, map[string]time.Time{}
+	for _, line := range strings.Split(strings.TrimSpace(string(body)), "\n") {
+		id, at, ok := strings.Cut(line, " ")
+		ns, err := strconv.ParseInt(at, 10, 64)
+		if !ok || err != nil {
+			continue
+		}
+		if len(ids) == 0 || ids[len(ids)-1] != id {
+			if _, before := first[id]; before {
+				t.Errorf("%s wrote again after another had written", id)
+			}
+			ids = append(ids, id)
+			first[id] = time.Unix(0, ns)
+		}
+		last[id] = time.Unix(0, ns)
+	}
+	return ids, first, last
+}
+
+// moved waits until a second allocation writes, and returns when that was.
+func moved(t *testing.T, server *kit.Host, journal string) (old, next string) {
+	t.Helper()
+	server.Until(60*time.Second, "another allocation to write", func() error {
+		if ids, _, _ := turns(t, journal); len(ids) >= 2 {
+			old, next = ids[0], ids[1]
+			return nil
+		}
+		status, _ := server.Run("volume", "status", "-verbose", "shared")
+		return fmt.Errorf("one writes\n%s", status)
+	})
+	return old, next
+}
+
+func TestPartitionedTaskStopsBeforeItsVolumeMoves(t *testing.T) {
+	for _, agent := range []string{"alive", "dead"} {
+		t.Run("agent-"+agent, func(t *testing.T) {
+			server, holder, _, journal := leaseLab(t, "fence")
+			if agent == "dead" {
+				holder.Kill9()
+			}
+			cut := time.Now()
+			holder.Cut()
+			old, next := moved(t, server, journal)
+			_, first, last := turns(t, journal)
+			t.Logf("old task silent %v after the cut, new one writes after %v (lease %v)", last[old].Sub(cut).Round(time.Millisecond),
+				first[next].Sub(cut).Round(time.Millisecond), leaseTerm)
+			if gap := first[next].Sub(last[old]); gap <= 0 {
+				t.Errorf("two writers for %v", -gap)
+			}
+			if took := first[next].Sub(cut); took > leaseTerm+10*time.Second {
+				t.Errorf("the volume moved after %v", took)
+			}
+			if m := holder.VolumeMounts(); len(m) != 0 {
+				t.Errorf("the cut node still has mounts: %v", m)
+			}
+			out, _ := server.Run("volume", "status", "-verbose", "shared")
+			if !strings.Contains(out, "fenced") || !strings.Contains(out, "lease") {
+				t.Errorf("the proof is not shown:\n%s", out)
+			}
+			holder.Heal()
+			if agent == "dead" {
+				holder.Restart()
+			}
+			server.Until(30*time.Second, "the node to come back", func() error {
+				if s := holder.NodeStatus(server); s != "ready" {
+					return fmt.Errorf("it is %s", s)
+				}
+				return nil
+			})
+			server.Running("writer", 1)
+			if ids, _, _ := turns(t, journal); len(ids) != 2 {
+				t.Errorf("writers %v", ids)
+			}
+		})
+	}
+}
+
+func TestRestartedServerDoesNotMoveVolumesOfNodesThatAnswer(t *testing.T) {
+	server, _, _, journal := leaseLab(t, "fence")
+	before := server.Running("writer", 1).ID
+	server.Kill9()
+	server.Restart()
+	server.Until(30*time.Second, "the leader", func() error {
+		_, err := server.API.Status().Leader()
+		return err
+	})
+	written := func() time.Time {
+		_, _, last := turns(t, journal)
+		return last[before]
+	}
+	at := written()
+	server.Until(30*time.Second, "the task to write after its first lease", func() error {
+		if now := written(); now.Sub(at) < 2*leaseTerm {
+			return fmt.Errorf("until %v after the restart", now.Sub(at))
+		}
+		return nil
+	})
+	if now := server.Running("writer", 1).ID; now != before {
+		t.Errorf("allocation %s was replaced by %s", before, now)
+	}
+}
