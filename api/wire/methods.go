@@ -26,6 +26,8 @@ var (
 	NodeEvaluate = Method[api.NodeWriteRequest, api.NodeWriteResponse]{"Node.Evaluate", Leader, ByUser}
 	// NodePurge forgets a node.
 	NodePurge = Method[api.NodeWriteRequest, api.NodeWriteResponse]{"Node.Purge", Leader, ByUser}
+	// NodeRelay passes a call on to a node that is connected to the asked server.
+	NodeRelay = Method[api.RelayRequest, api.RelayResponse]{"Node.Relay", Local, ByServer}
 )
 
 // Methods of Job.

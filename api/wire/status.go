@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -68,7 +69,8 @@ func fromStatus(ctx context.Context, method string, err error) error {
 		}
 		return fmt.Errorf("call %s: %w", method, context.Canceled)
 	case codes.DeadlineExceeded:
-		if ctx.Err() != nil {
+		// The deadline may be over before the timer of ctx has fired.
+		if end, bounded := ctx.Deadline(); ctx.Err() != nil || bounded && !time.Now().Before(end) {
 			return fault.New(fault.Timeout, "call %s: %w", method, context.DeadlineExceeded)
 		}
 	}
