@@ -161,7 +161,7 @@ func (c *Client) send(r *http.Request) (*http.Response, error) {
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err // the address is named once
 		}
-		return nil, fault.New(fault.Unavailable, "reach agent at %s: %w", c.Address(), c.config.TLS.explain(err))
+		return nil, fault.New(fault.Unavailable, "reach agent at %s: %w", c.Address(), c.explain(err))
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 )
@@ -80,19 +81,27 @@ func (t TLS) authorities() ([]string, error) {
 }
 
 // explain tells what to do about a connection that failed for its certificates.
-func (t TLS) explain(err error) error {
+func (c *Client) explain(err error) error {
+	if c.base.Scheme != "https" {
+		return err
+	}
+	t := c.config.TLS
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var remote *net.OpError
+	const set = "set -client-cert and -client-key, or NOMAD_CLIENT_CERT and NOMAD_CLIENT_KEY"
 	switch {
 	case errors.As(err, &unknown) && t.CACert == "" && t.CAPath == "":
 		return fmt.Errorf("%w (name the authority with -ca-cert or NOMAD_CACERT)", err)
 	case errors.As(err, &name):
 		return fmt.Errorf("%w (say which name to expect with -tls-server-name or NOMAD_TLS_SERVER_NAME)", err)
+	case t.ClientCert == "" && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+		// The agent closed while we were writing, and its reason was lost.
+		return fmt.Errorf("%w (the agent may demand a client certificate: %s)", err, set)
 	case !errors.As(err, &remote) || remote.Op != "remote error":
 		return err
 	case t.ClientCert == "" && strings.Contains(err.Error(), "certificate"):
-		return fmt.Errorf("the agent demands a client certificate: set -client-cert and -client-key, or NOMAD_CLIENT_CERT and NOMAD_CLIENT_KEY (%w)", err)
+		return fmt.Errorf("the agent demands a client certificate: %s (%w)", set, err)
 	case t.ClientCert != "":
 		return fmt.Errorf("the agent refuses client certificate %s: %w", t.ClientCert, err)
 	}

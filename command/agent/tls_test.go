@@ -217,7 +217,7 @@ func (f *fort) commandLine(t *testing.T) {
 		want string
 		args []string
 	}{
-		"no certificate":  {"the agent demands a client certificate: set -client-cert", []string{"-address", f.http, "-ca-cert", "nomad-agent-ca.pem"}},
+		"no certificate":  {"a client certificate: set -client-cert", []string{"-address", f.http, "-ca-cert", "nomad-agent-ca.pem"}},
 		"no authority":    {"name the authority with -ca-cert", append([]string{"-address", f.http}, cert...)},
 		"half a pair":     {"are needed both", []string{"-address", f.http, "-client-cert", "global-cli-nomad.pem"}},
 		"plain HTTP":      {"Use an https:// address", append([]string{"-address", strings.Replace(f.http, "https", "http", 1), "-ca-cert", "nomad-agent-ca.pem"}, cert...)},
