@@ -119,6 +119,8 @@ type PeerInfoResponse struct {
 	Cluster string `msg:",omitempty"`
 	// Bootstrapped says that the server has a log with a configuration.
 	Bootstrapped bool `msg:",omitempty"`
+	// Seen are the ids of the servers of its region that wait like it for a first configuration.
+	Seen []string `msg:",omitempty"`
 	// LastIndex, LastTerm and LastContact are for the autopilot.
 	LastIndex     uint64 `msg:",omitempty"`
 	LastTerm      uint64 `msg:",omitempty"`

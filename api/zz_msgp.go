@@ -39266,8 +39266,8 @@ func (z *ParameterizedJobConfig) Msgsize() (s int) {
 func (z *PeerInfoResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -39281,17 +39281,21 @@ func (z *PeerInfoResponse) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.LastIndex == 0 {
+	if z.Seen == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.LastTerm == 0 {
+	if z.LastIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.LastContactNS == 0 {
+	if z.LastTerm == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.LastContactNS == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -39314,16 +39318,24 @@ func (z *PeerInfoResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendBool(o, z.Bootstrapped)
 		}
 		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Seen"
+			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x6e)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Seen)))
+			for za0001 := range z.Seen {
+				o = msgp.AppendString(o, z.Seen[za0001])
+			}
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "LastIndex"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.LastIndex)
 		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "LastTerm"
 			o = append(o, 0xa8, 0x4c, 0x61, 0x73, 0x74, 0x54, 0x65, 0x72, 0x6d)
 			o = msgp.AppendUint64(o, z.LastTerm)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "LastContactNS"
 			o = append(o, 0xad, 0x4c, 0x61, 0x73, 0x74, 0x43, 0x6f, 0x6e, 0x74, 0x61, 0x63, 0x74, 0x4e, 0x53)
 			o = msgp.AppendInt64(o, z.LastContactNS)
@@ -39372,6 +39384,29 @@ func (z *PeerInfoResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Bootstrapped")
 				return
 			}
+		case "Seen":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Seen")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Seen) >= int(zb0002) {
+				z.Seen = (z.Seen)[:zb0002]
+			} else {
+				z.Seen = make([]string, zb0002)
+			}
+			for za0001 := range z.Seen {
+				z.Seen[za0001], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Seen", za0001)
+					return
+				}
+			}
 		case "LastIndex":
 			z.LastIndex, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
@@ -39404,7 +39439,11 @@ func (z *PeerInfoResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *PeerInfoResponse) Msgsize() (s int) {
-	s = 1 + 3 + msgp.StringPrefixSize + len(z.ID) + 8 + msgp.StringPrefixSize + len(z.Cluster) + 13 + msgp.BoolSize + 10 + msgp.Uint64Size + 9 + msgp.Uint64Size + 14 + msgp.Int64Size
+	s = 1 + 3 + msgp.StringPrefixSize + len(z.ID) + 8 + msgp.StringPrefixSize + len(z.Cluster) + 13 + msgp.BoolSize + 5 + msgp.ArrayHeaderSize
+	for za0001 := range z.Seen {
+		s += msgp.StringPrefixSize + len(z.Seen[za0001])
+	}
+	s += 10 + msgp.Uint64Size + 9 + msgp.Uint64Size + 14 + msgp.Int64Size
 	return
 }
 
@@ -43332,6 +43371,225 @@ func (z *RegionListResponse) Msgsize() (s int) {
 	for za0001 := range z.Regions {
 		s += msgp.StringPrefixSize + len(z.Regions[za0001])
 	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RelayRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.NodeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Method == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Body == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "NodeID"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.NodeID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Method"
+			o = append(o, 0xa6, 0x4d, 0x65, 0x74, 0x68, 0x6f, 0x64)
+			o = msgp.AppendString(o, z.Method)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Body"
+			o = append(o, 0xa4, 0x42, 0x6f, 0x64, 0x79)
+			o = msgp.AppendBytes(o, z.Body)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RelayRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "NodeID":
+			z.NodeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeID")
+				return
+			}
+		case "Method":
+			z.Method, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Method")
+				return
+			}
+		case "Body":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Body")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Body == nil || uint32(cap(z.Body)) < zb0002 {
+				z.Body = make([]byte, zb0002)
+			} else {
+				z.Body = z.Body[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Body, bts[:zb0002])
+			bts = bts[zb0002:]
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RelayRequest) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Method) + 5 + msgp.BytesPrefixSize + len(z.Body)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RelayResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Held == false {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Body == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Held"
+			o = append(o, 0xa4, 0x48, 0x65, 0x6c, 0x64)
+			o = msgp.AppendBool(o, z.Held)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Body"
+			o = append(o, 0xa4, 0x42, 0x6f, 0x64, 0x79)
+			o = msgp.AppendBytes(o, z.Body)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RelayResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Held":
+			z.Held, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Held")
+				return
+			}
+		case "Body":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Body")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Body == nil || uint32(cap(z.Body)) < zb0002 {
+				z.Body = make([]byte, zb0002)
+			} else {
+				z.Body = z.Body[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Body, bts[:zb0002])
+			bts = bts[zb0002:]
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RelayResponse) Msgsize() (s int) {
+	s = 1 + 5 + msgp.BoolSize + 5 + msgp.BytesPrefixSize + len(z.Body)
 	return
 }
 

@@ -25,6 +25,7 @@ const (
 	TableNamespaces  = "namespaces"
 	TableNodePools   = "node_pools"
 	TableConfig      = "config"
+	TableCluster     = "cluster"
 	TableAutopilot   = "autopilot"
 )
 
@@ -107,6 +108,7 @@ var (
 		TableConfig, nil,
 		func(c *api.SchedulerConfiguration) stamps { return stamps{&c.CreateIndex, &c.ModifyIndex} },
 	}
+	clusters = table[clusterRow]{name: TableCluster}
 	autopilotConfigs = table[api.AutopilotConfiguration]{
 		TableAutopilot, nil,
 		func(c *api.AutopilotConfiguration) stamps { return stamps{&c.CreateIndex, &c.ModifyIndex} },
@@ -118,7 +120,7 @@ var tables = func() map[string]untyped {
 	m := map[string]untyped{}
 	for _, t := range []untyped{
 		nodes, jobs, versions, submissions, summaries, evals, allocs, deployments,
-		volumes, claims, attachments, namespaces, nodePools, schedulerConfigs, autopilotConfigs,
+		volumes, claims, attachments, namespaces, nodePools, schedulerConfigs, clusters, autopilotConfigs,
 	} {
 		m[t.tableName()] = t
 	}
@@ -156,6 +158,7 @@ func schema() *memdb.DBSchema {
 		tableOf(TableNamespaces, unique(func(n *api.Namespace) []string { return []string{n.Name} })),
 		tableOf(TableNodePools, unique(func(p *api.NodePool) []string { return []string{p.Name} })),
 		tableOf(TableConfig, unique(func(*api.SchedulerConfiguration) []string { return []string{"scheduler"} })),
+		tableOf(TableCluster, unique(func(*clusterRow) []string { return []string{"cluster"} })),
 		tableOf(TableAutopilot, unique(func(*api.AutopilotConfiguration) []string { return []string{"autopilot"} })),
 	} {
 		d.Tables[t.Name] = t

@@ -1,0 +1,16 @@
+package api
+
+// RelayRequest asks a server to pass a call on to a node that is connected to it. Without a Method it
+// only asks whether the node is.
+type RelayRequest struct {
+	NodeID string `msg:",omitempty"`
+	Method string `msg:",omitempty"`
+	// Body is the encoded request.
+	Body []byte `msg:",omitempty"`
+}
+
+// RelayResponse is what the node answered, encoded. Held says that the node is connected to the server.
+type RelayResponse struct {
+	Held bool   `msg:",omitempty"`
+	Body []byte `msg:",omitempty"`
+}
