@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -19,25 +20,23 @@ import (
 // security is the certificates of an agent: what is nil is not configured.
 type security struct {
 	rpc, http *wire.Reloadable
-	door      *tls.Config
+	// settings are those of HTTPS, as they were read last.
+	settings *atomic.Pointer[config.TLS]
 }
 
 // secure reads the certificates that the configuration names.
 func secure(cfg *config.Config) (security, error) {
-	var s security
+	s := security{settings: &atomic.Pointer[config.TLS]{}}
+	s.settings.Store(&cfg.TLS)
 	var err error
 	if cfg.TLS.RPC {
 		if s.rpc, err = wire.Load(rpcFiles(cfg)); err != nil {
 			return s, err
 		}
 	}
-	if !cfg.TLS.HTTP {
-		return s, nil
+	if cfg.TLS.HTTP {
+		s.http, err = wire.Load(httpFiles(cfg))
 	}
-	if s.http, err = wire.Load(httpFiles(cfg)); err != nil {
-		return s, err
-	}
-	s.door, err = doorTLS(cfg.TLS, s.http)
 	return s, err
 }
 
@@ -54,35 +53,38 @@ func httpFiles(cfg *config.Config) wire.Files {
 	return wire.Files{CA: cfg.TLS.CAFile, Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, Region: cfg.Region}
 }
 
-// doorTLS is HTTPS; each connection takes the certificates that were read last.
-func doorTLS(t config.TLS, files *wire.Reloadable) (*tls.Config, error) {
-	version, err := t.Version()
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err)
+// doorTLS is HTTPS; each connection takes the certificates and settings that were read last.
+func (s security) doorTLS() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			t := s.settings.Load()
+			version, err := t.Version()
+			if err != nil {
+				return nil, err
+			}
+			suites, err := t.Suites()
+			if err != nil {
+				return nil, err
+			}
+			c := &tls.Config{ //nolint:gosec // the version is as configured
+				MinVersion: version, CipherSuites: suites, NextProtos: []string{"h2", "http/1.1"},
+				Certificates: []tls.Certificate{*s.http.Certificate()},
+			}
+			if t.VerifyHTTPSClient {
+				c.ClientAuth, c.ClientCAs, c.SessionTicketsDisabled = tls.RequireAndVerifyClientCert, s.http.Authorities(), true
+			}
+			return c, nil
+		},
 	}
-	suites, err := t.Suites()
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err)
-	}
-	base := &tls.Config{MinVersion: version, CipherSuites: suites, NextProtos: []string{"h2", "http/1.1"}} //nolint:gosec // as configured
-	door := base.Clone()
-	door.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		c := base.Clone()
-		c.Certificates = []tls.Certificate{*files.Certificate()}
-		if t.VerifyHTTPSClient {
-			c.ClientAuth, c.ClientCAs, c.SessionTicketsDisabled = tls.RequireAndVerifyClientCert, files.Authorities(), true
-		}
-		return c, nil
-	}
-	return door, nil
 }
 
 // listener puts HTTPS on the port of the door, when it is configured.
 func (s security) listener(raw net.Listener) net.Listener {
-	if s.door == nil {
+	if s.http == nil {
 		return raw
 	}
-	return tls.NewListener(raw, s.door)
+	return tls.NewListener(raw, s.doorTLS())
 }
 
 // way is how a client half without its own server proves itself to servers.
@@ -131,8 +133,11 @@ func (s security) reload(was, next *config.Config) error {
 		}
 	}
 	if s.http != nil {
-		return s.http.Reload(httpFiles(next))
+		if err := s.http.Reload(httpFiles(next)); err != nil {
+			return err
+		}
 	}
+	s.settings.Store(&next.TLS)
 	return nil
 }
 

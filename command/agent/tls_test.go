@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -330,6 +332,9 @@ func (f *fort) reloads(t *testing.T) {
 		}
 		return nil
 	})
+	if err := f.put(t, c, "agent", "reload"); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "global-server-nomad.pem") {
+		t.Errorf("a reload without the files: %v", err)
+	}
 	if after := f.serial(t); after != before {
 		t.Errorf("a refused reload changed the certificate from %s to %s", before, after)
 	}
@@ -354,6 +359,29 @@ func (f *fort) reloads(t *testing.T) {
 	if err := <-answer; err != nil {
 		t.Errorf("the waiting query: %v", err)
 	}
+	f.opens(t, c)
+}
+
+// opens: HTTPS stops demanding certificates once the configuration says so.
+func (f *fort) opens(t *testing.T, c *rest.Client) {
+	t.Helper()
+	body, err := os.ReadFile("agent.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(body), "verify_https_client = true", "verify_https_client = false", 1)
+	if err := os.WriteFile("agent.hcl", []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.put(t, c, "agent", "reload"); err != nil {
+		t.Fatal(err)
+	}
+	nomad(t, "node", "status", "-address", f.http, "-ca-cert", "nomad-agent-ca.pem")
+}
+
+func (f *fort) put(t *testing.T, c *rest.Client, path ...string) error {
+	t.Helper()
+	return c.Raw(t.Context(), http.MethodPut, path, nil, io.Discard)
 }
 
 func TestAgentNamesTheBadCertificate(t *testing.T) {
