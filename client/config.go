@@ -43,6 +43,8 @@ type Config struct {
 	Revision string
 	// HTTPAddr is the address of the agent's HTTP door, for people and for the node record.
 	HTTPAddr string
+	// HTTPS says that the door speaks TLS.
+	HTTPS bool
 
 	// StateDir keeps what survives a restart, AllocDir the directories of allocations. Both are absolute.
 	StateDir string

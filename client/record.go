@@ -65,7 +65,7 @@ func (r *record) putBack(events []*api.NodeEvent) {
 func (c *Client) fill(ctx context.Context) error {
 	n := &api.Node{
 		ID: c.id, SecretID: c.secret, Name: c.conf.Name, Datacenter: c.conf.Datacenter, NodeClass: c.conf.NodeClass, NodePool: c.conf.NodePool,
-		Meta: maps.Clone(c.conf.Meta), HTTPAddr: c.conf.HTTPAddr, Status: api.NodeStatusReady, NodeMaxAllocs: c.conf.NodeMaxAllocs,
+		Meta: maps.Clone(c.conf.Meta), HTTPAddr: c.conf.HTTPAddr, TLSEnabled: c.conf.HTTPS, Status: api.NodeStatusReady, NodeMaxAllocs: c.conf.NodeMaxAllocs,
 		Attributes: map[string]string{}, Drivers: map[string]*api.DriverInfo{}, HostVolumes: c.conf.HostVolumes,
 		CgroupParent: c.conf.RawExec.CgroupParent,
 	}

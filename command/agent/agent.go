@@ -170,7 +170,7 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 	door := httpapi.Server(httpapi.New(a.doorConfig()))
 	door.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
-	door.ErrorLog = a.log.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Warn})
+	door.ErrorLog = complaints{a.log.Named("http")}.logger()
 	go func() { ended <- door.Serve(a.tls.listener(a.http)) }()
 	select {
 	case err := <-ended:

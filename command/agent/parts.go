@@ -41,6 +41,7 @@ func (a *agent) clientConfig() client.Config {
 	c.Region, c.Datacenter, c.Name, c.Version = a.cfg.Region, a.cfg.Datacenter, a.cfg.Name, a.version
 	c.NodeClass, c.NodePool, c.Meta, c.Options = in.NodeClass, in.NodePool, in.Meta, in.Options
 	c.HTTPAddr, c.StateDir, c.AllocDir, c.Servers = a.http.Addr().String(), a.dirs.state, a.dirs.alloc, a.link
+	c.HTTPS = a.cfg.TLS.HTTP
 	c.NetworkInterface, c.CPUTotalCompute, c.MemoryTotalMB, c.DiskTotalMB = in.NetworkInterface, in.CPUTotalCompute, in.MemoryTotalMB, in.DiskTotalMB
 	c.MinDynamicPort, c.MaxDynamicPort, c.MaxKillTimeout, c.NodeMaxAllocs = in.MinDynamicPort, in.MaxDynamicPort, in.MaxKillTimeout, in.NodeMaxAllocs
 	c.Reserved = api.NodeReservedResources{

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/tls"
+	"log"
 	"net"
 	"os"
 	"os/signal"
@@ -214,4 +215,20 @@ func transport(t config.TLS) string {
 		parts = append(parts, "HTTPS")
 	}
 	return strings.Join(parts, "; ")
+}
+
+// complaints takes what net/http says about connections: who only knocks is for debugging.
+type complaints struct{ log hclog.Logger }
+
+func (c complaints) logger() *log.Logger { return log.New(c, "", 0) }
+
+// Write logs one line.
+func (c complaints) Write(p []byte) (int, error) {
+	line := strings.TrimSpace(string(p))
+	if strings.HasSuffix(line, "EOF") || strings.HasSuffix(line, "connection reset by peer") {
+		c.log.Debug(line)
+	} else {
+		c.log.Warn(line)
+	}
+	return len(p), nil
 }

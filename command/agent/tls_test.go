@@ -303,6 +303,14 @@ func (f *fort) reloads(t *testing.T) {
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs: %v", len(jobs), err)
 	}
+	nodes, _, err := c.Nodes(t.Context(), rest.Query{})
+	if err != nil || len(nodes) != 1 {
+		t.Fatalf("%d nodes: %v", len(nodes), err)
+	}
+	// Clients of the API reach the node's own door by what its record says.
+	if node, _, err := c.Node(t.Context(), nodes[0].ID, rest.Query{}); err != nil || !node.TLSEnabled {
+		t.Errorf("the node's record does not tell of HTTPS: %v", err)
+	}
 	answer := make(chan error, 1)
 	began := make(chan struct{})
 	go func() {
