@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -101,6 +102,7 @@ func (s security) way(log hclog.Logger) (wire.Dialer, error) {
 // warn tells what an operator should know about how safe the transport is.
 func (s security) warn(cfg *config.Config, log hclog.Logger) {
 	t := cfg.TLS
+	s.warnEnd(log)
 	switch {
 	case cfg.Dev:
 		return
@@ -113,6 +115,18 @@ func (s security) warn(cfg *config.Config, log hclog.Logger) {
 	}
 	if !t.HTTP && !loopback(cfg) {
 		log.Warn("the HTTP API is open to others in plain text: set tls { http = true }")
+	}
+}
+
+// expirySoon is how long before its end a certificate is worth a warning.
+const expirySoon = 7 * 24 * time.Hour
+
+func (s security) warnEnd(log hclog.Logger) {
+	for _, r := range []*wire.Reloadable{s.rpc, s.http} {
+		if r != nil && time.Until(r.Certificate().Leaf.NotAfter) < expirySoon {
+			log.Warn("the certificate ends soon: replace it and send SIGHUP", "certificate", s.described())
+			return
+		}
 	}
 }
 
@@ -160,6 +174,7 @@ func (a *agent) reload() error {
 		return err
 	}
 	a.log.SetLevel(level)
+	a.tls.warnEnd(a.log)
 	a.log.Info("configuration reloaded", "log_level", level, "certificates", a.tls.described())
 	return nil
 }
