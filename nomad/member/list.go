@@ -1,0 +1,147 @@
+package member
+
+import (
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+
+	"github.com/hashicorp/serf/serf"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+const (
+	roleServer    = "nomad"
+	statusAlive   = "alive"
+	statusLeaving = "leaving"
+	statusLeft    = "left"
+)
+
+// server is a member as its tags describe it.
+type server struct {
+	id, name, region, rpc, build, status string
+	expect                               int
+}
+
+// tags tell others how to reach this server.
+func (m *Members) tags() map[string]string {
+	host, port, _ := net.SplitHostPort(m.conf.RPC)
+	tags := map[string]string{
+		"role": roleServer, "region": m.conf.Region, "dc": m.conf.Datacenter, "id": m.conf.ID, "build": m.conf.Build,
+		"port": port, "rpc_addr": host, "raft_vsn": "3", "vsn": "1", "revision": "",
+	}
+	if m.conf.Expect == 1 {
+		tags["bootstrap"] = "1"
+	}
+	if m.conf.Expect > 0 {
+		tags["expect"] = strconv.Itoa(m.conf.Expect)
+	}
+	return tags
+}
+
+// parse reads a member; it is not a server when its tags do not say so.
+func parse(x serf.Member) (server, bool) {
+	if x.Tags["role"] != roleServer || x.Tags["id"] == "" || x.Tags["port"] == "" {
+		return server{}, false
+	}
+	host := x.Tags["rpc_addr"]
+	if host == "" {
+		host = x.Addr.String()
+	}
+	expect, _ := strconv.Atoi(x.Tags["expect"])
+	return server{
+		id: x.Tags["id"], name: x.Name, region: x.Tags["region"], rpc: net.JoinHostPort(host, x.Tags["port"]),
+		build: x.Tags["build"], status: x.Status.String(), expect: expect,
+	}, true
+}
+
+// listed are all members, this server among them.
+func (m *Members) listed() []serf.Member {
+	if m.pool != nil {
+		return m.pool.Members()
+	}
+	host, port, _ := hostPort(m.conf.RPC)
+	return []serf.Member{{
+		Name: m.ownName(), Addr: net.ParseIP(host), Port: uint16(port), Tags: m.tags(), Status: serf.StatusAlive, //nolint:gosec // a port
+		ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4,
+	}}
+}
+
+// servers are those of one region.
+func (m *Members) servers(region string) []server {
+	var out []server
+	for _, x := range m.listed() {
+		if s, ok := parse(x); ok && s.region == region {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Members lists the servers of all regions by name.
+func (m *Members) Members() []*api.AgentMember {
+	var out []*api.AgentMember
+	for _, x := range m.listed() {
+		out = append(out, &api.AgentMember{
+			Name: x.Name, Addr: x.Addr.String(), Port: x.Port, Tags: maps.Clone(x.Tags), Status: x.Status.String(),
+			ProtocolMin: x.ProtocolMin, ProtocolMax: x.ProtocolMax, ProtocolCur: x.ProtocolCur,
+			DelegateMin: x.DelegateMin, DelegateMax: x.DelegateMax, DelegateCur: x.DelegateCur,
+		})
+	}
+	slices.SortFunc(out, func(a, b *api.AgentMember) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Self is this server.
+func (m *Members) Self() *api.AgentMember {
+	for _, x := range m.Members() {
+		if x.Tags["id"] == m.conf.ID {
+			return x
+		}
+	}
+	return &api.AgentMember{Name: m.ownName()}
+}
+
+// Regions lists the regions that are known, by name.
+func (m *Members) Regions() []string {
+	found := map[string]bool{m.conf.Region: true}
+	for _, x := range m.listed() {
+		if s, ok := parse(x); ok {
+			found[s.region] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Servers lists the RPC addresses of the living servers of a region.
+func (m *Members) Servers(region string) []string {
+	var out []string
+	for _, s := range m.servers(region) {
+		if s.status == statusAlive {
+			out = append(out, s.rpc)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Name is what people call the server with the id; the id when nobody knows it.
+func (m *Members) Name(id string) string {
+	for _, s := range m.servers(m.conf.Region) {
+		if s.id == id {
+			return s.name
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if name := m.gone[id]; name != "" {
+		return name
+	}
+	return id
+}
