@@ -140,7 +140,15 @@ func (s *sealed) remove() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-	_ = os.RemoveAll(s.dir)
+	mounts, _ := os.ReadFile("/proc/self/mounts")
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], s.dir+"/") {
+			_ = syscall.Unmount(f[1], syscall.MNT_DETACH)
+		}
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		s.t.Errorf("clean up: %v", err)
+	}
 }
 
 func (s *sealed) until(what string, check func() error) {
