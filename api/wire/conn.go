@@ -8,7 +8,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 // Limits of every connection.
@@ -55,6 +58,23 @@ func newConn(address string, dial func(context.Context, string) (net.Conn, error
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
 	return &Conn{cc: cc}, nil
+}
+
+// Ready connects and waits for it, so that who fails here has sent nothing.
+func (c *Conn) Ready(ctx context.Context) error {
+	for {
+		switch state := c.cc.GetState(); state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.TransientFailure, connectivity.Shutdown:
+			return fault.New(fault.Unavailable, "%s is not reachable", c.cc.CanonicalTarget())
+		default:
+			c.cc.Connect()
+			if !c.cc.WaitForStateChange(ctx, state) {
+				return fault.New(fault.Unavailable, "%s does not answer: %w", c.cc.CanonicalTarget(), ctx.Err())
+			}
+		}
+	}
 }
 
 // Invoke calls a method by its name. It implements [Caller].

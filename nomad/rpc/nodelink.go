@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
@@ -24,7 +23,7 @@ func (n *nodes) get(id string) (wire.Caller, error) {
 	if r := n.by[id]; r != nil {
 		return r, nil
 	}
-	return nil, fault.New(fault.Unavailable, "node %q is not connected", id)
+	return nil, notConnected(id)
 }
 
 func (n *nodes) count() int {

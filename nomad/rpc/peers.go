@@ -11,28 +11,48 @@ import (
 type peers struct {
 	dialer wire.Dialer
 	mu     sync.Mutex
-	conns  map[string]*wire.Conn
+	conns  map[place]*wire.Conn
 	closed bool
 }
 
-func (p *peers) to(address string) (*wire.Conn, error) {
+// place is where a server is; an empty region is our own.
+type place struct{ region, address string }
+
+func (p *peers) to(region, address string) (*wire.Conn, error) {
+	at := place{region, address}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, fault.New(fault.Unavailable, "the server is stopping")
 	}
-	if c := p.conns[address]; c != nil {
+	if c := p.conns[at]; c != nil {
 		return c, nil
 	}
-	c, err := wire.Connect(address, p.dialer)
+	dialer := p.dialer
+	if region != "" {
+		dialer.Region = region
+	}
+	c, err := wire.Connect(address, dialer)
 	if err != nil {
 		return nil, err
 	}
 	if p.conns == nil {
-		p.conns = map[string]*wire.Conn{}
+		p.conns = map[place]*wire.Conn{}
 	}
-	p.conns[address] = c
+	p.conns[at] = c
 	return c, nil
+}
+
+// drop ends the connection to a server, and all calls on it.
+func (p *peers) drop(region, address string) {
+	at := place{region, address}
+	p.mu.Lock()
+	c := p.conns[at]
+	delete(p.conns, at)
+	p.mu.Unlock()
+	if c != nil {
+		_ = c.Close()
+	}
 }
 
 func (p *peers) close() {

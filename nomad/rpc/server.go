@@ -22,6 +22,13 @@ type Config struct {
 	Dialer wire.Dialer
 	// VerifyNode says whether a node proved itself; it fails closed when nil.
 	VerifyNode func(ctx context.Context, nodeID, secret string) error
+	// Region is where this server is, Address its own RPC address among those of Servers.
+	Region, Address string
+	// Servers lists the RPC addresses of the living servers of a region; nil means that there are no
+	// others.
+	Servers func(region string) []string
+	// Hold is how long a call waits for a leader before it fails; 0 does not wait.
+	Hold time.Duration
 	// Observe, when set, is told of every call that was served here.
 	Observe func(method string, took time.Duration, err error)
 }
@@ -48,6 +55,7 @@ type Server struct {
 	handlers map[string]wire.Handler
 	nodes    nodes
 	peers    peers
+	relays   relays
 }
 
 // New makes a server without methods.
@@ -55,6 +63,7 @@ func New(c Config) *Server {
 	s := &Server{config: c, handlers: map[string]wire.Handler{}}
 	s.nodes.log = c.Log
 	s.peers.dialer = c.Dialer
+	s.Handle(wire.NodeRelay.Handle(s.Relay))
 	return s
 }
 
@@ -83,8 +92,24 @@ func (s *Server) Invoke(ctx context.Context, method string, req, resp any) error
 	return nil
 }
 
-// Node returns the way to a node that is connected to this server. It implements [NodeCaller].
-func (s *Server) Node(id string) (wire.Caller, error) { return s.nodes.get(id) }
+// Node returns the way to a node: directly when it is connected here, else through the server that
+// holds it, which the first call finds out. It implements [NodeCaller].
+func (s *Server) Node(id string) (wire.Caller, error) {
+	direct, err := s.nodes.get(id)
+	if err != nil && len(s.others()) > 0 {
+		return relayed{s, id}, nil
+	}
+	return direct, err
+}
+
+// Peer is the way to another server of this region.
+func (s *Server) Peer(address string) (wire.Caller, error) {
+	conn, err := s.peers.to("", address)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
 
 // ConnectedNodes counts the nodes that this server can call.
 func (s *Server) ConnectedNodes() int { return s.nodes.count() }
@@ -105,6 +130,7 @@ func (s *Server) Run(ctx context.Context, port *wire.Port) error {
 		defer cancel()
 		s.nodes.run(ctx, port.Listener(wire.ProtocolReverse), s.verify)
 	})
+	wg.Go(func() { s.watch(ctx) })
 	return wire.Serve(ctx, port.Listener(wire.ProtocolRPC), handlers, s.config.Log)
 }
 

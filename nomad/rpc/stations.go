@@ -9,14 +9,11 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// hopsMax bounds how often a call is forwarded; a second hop covers a change of leader on the way.
-const hopsMax = 2
-
 type serve = func(context.Context, any) (any, error)
 
 // guarded puts the stations before a handler.
 func (s *Server) guarded(h wire.Handler) wire.Handler {
-	h.Serve = s.authenticated(h, s.led(h, s.stamped(h.Serve)))
+	h.Serve = s.regional(h, s.authenticated(h, s.led(h, s.stamped(h.Serve))))
 	h = wire.Recovered(h, s.config.Log)
 	h.Serve = s.observed(h)
 	return h
@@ -49,7 +46,7 @@ func (s *Server) authenticated(h wire.Handler, next serve) serve {
 			err := s.verify(ctx, wire.Hello{NodeID: id, Secret: secret})
 			if err != nil && !s.config.Raft.IsLeader() {
 				// What this server knows may be old, or nothing at all after a start: the leader decides.
-				return s.forward(ctx, h, req)
+				return s.forward(ctx, h, req, next)
 			}
 			if err != nil {
 				return nil, err
@@ -89,48 +86,6 @@ func credentials(req any) (nodeID, secret string) {
 		return r.NodeID, r.NodeSecret
 	}
 	return "", ""
-}
-
-// led forwards what this server must not answer.
-func (s *Server) led(h wire.Handler, next serve) serve {
-	return func(ctx context.Context, req any) (any, error) {
-		if s.config.Raft.IsLeader() || !needsLeader(h.Scope, req) {
-			return next(ctx, req)
-		}
-		return s.forward(ctx, h, req)
-	}
-}
-
-func needsLeader(scope wire.Scope, req any) bool {
-	switch scope {
-	case wire.Leader:
-		return true
-	case wire.Any:
-		q, ok := req.(interface{ Options() *api.QueryOptions })
-		return !ok || !q.Options().Stale
-	default:
-		return false
-	}
-}
-
-func (s *Server) forward(ctx context.Context, h wire.Handler, req any) (any, error) {
-	hops := wire.PeerOf(ctx).Hops + 1
-	if hops > hopsMax {
-		return nil, fault.New(fault.NotLeader, "%s was forwarded %d times and met no leader", h.Name, hopsMax)
-	}
-	address := s.config.Raft.LeaderAddress()
-	if address == "" {
-		return nil, fault.New(fault.NotLeader, "No cluster leader")
-	}
-	conn, err := s.peers.to(address)
-	if err != nil {
-		return nil, err
-	}
-	resp := h.NewReply()
-	if err := conn.Invoke(wire.WithHops(ctx, hops), h.Name, req, resp); err != nil {
-		return nil, err
-	}
-	return resp, nil
 }
 
 func (s *Server) stamped(next serve) serve {

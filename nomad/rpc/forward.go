@@ -1,0 +1,130 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// hopsMax bounds how often a call is forwarded: once to another region, once to the leader, and once
+// more for a change of leader on the way.
+const hopsMax = 3
+
+const (
+	// readyTimeout bounds one try to connect to a server; then it is looked again who leads.
+	readyTimeout = 500 * time.Millisecond
+	pauseMin     = 10 * time.Millisecond
+	pauseMax     = 100 * time.Millisecond
+)
+
+// led forwards what this server must not answer.
+func (s *Server) led(h wire.Handler, next serve) serve {
+	return func(ctx context.Context, req any) (any, error) {
+		if s.config.Raft.IsLeader() || !needsLeader(h.Scope, req) {
+			return next(ctx, req)
+		}
+		return s.forward(ctx, h, req, next)
+	}
+}
+
+func needsLeader(scope wire.Scope, req any) bool {
+	switch scope {
+	case wire.Leader:
+		return true
+	case wire.Any:
+		q, ok := req.(interface{ Options() *api.QueryOptions })
+		return !ok || !q.Options().Stale
+	default:
+		return false
+	}
+}
+
+// forward has the leader answer. The first server that a call meets holds it for a while when there is
+// no leader, or a new one: next serves it if this server wins.
+func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serve) (any, error) {
+	hops := wire.PeerOf(ctx).Hops + 1
+	if hops > hopsMax {
+		return nil, fault.New(fault.NotLeader, "%s was forwarded %d times and met no leader", h.Name, hopsMax)
+	}
+	var since time.Time
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		var resp any
+		again, err := false, error(nil)
+		if s.config.Raft.IsLeader() {
+			resp, err = next(ctx, req)
+			again = errors.Is(err, fault.NotLeader)
+		} else {
+			resp, again, err = s.toLeader(wire.WithHops(ctx, hops), h, req)
+		}
+		if err == nil || !again || hops > 1 {
+			return resp, err
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if time.Since(since) >= s.config.Hold || !sleep(ctx, pause/2+rand.N(pause)) {
+			return nil, err
+		}
+	}
+}
+
+// toLeader tries once. Again says that another try does no harm: nothing was sent, or it was refused,
+// or it is a read.
+func (s *Server) toLeader(ctx context.Context, h wire.Handler, req any) (resp any, again bool, err error) {
+	address := s.config.Raft.LeaderAddress()
+	if address == "" {
+		return nil, true, fault.New(fault.NotLeader, "No cluster leader")
+	}
+	conn, err := s.peers.to("", address)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := ready(ctx, conn); err != nil {
+		return nil, true, err
+	}
+	resp = h.NewReply()
+	if err := conn.Invoke(ctx, h.Name, req, resp); err != nil {
+		again = errors.Is(err, fault.NotLeader) || h.Scope == wire.Any && errors.Is(err, fault.Unavailable)
+		return nil, again, err
+	}
+	return resp, false, nil
+}
+
+func ready(ctx context.Context, conn *wire.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return conn.Ready(ctx)
+}
+
+// sleep waits and reports whether ctx lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// watch drops the connection to a leader when another one leads: calls that it will not answer any
+// more, as when its host lost power, end then and not minutes later.
+func (s *Server) watch(ctx context.Context) {
+	last := ""
+	for sleep(ctx, pauseMax) {
+		now := s.config.Raft.LeaderAddress()
+		if now == "" || now == last {
+			continue
+		}
+		if last != "" {
+			s.peers.drop("", last)
+		}
+		last = now
+	}
+}

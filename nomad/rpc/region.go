@@ -1,0 +1,60 @@
+package rpc
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// regional sends what is for another region to a server there.
+func (s *Server) regional(h wire.Handler, next serve) serve {
+	if h.Auth != wire.ByUser || s.config.Servers == nil {
+		return next
+	}
+	return func(ctx context.Context, req any) (any, error) {
+		region := regionOf(req)
+		if region == "" || region == s.config.Region {
+			return next(ctx, req)
+		}
+		return s.abroad(ctx, h, req, region)
+	}
+}
+
+func regionOf(req any) string {
+	switch r := req.(type) {
+	case interface{ Options() *api.QueryOptions }:
+		return r.Options().Region
+	case interface{ Writes() *api.WriteRequest }:
+		return r.Writes().Region
+	}
+	return ""
+}
+
+// abroad asks the servers of a region in random order until one can be reached.
+func (s *Server) abroad(ctx context.Context, h wire.Handler, req any, region string) (any, error) {
+	hops := wire.PeerOf(ctx).Hops + 1
+	if hops > hopsMax {
+		return nil, fault.New(fault.Unavailable, "%s was forwarded %d times and did not get to region %q", h.Name, hopsMax, region)
+	}
+	err := fault.New(fault.NotFound, "No path to region")
+	all := s.config.Servers(region)
+	for _, i := range rand.Perm(len(all)) {
+		conn, dialErr := s.peers.to(region, all[i])
+		if dialErr == nil {
+			dialErr = ready(ctx, conn)
+		}
+		if dialErr != nil {
+			err = fault.New(fault.Unavailable, "region %q: %w", region, dialErr)
+			continue
+		}
+		resp := h.NewReply()
+		if err := conn.Invoke(wire.WithHops(ctx, hops), h.Name, req, resp); err != nil {
+			return nil, err
+		}
+		return resp, nil
+	}
+	return nil, err
+}
