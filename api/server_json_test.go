@@ -1,23 +1,21 @@
-package api_test
+package api
 
 import (
 	"encoding/json"
 	"testing"
 	"time"
-
-	"github.com/open-nomad/open-nomad/api"
 )
 
 func TestAutopilotDurationsAreTexts(t *testing.T) {
 	t.Parallel()
-	b, err := json.Marshal(api.DefaultAutopilot())
+	b, err := json.Marshal(DefaultAutopilot())
 	want := `{"LastContactThreshold":"200ms","ServerStabilizationTime":"10s","CleanupDeadServers":true,"MaxTrailingLogs":250,"MinQuorum":0,` +
 		`"EnableRedundancyZones":false,"DisableUpgradeMigration":false,"EnableCustomUpgrades":false,"CreateIndex":0,"ModifyIndex":0}`
 	if err != nil || string(b) != want {
 		t.Fatalf("%s %v\nwant %s", b, err, want)
 	}
-	var c api.AutopilotConfiguration
-	if err := json.Unmarshal(b, &c); err != nil || c != *api.DefaultAutopilot() {
+	var c AutopilotConfiguration
+	if err := json.Unmarshal(b, &c); err != nil || c != *DefaultAutopilot() {
 		t.Errorf("read back %+v %v", c, err)
 	}
 	if err := json.Unmarshal([]byte(`{"LastContactThreshold":5000000,"MinQuorum":3}`), &c); err != nil || c.LastContactThreshold != 5*time.Millisecond || c.MinQuorum != 3 || c.MaxTrailingLogs != 250 {
@@ -32,12 +30,12 @@ func TestAutopilotDurationsAreTexts(t *testing.T) {
 
 func TestServerHealthReadsWhatItWrites(t *testing.T) {
 	t.Parallel()
-	h := api.ServerHealth{ID: "s1", LastContact: 15 * time.Millisecond, Healthy: true, StableSince: time.Unix(1, 0).UTC()}
+	h := ServerHealth{ID: "s1", LastContact: 15 * time.Millisecond, Healthy: true, StableSince: time.Unix(1, 0).UTC()}
 	b, err := json.Marshal(h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got api.ServerHealth
+	var got ServerHealth
 	if err := json.Unmarshal(b, &got); err != nil || got != h {
 		t.Errorf("%s: %+v %v", b, got, err)
 	}

@@ -149,6 +149,24 @@ type Volume struct {
 	ModifyTime int64 `msg:",omitempty"`
 }
 
+// SnapshotIntent is a snapshot that is to be made or deleted, and the driver's answer is not known. It
+// exists before the driver is called and until it has answered, whoever leads.
+type SnapshotIntent struct {
+	PluginID string `msg:",omitempty"`
+	// Name is the idempotency key of a snapshot to be made, the driver's id of one to be deleted.
+	Name   string `msg:",omitempty"`
+	Delete bool   `msg:",omitempty"`
+	// Namespace, VolumeID and ExternalID name the source of a snapshot to be made.
+	Namespace   string            `msg:",omitempty"`
+	VolumeID    string            `msg:",omitempty"`
+	ExternalID  string            `msg:",omitempty"`
+	Parameters  map[string]string `msg:",omitempty"`
+	Secrets     map[string]string `json:"-" msg:",omitempty"`
+	LastError   string            `msg:",omitempty"`
+	CreateIndex uint64            `msg:",omitempty"`
+	ModifyIndex uint64            `msg:",omitempty"`
+}
+
 // ReleasesMax bounds what a volume remembers of ended claims.
 const ReleasesMax = 16
 

@@ -49365,6 +49365,301 @@ func (z *SnapshotDeleteRequest) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(11)
+	var zb0001Mask uint16 /* 11 bits */
+	_ = zb0001Mask
+	if z.PluginID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Name == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Delete == false {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Namespace == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.VolumeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.ExternalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Parameters == nil {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.Secrets == nil {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	if z.LastError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.CreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x200
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "PluginID"
+			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+			o = msgp.AppendString(o, z.PluginID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Delete"
+			o = append(o, 0xa6, 0x44, 0x65, 0x6c, 0x65, 0x74, 0x65)
+			o = msgp.AppendBool(o, z.Delete)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Namespace"
+			o = append(o, 0xa9, 0x4e, 0x61, 0x6d, 0x65, 0x73, 0x70, 0x61, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Namespace)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "VolumeID"
+			o = append(o, 0xa8, 0x56, 0x6f, 0x6c, 0x75, 0x6d, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.VolumeID)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "ExternalID"
+			o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ExternalID)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Parameters"
+			o = append(o, 0xaa, 0x50, 0x61, 0x72, 0x61, 0x6d, 0x65, 0x74, 0x65, 0x72, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Parameters)))
+			for za0001, za0002 := range z.Parameters {
+				o = msgp.AppendString(o, za0001)
+				o = msgp.AppendString(o, za0002)
+			}
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "Secrets"
+			o = append(o, 0xa7, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Secrets)))
+			for za0003, za0004 := range z.Secrets {
+				o = msgp.AppendString(o, za0003)
+				o = msgp.AppendString(o, za0004)
+			}
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "LastError"
+			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.LastError)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "CreateIndex"
+			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.CreateIndex)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "ModifyIndex"
+			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.ModifyIndex)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *SnapshotIntent) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "PluginID":
+			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PluginID")
+				return
+			}
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "Delete":
+			z.Delete, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Delete")
+				return
+			}
+		case "Namespace":
+			z.Namespace, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Namespace")
+				return
+			}
+		case "VolumeID":
+			z.VolumeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "VolumeID")
+				return
+			}
+		case "ExternalID":
+			z.ExternalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ExternalID")
+				return
+			}
+		case "Parameters":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Parameters")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Parameters == nil {
+				z.Parameters = make(map[string]string, zb0002)
+			} else if len(z.Parameters) > 0 {
+				clear(z.Parameters)
+			}
+			for zb0002 > 0 {
+				var za0002 string
+				zb0002--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Parameters")
+					return
+				}
+				za0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Parameters", za0001)
+					return
+				}
+				z.Parameters[za0001] = za0002
+			}
+		case "Secrets":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Secrets")
+				return
+			}
+			if zb0003 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Secrets == nil {
+				z.Secrets = make(map[string]string, zb0003)
+			} else if len(z.Secrets) > 0 {
+				clear(z.Secrets)
+			}
+			for zb0003 > 0 {
+				var za0004 string
+				zb0003--
+				var za0003 string
+				za0003, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Secrets")
+					return
+				}
+				za0004, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Secrets", za0003)
+					return
+				}
+				z.Secrets[za0003] = za0004
+			}
+		case "LastError":
+			z.LastError, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastError")
+				return
+			}
+		case "CreateIndex":
+			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CreateIndex")
+				return
+			}
+		case "ModifyIndex":
+			z.ModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ModifyIndex")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *SnapshotIntent) Msgsize() (s int) {
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 5 + msgp.StringPrefixSize + len(z.Name) + 7 + msgp.BoolSize + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 11 + msgp.MapHeaderSize
+	if z.Parameters != nil {
+		for za0001, za0002 := range z.Parameters {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
+		}
+	}
+	s += 8 + msgp.MapHeaderSize
+	if z.Secrets != nil {
+		for za0003, za0004 := range z.Secrets {
+			_ = za0004
+			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
+		}
+	}
+	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *SnapshotListRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields

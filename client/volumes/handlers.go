@@ -112,7 +112,7 @@ func (s *Service) list(ctx context.Context, r *api.ControllerListRequest) (*api.
 }
 
 func (s *Service) snapshot(ctx context.Context, r *api.ControllerSnapshotRequest) (*api.ControllerSnapshotResponse, error) {
-	return control(ctx, s, r.ControllerCall, r.ExternalID, "", func(ctx context.Context, c *csi.Client) (*api.ControllerSnapshotResponse, error) {
+	return control(ctx, s, r.ControllerCall, r.ExternalID, "snapshot "+r.Name, func(ctx context.Context, c *csi.Client) (*api.ControllerSnapshotResponse, error) {
 		snap, err := c.CreateSnapshot(ctx, r)
 		return &api.ControllerSnapshotResponse{Snapshot: snap}, err
 	})

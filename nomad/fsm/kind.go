@@ -51,6 +51,8 @@ const (
 	KindAttachmentResult
 	KindVolumeNodeExpanded
 	KindVolumeClaimsReconcile
+	KindSnapshotIntent
+	KindSnapshotAnswer
 )
 
 // Commands on the cluster.

@@ -21,6 +21,7 @@ const (
 	TableDeployments = "deployments"
 	TableVolumes     = "volumes"
 	TableClaims      = "claims"
+	TableSnapshots   = "snapshots"
 	TableAttachments = "attachments"
 	TableNamespaces  = "namespaces"
 	TableNodePools   = "node_pools"
@@ -94,6 +95,11 @@ var (
 		},
 		func(a *api.VolumeAttachment) stamps { return stamps{&a.CreateIndex, &a.ModifyIndex} },
 	}
+	snapshots = table[api.SnapshotIntent]{
+		TableSnapshots,
+		func(i *api.SnapshotIntent) []Key { return []Key{SnapshotKey(i.PluginID, i.Name, i.Delete)} },
+		func(i *api.SnapshotIntent) stamps { return stamps{&i.CreateIndex, &i.ModifyIndex} },
+	}
 	namespaces = table[api.Namespace]{
 		TableNamespaces,
 		func(n *api.Namespace) []Key { return []Key{{TableNamespaces, "id", n.Name}} },
@@ -120,7 +126,7 @@ var tables = func() map[string]untyped {
 	m := map[string]untyped{}
 	for _, t := range []untyped{
 		nodes, jobs, versions, submissions, summaries, evals, allocs, deployments,
-		volumes, claims, attachments, namespaces, nodePools, schedulerConfigs, clusters, autopilotConfigs,
+		volumes, claims, attachments, snapshots, namespaces, nodePools, schedulerConfigs, clusters, autopilotConfigs,
 	} {
 		m[t.tableName()] = t
 	}
@@ -155,6 +161,9 @@ func schema() *memdb.DBSchema {
 		tableOf(TableAttachments, unique(func(a *api.VolumeAttachment) []string { return []string{a.PluginID, a.ExternalID, a.NodeID} }),
 			by("volume", func(a *api.VolumeAttachment) []string { return []string{a.PluginID, a.ExternalID} }),
 			by("node", func(a *api.VolumeAttachment) []string { return []string{a.NodeID} })),
+		tableOf(TableSnapshots, unique(func(i *api.SnapshotIntent) []string {
+			return []string{i.PluginID, i.Name, deed(i.Delete)}
+		})),
 		tableOf(TableNamespaces, unique(func(n *api.Namespace) []string { return []string{n.Name} })),
 		tableOf(TableNodePools, unique(func(p *api.NodePool) []string { return []string{p.Name} })),
 		tableOf(TableConfig, unique(func(*api.SchedulerConfiguration) []string { return []string{"scheduler"} })),

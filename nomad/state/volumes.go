@@ -26,6 +26,36 @@ func AttachmentsKey(plugin, external string) Key {
 // NodeAttachmentsKey is all attachments to a node.
 func NodeAttachmentsKey(node string) Key { return Key{TableAttachments, "node", node} }
 
+// SnapshotKey is one snapshot that is to be made, or deleted.
+func SnapshotKey(plugin, name string, del bool) Key {
+	return Key{TableSnapshots, "id", rowKey(plugin, name, deed(del))}
+}
+
+func deed(del bool) string {
+	if del {
+		return "delete"
+	}
+	return "create"
+}
+
+// SnapshotIntent returns what is to be done with a snapshot, or nil.
+func (t *Txn) SnapshotIntent(plugin, name string, del bool) *api.SnapshotIntent {
+	return snapshots.get(t, "id", plugin, name, deed(del))
+}
+
+// SnapshotIntents lists what is to be done with snapshots.
+func (t *Txn) SnapshotIntents() iter.Seq[*api.SnapshotIntent] { return snapshots.list(t, "id") }
+
+// PutSnapshotIntent stores what is to be done with a snapshot.
+func (t *Txn) PutSnapshotIntent(i *api.SnapshotIntent) {
+	snapshots.put(t, i, t.SnapshotIntent(i.PluginID, i.Name, i.Delete))
+}
+
+// DeleteSnapshotIntent forgets an intent and tells whether there was one.
+func (t *Txn) DeleteSnapshotIntent(plugin, name string, del bool) bool {
+	return snapshots.remove(t, t.SnapshotIntent(plugin, name, del))
+}
+
 // Volume returns the volume, or nil.
 func (t *Txn) Volume(ns, id string) *api.Volume { return volumes.get(t, "id", ns, id) }
 

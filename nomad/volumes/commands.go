@@ -124,6 +124,23 @@ type Attached struct {
 	Prepare bool `msg:",omitempty"`
 }
 
+// IntendSnapshot records that a snapshot is to be made or deleted. It answers the index of the intent,
+// which is an earlier one when the same is under way.
+type IntendSnapshot struct {
+	Intent *api.SnapshotIntent `msg:",omitempty"`
+}
+
+// SnapshotAnswer records the driver's answer to an intent: done or refused, which both end it, or a
+// reason why it is tried again.
+type SnapshotAnswer struct {
+	PluginID string `msg:",omitempty"`
+	Name     string `msg:",omitempty"`
+	Delete   bool   `msg:",omitempty"`
+	Intent   uint64 `msg:",omitempty"`
+	Ended    bool   `msg:",omitempty"`
+	Reason   string `msg:",omitempty"`
+}
+
 // Reconcile lets all claims follow their allocations, also those that were forgotten.
 type Reconcile struct{}
 
@@ -141,6 +158,8 @@ func Commands(r *fsm.Registry) {
 		func() fsm.Command { return &NodeExpanded{} },
 		func() fsm.Command { return &Report{} },
 		func() fsm.Command { return &Evict{} },
+		func() fsm.Command { return &IntendSnapshot{} },
+		func() fsm.Command { return &SnapshotAnswer{} },
 		func() fsm.Command { return &Attached{} },
 		func() fsm.Command { return &Reconcile{} },
 	} {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/google/uuid"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
@@ -92,18 +94,19 @@ func (s *Service) snapshot(ctx context.Context, ns string, snap *api.Snapshot) (
 	if err := s.ableTo(v.PluginID, "CREATE_DELETE_SNAPSHOT", func(c *api.CSIControllerInfo) bool { return c.SupportsCreateDeleteSnapshot }); err != nil {
 		return nil, err
 	}
-	out, err := made(ctx, s, v.PluginID, wire.ControllerSnapshot, &api.ControllerSnapshotRequest{
-		ControllerCall: api.ControllerCall{PluginID: v.PluginID}, ExternalID: v.RemoteID(), Name: snap.Name,
+	name := snap.Name
+	if name == "" {
+		name = "snapshot-" + uuid.NewString()
+	}
+	made, err := s.intend(ctx, &api.SnapshotIntent{
+		PluginID: v.PluginID, Name: name, Namespace: v.Namespace, VolumeID: v.ID, ExternalID: v.RemoteID(),
 		Parameters: snap.Parameters, Secrets: overlaid(v.Secrets, snap.Secrets),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("snapshot of volume %q: %w", v.ID, err)
 	}
-	if out.Snapshot == nil || out.Snapshot.ID == "" {
-		return nil, fault.New(fault.Internal, "snapshot of volume %q: the driver answered no snapshot id", v.ID)
-	}
-	answer := *out.Snapshot
-	answer.SourceVolumeID, answer.PluginID, answer.Name, answer.Secrets = v.ID, v.PluginID, snap.Name, nil
+	answer := *made
+	answer.SourceVolumeID, answer.PluginID, answer.Name, answer.Secrets = v.ID, v.PluginID, name, nil
 	return &answer, nil
 }
 
@@ -125,10 +128,7 @@ func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteReque
 	if err := s.ableTo(r.PluginID, "CREATE_DELETE_SNAPSHOT", func(c *api.CSIControllerInfo) bool { return c.SupportsCreateDeleteSnapshot }); err != nil {
 		return nil, err
 	}
-	_, err := made(ctx, s, r.PluginID, wire.ControllerSnapshotDelete, &api.ControllerSnapshotDeleteRequest{
-		ControllerCall: api.ControllerCall{PluginID: r.PluginID}, ID: r.ID, Secrets: r.Secrets,
-	})
-	if err != nil {
+	if _, err := s.intend(ctx, &api.SnapshotIntent{PluginID: r.PluginID, Name: r.ID, Delete: true, Secrets: r.Secrets}); err != nil {
 		return nil, fmt.Errorf("delete snapshot %q: %w", r.ID, err)
 	}
 	return &api.WriteMeta{Index: s.state.Read().Index()}, nil

@@ -14,6 +14,7 @@ const (
 	kindExternal = "external" // plugin, external id
 	kindCreate   = "create"   // namespace, volume
 	kindRelease  = "release"  // namespace, volume, allocation
+	kindSnapshot = "snapshot" // plugin, name, deed
 )
 
 func externalKey(plugin, external string) key { return key{kindExternal, plugin, external, ""} }
@@ -34,7 +35,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer q.drain()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := s.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes, state.TableAllocs)
+	f := s.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes, state.TableAllocs, state.TableSnapshots)
 	defer f.Close()
 	for {
 		b, err := f.Next(ctx)
@@ -59,6 +60,8 @@ func (s *Service) look(ctx context.Context, k key, t *tries) time.Time {
 		return s.lookCreation(ctx, k, *t)
 	case kindRelease:
 		return s.lookRelease(ctx, k, *t)
+	case kindSnapshot:
+		return s.lookSnapshot(ctx, k, *t)
 	}
 	return s.lookExternal(ctx, k, *t)
 }
@@ -82,6 +85,9 @@ func (s *Service) wakeAll(ctx context.Context, q *queue) {
 		if pending(v) {
 			q.wake(ctx, volumeKey(v), false)
 		}
+	}
+	for i := range tx.SnapshotIntents() {
+		q.wake(ctx, snapshotKey(i), false)
 	}
 	if !forgotten {
 		return
@@ -119,6 +125,8 @@ func (s *Service) changed(ctx context.Context, q *queue, tx *state.Txn, c state.
 		if v := tx.Volume(row.Namespace, row.VolumeID); v != nil && len(v.Provision.NodeExpansion) > 0 {
 			q.wake(ctx, volumeKey(v), false)
 		}
+	case *api.SnapshotIntent:
+		q.wake(ctx, snapshotKey(row), false)
 	case *api.Volume:
 		if pending(row) {
 			q.wake(ctx, volumeKey(row), false)
@@ -214,6 +222,11 @@ func (s *Service) wakePlugin(ctx context.Context, q *queue, tx *state.Txn, plugi
 	for v := range tx.VolumesByPlugin(plugin) {
 		if pending(v) {
 			q.wake(ctx, volumeKey(v), true)
+		}
+	}
+	for i := range tx.SnapshotIntents() {
+		if i.PluginID == plugin {
+			q.wake(ctx, snapshotKey(i), true)
 		}
 	}
 	for c := range tx.Claims() {

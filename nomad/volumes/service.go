@@ -98,6 +98,7 @@ type Service struct {
 	mu sync.Mutex
 	// refusals are final answers of drivers by intent, for the callers that wait for them.
 	refusals map[uint64]error
+	outcomes map[uint64]outcome
 	losses   losses
 }
 
@@ -111,7 +112,7 @@ func New(c Config) *Service {
 	}
 	return &Service{
 		log: c.Log, state: c.State, raft: c.Raft, nodes: c.Nodes, limits: c.Limits.orDefault(), now: c.Now,
-		gates: newGates(), refusals: map[uint64]error{},
+		gates: newGates(), refusals: map[uint64]error{}, outcomes: map[uint64]outcome{},
 	}
 }
 

@@ -1039,7 +1039,7 @@ func (z *Evict) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 			if cap(z.AllocIDs) >= int(zb0002) {
-				z.AllocIDs = z.AllocIDs[:zb0002]
+				z.AllocIDs = (z.AllocIDs)[:zb0002]
 			} else {
 				z.AllocIDs = make([]string, zb0002)
 			}
@@ -1177,6 +1177,97 @@ func (z *Intend) Msgsize() (s int) {
 		s += msgp.NilSize
 	} else {
 		s += z.Spec.Msgsize()
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *IntendSnapshot) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(1)
+	var zb0001Mask uint8 /* 1 bits */
+	_ = zb0001Mask
+	if z.Intent == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+	if (zb0001Mask & 0x1) == 0 { // if not omitted
+		// string "Intent"
+		o = append(o, 0xa6, 0x49, 0x6e, 0x74, 0x65, 0x6e, 0x74)
+		if z.Intent == nil {
+			o = msgp.AppendNil(o)
+		} else {
+			o, err = z.Intent.MarshalMsg(o)
+			if err != nil {
+				err = msgp.WrapError(err, "Intent")
+				return
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *IntendSnapshot) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Intent":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Intent = nil
+			} else {
+				if z.Intent == nil {
+					z.Intent = new(api.SnapshotIntent)
+				}
+				bts, err = z.Intent.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Intent")
+					return
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *IntendSnapshot) Msgsize() (s int) {
+	s = 1 + 7
+	if z.Intent == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Intent.Msgsize()
 	}
 	return
 }
@@ -1470,7 +1561,7 @@ func (z *Provisioned) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 			if cap(z.Topologies) >= int(zb0003) {
-				z.Topologies = z.Topologies[:zb0003]
+				z.Topologies = (z.Topologies)[:zb0003]
 			} else {
 				z.Topologies = make([]*api.Topology, zb0003)
 			}
@@ -1639,7 +1730,7 @@ func (z *Register) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 			if cap(z.Specs) >= int(zb0002) {
-				z.Specs = z.Specs[:zb0002]
+				z.Specs = (z.Specs)[:zb0002]
 			} else {
 				z.Specs = make([]*api.VolumeSpec, zb0002)
 			}
@@ -1829,5 +1920,151 @@ func (z *Report) UnmarshalMsg(bts []byte) (o []byte, err error) {
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Report) Msgsize() (s int) {
 	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *SnapshotAnswer) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
+	_ = zb0001Mask
+	if z.PluginID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Name == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Delete == false {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Intent == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Ended == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Reason == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "PluginID"
+			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+			o = msgp.AppendString(o, z.PluginID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Delete"
+			o = append(o, 0xa6, 0x44, 0x65, 0x6c, 0x65, 0x74, 0x65)
+			o = msgp.AppendBool(o, z.Delete)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Intent"
+			o = append(o, 0xa6, 0x49, 0x6e, 0x74, 0x65, 0x6e, 0x74)
+			o = msgp.AppendUint64(o, z.Intent)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Ended"
+			o = append(o, 0xa5, 0x45, 0x6e, 0x64, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Ended)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Reason"
+			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.Reason)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *SnapshotAnswer) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "PluginID":
+			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PluginID")
+				return
+			}
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "Delete":
+			z.Delete, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Delete")
+				return
+			}
+		case "Intent":
+			z.Intent, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Intent")
+				return
+			}
+		case "Ended":
+			z.Ended, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Ended")
+				return
+			}
+		case "Reason":
+			z.Reason, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Reason")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *SnapshotAnswer) Msgsize() (s int) {
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 5 + msgp.StringPrefixSize + len(z.Name) + 7 + msgp.BoolSize + 7 + msgp.Uint64Size + 6 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.Reason)
 	return
 }
