@@ -151,7 +151,8 @@ func (s *Service) clearDead(ctx context.Context, p *plugin, key string) (bool, e
 	if err != nil {
 		return false, err
 	}
-	switch v, why := s.examine(ctx, r, at); v {
+	v, why := s.examine(ctx, r, at)
+	switch v {
 	case living:
 		return r.State == rowMounting, nil
 	case unsure:
@@ -161,6 +162,9 @@ func (s *Service) clearDead(ctx context.Context, p *plugin, key string) (bool, e
 	}
 	if err := s.setStale(key, true); err != nil {
 		return false, err
+	}
+	if at != nil && v == silent {
+		s.probes.abort(ctx, at)
 	}
 	if err := s.takeAway(ctx, p, r); err != nil {
 		if errors.Is(err, fault.Unavailable) {
@@ -190,7 +194,8 @@ func (s *Service) clearStaging(ctx context.Context, p *plugin, r *row) error {
 	if err != nil || at == nil {
 		return err
 	}
-	if v, _ := s.probes.look(ctx, at); v == living || v == unsure {
+	v, _ := s.probes.look(ctx, at)
+	if v == living || v == unsure {
 		return nil
 	}
 	others := s.journal.users(r)
@@ -210,6 +215,9 @@ func (s *Service) clearStaging(ctx context.Context, p *plugin, r *row) error {
 		if err := s.takeAway(ctx, p, o); err != nil {
 			return err
 		}
+	}
+	if v == silent {
+		s.probes.abort(ctx, at)
 	}
 	if err := s.unstage(ctx, p, r.ExternalID, st.Path); err != nil {
 		return fmt.Errorf("unstage: %w", err)

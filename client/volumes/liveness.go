@@ -56,7 +56,10 @@ func (l *liveness) alive(ctx context.Context, path string) bool {
 // look asks one mount and says why it does not live. It waits no longer than aliveWait, and not at all for a
 // mount whose question is open longer than that.
 func (l *liveness) look(ctx context.Context, at *mounts.Entry) (verdict, string) {
-	q := l.ask(at)
+	q := l.ask("statfs", at, func() error {
+		var s unix.Statfs_t
+		return unix.Statfs(at.Point, &s)
+	})
 	if q == nil {
 		return unsure, ""
 	}
@@ -76,10 +79,27 @@ func (l *liveness) look(ctx context.Context, at *mounts.Entry) (verdict, string)
 	}
 }
 
-// ask returns the open question to the mount, nil when there are too many. A later mount at the same path is
-// another one.
-func (l *liveness) ask(at *mounts.Entry) *question {
-	key := strconv.Itoa(at.ID) + " " + at.Point
+// abort lets all that waits for a silent mount fail, our own question too: nothing can unmount it before. File
+// systems that cannot be told so are unmounted if nobody uses them.
+func (l *liveness) abort(ctx context.Context, at *mounts.Entry) {
+	q := l.ask("abort", at, func() error { return unix.Unmount(at.Point, unix.MNT_FORCE|unix.UMOUNT_NOFOLLOW) })
+	if q == nil {
+		return
+	}
+	timer := time.NewTimer(aliveWait - time.Since(q.asked))
+	defer timer.Stop()
+	select {
+	case err := <-q.answer:
+		q.answer <- err
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// ask returns the open question of a kind to the mount, nil when there are too many. A later mount at the same
+// path is another one.
+func (l *liveness) ask(kind string, at *mounts.Entry, do func() error) *question {
+	key := kind + " " + strconv.Itoa(at.ID) + " " + at.Point
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q := l.open[key]; q != nil {
@@ -95,8 +115,7 @@ func (l *liveness) ask(at *mounts.Entry) *question {
 	l.open[key] = q
 	// The goroutine may outlive its caller: no system call on a hung mount can be interrupted.
 	go func() {
-		var s unix.Statfs_t
-		err := unix.Statfs(at.Point, &s)
+		err := do()
 		l.mu.Lock()
 		delete(l.open, key)
 		l.mu.Unlock()

@@ -129,6 +129,13 @@ func (g *registry) all() []*plugin {
 	return slices.Clone(g.plugins)
 }
 
+// stages reports whether the plugin wants volumes staged.
+func (g *registry) stages(p *plugin) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return p.Node != nil && p.Node.RequiresNodeStageVolume
+}
+
 // alive reports whether any plugin is healthy.
 func (g *registry) alive() bool {
 	return slices.ContainsFunc(g.all(), g.isHealthy)

@@ -243,7 +243,7 @@ func (s *Service) intent(p *plugin, w *wish, reply *api.VolumeClaimResponse) row
 	}
 	r.AttachmentMode = orDefault(r.AttachmentMode, api.AttachmentFileSystem)
 	r.Target = targetAt(p.Base, r.Namespace, r.VolumeID, r.AllocID)
-	if n := p.Node; n != nil && n.RequiresNodeStageVolume {
+	if s.plugins.stages(p) {
 		r.Stages, r.Staging = true, stagingAt(p.Base, r.PluginID, r.ExternalID)
 	}
 	return r
