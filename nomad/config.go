@@ -1,11 +1,14 @@
 package nomad
 
 import (
+	"time"
+
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 )
@@ -26,8 +29,36 @@ type Config struct {
 	Volumes     volumes.Limits
 	// TLS proves this server to others and others to it; nil encrypts with a certificate that proves nothing.
 	TLS *wire.Reloadable
-	Log hclog.Logger
+	// Gossip finds other servers; nil is a server that stays alone and is a cluster of its own.
+	Gossip *Gossip
+	// Raft tunes the replicated log.
+	Raft RaftTuning
+	Log  hclog.Logger
 }
+
+// Gossip is how a server finds others.
+type Gossip struct {
+	// Bind is the gossip address, Advertise what others are told; empty means the bound one.
+	Bind, Advertise string
+	// Expect is how many servers make a new cluster together: 1 is one of its own, 0 waits to be taken in.
+	Expect int
+	// Encrypt is the first gossip key in base64.
+	Encrypt          string
+	Join             member.Join
+	RejoinAfterLeave bool
+}
+
+// RaftTuning is what may be tuned about the replicated log; zero values mean defaults.
+type RaftTuning struct {
+	// Multiplier scales how long servers wait for a leader; more is calmer on slow hosts.
+	Multiplier        int
+	SnapshotInterval  time.Duration
+	SnapshotThreshold uint64
+	TrailingLogs      uint64
+}
+
+// single reports whether the server is a cluster of its own when it has no log yet.
+func (c Config) single() bool { return c.Gossip == nil || c.Gossip.Expect == 1 }
 
 func (c Config) transport() (wire.TLS, error) {
 	if c.TLS != nil {

@@ -1,18 +1,23 @@
 package nomad
 
 import (
-	"net"
+	"context"
 	"runtime"
 	"strconv"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/member"
 )
+
+// holdMax is how long a call waits for a leader.
+const holdMax = 5 * time.Second
 
 // Caller carries calls of this process to the server's methods.
 func (s *Server) Caller() wire.Caller { return s.rpc }
 
-// Node reaches a node that is connected here.
+// Node reaches a node through the server that it is connected to.
 func (s *Server) Node(id string) (wire.Caller, error) { return s.rpc.Node(id) }
 
 // Address is where others reach the RPC port.
@@ -27,29 +32,48 @@ func (s *Server) Leads() bool { return s.raft.IsLeader() }
 // Leader is the address of the leader, or empty.
 func (s *Server) Leader() string { return s.raft.LeaderAddress() }
 
-func (s *Server) memberName() string { return s.conf.Name + "." + s.conf.Region }
-
-// Members lists the servers: this one, until servers find each other.
-func (s *Server) Members() []*api.AgentMember {
-	host, port, _ := net.SplitHostPort(s.advertise)
-	n, _ := strconv.ParseUint(port, 10, 16)
-	return []*api.AgentMember{{
-		Name: s.memberName(), Addr: host, Port: uint16(n), Status: "alive",
-		ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4,
-		Tags: map[string]string{
-			"role": "nomad", "region": s.conf.Region, "dc": s.conf.Datacenter, "id": s.id, "build": s.conf.Version,
-			"port": port, "rpc_addr": host, "bootstrap": "1", "expect": "1", "raft_vsn": "3", "vsn": "1",
-		},
-	}}
+// memberConfig is how this server finds others.
+func (s *Server) memberConfig() member.Config {
+	c := member.Config{
+		ID: s.id, Name: s.conf.Name, Region: s.conf.Region, Datacenter: s.conf.Datacenter, Build: s.conf.Version,
+		RPC: s.advertise, Expect: 1, Dir: s.conf.Dir, Raft: s.raft, State: s.state, Info: s.peerInfo, Log: s.conf.Log.Named("member"),
+	}
+	if g := s.conf.Gossip; g != nil {
+		c.Bind, c.Advertise, c.Expect, c.Encrypt = g.Bind, g.Advertise, g.Expect, g.Encrypt
+		c.Join, c.RejoinAfterLeave = g.Join, g.RejoinAfterLeave
+	}
+	return c
 }
+
+// peerInfo asks another server of this region about its log.
+func (s *Server) peerInfo(ctx context.Context, address string) (*api.PeerInfoResponse, error) {
+	peer, err := s.rpc.Peer(address)
+	if err != nil {
+		return nil, err
+	}
+	return wire.StatusPeerInfo.Call(ctx, peer, &api.Empty{})
+}
+
+// serversHere are the RPC addresses of the living servers of this region.
+func (s *Server) serversHere() []string { return s.members.Servers(s.conf.Region) }
+
+// Members lists the servers of all regions.
+func (s *Server) Members() []*api.AgentMember { return s.members.Members() }
+
+// Member is this server.
+func (s *Server) Member() *api.AgentMember { return s.members.Self() }
+
+// Leave takes this server out of the cluster while it still runs.
+func (s *Server) Leave(ctx context.Context) error { return s.members.Leave(ctx) }
 
 // Stats are counters of the server for people.
 func (s *Server) Stats() map[string]map[string]string {
 	return map[string]map[string]string{
-		"raft": s.raft.Stats(),
+		"raft": s.raft.Stats(), "serf": s.members.Stats(),
 		"nomad": {
-			"server": "true", "leader": strconv.FormatBool(s.Leads()), "leader_addr": s.Leader(), "bootstrap": "true",
-			"known_regions": "1", "connected_nodes": strconv.Itoa(s.rpc.ConnectedNodes()),
+			"server": "true", "leader": strconv.FormatBool(s.Leads()), "leader_addr": s.Leader(),
+			"bootstrap": strconv.FormatBool(s.conf.single()), "known_regions": strconv.Itoa(len(s.members.Regions())),
+			"connected_nodes": strconv.Itoa(s.rpc.ConnectedNodes()),
 		},
 		"runtime": {
 			"goroutines": strconv.Itoa(runtime.NumGoroutine()), "version": runtime.Version(), "arch": runtime.GOARCH,

@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
+	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/namespaces"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/operator"
@@ -39,6 +40,7 @@ type Server struct {
 	dialer    wire.Dialer
 	raft      *fsm.Raft
 	rpc       *rpc.Server
+	members   *member.Members
 	duties    []duty
 }
 
@@ -47,7 +49,7 @@ func Commands() *fsm.Registry {
 	r := fsm.NewRegistry()
 	for _, add := range []func(*fsm.Registry){
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
-		plan.Commands, gc.Commands, namespaces.Commands, volumes.Commands,
+		plan.Commands, gc.Commands, namespaces.Commands, volumes.Commands, member.Commands,
 	} {
 		add(r)
 	}
@@ -73,9 +75,12 @@ func New(c Config) (*Server, error) {
 	if s.port, err = wire.Listen(c.Bind, tls.Server, c.Log.Named("port")); err != nil {
 		return nil, fmt.Errorf("RPC port: %w", err)
 	}
-	s.advertise = advertised(c.Advertise, s.port.Addr())
+	s.advertise = s.advertised()
 	if err = s.consensus(); err != nil {
 		return nil, errors.Join(err, s.port.Close())
+	}
+	if s.members, err = member.Open(s.memberConfig()); err != nil {
+		return nil, errors.Join(err, s.raft.Close(), s.port.Close())
 	}
 	s.rooms()
 	return s, nil
@@ -101,10 +106,11 @@ func identity(dir string) (string, error) {
 	return id, nil
 }
 
-// advertised completes an address with the bound port, and an unspecified host with loopback: a
-// single server is reached from its own host.
-func advertised(want string, bound net.Addr) string {
-	host, port, _ := net.SplitHostPort(bound.String())
+// advertised completes an address with the bound port, and an unspecified host with the one that other
+// hosts reach this one at, or with loopback for a server that stays alone.
+func (s *Server) advertised() string {
+	want := s.conf.Advertise
+	host, port, _ := net.SplitHostPort(s.port.Addr().String())
 	if want != "" {
 		if h, p, err := net.SplitHostPort(want); err == nil {
 			return net.JoinHostPort(h, p)
@@ -113,6 +119,9 @@ func advertised(want string, bound net.Addr) string {
 	}
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "127.0.0.1"
+		if s.conf.Gossip != nil {
+			host = member.HostAddress()
+		}
 	}
 	return net.JoinHostPort(host, port)
 }
@@ -122,8 +131,11 @@ func (s *Server) consensus() (err error) {
 	if s.conf.Dir != "" {
 		dir = filepath.Join(s.conf.Dir, "raft")
 	}
+	tuning := s.conf.Raft
 	s.raft, err = fsm.Open(fsm.Config{
-		ID: s.id, Advertise: s.advertise, Dir: dir, Single: true, State: s.state, Registry: Commands(),
+		ID: s.id, Advertise: s.advertise, Dir: dir, Single: s.conf.single(), State: s.state, Registry: Commands(),
+		HeartbeatTimeout: time.Duration(max(1, tuning.Multiplier)) * fsm.Default().HeartbeatTimeout,
+		SnapshotInterval: tuning.SnapshotInterval, SnapshotThreshold: tuning.SnapshotThreshold, TrailingLogs: tuning.TrailingLogs,
 		Listener: s.port.Listener(wire.ProtocolRaft), Log: s.conf.Log.Named("raft"),
 		Dial: func(ctx context.Context, address string) (net.Conn, error) {
 			return s.dialer.Dial(ctx, address, wire.ProtocolRaft)
@@ -137,9 +149,12 @@ func (s *Server) rooms() {
 	log := s.conf.Log
 	nodeRoom := nodes.New(nodes.Config{
 		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
-		Servers: func() []string { return []string{s.advertise} },
+		Servers: s.serversHere,
 	})
-	s.rpc = rpc.New(rpc.Config{Log: log.Named("rpc"), Raft: s.raft, Dialer: s.dialer, VerifyNode: nodeRoom.Verify})
+	s.rpc = rpc.New(rpc.Config{
+		Log: log.Named("rpc"), Raft: s.raft, Dialer: s.dialer, VerifyNode: nodeRoom.Verify,
+		Region: s.conf.Region, Address: s.advertise, Servers: s.members.Servers, Hold: holdMax,
+	})
 	evalRoom := evals.New(evals.Config{State: s.state, Raft: s.raft, Log: log.Named("evals"), Workers: s.conf.Workers})
 	volumeRoom := volumes.New(volumes.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Limits: s.conf.Volumes})
 	gcRoom := gc.New(gc.Config{
@@ -156,14 +171,18 @@ func (s *Server) rooms() {
 		nodeRoom, evalRoom, volumeRoom, gcRoom, jobRoom,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
-		operator.New(operator.Config{State: s.state, Raft: s.raft, NameOf: func(string) string { return s.memberName() }}),
+		operator.New(operator.Config{State: s.state, Raft: s.raft, NameOf: s.members.Name}),
 	} {
 		s.rpc.Handle(room.Handlers()...)
 	}
-	s.rpc.Handle(wire.StatusMembers.Handle(func(context.Context, *api.QueryOptions) (*api.MembersResponse, error) {
-		return &api.MembersResponse{Members: s.Members()}, nil
-	}))
+	s.rpc.Handle(
+		wire.StatusMembers.Handle(func(context.Context, *api.QueryOptions) (*api.MembersResponse, error) {
+			return &api.MembersResponse{Members: s.Members()}, nil
+		}),
+		wire.StatusPeerInfo.Handle(s.members.PeerInfo),
+	)
 	s.duties = []duty{
+		{"members", s.members.Lead}, {"autopilot", s.members.Oversee},
 		{"evals", evalRoom.Run}, {"nodes", nodeRoom.Run}, {"volumes", volumeRoom.Run}, {"gc", gcRoom.Run},
 	}
 }
@@ -173,6 +192,7 @@ func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.port.Run(ctx) })
 	group.Go(func() error { return s.rpc.Run(ctx, s.port) })
+	group.Go(func() error { return s.members.Run(ctx) })
 	group.Go(func() error { return s.raft.Lead(ctx, s.lead) })
 	group.Go(func() error {
 		select {
@@ -187,4 +207,6 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Close gives back what New opened when Run is never called.
-func (s *Server) Close() error { return errors.Join(s.raft.Close(), s.port.Close()) }
+func (s *Server) Close() error {
+	return errors.Join(s.members.Close(), s.raft.Close(), s.port.Close())
+}

@@ -81,7 +81,7 @@ func (a *agent) self() *api.AgentSelf {
 	}
 	if a.server != nil {
 		out.Stats = a.server.Stats()
-		out.Member = *a.server.Members()[0]
+		out.Member = *a.server.Member()
 	}
 	if a.node != nil {
 		out.Stats["client"] = map[string]string{"node_id": a.node.ID(), "known_servers": strconv.Itoa(len(a.link.Servers()))}

@@ -145,3 +145,11 @@ func (m *Members) Name(id string) string {
 	}
 	return id
 }
+
+// Stats are counters of gossip for people.
+func (m *Members) Stats() map[string]string {
+	if m.pool == nil {
+		return map[string]string{"members": "1", "encrypted": "false"}
+	}
+	return m.pool.Stats()
+}
