@@ -130,6 +130,11 @@ func (s *sealed) remove() {
 			s.t.Logf("%s:\n%s", name, s.log(name))
 		}
 	}
+	s.until("an empty folder", s.sweep)
+}
+
+// sweep ends the processes of the folder, takes its mounts away and removes it.
+func (s *sealed) sweep() error {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
@@ -146,9 +151,7 @@ func (s *sealed) remove() {
 			_ = syscall.Unmount(f[1], syscall.MNT_DETACH)
 		}
 	}
-	if err := os.RemoveAll(s.dir); err != nil {
-		s.t.Errorf("clean up: %v", err)
-	}
+	return os.RemoveAll(s.dir)
 }
 
 func (s *sealed) until(what string, check func() error) {
