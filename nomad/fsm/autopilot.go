@@ -12,6 +12,9 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
+// reconcileInterval lies between the autopilot's looks for servers to promote or to evict.
+const reconcileInterval = 5 * time.Second
+
 // Peer is a server as gossip sees it. Status is "alive", "failed", "left", or "" when nothing is known.
 type Peer struct {
 	ID, Name, Address, Version, Status string
@@ -32,7 +35,8 @@ type Oversight interface {
 // Oversee runs the autopilot until ctx ends: it promotes servers that proved stable, and evicts dead
 // ones. Only the leader does that.
 func (r *Raft) Oversee(ctx context.Context, o Oversight) error {
-	pilot := autopilot.New(r.raft, &overseer{Oversight: o}, autopilot.WithLogger(r.log.Named("autopilot")))
+	pilot := autopilot.New(r.raft, &overseer{Oversight: o}, autopilot.WithLogger(r.log.Named("autopilot")),
+		autopilot.WithReconcileInterval(reconcileInterval))
 	r.pilot.Store(pilot)
 	defer r.pilot.Store(nil)
 	pilot.Start(ctx)

@@ -88,18 +88,19 @@ func (m *Members) name(ctx context.Context) error {
 func (m *Members) meet(ctx context.Context) {
 	met := map[string]bool{}
 	for {
-		news := m.news()
+		news, pause := m.news(), reconcileEvery
 		for _, s := range m.servers(m.conf.Region) {
-			if s.id == m.conf.ID || s.status != statusAlive || met[s.id] || m.cluster() == "" {
+			if s.id == m.conf.ID || s.status != statusAlive || met[s.id] {
 				continue
 			}
-			info, err := m.ask(ctx, s)
-			if err == nil && info.Cluster != "" {
+			if info, err := m.ask(ctx, s); err == nil && info.Cluster != "" && m.cluster() != "" {
 				met[s.id] = true
 				m.foreign(s, info)
+			} else {
+				pause = tick
 			}
 		}
-		if !await(ctx, news, 5*tick) {
+		if !await(ctx, news, pause) {
 			return
 		}
 	}
