@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -68,7 +66,7 @@ func Run(ctx context.Context, cfg *config.Config, version string) error {
 	if err := a.build(); err != nil {
 		return errors.Join(err, a.abandon())
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := a.untilSignal(ctx)
 	defer stop()
 	defer a.onHangup(ctx)()
 	id := ""

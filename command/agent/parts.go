@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	servergc "github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
@@ -26,12 +27,27 @@ func (a *agent) serverConfig() nomad.Config {
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Version: a.version, Dir: dir,
 		Bind:      net.JoinHostPort(or(a.cfg.Addresses.RPC, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.RPC)),
 		Advertise: a.cfg.Advertise.RPC, Workers: s.NumSchedulers, JobVersions: s.JobTrackedVersions, Log: a.log, TLS: a.tls.rpc,
+		Gossip: a.gossip(),
+		Raft: nomad.RaftTuning{
+			Multiplier: s.RaftMultiplier, SnapshotInterval: s.RaftSnapshotInterval,
+			SnapshotThreshold: uint64(s.RaftSnapshotThreshold), TrailingLogs: uint64(s.RaftTrailingLogs),
+		},
 		Heartbeat: nodes.Heartbeat{MinTTL: s.MinHeartbeatTTL, MaxPerSecond: s.MaxHeartbeatsPerSec, Grace: s.HeartbeatGrace, FailoverTTL: s.FailoverTTL},
 		Jobs:      rules.Limits{PriorityMax: s.JobMaxPriority, CountMax: rules.Default().CountMax},
 		GC: servergc.Limits{
 			Interval: s.JobGCInterval, EvalThreshold: s.EvalGCThreshold, BatchEvalThreshold: s.BatchEvalGC,
 			JobThreshold: s.JobGCThreshold, NodeThreshold: s.NodeGCThreshold, DeploymentThreshold: s.DeploymentGC,
 		},
+	}
+}
+
+// gossip is how the server finds others.
+func (a *agent) gossip() *nomad.Gossip {
+	s, join := a.cfg.Server, a.cfg.Server.Joins()
+	return &nomad.Gossip{
+		Bind:      net.JoinHostPort(or(a.cfg.Addresses.Serf, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.Serf)),
+		Advertise: a.cfg.Advertise.Serf, Expect: s.BootstrapExpect, Encrypt: s.Encrypt, RejoinAfterLeave: s.RejoinAfterLeave,
+		Join: member.Join{Start: join.StartJoin, Retry: join.RetryJoin, Max: join.RetryMax, Interval: join.RetryInterval},
 	}
 }
 

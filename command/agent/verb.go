@@ -36,6 +36,12 @@ func Command(version string) *cli.Command {
 			&cli.BoolFlag{Name: "server", Usage: "run a server"},
 			&cli.BoolFlag{Name: "client", Usage: "run a client"},
 			&cli.IntFlag{Name: "bootstrap-expect", Usage: "number of servers to wait for"},
+			&cli.StringSliceFlag{Name: "join", Usage: "gossip address of a server to join at the start; may be repeated"},
+			&cli.StringSliceFlag{Name: "retry-join", Usage: "like -join, and tried until it works; may be repeated"},
+			&cli.IntFlag{Name: "retry-max", Usage: "how often -retry-join is tried; 0 means for ever"},
+			&cli.DurationFlag{Name: "retry-interval", Usage: "time between tries of -retry-join"},
+			&cli.BoolFlag{Name: "rejoin", Usage: "join again even after this server has left"},
+			&cli.StringFlag{Name: "encrypt", Usage: "gossip key: 16, 24 or 32 bytes in base64"},
 			&cli.StringFlag{Name: "log-level", Usage: "TRACE, DEBUG, INFO, WARN or ERROR"},
 			&cli.BoolFlag{Name: "log-json", Usage: "log in JSON"},
 			&cli.BoolFlag{Name: "log-include-location", Usage: "log file and line"},
@@ -86,6 +92,7 @@ func configure(c *cli.Command) (*config.Config, error) {
 			*field = c.Bool(name)
 		}
 	}
+	joins(c, cfg)
 	if c.IsSet("bootstrap-expect") {
 		cfg.Server.BootstrapExpect = int(c.Int("bootstrap-expect"))
 	}
@@ -106,6 +113,28 @@ func configure(c *cli.Command) (*config.Config, error) {
 		return nil, err
 	}
 	return cfg, cfg.Validate()
+}
+
+// joins reads the flags that say whom to join.
+func joins(c *cli.Command, cfg *config.Config) {
+	to := &cfg.Server.ServerJoin
+	if cfg.Client.Enabled && !cfg.Server.Enabled {
+		to = &cfg.Client.ServerJoin
+	}
+	to.StartJoin = append(to.StartJoin, c.StringSlice("join")...)
+	to.RetryJoin = append(to.RetryJoin, c.StringSlice("retry-join")...)
+	if c.IsSet("retry-max") {
+		to.RetryMax = int(c.Int("retry-max"))
+	}
+	if c.IsSet("retry-interval") {
+		to.RetryInterval = c.Duration("retry-interval")
+	}
+	if c.IsSet("rejoin") {
+		cfg.Server.RejoinAfterLeave = c.Bool("rejoin")
+	}
+	if c.IsSet("encrypt") {
+		cfg.Server.Encrypt = c.String("encrypt")
+	}
 }
 
 // absolute completes what a user types relative on the command line.

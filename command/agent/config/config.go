@@ -69,6 +69,19 @@ type Server struct {
 	JobMaxPriority      int           `hcl:"job_max_priority"`
 	JobDefaultPriority  int           `hcl:"job_default_priority"`
 	JobTrackedVersions  int           `hcl:"job_tracked_versions"`
+	// Encrypt is the first gossip key in base64.
+	Encrypt          string     `hcl:"encrypt"`
+	ServerJoin       ServerJoin `hcl:"server_join"`
+	RejoinAfterLeave bool       `hcl:"rejoin_after_leave"`
+	// StartJoin to RetryInterval are the old place of what server_join says.
+	StartJoin             []string      `hcl:"start_join"`
+	RetryJoin             []string      `hcl:"retry_join"`
+	RetryMax              int           `hcl:"retry_max"`
+	RetryInterval         time.Duration `hcl:"retry_interval"`
+	RaftMultiplier        int           `hcl:"raft_multiplier"`
+	RaftSnapshotThreshold int           `hcl:"raft_snapshot_threshold"`
+	RaftSnapshotInterval  time.Duration `hcl:"raft_snapshot_interval"`
+	RaftTrailingLogs      int           `hcl:"raft_trailing_logs"`
 }
 
 // Client is the client block.
@@ -113,10 +126,27 @@ type HostVolume struct {
 	ReadOnly bool   `hcl:"read_only"`
 }
 
-// ServerJoin lists servers to find at the start.
+// ServerJoin lists servers to find at the start: gossip addresses for servers, RPC addresses for clients.
 type ServerJoin struct {
 	StartJoin []string `hcl:"start_join"`
 	RetryJoin []string `hcl:"retry_join"`
+	// RetryMax bounds the tries; 0 does not.
+	RetryMax      int           `hcl:"retry_max"`
+	RetryInterval time.Duration `hcl:"retry_interval"`
+}
+
+// Joins merges the two places where a server is told whom to join; server_join wins.
+func (s Server) Joins() ServerJoin {
+	j := s.ServerJoin
+	j.StartJoin = append(append([]string{}, j.StartJoin...), s.StartJoin...)
+	j.RetryJoin = append(append([]string{}, j.RetryJoin...), s.RetryJoin...)
+	if j.RetryMax == 0 {
+		j.RetryMax = s.RetryMax
+	}
+	if j.RetryInterval == 0 {
+		j.RetryInterval = s.RetryInterval
+	}
+	return j
 }
 
 // Plugin is the configuration of a task driver or device plugin.

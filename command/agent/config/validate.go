@@ -42,7 +42,26 @@ func (c *Config) Validate() error {
 	for name, v := range c.Client.HostVolumes {
 		wrong(!filepath.IsAbs(v.Path), "client.host_volume %q: path %q must be absolute", name, v.Path)
 	}
-	wrong(c.Server.Enabled && c.Server.BootstrapExpect > 1, "server.bootstrap_expect %d: this version runs one server", c.Server.BootstrapExpect)
+	errs = append(errs, c.Server.wrong()...)
 	errs = append(errs, c.TLS.wrong()...)
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))
+}
+
+// wrong lists what is wrong with the server block.
+func (s Server) wrong() []error {
+	var errs []error
+	add := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	join := s.Joins()
+	add(s.BootstrapExpect < 0, "server.bootstrap_expect %d is negative", s.BootstrapExpect)
+	add(s.RaftMultiplier < 0 || s.RaftMultiplier > 10, "server.raft_multiplier %d is not in 1 to 10", s.RaftMultiplier)
+	add(s.RaftSnapshotThreshold < 0 || s.RaftSnapshotInterval < 0 || s.RaftTrailingLogs < 0, "server.raft_snapshot_threshold, raft_snapshot_interval and raft_trailing_logs are not negative")
+	add(join.RetryMax < 0 || join.RetryInterval < 0, "server.server_join: retry_max and retry_interval are not negative")
+	for _, a := range append(join.StartJoin, join.RetryJoin...) {
+		add(strings.TrimSpace(a) == "" || strings.ContainsAny(a, " =/"), "server.server_join: %q is not an address such as \"10.0.0.1:4648\"", a)
+	}
+	return errs
 }
