@@ -207,3 +207,26 @@ func (b *bed) beats(volume, alloc string) time.Duration {
 		return nil
 	})
 }
+
+// waits describes what a volume says of its claims and attachments.
+func (b *bed) waits(volume string) string {
+	var v struct {
+		Claims      []struct{ AllocID, State, LastError string }
+		Attachments []struct{ NodeID, State, LastError string }
+	}
+	if _, err := b.API.Raw().Query("/v1/volume/csi/"+volume, &v, nil); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%+v", v)
+}
+
+// runs waits until the job has a running allocation, no longer than the limit.
+func (b *bed) runs(job, volume string, limit time.Duration) time.Duration {
+	b.t.Helper()
+	return b.Until(limit, job+" to run", func() error {
+		if len(b.Allocs(job, "running")) == 0 {
+			return fmt.Errorf("%s %s", b.tell(job), b.waits(volume))
+		}
+		return nil
+	})
+}
