@@ -54,6 +54,7 @@ log_level = "DEBUG"
 ports {
   http = %d
   rpc = %d
+  serf = 0
 }
 server {
   enabled = true
