@@ -259,7 +259,7 @@ func TestRequestsFindTheirRegion(t *testing.T) {
 	if got, err := in("eu"); err != nil || got.Job != nil {
 		t.Errorf("in eu: %+v, %v", got, err)
 	}
-	if _, err := in("mars"); !errors.Is(err, fault.NotFound) || err.Error() != "No path to region" {
+	if _, err := in("mars"); !errors.Is(err, fault.Invalid) || err.Error() != "No path to region" {
 		t.Errorf("in mars: %v", err)
 	}
 	_, err := wire.JobRegister.Call(t.Context(), a.server.Caller(), &api.JobRegisterRequest{Job: job("from-eu"), WriteRequest: api.WriteRequest{Region: "us"}})

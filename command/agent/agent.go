@@ -187,7 +187,7 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 func (a *agent) doorConfig() httpapi.Config {
 	c := httpapi.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Log: a.log.Named("http"),
-		Self: a.self, Health: a.health, Reload: a.reload,
+		Self: a.self, Health: a.health, Reload: a.reload, Abroad: true,
 	}
 	if a.node != nil {
 		c.LocalNodeID = a.node.ID

@@ -33,6 +33,8 @@ type Config struct {
 	Name       string
 	Region     string
 	Datacenter string
+	// Abroad says that Servers know the ways to other regions.
+	Abroad bool
 	// Headers are added to every answer.
 	Headers map[string]string
 	// Extra handles further path prefixes, such as "/ui/" or "/v1/metrics".

@@ -91,7 +91,7 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if home := first(d.Region, api.GlobalRegion); first(q.Region, home) != home {
+	if home := first(d.Region, api.GlobalRegion); !d.Abroad && first(q.Region, home) != home {
 		return fault.New(fault.Invalid, "No path to region")
 	}
 	ctx, cancel := bound(r.Context(), route.stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))

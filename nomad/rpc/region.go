@@ -39,7 +39,7 @@ func (s *Server) abroad(ctx context.Context, h wire.Handler, req any, region str
 	if hops > hopsMax {
 		return nil, fault.New(fault.Unavailable, "%s was forwarded %d times and did not get to region %q", h.Name, hopsMax, region)
 	}
-	err := fault.New(fault.NotFound, "No path to region")
+	err := fault.New(fault.Invalid, "No path to region")
 	all := s.config.Servers(region)
 	for _, i := range rand.Perm(len(all)) {
 		conn, dialErr := s.peers.to(region, all[i])
