@@ -54,8 +54,9 @@ type bed struct {
 	volumes map[string]string
 }
 
-// newBed starts a server and nodes n1, n2, ... and the driver on all of them.
-func newBed(t *testing.T, nodes int, attach bool) *bed {
+// newBed starts a server and nodes n1, n2, ... and the driver on all of them; prepare is called with each
+// node before its agent starts.
+func newBed(t *testing.T, nodes int, attach bool, prepare ...func(*kit.Host)) *bed {
 	t.Helper()
 	lab := kit.NewLab(t)
 	b := &bed{Host: lab.Host("s1"), t: t, lab: lab, storage: lab.Path("storage"), attach: attach, volumes: map[string]string{}}
@@ -65,6 +66,9 @@ func newBed(t *testing.T, nodes int, attach bool) *bed {
 	b.Serve([]*kit.Host{b.Host}, kit.Quick)
 	for i := range nodes {
 		n := lab.Host(fmt.Sprintf("n%d", i+1))
+		for _, do := range prepare {
+			do(n)
+		}
 		n.Work([]*kit.Host{b.Host}, "")
 		b.nodes = append(b.nodes, n)
 	}
@@ -84,6 +88,7 @@ func (b *bed) driverJob() *api.Job {
 	if b.attach {
 		args = append(args, "--", "-attach")
 	}
+	j.TaskGroups[0].EphemeralDisk = &api.EphemeralDisk{SizeMB: ptr(10)}
 	task.Config = map[string]any{"command": driverBinary, "args": args}
 	return j
 }

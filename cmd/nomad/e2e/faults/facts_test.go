@@ -149,3 +149,9 @@ func oneWriter(journal string) error {
 	}
 	return nil
 }
+
+// stored are the volumes that the driver has.
+func (b *bed) stored() []string {
+	found, _ := filepath.Glob(filepath.Join(b.storage, "volumes", "*.json"))
+	return found
+}

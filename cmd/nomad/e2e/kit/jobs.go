@@ -131,12 +131,16 @@ func (a *Agent) PluginOn(id string, n int) time.Duration {
 // CreateVolume creates a single-writer volume.
 func (a *Agent) CreateVolume(plugin, id string) {
 	a.tb.Helper()
-	_, _, err := a.API.CSIVolumes().Create(&api.CSIVolume{
+	if _, _, err := a.API.CSIVolumes().Create(SingleWriter(plugin, id), nil); err != nil {
+		a.tb.Fatalf("create volume %s: %v", id, err)
+	}
+}
+
+// SingleWriter describes a small volume that one node may write.
+func SingleWriter(plugin, id string) *api.CSIVolume {
+	return &api.CSIVolume{
 		ID: id, Name: id, Namespace: "default", PluginID: plugin, RequestedCapacityMin: 1 << 20,
 		RequestedCapabilities: []*api.CSIVolumeCapability{{AccessMode: "single-node-writer", AttachmentMode: "file-system"}},
-	}, nil)
-	if err != nil {
-		a.tb.Fatalf("create volume %s: %v", id, err)
 	}
 }
 

@@ -150,16 +150,16 @@ func (p *proxy) decide(r *http.Request, call script.Event, body []byte) answer {
 	if !wait(r.Context(), f.Delay, nil) {
 		return status(1, "the caller went away")
 	}
+	if f.Lost {
+		// The driver does its work whatever becomes of the caller.
+		p.pass(context.WithoutCancel(r.Context()), r.URL.Path, call, body)
+	}
 	if f.Hang {
 		gone := func() bool {
 			now, err := script.Find(p.dir, call)
 			return err == nil && (now == nil || !now.Hang)
 		}
 		wait(r.Context(), time.Hour, gone)
-	}
-	if f.Lost {
-		// The driver does its work whatever becomes of the caller.
-		p.pass(context.WithoutCancel(r.Context()), r.URL.Path, call, body)
 	}
 	if f.Code != 0 {
 		return status(f.Code, f.Text)

@@ -26,7 +26,7 @@ type Fault struct {
 	Delay time.Duration
 	// Hang answers nothing until the caller gives up or the fault is gone.
 	Hang bool
-	// Lost lets the driver do the work before Code is answered.
+	// Lost lets the driver do the work before the call hangs or Code is answered.
 	Lost bool
 }
 

@@ -1,0 +1,249 @@
+package faults
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+)
+
+func TestFault08PluginJobStoppedWhileMounted(t *testing.T) {
+	b := newBed(t, 2, true)
+	b.volume("v1", nil)
+	b.Register(writer("w", "v1"))
+	alloc := b.Running("w", 1)
+	b.beats("v1", alloc.ID)
+
+	out, code := b.Run("job", "stop", "-yes", "hp")
+	if code == 0 || !strings.Contains(out, "v1") && !strings.Contains(out, "w") {
+		t.Errorf("stopping the plugin is not refused: exit %d: %s", code, out)
+	}
+	refused := code != 0
+	if code != 0 {
+		if n := len(b.Allocs("hp", "running")); n != 2 {
+			t.Fatalf("%d plugins run after the refusal", n)
+		}
+		if out, code := b.Run("job", "stop", "-yes", "-force", "hp"); code != 0 {
+			t.Fatalf("stopping the plugin with -force: exit %d: %s", code, out)
+		}
+	}
+	b.Until(20*time.Second, "the plugin to end", func() error {
+		if n := len(b.Allocs("hp", "running")); n != 0 {
+			return fmt.Errorf("%d run", n)
+		}
+		return nil
+	})
+	b.beats("v1", alloc.ID)
+	b.Run("system", "gc")
+	b.Stop("w", false)
+	h := b.host(alloc)
+	b.Until(15*time.Second, "the task to end", func() error {
+		if n := len(h.Shells()); n > 0 {
+			return fmt.Errorf("%d processes", n)
+		}
+		return nil
+	})
+	if n := b.Claimed("v1"); n != 1 || len(h.VolumeMounts()) == 0 {
+		t.Errorf("%d claims, mounts %q while nobody can unmount", n, h.VolumeMounts())
+	}
+	b.Register(b.driverJob())
+	began := time.Now()
+	b.PluginOn("hp", 2)
+	healthy := time.Now()
+	b.Free("v1")
+	free := time.Since(healthy)
+	b.Register(writer("next", "v1"))
+	next := b.Running("next", 1)
+	b.beats("v1", next.ID)
+	b.Stop("next", false)
+	b.clean()
+	b.within("freeing", free, 5*time.Second)
+	b.row(8, "plugin job stopped with -force while mounted, workload stopped, plugin back",
+		fmt.Sprintf("refused without -force: %v; healthy after %s, free %s later", refused, short(healthy.Sub(began)), short(free)), "stop refused; free <= 5 s after the return")
+}
+
+func TestFault09DrainWithSlowUnmount(t *testing.T) {
+	b := newBed(t, 2, true)
+	b.volume("v1", nil)
+	b.Register(writer("w", "v1"))
+	alloc := b.Running("w", 1)
+	b.beats("v1", alloc.ID)
+	h := b.host(alloc)
+	node := h.NodeID(b.Host)
+	b.faults(script.Fault{RPC: "NodeUnpublishVolume", Node: h.Name, Delay: 4 * time.Second}, script.Fault{RPC: "NodeUnstageVolume", Node: h.Name, Delay: 4 * time.Second})
+	began := time.Now()
+	if out, code := b.Run("node", "drain", "-enable", "-yes", "-detach", node); code != 0 {
+		t.Fatalf("drain: %s", out)
+	}
+	var pluginGone, drained time.Time
+	b.Until(40*time.Second, "the drain to end", func() error {
+		if pluginGone.IsZero() && len(drivers(h)) == 0 {
+			pluginGone = time.Now()
+			if m := h.VolumeMounts(); len(m) > 0 {
+				t.Errorf("the plugin ended while mounted are %q", m)
+			}
+		}
+		n, _, err := b.API.Nodes().Info(node, nil)
+		if err != nil {
+			return err
+		}
+		if n.DrainStrategy != nil {
+			return fmt.Errorf("draining")
+		}
+		drained = time.Now()
+		return nil
+	})
+	b.Until(20*time.Second, "the plugin to end", func() error {
+		if len(drivers(h)) > 0 {
+			return fmt.Errorf("it runs")
+		}
+		if pluginGone.IsZero() {
+			pluginGone = time.Now()
+		}
+		return nil
+	})
+	order, told := []string{}, ""
+	var last time.Time
+	for _, c := range b.calls("v1", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume") {
+		order = append(order, c.RPC)
+		told += fmt.Sprintf("%s on %s from %v to %v: %d %s\n", c.RPC, c.Node, c.At.Sub(began), c.Ended.Sub(began), c.Code, c.Text)
+		last = c.Ended
+	}
+	if want := []string{"NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume"}; !slices.Equal(order, want) {
+		t.Errorf("calls were\n%s", told)
+	}
+	if pluginGone.Before(last) {
+		t.Errorf("the plugin ended %v before the detach", last.Sub(pluginGone))
+	}
+	again := b.moved("w", alloc.ID)
+	b.beats("v1", again.ID)
+	b.Stop("w", false)
+	b.faults()
+	b.clean()
+	b.row(9, "drain, unmount takes 8 s", fmt.Sprintf("detached %s, plugin ended %s, drain done %s after its begin", short(last.Sub(began)), short(pluginGone.Sub(began)), short(drained.Sub(began))),
+		"users, unmount, detach, then the plugin")
+}
+
+func TestFault07ServerKilledInsideCalls(t *testing.T) {
+	b := newBed(t, 2, true)
+	kill := func(call string, n int) {
+		t.Helper()
+		b.Until(15*time.Second, call+" to hang", func() error {
+			if len(b.calls("", call)) < n {
+				return fmt.Errorf("%d calls", len(b.calls("", call)))
+			}
+			return nil
+		})
+		b.Kill9()
+		b.Restart()
+		b.Until(20*time.Second, "the server to lead", func() error {
+			_, _, err := b.API.Nodes().List(nil)
+			return err
+		})
+	}
+	var worst time.Duration
+	note := func(d time.Duration) { worst = max(worst, d) }
+	for _, before := range []bool{true, false} {
+		id := fmt.Sprint("before-", before)
+		hang := func(rpc string) script.Fault {
+			if before {
+				return script.Fault{RPC: rpc, Hang: true}
+			}
+			return script.Fault{RPC: rpc, Lost: true, Hang: true, Code: unavailable, Text: "lost"}
+		}
+		// Create: the user's request dies with the server.
+		b.faults(hang("CreateVolume"))
+		created := make(chan struct{})
+		n := len(b.calls("", "CreateVolume"))
+		go func() {
+			defer close(created)
+			_ = b.tryCreate(id)
+		}()
+		kill("CreateVolume", n+1)
+		<-created
+		b.faults()
+		began := time.Now()
+		b.Until(20*time.Second, "the volume to be there", func() error { return b.exists(id) })
+		note(time.Since(began))
+
+		// Claim.
+		b.faults(hang("ControllerPublishVolume"))
+		n = len(b.calls("", "ControllerPublishVolume"))
+		b.Register(writer(id, id))
+		kill("ControllerPublishVolume", n+1)
+		b.faults()
+		began = time.Now()
+		b.runs(id, id, 30*time.Second)
+		note(time.Since(began))
+		alloc := b.Running(id, 1)
+		b.beats(id, alloc.ID)
+
+		// Release.
+		b.faults(hang("ControllerUnpublishVolume"))
+		n = len(b.calls("", "ControllerUnpublishVolume"))
+		b.Stop(id, false)
+		kill("ControllerUnpublishVolume", n+1)
+		b.faults()
+		began = time.Now()
+		b.Free(id)
+		b.Until(30*time.Second, "the detach", func() error { return b.left() })
+		note(time.Since(began))
+
+		// Delete.
+		b.faults(hang("DeleteVolume"))
+		n = len(b.calls("", "DeleteVolume"))
+		deleted := make(chan struct{})
+		go func() {
+			defer close(deleted)
+			r, _ := http.NewRequest(http.MethodDelete, b.API.Address()+"/v1/volume/csi/"+id+"/delete", nil)
+			if resp, err := http.DefaultClient.Do(r); err == nil {
+				_ = resp.Body.Close()
+			}
+		}()
+		kill("DeleteVolume", n+1)
+		<-deleted
+		b.faults()
+		began = time.Now()
+		b.Until(20*time.Second, "the volume to be gone", func() error {
+			if b.exists(id) == nil {
+				return fmt.Errorf("it exists")
+			}
+			return nil
+		})
+		note(time.Since(began))
+		delete(b.volumes, id)
+	}
+	b.Until(5*time.Second, "no orphan", func() error {
+		if left := b.stored(); len(left) > 0 {
+			return fmt.Errorf("the driver has %q", left)
+		}
+		return nil
+	})
+	b.clean()
+	b.within("the slowest recovery", worst, 10*time.Second)
+	b.row(7, "server kill -9 inside create, claim, release, delete; before and after the driver's answer", "all ended as asked, the slowest "+short(worst)+" after the fault; no orphan", "as if nothing had happened; no orphan")
+}
+
+// tryCreate asks for a volume; the answer may be lost.
+func (b *bed) tryCreate(id string) error {
+	_, _, err := b.API.CSIVolumes().Create(kit.SingleWriter("hp", id), nil)
+	return err
+}
+
+// exists checks that a volume is there and made, and takes it into the bed's list.
+func (b *bed) exists(id string) error {
+	v, _, err := b.API.CSIVolumes().Info(id, nil)
+	if err != nil {
+		return err
+	}
+	if v.ExternalID == "" {
+		return fmt.Errorf("it is not made yet")
+	}
+	b.volumes[id] = v.ExternalID
+	return nil
+}
