@@ -3,6 +3,7 @@ SHELL := /bin/bash
 GO ?= go
 BIN := bin/nomad
 SUPERVISE := plugins/driver/supervise/bin/nomad-supervise
+E2E_TABLE := bin/e2e-table.txt
 VERSION ?= 0.1.0
 LDFLAGS := -s -w -X github.com/open-nomad/open-nomad/command.Version=$(VERSION)
 SEEDS ?= 10000
@@ -35,7 +36,10 @@ unit: supervise
 	$(GO) test -timeout 15m -race -tags invariants ./api/... ./nomad/... ./client/...
 
 e2e: build
-	@if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout 15m -count=1 ./...; \
+	@rm -f $(E2E_TABLE)
+	@if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) E2E_TABLE=$(CURDIR)/$(E2E_TABLE) \
+	  $(GO) test -timeout 15m -count=1 -p 1 ./...; status=$$?; \
+	  sort $(CURDIR)/$(E2E_TABLE) 2>/dev/null; exit $$status; \
 	else echo "left out: the end-to-end tests with real mounts need root"; fi
 
 sim:

@@ -13,26 +13,13 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
 // row is a line of the matrix.
 func (b *bed) row(number int, scenario, measured, bar string) {
 	b.t.Helper()
-	line := fmt.Sprintf("fault %02d | %s | %s | %s", number, scenario, measured, bar)
-	b.t.Log(line)
-	table := os.Getenv("FAULT_TABLE")
-	if table == "" {
-		return
-	}
-	f, err := os.OpenFile(table, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer f.Close()
-	if b.t.Failed() {
-		line += " | FAILED"
-	}
-	fmt.Fprintln(f, line)
+	kit.Measured(b.t, fmt.Sprintf("fault %02d | %s | %s | %s", number, scenario, measured, bar))
 }
 
 // short prints times without noise.
