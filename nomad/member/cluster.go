@@ -93,7 +93,7 @@ func (m *Members) meet(ctx context.Context) {
 			if s.id == m.conf.ID || s.status != statusAlive || met[s.id] {
 				continue
 			}
-			if info, err := m.ask(ctx, s); err == nil && info.Cluster != "" && m.cluster() != "" {
+			if info, err := m.ask(ctx, s); err == nil && info.ID == s.id && info.Cluster != "" && m.cluster() != "" {
 				met[s.id] = true
 				m.foreign(s, info)
 			} else {
