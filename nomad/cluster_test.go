@@ -267,3 +267,85 @@ func TestRequestsFindTheirRegion(t *testing.T) {
 		t.Errorf("a write from eu to us: %v", err)
 	}
 }
+
+// connect registers a node and offers its reversed connection to one server only.
+func (h *host) connect(node string) {
+	h.t.Helper()
+	n := &api.Node{
+		ID: node, SecretID: "0f0f0f0f-0000-0000-0000-" + node[24:], Name: "n", Datacenter: "dc1", NodePool: "default",
+		Status: api.NodeStatusReady, SchedulingEligibility: api.NodeSchedulingEligible,
+	}
+	until(h.t, "the node is registered", func() bool {
+		_, err := wire.NodeRegister.Call(h.t.Context(), h.server.Caller(), &api.NodeRegisterRequest{Node: n})
+		if err != nil && !errors.Is(err, fault.NotLeader) && !errors.Is(err, fault.Unavailable) {
+			h.t.Fatal(err)
+		}
+		return err == nil
+	})
+	handlers := []wire.Handler{wire.ClientAllocLogs.Handle(func(_ context.Context, r *api.AllocLogsRequest) (*api.AllocLogsResponse, error) {
+		if r.Task == "" {
+			return nil, fault.New(fault.NotFound, "no task")
+		}
+		return &api.AllocLogsResponse{Data: []byte("log of " + r.Task)}, nil
+	})}
+	ctx, cancel := context.WithCancel(context.Background())
+	opened, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = wire.ServeReverse(ctx, h.server.Address(), h.server.Dialer(), wire.Hello{NodeID: n.ID, Secret: n.SecretID}, handlers,
+			hclog.NewNullLogger(), func() { close(opened) })
+	}()
+	h.t.Cleanup(func() { cancel(); <-done })
+	select {
+	case <-opened:
+	case <-done:
+		h.t.Fatal("the node's connection was refused")
+	}
+}
+
+func TestNodeIsReachedThroughItsServer(t *testing.T) {
+	t.Parallel()
+	a := newHost(t, "a", "global", 2).start()
+	b := newHost(t, "b", "global", 2, a).start()
+	a.write("first")
+	until(t, "both know both", func() bool { return alive(a) == 2 && alive(b) == 2 })
+	const node = "0f0f0f0f-0000-0000-0000-000000000001"
+	a.connect(node)
+	ask := func(h *host, task string) (string, error) {
+		way, err := h.server.Node(node)
+		if err != nil {
+			return "", err
+		}
+		got, err := wire.ClientAllocLogs.Call(t.Context(), way, &api.AllocLogsRequest{Task: task})
+		if err != nil {
+			return "", err
+		}
+		return string(got.Data), nil
+	}
+	for _, h := range []*host{a, b, b} {
+		until(t, h.conf.Name+" reaches the node", func() bool { got, err := ask(h, "web"); return err == nil && got == "log of web" })
+		if _, err := ask(h, ""); !errors.Is(err, fault.NotFound) {
+			t.Errorf("%s: the node's fault became %v", h.conf.Name, err)
+		}
+	}
+	way, err := b.server.Node("nobody")
+	if err == nil {
+		_, err = wire.ClientAllocLogs.Call(t.Context(), way, &api.AllocLogsRequest{})
+	}
+	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), `"nobody" is not connected`) {
+		t.Errorf("an unknown node: %v", err)
+	}
+}
+
+func TestDeadServerIsCleanedUp(t *testing.T) {
+	t.Parallel()
+	all := trio(t)
+	_, followers := split(all)
+	until(t, "there are two followers", func() bool { _, followers = split(all); return len(followers) == 2 })
+	dead, other := followers[0], followers[1]
+	dead.stop()
+	until(t, "the autopilot removes the dead server", func() bool { v, o := other.peers(); return v == 2 && o == 0 })
+	other.write("with-two")
+	dead.start()
+	until(t, "it is taken in again", func() bool { v, o := other.peers(); return v+o == 3 && dead.has("with-two") })
+}
