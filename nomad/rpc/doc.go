@@ -3,13 +3,16 @@
 //
 // Every call passes the same stations, wherever it came from:
 //
-//	recover -> observe -> authenticate -> leader -> handler
+//	recover -> observe -> region -> authenticate -> leader -> handler
 //
+// Region sends what names another region to a server there.
 // Authenticate refuses node methods without the node's secret, and server methods of a peer whose
 // certificate says that it is no server.
-// Leader forwards, once, what only the leader may answer: methods of scope Leader, and those of
-// scope Any unless the request allows stale data. The deadline travels along; a call that was
-// forwarded twice is refused.
+// Leader forwards what only the leader may answer: methods of scope Leader, and those of scope Any
+// unless the request allows stale data. The deadline travels along; hops are counted and bounded. The
+// first server that a call meets holds it for some seconds while nobody leads.
+//
+// A node that is connected to another server is called through that one (Node.Relay), one hop at most.
 //
 // Invariants:
 //   - Handlers see requests that were authorised and are where they belong.

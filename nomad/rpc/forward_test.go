@@ -1,0 +1,134 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+)
+
+// patient is a door that holds calls and is not served over a port; leads says whether it does.
+func patient(t *testing.T, hold time.Duration, servers func(string) []string, handlers ...wire.Handler) (*rpc.Server, *cluster, wire.Dialer) {
+	t.Helper()
+	id, err := wire.SelfMade()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raft, dialer := &cluster{}, wire.Dialer{TLS: id.Client}
+	s := rpc.New(rpc.Config{Log: hclog.NewNullLogger(), Raft: raft, Dialer: dialer, Region: "home", Servers: servers, Hold: hold})
+	s.Handle(handlers...)
+	return s, raft, dialer
+}
+
+func purge(ctx context.Context, c wire.Caller) (string, error) {
+	got, err := wire.NodePurge.Call(ctx, c, &api.NodeWriteRequest{})
+	if err != nil {
+		return "", err
+	}
+	return got.EvalIDs[0], nil
+}
+
+func TestCallsWaitForALeader(t *testing.T) {
+	t.Parallel()
+	const long = time.Minute
+	leader := start(t, named("leader")...)
+	for what, arrive := range map[string]func(*cluster){
+		"another server": func(c *cluster) { c.address.Store(leader.port.Addr().String()) },
+		"this server":    func(c *cluster) { c.leads.Store(true) },
+	} {
+		s, raft, _ := patient(t, long, nil, named("this")...)
+		raft.address.Store("127.0.0.1:1") // a leader that is dead
+		answered := make(chan string, 1)
+		go func() {
+			got, err := purge(context.Background(), s)
+			if err != nil {
+				got = err.Error()
+			}
+			answered <- got
+		}()
+		select {
+		case got := <-answered:
+			t.Fatalf("%s: answered %q without a leader", what, got)
+		case <-time.After(50 * time.Millisecond):
+		}
+		raft.address.Store("")
+		arrive(raft)
+		if got := <-answered; got != "leader" && got != "this" {
+			t.Errorf("%s: %s", what, got)
+		}
+	}
+}
+
+func TestWaitingForALeaderEnds(t *testing.T) {
+	t.Parallel()
+	s, _, _ := patient(t, 20*time.Millisecond, nil, named("this")...)
+	if _, err := purge(t.Context(), s); !errors.Is(err, fault.NotLeader) || err.Error() != "No cluster leader" {
+		t.Errorf("after the hold: %v", err)
+	}
+	s, _, _ = patient(t, time.Hour, nil, named("this")...)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := purge(ctx, s); err == nil {
+		t.Error("a call outlived its deadline")
+	}
+}
+
+func TestLostWritesAreNotSentTwice(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	lost := fault.New(fault.Unavailable, "the outcome is unknown")
+	leader := start(t,
+		wire.NodePurge.Handle(func(context.Context, *api.NodeWriteRequest) (*api.NodeWriteResponse, error) {
+			calls.Add(1)
+			return nil, lost
+		}),
+		wire.NodeList.Handle(func(context.Context, *api.NodeListRequest) (*api.NodeListResponse, error) {
+			if calls.Add(1) < 5 {
+				return nil, lost
+			}
+			return &api.NodeListResponse{}, nil
+		}))
+	s, raft, _ := patient(t, time.Minute, nil, named("this")...)
+	raft.address.Store(leader.port.Addr().String())
+	if _, err := purge(t.Context(), s); !errors.Is(err, fault.Unavailable) || calls.Load() != 1 {
+		t.Errorf("a write was sent %d times: %v", calls.Load(), err)
+	}
+	if _, err := wire.NodeList.Call(t.Context(), s, &api.NodeListRequest{}); err != nil || calls.Load() != 5 {
+		t.Errorf("a read was sent %d times: %v", calls.Load()-1, err)
+	}
+}
+
+func TestRegionsAreTriedOneByOne(t *testing.T) {
+	t.Parallel()
+	far := start(t, named("far")...)
+	s, raft, _ := patient(t, 0, func(region string) []string {
+		return map[string][]string{"far": {"127.0.0.1:1", far.port.Addr().String()}, "dead": {"127.0.0.1:1"}}[region]
+	}, named("here")...)
+	raft.leads.Store(true)
+	in := func(region string) (string, error) {
+		got, err := wire.NodeList.Call(t.Context(), s, &api.NodeListRequest{QueryOptions: api.QueryOptions{Region: region}})
+		if err != nil {
+			return "", err
+		}
+		return got.Nodes[0].Name, nil
+	}
+	for region, want := range map[string]string{"": "here", "home": "here", "far": "far"} {
+		if got, err := in(region); got != want || err != nil {
+			t.Errorf("region %q: %q, %v", region, got, err)
+		}
+	}
+	if _, err := in("dead"); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("a region whose servers are dead: %v", err)
+	}
+	if _, err := in("mars"); !errors.Is(err, fault.Invalid) || err.Error() != "No path to region" {
+		t.Errorf("an unknown region: %v", err)
+	}
+}
