@@ -55,7 +55,12 @@ func claimsOf(t *testing.T, a *kit.Agent, id string) claims {
 // noViolation fails when the driver noted that somebody broke the rules of CSI.
 func noViolation(t *testing.T, a *kit.Agent) {
 	t.Helper()
-	body, err := os.ReadFile(a.Dir + "/hp/violations.log")
+	noViolationIn(t, a.Dir+"/hp")
+}
+
+func noViolationIn(t *testing.T, storage string) {
+	t.Helper()
+	body, err := os.ReadFile(storage + "/violations.log")
 	if err != nil && !os.IsNotExist(err) || len(body) > 0 {
 		t.Errorf("violations: %v\n%s", err, body)
 	}

@@ -17,8 +17,13 @@ import (
 // journal reads what the tasks wrote on the volume, from the driver's own directory.
 func journal(t *testing.T, a *kit.Agent) string {
 	t.Helper()
+	return journalIn(t, a.Dir+"/hp")
+}
+
+func journalIn(t *testing.T, storage string) string {
+	t.Helper()
 	var found string
-	_ = filepath.WalkDir(a.Dir+"/hp", func(path string, d os.DirEntry, err error) error {
+	_ = filepath.WalkDir(storage, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Name() == "journal" {
 			found = path
 		}
