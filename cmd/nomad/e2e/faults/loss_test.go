@@ -112,6 +112,32 @@ func TestFault05NodeCutAndHealed(t *testing.T) {
 	}
 }
 
+func TestFault05MachineFrozenAndThawed(t *testing.T) {
+	b, h, old := lossy(t, true)
+	h.Freeze()
+	b.status(h, "down")
+	lost := time.Now()
+	now := b.moved("w", old)
+	b.beats("v1", now.ID)
+	moved := time.Since(lost)
+	h.Thaw()
+	thawed := time.Now()
+	b.status(h, "ready")
+	b.Until(20*time.Second, "the old node to be clean", func() error {
+		if p, m := h.Shells(), h.VolumeMounts(); len(p)+len(m) > 0 {
+			return fmt.Errorf("processes %v, mounts %q", p, m)
+		}
+		return nil
+	})
+	tidy := time.Since(thawed)
+	b.beats("v1", now.ID)
+	b.Stop("w", false)
+	b.clean()
+	limit, words := bar(true)
+	b.within("the move", moved, limit)
+	b.row(5, "machine frozen and thawed, attach", fmt.Sprintf("replacement writes %s after node down; old node clean %s after the thaw", short(moved), short(tidy)), words+"; never two writers")
+}
+
 func TestFault06NodeDestroyed(t *testing.T) {
 	for _, attach := range []bool{true, false} {
 		t.Run(map[bool]string{true: "attach", false: "lease"}[attach], func(t *testing.T) {

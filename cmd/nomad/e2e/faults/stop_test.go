@@ -173,3 +173,62 @@ func (b *bed) tell(job string) string {
 	}
 	return out
 }
+
+func TestFault16UpdateAndPriorityWaitForALongShutdown(t *testing.T) {
+	b := newBed(t, 1, true)
+	slow := func(id string) *api.Job {
+		j := writer(id, id)
+		task := j.TaskGroups[0].Tasks[0]
+		task.KillTimeout = ptr(20 * time.Second)
+		task.Config["args"] = []string{"-c", slowly}
+		return j
+	}
+	b.volume("u", nil)
+	b.Register(slow("u"))
+	first := b.Running("u", 1)
+	b.beats("u", first.ID)
+	j := slow("u")
+	j.TaskGroups[0].Tasks[0].Env = map[string]string{"RELEASE": "2"}
+	began := time.Now()
+	b.Register(j)
+	second := b.moved("u", first.ID)
+	b.beats("u", second.ID)
+	update := time.Since(began)
+	if update < 3*time.Second {
+		t.Errorf("the volume moved after %v", update)
+	}
+	b.Stop("u", false)
+	b.Free("u")
+
+	// The important job needs the volume's room on the only node: it takes all of its memory.
+	b.volume("p", nil)
+	low := slow("p")
+	low.Priority = ptr(10)
+	node, _, err := b.API.Nodes().Info(b.nodes[0].NodeID(b.Host), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := int(node.NodeResources.Memory.MemoryMB)
+	low.TaskGroups[0].Tasks[0].Resources.MemoryMB = ptr(memory / 2)
+	if _, err := b.API.Raw().Write("/v1/operator/scheduler/configuration", map[string]any{
+		"PreemptionConfig": map[string]bool{"ServiceSchedulerEnabled": true, "SystemSchedulerEnabled": true},
+	}, nil, nil); err != nil {
+		b.row(16, "shutdown of 3 s; update", "volume moved after "+short(update), "not before the task ended")
+		t.Skipf("preemption cannot be switched on here: %v", err)
+	}
+	b.Register(low)
+	victim := b.Running("p", 1)
+	b.beats("p", victim.ID)
+	high := writer("h", "p")
+	high.Priority = ptr(90)
+	high.TaskGroups[0].Tasks[0].Resources.MemoryMB = ptr(memory * 2 / 3)
+	b.Register(high)
+	<-time.After(time.Second)
+	if n := len(b.Allocs("h", "running")); n > 0 {
+		t.Errorf("the important job runs on the volume before its holder ended: %s", b.tell("h"))
+	}
+	b.Stop("p", false)
+	b.Stop("h", false)
+	b.clean()
+	b.row(16, "shutdown of 3 s; update; a job of higher priority waits", "volume moved after "+short(update), "not before the task ended")
+}
