@@ -182,8 +182,12 @@ func (s *Server) rooms() {
 		wire.StatusPeerInfo.Handle(s.members.PeerInfo),
 	)
 	s.duties = []duty{
-		{"members", s.members.Lead}, {"autopilot", s.members.Oversee},
-		{"evals", evalRoom.Run}, {"nodes", nodeRoom.Run}, {"volumes", volumeRoom.Run}, {"gc", gcRoom.Run},
+		{"members", s.members.Lead},
+		{"autopilot", s.members.Oversee},
+		{"evals", evalRoom.Run},
+		{"nodes", nodeRoom.Run},
+		{"volumes", volumeRoom.Run},
+		{"gc", gcRoom.Run},
 	}
 }
 

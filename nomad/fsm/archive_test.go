@@ -284,8 +284,10 @@ func fillAllocs(s *state.Store, n int) {
 	var job *api.Job
 	for i := range n {
 		if i%100 == 0 {
-			job = &api.Job{ID: fmt.Sprintf("job-%d", i/100), Name: "job", Namespace: api.DefaultNamespace, Type: "service", Datacenters: []string{"*"},
-				TaskGroups: []*api.TaskGroup{{Name: "web", Count: 100, Tasks: []*api.Task{{Name: "server", Driver: "exec", Config: map[string]any{"command": "/bin/server"}}}}}}
+			job = &api.Job{
+				ID: fmt.Sprintf("job-%d", i/100), Name: "job", Namespace: api.DefaultNamespace, Type: "service", Datacenters: []string{"*"},
+				TaskGroups: []*api.TaskGroup{{Name: "web", Count: 100, Tasks: []*api.Task{{Name: "server", Driver: "exec", Config: map[string]any{"command": "/bin/server"}}}}},
+			}
 			tx.PutJob(job)
 		}
 		id := fmt.Sprintf("%08x-%04x-4000-8000-%012x", uint32(i)*2654435761, i&0xffff, uint64(i)*11400714819323198485>>16)

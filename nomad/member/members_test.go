@@ -154,7 +154,9 @@ func TestBadAddressesAreTold(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	for _, c := range []struct{ bind, advertise, want string }{
-		{"nonsense", "", "nonsense"}, {"127.0.0.1:99999", "", "99999"}, {"127.0.0.1:0", "no-such-host.invalid", "no-such-host.invalid"},
+		{"nonsense", "", "nonsense"},
+		{"127.0.0.1:99999", "", "99999"},
+		{"127.0.0.1:0", "no-such-host.invalid", "no-such-host.invalid"},
 		{taken.Addr().String(), "", "address already in use"},
 	} {
 		h := newWorld().host(t, "a", 0)

@@ -114,7 +114,7 @@ var (
 		TableConfig, nil,
 		func(c *api.SchedulerConfiguration) stamps { return stamps{&c.CreateIndex, &c.ModifyIndex} },
 	}
-	clusters = table[clusterRow]{name: TableCluster}
+	clusters         = table[clusterRow]{name: TableCluster}
 	autopilotConfigs = table[api.AutopilotConfiguration]{
 		TableAutopilot, nil,
 		func(c *api.AutopilotConfiguration) stamps { return stamps{&c.CreateIndex, &c.ModifyIndex} },
