@@ -2,7 +2,7 @@ package api
 
 import (
 	"encoding/json"
-	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -20,25 +20,13 @@ type period time.Duration
 func (p period) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(p).String()) }
 
 func (p *period) UnmarshalJSON(b []byte) error {
-	var v any
-	if err := json.Unmarshal(b, &v); err != nil {
-		return err
+	text, err := strconv.Unquote(string(b))
+	if err != nil {
+		return json.Unmarshal(b, (*int64)(p))
 	}
-	switch v := v.(type) {
-	case nil:
-		*p = 0
-	case float64:
-		*p = period(v)
-	case string:
-		d, err := time.ParseDuration(v)
-		if err != nil {
-			return err
-		}
-		*p = period(d)
-	default:
-		return fmt.Errorf("a duration is a text such as \"200ms\", not %s", b)
-	}
-	return nil
+	d, err := time.ParseDuration(text)
+	*p = period(d)
+	return err
 }
 
 type plainAutopilot AutopilotConfiguration
