@@ -70,11 +70,21 @@ func TestFault08PluginJobStoppedWhileMounted(t *testing.T) {
 func TestFault09DrainWithSlowUnmount(t *testing.T) {
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
+	// The first controller in the order of ids makes the calls: it shall be the one that is drained.
+	h := b.nodes[0]
+	if b.nodes[1].NodeID(b.Host) < h.NodeID(b.Host) {
+		h = b.nodes[1]
+	}
+	node, other := h.NodeID(b.Host), b.other(h).NodeID(b.Host)
+	if _, err := b.API.Nodes().ToggleEligibility(other, false, nil); err != nil {
+		t.Fatal(err)
+	}
 	b.Register(writer("w", "v1"))
 	alloc := b.Running("w", 1)
 	b.beats("v1", alloc.ID)
-	h := b.host(alloc)
-	node := h.NodeID(b.Host)
+	if _, err := b.API.Nodes().ToggleEligibility(other, true, nil); err != nil {
+		t.Fatal(err)
+	}
 	b.faults(script.Fault{RPC: "NodeUnpublishVolume", Node: h.Name, Delay: 4 * time.Second}, script.Fault{RPC: "NodeUnstageVolume", Node: h.Name, Delay: 4 * time.Second})
 	began := time.Now()
 	if out, code := b.Run("node", "drain", "-enable", "-yes", "-detach", node); code != 0 {
