@@ -46,6 +46,12 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func (l *lines) count(part string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +90,7 @@ func (h *host) start() *host {
 	h.t.Cleanup(func() {
 		h.stop()
 		if h.t.Failed() {
-			h.t.Logf("log of %s:\n%s", h.conf.Name, h.log.text.String())
+			h.t.Logf("log of %s:\n%s", h.conf.Name, h.log.String())
 		}
 	})
 	return h
@@ -292,13 +298,16 @@ func (h *host) connect(node string) {
 	opened, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = wire.ServeReverse(ctx, h.server.Address(), h.server.Dialer(), wire.Hello{NodeID: n.ID, Secret: n.SecretID}, handlers,
-			hclog.NewNullLogger(), func() { close(opened) })
+		once := sync.OnceFunc(func() { close(opened) })
+		for ctx.Err() == nil { // until the server has heard of the node
+			_ = wire.ServeReverse(ctx, h.server.Address(), h.server.Dialer(), wire.Hello{NodeID: n.ID, Secret: n.SecretID}, handlers,
+				hclog.NewNullLogger(), once)
+		}
 	}()
 	h.t.Cleanup(func() { cancel(); <-done })
 	select {
 	case <-opened:
-	case <-done:
+	case <-time.After(patience):
 		h.t.Fatal("the node's connection was refused")
 	}
 }

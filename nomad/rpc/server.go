@@ -124,6 +124,7 @@ func (s *Server) Run(ctx context.Context, port *wire.Port) error {
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	whole := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wg.Go(func() {
@@ -131,7 +132,11 @@ func (s *Server) Run(ctx context.Context, port *wire.Port) error {
 		s.nodes.run(ctx, port.Listener(wire.ProtocolReverse), s.verify)
 	})
 	wg.Go(func() { s.watch(ctx) })
-	return wire.Serve(ctx, port.Listener(wire.ProtocolRPC), handlers, s.config.Log)
+	err := wire.Serve(ctx, port.Listener(wire.ProtocolRPC), handlers, s.config.Log)
+	if whole.Err() != nil {
+		return nil // the port may learn of the end before ctx does
+	}
+	return err
 }
 
 func (s *Server) verify(ctx context.Context, h wire.Hello) error {
