@@ -38,6 +38,9 @@ func NewLab(tb testing.TB) *Lab {
 		}
 	}
 	n := int(labs.Add(1))
+	if n == 1 {
+		Sweep(tb)
+	}
 	l := &Lab{tb: tb, name: fmt.Sprintf("k%xx%x", os.Getpid(), n), subnet: freeSubnet(tb, os.Getpid()+n*7)}
 	// Short, because unix socket paths are.
 	dir, err := os.MkdirTemp("", l.name)

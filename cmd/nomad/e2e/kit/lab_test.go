@@ -2,6 +2,7 @@ package kit_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -63,5 +64,33 @@ func TestLabIsCutAndHealed(t *testing.T) {
 	}
 	if out, _ := exec.Command("grep", dir, "/proc/self/mountinfo").Output(); strings.TrimSpace(string(out)) != "" {
 		t.Errorf("mounts are left: %s", out)
+	}
+}
+
+func TestLabSweepsWhatAKilledTestLeft(t *testing.T) {
+	// No process has this id: it is above the kernel's limit.
+	const dead = "kffffffx1"
+	kit.NewLab(t) // skips where labs do not work
+	dir, err := os.MkdirTemp("", dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("ip", "netns", "add", dead+"-n1").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	left := exec.Command("sleep", "1000")
+	left.Env = append(os.Environ(), "OF="+dir+"/n1")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kit.Sweep(t)
+	if err := left.Wait(); err == nil {
+		t.Error("the process ended by itself")
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory is left: %v", err)
+	}
+	if out, _ := exec.Command("ip", "netns", "list").Output(); strings.Contains(string(out), dead) {
+		t.Error("the namespace is left")
 	}
 }
