@@ -36,7 +36,9 @@ func (s *Server) Leader() string { return s.raft.LeaderAddress() }
 func (s *Server) memberConfig() member.Config {
 	c := member.Config{
 		ID: s.id, Name: s.conf.Name, Region: s.conf.Region, Datacenter: s.conf.Datacenter, Build: s.conf.Version,
-		RPC: s.advertise, Expect: 1, Dir: s.conf.Dir, Raft: s.raft, State: s.state, Info: s.peerInfo, Log: s.conf.Log.Named("member"),
+		RPC: s.advertise, Expect: 1, Dir: s.conf.Dir, Raft: s.raft, State: s.state, Info: s.peerInfo,
+		Autopilot: func() *api.AutopilotConfiguration { return s.state.Read().AutopilotConfig() },
+		Log:       s.conf.Log.Named("member"),
 	}
 	if g := s.conf.Gossip; g != nil {
 		c.Bind, c.Advertise, c.Expect, c.Encrypt = g.Bind, g.Advertise, g.Expect, g.Encrypt

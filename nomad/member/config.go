@@ -34,7 +34,7 @@ type Config struct {
 	State *state.Store
 	// Info asks a server of this region about its log.
 	Info func(ctx context.Context, address string) (*api.PeerInfoResponse, error)
-	// Autopilot is the autopilot's configuration; nil means [DefaultAutopilot].
+	// Autopilot is the autopilot's configuration; nil means [api.DefaultAutopilot].
 	Autopilot func() *api.AutopilotConfiguration
 	Log       hclog.Logger
 }
@@ -67,12 +67,4 @@ type Raft interface {
 	TransferLeadership(ctx context.Context, id, address string) error
 	Oversee(ctx context.Context, o fsm.Oversight) error
 	Health() *api.OperatorHealthReply
-}
-
-// DefaultAutopilot is how the servers are kept in order unless told otherwise.
-func DefaultAutopilot() *api.AutopilotConfiguration {
-	return &api.AutopilotConfiguration{
-		CleanupDeadServers: true, LastContactThreshold: 200 * time.Millisecond, MaxTrailingLogs: 250,
-		ServerStabilizationTime: 10 * time.Second,
-	}
 }

@@ -51,7 +51,7 @@ type Members struct {
 // Open binds the gossip port. [Members.Run] must be called, or [Members.Close].
 func Open(c Config) (*Members, error) {
 	if c.Autopilot == nil {
-		c.Autopilot = DefaultAutopilot
+		c.Autopilot = api.DefaultAutopilot
 	}
 	m := &Members{
 		conf: c, log: c.Log, events: make(chan serf.Event, eventsMax), evict: make(chan string, 16),
