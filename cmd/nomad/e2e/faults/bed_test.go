@@ -52,6 +52,8 @@ type bed struct {
 	allowed []string
 	// volumes are those that the bed created: id -> id at the driver.
 	volumes map[string]string
+	// measured is set when the scenario has its row.
+	measured bool
 }
 
 // newBed starts a server and nodes n1, n2, ... and the driver on all of them; prepare is called with each
@@ -60,6 +62,11 @@ func newBed(t *testing.T, nodes int, attach bool, prepare ...func(*kit.Host)) *b
 	t.Helper()
 	lab := kit.NewLab(t)
 	b := &bed{Host: lab.Host("s1"), t: t, lab: lab, storage: lab.Path("storage"), attach: attach, volumes: map[string]string{}}
+	t.Cleanup(func() {
+		if t.Failed() && !b.measured {
+			kit.Measured(t, fmt.Sprintf("fault %.2s | %s | stopped before its end", strings.TrimPrefix(t.Name(), "TestFault"), t.Name()))
+		}
+	})
 	if err := os.Mkdir(b.storage, 0o700); err != nil {
 		t.Fatal(err)
 	}
