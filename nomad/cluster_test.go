@@ -79,8 +79,12 @@ func (h *host) start() *host {
 	h.t.Helper()
 	h.conf.Log = hclog.New(&hclog.LoggerOptions{Output: &h.log, Level: hclog.Info})
 	s, err := nomad.New(h.conf)
-	if err != nil {
-		h.t.Fatal(err)
+	for end := time.Now().Add(patience); err != nil; s, err = nomad.New(h.conf) {
+		// Somebody's connection may have the port for a moment.
+		if time.Now().After(end) || !strings.Contains(err.Error(), "address already in use") {
+			h.t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	h.server = s
 	h.conf.Bind, h.conf.Gossip.Bind = s.Address(), h.gossip()
@@ -357,4 +361,24 @@ func TestDeadServerIsCleanedUp(t *testing.T) {
 	other.write("with-two")
 	dead.start()
 	until(t, "it is taken in again", func() bool { v, o := other.peers(); return v+o == 3 && dead.has("with-two") })
+}
+
+func TestWholeClusterRestarts(t *testing.T) {
+	t.Parallel()
+	all := trio(t)
+	for _, h := range all {
+		h.stop()
+	}
+	for _, h := range all {
+		h.conf.Gossip.Join.Retry = nil // they remember each other
+		h.start()
+	}
+	all[0].write("second")
+	for _, h := range all {
+		until(t, h.conf.Name+" has both jobs", func() bool { return h.has("first") && h.has("second") })
+	}
+	until(t, "all find each other", func() bool { return alive(all[0]) == 3 && alive(all[2]) == 3 })
+	if v, o := all[0].peers(); v != 3 || o != 0 {
+		t.Errorf("%d voters, %d others", v, o)
+	}
 }

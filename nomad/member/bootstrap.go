@@ -9,6 +9,20 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
+// advise tells what an operator should know about the number of servers.
+func (m *Members) advise() {
+	switch expect := m.conf.Expect; {
+	case expect == 0:
+		if had, err := m.conf.Raft.Bootstrapped(); err == nil && !had {
+			m.log.Info("bootstrap_expect is 0: this server makes no cluster and waits to be taken in by one")
+		}
+	case expect == 2:
+		m.log.Warn("bootstrap_expect is 2: such a cluster does not survive the loss of a server; use 3 or 5")
+	case expect%2 == 0:
+		m.log.Warn("bootstrap_expect is even: one server less survives the loss of as many", "expect", expect)
+	}
+}
+
 // PeerInfo tells other servers about the log of this one.
 func (m *Members) PeerInfo(context.Context, *api.Empty) (*api.PeerInfoResponse, error) {
 	had, err := m.conf.Raft.Bootstrapped()

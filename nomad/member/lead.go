@@ -71,8 +71,10 @@ func (m *Members) reconcile(ctx context.Context) error {
 			first = fmt.Errorf("server %s: %w", s.name, err)
 		}
 	}
-	if err := m.dropForgotten(ctx); err != nil && first == nil {
-		first = err
+	for _, also := range []func(context.Context) error{m.dropForgotten, m.agree} {
+		if err := also(ctx); err != nil && first == nil {
+			first = err
+		}
 	}
 	return first
 }
@@ -105,7 +107,7 @@ func (m *Members) admit(ctx context.Context, s server, peers map[string]*api.Raf
 	case info.ID != s.id:
 		m.once("id "+s.id+info.ID, "gossip names a server that another one answers for: it is not taken in", "server", s.name, "rpc", s.rpc, "id", s.id, "answers", info.ID)
 		return nil
-	case m.foreign(s, info):
+	case m.foreign(s, info), m.tooOld(s):
 		return nil
 	case peers[s.id] == nil && info.Bootstrapped && info.Cluster == "":
 		m.once("nameless "+s.id, "a server has a log but cannot say of which cluster: it is not taken in before it can", "server", s.name, "rpc", s.rpc)

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
 const (
@@ -22,6 +23,7 @@ const (
 type server struct {
 	id, name, region, rpc, build, status string
 	expect                               int
+	version                              uint64
 }
 
 // tags tell others how to reach this server.
@@ -29,7 +31,7 @@ func (m *Members) tags() map[string]string {
 	host, port, _ := net.SplitHostPort(m.conf.RPC)
 	tags := map[string]string{
 		"role": roleServer, "region": m.conf.Region, "dc": m.conf.Datacenter, "id": m.conf.ID, "build": m.conf.Build,
-		"port": port, "rpc_addr": host, "raft_vsn": "3", "vsn": "1", "revision": "",
+		"port": port, "rpc_addr": host, "raft_vsn": "3", "vsn": strconv.FormatUint(fsm.Version, 10), "revision": "",
 	}
 	if m.conf.Expect == 1 {
 		tags["bootstrap"] = "1"
@@ -52,7 +54,7 @@ func parse(x serf.Member) (server, bool) {
 	expect, _ := strconv.Atoi(x.Tags["expect"])
 	return server{
 		id: x.Tags["id"], name: x.Name, region: x.Tags["region"], rpc: net.JoinHostPort(host, x.Tags["port"]),
-		build: x.Tags["build"], status: x.Status.String(), expect: expect,
+		build: x.Tags["build"], status: x.Status.String(), expect: expect, version: versionOf(x.Tags["vsn"]),
 	}, true
 }
 

@@ -174,6 +174,7 @@ func (m *Members) Close() error {
 
 // Run follows the members until ctx ends, and stops gossiping.
 func (m *Members) Run(ctx context.Context) error {
+	m.advise()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return m.keepName(ctx) })
 	if m.pool != nil {
