@@ -93,6 +93,8 @@ func (r *Raft) alone() bool {
 // stand makes this server a candidate now, where waiting for another leader makes no sense. When
 // that fails it stands after the heartbeat timeout, as always.
 func (r *Raft) stand() {
+	r.standing.Lock() // told twice, a leader would stand again
+	defer r.standing.Unlock()
 	if r.raft.State() != raft.Follower {
 		return
 	}

@@ -87,10 +87,14 @@ func TestClusterGrowsAndShrinks(t *testing.T) {
 	}
 	propose(t, a.Raft, "one")
 	until(t, "b has the log", func() bool { return b.LastIndex() == a.LastIndex() && b.LastTerm() == a.LastTerm() })
-	if err := a.TransferLeadership(t.Context(), b.id, b.address); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "b leads", b.IsLeader)
+	until(t, "b leads", func() bool {
+		if a.IsLeader() { // on a busy host the election may come too late, and a leads again
+			if err := a.TransferLeadership(t.Context(), b.id, b.address); err != nil {
+				t.Log(err)
+			}
+		}
+		return b.IsLeader()
+	})
 	if err := a.RemoveServer(t.Context(), b.id); !errors.Is(err, fault.NotLeader) {
 		t.Errorf("a change by a follower: %v", err)
 	}

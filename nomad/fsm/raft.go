@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +76,7 @@ type Raft struct {
 	// caughtUp is set while this server leads and has applied what was committed before.
 	caughtUp atomic.Bool
 	pilot    atomic.Pointer[autopilot.Autopilot]
+	standing sync.Mutex
 }
 
 // Open locks the data directory, opens the stores, restores the state and joins the cluster.
@@ -186,6 +188,9 @@ func (r *Raft) Propose(ctx context.Context, cmd Command) (Result, error) {
 	}
 	if r.raft.State() != raft.Leader {
 		return Result{}, notLeader()
+	}
+	if err := r.speakable(cmd.Kind()); err != nil {
+		return Result{}, err
 	}
 	b, err := encodeEntry(cmd, r.now(), r.id)
 	if err != nil {
