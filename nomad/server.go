@@ -49,7 +49,7 @@ func Commands() *fsm.Registry {
 	r := fsm.NewRegistry()
 	for _, add := range []func(*fsm.Registry){
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
-		plan.Commands, gc.Commands, namespaces.Commands, volumes.Commands, member.Commands,
+		plan.Commands, gc.Commands, namespaces.Commands, volumes.Commands, member.Commands, nextCommands,
 	} {
 		add(r)
 	}
@@ -189,6 +189,7 @@ func (s *Server) rooms() {
 		{"volumes", volumeRoom.Run},
 		{"gc", gcRoom.Run},
 	}
+	s.duties = append(s.duties, s.nextDuties()...)
 }
 
 // Run serves until ctx ends, and then closes everything. It may be called once.

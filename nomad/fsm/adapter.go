@@ -42,6 +42,9 @@ func (a adapter) Restore(r io.ReadCloser) error {
 	if err := a.state.Restore(bufio.NewReaderSize(r, 1<<20)); err != nil {
 		return a.fail(fmt.Errorf("restore snapshot: %w", err))
 	}
+	if err := understood(a.state.Read()); err != nil {
+		return a.fail(fmt.Errorf("restore snapshot: %w", err))
+	}
 	return nil
 }
 

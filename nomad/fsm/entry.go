@@ -38,10 +38,12 @@ func encodeEntry(cmd Command, now time.Time, proposer string) ([]byte, error) {
 	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixNano()))
 	b = append(b, byte(len(proposer)))
 	b = append(b, proposer...)
+	head := len(b)
 	b, err := cmd.MarshalMsg(b)
 	if err != nil {
 		return nil, fault.New(fault.Internal, "encode command %d: %w", cmd.Kind(), err)
 	}
+	b = append(b[:head:head], addFields(b[head:])...)
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)), nil
 }
 

@@ -64,4 +64,5 @@ const (
 	KindSchedulerConfig
 	KindAutopilotConfig
 	KindClusterID
+	KindAgreeVersion
 )

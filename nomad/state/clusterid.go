@@ -2,27 +2,63 @@ package state
 
 import "github.com/tinylib/msgp/msgp"
 
-// clusterRow names the cluster that the log belongs to.
-type clusterRow struct{ ID string }
-
-// ClusterID names the cluster for ever; empty before its first leader has named it.
-func (t *Txn) ClusterID() string {
-	if c := clusters.get(t, "id", "cluster"); c != nil {
-		return c.ID
-	}
-	return ""
+// clusterRow names the cluster that the log belongs to, and the version of the log's language that all
+// of its servers have agreed on.
+type clusterRow struct {
+	ID      string
+	Version uint64
 }
+
+func (t *Txn) cluster() clusterRow {
+	if c := clusters.get(t, "id", "cluster"); c != nil {
+		return *c
+	}
+	return clusterRow{}
+}
+
+// ClusterID is the name of the cluster; empty before its first leader named it.
+func (t *Txn) ClusterID() string { return t.cluster().ID }
 
 // PutClusterID names the cluster.
 func (t *Txn) PutClusterID(id string) {
-	clusters.put(t, &clusterRow{id}, clusters.get(t, "id", "cluster"))
+	c := t.cluster()
+	c.ID = id
+	clusters.put(t, &c, clusters.get(t, "id", "cluster"))
 }
 
-// MarshalMsg implements msgp.Marshaler.
-func (c *clusterRow) MarshalMsg(b []byte) ([]byte, error) { return msgp.AppendString(b, c.ID), nil }
+// AgreedVersion is the version of the log's language that all servers understand; 1 at the least.
+func (t *Txn) AgreedVersion() uint64 { return max(1, t.cluster().Version) }
 
-// UnmarshalMsg implements msgp.Unmarshaler.
+// PutAgreedVersion stores the version that all servers understand.
+func (t *Txn) PutAgreedVersion(v uint64) {
+	c := t.cluster()
+	c.Version = v
+	clusters.put(t, &c, clusters.get(t, "id", "cluster"))
+}
+
+// MarshalMsg implements [msgp.Marshaler].
+func (c *clusterRow) MarshalMsg(b []byte) ([]byte, error) {
+	b = msgp.AppendMapHeader(b, 2)
+	b = msgp.AppendString(msgp.AppendString(b, "ID"), c.ID)
+	return msgp.AppendUint64(msgp.AppendString(b, "Version"), c.Version), nil
+}
+
+// UnmarshalMsg implements [msgp.Unmarshaler]; fields of later versions are skipped.
 func (c *clusterRow) UnmarshalMsg(b []byte) (rest []byte, err error) {
-	c.ID, rest, err = msgp.ReadStringBytes(b)
-	return rest, err
+	fields, b, err := msgp.ReadMapHeaderBytes(b)
+	for ; err == nil && fields > 0; fields-- {
+		var name string
+		if name, b, err = msgp.ReadStringBytes(b); err != nil {
+			break
+		}
+		switch name {
+		case "ID":
+			c.ID, b, err = msgp.ReadStringBytes(b)
+		case "Version":
+			c.Version, b, err = msgp.ReadUint64Bytes(b)
+		default:
+			b, err = msgp.Skip(b)
+		}
+	}
+	return b, err
 }

@@ -1,0 +1,43 @@
+package fsm
+
+import (
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Version is the version of the log's language that this program reads and writes. It grows by one with
+// every release that adds a command, or a field to one. A leader writes only what all servers understand:
+// see [Since] and [Raft.Agreed].
+const Version uint64 = 1 + versionsAhead
+
+// since lists the commands that later versions have added.
+var since = map[Kind]uint64{KindNext: 2}
+
+// KindNext is the command of a version that does not exist yet. Only programs built with the tag
+// nextversion know it; they prove that servers of two versions work side by side.
+const KindNext Kind = 0x7fff
+
+// Since is the version that a command came with.
+func Since(k Kind) uint64 { return max(1, since[k]) }
+
+// Agreed is the version that all servers of the cluster understand. A field that came with a later one
+// must not be written yet.
+func (r *Raft) Agreed() uint64 { return r.state.Read().AgreedVersion() }
+
+// speakable refuses commands that some server would not understand.
+func (r *Raft) speakable(k Kind) error {
+	if need, have := Since(k), r.Agreed(); need > have {
+		return fault.New(fault.Unavailable,
+			"command kind %d needs version %d of the log, and the servers agree on version %d: upgrade all servers", k, need, have)
+	}
+	return nil
+}
+
+// understood fails when the servers have agreed on a version that this program does not know.
+func understood(tx *state.Txn) error {
+	if v := tx.AgreedVersion(); v > Version {
+		return fault.New(fault.Unimplemented,
+			"the servers of this cluster agree on version %d of the log and this program knows version %d: start a newer program", v, Version)
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+//go:build !nextversion
+
+package nomad
+
+import "github.com/open-nomad/open-nomad/nomad/fsm"
+
+func nextCommands(*fsm.Registry) {}
+
+func (*Server) nextDuties() []duty { return nil }
