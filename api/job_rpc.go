@@ -30,6 +30,8 @@ type JobDeregisterRequest struct {
 	Purge           bool   `msg:",omitempty"`
 	EvalPriority    int    `msg:",omitempty"`
 	NoShutdownDelay bool   `msg:",omitempty"`
+	// Force stops the job also where volumes need a CSI plugin of it.
+	Force bool `msg:",omitempty"`
 	WriteRequest
 }
 

@@ -24311,8 +24311,8 @@ func (z *JobDeploymentsResponse) Msgsize() (s int) {
 func (z *JobDeregisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.JobID == "" {
 		zb0001Len--
@@ -24329,6 +24329,10 @@ func (z *JobDeregisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.NoShutdownDelay == false {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.Force == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -24354,6 +24358,11 @@ func (z *JobDeregisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "NoShutdownDelay"
 			o = append(o, 0xaf, 0x4e, 0x6f, 0x53, 0x68, 0x75, 0x74, 0x64, 0x6f, 0x77, 0x6e, 0x44, 0x65, 0x6c, 0x61, 0x79)
 			o = msgp.AppendBool(o, z.NoShutdownDelay)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Force"
+			o = append(o, 0xa5, 0x46, 0x6f, 0x72, 0x63, 0x65)
+			o = msgp.AppendBool(o, z.Force)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -24412,6 +24421,12 @@ func (z *JobDeregisterRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "NoShutdownDelay")
 				return
 			}
+		case "Force":
+			z.Force, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Force")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -24432,7 +24447,7 @@ func (z *JobDeregisterRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *JobDeregisterRequest) Msgsize() (s int) {
-	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 6 + msgp.BoolSize + 13 + msgp.IntSize + 16 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 6 + msgp.BoolSize + 13 + msgp.IntSize + 16 + msgp.BoolSize + 6 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
 	return
 }
 

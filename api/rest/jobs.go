@@ -56,12 +56,17 @@ func (c *Client) ParseJob(ctx context.Context, r api.JobsParseRequest) (*api.Job
 type StopOptions struct {
 	Purge           bool
 	NoShutdownDelay bool
-	EvalPriority    int
+	// Force stops a job also where volumes need a CSI plugin of it.
+	Force        bool
+	EvalPriority int
 }
 
 // StopJob stops a job, or forgets it when it is purged.
 func (c *Client) StopJob(ctx context.Context, id string, o StopOptions) (*api.JobRegisterResponse, error) {
 	v := url.Values{"purge": {strconv.FormatBool(o.Purge)}, "no_shutdown_delay": {strconv.FormatBool(o.NoShutdownDelay)}}
+	if o.Force {
+		v.Set("force", "true")
+	}
 	if o.EvalPriority != 0 {
 		v.Set("eval_priority", strconv.Itoa(o.EvalPriority))
 	}

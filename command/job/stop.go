@@ -22,6 +22,7 @@ func Stop(name string) *cli.Command {
 			&cli.BoolFlag{Name: "purge", Usage: "forget the job altogether"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
 			&cli.BoolFlag{Name: "global", Usage: "stop the job in all regions"},
+			&cli.BoolFlag{Name: "force", Usage: "also where volumes still need a CSI plugin of the job"},
 			&cli.BoolFlag{Name: "no-shutdown-delay", Usage: "do not wait for shutdown delays"},
 			&cli.IntFlag{Name: "eval-priority", Usage: "`priority` of the evaluation"},
 		},
@@ -55,7 +56,7 @@ func stopOne(ctx context.Context, s *session.Session, typed string) error {
 	at := *s
 	at.Client = s.In(j.Namespace)
 	out, err := at.StopJob(ctx, j.ID, rest.StopOptions{
-		Purge: s.Bool("purge"), NoShutdownDelay: s.Bool("no-shutdown-delay"), EvalPriority: s.Int("eval-priority"),
+		Purge: s.Bool("purge"), NoShutdownDelay: s.Bool("no-shutdown-delay"), Force: s.Bool("force"), EvalPriority: s.Int("eval-priority"),
 	})
 	if err != nil {
 		return session.Failed("deregistering job", err)

@@ -115,12 +115,16 @@ func jobDeregister(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	force, err := boolean(c.params, "force")
+	if err != nil {
+		return nil, err
+	}
 	priority, err := number(c.params, "eval_priority")
 	if err != nil {
 		return nil, err
 	}
 	return jobWrote(c)(wire.JobDeregister.Call(c.ctx(), c.Servers, &api.JobDeregisterRequest{
-		JobID: c.id, Purge: purge, EvalPriority: int(priority), NoShutdownDelay: noDelay, WriteRequest: c.writes(),
+		JobID: c.id, Purge: purge, EvalPriority: int(priority), NoShutdownDelay: noDelay, Force: force, WriteRequest: c.writes(),
 	}))
 }
 

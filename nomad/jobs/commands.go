@@ -42,6 +42,8 @@ type Deregister struct {
 	EvalID          string `msg:",omitempty"`
 	Priority        int    `msg:",omitempty"`
 	NoShutdownDelay bool   `msg:",omitempty"`
+	// Force stops it also where volumes need a CSI plugin of it.
+	Force bool `msg:",omitempty"`
 }
 
 // Evaluate makes a new evaluation of a job.
@@ -101,7 +103,10 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 }
 
 func (c *Register) allowed(tx *state.Txn, old *api.Job) error {
-	if err := placed(tx, c.Job); err != nil || !c.CheckIndex {
+	if err := placed(tx, c.Job); err != nil {
+		return err
+	}
+	if err := needed(tx, old, c.Job); err != nil || !c.CheckIndex {
 		return err
 	}
 	switch {
@@ -181,6 +186,11 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	old := tx.Job(c.Namespace, c.JobID)
 	if old == nil {
 		return &Outcome{}, nil
+	}
+	if !c.Force {
+		if err := needed(tx, old, nil); err != nil {
+			return nil, err
+		}
 	}
 	out := &Outcome{JobModifyIndex: tx.Index(), EvalID: c.EvalID}
 	if c.Purge {

@@ -179,7 +179,7 @@ func (s *Service) Deregister(ctx context.Context, r *api.JobDeregisterRequest) (
 	}
 	res, err := s.Raft.Propose(ctx, &Deregister{
 		Namespace: namespace(r.Namespace), JobID: r.JobID, Purge: r.Purge, EvalID: uuid.NewString(),
-		Priority: r.EvalPriority, NoShutdownDelay: r.NoShutdownDelay,
+		Priority: r.EvalPriority, NoShutdownDelay: r.NoShutdownDelay, Force: r.Force,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("stop job %q: %w", r.JobID, err)

@@ -17,8 +17,8 @@ const (
 func (z *Deregister) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -43,6 +43,10 @@ func (z *Deregister) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.NoShutdownDelay == false {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Force == false {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -78,6 +82,11 @@ func (z *Deregister) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "NoShutdownDelay"
 			o = append(o, 0xaf, 0x4e, 0x6f, 0x53, 0x68, 0x75, 0x74, 0x64, 0x6f, 0x77, 0x6e, 0x44, 0x65, 0x6c, 0x61, 0x79)
 			o = msgp.AppendBool(o, z.NoShutdownDelay)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Force"
+			o = append(o, 0xa5, 0x46, 0x6f, 0x72, 0x63, 0x65)
+			o = msgp.AppendBool(o, z.Force)
 		}
 	}
 	return
@@ -141,6 +150,12 @@ func (z *Deregister) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "NoShutdownDelay")
 				return
 			}
+		case "Force":
+			z.Force, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Force")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -155,7 +170,7 @@ func (z *Deregister) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Deregister) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 6 + msgp.StringPrefixSize + len(z.JobID) + 6 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.EvalID) + 9 + msgp.IntSize + 16 + msgp.BoolSize
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 6 + msgp.StringPrefixSize + len(z.JobID) + 6 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.EvalID) + 9 + msgp.IntSize + 16 + msgp.BoolSize + 6 + msgp.BoolSize
 	return
 }
 
