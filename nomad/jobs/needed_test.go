@@ -11,7 +11,7 @@ import (
 func provider(id string) *api.Job {
 	j := web()
 	j.ID, j.Name = id, id
-	j.TaskGroups[0].Tasks[0].CSIPluginConfig = &api.TaskCSIPluginConfig{ID: "p", Type: api.CSIPluginTypeMonolith}
+	j.TaskGroups[0].Tasks[0].CSIPluginConfig = &api.CSIPluginConfig{ID: "p", Type: api.CSIPluginTypeMonolith}
 	return j
 }
 

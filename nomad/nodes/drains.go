@@ -12,9 +12,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// drainLoop carries drains on: whenever nodes, allocations or claims of volumes changed, and at deadlines.
+// drainLoop carries drains on: whenever nodes, allocations, claims or attachments of volumes changed,
+// and at deadlines.
 func (s *Service) drainLoop(ctx context.Context) error {
-	feed := s.state.Feed(state.TableNodes, state.TableAllocs, state.TableClaims)
+	feed := s.state.Feed(state.TableNodes, state.TableAllocs, state.TableClaims, state.TableAttachments)
 	defer feed.Close()
 	draining := map[string]bool{}
 	var wake time.Time
@@ -73,8 +74,12 @@ func follow(s *state.Store, b state.Batch, draining map[string]bool) {
 	}
 }
 
-// mounted reports whether the node still has volumes of allocations that ended there.
+// mounted reports whether the node still has volumes of allocations that ended there, or storage is still
+// attached to it: the calls that detach it may go through the node's own plugin.
 func mounted(tx *state.Txn, node string) bool {
+	for range tx.AttachmentsByNode(node) {
+		return true
+	}
 	for c := range tx.ClaimsByNode(node) {
 		if c.State == api.ClaimWaiting || c.State == api.ClaimUnmounted {
 			continue
