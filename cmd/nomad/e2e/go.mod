@@ -2,7 +2,10 @@ module github.com/open-nomad/open-nomad/cmd/nomad/e2e
 
 go 1.26
 
-require github.com/hashicorp/nomad/api v0.0.0-20260907080526-08ef8f3d26da
+require (
+	github.com/anishathalye/porcupine v1.3.1
+	github.com/hashicorp/nomad/api v0.0.0-20260907080526-08ef8f3d26da
+)
 
 require (
 	github.com/davecgh/go-spew v1.1.1 // indirect

@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+)
+
+// access is one read or write of a job's number.
+type access struct {
+	job    string
+	write  bool
+	number int
+}
+
+// numbers is the rule that histories must keep: each job holds the number that was written last.
+var numbers = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		by := map[string][]porcupine.Operation{}
+		for _, o := range history {
+			job := o.Input.(access).job
+			by[job] = append(by[job], o)
+		}
+		var out [][]porcupine.Operation
+		for _, part := range by {
+			out = append(out, part)
+		}
+		return out
+	},
+	Init: func() any { return 0 },
+	Step: func(state, input, output any) (bool, any) {
+		if in := input.(access); in.write {
+			return true, in.number
+		}
+		return output.(int) == state.(int), state
+	},
+}
+
+// history is what all clients saw.
+type history struct {
+	mu    sync.Mutex
+	began time.Time
+	ops   []porcupine.Operation
+	// acked counts answered writes, unknown those whose outcome was not told.
+	acked, unknown, reads int
+}
+
+func (h *history) now() int64 { return int64(time.Since(h.began)) }
+
+func (h *history) add(client int, in access, out int, call int64, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	o := porcupine.Operation{ClientId: client, Input: in, Output: out, Call: call, Return: h.now()}
+	switch {
+	case err != nil && !in.write:
+		return // it says nothing
+	case err != nil:
+		o.Return = math.MaxInt64 // it may happen at any time from now on
+		h.unknown++
+	case in.write:
+		h.acked++
+	default:
+		h.reads++
+	}
+	h.ops = append(h.ops, o)
+}
+
+func (h *history) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.acked
+}
+
+// work reads and writes jobs at all servers until ctx ends.
+func (h *history) work(ctx context.Context, client int, servers []*kit.Host, next func() int) error {
+	rnd := rand.New(rand.NewPCG(1, uint64(client)))
+	for ctx.Err() == nil {
+		s := servers[rnd.IntN(len(servers))]
+		at, err := api.NewClient(&api.Config{Address: fmt.Sprintf("http://%s:4646", s.IP), HttpClient: &http.Client{Timeout: time.Second}})
+		if err != nil {
+			return err
+		}
+		in := access{job: fmt.Sprint("n", rnd.IntN(4)), write: rnd.IntN(2) == 0}
+		call := h.now()
+		if in.write {
+			in.number = next()
+			j := kit.ShellJob(in.job, "exec sleep 1000")
+			j.TaskGroups[0].Count = ptr(0)
+			j.Meta = map[string]string{"number": fmt.Sprint(in.number)}
+			_, _, err = at.Jobs().Register(j, nil)
+			h.add(client, in, 0, call, err)
+			continue
+		}
+		got, _, err := at.Jobs().Info(in.job, nil)
+		number := 0
+		if err == nil {
+			number, err = strconv.Atoi(got.Meta["number"])
+		} else if response, ok := err.(api.UnexpectedResponseError); ok && response.StatusCode() == http.StatusNotFound {
+			err = nil
+		}
+		h.add(client, in, number, call, err)
+		<-time.After(time.Millisecond)
+	}
+	return nil
+}
+
+func TestHistoryIsLinearizableWhileLeadersAreKilled(t *testing.T) {
+	kills := 8
+	if n, err := strconv.Atoi(os.Getenv("KILLS")); err == nil {
+		kills = n
+	}
+	c := newCluster(t)
+	h := &history{began: time.Now()}
+	var mu sync.Mutex
+	number := 0
+	next := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		number++
+		return number
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var clients sync.WaitGroup
+	for i := range 4 {
+		clients.Go(func() {
+			if err := h.work(ctx, i, c.servers, next); err != nil {
+				t.Errorf("client %d: %v", i, err)
+			}
+		})
+	}
+	for range kills {
+		old := c.leader(nil)
+		before := h.count()
+		old.Until(20*time.Second, "more writes", func() error {
+			if n := h.count() - before; n < 10 {
+				return fmt.Errorf("%d writes", n)
+			}
+			return nil
+		})
+		old.Kill9()
+		c.leader(old)
+		old.Restart()
+		c.voters(3)
+	}
+	cancel()
+	clients.Wait()
+	switch porcupine.CheckOperationsTimeout(numbers, h.ops, time.Minute) {
+	case porcupine.Illegal:
+		t.Error("the history is not linearizable")
+	case porcupine.Unknown:
+		t.Error("the history could not be checked within a minute")
+	}
+	kit.Measured(t, fmt.Sprintf("cluster | history over %d kills of the leader | %d writes, %d of unknown outcome, %d reads: linearizable %v | linearizable",
+		kills, h.acked, h.unknown, h.reads, !t.Failed()))
+}
