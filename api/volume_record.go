@@ -306,9 +306,12 @@ type VolumeAttachment struct {
 	// Fence is the raft index of the intent; a node refuses controller calls with an older one.
 	Fence uint64 `msg:",omitempty"`
 	// Proof says why it was safe to detach: released, fenced or assumed.
-	Proof       string `msg:",omitempty"`
-	Since       int64  `msg:",omitempty"`
-	LastError   string `msg:",omitempty"`
+	Proof     string `msg:",omitempty"`
+	Since     int64  `msg:",omitempty"`
+	LastError string `msg:",omitempty"`
+	// Refused is the error class of a final answer to the publish, which is then not repeated: LastError
+	// fails the allocations that wait for it.
+	Refused     uint8  `json:",omitempty" msg:",omitempty"`
 	NextRetry   int64  `msg:",omitempty"`
 	Attempts    int    `msg:",omitempty"`
 	CreateIndex uint64 `msg:",omitempty"`

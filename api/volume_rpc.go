@@ -77,16 +77,23 @@ type VolumeClaimRequest struct {
 	NodeID   string `msg:",omitempty"`
 	// NodeSecret proves that the caller is the node.
 	NodeSecret string `json:"-" msg:",omitempty"`
+	// Tell asks for an answer while the claim waits too, as soon as the reason is another one than Known.
+	Tell bool `msg:",omitempty"`
+	// Known is the reason that the node was told last.
+	Known string `msg:",omitempty"`
 	WriteRequest
 }
 
-// VolumeClaimResponse has what the node needs to stage and publish, secrets included.
+// VolumeClaimResponse has what the node needs to stage and publish, secrets included. With Waiting set
+// it has nothing but the reason why the claim is not ready.
 type VolumeClaimResponse struct {
 	Volume         *Volume           `msg:",omitempty"`
 	Claim          *VolumeClaim      `msg:",omitempty"`
 	PublishContext map[string]string `msg:",omitempty"`
 	// NodeExpand asks the node to call NodeExpandVolume after publishing.
 	NodeExpand bool `msg:",omitempty"`
+	// Waiting is why the claim is not ready yet; empty when it is.
+	Waiting string `msg:",omitempty"`
 	WriteMeta
 }
 

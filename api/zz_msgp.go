@@ -57532,8 +57532,8 @@ func (z *Volume) Msgsize() (s int) {
 func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(20)
-	var zb0001Mask uint32 /* 20 bits */
+	zb0001Len := uint32(21)
+	var zb0001Mask uint32 /* 21 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -57599,21 +57599,25 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.NextRetry == 0 {
+	if z.Refused == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.Attempts == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.CreateIndex == 0 {
+	if z.Attempts == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x100000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -57747,21 +57751,26 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.LastError)
 		}
 		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+			// string "Refused"
+			o = append(o, 0xa7, 0x52, 0x65, 0x66, 0x75, 0x73, 0x65, 0x64)
+			o = msgp.AppendUint8(o, z.Refused)
+		}
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "Attempts"
 			o = append(o, 0xa8, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74, 0x73)
 			o = msgp.AppendInt(o, z.Attempts)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -58039,6 +58048,12 @@ func (z *VolumeAttachment) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "LastError")
 				return
 			}
+		case "Refused":
+			z.Refused, bts, err = msgp.ReadUint8Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Refused")
+				return
+			}
 		case "NextRetry":
 			z.NextRetry, bts, err = msgp.ReadInt64Bytes(bts)
 			if err != nil {
@@ -58107,7 +58122,7 @@ func (z *VolumeAttachment) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0006) + msgp.StringPrefixSize + len(za0007)
 		}
 	}
-	s += 6 + msgp.Uint64Size + 6 + msgp.StringPrefixSize + len(z.Proof) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 9 + msgp.IntSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 6 + msgp.Uint64Size + 6 + msgp.StringPrefixSize + len(z.Proof) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 
@@ -58745,8 +58760,8 @@ func (z *VolumeClaim) Msgsize() (s int) {
 func (z *VolumeClaimRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.VolumeID == "" {
 		zb0001Len--
@@ -58763,6 +58778,14 @@ func (z *VolumeClaimRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.NodeSecret == "" {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.Tell == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Known == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -58788,6 +58811,16 @@ func (z *VolumeClaimRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "NodeSecret"
 			o = append(o, 0xaa, 0x4e, 0x6f, 0x64, 0x65, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74)
 			o = msgp.AppendString(o, z.NodeSecret)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Tell"
+			o = append(o, 0xa4, 0x54, 0x65, 0x6c, 0x6c)
+			o = msgp.AppendBool(o, z.Tell)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Known"
+			o = append(o, 0xa5, 0x4b, 0x6e, 0x6f, 0x77, 0x6e)
+			o = msgp.AppendString(o, z.Known)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -58846,6 +58879,18 @@ func (z *VolumeClaimRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "NodeSecret")
 				return
 			}
+		case "Tell":
+			z.Tell, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Tell")
+				return
+			}
+		case "Known":
+			z.Known, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Known")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -58866,7 +58911,7 @@ func (z *VolumeClaimRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeClaimRequest) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 5 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.Known) + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -58874,8 +58919,8 @@ func (z *VolumeClaimRequest) Msgsize() (s int) {
 func (z *VolumeClaimResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.Volume == nil {
 		zb0001Len--
@@ -58892,6 +58937,10 @@ func (z *VolumeClaimResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.NodeExpand == false {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.Waiting == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -58937,6 +58986,11 @@ func (z *VolumeClaimResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "NodeExpand"
 			o = append(o, 0xaa, 0x4e, 0x6f, 0x64, 0x65, 0x45, 0x78, 0x70, 0x61, 0x6e, 0x64)
 			o = msgp.AppendBool(o, z.NodeExpand)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Waiting"
+			o = append(o, 0xa7, 0x57, 0x61, 0x69, 0x74, 0x69, 0x6e, 0x67)
+			o = msgp.AppendString(o, z.Waiting)
 		}
 		// string "WriteMeta"
 		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
@@ -59053,6 +59107,12 @@ func (z *VolumeClaimResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "NodeExpand")
 				return
 			}
+		case "Waiting":
+			z.Waiting, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Waiting")
+				return
+			}
 		case "WriteMeta":
 			var zb0003 uint32
 			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
@@ -59119,7 +59179,7 @@ func (z *VolumeClaimResponse) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
-	s += 11 + msgp.BoolSize + 10 + 1 + 6 + msgp.Uint64Size
+	s += 11 + msgp.BoolSize + 8 + msgp.StringPrefixSize + len(z.Waiting) + 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 
