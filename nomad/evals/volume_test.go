@@ -35,7 +35,9 @@ func (w *world) blockedJob(id string, n int) *api.Evaluation {
 	return w.untilEval(e.BlockedEval, api.EvalStatusBlocked)
 }
 
-func (w *world) volumeJob(id, eval string) {
+func (w *world) volumeJob(id, eval string) { w.volumeJobOn("v", id, eval) }
+
+func (w *world) volumeJobOn(volume, id, eval string) {
 	w.write(func(tx *state.Txn) {
 		j := &api.Job{
 			ID: id, Namespace: "default", Type: api.JobTypeService, Priority: 50, JobModifyIndex: tx.Index(),
@@ -43,7 +45,7 @@ func (w *world) volumeJob(id, eval string) {
 				Name: "g", Count: 1,
 				Tasks: []*api.Task{{Name: "t", Driver: "mock", Resources: &api.Resources{CPU: 100, MemoryMB: 100}}},
 				Volumes: map[string]*api.VolumeRequest{"v": {
-					Name: "v", Type: api.VolumeTypeCSI, Source: "v",
+					Name: "v", Type: api.VolumeTypeCSI, Source: volume,
 					AccessMode: string(api.AccessSingleNodeWriter), AttachmentMode: string(api.AttachmentFileSystem),
 				}},
 			}},
@@ -107,6 +109,29 @@ func TestS11FreedClaimWakes(t *testing.T) {
 		t.Fatalf("%d placed while the volume was held", n)
 	}
 	w.write(func(tx *state.Txn) { tx.DeleteClaim("default", "v", held.ID) })
+	w.untilLive("waiter", 1)
+}
+
+// A claim freed through one volume wakes the job that waits for the same external volume under another name.
+func TestFreedClaimWakesThoseThatWaitForItUnderAnotherName(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", true)
+	w.volume("v")
+	w.volume("w")
+	w.volumeJobOn("w", "holder", evalID(1))
+	w.untilLive("holder", 1)
+	held := w.live("holder")[0]
+	w.blockedJob("waiter", 2)
+	w.write(func(tx *state.Txn) {
+		j := *tx.Job("default", "holder")
+		j.Stop = true
+		tx.PutJob(&j)
+		a := *tx.Alloc(held.ID)
+		a.DesiredStatus = api.AllocDesiredStatusStop
+		tx.PutAlloc(&a)
+	})
+	w.write(func(tx *state.Txn) { tx.DeleteClaim("default", "w", held.ID) })
 	w.untilLive("waiter", 1)
 }
 

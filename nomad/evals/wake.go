@@ -31,14 +31,24 @@ func (l *leader) changed(ctx context.Context, c state.Change, index uint64) {
 		}
 	case state.TableClaims:
 		if gone, ok := c.Before.(*api.VolumeClaim); ok && gone != nil && c.After == nil {
-			l.needMet(feasible.VolumeResource(gone.Namespace, gone.VolumeID), index)
-			l.needMet(feasible.PluginResource(gone.PluginID), index)
+			l.externalFreed(gone.PluginID, gone.ExternalID, index)
 		}
 	case state.TableAttachments:
 		if gone, ok := c.Before.(*api.VolumeAttachment); ok && gone != nil && c.After == nil {
-			l.needMet(feasible.PluginResource(gone.PluginID), index)
+			l.externalFreed(gone.PluginID, gone.ExternalID, index)
 		}
 	}
+}
+
+// externalFreed wakes those who wait for an external volume, by whatever volume that names it, or for a
+// place of the plugin.
+func (l *leader) externalFreed(plugin, external string, index uint64) {
+	for v := range l.State.Read().VolumesByPlugin(plugin) {
+		if v.RemoteID() == external {
+			l.needMet(feasible.VolumeResource(v.Namespace, v.ID), index)
+		}
+	}
+	l.needMet(feasible.PluginResource(plugin), index)
 }
 
 func (l *leader) wake(evals []*api.Evaluation) {
