@@ -171,7 +171,9 @@ func (s *Server) rooms() {
 		nodeRoom, evalRoom, volumeRoom, gcRoom, jobRoom,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
-		operator.New(operator.Config{State: s.state, Raft: s.raft, NameOf: s.members.Name}),
+		operator.New(operator.Config{
+			State: s.state, Raft: s.raft, NameOf: s.members.Name, Members: s.members, Cluster: s.raft, Archive: s.raft, Dir: s.conf.Dir,
+		}),
 	} {
 		s.rpc.Handle(room.Handlers()...)
 	}

@@ -107,10 +107,14 @@ func (q Query) values() url.Values {
 	return v
 }
 
-// request makes a request; the parts of the path are escaped here.
+// request makes a request; the parts of the path are escaped here. A body that can be read is sent as it
+// is, any other as JSON.
 func (c *Client) request(ctx context.Context, method string, path []string, params url.Values, body any) (*http.Request, error) {
 	var reader io.Reader
-	if body != nil {
+	stream, streamed := body.(io.Reader)
+	if streamed {
+		reader = stream
+	} else if body != nil {
 		data, err := json.Marshal(body)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "encode request: %w", err)
@@ -138,7 +142,7 @@ func (c *Client) request(ctx context.Context, method string, path []string, para
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "request %s: %w", target.Path, err)
 	}
-	if body != nil {
+	if body != nil && !streamed {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if c.config.Token != "" {

@@ -192,6 +192,7 @@ func (a *agent) doorConfig() httpapi.Config {
 	if a.node != nil {
 		c.LocalNodeID = a.node.ID
 		c.ServerAddresses = a.link.Servers
+		c.SetServerAddresses = a.setServers
 	}
 	if a.server != nil {
 		c.Servers, c.Node = a.server.Caller(), a.server.Node
@@ -199,6 +200,19 @@ func (a *agent) doorConfig() httpapi.Config {
 	}
 	c.Servers, c.Node = a.link, a.ownNode
 	return c
+}
+
+// setServers replaces the servers that the node asks.
+func (a *agent) setServers(addresses []string) error {
+	full := make([]string, 0, len(addresses))
+	for _, s := range addresses {
+		if _, _, err := net.SplitHostPort(s); err != nil {
+			s = net.JoinHostPort(s, "4647")
+		}
+		full = append(full, s)
+	}
+	a.link.SetServers(full)
+	return nil
 }
 
 // ownNode reaches the node of an agent without a server: only its own.

@@ -12,7 +12,7 @@ import (
 
 // Group is "nomad node".
 func Group() *cli.Command {
-	return session.Group("node", "look at nodes and drain them", Status("status"), Eligibility("eligibility"), Drain("drain"))
+	return session.Group("node", "look at nodes and drain them", Status("status"), Eligibility("eligibility"), Drain("drain"), Config("config"))
 }
 
 // target is the node of the argument, or with -self that of the asked agent.

@@ -18,7 +18,14 @@ import (
 func Group() *cli.Command {
 	return session.Group("operator", "look after the cluster itself",
 		API("api"),
-		session.Group("raft", "look at Raft", ListPeers("list-peers")),
+		session.Group("raft", "look after the Raft peers",
+			ListPeers("list-peers"), RemovePeer("remove-peer"), TransferLeadership("transfer-leadership")),
+		session.Group("autopilot", "see how the servers are, and how they are kept in order",
+			AutopilotGet("get-config"), AutopilotSet("set-config"), Health("health")),
+		session.Group("snapshot", "save and restore the state of the servers",
+			SnapshotSave("save"), SnapshotRestore("restore"), SnapshotInspect("inspect")),
+		session.Group("gossip", "look after gossip", session.Group("keyring", "look after the gossip keys",
+			KeyGenerate("generate"), KeyList("list"), KeyInstall("install"), KeyUse("use"), KeyRemove("remove"))),
 		session.Group("scheduler", "look at the scheduler and set it", GetConfig("get-config"), SetConfig("set-config")))
 }
 

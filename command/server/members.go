@@ -12,7 +12,7 @@ import (
 
 // Group is "nomad server".
 func Group() *cli.Command {
-	return session.Group("server", "look at servers", Members("members"))
+	return session.Group("server", "look after servers", Members("members"), Join("join"), ForceLeave("force-leave"))
 }
 
 // Members is "nomad server members".

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -15,7 +14,6 @@ var agentRoutes = []route{
 	{method: "GET", pattern: "/v1/agent/members", serve: agentMembers},
 	{method: "GET", pattern: "/v1/agent/health", serve: agentHealth},
 	{method: "GET", pattern: "/v1/agent/servers", serve: agentServers},
-	{method: "GET", pattern: "/v1/regions", serve: regions},
 	{method: "GET", pattern: "/v1/status/leader", serve: statusLeader},
 	{method: "GET", pattern: "/v1/status/peers", serve: statusPeers},
 }
@@ -80,24 +78,6 @@ func agentServers(c *call) (any, error) {
 		return []string{}, nil
 	}
 	return list(c.ServerAddresses()), nil
-}
-
-func regions(c *call) (any, error) {
-	m, err := members(c)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, x := range m {
-		if r := x.Tags["region"]; r != "" {
-			names = append(names, r)
-		}
-	}
-	if len(names) == 0 {
-		names = []string{first(c.Region, api.GlobalRegion)}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
 }
 
 func statusLeader(c *call) (any, error) {

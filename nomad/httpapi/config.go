@@ -29,6 +29,8 @@ type Config struct {
 	Reload func() error
 	// ServerAddresses lists the servers that this agent's client half knows.
 	ServerAddresses func() []string
+	// SetServerAddresses replaces them until the servers tell others; nil where no client half runs.
+	SetServerAddresses func([]string) error
 	// Name, Region and Datacenter are those of this agent.
 	Name       string
 	Region     string

@@ -103,5 +103,5 @@ func pick(rows []route, method string) (route, error) {
 // allRoutes is the whole table, one part per aggregate.
 func allRoutes() []route {
 	return slices.Concat(jobRoutes, evalRoutes, allocRoutes, deploymentRoutes, nodeRoutes, poolRoutes,
-		volumeRoutes, pluginRoutes, namespaceRoutes, clientRoutes, fileRoutes, agentRoutes, reloadRoutes, operatorRoutes, searchRoutes)
+		volumeRoutes, pluginRoutes, namespaceRoutes, clientRoutes, fileRoutes, agentRoutes, reloadRoutes, operatorRoutes, serverRoutes, searchRoutes)
 }

@@ -77,6 +77,9 @@ func world() *cluster {
 	on(c, wire.StatusLeader, func(*api.QueryOptions) (*api.StatusLeaderResponse, error) {
 		return &api.StatusLeaderResponse{Leader: "127.0.0.1:4647"}, nil
 	})
+	on(c, wire.StatusRegions, func(*api.QueryOptions) (*api.RegionListResponse, error) {
+		return &api.RegionListResponse{Regions: []string{"global"}}, nil
+	})
 	on(c, wire.OperatorSchedulerConfig, func(*api.QueryOptions) (*api.SchedulerConfigResponse, error) {
 		return &api.SchedulerConfigResponse{SchedulerConfig: &api.SchedulerConfiguration{SchedulerAlgorithm: "binpack"}, QueryMeta: meta}, nil
 	})

@@ -17,13 +17,32 @@ type SetSchedulerConfig struct {
 	CAS    bool                        `msg:",omitempty"`
 }
 
+// SetAutopilotConfig writes the autopilot's configuration, with CAS as above.
+type SetAutopilotConfig struct {
+	Config *api.AutopilotConfiguration `msg:",omitempty"`
+	CAS    bool                        `msg:",omitempty"`
+}
+
 // Commands registers this room's commands.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &SetSchedulerConfig{} })
+	r.Register(func() fsm.Command { return &SetAutopilotConfig{} })
 }
 
 // Kind implements [fsm.Command].
 func (*SetSchedulerConfig) Kind() fsm.Kind { return fsm.KindSchedulerConfig }
+
+// Kind implements [fsm.Command].
+func (*SetAutopilotConfig) Kind() fsm.Kind { return fsm.KindAutopilotConfig }
+
+// Apply compares and stores.
+func (c *SetAutopilotConfig) Apply(tx *state.Txn) (any, error) {
+	if c.CAS && tx.AutopilotConfig().ModifyIndex != c.Config.ModifyIndex {
+		return false, nil
+	}
+	tx.PutAutopilotConfig(c.Config)
+	return true, nil
+}
 
 // Apply compares and stores.
 func (c *SetSchedulerConfig) Apply(tx *state.Txn) (any, error) {

@@ -24,7 +24,12 @@ type Config struct {
 	State *state.Store
 	Raft  Raft
 	// NameOf tells the name of a server by its id; nil shows ids.
-	NameOf func(id string) string
+	NameOf  func(id string) string
+	Members Members
+	Cluster Cluster
+	Archive Archive
+	// Dir keeps snapshots on their way; empty means the system's place for temporary files.
+	Dir string
 }
 
 // Service is the room.
@@ -32,10 +37,20 @@ type Service struct {
 	state  *state.Store
 	raft   Raft
 	nameOf func(string) string
+
+	members          Members
+	cluster          Cluster
+	archive          Archive
+	dir              string
+	reading, writing transfers
 }
 
 // New makes the room.
-func New(c Config) *Service { return &Service{state: c.State, raft: c.Raft, nameOf: c.NameOf} }
+func New(c Config) *Service {
+	return &Service{
+		state: c.State, raft: c.Raft, nameOf: c.NameOf, members: c.Members, cluster: c.Cluster, archive: c.Archive, dir: c.Dir,
+	}
+}
 
 // Handlers binds the room's methods.
 func (s *Service) Handlers() []wire.Handler {
@@ -45,6 +60,17 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.OperatorRaftConfiguration.Handle(s.RaftConfiguration),
 		wire.OperatorSchedulerConfig.Handle(s.SchedulerConfig),
 		wire.OperatorSetSchedulerConfig.Handle(s.SetSchedulerConfig),
+		wire.OperatorRaftRemovePeer.Handle(s.RemovePeer),
+		wire.OperatorTransferLeadership.Handle(s.TransferLeadership),
+		wire.OperatorAutopilotConfig.Handle(s.AutopilotConfig),
+		wire.OperatorSetAutopilotConfig.Handle(s.SetAutopilotConfig),
+		wire.OperatorServerHealth.Handle(s.Health),
+		wire.OperatorSnapshotRead.Handle(s.ReadSnapshot),
+		wire.OperatorSnapshotRestore.Handle(s.RestoreSnapshot),
+		wire.StatusRegions.Handle(s.Regions),
+		wire.StatusJoin.Handle(s.Join),
+		wire.StatusForceLeave.Handle(s.ForceLeave),
+		wire.StatusKeyring.Handle(s.Keyring),
 	}
 }
 

@@ -1,0 +1,64 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"strconv"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// snapshotPiece is how much of a snapshot goes in one call.
+const snapshotPiece = 1 << 20
+
+// snapshotSave streams a snapshot of the whole state.
+func snapshotSave(c *call) (any, error) {
+	req := &api.SnapshotReadRequest{QueryOptions: c.reads()}
+	for {
+		piece, err := wire.OperatorSnapshotRead.Call(c.ctx(), c.Servers, req)
+		if err != nil {
+			return nil, c.broken(req.Offset > 0, err)
+		}
+		if req.Offset == 0 {
+			h := c.w.Header()
+			h.Set("Content-Type", "application/x-gzip")
+			h.Set("Content-Disposition", `attachment; filename="snapshot.gz"`)
+			h.Set("Content-Length", strconv.FormatInt(piece.Size, 10))
+			h.Set("Digest", "sha-256="+piece.Digest)
+		}
+		if _, err := c.w.Write(piece.Data); err != nil {
+			return nil, errStreamed
+		}
+		if piece.EOF || len(piece.Data) == 0 {
+			return nil, errStreamed
+		}
+		req.Token, req.Offset = piece.Token, req.Offset+int64(len(piece.Data))
+	}
+}
+
+// snapshotRestore replaces the whole state by that of a snapshot.
+func snapshotRestore(c *call) (any, error) {
+	req := &api.SnapshotRestoreRequest{WriteRequest: c.writes()}
+	buf := make([]byte, snapshotPiece)
+	for {
+		n, err := io.ReadFull(c.r.Body, buf)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			req.Last = true
+		case err != nil:
+			return nil, fault.New(fault.Invalid, "the snapshot did not come whole: %w", err)
+		}
+		req.Data = buf[:n]
+		out, err := wire.OperatorSnapshotRestore.Call(c.ctx(), c.Servers, req)
+		if err != nil {
+			return nil, err
+		}
+		if req.Last {
+			c.wrote(out.WriteMeta)
+			return nil, nil
+		}
+		req.Token, req.Offset = out.Token, req.Offset+int64(n)
+	}
+}

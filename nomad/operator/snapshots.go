@@ -1,0 +1,178 @@
+package operator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+)
+
+// Archive saves and restores the whole state.
+type Archive interface {
+	SaveArchive(ctx context.Context, w io.Writer) (fsm.Meta, error)
+	RestoreArchive(ctx context.Context, r io.Reader) error
+}
+
+// Bounds of snapshots on their way: they go in pieces, and a file holds what was not fetched or not
+// all sent yet.
+const (
+	pieceBytes    = 1 << 20
+	transfersMax  = 2
+	transferIdle  = time.Minute
+	transferBytes = 64 << 30
+)
+
+// transfers are the snapshots that are being fetched or sent.
+type transfers struct {
+	mu   sync.Mutex
+	open map[string]*transfer
+}
+
+type transfer struct {
+	mu     sync.Mutex
+	file   *os.File
+	size   int64
+	digest string
+	idle   *time.Timer
+}
+
+// begin makes an empty file that has no name and is gone when it is closed.
+func (t *transfers) begin(dir string) (string, *transfer, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.open) >= transfersMax {
+		return "", nil, fault.New(fault.Exhausted, "%d snapshots are on their way already: try again in a minute", len(t.open))
+	}
+	f, err := os.CreateTemp(dir, "snapshot-*")
+	if err != nil {
+		return "", nil, fmt.Errorf("keep snapshot: %w", err)
+	}
+	_ = os.Remove(f.Name())
+	id, x := uuid.NewString(), &transfer{file: f}
+	x.idle = time.AfterFunc(transferIdle, func() { t.end(id) })
+	if t.open == nil {
+		t.open = map[string]*transfer{}
+	}
+	t.open[id] = x
+	return id, x, nil
+}
+
+func (t *transfers) find(id string) (*transfer, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x := t.open[id]
+	if x == nil {
+		return nil, fault.New(fault.Invalid, "the snapshot was dropped: its pieces came too slowly, or the leader changed; begin again")
+	}
+	x.idle.Reset(transferIdle)
+	return x, nil
+}
+
+func (t *transfers) end(id string) {
+	t.mu.Lock()
+	x := t.open[id]
+	delete(t.open, id)
+	t.mu.Unlock()
+	if x != nil {
+		x.idle.Stop()
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		_ = x.file.Close()
+	}
+}
+
+// ReadSnapshot makes a snapshot, and hands it out piece by piece.
+func (s *Service) ReadSnapshot(ctx context.Context, r *api.SnapshotReadRequest) (*api.SnapshotReadResponse, error) {
+	id := r.Token
+	if id == "" {
+		made, err := s.makeSnapshot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		id = made
+	}
+	x, err := s.reading.find(id)
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	piece := make([]byte, pieceBytes)
+	n, err := x.file.ReadAt(piece, r.Offset)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	out := &api.SnapshotReadResponse{Token: id, Size: x.size, Digest: x.digest, Data: piece[:n], EOF: r.Offset+int64(n) >= x.size}
+	if out.EOF {
+		go s.reading.end(id)
+	}
+	return out, nil
+}
+
+func (s *Service) makeSnapshot(ctx context.Context) (string, error) {
+	id, x, err := s.reading.begin(s.dir)
+	if err != nil {
+		return "", err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	sum := sha256.New()
+	if _, err = s.archive.SaveArchive(ctx, io.MultiWriter(x.file, sum)); err == nil {
+		x.size, err = x.file.Seek(0, io.SeekCurrent)
+	}
+	if err != nil {
+		go s.reading.end(id)
+		return "", err
+	}
+	x.digest = base64.StdEncoding.EncodeToString(sum.Sum(nil))
+	return id, nil
+}
+
+// RestoreSnapshot takes a snapshot in piece by piece; after the last one it is checked whole, and restored.
+func (s *Service) RestoreSnapshot(ctx context.Context, r *api.SnapshotRestoreRequest) (*api.SnapshotRestoreResponse, error) {
+	id := r.Token
+	if id == "" {
+		begun, _, err := s.writing.begin(s.dir)
+		if err != nil {
+			return nil, err
+		}
+		id = begun
+	}
+	x, err := s.writing.find(id)
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if r.Offset != x.size || x.size+int64(len(r.Data)) > transferBytes {
+		return nil, fault.New(fault.Invalid, "snapshot: a piece for byte %d came when byte %d was due", r.Offset, x.size)
+	}
+	n, err := x.file.Write(r.Data)
+	x.size += int64(n)
+	if err != nil {
+		return nil, fmt.Errorf("keep snapshot: %w", err)
+	}
+	out := &api.SnapshotRestoreResponse{Token: id}
+	if !r.Last {
+		return out, nil
+	}
+	defer func() { go s.writing.end(id) }()
+	if _, err := x.file.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("keep snapshot: %w", err)
+	}
+	if err := s.archive.RestoreArchive(ctx, x.file); err != nil {
+		return nil, err
+	}
+	out.Index = s.state.Read().Index()
+	return out, nil
+}
