@@ -105,6 +105,10 @@ type VolumeUnpublishRequest struct {
 	NodeSecret string `json:"-" msg:",omitempty"`
 	// Error is set while unmounting fails; the claim stays and shows it.
 	Error string `msg:",omitempty"`
+	// NextRetry is when the node tries again, in Unix nanoseconds.
+	NextRetry int64 `msg:",omitempty"`
+	// Mounting is set when the report is about a mount: it waits because of Error, or goes on without one.
+	Mounting bool `msg:",omitempty"`
 	WriteRequest
 }
 

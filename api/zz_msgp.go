@@ -63779,8 +63779,8 @@ func (z *VolumeStub) Msgsize() (s int) {
 func (z *VolumeUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.VolumeID == "" {
 		zb0001Len--
@@ -63801,6 +63801,14 @@ func (z *VolumeUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Error == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.NextRetry == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Mounting == false {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -63831,6 +63839,16 @@ func (z *VolumeUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Error"
 			o = append(o, 0xa5, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.Error)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "NextRetry"
+			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
+			o = msgp.AppendInt64(o, z.NextRetry)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Mounting"
+			o = append(o, 0xa8, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x69, 0x6e, 0x67)
+			o = msgp.AppendBool(o, z.Mounting)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -63895,6 +63913,18 @@ func (z *VolumeUnpublishRequest) UnmarshalMsg(bts []byte) (o []byte, err error) 
 				err = msgp.WrapError(err, "Error")
 				return
 			}
+		case "NextRetry":
+			z.NextRetry, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NextRetry")
+				return
+			}
+		case "Mounting":
+			z.Mounting, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Mounting")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -63915,7 +63945,7 @@ func (z *VolumeUnpublishRequest) UnmarshalMsg(bts []byte) (o []byte, err error) 
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeUnpublishRequest) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 6 + msgp.StringPrefixSize + len(z.Error) + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 6 + msgp.StringPrefixSize + len(z.Error) + 10 + msgp.Int64Size + 9 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
 	return
 }
 

@@ -304,6 +304,9 @@ func (c *NodeExpanded) Apply(tx *state.Txn) (any, error) {
 
 // Apply records the node's report.
 func (c *Report) Apply(tx *state.Txn) (any, error) {
+	if c.Mounting {
+		return nil, ledger.MountWaits(tx, c.Namespace, c.VolumeID, c.AllocID, c.NodeID, c.Reason, c.NextRetry)
+	}
 	if c.Reason != "" {
 		return nil, ledger.ReleaseFailed(tx, c.Namespace, c.VolumeID, c.AllocID, c.NodeID, c.Reason, c.NextRetry)
 	}

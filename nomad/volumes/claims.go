@@ -88,10 +88,10 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 	}
 	ns := namespaceOf(r.Namespace)
 	c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID)
-	if c == nil || r.Error != "" && c.LastError == r.Error || r.Error == "" && c.NodeID == r.NodeID && c.State == api.ClaimUnmounted {
+	if c == nil || saidBefore(c, r) {
 		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil
 	}
-	index, err := s.write(ctx, &Report{Namespace: ns, VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: r.NodeID, Reason: r.Error})
+	index, err := s.write(ctx, &Report{Namespace: ns, VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: r.NodeID, Reason: r.Error, NextRetry: r.NextRetry, Mounting: r.Mounting})
 	if errors.Is(err, fault.NotFound) || errors.Is(err, fault.Conflict) {
 		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil // said before
 	}
@@ -99,4 +99,12 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 		return nil, fmt.Errorf("report on volume %q of allocation %s: %w", r.VolumeID, r.AllocID, err)
 	}
 	return &api.WriteMeta{Index: index}, nil
+}
+
+// saidBefore reports whether the claim shows already what the node reports.
+func saidBefore(c *api.VolumeClaim, r *api.VolumeUnpublishRequest) bool {
+	if r.Error != "" || r.Mounting {
+		return c.LastError == r.Error && c.NextRetry == r.NextRetry
+	}
+	return c.NodeID == r.NodeID && c.State == api.ClaimUnmounted
 }

@@ -94,6 +94,8 @@ type Report struct {
 	Reason    string `msg:",omitempty"`
 	// NextRetry is in Unix nanoseconds.
 	NextRetry int64 `msg:",omitempty"`
+	// Mounting is set when the node reports on a mount: it waits for the Reason, or goes on without one.
+	Mounting bool `msg:",omitempty"`
 }
 
 // Evict releases claims on a node without the node's own report. Lost means that the node must still

@@ -1781,8 +1781,8 @@ func (z *Register) Msgsize() (s int) {
 func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -1807,6 +1807,10 @@ func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Mounting == false {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1842,6 +1846,11 @@ func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Mounting"
+			o = append(o, 0xa8, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x69, 0x6e, 0x67)
+			o = msgp.AppendBool(o, z.Mounting)
 		}
 	}
 	return
@@ -1905,6 +1914,12 @@ func (z *Report) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "NextRetry")
 				return
 			}
+		case "Mounting":
+			z.Mounting, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Mounting")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -1919,7 +1934,7 @@ func (z *Report) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Report) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size + 9 + msgp.BoolSize
 	return
 }
 

@@ -170,3 +170,24 @@ func TestForgottenClaimsFollow(t *testing.T) {
 		t.Fatal("a second look changed rows")
 	}
 }
+
+func TestMountThatWaitsIsNotedUntilItGoesOn(t *testing.T) {
+	b := newBook(t)
+	b.must(take(taker("a1", "n1")))
+	waits := func(node, reason string, next int64) func(*state.Txn) error {
+		return func(tx *state.Txn) error { return ledger.MountWaits(tx, "default", "v", "a1", node, reason, next) }
+	}
+	b.refused(fault.Conflict, waits("n1", "not ready yet", 1))
+	b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil) })
+	b.refused(fault.Denied, waits("n2", "not mine", 1))
+	b.must(waits("n1", "stage: busy", 7))
+	if c := b.state.Read().Claim("default", "v", "a1"); c.State != api.ClaimReady || c.LastError != "stage: busy" || c.NextRetry != 7 {
+		t.Fatalf("claim is %+v", c)
+	}
+	b.must(waits("n1", "", 0))
+	if c := b.state.Read().Claim("default", "v", "a1"); c.State != api.ClaimReady || c.LastError != "" || c.NextRetry != 0 {
+		t.Fatalf("claim is %+v", c)
+	}
+	b.must(func(tx *state.Txn) error { return ledger.Released(tx, "default", "v", "a1", "n1") })
+	b.refused(fault.Conflict, waits("n1", "too late", 1))
+}

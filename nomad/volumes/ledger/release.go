@@ -49,6 +49,18 @@ func ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason string, nextRe
 	return Standard().ReleaseFailed(tx, ns, volume, alloc, node, reason, nextRetry)
 }
 
+// MountWaits notes why a ready claim is not mounted yet, and when that may change; no reason takes the note back.
+func MountWaits(tx *state.Txn, ns, volume, alloc, node, reason string, nextRetry int64) error {
+	c, err := claimOn(tx, ns, volume, alloc, node)
+	if err == nil && c.State != api.ClaimReady {
+		err = fault.New(fault.Conflict, "%s is %s", describe(ns, volume, alloc), c.State)
+	}
+	if err != nil {
+		return err
+	}
+	return Standard().ReleaseFailed(tx, ns, volume, alloc, node, reason, nextRetry)
+}
+
 // Evict moves a claim to unmounted without the node's word; proof and by say on whose.
 func Evict(tx *state.Txn, ns, volume, alloc, proof, by string) error {
 	return Standard().Evict(tx, ns, volume, alloc, proof, by)
