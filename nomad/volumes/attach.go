@@ -175,9 +175,9 @@ func attached(a *api.VolumeAttachment) *Attached {
 	return &Attached{PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, Fence: a.Fence}
 }
 
-// enter waits until the plugin has room for another call and the node has none of it in flight.
+// enter waits until the plugin has room for another call, and the node has none of it in flight or one that hangs.
 func (s *Service) enter(ctx context.Context, what string, a *api.VolumeAttachment, width int) (func(), error) {
-	node, err := s.gates.enter(ctx, a.PluginID+" on "+a.NodeID, 1)
+	node, err := s.gates.turn(ctx, a.PluginID+" on "+a.NodeID, s.limits.SlowAfter)
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,8 @@ type Limits struct {
 	// AttachTimeout bounds one attach, detach or unmount; MakeTimeout one create, delete, expand or
 	// snapshot; ListTimeout one list or validation.
 	AttachTimeout, MakeTimeout, ListTimeout time.Duration
+	// SlowAfter is how long an attach or detach keeps others of its plugin and node waiting.
+	SlowAfter time.Duration
 	// Patience is how long a caller waits for another try after the first one failed.
 	Patience time.Duration
 	// Attaching, Detaching and Making bound the calls in flight per plugin.
@@ -54,7 +56,7 @@ func Default() Limits {
 		FenceAfter: 30 * time.Second, LeaseMargin: 2 * time.Second, NudgeAfter: 2 * time.Second,
 		RetryMin: time.Second, RetryMax: time.Minute,
 		AttachTimeout: 2 * time.Minute, MakeTimeout: 5 * time.Minute, ListTimeout: 30 * time.Second,
-		Patience: 10 * time.Second, Attaching: 8, Detaching: 8, Making: 8,
+		SlowAfter: time.Second, Patience: 10 * time.Second, Attaching: 8, Detaching: 8, Making: 8,
 	}
 }
 
@@ -69,6 +71,7 @@ func (l Limits) orDefault() Limits {
 		{&l.AttachTimeout, &d.AttachTimeout},
 		{&l.MakeTimeout, &d.MakeTimeout},
 		{&l.ListTimeout, &d.ListTimeout},
+		{&l.SlowAfter, &d.SlowAfter},
 		{&l.Patience, &d.Patience},
 	} {
 		if *f.have <= 0 {
