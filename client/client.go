@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -44,8 +45,10 @@ type Client struct {
 	reports *reports
 	// amnesic is set when the node is older than its database: it may hold what it knows nothing of.
 	amnesic bool
-	// answered is when a server last answered a heartbeat or registration; serveNode alone uses it.
-	answered time.Time
+	// servers are those that were told last, as they are on disk; serveNode alone uses it.
+	servers []string
+	// answered is when a server last answered a heartbeat or registration, in [bootTime].
+	answered atomic.Int64
 	lease    lease
 	// registered is closed when the servers know the node.
 	registered chan struct{}
@@ -88,6 +91,7 @@ func New(conf Config) (*Client, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	conf.Servers.Handle(c.Handlers()...)
+	c.recall()
 	return c, nil
 }
 
@@ -168,6 +172,7 @@ func (c *Client) loops() []loop {
 		{"volumes", c.volumes.Run},
 		{"drivers", c.watch.Run},
 		{"node", c.serveNode},
+		{"silence", c.watchSilence},
 		{"assignments", c.followAssignments},
 		{"reports", c.sendReports},
 		{"collect", c.collectEnded},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +143,27 @@ func TestPurgedNodeRegistersAgain(t *testing.T) {
 	b.until(t, "registered", func() bool { return b.nodes[b.node.ID()] != nil })
 	b.edit(func() { clear(b.nodes) })
 	b.until(t, "registered again", func() bool { return b.nodes[b.node.ID()] != nil })
+}
+
+func TestToldServersSurviveARestart(t *testing.T) {
+	b := setup(t)
+	b.tell = []string{"10.0.0.2:4647", "10.0.0.1:4647"}
+	b.start(t)
+	b.until(t, "registered", func() bool { return b.nodes[b.node.ID()] != nil })
+	eventually(t, "a file", func() bool {
+		_, err := os.Stat(filepath.Join(b.conf.StateDir, "servers"))
+		return err == nil
+	})
+	b.edit(func() { b.tell = []string{"10.0.0.3:4647"} })
+	eventually(t, "the fresh list", func() bool {
+		body, err := os.ReadFile(filepath.Join(b.conf.StateDir, "servers"))
+		return err == nil && string(body) == "10.0.0.3:4647\n"
+	})
+	b.stop()
+	b.start(t)
+	if want := []string{"10.0.0.3:4647"}; !slices.Equal(b.remembered, want) {
+		t.Errorf("remembered %q", b.remembered)
+	}
 }
 
 func TestNodeKeepsItsIdentity(t *testing.T) {

@@ -46,11 +46,11 @@ func keep(path string) (id string, fresh bool, err error) {
 func writeDurably(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
-		return fmt.Errorf("write identity of the node: %w", err)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	_, werr := f.Write(text)
 	if err := errors.Join(werr, f.Sync(), f.Close(), os.Rename(f.Name(), path)); err != nil {
-		return errors.Join(fmt.Errorf("write identity of the node: %w", err), os.Remove(f.Name()))
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
 	}
 	return nil
 }

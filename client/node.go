@@ -16,7 +16,7 @@ const (
 	// changeWait gathers changes of the node record into one registration.
 	changeWait = 20 * time.Millisecond
 	// aloneEvery is how often a node that no server answers looks for allocations that must end then.
-	aloneEvery = time.Second
+	aloneEvery = 500 * time.Millisecond
 	// beatRetry is the pause after a heartbeat that nobody answered.
 	beatRetry = time.Second
 )
@@ -33,16 +33,11 @@ func (c *Client) serveNode(ctx context.Context) error {
 	c.log.Info("node is registered", "node_id", c.id, "heartbeat_ttl", ttl)
 	due := time.NewTimer(ttl)
 	defer due.Stop()
-	alone := time.NewTicker(aloneEvery)
-	defer alone.Stop()
 	changed := false // since the last registration
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-alone.C:
-			c.stopAlone(time.Since(c.answered))
-			c.endOverdue()
 		case <-c.node.changed:
 			changed = true
 			due.Reset(changeWait)
@@ -143,8 +138,8 @@ func (c *Client) register(ctx context.Context) (time.Duration, error) {
 // heard takes over what the servers tell with every answer to what was sent at a time of [bootTime].
 func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 	c.renewLeases(sent)
-	c.answered = time.Now()
-	c.conf.Servers.SetServers(resp.Servers)
+	c.answered.Store(bootTime())
+	c.told(resp.Servers)
 	if resp.HeartbeatTTL <= 0 {
 		return beatRetry
 	}
@@ -176,6 +171,22 @@ func (c *Client) beat(ctx context.Context) time.Duration {
 		c.node.poke() // purged: register again
 	}
 	return beatRetry + jitter(beatRetry)
+}
+
+// watchSilence ends what must not go on while no server answers. It is a loop of its own: a heartbeat that
+// waits for an answer must not hold it up.
+func (c *Client) watchSilence(ctx context.Context) error {
+	tick := time.NewTicker(aloneEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		c.stopAlone(time.Duration(bootTime() - max(c.answered.Load(), c.lease.born)))
+		c.endOverdue()
+	}
 }
 
 // stopAlone stops allocations that must not run for longer without servers.

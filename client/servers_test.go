@@ -24,6 +24,8 @@ type servers struct {
 	// reports counts the calls that brought reports, deaf makes all calls fail.
 	reports, registers int
 	deaf               bool
+	// tell is what nodes are told, remembered what a node told its link.
+	tell, remembered []string
 }
 
 func newServers() *servers {
@@ -37,6 +39,7 @@ func (s *servers) Handle(handlers ...wire.Handler) {
 }
 func (s *servers) SetNode(string, string) {}
 func (s *servers) SetServers([]string)    {}
+func (s *servers) Remember(all []string)  { s.remembered = all }
 func (s *servers) Each(ctx context.Context, fn func(context.Context, wire.Caller)) int {
 	fn(ctx, s)
 	return 1
@@ -129,6 +132,7 @@ func (s *servers) Invoke(ctx context.Context, method string, req, resp any) erro
 	case *api.NodeRegisterRequest:
 		s.edit(func() { s.nodes[r.Node.ID] = r.Node; s.registers++ })
 		resp.(*api.NodeUpdateResponse).HeartbeatTTL = 200 * time.Millisecond
+		resp.(*api.NodeUpdateResponse).Servers = s.tell
 		return nil
 	case *api.NodeHeartbeatRequest:
 		s.mu.Lock()
@@ -137,6 +141,7 @@ func (s *servers) Invoke(ctx context.Context, method string, req, resp any) erro
 			return fault.New(fault.NotFound, "node %s", r.NodeID)
 		}
 		resp.(*api.NodeUpdateResponse).HeartbeatTTL = 200 * time.Millisecond
+		resp.(*api.NodeUpdateResponse).Servers = s.tell
 		return nil
 	case *api.NodeAssignmentsRequest:
 		return s.assignments(ctx, r, resp.(*api.NodeAssignmentsResponse))

@@ -5,6 +5,10 @@
 // with growing pauses, for as long as the caller's context lives. So callers set deadlines, and only
 // methods that may be repeated are called through a link.
 //
+// A host that loses its power or its network resets no connection. So a server for which calls wait is
+// asked every second for a sign of life; when it gives none, or knows no leader, and another server does
+// better, its calls end and go there. See watch.go.
+//
 // One reversed connection per known server is kept open once the node has an identity. The servers
 // tell which they are; until then, and when none of those answers calls, the configured ones count.
 package link

@@ -37,21 +37,25 @@ type Link struct {
 	log        hclog.Logger
 	configured []string
 
-	mu       sync.Mutex
-	handlers []wire.Handler
-	told     []string
-	hello    wire.Hello
-	next     int
-	conns    map[string]*wire.Conn
-	changed  chan struct{}
-	closed   bool
+	mu         sync.Mutex
+	handlers   []wire.Handler
+	told       []string
+	remembered []string
+	hello      wire.Hello
+	// use is the server that is asked; empty when one is to be chosen.
+	use   string
+	conns map[string]*wire.Conn
+	// busy counts the calls that wait for each server.
+	busy    map[string]int
+	changed chan struct{}
+	closed  bool
 }
 
 // New makes a link. Calls go out at once; servers can call down while Run runs.
 func New(c Config) *Link {
 	return &Link{
 		dialer: c.Dialer, log: c.Log, configured: slices.Clone(c.Servers), handlers: slices.Clone(c.Handlers),
-		conns: map[string]*wire.Conn{}, changed: make(chan struct{}, 1),
+		conns: map[string]*wire.Conn{}, busy: map[string]int{}, changed: make(chan struct{}, 1),
 	}
 }
 
@@ -80,7 +84,27 @@ func (l *Link) SetServers(addresses []string) {
 		return
 	}
 	l.told = slices.Clone(addresses)
+	l.prune()
 	l.poke()
+}
+
+// Remember takes addresses that servers told in an earlier life: they are asked when the others fail.
+func (l *Link) Remember(addresses []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remembered = slices.Clone(addresses)
+	l.poke()
+}
+
+// prune ends the connections to servers that are no longer known; the caller holds the lock.
+func (l *Link) prune() {
+	all := l.reachable()
+	for address, c := range l.conns {
+		if !slices.Contains(all, address) {
+			delete(l.conns, address)
+			_ = c.Close()
+		}
+	}
 }
 
 // Servers lists the addresses in use.
@@ -94,7 +118,7 @@ func (l *Link) current() []string {
 	if len(l.told) > 0 {
 		return l.told
 	}
-	return l.configured
+	return l.reachable()
 }
 
 func (l *Link) poke() {
@@ -111,6 +135,7 @@ func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 		conn, address, err := l.conn()
 		if err == nil {
 			err = conn.Invoke(ctx, method, req, resp)
+			l.free(address)
 		}
 		if err == nil || !passing(err) {
 			return err
@@ -142,26 +167,57 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// conn returns the connection to the server whose turn it is.
+// conn returns the connection to the server whose turn it is, and counts a call that waits for it.
 func (l *Link) conn() (*wire.Conn, string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := l.reachable()
 	if l.closed {
 		return nil, "", fault.New(fault.Internal, "the link to the servers is closed")
 	}
-	if len(all) == 0 {
+	address := l.chosen()
+	if address == "" {
 		return nil, "", fault.New(fault.Unavailable, "no servers are known")
 	}
-	address := all[l.next%len(all)]
 	c, err := l.to(address)
+	if err == nil {
+		l.busy[address]++
+	}
 	return c, address, err
+}
+
+func (l *Link) free(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy[address]--; l.busy[address] <= 0 {
+		delete(l.busy, address)
+	}
+}
+
+// chosen is the server that is asked. The first is any, so that nodes spread; the caller holds the lock.
+func (l *Link) chosen() string {
+	if all := l.reachable(); !slices.Contains(all, l.use) {
+		first := l.told
+		if len(first) == 0 {
+			first = l.configured
+		}
+		if len(first) == 0 {
+			first = all
+		}
+		l.use = ""
+		if len(first) > 0 {
+			l.use = first[rand.N(len(first))]
+		}
+	}
+	return l.use
 }
 
 // to returns the connection to an address; the caller holds the lock.
 func (l *Link) to(address string) (*wire.Conn, error) {
 	if c := l.conns[address]; c != nil {
 		return c, nil
+	}
+	if l.closed {
+		return nil, fault.New(fault.Internal, "the link to the servers is closed")
 	}
 	c, err := wire.Connect(address, l.dialer)
 	if err != nil {
@@ -178,7 +234,7 @@ func (l *Link) Each(ctx context.Context, fn func(context.Context, wire.Caller)) 
 	all := slices.Clone(l.current())
 	var conns []*wire.Conn
 	for _, address := range all {
-		if c, err := l.to(address); err == nil && !l.closed {
+		if c, err := l.to(address); err == nil {
 			conns = append(conns, c)
 		}
 	}
@@ -191,10 +247,10 @@ func (l *Link) Each(ctx context.Context, fn func(context.Context, wire.Caller)) 
 	return len(all)
 }
 
-// reachable lists the told servers first and the configured ones after them.
+// reachable lists the told servers first, then the configured ones, then those of an earlier life.
 func (l *Link) reachable() []string {
 	all := slices.Clone(l.told)
-	for _, a := range l.configured {
+	for _, a := range slices.Concat(l.configured, l.remembered) {
 		if !slices.Contains(all, a) {
 			all = append(all, a)
 		}
@@ -206,8 +262,8 @@ func (l *Link) reachable() []string {
 func (l *Link) turn(address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if all := l.reachable(); len(all) > 0 && all[l.next%len(all)] == address {
-		l.next = (l.next + 1) % len(all)
+	if all := l.reachable(); len(all) > 0 && l.use == address {
+		l.use = all[(slices.Index(all, address)+1)%len(all)]
 	}
 }
 

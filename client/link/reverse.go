@@ -17,10 +17,11 @@ type offer struct {
 	stop  context.CancelFunc
 }
 
-// Run lets the servers call down until ctx ends.
+// Run lets the servers call down, and leaves servers that fell silent, until ctx ends.
 func (l *Link) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(func() { l.watch(ctx) })
 	offers := map[string]offer{}
 	defer func() {
 		for _, o := range offers {

@@ -1,0 +1,45 @@
+package client
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// serversFile holds the servers that were told last, one address a line: a node whose configured servers
+// are gone finds the cluster through them.
+const serversFile = "servers"
+
+// recall hands the servers that an earlier agent process was told to the link. Without them the node
+// depends on its configuration, so that nothing here is worth failing for.
+func (c *Client) recall() {
+	body, err := os.ReadFile(filepath.Join(c.conf.StateDir, serversFile))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			c.log.Warn("the servers of last time are not known", "error", err)
+		}
+		return
+	}
+	c.servers = strings.Fields(string(body))
+	c.conf.Servers.Remember(c.servers)
+}
+
+// told takes over the servers of an answer, and keeps them for the next agent process.
+func (c *Client) told(servers []string) {
+	if len(servers) == 0 {
+		return
+	}
+	c.conf.Servers.SetServers(servers)
+	sorted := slices.Sorted(slices.Values(servers))
+	if slices.Equal(sorted, c.servers) {
+		return
+	}
+	if err := writeDurably(filepath.Join(c.conf.StateDir, serversFile), []byte(strings.Join(sorted, "\n")+"\n")); err != nil {
+		c.log.Warn("keep the list of servers", "error", err)
+		return
+	}
+	c.servers = sorted
+}
