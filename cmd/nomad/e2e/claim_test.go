@@ -76,7 +76,7 @@ func TestDetachOfAnAllocationThatIsGone(t *testing.T) {
 	a.CreateVolume("hp", "v1")
 	a.Register(kit.WithVolume(kit.ShellJob("w", forever), "v1"))
 	alloc := a.Running("w", 1)
-	a.Stop("hp", false)
+	a.StopPlugin("hp")
 	ended(t, a, "hp", "complete", 1)
 	a.Stop("w", true)
 	a.Until(20*time.Second, "the task to end", func() error {

@@ -119,7 +119,7 @@ func TestPluginKilledWhileMounted(t *testing.T) {
 	a.Running("w", 1)
 
 	plugin := a.Running("hp", 1)
-	a.Stop("hp", false)
+	a.StopPlugin("hp")
 	a.Until(20*time.Second, "the plugin to stop", func() error {
 		if len(a.Allocs("hp", "running")) != 0 {
 			return fmt.Errorf("%s runs", plugin.ID)

@@ -64,6 +64,14 @@ func (a *Agent) Stop(job string, purge bool) {
 	}
 }
 
+// StopPlugin stops a plugin's job though volumes still need it.
+func (a *Agent) StopPlugin(job string) {
+	a.tb.Helper()
+	if out, code := a.Run("job", "stop", "-force", "-detach", job); code != 0 {
+		a.tb.Fatalf("stop %s: %s", job, out)
+	}
+}
+
 // Allocs lists a job's allocations with the client status.
 func (a *Agent) Allocs(job, status string) []*api.AllocationListStub {
 	all, _, err := a.API.Jobs().Allocations(job, true, nil)
