@@ -164,6 +164,9 @@ func (c *Client) apply(ctx context.Context, resp *api.NodeAssignmentsResponse, k
 func (c *Client) place(ctx context.Context, a *api.Allocation) error {
 	if e := c.table.get(a.ID); e != nil {
 		e.alloc.Update(a)
+		if a.ClientStatus != e.alloc.Status() { // as after the servers lost sight of it
+			c.reports.add(a.ID)
+		}
 		return nil
 	}
 	switch {

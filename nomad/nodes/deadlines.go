@@ -37,12 +37,24 @@ func (d *deadlines) set(id string, now, at time.Time) {
 		e.at, e.seen = at, now
 		heap.Fix(&d.heap, e.place)
 	}
+	d.wakeFirst(e)
+}
+
+// wakeFirst wakes who waits when the deadline is the nearest; the caller holds the lock.
+func (d *deadlines) wakeFirst(e *deadline) {
 	if e.place == 0 {
 		select {
 		case d.wake <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// heard reports whether the node has a deadline: one that is due has none until something was heard.
+func (d *deadlines) heard(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.by[id] != nil
 }
 
 func (d *deadlines) drop(id string) {
@@ -54,7 +66,7 @@ func (d *deadlines) drop(id string) {
 	}
 }
 
-// retry puts a node back that could not be marked.
+// retry puts a node back that could not be marked, or is to be looked at again.
 func (d *deadlines) retry(e *deadline, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,6 +74,7 @@ func (d *deadlines) retry(e *deadline, at time.Time) {
 		e.at = at
 		d.by[e.id] = e
 		heap.Push(&d.heap, e)
+		d.wakeFirst(e)
 	}
 }
 

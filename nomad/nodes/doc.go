@@ -4,6 +4,7 @@
 //
 //	(absent) --register--> initializing --heartbeat ready--> ready
 //	ready, initializing --heartbeats missed--> down, or disconnected where a group allows it
+//	disconnected --nothing there may live on any more--> down
 //	down, disconnected --heartbeat ready--> ready
 //	any --purge--> (absent)
 //

@@ -8,11 +8,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // lossWorkers bounds how many nodes are marked lost at once.
 const lossWorkers = 8
+
+// lossSlack lets the jobs of a disconnected node decide first what is lost, before the node is down.
+const lossSlack = time.Second
 
 // Run is the room's leader duty: it marks silent nodes as lost and carries drains on, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
@@ -27,7 +31,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}()
 	now := time.Now()
 	for n := range s.state.Read().Nodes() {
-		if !lost(n.Status) {
+		if n.Status != api.NodeStatusDown {
 			d.set(n.ID, now, now.Add(s.beat.FailoverTTL))
 		}
 	}
@@ -61,39 +65,65 @@ func (s *Service) lose(ctx context.Context, d *deadlines, due []*deadline) {
 	g.SetLimit(lossWorkers)
 	for _, e := range due {
 		g.Go(func() error {
-			id := e.id
 			tx := s.state.Read()
-			n := tx.Node(id)
-			if n == nil || lost(n.Status) {
+			n := tx.Node(e.id)
+			if n == nil || n.Status == api.NodeStatusDown || d.heard(e.id) {
 				return nil
 			}
-			status := lossOf(tx, n)
-			_, err := s.propose(ctx, &SetStatus{
-				NodeID: id, Status: status, Missed: true, Silence: time.Since(e.seen), Seed: uuid.NewString(),
-				Events: []*api.NodeEvent{event("Node heartbeat missed", api.NodeEventSubsystemCluster)},
-			})
-			if err != nil {
-				s.log.Warn("node missed its heartbeat and could not be marked", "node", id, "error", err)
-				d.retry(e, time.Now().Add(time.Second))
-				return nil
+			status, again := lossOf(tx, n, time.Now())
+			if status != n.Status {
+				if err := s.mark(ctx, n, status, time.Since(e.seen)); err != nil {
+					s.log.Warn("node missed its heartbeat and could not be marked", "node", n.ID, "error", err)
+					d.retry(e, time.Now().Add(time.Second))
+					return nil
+				}
 			}
-			s.log.Warn("node missed its heartbeat", "node", id, "name", n.Name, "status", status)
+			if status == api.NodeStatusDisconnected {
+				d.retry(e, again)
+			}
 			return nil
 		})
 	}
 	_ = g.Wait()
 }
 
-// lossOf is disconnected when some group on the node may live on without contact, else down.
-func lossOf(tx *state.Txn, n *api.Node) string {
+func (s *Service) mark(ctx context.Context, n *api.Node, status string, silence time.Duration) error {
+	text := "Node heartbeat missed"
+	if n.Status == api.NodeStatusDisconnected {
+		text = "Node did not come back in time"
+	}
+	_, err := s.propose(ctx, &SetStatus{
+		NodeID: n.ID, Status: status, Missed: true, Silence: silence, Seed: uuid.NewString(),
+		Events: []*api.NodeEvent{event(text, api.NodeEventSubsystemCluster)},
+	})
+	if err == nil {
+		s.log.Warn("node missed its heartbeat", "node", n.ID, "name", n.Name, "status", status, "silent", silence.Round(time.Millisecond))
+	}
+	return err
+}
+
+// lossOf is disconnected as long as some allocation on the node may live on without contact, and when to
+// look again; else down.
+func lossOf(tx *state.Txn, n *api.Node, now time.Time) (status string, again time.Time) {
 	for a := range tx.AllocsByNode(n.ID) {
 		g := a.Group()
-		if a.Terminal() || g == nil {
+		if g == nil || a.Terminal() {
 			continue
 		}
-		if g.MaxClientDisconnect > 0 || (g.Disconnect != nil && g.Disconnect.LostAfter > 0) {
-			return api.NodeStatusDisconnected
+		after := reconcile.LostAfter(g)
+		if after <= 0 {
+			continue
+		}
+		until := now.Add(after)
+		if since := reconcile.UnknownSince(a); !since.IsZero() {
+			until = since.Add(after)
+		}
+		if until.After(now) && until.After(again) {
+			again = until
 		}
 	}
-	return api.NodeStatusDown
+	if again.IsZero() {
+		return api.NodeStatusDown, again
+	}
+	return api.NodeStatusDisconnected, again.Add(lossSlack)
 }

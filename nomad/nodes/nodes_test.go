@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -61,6 +63,19 @@ func (r *room) lead() {
 			r.t.Errorf("leader duty: %v", err)
 		}
 	})
+}
+
+// awaitLead waits until the leader duty counts nodes.
+func (r *room) awaitLead() {
+	r.t.Helper()
+	r.register(node("sample"))
+	limit := time.Now().Add(20 * time.Second)
+	for !r.Counts("sample") {
+		if time.Now().After(limit) {
+			r.t.Fatal("the leader duty does not begin")
+		}
+		runtime.Gosched()
+	}
 }
 
 func node(id string) *api.Node {
@@ -365,5 +380,47 @@ func TestReads(t *testing.T) {
 	none, err := r.Get(t.Context(), &api.NodeRequest{NodeID: "x"})
 	if err != nil || none.Node != nil {
 		t.Errorf("get nothing: %+v %v", none, err)
+	}
+}
+
+func TestDisconnectedNodeIsDownWhenNothingMayLiveOn(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{MinTTL: 10 * time.Millisecond, Grace: 10 * time.Millisecond, FailoverTTL: 20 * time.Millisecond})
+	r.place(api.JobTypeService, "web", "n1", func(g *api.TaskGroup) {
+		g.Disconnect = &api.DisconnectStrategy{LostAfter: 300 * time.Millisecond}
+	})
+	r.lead()
+	r.register(node("n1"))
+	r.await("silent node", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDisconnected })
+	r.edit(func(tx *state.Txn) { // as the scheduler does
+		a := *tx.Alloc("alloc-web")
+		a.ClientStatus = api.AllocClientStatusUnknown
+		a.AllocStates = []*api.AllocState{{Field: "client_status", Value: a.ClientStatus, Time: time.Now()}}
+		tx.PutAlloc(&a)
+	})
+	r.await("node that did not come back", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDown })
+	r.beat("n1", api.NodeStatusReady)
+	if n := r.state.Read().Node("n1"); n.Status != api.NodeStatusReady {
+		t.Errorf("after the return: %+v", n)
+	}
+}
+
+func TestHeartbeatsSpreadAndGrowRarerWithTheNumberOfNodes(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{MinTTL: time.Second, MaxPerSecond: 10, Grace: time.Hour, FailoverTTL: time.Hour})
+	r.lead()
+	r.awaitLead()
+	const count = 100 // 10 per second: at least 10 s each
+	for i := range count {
+		r.register(node(fmt.Sprint("n", i)))
+	}
+	least, most := time.Hour, time.Duration(0)
+	for i := range count {
+		ttl := r.beat(fmt.Sprint("n", i), api.NodeStatusReady).HeartbeatTTL
+		least, most = min(least, ttl), max(most, ttl)
+	}
+	t.Logf("%d nodes: heartbeats every %v to %v", count, least, most)
+	if least < 10*time.Second || most > 21*time.Second || most-least < 5*time.Second {
+		t.Errorf("heartbeats every %v to %v", least, most)
 	}
 }

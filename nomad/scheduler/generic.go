@@ -83,7 +83,7 @@ func (r *run) amend(a reconcile.Amend) {
 	if a.ClientStatus != "" {
 		next.ClientStatus, next.ClientDescription = a.ClientStatus, a.Description
 		next.AllocStates = append(append([]*api.AllocState(nil), next.AllocStates...),
-			&api.AllocState{Field: "ClientStatus", Value: a.ClientStatus, Time: r.in.Now})
+			&api.AllocState{Field: "client_status", Value: a.ClientStatus, Time: r.in.Now})
 		if !a.RescheduleAt.IsZero() {
 			next.FollowupEvalID = r.followUp(a.RescheduleAt, api.TriggerMaxDisconnectTimeout, whyDisconnect)
 		}

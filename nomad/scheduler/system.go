@@ -62,8 +62,6 @@ const (
 	whyNotNeeded = "alloc not needed due to job update"
 	whyMigrating = "alloc is being migrated"
 	whyUpdating  = "alloc is being updated due to job update"
-	whyLost      = "alloc is lost since its node is down"
-	whyTainted   = "alloc not needed as node is tainted"
 )
 
 // review decides about the allocations that exist.
@@ -90,11 +88,19 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 		return
 	}
 	n := s.run.in.View.Node(a.NodeID)
+	fate := reconcile.FateOf(a, n, s.group, s.run.in.Now)
 	switch {
-	case n == nil:
-		s.stop(a, whyTainted, api.AllocClientStatusLost)
-	case n.Status == api.NodeStatusDown, n.Status == api.NodeStatusDisconnected && s.group.Disconnect == nil:
-		s.stop(a, whyLost, api.AllocClientStatusLost)
+	case fate.Lost != "":
+		s.stop(a, fate.Lost, api.AllocClientStatusLost)
+	case fate.Unknown: // nobody can take its place elsewhere
+		s.byNode[a.NodeID] = a
+		if m, news := reconcile.Forgotten(a, fate); news {
+			s.run.amend(m)
+			s.desired.Disconnect++
+		}
+	case a.ClientStatus == api.AllocClientStatusUnknown && s.byNode[a.NodeID] == nil: // its node is about to report it
+		s.byNode[a.NodeID] = a
+		s.desired.Ignore++
 	case a.DesiredTransition.Migrate:
 		s.stop(a, whyMigrating, "")
 		s.desired.Migrate++

@@ -20,86 +20,8 @@ func (p *pass) classify(a *api.Allocation) {
 	case a.DesiredTransition.Migrate && !p.isLost(a):
 		p.migrate = append(p.migrate, a)
 	default:
-		p.classifyByNode(a)
+		p.classifyByNode(a, FateOf(a, p.in.Node(a.NodeID), p.group, p.in.Now))
 	}
-}
-
-func (p *pass) classifyByNode(a *api.Allocation) {
-	n := p.in.Node(a.NodeID)
-	switch {
-	case n == nil:
-		p.lose(a, nodeGone)
-	case n.Status == api.NodeStatusDown && !replacesLost(p.group):
-		p.forget(a, false)
-	case n.Status == api.NodeStatusDown:
-		p.lose(a, lost)
-	case n.Status == api.NodeStatusDisconnected:
-		p.classifyDisconnected(a)
-	default:
-		p.keep = append(p.keep, a)
-	}
-}
-
-// replacesLost reports whether allocations of the group are replaced when their node is lost.
-func replacesLost(g *api.TaskGroup) bool {
-	return !g.PreventRescheduleOnLost && (g.Disconnect == nil || g.Disconnect.Replace || g.Disconnect.LostAfter == 0)
-}
-
-func lostAfter(g *api.TaskGroup) time.Duration {
-	if g.Disconnect != nil {
-		return g.Disconnect.LostAfter
-	}
-	return g.MaxClientDisconnect
-}
-
-func (p *pass) classifyDisconnected(a *api.Allocation) {
-	after := lostAfter(p.group)
-	if after == 0 || a.ClientStatus == api.AllocClientStatusPending {
-		p.lose(a, lost)
-		return
-	}
-	if since := unknownSince(a); !since.IsZero() && !p.in.Now.Before(since.Add(after)) {
-		p.lose(a, lost)
-		return
-	}
-	p.forget(a, p.group.Disconnect == nil || p.group.Disconnect.Replace)
-}
-
-// unknownSince is when the allocation's node was last found disconnected; zero when it was not.
-func unknownSince(a *api.Allocation) time.Time {
-	if a.ClientStatus != api.AllocClientStatusUnknown {
-		return time.Time{}
-	}
-	var t time.Time
-	for _, s := range a.AllocStates {
-		if s.Value == api.AllocClientStatusUnknown {
-			t = s.Time
-		}
-	}
-	return t
-}
-
-// lose gives the allocation up for good.
-func (p *pass) lose(a *api.Allocation, why string) {
-	p.stop(a, why, api.AllocClientStatusLost)
-	p.lost = append(p.lost, a)
-}
-
-// forget keeps the allocation as unknown until its node is back or its time is over.
-func (p *pass) forget(a *api.Allocation, replace bool) {
-	if a.ClientStatus != api.AllocClientStatusUnknown {
-		am := Amend{Alloc: a, ClientStatus: api.AllocClientStatusUnknown, Description: unknown}
-		if after := lostAfter(p.group); after > 0 {
-			am.RescheduleAt = p.in.Now.Add(after)
-		}
-		p.res.Amend = append(p.res.Amend, am)
-		p.res.Desired.Disconnect++
-	}
-	if replace {
-		p.replaced = append(p.replaced, a)
-		return
-	}
-	p.keep = append(p.keep, a)
 }
 
 // older reports whether the allocation is of an older version, or of an earlier job of that name.

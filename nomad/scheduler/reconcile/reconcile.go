@@ -21,6 +21,7 @@ func Group(in Input) Result {
 	for _, a := range in.Allocs {
 		p.classify(a)
 	}
+	p.reconnect()
 	p.stopSurplus()
 	p.updateOrReplace()
 	p.placeAgain()

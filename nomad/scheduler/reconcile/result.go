@@ -14,6 +14,7 @@ const (
 	lost        = "alloc is lost since its node is down"
 	nodeGone    = "alloc not needed as node is tainted"
 	rescheduled = "alloc was rescheduled because it failed"
+	reconnected = "alloc not needed since its node reconnected and another one stays"
 	unknown     = "alloc is unknown since its node is disconnected"
 )
 

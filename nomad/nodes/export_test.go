@@ -1,0 +1,8 @@
+package nodes
+
+// Counts reports whether the leader duty watches the node.
+func (s *Service) Counts(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watch != nil && s.watch.heard(id)
+}

@@ -1,0 +1,132 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Fate is what becomes of a live allocation because of its node. The zero value: nothing.
+type Fate struct {
+	// Lost says why the allocation is given up for good.
+	Lost string
+	// Unknown is set while the allocation may still run where nobody can see it.
+	Unknown bool
+	// Until is when that ends, zero when nothing but the node's return ends it.
+	Until time.Time
+	// Replace asks for another allocation meanwhile.
+	Replace bool
+}
+
+// FateOf tells what becomes of a live allocation of the group on the node, which is nil when it is gone.
+//
+//	node gone                             lost
+//	node down                             lost; unknown where the group replaces nothing that is lost, or
+//	                                      until the node itself has stopped it (stop_on_client_after)
+//	node disconnected, with lost_after    unknown, then lost
+//	node disconnected, without            as on a node that is down
+func FateOf(a *api.Allocation, n *api.Node, g *api.TaskGroup, now time.Time) Fate {
+	switch {
+	case n == nil:
+		return Fate{Lost: nodeGone}
+	case n.Status != api.NodeStatusDown && n.Status != api.NodeStatusDisconnected:
+		return Fate{}
+	}
+	began := a.ClientStatus != api.AllocClientStatusPending
+	if after := LostAfter(g); n.Status == api.NodeStatusDisconnected && after > 0 {
+		until := now.Add(after)
+		if since := UnknownSince(a); !since.IsZero() {
+			until = since.Add(after)
+		}
+		if !began || !now.Before(until) {
+			return Fate{Lost: lost}
+		}
+		return Fate{Unknown: true, Until: until, Replace: g.Disconnect == nil || g.Disconnect.Replace}
+	}
+	if !replacesLost(g) {
+		return Fate{Unknown: true}
+	}
+	if until := stopsItself(n, g); began && now.Before(until) {
+		return Fate{Unknown: true, Until: until}
+	}
+	return Fate{Lost: lost}
+}
+
+// replacesLost reports whether allocations of the group are replaced when their node is lost.
+func replacesLost(g *api.TaskGroup) bool {
+	return !g.PreventRescheduleOnLost && (g.Disconnect == nil || g.Disconnect.Replace || g.Disconnect.LostAfter == 0)
+}
+
+// LostAfter is how long allocations of the group may be out of sight before they are lost; 0 means not at all.
+func LostAfter(g *api.TaskGroup) time.Duration {
+	if g.Disconnect != nil {
+		return g.Disconnect.LostAfter
+	}
+	return g.MaxClientDisconnect
+}
+
+// stopsItself is when a node that nobody hears has ended the tasks of the group by itself; zero when it does not.
+func stopsItself(n *api.Node, g *api.TaskGroup) time.Time {
+	after := g.StopAfterClientDisconnect
+	if g.Disconnect != nil {
+		after = g.Disconnect.StopOnClientAfter
+	}
+	if after <= 0 {
+		return time.Time{}
+	}
+	var kill time.Duration
+	for _, t := range g.Tasks {
+		kill = max(kill, t.KillTimeout)
+	}
+	// The status is stamped in whole seconds, and the node looks twice a second.
+	heard := time.Unix(n.StatusUpdatedAt+1, 0).Add(-n.Silence)
+	return heard.Add(after + kill + time.Second)
+}
+
+// UnknownSince is when the allocation's node was last found disconnected; zero when it was not.
+func UnknownSince(a *api.Allocation) time.Time {
+	if a.ClientStatus != api.AllocClientStatusUnknown {
+		return time.Time{}
+	}
+	return lastUnknown(a)
+}
+
+// lastUnknown is when the allocation last became unknown, whatever it is now.
+func lastUnknown(a *api.Allocation) time.Time {
+	var t time.Time
+	for _, s := range a.AllocStates {
+		if s.Value == api.AllocClientStatusUnknown {
+			t = s.Time
+		}
+	}
+	return t
+}
+
+// Forgotten is the amendment for an allocation that is out of sight; false when it is known to be.
+func Forgotten(a *api.Allocation, f Fate) (Amend, bool) {
+	if a.ClientStatus == api.AllocClientStatusUnknown {
+		return Amend{}, false
+	}
+	return Amend{Alloc: a, ClientStatus: api.AllocClientStatusUnknown, Description: unknown, RescheduleAt: f.Until}, true
+}
+
+func (p *pass) classifyByNode(a *api.Allocation, f Fate) {
+	switch {
+	case f.Lost != "":
+		p.stop(a, f.Lost, api.AllocClientStatusLost)
+		p.lost = append(p.lost, a)
+		return
+	case !f.Unknown:
+		p.keep = append(p.keep, a)
+		return
+	}
+	if am, news := Forgotten(a, f); news {
+		p.res.Amend = append(p.res.Amend, am)
+		p.res.Desired.Disconnect++
+	}
+	if f.Replace {
+		p.replaced = append(p.replaced, a)
+		return
+	}
+	p.keep = append(p.keep, a)
+}

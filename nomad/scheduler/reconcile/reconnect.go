@@ -1,0 +1,119 @@
+package reconcile
+
+import (
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// reconnect decides between allocations whose node is back and those that replaced them meanwhile: one of
+// each pair stays. An allocation that its node has not reported yet is left alone, and its replacement too.
+func (p *pass) reconnect() {
+	for _, original := range slices.Clone(p.keep) {
+		if lastUnknown(original).IsZero() {
+			continue
+		}
+		replacement := p.replacementOf(original)
+		if replacement == nil {
+			continue
+		}
+		if original.ClientStatus == api.AllocClientStatusUnknown {
+			p.drop(original)
+			p.res.Desired.Ignore++
+			continue
+		}
+		loser := original
+		if p.staysBefore(original, replacement) {
+			loser = replacement
+		}
+		p.drop(loser)
+		p.stop(loser, reconnected, "")
+		p.res.Desired.Reconnect++
+	}
+}
+
+func (p *pass) drop(a *api.Allocation) {
+	p.keep = slices.DeleteFunc(p.keep, func(b *api.Allocation) bool { return b == a })
+}
+
+// replacementOf is the newest allocation that took over the name of the original.
+func (p *pass) replacementOf(original *api.Allocation) *api.Allocation {
+	var newest *api.Allocation
+	for _, a := range p.keep {
+		if a == original || a.Name != original.Name || a.PreviousAllocation == "" || a.CreateIndex < original.CreateIndex {
+			continue
+		}
+		if newest == nil || a.CreateIndex > newest.CreateIndex {
+			newest = a
+		}
+	}
+	return newest
+}
+
+// staysBefore reports whether the original stays and its replacement goes.
+func (p *pass) staysBefore(original, replacement *api.Allocation) bool {
+	if old, fresh := p.older(original), p.older(replacement); old != fresh {
+		return fresh // a newer version always wins
+	}
+	how := strategy(p.group)
+	runs := replacement.ClientStatus == api.AllocClientStatusRunning
+	switch {
+	case how == api.ReconcileOptionKeepOriginal:
+		return true
+	case how == api.ReconcileOptionKeepReplacement:
+		return false
+	case !runs:
+		return true
+	case original.ClientStatus != api.AllocClientStatusRunning:
+		return false
+	case how == api.ReconcileOptionLongestRunning:
+		return !startOf(replacement).Before(startOf(original))
+	}
+	return scoreOf(original) >= scoreOf(replacement)
+}
+
+func strategy(g *api.TaskGroup) api.ReconcileOption {
+	if g.Disconnect == nil || g.Disconnect.Reconcile == nil {
+		return api.ReconcileOptionBestScore
+	}
+	return *g.Disconnect.Reconcile
+}
+
+// startOf is since when the leader of the allocation runs, or the oldest of its main tasks.
+func startOf(a *api.Allocation) time.Time {
+	g := a.Group()
+	if g == nil {
+		return time.Unix(0, a.CreateTime)
+	}
+	var oldest time.Time
+	for _, t := range g.Tasks {
+		s := a.TaskStates[t.Name]
+		if s == nil || s.StartedAt.IsZero() || t.Lifecycle != nil {
+			continue
+		}
+		if t.Leader {
+			return s.StartedAt
+		}
+		if oldest.IsZero() || s.StartedAt.Before(oldest) {
+			oldest = s.StartedAt
+		}
+	}
+	if oldest.IsZero() {
+		return time.Unix(0, a.ModifyTime)
+	}
+	return oldest
+}
+
+// scoreOf is how well the node of the allocation suited when it was chosen.
+func scoreOf(a *api.Allocation) float64 {
+	if a.Metrics == nil {
+		return 0
+	}
+	for _, m := range a.Metrics.ScoreMetaData {
+		if m.NodeID == a.NodeID {
+			return m.NormScore
+		}
+	}
+	return 0
+}
