@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
+	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
 
@@ -34,6 +35,7 @@ func (a *agent) serverConfig() nomad.Config {
 		},
 		Heartbeat: nodes.Heartbeat{MinTTL: s.MinHeartbeatTTL, MaxPerSecond: s.MaxHeartbeatsPerSec, Grace: s.HeartbeatGrace, FailoverTTL: s.FailoverTTL},
 		Jobs:      rules.Limits{PriorityMax: s.JobMaxPriority, CountMax: rules.Default().CountMax},
+		Volumes:   volumes.Limits{FenceHook: s.FenceHook},
 		GC: servergc.Limits{
 			Interval: s.JobGCInterval, EvalThreshold: s.EvalGCThreshold, BatchEvalThreshold: s.BatchEvalGC,
 			JobThreshold: s.JobGCThreshold, NodeThreshold: s.NodeGCThreshold, DeploymentThreshold: s.DeploymentGC,
@@ -56,6 +58,7 @@ func (a *agent) clientConfig() client.Config {
 	in, c := a.cfg.Client, client.Default()
 	c.Region, c.Datacenter, c.Name, c.Version = a.cfg.Region, a.cfg.Datacenter, a.cfg.Name, a.version
 	c.NodeClass, c.NodePool, c.Meta, c.Options = in.NodeClass, in.NodePool, in.Meta, in.Options
+	c.ServerHere = func() bool { return a.server != nil && len(a.link.Servers()) == 1 }
 	c.HTTPAddr, c.StateDir, c.AllocDir, c.Servers = a.http.Addr().String(), a.dirs.state, a.dirs.alloc, a.link
 	c.HTTPS = a.cfg.TLS.HTTP
 	c.NetworkInterface, c.CPUTotalCompute, c.MemoryTotalMB, c.DiskTotalMB = in.NetworkInterface, in.CPUTotalCompute, in.MemoryTotalMB, in.DiskTotalMB

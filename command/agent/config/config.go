@@ -69,6 +69,8 @@ type Server struct {
 	JobMaxPriority      int           `hcl:"job_max_priority"`
 	JobDefaultPriority  int           `hcl:"job_default_priority"`
 	JobTrackedVersions  int           `hcl:"job_tracked_versions"`
+	// FenceHook is a program that shuts off a lost node, so that its volumes can move.
+	FenceHook string `hcl:"fence_hook"`
 	// Encrypt is the first gossip key in base64.
 	Encrypt          string     `hcl:"encrypt"`
 	ServerJoin       ServerJoin `hcl:"server_join"`

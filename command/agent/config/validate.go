@@ -56,6 +56,7 @@ func (s Server) wrong() []error {
 		}
 	}
 	join := s.Joins()
+	add(s.FenceHook != "" && !filepath.IsAbs(s.FenceHook), "server.fence_hook %q must be absolute", s.FenceHook)
 	add(s.BootstrapExpect < 0, "server.bootstrap_expect %d is negative", s.BootstrapExpect)
 	add(s.RaftMultiplier < 0 || s.RaftMultiplier > 10, "server.raft_multiplier %d is not in 1 to 10", s.RaftMultiplier)
 	add(s.RaftSnapshotThreshold < 0 || s.RaftSnapshotInterval < 0 || s.RaftTrailingLogs < 0, "server.raft_snapshot_threshold, raft_snapshot_interval and raft_trailing_logs are not negative")
