@@ -109,13 +109,22 @@ func (c *Client) missingPlugins() (missing []string) {
 
 // registerUntilDone registers the node as it is; it gives up only when ctx ends.
 func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
-	pause := retryMin
+	pause, refused := retryMin, false
 	for {
 		ttl, err := c.register(ctx)
 		if err == nil || ctx.Err() != nil {
 			return ttl, err
 		}
-		c.log.Warn("register node", "retry_in", pause, "error", err)
+		switch {
+		case !errors.Is(err, fault.Denied):
+			c.log.Warn("register node", "retry_in", pause, "error", err)
+		case refused:
+			c.log.Debug("the node is still refused", "retry_in", pause)
+		default: // once: only an operator can help
+			refused = true
+			c.log.Error("the servers refuse this node: remove client-id and secret-id in its state directory to make it a new one, or purge the other",
+				"node_id", c.id, "state_dir", c.conf.StateDir, "error", err)
+		}
 		sleep(ctx, pause+jitter(pause))
 		pause = min(2*pause, retryMax)
 	}

@@ -3,8 +3,10 @@ package nodes
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -56,6 +58,8 @@ type Service struct {
 
 	mu    sync.Mutex
 	watch *deadlines // while leading
+	// refusals are the nodes whose refusal was told.
+	refusals map[string]bool
 }
 
 // New makes the room; zero times in the configuration take their defaults.
@@ -121,9 +125,31 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 	n.ComputedClass = computedClass(&n)
 	got, err := s.propose(ctx, &RegisterNode{Node: &n, Seed: uuid.NewString()})
 	if err != nil {
+		if errors.Is(err, fault.Denied) {
+			s.refused(&n, err)
+		}
 		return nil, fmt.Errorf("register node %q: %w", n.ID, err)
 	}
 	return s.update(n.ID, got), nil
+}
+
+// refusalsKept bounds how many refused nodes are remembered.
+const refusalsKept = 1000
+
+// refused tells operators of a node that is not let in, once for each address.
+func (s *Service) refused(n *api.Node, err error) {
+	host, _, _ := net.SplitHostPort(n.RPCAddr)
+	who := n.ID + " " + n.Name + " " + host
+	s.mu.Lock()
+	known := s.refusals[who]
+	if s.refusals == nil || len(s.refusals) >= refusalsKept {
+		s.refusals = map[string]bool{}
+	}
+	s.refusals[who] = true
+	s.mu.Unlock()
+	if !known {
+		s.log.Error("node is refused", "node", n.ID, "name", n.Name, "address", n.RPCAddr, "error", err)
+	}
 }
 
 func validate(n *api.Node) error {
