@@ -7,7 +7,8 @@
 //
 // Every mistake is reported as file:line:column: reason, all of them at once. Files are untrusted:
 // size and nesting are checked with the lexer before the parser, whose recursion could overflow the
-// stack, sees them.
+// stack, sees them. What expressions make is weighed while they are evaluated, loops and functions
+// included; beyond [WeightMax] the file is refused.
 //
 // References that only the node or the scheduler knows (${NOMAD_*}, ${node.*}, ${attr.*},
 // ${meta.*}, ${env["X"]}, ${device.*}) survive as text.

@@ -1,6 +1,8 @@
 package jobspec
 
 import (
+	"math/big"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
@@ -15,6 +17,8 @@ const (
 	DepthMax = 100
 	// chainMax bounds the signs and conditions of one expression.
 	chainMax = 1000
+	// NamesMax is how many variables and how many locals a file may have.
+	NamesMax = 1000
 )
 
 // CheckSize refuses texts that are too large or nested too deeply to be parsed safely.
@@ -37,6 +41,10 @@ func CheckSize(path string, body []byte) error {
 			chain++
 		case hclsyntax.TokenNewline, hclsyntax.TokenComma:
 			chain = 0
+		case hclsyntax.TokenNumberLit:
+			if f, _, err := big.ParseFloat(string(t.Bytes), 10, 64, big.ToNearestEven); err == nil && f.MantExp(nil) > exponentMax {
+				return fault.New(fault.Invalid, "%s:%d:%d: a number is out of range", path, t.Range.Start.Line, t.Range.Start.Column)
+			}
 		}
 		if depth > DepthMax || chain > chainMax {
 			return fault.New(fault.Invalid, "%s:%d:%d: nested deeper than %d levels", path, t.Range.Start.Line, t.Range.Start.Column, DepthMax)

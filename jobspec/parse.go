@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/dynblock"
@@ -41,28 +40,41 @@ func Parse(in Input) (*api.Job, error) {
 	if in.Path == "" {
 		in.Path = "job.hcl"
 	}
-	body, err := parseBody(in.Path, in.Body)
+	p := &parser{in: in, sources: map[string][]byte{in.Path: in.Body}, meter: newMeter()}
+	body, err := parseBody(in.Path, in.Body, p.meter)
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{in: in, sources: map[string][]byte{in.Path: in.Body}}
-	content, diags := body.Content(rootSchema)
-	if diags.HasErrors() {
-		return nil, problems(diags)
+	job, diags, err := p.job(body)
+	if excess := p.meter.diagnostics(); excess != nil {
+		// Whatever else is wrong may only follow from what was left out.
+		return nil, problems(excess)
 	}
-	scope, diags := p.scope(content.Blocks)
-	if diags.HasErrors() {
-		return nil, problems(diags)
+	if err != nil {
+		return nil, err
 	}
-	jobs := content.Blocks.OfType("job")
-	if len(jobs) != 1 {
-		return nil, oneJob(in.Path, jobs)
-	}
-	job, diags := decodeJob(jobs[0], scope)
 	if diags.HasErrors() {
 		return nil, problems(diags)
 	}
 	return job, nil
+}
+
+// job evaluates the parsed file.
+func (p *parser) job(body hcl.Body) (*api.Job, hcl.Diagnostics, error) {
+	content, diags := body.Content(rootSchema)
+	if diags.HasErrors() {
+		return nil, diags, nil
+	}
+	scope, diags := p.scope(content.Blocks)
+	if diags.HasErrors() || p.meter.excess != "" {
+		return nil, diags, nil
+	}
+	jobs := content.Blocks.OfType("job")
+	if len(jobs) != 1 {
+		return nil, nil, oneJob(p.in.Path, jobs)
+	}
+	job, diags := decodeJob(jobs[0], scope, p.meter)
+	return job, diags, nil
 }
 
 var rootSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
@@ -75,10 +87,11 @@ var rootSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 type parser struct {
 	in      Input
 	sources map[string][]byte
+	meter   *meter
 }
 
-// parseBody checks and parses a text in either syntax.
-func parseBody(path string, text []byte) (hcl.Body, error) {
+// parseBody checks and parses a text in either syntax; the meter weighs what its expressions make.
+func parseBody(path string, text []byte, m *meter) (hcl.Body, error) {
 	if err := CheckSize(path, text); err != nil {
 		return nil, err
 	}
@@ -92,7 +105,11 @@ func parseBody(path string, text []byte) (hcl.Body, error) {
 	if diags.HasErrors() {
 		return nil, problems(diags)
 	}
-	return file.Body, nil
+	if native, ok := file.Body.(*hclsyntax.Body); ok {
+		m.watch(native)
+		return native, nil
+	}
+	return jsonBody{file.Body, m}, nil
 }
 
 func oneJob(path string, jobs hcl.Blocks) error {
@@ -105,9 +122,9 @@ func oneJob(path string, jobs hcl.Blocks) error {
 }
 
 // decodeJob decodes the job block over the defaults of its type.
-func decodeJob(block *hcl.Block, scope *hcl.EvalContext) (*api.Job, hcl.Diagnostics) {
+func decodeJob(block *hcl.Block, scope *hcl.EvalContext, m *meter) (*api.Job, hcl.Diagnostics) {
 	d := &decoder{scope: scope, jobType: api.JobTypeService, texts: textsOf(block.Body)}
-	body := dynblock.Expand(block.Body, scope)
+	body := dynblock.Expand(block.Body, scope, m.blocks())
 	if typ, ok := d.peekString(body, "type"); ok {
 		d.jobType = typ
 	}
@@ -125,6 +142,7 @@ func decodeJob(block *hcl.Block, scope *hcl.EvalContext) (*api.Job, hcl.Diagnost
 // problems turns diagnostics into one error of lines file:line:column: reason.
 func problems(diags hcl.Diagnostics) error {
 	var errs []error
+	seen := map[string]bool{}
 	for _, d := range diags {
 		if d.Severity != hcl.DiagError {
 			continue
@@ -136,7 +154,8 @@ func problems(diags hcl.Diagnostics) error {
 		if d.Subject != nil {
 			text = fmt.Sprintf("%s:%d:%d: %s", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column, text)
 		}
-		if !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == text }) {
+		if !seen[text] {
+			seen[text] = true
 			errs = append(errs, errors.New(text))
 		}
 	}

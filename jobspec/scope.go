@@ -32,10 +32,13 @@ var validationSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 
 // scope evaluates variables and locals into what expressions of the job can see.
 func (p *parser) scope(blocks hcl.Blocks) (*hcl.EvalContext, hcl.Diagnostics) {
-	base := &hcl.EvalContext{Functions: functions(p.in.Files), Variables: map[string]cty.Value{}}
+	base := &hcl.EvalContext{Functions: functions(p.in.Files, p.meter), Variables: map[string]cty.Value{}}
 	vars, diags := declared(blocks, base)
 	diags = append(diags, p.assign(vars, base)...)
 	values := map[string]cty.Value{}
+	if len(vars) > NamesMax {
+		return base, append(diags, problem(vars[NamesMax].decl, "more than %d variables", NamesMax))
+	}
 	for _, v := range vars {
 		if v.value == cty.NilVal {
 			diags = append(diags, problem(v.decl, "variable %q has no value: give it a default, -var '%s=...', or NOMAD_VAR_%s", v.name, v.name, v.name))
@@ -64,6 +67,9 @@ func declared(blocks hcl.Blocks, base *hcl.EvalContext) ([]*variable, hcl.Diagno
 			return
 		}
 		vars = append(vars, v)
+	}
+	if all := blocks.OfType("variable"); len(all) > NamesMax {
+		return nil, append(diags, problem(all[NamesMax].DefRange, "more than %d variables", NamesMax))
 	}
 	for _, b := range blocks.OfType("variable") {
 		v, more := declare(b, base)
@@ -139,7 +145,7 @@ func (p *parser) assign(vars []*variable, base *hcl.EvalContext) hcl.Diagnostics
 }
 
 func (p *parser) assignFile(f File, find func(string) *variable, base *hcl.EvalContext) hcl.Diagnostics {
-	body, err := parseBody(f.Path, f.Body)
+	body, err := parseBody(f.Path, f.Body, p.meter)
 	if err != nil {
 		return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: err.Error()}}
 	}
@@ -174,7 +180,9 @@ func (v *variable) setText(text, source string) hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
-	value, diags := expr.Value(nil)
+	m := newMeter()
+	m.watch(expr)
+	value, diags := m.wrap(expr).Value(nil)
 	if diags.HasErrors() {
 		return diags
 	}
@@ -233,27 +241,32 @@ func evaluateLocals(blocks hcl.Blocks, base *hcl.EvalContext) (map[string]cty.Va
 			if open[name] != nil {
 				diags = append(diags, problem(a.NameRange, "local %q is declared twice", name))
 			}
-			open[name] = a
+			if open[name] = a; len(open) > NamesMax {
+				return nil, append(diags, problem(a.NameRange, "more than %d locals", NamesMax))
+			}
 		}
+	}
+	needs := map[string][]string{}
+	for name, a := range open {
+		needs[name] = localsIn(a.Expr)
 	}
 	values := map[string]cty.Value{}
 	for len(open) > 0 {
-		ready := ""
+		before := len(open)
 		for _, name := range slices.Sorted(mapKeys(open)) {
-			if !slices.ContainsFunc(localsIn(open[name].Expr), func(dep string) bool { return open[dep] != nil }) {
-				ready = name
-				break
+			if slices.ContainsFunc(needs[name], func(dep string) bool { return open[dep] != nil }) {
+				continue
 			}
+			base.Variables["local"] = cty.ObjectVal(values)
+			value, more := evaluate(open[name].Expr, base)
+			diags = append(diags, more...)
+			values[name] = value
+			delete(open, name)
 		}
-		if ready == "" {
+		if len(open) == before {
 			names := slices.Sorted(mapKeys(open))
 			return values, append(diags, problem(open[names[0]].NameRange, "locals depend on each other in a circle: %s", strings.Join(names, ", ")))
 		}
-		base.Variables["local"] = cty.ObjectVal(values)
-		value, more := evaluate(open[ready].Expr, base)
-		diags = append(diags, more...)
-		values[ready] = value
-		delete(open, ready)
 	}
 	return values, diags
 }
@@ -269,7 +282,7 @@ func localsIn(e hcl.Expression) []string {
 			names = append(names, attr.Name)
 		}
 	}
-	return names
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
 func mapKeys[V any](m map[string]V) func(yield func(string) bool) {

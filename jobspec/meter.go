@@ -1,0 +1,191 @@
+package jobspec
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/dynblock"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Weights of what expressions make. All that one file makes weighs at most [WeightMax].
+const (
+	// WeightMax is how much the expressions of a file may make, in bytes.
+	WeightMax = 16 << 20
+	// valueWeight is what a value weighs besides its text.
+	valueWeight = 64
+	// blockWeight is what one block of a dynamic block weighs.
+	blockWeight = 1 << 10
+	// mistakeWeight is what a mistake weighs: loops repeat them.
+	mistakeWeight = 16 << 10
+	// exponentMax is the largest binary exponent of a number; decimals of larger ones are long.
+	exponentMax = 2048
+)
+
+// meter weighs the values that expressions make. What is made more than once weighs each time, so
+// it bounds both time and memory.
+type meter struct {
+	left int
+	// excess says what was too much; where says of which expression.
+	excess string
+	where  hcl.Range
+}
+
+func newMeter() *meter { return &meter{left: WeightMax} }
+
+// diagnostics answers what was too much, or nothing.
+func (m *meter) diagnostics() hcl.Diagnostics {
+	if m.excess == "" {
+		return nil
+	}
+	return hcl.Diagnostics{problem(m.where, "%s", m.excess)}
+}
+
+func (m *meter) exceeded(text string) {
+	if m.excess == "" {
+		m.excess = text
+	}
+}
+
+// at tells where the excess happened; the innermost expression says it first.
+func (m *meter) at(r hcl.Range) {
+	if m.excess != "" && m.where.Filename == "" {
+		m.where = r
+	}
+}
+
+// take reports whether there was still room for the weight.
+func (m *meter) take(weight int) bool {
+	if m.excess != "" || weight > m.left {
+		m.exceeded(fmt.Sprintf("expressions make more than %d MiB of values: use shorter lists and texts or fewer nested loops", WeightMax>>20))
+		return false
+	}
+	m.left -= weight
+	return true
+}
+
+// weigh takes the weight of a value with all that is inside.
+func (m *meter) weigh(v cty.Value) bool {
+	if !m.take(valueWeight) {
+		return false
+	}
+	v, _ = v.Unmark()
+	if v == cty.NilVal || v.IsNull() || !v.IsKnown() {
+		return true
+	}
+	switch {
+	case v.Type() == cty.String:
+		return m.take(len(v.AsString()))
+	case v.Type() == cty.Number:
+		if e := v.AsBigFloat().MantExp(nil); e > exponentMax || e < -exponentMax {
+			m.exceeded("a number is out of range")
+			return false
+		}
+	case v.CanIterateElements():
+		for it := v.ElementIterator(); it.Next(); {
+			if _, e := it.Element(); !m.weigh(e) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// weighed is an expression whose value is weighed. The parentheses keep what it wraps visible to walks.
+type weighed struct {
+	*hclsyntax.ParenthesesExpr
+	meter *meter
+}
+
+// Value implements [hcl.Expression]. Beyond the limit it is unknown, which ends loops around it.
+func (w weighed) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	if w.meter.excess != "" {
+		return cty.DynamicVal, nil
+	}
+	v, diags := w.ParenthesesExpr.Value(ctx)
+	if diags.HasErrors() {
+		w.meter.take(mistakeWeight)
+	} else {
+		w.meter.weigh(v)
+	}
+	w.meter.at(w.Range())
+	if w.meter.excess != "" {
+		return cty.DynamicVal, w.meter.diagnostics()
+	}
+	return v, diags
+}
+
+// UnwrapExpression lets static analysis see the expression itself.
+func (w weighed) UnwrapExpression() hcl.Expression { return w.Expression }
+
+// wrap makes an expression weighed, unless what it makes is already there.
+func (m *meter) wrap(e hclsyntax.Expression) hclsyntax.Expression {
+	switch e.(type) {
+	case nil, *hclsyntax.LiteralValueExpr, weighed:
+		return e
+	}
+	return m.always(e)
+}
+
+// always makes an expression weighed even if it is only a literal.
+func (m *meter) always(e hclsyntax.Expression) hclsyntax.Expression {
+	return weighed{&hclsyntax.ParenthesesExpr{Expression: e, SrcRange: e.Range()}, m}
+}
+
+func (m *meter) wrapAll(all []hclsyntax.Expression) {
+	for i, e := range all {
+		all[i] = m.wrap(e)
+	}
+}
+
+// watch weighs everything below a parsed text where values grow: repeated, joined or compared.
+func (m *meter) watch(n hclsyntax.Node) {
+	hclsyntax.VisitAll(n, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
+		case *hclsyntax.Attribute:
+			// A plain reference may be a keyword, and makes nothing.
+			if _, plain := n.Expr.(*hclsyntax.ScopeTraversalExpr); !plain {
+				n.Expr = m.wrap(n.Expr)
+			}
+		case *hclsyntax.ForExpr:
+			n.CollExpr, n.ValExpr = m.wrap(n.CollExpr), m.always(n.ValExpr)
+			n.KeyExpr, n.CondExpr = m.wrap(n.KeyExpr), m.condition(n.CondExpr)
+		case *hclsyntax.TemplateExpr:
+			m.wrapAll(n.Parts)
+		case *hclsyntax.TupleConsExpr:
+			m.wrapAll(n.Exprs)
+		case *hclsyntax.ObjectConsExpr:
+			for i := range n.Items {
+				n.Items[i].ValueExpr = m.wrap(n.Items[i].ValueExpr)
+			}
+		case *hclsyntax.BinaryOpExpr:
+			n.LHS, n.RHS = m.wrap(n.LHS), m.wrap(n.RHS)
+		case *hclsyntax.ConditionalExpr:
+			n.TrueResult, n.FalseResult = m.wrap(n.TrueResult), m.wrap(n.FalseResult)
+		case *hclsyntax.SplatExpr:
+			n.Source = m.wrap(n.Source)
+		}
+		return nil
+	})
+}
+
+// condition is weighed in every turn of its loop, also in those that it leaves out.
+func (m *meter) condition(e hclsyntax.Expression) hclsyntax.Expression {
+	if e == nil {
+		return nil
+	}
+	return m.always(e)
+}
+
+// blocks weighs the blocks that a dynamic block makes.
+func (m *meter) blocks() dynblock.ExpandOption {
+	return dynblock.OptCheckForEach(func(v cty.Value, e hcl.Expression, _ *hcl.EvalContext) hcl.Diagnostics {
+		v, _ = v.Unmark()
+		if v != cty.NilVal && v.IsKnown() && !v.IsNull() && v.CanIterateElements() {
+			m.take(v.LengthInt() * blockWeight)
+		}
+		m.at(e.Range())
+		return m.diagnostics()
+	})
+}
