@@ -27,6 +27,7 @@ const (
 type door struct {
 	Config
 	routes table
+	parses *parses
 }
 
 // errStreamed is the outcome of an endpoint that wrote its own answer.
@@ -37,7 +38,7 @@ func New(c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = hclog.NewNullLogger()
 	}
-	d := &door{Config: c, routes: newTable(allRoutes())}
+	d := &door{Config: c, routes: newTable(allRoutes()), parses: newParses()}
 	site := http.NewCrossOriginProtection().Handler(http.HandlerFunc(d.serve))
 	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(gzipMinBytes), gzhttp.CompressionLevel(1), gzhttp.DropETag())
 	if err != nil {

@@ -1,6 +1,9 @@
 package httpapi
 
 import (
+	"context"
+	"time"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/jobspec"
@@ -9,13 +12,60 @@ import (
 // decodeJob decodes the JSON form of a job over its defaults.
 func decodeJob(data []byte) (*api.Job, error) { return jobspec.DecodeJSON(data) }
 
+// Bounds of parsing strangers' job files.
+const (
+	parsesMax    = 2
+	parseTimeout = 10 * time.Second
+)
+
+// parses lets few job files be parsed at once, none of them for long.
+type parses struct {
+	turns chan struct{}
+	limit time.Duration
+	parse func(jobspec.Input) (*api.Job, error)
+}
+
+func newParses() *parses {
+	return &parses{turns: make(chan struct{}, parsesMax), limit: parseTimeout, parse: jobspec.Parse}
+}
+
+// do parses when it is its turn. A parse that takes too long is not waited for, but keeps its turn
+// until it ends: it cannot be interrupted, and more of them would take the machine.
+func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
+	select {
+	case p.turns <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fault.New(fault.Exhausted, "job file: %d others are being parsed: %w", cap(p.turns), ctx.Err())
+	}
+	type outcome struct {
+		job *api.Job
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() { <-p.turns }()
+		job, err := p.parse(in)
+		done <- outcome{job, err}
+	}()
+	late := time.NewTimer(p.limit)
+	defer late.Stop()
+	select {
+	case o := <-done:
+		return o.job, o.err
+	case <-late.C:
+		return nil, fault.New(fault.Invalid, "job file: parsing took longer than %v", p.limit)
+	case <-ctx.Done():
+		return nil, fault.New(fault.Timeout, "parse job file: %w", ctx.Err())
+	}
+}
+
 // parseJob parses the text form of a job.
-func parseJob(b api.JobsParseRequest) (*api.Job, error) {
+func (p *parses) parseJob(ctx context.Context, b api.JobsParseRequest) (*api.Job, error) {
 	in := jobspec.Input{Path: "input.hcl", Body: []byte(b.JobHCL)}
 	if b.Variables != "" {
 		in.VarFiles = []jobspec.File{{Path: "variables.hcl", Body: []byte(b.Variables)}}
 	}
-	j, err := jobspec.Parse(in)
+	j, err := p.do(ctx, in)
 	if err != nil {
 		return nil, fault.New(fault.Of(err), "Failed to parse job: %w", err)
 	}

@@ -151,7 +151,7 @@ func jobParse(c *call) (any, error) {
 	if b.JobHCL == "" {
 		return nil, fault.New(fault.Invalid, "Job spec is empty")
 	}
-	j, err := parseJob(b)
+	j, err := c.parses.parseJob(c.ctx(), b)
 	if err != nil {
 		return nil, err
 	}
