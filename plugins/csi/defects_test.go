@@ -1,0 +1,68 @@
+package csi_test
+
+import (
+	"testing"
+
+	pb "github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/plugins/csi"
+	"github.com/open-nomad/open-nomad/plugins/csi/fake"
+)
+
+// lastRequest is the request of the only call of a method.
+func lastRequest[T any](t *testing.T, d *fake.Driver, rpc string) T {
+	t.Helper()
+	calls := d.Calls(rpc)
+	if len(calls) != 1 {
+		t.Fatalf("%d calls of %s, wanted one", len(calls), rpc)
+	}
+	return calls[0].Request.(T)
+}
+
+func TestP3SecretsReachTheDriver(t *testing.T) {
+	d := fake.New(fake.Config{Attach: true})
+	d.Storage().Add("v")
+	cl := dial(t, d, csi.Timeouts{})
+	secrets := map[string]string{"key": "value"}
+	if err := cl.ControllerUnpublish(t.Context(), &api.ControllerUnpublishRequest{ExternalID: "v", ProviderNodeID: "fake-node", Secrets: secrets}); err != nil {
+		t.Fatal(err)
+	}
+	if got := lastRequest[*pb.ControllerUnpublishVolumeRequest](t, d, "ControllerUnpublishVolume").GetSecrets(); got["key"] != "value" {
+		t.Errorf("detached with %v", got)
+	}
+	if err := cl.DeleteSnapshot(t.Context(), &api.ControllerSnapshotDeleteRequest{ID: "s", Secrets: secrets}); err != nil {
+		t.Fatal(err)
+	}
+	if got := lastRequest[*pb.DeleteSnapshotRequest](t, d, "DeleteSnapshot").GetSecrets(); got["key"] != "value" {
+		t.Errorf("snapshot deleted with %v", got)
+	}
+}
+
+func TestP4MountOptionsReachTheDriver(t *testing.T) {
+	d := fake.New(fake.Config{Attach: true})
+	d.Storage().Add("v")
+	cl := dial(t, d, csi.Timeouts{})
+	options := &api.MountOptions{FSType: "xfs", MountFlags: []string{"noatime"}}
+	fits := func(c *pb.VolumeCapability) bool {
+		m := c.GetMount()
+		return m.GetFsType() == "xfs" && len(m.GetMountFlags()) == 1 && m.GetMountFlags()[0] == "noatime"
+	}
+	if _, err := cl.ControllerPublish(t.Context(), &api.ControllerPublishRequest{
+		ExternalID: "v", ProviderNodeID: "fake-node", MountOptions: options,
+		AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c := lastRequest[*pb.ControllerPublishVolumeRequest](t, d, "ControllerPublishVolume").GetVolumeCapability(); !fits(c) {
+		t.Errorf("attached with %v", c)
+	}
+	if err := cl.Validate(t.Context(), &api.ControllerValidateRequest{
+		ExternalID: "v", MountOptions: options, Capabilities: creation("v").Capabilities,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c := lastRequest[*pb.ValidateVolumeCapabilitiesRequest](t, d, "ValidateVolumeCapabilities").GetVolumeCapabilities(); len(c) != 1 || !fits(c[0]) {
+		t.Errorf("validated with %v", c)
+	}
+}
