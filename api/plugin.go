@@ -31,6 +31,8 @@ type CSIControllerInfo struct {
 	SupportsListVolumesAttachedNodes bool `msg:",omitempty"`
 	SupportsCondition                bool `msg:",omitempty"`
 	SupportsGet                      bool `msg:",omitempty"`
+	// OfflineExpansion is set when volumes must not be in use while they grow.
+	OfflineExpansion bool `json:",omitempty" msg:",omitempty"`
 }
 
 // CSINodeInfo is what a node plugin can do and where its node stands; MaxVolumes is never 0 after normalisation.

@@ -8291,8 +8291,8 @@ func (z *CNIConfig) Msgsize() (s int) {
 func (z *CSIControllerInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(12)
-	var zb0001Mask uint16 /* 12 bits */
+	zb0001Len := uint32(13)
+	var zb0001Mask uint16 /* 13 bits */
 	_ = zb0001Mask
 	if z.SupportsCreateDelete == false {
 		zb0001Len--
@@ -8341,6 +8341,10 @@ func (z *CSIControllerInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.SupportsGet == false {
 		zb0001Len--
 		zb0001Mask |= 0x800
+	}
+	if z.OfflineExpansion == false {
+		zb0001Len--
+		zb0001Mask |= 0x1000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -8406,6 +8410,11 @@ func (z *CSIControllerInfo) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "SupportsGet"
 			o = append(o, 0xab, 0x53, 0x75, 0x70, 0x70, 0x6f, 0x72, 0x74, 0x73, 0x47, 0x65, 0x74)
 			o = msgp.AppendBool(o, z.SupportsGet)
+		}
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+			// string "OfflineExpansion"
+			o = append(o, 0xb0, 0x4f, 0x66, 0x66, 0x6c, 0x69, 0x6e, 0x65, 0x45, 0x78, 0x70, 0x61, 0x6e, 0x73, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendBool(o, z.OfflineExpansion)
 		}
 	}
 	return
@@ -8505,6 +8514,12 @@ func (z *CSIControllerInfo) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "SupportsGet")
 				return
 			}
+		case "OfflineExpansion":
+			z.OfflineExpansion, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "OfflineExpansion")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -8519,7 +8534,7 @@ func (z *CSIControllerInfo) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *CSIControllerInfo) Msgsize() (s int) {
-	s = 1 + 21 + msgp.BoolSize + 21 + msgp.BoolSize + 20 + msgp.BoolSize + 20 + msgp.BoolSize + 29 + msgp.BoolSize + 22 + msgp.BoolSize + 14 + msgp.BoolSize + 23 + msgp.BoolSize + 15 + msgp.BoolSize + 34 + msgp.BoolSize + 18 + msgp.BoolSize + 12 + msgp.BoolSize
+	s = 1 + 21 + msgp.BoolSize + 21 + msgp.BoolSize + 20 + msgp.BoolSize + 20 + msgp.BoolSize + 29 + msgp.BoolSize + 22 + msgp.BoolSize + 14 + msgp.BoolSize + 23 + msgp.BoolSize + 15 + msgp.BoolSize + 34 + msgp.BoolSize + 18 + msgp.BoolSize + 12 + msgp.BoolSize + 17 + msgp.BoolSize
 	return
 }
 

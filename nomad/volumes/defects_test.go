@@ -244,3 +244,62 @@ func TestP7OneDetachmentPerStop(t *testing.T) {
 		t.Errorf("claim is %q after %d detachments", s, n.count("Controller.Unpublish"))
 	}
 }
+
+// P6: a plugin that expands only volumes out of use is not asked about one in use, and the caller is
+// told who uses it.
+func TestP6OfflineExpansionWaitsForUsers(t *testing.T) {
+	r := newRig(t)
+	n := r.node("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].ControllerInfo.OfflineExpansion = true })
+	if err := r.create(made("v")); err != nil {
+		t.Fatal(err)
+	}
+	r.mustPlace(alloc("a1", "n1", "v", writer))
+	r.mustClaim("v", "a1", "n1")
+	bigger := made("v")
+	bigger.RequestedCapacityMin = 300
+	err := r.create(bigger)
+	if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "a1") || n.count("Controller.Expand") != 0 {
+		t.Fatalf("after %d expansions of a volume in use: %v", n.count("Controller.Expand"), err)
+	}
+	if v := r.get("v"); v.State != api.VolumeAvailable {
+		t.Errorf("the volume is %s", v.State)
+	}
+	r.ends("a1", api.AllocClientStatusComplete)
+	r.unmounted("v", "a1", "n1")
+	r.free("v")
+	if err := r.create(bigger); err != nil || n.count("Controller.Expand") != 1 {
+		t.Fatalf("after %d expansions of a volume out of use: %v", n.count("Controller.Expand"), err)
+	}
+}
+
+// P6: users of the volume that come while it grows wait until it has grown.
+func TestP6AttachmentWaitsForOfflineExpansion(t *testing.T) {
+	r := newRig(t)
+	n := r.node("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].ControllerInfo.OfflineExpansion = true })
+	if err := r.create(made("v")); err != nil {
+		t.Fatal(err)
+	}
+	grow := make(chan struct{})
+	n.on("Controller.Expand", func(ctx context.Context, _ any) error {
+		select {
+		case <-grow:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	bigger := made("v")
+	bigger.RequestedCapacityMin = 300
+	done := make(chan error, 1)
+	go func() { done <- r.create(bigger) }()
+	n.await(t, "Controller.Expand")
+	r.mustPlace(alloc("a1", "n1", "v", writer))
+	if c := n.count("Controller.Publish"); c != 0 {
+		t.Errorf("attached %d times while it grows", c)
+	}
+	close(grow)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	r.mustClaim("v", "a1", "n1")
+}

@@ -130,6 +130,9 @@ func (s *Service) expandJob(tx *state.Txn, v *api.Volume) job {
 	return job{
 		name: fmt.Sprintf("expand %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
 		do: func(ctx context.Context) error {
+			if err := growable(s.state.Read(), v); err != nil {
+				return err
+			}
 			out, err := made(ctx, s, v.PluginID, wire.ControllerExpand, &api.ControllerExpandRequest{
 				ControllerCall: api.ControllerCall{PluginID: v.PluginID, Fence: v.Provision.Intent},
 				ExternalID:     v.RemoteID(), CapacityMinBytes: v.RequestedCapacityMin, CapacityMaxBytes: v.RequestedCapacityMax,

@@ -163,6 +163,9 @@ func (s *Service) grow(ctx context.Context, spec *api.VolumeSpec) (uint64, error
 	if err := needs(tx, v.PluginID, "EXPAND_VOLUME", func(c *api.CSIControllerInfo) bool { return c.SupportsExpand }); err != nil {
 		return 0, fmt.Errorf("expand volume %q: %w", v.ID, err)
 	}
+	if err := growable(tx, v); err != nil {
+		return 0, fmt.Errorf("expand volume %q: %w", v.ID, err)
+	}
 	res, err := s.raft.Propose(ctx, &BeginExpand{
 		Namespace: v.Namespace, ID: v.ID,
 		CapacityMinBytes: spec.RequestedCapacityMin, CapacityMaxBytes: spec.RequestedCapacityMax,

@@ -66,3 +66,13 @@ func TestP4MountOptionsReachTheDriver(t *testing.T) {
 		t.Errorf("validated with %v", c)
 	}
 }
+
+func TestP6OfflineExpansionIsLearned(t *testing.T) {
+	for _, offline := range []bool{false, true} {
+		cl := dial(t, fake.New(fake.Config{OfflineExpansion: offline}), csi.Timeouts{})
+		caps, err := cl.Fingerprint(t.Context(), csi.Services{Controller: true})
+		if err != nil || caps.Controller.OfflineExpansion != offline {
+			t.Errorf("offline %v: %+v, %v", offline, caps, err)
+		}
+	}
+}

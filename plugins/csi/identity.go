@@ -74,6 +74,7 @@ func (c *Client) Fingerprint(ctx context.Context, want Services) (*Capabilities,
 		if err := c.controllerCapabilities(ctx, out); err != nil {
 			return nil, err
 		}
+		out.Controller.OfflineExpansion = out.Identity.OfflineExpansion
 	}
 	if want.Node {
 		if err := c.nodeCapabilities(ctx, out); err != nil {

@@ -46,6 +46,8 @@ type Config struct {
 	NoMountAtTarget bool
 	// MountGroup adds VOLUME_MOUNT_GROUP; the group is only recorded with the call.
 	MountGroup bool
+	// OfflineExpansion says that volumes must not be in use while they grow.
+	OfflineExpansion bool
 }
 
 // Call is one call that the driver got.
@@ -349,6 +351,11 @@ func (d *Driver) GetPluginCapabilities(context.Context, *pb.GetPluginCapabilitie
 	}
 	add(!d.conf.NoController || d.conf.Attach, pb.PluginCapability_Service_CONTROLLER_SERVICE)
 	add(len(d.conf.Topology) > 0, pb.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)
+	if d.conf.OfflineExpansion {
+		out.Capabilities = append(out.Capabilities, &pb.PluginCapability{Type: &pb.PluginCapability_VolumeExpansion_{
+			VolumeExpansion: &pb.PluginCapability_VolumeExpansion{Type: pb.PluginCapability_VolumeExpansion_OFFLINE},
+		}})
+	}
 	if d.conf.NilEntries {
 		out.Capabilities = append(out.Capabilities, nil)
 	}
