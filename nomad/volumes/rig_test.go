@@ -376,6 +376,15 @@ type node struct {
 	created api.ControllerCreateResponse
 	grown   api.ControllerExpandResponse
 	fences  []uint64
+	// unready is how many snapshots are answered before one is ready.
+	unready int
+}
+
+// readyAfter has the given call be the first that answers a ready snapshot.
+func (n *node) readyAfter(call int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.unready = call - 1
 }
 
 func (n *node) gone() bool {
@@ -435,7 +444,8 @@ func (n *node) Invoke(ctx context.Context, method string, req, resp any) error {
 			out.CapacityBytes = req.(*api.ControllerExpandRequest).CapacityMinBytes
 		}
 	case *api.ControllerSnapshotResponse:
-		out.Snapshot = &api.Snapshot{ID: "snap", ExternalSourceVolumeID: "x", IsReady: true}
+		out.Snapshot = &api.Snapshot{ID: "snap", ExternalSourceVolumeID: "x", IsReady: n.unready == 0}
+		n.unready = max(0, n.unready-1)
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ func (c *SnapshotAnswer) Apply(tx *state.Txn) (any, error) {
 type outcome struct {
 	snapshot *api.Snapshot
 	err      error
+	// first is when the driver answered first; a snapshot may get ready after that.
+	first time.Time
 }
 
 // outcomesMax bounds the answers that are kept for callers.
@@ -76,13 +78,15 @@ func (s *Service) intend(ctx context.Context, i *api.SnapshotIntent) (*api.Snaps
 		defer cancel()
 		_ = state.Until(patient, s.state, keys, func(tx *state.Txn) bool { return !open(tx) })
 	}
-	if open(s.state.Read()) {
-		return nil, fault.New(fault.Unavailable, "the driver has not answered yet, it is asked again until it does: %s", now.LastError)
-	}
+	pending := open(s.state.Read())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	done, known := s.outcomes[intent]
-	if !known {
+	switch {
+	case known:
+	case pending:
+		return nil, fault.New(fault.Unavailable, "the driver has not answered yet, it is asked again until it does: %s", now.LastError)
+	default:
 		return nil, fault.New(fault.Unavailable, "the driver answered another server: list the snapshots, or ask again with the same name")
 	}
 	return done.snapshot, done.err
@@ -115,7 +119,10 @@ func (s *Service) snapshotJob(i *api.SnapshotIntent) job {
 			if err != nil && !final(err) {
 				return err
 			}
-			s.keep(i.CreateIndex, outcome{made, err})
+			first := s.keep(i.CreateIndex, outcome{made, err, s.now()})
+			if err == nil && made != nil && !made.IsReady && s.now().Before(first.Add(s.limits.Patience)) {
+				return fault.New(fault.Unavailable, "snapshot %q is not ready yet", made.ID)
+			}
 			done := answer
 			done.Ended = true
 			return s.record(ctx, &done)
@@ -151,11 +158,16 @@ func (s *Service) callSnapshot(ctx context.Context, i *api.SnapshotIntent) (*api
 	return out.Snapshot, nil
 }
 
-func (s *Service) keep(intent uint64, o outcome) {
+// keep remembers an answer and says when the first one to the same intent came.
+func (s *Service) keep(intent uint64, o outcome) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if old, known := s.outcomes[intent]; known {
+		o.first = old.first
+	}
 	if len(s.outcomes) > outcomesMax {
 		clear(s.outcomes) // their callers are long gone
 	}
 	s.outcomes[intent] = o
+	return o.first
 }
