@@ -26,7 +26,7 @@ const patience = 60 * time.Second
 
 // host is a server with its own directory and ports, which it keeps over restarts.
 type host struct {
-	t      *testing.T
+	t      testing.TB
 	conf   nomad.Config
 	log    lines
 	server *nomad.Server
@@ -58,7 +58,7 @@ func (l *lines) count(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
-func newHost(t *testing.T, name, region string, expect int, join ...*host) *host {
+func newHost(t testing.TB, name, region string, expect int, join ...*host) *host {
 	t.Helper()
 	h := &host{t: t, conf: nomad.Config{
 		Name: name, Region: region, Datacenter: "dc1", Dir: t.TempDir(), Bind: "127.0.0.1:0", Workers: 1,
@@ -112,7 +112,7 @@ func (h *host) stop() {
 }
 
 // until waits for a fact.
-func until(t *testing.T, what string, fact func() bool) {
+func until(t testing.TB, what string, fact func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !fact(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -155,7 +155,7 @@ func (h *host) peers() (voters, others int) {
 }
 
 // trio starts three servers that make a cluster.
-func trio(t *testing.T) []*host {
+func trio(t testing.TB) []*host {
 	t.Helper()
 	a := newHost(t, "a", "global", 3).start()
 	b := newHost(t, "b", "global", 3, a).start()
