@@ -173,6 +173,7 @@ func (c *Client) loops() []loop {
 		{"drivers", c.watch.Run},
 		{"node", c.serveNode},
 		{"silence", c.watchSilence},
+		{"undrain", c.undrain},
 		{"assignments", c.followAssignments},
 		{"reports", c.sendReports},
 		{"collect", c.collectEnded},

@@ -79,6 +79,9 @@ type Config struct {
 	// Drivers are task drivers beside the built-in ones.
 	Drivers []driver.Driver
 
+	// DrainOnShutdown, when set, is what [Client.Drain] does.
+	DrainOnShutdown *DrainOnShutdown
+
 	// Dev ends all tasks when the node ends.
 	Dev bool
 	Log hclog.Logger

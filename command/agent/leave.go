@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -10,11 +11,14 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// leaveWait bounds the farewell of a server.
-const leaveWait = 15 * time.Second
+// leaveWait bounds the farewell of a server, drainDeadline that of what runs on a node unless it is said.
+const (
+	leaveWait     = 15 * time.Second
+	drainDeadline = time.Hour
+)
 
 // untilSignal ends the context at an interrupt or a termination. Where the configuration says so the
-// server leaves the others first, unless a second signal comes.
+// node is drained and the server leaves the others first, unless a second signal comes.
 func (a *agent) untilSignal(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals, done := make(chan os.Signal, 2), make(chan struct{})
@@ -34,9 +38,9 @@ func (a *agent) untilSignal(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); cancel(); <-done }
 }
 
-// leaves reports whether the signal means that the server goes for good.
+// leaves reports whether the signal means that the server goes for good, or the node is to be drained.
 func (a *agent) leaves(s os.Signal) bool {
-	if a.server == nil {
+	if a.server == nil && a.cfg.Client.DrainOnShutdown == nil {
 		return false
 	}
 	if s == os.Interrupt {
@@ -46,16 +50,30 @@ func (a *agent) leaves(s os.Signal) bool {
 }
 
 func (a *agent) leave(ctx context.Context, again <-chan os.Signal) {
-	ctx, cancel := context.WithTimeout(ctx, leaveWait)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	left := make(chan error, 1)
-	go func() { left <- a.server.Leave(ctx) }()
+	go func() { left <- a.farewell(ctx) }()
 	select {
 	case err := <-left:
 		if err != nil {
-			a.log.Error("the server did not leave gracefully", "error", err)
+			a.log.Error("the agent did not leave gracefully", "error", err)
 		}
 	case s := <-again:
 		a.log.Warn("ending at once", "error", fault.New(fault.Unavailable, "a second signal came: %s", s))
 	}
+}
+
+// farewell drains the node, while the server can still see to that, and has the server leave.
+func (a *agent) farewell(ctx context.Context) error {
+	var errs []error
+	if a.node != nil {
+		errs = append(errs, a.node.Drain(ctx))
+	}
+	if a.server != nil && ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(ctx, leaveWait)
+		defer cancel()
+		errs = append(errs, a.server.Leave(ctx))
+	}
+	return errors.Join(errs...)
 }

@@ -71,6 +71,12 @@ func (a *agent) clientConfig() client.Config {
 	for name, v := range in.HostVolumes {
 		c.HostVolumes[name] = &api.HostVolumeInfo{Path: v.Path, ReadOnly: v.ReadOnly}
 	}
+	if d := in.DrainOnShutdown; d != nil {
+		c.DrainOnShutdown = &client.DrainOnShutdown{Deadline: d.Deadline, Force: d.Force, IgnoreSystemJobs: d.IgnoreSystemJobs}
+		if d.Deadline == 0 {
+			c.DrainOnShutdown.Deadline = drainDeadline
+		}
+	}
 	c.GC, c.GCInterval = gcLimits(a), in.GCInterval
 	c.RawExec = rawexec.Config{Enabled: a.cfg.Plugins["raw_exec"].Config["enabled"] == true}
 	c.Mock = a.cfg.Dev || a.cfg.Plugins["mock_driver"].Config["enabled"] == true

@@ -48,6 +48,9 @@ func drain(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
+	if s.Bool("monitor") && (s.Bool("detach") || s.Bool("enable") || s.Bool("disable")) {
+		return fault.New(fault.Invalid, "-monitor only watches: it goes with none of -enable, -disable and -detach")
+	}
 	if s.Bool("monitor") {
 		return watch(ctx, s, id, 0)
 	}
@@ -67,6 +70,9 @@ func drain(ctx context.Context, s *session.Session) error {
 			return err
 		}
 	}
+	if sure, err := confirmed(s, id); err != nil || !sure {
+		return err
+	}
 	out, err := s.Drain(ctx, id, spec, s.Bool("disable") && !s.Bool("keep-ineligible"), meta)
 	if err != nil {
 		return session.Failed("updating drain specification", err)
@@ -80,6 +86,22 @@ func drain(ctx context.Context, s *session.Session) error {
 		return nil
 	}
 	return watch(ctx, s, id, out.NodeModifyIndex)
+}
+
+// confirmed asks before another node than the one that was spelled out is touched.
+func confirmed(s *session.Session, id string) (bool, error) {
+	if s.Bool("yes") || s.Bool("self") || s.Arg(0) == id {
+		return true, nil
+	}
+	verb := "disable"
+	if s.Bool("enable") {
+		verb = "enable"
+	}
+	sure, err := s.Confirm(fmt.Sprintf("Are you sure you want to %s drain mode for node %q?", verb, id))
+	if err == nil && !sure {
+		s.Println("Canceling drain toggle")
+	}
+	return sure, err
 }
 
 func drainSpec(s *session.Session) (*api.DrainSpec, error) {

@@ -112,6 +112,16 @@ type Client struct {
 	NodeMaxAllocs    int                   `hcl:"node_max_allocs"`
 	HostVolumes      map[string]HostVolume `hcl:"host_volume"`
 	ServerJoin       ServerJoin            `hcl:"server_join"`
+	// DrainOnShutdown is nil where the block is absent.
+	DrainOnShutdown *DrainOnShutdown `hcl:"drain_on_shutdown"`
+}
+
+// DrainOnShutdown is how a client drains its node when leave_on_interrupt or leave_on_terminate ends it.
+type DrainOnShutdown struct {
+	// Deadline is an hour where it is not said.
+	Deadline         time.Duration `hcl:"deadline"`
+	Force            bool          `hcl:"force"`
+	IgnoreSystemJobs bool          `hcl:"ignore_system_jobs"`
 }
 
 // Reserved is what is kept for the host: MHz, MiB, MiB and ports such as "22,80-90".

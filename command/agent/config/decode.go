@@ -54,6 +54,11 @@ func (d *decoder) value(dst reflect.Value, f field, path string) {
 	switch {
 	case dst.Kind() == reflect.Struct:
 		d.body(dst, f.node, path)
+	case dst.Kind() == reflect.Pointer: // a block that means something by being there
+		if dst.IsNil() {
+			dst.Set(reflect.New(dst.Type().Elem()))
+		}
+		d.body(dst.Elem(), f.node, path)
 	case dst.Kind() == reflect.Map && dst.Type().Elem().Kind() == reflect.Struct:
 		d.named(dst, f, path)
 	case dst.Kind() == reflect.Map:

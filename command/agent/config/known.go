@@ -37,7 +37,6 @@ var known = map[string]bool{
 	"client.cgroup_parent":                      true,
 	"client.nomad_service_discovery":            true,
 	"client.artifact":                           true,
-	"client.drain_on_shutdown":                  true,
 	"client.users":                              true,
 	"client.log_file":                           true,
 	"client.fingerprint":                        true,

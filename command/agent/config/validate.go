@@ -42,6 +42,10 @@ func (c *Config) Validate() error {
 	for name, v := range c.Client.HostVolumes {
 		wrong(!filepath.IsAbs(v.Path), "client.host_volume %q: path %q must be absolute", name, v.Path)
 	}
+	if d := c.Client.DrainOnShutdown; d != nil {
+		wrong(d.Deadline < 0, "client.drain_on_shutdown.deadline %v is negative", d.Deadline)
+		wrong(d.Force && d.Deadline > 0, "client.drain_on_shutdown has force and a deadline: only one is possible")
+	}
 	errs = append(errs, c.Server.wrong()...)
 	errs = append(errs, c.TLS.wrong()...)
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))
