@@ -23,21 +23,17 @@ type attempt struct {
 	at      time.Time
 	failed  int
 	running bool
-	// again is set when the key was added while its try ran.
-	again bool
 }
 
 func newQueue(limit time.Duration) *queue {
 	return &queue{backoff: csi.Backoff{First: min(time.Second, limit), Max: limit}, wake: make(chan struct{}, 1), due: map[string]*attempt{}}
 }
 
-// add plans a try at once; a key that is planned already stays as it is, one that is tried is tried again.
+// add plans a try at once; a key that is planned already stays as it is.
 func (q *queue) add(key string) {
 	q.mu.Lock()
-	if a := q.due[key]; a == nil {
+	if q.due[key] == nil {
 		q.due[key] = &attempt{}
-	} else {
-		a.again = a.running
 	}
 	q.mu.Unlock()
 	q.poke()
@@ -130,12 +126,9 @@ func (q *queue) next() (key string, wait time.Duration) {
 func (q *queue) done(key string, err error) {
 	q.mu.Lock()
 	a := q.due[key]
-	switch {
-	case err == nil && a.again:
-		q.due[key] = &attempt{}
-	case err == nil:
+	if err == nil {
 		delete(q.due, key)
-	default:
+	} else {
 		a.failed++
 		a.running, a.at = false, time.Now().Add(q.backoff.Wait(a.failed))
 	}
