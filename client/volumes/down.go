@@ -62,7 +62,9 @@ func (s *Service) release(ctx context.Context, key string) error {
 	}
 	if r.State != rowReleased {
 		begin := time.Now()
+		told := s.tellSlow(ctx, r)
 		err := s.unmount(ctx, r)
+		told()
 		if r.touched() {
 			s.tellMount("Unmount volume", r.VolumeID, r.AllocID, err)
 		}
@@ -210,14 +212,46 @@ func (s *Service) tellFailure(ctx context.Context, key string, failure error) {
 	}
 }
 
+// tellSlow tells the servers when an unmount takes longer than [slowAfter]; stop ends that.
+func (s *Service) tellSlow(ctx context.Context, r *row) (stop func()) {
+	if !r.touched() || r.Told != "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	timer := time.AfterFunc(slowAfter, func() {
+		defer close(done)
+		if err := s.report(ctx, r, "unmount: "+s.silent(r.PluginID)); err != nil && ctx.Err() == nil {
+			s.log.Debug("report a slow unmount", "volume_id", r.VolumeID, "error", err)
+		}
+	})
+	return func() {
+		cancel()
+		if !timer.Stop() {
+			<-done
+		}
+	}
+}
+
+// silent says why nothing is heard of a plugin.
+func (s *Service) silent(pluginID string) string {
+	if _, err := s.plugins.find(api.CSIPluginTypeNode, pluginID); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("plugin %q has not answered yet", pluginID)
+}
+
 func (s *Service) report(ctx context.Context, r *row, failure string) error {
 	ctx, cancel := context.WithTimeout(ctx, tellWait)
 	defer cancel()
-	req := &api.VolumeUnpublishRequest{
-		VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: s.conf.NodeID(),
-		NodeSecret: s.conf.NodeSecret(), Error: failure,
-	}
+	req := &api.VolumeUnpublishRequest{VolumeID: r.VolumeID, AllocID: r.AllocID, Error: failure}
 	req.Namespace = r.Namespace
+	return s.send(ctx, req)
+}
+
+// send makes a report in the node's name.
+func (s *Service) send(ctx context.Context, req *api.VolumeUnpublishRequest) error {
+	req.NodeID, req.NodeSecret = s.conf.NodeID(), s.conf.NodeSecret()
 	_, err := wire.VolumeUnpublish.Call(ctx, s.conf.Servers, req)
 	return err
 }

@@ -23,17 +23,21 @@ type attempt struct {
 	at      time.Time
 	failed  int
 	running bool
+	// again is set when the key was added while its try ran.
+	again bool
 }
 
 func newQueue(limit time.Duration) *queue {
 	return &queue{backoff: csi.Backoff{First: min(time.Second, limit), Max: limit}, wake: make(chan struct{}, 1), due: map[string]*attempt{}}
 }
 
-// add plans a try at once; a key that is planned already stays as it is.
+// add plans a try at once; a key that is planned already stays as it is, one that is tried is tried again.
 func (q *queue) add(key string) {
 	q.mu.Lock()
-	if q.due[key] == nil {
+	if a := q.due[key]; a == nil {
 		q.due[key] = &attempt{}
+	} else {
+		a.again = a.running
 	}
 	q.mu.Unlock()
 	q.poke()
@@ -126,9 +130,12 @@ func (q *queue) next() (key string, wait time.Duration) {
 func (q *queue) done(key string, err error) {
 	q.mu.Lock()
 	a := q.due[key]
-	if err == nil {
+	switch {
+	case err == nil && a.again:
+		q.due[key] = &attempt{}
+	case err == nil:
 		delete(q.due, key)
-	} else {
+	default:
 		a.failed++
 		a.running, a.at = false, time.Now().Add(q.backoff.Wait(a.failed))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -24,6 +25,8 @@ type wish struct {
 	alloc    *api.Allocation
 	volumeID string
 	requests map[string]*api.VolumeRequest
+	// wait tells why the volume is not mounted yet; nil when nobody is told.
+	wait *wait
 }
 
 // readOnly reports whether no request wants to write.
@@ -139,6 +142,8 @@ func (s *Service) mount(ctx context.Context, w *wish) (*row, error) {
 		}
 	}
 	begin := time.Now()
+	before := s.journal.row(key)
+	w.wait = &wait{s: s, wish: w, begun: begin, shown: before != nil && before.touched()}
 	reply, err := s.claim(ctx, w)
 	if err != nil {
 		return nil, err
@@ -148,26 +153,25 @@ func (s *Service) mount(ctx context.Context, w *wish) (*row, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.wait.over()
 	s.log.Info("mounted volume", "volume_id", w.volumeID, "alloc_id", w.alloc.ID, "plugin_id", r.PluginID, "took", time.Since(begin))
 	return r, nil
 }
 
-func (s *Service) backoff(what string, args ...any) csi.Backoff {
+// backoff tells of failed tries, with show the servers too.
+func (s *Service) backoff(t *wait, show bool, what string, args ...any) csi.Backoff {
 	return csi.Backoff{First: min(500*time.Millisecond, s.conf.RetryMax), Max: s.conf.RetryMax, Noted: func(err error, next time.Duration) {
 		s.log.Warn(what, append(args, "retry_in", next, "error", err)...)
+		t.because(err.Error(), time.Now().Add(next), show)
 	}}
 }
 
 // claim waits until the servers say that the volume may be mounted.
 func (s *Service) claim(ctx context.Context, w *wish) (*api.VolumeClaimResponse, error) {
 	var reply *api.VolumeClaimResponse
-	err := csi.Do(ctx, s.backoff("claim volume", "volume_id", w.volumeID, "alloc_id", w.alloc.ID), func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, claimTry)
-		defer cancel()
-		req := &api.VolumeClaimRequest{VolumeID: w.volumeID, AllocID: w.alloc.ID, NodeID: s.conf.NodeID(), NodeSecret: s.conf.NodeSecret()}
-		req.Namespace = w.alloc.Namespace
-		var err error
-		reply, err = wire.VolumeClaim.Call(ctx, s.conf.Servers, req)
+	b := s.backoff(w.wait, false, "claim volume", "volume_id", w.volumeID, "alloc_id", w.alloc.ID)
+	err := csi.Do(ctx, b, func(ctx context.Context) (err error) {
+		reply, err = s.claimOnce(ctx, w)
 		return err
 	})
 	switch {
@@ -179,6 +183,29 @@ func (s *Service) claim(ctx context.Context, w *wish) (*api.VolumeClaimResponse,
 	return reply, nil
 }
 
+// claimOnce asks until the claim is ready, and passes on what the servers say of the wait meanwhile.
+func (s *Service) claimOnce(ctx context.Context, w *wish) (*api.VolumeClaimResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTry)
+	defer cancel()
+	req := &api.VolumeClaimRequest{VolumeID: w.volumeID, AllocID: w.alloc.ID, NodeID: s.conf.NodeID(), NodeSecret: s.conf.NodeSecret(), Tell: true}
+	req.Namespace = w.alloc.Namespace
+	var reason atomic.Value
+	reason.Store("the servers have not answered yet")
+	defer w.wait.during(false, func() string { return "claim: " + reason.Load().(string) })()
+	for {
+		reply, err := wire.VolumeClaim.Call(ctx, s.conf.Servers, req)
+		switch {
+		case err != nil || reply == nil || reply.Waiting == "":
+			return reply, err
+		case reply.Waiting == req.Known:
+			return nil, fault.New(fault.Unavailable, "the servers say twice: %s", reply.Waiting)
+		}
+		req.Known = reply.Waiting
+		reason.Store(reply.Waiting)
+		w.wait.since("claim: " + reply.Waiting)
+	}
+}
+
 // publish stages and publishes with retries. The plugin is waited for outside of the volume's turn.
 func (s *Service) publish(ctx context.Context, w *wish, reply *api.VolumeClaimResponse) (*row, error) {
 	id := pluginOf(reply)
@@ -186,8 +213,9 @@ func (s *Service) publish(ctx context.Context, w *wish, reply *api.VolumeClaimRe
 		return nil, err
 	}
 	var done *row
-	b := s.backoff("mount volume", "volume_id", w.volumeID, "alloc_id", w.alloc.ID, "plugin_id", id)
+	b := s.backoff(w.wait, true, "mount volume", "volume_id", w.volumeID, "alloc_id", w.alloc.ID, "plugin_id", id)
 	err := csi.Do(ctx, b, func(ctx context.Context) error {
+		defer w.wait.during(true, func() string { return "mount: " + s.silent(id) })()
 		p, err := s.plugins.wait(ctx, api.CSIPluginTypeNode, id, s.conf.PluginWait)
 		if err != nil {
 			if errors.Is(err, errNoPlugin) {

@@ -83,6 +83,7 @@ type Service struct {
 	retries  *queue
 	ward     ward
 	cures    *queue
+	notes    notes
 	started  time.Time
 	bootID   string
 	liveMu   sync.Mutex
@@ -135,7 +136,7 @@ func New(c Config) (*Service, error) {
 	s := &Service{
 		conf: c, log: c.Log, root: filepath.Join(dir, "csi"), started: time.Now(), bootID: bootID(),
 		live: map[string]bool{}, retries: newQueue(c.RetryMax),
-		calls: calls{most: c.PluginCalls}, cures: newQueue(c.RetryMax),
+		calls: calls{most: c.PluginCalls}, cures: newQueue(c.RetryMax), notes: notes{queue: newQueue(c.RetryMax)},
 	}
 	if s.journal, err = openJournal(c.Journal, c.Log); err != nil {
 		return nil, err
@@ -162,6 +163,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	all.Go(func() { s.watchMounts(ctx) })
 	all.Go(func() { s.cures.run(ctx, s.cure) })
+	all.Go(func() { s.notes.queue.run(ctx, s.tellNote) })
 	s.retries.run(ctx, s.retryRow)
 	s.plugins.closing()
 	s.leaveRoot()

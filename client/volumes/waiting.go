@@ -1,0 +1,188 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Events of tasks whose volumes are not mounted yet.
+const (
+	EventWaiting = "Waiting"
+	EventWaited  = "Waiting Ended"
+)
+
+// slowAfter is how long something may take in silence before it is told as a wait.
+const slowAfter = time.Second
+
+// wait is one allocation's wait for one volume. The tasks are told once of each reason in a row and when it
+// is over, the servers of what only the node knows. A nil wait tells nobody.
+type wait struct {
+	s     *Service
+	wish  *wish
+	begun time.Time
+	mu    sync.Mutex
+	// reason is what the tasks were told last.
+	reason string
+	// shown is set when the servers may show a reason.
+	shown bool
+}
+
+// because tells the reason of the wait; next is when it may end, zero when nobody knows. With show the servers
+// are told too.
+func (t *wait) because(reason string, next time.Time, show bool) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if show {
+		t.shown = true
+		t.s.notes.set(t.key(), note{reason: reason, next: next})
+	}
+	if t.reason == reason {
+		return
+	}
+	t.reason = reason
+	text := fmt.Sprintf("Waiting for volume %q: %s; since %s", t.wish.volumeID, reason, t.begun.UTC().Format(time.RFC3339))
+	if !next.IsZero() {
+		text += ", next try at " + next.UTC().Format(time.RFC3339)
+	}
+	t.s.conf.Tasks.Tell(t.wish.alloc.ID, t.wish.volumeID, EventWaiting, text)
+}
+
+// since tells the reason of a wait that has lasted for [slowAfter] already.
+func (t *wait) since(reason string) {
+	if t != nil && time.Since(t.begun) >= slowAfter {
+		t.because(reason, time.Time{}, false)
+	}
+}
+
+// during tells the reason when what begins now has not ended, by a call of stop, in [slowAfter], and nothing
+// was told yet: what failed says more than what is silent.
+func (t *wait) during(show bool, reason func() string) (stop func()) {
+	if t == nil {
+		return func() {}
+	}
+	var mu sync.Mutex
+	ended := false
+	timer := time.AfterFunc(slowAfter, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended && !t.told() {
+			t.because(reason(), time.Time{}, show)
+		}
+	})
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+	}
+}
+
+// over tells those who were told of a reason that the volume is mounted.
+func (t *wait) over() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.shown {
+		t.s.notes.set(t.key(), note{})
+	}
+	if t.reason != "" {
+		t.s.conf.Tasks.Tell(t.wish.alloc.ID, t.wish.volumeID, EventWaited,
+			fmt.Sprintf("Volume %q is mounted after %s", t.wish.volumeID, time.Since(t.begun).Round(10*time.Millisecond)))
+	}
+}
+
+func (t *wait) told() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reason != ""
+}
+
+func (t *wait) key() string {
+	return rowKey(t.wish.alloc.ID, t.wish.alloc.Namespace, t.wish.volumeID)
+}
+
+// noteEvery is how often the servers are told anew when only the next try is another.
+const noteEvery = 30 * time.Second
+
+// note is what the servers should show of a claim that is not mounted; one without reason takes it back.
+type note struct {
+	reason string
+	next   time.Time
+	said   time.Time
+}
+
+// notes are the reasons that are, or must be, told to the servers, by the keys of rows. A crash forgets them:
+// who mounts again after it takes back what may be left.
+type notes struct {
+	mu    sync.Mutex
+	byKey map[string]*note
+	queue *queue
+}
+
+func (n *notes) set(key string, next note) {
+	n.mu.Lock()
+	old := n.byKey[key]
+	if old != nil && old.reason == next.reason && time.Since(old.said) < noteEvery {
+		n.mu.Unlock()
+		return
+	}
+	if n.byKey == nil {
+		n.byKey = map[string]*note{}
+	}
+	next.said = time.Now()
+	n.byKey[key] = &next
+	n.mu.Unlock()
+	n.queue.add(key)
+}
+
+func (n *notes) get(key string) *note {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.byKey[key]
+}
+
+// drop forgets a note that is still the present one.
+func (n *notes) drop(key string, told *note) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.byKey[key] == told {
+		delete(n.byKey, key)
+	}
+}
+
+// tellNote tells the servers the present note of a row.
+func (s *Service) tellNote(ctx context.Context, key string) error {
+	n, r := s.notes.get(key), s.journal.row(key)
+	if n == nil {
+		return nil
+	}
+	if r == nil || r.State == rowLeaving || r.State == rowReleased {
+		s.notes.drop(key, n)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellWait)
+	defer cancel()
+	req := &api.VolumeUnpublishRequest{VolumeID: r.VolumeID, AllocID: r.AllocID, Mounting: true, Error: n.reason}
+	req.Namespace = r.Namespace
+	if !n.next.IsZero() {
+		req.NextRetry = n.next.UnixNano()
+	}
+	if err := s.send(ctx, req); err != nil && !errors.Is(err, fault.NotFound) {
+		return err
+	}
+	if n.reason == "" {
+		s.notes.drop(key, n)
+	}
+	return nil
+}
