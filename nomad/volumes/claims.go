@@ -14,16 +14,26 @@ import (
 )
 
 // Claim waits until an allocation's claim is ready and answers what its node needs to mount. It
-// writes nothing and may be repeated.
+// writes nothing and may be repeated. A caller that wants to be told of the wait gets an answer of
+// each new reason too.
 func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.VolumeClaimResponse, error) {
 	ns := namespaceOf(r.Namespace)
 	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
 		return nil, err
 	}
+	keys := []state.Key{state.VolumeClaimsKey(ns, r.VolumeID)}
+	if r.Tell {
+		keys = append(keys, state.NodeAttachmentsKey(r.NodeID))
+	}
 	var out *api.VolumeClaimResponse
 	var refused error
-	err := state.Until(ctx, s.state, []state.Key{state.VolumeClaimsKey(ns, r.VolumeID)}, func(tx *state.Txn) bool {
+	err := state.Until(ctx, s.state, keys, func(tx *state.Txn) bool {
 		out, refused = granted(tx, ns, r)
+		if out == nil && refused == nil && r.Tell {
+			if reason := waitsFor(tx, ns, r); reason != r.Known {
+				out = &api.VolumeClaimResponse{Waiting: reason, WriteMeta: api.WriteMeta{Index: tx.Index()}}
+			}
+		}
 		return out != nil || refused != nil
 	})
 	if err != nil {
