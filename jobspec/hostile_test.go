@@ -41,7 +41,7 @@ var hostile = map[string]string{
 	"loops in a template":           inMeta(`"` + strings.Repeat("%{ for x in range(1000) }", 4) + "x" + strings.Repeat("%{ endfor }", 4) + `"`),
 	"loops in a variable":           "variable \"v\" { default = " + nested(5, "1") + "}\n" + inMeta(`"x"`),
 	"range":                         inMeta("length(range(0, 1e12))"),
-	"many ranges":                   inMeta("[" + strings.Repeat("range(1000) == range(1000),", 30000) + "]"),
+	"many ranges":                   inMeta("[" + strings.Repeat("range(1000) == range(1000),", 3000) + "]"),
 	"wide format":                   inMeta(`format("%999999999d", 1)`),
 	"precise format":                inMeta(`format("%.999999999f", 1)`),
 	"wide format in a list":         inMeta(`formatlist("%-999999999s", ["a"])`),
@@ -61,9 +61,9 @@ var hostile = map[string]string{
 	"long number to read":           inMeta(`parseint(join("", [for x in range(1000): "9999999999"]), 10)`),
 	"YAML of aliases":               inMeta(`length(yamldecode("a: &a [x,x]\n` + aliases() + `"))`),
 	"dynamic blocks":                dynamic(),
-	"one template of a large local": "locals {\n l = join(\"\", [for x in range(1000): \"0123456789012345678901234567890123456789\"])\n}\n" + inMeta(`"`+strings.Repeat("${local.l}", 50000)+`"`),
+	"one template of a large local": "locals {\n l = join(\"\", [for x in range(1000): \"0123456789012345678901234567890123456789\"])\n}\n" + inMeta(`"`+strings.Repeat("${local.l}", 5000)+`"`),
 	"many locals":                   manyLocals(),
-	"many variables":                strings.Repeat("variable \"v\" {}\n", 60000) + inMeta(`"x"`),
+	"many variables":                strings.Repeat("variable \"v\" {}\n", 3000) + inMeta(`"x"`),
 	"JSON":                          `{"locals": {"l": "${range(1000)}"}, "job": {"j": {"meta": {"a": "${length([for x in local.l: [for y in local.l: [for z in local.l: 1]]])}"}}}}`,
 	"JSON doubled":                  jsonDoubled(),
 }
@@ -91,10 +91,10 @@ func dynamic() string {
 func manyLocals() string {
 	var b strings.Builder
 	b.WriteString("locals {\n")
-	for i := range 30000 {
+	for i := range 3000 {
 		fmt.Fprintf(&b, "a%d = local.a%d\n", i, i+1)
 	}
-	return b.String() + "a30000 = 1\n}\n" + inMeta(`"x"`)
+	return b.String() + "a3000 = 1\n}\n" + inMeta(`"x"`)
 }
 
 func jsonDoubled() string {
@@ -150,8 +150,8 @@ func TestExpressionsOfHonestSizeAreAccepted(t *testing.T) {
 			}
 			return b
 		}() + "}\n" + inMeta("local.a500"),
-		"large text":     inMeta("<<E\n" + strings.Repeat("0123456789 ${NOMAD_ALLOC_ID}\n", 20000) + "E\n"),
-		"large list":     inMeta("length([" + strings.Repeat("1,", 100000) + "])"),
+		"large text":     inMeta("<<E\n" + strings.Repeat("0123456789 ${NOMAD_ALLOC_ID}\n", 5000) + "E\n"),
+		"large list":     inMeta("length([" + strings.Repeat("1,", 20000) + "])"),
 		"percent signs":  inMeta(`format("100%% of %3d%%1999", 5)`),
 		"JSON templates": `{"variable": {"v": {"default": "x"}}, "job": {"j": {"group": {"g": {"task": {"t": {"driver": "${var.v}-${NOMAD_ALLOC_ID}"}}}}}}}`,
 	} {

@@ -12,7 +12,7 @@ import (
 // Weights of what expressions make. All that one file makes weighs at most [WeightMax].
 const (
 	// WeightMax is how much the expressions of a file may make, in bytes.
-	WeightMax = 16 << 20
+	WeightMax = 8 << 20
 	// valueWeight is what a value weighs besides its text.
 	valueWeight = 64
 	// blockWeight is what one block of a dynamic block weighs.
