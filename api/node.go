@@ -41,6 +41,8 @@ type Node struct {
 	LastAllocUpdateIndex     uint64 `msg:",omitempty"`
 	// BootID tells one boot of the host from the next.
 	BootID string `json:"-" msg:",omitempty"`
+	// CSILimits are the limits of volumes per plugin that drivers have taught by refusing one more.
+	CSILimits map[string]*CSILimit `json:",omitempty" msg:",omitempty"`
 	// Silence is for how long nothing had been heard of a node when it was found to be down.
 	Silence time.Duration `json:"-" msg:",omitempty"`
 	// RPCAddr is the address that servers see; diagnostic only.

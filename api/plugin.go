@@ -48,6 +48,14 @@ type CSINodeInfo struct {
 	SupportsVolumeMountGroup bool `json:",omitempty" msg:",omitempty"`
 }
 
+// CSILimit is how many volumes of a plugin a node takes, as its driver has taught, and for how long that
+// is believed.
+type CSILimit struct {
+	Volumes int64 `msg:",omitempty"`
+	// Until is in Unix nanoseconds.
+	Until int64 `msg:",omitempty"`
+}
+
 // PluginStub is the row of a CSI plugin in lists.
 type PluginStub struct {
 	ID                  string `msg:",omitempty"`

@@ -109,6 +109,8 @@ type VolumeUnpublishRequest struct {
 	NextRetry int64 `msg:",omitempty"`
 	// Mounting is set when the report is about a mount: it waits because of Error, or goes on without one.
 	Mounting bool `msg:",omitempty"`
+	// NoRoom is set with Mounting when the driver has no room for the volume on the node.
+	NoRoom bool `msg:",omitempty"`
 	WriteRequest
 }
 

@@ -8810,6 +8810,92 @@ func (z *CSIInfo) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z CSILimit) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Volumes == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Until == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Volumes"
+			o = append(o, 0xa7, 0x56, 0x6f, 0x6c, 0x75, 0x6d, 0x65, 0x73)
+			o = msgp.AppendInt64(o, z.Volumes)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Until"
+			o = append(o, 0xa5, 0x55, 0x6e, 0x74, 0x69, 0x6c)
+			o = msgp.AppendInt64(o, z.Until)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *CSILimit) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Volumes":
+			z.Volumes, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Volumes")
+				return
+			}
+		case "Until":
+			z.Until, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Until")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z CSILimit) Msgsize() (s int) {
+	s = 1 + 8 + msgp.Int64Size + 6 + msgp.Int64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *CSINodeInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -32066,8 +32152,8 @@ func (z *NetworkResource) Msgsize() (s int) {
 func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(36)
-	var zb0001Mask uint64 /* 36 bits */
+	zb0001Len := uint32(37)
+	var zb0001Mask uint64 /* 37 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -32205,13 +32291,17 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x200000000
 	}
-	if z.Silence == 0 {
+	if z.CSILimits == nil {
 		zb0001Len--
 		zb0001Mask |= 0x400000000
 	}
-	if z.RPCAddr == "" {
+	if z.Silence == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x800000000
+	}
+	if z.RPCAddr == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1000000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -32532,11 +32622,51 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.BootID)
 		}
 		if (zb0001Mask & 0x400000000) == 0 { // if not omitted
+			// string "CSILimits"
+			o = append(o, 0xa9, 0x43, 0x53, 0x49, 0x4c, 0x69, 0x6d, 0x69, 0x74, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.CSILimits)))
+			for za0016, za0017 := range z.CSILimits {
+				o = msgp.AppendString(o, za0016)
+				if za0017 == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					// check for omitted fields
+					zb0003Len := uint32(2)
+					var zb0003Mask uint8 /* 2 bits */
+					_ = zb0003Mask
+					if za0017.Volumes == 0 {
+						zb0003Len--
+						zb0003Mask |= 0x1
+					}
+					if za0017.Until == 0 {
+						zb0003Len--
+						zb0003Mask |= 0x2
+					}
+					// variable map header, size zb0003Len
+					o = append(o, 0x80|uint8(zb0003Len))
+
+					// skip if no fields are to be emitted
+					if zb0003Len != 0 {
+						if (zb0003Mask & 0x1) == 0 { // if not omitted
+							// string "Volumes"
+							o = append(o, 0xa7, 0x56, 0x6f, 0x6c, 0x75, 0x6d, 0x65, 0x73)
+							o = msgp.AppendInt64(o, za0017.Volumes)
+						}
+						if (zb0003Mask & 0x2) == 0 { // if not omitted
+							// string "Until"
+							o = append(o, 0xa5, 0x55, 0x6e, 0x74, 0x69, 0x6c)
+							o = msgp.AppendInt64(o, za0017.Until)
+						}
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x800000000) == 0 { // if not omitted
 			// string "Silence"
 			o = append(o, 0xa7, 0x53, 0x69, 0x6c, 0x65, 0x6e, 0x63, 0x65)
 			o = msgp.AppendDuration(o, z.Silence)
 		}
-		if (zb0001Mask & 0x800000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000000000) == 0 { // if not omitted
 			// string "RPCAddr"
 			o = append(o, 0xa7, 0x52, 0x50, 0x43, 0x41, 0x64, 0x64, 0x72)
 			o = msgp.AppendString(o, z.RPCAddr)
@@ -33119,6 +33249,82 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "BootID")
 				return
 			}
+		case "CSILimits":
+			var zb0011 uint32
+			zb0011, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CSILimits")
+				return
+			}
+			if zb0011 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.CSILimits == nil {
+				z.CSILimits = make(map[string]*CSILimit, zb0011)
+			} else if len(z.CSILimits) > 0 {
+				clear(z.CSILimits)
+			}
+			for zb0011 > 0 {
+				var za0017 *CSILimit
+				zb0011--
+				var za0016 string
+				za0016, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "CSILimits")
+					return
+				}
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					za0017 = nil
+				} else {
+					if za0017 == nil {
+						za0017 = new(CSILimit)
+					}
+					var zb0012 uint32
+					zb0012, bts, err = msgp.ReadMapHeaderBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "CSILimits", za0016)
+						return
+					}
+					if zb0012 > z09f266celimitMaps {
+						err = msgp.ErrLimitExceeded
+						return
+					}
+					for zb0012 > 0 {
+						zb0012--
+						field, bts, err = msgp.ReadMapKeyZC(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "CSILimits", za0016)
+							return
+						}
+						switch msgp.UnsafeString(field) {
+						case "Volumes":
+							za0017.Volumes, bts, err = msgp.ReadInt64Bytes(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "CSILimits", za0016, "Volumes")
+								return
+							}
+						case "Until":
+							za0017.Until, bts, err = msgp.ReadInt64Bytes(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "CSILimits", za0016, "Until")
+								return
+							}
+						default:
+							bts, err = msgp.Skip(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "CSILimits", za0016)
+								return
+							}
+						}
+					}
+				}
+				z.CSILimits[za0016] = za0017
+			}
 		case "Silence":
 			z.Silence, bts, err = msgp.ReadDurationBytes(bts)
 			if err != nil {
@@ -33251,7 +33457,19 @@ func (z *Node) Msgsize() (s int) {
 	} else {
 		s += z.LastDrain.Msgsize()
 	}
-	s += 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 14 + msgp.IntSize + 9 + msgp.StringPrefixSize + len(z.SecretID) + 14 + msgp.StringPrefixSize + len(z.ComputedClass) + 25 + msgp.Uint64Size + 21 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.BootID) + 8 + msgp.DurationSize + 8 + msgp.StringPrefixSize + len(z.RPCAddr)
+	s += 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 14 + msgp.IntSize + 9 + msgp.StringPrefixSize + len(z.SecretID) + 14 + msgp.StringPrefixSize + len(z.ComputedClass) + 25 + msgp.Uint64Size + 21 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.BootID) + 10 + msgp.MapHeaderSize
+	if z.CSILimits != nil {
+		for za0016, za0017 := range z.CSILimits {
+			_ = za0017
+			s += msgp.StringPrefixSize + len(za0016)
+			if za0017 == nil {
+				s += msgp.NilSize
+			} else {
+				s += 1 + 8 + msgp.Int64Size + 6 + msgp.Int64Size
+			}
+		}
+	}
+	s += 8 + msgp.DurationSize + 8 + msgp.StringPrefixSize + len(z.RPCAddr)
 	return
 }
 
@@ -63794,8 +64012,8 @@ func (z *VolumeStub) Msgsize() (s int) {
 func (z *VolumeUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(8)
-	var zb0001Mask uint8 /* 8 bits */
+	zb0001Len := uint32(9)
+	var zb0001Mask uint16 /* 9 bits */
 	_ = zb0001Mask
 	if z.VolumeID == "" {
 		zb0001Len--
@@ -63824,6 +64042,10 @@ func (z *VolumeUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Mounting == false {
 		zb0001Len--
 		zb0001Mask |= 0x40
+	}
+	if z.NoRoom == false {
+		zb0001Len--
+		zb0001Mask |= 0x80
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -63864,6 +64086,11 @@ func (z *VolumeUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Mounting"
 			o = append(o, 0xa8, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x69, 0x6e, 0x67)
 			o = msgp.AppendBool(o, z.Mounting)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "NoRoom"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x52, 0x6f, 0x6f, 0x6d)
+			o = msgp.AppendBool(o, z.NoRoom)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -63940,6 +64167,12 @@ func (z *VolumeUnpublishRequest) UnmarshalMsg(bts []byte) (o []byte, err error) 
 				err = msgp.WrapError(err, "Mounting")
 				return
 			}
+		case "NoRoom":
+			z.NoRoom, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NoRoom")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -63960,7 +64193,7 @@ func (z *VolumeUnpublishRequest) UnmarshalMsg(bts []byte) (o []byte, err error) 
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeUnpublishRequest) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 6 + msgp.StringPrefixSize + len(z.Error) + 10 + msgp.Int64Size + 9 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 6 + msgp.StringPrefixSize + len(z.Error) + 10 + msgp.Int64Size + 9 + msgp.BoolSize + 7 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
 	return
 }
 

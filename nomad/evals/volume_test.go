@@ -153,3 +153,22 @@ func TestS26RaceForASingleWriterHasOneWinner(t *testing.T) {
 		}
 	}
 }
+
+// S48: a learned limit that is forgotten wakes the job that it kept waiting.
+func TestS48ForgottenLimitWakes(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", true)
+	w.volume("v")
+	limit := func(limits map[string]*api.CSILimit) {
+		w.write(func(tx *state.Txn) {
+			n := *tx.Node("n1")
+			n.CSILimits = limits
+			tx.PutNode(&n)
+		})
+	}
+	limit(map[string]*api.CSILimit{"p": {Volumes: 0, Until: 1}})
+	w.blockedJob("j", 1)
+	limit(nil)
+	w.untilLive("j", 1)
+}

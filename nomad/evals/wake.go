@@ -120,7 +120,18 @@ func nodeBetter(a, b *api.Node) bool {
 		!reflect.DeepEqual(a.Attributes, b.Attributes) || !reflect.DeepEqual(a.Meta, b.Meta) ||
 		!reflect.DeepEqual(a.HostVolumes, b.HostVolumes) || !reflect.DeepEqual(a.HostNetworks, b.HostNetworks) ||
 		driversChanged(a.Drivers, b.Drivers) ||
+		roomier(a.CSILimits, b.CSILimits) ||
 		pluginsChanged(a.CSINodePlugins, b.CSINodePlugins) || pluginsChanged(a.CSIControllerPlugins, b.CSIControllerPlugins)
+}
+
+// roomier reports whether a learned limit of volumes is gone or higher.
+func roomier(before, after map[string]*api.CSILimit) bool {
+	for plugin, old := range before {
+		if now := after[plugin]; now == nil || now.Volumes > old.Volumes {
+			return true
+		}
+	}
+	return false
 }
 
 func driversChanged(a, b map[string]*api.DriverInfo) bool {

@@ -154,6 +154,7 @@ func keep(n, old *api.Node) {
 	n.SchedulingEligibility = old.SchedulingEligibility
 	n.Drain, n.DrainStrategy, n.LastDrain = old.Drain, old.DrainStrategy, old.LastDrain
 	n.Events = old.Events
+	n.CSILimits = old.CSILimits
 	n.LastMissedHeartbeatIndex, n.LastAllocUpdateIndex = old.LastMissedHeartbeatIndex, old.LastAllocUpdateIndex
 }
 

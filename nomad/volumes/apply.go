@@ -304,6 +304,9 @@ func (c *NodeExpanded) Apply(tx *state.Txn) (any, error) {
 
 // Apply records the node's report.
 func (c *Report) Apply(tx *state.Txn) (any, error) {
+	if held := tx.Claim(c.Namespace, c.VolumeID, c.AllocID); c.NoRoom != 0 && held != nil && held.NodeID == c.NodeID {
+		ledger.NoRoom(tx, held.PluginID, held.ExternalID, c.NodeID, c.NoRoom)
+	}
 	if c.Mounting {
 		return nil, ledger.MountWaits(tx, c.Namespace, c.VolumeID, c.AllocID, c.NodeID, c.Reason, c.NextRetry)
 	}
@@ -340,14 +343,19 @@ func (c *Attached) Apply(tx *state.Txn) (any, error) {
 	case c.Prepare:
 		return nil, ledger.Prepare(tx, i)
 	case c.Reason != "":
+		if c.NoRoom != 0 {
+			ledger.NoRoom(tx, c.PluginID, c.ExternalID, c.NodeID, c.NoRoom)
+		}
 		return nil, ledger.CallFailed(tx, i, c.Reason, c.NextRetry, c.Attempts)
 	case c.Published:
+		ledger.Room(tx, c.PluginID, c.NodeID)
 		return nil, ledger.PublishDone(tx, i, c.PublishContext)
 	}
 	return nil, ledger.UnpublishDone(tx, i)
 }
 
-// Apply lets all claims follow their allocations.
+// Apply lets all claims follow their allocations, and forgets what was learned of nodes long ago.
 func (*Reconcile) Apply(tx *state.Txn) (any, error) {
+	ledger.ExpireRoom(tx)
 	return nil, ledger.Reconcile(tx, slices.Collect(tx.Claims()))
 }

@@ -199,6 +199,9 @@ func (s *Service) attachFailed(a *api.VolumeAttachment) func(context.Context, er
 		}
 		result := attached(a)
 		result.Reason, result.NextRetry, result.Attempts = err.Error(), t.due.UnixNano(), t.failed
+		if errors.Is(err, fault.Exhausted) {
+			result.NoRoom = s.until()
+		}
 		return s.record(ctx, result)
 	}
 }

@@ -101,7 +101,11 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 	if c == nil || saidBefore(c, r) {
 		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil
 	}
-	index, err := s.write(ctx, &Report{Namespace: ns, VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: r.NodeID, Reason: r.Error, NextRetry: r.NextRetry, Mounting: r.Mounting})
+	report := &Report{Namespace: ns, VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: r.NodeID, Reason: r.Error, NextRetry: r.NextRetry, Mounting: r.Mounting}
+	if r.Mounting && r.NoRoom {
+		report.NoRoom = s.until()
+	}
+	index, err := s.write(ctx, report)
 	if errors.Is(err, fault.NotFound) || errors.Is(err, fault.Conflict) {
 		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil // said before
 	}

@@ -96,6 +96,8 @@ type Report struct {
 	NextRetry int64 `msg:",omitempty"`
 	// Mounting is set when the node reports on a mount: it waits for the Reason, or goes on without one.
 	Mounting bool `msg:",omitempty"`
+	// NoRoom is until when the node is held for full, in Unix nanoseconds; 0 says nothing of its room.
+	NoRoom int64 `msg:",omitempty"`
 }
 
 // Evict releases claims on a node without the node's own report. Lost means that the node must still
@@ -124,6 +126,8 @@ type Attached struct {
 	Attempts       int               `msg:",omitempty"`
 	// Prepare looks up the provider's id of the node, which was not known when the intent was made.
 	Prepare bool `msg:",omitempty"`
+	// NoRoom is until when the node is held for full, in Unix nanoseconds; 0 says nothing of its room.
+	NoRoom int64 `msg:",omitempty"`
 }
 
 // IntendSnapshot records that a snapshot is to be made or deleted. It answers the index of the intent,

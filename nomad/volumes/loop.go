@@ -15,6 +15,7 @@ const (
 	kindCreate   = "create"   // namespace, volume
 	kindRelease  = "release"  // namespace, volume, allocation
 	kindSnapshot = "snapshot" // plugin, name, deed
+	kindRoom     = "room"     // node
 )
 
 func externalKey(plugin, external string) key { return key{kindExternal, plugin, external, ""} }
@@ -62,6 +63,8 @@ func (s *Service) look(ctx context.Context, k key, t *tries) time.Time {
 		return s.lookRelease(ctx, k, *t)
 	case kindSnapshot:
 		return s.lookSnapshot(ctx, k, *t)
+	case kindRoom:
+		return s.lookRoom(ctx, k)
 	}
 	return s.lookExternal(ctx, k, *t)
 }
@@ -69,6 +72,7 @@ func (s *Service) look(ctx context.Context, k key, t *tries) time.Time {
 func (s *Service) wakeAll(ctx context.Context, q *queue) {
 	tx := s.state.Read()
 	s.noteLosses(tx)
+	s.wakeRooms(ctx, q, tx)
 	forgotten := false
 	for c := range tx.Claims() {
 		forgotten = forgotten || ledger.Forgotten(tx, c)
@@ -124,6 +128,10 @@ func (s *Service) changed(ctx context.Context, q *queue, tx *state.Txn, c state.
 		}
 		if v := tx.Volume(row.Namespace, row.VolumeID); v != nil && len(v.Provision.NodeExpansion) > 0 {
 			q.wake(ctx, volumeKey(v), false)
+		}
+	case *api.Node:
+		if len(row.CSILimits) > 0 {
+			q.wake(ctx, roomKey(row.ID), false)
 		}
 	case *api.SnapshotIntent:
 		q.wake(ctx, snapshotKey(row), false)

@@ -46,6 +46,8 @@ type Limits struct {
 	SlowAfter time.Duration
 	// Patience is how long a caller waits for another try after the first one failed.
 	Patience time.Duration
+	// NoRoomFor is how long a node gets no more of a plugin's volumes after its driver had no room for one.
+	NoRoomFor time.Duration
 	// Attaching, Detaching and Making bound the calls in flight per plugin.
 	Attaching, Detaching, Making int
 }
@@ -56,7 +58,7 @@ func Default() Limits {
 		FenceAfter: 30 * time.Second, LeaseMargin: 2 * time.Second, NudgeAfter: 2 * time.Second,
 		RetryMin: time.Second, RetryMax: time.Minute,
 		AttachTimeout: 2 * time.Minute, MakeTimeout: 5 * time.Minute, ListTimeout: 30 * time.Second,
-		SlowAfter: time.Second, Patience: 10 * time.Second, Attaching: 8, Detaching: 8, Making: 8,
+		SlowAfter: time.Second, Patience: 10 * time.Second, NoRoomFor: 5 * time.Minute, Attaching: 8, Detaching: 8, Making: 8,
 	}
 }
 
@@ -73,6 +75,7 @@ func (l Limits) orDefault() Limits {
 		{&l.ListTimeout, &d.ListTimeout},
 		{&l.SlowAfter, &d.SlowAfter},
 		{&l.Patience, &d.Patience},
+		{&l.NoRoomFor, &d.NoRoomFor},
 	} {
 		if *f.have <= 0 {
 			*f.have = *f.standard

@@ -148,8 +148,8 @@ func (z *Answer) Msgsize() (s int) {
 func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(10)
-	var zb0001Mask uint16 /* 10 bits */
+	zb0001Len := uint32(11)
+	var zb0001Mask uint16 /* 11 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -190,6 +190,10 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Prepare == false {
 		zb0001Len--
 		zb0001Mask |= 0x200
+	}
+	if z.NoRoom == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -249,6 +253,11 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Prepare"
 			o = append(o, 0xa7, 0x50, 0x72, 0x65, 0x70, 0x61, 0x72, 0x65)
 			o = msgp.AppendBool(o, z.Prepare)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "NoRoom"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x52, 0x6f, 0x6f, 0x6d)
+			o = msgp.AppendInt64(o, z.NoRoom)
 		}
 	}
 	return
@@ -362,6 +371,12 @@ func (z *Attached) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Prepare")
 				return
 			}
+		case "NoRoom":
+			z.NoRoom, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NoRoom")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -383,7 +398,7 @@ func (z *Attached) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
-	s += 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize
+	s += 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize + 7 + msgp.Int64Size
 	return
 }
 
@@ -1781,8 +1796,8 @@ func (z *Register) Msgsize() (s int) {
 func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(7)
-	var zb0001Mask uint8 /* 7 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -1811,6 +1826,10 @@ func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Mounting == false {
 		zb0001Len--
 		zb0001Mask |= 0x40
+	}
+	if z.NoRoom == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x80
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1851,6 +1870,11 @@ func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Mounting"
 			o = append(o, 0xa8, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x69, 0x6e, 0x67)
 			o = msgp.AppendBool(o, z.Mounting)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "NoRoom"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x52, 0x6f, 0x6f, 0x6d)
+			o = msgp.AppendInt64(o, z.NoRoom)
 		}
 	}
 	return
@@ -1920,6 +1944,12 @@ func (z *Report) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Mounting")
 				return
 			}
+		case "NoRoom":
+			z.NoRoom, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NoRoom")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -1934,7 +1964,7 @@ func (z *Report) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Report) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size + 9 + msgp.BoolSize
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size + 9 + msgp.BoolSize + 7 + msgp.Int64Size
 	return
 }
 

@@ -207,13 +207,11 @@ func (vs *Volumes) onThis(n *api.Node, w want, added map[string]map[external]boo
 	case !info.Healthy:
 		vs.missing[PluginResource(plugin)] = true
 		return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", plugin, n.ID)
-	case info.NodeInfo == nil:
-		return ""
-	case !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies):
+	case info.NodeInfo != nil && !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies):
 		return "did not meet topology requirement"
 	}
-	limit := info.NodeInfo.MaxVolumes
-	if limit <= 0 {
+	limit, learned := limitOf(n, plugin)
+	if limit < 0 {
 		return ""
 	}
 	here := vs.volumesOn(n.ID)
@@ -232,10 +230,26 @@ func (vs *Volumes) onThis(n *api.Node, w want, added map[string]map[external]boo
 	}
 	if int64(count) >= limit {
 		vs.missing[PluginResource(plugin)] = true
+		if learned {
+			return fmt.Sprintf("CSI plugin %s has found no room for more than %d volumes on client %s", plugin, limit, n.ID)
+		}
 		return fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", plugin, n.ID)
 	}
 	added[plugin][ext] = true
 	return ""
+}
+
+// limitOf is how many volumes of the plugin fit on the node, and whether its driver has taught that by
+// refusing one; negative means that no limit is known.
+func limitOf(n *api.Node, plugin string) (limit int64, learned bool) {
+	limit = -1
+	if i := n.CSINodePlugins[plugin].NodeInfo; i != nil && i.MaxVolumes > 0 {
+		limit = i.MaxVolumes
+	}
+	if l := n.CSILimits[plugin]; l != nil && (limit < 0 || l.Volumes < limit) {
+		return l.Volumes, true
+	}
+	return limit, false
 }
 
 func (vs *Volumes) volumesOn(node string) map[external]bool {

@@ -10,5 +10,6 @@
 // and node, secrets and modes. Nothing is asked of the allocation, the volume's spec or the plugin
 // once the claim is taken.
 //
-// Who writes what: this package writes all of [api.VolumeClaim] and [api.VolumeAttachment].
+// Who writes what: this package writes all of [api.VolumeClaim] and [api.VolumeAttachment], and the
+// CSILimits of [api.Node]: how many volumes fit, as a driver that refused one has taught, for a while.
 package ledger

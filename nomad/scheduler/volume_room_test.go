@@ -1,0 +1,57 @@
+package scheduler_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func (c *cluster) learn(node string, l *api.CSILimit) {
+	c.write(func(tx *state.Txn) {
+		n := *tx.Node(node)
+		n.CSILimits = map[string]*api.CSILimit{"p": l}
+		tx.PutNode(&n)
+	})
+}
+
+// S48: a node that a driver has found full gets no new volumes of it, but what it has may be shared; the
+// limit applies whether the driver declares one or not.
+func TestS48LearnedLimitSteersPlacement(t *testing.T) {
+	for _, declared := range []int64{0, 10} {
+		c := newCluster(t)
+		c.node("n1", plugin(declared, nil))
+		multi := func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessMultiNodeMultiWriter) }
+		for _, id := range []string{"v", "w"} {
+			c.volume(id, api.AccessMultiNodeMultiWriter)
+		}
+		first := job("first", api.JobTypeService, 1, withVolume("v", multi))
+		c.register(first)
+		c.claim(c.run(first), "v")
+		c.write(func(tx *state.Txn) {
+			for held := range tx.ClaimsByNode("n1") {
+				shared := *held
+				shared.AccessMode = api.AccessMultiNodeMultiWriter
+				tx.PutClaim(&shared)
+			}
+		})
+		c.learn("n1", &api.CSILimit{Volumes: 1, Until: 1})
+
+		second := job("second", api.JobTypeService, 1, withVolume("w", multi))
+		c.register(second)
+		o := c.run(second)
+		if len(placed(o)) != 0 || !refusedFor(o, "found no room for more than 1 volumes on client n1") || !slices.Contains(o.Missing, "csi-plugin:p") {
+			t.Fatalf("declared %d: placed %d, missing %v: %+v", declared, len(placed(o)), o.Missing, o.Failed["g"])
+		}
+		shared := job("shared", api.JobTypeService, 1, withVolume("v", multi))
+		c.register(shared)
+		if o := c.run(shared); len(placed(o)) != 1 {
+			t.Errorf("declared %d: a volume that is there already was refused: %+v", declared, o.Failed["g"])
+		}
+		c.node("n2", plugin(declared, nil))
+		if p := placed(c.run(second)); len(p) != 1 || p[0].NodeID != "n2" {
+			t.Errorf("declared %d: placed %+v", declared, p)
+		}
+	}
+}
