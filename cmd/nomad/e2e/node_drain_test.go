@@ -13,6 +13,9 @@ import (
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
+// steadyFor is how long a replacement must run before the next allocation may go.
+const steadyFor = 300 * time.Millisecond
+
 // on counts the job's allocations of that status on the node.
 func on(server *kit.Host, job, status, node string) (n int) {
 	for _, a := range server.Allocs(job, status) {
@@ -49,8 +52,8 @@ func TestDrainMovesServicesThenSystemJobs(t *testing.T) {
 	server, nodes := nodesLab(t)
 	left, right := nodes[0].NodeID(server), nodes[1].NodeID(server)
 	service := ofKind("svc", "service", 3)
-	parallel := 1
-	service.TaskGroups[0].Migrate = &api.MigrateStrategy{MaxParallel: &parallel}
+	parallel, steady, latest, check := 1, steadyFor, 5*time.Second, "task_states"
+	service.TaskGroups[0].Migrate = &api.MigrateStrategy{MaxParallel: &parallel, MinHealthyTime: &steady, HealthyDeadline: &latest, HealthCheck: &check}
 	if out, code := server.Run("node", "eligibility", "-disable", right); code != 0 {
 		t.Fatal(out)
 	}
@@ -124,8 +127,8 @@ func oneByOne(t *testing.T, server *kit.Host) {
 		t.Fatalf("%d ended, %d run", len(killed), len(started))
 	}
 	for i := 1; i < 3; i++ {
-		if killed[i].Before(started[i-1]) {
-			t.Errorf("allocation %d was killed %v before the replacement of the last one ran", i, started[i-1].Sub(killed[i]))
+		if waited := killed[i].Sub(started[i-1]); waited < steadyFor {
+			t.Errorf("allocation %d was killed %v after the replacement of the last one began", i, waited)
 		}
 	}
 }

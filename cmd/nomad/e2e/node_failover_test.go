@@ -64,6 +64,7 @@ func TestNodeFindsAnotherServer(t *testing.T) {
 	leader.Running("b", 1)
 
 	used.Heal()
+	leader = c.leader(nil)
 	other := c.servers[2]
 	if other == leader {
 		other = c.servers[0]
@@ -73,4 +74,32 @@ func TestNodeFindsAnotherServer(t *testing.T) {
 	leader.Register(kit.ShellJob("c", quiet))
 	leader.Running("c", 1)
 	t.Logf("another server killed: a new job runs after %v", time.Since(killed).Round(time.Millisecond))
+}
+
+func TestNewLeaderTakesNoNodeForLost(t *testing.T) {
+	c := newCluster(t)
+	id := c.node.NodeID(c.servers[0])
+	old := c.leader(nil)
+	old.Kill9()
+	killed := time.Now()
+	leader := c.leader(old)
+	const watched = 8 * time.Second // longer than a new leader waits for nodes here
+	leader.Until(watched+10*time.Second, "the time of the new leader to pass", func() error {
+		if s := c.node.NodeStatus(leader); s != "ready" {
+			t.Fatalf("the node is %s %v after the old leader was killed", s, time.Since(killed))
+		}
+		if left := watched - time.Since(killed); left > 0 {
+			return fmt.Errorf("%v left", left)
+		}
+		return nil
+	})
+	n, _, err := leader.API.Nodes().Info(id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range n.Events {
+		if strings.Contains(e.Message, "missed") {
+			t.Errorf("event %q", e.Message)
+		}
+	}
 }

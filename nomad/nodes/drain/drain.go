@@ -67,7 +67,8 @@ func Next(v View) Decision {
 		d.mark(left[service])
 		d.mark(left[batch])
 	} else {
-		d.Migrate = append(d.Migrate, paced(v, left[service])...)
+		ids, wake := paced(v, left[service])
+		d.Migrate, d.Wake = append(d.Migrate, ids...), sooner(d.Wake, wake)
 	}
 	users := len(left[service]) + len(left[batch])
 	if forced || users == 0 {
@@ -124,33 +125,52 @@ func runsPlugin(a *api.Allocation) bool {
 	return false
 }
 
-// paced returns what may go now without leaving a group with fewer than count - max_parallel
-// running allocations.
-func paced(v View, allocs []*api.Allocation) []string {
+// paced returns what may go now without leaving a group with fewer than count - max_parallel healthy
+// allocations, and when to look again because some may be healthy then.
+func paced(v View, allocs []*api.Allocation) (ids []string, wake time.Time) {
 	type key struct{ namespace, job, group string }
 	budget := map[key]int{}
-	var ids []string
 	for _, a := range allocs {
 		if !movable(a) {
 			continue
 		}
 		k := key{a.Namespace, a.JobID, a.TaskGroup}
 		if _, known := budget[k]; !known {
-			budget[k] = spare(v.Group(k.namespace, k.job, k.group), a)
+			n, at := spare(v, v.Group(k.namespace, k.job, k.group), a)
+			budget[k], wake = n, sooner(wake, at)
 		}
 		if budget[k] > 0 {
 			budget[k]--
 			ids = append(ids, a.ID)
 		}
 	}
-	return ids
+	return ids, wake
 }
 
-// spare counts how many running allocations of a's group may leave.
-func spare(group []*api.Allocation, a *api.Allocation) int {
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// healthyAt is when a running allocation counts as healthy: it was there before the drain, was found healthy
+// by its deployment, or was steady for the group's time. By the servers' clock, which does not step between nodes.
+func healthyAt(v View, g *api.TaskGroup, a *api.Allocation) (at time.Time, ever bool) {
+	if d := a.DeploymentStatus; d != nil && d.Healthy != nil {
+		return time.Time{}, *d.Healthy
+	}
+	if g.Migrate == nil || a.CreateTime < v.Node.DrainStrategy.StartedAt.UnixNano() {
+		return time.Time{}, true
+	}
+	return time.Unix(0, a.ModifyTime).Add(g.Migrate.MinHealthyTime), true
+}
+
+// spare counts how many allocations of a's group may leave, and tells when there may be more.
+func spare(v View, group []*api.Allocation, a *api.Allocation) (n int, wake time.Time) {
 	g := a.Group()
 	if g == nil {
-		return len(group)
+		return len(group), wake
 	}
 	parallel := 1
 	if g.Migrate != nil && g.Migrate.MaxParallel > 0 {
@@ -158,9 +178,18 @@ func spare(group []*api.Allocation, a *api.Allocation) int {
 	}
 	staying := 0
 	for _, other := range group {
-		if movable(other) && (other.ClientStatus == api.AllocClientStatusRunning || other.NodeID == a.NodeID) {
+		switch {
+		case !movable(other):
+		case other.NodeID == a.NodeID:
 			staying++
+		case other.ClientStatus == api.AllocClientStatusRunning:
+			switch at, ever := healthyAt(v, g, other); {
+			case ever && !v.Now.Before(at):
+				staying++
+			case ever:
+				wake = sooner(wake, at)
+			}
 		}
 	}
-	return staying - (g.Count - parallel)
+	return staying - (g.Count - parallel), wake
 }

@@ -122,3 +122,29 @@ func TestPluginsWaitForTheirVolumes(t *testing.T) {
 		}
 	}
 }
+
+func TestNextOneWaitsUntilTheReplacementIsHealthy(t *testing.T) {
+	t.Parallel()
+	svc := job("service", 2, 1, false)
+	svc.TaskGroups[0].Migrate.MinHealthyTime = 10 * time.Second
+	old, fresh := alloc("old", "n1", svc), alloc("fresh", "n2", svc)
+	ran := time.Unix(1005, 0)
+	fresh.CreateTime, fresh.ModifyTime = time.Unix(1002, 0).UnixNano(), ran.UnixNano()
+	spec := api.DrainSpec{Deadline: time.Hour}
+	d := drain.Next(view(spec, ran.Add(9*time.Second), old, fresh))
+	if len(d.Migrate) != 0 || d.Done || !d.Wake.Equal(ran.Add(10*time.Second)) {
+		t.Fatalf("one that runs for 9 s: %+v", d)
+	}
+	if d := drain.Next(view(spec, ran.Add(10*time.Second), old, fresh)); !slices.Equal(d.Migrate, []string{"old"}) {
+		t.Fatalf("one that runs for 10 s: %+v", d)
+	}
+	yes, no := true, false
+	fresh.DeploymentStatus = &api.AllocDeploymentStatus{Healthy: &no}
+	if d := drain.Next(view(spec, ran.Add(time.Minute), old, fresh)); len(d.Migrate) != 0 {
+		t.Fatalf("one that is found unhealthy: %+v", d)
+	}
+	fresh.DeploymentStatus.Healthy = &yes
+	if d := drain.Next(view(spec, ran, old, fresh)); !slices.Equal(d.Migrate, []string{"old"}) {
+		t.Fatalf("one that is found healthy: %+v", d)
+	}
+}
