@@ -23,7 +23,7 @@ type server struct {
 	nodes chan *wire.Reverse
 }
 
-func start(t *testing.T, address string, beat func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error)) (*server, wire.Dialer) {
+func start(t *testing.T, address string, beat func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error), more ...wire.Handler) (*server, wire.Dialer) {
 	t.Helper()
 	id, err := wire.SelfMade()
 	if err != nil {
@@ -38,7 +38,7 @@ func start(t *testing.T, address string, beat func(context.Context, *api.NodeHea
 	done := make(chan struct{}, 3)
 	go func() { _ = port.Run(ctx); done <- struct{}{} }()
 	go func() {
-		_ = wire.Serve(ctx, port.Listener(wire.ProtocolRPC), []wire.Handler{wire.NodeHeartbeat.Handle(beat)}, hclog.NewNullLogger())
+		_ = wire.Serve(ctx, port.Listener(wire.ProtocolRPC), append(more, wire.NodeHeartbeat.Handle(beat)), hclog.NewNullLogger())
 		done <- struct{}{}
 	}()
 	go func() {

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client/link"
 )
 
@@ -142,6 +143,27 @@ func TestWaitingCallLeavesAServerThatFellSilent(t *testing.T) {
 	t.Logf("the other server answered %v after the silence began", took)
 	if took > 3*time.Second {
 		t.Errorf("fail-over took %v", took)
+	}
+}
+
+func TestWaitingCallLeavesAServerThatLostTheCluster(t *testing.T) {
+	t.Parallel()
+	leader := func(name string) wire.Handler {
+		return wire.StatusLeader.Handle(func(context.Context, *api.QueryOptions) (*api.StatusLeaderResponse, error) {
+			return &api.StatusLeaderResponse{Leader: name}, nil
+		})
+	}
+	hold := func(ctx context.Context, _ *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	a, _ := start(t, "127.0.0.1:0", hold, leader(""))
+	b, d := start(t, "127.0.0.1:0", answer("b"), leader("b"))
+	l := open(t, d, a.port.Addr().String())
+	l.Remember([]string{stalled(t), b.port.Addr().String()})
+	began := time.Now()
+	if got, err := call(t, l); err != nil || got != "b" || time.Since(began) > 3*time.Second {
+		t.Fatalf("got %q %v after %v", got, err, time.Since(began))
 	}
 }
 
