@@ -82,7 +82,7 @@ func (db *DB) PutAlloc(a *api.Allocation) error {
 	if err != nil {
 		return fmt.Errorf("encode allocation %s: %w", a.ID, err)
 	}
-	return db.write(map[slot][]byte{{bucketAllocs, a.ID}: b}, false)
+	return db.write(map[slot][]byte{{bucketAllocs, a.ID}: b}, pace{kept: true})
 }
 
 // DeleteAlloc forgets an allocation with its steps and tasks, in one transaction.
@@ -97,16 +97,17 @@ func (db *DB) DeleteAlloc(id string) error {
 			gone[slot{bucket, key}] = nil
 		}
 	}
-	return db.write(gone, true)
+	return db.write(gone, pace{durable: true})
 }
 
-// PutTask remembers a task; with durable it returns when the record cannot be lost any more.
+// PutTask remembers a task; with durable it returns when the record cannot be lost any more. A record that
+// could not be written is written when the disk is well again, whatever the caller was told.
 func (db *DB) PutTask(allocID, task string, r *TaskRecord, durable bool) error {
 	b, err := encode(r)
 	if err != nil {
 		return fmt.Errorf("encode task %s of allocation %s: %w", task, allocID, err)
 	}
-	return db.write(map[slot][]byte{{bucketTasks, allocID + "/" + task}: b}, durable)
+	return db.write(map[slot][]byte{{bucketTasks, allocID + "/" + task}: b}, pace{durable: durable, kept: true})
 }
 
 // Journal is the step journal of one allocation.
@@ -134,7 +135,7 @@ func (j Journal) Marks() (map[string]string, error) {
 // Mark writes the mark of one step. It becomes durable with the next commit: a crash before that loses
 // no effect, since rooms with effects outside the process record their own intents durably.
 func (j Journal) Mark(step, mark string) error {
-	return j.db.write(map[slot][]byte{{bucketSteps, j.allocID + "/" + step}: []byte(mark)}, false)
+	return j.db.write(map[slot][]byte{{bucketSteps, j.allocID + "/" + step}: []byte(mark)}, pace{kept: true})
 }
 
 func encode(v msgp.Marshaler) ([]byte, error) { return v.MarshalMsg([]byte{schema}) }

@@ -14,17 +14,17 @@ func (b Bucket) Get(key string) ([]byte, error) { return b.db.get(slot{b.name, k
 
 // Put stores the value and returns when it is durable.
 func (b Bucket) Put(key string, value []byte) error {
-	return b.db.write(map[slot][]byte{{b.name, key}: present(value)}, true)
+	return b.db.write(map[slot][]byte{{b.name, key}: present(value)}, pace{durable: true})
 }
 
-// PutLater stores the value; it becomes durable soon.
+// PutLater stores the value; it becomes durable soon, or as soon as the disk can be written again.
 func (b Bucket) PutLater(key string, value []byte) error {
-	return b.db.write(map[slot][]byte{{b.name, key}: present(value)}, false)
+	return b.db.write(map[slot][]byte{{b.name, key}: present(value)}, pace{kept: true})
 }
 
 // Delete removes key, durably; a missing key is no error.
 func (b Bucket) Delete(key string) error {
-	return b.db.write(map[slot][]byte{{b.name, key}: nil}, true)
+	return b.db.write(map[slot][]byte{{b.name, key}: nil}, pace{durable: true})
 }
 
 // All returns the whole bucket. The caller must not change the values.

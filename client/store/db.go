@@ -13,8 +13,12 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// flushDelay is how long a lazy write may wait for company.
-const flushDelay = 20 * time.Millisecond
+const (
+	// flushDelay is how long a lazy write may wait for company.
+	flushDelay = 20 * time.Millisecond
+	// retryDelay is the pause after a commit that failed.
+	retryDelay = time.Second
+)
 
 // backend is where batches end: the bbolt file or, in tests, a map.
 type backend interface {
@@ -33,6 +37,8 @@ type DB struct {
 	fresh bool
 	back  backend
 	kick  chan struct{}
+	// trouble is poked by every commit that failed.
+	trouble chan struct{}
 
 	// committing is held by the one goroutine that writes a batch to the backend.
 	committing sync.Mutex
@@ -46,11 +52,22 @@ type DB struct {
 // batch is a set of writes that become durable together; nil values delete.
 type batch struct {
 	values map[slot][]byte
-	done   bool
-	err    error
+	// kept are those that are tried again when the commit fails: their writers do not hear of it, or hold
+	// them for true whatever the disk says.
+	kept map[slot]bool
+	done bool
+	err  error
 }
 
-func newBatch() *batch { return &batch{values: map[slot][]byte{}} }
+func newBatch() *batch { return &batch{values: map[slot][]byte{}, kept: map[slot]bool{}} }
+
+// pace is what a writer wants of a write.
+type pace struct {
+	// durable waits for the commit.
+	durable bool
+	// kept tries again when the commit fails, also when the writer was told so.
+	kept bool
+}
 
 // Open opens or creates the store in the file at path.
 func Open(path string, log hclog.Logger) (*DB, error) {
@@ -69,7 +86,7 @@ func Memory() *DB {
 }
 
 func newDB(back backend, log hclog.Logger) *DB {
-	return &DB{log: log, back: back, kick: make(chan struct{}, 1), next: newBatch()}
+	return &DB{log: log, back: back, kick: make(chan struct{}, 1), trouble: make(chan struct{}, 1), next: newBatch()}
 }
 
 // Fresh reports whether the store was made by this Open: because there was none, or only a damaged one.
@@ -88,8 +105,23 @@ func (db *DB) Run(ctx context.Context) error {
 		case <-time.After(flushDelay):
 		}
 		if err := db.Flush(); err != nil {
-			db.log.Error("write client state", "error", err)
+			db.log.Error("write client state", "retry_in", retryDelay, "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(retryDelay):
+			}
+			db.poke(db.kick)
 		}
+	}
+}
+
+// Trouble gets a value after commits that failed.
+func (db *DB) Trouble() <-chan struct{} { return db.trouble }
+
+func (db *DB) poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
 	}
 }
 
@@ -114,8 +146,8 @@ func (db *DB) Close() error {
 	return errors.Join(db.commit(b), db.back.close())
 }
 
-// write queues the values and, when durable is set, waits for the commit that holds them.
-func (db *DB) write(values map[slot][]byte, durable bool) error {
+// write queues the values and, when they must be durable, waits for the commit that holds them.
+func (db *DB) write(values map[slot][]byte, how pace) error {
 	db.mu.Lock()
 	if db.closed {
 		db.mu.Unlock()
@@ -123,14 +155,14 @@ func (db *DB) write(values map[slot][]byte, durable bool) error {
 	}
 	b := db.next
 	maps.Copy(b.values, values)
+	for at := range values {
+		b.kept[at] = how.kept
+	}
 	db.mu.Unlock()
-	if durable {
+	if how.durable {
 		return db.commit(b)
 	}
-	select {
-	case db.kick <- struct{}{}:
-	default:
-	}
+	db.poke(db.kick)
 	return nil
 }
 
@@ -150,9 +182,24 @@ func (db *DB) commit(b *batch) error {
 	}
 	b.done = true
 	db.mu.Lock()
+	if errors.Is(b.err, errDisk) {
+		db.keep(b)
+	}
 	db.current = nil
 	db.mu.Unlock()
 	return b.err
+}
+
+// keep puts what must not be lost of a failed batch into the next one, where newer values win. The caller
+// holds mu.
+func (db *DB) keep(b *batch) {
+	for at, value := range b.values {
+		if _, newer := db.next.values[at]; b.kept[at] && !newer {
+			db.next.values[at], db.next.kept[at] = value, true
+		}
+	}
+	db.poke(db.kick)
+	db.poke(db.trouble)
 }
 
 func (db *DB) get(at slot) ([]byte, error) {

@@ -5,6 +5,10 @@
 // one together. [Bucket.Put] returns when its value is durable, [Bucket.PutLater] when a reader would see
 // it; the latter becomes durable with the next commit, at the latest [flushDelay] later while [DB.Run] works.
 //
+// A commit that the disk refuses fails those who wait for it, and no more: what was written lazily, and the
+// records of tasks, stay in memory for readers and for the next try, which comes every second. A durable
+// [Bucket.Put] that failed is not tried again: the old value stays for readers as for the next agent process.
+//
 // Who writes what: client/allocs the buckets of allocations and steps, client/tasks that of tasks,
 // client/volumes buckets of its own.
 //

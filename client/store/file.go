@@ -89,6 +89,9 @@ func damaged(err error) bool {
 		errors.Is(err, bolterr.ErrVersionMismatch) || errors.Is(err, bolterr.ErrInvalidMapping)
 }
 
+// errDisk marks a commit that failed for the sake of the disk, and not of a value.
+var errDisk = errors.New("client state cannot be written")
+
 // apply writes the batch in one transaction; a batch that changes nothing costs no fsync.
 func (f *file) apply(batch map[slot][]byte) error {
 	tx, err := f.bolt.Begin(true)
@@ -108,7 +111,7 @@ func (f *file) apply(batch map[slot][]byte) error {
 		return tx.Rollback()
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("write client state: %w", err)
+		return fmt.Errorf("%w: %w", errDisk, err)
 	}
 	return nil
 }
