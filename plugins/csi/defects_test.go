@@ -1,7 +1,13 @@
 package csi_test
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
 
@@ -74,5 +80,58 @@ func TestP6OfflineExpansionIsLearned(t *testing.T) {
 		if err != nil || caps.Controller.OfflineExpansion != offline {
 			t.Errorf("offline %v: %+v, %v", offline, caps, err)
 		}
+	}
+}
+
+// A regression of the other system, 11238: without wishes there is no capacity range, not an empty one.
+func TestF11238NoEmptyCapacityRange(t *testing.T) {
+	d := fake.New(fake.Config{})
+	cl := dial(t, d, csi.Timeouts{})
+	if _, err := cl.CreateVolume(t.Context(), creation("a")); err != nil {
+		t.Fatal(err)
+	}
+	if r := lastRequest[*pb.CreateVolumeRequest](t, d, "CreateVolume").GetCapacityRange(); r != nil {
+		t.Errorf("the range is %v", r)
+	}
+}
+
+// probed is a plugin that remembers how it was addressed.
+type probed struct {
+	pb.UnimplementedIdentityServer
+	authority []string
+}
+
+func (p *probed) Probe(ctx context.Context, _ *pb.ProbeRequest) (*pb.ProbeResponse, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	p.authority = md.Get(":authority")
+	return &pb.ProbeResponse{}, nil
+}
+
+// A regression of the other system, 12359: plugins that check the authority get a valid one, not a path.
+func TestF12359AuthorityIsAHost(t *testing.T) {
+	dir, err := os.MkdirTemp("", "csi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "csi.sock")
+	l, err := csi.Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, server := &probed{}, grpc.NewServer()
+	pb.RegisterIdentityServer(server, p)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	cl, err := csi.New(csi.Config{Socket: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = cl.Probe(t.Context())
+	cl.Close()
+	server.Stop()
+	<-done
+	if err != nil || len(p.authority) != 1 || p.authority[0] != "localhost" {
+		t.Errorf("authority %q, %v", p.authority, err)
 	}
 }
