@@ -171,6 +171,7 @@ func (c *Client) loops() []loop {
 		{"store", c.db.Run},
 		{"volumes", c.volumes.Run},
 		{"drivers", c.watch.Run},
+		{"disks", c.watchDisks},
 		{"node", c.serveNode},
 		{"silence", c.watchSilence},
 		{"undrain", c.undrain},

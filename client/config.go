@@ -72,6 +72,8 @@ type Config struct {
 	GC gc.Limits
 	// GCInterval is the time between two looks at what can be removed.
 	GCInterval time.Duration
+	// DiskInterval is the time between two looks whether the node can write its directories; 0 means 5 s.
+	DiskInterval time.Duration
 
 	RawExec rawexec.Config
 	// Mock enables the driver whose tasks are timers.

@@ -16,6 +16,9 @@ type record struct {
 	node    *api.Node
 	events  []*api.NodeEvent
 	changed chan struct{}
+	// why is the trouble because of which all drivers are shown unhealthy; masked are the healthy ones.
+	why    string
+	masked map[string]*api.DriverInfo
 }
 
 func newRecord(n *api.Node) *record { return &record{node: n, changed: make(chan struct{}, 1)} }
@@ -32,11 +35,38 @@ func (r *record) update(edit func(*api.Node), events ...*api.NodeEvent) {
 	r.mu.Lock()
 	n := *r.node
 	n.Attributes, n.Drivers = maps.Clone(n.Attributes), maps.Clone(n.Drivers)
+	maps.Copy(n.Drivers, r.masked)
 	edit(&n)
+	r.mask(&n)
 	r.node = &n
 	r.events = append(r.events, events...)
 	r.mu.Unlock()
 	r.poke()
+}
+
+// trouble shows all drivers unhealthy for a reason, or, when it is empty, as they are.
+func (r *record) trouble(why string, e *api.NodeEvent) {
+	r.mu.Lock()
+	r.why = why
+	r.mu.Unlock()
+	r.update(func(*api.Node) {}, e)
+}
+
+// mask replaces the healthy drivers of a node in trouble. The caller holds mu.
+func (r *record) mask(n *api.Node) {
+	r.masked = nil
+	if r.why == "" {
+		return
+	}
+	r.masked = map[string]*api.DriverInfo{}
+	for name, d := range n.Drivers {
+		if d == nil || !d.Healthy {
+			continue
+		}
+		shown := *d
+		shown.Healthy, shown.HealthDescription = false, r.why
+		r.masked[name], n.Drivers[name] = d, &shown
+	}
 }
 
 func (r *record) poke() {

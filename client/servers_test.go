@@ -24,6 +24,8 @@ type servers struct {
 	// reports counts the calls that brought reports, deaf makes all calls fail.
 	reports, registers int
 	deaf               bool
+	// events are what nodes have told of themselves.
+	events []*api.NodeEvent
 	// tell is what nodes are told, remembered what a node told its link.
 	tell, remembered []string
 }
@@ -139,6 +141,11 @@ func (s *servers) Invoke(ctx context.Context, method string, req, resp any) erro
 		defer s.mu.Unlock()
 		if s.nodes[r.NodeID] == nil {
 			return fault.New(fault.NotFound, "node %s", r.NodeID)
+		}
+		if len(r.Events) > 0 {
+			s.events = append(s.events, r.Events...)
+			close(s.changed)
+			s.changed = make(chan struct{})
 		}
 		resp.(*api.NodeUpdateResponse).HeartbeatTTL = 200 * time.Millisecond
 		resp.(*api.NodeUpdateResponse).Servers = s.tell

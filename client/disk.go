@@ -1,0 +1,153 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+const (
+	// diskEvery is how often the node's directories are tried unless the configuration says otherwise.
+	diskEvery = 5 * time.Second
+	// diskWait is how long a try may take before the disk counts as one that does not answer.
+	diskWait = 10 * time.Second
+	// diskRoom is what must fit while all is well, diskRoomAgain what must fit after trouble.
+	diskRoom      = 64 << 10
+	diskRoomAgain = 1 << 20
+
+	diskProbe     = ".probe"
+	diskSubsystem = "Storage"
+)
+
+// disk is one directory that the node needs to write to.
+type disk struct{ what, dir string }
+
+// disks lists the directories without which nothing new can run.
+func (c *Client) disks() []disk {
+	return []disk{{"Client state", c.conf.StateDir}, {"Allocation directory", c.conf.AllocDir}}
+}
+
+// watchDisks tries again and again, and at once after a write that failed, whether the node can write what it
+// must. While it cannot, its task drivers are unhealthy, so that nothing new is placed; what runs goes on.
+func (c *Client) watchDisks(ctx context.Context) error {
+	tick := time.NewTicker(cmp.Or(c.conf.DiskInterval, diskEvery))
+	defer tick.Stop()
+	trouble := ""
+	for {
+		next := c.tryDisks(ctx, trouble)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if next != trouble {
+			c.setTrouble(next)
+			trouble = next
+		}
+		select {
+		case <-tick.C:
+		case <-c.db.Trouble():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tryDisks says what is wrong with the disks, empty when nothing is. A disk that hangs holds up the caller
+// only until that is told.
+func (c *Client) tryDisks(ctx context.Context, before string) string {
+	room := int64(diskRoom)
+	if before != "" {
+		room = diskRoomAgain
+	}
+	done := make(chan string, 1)
+	go func() {
+		for _, d := range c.disks() {
+			if err := tryDisk(d.dir, room); err != nil {
+				done <- fmt.Sprintf("%s cannot be written: %v", d.what, err)
+				return
+			}
+		}
+		done <- ""
+	}()
+	limit := time.NewTimer(diskWait)
+	defer limit.Stop()
+	select {
+	case text := <-done:
+		return text
+	case <-ctx.Done():
+		return before
+	case <-limit.C:
+	}
+	text := fmt.Sprintf("Client state cannot be written: the disk has not answered for %s", diskWait)
+	if before == "" {
+		c.setTrouble(text)
+	}
+	select {
+	case answer := <-done:
+		if answer == "" && before == "" {
+			c.setTrouble("")
+		}
+		return answer
+	case <-ctx.Done():
+		return before
+	}
+}
+
+// tryDisk writes to the directory what takes the room of so many bytes, and takes it away again.
+func tryDisk(dir string, room int64) (err error) {
+	path := filepath.Join(dir, diskProbe)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return cause(err, dir)
+	}
+	defer func() {
+		err = cause(errors.Join(err, f.Close(), os.Remove(path)), dir)
+	}()
+	if room > diskRoom {
+		switch err := unix.Fallocate(int(f.Fd()), 0, 0, room); {
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
+		case err != nil:
+			return err
+		}
+	}
+	if _, err := f.Write(make([]byte, diskRoom)); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// cause leaves of an error what users understand, and names the directory.
+func cause(err error, dir string) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w (%s)", err, dir)
+}
+
+// setTrouble makes the node one that takes nothing new because of the trouble, or, when it is empty, one
+// that does again.
+func (c *Client) setTrouble(trouble string) {
+	e := &api.NodeEvent{Subsystem: diskSubsystem, Message: trouble, Timestamp: time.Now(), Details: map[string]string{}}
+	for _, d := range c.disks() {
+		e.Details[d.what] = d.dir
+	}
+	if trouble == "" {
+		e.Message = "Client state and allocation directory can be written again"
+		c.log.Info("disk can be written again")
+	} else {
+		c.log.Error("the node takes no new work", "reason", trouble)
+	}
+	c.node.trouble(trouble, e)
+}

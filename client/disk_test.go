@@ -1,0 +1,138 @@
+package client_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// tmpfs mounts a file system at a new directory until the test ends.
+func tmpfs(t *testing.T, dir, size string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, size); err != nil {
+		t.Skipf("no tmpfs here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+}
+
+// fill writes until no space is left.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	for block := make([]byte, 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	if f.Close(); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+}
+
+// shows reports whether the node record has its driver so, with that text in its description.
+func shows(n *api.Node, healthy bool, text string) bool {
+	d := n.Drivers["mock_driver"]
+	return d != nil && d.Healthy == healthy && strings.Contains(d.HealthDescription, text)
+}
+
+func (b *bench) begin(t *testing.T) {
+	t.Helper()
+	b.start(t)
+	b.place(alloc("stays", job("service", "mock_driver", map[string]any{"run_for": "1h"})))
+	b.until(t, "running", func() bool { return b.status("stays") == api.AllocClientStatusRunning })
+}
+
+// trouble waits until the servers know that nothing runs here for a reason.
+func (b *bench) trouble(t *testing.T, text string) {
+	t.Helper()
+	b.until(t, "trouble is told: "+text, func() bool { return shows(b.nodes[b.node.ID()], false, text) })
+	b.until(t, "the event is told: "+text, func() bool { return b.told(text) })
+	b.until(t, "the task goes on", func() bool { return b.status("stays") == api.AllocClientStatusRunning })
+}
+
+func (b *bench) told(text string) bool {
+	for _, e := range b.events {
+		if e.Subsystem == "Storage" && strings.Contains(e.Message, text) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestFullDiskOfTheClient(t *testing.T) {
+	b := setup(t)
+	b.conf.DiskInterval = 300 * time.Millisecond
+	tmpfs(t, b.conf.StateDir, "size=4m")
+	b.begin(t)
+	fill(t, filepath.Join(b.conf.StateDir, "fill"))
+	b.place(alloc("comes", job("service", "mock_driver", map[string]any{"run_for": "1h"})))
+	b.trouble(t, "Client state cannot be written: no space left on device")
+	if err := os.Remove(filepath.Join(b.conf.StateDir, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	b.until(t, "healthy again", func() bool { return shows(b.nodes[b.node.ID()], true, "") && b.told("can be written again") })
+	if d := time.Since(began); d > 10*time.Second {
+		t.Errorf("healthy after %s", d)
+	}
+	b.stop()
+	b.start(t)
+	b.until(t, "running after a restart", func() bool { return b.status("stays") == api.AllocClientStatusRunning })
+}
+
+func TestReadOnlyAllocationDirectory(t *testing.T) {
+	b := setup(t)
+	b.conf.DiskInterval = 300 * time.Millisecond
+	tmpfs(t, b.conf.AllocDir, "size=16m")
+	b.start(t)
+	b.until(t, "healthy", func() bool { n := b.nodes[b.node.ID()]; return n != nil && shows(n, true, "") })
+	remount := func(flags uintptr) {
+		eventually(t, "remounted", func() bool {
+			err := unix.Mount("", b.conf.AllocDir, "", unix.MS_REMOUNT|flags, "")
+			return err == nil
+		})
+	}
+	remount(unix.MS_RDONLY)
+	b.until(t, "trouble is told", func() bool {
+		return shows(b.nodes[b.node.ID()], false, "Allocation directory cannot be written: read-only file system")
+	})
+	remount(0)
+	b.until(t, "healthy again", func() bool { return shows(b.nodes[b.node.ID()], true, "") })
+}
+
+func TestFileSystemThatWentReadOnly(t *testing.T) {
+	b := setup(t)
+	b.conf.DiskInterval = 300 * time.Millisecond
+	tmpfs(t, t.TempDir(), "") // skips without root
+	image := filepath.Join(t.TempDir(), "image")
+	if err := exec.Command("truncate", "-s", "32M", image).Run(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs.ext4", "-q", image).CombinedOutput(); err != nil {
+		t.Skipf("no ext4 here: %v %s", err, out)
+	}
+	if err := os.MkdirAll(b.conf.StateDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "-o", "loop,errors=remount-ro", image, b.conf.StateDir).CombinedOutput(); err != nil {
+		t.Skipf("no loop device here: %v %s", err, out)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(b.conf.StateDir, unix.MNT_DETACH) })
+	b.begin(t)
+	if err := unix.Mount("", b.conf.StateDir, "", unix.MS_REMOUNT, "abort"); err != nil {
+		t.Skipf("the file system cannot be made to fail: %v", err)
+	}
+	b.trouble(t, "Client state cannot be written: ")
+}
