@@ -178,7 +178,7 @@ func TestFault12HangingControllerCallDelaysNobodyElse(t *testing.T) {
 		b.volume(id, nil)
 	}
 	b.Register(on(writer("down", "down"), b.nodes[0]))
-	b.Running("down", 1)
+	b.beats("down", b.Running("down", 1).ID)
 	b.faults(script.Fault{RPC: "ControllerPublishVolume", Volume: b.volumes["up"], Hang: true},
 		script.Fault{RPC: "ControllerUnpublishVolume", Volume: b.volumes["down"], Hang: true})
 	b.Register(on(writer("up", "up"), b.nodes[0]))
