@@ -9,7 +9,8 @@
 // [reportGap] while they come thick.
 //
 // Loops and what they own: assign.go the set of allocations, report.go the list of what the servers have not
-// heard, node.go the node record's way to the servers, collect.go the removal of ended allocations,
-// disk.go tries whether the node can write its directories: while it cannot, all task drivers are shown
-// unhealthy, so that nothing new comes, and what runs goes on. They meet in [table], the set of allocations by id, and in [record], the node as it is now.
+// heard, node.go the node record's way to the servers, collect.go the removal of ended allocations, disk.go
+// whether the node can write its directories: while it cannot, all task drivers are shown unhealthy, so that
+// nothing new comes, and what runs goes on. They meet in [table], the set of allocations by id, and in
+// [record], the node as it is now.
 package client

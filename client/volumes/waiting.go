@@ -49,7 +49,7 @@ func (t *wait) because(reason string, next time.Time, show bool) {
 		return
 	}
 	t.reason = reason
-	text := fmt.Sprintf("Waiting for volume %q: %s; since %s", t.wish.volumeID, reason, t.begun.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("Volume %q: %s; since %s", t.wish.volumeID, reason, t.begun.UTC().Format(time.RFC3339))
 	if !next.IsZero() {
 		text += ", next try at " + next.UTC().Format(time.RFC3339)
 	}

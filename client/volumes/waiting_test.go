@@ -46,7 +46,7 @@ func TestMountThatWaitsTellsWhyOnceAndWhenItGoesOn(t *testing.T) {
 			r.plugIn("plug")
 			r.driver.Script(fake.Fault{RPC: rpc, Times: 4, Code: codes.Unavailable})
 			done := r.begin("w")
-			u.until(t, 1, "Waiting w v Waiting for volume \"v\": ")
+			u.until(t, 1, "Waiting w v Volume \"v\": ")
 			first := <-seen
 			if first.Error == "" || first.NextRetry < time.Now().Add(-10*time.Second).UnixNano() || first.AllocID != "w" {
 				t.Errorf("servers were told %+v", first)
@@ -58,7 +58,7 @@ func TestMountThatWaitsTellsWhyOnceAndWhenItGoesOn(t *testing.T) {
 			for last.Error != "" {
 				last = <-seen
 			}
-			if n := u.count("Waiting w v Waiting for"); n != 1 {
+			if n := u.count("Waiting w v Volume"); n != 1 {
 				t.Errorf("told %d times: %q", n, u.said)
 			}
 			if n := u.count("Waiting Ended w v Volume"); n != 1 {
@@ -88,7 +88,7 @@ func TestMountWithoutWaitIsSilent(t *testing.T) {
 func TestHungCallAndMissingPluginAreTold(t *testing.T) {
 	r, u, seen := waitRig(t, fake.Config{})
 	done := r.begin("w")
-	u.until(t, 1, `Waiting w v Waiting for volume "v": mount: `)
+	u.until(t, 1, `Waiting w v Volume "v": mount: `)
 	if q := <-seen; !strings.Contains(q.Error, `plugin "p"`) {
 		t.Errorf("servers were told %+v", q)
 	}
@@ -98,7 +98,7 @@ func TestHungCallAndMissingPluginAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := r.begin("w2")
-	u.until(t, 1, `Waiting w2 v Waiting for volume "v": mount: plugin "p" has not answered yet`)
+	u.until(t, 1, `Waiting w2 v Volume "v": mount: plugin "p" has not answered yet`)
 	for _, d := range []chan error{done, other} {
 		if err := <-d; err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestClaimThatWaitsTellsWhatTheServersSay(t *testing.T) {
 		}
 	})
 	done := r.begin("w")
-	u.until(t, 1, `Waiting w v Waiting for volume "v": claim: attach: the array reboots; since `)
+	u.until(t, 1, `Waiting w v Volume "v": claim: attach: the array reboots; since `)
 	if known := <-told; known != "attach: the array reboots" {
 		t.Errorf("known is %q", known)
 	}
