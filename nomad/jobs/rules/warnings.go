@@ -26,7 +26,7 @@ func Warnings(j *api.Job, oversubscribe bool) string {
 			}
 		}
 		warn(g.MaxClientDisconnect != 0 || g.StopAfterClientDisconnect != 0 || g.PreventRescheduleOnLost,
-			"group %q: max_client_disconnect, stop_after_client_disconnect and prevent_reschedule_on_lost are ignored; use the disconnect block", g.Name)
+			"group %q: max_client_disconnect, stop_after_client_disconnect and prevent_reschedule_on_lost are deprecated; use the disconnect block", g.Name)
 		delayed := g.ShutdownDelay > 0
 		for _, t := range g.Tasks {
 			delayed = delayed || t.ShutdownDelay > 0
