@@ -51,7 +51,8 @@ func (three) LeaderAddress() string { return "10.0.0.1:4647" }
 func (three) Configuration() (*api.RaftConfiguration, error) {
 	return &api.RaftConfiguration{Servers: []*api.RaftServer{
 		{ID: "s1", Address: "10.0.0.1:4647", Leader: true, Voter: true},
-		{ID: "s2", Address: "10.0.0.2:4647", Voter: true}, {ID: "s3", Address: "10.0.0.3:4647"},
+		{ID: "s2", Address: "10.0.0.2:4647", Voter: true},
+		{ID: "s3", Address: "10.0.0.3:4647"},
 	}}, nil
 }
 
