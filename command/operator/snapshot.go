@@ -23,8 +23,13 @@ import (
 	"github.com/open-nomad/open-nomad/command/view"
 )
 
-// smallMax bounds the files of an archive beside the state.
-const smallMax = 1 << 20
+const (
+	// smallMax bounds the files of an archive beside the state.
+	smallMax = 1 << 20
+	// snapshotFormat and snapshotVersion are what a readable archive says of itself.
+	snapshotFormat  = "open-nomad snapshot"
+	snapshotVersion = 1
+)
 
 // SnapshotSave is "nomad operator snapshot save".
 func SnapshotSave(name string) *cli.Command {
@@ -146,7 +151,13 @@ func describe(r io.Reader) (*description, error) {
 			return nil, fault.New(fault.Invalid, "the snapshot is damaged: %w", err)
 		}
 		if head.Name == "SHA256SUMS" {
-			return m, compare(pack, found)
+			if err := compare(pack, found); err != nil {
+				return nil, err
+			}
+			if err := ended(pack, zip); err != nil {
+				return nil, err
+			}
+			return m, m.readable()
 		}
 		sum := sha256.New()
 		if head.Name == "meta.json" {
@@ -160,6 +171,32 @@ func describe(r io.Reader) (*description, error) {
 		}
 		found[head.Name] = hex.EncodeToString(sum.Sum(nil))
 	}
+}
+
+// readable refuses what other programs, or newer ones, wrote.
+func (m *description) readable() error {
+	switch {
+	case m.Format != snapshotFormat:
+		return fault.New(fault.Invalid, "this is no snapshot of this program: its format is %q", m.Format)
+	case m.Version != snapshotVersion:
+		return fault.New(fault.Invalid, "the snapshot has version %d; this program reads version %d", m.Version, snapshotVersion)
+	}
+	return nil
+}
+
+// ended reads to the end, where gzip keeps its own checksum.
+func ended(pack *tar.Reader, zip io.Reader) error {
+	head, err := pack.Next()
+	if err == nil {
+		return fault.New(fault.Invalid, "the snapshot is damaged: it holds %q after its checksums", head.Name)
+	}
+	if errors.Is(err, io.EOF) {
+		_, err = io.Copy(io.Discard, zip)
+	}
+	if err != nil {
+		return fault.New(fault.Invalid, "the snapshot is cut: %w", err)
+	}
+	return nil
 }
 
 func compare(sums io.Reader, found map[string]string) error {
