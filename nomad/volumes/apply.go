@@ -346,6 +346,9 @@ func (c *Attached) Apply(tx *state.Txn) (any, error) {
 		if c.NoRoom != 0 {
 			ledger.NoRoom(tx, c.PluginID, c.ExternalID, c.NodeID, c.NoRoom)
 		}
+		if c.Refused != 0 {
+			return nil, ledger.PublishRefused(tx, i, c.Reason, c.Refused, c.Attempts)
+		}
 		return nil, ledger.CallFailed(tx, i, c.Reason, c.NextRetry, c.Attempts)
 	case c.Published:
 		ledger.Room(tx, c.PluginID, c.NodeID)

@@ -30,7 +30,9 @@ func (s *Service) lookExternal(ctx context.Context, k key, t tries) time.Time {
 			case api.AttachmentUnpublishing:
 				jobs = append([]job{s.unpublishJob(a)}, jobs...)
 			case api.AttachmentPublishing:
-				jobs = append(jobs, s.publishJob(a))
+				if a.Refused == 0 {
+					jobs = append(jobs, s.publishJob(a))
+				}
 			}
 		}
 		for v := range tx.VolumesByPlugin(k.a) {
@@ -97,7 +99,7 @@ func (s *Service) publishJob(a *api.VolumeAttachment) job {
 	return job{
 		name:   fmt.Sprintf("publish %s to %s by %d", a.ExternalID, a.NodeID, a.Fence),
 		do:     func(ctx context.Context) error { return s.publish(ctx, a) },
-		failed: s.attachFailed(a),
+		failed: s.publishFailed(a),
 	}
 }
 
@@ -197,11 +199,45 @@ func (s *Service) attachFailed(a *api.VolumeAttachment) func(context.Context, er
 		if now != nil && now.LastError == err.Error() && t.failed&(t.failed-1) != 0 {
 			return nil
 		}
-		result := attached(a)
-		result.Reason, result.NextRetry, result.Attempts = err.Error(), t.due.UnixNano(), t.failed
-		if errors.Is(err, fault.Exhausted) {
-			result.NoRoom = s.until()
+		result := s.failure(a, err, t)
+		result.NextRetry = t.due.UnixNano()
+		return s.record(ctx, result)
+	}
+}
+
+func (s *Service) failure(a *api.VolumeAttachment, err error, t try) *Attached {
+	result := attached(a)
+	result.Reason, result.Attempts = err.Error(), t.failed
+	if errors.Is(err, fault.Exhausted) {
+		result.NoRoom = s.until()
+	}
+	return result
+}
+
+// few is how often a publish is tried that may yet succeed, but has no reason to.
+const few = 3
+
+// refused reports that a driver will not attach. Conflicts pass: the volume may still be attached
+// elsewhere, or the call be that of a deposed leader.
+func refused(err error, t try) bool {
+	switch fault.Of(err) {
+	case fault.Invalid, fault.Denied, fault.Unimplemented:
+		return true
+	case fault.NotFound, fault.Exhausted:
+		return t.failed >= few
+	}
+	return false
+}
+
+// publishFailed ends a publish that is refused: the claims that wait for it are answered so.
+func (s *Service) publishFailed(a *api.VolumeAttachment) func(context.Context, error, try) error {
+	again := s.attachFailed(a)
+	return func(ctx context.Context, err error, t try) error {
+		if !refused(err, t) {
+			return again(ctx, err, t)
 		}
+		result := s.failure(a, err, t)
+		result.Refused = uint8(fault.Of(err))
 		return s.record(ctx, result)
 	}
 }

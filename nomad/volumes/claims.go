@@ -21,10 +21,7 @@ func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.Vo
 	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
 		return nil, err
 	}
-	keys := []state.Key{state.VolumeClaimsKey(ns, r.VolumeID)}
-	if r.Tell {
-		keys = append(keys, state.NodeAttachmentsKey(r.NodeID))
-	}
+	keys := []state.Key{state.VolumeClaimsKey(ns, r.VolumeID), state.NodeAttachmentsKey(r.NodeID)}
 	var out *api.VolumeClaimResponse
 	var refused error
 	err := state.Until(ctx, s.state, keys, func(tx *state.Txn) bool {
@@ -52,6 +49,8 @@ func granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (*api.VolumeCl
 		return nil, fault.New(fault.Denied, "the claim of allocation %s is on node %s, not on %s", r.AllocID, c.NodeID, r.NodeID)
 	case claim.Leaving(c.State):
 		return nil, fault.New(fault.Conflict, "the claim of allocation %s on volume %q is %s", r.AllocID, r.VolumeID, c.State)
+	case c.State == api.ClaimTaken:
+		return nil, unattachable(tx, c)
 	case c.State != api.ClaimReady:
 		return nil, nil
 	}
@@ -65,6 +64,15 @@ func granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (*api.VolumeCl
 	}
 	out.NodeExpand = slices.ContainsFunc(v.Provision.NodeExpansion, func(n string) bool { return n == c.NodeID || n == anyNode })
 	return out, nil
+}
+
+// unattachable is the driver's final answer to the attach that a claim waits for, if there is one.
+func unattachable(tx *state.Txn, c *api.VolumeClaim) error {
+	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
+	if a == nil || a.State != api.AttachmentPublishing || a.Refused == 0 {
+		return nil
+	}
+	return fault.New(fault.Class(a.Refused), "volume %q: %s", c.VolumeID, a.LastError)
 }
 
 // waitsFor says why a claim is not ready yet.

@@ -122,8 +122,10 @@ type Attached struct {
 	Published      bool              `msg:",omitempty"`
 	PublishContext map[string]string `msg:",omitempty"`
 	Reason         string            `msg:",omitempty"`
-	NextRetry      int64             `msg:",omitempty"`
-	Attempts       int               `msg:",omitempty"`
+	// Refused is the error class of an answer that ends a publish: the driver would answer alike again.
+	Refused   uint8 `msg:",omitempty"`
+	NextRetry int64 `msg:",omitempty"`
+	Attempts  int   `msg:",omitempty"`
 	// Prepare looks up the provider's id of the node, which was not known when the intent was made.
 	Prepare bool `msg:",omitempty"`
 	// NoRoom is until when the node is held for full, in Unix nanoseconds; 0 says nothing of its room.

@@ -148,8 +148,8 @@ func (z *Answer) Msgsize() (s int) {
 func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(11)
-	var zb0001Mask uint16 /* 11 bits */
+	zb0001Len := uint32(12)
+	var zb0001Mask uint16 /* 12 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -179,21 +179,25 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.NextRetry == 0 {
+	if z.Refused == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.Attempts == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.Prepare == false {
+	if z.Attempts == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.NoRoom == 0 {
+	if z.Prepare == false {
 		zb0001Len--
 		zb0001Mask |= 0x400
+	}
+	if z.NoRoom == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x800
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -240,21 +244,26 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.Reason)
 		}
 		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "Refused"
+			o = append(o, 0xa7, 0x52, 0x65, 0x66, 0x75, 0x73, 0x65, 0x64)
+			o = msgp.AppendUint8(o, z.Refused)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "Attempts"
 			o = append(o, 0xa8, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74, 0x73)
 			o = msgp.AppendInt(o, z.Attempts)
 		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "Prepare"
 			o = append(o, 0xa7, 0x50, 0x72, 0x65, 0x70, 0x61, 0x72, 0x65)
 			o = msgp.AppendBool(o, z.Prepare)
 		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
 			// string "NoRoom"
 			o = append(o, 0xa6, 0x4e, 0x6f, 0x52, 0x6f, 0x6f, 0x6d)
 			o = msgp.AppendInt64(o, z.NoRoom)
@@ -353,6 +362,12 @@ func (z *Attached) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Reason")
 				return
 			}
+		case "Refused":
+			z.Refused, bts, err = msgp.ReadUint8Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Refused")
+				return
+			}
 		case "NextRetry":
 			z.NextRetry, bts, err = msgp.ReadInt64Bytes(bts)
 			if err != nil {
@@ -398,7 +413,7 @@ func (z *Attached) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
-	s += 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize + 7 + msgp.Int64Size
+	s += 7 + msgp.StringPrefixSize + len(z.Reason) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize + 7 + msgp.Int64Size
 	return
 }
 

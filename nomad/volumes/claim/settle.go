@@ -92,7 +92,7 @@ func (b *Book) attach(at Moment) bool {
 		}
 		next := *a
 		next.State, next.Since, next.Fence = api.AttachmentUnpublishing, at.Now, at.Index
-		next.LastError, next.NextRetry, next.Attempts = "", 0, 0
+		next.LastError, next.Refused, next.NextRetry, next.Attempts = "", 0, 0, 0
 		b.Attachments[i], changed = &next, true
 	}
 	return changed

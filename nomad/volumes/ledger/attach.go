@@ -39,6 +39,19 @@ func CallFailed(tx *state.Txn, i Intent, reason string, nextRetry int64, attempt
 	return nil
 }
 
+// PublishRefused notes a final answer to a publish. The row stays as long as claims want it, whose
+// allocations fail by it, and is then undone like any other attach.
+func PublishRefused(tx *state.Txn, i Intent, reason string, class uint8, attempts int) error {
+	a, err := intended(tx, i, api.AttachmentPublished)
+	if err != nil {
+		return err
+	}
+	next := *a
+	next.LastError, next.Refused, next.NextRetry, next.Attempts = reason, class, 0, attempts
+	tx.PutAttachment(&next)
+	return nil
+}
+
 // PublishDone is [PublishDone] by these rules.
 func (r Rules) PublishDone(tx *state.Txn, i Intent, publishContext map[string]string) error {
 	a, err := intended(tx, i, api.AttachmentPublished)
@@ -47,7 +60,7 @@ func (r Rules) PublishDone(tx *state.Txn, i Intent, publishContext map[string]st
 	}
 	next := *a
 	next.State, next.PublishContext, next.Since = api.AttachmentPublished, publishContext, tx.Now().UnixNano()
-	next.LastError, next.NextRetry, next.Attempts = "", 0, 0
+	next.LastError, next.Refused, next.NextRetry, next.Attempts = "", 0, 0, 0
 	tx.PutAttachment(&next)
 	r.settle(tx, i.PluginID, i.ExternalID)
 	return nil
