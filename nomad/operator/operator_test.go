@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"testing"
@@ -85,5 +86,26 @@ func TestWhoLeads(t *testing.T) {
 	}
 	if out, err := r.RaftConfiguration(t.Context(), &api.QueryOptions{}); err != nil || out.Configuration.Servers[0].Node != "s1.global" {
 		t.Errorf("configuration %+v %v", out, err)
+	}
+}
+
+// removals fails the test when the engine is asked to remove a server.
+type removals struct{ t *testing.T }
+
+func (r removals) RemoveServer(_ context.Context, id string) error {
+	r.t.Errorf("%s was removed", id)
+	return nil
+}
+func (removals) TransferLeadership(context.Context, string, string) error { return nil }
+
+func TestTheOnlyVoterStays(t *testing.T) {
+	t.Parallel()
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := operator.New(operator.Config{State: s, Raft: single{fsm.NewLocal(s, registry())}, Cluster: removals{t}})
+	if _, err := r.RemovePeer(t.Context(), &api.RaftPeerRequest{ID: "s1"}); !errors.Is(err, fault.Conflict) {
+		t.Errorf("remove the only voter: %v", err)
 	}
 }

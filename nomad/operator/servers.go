@@ -29,10 +29,29 @@ func (s *Service) RemovePeer(ctx context.Context, r *api.RaftPeerRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
+	if alone, err := s.onlyVoter(peer); err != nil {
+		return nil, err
+	} else if alone {
+		return nil, fault.New(fault.Conflict, "raft peer %q is the only voter: without it there is no cluster", peer.ID)
+	}
 	if err := s.cluster.RemoveServer(ctx, peer.ID); err != nil {
 		return nil, fmt.Errorf("remove raft peer %q: %w", peer.ID, err)
 	}
 	return &api.WriteMeta{Index: s.state.Read().Index()}, nil
+}
+
+// onlyVoter reports whether no other peer votes.
+func (s *Service) onlyVoter(peer *api.RaftServer) (bool, error) {
+	conf, err := s.raft.Configuration()
+	if err != nil {
+		return false, fmt.Errorf("read raft configuration: %w", err)
+	}
+	for _, p := range conf.Servers {
+		if p.Voter && p.ID != peer.ID {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // peer finds the Raft peer that a request names by id or address.
