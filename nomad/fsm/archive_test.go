@@ -258,21 +258,21 @@ func TestDamagedLogIsRefusedAtTheStart(t *testing.T) {
 func BenchmarkArchive(b *testing.B) {
 	r, s := leading(b, "")
 	fillAllocs(s, 100_000)
-	var archive bytes.Buffer
+	archive, _ := saved(b, r)
 	b.Run("save", func(b *testing.B) {
 		for b.Loop() {
-			archive.Reset()
-			m, err := r.SaveArchive(b.Context(), &archive)
+			var w bytes.Buffer
+			m, err := r.SaveArchive(b.Context(), &w)
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.ReportMetric(float64(archive.Len())/(1<<20), "MiB")
+			b.ReportMetric(float64(w.Len())/(1<<20), "MiB")
 			b.ReportMetric(float64(m.Size)/(1<<20), "raw-MiB")
 		}
 	})
 	b.Run("restore", func(b *testing.B) {
 		for b.Loop() {
-			if err := r.RestoreArchive(b.Context(), bytes.NewReader(archive.Bytes())); err != nil {
+			if err := r.RestoreArchive(b.Context(), bytes.NewReader(archive)); err != nil {
 				b.Fatal(err)
 			}
 		}
