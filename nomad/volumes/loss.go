@@ -56,7 +56,7 @@ func (s *Service) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim) []
 		}
 		out = append(out, option{s.giveUp(c, proof, by), at})
 	}
-	since := lostAt(n, c)
+	since := s.lostAt(n, c)
 	switch {
 	case v.OnNodeLoss == api.NodeLossAssume:
 		give(ledger.ProofAssumed, ledger.ByPolicy, since, "")
@@ -77,12 +77,19 @@ func (s *Service) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim) []
 	return out
 }
 
-// lostAt is since when nobody knows what happens on the node.
-func lostAt(n *api.Node, c *api.VolumeClaim) time.Time {
-	if n == nil {
+// lostAt is since when nobody knows what happens on the node. A leader that did not see the loss has the
+// second of its record, which may have been the end of that second.
+func (s *Service) lostAt(n *api.Node, c *api.VolumeClaim) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.losses.notice(n, c.NodeID, s.now())
+	switch at, seen := s.losses.seen[c.NodeID]; {
+	case seen:
+		return at
+	case n == nil:
 		return time.Unix(0, c.Since)
 	}
-	return time.Unix(n.StatusUpdatedAt, 0)
+	return time.Unix(n.StatusUpdatedAt+1, 0)
 }
 
 // losses knows when nodes were lost by this server's own clock: clocks of two servers are never compared.
@@ -91,8 +98,27 @@ type losses struct {
 	term time.Time
 	// last is when each lost node was last heard.
 	last map[string]time.Time
+	// seen is when the losses of this term were seen.
+	seen map[string]time.Time
 	// fenced are lost nodes that the operator's hook has shut off.
 	fenced map[string]bool
+}
+
+// notice takes a loss that a claim is looked at for before its change has arrived.
+func (l *losses) notice(n *api.Node, id string, now time.Time) {
+	if _, known := l.last[id]; known {
+		return
+	}
+	l.last[id] = now
+	if n != nil {
+		l.seen[id] = now
+	}
+}
+
+func (l *losses) forget(id string) {
+	delete(l.last, id)
+	delete(l.seen, id)
+	delete(l.fenced, id)
 }
 
 // newTerm forgets what was seen in earlier terms. Nodes may have renewed their leases while there was no
@@ -100,7 +126,7 @@ type losses struct {
 func (s *Service) newTerm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.losses = losses{term: s.now(), last: map[string]time.Time{}, fenced: map[string]bool{}}
+	s.losses = losses{term: s.now(), last: map[string]time.Time{}, seen: map[string]time.Time{}, fenced: map[string]bool{}}
 }
 
 // noteLoss remembers when a node was lost, and forgets it when it is back.
@@ -109,14 +135,16 @@ func (s *Service) noteLoss(id string, before, after *api.Node) {
 	defer s.mu.Unlock()
 	switch {
 	case !lost(after):
-		delete(s.losses.last, id)
-		delete(s.losses.fenced, id)
+		s.losses.forget(id)
 	case before != nil && !lost(before):
 		silence := time.Duration(0)
 		if after != nil {
 			silence = after.Silence
 		}
 		s.losses.last[id] = s.now().Add(-silence)
+		if _, known := s.losses.seen[id]; !known {
+			s.losses.seen[id] = s.now()
+		}
 	}
 }
 
@@ -128,8 +156,7 @@ func (s *Service) noteLosses(tx *state.Txn) {
 		if _, known := s.losses.last[n.ID]; lost(n) && !known {
 			s.losses.last[n.ID] = s.now()
 		} else if !lost(n) {
-			delete(s.losses.last, n.ID)
-			delete(s.losses.fenced, n.ID)
+			s.losses.forget(n.ID)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type rig struct {
 // quick keeps tests short; times that a test is about are set by it.
 func quick() volumes.Limits {
 	return volumes.Limits{
-		FenceAfter: 2 * time.Second, LeaseMargin: time.Millisecond, NudgeAfter: time.Hour,
+		FenceAfter: 500 * time.Millisecond, LeaseMargin: time.Millisecond, NudgeAfter: time.Hour,
 		RetryMin: 5 * time.Millisecond, RetryMax: 20 * time.Millisecond, Patience: 60 * time.Millisecond,
 		AttachTimeout: 5 * time.Second,
 	}

@@ -1,0 +1,62 @@
+package volumes_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes"
+)
+
+// fencing begins the loss of a node whose storage can cut it off, by a clock that is behind or ahead of
+// the leader's, and answers the attachment's detach.
+func fencing(t *testing.T, r *rig, ago time.Duration) (began, fenced time.Time) {
+	t.Helper()
+	r.node("n2")
+	r.node("n1", nodeOnly)
+	r.register(spec("v"))
+	r.mustPlace(alloc("a1", "n1", "v", writer))
+	r.mustClaim("v", "a1", "n1")
+	began = time.Now()
+	r.down("n1", ago)
+	r.ends("a1", api.AllocClientStatusLost)
+	r.eventually("the node is fenced", func(tx *state.Txn) bool {
+		c := tx.Claim("default", "v", "a1")
+		return c == nil || c.State == api.ClaimUnmounted
+	})
+	return began, time.Now()
+}
+
+// The second in which a node was lost is another server's, and cut off.
+func TestFenceCountsFromWhenTheLeaderSawTheLoss(t *testing.T) {
+	t.Parallel()
+	for _, ago := range []time.Duration{time.Minute, 0, -time.Minute} {
+		const after = 400 * time.Millisecond
+		r := newRig(t, func(l *volumes.Limits) { l.FenceAfter = after })
+		if began, fenced := fencing(t, r, ago); fenced.Sub(began) < after {
+			t.Errorf("lost %s ago by the other clock: fenced after %s, want %s or more", ago, fenced.Sub(began), after)
+		}
+	}
+}
+
+// A leader that did not see the loss has the stored second only, and waits until it is over.
+func TestFenceOfALaterLeaderIsNotEarly(t *testing.T) {
+	t.Parallel()
+	const after = 300 * time.Millisecond
+	r := newRig(t, func(l *volumes.Limits) { l.FenceAfter = after })
+	r.node("n2")
+	r.node("n1", nodeOnly)
+	r.register(spec("v"))
+	r.mustPlace(alloc("a1", "n1", "v", writer))
+	r.mustClaim("v", "a1", "n1")
+	r.halt()
+	r.down("n1", 0)
+	second := time.Unix(r.state.Read().Node("n1").StatusUpdatedAt, 0)
+	r.ends("a1", api.AllocClientStatusLost)
+	r.start()
+	r.free("v")
+	if d := time.Since(second); d < time.Second+after {
+		t.Errorf("fenced %s after the beginning of the second in which the node was lost", d)
+	}
+}
