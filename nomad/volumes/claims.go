@@ -21,7 +21,10 @@ func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.Vo
 	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
 		return nil, err
 	}
-	keys := []state.Key{state.VolumeClaimsKey(ns, r.VolumeID), state.NodeAttachmentsKey(r.NodeID)}
+	keys := []state.Key{state.VolumeClaimsKey(ns, r.VolumeID)}
+	if c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID); c != nil {
+		keys = append(keys, state.AttachmentsKey(c.PluginID, c.ExternalID))
+	}
 	var out *api.VolumeClaimResponse
 	var refused error
 	err := state.Until(ctx, s.state, keys, func(tx *state.Txn) bool {
@@ -73,18 +76,6 @@ func unattachable(tx *state.Txn, c *api.VolumeClaim) error {
 		return nil
 	}
 	return fault.New(fault.Class(a.Refused), "volume %q: %s", c.VolumeID, a.LastError)
-}
-
-// waitsFor says why a claim is not ready yet.
-func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
-	c := tx.Claim(ns, r.VolumeID, r.AllocID)
-	if c == nil {
-		return "it is gone"
-	}
-	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && a.LastError != "" {
-		return string(a.State) + ": " + a.LastError
-	}
-	return claim.Next(c)
 }
 
 // proven checks that the caller is the node.

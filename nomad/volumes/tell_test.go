@@ -1,6 +1,7 @@
 package volumes_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,4 +33,35 @@ func TestClaimThatWaitsTellsEachReasonOnce(t *testing.T) {
 			t.Fatalf("granted: %+v", out)
 		}
 	}
+}
+
+func TestClaimThatWaitsForAnotherTellsOfIt(t *testing.T) {
+	r := newRig(t)
+	n := r.node("n1")
+	r.node("n2", nodeOnly)
+	r.register(spec("v"))
+	r.mustPlace(alloc("a1", "n1", "v", writer))
+	r.mustClaim("v", "a1", "n1")
+	n.fails("Controller.Unpublish", fault.New(fault.Unavailable, "the array is full of holes"))
+	r.mustPlace(alloc("a2", "n2", "v", writer), "a1")
+	req := &api.VolumeClaimRequest{VolumeID: "v", AllocID: "a2", NodeID: "n2", NodeSecret: "secret-n2", Tell: true}
+	until := func(words ...string) {
+		t.Helper()
+		for slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(req.Known, w) }) {
+			out, err := r.room.Claim(r.ctx(), req)
+			if err != nil || out.Waiting == "" {
+				t.Fatalf("after %q: %+v %v", req.Known, out, err)
+			}
+			req.Known = out.Waiting
+		}
+	}
+	until("allocation a1", `job "job"`, "node n1", "unmounted")
+	if err := r.report("v", "a1", "n1", "target is busy"); err != nil {
+		t.Fatal(err)
+	}
+	until("allocation a1", "target is busy")
+	r.unmounted("v", "a1", "n1")
+	until("allocation a1", "node n1", "the array is full of holes", "(try 2, again at ")
+	n.on("Controller.Unpublish", nil)
+	r.mustClaim("v", "a2", "n2")
 }

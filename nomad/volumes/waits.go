@@ -1,0 +1,63 @@
+package volumes
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+)
+
+// waitsFor says why a claim is not ready yet. The text changes with the rows and not with time.
+func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
+	c := tx.Claim(ns, r.VolumeID, r.AllocID)
+	switch {
+	case c == nil:
+		return "it is gone"
+	case c.State == api.ClaimWaiting:
+		return waitsBehind(tx, c)
+	}
+	if said := trouble(tx, c); said != "" {
+		return said
+	}
+	return claim.Next(c)
+}
+
+// waitsBehind tells of the claim that another one waits for.
+func waitsBehind(tx *state.Txn, c *api.VolumeClaim) string {
+	for held := range tx.ClaimsByExternal(c.PluginID, c.ExternalID) {
+		if held.AllocID != c.Predecessor {
+			continue
+		}
+		s := fmt.Sprintf("held by allocation %s of job %q on node %s: ", held.AllocID, held.JobID, held.NodeID)
+		if said := trouble(tx, held); said != "" {
+			return s + said
+		}
+		return s + claim.Next(held)
+	}
+	return claim.Next(c)
+}
+
+// trouble is the error that keeps a claim from going on, with the next try.
+func trouble(tx *state.Txn, c *api.VolumeClaim) string {
+	if c.LastError != "" {
+		return c.LastError + again(0, c.NextRetry)
+	}
+	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
+	if a == nil || a.LastError == "" {
+		return ""
+	}
+	return string(a.State) + ": " + a.LastError + again(a.Attempts, a.NextRetry)
+}
+
+func again(tries int, next int64) string {
+	if next == 0 {
+		return ""
+	}
+	at := time.Unix(0, next).UTC().Format(time.RFC3339)
+	if tries == 0 {
+		return " (again at " + at + ")"
+	}
+	return fmt.Sprintf(" (try %d, again at %s)", tries, at)
+}
