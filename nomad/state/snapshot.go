@@ -106,9 +106,14 @@ func (d *dump) jobs(t *Txn) {
 	}
 }
 
+// table writes one table. One that nobody ever wrote is left out, so that servers of a version that does
+// not know it can read the snapshot.
 func (d *dump) table(t *Txn, name string) {
 	var count uint64
 	each(t, name, func(any) { count++ })
+	if count == 0 && indexes.get(t, "id", name) == nil {
+		return
+	}
 	d.text(name)
 	d.number(t.TableIndex(name))
 	d.number(count)

@@ -121,6 +121,10 @@ func (c *Client) bound(ctx context.Context, k kind) (context.Context, context.Ca
 	return context.WithTimeout(ctx, limit)
 }
 
+// settle is how long a plugin has to notice that a call ran out of time: the next one for the same volume
+// must not overlap with it.
+const settle = 50 * time.Millisecond
+
 // call makes one call of a kind within its deadline and explains its error.
 func call[Req, Resp any](ctx context.Context, c *Client, k kind, rpc string, fn func(context.Context, Req, ...grpc.CallOption) (*Resp, error), req Req) (*Resp, error) {
 	ctx, cancel := c.bound(ctx, k)
@@ -130,6 +134,9 @@ func call[Req, Resp any](ctx context.Context, c *Client, k kind, rpc string, fn 
 		e := explain(k, rpc, err)
 		if e.Class() == fault.Unimplemented {
 			c.forget()
+		}
+		if e.Class() == fault.Timeout {
+			time.Sleep(settle)
 		}
 		return nil, e
 	}
