@@ -43,7 +43,7 @@ e2e: build
 	else echo "left out: the end-to-end tests with real mounts need root"; fi
 
 sim:
-	$(GO) test -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS)
+	$(GO) test -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS) -steps 500
 
 bench: build
 	$(GO) test -run '^$$' -bench . -benchtime 1x $(PKGS)

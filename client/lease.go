@@ -56,6 +56,14 @@ func (c *Client) renewLeases(sent int64) {
 	}
 }
 
+// beatWait bounds a heartbeat. While leases count, there must be time to ask the servers for their leader.
+func (c *Client) beatWait() time.Duration {
+	if term := c.volumes.ShortestLease(); term > 0 {
+		return min(callWait, term/leaseBeats)
+	}
+	return callWait
+}
+
 // leaseOf is what the tasks of an allocation have to keep, nil when nothing.
 func (c *Client) leaseOf(allocID string) *driver.Lease {
 	term, paths := c.volumes.Lease(allocID)

@@ -161,7 +161,7 @@ func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 // beat sends a heartbeat and returns when the next is due.
 func (c *Client) beat(ctx context.Context) time.Duration {
 	events := c.node.takeEvents()
-	call, cancel := context.WithTimeout(ctx, callWait)
+	call, cancel := context.WithTimeout(ctx, c.beatWait())
 	defer cancel()
 	sent := bootTime()
 	resp, err := wire.NodeHeartbeat.Call(call, c.conf.Servers, &api.NodeHeartbeatRequest{

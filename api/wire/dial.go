@@ -43,7 +43,7 @@ func (d Dialer) dial(ctx context.Context, address, protocol string) (net.Conn, e
 	if host, _, err := net.SplitHostPort(address); err == nil && config.ServerName == "" {
 		config.ServerName = host
 	}
-	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{Control: control}, Config: config}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "dial server %s: %w", address, err)
 	}

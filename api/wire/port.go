@@ -79,6 +79,7 @@ func (p *Port) Run(ctx context.Context) error {
 			continue
 		}
 		pause = 0
+		unstalled(conn)
 		shaking.Go(func() { p.route(ctx, conn) })
 	}
 }

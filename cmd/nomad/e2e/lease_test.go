@@ -18,12 +18,31 @@ const leaseTerm = 6 * time.Second
 // its host and the time to the volume "shared" without pause, on the node that is returned first.
 func leaseLab(t *testing.T, policy string) (server, holder, other *kit.Host, journal string) {
 	t.Helper()
-	lab := kit.NewLab(t)
-	server = lab.Host("s1")
-	server.Serve([]*kit.Host{server}, kit.Quick)
+	_, servers, holder, other, journal := leaseLabOf(t, 1, policy)
+	return servers[0], holder, other, journal
+}
+
+// leaseLabOf is the same with several servers.
+func leaseLabOf(t *testing.T, count int, policy string) (lab *kit.Lab, servers []*kit.Host, holder, other *kit.Host, journal string) {
+	t.Helper()
+	lab = kit.NewLab(t)
+	for i := range count {
+		servers = append(servers, lab.Host(fmt.Sprintf("s%d", i+1)))
+	}
+	for _, s := range servers {
+		s.Serve(servers, kit.Quick)
+	}
+	server := servers[0]
+	server.Until(30*time.Second, "a leader", func() error {
+		address, err := server.API.Status().Leader()
+		if err == nil && address == "" {
+			err = fmt.Errorf("none")
+		}
+		return err
+	})
 	nodes := []*kit.Host{lab.Host("n1"), lab.Host("n2")}
 	for _, n := range nodes {
-		n.Work([]*kit.Host{server}, "")
+		n.Work(servers, "")
 	}
 	server.Ready(2)
 	job := server.PluginJob("host")
@@ -68,7 +87,7 @@ capability {
 		}
 		return nil
 	})
-	return server, holder, other, journal
+	return lab, servers, holder, other, journal
 }
 
 // turns reads who wrote from when to when; it fails when two wrote at once.
@@ -177,5 +196,44 @@ func TestRestartedServerDoesNotMoveVolumesOfNodesThatAnswer(t *testing.T) {
 	})
 	if now := server.Running("writer", 1).ID; now != before {
 		t.Errorf("allocation %s was replaced by %s", before, now)
+	}
+}
+
+func TestTasksOutliveServersThatFindNoLeader(t *testing.T) {
+	lab, servers, holder, _, journal := leaseLabOf(t, 3, "fence")
+	alloc := servers[0].Running("writer", 1).ID
+	shells := holder.Shells()
+	apart := func(do func(a, b *kit.Host)) {
+		do(servers[0], servers[1])
+		do(servers[1], servers[2])
+		do(servers[0], servers[2])
+	}
+	apart(lab.Partition)
+	at := time.Now()
+	holder.Until(60*time.Second, "the task to write for longer than its lease", func() error {
+		_, _, last := turns(t, journal)
+		if since := last[alloc].Sub(at); since < 3*leaseTerm {
+			return fmt.Errorf("it wrote until %v after the partition", since)
+		}
+		return nil
+	})
+	apart(lab.Join)
+	servers[0].Until(60*time.Second, "a write", func() error {
+		_, _, err := servers[0].API.Jobs().Register(kit.ShellJob("after", "exec sleep 1000"), nil)
+		return err
+	})
+	healed := time.Now()
+	holder.Until(60*time.Second, "the task to write for a lease of the next leader", func() error {
+		_, _, last := turns(t, journal)
+		if since := last[alloc].Sub(healed); since < 2*leaseTerm {
+			return fmt.Errorf("it wrote until %v after the election", since)
+		}
+		return nil
+	})
+	if now := servers[0].Running("writer", 1).ID; now != alloc {
+		t.Errorf("allocation %s was replaced by %s", alloc, now)
+	}
+	if now := holder.Shells(); fmt.Sprint(now) != fmt.Sprint(shells) {
+		t.Errorf("tasks were %v and are %v", shells, now)
 	}
 }
