@@ -131,6 +131,7 @@ func TestFileSystemThatWentReadOnly(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(b.conf.StateDir, unix.MNT_DETACH) })
 	b.begin(t)
+	b.broken = true
 	if err := unix.Mount("", b.conf.StateDir, "", unix.MS_REMOUNT, "abort"); err != nil {
 		t.Skipf("the file system cannot be made to fail: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
@@ -121,7 +122,7 @@ func (c *Client) bound(ctx context.Context, k kind) (context.Context, context.Ca
 	return context.WithTimeout(ctx, limit)
 }
 
-// settle is how long a plugin has to notice that a call ran out of time: the next one for the same volume
+// settle is how long a plugin has to notice that a call ran out of time or was given up: the next one for the same volume
 // must not overlap with it.
 const settle = 50 * time.Millisecond
 
@@ -135,7 +136,7 @@ func call[Req, Resp any](ctx context.Context, c *Client, k kind, rpc string, fn 
 		if e.Class() == fault.Unimplemented {
 			c.forget()
 		}
-		if e.Class() == fault.Timeout {
+		if code := status.Code(err); code == codes.DeadlineExceeded || code == codes.Canceled {
 			time.Sleep(settle)
 		}
 		return nil, e
