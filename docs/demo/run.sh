@@ -34,7 +34,8 @@ ready() { "$NOMAD" node status 2>/dev/null | grep -q 'ready$'; }
 running() { "$NOMAD" alloc status "$1" | grep -Eq 'Client Status +[= ]*running'; }
 healthy() { "$NOMAD" plugin status hostpath 2>/dev/null | grep -Eq 'Nodes Healthy +[= ]*1'; }
 alloc_of() { "$NOMAD" job status -json "$1" | grep -o '"ID": *"[0-9a-f-]\{36\}"' | head -1 | grep -o '[0-9a-f-]\{36\}'; }
-claims() { api /v1/volume/csi/demo | grep -o '"AllocID":"[^"]*"' | sort -u | wc -l; }
+# Claims that have ended are listed as releases.
+claims() { api /v1/volume/csi/demo | sed 's/"Releases":\[[^]]*\]//' | grep -o '"AllocID":"[^"]*"' | sort -u | wc -l; }
 unclaimed() { [ "$(claims)" = 0 ]; }
 mounts() { grep -c "$WORK" /proc/self/mountinfo || true; }
 
