@@ -132,13 +132,14 @@ func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
 
 // register registers the node as it is and returns when something is to be sent next.
 func (c *Client) register(ctx context.Context) (time.Duration, error) {
-	call, cancel := context.WithTimeout(ctx, callWait)
+	call, cancel := context.WithTimeout(ctx, c.beatWait())
 	defer cancel()
 	sent := bootTime()
 	resp, err := wire.NodeRegister.Call(call, c.conf.Servers, &api.NodeRegisterRequest{
 		Node: c.node.present(), WriteRequest: api.WriteRequest{Region: c.conf.Region},
 	})
 	if err != nil {
+		c.withoutLeader(ctx)
 		return beatRetry + jitter(beatRetry), err
 	}
 	return c.heard(resp, sent), nil
