@@ -108,17 +108,17 @@ func (c *consensus) Health() *api.OperatorHealthReply                         { 
 // world is where servers find each other's RPC ports.
 type world struct {
 	mu  sync.Mutex
-	rpc map[string]*host
+	rpc map[string]*member.Members
 }
 
 func (w *world) info(ctx context.Context, address string) (*api.PeerInfoResponse, error) {
 	w.mu.Lock()
-	h := w.rpc[address]
+	m := w.rpc[address]
 	w.mu.Unlock()
-	if h == nil {
+	if m == nil {
 		return nil, fault.New(fault.Unavailable, "nobody listens on %s", address)
 	}
-	return h.PeerInfo(ctx, &api.Empty{})
+	return m.PeerInfo(ctx, &api.Empty{})
 }
 
 // host is one server of a test.
@@ -150,7 +150,7 @@ func (l *lines) count(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
-func newWorld() *world { return &world{rpc: map[string]*host{}} }
+func newWorld() *world { return &world{rpc: map[string]*member.Members{}} }
 
 // host prepares a server whose id is its name.
 func (w *world) host(t *testing.T, name string, expect int, join ...*host) *host {
@@ -187,19 +187,20 @@ func (h *host) start() *host {
 		h.t.Fatal(err)
 	}
 	h.conf.Bind = h.address()
+	members := h.Members
 	h.world.mu.Lock()
 	if h.world.rpc[h.conf.RPC] == nil {
-		h.world.rpc[h.conf.RPC] = h
+		h.world.rpc[h.conf.RPC] = members
 	}
 	h.world.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	h.ended = make(chan error, 1)
-	members, ended := h.Members, h.ended
+	ended := h.ended
 	go func() { ended <- members.Run(ctx) }()
 	h.stop = sync.OnceFunc(func() {
 		cancel()
 		h.world.mu.Lock()
-		if h.world.rpc[h.conf.RPC] == h {
+		if h.world.rpc[h.conf.RPC] == members {
 			delete(h.world.rpc, h.conf.RPC)
 		}
 		h.world.mu.Unlock()
