@@ -77,7 +77,7 @@ type AllocatedResources struct {
 
 // AllocatedTaskResources is what the scheduler gave to one task.
 type AllocatedTaskResources struct {
-	Cpu      AllocatedCpuResources      `msg:",omitempty"`
+	Cpu      AllocatedCpuResources
 	Memory   AllocatedMemoryResources   `msg:",omitempty"`
 	Networks []*NetworkResource         `msg:",omitempty"`
 	Devices  []*AllocatedDeviceResource `msg:",omitempty"`
@@ -90,9 +90,10 @@ type AllocatedSharedResources struct {
 	Ports    []PortMapping      `msg:",omitempty"`
 }
 
-// AllocatedCpuResources is the processor share of a task in MHz.
+// AllocatedCpuResources is the processor share of a task in MHz. ReservedCores are for the task alone.
 type AllocatedCpuResources struct {
-	CpuShares int64 `msg:",omitempty"`
+	CpuShares     int64    `msg:",omitempty"`
+	ReservedCores []uint16 `msg:",omitempty"`
 }
 
 // AllocatedMemoryResources is the memory of a task in MiB; MemoryMaxMB = 0 means no oversubscription.

@@ -86,21 +86,3 @@ type RaftConfigurationResponse struct {
 type MembersResponse struct {
 	Members []*AgentMember `msg:",omitempty"`
 }
-
-// DeploymentListResponse lists deployments.
-type DeploymentListResponse struct {
-	Deployments []*Deployment `msg:",omitempty"`
-	QueryMeta
-}
-
-// DeploymentGetResponse holds one deployment; nil when it does not exist.
-type DeploymentGetResponse struct {
-	Deployment *Deployment `msg:",omitempty"`
-	QueryMeta
-}
-
-// DeploymentRequest names one deployment.
-type DeploymentRequest struct {
-	DeploymentID string `msg:",omitempty"`
-	QueryOptions
-}

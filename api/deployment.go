@@ -15,6 +15,7 @@ type Deployment struct {
 	TaskGroups         map[string]*DeploymentState `msg:",omitempty"`
 	Status             string                      `msg:",omitempty"`
 	StatusDescription  string                      `msg:",omitempty"`
+	EvalPriority       int                         `msg:",omitempty"`
 	CreateIndex        uint64                      `msg:",omitempty"`
 	ModifyIndex        uint64                      `msg:",omitempty"`
 	CreateTime         int64                       `msg:",omitempty"`

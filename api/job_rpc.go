@@ -118,6 +118,9 @@ type JobGetResponse struct {
 type JobVersionsRequest struct {
 	JobID string `msg:",omitempty"`
 	Diffs bool   `msg:",omitempty"`
+	// DiffTag or DiffVersion is what every version is compared with, instead of the one before it.
+	DiffTag     string  `msg:",omitempty"`
+	DiffVersion *uint64 `msg:",omitempty"`
 	QueryOptions
 }
 

@@ -81,6 +81,52 @@ type NodeResources struct {
 	Devices        []*NodeDeviceResource `msg:",omitempty"`
 	MinDynamicPort int                   `msg:",omitempty"`
 	MaxDynamicPort int                   `msg:",omitempty"`
+	NodeNetworks   []*NodeNetwork        `msg:",omitempty"`
+	Processors     NodeProcessors        `msg:",omitempty"`
+}
+
+// NodeNetwork is a network device of a node with its addresses.
+type NodeNetwork struct {
+	Mode       string                `msg:",omitempty"`
+	Device     string                `msg:",omitempty"`
+	MacAddress string                `msg:",omitempty"`
+	Speed      int                   `msg:",omitempty"`
+	Addresses  []*NodeNetworkAddress `msg:",omitempty"`
+}
+
+// NodeNetworkAddress is an address of a node; Alias is the host network that it belongs to.
+type NodeNetworkAddress struct {
+	Family        string `msg:",omitempty"`
+	Alias         string `msg:",omitempty"`
+	Address       string `msg:",omitempty"`
+	ReservedPorts string `msg:",omitempty"`
+	Gateway       string `msg:",omitempty"`
+}
+
+// NodeProcessors describes the processors of a node.
+type NodeProcessors struct {
+	Topology *NodeTopology `msg:",omitempty"`
+}
+
+// NodeTopology says which core belongs to which NUMA node. Distances is a square matrix, row by row.
+type NodeTopology struct {
+	Nodes                  []int       `msg:",omitempty"`
+	Distances              [][]int     `msg:",omitempty"`
+	Cores                  []*NodeCore `msg:",omitempty"`
+	OverrideTotalCompute   uint64      `msg:",omitempty"`
+	OverrideWitholdCompute uint64      `msg:",omitempty"`
+}
+
+// NodeCore is one core of a node; speeds in MHz. Grade is true for a performance core.
+type NodeCore struct {
+	SocketID   uint8  `msg:",omitempty"`
+	NodeID     uint8  `msg:",omitempty"`
+	ID         uint16 `msg:",omitempty"`
+	Grade      bool   `msg:",omitempty"`
+	Disable    bool   `msg:",omitempty"`
+	BaseSpeed  uint64 `msg:",omitempty"`
+	MaxSpeed   uint64 `msg:",omitempty"`
+	GuessSpeed uint64 `msg:",omitempty"`
 }
 
 // NodeCpuResources is the processor capacity of a node; CpuShares in MHz.
@@ -102,15 +148,16 @@ type NodeDiskResources struct {
 
 // NodeReservedResources is what is kept for the host and never given to tasks.
 type NodeReservedResources struct {
-	Cpu      NodeReservedCpuResources     `msg:",omitempty"`
+	Cpu      NodeReservedCpuResources
 	Memory   NodeReservedMemoryResources  `msg:",omitempty"`
 	Disk     NodeReservedDiskResources    `msg:",omitempty"`
 	Networks NodeReservedNetworkResources `msg:",omitempty"`
 }
 
-// NodeReservedCpuResources is the processor share kept for the host in MHz.
+// NodeReservedCpuResources is the processor share kept for the host in MHz, and the cores.
 type NodeReservedCpuResources struct {
-	CpuShares uint64 `msg:",omitempty"`
+	CpuShares        uint64   `msg:",omitempty"`
+	ReservedCpuCores []uint16 `msg:",omitempty"`
 }
 
 // NodeReservedMemoryResources is the memory kept for the host in MiB.

@@ -4767,22 +4767,38 @@ func (z *AllocUpdateRequest) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
-func (z AllocatedCpuResources) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *AllocatedCpuResources) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(1)
-	var zb0001Mask uint8 /* 1 bits */
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
 	_ = zb0001Mask
 	if z.CpuShares == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
+	if z.ReservedCores == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
-	if (zb0001Mask & 0x1) == 0 { // if not omitted
-		// string "CpuShares"
-		o = append(o, 0xa9, 0x43, 0x70, 0x75, 0x53, 0x68, 0x61, 0x72, 0x65, 0x73)
-		o = msgp.AppendInt64(o, z.CpuShares)
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "CpuShares"
+			o = append(o, 0xa9, 0x43, 0x70, 0x75, 0x53, 0x68, 0x61, 0x72, 0x65, 0x73)
+			o = msgp.AppendInt64(o, z.CpuShares)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "ReservedCores"
+			o = append(o, 0xad, 0x52, 0x65, 0x73, 0x65, 0x72, 0x76, 0x65, 0x64, 0x43, 0x6f, 0x72, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.ReservedCores)))
+			for za0001 := range z.ReservedCores {
+				o = msgp.AppendUint16(o, z.ReservedCores[za0001])
+			}
+		}
 	}
 	return
 }
@@ -4815,6 +4831,29 @@ func (z *AllocatedCpuResources) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "CpuShares")
 				return
 			}
+		case "ReservedCores":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ReservedCores")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.ReservedCores) >= int(zb0002) {
+				z.ReservedCores = (z.ReservedCores)[:zb0002]
+			} else {
+				z.ReservedCores = make([]uint16, zb0002)
+			}
+			for za0001 := range z.ReservedCores {
+				z.ReservedCores[za0001], bts, err = msgp.ReadUint16Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "ReservedCores", za0001)
+					return
+				}
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -4828,8 +4867,8 @@ func (z *AllocatedCpuResources) UnmarshalMsg(bts []byte) (o []byte, err error) {
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z AllocatedCpuResources) Msgsize() (s int) {
-	s = 1 + 10 + msgp.Int64Size
+func (z *AllocatedCpuResources) Msgsize() (s int) {
+	s = 1 + 10 + msgp.Int64Size + 14 + msgp.ArrayHeaderSize + (len(z.ReservedCores) * (msgp.Uint16Size))
 	return
 }
 
@@ -5385,10 +5424,6 @@ func (z *AllocatedTaskResources) MarshalMsg(b []byte) (o []byte, err error) {
 	zb0001Len := uint32(4)
 	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
-	if z.Cpu == (AllocatedCpuResources{}) {
-		zb0001Len--
-		zb0001Mask |= 0x1
-	}
 	if z.Memory == (AllocatedMemoryResources{}) {
 		zb0001Len--
 		zb0001Mask |= 0x2
@@ -5406,23 +5441,37 @@ func (z *AllocatedTaskResources) MarshalMsg(b []byte) (o []byte, err error) {
 
 	// skip if no fields are to be emitted
 	if zb0001Len != 0 {
-		if (zb0001Mask & 0x1) == 0 { // if not omitted
-			// string "Cpu"
-			o = append(o, 0xa3, 0x43, 0x70, 0x75)
-			// check for omitted fields
-			zb0002Len := uint32(1)
-			var zb0002Mask uint8 /* 1 bits */
-			_ = zb0002Mask
-			if z.Cpu.CpuShares == 0 {
-				zb0002Len--
-				zb0002Mask |= 0x1
-			}
-			// variable map header, size zb0002Len
-			o = append(o, 0x80|uint8(zb0002Len))
+		// string "Cpu"
+		o = append(o, 0xa3, 0x43, 0x70, 0x75)
+		// check for omitted fields
+		zb0002Len := uint32(2)
+		var zb0002Mask uint8 /* 2 bits */
+		_ = zb0002Mask
+		if z.Cpu.CpuShares == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		if z.Cpu.ReservedCores == nil {
+			zb0002Len--
+			zb0002Mask |= 0x2
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+
+		// skip if no fields are to be emitted
+		if zb0002Len != 0 {
 			if (zb0002Mask & 0x1) == 0 { // if not omitted
 				// string "CpuShares"
 				o = append(o, 0xa9, 0x43, 0x70, 0x75, 0x53, 0x68, 0x61, 0x72, 0x65, 0x73)
 				o = msgp.AppendInt64(o, z.Cpu.CpuShares)
+			}
+			if (zb0002Mask & 0x2) == 0 { // if not omitted
+				// string "ReservedCores"
+				o = append(o, 0xad, 0x52, 0x65, 0x73, 0x65, 0x72, 0x76, 0x65, 0x64, 0x43, 0x6f, 0x72, 0x65, 0x73)
+				o = msgp.AppendArrayHeader(o, uint32(len(z.Cpu.ReservedCores)))
+				for za0001 := range z.Cpu.ReservedCores {
+					o = msgp.AppendUint16(o, z.Cpu.ReservedCores[za0001])
+				}
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -5461,13 +5510,13 @@ func (z *AllocatedTaskResources) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Networks"
 			o = append(o, 0xa8, 0x4e, 0x65, 0x74, 0x77, 0x6f, 0x72, 0x6b, 0x73)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Networks)))
-			for za0001 := range z.Networks {
-				if z.Networks[za0001] == nil {
+			for za0002 := range z.Networks {
+				if z.Networks[za0002] == nil {
 					o = msgp.AppendNil(o)
 				} else {
-					o, err = z.Networks[za0001].MarshalMsg(o)
+					o, err = z.Networks[za0002].MarshalMsg(o)
 					if err != nil {
-						err = msgp.WrapError(err, "Networks", za0001)
+						err = msgp.WrapError(err, "Networks", za0002)
 						return
 					}
 				}
@@ -5477,13 +5526,13 @@ func (z *AllocatedTaskResources) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Devices"
 			o = append(o, 0xa7, 0x44, 0x65, 0x76, 0x69, 0x63, 0x65, 0x73)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Devices)))
-			for za0002 := range z.Devices {
-				if z.Devices[za0002] == nil {
+			for za0003 := range z.Devices {
+				if z.Devices[za0003] == nil {
 					o = msgp.AppendNil(o)
 				} else {
-					o, err = z.Devices[za0002].MarshalMsg(o)
+					o, err = z.Devices[za0003].MarshalMsg(o)
 					if err != nil {
-						err = msgp.WrapError(err, "Devices", za0002)
+						err = msgp.WrapError(err, "Devices", za0003)
 						return
 					}
 				}
@@ -5540,6 +5589,29 @@ func (z *AllocatedTaskResources) UnmarshalMsg(bts []byte) (o []byte, err error) 
 						err = msgp.WrapError(err, "Cpu", "CpuShares")
 						return
 					}
+				case "ReservedCores":
+					var zb0003 uint32
+					zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Cpu", "ReservedCores")
+						return
+					}
+					if zb0003 > z09f266celimitArrays {
+						err = msgp.ErrLimitExceeded
+						return
+					}
+					if cap(z.Cpu.ReservedCores) >= int(zb0003) {
+						z.Cpu.ReservedCores = (z.Cpu.ReservedCores)[:zb0003]
+					} else {
+						z.Cpu.ReservedCores = make([]uint16, zb0003)
+					}
+					for za0001 := range z.Cpu.ReservedCores {
+						z.Cpu.ReservedCores[za0001], bts, err = msgp.ReadUint16Bytes(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "Cpu", "ReservedCores", za0001)
+							return
+						}
+					}
 				default:
 					bts, err = msgp.Skip(bts)
 					if err != nil {
@@ -5549,18 +5621,18 @@ func (z *AllocatedTaskResources) UnmarshalMsg(bts []byte) (o []byte, err error) 
 				}
 			}
 		case "Memory":
-			var zb0003 uint32
-			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
+			var zb0004 uint32
+			zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Memory")
 				return
 			}
-			if zb0003 > z09f266celimitMaps {
+			if zb0004 > z09f266celimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			for zb0003 > 0 {
-				zb0003--
+			for zb0004 > 0 {
+				zb0004--
 				field, bts, err = msgp.ReadMapKeyZC(bts)
 				if err != nil {
 					err = msgp.WrapError(err, "Memory")
@@ -5588,69 +5660,69 @@ func (z *AllocatedTaskResources) UnmarshalMsg(bts []byte) (o []byte, err error) 
 				}
 			}
 		case "Networks":
-			var zb0004 uint32
-			zb0004, bts, err = msgp.ReadArrayHeaderBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Networks")
-				return
-			}
-			if zb0004 > z09f266celimitArrays {
-				err = msgp.ErrLimitExceeded
-				return
-			}
-			if cap(z.Networks) >= int(zb0004) {
-				z.Networks = (z.Networks)[:zb0004]
-			} else {
-				z.Networks = make([]*NetworkResource, zb0004)
-			}
-			for za0001 := range z.Networks {
-				if msgp.IsNil(bts) {
-					bts, err = msgp.ReadNilBytes(bts)
-					if err != nil {
-						return
-					}
-					z.Networks[za0001] = nil
-				} else {
-					if z.Networks[za0001] == nil {
-						z.Networks[za0001] = new(NetworkResource)
-					}
-					bts, err = z.Networks[za0001].UnmarshalMsg(bts)
-					if err != nil {
-						err = msgp.WrapError(err, "Networks", za0001)
-						return
-					}
-				}
-			}
-		case "Devices":
 			var zb0005 uint32
 			zb0005, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "Devices")
+				err = msgp.WrapError(err, "Networks")
 				return
 			}
 			if zb0005 > z09f266celimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.Devices) >= int(zb0005) {
-				z.Devices = (z.Devices)[:zb0005]
+			if cap(z.Networks) >= int(zb0005) {
+				z.Networks = (z.Networks)[:zb0005]
 			} else {
-				z.Devices = make([]*AllocatedDeviceResource, zb0005)
+				z.Networks = make([]*NetworkResource, zb0005)
 			}
-			for za0002 := range z.Devices {
+			for za0002 := range z.Networks {
 				if msgp.IsNil(bts) {
 					bts, err = msgp.ReadNilBytes(bts)
 					if err != nil {
 						return
 					}
-					z.Devices[za0002] = nil
+					z.Networks[za0002] = nil
 				} else {
-					if z.Devices[za0002] == nil {
-						z.Devices[za0002] = new(AllocatedDeviceResource)
+					if z.Networks[za0002] == nil {
+						z.Networks[za0002] = new(NetworkResource)
 					}
-					bts, err = z.Devices[za0002].UnmarshalMsg(bts)
+					bts, err = z.Networks[za0002].UnmarshalMsg(bts)
 					if err != nil {
-						err = msgp.WrapError(err, "Devices", za0002)
+						err = msgp.WrapError(err, "Networks", za0002)
+						return
+					}
+				}
+			}
+		case "Devices":
+			var zb0006 uint32
+			zb0006, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Devices")
+				return
+			}
+			if zb0006 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Devices) >= int(zb0006) {
+				z.Devices = (z.Devices)[:zb0006]
+			} else {
+				z.Devices = make([]*AllocatedDeviceResource, zb0006)
+			}
+			for za0003 := range z.Devices {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Devices[za0003] = nil
+				} else {
+					if z.Devices[za0003] == nil {
+						z.Devices[za0003] = new(AllocatedDeviceResource)
+					}
+					bts, err = z.Devices[za0003].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Devices", za0003)
 						return
 					}
 				}
@@ -5669,20 +5741,20 @@ func (z *AllocatedTaskResources) UnmarshalMsg(bts []byte) (o []byte, err error) 
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *AllocatedTaskResources) Msgsize() (s int) {
-	s = 1 + 4 + 1 + 10 + msgp.Int64Size + 7 + 1 + 9 + msgp.Int64Size + 12 + msgp.Int64Size + 9 + msgp.ArrayHeaderSize
-	for za0001 := range z.Networks {
-		if z.Networks[za0001] == nil {
+	s = 1 + 4 + 1 + 10 + msgp.Int64Size + 14 + msgp.ArrayHeaderSize + (len(z.Cpu.ReservedCores) * (msgp.Uint16Size)) + 7 + 1 + 9 + msgp.Int64Size + 12 + msgp.Int64Size + 9 + msgp.ArrayHeaderSize
+	for za0002 := range z.Networks {
+		if z.Networks[za0002] == nil {
 			s += msgp.NilSize
 		} else {
-			s += z.Networks[za0001].Msgsize()
+			s += z.Networks[za0002].Msgsize()
 		}
 	}
 	s += 8 + msgp.ArrayHeaderSize
-	for za0002 := range z.Devices {
-		if z.Devices[za0002] == nil {
+	for za0003 := range z.Devices {
+		if z.Devices[za0003] == nil {
 			s += msgp.NilSize
 		} else {
-			s += z.Devices[za0002].Msgsize()
+			s += z.Devices[za0003].Msgsize()
 		}
 	}
 	return
@@ -17904,8 +17976,8 @@ func (z *DNSConfig) Msgsize() (s int) {
 func (z *Deployment) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(15)
-	var zb0001Mask uint16 /* 15 bits */
+	zb0001Len := uint32(16)
+	var zb0001Mask uint16 /* 16 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -17951,24 +18023,28 @@ func (z *Deployment) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.CreateIndex == 0 {
+	if z.EvalPriority == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x1000
 	}
-	if z.CreateTime == 0 {
+	if z.ModifyIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.ModifyTime == 0 {
+	if z.CreateTime == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
+	if z.ModifyTime == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8000
+	}
 	// variable map header, size zb0001Len
-	o = append(o, 0x80|uint8(zb0001Len))
+	o = msgp.AppendMapHeader(o, zb0001Len)
 
 	// skip if no fields are to be emitted
 	if zb0001Len != 0 {
@@ -18040,21 +18116,26 @@ func (z *Deployment) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.StatusDescription)
 		}
 		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "EvalPriority"
+			o = append(o, 0xac, 0x45, 0x76, 0x61, 0x6c, 0x50, 0x72, 0x69, 0x6f, 0x72, 0x69, 0x74, 0x79)
+			o = msgp.AppendInt(o, z.EvalPriority)
+		}
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
 		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "CreateTime"
 			o = append(o, 0xaa, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x54, 0x69, 0x6d, 0x65)
 			o = msgp.AppendInt64(o, z.CreateTime)
 		}
-		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "ModifyTime"
 			o = append(o, 0xaa, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x54, 0x69, 0x6d, 0x65)
 			o = msgp.AppendInt64(o, z.ModifyTime)
@@ -18188,6 +18269,12 @@ func (z *Deployment) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "StatusDescription")
 				return
 			}
+		case "EvalPriority":
+			z.EvalPriority, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalPriority")
+				return
+			}
 		case "CreateIndex":
 			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
@@ -18226,7 +18313,7 @@ func (z *Deployment) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Deployment) Msgsize() (s int) {
-	s = 1 + 3 + msgp.StringPrefixSize + len(z.ID) + 10 + msgp.StringPrefixSize + len(z.Namespace) + 6 + msgp.StringPrefixSize + len(z.JobID) + 11 + msgp.Uint64Size + 15 + msgp.Uint64Size + 19 + msgp.Uint64Size + 15 + msgp.Uint64Size + 14 + msgp.BoolSize + 11 + msgp.MapHeaderSize
+	s = 3 + 3 + msgp.StringPrefixSize + len(z.ID) + 10 + msgp.StringPrefixSize + len(z.Namespace) + 6 + msgp.StringPrefixSize + len(z.JobID) + 11 + msgp.Uint64Size + 15 + msgp.Uint64Size + 19 + msgp.Uint64Size + 15 + msgp.Uint64Size + 14 + msgp.BoolSize + 11 + msgp.MapHeaderSize
 	if z.TaskGroups != nil {
 		for za0001, za0002 := range z.TaskGroups {
 			_ = za0002
@@ -18238,7 +18325,169 @@ func (z *Deployment) Msgsize() (s int) {
 			}
 		}
 	}
-	s += 7 + msgp.StringPrefixSize + len(z.Status) + 18 + msgp.StringPrefixSize + len(z.StatusDescription) + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 11 + msgp.Int64Size + 11 + msgp.Int64Size
+	s += 7 + msgp.StringPrefixSize + len(z.Status) + 18 + msgp.StringPrefixSize + len(z.StatusDescription) + 13 + msgp.IntSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 11 + msgp.Int64Size + 11 + msgp.Int64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *DeploymentAllocHealthRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.DeploymentID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.HealthyAllocationIDs == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.UnhealthyAllocationIDs == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "DeploymentID"
+			o = append(o, 0xac, 0x44, 0x65, 0x70, 0x6c, 0x6f, 0x79, 0x6d, 0x65, 0x6e, 0x74, 0x49, 0x44)
+			o = msgp.AppendString(o, z.DeploymentID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "HealthyAllocationIDs"
+			o = append(o, 0xb4, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x61, 0x74, 0x69, 0x6f, 0x6e, 0x49, 0x44, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.HealthyAllocationIDs)))
+			for za0001 := range z.HealthyAllocationIDs {
+				o = msgp.AppendString(o, z.HealthyAllocationIDs[za0001])
+			}
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "UnhealthyAllocationIDs"
+			o = append(o, 0xb6, 0x55, 0x6e, 0x68, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x61, 0x74, 0x69, 0x6f, 0x6e, 0x49, 0x44, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.UnhealthyAllocationIDs)))
+			for za0002 := range z.UnhealthyAllocationIDs {
+				o = msgp.AppendString(o, z.UnhealthyAllocationIDs[za0002])
+			}
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *DeploymentAllocHealthRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "DeploymentID":
+			z.DeploymentID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DeploymentID")
+				return
+			}
+		case "HealthyAllocationIDs":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "HealthyAllocationIDs")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.HealthyAllocationIDs) >= int(zb0002) {
+				z.HealthyAllocationIDs = (z.HealthyAllocationIDs)[:zb0002]
+			} else {
+				z.HealthyAllocationIDs = make([]string, zb0002)
+			}
+			for za0001 := range z.HealthyAllocationIDs {
+				z.HealthyAllocationIDs[za0001], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "HealthyAllocationIDs", za0001)
+					return
+				}
+			}
+		case "UnhealthyAllocationIDs":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "UnhealthyAllocationIDs")
+				return
+			}
+			if zb0003 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.UnhealthyAllocationIDs) >= int(zb0003) {
+				z.UnhealthyAllocationIDs = (z.UnhealthyAllocationIDs)[:zb0003]
+			} else {
+				z.UnhealthyAllocationIDs = make([]string, zb0003)
+			}
+			for za0002 := range z.UnhealthyAllocationIDs {
+				z.UnhealthyAllocationIDs[za0002], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "UnhealthyAllocationIDs", za0002)
+					return
+				}
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *DeploymentAllocHealthRequest) Msgsize() (s int) {
+	s = 1 + 13 + msgp.StringPrefixSize + len(z.DeploymentID) + 21 + msgp.ArrayHeaderSize
+	for za0001 := range z.HealthyAllocationIDs {
+		s += msgp.StringPrefixSize + len(z.HealthyAllocationIDs[za0001])
+	}
+	s += 23 + msgp.ArrayHeaderSize
+	for za0002 := range z.UnhealthyAllocationIDs {
+		s += msgp.StringPrefixSize + len(z.UnhealthyAllocationIDs[za0002])
+	}
+	s += 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -18479,6 +18728,243 @@ func (z *DeploymentListResponse) Msgsize() (s int) {
 		}
 	}
 	s += 10 + z.QueryMeta.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *DeploymentPauseRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.DeploymentID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Pause == false {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "DeploymentID"
+			o = append(o, 0xac, 0x44, 0x65, 0x70, 0x6c, 0x6f, 0x79, 0x6d, 0x65, 0x6e, 0x74, 0x49, 0x44)
+			o = msgp.AppendString(o, z.DeploymentID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Pause"
+			o = append(o, 0xa5, 0x50, 0x61, 0x75, 0x73, 0x65)
+			o = msgp.AppendBool(o, z.Pause)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *DeploymentPauseRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "DeploymentID":
+			z.DeploymentID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DeploymentID")
+				return
+			}
+		case "Pause":
+			z.Pause, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Pause")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *DeploymentPauseRequest) Msgsize() (s int) {
+	s = 1 + 13 + msgp.StringPrefixSize + len(z.DeploymentID) + 6 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *DeploymentPromoteRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.DeploymentID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.All == false {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Groups == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "DeploymentID"
+			o = append(o, 0xac, 0x44, 0x65, 0x70, 0x6c, 0x6f, 0x79, 0x6d, 0x65, 0x6e, 0x74, 0x49, 0x44)
+			o = msgp.AppendString(o, z.DeploymentID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "All"
+			o = append(o, 0xa3, 0x41, 0x6c, 0x6c)
+			o = msgp.AppendBool(o, z.All)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Groups"
+			o = append(o, 0xa6, 0x47, 0x72, 0x6f, 0x75, 0x70, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Groups)))
+			for za0001 := range z.Groups {
+				o = msgp.AppendString(o, z.Groups[za0001])
+			}
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *DeploymentPromoteRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "DeploymentID":
+			z.DeploymentID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DeploymentID")
+				return
+			}
+		case "All":
+			z.All, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "All")
+				return
+			}
+		case "Groups":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Groups")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Groups) >= int(zb0002) {
+				z.Groups = (z.Groups)[:zb0002]
+			} else {
+				z.Groups = make([]string, zb0002)
+			}
+			for za0001 := range z.Groups {
+				z.Groups[za0001], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Groups", za0001)
+					return
+				}
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *DeploymentPromoteRequest) Msgsize() (s int) {
+	s = 1 + 13 + msgp.StringPrefixSize + len(z.DeploymentID) + 4 + msgp.BoolSize + 7 + msgp.ArrayHeaderSize
+	for za0001 := range z.Groups {
+		s += msgp.StringPrefixSize + len(z.Groups[za0001])
+	}
+	s += 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -18894,6 +19380,277 @@ func (z *DeploymentStatusUpdate) UnmarshalMsg(bts []byte) (o []byte, err error) 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z DeploymentStatusUpdate) Msgsize() (s int) {
 	s = 1 + 13 + msgp.StringPrefixSize + len(z.DeploymentID) + 7 + msgp.StringPrefixSize + len(z.Status) + 18 + msgp.StringPrefixSize + len(z.StatusDescription)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *DeploymentUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
+	_ = zb0001Mask
+	if z.EvalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.EvalCreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.DeploymentModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.RevertedJobVersion == nil {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "EvalID"
+			o = append(o, 0xa6, 0x45, 0x76, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.EvalID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "EvalCreateIndex"
+			o = append(o, 0xaf, 0x45, 0x76, 0x61, 0x6c, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.EvalCreateIndex)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "DeploymentModifyIndex"
+			o = append(o, 0xb5, 0x44, 0x65, 0x70, 0x6c, 0x6f, 0x79, 0x6d, 0x65, 0x6e, 0x74, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.DeploymentModifyIndex)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "RevertedJobVersion"
+			o = append(o, 0xb2, 0x52, 0x65, 0x76, 0x65, 0x72, 0x74, 0x65, 0x64, 0x4a, 0x6f, 0x62, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
+			if z.RevertedJobVersion == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendUint64(o, *z.RevertedJobVersion)
+			}
+		}
+		// string "WriteMeta"
+		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		// check for omitted fields
+		zb0002Len := uint32(1)
+		var zb0002Mask uint8 /* 1 bits */
+		_ = zb0002Mask
+		if z.WriteMeta.Index == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+		if (zb0002Mask & 0x1) == 0 { // if not omitted
+			// string "Index"
+			o = append(o, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WriteMeta.Index)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *DeploymentUpdateResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "EvalID":
+			z.EvalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalID")
+				return
+			}
+		case "EvalCreateIndex":
+			z.EvalCreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalCreateIndex")
+				return
+			}
+		case "DeploymentModifyIndex":
+			z.DeploymentModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DeploymentModifyIndex")
+				return
+			}
+		case "RevertedJobVersion":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.RevertedJobVersion = nil
+			} else {
+				if z.RevertedJobVersion == nil {
+					z.RevertedJobVersion = new(uint64)
+				}
+				*z.RevertedJobVersion, bts, err = msgp.ReadUint64Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "RevertedJobVersion")
+					return
+				}
+			}
+		case "WriteMeta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteMeta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "WriteMeta")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Index":
+					z.WriteMeta.Index, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta", "Index")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta")
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *DeploymentUpdateResponse) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.EvalID) + 16 + msgp.Uint64Size + 22 + msgp.Uint64Size + 19
+	if z.RevertedJobVersion == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.Uint64Size
+	}
+	s += 10 + 1 + 6 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *DeploymentWriteRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.DeploymentID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "DeploymentID"
+			o = append(o, 0xac, 0x44, 0x65, 0x70, 0x6c, 0x6f, 0x79, 0x6d, 0x65, 0x6e, 0x74, 0x49, 0x44)
+			o = msgp.AppendString(o, z.DeploymentID)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *DeploymentWriteRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "DeploymentID":
+			z.DeploymentID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DeploymentID")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *DeploymentWriteRequest) Msgsize() (s int) {
+	s = 1 + 13 + msgp.StringPrefixSize + len(z.DeploymentID) + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -20230,6 +20987,686 @@ func (z EphemeralDisk) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *EvalAckRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.EvalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Token == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Nack == false {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Extend == false {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "EvalID"
+			o = append(o, 0xa6, 0x45, 0x76, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.EvalID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Token"
+			o = append(o, 0xa5, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
+			o = msgp.AppendString(o, z.Token)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Nack"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x63, 0x6b)
+			o = msgp.AppendBool(o, z.Nack)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Extend"
+			o = append(o, 0xa6, 0x45, 0x78, 0x74, 0x65, 0x6e, 0x64)
+			o = msgp.AppendBool(o, z.Extend)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *EvalAckRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "EvalID":
+			z.EvalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalID")
+				return
+			}
+		case "Token":
+			z.Token, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Token")
+				return
+			}
+		case "Nack":
+			z.Nack, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Nack")
+				return
+			}
+		case "Extend":
+			z.Extend, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Extend")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *EvalAckRequest) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.EvalID) + 6 + msgp.StringPrefixSize + len(z.Token) + 5 + msgp.BoolSize + 7 + msgp.BoolSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *EvalCountResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Count == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Count"
+			o = append(o, 0xa5, 0x43, 0x6f, 0x75, 0x6e, 0x74)
+			o = msgp.AppendInt(o, z.Count)
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *EvalCountResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Count":
+			z.Count, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Count")
+				return
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *EvalCountResponse) Msgsize() (s int) {
+	s = 1 + 6 + msgp.IntSize + 10 + z.QueryMeta.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *EvalDeleteRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.EvalIDs == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Filter == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "EvalIDs"
+			o = append(o, 0xa7, 0x45, 0x76, 0x61, 0x6c, 0x49, 0x44, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.EvalIDs)))
+			for za0001 := range z.EvalIDs {
+				o = msgp.AppendString(o, z.EvalIDs[za0001])
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Filter"
+			o = append(o, 0xa6, 0x46, 0x69, 0x6c, 0x74, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Filter)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *EvalDeleteRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "EvalIDs":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalIDs")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.EvalIDs) >= int(zb0002) {
+				z.EvalIDs = (z.EvalIDs)[:zb0002]
+			} else {
+				z.EvalIDs = make([]string, zb0002)
+			}
+			for za0001 := range z.EvalIDs {
+				z.EvalIDs[za0001], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "EvalIDs", za0001)
+					return
+				}
+			}
+		case "Filter":
+			z.Filter, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Filter")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *EvalDeleteRequest) Msgsize() (s int) {
+	s = 1 + 8 + msgp.ArrayHeaderSize
+	for za0001 := range z.EvalIDs {
+		s += msgp.StringPrefixSize + len(z.EvalIDs[za0001])
+	}
+	s += 7 + msgp.StringPrefixSize + len(z.Filter) + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *EvalDeleteResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Count == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Count"
+			o = append(o, 0xa5, 0x43, 0x6f, 0x75, 0x6e, 0x74)
+			o = msgp.AppendInt(o, z.Count)
+		}
+		// string "WriteMeta"
+		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		// check for omitted fields
+		zb0002Len := uint32(1)
+		var zb0002Mask uint8 /* 1 bits */
+		_ = zb0002Mask
+		if z.WriteMeta.Index == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+		if (zb0002Mask & 0x1) == 0 { // if not omitted
+			// string "Index"
+			o = append(o, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WriteMeta.Index)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *EvalDeleteResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Count":
+			z.Count, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Count")
+				return
+			}
+		case "WriteMeta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteMeta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "WriteMeta")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Index":
+					z.WriteMeta.Index, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta", "Index")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta")
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *EvalDeleteResponse) Msgsize() (s int) {
+	s = 1 + 6 + msgp.IntSize + 10 + 1 + 6 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *EvalDequeueRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Kinds == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Wait == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Kinds"
+			o = append(o, 0xa5, 0x4b, 0x69, 0x6e, 0x64, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Kinds)))
+			for za0001 := range z.Kinds {
+				o = msgp.AppendString(o, z.Kinds[za0001])
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Wait"
+			o = append(o, 0xa4, 0x57, 0x61, 0x69, 0x74)
+			o = msgp.AppendDuration(o, z.Wait)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *EvalDequeueRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Kinds":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Kinds")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Kinds) >= int(zb0002) {
+				z.Kinds = (z.Kinds)[:zb0002]
+			} else {
+				z.Kinds = make([]string, zb0002)
+			}
+			for za0001 := range z.Kinds {
+				z.Kinds[za0001], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Kinds", za0001)
+					return
+				}
+			}
+		case "Wait":
+			z.Wait, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Wait")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *EvalDequeueRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.ArrayHeaderSize
+	for za0001 := range z.Kinds {
+		s += msgp.StringPrefixSize + len(z.Kinds[za0001])
+	}
+	s += 5 + msgp.DurationSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *EvalDequeueResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.Eval == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Token == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.WaitIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Eval"
+			o = append(o, 0xa4, 0x45, 0x76, 0x61, 0x6c)
+			if z.Eval == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Eval.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Eval")
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Token"
+			o = append(o, 0xa5, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
+			o = msgp.AppendString(o, z.Token)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "WaitIndex"
+			o = append(o, 0xa9, 0x57, 0x61, 0x69, 0x74, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WaitIndex)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *EvalDequeueResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Eval":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Eval = nil
+			} else {
+				if z.Eval == nil {
+					z.Eval = new(Evaluation)
+				}
+				bts, err = z.Eval.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Eval")
+					return
+				}
+			}
+		case "Token":
+			z.Token, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Token")
+				return
+			}
+		case "WaitIndex":
+			z.WaitIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WaitIndex")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *EvalDequeueResponse) Msgsize() (s int) {
+	s = 1 + 5
+	if z.Eval == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Eval.Msgsize()
+	}
+	s += 6 + msgp.StringPrefixSize + len(z.Token) + 10 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *EvalGetResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -20731,6 +22168,138 @@ func (z *EvalRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *EvalRequest) Msgsize() (s int) {
 	s = 1 + 7 + msgp.StringPrefixSize + len(z.EvalID) + 8 + msgp.BoolSize + 13 + z.QueryOptions.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *EvalUpdateRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Token == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Evals == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Token"
+			o = append(o, 0xa5, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
+			o = msgp.AppendString(o, z.Token)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Evals"
+			o = append(o, 0xa5, 0x45, 0x76, 0x61, 0x6c, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Evals)))
+			for za0001 := range z.Evals {
+				if z.Evals[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Evals[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Evals", za0001)
+						return
+					}
+				}
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *EvalUpdateRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Token":
+			z.Token, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Token")
+				return
+			}
+		case "Evals":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Evals")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Evals) >= int(zb0002) {
+				z.Evals = (z.Evals)[:zb0002]
+			} else {
+				z.Evals = make([]*Evaluation, zb0002)
+			}
+			for za0001 := range z.Evals {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Evals[za0001] = nil
+				} else {
+					if z.Evals[za0001] == nil {
+						z.Evals[za0001] = new(Evaluation)
+					}
+					bts, err = z.Evals[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Evals", za0001)
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *EvalUpdateRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 6 + msgp.ArrayHeaderSize
+	for za0001 := range z.Evals {
+		if z.Evals[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Evals[za0001].Msgsize()
+		}
+	}
 	return
 }
 
@@ -24278,6 +25847,115 @@ func (z JobChildrenSummary) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *JobDeploymentResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Deployment == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Deployment"
+			o = append(o, 0xaa, 0x44, 0x65, 0x70, 0x6c, 0x6f, 0x79, 0x6d, 0x65, 0x6e, 0x74)
+			if z.Deployment == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Deployment.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Deployment")
+					return
+				}
+			}
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobDeploymentResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Deployment":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Deployment = nil
+			} else {
+				if z.Deployment == nil {
+					z.Deployment = new(Deployment)
+				}
+				bts, err = z.Deployment.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Deployment")
+					return
+				}
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobDeploymentResponse) Msgsize() (s int) {
+	s = 1 + 11
+	if z.Deployment == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Deployment.Msgsize()
+	}
+	s += 10 + z.QueryMeta.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *JobDeploymentsResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -24820,6 +26498,384 @@ func (z *JobDiff) Msgsize() (s int) {
 			s += z.TaskGroups[za0003].Msgsize()
 		}
 	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JobDispatchRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
+	_ = zb0001Mask
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Payload == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Meta == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.IDPrefixTemplate == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Priority == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.IdempotencyToken == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Payload"
+			o = append(o, 0xa7, 0x50, 0x61, 0x79, 0x6c, 0x6f, 0x61, 0x64)
+			o = msgp.AppendBytes(o, z.Payload)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Meta"
+			o = append(o, 0xa4, 0x4d, 0x65, 0x74, 0x61)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Meta)))
+			for za0001, za0002 := range z.Meta {
+				o = msgp.AppendString(o, za0001)
+				o = msgp.AppendString(o, za0002)
+			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "IDPrefixTemplate"
+			o = append(o, 0xb0, 0x49, 0x44, 0x50, 0x72, 0x65, 0x66, 0x69, 0x78, 0x54, 0x65, 0x6d, 0x70, 0x6c, 0x61, 0x74, 0x65)
+			o = msgp.AppendString(o, z.IDPrefixTemplate)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Priority"
+			o = append(o, 0xa8, 0x50, 0x72, 0x69, 0x6f, 0x72, 0x69, 0x74, 0x79)
+			o = msgp.AppendInt(o, z.Priority)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "IdempotencyToken"
+			o = append(o, 0xb0, 0x49, 0x64, 0x65, 0x6d, 0x70, 0x6f, 0x74, 0x65, 0x6e, 0x63, 0x79, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
+			o = msgp.AppendString(o, z.IdempotencyToken)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobDispatchRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "Payload":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Payload")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Payload == nil || uint32(cap(z.Payload)) < zb0002 {
+				z.Payload = make([]byte, zb0002)
+			} else {
+				z.Payload = z.Payload[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Payload, bts[:zb0002])
+			bts = bts[zb0002:]
+		case "Meta":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Meta")
+				return
+			}
+			if zb0003 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Meta == nil {
+				z.Meta = make(map[string]string, zb0003)
+			} else if len(z.Meta) > 0 {
+				clear(z.Meta)
+			}
+			for zb0003 > 0 {
+				var za0002 string
+				zb0003--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta")
+					return
+				}
+				za0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta", za0001)
+					return
+				}
+				z.Meta[za0001] = za0002
+			}
+		case "IDPrefixTemplate":
+			z.IDPrefixTemplate, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "IDPrefixTemplate")
+				return
+			}
+		case "Priority":
+			z.Priority, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Priority")
+				return
+			}
+		case "IdempotencyToken":
+			z.IdempotencyToken, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "IdempotencyToken")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobDispatchRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 8 + msgp.BytesPrefixSize + len(z.Payload) + 5 + msgp.MapHeaderSize
+	if z.Meta != nil {
+		for za0001, za0002 := range z.Meta {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
+		}
+	}
+	s += 17 + msgp.StringPrefixSize + len(z.IDPrefixTemplate) + 9 + msgp.IntSize + 17 + msgp.StringPrefixSize + len(z.IdempotencyToken) + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JobDispatchResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
+	_ = zb0001Mask
+	if z.DispatchedJobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.EvalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.EvalCreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.JobCreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "DispatchedJobID"
+			o = append(o, 0xaf, 0x44, 0x69, 0x73, 0x70, 0x61, 0x74, 0x63, 0x68, 0x65, 0x64, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.DispatchedJobID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "EvalID"
+			o = append(o, 0xa6, 0x45, 0x76, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.EvalID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "EvalCreateIndex"
+			o = append(o, 0xaf, 0x45, 0x76, 0x61, 0x6c, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.EvalCreateIndex)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "JobCreateIndex"
+			o = append(o, 0xae, 0x4a, 0x6f, 0x62, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.JobCreateIndex)
+		}
+		// string "WriteMeta"
+		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		// check for omitted fields
+		zb0002Len := uint32(1)
+		var zb0002Mask uint8 /* 1 bits */
+		_ = zb0002Mask
+		if z.WriteMeta.Index == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+		if (zb0002Mask & 0x1) == 0 { // if not omitted
+			// string "Index"
+			o = append(o, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WriteMeta.Index)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobDispatchResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "DispatchedJobID":
+			z.DispatchedJobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DispatchedJobID")
+				return
+			}
+		case "EvalID":
+			z.EvalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalID")
+				return
+			}
+		case "EvalCreateIndex":
+			z.EvalCreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalCreateIndex")
+				return
+			}
+		case "JobCreateIndex":
+			z.JobCreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobCreateIndex")
+				return
+			}
+		case "WriteMeta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteMeta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "WriteMeta")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Index":
+					z.WriteMeta.Index, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta", "Index")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta")
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobDispatchResponse) Msgsize() (s int) {
+	s = 1 + 16 + msgp.StringPrefixSize + len(z.DispatchedJobID) + 7 + msgp.StringPrefixSize + len(z.EvalID) + 16 + msgp.Uint64Size + 15 + msgp.Uint64Size + 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 
@@ -26291,6 +28347,1178 @@ func (z *JobRequest) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *JobRevertRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.JobVersion == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.EnforcePriorVersion == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "JobVersion"
+			o = append(o, 0xaa, 0x4a, 0x6f, 0x62, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendUint64(o, z.JobVersion)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "EnforcePriorVersion"
+			o = append(o, 0xb3, 0x45, 0x6e, 0x66, 0x6f, 0x72, 0x63, 0x65, 0x50, 0x72, 0x69, 0x6f, 0x72, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
+			if z.EnforcePriorVersion == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendUint64(o, *z.EnforcePriorVersion)
+			}
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobRevertRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "JobVersion":
+			z.JobVersion, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobVersion")
+				return
+			}
+		case "EnforcePriorVersion":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.EnforcePriorVersion = nil
+			} else {
+				if z.EnforcePriorVersion == nil {
+					z.EnforcePriorVersion = new(uint64)
+				}
+				*z.EnforcePriorVersion, bts, err = msgp.ReadUint64Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "EnforcePriorVersion")
+					return
+				}
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobRevertRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 11 + msgp.Uint64Size + 20
+	if z.EnforcePriorVersion == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.Uint64Size
+	}
+	s += 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JobScaleRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(9)
+	var zb0001Mask uint16 /* 9 bits */
+	_ = zb0001Mask
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Target == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Count == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Message == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Error == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Meta == nil {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.JobModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.PolicyOverride == false {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Target"
+			o = append(o, 0xa6, 0x54, 0x61, 0x72, 0x67, 0x65, 0x74)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Target)))
+			for za0001, za0002 := range z.Target {
+				o = msgp.AppendString(o, za0001)
+				o = msgp.AppendString(o, za0002)
+			}
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Count"
+			o = append(o, 0xa5, 0x43, 0x6f, 0x75, 0x6e, 0x74)
+			if z.Count == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendInt64(o, *z.Count)
+			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Message"
+			o = append(o, 0xa7, 0x4d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65)
+			o = msgp.AppendString(o, z.Message)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Error"
+			o = append(o, 0xa5, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendBool(o, z.Error)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Meta"
+			o = append(o, 0xa4, 0x4d, 0x65, 0x74, 0x61)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Meta)))
+			for za0003, za0004 := range z.Meta {
+				o = msgp.AppendString(o, za0003)
+				o, err = msgp.AppendIntf(o, za0004)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta", za0003)
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "JobModifyIndex"
+			o = append(o, 0xae, 0x4a, 0x6f, 0x62, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.JobModifyIndex)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "PolicyOverride"
+			o = append(o, 0xae, 0x50, 0x6f, 0x6c, 0x69, 0x63, 0x79, 0x4f, 0x76, 0x65, 0x72, 0x72, 0x69, 0x64, 0x65)
+			o = msgp.AppendBool(o, z.PolicyOverride)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobScaleRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "Target":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Target")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Target == nil {
+				z.Target = make(map[string]string, zb0002)
+			} else if len(z.Target) > 0 {
+				clear(z.Target)
+			}
+			for zb0002 > 0 {
+				var za0002 string
+				zb0002--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Target")
+					return
+				}
+				za0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Target", za0001)
+					return
+				}
+				z.Target[za0001] = za0002
+			}
+		case "Count":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Count = nil
+			} else {
+				if z.Count == nil {
+					z.Count = new(int64)
+				}
+				*z.Count, bts, err = msgp.ReadInt64Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Count")
+					return
+				}
+			}
+		case "Message":
+			z.Message, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Message")
+				return
+			}
+		case "Error":
+			z.Error, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Error")
+				return
+			}
+		case "Meta":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Meta")
+				return
+			}
+			if zb0003 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Meta == nil {
+				z.Meta = make(map[string]interface{}, zb0003)
+			} else if len(z.Meta) > 0 {
+				clear(z.Meta)
+			}
+			for zb0003 > 0 {
+				var za0004 interface{}
+				zb0003--
+				var za0003 string
+				za0003, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta")
+					return
+				}
+				za0004, bts, err = msgp.ReadIntfBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta", za0003)
+					return
+				}
+				z.Meta[za0003] = za0004
+			}
+		case "JobModifyIndex":
+			z.JobModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobModifyIndex")
+				return
+			}
+		case "PolicyOverride":
+			z.PolicyOverride, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PolicyOverride")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobScaleRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 7 + msgp.MapHeaderSize
+	if z.Target != nil {
+		for za0001, za0002 := range z.Target {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
+		}
+	}
+	s += 6
+	if z.Count == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.Int64Size
+	}
+	s += 8 + msgp.StringPrefixSize + len(z.Message) + 6 + msgp.BoolSize + 5 + msgp.MapHeaderSize
+	if z.Meta != nil {
+		for za0003, za0004 := range z.Meta {
+			_ = za0004
+			s += msgp.StringPrefixSize + len(za0003) + msgp.GuessSize(za0004)
+		}
+	}
+	s += 15 + msgp.Uint64Size + 15 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JobScaleStatus) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
+	_ = zb0001Mask
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Namespace == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.JobCreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.JobModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.JobStopped == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.TaskGroups == nil {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Namespace"
+			o = append(o, 0xa9, 0x4e, 0x61, 0x6d, 0x65, 0x73, 0x70, 0x61, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Namespace)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "JobCreateIndex"
+			o = append(o, 0xae, 0x4a, 0x6f, 0x62, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.JobCreateIndex)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "JobModifyIndex"
+			o = append(o, 0xae, 0x4a, 0x6f, 0x62, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.JobModifyIndex)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "JobStopped"
+			o = append(o, 0xaa, 0x4a, 0x6f, 0x62, 0x53, 0x74, 0x6f, 0x70, 0x70, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.JobStopped)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "TaskGroups"
+			o = append(o, 0xaa, 0x54, 0x61, 0x73, 0x6b, 0x47, 0x72, 0x6f, 0x75, 0x70, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.TaskGroups)))
+			for za0001, za0002 := range z.TaskGroups {
+				o = msgp.AppendString(o, za0001)
+				if za0002 == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = za0002.MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "TaskGroups", za0001)
+						return
+					}
+				}
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobScaleStatus) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "Namespace":
+			z.Namespace, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Namespace")
+				return
+			}
+		case "JobCreateIndex":
+			z.JobCreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobCreateIndex")
+				return
+			}
+		case "JobModifyIndex":
+			z.JobModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobModifyIndex")
+				return
+			}
+		case "JobStopped":
+			z.JobStopped, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobStopped")
+				return
+			}
+		case "TaskGroups":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "TaskGroups")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.TaskGroups == nil {
+				z.TaskGroups = make(map[string]*TaskGroupScaleStatus, zb0002)
+			} else if len(z.TaskGroups) > 0 {
+				clear(z.TaskGroups)
+			}
+			for zb0002 > 0 {
+				var za0002 *TaskGroupScaleStatus
+				zb0002--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "TaskGroups")
+					return
+				}
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					za0002 = nil
+				} else {
+					if za0002 == nil {
+						za0002 = new(TaskGroupScaleStatus)
+					}
+					bts, err = za0002.UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "TaskGroups", za0001)
+						return
+					}
+				}
+				z.TaskGroups[za0001] = za0002
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobScaleStatus) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 10 + msgp.StringPrefixSize + len(z.Namespace) + 15 + msgp.Uint64Size + 15 + msgp.Uint64Size + 11 + msgp.BoolSize + 11 + msgp.MapHeaderSize
+	if z.TaskGroups != nil {
+		for za0001, za0002 := range z.TaskGroups {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001)
+			if za0002 == nil {
+				s += msgp.NilSize
+			} else {
+				s += za0002.Msgsize()
+			}
+		}
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JobScaleStatusResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.JobScaleStatus == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "JobScaleStatus"
+			o = append(o, 0xae, 0x4a, 0x6f, 0x62, 0x53, 0x63, 0x61, 0x6c, 0x65, 0x53, 0x74, 0x61, 0x74, 0x75, 0x73)
+			if z.JobScaleStatus == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.JobScaleStatus.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "JobScaleStatus")
+					return
+				}
+			}
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobScaleStatusResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "JobScaleStatus":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.JobScaleStatus = nil
+			} else {
+				if z.JobScaleStatus == nil {
+					z.JobScaleStatus = new(JobScaleStatus)
+				}
+				bts, err = z.JobScaleStatus.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "JobScaleStatus")
+					return
+				}
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobScaleStatusResponse) Msgsize() (s int) {
+	s = 1 + 15
+	if z.JobScaleStatus == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.JobScaleStatus.Msgsize()
+	}
+	s += 10 + z.QueryMeta.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JobScalingEvents) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.Namespace == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Groups == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Namespace"
+			o = append(o, 0xa9, 0x4e, 0x61, 0x6d, 0x65, 0x73, 0x70, 0x61, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Namespace)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Groups"
+			o = append(o, 0xa6, 0x47, 0x72, 0x6f, 0x75, 0x70, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Groups)))
+			for za0001, za0002 := range z.Groups {
+				o = msgp.AppendString(o, za0001)
+				o = msgp.AppendArrayHeader(o, uint32(len(za0002)))
+				for za0003 := range za0002 {
+					if za0002[za0003] == nil {
+						o = msgp.AppendNil(o)
+					} else {
+						o, err = za0002[za0003].MarshalMsg(o)
+						if err != nil {
+							err = msgp.WrapError(err, "Groups", za0001, za0003)
+							return
+						}
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "ModifyIndex"
+			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.ModifyIndex)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobScalingEvents) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Namespace":
+			z.Namespace, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Namespace")
+				return
+			}
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "Groups":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Groups")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Groups == nil {
+				z.Groups = make(map[string][]*ScalingEvent, zb0002)
+			} else if len(z.Groups) > 0 {
+				clear(z.Groups)
+			}
+			for zb0002 > 0 {
+				var za0002 []*ScalingEvent
+				zb0002--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Groups")
+					return
+				}
+				var zb0003 uint32
+				zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Groups", za0001)
+					return
+				}
+				if zb0003 > z09f266celimitArrays {
+					err = msgp.ErrLimitExceeded
+					return
+				}
+				if cap(za0002) >= int(zb0003) {
+					za0002 = (za0002)[:zb0003]
+				} else {
+					za0002 = make([]*ScalingEvent, zb0003)
+				}
+				for za0003 := range za0002 {
+					if msgp.IsNil(bts) {
+						bts, err = msgp.ReadNilBytes(bts)
+						if err != nil {
+							return
+						}
+						za0002[za0003] = nil
+					} else {
+						if za0002[za0003] == nil {
+							za0002[za0003] = new(ScalingEvent)
+						}
+						bts, err = za0002[za0003].UnmarshalMsg(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "Groups", za0001, za0003)
+							return
+						}
+					}
+				}
+				z.Groups[za0001] = za0002
+			}
+		case "ModifyIndex":
+			z.ModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ModifyIndex")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobScalingEvents) Msgsize() (s int) {
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 6 + msgp.StringPrefixSize + len(z.JobID) + 7 + msgp.MapHeaderSize
+	if z.Groups != nil {
+		for za0001, za0002 := range z.Groups {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.ArrayHeaderSize
+			for za0003 := range za0002 {
+				if za0002[za0003] == nil {
+					s += msgp.NilSize
+				} else {
+					s += za0002[za0003].Msgsize()
+				}
+			}
+		}
+	}
+	s += 12 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JobStabilityRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.JobVersion == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Stable == false {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "JobVersion"
+			o = append(o, 0xaa, 0x4a, 0x6f, 0x62, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendUint64(o, z.JobVersion)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Stable"
+			o = append(o, 0xa6, 0x53, 0x74, 0x61, 0x62, 0x6c, 0x65)
+			o = msgp.AppendBool(o, z.Stable)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobStabilityRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "JobVersion":
+			z.JobVersion, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobVersion")
+				return
+			}
+		case "Stable":
+			z.Stable, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Stable")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobStabilityRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 11 + msgp.Uint64Size + 7 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JobStabilityResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.JobModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "JobModifyIndex"
+			o = append(o, 0xae, 0x4a, 0x6f, 0x62, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.JobModifyIndex)
+		}
+		// string "WriteMeta"
+		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		// check for omitted fields
+		zb0002Len := uint32(1)
+		var zb0002Mask uint8 /* 1 bits */
+		_ = zb0002Mask
+		if z.WriteMeta.Index == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+		if (zb0002Mask & 0x1) == 0 { // if not omitted
+			// string "Index"
+			o = append(o, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WriteMeta.Index)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobStabilityResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "JobModifyIndex":
+			z.JobModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobModifyIndex")
+				return
+			}
+		case "WriteMeta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteMeta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "WriteMeta")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Index":
+					z.WriteMeta.Index, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta", "Index")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta")
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobStabilityResponse) Msgsize() (s int) {
+	s = 1 + 15 + msgp.Uint64Size + 10 + 1 + 6 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *JobStub) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -27372,6 +30600,316 @@ func (z *JobSummaryResponse) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *JobTagRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
+	_ = zb0001Mask
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Name == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Version == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Latest == false {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Description == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Unset == false {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Version"
+			o = append(o, 0xa7, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendUint64(o, z.Version)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Latest"
+			o = append(o, 0xa6, 0x4c, 0x61, 0x74, 0x65, 0x73, 0x74)
+			o = msgp.AppendBool(o, z.Latest)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Description"
+			o = append(o, 0xab, 0x44, 0x65, 0x73, 0x63, 0x72, 0x69, 0x70, 0x74, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.Description)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Unset"
+			o = append(o, 0xa5, 0x55, 0x6e, 0x73, 0x65, 0x74)
+			o = msgp.AppendBool(o, z.Unset)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobTagRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "Version":
+			z.Version, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Version")
+				return
+			}
+		case "Latest":
+			z.Latest, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Latest")
+				return
+			}
+		case "Description":
+			z.Description, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Description")
+				return
+			}
+		case "Unset":
+			z.Unset, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Unset")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobTagRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 5 + msgp.StringPrefixSize + len(z.Name) + 8 + msgp.Uint64Size + 7 + msgp.BoolSize + 12 + msgp.StringPrefixSize + len(z.Description) + 6 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JobTagResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.Name == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Description == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.TaggedTime == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Description"
+			o = append(o, 0xab, 0x44, 0x65, 0x73, 0x63, 0x72, 0x69, 0x70, 0x74, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.Description)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "TaggedTime"
+			o = append(o, 0xaa, 0x54, 0x61, 0x67, 0x67, 0x65, 0x64, 0x54, 0x69, 0x6d, 0x65)
+			o = msgp.AppendInt64(o, z.TaggedTime)
+		}
+		// string "WriteMeta"
+		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		// check for omitted fields
+		zb0002Len := uint32(1)
+		var zb0002Mask uint8 /* 1 bits */
+		_ = zb0002Mask
+		if z.WriteMeta.Index == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+		if (zb0002Mask & 0x1) == 0 { // if not omitted
+			// string "Index"
+			o = append(o, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WriteMeta.Index)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JobTagResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "Description":
+			z.Description, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Description")
+				return
+			}
+		case "TaggedTime":
+			z.TaggedTime, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "TaggedTime")
+				return
+			}
+		case "WriteMeta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteMeta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "WriteMeta")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Index":
+					z.WriteMeta.Index, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta", "Index")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta")
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JobTagResponse) Msgsize() (s int) {
+	s = 1 + 5 + msgp.StringPrefixSize + len(z.Name) + 12 + msgp.StringPrefixSize + len(z.Description) + 11 + msgp.Int64Size + 10 + 1 + 6 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *JobUIConfig) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -27999,8 +31537,8 @@ func (z JobVersionTag) Msgsize() (s int) {
 func (z *JobVersionsRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.JobID == "" {
 		zb0001Len--
@@ -28009,6 +31547,14 @@ func (z *JobVersionsRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Diffs == false {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.DiffTag == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.DiffVersion == nil {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -28024,6 +31570,20 @@ func (z *JobVersionsRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Diffs"
 			o = append(o, 0xa5, 0x44, 0x69, 0x66, 0x66, 0x73)
 			o = msgp.AppendBool(o, z.Diffs)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "DiffTag"
+			o = append(o, 0xa7, 0x44, 0x69, 0x66, 0x66, 0x54, 0x61, 0x67)
+			o = msgp.AppendString(o, z.DiffTag)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "DiffVersion"
+			o = append(o, 0xab, 0x44, 0x69, 0x66, 0x66, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
+			if z.DiffVersion == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendUint64(o, *z.DiffVersion)
+			}
 		}
 		// string "QueryOptions"
 		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
@@ -28070,6 +31630,29 @@ func (z *JobVersionsRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Diffs")
 				return
 			}
+		case "DiffTag":
+			z.DiffTag, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DiffTag")
+				return
+			}
+		case "DiffVersion":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.DiffVersion = nil
+			} else {
+				if z.DiffVersion == nil {
+					z.DiffVersion = new(uint64)
+				}
+				*z.DiffVersion, bts, err = msgp.ReadUint64Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "DiffVersion")
+					return
+				}
+			}
 		case "QueryOptions":
 			bts, err = z.QueryOptions.UnmarshalMsg(bts)
 			if err != nil {
@@ -28090,7 +31673,13 @@ func (z *JobVersionsRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *JobVersionsRequest) Msgsize() (s int) {
-	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 6 + msgp.BoolSize + 13 + z.QueryOptions.Msgsize()
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 6 + msgp.BoolSize + 8 + msgp.StringPrefixSize + len(z.DiffTag) + 12
+	if z.DiffVersion == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.Uint64Size
+	}
+	s += 13 + z.QueryOptions.Msgsize()
 	return
 }
 
@@ -33795,6 +37384,182 @@ func (z *NodeAssignmentsResponse) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *NodeCore) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
+	_ = zb0001Mask
+	if z.SocketID == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.NodeID == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.ID == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Grade == false {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Disable == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.BaseSpeed == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.MaxSpeed == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.GuessSpeed == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "SocketID"
+			o = append(o, 0xa8, 0x53, 0x6f, 0x63, 0x6b, 0x65, 0x74, 0x49, 0x44)
+			o = msgp.AppendUint8(o, z.SocketID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "NodeID"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+			o = msgp.AppendUint8(o, z.NodeID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "ID"
+			o = append(o, 0xa2, 0x49, 0x44)
+			o = msgp.AppendUint16(o, z.ID)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Grade"
+			o = append(o, 0xa5, 0x47, 0x72, 0x61, 0x64, 0x65)
+			o = msgp.AppendBool(o, z.Grade)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Disable"
+			o = append(o, 0xa7, 0x44, 0x69, 0x73, 0x61, 0x62, 0x6c, 0x65)
+			o = msgp.AppendBool(o, z.Disable)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "BaseSpeed"
+			o = append(o, 0xa9, 0x42, 0x61, 0x73, 0x65, 0x53, 0x70, 0x65, 0x65, 0x64)
+			o = msgp.AppendUint64(o, z.BaseSpeed)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "MaxSpeed"
+			o = append(o, 0xa8, 0x4d, 0x61, 0x78, 0x53, 0x70, 0x65, 0x65, 0x64)
+			o = msgp.AppendUint64(o, z.MaxSpeed)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "GuessSpeed"
+			o = append(o, 0xaa, 0x47, 0x75, 0x65, 0x73, 0x73, 0x53, 0x70, 0x65, 0x65, 0x64)
+			o = msgp.AppendUint64(o, z.GuessSpeed)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *NodeCore) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "SocketID":
+			z.SocketID, bts, err = msgp.ReadUint8Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SocketID")
+				return
+			}
+		case "NodeID":
+			z.NodeID, bts, err = msgp.ReadUint8Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeID")
+				return
+			}
+		case "ID":
+			z.ID, bts, err = msgp.ReadUint16Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ID")
+				return
+			}
+		case "Grade":
+			z.Grade, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Grade")
+				return
+			}
+		case "Disable":
+			z.Disable, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Disable")
+				return
+			}
+		case "BaseSpeed":
+			z.BaseSpeed, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "BaseSpeed")
+				return
+			}
+		case "MaxSpeed":
+			z.MaxSpeed, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "MaxSpeed")
+				return
+			}
+		case "GuessSpeed":
+			z.GuessSpeed, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "GuessSpeed")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *NodeCore) Msgsize() (s int) {
+	s = 1 + 9 + msgp.Uint8Size + 7 + msgp.Uint8Size + 3 + msgp.Uint16Size + 6 + msgp.BoolSize + 8 + msgp.BoolSize + 10 + msgp.Uint64Size + 9 + msgp.Uint64Size + 11 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *NodeCpuResources) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -35561,6 +39326,314 @@ func (z NodeMemoryResources) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *NodeNetwork) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
+	_ = zb0001Mask
+	if z.Mode == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Device == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.MacAddress == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Speed == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Addresses == nil {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Mode"
+			o = append(o, 0xa4, 0x4d, 0x6f, 0x64, 0x65)
+			o = msgp.AppendString(o, z.Mode)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Device"
+			o = append(o, 0xa6, 0x44, 0x65, 0x76, 0x69, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Device)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "MacAddress"
+			o = append(o, 0xaa, 0x4d, 0x61, 0x63, 0x41, 0x64, 0x64, 0x72, 0x65, 0x73, 0x73)
+			o = msgp.AppendString(o, z.MacAddress)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Speed"
+			o = append(o, 0xa5, 0x53, 0x70, 0x65, 0x65, 0x64)
+			o = msgp.AppendInt(o, z.Speed)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Addresses"
+			o = append(o, 0xa9, 0x41, 0x64, 0x64, 0x72, 0x65, 0x73, 0x73, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Addresses)))
+			for za0001 := range z.Addresses {
+				if z.Addresses[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Addresses[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Addresses", za0001)
+						return
+					}
+				}
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *NodeNetwork) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Mode":
+			z.Mode, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Mode")
+				return
+			}
+		case "Device":
+			z.Device, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Device")
+				return
+			}
+		case "MacAddress":
+			z.MacAddress, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "MacAddress")
+				return
+			}
+		case "Speed":
+			z.Speed, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Speed")
+				return
+			}
+		case "Addresses":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Addresses")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Addresses) >= int(zb0002) {
+				z.Addresses = (z.Addresses)[:zb0002]
+			} else {
+				z.Addresses = make([]*NodeNetworkAddress, zb0002)
+			}
+			for za0001 := range z.Addresses {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Addresses[za0001] = nil
+				} else {
+					if z.Addresses[za0001] == nil {
+						z.Addresses[za0001] = new(NodeNetworkAddress)
+					}
+					bts, err = z.Addresses[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Addresses", za0001)
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *NodeNetwork) Msgsize() (s int) {
+	s = 1 + 5 + msgp.StringPrefixSize + len(z.Mode) + 7 + msgp.StringPrefixSize + len(z.Device) + 11 + msgp.StringPrefixSize + len(z.MacAddress) + 6 + msgp.IntSize + 10 + msgp.ArrayHeaderSize
+	for za0001 := range z.Addresses {
+		if z.Addresses[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Addresses[za0001].Msgsize()
+		}
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *NodeNetworkAddress) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
+	_ = zb0001Mask
+	if z.Family == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Alias == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Address == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.ReservedPorts == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Gateway == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Family"
+			o = append(o, 0xa6, 0x46, 0x61, 0x6d, 0x69, 0x6c, 0x79)
+			o = msgp.AppendString(o, z.Family)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Alias"
+			o = append(o, 0xa5, 0x41, 0x6c, 0x69, 0x61, 0x73)
+			o = msgp.AppendString(o, z.Alias)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Address"
+			o = append(o, 0xa7, 0x41, 0x64, 0x64, 0x72, 0x65, 0x73, 0x73)
+			o = msgp.AppendString(o, z.Address)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "ReservedPorts"
+			o = append(o, 0xad, 0x52, 0x65, 0x73, 0x65, 0x72, 0x76, 0x65, 0x64, 0x50, 0x6f, 0x72, 0x74, 0x73)
+			o = msgp.AppendString(o, z.ReservedPorts)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Gateway"
+			o = append(o, 0xa7, 0x47, 0x61, 0x74, 0x65, 0x77, 0x61, 0x79)
+			o = msgp.AppendString(o, z.Gateway)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *NodeNetworkAddress) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Family":
+			z.Family, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Family")
+				return
+			}
+		case "Alias":
+			z.Alias, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Alias")
+				return
+			}
+		case "Address":
+			z.Address, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Address")
+				return
+			}
+		case "ReservedPorts":
+			z.ReservedPorts, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ReservedPorts")
+				return
+			}
+		case "Gateway":
+			z.Gateway, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Gateway")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *NodeNetworkAddress) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.Family) + 6 + msgp.StringPrefixSize + len(z.Alias) + 8 + msgp.StringPrefixSize + len(z.Address) + 14 + msgp.StringPrefixSize + len(z.ReservedPorts) + 8 + msgp.StringPrefixSize + len(z.Gateway)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *NodePool) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -36283,6 +40356,97 @@ func (z *NodePoolUpsertRequest) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *NodeProcessors) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(1)
+	var zb0001Mask uint8 /* 1 bits */
+	_ = zb0001Mask
+	if z.Topology == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+	if (zb0001Mask & 0x1) == 0 { // if not omitted
+		// string "Topology"
+		o = append(o, 0xa8, 0x54, 0x6f, 0x70, 0x6f, 0x6c, 0x6f, 0x67, 0x79)
+		if z.Topology == nil {
+			o = msgp.AppendNil(o)
+		} else {
+			o, err = z.Topology.MarshalMsg(o)
+			if err != nil {
+				err = msgp.WrapError(err, "Topology")
+				return
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *NodeProcessors) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Topology":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Topology = nil
+			} else {
+				if z.Topology == nil {
+					z.Topology = new(NodeTopology)
+				}
+				bts, err = z.Topology.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Topology")
+					return
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *NodeProcessors) Msgsize() (s int) {
+	s = 1 + 9
+	if z.Topology == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Topology.Msgsize()
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *NodeRegisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -36476,22 +40640,38 @@ func (z *NodeRequest) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
-func (z NodeReservedCpuResources) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *NodeReservedCpuResources) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(1)
-	var zb0001Mask uint8 /* 1 bits */
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
 	_ = zb0001Mask
 	if z.CpuShares == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
+	if z.ReservedCpuCores == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
-	if (zb0001Mask & 0x1) == 0 { // if not omitted
-		// string "CpuShares"
-		o = append(o, 0xa9, 0x43, 0x70, 0x75, 0x53, 0x68, 0x61, 0x72, 0x65, 0x73)
-		o = msgp.AppendUint64(o, z.CpuShares)
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "CpuShares"
+			o = append(o, 0xa9, 0x43, 0x70, 0x75, 0x53, 0x68, 0x61, 0x72, 0x65, 0x73)
+			o = msgp.AppendUint64(o, z.CpuShares)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "ReservedCpuCores"
+			o = append(o, 0xb0, 0x52, 0x65, 0x73, 0x65, 0x72, 0x76, 0x65, 0x64, 0x43, 0x70, 0x75, 0x43, 0x6f, 0x72, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.ReservedCpuCores)))
+			for za0001 := range z.ReservedCpuCores {
+				o = msgp.AppendUint16(o, z.ReservedCpuCores[za0001])
+			}
+		}
 	}
 	return
 }
@@ -36524,6 +40704,29 @@ func (z *NodeReservedCpuResources) UnmarshalMsg(bts []byte) (o []byte, err error
 				err = msgp.WrapError(err, "CpuShares")
 				return
 			}
+		case "ReservedCpuCores":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ReservedCpuCores")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.ReservedCpuCores) >= int(zb0002) {
+				z.ReservedCpuCores = (z.ReservedCpuCores)[:zb0002]
+			} else {
+				z.ReservedCpuCores = make([]uint16, zb0002)
+			}
+			for za0001 := range z.ReservedCpuCores {
+				z.ReservedCpuCores[za0001], bts, err = msgp.ReadUint16Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "ReservedCpuCores", za0001)
+					return
+				}
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -36537,8 +40740,8 @@ func (z *NodeReservedCpuResources) UnmarshalMsg(bts []byte) (o []byte, err error
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z NodeReservedCpuResources) Msgsize() (s int) {
-	s = 1 + 10 + msgp.Uint64Size
+func (z *NodeReservedCpuResources) Msgsize() (s int) {
+	s = 1 + 10 + msgp.Uint64Size + 17 + msgp.ArrayHeaderSize + (len(z.ReservedCpuCores) * (msgp.Uint16Size))
 	return
 }
 
@@ -36750,10 +40953,6 @@ func (z *NodeReservedResources) MarshalMsg(b []byte) (o []byte, err error) {
 	zb0001Len := uint32(4)
 	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
-	if z.Cpu == (NodeReservedCpuResources{}) {
-		zb0001Len--
-		zb0001Mask |= 0x1
-	}
 	if z.Memory == (NodeReservedMemoryResources{}) {
 		zb0001Len--
 		zb0001Mask |= 0x2
@@ -36771,23 +40970,37 @@ func (z *NodeReservedResources) MarshalMsg(b []byte) (o []byte, err error) {
 
 	// skip if no fields are to be emitted
 	if zb0001Len != 0 {
-		if (zb0001Mask & 0x1) == 0 { // if not omitted
-			// string "Cpu"
-			o = append(o, 0xa3, 0x43, 0x70, 0x75)
-			// check for omitted fields
-			zb0002Len := uint32(1)
-			var zb0002Mask uint8 /* 1 bits */
-			_ = zb0002Mask
-			if z.Cpu.CpuShares == 0 {
-				zb0002Len--
-				zb0002Mask |= 0x1
-			}
-			// variable map header, size zb0002Len
-			o = append(o, 0x80|uint8(zb0002Len))
+		// string "Cpu"
+		o = append(o, 0xa3, 0x43, 0x70, 0x75)
+		// check for omitted fields
+		zb0002Len := uint32(2)
+		var zb0002Mask uint8 /* 2 bits */
+		_ = zb0002Mask
+		if z.Cpu.CpuShares == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		if z.Cpu.ReservedCpuCores == nil {
+			zb0002Len--
+			zb0002Mask |= 0x2
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+
+		// skip if no fields are to be emitted
+		if zb0002Len != 0 {
 			if (zb0002Mask & 0x1) == 0 { // if not omitted
 				// string "CpuShares"
 				o = append(o, 0xa9, 0x43, 0x70, 0x75, 0x53, 0x68, 0x61, 0x72, 0x65, 0x73)
 				o = msgp.AppendUint64(o, z.Cpu.CpuShares)
+			}
+			if (zb0002Mask & 0x2) == 0 { // if not omitted
+				// string "ReservedCpuCores"
+				o = append(o, 0xb0, 0x52, 0x65, 0x73, 0x65, 0x72, 0x76, 0x65, 0x64, 0x43, 0x70, 0x75, 0x43, 0x6f, 0x72, 0x65, 0x73)
+				o = msgp.AppendArrayHeader(o, uint32(len(z.Cpu.ReservedCpuCores)))
+				for za0001 := range z.Cpu.ReservedCpuCores {
+					o = msgp.AppendUint16(o, z.Cpu.ReservedCpuCores[za0001])
+				}
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -36898,6 +41111,29 @@ func (z *NodeReservedResources) UnmarshalMsg(bts []byte) (o []byte, err error) {
 						err = msgp.WrapError(err, "Cpu", "CpuShares")
 						return
 					}
+				case "ReservedCpuCores":
+					var zb0003 uint32
+					zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Cpu", "ReservedCpuCores")
+						return
+					}
+					if zb0003 > z09f266celimitArrays {
+						err = msgp.ErrLimitExceeded
+						return
+					}
+					if cap(z.Cpu.ReservedCpuCores) >= int(zb0003) {
+						z.Cpu.ReservedCpuCores = (z.Cpu.ReservedCpuCores)[:zb0003]
+					} else {
+						z.Cpu.ReservedCpuCores = make([]uint16, zb0003)
+					}
+					for za0001 := range z.Cpu.ReservedCpuCores {
+						z.Cpu.ReservedCpuCores[za0001], bts, err = msgp.ReadUint16Bytes(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "Cpu", "ReservedCpuCores", za0001)
+							return
+						}
+					}
 				default:
 					bts, err = msgp.Skip(bts)
 					if err != nil {
@@ -36907,18 +41143,18 @@ func (z *NodeReservedResources) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 			}
 		case "Memory":
-			var zb0003 uint32
-			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
+			var zb0004 uint32
+			zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Memory")
 				return
 			}
-			if zb0003 > z09f266celimitMaps {
+			if zb0004 > z09f266celimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			for zb0003 > 0 {
-				zb0003--
+			for zb0004 > 0 {
+				zb0004--
 				field, bts, err = msgp.ReadMapKeyZC(bts)
 				if err != nil {
 					err = msgp.WrapError(err, "Memory")
@@ -36940,18 +41176,18 @@ func (z *NodeReservedResources) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 			}
 		case "Disk":
-			var zb0004 uint32
-			zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
+			var zb0005 uint32
+			zb0005, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Disk")
 				return
 			}
-			if zb0004 > z09f266celimitMaps {
+			if zb0005 > z09f266celimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			for zb0004 > 0 {
-				zb0004--
+			for zb0005 > 0 {
+				zb0005--
 				field, bts, err = msgp.ReadMapKeyZC(bts)
 				if err != nil {
 					err = msgp.WrapError(err, "Disk")
@@ -36973,18 +41209,18 @@ func (z *NodeReservedResources) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 			}
 		case "Networks":
-			var zb0005 uint32
-			zb0005, bts, err = msgp.ReadMapHeaderBytes(bts)
+			var zb0006 uint32
+			zb0006, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Networks")
 				return
 			}
-			if zb0005 > z09f266celimitMaps {
+			if zb0006 > z09f266celimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			for zb0005 > 0 {
-				zb0005--
+			for zb0006 > 0 {
+				zb0006--
 				field, bts, err = msgp.ReadMapKeyZC(bts)
 				if err != nil {
 					err = msgp.WrapError(err, "Networks")
@@ -37019,7 +41255,7 @@ func (z *NodeReservedResources) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *NodeReservedResources) Msgsize() (s int) {
-	s = 1 + 4 + 1 + 10 + msgp.Uint64Size + 7 + 1 + 9 + msgp.Uint64Size + 5 + 1 + 7 + msgp.Uint64Size + 9 + 1 + 18 + msgp.StringPrefixSize + len(z.Networks.ReservedHostPorts)
+	s = 1 + 4 + 1 + 10 + msgp.Uint64Size + 17 + msgp.ArrayHeaderSize + (len(z.Cpu.ReservedCpuCores) * (msgp.Uint16Size)) + 7 + 1 + 9 + msgp.Uint64Size + 5 + 1 + 7 + msgp.Uint64Size + 9 + 1 + 18 + msgp.StringPrefixSize + len(z.Networks.ReservedHostPorts)
 	return
 }
 
@@ -37027,8 +41263,8 @@ func (z *NodeReservedResources) Msgsize() (s int) {
 func (z *NodeResources) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(7)
-	var zb0001Mask uint8 /* 7 bits */
+	zb0001Len := uint32(9)
+	var zb0001Mask uint16 /* 9 bits */
 	_ = zb0001Mask
 	if z.Memory == (NodeMemoryResources{}) {
 		zb0001Len--
@@ -37053,6 +41289,14 @@ func (z *NodeResources) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.MaxDynamicPort == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40
+	}
+	if z.NodeNetworks == nil {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	if z.Processors == (NodeProcessors{}) {
+		zb0001Len--
+		zb0001Mask |= 0x100
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -37145,6 +41389,49 @@ func (z *NodeResources) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "MaxDynamicPort"
 			o = append(o, 0xae, 0x4d, 0x61, 0x78, 0x44, 0x79, 0x6e, 0x61, 0x6d, 0x69, 0x63, 0x50, 0x6f, 0x72, 0x74)
 			o = msgp.AppendInt(o, z.MaxDynamicPort)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "NodeNetworks"
+			o = append(o, 0xac, 0x4e, 0x6f, 0x64, 0x65, 0x4e, 0x65, 0x74, 0x77, 0x6f, 0x72, 0x6b, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.NodeNetworks)))
+			for za0003 := range z.NodeNetworks {
+				if z.NodeNetworks[za0003] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.NodeNetworks[za0003].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "NodeNetworks", za0003)
+						return
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "Processors"
+			o = append(o, 0xaa, 0x50, 0x72, 0x6f, 0x63, 0x65, 0x73, 0x73, 0x6f, 0x72, 0x73)
+			// check for omitted fields
+			zb0004Len := uint32(1)
+			var zb0004Mask uint8 /* 1 bits */
+			_ = zb0004Mask
+			if z.Processors.Topology == nil {
+				zb0004Len--
+				zb0004Mask |= 0x1
+			}
+			// variable map header, size zb0004Len
+			o = append(o, 0x80|uint8(zb0004Len))
+			if (zb0004Mask & 0x1) == 0 { // if not omitted
+				// string "Topology"
+				o = append(o, 0xa8, 0x54, 0x6f, 0x70, 0x6f, 0x6c, 0x6f, 0x67, 0x79)
+				if z.Processors.Topology == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Processors.Topology.MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Processors", "Topology")
+						return
+					}
+				}
+			}
 		}
 	}
 	return
@@ -37324,6 +41611,84 @@ func (z *NodeResources) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "MaxDynamicPort")
 				return
 			}
+		case "NodeNetworks":
+			var zb0006 uint32
+			zb0006, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeNetworks")
+				return
+			}
+			if zb0006 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.NodeNetworks) >= int(zb0006) {
+				z.NodeNetworks = (z.NodeNetworks)[:zb0006]
+			} else {
+				z.NodeNetworks = make([]*NodeNetwork, zb0006)
+			}
+			for za0003 := range z.NodeNetworks {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.NodeNetworks[za0003] = nil
+				} else {
+					if z.NodeNetworks[za0003] == nil {
+						z.NodeNetworks[za0003] = new(NodeNetwork)
+					}
+					bts, err = z.NodeNetworks[za0003].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "NodeNetworks", za0003)
+						return
+					}
+				}
+			}
+		case "Processors":
+			var zb0007 uint32
+			zb0007, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Processors")
+				return
+			}
+			if zb0007 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0007 > 0 {
+				zb0007--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Processors")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Topology":
+					if msgp.IsNil(bts) {
+						bts, err = msgp.ReadNilBytes(bts)
+						if err != nil {
+							return
+						}
+						z.Processors.Topology = nil
+					} else {
+						if z.Processors.Topology == nil {
+							z.Processors.Topology = new(NodeTopology)
+						}
+						bts, err = z.Processors.Topology.UnmarshalMsg(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "Processors", "Topology")
+							return
+						}
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Processors")
+						return
+					}
+				}
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -37354,7 +41719,20 @@ func (z *NodeResources) Msgsize() (s int) {
 			s += z.Devices[za0002].Msgsize()
 		}
 	}
-	s += 15 + msgp.IntSize + 15 + msgp.IntSize
+	s += 15 + msgp.IntSize + 15 + msgp.IntSize + 13 + msgp.ArrayHeaderSize
+	for za0003 := range z.NodeNetworks {
+		if z.NodeNetworks[za0003] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.NodeNetworks[za0003].Msgsize()
+		}
+	}
+	s += 11 + 1 + 9
+	if z.Processors.Topology == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Processors.Topology.Msgsize()
+	}
 	return
 }
 
@@ -38229,6 +42607,248 @@ func (z *NodeStub) Msgsize() (s int) {
 			}
 		}
 	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *NodeTopology) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
+	_ = zb0001Mask
+	if z.Nodes == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Distances == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Cores == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.OverrideTotalCompute == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.OverrideWitholdCompute == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Nodes"
+			o = append(o, 0xa5, 0x4e, 0x6f, 0x64, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Nodes)))
+			for za0001 := range z.Nodes {
+				o = msgp.AppendInt(o, z.Nodes[za0001])
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Distances"
+			o = append(o, 0xa9, 0x44, 0x69, 0x73, 0x74, 0x61, 0x6e, 0x63, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Distances)))
+			for za0002 := range z.Distances {
+				o = msgp.AppendArrayHeader(o, uint32(len(z.Distances[za0002])))
+				for za0003 := range z.Distances[za0002] {
+					o = msgp.AppendInt(o, z.Distances[za0002][za0003])
+				}
+			}
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Cores"
+			o = append(o, 0xa5, 0x43, 0x6f, 0x72, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Cores)))
+			for za0004 := range z.Cores {
+				if z.Cores[za0004] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Cores[za0004].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Cores", za0004)
+						return
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "OverrideTotalCompute"
+			o = append(o, 0xb4, 0x4f, 0x76, 0x65, 0x72, 0x72, 0x69, 0x64, 0x65, 0x54, 0x6f, 0x74, 0x61, 0x6c, 0x43, 0x6f, 0x6d, 0x70, 0x75, 0x74, 0x65)
+			o = msgp.AppendUint64(o, z.OverrideTotalCompute)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "OverrideWitholdCompute"
+			o = append(o, 0xb6, 0x4f, 0x76, 0x65, 0x72, 0x72, 0x69, 0x64, 0x65, 0x57, 0x69, 0x74, 0x68, 0x6f, 0x6c, 0x64, 0x43, 0x6f, 0x6d, 0x70, 0x75, 0x74, 0x65)
+			o = msgp.AppendUint64(o, z.OverrideWitholdCompute)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *NodeTopology) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Nodes":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Nodes")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Nodes) >= int(zb0002) {
+				z.Nodes = (z.Nodes)[:zb0002]
+			} else {
+				z.Nodes = make([]int, zb0002)
+			}
+			for za0001 := range z.Nodes {
+				z.Nodes[za0001], bts, err = msgp.ReadIntBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Nodes", za0001)
+					return
+				}
+			}
+		case "Distances":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Distances")
+				return
+			}
+			if zb0003 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Distances) >= int(zb0003) {
+				z.Distances = (z.Distances)[:zb0003]
+			} else {
+				z.Distances = make([][]int, zb0003)
+			}
+			for za0002 := range z.Distances {
+				var zb0004 uint32
+				zb0004, bts, err = msgp.ReadArrayHeaderBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Distances", za0002)
+					return
+				}
+				if zb0004 > z09f266celimitArrays {
+					err = msgp.ErrLimitExceeded
+					return
+				}
+				if cap(z.Distances[za0002]) >= int(zb0004) {
+					z.Distances[za0002] = (z.Distances[za0002])[:zb0004]
+				} else {
+					z.Distances[za0002] = make([]int, zb0004)
+				}
+				for za0003 := range z.Distances[za0002] {
+					z.Distances[za0002][za0003], bts, err = msgp.ReadIntBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Distances", za0002, za0003)
+						return
+					}
+				}
+			}
+		case "Cores":
+			var zb0005 uint32
+			zb0005, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Cores")
+				return
+			}
+			if zb0005 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Cores) >= int(zb0005) {
+				z.Cores = (z.Cores)[:zb0005]
+			} else {
+				z.Cores = make([]*NodeCore, zb0005)
+			}
+			for za0004 := range z.Cores {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Cores[za0004] = nil
+				} else {
+					if z.Cores[za0004] == nil {
+						z.Cores[za0004] = new(NodeCore)
+					}
+					bts, err = z.Cores[za0004].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Cores", za0004)
+						return
+					}
+				}
+			}
+		case "OverrideTotalCompute":
+			z.OverrideTotalCompute, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "OverrideTotalCompute")
+				return
+			}
+		case "OverrideWitholdCompute":
+			z.OverrideWitholdCompute, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "OverrideWitholdCompute")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *NodeTopology) Msgsize() (s int) {
+	s = 1 + 6 + msgp.ArrayHeaderSize + (len(z.Nodes) * (msgp.IntSize)) + 10 + msgp.ArrayHeaderSize
+	for za0002 := range z.Distances {
+		s += msgp.ArrayHeaderSize + (len(z.Distances[za0002]) * (msgp.IntSize))
+	}
+	s += 6 + msgp.ArrayHeaderSize
+	for za0004 := range z.Cores {
+		if z.Cores[za0004] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Cores[za0004].Msgsize()
+		}
+	}
+	s += 21 + msgp.Uint64Size + 23 + msgp.Uint64Size
 	return
 }
 
@@ -39866,6 +44486,142 @@ func (z *PeriodicConfig) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *PeriodicForceResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.EvalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.EvalCreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "EvalID"
+			o = append(o, 0xa6, 0x45, 0x76, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.EvalID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "EvalCreateIndex"
+			o = append(o, 0xaf, 0x45, 0x76, 0x61, 0x6c, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.EvalCreateIndex)
+		}
+		// string "WriteMeta"
+		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		// check for omitted fields
+		zb0002Len := uint32(1)
+		var zb0002Mask uint8 /* 1 bits */
+		_ = zb0002Mask
+		if z.WriteMeta.Index == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+		if (zb0002Mask & 0x1) == 0 { // if not omitted
+			// string "Index"
+			o = append(o, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WriteMeta.Index)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *PeriodicForceResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "EvalID":
+			z.EvalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalID")
+				return
+			}
+		case "EvalCreateIndex":
+			z.EvalCreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalCreateIndex")
+				return
+			}
+		case "WriteMeta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteMeta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "WriteMeta")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Index":
+					z.WriteMeta.Index, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta", "Index")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta")
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *PeriodicForceResponse) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.EvalID) + 16 + msgp.Uint64Size + 10 + 1 + 6 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *Plan) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -41204,6 +45960,274 @@ func (z *PlanResult) Msgsize() (s int) {
 		}
 	}
 	s += 13 + msgp.Uint64Size + 11 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *PlanSubmitRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Plan == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Evals == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Plan"
+			o = append(o, 0xa4, 0x50, 0x6c, 0x61, 0x6e)
+			if z.Plan == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Plan.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Plan")
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Evals"
+			o = append(o, 0xa5, 0x45, 0x76, 0x61, 0x6c, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Evals)))
+			for za0001 := range z.Evals {
+				if z.Evals[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Evals[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Evals", za0001)
+						return
+					}
+				}
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *PlanSubmitRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Plan":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Plan = nil
+			} else {
+				if z.Plan == nil {
+					z.Plan = new(Plan)
+				}
+				bts, err = z.Plan.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Plan")
+					return
+				}
+			}
+		case "Evals":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Evals")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Evals) >= int(zb0002) {
+				z.Evals = (z.Evals)[:zb0002]
+			} else {
+				z.Evals = make([]*Evaluation, zb0002)
+			}
+			for za0001 := range z.Evals {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Evals[za0001] = nil
+				} else {
+					if z.Evals[za0001] == nil {
+						z.Evals[za0001] = new(Evaluation)
+					}
+					bts, err = z.Evals[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Evals", za0001)
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *PlanSubmitRequest) Msgsize() (s int) {
+	s = 1 + 5
+	if z.Plan == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Plan.Msgsize()
+	}
+	s += 6 + msgp.ArrayHeaderSize
+	for za0001 := range z.Evals {
+		if z.Evals[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Evals[za0001].Msgsize()
+		}
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *PlanSubmitResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Result == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Whole == false {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Result"
+			o = append(o, 0xa6, 0x52, 0x65, 0x73, 0x75, 0x6c, 0x74)
+			if z.Result == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Result.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Result")
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Whole"
+			o = append(o, 0xa5, 0x57, 0x68, 0x6f, 0x6c, 0x65)
+			o = msgp.AppendBool(o, z.Whole)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *PlanSubmitResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Result":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Result = nil
+			} else {
+				if z.Result == nil {
+					z.Result = new(PlanResult)
+				}
+				bts, err = z.Result.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Result")
+					return
+				}
+			}
+		case "Whole":
+			z.Whole, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Whole")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *PlanSubmitResponse) Msgsize() (s int) {
+	s = 1 + 7
+	if z.Result == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Result.Msgsize()
+	}
+	s += 6 + msgp.BoolSize
 	return
 }
 
@@ -45243,6 +50267,265 @@ func (z *RestartPolicy) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *ScalingEvent) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
+	_ = zb0001Mask
+	if z.Count == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.PreviousCount == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Error == false {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Message == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Meta == nil {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.EvalID == nil {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Time == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.CreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Count"
+			o = append(o, 0xa5, 0x43, 0x6f, 0x75, 0x6e, 0x74)
+			if z.Count == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendInt64(o, *z.Count)
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "PreviousCount"
+			o = append(o, 0xad, 0x50, 0x72, 0x65, 0x76, 0x69, 0x6f, 0x75, 0x73, 0x43, 0x6f, 0x75, 0x6e, 0x74)
+			o = msgp.AppendInt64(o, z.PreviousCount)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Error"
+			o = append(o, 0xa5, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendBool(o, z.Error)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Message"
+			o = append(o, 0xa7, 0x4d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65)
+			o = msgp.AppendString(o, z.Message)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Meta"
+			o = append(o, 0xa4, 0x4d, 0x65, 0x74, 0x61)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Meta)))
+			for za0001, za0002 := range z.Meta {
+				o = msgp.AppendString(o, za0001)
+				o, err = msgp.AppendIntf(o, za0002)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta", za0001)
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "EvalID"
+			o = append(o, 0xa6, 0x45, 0x76, 0x61, 0x6c, 0x49, 0x44)
+			if z.EvalID == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendString(o, *z.EvalID)
+			}
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Time"
+			o = append(o, 0xa4, 0x54, 0x69, 0x6d, 0x65)
+			o = msgp.AppendInt64(o, z.Time)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "CreateIndex"
+			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.CreateIndex)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ScalingEvent) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Count":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Count = nil
+			} else {
+				if z.Count == nil {
+					z.Count = new(int64)
+				}
+				*z.Count, bts, err = msgp.ReadInt64Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Count")
+					return
+				}
+			}
+		case "PreviousCount":
+			z.PreviousCount, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PreviousCount")
+				return
+			}
+		case "Error":
+			z.Error, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Error")
+				return
+			}
+		case "Message":
+			z.Message, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Message")
+				return
+			}
+		case "Meta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Meta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Meta == nil {
+				z.Meta = make(map[string]interface{}, zb0002)
+			} else if len(z.Meta) > 0 {
+				clear(z.Meta)
+			}
+			for zb0002 > 0 {
+				var za0002 interface{}
+				zb0002--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta")
+					return
+				}
+				za0002, bts, err = msgp.ReadIntfBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta", za0001)
+					return
+				}
+				z.Meta[za0001] = za0002
+			}
+		case "EvalID":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.EvalID = nil
+			} else {
+				if z.EvalID == nil {
+					z.EvalID = new(string)
+				}
+				*z.EvalID, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "EvalID")
+					return
+				}
+			}
+		case "Time":
+			z.Time, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Time")
+				return
+			}
+		case "CreateIndex":
+			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CreateIndex")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *ScalingEvent) Msgsize() (s int) {
+	s = 1 + 6
+	if z.Count == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.Int64Size
+	}
+	s += 14 + msgp.Int64Size + 6 + msgp.BoolSize + 8 + msgp.StringPrefixSize + len(z.Message) + 5 + msgp.MapHeaderSize
+	if z.Meta != nil {
+		for za0001, za0002 := range z.Meta {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.GuessSize(za0002)
+		}
+	}
+	s += 7
+	if z.EvalID == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.StringPrefixSize + len(*z.EvalID)
+	}
+	s += 5 + msgp.Int64Size + 12 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *ScalingPolicy) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -45523,6 +50806,345 @@ func (z *ScalingPolicy) Msgsize() (s int) {
 		}
 	}
 	s += 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *ScalingPolicyGetResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Policy == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Policy"
+			o = append(o, 0xa6, 0x50, 0x6f, 0x6c, 0x69, 0x63, 0x79)
+			if z.Policy == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Policy.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Policy")
+					return
+				}
+			}
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ScalingPolicyGetResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Policy":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Policy = nil
+			} else {
+				if z.Policy == nil {
+					z.Policy = new(ScalingPolicy)
+				}
+				bts, err = z.Policy.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Policy")
+					return
+				}
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *ScalingPolicyGetResponse) Msgsize() (s int) {
+	s = 1 + 7
+	if z.Policy == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Policy.Msgsize()
+	}
+	s += 10 + z.QueryMeta.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *ScalingPolicyListRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Type == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Type"
+			o = append(o, 0xa4, 0x54, 0x79, 0x70, 0x65)
+			o = msgp.AppendString(o, z.Type)
+		}
+		// string "QueryOptions"
+		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
+		o, err = z.QueryOptions.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryOptions")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ScalingPolicyListRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "Type":
+			z.Type, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Type")
+				return
+			}
+		case "QueryOptions":
+			bts, err = z.QueryOptions.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryOptions")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *ScalingPolicyListRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.JobID) + 5 + msgp.StringPrefixSize + len(z.Type) + 13 + z.QueryOptions.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *ScalingPolicyListResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Policies == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Policies"
+			o = append(o, 0xa8, 0x50, 0x6f, 0x6c, 0x69, 0x63, 0x69, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Policies)))
+			for za0001 := range z.Policies {
+				if z.Policies[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Policies[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Policies", za0001)
+						return
+					}
+				}
+			}
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ScalingPolicyListResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Policies":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Policies")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Policies) >= int(zb0002) {
+				z.Policies = (z.Policies)[:zb0002]
+			} else {
+				z.Policies = make([]*ScalingPolicy, zb0002)
+			}
+			for za0001 := range z.Policies {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Policies[za0001] = nil
+				} else {
+					if z.Policies[za0001] == nil {
+						z.Policies[za0001] = new(ScalingPolicy)
+					}
+					bts, err = z.Policies[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Policies", za0001)
+						return
+					}
+				}
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *ScalingPolicyListResponse) Msgsize() (s int) {
+	s = 1 + 9 + msgp.ArrayHeaderSize
+	for za0001 := range z.Policies {
+		if z.Policies[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Policies[za0001].Msgsize()
+		}
+	}
+	s += 10 + z.QueryMeta.Msgsize()
 	return
 }
 
@@ -55382,6 +61004,198 @@ func (z *TaskGroupDiff) Msgsize() (s int) {
 		for za0004, za0005 := range z.Updates {
 			_ = za0005
 			s += msgp.StringPrefixSize + len(za0004) + msgp.Uint64Size
+		}
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *TaskGroupScaleStatus) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
+	_ = zb0001Mask
+	if z.Desired == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Placed == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Running == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Healthy == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Unhealthy == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Events == nil {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Desired"
+			o = append(o, 0xa7, 0x44, 0x65, 0x73, 0x69, 0x72, 0x65, 0x64)
+			o = msgp.AppendInt(o, z.Desired)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Placed"
+			o = append(o, 0xa6, 0x50, 0x6c, 0x61, 0x63, 0x65, 0x64)
+			o = msgp.AppendInt(o, z.Placed)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Running"
+			o = append(o, 0xa7, 0x52, 0x75, 0x6e, 0x6e, 0x69, 0x6e, 0x67)
+			o = msgp.AppendInt(o, z.Running)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Healthy"
+			o = append(o, 0xa7, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79)
+			o = msgp.AppendInt(o, z.Healthy)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Unhealthy"
+			o = append(o, 0xa9, 0x55, 0x6e, 0x68, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79)
+			o = msgp.AppendInt(o, z.Unhealthy)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Events"
+			o = append(o, 0xa6, 0x45, 0x76, 0x65, 0x6e, 0x74, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Events)))
+			for za0001 := range z.Events {
+				if z.Events[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Events[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Events", za0001)
+						return
+					}
+				}
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *TaskGroupScaleStatus) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Desired":
+			z.Desired, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Desired")
+				return
+			}
+		case "Placed":
+			z.Placed, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Placed")
+				return
+			}
+		case "Running":
+			z.Running, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Running")
+				return
+			}
+		case "Healthy":
+			z.Healthy, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Healthy")
+				return
+			}
+		case "Unhealthy":
+			z.Unhealthy, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Unhealthy")
+				return
+			}
+		case "Events":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Events")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Events) >= int(zb0002) {
+				z.Events = (z.Events)[:zb0002]
+			} else {
+				z.Events = make([]*ScalingEvent, zb0002)
+			}
+			for za0001 := range z.Events {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Events[za0001] = nil
+				} else {
+					if z.Events[za0001] == nil {
+						z.Events[za0001] = new(ScalingEvent)
+					}
+					bts, err = z.Events[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Events", za0001)
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *TaskGroupScaleStatus) Msgsize() (s int) {
+	s = 1 + 8 + msgp.IntSize + 7 + msgp.IntSize + 8 + msgp.IntSize + 8 + msgp.IntSize + 10 + msgp.IntSize + 7 + msgp.ArrayHeaderSize
+	for za0001 := range z.Events {
+		if z.Events[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Events[za0001].Msgsize()
 		}
 	}
 	return

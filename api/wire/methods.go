@@ -58,6 +58,26 @@ var (
 	JobEvaluations = Method[api.JobRequest, api.EvalListResponse]{"Job.Evaluations", Any, ByUser}
 	// JobDeployments lists a job's deployments.
 	JobDeployments = Method[api.JobRequest, api.JobDeploymentsResponse]{"Job.Deployments", Any, ByUser}
+	// JobDeployment reads a job's newest deployment.
+	JobDeployment = Method[api.JobRequest, api.JobDeploymentResponse]{"Job.Deployment", Any, ByUser}
+	// JobRevert goes back to an older version.
+	JobRevert = Method[api.JobRevertRequest, api.JobRegisterResponse]{"Job.Revert", Leader, ByUser}
+	// JobStable marks a version as stable.
+	JobStable = Method[api.JobStabilityRequest, api.JobStabilityResponse]{"Job.Stable", Leader, ByUser}
+	// JobTag names a version.
+	JobTag = Method[api.JobTagRequest, api.JobTagResponse]{"Job.Tag", Leader, ByUser}
+	// JobScale changes the count of a group.
+	JobScale = Method[api.JobScaleRequest, api.JobRegisterResponse]{"Job.Scale", Leader, ByUser}
+	// JobScaleStatus reads what scaling a job looks like.
+	JobScaleStatus = Method[api.JobRequest, api.JobScaleStatusResponse]{"Job.ScaleStatus", Any, ByUser}
+	// JobDispatch runs an instance of a parameterised job.
+	JobDispatch = Method[api.JobDispatchRequest, api.JobDispatchResponse]{"Job.Dispatch", Leader, ByUser}
+	// JobPeriodicForce launches a periodic job out of turn.
+	JobPeriodicForce = Method[api.JobRequest, api.PeriodicForceResponse]{"Job.PeriodicForce", Leader, ByUser}
+	// ScalingPolicyList lists scaling policies.
+	ScalingPolicyList = Method[api.ScalingPolicyListRequest, api.ScalingPolicyListResponse]{"Scaling.List", Any, ByUser}
+	// ScalingPolicyGet reads one scaling policy.
+	ScalingPolicyGet = Method[api.NameRequest, api.ScalingPolicyGetResponse]{"Scaling.Get", Any, ByUser}
 )
 
 // Methods of Eval.
@@ -68,6 +88,18 @@ var (
 	EvalGet = Method[api.EvalRequest, api.EvalGetResponse]{"Eval.Get", Any, ByUser}
 	// EvalAllocations lists an evaluation's allocations.
 	EvalAllocations = Method[api.EvalRequest, api.AllocListResponse]{"Eval.Allocations", Any, ByUser}
+	// EvalCount counts evaluations.
+	EvalCount = Method[api.EvalListRequest, api.EvalCountResponse]{"Eval.Count", Any, ByUser}
+	// EvalDelete deletes evaluations.
+	EvalDelete = Method[api.EvalDeleteRequest, api.EvalDeleteResponse]{"Eval.Delete", Leader, ByUser}
+	// EvalDequeue hands work to a server's worker.
+	EvalDequeue = Method[api.EvalDequeueRequest, api.EvalDequeueResponse]{"Eval.Dequeue", Leader, ByServer}
+	// EvalAck says what became of the work.
+	EvalAck = Method[api.EvalAckRequest, api.Empty]{"Eval.Ack", Leader, ByServer}
+	// EvalUpdate writes processed evaluations.
+	EvalUpdate = Method[api.EvalUpdateRequest, api.WriteMeta]{"Eval.Update", Leader, ByServer}
+	// PlanSubmit commits a worker's plan.
+	PlanSubmit = Method[api.PlanSubmitRequest, api.PlanSubmitResponse]{"Plan.Submit", Leader, ByServer}
 )
 
 // Methods of Alloc.
@@ -86,6 +118,18 @@ var (
 	DeploymentList = Method[api.QueryOptions, api.DeploymentListResponse]{"Deployment.List", Any, ByUser}
 	// DeploymentGet reads one deployment.
 	DeploymentGet = Method[api.DeploymentRequest, api.DeploymentGetResponse]{"Deployment.Get", Any, ByUser}
+	// DeploymentAllocations lists a deployment's allocations.
+	DeploymentAllocations = Method[api.DeploymentRequest, api.AllocListResponse]{"Deployment.Allocations", Any, ByUser}
+	// DeploymentFail fails a deployment.
+	DeploymentFail = Method[api.DeploymentWriteRequest, api.DeploymentUpdateResponse]{"Deployment.Fail", Leader, ByUser}
+	// DeploymentPause pauses or resumes a deployment.
+	DeploymentPause = Method[api.DeploymentPauseRequest, api.DeploymentUpdateResponse]{"Deployment.Pause", Leader, ByUser}
+	// DeploymentPromote promotes canaries.
+	DeploymentPromote = Method[api.DeploymentPromoteRequest, api.DeploymentUpdateResponse]{"Deployment.Promote", Leader, ByUser}
+	// DeploymentAllocHealth says by hand which allocations are healthy.
+	DeploymentAllocHealth = Method[api.DeploymentAllocHealthRequest, api.DeploymentUpdateResponse]{"Deployment.AllocHealth", Leader, ByUser}
+	// DeploymentUnblock lets a blocked multi-region deployment end.
+	DeploymentUnblock = Method[api.DeploymentWriteRequest, api.DeploymentUpdateResponse]{"Deployment.Unblock", Leader, ByUser}
 )
 
 // Methods of Volume.

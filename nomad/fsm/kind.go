@@ -23,6 +23,12 @@ const (
 	KindJobDeregister
 	KindJobEvaluate
 	KindJobStatus
+	KindJobScale
+	KindJobStability
+	KindJobTag
+	KindJobRevert
+	KindJobDispatch
+	KindJobLaunch
 )
 
 // Commands on evaluations, plans and allocations.
@@ -65,4 +71,13 @@ const (
 	KindAutopilotConfig
 	KindClusterID
 	KindAgreeVersion
+)
+
+// Commands on deployments.
+const (
+	KindDeploymentStatus Kind = iota + 110
+	KindDeploymentPromote
+	KindDeploymentPause
+	KindDeploymentHealth
+	KindDeploymentStep
 )
