@@ -59,6 +59,8 @@ func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &Register{} })
 	r.Register(func() fsm.Command { return &Deregister{} })
 	r.Register(func() fsm.Command { return &Evaluate{} })
+	r.Register(func() fsm.Command { return &Stability{} })
+	r.Register(func() fsm.Command { return &Reversal{} })
 }
 
 // Kind implements [fsm.Command].
@@ -78,6 +80,21 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 		return nil, err
 	}
 	keep(j, old, c.KeepCounts, c.KeepResources)
+	store(tx, j, old, c.Submission)
+	prune(tx, j, c.Versions)
+	out := &Outcome{JobModifyIndex: j.JobModifyIndex}
+	if !parent(j) {
+		out.EvalID = c.EvalID
+		tx.PutEval(evaluation(tx, j, c.EvalID, api.TriggerJobRegister, c.Priority))
+	}
+	return out, nil
+}
+
+// parent reports whether the job is only a template of others.
+func parent(j *api.Job) bool { return j.Periodic != nil || j.ParameterizedJob != nil }
+
+// store makes j the current version, and a new one if it asks for something else than old.
+func store(tx *state.Txn, j, old *api.Job, source *api.JobSubmission) {
 	j.Status, j.SubmitTime, j.JobModifyIndex, j.Version, j.Stable = "", tx.Now().UnixNano(), tx.Index(), 0, false
 	j.VersionTag = nil
 	if old != nil {
@@ -90,16 +107,9 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 	tx.PutJob(j)
 	version := *j
 	tx.PutJobVersion(&version)
-	if c.Submission != nil {
-		tx.PutJobSubmission(j.Namespace, j.ID, j.Version, c.Submission)
+	if source != nil {
+		tx.PutJobSubmission(j.Namespace, j.ID, j.Version, source)
 	}
-	prune(tx, j, c.Versions)
-	out := &Outcome{JobModifyIndex: j.JobModifyIndex}
-	if j.Periodic == nil && j.ParameterizedJob == nil {
-		out.EvalID = c.EvalID
-		tx.PutEval(evaluation(tx, j, c.EvalID, api.TriggerJobRegister, c.Priority))
-	}
-	return out, nil
 }
 
 func (c *Register) allowed(tx *state.Txn, old *api.Job) error {
@@ -156,14 +166,20 @@ func keep(j, old *api.Job, counts, resources bool) {
 	}
 }
 
-// prune forgets the oldest versions beyond keep; tagged and stable ones stay.
+// prune forgets the oldest versions beyond keep. Those with a tag stay and do not count, and so does the
+// newest stable one: it is what a failed deployment goes back to.
 func prune(tx *state.Txn, j *api.Job, keep int) {
 	if keep <= 0 {
 		return
 	}
-	kept := 0
+	kept, stable := 0, false
 	for _, v := range tx.JobVersions(j.Namespace, j.ID) {
-		if kept++; kept > keep && v.VersionTag == nil && !v.Stable {
+		newestStable := v.Stable && !stable
+		stable = stable || v.Stable
+		if v.VersionTag != nil {
+			continue
+		}
+		if kept++; kept > keep && !newestStable {
 			tx.DeleteJobVersion(j.Namespace, j.ID, v.Version)
 		}
 	}
@@ -205,7 +221,7 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	if c.NoShutdownDelay {
 		hurry(tx, old)
 	}
-	if old.Periodic == nil && old.ParameterizedJob == nil {
+	if !parent(old) {
 		tx.PutEval(evaluation(tx, old, c.EvalID, api.TriggerJobDeregister, c.Priority))
 	} else {
 		out.EvalID = ""
@@ -234,7 +250,7 @@ func (c *Evaluate) Apply(tx *state.Txn) (any, error) {
 	if j == nil {
 		return nil, fault.New(fault.NotFound, "job %q in namespace %q does not exist", c.JobID, c.Namespace)
 	}
-	if j.Periodic != nil || j.ParameterizedJob != nil {
+	if parent(j) {
 		return nil, fault.New(fault.Invalid, "job %q is periodic or parameterized: only its children can be evaluated", c.JobID)
 	}
 	if c.ForceReschedule {

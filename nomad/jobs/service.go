@@ -70,6 +70,8 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.JobSummary.Handle(s.Summary),
 		wire.JobAllocations.Handle(s.Allocations),
 		wire.JobEvaluations.Handle(s.Evaluations),
+		wire.JobRevert.Handle(s.Revert),
+		wire.JobStable.Handle(s.Stable),
 		wire.JobDeployments.Handle(s.Deployments),
 		wire.DeploymentList.Handle(s.AllDeployments),
 		wire.DeploymentGet.Handle(s.Deployment),
