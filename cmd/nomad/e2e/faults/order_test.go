@@ -2,14 +2,12 @@ package faults
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
-	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
 func TestFault08PluginJobStoppedWhileMounted(t *testing.T) {
@@ -137,123 +135,4 @@ func TestFault09DrainWithSlowUnmount(t *testing.T) {
 	b.clean()
 	b.row(9, "drain, unmount takes 8 s", fmt.Sprintf("detached %s, plugin ended %s, drain done %s after its begin", short(last.Sub(began)), short(pluginGone.Sub(began)), short(drained.Sub(began))),
 		"users, unmount, detach, then the plugin")
-}
-
-func TestFault07ServerKilledInsideCalls(t *testing.T) {
-	b := newBed(t, 2, true)
-	kill := func(call string, n int) {
-		t.Helper()
-		b.Until(15*time.Second, call+" to hang", func() error {
-			if len(b.calls("", call)) < n {
-				return fmt.Errorf("%d calls", len(b.calls("", call)))
-			}
-			return nil
-		})
-		b.Kill9()
-		b.Restart()
-		b.Until(20*time.Second, "the server to lead", func() error {
-			_, _, err := b.API.Nodes().List(nil)
-			return err
-		})
-	}
-	var worst time.Duration
-	note := func(d time.Duration) { worst = max(worst, d) }
-	for _, before := range []bool{true, false} {
-		id := fmt.Sprint("before-", before)
-		hang := func(rpc string) script.Fault {
-			if before {
-				return script.Fault{RPC: rpc, Hang: true}
-			}
-			return script.Fault{RPC: rpc, Lost: true, Hang: true, Code: unavailable, Text: "lost"}
-		}
-		// Create: the user's request dies with the server.
-		b.faults(hang("CreateVolume"))
-		created := make(chan struct{})
-		n := len(b.calls("", "CreateVolume"))
-		go func() {
-			defer close(created)
-			_ = b.tryCreate(id)
-		}()
-		kill("CreateVolume", n+1)
-		<-created
-		b.faults()
-		began := time.Now()
-		b.Until(20*time.Second, "the volume to be there", func() error { return b.exists(id) })
-		note(time.Since(began))
-
-		// Claim.
-		b.faults(hang("ControllerPublishVolume"))
-		n = len(b.calls("", "ControllerPublishVolume"))
-		b.Register(writer(id, id))
-		kill("ControllerPublishVolume", n+1)
-		b.faults()
-		began = time.Now()
-		b.runs(id, id, 30*time.Second)
-		note(time.Since(began))
-		alloc := b.Running(id, 1)
-		b.beats(id, alloc.ID)
-
-		// Release.
-		b.faults(hang("ControllerUnpublishVolume"))
-		n = len(b.calls("", "ControllerUnpublishVolume"))
-		b.Stop(id, false)
-		kill("ControllerUnpublishVolume", n+1)
-		b.faults()
-		began = time.Now()
-		b.Free(id)
-		b.Until(30*time.Second, "the detach", func() error { return b.left() })
-		note(time.Since(began))
-
-		// Delete.
-		b.faults(hang("DeleteVolume"))
-		n = len(b.calls("", "DeleteVolume"))
-		deleted := make(chan struct{})
-		go func() {
-			defer close(deleted)
-			r, _ := http.NewRequest(http.MethodDelete, b.API.Address()+"/v1/volume/csi/"+id+"/delete", nil)
-			if resp, err := http.DefaultClient.Do(r); err == nil {
-				_ = resp.Body.Close()
-			}
-		}()
-		kill("DeleteVolume", n+1)
-		<-deleted
-		b.faults()
-		began = time.Now()
-		b.Until(20*time.Second, "the volume to be gone", func() error {
-			if b.exists(id) == nil {
-				return fmt.Errorf("it exists")
-			}
-			return nil
-		})
-		note(time.Since(began))
-		delete(b.volumes, id)
-	}
-	b.Until(5*time.Second, "no orphan", func() error {
-		if left := b.stored(); len(left) > 0 {
-			return fmt.Errorf("the driver has %q", left)
-		}
-		return nil
-	})
-	b.clean()
-	b.within("the slowest recovery", worst, 10*time.Second)
-	b.row(7, "server kill -9 inside create, claim, release, delete; before and after the driver's answer", "all ended as asked, the slowest "+short(worst)+" after the fault; no orphan", "as if nothing had happened; no orphan")
-}
-
-// tryCreate asks for a volume; the answer may be lost.
-func (b *bed) tryCreate(id string) error {
-	_, _, err := b.API.CSIVolumes().Create(kit.SingleWriter("hp", id), nil)
-	return err
-}
-
-// exists checks that a volume is there and made, and takes it into the bed's list.
-func (b *bed) exists(id string) error {
-	v, _, err := b.API.CSIVolumes().Info(id, nil)
-	if err != nil {
-		return err
-	}
-	if v.ExternalID == "" {
-		return fmt.Errorf("it is not made yet")
-	}
-	b.volumes[id] = v.ExternalID
-	return nil
 }
