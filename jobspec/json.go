@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -110,13 +111,14 @@ func (d *jsonDecoder) structure(dst reflect.Value, raw []byte, path string) erro
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	inner := *d
-	for _, first := range []string{"RestartPolicy", "Update", ""} {
+	names := fieldsOf(dst.Type())
+	for _, blocks := range []bool{true, false} {
 		for name, value := range fields {
-			index, ok := fieldNamed(dst.Type(), name)
-			if !ok || first != "" && dst.Type().Field(index).Name != first || first == "" && (name == "RestartPolicy" || name == "Update") {
+			f, ok := names[strings.ToLower(name)]
+			if !ok || f.inherited != blocks {
 				continue
 			}
-			if err := inner.value(dst.Field(index), value, path+"."+name); err != nil {
+			if err := inner.value(dst.Field(f.index), value, path+"."+name); err != nil {
 				return err
 			}
 		}
@@ -139,8 +141,22 @@ func (d *jsonDecoder) inherit(dst reflect.Value) {
 	}
 }
 
-// fieldNamed finds a field by its JSON name, in any case as encoding/json does.
-func fieldNamed(t reflect.Type, name string) (int, bool) {
+// field is where a JSON name goes. Blocks that others inside inherit from are read first.
+type field struct {
+	index     int
+	inherited bool
+}
+
+// knownFields remembers fieldsOf by type.
+var knownFields sync.Map
+
+// fieldsOf lists the fields of a struct by their JSON names in lower case: names are taken in any case,
+// as encoding/json does.
+func fieldsOf(t reflect.Type) map[string]field {
+	if known, ok := knownFields.Load(t); ok {
+		return known.(map[string]field)
+	}
+	fields := map[string]field{}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -148,11 +164,10 @@ func fieldNamed(t reflect.Type, name string) (int, bool) {
 			continue
 		}
 		setDefault(&tag, f.Name)
-		if strings.EqualFold(tag, name) {
-			return i, true
-		}
+		fields[strings.ToLower(tag)] = field{i, f.Name == "RestartPolicy" || f.Name == "Update"}
 	}
-	return 0, false
+	knownFields.Store(t, fields)
+	return fields
 }
 
 func (d *jsonDecoder) list(dst reflect.Value, raw []byte, path string) error {

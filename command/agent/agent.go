@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"time"
@@ -188,6 +189,9 @@ func (a *agent) doorConfig() httpapi.Config {
 	c := httpapi.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Log: a.log.Named("http"),
 		Self: a.self, Health: a.health, Reload: a.reload, Abroad: true,
+	}
+	if a.cfg.EnableDebug {
+		c.Extra = map[string]http.Handler{"/debug/pprof/": debug()}
 	}
 	if a.node != nil {
 		c.LocalNodeID = a.node.ID
