@@ -23,6 +23,8 @@ type Servers interface {
 	SetNode(id, secret string)
 	// SetServers takes over the addresses that the servers tell.
 	SetServers(addresses []string)
+	// SetPace takes over the time between heartbeats that the servers tell.
+	SetPace(beat time.Duration)
 	// Remember takes over addresses that servers told to an earlier agent process.
 	Remember(addresses []string)
 	// Each calls fn for every known server at once, and returns how many there are when all are done.

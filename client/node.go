@@ -153,6 +153,7 @@ func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 	if resp.HeartbeatTTL <= 0 {
 		return beatRetry
 	}
+	c.conf.Servers.SetPace(resp.HeartbeatTTL)
 	if term := c.volumes.ShortestLease(); term > 0 {
 		return min(resp.HeartbeatTTL, term/leaseBeats)
 	}

@@ -41,6 +41,7 @@ func (s *servers) Handle(handlers ...wire.Handler) {
 }
 func (s *servers) SetNode(string, string) {}
 func (s *servers) SetServers([]string)    {}
+func (s *servers) SetPace(time.Duration)  {}
 func (s *servers) Remember(all []string)  { s.remembered = all }
 func (s *servers) Each(ctx context.Context, fn func(context.Context, wire.Caller)) int {
 	fn(ctx, s)

@@ -6,8 +6,8 @@
 // methods that may be repeated are called through a link.
 //
 // A host that loses its power or its network resets no connection. So a server for which calls wait is
-// asked every second for a sign of life; when it gives none, or knows no leader, and another server does
-// better, its calls end and go there. See watch.go.
+// asked every second for a sign of life (more seldom in large clusters); when it gives none, or knows no
+// leader, and another server does better, its calls end and go there. See watch.go.
 //
 // One reversed connection per known server is kept open once the node has an identity. The servers
 // tell which they are; until then, and when none of those answers calls, the configured ones count.

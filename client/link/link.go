@@ -46,7 +46,9 @@ type Link struct {
 	use   string
 	conns map[string]*wire.Conn
 	// busy counts the calls that wait for each server.
-	busy    map[string]int
+	busy map[string]int
+	// pace is the time between two looks at the servers; see watch.go.
+	pace    time.Duration
 	changed chan struct{}
 	closed  bool
 }
@@ -56,6 +58,7 @@ func New(c Config) *Link {
 	return &Link{
 		dialer: c.Dialer, log: c.Log, configured: slices.Clone(c.Servers), handlers: slices.Clone(c.Handlers),
 		conns: map[string]*wire.Conn{}, busy: map[string]int{}, changed: make(chan struct{}, 1),
+		pace: watchMin,
 	}
 }
 

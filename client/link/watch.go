@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,11 +13,22 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// A server for which calls wait is asked every watchEvery for a sign of life, and has watchWait to give it.
+// A server for which calls wait is asked every watchMin for a sign of life, and has watchWait to give it.
+// In large clusters it is asked more seldom: a watchShare-th of the time between heartbeats, which the
+// servers choose by the number of nodes, and at least every watchMax.
 const (
-	watchEvery = 900 * time.Millisecond
+	watchMin   = 900 * time.Millisecond
+	watchMax   = 10 * time.Second
+	watchShare = 20
 	watchWait  = time.Second
 )
+
+// SetPace takes over the time between heartbeats that the servers tell.
+func (l *Link) SetPace(beat time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pace = min(max(beat/watchShare, watchMin), watchMax)
+}
 
 // sign is what a server shows of itself.
 type sign int
@@ -31,14 +43,7 @@ const (
 // another one: a host that lost its power or network resets no connection. A server is left only for one
 // that shows more; when all are slow or without a leader, calls go on waiting where they are.
 func (l *Link) watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for wait(ctx, l.untilLook()) {
 		var checks sync.WaitGroup
 		for _, address := range l.waitedFor() {
 			checks.Go(func() { l.check(ctx, address) })
@@ -47,15 +52,21 @@ func (l *Link) watch(ctx context.Context) {
 	}
 }
 
-// waitedFor lists the servers for which calls wait.
+func (l *Link) untilLook() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pace
+}
+
+// waitedFor lists the servers for which calls wait. One that is the only server is not watched: its calls
+// could go nowhere else.
 func (l *Link) waitedFor() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]string, 0, len(l.busy))
-	for address := range l.busy {
-		all = append(all, address)
+	if len(l.reachable()) < 2 {
+		return nil
 	}
-	return all
+	return slices.Collect(maps.Keys(l.busy))
 }
 
 func (l *Link) check(ctx context.Context, address string) {
