@@ -14,3 +14,13 @@ type RelayResponse struct {
 	Held bool   `msg:",omitempty"`
 	Body []byte `msg:",omitempty"`
 }
+
+// NodeCallRequest asks the servers to have a node answer a user's call, wherever the node is connected
+// and in whichever region it is.
+type NodeCallRequest struct {
+	NodeID string `msg:",omitempty"`
+	Method string `msg:",omitempty"`
+	// Body is the encoded request.
+	Body []byte `msg:",omitempty"`
+	QueryOptions
+}

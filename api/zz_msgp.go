@@ -37384,6 +37384,136 @@ func (z *NodeAssignmentsResponse) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *NodeCallRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.NodeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Method == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Body == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "NodeID"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.NodeID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Method"
+			o = append(o, 0xa6, 0x4d, 0x65, 0x74, 0x68, 0x6f, 0x64)
+			o = msgp.AppendString(o, z.Method)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Body"
+			o = append(o, 0xa4, 0x42, 0x6f, 0x64, 0x79)
+			o = msgp.AppendBytes(o, z.Body)
+		}
+		// string "QueryOptions"
+		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
+		o, err = z.QueryOptions.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryOptions")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *NodeCallRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "NodeID":
+			z.NodeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeID")
+				return
+			}
+		case "Method":
+			z.Method, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Method")
+				return
+			}
+		case "Body":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Body")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Body == nil || uint32(cap(z.Body)) < zb0002 {
+				z.Body = make([]byte, zb0002)
+			} else {
+				z.Body = z.Body[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Body, bts[:zb0002])
+			bts = bts[zb0002:]
+		case "QueryOptions":
+			bts, err = z.QueryOptions.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryOptions")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *NodeCallRequest) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Method) + 5 + msgp.BytesPrefixSize + len(z.Body) + 13 + z.QueryOptions.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *NodeCore) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields

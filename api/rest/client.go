@@ -75,6 +75,13 @@ func (c *Client) In(namespace string) *Client {
 	return &d
 }
 
+// Abroad returns a client that differs in its region only.
+func (c *Client) Abroad(region string) *Client {
+	d := *c
+	d.config.Region = region
+	return &d
+}
+
 func (q Query) values() url.Values {
 	v := url.Values{}
 	for k, list := range q.Params {

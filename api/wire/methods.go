@@ -28,6 +28,8 @@ var (
 	NodePurge = Method[api.NodeWriteRequest, api.NodeWriteResponse]{"Node.Purge", Leader, ByUser}
 	// NodeRelay passes a call on to a node that is connected to the asked server.
 	NodeRelay = Method[api.RelayRequest, api.RelayResponse]{"Node.Relay", Local, ByServer}
+	// NodeCall has a node answer a user's call: one of ClientAlloc or ClientNode.
+	NodeCall = Method[api.NodeCallRequest, api.RelayResponse]{"Node.Call", Local, ByUser}
 )
 
 // Methods of Job.

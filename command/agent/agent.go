@@ -219,10 +219,10 @@ func (a *agent) setServers(addresses []string) error {
 	return nil
 }
 
-// ownNode reaches the node of an agent without a server: only its own.
+// ownNode reaches the node of an agent without a server, and others through the servers.
 func (a *agent) ownNode(id string) (wire.Caller, error) {
 	if id != a.node.ID() {
-		return nil, fault.New(fault.Unavailable, "node %s is reached through a server: ask a server's HTTP address", id)
+		return wire.Through(a.link, "", id), nil
 	}
 	return wire.Direct(a.node.Handlers()...), nil
 }

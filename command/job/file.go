@@ -60,8 +60,11 @@ func readJob(s *session.Session, path string) (*source, error) {
 	if s.IsSet("namespace") || src.job.Namespace == "" || src.job.Namespace == api.DefaultNamespace {
 		src.job.Namespace = s.Namespace()
 	}
-	if s.IsSet("region") {
+	switch {
+	case s.IsSet("region"):
 		src.job.Region = s.String("region")
+	case src.job.Region != "" && src.job.Region != api.GlobalRegion:
+		s.Client = s.Abroad(src.job.Region)
 	}
 	return src, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
 )
@@ -36,7 +37,7 @@ func members(ctx context.Context, s *session.Session) error {
 		s.Println("Agent doesn't know about server members")
 		return nil
 	}
-	leader, leaderErr := s.Leader(ctx)
+	leaders, leaderErr := leadersOf(ctx, s, out.Members)
 	long := s.Verbose || s.Bool("detailed")
 	head := []string{"Name", "Address", "Port", "Status", "Leader", "Raft Version", "Build", "Datacenter", "Region"}
 	if long {
@@ -44,7 +45,7 @@ func members(ctx context.Context, s *session.Session) error {
 	}
 	table := [][]string{head}
 	for _, m := range out.Members {
-		leads := strconv.FormatBool(leader != "" && leader == rpcAddress(m.Tags, m.Addr))
+		leads := strconv.FormatBool(leaders[m.Tags["region"]] == rpcAddress(m.Tags, m.Addr))
 		row := []string{m.Name, m.Addr, strconv.Itoa(int(m.Port)), m.Status, leads}
 		if long {
 			row = append(row, strconv.Itoa(int(m.ProtocolCur)))
@@ -60,6 +61,25 @@ func members(ctx context.Context, s *session.Session) error {
 		return session.Failed("determining leader", leaderErr)
 	}
 	return nil
+}
+
+// leadersOf asks each region for its leader, once. One that does not answer has none, and the error of
+// the last of them is returned beside the leaders of the others.
+func leadersOf(ctx context.Context, s *session.Session, all []*api.AgentMember) (map[string]string, error) {
+	leaders := map[string]string{}
+	var last error
+	for _, m := range all {
+		region := m.Tags["region"]
+		if _, asked := leaders[region]; asked {
+			continue
+		}
+		address, err := s.Abroad(region).Leader(ctx)
+		if err != nil {
+			last = err
+		}
+		leaders[region] = address
+	}
+	return leaders, last
 }
 
 func rpcAddress(tags map[string]string, addr string) string {

@@ -27,6 +27,8 @@ type Config struct {
 	Health func(ctx context.Context) *api.AgentHealthResponse
 	// Reload reads this agent's configuration again.
 	Reload func() error
+	// Schedulers are the workers of this agent's server; nil where no server runs.
+	Schedulers Schedulers
 	// ServerAddresses lists the servers that this agent's client half knows.
 	ServerAddresses func() []string
 	// SetServerAddresses replaces them until the servers tell others; nil where no client half runs.
@@ -63,16 +65,19 @@ func Server(h http.Handler) *http.Server {
 }
 
 // node reaches the node that a request names, or this agent's own.
-func (d *door) node(id string) (wire.Caller, string, error) {
-	if id == "" && d.LocalNodeID != nil {
-		id = d.LocalNodeID()
+func (c *call) node(id string) (wire.Caller, string, error) {
+	abroad := c.query.Region != "" && c.query.Region != first(c.Region, api.GlobalRegion)
+	if id == "" && c.LocalNodeID != nil && !abroad {
+		id = c.LocalNodeID()
 	}
-	if id == "" {
+	switch {
+	case id == "":
 		return nil, "", fault.New(fault.Invalid, "No local Node and node_id not provided")
-	}
-	if d.Node == nil {
+	case abroad:
+		return wire.Through(c.Servers, c.query.Region, id), id, nil
+	case c.Node == nil:
 		return nil, "", fault.New(fault.Unavailable, "node %s is not reachable from this agent", id)
 	}
-	c, err := d.Node(id)
-	return c, id, err
+	node, err := c.Node(id)
+	return node, id, err
 }

@@ -45,6 +45,9 @@ func jobOf(c *call) (*jobBody, *api.Job, api.WriteRequest, error) {
 		return nil, nil, w, fault.New(fault.Invalid, "Job ID does not match name: the path says %q, the job %q", c.id, j.ID)
 	}
 	j.Namespace = first(c.params.Get("namespace"), b.Namespace, j.Namespace, api.DefaultNamespace)
+	if home := first(c.Region, api.GlobalRegion); j.Region == api.GlobalRegion && home != api.GlobalRegion {
+		j.Region = home // what parsing fills in is not what the user said
+	}
 	j.Region = first(c.params.Get("region"), b.Region, j.Region, c.Region, api.GlobalRegion)
 	w.Namespace, w.Region = j.Namespace, j.Region
 	return &b, j, w, nil

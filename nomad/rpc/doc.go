@@ -13,6 +13,8 @@
 // first server that a call meets holds it for some seconds while nobody leads.
 //
 // A node that is connected to another server is called through that one (Node.Relay), one hop at most.
+// Users whose agent is in another region, or no server, reach nodes by Node.Call, which passes on only
+// what users may call.
 //
 // Invariants:
 //   - Handlers see requests that were authorised and are where they belong.

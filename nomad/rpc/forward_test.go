@@ -132,3 +132,33 @@ func TestRegionsAreTriedOneByOne(t *testing.T) {
 		t.Errorf("an unknown region: %v", err)
 	}
 }
+
+func TestNodesOfOtherRegionsAreReached(t *testing.T) {
+	t.Parallel()
+	far := start(t)
+	defer far.offer(t, "n1", "secret of n1", "far node")()
+	far.reach(t, "n1", "far node")
+	s, _, _ := patient(t, 0, func(region string) []string {
+		return map[string][]string{"far": {far.port.Addr().String()}}[region]
+	})
+	ask := func(region, node string) (string, error) {
+		got, err := wire.ClientAllocLogs.Call(t.Context(), wire.Through(s, region, node), &api.AllocLogsRequest{})
+		if err != nil {
+			return "", err
+		}
+		return got.File, nil
+	}
+	if got, err := ask("far", "n1"); got != "far node" || err != nil {
+		t.Errorf("a node of another region: %q, %v", got, err)
+	}
+	if _, err := ask("far", "n2"); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("an unknown node: %v", err)
+	}
+	if _, err := ask("mars", "n1"); !errors.Is(err, fault.Invalid) {
+		t.Errorf("an unknown region: %v", err)
+	}
+	_, err := wire.ControllerDelete.Call(t.Context(), wire.Through(s, "far", "n1"), &api.ControllerDeleteRequest{})
+	if !errors.Is(err, fault.Denied) {
+		t.Errorf("a method for servers: %v", err)
+	}
+}

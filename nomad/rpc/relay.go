@@ -2,10 +2,9 @@ package rpc
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/tinylib/msgp/msgp"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -66,7 +65,7 @@ func (r relayed) Invoke(ctx context.Context, method string, req, resp any) error
 	if direct, err := r.server.nodes.get(r.node); err == nil {
 		return direct.Invoke(ctx, method, req, resp)
 	}
-	body, into, err := coded(req, resp)
+	body, into, err := wire.Coded(req, resp)
 	if err != nil {
 		return err
 	}
@@ -89,16 +88,6 @@ func (r relayed) Invoke(ctx context.Context, method string, req, resp any) error
 	}
 	_, err = into.UnmarshalMsg(out.Body)
 	return err
-}
-
-func coded(req, resp any) ([]byte, msgp.Unmarshaler, error) {
-	from, ok := req.(msgp.Marshaler)
-	into, ok2 := resp.(msgp.Unmarshaler)
-	if !ok || !ok2 {
-		return nil, nil, fault.New(fault.Internal, "a call with a %T and a %T cannot be relayed", req, resp)
-	}
-	body, err := from.MarshalMsg(nil)
-	return body, into, err
 }
 
 // holder finds the server that holds a node: the one that did last, or the first of all that says so.
@@ -152,6 +141,27 @@ func (s *Server) Relay(ctx context.Context, r *api.RelayRequest) (*api.RelayResp
 	}
 	out.Body = resp
 	return out, nil
+}
+
+// CallNode has a node of this region answer a user's call, through whichever server holds it.
+func (s *Server) CallNode(ctx context.Context, r *api.NodeCallRequest) (*api.RelayResponse, error) {
+	if !forUsers(r.Method) {
+		return nil, fault.New(fault.Denied, "%q is no call of users to nodes", r.Method)
+	}
+	node, err := s.Node(r.NodeID)
+	if err != nil {
+		return nil, err
+	}
+	req, resp := raw(r.Body), raw(nil)
+	if err := node.Invoke(ctx, r.Method, &req, &resp); err != nil {
+		return nil, err
+	}
+	return &api.RelayResponse{Held: true, Body: resp}, nil
+}
+
+// forUsers tells the methods of nodes that users call from those that only servers may.
+func forUsers(method string) bool {
+	return strings.HasPrefix(method, "ClientAlloc.") || strings.HasPrefix(method, "ClientNode.")
 }
 
 // raw is an encoded message.

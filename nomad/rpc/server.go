@@ -63,7 +63,7 @@ func New(c Config) *Server {
 	s := &Server{config: c, handlers: map[string]wire.Handler{}}
 	s.nodes.log = c.Log
 	s.peers.dialer = c.Dialer
-	s.Handle(wire.NodeRelay.Handle(s.Relay))
+	s.Handle(wire.NodeRelay.Handle(s.Relay), wire.NodeCall.Handle(s.CallNode))
 	return s
 }
 

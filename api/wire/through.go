@@ -1,0 +1,57 @@
+package wire
+
+import (
+	"context"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Through calls a node by way of the servers, which know where it is connected. A region that is not
+// empty is where the node is.
+func Through(servers Caller, region, node string) Caller { return through{servers, region, node} }
+
+type through struct {
+	servers      Caller
+	region, node string
+}
+
+// Invoke implements [Caller].
+func (t through) Invoke(ctx context.Context, method string, req, resp any) error {
+	body, into, err := Coded(req, resp)
+	if err != nil {
+		return err
+	}
+	call := &api.NodeCallRequest{NodeID: t.node, Method: method, Body: body}
+	call.Region, call.AuthToken = t.region, secretOf(req)
+	out, err := NodeCall.Call(ctx, t.servers, call)
+	if err != nil {
+		return err
+	}
+	_, err = into.UnmarshalMsg(out.Body)
+	return err
+}
+
+// secretOf is the secret of the user who calls.
+func secretOf(req any) string {
+	switch r := req.(type) {
+	case interface{ Options() *api.QueryOptions }:
+		return r.Options().AuthToken
+	case interface{ Writes() *api.WriteRequest }:
+		return r.Writes().SecretID
+	}
+	return ""
+}
+
+// Coded encodes a request that is carried inside of another one, and returns how to decode the answer.
+func Coded(req, resp any) ([]byte, msgp.Unmarshaler, error) {
+	from, ok := req.(msgp.Marshaler)
+	into, ok2 := resp.(msgp.Unmarshaler)
+	if !ok || !ok2 {
+		return nil, nil, fault.New(fault.Internal, "a call with a %T and a %T cannot be passed on", req, resp)
+	}
+	body, err := from.MarshalMsg(nil)
+	return body, into, err
+}
