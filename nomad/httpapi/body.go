@@ -19,8 +19,17 @@ const (
 	bodyDepth = 128
 )
 
-// body reads a whole bounded body; a body that says that it is too large is not read at all.
+// body reads a whole bounded body of JSON.
 func (c *call) body(limit int64) ([]byte, error) {
+	data, err := c.bytes(limit)
+	if err != nil {
+		return nil, err
+	}
+	return data, checkDepth(data)
+}
+
+// bytes reads a whole bounded body; one that says that it is too large is not read at all.
+func (c *call) bytes(limit int64) ([]byte, error) {
 	if c.r.ContentLength > limit {
 		return nil, fault.New(fault.TooLarge, "request body of %d bytes is over the limit of %d", c.r.ContentLength, limit)
 	}
@@ -31,9 +40,6 @@ func (c *call) body(limit int64) ([]byte, error) {
 		return nil, fault.New(fault.TooLarge, "request body is over the limit of %d bytes", limit)
 	case err != nil:
 		return nil, fault.New(fault.Invalid, "read request body: %w", err)
-	}
-	if err := checkDepth(data); err != nil {
-		return nil, err
 	}
 	return data, nil
 }

@@ -19,6 +19,7 @@ type call struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	id     string // from the path
+	tag    string // from the path, too
 	query  api.QueryOptions
 	params url.Values
 }

@@ -84,7 +84,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *door) answer(w http.ResponseWriter, r *http.Request) error {
-	route, id, err := d.routes.find(r)
+	route, at, err := d.routes.find(r)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := bound(r.Context(), route.stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))
 	defer cancel()
-	c := &call{door: d, w: w, r: r.WithContext(ctx), id: id, query: q, params: r.URL.Query()}
+	c := &call{door: d, w: w, r: r.WithContext(ctx), id: at.id, tag: at.tag, query: q, params: r.URL.Query()}
 	out, err := route.serve(c)
 	if err != nil {
 		return err

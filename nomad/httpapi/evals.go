@@ -2,20 +2,28 @@ package httpapi
 
 import (
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 var evalRoutes = []route{
 	{method: "GET", pattern: "/v1/evaluations", serve: evalList},
+	{method: "DELETE", pattern: "/v1/evaluations", serve: evalDelete},
 	{method: "GET", pattern: "/v1/evaluations/count", serve: evalCount},
 	{method: "GET", pattern: "/v1/evaluation/:id", serve: evalGet},
 	{method: "GET", pattern: "/v1/evaluation/:id/allocations", serve: evalAllocations},
 }
 
-func evals(c *call) ([]*api.Evaluation, error) {
-	out, err := wire.EvalList.Call(c.ctx(), c.Servers, &api.EvalListRequest{
-		JobID: c.params.Get("job"), Status: c.params.Get("status"), QueryOptions: c.reads(),
-	})
+func (c *call) evalListRequest() *api.EvalListRequest {
+	return &api.EvalListRequest{JobID: c.params.Get("job"), Status: c.params.Get("status"), QueryOptions: c.reads()}
+}
+
+func evalList(c *call) (any, error) {
+	req := c.evalListRequest()
+	if c.query.Filter != "" && (req.JobID != "" || req.Status != "") {
+		return nil, fault.New(fault.Invalid, "filter cannot be used together with job or status: say all of it in the filter")
+	}
+	out, err := wire.EvalList.Call(c.ctx(), c.Servers, req)
 	if err != nil {
 		return nil, err
 	}
@@ -23,14 +31,47 @@ func evals(c *call) ([]*api.Evaluation, error) {
 	return page(c, out.Evaluations, func(e *api.Evaluation) string { return byTime(e.CreateIndex, e.ID) })
 }
 
-func evalList(c *call) (any, error) { return evals(c) }
-
+// evalCount lets the servers count, unless a filter needs the rows.
 func evalCount(c *call) (any, error) {
-	rows, err := evals(c)
+	req := c.evalListRequest()
+	if c.query.Filter == "" {
+		out, err := wire.EvalCount.Call(c.ctx(), c.Servers, req)
+		if err != nil {
+			return nil, err
+		}
+		c.read(out.QueryMeta)
+		return out, nil
+	}
+	out, err := wire.EvalList.Call(c.ctx(), c.Servers, req)
 	if err != nil {
 		return nil, err
 	}
-	return struct{ Count int }{len(rows)}, nil
+	rows, err := filtered(out.Evaluations, c.query.Filter)
+	if err != nil {
+		return nil, err
+	}
+	c.read(out.QueryMeta)
+	return &api.EvalCountResponse{Count: len(rows), QueryMeta: out.QueryMeta}, nil
+}
+
+func evalDelete(c *call) (any, error) {
+	var req api.EvalDeleteRequest
+	if err := c.decode(bodyBytes, &req); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(req.EvalIDs) > 0 && req.Filter != "":
+		return nil, fault.New(fault.Invalid, "evals cannot be deleted by both ID and filter")
+	case len(req.EvalIDs) == 0 && req.Filter == "":
+		return nil, fault.New(fault.Invalid, "evals must be deleted by either ID or filter")
+	}
+	req.WriteRequest = c.writes()
+	out, err := wire.EvalDelete.Call(c.ctx(), c.Servers, &req)
+	if err != nil {
+		return nil, err
+	}
+	c.wrote(out.WriteMeta)
+	return struct{ Count int }{out.Count}, nil
 }
 
 func evalGet(c *call) (any, error) {

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"strconv"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
@@ -85,7 +87,18 @@ func jobVersions(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.JobVersions.Call(c.ctx(), c.Servers, &api.JobVersionsRequest{JobID: c.id, Diffs: diffs, QueryOptions: c.reads()})
+	req := &api.JobVersionsRequest{JobID: c.id, Diffs: diffs, DiffTag: c.params.Get("diff_tag"), QueryOptions: c.reads()}
+	if text := c.params.Get("diff_version"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "invalid diff_version value %q: want a whole number from 0", text)
+		}
+		req.DiffVersion = &n
+	}
+	if req.DiffTag != "" && req.DiffVersion != nil {
+		return nil, fault.New(fault.Invalid, "diff_tag and diff_version cannot both be given")
+	}
+	out, err := wire.JobVersions.Call(c.ctx(), c.Servers, req)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +167,7 @@ func jobEvaluations(c *call) (any, error) {
 	return list(out.Evaluations), nil
 }
 
-func deploymentsOf(c *call) ([]*api.Deployment, error) {
+func jobDeployments(c *call) (any, error) {
 	req, err := c.jobRequest()
 	if err != nil {
 		return nil, err
@@ -167,19 +180,16 @@ func deploymentsOf(c *call) ([]*api.Deployment, error) {
 	return list(out.Deployments), nil
 }
 
-func jobDeployments(c *call) (any, error) { return deploymentsOf(c) }
-
 // jobDeployment answers the latest deployment, and null when there is none.
 func jobDeployment(c *call) (any, error) {
-	rows, err := deploymentsOf(c)
+	req, err := c.jobRequest()
 	if err != nil {
 		return nil, err
 	}
-	var latest *api.Deployment
-	for _, d := range rows {
-		if latest == nil || d.CreateIndex > latest.CreateIndex {
-			latest = d
-		}
+	out, err := wire.JobDeployment.Call(c.ctx(), c.Servers, req)
+	if err != nil {
+		return nil, err
 	}
-	return latest, nil
+	c.read(out.QueryMeta)
+	return out.Deployment, nil
 }

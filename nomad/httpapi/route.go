@@ -14,6 +14,7 @@ type endpoint func(*call) (any, error)
 
 // route is one row of the table. The pattern's ":id" stands for an object's id, which may contain
 // slashes when they are escaped, and even when they are not, as long as no other pattern fits better.
+// A ":tag" behind it stands for a name of the object's own.
 type route struct {
 	method  string // PUT answers POST too
 	pattern string
@@ -32,8 +33,12 @@ type table struct {
 
 type idRoutes struct {
 	prefix, suffix string
+	between        string // of the id and the tag; "" without a tag
 	routes         []route
 }
+
+// target is what a path names.
+type target struct{ id, tag string }
 
 func newTable(rows []route) table {
 	t := table{exact: map[string][]route{}}
@@ -43,10 +48,18 @@ func newTable(rows []route) table {
 			t.exact[r.pattern] = append(t.exact[r.pattern], r)
 			continue
 		}
-		i := slices.IndexFunc(t.ids, func(x idRoutes) bool { return x.prefix == prefix && x.suffix == suffix })
+		between, end, hasTag := strings.Cut(suffix, ":tag")
+		if hasTag {
+			suffix = end
+		} else {
+			between = ""
+		}
+		i := slices.IndexFunc(t.ids, func(x idRoutes) bool {
+			return x.prefix == prefix && x.suffix == suffix && x.between == between
+		})
 		if i < 0 {
 			i = len(t.ids)
-			t.ids = append(t.ids, idRoutes{prefix: prefix, suffix: suffix})
+			t.ids = append(t.ids, idRoutes{prefix: prefix, suffix: suffix, between: between})
 		}
 		t.ids[i].routes = append(t.ids[i].routes, r)
 	}
@@ -59,30 +72,50 @@ func newTable(rows []route) table {
 	return t
 }
 
-// find returns the route of a request and the id in its path.
-func (t table) find(r *http.Request) (route, string, error) {
+// find returns the route of a request and what its path names.
+func (t table) find(r *http.Request) (route, target, error) {
 	path := r.URL.EscapedPath()
 	if rows, ok := t.exact[path]; ok {
 		row, err := pick(rows, r.Method)
-		return row, "", err
+		return row, target{}, err
 	}
 	for _, x := range t.ids {
-		rest, ok := strings.CutPrefix(path, x.prefix)
+		id, tag, ok := x.split(path)
 		if !ok {
 			continue
 		}
-		raw, ok := strings.CutSuffix(rest, x.suffix)
-		if !ok || raw == "" {
-			continue
+		var at target
+		var err error
+		if at.id, err = url.PathUnescape(id); err == nil {
+			at.tag, err = url.PathUnescape(tag)
 		}
-		id, err := url.PathUnescape(raw)
 		if err != nil {
-			return route{}, "", fault.New(fault.Invalid, "path %q: %w", path, err)
+			return route{}, target{}, fault.New(fault.Invalid, "path %q: %w", path, err)
 		}
 		row, err := pick(x.routes, r.Method)
-		return row, id, err
+		return row, at, err
 	}
-	return route{}, "", fault.New(fault.NotFound, "Invalid URL %q: there is no such endpoint", path)
+	return route{}, target{}, fault.New(fault.NotFound, "Invalid URL %q: there is no such endpoint", path)
+}
+
+// split takes the escaped id and tag out of a path that fits.
+func (x idRoutes) split(path string) (id, tag string, ok bool) {
+	rest, ok := strings.CutPrefix(path, x.prefix)
+	if !ok {
+		return "", "", false
+	}
+	id, ok = strings.CutSuffix(rest, x.suffix)
+	if !ok || id == "" {
+		return "", "", false
+	}
+	if x.between == "" {
+		return id, "", true
+	}
+	i := strings.LastIndex(id, x.between)
+	if i <= 0 || i+len(x.between) == len(id) {
+		return "", "", false
+	}
+	return id[:i], id[i+len(x.between):], true
 }
 
 func pick(rows []route, method string) (route, error) {
@@ -102,6 +135,7 @@ func pick(rows []route, method string) (route, error) {
 
 // allRoutes is the whole table, one part per aggregate.
 func allRoutes() []route {
-	return slices.Concat(jobRoutes, evalRoutes, allocRoutes, deploymentRoutes, nodeRoutes, poolRoutes,
-		volumeRoutes, pluginRoutes, namespaceRoutes, clientRoutes, fileRoutes, agentRoutes, reloadRoutes, operatorRoutes, serverRoutes, searchRoutes)
+	return slices.Concat(jobRoutes, jobChangeRoutes, scalingRoutes, evalRoutes, allocRoutes, deploymentRoutes, nodeRoutes, poolRoutes,
+		volumeRoutes, pluginRoutes, namespaceRoutes, clientRoutes, fileRoutes, agentRoutes, reloadRoutes, operatorRoutes, serverRoutes,
+		searchRoutes, schedulerRoutes)
 }

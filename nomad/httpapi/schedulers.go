@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+var schedulerRoutes = []route{
+	{method: "GET", pattern: "/v1/agent/schedulers", serve: schedulerWorkers},
+	{method: "GET", pattern: "/v1/agent/schedulers/config", serve: schedulerWorkerConfig},
+	{method: "PUT", pattern: "/v1/agent/schedulers/config", serve: setSchedulerWorkerConfig},
+}
+
+// Schedulers are the workers of this agent's server.
+type Schedulers interface {
+	// Workers tells what every worker does now.
+	Workers() []*api.SchedulerWorker
+	// WorkerConfig is how many workers there are, and which evaluations they take.
+	WorkerConfig() (number int, kinds []string)
+	// SetWorkerConfig changes that; fault.Invalid when it is not possible.
+	SetWorkerConfig(ctx context.Context, number int, kinds []string) error
+}
+
+func (c *call) schedulers() (Schedulers, error) {
+	if c.Schedulers == nil {
+		return nil, fault.New(fault.Invalid, "Server only endpoint")
+	}
+	return c.Schedulers, nil
+}
+
+// serverID names this agent as the list of servers does.
+func (c *call) serverID() string { return c.Name + "." + first(c.Region, api.GlobalRegion) }
+
+func schedulerWorkers(c *call) (any, error) {
+	s, err := c.schedulers()
+	if err != nil {
+		return nil, err
+	}
+	return api.SchedulerWorkers{ServerID: c.serverID(), Schedulers: list(s.Workers())}, nil
+}
+
+func schedulerWorkerConfig(c *call) (any, error) {
+	s, err := c.schedulers()
+	if err != nil {
+		return nil, err
+	}
+	n, kinds := s.WorkerConfig()
+	return api.SchedulerWorkerConfig{ServerID: c.serverID(), NumSchedulers: n, EnabledSchedulers: list(kinds)}, nil
+}
+
+func setSchedulerWorkerConfig(c *call) (any, error) {
+	s, err := c.schedulers()
+	if err != nil {
+		return nil, err
+	}
+	var body api.SchedulerWorkerConfig
+	if err := c.decode(bodyBytes, &body); err != nil {
+		return nil, fault.New(fault.Invalid, "Invalid request: %w", err)
+	}
+	if err := s.SetWorkerConfig(c.ctx(), body.NumSchedulers, body.EnabledSchedulers); err != nil {
+		return nil, err
+	}
+	return schedulerWorkerConfig(c)
+}
