@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
@@ -80,6 +81,7 @@ func world() *cluster {
 	on(c, wire.StatusRegions, func(*api.QueryOptions) (*api.RegionListResponse, error) {
 		return &api.RegionListResponse{Regions: []string{"global"}}, nil
 	})
+	deployed(c, meta)
 	on(c, wire.OperatorSchedulerConfig, func(*api.QueryOptions) (*api.SchedulerConfigResponse, error) {
 		return &api.SchedulerConfigResponse{SchedulerConfig: &api.SchedulerConfiguration{SchedulerAlgorithm: "binpack"}, QueryMeta: meta}, nil
 	})
@@ -98,4 +100,81 @@ func world() *cluster {
 		return &api.AllocLogsResponse{Data: []byte("line\n"), File: "alloc/logs/t.stdout.0", Cursor: api.LogCursor{Started: true, Offset: 5}, End: r.Wait == 0}, nil
 	})
 	return c
+}
+
+// deployed adds what the change of jobs answers.
+func deployed(c *cluster, meta api.QueryMeta) {
+	d := &api.Deployment{ID: "d1", Namespace: "default", JobID: "web", Status: "running", TaskGroups: map[string]*api.DeploymentState{"g": {DesiredTotal: 2}}}
+	update := func() (*api.DeploymentUpdateResponse, error) {
+		return &api.DeploymentUpdateResponse{EvalID: "e1", EvalCreateIndex: 9, DeploymentModifyIndex: 9, WriteMeta: api.WriteMeta{Index: 9}}, nil
+	}
+	on(c, wire.DeploymentGet, func(r *api.DeploymentRequest) (*api.DeploymentGetResponse, error) {
+		if r.DeploymentID != "d1" {
+			return &api.DeploymentGetResponse{QueryMeta: meta}, nil
+		}
+		return &api.DeploymentGetResponse{Deployment: d, QueryMeta: meta}, nil
+	})
+	on(c, wire.DeploymentPause, func(*api.DeploymentPauseRequest) (*api.DeploymentUpdateResponse, error) { return update() })
+	on(c, wire.DeploymentPromote, func(*api.DeploymentPromoteRequest) (*api.DeploymentUpdateResponse, error) { return update() })
+	on(c, wire.DeploymentFail, func(*api.DeploymentWriteRequest) (*api.DeploymentUpdateResponse, error) {
+		return nil, fault.New(fault.Invalid, "can't fail terminal deployment")
+	})
+	on(c, wire.JobDeployment, func(r *api.JobRequest) (*api.JobDeploymentResponse, error) {
+		if r.JobID != "web" {
+			return &api.JobDeploymentResponse{QueryMeta: meta}, nil
+		}
+		return &api.JobDeploymentResponse{Deployment: d, QueryMeta: meta}, nil
+	})
+	on(c, wire.JobRevert, func(*api.JobRevertRequest) (*api.JobRegisterResponse, error) {
+		return &api.JobRegisterResponse{EvalID: "e1", EvalCreateIndex: 9, JobModifyIndex: 9, WriteMeta: api.WriteMeta{Index: 9}}, nil
+	})
+	on(c, wire.JobStable, func(*api.JobStabilityRequest) (*api.JobStabilityResponse, error) {
+		return &api.JobStabilityResponse{JobModifyIndex: 9, WriteMeta: api.WriteMeta{Index: 9}}, nil
+	})
+	on(c, wire.JobTag, func(r *api.JobTagRequest) (*api.JobTagResponse, error) {
+		if r.Unset {
+			return &api.JobTagResponse{WriteMeta: api.WriteMeta{Index: 10}}, nil
+		}
+		return &api.JobTagResponse{Name: r.Name, Description: r.Description, TaggedTime: 5, WriteMeta: api.WriteMeta{Index: 9}}, nil
+	})
+	on(c, wire.JobScaleStatus, func(r *api.JobRequest) (*api.JobScaleStatusResponse, error) {
+		if r.JobID != "web" {
+			return &api.JobScaleStatusResponse{QueryMeta: meta}, nil
+		}
+		return &api.JobScaleStatusResponse{JobScaleStatus: &api.JobScaleStatus{
+			JobID: "web", Namespace: "default", TaskGroups: map[string]*api.TaskGroupScaleStatus{"g": {Desired: 2, Placed: 2, Running: 2, Healthy: 2}},
+		}, QueryMeta: meta}, nil
+	})
+	on(c, wire.JobScale, func(*api.JobScaleRequest) (*api.JobRegisterResponse, error) {
+		return &api.JobRegisterResponse{EvalID: "e1", EvalCreateIndex: 9, JobModifyIndex: 8, WriteMeta: api.WriteMeta{Index: 10}}, nil
+	})
+	on(c, wire.JobDispatch, func(r *api.JobDispatchRequest) (*api.JobDispatchResponse, error) {
+		return &api.JobDispatchResponse{DispatchedJobID: r.JobID + "/dispatch-1", EvalID: "e1", EvalCreateIndex: 9, JobCreateIndex: 9, WriteMeta: api.WriteMeta{Index: 9}}, nil
+	})
+	on(c, wire.JobPeriodicForce, func(*api.JobRequest) (*api.PeriodicForceResponse, error) {
+		return &api.PeriodicForceResponse{EvalID: "e1", EvalCreateIndex: 9, WriteMeta: api.WriteMeta{Index: 9}}, nil
+	})
+	policy := &api.ScalingPolicy{
+		ID: "p1", Type: "horizontal", Min: 1, Max: 5, Enabled: true, CreateIndex: 4, ModifyIndex: 4,
+		Target: map[string]string{"Namespace": "default", "Job": "web", "Group": "g"},
+	}
+	on(c, wire.ScalingPolicyList, func(*api.ScalingPolicyListRequest) (*api.ScalingPolicyListResponse, error) {
+		return &api.ScalingPolicyListResponse{Policies: []*api.ScalingPolicy{policy}, QueryMeta: meta}, nil
+	})
+	on(c, wire.ScalingPolicyGet, func(r *api.NameRequest) (*api.ScalingPolicyGetResponse, error) {
+		if r.Name != "p1" {
+			return &api.ScalingPolicyGetResponse{QueryMeta: meta}, nil
+		}
+		return &api.ScalingPolicyGetResponse{Policy: policy, QueryMeta: meta}, nil
+	})
+	evals := []*api.Evaluation{{ID: "e1", JobID: "web", Status: "complete"}, {ID: "e2", JobID: "db", Status: "pending"}}
+	on(c, wire.EvalList, func(*api.EvalListRequest) (*api.EvalListResponse, error) {
+		return &api.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
+	})
+	on(c, wire.EvalCount, func(*api.EvalListRequest) (*api.EvalCountResponse, error) {
+		return &api.EvalCountResponse{Count: len(evals), QueryMeta: meta}, nil
+	})
+	on(c, wire.EvalDelete, func(r *api.EvalDeleteRequest) (*api.EvalDeleteResponse, error) {
+		return &api.EvalDeleteResponse{Count: len(r.EvalIDs), WriteMeta: api.WriteMeta{Index: 9}}, nil
+	})
 }
