@@ -17,13 +17,16 @@ func (c Candidate) Mean() float64 { return c.Sum / float64(max(c.Parts, 1)) }
 
 // Board is the set of feasible nodes, best first.
 type Board struct {
-	heaps    map[[2]int]*heap
+	heaps    map[group]*heap
 	versions []uint32
 }
 
+// group are the nodes among which the order of sums is the order of scores.
+type group struct{ tuple, parts int }
+
 // NewBoard makes an empty board for nodes with indexes below size.
 func NewBoard(size int) *Board {
-	return &Board{heaps: map[[2]int]*heap{}, versions: make([]uint32, size)}
+	return &Board{heaps: map[group]*heap{}, versions: make([]uint32, size)}
 }
 
 // Put adds a node, or replaces what was known of it.
@@ -33,13 +36,17 @@ func (b *Board) Put(c Candidate) {
 }
 
 func (b *Board) push(c Candidate) {
-	key := [2]int{c.Tuple, c.Parts}
-	h := b.heaps[key]
+	g := group{c.Tuple, c.Parts}
+	h := b.heaps[g]
 	if h == nil {
 		h = &heap{}
-		b.heaps[key] = h
+		if len(b.heaps) == 0 {
+			// Most boards have one group for nearly all nodes.
+			h.list = make([]entry, 0, len(b.versions))
+		}
+		b.heaps[g] = h
 	}
-	h.push(entry{c, b.versions[c.Node]})
+	h.push(entry{sum: c.Sum, node: int32(c.Node), tie: c.Tie, version: b.versions[c.Node]})
 }
 
 // Drop removes a node.
@@ -50,7 +57,7 @@ func (b *Board) Drop(node int) { b.versions[node]++ }
 func (b *Board) Best(boost func(tuple int) float64, avoid map[int]bool) (Candidate, bool) {
 	var best Candidate
 	found := false
-	var aside []entry
+	var aside []Candidate
 	consider := func(c Candidate) {
 		if x := boost(c.Tuple); x != 0 {
 			c.Sum, c.Parts = c.Sum+x, c.Parts+1
@@ -59,28 +66,29 @@ func (b *Board) Best(boost func(tuple int) float64, avoid map[int]bool) (Candida
 			best, found = c, true
 		}
 	}
-	for key, h := range b.heaps {
+	for g, h := range b.heaps {
 		for h.len() > 0 {
 			top := h.top()
-			if top.version != b.versions[top.Node] {
+			if top.version != b.versions[top.node] {
 				h.pop()
 				continue
 			}
-			if !avoid[top.Node] {
-				consider(top.Candidate)
+			c := Candidate{Node: int(top.node), Tuple: g.tuple, Sum: top.sum, Parts: g.parts, Tie: top.tie}
+			if !avoid[c.Node] {
+				consider(c)
 				break
 			}
-			aside = append(aside, h.pop())
-			c := top.Candidate
+			h.pop()
+			aside = append(aside, c)
 			c.Sum, c.Parts = c.Sum-1, c.Parts+1
 			consider(c)
 		}
 		if h.len() == 0 {
-			delete(b.heaps, key)
+			delete(b.heaps, g)
 		}
 	}
-	for _, e := range aside {
-		b.push(e.Candidate)
+	for _, c := range aside {
+		b.push(c)
 	}
 	return best, found
 }
@@ -92,24 +100,53 @@ func better(a, b Candidate) bool {
 	return a.Tie < b.Tie || a.Tie == b.Tie && a.Node < b.Node
 }
 
+// entry is a candidate of a group; it is out of date when the node has another version.
 type entry struct {
-	Candidate
+	sum     float64
+	node    int32
+	tie     uint32
 	version uint32
 }
 
-// heap is a binary heap; container/heap would box every entry.
-type heap struct{ list []entry }
+func (e *entry) before(o *entry) bool {
+	if e.sum != o.sum {
+		return e.sum > o.sum
+	}
+	return e.tie < o.tie || e.tie == o.tie && e.node < o.node
+}
 
-func (h *heap) len() int   { return len(h.list) }
-func (h *heap) top() entry { return h.list[0] }
+// heap is a binary heap; container/heap would box every entry. It is put in order when it is first read,
+// so that filling it costs little.
+type heap struct {
+	list    []entry
+	ordered bool
+}
 
-func (h *heap) before(i, j int) bool { return better(h.list[i].Candidate, h.list[j].Candidate) }
+func (h *heap) len() int { return len(h.list) }
+
+func (h *heap) top() entry {
+	h.order()
+	return h.list[0]
+}
+
+func (h *heap) order() {
+	if h.ordered {
+		return
+	}
+	h.ordered = true
+	for i := len(h.list)/2 - 1; i >= 0; i-- {
+		h.sink(i)
+	}
+}
 
 func (h *heap) push(e entry) {
 	h.list = append(h.list, e)
+	if !h.ordered {
+		return
+	}
 	for i := len(h.list) - 1; i > 0; {
 		parent := (i - 1) / 2
-		if !h.before(i, parent) {
+		if !h.list[i].before(&h.list[parent]) {
 			return
 		}
 		h.list[i], h.list[parent] = h.list[parent], h.list[i]
@@ -117,20 +154,25 @@ func (h *heap) push(e entry) {
 	}
 }
 
-func (h *heap) pop() entry {
-	top, last := h.list[0], len(h.list)-1
+func (h *heap) pop() {
+	h.order()
+	last := len(h.list) - 1
 	h.list[0] = h.list[last]
 	h.list = h.list[:last]
-	for i := 0; ; {
+	h.sink(0)
+}
+
+func (h *heap) sink(i int) {
+	for {
 		child := 2*i + 1
-		if child >= last {
-			return top
+		if child >= len(h.list) {
+			return
 		}
-		if child+1 < last && h.before(child+1, child) {
+		if child+1 < len(h.list) && h.list[child+1].before(&h.list[child]) {
 			child++
 		}
-		if !h.before(child, i) {
-			return top
+		if !h.list[child].before(&h.list[i]) {
+			return
 		}
 		h.list[i], h.list[child] = h.list[child], h.list[i]
 		i = child

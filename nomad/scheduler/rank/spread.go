@@ -25,6 +25,25 @@ type spread struct {
 	share   float64
 	desired map[string]float64
 	used    map[string]int
+	// levels counts the values by their use; few uses differ, so the lowest and highest are found at once.
+	levels map[int]int
+}
+
+// count adds n to the use of a value.
+func (sp *spread) count(value string, n int) {
+	was := sp.used[value]
+	now := max(was+n, 0)
+	if was > 0 {
+		if sp.levels[was]--; sp.levels[was] == 0 {
+			delete(sp.levels, was)
+		}
+	}
+	if now == 0 {
+		delete(sp.used, value)
+		return
+	}
+	sp.used[value] = now
+	sp.levels[now]++
 }
 
 // NewSpreads gathers the spreads of the job and the group.
@@ -42,7 +61,7 @@ func NewSpreads(j *api.Job, g *api.TaskGroup) *Spreads {
 		}
 		s.all = append(s.all, &spread{
 			target: feasible.ParseTarget(sp.Attribute), share: share,
-			desired: desiredOf(sp, g.Count), used: map[string]int{},
+			desired: desiredOf(sp, g.Count), used: map[string]int{}, levels: map[int]int{},
 		})
 	}
 	return s
@@ -94,12 +113,8 @@ func (s *Spreads) Count(tuple, n int) {
 		return
 	}
 	for i, v := range s.values[tuple] {
-		if v == "" {
-			continue
-		}
-		used := s.all[i].used
-		if used[v[1:]] += n; used[v[1:]] <= 0 {
-			delete(used, v[1:])
+		if v != "" {
+			s.all[i].count(v[1:], n)
 		}
 	}
 }
@@ -140,7 +155,7 @@ func (sp *spread) evenBoost(value string) float64 {
 		return 0
 	}
 	low, high := math.MaxInt, 0
-	for _, n := range sp.used {
+	for n := range sp.levels {
 		low, high = min(low, n), max(high, n)
 	}
 	current := sp.used[value]
