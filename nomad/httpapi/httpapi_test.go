@@ -33,7 +33,7 @@ var everyRoute = []string{
 	"GET /v1/evaluations/count", `DELETE /v1/evaluations {"EvalIDs":["e"]}`,
 	"GET /v1/evaluations", "GET /v1/evaluation/e", "GET /v1/evaluation/e/allocations",
 	"GET /v1/allocations", "GET /v1/allocation/a1", "PUT /v1/allocation/a1/stop",
-	"GET /v1/deployments", "GET /v1/deployment/d", "GET /v1/deployment/allocations/d", "PUT /v1/deployment/fail/d",
+	"GET /v1/deployments", "GET /v1/deployment/d", "GET /v1/deployment/allocations/d", "PUT /v1/deployment/fail/d1",
 	`PUT /v1/deployment/pause/d {"DeploymentID":"d"}`, `PUT /v1/deployment/promote/d {"DeploymentID":"d"}`,
 	`PUT /v1/deployment/allocation-health/d {"DeploymentID":"d"}`, `PUT /v1/deployment/unblock/d {"DeploymentID":"d"}`,
 	"GET /v1/nodes", "GET /v1/node/n", "GET /v1/node/n/allocations", "PUT /v1/node/n/evaluate", "PUT /v1/node/n/purge",

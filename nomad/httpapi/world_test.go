@@ -116,7 +116,10 @@ func deployed(c *cluster, meta api.QueryMeta) {
 	})
 	on(c, wire.DeploymentPause, func(*api.DeploymentPauseRequest) (*api.DeploymentUpdateResponse, error) { return update() })
 	on(c, wire.DeploymentPromote, func(*api.DeploymentPromoteRequest) (*api.DeploymentUpdateResponse, error) { return update() })
-	on(c, wire.DeploymentFail, func(*api.DeploymentWriteRequest) (*api.DeploymentUpdateResponse, error) {
+	on(c, wire.DeploymentFail, func(r *api.DeploymentWriteRequest) (*api.DeploymentUpdateResponse, error) {
+		if r.DeploymentID == "d1" {
+			return update()
+		}
 		return nil, fault.New(fault.Invalid, "can't fail terminal deployment")
 	})
 	on(c, wire.JobDeployment, func(r *api.JobRequest) (*api.JobDeploymentResponse, error) {
