@@ -162,3 +162,17 @@ func TestNodesOfOtherRegionsAreReached(t *testing.T) {
 		t.Errorf("a method for servers: %v", err)
 	}
 }
+
+func TestNodesOfOtherRegionsAreRefused(t *testing.T) {
+	t.Parallel()
+	s, raft, _ := patient(t, 0, nil, wire.NodeRegister.Handle(func(context.Context, *api.NodeRegisterRequest) (*api.NodeUpdateResponse, error) {
+		return &api.NodeUpdateResponse{}, nil
+	}))
+	raft.leads.Store(true)
+	for region, refused := range map[string]bool{"": false, "home": false, "far": true} {
+		_, err := wire.NodeRegister.Call(t.Context(), s, &api.NodeRegisterRequest{WriteRequest: api.WriteRequest{Region: region}})
+		if refused != errors.Is(err, fault.Denied) {
+			t.Errorf("a node of region %q: %v", region, err)
+		}
+	}
+}

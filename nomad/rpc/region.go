@@ -9,8 +9,16 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// regional sends what is for another region to a server there.
+// regional sends what users ask of another region to a server there, and refuses its nodes.
 func (s *Server) regional(h wire.Handler, next serve) serve {
+	if h.Auth == wire.ByNode && s.config.Region != "" {
+		return func(ctx context.Context, req any) (any, error) {
+			if region := regionOf(req); region != "" && region != s.config.Region {
+				return nil, fault.New(fault.Denied, "the node is of region %q and this server of region %q: give the node servers of its own", region, s.config.Region)
+			}
+			return next(ctx, req)
+		}
+	}
 	if h.Auth != wire.ByUser || s.config.Servers == nil {
 		return next
 	}
