@@ -21,15 +21,5 @@ func (c *Client) EvalAllocations(ctx context.Context, id string, q Query) ([]*ap
 	return get[[]*api.AllocStub](ctx, c, q, "evaluation", id, "allocations")
 }
 
-// Deployments lists deployments.
-func (c *Client) Deployments(ctx context.Context, q Query) ([]*api.Deployment, Meta, error) {
-	return get[[]*api.Deployment](ctx, c, q, "deployments")
-}
-
-// Deployment reads one deployment.
-func (c *Client) Deployment(ctx context.Context, id string, q Query) (*api.Deployment, Meta, error) {
-	return get[*api.Deployment](ctx, c, q, "deployment", id)
-}
-
 // Related asks for the chain of an evaluation too.
 func (q Query) Related() Query { return q.with("related", "true") }
