@@ -171,7 +171,7 @@ func TestNodesOfOtherRegionsAreRefused(t *testing.T) {
 	raft.leads.Store(true)
 	for region, refused := range map[string]bool{"": false, "home": false, "far": true} {
 		_, err := wire.NodeRegister.Call(t.Context(), s, &api.NodeRegisterRequest{WriteRequest: api.WriteRequest{Region: region}})
-		if refused != errors.Is(err, fault.Denied) {
+		if refused != errors.Is(err, fault.Invalid) {
 			t.Errorf("a node of region %q: %v", region, err)
 		}
 	}

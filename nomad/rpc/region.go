@@ -14,7 +14,7 @@ func (s *Server) regional(h wire.Handler, next serve) serve {
 	if h.Auth == wire.ByNode && s.config.Region != "" {
 		return func(ctx context.Context, req any) (any, error) {
 			if region := regionOf(req); region != "" && region != s.config.Region {
-				return nil, fault.New(fault.Denied, "the node is of region %q and this server of region %q: give the node servers of its own", region, s.config.Region)
+				return nil, fault.New(fault.Invalid, "the node is of region %q and this server of region %q: give the node servers of its own", region, s.config.Region)
 			}
 			return next(ctx, req)
 		}

@@ -267,7 +267,7 @@ func (r *regions) stray() {
 	h := r.lab.Host("n-north")
 	h.Start(fmt.Sprintf("region = \"north\"\nclient {\n enabled = true\n servers = [\"%s:4647\"]\n}", r.server["west"].IP))
 	h.Until(10*time.Second, "the node to be told", func() error {
-		if log := h.LogTail(100); !strings.Contains(log, `the node is of region "north" and this server of region "west"`) {
+		if log := h.LogTail(100); !strings.Contains(log, "give the node servers of its own") {
 			return fmt.Errorf("%s", log)
 		}
 		return nil
