@@ -133,7 +133,7 @@ func (v *verifier) fits(i int, job *api.Job, a *api.Allocation) string {
 	if dim := row.Used.Add(load.Amount).Exceeds(row.Total); dim != "" {
 		return dim
 	}
-	if limit := row.Node.NodeMaxAllocs; limit > 0 && len(row.Loads) >= limit {
+	if limit := row.Node.NodeMaxAllocs; limit > 0 && row.Count() >= limit {
 		return "max allocation exceeded"
 	}
 	for _, p := range load.Ports {

@@ -187,7 +187,7 @@ func (p *placer) refusal(i int) (reason string, exhausted bool) {
 	if reason := p.distinct.refusal(row.Node); reason != "" {
 		return reason, false
 	}
-	if limit := row.Node.NodeMaxAllocs; limit > 0 && len(row.Loads) >= limit {
+	if limit := row.Node.NodeMaxAllocs; limit > 0 && row.Count() >= limit {
 		return "max allocation exceeded", true
 	}
 	if dim := row.Used.Add(p.ask).Exceeds(row.Total); dim != "" {

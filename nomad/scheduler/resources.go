@@ -99,7 +99,7 @@ func (a *portsAsk) assign(row *fleet.Row, base *api.AllocatedResources, seed uin
 		taken = taken.With(p.Value)
 	}
 	low, high := dynamicRange(row.Node)
-	start := low + int(uint64(tie(seed, len(row.Loads)))%uint64(max(high-low, 1)))
+	start := low + int(uint64(tie(seed, row.Count()))%uint64(max(high-low, 1)))
 	for _, p := range a.dynamic {
 		if p.Value = taken.Free(low, high, start); p.Value < 0 {
 			return nil, false

@@ -6,7 +6,7 @@
 // same edit serves as the overlay in which one evaluation or one plan tries its placements.
 //
 // Invariants:
-//   - Row.Used is the sum of Row.Loads, and every port of a load is in Row.Ports.
+//   - Row.Used is the sum of Row.Loads(), and every port of a load is in Row.Ports.
 //   - An allocation counts until its node says that it ended (client-terminal): stopping frees nothing.
 //   - The index of a node never changes while the node exists; a freed index is used again.
 package fleet

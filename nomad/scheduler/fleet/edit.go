@@ -28,6 +28,11 @@ func (e *Edit) Size() int { return e.fleet.size }
 func (e *Edit) Done(index uint64) *Fleet {
 	f := e.fleet
 	f.index = index
+	for i := range e.ownRows {
+		if r := f.Row(i); r != nil {
+			r.loads.settle()
+		}
+	}
 	return &f
 }
 
@@ -40,8 +45,9 @@ func (e *Edit) PutNode(n *api.Node) {
 		return
 	}
 	old := e.fleet.Row(i)
-	fresh.Used, fresh.Loads = old.Used, maps.Clone(old.Loads)
-	for _, l := range fresh.Loads {
+	fresh.Used, fresh.loads = old.Used, old.loads
+	fresh.loads.own()
+	for _, l := range fresh.Loads() {
 		for _, p := range l.Ports {
 			fresh.Ports = fresh.Ports.With(p)
 		}
@@ -83,7 +89,7 @@ func (e *Edit) DeleteAlloc(a *api.Allocation) {
 
 // Add counts a load on the node at the index; an earlier load of the allocation is replaced.
 func (e *Edit) Add(i int, alloc string, l Load) {
-	if _, twice := e.fleet.Row(i).Loads[alloc]; twice {
+	if e.fleet.Row(i).loads.has(alloc) {
 		e.Remove(i, alloc)
 	}
 	r := e.own(i)
@@ -91,17 +97,16 @@ func (e *Edit) Add(i int, alloc string, l Load) {
 	for _, p := range l.Ports {
 		r.Ports = r.Ports.With(p)
 	}
-	r.Loads[alloc] = l
+	r.loads.add(alloc, l)
 }
 
 // Remove no longer counts the allocation's load on the node and answers what it was.
 func (e *Edit) Remove(i int, alloc string) (Load, bool) {
-	l, had := e.fleet.Row(i).Loads[alloc]
-	if !had {
+	if !e.fleet.Row(i).loads.has(alloc) {
 		return Load{}, false
 	}
 	r := e.own(i)
-	delete(r.Loads, alloc)
+	l, _ := r.loads.remove(alloc)
 	r.Used = r.Used.Sub(l.Amount)
 	for _, p := range l.Ports {
 		if !r.host.Has(p) && !r.stillUsed(p) {
@@ -112,7 +117,7 @@ func (e *Edit) Remove(i int, alloc string) (Load, bool) {
 }
 
 func (r *Row) stillUsed(port int) bool {
-	for _, l := range r.Loads {
+	for _, l := range r.Loads() {
 		if slices.Contains(l.Ports, port) {
 			return true
 		}
@@ -127,10 +132,7 @@ func (e *Edit) own(i int) *Row {
 		return old
 	}
 	r := *old
-	r.Loads = maps.Clone(old.Loads)
-	if r.Loads == nil {
-		r.Loads = map[string]Load{}
-	}
+	r.loads.own()
 	e.set(i, &r)
 	return &r
 }
@@ -145,7 +147,7 @@ func (e *Edit) set(i int, r *Row) {
 		e.fleet.pages[p], e.ownPages[p] = &copied, true
 	}
 	e.fleet.pages[p][i%pageRows] = r
-	e.ownRows[i] = r != nil && r.Loads != nil
+	e.ownRows[i] = r != nil
 }
 
 func (e *Edit) newIndex(id string) int {

@@ -17,11 +17,16 @@ type Row struct {
 	Used  Amount
 	// Ports are those reserved for the host and those given to allocations.
 	Ports Ports
-	// Loads are the allocations that count, by id.
-	Loads map[string]Load
 	// host are the ports reserved for the host.
-	host Ports
+	host  Ports
+	loads held
 }
+
+// Count is how many allocations count.
+func (r *Row) Count() int { return r.loads.len() }
+
+// Loads are the allocations that count, by id.
+func (r *Row) Loads() iter.Seq2[string, Load] { return r.loads.all() }
 
 // Fleet is all nodes at one moment.
 type Fleet struct {

@@ -65,7 +65,7 @@ func paint(f *fleet.Fleet) string {
 	s := ""
 	for _, id := range []string{"n1", "n2", "n3"} {
 		if r := f.Row(f.Find(id)); r != nil {
-			s += fmt.Sprintln(id, r.Total, r.Used, len(r.Loads), r.Ports.Has(5), r.Ports.Has(6))
+			s += fmt.Sprintln(id, r.Total, r.Used, r.Count(), r.Ports.Has(5), r.Ports.Has(6))
 		}
 	}
 	return s
