@@ -9,12 +9,14 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/open-nomad/open-nomad/command/alloc"
+	"github.com/open-nomad/open-nomad/command/deployment"
 	"github.com/open-nomad/open-nomad/command/eval"
 	"github.com/open-nomad/open-nomad/command/job"
 	"github.com/open-nomad/open-nomad/command/namespace"
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/operator"
 	"github.com/open-nomad/open-nomad/command/plugin"
+	"github.com/open-nomad/open-nomad/command/scaling"
 	"github.com/open-nomad/open-nomad/command/server"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/status"
@@ -82,7 +84,7 @@ func printVersion(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "Nomad v%s\n", 
 
 func groups() []*cli.Command {
 	return []*cli.Command{
-		job.Group(), alloc.Group(), eval.Group(), node.Group(), volume.Group(), plugin.Group(), server.Group(),
+		job.Group(), alloc.Group(), eval.Group(), deployment.Group(), scaling.Group(), node.Group(), volume.Group(), plugin.Group(), server.Group(),
 		system.Group(), namespace.Group(), operator.Group(), tls.Group(),
 		status.Any("status"), status.AgentInfo("agent-info"), version(),
 	}

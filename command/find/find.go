@@ -21,6 +21,13 @@ type kind[T any] struct {
 	table func([]*T) string
 }
 
+func (k kind[T]) many() string {
+	if stem, ok := strings.CutSuffix(k.name, "y"); ok {
+		return stem + "ies"
+	}
+	return k.name + "s"
+}
+
 // one picks the object that was meant.
 func (k kind[T]) one(typed string, found []*T) (*T, error) {
 	var exact, like []*T
@@ -41,7 +48,7 @@ func (k kind[T]) one(typed string, found []*T) (*T, error) {
 	case 1:
 		return exact[0], nil
 	}
-	return nil, fault.New(fault.Invalid, "Prefix %q matched multiple %ss\n\n%s", typed, k.name, strings.TrimRight(k.table(exact), "\n"))
+	return nil, fault.New(fault.Invalid, "Prefix %q matched multiple %s\n\n%s", typed, k.many(), strings.TrimRight(k.table(exact), "\n"))
 }
 
 func table[T any](head []string, found []*T, row func(*T) []string) string {
@@ -112,6 +119,46 @@ func Alloc(ctx context.Context, s *session.Session, id string) (*api.AllocStub, 
 		return nil, session.Failed("querying allocations", err)
 	}
 	return k.one(id, found)
+}
+
+// Deployment finds a deployment.
+func Deployment(ctx context.Context, s *session.Session, id string) (*api.Deployment, error) {
+	found, _, err := s.Deployments(ctx, rest.Query{Prefix: id})
+	if err != nil {
+		return nil, session.Failed("querying deployments", err)
+	}
+	return kind[api.Deployment]{"deployment", func(d *api.Deployment) string { return d.ID }, func(d []*api.Deployment) string {
+		return rows.Deployments(d, true)
+	}}.one(id, found)
+}
+
+// Policy finds a scaling policy.
+func Policy(ctx context.Context, s *session.Session, id string) (*api.ScalingPolicy, error) {
+	found, _, err := s.ScalingPolicies(ctx, "", "", rest.Query{Prefix: id})
+	if err != nil {
+		return nil, session.Failed("querying scaling policies", err)
+	}
+	return kind[api.ScalingPolicy]{"scaling policy", func(p *api.ScalingPolicy) string { return p.ID }, func(p []*api.ScalingPolicy) string {
+		return PolicyTable(p, true)
+	}}.one(id, found)
+}
+
+// PolicyTable lists scaling policies.
+func PolicyTable(policies []*api.ScalingPolicy, long bool) string {
+	return table([]string{"ID", "Enabled", "Type", "Target"}, policies, func(p *api.ScalingPolicy) []string {
+		return []string{view.ID(p.ID, long), fmt.Sprint(p.Enabled), p.Type, Target(p.Target)}
+	})
+}
+
+// Target names what a scaling policy scales, from the widest to the narrowest.
+func Target(t map[string]string) string {
+	var parts []string
+	for _, k := range []string{"Namespace", "Job", "Group", "Task"} {
+		if t[k] != "" {
+			parts = append(parts, k+":"+t[k])
+		}
+	}
+	return strings.Join(parts, ",")
 }
 
 // Eval finds an evaluation.

@@ -12,13 +12,24 @@ import (
 	"github.com/open-nomad/open-nomad/command/view"
 )
 
-// Deployment follows a deployment to its end.
+// Bounds of waiting for the deployment of a job that went back to an older version.
+const (
+	revertLooks = 10
+	revertPause = 500 * time.Millisecond
+)
+
+// Deployment follows a deployment to its end, and the one that takes a failed version back.
 func Deployment(ctx context.Context, s *session.Session, id string) error {
+	return DeploymentEvery(ctx, s, id, lookAgain)
+}
+
+// DeploymentEvery is Deployment with the longest time between two looks.
+func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait time.Duration) error {
 	s.Printf("==> %s: Monitoring deployment %q\n", view.Time(time.Now()), s.ID(id))
 	told := ""
 	var index uint64
 	for {
-		d, meta, err := s.Deployment(ctx, id, rest.Query{Index: index, Wait: lookAgain})
+		d, meta, err := s.Deployment(ctx, id, rest.Query{Index: index, Wait: wait})
 		if err != nil {
 			return session.Failed("reading deployment", err)
 		}
@@ -26,12 +37,82 @@ func Deployment(ctx context.Context, s *session.Session, id string) error {
 		if text := rows.Deployment(d, s.Verbose); text != told {
 			told = text
 			s.Printf("\n%s\n%s", view.Time(time.Now()), text)
+			waitingFor(s, d)
 		}
 		switch d.Status {
 		case api.DeploymentStatusSuccessful:
-			return nil
+			return ended(ctx, s, d)
 		case api.DeploymentStatusFailed, api.DeploymentStatusCancelled, api.DeploymentStatusBlocked:
+			if err := ended(ctx, s, d); err != nil {
+				return err
+			}
+			if d.Status == api.DeploymentStatusFailed {
+				takenBack(ctx, s, d, wait)
+			}
 			return &session.Exit{Code: 1, Text: fmt.Sprintf("Deployment %q is %s: %s", s.ID(id), d.Status, d.StatusDescription)}
+		}
+	}
+}
+
+// waitingFor says what a deployment that stands still needs from a person.
+func waitingFor(s *session.Session, d *api.Deployment) {
+	switch {
+	case d.Status == api.DeploymentStatusPaused:
+		s.Printf("\nThe deployment is paused: nomad deployment resume %s\n", s.ID(d.ID))
+	case d.Status == api.DeploymentStatusRunning && awaitsPromotion(d):
+		s.Printf("\nAll canaries are healthy: nomad deployment promote %s\n", s.ID(d.ID))
+	}
+}
+
+func awaitsPromotion(d *api.Deployment) bool {
+	waits := false
+	for _, g := range d.TaskGroups {
+		if g.DesiredCanaries == 0 || g.Promoted {
+			continue
+		}
+		if g.HealthyAllocs < g.DesiredCanaries {
+			return false
+		}
+		waits = true
+	}
+	return waits
+}
+
+// ended shows the allocations of a deployment to who wants to see more.
+func ended(ctx context.Context, s *session.Session, d *api.Deployment) error {
+	if !s.Verbose {
+		return nil
+	}
+	allocs, _, err := s.DeploymentAllocations(ctx, d.ID, rest.Query{})
+	if err != nil {
+		return session.Failed("reading allocations of the deployment", err)
+	}
+	s.Printf("\nAllocations\n%s", rows.Allocs(allocs, true, time.Now()))
+	return nil
+}
+
+// takenBack follows the deployment of the older version that a job goes back to, when its groups say so.
+func takenBack(ctx context.Context, s *session.Session, failed *api.Deployment, wait time.Duration) {
+	reverts := false
+	for _, g := range failed.TaskGroups {
+		reverts = reverts || g.AutoRevert
+	}
+	if !reverts {
+		return
+	}
+	for range revertLooks {
+		d, err := s.JobDeployment(ctx, failed.JobID)
+		if err == nil && d != nil && d.ID != failed.ID && d.CreateIndex > failed.CreateIndex {
+			s.Printf("\n==> %s: The job went back: version %d is deployed again\n", view.Time(time.Now()), d.JobVersion)
+			if err := DeploymentEvery(ctx, s, d.ID, wait); err != nil {
+				s.Warnf("%s", err)
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(revertPause):
 		}
 	}
 }

@@ -27,11 +27,21 @@ type watch struct {
 	node       string
 	deployment string
 	allocs     map[string]string // id -> client status
+	only       bool              // not the deployment
 }
 
-// Eval follows an evaluation to its end.
+// Eval follows an evaluation to its end, and then the deployment that it belongs to.
 func Eval(ctx context.Context, s *session.Session, id string) error {
-	w := &watch{s: s, status: api.EvalStatusPending, allocs: map[string]string{}}
+	return (&watch{s: s, status: api.EvalStatusPending, allocs: map[string]string{}}).follow(ctx, id)
+}
+
+// EvalOnly follows an evaluation, and no deployment: for changes that end one.
+func EvalOnly(ctx context.Context, s *session.Session, id string) error {
+	return (&watch{s: s, status: api.EvalStatusPending, allocs: map[string]string{}, only: true}).follow(ctx, id)
+}
+
+func (w *watch) follow(ctx context.Context, id string) error {
+	s := w.s
 	w.head("Monitoring evaluation %q", s.ID(id))
 	var index uint64
 	for {
@@ -129,7 +139,7 @@ func (w *watch) finish(ctx context.Context, e *api.Evaluation) error {
 		w.line("%s: evaluation %q follows", e.StatusDescription, w.s.ID(e.NextEval))
 		return Eval(ctx, w.s, e.NextEval)
 	}
-	if e.DeploymentID != "" && e.Status == api.EvalStatusComplete && len(e.FailedTGAllocs) == 0 {
+	if !w.only && e.DeploymentID != "" && e.Status == api.EvalStatusComplete && len(e.FailedTGAllocs) == 0 {
 		return Deployment(ctx, w.s, e.DeploymentID)
 	}
 	if len(e.FailedTGAllocs) > 0 || e.Status != api.EvalStatusComplete {

@@ -48,23 +48,3 @@ func Stub(a *api.Allocation) *api.AllocStub {
 	}
 	return s
 }
-
-// Deployment is one deployment with its groups.
-func Deployment(d *api.Deployment, long bool) string {
-	head := view.Pairs([2]string{"ID", view.ID(d.ID, long)}, [2]string{"Job ID", d.JobID},
-		[2]string{"Job Version", strconv.FormatUint(d.JobVersion, 10)},
-		[2]string{"Status", d.Status}, [2]string{"Description", d.StatusDescription})
-	return head + "\nDeployed\n" + deployed(d)
-}
-
-func deployed(d *api.Deployment) string {
-	table := [][]string{{"Task Group", "Desired", "Placed", "Healthy", "Unhealthy", "Progress Deadline"}}
-	for _, name := range sortedKeys(d.TaskGroups) {
-		g := d.TaskGroups[name]
-		table = append(table, []string{
-			name, strconv.Itoa(g.DesiredTotal), strconv.Itoa(g.PlacedAllocs),
-			strconv.Itoa(g.HealthyAllocs), strconv.Itoa(g.UnhealthyAllocs), view.Time(g.RequireProgressBy),
-		})
-	}
-	return view.Table(table...)
-}

@@ -10,12 +10,12 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/alloc"
+	"github.com/open-nomad/open-nomad/command/deployment"
 	"github.com/open-nomad/open-nomad/command/eval"
 	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/job"
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/plugin"
-	"github.com/open-nomad/open-nomad/command/rows"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/volume"
 )
@@ -89,19 +89,11 @@ func anything(ctx context.Context, s *session.Session) error {
 		}
 		return plugin.Show(ctx, s, p.ID)
 	}
-	return showDeployment(ctx, s, matches["deployment"][0])
-}
-
-func showDeployment(ctx context.Context, s *session.Session, id string) error {
-	d, _, err := s.Deployment(ctx, id, rest.Query{})
+	d, err := find.Deployment(ctx, s, id)
 	if err != nil {
-		return session.Failed("querying deployment", err)
+		return err
 	}
-	if s.Formatted() {
-		return s.Document(d)
-	}
-	s.Print(rows.Deployment(d, s.Verbose))
-	return nil
+	return deployment.Show(ctx, s, d)
 }
 
 // choose picks the kind that an id belongs to: one that has it exactly, else the only one with matches.

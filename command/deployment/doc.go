@@ -1,0 +1,2 @@
+// Package deployment has the verbs of "nomad deployment".
+package deployment

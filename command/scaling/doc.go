@@ -1,0 +1,2 @@
+// Package scaling has the verbs of "nomad scaling".
+package scaling
