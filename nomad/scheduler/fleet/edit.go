@@ -73,8 +73,8 @@ func (e *Edit) PutAlloc(a *api.Allocation) {
 	if i < 0 {
 		return
 	}
+	e.Remove(i, a.ID)
 	if a.ClientTerminal() {
-		e.Remove(i, a.ID)
 		return
 	}
 	e.Add(i, a.ID, LoadOf(a.Group(), a.AllocatedResources))
@@ -87,11 +87,8 @@ func (e *Edit) DeleteAlloc(a *api.Allocation) {
 	}
 }
 
-// Add counts a load on the node at the index; an earlier load of the allocation is replaced.
+// Add counts the load of an allocation on the node at the index; the allocation must not count there yet.
 func (e *Edit) Add(i int, alloc string, l Load) {
-	if e.fleet.Row(i).loads.has(alloc) {
-		e.Remove(i, alloc)
-	}
 	r := e.own(i)
 	r.Used = r.Used.Add(l.Amount)
 	for _, p := range l.Ports {
