@@ -151,6 +151,7 @@ func (s *Service) mount(ctx context.Context, w *wish) (*row, error) {
 	r, err := s.publish(ctx, w, reply)
 	s.tellMount("Mount volume", w.volumeID, w.alloc.ID, err)
 	if err != nil {
+		s.tellNoRoom(ctx, w, err)
 		return nil, err
 	}
 	w.wait.over()

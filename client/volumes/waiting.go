@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/csi"
 )
 
 // Events of tasks whose volumes are not mounted yet.
@@ -185,4 +186,20 @@ func (s *Service) tellNote(ctx context.Context, key string) error {
 		s.notes.drop(key, n)
 	}
 	return nil
+}
+
+// tellNoRoom lets the servers know when the driver has no room for the volume on this node, before the
+// allocation fails and is placed anew. It is best effort: the next one that meets the limit tells it again.
+func (s *Service) tellNoRoom(ctx context.Context, w *wish, failure error) {
+	var said *csi.Error
+	if !errors.As(failure, &said) || said.Action != csi.Exhausted {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellWait)
+	defer cancel()
+	req := &api.VolumeUnpublishRequest{VolumeID: w.volumeID, AllocID: w.alloc.ID, Mounting: true, NoRoom: true, Error: failure.Error()}
+	req.Namespace = w.alloc.Namespace
+	if err := s.send(ctx, req); err != nil {
+		s.log.Warn("report that the node has no room", "volume_id", w.volumeID, "alloc_id", w.alloc.ID, "error", err)
+	}
 }

@@ -138,3 +138,25 @@ func TestClaimThatWaitsTellsWhatTheServersSay(t *testing.T) {
 	u.until(t, 1, "Waiting Ended w v")
 	r.down("w")
 }
+
+func TestS48NodeWithoutRoomTellsTheServersBeforeItFails(t *testing.T) {
+	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
+		t.Run(rpc, func(t *testing.T) {
+			r, _, seen := waitRig(t, fake.Config{})
+			r.plugIn("plug")
+			r.driver.Script(fake.Fault{RPC: rpc, Times: 1, Code: codes.ResourceExhausted})
+			if err := <-r.begin("w"); err == nil {
+				t.Fatal("mounted without room")
+			}
+			select {
+			case q := <-seen:
+				if !q.NoRoom || q.AllocID != "w" || q.VolumeID != "v" || !strings.Contains(q.Error, rpc) {
+					t.Errorf("servers were told %+v", q)
+				}
+			default:
+				t.Error("the servers were not told")
+			}
+			r.down("w")
+		})
+	}
+}
