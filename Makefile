@@ -45,9 +45,14 @@ e2e: build
 sim:
 	$(GO) test -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS) -steps 500
 
+# All figures: bin/bench.txt as the go tool prints them (for benchstat), bin/bench.json with the medians,
+# and a table beside the bars of cmd/nomad/bench/bars.tsv.
 bench: build
-	$(GO) test -run '^$$' -bench . -benchtime 1x $(PKGS)
-	cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -run '^$$' -bench . -benchtime 1x ./bench
+	@{ $(GO) test -timeout 30m -run '^$$' -bench . -benchtime 3x -count 5 ./nomad/scheduler/... && \
+	  $(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x $$($(GO) list ./... | grep -v -e /e2e -e /nomad/scheduler -e /nomad/bench) && \
+	  NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout 30m -run '^$$' -bench . -benchtime 1x ./cmd/nomad/bench && \
+	  cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -run '^$$' -bench . -benchtime 1x ./bench; } | tee bin/bench.txt
+	@$(GO) run ./cmd/nomad/bench/table -bars cmd/nomad/bench/bars.tsv -json bin/bench.json < bin/bench.txt
 
 fuzz:
 	@for p in ./jobspec ./command/agent/config ./nomad/httpapi ./nomad/fsm ./plugins/csi; do \

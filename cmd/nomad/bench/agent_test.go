@@ -1,0 +1,154 @@
+package bench_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/rest"
+)
+
+// agent is a server of its own process, with its log on disk.
+type agent struct {
+	*rest.Client
+	rpc string
+	pid int
+}
+
+func startServer(tb testing.TB) *agent {
+	tb.Helper()
+	bin := os.Getenv("NOMAD_BIN")
+	if bin == "" {
+		tb.Skip("NOMAD_BIN does not name the program: run make bench")
+	}
+	dir := tb.TempDir()
+	web, rpc := freePort(tb), freePort(tb)
+	config := filepath.Join(dir, "agent.hcl")
+	text := fmt.Sprintf(`
+data_dir = %q
+bind_addr = "127.0.0.1"
+log_level = "WARN"
+enable_debug = true
+ports {
+  http = %d
+  rpc = %d
+  serf = 0
+}
+server {
+  enabled = true
+  bootstrap_expect = 1
+}
+limits {
+  http_max_conns_per_client = 0
+  rpc_max_conns_per_client = 0
+}`, filepath.Join(dir, "data"), web, rpc)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "agent.log"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := exec.Command(bin, "agent", "-config", config)
+	p.Stdout, p.Stderr = log, log
+	if err := p.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+		_ = log.Close()
+		if text, _ := os.ReadFile(log.Name()); tb.Failed() {
+			tb.Logf("%s", text[max(0, len(text)-4000):])
+		}
+	})
+	c, err := rest.New(rest.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	a := &agent{Client: c, rpc: fmt.Sprintf("127.0.0.1:%d", rpc), pid: p.Process.Pid}
+	a.until(tb, "a leader", func(ctx context.Context) bool {
+		leader, err := c.Leader(ctx)
+		return err == nil && leader != ""
+	})
+	return a
+}
+
+// profile writes a CPU profile of the server to the file that PROFILE names, of PROFILE_SECONDS from now.
+func (a *agent) profile(tb testing.TB) {
+	to := os.Getenv("PROFILE")
+	if to == "" {
+		return
+	}
+	seconds := cmp.Or(os.Getenv("PROFILE_SECONDS"), "10")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		resp, err := http.Get(a.Address() + "/debug/pprof/profile?seconds=" + seconds)
+		if err != nil {
+			return
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		_ = os.WriteFile(to, text, 0o600)
+	}()
+	tb.Cleanup(func() { <-done })
+}
+
+func freePort(tb testing.TB) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// until waits for a fact, at most five minutes.
+func (a *agent) until(tb testing.TB, what string, fact func(context.Context) bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 5*time.Minute)
+	defer cancel()
+	for !fact(ctx) {
+		select {
+		case <-ctx.Done():
+			tb.Fatalf("never: %s", what)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// residentMB is the server's resident memory.
+func (a *agent) residentMB() float64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid))
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, _ := strconv.Atoi(strings.Fields(rest)[0])
+			return float64(kb) / 1024
+		}
+	}
+	return 0
+}
+
+// cpu is the processor time that the server has used.
+func (a *agent) cpu() time.Duration {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.pid))
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}

@@ -1,0 +1,186 @@
+// Command table reads the output of `go test -bench` and prints the figures beside the bars to beat.
+//
+//	table -bars bars.tsv -json bench.json < bench.txt
+//
+// A figure that was measured several times is shown as its median. All figures go to the JSON file, with
+// the machine that they were measured on; the table shows those that have a bar.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// bar is one row of bars.tsv.
+type bar struct {
+	benchmark, unit, workload, elsewhere string
+	least                                bool // ours must be at least the limit
+	limit                                float64
+}
+
+// figures are measured values by benchmark and unit.
+type figures map[string]map[string][]float64
+
+func main() {
+	bars := flag.String("bars", "", "file with the bars: benchmark, unit, >= or <=, limit, workload, elsewhere; separated by tabs")
+	out := flag.String("json", "", "file that takes all figures")
+	flag.Parse()
+	if err := run(os.Stdin, os.Stdout, *bars, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "table:", err)
+		os.Exit(1)
+	}
+}
+
+func run(in io.Reader, out io.Writer, barsFile, jsonFile string) error {
+	list, err := readBars(barsFile)
+	if err != nil {
+		return err
+	}
+	all, err := parse(in)
+	if err != nil {
+		return fmt.Errorf("read figures: %w", err)
+	}
+	if err := print(out, list, all); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	if jsonFile == "" {
+		return nil
+	}
+	return save(jsonFile, all)
+}
+
+func readBars(file string) ([]bar, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("bars: %w", err)
+	}
+	var list []bar
+	for n, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		cells := strings.Split(line, "\t")
+		if n == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(cells) != 6 {
+			return nil, fmt.Errorf("%s:%d: %d cells instead of 6", file, n+1, len(cells))
+		}
+		limit, err := strconv.ParseFloat(cells[3], 64)
+		if err != nil || cells[2] != ">=" && cells[2] != "<=" {
+			return nil, fmt.Errorf("%s:%d: %q %q is no bar", file, n+1, cells[2], cells[3])
+		}
+		list = append(list, bar{benchmark: cells[0], unit: cells[1], least: cells[2] == ">=", limit: limit, workload: cells[4], elsewhere: cells[5]})
+	}
+	return list, nil
+}
+
+// parse reads lines such as "BenchmarkX/y-2  5  123 ns/op  4 unit".
+func parse(in io.Reader) (figures, error) {
+	all := figures{}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		cells := strings.Fields(lines.Text())
+		if len(cells) < 4 || !strings.HasPrefix(cells[0], "Benchmark") {
+			continue
+		}
+		name := strings.TrimPrefix(cells[0], "Benchmark")
+		if i := strings.LastIndex(name, "-"); i > 0 {
+			if _, err := strconv.Atoi(name[i+1:]); err == nil {
+				name = name[:i]
+			}
+		}
+		for i := 2; i+1 < len(cells); i += 2 {
+			v, err := strconv.ParseFloat(cells[i], 64)
+			if err != nil {
+				break
+			}
+			if all[name] == nil {
+				all[name] = map[string][]float64{}
+			}
+			all[name][cells[i+1]] = append(all[name][cells[i+1]], v)
+		}
+	}
+	return all, lines.Err()
+}
+
+func median(values []float64) float64 {
+	s := slices.Sorted(slices.Values(values))
+	return s[len(s)/2]
+}
+
+func print(out io.Writer, list []bar, all figures) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\n%s, %d cores, load %s, %s\n\n", cpuName(), runtime.NumCPU(), load(), time.Now().Format(time.DateOnly))
+	fmt.Fprintln(w, "workload\telsewhere\tbar\tours\t")
+	for _, b := range list {
+		values := all[b.benchmark][b.unit]
+		sign, verdict := "<=", ""
+		if b.least {
+			sign = ">="
+		}
+		ours := "not measured"
+		if len(values) > 0 {
+			v := median(values)
+			ours = figure(v) + " " + b.unit
+			if b.least && v < b.limit || !b.least && v > b.limit {
+				verdict = "BELOW THE BAR"
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\n", b.workload, b.elsewhere, sign, figure(b.limit), ours, verdict)
+	}
+	return w.Flush()
+}
+
+func figure(v float64) string {
+	switch {
+	case v >= 1000:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+func save(file string, all figures) error {
+	medians := map[string]map[string]float64{}
+	for name, units := range all {
+		medians[name] = map[string]float64{}
+		for unit, values := range units {
+			medians[name][unit] = median(values)
+		}
+	}
+	text, err := json.MarshalIndent(map[string]any{
+		"cpu": cpuName(), "cores": runtime.NumCPU(), "load": load(), "time": time.Now().UTC().Format(time.RFC3339), "figures": medians,
+	}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode figures: %w", err)
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("save figures: %w", err)
+	}
+	return nil
+}
+
+func load() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}
+
+func cpuName() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
