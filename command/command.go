@@ -103,7 +103,7 @@ func version() *cli.Command {
 // shortForms are the verbs that users know without their noun, and old names that stay hidden.
 func shortForms() []*cli.Command {
 	return []*cli.Command{
-		job.Run("run"), job.Stop("stop"), job.Plan("plan"), job.Validate("validate"), job.Init("init"), job.Inspect("inspect"),
+		job.Run("run"), job.Stop("stop"), job.Start("start"), job.Plan("plan"), job.Validate("validate"), job.Init("init"), job.Inspect("inspect"),
 		alloc.Logs("logs"), alloc.Files("fs"),
 		hidden(alloc.Status("alloc-status")), hidden(node.Status("node-status")), hidden(node.Drain("node-drain")),
 		hidden(eval.Status("eval-status")), hidden(server.Members("server-members")),

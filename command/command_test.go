@@ -293,7 +293,7 @@ func TestPlanExitCodes(t *testing.T) {
 		{&api.JobPlanResponse{Diff: &api.JobDiff{Type: "None", ID: "web"}}, 0, []string{"All tasks successfully allocated"}},
 		{&api.JobPlanResponse{Diff: edited, JobModifyIndex: 62}, 1, []string{
 			`+/- Job: "web"`, `+/- Task Group: "g" (1 create/destroy update, 1 ignore)`, `+/- Count: "1" => "2"`,
-			`+/- Task: "t" (forces create/destroy update)`, `+   CPU: "50"`, "Job Modify Index: 62", "nomad job run -check-index 62 " + file,
+			`+/- Task: "t" (forces create/destroy update)`, `+   CPU: "50"`, "Job Modify Index: 62", "nomad job run -check-index 62 -json " + file,
 		}},
 		{&refusal{400, "bad job"}, 255, []string{"bad job"}},
 	} {

@@ -61,6 +61,11 @@ func groupNote(g *api.TaskGroupDiff, u *api.DesiredUpdates) string {
 		add(u.Canary, "canary")
 		add(u.InPlaceUpdate, "in-place update")
 		add(u.DestructiveUpdate, "create/destroy update")
+		add(u.Preemptions, "preempt")
+		add(u.RescheduleNow, "reschedule now")
+		add(u.RescheduleLater, "reschedule later")
+		add(u.Disconnect, "disconnect")
+		add(u.Reconnect, "reconnect")
 		add(u.Ignore, "ignore")
 	}
 	if len(parts) == 0 {

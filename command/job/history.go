@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
@@ -21,21 +22,27 @@ func History(name string) *cli.Command {
 			&cli.BoolFlag{Name: "p", Usage: "show the differences between versions"},
 			&cli.BoolFlag{Name: "full", Usage: "print whole jobs"},
 			&cli.StringFlag{Name: "version", Usage: "one `version` only"},
+			&cli.StringFlag{Name: "diff-version", Usage: "with -p: compare with this `version` instead of the one before"},
+			&cli.StringFlag{Name: "diff-tag", Usage: "with -p: compare with the version that this `tag` names"},
 		},
 		Run: history,
 	}.Command()
 }
 
 func history(ctx context.Context, s *session.Session) error {
+	to := rest.Difference{Tag: s.String("diff-tag"), Version: s.String("diff-version")}
+	if to.Tag != "" && to.Version != "" {
+		return fault.New(fault.Invalid, "-diff-tag and -diff-version are given: only one of them is allowed")
+	}
 	stub, err := find.Job(ctx, s, s.Arg(0))
 	if err != nil {
 		return err
 	}
-	out, err := s.In(stub.Namespace).JobVersions(ctx, stub.ID, s.Bool("p"))
+	differs := s.Bool("p") || to != rest.Difference{}
+	versions, diffs, err := read(ctx, s.In(stub.Namespace), stub.ID, differs, to)
 	if err != nil {
-		return session.Failed("retrieving job versions", err)
+		return err
 	}
-	versions, diffs := out.Versions, out.Diffs
 	if text := s.String("version"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -58,17 +65,39 @@ func history(ctx context.Context, s *session.Session) error {
 			}
 			continue
 		}
-		pairs := [][2]string{
-			{"Version", strconv.FormatUint(j.Version, 10)},
-			{"Stable", strconv.FormatBool(j.Stable)},
-			{"Submit Date", view.UnixTime(j.SubmitTime)},
-		}
-		s.Print(view.Pairs(pairs...))
-		if i < len(diffs) && s.Bool("p") {
-			s.Printf("Diff        =\n%s", diffText(diffs[i], nil))
+		s.Print(view.Pairs(versionFacts(j)...))
+		if differs && i < len(diffs) && diffs[i] != nil {
+			s.Printf("Diff        =\n%s", s.Colored(diffText(diffs[i], nil)))
 		}
 	}
 	return nil
+}
+
+func read(ctx context.Context, c *rest.Client, id string, differs bool, to rest.Difference) ([]*api.Job, []*api.JobDiff, error) {
+	get := func() (*api.JobVersionsResponse, error) { return c.JobVersions(ctx, id, false) }
+	if differs {
+		get = func() (*api.JobVersionsResponse, error) { return c.JobHistory(ctx, id, to) }
+	}
+	out, err := get()
+	if err != nil {
+		return nil, nil, session.Failed("retrieving job versions", err)
+	}
+	return out.Versions, out.Diffs, nil
+}
+
+func versionFacts(j *api.Job) [][2]string {
+	facts := [][2]string{
+		{"Version", strconv.FormatUint(j.Version, 10)},
+		{"Stable", strconv.FormatBool(j.Stable)},
+		{"Submit Date", view.UnixTime(j.SubmitTime)},
+	}
+	if t := j.VersionTag; t != nil {
+		facts = append(facts, [2]string{"Tag Name", t.Name})
+		if t.Description != "" {
+			facts = append(facts, [2]string{"Tag Description", t.Description})
+		}
+	}
+	return facts
 }
 
 // only keeps one version and the difference that belongs to it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -70,7 +71,7 @@ func printPlan(s *session.Session, out *api.JobPlanResponse) {
 		if out.Annotations != nil {
 			updates = out.Annotations.DesiredTGUpdates
 		}
-		s.Printf("%s\n", diffText(out.Diff, updates))
+		s.Printf("%s\n", s.Colored(diffText(out.Diff, updates)))
 	}
 	s.Println("Scheduler dry-run:")
 	if len(out.FailedTGAllocs) == 0 {
@@ -79,13 +80,39 @@ func printPlan(s *session.Session, out *api.JobPlanResponse) {
 		s.Println("- WARNING: Failed to place all allocations.")
 		s.Print(view.Indent(rows.Failures(out.FailedTGAllocs), 2))
 	}
+	if a := out.Annotations; a != nil && len(a.PreemptedAllocs) > 0 {
+		s.Printf("- %s of other jobs would be preempted.\n\nPreemptions:\n%s\n", many(len(a.PreemptedAllocs)), preempted(s, a.PreemptedAllocs))
+	}
 	if !out.NextPeriodicLaunch.IsZero() {
 		s.Println("- If submitted now, next periodic launch would be at", view.Time(out.NextPeriodicLaunch)+".")
 	}
 	s.Println()
 	warn(s, out.Warnings)
 	s.Printf("Job Modify Index: %d\n", out.JobModifyIndex)
-	s.Printf("To submit the job with version verification run:\n\n%s\n\n", fmt.Sprintf("nomad job run -check-index %d %s", out.JobModifyIndex, s.Arg(0)))
+	s.Printf("To submit the job with version verification run:\n\nnomad job run -check-index %d%s %s\n\n", out.JobModifyIndex, fileArguments(s), s.Arg(0))
 	s.Println("With -check-index the job is registered only while its modify index is still\n" +
 		"this one: nobody changed it since, and the plan above still holds.")
+}
+
+// preempted lists the allocations that would have to go.
+func preempted(s *session.Session, allocs []*api.AllocStub) string {
+	table := [][]string{{"Alloc ID", "Job ID", "Task Group"}}
+	for _, a := range allocs {
+		table = append(table, []string{s.ID(a.ID), a.JobID, a.TaskGroup})
+	}
+	return view.Table(table...)
+}
+
+// fileArguments spells the flags again that say how the file is read.
+func fileArguments(s *session.Session) string {
+	var b strings.Builder
+	if s.Bool("json") {
+		b.WriteString(" -json")
+	}
+	for _, flag := range []string{"var", "var-file"} {
+		for _, v := range s.Strings(flag) {
+			fmt.Fprintf(&b, " -%s=%q", flag, v)
+		}
+	}
+	return b.String()
 }

@@ -59,7 +59,7 @@ func run(ctx context.Context, s *session.Session) error {
 		return session.Failed("submitting job", err)
 	}
 	warn(s, out.Warnings)
-	return follow(ctx, s, out.EvalID)
+	return follow(ctx, s, "Job registration successful", out.EvalID)
 }
 
 func warn(s *session.Session, warnings string) {
@@ -68,10 +68,11 @@ func warn(s *session.Session, warnings string) {
 	}
 }
 
-// follow watches the evaluation of a job that was registered. Periodic and parameterized jobs have none.
-func follow(ctx context.Context, s *session.Session, eval string) error {
+// follow watches the evaluation of a change, or says only that it was done. Periodic and parameterized
+// jobs have none.
+func follow(ctx context.Context, s *session.Session, done, eval string) error {
 	if eval == "" || s.Bool("detach") {
-		s.Println("Job registration successful")
+		s.Println(done)
 		if eval != "" {
 			s.Println("Evaluation ID:", eval)
 		}

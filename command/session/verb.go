@@ -14,6 +14,8 @@ import (
 type Verb struct {
 	Name  string
 	Usage string
+	// Description is what the help says after the usage.
+	Description string
 	// Args names the arguments in help; Min and Max bound how many there are, Max < 0 is no bound.
 	Args     string
 	Min, Max int
@@ -41,7 +43,7 @@ func (v Verb) Command() *cli.Command {
 		flags = append(flags, generalFlags()...)
 	}
 	return &cli.Command{
-		Name: v.Name, Usage: v.Usage, ArgsUsage: v.Args, Hidden: v.Hidden,
+		Name: v.Name, Usage: v.Usage, Description: v.Description, ArgsUsage: v.Args, Hidden: v.Hidden,
 		Flags: flags, HideHelp: true, DisableSliceFlagSeparator: true,
 		OnUsageError: func(_ context.Context, c *cli.Command, err error, _ bool) error { return v.misused(c, err.Error()) },
 		Action:       v.act,

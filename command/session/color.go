@@ -1,0 +1,57 @@
+package session
+
+import (
+	"os"
+	"strings"
+)
+
+// Sequences of terminals.
+const (
+	green  = "\x1b[32m"
+	red    = "\x1b[31m"
+	yellow = "\x1b[33m"
+	plain  = "\x1b[0m"
+)
+
+// colors tells whether the output may have colours: when asked for, or when it is a terminal and nothing
+// says no.
+func (s *Session) colors() bool {
+	switch {
+	case s.Bool("force-color"):
+		return true
+	case s.Bool("no-color"), os.Getenv("NOMAD_CLI_NO_COLOR") != "":
+		return false
+	case os.Getenv("NOMAD_CLI_FORCE_COLOR") != "":
+		return true
+	}
+	f, ok := s.Out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Colored paints the lines of a difference by the mark that they begin with.
+func (s *Session) Colored(difference string) string {
+	if !s.colors() {
+		return difference
+	}
+	lines := strings.SplitAfter(difference, "\n")
+	for i, l := range lines {
+		text := strings.TrimRight(l, "\n")
+		color := ""
+		switch mark := strings.TrimLeft(text, " "); {
+		case strings.HasPrefix(mark, "+/-"):
+			color = yellow
+		case strings.HasPrefix(mark, "+"):
+			color = green
+		case strings.HasPrefix(mark, "-"):
+			color = red
+		default:
+			continue
+		}
+		lines[i] = color + text + plain + l[len(text):]
+	}
+	return strings.Join(lines, "")
+}
