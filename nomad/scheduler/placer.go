@@ -220,7 +220,7 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 	for {
 		best, ok := p.board.Best(p.spreads.Boost, avoid)
 		if !ok {
-			return false
+			return p.preempt(a, ask)
 		}
 		if p.take(a, best.Node, ask) {
 			p.explain(a, best)
