@@ -1,0 +1,103 @@
+package scheduler_test
+
+import (
+	"math"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+)
+
+// cost is what one evaluation of the job takes: what it allocates, and the least processor time of five.
+// A busy machine spoils caches, so limits on time leave room: they tell one order of growth from another.
+func cost(t *testing.T, nodes, filled int, j *api.Job) (cpu time.Duration, bytes uint64) {
+	t.Helper()
+	c := benchCluster(t, nodes)
+	if filled > 0 {
+		c.fill(nodes, filled, 50)
+	}
+	c.register(j)
+	tx := c.store.Read()
+	f := fleet.Build(tx.Index(), tx.Nodes(), tx.Allocs(api.AllNamespaces))
+	e := &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "j", Type: j.Type, Priority: 50}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cpu, bytes = math.MaxInt64, math.MaxUint64
+	for range 5 {
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := threadTime(t)
+		o := scheduler.Schedule(scheduler.Input{View: tx, Fleet: f, Eval: e, Now: c.now, NewID: c.id, Seed: 7})
+		cpu = min(cpu, threadTime(t)-began)
+		runtime.ReadMemStats(&after)
+		bytes = min(bytes, after.TotalAlloc-before.TotalAlloc)
+		if len(placed(o)) == 0 {
+			t.Fatal("nothing was placed")
+		}
+	}
+	return cpu, bytes
+}
+
+func threadTime(t *testing.T) time.Duration {
+	const thisThread = 1 // RUSAGE_THREAD
+	var r syscall.Rusage
+	if err := syscall.Getrusage(thisThread, &r); err != nil {
+		t.Skipf("processor time of a thread: %v", err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// exponent is p in cost ~ size^p.
+func exponent(small, large float64, times float64) float64 { return math.Log(large/small) / math.Log(times) }
+
+func TestCostGrowsWithTheCountAtMostLinearly(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector has costs of its own")
+	}
+	for name, change := range map[string]func(*api.Job){
+		"constraint": constrained, "affinity": attracted, "spread": spreadOut, "property": propertied, "ports": ported,
+	} {
+		t.Run(name, func(t *testing.T) {
+			small, smallBytes := cost(t, 500, 0, benchJob("j", api.JobTypeService, 2000, change))
+			large, largeBytes := cost(t, 500, 0, benchJob("j", api.JobTypeService, 16_000, change))
+			if p := exponent(float64(small), float64(large), 8); p > 1.6 {
+				t.Errorf("processor time grows with count^%.2f: %v, %v", p, small, large)
+			}
+			if p := exponent(float64(smallBytes), float64(largeBytes), 8); p > 1.1 {
+				t.Errorf("memory grows with count^%.2f: %d, %d", p, smallBytes, largeBytes)
+			}
+		})
+	}
+}
+
+func TestCostDoesNotGrowWithWhatRunsOnTheNodes(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector has costs of its own")
+	}
+	_, empty := cost(t, 100, 0, benchJob("j", api.JobTypeService, 1000))
+	_, full := cost(t, 100, 150, benchJob("j", api.JobTypeService, 1000))
+	if float64(full) > 1.3*float64(empty) {
+		t.Errorf("%d bytes on empty nodes, %d where 150 allocations run on each", empty, full)
+	}
+}
+
+func TestPlacementCostGrowsWithTheLogarithmOfTheNodes(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector has costs of its own")
+	}
+	// Two counts give the cost of a placement without the survey of the nodes.
+	each := func(nodes int) float64 {
+		few, _ := cost(t, nodes, 0, benchJob("j", api.JobTypeService, 1000, constrained))
+		many, _ := cost(t, nodes, 0, benchJob("j", api.JobTypeService, 9000, constrained))
+		return float64(many-few) / 8000
+	}
+	small, large := each(500), each(4000)
+	if large > 4*small {
+		t.Errorf("a placement costs %.0f ns on 500 nodes and %.0f ns on 4,000", small, large)
+	}
+}
