@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
+	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 )
 
@@ -20,8 +21,12 @@ type Config struct {
 	Dir string
 	// Bind is the address of the RPC port, Advertise what others are told; empty means the bound one.
 	Bind, Advertise string
-	// Workers is how many evaluations are processed at once; 0 means a default.
-	Workers     int
+	// Workers is how many evaluations are processed at once; 0 means a default, a negative number none.
+	Workers int
+	// Schedulers are the types of jobs whose evaluations this server processes; none means all.
+	Schedulers []string
+	// Rejections says what happens to nodes that plans are rejected on again and again.
+	Rejections  plan.Rejections
 	JobVersions int
 	Heartbeat   nodes.Heartbeat
 	GC          gc.Limits

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/evals"
 	"github.com/open-nomad/open-nomad/nomad/member"
 )
 
@@ -54,6 +55,15 @@ func (s *Server) peerInfo(ctx context.Context, address string) (*api.PeerInfoRes
 		return nil, err
 	}
 	return wire.StatusPeerInfo.Call(ctx, peer, &api.Empty{})
+}
+
+// Schedulers are the workers of this server that process evaluations.
+func (s *Server) Schedulers() *evals.Service { return s.evals }
+
+// ineligible takes a node out of scheduling.
+func (s *Server) ineligible(ctx context.Context, node string) error {
+	_, err := wire.NodeEligibility.Call(ctx, s.rpc, &api.NodeEligibilityRequest{NodeID: node, Eligibility: api.NodeSchedulingIneligible})
+	return err
 }
 
 // serversHere are the RPC addresses of the living servers of this region.

@@ -41,6 +41,7 @@ type Server struct {
 	raft      *fsm.Raft
 	rpc       *rpc.Server
 	members   *member.Members
+	evals     *evals.Service
 	duties    []duty
 }
 
@@ -155,7 +156,10 @@ func (s *Server) rooms() {
 		Log: log.Named("rpc"), Raft: s.raft, Dialer: s.dialer, VerifyNode: nodeRoom.Verify,
 		Region: s.conf.Region, Address: s.advertise, Servers: s.members.Servers, Hold: holdMax,
 	})
-	evalRoom := evals.New(evals.Config{State: s.state, Raft: s.raft, Log: log.Named("evals"), Workers: s.conf.Workers})
+	s.evals = evals.New(evals.Config{
+		State: s.state, Raft: s.raft, Log: log.Named("evals"), Workers: s.conf.Workers, Kinds: s.conf.Schedulers, Leader: s.rpc,
+		Rejections: s.conf.Rejections, Ineligible: s.ineligible,
+	})
 	volumeRoom := volumes.New(volumes.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Limits: s.conf.Volumes})
 	gcRoom := gc.New(gc.Config{
 		State: s.state, Raft: s.raft, Log: log.Named("gc"), Limits: s.conf.GC,
@@ -168,7 +172,7 @@ func (s *Server) rooms() {
 		},
 	})
 	for _, room := range []interface{ Handlers() []wire.Handler }{
-		nodeRoom, evalRoom, volumeRoom, gcRoom, jobRoom,
+		nodeRoom, s.evals, volumeRoom, gcRoom, jobRoom,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		operator.New(operator.Config{
@@ -186,7 +190,7 @@ func (s *Server) rooms() {
 	s.duties = []duty{
 		{"members", s.members.Lead},
 		{"autopilot", s.members.Oversee},
-		{"evals", evalRoom.Run},
+		{"evals", s.evals.Run},
 		{"nodes", nodeRoom.Run},
 		{"volumes", volumeRoom.Run},
 		{"gc", gcRoom.Run},
@@ -200,6 +204,7 @@ func (s *Server) Run(ctx context.Context) error {
 	group.Go(func() error { return s.port.Run(ctx) })
 	group.Go(func() error { return s.rpc.Run(ctx, s.port) })
 	group.Go(func() error { return s.members.Run(ctx) })
+	group.Go(func() error { return s.evals.Work(ctx) })
 	group.Go(func() error { return s.raft.Lead(ctx, s.lead) })
 	group.Go(func() error {
 		select {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -60,7 +61,7 @@ func (b *Blocked) Block(e *api.Evaluation) (missed bool, duplicate *api.Evaluati
 	}
 	b.evals[e.ID], b.byJob[key] = e, e.ID
 	file(b.ofJob, jobName(e.Namespace, e.JobID), e.ID)
-	for _, need := range e.MissingNonNodeResources {
+	for _, need := range needsOf(e) {
 		file(b.byNeed, need, e.ID)
 	}
 	if e.NodeID != "" {
@@ -69,6 +70,17 @@ func (b *Blocked) Block(e *api.Evaluation) (missed bool, duplicate *api.Evaluati
 		b.free[e.ID] = true
 	}
 	return false, duplicate
+}
+
+// QuotaResource names a quota among what is missing.
+func QuotaResource(name string) string { return "quota:" + name }
+
+// needsOf is what outside of nodes would help the evaluation.
+func needsOf(e *api.Evaluation) []string {
+	if e.QuotaLimitReached == "" {
+		return e.MissingNonNodeResources
+	}
+	return append(slices.Clip(e.MissingNonNodeResources), QuotaResource(e.QuotaLimitReached))
 }
 
 func jobName(ns, id string) string { return ns + "\x00" + id }
@@ -91,7 +103,7 @@ func (b *Blocked) missed(e *api.Evaluation) bool {
 	if b.floor > e.SnapshotIndex {
 		return true
 	}
-	for _, need := range e.MissingNonNodeResources {
+	for _, need := range needsOf(e) {
 		if b.needs[need] > e.SnapshotIndex {
 			return true
 		}
@@ -127,7 +139,7 @@ func (b *Blocked) drop(id string) *api.Evaluation {
 	if key := (blockKey{keyOf(e), e.NodeID}); b.byJob[key] == id {
 		delete(b.byJob, key)
 	}
-	for _, need := range e.MissingNonNodeResources {
+	for _, need := range needsOf(e) {
 		unfile(b.byNeed, need, id)
 	}
 	if e.NodeID != "" {
@@ -143,22 +155,34 @@ func (b *Blocked) Forget(id string) {
 	b.drop(id)
 }
 
-// NodeFreed tells that a node has more room, or is new or usable again; it answers who should run.
-func (b *Blocked) NodeFreed(node, class string, index uint64) []*api.Evaluation {
+// NodeFreed tells that a node has more room, or is new or usable again; it answers who should run. Those
+// that enough, when it is not nil, says no about stay: all the node's room would not do for them.
+func (b *Blocked) NodeFreed(node, class string, index uint64, enough func(*api.Evaluation) bool) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.nodes[node], b.classes[class] = index, index
 	b.trim(index)
 	var ids []string
 	for id := range b.byNode[node] {
-		ids = append(ids, id)
+		if enough == nil || enough(b.evals[id]) {
+			ids = append(ids, id)
+		}
 	}
 	for id := range b.free {
-		if helps(b.evals[id], class) {
+		if e := b.evals[id]; helps(e, class) && (enough == nil || enough(e)) {
 			ids = append(ids, id)
 		}
 	}
 	return b.wake(ids)
+}
+
+// Clear forgets the evaluations, but not what happened.
+func (b *Blocked) Clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id := range b.evals {
+		b.drop(id)
+	}
 }
 
 // NeedMet tells that a volume or plugin changed for the better; it answers who should run.

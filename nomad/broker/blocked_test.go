@@ -27,11 +27,11 @@ func TestOnlyClassesThatHelpWake(t *testing.T) {
 	b.Block(blocked("eligible", "b", 5, func(e *api.Evaluation) { e.ClassEligibility = map[string]bool{"c": true} }))
 	b.Block(blocked("escaped", "c", 5, func(e *api.Evaluation) { e.EscapedComputedClass = true }))
 	b.Block(blocked("onenode", "d", 5, func(e *api.Evaluation) { e.NodeID = "n2" }))
-	got := ids(b.NodeFreed("n1", "c", 6))
+	got := ids(b.NodeFreed("n1", "c", 6, nil))
 	if len(got) != 2 || !got["eligible"] || !got["escaped"] {
 		t.Fatalf("woke %v", got)
 	}
-	if got = ids(b.NodeFreed("n2", "unseen", 7)); len(got) != 2 || !got["refused"] || !got["onenode"] {
+	if got = ids(b.NodeFreed("n2", "unseen", 7, nil)); len(got) != 2 || !got["refused"] || !got["onenode"] {
 		t.Fatalf("woke %v", got)
 	}
 	if b.Len() != 0 {
@@ -53,7 +53,7 @@ func TestExactVolumeWakes(t *testing.T) {
 
 func TestEventAfterTheSnapshotIsNotLost(t *testing.T) {
 	b := broker.NewBlocked()
-	b.NodeFreed("n1", "c", 10)
+	b.NodeFreed("n1", "c", 10, nil)
 	b.NeedMet("csi-volume:default:v", 20)
 	for _, c := range []struct {
 		e      *api.Evaluation

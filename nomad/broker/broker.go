@@ -38,6 +38,10 @@ type Broker struct {
 
 	failed, cancelled []*api.Evaluation
 	ended             chan struct{}
+
+	paused bool
+	closed bool
+	over   chan struct{} // closed by Close
 }
 
 type jobKey struct{ namespace, id string }
@@ -75,17 +79,20 @@ func New(cfg Config) *Broker {
 	return &Broker{
 		cfg: cfg, items: map[string]*item{}, jobs: map[jobKey]*jobQueue{}, ready: map[string]*readyQueue{},
 		rearm: make(chan struct{}, 1), arrive: make(chan struct{}), ended: make(chan struct{}, 1),
+		over: make(chan struct{}),
 	}
 }
 
 func keyOf(e *api.Evaluation) jobKey { return jobKey{e.Namespace, e.JobID} }
 
 // Enqueue takes an evaluation in. One that is known already is taken once; one that is out now is
-// handed out again after its ack.
+// handed out again after its ack. A paused broker takes nothing.
 func (b *Broker) Enqueue(e *api.Evaluation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.enqueue(e)
+	if !b.paused {
+		b.enqueue(e)
+	}
 }
 
 func (b *Broker) enqueue(e *api.Evaluation) {
@@ -142,7 +149,10 @@ func (b *Broker) makeReady(it *item) {
 func (b *Broker) Dequeue(ctx context.Context, kinds ...string) (*api.Evaluation, string, error) {
 	for {
 		b.mu.Lock()
-		it := b.pop(kinds)
+		var it *item
+		if !b.closed {
+			it = b.pop(kinds)
+		}
 		arrive := b.arrive
 		if it != nil {
 			e, token := b.deliver(it)
@@ -152,6 +162,8 @@ func (b *Broker) Dequeue(ctx context.Context, kinds ...string) (*api.Evaluation,
 		b.mu.Unlock()
 		select {
 		case <-arrive:
+		case <-b.over:
+			return nil, "", fault.New(fault.NotLeader, "evaluations are not handed out here any more")
 		case <-ctx.Done():
 			return nil, "", ctx.Err()
 		}
@@ -177,8 +189,14 @@ func (b *Broker) deliver(it *item) (*api.Evaluation, string) {
 	it.deliveries++
 	it.token = b.cfg.NewToken()
 	token := it.token
-	b.after(it, time.Now().Add(b.cfg.NackTimeout), func() { b.giveBack(it, token) })
+	b.expect(it)
 	return it.eval, token
+}
+
+// expect starts the nack timer of a delivery.
+func (b *Broker) expect(it *item) {
+	token := it.token
+	b.after(it, time.Now().Add(b.cfg.NackTimeout), func() { b.giveBack(it, token) })
 }
 
 func (b *Broker) out(id, token string) (*item, error) {
@@ -189,18 +207,6 @@ func (b *Broker) out(id, token string) (*item, error) {
 	return it, nil
 }
 
-// Extend starts the nack timer of a delivery again.
-func (b *Broker) Extend(id, token string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	it, err := b.out(id, token)
-	if err != nil {
-		return fmt.Errorf("extend: %w", err)
-	}
-	b.after(it, time.Now().Add(b.cfg.NackTimeout), func() { b.giveBack(it, token) })
-	return nil
-}
-
 // Ack ends a delivery: the evaluation is processed. The best one of its job that waited follows.
 func (b *Broker) Ack(id, token string) error {
 	b.mu.Lock()
@@ -209,6 +215,7 @@ func (b *Broker) Ack(id, token string) error {
 	if err != nil {
 		return fmt.Errorf("ack: %w", err)
 	}
+	it.token = ""
 	b.finish(it, true)
 	if it.again != nil {
 		b.enqueue(it.again)

@@ -12,6 +12,7 @@ import (
 // Commands registers the room's commands.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &Update{} })
+	r.Register(func() fsm.Command { return &Reap{} })
 }
 
 // Update writes evaluations. Those that are terminal already stay as they are.
@@ -37,3 +38,11 @@ func (u *Update) Apply(tx *state.Txn) (any, error) {
 	}
 	return nil, nil
 }
+
+// Reap forgets evaluations on a user's word, with their terminal allocations.
+type Reap struct {
+	Evals []string `msg:",omitempty"`
+}
+
+// Kind implements [fsm.Command].
+func (*Reap) Kind() fsm.Kind { return fsm.KindEvalReap }

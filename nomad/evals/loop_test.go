@@ -22,6 +22,7 @@ type world struct {
 	t     testing.TB
 	store *state.Store
 	raft  *fsm.Local
+	room  *evals.Service
 	stop  func()
 }
 
@@ -38,12 +39,16 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, store: s, raft: fsm.NewLocal(s, r)}
 	room := evals.New(evals.Config{State: s, Raft: w.raft, Log: hclog.NewNullLogger()})
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
+	done := make(chan error, 2)
 	go func() { done <- room.Run(ctx) }()
+	go func() { done <- room.Work(ctx) }()
+	w.room = room
 	w.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("run ended with %v", err)
+		for range cap(done) {
+			if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("run ended with %v", err)
+			}
 		}
 	})
 	t.Cleanup(w.stop)

@@ -3,8 +3,10 @@ package evals
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -23,20 +26,38 @@ type Config struct {
 	State *state.Store
 	Raft  fsm.Proposer
 	Log   hclog.Logger
-	// Workers is how many evaluations are processed at once; default 2.
+	// Workers is how many evaluations this server processes at once; default 2, none when negative.
 	Workers int
-	Broker  broker.Config
+	// Kinds are the types of jobs whose evaluations this server processes; none means all.
+	Kinds  []string
+	Broker broker.Config
+	// Leader carries calls to the leader; with nil the workers work only while this server leads.
+	Leader wire.Caller
+	// Rejections says what happens to nodes that plans are rejected on again and again, and Ineligible how
+	// a node is taken out of scheduling.
+	Rejections plan.Rejections
+	Ineligible func(ctx context.Context, node string) error
 }
 
-// Service answers reads of evaluations and, on the leader, processes them.
+// Service answers reads of evaluations, processes evaluations on every server, and on the leader hands
+// them out.
 type Service struct {
 	Config
+	roster *plan.Roster
+	pool   pool
+
+	mu    sync.Mutex
+	term  *leader
+	moved chan struct{} // closed when term changes
 }
 
 // New makes the room.
 func New(c Config) *Service {
-	if c.Workers <= 0 {
+	if c.Workers == 0 {
 		c.Workers = 2
+	}
+	if len(c.Kinds) == 0 {
+		c.Kinds = kinds
 	}
 	if c.Log == nil {
 		c.Log = hclog.NewNullLogger()
@@ -44,13 +65,18 @@ func New(c Config) *Service {
 	if c.Broker.NewToken == nil {
 		c.Broker.NewToken = newID
 	}
-	return &Service{c}
+	s := &Service{Config: c, roster: plan.NewRoster(c.State), moved: make(chan struct{})}
+	s.pool.number, s.pool.kinds, s.pool.changed = max(0, c.Workers), c.Kinds, make(chan struct{})
+	return s
 }
 
 // Handlers binds the room's methods.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.EvalList.Handle(s.List), wire.EvalGet.Handle(s.Get), wire.EvalAllocations.Handle(s.Allocations),
+		wire.EvalCount.Handle(s.Count), wire.EvalDelete.Handle(s.Delete),
+		wire.EvalDequeue.Handle(s.Dequeue), wire.EvalAck.Handle(s.Ack), wire.EvalUpdate.Handle(s.Update),
+		wire.PlanSubmit.Handle(s.Submit),
 	}
 }
 
@@ -59,23 +85,44 @@ func namespaceOf(q *api.QueryOptions) string { return cmp.Or(q.Namespace, api.De
 // List lists evaluations.
 func (s *Service) List(ctx context.Context, r *api.EvalListRequest) (*api.EvalListResponse, error) {
 	resp := &api.EvalListResponse{}
-	ns := namespaceOf(&r.QueryOptions)
 	keys := []state.Key{state.TableKey(state.TableEvals)}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &resp.QueryMeta, keys, func(tx *state.Txn) error {
-		list := tx.EvalsPrefix(ns, r.Prefix)
-		if r.JobID != "" && ns != api.AllNamespaces {
-			list = tx.EvalsByJob(ns, r.JobID)
-		}
-		resp.Evaluations = nil
-		for e := range list {
-			if (r.JobID == "" || e.JobID == r.JobID) && (r.Status == "" || e.Status == r.Status) && strings.HasPrefix(e.ID, r.Prefix) {
-				resp.Evaluations = append(resp.Evaluations, e)
-			}
-		}
+		resp.Evaluations = slices.Collect(matching(tx, r))
 		page(resp, &r.QueryOptions)
 		return nil
 	})
 	return resp, err
+}
+
+// Count counts evaluations.
+func (s *Service) Count(ctx context.Context, r *api.EvalListRequest) (*api.EvalCountResponse, error) {
+	resp := &api.EvalCountResponse{}
+	keys := []state.Key{state.TableKey(state.TableEvals)}
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &resp.QueryMeta, keys, func(tx *state.Txn) error {
+		resp.Count = 0
+		for range matching(tx, r) {
+			resp.Count++
+		}
+		return nil
+	})
+	return resp, err
+}
+
+// matching are the evaluations that a list asks for.
+func matching(tx *state.Txn, r *api.EvalListRequest) iter.Seq[*api.Evaluation] {
+	ns := namespaceOf(&r.QueryOptions)
+	all := tx.EvalsPrefix(ns, r.Prefix)
+	if r.JobID != "" && ns != api.AllNamespaces {
+		all = tx.EvalsByJob(ns, r.JobID)
+	}
+	return func(yield func(*api.Evaluation) bool) {
+		for e := range all {
+			wanted := (r.JobID == "" || e.JobID == r.JobID) && (r.Status == "" || e.Status == r.Status) && strings.HasPrefix(e.ID, r.Prefix)
+			if wanted && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // page cuts the list to one page; the token is the id of the first row of the next one.

@@ -6,11 +6,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// changed draws the consequences of one changed row.
-func (l *leader) changed(ctx context.Context, c state.Change, index uint64) {
+// changed draws the consequences of one changed row; nodes with more room are gathered in freed.
+func (l *leader) changed(ctx context.Context, c state.Change, index uint64, freed map[string]bool) {
 	switch c.Table {
 	case state.TableEvals:
 		before, _ := c.Before.(*api.Evaluation)
@@ -19,11 +20,11 @@ func (l *leader) changed(ctx context.Context, c state.Change, index uint64) {
 	case state.TableNodes:
 		before, _ := c.Before.(*api.Node)
 		after, _ := c.After.(*api.Node)
-		l.nodeChanged(before, after, index)
+		l.nodeChanged(before, after, index, freed)
 	case state.TableAllocs:
 		before, _ := c.Before.(*api.Allocation)
 		after, _ := c.After.(*api.Allocation)
-		l.allocChanged(before, after, index)
+		allocChanged(before, after, freed)
 	case state.TableVolumes:
 		before, _ := c.Before.(*api.Volume)
 		if after, ok := c.After.(*api.Volume); ok && after != nil && volumeBetter(before, after) {
@@ -36,6 +37,10 @@ func (l *leader) changed(ctx context.Context, c state.Change, index uint64) {
 	case state.TableAttachments:
 		if gone, ok := c.Before.(*api.VolumeAttachment); ok && gone != nil && c.After == nil {
 			l.externalFreed(gone.PluginID, gone.ExternalID, index)
+		}
+	case state.TableConfig:
+		if c, ok := c.After.(*api.SchedulerConfiguration); ok && c != nil {
+			l.configured(ctx, c)
 		}
 	}
 }
@@ -62,15 +67,18 @@ func (l *leader) needMet(resource string, index uint64) { l.wake(l.blocked.NeedM
 func (l *leader) evalChanged(ctx context.Context, before, after *api.Evaluation) {
 	if after == nil {
 		if before != nil {
-			l.broker.Forget(before.ID)
-			l.blocked.Forget(before.ID)
+			l.forget(before.ID)
 		}
+		return
+	}
+	if l.paused {
 		return
 	}
 	switch after.Status {
 	case api.EvalStatusPending:
 		l.broker.Enqueue(after)
 	case api.EvalStatusBlocked:
+		l.asks[after.ID] = l.leastAsk(after)
 		missed, duplicate := l.blocked.Block(after)
 		if duplicate != nil {
 			l.cancel(ctx, []*api.Evaluation{duplicate}, "canceled by a newer blocked evaluation of the job")
@@ -79,10 +87,39 @@ func (l *leader) evalChanged(ctx context.Context, before, after *api.Evaluation)
 			l.wake([]*api.Evaluation{after})
 		}
 	default:
-		l.broker.Forget(after.ID)
-		l.blocked.Forget(after.ID)
+		l.forget(after.ID)
 		l.supersede(ctx, after)
 	}
+}
+
+func (l *leader) forget(id string) {
+	l.broker.Forget(id)
+	l.blocked.Forget(id)
+	delete(l.asks, id)
+}
+
+// leastAsk is what the smallest group needs that the evaluation could not place.
+func (l *leader) leastAsk(e *api.Evaluation) fleet.Amount {
+	j := l.State.Read().Job(e.Namespace, e.JobID)
+	if j == nil || len(e.FailedTGAllocs) == 0 {
+		return fleet.Amount{}
+	}
+	var least *fleet.Amount
+	for _, g := range j.TaskGroups {
+		if e.FailedTGAllocs[g.Name] == nil {
+			continue
+		}
+		ask := fleet.AskOf(g)
+		if least == nil {
+			least = &ask
+			continue
+		}
+		least.CPU, least.MemoryMB, least.DiskMB = min(least.CPU, ask.CPU), min(least.MemoryMB, ask.MemoryMB), min(least.DiskMB, ask.DiskMB)
+	}
+	if least == nil {
+		return fleet.Amount{}
+	}
+	return *least
 }
 
 // supersede cancels what the job still has blocked when a newer evaluation placed everything.
@@ -94,16 +131,16 @@ func (l *leader) supersede(ctx context.Context, e *api.Evaluation) {
 }
 
 func (l *leader) cancel(ctx context.Context, evals []*api.Evaluation, why string) {
-	if err := l.update(ctx, cancel(evals, why)); err != nil && ctx.Err() == nil {
+	if err := l.write(ctx, cancel(evals, why)); err != nil && ctx.Err() == nil {
 		l.Log.Warn("superfluous evaluations were not cancelled", "evals", len(evals), "error", err)
 	}
 }
 
-func (l *leader) nodeChanged(before, after *api.Node, index uint64) {
+func (l *leader) nodeChanged(before, after *api.Node, index uint64, freed map[string]bool) {
 	if after == nil || !feasible.Available(after) || before != nil && !nodeBetter(before, after) {
 		return
 	}
-	l.wake(l.blocked.NodeFreed(after.ID, after.ComputedClass, index))
+	freed[after.ID] = true
 	for id := range after.CSINodePlugins {
 		l.needMet(feasible.PluginResource(id), index)
 	}
@@ -156,15 +193,51 @@ func pluginsChanged(a, b map[string]*api.CSIInfo) bool {
 }
 
 // allocChanged: the place of an allocation is free when its node is done with it, or when it is forgotten.
-func (l *leader) allocChanged(before, after *api.Allocation, index uint64) {
+func allocChanged(before, after *api.Allocation, freed map[string]bool) {
 	if before == nil || before.ClientTerminal() || after != nil && !after.ClientTerminal() {
 		return
 	}
-	class := ""
-	if n := l.State.Read().Node(before.NodeID); n != nil {
-		class = n.ComputedClass
+	freed[before.NodeID] = true
+}
+
+// nodesFreed wakes those whom the nodes' room may be enough for.
+func (l *leader) nodesFreed(ctx context.Context, freed map[string]bool, index uint64) {
+	if len(freed) == 0 {
+		return
 	}
-	l.wake(l.blocked.NodeFreed(before.NodeID, class, index))
+	f, err := l.roster.Fleet(ctx)
+	if err != nil {
+		return
+	}
+	tx := l.State.Read()
+	evicts := tx.SchedulerConfig().PreemptionConfig
+	for id := range freed {
+		if n := tx.Node(id); n != nil {
+			l.wake(l.blocked.NodeFreed(id, n.ComputedClass, index, l.enough(f.Row(f.Find(id)), evicts)))
+		}
+	}
+}
+
+// enough tells for whom the free room of a node may do: surely not for those who ask for more, unless
+// they may evict others.
+func (l *leader) enough(row *fleet.Row, evicts api.PreemptionConfig) func(*api.Evaluation) bool {
+	if row == nil {
+		return nil
+	}
+	free := row.Total.Sub(row.Used)
+	return func(e *api.Evaluation) bool { return l.asks[e.ID].Exceeds(free) == "" || mayEvict(e.Type, evicts) }
+}
+
+func mayEvict(kind string, c api.PreemptionConfig) bool {
+	switch kind {
+	case api.JobTypeSystem:
+		return c.SystemSchedulerEnabled
+	case api.JobTypeSysbatch:
+		return c.SysBatchSchedulerEnabled
+	case api.JobTypeBatch:
+		return c.BatchSchedulerEnabled
+	}
+	return c.ServiceSchedulerEnabled
 }
 
 func volumeBetter(a, b *api.Volume) bool {

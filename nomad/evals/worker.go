@@ -2,17 +2,26 @@ package evals
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// kinds are the queues that workers serve.
-var kinds = []string{api.JobTypeService, api.JobTypeBatch, api.JobTypeSystem, api.JobTypeSysbatch}
+// kinds are all queues that workers can serve.
+var kinds = []string{api.JobTypeSystem, api.JobTypeSysbatch, api.JobTypeService, api.JobTypeBatch}
+
+const (
+	// stateWait bounds how long a worker waits for its server to have what the leader has.
+	stateWait = 5 * time.Second
+	// partingTime bounds how long a worker that ends tries to give back its work.
+	partingTime = time.Second
+)
 
 // attemptsOf is how often an evaluation is tried again without progress.
 func attemptsOf(kind string) int {
@@ -23,47 +32,70 @@ func attemptsOf(kind string) int {
 	return 5
 }
 
-// work processes evaluations until ctx ends.
-func (l *leader) work(ctx context.Context) error {
-	for {
-		e, token, err := l.broker.Dequeue(ctx, kinds...)
-		if err != nil {
-			return err
+// task is an evaluation in a worker's hands.
+type task struct {
+	eval  *api.Evaluation
+	token string
+	// index is what the worker's state must have reached.
+	index uint64
+}
+
+// desk is where a worker gets work and where the results go: the leader, in this process or not.
+type desk interface {
+	take(ctx context.Context, kinds []string) (*task, error)
+	done(ctx context.Context, t *task) error
+	giveBack(ctx context.Context, t *task) error
+	extend(ctx context.Context, t *task) error
+	update(ctx context.Context, t *task, evals []*api.Evaluation) error
+	submit(ctx context.Context, t *task, s plan.Submission) (*plan.Outcome, error)
+}
+
+// serve processes one evaluation and tells the desk what became of it.
+func (w *worker) serve(ctx context.Context, d desk, t *task) {
+	err := w.process(ctx, d, t)
+	if err == nil {
+		if err := d.done(ctx, t); err != nil {
+			w.Log.Debug("evaluation was processed late", "eval", t.eval.ID, "error", err)
 		}
-		if err := l.process(ctx, e, token); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			l.Log.Warn("evaluation will be tried again", "eval", e.ID, "job", e.JobID, "namespace", e.Namespace, "error", err)
-			if err := l.broker.Nack(e.ID, token); err != nil {
-				l.Log.Debug("evaluation was not given back", "eval", e.ID, "error", err)
-			}
-			continue
-		}
-		if err := l.broker.Ack(e.ID, token); err != nil {
-			l.Log.Debug("evaluation was processed late", "eval", e.ID, "error", err)
-		}
+		return
+	}
+	if errors.Is(err, fault.NotLeader) || errors.Is(err, fault.Conflict) {
+		// Another leader hands it out, or this one gave it to somebody else.
+		w.Log.Debug("evaluation is no longer this worker's", "eval", t.eval.ID, "error", err)
+		return
+	}
+	if ctx.Err() == nil {
+		w.Log.Warn("evaluation will be tried again", "eval", t.eval.ID, "job", t.eval.JobID, "namespace", t.eval.Namespace, "error", err)
+	}
+	parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
+	defer cancel()
+	if err := d.giveBack(parting, t); err != nil {
+		w.Log.Debug("evaluation was not given back", "eval", t.eval.ID, "error", err)
 	}
 }
 
 // process runs the scheduler until its plan is committed as a whole or the attempts are used up.
-func (l *leader) process(ctx context.Context, e *api.Evaluation, token string) error {
+func (w *worker) process(ctx context.Context, d desk, t *task) error {
+	e := t.eval
 	if e.TriggeredBy == api.TriggerScheduled {
-		return l.fail(ctx, e, fmt.Sprintf("unknown trigger %q", e.TriggeredBy))
+		return fail(ctx, d, t, fmt.Sprintf("unknown trigger %q", e.TriggeredBy))
 	}
 	var last *scheduler.Output
 	for left := attemptsOf(e.Type); left > 0; left-- {
-		if err := l.broker.Extend(e.ID, token); err != nil {
-			return err
+		if last != nil {
+			if err := d.extend(ctx, t); err != nil {
+				return err
+			}
 		}
-		tx, err := l.snapshot(ctx, e)
+		w.is("WaitingForRaft")
+		tx, err := w.snapshot(ctx, t.index)
 		if err != nil {
 			return err
 		}
 		if stored := tx.Eval(e.ID); stored == nil || stored.Terminal() {
 			return nil
 		}
-		done, progress, o, err := l.attempt(ctx, tx, e)
+		done, progress, o, err := w.attempt(ctx, d, tx, t)
 		if done || err != nil {
 			return err
 		}
@@ -73,62 +105,57 @@ func (l *leader) process(ctx context.Context, e *api.Evaluation, token string) e
 		}
 	}
 	why := fmt.Sprintf("maximum attempts reached (%d)", attemptsOf(e.Type))
-	return l.update(ctx, scheduler.GaveUp(e, why, last, time.Now(), newID))
+	return d.update(ctx, t, scheduler.GaveUp(e, why, last, time.Now(), newID))
 }
 
-// snapshot is the state with the evaluation in it.
-func (l *leader) snapshot(ctx context.Context, e *api.Evaluation) (*state.Txn, error) {
-	tx := l.State.Read()
-	if tx.Index() >= e.ModifyIndex {
+// snapshot is this server's state once it has what was there at the index.
+func (s *Service) snapshot(ctx context.Context, index uint64) (*state.Txn, error) {
+	tx := s.State.Read()
+	if tx.Index() >= index {
 		return tx, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, stateWait)
 	defer cancel()
-	err := state.Until(ctx, l.State, []state.Key{state.EvalKey(e.ID)}, func(now *state.Txn) bool {
+	keys := []state.Key{state.TableKey(state.TableEvals), state.TableKey(state.TableAllocs), state.TableKey(state.TableJobs), state.TableKey(state.TableNodes)}
+	err := state.Until(ctx, s.State, keys, func(now *state.Txn) bool {
 		tx = now
-		return now.Index() >= e.ModifyIndex
+		return now.Index() >= index
 	})
 	if err != nil {
-		return nil, fmt.Errorf("wait for state of index %d: %w", e.ModifyIndex, err)
+		return nil, fmt.Errorf("wait for state of index %d: %w", index, err)
 	}
 	return tx, nil
 }
 
-func (l *leader) attempt(ctx context.Context, tx *state.Txn, e *api.Evaluation) (done, progress bool, o *scheduler.Output, err error) {
-	f, err := l.roster.Fleet(ctx)
+func (w *worker) attempt(ctx context.Context, d desk, tx *state.Txn, t *task) (done, progress bool, o *scheduler.Output, err error) {
+	f, err := w.roster.Fleet(ctx)
 	if err != nil {
 		return false, false, nil, fmt.Errorf("fleet: %w", err)
 	}
-	now := time.Now()
+	w.is("Scheduling")
+	e, now := t.eval, time.Now()
 	o = scheduler.Schedule(scheduler.Input{
 		View: tx, Fleet: f, Eval: e, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
 	})
 	evals := append(o.FollowUps, scheduler.Done(e, o, tx.Index(), now, newID)...)
+	w.is("Submitting")
 	if o.Empty() {
-		return true, false, o, l.update(ctx, evals)
+		return true, false, o, d.update(ctx, t, evals)
 	}
-	out, err := l.plans.Submit(ctx, plan.Submission{Plan: o.Plan, Evals: evals})
+	o.Plan.EvalToken = t.token
+	out, err := d.submit(ctx, t, plan.Submission{Plan: o.Plan, Evals: evals})
 	if err != nil {
 		return false, false, o, fmt.Errorf("submit plan: %w", err)
 	}
+	t.index = max(t.index, out.AllocIndex, out.RefreshIndex)
 	if !out.Whole {
-		l.Log.Debug("plan was refused in part", "eval", e.ID, "job", e.JobID, "nodes", out.RejectedNodes, "reasons", out.Reasons)
+		w.Log.Debug("plan was refused in part", "eval", e.ID, "job", e.JobID, "nodes", out.RejectedNodes, "reasons", out.Reasons)
 	}
 	return out.Whole, len(out.NodeAllocation)+len(out.NodeUpdate) > 0, o, nil
 }
 
-func (l *leader) update(ctx context.Context, evals []*api.Evaluation) error {
-	if len(evals) == 0 {
-		return nil
-	}
-	if _, err := l.Raft.Propose(ctx, &Update{Evals: evals}); err != nil {
-		return fmt.Errorf("write evaluations: %w", err)
-	}
-	return nil
-}
-
-func (l *leader) fail(ctx context.Context, e *api.Evaluation, why string) error {
-	failed := *e
+func fail(ctx context.Context, d desk, t *task, why string) error {
+	failed := *t.eval
 	failed.Status, failed.StatusDescription = api.EvalStatusFailed, why
-	return l.update(ctx, []*api.Evaluation{&failed})
+	return d.update(ctx, t, []*api.Evaluation{&failed})
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -15,8 +17,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// batchMax is how many plans go into one raft entry.
-const batchMax = 64
+// One raft entry holds at most batchMax plans, and at most one that is heavier than weightMax allocations.
+const (
+	batchMax  = 64
+	weightMax = 4_000
+)
 
 // Config is what an applier needs.
 type Config struct {
@@ -24,12 +29,17 @@ type Config struct {
 	Raft   fsm.Proposer
 	Roster *Roster
 	Log    hclog.Logger
+	// Rejections says what happens to nodes that plans are rejected on again and again.
+	Rejections Rejections
+	// Ineligible takes a node out of scheduling.
+	Ineligible func(ctx context.Context, node string) error
 }
 
 // Applier verifies and commits plans, on the leader.
 type Applier struct {
 	Config
-	queue *queue
+	queue    *queue
+	rejected rejected
 }
 
 // NewApplier makes an applier; Run makes it work.
@@ -42,43 +52,189 @@ func (a *Applier) Submit(ctx context.Context, s Submission) (*Outcome, error) {
 	case ans := <-t.done:
 		return ans.outcome, ans.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		if a.queue.withdraw(t) {
+			return nil, ctx.Err()
+		}
+		ans := <-t.done // it is being committed: the answer comes, and must not be guessed
+		return ans.outcome, ans.err
 	}
 }
 
-// Run commits plans until ctx ends; then those that wait are told that nobody leads here.
+// Run commits plans until ctx ends; then those that wait are told that nobody leads here. While one entry
+// is on its way to the log, the next is verified on top of it.
 func (a *Applier) Run(ctx context.Context) error {
+	defer a.queue.close()
+	var before *flight
+	defer func() { before.wait() }()
 	for {
-		batch, err := a.queue.next(ctx, batchMax)
+		batch, err := a.queue.next(ctx)
 		if err != nil {
-			for _, t := range a.queue.take(1 << 30) {
-				t.done <- answer{err: fault.New(fault.NotLeader, "plans are not applied here any more")}
-			}
 			return err
 		}
-		if err := a.commit(ctx, batch); err != nil {
-			a.Log.Warn("plans were not committed", "plans", len(batch), "error", err)
+		now, err := a.verify(ctx, batch, before)
+		if !before.wait() {
+			now, err = a.verify(ctx, batch, nil)
+		}
+		if err != nil {
+			answerAll(batch, err)
+			before = nil
+			continue
+		}
+		now.add(a.queue.take(batchMax-len(batch), weightMax-now.weight()))
+		a.watchRejections(ctx, now)
+		before = now
+		go a.commit(ctx, now) // Run waits for it
+	}
+}
+
+// flight is a raft entry on its way.
+type flight struct {
+	batch    []*ticket
+	v        *verifier
+	cmd      *Apply
+	outcomes []*Outcome
+	left     []*api.Plan
+	refused  []string
+	// done is closed when the entry is in the log or failed; then whole tells which.
+	done  chan struct{}
+	whole bool
+}
+
+// wait waits for the entry's end and reports whether all of it is in the state.
+func (f *flight) wait() bool {
+	if f == nil {
+		return true
+	}
+	<-f.done
+	return f.whole
+}
+
+func (f *flight) weight() int {
+	n := 0
+	for _, t := range f.batch {
+		n += t.weight()
+	}
+	return n
+}
+
+// verify checks plans on the latest state and, if there is one, on top of the entry under way.
+func (a *Applier) verify(ctx context.Context, batch []*ticket, under *flight) (*flight, error) {
+	nodes, err := a.Roster.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &flight{v: newVerifier(nodes, a.State.Read()), cmd: &Apply{}, done: make(chan struct{})}
+	if under != nil {
+		f.v.assume(under.left)
+	}
+	f.add(batch)
+	return f, nil
+}
+
+// assume counts what plans that may be committed already place. What they stop counts until its node is
+// done with it.
+func (v *verifier) assume(plans []*api.Plan) {
+	for _, p := range plans {
+		for _, list := range p.NodeAllocation {
+			for _, a := range list {
+				if isNew(a) {
+					with := *a
+					with.Job = p.Job
+					v.edit.PutAlloc(&with)
+				}
+			}
 		}
 	}
 }
 
-// commit verifies the plans and proposes what is left of them in one command. When it fails, each plan
-// is tried alone, so that one that cannot be applied does not take others with it.
-func (a *Applier) commit(ctx context.Context, batch []*ticket) error {
-	answers, err := a.propose(ctx, batch)
-	if err != nil && len(batch) > 1 && ctx.Err() == nil {
-		for _, t := range batch {
-			one, alone := a.propose(ctx, []*ticket{t})
-			a.answer([]*ticket{t}, one, alone)
+func (f *flight) add(batch []*ticket) {
+	for _, t := range batch {
+		checked := f.v.check(t.Plan)
+		f.v.spare(checked)
+		out := &Outcome{PlanResult: checked.result(), Whole: len(checked.refused) == 0}
+		evals := preempted(f.v.tx, checked.plan)
+		if out.Whole {
+			evals = append(slices.Clip(t.Evals), evals...)
+		} else {
+			out.RefreshIndex = f.v.tx.Index()
 		}
-		return err
+		f.batch = append(f.batch, t)
+		f.outcomes = append(f.outcomes, out)
+		f.left = append(f.left, checked.plan)
+		f.refused = append(f.refused, out.RejectedNodes...)
+		f.cmd.Plans = append(f.cmd.Plans, entryOf(checked.plan, evals))
 	}
-	a.answer(batch, answers, err)
-	return err
 }
 
-func (a *Applier) answer(batch []*ticket, answers []*Outcome, err error) {
-	for i, t := range batch {
+// spare evicts nobody for a placement that was refused.
+func (v *verifier) spare(c *checked) {
+	for node := range c.refused {
+		for _, a := range c.plan.NodePreemptions[node] {
+			v.restore(a.ID)
+		}
+		delete(c.plan.NodePreemptions, node)
+	}
+}
+
+// preempted makes an evaluation for every other job that loses allocations.
+func preempted(tx *state.Txn, p *api.Plan) []*api.Evaluation {
+	type key struct{ ns, id string }
+	jobs := map[key]bool{}
+	for _, list := range p.NodePreemptions {
+		for _, a := range list {
+			if old := tx.Alloc(a.ID); old != nil {
+				jobs[key{old.Namespace, old.JobID}] = true
+			}
+		}
+	}
+	var evals []*api.Evaluation
+	for k := range jobs {
+		if j := tx.Job(k.ns, k.id); j != nil {
+			evals = append(evals, &api.Evaluation{
+				ID: uuid.NewString(), Namespace: k.ns, JobID: k.id, Type: j.Type, Priority: j.Priority,
+				TriggeredBy: api.TriggerPreemption, JobModifyIndex: j.JobModifyIndex, Status: api.EvalStatusPending,
+				CreateTime: time.Now().UnixNano(),
+			})
+		}
+	}
+	return evals
+}
+
+// commit proposes the entry. When that fails, each plan is tried alone, so that one that cannot be
+// applied does not take others with it.
+func (a *Applier) commit(ctx context.Context, f *flight) {
+	defer close(f.done)
+	err := a.propose(ctx, f)
+	if err != nil {
+		a.Log.Warn("plans were not committed", "plans", len(f.batch), "error", err)
+	}
+	if err == nil || len(f.batch) == 1 || ctx.Err() != nil {
+		a.answer(f, err)
+		return
+	}
+	f.whole = false
+	for _, t := range f.batch {
+		one, err := a.verify(ctx, []*ticket{t}, nil)
+		if err != nil {
+			answerAll([]*ticket{t}, err)
+			continue
+		}
+		a.answer(one, a.propose(ctx, one))
+	}
+}
+
+func answerAll(batch []*ticket, err error) {
+	for _, t := range batch {
+		if errors.Is(err, context.Canceled) {
+			t.refuse()
+			continue
+		}
+		t.done <- answer{err: err}
+	}
+}
+
+func (a *Applier) answer(f *flight, err error) {
+	for i, t := range f.batch {
 		switch {
 		case errors.Is(err, fault.Conflict):
 			r := &Refused{map[string]string{"": err.Error()}}
@@ -86,46 +242,28 @@ func (a *Applier) answer(batch []*ticket, answers []*Outcome, err error) {
 		case err != nil:
 			t.done <- answer{err: err}
 		default:
-			t.done <- answer{outcome: answers[i]}
+			t.done <- answer{outcome: f.outcomes[i]}
 		}
 	}
 }
 
-func (a *Applier) propose(ctx context.Context, batch []*ticket) ([]*Outcome, error) {
-	f, err := a.Roster.Fleet(ctx)
+func (a *Applier) propose(ctx context.Context, f *flight) error {
+	res, err := a.Raft.Propose(ctx, f.cmd)
 	if err != nil {
-		return nil, err
-	}
-	v := newVerifier(f, a.State.Read())
-	outcomes := make([]*Outcome, len(batch))
-	cmd := &Apply{}
-	for i, t := range batch {
-		checked := v.check(t.Plan)
-		outcomes[i] = &Outcome{PlanResult: checked.result(), Whole: len(checked.refused) == 0}
-		if len(checked.refused) > 0 {
-			outcomes[i].RefreshIndex = v.tx.Index()
-		}
-		var evals []*api.Evaluation
-		if outcomes[i].Whole {
-			evals = t.Evals
-		}
-		cmd.Plans = append(cmd.Plans, entryOf(checked.plan, evals))
-	}
-	res, err := a.Raft.Propose(ctx, cmd)
-	if err != nil {
-		return nil, fmt.Errorf("commit plans: %w", err)
+		return fmt.Errorf("commit plans: %w", err)
 	}
 	refusals, ok := res.Value.([]*Refused)
-	if !ok || len(refusals) != len(batch) {
-		return nil, fault.New(fault.Internal, "plan apply answered a %T", res.Value)
+	if !ok || len(refusals) != len(f.batch) {
+		return fault.New(fault.Internal, "plan apply answered a %T", res.Value)
 	}
+	f.whole = true
 	for i, r := range refusals {
-		outcomes[i].AllocIndex = res.Index
+		f.outcomes[i].AllocIndex = res.Index
 		if r != nil {
-			outcomes[i] = refusedWhole(r, res.Index)
+			f.outcomes[i], f.whole = refusedWhole(r, res.Index), false
 		}
 	}
-	return outcomes, nil
+	return nil
 }
 
 func refusedWhole(r *Refused, index uint64) *Outcome {

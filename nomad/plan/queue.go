@@ -3,9 +3,11 @@ package plan
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 // Submission is a plan and the evaluations to be written when it is committed as a whole.
@@ -37,6 +39,7 @@ type queue struct {
 	mu      sync.Mutex
 	waiting tickets
 	order   uint64
+	closed  bool
 	wake    chan struct{}
 }
 
@@ -47,6 +50,10 @@ func (q *queue) push(s Submission) *ticket {
 	defer q.mu.Unlock()
 	q.order++
 	t := &ticket{s, q.order, make(chan answer, 1)}
+	if q.closed {
+		t.refuse()
+		return t
+	}
 	heap.Push(&q.waiting, t)
 	select {
 	case q.wake <- struct{}{}:
@@ -55,10 +62,37 @@ func (q *queue) push(s Submission) *ticket {
 	return t
 }
 
-// next waits for plans and takes at most limit of them.
-func (q *queue) next(ctx context.Context, limit int) ([]*ticket, error) {
+// refuse tells that nobody leads here.
+func (t *ticket) refuse() {
+	t.done <- answer{err: fault.New(fault.NotLeader, "plans are not applied here any more")}
+}
+
+// close refuses what waits and what comes.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, t := range q.waiting {
+		t.refuse()
+	}
+	q.waiting = nil
+}
+
+// withdraw takes a plan out that still waits, and reports whether it did.
+func (q *queue) withdraw(t *ticket) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := slices.Index(q.waiting, t)
+	if at >= 0 {
+		heap.Remove(&q.waiting, at)
+	}
+	return at >= 0
+}
+
+// next waits for plans and takes the best of them.
+func (q *queue) next(ctx context.Context) ([]*ticket, error) {
 	for {
-		if batch := q.take(limit); len(batch) > 0 {
+		if batch := q.take(batchMax, weightMax); len(batch) > 0 {
 			return batch, nil
 		}
 		select {
@@ -69,16 +103,32 @@ func (q *queue) next(ctx context.Context, limit int) ([]*ticket, error) {
 	}
 }
 
-func (q *queue) take(limit int) []*ticket {
+// take takes at most so many plans, and after the first only as long as they are not too heavy together.
+func (q *queue) take(limit, weight int) []*ticket {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var batch []*ticket
 	for len(q.waiting) > 0 && len(batch) < limit {
+		weight -= q.waiting[0].weight()
+		if weight < 0 && len(batch) > 0 {
+			return batch
+		}
 		if t, ok := heap.Pop(&q.waiting).(*ticket); ok {
 			batch = append(batch, t)
 		}
 	}
 	return batch
+}
+
+// weight is the number of allocations that the plan touches.
+func (t *ticket) weight() int {
+	n := 1
+	for _, m := range []map[string][]*api.Allocation{t.Plan.NodeUpdate, t.Plan.NodeAllocation, t.Plan.NodePreemptions} {
+		for _, list := range m {
+			n += len(list)
+		}
+	}
+	return n
 }
 
 type tickets []*ticket

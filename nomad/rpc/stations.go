@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"net"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -55,7 +57,7 @@ func (s *Server) authenticated(h wire.Handler, next serve) serve {
 		}
 	case wire.ByServer:
 		return func(ctx context.Context, req any) (any, error) {
-			if p := wire.PeerOf(ctx); p.Remote() && !amongServers(p.Role, h.Scope) {
+			if p := wire.PeerOf(ctx); p.Remote() && !s.amongServers(p, h.Scope) {
 				return nil, fault.New(fault.Denied, "%s is for servers; the certificate of %s does not prove one", h.Name, p.Address)
 			}
 			return next(ctx, req)
@@ -66,9 +68,21 @@ func (s *Server) authenticated(h wire.Handler, next serve) serve {
 }
 
 // amongServers reports whether a remote peer may call a server method. Where no roles are proven the
-// servers must still reach each other: what a server answers about itself is open then.
-func amongServers(role wire.Role, scope wire.Scope) bool {
-	return role == wire.RoleServer || (role == wire.Unproven && scope == wire.Local)
+// servers must still reach each other: what a server answers about itself is open then, and what the
+// leader does for servers is done for who speaks from the host of a living one.
+func (s *Server) amongServers(p wire.Peer, scope wire.Scope) bool {
+	if p.Role != wire.Unproven {
+		return p.Role == wire.RoleServer
+	}
+	return scope == wire.Local || scope == wire.Leader && s.hostOfServer(p.Address)
+}
+
+func (s *Server) hostOfServer(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && slices.ContainsFunc(s.others(), func(server string) bool {
+		of, _, err := net.SplitHostPort(server)
+		return err == nil && of == host
+	})
 }
 
 // credentials returns how a node method's request says who calls; empty for unknown requests.

@@ -1,0 +1,76 @@
+package broker
+
+import (
+	"fmt"
+)
+
+// Extend starts the nack timer of a delivery again.
+func (b *Broker) Extend(id, token string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it, err := b.out(id, token)
+	if err != nil {
+		return fmt.Errorf("extend: %w", err)
+	}
+	b.expect(it)
+	return nil
+}
+
+// Hold stops the nack timer of a delivery, whose plan is about to be committed, until Extend starts it
+// again: nobody else gets the evaluation meanwhile.
+func (b *Broker) Hold(id, token string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it, err := b.out(id, token)
+	if err != nil {
+		return fmt.Errorf("hold: %w", err)
+	}
+	b.stop(it)
+	return nil
+}
+
+// Return takes a delivery back that did not reach its worker: it counts for nothing.
+func (b *Broker) Return(id, token string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it, err := b.out(id, token)
+	if err != nil {
+		return
+	}
+	b.stop(it)
+	it.token = ""
+	it.deliveries--
+	if it.again != nil {
+		it.eval, it.again = it.again, nil
+	}
+	b.makeReady(it)
+}
+
+// Pause forgets everything and takes nothing more until Resume: what is out comes to nothing, because
+// its token is no longer known. What must be written yet stays to be taken with TakeEnded.
+func (b *Broker) Pause() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paused = true
+	clear(b.items)
+	clear(b.jobs)
+	clear(b.ready)
+	b.clock = nil
+}
+
+// Resume takes evaluations again; the caller enqueues those of the state.
+func (b *Broker) Resume() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paused = false
+}
+
+// Close ends all waits for work; nothing is handed out any more.
+func (b *Broker) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.closed = true
+		close(b.over)
+	}
+}

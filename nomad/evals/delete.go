@@ -1,0 +1,123 @@
+package evals
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/go-bexpr"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// reapMax bounds how many evaluations one raft entry deletes.
+const reapMax = 5_000
+
+// Delete deletes evaluations that were chosen by id or by a filter. Handing out must be paused, so that
+// nobody works on them. By id, one that still has work is refused; by filter such ones are left out.
+func (s *Service) Delete(ctx context.Context, r *api.EvalDeleteRequest) (*api.EvalDeleteResponse, error) {
+	tx := s.State.Read()
+	if !tx.SchedulerConfig().PauseEvalBroker {
+		return nil, fault.New(fault.Invalid, "evals can only be deleted while the eval broker is paused")
+	}
+	ids, err := chosen(tx, r)
+	if err != nil {
+		return nil, err
+	}
+	resp := &api.EvalDeleteResponse{}
+	for len(ids) > 0 {
+		n := min(len(ids), reapMax)
+		res, err := s.Raft.Propose(ctx, &Reap{Evals: ids[:n]})
+		if err != nil {
+			return nil, fmt.Errorf("delete evaluations: %w", err)
+		}
+		if gone, ok := res.Value.(int); ok {
+			resp.Count += gone
+		}
+		resp.Index, ids = res.Index, ids[n:]
+	}
+	return resp, nil
+}
+
+// chosen are the ids of the evaluations to delete.
+func chosen(tx *state.Txn, r *api.EvalDeleteRequest) ([]string, error) {
+	switch {
+	case len(r.EvalIDs) > 0 && r.Filter != "":
+		return nil, fault.New(fault.Invalid, "evals cannot be deleted by both ID and filter")
+	case len(r.EvalIDs) == 0 && r.Filter == "":
+		return nil, fault.New(fault.Invalid, "evals must be deleted by either ID or filter")
+	case r.Filter != "":
+		return filtered(tx, r)
+	}
+	for _, id := range r.EvalIDs {
+		e := tx.Eval(id)
+		if e == nil {
+			return nil, fault.New(fault.NotFound, "eval not found: %s", id)
+		}
+		if why := inUse(tx, e); why != "" {
+			return nil, fault.New(fault.Invalid, "eval %s is not safe to delete: %s", id, why)
+		}
+	}
+	return r.EvalIDs, nil
+}
+
+func filtered(tx *state.Txn, r *api.EvalDeleteRequest) ([]string, error) {
+	filter, err := bexpr.CreateEvaluator(r.Filter)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "failed to read filter expression: %w", err)
+	}
+	ns := r.Namespace
+	if ns == "" {
+		ns = api.DefaultNamespace
+	}
+	var ids []string
+	for e := range tx.Evals(ns) {
+		ok, err := filter.Evaluate(*e)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "failed to read filter expression: %w", err)
+		}
+		if ok && inUse(tx, e) == "" {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids, nil
+}
+
+// inUse says why an evaluation must stay: it has allocations that run, or whose volumes are not given back.
+func inUse(tx *state.Txn, e *api.Evaluation) string {
+	for a := range tx.AllocsByEval(e.ID) {
+		if !a.Terminal() || !a.ClientTerminal() {
+			return fmt.Sprintf("allocation %s is not terminal", a.ID)
+		}
+		for c := range tx.ClaimsByAlloc(a.ID) {
+			return fmt.Sprintf("allocation %s still claims volume %q", a.ID, c.VolumeID)
+		}
+	}
+	return ""
+}
+
+// Apply implements [fsm.Command]. It answers how many evaluations it forgot, as an int: those that are
+// gone or in use now, or are handed out again, stay.
+func (r *Reap) Apply(tx *state.Txn) (any, error) {
+	gone := 0
+	if !tx.SchedulerConfig().PauseEvalBroker {
+		return gone, nil
+	}
+	for _, id := range r.Evals {
+		e := tx.Eval(id)
+		if e == nil || inUse(tx, e) != "" {
+			continue
+		}
+		var over []string
+		for a := range tx.AllocsByEval(id) {
+			over = append(over, a.ID)
+		}
+		for _, a := range over {
+			tx.DeleteAlloc(a)
+		}
+		tx.DeleteEval(id)
+		gone++
+	}
+	return gone, nil
+}

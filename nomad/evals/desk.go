@@ -1,0 +1,208 @@
+package evals
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+const (
+	// pollWait is how long a worker of another server asks for work before it asks again.
+	pollWait = 30 * time.Second
+	pollMax  = time.Minute
+)
+
+// The leader's own workers call it directly.
+
+func (l *leader) take(ctx context.Context, kinds []string) (*task, error) {
+	e, token, err := l.broker.Dequeue(ctx, kinds...)
+	if err != nil {
+		return nil, err
+	}
+	return &task{eval: e, token: token, index: l.reached(e)}, nil
+}
+
+// reached is the index from which on the state shows what was decided about the job.
+func (l *leader) reached(e *api.Evaluation) uint64 {
+	return max(e.ModifyIndex, l.State.Touched(state.JobAllocsKey(e.Namespace, e.JobID), state.JobEvalsKey(e.Namespace, e.JobID)))
+}
+
+func (l *leader) done(_ context.Context, t *task) error     { return l.broker.Ack(t.eval.ID, t.token) }
+func (l *leader) giveBack(_ context.Context, t *task) error { return l.broker.Nack(t.eval.ID, t.token) }
+func (l *leader) extend(_ context.Context, t *task) error   { return l.broker.Extend(t.eval.ID, t.token) }
+
+func (l *leader) update(ctx context.Context, t *task, evals []*api.Evaluation) error {
+	if err := l.broker.Extend(t.eval.ID, t.token); err != nil {
+		return err
+	}
+	return l.write(ctx, evals)
+}
+
+// submit commits a plan of whoever has the evaluation; nobody else gets it meanwhile.
+func (l *leader) submit(ctx context.Context, t *task, s plan.Submission) (*plan.Outcome, error) {
+	if err := l.broker.Hold(t.eval.ID, t.token); err != nil {
+		return nil, err
+	}
+	out, err := l.plans.Submit(ctx, s)
+	if again := l.broker.Extend(t.eval.ID, t.token); err == nil && again != nil {
+		l.Log.Debug("plan was committed late", "eval", t.eval.ID, "error", again)
+	}
+	return out, err
+}
+
+// write stores evaluations.
+func (s *Service) write(ctx context.Context, evals []*api.Evaluation) error {
+	if len(evals) == 0 {
+		return nil
+	}
+	if _, err := s.Raft.Propose(ctx, &Update{Evals: evals}); err != nil {
+		return fmt.Errorf("write evaluations: %w", err)
+	}
+	return nil
+}
+
+// remote is the desk of a leader that is another server.
+type remote struct{ to wire.Caller }
+
+func (r remote) take(ctx context.Context, kinds []string) (*task, error) {
+	out, err := wire.EvalDequeue.Call(ctx, r.to, &api.EvalDequeueRequest{Kinds: kinds, Wait: pollWait})
+	if err != nil || out.Eval == nil {
+		return nil, err
+	}
+	return &task{eval: out.Eval, token: out.Token, index: out.WaitIndex}, nil
+}
+
+func (r remote) tell(ctx context.Context, t *task, how api.EvalAckRequest) error {
+	how.EvalID, how.Token = t.eval.ID, t.token
+	_, err := wire.EvalAck.Call(ctx, r.to, &how)
+	return err
+}
+
+func (r remote) done(ctx context.Context, t *task) error { return r.tell(ctx, t, api.EvalAckRequest{}) }
+
+func (r remote) giveBack(ctx context.Context, t *task) error {
+	return r.tell(ctx, t, api.EvalAckRequest{Nack: true})
+}
+
+func (r remote) extend(ctx context.Context, t *task) error {
+	return r.tell(ctx, t, api.EvalAckRequest{Extend: true})
+}
+
+func (r remote) update(ctx context.Context, t *task, evals []*api.Evaluation) error {
+	_, err := wire.EvalUpdate.Call(ctx, r.to, &api.EvalUpdateRequest{Token: t.token, Evals: evals})
+	return err
+}
+
+func (r remote) submit(ctx context.Context, _ *task, s plan.Submission) (*plan.Outcome, error) {
+	out, err := wire.PlanSubmit.Call(ctx, r.to, &api.PlanSubmitRequest{Plan: s.Plan, Evals: s.Evals})
+	if err != nil {
+		return nil, err
+	}
+	if out.Result == nil {
+		return nil, fault.New(fault.Internal, "the leader answered a plan with nothing")
+	}
+	return &plan.Outcome{PlanResult: out.Result, Whole: out.Whole}, nil
+}
+
+// What remote desks ask of the leader.
+
+func (s *Service) leading() (*leader, error) {
+	if l, _ := s.leads(); l != nil {
+		return l, nil
+	}
+	return nil, fault.New(fault.NotLeader, "evaluations are handed out by the leader")
+}
+
+// Dequeue hands an evaluation to a worker of another server.
+func (s *Service) Dequeue(ctx context.Context, r *api.EvalDequeueRequest) (*api.EvalDequeueResponse, error) {
+	l, err := s.leading()
+	if err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, min(max(0, r.Wait), pollMax))
+	defer cancel()
+	t, err := l.take(wait, r.Kinds)
+	switch {
+	case err != nil && wait.Err() != nil && ctx.Err() == nil:
+		return &api.EvalDequeueResponse{}, nil
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		l.broker.Return(t.eval.ID, t.token)
+		return nil, ctx.Err()
+	}
+	return &api.EvalDequeueResponse{Eval: t.eval, Token: t.token, WaitIndex: t.index}, nil
+}
+
+// Ack takes back an evaluation from a worker of another server.
+func (s *Service) Ack(ctx context.Context, r *api.EvalAckRequest) (*api.Empty, error) {
+	l, err := s.leading()
+	if err != nil {
+		return nil, err
+	}
+	t := &task{eval: &api.Evaluation{ID: r.EvalID}, token: r.Token}
+	switch {
+	case r.Extend:
+		err = l.extend(ctx, t)
+	case r.Nack:
+		err = l.giveBack(ctx, t)
+	default:
+		err = l.done(ctx, t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &api.Empty{}, nil
+}
+
+// Update writes what a worker of another server made of its evaluation, which must be among them.
+func (s *Service) Update(ctx context.Context, r *api.EvalUpdateRequest) (*api.WriteMeta, error) {
+	l, err := s.leading()
+	if err != nil {
+		return nil, err
+	}
+	err = fault.New(fault.Conflict, "none of %d evaluations is out with this token", len(r.Evals))
+	for _, e := range r.Evals {
+		if e != nil && l.broker.Extend(e.ID, r.Token) == nil {
+			err = l.write(ctx, r.Evals)
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &api.WriteMeta{Index: l.State.Read().Index()}, nil
+}
+
+// Submit commits the plan of a worker of another server. Of what was committed the answer names the nodes only.
+func (s *Service) Submit(ctx context.Context, r *api.PlanSubmitRequest) (*api.PlanSubmitResponse, error) {
+	l, err := s.leading()
+	if err != nil {
+		return nil, err
+	}
+	if r.Plan == nil {
+		return nil, fault.New(fault.Invalid, "missing plan")
+	}
+	t := &task{eval: &api.Evaluation{ID: r.Plan.EvalID}, token: r.Plan.EvalToken}
+	out, err := l.submit(ctx, t, plan.Submission{Plan: r.Plan, Evals: r.Evals})
+	if err != nil {
+		return nil, err
+	}
+	short := *out.PlanResult
+	short.NodeAllocation, short.NodeUpdate, short.NodePreemptions = nodesOf(short.NodeAllocation), nodesOf(short.NodeUpdate), nil
+	return &api.PlanSubmitResponse{Result: &short, Whole: out.Whole}, nil
+}
+
+func nodesOf(m map[string][]*api.Allocation) map[string][]*api.Allocation {
+	out := make(map[string][]*api.Allocation, len(m))
+	for node := range m {
+		out[node] = nil
+	}
+	return out
+}
