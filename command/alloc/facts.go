@@ -31,6 +31,18 @@ func facts(s *session.Session, a *api.Allocation) [][2]string {
 	if a.DeploymentID != "" {
 		f = append(f, [2]string{"Deployment ID", s.ID(a.DeploymentID)}, [2]string{"Deployment Health", health(a.DeploymentStatus)})
 	}
+	if d := a.DeploymentStatus; d != nil && d.Canary {
+		f = append(f, [2]string{"Canary", "true"})
+	}
+	if t := a.RescheduleTracker; t != nil && len(t.Events) > 0 {
+		f = append(f, [2]string{"Reschedule Attempts", strconv.Itoa(len(t.Events))})
+	}
+	if a.FollowupEvalID != "" {
+		f = append(f, [2]string{"Follow Up Eval", s.ID(a.FollowupEvalID)})
+	}
+	if a.PreemptedByAllocation != "" {
+		f = append(f, [2]string{"Preempted By", s.ID(a.PreemptedByAllocation)})
+	}
 	if a.PreviousAllocation != "" {
 		f = append(f, [2]string{"Replacement Of", s.ID(a.PreviousAllocation)})
 	}

@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -71,8 +72,19 @@ func Show(ctx context.Context, s *session.Session, stub *api.AllocStub) error {
 	for _, t := range taskNames(a) {
 		showTask(ctx, s, a, t, used)
 	}
-	if table := rows.Scores(a.Metrics, s.Verbose); table != "" && s.Verbose {
-		s.Printf("\nPlacement Metrics\n%s", table)
+	if len(a.PreemptedAllocations) > 0 {
+		s.Printf("\nPreempted Allocations\n* %s\n", strings.Join(shortened(s, a.PreemptedAllocations), "\n* "))
+	}
+	if text := rows.Metrics(a.Metrics, true); s.Verbose && text != "" {
+		s.Printf("\nPlacement Metrics\n%s", text)
 	}
 	return nil
+}
+
+func shortened(s *session.Session, ids []string) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = s.ID(id)
+	}
+	return out
 }

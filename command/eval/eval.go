@@ -19,7 +19,7 @@ import (
 
 // Group is "nomad eval".
 func Group() *cli.Command {
-	return session.Group("eval", "look at evaluations", List("list"), Status("status"))
+	return session.Group("eval", "look at evaluations", List("list"), Status("status"), Delete("delete"))
 }
 
 // Status is "nomad eval status".
@@ -67,6 +67,12 @@ func Show(ctx context.Context, s *session.Session, found *api.Evaluation) error 
 		{"Next Eval", s.ID(e.NextEval)},
 		{"Blocked Eval", s.ID(e.BlockedEval)},
 	}
+	if e.DeploymentID != "" {
+		facts = append(facts, [2]string{"Deployment ID", s.ID(e.DeploymentID)})
+	}
+	if !e.WaitUntil.IsZero() {
+		facts = append(facts, [2]string{"Wait Until", view.Time(e.WaitUntil)})
+	}
 	s.Print(view.Pairs(facts...))
 	if len(e.RelatedEvals) > 0 {
 		table := [][]string{{"ID", "Priority", "Triggered By", "Node ID", "Status", "Description"}}
@@ -78,7 +84,13 @@ func Show(ctx context.Context, s *session.Session, found *api.Evaluation) error 
 	if len(e.MissingNonNodeResources) > 0 {
 		s.Printf("\nMissing Resources\n* %s\n", strings.Join(e.MissingNonNodeResources, "\n* "))
 	}
-	if len(e.FailedTGAllocs) > 0 {
+	if a := e.PlanAnnotations; s.Verbose && a != nil && len(a.DesiredTGUpdates) > 0 {
+		s.Printf("\nPlan Annotations\n%s", rows.Updates(a.DesiredTGUpdates))
+	}
+	switch {
+	case len(e.FailedTGAllocs) > 0 && s.Verbose:
+		s.Printf("\nFailed Placements\n%s", rows.FailuresWithScores(e.FailedTGAllocs))
+	case len(e.FailedTGAllocs) > 0:
 		s.Printf("\nFailed Placements\n%s", rows.Failures(e.FailedTGAllocs))
 	}
 	allocs, _, err := s.EvalAllocations(ctx, e.ID, rest.Query{})

@@ -89,15 +89,12 @@ func Show(ctx context.Context, s *session.Session, stub *api.JobStub) error {
 	if s.Formatted() {
 		return document(ctx, s, j)
 	}
-	s.Print(view.Pairs(
-		[2]string{"ID", j.ID}, [2]string{"Name", j.Name}, [2]string{"Submit Date", view.UnixTime(j.SubmitTime)},
-		[2]string{"Type", j.Type}, [2]string{"Priority", strconv.Itoa(j.Priority)},
-		[2]string{"Datacenters", strings.Join(j.Datacenters, ",")}, [2]string{"Namespace", j.Namespace},
-		[2]string{"Node Pool", j.NodePool}, [2]string{"Status", find.JobStatus(j.Status, j.Stop)},
-		[2]string{"Periodic", strconv.FormatBool(j.Periodic != nil)},
-		[2]string{"Parameterized", strconv.FormatBool(j.ParameterizedJob != nil)}))
+	s.Print(view.Pairs(facts(j)...))
 	if s.Bool("short") {
 		return nil
+	}
+	if parent(j) {
+		return showChildren(ctx, s, j)
 	}
 	if err := summary(ctx, s, j); err != nil {
 		return err
@@ -105,7 +102,11 @@ func Show(ctx context.Context, s *session.Session, stub *api.JobStub) error {
 	if err := evaluations(ctx, s, j); err != nil {
 		return err
 	}
-	if d, err := s.JobDeployment(ctx, j.ID); err == nil && d != nil {
+	d, err := s.JobDeployment(ctx, j.ID)
+	if err != nil {
+		return session.Failed("querying latest job deployment", err)
+	}
+	if d != nil {
 		s.Printf("\nLatest Deployment\n%s", rows.Deployment(d, s.Verbose))
 	}
 	allocs, _, err := s.JobAllocations(ctx, j.ID, s.Bool("all-allocs"), rest.Query{})
@@ -114,4 +115,25 @@ func Show(ctx context.Context, s *session.Session, stub *api.JobStub) error {
 	}
 	s.Printf("\nAllocations\n%s", rows.Allocs(allocs, s.Verbose, time.Now()))
 	return nil
+}
+
+func facts(j *api.Job) [][2]string {
+	pairs := [][2]string{
+		{"ID", j.ID}, {"Name", j.Name}, {"Submit Date", view.UnixTime(j.SubmitTime)},
+		{"Type", j.Type}, {"Priority", strconv.Itoa(j.Priority)},
+		{"Datacenters", strings.Join(j.Datacenters, ",")}, {"Namespace", j.Namespace},
+		{"Node Pool", j.NodePool}, {"Status", find.JobStatus(j.Status, j.Stop)},
+		{"Periodic", strconv.FormatBool(j.Periodic != nil)},
+		{"Parameterized", strconv.FormatBool(j.ParameterizedJob != nil)},
+	}
+	if j.ParentID != "" {
+		pairs = append(pairs, [2]string{"Parent Job", j.ParentID})
+	}
+	if t := j.VersionTag; t != nil {
+		pairs = append(pairs, [2]string{"Version Tag", t.Name})
+	}
+	if j.Periodic != nil {
+		pairs = append(pairs, [2]string{"Next Periodic Launch", nextLaunch(j, time.Now())})
+	}
+	return pairs
 }

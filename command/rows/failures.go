@@ -14,6 +14,20 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
+// FailuresWithScores is Failures with how the nodes were rated that came into question.
+func FailuresWithScores(groups map[string]*api.AllocationMetric) string {
+	var b strings.Builder
+	for _, g := range sortedKeys(groups) {
+		b.WriteString(Failures(map[string]*api.AllocationMetric{g: groups[g]}))
+		m := groups[g]
+		b.WriteString(view.Indent(fmt.Sprintf("* %s evaluated, %d filtered, %d exhausted\n", nodes(m.NodesEvaluated), m.NodesFiltered, m.NodesExhausted), 2))
+		if scores := Scores(m, true); scores != "" {
+			b.WriteString("\n" + view.Indent(scores, 2))
+		}
+	}
+	return b.String()
+}
+
 // Failures tells per group why allocations were not placed.
 func Failures(groups map[string]*api.AllocationMetric) string {
 	var b strings.Builder
@@ -34,6 +48,9 @@ func Reasons(m *api.AllocationMetric) string {
 	var lines []string
 	if m.NodesEvaluated == 0 {
 		lines = append(lines, "No nodes were eligible for evaluation")
+	}
+	if m.NodesInPool == 0 && m.NodePool != "" && m.NodesEvaluated == 0 {
+		lines = append(lines, fmt.Sprintf("No nodes are available in node pool %q", m.NodePool))
 	}
 	for _, dc := range sortedKeys(m.NodesAvailable) {
 		if m.NodesAvailable[dc] == 0 {
@@ -63,6 +80,34 @@ func Reasons(m *api.AllocationMetric) string {
 		b.WriteString("* " + l + "\n")
 	}
 	return b.String()
+}
+
+// Metrics tells how a placement came about: what kept nodes out and how the others were rated.
+func Metrics(m *api.AllocationMetric, long bool) string {
+	if m == nil {
+		return ""
+	}
+	out := Reasons(m)
+	if scores := Scores(m, long); scores != "" {
+		if out != "" {
+			out += "\n"
+		}
+		out += scores
+	}
+	return out
+}
+
+// Updates is the table of what an evaluation wanted for each group.
+func Updates(groups map[string]*api.DesiredUpdates) string {
+	table := [][]string{{"Task Group", "Ignore", "Place", "Stop", "Migrate", "In-place", "Destructive", "Canary", "Preempt"}}
+	for _, name := range sortedKeys(groups) {
+		u, row := groups[name], []string{name}
+		for _, n := range []uint64{u.Ignore, u.Place, u.Stop, u.Migrate, u.InPlaceUpdate, u.DestructiveUpdate, u.Canary, u.Preemptions} {
+			row = append(row, strconv.FormatUint(n, 10))
+		}
+		table = append(table, row)
+	}
+	return view.Table(table...)
 }
 
 func nodes(n int) string {
