@@ -28,10 +28,20 @@ type DeploymentState struct {
 	AutoRevert        bool          `msg:",omitempty"`
 	ProgressDeadline  time.Duration `msg:",omitempty"`
 	RequireProgressBy time.Time     `msg:",omitempty"`
+	AutoPromote       bool          `msg:",omitempty"`
 	Promoted          bool          `msg:",omitempty"`
 	DesiredCanaries   int           `msg:",omitempty"`
 	DesiredTotal      int           `msg:",omitempty"`
 	PlacedAllocs      int           `msg:",omitempty"`
 	HealthyAllocs     int           `msg:",omitempty"`
 	UnhealthyAllocs   int           `msg:",omitempty"`
+}
+
+// Active reports whether the deployment is not over: it may still place, promote or fail.
+func (d *Deployment) Active() bool {
+	switch d.Status {
+	case DeploymentStatusFailed, DeploymentStatusSuccessful, DeploymentStatusCancelled:
+		return false
+	}
+	return true
 }

@@ -19056,8 +19056,8 @@ func (z *DeploymentRequest) Msgsize() (s int) {
 func (z *DeploymentState) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(10)
-	var zb0001Mask uint16 /* 10 bits */
+	zb0001Len := uint32(11)
+	var zb0001Mask uint16 /* 11 bits */
 	_ = zb0001Mask
 	if z.PlacedCanaries == nil {
 		zb0001Len--
@@ -19075,29 +19075,33 @@ func (z *DeploymentState) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.Promoted == false {
+	if z.AutoPromote == false {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.DesiredCanaries == 0 {
+	if z.Promoted == false {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.DesiredTotal == 0 {
+	if z.DesiredCanaries == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.PlacedAllocs == 0 {
+	if z.DesiredTotal == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.HealthyAllocs == 0 {
+	if z.PlacedAllocs == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.UnhealthyAllocs == 0 {
+	if z.HealthyAllocs == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200
+	}
+	if z.UnhealthyAllocs == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -19128,31 +19132,36 @@ func (z *DeploymentState) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendTime(o, z.RequireProgressBy)
 		}
 		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "AutoPromote"
+			o = append(o, 0xab, 0x41, 0x75, 0x74, 0x6f, 0x50, 0x72, 0x6f, 0x6d, 0x6f, 0x74, 0x65)
+			o = msgp.AppendBool(o, z.AutoPromote)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "Promoted"
 			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x6d, 0x6f, 0x74, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.Promoted)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "DesiredCanaries"
 			o = append(o, 0xaf, 0x44, 0x65, 0x73, 0x69, 0x72, 0x65, 0x64, 0x43, 0x61, 0x6e, 0x61, 0x72, 0x69, 0x65, 0x73)
 			o = msgp.AppendInt(o, z.DesiredCanaries)
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "DesiredTotal"
 			o = append(o, 0xac, 0x44, 0x65, 0x73, 0x69, 0x72, 0x65, 0x64, 0x54, 0x6f, 0x74, 0x61, 0x6c)
 			o = msgp.AppendInt(o, z.DesiredTotal)
 		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "PlacedAllocs"
 			o = append(o, 0xac, 0x50, 0x6c, 0x61, 0x63, 0x65, 0x64, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x73)
 			o = msgp.AppendInt(o, z.PlacedAllocs)
 		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "HealthyAllocs"
 			o = append(o, 0xad, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x73)
 			o = msgp.AppendInt(o, z.HealthyAllocs)
 		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "UnhealthyAllocs"
 			o = append(o, 0xaf, 0x55, 0x6e, 0x68, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x73)
 			o = msgp.AppendInt(o, z.UnhealthyAllocs)
@@ -19224,6 +19233,12 @@ func (z *DeploymentState) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "RequireProgressBy")
 				return
 			}
+		case "AutoPromote":
+			z.AutoPromote, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "AutoPromote")
+				return
+			}
 		case "Promoted":
 			z.Promoted, bts, err = msgp.ReadBoolBytes(bts)
 			if err != nil {
@@ -19278,7 +19293,7 @@ func (z *DeploymentState) Msgsize() (s int) {
 	for za0001 := range z.PlacedCanaries {
 		s += msgp.StringPrefixSize + len(z.PlacedCanaries[za0001])
 	}
-	s += 11 + msgp.BoolSize + 17 + msgp.DurationSize + 18 + msgp.TimeSize + 9 + msgp.BoolSize + 16 + msgp.IntSize + 13 + msgp.IntSize + 13 + msgp.IntSize + 14 + msgp.IntSize + 16 + msgp.IntSize
+	s += 11 + msgp.BoolSize + 17 + msgp.DurationSize + 18 + msgp.TimeSize + 12 + msgp.BoolSize + 9 + msgp.BoolSize + 16 + msgp.IntSize + 13 + msgp.IntSize + 13 + msgp.IntSize + 14 + msgp.IntSize + 16 + msgp.IntSize
 	return
 }
 
