@@ -237,18 +237,3 @@ func put[T any](ctx context.Context, c *Client, params url.Values, body any, pat
 	}
 	return out, nil
 }
-
-// Raw sends a request to any endpoint and copies the answer.
-func (c *Client) Raw(ctx context.Context, method string, path []string, params url.Values, out io.Writer) error {
-	r, err := c.request(ctx, method, path, params, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := c.send(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(out, resp.Body)
-	return err
-}

@@ -95,7 +95,7 @@ func (c *Client) explain(err error) error {
 		return fmt.Errorf("%w (name the authority with -ca-cert or NOMAD_CACERT)", err)
 	case errors.As(err, &name):
 		return fmt.Errorf("%w (say which name to expect with -tls-server-name or NOMAD_TLS_SERVER_NAME)", err)
-	case t.ClientCert == "" && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+	case t.ClientCert == "" && closed(err):
 		// The agent closed while we were writing, and its reason was lost.
 		return fmt.Errorf("%w (the agent may demand a client certificate: %s)", err, set)
 	case !errors.As(err, &remote) || remote.Op != "remote error":
@@ -106,4 +106,11 @@ func (c *Client) explain(err error) error {
 		return fmt.Errorf("the agent refuses client certificate %s: %w", t.ClientCert, err)
 	}
 	return err
+}
+
+// closed tells of a connection that the other end closed before the first answer. HTTP/2 has no error
+// value for that, only a text.
+func closed(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		strings.Contains(err.Error(), "client conn could not be established")
 }

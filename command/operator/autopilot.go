@@ -80,6 +80,16 @@ var settings = []struct {
 	}},
 }
 
+// kindOf is the word in backquotes that a usage has: what a value is.
+func kindOf(usage string) string {
+	_, rest, _ := strings.Cut(usage, "`")
+	word, _, _ := strings.Cut(rest, "`")
+	if word == "bool" {
+		return "truth value: true or false"
+	}
+	return word
+}
+
 // AutopilotSet is "nomad operator autopilot set-config".
 func AutopilotSet(name string) *cli.Command {
 	v := session.Verb{Name: name, Usage: "change how the servers are kept in order", Run: setAutopilot}
@@ -96,13 +106,13 @@ func setAutopilot(ctx context.Context, s *session.Session) error {
 	}
 	said := 0
 	for _, f := range settings {
-		text := s.String(f.flag)
-		if text == "" {
+		if !s.IsSet(f.flag) {
 			continue
 		}
 		said++
+		text := s.String(f.flag)
 		if err := f.set(c, text); err != nil {
-			return fault.New(fault.Invalid, "-%s %q: %w", f.flag, text, err)
+			return fault.New(fault.Invalid, "-%s %q is not a %s", f.flag, text, kindOf(f.usage))
 		}
 	}
 	if said == 0 {

@@ -2,14 +2,10 @@ package operator
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
 )
@@ -48,26 +44,6 @@ func ListPeers(name string) *cli.Command {
 				table = append(table, []string{p.Node, p.ID, p.Address, state, strconv.FormatBool(p.Voter), p.RaftProtocol})
 			}
 			s.Print(view.Table(table...))
-			return nil
-		},
-	}.Command()
-}
-
-// API is "nomad operator api".
-func API(name string) *cli.Command {
-	return session.Verb{
-		Name: name, Usage: "send a request to any endpoint of the API", Args: "<path>", Min: 1, Max: 1,
-		Flags: []cli.Flag{&cli.StringFlag{Name: "X", Value: http.MethodGet, Usage: "`method` of the request"}},
-		Run: func(ctx context.Context, s *session.Session) error {
-			u, err := url.Parse(s.Arg(0))
-			if err != nil {
-				return fault.New(fault.Invalid, "path %q: %w", s.Arg(0), err)
-			}
-			path := strings.TrimPrefix(strings.TrimPrefix(u.Path, "/"), "v1/")
-			if err := s.Raw(ctx, s.String("X"), strings.Split(path, "/"), u.Query(), s.Out); err != nil {
-				return session.Failed("querying API", err)
-			}
-			s.Println()
 			return nil
 		},
 	}.Command()

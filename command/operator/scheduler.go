@@ -37,6 +37,7 @@ func GetConfig(name string) *cli.Command {
 				[2]string{"Preemption Service Scheduler", strconv.FormatBool(c.PreemptionConfig.ServiceSchedulerEnabled)},
 				[2]string{"Preemption Batch Scheduler", strconv.FormatBool(c.PreemptionConfig.BatchSchedulerEnabled)},
 				[2]string{"Preemption SysBatch Scheduler", strconv.FormatBool(c.PreemptionConfig.SysBatchSchedulerEnabled)},
+				[2]string{"Node Limit For Feasibility Checks", strconv.FormatUint(uint64(c.NodeLimitForFeasibilityChecks), 10)},
 				[2]string{"Modify Index", strconv.FormatUint(c.ModifyIndex, 10)}))
 			return nil
 		},
@@ -61,6 +62,7 @@ var switches = []struct {
 func SetConfig(name string) *cli.Command {
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "scheduler-algorithm", Usage: "`binpack` or spread"},
+		&cli.StringFlag{Name: "node-limit-for-feasibility-checks", Usage: "`number` of nodes that are looked at for jobs with affinities or spreads"},
 		&cli.StringFlag{Name: "check-index", Usage: "only while the configuration's modify index is `index`"},
 	}
 	for _, x := range switches {
@@ -83,6 +85,14 @@ func setConfig(ctx context.Context, s *session.Session) error {
 		if c.SchedulerAlgorithm != api.SchedulerAlgorithmBinpack && c.SchedulerAlgorithm != api.SchedulerAlgorithmSpread {
 			return fault.New(fault.Invalid, "-scheduler-algorithm %q is neither binpack nor spread", c.SchedulerAlgorithm)
 		}
+	}
+	if s.IsSet("node-limit-for-feasibility-checks") {
+		text := s.String("node-limit-for-feasibility-checks")
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return fault.New(fault.Invalid, "-node-limit-for-feasibility-checks %q is not a number", text)
+		}
+		c.NodeLimitForFeasibilityChecks = uint(n)
 	}
 	for _, x := range switches {
 		if !s.IsSet(x.flag) {
