@@ -105,7 +105,7 @@ func Open(c Config) (*Raft, error) {
 func (r *Raft) start(c Config) error {
 	conf := r.config(c)
 	r.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:  &streams{Listener: c.Listener, advertise: c.Advertise, dial: c.Dial},
+		Stream:  &streams{Listener: c.Listener, advertise: c.Advertise, dial: c.Dial, ended: make(chan struct{})},
 		MaxPool: transportPool, Timeout: transportTimeout, Logger: c.Log.Named("transport"),
 	})
 	if c.Single {

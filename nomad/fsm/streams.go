@@ -2,7 +2,9 @@ package fsm
 
 import (
 	"context"
+	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -11,6 +13,9 @@ import (
 // streams are the raft connections of the shared port.
 type streams struct {
 	net.Listener
+	// ended is closed when the transport wants no more connections.
+	ended     chan struct{}
+	once      sync.Once
 	advertise string
 	dial      func(context.Context, string) (net.Conn, error)
 }
@@ -21,6 +26,22 @@ func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.C
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return s.dial(ctx, string(address))
+}
+
+// Accept implements [net.Listener]. The port may be closed before the transport, which must not take that
+// for trouble: it gets the error when it knows that it ends.
+func (s *streams) Accept() (net.Conn, error) {
+	conn, err := s.Listener.Accept()
+	if errors.Is(err, net.ErrClosed) {
+		<-s.ended
+	}
+	return conn, err
+}
+
+// Close implements [net.Listener].
+func (s *streams) Close() error {
+	s.once.Do(func() { close(s.ended) })
+	return s.Listener.Close()
 }
 
 // Addr is the address that other servers know.
