@@ -3,6 +3,7 @@ package agent
 import (
 	"net"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -13,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
+	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
@@ -27,7 +29,8 @@ func (a *agent) serverConfig() nomad.Config {
 	return nomad.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Version: a.version, Dir: dir,
 		Bind:      net.JoinHostPort(or(a.cfg.Addresses.RPC, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.RPC)),
-		Advertise: a.cfg.Advertise.RPC, Workers: s.NumSchedulers, JobVersions: s.JobTrackedVersions, Log: a.log, TLS: a.tls.rpc,
+		Advertise: a.cfg.Advertise.RPC, JobVersions: s.JobTrackedVersions, Log: a.log, TLS: a.tls.rpc,
+		Workers: workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),
 		Gossip: a.gossip(),
 		Raft: nomad.RaftTuning{
 			Multiplier: s.RaftMultiplier, SnapshotInterval: s.RaftSnapshotInterval,
@@ -41,6 +44,19 @@ func (a *agent) serverConfig() nomad.Config {
 			JobThreshold: s.JobGCThreshold, NodeThreshold: s.NodeGCThreshold, DeploymentThreshold: s.DeploymentGC,
 		},
 	}
+}
+
+// workers is the configured number as the server takes it: there 0 is a default.
+func workers(configured int) int {
+	if configured == 0 {
+		return -1
+	}
+	return configured
+}
+
+// queues are the enabled schedulers without that of the compatible configuration which has no queue here.
+func queues(enabled []string) []string {
+	return slices.DeleteFunc(slices.Clone(enabled), func(k string) bool { return k == "_core" })
 }
 
 // gossip is how the server finds others.

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 // Config is the whole configuration of an agent.
 type Config struct {
@@ -84,6 +87,15 @@ type Server struct {
 	RaftSnapshotThreshold int           `hcl:"raft_snapshot_threshold"`
 	RaftSnapshotInterval  time.Duration `hcl:"raft_snapshot_interval"`
 	RaftTrailingLogs      int           `hcl:"raft_trailing_logs"`
+	// PlanRejection takes nodes out of scheduling that plans are rejected on again and again.
+	PlanRejection PlanRejection `hcl:"plan_rejection_tracker"`
+}
+
+// PlanRejection says when a node that plans are rejected on is taken out of scheduling.
+type PlanRejection struct {
+	Enabled   bool          `hcl:"enabled"`
+	Threshold int           `hcl:"node_threshold"`
+	Window    time.Duration `hcl:"node_window"`
 }
 
 // Client is the client block.
@@ -177,6 +189,7 @@ func Default() *Config {
 			HeartbeatGrace: 10 * time.Second, MinHeartbeatTTL: 10 * time.Second,
 			MaxHeartbeatsPerSec: 50, FailoverTTL: 5 * time.Minute,
 			JobMaxPriority: 100, JobDefaultPriority: 50, JobTrackedVersions: 6,
+			NumSchedulers: runtime.NumCPU(), PlanRejection: PlanRejection{Threshold: 100, Window: 5 * time.Minute},
 		},
 		Client: Client{
 			NodePool: "default", MaxKillTimeout: 30 * time.Second, MinDynamicPort: 20000, MaxDynamicPort: 32000,

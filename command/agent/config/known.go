@@ -56,7 +56,6 @@ var known = map[string]bool{
 	"server.redundancy_zone":                    true,
 	"server.upgrade_version":                    true,
 	"server.default_scheduler_config":           true,
-	"server.plan_rejection_tracker":             true,
 	"server.plan_apply_pipeline":                true,
 	"server.enable_event_broker":                true,
 	"server.event_buffer_size":                  true,

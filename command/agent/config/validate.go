@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -47,8 +48,29 @@ func (c *Config) Validate() error {
 		wrong(d.Force && d.Deadline > 0, "client.drain_on_shutdown has force and a deadline: only one is possible")
 	}
 	errs = append(errs, c.Server.wrong()...)
+	errs = append(errs, c.Server.wrongScheduling()...)
 	errs = append(errs, c.TLS.wrong()...)
 	return fault.Wrap(fault.Invalid, errors.Join(errs...))
+}
+
+// schedulers are the names in enabled_schedulers.
+var schedulers = []string{"service", "batch", "system", "sysbatch", "_core"}
+
+// wrongScheduling lists what is wrong with how the server schedules.
+func (s Server) wrongScheduling() []error {
+	var errs []error
+	if s.NumSchedulers < 0 || s.NumSchedulers > 1024 {
+		errs = append(errs, fmt.Errorf("server.num_schedulers %d is not between 0 and 1024", s.NumSchedulers))
+	}
+	for _, k := range s.EnabledSchedulers {
+		if !slices.Contains(schedulers, k) {
+			errs = append(errs, fmt.Errorf("server.enabled_schedulers: %q is none of %v", k, schedulers))
+		}
+	}
+	if t := s.PlanRejection; t.Enabled && (t.Threshold < 1 || t.Window <= 0) {
+		errs = append(errs, fmt.Errorf("server.plan_rejection_tracker needs a node_threshold of at least 1 and a node_window above 0"))
+	}
+	return errs
 }
 
 // wrong lists what is wrong with the server block.
