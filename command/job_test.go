@@ -111,3 +111,16 @@ func TestTheExampleIsAJob(t *testing.T) {
 		run(t, newAgent(t, nil), "", "run", "-output", c.args[len(c.args)-1]).want(t, 0, c.want)
 	}
 }
+
+func TestTemplatesAreJobs(t *testing.T) {
+	o := run(t, nil, "", "job", "init", "-list-templates")
+	o.want(t, 0, "periodic", "parameterized", "canary", "csi-volume")
+	for _, line := range strings.Split(strings.TrimSpace(o.out), "\n")[1:] {
+		name := strings.Fields(line)[0]
+		path := filepath.Join(t.TempDir(), name)
+		run(t, nil, "", "job", "init", "-template", name, path).want(t, 0)
+		run(t, newAgent(t, nil), "", "run", "-output", path).want(t, 0, `"TaskGroups"`)
+	}
+	run(t, nil, "", "job", "init", "-template", "nope", filepath.Join(t.TempDir(), "x")).want(t, 1, `no template "nope"`)
+	run(t, nil, "", "job", "init", "-template", "batch", "-short").want(t, 1, "only one")
+}

@@ -55,7 +55,9 @@ func setSchedulerWorkerConfig(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What the body does not say stays.
 	var body api.SchedulerWorkerConfig
+	body.NumSchedulers, body.EnabledSchedulers = s.WorkerConfig()
 	if err := c.decode(bodyBytes, &body); err != nil {
 		return nil, fault.New(fault.Invalid, "Invalid request: %w", err)
 	}

@@ -38,6 +38,7 @@ func TestSchedulerWorkers(t *testing.T) {
 		`{"server_id":"s1.global","schedulers":[{"id":"w1","enabled_schedulers":["service","batch"],"started":"1970-01-01T00:00:00Z","status":"Started","workload_status":"WaitingToDequeue"}]}`)
 	expect(t, send(h, "GET", "/v1/agent/schedulers/config", ""), 200, `{"server_id":"s1.global","num_schedulers":2,"enabled_schedulers":["service","batch"]}`)
 	expect(t, send(h, "PUT", "/v1/agent/schedulers/config", `{"num_schedulers":3,"enabled_schedulers":["batch"]}`), 200, `"num_schedulers":3,"enabled_schedulers":["batch"]`)
+	expect(t, send(h, "PUT", "/v1/agent/schedulers/config", `{"num_schedulers":1}`), 200, `"num_schedulers":1,"enabled_schedulers":["batch"]`)
 	expect(t, send(h, "PUT", "/v1/agent/schedulers/config", `{"num_schedulers":-1}`), 400, "num_schedulers -1 is negative")
 	expect(t, send(h, "PUT", "/v1/agent/schedulers/config", `{"num_schedulers":"x"}`), 400, "Invalid request")
 }
