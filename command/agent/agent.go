@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -37,7 +38,13 @@ type agent struct {
 	link    *link.Link
 	node    *client.Client
 	tls     security
+	// abrupt is set when a signal ended the agent without a farewell.
+	abrupt atomic.Bool
 }
+
+// errAbrupt is the outcome of an agent that a signal ended without leave; it is no failure, but service
+// managers see by its exit code that the agent did not leave.
+var errAbrupt = errors.New("ended by a signal without leaving")
 
 // Run starts an agent and works until a signal or a failure ends it.
 func Run(ctx context.Context, cfg *config.Config, version string) error {
@@ -75,7 +82,13 @@ func Run(ctx context.Context, cfg *config.Config, version string) error {
 		id = a.node.ID()
 	}
 	fmt.Print(banner(cfg, version, a.http.Addr().String(), a.rpcAddress(), id))
-	return a.run(ctx)
+	if err := a.run(ctx); err != nil {
+		return err
+	}
+	if a.abrupt.Load() {
+		return errAbrupt
+	}
+	return nil
 }
 
 // build makes the parts in order: the HTTP port first, so that a port in use is told at once.

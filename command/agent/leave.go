@@ -29,9 +29,7 @@ func (a *agent) untilSignal(ctx context.Context) (context.Context, func()) {
 		select {
 		case s := <-signals:
 			a.log.Info("ending", "signal", s.String(), "leave", a.leaves(s))
-			if a.leaves(s) {
-				a.leave(ctx, signals)
-			}
+			a.abrupt.Store(!a.leaves(s) || !a.leave(ctx, signals))
 		case <-ctx.Done():
 		}
 	}()
@@ -40,16 +38,14 @@ func (a *agent) untilSignal(ctx context.Context) (context.Context, func()) {
 
 // leaves reports whether the signal means that the server goes for good, or the node is to be drained.
 func (a *agent) leaves(s os.Signal) bool {
-	if a.server == nil && a.cfg.Client.DrainOnShutdown == nil {
-		return false
-	}
 	if s == os.Interrupt {
 		return a.cfg.LeaveOnInterrupt
 	}
 	return a.cfg.LeaveOnTerminate
 }
 
-func (a *agent) leave(ctx context.Context, again <-chan os.Signal) {
+// leave reports whether the agent left gracefully.
+func (a *agent) leave(ctx context.Context, again <-chan os.Signal) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	left := make(chan error, 1)
@@ -59,8 +55,10 @@ func (a *agent) leave(ctx context.Context, again <-chan os.Signal) {
 		if err != nil {
 			a.log.Error("the agent did not leave gracefully", "error", err)
 		}
+		return err == nil
 	case s := <-again:
 		a.log.Warn("ending at once", "error", fault.New(fault.Unavailable, "a second signal came: %s", s))
+		return false
 	}
 }
 

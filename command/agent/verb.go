@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,7 +53,10 @@ func Command(version string) *cli.Command {
 				return fail(err)
 			}
 			cfg.Again = func() (*config.Config, error) { return configure(c) }
-			if err := Run(ctx, cfg, version); err != nil {
+			switch err := Run(ctx, cfg, version); {
+			case errors.Is(err, errAbrupt):
+				return cli.Exit("", 1)
+			case err != nil:
 				return fail(err)
 			}
 			return nil
