@@ -39,7 +39,9 @@ type Config struct {
 	Name      string
 	NodeClass string
 	NodePool  string
-	Meta      map[string]string
+	// DefaultIneligible keeps a new node from getting work until an operator makes it eligible.
+	DefaultIneligible bool
+	Meta              map[string]string
 	// Options are the free options of the client block, such as driver.allowlist.
 	Options map[string]string
 	Version string

@@ -99,6 +99,9 @@ func (c *Client) fill(ctx context.Context) error {
 		Attributes: map[string]string{}, Drivers: map[string]*api.DriverInfo{}, HostVolumes: c.conf.HostVolumes,
 		CgroupParent: c.conf.RawExec.CgroupParent,
 	}
+	if c.conf.DefaultIneligible {
+		n.SchedulingEligibility = api.NodeSchedulingIneligible
+	}
 	if n.CgroupParent == "" {
 		n.CgroupParent = "nomad.slice"
 	}

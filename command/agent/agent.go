@@ -212,7 +212,7 @@ func (a *agent) doorConfig() httpapi.Config {
 		c.SetServerAddresses = a.setServers
 	}
 	if a.server != nil {
-		c.Servers, c.Node = a.server.Caller(), a.server.Node
+		c.Servers, c.Node, c.Schedulers = a.server.Caller(), a.server.Node, a.server.Schedulers()
 		return c
 	}
 	c.Servers, c.Node = a.link, a.ownNode

@@ -111,7 +111,10 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Denied, "node %q is registered with another secret", n.ID)
 	}
 	asked := n.Status
-	n.Status, n.SchedulingEligibility = api.NodeStatusInit, api.NodeSchedulingEligible
+	n.Status = api.NodeStatusInit
+	if n.SchedulingEligibility != api.NodeSchedulingIneligible { // a new node may wait for an operator
+		n.SchedulingEligibility = api.NodeSchedulingEligible
+	}
 	n.StatusUpdatedAt = tx.Now().Unix()
 	n.Drain, n.DrainStrategy, n.LastDrain, n.Events = false, nil, nil, nil
 	if old == nil {

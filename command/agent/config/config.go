@@ -124,6 +124,8 @@ type Client struct {
 	NodeMaxAllocs    int                   `hcl:"node_max_allocs"`
 	HostVolumes      map[string]HostVolume `hcl:"host_volume"`
 	ServerJoin       ServerJoin            `hcl:"server_join"`
+	// DefaultIneligible keeps a new node from getting work until an operator makes it eligible.
+	DefaultIneligible bool `hcl:"default_ineligible"`
 	// DrainOnShutdown is nil where the block is absent.
 	DrainOnShutdown *DrainOnShutdown `hcl:"drain_on_shutdown"`
 }

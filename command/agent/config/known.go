@@ -40,7 +40,6 @@ var known = map[string]bool{
 	"client.users":                              true,
 	"client.log_file":                           true,
 	"client.fingerprint":                        true,
-	"client.default_ineligible":                 true,
 	"server.authoritative_region":               true,
 	"server.client_introduction":                true,
 	"server.protocol_version":                   true,

@@ -160,6 +160,18 @@ func (a *Agent) Kill() {
 	_ = a.log.Close()
 }
 
+// Terminate asks the agent to end, waits for that and returns its exit code.
+func (a *Agent) Terminate(limit time.Duration) int {
+	a.tb.Helper()
+	_ = a.process.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-a.ended:
+	case <-time.After(limit):
+		a.tb.Fatalf("the agent runs on %v after SIGTERM\n%s", limit, a.LogTail(40))
+	}
+	return a.process.ProcessState.ExitCode()
+}
+
 // Until asks every 20 ms until check answers nil, or fails the test.
 func (a *Agent) Until(limit time.Duration, what string, check func() error) time.Duration {
 	a.tb.Helper()

@@ -1,0 +1,31 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+)
+
+// TestExitCodeTellsWhetherTheAgentLeft stops agents with and without a farewell.
+func TestExitCodeTellsWhetherTheAgentLeft(t *testing.T) {
+	lab := kit.NewLab(t)
+	server, stays, leaves := lab.Host("s1"), lab.Host("n1"), lab.Host("n2")
+	server.Serve([]*kit.Host{server}, kit.Quick)
+	stays.Work([]*kit.Host{server}, "")
+	leaves.Start(fmt.Sprintf("leave_on_terminate = true\nclient {\n enabled = true\n servers = [\"%s:4647\"]\n}", server.IP))
+	server.Ready(2)
+	for _, c := range []struct {
+		host *kit.Host
+		want int
+	}{{stays, 1}, {leaves, 0}, {server, 1}} {
+		if code := c.host.Terminate(20 * time.Second); code != c.want {
+			t.Errorf("%s ended with %d, want %d", c.host.Name, code, c.want)
+		}
+		if log := c.host.LogTail(30); strings.Contains(log, "[ERROR]") {
+			t.Errorf("%s complained at its end:\n%s", c.host.Name, log)
+		}
+	}
+}
