@@ -65,6 +65,13 @@ var finders = []finder{
 		}
 		return ids(out.Deployments, func(d *api.Deployment) string { return d.ID }), out.QueryMeta, nil
 	}},
+	{"scaling_policy", func(c *call, q api.QueryOptions) ([]string, api.QueryMeta, error) {
+		out, err := wire.ScalingPolicyList.Call(c.ctx(), c.Servers, &api.ScalingPolicyListRequest{QueryOptions: q})
+		if err != nil {
+			return nil, api.QueryMeta{}, err
+		}
+		return ids(out.Policies, func(p *api.ScalingPolicy) string { return p.ID }), out.QueryMeta, nil
+	}},
 	{"plugins", func(c *call, q api.QueryOptions) ([]string, api.QueryMeta, error) {
 		out, err := wire.PluginList.Call(c.ctx(), c.Servers, &api.PluginListRequest{QueryOptions: q})
 		if err != nil {
