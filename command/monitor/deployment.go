@@ -73,7 +73,7 @@ func awaitsPromotion(d *api.Deployment) bool {
 		if g.HealthyAllocs < g.DesiredCanaries {
 			return false
 		}
-		waits = true
+		waits = waits || !g.AutoPromote
 	}
 	return waits
 }
