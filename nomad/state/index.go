@@ -1,97 +1,69 @@
 package state
 
-import (
-	"fmt"
+import "strings"
 
-	"github.com/hashicorp/go-memdb"
-)
-
-// keyIndex indexes rows by a tuple of strings; nil parts leave a row out.
-type keyIndex[T any] struct {
-	parts func(*T) []string
+// joined is a primary key: its parts with a zero byte between them. The last part may be a beginning.
+func joined(parts []string) string {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return strings.Join(parts, "\x00")
 }
 
-func appendKey(b []byte, part string) []byte {
-	return append(append(b, part...), 0)
-}
-
-func (k keyIndex[T]) FromObject(obj any) (bool, []byte, error) {
-	row, ok := obj.(*T)
-	if !ok {
-		return false, nil, fmt.Errorf("row is a %T", obj)
-	}
-	parts := k.parts(row)
-	if parts == nil {
-		return false, nil, nil
-	}
-	var b []byte
+// grouped is the beginning of all keys of a group: each part ends with a zero byte.
+func grouped(parts []string) string {
+	n := len(parts)
 	for _, p := range parts {
-		b = appendKey(b, p)
+		n += len(p)
 	}
-	return true, b, nil
-}
-
-func (k keyIndex[T]) FromArgs(args ...any) ([]byte, error) {
-	return keyOf(args)
-}
-
-// PrefixFromArgs treats the last argument as a prefix and those before it as whole parts.
-func (k keyIndex[T]) PrefixFromArgs(args ...any) ([]byte, error) {
-	b, err := keyOf(args)
-	if err != nil || len(b) == 0 {
-		return nil, err
+	var b strings.Builder
+	b.Grow(n)
+	for _, p := range parts {
+		b.WriteString(p)
+		b.WriteByte(0)
 	}
-	return b[:len(b)-1], nil
+	return b.String()
 }
-
-func keyOf(args []any) ([]byte, error) {
-	var b []byte
-	for _, a := range args {
-		s, ok := a.(string)
-		if !ok {
-			return nil, fmt.Errorf("index argument is a %T", a)
-		}
-		b = appendKey(b, s)
-	}
-	return b, nil
-}
-
-// setIndex indexes a row under each of several values.
-type setIndex[T any] struct {
-	values func(*T) []string
-}
-
-func (s setIndex[T]) FromObject(obj any) (bool, [][]byte, error) {
-	row, ok := obj.(*T)
-	if !ok {
-		return false, nil, fmt.Errorf("row is a %T", obj)
-	}
-	var keys [][]byte
-	for _, v := range s.values(row) {
-		keys = append(keys, appendKey(nil, v))
-	}
-	return len(keys) > 0, keys, nil
-}
-
-func (s setIndex[T]) FromArgs(args ...any) ([]byte, error) { return keyOf(args) }
 
 // unique is the primary index of a table.
-func unique[T any](parts func(*T) []string) *memdb.IndexSchema {
-	return &memdb.IndexSchema{Name: "id", Unique: true, Indexer: keyIndex[T]{parts}}
+func unique[T any](parts func(*T) []string) *index {
+	return &index{name: "id", keys: func(row any) []string {
+		r, ok := row.(*T)
+		if !ok {
+			return []string{""}
+		}
+		return []string{joined(parts(r))}
+	}}
 }
 
-func by[T any](name string, parts func(*T) []string) *memdb.IndexSchema {
-	return &memdb.IndexSchema{Name: name, AllowMissing: true, Indexer: keyIndex[T]{parts}}
+// by groups rows by a tuple of strings; nil parts leave a row out.
+func by[T any](name string, parts func(*T) []string) *index {
+	return &index{name: name, keys: func(row any) []string {
+		r, ok := row.(*T)
+		if !ok {
+			return nil
+		}
+		p := parts(r)
+		if p == nil {
+			return nil
+		}
+		return []string{grouped(p)}
+	}}
 }
 
-func byEach[T any](name string, values func(*T) []string) *memdb.IndexSchema {
-	return &memdb.IndexSchema{Name: name, AllowMissing: true, Indexer: setIndex[T]{values}}
+// byEach puts a row into a group for each of several values.
+func byEach[T any](name string, values func(*T) []string) *index {
+	return &index{name: name, keys: func(row any) []string {
+		r, ok := row.(*T)
+		if !ok {
+			return nil
+		}
+		var keys []string
+		for _, v := range values(r) {
+			keys = append(keys, grouped([]string{v}))
+		}
+		return keys
+	}}
 }
 
-func tableOf(name string, indexes ...*memdb.IndexSchema) *memdb.TableSchema {
-	t := &memdb.TableSchema{Name: name, Indexes: map[string]*memdb.IndexSchema{}}
-	for _, i := range indexes {
-		t.Indexes[i.Name] = i
-	}
-	return t
-}
+func tableOf(name string, indexes ...*index) *layout { return &layout{name, indexes} }

@@ -20,6 +20,31 @@ func JobKey(ns, id string) Key { return Key{TableJobs, "id", rowKey(ns, id)} }
 // JobSummaryKey is one job's summary.
 func JobSummaryKey(ns, id string) Key { return Key{TableSummaries, "id", rowKey(ns, id)} }
 
+// JobChildrenKey is all instances of a periodic or parameterised job.
+func JobChildrenKey(ns, parent string) Key { return Key{TableJobs, "parent", rowKey(ns, parent)} }
+
+func keysOfJob(j *api.Job) []Key {
+	keys := []Key{JobKey(j.Namespace, j.ID)}
+	if j.ParentID != "" {
+		keys = append(keys, JobChildrenKey(j.Namespace, j.ParentID))
+	}
+	return keys
+}
+
+func parentOfJob(j *api.Job) []string {
+	if j.ParentID == "" {
+		return nil
+	}
+	return []string{j.Namespace, j.ParentID}
+}
+
+func tokenOfJob(j *api.Job) []string {
+	if j.ParentID == "" || j.DispatchIdempotencyToken == "" {
+		return nil
+	}
+	return []string{j.Namespace, j.ParentID, j.DispatchIdempotencyToken}
+}
+
 func jobID(j *api.Job) []string { return []string{j.Namespace, j.ID} }
 
 func pluginsOfJob(j *api.Job) []string {
@@ -48,13 +73,23 @@ func (t *Txn) JobsPrefix(ns, prefix string) iter.Seq[*api.Job] {
 // JobsByPlugin lists the jobs with a task that is an instance of the CSI plugin.
 func (t *Txn) JobsByPlugin(plugin string) iter.Seq[*api.Job] { return jobs.list(t, "plugin", plugin) }
 
+// JobsByParent lists the instances of a periodic or parameterised job.
+func (t *Txn) JobsByParent(ns, parent string) iter.Seq[*api.Job] {
+	return jobs.list(t, "parent", ns, parent)
+}
+
+// JobByToken returns the instance of a parameterised job that was dispatched with the token, or nil.
+func (t *Txn) JobByToken(ns, parent, token string) *api.Job {
+	return jobs.get(t, "token", ns, parent, token)
+}
+
 // PutJob stores the job as the current version and makes its summary complete.
 func (t *Txn) PutJob(j *api.Job) {
 	jobs.put(t, j, t.Job(j.Namespace, j.ID))
 	t.summarizeGroups(j)
 }
 
-// DeleteJob forgets the job, its versions, sources and summary.
+// DeleteJob forgets the job, its versions, sources, summary, scaling events and launches.
 func (t *Txn) DeleteJob(ns, id string) bool {
 	for _, v := range slices.Collect(versions.list(t, "job", ns, id)) {
 		versions.remove(t, v)
@@ -63,6 +98,8 @@ func (t *Txn) DeleteJob(ns, id string) bool {
 		submissions.remove(t, s)
 	}
 	summaries.remove(t, t.JobSummary(ns, id))
+	scalings.remove(t, t.JobScaling(ns, id))
+	launches.remove(t, launches.get(t, "id", ns, id))
 	return jobs.remove(t, t.Job(ns, id))
 }
 

@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/go-memdb"
-
 	"github.com/open-nomad/open-nomad/api"
 )
 
@@ -28,6 +26,8 @@ const (
 	TableConfig      = "config"
 	TableCluster     = "cluster"
 	TableAutopilot   = "autopilot"
+	TableScaling     = "scaling_events"
+	TableLaunches    = "periodic_launches"
 )
 
 // appliedRow is the row of the index table that holds the last applied raft index.
@@ -43,7 +43,7 @@ var (
 	}
 	jobs = table[api.Job]{
 		TableJobs,
-		func(j *api.Job) []Key { return []Key{JobKey(j.Namespace, j.ID)} },
+		keysOfJob,
 		func(j *api.Job) stamps { return stamps{&j.CreateIndex, &j.ModifyIndex} },
 	}
 	versions = table[api.Job]{
@@ -119,6 +119,12 @@ var (
 		TableAutopilot, nil,
 		func(c *api.AutopilotConfiguration) stamps { return stamps{&c.CreateIndex, &c.ModifyIndex} },
 	}
+	scalings = table[api.JobScalingEvents]{
+		TableScaling,
+		func(e *api.JobScalingEvents) []Key { return []Key{JobScalingKey(e.Namespace, e.JobID)} },
+		nil,
+	}
+	launches = table[launch]{name: TableLaunches}
 )
 
 // tables maps names to tables, for watches and snapshots.
@@ -127,18 +133,19 @@ var tables = func() map[string]untyped {
 	for _, t := range []untyped{
 		nodes, jobs, versions, submissions, summaries, evals, allocs, deployments,
 		volumes, claims, attachments, snapshots, namespaces, nodePools, schedulerConfigs, clusters, autopilotConfigs,
+		scalings, launches,
 	} {
 		m[t.tableName()] = t
 	}
 	return m
 }()
 
-func schema() *memdb.DBSchema {
-	d := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
-	for _, t := range []*memdb.TableSchema{
+func schema() []*layout {
+	return []*layout{
 		tableOf("index", unique(func(r *indexRow) []string { return []string{r.Table} })),
 		tableOf(TableNodes, unique(func(n *api.Node) []string { return []string{n.ID} }), byEach("plugin", pluginsOfNode)),
-		tableOf(TableJobs, unique(jobID), byEach("plugin", pluginsOfJob)),
+		tableOf(TableJobs, unique(jobID), byEach("plugin", pluginsOfJob), byEach("policy", policiesOfJob),
+			by("parent", parentOfJob), by("token", tokenOfJob)),
 		tableOf(TableVersions, unique(func(j *api.Job) []string { return append(jobID(j), versionKey(j.Version)) }), by("job", jobID)),
 		tableOf(TableSubmissions, unique(func(s *submission) []string { return []string{s.Namespace, s.JobID, versionKey(s.Version)} }),
 			by("job", func(s *submission) []string { return []string{s.Namespace, s.JobID} })),
@@ -168,23 +175,16 @@ func schema() *memdb.DBSchema {
 		tableOf(TableNodePools, unique(func(p *api.NodePool) []string { return []string{p.Name} })),
 		tableOf(TableConfig, unique(func(*api.SchedulerConfiguration) []string { return []string{"scheduler"} })),
 		tableOf(TableCluster, unique(func(*clusterRow) []string { return []string{"cluster"} })),
+		tableOf(TableScaling, unique(func(e *api.JobScalingEvents) []string { return []string{e.Namespace, e.JobID} })),
+		tableOf(TableLaunches, unique(func(l *launch) []string { return []string{l.Namespace, l.JobID} })),
 		tableOf(TableAutopilot, unique(func(*api.AutopilotConfiguration) []string { return []string{"autopilot"} })),
-	} {
-		d.Tables[t.Name] = t
 	}
-	return d
 }
 
 // rowKey joins the parts of a key; splitRowKey takes them apart for an index look-up.
 func rowKey(parts ...string) string { return strings.Join(parts, "\x00") }
 
-func splitRowKey(key string) []any {
-	var args []any
-	for _, p := range strings.Split(key, "\x00") {
-		args = append(args, p)
-	}
-	return args
-}
+func splitRowKey(key string) []string { return strings.Split(key, "\x00") }
 
 // versionKey sorts as the number does.
 func versionKey(v uint64) string {

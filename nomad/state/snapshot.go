@@ -130,11 +130,10 @@ func (d *dump) table(t *Txn, name string) {
 }
 
 func each(t *Txn, name string, do func(row any)) {
-	it, err := t.mem.Get(name, "id")
-	must(err)
-	for row := it.Next(); row != nil; row = it.Next() {
+	t.mem.each(name, "id", nil, func(row any) bool {
 		do(row)
-	}
+		return true
+	})
 }
 
 // Restore replaces all rows by those of a snapshot: readers see the old state or the new one. Watchers
@@ -142,12 +141,11 @@ func each(t *Txn, name string, do func(row any)) {
 func (s *Store) Restore(r io.Reader) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	l := &load{r: bufio.NewReader(r), sum: crc32.New(castagnoli), tx: &Txn{store: s, mem: s.db.Txn(true), write: true}}
-	defer l.tx.mem.Abort()
+	l := &load{r: bufio.NewReader(r), sum: crc32.New(castagnoli), tx: &Txn{store: s, mem: s.db.write(false), write: true}}
 	if err := l.all(); err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
-	l.tx.mem.Commit()
+	l.tx.mem.commit()
 	s.watch.reset(l.index)
 	s.feeds.publish(Batch{Index: l.index, Resync: true})
 	return nil
@@ -174,13 +172,9 @@ func (l *load) all() error {
 		return err
 	}
 	for name := range tables {
-		if _, err := l.tx.mem.DeleteAll(name, "id"); err != nil {
-			return err
-		}
+		l.tx.mem.fill(name, nil)
 	}
-	if _, err := l.tx.mem.DeleteAll(indexes.name, "id"); err != nil {
-		return err
-	}
+	l.tx.mem.fill(indexes.name, nil)
 	for {
 		more, err := l.table()
 		if err != nil {
@@ -190,7 +184,7 @@ func (l *load) all() error {
 			break
 		}
 	}
-	must(l.tx.mem.Insert(indexes.name, &indexRow{appliedRow, l.index}))
+	l.tx.mem.insert(indexes.name, &indexRow{appliedRow, l.index})
 	return l.checkSum()
 }
 
@@ -243,9 +237,7 @@ func (l *load) putter(name string, index uint64) (func([]byte) error, error) {
 	if !known {
 		return nil, fault.New(fault.Invalid, "unknown table %q: a newer version of the program wrote it", name)
 	}
-	if err := l.tx.mem.Insert(indexes.name, &indexRow{name, index}); err != nil {
-		return nil, err
-	}
+	l.tx.mem.insert(indexes.name, &indexRow{name, index})
 	if name == TableAllocs {
 		return l.putAlloc, nil
 	}
@@ -256,9 +248,7 @@ func (l *load) insert(name string, row any, b []byte) error {
 	if err := unmarshal(row, b); err != nil {
 		return err
 	}
-	if err := l.tx.mem.Insert(name, row); err != nil {
-		return err
-	}
+	l.tx.mem.insert(name, row)
 	l.tx.remember(row)
 	return nil
 }
@@ -281,9 +271,7 @@ func (l *load) putAlloc(b []byte) error {
 	if place > 0 {
 		a.Job = l.jobs[place-1]
 	}
-	if err := l.tx.mem.Insert(TableAllocs, a); err != nil {
-		return err
-	}
+	l.tx.mem.insert(TableAllocs, a)
 	l.tx.remember(a)
 	return nil
 }

@@ -33,6 +33,11 @@ func full(s *state.Store) {
 		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{ID: "v1", Namespace: "default", PluginID: "p"}})
 		tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v1", AllocID: "a1", NodeID: "n1"})
 		tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n1"})
+		count, eval := int64(2), "e1"
+		tx.PutJobScaling(&api.JobScalingEvents{Namespace: "default", JobID: "web", Groups: map[string][]*api.ScalingEvent{
+			"g": {{Count: &count, PreviousCount: 1, EvalID: &eval, Meta: map[string]any{"why": "load"}}, {Error: true, Message: "no"}},
+		}})
+		tx.PutLaunch("default", "web", time.Unix(1_800_000_000, 5))
 		tx.PutNamespace(&api.Namespace{Name: "prod"})
 		tx.PutNodePool(&api.NodePool{Name: "gpu"})
 		tx.PutSchedulerConfig(&api.SchedulerConfiguration{SchedulerAlgorithm: "spread"})
@@ -77,6 +82,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		"submission": {a.JobSubmission("default", "web", 2), b.JobSubmission("default", "web", 2)},
 		"summary":    {a.JobSummary("default", "web"), b.JobSummary("default", "web")},
 		"eval":       {a.Eval("e1"), b.Eval("e1")},
+		"scaling":    {a.JobScaling("default", "web"), b.JobScaling("default", "web")},
+		"launch":     {a.LastLaunch("default", "web"), b.LastLaunch("default", "web")},
 		"alloc":      {a.Alloc("a1"), b.Alloc("a1")},
 		"bare alloc": {a.Alloc("a3"), b.Alloc("a3")},
 		"deployment": {a.Deployment("d1"), b.Deployment("d1")},

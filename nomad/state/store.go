@@ -1,16 +1,13 @@
 package state
 
 import (
-	"fmt"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/go-memdb"
 )
 
 // Store holds all tables.
 type Store struct {
-	db      *memdb.MemDB
+	db      *memory
 	writing sync.Mutex
 	watch   watches
 	feeds   feeds
@@ -18,11 +15,7 @@ type Store struct {
 
 // New makes an empty store with the built-in namespace and node pools.
 func New() (*Store, error) {
-	db, err := memdb.NewMemDB(schema())
-	if err != nil {
-		return nil, fmt.Errorf("state schema: %w", err)
-	}
-	s := &Store{db: db}
+	s := &Store{db: newMemory(schema())}
 	s.watch.init()
 	tx := s.Write(1, time.Time{})
 	tx.putBuiltins()
@@ -32,7 +25,7 @@ func New() (*Store, error) {
 
 // Read returns a snapshot of all tables.
 func (s *Store) Read() *Txn {
-	t := &Txn{store: s, mem: s.db.Txn(false)}
+	t := &Txn{store: s, mem: s.db.read()}
 	if row := indexes.get(t, "id", appliedRow); row != nil {
 		t.index = row.Value
 	}
@@ -42,13 +35,11 @@ func (s *Store) Read() *Txn {
 // Write starts the one write transaction; Commit or Abort ends it.
 func (s *Store) Write(index uint64, now time.Time) *Txn {
 	s.writing.Lock()
-	mem := s.db.Txn(true)
-	mem.TrackChanges()
-	return &Txn{store: s, mem: mem, index: index, now: now, write: true, dirty: map[string]struct{}{}}
+	return &Txn{store: s, mem: s.db.write(true), index: index, now: now, write: true, dirty: map[string]struct{}{}}
 }
 
 // published runs after a commit: first the indexes and watchers, then the feeds.
-func (s *Store) published(index uint64, changes memdb.Changes) {
+func (s *Store) published(index uint64, changes []Change) {
 	keys := map[Key]struct{}{}
 	batch := make([]Change, 0, len(changes))
 	for _, c := range changes {
@@ -62,7 +53,9 @@ func (s *Store) published(index uint64, changes memdb.Changes) {
 				keys[k] = struct{}{}
 			}
 		}
-		batch = append(batch, Change{c.Table, c.Before, c.After})
+		if c.Before != nil || c.After != nil {
+			batch = append(batch, c)
+		}
 	}
 	s.watch.fire(index, keys)
 	s.feeds.publish(Batch{Index: index, Changes: batch})

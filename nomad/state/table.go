@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"iter"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -48,25 +47,23 @@ func (t table[T]) modifyIndex(row any) uint64 {
 }
 
 // get returns the row, or nil.
-func (t table[T]) get(tx *Txn, index string, args ...any) *T {
-	row, err := tx.mem.First(t.name, index, args...)
-	must(err)
-	if row == nil {
+func (t table[T]) get(tx *Txn, index string, args ...string) *T {
+	row, ok := tx.mem.first(t.name, index, args).(*T)
+	if !ok {
 		return nil
 	}
-	return tx.checked(row).(*T)
+	tx.checked(row)
+	return row
 }
 
 // list yields rows in index order. Rows put or deleted meanwhile do not disturb it.
-func (t table[T]) list(tx *Txn, index string, args ...any) iter.Seq[*T] {
+func (t table[T]) list(tx *Txn, index string, args ...string) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		it, err := tx.mem.Get(t.name, index, args...)
-		must(err)
-		for row := it.Next(); row != nil; row = it.Next() {
-			if !yield(tx.checked(row).(*T)) {
-				return
-			}
-		}
+		tx.mem.each(t.name, index, args, func(row any) bool {
+			tx.checked(row)
+			r, ok := row.(*T)
+			return ok && yield(r)
+		})
 	}
 }
 
@@ -79,7 +76,7 @@ func (t table[T]) put(tx *Txn, row *T, old *T) {
 			*s.create = *t.stamps(old).create
 		}
 	}
-	must(tx.mem.Insert(t.name, row))
+	tx.mem.insert(t.name, row)
 	tx.dirty[t.name] = struct{}{}
 	tx.remember(row)
 }
@@ -88,16 +85,9 @@ func (t table[T]) remove(tx *Txn, old *T) bool {
 	if old == nil {
 		return false
 	}
-	must(tx.mem.Delete(t.name, old))
+	tx.mem.remove(t.name, old)
 	tx.dirty[t.name] = struct{}{}
 	return true
-}
-
-// must turns errors that only a wrong schema can cause into panics.
-func must(err error) {
-	if err != nil {
-		panic(fmt.Sprintf("state: %v", err))
-	}
 }
 
 // inNamespace lists rows of one namespace, or of all for "*".

@@ -1,15 +1,11 @@
 package state
 
-import (
-	"time"
-
-	"github.com/hashicorp/go-memdb"
-)
+import "time"
 
 // Txn is a consistent view of all tables; one from [Store.Write] can also change them.
 type Txn struct {
 	store *Store
-	mem   *memdb.Txn
+	mem   *view
 	index uint64
 	now   time.Time
 	write bool
@@ -42,17 +38,15 @@ func (t *Txn) TableIndex(tables ...string) uint64 {
 // Commit publishes the changes, wakes those who watch them, and feeds them.
 func (t *Txn) Commit() {
 	for name := range t.dirty {
-		must(t.mem.Insert(indexes.name, &indexRow{name, t.index}))
+		t.mem.insert(indexes.name, &indexRow{name, t.index})
 	}
-	must(t.mem.Insert(indexes.name, &indexRow{appliedRow, t.index}))
-	changes := t.mem.Changes()
-	t.mem.Commit()
-	t.store.published(t.index, changes)
+	t.mem.insert(indexes.name, &indexRow{appliedRow, t.index})
+	t.mem.commit()
+	t.store.published(t.index, t.mem.changes)
 	t.store.writing.Unlock()
 }
 
 // Abort forgets the changes.
 func (t *Txn) Abort() {
-	t.mem.Abort()
 	t.store.writing.Unlock()
 }

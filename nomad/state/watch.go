@@ -106,7 +106,7 @@ func (s *Store) Touched(keys ...Key) uint64 {
 func (s *Store) touchedOne(k Key) uint64 {
 	if k.Index == "id" {
 		tx := s.Read()
-		if row, err := tx.mem.First(k.Table, "id", splitRowKey(k.Value)...); err == nil && row != nil {
+		if row := tx.mem.first(k.Table, "id", splitRowKey(k.Value)); row != nil {
 			return tables[k.Table].modifyIndex(row)
 		}
 		return tx.TableIndex(k.Table)
