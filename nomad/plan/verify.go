@@ -129,19 +129,8 @@ func (v *verifier) usable(i int, node string) string {
 func (v *verifier) fits(i int, job *api.Job, a *api.Allocation) string {
 	with := *a
 	with.Job = job
-	row, load := v.edit.Row(i), fleet.LoadOf(with.Group(), a.AllocatedResources)
-	if dim := row.Used.Add(load.Amount).Exceeds(row.Total); dim != "" {
-		return dim
-	}
-	if limit := row.Node.NodeMaxAllocs; limit > 0 && row.Count() >= limit {
-		return "max allocation exceeded"
-	}
-	for _, p := range load.Ports {
-		if row.Ports.Has(p) && !shared(with.Group(), p) {
-			return "network: port collision"
-		}
-	}
-	return ""
+	group := with.Group()
+	return v.edit.Row(i).Refuses(fleet.LoadOf(group, a.AllocatedResources), func(p fleet.HostPort) bool { return shared(group, p.Port) })
 }
 
 // shared reports whether the group asks for the port whoever else has it.

@@ -15,6 +15,8 @@ type placer struct {
 	static     *feasible.Static
 	ask        fleet.Amount
 	ports      portsAsk
+	special    *special
+	writes     []fleet.Write
 	affinities *rank.Affinities
 	spreads    *rank.Spreads
 	distinct   *distinct
@@ -47,7 +49,7 @@ func newPlacer(r *run, g *api.TaskGroup) *placer {
 	p := &placer{
 		run: r, group: g, static: feasible.NewStatic(r.job, g), ask: fleet.AskOf(g), ports: asksOf(g),
 		affinities: rank.NewAffinities(r.job, g), spreads: rank.NewSpreads(r.job, g),
-		distinct:  newDistinct(r.job, g),
+		distinct: newDistinct(r.job, g), special: newSpecial(g), writes: fleet.WritesOf(g),
 		resources: r.resourcesOf(g), fit: make([]standing, r.edit.Size()), collisions: make([]int, r.edit.Size()),
 		fits: map[[2]fleet.Amount]float64{}, seen: newTally(r.job),
 	}
@@ -158,12 +160,21 @@ func (p *placer) candidate(i int, s standing) rank.Candidate {
 	if s.wished {
 		c.Sum, c.Parts = c.Sum+s.affinity, c.Parts+1
 	}
+	if score, wished := p.deviceScore(i); wished {
+		c.Sum, c.Parts = c.Sum+score, c.Parts+1
+	}
 	return c
 }
 
 func (p *placer) fitScore(i int) float64 {
 	row := p.run.edit.Row(i)
-	return p.fitOf(row.Total, row.Used.Add(p.ask))
+	ask := p.ask
+	if p.special != nil {
+		if g, why := p.special.on(row); why == "" {
+			ask.CPU += g.mhz
+		}
+	}
+	return p.fitOf(row.Total, row.Used.Add(ask))
 }
 
 func (p *placer) fitOf(total, used fleet.Amount) float64 {
@@ -190,13 +201,39 @@ func (p *placer) refusal(i int) (reason string, exhausted bool) {
 	if limit := row.Node.NodeMaxAllocs; limit > 0 && row.Count() >= limit {
 		return "max allocation exceeded", true
 	}
-	if dim := row.Used.Add(p.ask).Exceeds(row.Total); dim != "" {
+	ask := p.ask
+	if p.special != nil {
+		g, why := p.special.on(row)
+		if why != "" {
+			return why, true
+		}
+		ask.CPU += g.mhz
+	}
+	if dim := row.Used.Add(ask).Exceeds(row.Total); dim != "" {
 		return dim, true
 	}
 	if reason := p.ports.refusal(row); reason != "" {
 		return reason, true
 	}
+	for _, w := range p.writes {
+		if !row.Writable(w) {
+			return "host volume " + w.Volume + " has a single writer already", false
+		}
+	}
 	return "", false
+}
+
+// deviceScore is how much the devices are wished for that the node would give; false when the group has no
+// wishes about devices.
+func (p *placer) deviceScore(i int) (float64, bool) {
+	if !p.special.wished() {
+		return 0, false
+	}
+	g, why := p.special.on(p.run.edit.Row(i))
+	if why != "" {
+		return 0, false
+	}
+	return g.score, true
 }
 
 // choose finds the best node for the allocation and gives it its resources there.
@@ -242,7 +279,7 @@ func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
 	if ask != nil && ask.Refusal(row.Node) != "" {
 		return false
 	}
-	res, ok := p.ports.assign(row, p.resources, p.run.in.Seed)
+	res, ok := p.assign(row)
 	if !ok {
 		return false
 	}
@@ -254,6 +291,19 @@ func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
 	p.count(i, 1)
 	p.touch(i)
 	return true
+}
+
+// assign is what an allocation gets on the node. Those that get nothing of their own share it.
+func (p *placer) assign(row *fleet.Row) (*api.AllocatedResources, bool) {
+	if p.special == nil && p.ports.network == nil {
+		return p.resources, true
+	}
+	g, why := p.special.on(row)
+	if why != "" {
+		return nil, false
+	}
+	shared, why := p.ports.assign(row, p.resources.Shared, p.run.in.Seed)
+	return &api.AllocatedResources{Tasks: g.tasks(row, p.resources.Tasks), Shared: shared}, why == ""
 }
 
 // tie is a number that orders equally good nodes differently for each seed.

@@ -1,29 +1,27 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 )
 
-// Range of dynamic ports of a node that names none; the end is exclusive.
-const (
-	dynamicMin = 20_000
-	dynamicMax = 32_000
-)
-
-// resourcesOf is what each allocation of the group gets, apart from ports. All of them share it.
+// resourcesOf is what each allocation of the group gets, apart from what depends on the node. All of them
+// share it.
 func (r *run) resourcesOf(g *api.TaskGroup) *api.AllocatedResources {
 	res := &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{}}
 	for _, t := range g.Tasks {
 		given := &api.AllocatedTaskResources{}
 		if ask := t.Resources; ask != nil {
-			given.Cpu.CpuShares = int64(ask.CPU)
+			if ask.Cores == 0 {
+				given.Cpu.CpuShares = int64(ask.CPU)
+			}
 			given.Memory.MemoryMB = int64(ask.MemoryMB + ask.SecretsMB)
 			if r.oversub {
-				given.Memory.MemoryMaxMB = int64(ask.MemoryMaxMB)
+				given.Memory.MemoryMaxMB = memoryMax(ask)
 			}
 		}
 		res.Tasks[t.Name] = given
@@ -34,105 +32,290 @@ func (r *run) resourcesOf(g *api.TaskGroup) *api.AllocatedResources {
 	return res
 }
 
-// portsAsk is the network that a group asks for: its first one.
-type portsAsk struct {
-	network *api.NetworkResource
-	static  []api.Port
-	dynamic []api.Port
+// memoryMax is the limit of a task that may use more memory than it reserves; -1 is none, 0 the reserved.
+func memoryMax(ask *api.Resources) int64 {
+	if ask.MemoryMaxMB > 0 {
+		return int64(ask.MemoryMaxMB + ask.SecretsMB)
+	}
+	return int64(ask.MemoryMaxMB)
 }
 
-func asksOf(g *api.TaskGroup) portsAsk {
-	if len(g.Networks) == 0 {
-		return portsAsk{}
-	}
-	a := portsAsk{network: g.Networks[0]}
-	for _, p := range slices.Concat(a.network.ReservedPorts, a.network.DynamicPorts) {
-		if p.Value > 0 {
-			a.static = append(a.static, p)
-		} else {
-			a.dynamic = append(a.dynamic, p)
+// Reasons why a node has no room for what tasks want for themselves.
+const (
+	noCores   = "cores"
+	noDevices = "devices: no devices match request"
+)
+
+// special is what the tasks of a group want for themselves alone: cores and devices. Which of them they get
+// depends on the node. It is empty for most groups.
+type special struct {
+	cores   []coreAsk
+	devices []deviceAsk
+	// weight is the sum of the weights of all affinities to devices, without their signs.
+	weight float64
+}
+
+type coreAsk struct {
+	task  string
+	count int
+	// numa is how much the cores should be of one NUMA node.
+	numa string
+}
+
+type deviceAsk struct {
+	task string
+	*feasible.Device
+}
+
+// grant is what a node would give of the special wishes.
+type grant struct {
+	mhz     int64
+	cores   map[string][]uint16
+	devices []deviceGrant
+	// score is how much the devices are wished for.
+	score float64
+}
+
+type deviceGrant struct {
+	task  string
+	given *api.AllocatedDeviceResource
+}
+
+func newSpecial(g *api.TaskGroup) *special {
+	s := &special{}
+	for _, t := range g.Tasks {
+		if t.Resources == nil {
+			continue
+		}
+		if n := t.Resources.Cores; n > 0 {
+			ask := coreAsk{task: t.Name, count: n}
+			if t.Resources.NUMA != nil {
+				ask.numa = t.Resources.NUMA.Affinity
+			}
+			s.cores = append(s.cores, ask)
+		}
+		for _, d := range feasible.Devices(t) {
+			s.devices = append(s.devices, deviceAsk{t.Name, d})
+			_, weight := d.Score(&api.NodeDeviceResource{})
+			s.weight += weight
 		}
 	}
-	return a
+	if len(s.cores)+len(s.devices) == 0 {
+		return nil
+	}
+	// Who is hard to please comes first: all cores of one NUMA node, many of them.
+	slices.SortStableFunc(s.cores, func(a, b coreAsk) int {
+		if a.rank() != b.rank() {
+			return a.rank() - b.rank()
+		}
+		if a.rank() < 2 {
+			return b.count - a.count
+		}
+		return 0
+	})
+	return s
 }
 
-// refusal is why the node's ports do not suffice, or "".
-func (a *portsAsk) refusal(row *fleet.Row) string {
-	for _, p := range a.static {
-		if !p.IgnoreCollision && row.Ports.Has(p.Value) {
-			return "network: reserved port collision " + p.Label + "=" + itoa(p.Value)
+func (a coreAsk) rank() int {
+	switch a.numa {
+	case numaRequire:
+		return 0
+	case numaPrefer:
+		return 1
+	}
+	return 2
+}
+
+// How a task wants the cores that it reserves to lie.
+const (
+	numaRequire = "require"
+	numaPrefer  = "prefer"
+)
+
+// on is what the node would give now, or why it cannot.
+func (s *special) on(row *fleet.Row) (*grant, string) {
+	g := &grant{}
+	if s == nil {
+		return g, ""
+	}
+	if len(s.cores) > 0 {
+		g.cores = map[string][]uint16{}
+		search := coreSearch{numa: row.NUMA(), asks: s.cores, given: g.cores, steps: searchMax}
+		if !search.solve(0, row.FreeCores()) {
+			return nil, noCores
+		}
+		for _, ids := range g.cores {
+			g.mhz += row.MHz(ids)
 		}
 	}
-	if len(a.dynamic) > 0 {
-		low, high := dynamicRange(row.Node)
-		if row.Ports.Free(low, high, low) < 0 {
-			return "network: dynamic port selection failed"
+	if len(s.devices) > 0 {
+		search := newDeviceSearch(row, s.devices)
+		if !search.solve(0) {
+			return nil, noDevices
+		}
+		g.devices = search.given
+		if s.weight > 0 {
+			g.score = search.matched / s.weight
 		}
 	}
-	return ""
+	return g, ""
 }
 
-func dynamicRange(n *api.Node) (low, high int) {
-	low, high = dynamicMin, dynamicMax
-	if r := n.NodeResources; r != nil && r.MinDynamicPort > 0 {
-		low = r.MinDynamicPort
-	}
-	if r := n.NodeResources; r != nil && r.MaxDynamicPort > 0 {
-		high = r.MaxDynamicPort
-	}
-	return low, high
+// wished reports whether the group prefers some devices.
+func (s *special) wished() bool { return s != nil && s.weight > 0 }
+
+// searchMax bounds the tries to fit the wishes of one group on one node.
+const searchMax = 256
+
+// coreSearch gives cores to tasks one after the other, and takes back when a later one finds none.
+type coreSearch struct {
+	numa  []fleet.Bits
+	asks  []coreAsk
+	given map[string][]uint16
+	steps int
 }
 
-// assign gives ports on the node; without a network the group's resources are shared as they are.
-func (a *portsAsk) assign(row *fleet.Row, base *api.AllocatedResources, seed uint64) (*api.AllocatedResources, bool) {
-	if a.network == nil {
-		return base, true
+func (s *coreSearch) solve(k int, free fleet.Bits) bool {
+	if k == len(s.asks) {
+		return true
 	}
-	given := *a.network
-	given.ReservedPorts, given.DynamicPorts = nil, nil
-	given.IP, given.Device = addressOf(row.Node, "")
-	res := &api.AllocatedResources{Tasks: base.Tasks, Shared: base.Shared}
-	taken := row.Ports
-	for _, p := range a.static {
-		given.ReservedPorts = append(given.ReservedPorts, p)
-		res.Shared.Ports = append(res.Shared.Ports, mapping(row.Node, p))
-		taken = taken.With(p.Value)
-	}
-	low, high := dynamicRange(row.Node)
-	start := low + int(uint64(tie(seed, row.Count()))%uint64(max(high-low, 1)))
-	for _, p := range a.dynamic {
-		if p.Value = taken.Free(low, high, start); p.Value < 0 {
-			return nil, false
+	ask := s.asks[k]
+	for _, from := range s.places(ask, free) {
+		if s.steps--; s.steps < 0 {
+			return false
 		}
-		if p.To == -1 {
-			p.To = p.Value
+		ids := lowest(from, ask.count)
+		s.given[ask.task] = ids
+		left := slices.Clone(free)
+		for _, id := range ids {
+			left[id/64] &^= 1 << (id % 64)
 		}
-		given.DynamicPorts = append(given.DynamicPorts, p)
-		res.Shared.Ports = append(res.Shared.Ports, mapping(row.Node, p))
-		taken = taken.With(p.Value)
+		if s.solve(k+1, left) {
+			return true
+		}
 	}
-	res.Shared.Networks = []*api.NetworkResource{&given}
-	return res, true
+	return false
 }
 
-func mapping(n *api.Node, p api.Port) api.PortMapping {
-	ip, _ := addressOf(n, p.HostNetwork)
-	return api.PortMapping{Label: p.Label, Value: p.Value, To: p.To, HostIP: ip}
-}
-
-// addressOf is the address and device of the node's host network; "" is the default one.
-func addressOf(n *api.Node, network string) (ip, device string) {
-	if h := n.HostNetworks[network]; network != "" && h != nil {
-		addr, _, _ := strings.Cut(h.CIDR, "/")
-		return addr, h.Interface
-	}
-	if n.NodeResources != nil {
-		for _, net := range n.NodeResources.Networks {
-			if net.IP != "" {
-				return net.IP, net.Device
+// places are the sets from which the task may take its cores, best first: the NUMA node that has the
+// fewest cores left over.
+func (s *coreSearch) places(ask coreAsk, free fleet.Bits) []fleet.Bits {
+	var sets []fleet.Bits
+	if ask.rank() < 2 {
+		for _, node := range s.numa {
+			if set := node.And(free); set.Len() >= ask.count {
+				sets = append(sets, set)
 			}
 		}
+		slices.SortStableFunc(sets, func(a, b fleet.Bits) int { return a.Len() - b.Len() })
 	}
-	host, _, _ := strings.Cut(n.HTTPAddr, ":")
-	return host, ""
+	if ask.numa != numaRequire && free.Len() >= ask.count {
+		sets = append(sets, free)
+	}
+	return sets
+}
+
+func lowest(set fleet.Bits, n int) []uint16 {
+	ids := make([]uint16, 0, n)
+	for id := range set.All() {
+		if len(ids) == n {
+			break
+		}
+		ids = append(ids, uint16(id))
+	}
+	return ids
+}
+
+// deviceSearch gives instances to requests one after the other, the best group first.
+type deviceSearch struct {
+	row     *fleet.Row
+	asks    []deviceAsk
+	free    []fleet.Bits
+	given   []deviceGrant
+	matched float64
+	steps   int
+}
+
+func newDeviceSearch(row *fleet.Row, asks []deviceAsk) *deviceSearch {
+	s := &deviceSearch{row: row, asks: asks, steps: searchMax}
+	for i := range row.Devices() {
+		s.free = append(s.free, slices.Clone(row.FreeDevices(i)))
+	}
+	return s
+}
+
+func (s *deviceSearch) solve(k int) bool {
+	if k == len(s.asks) {
+		return true
+	}
+	ask := s.asks[k]
+	for _, c := range s.choices(ask) {
+		if s.steps--; s.steps < 0 {
+			return false
+		}
+		before := s.free[c.group]
+		s.free[c.group] = slices.Clone(before)
+		group := s.row.Devices()[c.group]
+		given := &api.AllocatedDeviceResource{Vendor: group.Vendor, Type: group.Type, Name: group.Name}
+		for _, place := range lowest(before, ask.Count) {
+			given.DeviceIDs = append(given.DeviceIDs, group.Instances[place].ID)
+			s.free[c.group][place/64] &^= 1 << (place % 64)
+		}
+		s.given, s.matched = append(s.given, deviceGrant{ask.task, given}), s.matched+c.score
+		if s.solve(k + 1) {
+			return true
+		}
+		s.free[c.group], s.given, s.matched = before, s.given[:k], s.matched-c.score
+	}
+	return false
+}
+
+type deviceChoice struct {
+	group int
+	score float64
+}
+
+// choices are the groups that could serve the request now, the most wished for first.
+func (s *deviceSearch) choices(ask deviceAsk) []deviceChoice {
+	var all []deviceChoice
+	for i, g := range s.row.Devices() {
+		if s.free[i].Len() >= ask.Count && ask.Fits(g.NodeDeviceResource) {
+			matched, _ := ask.Score(g.NodeDeviceResource)
+			all = append(all, deviceChoice{i, matched})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b deviceChoice) int {
+		switch {
+		case a.score > b.score:
+			return -1
+		case a.score < b.score:
+			return 1
+		}
+		return 0
+	})
+	return all
+}
+
+// tasks are the resources of the tasks with what the node gives of the special wishes.
+func (g *grant) tasks(row *fleet.Row, base map[string]*api.AllocatedTaskResources) map[string]*api.AllocatedTaskResources {
+	if len(g.cores)+len(g.devices) == 0 {
+		return base
+	}
+	all := maps.Clone(base)
+	own := func(task string) *api.AllocatedTaskResources {
+		if all[task] == base[task] {
+			next := *base[task]
+			all[task] = &next
+		}
+		return all[task]
+	}
+	for task, ids := range g.cores {
+		cpu := &own(task).Cpu
+		cpu.ReservedCores, cpu.CpuShares = ids, row.MHz(ids)
+	}
+	for _, d := range g.devices {
+		t := own(d.task)
+		t.Devices = append(t.Devices, d.given)
+	}
+	return all
 }

@@ -24,16 +24,21 @@ type Rule struct {
 
 // NewRule makes a rule of its parts.
 func NewRule(left, operand, right string) *Rule {
-	r := &Rule{operand: operand, left: ParseTarget(left), right: ParseTarget(right)}
-	if r.operand == "" || r.operand == "==" || r.operand == "is" {
-		r.operand = "="
-	}
-	if r.operand == "not" {
-		r.operand = "!="
-	}
+	r := &Rule{operand: operandOf(operand), left: ParseTarget(left), right: ParseTarget(right)}
 	r.text = strings.TrimSpace(fmt.Sprintf("%s %s %s", left, r.operand, right))
 	r.test = testOf(r.operand)
 	return r
+}
+
+// operandOf is the one spelling of an operand that has several.
+func operandOf(operand string) string {
+	switch operand {
+	case "", "==", "is":
+		return "="
+	case "not":
+		return "!="
+	}
+	return operand
 }
 
 // String is the rule as it is shown in placement metrics.

@@ -14,9 +14,10 @@ type Static struct {
 	rules       []*Rule
 	drivers     []string
 	hostVolumes []*api.VolumeRequest
-	devices     bool
-	networks    []string
-	bridge      string
+	devices     []*Device
+	// networks are the host networks that ports name, some of them by a property of the node.
+	networks []Target
+	bridge   string
 	// Escaped reports that nodes of one class may answer differently.
 	Escaped bool
 }
@@ -29,10 +30,13 @@ func NewStatic(j *api.Job, g *api.TaskGroup) *Static {
 		if t.Driver != "" && !slices.Contains(s.drivers, t.Driver) {
 			s.drivers = append(s.drivers, t.Driver)
 		}
-		s.devices = s.devices || t.Resources != nil && len(t.Resources.Devices) > 0
+		s.devices = append(s.devices, Devices(t)...)
 	}
 	s.addVolumes(g)
 	s.addNetwork(g)
+	for _, target := range s.networks {
+		s.Escaped = s.Escaped || target.Unique()
+	}
 	for _, r := range s.rules {
 		s.Escaped = s.Escaped || r.Unique()
 	}
@@ -59,8 +63,9 @@ func (s *Static) addNetwork(g *api.TaskGroup) {
 		s.bridge = n.Mode
 	}
 	for _, p := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
-		if p.HostNetwork != "" && p.HostNetwork != "default" && !slices.Contains(s.networks, p.HostNetwork) {
-			s.networks = append(s.networks, p.HostNetwork)
+		target := ParseTarget(p.HostNetwork)
+		if p.HostNetwork != "" && p.HostNetwork != "default" && !slices.Contains(s.networks, target) {
+			s.networks = append(s.networks, target)
 		}
 	}
 }
@@ -113,7 +118,7 @@ func (s *Static) Refusal(n *api.Node) (reason string, classed bool) {
 			return "missing drivers", false
 		}
 	}
-	if s.devices {
+	if slices.ContainsFunc(s.devices, func(d *Device) bool { return !d.offers(n) }) {
 		return "missing devices", false
 	}
 	if !s.hasNetworks(n) {
@@ -137,8 +142,9 @@ func runs(n *api.Node, driver string) bool {
 }
 
 func (s *Static) hasNetworks(n *api.Node) bool {
-	for _, name := range s.networks {
-		if n.HostNetworks[name] == nil {
+	for _, target := range s.networks {
+		name, ok := target.Value(n)
+		if !ok || !hasNetwork(n, name) {
 			return false
 		}
 	}
@@ -147,6 +153,16 @@ func (s *Static) hasNetworks(n *api.Node) bool {
 		return ok || n.Attributes["plugins.cni.version."+name] != ""
 	}
 	return s.bridge == "" || hasBridge(n)
+}
+
+// hasNetwork reports whether the node has the host network: it is configured, or an address belongs to it.
+func hasNetwork(n *api.Node, name string) bool {
+	if name == "default" || n.HostNetworks[name] != nil {
+		return true
+	}
+	return n.NodeResources != nil && slices.ContainsFunc(n.NodeResources.NodeNetworks, func(net *api.NodeNetwork) bool {
+		return net != nil && slices.ContainsFunc(net.Addresses, func(a *api.NodeNetworkAddress) bool { return a != nil && a.Alias == name })
+	})
 }
 
 func hasBridge(n *api.Node) bool {

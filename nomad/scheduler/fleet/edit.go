@@ -45,12 +45,10 @@ func (e *Edit) PutNode(n *api.Node) {
 		return
 	}
 	old := e.fleet.Row(i)
-	fresh.Used, fresh.loads = old.Used, old.loads
+	fresh.loads = old.loads
 	fresh.loads.own()
 	for _, l := range fresh.Loads() {
-		for _, p := range l.Ports {
-			fresh.Ports = fresh.Ports.With(p)
-		}
+		fresh.take(l)
 	}
 	e.set(i, fresh)
 }
@@ -90,10 +88,7 @@ func (e *Edit) DeleteAlloc(a *api.Allocation) {
 // Add counts the load of an allocation on the node at the index; the allocation must not count there yet.
 func (e *Edit) Add(i int, alloc string, l Load) {
 	r := e.own(i)
-	r.Used = r.Used.Add(l.Amount)
-	for _, p := range l.Ports {
-		r.Ports = r.Ports.With(p)
-	}
+	r.take(l)
 	r.loads.add(alloc, l)
 }
 
@@ -104,22 +99,8 @@ func (e *Edit) Remove(i int, alloc string) (Load, bool) {
 	}
 	r := e.own(i)
 	l, _ := r.loads.remove(alloc)
-	r.Used = r.Used.Sub(l.Amount)
-	for _, p := range l.Ports {
-		if !r.host.Has(p) && !r.stillUsed(p) {
-			r.Ports = r.Ports.Without(p)
-		}
-	}
+	r.give(l)
 	return l, true
-}
-
-func (r *Row) stillUsed(port int) bool {
-	for _, l := range r.Loads() {
-		if slices.Contains(l.Ports, port) {
-			return true
-		}
-	}
-	return false
 }
 
 // own returns a row that this edit may change.

@@ -9,25 +9,6 @@ import (
 
 const pageRows = 256
 
-// Row is one node: what it has for tasks and what of that is used. Rows are read-only.
-type Row struct {
-	Node *api.Node
-	// Total is what tasks may use: the node's resources less what is reserved for the host.
-	Total Amount
-	Used  Amount
-	// Ports are those reserved for the host and those given to allocations.
-	Ports Ports
-	// host are the ports reserved for the host.
-	host  Ports
-	loads held
-}
-
-// Count is how many allocations count.
-func (r *Row) Count() int { return r.loads.len() }
-
-// Loads are the allocations that count, by id.
-func (r *Row) Loads() iter.Seq2[string, Load] { return r.loads.all() }
-
 // Fleet is all nodes at one moment.
 type Fleet struct {
 	index uint64
@@ -82,17 +63,4 @@ func (f *Fleet) Find(id string) int {
 // Edit starts a change of the fleet, or an overlay over it.
 func (f *Fleet) Edit() *Edit {
 	return &Edit{fleet: Fleet{index: f.index, ids: f.ids, free: f.free, pages: slices.Clone(f.pages), size: f.size}}
-}
-
-func newRow(n *api.Node) *Row {
-	r := &Row{Node: n}
-	if n.NodeResources != nil {
-		r.Total = Amount{n.NodeResources.Cpu.CpuShares, n.NodeResources.Memory.MemoryMB, n.NodeResources.Disk.DiskMB}
-	}
-	if res := n.ReservedResources; res != nil {
-		r.Total = r.Total.Sub(Amount{int64(res.Cpu.CpuShares), int64(res.Memory.MemoryMB), int64(res.Disk.DiskMB)})
-		r.host = ParsePorts(r.host, res.Networks.ReservedHostPorts)
-	}
-	r.Ports = r.host
-	return r
 }

@@ -65,10 +65,15 @@ func paint(f *fleet.Fleet) string {
 	s := ""
 	for _, id := range []string{"n1", "n2", "n3"} {
 		if r := f.Row(f.Find(id)); r != nil {
-			s += fmt.Sprintln(id, r.Total, r.Used, r.Count(), r.Ports.Has(5), r.Ports.Has(6))
+			s += fmt.Sprintln(id, r.Total, r.Used, r.Count(), taken(r, 5), taken(r, 6))
 		}
 	}
 	return s
+}
+
+func taken(r *fleet.Row, port int) bool {
+	p := r.Ports(0)
+	return p.Has(port)
 }
 
 func TestPorts(t *testing.T) {

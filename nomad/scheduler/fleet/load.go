@@ -1,6 +1,10 @@
 package fleet
 
-import "github.com/open-nomad/open-nomad/api"
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+)
 
 // Amount is an amount of what can run out: CPU in MHz, memory and disk in MiB.
 type Amount struct{ CPU, MemoryMB, DiskMB int64 }
@@ -35,16 +39,51 @@ func (a Amount) Exceeds(total Amount) string {
 // Load is what one allocation takes from its node.
 type Load struct {
 	Amount
-	Ports []int
+	// Exclusive is what nobody else can have meanwhile; nil for allocations without any of it.
+	Exclusive *Exclusive
 }
 
-// AskOf is what a group asks for, its tasks counted by their life cycle.
+// Exclusive is what only one allocation of a node can have at a time.
+type Exclusive struct {
+	Ports   []HostPort
+	Cores   []uint16
+	Devices []*api.AllocatedDeviceResource
+	Writes  []Write
+}
+
+// HostPort is a port of an address of the node.
+type HostPort struct {
+	IP   string
+	Port int
+}
+
+// Write is the use of a host volume for writing. Alone tells that no other writer is allowed.
+type Write struct {
+	Volume string
+	Alone  bool
+}
+
+// Ports are the ports of the load.
+func (l Load) Ports() []HostPort {
+	if l.Exclusive == nil {
+		return nil
+	}
+	return l.Exclusive.Ports
+}
+
+// AskOf is what a group asks for, its tasks counted by their life cycle. Reserved cores are not in it: how
+// many MHz they are depends on the node.
 func AskOf(g *api.TaskGroup) Amount {
 	sum := sumByLifecycle(g.Tasks, func(t *api.Task) Amount {
-		if t.Resources == nil {
+		r := t.Resources
+		if r == nil {
 			return Amount{}
 		}
-		return Amount{CPU: int64(t.Resources.CPU), MemoryMB: int64(t.Resources.MemoryMB + t.Resources.SecretsMB)}
+		a := Amount{CPU: int64(r.CPU), MemoryMB: int64(r.MemoryMB + r.SecretsMB)}
+		if r.Cores > 0 {
+			a.CPU = 0
+		}
+		return a
 	})
 	if g.EphemeralDisk != nil {
 		sum.DiskMB += int64(g.EphemeralDisk.SizeMB)
@@ -67,17 +106,66 @@ func LoadOf(g *api.TaskGroup, res *api.AllocatedResources) Load {
 		}
 	}
 	l.DiskMB += res.Shared.DiskMB
-	for _, p := range res.Shared.Ports {
-		l.Ports = append(l.Ports, p.Value)
+	for _, t := range res.Tasks {
+		if t != nil && len(t.Cpu.ReservedCores) > 0 {
+			l.CPU += t.Cpu.CpuShares
+			l.own().Cores = append(l.own().Cores, t.Cpu.ReservedCores...)
+		}
+		if t != nil && len(t.Devices) > 0 {
+			l.own().Devices = append(l.own().Devices, t.Devices...)
+		}
+	}
+	if ports := res.Shared.Ports; len(ports) > 0 {
+		l.own().Ports = make([]HostPort, len(ports))
+		for i, p := range ports {
+			l.own().Ports[i] = HostPort{p.HostIP, p.Value}
+		}
+	}
+	if g != nil && len(g.Volumes) > 0 {
+		if w := WritesOf(g); len(w) > 0 {
+			l.own().Writes = w
+		}
 	}
 	return l
 }
 
+func (l *Load) own() *Exclusive {
+	if l.Exclusive == nil {
+		l.Exclusive = &Exclusive{}
+	}
+	return l.Exclusive
+}
+
+// WritesOf are the host volumes that allocations of the group write to.
+func WritesOf(g *api.TaskGroup) []Write {
+	var all []Write
+	for _, v := range g.Volumes {
+		if v == nil || v.Type != api.VolumeTypeHost || v.ReadOnly {
+			continue
+		}
+		w := Write{v.Source, v.AccessMode == accessSingleWriter}
+		if i := slices.IndexFunc(all, func(o Write) bool { return o.Volume == w.Volume }); i >= 0 {
+			all[i].Alone = all[i].Alone || w.Alone
+			continue
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// accessSingleWriter is the access mode of a host volume that one allocation may write to.
+const accessSingleWriter = "single-node-single-writer"
+
+// amountOf leaves the MHz of reserved cores out: a task has those from before its start to after its end.
 func amountOf(t *api.AllocatedTaskResources) Amount {
 	if t == nil {
 		return Amount{}
 	}
-	return Amount{CPU: t.Cpu.CpuShares, MemoryMB: t.Memory.MemoryMB}
+	a := Amount{CPU: t.Cpu.CpuShares, MemoryMB: t.Memory.MemoryMB}
+	if len(t.Cpu.ReservedCores) > 0 {
+		a.CPU = 0
+	}
+	return a
 }
 
 // sumByLifecycle is the most that runs at once: before, beside and after the main tasks.
