@@ -150,3 +150,57 @@ func FuzzDecode(f *testing.F) {
 		_ = config.Default().Decode("f", []byte(body)) // must answer, not panic
 	})
 }
+
+func TestSeveralKeysOnOneLine(t *testing.T) {
+	for name, body := range map[string]string{
+		"blanks": `server { enabled = true bootstrap_expect = 3 server_join { retry_join = ["a", "b"] retry_max = 2 } }
+client { enabled = true meta { x = "1" y = "a # {b}" } servers = ["c:1"] node_class = "k" } region = "eu" # end`,
+		"commas": `server { enabled = true, bootstrap_expect = 3, server_join { retry_join = ["a", "b"], retry_max = 2 } }, region = "eu",
+client { enabled = true, meta = { x = "1", y = "a # {b}" }, servers = ["c:1"], node_class = "k", }`,
+		"quoted keys": `"server" { "enabled" = true "bootstrap_expect" = 3 "server_join" { "retry_join" = ["a", "b"] "retry_max" = 2 } }
+client { enabled = true meta { "x" = "1" "y" = "a # {b}" } servers = ["c:1"] node_class = "k" options { "a.b" = "1" } } region = "eu"`,
+		"one key a line": `"server" {
+  "enabled" = true
+  bootstrap_expect = 3
+  "server_join" {
+    retry_join = ["a", "b"], retry_max = 2
+  }
+}
+client { enabled = true meta { "x" = "1"
+ "y" = "a # {b}" }
+ servers = [
+   "c:1",
+ ]
+ node_class = <<EOT
+k
+EOT
+}
+region = "eu"`,
+	} {
+		c := config.Default()
+		if err := c.Decode("a.hcl", []byte(body)); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if !c.Server.Enabled || c.Server.BootstrapExpect != 3 || len(c.Server.ServerJoin.RetryJoin) != 2 || c.Server.ServerJoin.RetryMax != 2 ||
+			!c.Client.Enabled || c.Client.Meta["x"] != "1" || c.Client.Meta["y"] != "a # {b}" || strings.TrimSpace(c.Client.NodeClass) != "k" || c.Region != "eu" {
+			t.Errorf("%s: decoded %+v", name, c)
+		}
+	}
+}
+
+func TestMistakesOnALineOfSeveralKeysAreFound(t *testing.T) {
+	for body, want := range map[string]string{
+		"region = \"eu\"\nserver { enabled = true bootstap = 3 }":               "a.hcl:2:25:",
+		"client { enabled = true, meta { x = \"1\" } } server { enabled = 12 }": "a.hcl:1:54:",
+		"client { enabled = true } }":                                           "a.hcl:1:",
+		"client { enabled = true enabled { } = }":                               "a.hcl:1:",
+		"client { enabled = true meta { x = 1 + 2 } }":                          "a.hcl:1:",
+		"client { enabled = true servers = [ }":                                 "a.hcl:1:",
+	} {
+		err := config.Default().Decode("a.hcl", []byte(body))
+		if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}

@@ -47,10 +47,22 @@ func parse(path string, body []byte) (*node, error) {
 		return fromAttributes(attrs, file.Body.MissingItemRange())
 	}
 	file, diags := hclsyntax.ParseConfig(body, path, hcl.InitialPos)
-	if diags.HasErrors() {
+	if !diags.HasErrors() {
+		return fromBody(file.Body.(*hclsyntax.Body))
+	}
+	s := spreadLines(path, body)
+	if s == nil {
 		return nil, diagnostics(diags)
 	}
-	return fromBody(file.Body.(*hclsyntax.Body))
+	file, still := hclsyntax.ParseConfig(s.out.Bytes(), path, hcl.InitialPos)
+	if still.HasErrors() {
+		return nil, diagnostics(diags)
+	}
+	n, err := fromBody(file.Body.(*hclsyntax.Body))
+	if err == nil {
+		s.restore(n)
+	}
+	return n, err
 }
 
 // checkDepth counts brackets outside of strings, for both syntaxes.
