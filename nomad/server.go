@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/allocs"
+	"github.com/open-nomad/open-nomad/nomad/deployments"
 	"github.com/open-nomad/open-nomad/nomad/evals"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
@@ -50,7 +51,8 @@ func Commands() *fsm.Registry {
 	r := fsm.NewRegistry()
 	for _, add := range []func(*fsm.Registry){
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
-		plan.Commands, gc.Commands, namespaces.Commands, volumes.Commands, member.Commands, nextCommands,
+		plan.Commands, gc.Commands, namespaces.Commands, volumes.Commands, member.Commands, deployments.Commands,
+		nextCommands,
 	} {
 		add(r)
 	}
@@ -171,8 +173,9 @@ func (s *Server) rooms() {
 			return (*jobs.Preview)(evals.Plan(tx, j, time.Now()))
 		},
 	})
+	deploymentRoom := deployments.New(deployments.Config{Log: log.Named("deployments"), State: s.state, Raft: s.raft})
 	for _, room := range []interface{ Handlers() []wire.Handler }{
-		nodeRoom, s.evals, volumeRoom, gcRoom, jobRoom,
+		nodeRoom, s.evals, volumeRoom, gcRoom, jobRoom, deploymentRoom,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		operator.New(operator.Config{
@@ -193,6 +196,7 @@ func (s *Server) rooms() {
 		{"evals", s.evals.Run},
 		{"nodes", nodeRoom.Run},
 		{"volumes", volumeRoom.Run},
+		{"deployments", deploymentRoom.Run},
 		{"gc", gcRoom.Run},
 	}
 	s.duties = append(s.duties, s.nextDuties()...)

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
@@ -131,45 +130,6 @@ func (s *Service) Evaluations(ctx context.Context, r *api.JobRequest) (*api.Eval
 		for e := range tx.EvalsByJob(ns, r.JobID) {
 			out.Evaluations = append(out.Evaluations, e)
 		}
-		return nil
-	})
-	return out, err
-}
-
-// Deployments lists a job's deployments.
-func (s *Service) Deployments(ctx context.Context, r *api.JobRequest) (*api.JobDeploymentsResponse, error) {
-	out := &api.JobDeploymentsResponse{}
-	ns := namespace(r.Namespace)
-	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.JobDeploymentsKey(ns, r.JobID)}, func(tx *state.Txn) error {
-		out.Deployments = []*api.Deployment{}
-		for d := range tx.DeploymentsByJob(ns, r.JobID) {
-			out.Deployments = append(out.Deployments, d)
-		}
-		return nil
-	})
-	return out, err
-}
-
-// AllDeployments lists the deployments of a namespace.
-func (s *Service) AllDeployments(ctx context.Context, r *api.QueryOptions) (*api.DeploymentListResponse, error) {
-	out := &api.DeploymentListResponse{}
-	err := rpc.Block(ctx, s.State, r, &out.QueryMeta, []state.Key{state.TableKey(state.TableDeployments)}, func(tx *state.Txn) error {
-		out.Deployments = []*api.Deployment{}
-		for d := range tx.Deployments(namespace(r.Namespace)) {
-			if strings.HasPrefix(d.ID, r.Prefix) {
-				out.Deployments = append(out.Deployments, d)
-			}
-		}
-		return nil
-	})
-	return out, err
-}
-
-// Deployment reads one deployment.
-func (s *Service) Deployment(ctx context.Context, r *api.DeploymentRequest) (*api.DeploymentGetResponse, error) {
-	out := &api.DeploymentGetResponse{}
-	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.DeploymentKey(r.DeploymentID)}, func(tx *state.Txn) error {
-		out.Deployment = tx.Deployment(r.DeploymentID)
 		return nil
 	})
 	return out, err

@@ -72,9 +72,6 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.JobEvaluations.Handle(s.Evaluations),
 		wire.JobRevert.Handle(s.Revert),
 		wire.JobStable.Handle(s.Stable),
-		wire.JobDeployments.Handle(s.Deployments),
-		wire.DeploymentList.Handle(s.AllDeployments),
-		wire.DeploymentGet.Handle(s.Deployment),
 	}
 }
 

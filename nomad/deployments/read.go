@@ -1,0 +1,105 @@
+package deployments
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/allocs/row"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func namespace(ns string) string {
+	if ns == "" {
+		return api.DefaultNamespace
+	}
+	return ns
+}
+
+// List lists the deployments of a namespace.
+func (s *Service) List(ctx context.Context, r *api.QueryOptions) (*api.DeploymentListResponse, error) {
+	out := &api.DeploymentListResponse{}
+	err := rpc.Block(ctx, s.State, r, &out.QueryMeta, []state.Key{state.TableKey(state.TableDeployments)}, func(tx *state.Txn) error {
+		out.Deployments = []*api.Deployment{}
+		for d := range tx.Deployments(namespace(r.Namespace)) {
+			if strings.HasPrefix(d.ID, r.Prefix) {
+				out.Deployments = append(out.Deployments, d)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Get reads one deployment.
+func (s *Service) Get(ctx context.Context, r *api.DeploymentRequest) (*api.DeploymentGetResponse, error) {
+	out := &api.DeploymentGetResponse{}
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, []state.Key{state.DeploymentKey(r.DeploymentID)}, func(tx *state.Txn) error {
+		out.Deployment = tx.Deployment(r.DeploymentID)
+		return nil
+	})
+	return out, err
+}
+
+// Allocations lists what a deployment placed or took over.
+func (s *Service) Allocations(ctx context.Context, r *api.DeploymentRequest) (*api.AllocListResponse, error) {
+	out := &api.AllocListResponse{}
+	keys := []state.Key{state.DeploymentKey(r.DeploymentID)}
+	if d := s.State.Read().Deployment(r.DeploymentID); d != nil {
+		keys = append(keys, state.JobAllocsKey(d.Namespace, d.JobID))
+	}
+	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
+		out.Allocs = []*api.AllocStub{}
+		d := tx.Deployment(r.DeploymentID)
+		if d == nil {
+			return nil
+		}
+		for a := range tx.AllocsByJob(d.Namespace, d.JobID) {
+			if a.DeploymentID == d.ID {
+				out.Allocs = append(out.Allocs, row.Of(a))
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// OfJob lists a job's deployments, the newest first; without All only those of its present incarnation.
+func (s *Service) OfJob(ctx context.Context, r *api.JobRequest) (*api.JobDeploymentsResponse, error) {
+	out := &api.JobDeploymentsResponse{}
+	err := s.ofJob(ctx, r, &out.QueryMeta, func(list []*api.Deployment) { out.Deployments = list })
+	return out, err
+}
+
+// NewestOfJob reads a job's newest deployment.
+func (s *Service) NewestOfJob(ctx context.Context, r *api.JobRequest) (*api.JobDeploymentResponse, error) {
+	out := &api.JobDeploymentResponse{}
+	err := s.ofJob(ctx, r, &out.QueryMeta, func(list []*api.Deployment) {
+		out.Deployment = nil
+		if len(list) > 0 {
+			out.Deployment = list[0]
+		}
+	})
+	return out, err
+}
+
+func (s *Service) ofJob(ctx context.Context, r *api.JobRequest, m *api.QueryMeta, answer func([]*api.Deployment)) error {
+	ns := namespace(r.Namespace)
+	return rpc.Block(ctx, s.State, &r.QueryOptions, m, []state.Key{state.JobDeploymentsKey(ns, r.JobID)}, func(tx *state.Txn) error {
+		list := []*api.Deployment{}
+		j := tx.Job(ns, r.JobID)
+		for d := range tx.DeploymentsByJob(ns, r.JobID) {
+			if r.All || j == nil || d.JobCreateIndex == j.CreateIndex {
+				list = append(list, d)
+			}
+		}
+		slices.SortFunc(list, func(a, b *api.Deployment) int {
+			return cmp.Or(cmp.Compare(b.CreateIndex, a.CreateIndex), strings.Compare(a.ID, b.ID))
+		})
+		answer(list)
+		return nil
+	})
+}
