@@ -44,10 +44,23 @@ func templates() (map[string]string, error) {
 func templateTable(all map[string]string) string {
 	table := [][]string{{"Name", "Description"}}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		first, _, _ := strings.Cut(all[name], "\n")
-		table = append(table, []string{name, strings.TrimPrefix(first, "# ")})
+		table = append(table, []string{name, sentence(all[name])})
 	}
 	return view.Table(table...)
+}
+
+// sentence is the first sentence of the comment that a file begins with.
+func sentence(text string) string {
+	var words []string
+	for line := range strings.Lines(text) {
+		comment, ok := strings.CutPrefix(strings.TrimSpace(line), "# ")
+		if !ok {
+			break
+		}
+		words = append(words, comment)
+	}
+	first, _, _ := strings.Cut(strings.Join(words, " "), ". ")
+	return strings.TrimRight(first, ".:")
 }
 
 // template is the text of one.
