@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -50,6 +51,7 @@ func (*Transition) Kind() fsm.Kind { return fsm.KindAllocTransition }
 func (c *UpdateClient) Apply(tx *state.Txn) (any, error) {
 	out := &Outcome{}
 	evaluated := map[[2]string]bool{}
+	sheet := tally.New(tx)
 	for _, report := range c.Allocs {
 		old := tx.Alloc(report.ID)
 		if old == nil || old.NodeID != report.NodeID {
@@ -57,6 +59,7 @@ func (c *UpdateClient) Apply(tx *state.Txn) (any, error) {
 		}
 		next := merged(tx, old, report)
 		tx.PutAlloc(next)
+		sheet.AllocChanged(old, next)
 		if old.ClientStatus == next.ClientStatus {
 			continue
 		}
@@ -70,6 +73,7 @@ func (c *UpdateClient) Apply(tx *state.Txn) (any, error) {
 			out.Evals = append(out.Evals, e.ID)
 		}
 	}
+	sheet.Write()
 	return out, nil
 }
 
@@ -85,14 +89,7 @@ func merged(tx *state.Txn, old, report *api.Allocation) *api.Allocation {
 	if report.NetworkStatus != nil {
 		next.NetworkStatus = report.NetworkStatus
 	}
-	if d := report.DeploymentStatus; d != nil && (old.DeploymentStatus == nil || d.Healthy != nil) {
-		status := *d
-		if old.DeploymentStatus != nil {
-			status.Canary = old.DeploymentStatus.Canary
-		}
-		status.ModifyIndex = tx.Index()
-		next.DeploymentStatus = &status
-	}
+	withHealth(tx, &next, report)
 	if old.ClientStatus != next.ClientStatus &&
 		(old.ClientStatus == api.AllocClientStatusUnknown || next.ClientStatus == api.AllocClientStatusUnknown) {
 		next.AllocStates = append(append([]*api.AllocState(nil), old.AllocStates...),

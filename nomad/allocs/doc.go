@@ -8,5 +8,5 @@
 //
 // Reports of all nodes that arrive while a raft entry is under way are brought into the next entry
 // together. An allocation that failed is evaluated in the same entry, and the claims of its volumes
-// follow its client status.
+// follow its client status. The counters of deployments follow the health that nodes report (health.go).
 package allocs

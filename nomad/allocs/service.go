@@ -134,6 +134,6 @@ func check(a *api.Allocation) error {
 func clientHalf(a *api.Allocation, node string) *api.Allocation {
 	return &api.Allocation{
 		ID: a.ID, NodeID: node, ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription,
-		TaskStates: a.TaskStates, DeploymentStatus: a.DeploymentStatus, NetworkStatus: a.NetworkStatus,
+		TaskStates: a.TaskStates, DeploymentID: a.DeploymentID, DeploymentStatus: a.DeploymentStatus, NetworkStatus: a.NetworkStatus,
 	}
 }
