@@ -180,6 +180,14 @@ func TestParentsShowTheirChildren(t *testing.T) {
 	run(t, newAgent(t, answers), "", "job", "status", "web").want(t, 0, "Parameterized Job\nPayload           = optional", "Required Metadata = who, why", "No instances of this job")
 }
 
+// task is an allocation with a task that was restarted some times.
+func task(id, state string, restarts uint64) *api.Allocation {
+	return &api.Allocation{
+		ID: id, ClientStatus: "running", NextAllocation: "n" + id,
+		TaskStates: map[string]*api.TaskState{"t": {State: state, Restarts: restarts}, "init": {State: "dead"}},
+	}
+}
+
 func restartable() map[string]any {
 	stub := func(id, name string) *api.AllocStub {
 		return &api.AllocStub{ID: id, Name: name, TaskGroup: "g", DesiredStatus: "run", ClientStatus: "running", TaskStates: map[string]*api.TaskState{"t": {State: "running"}}}
@@ -191,7 +199,9 @@ func restartable() map[string]any {
 	for _, id := range []string{"a1", "a2", "a3"} {
 		answers["PUT /v1/client/allocation/"+id+"/restart"] = ""
 		answers["PUT /v1/allocation/"+id+"/stop"] = &api.AllocStopResponse{EvalID: "e1"}
-		answers["GET /v1/allocation/"+id] = &api.Allocation{ID: id, ClientStatus: "running", NextAllocation: "n" + id}
+		answers["GET /v1/allocation/"+id] = []any{
+			task(id, "running", 0), task(id, "running", 0), task(id, "pending", 1), task(id, "running", 1),
+		}
 		answers["GET /v1/allocation/n"+id] = []any{&api.Allocation{ID: "n" + id, ClientStatus: "pending"}, &api.Allocation{ID: "n" + id, ClientStatus: "running"}}
 	}
 	return answers
@@ -205,6 +215,9 @@ func TestRestartInBatches(t *testing.T) {
 			t.Errorf("%s was not restarted: %v", id, a.asked)
 		}
 	}
+	if reads := strings.Count(strings.Join(a.asked, "\n"), "GET /v1/allocation/a3"); reads != 4 {
+		t.Errorf("looked %d times at a3, which was started again at the fourth look", reads)
+	}
 	if a.wasAsked("a9") {
 		t.Error("an ended allocation was restarted")
 	}
@@ -216,17 +229,19 @@ func TestRestartInBatches(t *testing.T) {
 }
 
 func TestRestartAfterErrors(t *testing.T) {
-	failing := restartable()
-	failing["PUT /v1/client/allocation/a1/restart"] = &refusal{500, "no such task"}
-	a := newAgent(t, failing)
+	failing := func() *agent {
+		answers := restartable()
+		answers["PUT /v1/client/allocation/a1/restart"] = &refusal{500, "no such task"}
+		return newAgent(t, answers)
+	}
+	a := failing()
 	run(t, a, "", "job", "restart", "-on-error", "fail", "web").want(t, 1, "no such task", "given up")
 	if a.wasAsked("a2/restart") {
 		t.Error("the next batch was begun")
 	}
-	a = newAgent(t, failing)
-	run(t, a, "n\n", "job", "restart", "web").want(t, 1, "all the same?", "canceled")
-	run(t, a, "y\n", "job", "restart", "web").want(t, 1, "errors in 1 of 3 batches")
-	run(t, a, "", "job", "restart", "-yes", "web").want(t, 1, "errors in 1 of 3 batches")
+	run(t, failing(), "n\n", "job", "restart", "web").want(t, 1, "all the same?", "canceled")
+	run(t, failing(), "y\n", "job", "restart", "web").want(t, 1, "errors in 1 of 3 batches")
+	run(t, failing(), "", "job", "restart", "-yes", "web").want(t, 1, "errors in 1 of 3 batches")
 	run(t, newAgent(t, restartable()), "n\n", "job", "restart", "-batch-wait", "ask", "web").want(t, 1, "next batch?", "canceled")
 	for _, args := range []string{"-batch-size 0", "-batch-size 101%", "-batch-wait soon", "-on-error ignore", "-reschedule -task t", "-no-shutdown-delay"} {
 		run(t, newAgent(t, restartable()), "", append(append([]string{"job", "restart"}, strings.Fields(args)...), "web")...).want(t, 1)

@@ -218,6 +218,10 @@ func (r *rollout) batch(ctx context.Context, allocs []*api.AllocStub) error {
 }
 
 func (r *rollout) inPlace(ctx context.Context, a *api.AllocStub) error {
+	before, _, err := r.Alloc(ctx, a.ID, rest.Query{})
+	if err != nil {
+		return session.Failed("reading allocation "+r.ID(a.ID), err)
+	}
 	tasks := r.Strings("task")
 	if len(tasks) == 0 {
 		tasks = []string{""}
@@ -230,7 +234,25 @@ func (r *rollout) inPlace(ctx context.Context, a *api.AllocStub) error {
 			return session.Failed("restarting allocation "+r.ID(a.ID), err)
 		}
 	}
-	return r.running(ctx, a.ID)
+	return r.restarted(ctx, before)
+}
+
+// restarted waits until the tasks that are meant were started again.
+func (r *rollout) restarted(ctx context.Context, before *api.Allocation) error {
+	waiting, only := map[string]uint64{}, r.Strings("task")
+	for name, t := range before.TaskStates {
+		if (t.State == api.TaskStateRunning || r.Bool("all-tasks")) && (len(only) == 0 || slices.Contains(only, name)) {
+			waiting[name] = t.Restarts
+		}
+	}
+	return r.until(ctx, before.ID, func(a *api.Allocation) bool {
+		for name, restarts := range waiting {
+			if t := a.TaskStates[name]; t == nil || t.Restarts <= restarts || t.State == api.TaskStatePending {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // replace stops an allocation and waits until what follows it runs.
@@ -274,18 +296,22 @@ func (r *rollout) evaluated(ctx context.Context, a *api.AllocStub, id string) er
 
 // running waits until an allocation runs.
 func (r *rollout) running(ctx context.Context, id string) error {
+	return r.until(ctx, id, func(a *api.Allocation) bool { return a.ClientStatus == api.AllocClientStatusRunning })
+}
+
+// until waits for something of an allocation that has not ended.
+func (r *rollout) until(ctx context.Context, id string, done func(*api.Allocation) bool) error {
 	var index uint64
 	for {
 		a, meta, err := r.Alloc(ctx, id, rest.Query{Index: index, Wait: look})
 		if err != nil {
 			return session.Failed("reading allocation "+r.ID(id), err)
 		}
-		switch index = meta.Index; a.ClientStatus {
-		case api.AllocClientStatusRunning:
-			return nil
-		case api.AllocClientStatusPending:
-		default:
+		switch index = meta.Index; {
+		case a.ClientStatus != api.AllocClientStatusRunning && a.ClientStatus != api.AllocClientStatusPending:
 			return fault.New(fault.Conflict, "allocation %s is %s: %s", r.ID(id), a.ClientStatus, view.OrNone(a.ClientDescription))
+		case done(a):
+			return nil
 		}
 	}
 }

@@ -35,7 +35,10 @@ const (
 func SnapshotSave(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "save the state of the servers to a file", Args: "[<file>]", Max: 1,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "stale", Usage: "any server may answer"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "stale", Usage: "any server may answer"},
+			&cli.BoolFlag{Name: "redact", Usage: "leave out secrets; the file is to look at, and cannot be restored"},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			path := s.Arg(0)
 			if path == "" {
@@ -64,14 +67,18 @@ func save(ctx context.Context, s *session.Session, path string) error {
 		_ = f.Close()
 		_ = os.Remove(part)
 	}()
-	if err := s.SaveSnapshot(ctx, s.Bool("stale"), f); err != nil {
+	if err := s.SaveSnapshot(ctx, s.Bool("stale"), s.Bool("redact"), f); err != nil {
 		return session.Failed("saving snapshot", err)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("save snapshot: %w", err)
 	}
-	if _, err := describe(f); err != nil {
+	m, err := describe(f)
+	if err != nil {
 		return fmt.Errorf("the snapshot did not come whole, try again: %w", err)
+	}
+	if s.Bool("redact") && !m.Redacted {
+		return fault.New(fault.Unimplemented, "the server is too old to leave secrets out of a snapshot")
 	}
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("save snapshot: %w", err)
@@ -89,10 +96,14 @@ func SnapshotRestore(name string) *cli.Command {
 				return fmt.Errorf("restore snapshot: %w", err)
 			}
 			defer f.Close()
-			if err := s.RestoreSnapshot(ctx, f); err != nil {
+			warnings, err := s.RestoreSnapshot(ctx, f)
+			if err != nil {
 				return session.Failed("restoring snapshot", err)
 			}
 			s.Println("Snapshot Restored")
+			if warnings != "" {
+				s.Println("Warning:", warnings)
+			}
 			return nil
 		},
 	}.Command()
@@ -118,7 +129,7 @@ func SnapshotInspect(name string) *cli.Command {
 			s.Print(view.Pairs(
 				[2]string{"Created", m.Created.Format(time.RFC3339)}, [2]string{"ID", m.ID}, [2]string{"Size", view.Bytes(m.Size)},
 				[2]string{"Index", strconv.FormatUint(m.Index, 10)}, [2]string{"Term", strconv.FormatUint(m.Term, 10)},
-				[2]string{"Version", strconv.Itoa(m.Version)}, [2]string{"Servers", strconv.Itoa(len(m.Configuration))}))
+				[2]string{"Version", strconv.Itoa(m.Version)}, [2]string{"Servers", strconv.Itoa(len(m.Configuration))}, [2]string{"Redacted", strconv.FormatBool(m.Redacted)}))
 			return nil
 		},
 	}.Command()
@@ -131,6 +142,7 @@ type description struct {
 	ID            string
 	Index, Term   uint64
 	Size          int64
+	Redacted      bool
 	Created       time.Time
 	Configuration []*api.RaftServer
 }
