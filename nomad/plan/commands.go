@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -34,11 +36,16 @@ type Entry struct {
 	Stops       []*Stop `msg:",omitempty"`
 	// Places are new allocations; Job and indexes are filled in when applied.
 	Places []*api.Allocation `msg:",omitempty"`
+	// Packed are the same as [pack] makes them; what was packed comes before Places.
+	Packed []byte `msg:",omitempty"`
 	// Updates are allocations that go over to the job's version as they are.
 	Updates []string `msg:",omitempty"`
-	Amends  []*Amend `msg:",omitempty"`
+	// Olds are those of Places that are of an older version, by id: the new one is not promoted yet.
+	Olds   map[string]uint64 `msg:",omitempty"`
+	Amends []*Amend          `msg:",omitempty"`
 	// Evals are written when the plan is committed.
-	Evals             []*api.Evaluation             `msg:",omitempty"`
+	Evals []*api.Evaluation `msg:",omitempty"`
+	// Deployment is created, or its groups and what they want are changed.
 	Deployment        *api.Deployment               `msg:",omitempty"`
 	DeploymentUpdates []*api.DeploymentStatusUpdate `msg:",omitempty"`
 }
@@ -59,6 +66,8 @@ type Amend struct {
 	ClientStatus      string            `msg:",omitempty"`
 	ClientDescription string            `msg:",omitempty"`
 	AllocStates       []*api.AllocState `msg:",omitempty"`
+	// LastReschedule says what became of the attempt to place a failed allocation again.
+	LastReschedule string `msg:",omitempty"`
 }
 
 // Refused says why a plan was not committed, per node; "" is the plan as a whole.
@@ -71,6 +80,11 @@ func (*Apply) Kind() fsm.Kind { return fsm.KindPlanApply }
 func (c *Apply) Apply(tx *state.Txn) (any, error) {
 	answers := make([]*Refused, len(c.Plans))
 	for i, e := range c.Plans {
+		packed, err := unpack(e.Packed)
+		if err != nil {
+			return nil, err
+		}
+		e.Places = append(packed, e.Places...)
 		refused, err := e.apply(tx)
 		if err != nil {
 			return nil, fmt.Errorf("plan of evaluation %s: %w", e.EvalID, err)
@@ -86,6 +100,8 @@ func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 	if refused := e.guard(tx, job, stopping); refused != nil {
 		return refused, nil
 	}
+	e.deployments(tx)
+	counters := tally.New(tx)
 	for _, s := range e.Stops {
 		if err := stop(tx, s); err != nil {
 			return nil, err
@@ -96,15 +112,13 @@ func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 			return nil, err
 		}
 	}
-	for _, id := range e.Updates {
-		update(tx, id, job, e.EvalID)
-	}
+	e.update(tx, job, counters)
 	for _, a := range e.Places {
-		if err := place(tx, a, job, stopping); err != nil {
+		if err := place(tx, a, e.versionOf(tx, a, job), stopping, counters); err != nil {
 			return nil, err
 		}
 	}
-	e.deployments(tx)
+	counters.Write()
 	for _, ev := range e.Evals {
 		putEval(tx, ev)
 	}
@@ -134,6 +148,21 @@ func (e *Entry) job(tx *state.Txn) *api.Job {
 	return nil
 }
 
+// versionOf is the version of the job that a placed allocation is of; nil when it is forgotten.
+func (e *Entry) versionOf(tx *state.Txn, placed *api.Allocation, job *api.Job) *api.Job {
+	version, old := e.Olds[placed.ID]
+	if !old {
+		return job
+	}
+	if v := tx.JobVersion(e.Namespace, e.JobID, version); v != nil && v.CreateIndex == e.CreateIndex {
+		return v
+	}
+	if prev := tx.Alloc(placed.PreviousAllocation); prev != nil && prev.Job != nil && prev.Job.Version == version {
+		return prev.Job
+	}
+	return nil
+}
+
 // guard refuses what other commands made impossible since the plan was verified.
 func (e *Entry) guard(tx *state.Txn, job *api.Job, stopping map[string]bool) *Refused {
 	if job == nil && len(e.Places)+len(e.Updates) > 0 {
@@ -143,12 +172,16 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, stopping map[string]bool) *Re
 		return &Refused{map[string]string{"": fmt.Sprintf("job %q was stopped", e.JobID)}}
 	}
 	for _, a := range e.Places {
+		version := e.versionOf(tx, a, job)
+		if version == nil {
+			return &Refused{map[string]string{a.NodeID: fmt.Sprintf("job %q version %d is gone", e.JobID, e.Olds[a.ID])}}
+		}
 		n := tx.Node(a.NodeID)
 		if n == nil || n.Status != api.NodeStatusReady {
 			return &Refused{map[string]string{a.NodeID: "node is not ready"}}
 		}
 		with := *a
-		with.Job = job
+		with.Job = version
 		if err := ledger.Check(tx, &with, stopping); err != nil {
 			return &Refused{map[string]string{a.NodeID: err.Error()}}
 		}
@@ -188,6 +221,13 @@ func amend(tx *state.Txn, m *Amend) error {
 	if m.FollowupEvalID != "" {
 		a.FollowupEvalID = m.FollowupEvalID
 	}
+	if m.LastReschedule != "" {
+		t := api.RescheduleTracker{}
+		if a.RescheduleTracker != nil {
+			t = *a.RescheduleTracker
+		}
+		t.LastReschedule, a.RescheduleTracker = m.LastReschedule, &t
+	}
 	if m.ClientStatus != "" {
 		a.ClientStatus, a.ClientDescription, a.AllocStates = m.ClientStatus, m.ClientDescription, m.AllocStates
 		return put(tx, &a)
@@ -196,23 +236,46 @@ func amend(tx *state.Txn, m *Amend) error {
 	return nil
 }
 
-func update(tx *state.Txn, id string, job *api.Job, eval string) {
-	old := tx.Alloc(id)
-	if old == nil {
+// update takes allocations over to the job's version, and into the deployment of that version. What
+// their health was under another deployment does not count there.
+func (e *Entry) update(tx *state.Txn, job *api.Job, counters *tally.Sheet) {
+	if len(e.Updates) == 0 {
 		return
 	}
-	a := *old
-	a.Job, a.EvalID = job, eval
-	a.AllocModifyIndex, a.ModifyTime = tx.Index(), tx.Now().UnixNano()
-	tx.PutAlloc(&a)
+	d := e.rollout(tx)
+	for _, id := range e.Updates {
+		old := tx.Alloc(id)
+		if old == nil {
+			continue
+		}
+		a := *old
+		a.Job, a.EvalID = job, e.EvalID
+		if d != nil && d.TaskGroups[a.TaskGroup] != nil && a.DeploymentID != d.ID {
+			a.DeploymentID, a.DeploymentStatus = d.ID, nil
+		}
+		a.AllocModifyIndex, a.ModifyTime = tx.Index(), tx.Now().UnixNano()
+		tx.PutAlloc(&a)
+		counters.AllocChanged(old, &a)
+	}
 }
 
-func place(tx *state.Txn, placed *api.Allocation, job *api.Job, stopping map[string]bool) error {
+// rollout is the active deployment of the plan's version of the job.
+func (e *Entry) rollout(tx *state.Txn) *api.Deployment {
+	for d := range tx.DeploymentsByJob(e.Namespace, e.JobID) {
+		if d.JobVersion == e.Version && d.JobCreateIndex == e.CreateIndex && reconcile.Active(d) {
+			return d
+		}
+	}
+	return nil
+}
+
+func place(tx *state.Txn, placed *api.Allocation, job *api.Job, stopping map[string]bool, counters *tally.Sheet) error {
 	a := *placed
 	a.Job = job
 	a.AllocModifyIndex = tx.Index()
 	a.CreateTime, a.ModifyTime = tx.Now().UnixNano(), tx.Now().UnixNano()
 	tx.PutAlloc(&a)
+	counters.AllocChanged(nil, &a)
 	if prev := tx.Alloc(a.PreviousAllocation); a.PreviousAllocation != "" && prev != nil {
 		linked := *prev
 		linked.NextAllocation = a.ID
@@ -221,19 +284,38 @@ func place(tx *state.Txn, placed *api.Allocation, job *api.Job, stopping map[str
 	return ledger.Take(tx, &a, stopping)
 }
 
+// deployments creates the plan's deployment or changes what it wants, and ends others.
 func (e *Entry) deployments(tx *state.Txn) {
+	now := tx.Now().UnixNano()
 	if e.Deployment != nil {
-		d := *e.Deployment
-		tx.PutDeployment(&d)
+		d := tally.Copy(e.Deployment)
+		d.CreateTime = now
+		if old := tx.Deployment(d.ID); old != nil {
+			d = wish(tally.Copy(old), e.Deployment)
+		}
+		d.ModifyTime = now
+		tx.PutDeployment(d)
 	}
 	for _, u := range e.DeploymentUpdates {
-		if old := tx.Deployment(u.DeploymentID); old != nil {
+		if old := tx.Deployment(u.DeploymentID); old != nil && reconcile.Active(old) {
 			d := *old
-			d.Status, d.StatusDescription = u.Status, u.StatusDescription
-			d.ModifyTime = tx.Now().UnixNano()
+			d.Status, d.StatusDescription, d.ModifyTime = u.Status, u.StatusDescription, now
 			tx.PutDeployment(&d)
 		}
 	}
+}
+
+// wish brings what the plan wants of the groups into a deployment that exists.
+func wish(d, wanted *api.Deployment) *api.Deployment {
+	for name, w := range wanted.TaskGroups {
+		if g := d.TaskGroups[name]; g != nil {
+			g.DesiredTotal, g.DesiredCanaries = w.DesiredTotal, w.DesiredCanaries
+			continue
+		}
+		g := *w
+		d.TaskGroups[name] = &g
+	}
+	return d
 }
 
 // putEval writes an evaluation unless it was cancelled or finished meanwhile.
@@ -261,16 +343,39 @@ func entryOf(p *api.Plan, evals []*api.Evaluation) *Entry {
 		}
 		for _, a := range p.NodeAllocation[node] {
 			switch {
+			case isNew(a) && a.Job != nil:
+				e.placeOld(a)
 			case isNew(a):
 				e.Places = append(e.Places, a)
 			case a.Job == nil:
 				e.Updates = append(e.Updates, a.ID)
 			default:
-				e.Amends = append(e.Amends, &Amend{a.ID, a.FollowupEvalID, unknownOnly(a), a.ClientDescription, a.AllocStates})
+				e.Amends = append(e.Amends, amendOf(a))
 			}
 		}
 	}
 	return e
+}
+
+func (e *Entry) placeOld(a *api.Allocation) {
+	if e.Olds == nil {
+		e.Olds = map[string]uint64{}
+	}
+	e.Olds[a.ID] = a.Job.Version
+	slim := *a
+	slim.Job = nil
+	e.Places = append(e.Places, &slim)
+}
+
+func amendOf(a *api.Allocation) *Amend {
+	m := &Amend{
+		ID: a.ID, FollowupEvalID: a.FollowupEvalID, ClientStatus: unknownOnly(a),
+		ClientDescription: a.ClientDescription, AllocStates: a.AllocStates,
+	}
+	if t := a.RescheduleTracker; t != nil && t.LastReschedule == reconcile.NoPlacement {
+		m.LastReschedule = t.LastReschedule
+	}
+	return m
 }
 
 // isNew tells placements from updates: only the state gives a create index.

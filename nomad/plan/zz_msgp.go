@@ -17,8 +17,8 @@ const (
 func (z *Amend) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -39,6 +39,10 @@ func (z *Amend) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.AllocStates == nil {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.LastReschedule == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -80,6 +84,11 @@ func (z *Amend) MarshalMsg(b []byte) (o []byte, err error) {
 					}
 				}
 			}
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "LastReschedule"
+			o = append(o, 0xae, 0x4c, 0x61, 0x73, 0x74, 0x52, 0x65, 0x73, 0x63, 0x68, 0x65, 0x64, 0x75, 0x6c, 0x65)
+			o = msgp.AppendString(o, z.LastReschedule)
 		}
 	}
 	return
@@ -165,6 +174,12 @@ func (z *Amend) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					}
 				}
 			}
+		case "LastReschedule":
+			z.LastReschedule, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastReschedule")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -187,6 +202,7 @@ func (z *Amend) Msgsize() (s int) {
 			s += z.AllocStates[za0001].Msgsize()
 		}
 	}
+	s += 15 + msgp.StringPrefixSize + len(z.LastReschedule)
 	return
 }
 
@@ -307,8 +323,8 @@ func (z *Apply) Msgsize() (s int) {
 func (z *Entry) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(12)
-	var zb0001Mask uint16 /* 12 bits */
+	zb0001Len := uint32(14)
+	var zb0001Mask uint16 /* 14 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -338,25 +354,33 @@ func (z *Entry) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.Updates == nil {
+	if z.Packed == nil {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.Amends == nil {
+	if z.Updates == nil {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.Evals == nil {
+	if z.Olds == nil {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.Deployment == nil {
+	if z.Amends == nil {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.DeploymentUpdates == nil {
+	if z.Evals == nil {
 		zb0001Len--
 		zb0001Mask |= 0x800
+	}
+	if z.Deployment == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1000
+	}
+	if z.DeploymentUpdates == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -421,6 +445,11 @@ func (z *Entry) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "Packed"
+			o = append(o, 0xa6, 0x50, 0x61, 0x63, 0x6b, 0x65, 0x64)
+			o = msgp.AppendBytes(o, z.Packed)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "Updates"
 			o = append(o, 0xa7, 0x55, 0x70, 0x64, 0x61, 0x74, 0x65, 0x73)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Updates)))
@@ -428,39 +457,48 @@ func (z *Entry) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, z.Updates[za0003])
 			}
 		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
-			// string "Amends"
-			o = append(o, 0xa6, 0x41, 0x6d, 0x65, 0x6e, 0x64, 0x73)
-			o = msgp.AppendArrayHeader(o, uint32(len(z.Amends)))
-			for za0004 := range z.Amends {
-				if z.Amends[za0004] == nil {
-					o = msgp.AppendNil(o)
-				} else {
-					o, err = z.Amends[za0004].MarshalMsg(o)
-					if err != nil {
-						err = msgp.WrapError(err, "Amends", za0004)
-						return
-					}
-				}
-			}
-		}
 		if (zb0001Mask & 0x200) == 0 { // if not omitted
-			// string "Evals"
-			o = append(o, 0xa5, 0x45, 0x76, 0x61, 0x6c, 0x73)
-			o = msgp.AppendArrayHeader(o, uint32(len(z.Evals)))
-			for za0005 := range z.Evals {
-				if z.Evals[za0005] == nil {
-					o = msgp.AppendNil(o)
-				} else {
-					o, err = z.Evals[za0005].MarshalMsg(o)
-					if err != nil {
-						err = msgp.WrapError(err, "Evals", za0005)
-						return
-					}
-				}
+			// string "Olds"
+			o = append(o, 0xa4, 0x4f, 0x6c, 0x64, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Olds)))
+			for za0004, za0005 := range z.Olds {
+				o = msgp.AppendString(o, za0004)
+				o = msgp.AppendUint64(o, za0005)
 			}
 		}
 		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "Amends"
+			o = append(o, 0xa6, 0x41, 0x6d, 0x65, 0x6e, 0x64, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Amends)))
+			for za0006 := range z.Amends {
+				if z.Amends[za0006] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Amends[za0006].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Amends", za0006)
+						return
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "Evals"
+			o = append(o, 0xa5, 0x45, 0x76, 0x61, 0x6c, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Evals)))
+			for za0007 := range z.Evals {
+				if z.Evals[za0007] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Evals[za0007].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Evals", za0007)
+						return
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "Deployment"
 			o = append(o, 0xaa, 0x44, 0x65, 0x70, 0x6c, 0x6f, 0x79, 0x6d, 0x65, 0x6e, 0x74)
 			if z.Deployment == nil {
@@ -473,17 +511,17 @@ func (z *Entry) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "DeploymentUpdates"
 			o = append(o, 0xb1, 0x44, 0x65, 0x70, 0x6c, 0x6f, 0x79, 0x6d, 0x65, 0x6e, 0x74, 0x55, 0x70, 0x64, 0x61, 0x74, 0x65, 0x73)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.DeploymentUpdates)))
-			for za0006 := range z.DeploymentUpdates {
-				if z.DeploymentUpdates[za0006] == nil {
+			for za0008 := range z.DeploymentUpdates {
+				if z.DeploymentUpdates[za0008] == nil {
 					o = msgp.AppendNil(o)
 				} else {
-					o, err = z.DeploymentUpdates[za0006].MarshalMsg(o)
+					o, err = z.DeploymentUpdates[za0008].MarshalMsg(o)
 					if err != nil {
-						err = msgp.WrapError(err, "DeploymentUpdates", za0006)
+						err = msgp.WrapError(err, "DeploymentUpdates", za0008)
 						return
 					}
 				}
@@ -613,21 +651,43 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					}
 				}
 			}
-		case "Updates":
+		case "Packed":
 			var zb0004 uint32
-			zb0004, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			zb0004, bts, err = msgp.ReadBytesHeader(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "Updates")
+				err = msgp.WrapError(err, "Packed")
 				return
 			}
 			if zb0004 > z09f266celimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.Updates) >= int(zb0004) {
-				z.Updates = (z.Updates)[:zb0004]
+			if z.Packed == nil || uint32(cap(z.Packed)) < zb0004 {
+				z.Packed = make([]byte, zb0004)
 			} else {
-				z.Updates = make([]string, zb0004)
+				z.Packed = z.Packed[:zb0004]
+			}
+			if uint32(len(bts)) < zb0004 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Packed, bts[:zb0004])
+			bts = bts[zb0004:]
+		case "Updates":
+			var zb0005 uint32
+			zb0005, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Updates")
+				return
+			}
+			if zb0005 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Updates) >= int(zb0005) {
+				z.Updates = (z.Updates)[:zb0005]
+			} else {
+				z.Updates = make([]string, zb0005)
 			}
 			for za0003 := range z.Updates {
 				z.Updates[za0003], bts, err = msgp.ReadStringBytes(bts)
@@ -636,70 +696,102 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "Olds":
+			var zb0006 uint32
+			zb0006, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Olds")
+				return
+			}
+			if zb0006 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Olds == nil {
+				z.Olds = make(map[string]uint64, zb0006)
+			} else if len(z.Olds) > 0 {
+				clear(z.Olds)
+			}
+			for zb0006 > 0 {
+				var za0005 uint64
+				zb0006--
+				var za0004 string
+				za0004, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Olds")
+					return
+				}
+				za0005, bts, err = msgp.ReadUint64Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Olds", za0004)
+					return
+				}
+				z.Olds[za0004] = za0005
+			}
 		case "Amends":
-			var zb0005 uint32
-			zb0005, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			var zb0007 uint32
+			zb0007, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Amends")
 				return
 			}
-			if zb0005 > z09f266celimitArrays {
+			if zb0007 > z09f266celimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.Amends) >= int(zb0005) {
-				z.Amends = (z.Amends)[:zb0005]
+			if cap(z.Amends) >= int(zb0007) {
+				z.Amends = (z.Amends)[:zb0007]
 			} else {
-				z.Amends = make([]*Amend, zb0005)
+				z.Amends = make([]*Amend, zb0007)
 			}
-			for za0004 := range z.Amends {
+			for za0006 := range z.Amends {
 				if msgp.IsNil(bts) {
 					bts, err = msgp.ReadNilBytes(bts)
 					if err != nil {
 						return
 					}
-					z.Amends[za0004] = nil
+					z.Amends[za0006] = nil
 				} else {
-					if z.Amends[za0004] == nil {
-						z.Amends[za0004] = new(Amend)
+					if z.Amends[za0006] == nil {
+						z.Amends[za0006] = new(Amend)
 					}
-					bts, err = z.Amends[za0004].UnmarshalMsg(bts)
+					bts, err = z.Amends[za0006].UnmarshalMsg(bts)
 					if err != nil {
-						err = msgp.WrapError(err, "Amends", za0004)
+						err = msgp.WrapError(err, "Amends", za0006)
 						return
 					}
 				}
 			}
 		case "Evals":
-			var zb0006 uint32
-			zb0006, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			var zb0008 uint32
+			zb0008, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Evals")
 				return
 			}
-			if zb0006 > z09f266celimitArrays {
+			if zb0008 > z09f266celimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.Evals) >= int(zb0006) {
-				z.Evals = (z.Evals)[:zb0006]
+			if cap(z.Evals) >= int(zb0008) {
+				z.Evals = (z.Evals)[:zb0008]
 			} else {
-				z.Evals = make([]*api.Evaluation, zb0006)
+				z.Evals = make([]*api.Evaluation, zb0008)
 			}
-			for za0005 := range z.Evals {
+			for za0007 := range z.Evals {
 				if msgp.IsNil(bts) {
 					bts, err = msgp.ReadNilBytes(bts)
 					if err != nil {
 						return
 					}
-					z.Evals[za0005] = nil
+					z.Evals[za0007] = nil
 				} else {
-					if z.Evals[za0005] == nil {
-						z.Evals[za0005] = new(api.Evaluation)
+					if z.Evals[za0007] == nil {
+						z.Evals[za0007] = new(api.Evaluation)
 					}
-					bts, err = z.Evals[za0005].UnmarshalMsg(bts)
+					bts, err = z.Evals[za0007].UnmarshalMsg(bts)
 					if err != nil {
-						err = msgp.WrapError(err, "Evals", za0005)
+						err = msgp.WrapError(err, "Evals", za0007)
 						return
 					}
 				}
@@ -722,35 +814,35 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 			}
 		case "DeploymentUpdates":
-			var zb0007 uint32
-			zb0007, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			var zb0009 uint32
+			zb0009, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "DeploymentUpdates")
 				return
 			}
-			if zb0007 > z09f266celimitArrays {
+			if zb0009 > z09f266celimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.DeploymentUpdates) >= int(zb0007) {
-				z.DeploymentUpdates = (z.DeploymentUpdates)[:zb0007]
+			if cap(z.DeploymentUpdates) >= int(zb0009) {
+				z.DeploymentUpdates = (z.DeploymentUpdates)[:zb0009]
 			} else {
-				z.DeploymentUpdates = make([]*api.DeploymentStatusUpdate, zb0007)
+				z.DeploymentUpdates = make([]*api.DeploymentStatusUpdate, zb0009)
 			}
-			for za0006 := range z.DeploymentUpdates {
+			for za0008 := range z.DeploymentUpdates {
 				if msgp.IsNil(bts) {
 					bts, err = msgp.ReadNilBytes(bts)
 					if err != nil {
 						return
 					}
-					z.DeploymentUpdates[za0006] = nil
+					z.DeploymentUpdates[za0008] = nil
 				} else {
-					if z.DeploymentUpdates[za0006] == nil {
-						z.DeploymentUpdates[za0006] = new(api.DeploymentStatusUpdate)
+					if z.DeploymentUpdates[za0008] == nil {
+						z.DeploymentUpdates[za0008] = new(api.DeploymentStatusUpdate)
 					}
-					bts, err = z.DeploymentUpdates[za0006].UnmarshalMsg(bts)
+					bts, err = z.DeploymentUpdates[za0008].UnmarshalMsg(bts)
 					if err != nil {
-						err = msgp.WrapError(err, "DeploymentUpdates", za0006)
+						err = msgp.WrapError(err, "DeploymentUpdates", za0008)
 						return
 					}
 				}
@@ -785,24 +877,31 @@ func (z *Entry) Msgsize() (s int) {
 			s += z.Places[za0002].Msgsize()
 		}
 	}
-	s += 8 + msgp.ArrayHeaderSize
+	s += 7 + msgp.BytesPrefixSize + len(z.Packed) + 8 + msgp.ArrayHeaderSize
 	for za0003 := range z.Updates {
 		s += msgp.StringPrefixSize + len(z.Updates[za0003])
 	}
+	s += 5 + msgp.MapHeaderSize
+	if z.Olds != nil {
+		for za0004, za0005 := range z.Olds {
+			_ = za0005
+			s += msgp.StringPrefixSize + len(za0004) + msgp.Uint64Size
+		}
+	}
 	s += 7 + msgp.ArrayHeaderSize
-	for za0004 := range z.Amends {
-		if z.Amends[za0004] == nil {
+	for za0006 := range z.Amends {
+		if z.Amends[za0006] == nil {
 			s += msgp.NilSize
 		} else {
-			s += z.Amends[za0004].Msgsize()
+			s += z.Amends[za0006].Msgsize()
 		}
 	}
 	s += 6 + msgp.ArrayHeaderSize
-	for za0005 := range z.Evals {
-		if z.Evals[za0005] == nil {
+	for za0007 := range z.Evals {
+		if z.Evals[za0007] == nil {
 			s += msgp.NilSize
 		} else {
-			s += z.Evals[za0005].Msgsize()
+			s += z.Evals[za0007].Msgsize()
 		}
 	}
 	s += 11
@@ -812,11 +911,11 @@ func (z *Entry) Msgsize() (s int) {
 		s += z.Deployment.Msgsize()
 	}
 	s += 18 + msgp.ArrayHeaderSize
-	for za0006 := range z.DeploymentUpdates {
-		if z.DeploymentUpdates[za0006] == nil {
+	for za0008 := range z.DeploymentUpdates {
+		if z.DeploymentUpdates[za0008] == nil {
 			s += msgp.NilSize
 		} else {
-			s += z.DeploymentUpdates[za0006].Msgsize()
+			s += z.DeploymentUpdates[za0008].Msgsize()
 		}
 	}
 	return

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -106,6 +107,14 @@ func (c *cluster) plan(j *api.Job, change ...func(*api.Evaluation)) *scheduler.O
 func (c *cluster) run(j *api.Job, change ...func(*api.Evaluation)) *scheduler.Output {
 	o := c.plan(j, change...)
 	c.write(func(tx *state.Txn) {
+		if o.Plan.Deployment != nil {
+			tx.PutDeployment(tally.Copy(o.Plan.Deployment))
+		}
+		for _, u := range o.Plan.DeploymentUpdates {
+			d := tally.Copy(tx.Deployment(u.DeploymentID))
+			d.Status, d.StatusDescription = u.Status, u.StatusDescription
+			tx.PutDeployment(d)
+		}
 		for _, list := range o.Plan.NodeUpdate {
 			for _, s := range list {
 				stopped := *s
@@ -119,7 +128,9 @@ func (c *cluster) run(j *api.Job, change ...func(*api.Evaluation)) *scheduler.Ou
 				if put.Job == nil {
 					put.Job = o.Plan.Job
 				}
+				before := tx.Alloc(put.ID)
 				tx.PutAlloc(&put)
+				tally.AllocChanged(tx, before, &put)
 			}
 		}
 		for _, e := range o.FollowUps {
@@ -137,6 +148,7 @@ func (c *cluster) each(id string, change func(*api.Allocation)) {
 				next := *a
 				change(&next)
 				tx.PutAlloc(&next)
+				tally.AllocChanged(tx, a, &next)
 			}
 		}
 	})

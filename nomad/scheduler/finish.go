@@ -26,6 +26,7 @@ func Done(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID fu
 	done.SnapshotIndex, done.ModifyTime = snapshot, now.UnixNano()
 	done.WaitUntil, done.ClassEligibility, done.EscapedComputedClass = time.Time{}, nil, false
 	done.MissingNonNodeResources, done.BlockedEval = nil, ""
+	done.DeploymentID = o.DeploymentID
 	if len(o.Failed) == 0 {
 		return []*api.Evaluation{&done}
 	}

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
@@ -10,20 +12,15 @@ import (
 // Descriptions of follow-up evaluations.
 const (
 	whyReschedule = "created for delayed rescheduling"
-	whyRolling    = "created to go on with the update"
 	whyDisconnect = "created to end the wait for disconnected allocations"
 )
 
 // generic processes service and batch jobs. First everything is stopped that goes anyway, in all groups,
 // so that its place is free for all; then each group places.
 func (r *run) generic() {
-	results := map[string]reconcile.Result{}
+	results, settled := r.reconcile()
 	for _, name := range r.groups() {
-		res := reconcile.Group(reconcile.Input{
-			Job: r.job, Group: name, Allocs: r.allocs[name], Node: r.in.View.Node,
-			CanStay: r.canStay, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
-		})
-		results[name] = res
+		res := results[name]
 		for _, s := range res.Stop {
 			r.stop(s.Alloc, s.Description, s.ClientStatus)
 		}
@@ -33,14 +30,12 @@ func (r *run) generic() {
 		for _, a := range res.Update {
 			r.updateInPlace(a)
 		}
-		if !res.Continue.IsZero() {
-			r.followUp(res.Continue, api.TriggerRollingUpdate, whyRolling)
-		}
 		if r.live {
 			desired := res.Desired
 			r.out.Plan.Annotations.DesiredTGUpdates[name] = &desired
 		}
 	}
+	r.settle(settled)
 	for _, name := range r.groups() {
 		if r.live && r.job.Group(name) != nil {
 			r.out.Queued[name] = 0
@@ -48,6 +43,24 @@ func (r *run) generic() {
 		}
 	}
 	r.out.Missing = r.volumes.Missing()
+}
+
+// reconcile compares all groups, begins the deployment if there is to be one, and reports whether all are settled.
+func (r *run) reconcile() (map[string]reconcile.Result, bool) {
+	results, settled := map[string]reconcile.Result{}, true
+	for _, name := range r.groups() {
+		results[name] = reconcile.Group(reconcile.Input{
+			Job: r.job, Group: name, Allocs: r.allocs[name], Deployments: r.deployments, Current: r.current,
+			Node: r.in.View.Node, CanStay: r.canStay, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
+		})
+	}
+	for name, res := range results {
+		if res.State != nil {
+			r.enrol(name, res.State)
+		}
+		settled = settled && (res.Settled || r.live && r.job.Group(name) == nil)
+	}
+	return results, settled
 }
 
 func (r *run) pending(evalID string) bool {
@@ -62,7 +75,11 @@ func (r *run) canStay(a *api.Allocation) bool {
 	if n == nil || g == nil {
 		return false
 	}
-	s := feasible.NewStatic(r.job, g)
+	s := r.statics[g.Name]
+	if s == nil {
+		s = feasible.NewStatic(r.job, g)
+		r.statics[g.Name] = s
+	}
 	if !s.InPool(n) || !s.InDatacenter(n) {
 		return false
 	}
@@ -70,9 +87,14 @@ func (r *run) canStay(a *api.Allocation) bool {
 	return reason == ""
 }
 
+// updateInPlace takes an allocation over to the job's version as it is; under a deployment its health
+// has to be found out again.
 func (r *run) updateInPlace(a *api.Allocation) {
 	next := *a
-	next.Job, next.EvalID, next.Metrics = nil, r.in.Eval.ID, a.Metrics
+	next.Job, next.EvalID = nil, r.in.Eval.ID
+	if r.joins(a.TaskGroup) && a.DeploymentID != r.current.ID {
+		next.DeploymentID, next.DeploymentStatus = r.current.ID, nil
+	}
 	r.add(&next)
 }
 
@@ -93,16 +115,54 @@ func (r *run) amend(a reconcile.Amend) {
 	r.add(&next)
 }
 
-// placeGroup places what the group asks for.
+// placeGroup places what the group asks for. First comes what stays of older versions, by their rules.
 func (r *run) placeGroup(g *api.TaskGroup, places []reconcile.Place) {
-	if len(places) == 0 {
+	versions := []*api.Job{}
+	for i := range places {
+		if j := places[i].Job; j != nil && !slices.Contains(versions, j) {
+			versions = append(versions, j)
+		}
+	}
+	for _, j := range append(versions, nil) {
+		var p *placer
+		for i := range places {
+			pl := &places[i]
+			if pl.Job != j {
+				continue
+			}
+			if p == nil {
+				p = r.placerOf(g, j)
+			}
+			if !p.place(pl) {
+				r.out.Queued[g.Name]++
+				r.noPlacement(pl)
+			}
+		}
+	}
+}
+
+// placerOf is a placer for the group, or for what it was in an older job.
+func (r *run) placerOf(g *api.TaskGroup, older *api.Job) *placer {
+	if older == nil || older.Group(g.Name) == nil {
+		return newPlacer(r, g)
+	}
+	then := *r
+	then.job = older
+	return newPlacer(&then, older.Group(g.Name))
+}
+
+// noPlacement notes on a failed allocation that nobody could follow it yet.
+func (r *run) noPlacement(pl *reconcile.Place) {
+	if !pl.Failed || pl.Stop == nil {
 		return
 	}
-	p := newPlacer(r, g)
-	for i := range places {
-		if !p.place(&places[i]) {
-			r.out.Queued[g.Name]++
-		}
+	next, tracker := *pl.Previous, api.RescheduleTracker{}
+	if next.RescheduleTracker != nil {
+		tracker = *next.RescheduleTracker
+	}
+	if tracker.LastReschedule != reconcile.NoPlacement {
+		tracker.LastReschedule, next.RescheduleTracker = reconcile.NoPlacement, &tracker
+		r.add(&next)
 	}
 }
 
@@ -137,6 +197,14 @@ func (p *placer) newAlloc(pl *reconcile.Place) *api.Allocation {
 		ID: r.in.NewID(), Namespace: r.job.Namespace, EvalID: r.in.Eval.ID, Name: pl.Name,
 		JobID: r.job.ID, TaskGroup: p.group.Name,
 		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending,
+	}
+	if pl.Job != nil {
+		a.Job = pl.Job
+	} else if r.joins(p.group.Name) {
+		a.DeploymentID = r.current.ID
+		if pl.Canary {
+			a.DeploymentStatus = &api.AllocDeploymentStatus{Canary: true}
+		}
 	}
 	if pl.Previous != nil {
 		a.PreviousAllocation = pl.Previous.ID

@@ -91,34 +91,6 @@ func TestUpdateInPlaceOrDestructive(t *testing.T) {
 	}
 }
 
-func TestUpdateGoesInStepsOfMaxParallel(t *testing.T) {
-	c := newCluster(t)
-	c.nodes(2)
-	paced := func(j *api.Job) { j.TaskGroups[0].Update = &api.UpdateStrategy{MaxParallel: 1} }
-	j := job("j", api.JobTypeService, 3, paced)
-	c.register(j)
-	c.run(j)
-	c.setRunning("j")
-	j = job("j", api.JobTypeService, 3, paced, func(j *api.Job) { j.TaskGroups[0].Tasks[0].User = "www" })
-	c.register(j)
-	for i := range 3 {
-		o := c.run(j)
-		if len(placed(o)) != 1 {
-			t.Fatalf("step %d placed %d", i, len(placed(o)))
-		}
-		if more := len(o.FollowUps) == 1; more != (i < 2) {
-			t.Fatalf("step %d: %d follow-ups", i, len(o.FollowUps))
-		}
-		if o = c.run(j); len(placed(o)) != 0 {
-			t.Fatalf("step %d went on before its allocation ran", i)
-		}
-		c.setRunning("j")
-	}
-	if o := c.plan(j); !o.Empty() {
-		t.Fatal("update is not over")
-	}
-}
-
 func TestFullNodeIsReusedByDestructiveUpdate(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1")

@@ -19,14 +19,24 @@ type run struct {
 	// allocs are all allocations of the job, by group.
 	allocs map[string][]*api.Allocation
 	// gone are the allocations that the plan stops.
-	gone    map[string]bool
+	gone map[string]bool
+	// deployments are all of the job; current is the one of its version, or nil.
+	deployments []*api.Deployment
+	current     *api.Deployment
+	// statics remember the rules per group for in-place updates.
+	statics map[string]*feasible.Static
 	volumes *feasible.Volumes
 	oversub bool
 	spread  bool
+	// surveys are those that the placers of this run took.
+	surveys []kept
 }
 
 func newRun(in Input) *run {
-	r := &run{in: in, job: in.Job, edit: in.Fleet.Edit(), gone: map[string]bool{}, allocs: map[string][]*api.Allocation{}}
+	r := &run{
+		in: in, job: in.Job, edit: in.Fleet.Edit(), gone: map[string]bool{},
+		allocs: map[string][]*api.Allocation{}, statics: map[string]*feasible.Static{},
+	}
 	if r.job == nil {
 		r.job = in.View.Job(in.Eval.Namespace, in.Eval.JobID)
 	}
@@ -48,6 +58,7 @@ func newRun(in Input) *run {
 	if r.job != nil {
 		r.out.Plan.AllAtOnce = r.job.AllAtOnce
 	}
+	r.findDeployment()
 	return r
 }
 

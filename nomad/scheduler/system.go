@@ -11,6 +11,7 @@ import (
 
 // system processes system and sysbatch jobs: one allocation per group on each node that can run it.
 func (r *run) system() {
+	settled := true
 	for _, name := range r.groups() {
 		var g *api.TaskGroup
 		if r.live {
@@ -21,11 +22,17 @@ func (r *run) system() {
 			continue
 		}
 		r.out.Queued[name] = 0
-		s := &systemGroup{run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, failed: map[string][]*api.Allocation{}}
+		s := &systemGroup{
+			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, failed: map[string][]*api.Allocation{},
+			roll: reconcile.RolloutOf(g, r.current),
+		}
 		r.out.Plan.Annotations.DesiredTGUpdates[name] = s.desired
 		s.review()
+		s.rollOut()
 		s.place()
+		settled = settled && s.settled()
 	}
+	r.settle(settled)
 	r.out.Missing = r.volumes.Missing()
 }
 
@@ -43,10 +50,21 @@ type systemGroup struct {
 	run     *run
 	group   *api.TaskGroup
 	desired *api.DesiredUpdates
-	// byNode is what a node keeps or, in replace, what is to be replaced there.
+	// byNode is what a node keeps or, in replace, what is to be replaced there; what is in update goes over
+	// to the job's version.
 	byNode  map[string]*api.Allocation
 	replace []*api.Allocation
+	update  []*api.Allocation
 	static  *feasible.Static
+	placer  *placer
+	// roll is the group's part of the deployment, members and canaries are its allocations; ran says that
+	// this version has some.
+	roll     reconcile.Rollout
+	members  reconcile.Health
+	canaries int
+	ran      bool
+	// waiting counts nodes that wait for something: placed on now, resting, or not allowed yet.
+	waiting int
 	// failed are the allocations of this version that failed, per node, newest first.
 	failed map[string][]*api.Allocation
 }
@@ -55,13 +73,6 @@ type systemGroup struct {
 const (
 	retryFirst = 5 * time.Second
 	retryMax   = time.Hour
-)
-
-// Descriptions of stops.
-const (
-	whyNotNeeded = "alloc not needed due to job update"
-	whyMigrating = "alloc is being migrated"
-	whyUpdating  = "alloc is being updated due to job update"
 )
 
 // review decides about the allocations that exist.
@@ -75,6 +86,7 @@ func (s *systemGroup) review() {
 }
 
 func (s *systemGroup) reviewOne(a *api.Allocation) {
+	s.ran = s.ran || s.current(a)
 	if a.ServerTerminal() {
 		return
 	}
@@ -102,10 +114,10 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 		s.byNode[a.NodeID] = a
 		s.desired.Ignore++
 	case a.DesiredTransition.Migrate:
-		s.stop(a, whyMigrating, "")
+		s.stop(a, reconcile.Migrating, "")
 		s.desired.Migrate++
 	case !s.static.InPool(n) || !s.static.InDatacenter(n) || s.byNode[a.NodeID] != nil:
-		s.stop(a, whyNotNeeded, "")
+		s.stop(a, reconcile.NotNeeded, "")
 	default:
 		s.byNode[a.NodeID] = a
 		s.renew(a, n)
@@ -141,23 +153,29 @@ func (s *systemGroup) rests(node string) bool {
 	return true
 }
 
-// renew brings a running allocation to the job's version.
+// renew finds how a running allocation comes to the job's version.
 func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
 	j := s.run.job
 	if a.Job != nil && a.Job.JobModifyIndex == j.JobModifyIndex && a.Job.CreateIndex == j.CreateIndex {
 		s.desired.Ignore++
+		if s.roll.Member(a) {
+			s.members.Add(a)
+			if a.DeploymentStatus != nil && a.DeploymentStatus.Canary {
+				s.canaries++
+			}
+		}
 		return
 	}
 	if reason, _ := s.static.Refusal(n); reason != "" {
-		s.stop(a, whyNotNeeded, "")
+		delete(s.byNode, a.NodeID)
+		s.stop(a, reconcile.NotNeeded, "")
 		return
 	}
 	if reconcile.Destructive(a.Job, j, s.group.Name) {
 		s.replace = append(s.replace, a)
 		return
 	}
-	s.desired.InPlaceUpdate++
-	s.run.updateInPlace(a)
+	s.update = append(s.update, a)
 }
 
 func (s *systemGroup) stop(a *api.Allocation, why, client string) {
@@ -165,49 +183,92 @@ func (s *systemGroup) stop(a *api.Allocation, why, client string) {
 	s.run.stop(a, why, client)
 }
 
-// place replaces what must be replaced and fills the nodes that have nothing.
-func (s *systemGroup) place() {
-	p := newPlacer(s.run, s.group)
-	now, again := reconcile.Step(s.run.job, s.group, len(s.replace), s.settling(), s.run.in.Now)
-	for _, a := range s.replace[:now] {
-		i := s.run.edit.Find(a.NodeID)
-		s.desired.DestructiveUpdate++
-		p.vacate(a)
-		if !s.placeOn(p, i, a) {
-			p.unvacate(a)
-			continue
-		}
-		s.run.stop(a, whyUpdating, "")
+// rollOut begins a deployment, or keeps its total in step with the nodes, and updates in place.
+func (s *systemGroup) rollOut() {
+	s.placer = newPlacer(s.run, s.group)
+	total, name := s.candidates(), s.group.Name
+	switch now := s.roll.Running(); {
+	case s.run.kind() == api.JobTypeSysbatch:
+	case s.roll.Begins(total, s.ran, len(s.update)+len(s.replace) > 0):
+		s.run.enrol(name, s.roll.State(total, s.roll.Share(len(s.replace))))
+		s.roll = reconcile.RolloutOf(s.group, s.run.current)
+	case now != nil && now.DesiredTotal != total:
+		changed := *now
+		changed.DesiredTotal = total
+		s.run.enrol(name, &changed)
+		s.roll = reconcile.RolloutOf(s.group, s.run.current)
 	}
-	if !again.IsZero() {
-		s.run.followUp(again, api.TriggerRollingUpdate, whyRolling)
-	}
-	for i := range s.run.edit.Size() {
-		row := s.run.edit.Row(i)
-		if row == nil || s.byNode[row.Node.ID] != nil {
-			continue
-		}
-		if p.fit[i].ok && !s.rests(row.Node.ID) {
-			s.desired.Place++
-			s.placeOn(p, i, nil)
-		}
+	for _, a := range s.update {
+		s.desired.InPlaceUpdate++
+		s.run.updateInPlace(a)
 	}
 }
 
-// settling counts the allocations of this version that do not run yet.
-func (s *systemGroup) settling() reconcile.Settling {
-	var n reconcile.Settling
-	for _, a := range s.byNode {
-		if a.Job != nil && a.Job.JobModifyIndex == s.run.job.JobModifyIndex {
-			n.Add(a)
+// candidates counts the nodes that have an allocation or room for one.
+func (s *systemGroup) candidates() int {
+	n := 0
+	for i := range s.run.edit.Size() {
+		row := s.run.edit.Row(i)
+		if row == nil || !s.placer.fit[i].ok {
+			continue
+		}
+		if s.byNode[row.Node.ID] != nil {
+			n++
+		} else if _, full := s.placer.refusal(i); !full {
+			n++
 		}
 	}
 	return n
 }
 
-func (s *systemGroup) placeOn(p *placer, i int, prev *api.Allocation) bool {
+// place replaces what must be replaced and fills the nodes that have nothing. Until canaries are promoted,
+// only they are placed.
+func (s *systemGroup) place() {
+	p := s.placer
+	tries := s.roll.Unpromoted()
+	n := s.roll.Limit(len(s.replace), s.members, 0)
+	if tries && !s.roll.Halted() {
+		n = min(len(s.replace), max(0, s.roll.Canaries()-s.canaries))
+	}
+	s.waiting += len(s.replace)
+	s.desired.Ignore += uint64(len(s.replace) - n)
+	for _, a := range s.replace[:n] {
+		if tries {
+			s.desired.Canary++
+		} else {
+			s.desired.DestructiveUpdate++
+		}
+		p.vacate(a)
+		if !s.placeOn(p, s.run.edit.Find(a.NodeID), a, tries) {
+			p.unvacate(a)
+			continue
+		}
+		s.run.stop(a, reconcile.Updating, "")
+	}
+	for i := range s.run.edit.Size() {
+		row := s.run.edit.Row(i)
+		if row == nil || s.byNode[row.Node.ID] != nil || !p.fit[i].ok {
+			continue
+		}
+		if tries || s.rests(row.Node.ID) {
+			s.waiting++
+			continue
+		}
+		s.desired.Place++
+		if s.placeOn(p, i, nil, false) {
+			s.waiting++
+		}
+	}
+}
+
+// settled reports whether nothing is left to do and the group's part of the deployment is done.
+func (s *systemGroup) settled() bool {
+	return s.waiting+len(s.update)+s.members.Undecided+s.members.Unhealthy == 0 && s.roll.Done()
+}
+
+func (s *systemGroup) placeOn(p *placer, i int, prev *api.Allocation, canary bool) bool {
 	r := s.run
-	a := p.newAlloc(&reconcile.Place{Name: reconcile.Name(r.job.ID, s.group.Name, 0), Previous: prev})
+	a := p.newAlloc(&reconcile.Place{Name: reconcile.Name(r.job.ID, s.group.Name, 0), Previous: prev, Canary: canary})
 	var ask *feasible.VolumeAsk
 	if p.hasVolumes {
 		ask = r.volumes.Ask(s.group, a)

@@ -16,6 +16,7 @@ type View interface {
 	Job(ns, id string) *api.Job
 	Eval(id string) *api.Evaluation
 	AllocsByJob(ns, job string) iter.Seq[*api.Allocation]
+	DeploymentsByJob(ns, job string) iter.Seq[*api.Deployment]
 	SchedulerConfig() *api.SchedulerConfiguration
 	feasible.VolumeView
 }
@@ -32,11 +33,15 @@ type Input struct {
 	NewID func() string
 	// Seed decides between equally good nodes.
 	Seed uint64
+	// Memory keeps what was found out about the nodes for the next evaluation; nil keeps nothing.
+	Memory *Memory
 }
 
 // Output is what the evaluation leads to.
 type Output struct {
 	Plan *api.Plan
+	// DeploymentID is the deployment that the job's version is rolled out by; "" when there is none.
+	DeploymentID string
 	// Failed says per group why not all of it could be placed.
 	Failed map[string]*api.AllocationMetric
 	// Queued counts per group what could not be placed.
@@ -54,7 +59,8 @@ type Output struct {
 // Empty reports whether the plan changes nothing.
 func (o *Output) Empty() bool {
 	p := o.Plan
-	return len(p.NodeUpdate) == 0 && len(p.NodeAllocation) == 0 && len(p.NodePreemptions) == 0
+	return len(p.NodeUpdate) == 0 && len(p.NodeAllocation) == 0 && len(p.NodePreemptions) == 0 &&
+		p.Deployment == nil && len(p.DeploymentUpdates) == 0
 }
 
 // Schedule processes the evaluation.
@@ -65,6 +71,12 @@ func Schedule(in Input) *Output {
 		r.system()
 	default:
 		r.generic()
+	}
+	if r.current != nil {
+		r.out.DeploymentID = r.current.ID
+	}
+	for _, k := range r.surveys {
+		in.Memory.give(k.shape, k.survey)
 	}
 	return r.out
 }

@@ -109,24 +109,3 @@ func Forgotten(a *api.Allocation, f Fate) (Amend, bool) {
 	}
 	return Amend{Alloc: a, ClientStatus: api.AllocClientStatusUnknown, Description: unknown, RescheduleAt: f.Until}, true
 }
-
-func (p *pass) classifyByNode(a *api.Allocation, f Fate) {
-	switch {
-	case f.Lost != "":
-		p.stop(a, f.Lost, api.AllocClientStatusLost)
-		p.lost = append(p.lost, a)
-		return
-	case !f.Unknown:
-		p.keep = append(p.keep, a)
-		return
-	}
-	if am, news := Forgotten(a, f); news {
-		p.res.Amend = append(p.res.Amend, am)
-		p.res.Desired.Disconnect++
-	}
-	if f.Replace {
-		p.replaced = append(p.replaced, a)
-		return
-	}
-	p.keep = append(p.keep, a)
-}

@@ -8,30 +8,80 @@ import (
 
 // classify puts an allocation into the list of its class; the first rule that fits decides.
 func (p *pass) classify(a *api.Allocation) {
+	p.ran = p.ran || a.Job != nil && a.Job.Version == p.in.Job.Version && a.Job.CreateIndex == p.in.Job.CreateIndex
 	switch {
 	case p.batch && p.done(a):
-		p.keep = append(p.keep, a)
-	case a.ServerTerminal() || p.batch && a.ClientTerminal() && p.older(a):
+		p.hold(a)
+	case a.ServerTerminal() || p.batch && a.ClientTerminal() && p.isOlder(a):
 		p.res.Desired.Ignore++
+	case p.unwanted(a):
+		p.end(a)
 	case a.ClientStatus == api.AllocClientStatusFailed:
 		p.classifyFailed(a)
 	case a.ClientTerminal():
 		p.res.Desired.Ignore++
 	case a.DesiredTransition.Migrate && !p.isLost(a):
-		p.migrate = append(p.migrate, a)
+		p.noteOlder(a)
+		p.migrate = append(p.migrate, row{a, Index(a.Name)})
 	default:
-		p.classifyByNode(a, FateOf(a, p.in.Node(a.NodeID), p.group, p.in.Now))
+		p.classifyByNode(a)
 	}
 }
 
-// older reports whether the allocation is of an older version, or of an earlier job of that name.
-func (p *pass) older(a *api.Allocation) bool {
+func (p *pass) classifyByNode(a *api.Allocation) {
+	n := p.in.Node(a.NodeID)
+	if n != nil && n.Status == api.NodeStatusReady {
+		p.hold(a)
+		return
+	}
+	f := FateOf(a, n, p.group, p.in.Now)
+	switch {
+	case f.Lost != "":
+		p.noteOlder(a)
+		p.stop(a, f.Lost, api.AllocClientStatusLost)
+		p.lost = append(p.lost, a)
+		return
+	case !f.Unknown:
+		p.hold(a)
+		return
+	}
+	if am, news := Forgotten(a, f); news {
+		p.res.Amend = append(p.res.Amend, am)
+		p.res.Desired.Disconnect++
+	}
+	if f.Replace && !p.canary(a) {
+		p.noteOlder(a)
+		p.replaced = append(p.replaced, a)
+		return
+	}
+	p.hold(a)
+}
+
+// hold keeps an allocation.
+func (p *pass) hold(a *api.Allocation) {
+	r := row{a, Index(a.Name)}
+	if p.canary(a) {
+		p.canaries = append(p.canaries, r)
+		return
+	}
+	p.noteOlder(a)
+	p.keep = append(p.keep, r)
+}
+
+func (p *pass) noteOlder(a *api.Allocation) {
+	if p.isOlder(a) && (p.older == nil || p.older.Version < a.Job.Version) {
+		p.older = a.Job
+	}
+}
+
+// isOlder reports whether the allocation is of an older version, or of an earlier job of that name.
+func (p *pass) isOlder(a *api.Allocation) bool {
 	return a.Job != nil && (a.Job.Version < p.in.Job.Version || a.Job.CreateIndex < p.in.Job.CreateIndex)
 }
 
 // done reports whether a batch allocation of this version finished its work.
 func (p *pass) done(a *api.Allocation) bool {
-	return a.ClientStatus == api.AllocClientStatusComplete && Succeeded(a) && !p.older(a)
+	return a.ClientStatus == api.AllocClientStatusComplete && Succeeded(a) && !p.isOlder(a)
 }
 
 // Succeeded reports whether all tasks ended without failing.
@@ -47,26 +97,35 @@ func Succeeded(a *api.Allocation) bool {
 	return true
 }
 
-// classifyFailed decides whether a failed allocation is tried again now, later, or no more.
 func (p *pass) classifyFailed(a *api.Allocation) {
-	if a.NextAllocation != "" {
+	switch {
+	case a.NextAllocation != "":
 		p.res.Desired.Ignore++
-		return
+	case p.isOlder(a):
+		p.noteOlder(a)
+		p.failedOld = append(p.failedOld, a)
+	default:
+		p.retry(a)
 	}
-	if p.older(a) {
-		// A new version deserves a fresh start.
-		p.stop(a, updating, "")
+}
+
+// retry decides whether a failed allocation is tried again now, later, or no more. Those of a running
+// deployment wait until whoever watches it says so; those of a halted one stay as they are.
+func (p *pass) retry(a *api.Allocation) {
+	t := a.DesiredTransition
+	if p.roll.Member(a) && (p.roll.Halted() || Active(p.roll.deployment) && !t.Reschedule && !t.ForceReschedule) {
+		p.hold(a)
 		return
 	}
 	due := a.FollowupEvalID != "" && a.FollowupEvalID == p.in.EvalID
-	if a.DesiredTransition.ForceReschedule || due {
+	if t.ForceReschedule || due || t.Migrate && t.Reschedule {
 		p.failed = append(p.failed, a)
 		return
 	}
 	at, again := NextReschedule(a, p.group.ReschedulePolicy)
 	switch {
 	case !again:
-		p.keep = append(p.keep, a)
+		p.hold(a)
 	case !at.After(p.in.Now.Add(time.Second)):
 		p.failed = append(p.failed, a)
 	default:
@@ -74,6 +133,7 @@ func (p *pass) classifyFailed(a *api.Allocation) {
 			p.res.Amend = append(p.res.Amend, Amend{Alloc: a, RescheduleAt: at})
 			p.res.Desired.RescheduleLater++
 		}
-		p.keep = append(p.keep, a)
+		p.later++
+		p.hold(a)
 	}
 }

@@ -1,11 +1,19 @@
 // Package reconcile compares what a group should have with what it has and says what to do: place,
 // stop, update in place, replace. It is pure; where to place is not its business.
 //
-// [Group] is the whole of it, one pass per group in this order: classify the allocations, choose between
-// those whose node came back and their replacements, stop what nobody wants, keep what is right, update or replace what is of another job version, replace what was
-// lost, failed or must move, and fill up to the count with the lowest free names.
+// [Group] is the whole of it for service and batch jobs, one pass per group in this order: classify the
+// allocations, choose between those whose node came back and their replacements, see whether canaries come
+// first, stop what nobody wants, sort out what is of another job version, place canaries, replace what was
+// lost, failed or must move, fill up to the count with the lowest free names, and begin as many destructive
+// updates as may be under way at once.
 //
-// Roll-outs: without deployments a destructive update goes in steps of update.max_parallel. A step ends
-// when its allocations run; the next one is asked for by a follow-up evaluation (see pace.go). When
-// deployments come, their health takes the place of "runs".
+// [Rollout] is what a deployment allows a group; system jobs ask it too. A deployment is of one job
+// version; [Current] finds it. A group joins it when it has an update block, something is wanted, and
+// nothing of the version ran or what runs changes.
+//
+// Invariants:
+//   - What is kept and placed is never more than the count, and canaries never more than wanted.
+//   - No two kept allocations have one name; a canary has the name of the one that it may replace.
+//   - Of a running roll-out, not more than max_parallel allocations are replaced or not yet healthy.
+//   - One pass costs time linear in the allocations.
 package reconcile

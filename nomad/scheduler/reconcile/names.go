@@ -1,13 +1,21 @@
 package reconcile
 
 import (
-	"fmt"
+	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Name is the name of the group's allocation with that index.
-func Name(job, group string, index int) string { return fmt.Sprintf("%s.%s[%d]", job, group, index) }
+func Name(job, group string, index int) string {
+	b := make([]byte, 0, len(job)+len(group)+8)
+	b = append(append(append(b, job...), '.'), group...)
+	b = append(strconv.AppendInt(append(b, '['), int64(index), 10), ']')
+	return string(b)
+}
 
 // Index is the index in an allocation's name, or -1.
 func Index(name string) int {
@@ -22,23 +30,76 @@ func Index(name string) int {
 	return i
 }
 
-// names gives out the lowest free indexes.
-type names struct {
-	job, group string
-	used       map[int]bool
-	low        int
+// indexMax bounds the bitmaps; nobody names allocations beyond it.
+const indexMax = 1 << 26
+
+// indexes is a set of name indexes.
+type indexes struct {
+	words []uint64
+	low   int // all words before it are full
 }
 
-func newNames(job, group string) *names {
-	return &names{job: job, group: group, used: map[int]bool{}}
+func (s *indexes) has(i int) bool {
+	return i >= 0 && i>>6 < len(s.words) && s.words[i>>6]&(1<<(i&63)) != 0
 }
 
-func (n *names) use(name string) { n.used[Index(name)] = true }
-
-func (n *names) next() string {
-	for n.used[n.low] {
-		n.low++
+func (s *indexes) add(i int) {
+	if i < 0 || i >= indexMax {
+		return
 	}
-	n.used[n.low] = true
-	return Name(n.job, n.group, n.low)
+	for i>>6 >= len(s.words) {
+		s.words = append(s.words, 0)
+	}
+	s.words[i>>6] |= 1 << (i & 63)
 }
+
+// next takes the lowest index that is not in the set.
+func (s *indexes) next() int {
+	for s.low < len(s.words) && s.words[s.low] == ^uint64(0) {
+		s.low++
+	}
+	i := s.low << 6
+	if s.low < len(s.words) {
+		i += bits.TrailingZeros64(^s.words[s.low])
+	}
+	s.add(i)
+	return i
+}
+
+// row is an allocation with the index of its name.
+type row struct {
+	*api.Allocation
+	index int
+}
+
+// byIndex puts the lowest names first and keeps the order under one name. It takes linear time unless
+// names are far apart.
+func byIndex(rows []row) []row {
+	if slices.IsSortedFunc(rows, compareIndex) {
+		return rows
+	}
+	top := 0
+	for _, r := range rows {
+		top = max(top, r.index)
+	}
+	if top > 8*len(rows) {
+		slices.SortStableFunc(rows, compareIndex)
+		return rows
+	}
+	starts := make([]int32, top+3)
+	for _, r := range rows {
+		starts[r.index+2]++
+	}
+	for i := 1; i < len(starts); i++ {
+		starts[i] += starts[i-1]
+	}
+	sorted := make([]row, len(rows))
+	for _, r := range rows {
+		at := &starts[r.index+1]
+		sorted[*at] = r
+		*at++
+	}
+	return sorted
+}
+
+func compareIndex(a, b row) int { return a.index - b.index }

@@ -1,8 +1,6 @@
 package reconcile
 
 import (
-	"slices"
-
 	"github.com/open-nomad/open-nomad/api"
 )
 
@@ -17,15 +15,22 @@ func Group(in Input) Result {
 		p.stopAll()
 		return p.res
 	}
-	p.group, p.batch = g, in.Job.Type == api.JobTypeBatch
+	if p.group, p.batch = g, in.Job.Type == api.JobTypeBatch; !p.batch {
+		p.roll = RolloutOf(g, in.Current)
+	}
+	p.keep = make([]row, 0, len(in.Allocs))
 	for _, a := range in.Allocs {
 		p.classify(a)
 	}
 	p.reconnect()
+	p.tryOut()
 	p.stopSurplus()
-	p.updateOrReplace()
+	p.sortOut()
+	p.placeCanaries()
 	p.placeAgain()
 	p.fill()
+	p.replace()
+	p.conclude()
 	return p.res
 }
 
@@ -34,14 +39,32 @@ type pass struct {
 	in    Input
 	group *api.TaskGroup
 	batch bool
+	roll  Rollout
 	res   Result
 
-	keep     []*api.Allocation // hold a name and count
-	migrate  []*api.Allocation
-	lost     []*api.Allocation
-	failed   []*api.Allocation // to be placed again now
-	replaced []*api.Allocation // unknown, with a replacement wanted
-	placed   int               // placements that are not paired with a kept allocation
+	keep      []row             // hold a name and count
+	canaries  []row             // of the current deployment and not promoted; they count on their own
+	migrate   []row             // canaries too
+	lost      []*api.Allocation // canaries too
+	failed    []*api.Allocation // to be placed again now; canaries too
+	failedOld []*api.Allocation // of older versions
+	replaced  []*api.Allocation // unknown, with a replacement wanted
+
+	// unpromoted says that canaries of this version wait for their promotion, or are to be placed.
+	unpromoted bool
+	// older is the newest older version that runs here; it stays the wanted one while canaries are unpromoted.
+	older *api.Job
+	// ran says that there are allocations of this version.
+	ran         bool
+	destructive []row
+	differs     map[version]bool
+	members     Health
+	// placed counts placements that are not paired with a kept allocation; withheld are places to be left empty.
+	placed, withheld int
+	// later counts failed allocations that will be placed again some time; waiting the canaries that are missing.
+	later, waiting int
+	// missing is how far the kept allocations are below the count.
+	missing int
 }
 
 func (p *pass) stop(a *api.Allocation, why, client string) {
@@ -50,17 +73,25 @@ func (p *pass) stop(a *api.Allocation, why, client string) {
 }
 
 func (p *pass) stopAll() {
+	p.res.Stop = make([]Stop, 0, len(p.in.Allocs))
 	for _, a := range p.in.Allocs {
-		switch {
-		case a.ServerTerminal():
+		if a.ServerTerminal() {
 			p.res.Desired.Ignore++
-		case a.ClientTerminal():
-			p.res.Stop = append(p.res.Stop, Stop{Alloc: a, Description: notNeeded})
-		case p.isLost(a):
-			p.stop(a, notNeeded, api.AllocClientStatusLost)
-		default:
-			p.stop(a, notNeeded, "")
+			continue
 		}
+		p.end(a)
+	}
+}
+
+// end stops an allocation that nobody wants.
+func (p *pass) end(a *api.Allocation) {
+	switch {
+	case a.ClientTerminal():
+		p.res.Stop = append(p.res.Stop, Stop{Alloc: a, Description: NotNeeded})
+	case p.isLost(a):
+		p.stop(a, NotNeeded, api.AllocClientStatusLost)
+	default:
+		p.stop(a, NotNeeded, "")
 	}
 }
 
@@ -69,101 +100,136 @@ func (p *pass) isLost(a *api.Allocation) bool {
 	return n == nil || n.Status == api.NodeStatusDown
 }
 
-// stopSurplus stops what is beyond the count: second bearers of a name, then the highest names.
-func (p *pass) stopSurplus() {
-	surplus := len(p.keep) + len(p.migrate) - p.group.Count
-	if surplus <= 0 {
-		return
-	}
-	for _, list := range []*[]*api.Allocation{&p.keep, &p.migrate} {
-		sortForStop(*list)
-	}
-	drop := func(list *[]*api.Allocation, which func(*api.Allocation) bool) {
-		*list = slices.DeleteFunc(*list, func(a *api.Allocation) bool {
-			if surplus <= 0 || !which(a) {
-				return false
-			}
-			surplus--
-			p.stop(a, notNeeded, "")
-			return true
-		})
-	}
-	seen := map[string]bool{}
-	twice := func(a *api.Allocation) bool { again := seen[a.Name]; seen[a.Name] = true; return again }
-	beyond := func(a *api.Allocation) bool { return Index(a.Name) >= p.group.Count }
-	any := func(*api.Allocation) bool { return true }
-	drop(&p.migrate, beyond)
-	drop(&p.keep, beyond)
-	drop(&p.keep, twice)
-	drop(&p.migrate, any)
-	drop(&p.keep, any)
-}
-
-// sortForStop puts the highest names first, and under one name those that run last.
-func sortForStop(list []*api.Allocation) {
-	slices.SortStableFunc(list, func(a, b *api.Allocation) int {
-		if d := Index(b.Name) - Index(a.Name); d != 0 {
-			return d
-		}
-		return liveness(b) - liveness(a)
-	})
-}
-
-func liveness(a *api.Allocation) int {
-	switch a.ClientStatus {
-	case api.AllocClientStatusRunning:
-		return 2
-	case api.AllocClientStatusPending:
-		return 1
-	}
-	return 0
-}
-
 // room is how many more placements the count allows.
-func (p *pass) room() int { return p.group.Count - len(p.keep) - p.placed }
+func (p *pass) room() int { return p.group.Count - len(p.keep) - p.placed - p.withheld }
 
 // placeAgain follows up on what moved, failed or was lost, as far as the count goes.
 func (p *pass) placeAgain() {
-	for _, a := range p.migrate {
-		p.res.Stop = append(p.res.Stop, Stop{Alloc: a, Description: migrating})
-		p.res.Desired.Migrate++
-		if !a.DesiredTransition.MigrateDisablePlacement && p.room() > 0 {
-			p.place(Place{Name: a.Name, Previous: a})
-		}
-	}
+	p.placeMigrating()
 	for _, a := range p.failed {
-		s := Stop{Alloc: a, Description: rescheduled}
-		if p.room() <= 0 {
-			s.Description = notNeeded
-			p.res.Stop = append(p.res.Stop, s)
+		canary := p.canary(a)
+		s := &Stop{Alloc: a, Description: rescheduled}
+		if !canary && p.room() <= 0 {
+			s.Description = NotNeeded
+			p.res.Stop = append(p.res.Stop, *s)
 			continue
 		}
-		p.place(Place{Name: a.Name, Previous: a, Failed: true, Stop: &s})
+		p.place(Place{Name: a.Name, Previous: a, Failed: true, Stop: s, Canary: canary, Job: p.versionFor(a)})
 		p.res.Desired.RescheduleNow++
 	}
-	for _, a := range slices.Concat(p.lost, p.replaced) {
-		if p.room() > 0 {
-			p.place(Place{Name: a.Name, Previous: a})
+	for _, list := range [][]*api.Allocation{p.lost, p.replaced} {
+		for _, a := range list {
+			if !p.canary(a) && p.room() > 0 {
+				p.place(Place{Name: a.Name, Previous: a, Job: p.versionFor(a)})
+			}
 		}
 	}
+}
+
+func (p *pass) placeMigrating() {
+	for _, r := range p.migrate {
+		a, canary := r.Allocation, p.canary(r.Allocation)
+		p.res.Stop = append(p.res.Stop, Stop{Alloc: a, Description: Migrating})
+		p.res.Desired.Migrate++
+		switch {
+		case a.DesiredTransition.MigrateDisablePlacement:
+			if !canary {
+				p.withheld++
+			}
+		case canary || p.room() > 0:
+			p.place(Place{Name: a.Name, Previous: a, Failed: a.DesiredTransition.Reschedule, Canary: canary, Job: p.versionFor(a)})
+		}
+	}
+}
+
+// versionFor is the older version that the successor of an allocation is to be of; nil for the job's.
+func (p *pass) versionFor(a *api.Allocation) *api.Job {
+	if p.unpromoted && p.isOlder(a) {
+		return a.Job
+	}
+	return nil
 }
 
 func (p *pass) place(pl Place) {
 	p.res.Place = append(p.res.Place, pl)
-	p.placed++
+	if !pl.Canary {
+		p.placed++
+	}
 }
 
-// fill places new allocations under the lowest free names.
+// fill places new allocations under the lowest free names. While canaries are unpromoted, that restores
+// what the older version had; when the roll-out was halted, nothing new is placed.
 func (p *pass) fill() {
-	names := newNames(p.in.Job.ID, p.group.Name)
-	for _, a := range p.keep {
-		names.use(a.Name)
+	want, job := p.room(), (*api.Job)(nil)
+	switch {
+	case p.unpromoted && p.older == nil:
+		return
+	case p.unpromoted:
+		job = p.older
+		if g := job.Group(p.group.Name); g == nil || g.Count < p.group.Count {
+			want -= p.group.Count - countOf(g)
+		}
+	case p.roll.Halted():
+		return
+	}
+	if want <= 0 {
+		return
+	}
+	var names indexes
+	for _, r := range p.keep {
+		names.add(r.index)
 	}
 	for i := range p.res.Place {
-		names.use(p.res.Place[i].Name)
+		if !p.res.Place[i].Canary {
+			names.add(Index(p.res.Place[i].Name))
+		}
 	}
-	for p.room() > 0 {
-		p.place(Place{Name: names.next()})
+	for range want {
+		p.place(Place{Name: Name(p.in.Job.ID, p.group.Name, names.next()), Job: job})
 		p.res.Desired.Place++
 	}
+}
+
+func countOf(g *api.TaskGroup) int {
+	if g == nil {
+		return 0
+	}
+	return g.Count
+}
+
+// replace begins destructive updates, as many as may be under way at once.
+func (p *pass) replace() {
+	n := len(p.destructive)
+	now := 0
+	if !p.unpromoted {
+		now = p.roll.Limit(n, p.members, p.placed)
+	}
+	p.res.Desired.Ignore += uint64(n - now)
+	p.res.Desired.DestructiveUpdate += uint64(now)
+	if now == 0 {
+		return
+	}
+	rows := byIndex(p.destructive)[:now]
+	stops := make([]Stop, now)
+	if free := cap(p.res.Place) - len(p.res.Place); free < now {
+		p.res.Place = append(make([]Place, 0, len(p.res.Place)+now), p.res.Place...)
+	}
+	for i, r := range rows {
+		stops[i] = Stop{Alloc: r.Allocation, Description: Updating}
+		p.res.Place = append(p.res.Place, Place{Name: r.Name, Previous: r.Allocation, Stop: &stops[i]})
+	}
+}
+
+// conclude says whether a deployment begins here, or whether the group's part of it is done.
+func (p *pass) conclude() {
+	changes := len(p.res.Update)+len(p.destructive) > 0
+	total := p.missing + len(p.res.Update) + len(p.destructive)
+	if p.roll.Begins(total, p.ran, changes) {
+		canaries := 0
+		if p.unpromoted {
+			canaries = p.roll.update.Canary
+		}
+		p.res.State = p.roll.State(total, canaries)
+	}
+	p.res.Settled = !changes && len(p.res.Place)+len(p.migrate)+p.later+p.waiting == 0 && p.roll.Done()
 }

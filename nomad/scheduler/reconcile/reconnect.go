@@ -10,16 +10,22 @@ import (
 // reconnect decides between allocations whose node is back and those that replaced them meanwhile: one of
 // each pair stays. An allocation that its node has not reported yet is left alone, and its replacement too.
 func (p *pass) reconnect() {
-	for _, original := range slices.Clone(p.keep) {
-		if lastUnknown(original).IsZero() {
+	var newest map[string]*api.Allocation
+	gone := map[*api.Allocation]bool{}
+	for _, r := range p.keep {
+		original := r.Allocation
+		if lastUnknown(original).IsZero() || gone[original] {
 			continue
 		}
-		replacement := p.replacementOf(original)
-		if replacement == nil {
+		if newest == nil {
+			newest = p.replacements()
+		}
+		replacement := newest[original.Name]
+		if replacement == nil || replacement == original || replacement.CreateIndex < original.CreateIndex || gone[replacement] {
 			continue
 		}
 		if original.ClientStatus == api.AllocClientStatusUnknown {
-			p.drop(original)
+			gone[original] = true
 			p.res.Desired.Ignore++
 			continue
 		}
@@ -27,25 +33,22 @@ func (p *pass) reconnect() {
 		if p.staysBefore(original, replacement) {
 			loser = replacement
 		}
-		p.drop(loser)
+		gone[loser] = true
 		p.stop(loser, reconnected, "")
 		p.res.Desired.Reconnect++
 	}
+	if len(gone) > 0 {
+		p.keep = slices.DeleteFunc(p.keep, func(r row) bool { return gone[r.Allocation] })
+	}
 }
 
-func (p *pass) drop(a *api.Allocation) {
-	p.keep = slices.DeleteFunc(p.keep, func(b *api.Allocation) bool { return b == a })
-}
-
-// replacementOf is the newest allocation that took over the name of the original.
-func (p *pass) replacementOf(original *api.Allocation) *api.Allocation {
-	var newest *api.Allocation
-	for _, a := range p.keep {
-		if a == original || a.Name != original.Name || a.PreviousAllocation == "" || a.CreateIndex < original.CreateIndex {
-			continue
-		}
-		if newest == nil || a.CreateIndex > newest.CreateIndex {
-			newest = a
+// replacements are the newest kept allocations that took over a name.
+func (p *pass) replacements() map[string]*api.Allocation {
+	newest := map[string]*api.Allocation{}
+	for _, r := range p.keep {
+		a := r.Allocation
+		if b := newest[a.Name]; a.PreviousAllocation != "" && (b == nil || a.CreateIndex > b.CreateIndex) {
+			newest[a.Name] = a
 		}
 	}
 	return newest
@@ -53,7 +56,7 @@ func (p *pass) replacementOf(original *api.Allocation) *api.Allocation {
 
 // staysBefore reports whether the original stays and its replacement goes.
 func (p *pass) staysBefore(original, replacement *api.Allocation) bool {
-	if old, fresh := p.older(original), p.older(replacement); old != fresh {
+	if old, fresh := p.isOlder(original), p.isOlder(replacement); old != fresh {
 		return fresh // a newer version always wins
 	}
 	how := strategy(p.group)

@@ -100,9 +100,15 @@ func (d *progression) capped(delay time.Duration) bool {
 	return d.policy.DelayFunction != "constant" && d.policy.MaxDelay > 0 && delay >= d.policy.MaxDelay
 }
 
+// What became of the last attempt to place a failed allocation again.
+const (
+	rescheduledOK = "ok"
+	NoPlacement   = "no placement"
+)
+
 // Track is the history of a failed allocation with the attempt that begins now.
 func Track(prev *api.Allocation, policy *api.ReschedulePolicy, now time.Time) *api.RescheduleTracker {
-	t := &api.RescheduleTracker{LastReschedule: "ok"}
+	t := &api.RescheduleTracker{LastReschedule: rescheduledOK}
 	if prev.RescheduleTracker != nil {
 		t.Events = append(t.Events, prev.RescheduleTracker.Events...)
 	}

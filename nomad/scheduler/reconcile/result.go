@@ -8,9 +8,9 @@ import (
 
 // Why an allocation is stopped, as users read it.
 const (
-	notNeeded   = "alloc not needed due to job update"
-	migrating   = "alloc is being migrated"
-	updating    = "alloc is being updated due to job update"
+	NotNeeded   = "alloc not needed due to job update"
+	Migrating   = "alloc is being migrated"
+	Updating    = "alloc is being updated due to job update"
 	lost        = "alloc is lost since its node is down"
 	nodeGone    = "alloc not needed as node is tainted"
 	rescheduled = "alloc was rescheduled because it failed"
@@ -24,6 +24,9 @@ type Input struct {
 	Job    *api.Job
 	Group  string
 	Allocs []*api.Allocation
+	// Deployments are all of the job, and Current is the one of its version; see [Current].
+	Deployments []*api.Deployment
+	Current     *api.Deployment
 	// Node looks a node up; nil when it is gone.
 	Node func(id string) *api.Node
 	// CanStay reports whether an allocation may stay on its node under Job; asked before in-place updates.
@@ -44,6 +47,10 @@ type Place struct {
 	Stop *Stop
 	// Failed says that Previous failed: its nodes are avoided and the attempt is recorded.
 	Failed bool
+	// Canary says that it tries the job's version out beside what runs.
+	Canary bool
+	// Job is set when the allocation is to be of an older version: the new one is not promoted yet.
+	Job *api.Job
 }
 
 // Stop is an allocation to be stopped.
@@ -70,7 +77,9 @@ type Result struct {
 	Amend  []Amend
 	Update []*api.Allocation
 	Place  []Place
-	// Continue asks for another evaluation at that time, to go on with a roll-out; zero when not needed.
-	Continue time.Time
-	Desired  api.DesiredUpdates
+	// State is the group's part of a deployment to be created; nil when none is.
+	State *api.DeploymentState
+	// Settled says that nothing is left to do and the group's part of the current deployment is done.
+	Settled bool
+	Desired api.DesiredUpdates
 }

@@ -1,0 +1,112 @@
+package reconcile
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// stopSurplus stops second bearers of a name, and then what is beyond the count, the highest names first.
+// What moves anyway goes before what stays.
+func (p *pass) stopSurplus() {
+	p.stopTwins()
+	surplus := len(p.keep) + p.moving() - p.group.Count
+	if surplus <= 0 {
+		return
+	}
+	p.keep, p.migrate = byIndex(p.keep), byIndex(p.migrate)
+	drop := func(list *[]row, which func(row) bool) {
+		for i := len(*list) - 1; i >= 0 && surplus > 0; i-- {
+			r := &(*list)[i]
+			if !p.canary(r.Allocation) && which(*r) {
+				surplus--
+				p.stop(r.Allocation, NotNeeded, "")
+				r.Allocation = nil
+			}
+		}
+		*list = slices.DeleteFunc(*list, func(r row) bool { return r.Allocation == nil })
+	}
+	beyond := func(r row) bool { return r.index >= p.group.Count }
+	any := func(row) bool { return true }
+	drop(&p.migrate, beyond)
+	drop(&p.keep, beyond)
+	drop(&p.migrate, any)
+	drop(&p.keep, any)
+}
+
+// moving counts what migrates and holds a name.
+func (p *pass) moving() int {
+	n := len(p.migrate)
+	for _, r := range p.migrate {
+		if p.canary(r.Allocation) {
+			n--
+		}
+	}
+	return n
+}
+
+// stopTwins leaves one allocation under each name: of the newest version, and of those the one that runs.
+// A promoted canary has the name of the one that it replaces.
+func (p *pass) stopTwins() {
+	var seen indexes
+	twins := false
+	for _, r := range p.keep {
+		twins = twins || seen.has(r.index)
+		seen.add(r.index)
+	}
+	if twins {
+		slices.SortStableFunc(p.keep, func(a, b row) int {
+			if d := a.index - b.index; d != 0 {
+				return d
+			}
+			return p.better(b.Allocation, a.Allocation)
+		})
+		last := -1
+		p.keep = slices.DeleteFunc(p.keep, func(r row) bool {
+			if r.index < 0 || r.index != last {
+				last = r.index
+				return false
+			}
+			p.giveUp(r.Allocation)
+			return true
+		})
+	}
+	if len(p.migrate) > 0 {
+		p.migrate = slices.DeleteFunc(p.migrate, func(r row) bool {
+			if p.canary(r.Allocation) || !seen.has(r.index) {
+				return false
+			}
+			p.giveUp(r.Allocation)
+			return true
+		})
+	}
+}
+
+func (p *pass) giveUp(a *api.Allocation) {
+	if a.Terminal() {
+		p.res.Desired.Ignore++
+		return
+	}
+	p.stop(a, NotNeeded, "")
+}
+
+// better is above 0 when a is to be kept before b.
+func (p *pass) better(a, b *api.Allocation) int {
+	if old := p.isOlder(a); old != p.isOlder(b) {
+		if old {
+			return -1
+		}
+		return 1
+	}
+	return liveness(a) - liveness(b)
+}
+
+func liveness(a *api.Allocation) int {
+	switch a.ClientStatus {
+	case api.AllocClientStatusRunning:
+		return 2
+	case api.AllocClientStatusPending:
+		return 1
+	}
+	return 0
+}
