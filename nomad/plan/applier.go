@@ -162,7 +162,16 @@ func (f *flight) add(batch []*ticket) {
 		f.outcomes = append(f.outcomes, out)
 		f.left = append(f.left, checked.plan)
 		f.refused = append(f.refused, out.RejectedNodes...)
-		f.cmd.Plans = append(f.cmd.Plans, entryOf(checked.plan, evals))
+		e := entryOf(checked.plan, evals)
+		e.compact()
+		f.cmd.Plans = append(f.cmd.Plans, e)
+	}
+}
+
+// compact packs the placements; what cannot be packed stays as it is, and fails when the entry is encoded.
+func (e *Entry) compact() {
+	if b, err := pack(e.Places); err == nil && len(e.Places) > 0 {
+		e.Packed, e.Places = b, nil
 	}
 }
 

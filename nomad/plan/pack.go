@@ -1,0 +1,257 @@
+package plan
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// The placements of a plan in the log: what they have in common is there once, ids are 16 bytes. What was
+// shared when it was packed is shared by the allocations that come out.
+//
+//	version | number of placements | placement ...
+//	placement: pattern, id, name, node, node's name, predecessor, resources, ports, metrics
+//
+// Patterns, ids, strings, resources, counts and scores are in lists that grow as packing goes on: 0 and the
+// value for a new one, else its place in the list. A pattern is an allocation without what the other parts say.
+const packVersion = 1
+
+// sameMax bounds how many of the latest resources, counts and scores are compared with the next one.
+const sameMax = 16
+
+// pack makes the log form of placements.
+func pack(places []*api.Allocation) ([]byte, error) {
+	p := &packer{ids: map[string]uint64{}, texts: map[string]uint64{}, patterns: map[string]uint64{}}
+	p.b = append(make([]byte, 0, 128+128*len(places)), packVersion)
+	p.number(uint64(len(places)))
+	for _, a := range places {
+		if err := p.placement(a); err != nil {
+			return nil, err
+		}
+	}
+	return p.b, nil
+}
+
+type packer struct {
+	b, buf               []byte
+	ids, texts, patterns map[string]uint64
+	resources            []*api.AllocatedResources
+	counts               []*api.AllocationMetric
+	scores               []map[string]float64
+}
+
+func (p *packer) number(n uint64) { p.b = binary.AppendUvarint(p.b, n) }
+
+func (p *packer) bytes(b []byte) {
+	p.number(uint64(len(b)))
+	p.b = append(p.b, b...)
+}
+
+func (p *packer) float(f float64) { p.b = binary.LittleEndian.AppendUint64(p.b, math.Float64bits(f)) }
+
+// known writes the place of a value, or 0 for a new one, which must follow.
+func (p *packer) known(list map[string]uint64, value string) bool {
+	at := list[value]
+	if at == 0 {
+		list[value] = uint64(len(list)) + 1
+	}
+	p.number(at)
+	return at != 0
+}
+
+func (p *packer) text(s string) {
+	if !p.known(p.texts, s) {
+		p.bytes([]byte(s))
+	}
+}
+
+func (p *packer) id(s string) {
+	if !p.known(p.ids, s) {
+		p.rawID(s)
+	}
+}
+
+// rawID writes a canonical UUID as its 16 bytes, any other id as text.
+func (p *packer) rawID(s string) {
+	var raw [16]byte
+	if !parseUUID(s, &raw) {
+		p.bytes([]byte(s))
+		return
+	}
+	p.number(rawIDMark)
+	p.b = append(p.b, raw[:]...)
+}
+
+// rawIDMark stands for the length of an id that follows as 16 bytes.
+const rawIDMark = math.MaxUint32
+
+func parseUUID(s string, raw *[16]byte) bool {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' || strings.ToLower(s) != s {
+		return false
+	}
+	var digits [32]byte
+	n := copy(digits[:], s[:8])
+	n += copy(digits[n:], s[9:13])
+	n += copy(digits[n:], s[14:18])
+	n += copy(digits[n:], s[19:23])
+	copy(digits[n:], s[24:])
+	_, err := hex.Decode(raw[:], digits[:])
+	return err == nil
+}
+
+func uuidOf(raw []byte) string {
+	var b [36]byte
+	hex.Encode(b[:8], raw[:4])
+	hex.Encode(b[9:13], raw[4:6])
+	hex.Encode(b[14:18], raw[6:8])
+	hex.Encode(b[19:23], raw[8:10])
+	hex.Encode(b[24:], raw[10:16])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+func (p *packer) placement(a *api.Allocation) error {
+	pattern := *a
+	pattern.ID, pattern.Name, pattern.NodeID, pattern.NodeName, pattern.PreviousAllocation = "", "", "", "", ""
+	pattern.Job, pattern.AllocatedResources, pattern.Metrics = nil, nil, nil
+	var err error
+	if p.buf, err = pattern.MarshalMsg(p.buf[:0]); err != nil {
+		return fault.New(fault.Internal, "encode placement %s: %w", a.ID, err)
+	}
+	if !p.known(p.patterns, string(p.buf)) {
+		p.bytes(p.buf)
+	}
+	p.rawID(a.ID)
+	p.name(a)
+	p.id(a.NodeID)
+	p.text(a.NodeName)
+	p.id(a.PreviousAllocation)
+	if err := p.resourcesOf(a.AllocatedResources); err != nil {
+		return err
+	}
+	return p.metrics(a.Metrics)
+}
+
+// name writes the number in a name, or 0 and the name where it is not made of job, group and number.
+func (p *packer) name(a *api.Allocation) {
+	rest, ok := strings.CutPrefix(a.Name, a.JobID+"."+a.TaskGroup+"[")
+	if n, err := strconv.ParseUint(strings.TrimSuffix(rest, "]"), 10, 32); ok && err == nil && a.Name == nameOf(a, n) {
+		p.number(n + 1)
+		return
+	}
+	p.number(0)
+	p.bytes([]byte(a.Name))
+}
+
+func nameOf(a *api.Allocation, n uint64) string {
+	return a.JobID + "." + a.TaskGroup + "[" + strconv.FormatUint(n, 10) + "]"
+}
+
+// latest finds an equal one among the latest of a list and answers its place, counted from 1.
+func latest[T any](list []T, same func(T) bool) uint64 {
+	for i := len(list) - 1; i >= max(0, len(list)-sameMax); i-- {
+		if same(list[i]) {
+			return uint64(i) + 1
+		}
+	}
+	return 0
+}
+
+// resourcesOf writes resources without ports, and then the ports.
+func (p *packer) resourcesOf(r *api.AllocatedResources) error {
+	if r == nil {
+		p.number(math.MaxUint32)
+		return nil
+	}
+	at := latest(p.resources, func(o *api.AllocatedResources) bool { return sameResources(o, r) })
+	p.number(at)
+	if at == 0 {
+		bare := *r
+		bare.Shared.Ports = nil
+		p.resources = append(p.resources, &bare)
+		var err error
+		if p.buf, err = bare.MarshalMsg(p.buf[:0]); err != nil {
+			return fault.New(fault.Internal, "encode resources: %w", err)
+		}
+		p.bytes(p.buf)
+	}
+	p.number(uint64(len(r.Shared.Ports)))
+	for _, port := range r.Shared.Ports {
+		p.text(port.Label)
+		p.b = binary.AppendVarint(p.b, int64(port.Value))
+		p.b = binary.AppendVarint(p.b, int64(port.To))
+		p.text(port.HostIP)
+	}
+	return nil
+}
+
+// sameResources compares everything but ports. Resources with networks or devices are never the same.
+func sameResources(a, b *api.AllocatedResources) bool {
+	if a.Shared.DiskMB != b.Shared.DiskMB || len(a.Shared.Networks)+len(b.Shared.Networks) > 0 {
+		return false
+	}
+	return maps.EqualFunc(a.Tasks, b.Tasks, func(x, y *api.AllocatedTaskResources) bool {
+		return x == y || x != nil && y != nil && x.Cpu.CpuShares == y.Cpu.CpuShares && x.Memory == y.Memory &&
+			slices.Equal(x.Cpu.ReservedCores, y.Cpu.ReservedCores) &&
+			len(x.Networks)+len(y.Networks)+len(x.Devices)+len(y.Devices) == 0
+	})
+}
+
+// metrics writes the counts, the time and the scores.
+func (p *packer) metrics(m *api.AllocationMetric) error {
+	if m == nil {
+		p.number(math.MaxUint32)
+		return nil
+	}
+	at := latest(p.counts, func(o *api.AllocationMetric) bool { return sameCounts(o, m) })
+	p.number(at)
+	if at == 0 {
+		bare := *m
+		bare.ScoreMetaData, bare.AllocationTime = nil, 0
+		p.counts = append(p.counts, &bare)
+		var err error
+		if p.buf, err = bare.MarshalMsg(p.buf[:0]); err != nil {
+			return fault.New(fault.Internal, "encode metrics: %w", err)
+		}
+		p.bytes(p.buf)
+	}
+	p.b = binary.AppendVarint(p.b, int64(m.AllocationTime))
+	p.number(uint64(len(m.ScoreMetaData)))
+	for _, s := range m.ScoreMetaData {
+		p.id(s.NodeID)
+		p.float(s.NormScore)
+		p.scoresOf(s.Scores)
+	}
+	return nil
+}
+
+func (p *packer) scoresOf(scores map[string]float64) {
+	at := latest(p.scores, func(o map[string]float64) bool { return maps.Equal(o, scores) })
+	p.number(at)
+	if at != 0 {
+		return
+	}
+	p.scores = append(p.scores, scores)
+	p.number(uint64(len(scores)))
+	for _, name := range slices.Sorted(maps.Keys(scores)) {
+		p.text(name)
+		p.float(scores[name])
+	}
+}
+
+// sameCounts compares everything but time and scores.
+func sameCounts(a, b *api.AllocationMetric) bool {
+	return a.NodesEvaluated == b.NodesEvaluated && a.NodesFiltered == b.NodesFiltered && a.NodesInPool == b.NodesInPool &&
+		a.NodePool == b.NodePool && a.NodesExhausted == b.NodesExhausted && a.CoalescedFailures == b.CoalescedFailures &&
+		maps.Equal(a.NodesAvailable, b.NodesAvailable) && maps.Equal(a.ClassFiltered, b.ClassFiltered) &&
+		maps.Equal(a.ConstraintFiltered, b.ConstraintFiltered) && maps.Equal(a.ClassExhausted, b.ClassExhausted) &&
+		maps.Equal(a.DimensionExhausted, b.DimensionExhausted) && maps.Equal(a.Scores, b.Scores) &&
+		slices.Equal(a.QuotaExhausted, b.QuotaExhausted) && len(a.ResourcesExhausted)+len(b.ResourcesExhausted) == 0
+}
