@@ -69,6 +69,15 @@ func showResources(s *session.Session, a *api.Allocation, name string, used *api
 	}
 	s.Printf("Task Resources:\n%s", view.Table([]string{"CPU", "Memory", "Disk", "Addresses"},
 		[]string{cpu, memory, view.Bytes(a.AllocatedResources.Shared.DiskMB << 20), addresses(r)}))
+	if most := r.Memory.MemoryMaxMB; most > r.Memory.MemoryMB {
+		s.Printf("Memory Max: %s\n", view.Bytes(most<<20))
+	}
+	if cores := r.Cpu.ReservedCores; len(cores) > 0 {
+		s.Printf("Reserved Cores: %s\n", strings.Trim(strings.ReplaceAll(fmt.Sprint(cores), " ", ","), "[]"))
+	}
+	for _, d := range r.Devices {
+		s.Printf("Device: %s/%s/%s [%s]\n", d.Vendor, d.Type, d.Name, strings.Join(d.DeviceIDs, ", "))
+	}
 }
 
 func addresses(r *api.AllocatedTaskResources) string {
