@@ -66,7 +66,9 @@ type Alloc struct {
 	marks map[string]string
 
 	stopping, ended, down chan struct{}
-	stopOnce, endOnce     sync.Once
+	// pulse tells that the health may have changed.
+	pulse             chan struct{}
+	stopOnce, endOnce sync.Once
 
 	mu    sync.Mutex
 	alloc *api.Allocation
@@ -81,6 +83,7 @@ func New(c Config, a *api.Allocation, restored *store.AllocRecord) (*Alloc, erro
 		return nil, err
 	}
 	out := &Alloc{conf: c, id: a.ID, dir: dir, alloc: a, stopping: make(chan struct{}), ended: make(chan struct{}), down: make(chan struct{})}
+	out.pulse = make(chan struct{}, 1)
 	var old map[string]*store.TaskRecord
 	if restored != nil {
 		old, out.marks = restored.Tasks, restored.Steps
@@ -125,12 +128,14 @@ func (a *Alloc) Stop() { a.stopOnce.Do(func() { close(a.stopping) }) }
 // Update takes what the servers say now.
 func (a *Alloc) Update(next *api.Allocation) {
 	a.mu.Lock()
+	next = keepHealth(a.alloc, next)
 	a.alloc = next
 	a.mu.Unlock()
 	if err := a.conf.Store.PutAlloc(next); err != nil {
 		a.conf.Log.Error("store allocation", "alloc_id", a.id, "error", err)
 	}
 	a.tasks.Update(next)
+	a.beat()
 	if next.ServerTerminal() {
 		a.Stop()
 	}
@@ -149,6 +154,11 @@ func (a *Alloc) Run(ctx context.Context) error {
 	if a.isBroken() != nil {
 		a.conf.Changed(a.id)
 	}
+	healthy, end := context.WithCancel(ctx)
+	var health sync.WaitGroup
+	defer health.Wait()
+	defer end()
+	health.Go(func() { a.attendHealth(healthy) })
 	if err := a.markVolumes(); err != nil {
 		return err
 	}
@@ -239,6 +249,7 @@ func (a *Alloc) isBroken() error {
 // changed follows a change of a task.
 func (a *Alloc) changed() {
 	a.noteEnd()
+	a.beat()
 	a.conf.Changed(a.id)
 }
 

@@ -80,7 +80,7 @@ func newWork(l *log, changed func(), state string) *work {
 
 func (w *work) become(state string, failed bool) {
 	w.mu.Lock()
-	w.state = api.TaskState{State: state, Failed: failed}
+	w.state = api.TaskState{State: state, Failed: failed, StartedAt: time.Now(), FinishedAt: time.Now()}
 	w.mu.Unlock()
 	w.changed()
 }

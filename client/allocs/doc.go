@@ -14,6 +14,9 @@
 // When the context of [Alloc.Run] ends, tasks and mounts stay as they are. A new agent process makes the
 // allocation again from its record and runs the steps again, which adopt what they find.
 //
-// Who writes what: the servers' half of the allocation by [Alloc.Update], the scope of the steps by the
+// While somebody waits for the health of the allocation (a deployment, or a drain), it is found from the states
+// of its tasks (health.go), decided once, stored and told.
+//
+// Who writes what: the servers' half of the allocation by [Alloc.Update], its health by attendHealth, the scope of the steps by the
 // step that each field names, everything else by Run.
 package allocs

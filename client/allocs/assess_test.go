@@ -1,0 +1,67 @@
+package allocs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+func TestAssessKnowsTheKindsOfTasks(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1000, 0)
+	task := func(name, hook string, sidecar bool) *api.Task {
+		out := &api.Task{Name: name}
+		if hook != "" {
+			out.Lifecycle = &api.TaskLifecycle{Hook: hook, Sidecar: sidecar}
+		}
+		return out
+	}
+	g := &api.TaskGroup{Tasks: []*api.Task{
+		task("main", "", false), task("init", "prestart", false), task("proxy", "prestart", true),
+		task("hello", "poststart", false), task("bye", "poststop", false),
+	}}
+	well := func() map[string]*api.TaskState {
+		return map[string]*api.TaskState{
+			"main":  {State: api.TaskStateRunning, StartedAt: at},
+			"init":  {State: api.TaskStateDead, FinishedAt: at},
+			"proxy": {State: api.TaskStateRunning, StartedAt: at},
+			"hello": {State: api.TaskStateDead, FinishedAt: at.Add(5 * time.Second)},
+			"bye":   {State: api.TaskStatePending},
+		}
+	}
+	r := rules{least: 10 * time.Second, deadline: time.Minute}
+	if o := assess(g, well(), r, at, at.Add(14*time.Second)); o.decided || !o.again.Equal(at.Add(15*time.Second)) {
+		t.Errorf("before the last task was well for long enough: %+v", o)
+	}
+	if o := assess(g, well(), r, at, at.Add(15*time.Second)); !o.decided || !o.healthy {
+		t.Errorf("all well: %+v", o)
+	}
+	for name, c := range map[string]struct {
+		task    string
+		state   api.TaskState
+		decided bool
+	}{
+		"prestart runs":      {"init", api.TaskState{State: api.TaskStateRunning, StartedAt: at}, false},
+		"prestart failed":    {"init", api.TaskState{State: api.TaskStateDead, Failed: true}, true},
+		"poststart runs":     {"hello", api.TaskState{State: api.TaskStateRunning, StartedAt: at}, false},
+		"sidecar ended":      {"proxy", api.TaskState{State: api.TaskStateDead}, true},
+		"sidecar is pending": {"proxy", api.TaskState{State: api.TaskStatePending}, false},
+		"main ended":         {"main", api.TaskState{State: api.TaskStateDead}, true},
+	} {
+		states := well()
+		states[c.task] = &c.state
+		o := assess(g, states, r, at, at.Add(30*time.Second))
+		if o.decided != c.decided || o.healthy || !c.decided && !o.again.Equal(at.Add(time.Minute)) {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	states := well()
+	states["bye"] = &api.TaskState{State: api.TaskStateDead, Failed: true}
+	if o := assess(g, states, r, at, at.Add(30*time.Second)); !o.healthy {
+		t.Errorf("a poststop task counts: %+v", o)
+	}
+	if o := assess(g, map[string]*api.TaskState{}, r, at, at.Add(time.Minute)); !o.decided || o.healthy {
+		t.Errorf("the deadline passed without tasks: %+v", o)
+	}
+}

@@ -1,0 +1,205 @@
+package allocs
+
+import (
+	"context"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// healthByUser is the health_check that leaves the decision to a user.
+const healthByUser = "manual"
+
+// rules is how the health of an allocation is found.
+type rules struct {
+	// least is how long the tasks must have run, deadline how long that may take from the start.
+	least, deadline time.Duration
+}
+
+// healthRules are the rules of an allocation whose health somebody waits for; false when nobody does, or a
+// user is to say it.
+func healthRules(a *api.Allocation) (rules, bool) {
+	g := a.Group()
+	if g == nil || a.Job == nil || a.ServerTerminal() || a.ClientTerminal() {
+		return rules{}, false
+	}
+	if s := a.DeploymentStatus; s != nil && s.Healthy != nil {
+		return rules{}, false
+	}
+	if a.DeploymentID == "" {
+		// A drain waits for the successors of what it moved.
+		if a.Job.Type != api.JobTypeService || a.PreviousAllocation == "" || g.Migrate == nil {
+			return rules{}, false
+		}
+		return rules{g.Migrate.MinHealthyTime, g.Migrate.HealthyDeadline}, true
+	}
+	u := g.Update
+	if u == nil {
+		u = a.Job.Update
+	}
+	if u == nil || u.HealthCheck == healthByUser {
+		return rules{}, false
+	}
+	return rules{u.MinHealthyTime, u.HealthyDeadline}, true
+}
+
+// opinion is what is known of the health of an allocation.
+type opinion struct {
+	decided, healthy bool
+	// again is when to look again though nothing changed.
+	again time.Time
+}
+
+// assess finds the health of an allocation: healthy when all that must run ran for long enough and all that
+// must end ended well; unhealthy when a task failed, or ended though it must run, or the deadline passed. Times
+// are those that the tasks remember, so that an agent that is started again goes on counting where the last one was.
+func assess(g *api.TaskGroup, states map[string]*api.TaskState, r rules, began, now time.Time) opinion {
+	var since time.Time
+	ready := true
+	for _, t := range g.Tasks {
+		if t.Lifecycle != nil && t.Lifecycle.Hook == api.TaskLifecycleHookPoststop {
+			continue
+		}
+		s := states[t.Name]
+		ends := t.Lifecycle != nil && t.Lifecycle.Hook != "" && !t.Lifecycle.Sidecar
+		switch {
+		case s == nil:
+			ready = false
+		case s.State == api.TaskStateDead && (s.Failed || !ends):
+			return opinion{decided: true}
+		case s.State == api.TaskStateDead:
+			since = later(since, s.FinishedAt)
+		case s.State == api.TaskStateRunning && !ends:
+			since = later(since, s.StartedAt)
+		default:
+			ready = false
+		}
+	}
+	since = later(since, began)
+	if at := since.Add(r.least); ready && !now.Before(at) {
+		return opinion{decided: true, healthy: true}
+	} else if end := began.Add(r.deadline); r.deadline > 0 && !now.Before(end) {
+		return opinion{decided: true}
+	} else {
+		return opinion{again: soonest(ready, at, r.deadline > 0, end)}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func soonest(haveA bool, a time.Time, haveB bool, b time.Time) time.Time {
+	switch {
+	case haveA && haveB && b.Before(a), haveB && !haveA:
+		return b
+	case haveA:
+		return a
+	}
+	return time.Time{}
+}
+
+// began is when the allocation came to this node, as its tasks remember it, or now.
+func began(states map[string]*api.TaskState, now time.Time) time.Time {
+	first := now
+	for _, s := range states {
+		if len(s.Events) > 0 && s.Events[0] != nil {
+			if at := time.Unix(0, s.Events[0].Time); s.Events[0].Type == api.EventReceived && at.Before(first) {
+				first = at
+			}
+		}
+	}
+	return first
+}
+
+// attendHealth watches the tasks until the health of the allocation is decided, for each deployment that it
+// becomes part of, and ends with ctx.
+func (a *Alloc) attendHealth(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	of, start := a.Present().DeploymentID, began(a.tasks.States(), time.Now())
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.pulse:
+		case <-timer.C:
+		}
+		p, now := a.Present(), time.Now()
+		if of != p.DeploymentID { // it went over to another version as it is
+			of, start = p.DeploymentID, now
+		}
+		r, watched := healthRules(p)
+		if !watched || a.leaving() {
+			continue
+		}
+		o := assess(p.Group(), a.tasks.States(), r, start, now)
+		if o.decided {
+			a.decide(of, o.healthy, now)
+		} else if !o.again.IsZero() {
+			timer.Reset(time.Until(o.again))
+		}
+	}
+}
+
+// leaving reports whether the allocation was told to end: what its tasks do then says nothing of their health.
+func (a *Alloc) leaving() bool {
+	select {
+	case <-a.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// decide keeps the health of the allocation under a deployment and tells it.
+func (a *Alloc) decide(deployment string, healthy bool, now time.Time) {
+	a.mu.Lock()
+	if a.alloc.DeploymentID != deployment || decided(a.alloc) {
+		a.mu.Unlock()
+		return
+	}
+	next := *a.alloc
+	status := api.AllocDeploymentStatus{}
+	if next.DeploymentStatus != nil {
+		status = *next.DeploymentStatus
+	}
+	status.Healthy, status.Timestamp = &healthy, now.UTC()
+	next.DeploymentStatus = &status
+	a.alloc = &next
+	a.mu.Unlock()
+	if err := a.conf.Store.PutAlloc(&next); err != nil {
+		a.conf.Log.Error("store allocation", "alloc_id", a.id, "error", err)
+	}
+	a.conf.Log.Debug("health of allocation", "alloc_id", a.id, "healthy", healthy)
+	a.conf.Changed(a.id)
+}
+
+func decided(a *api.Allocation) bool {
+	return a.DeploymentStatus != nil && a.DeploymentStatus.Healthy != nil
+}
+
+// keepHealth brings what was decided here, and what the servers may not have heard, into what they say now.
+func keepHealth(now, next *api.Allocation) *api.Allocation {
+	if now == nil || now.DeploymentID != next.DeploymentID || !decided(now) || decided(next) {
+		return next
+	}
+	status := *now.DeploymentStatus
+	if next.DeploymentStatus != nil {
+		status.Canary = next.DeploymentStatus.Canary
+	}
+	kept := *next
+	kept.DeploymentStatus = &status
+	return &kept
+}
+
+// beat lets the health be looked at. It does not block.
+func (a *Alloc) beat() {
+	select {
+	case a.pulse <- struct{}{}:
+	default:
+	}
+}
