@@ -26,3 +26,11 @@ func (m *MountOptions) Redacted() *MountOptions {
 	}
 	return &c
 }
+
+// Redacted returns a copy without secrets, context and mount flags.
+func (a *VolumeAttachment) Redacted() *VolumeAttachment {
+	c := *a
+	c.Secrets, c.PublishContext = nil, nil
+	c.MountOptions = a.MountOptions.Redacted()
+	return &c
+}

@@ -43,6 +43,8 @@ type ServerHealthResponse struct {
 type SnapshotReadRequest struct {
 	Token  string `msg:",omitempty"`
 	Offset int64  `msg:",omitempty"`
+	// Redact leaves out secrets; such a snapshot is to look at, and cannot be restored.
+	Redact bool `msg:",omitempty"`
 	QueryOptions
 }
 
@@ -70,6 +72,8 @@ type SnapshotRestoreRequest struct {
 // SnapshotRestoreResponse names the restore to go on with.
 type SnapshotRestoreResponse struct {
 	Token string `msg:",omitempty"`
+	// Warnings tell what an operator should know of a restore that was done.
+	Warnings string `msg:",omitempty"`
 	WriteMeta
 }
 

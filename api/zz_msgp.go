@@ -55997,8 +55997,8 @@ func (z *SnapshotListResponse) Msgsize() (s int) {
 func (z *SnapshotReadRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Token == "" {
 		zb0001Len--
@@ -56007,6 +56007,10 @@ func (z *SnapshotReadRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Offset == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.Redact == false {
+		zb0001Len--
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -56022,6 +56026,11 @@ func (z *SnapshotReadRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Offset"
 			o = append(o, 0xa6, 0x4f, 0x66, 0x66, 0x73, 0x65, 0x74)
 			o = msgp.AppendInt64(o, z.Offset)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Redact"
+			o = append(o, 0xa6, 0x52, 0x65, 0x64, 0x61, 0x63, 0x74)
+			o = msgp.AppendBool(o, z.Redact)
 		}
 		// string "QueryOptions"
 		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
@@ -56068,6 +56077,12 @@ func (z *SnapshotReadRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Offset")
 				return
 			}
+		case "Redact":
+			z.Redact, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Redact")
+				return
+			}
 		case "QueryOptions":
 			bts, err = z.QueryOptions.UnmarshalMsg(bts)
 			if err != nil {
@@ -56088,7 +56103,7 @@ func (z *SnapshotReadRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *SnapshotReadRequest) Msgsize() (s int) {
-	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 7 + msgp.Int64Size + 13 + z.QueryOptions.Msgsize()
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 7 + msgp.Int64Size + 7 + msgp.BoolSize + 13 + z.QueryOptions.Msgsize()
 	return
 }
 
@@ -56401,12 +56416,16 @@ func (z *SnapshotRestoreRequest) Msgsize() (s int) {
 func (z *SnapshotRestoreResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.Token == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1
+	}
+	if z.Warnings == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -56417,6 +56436,11 @@ func (z *SnapshotRestoreResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Token"
 			o = append(o, 0xa5, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
 			o = msgp.AppendString(o, z.Token)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Warnings"
+			o = append(o, 0xa8, 0x57, 0x61, 0x72, 0x6e, 0x69, 0x6e, 0x67, 0x73)
+			o = msgp.AppendString(o, z.Warnings)
 		}
 		// string "WriteMeta"
 		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
@@ -56467,6 +56491,12 @@ func (z *SnapshotRestoreResponse) UnmarshalMsg(bts []byte) (o []byte, err error)
 				err = msgp.WrapError(err, "Token")
 				return
 			}
+		case "Warnings":
+			z.Warnings, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Warnings")
+				return
+			}
 		case "WriteMeta":
 			var zb0002 uint32
 			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
@@ -56514,7 +56544,7 @@ func (z *SnapshotRestoreResponse) UnmarshalMsg(bts []byte) (o []byte, err error)
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *SnapshotRestoreResponse) Msgsize() (s int) {
-	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 10 + 1 + 6 + msgp.Uint64Size
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 9 + msgp.StringPrefixSize + len(z.Warnings) + 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 // RemovePeer removes a Raft peer by its id.
@@ -95,16 +96,32 @@ func (c *Client) SetAgentServers(ctx context.Context, addresses []string) error 
 }
 
 // SaveSnapshot copies a snapshot of the whole state to out; stale lets any server answer.
-func (c *Client) SaveSnapshot(ctx context.Context, stale bool, out io.Writer) error {
+// Redacted it has no secrets.
+func (c *Client) SaveSnapshot(ctx context.Context, stale, redacted bool, out io.Writer) error {
 	v := url.Values{}
 	if stale {
 		v.Set("stale", "true")
 	}
+	if redacted {
+		v.Set("redact", "true")
+	}
 	return c.Raw(ctx, http.MethodGet, []string{"operator", "snapshot"}, v, out)
 }
 
-// RestoreSnapshot replaces the whole state by that of a snapshot.
-func (c *Client) RestoreSnapshot(ctx context.Context, in io.Reader) error {
-	_, err := c.do(ctx, http.MethodPut, []string{"operator", "snapshot"}, nil, in, nil)
-	return err
+// RestoreSnapshot replaces the whole state by that of a snapshot, and returns what is to be known of that.
+func (c *Client) RestoreSnapshot(ctx context.Context, in io.Reader) (warnings string, err error) {
+	r, err := c.request(ctx, http.MethodPut, []string{"operator", "snapshot"}, nil, in)
+	if err != nil {
+		return "", err
+	}
+	resp, err := c.send(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var out struct{ Warnings string }
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil && !errors.Is(err, io.EOF) {
+		return "", fault.New(fault.Internal, "decode answer of %s: %w", r.URL.Path, err)
+	}
+	return out.Warnings, nil
 }

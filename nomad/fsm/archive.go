@@ -48,6 +48,8 @@ type Meta struct {
 	Term  uint64
 	// Size is the length of the state in bytes.
 	Size int64
+	// Redacted says that the secrets of nodes and volumes were left out: it cannot be restored.
+	Redacted bool `json:",omitempty"`
 	// Created is when the archive was made.
 	Created time.Time
 	// Configuration lists the servers of that time. A restore keeps those of its own cluster.
@@ -55,8 +57,8 @@ type Meta struct {
 }
 
 // SaveArchive writes the state as this server has it, after everything that was committed before
-// where it leads.
-func (r *Raft) SaveArchive(ctx context.Context, w io.Writer) (Meta, error) {
+// where it leads; redacted without secrets.
+func (r *Raft) SaveArchive(ctx context.Context, w io.Writer, redacted bool) (Meta, error) {
 	if err := r.Failure(); err != nil {
 		return Meta{}, fmt.Errorf("save snapshot: %w", err)
 	}
@@ -72,7 +74,7 @@ func (r *Raft) SaveArchive(ctx context.Context, w io.Writer) (Meta, error) {
 	tx, now := r.state.Read(), r.now()
 	m := Meta{
 		Format: archiveFormat, Version: archiveVersion, Index: tx.Index(), Term: r.raft.CurrentTerm(),
-		Created: now, Configuration: conf.Servers,
+		Created: now, Configuration: conf.Servers, Redacted: redacted,
 	}
 	m.ID = fmt.Sprintf("%d-%d-%d", m.Term, m.Index, now.UnixMilli())
 	if err := writeArchive(ctx, w, &m, tx); err != nil {
@@ -84,8 +86,12 @@ func (r *Raft) SaveArchive(ctx context.Context, w io.Writer) (Meta, error) {
 // writeArchive dumps twice, first to learn the size that stands before the bytes: no second copy of
 // the state lies in memory or on disk.
 func writeArchive(ctx context.Context, w io.Writer, m *Meta, tx *state.Txn) error {
+	dump := tx.Dump
+	if m.Redacted {
+		dump = tx.DumpRedacted
+	}
 	var size counter
-	if err := tx.Dump(guarded{ctx, &size}); err != nil {
+	if err := dump(guarded{ctx, &size}); err != nil {
 		return err
 	}
 	m.Size = int64(size)
@@ -110,7 +116,7 @@ func writeArchive(ctx context.Context, w io.Writer, m *Meta, tx *state.Txn) erro
 		return err
 	}
 	sums := sumLine(sum.Sum(nil), archiveMeta)
-	if err := add(archiveState, m.Size, tx.Dump); err != nil {
+	if err := add(archiveState, m.Size, dump); err != nil {
 		return err
 	}
 	sums += sumLine(sum.Sum(nil), archiveState)
@@ -187,6 +193,9 @@ func (r *Raft) RestoreArchive(ctx context.Context, rd io.Reader) error {
 	m, err := InspectArchive(io.TeeReader(rd, guarded{ctx, f}))
 	if err != nil {
 		return err
+	}
+	if m.Redacted {
+		return fault.New(fault.Invalid, "the snapshot is redacted: without the secrets of nodes and volumes it is only to look at")
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)

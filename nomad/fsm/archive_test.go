@@ -38,7 +38,7 @@ func leading(t testing.TB, dir string) (*fsm.Raft, *state.Store) {
 func saved(t testing.TB, r *fsm.Raft) ([]byte, fsm.Meta) {
 	t.Helper()
 	var b bytes.Buffer
-	m, err := r.SaveArchive(t.Context(), &b)
+	m, err := r.SaveArchive(t.Context(), &b, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestOnlyTheLeaderRestores(t *testing.T) {
 	if err := follower.RestoreArchive(t.Context(), bytes.NewReader(archive)); !errors.Is(err, fault.NotLeader) {
 		t.Fatalf("restore without a leader: %v", err)
 	}
-	if _, err := follower.SaveArchive(t.Context(), io.Discard); err != nil {
+	if _, err := follower.SaveArchive(t.Context(), io.Discard, false); err != nil {
 		t.Fatalf("a stale snapshot: %v", err)
 	}
 }
@@ -262,7 +262,7 @@ func BenchmarkArchive(b *testing.B) {
 	b.Run("save", func(b *testing.B) {
 		for b.Loop() {
 			var w bytes.Buffer
-			m, err := r.SaveArchive(b.Context(), &w)
+			m, err := r.SaveArchive(b.Context(), &w, false)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -298,4 +298,51 @@ func fillAllocs(s *state.Store, n int) {
 		})
 	}
 	tx.Commit()
+}
+
+const secret = "very secret words"
+
+// putSecrets writes rows of all kinds that have secrets.
+func putSecrets(tx *state.Txn) {
+	flags := &api.MountOptions{MountFlags: []string{secret}}
+	words := map[string]string{"k": secret}
+	tx.PutNode(&api.Node{ID: "n", Name: "n", SecretID: secret})
+	tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{ID: "v", Namespace: "default", Secrets: words, MountOptions: flags}})
+	tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "e", NodeID: "n", Secrets: words, PublishContext: words, MountOptions: flags})
+	tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n", MountOptions: flags})
+	tx.PutSnapshotIntent(&api.SnapshotIntent{PluginID: "p", Name: "s", Secrets: words})
+}
+
+func TestRedactedSnapshotIsNotRestored(t *testing.T) {
+	t.Parallel()
+	r, _ := leading(t, t.TempDir())
+	propose(t, r, "secrets")
+	state := func(redacted bool) (whole, plain []byte) {
+		t.Helper()
+		var b bytes.Buffer
+		if _, err := r.SaveArchive(t.Context(), &b, redacted); err != nil {
+			t.Fatal(err)
+		}
+		zip, err := gzip.NewReader(bytes.NewReader(b.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plain, err = io.ReadAll(zip); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes(), plain
+	}
+	if _, plain := state(false); bytes.Count(plain, []byte(secret)) != 8 {
+		t.Error("the whole snapshot lacks secrets: nothing is shown")
+	}
+	body, plain := state(true)
+	if bytes.Contains(plain, []byte(secret)) {
+		t.Error("a secret is in the redacted snapshot")
+	}
+	if m, err := fsm.InspectArchive(bytes.NewReader(body)); err != nil || !m.Redacted {
+		t.Errorf("inspected %+v %v", m, err)
+	}
+	if err := r.RestoreArchive(t.Context(), bytes.NewReader(body)); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "redacted") {
+		t.Errorf("restored: %v", err)
+	}
 }

@@ -15,7 +15,11 @@ const snapshotPiece = 1 << 20
 
 // snapshotSave streams a snapshot of the whole state.
 func snapshotSave(c *call) (any, error) {
-	req := &api.SnapshotReadRequest{QueryOptions: c.reads()}
+	redact, err := boolean(c.params, "redact")
+	if err != nil {
+		return nil, err
+	}
+	req := &api.SnapshotReadRequest{Redact: redact, QueryOptions: c.reads()}
 	for {
 		piece, err := wire.OperatorSnapshotRead.Call(c.ctx(), c.Servers, req)
 		if err != nil {
@@ -57,7 +61,10 @@ func snapshotRestore(c *call) (any, error) {
 		}
 		if req.Last {
 			c.wrote(out.WriteMeta)
-			return nil, nil
+			if out.Warnings == "" {
+				return nil, nil
+			}
+			return struct{ Warnings string }{out.Warnings}, nil
 		}
 		req.Token, req.Offset = out.Token, req.Offset+int64(n)
 	}

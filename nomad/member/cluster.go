@@ -48,6 +48,9 @@ func (m *Members) keepName(ctx context.Context) error {
 			}
 			return fmt.Errorf("follow the cluster's name: %w", err)
 		}
+		if named != "" {
+			m.log.Warn("a snapshot of another cluster was restored: this one goes by its name now; never let servers of both meet", "cluster", id, "was", named)
+		}
 		if m.conf.Dir != "" {
 			if err := os.WriteFile(m.nameFile(), []byte(id+"\n"), 0o600); err != nil {
 				return fmt.Errorf("cluster id: %w", err)

@@ -23,7 +23,7 @@ type archive struct {
 	refuse   error
 }
 
-func (a *archive) SaveArchive(_ context.Context, w io.Writer) (fsm.Meta, error) {
+func (a *archive) SaveArchive(_ context.Context, w io.Writer, _ bool) (fsm.Meta, error) {
 	_, err := w.Write(a.body)
 	return fsm.Meta{}, err
 }

@@ -19,7 +19,7 @@ import (
 
 // Archive saves and restores the whole state.
 type Archive interface {
-	SaveArchive(ctx context.Context, w io.Writer) (fsm.Meta, error)
+	SaveArchive(ctx context.Context, w io.Writer, redacted bool) (fsm.Meta, error)
 	RestoreArchive(ctx context.Context, r io.Reader) error
 }
 
@@ -95,7 +95,7 @@ func (t *transfers) end(id string) {
 func (s *Service) ReadSnapshot(ctx context.Context, r *api.SnapshotReadRequest) (*api.SnapshotReadResponse, error) {
 	id := r.Token
 	if id == "" {
-		made, err := s.makeSnapshot(ctx)
+		made, err := s.makeSnapshot(ctx, r.Redact)
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +119,7 @@ func (s *Service) ReadSnapshot(ctx context.Context, r *api.SnapshotReadRequest) 
 	return out, nil
 }
 
-func (s *Service) makeSnapshot(ctx context.Context) (string, error) {
+func (s *Service) makeSnapshot(ctx context.Context, redact bool) (string, error) {
 	id, x, err := s.reading.begin(s.dir)
 	if err != nil {
 		return "", err
@@ -127,7 +127,7 @@ func (s *Service) makeSnapshot(ctx context.Context) (string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	sum := sha256.New()
-	if _, err = s.archive.SaveArchive(ctx, io.MultiWriter(x.file, sum)); err == nil {
+	if _, err = s.archive.SaveArchive(ctx, io.MultiWriter(x.file, sum), redact); err == nil {
 		x.size, err = x.file.Seek(0, io.SeekCurrent)
 	}
 	if err != nil {
@@ -170,8 +170,13 @@ func (s *Service) RestoreSnapshot(ctx context.Context, r *api.SnapshotRestoreReq
 	if _, err := x.file.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("keep snapshot: %w", err)
 	}
+	was := s.state.Read().ClusterID()
 	if err := s.archive.RestoreArchive(ctx, x.file); err != nil {
 		return nil, err
+	}
+	if now := s.state.Read().ClusterID(); was != "" && now != was {
+		out.Warnings = fmt.Sprintf("the snapshot is of another cluster, %s: this one was %s and goes by that name now; "+
+			"never let servers of both meet, and keep the nodes of the other away", now, was)
 	}
 	out.Index = s.state.Read().Index()
 	return out, nil

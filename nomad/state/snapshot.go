@@ -33,8 +33,13 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Dump writes all rows that the transaction sees.
-func (t *Txn) Dump(w io.Writer) error {
-	d := &dump{w: w, sum: crc32.New(castagnoli), places: map[*api.Job]uint64{}}
+func (t *Txn) Dump(w io.Writer) error { return t.dump(w, false) }
+
+// DumpRedacted writes them without the secrets of nodes and volumes.
+func (t *Txn) DumpRedacted(w io.Writer) error { return t.dump(w, true) }
+
+func (t *Txn) dump(w io.Writer, redact bool) error {
+	d := &dump{w: w, sum: crc32.New(castagnoli), places: map[*api.Job]uint64{}, redact: redact}
 	d.raw([]byte(snapshotMagic))
 	d.number(t.index)
 	d.jobs(t)
@@ -53,6 +58,31 @@ type dump struct {
 	places map[*api.Job]uint64
 	buf    []byte
 	err    error
+	// redact leaves out secrets.
+	redact bool
+}
+
+// redacted returns a row without its secrets.
+func redacted(row any) any {
+	switch r := row.(type) {
+	case *api.Node:
+		return r.Redacted()
+	case *api.Volume:
+		c := *r
+		c.VolumeSpec = *r.VolumeSpec.Redacted()
+		return &c
+	case *api.VolumeAttachment:
+		return r.Redacted()
+	case *api.VolumeClaim:
+		c := *r
+		c.MountOptions = r.MountOptions.Redacted()
+		return &c
+	case *api.SnapshotIntent:
+		c := *r
+		c.Secrets = nil
+		return &c
+	}
+	return row
 }
 
 func (d *dump) raw(b []byte) {
@@ -118,6 +148,9 @@ func (d *dump) table(t *Txn, name string) {
 	d.number(t.TableIndex(name))
 	d.number(count)
 	each(t, name, func(row any) {
+		if d.redact {
+			row = redacted(row)
+		}
 		a, isAlloc := row.(*api.Allocation)
 		if !isAlloc {
 			d.row(nil, row)
