@@ -70,8 +70,13 @@ type Config struct {
 	MaxDynamicPort   int
 	MaxKillTimeout   time.Duration
 	Reserved         api.NodeReservedResources
-	NodeMaxAllocs    int
-	HostVolumes      map[string]*api.HostVolumeInfo
+	// ReservedCores are kept for the host, ReservableCores may be reserved by tasks (empty: all others).
+	ReservedCores   string
+	ReservableCores string
+	// HostNetworks are the networks of the host that ports may name.
+	HostNetworks  map[string]*api.HostNetworkInfo
+	NodeMaxAllocs int
+	HostVolumes   map[string]*api.HostVolumeInfo
 
 	GC gc.Limits
 	// GCInterval is the time between two looks at what can be removed.

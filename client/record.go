@@ -109,6 +109,7 @@ func (c *Client) fill(ctx context.Context) error {
 		DataDir: c.conf.AllocDir, Version: c.conf.Version, Revision: c.conf.Revision, AdvertiseAddress: c.conf.HTTPAddr,
 		NetworkInterface: c.conf.NetworkInterface, CPUTotalCompute: c.conf.CPUTotalCompute, MemoryTotalMB: c.conf.MemoryTotalMB,
 		DiskTotalMB: c.conf.DiskTotalMB, Reserved: c.conf.Reserved, MinDynamicPort: c.conf.MinDynamicPort, MaxDynamicPort: c.conf.MaxDynamicPort,
+		ReservedCores: c.conf.ReservedCores, ReservableCores: c.conf.ReservableCores, HostNetworks: c.conf.HostNetworks,
 		CgroupParent: n.CgroupParent, Log: c.log,
 	}, n); err != nil {
 		return err

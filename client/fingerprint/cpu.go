@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -16,6 +17,9 @@ const guessMHz = 1000
 
 func probeCPU(_ context.Context, c *Config, n *api.Node) error {
 	b, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		err = fmt.Errorf("read cpuinfo: %w", err)
+	}
 	info := parseCPU(string(b))
 	if info.cores == 0 {
 		info.cores = runtime.NumCPU()
@@ -26,28 +30,25 @@ func probeCPU(_ context.Context, c *Config, n *api.Node) error {
 	if info.mhz == 0 {
 		info.mhz = guessMHz
 	}
-	total := info.mhz * info.cores
-	if c.CPUTotalCompute > 0 {
-		total = c.CPUTotalCompute
-	}
-	usable := max(total-int(c.Reserved.Cpu.CpuShares), 0)
-	a := n.Attributes
 	if info.model != "" {
-		a["cpu.modelname"] = info.model
+		n.Attributes["cpu.modelname"] = info.model
 	}
-	a["cpu.frequency"] = strconv.Itoa(info.mhz)
-	a["cpu.numcores"] = strconv.Itoa(info.cores)
-	a["cpu.reservablecores"] = strconv.Itoa(info.cores)
-	a["cpu.totalcompute"] = strconv.Itoa(total)
-	a["cpu.usablecompute"] = strconv.Itoa(usable)
-	n.NodeResources.Cpu = api.NodeCpuResources{CpuShares: int64(total), TotalCpuCores: uint16(info.cores)}
-	for i := range info.cores {
-		n.NodeResources.Cpu.ReservableCpuCores = append(n.NodeResources.Cpu.ReservableCpuCores, uint16(i))
+	n.Attributes["cpu.frequency"] = strconv.Itoa(info.mhz)
+	t, topologyErr := readTopology("/sys", info.mhz)
+	if topologyErr != nil {
+		t = info.topology()
 	}
-	if err != nil {
-		return fmt.Errorf("read cpuinfo: %w", err)
+	withinReach(t)
+	return errors.Join(setProcessors(c, n, t), topologyErr, err)
+}
+
+// topology is what is assumed of a host that tells nothing but the number of its cores.
+func (i cpuInfo) topology() *api.NodeTopology {
+	t := &api.NodeTopology{Nodes: []int{0}}
+	for id := range i.cores {
+		t.Cores = append(t.Cores, &api.NodeCore{ID: uint16(id), Grade: true, BaseSpeed: uint64(i.mhz)})
 	}
-	return nil
+	return t
 }
 
 type cpuInfo struct {

@@ -33,7 +33,13 @@ type Config struct {
 	MemoryTotalMB   int
 	DiskTotalMB     int
 	// Reserved is kept for the host.
-	Reserved       api.NodeReservedResources
+	Reserved api.NodeReservedResources
+	// ReservedCores are cores kept for the host, ReservableCores those that tasks may reserve (empty: all
+	// others); both are lists such as "0-3,6".
+	ReservedCores   string
+	ReservableCores string
+	// HostNetworks are the networks of the host that ports may name.
+	HostNetworks   map[string]*api.HostNetworkInfo
 	MinDynamicPort int
 	MaxDynamicPort int
 	CgroupParent   string
@@ -57,6 +63,7 @@ func Probes() []Probe {
 		{"memory", probeMemory},
 		{"storage", probeStorage},
 		{"network", probeNetwork},
+		{"host networks", probeHostNetworks},
 		{"hostname", probeHostname},
 		{"nomad", probeNomad},
 		{"cgroups", probeCgroups},

@@ -30,6 +30,7 @@ func probeNetwork(_ context.Context, c *Config, n *api.Node) error {
 		speed = c.NetworkSpeed
 	}
 	n.NodeResources.Networks = networks(iface.Name, addrs, speed)
+	n.NodeResources.NodeNetworks = []*api.NodeNetwork{defaultNetwork(iface, speed, n.NodeResources.Networks)}
 	if len(n.NodeResources.Networks) == 0 {
 		return fault.New(fault.NotFound, "interface %s has no usable address", iface.Name)
 	}

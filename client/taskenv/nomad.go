@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
 // shortIDBytes is the length of a shortened allocation id.
@@ -69,6 +70,7 @@ func (e *Env) resources(in Input) {
 		e.set("MEMORY_MAX_LIMIT", strconv.FormatInt(r.Memory.MemoryMaxMB, 10))
 	}
 	e.set("CPU_LIMIT", strconv.FormatInt(r.Cpu.CpuShares, 10))
+	e.setMaybe("CPU_CORES", driver.FormatCores(r.Cpu.ReservedCores))
 }
 
 // ports adds the group's ports, and those that tasks had of their own in older jobs.

@@ -185,5 +185,7 @@ func resources(a *api.Allocation, task string) driver.Resources {
 		return driver.Resources{}
 	}
 	r := a.AllocatedResources.Tasks[task]
-	return driver.Resources{CPUShares: r.Cpu.CpuShares, MemoryMB: r.Memory.MemoryMB, MemoryMaxMB: r.Memory.MemoryMaxMB}
+	return driver.Resources{
+		CPUShares: r.Cpu.CpuShares, Cores: driver.FormatCores(r.Cpu.ReservedCores), MemoryMB: r.Memory.MemoryMB, MemoryMaxMB: r.Memory.MemoryMaxMB,
+	}
 }

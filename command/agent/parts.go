@@ -84,6 +84,13 @@ func (a *agent) clientConfig() client.Config {
 		Cpu: api.NodeReservedCpuResources{CpuShares: uint64(in.Reserved.CPU)}, Memory: api.NodeReservedMemoryResources{MemoryMB: uint64(in.Reserved.Memory)},
 		Disk: api.NodeReservedDiskResources{DiskMB: uint64(in.Reserved.Disk)}, Networks: api.NodeReservedNetworkResources{ReservedHostPorts: in.Reserved.Ports},
 	}
+	c.ReservedCores, c.ReservableCores = in.Reserved.Cores, in.ReservableCores
+	if len(in.HostNetworks) > 0 {
+		c.HostNetworks = map[string]*api.HostNetworkInfo{}
+	}
+	for name, h := range in.HostNetworks {
+		c.HostNetworks[name] = &api.HostNetworkInfo{Name: name, CIDR: h.CIDR, Interface: h.Interface, ReservedPorts: h.ReservedPorts}
+	}
 	c.HostVolumes = map[string]*api.HostVolumeInfo{}
 	for name, v := range in.HostVolumes {
 		c.HostVolumes[name] = &api.HostVolumeInfo{Path: v.Path, ReadOnly: v.ReadOnly}

@@ -123,7 +123,11 @@ type Client struct {
 	GCMaxAllocs      int                   `hcl:"gc_max_allocs"`
 	NodeMaxAllocs    int                   `hcl:"node_max_allocs"`
 	HostVolumes      map[string]HostVolume `hcl:"host_volume"`
-	ServerJoin       ServerJoin            `hcl:"server_join"`
+	// HostNetworks are the networks of the host that ports may name.
+	HostNetworks map[string]HostNetwork `hcl:"host_network"`
+	// ReservableCores are the cores that tasks may reserve, such as "0-3,6"; empty means all.
+	ReservableCores string     `hcl:"reservable_cores"`
+	ServerJoin      ServerJoin `hcl:"server_join"`
 	// DefaultIneligible keeps a new node from getting work until an operator makes it eligible.
 	DefaultIneligible bool `hcl:"default_ineligible"`
 	// DrainOnShutdown is nil where the block is absent.
@@ -138,12 +142,20 @@ type DrainOnShutdown struct {
 	IgnoreSystemJobs bool          `hcl:"ignore_system_jobs"`
 }
 
-// Reserved is what is kept for the host: MHz, MiB, MiB and ports such as "22,80-90".
+// Reserved is what is kept for the host: MHz, MiB, MiB, ports such as "22,80-90" and cores such as "0-1".
 type Reserved struct {
 	CPU    int    `hcl:"cpu"`
 	Memory int    `hcl:"memory"`
 	Disk   int    `hcl:"disk"`
 	Ports  string `hcl:"reserved_ports"`
+	Cores  string `hcl:"cores"`
+}
+
+// HostNetwork is a network of the host: the addresses in CIDR, those of Interface, or those that are both.
+type HostNetwork struct {
+	CIDR          string `hcl:"cidr"`
+	Interface     string `hcl:"interface"`
+	ReservedPorts string `hcl:"reserved_ports"`
 }
 
 // HostVolume is a directory of the host that jobs may mount.

@@ -132,6 +132,38 @@ func TestValidateReportsEverything(t *testing.T) {
 	}
 }
 
+func TestCoresAndHostNetworks(t *testing.T) {
+	c := config.Default()
+	decode(t, c, `data_dir = "/var/lib/x"
+client {
+  enabled = true
+  reservable_cores = "1-3"
+  reserved { cores = "0" }
+  host_network "public" {
+    cidr = "192.0.2.0/24"
+    reserved_ports = "22"
+  }
+}`)
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if h := c.Client.HostNetworks["public"]; c.Client.Reserved.Cores != "0" || c.Client.ReservableCores != "1-3" || h.CIDR != "192.0.2.0/24" || h.ReservedPorts != "22" {
+		t.Errorf("%+v", c.Client)
+	}
+	for text, want := range map[string]string{
+		`client { host_network "x" {} }`:                   `"x" needs a cidr`,
+		`client { host_network "x" { cidr = "nowhere" } }`: `cidr "nowhere"`,
+		`client { reserved { cores = "a" } }`:              "client.reserved.cores",
+		`client { reservable_cores = "3-1" }`:              "client.reservable_cores",
+	} {
+		c := config.Default()
+		decode(t, c, text)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestDevNeedsNoFile(t *testing.T) {
 	c := config.Default()
 	c.SetDev()

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
 // Validate reports everything that is wrong with the configuration.
@@ -42,6 +44,15 @@ func (c *Config) Validate() error {
 	wrong(net.ParseIP(c.BindAddr) == nil, "bind_addr %q is not an IP address", c.BindAddr)
 	for name, v := range c.Client.HostVolumes {
 		wrong(!filepath.IsAbs(v.Path), "client.host_volume %q: path %q must be absolute", name, v.Path)
+	}
+	for name, h := range c.Client.HostNetworks {
+		_, err := netip.ParsePrefix(h.CIDR)
+		wrong(h.CIDR != "" && err != nil, "client.host_network %q: cidr %q is none", name, h.CIDR)
+		wrong(h.CIDR == "" && h.Interface == "", "client.host_network %q needs a cidr or an interface", name)
+	}
+	for key, list := range map[string]string{"reserved.cores": c.Client.Reserved.Cores, "reservable_cores": c.Client.ReservableCores} {
+		_, err := driver.ParseCores(list)
+		wrong(err != nil, "client.%s: %v", key, err)
 	}
 	if d := c.Client.DrainOnShutdown; d != nil {
 		wrong(d.Deadline < 0, "client.drain_on_shutdown.deadline %v is negative", d.Deadline)

@@ -60,7 +60,7 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 		s.Lease, s.LeaseFrom, s.Unmount = int64(t.Lease.Term), t.Lease.From, t.Lease.Unmount
 	}
 	d.chooseCgroups(s, c, t)
-	return s, errors.Join(setUser(s, t.User), setMounts(s, t))
+	return s, errors.Join(setUser(s, t.User), setCores(s, t), setMounts(s, t))
 }
 
 // programs lists where a command may be: as it is when absolute, else in the task's directories, else on
@@ -105,6 +105,17 @@ func setUser(s *frame.Spec, name string) error {
 		if id, err := strconv.ParseInt(g, 10, 64); err == nil {
 			s.Groups = append(s.Groups, id)
 		}
+	}
+	return nil
+}
+
+func setCores(s *frame.Spec, t *driver.Task) error {
+	ids, err := driver.ParseCores(t.Resources.Cores)
+	if err != nil {
+		return fmt.Errorf("task %s: reserved cores: %w", t.ID, err)
+	}
+	for _, id := range ids {
+		s.Cores = append(s.Cores, int64(id))
 	}
 	return nil
 }

@@ -37,6 +37,8 @@ type Spec struct {
 	Weight    int64
 	// Join lists cgroup v1 directories for the task to join.
 	Join []string
+	// Cores are the only cores that the task may run on; empty means all.
+	Cores []int64
 	// OOMScore is the oom_score_adj of the task, when not 0.
 	OOMScore int64
 
@@ -90,6 +92,10 @@ func (s *Spec) Encode() []byte {
 	w.flag(s.OwnCgroup)
 	w.num(s.Weight)
 	w.list(s.Join)
+	w.num(int64(len(s.Cores)))
+	for _, id := range s.Cores {
+		w.num(id)
+	}
 	w.num(s.OOMScore)
 	w.num(s.Lease)
 	w.num(s.LeaseFrom)
@@ -119,7 +125,14 @@ func (s *Spec) Decode(b []byte) error {
 		}
 	}
 	s.Cgroup, s.OwnCgroup, s.Weight = r.str(), r.flag(), r.num()
-	s.Join, s.OOMScore = r.list(), r.num()
+	s.Join, s.Cores = r.list(), nil
+	for range r.count() {
+		s.Cores = append(s.Cores, r.num())
+		if r.bad {
+			return ErrMalformed
+		}
+	}
+	s.OOMScore = r.num()
 	s.Lease, s.LeaseFrom, s.Unmount = r.num(), r.num(), r.list()
 	return r.end()
 }

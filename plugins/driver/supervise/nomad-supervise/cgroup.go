@@ -41,6 +41,9 @@ func openCgroup(spec *frame.Spec) (*cgroup, *frame.Failed) {
 	if spec.Weight != 0 && c.own {
 		writeFile(c.path+"/cpu.weight", itoa(spec.Weight))
 	}
+	if len(spec.Cores) > 0 && c.own {
+		writeFile(c.path+"/cpuset.cpus", coreList(spec.Cores))
+	}
 	return c, nil
 }
 

@@ -83,6 +83,11 @@ func (s *supervisor) execute(program string) *frame.Failed {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, s.cgroup.fd
 	}
 	s.startedAt = now()
+	release, f3 := pin(s.spec.Cores)
+	if f3 != nil {
+		return f3
+	}
+	defer release()
 	pid, err := syscall.ForkExec(program, s.spec.Args, &attr)
 	if err != nil && s.cgroup != nil && s.cgroup.own {
 		s.cgroup.remove()
