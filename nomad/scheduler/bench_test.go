@@ -147,6 +147,9 @@ func BenchmarkSchedule(b *testing.B) {
 			measure(b, c, j, bench.count)
 		})
 	}
+	for _, nodes := range []int{1000, 10_000} {
+		b.Run(fmt.Sprintf("again/nodes=%d", nodes), func(b *testing.B) { again(b, benchCluster(b, nodes)) })
+	}
 	b.Run("system/nodes=10000", func(b *testing.B) {
 		measure(b, benchCluster(b, 10_000), benchJob("j", api.JobTypeSystem, 1, constrained), 10_000)
 	})
@@ -185,4 +188,27 @@ func measure(b *testing.B, c *cluster, j *api.Job, want int) {
 	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "placements/s")
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(total), "B/placement")
 	b.ReportMetric(b.Elapsed().Seconds()*1000/float64(b.N), "ms/eval")
+}
+
+// again schedules jobs with one allocation one after the other, and carries out every plan.
+func again(b *testing.B, c *cluster) {
+	c.register(benchJob("j", api.JobTypeService, 1, constrained))
+	tx := c.store.Read()
+	f, memory := fleet.Build(tx.Index(), tx.Nodes(), tx.Allocs(api.AllNamespaces)), &scheduler.Memory{}
+	e := &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "j", Type: api.JobTypeService, Priority: 50}
+	n := 0
+	for b.Loop() {
+		o := scheduler.Schedule(scheduler.Input{View: tx, Fleet: f, Eval: e, Now: c.now, NewID: c.id, Seed: 7, Memory: memory})
+		edit := f.Edit()
+		for _, a := range placed(o) {
+			a.Job = o.Plan.Job
+			edit.PutAlloc(a)
+			n++
+		}
+		f = edit.Done(f.Index() + 1)
+	}
+	if n != b.N {
+		b.Fatalf("%d of %d were placed", n, b.N)
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "placements/s")
 }

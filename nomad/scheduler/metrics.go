@@ -23,18 +23,18 @@ func newTally(j *api.Job) *tally {
 	return &tally{base: api.AllocationMetric{NodePool: pool, NodesAvailable: map[string]int{}}}
 }
 
-// sees reports whether the node takes part, and counts it.
-func (t *tally) sees(s *feasible.Static, n *api.Node) bool {
-	if !s.InPool(n) || !feasible.Available(n) {
-		return false
-	}
+// clear begins to count anew; what was handed out stays as it is.
+func (t *tally) clear() {
+	t.base = api.AllocationMetric{NodePool: t.base.NodePool, NodesAvailable: map[string]int{}}
+}
+
+// sees counts a node of the pool.
+func (t *tally) sees(n *api.Node, inDatacenter bool) {
 	t.base.NodesInPool++
-	if !s.InDatacenter(n) {
-		return false
+	if inDatacenter {
+		t.base.NodesAvailable[n.Datacenter]++
+		t.base.NodesEvaluated++
 	}
-	t.base.NodesAvailable[n.Datacenter]++
-	t.base.NodesEvaluated++
-	return true
 }
 
 func (t *tally) filter(n *api.Node, reason string) { filtered(&t.base, n, reason) }

@@ -7,94 +7,66 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/rank"
 )
 
-// placer chooses nodes for the allocations of one group. It looks at every node once; after that only
-// the nodes that a placement or a stop touched are looked at again.
+// placer chooses nodes for the allocations of one group. What it knows of the nodes is a survey; after that
+// only the nodes that a placement or a stop touched are looked at again.
 type placer struct {
+	*survey
 	run        *run
 	group      *api.TaskGroup
-	static     *feasible.Static
 	ask        fleet.Amount
 	ports      portsAsk
 	special    *special
 	writes     []fleet.Write
-	affinities *rank.Affinities
-	spreads    *rank.Spreads
 	distinct   *distinct
-	board      *rank.Board
 	resources  *api.AllocatedResources
 	hasVolumes bool
 	// volatile says that the next allocation may find room where this one did not: volumes per allocation.
 	volatile bool
 
-	// fit has the nodes that static rules allow, by index, with what never changes of their score.
-	fit []standing
 	// collisions are the group's allocations per node.
-	collisions []int
-	// fits remembers fit scores: most nodes have an equal.
-	fits   map[[2]fleet.Amount]float64
-	seen   *tally
-	failed *api.AllocationMetric
-}
-
-// standing is the part of a node's score that stays.
-type standing struct {
-	ok       bool
-	tuple    int
-	affinity float64
-	wished   bool
+	collisions map[int]int
+	failed     *api.AllocationMetric
 }
 
 // newPlacer surveys the nodes. The placer of a system job is told its nodes and ranks none.
 func newPlacer(r *run, g *api.TaskGroup) *placer {
 	p := &placer{
-		run: r, group: g, static: feasible.NewStatic(r.job, g), ask: fleet.AskOf(g), ports: asksOf(g),
-		affinities: rank.NewAffinities(r.job, g), spreads: rank.NewSpreads(r.job, g),
-		distinct: newDistinct(r.job, g), special: newSpecial(g), writes: fleet.WritesOf(g),
-		resources: r.resourcesOf(g), fit: make([]standing, r.edit.Size()), collisions: make([]int, r.edit.Size()),
-		fits: map[[2]fleet.Amount]float64{}, seen: newTally(r.job),
+		run: r, group: g, survey: r.surveyFor(g), ask: fleet.AskOf(g), ports: asksOf(g), distinct: newDistinct(r.job, g),
+		special: newSpecial(g), writes: fleet.WritesOf(g),
+		resources: r.resourcesOf(g), collisions: map[int]int{},
 	}
 	for _, v := range g.Volumes {
 		p.hasVolumes = p.hasVolumes || v.Type == api.VolumeTypeCSI
 		p.volatile = p.volatile || v.Type == api.VolumeTypeCSI && v.PerAlloc
 	}
 	r.out.Escaped = r.out.Escaped || p.static.Escaped
-	p.survey()
+	rows := p.catchUp(r.in.Fleet, r.edit)
+	for class, may := range p.classes {
+		r.out.Classes[class] = r.out.Classes[class] || may
+	}
 	p.countLive()
-	if k := r.kind(); k != api.JobTypeSystem && k != api.JobTypeSysbatch {
-		p.board = rank.NewBoard(r.edit.Size())
-		for i := range p.fit {
-			p.touch(i)
-		}
+	for _, i := range rows {
+		p.score(i)
+	}
+	for _, i := range p.touched {
+		p.score(i)
 	}
 	return p
 }
 
-// survey asks every node whether it may run the group.
-func (p *placer) survey() {
-	classes := p.run.out.Classes
-	for i := range p.run.edit.Size() {
-		row := p.run.edit.Row(i)
-		if row == nil || !p.seen.sees(p.static, row.Node) {
-			continue
-		}
-		reason, classed := p.static.Refusal(row.Node)
-		class := row.Node.ComputedClass
-		if reason != "" {
-			p.seen.filter(row.Node, reason)
-			if class != "" && classed && !classes[class] {
-				classes[class] = false
-			} else if class != "" && !classed {
-				classes[class] = true
-			}
-			continue
-		}
-		if class != "" {
-			classes[class] = true
-		}
-		s := standing{ok: true, tuple: p.spreads.Tuple(row.Node)}
-		s.affinity, s.wished = p.affinities.Score(row.Node)
-		p.fit[i] = s
+// surveyFor takes a survey that an earlier evaluation left, or begins one. It is given back at the end.
+func (r *run) surveyFor(g *api.TaskGroup) *survey {
+	shape := ""
+	if r.in.Memory != nil {
+		shape = shapeOf(r, g)
 	}
+	s := r.in.Memory.take(shape)
+	if s == nil {
+		k := r.kind()
+		s = newSurvey(r.job, g, k != api.JobTypeSystem && k != api.JobTypeSysbatch)
+	}
+	r.surveys = append(r.surveys, kept{shape, s})
+	return s
 }
 
 // countLive counts the job's live allocations that the plan keeps, and those it placed already.
@@ -125,6 +97,7 @@ func (p *placer) countOther(group, node string) {
 		return
 	}
 	p.distinct.count(p.run.edit.Row(i).Node, false, 1)
+	p.touched = append(p.touched, i)
 }
 
 // count adds n allocations of this group on the node.
@@ -133,14 +106,27 @@ func (p *placer) count(i, n int) {
 	p.collisions[i] += n
 	p.distinct.count(node, true, n)
 	if s := p.fit[i]; s.ok {
-		p.spreads.Count(s.tuple, n)
+		p.spreads.Count(int(s.tuple), n)
 	} else if !p.spreads.Empty() {
 		p.spreads.Count(p.spreads.Tuple(node), n)
 	}
+	p.touched = append(p.touched, i)
 }
 
-// touch scores the node again, or drops it when it has no room now.
+// touch ranks the node anew for this evaluation.
 func (p *placer) touch(i int) {
+	p.touched = append(p.touched, i)
+	p.score(i)
+}
+
+// drop takes the node off the board for this evaluation.
+func (p *placer) drop(i int) {
+	p.touched = append(p.touched, i)
+	p.board.Drop(i)
+}
+
+// score ranks the node, or takes it off the board when it has no room now.
+func (p *placer) score(i int) {
 	s := p.fit[i]
 	if !s.ok || p.board == nil {
 		return
@@ -153,7 +139,7 @@ func (p *placer) touch(i int) {
 }
 
 func (p *placer) candidate(i int, s standing) rank.Candidate {
-	c := rank.Candidate{Node: i, Tuple: s.tuple, Sum: p.fitScore(i), Parts: 1, Tie: tie(p.run.in.Seed, i)}
+	c := rank.Candidate{Node: i, Tuple: int(s.tuple), Sum: p.fitScore(i), Parts: 1, Tie: tie(p.run.in.Seed, i)}
 	if n := p.collisions[i]; n > 0 {
 		c.Sum, c.Parts = c.Sum+rank.AntiAffinity(n, p.group.Count), c.Parts+1
 	}
@@ -263,7 +249,7 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 			p.explain(a, best)
 			return true
 		}
-		p.board.Drop(best.Node)
+		p.drop(best.Node)
 		if p.hasVolumes {
 			later = append(later, best.Node)
 		}

@@ -33,8 +33,15 @@ func (e *Edit) Done(index uint64) *Fleet {
 			r.loads.settle()
 		}
 	}
+	f.last = &change{rows: e.Touched()}
+	if before := e.fleet.last; before != nil && before.depth < changesMax {
+		f.last.before, f.last.depth = before, before.depth+1
+	}
 	return &f
 }
+
+// Touched are the indexes of the rows that differ from the fleet that the edit began from.
+func (e *Edit) Touched() []int { return slices.Collect(maps.Keys(e.ownRows)) }
 
 // PutNode adds a node, or replaces what is known of it; its allocations stay.
 func (e *Edit) PutNode(n *api.Node) {

@@ -16,6 +16,39 @@ type Fleet struct {
 	free  []int
 	pages []*page
 	size  int
+	last  *change
+}
+
+// change is what one edit changed. Changes are chained, newest first.
+type change struct {
+	before *change
+	depth  int
+	rows   []int
+}
+
+// changesMax is the length at which a chain ends and another one begins.
+const changesMax = 1024
+
+// Mark is a moment in the life of a fleet.
+type Mark struct{ at *change }
+
+// Mark is the fleet's own moment.
+func (f *Fleet) Mark() Mark { return Mark{f.last} }
+
+// Since lists the rows that changed after the mark, some of them twice. It answers false when that is not
+// known: the mark is another fleet's, too old, or none.
+func (f *Fleet) Since(m Mark) ([]int, bool) {
+	var rows []int
+	if m.at == nil {
+		return nil, false
+	}
+	for c := f.last; c != m.at; c = c.before {
+		if c == nil || len(rows) > f.size {
+			return nil, false
+		}
+		rows = append(rows, c.rows...)
+	}
+	return rows, true
 }
 
 type page [pageRows]*Row
@@ -62,5 +95,5 @@ func (f *Fleet) Find(id string) int {
 
 // Edit starts a change of the fleet, or an overlay over it.
 func (f *Fleet) Edit() *Edit {
-	return &Edit{fleet: Fleet{index: f.index, ids: f.ids, free: f.free, pages: slices.Clone(f.pages), size: f.size}}
+	return &Edit{fleet: Fleet{index: f.index, ids: f.ids, free: f.free, pages: slices.Clone(f.pages), size: f.size, last: f.last}}
 }

@@ -1,5 +1,7 @@
 package rank
 
+import "slices"
+
 // Candidate is a feasible node: its index in the fleet, its spread values, and the parts of its score
 // that are its own.
 type Candidate struct {
@@ -29,6 +31,13 @@ func NewBoard(size int) *Board {
 	return &Board{heaps: map[group]*heap{}, versions: make([]uint32, size)}
 }
 
+// Grow makes room for nodes with indexes below size.
+func (b *Board) Grow(size int) {
+	if more := size - len(b.versions); more > 0 {
+		b.versions = append(b.versions, make([]uint32, more)...)
+	}
+}
+
 // Put adds a node, or replaces what was known of it.
 func (b *Board) Put(c Candidate) {
 	b.versions[c.Node]++
@@ -45,6 +54,9 @@ func (b *Board) push(c Candidate) {
 			h.list = make([]entry, 0, len(b.versions))
 		}
 		b.heaps[g] = h
+	}
+	if len(h.list) > 2*len(b.versions)+64 {
+		h.compact(b.versions)
 	}
 	h.push(entry{sum: c.Sum, node: int32(c.Node), tie: c.Tie, version: b.versions[c.Node]})
 }
@@ -152,6 +164,12 @@ func (h *heap) push(e entry) {
 		h.list[i], h.list[parent] = h.list[parent], h.list[i]
 		i = parent
 	}
+}
+
+// compact forgets what is out of date.
+func (h *heap) compact(versions []uint32) {
+	h.list = slices.DeleteFunc(h.list, func(e entry) bool { return e.version != versions[e.node] })
+	h.ordered = false
 }
 
 func (h *heap) pop() {

@@ -83,6 +83,14 @@ func desiredOf(sp *api.Spread, count int) map[string]float64 {
 	return m
 }
 
+// Reset forgets all counts.
+func (s *Spreads) Reset() {
+	for _, sp := range s.all {
+		clear(sp.used)
+		clear(sp.levels)
+	}
+}
+
 // Empty reports whether there are no spreads.
 func (s *Spreads) Empty() bool { return len(s.all) == 0 }
 

@@ -1,0 +1,94 @@
+package scheduler
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// surveysMax bounds the surveys that are kept, each of which holds about 60 bytes per node.
+const surveysMax = 64
+
+// Memory keeps surveys of the nodes from one evaluation to the next, for groups that ask the same. It
+// belongs to one line of fleets and may be used by several evaluations at once: each takes a survey of
+// its own. A nil memory remembers nothing.
+type Memory struct {
+	mu   sync.Mutex
+	kept []kept // oldest first
+}
+
+type kept struct {
+	shape  string
+	survey *survey
+}
+
+// take hands out a survey of the shape, or nil.
+func (m *Memory) take(shape string) *survey {
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := len(m.kept) - 1; i >= 0; i-- {
+		if m.kept[i].shape == shape {
+			s := m.kept[i].survey
+			m.kept = slices.Delete(m.kept, i, i+1)
+			return s
+		}
+	}
+	return nil
+}
+
+// give keeps a survey for the next evaluation.
+func (m *Memory) give(shape string, s *survey) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.kept) == surveysMax {
+		m.kept = slices.Delete(m.kept, 0, 1)
+	}
+	m.kept = append(m.kept, kept{shape, s})
+}
+
+// shapeOf is all that a survey for the group depends on. Groups of one shape can share surveys.
+func shapeOf(r *run, g *api.TaskGroup) string {
+	j := r.job
+	ask := &api.TaskGroup{
+		Constraints: g.Constraints, Affinities: g.Affinities, Spreads: g.Spreads, Networks: g.Networks, EphemeralDisk: g.EphemeralDisk,
+	}
+	if len(j.Spreads)+len(g.Spreads) > 0 {
+		ask.Count = g.Count
+	}
+	for _, t := range g.Tasks {
+		ask.Tasks = append(ask.Tasks, &api.Task{
+			Driver: t.Driver, Constraints: t.Constraints, Affinities: t.Affinities, Resources: t.Resources, Lifecycle: t.Lifecycle,
+		})
+	}
+	whole := api.Job{
+		Type: r.kind(), NodePool: j.NodePool, Datacenters: j.Datacenters, Constraints: j.Constraints, Affinities: j.Affinities,
+		Spreads: j.Spreads, TaskGroups: []*api.TaskGroup{ask}, AllAtOnce: r.spread, Stop: r.oversub,
+	}
+	text, err := whole.MarshalMsg(nil)
+	if err != nil {
+		return "" // a job that was decoded can be encoded
+	}
+	var volumes []string
+	for _, v := range g.Volumes {
+		text := v.Type
+		if v.Type == api.VolumeTypeHost {
+			text += "\x00" + v.Source + "\x00" + v.AccessMode
+		}
+		if v.ReadOnly {
+			text += "\x00ro"
+		}
+		volumes = append(volumes, text)
+	}
+	slices.Sort(volumes)
+	for _, v := range volumes {
+		text = append(append(text, v...), 0)
+	}
+	return string(text)
+}
