@@ -136,6 +136,7 @@ func (w *worker) attempt(ctx context.Context, d desk, tx *state.Txn, t *task) (d
 	e, now := t.eval, time.Now()
 	o = scheduler.Schedule(scheduler.Input{
 		View: tx, Fleet: f, Eval: e, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
+		Memory: &w.memory,
 	})
 	evals := append(o.FollowUps, scheduler.Done(e, o, tx.Index(), now, newID)...)
 	w.is("Submitting")

@@ -53,7 +53,9 @@ func threadTime(t *testing.T) time.Duration {
 }
 
 // exponent is p in cost ~ size^p.
-func exponent(small, large float64, times float64) float64 { return math.Log(large/small) / math.Log(times) }
+func exponent(small, large float64, times float64) float64 {
+	return math.Log(large/small) / math.Log(times)
+}
 
 func TestCostGrowsWithTheCountAtMostLinearly(t *testing.T) {
 	if raceDetector {
