@@ -103,3 +103,55 @@ func TestLeadershipMovesAndPeersGo(t *testing.T) {
 		t.Errorf("regions %v %v", regions, err)
 	}
 }
+
+// TestSnapshotOfAnotherCluster takes a snapshot to a cluster of its own, and one without secrets.
+func TestSnapshotOfAnotherCluster(t *testing.T) {
+	lab := kit.NewLab(t)
+	a, b := lab.Host("a1"), lab.Host("b1")
+	for _, s := range []*kit.Host{a, b} {
+		s.Serve([]*kit.Host{s}, kit.Quick)
+		s.Until(20*time.Second, "a leader", func() error {
+			_, err := s.API.Operator().RaftGetConfiguration(nil)
+			return err
+		})
+	}
+	a.Until(20*time.Second, "a write", func() error {
+		_, _, err := a.API.Jobs().Register(kit.ShellJob("kept", "exec sleep 1000"), nil)
+		return err
+	})
+	run := func(s *kit.Host, want int, args ...string) string {
+		t.Helper()
+		out, code := s.Run(args...)
+		if code != want {
+			t.Errorf("nomad %q: exit %d: %s", args, code, out)
+		}
+		return out
+	}
+	whole, redacted := lab.Path("whole.snap"), lab.Path("redacted.snap")
+	run(a, 0, "operator", "snapshot", "save", whole)
+	run(a, 0, "operator", "snapshot", "save", "-redact", redacted)
+	if out := run(b, 0, "operator", "snapshot", "inspect", redacted); !strings.Contains(out, "Redacted = true") {
+		t.Errorf("inspect: %s", out)
+	}
+	if out := run(a, 0, "operator", "snapshot", "restore", whole); strings.Contains(out, "Warning") {
+		t.Errorf("restore of a cluster's own snapshot: %s", out)
+	}
+	if out := run(b, 1, "operator", "snapshot", "restore", redacted); !strings.Contains(out, "only to look at") {
+		t.Errorf("restore without secrets: %s", out)
+	}
+	if _, _, err := b.API.Jobs().Info("kept", nil); err == nil {
+		t.Error("a refused snapshot was restored")
+	}
+	if out := run(b, 0, "operator", "snapshot", "restore", whole); !strings.Contains(out, "Warning: the snapshot is of another cluster") {
+		t.Errorf("restore of another cluster's snapshot: %s", out)
+	}
+	if _, _, err := b.API.Jobs().Info("kept", nil); err != nil {
+		t.Errorf("the job is not there: %v", err)
+	}
+	b.Until(10*time.Second, "the log to tell", func() error {
+		if !strings.Contains(b.LogTail(200), "a snapshot of another cluster was restored") {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+}
