@@ -34,7 +34,7 @@ func (p *pass) tryOut() {
 	p.unpromoted = p.roll.Unpromoted()
 	if u := p.roll.update; !p.unpromoted && u != nil && u.Canary > 0 && p.roll.state == nil && !p.roll.Halted() {
 		for _, r := range p.keep {
-			if !r.Terminal() && p.mustReplace(r.Allocation) {
+			if !r.current && !r.Terminal() && p.mustReplace(r) {
 				p.unpromoted = true
 				break
 			}

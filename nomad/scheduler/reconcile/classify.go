@@ -8,11 +8,11 @@ import (
 
 // classify puts an allocation into the list of its class; the first rule that fits decides.
 func (p *pass) classify(a *api.Allocation) {
-	p.ran = p.ran || a.Job != nil && a.Job.Version == p.in.Job.Version && a.Job.CreateIndex == p.in.Job.CreateIndex
+	p.lookAt(a.Job)
 	switch {
 	case p.batch && p.done(a):
 		p.hold(a)
-	case a.ServerTerminal() || p.batch && a.ClientTerminal() && p.isOlder(a):
+	case a.ServerTerminal() || p.batch && a.ClientTerminal() && p.job.older:
 		p.res.Desired.Ignore++
 	case p.unwanted(a):
 		p.end(a)
@@ -22,7 +22,7 @@ func (p *pass) classify(a *api.Allocation) {
 		p.res.Desired.Ignore++
 	case a.DesiredTransition.Migrate && !p.isLost(a):
 		p.noteOlder(a)
-		p.migrate = append(p.migrate, row{a, Index(a.Name)})
+		p.migrate = append(p.migrate, row{Allocation: a, index: Index(a.Name)})
 	default:
 		p.classifyByNode(a)
 	}
@@ -59,25 +59,59 @@ func (p *pass) classifyByNode(a *api.Allocation) {
 
 // hold keeps an allocation.
 func (p *pass) hold(a *api.Allocation) {
-	r := row{a, Index(a.Name)}
+	r := row{a, Index(a.Name), seen{current: p.job.current, member: p.roll.Member(a)}}
+	r.ok = a.ClientStatus == api.AllocClientStatusRunning && (!r.member || healthy(a))
 	if p.canary(a) {
 		p.canaries = append(p.canaries, r)
 		return
 	}
 	p.noteOlder(a)
+	p.away = p.away || len(a.AllocStates) > 0
 	p.keep = append(p.keep, r)
 }
 
+func healthy(a *api.Allocation) bool {
+	s := a.DeploymentStatus
+	return s != nil && s.Healthy != nil && *s.Healthy
+}
+
 func (p *pass) noteOlder(a *api.Allocation) {
-	if p.isOlder(a) && (p.older == nil || p.older.Version < a.Job.Version) {
+	if p.job.older && (p.older == nil || p.older.Version < a.Job.Version) {
 		p.older = a.Job
 	}
 }
 
-// isOlder reports whether the allocation is of an older version, or of an earlier job of that name.
-func (p *pass) isOlder(a *api.Allocation) bool {
-	return a.Job != nil && (a.Job.Version < p.in.Job.Version || a.Job.CreateIndex < p.in.Job.CreateIndex)
+// standing is how a job stands to the wanted one.
+type standing struct {
+	job *api.Job
+	// older: an older version, or an earlier job of that name. current: the wanted specification.
+	older, current bool
 }
+
+// lookAt makes the job the one that the class of an allocation depends on. Allocations share their jobs.
+func (p *pass) lookAt(j *api.Job) {
+	if p.job.job == j {
+		return
+	}
+	p.job = p.standing(j)
+	if j != nil {
+		p.ran = p.ran || j.Version == p.in.Job.Version && j.CreateIndex == p.in.Job.CreateIndex
+	}
+}
+
+func (p *pass) standing(j *api.Job) standing {
+	if j == nil {
+		return standing{}
+	}
+	now := p.in.Job
+	return standing{
+		j, j.Version < now.Version || j.CreateIndex < now.CreateIndex,
+		j.JobModifyIndex == now.JobModifyIndex && j.CreateIndex == now.CreateIndex,
+	}
+}
+
+// isOlder reports whether the allocation is of an older version, or of an earlier job of that name.
+func (p *pass) isOlder(a *api.Allocation) bool { return p.standing(a.Job).older }
 
 // done reports whether a batch allocation of this version finished its work.
 func (p *pass) done(a *api.Allocation) bool {
@@ -101,7 +135,7 @@ func (p *pass) classifyFailed(a *api.Allocation) {
 	switch {
 	case a.NextAllocation != "":
 		p.res.Desired.Ignore++
-	case p.isOlder(a):
+	case p.job.older:
 		p.noteOlder(a)
 		p.failedOld = append(p.failedOld, a)
 	default:

@@ -66,10 +66,18 @@ func (s *indexes) next() int {
 	return i
 }
 
-// row is an allocation with the index of its name.
+// row is an allocation with the index of its name and what has been found out about it.
 type row struct {
 	*api.Allocation
 	index int
+	seen
+}
+
+// seen is what one look at an allocation tells, so that it need not be looked at again.
+type seen struct {
+	current bool // of this version
+	member  bool // of the current deployment
+	ok      bool // runs, and is healthy as far as a deployment asks
 }
 
 // byIndex puts the lowest names first and keeps the order under one name. It takes linear time unless

@@ -50,6 +50,10 @@ type pass struct {
 	failedOld []*api.Allocation // of older versions
 	replaced  []*api.Allocation // unknown, with a replacement wanted
 
+	// job is what the allocation being classified is of.
+	job standing
+	// away says that a kept allocation was out of sight once.
+	away bool
 	// unpromoted says that canaries of this version wait for their promotion, or are to be placed.
 	unpromoted bool
 	// older is the newest older version that runs here; it stays the wanted one while canaries are unpromoted.
@@ -58,6 +62,7 @@ type pass struct {
 	ran         bool
 	destructive []row
 	differs     map[version]bool
+	last        verdict
 	members     Health
 	// placed counts placements that are not paired with a kept allocation; withheld are places to be left empty.
 	placed, withheld int

@@ -10,6 +10,9 @@ import (
 // reconnect decides between allocations whose node is back and those that replaced them meanwhile: one of
 // each pair stays. An allocation that its node has not reported yet is left alone, and its replacement too.
 func (p *pass) reconnect() {
+	if !p.away {
+		return
+	}
 	var newest map[string]*api.Allocation
 	gone := map[*api.Allocation]bool{}
 	for _, r := range p.keep {

@@ -16,41 +16,56 @@ func (p *pass) sortOut() {
 		p.res.Desired.Ignore++
 		p.members.Add(r.Allocation)
 	}
-	ignored := uint64(0)
-	for _, r := range p.keep {
-		a := r.Allocation
-		switch {
-		case p.current(a):
-			ignored++
-			if p.roll.Member(a) {
-				p.members.Add(a)
-			}
-		case a.Terminal() || a.ClientStatus == api.AllocClientStatusUnknown:
-			ignored++
-		case p.mustReplace(a):
-			p.destructive = append(p.destructive, r)
-		default:
-			p.res.Update = append(p.res.Update, a)
-			p.res.Desired.InPlaceUpdate++
+	others := 0
+	for i := range p.keep {
+		switch r := &p.keep[i]; {
+		case !r.current:
+			others++
+		case r.member && !r.ok:
+			p.members.Add(r.Allocation)
 		}
 	}
-	p.res.Desired.Ignore += ignored
+	p.res.Desired.Ignore += uint64(len(p.keep) - others)
+	if others > 0 {
+		p.sortOthers(others)
+	}
 	if p.roll.state == nil && len(p.destructive) == 0 {
 		p.unpromoted = false
 	}
 }
 
-func (p *pass) current(a *api.Allocation) bool {
-	return a.Job != nil && a.Job.JobModifyIndex == p.in.Job.JobModifyIndex && a.Job.CreateIndex == p.in.Job.CreateIndex
+func (p *pass) sortOthers(n int) {
+	for _, r := range p.keep {
+		a := r.Allocation
+		switch {
+		case r.current:
+		case a.Terminal() || a.ClientStatus == api.AllocClientStatusUnknown:
+			p.res.Desired.Ignore++
+		case p.mustReplace(r):
+			if p.destructive == nil {
+				p.destructive = make([]row, 0, n)
+			}
+			p.destructive = append(p.destructive, r)
+		default:
+			if p.res.Update == nil {
+				p.res.Update = make([]*api.Allocation, 0, n)
+			}
+			p.res.Update = append(p.res.Update, a)
+			p.res.Desired.InPlaceUpdate++
+		}
+	}
 }
 
 // mustReplace reports whether a live allocation cannot become one of this version where it is.
-func (p *pass) mustReplace(a *api.Allocation) bool {
-	if p.current(a) {
+func (p *pass) mustReplace(r row) bool {
+	a := r.Allocation
+	switch {
+	case r.current:
 		return false
-	}
-	if a.Job == nil {
+	case a.Job == nil:
 		return true
+	case p.last.job == a.Job:
+		return p.last.differs || !p.in.CanStay(a)
 	}
 	v := versionOf(a.Job)
 	differs, known := p.differs[v]
@@ -61,5 +76,12 @@ func (p *pass) mustReplace(a *api.Allocation) bool {
 		}
 		p.differs[v] = differs
 	}
+	p.last = verdict{a.Job, differs}
 	return differs || !p.in.CanStay(a)
+}
+
+// verdict says whether allocations of a job must be replaced.
+type verdict struct {
+	job     *api.Job
+	differs bool
 }
