@@ -26,7 +26,7 @@ func Deployment(ctx context.Context, s *session.Session, id string) error {
 // DeploymentEvery is Deployment with the longest time between two looks.
 func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait time.Duration) error {
 	s.Printf("==> %s: Monitoring deployment %q\n", view.Time(time.Now()), s.ID(id))
-	told := ""
+	var told progress
 	var index uint64
 	for {
 		d, meta, err := s.Deployment(ctx, id, rest.Query{Index: index, Wait: wait})
@@ -34,11 +34,7 @@ func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait ti
 			return session.Failed("reading deployment", err)
 		}
 		index = meta.Index
-		if text := rows.Deployment(d, s.Verbose); text != told {
-			told = text
-			s.Printf("\n%s\n%s", view.Time(time.Now()), text)
-			waitingFor(s, d)
-		}
+		told.tell(s, d)
 		switch d.Status {
 		case api.DeploymentStatusSuccessful:
 			return ended(ctx, s, d)
@@ -52,6 +48,24 @@ func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait ti
 			return &session.Exit{Code: 1, Text: fmt.Sprintf("Deployment %q is %s: %s", s.ID(id), d.Status, d.StatusDescription)}
 		}
 	}
+}
+
+// progress is what was told of a deployment so far.
+type progress struct{ status, groups string }
+
+// tell prints a deployment whole when its status is new, and its groups when only they changed.
+func (p *progress) tell(s *session.Session, d *api.Deployment) {
+	before := *p
+	p.status, p.groups = d.Status+" "+d.StatusDescription, rows.Deployed(d)
+	switch {
+	case p.status != before.status:
+		s.Printf("\n%s\n%s", view.Time(time.Now()), rows.Deployment(d, s.Verbose))
+	case p.groups != before.groups:
+		s.Printf("\n%s\n%s", view.Time(time.Now()), p.groups)
+	default:
+		return
+	}
+	waitingFor(s, d)
 }
 
 // waitingFor says what a deployment that stands still needs from a person.

@@ -16,11 +16,11 @@ func Deployment(d *api.Deployment, long bool) string {
 	if len(d.TaskGroups) == 0 {
 		return head
 	}
-	return head + "\nDeployed\n" + deployed(d)
+	return head + "\nDeployed\n" + Deployed(d)
 }
 
-// deployed counts per group; columns that say nothing for any group are left out.
-func deployed(d *api.Deployment) string {
+// Deployed counts per group; columns that say nothing for any group are left out.
+func Deployed(d *api.Deployment) string {
 	var reverts, canaries bool
 	for _, g := range d.TaskGroups {
 		reverts = reverts || g.AutoRevert
