@@ -47,7 +47,7 @@ func (r *Roster) advance(b state.Batch) {
 	} else {
 		e := current.Edit()
 		for _, c := range b.Changes {
-			follow(e, c)
+			follow(e, c, current.Index())
 		}
 		next = e.Done(max(b.Index, current.Index()))
 	}
@@ -58,13 +58,20 @@ func (r *Roster) advance(b state.Batch) {
 	r.moved = make(chan struct{})
 }
 
-func follow(e *fleet.Edit, c state.Change) {
+// follow carries a change over. What is not newer than known may be there already.
+func follow(e *fleet.Edit, c state.Change, known uint64) {
 	switch after := c.After.(type) {
 	case *api.Node:
 		e.PutNode(after)
 		return
 	case *api.Allocation:
-		e.PutAlloc(after)
+		before, _ := c.Before.(*api.Allocation)
+		switch {
+		case before == nil && after.CreateIndex > known:
+			e.NewAlloc(after)
+		case before == nil || !sameLoad(before, after):
+			e.PutAlloc(after)
+		}
 		return
 	}
 	switch before := c.Before.(type) {
@@ -73,6 +80,12 @@ func follow(e *fleet.Edit, c state.Change) {
 	case *api.Allocation:
 		e.DeleteAlloc(before)
 	}
+}
+
+// sameLoad reports whether a change is none for the fleet, as most reports of nodes are.
+func sameLoad(before, after *api.Allocation) bool {
+	return before.AllocatedResources == after.AllocatedResources && before.NodeID == after.NodeID &&
+		before.ClientTerminal() == after.ClientTerminal()
 }
 
 // Fleet is the fleet with everything that was committed before the call.

@@ -85,6 +85,13 @@ func (e *Edit) PutAlloc(a *api.Allocation) {
 	e.Add(i, a.ID, LoadOf(a.Group(), a.AllocatedResources))
 }
 
+// NewAlloc counts an allocation that was not there before.
+func (e *Edit) NewAlloc(a *api.Allocation) {
+	if i := e.fleet.Find(a.NodeID); i >= 0 && !a.ClientTerminal() {
+		e.Add(i, a.ID, LoadOf(a.Group(), a.AllocatedResources))
+	}
+}
+
 // DeleteAlloc no longer counts an allocation.
 func (e *Edit) DeleteAlloc(a *api.Allocation) {
 	if i := e.fleet.Find(a.NodeID); i >= 0 {
