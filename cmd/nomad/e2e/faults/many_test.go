@@ -84,7 +84,7 @@ func (b *bed) count(status string, want int) error {
 }
 
 func TestFault11TwoJobsRaceForOneVolume(t *testing.T) {
-	const rounds = 30
+	rounds := kit.Rounds(t, "RACES", 30)
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	both := 0

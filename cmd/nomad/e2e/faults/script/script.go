@@ -16,8 +16,9 @@ import (
 
 // Fault makes calls go wrong as long as it is in the script.
 type Fault struct {
-	// RPC is the method, such as NodeStageVolume; Node and Volume narrow it down unless empty.
-	RPC, Node, Volume string
+	// RPC is the method, such as NodeStageVolume; Node and Volume narrow it down unless empty, and To the
+	// node that a controller call names.
+	RPC, Node, Volume, To string
 	// Code is the gRPC code of the answer; 0 lets the driver answer.
 	Code int
 	// Text is the message of the answer.
@@ -85,7 +86,7 @@ func Find(dir string, call Event) (*Fault, error) {
 		return nil, fmt.Errorf("decode script: %w", err)
 	}
 	for _, f := range faults {
-		if f.RPC == call.RPC && (f.Node == "" || f.Node == call.Node) && (f.Volume == "" || f.Volume == call.Volume) {
+		if f.RPC == call.RPC && (f.Node == "" || f.Node == call.Node) && (f.Volume == "" || f.Volume == call.Volume) && (f.To == "" || f.To == call.To) {
 			return &f, nil
 		}
 	}
