@@ -150,10 +150,11 @@ func (s *special) on(row *fleet.Row) (*grant, string) {
 	}
 	if len(s.devices) > 0 {
 		search := newDeviceSearch(row, s.devices)
-		if !search.solve(0) {
+		search.solve(0, s.weight > 0)
+		if !search.found {
 			return nil, noDevices
 		}
-		g.devices = search.given
+		g.devices = search.best
 		if s.weight > 0 {
 			g.score = search.matched / s.weight
 		}
@@ -226,48 +227,55 @@ func lowest(set fleet.Bits, n int) []uint16 {
 	return ids
 }
 
-// deviceSearch gives instances to requests one after the other, the best group first.
+// deviceSearch gives instances to requests one after the other, the best group first, and keeps the way
+// that is wished for most. Where nothing is wished the first way is the best.
 type deviceSearch struct {
-	row     *fleet.Row
-	asks    []deviceAsk
-	free    []fleet.Bits
-	given   []deviceGrant
+	row   *fleet.Row
+	asks  []deviceAsk
+	free  []fleet.Bits
+	given []deviceGrant
+	score float64
+	steps int
+
+	found   bool
+	best    []deviceGrant
 	matched float64
-	steps   int
 }
 
 func newDeviceSearch(row *fleet.Row, asks []deviceAsk) *deviceSearch {
 	s := &deviceSearch{row: row, asks: asks, steps: searchMax}
 	for i := range row.Devices() {
-		s.free = append(s.free, slices.Clone(row.FreeDevices(i)))
+		s.free = append(s.free, row.FreeDevices(i))
 	}
 	return s
 }
 
-func (s *deviceSearch) solve(k int) bool {
+// solve serves the requests from the k-th on in all ways, until the tries are used up.
+func (s *deviceSearch) solve(k int, wishes bool) {
 	if k == len(s.asks) {
-		return true
+		if !s.found || s.score > s.matched {
+			s.found, s.matched, s.best = true, s.score, slices.Clone(s.given)
+		}
+		return
 	}
 	ask := s.asks[k]
 	for _, c := range s.choices(ask) {
-		if s.steps--; s.steps < 0 {
-			return false
+		if s.steps--; s.steps < 0 || s.found && !wishes {
+			return
 		}
 		before := s.free[c.group]
-		s.free[c.group] = slices.Clone(before)
+		left := slices.Clone(before)
 		group := s.row.Devices()[c.group]
 		given := &api.AllocatedDeviceResource{Vendor: group.Vendor, Type: group.Type, Name: group.Name}
 		for _, place := range lowest(before, ask.Count) {
 			given.DeviceIDs = append(given.DeviceIDs, group.Instances[place].ID)
-			s.free[c.group][place/64] &^= 1 << (place % 64)
+			left[place/64] &^= 1 << (place % 64)
 		}
-		s.given, s.matched = append(s.given, deviceGrant{ask.task, given}), s.matched+c.score
-		if s.solve(k + 1) {
-			return true
-		}
-		s.free[c.group], s.given, s.matched = before, s.given[:k], s.matched-c.score
+		score := s.score
+		s.free[c.group], s.given, s.score = left, append(s.given, deviceGrant{ask.task, given}), score+c.score
+		s.solve(k+1, wishes)
+		s.free[c.group], s.given, s.score = before, s.given[:k], score
 	}
-	return false
 }
 
 type deviceChoice struct {
