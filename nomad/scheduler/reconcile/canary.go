@@ -58,30 +58,32 @@ func (p *pass) placeCanaries() {
 	case p.unpromoted:
 		want = p.roll.update.Canary
 	}
-	want -= len(p.canaries)
+	var used indexes
+	have := func(index int) {
+		used.add(index)
+		want--
+	}
+	for _, r := range p.canaries {
+		have(r.index)
+	}
 	for _, r := range p.migrate {
 		if p.canary(r.Allocation) && !r.DesiredTransition.MigrateDisablePlacement {
-			want--
+			have(r.index)
 		}
 	}
 	for _, a := range p.failed {
 		if p.canary(a) {
-			want--
+			have(Index(a.Name))
 		}
 	}
 	p.waiting = max(0, want)
 	if want <= 0 || p.roll.Halted() {
 		return
 	}
-	var used indexes
-	for _, r := range p.canaries {
-		used.add(r.index)
-	}
 	place := func(index int) {
-		used.add(index)
+		have(index)
 		p.place(Place{Name: Name(p.in.Job.ID, p.group.Name, index), Canary: true})
 		p.res.Desired.Canary++
-		want--
 	}
 	for _, r := range byIndex(p.destructive) {
 		if want > 0 && r.index >= 0 && !used.has(r.index) {
