@@ -61,6 +61,10 @@ func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &Evaluate{} })
 	r.Register(func() fsm.Command { return &Stability{} })
 	r.Register(func() fsm.Command { return &Reversal{} })
+	r.Register(func() fsm.Command { return &Tag{} })
+	r.Register(func() fsm.Command { return &Scale{} })
+	r.Register(func() fsm.Command { return &Dispatch{} })
+	r.Register(func() fsm.Command { return &Launch{} })
 }
 
 // Kind implements [fsm.Command].
@@ -97,6 +101,7 @@ func parent(j *api.Job) bool { return j.Periodic != nil || j.ParameterizedJob !=
 func store(tx *state.Txn, j, old *api.Job, source *api.JobSubmission) {
 	j.Status, j.SubmitTime, j.JobModifyIndex, j.Version, j.Stable = "", tx.Now().UnixNano(), tx.Index(), 0, false
 	j.VersionTag = nil
+	j.TaskGroups = policed(j, old, tx.Index())
 	if old != nil {
 		j.Version = old.Version + 1
 		if diff.Same(old, j) {
@@ -217,6 +222,9 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 		tx.PutJob(&j)
 		version := j
 		tx.PutJobVersion(&version)
+		if source := tx.JobSubmission(old.Namespace, old.ID, old.Version); source != nil {
+			tx.PutJobSubmission(j.Namespace, j.ID, j.Version, source)
+		}
 	}
 	if c.NoShutdownDelay {
 		hurry(tx, old)

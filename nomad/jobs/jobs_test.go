@@ -212,7 +212,7 @@ func TestRegisterRefuses(t *testing.T) {
 	refused(t, err, fault.Invalid, "no job")
 	r.put(func(tx *state.Txn) { tx.PutSchedulerConfig(&api.SchedulerConfiguration{RejectJobRegistration: true}) })
 	_, err = r.Register(t.Context(), &api.JobRegisterRequest{Job: web()})
-	refused(t, err, fault.Denied, "switched off")
+	refused(t, err, fault.Denied, "disabled by the scheduler configuration")
 }
 
 func TestUnknownTimeZoneIsRefused(t *testing.T) {

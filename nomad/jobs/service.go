@@ -72,6 +72,13 @@ func (s *Service) Handlers() []wire.Handler {
 		wire.JobEvaluations.Handle(s.Evaluations),
 		wire.JobRevert.Handle(s.Revert),
 		wire.JobStable.Handle(s.Stable),
+		wire.JobTag.Handle(s.Tag),
+		wire.JobScale.Handle(s.Scale),
+		wire.JobScaleStatus.Handle(s.ScaleStatus),
+		wire.ScalingPolicyList.Handle(s.Policies),
+		wire.ScalingPolicyGet.Handle(s.Policy),
+		wire.JobDispatch.Handle(s.Dispatch),
+		wire.JobPeriodicForce.Handle(s.PeriodicForce),
 	}
 }
 
@@ -99,8 +106,20 @@ func (s *Service) prepare(in *api.Job, namespace string) (*api.Job, error) {
 func (s *Service) check(j *api.Job) []error {
 	errs := rules.Check(j, s.Limits)
 	if p := j.Periodic; p != nil {
-		if _, err := time.LoadLocation(p.TimeZone); err != nil {
-			errs = append(errs, fmt.Errorf("periodic time_zone %q is not known", p.TimeZone))
+		errs = append(errs, never(p, time.Now())...)
+	}
+	return errs
+}
+
+// never lists why a periodic job would never be launched.
+func never(p *api.PeriodicConfig, now time.Time) (errs []error) {
+	zone, err := time.LoadLocation(p.TimeZone)
+	if err != nil {
+		return []error{fmt.Errorf("periodic time_zone %q is not known", p.TimeZone)}
+	}
+	for _, cron := range rules.Crons(p) {
+		if rules.NextTime(cron, now.In(zone)).IsZero() && rules.CronError(cron) == nil {
+			errs = append(errs, fmt.Errorf("periodic cron %q never fires", cron))
 		}
 	}
 	return errs
@@ -122,8 +141,8 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 	if err != nil {
 		return nil, err
 	}
-	if s.State.Read().SchedulerConfig().RejectJobRegistration {
-		return nil, fault.New(fault.Denied, "job %q: registration is switched off by the scheduler configuration", j.ID)
+	if s.closed() {
+		return nil, fault.New(fault.Denied, registrationOff)
 	}
 	res, err := s.Raft.Propose(ctx, &Register{
 		Job: j, Submission: r.Submission, EvalID: uuid.NewString(), Priority: r.EvalPriority,
@@ -137,6 +156,11 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 	out.Warnings = s.warnings(j)
 	return out, nil
 }
+
+const registrationOff = "Job registration, dispatch, and scale are disabled by the scheduler configuration"
+
+// closed reports whether the scheduler configuration switches off what makes new work.
+func (s *Service) closed() bool { return s.State.Read().SchedulerConfig().RejectJobRegistration }
 
 func reply(res fsm.Result) *api.JobRegisterResponse {
 	out := &api.JobRegisterResponse{WriteMeta: api.WriteMeta{Index: res.Index}}
@@ -213,6 +237,7 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 	if old != nil {
 		out.JobModifyIndex = old.JobModifyIndex
 		j.Version, j.CreateIndex = old.Version+1, old.CreateIndex
+		j.TaskGroups = policed(j, old, tx.Index()+1)
 		if diff.Same(old, j) {
 			j.Version, j.JobModifyIndex = old.Version, old.JobModifyIndex
 		}
@@ -220,7 +245,12 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 	if r.Diff {
 		out.Diff = diff.Jobs(old, j)
 	}
-	if s.Preview != nil && j.Periodic == nil && j.ParameterizedJob == nil {
+	if p := j.Periodic; p != nil && !j.Stop {
+		if zone, err := time.LoadLocation(p.TimeZone); err == nil {
+			out.NextPeriodicLaunch = rules.NextLaunch(p, time.Now().In(zone))
+		}
+	}
+	if s.Preview != nil && !parent(j) {
 		p := s.Preview(tx, j)
 		out.Annotations, out.FailedTGAllocs = p.Annotations, p.Failed
 		if p.Eval != nil {

@@ -3,6 +3,8 @@
 package jobs
 
 import (
+	"time"
+
 	"github.com/tinylib/msgp/msgp"
 )
 
@@ -11,6 +13,366 @@ const (
 	z30fb79d5limitArrays = 1000000
 	z30fb79d5limitMaps   = 1000000
 )
+
+// MarshalMsg implements msgp.Marshaler
+func (z *Dispatch) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
+	_ = zb0001Mask
+	if z.Namespace == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.InstanceID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Payload == nil {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Meta == nil {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Token == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Priority == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.EvalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Namespace"
+			o = append(o, 0xa9, 0x4e, 0x61, 0x6d, 0x65, 0x73, 0x70, 0x61, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Namespace)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "InstanceID"
+			o = append(o, 0xaa, 0x49, 0x6e, 0x73, 0x74, 0x61, 0x6e, 0x63, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.InstanceID)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Payload"
+			o = append(o, 0xa7, 0x50, 0x61, 0x79, 0x6c, 0x6f, 0x61, 0x64)
+			o = msgp.AppendBytes(o, z.Payload)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Meta"
+			o = append(o, 0xa4, 0x4d, 0x65, 0x74, 0x61)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Meta)))
+			for za0001, za0002 := range z.Meta {
+				o = msgp.AppendString(o, za0001)
+				o = msgp.AppendString(o, za0002)
+			}
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Token"
+			o = append(o, 0xa5, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
+			o = msgp.AppendString(o, z.Token)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Priority"
+			o = append(o, 0xa8, 0x50, 0x72, 0x69, 0x6f, 0x72, 0x69, 0x74, 0x79)
+			o = msgp.AppendInt(o, z.Priority)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "EvalID"
+			o = append(o, 0xa6, 0x45, 0x76, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.EvalID)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *Dispatch) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z30fb79d5limitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Namespace":
+			z.Namespace, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Namespace")
+				return
+			}
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "InstanceID":
+			z.InstanceID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "InstanceID")
+				return
+			}
+		case "Payload":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Payload")
+				return
+			}
+			if zb0002 > z30fb79d5limitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Payload == nil || uint32(cap(z.Payload)) < zb0002 {
+				z.Payload = make([]byte, zb0002)
+			} else {
+				z.Payload = z.Payload[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Payload, bts[:zb0002])
+			bts = bts[zb0002:]
+		case "Meta":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Meta")
+				return
+			}
+			if zb0003 > z30fb79d5limitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Meta == nil {
+				z.Meta = make(map[string]string, zb0003)
+			} else if len(z.Meta) > 0 {
+				clear(z.Meta)
+			}
+			for zb0003 > 0 {
+				var za0002 string
+				zb0003--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta")
+					return
+				}
+				za0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta", za0001)
+					return
+				}
+				z.Meta[za0001] = za0002
+			}
+		case "Token":
+			z.Token, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Token")
+				return
+			}
+		case "Priority":
+			z.Priority, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Priority")
+				return
+			}
+		case "EvalID":
+			z.EvalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalID")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *Dispatch) Msgsize() (s int) {
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 6 + msgp.StringPrefixSize + len(z.JobID) + 11 + msgp.StringPrefixSize + len(z.InstanceID) + 8 + msgp.BytesPrefixSize + len(z.Payload) + 5 + msgp.MapHeaderSize
+	if z.Meta != nil {
+		for za0001, za0002 := range z.Meta {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
+		}
+	}
+	s += 6 + msgp.StringPrefixSize + len(z.Token) + 9 + msgp.IntSize + 7 + msgp.StringPrefixSize + len(z.EvalID)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *Launch) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
+	_ = zb0001Mask
+	if z.Namespace == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.At == (time.Time{}) {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.EvalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Force == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Namespace"
+			o = append(o, 0xa9, 0x4e, 0x61, 0x6d, 0x65, 0x73, 0x70, 0x61, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Namespace)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "At"
+			o = append(o, 0xa2, 0x41, 0x74)
+			o = msgp.AppendTime(o, z.At)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "EvalID"
+			o = append(o, 0xa6, 0x45, 0x76, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.EvalID)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Force"
+			o = append(o, 0xa5, 0x46, 0x6f, 0x72, 0x63, 0x65)
+			o = msgp.AppendBool(o, z.Force)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *Launch) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z30fb79d5limitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Namespace":
+			z.Namespace, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Namespace")
+				return
+			}
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "At":
+			z.At, bts, err = msgp.ReadTimeBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "At")
+				return
+			}
+		case "EvalID":
+			z.EvalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalID")
+				return
+			}
+		case "Force":
+			z.Force, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Force")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *Launch) Msgsize() (s int) {
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 6 + msgp.StringPrefixSize + len(z.JobID) + 3 + msgp.TimeSize + 7 + msgp.StringPrefixSize + len(z.EvalID) + 6 + msgp.BoolSize
+	return
+}
 
 // MarshalMsg implements msgp.Marshaler
 func (z *Reversal) MarshalMsg(b []byte) (o []byte, err error) {
@@ -174,6 +536,289 @@ func (z *Reversal) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *Scale) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(11)
+	var zb0001Mask uint16 /* 11 bits */
+	_ = zb0001Mask
+	if z.Namespace == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Group == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Count == nil {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Message == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Error == false {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Meta == nil {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.JobModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	if z.EvalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.CountMax == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x200
+	}
+	if z.Versions == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Namespace"
+			o = append(o, 0xa9, 0x4e, 0x61, 0x6d, 0x65, 0x73, 0x70, 0x61, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Namespace)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Group"
+			o = append(o, 0xa5, 0x47, 0x72, 0x6f, 0x75, 0x70)
+			o = msgp.AppendString(o, z.Group)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Count"
+			o = append(o, 0xa5, 0x43, 0x6f, 0x75, 0x6e, 0x74)
+			if z.Count == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o = msgp.AppendInt64(o, *z.Count)
+			}
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Message"
+			o = append(o, 0xa7, 0x4d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65)
+			o = msgp.AppendString(o, z.Message)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Error"
+			o = append(o, 0xa5, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendBool(o, z.Error)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Meta"
+			o = append(o, 0xa4, 0x4d, 0x65, 0x74, 0x61)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Meta)))
+			for za0001, za0002 := range z.Meta {
+				o = msgp.AppendString(o, za0001)
+				o, err = msgp.AppendIntf(o, za0002)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta", za0001)
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "JobModifyIndex"
+			o = append(o, 0xae, 0x4a, 0x6f, 0x62, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.JobModifyIndex)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "EvalID"
+			o = append(o, 0xa6, 0x45, 0x76, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.EvalID)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "CountMax"
+			o = append(o, 0xa8, 0x43, 0x6f, 0x75, 0x6e, 0x74, 0x4d, 0x61, 0x78)
+			o = msgp.AppendInt(o, z.CountMax)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "Versions"
+			o = append(o, 0xa8, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x73)
+			o = msgp.AppendInt(o, z.Versions)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *Scale) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z30fb79d5limitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Namespace":
+			z.Namespace, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Namespace")
+				return
+			}
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "Group":
+			z.Group, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Group")
+				return
+			}
+		case "Count":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Count = nil
+			} else {
+				if z.Count == nil {
+					z.Count = new(int64)
+				}
+				*z.Count, bts, err = msgp.ReadInt64Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Count")
+					return
+				}
+			}
+		case "Message":
+			z.Message, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Message")
+				return
+			}
+		case "Error":
+			z.Error, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Error")
+				return
+			}
+		case "Meta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Meta")
+				return
+			}
+			if zb0002 > z30fb79d5limitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Meta == nil {
+				z.Meta = make(map[string]interface{}, zb0002)
+			} else if len(z.Meta) > 0 {
+				clear(z.Meta)
+			}
+			for zb0002 > 0 {
+				var za0002 interface{}
+				zb0002--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta")
+					return
+				}
+				za0002, bts, err = msgp.ReadIntfBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Meta", za0001)
+					return
+				}
+				z.Meta[za0001] = za0002
+			}
+		case "JobModifyIndex":
+			z.JobModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobModifyIndex")
+				return
+			}
+		case "EvalID":
+			z.EvalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "EvalID")
+				return
+			}
+		case "CountMax":
+			z.CountMax, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CountMax")
+				return
+			}
+		case "Versions":
+			z.Versions, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Versions")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *Scale) Msgsize() (s int) {
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 6 + msgp.StringPrefixSize + len(z.JobID) + 6 + msgp.StringPrefixSize + len(z.Group) + 6
+	if z.Count == nil {
+		s += msgp.NilSize
+	} else {
+		s += msgp.Int64Size
+	}
+	s += 8 + msgp.StringPrefixSize + len(z.Message) + 6 + msgp.BoolSize + 5 + msgp.MapHeaderSize
+	if z.Meta != nil {
+		for za0001, za0002 := range z.Meta {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.GuessSize(za0002)
+		}
+	}
+	s += 15 + msgp.Uint64Size + 7 + msgp.StringPrefixSize + len(z.EvalID) + 9 + msgp.IntSize + 9 + msgp.IntSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *Stability) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -286,5 +931,181 @@ func (z *Stability) UnmarshalMsg(bts []byte) (o []byte, err error) {
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Stability) Msgsize() (s int) {
 	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 6 + msgp.StringPrefixSize + len(z.JobID) + 8 + msgp.Uint64Size + 7 + msgp.BoolSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *Tag) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
+	_ = zb0001Mask
+	if z.Namespace == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.JobID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Name == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Version == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Latest == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Description == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Unset == false {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.Versions == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Namespace"
+			o = append(o, 0xa9, 0x4e, 0x61, 0x6d, 0x65, 0x73, 0x70, 0x61, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Namespace)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "JobID"
+			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
+			o = msgp.AppendString(o, z.JobID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Version"
+			o = append(o, 0xa7, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendUint64(o, z.Version)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Latest"
+			o = append(o, 0xa6, 0x4c, 0x61, 0x74, 0x65, 0x73, 0x74)
+			o = msgp.AppendBool(o, z.Latest)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Description"
+			o = append(o, 0xab, 0x44, 0x65, 0x73, 0x63, 0x72, 0x69, 0x70, 0x74, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.Description)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Unset"
+			o = append(o, 0xa5, 0x55, 0x6e, 0x73, 0x65, 0x74)
+			o = msgp.AppendBool(o, z.Unset)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "Versions"
+			o = append(o, 0xa8, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x73)
+			o = msgp.AppendInt(o, z.Versions)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *Tag) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z30fb79d5limitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Namespace":
+			z.Namespace, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Namespace")
+				return
+			}
+		case "JobID":
+			z.JobID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobID")
+				return
+			}
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "Version":
+			z.Version, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Version")
+				return
+			}
+		case "Latest":
+			z.Latest, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Latest")
+				return
+			}
+		case "Description":
+			z.Description, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Description")
+				return
+			}
+		case "Unset":
+			z.Unset, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Unset")
+				return
+			}
+		case "Versions":
+			z.Versions, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Versions")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *Tag) Msgsize() (s int) {
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 6 + msgp.StringPrefixSize + len(z.JobID) + 5 + msgp.StringPrefixSize + len(z.Name) + 8 + msgp.Uint64Size + 7 + msgp.BoolSize + 12 + msgp.StringPrefixSize + len(z.Description) + 6 + msgp.BoolSize + 9 + msgp.IntSize
 	return
 }

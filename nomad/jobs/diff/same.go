@@ -23,6 +23,13 @@ func wish(j *api.Job) api.Job {
 	return w
 }
 
+// SamePolicy reports whether two scaling policies ask for the same.
+func SamePolicy(a, b *api.ScalingPolicy) bool {
+	x, y := *a, *b
+	y.CreateIndex, y.ModifyIndex = x.CreateIndex, x.ModifyIndex
+	return same(reflect.ValueOf(x), reflect.ValueOf(y))
+}
+
 func same(a, b reflect.Value) bool {
 	if !a.IsValid() || !b.IsValid() {
 		return a.IsValid() == b.IsValid()

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/cronexpr"
-
 	"github.com/open-nomad/open-nomad/api"
 )
 
@@ -18,15 +16,12 @@ func (c *check) periodic(p *api.PeriodicConfig) {
 	}
 	c.wrong(!ends(c.job), "periodic is for batch and sysbatch jobs, not %s", c.job.Type)
 	c.wrong(c.job.ParameterizedJob != nil, "a job is periodic or parameterized, not both")
-	specs := p.Specs
-	if p.Spec != "" {
-		c.wrong(len(p.Specs) > 0, "periodic has cron and crons: only one is possible")
-		specs = append(slices.Clone(specs), p.Spec)
-	}
+	c.wrong(p.Spec != "" && len(p.Specs) > 0, "periodic has cron and crons: only one is possible")
+	specs := Crons(p)
 	c.wrong(p.Enabled && len(specs) == 0, "periodic has no crons")
 	c.wrong(len(specs) > cronsMax, "periodic has %d crons, at most %d are possible", len(specs), cronsMax)
 	for _, s := range specs {
-		_, err := cronexpr.Parse(s)
+		err := CronError(s)
 		c.wrong(err != nil, "periodic cron %q: %v", s, err)
 	}
 }

@@ -39,14 +39,15 @@ func (c *check) oneOf(value string, known []string, format string, args ...any) 
 
 var jobTypes = []string{api.JobTypeService, api.JobTypeBatch, api.JobTypeSystem, api.JobTypeSysbatch}
 
-const idMax = 1024
+// IDMax is the longest ID of a job in bytes.
+const IDMax = 1024
 
 // Check lists everything that is wrong with a job.
 func Check(j *api.Job, limits Limits) []error {
 	c := &check{limits: limits, job: j}
 	c.wrong(j.ID == "", "job has no ID")
 	c.wrong(strings.ContainsAny(j.ID, " \t\n\x00"), "job ID %q contains a space or NUL", j.ID)
-	c.wrong(len(j.ID) > idMax, "job ID is longer than %d characters", idMax)
+	c.wrong(len(j.ID) > IDMax, "job ID is longer than %d characters", IDMax)
 	c.wrong(strings.ContainsRune(j.Name, 0), "job name contains NUL")
 	c.oneOf(j.Type, jobTypes, "job type")
 	c.wrong(j.Priority < 1 || j.Priority > limits.PriorityMax, "job priority %d is not between 1 and %d", j.Priority, limits.PriorityMax)

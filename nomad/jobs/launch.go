@@ -1,0 +1,90 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// launchID is the id of the instance for a time: launching twice for one time makes one instance.
+func launchID(parent string, at time.Time) string {
+	return fmt.Sprintf("%s/periodic-%d", parent, at.Unix())
+}
+
+// Apply makes the instance. What is no longer to be launched, or was already, is skipped, unless forced.
+func (c *Launch) Apply(tx *state.Txn) (any, error) {
+	p := tx.Job(c.Namespace, c.JobID)
+	if c.Force {
+		return c.force(tx, p)
+	}
+	if p == nil || p.Periodic == nil || !p.Periodic.Enabled || p.Stop || !c.At.After(tx.LastLaunch(c.Namespace, c.JobID)) {
+		return &Instance{}, nil
+	}
+	last := c.At
+	if tx.Now().After(last) {
+		last = tx.Now()
+	}
+	tx.PutLaunch(c.Namespace, c.JobID, last)
+	id := launchID(p.ID, c.At)
+	if tx.Job(c.Namespace, id) != nil || p.Periodic.ProhibitOverlap && live(tx, p) {
+		return &Instance{}, nil
+	}
+	return begin(tx, instance(p, id), c.EvalID, api.TriggerPeriodicJob), nil
+}
+
+// force makes an instance now; when there is one for this second, for the next free one.
+func (c *Launch) force(tx *state.Txn, p *api.Job) (any, error) {
+	switch {
+	case p == nil:
+		return nil, missing(c.Namespace, c.JobID)
+	case p.Periodic == nil:
+		return nil, fault.New(fault.Invalid, "can't force launch non-periodic job")
+	case p.Stop:
+		return nil, fault.New(fault.Invalid, "job %q is stopped", c.JobID)
+	}
+	at := c.At
+	for tx.Job(c.Namespace, launchID(p.ID, at)) != nil {
+		at = at.Add(time.Second)
+	}
+	return begin(tx, instance(p, launchID(p.ID, at)), c.EvalID, api.TriggerPeriodicJob), nil
+}
+
+// live reports whether an instance of the job has not ended.
+func live(tx *state.Txn, p *api.Job) bool {
+	for j := range tx.JobsByParent(p.Namespace, p.ID) {
+		if status(tx, j) != api.JobStatusDead {
+			return true
+		}
+	}
+	return false
+}
+
+// Launch makes the instance of a periodic job for a time that has come.
+func (s *Service) Launch(ctx context.Context, ns, id string, at time.Time) error {
+	if _, err := s.Raft.Propose(ctx, &Launch{Namespace: ns, JobID: id, At: at, EvalID: uuid.NewString()}); err != nil {
+		return fmt.Errorf("launch job %q: %w", id, err)
+	}
+	return nil
+}
+
+// PeriodicForce launches a periodic job out of turn.
+func (s *Service) PeriodicForce(ctx context.Context, r *api.JobRequest) (*api.PeriodicForceResponse, error) {
+	if r.JobID == "" {
+		return nil, fault.New(fault.Invalid, "missing job ID for evaluation")
+	}
+	res, err := s.Raft.Propose(ctx, &Launch{Namespace: namespace(r.Namespace), JobID: r.JobID, At: time.Now(), EvalID: uuid.NewString(), Force: true})
+	if err != nil {
+		return nil, fmt.Errorf("launch job %q: %w", r.JobID, err)
+	}
+	out := &api.PeriodicForceResponse{WriteMeta: api.WriteMeta{Index: res.Index}}
+	if i, ok := res.Value.(*Instance); ok {
+		out.EvalID, out.EvalCreateIndex = i.EvalID, res.Index
+	}
+	return out, nil
+}

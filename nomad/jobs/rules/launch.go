@@ -1,0 +1,54 @@
+package rules
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hashicorp/cronexpr"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Crons are the expressions by which a job is launched.
+func Crons(p *api.PeriodicConfig) []string {
+	specs := slices.Clone(p.Specs)
+	if p.Spec != "" {
+		specs = append(specs, p.Spec)
+	}
+	return specs
+}
+
+// NextLaunch is the first time after another at which a periodic job is launched, in the location of
+// after; zero when never. Local times that a change of the clocks skips are skipped, and those that come
+// twice count twice.
+func NextLaunch(p *api.PeriodicConfig, after time.Time) time.Time {
+	var first time.Time
+	if !p.Enabled {
+		return first
+	}
+	for _, s := range Crons(p) {
+		if next := NextTime(s, after); !next.IsZero() && (first.IsZero() || next.Before(first)) {
+			first = next
+		}
+	}
+	return first
+}
+
+// NextTime is the first time after another that a cron expression names; zero when there is none.
+func NextTime(cron string, after time.Time) time.Time {
+	e, err := cronexpr.Parse(cron)
+	if err != nil {
+		return time.Time{}
+	}
+	next := e.Next(after)
+	if !next.After(after) {
+		return time.Time{}
+	}
+	return next
+}
+
+// CronError says why a cron expression cannot be read, or nil.
+func CronError(cron string) error {
+	_, err := cronexpr.Parse(cron)
+	return err
+}
