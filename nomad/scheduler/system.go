@@ -172,6 +172,10 @@ func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
 		return
 	}
 	if reconcile.Destructive(a.Job, j, s.group.Name) {
+		if !feasible.Available(n) { // nothing new may come there
+			s.desired.Ignore++
+			return
+		}
 		s.replace = append(s.replace, a)
 		return
 	}
@@ -204,7 +208,8 @@ func (s *systemGroup) rollOut() {
 	}
 }
 
-// candidates counts the nodes that have an allocation or room for one.
+// candidates counts the nodes that have room or an allocation, unless that is of this version already and
+// was not brought by the deployment.
 func (s *systemGroup) candidates() int {
 	n := 0
 	for i := range s.run.edit.Size() {
@@ -212,9 +217,12 @@ func (s *systemGroup) candidates() int {
 		if row == nil || !s.placer.fit[i].ok {
 			continue
 		}
-		if s.byNode[row.Node.ID] != nil {
-			n++
-		} else if _, full := s.placer.refusal(i); !full {
+		a := s.byNode[row.Node.ID]
+		if a == nil {
+			if _, full := s.placer.refusal(i); !full {
+				n++
+			}
+		} else if s.roll.Member(a) || !s.current(a) {
 			n++
 		}
 	}
@@ -273,7 +281,7 @@ func (s *systemGroup) placeOn(p *placer, i int, prev *api.Allocation, canary boo
 	if p.hasVolumes {
 		ask = r.volumes.Ask(s.group, a)
 	}
-	if p.take(a, i, ask) {
+	if p.take(a, i, ask) || p.preemptOn(a, i, ask) {
 		p.explainSystem(a, i)
 		r.add(a)
 		return true

@@ -57,7 +57,7 @@ func connectOf(services []*api.Service) map[string]any {
 	m := map[string]any{}
 	for _, s := range services {
 		if s.Connect != nil {
-			m[s.Name] = []any{s.Connect, s.PortLabel}
+			m[s.Name] = []any{s.Connect, s.PortLabel, s.Cluster}
 		}
 	}
 	return m

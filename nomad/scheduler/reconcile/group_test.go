@@ -121,7 +121,42 @@ func TestDestructive(t *testing.T) {
 		"volume": {func(j *api.Job) {
 			j.TaskGroups[0].Volumes = map[string]*api.VolumeRequest{"v": {Source: "v"}}
 		}, true},
-		"volume mount": {func(j *api.Job) { j.TaskGroups[0].Tasks[0].VolumeMounts = []*api.VolumeMount{{Volume: "v"}} }, true},
+		"disk":             {func(j *api.Job) { j.TaskGroups[0].EphemeralDisk = &api.EphemeralDisk{SizeMB: 9} }, true},
+		"group consul":     {func(j *api.Job) { j.TaskGroups[0].Consul = &api.Consul{Namespace: "n"} }, true},
+		"render templates": {func(j *api.Job) { j.TaskGroups[0].RestartPolicy = &api.RestartPolicy{RenderTemplates: true} }, true},
+		"restart attempts": {func(j *api.Job) { j.TaskGroups[0].RestartPolicy = &api.RestartPolicy{Attempts: 9} }, false},
+		"reschedule":       {func(j *api.Job) { j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Attempts: 9} }, false},
+		"update":           {func(j *api.Job) { j.TaskGroups[0].Update = &api.UpdateStrategy{MaxParallel: 9} }, false},
+		"affinity":         {func(j *api.Job) { j.TaskGroups[0].Affinities = []*api.Affinity{{}} }, false},
+		"spread":           {func(j *api.Job) { j.TaskGroups[0].Spreads = []*api.Spread{{}} }, false},
+		"scaling":          {func(j *api.Job) { j.TaskGroups[0].Scaling = &api.ScalingPolicy{Max: 9} }, false},
+		"connect": {func(j *api.Job) {
+			j.TaskGroups[0].Services = []*api.Service{{Name: "s", Connect: &api.ConsulConnect{}}}
+		}, true},
+		"driver":        {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Driver = "e" }, true},
+		"user":          {func(j *api.Job) { j.TaskGroups[0].Tasks[0].User = "u" }, true},
+		"artifacts":     {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Artifacts = []*api.TaskArtifact{{}} }, true},
+		"vault":         {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Vault = &api.Vault{} }, true},
+		"task consul":   {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Consul = &api.Consul{} }, true},
+		"templates":     {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Templates = []*api.Template{{}} }, true},
+		"identity":      {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Identity = &api.WorkloadIdentity{} }, true},
+		"identities":    {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{{}} }, true},
+		"group meta":    {func(j *api.Job) { j.TaskGroups[0].Meta = map[string]string{"a": "b"} }, true},
+		"task meta":     {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Meta = map[string]string{"a": "b"} }, true},
+		"cores":         {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.Cores = 2 }, true},
+		"memory":        {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMB = 2 }, true},
+		"memory_max":    {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMaxMB = 2 }, true},
+		"secrets size":  {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.SecretsMB = 2 }, true},
+		"devices":       {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.Devices = []*api.RequestedDevice{{}} }, true},
+		"numa":          {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.NUMA = &api.NUMAResource{} }, true},
+		"task network":  {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.Networks = []*api.NetworkResource{{}} }, true},
+		"kill signal":   {func(j *api.Job) { j.TaskGroups[0].Tasks[0].KillSignal = "SIGINT" }, false},
+		"leader":        {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Leader = true }, false},
+		"delay":         {func(j *api.Job) { j.TaskGroups[0].Tasks[0].ShutdownDelay = 9 }, false},
+		"task schedule": {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Schedule = &api.TaskSchedule{} }, false},
+		"lifecycle":     {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Lifecycle = &api.TaskLifecycle{} }, false},
+		"actions":       {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Actions = []*api.Action{{}} }, false},
+		"volume mount":  {func(j *api.Job) { j.TaskGroups[0].Tasks[0].VolumeMounts = []*api.VolumeMount{{Volume: "v"}} }, true},
 	} {
 		if got := reconcile.Destructive(job(func(*api.Job) {}), job(c.change), "g"); got != c.want {
 			t.Errorf("%s: destructive %v", name, got)
