@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -40,6 +41,9 @@ func change(t *rapid.T, e *fleet.Edit, nodes map[string]*api.Node, allocs map[st
 		n := &api.Node{ID: node, NodeResources: &api.NodeResources{}, ReservedResources: &api.NodeReservedResources{}}
 		n.NodeResources.Cpu.CpuShares = rapid.Int64Range(0, 9).Draw(t, "cpu")
 		n.ReservedResources.Networks.ReservedHostPorts = "5"
+		n.NodeResources.Cpu.ReservableCpuCores = []uint16{0, 1, 70}
+		n.NodeResources.Devices = []*api.NodeDeviceResource{{Type: "gpu", Instances: []*api.NodeDevice{{ID: "a", Healthy: true}, {ID: "b", Healthy: true}}}}
+		n.NodeResources.Networks = []*api.NetworkResource{{IP: "10.0.0.1"}, {IP: rapid.SampledFrom([]string{"10.0.0.2", "10.0.0.3"}).Draw(t, "ip")}}
 		nodes[node] = n
 		e.PutNode(n)
 	case 1:
@@ -52,9 +56,21 @@ func change(t *rapid.T, e *fleet.Edit, nodes map[string]*api.Node, allocs map[st
 		}
 		a := &api.Allocation{ID: node + rapid.SampledFrom([]string{"a", "b"}).Draw(t, "alloc"), NodeID: node}
 		a.ClientStatus = rapid.SampledFrom([]string{"running", "complete"}).Draw(t, "status")
+		task := &api.AllocatedTaskResources{Cpu: api.AllocatedCpuResources{
+			CpuShares: rapid.Int64Range(0, 9).Draw(t, "load"), ReservedCores: rapid.SampledFrom([][]uint16{nil, {0}, {0, 70}}).Draw(t, "cores"),
+		}}
+		if rapid.Bool().Draw(t, "device") {
+			task.Devices = []*api.AllocatedDeviceResource{{Type: "gpu", DeviceIDs: []string{rapid.SampledFrom([]string{"a", "b", "gone"}).Draw(t, "instance")}}}
+		}
 		a.AllocatedResources = &api.AllocatedResources{
-			Tasks:  map[string]*api.AllocatedTaskResources{"t": {Cpu: api.AllocatedCpuResources{CpuShares: rapid.Int64Range(0, 9).Draw(t, "load")}}},
-			Shared: api.AllocatedSharedResources{Ports: []api.PortMapping{{Value: rapid.IntRange(5, 6).Draw(t, "port")}}},
+			Tasks: map[string]*api.AllocatedTaskResources{"t": task},
+			Shared: api.AllocatedSharedResources{Ports: []api.PortMapping{{
+				Value: rapid.IntRange(5, 6).Draw(t, "port"), HostIP: rapid.SampledFrom([]string{"", "10.0.0.1", "10.0.0.2"}).Draw(t, "address"),
+			}}},
+		}
+		a.TaskGroup, a.Job = "g", &api.Job{TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{{Name: "t"}}}}}
+		if rapid.Bool().Draw(t, "writes") {
+			a.Job.TaskGroups[0].Volumes = map[string]*api.VolumeRequest{"v": {Type: api.VolumeTypeHost, Source: "v", AccessMode: "single-node-single-writer"}}
 		}
 		allocs[a.ID] = a
 		e.PutAlloc(a)
@@ -65,15 +81,20 @@ func paint(f *fleet.Fleet) string {
 	s := ""
 	for _, id := range []string{"n1", "n2", "n3"} {
 		if r := f.Row(f.Find(id)); r != nil {
-			s += fmt.Sprintln(id, r.Total, r.Used, r.Count(), taken(r, 5), taken(r, 6))
+			s += fmt.Sprintln(id, r.Total, r.Used, r.Count(), taken(r, 5), taken(r, 6), r.Writable(fleet.Write{Volume: "v"}),
+				slices.Collect(r.FreeCores().All()), slices.Collect(r.FreeDevices(0).All()))
 		}
 	}
 	return s
 }
 
-func taken(r *fleet.Row, port int) bool {
-	p := r.Ports(0)
-	return p.Has(port)
+// taken tells per address whether the port is in use.
+func taken(r *fleet.Row, port int) []bool {
+	var all []bool
+	for _, i := range r.Network("") {
+		all = append(all, r.Ports(i).Has(port))
+	}
+	return all
 }
 
 func TestPorts(t *testing.T) {
