@@ -25,6 +25,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/namespaces"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/operator"
+	"github.com/open-nomad/open-nomad/nomad/periodic"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -197,6 +198,7 @@ func (s *Server) rooms() {
 		{"nodes", nodeRoom.Run},
 		{"volumes", volumeRoom.Run},
 		{"deployments", deploymentRoom.Run},
+		{"periodic", periodic.New(periodic.Config{Log: log.Named("periodic"), State: s.state, Launch: jobRoom.Launch}).Run},
 		{"gc", gcRoom.Run},
 	}
 	s.duties = append(s.duties, s.nextDuties()...)
