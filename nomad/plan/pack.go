@@ -2,7 +2,6 @@ package plan
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"maps"
 	"math"
 	"slices"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/share"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // The placements of a plan in the log: what they have in common is there once, ids are 16 bytes. What was
@@ -22,9 +23,6 @@ import (
 // Patterns, ids, strings, resources, counts and scores are in lists that grow as packing goes on: 0 and the
 // value for a new one, else its place in the list. A pattern is an allocation without what the other parts say.
 const packVersion = 1
-
-// sameMax bounds how many of the latest resources, counts and scores are compared with the next one.
-const sameMax = 16
 
 // pack makes the log form of placements.
 func pack(places []*api.Allocation) ([]byte, error) {
@@ -80,8 +78,8 @@ func (p *packer) id(s string) {
 
 // rawID writes a canonical UUID as its 16 bytes, any other id as text.
 func (p *packer) rawID(s string) {
-	var raw [16]byte
-	if !parseUUID(s, &raw) {
+	raw, ok := state.ShortID(s)
+	if !ok {
 		p.bytes([]byte(s))
 		return
 	}
@@ -91,31 +89,6 @@ func (p *packer) rawID(s string) {
 
 // rawIDMark stands for the length of an id that follows as 16 bytes.
 const rawIDMark = math.MaxUint32
-
-func parseUUID(s string, raw *[16]byte) bool {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' || strings.ToLower(s) != s {
-		return false
-	}
-	var digits [32]byte
-	n := copy(digits[:], s[:8])
-	n += copy(digits[n:], s[9:13])
-	n += copy(digits[n:], s[14:18])
-	n += copy(digits[n:], s[19:23])
-	copy(digits[n:], s[24:])
-	_, err := hex.Decode(raw[:], digits[:])
-	return err == nil
-}
-
-func uuidOf(raw []byte) string {
-	var b [36]byte
-	hex.Encode(b[:8], raw[:4])
-	hex.Encode(b[9:13], raw[4:6])
-	hex.Encode(b[14:18], raw[6:8])
-	hex.Encode(b[19:23], raw[8:10])
-	hex.Encode(b[24:], raw[10:16])
-	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
-	return string(b[:])
-}
 
 func (p *packer) placement(a *api.Allocation) error {
 	pattern := *a
@@ -154,24 +127,14 @@ func nameOf(a *api.Allocation, n uint64) string {
 	return a.JobID + "." + a.TaskGroup + "[" + strconv.FormatUint(n, 10) + "]"
 }
 
-// latest finds an equal one among the latest of a list and answers its place, counted from 1.
-func latest[T any](list []T, same func(T) bool) uint64 {
-	for i := len(list) - 1; i >= max(0, len(list)-sameMax); i-- {
-		if same(list[i]) {
-			return uint64(i) + 1
-		}
-	}
-	return 0
-}
-
 // resourcesOf writes resources without ports, and then the ports.
 func (p *packer) resourcesOf(r *api.AllocatedResources) error {
 	if r == nil {
 		p.number(math.MaxUint32)
 		return nil
 	}
-	at := latest(p.resources, func(o *api.AllocatedResources) bool { return sameResources(o, r) })
-	p.number(at)
+	at := share.Latest(p.resources, func(o *api.AllocatedResources) bool { return share.SameResources(o, r) })
+	p.number(uint64(at))
 	if at == 0 {
 		bare := *r
 		bare.Shared.Ports = nil
@@ -192,26 +155,14 @@ func (p *packer) resourcesOf(r *api.AllocatedResources) error {
 	return nil
 }
 
-// sameResources compares everything but ports. Resources with networks or devices are never the same.
-func sameResources(a, b *api.AllocatedResources) bool {
-	if a.Shared.DiskMB != b.Shared.DiskMB || len(a.Shared.Networks)+len(b.Shared.Networks) > 0 {
-		return false
-	}
-	return maps.EqualFunc(a.Tasks, b.Tasks, func(x, y *api.AllocatedTaskResources) bool {
-		return x == y || x != nil && y != nil && x.Cpu.CpuShares == y.Cpu.CpuShares && x.Memory == y.Memory &&
-			slices.Equal(x.Cpu.ReservedCores, y.Cpu.ReservedCores) &&
-			len(x.Networks)+len(y.Networks)+len(x.Devices)+len(y.Devices) == 0
-	})
-}
-
 // metrics writes the counts, the time and the scores.
 func (p *packer) metrics(m *api.AllocationMetric) error {
 	if m == nil {
 		p.number(math.MaxUint32)
 		return nil
 	}
-	at := latest(p.counts, func(o *api.AllocationMetric) bool { return sameCounts(o, m) })
-	p.number(at)
+	at := share.Latest(p.counts, func(o *api.AllocationMetric) bool { return share.SameCounts(o, m) })
+	p.number(uint64(at))
 	if at == 0 {
 		bare := *m
 		bare.ScoreMetaData, bare.AllocationTime = nil, 0
@@ -233,8 +184,8 @@ func (p *packer) metrics(m *api.AllocationMetric) error {
 }
 
 func (p *packer) scoresOf(scores map[string]float64) {
-	at := latest(p.scores, func(o map[string]float64) bool { return maps.Equal(o, scores) })
-	p.number(at)
+	at := share.Latest(p.scores, func(o map[string]float64) bool { return share.SameScores(o, scores) })
+	p.number(uint64(at))
 	if at != 0 {
 		return
 	}
@@ -244,14 +195,4 @@ func (p *packer) scoresOf(scores map[string]float64) {
 		p.text(name)
 		p.float(scores[name])
 	}
-}
-
-// sameCounts compares everything but time and scores.
-func sameCounts(a, b *api.AllocationMetric) bool {
-	return a.NodesEvaluated == b.NodesEvaluated && a.NodesFiltered == b.NodesFiltered && a.NodesInPool == b.NodesInPool &&
-		a.NodePool == b.NodePool && a.NodesExhausted == b.NodesExhausted && a.CoalescedFailures == b.CoalescedFailures &&
-		maps.Equal(a.NodesAvailable, b.NodesAvailable) && maps.Equal(a.ClassFiltered, b.ClassFiltered) &&
-		maps.Equal(a.ConstraintFiltered, b.ConstraintFiltered) && maps.Equal(a.ClassExhausted, b.ClassExhausted) &&
-		maps.Equal(a.DimensionExhausted, b.DimensionExhausted) && maps.Equal(a.Scores, b.Scores) &&
-		slices.Equal(a.QuotaExhausted, b.QuotaExhausted) && len(a.ResourcesExhausted)+len(b.ResourcesExhausted) == 0
 }

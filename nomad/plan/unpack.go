@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // unpack answers the placements of a plan's log form.
@@ -117,7 +118,7 @@ func (u *unpacker) rawID() string {
 		return string(u.take(n))
 	}
 	if raw := u.take(16); raw != nil {
-		return uuidOf(raw)
+		return state.LongID([16]byte(raw))
 	}
 	return ""
 }

@@ -10,19 +10,30 @@ func joined(parts []string) string {
 	return strings.Join(parts, "\x00")
 }
 
-// grouped is the beginning of all keys of a group: each part ends with a zero byte.
+// grouped is the beginning of all keys of a group.
 func grouped(parts []string) string {
-	n := len(parts)
+	b := make([]byte, 0, 64)
 	for _, p := range parts {
-		n += len(p)
+		b = appendPart(b, p)
 	}
-	var b strings.Builder
-	b.Grow(n)
-	for _, p := range parts {
-		b.WriteString(p)
-		b.WriteByte(0)
+	return string(b)
+}
+
+// idMark begins a part that is an id of 16 bytes.
+const idMark = 1
+
+// appendPart adds a part of a key of a group: a UUID short, any other text with a zero byte after it.
+func appendPart(b []byte, part string) []byte {
+	if raw, ok := ShortID(part); ok {
+		return append(append(b, idMark), raw[:]...)
 	}
-	return b.String()
+	return append(append(b, part...), 0)
+}
+
+// member is the key of a row in a group.
+func member(group, primary string) string {
+	b := make([]byte, 0, 128)
+	return string(appendPart(append(b, group...), primary))
 }
 
 // unique is the primary index of a table.

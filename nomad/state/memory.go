@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/google/btree"
@@ -182,12 +183,12 @@ func (v *view) insert(table string, row any) (old any) {
 		if replaced.row != nil {
 			for _, k := range i.keys(replaced.row) {
 				if !slices.Contains(keys, k) {
-					t.Delete(entry{key: k + key})
+					t.Delete(entry{key: member(k, key)})
 				}
 			}
 		}
 		for _, k := range keys {
-			t.ReplaceOrInsert(entry{k + key, row})
+			t.ReplaceOrInsert(entry{member(k, key), row})
 		}
 	}
 	v.note(l, key, replaced.row, row)
@@ -204,7 +205,7 @@ func (v *view) remove(table string, row any) {
 	}
 	for _, i := range l.indexes[1:] {
 		for _, k := range i.keys(gone.row) {
-			v.tree(i).Delete(entry{key: k + key})
+			v.tree(i).Delete(entry{key: member(k, key)})
 		}
 	}
 	v.note(l, key, gone.row, nil)
@@ -227,23 +228,36 @@ func (v *view) note(l *layout, key string, before, after any) {
 // fill replaces all rows of a table; rows are in the order of their primary keys.
 func (v *view) fill(table string, rows []any) {
 	l := v.table(table)
-	for _, i := range l.indexes {
-		v.roots[i.slot], v.own[i.slot] = newTree(), true
-	}
 	primary := l.indexes[0]
-	for _, row := range rows {
-		v.tree(primary).ReplaceOrInsert(entry{primary.keys(row)[0], row})
+	ids := make([]string, len(rows))
+	for n, row := range rows {
+		ids[n] = primary.keys(row)[0]
 	}
-	for _, i := range l.indexes[1:] {
-		entries := make([]entry, 0, len(rows))
-		for _, row := range rows {
-			for _, k := range i.keys(row) {
-				entries = append(entries, entry{k + primary.keys(row)[0], row})
-			}
+	var building sync.WaitGroup
+	for _, i := range l.indexes {
+		t := newTree()
+		v.roots[i.slot], v.own[i.slot] = t, true
+		building.Go(func() { i.build(t, rows, ids, i == primary) })
+	}
+	building.Wait()
+}
+
+// build adds rows to the empty tree of an index.
+func (i *index) build(t *tree, rows []any, ids []string, primary bool) {
+	if primary {
+		for n, row := range rows {
+			t.ReplaceOrInsert(entry{ids[n], row})
 		}
-		slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
-		for _, e := range entries {
-			v.tree(i).ReplaceOrInsert(e)
+		return
+	}
+	entries := make([]entry, 0, len(rows))
+	for n, row := range rows {
+		for _, k := range i.keys(row) {
+			entries = append(entries, entry{member(k, ids[n]), row})
 		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	for _, e := range entries {
+		t.ReplaceOrInsert(e)
 	}
 }

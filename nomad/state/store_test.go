@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func newStore(t *testing.T) *state.Store {
+func newStore(t testing.TB) *state.Store {
 	t.Helper()
 	s, err := state.New()
 	if err != nil {

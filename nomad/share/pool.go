@@ -1,0 +1,111 @@
+package share
+
+import "github.com/open-nomad/open-nomad/api"
+
+// stringsMax bounds the remembered strings; forgetting them costs memory only.
+const stringsMax = 500_000
+
+// Pool remembers values that later ones may share. It is not for several goroutines at once.
+type Pool struct {
+	strings   map[string]string
+	resources []*api.AllocatedResources
+	counts    []*api.AllocationMetric
+	scores    []map[string]float64
+}
+
+// Text answers the first equal string.
+func (p *Pool) Text(s string) string {
+	if s == "" {
+		return ""
+	}
+	if known, ok := p.strings[s]; ok {
+		return known
+	}
+	if p.strings == nil || len(p.strings) >= stringsMax {
+		p.strings = map[string]string{}
+	}
+	p.strings[s] = s
+	return s
+}
+
+// Alloc replaces parts of an allocation, which nobody else has yet, by equal ones that the pool has seen.
+func (p *Pool) Alloc(a *api.Allocation) {
+	for _, s := range []*string{
+		&a.Namespace, &a.EvalID, &a.JobID, &a.TaskGroup, &a.NodeID, &a.NodeName, &a.DeploymentID,
+		&a.DesiredStatus, &a.DesiredDescription, &a.ClientStatus, &a.ClientDescription,
+	} {
+		*s = p.Text(*s)
+	}
+	if a.AllocatedResources != nil {
+		a.AllocatedResources = p.resourcesOf(a.AllocatedResources)
+	}
+	if a.Metrics != nil {
+		a.Metrics = p.metrics(a.Metrics)
+	}
+	for _, t := range a.TaskStates {
+		if t != nil {
+			p.task(t)
+		}
+	}
+}
+
+func (p *Pool) task(t *api.TaskState) {
+	t.State = p.Text(t.State)
+	for _, e := range t.Events {
+		if e != nil {
+			e.Type, e.Message, e.DisplayMessage = p.Text(e.Type), p.Text(e.Message), p.Text(e.DisplayMessage)
+		}
+	}
+}
+
+func (p *Pool) resourcesOf(r *api.AllocatedResources) *api.AllocatedResources {
+	at := Latest(p.resources, func(o *api.AllocatedResources) bool { return SameResources(o, r) })
+	if at == 0 {
+		bare := *r
+		bare.Shared.Ports = nil
+		p.resources = append(last(p.resources), &bare)
+		return r
+	}
+	if len(r.Shared.Ports) == 0 {
+		return p.resources[at-1]
+	}
+	r.Tasks = p.resources[at-1].Tasks
+	for i := range r.Shared.Ports {
+		port := &r.Shared.Ports[i]
+		port.Label, port.HostIP = p.Text(port.Label), p.Text(port.HostIP)
+	}
+	return r
+}
+
+func (p *Pool) metrics(m *api.AllocationMetric) *api.AllocationMetric {
+	at := Latest(p.counts, func(o *api.AllocationMetric) bool { return SameCounts(o, m) })
+	if at == 0 {
+		bare := *m
+		bare.ScoreMetaData, bare.AllocationTime = nil, 0
+		p.counts = append(last(p.counts), &bare)
+	} else {
+		own := *p.counts[at-1]
+		own.ScoreMetaData, own.AllocationTime = m.ScoreMetaData, m.AllocationTime
+		*m = own
+	}
+	for _, s := range m.ScoreMetaData {
+		if s == nil {
+			continue
+		}
+		s.NodeID = p.Text(s.NodeID)
+		if known := Latest(p.scores, func(o map[string]float64) bool { return SameScores(o, s.Scores) }); known > 0 {
+			s.Scores = p.scores[known-1]
+		} else {
+			p.scores = append(last(p.scores), s.Scores)
+		}
+	}
+	return m
+}
+
+// last drops what would no longer be compared.
+func last[T any](list []T) []T {
+	if len(list) < 64*sameMax {
+		return list
+	}
+	return append(list[:0], list[len(list)-sameMax:]...)
+}

@@ -1,0 +1,47 @@
+package share
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// sameMax bounds how many of the latest values are compared with the next one.
+const sameMax = 16
+
+// Latest finds an equal one among the latest of a list and answers its place, counted from 1; 0 is none.
+func Latest[T any](list []T, same func(T) bool) int {
+	for i := len(list) - 1; i >= max(0, len(list)-sameMax); i-- {
+		if same(list[i]) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// SameResources compares everything but ports. Resources with networks or devices are never the same.
+func SameResources(a, b *api.AllocatedResources) bool {
+	if a.Shared.DiskMB != b.Shared.DiskMB || len(a.Shared.Networks)+len(b.Shared.Networks) > 0 {
+		return false
+	}
+	return maps.EqualFunc(a.Tasks, b.Tasks, func(x, y *api.AllocatedTaskResources) bool {
+		return x == y || x != nil && y != nil && x.Cpu.CpuShares == y.Cpu.CpuShares && x.Memory == y.Memory &&
+			slices.Equal(x.Cpu.ReservedCores, y.Cpu.ReservedCores) &&
+			len(x.Networks)+len(y.Networks)+len(x.Devices)+len(y.Devices) == 0
+	})
+}
+
+// SameCounts compares everything of metrics but time and scores per node. Metrics with exhausted resources
+// are never the same.
+func SameCounts(a, b *api.AllocationMetric) bool {
+	return a.NodesEvaluated == b.NodesEvaluated && a.NodesFiltered == b.NodesFiltered && a.NodesInPool == b.NodesInPool &&
+		a.NodePool == b.NodePool && a.NodesExhausted == b.NodesExhausted && a.CoalescedFailures == b.CoalescedFailures &&
+		maps.Equal(a.NodesAvailable, b.NodesAvailable) && maps.Equal(a.ClassFiltered, b.ClassFiltered) &&
+		maps.Equal(a.ConstraintFiltered, b.ConstraintFiltered) && maps.Equal(a.ClassExhausted, b.ClassExhausted) &&
+		maps.Equal(a.DimensionExhausted, b.DimensionExhausted) && maps.Equal(a.Scores, b.Scores) &&
+		slices.Equal(a.QuotaExhausted, b.QuotaExhausted) && len(a.ResourcesExhausted)+len(b.ResourcesExhausted) == 0
+}
+
+// SameScores compares the scores of one node.
+func SameScores(a, b map[string]float64) bool { return maps.Equal(a, b) }
