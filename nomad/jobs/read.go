@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
@@ -48,9 +49,30 @@ func jobRow(tx *state.Txn, j *api.Job) *api.JobStub {
 	return &api.JobStub{
 		ID: j.ID, ParentID: j.ParentID, Name: j.Name, Namespace: j.Namespace, Datacenters: j.Datacenters, NodePool: j.NodePool,
 		Type: j.Type, Priority: j.Priority, Periodic: j.Periodic != nil, ParameterizedJob: j.ParameterizedJob != nil,
-		Stop: j.Stop, Status: status(tx, j), StatusDescription: j.StatusDescription, JobSummary: tx.JobSummary(j.Namespace, j.ID),
+		Stop: j.Stop, Status: status(tx, j), StatusDescription: j.StatusDescription, JobSummary: summary(tx, j.Namespace, j.ID),
 		CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex, JobModifyIndex: j.JobModifyIndex, SubmitTime: j.SubmitTime, Meta: j.Meta,
 	}
+}
+
+// summary counts the allocations of a job, and its instances by their status.
+func summary(tx *state.Txn, ns, id string) *api.JobSummary {
+	stored := tx.JobSummary(ns, id)
+	if stored == nil {
+		return nil
+	}
+	shown := *stored
+	shown.Children = &api.JobChildrenSummary{}
+	for j := range tx.JobsByParent(ns, id) {
+		switch status(tx, j) {
+		case api.JobStatusPending:
+			shown.Children.Pending++
+		case api.JobStatusRunning:
+			shown.Children.Running++
+		default:
+			shown.Children.Dead++
+		}
+	}
+	return &shown
 }
 
 // Get reads one job.
@@ -73,12 +95,33 @@ func (s *Service) Versions(ctx context.Context, r *api.JobVersionsRequest) (*api
 		for _, v := range tx.JobVersions(ns, r.JobID) {
 			out.Versions = append(out.Versions, withStatus(tx, v))
 		}
-		for i := 0; r.Diffs && i+1 < len(out.Versions); i++ {
+		base, err := compared(tx, ns, r)
+		for i := 0; base == nil && r.Diffs && i+1 < len(out.Versions); i++ {
 			out.Diffs = append(out.Diffs, diff.Jobs(out.Versions[i+1], out.Versions[i]))
 		}
-		return nil
+		for i := 0; base != nil && i < len(out.Versions); i++ {
+			out.Diffs = append(out.Diffs, diff.Jobs(base, out.Versions[i]))
+		}
+		return err
 	})
 	return out, err
+}
+
+// compared is the version that all others are to be compared with; nil for the one before each.
+func compared(tx *state.Txn, ns string, r *api.JobVersionsRequest) (*api.Job, error) {
+	var v *api.Job
+	switch j := tx.Job(ns, r.JobID); {
+	case j == nil:
+	case r.DiffTag != "":
+		if v = tagged(tx, j, r.DiffTag); v == nil {
+			return nil, fault.New(fault.NotFound, "job %q has no version with the tag %q", r.JobID, r.DiffTag)
+		}
+	case r.DiffVersion != nil:
+		if v = tx.JobVersion(ns, r.JobID, *r.DiffVersion); v == nil {
+			return nil, missingVersion(ns, r.JobID, *r.DiffVersion)
+		}
+	}
+	return v, nil
 }
 
 // Submission reads the source text of a job version.
@@ -96,9 +139,12 @@ func (s *Service) Submission(ctx context.Context, r *api.JobRequest) (*api.JobSu
 func (s *Service) Summary(ctx context.Context, r *api.JobRequest) (*api.JobSummaryResponse, error) {
 	out := &api.JobSummaryResponse{}
 	ns := namespace(r.Namespace)
-	keys := []state.Key{state.JobSummaryKey(ns, r.JobID)}
+	keys := []state.Key{state.JobSummaryKey(ns, r.JobID), state.JobChildrenKey(ns, r.JobID)}
+	if j := s.State.Read().Job(ns, r.JobID); j != nil && parent(j) {
+		keys = append(keys, state.TableKey(state.TableSummaries), state.TableKey(state.TableEvals))
+	}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
-		out.JobSummary = tx.JobSummary(ns, r.JobID)
+		out.JobSummary = summary(tx, ns, r.JobID)
 		return nil
 	})
 	return out, err
