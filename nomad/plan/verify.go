@@ -107,7 +107,7 @@ func (v *verifier) fill(p *api.Plan, node string, stopping map[string]bool) stri
 		if err := ledger.Check(v.tx, &with, stopping); err != nil {
 			return undo(err.Error())
 		}
-		v.edit.Add(i, a.ID, fleet.LoadOf(with.Group(), a.AllocatedResources))
+		v.edit.Add(i, a.ID, fleet.LoadOfAlloc(&with))
 		added = append(added, a.ID)
 	}
 	return ""

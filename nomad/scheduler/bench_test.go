@@ -41,8 +41,10 @@ func benchCluster(b testing.TB, nodes int) *cluster {
 	return c
 }
 
-// fill puts n allocations of another job on every node.
-func (c *cluster) fill(nodes, n, priority int) {
+// fill puts n allocations of another job, of 50 MHz each, on every node.
+func (c *cluster) fill(nodes, n, priority int) { c.fillWith(nodes, n, priority, 50) }
+
+func (c *cluster) fillWith(nodes, n, priority int, mhz int64) {
 	other := benchJob("other", api.JobTypeService, n*nodes)
 	other.Priority = priority
 	c.register(other)
@@ -53,7 +55,7 @@ func (c *cluster) fill(nodes, n, priority int) {
 				ID: c.id(), Namespace: "default", JobID: "other", Job: stored, TaskGroup: "g", Name: fmt.Sprintf("other.g[%d]", i),
 				NodeID: benchNode(i % nodes).ID, DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning,
 				AllocatedResources: &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{"t": {
-					Cpu: api.AllocatedCpuResources{CpuShares: 50}, Memory: api.AllocatedMemoryResources{MemoryMB: 50},
+					Cpu: api.AllocatedCpuResources{CpuShares: mhz}, Memory: api.AllocatedMemoryResources{MemoryMB: 50},
 				}}},
 			})
 		}

@@ -51,7 +51,7 @@ func (r *run) reconcile() (map[string]reconcile.Result, bool) {
 	for _, name := range r.groups() {
 		results[name] = reconcile.Group(reconcile.Input{
 			Job: r.job, Group: name, Allocs: r.allocs[name], Deployments: r.deployments, Current: r.current,
-			Node: r.in.View.Node, CanStay: r.canStay, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
+			Node: r.node, CanStay: r.canStay, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
 		})
 	}
 	for name, res := range results {
@@ -70,7 +70,7 @@ func (r *run) pending(evalID string) bool {
 
 // canStay is the fit test of an in-place update: the node must still be one for the group.
 func (r *run) canStay(a *api.Allocation) bool {
-	n := r.in.View.Node(a.NodeID)
+	n := r.node(a.NodeID)
 	g := r.job.Group(a.TaskGroup)
 	if n == nil || g == nil {
 		return false
@@ -148,7 +148,9 @@ func (r *run) placerOf(g *api.TaskGroup, older *api.Job) *placer {
 	}
 	then := *r
 	then.job = older
-	return newPlacer(&then, older.Group(g.Name))
+	p := newPlacer(&then, older.Group(g.Name))
+	r.surveys = then.surveys
+	return p
 }
 
 // noPlacement notes on a failed allocation that nobody could follow it yet.
@@ -262,6 +264,9 @@ func (p *placer) left(a *api.Allocation, n int) {
 	p.touch(i)
 }
 
-func loadOf(g *api.TaskGroup, a *api.Allocation) fleet.Load {
-	return fleet.LoadOf(g, a.AllocatedResources)
+// loadOf is what an allocation of the group takes that was given its resources.
+func (p *placer) loadOf(a *api.Allocation) fleet.Load {
+	l := fleet.LoadOf(p.group, a.AllocatedResources)
+	l.Priority = p.run.job.Priority
+	return l
 }

@@ -23,6 +23,8 @@ type placer struct {
 	// volatile says that the next allocation may find room where this one did not: volumes per allocation.
 	volatile bool
 
+	// sacrifice ranks nodes by what would be evicted there; nil until somebody must be.
+	sacrifice *rank.Board
 	// collisions are the group's allocations per node.
 	collisions map[int]int
 	failed     *api.AllocationMetric
@@ -117,6 +119,9 @@ func (p *placer) count(i, n int) {
 func (p *placer) touch(i int) {
 	p.touched = append(p.touched, i)
 	p.score(i)
+	if p.sacrifice != nil {
+		p.weigh(i)
+	}
 }
 
 // drop takes the node off the board for this evaluation.
@@ -270,7 +275,7 @@ func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
 		return false
 	}
 	a.NodeID, a.NodeName, a.AllocatedResources = row.Node.ID, row.Node.Name, res
-	p.run.edit.Add(i, a.ID, loadOf(p.group, a))
+	p.run.edit.Add(i, a.ID, p.loadOf(a))
 	if ask != nil {
 		ask.Take(row.Node)
 	}

@@ -28,6 +28,8 @@ type run struct {
 	volumes *feasible.Volumes
 	oversub bool
 	spread  bool
+	// evicted counts the evictions of the plan by job and group.
+	evicted map[string]int
 	// surveys are those that the placers of this run took.
 	surveys []kept
 }
@@ -112,7 +114,7 @@ func (r *run) vacate(a *api.Allocation) {
 func (r *run) unvacate(a *api.Allocation) {
 	delete(r.gone, a.ID)
 	if i := r.edit.Find(a.NodeID); i >= 0 && !a.ClientTerminal() {
-		r.edit.Add(i, a.ID, fleet.LoadOf(a.Group(), a.AllocatedResources))
+		r.edit.Add(i, a.ID, fleet.LoadOfAlloc(a))
 	}
 }
 

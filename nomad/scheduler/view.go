@@ -13,6 +13,7 @@ import (
 type View interface {
 	Index() uint64
 	Node(id string) *api.Node
+	Alloc(id string) *api.Allocation
 	Job(ns, id string) *api.Job
 	Eval(id string) *api.Evaluation
 	AllocsByJob(ns, job string) iter.Seq[*api.Allocation]
@@ -23,7 +24,8 @@ type View interface {
 
 // Input is one evaluation to be processed.
 type Input struct {
-	View  View
+	View View
+	// Fleet has at least the changes that View has.
 	Fleet *fleet.Fleet
 	Eval  *api.Evaluation
 	// Job is used instead of the stored one when set: for dry runs.

@@ -82,13 +82,13 @@ func (e *Edit) PutAlloc(a *api.Allocation) {
 	if a.ClientTerminal() {
 		return
 	}
-	e.Add(i, a.ID, LoadOf(a.Group(), a.AllocatedResources))
+	e.Add(i, a.ID, LoadOfAlloc(a))
 }
 
 // NewAlloc counts an allocation that was not there before.
 func (e *Edit) NewAlloc(a *api.Allocation) {
 	if i := e.fleet.Find(a.NodeID); i >= 0 && !a.ClientTerminal() {
-		e.Add(i, a.ID, LoadOf(a.Group(), a.AllocatedResources))
+		e.Add(i, a.ID, LoadOfAlloc(a))
 	}
 }
 

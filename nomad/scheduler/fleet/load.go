@@ -19,6 +19,11 @@ func (a Amount) Sub(b Amount) Amount {
 	return Amount{a.CPU - b.CPU, a.MemoryMB - b.MemoryMB, a.DiskMB - b.DiskMB}
 }
 
+// Min is the lesser of both in each dimension.
+func (a Amount) Min(b Amount) Amount {
+	return Amount{min(a.CPU, b.CPU), min(a.MemoryMB, b.MemoryMB), min(a.DiskMB, b.DiskMB)}
+}
+
 func (a Amount) max(b Amount) Amount {
 	return Amount{max(a.CPU, b.CPU), max(a.MemoryMB, b.MemoryMB), max(a.DiskMB, b.DiskMB)}
 }
@@ -39,6 +44,8 @@ func (a Amount) Exceeds(total Amount) string {
 // Load is what one allocation takes from its node.
 type Load struct {
 	Amount
+	// Priority is the job's.
+	Priority int
 	// Exclusive is what nobody else can have meanwhile; nil for allocations without any of it.
 	Exclusive *Exclusive
 }
@@ -89,6 +96,15 @@ func AskOf(g *api.TaskGroup) Amount {
 		sum.DiskMB += int64(g.EphemeralDisk.SizeMB)
 	}
 	return sum
+}
+
+// LoadOfAlloc is what the allocation, which has its job, takes.
+func LoadOfAlloc(a *api.Allocation) Load {
+	l := LoadOf(a.Group(), a.AllocatedResources)
+	if a.Job != nil {
+		l.Priority = a.Job.Priority
+	}
+	return l
 }
 
 // LoadOf is what an allocation of the group with these resources takes. Without the group all tasks

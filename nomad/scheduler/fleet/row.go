@@ -23,6 +23,7 @@ type Row struct {
 	devices []Bits
 	writes  []Write
 	loads   held
+	shares  []Share
 }
 
 func newRow(n *api.Node) *Row {
@@ -184,6 +185,7 @@ func (r *Row) groupOf(d *api.AllocatedDeviceResource) int {
 // take counts a load; the row must be the caller's own.
 func (r *Row) take(l Load) {
 	r.Used = r.Used.Add(l.Amount)
+	r.account(l, 1)
 	if l.Exclusive == nil {
 		return
 	}
@@ -232,6 +234,7 @@ func (r *Row) hold(x *Exclusive) {
 // give no longer counts a load, which is not among the row's loads any more.
 func (r *Row) give(l Load) {
 	r.Used = r.Used.Sub(l.Amount)
+	r.account(l, -1)
 	x := l.Exclusive
 	if x == nil {
 		return

@@ -13,6 +13,7 @@ const (
 	PartPenalty      = "node-reschedule-penalty"
 	PartAffinity     = "node-affinity"
 	PartSpread       = "allocation-spread"
+	PartPreemption   = "preemption"
 )
 
 const fitMax = 18
@@ -37,6 +38,10 @@ func freeShare(total, used int64) float64 {
 	}
 	return 1 - float64(used)/float64(total)
 }
+
+// Preemption is the part for a node on which others are evicted: 1 when little is lost, 0 when much is. net
+// is the highest priority among them, and the sum of all divided by it.
+func Preemption(net float64) float64 { return 1 / (1 + math.Exp(0.0048*(net-2048))) }
 
 // AntiAffinity is the part for a node that has collisions allocations of the same group already.
 func AntiAffinity(collisions, desired int) float64 {
