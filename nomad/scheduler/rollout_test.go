@@ -298,3 +298,54 @@ func TestSystemCanariesAreAPartInHundred(t *testing.T) {
 		t.Fatalf("deployment %+v", d)
 	}
 }
+
+func TestSystemNodeThatTakesNothingIsLeftAlone(t *testing.T) {
+	u := api.UpdateStrategy{MaxParallel: 4}
+	c := deployed(t, api.JobTypeSystem, 1, u)
+	closed := func(n *api.Node) { n.SchedulingEligibility = api.NodeSchedulingIneligible }
+	c.node("n0", closed)
+	j := job("j", api.JobTypeSystem, 1, updated(u), user("new"))
+	c.register(j)
+	c.run(j)
+	c.decide("j", true)
+	c.run(j)
+	if d := c.deployment("j"); c.users("j") != "map[new:3 old:1]" || d.Status != api.DeploymentStatusSuccessful || d.TaskGroups["g"].DesiredTotal != 3 {
+		t.Fatalf("have %s, deployment %+v", c.users("j"), d)
+	}
+	c.node("n0")
+	c.run(j)
+	if g := c.deployment("j").TaskGroups["g"]; c.users("j") != "map[new:4]" || g.DesiredTotal != 1 {
+		t.Fatalf("have %s, state %+v", c.users("j"), g)
+	}
+	c.decide("j", true)
+	c.run(j)
+	if d := c.deployment("j"); d.Status != api.DeploymentStatusSuccessful {
+		t.Fatalf("deployment %+v", d)
+	}
+}
+
+func TestFailedAllocationWithoutPlaceIsMarkedAndTriedAgain(t *testing.T) {
+	c := newCluster(t)
+	c.node("n0")
+	j := job("j", api.JobTypeService, 1, func(j *api.Job) {
+		j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, DelayFunction: "constant"}
+	})
+	c.register(j)
+	c.run(j)
+	c.each("j", func(a *api.Allocation) { a.ClientStatus, a.ModifyTime = api.AllocClientStatusFailed, c.now.UnixNano() })
+	c.node("n0", func(n *api.Node) { n.SchedulingEligibility = api.NodeSchedulingIneligible })
+	c.run(j)
+	for a := range c.store.Read().AllocsByJob("default", "j") {
+		if a.RescheduleTracker == nil || a.RescheduleTracker.LastReschedule != "no placement" || a.DesiredStatus != api.AllocDesiredStatusRun {
+			t.Fatalf("allocation %+v", a)
+		}
+	}
+	if o := c.run(j); !o.Empty() || o.Queued["g"] != 1 {
+		t.Fatalf("the same again: %+v, queued %v", o.Plan, o.Queued)
+	}
+	c.node("n1")
+	o := c.run(j)
+	if p := placed(o); len(p) != 1 || p[0].RescheduleTracker.LastReschedule != "ok" || len(stopped(o)) != 1 {
+		t.Fatalf("with room: %+v", p)
+	}
+}

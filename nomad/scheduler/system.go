@@ -38,7 +38,7 @@ func (r *run) system() {
 
 func (r *run) stopGroup(name string) {
 	res := reconcile.Group(reconcile.Input{
-		Group: name, Allocs: r.allocs[name], Node: r.in.View.Node, Now: r.in.Now,
+		Group: name, Allocs: r.allocs[name], Node: r.node, Now: r.in.Now,
 	})
 	for _, s := range res.Stop {
 		r.stop(s.Alloc, s.Description, s.ClientStatus)
@@ -99,7 +99,7 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 		}
 		return
 	}
-	n := s.run.in.View.Node(a.NodeID)
+	n := s.run.node(a.NodeID)
 	fate := reconcile.FateOf(a, n, s.group, s.run.in.Now)
 	switch {
 	case fate.Lost != "":
