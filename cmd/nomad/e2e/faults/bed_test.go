@@ -52,6 +52,8 @@ type bed struct {
 	allowed []string
 	// volumes are those that the bed created: id -> id at the driver.
 	volumes map[string]string
+	// crowd is how crowded the machine was at the beginning.
+	crowd float64
 	// measured is set when the scenario has its row.
 	measured bool
 }
@@ -61,7 +63,7 @@ type bed struct {
 func newBed(t *testing.T, nodes int, attach bool, prepare ...func(*kit.Host)) *bed {
 	t.Helper()
 	lab := kit.NewLab(t)
-	b := &bed{Host: lab.Host("s1"), t: t, lab: lab, storage: lab.Path("storage"), attach: attach, volumes: map[string]string{}}
+	b := &bed{Host: lab.Host("s1"), t: t, lab: lab, storage: lab.Path("storage"), attach: attach, volumes: map[string]string{}, crowd: kit.Crowding()}
 	t.Cleanup(func() {
 		if t.Failed() && !b.measured {
 			kit.Measured(t, fmt.Sprintf("fault %.2s | %s | stopped before its end", strings.TrimPrefix(t.Name(), "TestFault"), t.Name()))

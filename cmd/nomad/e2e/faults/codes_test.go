@@ -150,7 +150,7 @@ func TestFault12DriverFaultsPass(t *testing.T) {
 	b.clean()
 	b.within("recovery of "+last, slowest, 10*time.Second)
 	b.within("starting or stopping another job", slices.Max(others), 3*time.Second)
-	if writes > len(all) {
+	if writes > 2*len(all) { // a loop would write for each of them every second
 		t.Errorf("%d raft writes in 3 s while %d volumes waited", writes, len(all))
 	}
 	b.row(12, fmt.Sprintf("%d volumes with a fault each, cleared after about 6 s", len(all)),

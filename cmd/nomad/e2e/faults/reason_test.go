@@ -99,7 +99,7 @@ func TestFault21WhateverWaitsSaysWhy(t *testing.T) {
 	b.Register(on(writer("late", "late"), h))
 	see("plugin: job", b.toldOf("late", "hp"))
 	up()
-	b.Running("late", 1)
+	b.beats("late", b.Running("late", 1).ID)
 	b.Stop("late", false)
 	b.clean()
 	b.within("telling", worst, 2*time.Second)

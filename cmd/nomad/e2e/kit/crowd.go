@@ -1,0 +1,27 @@
+package kit
+
+import (
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Crowding is how much longer work takes because others use the processors too: the time by the clock
+// over the time that a busy thread got. It is 1 on an idle machine.
+func Crowding() float64 {
+	const spin = 50 * time.Millisecond
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	used := func() time.Duration {
+		const thisThread = 1 // RUSAGE_THREAD
+		var u syscall.Rusage
+		if err := syscall.Getrusage(thisThread, &u); err != nil {
+			return 0
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	began, before := time.Now(), used()
+	for used()-before < spin && time.Since(began) < 100*spin {
+	}
+	return max(1, float64(time.Since(began))/float64(spin))
+}
