@@ -52,7 +52,7 @@ func packages(t *testing.T) []pkg {
 // layers gives each package its layer; the longest matching prefix decides. "x/" means all below x.
 var layers = map[string]int{
 	"api": 0, "api/": 0,
-	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
+	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/share": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
 	"nomad/jobs/rules": 1, "nomad/jobs/diff": 1, "nomad/nodes/drain": 1, "nomad/allocs/row": 1,
 	"nomad/fsm": 2, "nomad/state": 2, "nomad/rpc": 2, "nomad/broker": 2, "nomad/plan": 2, "nomad/volumes/ledger": 2,
 	"client/link": 2, "client/store": 2, "client/steps": 2, "client/dirs": 2, "client/logs": 2, "client/stats": 2,
@@ -135,7 +135,7 @@ func TestServerAndClientAreApart(t *testing.T) {
 
 // homes says where third-party names may appear.
 var homes = map[string][]string{
-	"github.com/hashicorp/go-memdb":               {"nomad/state"},
+	"github.com/google/btree":                     {"nomad/state"},
 	"github.com/hashicorp/raft":                   {"nomad/fsm"},
 	"github.com/hashicorp/raft-wal":               {"nomad/fsm"},
 	"github.com/hashicorp/raft-autopilot":         {"nomad/fsm"},

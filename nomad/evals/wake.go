@@ -100,21 +100,25 @@ func (l *leader) forget(id string) {
 
 // leastAsk is what the smallest group needs that the evaluation could not place.
 func (l *leader) leastAsk(e *api.Evaluation) fleet.Amount {
-	j := l.State.Read().Job(e.Namespace, e.JobID)
-	if j == nil || len(e.FailedTGAllocs) == 0 {
+	tx := l.State.Read()
+	failed := e.FailedTGAllocs
+	if before := tx.Eval(e.PreviousEval); len(failed) == 0 && before != nil {
+		failed = before.FailedTGAllocs
+	}
+	j := tx.Job(e.Namespace, e.JobID)
+	if j == nil {
 		return fleet.Amount{}
 	}
 	var least *fleet.Amount
 	for _, g := range j.TaskGroups {
-		if e.FailedTGAllocs[g.Name] == nil {
+		if len(failed) > 0 && failed[g.Name] == nil {
 			continue
 		}
 		ask := fleet.AskOf(g)
-		if least == nil {
-			least = &ask
-			continue
+		if least != nil {
+			ask.CPU, ask.MemoryMB, ask.DiskMB = min(least.CPU, ask.CPU), min(least.MemoryMB, ask.MemoryMB), min(least.DiskMB, ask.DiskMB)
 		}
-		least.CPU, least.MemoryMB, least.DiskMB = min(least.CPU, ask.CPU), min(least.MemoryMB, ask.MemoryMB), min(least.DiskMB, ask.DiskMB)
+		least = &ask
 	}
 	if least == nil {
 		return fleet.Amount{}
