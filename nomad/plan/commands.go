@@ -262,7 +262,7 @@ func (e *Entry) update(tx *state.Txn, job *api.Job, counters *tally.Sheet) {
 // rollout is the active deployment of the plan's version of the job.
 func (e *Entry) rollout(tx *state.Txn) *api.Deployment {
 	for d := range tx.DeploymentsByJob(e.Namespace, e.JobID) {
-		if d.JobVersion == e.Version && d.JobCreateIndex == e.CreateIndex && reconcile.Active(d) {
+		if d.JobVersion == e.Version && d.JobCreateIndex == e.CreateIndex && d.Active() {
 			return d
 		}
 	}
@@ -297,7 +297,7 @@ func (e *Entry) deployments(tx *state.Txn) {
 		tx.PutDeployment(d)
 	}
 	for _, u := range e.DeploymentUpdates {
-		if old := tx.Deployment(u.DeploymentID); old != nil && reconcile.Active(old) {
+		if old := tx.Deployment(u.DeploymentID); old != nil && old.Active() {
 			d := *old
 			d.Status, d.StatusDescription, d.ModifyTime = u.Status, u.StatusDescription, now
 			tx.PutDeployment(&d)

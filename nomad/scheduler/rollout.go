@@ -35,7 +35,7 @@ func (r *run) enrol(group string, s *api.DeploymentState) {
 
 // joins reports whether allocations of the group are of the deployment.
 func (r *run) joins(group string) bool {
-	return r.current != nil && reconcile.Active(r.current) && r.current.TaskGroups[group] != nil
+	return r.current != nil && r.current.Active() && r.current.TaskGroups[group] != nil
 }
 
 // settle ends the deployment well when all groups are done with it.

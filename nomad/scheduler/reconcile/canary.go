@@ -42,6 +42,7 @@ func (p *pass) tryOut() {
 	}
 	for _, a := range p.failedOld {
 		if p.unpromoted || p.roll.Halted() {
+			p.lookAt(a.Job)
 			p.retry(a)
 		} else {
 			p.stop(a, Updating, "")
@@ -67,7 +68,7 @@ func (p *pass) placeCanaries() {
 		have(r.index)
 	}
 	for _, r := range p.migrate {
-		if p.canary(r.Allocation) && !r.DesiredTransition.MigrateDisablePlacement {
+		if p.canary(r.Allocation) {
 			have(r.index)
 		}
 	}

@@ -147,7 +147,7 @@ func (p *pass) classifyFailed(a *api.Allocation) {
 // deployment wait until whoever watches it says so; those of a halted one stay as they are.
 func (p *pass) retry(a *api.Allocation) {
 	t := a.DesiredTransition
-	if p.roll.Member(a) && (p.roll.Halted() || Active(p.roll.deployment) && !t.Reschedule && !t.ForceReschedule) {
+	if p.roll.Member(a) && (p.roll.Halted() || p.roll.deployment.Active() && !t.Reschedule && !t.ForceReschedule) {
 		p.hold(a)
 		return
 	}

@@ -105,7 +105,7 @@ func (w *world) put(p reconcile.Place) {
 	}
 	if p.Job != nil {
 		a.Job = p.Job
-	} else if d := w.in.Current; d != nil && reconcile.Active(d) {
+	} else if d := w.in.Current; d != nil && d.Active() {
 		a.DeploymentID = d.ID
 		if p.Canary {
 			a.DeploymentStatus = &api.AllocDeploymentStatus{Canary: true}
@@ -161,7 +161,7 @@ func (w *world) stored() {
 func (w *world) happen() {
 	live, d := w.live(), w.in.Current
 	what := rapid.SampledFrom([]string{"healthy", "healthy", "healthy", "promote", "version", "unhealthy", "lost", "failed", "migrate", "fail", "pause", "resume"}).Draw(w.T, "what")
-	active := d != nil && reconcile.Active(d)
+	active := d != nil && d.Active()
 	var a *api.Allocation
 	if len(live) > 0 {
 		a = live[rapid.IntRange(0, len(live)-1).Draw(w.T, "who")]
@@ -251,7 +251,7 @@ func (w *world) converge() {
 			}
 			w.decide(a, true)
 		}
-		if d := w.in.Current; d != nil && reconcile.Active(d) && d.TaskGroups["g"] != nil {
+		if d := w.in.Current; d != nil && d.Active() && d.TaskGroups["g"] != nil {
 			w.promote()
 		}
 	}

@@ -14,15 +14,6 @@ const (
 	deploymentJobIsNew = "Cancelled due to newer version of job"
 )
 
-// Active reports whether the deployment is not over yet.
-func Active(d *api.Deployment) bool {
-	switch d.Status {
-	case api.DeploymentStatusSuccessful, api.DeploymentStatusFailed, api.DeploymentStatusCancelled:
-		return false
-	}
-	return true
-}
-
 // Current picks of a job's deployments the one of its version: the newest, unless that succeeded or was
 // cancelled; a failed one still counts. All others that are active are cancelled. The job is nil when it
 // is gone.
@@ -40,13 +31,13 @@ func Current(job *api.Job, all []*api.Deployment) (*api.Deployment, []*api.Deplo
 	}
 	var cancel []*api.DeploymentStatusUpdate
 	for _, d := range all {
-		if d != current && Active(d) {
+		if d != current && d.Active() {
 			cancel = append(cancel, &api.DeploymentStatusUpdate{
 				DeploymentID: d.ID, Status: api.DeploymentStatusCancelled, StatusDescription: why,
 			})
 		}
 	}
-	if current != nil && !Active(current) && current.Status != api.DeploymentStatusFailed {
+	if current != nil && !current.Active() && current.Status != api.DeploymentStatusFailed {
 		current = nil
 	}
 	return current, cancel
@@ -148,7 +139,7 @@ func (r Rollout) Share(n int) int {
 
 // Running is the group's part of a deployment that is not over; nil when there is none.
 func (r Rollout) Running() *api.DeploymentState {
-	if r.deployment == nil || !Active(r.deployment) {
+	if r.deployment == nil || !r.deployment.Active() {
 		return nil
 	}
 	return r.state
