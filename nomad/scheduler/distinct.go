@@ -57,8 +57,10 @@ func (d *distinct) add(constraints []*api.Constraint, wide bool) {
 
 // count adds n allocations on the node; ours are those of the group itself.
 func (d *distinct) count(node *api.Node, ours bool, n int) {
-	d.ofJob[node.ID] += n
-	if ours {
+	if d.jobHosts {
+		d.ofJob[node.ID] += n
+	}
+	if ours && d.groupHosts {
 		d.ofGroup[node.ID] += n
 	}
 	for _, p := range d.properties {

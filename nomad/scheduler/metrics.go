@@ -108,15 +108,60 @@ func (p *placer) fail(a *api.Allocation) {
 			exhausted(m, n, "network: dynamic port selection failed")
 		}
 	}
+	m.ResourcesExhausted = lacking(p.group, m.DimensionExhausted)
 	p.failed = m
 	p.run.out.Failed[p.group.Name] = m
 }
+
+// lacking is what each task of the group asked for of the dimensions that ran out on some node.
+func lacking(g *api.TaskGroup, dimensions map[string]int) map[string]*api.Resources {
+	var all map[string]*api.Resources
+	for _, t := range g.Tasks {
+		ask, lacks := t.Resources, api.Resources{}
+		if ask == nil {
+			continue
+		}
+		if dimensions["cpu"] > 0 {
+			lacks.CPU = ask.CPU
+		}
+		if dimensions[noCores] > 0 {
+			lacks.Cores = ask.Cores
+		}
+		if dimensions["memory"] > 0 {
+			lacks.MemoryMB = ask.MemoryMB
+		}
+		if dimensions["disk"] > 0 {
+			lacks.DiskMB = ask.DiskMB
+		}
+		if lacks.CPU+lacks.Cores+lacks.MemoryMB+lacks.DiskMB > 0 {
+			if all == nil {
+				all = map[string]*api.Resources{}
+			}
+			all[t.Name] = &lacks
+		}
+	}
+	return all
+}
+
+// The first explainedMax allocations that an evaluation places of a group show the scores of the best
+// othersMax nodes beside their own; the others only their own.
+const (
+	explainedMax = 8
+	othersMax    = 4
+)
 
 // explain writes into a placed allocation how its node was chosen. The counts are shared by all of the
 // group.
 func (p *placer) explain(a *api.Allocation, chosen rank.Candidate) {
 	m := p.seen.base
 	m.ScoreMetaData = []*api.NodeScoreMeta{p.scoreMeta(chosen)}
+	if p.explained++; p.explained <= explainedMax && p.board != nil {
+		for _, c := range p.board.Top(othersMax+1, p.spreads.Boost) {
+			if c.Node != chosen.Node && len(m.ScoreMetaData) <= othersMax {
+				m.ScoreMetaData = append(m.ScoreMetaData, p.scoreMeta(c))
+			}
+		}
+	}
 	a.Metrics = &m
 }
 
@@ -136,6 +181,9 @@ func (p *placer) scoreMeta(c rank.Candidate) *api.NodeScoreMeta {
 	}
 	if s.wished {
 		meta.Scores[rank.PartAffinity] = s.affinity
+	}
+	if !p.spreads.Empty() {
+		meta.Scores[rank.PartSpread] = p.spreads.Boost(int(s.tuple))
 	}
 	return meta
 }

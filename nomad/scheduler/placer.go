@@ -28,6 +28,8 @@ type placer struct {
 	// collisions are the group's allocations per node.
 	collisions map[int]int
 	failed     *api.AllocationMetric
+	// explained counts the allocations that were placed.
+	explained int
 }
 
 // newPlacer surveys the nodes. The placer of a system job is told its nodes and ranks none.

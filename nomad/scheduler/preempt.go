@@ -116,7 +116,9 @@ type victim struct {
 	load  fleet.Load
 }
 
-func (v victim) group() string { return v.alloc.Namespace + "\x00" + v.alloc.JobID + "\x00" + v.alloc.TaskGroup }
+func (v victim) group() string {
+	return v.alloc.Namespace + "\x00" + v.alloc.JobID + "\x00" + v.alloc.TaskGroup
+}
 
 // preemptOn evicts as little as possible from the node so that the allocation fits, and places it there.
 func (p *placer) preemptOn(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {

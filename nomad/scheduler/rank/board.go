@@ -67,15 +67,19 @@ func (b *Board) Drop(node int) { b.versions[node]++ }
 // Best is the node with the highest score. boost is what spreading adds for a tuple. Nodes in avoid get
 // the penalty as one more part. It answers false when the board is empty.
 func (b *Board) Best(boost func(tuple int) float64, avoid map[int]bool) (Candidate, bool) {
-	var best Candidate
-	found := false
+	_, best, found := b.best(boost, avoid)
+	return best, found
+}
+
+// best answers the best node as it is on the board, and with what the occasion adds.
+func (b *Board) best(boost func(tuple int) float64, avoid map[int]bool) (own, best Candidate, found bool) {
 	var aside []Candidate
-	consider := func(c Candidate) {
+	consider := func(as, c Candidate) {
 		if x := boost(c.Tuple); x != 0 {
 			c.Sum, c.Parts = c.Sum+x, c.Parts+1
 		}
 		if !found || better(c, best) {
-			best, found = c, true
+			own, best, found = as, c, true
 		}
 	}
 	for g, h := range b.heaps {
@@ -87,13 +91,14 @@ func (b *Board) Best(boost func(tuple int) float64, avoid map[int]bool) (Candida
 			}
 			c := Candidate{Node: int(top.node), Tuple: g.tuple, Sum: top.sum, Parts: g.parts, Tie: top.tie}
 			if !avoid[c.Node] {
-				consider(c)
+				consider(c, c)
 				break
 			}
 			h.pop()
 			aside = append(aside, c)
-			c.Sum, c.Parts = c.Sum-1, c.Parts+1
-			consider(c)
+			punished := c
+			punished.Sum, punished.Parts = c.Sum-1, c.Parts+1
+			consider(c, punished)
 		}
 		if h.len() == 0 {
 			delete(b.heaps, g)
@@ -102,7 +107,24 @@ func (b *Board) Best(boost func(tuple int) float64, avoid map[int]bool) (Candida
 	for _, c := range aside {
 		b.push(c)
 	}
-	return best, found
+	return own, best, found
+}
+
+// Top are the n best nodes, best first.
+func (b *Board) Top(n int, boost func(tuple int) float64) []Candidate {
+	var top, aside []Candidate
+	for len(top) < n {
+		own, best, ok := b.best(boost, nil)
+		if !ok {
+			break
+		}
+		top, aside = append(top, best), append(aside, own)
+		b.Drop(own.Node)
+	}
+	for _, c := range aside {
+		b.Put(c)
+	}
+	return top
 }
 
 func better(a, b Candidate) bool {

@@ -2,6 +2,7 @@ package rank_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -85,5 +86,25 @@ func TestSpreadTargets(t *testing.T) {
 	s.Count(tuple("dc1"), 7)
 	if got := s.Boost(tuple("dc1")); got >= 0 {
 		t.Errorf("beyond the target: %v", got)
+	}
+}
+
+func TestTopLeavesTheBoardAsItIs(t *testing.T) {
+	b := rank.NewBoard(5)
+	for i := range 5 {
+		b.Put(rank.Candidate{Node: i, Tuple: i % 2, Sum: float64(i) / 10, Parts: 1})
+	}
+	boost := func(tuple int) float64 { return float64(tuple) / 3 }
+	var got []int
+	for _, c := range b.Top(3, boost) {
+		got = append(got, c.Node)
+	}
+	if want := []int{4, 3, 1}; !slices.Equal(got, want) {
+		t.Errorf("top %v, want %v", got, want)
+	}
+	for range 2 {
+		if again := b.Top(9, boost); len(again) != 5 || again[0].Node != got[0] {
+			t.Errorf("afterwards %+v", again)
+		}
 	}
 }
