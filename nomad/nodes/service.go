@@ -29,6 +29,8 @@ type Config struct {
 	Servers func() []string
 
 	Heartbeat Heartbeat
+	// Chance answers a random duration below the given one; nil means chance itself. Simulations have it repeat.
+	Chance func(below time.Duration) time.Duration
 }
 
 // Heartbeat are the times of node liveness; zero fields mean those of [DefaultHeartbeat].
@@ -55,6 +57,7 @@ type Service struct {
 	raft    fsm.Proposer
 	servers func() []string
 	beat    Heartbeat
+	chance  func(time.Duration) time.Duration
 
 	mu    sync.Mutex
 	watch *deadlines // while leading
@@ -81,7 +84,11 @@ func New(c Config) *Service {
 	if servers == nil {
 		servers = func() []string { return nil }
 	}
-	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, beat: beat}
+	chance := c.Chance
+	if chance == nil {
+		chance = func(below time.Duration) time.Duration { return rand.N(below) }
+	}
+	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, beat: beat, chance: chance}
 }
 
 // Handlers binds the room's methods.
@@ -227,7 +234,7 @@ func (s *Service) ttl() time.Duration { return s.ttlFor(0) }
 // ttlFor grows with the number of nodes; up to as much again is added so that they spread.
 func (s *Service) ttlFor(nodes int) time.Duration {
 	ttl := max(s.beat.MinTTL, time.Duration(float64(nodes)/s.beat.MaxPerSecond*float64(time.Second)))
-	return ttl + rand.N(ttl)
+	return ttl + s.chance(ttl)
 }
 
 func (s *Service) forget(id string) {

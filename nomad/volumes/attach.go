@@ -73,7 +73,7 @@ func (s *Service) do(ctx context.Context, t tries, j job) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	next := t.failed(j.name, s.now(), s.limits.RetryMin, s.limits.RetryMax)
+	next := t.failed(j.name, s.now(), s.limits.RetryMin, s.limits.RetryMax, func(d time.Duration) time.Duration { return s.chance(j.name, d) })
 	s.log.Debug("call failed", "call", j.name, "try", next.failed, "next", next.due, "error", err)
 	if errors.Is(err, errReplaced) {
 		return

@@ -32,7 +32,7 @@ func volumeKey(v *api.Volume) key {
 // Run is the room's leader duty: it calls drivers for what the state intends, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	s.newTerm()
-	q := newQueue(s.look)
+	q := newQueue(s.look, s.begin)
 	defer q.drain()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

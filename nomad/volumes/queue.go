@@ -2,7 +2,7 @@ package volumes
 
 import (
 	"context"
-	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,7 +17,8 @@ type key struct {
 // queue calls work for keys that were woken, one call per key at a time and again when the time that
 // work answered has come; a zero time means that there is nothing left to do.
 type queue struct {
-	work func(context.Context, key, *tries) time.Time
+	work  func(context.Context, key, *tries) time.Time
+	pause func(ctx context.Context, what string)
 
 	mu    sync.Mutex
 	items map[key]*item
@@ -30,8 +31,8 @@ type item struct {
 	tries                  tries
 }
 
-func newQueue(work func(context.Context, key, *tries) time.Time) *queue {
-	return &queue{work: work, items: map[key]*item{}}
+func newQueue(work func(context.Context, key, *tries) time.Time, pause func(context.Context, string)) *queue {
+	return &queue{work: work, pause: pause, items: map[key]*item{}}
 }
 
 // wake has the key looked at now; afresh forgets how often its calls failed.
@@ -60,7 +61,9 @@ func (q *queue) wake(ctx context.Context, k key, afresh bool) {
 
 func (q *queue) run(ctx context.Context, k key, it *item) {
 	defer q.wg.Done()
-	for q.begin(it) {
+	for {
+		q.pause(ctx, strings.Join([]string{k.kind, k.a, k.b, k.c}, " "))
+		q.begin(it)
 		next := q.work(ctx, k, &it.tries)
 		if q.end(ctx, k, it, next) {
 			return
@@ -68,14 +71,13 @@ func (q *queue) run(ctx context.Context, k key, it *item) {
 	}
 }
 
-func (q *queue) begin(it *item) bool {
+func (q *queue) begin(it *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if it.afresh {
 		it.tries = tries{}
 	}
 	it.again, it.afresh = false, false
-	return true
 }
 
 // end reports whether the key can rest.
@@ -116,15 +118,15 @@ type try struct {
 }
 
 // failed notes a failure and answers when the next try is due: after min, doubled each time up to
-// max, give or take a quarter.
-func (t tries) failed(call string, now time.Time, minWait, maxWait time.Duration) try {
+// max, give or take a quarter: chance answers a random duration below the one it is given.
+func (t tries) failed(call string, now time.Time, minWait, maxWait time.Duration, chance func(time.Duration) time.Duration) try {
 	n := t[call].failed + 1
 	wait := minWait
 	for i := 1; i < n && wait < maxWait; i++ {
 		wait *= 2
 	}
 	wait = min(wait, maxWait)
-	wait = wait*3/4 + rand.N(wait/2+1)
+	wait = wait*3/4 + chance(wait/2+1)
 	t[call] = try{n, now.Add(wait)}
 	return t[call]
 }

@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -25,6 +26,12 @@ type Config struct {
 	Limits Limits
 	// Now is the clock; nil means the real one.
 	Now func() time.Time
+	// Chance answers a random duration below the given one, for what is named; nil means chance itself.
+	// Simulations have it repeat.
+	Chance func(what string, below time.Duration) time.Duration
+	// Begin is called before the loop looks at something; nil does nothing. Simulations bring an order into
+	// what happens at once.
+	Begin func(ctx context.Context, what string)
 }
 
 // Limits are the room's bounds and times; zero fields mean those of [Default].
@@ -99,6 +106,8 @@ type Service struct {
 	nodes  rpc.NodeCaller
 	limits Limits
 	now    func() time.Time
+	chance func(string, time.Duration) time.Duration
+	begin  func(context.Context, string)
 	gates  *gates
 
 	mu sync.Mutex
@@ -116,8 +125,15 @@ func New(c Config) *Service {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Chance == nil {
+		c.Chance = func(_ string, below time.Duration) time.Duration { return rand.N(below) }
+	}
+	if c.Begin == nil {
+		c.Begin = func(context.Context, string) {}
+	}
 	return &Service{
-		log: c.Log, state: c.State, raft: c.Raft, nodes: c.Nodes, limits: c.Limits.orDefault(), now: c.Now,
+		log: c.Log, state: c.State, raft: c.Raft, nodes: c.Nodes, limits: c.Limits.orDefault(),
+		now: c.Now, chance: c.Chance, begin: c.Begin,
 		gates: newGates(), refusals: map[uint64]error{}, outcomes: map[uint64]outcome{},
 	}
 }
