@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/nodes"
+	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/volumes"
+)
+
+// Bug breaks one thing on purpose, on the way between the rooms and the world.
+type Bug string
+
+// Bugs.
+const (
+	NoBug Bug = ""
+	// BugNoFence has the controllers' host execute calls of deposed leaders however late they arrive.
+	BugNoFence Bug = "late calls executed"
+	// BugTwoCalls calls the driver twice at once.
+	BugTwoCalls Bug = "two calls in flight"
+	// BugUncalled answers detaches that were not done.
+	BugUncalled Bug = "detach recorded before it is done"
+	// BugProofSkipped answers detaches from nodes that are down without asking the storage.
+	BugProofSkipped Bug = "proof of a lost node skipped"
+	// BugNoTerm lets leaders after the first take what they hear of lost nodes for long ago.
+	BugNoTerm Bug = "lease not extended after a leader change"
+	// BugNoLease has nodes not keep their leases.
+	BugNoLease Bug = "lease not kept by the node"
+	// BugLonelyLeader has followers say that nobody leads: nodes go on without need.
+	BugLonelyLeader Bug = "leases go on although there is a leader"
+	// BugEarlyReport has nodes report unmounts before they do them.
+	BugEarlyReport Bug = "reported before unmounted"
+	// BugBootIgnored has nodes take the journal of an earlier boot for true.
+	BugBootIgnored Bug = "journal of an earlier boot believed"
+	// BugBootOfAgent has agents report another boot with each start of theirs.
+	BugBootOfAgent Bug = "boot id changes with the agent"
+	// BugUnresumed has new leaders leave the intents of their predecessors alone.
+	BugUnresumed Bug = "intents not resumed"
+	// BugEarlyFree frees claims when their allocation is told to stop.
+	BugEarlyFree Bug = "claim freed before unmounted"
+	// BugTwiceMade creates a second volume when the answer to the first call was lost.
+	BugTwiceMade Bug = "second effect after an unknown outcome"
+	// BugTwiceApplied has followers apply an entry twice.
+	BugTwiceApplied Bug = "entries applied twice"
+	// BugOwnClock has followers stamp what they apply with their own time.
+	BugOwnClock Bug = "followers use their own clock"
+	// BugEarlyClaim has nodes claim volumes before the servers know of their boot.
+	BugEarlyClaim Bug = "claimed before the boot is known"
+	// BugDeafLeader has node reports vanish between server and log: stale unmounts are ignored.
+	BugDeafLeader Bug = "reports of nodes ignored"
+)
+
+// Bugs lists all bugs that can be planted.
+func Bugs() []Bug {
+	return []Bug{
+		BugNoFence, BugTwoCalls, BugUncalled, BugProofSkipped, BugNoTerm, BugNoLease, BugLonelyLeader, BugEarlyReport,
+		BugBootIgnored, BugBootOfAgent, BugUnresumed, BugEarlyFree, BugTwiceMade, BugTwiceApplied, BugOwnClock, BugEarlyClaim, BugDeafLeader,
+	}
+}
+
+// spoilt is the command that is written instead, none at all, and one that follows it.
+func (s *server) spoilt(cmd fsm.Command) (instead, after fsm.Command) {
+	switch c := cmd.(type) {
+	case *nodes.SetStatus:
+		if s.w.bug == BugNoTerm && s.w.log.term > 1 && c.Missed {
+			next := *c
+			next.Silence = time.Hour
+			return &next, nil
+		}
+	case *volumes.Report:
+		if s.w.bug == BugDeafLeader && c.Reason == "" {
+			return nil, nil
+		}
+	case *plan.Apply:
+		if s.w.bug == BugEarlyFree {
+			return cmd, s.freed(c)
+		}
+	}
+	return cmd, nil
+}
+
+// freed is the report that nobody made for what a plan stops.
+func (s *server) freed(c *plan.Apply) fsm.Command {
+	for _, e := range c.Plans {
+		for _, stop := range e.Stops {
+			for held := range s.store.Read().ClaimsByAlloc(stop.ID) {
+				return &volumes.Report{Namespace: held.Namespace, VolumeID: held.VolumeID, AllocID: held.AllocID, NodeID: held.NodeID}
+			}
+		}
+	}
+	return nil
+}
+
+// misled reports whether a call of a leader to a controller is answered without being made.
+func (c counted) misled(method string, req any) (answered, dropped bool) {
+	w := c.s.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch r := req.(type) {
+	case *api.ControllerUnpublishRequest:
+		down := false
+		for _, n := range w.nodes {
+			down = down || "provider-"+n.id == r.ProviderNodeID && (n.agent == nil || w.cut[[2]string{c.s.id, n.id}])
+		}
+		answered = w.bug == BugUncalled || w.bug == BugProofSkipped && down
+		dropped = w.bug == BugUnresumed && r.Fence < c.s.since
+	case *api.ControllerPublishRequest:
+		dropped = w.bug == BugUnresumed && r.Fence < c.s.since
+	case *api.ControllerCreateRequest:
+		if w.bug == BugTwiceMade && w.calls["made "+r.Name] > 0 && !strings.Contains(r.Name, "again") {
+			r.Name += "-again"
+		}
+		w.calls["made "+r.Name]++
+	}
+	return answered, dropped
+}
+
+// again makes a call a second time.
+func (c counted) again(ctx context.Context, method string, req any, key string) {
+	w := c.s.w
+	w.sleep(ctx, time.Millisecond)
+	w.mu.Lock()
+	if w.calls[key]++; w.calls[key] > 1 {
+		w.fail("%d calls are in flight of %s", w.calls[key], key)
+	}
+	w.mu.Unlock()
+	_ = c.to.Invoke(ctx, method, req, &api.ControllerPublishResponse{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[key]--
+}

@@ -1,0 +1,298 @@
+package cluster
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// What this file asserts is written apart from what the rooms do.
+
+// checkOutside asserts what must hold of storage and machines at each moment; the lock is held.
+func (w *World) checkOutside() {
+	writers := map[string]string{}
+	for _, n := range w.nodes {
+		for _, k := range sorted(n.mounts) {
+			m := n.mounts[k]
+			attach := m.plugin == "attach"
+			if attach && !w.has(m.external, n.id) {
+				if !w.outcast[k] {
+					w.fail("%s is mounted on %s and not attached there", k, n.id)
+				}
+				continue // dead
+			}
+			if !exclusive(m) || !attach && !n.runs(m.alloc) {
+				continue
+			}
+			if other := writers[m.external]; other != "" {
+				w.fail("%s has two writers: %s and %s on %s", m.external, other, k, n.id)
+			}
+			writers[m.external] = k + " on " + n.id
+		}
+	}
+}
+
+// checkTask asserts that a task which begins has its volumes; the lock is held.
+func (w *World) checkTask(n *node, t *task) {
+	for _, k := range sorted(n.journal) {
+		if r := n.journal[k]; r.alloc == t.alloc && n.mounts[k] == nil {
+			w.fail("%s starts on %s without the mount of %s", t.alloc, n.id, r.volume)
+		}
+	}
+}
+
+// checkRecords asserts what must hold between the newest records and the world; the lock is held.
+func (w *World) checkRecords() {
+	tx := w.newest().store.Read()
+	for _, external := range sorted(w.driver.attached) {
+		for _, provider := range sorted(w.driver.attached[external]) {
+			if tx.Attachment("attach", external, provider[len("provider-"):]) == nil {
+				w.fail("%s is attached to %s and nothing is recorded", external, provider)
+			}
+		}
+	}
+	for _, id := range sorted(w.driver.volumes) {
+		if name := id[len("x-"):]; tx.Volume("default", name) == nil {
+			w.fail("the provider has %s without a row or an intent", id)
+		}
+	}
+	for _, n := range w.nodes {
+		for _, k := range sorted(n.mounts) {
+			if m := n.mounts[k]; !w.outcast[k] && tx.Claim("default", m.volume, m.alloc) == nil {
+				w.fail("%s is mounted on %s and has no claim", k, n.id)
+			}
+		}
+	}
+	w.checkClaims(tx)
+}
+
+// checkClaims asserts that nobody is attached elsewhere before the old node is proven off, and that
+// claims past waiting do not clash.
+func (w *World) checkClaims(tx *state.Txn) {
+	held := map[string][]*api.VolumeClaim{}
+	for c := range tx.Claims() {
+		if c.State == api.ClaimUnmounted && c.Proof == "" && c.Presumed {
+			w.fail("the claim of %s on %s was given up without a proof", c.AllocID, c.VolumeID)
+		}
+		if c.State != api.ClaimWaiting {
+			held[c.ExternalID] = append(held[c.ExternalID], c)
+		}
+	}
+	for _, external := range sorted(held) {
+		for i, x := range held[external] {
+			for _, y := range held[external][:i] {
+				gone := x.NodeID == y.NodeID && (x.State == api.ClaimUnmounted && !x.Presumed || y.State == api.ClaimUnmounted && !y.Presumed)
+				both := exclusive(&mount{mode: x.AccessMode, writes: x.Mode == api.ClaimWrite}) && exclusive(&mount{mode: y.AccessMode, writes: y.Mode == api.ClaimWrite})
+				if both && !gone {
+					w.fail("%s is claimed by %s (%s) and %s (%s)", external, x.AllocID, x.State, y.AllocID, y.State)
+				}
+			}
+		}
+	}
+	for a := range tx.Attachments() {
+		if !slices.ContainsFunc(held[a.ExternalID], func(c *api.VolumeClaim) bool { return c.NodeID == a.NodeID }) {
+			w.fail("%s is %s to %s without a claim there", a.ExternalID, a.State, a.NodeID)
+		}
+	}
+}
+
+// check asserts everything, between two deeds.
+func (w *World) check() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.checkOutside()
+	w.checkRecords()
+}
+
+// digest tells states apart.
+func digest(s *state.Store) string {
+	tx, sum := s.Read(), sha256.New()
+	enc := json.NewEncoder(sum)
+	put := func(row any) { _ = enc.Encode(row) }
+	put(tx.Index())
+	for n := range tx.Nodes() {
+		put(n)
+	}
+	for a := range tx.Allocs(api.AllNamespaces) {
+		bare := *a
+		bare.Job = nil
+		put(&bare)
+	}
+	for v := range tx.Volumes(api.AllNamespaces) {
+		put(v)
+	}
+	for c := range tx.Claims() {
+		put(c)
+	}
+	for a := range tx.Attachments() {
+		put(a)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)[:8])
+}
+
+// checkAlike asserts that servers which applied as much have the same state; the lock is held.
+func (w *World) checkAlike(s *server) {
+	d := digest(s.store)
+	if known := w.digests[s.applied]; known == "" {
+		w.digests[s.applied] = d
+	} else if known != d {
+		w.fail("%s has another state than others after %d entries", s.id, s.applied)
+	}
+}
+
+// dumped is a snapshot of a server's state, as it would be on its disk.
+func (s *server) dumped() []byte {
+	var b bytes.Buffer
+	if err := s.store.Read().Dump(&b); err != nil {
+		s.w.fail("%s cannot save its state: %v", s.id, err)
+	}
+	return b.Bytes()
+}
+
+// finish ends all faults, asserts that everybody is served, stops everything, and asserts that nothing
+// is left: all within a bound of virtual time.
+func (w *World) finish() {
+	w.mu.Lock()
+	w.calm = true
+	w.tell("all faults end")
+	for _, s := range w.servers {
+		if !s.up {
+			w.restart(s)
+		}
+		if s.alone {
+			s.alone, s.knows = false, w.log.leader
+			w.catchUp(s)
+		}
+	}
+	for _, n := range append([]*node{w.host}, w.nodes...) {
+		w.heal(n)
+		if n.os.Err() != nil {
+			n.power()
+		}
+		n.start()
+	}
+	w.mu.Unlock()
+	for _, j := range w.jobs {
+		j.wanted = j.wanted && !j.rival
+	}
+	w.until("is not served", w.lease+5*time.Minute, w.unserved)
+	for _, j := range w.jobs {
+		j.wanted = false
+	}
+	w.say("all jobs end")
+	w.until("is left", w.lease+5*time.Minute, w.left)
+	time.Sleep(10 * time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.servers {
+		_, _ = s.applyAll()
+		w.checkAlike(s)
+	}
+}
+
+// until plays on, without faults, until nothing is amiss.
+func (w *World) until(what string, bound time.Duration, amiss func() string) {
+	begun := time.Now()
+	for !w.failed() {
+		w.mu.Lock()
+		leader := w.log.leader
+		w.mu.Unlock()
+		if leader == nil {
+			w.elect(w.rnd)
+		}
+		for _, j := range w.jobs {
+			w.schedule(j, false)
+		}
+		time.Sleep(time.Second + w.some(w.rnd, time.Second))
+		w.quiet()
+		w.check()
+		bad := amiss()
+		if bad == "" {
+			w.mu.Lock()
+			w.tally.Healing = max(w.tally.Healing, time.Since(begun))
+			w.mu.Unlock()
+			return
+		}
+		if time.Since(begun) > bound {
+			w.mu.Lock()
+			w.fail("%s %s after %s without faults", bad, what, bound)
+			w.mu.Unlock()
+		}
+	}
+}
+
+// unserved is a claim of a living allocation that is not mounted, or a job that has not all it wants.
+func (w *World) unserved() string {
+	tx := w.truth().Read()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range w.jobs {
+		live := 0
+		for a := range tx.AllocsByJob("default", j.id) {
+			if !a.Terminal() {
+				live++
+			}
+		}
+		able := !j.rival
+		for _, u := range j.uses {
+			v := tx.Volume("default", u.volume)
+			able = able && v != nil && v.Provision.State == api.VolumeAvailable
+		}
+		if j.wanted && able && live < j.count {
+			return "job " + j.id
+		}
+	}
+	for c := range tx.Claims() {
+		a := tx.Alloc(c.AllocID)
+		if a == nil || a.Terminal() {
+			continue
+		}
+		if c.State != api.ClaimReady {
+			return fmt.Sprintf("the claim of %s on %s, %s: %s", c.AllocID, c.VolumeID, c.State, c.LastError)
+		}
+		for _, n := range w.nodes {
+			if n.id == c.NodeID && (n.mounts[key(c.AllocID, c.VolumeID)] == nil || !n.runs(c.AllocID)) {
+				return fmt.Sprintf("%s of %s on %s", c.VolumeID, c.AllocID, n.id)
+			}
+		}
+	}
+	return ""
+}
+
+// left is what nobody needs any more and is still there.
+func (w *World) left() string {
+	tx := w.truth().Read()
+	for c := range tx.Claims() {
+		return fmt.Sprintf("the claim of %s on %s (%s, %s)", c.AllocID, c.VolumeID, c.State, c.LastError)
+	}
+	for a := range tx.Attachments() {
+		return fmt.Sprintf("the attachment of %s to %s (%s, %s)", a.ExternalID, a.NodeID, a.State, a.LastError)
+	}
+	for v := range tx.Volumes(api.AllNamespaces) {
+		if v.Provision.State != api.VolumeAvailable {
+			return fmt.Sprintf("volume %s, %s (%s)", v.ID, v.Provision.State, v.Provision.LastError)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.nodes {
+		for _, k := range sorted(n.mounts) {
+			return fmt.Sprintf("the mount of %s on %s", k, n.id)
+		}
+		for _, k := range sorted(n.journal) {
+			return fmt.Sprintf("the journal's row of %s on %s", k, n.id)
+		}
+	}
+	for _, id := range sorted(w.driver.volumes) {
+		if tx.Volume("default", id[len("x-"):]) == nil {
+			return "an orphan at the provider: " + id
+		}
+	}
+	return ""
+}

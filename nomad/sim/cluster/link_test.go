@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// host serves calls.
+type host interface {
+	name() string
+	// serves answers the handler of a method and until when the process lives; nil when nobody answers.
+	serves(method string) (*wire.Handler, context.Context)
+}
+
+// answerLost is how long a caller waits for an answer that was lost before its connection is given up.
+const answerLost = 4 * time.Second
+
+// delay of one message: mostly milliseconds, rarely seconds.
+func (w *World) delay(r *rand.Rand) time.Duration {
+	switch n := r.IntN(1000); {
+	case n < 950 || w.isCalm():
+		return w.some(r, 12*time.Millisecond)
+	case n < 990:
+		return w.some(r, 400*time.Millisecond)
+	default:
+		return w.some(r, 7*time.Second)
+	}
+}
+
+func (w *World) isCalm() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calm
+}
+
+func (w *World) reachable(a, b string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.cut[[2]string{a, b}]
+}
+
+// apart cuts or mends the link between two hosts; the lock is held.
+func (w *World) apart(a, b string, cut bool) {
+	for _, k := range [][2]string{{a, b}, {b, a}} {
+		if cut {
+			w.cut[k] = true
+		} else {
+			delete(w.cut, k)
+		}
+	}
+}
+
+// caller is the way from one host to another.
+type caller struct {
+	w    *World
+	from string
+	to   host
+}
+
+// Invoke implements [wire.Caller].
+func (c caller) Invoke(ctx context.Context, method string, req, resp any) error {
+	b, err := req.(msgp.Marshaler).MarshalMsg(nil)
+	if err != nil {
+		return err
+	}
+	w := c.w
+	r := w.dice.roll(c.from + ">" + c.to.name() + " " + method + told(req))
+	there, back := w.delay(r), w.delay(r)
+	lost, deaf, twice := w.faulty(r, 1), w.faulty(r, 2), w.faulty(r, 2)
+	answers := make(chan reply, 1)
+	late := w.some(r, answerLost)
+	timer := time.AfterFunc(there, func() { c.arrive(ctx, method, b, back, late, lost, deaf, answers) })
+	if twice {
+		again := there + w.some(r, 2*time.Second)
+		time.AfterFunc(again, func() { c.arrive(context.WithoutCancel(ctx), method, b, back, late, false, false, make(chan reply, 1)) })
+	}
+	defer timer.Stop()
+	select {
+	case a := <-answers:
+		if a.err != nil {
+			return a.err
+		}
+		_, err := resp.(msgp.Unmarshaler).UnmarshalMsg(a.b)
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.root.Done():
+		return fault.New(fault.Unavailable, "the world ends")
+	}
+}
+
+type reply struct {
+	b   []byte
+	err error
+}
+
+// arrive serves a message and brings the answer back.
+func (c caller) arrive(ctx context.Context, method string, b []byte, back, late time.Duration, lost, deaf bool, answers chan<- reply) {
+	w := c.w
+	h, life := c.to.serves(method)
+	broken := reply{err: fault.New(fault.Unavailable, "%s is not reachable from %s", c.to.name(), c.from)}
+	if lost || h == nil || !w.reachable(c.from, c.to.name()) || w.root.Err() != nil {
+		w.sleep(w.root, late)
+		answers <- broken
+		return
+	}
+	in := h.New()
+	if _, err := in.(msgp.Unmarshaler).UnmarshalMsg(b); err != nil {
+		answers <- reply{err: err}
+		return
+	}
+	serving, cancel := context.WithCancel(life)
+	if at, ok := ctx.Deadline(); ok {
+		serving, cancel = context.WithDeadline(life, at)
+	}
+	defer cancel()
+	if h.Scope != wire.OnNode { // what drivers were asked for goes on
+		defer context.AfterFunc(ctx, cancel)()
+	}
+	out, err := h.Serve(serving, in)
+	if life.Err() != nil {
+		err = fault.New(fault.Unavailable, "%s has died", c.to.name())
+	}
+	a := reply{err: err}
+	if err == nil {
+		a.b, a.err = out.(msgp.Marshaler).MarshalMsg(nil)
+	}
+	w.sleep(w.root, back)
+	if deaf || !w.reachable(c.from, c.to.name()) {
+		w.sleep(w.root, late)
+		a = broken
+	}
+	answers <- a
+}

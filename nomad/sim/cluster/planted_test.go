@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"flag"
+	"strings"
+	"testing"
+)
+
+// plantedSeeds is within how many seeds each planted bug must be found.
+const plantedSeeds = 60
+
+// TestEveryPlantedBugIsFound breaks one thing after the other and expects the simulation to tell.
+func TestEveryPlantedBugIsFound(t *testing.T) {
+	if *seed != 0 || raced {
+		t.Skip("one seed is played, or all are slow under the race detector")
+	}
+	for _, bug := range Bugs() {
+		t.Run(strings.ReplaceAll(string(bug), " ", "-"), func(t *testing.T) {
+			w, _ := playAll(t, plantedSeeds, bug)
+			if w == nil {
+				t.Fatalf("%d seeds did not tell", plantedSeeds)
+			}
+			t.Logf("seed %d: %s", w.seed, w.broken)
+		})
+	}
+}
+
+// TestStoriesAreAboutSomething keeps the world lively: each of these happens within a few seeds.
+func TestStoriesAreAboutSomething(t *testing.T) {
+	if *seed != 0 || raced {
+		t.Skip("one seed is played, or all are slow under the race detector")
+	}
+	all := ""
+	for seed := range uint64(12) {
+		w := play(t, seed+1, Options{Steps: *steps})
+		if w.broken != "" {
+			t.Fatalf("seed %d: %s", w.seed, w.broken)
+		}
+		all += w.Story()
+	}
+	for _, what := range []string{
+		"is cut off", "is reachable again", "the agent of", "reboots", "vanishes", "was of another boot", "is killed", "is alone",
+		"leads no more", "wins term", "of unknown outcome, will be there", "the lease of", "the servers have no leader",
+		"fenced by provider", "fenced by lease", "assumed by operator", "assumed by policy", "mounts", "unmounts", "driver: create", "driver: delete", "driver: expand",
+		"gc.Reap", "Reconcile",
+	} {
+		if !strings.Contains(all, what) {
+			t.Errorf("no story has %q", what)
+		}
+	}
+}
+
+var same = flag.Int("same", 3, "how many seeds are played twice")
+
+// TestSameSeedTellsTheSameStory keeps failures reproducible.
+func TestSameSeedTellsTheSameStory(t *testing.T) {
+	if *seed != 0 {
+		t.Skip("one seed is played")
+	}
+	for seed := range uint64(*same) {
+		a, b := play(t, seed+1, Options{Steps: *steps}), play(t, seed+1, Options{Steps: *steps})
+		if a.Story() != b.Story() || a.tally != b.tally {
+			x, y := a.lines, b.lines
+			for i := range min(len(x), len(y)) {
+				if x[i] != y[i] {
+					t.Fatalf("the stories of seed %d differ:\n%s\n%s", seed+1, x[i], y[i])
+				}
+			}
+			t.Fatalf("the stories of seed %d differ in length", seed+1)
+		}
+	}
+}

@@ -1,0 +1,8 @@
+//go:build race
+
+package cluster
+
+const (
+	raced      = true
+	seedsUsual = 4
+)

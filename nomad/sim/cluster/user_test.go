@@ -1,0 +1,450 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// job is what a user wants to run.
+type job struct {
+	id     string
+	count  int
+	wanted bool
+	rival  bool // for the volume of another job
+	uses   []use
+}
+
+type use struct {
+	volume string
+	mode   api.AccessMode
+	reads  bool
+}
+
+const (
+	writer = api.AccessSingleNodeWriter
+	shared = api.AccessMultiNodeSingleWriter
+	many   = api.AccessMultiNodeMultiWriter
+)
+
+// made are the volumes that users create and delete.
+var made = []string{"made-0", "made-1"}
+
+func jobs() []*job {
+	return []*job{
+		{id: "one", count: 1, uses: []use{{volume: "a1", mode: writer}}},
+		{id: "rival", count: 1, rival: true, uses: []use{{volume: "a1", mode: writer}}},
+		{id: "two", count: 1, uses: []use{{volume: "a2", mode: writer}, {volume: "s2", mode: many}}},
+		{id: "lease", count: 1, uses: []use{{volume: "s1", mode: shared}}},
+		{id: "lease-rival", count: 1, rival: true, uses: []use{{volume: "s1", mode: shared}}},
+		{id: "reader", count: 2, uses: []use{{volume: "s1", mode: shared, reads: true}}},
+		{id: "many", count: 2, uses: []use{{volume: "a3", mode: many}}},
+		{id: "made-0", count: 1, uses: []use{{volume: "made-0", mode: writer}}},
+		{id: "made-1", count: 1, uses: []use{{volume: "made-1", mode: writer}, {volume: "a3", mode: many}}},
+	}
+}
+
+func (j *job) row() *api.Job {
+	g := &api.TaskGroup{Name: "g", Count: j.count, Volumes: map[string]*api.VolumeRequest{}}
+	for _, u := range j.uses {
+		g.Volumes[u.volume] = &api.VolumeRequest{
+			Name: u.volume, Type: api.VolumeTypeCSI, Source: u.volume, ReadOnly: u.reads,
+			AccessMode: string(u.mode), AttachmentMode: string(api.AttachmentFileSystem),
+		}
+	}
+	return &api.Job{ID: j.id, Name: j.id, Namespace: "default", Type: api.JobTypeService, Priority: 50, TaskGroups: []*api.TaskGroup{g}}
+}
+
+func spec(id, plugin string, mode api.AccessMode) *api.VolumeSpec {
+	return &api.VolumeSpec{
+		ID: id, Name: id, Namespace: "default", PluginID: plugin,
+		RequestedCapabilities: []*api.VolumeCapability{{AccessMode: mode, AttachmentMode: api.AttachmentFileSystem}},
+	}
+}
+
+// found begins the cluster: servers, nodes, the jobs' rows and the volumes that exist already.
+func (w *World) found() {
+	for i := range 3 {
+		w.servers = append(w.servers, w.newServer(fmt.Sprintf("s%d", i+1)))
+	}
+	w.elect(w.rnd)
+	time.Sleep(time.Second)
+	w.host = w.newNode("host", true)
+	for i := range 4 {
+		w.nodes = append(w.nodes, w.newNode(fmt.Sprintf("n%d", i+1), false))
+	}
+	time.Sleep(8 * time.Second)
+	w.jobs = jobs()
+	for _, j := range w.jobs {
+		w.proposed(&op{j.row()})
+	}
+	for _, v := range []*api.VolumeSpec{
+		spec("a1", "attach", writer), spec("a2", "attach", writer), spec("a3", "attach", many),
+		spec("s1", "share", shared), spec("s2", "share", many),
+	} {
+		v.ExternalID = "x-" + v.ID
+		v.Lease = w.lease
+		w.user(&api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{v}}, wire.VolumeRegister.Name, &api.VolumeWriteResponse{})
+	}
+	for _, id := range made {
+		w.create(id)
+	}
+	w.founded = w.truth().Read().Volume("default", "s2") != nil
+	w.begins = time.Now()
+}
+
+// truth is the state of the server that has applied most.
+func (w *World) truth() *state.Store {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.newest().store
+}
+
+func (w *World) newest() *server {
+	best := w.servers[0]
+	for _, s := range w.servers {
+		if s.up && (!best.up || s.applied > best.applied) {
+			best = s
+		}
+	}
+	return best
+}
+
+// proposed writes a command through the leader, if there is one.
+func (w *World) proposed(cmd fsm.Command) error {
+	w.mu.Lock()
+	s := w.log.leader
+	w.mu.Unlock()
+	if s == nil {
+		return fault.New(fault.NotLeader, "no leader")
+	}
+	ctx, cancel := context.WithTimeout(w.root, 20*time.Second)
+	defer cancel()
+	_, err := s.Propose(ctx, cmd)
+	return err
+}
+
+// user makes a call as a user, on whatever server answers.
+func (w *World) user(req any, method string, resp any) error {
+	ctx, cancel := context.WithTimeout(w.root, 40*time.Second)
+	defer cancel()
+	r := w.dice.roll("user " + method + told(req))
+	at := r.IntN(len(w.servers))
+	err := fault.New(fault.Unavailable, "no server")
+	for range len(w.servers) {
+		err = caller{w, "user", w.servers[at]}.Invoke(ctx, method, req, resp)
+		if err == nil || fault.Of(err) != fault.Unavailable {
+			break
+		}
+		at = (at + 1) % len(w.servers)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tell("user: %s%s%s", method, told(req), orError(err))
+	return err
+}
+
+func (w *World) create(id string) {
+	v := spec(id, "attach", writer)
+	v.RequestedCapacityMin = 1 << 30
+	_ = w.user(&api.VolumeCreateRequest{Volumes: []*api.VolumeSpec{v}}, wire.VolumeCreate.Name, &api.VolumeWriteResponse{})
+}
+
+func (w *World) expand(id string, capacity int64) {
+	v := spec(id, "attach", writer)
+	v.RequestedCapacityMin = capacity
+	_ = w.user(&api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{v}}, wire.VolumeRegister.Name, &api.VolumeWriteResponse{})
+}
+
+func (w *World) remove1(id string) {
+	_ = w.user(&api.VolumeDeleteRequest{VolumeID: id, WriteRequest: api.WriteRequest{Namespace: "default"}}, wire.VolumeDelete.Name, &api.WriteMeta{})
+}
+
+// schedule brings a job to what its user wants, by one plan.
+func (w *World) schedule(j *job, move bool) {
+	tx := w.truth().Read()
+	row := tx.Job("default", j.id)
+	if row == nil {
+		return
+	}
+	e := &plan.Entry{Namespace: "default", JobID: j.id, Version: row.Version, CreateIndex: row.CreateIndex, EvalID: "eval-" + j.id}
+	var live []*api.Allocation
+	for a := range tx.AllocsByJob("default", j.id) {
+		n := tx.Node(a.NodeID)
+		switch {
+		case a.ServerTerminal():
+		case !a.ClientTerminal() && (n == nil || n.Status == api.NodeStatusDown):
+			e.Stops = append(e.Stops, &plan.Stop{ID: a.ID, Why: "lost", ClientStatus: api.AllocClientStatusLost})
+		case a.ClientTerminal():
+		default:
+			live = append(live, a)
+		}
+	}
+	slices.SortFunc(live, func(a, b *api.Allocation) int { return int(a.CreateIndex) - int(b.CreateIndex) })
+	want := j.count
+	if !j.wanted {
+		want = 0
+	}
+	for _, a := range live[min(want, len(live)):] {
+		e.Stops = append(e.Stops, &plan.Stop{ID: a.ID, Why: "not needed"})
+	}
+	live = live[:min(want, len(live))]
+	if move && len(live) > 0 {
+		e.Stops = append(e.Stops, &plan.Stop{ID: live[0].ID, Why: "moved"})
+		live = live[1:]
+	}
+	w.place(tx, j, row, e, want-len(live))
+	if len(e.Stops)+len(e.Places) > 0 {
+		go func() { _ = w.proposed(&plan.Apply{Plans: []*plan.Entry{e}}) }()
+	}
+}
+
+// place adds allocations to a plan, as many as have a node where their volumes fit.
+func (w *World) place(tx *state.Txn, j *job, row *api.Job, e *plan.Entry, count int) {
+	stopping := map[string]bool{}
+	for _, s := range e.Stops {
+		stopping[s.ID] = true
+	}
+	for ; count > 0; count-- {
+		var able []*api.Allocation
+		w.placed++
+		for n := range tx.Nodes() {
+			a := &api.Allocation{
+				ID: fmt.Sprintf("%s.%d", j.id, w.placed), Namespace: "default", Name: j.id + ".g[0]", NodeID: n.ID, JobID: j.id, TaskGroup: "g", EvalID: e.EvalID,
+				Job: row, DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending,
+			}
+			if n.ID != "host" && n.Status == api.NodeStatusReady && ledger.Check(tx, a, stopping) == nil {
+				able = append(able, a)
+			}
+		}
+		if len(able) == 0 {
+			return
+		}
+		a := able[w.rnd.IntN(len(able))]
+		a.Job = nil
+		e.Places = append(e.Places, a)
+	}
+}
+
+// collect forgets what is over.
+func (w *World) collect() {
+	reap := &gc.Reap{}
+	tx := w.truth().Read()
+	for a := range tx.Allocs(api.AllNamespaces) {
+		if a.Terminal() {
+			reap.Allocs = append(reap.Allocs, a.ID)
+		}
+	}
+	for n := range tx.Nodes() {
+		if n.Status == api.NodeStatusDown {
+			reap.Nodes = append(reap.Nodes, n.ID)
+		}
+	}
+	w.mu.Lock()
+	leader := w.log.leader
+	w.mu.Unlock()
+	go func() {
+		_ = w.proposed(reap)
+		if leader != nil {
+			_ = leader.volumes.Settle(w.root)
+		}
+	}()
+}
+
+// step is one deed.
+func (w *World) step() {
+	w.mu.Lock()
+	w.tally.Events++
+	w.tally.Deeds++
+	w.mu.Unlock()
+	r := w.rnd
+	j := w.jobs[r.IntN(len(w.jobs))]
+	id := made[r.IntN(len(made))]
+	switch n := r.IntN(100); {
+	case n < 20:
+		j.wanted = !j.wanted || r.IntN(3) > 0
+		w.schedule(j, false)
+	case n < 30:
+		w.schedule(j, true)
+	case n < 50:
+		for _, j := range w.jobs {
+			w.schedule(j, false)
+		}
+	case n < 54:
+		go w.create(id)
+	case n < 57:
+		go w.remove1(id)
+	case n < 60:
+		go w.expand(id, 1<<30*int64(1+w.rnd.IntN(20)))
+	case n < 63:
+		w.collect()
+	case n < 67:
+		w.give()
+	case n < 71:
+		w.depose(r, "by chance")
+	case n < 76:
+		w.server(w.servers[r.IntN(3)])
+	default:
+		n := w.nodes[r.IntN(len(w.nodes))]
+		if r.IntN(10) == 0 {
+			n = w.host
+		}
+		w.harm(n)
+	}
+	w.mu.Lock()
+	idle := w.log.leader == nil && !w.electing
+	if idle {
+		w.electing = true
+		wait := 300*time.Millisecond + w.some(r, 3*time.Second)
+		seed := w.dice.roll("election")
+		time.AfterFunc(wait, func() {
+			w.mu.Lock()
+			w.electing = false
+			w.mu.Unlock()
+			w.elect(seed)
+		})
+	}
+	w.mu.Unlock()
+}
+
+// give lets an operator answer for a machine that is off.
+func (w *World) give() {
+	w.mu.Lock()
+	var off *node
+	for _, n := range w.nodes {
+		if n.os.Err() != nil {
+			off = n
+		}
+	}
+	w.mu.Unlock()
+	if off == nil {
+		return
+	}
+	for c := range w.truth().Read().ClaimsByNode(off.id) {
+		if c.State == api.ClaimReleasing {
+			go func() {
+				_ = w.user(&api.VolumeDetachRequest{VolumeID: c.VolumeID, NodeID: off.id, Force: true, WriteRequest: api.WriteRequest{Namespace: "default"}}, wire.VolumeDetach.Name, &api.WriteMeta{})
+			}()
+			return
+		}
+	}
+}
+
+// server does something to a server, or makes it good.
+func (w *World) server(s *server) {
+	r := w.rnd
+	w.mu.Lock()
+	leads, up, alone := w.log.leader == s, s.up, s.alone
+	others := 0
+	for _, o := range w.servers {
+		if o != s && o.up && !o.alone {
+			others++
+		}
+	}
+	w.mu.Unlock()
+	switch {
+	case !up:
+		w.mu.Lock()
+		w.tell("%s starts again", s.id)
+		w.restart(s)
+		w.mu.Unlock()
+	case alone:
+		w.mu.Lock()
+		w.tell("%s is with the others again", s.id)
+		s.alone, s.knows = false, w.log.leader
+		w.catchUp(s)
+		w.mu.Unlock()
+	case others < 2 || r.IntN(3) == 0:
+		return
+	case r.IntN(2) == 0:
+		if leads {
+			w.depose(r, "it is killed")
+		}
+		w.mu.Lock()
+		w.tell("%s is killed", s.id)
+		w.tally.Faults++
+		s.crash()
+		w.mu.Unlock()
+	default:
+		if leads {
+			w.depose(r, "it is alone")
+		}
+		w.mu.Lock()
+		w.tell("%s is alone", s.id)
+		w.tally.Faults++
+		s.alone = true
+		w.mu.Unlock()
+		time.AfterFunc(w.some(r, time.Second), func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if s.alone {
+				s.knows = nil
+			}
+		})
+	}
+}
+
+// harm does something to a node, or makes it good.
+func (w *World) harm(n *node) {
+	r := w.rnd
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tally.Faults++
+	cut := w.isCut(n)
+	switch {
+	case n.os.Err() != nil:
+		if r.IntN(2) == 0 {
+			w.tell("%s boots", n.id)
+			n.power()
+		}
+	case n.agent == nil:
+		w.tell("the agent of %s starts", n.id)
+		n.start()
+	case cut && r.IntN(3) > 0:
+		w.heal(n)
+	case r.IntN(10) < 5:
+		w.tell("%s is cut off", n.id)
+		most := r.IntN(4) // whether the leader alone, or all
+		for i, s := range w.servers {
+			if most > 0 || s == w.log.leader || i == r.IntN(3) {
+				w.apart(n.id, s.id, true)
+			}
+		}
+	case r.IntN(10) < 5:
+		w.tell("the agent of %s is killed", n.id)
+		n.kill()
+	case r.IntN(10) < 5:
+		w.tell("%s reboots", n.id)
+		n.cutPower()
+		n.power()
+	default:
+		w.tell("%s vanishes", n.id)
+		n.cutPower()
+	}
+}
+
+func (w *World) isCut(n *node) bool {
+	for _, s := range w.servers {
+		if w.cut[[2]string{n.id, s.id}] {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *World) heal(n *node) {
+	w.tell("%s is reachable again", n.id)
+	for _, s := range w.servers {
+		w.apart(n.id, s.id, false)
+	}
+}

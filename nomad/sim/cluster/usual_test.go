@@ -1,0 +1,8 @@
+//go:build !race
+
+package cluster
+
+const (
+	raced      = false
+	seedsUsual = 25
+)
