@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/rows"
@@ -105,7 +103,7 @@ func Show(ctx context.Context, s *session.Session, stub *api.JobStub) error {
 		return err
 	}
 	d, err := s.JobDeployment(ctx, j.ID)
-	if err != nil && !errors.Is(err, fault.Unimplemented) {
+	if err != nil {
 		return session.Failed("querying latest job deployment", err)
 	}
 	if d != nil {
