@@ -1,4 +1,5 @@
-// Package evals is the room of evaluations. On the leader it runs the scheduling loop:
+// Package evals is the room of evaluations. On every server [Service.Work] runs workers that schedule, and on
+// the leader [Service.Run] hands out evaluations to all of them and commits their plans:
 //
 //	state feed -> broker -> worker: snapshot and fleet -> scheduler -> plan -> (plan and evaluation, one raft entry) -> ack
 //	           -> blocked tracker -> (node, volume, plugin, claim changed) -> broker

@@ -2,8 +2,8 @@
 // the one raft command that writes allocations together with the volume claims they take.
 //
 // [Applier] runs on the leader and is the only source of placements, so what it verified stays true
-// until its command is applied: it looks at the next plans when the last command is in. All plans that
-// wait are verified one after the other in one overlay and go into one raft entry. A node that cannot
+// until its command is applied. All plans that wait are verified one after the other in one overlay and go
+// into one raft entry; while that is on its way, the next ones are verified on top of it. A node that cannot
 // take its part of a plan is left out, with the stops whose successors were meant for it; the
 // scheduler then tries again on newer state.
 //

@@ -1,5 +1,8 @@
-// Package state is the servers' memory: memdb tables of api records, read in consistent
+// Package state is the servers' memory: tables of api records, read in consistent
 // transactions, with watches and a change feed. It has no rules: rooms and cores decide.
+//
+// An index is a B-tree of keys and rows whose nodes are copied on write; a transaction is a set of roots.
+// Snapshots are encoded and decoded on all processors, and restored allocations share what is equal.
 //
 // A [Store] hands out transactions. [Store.Read] is a snapshot of all tables at one index; there is
 // nothing to close. [Store.Write] belongs to raft's apply loop (and to tests) and there is one at a time.

@@ -9,7 +9,7 @@ import (
 // stamps points at the raft indexes inside a row.
 type stamps struct{ create, modify *uint64 }
 
-// table is the typed view of one memdb table: its name, the keys that a row touches when it
+// table is the typed view of one table: its name, the keys that a row touches when it
 // changes, and where its raft indexes are.
 type table[T any] struct {
 	name   string
