@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 
 // bed is a server, some nodes and the driver's storage.
 type bed struct {
-	*kit.Host // the server
+	*kit.Host // the server that is asked
+	servers   []*kit.Host
 	t         *testing.T
 	lab       *kit.Lab
 	nodes     []*kit.Host
@@ -62,8 +63,14 @@ type bed struct {
 // node before its agent starts.
 func newBed(t *testing.T, nodes int, attach bool, prepare ...func(*kit.Host)) *bed {
 	t.Helper()
+	return newBedOf(t, 1, nodes, attach, prepare...)
+}
+
+// newBedOf is the same with several servers.
+func newBedOf(t *testing.T, servers, nodes int, attach bool, prepare ...func(*kit.Host)) *bed {
+	t.Helper()
 	lab := kit.NewLab(t)
-	b := &bed{Host: lab.Host("s1"), t: t, lab: lab, storage: lab.Path("storage"), attach: attach, volumes: map[string]string{}, crowd: kit.Crowding()}
+	b := &bed{t: t, lab: lab, storage: lab.Path("storage"), attach: attach, volumes: map[string]string{}, crowd: kit.Crowding()}
 	t.Cleanup(func() {
 		if t.Failed() && !b.measured {
 			kit.Measured(t, fmt.Sprintf("fault %.2s | %s | stopped before its end", strings.TrimPrefix(t.Name(), "TestFault"), t.Name()))
@@ -72,13 +79,19 @@ func newBed(t *testing.T, nodes int, attach bool, prepare ...func(*kit.Host)) *b
 	if err := os.Mkdir(b.storage, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b.Serve([]*kit.Host{b.Host}, kit.Quick)
+	for i := range servers {
+		b.servers = append(b.servers, lab.Host(fmt.Sprintf("s%d", i+1)))
+	}
+	b.Host = b.servers[0]
+	for _, s := range b.servers {
+		s.Serve(b.servers, kit.Quick)
+	}
 	for i := range nodes {
 		n := lab.Host(fmt.Sprintf("n%d", i+1))
 		for _, do := range prepare {
 			do(n)
 		}
-		n.Work([]*kit.Host{b.Host}, "")
+		n.Work(b.servers, "")
 		b.nodes = append(b.nodes, n)
 	}
 	b.Ready(nodes)

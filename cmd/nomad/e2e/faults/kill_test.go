@@ -149,7 +149,7 @@ func (b *bed) deleted(id string) error {
 	return nil
 }
 
-// kills count the deaths of the server.
+// kills count the deaths of servers.
 type kills struct {
 	*bed
 	togo int
@@ -158,18 +158,44 @@ type kills struct {
 	worst time.Duration
 }
 
-// strike ends the server and brings it back; between does what must happen while it is dead.
+// strike ends the leader and brings it back; between does what must happen while it is dead. From then on
+// another server is asked, if there is one.
 func (k *kills) strike(where string, between func()) {
 	k.t.Helper()
-	k.Kill9()
+	old := k.leader()
+	old.Kill9()
 	k.togo--
 	k.by[where]++
 	between()
-	k.Restart()
-	k.Until(20*time.Second, "the server to lead", func() error {
+	for _, s := range k.servers {
+		if s != old {
+			k.Host = s
+		}
+	}
+	old.Restart()
+	k.Until(20*time.Second, "a server to lead", func() error {
 		_, _, err := k.API.Nodes().List(nil)
 		return err
 	})
+}
+
+// leader waits for the server that leads.
+func (k *kills) leader() (found *kit.Host) {
+	k.t.Helper()
+	k.Until(20*time.Second, "a leader", func() error {
+		address, err := k.API.Status().Leader()
+		if err != nil {
+			return err
+		}
+		for _, s := range k.servers {
+			if strings.HasPrefix(address, s.IP+":") && s.Alive() {
+				found = s
+				return nil
+			}
+		}
+		return fmt.Errorf("%q leads", address)
+	})
+	return found
 }
 
 // inside carries a deed out and kills the server inside each of the calls: before the driver did
@@ -239,8 +265,14 @@ func (k *kills) finished(d deed, began time.Time) {
 }
 
 func TestFault07ServerKilledInsideCalls(t *testing.T) {
+	for _, servers := range []int{1, 3} {
+		t.Run(fmt.Sprintf("servers-%d", servers), func(t *testing.T) { killInside(t, servers) })
+	}
+}
+
+func killInside(t *testing.T, servers int) {
 	all := kit.Rounds(t, "KILLS", 25)
-	k := &kills{bed: newBed(t, 2, true), togo: all, by: map[string]int{}}
+	k := &kills{bed: newBedOf(t, servers, 2, true), togo: all, by: map[string]int{}}
 	for round := 0; k.togo > 0; round++ {
 		id := fmt.Sprint("v", round)
 		for _, d := range k.life(id) {
@@ -259,7 +291,7 @@ func TestFault07ServerKilledInsideCalls(t *testing.T) {
 	k.clean()
 	t.Logf("kills by place: %v", k.by)
 	k.within("the slowest recovery", k.worst, 10*time.Second)
-	k.row(7, fmt.Sprintf("server kill -9 inside create, claim, expand, release, delete; before and after each step; %d kills", all),
+	k.row(7, fmt.Sprintf("leader of %d kill -9 inside create, claim, expand, release, delete; before and after each step; %d kills", servers, all),
 		fmt.Sprintf("%d of %d ended as asked, the slowest %s after the restart; no orphan", all, all, short(k.worst)), "as if nothing had happened; no orphan")
 }
 
