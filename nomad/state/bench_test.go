@@ -114,7 +114,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			}
 		}
 		b.ReportMetric(float64(file.Len())/1e6, "MB")
-		b.ReportMetric((cpu() - began).Seconds()/float64(b.N), "cpu-s")
+		b.ReportMetric((cpu()-began).Seconds()/float64(b.N), "cpu-s")
 	})
 	s = nil
 	b.Run("restore", func(b *testing.B) {
