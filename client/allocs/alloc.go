@@ -31,6 +31,8 @@ type Tasks interface {
 	Abandon(ctx context.Context, err error)
 	Update(a *api.Allocation)
 	States() map[string]*api.TaskState
+	// Tell records an event of the named tasks.
+	Tell(names []string, kind, text string)
 }
 
 // Store keeps the records of allocations.
@@ -154,11 +156,12 @@ func (a *Alloc) Run(ctx context.Context) error {
 	if a.isBroken() != nil {
 		a.conf.Changed(a.id)
 	}
-	healthy, end := context.WithCancel(ctx)
-	var health sync.WaitGroup
-	defer health.Wait()
+	attended, end := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	defer end()
-	health.Go(func() { a.attendHealth(healthy) })
+	beside.Go(func() { a.attendHealth(attended) })
+	beside.Go(func() { a.attendRuntime(attended) })
 	if err := a.markVolumes(); err != nil {
 		return err
 	}
@@ -284,4 +287,5 @@ func (none) Run(context.Context, map[string]driver.Mount) error { return errors.
 func (none) Stop()                                              {}
 func (none) Abandon(context.Context, error)                     {}
 func (none) Update(*api.Allocation)                             {}
+func (none) Tell([]string, string, string)                      {}
 func (none) States() map[string]*api.TaskState                  { return nil }

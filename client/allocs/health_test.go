@@ -2,6 +2,7 @@ package allocs_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,17 +39,17 @@ func health(t *testing.T, a *allocs.Alloc, want string) {
 func TestHealthIsDecidedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t).deployed(quick)
-		told := 0
-		b.conf.Changed = func(string) { told++ }
+		var told atomic.Int32
+		b.conf.Changed = func(string) { told.Add(1) }
 		a := b.make(t)
 		wait := start(t.Context(), a)
 		time.Sleep(9 * time.Second)
 		health(t, a, "")
-		before := told
+		before := told.Load()
 		time.Sleep(2 * time.Second)
 		health(t, a, "healthy")
-		if told != before+1 {
-			t.Errorf("the servers were told %d times", told-before)
+		if now := told.Load(); now != before+1 {
+			t.Errorf("the servers were told %d times", now-before)
 		}
 		if s := a.Report().DeploymentStatus; !s.Canary || s.Timestamp.IsZero() {
 			t.Errorf("status %+v", s)

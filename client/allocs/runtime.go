@@ -1,0 +1,37 @@
+package allocs
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// eventTimeout tells that an allocation was ended because it ran for as long as it may.
+const eventTimeout = "Max Run Duration"
+
+// attendRuntime ends the allocation when the max_run_duration of its group is over, counted from when it
+// was placed. The work counts as done: such allocations are not placed again.
+func (a *Alloc) attendRuntime(ctx context.Context) {
+	p := a.Present()
+	g := p.Group()
+	if g == nil || g.MaxRunDuration <= 0 {
+		return
+	}
+	t := time.NewTimer(time.Until(time.Unix(0, p.CreateTime).Add(g.MaxRunDuration)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-a.stopping:
+		return
+	case <-a.ended:
+		return
+	case <-ctx.Done():
+		return
+	}
+	names := make([]string, 0, len(g.Tasks))
+	for _, t := range g.Tasks {
+		names = append(names, t.Name)
+	}
+	a.tasks.Tell(names, eventTimeout, fmt.Sprintf("The allocation has run for its max_run_duration of %s", g.MaxRunDuration))
+	a.Stop()
+}
