@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -46,8 +47,7 @@ func newRun(in Input) *run {
 	for a := range in.View.AllocsByJob(in.Eval.Namespace, in.Eval.JobID) {
 		r.allocs[a.TaskGroup] = append(r.allocs[a.TaskGroup], a)
 	}
-	c := in.View.SchedulerConfig()
-	r.oversub, r.spread = c.MemoryOversubscriptionEnabled, c.SchedulerAlgorithm == api.SchedulerAlgorithmSpread
+	r.configure()
 	r.volumes = feasible.NewVolumes(in.View, in.Eval.Namespace, r.gone)
 	r.out = &Output{
 		Plan: &api.Plan{
@@ -62,6 +62,19 @@ func newRun(in Input) *run {
 	}
 	r.findDeployment()
 	return r
+}
+
+// configure takes over how the cluster places, and what the job's pool says instead.
+func (r *run) configure() {
+	c := r.in.View.SchedulerConfig()
+	algorithm, oversub := c.SchedulerAlgorithm, c.MemoryOversubscriptionEnabled
+	if r.job != nil {
+		if p := r.in.View.NodePool(cmp.Or(r.job.NodePool, api.NodePoolDefault)); p != nil && p.SchedulerConfiguration != nil {
+			algorithm = cmp.Or(p.SchedulerConfiguration.SchedulerAlgorithm, algorithm)
+			oversub = oversub || p.SchedulerConfiguration.MemoryOversubscriptionEnabled
+		}
+	}
+	r.oversub, r.spread = oversub, algorithm == api.SchedulerAlgorithmSpread
 }
 
 func (r *run) kind() string {

@@ -19,6 +19,7 @@ type View interface {
 	AllocsByJob(ns, job string) iter.Seq[*api.Allocation]
 	DeploymentsByJob(ns, job string) iter.Seq[*api.Deployment]
 	SchedulerConfig() *api.SchedulerConfiguration
+	NodePool(name string) *api.NodePool
 	feasible.VolumeView
 }
 
