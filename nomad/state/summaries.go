@@ -34,7 +34,14 @@ func (t *Txn) summarizeGroups(j *api.Job) {
 // changeSummary applies change to a copy and stores it when change says so.
 func (t *Txn) changeSummary(ns, job string, change func(*api.JobSummary) bool) {
 	next := &api.JobSummary{Namespace: ns, JobID: job, Summary: map[string]api.TaskGroupSummary{}}
-	if old := t.JobSummary(ns, job); old != nil {
+	old := t.JobSummary(ns, job)
+	if old != nil && t.counted[old] { // nobody else has seen it yet
+		if change(old) {
+			t.remember(old)
+		}
+		return
+	}
+	if old != nil {
 		*next = *old
 		next.Summary = maps.Clone(old.Summary)
 		if next.Summary == nil {
@@ -43,6 +50,10 @@ func (t *Txn) changeSummary(ns, job string, change func(*api.JobSummary) bool) {
 	}
 	if change(next) {
 		t.PutJobSummary(next)
+		if t.counted == nil {
+			t.counted = map[*api.JobSummary]bool{}
+		}
+		t.counted[next] = true
 	}
 }
 

@@ -1,6 +1,10 @@
 package state
 
-import "time"
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
 
 // Txn is a consistent view of all tables; one from [Store.Write] can also change them.
 type Txn struct {
@@ -10,6 +14,8 @@ type Txn struct {
 	now   time.Time
 	write bool
 	dirty map[string]struct{}
+	// counted are the job summaries that this transaction made and may still change.
+	counted map[*api.JobSummary]bool
 }
 
 // indexRow holds the last raft index at which a table changed.
