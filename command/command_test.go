@@ -225,6 +225,19 @@ func TestMonitorFollowsTheEvaluation(t *testing.T) {
 	}
 }
 
+func TestMonitorTellsNewFromModifiedAllocations(t *testing.T) {
+	answers := stopAnswers(&api.Evaluation{ID: "e1111111-0000", Status: "complete", JobID: "web", CreateIndex: 9})
+	answers["GET /v1/evaluation/e1111111-0000"] = &api.Evaluation{ID: "e1111111-0000", Status: "complete", JobID: "web", CreateIndex: 9}
+	answers["GET /v1/evaluation/e1111111-0000/allocations"] = []*api.AllocStub{
+		{ID: "old", ClientStatus: "running", EvalID: "e1111111-0000", CreateIndex: 5}, {ID: "new", ClientStatus: "running", EvalID: "e1111111-0000", CreateIndex: 10},
+	}
+	o := run(t, newAgent(t, answers), "", "job", "stop", "web")
+	o.want(t, 0, `Allocation "old" modified`, `Allocation "new" created`, `Allocation "new" status changed`)
+	if strings.Contains(o.out, `"old" status changed`) {
+		t.Errorf("an old allocation became running: %s", o.out)
+	}
+}
+
 func TestMonitorExitsTwoWhenSomethingIsNotPlaced(t *testing.T) {
 	a := newAgent(t, stopAnswers(&api.Evaluation{
 		ID: "e1111111-0000", Status: "complete", JobID: "web", BlockedEval: "b4444444-0000",

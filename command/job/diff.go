@@ -20,15 +20,21 @@ func mark(kind string) string {
 }
 
 // diffText prints a difference between two versions of a job. The updates say per group what a
-// plan would do.
+// plan would do; without them what did not change is left out.
 func diffText(d *api.JobDiff, updates map[string]*api.DesiredUpdates) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s Job: %q\n", mark(d.Type), d.ID)
 	attributes(&b, d.Fields, d.Objects, 0)
 	for _, g := range d.TaskGroups {
+		if updates == nil && g.Type == "None" && len(g.Updates) == 0 {
+			continue
+		}
 		fmt.Fprintf(&b, "%s Task Group: %q%s\n", mark(g.Type), g.Name, groupNote(g, updates[g.Name]))
 		attributes(&b, g.Fields, g.Objects, 2)
 		for _, t := range g.Tasks {
+			if updates == nil && t.Type == "None" && len(t.Annotations) == 0 {
+				continue
+			}
 			note := ""
 			if len(t.Annotations) > 0 {
 				note = " (" + strings.Join(t.Annotations, ", ") + ")"

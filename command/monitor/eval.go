@@ -106,12 +106,13 @@ func (w *watch) tell(ctx context.Context, e *api.Evaluation) error {
 func (w *watch) alloc(e *api.Evaluation, a *api.AllocStub) {
 	before, known := w.allocs[a.ID]
 	w.allocs[a.ID] = a.ClientStatus
-	if !known {
-		if a.CreateIndex < a.ModifyIndex && a.EvalID != e.ID {
-			w.line("Allocation %q modified: node %q, group %q", w.s.ID(a.ID), w.s.ID(a.NodeID), a.TaskGroup)
-		} else {
-			w.line("Allocation %q created: node %q, group %q", w.s.ID(a.ID), w.s.ID(a.NodeID), a.TaskGroup)
-		}
+	switch {
+	case known:
+	case a.CreateIndex < e.CreateIndex:
+		w.line("Allocation %q modified: node %q, group %q", w.s.ID(a.ID), w.s.ID(a.NodeID), a.TaskGroup)
+		before = a.ClientStatus
+	default:
+		w.line("Allocation %q created: node %q, group %q", w.s.ID(a.ID), w.s.ID(a.NodeID), a.TaskGroup)
 		before = api.AllocClientStatusPending
 	}
 	if before == a.ClientStatus {
