@@ -56,7 +56,7 @@ func TestVolumesAcrossLeaders(t *testing.T) {
 	noOverlap(t, journalIn(t, storage))
 	noViolationIn(t, storage)
 	kit.Measured(t, fmt.Sprintf("cluster | stop a holder and kill the leader; the waiting job runs | slowest %v of %d | <= 5 s", slowest.Round(time.Millisecond), rounds))
-	if slowest > 5*time.Second {
+	if !kit.Within(slowest, 5*time.Second, 1) {
 		t.Errorf("the waiting job ran after %v", slowest)
 	}
 }
@@ -89,7 +89,7 @@ func TestServersRestartedAtOnce(t *testing.T) {
 	if n := len(c.node.Shells()); n != shells {
 		t.Errorf("%d tasks run, %d ran", n, shells)
 	}
-	if took > 10*time.Second {
+	if !kit.Within(took, 10*time.Second, 1) {
 		t.Errorf("the first write took %v", took)
 	}
 	kit.Measured(t, fmt.Sprintf("cluster | all three servers kill -9 and back to the first write | %v | <= 10 s", took.Round(time.Millisecond)))

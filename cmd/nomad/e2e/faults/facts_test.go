@@ -39,12 +39,11 @@ func (b *bed) within(what string, got, bar time.Duration) {
 	if got <= bar {
 		return
 	}
-	crowd := max(b.crowd, kit.Crowding())
-	if got > time.Duration(float64(bar)*crowd) {
-		b.t.Errorf("%s took %v, the bar is %v (work takes %.1f times as long on this machine now)", what, got.Round(time.Millisecond), bar, crowd)
+	if !kit.Within(got, bar, b.crowd) {
+		b.t.Errorf("%s took %v, the bar is %v", what, got.Round(time.Millisecond), bar)
 		return
 	}
-	b.t.Logf("%s took %v, above the bar of %v: work takes %.1f times as long on this machine now", what, got.Round(time.Millisecond), bar, crowd)
+	b.t.Logf("%s took %v, above the bar of %v on a crowded machine", what, got.Round(time.Millisecond), bar)
 }
 
 // clean ends a scenario whose jobs are all stopped: it waits until nothing is left of them and

@@ -6,6 +6,12 @@ import (
 	"time"
 )
 
+// Within tells whether a measured time is below its bar, which grows with what others take of the machine,
+// now or at an earlier time.
+func Within(got, bar time.Duration, earlier float64) bool {
+	return got <= bar || got <= time.Duration(float64(bar)*max(earlier, Crowding()))
+}
+
 // Crowding is how much longer work takes because others use the processors too: the time by the clock
 // over the time that a busy thread got. It is 1 on an idle machine.
 func Crowding() float64 {
