@@ -7,6 +7,7 @@ E2E_TABLE := bin/e2e-table.txt
 VERSION ?= 0.1.0
 LDFLAGS := -s -w -X github.com/open-nomad/open-nomad/command.Version=$(VERSION)
 SEEDS ?= 10000
+CLUSTER_SEEDS ?= 2000
 TOOL := $(GO) tool -modfile=tools/go.mod
 PKGS = $$($(GO) list ./... | grep -v /e2e)
 
@@ -44,6 +45,7 @@ e2e: build
 
 sim:
 	$(GO) test -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS) -steps 500
+	GOGC=400 $(GO) test -timeout 60m ./nomad/sim/cluster -count=1 -v -run 'Simulation|Planted' -seeds $(CLUSTER_SEEDS) -planted 100 -steps 500
 
 # All figures: bin/bench.txt as the go tool prints them (for benchstat), bin/bench.json with the medians,
 # and a table beside the bars of cmd/nomad/bench/bars.tsv.

@@ -4,8 +4,9 @@
 // It holds tests only. `go test ./nomad/sim/cluster` plays some seeds and every planted bug;
 // `go test ./nomad/sim/cluster -run Simulation -seed N -v` tells the story of one seed.
 //
-// Invariants, asserted whenever something changes: see DESIGN.md. What happens is decided by dice that
-// are thrown per place and occasion, so that the order in which goroutines run does not change a story.
+// Invariants, asserted whenever something changes: see DESIGN.md of package sim. What happens is decided
+// by dice that are thrown per place and occasion, so that the order in which goroutines run does not
+// change a story.
 //
 // Everything shared is guarded by World.mu; rooms are never called with it held.
 package cluster

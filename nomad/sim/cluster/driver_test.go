@@ -42,6 +42,9 @@ func (t *turns) take(ctx context.Context, key string) (func(), error) {
 		t.held[key] = c
 	}
 	t.mu.Unlock()
+	if ctx.Err() != nil { // select would choose at random
+		return nil, ctx.Err()
+	}
 	select {
 	case c <- struct{}{}:
 		return func() { <-c }, nil
