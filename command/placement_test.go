@@ -93,3 +93,20 @@ func TestPlanCountsPerGroupAndLists(t *testing.T) {
 		t.Errorf("a difference in spite of -diff=false: %s", o.out)
 	}
 }
+
+func TestBlockedJobsSayWhatTheyWaitFor(t *testing.T) {
+	failed := &api.Evaluation{ID: "e1", Namespace: "default", JobID: "web", Status: "complete", BlockedEval: "b1", FailedTGAllocs: map[string]*api.AllocationMetric{"g": metric()}, CreateIndex: 5}
+	blocked := &api.Evaluation{ID: "b1", Namespace: "default", JobID: "web", Status: "blocked", PreviousEval: "e1", StatusDescription: "created to place remaining allocations", CreateIndex: 6}
+	answers := map[string]any{
+		"GET /v1/jobs": jobs("web"), "GET /v1/job/web": &api.Job{ID: "web"}, "GET /v1/job/web/summary": &api.JobSummary{}, "GET /v1/job/web/deployment": nil,
+		"GET /v1/job/web/allocations": []*api.AllocStub{}, "GET /v1/job/web/evaluations": []*api.Evaluation{failed, blocked},
+		"GET /v1/evaluations": []*api.Evaluation{blocked}, "GET /v1/evaluation/b1": blocked, "GET /v1/evaluation/e1": failed,
+		"GET /v1/evaluation/b1/allocations": []*api.AllocStub{},
+	}
+	run(t, newAgent(t, answers), "", "job", "status", "web").want(t, 0, "Placement Failure\nTask Group \"g\"", `Dimension "memory" exhausted on 4 nodes`)
+	run(t, newAgent(t, answers), "", "eval", "status", "b1").want(t, 0, "Failed Placements\nTask Group \"g\"", `Dimension "memory" exhausted on 4 nodes`)
+	answers["GET /v1/job/web/evaluations"] = []*api.Evaluation{blocked}
+	run(t, newAgent(t, answers), "", "job", "status", "web").want(t, 0, "created to place remaining allocations, see: nomad eval status b1")
+	answers["GET /v1/evaluation/e1"] = &refusal{404, "eval not found"}
+	run(t, newAgent(t, answers), "", "eval", "status", "b1").want(t, 0, "No allocations placed")
+}

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/monitor"
@@ -87,17 +89,35 @@ func Show(ctx context.Context, s *session.Session, found *api.Evaluation) error 
 	if a := e.PlanAnnotations; s.Verbose && a != nil && len(a.DesiredTGUpdates) > 0 {
 		s.Printf("\nPlan Annotations\n%s", rows.Updates(a.DesiredTGUpdates))
 	}
-	switch {
-	case len(e.FailedTGAllocs) > 0 && s.Verbose:
-		s.Printf("\nFailed Placements\n%s", rows.FailuresWithScores(e.FailedTGAllocs))
-	case len(e.FailedTGAllocs) > 0:
-		s.Printf("\nFailed Placements\n%s", rows.Failures(e.FailedTGAllocs))
+	if err := showFailures(ctx, s, e); err != nil {
+		return err
 	}
 	allocs, _, err := s.EvalAllocations(ctx, e.ID, rest.Query{})
 	if err != nil {
 		return session.Failed("querying allocations", err)
 	}
 	s.Printf("\nPlaced Allocations\n%s", rows.Allocs(allocs, s.Verbose, time.Now()))
+	return nil
+}
+
+// showFailures tells what was not placed; of a blocked evaluation the one before it knows.
+func showFailures(ctx context.Context, s *session.Session, e *api.Evaluation) error {
+	failed := e.FailedTGAllocs
+	if e.Status == api.EvalStatusBlocked && len(failed) == 0 && e.PreviousEval != "" {
+		before, _, err := s.Eval(ctx, e.PreviousEval, rest.Query{})
+		if err != nil && !errors.Is(err, fault.NotFound) {
+			return session.Failed("querying the evaluation before", err)
+		}
+		if err == nil {
+			failed = before.FailedTGAllocs
+		}
+	}
+	switch {
+	case len(failed) > 0 && s.Verbose:
+		s.Printf("\nFailed Placements\n%s", rows.FailuresWithScores(failed))
+	case len(failed) > 0:
+		s.Printf("\nFailed Placements\n%s", rows.Failures(failed))
+	}
 	return nil
 }
 

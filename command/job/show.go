@@ -76,17 +76,20 @@ func evaluations(ctx context.Context, s *session.Session, j *api.Job) error {
 		}
 		s.Section("Evaluations", table...)
 	}
-	for _, e := range evals {
-		if e.Status != api.EvalStatusBlocked || j.Stop {
-			continue
-		}
-		s.Print("\nPlacement Failure\n")
-		if len(e.FailedTGAllocs) > 0 {
-			s.Print(rows.Failures(e.FailedTGAllocs))
-		} else {
-			s.Println(fmt.Sprintf("%s, see: nomad eval status %s", view.OrNone(e.StatusDescription), s.ID(e.ID)))
-		}
-		break
+	if i := slices.IndexFunc(evals, func(e *api.Evaluation) bool { return e.Status == api.EvalStatusBlocked }); i >= 0 && !j.Stop {
+		placementFailure(s, evals[i], evals)
 	}
 	return nil
+}
+
+// placementFailure tells why a job waits: the evaluation that it was blocked by knows.
+func placementFailure(s *session.Session, blocked *api.Evaluation, evals []*api.Evaluation) {
+	s.Print("\nPlacement Failure\n")
+	for _, e := range evals {
+		if len(e.FailedTGAllocs) > 0 && (e.ID == blocked.ID || e.BlockedEval == blocked.ID || e.ID == blocked.PreviousEval) {
+			s.Print(rows.Failures(e.FailedTGAllocs))
+			return
+		}
+	}
+	s.Println(fmt.Sprintf("%s, see: nomad eval status %s", view.OrNone(blocked.StatusDescription), s.ID(blocked.ID)))
 }
