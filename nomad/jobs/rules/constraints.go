@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/go-version"
 
@@ -15,6 +16,19 @@ var operands = []string{
 	"", "=", "==", "is", "!=", "not", "<", "<=", ">", ">=", api.ConstraintRegex, api.ConstraintVersion,
 	api.ConstraintSemver, api.ConstraintSetContains, api.ConstraintSetContainsAll, api.ConstraintSetContainsAny,
 	api.ConstraintAttributeIsSet, api.ConstraintAttributeIsNotSet, api.ConstraintDistinctHosts, api.ConstraintDistinctProperty,
+}
+
+// semver reports a bound that is no SemVer 2 version.
+func semver(bounds string) error {
+	if _, err := version.NewConstraint(bounds); err != nil {
+		return err
+	}
+	for bound := range strings.SplitSeq(bounds, ",") {
+		if _, err := version.NewSemver(strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(bound), "<>=!~"))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *check) constraints(where string, all []*api.Constraint) {
@@ -32,8 +46,11 @@ func (c *check) constraints(where string, all []*api.Constraint) {
 		case api.ConstraintRegex:
 			_, err := regexp.Compile(k.RTarget)
 			c.wrong(err != nil, "%s: constraint regexp: %v", where, err)
-		case api.ConstraintVersion, api.ConstraintSemver:
+		case api.ConstraintVersion:
 			_, err := version.NewConstraint(k.RTarget)
+			c.wrong(err != nil, "%s: constraint %s %q: %v", where, k.Operand, k.RTarget, err)
+		case api.ConstraintSemver:
+			err := semver(k.RTarget)
 			c.wrong(err != nil, "%s: constraint %s %q: %v", where, k.Operand, k.RTarget, err)
 		}
 		c.wrong(k.LTarget == "", "%s: a constraint has no attribute", where)

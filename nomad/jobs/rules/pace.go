@@ -42,9 +42,34 @@ func (c *check) reschedule(where string, p *api.ReschedulePolicy) {
 	c.wrong(p.Attempts < 0, "%s: reschedule attempts %d is negative", where, p.Attempts)
 	c.wrong(p.Attempts > 0 && p.Unlimited, "%s: reschedule has %d attempts and is unlimited", where, p.Attempts)
 	c.wrong(!p.Unlimited && p.Interval < rescheduleIntervalMin, "%s: reschedule interval %v is below %v", where, p.Interval, rescheduleIntervalMin)
+	if n := possible(p); p.Attempts > n && p.Interval >= rescheduleIntervalMin && p.Delay >= rescheduleDelayMin {
+		c.wrong(true, "%s: reschedule asks for %d attempts, but with a delay of %v (%s) only %d fit into an interval of %v",
+			where, p.Attempts, p.Delay, p.DelayFunction, n, p.Interval)
+	}
 	if p.DelayFunction != "constant" {
 		c.wrong(p.MaxDelay < p.Delay, "%s: reschedule max_delay %v is below the delay of %v", where, p.MaxDelay, p.Delay)
 	}
+}
+
+// possible is how many attempts fit into the interval of a policy, at most one more than it asks for.
+func possible(p *api.ReschedulePolicy) int {
+	n, before, delay, left := 0, time.Duration(0), p.Delay, p.Interval
+	for n <= p.Attempts && delay > 0 && delay <= left {
+		left -= delay
+		n++
+		next := delay
+		switch p.DelayFunction {
+		case "exponential":
+			next = delay * 2
+		case "fibonacci":
+			next = before + delay
+		}
+		before = delay
+		if delay = next; p.DelayFunction != "constant" && p.MaxDelay > 0 {
+			delay = min(delay, p.MaxDelay)
+		}
+	}
+	return n
 }
 
 func (c *check) update(where string, u *api.UpdateStrategy) {
@@ -57,6 +82,7 @@ func (c *check) update(where string, u *api.UpdateStrategy) {
 	}
 	c.wrong(u.MaxParallel < 0, "%s: update max_parallel %d is negative", where, u.MaxParallel)
 	c.wrong(u.Canary < 0, "%s: update canary %d is negative", where, u.Canary)
+	c.wrong(u.Canary > 100 && everywhere(c.job), "%s: update canary %d is a percentage of the nodes of a %s job and at most 100", where, u.Canary, c.job.Type)
 	c.wrong(u.Canary == 0 && u.AutoPromote, "%s: update auto_promote needs canaries", where)
 	if u.MaxParallel == 0 {
 		return
@@ -106,7 +132,7 @@ func (c *check) scaling(where string, g *api.TaskGroup) {
 	if s == nil {
 		return
 	}
-	c.wrong(everywhere(c.job), "%s: scaling is not for %s jobs", where, c.job.Type)
+	c.wrong(everywhere(c.job), "%s: Task groups with job type %s do not support scaling blocks", where, c.job.Type)
 	c.wrong(s.Min < 0, "%s: scaling min %d is negative", where, s.Min)
 	c.wrong(s.Max < s.Min, "%s: scaling max %d is below min %d", where, s.Max, s.Min)
 	c.wrong(int64(g.Count) < s.Min || int64(g.Count) > s.Max && s.Max >= s.Min, "%s: count %d is not between scaling min %d and max %d", where, g.Count, s.Min, s.Max)

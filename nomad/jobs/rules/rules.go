@@ -62,7 +62,14 @@ func Check(j *api.Job, limits Limits) []error {
 	return c.errs
 }
 
+// groupsMax bounds the groups of a job.
+const groupsMax = 10_000
+
 func (c *check) groups() {
+	if n := len(c.job.TaskGroups); n > groupsMax {
+		c.wrong(true, "job has %d groups, at most %d are possible", n, groupsMax)
+		return
+	}
 	total, seen := 0, map[string]bool{}
 	for i, g := range c.job.TaskGroups {
 		where := fmt.Sprintf("group %q", g.Name)

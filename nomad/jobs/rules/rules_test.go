@@ -127,7 +127,7 @@ var spoiledJobs = []spoiled{
 	{"count -1 is negative", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Count = -1 }},
 	{`group "g" has no task`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Tasks = nil }},
 	{"runs once per node, count 2", func(j *api.Job, g *api.TaskGroup, _ *api.Task) { j.Type, g.Count = "system", 2 }},
-	{"scaling is not for system jobs", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Type = "system" }},
+	{"Task groups with job type system do not support scaling blocks", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Type = "system" }},
 	{"a system job is not rescheduled", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Type = "system" }},
 	{"update is for service and system jobs, not batch", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Type = "batch" }},
 	{"migrate is for service jobs, not batch", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Type = "batch" }},
@@ -162,6 +162,25 @@ var spoiledJobs = []spoiled{
 	{"restart interval 1s is below 5s", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.RestartPolicy.Interval = time.Second }},
 	{"has 3 attempts and is unlimited", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.ReschedulePolicy.Attempts = 3 }},
 	{"reschedule delay 1s is below", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.ReschedulePolicy.Delay = time.Second }},
+	{`group "g": reschedule asks for 5 attempts, but with a delay of 30s (constant) only 2 fit into an interval of 1m0s`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.ReschedulePolicy = &api.ReschedulePolicy{Attempts: 5, Delay: 30 * time.Second, Interval: time.Minute, DelayFunction: "constant"}
+	}},
+	{"(exponential) only 3 fit", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.ReschedulePolicy = &api.ReschedulePolicy{Attempts: 4, Delay: 10 * time.Second, Interval: 100 * time.Second, DelayFunction: "exponential", MaxDelay: time.Hour}
+	}},
+	{`group "g": update canary 101 is a percentage`, func(j *api.Job, g *api.TaskGroup, _ *api.Task) { j.Type, g.Update.Canary = "system", 101 }},
+	{`constraint semver ">= 1.x"`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Constraints = []*api.Constraint{{LTarget: "a", Operand: "semver", RTarget: ">= 1.x"}}
+	}},
+	{`constraint version "nine"`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Constraints = []*api.Constraint{{LTarget: "a", Operand: "version", RTarget: "nine"}}
+	}},
+	{"job has 100000 groups, at most 10000 are possible", func(j *api.Job, g *api.TaskGroup, _ *api.Task) {
+		j.TaskGroups = make([]*api.TaskGroup, 100_000)
+		for i := range j.TaskGroups {
+			j.TaskGroups[i] = g
+		}
+	}},
 	{"auto_promote needs canaries", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.AutoPromote = true }},
 	{"healthy_deadline 20m0s is not below progress_deadline", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.HealthyDeadline = 20 * time.Minute }},
 	{`reconcile "dice"`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
