@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/klauspost/compress/snappy"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/taskenv"
@@ -127,7 +129,11 @@ func (t *task) volumeMounts(spec *api.Task, d driver.Driver, env *taskenv.Env) (
 func (t *task) files(a *api.Allocation, spec *api.Task, env *taskenv.Env) error {
 	files := map[string]textFile{}
 	if p := spec.DispatchPayload; p != nil && p.File != "" && len(a.Job.Payload) > 0 {
-		files[path.Join("local", env.Replace(p.File))] = textFile{a.Job.Payload, 0o644}
+		payload, err := unpack(a.Job.Payload)
+		if err != nil {
+			return fault.New(fault.Invalid, "task %s: payload of job %q: %w", t.name, a.Job.ID, err)
+		}
+		files[path.Join("local", env.Replace(p.File))] = textFile{payload, 0o644}
 	}
 	for _, tm := range spec.Templates {
 		mode, err := strconv.ParseUint(tm.Perms, 8, 9)
@@ -143,6 +149,16 @@ func (t *task) files(a *api.Allocation, spec *api.Task, env *taskenv.Env) error 
 		return nil
 	}
 	return writeFiles(t.g.conf.Dirs.Task(t.name).Dir(), files)
+}
+
+// payloadMax bounds what a payload may unpack to; servers accept 16 KiB.
+const payloadMax = 1 << 20
+
+func unpack(packed []byte) ([]byte, error) {
+	if n, err := snappy.DecodedLen(packed); err != nil || n > payloadMax {
+		return nil, fault.New(fault.Invalid, "it is not packed, or larger than %d bytes", payloadMax)
+	}
+	return snappy.Decode(nil, packed)
 }
 
 type textFile struct {
