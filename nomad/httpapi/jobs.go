@@ -3,6 +3,8 @@ package httpapi
 import (
 	"strconv"
 
+	"github.com/klauspost/compress/snappy"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
@@ -79,7 +81,24 @@ func jobGet(c *call) (any, error) {
 	if out.Job == nil {
 		return nil, missing("job not found")
 	}
-	return out.Job, nil
+	return unpacked(out.Job), nil
+}
+
+// unpacked is a job with its payload as it was dispatched; it is kept compressed.
+func unpacked(j *api.Job) *api.Job {
+	if len(j.Payload) == 0 {
+		return j
+	}
+	if n, err := snappy.DecodedLen(j.Payload); err != nil || n > bodyBytes {
+		return j
+	}
+	plain, err := snappy.Decode(nil, j.Payload)
+	if err != nil {
+		return j
+	}
+	whole := *j
+	whole.Payload = plain
+	return &whole
 }
 
 func jobVersions(c *call) (any, error) {
