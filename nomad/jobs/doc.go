@@ -4,5 +4,10 @@
 // version counts up only when the specification changed. Status is not stored: it is derived on
 // read from the job's allocations and evaluations, so that it cannot disagree with them.
 //
-// This room writes jobs, versions and sources; evaluations it only creates.
+// The newest versions are kept, those with a tag, and the newest stable one. Periodic and parameterised jobs
+// are templates: they have no evaluations, and their instances are jobs of their own that outlive a purge of
+// the template. The instance for a time is named after the time; a time is served once.
+//
+// This room writes jobs, versions, sources, scaling events and launches; evaluations it only creates. Other
+// rooms' commands go back to a version with [Revert] and say which is stable with [MarkStable].
 package jobs

@@ -257,6 +257,9 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 			out.CreatedEvals = []*api.Evaluation{p.Eval}
 		}
 	}
+	if out.Diff != nil {
+		diff.Annotate(out.Diff, out.Annotations)
+	}
 	return out, nil
 }
 
