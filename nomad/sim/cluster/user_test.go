@@ -79,10 +79,12 @@ func (w *World) found() {
 	}
 	w.elect(w.rnd)
 	time.Sleep(time.Second)
+	w.mu.Lock()
 	w.host = w.newNode("host", true)
 	for i := range 4 {
 		w.nodes = append(w.nodes, w.newNode(fmt.Sprintf("n%d", i+1), false))
 	}
+	w.mu.Unlock()
 	time.Sleep(8 * time.Second)
 	w.jobs = jobs()
 	for _, j := range w.jobs {
@@ -99,8 +101,10 @@ func (w *World) found() {
 	for _, id := range made {
 		w.create(id)
 	}
-	w.founded = w.truth().Read().Volume("default", "s2") != nil
-	w.begins = time.Now()
+	last := w.truth().Read().Volume("default", "s2")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.founded = last != nil
 }
 
 // truth is the state of the server that has applied most.
@@ -110,10 +114,11 @@ func (w *World) truth() *state.Store {
 	return w.newest().store
 }
 
+// newest may be dead: what is committed is so whoever has it; the lock is held.
 func (w *World) newest() *server {
 	best := w.servers[0]
 	for _, s := range w.servers {
-		if s.up && (!best.up || s.applied > best.applied) {
+		if s.applied > best.applied {
 			best = s
 		}
 	}

@@ -70,7 +70,6 @@ type World struct {
 	digests  map[int]string  // of states, by applied entries
 	electing bool
 	founded  bool
-	begins   time.Time
 
 	lines  []string
 	told   []time.Duration // when, for each line
