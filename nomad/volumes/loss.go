@@ -161,6 +161,10 @@ func (s *Service) noteLosses(tx *state.Txn) {
 	}
 }
 
+// clockSkew is the part of a lease that is waited for beyond it: the clocks of a node and of this server
+// may each go wrong by one in a hundred.
+const clockSkew = 40
+
 // leaseEnd is when the node has certainly kept its promise.
 func (s *Service) leaseEnd(c *api.VolumeClaim) time.Time {
 	s.mu.Lock()
@@ -169,7 +173,8 @@ func (s *Service) leaseEnd(c *api.VolumeClaim) time.Time {
 	if at := s.losses.last[c.NodeID]; at.After(from) {
 		from = at
 	}
-	return from.Add(cmp.Or(c.Lease, ledger.LeaseDefault) + s.limits.LeaseMargin)
+	term := cmp.Or(c.Lease, ledger.LeaseDefault)
+	return from.Add(term + term/clockSkew + s.limits.LeaseMargin)
 }
 
 // explain tells on the claim what it waits for; nil when that is told already.

@@ -60,3 +60,16 @@ func TestFenceOfALaterLeaderIsNotEarly(t *testing.T) {
 		t.Errorf("fenced %s after the beginning of the second in which the node was lost", d)
 	}
 }
+
+// A node whose clock is slow keeps its lease for longer than the servers, whose clock may be fast, think.
+func TestLeaseOutlastsClocksThatAreWrong(t *testing.T) {
+	t.Parallel()
+	const lease = time.Hour
+	r := leased(t, func(v *api.VolumeSpec) { v.Lease = lease })
+	began := time.Now()
+	r.lose(0)
+	due := time.Unix(0, r.explained("lease ends").NextRetry).Sub(began)
+	if node, server := lease*100/99, due*100/101; server < node {
+		t.Errorf("by a clock that is 1 %% fast the volume moves after %s, and by one that is 1 %% slow it is used for %s", server, node)
+	}
+}
