@@ -351,17 +351,23 @@ func (s *Service) publishOnce(ctx context.Context, p *plugin, w *wish, reply *ap
 	return s.journal.put(mounted)
 }
 
-// admit keeps to the access modes even where drivers do not.
+// alone reports whether the servers let one user at a time have a volume in this mode.
+func alone(m api.AccessMode) bool {
+	return m == api.AccessSingleNodeSingle || m == api.AccessSingleNodeWriter || m == api.AccessSingleNodeReader
+}
+
+// admit keeps to the access modes even where drivers do not, and where a claim was given up while this node
+// was away: the mounts of its allocation must be gone before another one is given the volume here.
 func (s *Service) admit(r *row) error {
 	others := s.journal.users(r)
-	if r.AccessMode == api.AccessSingleNodeSingle && len(others) > 0 {
+	if alone(r.AccessMode) && len(others) > 0 {
 		return fault.New(fault.Unavailable, "allocation %s has it, and access mode %s allows one", others[0].AllocID, r.AccessMode)
 	}
 	for _, o := range others {
 		if o.AttachmentMode != r.AttachmentMode {
 			return fault.New(fault.Conflict, "allocation %s uses it as a %s on this node", o.AllocID, o.AttachmentMode)
 		}
-		if o.AccessMode == api.AccessSingleNodeSingle {
+		if alone(o.AccessMode) {
 			return fault.New(fault.Unavailable, "allocation %s has it alone", o.AllocID)
 		}
 	}
