@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -111,7 +111,7 @@ func (d *jsonDecoder) structure(dst reflect.Value, raw []byte, path string) erro
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	inner := *d
-	names := fieldsOf(dst.Type())
+	names := jobFields[dst.Type()]
 	for _, blocks := range []bool{true, false} {
 		for name, value := range fields {
 			f, ok := names[strings.ToLower(name)]
@@ -147,16 +147,20 @@ type field struct {
 	inherited bool
 }
 
-// knownFields remembers fieldsOf by type.
-var knownFields sync.Map
+// jobFields are the fields of all structs of a job.
+var jobFields = addFields(map[reflect.Type]map[string]field{}, reflect.TypeFor[api.Job]())
 
-// fieldsOf lists the fields of a struct by their JSON names in lower case: names are taken in any case,
-// as encoding/json does.
-func fieldsOf(t reflect.Type) map[string]field {
-	if known, ok := knownFields.Load(t); ok {
-		return known.(map[string]field)
+// addFields adds the fields of a struct, and those of the structs in it, by their JSON names in lower case:
+// names are taken in any case, as encoding/json does.
+func addFields(all map[reflect.Type]map[string]field, t reflect.Type) map[reflect.Type]map[string]field {
+	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || all[t] != nil {
+		return all
 	}
 	fields := map[string]field{}
+	all[t] = fields
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -165,9 +169,9 @@ func fieldsOf(t reflect.Type) map[string]field {
 		}
 		setDefault(&tag, f.Name)
 		fields[strings.ToLower(tag)] = field{i, f.Name == "RestartPolicy" || f.Name == "Update"}
+		addFields(all, f.Type)
 	}
-	knownFields.Store(t, fields)
-	return fields
+	return all
 }
 
 func (d *jsonDecoder) list(dst reflect.Value, raw []byte, path string) error {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -50,6 +51,8 @@ type item struct {
 	eval       *api.Evaluation
 	deliveries int
 	token      string // set while out
+	// patience replaces the nack timeout for one delivery when it is set.
+	patience time.Duration
 	// again is a version that came while out: it follows after the ack.
 	again *api.Evaluation
 	// due is the deadline of the state that the item is in; nil when it has none.
@@ -187,7 +190,7 @@ func (b *Broker) pop(kinds []string) *item {
 
 func (b *Broker) deliver(it *item) (*api.Evaluation, string) {
 	it.deliveries++
-	it.token = b.cfg.NewToken()
+	it.token, it.patience = b.cfg.NewToken(), 0
 	token := it.token
 	b.expect(it)
 	return it.eval, token
@@ -196,7 +199,7 @@ func (b *Broker) deliver(it *item) (*api.Evaluation, string) {
 // expect starts the nack timer of a delivery.
 func (b *Broker) expect(it *item) {
 	token := it.token
-	b.after(it, time.Now().Add(b.cfg.NackTimeout), func() { b.giveBack(it, token) })
+	b.after(it, time.Now().Add(cmp.Or(it.patience, b.cfg.NackTimeout)), func() { b.giveBack(it, token) })
 }
 
 func (b *Broker) out(id, token string) (*item, error) {

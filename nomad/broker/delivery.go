@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"time"
 )
 
 // Extend starts the nack timer of a delivery again.
@@ -13,6 +14,34 @@ func (b *Broker) Extend(id, token string) error {
 		return fmt.Errorf("extend: %w", err)
 	}
 	b.expect(it)
+	return nil
+}
+
+// Lend is for a delivery to a worker that may be cut off: it ends when the worker gives no sign of life for
+// that long, see Keep.
+func (b *Broker) Lend(id, token string, patience time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it, err := b.out(id, token)
+	if err != nil {
+		return fmt.Errorf("lend: %w", err)
+	}
+	it.patience = patience
+	b.expect(it)
+	return nil
+}
+
+// Keep is a sign of life of the worker that has the delivery. It starts no timer that Hold stopped.
+func (b *Broker) Keep(id, token string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it, err := b.out(id, token)
+	if err != nil {
+		return fmt.Errorf("keep: %w", err)
+	}
+	if it.due != nil {
+		b.expect(it)
+	}
 	return nil
 }
 

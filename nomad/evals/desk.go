@@ -16,6 +16,10 @@ const (
 	// pollWait is how long a worker of another server asks for work before it asks again.
 	pollWait = 30 * time.Second
 	pollMax  = time.Minute
+	// A worker of another server that gives no sign of life for lendTime loses its evaluation: its server may
+	// be cut off. It gives one every keepEvery.
+	lendTime  = 3 * time.Second
+	keepEvery = time.Second
 )
 
 // The leader's own workers call it directly.
@@ -33,9 +37,11 @@ func (l *leader) reached(e *api.Evaluation) uint64 {
 	return max(e.ModifyIndex, l.State.Touched(state.JobAllocsKey(e.Namespace, e.JobID), state.JobEvalsKey(e.Namespace, e.JobID)))
 }
 
-func (l *leader) done(_ context.Context, t *task) error     { return l.broker.Ack(t.eval.ID, t.token) }
+func (l *leader) done(_ context.Context, t *task) error { return l.broker.Ack(t.eval.ID, t.token) }
+
 func (l *leader) giveBack(_ context.Context, t *task) error { return l.broker.Nack(t.eval.ID, t.token) }
-func (l *leader) extend(_ context.Context, t *task) error   { return l.broker.Extend(t.eval.ID, t.token) }
+
+func (l *leader) keep(_ context.Context, t *task) error { return l.broker.Keep(t.eval.ID, t.token) }
 
 func (l *leader) update(ctx context.Context, t *task, evals []*api.Evaluation) error {
 	if err := l.broker.Extend(t.eval.ID, t.token); err != nil {
@@ -90,7 +96,7 @@ func (r remote) giveBack(ctx context.Context, t *task) error {
 	return r.tell(ctx, t, api.EvalAckRequest{Nack: true})
 }
 
-func (r remote) extend(ctx context.Context, t *task) error {
+func (r remote) keep(ctx context.Context, t *task) error {
 	return r.tell(ctx, t, api.EvalAckRequest{Extend: true})
 }
 
@@ -137,6 +143,9 @@ func (s *Service) Dequeue(ctx context.Context, r *api.EvalDequeueRequest) (*api.
 		l.broker.Return(t.eval.ID, t.token)
 		return nil, ctx.Err()
 	}
+	if err := l.broker.Lend(t.eval.ID, t.token, lendTime); err != nil {
+		return nil, err
+	}
 	return &api.EvalDequeueResponse{Eval: t.eval, Token: t.token, WaitIndex: t.index}, nil
 }
 
@@ -149,7 +158,7 @@ func (s *Service) Ack(ctx context.Context, r *api.EvalAckRequest) (*api.Empty, e
 	t := &task{eval: &api.Evaluation{ID: r.EvalID}, token: r.Token}
 	switch {
 	case r.Extend:
-		err = l.extend(ctx, t)
+		err = l.keep(ctx, t)
 	case r.Nack:
 		err = l.giveBack(ctx, t)
 	default:

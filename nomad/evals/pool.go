@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
 
 const (
@@ -41,6 +42,8 @@ type worker struct {
 	id      string
 	kinds   []string
 	started time.Time
+	// memory is what the worker found out about the roster's nodes.
+	memory scheduler.Memory
 
 	mu   sync.Mutex
 	what string

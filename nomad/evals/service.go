@@ -18,7 +18,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
-	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -45,8 +44,6 @@ type Config struct {
 type Service struct {
 	Config
 	roster *plan.Roster
-	// memory is what evaluations found out about the roster's nodes.
-	memory scheduler.Memory
 	pool   pool
 
 	mu    sync.Mutex

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -45,14 +46,15 @@ type desk interface {
 	take(ctx context.Context, kinds []string) (*task, error)
 	done(ctx context.Context, t *task) error
 	giveBack(ctx context.Context, t *task) error
-	extend(ctx context.Context, t *task) error
+	// keep tells that the worker is still at it.
+	keep(ctx context.Context, t *task) error
 	update(ctx context.Context, t *task, evals []*api.Evaluation) error
 	submit(ctx context.Context, t *task, s plan.Submission) (*plan.Outcome, error)
 }
 
 // serve processes one evaluation and tells the desk what became of it.
 func (w *worker) serve(ctx context.Context, d desk, t *task) {
-	err := w.process(ctx, d, t)
+	err := w.attended(ctx, d, t)
 	if err == nil {
 		if err := d.done(ctx, t); err != nil {
 			w.Log.Debug("evaluation was processed late", "eval", t.eval.ID, "error", err)
@@ -74,6 +76,31 @@ func (w *worker) serve(ctx context.Context, d desk, t *task) {
 	}
 }
 
+// attended processes the evaluation and gives signs of life meanwhile. It gives up when the desk says that
+// somebody else has the evaluation.
+func (w *worker) attended(ctx context.Context, d desk, t *task) error {
+	ctx, end := context.WithCancelCause(ctx)
+	var signs sync.WaitGroup
+	signs.Go(func() {
+		for sleep(ctx, keepEvery) == nil {
+			bounded, cancel := context.WithTimeout(ctx, lendTime)
+			err := d.keep(bounded, t)
+			cancel()
+			if errors.Is(err, fault.Conflict) {
+				end(err)
+				return
+			}
+		}
+	})
+	err := w.process(ctx, d, t)
+	if lost := context.Cause(ctx); err != nil && lost != nil {
+		err = lost
+	}
+	end(nil)
+	signs.Wait()
+	return err
+}
+
 // process runs the scheduler until its plan is committed as a whole or the attempts are used up.
 func (w *worker) process(ctx context.Context, d desk, t *task) error {
 	e := t.eval
@@ -82,11 +109,6 @@ func (w *worker) process(ctx context.Context, d desk, t *task) error {
 	}
 	var last *scheduler.Output
 	for left := attemptsOf(e.Type); left > 0; left-- {
-		if last != nil {
-			if err := d.extend(ctx, t); err != nil {
-				return err
-			}
-		}
 		w.is("WaitingForRaft")
 		tx, err := w.snapshot(ctx, t.index)
 		if err != nil {

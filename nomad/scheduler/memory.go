@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -11,10 +10,9 @@ import (
 const surveysMax = 64
 
 // Memory keeps surveys of the nodes from one evaluation to the next, for groups that ask the same. It
-// belongs to one line of fleets and may be used by several evaluations at once: each takes a survey of
-// its own. A nil memory remembers nothing.
+// belongs to one line of fleets and to one worker: it is not to be used by two evaluations at once. A nil
+// memory remembers nothing.
 type Memory struct {
-	mu   sync.Mutex
 	kept []kept // oldest first
 }
 
@@ -28,8 +26,6 @@ func (m *Memory) take(shape string) *survey {
 	if m == nil {
 		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	for i := len(m.kept) - 1; i >= 0; i-- {
 		if m.kept[i].shape == shape {
 			s := m.kept[i].survey
@@ -45,8 +41,6 @@ func (m *Memory) give(shape string, s *survey) {
 	if m == nil {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if len(m.kept) == surveysMax {
 		m.kept = slices.Delete(m.kept, 0, 1)
 	}
