@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ type world struct {
 	store *state.Store
 	jobs  *jobs.Service
 	// refuse makes launches fail.
-	refuse bool
+	refuse atomic.Bool
 }
 
 func open(t *testing.T) *world {
@@ -42,7 +43,7 @@ func (w *world) lead() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	room := periodic.New(periodic.Config{State: w.store, Launch: func(ctx context.Context, ns, id string, at time.Time) error {
-		if w.refuse {
+		if w.refuse.Load() {
 			return fault.New(fault.Unavailable, "not now")
 		}
 		return w.jobs.Launch(ctx, ns, id, at)
@@ -204,12 +205,12 @@ func TestOverlapIsProhibited(t *testing.T) {
 func TestFailedLaunchIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := open(t)
-		w.refuse = true
+		w.refuse.Store(true)
 		defer w.lead()()
 		w.register(&api.PeriodicConfig{Specs: []string{"0 * * * *"}})
 		time.Sleep(time.Hour + 90*time.Second)
 		w.want()
-		w.refuse = false
+		w.refuse.Store(false)
 		time.Sleep(2 * time.Second)
 		w.want("2000-01-01 01:00:00")
 	})
