@@ -102,7 +102,7 @@ func (c *Client) rooms() (err error) {
 	}
 	c.watch = fingerprint.NewDrivers(list, c.driverChanged, c.log)
 	conf := volumes.Config{
-		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: func() string { return c.secret }, Servers: c.conf.Servers,
+		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: func() string { return c.secret }, Servers: afterRegistration{c.conf.Servers, c.registered},
 		Journal: c.db.Bucket("volumes"), Registry: c.db.Bucket("plugins"), Updated: c.pluginsChanged,
 		NodeEvent: func(e *api.NodeEvent) { c.node.update(func(*api.Node) {}, e) }, Log: c.log.Named("volumes"),
 		Tasks: mountUsers{c},

@@ -1,0 +1,27 @@
+package client
+
+import (
+	"context"
+
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// afterRegistration holds claims on volumes back until the servers know this process. They take another boot
+// of the node for the proof that nothing is mounted on it any more: a volume that was claimed and mounted
+// before they hear of the boot would be given away under its mount.
+type afterRegistration struct {
+	wire.Caller
+	registered <-chan struct{}
+}
+
+// Invoke implements [wire.Caller].
+func (a afterRegistration) Invoke(ctx context.Context, method string, req, resp any) error {
+	if method == wire.VolumeClaim.Name {
+		select {
+		case <-a.registered:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return a.Caller.Invoke(ctx, method, req, resp)
+}
