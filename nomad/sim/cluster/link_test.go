@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/tinylib/msgp/msgp"
@@ -77,7 +78,11 @@ func (c caller) Invoke(ctx context.Context, method string, req, resp any) error 
 	late := w.some(r, answerLost)
 	timer := time.AfterFunc(there, func() { c.arrive(ctx, method, b, back, late, lost, deaf, answers) })
 	if twice {
-		again := there + w.some(r, 2*time.Second)
+		most := 2 * time.Second
+		if strings.HasPrefix(method, "Controller.") { // fences are for those
+			most = 20 * time.Second
+		}
+		again := there + w.some(r, most)
 		time.AfterFunc(again, func() { c.arrive(context.WithoutCancel(ctx), method, b, back, late, false, false, make(chan reply, 1)) })
 	}
 	defer timer.Stop()

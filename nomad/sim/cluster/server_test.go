@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tinylib/msgp/msgp"
@@ -48,6 +49,7 @@ type server struct {
 	ready    bool
 	knows    *server
 	stop     context.CancelFunc // of its duties
+	ended    *sync.WaitGroup    // by them
 	handlers map[string]wire.Handler
 	volumes  *volumes.Service
 	nodes    *nodes.Service
@@ -83,7 +85,7 @@ func (w *World) restart(s *server) {
 		commands(registry)
 	}
 	registry.Register(func() fsm.Command { return &op{} })
-	s.store, s.applied, s.up, s.ready, s.alone, s.knows, s.stop = store, s.saved, true, false, false, w.log.leader, func() {}
+	s.store, s.applied, s.up, s.ready, s.alone, s.knows, s.stop, s.ended = store, s.saved, true, false, false, w.log.leader, func() {}, nil
 	if s.disk != nil {
 		if err := store.Restore(bytes.NewReader(s.disk)); err != nil {
 			w.fail("%s cannot read its snapshot: %v", s.id, err)
@@ -135,14 +137,21 @@ func (s *server) now() time.Time {
 	return time.Now()
 }
 
-// begin starts the duties of the leader; the lock is held.
+// begin starts the duties of the leader, once those of an earlier term have ended; the lock is held.
 func (s *server) begin() {
 	ctx, stop := context.WithCancel(s.life)
-	s.stop = stop
+	s.stop()
+	before, ended := s.ended, &sync.WaitGroup{}
+	s.stop, s.ended = stop, ended
 	s.early = s.w.bug == BugNoTerm && s.w.log.term > 1
 	s.since = s.store.Read().Index()
 	for _, run := range []func(context.Context) error{s.volumes.Run, s.nodes.Run} {
-		go func() { _ = run(ctx) }()
+		ended.Go(func() {
+			if before != nil {
+				before.Wait()
+			}
+			_ = run(ctx)
+		})
 	}
 }
 
