@@ -119,10 +119,15 @@ func Show(ctx context.Context, s *session.Session, stub *api.JobStub) error {
 
 func facts(j *api.Job) [][2]string {
 	pairs := [][2]string{
-		{"ID", j.ID}, {"Name", j.Name}, {"Submit Date", view.UnixTime(j.SubmitTime)},
-		{"Type", j.Type}, {"Priority", strconv.Itoa(j.Priority)},
-		{"Datacenters", strings.Join(j.Datacenters, ",")}, {"Namespace", j.Namespace},
-		{"Node Pool", j.NodePool}, {"Status", find.JobStatus(j.Status, j.Stop)},
+		{"ID", j.ID},
+		{"Name", j.Name},
+		{"Submit Date", view.UnixTime(j.SubmitTime)},
+		{"Type", j.Type},
+		{"Priority", strconv.Itoa(j.Priority)},
+		{"Datacenters", strings.Join(j.Datacenters, ",")},
+		{"Namespace", j.Namespace},
+		{"Node Pool", j.NodePool},
+		{"Status", find.JobStatus(j.Status, j.Stop)},
 		{"Periodic", strconv.FormatBool(j.Periodic != nil)},
 		{"Parameterized", strconv.FormatBool(j.ParameterizedJob != nil)},
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
-	"github.com/open-nomad/open-nomad/nomad/jobs"
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
+	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -38,7 +38,7 @@ func goBack(tx *state.Txn, d *api.Deployment, evalID string, out *Outcome) strin
 	case diff.Same(stable, now):
 		return fmt.Sprintf("not rolling back to stable job version %d as current job has same specification", stable.Version)
 	}
-	e, err := jobs.Revert(tx, d.Namespace, d.JobID, stable.Version, evalID)
+	e, err := ledger.Revert(tx, d.Namespace, d.JobID, stable.Version, evalID)
 	if err != nil {
 		return fmt.Sprintf("can't roll back to job version %d: %v", stable.Version, err)
 	}
@@ -74,6 +74,6 @@ func unsettled(tx *state.Txn, d *api.Deployment) bool {
 // settle marks the version of a successful deployment as one to go back to.
 func settle(tx *state.Txn, d *api.Deployment) {
 	if unsettled(tx, d) {
-		_ = jobs.MarkStable(tx, d.Namespace, d.JobID, d.JobVersion, true) // the version is there
+		_ = ledger.MarkStable(tx, d.Namespace, d.JobID, d.JobVersion, true) // the version is there
 	}
 }

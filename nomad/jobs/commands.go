@@ -4,7 +4,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
-	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
+	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -84,44 +84,21 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 		return nil, err
 	}
 	keep(j, old, c.KeepCounts, c.KeepResources)
-	store(tx, j, old, c.Submission)
-	prune(tx, j, c.Versions)
+	ledger.Store(tx, j, old, c.Submission)
+	ledger.Prune(tx, j, c.Versions)
 	out := &Outcome{JobModifyIndex: j.JobModifyIndex}
-	if !parent(j) {
+	if !ledger.Parent(j) {
 		out.EvalID = c.EvalID
-		tx.PutEval(evaluation(tx, j, c.EvalID, api.TriggerJobRegister, c.Priority))
+		tx.PutEval(ledger.Evaluation(tx, j, c.EvalID, api.TriggerJobRegister, c.Priority))
 	}
 	return out, nil
 }
 
-// parent reports whether the job is only a template of others.
-func parent(j *api.Job) bool { return j.Periodic != nil || j.ParameterizedJob != nil }
-
-// store makes j the current version, and a new one if it asks for something else than old.
-func store(tx *state.Txn, j, old *api.Job, source *api.JobSubmission) {
-	j.Status, j.SubmitTime, j.JobModifyIndex, j.Version, j.Stable = "", tx.Now().UnixNano(), tx.Index(), 0, false
-	j.VersionTag = nil
-	j.TaskGroups = policed(j, old, tx.Index())
-	if old != nil {
-		j.Version = old.Version + 1
-		if diff.Same(old, j) {
-			j.Version, j.JobModifyIndex, j.Stable, j.SubmitTime = old.Version, old.JobModifyIndex, old.Stable, old.SubmitTime
-			j.VersionTag = old.VersionTag
-		}
-	}
-	tx.PutJob(j)
-	version := *j
-	tx.PutJobVersion(&version)
-	if source != nil {
-		tx.PutJobSubmission(j.Namespace, j.ID, j.Version, source)
-	}
-}
-
 func (c *Register) allowed(tx *state.Txn, old *api.Job) error {
-	if err := placed(tx, c.Job); err != nil {
+	if err := ledger.Placed(tx, c.Job); err != nil {
 		return err
 	}
-	if err := needed(tx, old, c.Job); err != nil || !c.CheckIndex {
+	if err := ledger.Needed(tx, old, c.Job); err != nil || !c.CheckIndex {
 		return err
 	}
 	switch {
@@ -131,17 +108,6 @@ func (c *Register) allowed(tx *state.Txn, old *api.Job) error {
 		return fault.New(fault.Conflict, "%s 0: job already exists", EnforceIndexPrefix)
 	case old != nil && old.JobModifyIndex != c.JobModifyIndex:
 		return fault.New(fault.Conflict, "%s %d: job exists with conflicting job modify index: %d", EnforceIndexPrefix, c.JobModifyIndex, old.JobModifyIndex)
-	}
-	return nil
-}
-
-// placed reports a namespace or node pool of a job that does not exist.
-func placed(tx *state.Txn, j *api.Job) error {
-	if tx.Namespace(j.Namespace) == nil {
-		return fault.New(fault.Invalid, "job %q: namespace %q does not exist", j.ID, j.Namespace)
-	}
-	if tx.NodePool(j.NodePool) == nil {
-		return fault.New(fault.Invalid, "job %q: node pool %q does not exist", j.ID, j.NodePool)
 	}
 	return nil
 }
@@ -171,36 +137,6 @@ func keep(j, old *api.Job, counts, resources bool) {
 	}
 }
 
-// prune forgets the oldest versions beyond keep. Those with a tag stay and do not count, and so does the
-// newest stable one: it is what a failed deployment goes back to.
-func prune(tx *state.Txn, j *api.Job, keep int) {
-	if keep <= 0 {
-		return
-	}
-	kept, stable := 0, false
-	for _, v := range tx.JobVersions(j.Namespace, j.ID) {
-		newestStable := v.Stable && !stable
-		stable = stable || v.Stable
-		if v.VersionTag != nil {
-			continue
-		}
-		if kept++; kept > keep && !newestStable {
-			tx.DeleteJobVersion(j.Namespace, j.ID, v.Version)
-		}
-	}
-}
-
-func evaluation(tx *state.Txn, j *api.Job, id, trigger string, priority int) *api.Evaluation {
-	if priority == 0 {
-		priority = j.Priority
-	}
-	now := tx.Now().UnixNano()
-	return &api.Evaluation{
-		ID: id, Namespace: j.Namespace, Priority: priority, Type: j.Type, TriggeredBy: trigger, JobID: j.ID,
-		JobModifyIndex: tx.Index(), Status: api.EvalStatusPending, CreateTime: now, ModifyTime: now,
-	}
-}
-
 // Apply stops the job. Its allocations are stopped by the evaluation; their claims follow them. A job
 // that is not there is stopped already.
 func (c *Deregister) Apply(tx *state.Txn) (any, error) {
@@ -209,7 +145,7 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 		return &Outcome{}, nil
 	}
 	if !c.Force {
-		if err := needed(tx, old, nil); err != nil {
+		if err := ledger.Needed(tx, old, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -229,8 +165,8 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	if c.NoShutdownDelay {
 		hurry(tx, old)
 	}
-	if !parent(old) {
-		tx.PutEval(evaluation(tx, old, c.EvalID, api.TriggerJobDeregister, c.Priority))
+	if !ledger.Parent(old) {
+		tx.PutEval(ledger.Evaluation(tx, old, c.EvalID, api.TriggerJobDeregister, c.Priority))
 	} else {
 		out.EvalID = ""
 	}
@@ -258,13 +194,13 @@ func (c *Evaluate) Apply(tx *state.Txn) (any, error) {
 	if j == nil {
 		return nil, fault.New(fault.NotFound, "job %q in namespace %q does not exist", c.JobID, c.Namespace)
 	}
-	if parent(j) {
+	if ledger.Parent(j) {
 		return nil, fault.New(fault.Invalid, "job %q is periodic or parameterized: only its children can be evaluated", c.JobID)
 	}
 	if c.ForceReschedule {
 		force(tx, j)
 	}
-	tx.PutEval(evaluation(tx, j, c.EvalID, api.TriggerJobRegister, 0))
+	tx.PutEval(ledger.Evaluation(tx, j, c.EvalID, api.TriggerJobRegister, 0))
 	return &Outcome{EvalID: c.EvalID, JobModifyIndex: j.JobModifyIndex}, nil
 }
 

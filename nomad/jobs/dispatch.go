@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -35,8 +36,8 @@ func instance(p *api.Job, id string) *api.Job {
 
 // begin stores an instance with its evaluation.
 func begin(tx *state.Txn, j *api.Job, evalID, trigger string) *Instance {
-	store(tx, j, nil, nil)
-	tx.PutEval(evaluation(tx, j, evalID, trigger, 0))
+	ledger.Store(tx, j, nil, nil)
+	tx.PutEval(ledger.Evaluation(tx, j, evalID, trigger, 0))
 	return &Instance{JobID: j.ID, EvalID: evalID, CreateIndex: j.CreateIndex}
 }
 
@@ -44,7 +45,7 @@ func begin(tx *state.Txn, j *api.Job, evalID, trigger string) *Instance {
 func (c *Dispatch) Apply(tx *state.Txn) (any, error) {
 	p := tx.Job(c.Namespace, c.JobID)
 	if p == nil {
-		return nil, missing(c.Namespace, c.JobID)
+		return nil, ledger.Missing(c.Namespace, c.JobID)
 	}
 	if c.Token != "" {
 		if j := tx.JobByToken(c.Namespace, c.JobID, c.Token); j != nil {
@@ -119,7 +120,7 @@ func (s *Service) dispatchable(ns string, r *api.JobDispatchRequest) error {
 	tx := s.State.Read()
 	p := tx.Job(ns, r.JobID)
 	if p == nil {
-		return missing(ns, r.JobID)
+		return ledger.Missing(ns, r.JobID)
 	}
 	if r.IdempotencyToken != "" && tx.JobByToken(ns, r.JobID, r.IdempotencyToken) != nil {
 		return nil

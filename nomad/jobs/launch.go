@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -42,7 +43,7 @@ func (c *Launch) Apply(tx *state.Txn) (any, error) {
 func (c *Launch) force(tx *state.Txn, p *api.Job) (any, error) {
 	switch {
 	case p == nil:
-		return nil, missing(c.Namespace, c.JobID)
+		return nil, ledger.Missing(c.Namespace, c.JobID)
 	case p.Periodic == nil:
 		return nil, fault.New(fault.Invalid, "can't force launch non-periodic job")
 	case p.Stop:

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
+	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -118,7 +119,7 @@ func compared(tx *state.Txn, ns string, r *api.JobVersionsRequest) (*api.Job, er
 		}
 	case r.DiffVersion != nil:
 		if v = tx.JobVersion(ns, r.JobID, *r.DiffVersion); v == nil {
-			return nil, missingVersion(ns, r.JobID, *r.DiffVersion)
+			return nil, ledger.MissingVersion(ns, r.JobID, *r.DiffVersion)
 		}
 	}
 	return v, nil
@@ -140,7 +141,7 @@ func (s *Service) Summary(ctx context.Context, r *api.JobRequest) (*api.JobSumma
 	out := &api.JobSummaryResponse{}
 	ns := namespace(r.Namespace)
 	keys := []state.Key{state.JobSummaryKey(ns, r.JobID), state.JobChildrenKey(ns, r.JobID)}
-	if j := s.State.Read().Job(ns, r.JobID); j != nil && parent(j) {
+	if j := s.State.Read().Job(ns, r.JobID); j != nil && ledger.Parent(j) {
 		keys = append(keys, state.TableKey(state.TableSummaries), state.TableKey(state.TableEvals))
 	}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -20,7 +21,7 @@ const scalingEventsMax = 20
 func (c *Scale) Apply(tx *state.Txn) (any, error) {
 	j := tx.Job(c.Namespace, c.JobID)
 	if j == nil {
-		return nil, missing(c.Namespace, c.JobID)
+		return nil, ledger.Missing(c.Namespace, c.JobID)
 	}
 	g := j.Group(c.Group)
 	if g == nil {
@@ -39,15 +40,15 @@ func (c *Scale) Apply(tx *state.Txn) (any, error) {
 			return nil, err
 		}
 		next := resized(j, c.Group, int(*c.Count))
-		if err := needed(tx, j, next); err != nil {
+		if err := ledger.Needed(tx, j, next); err != nil {
 			return nil, err
 		}
-		store(tx, next, j, tx.JobSubmission(j.Namespace, j.ID, j.Version))
-		prune(tx, next, c.Versions)
+		ledger.Store(tx, next, j, tx.JobSubmission(j.Namespace, j.ID, j.Version))
+		ledger.Prune(tx, next, c.Versions)
 		out.JobModifyIndex = next.JobModifyIndex
-		if !parent(next) {
+		if !ledger.Parent(next) {
 			out.EvalID, e.EvalID = c.EvalID, &c.EvalID
-			tx.PutEval(evaluation(tx, next, c.EvalID, api.TriggerScaling, 0))
+			tx.PutEval(ledger.Evaluation(tx, next, c.EvalID, api.TriggerScaling, 0))
 		}
 	}
 	record(tx, j, c.Group, e)

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
+	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -228,7 +229,7 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 		return nil, err
 	}
 	tx := s.State.Read()
-	if err := placed(tx, j); err != nil {
+	if err := ledger.Placed(tx, j); err != nil {
 		return nil, err
 	}
 	old := tx.Job(j.Namespace, j.ID)
@@ -237,7 +238,7 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 	if old != nil {
 		out.JobModifyIndex = old.JobModifyIndex
 		j.Version, j.CreateIndex = old.Version+1, old.CreateIndex
-		j.TaskGroups = policed(j, old, tx.Index()+1)
+		j.TaskGroups = ledger.Policed(j, old, tx.Index()+1)
 		if diff.Same(old, j) {
 			j.Version, j.JobModifyIndex = old.Version, old.JobModifyIndex
 		}
@@ -250,7 +251,7 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 			out.NextPeriodicLaunch = rules.NextLaunch(p, time.Now().In(zone))
 		}
 	}
-	if s.Preview != nil && !parent(j) {
+	if s.Preview != nil && !ledger.Parent(j) {
 		p := s.Preview(tx, j)
 		out.Annotations, out.FailedTGAllocs = p.Annotations, p.Failed
 		if p.Eval != nil {

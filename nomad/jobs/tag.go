@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -19,15 +20,15 @@ const (
 func (c *Tag) Apply(tx *state.Txn) (any, error) {
 	j := tx.Job(c.Namespace, c.JobID)
 	if j == nil {
-		return nil, missing(c.Namespace, c.JobID)
+		return nil, ledger.Missing(c.Namespace, c.JobID)
 	}
 	named := tagged(tx, j, c.Name)
 	if c.Unset {
 		if named == nil {
 			return nil, fault.New(fault.NotFound, "job %q has no version with the tag %q", c.JobID, c.Name)
 		}
-		change(tx, named, func(j *api.Job) { j.VersionTag = nil })
-		prune(tx, j, c.Versions)
+		ledger.Change(tx, named, func(j *api.Job) { j.VersionTag = nil })
+		ledger.Prune(tx, j, c.Versions)
 		return &api.JobVersionTag{}, nil
 	}
 	number := c.Version
@@ -36,13 +37,13 @@ func (c *Tag) Apply(tx *state.Txn) (any, error) {
 	}
 	v := tx.JobVersion(c.Namespace, c.JobID, number)
 	if v == nil {
-		return nil, missingVersion(c.Namespace, c.JobID, number)
+		return nil, ledger.MissingVersion(c.Namespace, c.JobID, number)
 	}
 	if named != nil && named.Version != number {
 		return nil, fault.New(fault.Invalid, "tag %q already exists on version %d of job %q", c.Name, named.Version, c.JobID)
 	}
 	tag := &api.JobVersionTag{Name: c.Name, Description: c.Description, TaggedTime: tx.Now().UnixNano()}
-	change(tx, v, func(j *api.Job) { j.VersionTag = tag })
+	ledger.Change(tx, v, func(j *api.Job) { j.VersionTag = tag })
 	return tag, nil
 }
 

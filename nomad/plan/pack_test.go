@@ -107,8 +107,10 @@ func typical(n int) []*api.Allocation {
 	res := &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{
 		"web": {Cpu: api.AllocatedCpuResources{CpuShares: 100}, Memory: api.AllocatedMemoryResources{MemoryMB: 64}},
 	}, Shared: api.AllocatedSharedResources{DiskMB: 300}}
-	base := api.AllocationMetric{NodesEvaluated: 5000, NodesInPool: 5000, NodePool: "default", NodesAvailable: map[string]int{"dc1": 2500, "dc2": 2500},
-		ConstraintFiltered: map[string]int{"${attr.kernel.name} = linux": 3}, NodesFiltered: 3}
+	base := api.AllocationMetric{
+		NodesEvaluated: 5000, NodesInPool: 5000, NodePool: "default", NodesAvailable: map[string]int{"dc1": 2500, "dc2": 2500},
+		ConstraintFiltered: map[string]int{"${attr.kernel.name} = linux": 3}, NodesFiltered: 3,
+	}
 	eval, rnd := uuid.NewString(), rand.New(rand.NewPCG(1, 2))
 	list := make([]*api.Allocation, n)
 	for i := range list {

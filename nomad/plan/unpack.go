@@ -145,7 +145,8 @@ func (u *unpacker) placement(a *api.Allocation) {
 
 func (u *unpacker) decode(into interface {
 	UnmarshalMsg([]byte) ([]byte, error)
-}) {
+},
+) {
 	rest, err := into.UnmarshalMsg(u.take(u.number()))
 	if err != nil || len(rest) > 0 {
 		u.fail("decode %T, %d bytes left: %v", into, len(rest), err)

@@ -105,8 +105,11 @@ func TestPortsPerAddress(t *testing.T) {
 	c := newCluster(t)
 	c.node("n", func(n *api.Node) {
 		n.NodeResources.NodeNetworks = []*api.NodeNetwork{{Device: "eth0", Addresses: []*api.NodeNetworkAddress{
-			{Alias: "default", Address: "10.0.0.1"}, {Alias: "default", Address: "2001:db8::1"}, {Alias: "public", Address: "192.0.2.1", ReservedPorts: "22"},
-			{Alias: "public", Address: "192.0.2.2"}, {Alias: "same", Address: "10.0.0.1"},
+			{Alias: "default", Address: "10.0.0.1"},
+			{Alias: "default", Address: "2001:db8::1"},
+			{Alias: "public", Address: "192.0.2.1", ReservedPorts: "22"},
+			{Alias: "public", Address: "192.0.2.2"},
+			{Alias: "same", Address: "10.0.0.1"},
 		}}}
 		n.HostNetworks = map[string]*api.HostNetworkInfo{"empty": {Name: "empty", Interface: "eth9"}}
 		n.Meta = map[string]string{"net": "public"}

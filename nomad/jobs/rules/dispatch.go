@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 // PayloadMax is the largest payload of a dispatched job in bytes.
@@ -15,11 +16,11 @@ const PayloadMax = 16 << 10
 func Dispatch(p *api.ParameterizedJobConfig, payload []byte, meta map[string]string) error {
 	switch {
 	case len(payload) > PayloadMax:
-		return fmt.Errorf("Payload exceeds maximum size; %d > %d", len(payload), PayloadMax)
+		return fault.New(fault.Invalid, "Payload exceeds maximum size; %d > %d", len(payload), PayloadMax)
 	case p.Payload == "required" && len(payload) == 0:
-		return fmt.Errorf("Payload is not provided but required by parameterized job")
+		return fault.New(fault.Invalid, "Payload is not provided but required by parameterized job")
 	case p.Payload == "forbidden" && len(payload) > 0:
-		return fmt.Errorf("Payload provided but forbidden by parameterized job")
+		return fault.New(fault.Invalid, "Payload provided but forbidden by parameterized job")
 	}
 	var unknown, absent []string
 	for _, key := range sorted(meta) {

@@ -64,8 +64,10 @@ func (s *scene) olds(n int) *scene {
 
 // deploy gives the new version a deployment with that state.
 func (s *scene) deploy(status string, state api.DeploymentState) *scene {
-	s.d = &api.Deployment{ID: "d", JobID: "j", JobVersion: 1, JobCreateIndex: 1, CreateIndex: 9, Status: status,
-		TaskGroups: map[string]*api.DeploymentState{"g": &state}}
+	s.d = &api.Deployment{
+		ID: "d", JobID: "j", JobVersion: 1, JobCreateIndex: 1, CreateIndex: 9, Status: status,
+		TaskGroups: map[string]*api.DeploymentState{"g": &state},
+	}
 	s.in.Deployments = []*api.Deployment{s.d}
 	s.in.Current, _ = reconcile.Current(s.in.Job, s.in.Deployments)
 	return s

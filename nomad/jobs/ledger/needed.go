@@ -1,4 +1,4 @@
-package jobs
+package ledger
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 // usersShown bounds how many users of a plugin an error names.
 const usersShown = 10
 
-// needed refuses to let a job go, or to change it to next, while volumes need a CSI plugin that only this
+// Needed refuses to let a job go, or to change it to next, while volumes need a CSI plugin that only this
 // job provides: without it they cannot be unmounted or detached.
-func needed(tx *state.Txn, old, next *api.Job) error {
+func Needed(tx *state.Txn, old, next *api.Job) error {
 	if old == nil || old.Stop {
 		return nil
 	}

@@ -1,0 +1,7 @@
+// Package ledger is how raft commands write jobs: a new version, an older one anew, marks on versions. The
+// rooms of jobs and of deployments use it inside their commands.
+//
+// Invariants:
+//   - A job's row and the row of its newest version say the same.
+//   - A version is never changed but for its marks: stability and tag.
+package ledger
