@@ -182,6 +182,9 @@ func (p *placer) scoreMeta(c rank.Candidate) *api.NodeScoreMeta {
 	if s.wished {
 		meta.Scores[rank.PartAffinity] = s.affinity
 	}
+	if score, wished := p.deviceScore(c.Node); wished {
+		meta.Scores[rank.PartDevices] = score
+	}
 	if !p.spreads.Empty() {
 		meta.Scores[rank.PartSpread] = p.spreads.Boost(int(s.tuple))
 	}

@@ -13,6 +13,7 @@ const (
 	PartPenalty      = "node-reschedule-penalty"
 	PartAffinity     = "node-affinity"
 	PartSpread       = "allocation-spread"
+	PartDevices      = "devices"
 	PartPreemption   = "preemption"
 )
 

@@ -12,14 +12,12 @@ func (p *pass) classify(a *api.Allocation) {
 	switch {
 	case p.batch && p.done(a):
 		p.hold(a)
-	case a.ServerTerminal() || p.batch && a.ClientTerminal() && p.job.older:
-		p.res.Desired.Ignore++
+	case a.ServerTerminal() || p.batch && a.ClientTerminal() && p.job.older: // over
 	case p.unwanted(a):
 		p.end(a)
 	case a.ClientStatus == api.AllocClientStatusFailed:
 		p.classifyFailed(a)
-	case a.ClientTerminal():
-		p.res.Desired.Ignore++
+	case a.ClientTerminal(): // over
 	case a.DesiredTransition.Migrate && !p.isLost(a):
 		p.noteOlder(a)
 		p.migrate = append(p.migrate, row{Allocation: a, index: Index(a.Name)})
@@ -133,8 +131,7 @@ func Succeeded(a *api.Allocation) bool {
 
 func (p *pass) classifyFailed(a *api.Allocation) {
 	switch {
-	case a.NextAllocation != "":
-		p.res.Desired.Ignore++
+	case a.NextAllocation != "": // over
 	case p.job.older:
 		p.noteOlder(a)
 		p.failedOld = append(p.failedOld, a)

@@ -80,11 +80,9 @@ func (p *pass) stop(a *api.Allocation, why, client string) {
 func (p *pass) stopAll() {
 	p.res.Stop = make([]Stop, 0, len(p.in.Allocs))
 	for _, a := range p.in.Allocs {
-		if a.ServerTerminal() {
-			p.res.Desired.Ignore++
-			continue
+		if !a.ServerTerminal() {
+			p.end(a)
 		}
-		p.end(a)
 	}
 }
 

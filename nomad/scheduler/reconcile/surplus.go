@@ -83,11 +83,9 @@ func (p *pass) stopTwins() {
 }
 
 func (p *pass) giveUp(a *api.Allocation) {
-	if a.Terminal() {
-		p.res.Desired.Ignore++
-		return
+	if !a.Terminal() {
+		p.stop(a, NotNeeded, "")
 	}
-	p.stop(a, NotNeeded, "")
 }
 
 // better is above 0 when a is to be kept before b.

@@ -111,6 +111,21 @@ func parse(in io.Reader) (figures, error) {
 	return all, lines.Err()
 }
 
+// perOp are units of time that stand for the go tool's own.
+var perOp = map[string]float64{"ms/op": 1e6, "s/op": 1e9}
+
+func (f figures) of(benchmark, unit string) []float64 {
+	nanoseconds, convert := perOp[unit]
+	if !convert {
+		return f[benchmark][unit]
+	}
+	var values []float64
+	for _, v := range f[benchmark]["ns/op"] {
+		values = append(values, v/nanoseconds)
+	}
+	return values
+}
+
 func median(values []float64) float64 {
 	s := slices.Sorted(slices.Values(values))
 	return s[len(s)/2]
@@ -121,7 +136,7 @@ func print(out io.Writer, list []bar, all figures) error {
 	fmt.Fprintf(w, "\n%s, %d cores, load %s, %s\n\n", cpuName(), runtime.NumCPU(), load(), time.Now().Format(time.DateOnly))
 	fmt.Fprintln(w, "workload\telsewhere\tbar\tours\t")
 	for _, b := range list {
-		values := all[b.benchmark][b.unit]
+		values := all.of(b.benchmark, b.unit)
 		sign, verdict := "<=", ""
 		if b.least {
 			sign = ">="

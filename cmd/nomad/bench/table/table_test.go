@@ -29,13 +29,14 @@ func TestMediansStandBesideTheirBars(t *testing.T) {
 	bars := write(t, "benchmark\tunit\tsign\tlimit\tworkload\telsewhere\n"+
 		"Schedule/plain/nodes=10\tplacements/s\t>=\t75\tplain\t5/s\n"+
 		"Hold\tMiB-server\t<=\t400\thold\t2 GB\n"+
+		"Schedule/plain/nodes=10\tms/op\t<=\t1\ttime\t-\n"+
 		"Other\tx\t<=\t1\tother\t-\n")
 	saved := filepath.Join(t.TempDir(), "bench.json")
 	var out strings.Builder
 	if err := run(strings.NewReader(output), &out, bars, saved); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"80.0 placements/s", "512.0 MiB-server   BELOW THE BAR", "not measured"} {
+	for _, want := range []string{"80.0 placements/s", "0.0001 ms/op", "512.0 MiB-server   BELOW THE BAR", "not measured"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}
