@@ -70,8 +70,10 @@ type ControllerCreateResponse struct {
 // ControllerDeleteRequest deletes a volume.
 type ControllerDeleteRequest struct {
 	ControllerCall
-	ExternalID string            `msg:",omitempty"`
-	Secrets    map[string]string `msg:",omitempty"`
+	ExternalID string `msg:",omitempty"`
+	// Name is that of the volume's creation: a late call of it must not make the volume again.
+	Name    string            `msg:",omitempty"`
+	Secrets map[string]string `msg:",omitempty"`
 }
 
 // ControllerExpandRequest grows a volume.

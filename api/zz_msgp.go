@@ -14581,16 +14581,20 @@ func (z *ControllerCreateResponse) Msgsize() (s int) {
 func (z *ControllerDeleteRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.ExternalID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.Secrets == nil {
+	if z.Name == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Secrets == nil {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -14633,6 +14637,11 @@ func (z *ControllerDeleteRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.ExternalID)
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "Secrets"
 			o = append(o, 0xa7, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
 			o = msgp.AppendMapHeader(o, uint32(len(z.Secrets)))
@@ -14712,6 +14721,12 @@ func (z *ControllerDeleteRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 				err = msgp.WrapError(err, "ExternalID")
 				return
 			}
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
 		case "Secrets":
 			var zb0003 uint32
 			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
@@ -14758,7 +14773,7 @@ func (z *ControllerDeleteRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerDeleteRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 8 + msgp.MapHeaderSize
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 5 + msgp.StringPrefixSize + len(z.Name) + 8 + msgp.MapHeaderSize
 	if z.Secrets != nil {
 		for za0001, za0002 := range z.Secrets {
 			_ = za0002

@@ -88,12 +88,26 @@ func (s *Service) detach(ctx context.Context, r *api.ControllerUnpublishRequest)
 }
 
 func (s *Service) create(ctx context.Context, r *api.ControllerCreateRequest) (*api.ControllerCreateResponse, error) {
-	return control(ctx, s, r.ControllerCall, "create/"+r.Name, "", func(ctx context.Context, c *csi.Client) (*api.ControllerCreateResponse, error) {
+	return control(ctx, s, r.ControllerCall, creation(r.Name), "", func(ctx context.Context, c *csi.Client) (*api.ControllerCreateResponse, error) {
 		return c.CreateVolume(ctx, r)
 	})
 }
 
+// creation is the object of calls that create a volume: its id is not known yet.
+func creation(name string) string { return "create/" + name }
+
+// delete sees to it that a call which created the volume, and comes late, does not make it again.
 func (s *Service) delete(ctx context.Context, r *api.ControllerDeleteRequest) (*api.Empty, error) {
+	if r.Name != "" {
+		release, err := s.locks.take(ctx, volumeKey(r.PluginID, creation(r.Name)))
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		if err := s.fences.pass(short(r.PluginID, creation(r.Name), ""), r.Fence); err != nil {
+			return nil, err
+		}
+	}
 	return control(ctx, s, r.ControllerCall, r.ExternalID, "", func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
 		return empty(c.DeleteVolume(ctx, r))
 	})

@@ -108,7 +108,7 @@ func (s *Service) deleteJob(v *api.Volume) job {
 		do: func(ctx context.Context) error {
 			_, err := made(ctx, s, v.PluginID, wire.ControllerDelete, &api.ControllerDeleteRequest{
 				ControllerCall: api.ControllerCall{PluginID: v.PluginID, Fence: v.Provision.Intent},
-				ExternalID:     v.RemoteID(), Secrets: v.Secrets,
+				ExternalID:     v.RemoteID(), Name: v.Name, Secrets: v.Secrets,
 			})
 			if err != nil {
 				return err

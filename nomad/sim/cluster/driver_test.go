@@ -71,6 +71,16 @@ func (w *World) controller() []wire.Handler {
 				w.control(ctx, "create", r.Fence, "create/"+r.Name, "", func() error { return w.make(r, id) })
 		}),
 		wire.ControllerDelete.Handle(func(ctx context.Context, r *api.ControllerDeleteRequest) (*api.Empty, error) {
+			if r.Name != "" {
+				leave, err := w.driver.turns.take(ctx, "create/"+r.Name)
+				if err != nil {
+					return nil, err
+				}
+				defer leave()
+				if err := w.pass("delete", "create/"+r.Name+" ", r.Fence); err != nil {
+					return nil, err
+				}
+			}
 			return &api.Empty{}, w.control(ctx, "delete", r.Fence, r.ExternalID, "", func() error { return w.remove(r.ExternalID) })
 		}),
 		wire.ControllerExpand.Handle(func(ctx context.Context, r *api.ControllerExpandRequest) (*api.ControllerExpandResponse, error) {
@@ -97,14 +107,11 @@ func (w *World) control(ctx context.Context, what string, fence uint64, object, 
 		took = w.some(r, 18*time.Second)
 	}
 	before, after, late := w.faulty(r, 5), w.faulty(r, 5), w.faulty(r, 5)
-	w.mu.Lock()
 	key := object + " " + where
-	if seen := w.driver.fences[key]; fence < seen && w.bug != BugNoFence {
-		w.tell("the controller's host refuses %s of %s by %d: %d was seen", what, key, fence, seen)
-		w.mu.Unlock()
-		return fault.New(fault.Conflict, "the call belongs to intent %d, and intent %d was seen already", fence, seen)
+	if err := w.pass(what, key, fence); err != nil {
+		return err
 	}
-	w.driver.fences[key] = max(fence, w.driver.fences[key])
+	w.mu.Lock()
 	busy := w.driver.busy[object]
 	w.mu.Unlock()
 	if busy || before {
@@ -135,6 +142,18 @@ func (w *World) control(ctx context.Context, what string, fence uint64, object, 
 		return fault.New(fault.Unavailable, "the driver's answer was lost")
 	}
 	return ctx.Err()
+}
+
+// pass refuses a call whose intent is older than one that was seen.
+func (w *World) pass(what, key string, fence uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if seen := w.driver.fences[key]; fence < seen && w.bug != BugNoFence {
+		w.tell("the controller's host refuses %s of %s by %d: %d was seen", what, key, fence, seen)
+		return fault.New(fault.Conflict, "the call belongs to intent %d, and intent %d was seen already", fence, seen)
+	}
+	w.driver.fences[key] = max(fence, w.driver.fences[key])
+	return nil
 }
 
 func (w *World) attach(r *api.ControllerPublishRequest) error {
