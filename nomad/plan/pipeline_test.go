@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -89,32 +90,35 @@ func TestNextEntryIsVerifiedOnTopOfTheOneUnderWay(t *testing.T) {
 }
 
 func TestPlansThatWaitTogetherShareAnEntry(t *testing.T) {
-	w, log := sluggish(t, plan.Config{})
-	j := w.job("j", false)
-	outs := []<-chan *plan.Outcome{w.later(&plan.Submission{Plan: planOf(j, nil, alloc(j, "a0", "n1", 10))})}
-	<-log.entries
-	for i := range 8 {
-		outs = append(outs, w.later(&plan.Submission{Plan: planOf(j, nil, alloc(j, fmt.Sprint("b", i), "n2", 10))}))
-	}
-	entries := 1
-	for done := 0; done < len(outs); entries++ {
-		log.verdict <- nil
-		for done < len(outs) {
-			select {
-			case out := <-outs[done]:
-				if out == nil || !out.Whole {
-					t.Fatalf("outcome %+v", out)
-				}
-				done++
-				continue
-			case <-log.entries:
-			}
-			break
+	synctest.Test(t, func(t *testing.T) {
+		w, log := sluggish(t, plan.Config{})
+		j := w.job("j", false)
+		outs := []<-chan *plan.Outcome{w.later(&plan.Submission{Plan: planOf(j, nil, alloc(j, "a0", "n1", 10))})}
+		<-log.entries
+		for i := range 8 {
+			outs = append(outs, w.later(&plan.Submission{Plan: planOf(j, nil, alloc(j, fmt.Sprint("b", i), "n2", 10))}))
 		}
-	}
-	if entries > 8 {
-		t.Errorf("%d entries for 9 plans", entries)
-	}
+		synctest.Wait() // now all of them wait
+		entries := 1
+		for done := 0; done < len(outs); entries++ {
+			log.verdict <- nil
+			for done < len(outs) {
+				select {
+				case out := <-outs[done]:
+					if out == nil || !out.Whole {
+						t.Fatalf("outcome %+v", out)
+					}
+					done++
+					continue
+				case <-log.entries:
+				}
+				break
+			}
+		}
+		if entries > 8 {
+			t.Errorf("%d entries for 9 plans", entries)
+		}
+	})
 }
 
 func TestJobsThatLoseAllocationsAreEvaluated(t *testing.T) {
