@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,12 +108,12 @@ func (w *World) control(ctx context.Context, what string, fence uint64, object, 
 		took = w.some(r, 18*time.Second)
 	}
 	before, after, late := w.faulty(r, 5), w.faulty(r, 5), w.faulty(r, 5)
-	key := object + " " + where
+	key, external := object+" "+where, strings.Replace(object, "create/", "x-", 1)
 	if err := w.pass(what, key, fence); err != nil {
 		return err
 	}
 	w.mu.Lock()
-	busy := w.driver.busy[object]
+	busy := w.driver.busy[external]
 	w.mu.Unlock()
 	if busy || before {
 		return fault.New(fault.Unavailable, "the driver is busy with %s", object)
@@ -120,7 +121,7 @@ func (w *World) control(ctx context.Context, what string, fence uint64, object, 
 	effect := func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.driver.busy, object)
+		delete(w.driver.busy, external)
 		err := do()
 		w.tally.Events++
 		w.tell("driver: %s %s by %d%s", what, key, fence, orError(err))
@@ -129,7 +130,7 @@ func (w *World) control(ctx context.Context, what string, fence uint64, object, 
 	}
 	if late {
 		w.mu.Lock()
-		w.driver.busy[object] = true
+		w.driver.busy[external] = true
 		w.mu.Unlock()
 		time.AfterFunc(took+w.some(r, 10*time.Second), func() { _ = effect() })
 		return fault.New(fault.Timeout, "the driver did not answer in time")
