@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -133,12 +134,20 @@ func (r *regions) walk(asked *kit.Host) {
 		t.Fatal(err)
 	}
 	woken := make(chan error, 1)
-	go func() {
-		now, _, err := west.Jobs().Info(id, &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: time.Minute})
-		if err == nil && (now.Stop == nil || !*now.Stop) {
-			err = fmt.Errorf("woken without a change: %+v", now)
+	go func() { // the job changes, too, when its deployment is over
+		q := &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: time.Minute}
+		for {
+			now, meta, err := west.Jobs().Info(id, q)
+			switch {
+			case err == nil && meta.LastIndex <= q.WaitIndex:
+				err = errors.New("woken without a change")
+			case err == nil && (now.Stop == nil || !*now.Stop):
+				q.WaitIndex = meta.LastIndex
+				continue
+			}
+			woken <- err
+			return
 		}
-		woken <- err
 	}()
 	if _, _, err := west.Jobs().Deregister(id, false, nil); err != nil {
 		t.Fatal(err)
