@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -44,7 +45,9 @@ type Config struct {
 type Service struct {
 	Config
 	roster *plan.Roster
-	pool   pool
+	// conflicts counts the plans that were refused in part.
+	conflicts atomic.Uint64
+	pool      pool
 
 	mu    sync.Mutex
 	term  *leader
@@ -69,6 +72,10 @@ func New(c Config) *Service {
 	s.pool.number, s.pool.kinds, s.pool.changed = max(0, c.Workers), c.Kinds, make(chan struct{})
 	return s
 }
+
+// Conflicts is how many plans of this server's workers were refused in part, because others had taken what
+// they counted on.
+func (s *Service) Conflicts() uint64 { return s.conflicts.Load() }
 
 // Handlers binds the room's methods.
 func (s *Service) Handlers() []wire.Handler {

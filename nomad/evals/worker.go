@@ -172,6 +172,7 @@ func (w *worker) attempt(ctx context.Context, d desk, tx *state.Txn, t *task) (d
 	}
 	t.index = max(t.index, out.AllocIndex, out.RefreshIndex)
 	if !out.Whole {
+		w.conflicts.Add(1)
 		w.Log.Debug("plan was refused in part", "eval", e.ID, "job", e.JobID, "nodes", out.RejectedNodes, "reasons", out.Reasons)
 	}
 	return out.Whole, len(out.NodeAllocation)+len(out.NodeUpdate) > 0, o, nil
