@@ -143,19 +143,17 @@ func lacking(g *api.TaskGroup, dimensions map[string]int) map[string]*api.Resour
 	return all
 }
 
-// The first explainedMax allocations that an evaluation places of a group show the scores of the best
-// othersMax nodes beside their own; the others only their own.
-const (
-	explainedMax = 8
-	othersMax    = 4
-)
+// othersMax is how many other nodes the first allocation that an evaluation places of a group shows the scores
+// of; the other allocations show their own node only.
+const othersMax = 4
 
 // explain writes into a placed allocation how its node was chosen. The counts are shared by all of the
 // group.
 func (p *placer) explain(a *api.Allocation, chosen rank.Candidate) {
 	m := p.seen.base
 	m.ScoreMetaData = []*api.NodeScoreMeta{p.scoreMeta(chosen)}
-	if p.explained++; p.explained <= explainedMax && p.board != nil {
+	if !p.explained && p.board != nil {
+		p.explained = true
 		for _, c := range p.board.Top(othersMax+1, p.spreads.Boost) {
 			if c.Node != chosen.Node && len(m.ScoreMetaData) <= othersMax {
 				m.ScoreMetaData = append(m.ScoreMetaData, p.scoreMeta(c))
@@ -174,19 +172,36 @@ func (p *placer) explainSystem(a *api.Allocation, i int) {
 func (p *placer) scoreMeta(c rank.Candidate) *api.NodeScoreMeta {
 	s := p.fit[c.Node]
 	row := p.run.edit.Row(c.Node)
-	meta := &api.NodeScoreMeta{NodeID: row.Node.ID, NormScore: c.Mean(), Scores: map[string]float64{}}
-	meta.Scores[rank.PartFit] = p.fitOf(row.Total, row.Used)
-	if n := p.collisions[c.Node] - 1; n > 0 {
-		meta.Scores[rank.PartAntiAffinity] = rank.AntiAffinity(n, p.group.Count)
+	fit := p.fitOf(row.Total, row.Used)
+	meta := &api.NodeScoreMeta{NodeID: row.Node.ID, NormScore: c.Mean()}
+	collisions := p.collisions[c.Node] - 1
+	device, wished := p.deviceScore(c.Node)
+	if collisions <= 0 && !s.wished && !wished && p.spreads.Empty() {
+		meta.Scores = p.fitAlone(fit)
+		return meta
+	}
+	meta.Scores = map[string]float64{rank.PartFit: fit}
+	if collisions > 0 {
+		meta.Scores[rank.PartAntiAffinity] = rank.AntiAffinity(collisions, p.group.Count)
 	}
 	if s.wished {
 		meta.Scores[rank.PartAffinity] = s.affinity
 	}
-	if score, wished := p.deviceScore(c.Node); wished {
-		meta.Scores[rank.PartDevices] = score
+	if wished {
+		meta.Scores[rank.PartDevices] = device
 	}
 	if !p.spreads.Empty() {
 		meta.Scores[rank.PartSpread] = p.spreads.Boost(int(s.tuple))
 	}
 	return meta
+}
+
+// fitAlone are the scores of a node for which nothing but the fit counts. Nodes with equal scores share them.
+func (s *survey) fitAlone(fit float64) map[string]float64 {
+	m := s.alone[fit]
+	if m == nil {
+		m = map[string]float64{rank.PartFit: fit}
+		s.alone[fit] = m
+	}
+	return m
 }

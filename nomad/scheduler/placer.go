@@ -28,8 +28,8 @@ type placer struct {
 	// collisions are the group's allocations per node.
 	collisions map[int]int
 	failed     *api.AllocationMetric
-	// explained counts the allocations that were placed.
-	explained int
+	// explained is set when an allocation shows how other nodes did.
+	explained bool
 }
 
 // newPlacer surveys the nodes. The placer of a system job is told its nodes and ranks none.

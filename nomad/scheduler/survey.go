@@ -22,6 +22,8 @@ type survey struct {
 	reasons []string
 	// fits remembers fit scores: most nodes have an equal.
 	fits map[[2]fleet.Amount]float64
+	// alone are scores that consist of a fit score only.
+	alone map[float64]map[string]float64
 	// seen and classes sum up fit.
 	seen    *tally
 	classes map[string]bool
@@ -48,7 +50,7 @@ const fitsMax = 1 << 16
 func newSurvey(j *api.Job, g *api.TaskGroup, ranks bool) *survey {
 	s := &survey{
 		static: feasible.NewStatic(j, g), affinities: rank.NewAffinities(j, g), spreads: rank.NewSpreads(j, g),
-		reasons: []string{""}, fits: map[[2]fleet.Amount]float64{}, seen: newTally(j), classes: map[string]bool{},
+		reasons: []string{""}, fits: map[[2]fleet.Amount]float64{}, alone: map[float64]map[string]float64{}, seen: newTally(j), classes: map[string]bool{},
 	}
 	if ranks {
 		s.board = rank.NewBoard(0)
@@ -85,6 +87,7 @@ func (s *survey) catchUp(f *fleet.Fleet, e *fleet.Edit) []int {
 	s.spreads.Reset()
 	if len(s.fits) > fitsMax {
 		clear(s.fits)
+		clear(s.alone)
 	}
 	return rows
 }

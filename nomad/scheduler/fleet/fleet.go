@@ -63,7 +63,7 @@ func Build(index uint64, nodes iter.Seq[*api.Node], allocs iter.Seq[*api.Allocat
 		e.PutNode(n)
 	}
 	for a := range allocs {
-		e.PutAlloc(a)
+		e.NewAlloc(a)
 	}
 	return e.Done(index)
 }
