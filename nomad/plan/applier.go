@@ -138,9 +138,7 @@ func (v *verifier) assume(plans []*api.Plan) {
 		for _, list := range p.NodeAllocation {
 			for _, a := range list {
 				if isNew(a) {
-					with := *a
-					with.Job = p.Job
-					v.edit.PutAlloc(&with)
+					v.edit.PutAlloc(withJob(p, a))
 				}
 			}
 		}

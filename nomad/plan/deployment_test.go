@@ -118,6 +118,43 @@ func TestPlacementOfAnOlderVersion(t *testing.T) {
 	}
 }
 
+// Whether a port may be shared is told by the version that the allocation is of, not by the newest.
+func TestPlacementOfAnOlderVersionIsVerifiedByItsOwnGroup(t *testing.T) {
+	for _, oldShares := range []bool{true, false} {
+		w := newWorld(t)
+		w.put(func(tx *state.Txn) {
+			n := *tx.Node("n1")
+			res := *n.NodeResources
+			res.Networks = []*api.NetworkResource{{IP: "10.0.0.1"}}
+			n.NodeResources = &res
+			tx.PutNode(&n)
+		})
+		version := func(number uint64, shares bool) *api.Job {
+			j := *w.job("j", false)
+			g := *j.TaskGroups[0]
+			g.Networks = []*api.NetworkResource{{ReservedPorts: []api.Port{{Label: "http", Value: 8080, IgnoreCollision: shares}}}}
+			j.Version, j.TaskGroups = number, []*api.TaskGroup{&g}
+			w.put(func(tx *state.Txn) { tx.PutJob(&j); tx.PutJobVersion(&j) })
+			return w.store.Read().Job("default", "j")
+		}
+		before := version(0, oldShares)
+		j := version(1, !oldShares)
+		placed := func(id string) *api.Allocation {
+			a := alloc(j, id, "n1", 10)
+			a.AllocatedResources.Shared.Ports = []api.PortMapping{{Label: "http", Value: 8080, HostIP: "10.0.0.1"}}
+			return a
+		}
+		if out := w.submit(planOf(j, nil, placed("first"))); !out.Whole {
+			t.Fatalf("first: %v", out.Reasons)
+		}
+		older := placed("older")
+		older.Job = before
+		if out := w.submit(planOf(j, nil, older)); out.Whole != oldShares {
+			t.Errorf("older version shares %v: committed %v, %v", oldShares, out.Whole, out.Reasons)
+		}
+	}
+}
+
 func TestFailedAttemptToPlaceAgainIsRemembered(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j", false)

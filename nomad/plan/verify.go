@@ -99,15 +99,14 @@ func (v *verifier) fill(p *api.Plan, node string, stopping map[string]bool) stri
 		if why := v.usable(i, node); why != "" {
 			return undo(why)
 		}
-		if why := v.fits(i, p.Job, a); why != "" {
+		with := withJob(p, a)
+		if why := v.fits(i, with); why != "" {
 			return undo(why)
 		}
-		with := *a
-		with.Job = p.Job
-		if err := ledger.Check(v.tx, &with, stopping); err != nil {
+		if err := ledger.Check(v.tx, with, stopping); err != nil {
 			return undo(err.Error())
 		}
-		v.edit.Add(i, a.ID, fleet.LoadOfAlloc(&with))
+		v.edit.Add(i, a.ID, fleet.LoadOfAlloc(with))
 		added = append(added, a.ID)
 	}
 	return ""
@@ -126,10 +125,18 @@ func (v *verifier) usable(i int, node string) string {
 	return ""
 }
 
-func (v *verifier) fits(i int, job *api.Job, a *api.Allocation) string {
+// withJob is a placed allocation with its job: the plan's, unless it is of an older version.
+func withJob(p *api.Plan, a *api.Allocation) *api.Allocation {
+	if a.Job != nil {
+		return a
+	}
 	with := *a
-	with.Job = job
-	group := with.Group()
+	with.Job = p.Job
+	return &with
+}
+
+func (v *verifier) fits(i int, a *api.Allocation) string {
+	group := a.Group()
 	return v.edit.Row(i).Refuses(fleet.LoadOf(group, a.AllocatedResources), func(p fleet.HostPort) bool { return shared(group, p.Port) })
 }
 
