@@ -5,7 +5,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
-	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
@@ -262,11 +261,4 @@ func (p *placer) left(a *api.Allocation, n int) {
 		p.count(i, n)
 	}
 	p.touch(i)
-}
-
-// loadOf is what an allocation of the group takes that was given its resources.
-func (p *placer) loadOf(a *api.Allocation) fleet.Load {
-	l := fleet.LoadOf(p.group, a.AllocatedResources)
-	l.Priority = p.run.job.Priority
-	return l
 }

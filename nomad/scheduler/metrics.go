@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -13,71 +14,90 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // tally counts nodes for the metrics of a group.
 type tally struct {
 	base api.AllocationMetric
+	// lent says that the maps of base were handed out: then they stay as they are.
+	lent    bool
+	classes map[string]class
 }
+
+// class counts the nodes of a class, and those that the group may run on as far as the class tells.
+type class struct{ nodes, may int }
 
 func newTally(j *api.Job) *tally {
 	pool := j.NodePool
 	if pool == "" {
 		pool = api.NodePoolDefault
 	}
-	return &tally{base: api.AllocationMetric{NodePool: pool, NodesAvailable: map[string]int{}}}
+	return &tally{base: api.AllocationMetric{NodePool: pool, NodesAvailable: map[string]int{}}, classes: map[string]class{}}
 }
 
-// clear begins to count anew; what was handed out stays as it is.
-func (t *tally) clear() {
-	t.base = api.AllocationMetric{NodePool: t.base.NodePool, NodesAvailable: map[string]int{}}
-}
-
-// sees counts a node of the pool.
-func (t *tally) sees(n *api.Node, inDatacenter bool) {
-	t.base.NodesInPool++
-	if inDatacenter {
-		t.base.NodesAvailable[n.Datacenter]++
-		t.base.NodesEvaluated++
+// sees counts a node of the pool; by is 1 or -1.
+func (t *tally) sees(n *api.Node, v verdict, by int) {
+	t.own()
+	t.base.NodesInPool += by
+	if v == elsewhere {
+		return
+	}
+	t.base.NodesAvailable = add(t.base.NodesAvailable, n.Datacenter, by)
+	t.base.NodesEvaluated += by
+	if n.ComputedClass == "" {
+		return
+	}
+	c := t.classes[n.ComputedClass]
+	if c.nodes += by; v != classRefused {
+		c.may += by
+	}
+	if t.classes[n.ComputedClass] = c; c.nodes == 0 {
+		delete(t.classes, n.ComputedClass)
 	}
 }
 
-func (t *tally) filter(n *api.Node, reason string) { filtered(&t.base, n, reason) }
+func (t *tally) filter(n *api.Node, reason string, by int) { filtered(&t.base, n, reason, by) }
 
-func filtered(m *api.AllocationMetric, n *api.Node, reason string) {
-	m.NodesFiltered++
-	m.ConstraintFiltered = add(m.ConstraintFiltered, reason)
+func filtered(m *api.AllocationMetric, n *api.Node, reason string, by int) {
+	m.NodesFiltered += by
+	m.ConstraintFiltered = add(m.ConstraintFiltered, reason, by)
 	if n.NodeClass != "" {
-		m.ClassFiltered = add(m.ClassFiltered, n.NodeClass)
+		m.ClassFiltered = add(m.ClassFiltered, n.NodeClass, by)
 	}
 }
 
 func exhausted(m *api.AllocationMetric, n *api.Node, dimension string) {
 	m.NodesExhausted++
-	m.DimensionExhausted = add(m.DimensionExhausted, dimension)
+	m.DimensionExhausted = add(m.DimensionExhausted, dimension, 1)
 	if n.NodeClass != "" {
-		m.ClassExhausted = add(m.ClassExhausted, n.NodeClass)
+		m.ClassExhausted = add(m.ClassExhausted, n.NodeClass, 1)
 	}
 }
 
-func add(m map[string]int, key string) map[string]int {
+// add counts; what is none is not in the map.
+func add(m map[string]int, key string, by int) map[string]int {
 	if m == nil {
 		m = map[string]int{}
 	}
-	m[key]++
+	if m[key] += by; m[key] == 0 {
+		delete(m, key)
+	}
 	return m
 }
 
-func (t *tally) metric() *api.AllocationMetric {
-	m := t.base
-	m.ConstraintFiltered, m.ClassFiltered = clone(m.ConstraintFiltered), clone(m.ClassFiltered)
-	return &m
+// lend hands the counts out, to be read only.
+func (t *tally) lend() api.AllocationMetric {
+	t.lent = true
+	return t.base
 }
 
-func clone(m map[string]int) map[string]int {
-	if m == nil {
-		return nil
+// own makes the maps the tally's own again.
+func (t *tally) own() {
+	if t.lent {
+		t.base, t.lent = *t.metric(), false
 	}
-	c := make(map[string]int, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
+}
+
+// metric is a copy of the counts.
+func (t *tally) metric() *api.AllocationMetric {
+	m := t.base
+	m.NodesAvailable, m.ConstraintFiltered, m.ClassFiltered = maps.Clone(m.NodesAvailable), maps.Clone(m.ConstraintFiltered), maps.Clone(m.ClassFiltered)
+	return &m
 }
 
 // fail records why the allocation found no node; further failures of the group are only counted.
@@ -91,19 +111,19 @@ func (p *placer) fail(a *api.Allocation) {
 	if p.hasVolumes {
 		ask = p.run.volumes.Ask(p.group, a)
 	}
-	for i, s := range p.fit {
-		if !s.ok {
+	for i := range p.fit {
+		if !p.fit[i].ok() {
 			continue
 		}
 		n := p.run.edit.Row(i).Node
-		reason, room := p.refusal(i)
+		reason, room := p.refusal(p.run.edit.Row(i))
 		switch {
 		case reason != "" && room:
 			exhausted(m, n, reason)
 		case reason != "":
-			filtered(m, n, reason)
+			filtered(m, n, reason, 1)
 		case ask != nil && ask.Refusal(n) != "":
-			filtered(m, n, ask.Refusal(n))
+			filtered(m, n, ask.Refusal(n), 1)
 		default:
 			exhausted(m, n, "network: dynamic port selection failed")
 		}
@@ -147,20 +167,28 @@ func lacking(g *api.TaskGroup, dimensions map[string]int) map[string]*api.Resour
 // of; the other allocations show their own node only.
 const othersMax = 4
 
+// explanation is how a node was chosen, in one piece: every allocation has one.
+type explanation struct {
+	metric api.AllocationMetric
+	chosen api.NodeScoreMeta
+	scores [1]*api.NodeScoreMeta
+}
+
 // explain writes into a placed allocation how its node was chosen. The counts are shared by all of the
 // group.
 func (p *placer) explain(a *api.Allocation, chosen rank.Candidate) {
-	m := p.seen.base
-	m.ScoreMetaData = []*api.NodeScoreMeta{p.scoreMeta(chosen)}
-	if !p.explained && p.board != nil {
-		p.explained = true
-		for _, c := range p.board.Top(othersMax+1, p.spreads.Boost) {
-			if c.Node != chosen.Node && len(m.ScoreMetaData) <= othersMax {
-				m.ScoreMetaData = append(m.ScoreMetaData, p.scoreMeta(c))
-			}
+	x := &explanation{metric: p.seen.lend(), chosen: p.scoreMeta(chosen)}
+	x.scores[0] = &x.chosen
+	x.metric.ScoreMetaData, a.Metrics = x.scores[:], &x.metric
+	if p.explained || p.board == nil {
+		return
+	}
+	p.explained = true
+	for _, c := range p.board.Top(othersMax+1, p.spreads.Boost) {
+		if c.Node != chosen.Node && len(x.metric.ScoreMetaData) <= othersMax {
+			x.metric.ScoreMetaData = append(x.metric.ScoreMetaData, new(p.scoreMeta(c)))
 		}
 	}
-	a.Metrics = &m
 }
 
 // explainSystem is explain for a node that was not chosen among others.
@@ -169,14 +197,14 @@ func (p *placer) explainSystem(a *api.Allocation, i int) {
 	p.explain(a, rank.Candidate{Node: i, Sum: p.fitOf(row.Total, row.Used), Parts: 1})
 }
 
-func (p *placer) scoreMeta(c rank.Candidate) *api.NodeScoreMeta {
-	s := p.fit[c.Node]
+func (p *placer) scoreMeta(c rank.Candidate) api.NodeScoreMeta {
+	s := &p.fit[c.Node]
 	row := p.run.edit.Row(c.Node)
 	fit := p.fitOf(row.Total, row.Used)
-	meta := &api.NodeScoreMeta{NodeID: row.Node.ID, NormScore: c.Mean()}
-	collisions := p.collisions[c.Node] - 1
-	device, wished := p.deviceScore(c.Node)
-	if collisions <= 0 && !s.wished && !wished && p.spreads.Empty() {
+	meta := api.NodeScoreMeta{NodeID: row.Node.ID, NormScore: c.Mean()}
+	collisions := int(p.collisions[c.Node]) - 1
+	device, wished := p.deviceScore(row)
+	if collisions <= 0 && !s.wished() && !wished && p.spreads.Empty() {
 		meta.Scores = p.fitAlone(fit)
 		return meta
 	}
@@ -184,7 +212,7 @@ func (p *placer) scoreMeta(c rank.Candidate) *api.NodeScoreMeta {
 	if collisions > 0 {
 		meta.Scores[rank.PartAntiAffinity] = rank.AntiAffinity(collisions, p.group.Count)
 	}
-	if s.wished {
+	if s.wished() {
 		meta.Scores[rank.PartAffinity] = s.affinity
 	}
 	if wished {

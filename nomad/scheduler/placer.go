@@ -23,11 +23,11 @@ type placer struct {
 	// volatile says that the next allocation may find room where this one did not: volumes per allocation.
 	volatile bool
 
+	// load is what an allocation takes that has the shared resources.
+	load fleet.Load
 	// sacrifice ranks nodes by what would be evicted there; nil until somebody must be.
 	sacrifice *rank.Board
-	// collisions are the group's allocations per node.
-	collisions map[int]int
-	failed     *api.AllocationMetric
+	failed    *api.AllocationMetric
 	// explained is set when an allocation shows how other nodes did.
 	explained bool
 }
@@ -36,26 +36,28 @@ type placer struct {
 func newPlacer(r *run, g *api.TaskGroup) *placer {
 	p := &placer{
 		run: r, group: g, survey: r.surveyFor(g), ask: fleet.AskOf(g), ports: asksOf(g), distinct: newDistinct(r.job, g),
-		special: newSpecial(g), writes: fleet.WritesOf(g),
-		resources: r.resourcesOf(g), collisions: map[int]int{},
+		special: newSpecial(g), writes: fleet.WritesOf(g), resources: r.resourcesOf(g),
 	}
+	p.load = p.loadOf(p.resources)
 	for _, v := range g.Volumes {
 		p.hasVolumes = p.hasVolumes || v.Type == api.VolumeTypeCSI
 		p.volatile = p.volatile || v.Type == api.VolumeTypeCSI && v.PerAlloc
 	}
 	r.out.Escaped = r.out.Escaped || p.static.Escaped
-	rows := p.catchUp(r.in.Fleet, r.edit)
-	for class, may := range p.classes {
-		r.out.Classes[class] = r.out.Classes[class] || may
-	}
+	p.begin(r.edit)
 	p.countLive()
-	for _, i := range rows {
-		p.score(i)
-	}
-	for _, i := range p.touched {
-		p.score(i)
+	p.catchUp(r.in.Fleet, r.edit, p.score)
+	for name, c := range p.seen.classes {
+		r.out.Classes[name] = r.out.Classes[name] || c.may > 0
 	}
 	return p
+}
+
+// loadOf is what an allocation of the group takes that has the resources.
+func (p *placer) loadOf(res *api.AllocatedResources) fleet.Load {
+	l := fleet.LoadOf(p.group, res)
+	l.Priority = p.run.job.Priority
+	return l
 }
 
 // surveyFor takes a survey that an earlier evaluation left, or begins one. It is given back at the end.
@@ -101,25 +103,23 @@ func (p *placer) countOther(group, node string) {
 		return
 	}
 	p.distinct.count(p.run.edit.Row(i).Node, false, 1)
-	p.touched = append(p.touched, i)
+	p.note(i)
 }
 
 // count adds n allocations of this group on the node.
 func (p *placer) count(i, n int) {
 	node := p.run.edit.Row(i).Node
-	p.collisions[i] += n
+	p.collisions[i] += int32(n)
 	p.distinct.count(node, true, n)
-	if s := p.fit[i]; s.ok {
-		p.spreads.Count(int(s.tuple), n)
-	} else if !p.spreads.Empty() {
-		p.spreads.Count(p.spreads.Tuple(node), n)
+	if !p.spreads.Empty() {
+		p.spreads.Count(p.tupleOf(i, node), n)
 	}
-	p.touched = append(p.touched, i)
+	p.note(i)
 }
 
 // touch ranks the node anew for this evaluation.
 func (p *placer) touch(i int) {
-	p.touched = append(p.touched, i)
+	p.note(i)
 	p.score(i)
 	if p.sacrifice != nil {
 		p.weigh(i)
@@ -128,39 +128,39 @@ func (p *placer) touch(i int) {
 
 // drop takes the node off the board for this evaluation.
 func (p *placer) drop(i int) {
-	p.touched = append(p.touched, i)
+	p.note(i)
 	p.board.Drop(i)
 }
 
 // score ranks the node, or takes it off the board when it has no room now.
 func (p *placer) score(i int) {
-	s := p.fit[i]
-	if !s.ok || p.board == nil {
+	if p.board == nil || !p.fit[i].ok() {
 		return
 	}
-	if reason, _ := p.refusal(i); reason != "" {
+	row := p.run.edit.Row(i)
+	if reason, _ := p.refusal(row); reason != "" {
 		p.board.Drop(i)
 		return
 	}
-	p.board.Put(p.candidate(i, s))
+	p.board.Put(p.candidate(i, row))
 }
 
-func (p *placer) candidate(i int, s standing) rank.Candidate {
-	c := rank.Candidate{Node: i, Tuple: int(s.tuple), Sum: p.fitScore(i), Parts: 1, Tie: tie(p.run.in.Seed, i)}
-	if n := p.collisions[i]; n > 0 {
+func (p *placer) candidate(i int, row *fleet.Row) rank.Candidate {
+	s := &p.fit[i]
+	c := rank.Candidate{Node: i, Tuple: int(s.tuple), Sum: p.fitScore(row), Parts: 1, Tie: tie(p.run.in.Seed, i)}
+	if n := int(p.collisions[i]); n > 0 {
 		c.Sum, c.Parts = c.Sum+rank.AntiAffinity(n, p.group.Count), c.Parts+1
 	}
-	if s.wished {
+	if s.wished() {
 		c.Sum, c.Parts = c.Sum+s.affinity, c.Parts+1
 	}
-	if score, wished := p.deviceScore(i); wished {
+	if score, wished := p.deviceScore(row); wished {
 		c.Sum, c.Parts = c.Sum+score, c.Parts+1
 	}
 	return c
 }
 
-func (p *placer) fitScore(i int) float64 {
-	row := p.run.edit.Row(i)
+func (p *placer) fitScore(row *fleet.Row) float64 {
 	ask := p.ask
 	if p.special != nil {
 		if g, why := p.special.on(row); why == "" {
@@ -171,23 +171,25 @@ func (p *placer) fitScore(i int) float64 {
 }
 
 func (p *placer) fitOf(total, used fleet.Amount) float64 {
-	key := [2]fleet.Amount{total, used}
+	key := load{total, used}
+	if p.last.load == key {
+		return p.last.score
+	}
 	score, known := p.fits[key]
-	if known {
-		return score
+	if !known {
+		if p.run.spread {
+			score = rank.SpreadOut(total, used)
+		} else {
+			score = rank.BinPack(total, used)
+		}
+		p.fits[key] = score
 	}
-	if p.run.spread {
-		score = rank.SpreadOut(total, used)
-	} else {
-		score = rank.BinPack(total, used)
-	}
-	p.fits[key] = score
+	p.last.load, p.last.score = key, score
 	return score
 }
 
 // refusal is why the node cannot take one more now: what refused it, and whether it is a matter of room.
-func (p *placer) refusal(i int) (reason string, exhausted bool) {
-	row := p.run.edit.Row(i)
+func (p *placer) refusal(row *fleet.Row) (reason string, exhausted bool) {
 	if reason := p.distinct.refusal(row.Node); reason != "" {
 		return reason, false
 	}
@@ -218,11 +220,11 @@ func (p *placer) refusal(i int) (reason string, exhausted bool) {
 
 // deviceScore is how much the devices are wished for that the node would give; false when the group has no
 // wishes about devices.
-func (p *placer) deviceScore(i int) (float64, bool) {
+func (p *placer) deviceScore(row *fleet.Row) (float64, bool) {
 	if !p.special.wished() {
 		return 0, false
 	}
-	g, why := p.special.on(p.run.edit.Row(i))
+	g, why := p.special.on(row)
 	if why != "" {
 		return 0, false
 	}
@@ -237,8 +239,8 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 			return false
 		}
 	}
-	if preferred >= 0 && p.fit[preferred].ok && p.take(a, preferred, ask) {
-		p.explain(a, rank.Candidate{Node: preferred, Sum: p.fitScore(preferred), Parts: 1})
+	if preferred >= 0 && p.fit[preferred].ok() && p.take(a, preferred, ask) {
+		p.explain(a, rank.Candidate{Node: preferred, Sum: p.fitScore(p.run.edit.Row(preferred)), Parts: 1})
 		return true
 	}
 	var later []int
@@ -265,10 +267,10 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 
 // take puts the allocation on the node if it has room.
 func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
-	if reason, _ := p.refusal(i); reason != "" {
+	row := p.run.edit.Row(i)
+	if reason, _ := p.refusal(row); reason != "" {
 		return false
 	}
-	row := p.run.edit.Row(i)
 	if ask != nil && ask.Refusal(row.Node) != "" {
 		return false
 	}
@@ -277,7 +279,11 @@ func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
 		return false
 	}
 	a.NodeID, a.NodeName, a.AllocatedResources = row.Node.ID, row.Node.Name, res
-	p.run.edit.Add(i, a.ID, p.loadOf(a))
+	if res == p.resources {
+		p.run.edit.Add(i, a.ID, p.load)
+	} else {
+		p.run.edit.Add(i, a.ID, p.loadOf(res))
+	}
 	if ask != nil {
 		ask.Take(row.Node)
 	}

@@ -59,8 +59,7 @@ func (p *placer) preempt(a *api.Allocation, ask *feasible.VolumeAsk) bool {
 
 // weigh ranks the node by what would be evicted there, or drops it when that is not enough.
 func (p *placer) weigh(i int) {
-	s := p.fit[i]
-	if !s.ok {
+	if !p.fit[i].ok() {
 		return
 	}
 	p.sacrifice.Drop(i)
@@ -69,7 +68,7 @@ func (p *placer) weigh(i int) {
 	if !enough {
 		return
 	}
-	c := p.candidate(i, s)
+	c := p.candidate(i, row)
 	c.Sum, c.Parts = c.Sum+rank.Preemption(net), c.Parts+1
 	p.sacrifice.Put(c)
 }
@@ -136,7 +135,7 @@ func (p *placer) preemptOn(a *api.Allocation, i int, ask *feasible.VolumeAsk) bo
 		p.touch(i)
 	}
 	for {
-		reason, room := p.refusal(i)
+		reason, room := p.refusal(p.run.edit.Row(i))
 		if reason == "" {
 			if _, ok := p.assign(p.run.edit.Row(i)); ok {
 				break
@@ -258,7 +257,7 @@ func (p *placer) spare(i int, gone []victim) []victim {
 	slices.SortStableFunc(gone, func(x, y victim) int { return y.load.Priority - x.load.Priority })
 	return slices.DeleteFunc(gone, func(v victim) bool {
 		p.run.edit.Add(i, v.alloc.ID, v.load)
-		if reason, _ := p.refusal(i); reason == "" {
+		if reason, _ := p.refusal(p.run.edit.Row(i)); reason == "" {
 			if _, ok := p.assign(p.run.edit.Row(i)); ok {
 				return true
 			}

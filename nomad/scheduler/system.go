@@ -214,12 +214,12 @@ func (s *systemGroup) candidates() int {
 	n := 0
 	for i := range s.run.edit.Size() {
 		row := s.run.edit.Row(i)
-		if row == nil || !s.placer.fit[i].ok {
+		if row == nil || !s.placer.fit[i].ok() {
 			continue
 		}
 		a := s.byNode[row.Node.ID]
 		if a == nil {
-			if _, full := s.placer.refusal(i); !full {
+			if _, full := s.placer.refusal(row); !full {
 				n++
 			}
 		} else if s.roll.Member(a) || !s.current(a) {
@@ -255,7 +255,7 @@ func (s *systemGroup) place() {
 	}
 	for i := range s.run.edit.Size() {
 		row := s.run.edit.Row(i)
-		if row == nil || s.byNode[row.Node.ID] != nil || !p.fit[i].ok {
+		if row == nil || s.byNode[row.Node.ID] != nil || !p.fit[i].ok() {
 			continue
 		}
 		if tries || s.rests(row.Node.ID) {
@@ -296,13 +296,13 @@ func (s *systemGroup) refuse(p *placer, i int, ask *feasible.VolumeAsk) {
 	if p.failed == nil {
 		p.failed = p.seen.metric()
 	}
-	reason, room := p.refusal(i)
+	reason, room := p.refusal(row)
 	switch {
 	case reason != "" && !room:
-		filtered(p.failed, row.Node, reason)
+		filtered(p.failed, row.Node, reason, 1)
 		return
 	case reason == "" && ask != nil && ask.Refusal(row.Node) != "":
-		filtered(p.failed, row.Node, ask.Refusal(row.Node))
+		filtered(p.failed, row.Node, ask.Refusal(row.Node), 1)
 		if ask.Impossible() == "" {
 			return
 		}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -9,10 +10,11 @@ import (
 
 // Edit is a fleet being changed. It copies what it touches; the fleet it began from stays as it was.
 type Edit struct {
-	fleet    Fleet
-	ownIDs   bool
-	ownPages map[int]bool
-	ownRows  map[int]bool
+	fleet  Fleet
+	ownIDs bool
+	// touched has one word per page, and in it one bit per row, for those that are the edit's own. It is nil
+	// as long as all pages are the fleet's.
+	touched []uint64
 }
 
 // Row returns the node at the index as the edit has it.
@@ -28,20 +30,30 @@ func (e *Edit) Size() int { return e.fleet.size }
 func (e *Edit) Done(index uint64) *Fleet {
 	f := e.fleet
 	f.index = index
-	for i := range e.ownRows {
-		if r := f.Row(i); r != nil {
+	rows := e.Touched()
+	for _, i := range rows {
+		if r := f.Row(int(i)); r != nil {
 			r.loads.settle()
 		}
 	}
-	f.last = &change{rows: e.Touched()}
-	if before := e.fleet.last; before != nil && before.depth < changesMax {
-		f.last.before, f.last.depth = before, before.depth+1
-	}
+	f.note(rows)
 	return &f
 }
 
-// Touched are the indexes of the rows that differ from the fleet that the edit began from.
-func (e *Edit) Touched() []int { return slices.Collect(maps.Keys(e.ownRows)) }
+// Touched are the indexes of the rows that differ from the fleet that the edit began from, lowest first.
+func (e *Edit) Touched() []int32 {
+	n := 0
+	for _, w := range e.touched {
+		n += bits.OnesCount64(w)
+	}
+	rows := make([]int32, 0, n)
+	for p, w := range e.touched {
+		for ; w != 0; w &= w - 1 {
+			rows = append(rows, int32(p*pageRows+bits.TrailingZeros64(w)))
+		}
+	}
+	return rows
+}
 
 // PutNode adds a node, or replaces what is known of it; its allocations stay.
 func (e *Edit) PutNode(n *api.Node) {
@@ -120,37 +132,43 @@ func (e *Edit) Remove(i int, alloc string) (Load, bool) {
 // own returns a row that this edit may change.
 func (e *Edit) own(i int) *Row {
 	old := e.fleet.Row(i)
-	if e.ownRows[i] {
+	if p := i / pageRows; p < len(e.touched) && e.touched[p]&(1<<(i%pageRows)) != 0 {
 		return old
 	}
 	r := *old
 	r.loads.own()
+	r.shares = slices.Clone(r.shares)
 	e.set(i, &r)
 	return &r
 }
 
 func (e *Edit) set(i int, r *Row) {
-	if e.ownRows == nil {
-		e.ownRows, e.ownPages = map[int]bool{}, map[int]bool{}
-	}
+	e.takePages()
 	p := i / pageRows
-	if !e.ownPages[p] {
+	if e.touched[p] == 0 {
 		copied := *e.fleet.pages[p]
-		e.fleet.pages[p], e.ownPages[p] = &copied, true
+		e.fleet.pages[p] = &copied
 	}
 	e.fleet.pages[p][i%pageRows] = r
-	e.ownRows[i] = r != nil
+	e.touched[p] |= 1 << (i % pageRows)
+}
+
+func (e *Edit) takePages() {
+	if e.touched == nil {
+		e.fleet.pages, e.touched = slices.Clone(e.fleet.pages), make([]uint64, len(e.fleet.pages))
+	}
 }
 
 func (e *Edit) newIndex(id string) int {
 	e.takeIDs()
+	e.takePages()
 	i := e.fleet.size
 	if n := len(e.fleet.free); n > 0 {
 		i, e.fleet.free = e.fleet.free[n-1], slices.Clip(e.fleet.free[:n-1])
 	} else {
 		e.fleet.size++
 		if i/pageRows == len(e.fleet.pages) {
-			e.fleet.pages = append(e.fleet.pages, new(page))
+			e.fleet.pages, e.touched = append(e.fleet.pages, new(page)), append(e.touched, 0)
 		}
 	}
 	e.fleet.ids[id] = i

@@ -2,12 +2,12 @@ package fleet
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 )
 
-const pageRows = 256
+// pageRows is the number of bits in a word; see Edit.touched.
+const pageRows = 64
 
 // Fleet is all nodes at one moment.
 type Fleet struct {
@@ -16,18 +16,31 @@ type Fleet struct {
 	free  []int
 	pages []*page
 	size  int
-	last  *change
+	// last is the newest change of the chain that is being written, and older that of the chain before it.
+	last, older *change
 }
 
 // change is what one edit changed. Changes are chained, newest first.
 type change struct {
 	before *change
 	depth  int
-	rows   []int
+	rows   []int32
 }
 
 // changesMax is the length at which a chain ends and another one begins.
 const changesMax = 1024
+
+// note remembers which rows changed.
+func (f *Fleet) note(rows []int32) {
+	c := &change{before: f.last, rows: rows}
+	if c.before != nil {
+		c.depth = c.before.depth + 1
+	}
+	if c.depth == changesMax {
+		f.older, c.before, c.depth = f.last, nil, 0
+	}
+	f.last = c
+}
 
 // Mark is a moment in the life of a fleet.
 type Mark struct{ at *change }
@@ -37,18 +50,22 @@ func (f *Fleet) Mark() Mark { return Mark{f.last} }
 
 // Since lists the rows that changed after the mark, some of them twice. It answers false when that is not
 // known: the mark is another fleet's, too old, or none.
-func (f *Fleet) Since(m Mark) ([]int, bool) {
-	var rows []int
+func (f *Fleet) Since(m Mark) ([]int32, bool) {
 	if m.at == nil {
 		return nil, false
 	}
-	for c := f.last; c != m.at; c = c.before {
-		if c == nil || len(rows) > f.size {
-			return nil, false
+	var rows []int32
+	for _, c := range [2]*change{f.last, f.older} {
+		for ; c != nil; c = c.before {
+			if c == m.at {
+				return rows, true
+			}
+			if rows = append(rows, c.rows...); len(rows) > f.size {
+				return nil, false
+			}
 		}
-		rows = append(rows, c.rows...)
 	}
-	return rows, true
+	return nil, false
 }
 
 type page [pageRows]*Row
@@ -95,5 +112,5 @@ func (f *Fleet) Find(id string) int {
 
 // Edit starts a change of the fleet, or an overlay over it.
 func (f *Fleet) Edit() *Edit {
-	return &Edit{fleet: Fleet{index: f.index, ids: f.ids, free: f.free, pages: slices.Clone(f.pages), size: f.size, last: f.last}}
+	return &Edit{fleet: Fleet{index: f.index, ids: f.ids, free: f.free, pages: f.pages, size: f.size, last: f.last, older: f.older}}
 }

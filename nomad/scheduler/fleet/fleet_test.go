@@ -17,7 +17,7 @@ func TestEditsEqualARebuild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes, allocs := map[string]*api.Node{}, map[string]*api.Allocation{}
 		f := fleet.New()
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			before, picture := f, paint(f)
 			e := f.Edit()
 			for range rapid.IntRange(1, 3).Draw(t, "changes") {
@@ -32,6 +32,34 @@ func TestEditsEqualARebuild(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A fleet knows which rows changed since a mark, far enough back.
+func TestSinceListsWhatChanged(t *testing.T) {
+	e := fleet.New().Edit()
+	for i := range 70 {
+		e.PutNode(&api.Node{ID: fmt.Sprint("n", i)})
+	}
+	f := e.Done(1)
+	if _, known := f.Since(fleet.Mark{}); known {
+		t.Error("everything is known since no mark")
+	}
+	var marks []fleet.Mark
+	for i := range 5000 {
+		marks = append(marks, f.Mark())
+		e := f.Edit()
+		e.PutNode(&api.Node{ID: fmt.Sprint("n", i%70)})
+		f = e.Done(f.Index() + 1)
+		for back := range min(i+1, 60) {
+			rows, known := f.Since(marks[i-back])
+			if last := int32((i - back) % 70); !known || len(rows) != back+1 || rows[back] != last {
+				t.Fatalf("%d changes later: %v %v, want %d last", back+1, rows, known, last)
+			}
+		}
+	}
+	if _, known := f.Since(marks[0]); known {
+		t.Error("the first change is remembered for ever")
+	}
 }
 
 func change(t *rapid.T, e *fleet.Edit, nodes map[string]*api.Node, allocs map[string]*api.Allocation) {
@@ -54,7 +82,7 @@ func change(t *rapid.T, e *fleet.Edit, nodes map[string]*api.Node, allocs map[st
 		if nodes[node] == nil {
 			return
 		}
-		a := &api.Allocation{ID: node + rapid.SampledFrom([]string{"a", "b"}).Draw(t, "alloc"), NodeID: node}
+		a := &api.Allocation{ID: fmt.Sprint(node, "-allocation-", rapid.IntRange(0, 30).Draw(t, "alloc")), NodeID: node}
 		a.ClientStatus = rapid.SampledFrom([]string{"running", "complete"}).Draw(t, "status")
 		task := &api.AllocatedTaskResources{Cpu: api.AllocatedCpuResources{
 			CpuShares: rapid.Int64Range(0, 9).Draw(t, "load"), ReservedCores: rapid.SampledFrom([][]uint16{nil, {0}, {0, 70}}).Draw(t, "cores"),

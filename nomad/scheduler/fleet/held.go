@@ -1,84 +1,136 @@
 package fleet
 
 import (
+	"cmp"
+	"encoding/binary"
 	"iter"
 	"slices"
 )
 
-// recentMax is how many changes of a row are kept apart before they are merged.
-const recentMax = 32
-
 // held are the loads of one row. What changed lately is kept apart, so that a row with many loads is copied
 // at the cost of the few that change. Copies share base; it is never changed.
 type held struct {
-	base   []holding
+	base   []holding // in order
 	recent []holding
-	// gone are those of base that no longer count.
-	gone []string
+	// gone are the positions of those in base that no longer count.
+	gone []int32
 }
 
-// holding is the load of one allocation.
+// holding is the load of one allocation. Searches compare digests; they rarely get to read the id, which
+// is somewhere else in memory.
 type holding struct {
-	alloc string
-	Load
+	digest   uint32
+	priority int32
+	alloc    string
+	amount   Amount
+	sole     *Exclusive
 }
 
-func find(list []holding, alloc string) int {
-	return slices.IndexFunc(list, func(h holding) bool { return h.alloc == alloc })
+func newHolding(alloc string, l Load) holding {
+	return holding{digestOf(alloc), int32(l.Priority), alloc, l.Amount, l.Exclusive}
+}
+
+func (h *holding) load() Load { return Load{h.amount, int(h.priority), h.sole} }
+
+func (h *holding) is(digest uint32, alloc string) bool { return h.digest == digest && h.alloc == alloc }
+
+func inOrder(a, b holding) int {
+	return cmp.Or(cmp.Compare(a.digest, b.digest), cmp.Compare(a.alloc, b.alloc))
+}
+
+// digestOf tells most ids apart.
+func digestOf(id string) uint32 {
+	const prime = 0x9e3779b97f4a7c15
+	h := uint64(len(id))
+	for ; len(id) >= 8; id = id[8:] {
+		h = (h ^ binary.LittleEndian.Uint64([]byte(id[:8]))) * prime
+		h ^= h >> 32
+	}
+	for i := range len(id) {
+		h = (h ^ uint64(id[i])) * prime
+		h ^= h >> 32
+	}
+	return uint32(h)
 }
 
 func (h *held) len() int { return len(h.base) - len(h.gone) + len(h.recent) }
 
+// find answers the position in recent or in base, and -1 in the other.
+func (h *held) find(alloc string) (recent, base int) {
+	digest := digestOf(alloc)
+	for i := range h.recent {
+		if h.recent[i].is(digest, alloc) {
+			return i, -1
+		}
+	}
+	i, _ := slices.BinarySearchFunc(h.base, digest, func(x holding, d uint32) int { return cmp.Compare(x.digest, d) })
+	for ; i < len(h.base) && h.base[i].digest == digest; i++ {
+		if h.base[i].alloc == alloc && !slices.Contains(h.gone, int32(i)) {
+			return -1, i
+		}
+	}
+	return -1, -1
+}
+
 func (h *held) has(alloc string) bool {
-	return find(h.recent, alloc) >= 0 || find(h.base, alloc) >= 0 && !slices.Contains(h.gone, alloc)
+	recent, base := h.find(alloc)
+	return recent >= 0 || base >= 0
 }
 
 func (h *held) all() iter.Seq2[string, Load] {
 	return func(yield func(string, Load) bool) {
-		for _, x := range h.recent {
-			if !yield(x.alloc, x.Load) {
+		for i := range h.recent {
+			if x := &h.recent[i]; !yield(x.alloc, x.load()) {
 				return
 			}
 		}
-		for _, x := range h.base {
-			if !slices.Contains(h.gone, x.alloc) && !yield(x.alloc, x.Load) {
+		for i := range h.base {
+			if x := &h.base[i]; !slices.Contains(h.gone, int32(i)) && !yield(x.alloc, x.load()) {
 				return
 			}
 		}
 	}
 }
 
-// own makes the copy independent of the one that it was made from.
+// own makes the copy independent of the one that it was made from, with room for one more.
 func (h *held) own() {
-	h.recent, h.gone = slices.Clone(h.recent), slices.Clone(h.gone)
+	h.recent, h.gone = append(make([]holding, 0, len(h.recent)+1), h.recent...), slices.Clone(h.gone)
 }
 
 // add counts a load of an allocation that has none.
-func (h *held) add(alloc string, l Load) { h.recent = append(h.recent, holding{alloc, l}) }
+func (h *held) add(alloc string, l Load) { h.recent = append(h.recent, newHolding(alloc, l)) }
 
 func (h *held) remove(alloc string) (Load, bool) {
-	if i := find(h.recent, alloc); i >= 0 {
-		l, last := h.recent[i].Load, len(h.recent)-1
-		h.recent[i] = h.recent[last]
+	recent, base := h.find(alloc)
+	switch {
+	case recent >= 0:
+		l, last := h.recent[recent].load(), len(h.recent)-1
+		h.recent[recent] = h.recent[last]
 		h.recent = h.recent[:last]
 		return l, true
+	case base >= 0:
+		h.gone = append(h.gone, int32(base))
+		return h.base[base].load(), true
 	}
-	i := find(h.base, alloc)
-	if i < 0 || slices.Contains(h.gone, alloc) {
-		return Load{}, false
-	}
-	h.gone = append(h.gone, alloc)
-	return h.base[i].Load, true
+	return Load{}, false
 }
 
-// settle merges what changed when it is much.
+// settle merges what changed when it is much. Merging costs what all loads are, copying what changed: the
+// square root keeps both small.
 func (h *held) settle() {
-	if len(h.recent)+len(h.gone) <= recentMax {
+	if n := len(h.recent) + len(h.gone); n*n <= 64+2*len(h.base) {
 		return
 	}
 	merged := make([]holding, 0, h.len())
-	for alloc, l := range h.all() {
-		merged = append(merged, holding{alloc, l})
+	slices.SortFunc(h.recent, inOrder)
+	next := h.recent
+	for i, x := range h.base {
+		for len(next) > 0 && inOrder(next[0], x) < 0 {
+			merged, next = append(merged, next[0]), next[1:]
+		}
+		if !slices.Contains(h.gone, int32(i)) {
+			merged = append(merged, x)
+		}
 	}
-	*h = held{base: merged}
+	*h = held{base: append(merged, next...)}
 }

@@ -12,10 +12,9 @@ type Share struct {
 // Shares are what is used of the node, lowest priority first. They are not to be changed.
 func (r *Row) Shares() []Share { return r.shares }
 
-// account counts n loads like l, which is 1 or -1.
+// account counts n loads like l, which is 1 or -1; the row must be the caller's own.
 func (r *Row) account(l Load, n int) {
 	i, known := slices.BinarySearchFunc(r.shares, l.Priority, func(s Share, p int) int { return s.Priority - p })
-	r.shares = slices.Clone(r.shares)
 	if !known {
 		r.shares = slices.Insert(r.shares, i, Share{Priority: l.Priority})
 	}

@@ -15,6 +15,13 @@ type Row struct {
 	Used  Amount
 
 	site *site
+	*taken
+	loads  held
+	shares []Share
+}
+
+// taken is what exclusive loads have. Rows share it; it is never changed.
+type taken struct {
 	// ports are the host's and those given to allocations, per address.
 	ports []Ports
 	// doubled are ports of loads that another load, or the host, had before.
@@ -22,8 +29,6 @@ type Row struct {
 	cores   Bits
 	devices []Bits
 	writes  []Write
-	loads   held
-	shares  []Share
 }
 
 func newRow(n *api.Node) *Row {
@@ -35,7 +40,7 @@ func newRow(n *api.Node) *Row {
 		cpu := max(int64(res.Cpu.CpuShares), r.MHz(res.Cpu.ReservedCpuCores))
 		r.Total = r.Total.Sub(Amount{cpu, int64(res.Memory.MemoryMB), int64(res.Disk.DiskMB)})
 	}
-	r.ports = r.site.host
+	r.taken = &taken{ports: r.site.host}
 	return r
 }
 
@@ -189,6 +194,7 @@ func (r *Row) take(l Load) {
 	if l.Exclusive == nil {
 		return
 	}
+	r.taken = new(*r.taken)
 	r.takePorts(l.Exclusive.Ports)
 	r.hold(l.Exclusive)
 	r.writes = append(slices.Clip(r.writes), l.Exclusive.Writes...)
@@ -239,6 +245,7 @@ func (r *Row) give(l Load) {
 	if x == nil {
 		return
 	}
+	r.taken = new(*r.taken)
 	r.givePorts(x.Ports)
 	for _, w := range x.Writes {
 		if i := slices.Index(r.writes, w); i >= 0 {

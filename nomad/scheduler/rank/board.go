@@ -1,7 +1,5 @@
 package rank
 
-import "slices"
-
 // Candidate is a feasible node: its index in the fleet, its spread values, and the parts of its score
 // that are its own.
 type Candidate struct {
@@ -17,52 +15,70 @@ type Candidate struct {
 // Mean is the score.
 func (c Candidate) Mean() float64 { return c.Sum / float64(max(c.Parts, 1)) }
 
-// Board is the set of feasible nodes, best first.
+// Board is the set of feasible nodes, best first. Among nodes with equal spread values and as many parts the
+// order of sums is the order of scores, so each such group has a heap.
 type Board struct {
-	heaps    map[group]*heap
-	versions []uint32
+	groups map[group]int
+	heaps  []heap
+	// places tell of each node where it is.
+	places []place
 }
 
-// group are the nodes among which the order of sums is the order of scores.
 type group struct{ tuple, parts int }
+
+// place is one in a heap; slot 0 is none.
+type place struct{ heap, slot int32 }
 
 // NewBoard makes an empty board for nodes with indexes below size.
 func NewBoard(size int) *Board {
-	return &Board{heaps: map[group]*heap{}, versions: make([]uint32, size)}
+	return &Board{groups: map[group]int{}, places: make([]place, size)}
 }
 
 // Grow makes room for nodes with indexes below size.
 func (b *Board) Grow(size int) {
-	if more := size - len(b.versions); more > 0 {
-		b.versions = append(b.versions, make([]uint32, more)...)
+	if more := size - len(b.places); more > 0 {
+		b.places = append(b.places, make([]place, more)...)
 	}
 }
 
 // Put adds a node, or replaces what was known of it.
 func (b *Board) Put(c Candidate) {
-	b.versions[c.Node]++
-	b.push(c)
+	i := b.heapOf(group{c.Tuple, c.Parts})
+	e := entry{sum: c.Sum, node: int32(c.Node), tie: c.Tie}
+	if at := b.places[c.Node]; at.slot > 0 {
+		if int(at.heap) == i {
+			b.heaps[i].replace(int(at.slot), e, b.places)
+			return
+		}
+		b.Drop(c.Node)
+	}
+	b.places[c.Node].heap = int32(i)
+	b.heaps[i].push(e, b.places)
 }
 
-func (b *Board) push(c Candidate) {
-	g := group{c.Tuple, c.Parts}
-	h := b.heaps[g]
-	if h == nil {
-		h = &heap{}
-		if len(b.heaps) == 0 {
-			// Most boards have one group for nearly all nodes.
-			h.list = make([]entry, 0, len(b.versions))
+func (b *Board) heapOf(g group) int {
+	if n := len(b.heaps) - 1; n >= 0 && b.heaps[n].group == g {
+		return n
+	}
+	i, known := b.groups[g]
+	if !known {
+		i = len(b.heaps)
+		b.groups[g] = i
+		h := heap{group: g, list: make([]entry, 1)}
+		if i == 0 { // most boards have one group for nearly all nodes
+			h.list = make([]entry, 1, len(b.places)+1)
 		}
-		b.heaps[g] = h
+		b.heaps = append(b.heaps, h)
 	}
-	if len(h.list) > 2*len(b.versions)+64 {
-		h.compact(b.versions)
-	}
-	h.push(entry{sum: c.Sum, node: int32(c.Node), tie: c.Tie, version: b.versions[c.Node]})
+	return i
 }
 
 // Drop removes a node.
-func (b *Board) Drop(node int) { b.versions[node]++ }
+func (b *Board) Drop(node int) {
+	if at := b.places[node]; at.slot > 0 {
+		b.heaps[at.heap].remove(int(at.slot), b.places)
+	}
+}
 
 // Best is the node with the highest score. boost is what spreading adds for a tuple. Nodes in avoid get
 // the penalty as one more part. It answers false when the board is empty.
@@ -82,30 +98,22 @@ func (b *Board) best(boost func(tuple int) float64, avoid map[int]bool) (own, be
 			own, best, found = as, c, true
 		}
 	}
-	for g, h := range b.heaps {
-		for h.len() > 0 {
-			top := h.top()
-			if top.version != b.versions[top.node] {
-				h.pop()
-				continue
-			}
-			c := Candidate{Node: int(top.node), Tuple: g.tuple, Sum: top.sum, Parts: g.parts, Tie: top.tie}
+	for i := range b.heaps {
+		for h := &b.heaps[i]; h.len() > 0; {
+			c := h.top(b.places)
 			if !avoid[c.Node] {
 				consider(c, c)
 				break
 			}
-			h.pop()
+			b.Drop(c.Node)
 			aside = append(aside, c)
 			punished := c
 			punished.Sum, punished.Parts = c.Sum-1, c.Parts+1
 			consider(c, punished)
 		}
-		if h.len() == 0 {
-			delete(b.heaps, g)
-		}
 	}
 	for _, c := range aside {
-		b.push(c)
+		b.Put(c)
 	}
 	return own, best, found
 }
@@ -132,89 +140,4 @@ func better(a, b Candidate) bool {
 		return x > y
 	}
 	return a.Tie < b.Tie || a.Tie == b.Tie && a.Node < b.Node
-}
-
-// entry is a candidate of a group; it is out of date when the node has another version.
-type entry struct {
-	sum     float64
-	node    int32
-	tie     uint32
-	version uint32
-}
-
-func (e *entry) before(o *entry) bool {
-	if e.sum != o.sum {
-		return e.sum > o.sum
-	}
-	return e.tie < o.tie || e.tie == o.tie && e.node < o.node
-}
-
-// heap is a binary heap; container/heap would box every entry. It is put in order when it is first read,
-// so that filling it costs little.
-type heap struct {
-	list    []entry
-	ordered bool
-}
-
-func (h *heap) len() int { return len(h.list) }
-
-func (h *heap) top() entry {
-	h.order()
-	return h.list[0]
-}
-
-func (h *heap) order() {
-	if h.ordered {
-		return
-	}
-	h.ordered = true
-	for i := len(h.list)/2 - 1; i >= 0; i-- {
-		h.sink(i)
-	}
-}
-
-func (h *heap) push(e entry) {
-	h.list = append(h.list, e)
-	if !h.ordered {
-		return
-	}
-	for i := len(h.list) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !h.list[i].before(&h.list[parent]) {
-			return
-		}
-		h.list[i], h.list[parent] = h.list[parent], h.list[i]
-		i = parent
-	}
-}
-
-// compact forgets what is out of date.
-func (h *heap) compact(versions []uint32) {
-	h.list = slices.DeleteFunc(h.list, func(e entry) bool { return e.version != versions[e.node] })
-	h.ordered = false
-}
-
-func (h *heap) pop() {
-	h.order()
-	last := len(h.list) - 1
-	h.list[0] = h.list[last]
-	h.list = h.list[:last]
-	h.sink(0)
-}
-
-func (h *heap) sink(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(h.list) {
-			return
-		}
-		if child+1 < len(h.list) && h.list[child+1].before(&h.list[child]) {
-			child++
-		}
-		if !h.list[child].before(&h.list[i]) {
-			return
-		}
-		h.list[i], h.list[child] = h.list[child], h.list[i]
-		i = child
-	}
 }

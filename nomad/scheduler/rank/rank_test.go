@@ -1,6 +1,7 @@
 package rank_test
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -34,19 +35,19 @@ func TestFitScores(t *testing.T) {
 // The board answers what looking at every candidate answers.
 func TestBoardFindsTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const nodes = 8
+		const nodes = 30
 		b := rank.NewBoard(nodes)
 		all := map[int]rank.Candidate{}
 		boosts := []float64{0, rapid.Float64Range(-1, 1).Draw(t, "boost")}
 		boost := func(tuple int) float64 { return boosts[tuple] }
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		for range rapid.IntRange(1, 90).Draw(t, "steps") {
 			n := rapid.IntRange(0, nodes-1).Draw(t, "node")
 			if rapid.IntRange(0, 3).Draw(t, "drop") == 0 {
 				b.Drop(n)
 				delete(all, n)
 			} else {
 				c := rank.Candidate{
-					Node: n, Tuple: n % 2, Parts: rapid.IntRange(1, 3).Draw(t, "parts"),
+					Node: n, Tuple: n % 2, Parts: rapid.IntRange(1, 2).Draw(t, "parts"),
 					Sum: rapid.Float64Range(-1, 3).Draw(t, "sum"), Tie: uint32(n),
 				}
 				b.Put(c)
@@ -87,6 +88,51 @@ func TestSpreadTargets(t *testing.T) {
 	if got := s.Boost(tuple("dc1")); got >= 0 {
 		t.Errorf("beyond the target: %v", got)
 	}
+}
+
+// Pulling towards even use needs the least and the most use of a value; counting keeps them as looking at all
+// values finds them.
+func TestEvenSpreadFollowsTheCounts(t *testing.T) {
+	racks := []string{"a", "b", "c", "d"}
+	rapid.Check(t, func(t *rapid.T) {
+		s := rank.NewSpreads(&api.Job{}, &api.TaskGroup{Count: 10, Spreads: []*api.Spread{{Attribute: "${meta.rack}", Weight: 50}}})
+		tuple := func(rack string) int { return s.Tuple(&api.Node{Meta: map[string]string{"rack": rack}}) }
+		used := map[string]int{}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			rack := rapid.SampledFrom(racks).Draw(t, "rack")
+			n := rapid.IntRange(-3, 3).Draw(t, "n")
+			s.Count(tuple(rack), n)
+			if used[rack] = max(used[rack]+n, 0); used[rack] == 0 {
+				delete(used, rack)
+			}
+			for _, rack := range racks {
+				if got, want := s.Boost(tuple(rack)), evenly(used, rack); got != want {
+					t.Fatalf("one more on %s of %v: %v, want %v", rack, used, got, want)
+				}
+			}
+			if rapid.IntRange(0, 9).Draw(t, "reset") == 0 {
+				s.Reset()
+				clear(used)
+			}
+		}
+	})
+}
+
+func evenly(used map[string]int, value string) float64 {
+	if len(used) == 0 {
+		return 0
+	}
+	counts := slices.Sorted(maps.Values(used))
+	low, high, n := float64(counts[0]), float64(counts[len(counts)-1]), float64(used[value])
+	switch {
+	case n == 0:
+		return high
+	case n > low:
+		return (low - n) / low
+	case low == high:
+		return -1
+	}
+	return (high - low) / low
 }
 
 func TestTopLeavesTheBoardAsItIs(t *testing.T) {

@@ -1,9 +1,8 @@
 package rank
 
 import (
-	"math"
+	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
@@ -17,33 +16,72 @@ const implicit = "*"
 type Spreads struct {
 	all    []*spread
 	tuples map[string]int
-	values [][]string
+	// values are the numbers of the values per tuple and spread; none where a node has no such attribute.
+	values [][]int32
 }
 
+const none = -1
+
 type spread struct {
-	target  feasible.Target
-	share   float64
-	desired map[string]float64
-	used    map[string]int
-	// levels counts the values by their use; few uses differ, so the lowest and highest are found at once.
-	levels map[int]int
+	target feasible.Target
+	share  float64
+	// wanted are the counts per named value, and for implicit; nil pulls towards even use.
+	wanted map[string]float64
+
+	numbers map[string]int32
+	// desired is what is wanted of each value, 0 where nothing is, and used how many there are.
+	desired []float64
+	used    []int
+	// levels counts the values by their use. low and high are the least and the most use of those in use,
+	// both 0 when none is.
+	levels    []int
+	low, high int
+}
+
+// number is that of a value.
+func (sp *spread) number(value string) int32 {
+	n, known := sp.numbers[value]
+	if !known {
+		n = int32(len(sp.used))
+		sp.numbers[value] = n
+		desired, named := sp.wanted[value]
+		if !named {
+			desired = sp.wanted[implicit]
+		}
+		sp.used, sp.desired = append(sp.used, 0), append(sp.desired, desired)
+	}
+	return n
 }
 
 // count adds n to the use of a value.
-func (sp *spread) count(value string, n int) {
+func (sp *spread) count(value int32, n int) {
 	was := sp.used[value]
 	now := max(was+n, 0)
-	if was > 0 {
-		if sp.levels[was]--; sp.levels[was] == 0 {
-			delete(sp.levels, was)
+	sp.used[value] = now
+	if more := now + 1 - len(sp.levels); more > 0 {
+		sp.levels = append(sp.levels, make([]int, more)...)
+	}
+	sp.levels[was]--
+	sp.levels[now]++
+	if now > 0 {
+		sp.high = max(sp.high, now)
+		if sp.low == 0 || now < sp.low {
+			sp.low = now
 		}
 	}
-	if now == 0 {
-		delete(sp.used, value)
-		return
+	for sp.high > 0 && sp.levels[sp.high] <= 0 {
+		sp.high--
 	}
-	sp.used[value] = now
-	sp.levels[now]++
+	for sp.low < sp.high && sp.levels[sp.low] <= 0 {
+		sp.low++
+	}
+	sp.low = min(sp.low, sp.high)
+}
+
+func (sp *spread) reset() {
+	clear(sp.used)
+	clear(sp.levels)
+	sp.low, sp.high = 0, 0
 }
 
 // NewSpreads gathers the spreads of the job and the group.
@@ -61,13 +99,13 @@ func NewSpreads(j *api.Job, g *api.TaskGroup) *Spreads {
 		}
 		s.all = append(s.all, &spread{
 			target: feasible.ParseTarget(sp.Attribute), share: share,
-			desired: desiredOf(sp, g.Count), used: map[string]int{}, levels: map[int]int{},
+			wanted: wantedOf(sp, g.Count), numbers: map[string]int32{},
 		})
 	}
 	return s
 }
 
-func desiredOf(sp *api.Spread, count int) map[string]float64 {
+func wantedOf(sp *api.Spread, count int) map[string]float64 {
 	if len(sp.SpreadTarget) == 0 {
 		return nil
 	}
@@ -86,8 +124,7 @@ func desiredOf(sp *api.Spread, count int) map[string]float64 {
 // Reset forgets all counts.
 func (s *Spreads) Reset() {
 	for _, sp := range s.all {
-		clear(sp.used)
-		clear(sp.levels)
+		sp.reset()
 	}
 }
 
@@ -99,18 +136,21 @@ func (s *Spreads) Tuple(n *api.Node) int {
 	if len(s.all) == 0 {
 		return 0
 	}
-	values := make([]string, len(s.all))
-	for i, sp := range s.all {
+	var few [8]int32
+	var room [32]byte
+	values, key := few[:0], room[:0]
+	for _, sp := range s.all {
+		number := int32(none)
 		if v, ok := sp.target.Value(n); ok {
-			values[i] = "=" + v
+			number = sp.number(v)
 		}
+		values, key = append(values, number), binary.LittleEndian.AppendUint32(key, uint32(number))
 	}
-	key := strings.Join(values, "\x00")
-	t, known := s.tuples[key]
+	t, known := s.tuples[string(key)]
 	if !known {
 		t = len(s.values)
-		s.tuples[key] = t
-		s.values = append(s.values, values)
+		s.tuples[string(key)] = t
+		s.values = append(s.values, slices.Clone(values))
 	}
 	return t
 }
@@ -121,8 +161,8 @@ func (s *Spreads) Count(tuple, n int) {
 		return
 	}
 	for i, v := range s.values[tuple] {
-		if v != "" {
-			s.all[i].count(v[1:], n)
+		if v != none {
+			s.all[i].count(v, n)
 		}
 	}
 }
@@ -131,42 +171,26 @@ func (s *Spreads) Count(tuple, n int) {
 func (s *Spreads) Boost(tuple int) float64 {
 	sum := 0.0
 	for i, sp := range s.all {
-		v := s.values[tuple][i]
-		if v == "" {
+		switch v := s.values[tuple][i]; {
+		case v == none:
 			sum--
-			continue
+		case sp.wanted == nil:
+			sum += sp.evenBoost(sp.used[v])
+		case sp.desired[v] == 0:
+			sum--
+		default:
+			sum += (sp.desired[v] - float64(sp.used[v]+1)) / sp.desired[v] * sp.share
 		}
-		sum += sp.boost(v[1:])
 	}
 	return sum
 }
 
-func (sp *spread) boost(value string) float64 {
-	if sp.desired == nil {
-		return sp.evenBoost(value)
-	}
-	desired, named := sp.desired[value]
-	if !named {
-		if desired, named = sp.desired[implicit]; !named {
-			return -1
-		}
-	}
-	if desired == 0 {
-		return -1
-	}
-	return (desired - float64(sp.used[value]+1)) / desired * sp.share
-}
-
 // evenBoost pulls towards the values that are used least.
-func (sp *spread) evenBoost(value string) float64 {
-	if len(sp.used) == 0 {
+func (sp *spread) evenBoost(current int) float64 {
+	low, high := sp.low, sp.high
+	if high == 0 {
 		return 0
 	}
-	low, high := math.MaxInt, 0
-	for n := range sp.levels {
-		low, high = min(low, n), max(high, n)
-	}
-	current := sp.used[value]
 	if current == 0 {
 		low = 0
 	}
