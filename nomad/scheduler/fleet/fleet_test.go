@@ -17,7 +17,7 @@ func TestEditsEqualARebuild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes, allocs := map[string]*api.Node{}, map[string]*api.Allocation{}
 		f := fleet.New()
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			before, picture := f, paint(f)
 			e := f.Edit()
 			for range rapid.IntRange(1, 3).Draw(t, "changes") {
@@ -30,6 +30,37 @@ func TestEditsEqualARebuild(t *testing.T) {
 			if fresh := fleet.Build(0, maps.Values(nodes), maps.Values(allocs)); paint(fresh) != paint(f) {
 				t.Fatalf("edited:\n%s\nbuilt:\n%s", paint(f), paint(fresh))
 			}
+		}
+	})
+}
+
+// A row has the loads that were put there, however many changes were merged.
+func TestRowsKeepManyLoads(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := fleet.New().Edit()
+		e.PutNode(&api.Node{ID: "n"})
+		want := map[string]int64{}
+		for range rapid.IntRange(1, 20).Draw(t, "commits") {
+			for range rapid.IntRange(1, 12).Draw(t, "changes") {
+				id := fmt.Sprint("allocation-", rapid.IntRange(0, 40).Draw(t, "alloc"))
+				if l, had := e.Remove(0, id); had != (want[id] > 0) || l.CPU != want[id] {
+					t.Fatalf("%s took %d (%v), want %d", id, l.CPU, had, want[id])
+				}
+				delete(want, id)
+				if cpu := rapid.Int64Range(-4, 9).Draw(t, "cpu"); cpu > 0 {
+					e.Add(0, id, fleet.Load{Amount: fleet.Amount{CPU: cpu}})
+					want[id] = cpu
+				}
+			}
+			f := e.Done(1)
+			got := map[string]int64{}
+			for id, l := range f.Row(0).Loads() {
+				got[id] = l.CPU
+			}
+			if !maps.Equal(got, want) || f.Row(0).Count() != len(want) {
+				t.Fatalf("loads %v (%d), want %v", got, f.Row(0).Count(), want)
+			}
+			e = f.Edit()
 		}
 	})
 }
@@ -82,7 +113,7 @@ func change(t *rapid.T, e *fleet.Edit, nodes map[string]*api.Node, allocs map[st
 		if nodes[node] == nil {
 			return
 		}
-		a := &api.Allocation{ID: fmt.Sprint(node, "-allocation-", rapid.IntRange(0, 30).Draw(t, "alloc")), NodeID: node}
+		a := &api.Allocation{ID: node + rapid.SampledFrom([]string{"a", "b"}).Draw(t, "alloc"), NodeID: node}
 		a.ClientStatus = rapid.SampledFrom([]string{"running", "complete"}).Draw(t, "status")
 		task := &api.AllocatedTaskResources{Cpu: api.AllocatedCpuResources{
 			CpuShares: rapid.Int64Range(0, 9).Draw(t, "load"), ReservedCores: rapid.SampledFrom([][]uint16{nil, {0}, {0, 70}}).Draw(t, "cores"),
