@@ -210,6 +210,7 @@ func canonicalizeTask(g *api.TaskGroup, t *api.Task) {
 
 func canonicalizeServices(services []*api.Service) {
 	for _, s := range services {
+		prefillEmpty(s)
 		if s.Connect != nil && s.Connect.SidecarTask != nil {
 			canonicalizeSidecar(s.Connect.SidecarTask)
 		}
@@ -217,6 +218,16 @@ func canonicalizeServices(services []*api.Service) {
 			setDefault(&s.Checks[i].OnUpdate, s.OnUpdate)
 		}
 	}
+}
+
+// prefillEmpty has the defaults where texts are empty: that is how programs send what they do not set.
+func prefillEmpty(s *api.Service) {
+	var d api.Service
+	prefillLater(&d)
+	setDefault(&s.AddressMode, d.AddressMode)
+	setDefault(&s.OnUpdate, d.OnUpdate)
+	setDefault(&s.Provider, d.Provider)
+	setDefault(&s.Cluster, d.Cluster)
 }
 
 func canonicalizeSidecar(t *api.SidecarTask) {

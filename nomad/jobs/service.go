@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -259,7 +260,9 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 		}
 	}
 	if out.Diff != nil {
-		diff.Annotate(out.Diff, out.Annotations)
+		diff.Annotate(out.Diff, out.Annotations, func(group, task string) bool {
+			return reconcile.TaskForces(old, j, group, task)
+		})
 	}
 	return out, nil
 }

@@ -1,10 +1,6 @@
 package diff
 
-import (
-	"slices"
-
-	"github.com/open-nomad/open-nomad/api"
-)
+import "github.com/open-nomad/open-nomad/api"
 
 // What annotations say.
 const (
@@ -14,15 +10,10 @@ const (
 	forcesDestructive = "forces create/destroy update"
 )
 
-// gentle are fields and blocks of a task that change without a new allocation.
-var gentle = []string{
-	"KillTimeout", "KillSignal", "ShutdownDelay", "Leader", "Constraint", "Affinity", "Service", "LogConfig", "RestartPolicy",
-	"Lifecycle", "Scaling", "ScalingPolicy", "Schedule", "Action",
-}
-
 // Annotate adds to a difference what a plan does because of it: how many allocations of each group, and
-// which changes of counts and tasks are the reason.
-func Annotate(d *api.JobDiff, plan *api.PlanAnnotations) {
+// which changes of counts and tasks are the reason. Forces is the scheduler's rule: whether the change of
+// a task asks for new allocations.
+func Annotate(d *api.JobDiff, plan *api.PlanAnnotations, forces func(group, task string) bool) {
 	for _, g := range d.TaskGroups {
 		if plan != nil {
 			g.Updates = updates(plan.DesiredTGUpdates[g.Name])
@@ -33,7 +24,7 @@ func Annotate(d *api.JobDiff, plan *api.PlanAnnotations) {
 			}
 		}
 		for _, t := range g.Tasks {
-			t.Annotations = reasons(t)
+			t.Annotations = reasons(t, func() bool { return forces(g.Name, t.Name) })
 		}
 	}
 }
@@ -70,7 +61,7 @@ func count(f *api.FieldDiff) []string {
 }
 
 // reasons say what the change of a task asks for.
-func reasons(t *api.TaskDiff) []string {
+func reasons(t *api.TaskDiff, forces func() bool) []string {
 	switch {
 	case t.Type == None:
 		return nil
@@ -78,16 +69,8 @@ func reasons(t *api.TaskDiff) []string {
 		return []string{forcesCreate}
 	case t.Type == Deleted:
 		return []string{forcesDestroy}
-	}
-	for _, f := range t.Fields {
-		if f.Type != None && !slices.Contains(gentle, f.Name) {
-			return []string{forcesDestructive}
-		}
-	}
-	for _, o := range t.Objects {
-		if o.Type != None && !slices.Contains(gentle, o.Name) {
-			return []string{forcesDestructive}
-		}
+	case forces():
+		return []string{forcesDestructive}
 	}
 	return []string{forcesInPlace}
 }

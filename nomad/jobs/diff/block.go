@@ -13,7 +13,7 @@ import (
 var hidden = map[reflect.Type][]string{
 	reflect.TypeFor[api.Job](): {
 		"ID", "TaskGroups", "Status", "StatusDescription", "Stable", "Version", "VersionTag",
-		"SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex", "NomadTokenID",
+		"SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex", "NomadTokenID", "Update",
 	},
 	reflect.TypeFor[api.TaskGroup]():      {"Name", "Tasks"},
 	reflect.TypeFor[api.Task]():           {"Name"},
@@ -43,6 +43,11 @@ var plurals = []string{
 	"VolumeMounts", "ScalingPolicies", "Secrets", "Actions", "Devices", "Regions", "Links", "Upstreams",
 }
 
+// before are fields that are shown before another one.
+var before = map[reflect.Type]map[string]string{
+	reflect.TypeFor[api.TaskGroup](): {"Migrate": "ReschedulePolicy", "Scaling": "Services"},
+}
+
 func title(field string) string {
 	if t, ok := titles[field]; ok {
 		return t
@@ -60,7 +65,7 @@ type block struct{ context bool }
 func (b block) compare(t reflect.Type, old, next reflect.Value) ([]*api.FieldDiff, []*api.ObjectDiff) {
 	var fields []*api.FieldDiff
 	var objects []*api.ObjectDiff
-	for i := range t.NumField() {
+	for _, i := range order(t) {
 		f := t.Field(i)
 		if !f.IsExported() || slices.Contains(hidden[t], f.Name) {
 			continue
@@ -89,6 +94,25 @@ func (b block) compare(t reflect.Type, old, next reflect.Value) ([]*api.FieldDif
 	}
 	slices.SortStableFunc(fields, func(x, y *api.FieldDiff) int { return strings.Compare(x.Name, y.Name) })
 	return fields, objects
+}
+
+// order are the fields of a struct as they are shown.
+func order(t reflect.Type) []int {
+	all := make([]int, t.NumField())
+	for i := range all {
+		all[i] = i
+	}
+	if moved, ok := before[t]; ok {
+		place := func(i int) int {
+			if to, ok := moved[t.Field(i).Name]; ok {
+				f, _ := t.FieldByName(to)
+				return 2*f.Index[0] - 1
+			}
+			return 2 * i
+		}
+		slices.SortStableFunc(all, func(i, j int) int { return place(i) - place(j) })
+	}
+	return all
 }
 
 // at is field i of a struct; the zero Value when there is no struct.

@@ -44,12 +44,22 @@ func group(old, next *api.TaskGroup) *api.TaskGroupDiff {
 	d.Fields, d.Objects = block{}.compare(reflect.TypeFor[api.TaskGroup](), o, n)
 	edited := len(d.Fields)+len(d.Objects) > 0
 	for _, p := range pairs(tasks(old), tasks(next), func(t *api.Task) string { return t.Name }) {
-		t := task(p.old, p.next)
+		t := task(own(old, p.old), own(next, p.next))
 		d.Tasks = append(d.Tasks, t)
 		edited = edited || t.Type != None
 	}
 	d.Type = kindOf(o.IsValid(), n.IsValid(), edited)
 	return d
+}
+
+// own is a task without the restart policy that is its group's: that is shown there.
+func own(g *api.TaskGroup, t *api.Task) *api.Task {
+	if t == nil || t.RestartPolicy == nil || g.RestartPolicy == nil || *t.RestartPolicy != *g.RestartPolicy {
+		return t
+	}
+	alone := *t
+	alone.RestartPolicy = nil
+	return &alone
 }
 
 func task(old, next *api.Task) *api.TaskDiff {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -29,13 +30,44 @@ func Complete(j *api.Job) {
 			if t.Identity == nil {
 				t.Identity = &api.WorkloadIdentity{Name: "default", Audience: []string{identityAudience}}
 			}
+			if t.Resources != nil {
+				completePorts(t.Resources.Networks)
+			}
 		}
+		completePorts(g.Networks)
+		completeChecks(g)
 		if s := g.Scaling; s != nil {
 			s.Target = map[string]string{"Namespace": j.Namespace, "Job": j.ID, "Group": g.Name}
 		}
 		for _, k := range implied(g) {
 			if !slices.ContainsFunc(g.Constraints, func(have *api.Constraint) bool { return *have == *k }) {
 				g.Constraints = append(g.Constraints, k)
+			}
+		}
+	}
+}
+
+// defaultNetwork is the host network of ports that name none.
+const defaultNetwork = "default"
+
+func completePorts(networks []*api.NetworkResource) {
+	for _, n := range networks {
+		for _, ports := range [][]api.Port{n.ReservedPorts, n.DynamicPorts} {
+			for i := range ports {
+				if ports[i].HostNetwork == "" {
+					ports[i].HostNetwork = defaultNetwork
+				}
+			}
+		}
+	}
+}
+
+// completeChecks names the checks that have no name.
+func completeChecks(g *api.TaskGroup) {
+	for _, s := range services(g) {
+		for i := range s.Checks {
+			if s.Checks[i].Name == "" {
+				s.Checks[i].Name = fmt.Sprintf("service: %q check", s.Name)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +34,7 @@ func (c *check) collides(where string, p api.Port, static map[string]string) {
 	if p.Value <= 0 || p.IgnoreCollision {
 		return
 	}
-	key := p.HostNetwork + ":" + strconv.Itoa(p.Value)
+	key := cmp.Or(p.HostNetwork, defaultNetwork) + ":" + strconv.Itoa(p.Value)
 	c.wrong(static[key] != "", "%s: ports %q and %q are both %d", where, static[key], p.Label, p.Value)
 	static[key] = p.Label
 }

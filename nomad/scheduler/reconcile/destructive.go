@@ -2,9 +2,9 @@ package reconcile
 
 import (
 	"maps"
-	"reflect"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
 )
 
 // Destructive reports whether an allocation of the old job must be replaced to be one of the new.
@@ -21,33 +21,34 @@ func Destructive(before, after *api.Job, group string) bool {
 		return true
 	}
 	for _, t := range b.Tasks {
-		old := a.Task(t.Name)
-		if old == nil || taskDiffers(old, t) || !equal(metaOf(before, a, old), metaOf(after, b, t)) {
+		if taskForces(before, after, a, b, t.Name) {
 			return true
 		}
 	}
 	return false
 }
 
-// equal compares by value; empty and missing maps and lists are the same.
-func equal(a, b any) bool {
-	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
-	switch va.Kind() {
-	case reflect.Map, reflect.Slice:
-		if va.Len() == 0 && vb.Len() == 0 {
-			return true
-		}
+// TaskForces reports whether what changed of a task, or its being there, is enough for [Destructive].
+func TaskForces(before, after *api.Job, group, task string) bool {
+	if before == nil {
+		return true
 	}
-	return reflect.DeepEqual(a, b)
+	a, b := before.Group(group), after.Group(group)
+	return a == nil || b == nil || taskForces(before, after, a, b, task)
+}
+
+func taskForces(before, after *api.Job, a, b *api.TaskGroup, task string) bool {
+	old, now := a.Task(task), b.Task(task)
+	return old == nil || now == nil || taskDiffers(old, now) || !diff.Equal(metaOf(before, a, old), metaOf(after, b, now))
 }
 
 func groupDiffers(a, b *api.TaskGroup) bool {
-	return !equal(a.EphemeralDisk, b.EphemeralDisk) ||
-		!equal(a.Networks, b.Networks) ||
-		!equal(a.Consul, b.Consul) ||
-		!equal(a.Volumes, b.Volumes) ||
+	return !diff.Equal(a.EphemeralDisk, b.EphemeralDisk) ||
+		!diff.Equal(a.Networks, b.Networks) ||
+		!diff.Equal(a.Consul, b.Consul) ||
+		!diff.Equal(a.Volumes, b.Volumes) ||
 		rendersTemplates(a.RestartPolicy) != rendersTemplates(b.RestartPolicy) ||
-		!equal(connectOf(a.Services), connectOf(b.Services))
+		!diff.Equal(connectOf(a.Services), connectOf(b.Services))
 }
 
 func rendersTemplates(r *api.RestartPolicy) bool { return r != nil && r.RenderTemplates }
@@ -65,17 +66,17 @@ func connectOf(services []*api.Service) map[string]any {
 
 func taskDiffers(a, b *api.Task) bool {
 	return a.Driver != b.Driver || a.User != b.User ||
-		!equal(a.Config, b.Config) ||
-		!equal(a.Env, b.Env) ||
-		!equal(a.Artifacts, b.Artifacts) ||
-		!equal(a.Vault, b.Vault) ||
-		!equal(a.Secrets, b.Secrets) ||
-		!equal(a.Consul, b.Consul) ||
-		!equal(a.Templates, b.Templates) ||
-		!equal(a.CSIPluginConfig, b.CSIPluginConfig) ||
-		!equal(a.VolumeMounts, b.VolumeMounts) ||
-		!equal(a.Identity, b.Identity) ||
-		!equal(a.Identities, b.Identities) ||
+		!diff.Equal(a.Config, b.Config) ||
+		!diff.Equal(a.Env, b.Env) ||
+		!diff.Equal(a.Artifacts, b.Artifacts) ||
+		!diff.Equal(a.Vault, b.Vault) ||
+		!diff.Equal(a.Secrets, b.Secrets) ||
+		!diff.Equal(a.Consul, b.Consul) ||
+		!diff.Equal(a.Templates, b.Templates) ||
+		!diff.Equal(a.CSIPluginConfig, b.CSIPluginConfig) ||
+		!diff.Equal(a.VolumeMounts, b.VolumeMounts) ||
+		!diff.Equal(a.Identity, b.Identity) ||
+		!diff.Equal(a.Identities, b.Identities) ||
 		rendersTemplates(a.RestartPolicy) != rendersTemplates(b.RestartPolicy) ||
 		logsDisabled(a) != logsDisabled(b) ||
 		resourcesDiffer(a.Resources, b.Resources)
@@ -88,8 +89,8 @@ func resourcesDiffer(a, b *api.Resources) bool {
 		return a != b
 	}
 	return a.CPU != b.CPU || a.Cores != b.Cores || a.MemoryMB != b.MemoryMB || a.MemoryMaxMB != b.MemoryMaxMB ||
-		a.SecretsMB != b.SecretsMB || !equal(a.Devices, b.Devices) || !equal(a.NUMA, b.NUMA) ||
-		!equal(a.Networks, b.Networks)
+		a.SecretsMB != b.SecretsMB || !diff.Equal(a.Devices, b.Devices) || !diff.Equal(a.NUMA, b.NUMA) ||
+		!diff.Equal(a.Networks, b.Networks)
 }
 
 // metaOf is the metadata that a task sees: the job's, the group's over it, its own on top.

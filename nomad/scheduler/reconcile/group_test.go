@@ -163,3 +163,19 @@ func TestDestructive(t *testing.T) {
 		}
 	}
 }
+
+// A job that was read from JSON is compared with one that the servers keep.
+func TestEncodingsAreNoReasonToReplace(t *testing.T) {
+	job := func(args []string, number any) *api.Job {
+		return &api.Job{ID: "j", TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{{
+			Name: "t", Config: map[string]any{"n": number},
+			Templates: []*api.Template{{ChangeScript: &api.ChangeScript{Args: args}}},
+		}}}}}
+	}
+	if reconcile.Destructive(job(nil, 1.0), job([]string{}, int64(1)), "g") {
+		t.Error("nil and empty, or two forms of a number, differ")
+	}
+	if !reconcile.Destructive(job(nil, 1.0), job(nil, 1.5), "g") {
+		t.Error("numbers do not count")
+	}
+}
