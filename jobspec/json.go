@@ -1,12 +1,11 @@
 package jobspec
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
-	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -16,31 +15,51 @@ import (
 const JSONMax = 8 << 20
 
 // DecodeJSON decodes a job over the defaults of its type; null leaves the default. Texts that are
-// too large or nested too deeply are refused before anything is built from them.
+// too large or nested too deeply are refused before anything is built from them. Of members with
+// the same name the last one counts.
 func DecodeJSON(body []byte) (*api.Job, error) {
-	if err := CheckJSON(body); err != nil {
+	if err := checkBytes(len(body)); err != nil {
 		return nil, err
 	}
-	var head struct {
-		Type string
-	}
-	if err := json.Unmarshal(body, &head); err != nil {
+	doc, err := read(body, DepthMax)
+	if err != nil {
 		return nil, fault.New(fault.Invalid, "job: %w", err)
 	}
-	d := jsonDecoder{jobType: head.Type}
-	setDefault(&d.jobType, api.JobTypeService)
-	job := &api.Job{}
-	prefill(job, "job", d.jobType, nil, nil)
-	if err := d.value(reflect.ValueOf(job).Elem(), body, "job"); err != nil {
-		return nil, fault.Wrap(fault.Invalid, err)
+	return jobAt(doc, 0)
+}
+
+// DecodeRequest decodes the members of a request into a struct, but for its member Job, which is
+// decoded as DecodeJSON does; it is nil when there is none. The caller bounds the size of the request.
+func DecodeRequest(body []byte, into any) (*api.Job, error) {
+	doc, err := read(body, DepthMax+1)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "decode request body: %w", err)
 	}
-	return job, nil
+	d := jsonDecoder{document: doc}
+	if err := d.value(reflect.ValueOf(into).Elem(), 0, ""); err != nil {
+		return nil, fault.New(fault.Invalid, "decode request body%w", err)
+	}
+	job := doc.member(0, "Job")
+	if job < 0 || doc.kind(job) == 'n' {
+		return nil, nil
+	}
+	if err := checkBytes(len(doc.raw(job))); err != nil {
+		return nil, err
+	}
+	return jobAt(doc, job)
+}
+
+func checkBytes(n int) error {
+	if n > JSONMax {
+		return fault.New(fault.TooLarge, "job: %d bytes, at most %d are read", n, JSONMax)
+	}
+	return nil
 }
 
 // CheckJSON refuses texts that are too large or nested too deeply.
 func CheckJSON(body []byte) error {
-	if len(body) > JSONMax {
-		return fault.New(fault.TooLarge, "job: %d bytes, at most %d are read", len(body), JSONMax)
+	if err := checkBytes(len(body)); err != nil {
+		return err
 	}
 	depth, inString := 0, false
 	for i := 0; i < len(body); i++ {
@@ -52,7 +71,7 @@ func CheckJSON(body []byte) error {
 		case inString:
 		case c == '{' || c == '[':
 			if depth++; depth > DepthMax {
-				return fault.New(fault.Invalid, "job: nested deeper than %d levels at byte %d", DepthMax, i)
+				return tooDeep(i)
 			}
 		case c == '}' || c == ']':
 			depth--
@@ -61,66 +80,149 @@ func CheckJSON(body []byte) error {
 	return nil
 }
 
-// jsonDecoder decodes structs over the defaults that the HCL door uses too.
+func tooDeep(at int) error {
+	return fault.New(fault.Invalid, "job: nested deeper than %d levels at byte %d", DepthMax, at)
+}
+
+func jobAt(doc *document, at int) (*api.Job, error) {
+	d := jsonDecoder{document: doc, jobType: api.JobTypeService}
+	if doc.kind(at) == '{' {
+		if i := doc.member(at, "Type"); i >= 0 && doc.kind(i) == '"' {
+			d.jobType = doc.str(i)
+		}
+	}
+	setDefault(&d.jobType, api.JobTypeService)
+	job := &api.Job{}
+	prefill(job, "job", d.jobType, nil, nil)
+	if err := d.value(reflect.ValueOf(job).Elem(), at, ""); err != nil {
+		return nil, fault.New(fault.Invalid, "job%w", err)
+	}
+	return job, nil
+}
+
+// jsonDecoder decodes structs over the defaults that the HCL door uses too. Its errors begin with
+// where in the struct they are.
 type jsonDecoder struct {
+	*document
 	jobType string
 	restart *api.RestartPolicy
 	update  *api.UpdateStrategy
 }
 
-var nullJSON = []byte("null")
-
-func (d *jsonDecoder) value(dst reflect.Value, raw []byte, path string) error {
-	if bytes.Equal(bytes.TrimSpace(raw), nullJSON) {
+// value decodes value i; block is its name in files, where defaults depend on it.
+func (d *jsonDecoder) value(dst reflect.Value, i int, block string) error {
+	c := d.kind(i)
+	switch kind := dst.Kind(); {
+	case c == 'n':
 		return nil
-	}
-	t := dst.Type()
-	switch {
-	case t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
-		item := reflect.New(t.Elem())
-		prefill(item.Interface(), blockOf(path), d.jobType, d.restart, d.update)
-		if err := d.value(item.Elem(), raw, path); err != nil {
-			return err
-		}
+	case kind == reflect.Pointer:
+		item := reflect.New(dst.Type().Elem())
+		prefill(item.Interface(), block, d.jobType, d.restart, d.update)
 		dst.Set(item)
+		return d.value(item.Elem(), i, block)
+	case kind == reflect.Struct && c == '{':
+		return d.structure(dst, i)
+	case kind == reflect.Slice && c == '[':
+		return d.list(dst, i)
+	case kind == reflect.Map && c == '{':
+		return d.mapping(dst, i)
+	case d.scalar(dst, i):
 		return nil
-	case t.Kind() == reflect.Struct && t.PkgPath() != "time":
-		return d.structure(dst, raw, path)
-	case t.Kind() == reflect.Slice && elemStruct(t).Kind() == reflect.Struct:
-		return d.list(dst, raw, path)
-	case t.Kind() == reflect.Map && elemStruct(t).Kind() == reflect.Struct:
-		return d.mapping(dst, raw, path)
 	}
-	if err := json.Unmarshal(raw, dst.Addr().Interface()); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	// What is left are rare kinds and mistakes.
+	if err := json.Unmarshal(d.raw(i), dst.Addr().Interface()); err != nil {
+		return fmt.Errorf(": %w", err)
 	}
 	return nil
 }
 
-// blockOf is the name of the block that a path stands for, where its defaults depend on it.
-func blockOf(path string) string {
-	if strings.HasSuffix(path, ".Scaling") {
-		return groupScaling
+// scalar decodes a value whose kind is common; false leaves it to others.
+func (d *jsonDecoder) scalar(dst reflect.Value, i int) bool {
+	c := d.kind(i)
+	number := c == '-' || decimal(c)
+	switch kind := dst.Kind(); {
+	case kind == reflect.String && c == '"':
+		dst.SetString(d.str(i))
+		return true
+	case kind == reflect.Bool && (c == 't' || c == 'f'):
+		dst.SetBool(c == 't')
+		return true
+	case dst.CanInt() && number:
+		n, err := strconv.ParseInt(string(d.raw(i)), 10, 64)
+		ok := err == nil && !dst.OverflowInt(n)
+		if ok {
+			dst.SetInt(n)
+		}
+		return ok
+	case dst.CanUint() && number:
+		n, err := strconv.ParseUint(string(d.raw(i)), 10, 64)
+		ok := err == nil && !dst.OverflowUint(n)
+		if ok {
+			dst.SetUint(n)
+		}
+		return ok
+	case kind == reflect.Interface:
+		v, ok := d.free(i)
+		if ok {
+			dst.Set(reflect.ValueOf(v))
+		}
+		return ok
 	}
-	return ""
+	return false
 }
 
-func (d *jsonDecoder) structure(dst reflect.Value, raw []byte, path string) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+// free is a value without a schema; false when a number is out of range.
+func (d *jsonDecoder) free(i int) (any, bool) {
+	switch d.kind(i) {
+	case 'n':
+		return nil, true
+	case 't', 'f':
+		return d.kind(i) == 't', true
+	case '"':
+		return d.str(i), true
+	case '[':
+		all := []any{}
+		for at := range d.items(i) {
+			v, ok := d.free(at)
+			if !ok {
+				return nil, false
+			}
+			all = append(all, v)
+		}
+		return all, true
+	case '{':
+		all := map[string]any{}
+		for key := range d.members(i) {
+			v, ok := d.free(key + 1)
+			if !ok {
+				return nil, false
+			}
+			all[d.str(key)] = v
+		}
+		return all, true
+	}
+	n, err := strconv.ParseFloat(string(d.raw(i)), 64)
+	return n, err == nil
+}
+
+// structure decodes an object over what dst holds: first the blocks that others inside inherit from,
+// wherever they stand in the text.
+func (d *jsonDecoder) structure(dst reflect.Value, i int) error {
+	fields := fieldsOf(dst.Type())
+	var keys [fieldsMax]int32 // of each field, the last one; 0 is none
+	for key := range d.members(i) {
+		if f, ok := fields.find(d.document, key); ok {
+			keys[f] = int32(key)
+		}
 	}
 	inner := *d
-	names := jobFields[dst.Type()]
-	for _, blocks := range []bool{true, false} {
-		for name, value := range fields {
-			f, ok := names[strings.ToLower(name)]
-			if !ok || f.inherited != blocks {
-				continue
-			}
-			if err := inner.value(dst.Field(f.index), value, path+"."+name); err != nil {
-				return err
-			}
+	for at, f := range fields.list {
+		key := int(keys[at])
+		if key == 0 {
+			continue
+		}
+		if err := inner.value(dst.Field(f.index), key+1, f.name); err != nil {
+			return fmt.Errorf(".%s%w", d.str(key), err)
 		}
 		inner.inherit(dst)
 	}
@@ -141,75 +243,43 @@ func (d *jsonDecoder) inherit(dst reflect.Value) {
 	}
 }
 
-// field is where a JSON name goes. Blocks that others inside inherit from are read first.
-type field struct {
-	index     int
-	inherited bool
-}
-
-// jobFields are the fields of all structs of a job.
-var jobFields = addFields(map[reflect.Type]map[string]field{}, reflect.TypeFor[api.Job]())
-
-// addFields adds the fields of a struct, and those of the structs in it, by their JSON names in lower case:
-// names are taken in any case, as encoding/json does.
-func addFields(all map[reflect.Type]map[string]field, t reflect.Type) map[reflect.Type]map[string]field {
-	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
-		t = t.Elem()
+func (d *jsonDecoder) list(dst reflect.Value, i int) error {
+	n := 0
+	for range d.items(i) {
+		n++
 	}
-	if t.Kind() != reflect.Struct || all[t] != nil {
-		return all
-	}
-	fields := map[string]field{}
-	all[t] = fields
-	for i := range t.NumField() {
-		f := t.Field(i)
-		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if tag == "-" {
-			continue
+	dst.Set(reflect.MakeSlice(dst.Type(), n, n))
+	n = 0
+	for item := range d.items(i) {
+		if err := d.item(dst.Index(n), item); err != nil {
+			return fmt.Errorf("[%d]%w", n, err)
 		}
-		setDefault(&tag, f.Name)
-		fields[strings.ToLower(tag)] = field{i, f.Name == "RestartPolicy" || f.Name == "Update"}
-		addFields(all, f.Type)
+		n++
 	}
-	return all
-}
-
-func (d *jsonDecoder) list(dst reflect.Value, raw []byte, path string) error {
-	var items []json.RawMessage
-	if err := json.Unmarshal(raw, &items); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	list := reflect.MakeSlice(dst.Type(), 0, len(items))
-	for i, item := range items {
-		v := reflect.New(dst.Type().Elem()).Elem()
-		if err := d.value(v, item, fmt.Sprintf("%s[%d]", path, i)); err != nil {
-			return err
-		}
-		if v.Kind() == reflect.Pointer && v.IsNil() {
-			return fmt.Errorf("%s[%d] is null", path, i)
-		}
-		list = reflect.Append(list, v)
-	}
-	dst.Set(list)
 	return nil
 }
 
-func (d *jsonDecoder) mapping(dst reflect.Value, raw []byte, path string) error {
-	var items map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &items); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
+func (d *jsonDecoder) mapping(dst reflect.Value, i int) error {
 	m := reflect.MakeMap(dst.Type())
-	for key, item := range items {
-		v := reflect.New(dst.Type().Elem()).Elem()
-		if err := d.value(v, item, path+"."+key); err != nil {
-			return err
-		}
-		if v.Kind() == reflect.Pointer && v.IsNil() {
-			return fmt.Errorf("%s.%s is null", path, key)
-		}
-		m.SetMapIndex(reflect.ValueOf(key), v)
-	}
 	dst.Set(m)
+	v := reflect.New(dst.Type().Elem()).Elem()
+	for key := range d.members(i) {
+		v.SetZero()
+		name := d.str(key)
+		if err := d.item(v, key+1); err != nil {
+			return fmt.Errorf(".%s%w", name, err)
+		}
+		m.SetMapIndex(reflect.ValueOf(name), v)
+	}
 	return nil
+}
+
+var errNull = errors.New(" is null")
+
+// item decodes a value of a list or a map.
+func (d *jsonDecoder) item(dst reflect.Value, i int) error {
+	if dst.Kind() == reflect.Pointer && d.kind(i) == 'n' {
+		return errNull
+	}
+	return d.value(dst, i, "")
 }

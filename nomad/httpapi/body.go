@@ -19,6 +19,9 @@ const (
 	bodyDepth = 128
 )
 
+// errEmpty is said of a body that must be there.
+var errEmpty = fault.New(fault.Invalid, "Request body is empty")
+
 // body reads a whole bounded body of JSON.
 func (c *call) body(limit int64) ([]byte, error) {
 	data, err := c.bytes(limit)
@@ -51,7 +54,7 @@ func (c *call) decode(limit int64, into any) error {
 		return err
 	}
 	if len(data) == 0 {
-		return fault.New(fault.Invalid, "Request body is empty")
+		return errEmpty
 	}
 	return unmarshal(data, into)
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
-// decodeJob decodes the JSON form of a job over its defaults.
-func decodeJob(data []byte) (*api.Job, error) { return jobspec.DecodeJSON(data) }
-
 // Bounds of parsing strangers' job files.
 const (
 	parsesMax    = 2

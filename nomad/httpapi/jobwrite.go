@@ -1,16 +1,14 @@
 package httpapi
 
 import (
-	"encoding/json"
-
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/jobspec"
 )
 
-// jobBody is what register, plan and validate share. The job itself is decoded over its defaults.
+// jobBody is what register, plan and validate have beside the job.
 type jobBody struct {
-	Job               json.RawMessage
 	Submission        *api.JobSubmission
 	EnforceIndex      bool
 	JobModifyIndex    uint64
@@ -28,15 +26,19 @@ type jobBody struct {
 func jobOf(c *call) (*jobBody, *api.Job, api.WriteRequest, error) {
 	var b jobBody
 	w := c.writes()
-	if err := c.decode(jobBytes, &b); err != nil {
-		return nil, nil, w, err
-	}
-	if len(b.Job) == 0 || string(b.Job) == "null" {
-		return nil, nil, w, fault.New(fault.Invalid, "Job must be specified")
-	}
-	j, err := decodeJob(b.Job)
+	data, err := c.bytes(jobBytes)
 	if err != nil {
 		return nil, nil, w, err
+	}
+	if len(data) == 0 {
+		return nil, nil, w, errEmpty
+	}
+	j, err := jobspec.DecodeRequest(data, &b)
+	if err != nil {
+		return nil, nil, w, err
+	}
+	if j == nil {
+		return nil, nil, w, fault.New(fault.Invalid, "Job must be specified")
 	}
 	if j.ID == "" {
 		return nil, nil, w, fault.New(fault.Invalid, "Job ID hasn't been provided")
