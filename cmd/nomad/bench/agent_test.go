@@ -141,8 +141,11 @@ func (a *agent) residentMB() float64 {
 }
 
 // cpu is the processor time that the server has used.
-func (a *agent) cpu() time.Duration {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.pid))
+func (a *agent) cpu() time.Duration { return cpuOf(a.pid) }
+
+// cpuOf is the processor time that a process has used.
+func cpuOf(pid int) time.Duration {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
@@ -151,4 +154,30 @@ func (a *agent) cpu() time.Duration {
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
 	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// settled waits until the server is idle: connections of nodes are made, what was asked is done.
+func (a *agent) settled(tb testing.TB) {
+	const look = 200 * time.Millisecond
+	before := a.cpu()
+	a.until(tb, "an idle server", func(context.Context) bool {
+		time.Sleep(look)
+		now := a.cpu()
+		used := now - before
+		before = now
+		return used < look/10
+	})
+}
+
+// applied is the raft index that the server has applied.
+func (a *agent) applied(tb testing.TB) int {
+	self, err := a.Self(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	n, err := strconv.Atoi(self.Stats["raft"]["applied_index"])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
 }

@@ -3,6 +3,7 @@ package bench_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -82,16 +83,18 @@ func BenchmarkRegister(b *testing.B) {
 	for _, nodes := range []int{100, 1000, 2000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
 			a := startServer(b)
-			newSwarm(b, a.rpc, nodes)
+			newSwarm(b, a, nodes)
 			const jobs = 2000
 			together(200, 64, func(i int) { a.placed(b, jobOf(fmt.Sprint("warm", i), api.JobTypeService, 1)) })
 			a.profile(b)
-			began, cpu := time.Now(), a.cpu()
+			began, cpu, own, entries := time.Now(), a.cpu(), cpuOf(os.Getpid()), a.applied(b)
 			took := together(jobs, 64, func(i int) { a.placed(b, jobOf(fmt.Sprint("j", i), api.JobTypeService, 1)) })
 			b.ReportMetric(jobs/time.Since(began).Seconds(), "jobs/s")
 			b.ReportMetric(quantile(took, 0.5), "ms-p50")
 			b.ReportMetric(quantile(took, 0.99), "ms-p99")
 			b.ReportMetric(float64((a.cpu()-cpu).Microseconds())/1000/jobs, "cpu-ms/job")
+			b.ReportMetric(float64((cpuOf(os.Getpid())-own).Microseconds())/1000/jobs, "driver-cpu-ms/job")
+			b.ReportMetric(float64(a.applied(b)-entries)/jobs, "raft-entries/job")
 			b.ReportMetric(a.residentMB(), "MiB-server")
 			b.ReportMetric(0, "ns/op")
 		})
@@ -102,7 +105,7 @@ func BenchmarkRegister(b *testing.B) {
 func BenchmarkDispatch(b *testing.B) {
 	b.Run("nodes=1000", func(b *testing.B) {
 		a := startServer(b)
-		newSwarm(b, a.rpc, 1000)
+		newSwarm(b, a, 1000)
 		j := jobOf("template", api.JobTypeBatch, 1)
 		j.ParameterizedJob = &api.ParameterizedJobConfig{Payload: "optional"}
 		if _, err := a.RegisterJob(b.Context(), &api.JobRegisterRequest{Job: j}); err != nil {
@@ -135,7 +138,7 @@ func BenchmarkRun(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("%s/nodes=1000/count=%d", c.name, c.count), func(b *testing.B) {
 			a := startServer(b)
-			newSwarm(b, a.rpc, 1000)
+			newSwarm(b, a, 1000)
 			a.profile(b)
 			var placed, running []time.Duration
 			for i := range 5 {
@@ -165,7 +168,7 @@ func BenchmarkRun(b *testing.B) {
 func BenchmarkHold(b *testing.B) {
 	const jobs, each = 10_000, 5
 	a := startServer(b)
-	newSwarm(b, a.rpc, 1000)
+	newSwarm(b, a, 1000)
 	a.profile(b)
 	began := time.Now()
 	together(jobs, 64, func(i int) { a.placed(b, jobOf(fmt.Sprint("j", i), api.JobTypeService, each)) })

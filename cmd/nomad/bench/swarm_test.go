@@ -20,8 +20,8 @@ type swarm struct {
 	stop func()
 }
 
-// newSwarm registers n nodes with the server at the RPC address and waits until all are ready.
-func newSwarm(tb testing.TB, server string, n int) *swarm {
+// newSwarm registers n nodes with the server and waits until all are ready and connected both ways.
+func newSwarm(tb testing.TB, server *agent, n int) *swarm {
 	tb.Helper()
 	id, err := wire.SelfMade()
 	if err != nil {
@@ -32,7 +32,7 @@ func newSwarm(tb testing.TB, server string, n int) *swarm {
 	slots := make(chan struct{}, 32)
 	for i := range n {
 		node := &simNode{tb: tb, node: nodeOf(i), up: link.New(link.Config{
-			Servers: []string{server}, Dialer: wire.Dialer{TLS: id.Client}, Log: hclog.NewNullLogger(),
+			Servers: []string{server.rpc}, Dialer: wire.Dialer{TLS: id.Client}, Log: hclog.NewNullLogger(),
 		})}
 		ready.Add(1)
 		live.Go(func() {
@@ -41,6 +41,7 @@ func newSwarm(tb testing.TB, server string, n int) *swarm {
 		})
 	}
 	ready.Wait()
+	server.settled(tb)
 	s := &swarm{tb: tb, stop: func() { cancel(); live.Wait() }}
 	tb.Cleanup(s.stop)
 	return s
