@@ -183,6 +183,13 @@ var spoiledJobs = []spoiled{
 	}},
 	{"auto_promote needs canaries", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.AutoPromote = true }},
 	{"healthy_deadline 20m0s is not below progress_deadline", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.HealthyDeadline = 20 * time.Minute }},
+	{`group "g", task "t": kill_timeout 11m0s is above update.progress_deadline 10m0s`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.KillTimeout = 11 * time.Minute }},
+	{`group "g", task "t": kill_timeout is negative`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.KillTimeout = -1 }},
+	{`group "g": update healthy_deadline must be positive`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.HealthyDeadline = 0 }},
+	{`group "g": update min_healthy_time is negative`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.MinHealthyTime = -1 }},
+	{`group "g": update progress_deadline is negative`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.ProgressDeadline = -1 }},
+	{`group "g": update max_parallel -1 is negative`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.MaxParallel = -1 }},
+	{`group "g": migrate min_healthy_time 1h0m0s is above healthy_deadline`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Migrate.MinHealthyTime = time.Hour }},
 	{`reconcile "dice"`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		dice := api.ReconcileOption("dice")
 		g.Disconnect = &api.DisconnectStrategy{Reconcile: &dice}
@@ -279,6 +286,9 @@ func TestWhatIsAllowed(t *testing.T) {
 		"unlimited memory": func(g *api.TaskGroup, _ *api.VolumeRequest) { g.Tasks[0].Resources.MemoryMaxMB = -1 },
 		"no restart":       func(g *api.TaskGroup, _ *api.VolumeRequest) { g.RestartPolicy.Attempts = 0 },
 		"all at once":      func(g *api.TaskGroup, _ *api.VolumeRequest) { g.Update = &api.UpdateStrategy{} },
+		"no progress deadline": func(g *api.TaskGroup, _ *api.VolumeRequest) {
+			g.Update.ProgressDeadline, g.Tasks[0].KillTimeout = 0, time.Hour
+		},
 	} {
 		j := good(t)
 		change(j.TaskGroups[0], j.TaskGroups[0].Volumes["data"])

@@ -13,6 +13,10 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 	c.wrong(t.Name == "alloc" || t.Name == "." || t.Name == ".." || strings.ContainsAny(t.Name, "/\\\x00"), "%s: the name is not possible for a directory", where)
 	c.wrong(t.Driver == "", "%s has no driver", where)
 	c.wrong(t.KillTimeout < 0, "%s: kill_timeout is negative", where)
+	if u := g.Update; u != nil && c.job.Type == api.JobTypeService && u.MaxParallel > 0 && u.ProgressDeadline > 0 {
+		c.wrong(t.KillTimeout > u.ProgressDeadline, "%s: kill_timeout %v is above update.progress_deadline %v: a deployment would fail before the old task ends",
+			where, t.KillTimeout, u.ProgressDeadline)
+	}
 	c.wrong(t.ShutdownDelay < 0, "%s: shutdown_delay is negative", where)
 	c.constraints(where, t.Constraints)
 	c.preferences(where, t.Affinities, nil)
