@@ -43,16 +43,24 @@ func (c *check) constraints(where string, all []*api.Constraint) {
 		case api.ConstraintDistinctProperty:
 			n, err := strconv.Atoi(k.RTarget)
 			c.wrong(k.RTarget != "" && (err != nil || n < 1), "%s: distinct_property count %q is not a positive number", where, k.RTarget)
-		case api.ConstraintRegex:
-			_, err := regexp.Compile(k.RTarget)
-			c.wrong(err != nil, "%s: constraint regexp: %v", where, err)
-		case api.ConstraintVersion:
-			_, err := version.NewConstraint(k.RTarget)
-			c.wrong(err != nil, "%s: constraint %s %q: %v", where, k.Operand, k.RTarget, err)
-		case api.ConstraintSemver:
-			err := semver(k.RTarget)
-			c.wrong(err != nil, "%s: constraint %s %q: %v", where, k.Operand, k.RTarget, err)
+		default:
+			c.operand(where, "constraint", k.Operand, k.RTarget)
 		}
 		c.wrong(k.LTarget == "", "%s: a constraint has no attribute", where)
+	}
+}
+
+// operand checks what an operator of a constraint or an affinity compares with.
+func (c *check) operand(where, what, operator, value string) {
+	switch operator {
+	case api.ConstraintRegex:
+		_, err := regexp.Compile(value)
+		c.wrong(err != nil, "%s: %s regexp: %v", where, what, err)
+	case api.ConstraintVersion:
+		_, err := version.NewConstraint(value)
+		c.wrong(err != nil, "%s: %s %s %q: %v", where, what, operator, value, err)
+	case api.ConstraintSemver:
+		err := semver(value)
+		c.wrong(err != nil, "%s: %s %s %q: %v", where, what, operator, value, err)
 	}
 }

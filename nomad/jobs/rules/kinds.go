@@ -41,12 +41,7 @@ func (c *check) parameterized(p *api.ParameterizedJobConfig) {
 func (c *check) preferences(where string, affinities []*api.Affinity, spreads []*api.Spread) {
 	c.wrong(c.job.Type == api.JobTypeSystem && len(affinities) > 0, "%s: a system job runs on every node and cannot have affinities", where)
 	c.wrong(everywhere(c.job) && len(spreads) > 0, "%s: a %s job runs on every node and cannot have spreads", where, c.job.Type)
-	for _, a := range affinities {
-		c.wrong(a.LTarget == "", "%s: an affinity has no attribute", where)
-		c.wrong(a.Weight == 0 || a.Weight < -100 || a.Weight > 100, "%s: affinity weight %d is 0 or not between -100 and 100", where, a.Weight)
-		c.wrong(!slices.Contains(operands, a.Operand) || strings.HasPrefix(a.Operand, "distinct_") || strings.HasPrefix(a.Operand, "is_"),
-			"%s: affinity operator %q is not known", where, a.Operand)
-	}
+	c.affinities(where, affinities)
 	for _, s := range spreads {
 		c.wrong(s.Attribute == "", "%s: a spread has no attribute", where)
 		c.wrong(s.Weight < 1 || s.Weight > 100, "%s: spread weight %d is not between 1 and 100", where, s.Weight)
@@ -57,5 +52,15 @@ func (c *check) preferences(where string, affinities []*api.Affinity, spreads []
 			sum += int(t.Percent)
 		}
 		c.wrong(sum > 100, "%s: spread targets of %q ask for %d percent", where, s.Attribute, sum)
+	}
+}
+
+func (c *check) affinities(where string, all []*api.Affinity) {
+	for _, a := range all {
+		c.wrong(a.LTarget == "", "%s: an affinity has no attribute", where)
+		c.wrong(a.Weight == 0 || a.Weight < -100 || a.Weight > 100, "%s: affinity weight %d is 0 or not between -100 and 100", where, a.Weight)
+		c.wrong(!slices.Contains(operands, a.Operand) || strings.HasPrefix(a.Operand, "distinct_") || strings.HasPrefix(a.Operand, "is_"),
+			"%s: affinity operator %q is not known", where, a.Operand)
+		c.operand(where, "affinity", a.Operand, a.RTarget)
 	}
 }

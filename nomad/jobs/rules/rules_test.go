@@ -150,6 +150,15 @@ var spoiledJobs = []spoiled{
 		j.Constraints = []*api.Constraint{{LTarget: "a", Operand: "regexp", RTarget: "("}}
 	}},
 	{"affinity weight 0", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Affinities = []*api.Affinity{{LTarget: "a"}} }},
+	{`group "g", task "t": affinity regexp: `, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Affinities = []*api.Affinity{{LTarget: "a", Operand: "regexp", RTarget: "(", Weight: 50}}
+	}},
+	{`job: affinity version "nine"`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) {
+		j.Affinities = []*api.Affinity{{LTarget: "a", Operand: "version", RTarget: "nine", Weight: 50}}
+	}},
+	{`group "g", task "t", device "gpu": affinity operator "~" is not known`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Resources.Devices = []*api.RequestedDevice{{Name: "gpu", Affinities: []*api.Affinity{{LTarget: "a", Operand: "~", Weight: 50}}}}
+	}},
 	{"spread weight 0 is not", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Spreads = []*api.Spread{{Attribute: "a"}} }},
 	{"ask for 120 percent", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) {
 		j.Spreads = []*api.Spread{{Attribute: "a", Weight: 50, SpreadTarget: []*api.SpreadTarget{{Value: "x", Percent: 60}, {Value: "y", Percent: 60}}}}

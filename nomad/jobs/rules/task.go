@@ -66,7 +66,9 @@ func (c *check) resources(where string, r *api.Resources) {
 	c.wrong(r.SecretsMB < 0 || r.SecretsMB > r.MemoryMB, "%s: secrets %d MB do not fit into memory %d MB", where, r.SecretsMB, r.MemoryMB)
 	for _, d := range r.Devices {
 		c.wrong(d.Name == "", "%s: a device has no name", where)
-		c.constraints(where+fmt.Sprintf(", device %q", d.Name), d.Constraints)
+		at := where + fmt.Sprintf(", device %q", d.Name)
+		c.constraints(at, d.Constraints)
+		c.affinities(at, d.Affinities)
 	}
 }
 
