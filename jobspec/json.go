@@ -90,6 +90,9 @@ func jobAt(doc *document, at int) (*api.Job, error) {
 		if i := doc.member(at, "Type"); i >= 0 && doc.kind(i) == '"' {
 			d.jobType = doc.str(i)
 		}
+		if err := checkGroups(doc, at); err != nil {
+			return nil, err
+		}
 	}
 	setDefault(&d.jobType, api.JobTypeService)
 	job := &api.Job{}
@@ -98,6 +101,22 @@ func jobAt(doc *document, at int) (*api.Job, error) {
 		return nil, fault.New(fault.Invalid, "job%w", err)
 	}
 	return job, nil
+}
+
+// checkGroups refuses too many groups before anything is built from them.
+func checkGroups(doc *document, job int) error {
+	list := doc.member(job, "TaskGroups")
+	if list < 0 || doc.kind(list) != '[' {
+		return nil
+	}
+	n := 0
+	for range doc.items(list) {
+		n++
+	}
+	if n > GroupsMax {
+		return fault.New(fault.Invalid, "job has %d groups, at most %d are possible", n, GroupsMax)
+	}
+	return nil
 }
 
 // jsonDecoder decodes structs over the defaults that the HCL door uses too. Its errors begin with

@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// Limits of a job file, for texts that nobody wrote by hand.
+// Limits of a job, for texts that nobody wrote by hand.
 const (
 	// SizeMax is the largest file in bytes.
 	SizeMax = 1 << 20
@@ -17,6 +17,8 @@ const (
 	DepthMax = 100
 	// chainMax bounds the signs and conditions of one expression.
 	chainMax = 1000
+	// GroupsMax is how many groups a job may have.
+	GroupsMax = 10_000
 	// NamesMax is how many variables and how many locals a file may have.
 	NamesMax = 1000
 )

@@ -127,8 +127,11 @@ func never(p *api.PeriodicConfig, now time.Time) (errs []error) {
 	return errs
 }
 
-// gaps refuses a job whose groups or tasks are missing where they are listed.
+// gaps refuses a job whose groups or tasks are missing where they are listed, or are too many to look at.
 func gaps(j *api.Job) error {
+	if n := len(j.TaskGroups); n > jobspec.GroupsMax {
+		return fault.New(fault.Invalid, "job %q: job has %d groups, at most %d are possible", j.ID, n, jobspec.GroupsMax)
+	}
 	for i, g := range j.TaskGroups {
 		if g == nil || slices.Contains(g.Tasks, nil) {
 			return fault.New(fault.Invalid, "job %q: group %d or a task of it is null", j.ID, i+1)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/jobspec"
 )
 
 // Limits bound what a job may ask for.
@@ -62,12 +63,9 @@ func Check(j *api.Job, limits Limits) []error {
 	return c.errs
 }
 
-// groupsMax bounds the groups of a job.
-const groupsMax = 10_000
-
 func (c *check) groups() {
-	if n := len(c.job.TaskGroups); n > groupsMax {
-		c.wrong(true, "job has %d groups, at most %d are possible", n, groupsMax)
+	if n := len(c.job.TaskGroups); n > jobspec.GroupsMax {
+		c.wrong(true, "job has %d groups, at most %d are possible", n, jobspec.GroupsMax)
 		return
 	}
 	total, seen := 0, map[string]bool{}

@@ -1,0 +1,38 @@
+package jobspec
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Nothing is built from a list of groups that is too long.
+func TestTooManyGroupsAreRefusedUnbuilt(t *testing.T) {
+	text := func(n int) []byte {
+		var b strings.Builder
+		b.WriteString(`{"ID":"x","TaskGroups":[`)
+		for i := range n {
+			fmt.Fprintf(&b, `{"Name":"g%d","Tasks":[{"Name":"t","Driver":"raw_exec"}]},`, i)
+		}
+		return []byte(strings.TrimSuffix(b.String(), ",") + `]}`)
+	}
+	body := text(100_000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := DecodeJSON(body)
+	runtime.ReadMemStats(&after)
+	if fault.Of(err) != fault.Invalid || !strings.Contains(err.Error(), "job has 100000 groups, at most 10000 are possible") {
+		t.Errorf("got %v", err)
+	}
+	if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 64 {
+		t.Errorf("%d MiB were taken for a text of %d MiB", used, len(body)>>20)
+	} else {
+		t.Logf("%d MiB for a text of %d MiB", used, len(body)>>20)
+	}
+	if j, err := DecodeJSON(text(GroupsMax)); err != nil || len(j.TaskGroups) != GroupsMax {
+		t.Errorf("as many as are possible: %v", err)
+	}
+}
