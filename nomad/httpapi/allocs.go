@@ -27,7 +27,7 @@ func allocList(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, out.Allocs, func(a *api.AllocStub) string { return byTime(a.CreateIndex, a.ID) })
+	return page(c, out.Allocs, byTime(func(a *api.AllocStub) (uint64, string) { return a.CreateIndex, a.ID }))
 }
 
 func allocGet(c *call) (any, error) {

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -147,27 +146,6 @@ func (c *call) read(m api.QueryMeta) {
 // wrote sets the header of a write.
 func (c *call) wrote(m api.WriteMeta) {
 	c.w.Header().Set("X-Nomad-Index", strconv.FormatUint(m.Index, 10))
-}
-
-// write encodes the answer.
-func (c *call) write(out any) error {
-	if out == nil {
-		return nil
-	}
-	var body []byte
-	var err error
-	if p := c.params; p.Has("pretty") && p.Get("pretty") != "0" {
-		body, err = json.MarshalIndent(out, "", "    ")
-		body = append(body, '\n')
-	} else {
-		body, err = json.Marshal(out)
-	}
-	if err != nil {
-		return fault.New(fault.Internal, "encode answer: %w", err)
-	}
-	c.w.Header().Set("Content-Type", "application/json")
-	_, _ = c.w.Write(body)
-	return nil
 }
 
 // missing is the answer for an object that does not exist.

@@ -25,7 +25,7 @@ func deploymentList(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, out.Deployments, func(d *api.Deployment) string { return byTime(d.CreateIndex, d.ID) })
+	return page(c, out.Deployments, byTime(func(d *api.Deployment) (uint64, string) { return d.CreateIndex, d.ID }))
 }
 
 func (c *call) deploymentRequest() *api.DeploymentRequest {

@@ -28,7 +28,7 @@ func evalList(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, out.Evaluations, func(e *api.Evaluation) string { return byTime(e.CreateIndex, e.ID) })
+	return page(c, out.Evaluations, byTime(func(e *api.Evaluation) (uint64, string) { return e.CreateIndex, e.ID }))
 }
 
 // evalCount lets the servers count, unless a filter needs the rows.

@@ -41,7 +41,7 @@ func jobsWhere(c *call, keep func(*api.JobStub) bool) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	rows, err := page(c, kept(out.Jobs, keep), func(j *api.JobStub) string { return j.Namespace + "." + j.ID })
+	rows, err := page(c, kept(out.Jobs, keep), byPath(func(j *api.JobStub) (string, string) { return j.Namespace, j.ID }))
 	if err != nil || meta {
 		return rows, err
 	}

@@ -21,7 +21,7 @@ func namespaceList(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, out.Namespaces, func(n *api.Namespace) string { return n.Name })
+	return page(c, out.Namespaces, byName(func(n *api.Namespace) string { return n.Name }))
 }
 
 func namespaceGet(c *call) (any, error) {

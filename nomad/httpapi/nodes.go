@@ -32,7 +32,7 @@ func nodesWhere(c *call, keep func(*api.NodeStub) bool) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, kept(out.Nodes, keep), func(n *api.NodeStub) string { return n.ID })
+	return page(c, kept(out.Nodes, keep), byName(func(n *api.NodeStub) string { return n.ID }))
 }
 
 func kept[T any](rows []*T, keep func(*T) bool) []*T {

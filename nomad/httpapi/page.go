@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/hashicorp/go-bexpr"
@@ -10,42 +12,83 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// page filters, orders and cuts a list. The key of a row is its place in the order and the token
-// of the page that it begins.
-func page[T any](c *call, rows []*T, key func(*T) string) ([]*T, error) {
+// order is how the rows of a list follow each other. The key of a row is its place as a text, and
+// the token of the page that it begins.
+type order[T any] struct {
+	compare func(a, b *T) int
+	key     func(*T) string
+}
+
+// byName orders rows by one text.
+func byName[T any](name func(*T) string) order[T] {
+	return order[T]{func(a, b *T) int { return strings.Compare(name(a), name(b)) }, name}
+}
+
+// byPath orders rows by namespace and id. A namespace ends with the dot that no name of one has.
+func byPath[T any](path func(*T) (namespace, id string)) order[T] {
+	return order[T]{
+		compare: func(a, b *T) int {
+			spaceA, idA := path(a)
+			spaceB, idB := path(b)
+			if spaceA != spaceB {
+				return strings.Compare(spaceA+".", spaceB+".")
+			}
+			return strings.Compare(idA, idB)
+		},
+		key: func(r *T) string {
+			namespace, id := path(r)
+			return namespace + "." + id
+		},
+	}
+}
+
+// byTime orders rows by creation.
+func byTime[T any](birth func(*T) (index uint64, id string)) order[T] {
+	return order[T]{
+		compare: func(a, b *T) int {
+			atA, idA := birth(a)
+			atB, idB := birth(b)
+			if atA != atB {
+				return cmp.Compare(atA, atB)
+			}
+			return strings.Compare(idA, idB)
+		},
+		key: func(r *T) string {
+			at, id := birth(r)
+			return fmt.Sprintf("%020d.%s", at, id)
+		},
+	}
+}
+
+// page filters, orders and cuts a list.
+func page[T any](c *call, rows []*T, by order[T]) ([]*T, error) {
 	rows, err := filtered(rows, c.query.Filter)
 	if err != nil {
 		return nil, err
 	}
 	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, func(a, b *T) int { return strings.Compare(key(a), key(b)) })
+	slices.SortFunc(rows, by.compare)
 	if c.query.Reverse {
 		slices.Reverse(rows)
 	}
 	if t := c.query.NextToken; t != "" {
-		rows = from(rows, t, c.query.Reverse, key)
+		rows = from(rows, t, c.query.Reverse, by.key)
 	}
 	if n := int(c.query.PerPage); n > 0 && n < len(rows) {
-		c.w.Header().Set("X-Nomad-NextToken", key(rows[n]))
+		c.w.Header().Set("X-Nomad-NextToken", by.key(rows[n]))
 		rows = rows[:n]
 	}
-	if rows == nil {
-		rows = []*T{}
-	}
-	return rows, nil
+	return list(rows), nil
 }
 
 // from drops the rows before a token; the row itself may be gone.
 func from[T any](rows []*T, token string, reverse bool, key func(*T) string) []*T {
-	i := slices.IndexFunc(rows, func(r *T) bool {
+	i := sort.Search(len(rows), func(i int) bool {
 		if reverse {
-			return key(r) <= token
+			return key(rows[i]) <= token
 		}
-		return key(r) >= token
+		return key(rows[i]) >= token
 	})
-	if i < 0 {
-		return nil
-	}
 	return rows[i:]
 }
 
@@ -59,7 +102,7 @@ func filtered[T any](rows []*T, expression string) ([]*T, error) {
 	}
 	var kept []*T
 	for _, r := range rows {
-		ok, err := filter.Evaluate(*r)
+		ok, err := filter.Evaluate(r)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "failed to read filter expression: %w", err)
 		}
@@ -69,9 +112,6 @@ func filtered[T any](rows []*T, expression string) ([]*T, error) {
 	}
 	return kept, nil
 }
-
-// byTime makes keys that order rows by creation.
-func byTime(index uint64, id string) string { return fmt.Sprintf("%020d.%s", index, id) }
 
 // list makes nil lists empty ones.
 func list[T any](rows []T) []T {

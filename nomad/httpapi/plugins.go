@@ -24,7 +24,7 @@ func pluginList(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, out.Plugins, func(p *api.PluginStub) string { return p.ID })
+	return page(c, out.Plugins, byName(func(p *api.PluginStub) string { return p.ID }))
 }
 
 func pluginGet(c *call) (any, error) {

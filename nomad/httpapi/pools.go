@@ -26,7 +26,7 @@ func poolList(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, out.Pools, func(p *api.NodePool) string { return p.Name })
+	return page(c, out.Pools, byName(func(p *api.NodePool) string { return p.Name }))
 }
 
 func poolGet(c *call) (any, error) {

@@ -62,7 +62,7 @@ func scalingPolicies(c *call) (any, error) {
 	for _, p := range out.Policies {
 		rows = append(rows, &scalingPolicyStub{p.ID, p.Enabled, p.Type, p.Target, p.CreateIndex, p.ModifyIndex})
 	}
-	return page(c, rows, func(p *scalingPolicyStub) string { return p.ID })
+	return page(c, rows, byName(func(p *scalingPolicyStub) string { return p.ID }))
 }
 
 func scalingPolicy(c *call) (any, error) {

@@ -40,7 +40,7 @@ func volumeList(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, out.Volumes, func(v *api.VolumeStub) string { return v.Namespace + "." + v.ID })
+	return page(c, out.Volumes, byPath(func(v *api.VolumeStub) (string, string) { return v.Namespace, v.ID }))
 }
 
 func volumeGet(c *call) (any, error) {

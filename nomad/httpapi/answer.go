@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// answerBytes is how much of an answer is encoded before it is sent.
+const answerBytes = 32 << 10
+
+// indent is that of answers for people.
+const indent = "    "
+
+// pieces encodes an answer piece by piece, so that a long list is never in memory as a whole.
+type pieces struct {
+	bytes.Buffer
+	json *json.Encoder
+	w    http.ResponseWriter
+	sent bool
+}
+
+var spare = sync.Pool{New: func() any {
+	p := &pieces{}
+	p.json = json.NewEncoder(&p.Buffer)
+	return p
+}}
+
+// write encodes the answer.
+func (c *call) write(out any) error {
+	if out == nil {
+		return nil
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	p := spare.Get().(*pieces)
+	p.w, p.sent = c.w, false
+	p.Reset()
+	err := p.answer(out, c.params.Has("pretty") && c.params.Get("pretty") != "0")
+	p.w = nil
+	if p.Cap() <= 2*answerBytes {
+		spare.Put(p)
+	}
+	return err
+}
+
+func (p *pieces) answer(out any, pretty bool) error {
+	if rows := reflect.ValueOf(out); rows.Kind() == reflect.Slice && rows.Type().Elem().Kind() == reflect.Pointer && rows.Len() > 0 {
+		if err := p.list(rows, pretty); err != nil {
+			return err
+		}
+	} else if err := p.value(out, "", pretty); err != nil {
+		return err
+	}
+	if pretty {
+		p.WriteByte('\n')
+	}
+	p.send()
+	return nil
+}
+
+func (p *pieces) list(rows reflect.Value, pretty bool) error {
+	prefix, begin, between, end := "", "[", ",", "]"
+	if pretty {
+		prefix, begin, between, end = indent, "[\n"+indent, ",\n"+indent, "\n]"
+	}
+	p.WriteString(begin)
+	for i := range rows.Len() {
+		if i > 0 {
+			p.WriteString(between)
+		}
+		if err := p.value(rows.Index(i).Interface(), prefix, pretty); err != nil {
+			return err
+		}
+		if p.Len() >= answerBytes && !p.send() {
+			return errStreamed // nobody reads it any more
+		}
+	}
+	p.WriteString(end)
+	return nil
+}
+
+// value encodes a value without the end of the line that encoders write. When it cannot, an answer
+// that has begun is cut, so that it does not look like a whole one.
+func (p *pieces) value(v any, prefix string, pretty bool) error {
+	p.json.SetIndent("", "")
+	if pretty {
+		p.json.SetIndent(prefix, indent)
+	}
+	if err := p.json.Encode(v); err != nil {
+		if p.sent {
+			panic(http.ErrAbortHandler)
+		}
+		return fault.New(fault.Internal, "encode answer: %w", err)
+	}
+	p.Truncate(p.Len() - 1)
+	return nil
+}
+
+// send sends what was encoded so far and reports whether it arrived.
+func (p *pieces) send() bool {
+	_, err := p.w.Write(p.Bytes())
+	p.Reset()
+	p.sent = true
+	return err == nil
+}

@@ -1,0 +1,172 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// sink is an answer that nobody reads.
+type sink struct {
+	header http.Header
+	bytes  int
+}
+
+func (s *sink) Header() http.Header { return s.header }
+
+func (s *sink) WriteHeader(int) {}
+
+func (s *sink) Write(b []byte) (int, error) {
+	s.bytes += len(b)
+	return len(b), nil
+}
+
+// allocRows are rows as they stand in state: by id, five of a time.
+func allocRows(n int) []*api.AllocStub {
+	random := rand.New(rand.NewPCG(1, 2))
+	rows := make([]*api.AllocStub, 0, n)
+	for i := range n {
+		id := fmt.Sprintf("%08x-%04x-4000-8000-%012x", random.Uint32(), i&0xffff, i)
+		job := fmt.Sprint("j", i/5)
+		rows = append(rows, &api.AllocStub{
+			ID: id, EvalID: id, Name: job + ".g[0]", Namespace: "default", NodeID: id, NodeName: "n1", JobID: job, JobType: "service",
+			TaskGroup: "g", DesiredStatus: "run", ClientStatus: "running", CreateIndex: uint64(i/5 + 10), ModifyIndex: uint64(n),
+			TaskStates: map[string]*api.TaskState{"t": {State: "running", StartedAt: time.Unix(int64(i), 0).UTC()}},
+			CreateTime: int64(i), ModifyTime: int64(i),
+		})
+	}
+	slices.SortFunc(rows, func(a, b *api.AllocStub) int { return strings.Compare(a.ID, b.ID) })
+	return rows
+}
+
+// allocs is a cluster that has these allocations.
+func allocs(rows []*api.AllocStub) *cluster {
+	c := newCluster()
+	on(c, wire.AllocList, func(*api.AllocListRequest) (*api.AllocListResponse, error) {
+		return &api.AllocListResponse{Allocs: rows, QueryMeta: api.QueryMeta{Index: 7}}, nil
+	})
+	return c
+}
+
+func TestLongListIsOneDocument(t *testing.T) {
+	rows := allocRows(500)
+	before := slices.Clone(rows)
+	want := slices.SortedFunc(slices.Values(rows), func(a, b *api.AllocStub) int {
+		return strings.Compare(fmt.Sprintf("%020d.%s", a.CreateIndex, a.ID), fmt.Sprintf("%020d.%s", b.CreateIndex, b.ID))
+	})
+	compact, _ := json.Marshal(want)
+	pretty, _ := json.MarshalIndent(want, "", "    ")
+	h := handler(allocs(rows))
+	for query, text := range map[string]string{"": string(compact), "?pretty": string(pretty) + "\n"} {
+		w := send(h, "GET", "/v1/allocations"+query, "")
+		if w.Code != http.StatusOK || w.Header().Get("X-Nomad-Index") != "7" || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%q: code %d, headers %v", query, w.Code, w.Header())
+		}
+		if diff := cmp.Diff(text, w.Body.String()); diff != "" {
+			t.Errorf("%q differs (-want +got):\n%s", query, diff)
+		}
+	}
+	if !reflect.DeepEqual(rows, before) {
+		t.Error("the answer of the call was changed")
+	}
+}
+
+func TestPagesOfALongListAreTheList(t *testing.T) {
+	h := handler(allocs(allocRows(95)))
+	for _, reverse := range []string{"", "&reverse=true"} {
+		var whole, pages []*api.AllocStub
+		decode(t, send(h, "GET", "/v1/allocations?x"+reverse, ""), &whole)
+		token := ""
+		for {
+			var page []*api.AllocStub
+			w := send(h, "GET", "/v1/allocations?per_page=10"+reverse+"&next_token="+token, "")
+			decode(t, w, &page)
+			pages = append(pages, page...)
+			if token = w.Header().Get("X-Nomad-NextToken"); token == "" {
+				break
+			}
+		}
+		if diff := cmp.Diff(whole, pages); diff != "" {
+			t.Errorf("reverse %q differs (-whole +pages):\n%s", reverse, diff)
+		}
+	}
+}
+
+func decode(t *testing.T, w *httptest.ResponseRecorder, into any) {
+	t.Helper()
+	if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
+		t.Fatalf("%v in %s", err, w.Body)
+	}
+}
+
+// evalsOf is a cluster with n evaluations, the last of which cannot be encoded.
+func evalsOf(n int) *cluster {
+	c := newCluster()
+	on(c, wire.EvalList, func(*api.EvalListRequest) (*api.EvalListResponse, error) {
+		out := &api.EvalListResponse{}
+		for i := range n {
+			out.Evaluations = append(out.Evaluations, &api.Evaluation{ID: fmt.Sprint("e", i), CreateIndex: uint64(i)})
+		}
+		out.Evaluations[n-1].FailedTGAllocs = map[string]*api.AllocationMetric{
+			"g": {Scores: map[string]float64{"n": math.NaN()}},
+		}
+		return out, nil
+	})
+	return c
+}
+
+func TestShortListThatCannotBeEncodedIsAnError(t *testing.T) {
+	w := send(handler(evalsOf(2)), "GET", "/v1/evaluations", "")
+	expect(t, w, http.StatusInternalServerError, "encode answer")
+	if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, "text/plain") {
+		t.Errorf("content type %s", got)
+	}
+}
+
+func TestLongListThatCannotBeEncodedIsCut(t *testing.T) {
+	s := httptest.NewServer(handler(evalsOf(5000)))
+	defer s.Close()
+	resp, err := http.Get(s.URL + "/v1/evaluations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, err := io.ReadAll(resp.Body); err == nil {
+		t.Fatalf("%d bytes looked whole", len(got))
+	}
+}
+
+// BenchmarkAllocList is what the door adds to a list of 50,000 rows.
+func BenchmarkAllocList(b *testing.B) {
+	h := handler(allocs(allocRows(50_000)))
+	for name, target := range map[string]string{"plain": "", "gzip": "", "filter": "?filter=ClientStatus+%21%3D+running", "page": "?per_page=10"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			size := 0
+			for b.Loop() {
+				r := httptest.NewRequest(http.MethodGet, "/v1/allocations"+target, nil)
+				if name == "gzip" {
+					r.Header.Set("Accept-Encoding", "gzip")
+				}
+				w := &sink{header: http.Header{}}
+				h.ServeHTTP(w, r)
+				size = w.bytes
+			}
+			b.ReportMetric(float64(size)/(1<<20), "MiB-sent")
+		})
+	}
+}
