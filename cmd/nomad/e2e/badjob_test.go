@@ -110,6 +110,7 @@ var badJobs = []badJob{
 	{name: "negative memory", task: `"Resources":{"MemoryMB":-5}`, says: []string{inGroup, inTask, "memory -5 MB"}},
 	{name: "negative cpu", task: `"Resources":{"CPU":-5}`, says: []string{inGroup, inTask, "resources need cpu or cores"}},
 	{name: "negative disk", group: `"EphemeralDisk":{"SizeMB":-5}`, says: []string{inGroup, "ephemeral_disk"}},
+	{name: "devices near cores", task: `"Resources":{"Cores":1,"NUMA":{"Affinity":"require","Devices":["gpu"]}}`, says: []string{inGroup, inTask, `numa devices ["gpu"] are not supported`}},
 	{name: "number too large", group: `"Count":1e300`, says: []string{"Count"}},
 	{name: "100,000 groups", groups: 100_000, says: []string{"job has 100001 groups, at most 10000 are possible"}},
 }

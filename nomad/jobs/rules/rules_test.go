@@ -237,6 +237,16 @@ var spoiledJobs = []spoiled{
 	{`task "t" is there twice`, func(_ *api.Job, g *api.TaskGroup, t *api.Task) { g.Tasks = append(g.Tasks, t) }},
 	{"memory 5 MB is below", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.MemoryMB = 5 }},
 	{"cpu and cores: only one", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.Cores = 1 }},
+	{`group "g", task "t": numa affinity "near" is not one of none, prefer, require`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Resources.NUMA = &api.NUMAResource{Affinity: "near"}
+	}},
+	{`group "g", task "t": numa affinity require is about reserved cores, and the task asks for none`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Resources.NUMA = &api.NUMAResource{Affinity: "require"}
+	}},
+	{`group "g", task "t": numa devices ["nvidia/gpu"] are not supported`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Resources.CPU, t.Resources.Cores = 0, 1
+		t.Resources.NUMA = &api.NUMAResource{Affinity: "require", Devices: []string{"nvidia/gpu"}}
+	}},
 	{"do not fit into an ephemeral_disk of 300 MB", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.LogConfig.MaxFiles = 1 << 40 }},
 	{"has no main task", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Lifecycle = &api.TaskLifecycle{Hook: "prestart"} }},
 	{`lifecycle hook "later"`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Lifecycle = &api.TaskLifecycle{Hook: "later"} }},
@@ -293,6 +303,10 @@ func TestWhatIsAllowed(t *testing.T) {
 			g.Count, v.AccessMode, v.ReadOnly = 3, "multi-node-single-writer", true
 		},
 		"unlimited memory": func(g *api.TaskGroup, _ *api.VolumeRequest) { g.Tasks[0].Resources.MemoryMaxMB = -1 },
+		"cores of one place": func(g *api.TaskGroup, _ *api.VolumeRequest) {
+			r := g.Tasks[0].Resources
+			r.CPU, r.Cores, r.NUMA = 0, 2, &api.NUMAResource{Affinity: "require"}
+		},
 		"no restart":       func(g *api.TaskGroup, _ *api.VolumeRequest) { g.RestartPolicy.Attempts = 0 },
 		"all at once":      func(g *api.TaskGroup, _ *api.VolumeRequest) { g.Update = &api.UpdateStrategy{} },
 		"no progress deadline": func(g *api.TaskGroup, _ *api.VolumeRequest) {

@@ -64,12 +64,24 @@ func (c *check) resources(where string, r *api.Resources) {
 	c.wrong(r.MemoryMaxMB > 0 && r.MemoryMaxMB < r.MemoryMB || r.MemoryMaxMB < -1, "%s: memory_max %d MB is below memory %d MB", where, r.MemoryMaxMB, r.MemoryMB)
 	c.wrong(r.DiskMB > 0, "%s: disk is asked for with the group's ephemeral_disk", where)
 	c.wrong(r.SecretsMB < 0 || r.SecretsMB > r.MemoryMB, "%s: secrets %d MB do not fit into memory %d MB", where, r.SecretsMB, r.MemoryMB)
+	c.numa(where, r)
 	for _, d := range r.Devices {
 		c.wrong(d.Name == "", "%s: a device has no name", where)
 		at := where + fmt.Sprintf(", device %q", d.Name)
 		c.constraints(at, d.Constraints)
 		c.affinities(at, d.Affinities)
 	}
+}
+
+// numa refuses wishes that nobody would keep.
+func (c *check) numa(where string, r *api.Resources) {
+	n := r.NUMA
+	if n == nil {
+		return
+	}
+	c.oneOf(n.Affinity, []string{"none", "prefer", "require", ""}, "%s: numa affinity", where)
+	c.wrong(n.Affinity == "require" && r.Cores == 0, "%s: numa affinity require is about reserved cores, and the task asks for none", where)
+	c.wrong(len(n.Devices) > 0, "%s: numa devices %q are not supported: cores are not chosen by where devices are; leave them out", where, n.Devices)
 }
 
 func (c *check) logs(where string, g *api.TaskGroup, l *api.LogConfig) {
