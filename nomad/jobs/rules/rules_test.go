@@ -307,8 +307,8 @@ func TestWhatIsAllowed(t *testing.T) {
 			r := g.Tasks[0].Resources
 			r.CPU, r.Cores, r.NUMA = 0, 2, &api.NUMAResource{Affinity: "require"}
 		},
-		"no restart":       func(g *api.TaskGroup, _ *api.VolumeRequest) { g.RestartPolicy.Attempts = 0 },
-		"all at once":      func(g *api.TaskGroup, _ *api.VolumeRequest) { g.Update = &api.UpdateStrategy{} },
+		"no restart":  func(g *api.TaskGroup, _ *api.VolumeRequest) { g.RestartPolicy.Attempts = 0 },
+		"all at once": func(g *api.TaskGroup, _ *api.VolumeRequest) { g.Update = &api.UpdateStrategy{} },
 		"no progress deadline": func(g *api.TaskGroup, _ *api.VolumeRequest) {
 			g.Update.ProgressDeadline, g.Tasks[0].KillTimeout = 0, time.Hour
 		},
