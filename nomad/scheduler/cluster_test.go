@@ -98,9 +98,13 @@ func (c *cluster) plan(j *api.Job, change ...func(*api.Evaluation)) *scheduler.O
 		f(e)
 	}
 	return scheduler.Schedule(scheduler.Input{
-		View: tx, Fleet: fleet.Build(tx.Index(), tx.Nodes(), tx.Allocs(api.AllNamespaces)),
-		Eval: e, Now: c.now, NewID: c.id, Seed: 7,
+		View: tx, Fleet: c.fleet(), Eval: e, Now: c.now, NewID: c.id, Seed: 7,
 	})
+}
+
+func (c *cluster) fleet() *fleet.Fleet {
+	tx := c.store.Read()
+	return fleet.Build(tx.Index(), tx.Nodes(), tx.Allocs(api.AllNamespaces))
 }
 
 // run plans and carries the plan out.

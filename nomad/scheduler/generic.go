@@ -116,7 +116,8 @@ func (r *run) amend(a reconcile.Amend) {
 
 // placeGroup places what the group asks for. First comes what stays of older versions, by their rules.
 func (r *run) placeGroup(g *api.TaskGroup, places []reconcile.Place) {
-	versions := []*api.Job{}
+	r.expect(len(places))
+	var versions []*api.Job
 	for i := range places {
 		if j := places[i].Job; j != nil && !slices.Contains(versions, j) {
 			versions = append(versions, j)

@@ -13,22 +13,19 @@ const surveysMax = 64
 // belongs to one line of fleets and to one worker: it is not to be used by two evaluations at once. A nil
 // memory remembers nothing.
 type Memory struct {
-	kept []kept // oldest first
+	kept []*survey // oldest first
+	// shape is that of the group that asked last; it is written over by the next.
+	shape []byte
 }
 
-type kept struct {
-	shape  string
-	survey *survey
-}
-
-// take hands out a survey of the shape, or nil.
-func (m *Memory) take(shape string) *survey {
+// take hands out a survey that serves the group, or nil.
+func (m *Memory) take(r *run, g *api.TaskGroup) *survey {
 	if m == nil {
 		return nil
 	}
+	m.shape = appendShape(m.shape[:0], r, g)
 	for i := len(m.kept) - 1; i >= 0; i-- {
-		if m.kept[i].shape == shape {
-			s := m.kept[i].survey
+		if s := m.kept[i]; s.shape == string(m.shape) {
 			m.kept = slices.Delete(m.kept, i, i+1)
 			return s
 		}
@@ -36,19 +33,27 @@ func (m *Memory) take(shape string) *survey {
 	return nil
 }
 
+// named is the shape of the group that asked last.
+func (m *Memory) named() string {
+	if m == nil {
+		return ""
+	}
+	return string(m.shape)
+}
+
 // give keeps a survey for the next evaluation.
-func (m *Memory) give(shape string, s *survey) {
+func (m *Memory) give(s *survey) {
 	if m == nil {
 		return
 	}
 	if len(m.kept) == surveysMax {
 		m.kept = slices.Delete(m.kept, 0, 1)
 	}
-	m.kept = append(m.kept, kept{shape, s})
+	m.kept = append(m.kept, s)
 }
 
-// shapeOf is all that a survey for the group depends on. Groups of one shape can share surveys.
-func shapeOf(r *run, g *api.TaskGroup) string {
+// appendShape writes all that a survey for the group depends on. Groups of one shape can share surveys.
+func appendShape(text []byte, r *run, g *api.TaskGroup) []byte {
 	j := r.job
 	ask := &api.TaskGroup{
 		Constraints: g.Constraints, Affinities: g.Affinities, Spreads: g.Spreads, Networks: g.Networks, EphemeralDisk: g.EphemeralDisk,
@@ -65,9 +70,9 @@ func shapeOf(r *run, g *api.TaskGroup) string {
 		Type: r.kind(), NodePool: j.NodePool, Datacenters: j.Datacenters, Constraints: j.Constraints, Affinities: j.Affinities,
 		Spreads: j.Spreads, TaskGroups: []*api.TaskGroup{ask}, AllAtOnce: r.spread, Stop: r.oversub,
 	}
-	text, err := whole.MarshalMsg(nil)
+	text, err := whole.MarshalMsg(text)
 	if err != nil {
-		return "" // a job that was decoded can be encoded
+		return nil // a job that was decoded can be encoded
 	}
 	var volumes []string
 	for _, v := range g.Volumes {
@@ -84,5 +89,5 @@ func shapeOf(r *run, g *api.TaskGroup) string {
 	for _, v := range volumes {
 		text = append(append(text, v...), 0)
 	}
-	return string(text)
+	return text
 }

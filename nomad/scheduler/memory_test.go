@@ -83,12 +83,44 @@ func decide(t *rapid.T, c *cluster, f *fleet.Fleet, m *scheduler.Memory, j *api.
 func whereabouts(o *scheduler.Output) map[string]string {
 	m := map[string]string{}
 	for _, a := range placed(o) {
-		m[a.Name+" "+a.NodeID] = "placed"
+		counts := *a.Metrics
+		counts.ScoreMetaData = nil
+		m[a.Name+" "+a.NodeID] = fmt.Sprintf("placed %+v", counts)
 	}
 	for _, a := range stopped(o) {
 		m[a.Name+" "+a.ID] = "stopped"
 	}
 	return m
+}
+
+// What an allocation says of its placement stays, whatever the survey finds later.
+func TestMetricsStayAsTheyWere(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(3)
+	memory, f := &scheduler.Memory{}, c.fleet()
+	metrics := func(id string) *api.AllocationMetric {
+		c.register(job(id, api.JobTypeService, 1))
+		o := scheduler.Schedule(scheduler.Input{
+			View: c.store.Read(), Fleet: f, Now: c.now, NewID: c.id, Memory: memory,
+			Eval: &api.Evaluation{ID: c.id(), Namespace: "default", JobID: id, Type: api.JobTypeService},
+		})
+		return placed(o)[0].Metrics
+	}
+	before := metrics("a")
+	c.node("n0", func(n *api.Node) { n.Datacenter = "dc2" })
+	c.node("n1", func(n *api.Node) { n.Drivers, n.Attributes = nil, nil })
+	e := f.Edit()
+	for _, id := range []string{"n0", "n1"} {
+		e.PutNode(c.store.Read().Node(id))
+	}
+	f = e.Done(c.index)
+	after := metrics("b")
+	if want := map[string]int{"dc1": 3}; !reflect.DeepEqual(before.NodesAvailable, want) || before.ConstraintFiltered != nil {
+		t.Errorf("first %v %v", before.NodesAvailable, before.ConstraintFiltered)
+	}
+	if want := map[string]int{"dc1": 2, "dc2": 1}; !reflect.DeepEqual(after.NodesAvailable, want) || after.NodesFiltered != 1 {
+		t.Errorf("then %v, %d filtered", after.NodesAvailable, after.NodesFiltered)
+	}
 }
 
 func carryOut(tx *state.Txn, e *fleet.Edit, p *api.Plan) {

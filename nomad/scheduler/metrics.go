@@ -17,6 +17,8 @@ type tally struct {
 	// lent says that the maps of base were handed out: then they stay as they are.
 	lent    bool
 	classes map[string]class
+	// eligible says per class whether the group may run there; nil when that has to be found out again.
+	eligible map[string]bool
 }
 
 // class counts the nodes of a class, and those that the group may run on as far as the class tells.
@@ -46,6 +48,7 @@ func (t *tally) sees(n *api.Node, v verdict, by int) {
 	if c.nodes += by; v != classRefused {
 		c.may += by
 	}
+	t.eligible = nil
 	if t.classes[n.ComputedClass] = c; c.nodes == 0 {
 		delete(t.classes, n.ComputedClass)
 	}
@@ -91,6 +94,17 @@ func (t *tally) own() {
 	if t.lent {
 		t.base, t.lent = *t.metric(), false
 	}
+}
+
+// eligibility says per class whether the group may run there; to be read only.
+func (t *tally) eligibility() map[string]bool {
+	if t.eligible == nil {
+		t.eligible = make(map[string]bool, len(t.classes))
+		for name, c := range t.classes {
+			t.eligible[name] = c.may > 0
+		}
+	}
+	return t.eligible
 }
 
 // metric is a copy of the counts.

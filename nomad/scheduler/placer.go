@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"maps"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
@@ -47,10 +49,27 @@ func newPlacer(r *run, g *api.TaskGroup) *placer {
 	p.begin(r.edit)
 	p.countLive()
 	p.catchUp(r.in.Fleet, r.edit, p.score)
-	for name, c := range p.seen.classes {
-		r.out.Classes[name] = r.out.Classes[name] || c.may > 0
-	}
+	r.admit(p.seen.eligibility())
 	return p
+}
+
+// admit adds to the classes of nodes that may run a group of the job those that may run one more.
+func (r *run) admit(classes map[string]bool) {
+	if len(r.out.Classes) == 0 {
+		r.out.Classes = classes
+		return
+	}
+	all := r.out.Classes
+	for name, may := range classes {
+		if had, known := all[name]; known && (had || !may) {
+			continue
+		}
+		if !r.ownClasses {
+			all, r.ownClasses = maps.Clone(all), true
+		}
+		all[name] = may
+	}
+	r.out.Classes = all
 }
 
 // loadOf is what an allocation of the group takes that has the resources.
@@ -62,16 +81,13 @@ func (p *placer) loadOf(res *api.AllocatedResources) fleet.Load {
 
 // surveyFor takes a survey that an earlier evaluation left, or begins one. It is given back at the end.
 func (r *run) surveyFor(g *api.TaskGroup) *survey {
-	shape := ""
-	if r.in.Memory != nil {
-		shape = shapeOf(r, g)
-	}
-	s := r.in.Memory.take(shape)
+	s := r.in.Memory.take(r, g)
 	if s == nil {
 		k := r.kind()
 		s = newSurvey(r.job, g, k != api.JobTypeSystem && k != api.JobTypeSysbatch)
+		s.shape = r.in.Memory.named()
 	}
-	r.surveys = append(r.surveys, kept{shape, s})
+	r.surveys = append(r.surveys, s)
 	return s
 }
 

@@ -32,7 +32,9 @@ type run struct {
 	// evicted counts the evictions of the plan by job and group.
 	evicted map[string]int
 	// surveys are those that the placers of this run took.
-	surveys []kept
+	surveys []*survey
+	// ownClasses says that the run may change out.Classes.
+	ownClasses bool
 }
 
 func newRun(in Input) *run {
@@ -128,6 +130,13 @@ func (r *run) unvacate(a *api.Allocation) {
 	delete(r.gone, a.ID)
 	if i := r.edit.Find(a.NodeID); i >= 0 && !a.ClientTerminal() {
 		r.edit.Add(i, a.ID, fleet.LoadOfAlloc(a))
+	}
+}
+
+// expect makes room in the plan for new allocations, most of which will be on nodes of their own.
+func (r *run) expect(n int) {
+	if p := r.out.Plan; len(p.NodeAllocation) == 0 {
+		p.NodeAllocation = make(map[string][]*api.Allocation, min(n, r.in.Fleet.Len()))
 	}
 }
 

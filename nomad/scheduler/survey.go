@@ -10,6 +10,8 @@ import (
 // survey is what all nodes are to the groups of one shape: whether static rules allow them, and how they
 // rank. It outlives the evaluation (see [Memory]); then only the nodes that changed are looked at again.
 type survey struct {
+	// shape is what the survey is remembered by.
+	shape      string
 	static     *feasible.Static
 	affinities *rank.Affinities
 	spreads    *rank.Spreads

@@ -253,9 +253,10 @@ func (s *systemGroup) place() {
 		}
 		s.run.stop(a, reconcile.Updating, "")
 	}
+	s.run.expect(s.run.edit.Size() - len(s.byNode))
 	for i := range s.run.edit.Size() {
 		row := s.run.edit.Row(i)
-		if row == nil || s.byNode[row.Node.ID] != nil || !p.fit[i].ok() {
+		if row == nil || !p.fit[i].ok() || s.byNode[row.Node.ID] != nil {
 			continue
 		}
 		if tries || s.rests(row.Node.ID) {

@@ -78,8 +78,8 @@ func Schedule(in Input) *Output {
 	if r.current != nil {
 		r.out.DeploymentID = r.current.ID
 	}
-	for _, k := range r.surveys {
-		in.Memory.give(k.shape, k.survey)
+	for _, s := range r.surveys {
+		in.Memory.give(s)
 	}
 	return r.out
 }

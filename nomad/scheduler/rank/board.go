@@ -120,7 +120,7 @@ func (b *Board) best(boost func(tuple int) float64, avoid map[int]bool) (own, be
 
 // Top are the n best nodes, best first.
 func (b *Board) Top(n int, boost func(tuple int) float64) []Candidate {
-	var top, aside []Candidate
+	top, aside := make([]Candidate, 0, n), make([]Candidate, 0, n)
 	for len(top) < n {
 		own, best, ok := b.best(boost, nil)
 		if !ok {

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"slices"
+
 	"github.com/open-nomad/open-nomad/api"
 )
 
@@ -187,6 +189,7 @@ func (p *pass) fill() {
 			names.add(Index(p.res.Place[i].Name))
 		}
 	}
+	p.res.Place = slices.Grow(p.res.Place, want)
 	for range want {
 		p.place(Place{Name: Name(p.in.Job.ID, p.group.Name, names.next()), Job: job})
 		p.res.Desired.Place++
@@ -214,9 +217,7 @@ func (p *pass) replace() {
 	}
 	rows := byIndex(p.destructive)[:now]
 	stops := make([]Stop, now)
-	if free := cap(p.res.Place) - len(p.res.Place); free < now {
-		p.res.Place = append(make([]Place, 0, len(p.res.Place)+now), p.res.Place...)
-	}
+	p.res.Place = slices.Grow(p.res.Place, now)
 	for i, r := range rows {
 		stops[i] = Stop{Alloc: r.Allocation, Description: Updating}
 		p.res.Place = append(p.res.Place, Place{Name: r.Name, Previous: r.Allocation, Stop: &stops[i]})
