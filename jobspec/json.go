@@ -28,25 +28,42 @@ func DecodeJSON(body []byte) (*api.Job, error) {
 	return jobAt(doc, 0)
 }
 
-// DecodeRequest decodes the members of a request into a struct, but for its member Job, which is
-// decoded as DecodeJSON does; it is nil when there is none. The caller bounds the size of the request.
-func DecodeRequest(body []byte, into any) (*api.Job, error) {
+// Request is what programs send with a job.
+type Request struct {
+	// Job is nil when there is none.
+	Job               *api.Job `json:"-"`
+	Submission        *api.JobSubmission
+	EnforceIndex      bool
+	JobModifyIndex    uint64
+	PreserveCounts    bool
+	PreserveResources bool
+	PolicyOverride    bool
+	EvalPriority      int
+	Diff              bool
+	Region            string
+	Namespace         string
+}
+
+// DecodeRequest decodes a request, and the job in it as DecodeJSON does. The caller bounds its size.
+func DecodeRequest(body []byte) (*Request, error) {
 	doc, err := read(body, DepthMax+1)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "decode request body: %w", err)
 	}
+	r := &Request{}
 	d := jsonDecoder{document: doc}
-	if err := d.value(reflect.ValueOf(into).Elem(), 0, ""); err != nil {
+	if err := d.value(reflect.ValueOf(r).Elem(), 0, ""); err != nil {
 		return nil, fault.New(fault.Invalid, "decode request body%w", err)
 	}
 	job := doc.member(0, "Job")
 	if job < 0 || doc.kind(job) == 'n' {
-		return nil, nil
+		return r, nil
 	}
 	if err := checkBytes(len(doc.raw(job))); err != nil {
 		return nil, err
 	}
-	return jobAt(doc, job)
+	r.Job, err = jobAt(doc, job)
+	return r, err
 }
 
 func checkBytes(n int) error {
@@ -227,7 +244,7 @@ func (d *jsonDecoder) free(i int) (any, bool) {
 // structure decodes an object over what dst holds: first the blocks that others inside inherit from,
 // wherever they stand in the text.
 func (d *jsonDecoder) structure(dst reflect.Value, i int) error {
-	fields := fieldsOf(dst.Type())
+	fields := fieldsOf[dst.Type()]
 	var keys [fieldsMax]int32 // of each field, the last one; 0 is none
 	for key := range d.members(i) {
 		if f, ok := fields.find(d.document, key); ok {

@@ -210,7 +210,7 @@ func TestJobsHoldOnlyWhatTheDecoderKnows(t *testing.T) {
 		}
 		return nil
 	}
-	if err := errors.Join(walk(reflect.TypeFor[api.Job]()), walk(reflect.TypeFor[api.JobSubmission]())); err != nil {
+	if err := errors.Join(walk(reflect.TypeFor[api.Job]()), walk(reflect.TypeFor[Request]())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -239,16 +239,12 @@ func TestMistakesAreNamedByTheirPath(t *testing.T) {
 }
 
 func TestRequestHoldsItsJob(t *testing.T) {
-	var rest struct {
-		EvalPriority int
-		Submission   *api.JobSubmission
-	}
-	job, err := DecodeRequest([]byte(`{"job":{"Type":"batch","TaskGroups":[{"RestartPolicy":{}}]},"evalpriority":7,"Submission":{"Source":"x"}}`), &rest)
+	r, err := DecodeRequest([]byte(`{"job":{"Type":"batch","TaskGroups":[{"RestartPolicy":{}}]},"evalpriority":7,"Submission":{"Source":"x"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if job.TaskGroups[0].RestartPolicy.Attempts != 3 || rest.EvalPriority != 7 || rest.Submission.Source != "x" {
-		t.Fatalf("decoded %+v of %+v", job, rest)
+	if r.Job.TaskGroups[0].RestartPolicy.Attempts != 3 || r.EvalPriority != 7 || r.Submission.Source != "x" {
+		t.Fatalf("decoded %+v", r)
 	}
 	for text, want := range map[string]string{
 		`{"EvalPriority":"x"}`: "decode request body.EvalPriority: json: cannot unmarshal string",
@@ -257,13 +253,13 @@ func TestRequestHoldsItsJob(t *testing.T) {
 		`{"Job":{"ID":7}}`:     "job.ID: json: cannot unmarshal number",
 		`{"Job":` + strings.Repeat("[", DepthMax+1): "nested deeper than 100 levels",
 	} {
-		if _, err := DecodeRequest([]byte(text), &rest); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+		if _, err := DecodeRequest([]byte(text)); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
 	for _, text := range []string{`{}`, `{"Job":null}`, `null`} {
-		if job, err := DecodeRequest([]byte(text), &rest); job != nil || err != nil {
-			t.Errorf("%s: got %v, %v", text, job, err)
+		if r, err := DecodeRequest([]byte(text)); err != nil || r.Job != nil {
+			t.Errorf("%s: got %+v, %v", text, r, err)
 		}
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // fieldsMax bounds the fields of a struct.
@@ -18,15 +19,18 @@ type fields struct {
 	names map[string]int
 }
 
-// fieldsKnown has the fields of the structs that were met, by [reflect.Type].
-var fieldsKnown sync.Map
+// fieldsOf has the fields of all structs of requests and jobs.
+var fieldsOf = addFields(addFields(map[reflect.Type]*fields{}, reflect.TypeFor[Request]()), reflect.TypeFor[api.Job]())
 
-func fieldsOf(t reflect.Type) *fields {
-	if f, ok := fieldsKnown.Load(t); ok {
-		return f.(*fields)
+func addFields(all map[reflect.Type]*fields, t reflect.Type) map[reflect.Type]*fields {
+	if t = elemStruct(t); t.Kind() != reflect.Struct || all[t] != nil {
+		return all
 	}
-	f, _ := fieldsKnown.LoadOrStore(t, newFields(t))
-	return f.(*fields)
+	all[t] = newFields(t)
+	for i := range t.NumField() {
+		addFields(all, t.Field(i).Type)
+	}
+	return all
 }
 
 func newFields(t reflect.Type) *fields {

@@ -7,44 +7,30 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
-// jobBody is what register, plan and validate have beside the job.
-type jobBody struct {
-	Submission        *api.JobSubmission
-	EnforceIndex      bool
-	JobModifyIndex    uint64
-	PreserveCounts    bool
-	PreserveResources bool
-	PolicyOverride    bool
-	EvalPriority      int
-	Diff              bool
-	Region            string
-	Namespace         string
-}
-
 // jobOf decodes a body with a job and settles region and namespace: the query's, else the
 // wrapper's, else the job's, else the default.
-func jobOf(c *call) (*jobBody, *api.Job, api.WriteRequest, error) {
-	var b jobBody
+func jobOf(c *call) (*jobspec.Request, api.WriteRequest, error) {
 	w := c.writes()
 	data, err := c.bytes(jobBytes)
 	if err != nil {
-		return nil, nil, w, err
+		return nil, w, err
 	}
 	if len(data) == 0 {
-		return nil, nil, w, errEmpty
+		return nil, w, errEmpty
 	}
-	j, err := jobspec.DecodeRequest(data, &b)
+	b, err := jobspec.DecodeRequest(data)
 	if err != nil {
-		return nil, nil, w, err
+		return nil, w, err
 	}
+	j := b.Job
 	if j == nil {
-		return nil, nil, w, fault.New(fault.Invalid, "Job must be specified")
+		return nil, w, fault.New(fault.Invalid, "Job must be specified")
 	}
 	if j.ID == "" {
-		return nil, nil, w, fault.New(fault.Invalid, "Job ID hasn't been provided")
+		return nil, w, fault.New(fault.Invalid, "Job ID hasn't been provided")
 	}
 	if c.id != "" && j.ID != c.id {
-		return nil, nil, w, fault.New(fault.Invalid, "Job ID does not match name: the path says %q, the job %q", c.id, j.ID)
+		return nil, w, fault.New(fault.Invalid, "Job ID does not match name: the path says %q, the job %q", c.id, j.ID)
 	}
 	j.Namespace = first(c.params.Get("namespace"), b.Namespace, j.Namespace, api.DefaultNamespace)
 	if home := first(c.Region, api.GlobalRegion); j.Region == api.GlobalRegion && home != api.GlobalRegion {
@@ -52,7 +38,7 @@ func jobOf(c *call) (*jobBody, *api.Job, api.WriteRequest, error) {
 	}
 	j.Region = first(c.params.Get("region"), b.Region, j.Region, c.Region, api.GlobalRegion)
 	w.Namespace, w.Region = j.Namespace, j.Region
-	return &b, j, w, nil
+	return b, w, nil
 }
 
 func first(values ...string) string {
@@ -65,12 +51,12 @@ func first(values ...string) string {
 }
 
 func jobRegister(c *call) (any, error) {
-	b, j, w, err := jobOf(c)
+	b, w, err := jobOf(c)
 	if err != nil {
 		return nil, err
 	}
 	return jobWrote(c)(wire.JobRegister.Call(c.ctx(), c.Servers, &api.JobRegisterRequest{
-		Job: j, Submission: b.Submission, EnforceIndex: b.EnforceIndex, JobModifyIndex: b.JobModifyIndex,
+		Job: b.Job, Submission: b.Submission, EnforceIndex: b.EnforceIndex, JobModifyIndex: b.JobModifyIndex,
 		PreserveCounts: b.PreserveCounts, PreserveResources: b.PreserveResources,
 		PolicyOverride: b.PolicyOverride, EvalPriority: b.EvalPriority, WriteRequest: w,
 	}))
@@ -87,11 +73,11 @@ func jobWrote(c *call) func(*api.JobRegisterResponse, error) (any, error) {
 }
 
 func jobPlan(c *call) (any, error) {
-	b, j, w, err := jobOf(c)
+	b, w, err := jobOf(c)
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.JobPlan.Call(c.ctx(), c.Servers, &api.JobPlanRequest{Job: j, Diff: b.Diff, PolicyOverride: b.PolicyOverride, WriteRequest: w})
+	out, err := wire.JobPlan.Call(c.ctx(), c.Servers, &api.JobPlanRequest{Job: b.Job, Diff: b.Diff, PolicyOverride: b.PolicyOverride, WriteRequest: w})
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +86,11 @@ func jobPlan(c *call) (any, error) {
 }
 
 func jobValidate(c *call) (any, error) {
-	_, j, w, err := jobOf(c)
+	b, w, err := jobOf(c)
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.JobValidate.Call(c.ctx(), c.Servers, &api.JobValidateRequest{Job: j, WriteRequest: w})
+	out, err := wire.JobValidate.Call(c.ctx(), c.Servers, &api.JobValidateRequest{Job: b.Job, WriteRequest: w})
 	if err != nil {
 		return nil, err
 	}
