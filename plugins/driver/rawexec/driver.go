@@ -34,6 +34,7 @@ type Driver struct {
 	config  Config
 	log     hclog.Logger
 	cgroups func() string
+	cpusets func() string
 	program func() (string, error)
 
 	mu    sync.Mutex
@@ -49,6 +50,7 @@ var (
 func New(config Config, log hclog.Logger) *Driver {
 	d := &Driver{config: config, log: log.Named(Name), tasks: map[string]*task{}}
 	d.cgroups = sync.OnceValue(d.cgroupParent)
+	d.cpusets = sync.OnceValue(d.cpusetParent)
 	d.program = sync.OnceValues(d.install)
 	return d
 }

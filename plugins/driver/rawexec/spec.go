@@ -60,6 +60,7 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 		s.Lease, s.LeaseFrom, s.Unmount = int64(t.Lease.Term), t.Lease.From, t.Lease.Unmount
 	}
 	d.chooseCgroups(s, c, t)
+	d.chooseCpuset(s, c, t)
 	return s, errors.Join(setUser(s, t.User), setCores(s, t), setMounts(s, t))
 }
 

@@ -39,6 +39,8 @@ type Spec struct {
 	Join []string
 	// Cores are the only cores that the task may run on; empty means all.
 	Cores []int64
+	// Cpuset is a cgroup v1 directory to create for the task and to remove: it holds the task to its Cores.
+	Cpuset string
 	// OOMScore is the oom_score_adj of the task, when not 0.
 	OOMScore int64
 
@@ -96,6 +98,7 @@ func (s *Spec) Encode() []byte {
 	for _, id := range s.Cores {
 		w.num(id)
 	}
+	w.str(s.Cpuset)
 	w.num(s.OOMScore)
 	w.num(s.Lease)
 	w.num(s.LeaseFrom)
@@ -132,7 +135,7 @@ func (s *Spec) Decode(b []byte) error {
 			return ErrMalformed
 		}
 	}
-	s.OOMScore = r.num()
+	s.Cpuset, s.OOMScore = r.str(), r.num()
 	s.Lease, s.LeaseFrom, s.Unmount = r.num(), r.num(), r.list()
 	return r.end()
 }

@@ -34,6 +34,7 @@ func main() {
 	}
 	if f := s.start(); f != nil {
 		s.cgroup.remove()
+		removeCpuset(&s.spec)
 		if s.listen >= 0 {
 			_ = syscall.Unlink(s.spec.State + ".sock")
 		}
@@ -98,6 +99,7 @@ func (s *supervisor) finish() {
 		x.OOM = status.Signal() == syscall.SIGKILL && s.cgroup.oomKilled()
 	}
 	s.cgroup.remove()
+	removeCpuset(&s.spec)
 	body := x.Encode()
 	writeAtomically(s.spec.State+".exit", body)
 	_ = syscall.Unlink(s.spec.State + ".sock")

@@ -88,6 +88,7 @@ func (s *supervisor) execute(program string) *frame.Failed {
 		return f3
 	}
 	defer release()
+	defer enterCpuset(&s.spec)()
 	pid, err := syscall.ForkExec(program, s.spec.Args, &attr)
 	if err != nil && s.cgroup != nil && s.cgroup.own {
 		s.cgroup.remove()
