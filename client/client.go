@@ -87,7 +87,7 @@ func New(conf Config) (*Client, error) {
 		}
 		return 0
 	})
-	if err := errors.Join(c.rooms(), os.MkdirAll(conf.AllocDir, 0o711)); err != nil {
+	if err := errors.Join(c.rooms(), c.tree.Prepare(), dirs.Apart(conf.StateDir)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	conf.Servers.Handle(c.Handlers()...)
@@ -104,7 +104,7 @@ func (c *Client) rooms() (err error) {
 	conf := volumes.Config{
 		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: func() string { return c.secret }, Servers: afterRegistration{c.conf.Servers, c.registered},
 		Journal: c.db.Bucket("volumes"), Registry: c.db.Bucket("plugins"), Updated: c.pluginsChanged,
-		NodeEvent: func(e *api.NodeEvent) { c.node.update(func(*api.Node) {}, e) }, Log: c.log.Named("volumes"),
+		NodeEvent: c.node.tell, Log: c.log.Named("volumes"),
 		Tasks: mountUsers{c},
 	}
 	if err := c.conf.volumeOptions(&conf); err != nil {

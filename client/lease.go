@@ -66,8 +66,11 @@ func (c *Client) beatWait() time.Duration {
 
 // leaseOf is what the tasks of an allocation have to keep, nil when nothing.
 func (c *Client) leaseOf(allocID string) *driver.Lease {
+	if c.ownsTheServers() {
+		return nil
+	}
 	term, paths := c.volumes.Lease(allocID)
-	if term <= 0 || c.ownsTheServers() {
+	if term <= 0 {
 		return nil
 	}
 	c.freshen(term)
@@ -110,14 +113,16 @@ func (c *Client) withoutLeader(ctx context.Context) {
 
 // endOverdue stops allocations whose leases ended and whose drivers leave that to the agent.
 func (c *Client) endOverdue() {
-	from, now := max(c.lease.from.Load(), c.lease.born), bootTime()
+	silence := time.Duration(bootTime() - max(c.lease.from.Load(), c.lease.born))
+	if term := c.volumes.ShortestLease(); term <= 0 || silence < term || c.ownsTheServers() {
+		return
+	}
 	for _, e := range c.table.all() {
 		if e.group == nil {
 			continue
 		}
-		l := c.leaseOf(e.alloc.ID())
-		if l != nil && now >= from+int64(l.Term) && !e.group.KeepsLeases() {
-			c.log.Warn("stop allocation: the lease of its volumes ended", "alloc_id", e.alloc.ID(), "term", l.Term)
+		if term, _ := c.volumes.Lease(e.alloc.ID()); term > 0 && silence >= term && !e.group.KeepsLeases() {
+			c.log.Warn("stop allocation: the lease of its volumes ended", "alloc_id", e.alloc.ID(), "term", term)
 			e.alloc.Stop()
 		}
 	}

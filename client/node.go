@@ -31,8 +31,14 @@ func (c *Client) serveNode(ctx context.Context) error {
 	c.conf.Servers.SetNode(c.id, c.secret)
 	close(c.registered)
 	c.log.Info("node is registered", "node_id", c.id, "heartbeat_ttl", ttl)
-	due := time.NewTimer(ttl)
+	due, at := time.NewTimer(ttl), time.Now().Add(ttl)
 	defer due.Stop()
+	in := func(d time.Duration) { at = time.Now().Add(d); due.Reset(d) }
+	soon := func() { // what comes thick does not put it off
+		if time.Until(at) > changeWait {
+			in(changeWait)
+		}
+	}
 	changed := false // since the last registration
 	for {
 		select {
@@ -40,12 +46,14 @@ func (c *Client) serveNode(ctx context.Context) error {
 			return ctx.Err()
 		case <-c.node.changed:
 			changed = true
-			due.Reset(changeWait)
+			soon()
+		case <-c.node.told:
+			soon()
 		case <-c.lease.hurry:
-			due.Reset(0)
+			in(0)
 		case <-due.C:
 			if !changed {
-				due.Reset(c.beat(ctx))
+				in(c.beat(ctx))
 				continue
 			}
 			next, err := c.register(ctx)
@@ -55,7 +63,7 @@ func (c *Client) serveNode(ctx context.Context) error {
 			} else if ctx.Err() == nil {
 				c.log.Warn("register node", "retry_in", next, "error", err)
 			}
-			due.Reset(next)
+			in(next)
 		}
 	}
 }

@@ -15,13 +15,14 @@ type record struct {
 	mu      sync.RWMutex
 	node    *api.Node
 	events  []*api.NodeEvent
-	changed chan struct{}
+	// changed is poked when the node is another, told when there are only events to send.
+	changed, told chan struct{}
 	// why is the trouble because of which all drivers are shown unhealthy; masked are the healthy ones.
 	why    string
 	masked map[string]*api.DriverInfo
 }
 
-func newRecord(n *api.Node) *record { return &record{node: n, changed: make(chan struct{}, 1)} }
+func newRecord(n *api.Node) *record { return &record{node: n, changed: make(chan struct{}, 1), told: make(chan struct{}, 1)} }
 
 // present returns the node. It is read-only.
 func (r *record) present() *api.Node {
@@ -42,6 +43,17 @@ func (r *record) update(edit func(*api.Node), events ...*api.NodeEvent) {
 	r.events = append(r.events, events...)
 	r.mu.Unlock()
 	r.poke()
+}
+
+// tell keeps an event for the servers.
+func (r *record) tell(e *api.NodeEvent) {
+	r.mu.Lock()
+	r.events = append(r.events, e)
+	r.mu.Unlock()
+	select {
+	case r.told <- struct{}{}:
+	default:
+	}
 }
 
 // trouble shows all drivers unhealthy for a reason, or, when it is empty, as they are.

@@ -62,16 +62,29 @@ type row struct {
 	Stale bool `json:",omitempty"`
 	// Told is the last failure that the servers know of.
 	Told string `json:",omitempty"`
+
+	// id and vol are what key and volume answer, set by the journal: they are hashes.
+	id, vol string
 }
 
 func rowKey(allocID, namespace, volumeID string) string {
 	return "row/" + allocID + "/" + short(namespace, volumeID)
 }
 
-func (r *row) key() string { return rowKey(r.AllocID, r.Namespace, r.VolumeID) }
+func (r *row) key() string {
+	if r.id != "" {
+		return r.id
+	}
+	return rowKey(r.AllocID, r.Namespace, r.VolumeID)
+}
 
 // volume is the key of the volume as the driver knows it.
-func (r *row) volume() string { return volumeKey(r.PluginID, r.ExternalID) }
+func (r *row) volume() string {
+	if r.vol != "" {
+		return r.vol
+	}
+	return volumeKey(r.PluginID, r.ExternalID)
+}
 
 func volumeKey(pluginID, externalID string) string { return short(pluginID, externalID) }
 
@@ -126,7 +139,7 @@ func openJournal(b Bucket, log hclog.Logger) (*journal, error) {
 		} else {
 			r := new(row)
 			if err = json.Unmarshal(value, r); err == nil {
-				j.byKey[r.key()] = r
+				j.keep(r)
 			}
 		}
 		if err != nil {
@@ -136,31 +149,44 @@ func openJournal(b Bucket, log hclog.Logger) (*journal, error) {
 	return j, nil
 }
 
+// keep makes the row the one of its key. The caller holds mu, or nobody else knows the journal.
+func (j *journal) keep(r *row) {
+	r.id, r.vol = "", ""
+	r.id, r.vol = r.key(), r.volume()
+	j.byKey[r.id] = r
+}
+
 func (j *journal) row(key string) *row {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.byKey[key]
 }
 
-func (j *journal) rows() []*row {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	out := make([]*row, 0, len(j.byKey))
-	for _, r := range j.byKey {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b *row) int { return strings.Compare(a.key(), b.key()) })
-	return out
-}
+func (j *journal) rows() []*row { return j.find(func(*row) bool { return true }) }
 
 func (j *journal) ofAlloc(allocID string) []*row {
-	return slices.DeleteFunc(j.rows(), func(r *row) bool { return r.AllocID != allocID })
+	return j.find(func(r *row) bool { return r.AllocID == allocID })
+}
+
+// find lists the rows that are wanted in the order of their keys.
+func (j *journal) find(wanted func(*row) bool) []*row {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []*row
+	for _, r := range j.byKey {
+		if wanted(r) {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *row) int { return strings.Compare(a.id, b.id) })
+	return out
 }
 
 // users are the other rows of a volume for which something may be published.
 func (j *journal) users(of *row) []*row {
-	return slices.DeleteFunc(j.rows(), func(r *row) bool {
-		return r.key() == of.key() || r.volume() != of.volume() || !r.touched() || r.State == rowReleased
+	key, volume := of.key(), of.volume()
+	return j.find(func(r *row) bool {
+		return r.id != key && r.vol == volume && r.touched() && r.State != rowReleased
 	})
 }
 
@@ -175,7 +201,7 @@ func (j *journal) put(r row) (*row, error) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.byKey[r.key()] = &r
+	j.keep(&r)
 	return &r, nil
 }
 

@@ -130,18 +130,22 @@ func (d *driver) attachedHere(v *volume, pc map[string]string) error {
 
 // bindOnce binds source to target unless that is so already. Something else at the target is refused.
 func bindOnce(source, target string, f mounts.Flags) error {
-	have, err := mounts.At(target)
+	on, err := mounts.IsPoint(target)
 	if err != nil {
 		return err
 	}
-	if have == nil {
+	if !on {
 		return mounts.Bind(source, target, f)
 	}
-	want, err := mounts.Of(source)
+	table, err := mounts.Table()
 	if err != nil {
 		return err
 	}
-	if !have.Same(want) || have.ReadOnly != f.ReadOnly {
+	want, err := table.Of(source)
+	if err != nil {
+		return err
+	}
+	if have := table.At(target); have == nil || !have.Same(want) || have.ReadOnly != f.ReadOnly {
 		return status.Errorf(codes.AlreadyExists, "something else is mounted at %s", target)
 	}
 	return nil
@@ -186,12 +190,16 @@ func (d *driver) NodePublishVolume(ctx context.Context, r *pb.NodePublishVolumeR
 	if err != nil {
 		return nil, err
 	}
-	source, err := d.staged(v, r.GetStagingTargetPath())
+	table, err := mounts.Table()
+	if err != nil {
+		return nil, err
+	}
+	source, err := d.staged(v, r.GetStagingTargetPath(), table)
 	if err != nil {
 		return nil, err
 	}
 	if r.GetVolumeCapability().GetAccessMode().GetMode() == pb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
-		others, err := published(v, source, target)
+		others, err := published(v, source, target, table)
 		if err != nil {
 			return nil, err
 		}
@@ -212,7 +220,7 @@ func (d *driver) NodePublishVolume(ctx context.Context, r *pb.NodePublishVolumeR
 }
 
 // staged returns what to publish: the staging path, or the loop device.
-func (d *driver) staged(v *volume, path string) (string, error) {
+func (d *driver) staged(v *volume, path string, table mounts.List) (string, error) {
 	if v.Block {
 		device, err := findLoop(d.books.image(d.conf.NodeID, v.ID))
 		if err == nil && device == "" {
@@ -220,38 +228,30 @@ func (d *driver) staged(v *volume, path string) (string, error) {
 		}
 		return device, err
 	}
-	have, err := mounts.At(path)
+	want, err := table.Of(d.books.data(v.ID))
 	if err != nil {
 		return "", err
 	}
-	want, err := mounts.Of(d.books.data(v.ID))
-	if err != nil {
-		return "", err
-	}
-	if have == nil || !have.Same(want) {
+	if have := table.At(path); have == nil || !have.Same(want) {
 		return "", status.Errorf(codes.FailedPrecondition, "volume %q is not staged at %s", v.ID, path)
 	}
 	return path, nil
 }
 
 // published lists where the volume is mounted beside its staging paths and one target.
-func published(v *volume, source, target string) ([]string, error) {
-	want, err := mounts.Of(source)
-	if err != nil {
-		return nil, err
-	}
-	table, err := mounts.Table()
+func published(v *volume, source, target string, table mounts.List) ([]string, error) {
+	want, err := table.Of(source)
 	if err != nil {
 		return nil, err
 	}
 	staged := map[string]bool{}
 	for _, path := range v.Staged {
-		if e, err := mounts.At(path); err == nil && e != nil {
+		if e := table.At(path); e != nil {
 			staged[e.Point] = true
 		}
 	}
 	self := target
-	if e, err := mounts.At(target); err == nil && e != nil {
+	if e := table.At(target); e != nil {
 		self = e.Point
 	}
 	var out []string
@@ -354,7 +354,11 @@ func (d *driver) unused(v *volume, path string) error {
 		// Nodes on one machine share a mount table: whose targets they are cannot be told.
 		return err
 	}
-	others, err := published(v, source, path)
+	table, err := mounts.Table()
+	if err != nil {
+		return err
+	}
+	others, err := published(v, source, path, table)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package mounts
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -26,11 +27,15 @@ type Entry struct {
 // Same reports whether both entries show the same files.
 func (e *Entry) Same(o *Entry) bool { return e.Dev == o.Dev && e.Root == o.Root }
 
-// Table reads the mount table of this process, in the order in which the mounts were made.
-func Table() ([]*Entry, error) { return read(func(string) bool { return true }) }
+// List is a mount table as it was at one moment, in the order in which the mounts were made. To read it costs
+// the kernel work for each mount of the host: who has several questions asks one list.
+type List []*Entry
+
+// Table reads the mount table of this process.
+func Table() (List, error) { return read(func(string) bool { return true }) }
 
 // Below returns the mounts at dir and inside it.
-func Below(dir string) ([]*Entry, error) {
+func Below(dir string) (List, error) {
 	dir = resolve(dir)
 	return read(func(p string) bool { return p == dir || strings.HasPrefix(p, dir+"/") })
 }
@@ -45,12 +50,23 @@ func At(path string) (*Entry, error) {
 	return found[len(found)-1], nil
 }
 
-func read(want func(point string) bool) ([]*Entry, error) {
+// At returns the topmost mount at exactly this path, nil when there is none.
+func (l List) At(path string) *Entry {
+	path = resolve(path)
+	for _, e := range slices.Backward(l) {
+		if e.Point == path {
+			return e
+		}
+	}
+	return nil
+}
+
+func read(want func(point string) bool) (List, error) {
 	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) { return !want(i.Mountpoint), false })
 	if err != nil {
 		return nil, fmt.Errorf("read mount table: %w", err)
 	}
-	out := make([]*Entry, 0, len(infos))
+	out := make(List, 0, len(infos))
 	for _, i := range infos {
 		out = append(out, &Entry{
 			ID: i.ID, Dev: fmt.Sprintf("%d:%d", i.Major, i.Minor), Root: i.Root, Point: i.Mountpoint, FSType: i.FSType,
@@ -100,13 +116,18 @@ func IsPoint(path string) (bool, error) {
 
 // Of returns the entry that a bind mount of path would have: the device and path within its file system.
 func Of(path string) (*Entry, error) {
-	path = resolve(path)
 	table, err := Table()
 	if err != nil {
 		return nil, err
 	}
+	return table.Of(path)
+}
+
+// Of returns the entry that a bind mount of path would have.
+func (l List) Of(path string) (*Entry, error) {
+	path = resolve(path)
 	var best *Entry
-	for _, e := range table {
+	for _, e := range l {
 		inside := e.Point == path || e.Point == "/" || strings.HasPrefix(path, e.Point+"/")
 		if inside && (best == nil || len(e.Point) >= len(best.Point)) {
 			best = e

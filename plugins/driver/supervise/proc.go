@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 type process struct {
@@ -28,11 +30,17 @@ func startTicks(pid int) (uint64, bool) {
 }
 
 func stat(pid int) (process, bool) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return process{}, false
 	}
-	return parseStat(b)
+	defer unix.Close(fd)
+	var b [1024]byte // the kernel gives a line of /proc whole, or not at all
+	n, err := unix.Read(fd, b[:])
+	if err != nil {
+		return process{}, false
+	}
+	return parseStat(b[:n])
 }
 
 // parseStat reads a line of /proc/<pid>/stat; the name in parentheses may hold anything.

@@ -5,8 +5,10 @@
 // It is a program of its own because its memory counts once per task: it uses package syscall and the
 // frame package only (no os, fmt or time), two goroutines, and allocates next to nothing after the start.
 //
-// The main goroutine is locked to the main thread. That thread owns the mount namespace (when the task has
-// mounts) and is the parent whose death kills the task, so a task never runs without its supervisor.
+// The thread that started the task is the parent whose death kills it. No thread ends before the process: the
+// runtime ends only those whose goroutine ended while locked to them, and none does. So a task never runs without
+// its supervisor. When the task has mounts or a lease, the main goroutine is locked to the main thread, which
+// owns the mount namespace.
 // The second goroutine reaps: the process is a child subreaper, so every descendant of the task ends up
 // below it, and "no child left" is the proof that the task's tree is gone.
 //

@@ -3,6 +3,7 @@ package main
 import (
 	"runtime"
 	"syscall"
+	"unsafe"
 
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -24,13 +25,14 @@ type supervisor struct {
 	lease     lease
 }
 
-func init() { runtime.LockOSThread() }
-
 func main() {
 	syscall.CloseOnExec(agentFD)
 	s := &supervisor{listen: -1, pidfd: -1, agents: [4]agent{{fd: agentFD}, {fd: -1}, {fd: -1}, {fd: -1}}}
 	if !readSpec(agentFD, &s.spec) {
 		syscall.Exit(2)
+	}
+	if len(s.spec.Mounts) > 0 || s.spec.Lease > 0 {
+		runtime.LockOSThread() // a mount namespace is one of a thread; the lock costs another thread, so others do without
 	}
 	if f := s.start(); f != nil {
 		s.cgroup.remove()
@@ -61,13 +63,14 @@ func readSpec(fd int, spec *frame.Spec) bool {
 	return readFull(fd, body) && spec.Decode(body) == nil
 }
 
+// readFull waits without telling the runtime: nothing else is to run yet, and so this stays the main thread.
 func readFull(fd int, b []byte) bool {
 	for len(b) > 0 {
-		n, err := syscall.Read(fd, b)
+		n, _, err := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 		if err == syscall.EINTR {
 			continue
 		}
-		if err != nil || n <= 0 {
+		if err != 0 || n == 0 {
 			return false
 		}
 		b = b[n:]
