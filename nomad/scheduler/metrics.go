@@ -16,7 +16,7 @@ type tally struct {
 	base api.AllocationMetric
 	// lent says that the maps of base were handed out: then they stay as they are.
 	lent    bool
-	classes map[string]class
+	classes map[string]*class
 	// eligible says per class whether the group may run there; nil when that has to be found out again.
 	eligible map[string]bool
 }
@@ -29,7 +29,7 @@ func newTally(j *api.Job) *tally {
 	if pool == "" {
 		pool = api.NodePoolDefault
 	}
-	return &tally{base: api.AllocationMetric{NodePool: pool, NodesAvailable: map[string]int{}}, classes: map[string]class{}}
+	return &tally{base: api.AllocationMetric{NodePool: pool, NodesAvailable: map[string]int{}}, classes: map[string]*class{}}
 }
 
 // sees counts a node of the pool; by is 1 or -1.
@@ -45,13 +45,17 @@ func (t *tally) sees(n *api.Node, v verdict, by int) {
 		return
 	}
 	c := t.classes[n.ComputedClass]
-	if c.nodes += by; v != classRefused {
+	if c == nil {
+		c = &class{}
+		t.classes[n.ComputedClass] = c
+	}
+	if c.nodes += by; c.nodes == 0 {
+		delete(t.classes, n.ComputedClass)
+	}
+	if v != classRefused {
 		c.may += by
 	}
 	t.eligible = nil
-	if t.classes[n.ComputedClass] = c; c.nodes == 0 {
-		delete(t.classes, n.ComputedClass)
-	}
 }
 
 func (t *tally) filter(n *api.Node, reason string, by int) { filtered(&t.base, n, reason, by) }
@@ -77,7 +81,7 @@ func add(m map[string]int, key string, by int) map[string]int {
 	if m == nil {
 		m = map[string]int{}
 	}
-	if m[key] += by; m[key] == 0 {
+	if m[key] += by; by < 0 && m[key] == 0 {
 		delete(m, key)
 	}
 	return m

@@ -24,7 +24,7 @@ func (r *run) system() {
 		r.out.Queued[name] = 0
 		s := &systemGroup{
 			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, failed: map[string][]*api.Allocation{},
-			roll: reconcile.RolloutOf(g, r.current),
+			roll: reconcile.RolloutOf(g, r.current), name: reconcile.Name(r.job.ID, name, 0),
 		}
 		r.out.Plan.Annotations.DesiredTGUpdates[name] = s.desired
 		s.review()
@@ -50,6 +50,8 @@ type systemGroup struct {
 	run     *run
 	group   *api.TaskGroup
 	desired *api.DesiredUpdates
+	// name is that of all allocations.
+	name string
 	// byNode is what a node keeps or, in replace, what is to be replaced there; what is in update goes over
 	// to the job's version.
 	byNode  map[string]*api.Allocation
@@ -277,7 +279,7 @@ func (s *systemGroup) settled() bool {
 
 func (s *systemGroup) placeOn(p *placer, i int, prev *api.Allocation, canary bool) bool {
 	r := s.run
-	a := p.newAlloc(&reconcile.Place{Name: reconcile.Name(r.job.ID, s.group.Name, 0), Previous: prev, Canary: canary})
+	a := p.newAlloc(&reconcile.Place{Name: s.name, Previous: prev, Canary: canary})
 	var ask *feasible.VolumeAsk
 	if p.hasVolumes {
 		ask = r.volumes.Ask(s.group, a)

@@ -9,7 +9,8 @@ import (
 
 // Static is what a group asks of a node whatever else runs there.
 type Static struct {
-	pool        string
+	pool string
+	// datacenters are patterns; none match all.
 	datacenters []string
 	rules       []*Rule
 	drivers     []string
@@ -25,6 +26,9 @@ type Static struct {
 // NewStatic gathers what the group of the job asks.
 func NewStatic(j *api.Job, g *api.TaskGroup) *Static {
 	s := &Static{pool: j.NodePool, datacenters: j.Datacenters, rules: slices.Concat(rules(j.Constraints), rules(g.Constraints))}
+	if slices.Contains(s.datacenters, "*") {
+		s.datacenters = nil
+	}
 	for _, t := range g.Tasks {
 		s.rules = append(s.rules, rules(t.Constraints)...)
 		if t.Driver != "" && !slices.Contains(s.drivers, t.Driver) {
