@@ -1,9 +1,9 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -17,6 +17,8 @@ const (
 	bodyBytes = 1 << 20
 	// bodyDepth bounds the nesting of objects and arrays.
 	bodyDepth = 128
+	// trustedBytes is how much room is made for what a caller says that it will send.
+	trustedBytes = 64 << 10
 )
 
 // errEmpty is said of a body that must be there.
@@ -36,7 +38,11 @@ func (c *call) bytes(limit int64) ([]byte, error) {
 	if c.r.ContentLength > limit {
 		return nil, fault.New(fault.TooLarge, "request body of %d bytes is over the limit of %d", c.r.ContentLength, limit)
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
+	var data bytes.Buffer
+	if n := c.r.ContentLength; n > 0 {
+		data.Grow(int(min(n, trustedBytes)) + bytes.MinRead)
+	}
+	_, err := data.ReadFrom(http.MaxBytesReader(c.w, c.r.Body, limit))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -44,7 +50,7 @@ func (c *call) bytes(limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, fault.New(fault.Invalid, "read request body: %w", err)
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 // decode reads a body that must be there into a request type.

@@ -32,8 +32,7 @@ const (
 )
 
 // parseQuery reads the options that every read knows. Filter, paging and order stay at the door.
-func parseQuery(r *http.Request) (api.QueryOptions, error) {
-	p := r.URL.Query()
+func parseQuery(r *http.Request, p url.Values) (api.QueryOptions, error) {
 	q := api.QueryOptions{
 		Region: p.Get("region"), Namespace: p.Get("namespace"), AuthToken: token(r),
 		Prefix: p.Get("prefix"), Filter: p.Get("filter"), NextToken: p.Get("next_token"),

@@ -3,9 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +18,7 @@ import (
 const (
 	requestTimeout = 2 * time.Minute
 	volumeTimeout  = 10 * time.Minute
-	gzipMinBytes   = 1 << 10
+	gzipMinBytes   = 4 << 10 // below, packing takes longer than sending
 )
 
 // door serves the API.
@@ -46,8 +44,8 @@ func New(c Config) http.Handler {
 	}
 	zipped := zip(site)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, k := range slices.Sorted(maps.Keys(c.Headers)) {
-			w.Header().Set(k, c.Headers[k])
+		for k, v := range c.Headers {
+			w.Header().Set(k, v)
 		}
 		if h := d.extra(r.URL.Path); h != nil {
 			h.ServeHTTP(w, r)
@@ -80,7 +78,9 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		d.writeError(w, r, err)
 	}
-	d.Log.Debug("request", "method", r.Method, "path", r.URL.RequestURI(), "took", time.Since(start))
+	if d.Log.IsDebug() {
+		d.Log.Debug("request", "method", r.Method, "path", r.URL.RequestURI(), "took", time.Since(start))
+	}
 }
 
 func (d *door) answer(w http.ResponseWriter, r *http.Request) error {
@@ -88,7 +88,8 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q, err := parseQuery(r)
+	params := r.URL.Query()
+	q, err := parseQuery(r, params)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := bound(r.Context(), route.stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))
 	defer cancel()
-	c := &call{door: d, w: w, r: r.WithContext(ctx), id: at.id, tag: at.tag, query: q, params: r.URL.Query()}
+	c := &call{door: d, w: w, r: r.WithContext(ctx), id: at.id, tag: at.tag, query: q, params: params}
 	out, err := route.serve(c)
 	if err != nil {
 		return err
