@@ -98,6 +98,9 @@ func (c *Register) allowed(tx *state.Txn, old *api.Job) error {
 	if err := ledger.Placed(tx, c.Job); err != nil {
 		return err
 	}
+	if err := ledger.SameType(old, c.Job); err != nil {
+		return err
+	}
 	if err := ledger.Needed(tx, old, c.Job); err != nil || !c.CheckIndex {
 		return err
 	}

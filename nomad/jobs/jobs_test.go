@@ -215,6 +215,25 @@ func TestRegisterRefuses(t *testing.T) {
 	refused(t, err, fault.Denied, "disabled by the scheduler configuration")
 }
 
+func TestTypeOfAJobStays(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	r.register(web())
+	j := web()
+	j.Type = api.JobTypeBatch
+	before := r.store.Read().Index()
+	const text = `cannot update job from type "service" to "batch"`
+	_, err := r.Register(t.Context(), &api.JobRegisterRequest{Job: again(j)})
+	refused(t, err, fault.Invalid, text)
+	_, err = r.Plan(t.Context(), &api.JobPlanRequest{Job: again(j)})
+	refused(t, err, fault.Invalid, text)
+	if r.store.Read().Index() != before {
+		t.Error("something was written")
+	}
+	r.stop(&api.JobDeregisterRequest{JobID: "web", Purge: true})
+	r.register(again(j))
+}
+
 func TestUnknownTimeZoneIsRefused(t *testing.T) {
 	t.Parallel()
 	r := open(t)

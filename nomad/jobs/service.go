@@ -237,6 +237,9 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 		return nil, err
 	}
 	old := tx.Job(j.Namespace, j.ID)
+	if err := ledger.SameType(old, j); err != nil {
+		return nil, err
+	}
 	out := &api.JobPlanResponse{Warnings: s.warnings(j), WriteMeta: api.WriteMeta{Index: tx.Index()}}
 	j.JobModifyIndex = tx.Index() + 1
 	if old != nil {

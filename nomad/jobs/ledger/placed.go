@@ -17,6 +17,15 @@ func Placed(tx *state.Txn, j *api.Job) error {
 	return nil
 }
 
+// SameType refuses to make a job of another type of the one that there is, which may be nil: what it runs
+// was placed by other rules. Purge it before.
+func SameType(old, j *api.Job) error {
+	if old != nil && old.Type != j.Type {
+		return fault.New(fault.Invalid, "cannot update job from type %q to %q", old.Type, j.Type)
+	}
+	return nil
+}
+
 // Evaluation is a new evaluation of the job; priority 0 is the job's.
 func Evaluation(tx *state.Txn, j *api.Job, id, trigger string, priority int) *api.Evaluation {
 	if priority == 0 {
