@@ -19,7 +19,7 @@ func Group() *cli.Command {
 		session.Group("autopilot", "see how the servers are, and how they are kept in order",
 			AutopilotGet("get-config"), AutopilotSet("set-config"), Health("health")),
 		session.Group("snapshot", "save and restore the state of the servers",
-			SnapshotSave("save"), SnapshotRestore("restore"), SnapshotInspect("inspect")),
+			SnapshotSave("save"), SnapshotRestore("restore"), SnapshotInspect("inspect"), SnapshotRedact("redact")),
 		session.Group("gossip", "look after gossip", session.Group("keyring", "look after the gossip keys",
 			KeyGenerate("generate"), KeyList("list"), KeyInstall("install"), KeyUse("use"), KeyRemove("remove"))),
 		session.Group("scheduler", "look at the scheduler and set it", GetConfig("get-config"), SetConfig("set-config")))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/command/agent/archive"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
 )
@@ -130,6 +131,21 @@ func SnapshotInspect(name string) *cli.Command {
 				[2]string{"Created", m.Created.Format(time.RFC3339)}, [2]string{"ID", m.ID}, [2]string{"Size", view.Bytes(m.Size)},
 				[2]string{"Index", strconv.FormatUint(m.Index, 10)}, [2]string{"Term", strconv.FormatUint(m.Term, 10)},
 				[2]string{"Version", strconv.Itoa(m.Version)}, [2]string{"Servers", strconv.Itoa(len(m.Configuration))}, [2]string{"Redacted", strconv.FormatBool(m.Redacted)}))
+			return nil
+		},
+	}.Command()
+}
+
+// SnapshotRedact is "nomad operator snapshot redact".
+func SnapshotRedact(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "take the secrets out of a snapshot; the file is to look at then, and cannot be restored",
+		Args: "<file>", Min: 1, Max: 1, Offline: true,
+		Run: func(ctx context.Context, s *session.Session) error {
+			if err := archive.Redact(ctx, s.Arg(0)); err != nil {
+				return err
+			}
+			s.Printf("Snapshot %s has no secrets any more\n", s.Arg(0))
 			return nil
 		},
 	}.Command()

@@ -154,9 +154,26 @@ func (g guarded) Write(b []byte) (int, error) {
 
 // InspectArchive checks an archive whole and tells what it holds.
 func InspectArchive(rd io.Reader) (Meta, error) {
+	m, _, err := loadArchive(rd)
+	return m, err
+}
+
+// RedactArchive copies an archive without the secrets of nodes and volumes. The archive is checked whole
+// before anything is written.
+func RedactArchive(ctx context.Context, rd io.Reader, w io.Writer) error {
+	m, s, err := loadArchive(rd)
+	if err != nil {
+		return err
+	}
+	m.Redacted = true
+	return writeArchive(ctx, w, &m, s.Read())
+}
+
+// loadArchive reads an archive into a store of its own.
+func loadArchive(rd io.Reader) (Meta, *state.Store, error) {
 	s, err := state.New()
 	if err != nil {
-		return Meta{}, err
+		return Meta{}, nil, err
 	}
 	pipe, feed := io.Pipe()
 	decoded := make(chan error, 1)
@@ -171,9 +188,9 @@ func InspectArchive(rd io.Reader) (Meta, error) {
 		err = broken("%s: %w", archiveState, bad)
 	}
 	if err != nil {
-		return Meta{}, err
+		return Meta{}, nil, err
 	}
-	return m, nil
+	return m, s, nil
 }
 
 // RestoreArchive replaces the state of the whole cluster by that of an archive. The archive is checked

@@ -313,6 +313,19 @@ func putSecrets(tx *state.Txn) {
 	tx.PutSnapshotIntent(&api.SnapshotIntent{PluginID: "p", Name: "s", Secrets: words})
 }
 
+func unzipped(t *testing.T, body []byte) []byte {
+	t.Helper()
+	zip, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(zip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
+}
+
 func TestRedactedSnapshotIsNotRestored(t *testing.T) {
 	t.Parallel()
 	r, _ := leading(t, t.TempDir())
@@ -323,14 +336,7 @@ func TestRedactedSnapshotIsNotRestored(t *testing.T) {
 		if _, err := r.SaveArchive(t.Context(), &b, redacted); err != nil {
 			t.Fatal(err)
 		}
-		zip, err := gzip.NewReader(bytes.NewReader(b.Bytes()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if plain, err = io.ReadAll(zip); err != nil {
-			t.Fatal(err)
-		}
-		return b.Bytes(), plain
+		return b.Bytes(), unzipped(t, b.Bytes())
 	}
 	if _, plain := state(false); bytes.Count(plain, []byte(secret)) != 8 {
 		t.Error("the whole snapshot lacks secrets: nothing is shown")
@@ -341,6 +347,21 @@ func TestRedactedSnapshotIsNotRestored(t *testing.T) {
 	}
 	if m, err := fsm.InspectArchive(bytes.NewReader(body)); err != nil || !m.Redacted {
 		t.Errorf("inspected %+v %v", m, err)
+	}
+	whole, _ := state(false)
+	var later bytes.Buffer
+	if err := fsm.RedactArchive(t.Context(), bytes.NewReader(whole), &later); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := fsm.InspectArchive(bytes.NewReader(whole))
+	if m, err := fsm.InspectArchive(bytes.NewReader(later.Bytes())); err != nil || !m.Redacted || m.ID != before.ID || m.Index != before.Index {
+		t.Errorf("redacted later: %+v %v, was %+v", m, err, before)
+	}
+	if plain := unzipped(t, later.Bytes()); bytes.Contains(plain, []byte(secret)) || !bytes.Contains(plain, []byte("MountFlags")) {
+		t.Error("a secret is in the snapshot that was redacted later")
+	}
+	if err := fsm.RedactArchive(t.Context(), bytes.NewReader(whole[:len(whole)/2]), io.Discard); !errors.Is(err, fault.Invalid) {
+		t.Errorf("half a snapshot: %v", err)
 	}
 	if err := r.RestoreArchive(t.Context(), bytes.NewReader(body)); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "redacted") {
 		t.Errorf("restored: %v", err)
