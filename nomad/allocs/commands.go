@@ -1,8 +1,6 @@
 package allocs
 
 import (
-	"maps"
-
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
@@ -85,7 +83,7 @@ func merged(tx *state.Txn, old, report *api.Allocation) *api.Allocation {
 	if !old.ClientTerminal() || report.ClientTerminal() {
 		next.ClientStatus, next.ClientDescription = report.ClientStatus, report.ClientDescription
 	}
-	next.TaskStates = maps.Clone(report.TaskStates)
+	next.TaskStates = report.TaskStates
 	if report.NetworkStatus != nil {
 		next.NetworkStatus = report.NetworkStatus
 	}

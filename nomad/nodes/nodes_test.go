@@ -317,6 +317,16 @@ func TestAssignmentsWaitForNews(t *testing.T) {
 	if err != nil || len(brief.Changed) != 0 || len(brief.Assigned) != 2 {
 		t.Fatalf("no news: %+v %v", brief, err)
 	}
+	tx = r.state.Write(r.state.Read().Index()+1, time.Now())
+	tx.DeleteAlloc(a.ID)
+	tx.Commit()
+	less, err := r.Assignments(ctx, &api.NodeAssignmentsRequest{
+		NodeID: "n1", Known: map[string]uint64{a.ID: known[a.ID], b.ID: b.AllocModifyIndex},
+		QueryOptions: api.QueryOptions{MinIndex: brief.Index, MaxWait: time.Minute},
+	})
+	if err != nil || len(less.Changed) != 0 || !slices.Equal(less.Assigned, []string{b.ID}) {
+		t.Fatalf("one was forgotten: %+v %v", less, err)
+	}
 }
 
 func TestEligibilityAndDrain(t *testing.T) {

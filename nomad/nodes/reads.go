@@ -2,7 +2,9 @@ package nodes
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -21,10 +23,13 @@ func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest
 		q.MaxWait = waitDefault
 	}
 	end := time.Now().Add(q.MaxWait)
+	has := knownTo(r)
 	for {
 		var differ bool
 		err := rpc.Block(ctx, s.state, &q, &out.QueryMeta, []state.Key{state.NodeAllocsKey(r.NodeID)}, func(tx *state.Txn) error {
-			out.Assigned, out.Changed, differ = assigned(tx, r)
+			if differ = has.differs(tx); differ || r.MinIndex == 0 {
+				out.Assigned, out.Changed = has.assigned(tx)
+			}
 			return nil
 		})
 		if err != nil {
@@ -32,26 +37,53 @@ func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest
 		}
 		// A node's own updates touch its allocations too: they are no news.
 		left := time.Until(end)
-		if differ || r.MinIndex == 0 || left <= 0 || out.Index <= q.MinIndex {
-			return out, nil
+		if !differ && r.MinIndex > 0 && left > 0 && out.Index > q.MinIndex {
+			q.MinIndex, q.MaxWait = out.Index, left
+			continue
 		}
-		q.MinIndex, q.MaxWait = out.Index, left
+		if out.Assigned == nil {
+			out.Assigned = slices.Collect(maps.Keys(r.Known))
+		}
+		return out, nil
 	}
 }
 
-func assigned(tx *state.Txn, r *api.NodeAssignmentsRequest) (ids []string, changed []*api.Allocation, differ bool) {
-	known := 0
-	for a := range tx.AllocsByNode(r.NodeID) {
-		ids = append(ids, a.ID)
-		index, has := r.Known[a.ID]
-		if has {
-			known++
+// known is what a node has of its allocations.
+type known struct {
+	*api.NodeAssignmentsRequest
+	newest uint64
+}
+
+func knownTo(r *api.NodeAssignmentsRequest) known {
+	k := known{NodeAssignmentsRequest: r}
+	for _, index := range r.Known {
+		k.newest = max(k.newest, index)
+	}
+	return k
+}
+
+// differs reports whether the servers want something else of the node than it knows. What they decided since
+// has a higher index than all before; what they forgot is missing in the number.
+func (k known) differs(tx *state.Txn) bool {
+	n := 0
+	for a := range tx.AllocsByNode(k.NodeID) {
+		if n++; a.AllocModifyIndex > k.newest {
+			return true
 		}
-		if !has || index != a.AllocModifyIndex {
+	}
+	return n != len(k.Known)
+}
+
+// assigned is all allocations of the node, and those that it knows otherwise or not at all.
+func (k known) assigned(tx *state.Txn) (ids []string, changed []*api.Allocation) {
+	ids = make([]string, 0, len(k.Known)+1)
+	for a := range tx.AllocsByNode(k.NodeID) {
+		ids = append(ids, a.ID)
+		if index, has := k.Known[a.ID]; !has || index != a.AllocModifyIndex {
 			changed = append(changed, a)
 		}
 	}
-	return ids, changed, len(changed) > 0 || known != len(r.Known)
+	return ids, changed
 }
 
 // List lists nodes.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/rest"
 )
+
+// TestMain lets the driver collect its garbage seldom: it shares the processors with what it measures.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // agent is a server of its own process, with its log on disk.
 type agent struct {
@@ -86,23 +93,29 @@ limits {
 
 // profile writes a CPU profile of the server to the file that PROFILE names, of PROFILE_SECONDS from now.
 func (a *agent) profile(tb testing.TB) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.writeProfile("profile?seconds="+cmp.Or(os.Getenv("PROFILE_SECONDS"), "10"), "")
+	}()
+	tb.Cleanup(func() { <-done })
+}
+
+// heap writes what is live in the server's memory beside the CPU profile.
+func (a *agent) heap() { a.writeProfile("heap?gc=1", ".heap") }
+
+func (a *agent) writeProfile(kind, suffix string) {
 	to := os.Getenv("PROFILE")
 	if to == "" {
 		return
 	}
-	seconds := cmp.Or(os.Getenv("PROFILE_SECONDS"), "10")
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		resp, err := http.Get(a.Address() + "/debug/pprof/profile?seconds=" + seconds)
-		if err != nil {
-			return
-		}
-		defer resp.Body.Close()
-		text, _ := io.ReadAll(resp.Body)
-		_ = os.WriteFile(to, text, 0o600)
-	}()
-	tb.Cleanup(func() { <-done })
+	resp, err := http.Get(a.Address() + "/debug/pprof/" + kind)
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	_ = os.WriteFile(to+suffix, text, 0o600)
 }
 
 func freePort(tb testing.TB) int {

@@ -173,6 +173,8 @@ func BenchmarkHold(b *testing.B) {
 	began := time.Now()
 	together(jobs, 64, func(i int) { a.placed(b, jobOf(fmt.Sprint("j", i), api.JobTypeService, each)) })
 	b.ReportMetric(jobs*each/time.Since(began).Seconds(), "placed/s")
+	a.heap()
+	b.ReportMetric(a.residentMB(), "MiB-before-lists")
 	var lists []time.Duration
 	for range 10 {
 		began := time.Now()
