@@ -25,11 +25,17 @@ type property struct {
 }
 
 func newDistinct(j *api.Job, g *api.TaskGroup) *distinct {
-	d := &distinct{ofJob: map[string]int{}, ofGroup: map[string]int{}}
+	d := &distinct{}
 	d.add(j.Constraints, true)
 	d.add(g.Constraints, false)
 	for _, t := range g.Tasks {
 		d.add(t.Constraints, false)
+	}
+	if d.jobHosts {
+		d.ofJob = map[string]int{}
+	}
+	if d.groupHosts {
+		d.ofGroup = map[string]int{}
 	}
 	return d
 }

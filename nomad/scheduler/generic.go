@@ -17,8 +17,9 @@ const (
 // generic processes service and batch jobs. First everything is stopped that goes anyway, in all groups,
 // so that its place is free for all; then each group places.
 func (r *run) generic() {
-	results, settled := r.reconcile()
-	for _, name := range r.groups() {
+	names := r.groups()
+	results, settled := r.reconcile(names)
+	for _, name := range names {
 		res := results[name]
 		for _, s := range res.Stop {
 			r.stop(s.Alloc, s.Description, s.ClientStatus)
@@ -35,7 +36,7 @@ func (r *run) generic() {
 		}
 	}
 	r.settle(settled)
-	for _, name := range r.groups() {
+	for _, name := range names {
 		if r.live && r.job.Group(name) != nil {
 			r.out.Queued[name] = 0
 			r.placeGroup(r.job.Group(name), results[name].Place)
@@ -45,9 +46,9 @@ func (r *run) generic() {
 }
 
 // reconcile compares all groups, begins the deployment if there is to be one, and reports whether all are settled.
-func (r *run) reconcile() (map[string]reconcile.Result, bool) {
+func (r *run) reconcile(names []string) (map[string]reconcile.Result, bool) {
 	results, settled := map[string]reconcile.Result{}, true
-	for _, name := range r.groups() {
+	for _, name := range names {
 		results[name] = reconcile.Group(reconcile.Input{
 			Job: r.job, Group: name, Allocs: r.allocs[name], Deployments: r.deployments, Current: r.current,
 			Node: r.node, CanStay: r.canStay, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
@@ -76,7 +77,9 @@ func (r *run) canStay(a *api.Allocation) bool {
 	}
 	s := r.statics[g.Name]
 	if s == nil {
-		s = feasible.NewStatic(r.job, g)
+		if s = feasible.NewStatic(r.job, g); r.statics == nil {
+			r.statics = map[string]*feasible.Static{}
+		}
 		r.statics[g.Name] = s
 	}
 	if !s.InPool(n) || !s.InDatacenter(n) {

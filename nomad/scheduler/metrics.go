@@ -202,11 +202,15 @@ func (p *placer) explain(a *api.Allocation, chosen rank.Candidate) {
 		return
 	}
 	p.explained = true
+	others := make([]api.NodeScoreMeta, 0, othersMax)
+	list := append(make([]*api.NodeScoreMeta, 0, othersMax+1), &x.chosen)
 	for _, c := range p.board.Top(othersMax+1, p.spreads.Boost) {
-		if c.Node != chosen.Node && len(x.metric.ScoreMetaData) <= othersMax {
-			x.metric.ScoreMetaData = append(x.metric.ScoreMetaData, new(p.scoreMeta(c)))
+		if c.Node != chosen.Node && len(list) <= othersMax {
+			others = append(others, p.scoreMeta(c))
+			list = append(list, &others[len(others)-1])
 		}
 	}
+	x.metric.ScoreMetaData = list
 }
 
 // explainSystem is explain for a node that was not chosen among others.

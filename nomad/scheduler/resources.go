@@ -82,10 +82,13 @@ type deviceGrant struct {
 }
 
 func newSpecial(g *api.TaskGroup) *special {
-	s := &special{}
+	var s *special
 	for _, t := range g.Tasks {
-		if t.Resources == nil {
+		if t.Resources == nil || t.Resources.Cores <= 0 && len(t.Resources.Devices) == 0 {
 			continue
+		}
+		if s == nil {
+			s = &special{}
 		}
 		if n := t.Resources.Cores; n > 0 {
 			ask := coreAsk{task: t.Name, count: n}
@@ -100,7 +103,7 @@ func newSpecial(g *api.TaskGroup) *special {
 			s.weight += weight
 		}
 	}
-	if len(s.cores)+len(s.devices) == 0 {
+	if s == nil || len(s.cores)+len(s.devices) == 0 {
 		return nil
 	}
 	// Who is hard to please comes first: all cores of one NUMA node, many of them.

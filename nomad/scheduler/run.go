@@ -40,7 +40,7 @@ type run struct {
 func newRun(in Input) *run {
 	r := &run{
 		in: in, job: in.Job, edit: in.Fleet.Edit(), gone: map[string]bool{},
-		allocs: map[string][]*api.Allocation{}, statics: map[string]*feasible.Static{},
+		allocs: map[string][]*api.Allocation{},
 	}
 	if r.job == nil {
 		r.job = in.View.Job(in.Eval.Namespace, in.Eval.JobID)
@@ -135,7 +135,7 @@ func (r *run) unvacate(a *api.Allocation) {
 
 // expect makes room in the plan for new allocations, most of which will be on nodes of their own.
 func (r *run) expect(n int) {
-	if p := r.out.Plan; len(p.NodeAllocation) == 0 {
+	if p := r.out.Plan; n > 8 && len(p.NodeAllocation) == 0 {
 		p.NodeAllocation = make(map[string][]*api.Allocation, min(n, r.in.Fleet.Len()))
 	}
 }

@@ -49,10 +49,14 @@ type external struct{ plugin, id string }
 
 // NewVolumes starts the checks of an evaluation; stopping is shared with the caller, who adds to it.
 func NewVolumes(view VolumeView, ns string, stopping map[string]bool) *Volumes {
-	return &Volumes{
-		view: view, ns: ns, stopping: stopping, missing: map[string]bool{},
-		books: map[external]*book{}, onNode: map[string]map[external]bool{},
-		controllers: map[string]string{},
+	return &Volumes{view: view, ns: ns, stopping: stopping}
+}
+
+// begin makes the books; most evaluations ask for no volume.
+func (vs *Volumes) begin() {
+	if vs.books == nil {
+		vs.missing, vs.controllers = map[string]bool{}, map[string]string{}
+		vs.books, vs.onNode = map[external]*book{}, map[string]map[external]bool{}
 	}
 }
 
@@ -74,6 +78,7 @@ type want struct {
 // Ask looks up the volumes of an allocation of the group that is to be placed. A volume that is named
 // twice is asked for once, for writing if one of the two writes.
 func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
+	vs.begin()
 	ask := &VolumeAsk{all: vs}
 	var absent []string
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
