@@ -282,7 +282,20 @@ func TestRunDetached(t *testing.T) {
 		t.Errorf("request %+v", req)
 	}
 	run(t, a, "", "run", "-json", "-check-index", "x", file).want(t, 1, "not an index")
-	run(t, a, "", "run", filepath.Join(t.TempDir(), "none.hcl")).want(t, 1, "none.hcl")
+	run(t, a, "", "run", filepath.Join(t.TempDir(), "none.hcl")).want(t, 1, "Error getting job struct: open ", "none.hcl")
+	run(t, a, "", "job", "run", "-json", "-detach", "-vault-namespace", "v", "-consul-namespace", "c", file).want(t, 0)
+	if err := json.Unmarshal([]byte(a.bodies["PUT /v1/jobs"]), &req); err != nil || req.Job.VaultNamespace != "v" || req.Job.ConsulNamespace != "c" {
+		t.Errorf("request %+v %v", req.Job, err)
+	}
+}
+
+func TestRunTellsTheNextLaunch(t *testing.T) {
+	a := newAgent(t, map[string]any{"PUT /v1/jobs": &api.JobRegisterResponse{}})
+	file := filepath.Join(t.TempDir(), "j.json")
+	if err := os.WriteFile(file, []byte(`{"ID":"web","Type":"batch","Periodic":{"Enabled":true,"Specs":["*/5 * * * *"],"TimeZone":"UTC"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, a, "", "job", "run", "-json", file).want(t, 0, "Job registration successful\nNext launch: ", "(in ")
 }
 
 func TestPlanExitCodes(t *testing.T) {

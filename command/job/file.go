@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"os"
 	"strings"
 
@@ -19,8 +20,8 @@ func fileFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "var", Usage: "set a variable: `name=value`; may be repeated"},
 		&cli.StringSliceFlag{Name: "var-file", Usage: "`file` with values of variables; may be repeated"},
 		&cli.BoolFlag{Name: "hcl2-strict", Value: true, Usage: "refuse variables that the job does not declare"},
-		&cli.StringFlag{Name: "vault-namespace", Hidden: true},
-		&cli.StringFlag{Name: "consul-namespace", Hidden: true},
+		&cli.StringFlag{Name: "vault-namespace", Usage: "`namespace` of Vault for the job"},
+		&cli.StringFlag{Name: "consul-namespace", Usage: "`namespace` of Consul for the job"},
 	}
 }
 
@@ -60,6 +61,8 @@ func readJob(s *session.Session, path string) (*source, error) {
 	if s.IsSet("namespace") || src.job.Namespace == "" || src.job.Namespace == api.DefaultNamespace {
 		src.job.Namespace = s.Namespace()
 	}
+	src.job.VaultNamespace = cmp.Or(s.String("vault-namespace"), src.job.VaultNamespace)
+	src.job.ConsulNamespace = cmp.Or(s.String("consul-namespace"), src.job.ConsulNamespace)
 	switch {
 	case s.IsSet("region"):
 		src.job.Region = s.String("region")

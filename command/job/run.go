@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -59,7 +60,13 @@ func run(ctx context.Context, s *session.Session) error {
 		return session.Failed("submitting job", err)
 	}
 	warn(s, out.Warnings)
-	return follow(ctx, s, "Job registration successful", out.EvalID)
+	if err := follow(ctx, s, "Job registration successful", out.EvalID); err != nil {
+		return err
+	}
+	if src.job.Periodic != nil {
+		s.Println("Next launch:", nextLaunch(src.job, time.Now()))
+	}
+	return nil
 }
 
 func warn(s *session.Session, warnings string) {

@@ -157,7 +157,7 @@ func (s *Session) Source(path string) (name string, text []byte, err error) {
 	}
 	text, err = os.ReadFile(path)
 	if err != nil {
-		return path, nil, fault.New(fault.Invalid, "read %w", err)
+		return path, nil, fault.Wrap(fault.Invalid, err)
 	}
 	return path, text, nil
 }
