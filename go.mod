@@ -35,7 +35,7 @@ require (
 )
 
 require (
-	github.com/google/btree v1.1.3
+	github.com/google/btree v1.1.3 // indirect
 	github.com/hashicorp/go-sockaddr v1.0.7 // indirect
 	github.com/miekg/dns v1.1.73 // indirect
 	github.com/sean-/seed v0.0.0-20170313163322-e2103e2c3529 // indirect

@@ -137,7 +137,6 @@ func TestServerAndClientAreApart(t *testing.T) {
 
 // homes says where third-party names may appear.
 var homes = map[string][]string{
-	"github.com/google/btree":                     {"nomad/state"},
 	"github.com/hashicorp/raft":                   {"nomad/fsm"},
 	"github.com/hashicorp/raft-wal":               {"nomad/fsm"},
 	"github.com/hashicorp/raft-autopilot":         {"nomad/fsm"},

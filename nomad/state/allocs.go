@@ -48,9 +48,7 @@ func (t *Txn) AllocsByEval(eval string) iter.Seq[*api.Allocation] {
 
 // PutAlloc stores the allocation.
 func (t *Txn) PutAlloc(a *api.Allocation) {
-	old := t.Alloc(a.ID)
-	allocs.put(t, a, old)
-	t.summarizeAlloc(old, a)
+	t.summarizeAlloc(allocs.put(t, a), a)
 }
 
 // DeleteAlloc forgets the allocation and tells whether there was one.

@@ -23,7 +23,7 @@ func (t *Txn) Namespace(name string) *api.Namespace { return namespaces.get(t, "
 func (t *Txn) Namespaces() iter.Seq[*api.Namespace] { return namespaces.list(t, "id") }
 
 // PutNamespace stores the namespace.
-func (t *Txn) PutNamespace(n *api.Namespace) { namespaces.put(t, n, t.Namespace(n.Name)) }
+func (t *Txn) PutNamespace(n *api.Namespace) { namespaces.put(t, n) }
 
 // DeleteNamespace forgets the namespace and tells whether there was one.
 func (t *Txn) DeleteNamespace(name string) bool { return namespaces.remove(t, t.Namespace(name)) }
@@ -35,7 +35,7 @@ func (t *Txn) NodePool(name string) *api.NodePool { return nodePools.get(t, "id"
 func (t *Txn) NodePools() iter.Seq[*api.NodePool] { return nodePools.list(t, "id") }
 
 // PutNodePool stores the node pool.
-func (t *Txn) PutNodePool(p *api.NodePool) { nodePools.put(t, p, t.NodePool(p.Name)) }
+func (t *Txn) PutNodePool(p *api.NodePool) { nodePools.put(t, p) }
 
 // DeleteNodePool forgets the node pool and tells whether there was one.
 func (t *Txn) DeleteNodePool(name string) bool { return nodePools.remove(t, t.NodePool(name)) }
@@ -53,7 +53,7 @@ func (t *Txn) SchedulerConfig() *api.SchedulerConfiguration {
 
 // PutSchedulerConfig stores the scheduling configuration.
 func (t *Txn) PutSchedulerConfig(c *api.SchedulerConfiguration) {
-	schedulerConfigs.put(t, c, schedulerConfigs.get(t, "id", "scheduler"))
+	schedulerConfigs.put(t, c)
 }
 
 // AutopilotConfig returns the autopilot's configuration, the default one when none was stored.
@@ -66,5 +66,5 @@ func (t *Txn) AutopilotConfig() *api.AutopilotConfiguration {
 
 // PutAutopilotConfig stores the autopilot's configuration.
 func (t *Txn) PutAutopilotConfig(c *api.AutopilotConfiguration) {
-	autopilotConfigs.put(t, c, autopilotConfigs.get(t, "id", "autopilot"))
+	autopilotConfigs.put(t, c)
 }

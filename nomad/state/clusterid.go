@@ -23,7 +23,7 @@ func (t *Txn) ClusterID() string { return t.cluster().ID }
 func (t *Txn) PutClusterID(id string) {
 	c := t.cluster()
 	c.ID = id
-	clusters.put(t, &c, clusters.get(t, "id", "cluster"))
+	clusters.put(t, &c)
 }
 
 // AgreedVersion is the version of the log's language that all servers understand; 1 at the least.
@@ -33,7 +33,7 @@ func (t *Txn) AgreedVersion() uint64 { return max(1, t.cluster().Version) }
 func (t *Txn) PutAgreedVersion(v uint64) {
 	c := t.cluster()
 	c.Version = v
-	clusters.put(t, &c, clusters.get(t, "id", "cluster"))
+	clusters.put(t, &c)
 }
 
 // MarshalMsg implements [msgp.Marshaler].

@@ -32,7 +32,7 @@ func (t *Txn) EvalsByJob(ns, job string) iter.Seq[*api.Evaluation] {
 
 // PutEval stores the evaluation.
 func (t *Txn) PutEval(e *api.Evaluation) {
-	evals.put(t, e, t.Eval(e.ID))
+	evals.put(t, e)
 	t.summarizeEval(e)
 }
 

@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -70,14 +71,14 @@ func (fs *feeds) publish(b Batch) {
 func (f *Feed) add(b Batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before := len(f.pending.Changes)
-	for _, c := range b.Changes {
-		if _, want := f.tables[c.Table]; want || f.tables == nil {
-			f.pending.Changes = append(f.pending.Changes, c)
-		}
-	}
-	if len(f.pending.Changes) == before && !b.Resync {
+	wanted := f.wanted(b.Changes)
+	if len(wanted) == 0 && !b.Resync {
 		return
+	}
+	if len(f.pending.Changes) == 0 {
+		f.pending.Changes = wanted
+	} else {
+		f.pending.Changes = append(f.pending.Changes, wanted...)
 	}
 	f.pending.Index = b.Index
 	if b.Resync || f.pending.Resync || len(f.pending.Changes) > feedMax {
@@ -87,6 +88,25 @@ func (f *Feed) add(b Batch) {
 	case f.wake <- struct{}{}:
 	default:
 	}
+}
+
+// wanted are the changes of the feed's tables: the list itself, which others have too, when it is all of them.
+func (f *Feed) wanted(all []Change) []Change {
+	skip := func(c Change) bool {
+		_, want := f.tables[c.Table]
+		return !want && f.tables != nil
+	}
+	at := slices.IndexFunc(all, skip)
+	if at < 0 {
+		return slices.Clip(all)
+	}
+	wanted := slices.Clip(all[:at])
+	for _, c := range all[at:] {
+		if !skip(c) {
+			wanted = append(wanted, c)
+		}
+	}
+	return wanted
 }
 
 // Next waits for changes. It fails when ctx ends or the feed is closed.

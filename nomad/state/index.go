@@ -1,80 +1,81 @@
 package state
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// joined is a primary key: its parts with a zero byte between them. The last part may be a beginning.
-func joined(parts []string) string {
-	if len(parts) == 1 {
+// index says under which keys a row is found.
+type index struct {
+	name string
+	slot int
+	// key is the key of a row that has exactly one; nil where keys answers any number of them.
+	key  func(row any) string
+	keys func(row any) []string
+}
+
+// of answers the keys of a row, in one where there is one.
+func (i *index) of(row any, one *[1]string) []string {
+	if i.key == nil {
+		return i.keys(row)
+	}
+	one[0] = i.key(row)
+	return one[:]
+}
+
+// layout is what the store knows of a table without the type of its rows.
+type layout struct {
+	name   string
+	number int
+	// indexes are the ways to find a row; the first is the primary one.
+	indexes []*index
+	// fresh makes an empty row to decode into.
+	fresh func() any
+	// modified is the last index at which the row changed, 0 where rows do not know.
+	modified func(row any) uint64
+}
+
+func (l *layout) index(name string) *index {
+	at := slices.IndexFunc(l.indexes, func(i *index) bool { return i.name == name })
+	if at < 0 {
+		panic("state: table " + l.name + " has no index " + name)
+	}
+	return l.indexes[at]
+}
+
+// rowKey is a key of several parts: a zero byte is between them. Of a search, the last part may be a
+// beginning.
+func rowKey(parts ...string) string {
+	switch len(parts) {
+	case 1:
 		return parts[0]
+	case 2:
+		return parts[0] + "\x00" + parts[1]
 	}
 	return strings.Join(parts, "\x00")
 }
 
-// grouped is the beginning of all keys of a group.
-func grouped(parts []string) string {
-	b := make([]byte, 0, 64)
-	for _, p := range parts {
-		b = appendPart(b, p)
-	}
-	return string(b)
-}
-
-// idMark begins a part that is an id of 16 bytes.
-const idMark = 1
-
-// appendPart adds a part of a key of a group: a UUID short, any other text with a zero byte after it.
-func appendPart(b []byte, part string) []byte {
-	if raw, ok := ShortID(part); ok {
-		return append(append(b, idMark), raw[:]...)
-	}
-	return append(append(b, part...), 0)
-}
-
-// member is the key of a row in a group.
-func member(group, primary string) string {
-	b := make([]byte, 0, 128)
-	return string(appendPart(append(b, group...), primary))
-}
-
 // unique is the primary index of a table.
-func unique[T any](parts func(*T) []string) *index {
-	return &index{name: "id", keys: func(row any) []string {
+func unique[T any](key func(*T) string) *index { return by("id", key) }
+
+// by groups rows by a key.
+func by[T any](name string, key func(*T) string) *index {
+	return &index{name: name, key: func(row any) string {
 		r, ok := row.(*T)
 		if !ok {
-			return []string{""}
+			return ""
 		}
-		return []string{joined(parts(r))}
+		return key(r)
 	}}
 }
 
-// by groups rows by a tuple of strings; nil parts leave a row out.
-func by[T any](name string, parts func(*T) []string) *index {
+// byEach puts a row into a group for each of several keys, or of none.
+func byEach[T any](name string, keys func(*T) []string) *index {
 	return &index{name: name, keys: func(row any) []string {
 		r, ok := row.(*T)
 		if !ok {
 			return nil
 		}
-		p := parts(r)
-		if p == nil {
-			return nil
-		}
-		return []string{grouped(p)}
+		return keys(r)
 	}}
 }
-
-// byEach puts a row into a group for each of several values.
-func byEach[T any](name string, values func(*T) []string) *index {
-	return &index{name: name, keys: func(row any) []string {
-		r, ok := row.(*T)
-		if !ok {
-			return nil
-		}
-		var keys []string
-		for _, v := range values(r) {
-			keys = append(keys, grouped([]string{v}))
-		}
-		return keys
-	}}
-}
-
-func tableOf(name string, indexes ...*index) *layout { return &layout{name, indexes} }

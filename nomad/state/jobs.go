@@ -23,29 +23,21 @@ func JobSummaryKey(ns, id string) Key { return Key{TableSummaries, "id", rowKey(
 // JobChildrenKey is all instances of a periodic or parameterised job.
 func JobChildrenKey(ns, parent string) Key { return Key{TableJobs, "parent", rowKey(ns, parent)} }
 
-func keysOfJob(j *api.Job) []Key {
-	keys := []Key{JobKey(j.Namespace, j.ID)}
-	if j.ParentID != "" {
-		keys = append(keys, JobChildrenKey(j.Namespace, j.ParentID))
-	}
-	return keys
-}
-
 func parentOfJob(j *api.Job) []string {
 	if j.ParentID == "" {
 		return nil
 	}
-	return []string{j.Namespace, j.ParentID}
+	return []string{rowKey(j.Namespace, j.ParentID)}
 }
 
 func tokenOfJob(j *api.Job) []string {
 	if j.ParentID == "" || j.DispatchIdempotencyToken == "" {
 		return nil
 	}
-	return []string{j.Namespace, j.ParentID, j.DispatchIdempotencyToken}
+	return []string{rowKey(j.Namespace, j.ParentID, j.DispatchIdempotencyToken)}
 }
 
-func jobID(j *api.Job) []string { return []string{j.Namespace, j.ID} }
+func jobID(j *api.Job) string { return rowKey(j.Namespace, j.ID) }
 
 func pluginsOfJob(j *api.Job) []string {
 	var ids []string
@@ -85,7 +77,7 @@ func (t *Txn) JobByToken(ns, parent, token string) *api.Job {
 
 // PutJob stores the job as the current version and makes its summary complete.
 func (t *Txn) PutJob(j *api.Job) {
-	jobs.put(t, j, t.Job(j.Namespace, j.ID))
+	jobs.put(t, j)
 	t.summarizeGroups(j)
 }
 
@@ -97,6 +89,7 @@ func (t *Txn) DeleteJob(ns, id string) bool {
 	for _, s := range slices.Collect(submissions.list(t, "job", ns, id)) {
 		submissions.remove(t, s)
 	}
+	t.counting = nil
 	summaries.remove(t, t.JobSummary(ns, id))
 	scalings.remove(t, t.JobScaling(ns, id))
 	launches.remove(t, launches.get(t, "id", ns, id))
@@ -116,7 +109,7 @@ func (t *Txn) JobVersion(ns, id string, version uint64) *api.Job {
 }
 
 // PutJobVersion stores the job as one of its versions; its indexes stay as they are.
-func (t *Txn) PutJobVersion(j *api.Job) { versions.put(t, j, nil) }
+func (t *Txn) PutJobVersion(j *api.Job) { versions.put(t, j) }
 
 // DeleteJobVersion forgets one version and its source.
 func (t *Txn) DeleteJobVersion(ns, id string, version uint64) {
@@ -134,5 +127,5 @@ func (t *Txn) JobSubmission(ns, id string, version uint64) *api.JobSubmission {
 
 // PutJobSubmission stores the source text of a version.
 func (t *Txn) PutJobSubmission(ns, id string, version uint64, source *api.JobSubmission) {
-	submissions.put(t, &submission{ns, id, version, source}, nil)
+	submissions.put(t, &submission{ns, id, version, source})
 }

@@ -5,149 +5,97 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"github.com/google/btree"
 )
 
-// The tables in memory: every index is a B-tree of (key, row) whose nodes are copied on write, so that a
-// reader keeps what it began with for the price of a pointer, and a writer pays for what it touches. Keys
-// that are one field of the row share its memory.
+// The tables in memory: a tree of rows under their primary keys and, for every other index, a tree of groups,
+// each of which is a tree of the same cells.
 
-// degree is the least number of entries of a node, and half of the most.
-const degree = 32
-
-type entry struct {
-	key string
-	row any
+// version is all tables at one index.
+type version struct {
+	index uint64
+	// roots are the trees, at the slots of their indexes.
+	roots []*node
+	// changed is the last index at which a table changed, at its number; 0 is never.
+	changed []uint64
 }
 
-func before(a, b entry) bool { return a.key < b.key }
-
-type tree = btree.BTreeG[entry]
-
-// index says under which keys a row is found. Keys of the primary index are the row's own; those of the
-// others end with the primary key.
-type index struct {
-	name string
-	keys func(row any) []string
-	slot int
-}
-
-// layout is the indexes of one table; the first is the primary one.
-type layout struct {
-	name    string
-	indexes []*index
-}
-
-func (l *layout) index(name string) *index {
-	at := slices.IndexFunc(l.indexes, func(i *index) bool { return i.name == name })
-	if at < 0 {
-		panic("state: table " + l.name + " has no index " + name)
-	}
-	return l.indexes[at]
-}
-
-// memory is all tables; the newest version is at roots.
+// memory is the newest version, and the last number that a writer or a change got.
 type memory struct {
-	layouts map[string]*layout
-	slots   int
-	roots   atomic.Pointer[[]*tree]
+	newest atomic.Pointer[version]
+	last   uint64
 }
 
-func newMemory(layouts []*layout) *memory {
-	m := &memory{layouts: map[string]*layout{}}
-	for _, l := range layouts {
-		m.layouts[l.name] = l
-		for _, i := range l.indexes {
-			i.slot = m.slots
-			m.slots++
-		}
-	}
-	roots := make([]*tree, m.slots)
-	for i := range roots {
-		roots[i] = newTree()
-	}
-	m.roots.Store(&roots)
+func newMemory() *memory {
+	m := &memory{}
+	m.newest.Store(&version{roots: make([]*node, slots), changed: make([]uint64, len(tables))})
 	return m
 }
 
-func newTree() *tree { return btree.NewG(degree, before) }
-
 // view is one version of all tables, or the one that is being made.
 type view struct {
+	version
 	memory *memory
-	roots  []*tree
-	// own says, per slot, that the tree was copied for this writer; nil for readers.
-	own []bool
-	// changed finds the change of a row in changes by table and primary key; nil when nobody asks.
-	changed map[changeKey]int
+	// writer is the number of who makes the version; 0 for readers. Changes count on from it.
+	writer  uint64
 	changes []Change
+	// dirty has a bit per table that changes.
+	dirty uint64
+	// removed finds the changes that removed a row.
+	removed map[rowOf]int
+	// emptied are groups that lost their last row.
+	emptied []Key
 }
 
-type changeKey struct {
+type rowOf struct {
 	table *layout
 	key   string
 }
 
-func (m *memory) read() *view { return &view{memory: m, roots: *m.roots.Load()} }
+func (m *memory) read() view { return view{memory: m, version: *m.newest.Load()} }
 
 // write begins the next version. There is one writer at a time.
-func (m *memory) write(track bool) *view {
-	v := &view{memory: m, roots: slices.Clone(*m.roots.Load()), own: make([]bool, m.slots)}
-	if track {
-		v.changed = map[changeKey]int{}
-	}
+func (m *memory) write(index uint64) view {
+	v := m.read()
+	m.last++
+	v.writer = m.last
+	v.index, v.roots, v.changed = index, slices.Clone(v.roots), slices.Clone(v.changed)
 	return v
 }
 
 // commit makes the version the newest one.
-func (v *view) commit() { v.memory.roots.Store(&v.roots) }
-
-func (v *view) table(name string) *layout {
-	l := v.memory.layouts[name]
-	if l == nil {
-		panic("state: there is no table " + name)
-	}
-	return l
-}
-
-// tree is a tree that this writer may change.
-func (v *view) tree(i *index) *tree {
-	if !v.own[i.slot] {
-		v.roots[i.slot], v.own[i.slot] = v.roots[i.slot].Clone(), true
-	}
-	return v.roots[i.slot]
+func (v *view) commit() {
+	next := v.version
+	v.memory.newest.Store(&next)
 }
 
 // prefixOf is the name of a search by the beginning of a primary key.
 const prefixOf = "id_prefix"
 
 // first answers the row with the primary key, or the first one of a group of another index; or nil.
-func (v *view) first(table, by string, args []string) any {
-	l := v.table(table)
+func (v *view) first(l *layout, by string, args []string) (row any) {
 	if by == "id" {
-		e, _ := v.roots[l.indexes[0].slot].Get(entry{key: joined(args)})
-		return e.row
+		if c := v.roots[l.indexes[0].slot].get(rowKey(args...)); c != nil {
+			return c.row
+		}
+		return nil
 	}
-	var row any
-	v.scan(l, by, args, func(r any) bool {
-		row = r
+	v.scan(l, by, args, func(c *cell) bool {
+		row = c.row
 		return false
 	})
 	return row
 }
 
-// each calls do with the rows of a group, or with all when there are no args, in the order of keys. Rows may
-// be changed meanwhile.
-func (v *view) each(table, by string, args []string, do func(row any) bool) {
-	l := v.table(table)
-	if v.own == nil {
-		v.scan(l, by, args, do)
+// each calls do with the rows of a group, or with all when there are no args, in the order of their primary
+// keys. Rows may be changed meanwhile.
+func (v *view) each(l *layout, by string, args []string, do func(row any) bool) {
+	if v.writer == 0 {
+		v.scan(l, by, args, func(c *cell) bool { return do(c.row) })
 		return
 	}
 	var rows []any
-	v.scan(l, by, args, func(row any) bool {
-		rows = append(rows, row)
+	v.scan(l, by, args, func(c *cell) bool {
+		rows = append(rows, c.row)
 		return true
 	})
 	for _, row := range rows {
@@ -157,107 +105,165 @@ func (v *view) each(table, by string, args []string, do func(row any) bool) {
 	}
 }
 
-func (v *view) scan(l *layout, by string, args []string, do func(row any) bool) {
-	prefix, i := "", l.indexes[0]
+func (v *view) scan(l *layout, by string, args []string, do func(*cell) bool) {
+	primary := v.roots[l.indexes[0].slot]
 	switch {
 	case by == prefixOf:
-		prefix = joined(args)
+		prefix := rowKey(args...)
+		primary.from(prefix, func(c *cell) bool { return strings.HasPrefix(c.key, prefix) && do(c) })
 	case by == "id" && len(args) > 0:
 		panic("state: a list by the whole primary key of " + l.name)
-	case by != "id":
-		prefix, i = grouped(args), l.index(by)
+	case by == "id":
+		primary.from("", do)
+	default:
+		v.roots[l.index(by).slot].get(rowKey(args...)).members().from("", do)
 	}
-	v.roots[i.slot].AscendGreaterOrEqual(entry{key: prefix}, func(e entry) bool {
-		return strings.HasPrefix(e.key, prefix) && do(e.row)
-	})
+}
+
+// members are the cells of a group.
+func (c *cell) members() *node {
+	if c == nil {
+		return nil
+	}
+	n, _ := c.row.(*node)
+	return n
 }
 
 // insert stores a row and answers the one that it replaces.
-func (v *view) insert(table string, row any) (old any) {
-	l := v.table(table)
+func (v *view) insert(l *layout, row any) (old any) {
 	primary := l.indexes[0]
-	key := primary.keys(row)[0]
-	replaced, _ := v.tree(primary).ReplaceOrInsert(entry{key, row})
+	c := &cell{key: primary.key(row), row: row}
+	var before *cell
+	v.roots[primary.slot], before = v.roots[primary.slot].put(v.writer, c)
+	if before != nil {
+		old = before.row
+	}
+	c.mark = v.note(l, c.key, before, row)
 	for _, i := range l.indexes[1:] {
-		t, keys := v.tree(i), i.keys(row)
-		if replaced.row != nil {
-			for _, k := range i.keys(replaced.row) {
+		var now, then [1]string
+		keys := i.of(row, &now)
+		if old != nil {
+			for _, k := range i.of(old, &then) {
 				if !slices.Contains(keys, k) {
-					t.Delete(entry{key: member(k, key)})
+					v.leave(l, i, k, c.key)
 				}
 			}
 		}
 		for _, k := range keys {
-			t.ReplaceOrInsert(entry{member(k, key), row})
+			v.join(i, k, c)
 		}
 	}
-	v.note(l, key, replaced.row, row)
-	return replaced.row
+	return old
 }
 
 // remove forgets a row.
-func (v *view) remove(table string, row any) {
-	l := v.table(table)
-	key := l.indexes[0].keys(row)[0]
-	gone, had := v.tree(l.indexes[0]).Delete(entry{key: key})
-	if !had {
+func (v *view) remove(l *layout, row any) {
+	primary := l.indexes[0]
+	key := primary.key(row)
+	gone := v.roots[primary.slot].get(key)
+	if gone == nil {
 		return
 	}
+	v.roots[primary.slot] = v.roots[primary.slot].remove(v.writer, key)
 	for _, i := range l.indexes[1:] {
-		for _, k := range i.keys(gone.row) {
-			v.tree(i).Delete(entry{key: member(k, key)})
+		var then [1]string
+		for _, k := range i.of(gone.row, &then) {
+			v.leave(l, i, k, key)
 		}
 	}
-	v.note(l, key, gone.row, nil)
+	at := v.note(l, key, gone, nil) - v.writer
+	if v.removed == nil {
+		v.removed = map[rowOf]int{}
+	}
+	v.removed[rowOf{l, key}] = int(at)
 }
 
-// note remembers a change; of several changes of one row the first Before and the last After count.
-func (v *view) note(l *layout, key string, before, after any) {
-	if v.changed == nil {
+// join puts a row into a group of an index, or in the place of an older one there.
+func (v *view) join(i *index, key string, c *cell) {
+	g := v.roots[i.slot].get(key)
+	members, _ := g.members().put(v.writer, c)
+	v.regroup(i, g, key, members)
+}
+
+// leave takes a row out of a group of an index.
+func (v *view) leave(l *layout, i *index, key, row string) {
+	g := v.roots[i.slot].get(key)
+	if g.members().get(row) == nil {
 		return
 	}
-	k := changeKey{l, key}
-	if at, known := v.changed[k]; known {
-		v.changes[at].After = after
+	if members := g.members().remove(v.writer, row); members != nil {
+		v.regroup(i, g, key, members)
 		return
 	}
-	v.changed[k] = len(v.changes)
-	v.changes = append(v.changes, Change{l.name, before, after})
+	v.roots[i.slot] = v.roots[i.slot].remove(v.writer, key)
+	v.emptied = append(v.emptied, Key{l.name, i.name, key})
+}
+
+// regroup stores the new members of a group. Its cell is this writer's where the members were so.
+func (v *view) regroup(i *index, g *cell, key string, members *node) {
+	if g != nil {
+		if g.members().made == v.writer {
+			g.row = members
+			return
+		}
+		key = g.key
+	}
+	v.roots[i.slot], _ = v.roots[i.slot].put(v.writer, &cell{key, members, v.index})
+}
+
+// note remembers a change and answers its number; of several changes of one row the first Before and the last
+// After count.
+func (v *view) note(l *layout, key string, old *cell, row any) (number uint64) {
+	v.changed[l.number] = v.index
+	v.dirty |= 1 << l.number
+	at, known := 0, false
+	switch {
+	case old == nil:
+		at, known = v.removed[rowOf{l, key}]
+	case old.mark >= v.writer:
+		at, known = int(old.mark-v.writer), true
+	}
+	if known {
+		v.changes[at].After = row
+		return v.writer + uint64(at)
+	}
+	c := Change{Table: l.name, After: row}
+	if old != nil {
+		c.Before = old.row
+	}
+	v.changes = append(v.changes, c)
+	v.memory.last++
+	return v.memory.last - 1
 }
 
 // fill replaces all rows of a table; rows are in the order of their primary keys.
-func (v *view) fill(table string, rows []any) {
-	l := v.table(table)
-	primary := l.indexes[0]
-	ids := make([]string, len(rows))
-	for n, row := range rows {
-		ids[n] = primary.keys(row)[0]
+func (v *view) fill(l *layout, rows []any) {
+	entries := make([]entry, 0, len(rows))
+	for _, row := range rows {
+		key := l.indexes[0].key(row)
+		entries = append(entries, entry{headOf(key), &cell{key: key, row: row}})
 	}
 	var building sync.WaitGroup
-	for _, i := range l.indexes {
-		t := newTree()
-		v.roots[i.slot], v.own[i.slot] = t, true
-		building.Go(func() { i.build(t, rows, ids, i == primary) })
+	for _, i := range l.indexes[1:] {
+		building.Go(func() { v.roots[i.slot] = v.grouped(i, entries) })
 	}
+	v.roots[l.indexes[0].slot] = build(v.writer, entries)
 	building.Wait()
 }
 
-// build adds rows to the empty tree of an index.
-func (i *index) build(t *tree, rows []any, ids []string, primary bool) {
-	if primary {
-		for n, row := range rows {
-			t.ReplaceOrInsert(entry{ids[n], row})
-		}
-		return
-	}
-	entries := make([]entry, 0, len(rows))
-	for n, row := range rows {
-		for _, k := range i.keys(row) {
-			entries = append(entries, entry{member(k, ids[n]), row})
+// grouped builds the tree of an index from all rows in the order of their primary keys.
+func (v *view) grouped(i *index, rows []entry) *node {
+	groups := map[string][]entry{}
+	for _, e := range rows {
+		var one [1]string
+		for _, k := range i.of(e.row, &one) {
+			groups[k] = append(groups[k], e)
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
-	for _, e := range entries {
-		t.ReplaceOrInsert(e)
+	all := make([]entry, 0, len(groups))
+	for k, members := range groups {
+		all = append(all, entry{headOf(k), &cell{k, build(v.writer, members), v.index}})
 	}
+	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	return build(v.writer, all)
 }

@@ -38,7 +38,7 @@ func (t *Txn) NodesByPlugin(plugin string) iter.Seq[*api.Node] {
 }
 
 // PutNode stores the node.
-func (t *Txn) PutNode(n *api.Node) { nodes.put(t, n, t.Node(n.ID)) }
+func (t *Txn) PutNode(n *api.Node) { nodes.put(t, n) }
 
 // DeleteNode forgets the node and tells whether there was one.
 func (t *Txn) DeleteNode(id string) bool { return nodes.remove(t, t.Node(id)) }

@@ -23,7 +23,7 @@ func (t *Txn) LastLaunch(ns, job string) time.Time {
 
 // PutLaunch stores when the periodic job was last launched.
 func (t *Txn) PutLaunch(ns, job string, at time.Time) {
-	launches.put(t, &launch{ns, job, at.UTC()}, nil)
+	launches.put(t, &launch{ns, job, at.UTC()})
 }
 
 // MarshalMsg implements [msgp.Marshaler].

@@ -22,7 +22,7 @@ import (
 func (s *Store) Restore(r io.Reader) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	l := &load{r: bufio.NewReaderSize(r, 1<<16), lanes: make([]reading, runtime.GOMAXPROCS(0)), tx: &Txn{store: s, mem: s.db.write(false), write: true}}
+	l := &load{r: bufio.NewReaderSize(r, 1<<16), lanes: make([]reading, runtime.GOMAXPROCS(0)), tx: &Txn{store: s, mem: s.db.write(0)}}
 	if err := l.all(); err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
@@ -63,10 +63,9 @@ func (l *load) all() error {
 	if l.index, err = l.number(); err != nil {
 		return err
 	}
-	for name := range tables {
-		l.tx.mem.fill(name, nil)
-	}
-	l.tx.mem.fill(indexes.name, nil)
+	l.tx.mem.index = l.index
+	clear(l.tx.mem.roots)
+	clear(l.tx.mem.changed)
 	for {
 		more, err := l.table()
 		if err != nil {
@@ -76,7 +75,6 @@ func (l *load) all() error {
 			break
 		}
 	}
-	l.tx.mem.insert(indexes.name, &indexRow{appliedRow, l.index})
 	return l.checkSum()
 }
 
@@ -127,7 +125,7 @@ func (l *load) table() (more bool, err error) {
 // keep takes over the rows of a table.
 func (l *load) keep(name string, rows []any) {
 	if name != sharedJobs {
-		l.tx.mem.fill(name, rows)
+		l.tx.mem.fill(tables[name], rows)
 		for _, row := range rows {
 			l.tx.remember(row)
 		}
@@ -188,7 +186,7 @@ func (l *load) decoder(name string, index uint64) (func(*reading, []byte) (any, 
 	if !known {
 		return nil, fault.New(fault.Invalid, "unknown table %q: a newer version of the program wrote it", name)
 	}
-	l.tx.mem.insert(indexes.name, &indexRow{name, index})
+	l.tx.mem.changed[t.number] = index
 	if name == TableAllocs {
 		return l.alloc, nil
 	}

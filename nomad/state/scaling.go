@@ -38,6 +38,6 @@ func (t *Txn) JobScaling(ns, job string) *api.JobScalingEvents { return scalings
 
 // PutJobScaling stores the scaling events of a job.
 func (t *Txn) PutJobScaling(e *api.JobScalingEvents) {
-	e.ModifyIndex = t.index
-	scalings.put(t, e, nil)
+	e.ModifyIndex = t.mem.index
+	scalings.put(t, e)
 }

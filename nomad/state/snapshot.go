@@ -41,7 +41,7 @@ func (t *Txn) DumpRedacted(w io.Writer) error { return t.dump(w, true) }
 func (t *Txn) dump(w io.Writer, redact bool) error {
 	d := &dump{w: w, sum: crc32.New(castagnoli), places: map[*api.Job]uint64{}, redact: redact, lanes: make([]lane, runtime.GOMAXPROCS(0))}
 	d.raw([]byte(snapshotMagic))
-	d.number(t.index)
+	d.number(t.mem.index)
 	d.jobs(t)
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		d.table(t, name)
@@ -124,11 +124,11 @@ func (d *dump) jobs(t *Txn) {
 // not know it can read the snapshot.
 func (d *dump) table(t *Txn, name string) {
 	var rows []any
-	t.mem.each(name, "id", nil, func(row any) bool {
+	t.mem.each(tables[name], "id", nil, func(row any) bool {
 		rows = append(rows, row)
 		return true
 	})
-	if len(rows) == 0 && indexes.get(t, "id", name) == nil {
+	if len(rows) == 0 && t.mem.changed[tables[name].number] == 0 {
 		return
 	}
 	d.text(name)

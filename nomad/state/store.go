@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,7 +16,7 @@ type Store struct {
 
 // New makes an empty store with the built-in namespace and node pools.
 func New() (*Store, error) {
-	s := &Store{db: newMemory(schema())}
+	s := &Store{db: newMemory()}
 	s.watch.init()
 	tx := s.Write(1, time.Time{})
 	tx.putBuiltins()
@@ -24,39 +25,20 @@ func New() (*Store, error) {
 }
 
 // Read returns a snapshot of all tables.
-func (s *Store) Read() *Txn {
-	t := &Txn{store: s, mem: s.db.read()}
-	if row := indexes.get(t, "id", appliedRow); row != nil {
-		t.index = row.Value
-	}
-	return t
-}
+func (s *Store) Read() *Txn { return &Txn{store: s, mem: s.db.read()} }
 
 // Write starts the one write transaction; Commit or Abort ends it.
 func (s *Store) Write(index uint64, now time.Time) *Txn {
 	s.writing.Lock()
-	return &Txn{store: s, mem: s.db.write(true), index: index, now: now, write: true, dirty: map[string]struct{}{}}
+	return &Txn{store: s, mem: s.db.write(index), now: now}
 }
 
-// published runs after a commit: first the indexes and watchers, then the feeds.
-func (s *Store) published(index uint64, changes []Change) {
-	keys := map[Key]struct{}{}
-	batch := make([]Change, 0, len(changes))
-	for _, c := range changes {
-		t, known := tables[c.Table]
-		if !known {
-			continue
-		}
-		keys[TableKey(c.Table)] = struct{}{}
-		for _, row := range []any{c.Before, c.After} {
-			for _, k := range t.touched(row) {
-				keys[k] = struct{}{}
-			}
-		}
-		if c.Before != nil || c.After != nil {
-			batch = append(batch, c)
-		}
+// published runs after a commit: first the watchers, then the feeds.
+func (s *Store) published(v *view) {
+	s.watch.fire(v)
+	batch := Batch{Index: v.index, Changes: v.changes}
+	if len(v.removed) > 0 { // what came and went in one transaction is no change
+		batch.Changes = slices.DeleteFunc(batch.Changes, func(c Change) bool { return c.Before == nil && c.After == nil })
 	}
-	s.watch.fire(index, keys)
-	s.feeds.publish(Batch{Index: index, Changes: batch})
+	s.feeds.publish(batch)
 }

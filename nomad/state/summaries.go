@@ -15,7 +15,8 @@ func (t *Txn) JobSummaries(ns string) iter.Seq[*api.JobSummary] { return inNames
 
 // PutJobSummary replaces a summary; only recounting needs it.
 func (t *Txn) PutJobSummary(s *api.JobSummary) {
-	summaries.put(t, s, t.JobSummary(s.Namespace, s.JobID))
+	t.counting = nil
+	summaries.put(t, s)
 }
 
 // summarizeGroups makes sure that each group of the job has a row of counts.
@@ -53,29 +54,41 @@ func (t *Txn) changeSummary(ns, job string, change func(*api.JobSummary) bool) {
 		if t.counted == nil {
 			t.counted = map[*api.JobSummary]bool{}
 		}
-		t.counted[next] = true
+		t.counted[next], t.counting = true, next
 	}
 }
 
 // summarizeAlloc moves one allocation from its old count to its new one. Ended allocations that are
 // forgotten stay counted.
 func (t *Txn) summarizeAlloc(old, a *api.Allocation) {
-	if t.Job(a.Namespace, a.JobID) == nil || (old != nil && old.ClientStatus == a.ClientStatus) {
+	if old != nil && old.ClientStatus == a.ClientStatus {
+		return
+	}
+	if s := t.counting; s != nil && s.JobID == a.JobID && s.Namespace == a.Namespace {
+		recount(s, old, a)
+		t.remember(s)
+		return
+	}
+	if t.Job(a.Namespace, a.JobID) == nil {
 		return
 	}
 	t.changeSummary(a.Namespace, a.JobID, func(s *api.JobSummary) bool {
-		g := s.Summary[a.TaskGroup]
-		if old != nil {
-			if n := statusCount(&g, old.ClientStatus); n != nil && *n > 0 {
-				*n--
-			}
-		}
-		if n := statusCount(&g, a.ClientStatus); n != nil {
-			*n++
-		}
-		s.Summary[a.TaskGroup] = g
+		recount(s, old, a)
 		return true
 	})
+}
+
+func recount(s *api.JobSummary, old, a *api.Allocation) {
+	g := s.Summary[a.TaskGroup]
+	if old != nil {
+		if n := statusCount(&g, old.ClientStatus); n != nil && *n > 0 {
+			*n--
+		}
+	}
+	if n := statusCount(&g, a.ClientStatus); n != nil {
+		*n++
+	}
+	s.Summary[a.TaskGroup] = g
 }
 
 func statusCount(g *api.TaskGroupSummary, status string) *int {

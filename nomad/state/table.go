@@ -9,46 +9,28 @@ import (
 // stamps points at the raft indexes inside a row.
 type stamps struct{ create, modify *uint64 }
 
-// table is the typed view of one table: its name, the keys that a row touches when it
-// changes, and where its raft indexes are.
+// table is the typed view of one table and of where its rows keep their raft indexes.
 type table[T any] struct {
-	name   string
-	keys   func(*T) []Key
+	*layout
 	stamps func(*T) stamps
 }
 
-// all tables as the store needs them: without their row types.
-type untyped interface {
-	tableName() string
-	touched(row any) []Key
-	modifyIndex(row any) uint64
-	fresh() any
-}
-
-func (t table[T]) tableName() string { return t.name }
-
-// fresh makes an empty row to decode into.
-func (t table[T]) fresh() any { return new(T) }
-
-func (t table[T]) touched(row any) []Key {
-	r, ok := row.(*T)
-	if !ok || r == nil || t.keys == nil {
-		return nil
+// tableOf describes a table; without stamps its rows do not know when they changed.
+func tableOf[T any](name string, at func(*T) stamps, primary *index, others ...*index) table[T] {
+	l := &layout{name: name, indexes: append([]*index{primary}, others...), fresh: func() any { return new(T) }}
+	l.modified = func(row any) uint64 {
+		r, ok := row.(*T)
+		if !ok || at == nil {
+			return 0
+		}
+		return *at(r).modify
 	}
-	return t.keys(r)
-}
-
-func (t table[T]) modifyIndex(row any) uint64 {
-	r, ok := row.(*T)
-	if !ok || r == nil || t.stamps == nil {
-		return 0
-	}
-	return *t.stamps(r).modify
+	return table[T]{l, at}
 }
 
 // get returns the row, or nil.
 func (t table[T]) get(tx *Txn, index string, args ...string) *T {
-	row, ok := tx.mem.first(t.name, index, args).(*T)
+	row, ok := tx.mem.first(t.layout, index, args).(*T)
 	if !ok {
 		return nil
 	}
@@ -56,10 +38,10 @@ func (t table[T]) get(tx *Txn, index string, args ...string) *T {
 	return row
 }
 
-// list yields rows in index order. Rows put or deleted meanwhile do not disturb it.
+// list yields rows in the order of their primary keys. Rows put or deleted meanwhile do not disturb it.
 func (t table[T]) list(tx *Txn, index string, args ...string) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		tx.mem.each(t.name, index, args, func(row any) bool {
+		tx.mem.each(t.layout, index, args, func(row any) bool {
 			tx.checked(row)
 			r, ok := row.(*T)
 			return ok && yield(r)
@@ -67,26 +49,25 @@ func (t table[T]) list(tx *Txn, index string, args ...string) iter.Seq[*T] {
 	}
 }
 
-// put stores the row, which the store owns from now on.
-func (t table[T]) put(tx *Txn, row *T, old *T) {
+// put stores the row, which the store owns from now on, and answers the one that it replaces, or nil.
+func (t table[T]) put(tx *Txn, row *T) (old *T) {
+	old, _ = tx.mem.insert(t.layout, row).(*T)
 	if t.stamps != nil {
 		s := t.stamps(row)
-		*s.create, *s.modify = tx.index, tx.index
+		*s.create, *s.modify = tx.mem.index, tx.mem.index
 		if old != nil {
 			*s.create = *t.stamps(old).create
 		}
 	}
-	tx.mem.insert(t.name, row)
-	tx.dirty[t.name] = struct{}{}
 	tx.remember(row)
+	return old
 }
 
 func (t table[T]) remove(tx *Txn, old *T) bool {
 	if old == nil {
 		return false
 	}
-	tx.mem.remove(t.name, old)
-	tx.dirty[t.name] = struct{}{}
+	tx.mem.remove(t.layout, old)
 	return true
 }
 

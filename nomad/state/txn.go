@@ -9,33 +9,25 @@ import (
 // Txn is a consistent view of all tables; one from [Store.Write] can also change them.
 type Txn struct {
 	store *Store
-	mem   *view
-	index uint64
+	mem   view
 	now   time.Time
-	write bool
-	dirty map[string]struct{}
-	// counted are the job summaries that this transaction made and may still change.
-	counted map[*api.JobSummary]bool
-}
-
-// indexRow holds the last raft index at which a table changed.
-type indexRow struct {
-	Table string
-	Value uint64
+	// counted are the job summaries that this transaction made and may still change; counting is the latest.
+	counted  map[*api.JobSummary]bool
+	counting *api.JobSummary
 }
 
 // Index is the raft index being applied, or of the last commit that a read sees.
-func (t *Txn) Index() uint64 { return t.index }
+func (t *Txn) Index() uint64 { return t.mem.index }
 
 // Now is the time of the command being applied; zero for reads.
 func (t *Txn) Now() time.Time { return t.now }
 
 // TableIndex is the last index at which any of the tables changed; at least 1.
-func (t *Txn) TableIndex(tables ...string) uint64 {
+func (t *Txn) TableIndex(names ...string) uint64 {
 	highest := uint64(1)
-	for _, name := range tables {
-		if row := indexes.get(t, "id", name); row != nil {
-			highest = max(highest, row.Value)
+	for _, name := range names {
+		if l := tables[name]; l != nil {
+			highest = max(highest, t.mem.changed[l.number])
 		}
 	}
 	return highest
@@ -43,12 +35,8 @@ func (t *Txn) TableIndex(tables ...string) uint64 {
 
 // Commit publishes the changes, wakes those who watch them, and feeds them.
 func (t *Txn) Commit() {
-	for name := range t.dirty {
-		t.mem.insert(indexes.name, &indexRow{name, t.index})
-	}
-	t.mem.insert(indexes.name, &indexRow{appliedRow, t.index})
 	t.mem.commit()
-	t.store.published(t.index, t.mem.changes)
+	t.store.published(&t.mem)
 	t.store.writing.Unlock()
 }
 

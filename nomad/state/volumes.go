@@ -48,7 +48,7 @@ func (t *Txn) SnapshotIntents() iter.Seq[*api.SnapshotIntent] { return snapshots
 
 // PutSnapshotIntent stores what is to be done with a snapshot.
 func (t *Txn) PutSnapshotIntent(i *api.SnapshotIntent) {
-	snapshots.put(t, i, t.SnapshotIntent(i.PluginID, i.Name, i.Delete))
+	snapshots.put(t, i)
 }
 
 // DeleteSnapshotIntent forgets an intent and tells whether there was one.
@@ -73,7 +73,7 @@ func (t *Txn) VolumesByPlugin(plugin string) iter.Seq[*api.Volume] {
 }
 
 // PutVolume stores the volume.
-func (t *Txn) PutVolume(v *api.Volume) { volumes.put(t, v, t.Volume(v.Namespace, v.ID)) }
+func (t *Txn) PutVolume(v *api.Volume) { volumes.put(t, v) }
 
 // DeleteVolume forgets the volume and tells whether there was one.
 func (t *Txn) DeleteVolume(ns, id string) bool { return volumes.remove(t, t.Volume(ns, id)) }
@@ -108,7 +108,7 @@ func (t *Txn) ClaimsByNode(node string) iter.Seq[*api.VolumeClaim] {
 
 // PutClaim stores the claim.
 func (t *Txn) PutClaim(c *api.VolumeClaim) {
-	claims.put(t, c, t.Claim(c.Namespace, c.VolumeID, c.AllocID))
+	claims.put(t, c)
 }
 
 // DeleteClaim forgets the claim and tells whether there was one.
@@ -136,7 +136,7 @@ func (t *Txn) AttachmentsByNode(node string) iter.Seq[*api.VolumeAttachment] {
 
 // PutAttachment stores the attachment.
 func (t *Txn) PutAttachment(a *api.VolumeAttachment) {
-	attachments.put(t, a, t.Attachment(a.PluginID, a.ExternalID, a.NodeID))
+	attachments.put(t, a)
 }
 
 // DeleteAttachment forgets the attachment and tells whether there was one.

@@ -11,34 +11,77 @@ type Key struct{ Table, Index, Value string }
 // TableKey is any change of a table.
 func TableKey(table string) Key { return Key{Table: table} }
 
-// touchedMax bounds the memory of touched groups; forgetting one costs a spurious wake-up.
-const touchedMax = 200_000
+// emptiedMax bounds the memory of emptied groups; forgetting one costs a spurious wake-up.
+const emptiedMax = 200_000
 
 type watches struct {
-	mu    sync.Mutex
-	cells map[Key]map[*Watcher]struct{}
-	// touched is the last index per table and group; floor stands for those forgotten.
-	touched map[Key]uint64
+	mu sync.Mutex
+	// cells are who waits, per table and index, then per value.
+	cells map[place]map[string]map[*Watcher]struct{}
+	// emptied is the last index of groups that lost their last row; floor stands for those forgotten.
+	emptied map[Key]uint64
 	floor   uint64
 }
 
+type place struct{ table, index string }
+
+func (k Key) place() place { return place{k.Table, k.Index} }
+
 func (w *watches) init() {
-	w.cells, w.touched, w.floor = map[Key]map[*Watcher]struct{}{}, map[Key]uint64{}, 1
+	w.cells, w.emptied, w.floor = map[place]map[string]map[*Watcher]struct{}{}, map[Key]uint64{}, 1
 }
 
-func (w *watches) fire(index uint64, keys map[Key]struct{}) {
+// fire wakes those whose rows a commit changed. Keys are made only for indexes that somebody watches.
+func (w *watches) fire(v *view) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for k := range keys {
-		if k.Index != "id" {
-			w.touched[k] = index
+	for _, k := range v.emptied {
+		w.emptied[k] = v.index
+	}
+	if len(w.emptied) > emptiedMax {
+		w.emptied, w.floor = map[Key]uint64{}, v.index
+	}
+	if len(w.cells) == 0 {
+		return
+	}
+	for of, table := range tables {
+		if v.dirty&(1<<table.number) == 0 {
+			continue
 		}
-		for watcher := range w.cells[k] {
-			watcher.wake()
+		wake(w.cells[place{of, ""}][""])
+		for _, i := range table.indexes {
+			if watched := w.cells[place{of, i.name}]; len(watched) > 0 {
+				wakeAll(watched, i, of, v.changes)
+			}
 		}
 	}
-	if len(w.touched) > touchedMax {
-		w.touched, w.floor = map[Key]uint64{}, index
+}
+
+// wakeAll wakes who watches keys of one index that changes touched.
+func wakeAll(watched map[string]map[*Watcher]struct{}, i *index, table string, changes []Change) {
+	var one [1]string
+	last := ""
+	for _, c := range changes {
+		if c.Table != table {
+			continue
+		}
+		for _, row := range [2]any{c.Before, c.After} {
+			if row == nil {
+				continue
+			}
+			for _, k := range i.of(row, &one) {
+				if k != last || k == "" {
+					wake(watched[k])
+				}
+				last = k
+			}
+		}
+	}
+}
+
+func wake(watchers map[*Watcher]struct{}) {
+	for w := range watchers {
+		w.wake()
 	}
 }
 
@@ -46,12 +89,12 @@ func (w *watches) fire(index uint64, keys map[Key]struct{}) {
 func (w *watches) reset(index uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, watchers := range w.cells {
-		for watcher := range watchers {
-			watcher.wake()
+	for _, values := range w.cells {
+		for _, watchers := range values {
+			wake(watchers)
 		}
 	}
-	w.touched, w.floor = map[Key]uint64{}, index
+	w.emptied, w.floor = map[Key]uint64{}, index
 }
 
 // Watcher waits for a commit that touches one of its keys.
@@ -68,10 +111,15 @@ func (s *Store) Watch(keys ...Key) *Watcher {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
 	for _, k := range keys {
-		if s.watch.cells[k] == nil {
-			s.watch.cells[k] = map[*Watcher]struct{}{}
+		values := s.watch.cells[k.place()]
+		if values == nil {
+			values = map[string]map[*Watcher]struct{}{}
+			s.watch.cells[k.place()] = values
 		}
-		s.watch.cells[k][w] = struct{}{}
+		if values[k.Value] == nil {
+			values[k.Value] = map[*Watcher]struct{}{}
+		}
+		values[k.Value][w] = struct{}{}
 	}
 	return w
 }
@@ -86,9 +134,12 @@ func (w *Watcher) Stop() {
 	w.owner.mu.Lock()
 	defer w.owner.mu.Unlock()
 	for _, k := range w.keys {
-		delete(w.owner.cells[k], w)
-		if len(w.owner.cells[k]) == 0 {
-			delete(w.owner.cells, k)
+		values := w.owner.cells[k.place()]
+		if delete(values[k.Value], w); len(values[k.Value]) == 0 {
+			delete(values, k.Value)
+		}
+		if len(values) == 0 {
+			delete(w.owner.cells, k.place())
 		}
 	}
 }
@@ -104,19 +155,22 @@ func (s *Store) Touched(keys ...Key) uint64 {
 }
 
 func (s *Store) touchedOne(k Key) uint64 {
+	tx, table := s.Read(), tables[k.Table]
 	if k.Index == "id" {
-		tx := s.Read()
-		if row := tx.mem.first(k.Table, "id", splitRowKey(k.Value)); row != nil {
-			return tables[k.Table].modifyIndex(row)
+		if row := tx.mem.first(table, "id", []string{k.Value}); row != nil {
+			return table.modified(row)
 		}
 		return tx.TableIndex(k.Table)
 	}
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
-	if i, ok := s.watch.touched[k]; ok {
-		return i
+	if k.Index == "" {
+		return max(s.watch.floor, tx.mem.changed[table.number])
 	}
-	return s.watch.floor
+	if g := tx.mem.roots[table.index(k.Index).slot].get(k.Value); g != nil {
+		return max(s.watch.floor, g.mark)
+	}
+	return max(s.watch.floor, s.watch.emptied[k])
 }
 
 // Until waits until holds answers true, asking again whenever one of the keys was touched.

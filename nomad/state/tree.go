@@ -1,0 +1,260 @@
+package state
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// A tree holds cells in the order of their keys: a B+ tree whose nodes are copied before a writer changes
+// them, unless the writer made them itself. So a reader keeps what it began with for the price of a pointer,
+// and a writer pays for what it touches. An empty tree is nil.
+
+// nodeMax is how many entries split a node.
+const nodeMax = 32
+
+// cell is a row under its primary key, or a group of rows under the key that they have in common.
+type cell struct {
+	key string
+	// row is a record of package api or, of a group, the *node of the cells that are in it.
+	row any
+	// mark is the number of the change that put the row or, of a group, the last index at which it changed.
+	mark uint64
+}
+
+// entry is a cell with the first bytes of its key: most comparisons need no more.
+type entry struct {
+	head uint64
+	*cell
+}
+
+type node struct {
+	// made is the number of the writer that made the node and may change it.
+	made uint64
+	// entries are the cells of a leaf, or the first cell of each kid.
+	entries []entry
+	kids    []*node
+}
+
+// headOf is the first eight bytes of a key as a number that sorts as they do.
+func headOf(key string) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64([]byte(key[:8]))
+	}
+	var b [8]byte
+	copy(b[:], key)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// find is the place of the first entry that is not before the key, and whether it has that very key.
+func (n *node) find(head uint64, key string) (at int, same bool) {
+	low, high := 0, len(n.entries)
+	for low < high {
+		mid := int(uint(low+high) >> 1)
+		if e := &n.entries[mid]; e.head < head || e.head == head && e.key < key {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low, low < len(n.entries) && n.entries[low].head == head && n.entries[low].key == key
+}
+
+// below is the place of the kid where the key belongs.
+func (n *node) below(head uint64, key string) int {
+	at, same := n.find(head, key)
+	if !same && at > 0 {
+		at--
+	}
+	return at
+}
+
+// get answers the cell with the key, or nil.
+func (n *node) get(key string) *cell {
+	if n == nil {
+		return nil
+	}
+	head := headOf(key)
+	for n.kids != nil {
+		n = n.kids[n.below(head, key)]
+	}
+	if at, same := n.find(head, key); same {
+		return n.entries[at].cell
+	}
+	return nil
+}
+
+// from calls do with the cells whose keys are not before the key, in order, until it answers false.
+func (n *node) from(key string, do func(*cell) bool) bool {
+	return n == nil || n.ascend(headOf(key), key, do)
+}
+
+func (n *node) ascend(head uint64, key string, do func(*cell) bool) bool {
+	if n.kids == nil {
+		at, _ := n.find(head, key)
+		for _, e := range n.entries[at:] {
+			if !do(e.cell) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, kid := range n.kids[n.below(head, key):] {
+		if !kid.ascend(head, key, do) {
+			return false
+		}
+	}
+	return true
+}
+
+// put stores a cell for a writer and answers the root and the cell that it replaces.
+func (n *node) put(writer uint64, c *cell) (root *node, old *cell) {
+	e := entry{headOf(c.key), c}
+	if n == nil {
+		return &node{made: writer, entries: []entry{e}}, nil
+	}
+	n = n.own(writer)
+	old = n.insert(writer, e)
+	if len(n.entries) < nodeMax {
+		return n, old
+	}
+	right := n.split(e)
+	return &node{writer, []entry{n.entries[0], right.entries[0]}, []*node{n, right}}, old
+}
+
+// own is the node itself where the writer made it, or else a copy with room.
+func (n *node) own(writer uint64) *node {
+	if n.made == writer {
+		return n
+	}
+	c := &node{made: writer, entries: grown(n.entries, len(n.entries)+2)}
+	if n.kids != nil {
+		c.kids = grown(n.kids, len(n.kids)+2)
+	}
+	return c
+}
+
+func grown[T any](list []T, room int) []T {
+	return append(make([]T, 0, min(room, nodeMax)), list...)
+}
+
+// with inserts a value into a list that has less than nodeMax of them.
+func with[T any](list []T, at int, value T) []T {
+	if len(list) == cap(list) {
+		list = grown(list, 2*len(list))
+	}
+	return slices.Insert(list, at, value)
+}
+
+func (n *node) insert(writer uint64, e entry) (old *cell) {
+	at, same := n.find(e.head, e.key)
+	if n.kids == nil {
+		if same {
+			old, n.entries[at].cell = n.entries[at].cell, e.cell
+			return old
+		}
+		n.entries = with(n.entries, at, e)
+		return nil
+	}
+	if !same && at > 0 {
+		at--
+	}
+	kid := n.kids[at].own(writer)
+	old = kid.insert(writer, e)
+	n.kids[at], n.entries[at] = kid, kid.entries[0]
+	if len(kid.entries) == nodeMax {
+		right := kid.split(e)
+		n.kids, n.entries = with(n.kids, at+1, right), with(n.entries, at+1, right.entries[0])
+	}
+	return old
+}
+
+// split moves half of the entries into a new node; only the newest where it is the last, so that keys that
+// come in order fill their nodes.
+func (n *node) split(newest entry) (right *node) {
+	at := len(n.entries) / 2
+	if n.entries[len(n.entries)-1].cell == newest.cell {
+		at = len(n.entries) - 1
+	}
+	right = &node{made: n.made, entries: slices.Clone(n.entries[at:])}
+	clear(n.entries[at:])
+	n.entries = n.entries[:at]
+	if n.kids != nil {
+		right.kids = slices.Clone(n.kids[at:])
+		clear(n.kids[at:])
+		n.kids = n.kids[:at]
+	}
+	return right
+}
+
+// remove forgets the cell with the key, which is there, and answers the root.
+func (n *node) remove(writer uint64, key string) (root *node) {
+	n = n.own(writer)
+	n.take(writer, headOf(key), key)
+	for len(n.kids) == 1 {
+		n = n.kids[0]
+	}
+	if len(n.entries) == 0 {
+		return nil
+	}
+	return n
+}
+
+func (n *node) take(writer, head uint64, key string) {
+	if n.kids == nil {
+		at, _ := n.find(head, key)
+		n.entries = slices.Delete(n.entries, at, at+1)
+		return
+	}
+	at := n.below(head, key)
+	kid := n.kids[at].own(writer)
+	kid.take(writer, head, key)
+	if len(kid.entries) == 0 {
+		n.kids, n.entries = slices.Delete(n.kids, at, at+1), slices.Delete(n.entries, at, at+1)
+		return
+	}
+	n.kids[at], n.entries[at] = kid, kid.entries[0]
+	if at+1 < len(n.kids) {
+		n.merge(writer, at)
+	}
+	if at > 0 {
+		n.merge(writer, at-1)
+	}
+}
+
+// merge makes one of two neighbours that fill half a node together.
+func (n *node) merge(writer uint64, at int) {
+	left, right := n.kids[at], n.kids[at+1]
+	if len(left.entries)+len(right.entries) > nodeMax/2 {
+		return
+	}
+	left = left.own(writer)
+	left.entries, left.kids = append(left.entries, right.entries...), append(left.kids, right.kids...)
+	n.kids[at], n.entries[at] = left, left.entries[0]
+	n.kids, n.entries = slices.Delete(n.kids, at+1, at+2), slices.Delete(n.entries, at+1, at+2)
+}
+
+// fillOf is how many entries the nodes of a tree have that is built at once.
+const fillOf = nodeMax * 3 / 4
+
+// build makes a tree of entries that are in order.
+func build(writer uint64, entries []entry) *node {
+	var level []*node
+	for part := range slices.Chunk(entries, fillOf) {
+		level = append(level, &node{made: writer, entries: slices.Clone(part)})
+	}
+	for len(level) > 1 {
+		var above []*node
+		for kids := range slices.Chunk(level, fillOf) {
+			n := &node{made: writer, entries: make([]entry, len(kids)), kids: slices.Clone(kids)}
+			for i, kid := range kids {
+				n.entries[i] = kid.entries[0]
+			}
+			above = append(above, n)
+		}
+		level = above
+	}
+	if len(level) == 0 {
+		return nil
+	}
+	return level[0]
+}
