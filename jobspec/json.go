@@ -175,7 +175,7 @@ func (d *jsonDecoder) value(dst reflect.Value, i int, block string) error {
 // scalar decodes a value whose kind is common; false leaves it to others.
 func (d *jsonDecoder) scalar(dst reflect.Value, i int) bool {
 	c := d.kind(i)
-	number := c == '-' || decimal(c)
+	number := c == '-' || '0' <= c && c <= '9'
 	switch kind := dst.Kind(); {
 	case kind == reflect.String && c == '"':
 		dst.SetString(d.str(i))
