@@ -87,7 +87,7 @@ func New(conf Config) (*Client, error) {
 		}
 		return 0
 	})
-	if err := errors.Join(c.rooms(), c.tree.Prepare(), dirs.Apart(conf.StateDir)); err != nil {
+	if err := errors.Join(c.rooms(), c.tree.Prepare()); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	conf.Servers.Handle(c.Handlers()...)

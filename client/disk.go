@@ -20,6 +20,8 @@ const (
 	diskEvery = 5 * time.Second
 	// diskWait is how long a try may take before the disk counts as one that does not answer.
 	diskWait = 10 * time.Second
+	// diskLeave is for how long a node that ends waits for a try.
+	diskLeave = 2 * time.Second
 	// diskRoom is what must fit while all is well, diskRoomAgain what must fit after trouble.
 	diskRoom      = 64 << 10
 	diskRoomAgain = 1 << 20
@@ -82,7 +84,11 @@ func (c *Client) tryDisks(ctx context.Context, before string) string {
 	select {
 	case text := <-done:
 		return text
-	case <-ctx.Done():
+	case <-ctx.Done(): // what is being written is taken away before the node ends, unless the disk hangs
+		select {
+		case <-done:
+		case <-time.After(diskLeave):
+		}
 		return before
 	case <-limit.C:
 	}

@@ -12,9 +12,9 @@ import (
 
 // record is the node as it is now. Every change makes a new [api.Node]; old ones stay as they were.
 type record struct {
-	mu      sync.RWMutex
-	node    *api.Node
-	events  []*api.NodeEvent
+	mu     sync.RWMutex
+	node   *api.Node
+	events []*api.NodeEvent
 	// changed is poked when the node is another, told when there are only events to send.
 	changed, told chan struct{}
 	// why is the trouble because of which all drivers are shown unhealthy; masked are the healthy ones.
@@ -22,7 +22,9 @@ type record struct {
 	masked map[string]*api.DriverInfo
 }
 
-func newRecord(n *api.Node) *record { return &record{node: n, changed: make(chan struct{}, 1), told: make(chan struct{}, 1)} }
+func newRecord(n *api.Node) *record {
+	return &record{node: n, changed: make(chan struct{}, 1), told: make(chan struct{}, 1)}
+}
 
 // present returns the node. It is read-only.
 func (r *record) present() *api.Node {

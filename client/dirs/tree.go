@@ -45,20 +45,37 @@ func (t Tree) Prepare() error {
 	return Apart(t.root)
 }
 
-// Apart tells the file system that the directories in dir have nothing to do with each other. ext4 then puts
-// them into different groups of the disk, as it does with home directories. Else all inodes come from one group,
-// and where there is no journal each new one is looked for behind all that were removed in the last minutes.
-// Other file systems know no such thing.
+// Apart tells an ext4 without a journal that the directories in dir have nothing to do with each other. It then
+// puts them into different groups of the disk, as it does with home directories. Else the inodes of all come from
+// one group, where each new one is looked for behind all that were removed in the last minutes.
 func Apart(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("spread directories: %w", err)
 	}
 	defer f.Close()
+	if !reusesLate(int(f.Fd())) {
+		return nil
+	}
 	if flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS); err == nil && flags&topDir == 0 {
 		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags|topDir))
 	}
 	return nil
+}
+
+// reusesLate reports whether the file system passes over inodes that were removed just now.
+func reusesLate(fd int) bool {
+	var fs unix.Statfs_t
+	var st unix.Stat_t
+	if unix.Fstatfs(fd, &fs) != nil || fs.Type != unix.EXT4_SUPER_MAGIC || unix.Fstat(fd, &st) != nil {
+		return false
+	}
+	device, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)))
+	if err != nil {
+		return false
+	}
+	journals, _ := filepath.Glob("/proc/fs/jbd2/" + filepath.Base(device) + "-*")
+	return len(journals) == 0
 }
 
 // Alloc returns the directories of one allocation. An id that is no single path element is refused.

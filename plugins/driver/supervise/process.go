@@ -60,7 +60,7 @@ type Process struct {
 // no files of that name.
 // An error of class fault.Unavailable may go away; after any error nothing runs.
 func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, error) {
-	conn, child, err := launch(program, filepath.Dir(spec.State))
+	conn, child, rest, err := launch(program, filepath.Dir(spec.State), frame.Wrap(frame.KindSpec, spec.Encode()))
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, err
 	if spec.OwnCgroup {
 		p.ident.Cgroup = spec.Cgroup
 	}
-	running, err := p.introduce(ctx, spec)
+	running, err := p.introduce(ctx, rest)
 	if err != nil {
 		conn.Close()
 		_ = child.Kill()
@@ -84,39 +84,57 @@ func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, err
 	return p, nil
 }
 
-func launch(program, dir string) (*net.UnixConn, *os.Process, error) {
+// launch starts the program with the first frame in its socket, so that it need not wait for it; rest is what
+// did not fit.
+func launch(program, dir string, first []byte) (conn *net.UnixConn, child *os.Process, rest []byte, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fault.New(fault.Unavailable, "make a socket pair: %w", err)
+		return nil, nil, nil, fault.New(fault.Unavailable, "make a socket pair: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "supervisor"), os.NewFile(uintptr(fds[1]), "agent")
 	defer ours.Close()
 	defer theirs.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
+		return nil, nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
 	}
 	defer null.Close()
-	conn, err := net.FileConn(ours)
+	c, err := net.FileConn(ours)
 	if err != nil {
-		return nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
+		return nil, nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
 	}
-	child, err := os.StartProcess(program, []string{"nomad-supervise"}, &os.ProcAttr{
+	conn = c.(*net.UnixConn)
+	rest = offer(conn, first)
+	child, err = os.StartProcess(program, []string{"nomad-supervise"}, &os.ProcAttr{
 		Dir: dir,
 		Env: []string{"GOMAXPROCS=1"}, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		conn.Close()
-		return nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
+		return nil, nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
 	}
-	return conn.(*net.UnixConn), child, nil
+	return conn, child, rest, nil
 }
 
-func (p *Process) introduce(ctx context.Context, spec *frame.Spec) (*frame.Running, error) {
+// offer writes as much as fits without anybody reading, and returns the rest.
+func offer(conn *net.UnixConn, b []byte) (rest []byte) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return b
+	}
+	n := 0
+	_ = raw.Write(func(fd uintptr) bool {
+		n, _ = syscall.Write(int(fd), b)
+		return true
+	})
+	return b[max(n, 0):]
+}
+
+// introduce hands over what did not fit before, and hears whether the task runs.
+func (p *Process) introduce(ctx context.Context, rest []byte) (*frame.Running, error) {
 	stop := context.AfterFunc(ctx, func() { p.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	_, err := p.conn.Write(frame.Wrap(frame.KindSpec, spec.Encode()))
-	if err != nil {
+	if _, err := p.conn.Write(rest); err != nil {
 		return nil, wrapConn(ctx, err)
 	}
 	kind, body, err := readFrame(p.conn)

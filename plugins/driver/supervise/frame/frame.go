@@ -65,7 +65,7 @@ func Time(ns int64) []byte {
 
 // TimeOf reads the body of a lease frame.
 func TimeOf(b []byte) (int64, error) {
-	r := reader{b: b}
+	r := reader{b: string(b)}
 	ns := r.num()
 	return ns, r.end()
 }
@@ -98,15 +98,16 @@ func (w *writer) list(l []string) {
 	}
 }
 
+// reader takes values from a copy of the body, which all texts share.
 type reader struct {
-	b   []byte
+	b   string
 	bad bool
 }
 
-func (r *reader) take(n int64) []byte {
+func (r *reader) take(n int64) string {
 	if r.bad || n < 0 || n > int64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
+		r.bad, r.b = true, ""
+		return ""
 	}
 	out := r.b[:n]
 	r.b = r.b[n:]
@@ -115,8 +116,8 @@ func (r *reader) take(n int64) []byte {
 
 func (r *reader) num() int64 {
 	var n int64
-	for i, c := range r.take(8) {
-		n |= int64(c) << (8 * i)
+	for i, b := 0, r.take(8); i < len(b); i++ {
+		n |= int64(b[i]) << (8 * i)
 	}
 	return n
 }
@@ -126,13 +127,13 @@ func (r *reader) flag() bool {
 	return len(b) == 1 && b[0] == 1
 }
 
-func (r *reader) str() string { return string(r.take(r.num())) }
+func (r *reader) str() string { return r.take(r.num()) }
 
 // count reads a length and refuses one that the bytes left cannot hold.
 func (r *reader) count() int {
 	n := r.num()
 	if n < 0 || n > int64(len(r.b)) {
-		r.bad, r.b = true, nil
+		r.bad, r.b = true, ""
 		return 0
 	}
 	return int(n)

@@ -19,7 +19,7 @@ func (m *Running) Encode() []byte {
 
 // Decode reads the body of a running frame.
 func (m *Running) Decode(b []byte) error {
-	r := reader{b: b}
+	r := reader{b: string(b)}
 	m.TaskID, m.PID, m.StartedAt = r.str(), r.num(), r.num()
 	return r.end()
 }
@@ -41,7 +41,7 @@ func (m *Failed) Encode() []byte {
 
 // Decode reads the body of a failed frame.
 func (m *Failed) Decode(b []byte) error {
-	r := reader{b: b}
+	r := reader{b: string(b)}
 	m.Again, m.Text = r.flag(), r.str()
 	return r.end()
 }
@@ -70,7 +70,7 @@ func (m *Exited) Encode() []byte {
 
 // Decode reads the body of an exited frame, or the exit file; those of older programs know no leases.
 func (m *Exited) Decode(b []byte) error {
-	r := reader{b: b}
+	r := reader{b: string(b)}
 	m.Code, m.Signal, m.OOM, m.FinishedAt = r.num(), r.num(), r.flag(), r.num()
 	m.LeaseEnded = len(r.b) > 0 && r.flag()
 	return r.end()

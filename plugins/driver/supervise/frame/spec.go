@@ -108,7 +108,7 @@ func (s *Spec) Encode() []byte {
 
 // Decode reads the body of a spec frame.
 func (s *Spec) Decode(b []byte) error {
-	r := reader{b: b}
+	r := reader{b: string(b)}
 	s.TaskID, s.State, s.TaskDir, s.AllocDir = r.str(), r.str(), r.str(), r.str()
 	s.Programs, s.Args, s.Env, s.Dir = r.list(), r.list(), r.list(), r.str()
 	s.User, s.UID, s.GID = r.flag(), r.num(), r.num()
