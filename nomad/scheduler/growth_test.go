@@ -107,3 +107,37 @@ func TestPlacementCostGrowsWithTheLogarithmOfTheNodes(t *testing.T) {
 		t.Errorf("a placement costs %.0f ns on 500 nodes and %.0f ns on 4,000", small, large)
 	}
 }
+
+// One job more with one allocation is what most evaluations are.
+func TestOneMoreJobCostsLittleMoreOnMoreNodes(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector has costs of its own")
+	}
+	small, large := oneMore(t, 1000), oneMore(t, 8000)
+	if large > 16<<10 || float64(large) > 2*float64(small) {
+		t.Errorf("%d bytes on 1,000 nodes, %d on 8,000", small, large)
+	}
+}
+
+// oneMore is what the evaluation of a job allocates after others of its shape, whose plans were carried out.
+func oneMore(t *testing.T, nodes int) uint64 {
+	c := benchCluster(t, nodes)
+	c.register(benchJob("j", api.JobTypeService, 1, constrained))
+	tx, f, memory := c.store.Read(), c.fleet(), &scheduler.Memory{}
+	e := &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "j", Type: api.JobTypeService, Priority: 50}
+	least := uint64(math.MaxUint64)
+	for range 20 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		o := scheduler.Schedule(scheduler.Input{View: tx, Fleet: f, Eval: e, Now: c.now, NewID: c.id, Seed: 7, Memory: memory})
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+		edit := f.Edit()
+		for _, a := range placed(o) {
+			a.Job = o.Plan.Job
+			edit.NewAlloc(a)
+		}
+		f = edit.Done(f.Index() + 1)
+	}
+	return least
+}

@@ -90,26 +90,33 @@ func (b *Board) Best(boost func(tuple int) float64, avoid map[int]bool) (Candida
 // best answers the best node as it is on the board, and with what the occasion adds.
 func (b *Board) best(boost func(tuple int) float64, avoid map[int]bool) (own, best Candidate, found bool) {
 	var aside []Candidate
-	consider := func(as, c Candidate) {
-		if x := boost(c.Tuple); x != 0 {
-			c.Sum, c.Parts = c.Sum+x, c.Parts+1
-		}
-		if !found || better(c, best) {
-			own, best, found = as, c, true
-		}
-	}
+	score := 0.0
 	for i := range b.heaps {
-		for h := &b.heaps[i]; h.len() > 0; {
-			c := h.top(b.places)
-			if !avoid[c.Node] {
-				consider(c, c)
+		h := &b.heaps[i]
+		if h.len() == 0 {
+			continue
+		}
+		extra := boost(h.group.tuple)
+		for h.len() > 0 {
+			e := h.top(b.places)
+			punished := len(avoid) > 0 && avoid[int(e.node)]
+			sum, parts := e.sum, h.group.parts
+			if punished {
+				sum, parts = sum-1, parts+1
+			}
+			if extra != 0 {
+				sum, parts = sum+extra, parts+1
+			}
+			if mean := sum / float64(max(parts, 1)); !found || mean > score || mean == score && e.precedes(best) {
+				own, score, found = h.candidate(e), mean, true
+				best = own
+				best.Sum, best.Parts = sum, parts
+			}
+			if !punished {
 				break
 			}
-			b.Drop(c.Node)
-			aside = append(aside, c)
-			punished := c
-			punished.Sum, punished.Parts = c.Sum-1, c.Parts+1
-			consider(c, punished)
+			aside = append(aside, h.candidate(e))
+			b.Drop(int(e.node))
 		}
 	}
 	for _, c := range aside {
@@ -133,11 +140,4 @@ func (b *Board) Top(n int, boost func(tuple int) float64) []Candidate {
 		b.Put(c)
 	}
 	return top
-}
-
-func better(a, b Candidate) bool {
-	if x, y := a.Mean(), b.Mean(); x != y {
-		return x > y
-	}
-	return a.Tie < b.Tie || a.Tie == b.Tie && a.Node < b.Node
 }

@@ -14,6 +14,11 @@ func (e *entry) before(o *entry) bool {
 	return e.tie < o.tie || e.tie == o.tie && e.node < o.node
 }
 
+// precedes orders candidates with equal scores.
+func (e *entry) precedes(c Candidate) bool {
+	return e.tie < c.Tie || e.tie == c.Tie && int(e.node) < c.Node
+}
+
 // heap is a binary heap that notes where each node is; container/heap would box every entry. It is put in
 // order when it is first read, so that filling it costs little. The list begins at 1.
 type heap struct {
@@ -24,14 +29,18 @@ type heap struct {
 
 func (h *heap) len() int { return len(h.list) - 1 }
 
-func (h *heap) top(places []place) Candidate {
+// top is the first entry. It is to be read before the heap changes.
+func (h *heap) top(places []place) *entry {
 	if !h.ordered {
 		h.ordered = true
 		for i := h.len() / 2; i > 0; i-- {
 			h.sink(i, h.list[i], places)
 		}
 	}
-	e := &h.list[1]
+	return &h.list[1]
+}
+
+func (h *heap) candidate(e *entry) Candidate {
 	return Candidate{Node: int(e.node), Tuple: h.group.tuple, Sum: e.sum, Parts: h.group.parts, Tie: e.tie}
 }
 
