@@ -221,6 +221,8 @@ func TestNoProgressFailsADeployment(t *testing.T) {
 	})
 	job := versioned("w", "sleep 0.3; exit 1", 1, short)
 	job.TaskGroups[0].ReschedulePolicy = reschedule(0, true)
+	kill := time.Second // not longer than the progress may take
+	job.TaskGroups[0].Tasks[0].KillTimeout = &kill
 	a.Register(job)
 	if d := deployed(t, a, "w", 0, "failed"); d.StatusDescription != "Failed due to progress deadline" {
 		t.Errorf("description %q", d.StatusDescription)
