@@ -280,11 +280,10 @@ func refusedWhole(r *Refused, index uint64) *Outcome {
 }
 
 func sortedNodes(p *api.Plan) []string {
-	all := map[string]bool{}
+	var all []string
 	for _, m := range []map[string][]*api.Allocation{p.NodeUpdate, p.NodeAllocation, p.NodePreemptions} {
-		for n := range m {
-			all[n] = true
-		}
+		all = slices.AppendSeq(slices.Grow(all, len(m)), maps.Keys(m))
 	}
-	return slices.Sorted(maps.Keys(all))
+	slices.Sort(all)
+	return slices.Compact(all)
 }

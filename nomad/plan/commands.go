@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
@@ -80,11 +79,6 @@ func (*Apply) Kind() fsm.Kind { return fsm.KindPlanApply }
 func (c *Apply) Apply(tx *state.Txn) (any, error) {
 	answers := make([]*Refused, len(c.Plans))
 	for i, e := range c.Plans {
-		packed, err := unpack(e.Packed)
-		if err != nil {
-			return nil, err
-		}
-		e.Places = append(packed, e.Places...)
 		refused, err := e.apply(tx)
 		if err != nil {
 			return nil, fmt.Errorf("plan of evaluation %s: %w", e.EvalID, err)
@@ -97,7 +91,11 @@ func (c *Apply) Apply(tx *state.Txn) (any, error) {
 func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 	job := e.job(tx)
 	stopping := e.stopping()
-	if refused := e.guard(tx, job, stopping); refused != nil {
+	places, err := e.placements()
+	if err != nil {
+		return nil, err
+	}
+	if refused := e.guard(tx, job, places, stopping); refused != nil {
 		return refused, nil
 	}
 	e.deployments(tx)
@@ -113,8 +111,8 @@ func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 		}
 	}
 	e.update(tx, job, counters)
-	for _, a := range e.Places {
-		if err := place(tx, a, e.versionOf(tx, a, job), stopping, counters); err != nil {
+	for _, a := range places {
+		if err := place(tx, a, stopping, counters); err != nil {
 			return nil, err
 		}
 	}
@@ -123,6 +121,19 @@ func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 		putEval(tx, ev)
 	}
 	return nil, nil
+}
+
+// placements are the new allocations as rows that nobody else has.
+func (e *Entry) placements() ([]*api.Allocation, error) {
+	places, err := unpack(e.Packed)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range e.Places {
+		row := *a
+		places = append(places, &row)
+	}
+	return places, nil
 }
 
 func (e *Entry) stopping() map[string]bool {
@@ -163,26 +174,24 @@ func (e *Entry) versionOf(tx *state.Txn, placed *api.Allocation, job *api.Job) *
 	return nil
 }
 
-// guard refuses what other commands made impossible since the plan was verified.
-func (e *Entry) guard(tx *state.Txn, job *api.Job, stopping map[string]bool) *Refused {
-	if job == nil && len(e.Places)+len(e.Updates) > 0 {
+// guard refuses what other commands made impossible since the plan was verified, and gives each placement its
+// job.
+func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, stopping map[string]bool) *Refused {
+	if job == nil && len(places)+len(e.Updates) > 0 {
 		return &Refused{map[string]string{"": fmt.Sprintf("job %q version %d is gone", e.JobID, e.Version)}}
 	}
-	if now := tx.Job(e.Namespace, e.JobID); len(e.Places) > 0 && now.Stop {
+	if now := tx.Job(e.Namespace, e.JobID); len(places) > 0 && now.Stop {
 		return &Refused{map[string]string{"": fmt.Sprintf("job %q was stopped", e.JobID)}}
 	}
-	for _, a := range e.Places {
-		version := e.versionOf(tx, a, job)
-		if version == nil {
+	for _, a := range places {
+		if a.Job = e.versionOf(tx, a, job); a.Job == nil {
 			return &Refused{map[string]string{a.NodeID: fmt.Sprintf("job %q version %d is gone", e.JobID, e.Olds[a.ID])}}
 		}
 		n := tx.Node(a.NodeID)
 		if n == nil || n.Status != api.NodeStatusReady {
 			return &Refused{map[string]string{a.NodeID: "node is not ready"}}
 		}
-		with := *a
-		with.Job = version
-		if err := ledger.Check(tx, &with, stopping); err != nil {
+		if err := ledger.Check(tx, a, stopping); err != nil {
 			return &Refused{map[string]string{a.NodeID: err.Error()}}
 		}
 	}
@@ -269,19 +278,19 @@ func (e *Entry) rollout(tx *state.Txn) *api.Deployment {
 	return nil
 }
 
-func place(tx *state.Txn, placed *api.Allocation, job *api.Job, stopping map[string]bool, counters *tally.Sheet) error {
-	a := *placed
-	a.Job = job
+func place(tx *state.Txn, a *api.Allocation, stopping map[string]bool, counters *tally.Sheet) error {
 	a.AllocModifyIndex = tx.Index()
 	a.CreateTime, a.ModifyTime = tx.Now().UnixNano(), tx.Now().UnixNano()
-	tx.PutAlloc(&a)
-	counters.AllocChanged(nil, &a)
-	if prev := tx.Alloc(a.PreviousAllocation); a.PreviousAllocation != "" && prev != nil {
-		linked := *prev
-		linked.NextAllocation = a.ID
-		tx.PutAlloc(&linked)
+	tx.PutAlloc(a)
+	counters.AllocChanged(nil, a)
+	if a.PreviousAllocation != "" {
+		if prev := tx.Alloc(a.PreviousAllocation); prev != nil {
+			linked := *prev
+			linked.NextAllocation = a.ID
+			tx.PutAlloc(&linked)
+		}
 	}
-	return ledger.Take(tx, &a, stopping)
+	return ledger.Take(tx, a, stopping)
 }
 
 // deployments creates the plan's deployment or changes what it wants, and ends others.
@@ -338,8 +347,10 @@ func entryOf(p *api.Plan, evals []*api.Evaluation) *Entry {
 		e.Namespace, e.JobID, e.Version, e.CreateIndex = p.Job.Namespace, p.Job.ID, p.Job.Version, p.Job.CreateIndex
 	}
 	for _, node := range sortedNodes(p) {
-		for _, a := range slices.Concat(p.NodeUpdate[node], p.NodePreemptions[node]) {
-			e.Stops = append(e.Stops, &Stop{a.ID, a.DesiredDescription, lostOnly(a), a.PreemptedByAllocation})
+		for _, list := range [][]*api.Allocation{p.NodeUpdate[node], p.NodePreemptions[node]} {
+			for _, a := range list {
+				e.Stops = append(e.Stops, &Stop{a.ID, a.DesiredDescription, lostOnly(a), a.PreemptedByAllocation})
+			}
 		}
 		for _, a := range p.NodeAllocation[node] {
 			switch {

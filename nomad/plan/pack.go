@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"maps"
 	"math"
@@ -26,7 +27,9 @@ const packVersion = 1
 
 // pack makes the log form of placements.
 func pack(places []*api.Allocation) ([]byte, error) {
-	p := &packer{ids: map[string]uint64{}, texts: map[string]uint64{}, patterns: map[string]uint64{}}
+	p := &packer{
+		ids: make(map[string]uint64, len(places)), texts: make(map[string]uint64, len(places)), patterns: map[string]uint64{},
+	}
 	p.b = append(make([]byte, 0, 128+128*len(places)), packVersion)
 	p.number(uint64(len(places)))
 	for _, a := range places {
@@ -40,9 +43,17 @@ func pack(places []*api.Allocation) ([]byte, error) {
 type packer struct {
 	b, buf               []byte
 	ids, texts, patterns map[string]uint64
+	pattern              api.Allocation
+	last                 latest
 	resources            []*api.AllocatedResources
 	counts               []*api.AllocationMetric
 	scores               []map[string]float64
+}
+
+// latest is the last pattern and its place: most placements of a plan have the same.
+type latest struct {
+	pattern []byte
+	at      uint64
 }
 
 func (p *packer) number(n uint64) { p.b = binary.AppendUvarint(p.b, n) }
@@ -91,15 +102,8 @@ func (p *packer) rawID(s string) {
 const rawIDMark = math.MaxUint32
 
 func (p *packer) placement(a *api.Allocation) error {
-	pattern := *a
-	pattern.ID, pattern.Name, pattern.NodeID, pattern.NodeName, pattern.PreviousAllocation = "", "", "", "", ""
-	pattern.Job, pattern.AllocatedResources, pattern.Metrics = nil, nil, nil
-	var err error
-	if p.buf, err = pattern.MarshalMsg(p.buf[:0]); err != nil {
-		return fault.New(fault.Internal, "encode placement %s: %w", a.ID, err)
-	}
-	if !p.known(p.patterns, string(p.buf)) {
-		p.bytes(p.buf)
+	if err := p.patternOf(a); err != nil {
+		return err
 	}
 	p.rawID(a.ID)
 	p.name(a)
@@ -110,6 +114,27 @@ func (p *packer) placement(a *api.Allocation) error {
 		return err
 	}
 	return p.metrics(a.Metrics)
+}
+
+// patternOf writes what the other parts of a placement do not say.
+func (p *packer) patternOf(a *api.Allocation) error {
+	p.pattern = *a
+	p.pattern.ID, p.pattern.Name, p.pattern.NodeID, p.pattern.NodeName, p.pattern.PreviousAllocation = "", "", "", "", ""
+	p.pattern.Job, p.pattern.AllocatedResources, p.pattern.Metrics = nil, nil, nil
+	var err error
+	if p.buf, err = p.pattern.MarshalMsg(p.buf[:0]); err != nil {
+		return fault.New(fault.Internal, "encode placement %s: %w", a.ID, err)
+	}
+	if p.last.at > 0 && bytes.Equal(p.buf, p.last.pattern) {
+		p.number(p.last.at)
+		return nil
+	}
+	text := string(p.buf)
+	if !p.known(p.patterns, text) {
+		p.bytes(p.buf)
+	}
+	p.last = latest{append(p.last.pattern[:0], p.buf...), p.patterns[text]}
+	return nil
 }
 
 // name writes the number in a name, or 0 and the name where it is not made of job, group and number.

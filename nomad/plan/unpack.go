@@ -23,11 +23,10 @@ func unpack(b []byte) ([]*api.Allocation, error) {
 	if n > uint64(len(b))/8 {
 		return nil, fault.New(fault.Invalid, "%d placements in %d bytes", n, len(b))
 	}
-	rows := make([]api.Allocation, n)
 	places := make([]*api.Allocation, n)
-	for i := range rows {
-		u.placement(&rows[i])
-		places[i] = &rows[i]
+	for i := range places {
+		places[i] = &api.Allocation{} // each of its own: what replaces one frees it
+		u.placement(places[i])
 	}
 	if u.err == nil && len(u.b) > 0 {
 		u.fail("%d bytes are left over", len(u.b))

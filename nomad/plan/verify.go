@@ -15,10 +15,12 @@ import (
 type verifier struct {
 	edit *fleet.Edit
 	tx   *state.Txn
+	// with is the placement being checked, with its job.
+	with api.Allocation
 }
 
 func newVerifier(f *fleet.Fleet, tx *state.Txn) *verifier {
-	return &verifier{f.Edit(), tx}
+	return &verifier{edit: f.Edit(), tx: tx}
 }
 
 // checked is a plan of which the parts for some nodes were left out.
@@ -41,10 +43,12 @@ func (v *verifier) check(p *api.Plan) *checked {
 	left.NodePreemptions = maps.Clone(p.NodePreemptions)
 	c := &checked{plan: &left, refused: map[string]string{}}
 	stopping := map[string]bool{}
-	for _, node := range sortedNodes(p) {
-		for _, a := range slices.Concat(p.NodeUpdate[node], p.NodePreemptions[node]) {
-			stopping[a.ID] = true
-			v.remove(a)
+	for _, stops := range []map[string][]*api.Allocation{p.NodeUpdate, p.NodePreemptions} {
+		for _, list := range stops {
+			for _, a := range list {
+				stopping[a.ID] = true
+				v.remove(a)
+			}
 		}
 	}
 	for _, node := range sortedNodes(p) {
@@ -84,31 +88,44 @@ func (v *verifier) restore(id string) {
 
 // fill adds the plan's placements on one node, or answers why they cannot be there.
 func (v *verifier) fill(p *api.Plan, node string, stopping map[string]bool) string {
-	var added []string
+	list := p.NodeAllocation[node]
+	if !slices.ContainsFunc(list, isNew) {
+		return ""
+	}
 	i := v.edit.Find(node)
-	undo := func(why string) string {
-		for _, id := range added {
-			v.edit.Remove(i, id)
-		}
+	if why := v.usable(i, node); why != "" {
 		return why
 	}
-	for _, a := range p.NodeAllocation[node] {
+	for n, a := range list {
 		if !isNew(a) {
 			continue
 		}
-		if why := v.usable(i, node); why != "" {
-			return undo(why)
+		if why := v.add(p, i, a, stopping); why != "" {
+			for _, added := range list[:n] {
+				if isNew(added) {
+					v.edit.Remove(i, added.ID)
+				}
+			}
+			return why
 		}
-		with := withJob(p, a)
-		if why := v.fits(i, with); why != "" {
-			return undo(why)
-		}
-		if err := ledger.Check(v.tx, with, stopping); err != nil {
-			return undo(err.Error())
-		}
-		v.edit.Add(i, a.ID, fleet.LoadOfAlloc(with))
-		added = append(added, a.ID)
 	}
+	return ""
+}
+
+// add adds one placement on a node, or answers why it cannot be there.
+func (v *verifier) add(p *api.Plan, i int, a *api.Allocation, stopping map[string]bool) string {
+	v.with = *a
+	if a.Job == nil {
+		v.with.Job = p.Job
+	}
+	load := fleet.LoadOfAlloc(&v.with)
+	if why := v.edit.Row(i).Refuses(load, func(p fleet.HostPort) bool { return shared(v.with.Group(), p.Port) }); why != "" {
+		return why
+	}
+	if err := ledger.Check(v.tx, &v.with, stopping); err != nil {
+		return err.Error()
+	}
+	v.edit.Add(i, a.ID, load)
 	return ""
 }
 
@@ -133,11 +150,6 @@ func withJob(p *api.Plan, a *api.Allocation) *api.Allocation {
 	with := *a
 	with.Job = p.Job
 	return &with
-}
-
-func (v *verifier) fits(i int, a *api.Allocation) string {
-	group := a.Group()
-	return v.edit.Row(i).Refuses(fleet.LoadOf(group, a.AllocatedResources), func(p fleet.HostPort) bool { return shared(group, p.Port) })
 }
 
 // shared reports whether the group asks for the port whoever else has it.

@@ -2,6 +2,7 @@ package share
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -25,7 +26,7 @@ func SameResources(a, b *api.AllocatedResources) bool {
 	if a.Shared.DiskMB != b.Shared.DiskMB || len(a.Shared.Networks)+len(b.Shared.Networks) > 0 {
 		return false
 	}
-	return maps.EqualFunc(a.Tasks, b.Tasks, func(x, y *api.AllocatedTaskResources) bool {
+	return identical(a.Tasks, b.Tasks) || maps.EqualFunc(a.Tasks, b.Tasks, func(x, y *api.AllocatedTaskResources) bool {
 		return x == y || x != nil && y != nil && x.Cpu.CpuShares == y.Cpu.CpuShares && x.Memory == y.Memory &&
 			slices.Equal(x.Cpu.ReservedCores, y.Cpu.ReservedCores) &&
 			len(x.Networks)+len(y.Networks)+len(x.Devices)+len(y.Devices) == 0
@@ -37,11 +38,18 @@ func SameResources(a, b *api.AllocatedResources) bool {
 func SameCounts(a, b *api.AllocationMetric) bool {
 	return a.NodesEvaluated == b.NodesEvaluated && a.NodesFiltered == b.NodesFiltered && a.NodesInPool == b.NodesInPool &&
 		a.NodePool == b.NodePool && a.NodesExhausted == b.NodesExhausted && a.CoalescedFailures == b.CoalescedFailures &&
-		maps.Equal(a.NodesAvailable, b.NodesAvailable) && maps.Equal(a.ClassFiltered, b.ClassFiltered) &&
-		maps.Equal(a.ConstraintFiltered, b.ConstraintFiltered) && maps.Equal(a.ClassExhausted, b.ClassExhausted) &&
-		maps.Equal(a.DimensionExhausted, b.DimensionExhausted) && maps.Equal(a.Scores, b.Scores) &&
+		same(a.NodesAvailable, b.NodesAvailable) && same(a.ClassFiltered, b.ClassFiltered) &&
+		same(a.ConstraintFiltered, b.ConstraintFiltered) && same(a.ClassExhausted, b.ClassExhausted) &&
+		same(a.DimensionExhausted, b.DimensionExhausted) && same(a.Scores, b.Scores) &&
 		slices.Equal(a.QuotaExhausted, b.QuotaExhausted) && len(a.ResourcesExhausted)+len(b.ResourcesExhausted) == 0
 }
 
 // SameScores compares the scores of one node.
-func SameScores(a, b map[string]float64) bool { return maps.Equal(a, b) }
+func SameScores(a, b map[string]float64) bool { return same(a, b) }
+
+func same[V comparable](a, b map[string]V) bool { return identical(a, b) || maps.Equal(a, b) }
+
+// identical reports whether two maps are one.
+func identical[V any](a, b map[string]V) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}
