@@ -104,6 +104,21 @@ func BenchmarkTaskStarts(b *testing.B) {
 	a.Stop("sleeps", true)
 }
 
+// BenchmarkShortTasks prints how many raw_exec batch tasks that do nothing a node gets through in a second, from
+// the registration of one job with all of them to the servers' word that all are complete.
+func BenchmarkShortTasks(b *testing.B) {
+	const n = 200
+	a := kit.Start(b)
+	job := kit.ShellJob("short", "exit 0")
+	kind, want := "batch", n
+	job.Type, job.TaskGroups[0].Count = &kind, &want
+	began := time.Now()
+	a.Register(job)
+	count(a, n, "complete")
+	b.ReportMetric(n/time.Since(began).Seconds(), "tasks/s")
+	b.ReportMetric(0, "ns/op")
+}
+
 func all(n int, do func(i int)) {
 	var group sync.WaitGroup
 	for i := range n {
