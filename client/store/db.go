@@ -24,7 +24,7 @@ const (
 type backend interface {
 	apply(batch map[slot][]byte) error
 	get(at slot) ([]byte, error)
-	all(bucket string) (map[string][]byte, error)
+	all(bucket, prefix string) (map[string][]byte, error)
 	close() error
 }
 
@@ -220,7 +220,7 @@ func (db *DB) get(at slot) ([]byte, error) {
 func (db *DB) all(bucket, prefix string) (map[string][]byte, error) {
 	db.mu.RLock()
 	defer db.mu.RUnlock()
-	out, err := db.back.all(bucket)
+	out, err := db.back.all(bucket, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -229,11 +229,11 @@ func (db *DB) all(bucket, prefix string) (map[string][]byte, error) {
 			continue
 		}
 		for at, v := range b.values {
-			if at.bucket == bucket {
+			if at.bucket == bucket && strings.HasPrefix(at.key, prefix) {
 				out[at.key] = v
 			}
 		}
 	}
-	maps.DeleteFunc(out, func(key string, v []byte) bool { return v == nil || !strings.HasPrefix(key, prefix) })
+	maps.DeleteFunc(out, func(_ string, v []byte) bool { return v == nil })
 	return out, nil
 }

@@ -149,17 +149,18 @@ func (f *file) get(at slot) (value []byte, err error) {
 	return value, err
 }
 
-func (f *file) all(bucket string) (map[string][]byte, error) {
+func (f *file) all(bucket, prefix string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	err := f.bolt.View(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(bucket))
 		if b == nil {
 			return nil
 		}
-		return b.ForEach(func(k, v []byte) error {
+		c := b.Cursor()
+		for k, v := c.Seek([]byte(prefix)); k != nil && bytes.HasPrefix(k, []byte(prefix)); k, v = c.Next() {
 			out[string(k)] = bytes.Clone(v)
-			return nil
-		})
+		}
+		return nil
 	})
 	return out, err
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"maps"
+	"strings"
 	"sync"
 )
 
@@ -33,11 +34,14 @@ func (m *memory) get(at slot) ([]byte, error) {
 	return m.buckets[at.bucket][at.key], nil
 }
 
-func (m *memory) all(bucket string) (map[string][]byte, error) {
+func (m *memory) all(bucket, prefix string) (map[string][]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := map[string][]byte{}
-	maps.Copy(out, m.buckets[bucket])
+	out := maps.Clone(m.buckets[bucket])
+	maps.DeleteFunc(out, func(key string, _ []byte) bool { return !strings.HasPrefix(key, prefix) })
+	if out == nil {
+		out = map[string][]byte{}
+	}
 	return out, nil
 }
 
