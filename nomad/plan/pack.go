@@ -47,7 +47,7 @@ type packer struct {
 	last                 latest
 	resources            []*api.AllocatedResources
 	counts               []*api.AllocationMetric
-	scores               []map[string]float64
+	scores               share.Scores
 }
 
 // latest is the last pattern and its place: most placements of a plan have the same.
@@ -209,12 +209,11 @@ func (p *packer) metrics(m *api.AllocationMetric) error {
 }
 
 func (p *packer) scoresOf(scores map[string]float64) {
-	at := share.Latest(p.scores, func(o map[string]float64) bool { return share.SameScores(o, scores) })
+	at := p.scores.Place(scores)
 	p.number(uint64(at))
 	if at != 0 {
 		return
 	}
-	p.scores = append(p.scores, scores)
 	p.number(uint64(len(scores)))
 	for _, name := range slices.Sorted(maps.Keys(scores)) {
 		p.text(name)

@@ -10,7 +10,7 @@ type Pool struct {
 	strings   map[string]string
 	resources []*api.AllocatedResources
 	counts    []*api.AllocationMetric
-	scores    []map[string]float64
+	scores    Scores
 }
 
 // Text answers the first equal string.
@@ -93,11 +93,10 @@ func (p *Pool) metrics(m *api.AllocationMetric) *api.AllocationMetric {
 			continue
 		}
 		s.NodeID = p.Text(s.NodeID)
-		if known := Latest(p.scores, func(o map[string]float64) bool { return SameScores(o, s.Scores) }); known > 0 {
-			s.Scores = p.scores[known-1]
-		} else {
-			p.scores = append(last(p.scores), s.Scores)
+		if known := p.scores.Place(s.Scores); known > 0 {
+			s.Scores = p.scores.list[known-1]
 		}
+		p.scores.list, p.scores.sums = last(p.scores.list), last(p.scores.sums)
 	}
 	return m
 }

@@ -2,6 +2,7 @@ package share
 
 import (
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 
@@ -18,6 +19,26 @@ func Latest[T any](list []T, same func(T) bool) int {
 			return i + 1
 		}
 	}
+	return 0
+}
+
+// Scores are scores of nodes, of which the latest are found again.
+type Scores struct {
+	list []map[string]float64
+	sums []uint64
+}
+
+// Place answers the place of an equal map among the latest, counted from 1, or 0 and adds the map.
+func (s *Scores) Place(m map[string]float64) int {
+	var sum uint64
+	for name, score := range m {
+		sum += math.Float64bits(score) * uint64(2*len(name)+1)
+	}
+	at := Latest(s.sums, func(known uint64) bool { return known == sum })
+	if at > 0 && same(s.list[at-1], m) {
+		return at
+	}
+	s.list, s.sums = append(s.list, m), append(s.sums, sum)
 	return 0
 }
 
@@ -43,9 +64,6 @@ func SameCounts(a, b *api.AllocationMetric) bool {
 		same(a.DimensionExhausted, b.DimensionExhausted) && same(a.Scores, b.Scores) &&
 		slices.Equal(a.QuotaExhausted, b.QuotaExhausted) && len(a.ResourcesExhausted)+len(b.ResourcesExhausted) == 0
 }
-
-// SameScores compares the scores of one node.
-func SameScores(a, b map[string]float64) bool { return same(a, b) }
 
 func same[V comparable](a, b map[string]V) bool { return identical(a, b) || maps.Equal(a, b) }
 

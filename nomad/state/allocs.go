@@ -19,14 +19,14 @@ func JobAllocsKey(ns, job string) Key { return Key{TableAllocs, "job", rowKey(ns
 func EvalAllocsKey(eval string) Key { return Key{TableAllocs, "eval", eval} }
 
 // Alloc returns the allocation, or nil. Its job is shared with other allocations.
-func (t *Txn) Alloc(id string) *api.Allocation { return allocs.get(t, "id", id) }
+func (t *Txn) Alloc(id string) *api.Allocation { return allocs.get(t, id) }
 
 // Allocs lists the allocations of a namespace by id.
 func (t *Txn) Allocs(ns string) iter.Seq[*api.Allocation] { return t.AllocsPrefix(ns, "") }
 
 // AllocsPrefix lists the allocations whose id starts so.
 func (t *Txn) AllocsPrefix(ns, prefix string) iter.Seq[*api.Allocation] {
-	return filter(allocs.list(t, "id_prefix", prefix), func(a *api.Allocation) bool {
+	return filter(allocs.from(t, prefix), func(a *api.Allocation) bool {
 		return ns == api.AllNamespaces || a.Namespace == ns
 	})
 }
@@ -38,7 +38,7 @@ func (t *Txn) AllocsByNode(node string) iter.Seq[*api.Allocation] {
 
 // AllocsByJob lists the allocations of a job.
 func (t *Txn) AllocsByJob(ns, job string) iter.Seq[*api.Allocation] {
-	return allocs.list(t, "job", ns, job)
+	return allocs.list(t, "job", rowKey(ns, job))
 }
 
 // AllocsByEval lists the allocations that an evaluation placed.

@@ -17,10 +17,10 @@ func (t *Txn) putBuiltins() {
 }
 
 // Namespace returns the namespace, or nil.
-func (t *Txn) Namespace(name string) *api.Namespace { return namespaces.get(t, "id", name) }
+func (t *Txn) Namespace(name string) *api.Namespace { return namespaces.get(t, name) }
 
 // Namespaces lists all namespaces by name.
-func (t *Txn) Namespaces() iter.Seq[*api.Namespace] { return namespaces.list(t, "id") }
+func (t *Txn) Namespaces() iter.Seq[*api.Namespace] { return namespaces.all(t) }
 
 // PutNamespace stores the namespace.
 func (t *Txn) PutNamespace(n *api.Namespace) { namespaces.put(t, n) }
@@ -29,10 +29,10 @@ func (t *Txn) PutNamespace(n *api.Namespace) { namespaces.put(t, n) }
 func (t *Txn) DeleteNamespace(name string) bool { return namespaces.remove(t, t.Namespace(name)) }
 
 // NodePool returns the node pool, or nil.
-func (t *Txn) NodePool(name string) *api.NodePool { return nodePools.get(t, "id", name) }
+func (t *Txn) NodePool(name string) *api.NodePool { return nodePools.get(t, name) }
 
 // NodePools lists all node pools by name.
-func (t *Txn) NodePools() iter.Seq[*api.NodePool] { return nodePools.list(t, "id") }
+func (t *Txn) NodePools() iter.Seq[*api.NodePool] { return nodePools.all(t) }
 
 // PutNodePool stores the node pool.
 func (t *Txn) PutNodePool(p *api.NodePool) { nodePools.put(t, p) }
@@ -42,7 +42,7 @@ func (t *Txn) DeleteNodePool(name string) bool { return nodePools.remove(t, t.No
 
 // SchedulerConfig returns the scheduling configuration, the default one when none was stored.
 func (t *Txn) SchedulerConfig() *api.SchedulerConfiguration {
-	if c := schedulerConfigs.get(t, "id", "scheduler"); c != nil {
+	if c := schedulerConfigs.get(t, "scheduler"); c != nil {
 		return c
 	}
 	return &api.SchedulerConfiguration{
@@ -58,7 +58,7 @@ func (t *Txn) PutSchedulerConfig(c *api.SchedulerConfiguration) {
 
 // AutopilotConfig returns the autopilot's configuration, the default one when none was stored.
 func (t *Txn) AutopilotConfig() *api.AutopilotConfiguration {
-	if c := autopilotConfigs.get(t, "id", "autopilot"); c != nil {
+	if c := autopilotConfigs.get(t, "autopilot"); c != nil {
 		return c
 	}
 	return api.DefaultAutopilot()

@@ -10,7 +10,7 @@ type clusterRow struct {
 }
 
 func (t *Txn) cluster() clusterRow {
-	if c := clusters.get(t, "id", "cluster"); c != nil {
+	if c := clusters.get(t, "cluster"); c != nil {
 		return *c
 	}
 	return clusterRow{}

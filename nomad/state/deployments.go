@@ -13,18 +13,18 @@ func DeploymentKey(id string) Key { return Key{TableDeployments, "id", id} }
 func JobDeploymentsKey(ns, job string) Key { return Key{TableDeployments, "job", rowKey(ns, job)} }
 
 // Deployment returns the deployment, or nil.
-func (t *Txn) Deployment(id string) *api.Deployment { return deployments.get(t, "id", id) }
+func (t *Txn) Deployment(id string) *api.Deployment { return deployments.get(t, id) }
 
 // Deployments lists the deployments of a namespace by id.
 func (t *Txn) Deployments(ns string) iter.Seq[*api.Deployment] {
-	return filter(deployments.list(t, "id"), func(d *api.Deployment) bool {
+	return filter(deployments.all(t), func(d *api.Deployment) bool {
 		return ns == api.AllNamespaces || d.Namespace == ns
 	})
 }
 
 // DeploymentsByJob lists the deployments of a job.
 func (t *Txn) DeploymentsByJob(ns, job string) iter.Seq[*api.Deployment] {
-	return deployments.list(t, "job", ns, job)
+	return deployments.list(t, "job", rowKey(ns, job))
 }
 
 // PutDeployment stores the deployment.

@@ -13,21 +13,21 @@ func EvalKey(id string) Key { return Key{TableEvals, "id", id} }
 func JobEvalsKey(ns, job string) Key { return Key{TableEvals, "job", rowKey(ns, job)} }
 
 // Eval returns the evaluation, or nil.
-func (t *Txn) Eval(id string) *api.Evaluation { return evals.get(t, "id", id) }
+func (t *Txn) Eval(id string) *api.Evaluation { return evals.get(t, id) }
 
 // Evals lists the evaluations of a namespace by id.
 func (t *Txn) Evals(ns string) iter.Seq[*api.Evaluation] { return t.EvalsPrefix(ns, "") }
 
 // EvalsPrefix lists the evaluations whose id starts so.
 func (t *Txn) EvalsPrefix(ns, prefix string) iter.Seq[*api.Evaluation] {
-	return filter(evals.list(t, "id_prefix", prefix), func(e *api.Evaluation) bool {
+	return filter(evals.from(t, prefix), func(e *api.Evaluation) bool {
 		return ns == api.AllNamespaces || e.Namespace == ns
 	})
 }
 
 // EvalsByJob lists the evaluations of a job.
 func (t *Txn) EvalsByJob(ns, job string) iter.Seq[*api.Evaluation] {
-	return evals.list(t, "job", ns, job)
+	return evals.list(t, "job", rowKey(ns, job))
 }
 
 // PutEval stores the evaluation.

@@ -43,8 +43,7 @@ func (l *layout) index(name string) *index {
 	return l.indexes[at]
 }
 
-// rowKey is a key of several parts: a zero byte is between them. Of a search, the last part may be a
-// beginning.
+// rowKey is a key of several parts: a zero byte is between them.
 func rowKey(parts ...string) string {
 	switch len(parts) {
 	case 1:

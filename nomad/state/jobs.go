@@ -52,7 +52,7 @@ func pluginsOfJob(j *api.Job) []string {
 }
 
 // Job returns the current version of the job, or nil.
-func (t *Txn) Job(ns, id string) *api.Job { return jobs.get(t, "id", ns, id) }
+func (t *Txn) Job(ns, id string) *api.Job { return jobs.get(t, rowKey(ns, id)) }
 
 // Jobs lists the jobs of a namespace by id.
 func (t *Txn) Jobs(ns string) iter.Seq[*api.Job] { return inNamespace(jobs, t, ns) }
@@ -67,12 +67,12 @@ func (t *Txn) JobsByPlugin(plugin string) iter.Seq[*api.Job] { return jobs.list(
 
 // JobsByParent lists the instances of a periodic or parameterised job.
 func (t *Txn) JobsByParent(ns, parent string) iter.Seq[*api.Job] {
-	return jobs.list(t, "parent", ns, parent)
+	return jobs.list(t, "parent", rowKey(ns, parent))
 }
 
 // JobByToken returns the instance of a parameterised job that was dispatched with the token, or nil.
 func (t *Txn) JobByToken(ns, parent, token string) *api.Job {
-	return jobs.get(t, "token", ns, parent, token)
+	return jobs.first(t, "token", rowKey(ns, parent, token))
 }
 
 // PutJob stores the job as the current version and makes its summary complete.
@@ -83,29 +83,29 @@ func (t *Txn) PutJob(j *api.Job) {
 
 // DeleteJob forgets the job, its versions, sources, summary, scaling events and launches.
 func (t *Txn) DeleteJob(ns, id string) bool {
-	for _, v := range slices.Collect(versions.list(t, "job", ns, id)) {
+	for _, v := range slices.Collect(versions.list(t, "job", rowKey(ns, id))) {
 		versions.remove(t, v)
 	}
-	for _, s := range slices.Collect(submissions.list(t, "job", ns, id)) {
+	for _, s := range slices.Collect(submissions.list(t, "job", rowKey(ns, id))) {
 		submissions.remove(t, s)
 	}
 	t.counting = nil
 	summaries.remove(t, t.JobSummary(ns, id))
 	scalings.remove(t, t.JobScaling(ns, id))
-	launches.remove(t, launches.get(t, "id", ns, id))
+	launches.remove(t, launches.get(t, rowKey(ns, id)))
 	return jobs.remove(t, t.Job(ns, id))
 }
 
 // JobVersions lists the kept versions of a job, newest first.
 func (t *Txn) JobVersions(ns, id string) []*api.Job {
-	all := slices.Collect(versions.list(t, "id_prefix", ns, id, ""))
+	all := slices.Collect(versions.from(t, rowKey(ns, id, "")))
 	slices.Reverse(all)
 	return all
 }
 
 // JobVersion returns one version of a job, or nil.
 func (t *Txn) JobVersion(ns, id string, version uint64) *api.Job {
-	return versions.get(t, "id", ns, id, versionKey(version))
+	return versions.get(t, rowKey(ns, id, versionKey(version)))
 }
 
 // PutJobVersion stores the job as one of its versions; its indexes stay as they are.
@@ -114,12 +114,12 @@ func (t *Txn) PutJobVersion(j *api.Job) { versions.put(t, j) }
 // DeleteJobVersion forgets one version and its source.
 func (t *Txn) DeleteJobVersion(ns, id string, version uint64) {
 	versions.remove(t, t.JobVersion(ns, id, version))
-	submissions.remove(t, submissions.get(t, "id", ns, id, versionKey(version)))
+	submissions.remove(t, submissions.get(t, rowKey(ns, id, versionKey(version))))
 }
 
 // JobSubmission returns the source text of a version, or nil.
 func (t *Txn) JobSubmission(ns, id string, version uint64) *api.JobSubmission {
-	if s := submissions.get(t, "id", ns, id, versionKey(version)); s != nil {
+	if s := submissions.get(t, rowKey(ns, id, versionKey(version))); s != nil {
 		return s.Source
 	}
 	return nil

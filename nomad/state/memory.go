@@ -68,33 +68,24 @@ func (v *view) commit() {
 	v.memory.newest.Store(&next)
 }
 
-// prefixOf is the name of a search by the beginning of a primary key.
-const prefixOf = "id_prefix"
+// rows are the rows of a table under their primary keys.
+func (v *view) rows(l *layout) *node { return v.roots[l.indexes[0].slot] }
 
-// first answers the row with the primary key, or the first one of a group of another index; or nil.
-func (v *view) first(l *layout, by string, args []string) (row any) {
-	if by == "id" {
-		if c := v.roots[l.indexes[0].slot].get(rowKey(args...)); c != nil {
-			return c.row
-		}
-		return nil
-	}
-	v.scan(l, by, args, func(c *cell) bool {
-		row = c.row
-		return false
-	})
-	return row
+// group is the rows of one group of an index under their primary keys.
+func (v *view) group(l *layout, by, key string) *node {
+	return v.roots[l.index(by).slot].get(key).members()
 }
 
-// each calls do with the rows of a group, or with all when there are no args, in the order of their primary
-// keys. Rows may be changed meanwhile.
-func (v *view) each(l *layout, by string, args []string, do func(row any) bool) {
-	if v.writer == 0 {
-		v.scan(l, by, args, func(c *cell) bool { return do(c.row) })
-		return
-	}
+// each calls do with the rows whose primary keys begin so, in their order. Rows may be changed meanwhile.
+func (v *view) each(n *node, prefix string, do func(row any) bool) {
 	var rows []any
-	v.scan(l, by, args, func(c *cell) bool {
+	n.from(prefix, func(c *cell) bool {
+		if !strings.HasPrefix(c.key, prefix) {
+			return false
+		}
+		if v.writer == 0 {
+			return do(c.row)
+		}
 		rows = append(rows, c.row)
 		return true
 	})
@@ -102,21 +93,6 @@ func (v *view) each(l *layout, by string, args []string, do func(row any) bool) 
 		if !do(row) {
 			return
 		}
-	}
-}
-
-func (v *view) scan(l *layout, by string, args []string, do func(*cell) bool) {
-	primary := v.roots[l.indexes[0].slot]
-	switch {
-	case by == prefixOf:
-		prefix := rowKey(args...)
-		primary.from(prefix, func(c *cell) bool { return strings.HasPrefix(c.key, prefix) && do(c) })
-	case by == "id" && len(args) > 0:
-		panic("state: a list by the whole primary key of " + l.name)
-	case by == "id":
-		primary.from("", do)
-	default:
-		v.roots[l.index(by).slot].get(rowKey(args...)).members().from("", do)
 	}
 }
 

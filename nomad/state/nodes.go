@@ -22,14 +22,14 @@ func pluginsOfNode(n *api.Node) []string {
 }
 
 // Node returns the node, or nil.
-func (t *Txn) Node(id string) *api.Node { return nodes.get(t, "id", id) }
+func (t *Txn) Node(id string) *api.Node { return nodes.get(t, id) }
 
 // Nodes lists all nodes by id.
-func (t *Txn) Nodes() iter.Seq[*api.Node] { return nodes.list(t, "id") }
+func (t *Txn) Nodes() iter.Seq[*api.Node] { return nodes.all(t) }
 
 // NodesPrefix lists the nodes whose id starts so.
 func (t *Txn) NodesPrefix(prefix string) iter.Seq[*api.Node] {
-	return nodes.list(t, "id_prefix", prefix)
+	return nodes.from(t, prefix)
 }
 
 // NodesByPlugin lists the nodes that report an instance of the CSI plugin.

@@ -15,7 +15,7 @@ type launch struct {
 // LastLaunch is when the periodic job was last launched, or skipped because an instance of it still ran;
 // zero when never.
 func (t *Txn) LastLaunch(ns, job string) time.Time {
-	if l := launches.get(t, "id", ns, job); l != nil {
+	if l := launches.get(t, rowKey(ns, job)); l != nil {
 		return l.At
 	}
 	return time.Time{}

@@ -31,10 +31,12 @@ func ScalingPolicies(j *api.Job) []*api.ScalingPolicy {
 }
 
 // JobByPolicy returns the job that carries the scaling policy, or nil.
-func (t *Txn) JobByPolicy(id string) *api.Job { return jobs.get(t, "policy", id) }
+func (t *Txn) JobByPolicy(id string) *api.Job { return jobs.first(t, "policy", id) }
 
 // JobScaling returns the newest scaling events of a job, or nil.
-func (t *Txn) JobScaling(ns, job string) *api.JobScalingEvents { return scalings.get(t, "id", ns, job) }
+func (t *Txn) JobScaling(ns, job string) *api.JobScalingEvents {
+	return scalings.get(t, rowKey(ns, job))
+}
 
 // PutJobScaling stores the scaling events of a job.
 func (t *Txn) PutJobScaling(e *api.JobScalingEvents) {

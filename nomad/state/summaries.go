@@ -8,7 +8,7 @@ import (
 )
 
 // JobSummary returns the counts of the job's allocations, or nil.
-func (t *Txn) JobSummary(ns, id string) *api.JobSummary { return summaries.get(t, "id", ns, id) }
+func (t *Txn) JobSummary(ns, id string) *api.JobSummary { return summaries.get(t, rowKey(ns, id)) }
 
 // JobSummaries lists the summaries of a namespace.
 func (t *Txn) JobSummaries(ns string) iter.Seq[*api.JobSummary] { return inNamespace(summaries, t, ns) }

@@ -28,25 +28,45 @@ func tableOf[T any](name string, at func(*T) stamps, primary *index, others ...*
 	return table[T]{l, at}
 }
 
-// get returns the row, or nil.
-func (t table[T]) get(tx *Txn, index string, args ...string) *T {
-	row, ok := tx.mem.first(t.layout, index, args).(*T)
-	if !ok {
+// get returns the row with the primary key, or nil.
+func (t table[T]) get(tx *Txn, key string) *T {
+	c := tx.mem.rows(t.layout).get(key)
+	if c == nil {
 		return nil
 	}
-	tx.checked(row)
+	tx.checked(c.row)
+	row, _ := c.row.(*T)
 	return row
 }
 
-// list yields rows in the order of their primary keys. Rows put or deleted meanwhile do not disturb it.
-func (t table[T]) list(tx *Txn, index string, args ...string) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		tx.mem.each(t.layout, index, args, func(row any) bool {
-			tx.checked(row)
-			r, ok := row.(*T)
-			return ok && yield(r)
-		})
+// first returns the first row of a group, or nil.
+func (t table[T]) first(tx *Txn, index, key string) *T {
+	for row := range t.list(tx, index, key) {
+		return row
 	}
+	return nil
+}
+
+// list yields the rows of a group in the order of their primary keys. Rows put or deleted meanwhile do not
+// disturb it.
+func (t table[T]) list(tx *Txn, index, key string) iter.Seq[*T] {
+	return func(yield func(*T) bool) { t.each(tx, tx.mem.group(t.layout, index, key), "", yield) }
+}
+
+// all yields all rows as list does.
+func (t table[T]) all(tx *Txn) iter.Seq[*T] { return t.from(tx, "") }
+
+// from yields the rows whose primary keys begin so as list does.
+func (t table[T]) from(tx *Txn, prefix string) iter.Seq[*T] {
+	return func(yield func(*T) bool) { t.each(tx, tx.mem.rows(t.layout), prefix, yield) }
+}
+
+func (t table[T]) each(tx *Txn, n *node, prefix string, yield func(*T) bool) {
+	tx.mem.each(n, prefix, func(row any) bool {
+		tx.checked(row)
+		r, ok := row.(*T)
+		return ok && yield(r)
+	})
 }
 
 // put stores the row, which the store owns from now on, and answers the one that it replaces, or nil.
@@ -79,9 +99,9 @@ func inNamespace[T any](t table[T], tx *Txn, ns string) iter.Seq[*T] {
 // byPrefix lists rows whose (namespace, id) key starts so.
 func byPrefix[T any](t table[T], tx *Txn, ns, prefix string) iter.Seq[*T] {
 	if ns == api.AllNamespaces {
-		return t.list(tx, "id")
+		return t.all(tx)
 	}
-	return t.list(tx, "id_prefix", ns, prefix)
+	return t.from(tx, rowKey(ns, prefix))
 }
 
 func filter[T any](seq iter.Seq[*T], keep func(*T) bool) iter.Seq[*T] {

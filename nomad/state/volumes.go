@@ -40,11 +40,11 @@ func deed(del bool) string {
 
 // SnapshotIntent returns what is to be done with a snapshot, or nil.
 func (t *Txn) SnapshotIntent(plugin, name string, del bool) *api.SnapshotIntent {
-	return snapshots.get(t, "id", plugin, name, deed(del))
+	return snapshots.get(t, rowKey(plugin, name, deed(del)))
 }
 
 // SnapshotIntents lists what is to be done with snapshots.
-func (t *Txn) SnapshotIntents() iter.Seq[*api.SnapshotIntent] { return snapshots.list(t, "id") }
+func (t *Txn) SnapshotIntents() iter.Seq[*api.SnapshotIntent] { return snapshots.all(t) }
 
 // PutSnapshotIntent stores what is to be done with a snapshot.
 func (t *Txn) PutSnapshotIntent(i *api.SnapshotIntent) {
@@ -57,7 +57,7 @@ func (t *Txn) DeleteSnapshotIntent(plugin, name string, del bool) bool {
 }
 
 // Volume returns the volume, or nil.
-func (t *Txn) Volume(ns, id string) *api.Volume { return volumes.get(t, "id", ns, id) }
+func (t *Txn) Volume(ns, id string) *api.Volume { return volumes.get(t, rowKey(ns, id)) }
 
 // Volumes lists the volumes of a namespace by id.
 func (t *Txn) Volumes(ns string) iter.Seq[*api.Volume] { return inNamespace(volumes, t, ns) }
@@ -80,20 +80,20 @@ func (t *Txn) DeleteVolume(ns, id string) bool { return volumes.remove(t, t.Volu
 
 // Claim returns an allocation's claim on a volume, or nil.
 func (t *Txn) Claim(ns, volume, alloc string) *api.VolumeClaim {
-	return claims.get(t, "id", ns, volume, alloc)
+	return claims.get(t, rowKey(ns, volume, alloc))
 }
 
 // Claims lists all claims.
-func (t *Txn) Claims() iter.Seq[*api.VolumeClaim] { return claims.list(t, "id") }
+func (t *Txn) Claims() iter.Seq[*api.VolumeClaim] { return claims.all(t) }
 
 // ClaimsByVolume lists the claims on a volume.
 func (t *Txn) ClaimsByVolume(ns, volume string) iter.Seq[*api.VolumeClaim] {
-	return claims.list(t, "volume", ns, volume)
+	return claims.list(t, "volume", rowKey(ns, volume))
 }
 
 // ClaimsByExternal lists the claims on all volumes that name the same external volume.
 func (t *Txn) ClaimsByExternal(plugin, external string) iter.Seq[*api.VolumeClaim] {
-	return claims.list(t, "external", plugin, external)
+	return claims.list(t, "external", rowKey(plugin, external))
 }
 
 // ClaimsByAlloc lists the claims of an allocation.
@@ -118,15 +118,15 @@ func (t *Txn) DeleteClaim(ns, volume, alloc string) bool {
 
 // Attachment returns the attachment of an external volume to a node, or nil.
 func (t *Txn) Attachment(plugin, external, node string) *api.VolumeAttachment {
-	return attachments.get(t, "id", plugin, external, node)
+	return attachments.get(t, rowKey(plugin, external, node))
 }
 
 // Attachments lists all attachments.
-func (t *Txn) Attachments() iter.Seq[*api.VolumeAttachment] { return attachments.list(t, "id") }
+func (t *Txn) Attachments() iter.Seq[*api.VolumeAttachment] { return attachments.all(t) }
 
 // AttachmentsOf lists the attachments of an external volume.
 func (t *Txn) AttachmentsOf(plugin, external string) iter.Seq[*api.VolumeAttachment] {
-	return attachments.list(t, "volume", plugin, external)
+	return attachments.list(t, "volume", rowKey(plugin, external))
 }
 
 // AttachmentsByNode lists the attachments to a node.

@@ -157,8 +157,8 @@ func (s *Store) Touched(keys ...Key) uint64 {
 func (s *Store) touchedOne(k Key) uint64 {
 	tx, table := s.Read(), tables[k.Table]
 	if k.Index == "id" {
-		if row := tx.mem.first(table, "id", []string{k.Value}); row != nil {
-			return table.modified(row)
+		if c := tx.mem.rows(table).get(k.Value); c != nil {
+			return table.modified(c.row)
 		}
 		return tx.TableIndex(k.Table)
 	}

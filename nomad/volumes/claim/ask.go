@@ -33,7 +33,7 @@ func Source(req *api.VolumeRequest, allocName string) string {
 // named twice is asked for once, for writing if one of the two writes.
 func Asks(a *api.Allocation) []Ask {
 	g := a.Group()
-	if g == nil {
+	if g == nil || len(g.Volumes) == 0 {
 		return nil
 	}
 	var asks []Ask
