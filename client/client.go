@@ -87,7 +87,7 @@ func New(conf Config) (*Client, error) {
 		}
 		return 0
 	})
-	if err := errors.Join(c.rooms(), c.tree.Prepare()); err != nil {
+	if err := errors.Join(c.rooms(), c.tree.Prepare(), os.MkdirAll(conf.RawExec.StateDir, 0o700), dirs.Apart(conf.RawExec.StateDir)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	conf.Servers.Handle(c.Handlers()...)

@@ -106,7 +106,7 @@ func TestExitWithoutAgentIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	suite.Eventually(t, "the exit file", func() bool {
-		files, _ := filepath.Glob(stateDir + "/*.exit")
+		files, _ := filepath.Glob(stateDir + "/*/*.exit")
 		return len(files) == 1
 	})
 	if err := d.Recover(suite.Context(t), h); err != nil {
@@ -118,7 +118,7 @@ func TestExitWithoutAgentIsKept(t *testing.T) {
 	if err := d.Destroy(suite.Context(t), task.ID); err != nil {
 		t.Error(err)
 	}
-	if files, _ := os.ReadDir(stateDir); len(files) != 0 {
+	if files, _ := filepath.Glob(stateDir + "/*/*"); len(files) != 0 {
 		t.Errorf("files left: %v", files)
 	}
 }

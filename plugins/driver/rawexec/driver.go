@@ -56,8 +56,10 @@ func New(config Config, log hclog.Logger) *Driver {
 }
 
 func (d *Driver) install() (string, error) {
-	if err := os.MkdirAll(d.config.StateDir, 0o700); err != nil {
-		return "", fmt.Errorf("make the state directory of driver %s: %w", Name, err)
+	for i := range uint64(shards) {
+		if err := os.MkdirAll(d.shard(i), 0o700); err != nil {
+			return "", fmt.Errorf("make the state directory of driver %s: %w", Name, err)
+		}
 	}
 	if d.config.Program != "" {
 		return d.config.Program, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -15,33 +16,41 @@ import (
 // Prune kills and forgets the tasks in the state directory that this driver does not know, and returns
 // their ids. Call it once, after every stored handle was recovered and before the first Start.
 func (d *Driver) Prune(ctx context.Context) ([]string, error) {
-	entries, err := os.ReadDir(d.config.StateDir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for forgotten tasks: %w", err)
-	}
 	known := d.knownStates()
 	var pruned []string
 	var errs []error
-	seen := map[string]bool{}
-	for _, e := range entries {
-		state := filepath.Join(d.config.StateDir, strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".sock"), ".exit"))
-		if state == filepath.Join(d.config.StateDir, e.Name()) || known[state] || seen[state] {
-			continue
-		}
-		seen[state] = true
-		id, err := prune(ctx, state)
-		if err != nil {
+	for i := range uint64(shards) {
+		states, err := statesIn(d.shard(i))
+		errs = append(errs, err)
+		for _, state := range states {
+			if known[state] {
+				continue
+			}
+			id, err := prune(ctx, state)
 			errs = append(errs, err)
-			continue
-		}
-		if id != "" {
-			pruned = append(pruned, id)
+			if err == nil && id != "" {
+				pruned = append(pruned, id)
+			}
 		}
 	}
 	return pruned, errors.Join(errs...)
+}
+
+// statesIn lists the state paths in a directory of which there are files.
+func statesIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("look for forgotten tasks: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".sock"), ".exit")
+		if name != e.Name() {
+			out = append(out, filepath.Join(dir, name))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 func (d *Driver) knownStates() map[string]bool {

@@ -165,6 +165,11 @@ func setMounts(s *frame.Spec, t *driver.Task) error {
 	return nil
 }
 
+// shards is over how many directories the files of tasks are spread; see dirs.Apart of the client.
+const shards = 16
+
+func (d *Driver) shard(i uint64) string { return filepath.Join(d.config.StateDir, fmt.Sprintf("%x", i%shards)) }
+
 // statePath names the files of a task: readable, short, and different for different ids.
 func (d *Driver) statePath(id string) string {
 	h := fnv.New64a()
@@ -175,5 +180,5 @@ func (d *Driver) statePath(id string) string {
 		}
 		return '_'
 	}, id)
-	return filepath.Join(d.config.StateDir, fmt.Sprintf("%.60s-%016x", clean, h.Sum64()))
+	return filepath.Join(d.shard(h.Sum64()), fmt.Sprintf("%.60s-%016x", clean, h.Sum64()))
 }

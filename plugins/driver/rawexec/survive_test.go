@@ -104,7 +104,7 @@ func TestPruneEndsForgottenTasks(t *testing.T) {
 	if st, err := again.Inspect(kept.ID); err != nil || st.State != driver.StateRunning {
 		t.Errorf("kept task %+v %v", st, err)
 	}
-	left, _ := filepath.Glob(dir + "/*.sock")
+	left, _ := filepath.Glob(dir + "/*/*.sock")
 	if len(left) != 1 {
 		t.Errorf("files left: %v", left)
 	}
