@@ -191,11 +191,28 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, sto
 		if n == nil || n.Status != api.NodeStatusReady {
 			return &Refused{map[string]string{a.NodeID: "node is not ready"}}
 		}
+		nameAs(n, a)
 		if err := ledger.Check(tx, a, stopping); err != nil {
 			return &Refused{map[string]string{a.NodeID: err.Error()}}
 		}
 	}
 	return nil
+}
+
+// nameAs lets a placement share the texts that name its node.
+func nameAs(n *api.Node, a *api.Allocation) {
+	a.NodeID = n.ID
+	if a.NodeName == n.Name {
+		a.NodeName = n.Name
+	}
+	if a.Metrics == nil {
+		return
+	}
+	for _, s := range a.Metrics.ScoreMetaData {
+		if s != nil && s.NodeID == n.ID {
+			s.NodeID = n.ID
+		}
+	}
 }
 
 func stop(tx *state.Txn, s *Stop) error {
