@@ -14,7 +14,7 @@ import (
 // mount table agree on it. The caller holds the volume's turn.
 func (s *Service) stage(ctx context.Context, p *plugin, r *row, secrets map[string]string) error {
 	st := s.journal.stageOf(r.PluginID, r.ExternalID)
-	at, err := mounts.At(r.Staging.Host)
+	at, err := stagedAt(r.Staging.Host, st != nil)
 	if err != nil {
 		return err
 	}
@@ -43,6 +43,17 @@ func (s *Service) stage(ctx context.Context, p *plugin, r *row, secrets map[stri
 	}
 	next.Done = true
 	return s.journal.putStage(next)
+}
+
+// stagedAt returns what is mounted at a staging path. Where nothing was expected that is asked of the path first,
+// which costs less than the mount table of a host with many volumes.
+func stagedAt(path string, expected bool) (*mounts.Entry, error) {
+	if !expected {
+		if on, err := mounts.IsPoint(path); err != nil || !on {
+			return nil, err
+		}
+	}
+	return mounts.At(path)
 }
 
 // unstage calls the driver and believes the mount table.

@@ -168,7 +168,9 @@ func setMounts(s *frame.Spec, t *driver.Task) error {
 // shards is over how many directories the files of tasks are spread; see dirs.Apart of the client.
 const shards = 16
 
-func (d *Driver) shard(i uint64) string { return filepath.Join(d.config.StateDir, fmt.Sprintf("%x", i%shards)) }
+func (d *Driver) shard(i uint64) string {
+	return filepath.Join(d.config.StateDir, fmt.Sprintf("%x", i%shards))
+}
 
 // statePath names the files of a task: readable, short, and different for different ids.
 func (d *Driver) statePath(id string) string {
