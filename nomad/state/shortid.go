@@ -1,23 +1,38 @@
 package state
 
-import (
-	"encoding/hex"
-	"strings"
-)
+import "encoding/hex"
+
+// digits are the values of the digits of a canonical UUID, and noDigit elsewhere.
+var digits = func() (values [256]byte) {
+	for c := range values {
+		values[c] = noDigit
+	}
+	for value, c := range "0123456789abcdef" {
+		values[c] = byte(value)
+	}
+	return values
+}()
+
+const noDigit = 0xff
 
 // ShortID is a canonical UUID as its 16 bytes; ok is false for any other text.
 func ShortID(s string) (raw [16]byte, ok bool) {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' || strings.ToLower(s) != s {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return raw, false
 	}
-	var digits [32]byte
-	n := copy(digits[:], s[:8])
-	n += copy(digits[n:], s[9:13])
-	n += copy(digits[n:], s[14:18])
-	n += copy(digits[n:], s[19:23])
-	copy(digits[n:], s[24:])
-	_, err := hex.Decode(raw[:], digits[:])
-	return raw, err == nil
+	at := 0
+	for i := range raw {
+		if at == 8 || at == 13 || at == 18 || at == 23 {
+			at++
+		}
+		high, low := digits[s[at]], digits[s[at+1]]
+		if high|low == noDigit {
+			return [16]byte{}, false
+		}
+		raw[i] = high<<4 | low
+		at += 2
+	}
+	return raw, true
 }
 
 // LongID is the text of a [ShortID].
