@@ -120,11 +120,12 @@ func (e *Edit) Add(i int, alloc string, l Load) {
 
 // Remove no longer counts the allocation's load on the node and answers what it was.
 func (e *Edit) Remove(i int, alloc string) (Load, bool) {
-	if !e.fleet.Row(i).loads.has(alloc) {
+	at, found := e.fleet.Row(i).loads.find(alloc)
+	if !found {
 		return Load{}, false
 	}
 	r := e.own(i)
-	l, _ := r.loads.remove(alloc)
+	l := r.loads.remove(at)
 	r.give(l)
 	return l, true
 }

@@ -55,26 +55,26 @@ func digestOf(id string) uint32 {
 
 func (h *held) len() int { return len(h.base) - len(h.gone) + len(h.recent) }
 
-// find answers the position in recent or in base, and -1 in the other.
-func (h *held) find(alloc string) (recent, base int) {
+// spot is where a load is: at a position in recent, or of base.
+type spot struct {
+	recent   bool
+	position int
+}
+
+func (h *held) find(alloc string) (spot, bool) {
 	digest := digestOf(alloc)
 	for i := range h.recent {
 		if h.recent[i].is(digest, alloc) {
-			return i, -1
+			return spot{true, i}, true
 		}
 	}
 	i, _ := slices.BinarySearchFunc(h.base, digest, func(x holding, d uint32) int { return cmp.Compare(x.digest, d) })
 	for ; i < len(h.base) && h.base[i].digest == digest; i++ {
 		if h.base[i].alloc == alloc && !slices.Contains(h.gone, int32(i)) {
-			return -1, i
+			return spot{false, i}, true
 		}
 	}
-	return -1, -1
-}
-
-func (h *held) has(alloc string) bool {
-	recent, base := h.find(alloc)
-	return recent >= 0 || base >= 0
+	return spot{}, false
 }
 
 func (h *held) all() iter.Seq2[string, Load] {
@@ -100,19 +100,15 @@ func (h *held) own() {
 // add counts a load of an allocation that has none.
 func (h *held) add(alloc string, l Load) { h.recent = append(h.recent, newHolding(alloc, l)) }
 
-func (h *held) remove(alloc string) (Load, bool) {
-	recent, base := h.find(alloc)
-	switch {
-	case recent >= 0:
-		l, last := h.recent[recent].load(), len(h.recent)-1
-		h.recent[recent] = h.recent[last]
-		h.recent = h.recent[:last]
-		return l, true
-	case base >= 0:
-		h.gone = append(h.gone, int32(base))
-		return h.base[base].load(), true
+func (h *held) remove(at spot) Load {
+	if !at.recent {
+		h.gone = append(h.gone, int32(at.position))
+		return h.base[at.position].load()
 	}
-	return Load{}, false
+	l, last := h.recent[at.position].load(), len(h.recent)-1
+	h.recent[at.position] = h.recent[last]
+	h.recent = h.recent[:last]
+	return l
 }
 
 // settle merges what changed when it is much. Merging costs what all loads are, copying what changed: the
