@@ -106,12 +106,12 @@ func (a *VolumeAsk) Take(n *api.Node) {
 		if claim.Fits(w.volume, b.against(w.volume, r), r, a.all.stopping).Verdict == claim.Waits {
 			state = api.ClaimWaiting
 		}
-		ext := external{w.volume.PluginID, w.volume.RemoteID()}
+		ext := w.external()
 		b.add(w.volume, &api.VolumeClaim{
 			Namespace: w.volume.Namespace, VolumeID: w.volume.ID, AllocID: r.AllocID, NodeID: r.NodeID,
 			JobID: r.JobID, TaskGroup: r.TaskGroup, PluginID: ext.plugin, ExternalID: ext.id,
 			Mode: modeOf(r), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode, State: state,
 		}, r)
-		a.all.volumesOn(n.ID)[ext] = true
+		a.all.onNode[n.ID] = with(a.all.volumesOn(n.ID), ext)
 	}
 }

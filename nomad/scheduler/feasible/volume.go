@@ -41,7 +41,7 @@ type Volumes struct {
 	missing  map[string]bool
 	books    map[external]*book
 	// onNode are the external volumes on each node: attached, claimed, or planned.
-	onNode      map[string]map[external]bool
+	onNode      map[string][]external
 	controllers map[string]string
 }
 
@@ -56,7 +56,7 @@ func NewVolumes(view VolumeView, ns string, stopping map[string]bool) *Volumes {
 func (vs *Volumes) begin() {
 	if vs.books == nil {
 		vs.missing, vs.controllers = map[string]bool{}, map[string]string{}
-		vs.books, vs.onNode = map[external]*book{}, map[string]map[external]bool{}
+		vs.books, vs.onNode = map[external]*book{}, map[string][]external{}
 	}
 }
 
@@ -74,6 +74,8 @@ type want struct {
 	request claim.Request
 	volume  *api.Volume
 }
+
+func (w want) external() external { return external{w.volume.PluginID, w.volume.RemoteID()} }
 
 // Ask looks up the volumes of an allocation of the group that is to be placed. A volume that is named
 // twice is asked for once, for writing if one of the two writes.
@@ -187,10 +189,15 @@ func (a *VolumeAsk) Refusal(n *api.Node) string {
 	if a.impossible != "" {
 		return a.impossible
 	}
-	added := map[string]map[external]bool{}
+	var room [4]external
+	added := room[:0]
 	for _, w := range a.wants {
-		if reason := a.all.onThis(n, w, added); reason != "" {
+		reason, news := a.all.onThis(n, w, added)
+		if reason != "" {
 			return reason
+		}
+		if news {
+			added = append(added, w.external())
 		}
 		if reason := a.all.claimable(n, w); reason != "" {
 			a.all.missing[VolumeResource(w.volume.Namespace, w.volume.ID)] = true
@@ -201,47 +208,44 @@ func (a *VolumeAsk) Refusal(n *api.Node) string {
 }
 
 // onThis checks the node's plugin, its topology and its volume limit. added are volumes of the same
-// allocation that were counted before.
-func (vs *Volumes) onThis(n *api.Node, w want, added map[string]map[external]bool) string {
+// allocation that were counted before; news says that this one counts, too.
+func (vs *Volumes) onThis(n *api.Node, w want, added []external) (reason string, news bool) {
 	plugin := w.volume.PluginID
 	info := n.CSINodePlugins[plugin]
 	switch {
 	case info == nil:
 		vs.missing[PluginResource(plugin)] = true
-		return fmt.Sprintf("CSI plugin %s is missing from client %s", plugin, n.ID)
+		return fmt.Sprintf("CSI plugin %s is missing from client %s", plugin, n.ID), false
 	case !info.Healthy:
 		vs.missing[PluginResource(plugin)] = true
-		return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", plugin, n.ID)
+		return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", plugin, n.ID), false
 	case info.NodeInfo != nil && !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies):
-		return "did not meet topology requirement"
+		return "did not meet topology requirement", false
 	}
 	limit, learned := limitOf(n, plugin)
 	if limit < 0 {
-		return ""
+		return "", false
 	}
-	here := vs.volumesOn(n.ID)
-	ext := external{plugin, w.volume.RemoteID()}
-	if added[plugin] == nil {
-		added[plugin] = map[external]bool{}
+	here, ext := vs.volumesOn(n.ID), w.external()
+	if slices.Contains(here, ext) || slices.Contains(added, ext) {
+		return "", false
 	}
-	if here[ext] || added[plugin][ext] {
-		return ""
-	}
-	count := len(added[plugin])
-	for e := range here {
-		if e.plugin == plugin {
-			count++
+	count := 0
+	for _, list := range [2][]external{here, added} {
+		for i := range list {
+			if list[i].plugin == plugin {
+				count++
+			}
 		}
 	}
 	if int64(count) >= limit {
 		vs.missing[PluginResource(plugin)] = true
 		if learned {
-			return fmt.Sprintf("CSI plugin %s has found no room for more than %d volumes on client %s", plugin, limit, n.ID)
+			return fmt.Sprintf("CSI plugin %s has found no room for more than %d volumes on client %s", plugin, limit, n.ID), false
 		}
-		return fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", plugin, n.ID)
+		return fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", plugin, n.ID), false
 	}
-	added[plugin][ext] = true
-	return ""
+	return "", true
 }
 
 // limitOf is how many volumes of the plugin fit on the node, and whether its driver has taught that by
@@ -257,22 +261,28 @@ func limitOf(n *api.Node, plugin string) (limit int64, learned bool) {
 	return limit, false
 }
 
-func (vs *Volumes) volumesOn(node string) map[external]bool {
+func (vs *Volumes) volumesOn(node string) []external {
 	here, known := vs.onNode[node]
 	if known {
 		return here
 	}
-	here = map[external]bool{}
 	for c := range vs.view.ClaimsByNode(node) {
 		if c.State != api.ClaimWaiting {
-			here[external{c.PluginID, c.ExternalID}] = true
+			here = with(here, external{c.PluginID, c.ExternalID})
 		}
 	}
 	for at := range vs.view.AttachmentsByNode(node) {
-		here[external{at.PluginID, at.ExternalID}] = true
+		here = with(here, external{at.PluginID, at.ExternalID})
 	}
 	vs.onNode[node] = here
 	return here
+}
+
+func with(list []external, e external) []external {
+	if slices.Contains(list, e) {
+		return list
+	}
+	return append(list, e)
 }
 
 // reaches reports whether the node's segments contain all of at least one of the volume's topologies.

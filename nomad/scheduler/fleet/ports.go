@@ -52,6 +52,23 @@ func (s Ports) set(port int, in bool) Ports {
 	return s
 }
 
+// put adds a port to the set itself. own has a bit for each page that no other set shares.
+func (s *Ports) put(port int, own *uint16) {
+	if port < 0 || port > PortMax {
+		return
+	}
+	at := port / pagePorts
+	if *own&(1<<at) == 0 {
+		page := new([pageWords]uint64)
+		if old := s.pages[at]; old != nil {
+			*page = *old
+		}
+		s.pages[at] = page
+		*own |= 1 << at
+	}
+	s.pages[at][port%pagePorts/64] |= 1 << (port % 64)
+}
+
 // Free finds a port in [low, high) that is not in the set, looking from start and round; -1 when there is none.
 func (s *Ports) Free(low, high, start int) int {
 	low, high = max(low, 0), min(high, PortMax+1)

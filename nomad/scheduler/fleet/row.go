@@ -205,13 +205,15 @@ func (r *Row) takePorts(list []HostPort) {
 		return
 	}
 	r.ports = slices.Clone(r.ports)
+	var few [4]uint16
+	own := append(few[:0], make([]uint16, len(r.ports))...)
 	for _, p := range list {
 		for i := range r.positions(p.IP) {
 			if r.ports[i].Has(p.Port) {
 				r.doubled = append(slices.Clip(r.doubled), HostPort{r.site.addresses[i].IP, p.Port})
 				continue
 			}
-			r.ports[i] = r.ports[i].With(p.Port)
+			r.ports[i].put(p.Port, &own[i])
 		}
 	}
 }
