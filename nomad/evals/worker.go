@@ -39,6 +39,8 @@ type task struct {
 	token string
 	// index is what the worker's state must have reached.
 	index uint64
+	// crowded are the nodes where earlier attempts came too late.
+	crowded []string
 }
 
 // desk is where a worker gets work and where the results go: the leader, in this process or not.
@@ -158,7 +160,7 @@ func (w *worker) attempt(ctx context.Context, d desk, tx *state.Txn, t *task) (d
 	e, now := t.eval, time.Now()
 	o = scheduler.Schedule(scheduler.Input{
 		View: tx, Fleet: f, Eval: e, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
-		Memory: &w.memory,
+		Crowded: t.crowded, Memory: &w.memory,
 	})
 	evals := append(o.FollowUps, scheduler.Done(e, o, tx.Index(), now, newID)...)
 	w.is("Submitting")
@@ -173,6 +175,7 @@ func (w *worker) attempt(ctx context.Context, d desk, tx *state.Txn, t *task) (d
 	t.index = max(t.index, out.AllocIndex, out.RefreshIndex)
 	if !out.Whole {
 		w.conflicts.Add(1)
+		t.crowded = append(t.crowded, out.RejectedNodes...)
 		w.Log.Debug("plan was refused in part", "eval", e.ID, "job", e.JobID, "nodes", out.RejectedNodes, "reasons", out.Reasons)
 	}
 	return out.Whole, len(out.NodeAllocation)+len(out.NodeUpdate) > 0, o, nil

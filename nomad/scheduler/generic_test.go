@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -54,6 +55,40 @@ func TestNoRoomIsExplainedPerDimension(t *testing.T) {
 	}
 	if m.DimensionExhausted["cpu"] != 1 || m.ConstraintFiltered["${attr.kernel.name} = linux"] != 1 || m.CoalescedFailures != 1 {
 		t.Fatalf("metric %+v", m)
+	}
+}
+
+func TestCrowdedNodesAreTakenLast(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(3)
+	first := job("first", api.JobTypeService, 1)
+	c.register(first)
+	best := placed(c.run(first))[0].NodeID
+	memory, rows := &scheduler.Memory{}, c.fleet()
+	schedule := func(count int, crowded ...string) map[string]int {
+		j := job("second", api.JobTypeService, count)
+		c.register(j)
+		o := scheduler.Schedule(scheduler.Input{
+			View: c.store.Read(), Fleet: rows, Now: c.now, NewID: c.id, Seed: 7, Crowded: crowded, Memory: memory,
+			Eval: &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "second", Type: api.JobTypeService, Priority: 50},
+		})
+		on := map[string]int{}
+		for node, list := range o.Plan.NodeAllocation {
+			on[node] = len(list)
+		}
+		return on
+	}
+	if on := schedule(1); on[best] != 1 {
+		t.Fatalf("the fullest node is %s, placed on %v", best, on)
+	}
+	if on := schedule(1, best, "gone"); len(on) != 1 || on[best] != 0 {
+		t.Errorf("%s is crowded, placed on %v", best, on)
+	}
+	if on := schedule(1); on[best] != 1 {
+		t.Errorf("%s was crowded for one evaluation, placed on %v", best, on)
+	}
+	if on := schedule(20, best); len(on) != 3 || on[best] != 4 {
+		t.Errorf("others have room for 16, placed on %v", on)
 	}
 }
 

@@ -30,6 +30,8 @@ type placer struct {
 	// sacrifice ranks nodes by what would be evicted there; nil until somebody must be.
 	sacrifice *rank.Board
 	failed    *api.AllocationMetric
+	// crowded are the nodes that stay off the board as long as there are others.
+	crowded []int
 	// explained is set when an allocation shows how other nodes did.
 	explained bool
 }
@@ -49,6 +51,7 @@ func newPlacer(r *run, g *api.TaskGroup) *placer {
 	p.begin(r.edit)
 	p.countLive()
 	p.catchUp(r.in.Fleet, r.edit, p.score)
+	p.shun(r.in.Crowded)
 	r.admit(p.seen.eligibility())
 	return p
 }
@@ -247,6 +250,29 @@ func (p *placer) deviceScore(row *fleet.Row) (float64, bool) {
 	return g.score, true
 }
 
+// shun takes nodes off the board until nothing else is left.
+func (p *placer) shun(nodes []string) {
+	if p.board == nil {
+		return
+	}
+	for _, id := range nodes {
+		if i := p.run.edit.Find(id); i >= 0 {
+			p.drop(i)
+			p.crowded = append(p.crowded, i)
+		}
+	}
+}
+
+// admitCrowded puts back what was shunned and reports whether that was anything.
+func (p *placer) admitCrowded() bool {
+	shunned := p.crowded
+	p.crowded = nil
+	for _, i := range shunned {
+		p.touch(i)
+	}
+	return len(shunned) > 0
+}
+
 // choose finds the best node for the allocation and gives it its resources there.
 func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bool {
 	var ask *feasible.VolumeAsk
@@ -267,6 +293,9 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 	}()
 	for {
 		best, ok := p.board.Best(p.spreads.Boost, avoid)
+		if !ok && p.admitCrowded() {
+			continue
+		}
 		if !ok {
 			return p.preempt(a, ask)
 		}

@@ -36,6 +36,9 @@ type Input struct {
 	NewID func() string
 	// Seed decides between equally good nodes.
 	Seed uint64
+	// Crowded are nodes that others filled while earlier attempts at the evaluation chose them: they are taken
+	// when nothing else will do.
+	Crowded []string
 	// Memory keeps what was found out about the nodes for the next evaluation; nil keeps nothing.
 	Memory *Memory
 }
