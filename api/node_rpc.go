@@ -27,19 +27,26 @@ type NodeUpdateResponse struct {
 }
 
 // NodeAssignmentsRequest asks for the allocations of a node. Known tells what the node has:
-// allocation id to AllocModifyIndex.
+// allocation id to AllocModifyIndex. With the Line of an earlier answer it need not be there: Newest, the
+// highest AllocModifyIndex that the node has, and Count, how many allocations it has, are enough.
 type NodeAssignmentsRequest struct {
 	NodeID     string            `msg:",omitempty"`
 	NodeSecret string            `msg:",omitempty"`
 	Known      map[string]uint64 `msg:",omitempty"`
+	Line       uint64            `msg:",omitempty"`
+	Newest     uint64            `msg:",omitempty"`
+	Count      int               `msg:",omitempty"`
 	QueryOptions
 }
 
 // NodeAssignmentsResponse lists the ids of all allocations of the node and, whole and with
-// their jobs, those that differ from what the node knows.
+// their jobs, those that differ from what the node knows. With Kept nothing was forgotten that the node knows,
+// and the ids are left out. Line goes into the next request.
 type NodeAssignmentsResponse struct {
 	Assigned []string      `msg:",omitempty"`
+	Kept     bool          `msg:",omitempty"`
 	Changed  []*Allocation `msg:",omitempty"`
+	Line     uint64        `msg:",omitempty"`
 	QueryMeta
 }
 

@@ -37096,8 +37096,8 @@ func (z *Node) Msgsize() (s int) {
 func (z *NodeAssignmentsRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.NodeID == "" {
 		zb0001Len--
@@ -37110,6 +37110,18 @@ func (z *NodeAssignmentsRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Known == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Line == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Newest == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Count == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -37134,6 +37146,21 @@ func (z *NodeAssignmentsRequest) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0001)
 				o = msgp.AppendUint64(o, za0002)
 			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Line"
+			o = append(o, 0xa4, 0x4c, 0x69, 0x6e, 0x65)
+			o = msgp.AppendUint64(o, z.Line)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Newest"
+			o = append(o, 0xa6, 0x4e, 0x65, 0x77, 0x65, 0x73, 0x74)
+			o = msgp.AppendUint64(o, z.Newest)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Count"
+			o = append(o, 0xa5, 0x43, 0x6f, 0x75, 0x6e, 0x74)
+			o = msgp.AppendInt(o, z.Count)
 		}
 		// string "QueryOptions"
 		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
@@ -37212,6 +37239,24 @@ func (z *NodeAssignmentsRequest) UnmarshalMsg(bts []byte) (o []byte, err error) 
 				}
 				z.Known[za0001] = za0002
 			}
+		case "Line":
+			z.Line, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Line")
+				return
+			}
+		case "Newest":
+			z.Newest, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Newest")
+				return
+			}
+		case "Count":
+			z.Count, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Count")
+				return
+			}
 		case "QueryOptions":
 			bts, err = z.QueryOptions.UnmarshalMsg(bts)
 			if err != nil {
@@ -37239,7 +37284,7 @@ func (z *NodeAssignmentsRequest) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.Uint64Size
 		}
 	}
-	s += 13 + z.QueryOptions.Msgsize()
+	s += 5 + msgp.Uint64Size + 7 + msgp.Uint64Size + 6 + msgp.IntSize + 13 + z.QueryOptions.Msgsize()
 	return
 }
 
@@ -37247,16 +37292,24 @@ func (z *NodeAssignmentsRequest) Msgsize() (s int) {
 func (z *NodeAssignmentsResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.Assigned == nil {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
-	if z.Changed == nil {
+	if z.Kept == false {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.Changed == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Line == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -37272,6 +37325,11 @@ func (z *NodeAssignmentsResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Kept"
+			o = append(o, 0xa4, 0x4b, 0x65, 0x70, 0x74)
+			o = msgp.AppendBool(o, z.Kept)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
 			// string "Changed"
 			o = append(o, 0xa7, 0x43, 0x68, 0x61, 0x6e, 0x67, 0x65, 0x64)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Changed)))
@@ -37286,6 +37344,11 @@ func (z *NodeAssignmentsResponse) MarshalMsg(b []byte) (o []byte, err error) {
 					}
 				}
 			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Line"
+			o = append(o, 0xa4, 0x4c, 0x69, 0x6e, 0x65)
+			o = msgp.AppendUint64(o, z.Line)
 		}
 		// string "QueryMeta"
 		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
@@ -37343,6 +37406,12 @@ func (z *NodeAssignmentsResponse) UnmarshalMsg(bts []byte) (o []byte, err error)
 					return
 				}
 			}
+		case "Kept":
+			z.Kept, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Kept")
+				return
+			}
 		case "Changed":
 			var zb0003 uint32
 			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
@@ -37377,6 +37446,12 @@ func (z *NodeAssignmentsResponse) UnmarshalMsg(bts []byte) (o []byte, err error)
 					}
 				}
 			}
+		case "Line":
+			z.Line, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Line")
+				return
+			}
 		case "QueryMeta":
 			bts, err = z.QueryMeta.UnmarshalMsg(bts)
 			if err != nil {
@@ -37401,7 +37476,7 @@ func (z *NodeAssignmentsResponse) Msgsize() (s int) {
 	for za0001 := range z.Assigned {
 		s += msgp.StringPrefixSize + len(z.Assigned[za0001])
 	}
-	s += 8 + msgp.ArrayHeaderSize
+	s += 5 + msgp.BoolSize + 8 + msgp.ArrayHeaderSize
 	for za0002 := range z.Changed {
 		if z.Changed[za0002] == nil {
 			s += msgp.NilSize
@@ -37409,7 +37484,7 @@ func (z *NodeAssignmentsResponse) Msgsize() (s int) {
 			s += z.Changed[za0002].Msgsize()
 		}
 	}
-	s += 10 + z.QueryMeta.Msgsize()
+	s += 5 + msgp.Uint64Size + 10 + z.QueryMeta.Msgsize()
 	return
 }
 

@@ -99,10 +99,10 @@ func (c *Client) followAssignments(ctx context.Context) error {
 	for _, e := range c.table.all() {
 		known[e.alloc.ID()] = e.alloc.Present().AllocModifyIndex
 	}
-	var index uint64
+	var index, line uint64
 	pause := retryMin
 	for ctx.Err() == nil {
-		resp, err := c.assignments(ctx, known, index)
+		resp, err := c.assignments(ctx, known, index, line)
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
@@ -116,33 +116,34 @@ func (c *Client) followAssignments(ctx context.Context) error {
 			index = 0
 			sleep(ctx, pause)
 		default:
-			index, pause = resp.Index, retryMin
+			index, line, pause = resp.Index, resp.Line, retryMin
 			c.apply(ctx, resp, known)
 		}
 	}
 	return ctx.Err()
 }
 
-func (c *Client) assignments(ctx context.Context, known map[string]uint64, index uint64) (*api.NodeAssignmentsResponse, error) {
+// assignments asks for what differs from what is known. The line of an earlier answer makes a summary do.
+func (c *Client) assignments(ctx context.Context, known map[string]uint64, index, line uint64) (*api.NodeAssignmentsResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, assignWait+assignWait/16+callMargin)
 	defer cancel()
-	return wire.NodeAssignments.Call(ctx, c.conf.Servers, &api.NodeAssignmentsRequest{
+	r := &api.NodeAssignmentsRequest{
 		NodeID: c.id, NodeSecret: c.secret, Known: known,
 		QueryOptions: api.QueryOptions{Region: c.conf.Region, Namespace: api.AllNamespaces, MinIndex: index, MaxWait: assignWait},
-	})
+	}
+	if index > 0 && line > 0 {
+		r.Known, r.Line, r.Count = nil, line, len(known)
+		for _, modified := range known {
+			r.Newest = max(r.Newest, modified)
+		}
+	}
+	return wire.NodeAssignments.Call(ctx, c.conf.Servers, r)
 }
 
 // apply starts, updates and removes allocations. known is what the servers are told next time.
 func (c *Client) apply(ctx context.Context, resp *api.NodeAssignmentsResponse, known map[string]uint64) {
-	assigned := make(map[string]bool, len(resp.Assigned))
-	for _, id := range resp.Assigned {
-		assigned[id] = true
-	}
-	for id := range known {
-		if !assigned[id] {
-			delete(known, id)
-			c.forget(ctx, id)
-		}
+	if !resp.Kept {
+		c.forgetOthers(ctx, resp.Assigned, known)
 	}
 	for _, a := range resp.Changed {
 		if a == nil || a.ID == "" {
@@ -156,6 +157,20 @@ func (c *Client) apply(ctx context.Context, resp *api.NodeAssignmentsResponse, k
 	}
 	if c.conf.GC.MaxAllocs > 0 && c.table.len() > c.conf.GC.MaxAllocs {
 		c.wakeCollect()
+	}
+}
+
+// forgetOthers forgets the allocations that the servers no longer list.
+func (c *Client) forgetOthers(ctx context.Context, listed []string, known map[string]uint64) {
+	assigned := make(map[string]bool, len(listed))
+	for _, id := range listed {
+		assigned[id] = true
+	}
+	for id := range known {
+		if !assigned[id] {
+			delete(known, id)
+			c.forget(ctx, id)
+		}
 	}
 }
 

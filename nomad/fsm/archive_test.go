@@ -180,7 +180,9 @@ func TestBrokenArchivesChangeNothing(t *testing.T) {
 		cases[fmt.Sprintf("cut at %d", n)] = good[:n]
 	}
 	for n := 10; n < len(good); n += len(good) / 8 {
-		cases[fmt.Sprintf("flipped at %d", n)] = flipped(good, n)
+		if b := flipped(good, n); inflated(b) != inflated(good) {
+			cases[fmt.Sprintf("flipped at %d", n)] = b
+		}
 	}
 	propose(t, r, "two")
 	index := s.Read().Index()
@@ -194,6 +196,19 @@ func TestBrokenArchivesChangeNothing(t *testing.T) {
 		t.Error("a refused archive changed the state")
 	}
 	propose(t, r, "three")
+}
+
+// inflated is what is packed in b, or "" where it is broken. Some bits of a packed text mean nothing.
+func inflated(b []byte) string {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return ""
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 func TestOnlyTheLeaderRestores(t *testing.T) {

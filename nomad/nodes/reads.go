@@ -2,9 +2,7 @@ package nodes
 
 import (
 	"context"
-	"maps"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -23,12 +21,14 @@ func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest
 		q.MaxWait = waitDefault
 	}
 	end := time.Now().Add(q.MaxWait)
-	has := knownTo(r)
 	for {
-		var differ bool
+		news := false
 		err := rpc.Block(ctx, s.state, &q, &out.QueryMeta, []state.Key{state.NodeAllocsKey(r.NodeID)}, func(tx *state.Txn) error {
-			if differ = has.differs(tx); differ || r.MinIndex == 0 {
-				out.Assigned, out.Changed = has.assigned(tx)
+			out.Line = tx.Line()
+			if r.MinIndex > 0 && r.Line == out.Line {
+				news = since(tx, r, out)
+			} else {
+				news = compared(tx, r, out)
 			}
 			return nil
 		})
@@ -37,53 +37,51 @@ func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest
 		}
 		// A node's own updates touch its allocations too: they are no news.
 		left := time.Until(end)
-		if !differ && r.MinIndex > 0 && left > 0 && out.Index > q.MinIndex {
-			q.MinIndex, q.MaxWait = out.Index, left
-			continue
+		if news || r.MinIndex == 0 || left <= 0 || out.Index <= q.MinIndex {
+			return out, nil
 		}
-		if out.Assigned == nil {
-			out.Assigned = slices.Collect(maps.Keys(r.Known))
-		}
-		return out, nil
+		q.MinIndex, q.MaxWait = out.Index, left
 	}
 }
 
-// known is what a node has of its allocations.
-type known struct {
-	*api.NodeAssignmentsRequest
-	newest uint64
-}
-
-func knownTo(r *api.NodeAssignmentsRequest) known {
-	k := known{NodeAssignmentsRequest: r}
-	for _, index := range r.Known {
-		k.newest = max(k.newest, index)
-	}
-	return k
-}
-
-// differs reports whether the servers want something else of the node than it knows. What they decided since
-// has a higher index than all before; what they forgot is missing in the number.
-func (k known) differs(tx *state.Txn) bool {
-	n := 0
-	for a := range tx.AllocsByNode(k.NodeID) {
-		if n++; a.AllocModifyIndex > k.newest {
-			return true
+// since answers what changed in the state that the node's last answer came from, and whether anything did. What
+// was decided since then has a higher index than all that the node has.
+func since(tx *state.Txn, r *api.NodeAssignmentsRequest, out *api.NodeAssignmentsResponse) bool {
+	out.Assigned, out.Changed = nil, nil
+	all, fresh := 0, 0
+	for a := range tx.AllocsByNode(r.NodeID) {
+		all++
+		if a.AllocModifyIndex > r.Newest {
+			out.Changed = append(out.Changed, a)
+		}
+		if a.CreateIndex > r.Newest {
+			fresh++
 		}
 	}
-	return n != len(k.Known)
-}
-
-// assigned is all allocations of the node, and those that it knows otherwise or not at all.
-func (k known) assigned(tx *state.Txn) (ids []string, changed []*api.Allocation) {
-	ids = make([]string, 0, len(k.Known)+1)
-	for a := range tx.AllocsByNode(k.NodeID) {
-		ids = append(ids, a.ID)
-		if index, has := k.Known[a.ID]; !has || index != a.AllocModifyIndex {
-			changed = append(changed, a)
+	if out.Kept = all-fresh == r.Count; !out.Kept {
+		out.Assigned = make([]string, 0, all)
+		for a := range tx.AllocsByNode(r.NodeID) {
+			out.Assigned = append(out.Assigned, a.ID)
 		}
 	}
-	return ids, changed
+	return len(out.Changed) > 0 || !out.Kept
+}
+
+// compared answers what differs from what the node has, and whether anything does.
+func compared(tx *state.Txn, r *api.NodeAssignmentsRequest, out *api.NodeAssignmentsResponse) bool {
+	out.Assigned, out.Changed, out.Kept = nil, nil, false
+	known := 0
+	for a := range tx.AllocsByNode(r.NodeID) {
+		out.Assigned = append(out.Assigned, a.ID)
+		index, has := r.Known[a.ID]
+		if has {
+			known++
+		}
+		if !has || index != a.AllocModifyIndex {
+			out.Changed = append(out.Changed, a)
+		}
+	}
+	return len(out.Changed) > 0 || known != len(r.Known)
 }
 
 // List lists nodes.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,8 @@ import (
 // version is all tables at one index.
 type version struct {
 	index uint64
+	// line is a number of its own for what came about without a restore in between.
+	line uint64
 	// roots are the trees, at the slots of their indexes.
 	roots []*node
 	// changed is the last index at which a table changed, at its number; 0 is never.
@@ -27,7 +30,7 @@ type memory struct {
 
 func newMemory() *memory {
 	m := &memory{}
-	m.newest.Store(&version{roots: make([]*node, slots), changed: make([]uint64, len(tables))})
+	m.newest.Store(&version{line: rand.Uint64(), roots: make([]*node, slots), changed: make([]uint64, len(tables))})
 	return m
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -63,7 +64,7 @@ func (l *load) all() error {
 	if l.index, err = l.number(); err != nil {
 		return err
 	}
-	l.tx.mem.index = l.index
+	l.tx.mem.index, l.tx.mem.line = l.index, rand.Uint64()
 	clear(l.tx.mem.roots)
 	clear(l.tx.mem.changed)
 	for {

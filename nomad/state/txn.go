@@ -19,6 +19,10 @@ type Txn struct {
 // Index is the raft index being applied, or of the last commit that a read sees.
 func (t *Txn) Index() uint64 { return t.mem.index }
 
+// Line tells states apart whose indexes cannot be compared: it changes with every restore and differs
+// between servers.
+func (t *Txn) Line() uint64 { return t.mem.line }
+
 // Now is the time of the command being applied; zero for reads.
 func (t *Txn) Now() time.Time { return t.now }
 

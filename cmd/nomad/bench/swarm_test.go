@@ -72,13 +72,14 @@ type simNode struct {
 	node *api.Node
 	up   *link.Link
 
-	known map[string]uint64
-	ended map[string]bool
+	newest uint64
+	known  map[string]bool
+	ended  map[string]bool
 }
 
 func (n *simNode) run(ctx context.Context, ready func()) {
 	defer n.up.Close()
-	n.known, n.ended = map[string]uint64{}, map[string]bool{}
+	n.known, n.ended = map[string]bool{}, map[string]bool{}
 	out, err := wire.NodeRegister.Call(ctx, n.up, &api.NodeRegisterRequest{Node: n.node})
 	if err == nil {
 		n.up.SetNode(n.node.ID, n.node.SecretID)
@@ -113,16 +114,18 @@ func (n *simNode) beat(ctx context.Context) (*api.NodeUpdateResponse, error) {
 
 // follow fetches assignments and reports what becomes of them.
 func (n *simNode) follow(ctx context.Context) {
-	q := api.QueryOptions{MaxWait: time.Minute, Stale: true}
+	r := &api.NodeAssignmentsRequest{NodeID: n.node.ID, NodeSecret: n.node.SecretID}
+	r.MaxWait, r.Stale = time.Minute, true
 	for ctx.Err() == nil {
-		got, err := wire.NodeAssignments.Call(ctx, n.up, &api.NodeAssignmentsRequest{NodeID: n.node.ID, NodeSecret: n.node.SecretID, Known: n.known, QueryOptions: q})
+		r.Newest, r.Count = n.newest, len(n.known)
+		got, err := wire.NodeAssignments.Call(ctx, n.up, r)
 		if err != nil {
 			continue
 		}
-		q.MinIndex = got.Index
+		r.MinIndex, r.Line = got.Index, got.Line
 		report := &api.AllocUpdateRequest{NodeID: n.node.ID, NodeSecret: n.node.SecretID}
 		for _, a := range got.Changed {
-			n.known[a.ID] = a.AllocModifyIndex
+			n.known[a.ID], n.newest = true, max(n.newest, a.AllocModifyIndex)
 			if u := n.play(a); u != nil {
 				report.Allocs = append(report.Allocs, u)
 			}
