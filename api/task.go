@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Task is one process of a group, run by a driver.
 type Task struct {
@@ -199,29 +202,44 @@ type TaskState struct {
 
 // TaskEvent is something that happened to a task; Time in Unix nanoseconds.
 type TaskEvent struct {
-	Type             string            `msg:",omitempty"`
-	Time             int64             `msg:",omitempty"`
-	DisplayMessage   string            `msg:",omitempty"`
-	Details          map[string]string `msg:",omitempty"`
-	Message          string            `msg:",omitempty"`
-	FailsTask        bool              `msg:",omitempty"`
-	RestartReason    string            `msg:",omitempty"`
-	SetupError       string            `msg:",omitempty"`
-	DriverError      string            `msg:",omitempty"`
-	DriverMessage    string            `msg:",omitempty"`
-	ExitCode         int               `msg:",omitempty"`
-	Signal           int               `msg:",omitempty"`
-	KillReason       string            `msg:",omitempty"`
-	KillTimeout      time.Duration     `msg:",omitempty"`
-	KillError        string            `msg:",omitempty"`
-	StartDelay       int64             `msg:",omitempty"`
-	DownloadError    string            `msg:",omitempty"`
-	ValidationError  string            `msg:",omitempty"`
-	DiskLimit        int64             `msg:",omitempty"`
-	DiskSize         int64             `msg:",omitempty"`
-	FailedSibling    string            `msg:",omitempty"`
-	VaultError       string            `msg:",omitempty"`
-	TaskSignalReason string            `msg:",omitempty"`
-	TaskSignal       string            `msg:",omitempty"`
-	GenericSource    string            `msg:",omitempty"`
+	Type           string            `msg:",omitempty"`
+	Time           int64             `msg:",omitempty"`
+	DisplayMessage string            `msg:",omitempty"`
+	Details        map[string]string `msg:",omitempty"`
+	Message        string            `msg:",omitempty"`
+	FailsTask      bool              `msg:",omitempty"`
+	ExitCode       int               `msg:",omitempty"`
+	Signal         int               `msg:",omitempty"`
+	// TaskEventCause is nil where nothing of it is known; in JSON its fields are the event's own.
+	*TaskEventCause `msg:",omitempty"`
+}
+
+// TaskEventCause is what only some events tell; KillTimeout and StartDelay in nanoseconds.
+type TaskEventCause struct {
+	RestartReason    string        `msg:",omitempty"`
+	SetupError       string        `msg:",omitempty"`
+	DriverError      string        `msg:",omitempty"`
+	DriverMessage    string        `msg:",omitempty"`
+	KillReason       string        `msg:",omitempty"`
+	KillTimeout      time.Duration `msg:",omitempty"`
+	KillError        string        `msg:",omitempty"`
+	StartDelay       int64         `msg:",omitempty"`
+	DownloadError    string        `msg:",omitempty"`
+	ValidationError  string        `msg:",omitempty"`
+	DiskLimit        int64         `msg:",omitempty"`
+	DiskSize         int64         `msg:",omitempty"`
+	FailedSibling    string        `msg:",omitempty"`
+	VaultError       string        `msg:",omitempty"`
+	TaskSignalReason string        `msg:",omitempty"`
+	TaskSignal       string        `msg:",omitempty"`
+	GenericSource    string        `msg:",omitempty"`
+}
+
+// MarshalJSON writes all fields, also those of a cause that is nil.
+func (e TaskEvent) MarshalJSON() ([]byte, error) {
+	type plain TaskEvent
+	if e.TaskEventCause == nil {
+		e.TaskEventCause = &TaskEventCause{}
+	}
+	return json.Marshal(plain(e))
 }

@@ -59293,8 +59293,8 @@ func (z *TaskDiff) Msgsize() (s int) {
 func (z *TaskEvent) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(25)
-	var zb0001Mask uint32 /* 25 bits */
+	zb0001Len := uint32(9)
+	var zb0001Mask uint16 /* 9 bits */
 	_ = zb0001Mask
 	if z.Type == "" {
 		zb0001Len--
@@ -59320,84 +59320,20 @@ func (z *TaskEvent) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.RestartReason == "" {
+	if z.ExitCode == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.SetupError == "" {
+	if z.Signal == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.DriverError == "" {
+	if z.TaskEventCause == nil {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.DriverMessage == "" {
-		zb0001Len--
-		zb0001Mask |= 0x200
-	}
-	if z.ExitCode == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x400
-	}
-	if z.Signal == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x800
-	}
-	if z.KillReason == "" {
-		zb0001Len--
-		zb0001Mask |= 0x1000
-	}
-	if z.KillTimeout == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x2000
-	}
-	if z.KillError == "" {
-		zb0001Len--
-		zb0001Mask |= 0x4000
-	}
-	if z.StartDelay == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x8000
-	}
-	if z.DownloadError == "" {
-		zb0001Len--
-		zb0001Mask |= 0x10000
-	}
-	if z.ValidationError == "" {
-		zb0001Len--
-		zb0001Mask |= 0x20000
-	}
-	if z.DiskLimit == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x40000
-	}
-	if z.DiskSize == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x80000
-	}
-	if z.FailedSibling == "" {
-		zb0001Len--
-		zb0001Mask |= 0x100000
-	}
-	if z.VaultError == "" {
-		zb0001Len--
-		zb0001Mask |= 0x200000
-	}
-	if z.TaskSignalReason == "" {
-		zb0001Len--
-		zb0001Mask |= 0x400000
-	}
-	if z.TaskSignal == "" {
-		zb0001Len--
-		zb0001Mask |= 0x800000
-	}
-	if z.GenericSource == "" {
-		zb0001Len--
-		zb0001Mask |= 0x1000000
-	}
 	// variable map header, size zb0001Len
-	o = msgp.AppendMapHeader(o, zb0001Len)
+	o = append(o, 0x80|uint8(zb0001Len))
 
 	// skip if no fields are to be emitted
 	if zb0001Len != 0 {
@@ -59436,99 +59372,27 @@ func (z *TaskEvent) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendBool(o, z.FailsTask)
 		}
 		if (zb0001Mask & 0x40) == 0 { // if not omitted
-			// string "RestartReason"
-			o = append(o, 0xad, 0x52, 0x65, 0x73, 0x74, 0x61, 0x72, 0x74, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
-			o = msgp.AppendString(o, z.RestartReason)
-		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
-			// string "SetupError"
-			o = append(o, 0xaa, 0x53, 0x65, 0x74, 0x75, 0x70, 0x45, 0x72, 0x72, 0x6f, 0x72)
-			o = msgp.AppendString(o, z.SetupError)
-		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
-			// string "DriverError"
-			o = append(o, 0xab, 0x44, 0x72, 0x69, 0x76, 0x65, 0x72, 0x45, 0x72, 0x72, 0x6f, 0x72)
-			o = msgp.AppendString(o, z.DriverError)
-		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
-			// string "DriverMessage"
-			o = append(o, 0xad, 0x44, 0x72, 0x69, 0x76, 0x65, 0x72, 0x4d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65)
-			o = msgp.AppendString(o, z.DriverMessage)
-		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "ExitCode"
 			o = append(o, 0xa8, 0x45, 0x78, 0x69, 0x74, 0x43, 0x6f, 0x64, 0x65)
 			o = msgp.AppendInt(o, z.ExitCode)
 		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "Signal"
 			o = append(o, 0xa6, 0x53, 0x69, 0x67, 0x6e, 0x61, 0x6c)
 			o = msgp.AppendInt(o, z.Signal)
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
-			// string "KillReason"
-			o = append(o, 0xaa, 0x4b, 0x69, 0x6c, 0x6c, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
-			o = msgp.AppendString(o, z.KillReason)
-		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
-			// string "KillTimeout"
-			o = append(o, 0xab, 0x4b, 0x69, 0x6c, 0x6c, 0x54, 0x69, 0x6d, 0x65, 0x6f, 0x75, 0x74)
-			o = msgp.AppendDuration(o, z.KillTimeout)
-		}
-		if (zb0001Mask & 0x4000) == 0 { // if not omitted
-			// string "KillError"
-			o = append(o, 0xa9, 0x4b, 0x69, 0x6c, 0x6c, 0x45, 0x72, 0x72, 0x6f, 0x72)
-			o = msgp.AppendString(o, z.KillError)
-		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
-			// string "StartDelay"
-			o = append(o, 0xaa, 0x53, 0x74, 0x61, 0x72, 0x74, 0x44, 0x65, 0x6c, 0x61, 0x79)
-			o = msgp.AppendInt64(o, z.StartDelay)
-		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
-			// string "DownloadError"
-			o = append(o, 0xad, 0x44, 0x6f, 0x77, 0x6e, 0x6c, 0x6f, 0x61, 0x64, 0x45, 0x72, 0x72, 0x6f, 0x72)
-			o = msgp.AppendString(o, z.DownloadError)
-		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
-			// string "ValidationError"
-			o = append(o, 0xaf, 0x56, 0x61, 0x6c, 0x69, 0x64, 0x61, 0x74, 0x69, 0x6f, 0x6e, 0x45, 0x72, 0x72, 0x6f, 0x72)
-			o = msgp.AppendString(o, z.ValidationError)
-		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
-			// string "DiskLimit"
-			o = append(o, 0xa9, 0x44, 0x69, 0x73, 0x6b, 0x4c, 0x69, 0x6d, 0x69, 0x74)
-			o = msgp.AppendInt64(o, z.DiskLimit)
-		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
-			// string "DiskSize"
-			o = append(o, 0xa8, 0x44, 0x69, 0x73, 0x6b, 0x53, 0x69, 0x7a, 0x65)
-			o = msgp.AppendInt64(o, z.DiskSize)
-		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
-			// string "FailedSibling"
-			o = append(o, 0xad, 0x46, 0x61, 0x69, 0x6c, 0x65, 0x64, 0x53, 0x69, 0x62, 0x6c, 0x69, 0x6e, 0x67)
-			o = msgp.AppendString(o, z.FailedSibling)
-		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
-			// string "VaultError"
-			o = append(o, 0xaa, 0x56, 0x61, 0x75, 0x6c, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
-			o = msgp.AppendString(o, z.VaultError)
-		}
-		if (zb0001Mask & 0x400000) == 0 { // if not omitted
-			// string "TaskSignalReason"
-			o = append(o, 0xb0, 0x54, 0x61, 0x73, 0x6b, 0x53, 0x69, 0x67, 0x6e, 0x61, 0x6c, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
-			o = msgp.AppendString(o, z.TaskSignalReason)
-		}
-		if (zb0001Mask & 0x800000) == 0 { // if not omitted
-			// string "TaskSignal"
-			o = append(o, 0xaa, 0x54, 0x61, 0x73, 0x6b, 0x53, 0x69, 0x67, 0x6e, 0x61, 0x6c)
-			o = msgp.AppendString(o, z.TaskSignal)
-		}
-		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
-			// string "GenericSource"
-			o = append(o, 0xad, 0x47, 0x65, 0x6e, 0x65, 0x72, 0x69, 0x63, 0x53, 0x6f, 0x75, 0x72, 0x63, 0x65)
-			o = msgp.AppendString(o, z.GenericSource)
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "TaskEventCause"
+			o = append(o, 0xae, 0x54, 0x61, 0x73, 0x6b, 0x45, 0x76, 0x65, 0x6e, 0x74, 0x43, 0x61, 0x75, 0x73, 0x65)
+			if z.TaskEventCause == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.TaskEventCause.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "TaskEventCause")
+					return
+				}
+			}
 		}
 	}
 	return
@@ -59618,6 +59482,256 @@ func (z *TaskEvent) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "FailsTask")
 				return
 			}
+		case "ExitCode":
+			z.ExitCode, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ExitCode")
+				return
+			}
+		case "Signal":
+			z.Signal, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Signal")
+				return
+			}
+		case "TaskEventCause":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.TaskEventCause = nil
+			} else {
+				if z.TaskEventCause == nil {
+					z.TaskEventCause = new(TaskEventCause)
+				}
+				bts, err = z.TaskEventCause.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "TaskEventCause")
+					return
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *TaskEvent) Msgsize() (s int) {
+	s = 1 + 5 + msgp.StringPrefixSize + len(z.Type) + 5 + msgp.Int64Size + 15 + msgp.StringPrefixSize + len(z.DisplayMessage) + 8 + msgp.MapHeaderSize
+	if z.Details != nil {
+		for za0001, za0002 := range z.Details {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
+		}
+	}
+	s += 8 + msgp.StringPrefixSize + len(z.Message) + 10 + msgp.BoolSize + 9 + msgp.IntSize + 7 + msgp.IntSize + 15
+	if z.TaskEventCause == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.TaskEventCause.Msgsize()
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *TaskEventCause) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(17)
+	var zb0001Mask uint32 /* 17 bits */
+	_ = zb0001Mask
+	if z.RestartReason == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.SetupError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.DriverError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.DriverMessage == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.KillReason == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.KillTimeout == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.KillError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.StartDelay == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	if z.DownloadError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.ValidationError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x200
+	}
+	if z.DiskLimit == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400
+	}
+	if z.DiskSize == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x800
+	}
+	if z.FailedSibling == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1000
+	}
+	if z.VaultError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2000
+	}
+	if z.TaskSignalReason == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4000
+	}
+	if z.TaskSignal == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8000
+	}
+	if z.GenericSource == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10000
+	}
+	// variable map header, size zb0001Len
+	o = msgp.AppendMapHeader(o, zb0001Len)
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "RestartReason"
+			o = append(o, 0xad, 0x52, 0x65, 0x73, 0x74, 0x61, 0x72, 0x74, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.RestartReason)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "SetupError"
+			o = append(o, 0xaa, 0x53, 0x65, 0x74, 0x75, 0x70, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.SetupError)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "DriverError"
+			o = append(o, 0xab, 0x44, 0x72, 0x69, 0x76, 0x65, 0x72, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.DriverError)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "DriverMessage"
+			o = append(o, 0xad, 0x44, 0x72, 0x69, 0x76, 0x65, 0x72, 0x4d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65)
+			o = msgp.AppendString(o, z.DriverMessage)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "KillReason"
+			o = append(o, 0xaa, 0x4b, 0x69, 0x6c, 0x6c, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.KillReason)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "KillTimeout"
+			o = append(o, 0xab, 0x4b, 0x69, 0x6c, 0x6c, 0x54, 0x69, 0x6d, 0x65, 0x6f, 0x75, 0x74)
+			o = msgp.AppendDuration(o, z.KillTimeout)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "KillError"
+			o = append(o, 0xa9, 0x4b, 0x69, 0x6c, 0x6c, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.KillError)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "StartDelay"
+			o = append(o, 0xaa, 0x53, 0x74, 0x61, 0x72, 0x74, 0x44, 0x65, 0x6c, 0x61, 0x79)
+			o = msgp.AppendInt64(o, z.StartDelay)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "DownloadError"
+			o = append(o, 0xad, 0x44, 0x6f, 0x77, 0x6e, 0x6c, 0x6f, 0x61, 0x64, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.DownloadError)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "ValidationError"
+			o = append(o, 0xaf, 0x56, 0x61, 0x6c, 0x69, 0x64, 0x61, 0x74, 0x69, 0x6f, 0x6e, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.ValidationError)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "DiskLimit"
+			o = append(o, 0xa9, 0x44, 0x69, 0x73, 0x6b, 0x4c, 0x69, 0x6d, 0x69, 0x74)
+			o = msgp.AppendInt64(o, z.DiskLimit)
+		}
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "DiskSize"
+			o = append(o, 0xa8, 0x44, 0x69, 0x73, 0x6b, 0x53, 0x69, 0x7a, 0x65)
+			o = msgp.AppendInt64(o, z.DiskSize)
+		}
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+			// string "FailedSibling"
+			o = append(o, 0xad, 0x46, 0x61, 0x69, 0x6c, 0x65, 0x64, 0x53, 0x69, 0x62, 0x6c, 0x69, 0x6e, 0x67)
+			o = msgp.AppendString(o, z.FailedSibling)
+		}
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+			// string "VaultError"
+			o = append(o, 0xaa, 0x56, 0x61, 0x75, 0x6c, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.VaultError)
+		}
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+			// string "TaskSignalReason"
+			o = append(o, 0xb0, 0x54, 0x61, 0x73, 0x6b, 0x53, 0x69, 0x67, 0x6e, 0x61, 0x6c, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.TaskSignalReason)
+		}
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+			// string "TaskSignal"
+			o = append(o, 0xaa, 0x54, 0x61, 0x73, 0x6b, 0x53, 0x69, 0x67, 0x6e, 0x61, 0x6c)
+			o = msgp.AppendString(o, z.TaskSignal)
+		}
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+			// string "GenericSource"
+			o = append(o, 0xad, 0x47, 0x65, 0x6e, 0x65, 0x72, 0x69, 0x63, 0x53, 0x6f, 0x75, 0x72, 0x63, 0x65)
+			o = msgp.AppendString(o, z.GenericSource)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *TaskEventCause) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
 		case "RestartReason":
 			z.RestartReason, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -59640,18 +59754,6 @@ func (z *TaskEvent) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			z.DriverMessage, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "DriverMessage")
-				return
-			}
-		case "ExitCode":
-			z.ExitCode, bts, err = msgp.ReadIntBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "ExitCode")
-				return
-			}
-		case "Signal":
-			z.Signal, bts, err = msgp.ReadIntBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Signal")
 				return
 			}
 		case "KillReason":
@@ -59745,15 +59847,8 @@ func (z *TaskEvent) UnmarshalMsg(bts []byte) (o []byte, err error) {
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z *TaskEvent) Msgsize() (s int) {
-	s = 3 + 5 + msgp.StringPrefixSize + len(z.Type) + 5 + msgp.Int64Size + 15 + msgp.StringPrefixSize + len(z.DisplayMessage) + 8 + msgp.MapHeaderSize
-	if z.Details != nil {
-		for za0001, za0002 := range z.Details {
-			_ = za0002
-			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
-		}
-	}
-	s += 8 + msgp.StringPrefixSize + len(z.Message) + 10 + msgp.BoolSize + 14 + msgp.StringPrefixSize + len(z.RestartReason) + 11 + msgp.StringPrefixSize + len(z.SetupError) + 12 + msgp.StringPrefixSize + len(z.DriverError) + 14 + msgp.StringPrefixSize + len(z.DriverMessage) + 9 + msgp.IntSize + 7 + msgp.IntSize + 11 + msgp.StringPrefixSize + len(z.KillReason) + 12 + msgp.DurationSize + 10 + msgp.StringPrefixSize + len(z.KillError) + 11 + msgp.Int64Size + 14 + msgp.StringPrefixSize + len(z.DownloadError) + 16 + msgp.StringPrefixSize + len(z.ValidationError) + 10 + msgp.Int64Size + 9 + msgp.Int64Size + 14 + msgp.StringPrefixSize + len(z.FailedSibling) + 11 + msgp.StringPrefixSize + len(z.VaultError) + 17 + msgp.StringPrefixSize + len(z.TaskSignalReason) + 11 + msgp.StringPrefixSize + len(z.TaskSignal) + 14 + msgp.StringPrefixSize + len(z.GenericSource)
+func (z *TaskEventCause) Msgsize() (s int) {
+	s = 3 + 14 + msgp.StringPrefixSize + len(z.RestartReason) + 11 + msgp.StringPrefixSize + len(z.SetupError) + 12 + msgp.StringPrefixSize + len(z.DriverError) + 14 + msgp.StringPrefixSize + len(z.DriverMessage) + 11 + msgp.StringPrefixSize + len(z.KillReason) + 12 + msgp.DurationSize + 10 + msgp.StringPrefixSize + len(z.KillError) + 11 + msgp.Int64Size + 14 + msgp.StringPrefixSize + len(z.DownloadError) + 16 + msgp.StringPrefixSize + len(z.ValidationError) + 10 + msgp.Int64Size + 9 + msgp.Int64Size + 14 + msgp.StringPrefixSize + len(z.FailedSibling) + 11 + msgp.StringPrefixSize + len(z.VaultError) + 17 + msgp.StringPrefixSize + len(z.TaskSignalReason) + 11 + msgp.StringPrefixSize + len(z.TaskSignal) + 14 + msgp.StringPrefixSize + len(z.GenericSource)
 	return
 }
 

@@ -56,28 +56,28 @@ func terminated(x *driver.Exit) *api.TaskEvent {
 
 func restarting(delay time.Duration, reason string) *api.TaskEvent {
 	e := event(api.EventRestarting, fmt.Sprintf("Task restarting in %v", delay))
-	e.StartDelay, e.RestartReason = int64(delay), reason
+	e.TaskEventCause = &api.TaskEventCause{StartDelay: int64(delay), RestartReason: reason}
 	e.Details["start_delay"], e.Details["restart_reason"] = strconv.FormatInt(int64(delay), 10), reason
 	return e
 }
 
 func notRestarting(reason string, fails bool) *api.TaskEvent {
 	e := event(api.EventNotRestarting, reason)
-	e.RestartReason, e.FailsTask = reason, fails
+	e.TaskEventCause, e.FailsTask = &api.TaskEventCause{RestartReason: reason}, fails
 	e.Details["restart_reason"], e.Details["fails_task"] = reason, strconv.FormatBool(fails)
 	return e
 }
 
 func restartSignal(reason string) *api.TaskEvent {
 	e := event(api.EventRestartSignal, reason)
-	e.RestartReason, e.Details["restart_reason"] = reason, reason
+	e.TaskEventCause, e.Details["restart_reason"] = &api.TaskEventCause{RestartReason: reason}, reason
 	return e
 }
 
 // killing tells that the task is told to end, and why when it is not the allocation's own end.
 func killing(because why, timeout time.Duration) []*api.TaskEvent {
 	e := event(api.EventKilling, fmt.Sprintf("Sent interrupt. Waiting %v before force killing", timeout))
-	e.KillTimeout, e.Details["kill_timeout"] = timeout, timeout.String()
+	e.TaskEventCause, e.Details["kill_timeout"] = &api.TaskEventCause{KillTimeout: timeout}, timeout.String()
 	if cause := causeEvent(because); cause != nil {
 		return []*api.TaskEvent{cause, e}
 	}
@@ -88,7 +88,7 @@ func causeEvent(because why) *api.TaskEvent {
 	switch because.event {
 	case api.EventSiblingFailed:
 		e := event(api.EventSiblingFailed, fmt.Sprintf("Task's sibling %q failed", because.sibling))
-		e.FailedSibling, e.Details["failed_sibling"] = because.sibling, because.sibling
+		e.TaskEventCause, e.Details["failed_sibling"] = &api.TaskEventCause{FailedSibling: because.sibling}, because.sibling
 		return e
 	case api.EventLeaderDead:
 		return event(api.EventLeaderDead, "Leader Task in Group dead")
@@ -100,22 +100,22 @@ func causeEvent(because why) *api.TaskEvent {
 
 func driverFailure(err error) *api.TaskEvent {
 	e := event(api.EventDriverFailure, err.Error())
-	e.DriverError, e.Details["driver_error"] = err.Error(), err.Error()
+	e.TaskEventCause, e.Details["driver_error"] = &api.TaskEventCause{DriverError: err.Error()}, err.Error()
 	return e
 }
 
 func setupFailure(err error) *api.TaskEvent {
 	e := event(api.EventSetupFailure, err.Error())
-	e.SetupError, e.FailsTask = err.Error(), true
+	e.TaskEventCause, e.FailsTask = &api.TaskEventCause{SetupError: err.Error()}, true
 	e.Details["setup_error"], e.Details["fails_task"] = err.Error(), "true"
 	return e
 }
 
 func signaling(signal, reason string) *api.TaskEvent {
 	e := event(api.EventSignaling, fmt.Sprintf("Task being sent signal %v", signal))
-	e.TaskSignal, e.Details["task_signal"] = signal, signal
+	e.TaskEventCause, e.Details["task_signal"] = &api.TaskEventCause{TaskSignal: signal, TaskSignalReason: reason}, signal
 	if reason != "" {
-		e.TaskSignalReason, e.Details["task_signal_reason"] = reason, reason
+		e.Details["task_signal_reason"] = reason
 		e.DisplayMessage += ": " + reason
 	}
 	return e
