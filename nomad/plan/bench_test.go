@@ -54,12 +54,17 @@ func BenchmarkPlan(b *testing.B) {
 	spent := map[string]time.Duration{}
 	steps := []string{"verify", "encode", "decode", "apply"}
 	size, round := 0, 0
+	f := fleet.Build(index, s.Read().Nodes(), s.Read().Allocs(api.AllNamespaces))
+	var placed []*api.Allocation
 	for b.Loop() {
 		b.StopTimer()
-		tx := s.Read()
-		f := fleet.Build(tx.Index(), tx.Nodes(), tx.Allocs(api.AllNamespaces))
+		tx, edit := s.Read(), f.Edit()
+		for _, a := range placed {
+			edit.NewAlloc(tx.Alloc(a.ID))
+		}
+		f, placed = edit.Done(tx.Index()), typical(n)
 		p := &api.Plan{EvalID: uuid.NewString(), Job: job, NodeAllocation: map[string][]*api.Allocation{}}
-		for i, a := range typical(n) {
+		for i, a := range placed {
 			a.NodeID = ids[(round*n+i)%nodes]
 			a.AllocatedResources.Shared.Ports = nil
 			a.Metrics.ScoreMetaData[0].NodeID = a.NodeID
