@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
 // sealed is a folder with certificates and the agents that use them.
@@ -40,22 +41,12 @@ func newSealed(t *testing.T) *sealed {
 	}
 	s := &sealed{t: t, bin: bin, dir: dir, process: map[string]*exec.Cmd{}}
 	t.Cleanup(s.remove)
-	s.http, s.rpc = s.port(), s.port()
+	s.http, s.rpc = kit.FreePort(s.t), kit.FreePort(s.t)
 	s.run("tls", "ca", "create")
 	for _, role := range []string{"-server", "-client", "-cli"} {
 		s.run("tls", "cert", "create", role)
 	}
 	return s
-}
-
-func (s *sealed) port() int {
-	s.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // try runs the command line in the folder.
@@ -186,7 +177,7 @@ ports {
 server {
   enabled = true
   bootstrap_expect = 1
-}`, s.http, s.rpc, s.port()))
+}`, s.http, s.rpc, kit.FreePort(s.t)))
 	join := func() string {
 		return fmt.Sprintf(`
 ports {
@@ -195,7 +186,7 @@ ports {
 client {
   enabled = true
   servers = ["127.0.0.1:%d"]
-}`, s.port(), s.rpc)
+}`, kit.FreePort(s.t), s.rpc)
 	}
 	s.agent("node", "global-client-nomad", join())
 	s.agent("impostor", "global-cli-nomad", join())

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -45,7 +46,7 @@ func Start(tb testing.TB) *Agent {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ports := freePorts(tb, 2)
+	web := FreePort(tb)
 	a := &Agent{Dir: dir, Binary: bin, tb: tb, config: filepath.Join(dir, "agent.hcl")}
 	body := fmt.Sprintf(`
 data_dir = %q
@@ -68,11 +69,11 @@ plugin "raw_exec" {
   config {
     enabled = true
   }
-}`, filepath.Join(dir, "data"), ports[0], ports[1])
+}`, filepath.Join(dir, "data"), web, FreePort(tb))
 	if err := os.WriteFile(a.config, []byte(body), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	a.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", ports[0])})
+	a.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -90,17 +91,20 @@ func binary(tb testing.TB) string {
 	return bin
 }
 
-func freePorts(tb testing.TB, n int) []int {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			tb.Fatal(err)
+// FreePort is a port of loopback that nobody listens on. The system hands none like it to connections, so
+// that it is still free when what used it starts again.
+func FreePort(tb testing.TB) int {
+	tb.Helper()
+	const first, count = 10_000, 10_000
+	for range 100 {
+		port := first + rand.IntN(count)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = l.Close()
+			return port
 		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
-	return ports
+	tb.Fatal("no port of loopback is free")
+	return 0
 }
 
 // Launch starts the agent's process and waits until it leads and its node is ready.
