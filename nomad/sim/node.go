@@ -83,7 +83,7 @@ func (n *node) start(w *World, tx *state.Txn, a *api.Allocation) {
 			n.ended(w, a.ID, api.AllocClientStatusFailed)
 			return
 		}
-		if !w.mayMount(c) || w.chance(10) {
+		if !w.mayMount(c) || n.occupied(c) || w.chance(10) {
 			waiting = true
 			continue
 		}
@@ -104,6 +104,22 @@ func (n *node) start(w *World, tx *state.Txn, a *api.Allocation) {
 // mayMount is what the agent waits for.
 func (w *World) mayMount(c *api.VolumeClaim) bool {
 	return c.State == api.ClaimReady || w.bug == BugEarlyMount && c.State == api.ClaimTaken
+}
+
+// occupied reports whether a volume of one user is still mounted for another allocation: its claim was given
+// up while the node was away.
+func (n *node) occupied(c *api.VolumeClaim) bool {
+	for _, m := range n.mounts {
+		if m.plugin == c.PluginID && m.external == c.ExternalID && m.alloc != c.AllocID && (alone(m.mode) || alone(c.AccessMode)) {
+			return true
+		}
+	}
+	return false
+}
+
+// alone reports whether the servers let one user at a time have a volume in this mode.
+func alone(m api.AccessMode) bool {
+	return m == api.AccessSingleNodeSingle || m == api.AccessSingleNodeWriter || m == api.AccessSingleNodeReader
 }
 
 func (n *node) ended(w *World, alloc, status string) {
