@@ -25,9 +25,7 @@ type decoder struct {
 	diags   hcl.Diagnostics
 	// texts are the blocks as written, by the offset where they begin.
 	texts map[int]*hclsyntax.Body
-	// restart and update are what the blocks inside take over.
-	restart *api.RestartPolicy
-	update  *api.UpdateStrategy
+	surroundings
 }
 
 // key is one tagged field of a struct.
@@ -121,9 +119,7 @@ func (d *decoder) content(body hcl.Body, s *hcl.BodySchema) *hcl.BodyContent {
 func (d *decoder) structure(dst reflect.Value, body hcl.Body, labels []string) {
 	t := dst.Type()
 	c := d.content(body, schemaOf(t))
-	defer func(restart *api.RestartPolicy, update *api.UpdateStrategy) {
-		d.restart, d.update = restart, update
-	}(d.restart, d.update)
+	defer func(around surroundings) { d.surroundings = around }(d.surroundings)
 	for _, k := range keysOf(t) {
 		field := dst.Field(k.index)
 		switch {
@@ -144,20 +140,6 @@ func (d *decoder) structure(dst reflect.Value, body hcl.Body, labels []string) {
 		}
 	}
 	d.finish(dst, c)
-}
-
-// inherit lets the blocks inside start from what this level says.
-func (d *decoder) inherit(dst reflect.Value) {
-	switch v := dst.Addr().Interface().(type) {
-	case *api.TaskGroup:
-		if v.RestartPolicy != nil {
-			d.restart = v.RestartPolicy
-		}
-	case *api.Job:
-		if v.Update != nil {
-			d.update = v.Update
-		}
-	}
 }
 
 // blocks decodes the blocks of one name into a pointer, slice or map.

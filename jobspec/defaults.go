@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -48,6 +49,26 @@ const groupScaling = "scaling"
 // prefill puts the defaults into a new item before it is decoded over. block is its name in files.
 func (d *decoder) prefill(item any, block string) {
 	prefill(item, block, d.jobType, d.restart, d.update)
+}
+
+// surroundings are the blocks around that blocks inside start from.
+type surroundings struct {
+	restart *api.RestartPolicy
+	update  *api.UpdateStrategy
+}
+
+// inherit takes over what a decoded struct says for those inside it.
+func (s *surroundings) inherit(dst reflect.Value) {
+	switch v := dst.Addr().Interface().(type) {
+	case *api.TaskGroup:
+		if v.RestartPolicy != nil {
+			s.restart = v.RestartPolicy
+		}
+	case *api.Job:
+		if v.Update != nil {
+			s.update = v.Update
+		}
+	}
 }
 
 func prefill(item any, block, jobType string, restart *api.RestartPolicy, update *api.UpdateStrategy) {

@@ -141,8 +141,7 @@ func checkGroups(doc *document, job int) error {
 type jsonDecoder struct {
 	*document
 	jobType string
-	restart *api.RestartPolicy
-	update  *api.UpdateStrategy
+	surroundings
 }
 
 // value decodes value i; block is its name in files, where defaults depend on it.
@@ -263,20 +262,6 @@ func (d *jsonDecoder) structure(dst reflect.Value, i int) error {
 		inner.inherit(dst)
 	}
 	return nil
-}
-
-// inherit lets blocks inside start from what this level says.
-func (d *jsonDecoder) inherit(dst reflect.Value) {
-	switch v := dst.Addr().Interface().(type) {
-	case *api.TaskGroup:
-		if v.RestartPolicy != nil {
-			d.restart = v.RestartPolicy
-		}
-	case *api.Job:
-		if v.Update != nil {
-			d.update = v.Update
-		}
-	}
 }
 
 func (d *jsonDecoder) list(dst reflect.Value, i int) error {

@@ -35,8 +35,7 @@ func plainDecode(body []byte) (*api.Job, error) {
 // plainDecoder decodes jobs the plain way, one encoding/json call a value: the model of [jsonDecoder].
 type plainDecoder struct {
 	jobType string
-	restart *api.RestartPolicy
-	update  *api.UpdateStrategy
+	surroundings
 }
 
 var nullJSON = []byte("null")
@@ -96,20 +95,6 @@ func (d *plainDecoder) structure(dst reflect.Value, raw []byte, path string) err
 		inner.inherit(dst)
 	}
 	return nil
-}
-
-// inherit lets blocks inside start from what this level says.
-func (d *plainDecoder) inherit(dst reflect.Value) {
-	switch v := dst.Addr().Interface().(type) {
-	case *api.TaskGroup:
-		if v.RestartPolicy != nil {
-			d.restart = v.RestartPolicy
-		}
-	case *api.Job:
-		if v.Update != nil {
-			d.update = v.Update
-		}
-	}
 }
 
 // field is where a JSON name goes. Blocks that others inside inherit from are read first.

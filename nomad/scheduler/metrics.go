@@ -2,14 +2,11 @@ package scheduler
 
 import (
 	"maps"
-	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/rank"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // tally counts nodes for the metrics of a group.
 type tally struct {

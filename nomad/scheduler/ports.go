@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
@@ -95,7 +96,7 @@ func (p *portAsk) fixed(row *fleet.Row, taken given) (takenPort, string) {
 			return t, ""
 		}
 	}
-	return takenPort{}, "network: reserved port collision " + p.Label + "=" + itoa(p.Value)
+	return takenPort{}, "network: reserved port collision " + p.Label + "=" + strconv.Itoa(p.Value)
 }
 
 // free chooses a dynamic port in [low, high), looking from start and round.
