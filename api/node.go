@@ -43,10 +43,28 @@ type Node struct {
 	BootID string `json:"-" msg:",omitempty"`
 	// CSILimits are the limits of volumes per plugin that drivers have taught by refusing one more.
 	CSILimits map[string]*CSILimit `json:",omitempty" msg:",omitempty"`
+	// StaleMounts are what a node may still have mounted of claims that were given up while nobody heard of it,
+	// or by force. It goes with the node's word that the mount is gone, or with another boot. A node that the
+	// servers do not know brings what it has mounted.
+	StaleMounts []*StaleMount `json:",omitempty" msg:",omitempty"`
 	// Silence is for how long nothing had been heard of a node when it was found to be down.
 	Silence time.Duration `json:"-" msg:",omitempty"`
 	// RPCAddr is the address that servers see; diagnostic only.
 	RPCAddr string `json:"-" msg:",omitempty"`
+}
+
+// StaleMount is a mount of a volume whose claim was given up without the node's word. Until that comes the
+// volume is neither attached nor mounted on the node anew: the old mount would come to life with it.
+type StaleMount struct {
+	Namespace  string `msg:",omitempty"`
+	VolumeID   string `msg:",omitempty"`
+	AllocID    string `msg:",omitempty"`
+	PluginID   string `msg:",omitempty"`
+	ExternalID string `msg:",omitempty"`
+	// Since is the Unix time in nanoseconds at which the claim was given up.
+	Since int64 `msg:",omitempty"`
+	// LastError is why the node could not unmount it yet.
+	LastError string `json:",omitempty" msg:",omitempty"`
 }
 
 // NodeStub is the row of a node in lists.

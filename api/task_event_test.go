@@ -1,20 +1,18 @@
-package api_test
+package api
 
 import (
 	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/open-nomad/open-nomad/api"
 )
 
 // TestEventsTellTheirCauseAmongTheirFields reads and writes events as other programs do.
 func TestEventsTellTheirCauseAmongTheirFields(t *testing.T) {
 	t.Parallel()
-	for _, e := range []*api.TaskEvent{
-		{Type: api.EventStarted, Time: 7},
-		{Type: api.EventRestarting, TaskEventCause: &api.TaskEventCause{StartDelay: 5, RestartReason: "policy"}},
+	for _, e := range []*TaskEvent{
+		{Type: EventStarted, Time: 7},
+		{Type: EventRestarting, TaskEventCause: &TaskEventCause{StartDelay: 5, RestartReason: "policy"}},
 	} {
 		text, err := json.Marshal(e)
 		if err != nil {
@@ -26,12 +24,12 @@ func TestEventsTellTheirCauseAmongTheirFields(t *testing.T) {
 		}
 		cause := e.TaskEventCause
 		if cause == nil {
-			cause = &api.TaskEventCause{}
+			cause = &TaskEventCause{}
 		}
 		if len(fields) != 25 || fields["StartDelay"] != float64(cause.StartDelay) || fields["RestartReason"] != cause.RestartReason {
 			t.Errorf("%s", text)
 		}
-		var back api.TaskEvent
+		var back TaskEvent
 		if err := json.Unmarshal(text, &back); err != nil || back.RestartReason != cause.RestartReason {
 			t.Errorf("%s came back as %+v, %v", text, back, err)
 		}
@@ -39,7 +37,7 @@ func TestEventsTellTheirCauseAmongTheirFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var again api.TaskEvent
+		var again TaskEvent
 		if rest, err := again.UnmarshalMsg(packed); err != nil || len(rest) > 0 || !cmp.Equal(*e, again) {
 			t.Errorf("%+v came back as %+v, %d bytes left, %v", e, again, len(rest), err)
 		}

@@ -35771,8 +35771,8 @@ func (z *NetworkResource) Msgsize() (s int) {
 func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(37)
-	var zb0001Mask uint64 /* 37 bits */
+	zb0001Len := uint32(38)
+	var zb0001Mask uint64 /* 38 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -35914,13 +35914,17 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x400000000
 	}
-	if z.Silence == 0 {
+	if z.StaleMounts == nil {
 		zb0001Len--
 		zb0001Mask |= 0x800000000
 	}
-	if z.RPCAddr == "" {
+	if z.Silence == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x1000000000
+	}
+	if z.RPCAddr == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2000000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -36281,11 +36285,27 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x800000000) == 0 { // if not omitted
+			// string "StaleMounts"
+			o = append(o, 0xab, 0x53, 0x74, 0x61, 0x6c, 0x65, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.StaleMounts)))
+			for za0018 := range z.StaleMounts {
+				if z.StaleMounts[za0018] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.StaleMounts[za0018].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "StaleMounts", za0018)
+						return
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x1000000000) == 0 { // if not omitted
 			// string "Silence"
 			o = append(o, 0xa7, 0x53, 0x69, 0x6c, 0x65, 0x6e, 0x63, 0x65)
 			o = msgp.AppendDuration(o, z.Silence)
 		}
-		if (zb0001Mask & 0x1000000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000000000) == 0 { // if not omitted
 			// string "RPCAddr"
 			o = append(o, 0xa7, 0x52, 0x50, 0x43, 0x41, 0x64, 0x64, 0x72)
 			o = msgp.AppendString(o, z.RPCAddr)
@@ -36944,6 +36964,40 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.CSILimits[za0016] = za0017
 			}
+		case "StaleMounts":
+			var zb0013 uint32
+			zb0013, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "StaleMounts")
+				return
+			}
+			if zb0013 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.StaleMounts) >= int(zb0013) {
+				z.StaleMounts = (z.StaleMounts)[:zb0013]
+			} else {
+				z.StaleMounts = make([]*StaleMount, zb0013)
+			}
+			for za0018 := range z.StaleMounts {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.StaleMounts[za0018] = nil
+				} else {
+					if z.StaleMounts[za0018] == nil {
+						z.StaleMounts[za0018] = new(StaleMount)
+					}
+					bts, err = z.StaleMounts[za0018].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "StaleMounts", za0018)
+						return
+					}
+				}
+			}
 		case "Silence":
 			z.Silence, bts, err = msgp.ReadDurationBytes(bts)
 			if err != nil {
@@ -37086,6 +37140,14 @@ func (z *Node) Msgsize() (s int) {
 			} else {
 				s += 1 + 8 + msgp.Int64Size + 6 + msgp.Int64Size
 			}
+		}
+	}
+	s += 12 + msgp.ArrayHeaderSize
+	for za0018 := range z.StaleMounts {
+		if z.StaleMounts[za0018] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.StaleMounts[za0018].Msgsize()
 		}
 	}
 	s += 8 + msgp.DurationSize + 8 + msgp.StringPrefixSize + len(z.RPCAddr)
@@ -43091,8 +43153,8 @@ func (z *NodeTopology) Msgsize() (s int) {
 func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.HeartbeatTTL == 0 {
 		zb0001Len--
@@ -43105,6 +43167,10 @@ func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Servers == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Held == false {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -43131,6 +43197,11 @@ func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			for za0002 := range z.Servers {
 				o = msgp.AppendString(o, z.Servers[za0002])
 			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Held"
+			o = append(o, 0xa4, 0x48, 0x65, 0x6c, 0x64)
+			o = msgp.AppendBool(o, z.Held)
 		}
 		// string "WriteMeta"
 		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
@@ -43227,6 +43298,12 @@ func (z *NodeUpdateResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "Held":
+			z.Held, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Held")
+				return
+			}
 		case "WriteMeta":
 			var zb0004 uint32
 			zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
@@ -43282,7 +43359,7 @@ func (z *NodeUpdateResponse) Msgsize() (s int) {
 	for za0002 := range z.Servers {
 		s += msgp.StringPrefixSize + len(z.Servers[za0002])
 	}
-	s += 10 + 1 + 6 + msgp.Uint64Size
+	s += 5 + msgp.BoolSize + 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 
@@ -56924,6 +57001,167 @@ func (z *SpreadTarget) UnmarshalMsg(bts []byte) (o []byte, err error) {
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z SpreadTarget) Msgsize() (s int) {
 	s = 1 + 6 + msgp.StringPrefixSize + len(z.Value) + 8 + msgp.Uint8Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *StaleMount) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
+	_ = zb0001Mask
+	if z.Namespace == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.VolumeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.AllocID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.PluginID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.ExternalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Since == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.LastError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Namespace"
+			o = append(o, 0xa9, 0x4e, 0x61, 0x6d, 0x65, 0x73, 0x70, 0x61, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Namespace)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "VolumeID"
+			o = append(o, 0xa8, 0x56, 0x6f, 0x6c, 0x75, 0x6d, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.VolumeID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "AllocID"
+			o = append(o, 0xa7, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x49, 0x44)
+			o = msgp.AppendString(o, z.AllocID)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "PluginID"
+			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+			o = msgp.AppendString(o, z.PluginID)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "ExternalID"
+			o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ExternalID)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Since"
+			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
+			o = msgp.AppendInt64(o, z.Since)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "LastError"
+			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.LastError)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *StaleMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Namespace":
+			z.Namespace, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Namespace")
+				return
+			}
+		case "VolumeID":
+			z.VolumeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "VolumeID")
+				return
+			}
+		case "AllocID":
+			z.AllocID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "AllocID")
+				return
+			}
+		case "PluginID":
+			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PluginID")
+				return
+			}
+		case "ExternalID":
+			z.ExternalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ExternalID")
+				return
+			}
+		case "Since":
+			z.Since, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Since")
+				return
+			}
+		case "LastError":
+			z.LastError, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastError")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *StaleMount) Msgsize() (s int) {
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError)
 	return
 }
 

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -145,6 +147,7 @@ func (c *Client) apply(ctx context.Context, resp *api.NodeAssignmentsResponse, k
 	if !resp.Kept {
 		c.forgetOthers(ctx, resp.Assigned, known)
 	}
+	slices.SortStableFunc(resp.Changed, pluginsLast)
 	for _, a := range resp.Changed {
 		if a == nil || a.ID == "" {
 			continue
@@ -166,12 +169,34 @@ func (c *Client) forgetOthers(ctx context.Context, listed []string, known map[st
 	for _, id := range listed {
 		assigned[id] = true
 	}
+	var gone []*api.Allocation
 	for id := range known {
-		if !assigned[id] {
-			delete(known, id)
-			c.forget(ctx, id)
+		if assigned[id] {
+			continue
+		}
+		delete(known, id)
+		if e := c.table.get(id); e != nil {
+			gone = append(gone, e.alloc.Present())
 		}
 	}
+	slices.SortFunc(gone, pluginsLast)
+	for _, a := range gone {
+		c.forget(ctx, a.ID)
+	}
+}
+
+// pluginsLast orders allocations so that all who leave are known when a plugin is told to: it waits for them.
+func pluginsLast(a, b *api.Allocation) int {
+	plugin := func(a *api.Allocation) int {
+		if a == nil {
+			return 0
+		}
+		if g := a.Group(); g != nil && slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return t.CSIPluginConfig != nil }) {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Compare(plugin(a), plugin(b))
 }
 
 // place starts or updates one allocation. One that the servers ended before it began here is taken as well,

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/volumes"
 )
@@ -55,6 +56,26 @@ func (u mountUsers) Restart(ctx context.Context, allocID, volumeID string, all b
 		names = e.group.Names()
 	}
 	return e.group.RestartFor(ctx, names, reason)
+}
+
+// Leaving reports whether the allocation was told to end, or has ended.
+func (u mountUsers) Leaving(allocID string) bool {
+	e := u.c.table.get(allocID)
+	if e == nil || e.alloc.Leaving() {
+		return true
+	}
+	select {
+	case <-e.alloc.Ended():
+		return true
+	default:
+		return false
+	}
+}
+
+// Lost reports whether the servers had given the allocation up.
+func (u mountUsers) Lost(allocID string) bool {
+	e := u.c.table.get(allocID)
+	return e != nil && e.alloc.Present().ClientStatus == api.AllocClientStatusLost
 }
 
 // Signal sends a signal to the tasks that mount the volume.

@@ -142,9 +142,11 @@ func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
 func (c *Client) register(ctx context.Context) (time.Duration, error) {
 	call, cancel := context.WithTimeout(ctx, c.beatWait())
 	defer cancel()
+	n := *c.node.present()
+	n.StaleMounts = c.volumes.Mounts()
 	sent := bootTime()
 	resp, err := wire.NodeRegister.Call(call, c.conf.Servers, &api.NodeRegisterRequest{
-		Node: c.node.present(), WriteRequest: api.WriteRequest{Region: c.conf.Region},
+		Node: &n, WriteRequest: api.WriteRequest{Region: c.conf.Region},
 	})
 	if err != nil {
 		c.withoutLeader(ctx)
@@ -162,6 +164,9 @@ func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 		return beatRetry
 	}
 	c.conf.Servers.SetPace(resp.HeartbeatTTL)
+	if resp.Held {
+		return min(resp.HeartbeatTTL, beatRetry)
+	}
 	if term := c.volumes.ShortestLease(); term > 0 {
 		return min(resp.HeartbeatTTL, term/leaseBeats)
 	}

@@ -133,7 +133,7 @@ func (a *Alloc) attendHealth(ctx context.Context) {
 			of, start = p.DeploymentID, now
 		}
 		r, watched := healthRules(p)
-		if !watched || a.leaving() {
+		if !watched || a.Leaving() {
 			continue
 		}
 		o := assess(p.Group(), a.tasks.States(), r, start, now)
@@ -145,8 +145,8 @@ func (a *Alloc) attendHealth(ctx context.Context) {
 	}
 }
 
-// leaving reports whether the allocation was told to end: what its tasks do then says nothing of their health.
-func (a *Alloc) leaving() bool {
+// Leaving reports whether the allocation was told to end: what its tasks do then says nothing of their health.
+func (a *Alloc) Leaving() bool {
 	select {
 	case <-a.stopping:
 		return true

@@ -40,6 +40,9 @@ func (t *task) attend(ctx context.Context, spec *api.Task, d driver.Driver, id s
 		x, ok := t.stop(ctx, spec, d, id, exits)
 		return outcome{exit: x, asked: &a, told: t.isTold(), left: !ok}
 	case <-t.told:
+		if p != nil {
+			p.Quiesce(ctx, t.sayPlugin)
+		}
 		x, ok := t.kill(ctx, spec, d, id, exits)
 		return outcome{exit: x, told: true, left: !ok}
 	case <-ctx.Done():

@@ -28,6 +28,9 @@ type Plugin interface {
 	// Supervise watches the running plugin until ctx ends. say records an event of the task, restart asks
 	// for a restart that counts as a failure.
 	Supervise(ctx context.Context, say func(eventType, message string), restart func(reason string))
+	// Quiesce waits, bounded, until those who leave the node do not need the plugin any more. say records an
+	// event of the task.
+	Quiesce(ctx context.Context, say func(eventType, message string))
 	// Cleanup removes what Prepare made, after the task has ended.
 	Cleanup()
 }

@@ -38,6 +38,10 @@ type Tasks interface {
 	Restart(ctx context.Context, allocID, volumeID string, all bool, reason string) error
 	// Signal sends a signal to the tasks that mount the volume.
 	Signal(ctx context.Context, allocID, volumeID, signal, reason string) error
+	// Leaving reports whether the allocation was told to end, or has ended.
+	Leaving(allocID string) bool
+	// Lost reports whether the servers had given the allocation up, as they do with all of a node.
+	Lost(allocID string) bool
 }
 
 type nobody struct{}
@@ -47,6 +51,8 @@ func (nobody) Restart(context.Context, string, string, bool, string) error { ret
 func (nobody) Signal(context.Context, string, string, string, string) error {
 	return nil
 }
+func (nobody) Leaving(string) bool { return false }
+func (nobody) Lost(string) bool    { return false }
 
 // Mounting names the tasks of the allocation that mount the volume.
 func Mounting(a *api.Allocation, volumeID string) []string {

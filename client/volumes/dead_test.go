@@ -22,13 +22,16 @@ import (
 
 // users records what tasks were told.
 type users struct {
-	mu      sync.Mutex
-	said    []string
-	changed chan struct{}
-	refuse  error // restarts fail with it
+	mu            sync.Mutex
+	said          []string
+	changed       chan struct{}
+	refuse        error // restarts fail with it
+	leaving, lost map[string]bool
 }
 
-func newUsers() *users { return &users{changed: make(chan struct{})} }
+func newUsers() *users {
+	return &users{changed: make(chan struct{}), leaving: map[string]bool{}, lost: map[string]bool{}}
+}
 
 func (u *users) say(words ...string) {
 	u.mu.Lock()
@@ -51,6 +54,24 @@ func (u *users) Restart(_ context.Context, alloc, volume string, all bool, _ str
 func (u *users) Signal(_ context.Context, alloc, volume, signal, _ string) error {
 	u.say("signal", alloc, volume, signal)
 	return nil
+}
+
+func (u *users) Leaving(alloc string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.leaving[alloc]
+}
+
+func (u *users) Lost(alloc string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.lost[alloc]
+}
+
+func (u *users) leave(alloc string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.leaving[alloc] = true
 }
 
 func (u *users) count(prefix string) int {

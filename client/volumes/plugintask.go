@@ -150,6 +150,52 @@ func (p *PluginTask) Supervise(ctx context.Context, say func(eventType, message 
 	}
 }
 
+// quiesceMax bounds for how long a plugin is kept for those who leave, quiescePace is how often it is looked.
+const (
+	quiesceMax  = time.Minute
+	quiescePace = 25 * time.Millisecond
+)
+
+// Quiesce waits, bounded, until the volumes of allocations that leave the node are unmounted: a plugin that is
+// stopped together with its users goes last. Users that stay are served by its successor. A node that was lost
+// may hear of its plugin first: then all leave.
+func (p *PluginTask) Quiesce(ctx context.Context, say func(eventType, message string)) {
+	ctx, cancel := context.WithTimeout(ctx, quiesceMax)
+	defer cancel()
+	tick := time.NewTicker(quiescePace)
+	defer tick.Stop()
+	for told := false; ; told = true {
+		n := p.leaving()
+		if n == 0 {
+			return
+		}
+		if !told {
+			say(EventWaiting, fmt.Sprintf("%d volumes of allocations that leave the node are unmounted first", n))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// leaving counts the volumes that only this instance of the plugin can unmount for those who leave.
+func (p *PluginTask) leaving() (n int) {
+	active, err := p.s.plugins.find(api.CSIPluginTypeNode, p.plugin.PluginID)
+	if err != nil || active.AllocID != p.plugin.AllocID || active.Task != p.plugin.Task {
+		return 0
+	}
+	tasks := p.s.conf.Tasks
+	lost := tasks.Lost(p.plugin.AllocID)
+	for _, r := range p.s.journal.rows() {
+		if r.PluginID == p.plugin.PluginID && r.touched() && r.State != rowReleased && (lost || tasks.Leaving(r.AllocID)) {
+			n++
+		}
+	}
+	return n
+}
+
 // watch is the memory of one supervisor.
 type watch struct {
 	p       *PluginTask

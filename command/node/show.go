@@ -104,6 +104,13 @@ func showDetails(s *session.Session, n *api.Node) {
 		}
 		s.Section("Host Volumes", table...)
 	}
+	if len(n.StaleMounts) > 0 {
+		table := [][]string{{"Volume", "Allocation", "Since", "Error"}}
+		for _, m := range n.StaleMounts {
+			table = append(table, []string{m.VolumeID, s.ID(m.AllocID), view.Time(time.Unix(0, m.Since)), view.OrNone(m.LastError)})
+		}
+		s.Section("Stale Mounts", table...)
+	}
 	if s.Verbose {
 		table := [][]string{{"Driver", "Detected", "Healthy", "Message", "Time"}}
 		for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {

@@ -172,3 +172,25 @@ func TestS48ForgottenLimitWakes(t *testing.T) {
 	limit(nil)
 	w.untilLive("j", 1)
 }
+
+// TestCleanNodeWakes has a job wait for the mount of a claim that was given up.
+func TestCleanNodeWakes(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", true)
+	w.volume("v")
+	stale := func(mounts ...*api.StaleMount) {
+		w.write(func(tx *state.Txn) {
+			n, v := *tx.Node("n1"), tx.Volume("default", "v")
+			for _, m := range mounts {
+				m.PluginID, m.ExternalID = v.PluginID, v.RemoteID()
+			}
+			n.StaleMounts = mounts
+			tx.PutNode(&n)
+		})
+	}
+	stale(&api.StaleMount{VolumeID: "v", AllocID: "old"})
+	w.blockedJob("j", 1)
+	stale()
+	w.untilLive("j", 1)
+}

@@ -161,7 +161,7 @@ func nodeBetter(a, b *api.Node) bool {
 		!reflect.DeepEqual(a.Attributes, b.Attributes) || !reflect.DeepEqual(a.Meta, b.Meta) ||
 		!reflect.DeepEqual(a.HostVolumes, b.HostVolumes) || !reflect.DeepEqual(a.HostNetworks, b.HostNetworks) ||
 		driversChanged(a.Drivers, b.Drivers) ||
-		roomier(a.CSILimits, b.CSILimits) ||
+		roomier(a.CSILimits, b.CSILimits) || len(b.StaleMounts) < len(a.StaleMounts) ||
 		pluginsChanged(a.CSINodePlugins, b.CSINodePlugins) || pluginsChanged(a.CSIControllerPlugins, b.CSIControllerPlugins)
 }
 

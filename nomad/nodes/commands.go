@@ -111,6 +111,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Denied, "node %q is registered with another secret", n.ID)
 	}
 	asked := n.Status
+	n.CSILimits = nil
 	n.Status = api.NodeStatusInit
 	if n.SchedulingEligibility != api.NodeSchedulingIneligible { // a new node may wait for an operator
 		n.SchedulingEligibility = api.NodeSchedulingEligible
@@ -119,6 +120,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	n.Drain, n.DrainStrategy, n.LastDrain, n.Events = false, nil, nil, nil
 	if old == nil {
 		n.Events = withEvents(nil, tx, event("Node registered", api.NodeEventSubsystemCluster))
+		n.StaleMounts = ledger.Unclaimed(tx, n)
 	} else {
 		keep(n, old)
 		if lost(old.Status) {
@@ -126,7 +128,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			n.Events = withEvents(n.Events, tx, event("Node re-registered", api.NodeEventSubsystemCluster))
 		}
 	}
-	if asked == api.NodeStatusReady {
+	if asked == api.NodeStatusReady && !held(tx, n, tx.Now()) {
 		n.Status = asked
 	}
 	if tx.NodePool(n.NodePool) == nil {
@@ -157,7 +159,7 @@ func keep(n, old *api.Node) {
 	n.SchedulingEligibility = old.SchedulingEligibility
 	n.Drain, n.DrainStrategy, n.LastDrain = old.Drain, old.DrainStrategy, old.LastDrain
 	n.Events = old.Events
-	n.CSILimits = old.CSILimits
+	n.CSILimits, n.StaleMounts = old.CSILimits, old.StaleMounts
 	n.LastMissedHeartbeatIndex, n.LastAllocUpdateIndex = old.LastMissedHeartbeatIndex, old.LastAllocUpdateIndex
 }
 
@@ -167,15 +169,18 @@ func (c *SetStatus) Apply(tx *state.Txn) (any, error) {
 	if old == nil {
 		return nil, missing(c.NodeID)
 	}
-	n := *old
-	moved := c.Status != "" && c.Status != n.Status
+	n, status := *old, c.Status
+	if status == api.NodeStatusReady && held(tx, old, tx.Now()) {
+		status = api.NodeStatusInit
+	}
+	moved := status != "" && status != n.Status
 	if moved {
-		n.Status, n.StatusUpdatedAt, n.Silence = c.Status, tx.Now().Unix(), c.Silence
+		n.Status, n.StatusUpdatedAt, n.Silence = status, tx.Now().Unix(), c.Silence
 	}
 	if c.Missed {
 		n.LastMissedHeartbeatIndex = tx.Index()
 	}
-	if moved && lost(old.Status) && n.Status == api.NodeStatusReady {
+	if moved && lost(old.Status) && !lost(n.Status) {
 		n.Events = withEvents(n.Events, tx, event("Node reconnected", api.NodeEventSubsystemCluster))
 	}
 	n.Events = withEvents(n.Events, tx, c.Events...)
@@ -238,6 +243,20 @@ func (c *EvaluateNode) Apply(tx *state.Txn) (any, error) {
 		return nil, missing(c.NodeID)
 	}
 	return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
+}
+
+// cleanWait bounds how long a node that came back is held for its stale mounts. One that hangs keeps the node
+// from its own volume only, and a volume whose plugin must first be placed there anew from nothing else.
+const cleanWait = 30 * time.Second
+
+// held reports whether a node that was lost is not ready yet: allocations that ended meanwhile may still have
+// volumes mounted.
+func held(tx *state.Txn, n *api.Node, now time.Time) bool {
+	if !lost(n.Status) && n.Status != api.NodeStatusInit {
+		return false
+	}
+	over := n.Status == api.NodeStatusInit && !now.Before(time.Unix(n.StatusUpdatedAt, 0).Add(cleanWait))
+	return !over && ledger.Unclean(tx, n)
 }
 
 func missing(id string) error { return fault.New(fault.NotFound, "node %q not found", id) }

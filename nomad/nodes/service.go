@@ -137,7 +137,7 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 		}
 		return nil, fmt.Errorf("register node %q: %w", n.ID, err)
 	}
-	return s.update(n.ID, got), nil
+	return s.update(n.ID, n.Status, got), nil
 }
 
 // refusalsKept bounds how many refused nodes are remembered.
@@ -184,7 +184,8 @@ func validate(n *api.Node) error {
 // Heartbeat keeps a node alive and takes over the status that it reports. An empty status means
 // ready for a node that was lost.
 func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
-	n := s.state.Read().Node(r.NodeID)
+	tx := s.state.Read()
+	n := tx.Node(r.NodeID)
 	if n == nil {
 		return nil, missing(r.NodeID)
 	}
@@ -199,8 +200,11 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 	default:
 		return nil, fault.New(fault.Invalid, "invalid status %q for node %q", r.Status, r.NodeID)
 	}
+	if status == api.NodeStatusReady && n.Status == api.NodeStatusInit && held(tx, n, time.Now()) {
+		status = n.Status
+	}
 	if (status == "" || status == n.Status) && len(r.Events) == 0 {
-		return s.update(n.ID, answer{}), nil
+		return s.update(n.ID, r.Status, answer{}), nil
 	}
 	got, err := s.propose(ctx, &SetStatus{NodeID: n.ID, Status: status, Events: r.Events, Seed: uuid.NewString()})
 	if err != nil {
@@ -210,11 +214,11 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 		s.forget(n.ID)
 		return &api.NodeUpdateResponse{EvalIDs: got.evals, WriteMeta: api.WriteMeta{Index: got.index}}, nil
 	}
-	return s.update(n.ID, got), nil
+	return s.update(n.ID, r.Status, got), nil
 }
 
-// update starts the node's time anew and tells it how long that is.
-func (s *Service) update(id string, got answer) *api.NodeUpdateResponse {
+// update starts the node's time anew and tells it how long that is, and that it is not yet what it asked to be.
+func (s *Service) update(id, asked string, got answer) *api.NodeUpdateResponse {
 	ttl := s.ttl()
 	s.mu.Lock()
 	watch := s.watch
@@ -224,7 +228,9 @@ func (s *Service) update(id string, got answer) *api.NodeUpdateResponse {
 		now := time.Now()
 		watch.set(id, now, now.Add(ttl+s.beat.Grace))
 	}
+	n := s.state.Read().Node(id)
 	return &api.NodeUpdateResponse{
+		Held:         asked == api.NodeStatusReady && n != nil && n.Status == api.NodeStatusInit,
 		HeartbeatTTL: ttl, EvalIDs: got.evals, Servers: s.servers(), WriteMeta: api.WriteMeta{Index: got.index},
 	}
 }

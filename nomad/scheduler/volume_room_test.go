@@ -55,3 +55,30 @@ func TestS48LearnedLimitSteersPlacement(t *testing.T) {
 		}
 	}
 }
+
+// TestStaleMountSteersPlacement has a node come back with a volume that was given up meanwhile.
+func TestStaleMountSteersPlacement(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", plugin(0, nil))
+	c.volume("v", api.AccessSingleNodeWriter)
+	c.volume("w", api.AccessSingleNodeWriter)
+	c.write(func(tx *state.Txn) {
+		n, v := *tx.Node("n1"), tx.Volume("default", "v")
+		n.StaleMounts = []*api.StaleMount{{VolumeID: "v", AllocID: "old", PluginID: v.PluginID, ExternalID: v.RemoteID()}}
+		tx.PutNode(&n)
+	})
+	j := job("j", api.JobTypeService, 1, withVolume("v"))
+	c.register(j)
+	if o := c.run(j); len(placed(o)) != 0 || !refusedFor(o, "may still be mounted on node n1 for allocation old") || !slices.Contains(o.Missing, "csi-volume:default:v") {
+		t.Fatalf("placed %d, missing %v: %+v", len(placed(o)), o.Missing, o.Failed["g"])
+	}
+	other := job("other", api.JobTypeService, 1, withVolume("w"))
+	c.register(other)
+	if o := c.run(other); len(placed(o)) != 1 {
+		t.Errorf("the node is refused to another volume: %+v", o.Failed["g"])
+	}
+	c.node("n2", plugin(0, nil))
+	if p := placed(c.run(j)); len(p) != 1 || p[0].NodeID != "n2" {
+		t.Errorf("placed %+v", p)
+	}
+}

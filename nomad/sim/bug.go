@@ -48,6 +48,8 @@ const (
 	BugStaleAnswer Bug = "stale answers recorded"
 	// BugLostWake gives the volume to nobody who waits for it: never served.
 	BugLostWake Bug = "waiting claims not woken"
+	// BugStaleMounts takes the return of a node for the proof that its old mounts are gone: two writers.
+	BugStaleMounts Bug = "stale mounts forgotten"
 )
 
 // Bugs lists all bugs that can be planted.
@@ -55,7 +57,7 @@ func Bugs() []Bug {
 	return []Bug{
 		BugNoCapacity, BugEarlyFree, BugEarlyReady, BugEarlyDetach, BugTwoCalls, BugAnswerWithoutCall, BugNoFence,
 		BugForgottenClaim, BugUnintendedVolume, BugRestless, BugAssumedDetach, BugNoLease,
-		BugTwoHosts, BugEarlyMount, BugEarlyReport, BugStaleAnswer, BugLostWake,
+		BugTwoHosts, BugEarlyMount, BugEarlyReport, BugStaleAnswer, BugLostWake, BugStaleMounts,
 	}
 }
 

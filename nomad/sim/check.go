@@ -217,6 +217,9 @@ func (w *World) left() string {
 		return fmt.Sprintf("attachment of %s to %s, %s", a.ExternalID, a.NodeID, a.State)
 	}
 	for _, n := range w.nodes {
+		for _, m := range tx.Node(n.id).StaleMounts {
+			return fmt.Sprintf("%s may still be mounted for %s on %s", m.VolumeID, m.AllocID, n.id)
+		}
 		for k := range n.mounts {
 			return fmt.Sprintf("mount of %s on %s", k, n.id)
 		}

@@ -35,6 +35,9 @@ func (d *driver) set(w *World, external, node string, mode api.AccessMode, on bo
 				w.fail("%s is attached to %s as %s and asked for on %s as %s", external, other, before, node, mode)
 			}
 		}
+		if !d.has(external, node) {
+			w.mayAttach(external, node)
+		}
 		d.attached[external][node] = mode
 		return
 	}
@@ -50,6 +53,15 @@ func (d *driver) nodes(external string) []string {
 }
 
 func single(m api.AccessMode) bool { return strings.HasPrefix(string(m), "single-node") }
+
+// mayAttach asserts that no mount comes to life again whose claim was given up.
+func (w *World) mayAttach(external, id string) {
+	w.eachMount(func(n *node, k string, m mount) {
+		if n.id == id && m.plugin == "attach" && m.external == external && w.outcast[k] {
+			w.fail("%s is attached to %s again under the mount of %s, which was given up", external, id, m.alloc)
+		}
+	})
+}
 
 // mayDetach asserts that nothing is pulled away from under a mount.
 func (w *World) mayDetach(external, id string) {

@@ -46,12 +46,16 @@ func (w *World) returned(n *node) {
 		return
 	}
 	n.silent = time.Time{}
+	w.back = n.id
 	_ = w.propose(n.id+" is ready", func(tx *state.Txn) error {
 		next := *tx.Node(n.id)
 		if next.Status == api.NodeStatusReady {
 			return errors.New("it is")
 		}
 		next.Status, next.StatusUpdatedAt = api.NodeStatusReady, tx.Now().Unix()
+		if w.bug == BugStaleMounts {
+			next.StaleMounts = nil
+		}
 		tx.PutNode(&next)
 		return w.rules.NodeChanged(tx, n.id)
 	})

@@ -155,8 +155,14 @@ func (n *node) unmount(w *World, m mount) {
 	n.owed[k] = true
 }
 
-// forgotten reports claims that the servers want back and of which nothing is mounted.
+// forgotten reports claims that the servers want back, or gave up, and of which nothing is mounted.
 func (n *node) forgotten(w *World, tx *state.Txn) {
+	for _, m := range tx.Node(n.id).StaleMounts {
+		k := mountKey(m.AllocID, m.VolumeID)
+		if _, mounted := n.mounts[k]; !mounted {
+			n.owed[k] = true
+		}
+	}
 	for c := range tx.ClaimsByNode(n.id) {
 		k := mountKey(c.AllocID, c.VolumeID)
 		if _, mounted := n.mounts[k]; c.State == api.ClaimReleasing && !mounted && !n.owed[k] {

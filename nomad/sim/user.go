@@ -40,6 +40,9 @@ func (w *World) place(old *api.Allocation) {
 	job := fmt.Sprintf("job%d", w.rnd.IntN(3))
 	volumes := w.wishes()
 	node := w.nodes[w.rnd.IntN(len(w.nodes))].id
+	if w.back != "" && w.rnd.IntN(3) == 0 { // it has the most room
+		node = w.back
+	}
 	stopping := map[string]bool{}
 	what := fmt.Sprintf("place %s of %s on %s with %s", id, job, node, sources(volumes))
 	if old != nil {

@@ -33,8 +33,9 @@ type World struct {
 	driver *driver
 	leader *leader
 	mail   []letter
-	calm   bool // no more faults
-	next   int  // for ids
+	calm   bool   // no more faults
+	next   int    // for ids
+	back   string // the node that came back last
 	ops    []func(*state.Txn) error
 
 	// outcast are the claims whose node was given up: allocation + volume.

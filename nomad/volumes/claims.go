@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 // Claim waits until an allocation's claim is ready and answers what its node needs to mount. It
@@ -97,7 +98,7 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 	}
 	ns := namespaceOf(r.Namespace)
 	c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID)
-	if c == nil || saidBefore(c, r) {
+	if saidBefore(s.state.Read(), c, r) {
 		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil
 	}
 	report := &Report{Namespace: ns, VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: r.NodeID, Reason: r.Error, NextRetry: r.NextRetry, Mounting: r.Mounting}
@@ -114,10 +115,16 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 	return &api.WriteMeta{Index: index}, nil
 }
 
-// saidBefore reports whether the claim shows already what the node reports.
-func saidBefore(c *api.VolumeClaim, r *api.VolumeUnpublishRequest) bool {
-	if r.Error != "" || r.Mounting {
+// saidBefore reports whether the rows show already what the node reports.
+func saidBefore(tx *state.Txn, c *api.VolumeClaim, r *api.VolumeUnpublishRequest) bool {
+	if m := ledger.StaleMount(tx, r.NodeID, namespaceOf(r.Namespace), r.VolumeID, r.AllocID); m != nil && (c == nil || c.Presumed) {
+		return r.Mounting || r.Error != "" && r.Error == m.LastError
+	}
+	switch {
+	case c == nil:
+		return true
+	case r.Error != "" || r.Mounting:
 		return c.LastError == r.Error && c.NextRetry == r.NextRetry
 	}
-	return c.NodeID == r.NodeID && c.State == api.ClaimUnmounted
+	return c.NodeID == r.NodeID && c.State == api.ClaimUnmounted && !c.Presumed
 }

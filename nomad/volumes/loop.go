@@ -16,6 +16,7 @@ const (
 	kindRelease  = "release"  // namespace, volume, allocation
 	kindSnapshot = "snapshot" // plugin, name, deed
 	kindRoom     = "room"     // node
+	kindStale    = "stale"    // node, volume, allocation
 )
 
 func externalKey(plugin, external string) key { return key{kindExternal, plugin, external, ""} }
@@ -65,6 +66,8 @@ func (s *Service) look(ctx context.Context, k key, t *tries) time.Time {
 		return s.lookSnapshot(ctx, k, *t)
 	case kindRoom:
 		return s.lookRoom(ctx, k)
+	case kindStale:
+		return s.lookStale(ctx, k, *t)
 	}
 	return s.lookExternal(ctx, k, *t)
 }
@@ -72,7 +75,9 @@ func (s *Service) look(ctx context.Context, k key, t *tries) time.Time {
 func (s *Service) wakeAll(ctx context.Context, q *queue) {
 	tx := s.state.Read()
 	s.noteLosses(tx)
-	s.wakeRooms(ctx, q, tx)
+	for n := range tx.Nodes() {
+		s.wakeNode(ctx, q, n, false)
+	}
 	forgotten := false
 	for c := range tx.Claims() {
 		forgotten = forgotten || ledger.Forgotten(tx, c)
@@ -130,9 +135,7 @@ func (s *Service) changed(ctx context.Context, q *queue, tx *state.Txn, c state.
 			q.wake(ctx, volumeKey(v), false)
 		}
 	case *api.Node:
-		if len(row.CSILimits) > 0 {
-			q.wake(ctx, roomKey(row.ID), false)
-		}
+		s.wakeNode(ctx, q, row, false)
 	case *api.SnapshotIntent:
 		q.wake(ctx, snapshotKey(row), false)
 	case *api.Volume:
@@ -143,6 +146,16 @@ func (s *Service) changed(ctx context.Context, q *queue, tx *state.Txn, c state.
 	}
 	if c.Table == state.TableNodes {
 		s.nodeChanged(ctx, q, tx, c)
+	}
+}
+
+// wakeNode looks at what was learned of the node's room, and at what it may still have mounted.
+func (s *Service) wakeNode(ctx context.Context, q *queue, n *api.Node, afresh bool) {
+	if len(n.CSILimits) > 0 {
+		q.wake(ctx, roomKey(n.ID), false)
+	}
+	for _, m := range n.StaleMounts {
+		q.wake(ctx, staleKey(n.ID, m), afresh)
 	}
 }
 
@@ -172,6 +185,9 @@ func (s *Service) allocChanged(ctx context.Context, q *queue, tx *state.Txn, c s
 			q.wake(ctx, releaseKey(claim), true)
 		}
 	}
+	if n := tx.Node(before.NodeID); n != nil {
+		s.wakeNode(ctx, q, n, false)
+	}
 }
 
 // nodeChanged looks again at what waited for a node to leave or for its plugins to be healthy.
@@ -191,6 +207,9 @@ func (s *Service) nodeChanged(ctx context.Context, q *queue, tx *state.Txn, c st
 			if claim.State == api.ClaimReleasing {
 				q.wake(ctx, releaseKey(claim), true)
 			}
+		}
+		if after != nil {
+			s.wakeNode(ctx, q, after, true)
 		}
 	}
 	for _, plugin := range recovered(before, after) {

@@ -51,7 +51,7 @@ func (s *Service) options(tx *state.Txn, c *api.VolumeClaim) []option {
 		return s.lostOptions(tx, n, c)
 	}
 	a := tx.Alloc(c.AllocID)
-	if n.Status != api.NodeStatusReady || a != nil && !a.ClientTerminal() {
+	if n.Status == api.NodeStatusDisconnected || a != nil && !a.ClientTerminal() {
 		return nil
 	}
 	since := c.Since

@@ -3,8 +3,6 @@ package volumes
 import (
 	"context"
 	"time"
-
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 func roomKey(node string) key { return key{kindRoom, node, "", ""} }
@@ -31,12 +29,4 @@ func (s *Service) lookRoom(ctx context.Context, k key) time.Time {
 		s.log.Debug("limits of nodes were not forgotten", "node", k.a, "error", err)
 	}
 	return s.now().Add(s.limits.RetryMin)
-}
-
-func (s *Service) wakeRooms(ctx context.Context, q *queue, tx *state.Txn) {
-	for n := range tx.Nodes() {
-		if len(n.CSILimits) > 0 {
-			q.wake(ctx, roomKey(n.ID), false)
-		}
-	}
 }

@@ -21,6 +21,11 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 	if said := trouble(tx, c); said != "" {
 		return said
 	}
+	if n := tx.Node(c.NodeID); n != nil && c.State == api.ClaimTaken {
+		if m := claim.Stale(n, c.PluginID, c.ExternalID); m != nil {
+			return claim.NotYet(c.VolumeID, c.NodeID, m)
+		}
+	}
 	return claim.Next(c)
 }
 

@@ -199,7 +199,11 @@ func (a *VolumeAsk) Refusal(n *api.Node) string {
 		if news {
 			added = append(added, w.external())
 		}
-		if reason := a.all.claimable(n, w); reason != "" {
+		reason = a.all.claimable(n, w)
+		if m := claim.Stale(n, w.volume.PluginID, w.volume.RemoteID()); m != nil && reason == "" {
+			reason = "CSI " + claim.NotYet(w.volume.ID, n.ID, m)
+		}
+		if reason != "" {
 			a.all.missing[VolumeResource(w.volume.Namespace, w.volume.ID)] = true
 			return reason
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
 // Bug breaks one thing on purpose, on the way between the rooms and the world.
@@ -52,13 +53,15 @@ const (
 	BugEarlyClaim Bug = "claimed before the boot is known"
 	// BugDeafLeader has node reports vanish between server and log: stale unmounts are ignored.
 	BugDeafLeader Bug = "reports of nodes ignored"
+	// BugStaleMounts takes a detach for the word that nothing is mounted any more of a claim that was given up.
+	BugStaleMounts Bug = "stale mounts forgotten"
 )
 
 // Bugs lists all bugs that can be planted.
 func Bugs() []Bug {
 	return []Bug{
 		BugNoFence, BugTwoCalls, BugUncalled, BugProofSkipped, BugNoTerm, BugNoLease, BugLonelyLeader, BugEarlyReport,
-		BugBootIgnored, BugBootOfAgent, BugUnresumed, BugEarlyFree, BugTwiceMade, BugTwiceApplied, BugOwnClock, BugEarlyClaim, BugDeafLeader,
+		BugBootIgnored, BugBootOfAgent, BugUnresumed, BugEarlyFree, BugTwiceMade, BugTwiceApplied, BugOwnClock, BugEarlyClaim, BugDeafLeader, BugStaleMounts,
 	}
 }
 
@@ -70,6 +73,12 @@ func (s *server) spoilt(cmd fsm.Command) (instead, after fsm.Command) {
 			next := *c
 			next.Silence = time.Hour
 			return &next, nil
+		}
+	case *volumes.Attached:
+		if n := s.store.Read().Node(c.NodeID); s.w.bug == BugStaleMounts && n != nil && !c.Published && c.Reason == "" {
+			if m := claim.Stale(n, c.PluginID, c.ExternalID); m != nil {
+				return cmd, &volumes.Report{Namespace: m.Namespace, VolumeID: m.VolumeID, AllocID: m.AllocID, NodeID: n.ID}
+			}
 		}
 	case *volumes.Report:
 		if s.w.bug == BugDeafLeader && c.Reason == "" {

@@ -274,6 +274,11 @@ func (w *World) left() string {
 	for a := range tx.Attachments() {
 		return fmt.Sprintf("the attachment of %s to %s (%s, %s)", a.ExternalID, a.NodeID, a.State, a.LastError)
 	}
+	for n := range tx.Nodes() {
+		for _, m := range n.StaleMounts {
+			return fmt.Sprintf("the stale mount of %s for %s on %s (%s)", m.VolumeID, m.AllocID, n.ID, m.LastError)
+		}
+	}
 	for v := range tx.Volumes(api.AllNamespaces) {
 		if v.Provision.State != api.VolumeAvailable {
 			return fmt.Sprintf("volume %s, %s (%s)", v.ID, v.Provision.State, v.Provision.LastError)

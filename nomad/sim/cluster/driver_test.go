@@ -166,6 +166,13 @@ func (w *World) attach(r *api.ControllerPublishRequest) error {
 			}
 		}
 	}
+	for _, n := range w.nodes {
+		for _, k := range sorted(n.mounts) {
+			if "provider-"+n.id == r.ProviderNodeID && !on[r.ProviderNodeID] && n.mounts[k].external == r.ExternalID && w.outcast[k] {
+				w.fail("%s is attached to %s again under the mount of %s, which was given up", r.ExternalID, n.id, k)
+			}
+		}
+	}
 	if on == nil {
 		on = map[string]bool{}
 		w.driver.attached[r.ExternalID] = on

@@ -81,7 +81,6 @@ type agent struct {
 	from  time.Duration // of the last answered heartbeat
 	live  map[string]*runner
 	index uint64
-	seen  bool          // assignments were read once
 	told  chan struct{} // closed when the servers know this boot
 	calls map[string]wire.Handler
 	at    int // the server that is asked first
@@ -305,8 +304,17 @@ func (a *agent) fingerprint() *api.Node {
 	n := a.n
 	row := &api.Node{
 		ID: n.id, SecretID: "secret-" + n.id, Name: n.id, Datacenter: "dc1", NodePool: api.NodePoolDefault,
-		Status: api.NodeStatusInit, BootID: a.bootID(),
+		Status: api.NodeStatusReady, BootID: a.bootID(),
 	}
+	n.w.mu.Lock()
+	for _, k := range sorted(n.journal) {
+		if r := n.journal[k]; r.touched() && r.boot == n.boot {
+			row.StaleMounts = append(row.StaleMounts, &api.StaleMount{
+				Namespace: "default", VolumeID: r.volume, AllocID: r.alloc, PluginID: r.plugin, ExternalID: r.external,
+			})
+		}
+	}
+	n.w.mu.Unlock()
 	if n.host {
 		row.CSIControllerPlugins = map[string]*api.CSIInfo{"attach": {
 			PluginID: "attach", Healthy: true, RequiresControllerPlugin: true,
@@ -327,7 +335,7 @@ func (a *agent) beats() {
 	registered := false
 	for a.ctx.Err() == nil {
 		w.mu.Lock()
-		term, seen := n.shortest(), a.seen
+		term := n.shortest()
 		w.mu.Unlock()
 		bound := 5 * time.Second
 		if term > 0 {
@@ -340,10 +348,8 @@ func (a *agent) beats() {
 		switch {
 		case !registered:
 			resp, err = wire.NodeRegister.Call(ctx, a, &api.NodeRegisterRequest{Node: a.fingerprint()})
-		case seen: // what nobody wants is taken down before it is ready
-			resp, err = wire.NodeHeartbeat.Call(ctx, a, &api.NodeHeartbeatRequest{NodeID: n.id, NodeSecret: "secret-" + n.id, Status: api.NodeStatusReady})
 		default:
-			resp, err = wire.NodeHeartbeat.Call(ctx, a, &api.NodeHeartbeatRequest{NodeID: n.id, NodeSecret: "secret-" + n.id, Status: api.NodeStatusInit})
+			resp, err = wire.NodeHeartbeat.Call(ctx, a, &api.NodeHeartbeatRequest{NodeID: n.id, NodeSecret: "secret-" + n.id, Status: api.NodeStatusReady})
 		}
 		cancel()
 		if err != nil {
@@ -355,7 +361,7 @@ func (a *agent) beats() {
 			continue
 		}
 		wait := resp.HeartbeatTTL
-		if !registered || !seen {
+		if !registered || resp.Held {
 			wait = 200 * time.Millisecond
 		}
 		registered = true

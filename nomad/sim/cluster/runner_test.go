@@ -81,7 +81,6 @@ func (a *agent) follow(resp *api.NodeAssignmentsResponse) {
 			delete(n.tasks, id)
 		}
 	}
-	a.seen = true
 }
 
 // drop marks a row, so that it is taken down; the lock is held.

@@ -10,6 +10,8 @@ import (
 type Book struct {
 	Claims      []*api.VolumeClaim
 	Attachments []*api.VolumeAttachment
+	// Stale are nodes that may still have the volume mounted for claims that were given up.
+	Stale map[string]bool
 }
 
 // Moment is the command in which something happens: its raft index and its time in Unix nanoseconds.
@@ -21,7 +23,7 @@ type Moment struct {
 // Settle answers the book after everything that follows by itself. Rows that changed are copies,
 // rows that are gone are missing; new attachments lack what the driver needs beside their key.
 func Settle(b Book, at Moment) Book {
-	b = Book{slices.Clone(b.Claims), slices.Clone(b.Attachments)}
+	b.Claims, b.Attachments = slices.Clone(b.Claims), slices.Clone(b.Attachments)
 	for {
 		changed := b.promote(at)
 		changed = b.attach(at) || changed
@@ -73,11 +75,12 @@ func requestOf(c *api.VolumeClaim) Request {
 	}
 }
 
-// attach starts what live claims want and ends what nobody wants.
+// attach starts what live claims want and ends what nobody wants. A stale node is not attached: whoever
+// was given up there would write again.
 func (b *Book) attach(at Moment) bool {
 	changed := false
 	for _, c := range b.Claims {
-		if c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil {
+		if c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil && !b.Stale[c.NodeID] {
 			b.Attachments = append(b.Attachments, &api.VolumeAttachment{
 				PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID,
 				AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode, MountOptions: c.MountOptions,
@@ -112,11 +115,11 @@ func (b *Book) wanted(node string) bool {
 	})
 }
 
-// ready lets claims use what is attached.
+// ready lets claims use what is attached; on a stale node they would share the old mounts.
 func (b *Book) ready(at Moment) bool {
 	changed := false
 	for _, c := range slices.Clone(b.Claims) {
-		if c.State != api.ClaimTaken {
+		if c.State != api.ClaimTaken || b.Stale[c.NodeID] {
 			continue
 		}
 		if a := b.on(c.NodeID); c.Attach && (a == nil || a.State != api.AttachmentPublished) {

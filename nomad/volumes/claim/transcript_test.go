@@ -89,6 +89,10 @@ func (w *world) do(t *testing.T, line string) string {
 		return w.take(f[1:])
 	case "published", "unpublished":
 		return w.answered(f[0], f[1])
+	case "stale", "clean":
+		w.book.Stale = map[string]bool{f[1]: f[0] == "stale"}
+		w.settle()
+		return ""
 	}
 	return w.move(t, f[0], f[1])
 }

@@ -11,5 +11,6 @@
 // once the claim is taken.
 //
 // Who writes what: this package writes all of [api.VolumeClaim] and [api.VolumeAttachment], and the
-// CSILimits of [api.Node]: how many volumes fit, as a driver that refused one has taught, for a while.
+// CSILimits of [api.Node]: how many volumes fit, as a driver that refused one has taught, for a while; and
+// its StaleMounts: what may still be mounted there of claims that were given up.
 package ledger

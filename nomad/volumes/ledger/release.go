@@ -68,6 +68,7 @@ func Evict(tx *state.Txn, ns, volume, alloc, proof, by string) error {
 
 // Rebooted gives up what a node was to unmount: it came back from another boot, and mounts do not.
 func Rebooted(tx *state.Txn, nodeID string) error {
+	Standard().cleaned(tx, nodeID, func(*api.StaleMount) bool { return true })
 	for _, c := range slices.Collect(tx.ClaimsByNode(nodeID)) {
 		if c.State != api.ClaimReleasing {
 			continue
@@ -147,19 +148,25 @@ func (r Rules) NodeChanged(tx *state.Txn, nodeID string) error {
 // Released is [Released] by these rules.
 func (r Rules) Released(tx *state.Txn, ns, volume, alloc, node string) error {
 	c, err := claimOn(tx, ns, volume, alloc, node)
-	if err != nil {
-		return err
-	}
-	if c.State == api.ClaimUnmounted && c.Presumed {
+	switch {
+	case err == nil && c.State == api.ClaimUnmounted && c.Presumed:
+		r.cleaned(tx, node, staleOf(ns, volume, alloc))
 		return r.confirmed(tx, c)
+	case err == nil:
+		return r.unmounted(tx, c, ProofReleased, ByNode)
+	case c == nil && r.cleaned(tx, node, staleOf(ns, volume, alloc)):
+		return nil
 	}
-	return r.unmounted(tx, c, ProofReleased, ByNode)
+	return err
 }
 
 // ReleaseFailed is [ReleaseFailed] by these rules.
 func (r Rules) ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason string, nextRetry int64) error {
 	c, err := claimOn(tx, ns, volume, alloc, node)
-	if err != nil || c.LastError == reason && c.NextRetry == nextRetry {
+	switch {
+	case (c == nil || c.Presumed) && cleanFailed(tx, node, ns, volume, alloc, reason):
+		return nil
+	case err != nil || c.LastError == reason && c.NextRetry == nextRetry:
 		return err
 	}
 	if !r.Legal(c.State, api.ClaimUnmounted) {
@@ -194,6 +201,9 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, proof, by string) er
 		// After a boot nothing of before is mounted, which is as good as the node's word.
 		next.Presumed = proof != ProofReleased && by != ByBoot
 		tx.PutClaim(&next)
+		if next.Presumed {
+			givenUp(tx, &next)
+		}
 	}
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && to != "" && weaker(proof, a.Proof) {
 		next := *a

@@ -21,9 +21,11 @@ func Standard() Rules { return Rules{Settle: claim.Settle, Fits: claim.Fits, Leg
 
 // Read collects the claims and attachments of one external volume.
 func Read(tx *state.Txn, plugin, external string) claim.Book {
+	claims := slices.Collect(tx.ClaimsByExternal(plugin, external))
 	return claim.Book{
-		Claims:      slices.Collect(tx.ClaimsByExternal(plugin, external)),
+		Claims:      claims,
 		Attachments: slices.Collect(tx.AttachmentsOf(plugin, external)),
+		Stale:       staleNodes(tx, claims, plugin, external),
 	}
 }
 

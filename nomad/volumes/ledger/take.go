@@ -64,6 +64,11 @@ func (r Rules) judge(tx *state.Txn, ask claim.Ask, stopping map[string]bool) (*a
 	if answer.Verdict == claim.Refused {
 		return nil, answer, fault.New(fault.Conflict, "%s", answer.Reason)
 	}
+	if n := tx.Node(ask.NodeID); n != nil {
+		if m := claim.Stale(n, v.PluginID, v.RemoteID()); m != nil {
+			return nil, answer, fault.New(fault.Conflict, "%s", claim.NotYet(v.ID, n.ID, m))
+		}
+	}
 	if ProviderNode(tx, v.PluginID, ask.NodeID) == "" && Attaches(tx, v.PluginID) {
 		return nil, answer, fault.New(fault.Conflict,
 			"node %s does not report CSI plugin %q, which volume %q needs", ask.NodeID, v.PluginID, v.ID)

@@ -1,0 +1,117 @@
+package nodes_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/nodes"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// returning is a node that is down and may still have a volume mounted.
+func returning(t *testing.T) *room {
+	r := open(t, nodes.Heartbeat{})
+	r.register(node("n1"))
+	r.beat("n1", api.NodeStatusReady)
+	r.change(func(n *api.Node) {
+		n.Status = api.NodeStatusDown
+		n.StaleMounts = []*api.StaleMount{{Namespace: "default", VolumeID: "v", AllocID: "a1", PluginID: "p", ExternalID: "x"}}
+	})
+	return r
+}
+
+func (r *room) change(change func(*api.Node)) {
+	r.t.Helper()
+	r.edit(func(tx *state.Txn) {
+		n := *tx.Node("n1")
+		change(&n)
+		tx.PutNode(&n)
+	})
+}
+
+func (r *room) is(status string) {
+	r.t.Helper()
+	if n := r.state.Read().Node("n1"); n.Status != status {
+		r.t.Fatalf("the node is %s, want %s", n.Status, status)
+	}
+}
+
+func TestNodeThatComesBackIsReadyWhenItIsClean(t *testing.T) {
+	t.Parallel()
+	r := returning(t)
+	r.place(api.JobTypeSystem, "sys", "elsewhere")
+	if out := r.beat("n1", api.NodeStatusReady); !out.Held || len(out.EvalIDs) != 0 {
+		t.Errorf("answer %+v", out)
+	}
+	r.is(api.NodeStatusInit)
+	before := r.state.Read().Index()
+	if out := r.beat("n1", api.NodeStatusReady); !out.Held || r.state.Read().Index() != before {
+		t.Errorf("answer %+v at %d, after %d", out, r.state.Read().Index(), before)
+	}
+	again := node("n1")
+	again.Status = api.NodeStatusReady
+	if out := r.register(again); !out.Held {
+		t.Errorf("answer %+v to a registration", out)
+	}
+	r.is(api.NodeStatusInit)
+	r.change(func(n *api.Node) { n.StaleMounts = nil })
+	if out := r.beat("n1", api.NodeStatusReady); out.Held || len(out.EvalIDs) != 1 {
+		t.Errorf("answer %+v", out)
+	}
+	r.is(api.NodeStatusReady)
+}
+
+func TestNodeThatComesBackUnmountsWhatIsNotGivenUpEither(t *testing.T) {
+	t.Parallel()
+	r := returning(t)
+	r.change(func(n *api.Node) { n.StaleMounts = nil })
+	held := &api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a1", NodeID: "n1", State: api.ClaimReleasing}
+	r.edit(func(tx *state.Txn) { tx.PutClaim(held) })
+	r.beat("n1", api.NodeStatusReady)
+	r.is(api.NodeStatusInit)
+	r.edit(func(tx *state.Txn) { tx.DeleteClaim("default", "v", "a1") })
+	r.beat("n1", api.NodeStatusReady)
+	r.is(api.NodeStatusReady)
+}
+
+func TestNodeIsNotHeldForEver(t *testing.T) {
+	t.Parallel()
+	r := returning(t)
+	r.beat("n1", api.NodeStatusReady)
+	r.is(api.NodeStatusInit)
+	r.change(func(n *api.Node) { n.StatusUpdatedAt -= 31 })
+	if out := r.beat("n1", api.NodeStatusReady); out.Held {
+		t.Errorf("answer %+v", out)
+	}
+	r.is(api.NodeStatusReady)
+	if n := r.state.Read().Node("n1"); len(n.StaleMounts) != 1 {
+		t.Errorf("the stale mount is forgotten: %+v", n.StaleMounts)
+	}
+}
+
+func TestStaleMountsAreTheServersWord(t *testing.T) {
+	t.Parallel()
+	r := returning(t)
+	r.register(node("n1"))
+	if n := r.state.Read().Node("n1"); len(n.StaleMounts) != 1 {
+		t.Errorf("a registration took the stale mounts away: %+v", n.StaleMounts)
+	}
+}
+
+// TestForgottenNodeBringsItsMounts takes a node that was collected as garbage, and came back.
+func TestForgottenNodeBringsItsMounts(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{})
+	claim := &api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a2", NodeID: "n1", State: api.ClaimReady}
+	r.edit(func(tx *state.Txn) { tx.PutClaim(claim) })
+	n := node("n1")
+	n.Status = api.NodeStatusReady
+	n.StaleMounts = []*api.StaleMount{{Namespace: "default", VolumeID: "v", AllocID: "a1"}, {Namespace: "default", VolumeID: "v", AllocID: "a2"}}
+	if out := r.register(n); !out.Held {
+		t.Errorf("answer %+v", out)
+	}
+	if m := r.state.Read().Node("n1").StaleMounts; len(m) != 1 || m[0].AllocID != "a1" || m[0].Since == 0 {
+		t.Errorf("stale mounts %+v", m)
+	}
+	r.is(api.NodeStatusInit)
+}

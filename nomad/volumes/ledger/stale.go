@@ -1,0 +1,116 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+)
+
+// Unclean reports whether allocations that are over may still have volumes mounted on the node, by what the
+// node has said.
+func Unclean(tx *state.Txn, n *api.Node) bool {
+	if len(n.StaleMounts) > 0 {
+		return true
+	}
+	for c := range tx.ClaimsByNode(n.ID) {
+		if c.State == api.ClaimReleasing {
+			return true
+		}
+	}
+	return false
+}
+
+// staleNodes lists the nodes on which claims are about to use the volume while it may be mounted there for
+// one that was given up.
+func staleNodes(tx *state.Txn, claims []*api.VolumeClaim, plugin, external string) map[string]bool {
+	var stale map[string]bool
+	for _, c := range claims {
+		if c.State != api.ClaimWaiting && c.State != api.ClaimTaken || stale[c.NodeID] {
+			continue
+		}
+		if n := tx.Node(c.NodeID); n != nil && claim.Stale(n, plugin, external) != nil {
+			if stale == nil {
+				stale = map[string]bool{}
+			}
+			stale[c.NodeID] = true
+		}
+	}
+	return stale
+}
+
+// StaleMount is what the node may still have mounted of a claim that was given up; nil when there is none.
+func StaleMount(tx *state.Txn, node, ns, volume, alloc string) *api.StaleMount {
+	n := tx.Node(node)
+	if n == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(n.StaleMounts, staleOf(ns, volume, alloc)); i >= 0 {
+		return n.StaleMounts[i]
+	}
+	return nil
+}
+
+func staleOf(ns, volume, alloc string) func(*api.StaleMount) bool {
+	return func(m *api.StaleMount) bool { return m.Namespace == ns && m.VolumeID == volume && m.AllocID == alloc }
+}
+
+// givenUp notes what the node of the claim may still have mounted. A node that is purged is not waited for.
+func givenUp(tx *state.Txn, c *api.VolumeClaim) {
+	old := tx.Node(c.NodeID)
+	if old == nil {
+		return
+	}
+	n := *old
+	n.StaleMounts = append(slices.Clone(old.StaleMounts), &api.StaleMount{
+		Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID,
+		PluginID: c.PluginID, ExternalID: c.ExternalID, Since: tx.Now().UnixNano(),
+	})
+	tx.PutNode(&n)
+}
+
+// Unclaimed is what of the mounts that a node brings is of no claim: the servers had forgotten the node, and
+// nobody asked it to unmount.
+func Unclaimed(tx *state.Txn, n *api.Node) (stale []*api.StaleMount) {
+	for _, m := range n.StaleMounts {
+		if c := tx.Claim(m.Namespace, m.VolumeID, m.AllocID); c != nil && c.NodeID == n.ID && c.State != api.ClaimUnmounted {
+			continue
+		}
+		next := *m
+		next.Since, next.LastError = tx.Now().UnixNano(), ""
+		stale = append(stale, &next)
+	}
+	return stale
+}
+
+// cleaned forgets those stale mounts of the node that are gone, and settles their volumes.
+func (r Rules) cleaned(tx *state.Txn, node string, gone func(*api.StaleMount) bool) (any bool) {
+	old := tx.Node(node)
+	if old == nil || !slices.ContainsFunc(old.StaleMounts, gone) {
+		return false
+	}
+	n := *old
+	n.StaleMounts = slices.DeleteFunc(slices.Clone(old.StaleMounts), gone)
+	tx.PutNode(&n)
+	for _, m := range old.StaleMounts {
+		if gone(m) {
+			r.settle(tx, m.PluginID, m.ExternalID)
+		}
+	}
+	return true
+}
+
+// cleanFailed notes why a stale mount is still there, and reports whether there is one.
+func cleanFailed(tx *state.Txn, node, ns, volume, alloc, reason string) bool {
+	old := StaleMount(tx, node, ns, volume, alloc)
+	if old == nil || old.LastError == reason {
+		return old != nil
+	}
+	n, m := *tx.Node(node), *old
+	m.LastError = reason
+	n.StaleMounts = slices.Clone(n.StaleMounts)
+	n.StaleMounts[slices.Index(n.StaleMounts, old)] = &m
+	tx.PutNode(&n)
+	return true
+}
