@@ -13,6 +13,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/client/tasks"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -211,6 +213,43 @@ func TestStartErrors(t *testing.T) {
 		s := b.States()["t"]
 		if want := []string{"Received", "Task Setup", "Driver Failure", "Not Restarting"}; !s.Failed || !slices.Equal(events(s), want) {
 			t.Fatalf("final: %+v %v", s, events(s))
+		}
+	})
+}
+
+// readOnly is a store whose disk takes nothing that must last.
+type readOnly struct {
+	tasks.Store
+	asked func()
+}
+
+func (r readOnly) PutTask(task string, rec *store.TaskRecord, durable bool) error {
+	if durable {
+		r.asked()
+		return errors.New("read-only file system")
+	}
+	return r.Store.PutTask(task, rec, durable)
+}
+
+func TestTaskThatIsNotOnDiskDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "batch", &api.Task{Name: "t", Config: lasting(time.Second, 0)})
+		var g *tasks.Group
+		b.conf.Store = readOnly{b.conf.Store, func() {
+			if s := g.States()["t"].State; s != api.TaskStatePending {
+				t.Errorf("the task is shown as %s before that is on disk", s)
+			}
+		}}
+		g, err := tasks.New(b.conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Run(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		s := g.States()["t"]
+		if s.State != api.TaskStateDead || !s.Failed || !slices.Contains(events(s), api.EventDriverFailure) || b.driver.lives() != 0 {
+			t.Errorf("%s, failed %v, events %v, %d processes", s.State, s.Failed, events(s), b.driver.lives())
 		}
 	})
 }

@@ -282,6 +282,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		return "", &outcome{err: err}
 	}
 	if err := t.begun(d, h, number); err != nil {
+		t.say(driverFailure(err))
 		t.bury(ctx, d, id, nil)
 		return "", &outcome{err: fault.Wrap(fault.Unavailable, err)}
 	}

@@ -24,9 +24,11 @@ type task struct {
 	// restarts carries requests to restart a running task; the request is closed when it was taken up.
 	restarts chan ask
 
-	mu     sync.Mutex
-	spec   *api.Task
-	rec    store.TaskRecord
+	mu   sync.Mutex
+	spec *api.Task
+	rec  store.TaskRecord
+	// shown is the state that others see: what must be durable is not shown before it is.
+	shown  *api.TaskState
 	opened bool
 	ending bool
 	why    why
@@ -50,6 +52,7 @@ func newTask(g *Group, spec *api.Task, restored *store.TaskRecord) *task {
 		t.rec.State = &api.TaskState{State: api.TaskStatePending}
 		t.append(received())
 	}
+	t.shown = t.rec.State
 	return t
 }
 
@@ -67,7 +70,7 @@ func (t *task) row() row {
 func (t *task) state() *api.TaskState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.rec.State
+	return t.shown
 }
 
 func (t *task) respec(spec *api.Task) {
@@ -120,6 +123,7 @@ func (t *task) rise() bool {
 	t.append(restartSignal(reasonUserRestart))
 	s := t.rec.State
 	s.State, s.Failed, s.FinishedAt, s.Restarts, s.LastRestart = api.TaskStatePending, false, time.Time{}, s.Restarts+1, time.Now().UTC()
+	t.shown = s
 	t.opened, t.ending, t.gate, t.told = false, false, make(chan struct{}), make(chan struct{})
 	return true
 }
@@ -158,9 +162,11 @@ func (t *task) append(events ...*api.TaskEvent) {
 }
 
 // change edits the record, adds events, stores it and tells everybody. A record that must be durable and
-// is not is an error; anything less is only logged, for the next write repairs it.
+// is not is an error, and is taken back but for its events; anything less is only logged, for the next write
+// repairs it.
 func (t *task) change(durable bool, edit func(*store.TaskRecord, *api.TaskState), events ...*api.TaskEvent) error {
 	t.mu.Lock()
+	before := t.rec
 	t.append(events...)
 	if edit != nil {
 		edit(&t.rec, t.rec.State)
@@ -171,6 +177,14 @@ func (t *task) change(durable bool, edit func(*store.TaskRecord, *api.TaskState)
 	if err != nil {
 		t.g.conf.Log.Error("store task", "task", t.name, "error", err)
 	}
+	t.mu.Lock()
+	if err != nil && durable {
+		s := *before.State
+		s.Events = t.rec.State.Events
+		t.rec, t.rec.State = before, &s
+	}
+	t.shown = t.rec.State
+	t.mu.Unlock()
 	t.g.changed()
 	return err
 }
