@@ -30,8 +30,8 @@ func (finished) OverrideServerName(string) error { return nil }
 
 func handshaken(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	inner := c
-	if w, ok := c.(*watchedConn); ok {
-		inner = w.Conn
+	if w, ok := c.(interface{ below() net.Conn }); ok {
+		inner = w.below()
 	}
 	t, ok := inner.(*tls.Conn)
 	if !ok {

@@ -17,7 +17,11 @@ const serviceName = "nomad"
 // Serve answers calls that arrive on the listener until ctx ends or the listener closes. It returns
 // when the last handler has; handlers see their context end with ctx.
 func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger) error {
-	srv := newServer(handlers, log)
+	return serve(ctx, l, handlers, log)
+}
+
+func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, more ...grpc.ServerOption) error {
+	srv := newServer(handlers, log, more...)
 	stop := context.AfterFunc(ctx, srv.Stop)
 	defer srv.Stop()
 	defer stop()
@@ -28,8 +32,8 @@ func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Lo
 	return err
 }
 
-func newServer(handlers []Handler, log hclog.Logger) *grpc.Server {
-	srv := grpc.NewServer(
+func newServer(handlers []Handler, log hclog.Logger, more ...grpc.ServerOption) *grpc.Server {
+	srv := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(finished{}),
 		grpc.ForceServerCodecV2(codec{}),
 		grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes),
@@ -38,7 +42,7 @@ func newServer(handlers []Handler, log hclog.Logger) *grpc.Server {
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveWait}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 3, PermitWithoutStream: true}),
-	)
+	}, more...)...)
 	desc := &grpc.ServiceDesc{ServiceName: serviceName}
 	for _, h := range handlers {
 		desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: h.Name, Handler: bind(Recovered(h, log))})

@@ -24,8 +24,11 @@ func (c *watchedConn) Close() error {
 	return err
 }
 
+// below is the connection that is watched.
+func (c *watchedConn) below() net.Conn { return c.Conn }
+
 // oneDial hands the connection out once; a reversed connection cannot be dialled again.
-func oneDial(c *watchedConn) func(context.Context, string) (net.Conn, error) {
+func oneDial(c net.Conn) func(context.Context, string) (net.Conn, error) {
 	var used bool
 	var mu sync.Mutex
 	return func(context.Context, string) (net.Conn, error) {

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -202,8 +203,11 @@ func TestRolesOpenProtocols(t *testing.T) {
 		"raft is for servers", "a cli certificate opens the HTTP API only",
 		"the peer is not server.global.nomad or client.global.nomad", "web.example",
 	} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("the server's log does not say %q: %s", want, log)
+		// The server says so after it has told the peer.
+		for limit := time.Now().Add(10 * time.Second); !strings.Contains(log.String(), want); runtime.Gosched() {
+			if time.Now().After(limit) {
+				t.Fatalf("the server's log does not say %q: %s", want, log)
+			}
 		}
 	}
 }

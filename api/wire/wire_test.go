@@ -16,7 +16,13 @@ import (
 )
 
 // open starts a port that serves the handlers and accepts reversed connections into the channel.
-func open(t *testing.T, handlers ...wire.Handler) (*wire.Port, wire.Dialer, <-chan *wire.Reverse) {
+// offered is a reversed connection; dropped is closed when it has dropped.
+type offered struct {
+	*wire.Reverse
+	dropped chan struct{}
+}
+
+func open(t *testing.T, handlers ...wire.Handler) (*wire.Port, wire.Dialer, <-chan offered) {
 	t.Helper()
 	id, err := wire.SelfMade()
 	if err != nil {
@@ -28,7 +34,7 @@ func open(t *testing.T, handlers ...wire.Handler) (*wire.Port, wire.Dialer, <-ch
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 3)
-	nodes := make(chan *wire.Reverse)
+	nodes := make(chan offered)
 	go func() { _ = port.Run(ctx); done <- struct{}{} }()
 	go func() {
 		_ = wire.Serve(ctx, port.Listener(wire.ProtocolRPC), handlers, hclog.NewNullLogger())
@@ -42,12 +48,13 @@ func open(t *testing.T, handlers ...wire.Handler) (*wire.Port, wire.Dialer, <-ch
 			if err != nil {
 				return
 			}
-			n, err := wire.AcceptReverse(ctx, conn, checkHello)
+			dropped := make(chan struct{})
+			n, err := wire.AcceptReverse(ctx, conn, checkHello, func(*wire.Reverse) { close(dropped) })
 			if err != nil {
 				continue
 			}
 			select {
-			case nodes <- n:
+			case nodes <- offered{n, dropped}:
 			case <-ctx.Done():
 				_ = n.Close()
 				return
@@ -211,6 +218,33 @@ func TestUnknownProtocolAndPlainTextAreDropped(t *testing.T) {
 	}
 }
 
+// TestNodeThatIsNeverCalled drops a reversed connection on which nothing was said.
+func TestNodeThatIsNeverCalled(t *testing.T) {
+	t.Parallel()
+	port, d, nodes := open(t)
+	for _, ends := range []string{"node", "server"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		served := make(chan error, 1)
+		go func() {
+			served <- wire.ServeReverse(ctx, port.Addr().String(), d, wire.Hello{NodeID: "n1", Secret: "s3cret"}, nil, hclog.NewNullLogger(), nil)
+		}()
+		node := <-nodes
+		if ends == "node" {
+			cancel()
+		} else if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+		<-node.dropped
+		if err := <-served; ends == "server" && !errors.Is(err, fault.Unavailable) || ends == "node" && err != nil {
+			t.Errorf("ended by the %s: %v", ends, err)
+		}
+		if _, err := wire.ClientNodeStats.Call(t.Context(), node, &api.NodeRequest{NodeID: "n1"}); !errors.Is(err, fault.Unavailable) {
+			t.Errorf("call after the drop: %v", err)
+		}
+	}
+}
+
 func TestReversedConnection(t *testing.T) {
 	t.Parallel()
 	port, d, nodes := open(t)
@@ -242,7 +276,7 @@ func TestReversedConnection(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Errorf("end of serving: %v", err)
 	}
-	<-node.Gone()
+	<-node.dropped
 	if _, err := wire.ClientNodeStats.Call(t.Context(), node, &api.NodeRequest{NodeID: "n1"}); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("call after the drop: %v", err)
 	}

@@ -18,9 +18,9 @@ import (
 
 // server is a small server for links.
 type server struct {
-	port  *wire.Port
-	stop  func()
-	nodes chan *wire.Reverse
+	port           *wire.Port
+	stop           func()
+	nodes, dropped chan *wire.Reverse
 }
 
 func start(t *testing.T, address string, beat func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error), more ...wire.Handler) (*server, wire.Dialer) {
@@ -34,7 +34,7 @@ func start(t *testing.T, address string, beat func(context.Context, *api.NodeHea
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &server{port: port, nodes: make(chan *wire.Reverse, 10)}
+	s := &server{port: port, nodes: make(chan *wire.Reverse, 10), dropped: make(chan *wire.Reverse, 10)}
 	done := make(chan struct{}, 3)
 	go func() { _ = port.Run(ctx); done <- struct{}{} }()
 	go func() {
@@ -48,7 +48,8 @@ func start(t *testing.T, address string, beat func(context.Context, *api.NodeHea
 			if err != nil {
 				return
 			}
-			n, err := wire.AcceptReverse(ctx, conn, func(context.Context, wire.Hello) error { return nil })
+			n, err := wire.AcceptReverse(ctx, conn, func(context.Context, wire.Hello) error { return nil },
+				func(n *wire.Reverse) { s.dropped <- n })
 			if err == nil {
 				context.AfterFunc(ctx, func() { _ = n.Close() })
 				s.nodes <- n
@@ -163,7 +164,9 @@ func TestServersCallDownAgainAfterARestart(t *testing.T) {
 		t.Fatalf("call: %q %v", got, err)
 	}
 	a.stop()
-	<-n.Gone()
+	if got := <-a.dropped; got != n {
+		t.Errorf("another connection has dropped: %+v", got)
+	}
 	b, _ := start(t, address, answer("second"))
 	back := time.Now()
 	n = <-b.nodes
@@ -189,7 +192,9 @@ func TestToldServersReplaceOffers(t *testing.T) {
 	old := <-a.nodes
 	l.SetServers([]string{b.port.Addr().String()})
 	<-b.nodes
-	<-old.Gone()
+	if got := <-a.dropped; got != old {
+		t.Errorf("another connection has dropped: %+v", got)
+	}
 	l.SetServers(nil)
 	if got := l.Servers(); len(got) != 1 || got[0] != b.port.Addr().String() {
 		t.Errorf("servers %v", got)

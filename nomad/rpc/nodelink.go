@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -34,8 +36,9 @@ func (n *nodes) count() int {
 
 // run accepts reversed connections until ctx ends, and closes them all.
 func (n *nodes) run(ctx context.Context, l net.Listener, check func(context.Context, wire.Hello) error) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer n.close()
+	var greetings sync.WaitGroup
+	defer greetings.Wait()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	for {
@@ -43,24 +46,33 @@ func (n *nodes) run(ctx context.Context, l net.Listener, check func(context.Cont
 		if err != nil {
 			return
 		}
-		wg.Go(func() { n.keep(ctx, conn, check) })
+		greetings.Go(func() { n.greet(ctx, conn, check) })
 	}
 }
 
-// keep holds one reversed connection for as long as it lives.
-func (n *nodes) keep(ctx context.Context, conn net.Conn, check func(context.Context, wire.Hello) error) {
-	r, err := wire.AcceptReverse(ctx, conn, check)
+// greet takes one reversed connection, for as long as it lives.
+func (n *nodes) greet(ctx context.Context, conn net.Conn, check func(context.Context, wire.Hello) error) {
+	added := make(chan struct{})
+	r, err := wire.AcceptReverse(ctx, conn, check, func(r *wire.Reverse) {
+		<-added
+		n.remove(r)
+	})
 	if err != nil {
 		n.log.Debug("refused the reversed connection of a node", "peer", conn.RemoteAddr(), "error", err)
 		return
 	}
 	n.add(r)
-	select {
-	case <-r.Gone():
-	case <-ctx.Done():
+	close(added)
+}
+
+// close closes all connections.
+func (n *nodes) close() {
+	n.mu.Lock()
+	all := slices.Collect(maps.Values(n.by))
+	n.mu.Unlock()
+	for _, r := range all {
+		_ = r.Close()
 	}
-	n.remove(r)
-	_ = r.Close()
 }
 
 // add makes r the way to its node; an older connection is closed.
