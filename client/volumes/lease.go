@@ -1,10 +1,6 @@
 package volumes
 
-import (
-	"time"
-
-	"github.com/open-nomad/open-nomad/api"
-)
+import "time"
 
 // Lease is for how long the tasks of an allocation may use its volumes after the node's last answered
 // heartbeat, and what to unmount then, inner paths first. A term of 0 means for ever.
@@ -33,16 +29,4 @@ func (s *Service) ShortestLease() (term time.Duration) {
 		}
 	}
 	return term
-}
-
-// Mounts is what may be mounted on the node, for servers that have forgotten it.
-func (s *Service) Mounts() (all []*api.StaleMount) {
-	for _, r := range s.journal.rows() {
-		if r.touched() && r.State != rowReleased && r.BootID == s.bootID {
-			all = append(all, &api.StaleMount{
-				Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID, PluginID: r.PluginID, ExternalID: r.ExternalID,
-			})
-		}
-	}
-	return all
 }

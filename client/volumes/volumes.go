@@ -213,3 +213,15 @@ func (s *Service) Restored(allocs map[string]bool) {
 		}
 	}
 }
+
+// Mounts is what may be mounted on the node, for servers that have forgotten it.
+func (s *Service) Mounts() (all []*api.StaleMount) {
+	for _, r := range s.journal.rows() {
+		if r.touched() && r.State != rowReleased && r.BootID == s.bootID {
+			all = append(all, &api.StaleMount{
+				Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID, PluginID: r.PluginID, ExternalID: r.ExternalID,
+			})
+		}
+	}
+	return all
+}

@@ -128,7 +128,8 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			n.Events = withEvents(n.Events, tx, event("Node re-registered", api.NodeEventSubsystemCluster))
 		}
 	}
-	if asked == api.NodeStatusReady && !held(tx, n, tx.Now()) {
+	rebooted := old != nil && old.BootID != "" && n.BootID != "" && old.BootID != n.BootID
+	if asked == api.NodeStatusReady && (rebooted || !held(tx, n, tx.Now())) {
 		n.Status = asked
 	}
 	if tx.NodePool(n.NodePool) == nil {
@@ -136,7 +137,6 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	}
 	tx.PutNode(n)
 	news := old == nil || old.Status != n.Status || differs(old, n)
-	rebooted := old != nil && old.BootID != "" && n.BootID != "" && old.BootID != n.BootID
 	if rebooted {
 		if err := ledger.Rebooted(tx, n.ID); err != nil {
 			return nil, err

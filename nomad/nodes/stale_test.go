@@ -115,3 +115,18 @@ func TestForgottenNodeBringsItsMounts(t *testing.T) {
 	}
 	r.is(api.NodeStatusInit)
 }
+
+func TestNodeOfAnotherBootIsClean(t *testing.T) {
+	t.Parallel()
+	r := returning(t)
+	r.change(func(n *api.Node) { n.BootID = "first" })
+	n := node("n1")
+	n.BootID, n.Status = "second", api.NodeStatusReady
+	if out := r.register(n); out.Held {
+		t.Errorf("answer %+v", out)
+	}
+	r.is(api.NodeStatusReady)
+	if m := r.state.Read().Node("n1").StaleMounts; len(m) != 0 {
+		t.Errorf("stale mounts %+v", m)
+	}
+}
