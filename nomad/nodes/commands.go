@@ -245,8 +245,8 @@ func (c *EvaluateNode) Apply(tx *state.Txn) (any, error) {
 	return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
 }
 
-// cleanWait bounds how long a node that came back is held for its stale mounts. One that hangs keeps the node
-// from its own volume only, and a volume whose plugin must first be placed there anew from nothing else.
+// cleanWait bounds how long a node that came back is held for its stale mounts: one that hangs keeps the node
+// from its own volume only.
 const cleanWait = 30 * time.Second
 
 // held reports whether a node that was lost is not ready yet: allocations that ended meanwhile may still have

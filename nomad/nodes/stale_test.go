@@ -11,13 +11,20 @@ import (
 // returning is a node that is down and may still have a volume mounted.
 func returning(t *testing.T) *room {
 	r := open(t, nodes.Heartbeat{})
-	r.register(node("n1"))
+	r.register(plugged("n1", true))
 	r.beat("n1", api.NodeStatusReady)
 	r.change(func(n *api.Node) {
 		n.Status = api.NodeStatusDown
 		n.StaleMounts = []*api.StaleMount{{Namespace: "default", VolumeID: "v", AllocID: "a1", PluginID: "p", ExternalID: "x"}}
 	})
 	return r
+}
+
+// plugged is a node with a plugin.
+func plugged(id string, healthy bool) *api.Node {
+	n := node(id)
+	n.CSINodePlugins = map[string]*api.CSIInfo{"p": {Healthy: healthy}}
+	return n
 }
 
 func (r *room) change(change func(*api.Node)) {
@@ -48,7 +55,7 @@ func TestNodeThatComesBackIsReadyWhenItIsClean(t *testing.T) {
 	if out := r.beat("n1", api.NodeStatusReady); !out.Held || r.state.Read().Index() != before {
 		t.Errorf("answer %+v at %d, after %d", out, r.state.Read().Index(), before)
 	}
-	again := node("n1")
+	again := plugged("n1", true)
 	again.Status = api.NodeStatusReady
 	if out := r.register(again); !out.Held {
 		t.Errorf("answer %+v to a registration", out)
@@ -65,7 +72,7 @@ func TestNodeThatComesBackUnmountsWhatIsNotGivenUpEither(t *testing.T) {
 	t.Parallel()
 	r := returning(t)
 	r.change(func(n *api.Node) { n.StaleMounts = nil })
-	held := &api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a1", NodeID: "n1", State: api.ClaimReleasing}
+	held := &api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a1", NodeID: "n1", PluginID: "p", State: api.ClaimReleasing}
 	r.edit(func(tx *state.Txn) { tx.PutClaim(held) })
 	r.beat("n1", api.NodeStatusReady)
 	r.is(api.NodeStatusInit)
@@ -92,7 +99,7 @@ func TestNodeIsNotHeldForEver(t *testing.T) {
 func TestStaleMountsAreTheServersWord(t *testing.T) {
 	t.Parallel()
 	r := returning(t)
-	r.register(node("n1"))
+	r.register(plugged("n1", true))
 	if n := r.state.Read().Node("n1"); len(n.StaleMounts) != 1 {
 		t.Errorf("a registration took the stale mounts away: %+v", n.StaleMounts)
 	}
@@ -104,9 +111,11 @@ func TestForgottenNodeBringsItsMounts(t *testing.T) {
 	r := open(t, nodes.Heartbeat{})
 	claim := &api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a2", NodeID: "n1", State: api.ClaimReady}
 	r.edit(func(tx *state.Txn) { tx.PutClaim(claim) })
-	n := node("n1")
+	n := plugged("n1", true)
 	n.Status = api.NodeStatusReady
-	n.StaleMounts = []*api.StaleMount{{Namespace: "default", VolumeID: "v", AllocID: "a1"}, {Namespace: "default", VolumeID: "v", AllocID: "a2"}}
+	n.StaleMounts = []*api.StaleMount{
+		{Namespace: "default", VolumeID: "v", AllocID: "a1", PluginID: "p"}, {Namespace: "default", VolumeID: "v", AllocID: "a2", PluginID: "p"},
+	}
 	if out := r.register(n); !out.Held {
 		t.Errorf("answer %+v", out)
 	}
@@ -120,13 +129,29 @@ func TestNodeOfAnotherBootIsClean(t *testing.T) {
 	t.Parallel()
 	r := returning(t)
 	r.change(func(n *api.Node) { n.BootID = "first" })
-	n := node("n1")
+	n := plugged("n1", true)
 	n.BootID, n.Status = "second", api.NodeStatusReady
 	if out := r.register(n); out.Held {
 		t.Errorf("answer %+v", out)
 	}
 	r.is(api.NodeStatusReady)
 	if m := r.state.Read().Node("n1").StaleMounts; len(m) != 0 {
+		t.Errorf("stale mounts %+v", m)
+	}
+}
+
+// TestNodeThatCannotUnmountIsNotHeld has a node come back without the plugin that it needs to unmount: that is
+// placed on ready nodes only.
+func TestNodeThatCannotUnmountIsNotHeld(t *testing.T) {
+	t.Parallel()
+	r := returning(t)
+	n := plugged("n1", false)
+	n.Status = api.NodeStatusReady
+	if out := r.register(n); out.Held {
+		t.Errorf("answer %+v", out)
+	}
+	r.is(api.NodeStatusReady)
+	if m := r.state.Read().Node("n1").StaleMounts; len(m) != 1 {
 		t.Errorf("stale mounts %+v", m)
 	}
 }

@@ -9,13 +9,17 @@ import (
 )
 
 // Unclean reports whether allocations that are over may still have volumes mounted on the node, by what the
-// node has said.
+// node has said, and its plugins are there to unmount them.
 func Unclean(tx *state.Txn, n *api.Node) bool {
-	if len(n.StaleMounts) > 0 {
+	able := func(plugin string) bool {
+		i := n.CSINodePlugins[plugin]
+		return i != nil && i.Healthy
+	}
+	if slices.ContainsFunc(n.StaleMounts, func(m *api.StaleMount) bool { return able(m.PluginID) }) {
 		return true
 	}
 	for c := range tx.ClaimsByNode(n.ID) {
-		if c.State == api.ClaimReleasing {
+		if c.State == api.ClaimReleasing && able(c.PluginID) {
 			return true
 		}
 	}

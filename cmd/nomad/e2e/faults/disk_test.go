@@ -36,7 +36,14 @@ func TestFault13DiskOfANodeFull(t *testing.T) {
 // TestFault13DiskOfANodeReadOnly has the kernel find an error in the node's file system. Only a new mount of it
 // helps, as after a boot.
 func TestFault13DiskOfANodeReadOnly(t *testing.T) {
-	ext4 := func(image, dir string) error { return command("mount", "-o", "loop,errors=remount-ro", image, dir) }
+	// Mount namespaces of other tests' tasks have copies of what is mounted here; that it is unmounted reaches
+	// them from a shared mount only.
+	ext4 := func(image, dir string) error {
+		if err := errors.Join(syscall.Mount(dir, dir, "", syscall.MS_BIND, ""), syscall.Mount("", dir, "", syscall.MS_SHARED, "")); err != nil {
+			return err
+		}
+		return command("mount", "-o", "loop,errors=remount-ro", image, dir)
+	}
 	brokenDisk(t, disk{
 		how: "read-only for 6 s, then mounted anew",
 		mount: func(image, dir string) error {
