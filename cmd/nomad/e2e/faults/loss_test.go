@@ -65,6 +65,18 @@ func (b *bed) proven(volume string) string {
 	return "none"
 }
 
+// healed ends the cut of a host and answers after what time it is ready, which it is not before it is clean.
+func (b *bed) healed(h *kit.Host) time.Duration {
+	b.t.Helper()
+	h.Heal()
+	took := b.status(h, "ready")
+	if p, m := h.Shells(), h.VolumeMounts(); len(p)+len(m) > 0 {
+		b.t.Errorf("the old node is ready and has processes %v, mounts %q", p, m)
+	}
+	b.PluginOn("hp", 2)
+	return took
+}
+
 func TestFault05NodeCutAndHealed(t *testing.T) {
 	for _, attach := range []bool{true, false} {
 		t.Run(map[bool]string{true: "attach", false: "lease"}[attach], func(t *testing.T) {
@@ -89,14 +101,7 @@ func TestFault05NodeCutAndHealed(t *testing.T) {
 				t.Errorf("moved after %v, the bar is %v", moved, limit)
 			}
 			proof := b.proven("v1")
-			h.Heal()
-			healed := time.Now()
-			b.status(h, "ready")
-			tidy := time.Since(healed)
-			if p, m := h.Shells(), h.VolumeMounts(); len(p)+len(m) > 0 {
-				t.Errorf("the old node is ready and has processes %v, mounts %q", p, m)
-			}
-			b.PluginOn("hp", 2)
+			tidy := b.healed(h)
 			if n := b.Running("w", 1); n.ID != now.ID {
 				t.Errorf("the replacement %s was replaced by %s", now.ID, n.ID)
 			}
@@ -127,14 +132,7 @@ func TestFault05ForgottenNodeComesBack(t *testing.T) {
 	if len(h.VolumeMounts()) == 0 {
 		t.Error("the cut node has nothing mounted: the test shows nothing")
 	}
-	h.Heal()
-	healed := time.Now()
-	b.status(h, "ready")
-	tidy := time.Since(healed)
-	if p, m := h.Shells(), h.VolumeMounts(); len(p)+len(m) > 0 {
-		t.Errorf("the old node is ready and has processes %v, mounts %q", p, m)
-	}
-	b.PluginOn("hp", 2)
+	tidy := b.healed(h)
 	b.beats("v1", now.ID)
 	b.Stop("w", false)
 	b.clean()
