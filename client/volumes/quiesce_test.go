@@ -49,13 +49,13 @@ func (p *plug) keeps(t *testing.T, until func()) {
 		defer close(gone)
 		p.task.Quiesce(t.Context(), func(kind, text string) { said <- kind + ": " + text })
 	}()
-	if text := <-said; !strings.HasPrefix(text, "Waiting: 1 volumes") {
-		t.Errorf("told %q", text)
-	}
 	select {
+	case text := <-said:
+		if !strings.HasPrefix(text, "Waiting: 1 volumes") {
+			t.Errorf("told %q", text)
+		}
 	case <-gone:
-		t.Error("the plugin goes while a volume is mounted for an allocation that leaves")
-	default:
+		t.Fatal("the plugin goes while a volume is mounted for an allocation that leaves")
 	}
 	until()
 	select {
