@@ -18,7 +18,7 @@ import (
 const (
 	// MaxMessageBytes bounds one message: a plan, the assignments of a node.
 	MaxMessageBytes = 64 << 20
-	bufferBytes     = 4 << 10
+	bufferBytes     = 4 << 10 // of what is written; TLS reads whole records, so frames need no buffer of their own
 	// windowBytes is fixed: measuring it costs a ping for nearly every small message.
 	windowBytes   = 4 << 20
 	keepaliveTime = 30 * time.Second
@@ -43,7 +43,7 @@ func newConn(address string, dial func(context.Context, string) (net.Conn, error
 	cc, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithContextDialer(dial),
 		grpc.WithTransportCredentials(finished{}),
-		grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes),
+		grpc.WithReadBufferSize(1 << 10), grpc.WithWriteBufferSize(bufferBytes), grpc.WithSharedWriteBuffer(true),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithIdleTimeout(0),
 		grpc.WithNoProxy(),

@@ -66,6 +66,7 @@ func Run(ctx context.Context, cfg *config.Config, version string) error {
 	if cfg.Name == "" {
 		cfg.Name, _ = os.Hostname()
 	}
+	paceHeap()
 	a := &agent{cfg: cfg, version: version, log: log, dirs: dirs}
 	if a.tls, err = secure(cfg); err != nil {
 		return err
@@ -204,7 +205,7 @@ func (a *agent) doorConfig() httpapi.Config {
 		Self: a.self, Health: a.health, Reload: a.reload, Abroad: true,
 	}
 	if a.cfg.EnableDebug {
-		c.Extra = map[string]http.Handler{"/debug/pprof/": debug()}
+		c.Extra = map[string]http.Handler{"/debug/pprof/": profiles()}
 	}
 	if a.node != nil {
 		c.LocalNodeID = a.node.ID

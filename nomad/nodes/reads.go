@@ -48,9 +48,8 @@ func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest
 // was decided since then has a higher index than all that the node has.
 func since(tx *state.Txn, r *api.NodeAssignmentsRequest, out *api.NodeAssignmentsResponse) bool {
 	out.Assigned, out.Changed = nil, nil
-	all, fresh := 0, 0
-	for a := range tx.AllocsByNode(r.NodeID) {
-		all++
+	all, fresh := tx.CountAllocsByNode(r.NodeID), 0
+	for a := range tx.AllocsByNodeSince(r.NodeID, r.Newest) {
 		if a.AllocModifyIndex > r.Newest {
 			out.Changed = append(out.Changed, a)
 		}

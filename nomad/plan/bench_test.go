@@ -55,14 +55,17 @@ func BenchmarkPlan(b *testing.B) {
 	steps := []string{"verify", "encode", "decode", "apply"}
 	size, round := 0, 0
 	f := fleet.Build(index, s.Read().Nodes(), s.Read().Allocs(api.AllNamespaces))
-	var placed []*api.Allocation
+	placed := typical(n) // nobody keeps the rows of a plan: its log form is what the state gets
 	for b.Loop() {
 		b.StopTimer()
 		tx, edit := s.Read(), f.Edit()
 		for _, a := range placed {
-			edit.NewAlloc(tx.Alloc(a.ID))
+			if round > 0 {
+				edit.NewAlloc(tx.Alloc(a.ID))
+			}
+			a.ID = uuid.NewString()
 		}
-		f, placed = edit.Done(tx.Index()), typical(n)
+		f = edit.Done(tx.Index())
 		p := &api.Plan{EvalID: uuid.NewString(), Job: job, NodeAllocation: map[string][]*api.Allocation{}}
 		for i, a := range placed {
 			a.NodeID = ids[(round*n+i)%nodes]

@@ -36,6 +36,14 @@ func (t *Txn) AllocsByNode(node string) iter.Seq[*api.Allocation] {
 	return allocs.list(t, "node", node)
 }
 
+// AllocsByNodeSince lists the allocations of a node that were put after the index, and some of the others.
+func (t *Txn) AllocsByNodeSince(node string, index uint64) iter.Seq[*api.Allocation] {
+	return allocs.since(t, "node", node, index)
+}
+
+// CountAllocsByNode is how many allocations of a node are known.
+func (t *Txn) CountAllocsByNode(node string) int { return allocs.count(t, "node", node) }
+
 // AllocsByJob lists the allocations of a job.
 func (t *Txn) AllocsByJob(ns, job string) iter.Seq[*api.Allocation] {
 	return allocs.list(t, "job", rowKey(ns, job))

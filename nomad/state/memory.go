@@ -54,6 +54,8 @@ type rowOf struct {
 	key   string
 }
 
+func (v *view) edit() edit { return edit{v.writer, v.index} }
+
 func (m *memory) read() view { return view{memory: m, version: *m.newest.Load()} }
 
 // write begins the next version. There is one writer at a time.
@@ -113,7 +115,7 @@ func (v *view) insert(l *layout, row any) (old any) {
 	primary := l.indexes[0]
 	c := &cell{key: primary.key(row), row: row}
 	var before *cell
-	v.roots[primary.slot], before = v.roots[primary.slot].put(v.writer, c)
+	v.roots[primary.slot], before = v.roots[primary.slot].put(v.edit(), c)
 	if before != nil {
 		old = before.row
 	}
@@ -143,7 +145,7 @@ func (v *view) remove(l *layout, row any) {
 	if gone == nil {
 		return
 	}
-	v.roots[primary.slot] = v.roots[primary.slot].remove(v.writer, key)
+	v.roots[primary.slot] = v.roots[primary.slot].remove(v.edit(), key)
 	for _, i := range l.indexes[1:] {
 		var then [1]string
 		for _, k := range i.of(gone.row, &then) {
@@ -159,9 +161,13 @@ func (v *view) remove(l *layout, row any) {
 
 // join puts a row into a group of an index, or in the place of an older one there.
 func (v *view) join(i *index, key string, c *cell) {
-	g := v.roots[i.slot].get(key)
-	members, _ := g.members().put(v.writer, c)
-	v.regroup(i, g, key, members)
+	v.roots[i.slot] = v.roots[i.slot].change(v.edit(), key, func(g *cell) *cell {
+		members, old := g.members().put(v.edit(), c)
+		if old != nil {
+			return v.regrouped(g, key, members, 0)
+		}
+		return v.regrouped(g, key, members, 1)
+	})
 }
 
 // leave takes a row out of a group of an index.
@@ -170,24 +176,25 @@ func (v *view) leave(l *layout, i *index, key, row string) {
 	if g.members().get(row) == nil {
 		return
 	}
-	if members := g.members().remove(v.writer, row); members != nil {
-		v.regroup(i, g, key, members)
+	members := g.members().remove(v.edit(), row)
+	if members == nil {
+		v.roots[i.slot] = v.roots[i.slot].remove(v.edit(), key)
+		v.emptied = append(v.emptied, Key{l.name, i.name, key})
 		return
 	}
-	v.roots[i.slot] = v.roots[i.slot].remove(v.writer, key)
-	v.emptied = append(v.emptied, Key{l.name, i.name, key})
+	v.roots[i.slot] = v.roots[i.slot].change(v.edit(), key, func(g *cell) *cell { return v.regrouped(g, key, members, -1) })
 }
 
-// regroup stores the new members of a group. Its cell is this writer's where the members were so.
-func (v *view) regroup(i *index, g *cell, key string, members *node) {
-	if g != nil {
-		if g.members().made == v.writer {
-			g.row = members
-			return
-		}
-		key = g.key
+// regrouped is the cell of a group with its new members. It is this writer's already where the old members are.
+func (v *view) regrouped(g *cell, key string, members *node, more int) *cell {
+	if g == nil {
+		return &cell{key, members, v.index, more}
 	}
-	v.roots[i.slot], _ = v.roots[i.slot].put(v.writer, &cell{key, members, v.index})
+	if g.members().made != v.writer {
+		return &cell{g.key, members, v.index, g.size + more}
+	}
+	g.row, g.size = members, g.size+more
+	return g
 }
 
 // note remembers a change and answers its number; of several changes of one row the first Before and the last
@@ -226,7 +233,7 @@ func (v *view) fill(l *layout, rows []any) {
 	for _, i := range l.indexes[1:] {
 		building.Go(func() { v.roots[i.slot] = v.grouped(i, entries) })
 	}
-	v.roots[l.indexes[0].slot] = build(v.writer, entries)
+	v.roots[l.indexes[0].slot] = build(v.edit(), entries)
 	building.Wait()
 }
 
@@ -241,8 +248,8 @@ func (v *view) grouped(i *index, rows []entry) *node {
 	}
 	all := make([]entry, 0, len(groups))
 	for k, members := range groups {
-		all = append(all, entry{headOf(k), &cell{k, build(v.writer, members), v.index}})
+		all = append(all, entry{headOf(k), &cell{k, build(v.edit(), members), v.index, len(members)}})
 	}
 	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.key, b.key) })
-	return build(v.writer, all)
+	return build(v.edit(), all)
 }

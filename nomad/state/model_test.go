@@ -76,6 +76,17 @@ func (m *model) agree(tx *state.Txn) error {
 			}
 		}
 	}
+	for _, id := range someIDs {
+		all := list(func(a *api.Allocation) bool { return a.NodeID == id })
+		if n := tx.CountAllocsByNode(id); n != len(all) {
+			return fmt.Errorf("node %s is said to have %d rows, want %d", id, n, len(all))
+		}
+		for _, a := range all {
+			if !slices.Contains(slices.Collect(tx.AllocsByNodeSince(id, a.ModifyIndex-1)), a) {
+				return fmt.Errorf("%s is not among what changed on node %s after %d", a.ID, id, a.ModifyIndex-1)
+			}
+		}
+	}
 	for _, job := range someJobs {
 		if err := check(job, slices.Collect(tx.AllocsByJob("default", job)), list(func(a *api.Allocation) bool { return a.JobID == job })); err != nil {
 			return err

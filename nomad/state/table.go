@@ -53,6 +53,25 @@ func (t table[T]) list(tx *Txn, index, key string) iter.Seq[*T] {
 	return func(yield func(*T) bool) { t.each(tx, tx.mem.group(t.layout, index, key), "", yield) }
 }
 
+// since yields the rows of a group that were put after the index, and some of the others. It is for reads.
+func (t table[T]) since(tx *Txn, index, key string, after uint64) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		tx.mem.group(t.layout, index, key).since(after, func(c *cell) bool {
+			tx.checked(c.row)
+			r, ok := c.row.(*T)
+			return ok && yield(r)
+		})
+	}
+}
+
+// count is how many rows a group has.
+func (t table[T]) count(tx *Txn, index, key string) int {
+	if g := tx.mem.roots[t.index(index).slot].get(key); g != nil {
+		return g.size
+	}
+	return 0
+}
+
 // all yields all rows as list does.
 func (t table[T]) all(tx *Txn) iter.Seq[*T] { return t.from(tx, "") }
 

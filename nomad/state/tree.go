@@ -19,7 +19,12 @@ type cell struct {
 	row any
 	// mark is the number of the change that put the row or, of a group, the last index at which it changed.
 	mark uint64
+	// size is how many rows a group has.
+	size int
 }
+
+// edit is who makes a version: a number that no other has, and the index that the version gets.
+type edit struct{ number, index uint64 }
 
 // entry is a cell with the first bytes of its key: most comparisons need no more.
 type entry struct {
@@ -30,6 +35,8 @@ type entry struct {
 type node struct {
 	// made is the number of the writer that made the node and may change it.
 	made uint64
+	// at is the last index at which something below the node changed.
+	at uint64
 	// entries are the cells of a leaf, or the first cell of each kid.
 	entries []entry
 	kids    []*node
@@ -106,27 +113,57 @@ func (n *node) ascend(head uint64, key string, do func(*cell) bool) bool {
 	return true
 }
 
-// put stores a cell for a writer and answers the root and the cell that it replaces.
-func (n *node) put(writer uint64, c *cell) (root *node, old *cell) {
-	e := entry{headOf(c.key), c}
+// since calls do with all cells that were put after the index, and with neighbours of theirs, in order, until it
+// answers false.
+func (n *node) since(index uint64, do func(*cell) bool) bool {
+	if n == nil || n.at <= index {
+		return true
+	}
+	for _, kid := range n.kids {
+		if !kid.since(index, do) {
+			return false
+		}
+	}
+	if n.kids == nil {
+		for _, e := range n.entries {
+			if !do(e.cell) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// put stores a cell and answers the root and the cell that it replaces.
+func (n *node) put(w edit, c *cell) (root *node, old *cell) {
+	root = n.change(w, c.key, func(was *cell) *cell {
+		old = was
+		return c
+	})
+	return root, old
+}
+
+// change puts what next makes of the cell with the key, or of nil, and answers the root.
+func (n *node) change(w edit, key string, next func(*cell) *cell) (root *node) {
+	head := headOf(key)
 	if n == nil {
-		return &node{made: writer, entries: []entry{e}}, nil
+		return &node{made: w.number, at: w.index, entries: []entry{{head, next(nil)}}}
 	}
-	n = n.own(writer)
-	old = n.insert(writer, e)
+	n = n.own(w)
+	added := n.insert(w, head, key, next)
 	if len(n.entries) < nodeMax {
-		return n, old
+		return n
 	}
-	right := n.split(e)
-	return &node{writer, []entry{n.entries[0], right.entries[0]}, []*node{n, right}}, old
+	right := n.split(added)
+	return &node{w.number, w.index, []entry{n.entries[0], right.entries[0]}, []*node{n, right}}
 }
 
 // own is the node itself where the writer made it, or else a copy with room.
-func (n *node) own(writer uint64) *node {
-	if n.made == writer {
+func (n *node) own(w edit) *node {
+	if n.made == w.number {
 		return n
 	}
-	c := &node{made: writer, entries: grown(n.entries, len(n.entries)+2)}
+	c := &node{made: w.number, at: w.index, entries: grown(n.entries, len(n.entries)+2)}
 	if n.kids != nil {
 		c.kids = grown(n.kids, len(n.kids)+2)
 	}
@@ -145,37 +182,39 @@ func with[T any](list []T, at int, value T) []T {
 	return slices.Insert(list, at, value)
 }
 
-func (n *node) insert(writer uint64, e entry) (old *cell) {
-	at, same := n.find(e.head, e.key)
+// insert answers the cell that it added, or nil where it changed one.
+func (n *node) insert(w edit, head uint64, key string, next func(*cell) *cell) (added *cell) {
+	at, same := n.find(head, key)
 	if n.kids == nil {
 		if same {
-			old, n.entries[at].cell = n.entries[at].cell, e.cell
-			return old
+			n.entries[at].cell = next(n.entries[at].cell)
+			return nil
 		}
-		n.entries = with(n.entries, at, e)
-		return nil
+		added = next(nil)
+		n.entries = with(n.entries, at, entry{head, added})
+		return added
 	}
 	if !same && at > 0 {
 		at--
 	}
-	kid := n.kids[at].own(writer)
-	old = kid.insert(writer, e)
+	kid := n.kids[at].own(w)
+	added = kid.insert(w, head, key, next)
 	n.kids[at], n.entries[at] = kid, kid.entries[0]
 	if len(kid.entries) == nodeMax {
-		right := kid.split(e)
+		right := kid.split(added)
 		n.kids, n.entries = with(n.kids, at+1, right), with(n.entries, at+1, right.entries[0])
 	}
-	return old
+	return added
 }
 
 // split moves half of the entries into a new node; only the newest where it is the last, so that keys that
 // come in order fill their nodes.
-func (n *node) split(newest entry) (right *node) {
+func (n *node) split(newest *cell) (right *node) {
 	at := len(n.entries) / 2
-	if n.entries[len(n.entries)-1].cell == newest.cell {
+	if n.entries[len(n.entries)-1].cell == newest {
 		at = len(n.entries) - 1
 	}
-	right = &node{made: n.made, entries: slices.Clone(n.entries[at:])}
+	right = &node{made: n.made, at: n.at, entries: slices.Clone(n.entries[at:])}
 	clear(n.entries[at:])
 	n.entries = n.entries[:at]
 	if n.kids != nil {
@@ -187,9 +226,9 @@ func (n *node) split(newest entry) (right *node) {
 }
 
 // remove forgets the cell with the key, which is there, and answers the root.
-func (n *node) remove(writer uint64, key string) (root *node) {
-	n = n.own(writer)
-	n.take(writer, headOf(key), key)
+func (n *node) remove(w edit, key string) (root *node) {
+	n = n.own(w)
+	n.take(w, headOf(key), key)
 	for len(n.kids) == 1 {
 		n = n.kids[0]
 	}
@@ -199,35 +238,35 @@ func (n *node) remove(writer uint64, key string) (root *node) {
 	return n
 }
 
-func (n *node) take(writer, head uint64, key string) {
+func (n *node) take(w edit, head uint64, key string) {
 	if n.kids == nil {
 		at, _ := n.find(head, key)
 		n.entries = slices.Delete(n.entries, at, at+1)
 		return
 	}
 	at := n.below(head, key)
-	kid := n.kids[at].own(writer)
-	kid.take(writer, head, key)
+	kid := n.kids[at].own(w)
+	kid.take(w, head, key)
 	if len(kid.entries) == 0 {
 		n.kids, n.entries = slices.Delete(n.kids, at, at+1), slices.Delete(n.entries, at, at+1)
 		return
 	}
 	n.kids[at], n.entries[at] = kid, kid.entries[0]
 	if at+1 < len(n.kids) {
-		n.merge(writer, at)
+		n.merge(w, at)
 	}
 	if at > 0 {
-		n.merge(writer, at-1)
+		n.merge(w, at-1)
 	}
 }
 
 // merge makes one of two neighbours that fill half a node together.
-func (n *node) merge(writer uint64, at int) {
+func (n *node) merge(w edit, at int) {
 	left, right := n.kids[at], n.kids[at+1]
 	if len(left.entries)+len(right.entries) > nodeMax/2 {
 		return
 	}
-	left = left.own(writer)
+	left = left.own(w)
 	left.entries, left.kids = append(left.entries, right.entries...), append(left.kids, right.kids...)
 	n.kids[at], n.entries[at] = left, left.entries[0]
 	n.kids, n.entries = slices.Delete(n.kids, at+1, at+2), slices.Delete(n.entries, at+1, at+2)
@@ -237,15 +276,15 @@ func (n *node) merge(writer uint64, at int) {
 const fillOf = nodeMax * 3 / 4
 
 // build makes a tree of entries that are in order.
-func build(writer uint64, entries []entry) *node {
+func build(w edit, entries []entry) *node {
 	var level []*node
 	for part := range slices.Chunk(entries, fillOf) {
-		level = append(level, &node{made: writer, entries: slices.Clone(part)})
+		level = append(level, &node{made: w.number, at: w.index, entries: slices.Clone(part)})
 	}
 	for len(level) > 1 {
 		var above []*node
 		for kids := range slices.Chunk(level, fillOf) {
-			n := &node{made: writer, entries: make([]entry, len(kids)), kids: slices.Clone(kids)}
+			n := &node{made: w.number, at: w.index, entries: make([]entry, len(kids)), kids: slices.Clone(kids)}
 			for i, kid := range kids {
 				n.entries[i] = kid.entries[0]
 			}

@@ -74,6 +74,7 @@ func TestTreesHoldWhatASortedMapHolds(t *testing.T) {
 		}
 		var root *node
 		now, value := map[string]int{}, 0
+		putAt := map[string]uint64{}
 		var olds []*node
 		var thens []map[string]int
 		for writer := range rapid.Uint64Range(1, 6).Draw(t, "writers") {
@@ -84,16 +85,17 @@ func TestTreesHoldWhatASortedMapHolds(t *testing.T) {
 				if shrink && len(now) > 0 {
 					all := slices.Sorted(maps.Keys(now))
 					k = all[rapid.IntRange(0, len(all)-1).Draw(t, "victim")]
-					root = root.remove(writer+1, k)
+					root = root.remove(edit{writer + 1, 10 * writer}, k)
 					delete(now, k)
+					delete(putAt, k)
 					continue
 				}
 				value++
-				next, old := root.put(writer+1, &cell{key: k, row: value})
+				next, old := root.put(edit{writer + 1, 10 * writer}, &cell{key: k, row: value})
 				if was, had := now[k]; had != (old != nil) || had && old.row != was {
 					t.Fatalf("put of %q replaced %v, not %d", k, old, was)
 				}
-				root, now[k] = next, value
+				root, now[k], putAt[k] = next, value, 10*writer
 			}
 			if err := same(root, now); err != nil {
 				t.Fatal(err)
@@ -102,6 +104,20 @@ func TestTreesHoldWhatASortedMapHolds(t *testing.T) {
 		for i, old := range olds {
 			if err := same(old, thens[i]); err != nil {
 				t.Fatalf("version %d changed: %v", i, err)
+			}
+		}
+		index := 10 * rapid.Uint64Range(0, 6).Draw(t, "index")
+		var news []string
+		root.since(index, func(c *cell) bool {
+			news = append(news, c.key)
+			return true
+		})
+		if !slices.IsSorted(news) {
+			t.Fatalf("since %d: %q", index, news)
+		}
+		for k, at := range putAt {
+			if _, told := slices.BinarySearch(news, k); at > index && !told {
+				t.Fatalf("since %d: %q is not told, it came at %d", index, k, at)
 			}
 		}
 		begin := key()
@@ -123,8 +139,26 @@ func TestBuiltTreesAreSound(t *testing.T) {
 			k := fmt.Sprintf("%08d", i)
 			entries, want[k] = append(entries, entry{headOf(k), &cell{key: k, row: i}}), i
 		}
-		if err := same(build(1, entries), want); err != nil {
+		if err := same(build(edit{1, 1}, entries), want); err != nil {
 			t.Errorf("%d: %v", size, err)
 		}
+	}
+}
+
+func TestSinceVisitsWhatChanged(t *testing.T) {
+	var entries []entry
+	for i := range 20_000 {
+		k := fmt.Sprintf("%08d", i)
+		entries = append(entries, entry{headOf(k), &cell{key: k}})
+	}
+	root := build(edit{1, 1}, entries)
+	root, _ = root.put(edit{2, 2}, &cell{key: "00010000"})
+	visited := 0
+	root.since(1, func(*cell) bool { visited++; return true })
+	if visited == 0 || visited > nodeMax {
+		t.Errorf("one change: %d cells were visited", visited)
+	}
+	if root.since(2, func(*cell) bool { visited = -1; return true }); visited < 0 {
+		t.Error("nothing changed, and cells were visited")
 	}
 }

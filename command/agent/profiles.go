@@ -5,8 +5,8 @@ import (
 	"net/http/pprof"
 )
 
-// debug serves the profiles of the running program, for agents with enable_debug.
-func debug() http.Handler {
+// profiles serves the profiles of the running program, for agents with enable_debug.
+func profiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
