@@ -2,11 +2,28 @@ package api
 
 import "time"
 
-// AllocListRequest lists allocations. Resources and TaskStates add those parts to the rows.
+// AllocListRequest lists allocations.
 type AllocListRequest struct {
-	Resources  bool `msg:",omitempty"`
-	TaskStates bool `msg:",omitempty"`
 	QueryOptions
+}
+
+// AllocRowsResponse lists allocations of which a list shows a part.
+type AllocRowsResponse struct {
+	Allocs []*Allocation `msg:",omitempty"`
+	QueryMeta
+}
+
+// Sent is what of it goes between processes: no metrics, and of a job its type and version.
+func (r *AllocRowsResponse) Sent() any {
+	out := &AllocRowsResponse{make([]*Allocation, len(r.Allocs)), r.QueryMeta}
+	for i, a := range r.Allocs {
+		row := *a
+		if row.Metrics, row.SharedResources = nil, nil; a.Job != nil {
+			row.Job = &Job{Type: a.Job.Type, Version: a.Job.Version}
+		}
+		out.Allocs[i] = &row
+	}
+	return out
 }
 
 // AllocListResponse lists allocations.

@@ -2046,40 +2046,13 @@ func (z *AllocGetResponse) Msgsize() (s int) {
 // MarshalMsg implements msgp.Marshaler
 func (z *AllocListRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
-	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
-	_ = zb0001Mask
-	if z.Resources == false {
-		zb0001Len--
-		zb0001Mask |= 0x1
-	}
-	if z.TaskStates == false {
-		zb0001Len--
-		zb0001Mask |= 0x2
-	}
-	// variable map header, size zb0001Len
-	o = append(o, 0x80|uint8(zb0001Len))
-
-	// skip if no fields are to be emitted
-	if zb0001Len != 0 {
-		if (zb0001Mask & 0x1) == 0 { // if not omitted
-			// string "Resources"
-			o = append(o, 0xa9, 0x52, 0x65, 0x73, 0x6f, 0x75, 0x72, 0x63, 0x65, 0x73)
-			o = msgp.AppendBool(o, z.Resources)
-		}
-		if (zb0001Mask & 0x2) == 0 { // if not omitted
-			// string "TaskStates"
-			o = append(o, 0xaa, 0x54, 0x61, 0x73, 0x6b, 0x53, 0x74, 0x61, 0x74, 0x65, 0x73)
-			o = msgp.AppendBool(o, z.TaskStates)
-		}
-		// string "QueryOptions"
-		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
-		o, err = z.QueryOptions.MarshalMsg(o)
-		if err != nil {
-			err = msgp.WrapError(err, "QueryOptions")
-			return
-		}
+	// map header, size 1
+	// string "QueryOptions"
+	o = append(o, 0x81, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
+	o, err = z.QueryOptions.MarshalMsg(o)
+	if err != nil {
+		err = msgp.WrapError(err, "QueryOptions")
+		return
 	}
 	return
 }
@@ -2106,18 +2079,6 @@ func (z *AllocListRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			return
 		}
 		switch msgp.UnsafeString(field) {
-		case "Resources":
-			z.Resources, bts, err = msgp.ReadBoolBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Resources")
-				return
-			}
-		case "TaskStates":
-			z.TaskStates, bts, err = msgp.ReadBoolBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "TaskStates")
-				return
-			}
 		case "QueryOptions":
 			bts, err = z.QueryOptions.UnmarshalMsg(bts)
 			if err != nil {
@@ -2138,7 +2099,7 @@ func (z *AllocListRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *AllocListRequest) Msgsize() (s int) {
-	s = 1 + 10 + msgp.BoolSize + 11 + msgp.BoolSize + 13 + z.QueryOptions.Msgsize()
+	s = 1 + 13 + z.QueryOptions.Msgsize()
 	return
 }
 
@@ -3281,6 +3242,137 @@ func (z *AllocRestartRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *AllocRestartRequest) Msgsize() (s int) {
 	s = 1 + 8 + msgp.StringPrefixSize + len(z.AllocID) + 9 + msgp.StringPrefixSize + len(z.TaskName) + 9 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *AllocRowsResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Allocs == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Allocs"
+			o = append(o, 0xa6, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Allocs)))
+			for za0001 := range z.Allocs {
+				if z.Allocs[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Allocs[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Allocs", za0001)
+						return
+					}
+				}
+			}
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *AllocRowsResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Allocs":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Allocs")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Allocs) >= int(zb0002) {
+				z.Allocs = (z.Allocs)[:zb0002]
+			} else {
+				z.Allocs = make([]*Allocation, zb0002)
+			}
+			for za0001 := range z.Allocs {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Allocs[za0001] = nil
+				} else {
+					if z.Allocs[za0001] == nil {
+						z.Allocs[za0001] = new(Allocation)
+					}
+					bts, err = z.Allocs[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Allocs", za0001)
+						return
+					}
+				}
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *AllocRowsResponse) Msgsize() (s int) {
+	s = 1 + 7 + msgp.ArrayHeaderSize
+	for za0001 := range z.Allocs {
+		if z.Allocs[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Allocs[za0001].Msgsize()
+		}
+	}
+	s += 10 + z.QueryMeta.Msgsize()
 	return
 }
 

@@ -28,7 +28,13 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return decode(buf.ReadOnlyData(), v)
 }
 
+// partly is a message of which a part does not go between processes.
+type partly interface{ Sent() any }
+
 func encode(v any) ([]byte, error) {
+	if p, ok := v.(partly); ok {
+		v = p.Sent()
+	}
 	m, ok := v.(msgp.Marshaler)
 	if !ok {
 		return nil, fault.New(fault.Internal, "message %T has no msgp encoding", v)

@@ -18,7 +18,9 @@ import (
 const (
 	// MaxMessageBytes bounds one message: a plan, the assignments of a node.
 	MaxMessageBytes = 64 << 20
-	bufferBytes     = 4 << 10 // of what is written; TLS reads whole records, so frames need no buffer of their own
+	// TLS reads whole records by itself, so what reads frames needs little.
+	readBytes  = 1 << 10
+	writeBytes = 4 << 10
 	// windowBytes is fixed: measuring it costs a ping for nearly every small message.
 	windowBytes   = 4 << 20
 	keepaliveTime = 30 * time.Second
@@ -43,7 +45,7 @@ func newConn(address string, dial func(context.Context, string) (net.Conn, error
 	cc, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithContextDialer(dial),
 		grpc.WithTransportCredentials(finished{}),
-		grpc.WithReadBufferSize(1 << 10), grpc.WithWriteBufferSize(bufferBytes), grpc.WithSharedWriteBuffer(true),
+		grpc.WithReadBufferSize(readBytes), grpc.WithWriteBufferSize(writeBytes), grpc.WithSharedWriteBuffer(true),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithIdleTimeout(0),
 		grpc.WithNoProxy(),

@@ -107,7 +107,7 @@ var (
 // Methods of Alloc.
 var (
 	// AllocList lists allocations.
-	AllocList = Method[api.AllocListRequest, api.AllocListResponse]{"Alloc.List", Any, ByUser}
+	AllocList = Method[api.AllocListRequest, api.AllocRowsResponse]{"Alloc.List", Any, ByUser}
 	// AllocGet reads one allocation.
 	AllocGet = Method[api.AllocRequest, api.AllocGetResponse]{"Alloc.Get", Any, ByUser}
 	// AllocStop stops an allocation.

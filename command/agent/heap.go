@@ -11,8 +11,8 @@ import (
 // a share of what is live, so that a big one does not need twice its size.
 const (
 	headroomBytes   = 64 << 20
-	headroomPercent = 25
-	percentLeast    = 50
+	headroomPercent = 10
+	percentLeast    = 40
 	percentMost     = 150
 )
 

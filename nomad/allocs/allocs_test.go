@@ -199,7 +199,7 @@ func TestReads(t *testing.T) {
 	place(s, "a1", "n1")
 	place(s, "b1", "n1")
 	list, err := r.List(t.Context(), &api.AllocListRequest{QueryOptions: api.QueryOptions{Prefix: "a"}})
-	if err != nil || len(list.Allocs) != 1 || list.Allocs[0].JobType != "service" || list.Allocs[0].JobVersion != 3 || list.Allocs[0].TaskStates != nil {
+	if err != nil || len(list.Allocs) != 1 || list.Allocs[0].ID != "a1" || list.Allocs[0].Job.Version != 3 {
 		t.Errorf("list %+v %v", list, err)
 	}
 	one, err := r.Get(t.Context(), &api.AllocRequest{AllocID: "a1"})

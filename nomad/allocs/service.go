@@ -10,7 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -46,8 +45,8 @@ func (s *Service) Handlers() []wire.Handler {
 }
 
 // List lists allocations.
-func (s *Service) List(ctx context.Context, r *api.AllocListRequest) (*api.AllocListResponse, error) {
-	out := &api.AllocListResponse{}
+func (s *Service) List(ctx context.Context, r *api.AllocListRequest) (*api.AllocRowsResponse, error) {
+	out := &api.AllocRowsResponse{}
 	ns := r.Namespace
 	if ns == "" {
 		ns = api.DefaultNamespace
@@ -55,22 +54,11 @@ func (s *Service) List(ctx context.Context, r *api.AllocListRequest) (*api.Alloc
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.TableKey(state.TableAllocs)}, func(tx *state.Txn) error {
 		out.Allocs = nil
 		for a := range tx.AllocsPrefix(ns, r.Prefix) {
-			out.Allocs = append(out.Allocs, listed(a, r))
+			out.Allocs = append(out.Allocs, a)
 		}
 		return nil
 	})
 	return out, err
-}
-
-func listed(a *api.Allocation, r *api.AllocListRequest) *api.AllocStub {
-	out := row.Of(a)
-	if r.Resources {
-		out.AllocatedResources = a.AllocatedResources
-	}
-	if !r.TaskStates {
-		out.TaskStates = nil
-	}
-	return out
 }
 
 // Get reads one allocation.

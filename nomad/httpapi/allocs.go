@@ -3,6 +3,7 @@ package httpapi
 import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 )
 
 var allocRoutes = []route{
@@ -22,12 +23,28 @@ func allocList(c *call) (any, error) {
 			return nil, err
 		}
 	}
-	out, err := wire.AllocList.Call(c.ctx(), c.Servers, &api.AllocListRequest{Resources: resources, TaskStates: states, QueryOptions: c.reads()})
+	out, err := wire.AllocList.Call(c.ctx(), c.Servers, &api.AllocListRequest{QueryOptions: c.reads()})
 	if err != nil {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, out.Allocs, byTime(func(a *api.AllocStub) (uint64, string) { return a.CreateIndex, a.ID }))
+	view := func(a *api.Allocation) any { return stubOf(a, resources, states) }
+	rows, err := paged(c, out.Allocs, byTime(func(a *api.Allocation) (uint64, string) { return a.CreateIndex, a.ID }), view)
+	if err != nil {
+		return nil, err
+	}
+	return views[api.Allocation]{rows, view}, nil
+}
+
+func stubOf(a *api.Allocation, resources, states bool) *api.AllocStub {
+	out := row.Of(a)
+	if resources {
+		out.AllocatedResources = a.AllocatedResources
+	}
+	if !states {
+		out.TaskStates = nil
+	}
+	return out
 }
 
 func allocGet(c *call) (any, error) {

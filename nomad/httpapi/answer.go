@@ -48,8 +48,8 @@ func (c *call) write(out any) error {
 }
 
 func (p *pieces) answer(out any, pretty bool) error {
-	if rows := reflect.ValueOf(out); rows.Kind() == reflect.Slice && rows.Type().Elem().Kind() == reflect.Pointer && rows.Len() > 0 {
-		if err := p.list(rows, pretty); err != nil {
+	if n, at := rowsOf(out); at != nil {
+		if err := p.list(n, at, pretty); err != nil {
 			return err
 		}
 	} else if err := p.value(out, "", pretty); err != nil {
@@ -62,17 +62,41 @@ func (p *pieces) answer(out any, pretty bool) error {
 	return nil
 }
 
-func (p *pieces) list(rows reflect.Value, pretty bool) error {
+// views are rows of which each is made when it is encoded.
+type views[T any] struct {
+	rows []*T
+	view func(*T) any
+}
+
+func (v views[T]) len() int     { return len(v.rows) }
+func (v views[T]) at(i int) any { return v.view(v.rows[i]) }
+
+// rowsOf are the rows of a list; at is nil for anything else.
+func rowsOf(out any) (n int, at func(i int) any) {
+	if v, ok := out.(interface {
+		len() int
+		at(i int) any
+	}); ok {
+		return v.len(), v.at
+	}
+	rows := reflect.ValueOf(out)
+	if rows.Kind() != reflect.Slice || rows.Type().Elem().Kind() != reflect.Pointer || rows.IsNil() {
+		return 0, nil
+	}
+	return rows.Len(), func(i int) any { return rows.Index(i).Interface() }
+}
+
+func (p *pieces) list(n int, at func(int) any, pretty bool) error {
 	prefix, begin, between, end := "", "[", ",", "]"
-	if pretty {
+	if pretty && n > 0 {
 		prefix, begin, between, end = indent, "[\n"+indent, ",\n"+indent, "\n]"
 	}
 	p.WriteString(begin)
-	for i := range rows.Len() {
+	for i := range n {
 		if i > 0 {
 			p.WriteString(between)
 		}
-		if err := p.value(rows.Index(i).Interface(), prefix, pretty); err != nil {
+		if err := p.value(at(i), prefix, pretty); err != nil {
 			return err
 		}
 		if p.Len() >= answerBytes && !p.send() {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 )
 
 // sink is an answer that nobody reads.
@@ -35,29 +36,29 @@ func (s *sink) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// allocRows are rows as they stand in state: by id, five of a time.
-func allocRows(n int) []*api.AllocStub {
+// allocRows are allocations as they stand in state: by id, five of a time.
+func allocRows(n int) []*api.Allocation {
 	random := rand.New(rand.NewPCG(1, 2))
-	rows := make([]*api.AllocStub, 0, n)
+	rows := make([]*api.Allocation, 0, n)
 	for i := range n {
 		id := fmt.Sprintf("%08x-%04x-4000-8000-%012x", random.Uint32(), i&0xffff, i)
 		job := fmt.Sprint("j", i/5)
-		rows = append(rows, &api.AllocStub{
-			ID: id, EvalID: id, Name: job + ".g[0]", Namespace: "default", NodeID: id, NodeName: "n1", JobID: job, JobType: "service",
+		rows = append(rows, &api.Allocation{
+			ID: id, EvalID: id, Name: job + ".g[0]", Namespace: "default", NodeID: id, NodeName: "n1", JobID: job, Job: &api.Job{Type: "service", Version: 2},
 			TaskGroup: "g", DesiredStatus: "run", ClientStatus: "running", CreateIndex: uint64(i/5 + 10), ModifyIndex: uint64(n),
 			TaskStates: map[string]*api.TaskState{"t": {State: "running", StartedAt: time.Unix(int64(i), 0).UTC()}},
 			CreateTime: int64(i), ModifyTime: int64(i),
 		})
 	}
-	slices.SortFunc(rows, func(a, b *api.AllocStub) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(rows, func(a, b *api.Allocation) int { return strings.Compare(a.ID, b.ID) })
 	return rows
 }
 
 // allocs is a cluster that has these allocations.
-func allocs(rows []*api.AllocStub) *cluster {
+func allocs(rows []*api.Allocation) *cluster {
 	c := newCluster()
-	on(c, wire.AllocList, func(*api.AllocListRequest) (*api.AllocListResponse, error) {
-		return &api.AllocListResponse{Allocs: rows, QueryMeta: api.QueryMeta{Index: 7}}, nil
+	on(c, wire.AllocList, func(*api.AllocListRequest) (*api.AllocRowsResponse, error) {
+		return &api.AllocRowsResponse{Allocs: rows, QueryMeta: api.QueryMeta{Index: 7}}, nil
 	})
 	return c
 }
@@ -65,7 +66,11 @@ func allocs(rows []*api.AllocStub) *cluster {
 func TestLongListIsOneDocument(t *testing.T) {
 	rows := allocRows(500)
 	before := slices.Clone(rows)
-	want := slices.SortedFunc(slices.Values(rows), func(a, b *api.AllocStub) int {
+	want := make([]*api.AllocStub, 0, len(rows))
+	for _, a := range rows {
+		want = append(want, row.Of(a))
+	}
+	slices.SortFunc(want, func(a, b *api.AllocStub) int {
 		return strings.Compare(fmt.Sprintf("%020d.%s", a.CreateIndex, a.ID), fmt.Sprintf("%020d.%s", b.CreateIndex, b.ID))
 	})
 	compact, _ := json.Marshal(want)

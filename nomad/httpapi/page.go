@@ -62,7 +62,12 @@ func byTime[T any](birth func(*T) (index uint64, id string)) order[T] {
 
 // page filters, orders and cuts a list.
 func page[T any](c *call, rows []*T, by order[T]) ([]*T, error) {
-	rows, err := filtered(rows, c.query.Filter)
+	return paged(c, rows, by, func(r *T) any { return r })
+}
+
+// paged is page for rows that are shown, and filtered, by their views.
+func paged[T any](c *call, rows []*T, by order[T], view func(*T) any) ([]*T, error) {
+	rows, err := filtered(rows, c.query.Filter, view)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +97,7 @@ func from[T any](rows []*T, token string, reverse bool, key func(*T) string) []*
 	return rows[i:]
 }
 
-func filtered[T any](rows []*T, expression string) ([]*T, error) {
+func filtered[T any](rows []*T, expression string, view func(*T) any) ([]*T, error) {
 	if expression == "" {
 		return rows, nil
 	}
@@ -102,7 +107,7 @@ func filtered[T any](rows []*T, expression string) ([]*T, error) {
 	}
 	var kept []*T
 	for _, r := range rows {
-		ok, err := filter.Evaluate(r)
+		ok, err := filter.Evaluate(view(r))
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "failed to read filter expression: %w", err)
 		}

@@ -35,7 +35,7 @@ var finders = []finder{
 		if err != nil {
 			return nil, api.QueryMeta{}, err
 		}
-		return ids(out.Allocs, func(a *api.AllocStub) string { return a.ID }), out.QueryMeta, nil
+		return ids(out.Allocs, func(a *api.Allocation) string { return a.ID }), out.QueryMeta, nil
 	}},
 	{"jobs", func(c *call, q api.QueryOptions) ([]string, api.QueryMeta, error) {
 		out, err := wire.JobList.Call(c.ctx(), c.Servers, &api.JobListRequest{QueryOptions: q})
