@@ -28,23 +28,22 @@ func allocList(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	view := func(a *api.Allocation) any { return stubOf(a, resources, states) }
+	stub := &api.AllocStub{} // of the row that is looked at
+	view := func(a *api.Allocation) any {
+		row.Fill(stub, a)
+		if resources {
+			stub.AllocatedResources = a.AllocatedResources
+		}
+		if !states {
+			stub.TaskStates = nil
+		}
+		return stub
+	}
 	rows, err := paged(c, out.Allocs, byTime(func(a *api.Allocation) (uint64, string) { return a.CreateIndex, a.ID }), view)
 	if err != nil {
 		return nil, err
 	}
 	return views[api.Allocation]{rows, view}, nil
-}
-
-func stubOf(a *api.Allocation, resources, states bool) *api.AllocStub {
-	out := row.Of(a)
-	if resources {
-		out.AllocatedResources = a.AllocatedResources
-	}
-	if !states {
-		out.TaskStates = nil
-	}
-	return out
 }
 
 func allocGet(c *call) (any, error) {

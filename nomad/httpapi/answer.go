@@ -62,7 +62,7 @@ func (p *pieces) answer(out any, pretty bool) error {
 	return nil
 }
 
-// views are rows of which each is made when it is encoded.
+// views are rows of which each is made when it is encoded; a view may take the place of the one before.
 type views[T any] struct {
 	rows []*T
 	view func(*T) any

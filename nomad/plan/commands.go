@@ -91,7 +91,7 @@ func (c *Apply) Apply(tx *state.Txn) (any, error) {
 func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 	job := e.job(tx)
 	stopping := e.stopping()
-	places, err := e.placements()
+	places, err := e.placements(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +124,8 @@ func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 }
 
 // placements are the new allocations as rows that nobody else has.
-func (e *Entry) placements() ([]*api.Allocation, error) {
-	places, err := unpack(e.Packed)
+func (e *Entry) placements(tx *state.Txn) ([]*api.Allocation, error) {
+	places, err := unpack(e.Packed, tx.Alike())
 	if err != nil {
 		return nil, err
 	}

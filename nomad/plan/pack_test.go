@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/share"
 )
 
 // drawn is any placement that a scheduler may make.
@@ -55,21 +56,46 @@ func drawn(t *rapid.T) *api.Allocation {
 
 func TestPackedPlacementsComeOutAsTheyWentIn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := rapid.SliceOfN(rapid.Custom(drawn), 1, 30).Draw(t, "placements")
-		b, err := pack(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := unpack(b)
-		if err != nil || len(out) != len(in) {
-			t.Fatalf("%d of %d came out: %v", len(out), len(in), err)
-		}
-		for i := range in {
-			if !reflect.DeepEqual(in[i], out[i]) {
-				t.Fatalf("%+v became %+v", in[i], out[i])
+		var alike share.Pool
+		for range rapid.IntRange(1, 3).Draw(t, "plans") {
+			in := rapid.SliceOfN(rapid.Custom(drawn), 1, 30).Draw(t, "placements")
+			b, err := pack(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := unpack(b, &alike)
+			if err != nil || len(out) != len(in) {
+				t.Fatalf("%d of %d came out: %v", len(out), len(in), err)
+			}
+			for i := range in {
+				if !reflect.DeepEqual(in[i], out[i]) {
+					t.Fatalf("%+v became %+v", in[i], out[i])
+				}
 			}
 		}
 	})
+}
+
+func TestPlansShareWhatIsEqual(t *testing.T) {
+	var alike share.Pool
+	var rows []*api.Allocation
+	for range 2 {
+		b, err := pack(typical(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := unpack(b, &alike)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, out...)
+	}
+	place := func(v any) uintptr { return reflect.ValueOf(v).Pointer() }
+	for _, a := range rows[1:] {
+		if place(a.AllocatedResources.Tasks) != place(rows[0].AllocatedResources.Tasks) || place(a.Metrics.NodesAvailable) != place(rows[0].Metrics.NodesAvailable) {
+			t.Error("resources or counts are not shared")
+		}
+	}
 }
 
 func TestDamagedPlacementsAreRefused(t *testing.T) {
@@ -78,15 +104,15 @@ func TestDamagedPlacementsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := unpack(nil); out != nil || err != nil {
+	if out, err := unpack(nil, &share.Pool{}); out != nil || err != nil {
 		t.Errorf("nothing became %v, %v", out, err)
 	}
 	for n := range good[1:] {
-		if _, err := unpack(good[:n+1]); err == nil {
+		if _, err := unpack(good[:n+1], &share.Pool{}); err == nil {
 			t.Fatalf("%d bytes of %d were taken", n+1, len(good))
 		}
 	}
-	if _, err := unpack(append(slices.Clone(good), 0)); err == nil {
+	if _, err := unpack(append(slices.Clone(good), 0), &share.Pool{}); err == nil {
 		t.Error("a byte too much was taken")
 	}
 	seed := rand.Uint64()
@@ -96,7 +122,7 @@ func TestDamagedPlacementsAreRefused(t *testing.T) {
 		for range 1 + rnd.IntN(4) {
 			bad[rnd.IntN(len(bad))] = byte(rnd.Uint32())
 		}
-		if _, err := unpack(bad); err == nil && len(bad) == 0 {
+		if _, err := unpack(bad, &share.Pool{}); err == nil && len(bad) == 0 {
 			t.Fatalf("seed %d", seed)
 		}
 	}
@@ -155,7 +181,7 @@ func BenchmarkPack(b *testing.B) {
 	}
 	for name, do := range map[string]func() error{
 		"pack":   func() error { _, err := pack(list); return err },
-		"unpack": func() error { _, err := unpack(packed); return err },
+		"unpack": func() error { _, err := unpack(packed, &share.Pool{}); return err },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

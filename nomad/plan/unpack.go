@@ -7,18 +7,19 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/share"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// unpack answers the placements of a plan's log form.
-func unpack(b []byte) ([]*api.Allocation, error) {
+// unpack answers the placements of a plan's log form. They share what the pool has seen.
+func unpack(b []byte, alike *share.Pool) ([]*api.Allocation, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
 	if b[0] != packVersion {
 		return nil, fault.New(fault.Invalid, "placements have version %d; this program reads version %d", b[0], packVersion)
 	}
-	u := &unpacker{b: b[1:]}
+	u := &unpacker{b: b[1:], alike: alike}
 	n := u.number()
 	if n > uint64(len(b))/8 {
 		return nil, fault.New(fault.Invalid, "%d placements in %d bytes", n, len(b))
@@ -37,6 +38,7 @@ func unpack(b []byte) ([]*api.Allocation, error) {
 // unpacker reads what a packer wrote; after the first error it reads nothing more.
 type unpacker struct {
 	b          []byte
+	alike      *share.Pool
 	err        error
 	ids, texts []string
 	patterns   []*api.Allocation
@@ -169,7 +171,7 @@ func (u *unpacker) resourcesOf() *api.AllocatedResources {
 	shared := among(u, &u.resources, func() *api.AllocatedResources {
 		r := &api.AllocatedResources{}
 		u.decode(r)
-		return r
+		return u.alike.Resources(r)
 	})
 	n := u.number()
 	if n == 0 || u.err != nil {
@@ -194,7 +196,7 @@ func (u *unpacker) metrics() *api.AllocationMetric {
 	shared := among(u, &u.counts, func() *api.AllocationMetric {
 		m := &api.AllocationMetric{}
 		u.decode(m)
-		return m
+		return u.alike.Counts(m)
 	})
 	took, n := u.signed(), u.number()
 	if n > uint64(len(u.b)) {

@@ -58,18 +58,34 @@ func (p *Pool) task(t *api.TaskState) {
 	}
 }
 
-func (p *Pool) resourcesOf(r *api.AllocatedResources) *api.AllocatedResources {
+// Resources answers equal ones that the pool has seen, or remembers these. They have no ports.
+func (p *Pool) Resources(r *api.AllocatedResources) *api.AllocatedResources {
 	at := Latest(p.resources, func(o *api.AllocatedResources) bool { return SameResources(o, r) })
-	if at == 0 {
-		bare := *r
-		bare.Shared.Ports = nil
-		p.resources = append(last(p.resources), &bare)
-		return r
-	}
-	if len(r.Shared.Ports) == 0 {
+	if at > 0 {
 		return p.resources[at-1]
 	}
-	r.Tasks = p.resources[at-1].Tasks
+	p.resources = append(last(p.resources), r)
+	return r
+}
+
+// Counts answers a metric with the same counts that the pool has seen, or remembers this one. Its time and its
+// scores are its own.
+func (p *Pool) Counts(m *api.AllocationMetric) *api.AllocationMetric {
+	at := Latest(p.counts, func(o *api.AllocationMetric) bool { return SameCounts(o, m) })
+	if at > 0 {
+		return p.counts[at-1]
+	}
+	p.counts = append(last(p.counts), m)
+	return m
+}
+
+func (p *Pool) resourcesOf(r *api.AllocatedResources) *api.AllocatedResources {
+	if len(r.Shared.Ports) == 0 {
+		return p.Resources(r)
+	}
+	bare := *r
+	bare.Shared.Ports = nil
+	r.Tasks = p.Resources(&bare).Tasks
 	for i := range r.Shared.Ports {
 		port := &r.Shared.Ports[i]
 		port.Label, port.HostIP = p.Text(port.Label), p.Text(port.HostIP)
@@ -78,16 +94,9 @@ func (p *Pool) resourcesOf(r *api.AllocatedResources) *api.AllocatedResources {
 }
 
 func (p *Pool) metrics(m *api.AllocationMetric) *api.AllocationMetric {
-	at := Latest(p.counts, func(o *api.AllocationMetric) bool { return SameCounts(o, m) })
-	if at == 0 {
-		bare := *m
-		bare.ScoreMetaData, bare.AllocationTime = nil, 0
-		p.counts = append(last(p.counts), &bare)
-	} else {
-		own := *p.counts[at-1]
-		own.ScoreMetaData, own.AllocationTime = m.ScoreMetaData, m.AllocationTime
-		*m = own
-	}
+	own := *p.Counts(m)
+	own.ScoreMetaData, own.AllocationTime = m.ScoreMetaData, m.AllocationTime
+	*m = own
 	for _, s := range m.ScoreMetaData {
 		if s == nil {
 			continue

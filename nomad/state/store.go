@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad/share"
 )
 
 // Store holds all tables.
@@ -12,6 +14,7 @@ type Store struct {
 	writing sync.Mutex
 	watch   watches
 	feeds   feeds
+	alike   share.Pool
 }
 
 // New makes an empty store with the built-in namespace and node pools.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/share"
 )
 
 // Txn is a consistent view of all tables; one from [Store.Write] can also change them.
@@ -25,6 +26,9 @@ func (t *Txn) Line() uint64 { return t.mem.line }
 
 // Now is the time of the command being applied; zero for reads.
 func (t *Txn) Now() time.Time { return t.now }
+
+// Alike finds parts of rows again that were put lately, so that new rows share them. It is for the writer.
+func (t *Txn) Alike() *share.Pool { return &t.store.alike }
 
 // TableIndex is the last index at which any of the tables changed; at least 1.
 func (t *Txn) TableIndex(names ...string) uint64 {

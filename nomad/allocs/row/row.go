@@ -5,7 +5,14 @@ import "github.com/open-nomad/open-nomad/api"
 
 // Of is the row of an allocation, with its task states and without its resources.
 func Of(a *api.Allocation) *api.AllocStub {
-	s := &api.AllocStub{
+	s := &api.AllocStub{}
+	Fill(s, a)
+	return s
+}
+
+// Fill makes s the row of an allocation.
+func Fill(s *api.AllocStub, a *api.Allocation) {
+	*s = api.AllocStub{
 		ID: a.ID, EvalID: a.EvalID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID, NodeName: a.NodeName,
 		JobID: a.JobID, TaskGroup: a.TaskGroup,
 		DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
@@ -18,5 +25,4 @@ func Of(a *api.Allocation) *api.AllocStub {
 	if a.Job != nil {
 		s.JobType, s.JobVersion = a.Job.Type, a.Job.Version
 	}
-	return s
 }
