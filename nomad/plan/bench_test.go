@@ -68,7 +68,7 @@ func BenchmarkPlan(b *testing.B) {
 		f = edit.Done(tx.Index())
 		p := &api.Plan{EvalID: uuid.NewString(), Job: job, NodeAllocation: map[string][]*api.Allocation{}}
 		for i, a := range placed {
-			a.NodeID = ids[(round*n+i)%nodes]
+			a.EvalID, a.NodeID = p.EvalID, ids[(round*n+i)%nodes]
 			a.AllocatedResources.Shared.Ports = nil
 			a.Metrics.ScoreMetaData[0].NodeID = a.NodeID
 			p.NodeAllocation[a.NodeID] = append(p.NodeAllocation[a.NodeID], a)

@@ -31,8 +31,10 @@ type layout struct {
 	indexes []*index
 	// fresh makes an empty row to decode into.
 	fresh func() any
-	// modified is the last index at which the row changed, 0 where rows do not know.
-	modified func(row any) uint64
+	// stamped tells whether rows know when they came and changed.
+	stamped bool
+	// created and modified are the indexes at which the row came and last changed, 0 where rows do not know.
+	created, modified func(row any) uint64
 }
 
 func (l *layout) index(name string) *index {

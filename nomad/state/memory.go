@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -81,16 +82,14 @@ func (v *view) group(l *layout, by, key string) *node {
 	return v.roots[l.index(by).slot].get(key).members()
 }
 
-// each calls do with the rows whose primary keys begin so, in their order. Rows may be changed meanwhile.
-func (v *view) each(n *node, prefix string, do func(row any) bool) {
+// each calls do with the rows that list lists until it answers false. Rows may be changed meanwhile.
+func (v *view) each(list func(func(*cell) bool) bool, do func(row any) bool) {
+	if v.writer == 0 {
+		list(func(c *cell) bool { return do(c.row) })
+		return
+	}
 	var rows []any
-	n.from(prefix, func(c *cell) bool {
-		if !strings.HasPrefix(c.key, prefix) {
-			return false
-		}
-		if v.writer == 0 {
-			return do(c.row)
-		}
+	list(func(c *cell) bool {
 		rows = append(rows, c.row)
 		return true
 	})
@@ -115,9 +114,11 @@ func (v *view) insert(l *layout, row any) (old any) {
 	primary := l.indexes[0]
 	c := &cell{key: primary.key(row), row: row}
 	var before *cell
-	v.roots[primary.slot], before = v.roots[primary.slot].put(v.edit(), c)
+	v.roots[primary.slot], before = v.roots[primary.slot].put(v.edit(), headOf(c.key), c)
 	if before != nil {
-		old = before.row
+		old, c.number = before.row, before.number
+	} else if l.stamped {
+		c.number = v.index
 	}
 	c.mark = v.note(l, c.key, before, row)
 	for _, i := range l.indexes[1:] {
@@ -126,7 +127,7 @@ func (v *view) insert(l *layout, row any) (old any) {
 		if old != nil {
 			for _, k := range i.of(old, &then) {
 				if !slices.Contains(keys, k) {
-					v.leave(l, i, k, c.key)
+					v.leave(l, i, k, before)
 				}
 			}
 		}
@@ -145,11 +146,11 @@ func (v *view) remove(l *layout, row any) {
 	if gone == nil {
 		return
 	}
-	v.roots[primary.slot] = v.roots[primary.slot].remove(v.edit(), key)
+	v.roots[primary.slot] = v.roots[primary.slot].remove(v.edit(), headOf(key), key)
 	for _, i := range l.indexes[1:] {
 		var then [1]string
 		for _, k := range i.of(gone.row, &then) {
-			v.leave(l, i, k, key)
+			v.leave(l, i, k, gone)
 		}
 	}
 	at := v.note(l, key, gone, nil) - v.writer
@@ -161,8 +162,8 @@ func (v *view) remove(l *layout, row any) {
 
 // join puts a row into a group of an index, or in the place of an older one there.
 func (v *view) join(i *index, key string, c *cell) {
-	v.roots[i.slot] = v.roots[i.slot].change(v.edit(), key, func(g *cell) *cell {
-		members, old := g.members().put(v.edit(), c)
+	v.regroup(i, key, func(g *cell) *cell {
+		members, old := g.members().put(v.edit(), c.number, c)
 		if old != nil {
 			return v.regrouped(g, key, members, 0)
 		}
@@ -171,29 +172,34 @@ func (v *view) join(i *index, key string, c *cell) {
 }
 
 // leave takes a row out of a group of an index.
-func (v *view) leave(l *layout, i *index, key, row string) {
+func (v *view) leave(l *layout, i *index, key string, c *cell) {
 	g := v.roots[i.slot].get(key)
-	if g.members().get(row) == nil {
+	if g.members().at(c.number, c.key) == nil {
 		return
 	}
-	members := g.members().remove(v.edit(), row)
+	members := g.members().remove(v.edit(), c.number, c.key)
 	if members == nil {
-		v.roots[i.slot] = v.roots[i.slot].remove(v.edit(), key)
+		v.roots[i.slot] = v.roots[i.slot].remove(v.edit(), headOf(key), key)
 		v.emptied = append(v.emptied, Key{l.name, i.name, key})
 		return
 	}
-	v.roots[i.slot] = v.roots[i.slot].change(v.edit(), key, func(g *cell) *cell { return v.regrouped(g, key, members, -1) })
+	v.regroup(i, key, func(g *cell) *cell { return v.regrouped(g, key, members, -1) })
+}
+
+// regroup changes the cell of a group, which is nil for a new one.
+func (v *view) regroup(i *index, key string, next func(*cell) *cell) {
+	v.roots[i.slot] = v.roots[i.slot].change(v.edit(), headOf(key), key, next)
 }
 
 // regrouped is the cell of a group with its new members. It is this writer's already where the old members are.
 func (v *view) regrouped(g *cell, key string, members *node, more int) *cell {
 	if g == nil {
-		return &cell{key, members, v.index, more}
+		return &cell{key, members, v.index, uint64(more)}
 	}
 	if g.members().made != v.writer {
-		return &cell{g.key, members, v.index, g.size + more}
+		return &cell{g.key, members, v.index, g.number + uint64(more)}
 	}
-	g.row, g.size = members, g.size+more
+	g.row, g.number = members, g.number+uint64(more)
 	return g
 }
 
@@ -227,7 +233,7 @@ func (v *view) fill(l *layout, rows []any) {
 	entries := make([]entry, 0, len(rows))
 	for _, row := range rows {
 		key := l.indexes[0].key(row)
-		entries = append(entries, entry{headOf(key), &cell{key: key, row: row}})
+		entries = append(entries, entry{headOf(key), &cell{key: key, row: row, number: l.created(row)}})
 	}
 	var building sync.WaitGroup
 	for _, i := range l.indexes[1:] {
@@ -243,12 +249,13 @@ func (v *view) grouped(i *index, rows []entry) *node {
 	for _, e := range rows {
 		var one [1]string
 		for _, k := range i.of(e.row, &one) {
-			groups[k] = append(groups[k], e)
+			groups[k] = append(groups[k], entry{e.number, e.cell})
 		}
 	}
 	all := make([]entry, 0, len(groups))
 	for k, members := range groups {
-		all = append(all, entry{headOf(k), &cell{k, build(v.edit(), members), v.index, len(members)}})
+		slices.SortStableFunc(members, func(a, b entry) int { return cmp.Compare(a.head, b.head) })
+		all = append(all, entry{headOf(k), &cell{k, build(v.edit(), members), v.index, uint64(len(members))}})
 	}
 	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.key, b.key) })
 	return build(v.edit(), all)

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,6 +54,12 @@ func (m *model) agree(tx *state.Txn) error {
 		}
 		return out
 	}
+	// inGroup is list in the order in which the rows came.
+	inGroup := func(keep func(*api.Allocation) bool) []*api.Allocation {
+		rows := list(keep)
+		slices.SortStableFunc(rows, func(a, b *api.Allocation) int { return cmp.Compare(a.CreateIndex, b.CreateIndex) })
+		return rows
+	}
 	check := func(what string, got, want []*api.Allocation) error {
 		if !slices.Equal(got, want) {
 			return fmt.Errorf("%s: %d rows, want %d", what, len(got), len(want))
@@ -64,8 +71,8 @@ func (m *model) agree(tx *state.Txn) error {
 			return fmt.Errorf("%s is %+v", id, tx.Alloc(id))
 		}
 		for what, pair := range map[string][2][]*api.Allocation{
-			"node": {slices.Collect(tx.AllocsByNode(id)), list(func(a *api.Allocation) bool { return a.NodeID == id })},
-			"eval": {slices.Collect(tx.AllocsByEval(id)), list(func(a *api.Allocation) bool { return a.EvalID == id })},
+			"node": {slices.Collect(tx.AllocsByNode(id)), inGroup(func(a *api.Allocation) bool { return a.NodeID == id })},
+			"eval": {slices.Collect(tx.AllocsByEval(id)), inGroup(func(a *api.Allocation) bool { return a.EvalID == id })},
 			"prefix": {
 				slices.Collect(tx.AllocsPrefix("default", id)),
 				list(func(a *api.Allocation) bool { return len(a.ID) >= len(id) && a.ID[:len(id)] == id }),
@@ -88,7 +95,7 @@ func (m *model) agree(tx *state.Txn) error {
 		}
 	}
 	for _, job := range someJobs {
-		if err := check(job, slices.Collect(tx.AllocsByJob("default", job)), list(func(a *api.Allocation) bool { return a.JobID == job })); err != nil {
+		if err := check(job, slices.Collect(tx.AllocsByJob("default", job)), inGroup(func(a *api.Allocation) bool { return a.JobID == job })); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"iter"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -17,15 +18,18 @@ type table[T any] struct {
 
 // tableOf describes a table; without stamps its rows do not know when they changed.
 func tableOf[T any](name string, at func(*T) stamps, primary *index, others ...*index) table[T] {
-	l := &layout{name: name, indexes: append([]*index{primary}, others...), fresh: func() any { return new(T) }}
-	l.modified = func(row any) uint64 {
-		r, ok := row.(*T)
-		if !ok || at == nil {
-			return 0
-		}
-		return *at(r).modify
-	}
+	l := &layout{name: name, stamped: at != nil, indexes: append([]*index{primary}, others...), fresh: func() any { return new(T) }}
+	l.created = func(row any) uint64 { return stampOf(row, at, func(s stamps) *uint64 { return s.create }) }
+	l.modified = func(row any) uint64 { return stampOf(row, at, func(s stamps) *uint64 { return s.modify }) }
 	return table[T]{l, at}
+}
+
+func stampOf[T any](row any, at func(*T) stamps, which func(stamps) *uint64) uint64 {
+	r, ok := row.(*T)
+	if !ok || at == nil {
+		return 0
+	}
+	return *which(at(r))
 }
 
 // get returns the row with the primary key, or nil.
@@ -47,10 +51,11 @@ func (t table[T]) first(tx *Txn, index, key string) *T {
 	return nil
 }
 
-// list yields the rows of a group in the order of their primary keys. Rows put or deleted meanwhile do not
+// list yields the rows of a group in the order in which they came: by the index, and then by their primary keys.
+// Rows that do not know when they came are in the order of their keys. Rows put or deleted meanwhile do not
 // disturb it.
 func (t table[T]) list(tx *Txn, index, key string) iter.Seq[*T] {
-	return func(yield func(*T) bool) { t.each(tx, tx.mem.group(t.layout, index, key), "", yield) }
+	return func(yield func(*T) bool) { t.each(tx, tx.mem.group(t.layout, index, key).all, yield) }
 }
 
 // since yields the rows of a group that were put after the index, and some of the others. It is for reads.
@@ -67,21 +72,24 @@ func (t table[T]) since(tx *Txn, index, key string, after uint64) iter.Seq[*T] {
 // count is how many rows a group has.
 func (t table[T]) count(tx *Txn, index, key string) int {
 	if g := tx.mem.roots[t.index(index).slot].get(key); g != nil {
-		return g.size
+		return int(g.number)
 	}
 	return 0
 }
 
-// all yields all rows as list does.
+// all yields all rows in the order of their primary keys, as list does.
 func (t table[T]) all(tx *Txn) iter.Seq[*T] { return t.from(tx, "") }
 
-// from yields the rows whose primary keys begin so as list does.
+// from yields the rows whose primary keys begin so, as all does.
 func (t table[T]) from(tx *Txn, prefix string) iter.Seq[*T] {
-	return func(yield func(*T) bool) { t.each(tx, tx.mem.rows(t.layout), prefix, yield) }
+	begin := func(do func(*cell) bool) bool {
+		return tx.mem.rows(t.layout).from(prefix, func(c *cell) bool { return strings.HasPrefix(c.key, prefix) && do(c) })
+	}
+	return func(yield func(*T) bool) { t.each(tx, begin, yield) }
 }
 
-func (t table[T]) each(tx *Txn, n *node, prefix string, yield func(*T) bool) {
-	tx.mem.each(n, prefix, func(row any) bool {
+func (t table[T]) each(tx *Txn, list func(func(*cell) bool) bool, yield func(*T) bool) {
+	tx.mem.each(list, func(row any) bool {
 		tx.checked(row)
 		r, ok := row.(*T)
 		return ok && yield(r)

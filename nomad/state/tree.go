@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A tree holds cells in the order of their keys: a B+ tree whose nodes are copied before a writer changes
-// them, unless the writer made them itself. So a reader keeps what it began with for the price of a pointer,
-// and a writer pays for what it touches. An empty tree is nil.
+// A tree holds cells in the order of their heads and, where these are the same, of their keys: a B+ tree whose
+// nodes are copied before a writer changes them, unless the writer made them itself. So a reader keeps what it
+// began with for the price of a pointer, and a writer pays for what it touches. An empty tree is nil.
 
 // nodeMax is how many entries split a node.
 const nodeMax = 32
@@ -19,14 +19,15 @@ type cell struct {
 	row any
 	// mark is the number of the change that put the row or, of a group, the last index at which it changed.
 	mark uint64
-	// size is how many rows a group has.
-	size int
+	// number is the index at which the row came, 0 where rows do not know, or how many rows a group has.
+	number uint64
 }
 
 // edit is who makes a version: a number that no other has, and the index that the version gets.
 type edit struct{ number, index uint64 }
 
-// entry is a cell with the first bytes of its key: most comparisons need no more.
+// entry is a cell with its head: the first bytes of its key, or of the members of a group the index at which the
+// row came. Most comparisons need no more.
 type entry struct {
 	head uint64
 	*cell
@@ -35,8 +36,8 @@ type entry struct {
 type node struct {
 	// made is the number of the writer that made the node and may change it.
 	made uint64
-	// at is the last index at which something below the node changed.
-	at uint64
+	// changed is the last index at which something below the node changed.
+	changed uint64
 	// entries are the cells of a leaf, or the first cell of each kid.
 	entries []entry
 	kids    []*node
@@ -75,12 +76,14 @@ func (n *node) below(head uint64, key string) int {
 	return at
 }
 
-// get answers the cell with the key, or nil.
-func (n *node) get(key string) *cell {
+// get answers the cell with the key in a tree that is ordered by keys, or nil.
+func (n *node) get(key string) *cell { return n.at(headOf(key), key) }
+
+// at answers the cell with the head and the key, or nil.
+func (n *node) at(head uint64, key string) *cell {
 	if n == nil {
 		return nil
 	}
-	head := headOf(key)
 	for n.kids != nil {
 		n = n.kids[n.below(head, key)]
 	}
@@ -90,7 +93,10 @@ func (n *node) get(key string) *cell {
 	return nil
 }
 
-// from calls do with the cells whose keys are not before the key, in order, until it answers false.
+// all calls do with the cells in order until it answers false.
+func (n *node) all(do func(*cell) bool) bool { return n == nil || n.ascend(0, "", do) }
+
+// from calls do with the cells of a tree that is ordered by keys which are not before the key, as all does.
 func (n *node) from(key string, do func(*cell) bool) bool {
 	return n == nil || n.ascend(headOf(key), key, do)
 }
@@ -116,7 +122,7 @@ func (n *node) ascend(head uint64, key string, do func(*cell) bool) bool {
 // since calls do with all cells that were put after the index, and with neighbours of theirs, in order, until it
 // answers false.
 func (n *node) since(index uint64, do func(*cell) bool) bool {
-	if n == nil || n.at <= index {
+	if n == nil || n.changed <= index {
 		return true
 	}
 	for _, kid := range n.kids {
@@ -135,19 +141,18 @@ func (n *node) since(index uint64, do func(*cell) bool) bool {
 }
 
 // put stores a cell and answers the root and the cell that it replaces.
-func (n *node) put(w edit, c *cell) (root *node, old *cell) {
-	root = n.change(w, c.key, func(was *cell) *cell {
+func (n *node) put(w edit, head uint64, c *cell) (root *node, old *cell) {
+	root = n.change(w, head, c.key, func(was *cell) *cell {
 		old = was
 		return c
 	})
 	return root, old
 }
 
-// change puts what next makes of the cell with the key, or of nil, and answers the root.
-func (n *node) change(w edit, key string, next func(*cell) *cell) (root *node) {
-	head := headOf(key)
+// change puts what next makes of the cell with the head and the key, or of nil, and answers the root.
+func (n *node) change(w edit, head uint64, key string, next func(*cell) *cell) (root *node) {
 	if n == nil {
-		return &node{made: w.number, at: w.index, entries: []entry{{head, next(nil)}}}
+		return &node{made: w.number, changed: w.index, entries: []entry{{head, next(nil)}}}
 	}
 	n = n.own(w)
 	added := n.insert(w, head, key, next)
@@ -163,7 +168,7 @@ func (n *node) own(w edit) *node {
 	if n.made == w.number {
 		return n
 	}
-	c := &node{made: w.number, at: w.index, entries: grown(n.entries, len(n.entries)+2)}
+	c := &node{made: w.number, changed: w.index, entries: grown(n.entries, len(n.entries)+2)}
 	if n.kids != nil {
 		c.kids = grown(n.kids, len(n.kids)+2)
 	}
@@ -214,7 +219,7 @@ func (n *node) split(newest *cell) (right *node) {
 	if n.entries[len(n.entries)-1].cell == newest {
 		at = len(n.entries) - 1
 	}
-	right = &node{made: n.made, at: n.at, entries: slices.Clone(n.entries[at:])}
+	right = &node{made: n.made, changed: n.changed, entries: slices.Clone(n.entries[at:])}
 	clear(n.entries[at:])
 	n.entries = n.entries[:at]
 	if n.kids != nil {
@@ -225,10 +230,10 @@ func (n *node) split(newest *cell) (right *node) {
 	return right
 }
 
-// remove forgets the cell with the key, which is there, and answers the root.
-func (n *node) remove(w edit, key string) (root *node) {
+// remove forgets the cell with the head and the key, which is there, and answers the root.
+func (n *node) remove(w edit, head uint64, key string) (root *node) {
 	n = n.own(w)
-	n.take(w, headOf(key), key)
+	n.take(w, head, key)
 	for len(n.kids) == 1 {
 		n = n.kids[0]
 	}
@@ -279,12 +284,12 @@ const fillOf = nodeMax * 3 / 4
 func build(w edit, entries []entry) *node {
 	var level []*node
 	for part := range slices.Chunk(entries, fillOf) {
-		level = append(level, &node{made: w.number, at: w.index, entries: slices.Clone(part)})
+		level = append(level, &node{made: w.number, changed: w.index, entries: slices.Clone(part)})
 	}
 	for len(level) > 1 {
 		var above []*node
 		for kids := range slices.Chunk(level, fillOf) {
-			n := &node{made: w.number, at: w.index, entries: make([]entry, len(kids)), kids: slices.Clone(kids)}
+			n := &node{made: w.number, changed: w.index, entries: make([]entry, len(kids)), kids: slices.Clone(kids)}
 			for i, kid := range kids {
 				n.entries[i] = kid.entries[0]
 			}

@@ -85,13 +85,13 @@ func TestTreesHoldWhatASortedMapHolds(t *testing.T) {
 				if shrink && len(now) > 0 {
 					all := slices.Sorted(maps.Keys(now))
 					k = all[rapid.IntRange(0, len(all)-1).Draw(t, "victim")]
-					root = root.remove(edit{writer + 1, 10 * writer}, k)
+					root = root.remove(edit{writer + 1, 10 * writer}, headOf(k), k)
 					delete(now, k)
 					delete(putAt, k)
 					continue
 				}
 				value++
-				next, old := root.put(edit{writer + 1, 10 * writer}, &cell{key: k, row: value})
+				next, old := root.put(edit{writer + 1, 10 * writer}, headOf(k), &cell{key: k, row: value})
 				if was, had := now[k]; had != (old != nil) || had && old.row != was {
 					t.Fatalf("put of %q replaced %v, not %d", k, old, was)
 				}
@@ -152,7 +152,7 @@ func TestSinceVisitsWhatChanged(t *testing.T) {
 		entries = append(entries, entry{headOf(k), &cell{key: k}})
 	}
 	root := build(edit{1, 1}, entries)
-	root, _ = root.put(edit{2, 2}, &cell{key: "00010000"})
+	root, _ = root.put(edit{2, 2}, headOf("00010000"), &cell{key: "00010000"})
 	visited := 0
 	root.since(1, func(*cell) bool { visited++; return true })
 	if visited == 0 || visited > nodeMax {
