@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/tinylib/msgp/msgp"
+
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
@@ -32,8 +34,11 @@ func encodeEntry(cmd Command, now time.Time, proposer string) ([]byte, error) {
 	if len(proposer) > math.MaxUint8 {
 		return nil, fault.New(fault.Invalid, "server id %q is too long", proposer)
 	}
-	b := make([]byte, 0, 256)
-	b = append(b, entryVersion)
+	size := entryHead + len(proposer) + entryTail
+	if s, ok := cmd.(msgp.Sizer); ok {
+		size += s.Msgsize()
+	}
+	b := append(make([]byte, 0, size), entryVersion)
 	b = binary.BigEndian.AppendUint16(b, uint16(cmd.Kind()))
 	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixNano()))
 	b = append(b, byte(len(proposer)))
@@ -43,7 +48,7 @@ func encodeEntry(cmd Command, now time.Time, proposer string) ([]byte, error) {
 	if err != nil {
 		return nil, fault.New(fault.Internal, "encode command %d: %w", cmd.Kind(), err)
 	}
-	b = append(b[:head:head], addFields(b[head:])...)
+	b = addFields(b, head)
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)), nil
 }
 

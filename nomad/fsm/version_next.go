@@ -2,16 +2,20 @@
 
 package fsm
 
-import "github.com/tinylib/msgp/msgp"
+import (
+	"slices"
+
+	"github.com/tinylib/msgp/msgp"
+)
 
 const versionsAhead = 1
 
-// addFields gives every command a field that today's programs do not know.
-func addFields(body []byte) []byte {
-	n, rest, err := msgp.ReadMapHeaderBytes(body)
+// addFields gives every command, which begins at head, a field that today's programs do not know.
+func addFields(entry []byte, head int) []byte {
+	n, rest, err := msgp.ReadMapHeaderBytes(entry[head:])
 	if err != nil {
-		return body
+		return entry
 	}
-	out := append(msgp.AppendMapHeader(nil, n+1), rest...)
+	out := append(msgp.AppendMapHeader(slices.Clip(entry[:head]), n+1), rest...)
 	return msgp.AppendString(msgp.AppendString(out, "FieldOfTheNextVersion"), "value")
 }

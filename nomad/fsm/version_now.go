@@ -4,4 +4,4 @@ package fsm
 
 const versionsAhead = 0
 
-func addFields(body []byte) []byte { return body }
+func addFields(entry []byte, _ int) []byte { return entry }
