@@ -90,6 +90,46 @@ func TestLongListIsOneDocument(t *testing.T) {
 	}
 }
 
+func TestListShowsWhatIsAskedFor(t *testing.T) {
+	rows := allocRows(3)
+	for _, a := range rows {
+		a.AllocatedResources = &api.AllocatedResources{Shared: api.AllocatedSharedResources{DiskMB: 5}}
+	}
+	rows[1].ClientStatus = "failed"
+	h := handler(allocs(rows))
+	for query, want := range map[string]struct {
+		rows              int
+		states, resources bool
+	}{
+		"":                                       {3, true, false},
+		"?task_states=false":                     {3, false, false},
+		"?resources=true":                        {3, true, true},
+		"?filter=ClientStatus+%3D%3D+failed":     {1, true, false},
+		"?filter=JobType+%3D%3D+service":         {3, true, false},
+		"?per_page=2&filter=JobVersion+%3D%3D+2": {2, true, false},
+	} {
+		var got []*api.AllocStub
+		decode(t, send(h, "GET", "/v1/allocations"+query, ""), &got)
+		if len(got) != want.rows {
+			t.Errorf("%q: %d rows", query, len(got))
+		}
+		for _, a := range got {
+			if (a.TaskStates != nil) != want.states || (a.AllocatedResources != nil) != want.resources || a.JobType != "service" || a.JobVersion != 2 {
+				t.Errorf("%q: %+v", query, a)
+			}
+		}
+	}
+}
+
+func TestEmptyListIsAList(t *testing.T) {
+	h := handler(allocs(nil))
+	for query, want := range map[string]string{"": "[]", "?pretty": "[]\n"} {
+		if got := send(h, "GET", "/v1/allocations"+query, "").Body.String(); got != want {
+			t.Errorf("%q: %q, want %q", query, got, want)
+		}
+	}
+}
+
 func TestPagesOfALongListAreTheList(t *testing.T) {
 	h := handler(allocs(allocRows(95)))
 	for _, reverse := range []string{"", "&reverse=true"} {
