@@ -45,7 +45,7 @@ func newConn(address string, dial func(context.Context, string) (net.Conn, error
 	cc, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithContextDialer(dial),
 		grpc.WithTransportCredentials(finished{}),
-		grpc.WithReadBufferSize(readBytes), grpc.WithWriteBufferSize(writeBytes), grpc.WithSharedWriteBuffer(true),
+		grpc.WithReadBufferSize(readBytes), grpc.WithWriteBufferSize(writeBytes),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithIdleTimeout(0),
 		grpc.WithNoProxy(),

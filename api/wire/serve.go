@@ -36,7 +36,7 @@ func newServer(handlers []Handler, log hclog.Logger, more ...grpc.ServerOption) 
 	srv := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(finished{}),
 		grpc.ForceServerCodecV2(codec{}),
-		grpc.ReadBufferSize(readBytes), grpc.WriteBufferSize(writeBytes), grpc.SharedWriteBuffer(true),
+		grpc.ReadBufferSize(readBytes), grpc.WriteBufferSize(writeBytes),
 		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
 		grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.WaitForHandlers(true),
