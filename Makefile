@@ -51,9 +51,9 @@ sim:
 # and a table beside the bars of cmd/nomad/bench/bars.tsv.
 bench: build
 	@{ $(GO) test -timeout 30m -run '^$$' -bench . -benchtime 0.5s -count 5 ./nomad/scheduler/... ./nomad/plan ./nomad/state && \
-	  $(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x $$($(GO) list ./... | grep -v -e /e2e -e /nomad/scheduler -e /nomad/plan -e /nomad/state -e /nomad/bench) && \
-	  NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout 30m -run '^$$' -bench . -benchtime 1x ./cmd/nomad/bench && \
-	  cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -count=1 -run '^$$' -bench . -benchtime 1x ./bench; } | tee bin/bench.txt
+	  $(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x -count 5 $$($(GO) list ./... | grep -v -e /e2e -e /nomad/scheduler -e /nomad/plan -e /nomad/state -e /nomad/bench) && \
+	  NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout 30m -run '^$$' -bench . -benchtime 1x -count 5 ./cmd/nomad/bench && \
+	  cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -count=5 -run '^$$' -bench . -benchtime 1x ./bench; } | tee bin/bench.txt
 	@$(GO) run ./cmd/nomad/bench/table -bars cmd/nomad/bench/bars.tsv -json bin/bench.json < bin/bench.txt
 
 fuzz:

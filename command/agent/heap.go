@@ -5,25 +5,27 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 )
 
-// How much garbage may be in memory beside what is live: a fixed part, so that a small agent collects seldom, and
-// a share of what is live, so that a big one does not need twice its size.
+// With little live a collection is cheap but soon the next one is due; with much live every hundred per cent cost
+// as much memory as all that is live. So the heap may grow to two and a half times what is live as long as that
+// is little memory, and then stays there until what is live needs more.
 const (
-	headroomBytes   = 64 << 20
-	headroomPercent = 10
-	percentLeast    = 40
-	percentMost     = 150
+	smallBytes   = 256 << 20
+	percentMost  = 150
+	percentLeast = 40
 )
 
 // percentOf is the collector's percentage for so many live bytes.
 func percentOf(live uint64) int {
-	p := headroomPercent + 100*headroomBytes/max(live, 1)
-	return int(min(max(p, percentLeast), percentMost))
+	room := int64(smallBytes) - int64(live)
+	return int(min(max(100*room/max(int64(live), 1), percentLeast), percentMost))
 }
 
-// paceHeap sets the collector's percentage after each collection, unless GOGC says what it is to be.
-func paceHeap() {
+// paceHeap sets the collector's percentage after each collection, unless GOGC says what it is to be. It is for the
+// whole process, however many agents are in it.
+var paceHeap = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
@@ -39,4 +41,4 @@ func paceHeap() {
 		runtime.AddCleanup(new([64]byte), collected, 0)
 	}
 	collected(0)
-}
+})

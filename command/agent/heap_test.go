@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-func TestHeadroomIsFixedAndAShareOfWhatIsLive(t *testing.T) {
+func TestHeadroomShrinksAsMoreIsLive(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: percentMost, 8 << 20: percentMost, 64 << 20: 110, 128 << 20: 60, 160 << 20: 50, 512 << 20: percentLeast, 8 << 30: percentLeast,
+		0: percentMost, 8 << 20: percentMost, 100 << 20: percentMost, 128 << 20: 100, 160 << 20: 60, 256 << 20: percentLeast, 8 << 30: percentLeast,
 	} {
 		if got := percentOf(live); got != want {
 			t.Errorf("%d MiB live: %d %%, want %d", live>>20, got, want)
@@ -35,7 +35,7 @@ func TestCollectorFollowsTheLiveHeap(t *testing.T) {
 	}
 	until("little is live", func(p uint64) bool { return p == percentMost })
 	ballast := make([]byte, 160<<20)
-	until("much is live", func(p uint64) bool { return p <= 50 })
+	until("much is live", func(p uint64) bool { return p <= 60 })
 	runtime.KeepAlive(ballast)
 	until("little is live again", func(p uint64) bool { return p == percentMost })
 }

@@ -33,11 +33,12 @@ func (a *agent) placed(tb testing.TB, j *api.Job) {
 		tb.Errorf("register %s: %v", j.ID, err)
 		return
 	}
-	a.evaluated(ctx, tb, out.EvalID)
+	a.evaluated(ctx, tb, out.EvalID, out.EvalCreateIndex)
 }
 
-func (a *agent) evaluated(ctx context.Context, tb testing.TB, id string) {
-	var q rest.Query
+// evaluated waits until an evaluation that was made at the index is complete.
+func (a *agent) evaluated(ctx context.Context, tb testing.TB, id string, index uint64) {
+	q := rest.Query{Index: index, Wait: 30 * time.Second}
 	for {
 		e, meta, err := a.Eval(ctx, id, q)
 		if err != nil {
@@ -50,7 +51,7 @@ func (a *agent) evaluated(ctx context.Context, tb testing.TB, id string) {
 			}
 			return
 		}
-		q.Index, q.Wait = meta.Index, 30*time.Second
+		q.Index = meta.Index
 	}
 }
 
