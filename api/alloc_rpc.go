@@ -13,17 +13,23 @@ type AllocRowsResponse struct {
 	QueryMeta
 }
 
-// Sent is what of it goes between processes: no metrics, and of a job its type and version.
+// Sent is what of it goes between processes.
 func (r *AllocRowsResponse) Sent() any {
-	out := &AllocRowsResponse{make([]*Allocation, len(r.Allocs)), r.QueryMeta}
-	for i, a := range r.Allocs {
-		row := *a
-		if row.Metrics, row.SharedResources = nil, nil; a.Job != nil {
-			row.Job = &Job{Type: a.Job.Type, Version: a.Job.Version}
-		}
-		out.Allocs[i] = &row
+	out := &AllocRowsResponse{QueryMeta: r.QueryMeta}
+	for _, a := range r.Allocs {
+		out.Allocs = append(out.Allocs, a.listed())
 	}
 	return out
+}
+
+// listed is what lists show of an allocation: no metrics, and of its job the type and the version.
+func (a *Allocation) listed() *Allocation {
+	row := *a
+	row.Metrics, row.SharedResources = nil, nil
+	if a.Job != nil {
+		row.Job = &Job{Type: a.Job.Type, Version: a.Job.Version}
+	}
+	return &row
 }
 
 // AllocListResponse lists allocations.

@@ -60,23 +60,22 @@ func (p *Pool) task(t *api.TaskState) {
 
 // Resources answers equal ones that the pool has seen, or remembers these. They have no ports.
 func (p *Pool) Resources(r *api.AllocatedResources) *api.AllocatedResources {
-	at := Latest(p.resources, func(o *api.AllocatedResources) bool { return SameResources(o, r) })
-	if at > 0 {
-		return p.resources[at-1]
-	}
-	p.resources = append(last(p.resources), r)
-	return r
+	return known(&p.resources, r, SameResources)
 }
 
 // Counts answers a metric with the same counts that the pool has seen, or remembers this one. Its time and its
 // scores are its own.
 func (p *Pool) Counts(m *api.AllocationMetric) *api.AllocationMetric {
-	at := Latest(p.counts, func(o *api.AllocationMetric) bool { return SameCounts(o, m) })
-	if at > 0 {
-		return p.counts[at-1]
+	return known(&p.counts, m, SameCounts)
+}
+
+// known answers one of the latest of a list that is the same, or else adds the value.
+func known[T any](list *[]T, value T, same func(a, b T) bool) T {
+	if at := Latest(*list, func(o T) bool { return same(o, value) }); at > 0 {
+		return (*list)[at-1]
 	}
-	p.counts = append(last(p.counts), m)
-	return m
+	*list = append(last(*list), value)
+	return value
 }
 
 func (p *Pool) resourcesOf(r *api.AllocatedResources) *api.AllocatedResources {
@@ -102,8 +101,8 @@ func (p *Pool) metrics(m *api.AllocationMetric) *api.AllocationMetric {
 			continue
 		}
 		s.NodeID = p.Text(s.NodeID)
-		if known := p.scores.Place(s.Scores); known > 0 {
-			s.Scores = p.scores.list[known-1]
+		if at := p.scores.Place(s.Scores); at > 0 {
+			s.Scores = p.scores.list[at-1]
 		}
 		p.scores.list, p.scores.sums = last(p.scores.list), last(p.scores.sums)
 	}
