@@ -18,9 +18,12 @@ type member struct {
 }
 
 // unformed opens a server that belongs to no cluster yet and leads whenever it is elected.
-func unformed(t *testing.T, id string) *member {
+func unformed(t testing.TB, id string) *member { return unformedIn(t, "", id) }
+
+// unformedIn is unformed with the log in a directory.
+func unformedIn(t testing.TB, dir, id string) *member {
 	t.Helper()
-	c, _ := config(t, "")
+	c, _ := config(t, dir)
 	c.ID, c.Single = id, false
 	r, err := fsm.Open(c)
 	if err != nil {
@@ -36,7 +39,7 @@ func unformed(t *testing.T, id string) *member {
 	return &member{r, id, c.Advertise}
 }
 
-func until(t *testing.T, what string, fact func() bool) {
+func until(t testing.TB, what string, fact func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !fact(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {

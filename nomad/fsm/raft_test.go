@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -415,23 +414,4 @@ func (l *lines) Write(b []byte) (int, error) {
 func (l *lines) whole() []string {
 	all := strings.Split(l.text.String(), "\n")
 	return all[:len(all)-1]
-}
-
-func BenchmarkPropose(b *testing.B) {
-	for _, clients := range []int{1, 64} {
-		b.Run(strconv.Itoa(clients), func(b *testing.B) {
-			r, _ := open(b, b.TempDir())
-			lead(b, r)
-			b.SetParallelism(clients)
-			var n atomic.Int64
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if _, err := r.Propose(b.Context(), &mark{"n" + strconv.FormatInt(n.Add(1)%1000, 10)}); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		})
-	}
 }
