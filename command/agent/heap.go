@@ -23,12 +23,15 @@ func percentOf(live uint64) int {
 	return int(min(max(100*room/max(int64(live), 1), percentLeast), percentMost))
 }
 
-// paceHeap sets the collector's percentage after each collection, unless GOGC says what it is to be. It is for the
-// whole process, however many agents are in it.
+// paceHeap follows the heap of the process, however many agents are in it, unless GOGC says what the percentage is.
 var paceHeap = sync.OnceFunc(func() {
-	if os.Getenv("GOGC") != "" {
-		return
+	if os.Getenv("GOGC") == "" {
+		followHeap()
 	}
+})
+
+// followHeap sets the collector's percentage now and after each collection.
+func followHeap() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	now := 0
 	var collected func(int)
@@ -41,4 +44,4 @@ var paceHeap = sync.OnceFunc(func() {
 		runtime.AddCleanup(new([64]byte), collected, 0)
 	}
 	collected(0)
-})
+}

@@ -19,8 +19,7 @@ func TestHeadroomShrinksAsMoreIsLive(t *testing.T) {
 
 // TestCollectorFollowsTheLiveHeap makes much live and then nothing.
 func TestCollectorFollowsTheLiveHeap(t *testing.T) {
-	t.Setenv("GOGC", "")
-	paceHeap()
+	followHeap()
 	percent := func() uint64 {
 		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		metrics.Read(s)
