@@ -39,7 +39,7 @@ unit: supervise
 e2e: build
 	@rm -f $(E2E_TABLE)
 	@if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) E2E_TABLE=$(CURDIR)/$(E2E_TABLE) \
-	  $(GO) test -timeout 15m -count=1 -p 2 ./...; status=$$?; \
+	  $(GO) test -timeout 25m -count=1 -p 2 ./...; status=$$?; \
 	  sort $(CURDIR)/$(E2E_TABLE) 2>/dev/null; exit $$status; \
 	else echo "left out: the end-to-end tests with real mounts need root"; fi
 

@@ -137,7 +137,6 @@ const (
 	EventClientReconnected      = "Reconnected"
 	EventDownloadingArtifacts   = "Downloading Artifacts"
 	EventDriverFailure          = "Driver Failure"
-	EventDriverMessage          = "Driver"
 	EventFailedValidation       = "Failed Validation"
 	EventKilled                 = "Killed"
 	EventKilling                = "Killing"

@@ -44,6 +44,14 @@ type ControllerValidateRequest struct {
 	Context      map[string]string   `msg:",omitempty"`
 }
 
+// ControllerValidateResponse says whether the plugin confirmed what was asked. A plugin that denies it answers
+// with an error.
+type ControllerValidateResponse struct {
+	Validated bool `msg:",omitempty"`
+	// Message is why it is not validated.
+	Message string `msg:",omitempty"`
+}
+
 // ControllerCreateRequest creates a volume; Name is the idempotency key.
 type ControllerCreateRequest struct {
 	ControllerCall
@@ -133,6 +141,9 @@ type ControllerSnapshotListRequest struct {
 	MaxEntries int32             `msg:",omitempty"`
 	Token      string            `msg:",omitempty"`
 	Secrets    map[string]string `msg:",omitempty"`
+	// ID and SourceID narrow the list to one snapshot, or to those of one volume.
+	ID       string `msg:",omitempty"`
+	SourceID string `msg:",omitempty"`
 }
 
 // ControllerSnapshotListResponse is one page of the provider's snapshots.
@@ -148,6 +159,8 @@ type NodeVolumeExpandRequest struct {
 	ExternalID    string `msg:",omitempty"`
 	PluginID      string `msg:",omitempty"`
 	CapacityBytes int64  `msg:",omitempty"`
+	// Secrets are those of the volume, for drivers that need them to expand.
+	Secrets map[string]string `json:"-" msg:",omitempty"`
 }
 
 // NodeVolumeDetachRequest asks a node to unmount a volume of one allocation, even of one that it no longer runs.
@@ -157,4 +170,45 @@ type NodeVolumeDetachRequest struct {
 	ExternalID string `msg:",omitempty"`
 	PluginID   string `msg:",omitempty"`
 	AllocID    string `msg:",omitempty"`
+	// Use is that of the claim.
+	Use string `msg:",omitempty"`
+	// Force lets the node unmount by itself when the driver cannot or will not.
+	Force bool `msg:",omitempty"`
+}
+
+// ControllerVerifyRequest asks what the provider knows of a volume or snapshot, by whatever calls the plugin
+// offers: ControllerGetVolume, ListVolumes, ValidateVolumeCapabilities, ListSnapshots.
+type ControllerVerifyRequest struct {
+	ControllerCall
+	// ExternalID is the driver's id; empty when it is not known.
+	ExternalID string `msg:",omitempty"`
+	// Snapshot is set when ExternalID is the id of a snapshot.
+	Snapshot bool `msg:",omitempty"`
+	// SourceID narrows snapshots to those of one volume.
+	SourceID string `msg:",omitempty"`
+	// ProviderNodeID is the node whose attachment is in question; empty when none is.
+	ProviderNodeID string              `msg:",omitempty"`
+	Capabilities   []*VolumeCapability `msg:",omitempty"`
+	MountOptions   *MountOptions       `msg:",omitempty"`
+	Secrets        map[string]string   `msg:",omitempty"`
+	Context        map[string]string   `msg:",omitempty"`
+}
+
+// What a provider knows.
+const (
+	// KnownYes means that the provider says so.
+	KnownYes = "yes"
+	// KnownNo means that the provider denies it.
+	KnownNo = "no"
+	// KnownNothing means that the plugin has no call that tells.
+	KnownNothing = ""
+)
+
+// ControllerVerifyResponse is what a provider knows: see the constants KnownYes, KnownNo and KnownNothing.
+type ControllerVerifyResponse struct {
+	Exists string `msg:",omitempty"`
+	// Attached says whether the volume is attached to the node in question.
+	Attached string `msg:",omitempty"`
+	// By names the calls that told.
+	By string `msg:",omitempty"`
 }

@@ -56,9 +56,11 @@ type Node struct {
 // StaleMount is a mount of a volume whose claim was given up without the node's word. Until that comes the
 // volume is neither attached nor mounted on the node anew: the old mount would come to life with it.
 type StaleMount struct {
-	Namespace  string `msg:",omitempty"`
-	VolumeID   string `msg:",omitempty"`
-	AllocID    string `msg:",omitempty"`
+	Namespace string `msg:",omitempty"`
+	VolumeID  string `msg:",omitempty"`
+	AllocID   string `msg:",omitempty"`
+	// Use is that of the claim.
+	Use        string `json:",omitempty" msg:",omitempty"`
 	PluginID   string `msg:",omitempty"`
 	ExternalID string `msg:",omitempty"`
 	// Since is the Unix time in nanoseconds at which the claim was given up.

@@ -33,6 +33,8 @@ type CSIControllerInfo struct {
 	SupportsGet                      bool `msg:",omitempty"`
 	// OfflineExpansion is set when volumes must not be in use while they grow.
 	OfflineExpansion bool `json:",omitempty" msg:",omitempty"`
+	// SupportsGetSnapshot is set when one snapshot can be asked for.
+	SupportsGetSnapshot bool `json:",omitempty" msg:",omitempty"`
 }
 
 // CSINodeInfo is what a node plugin can do and where its node stands; MaxVolumes is never 0 after normalisation.

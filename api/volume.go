@@ -75,4 +75,6 @@ type Snapshot struct {
 	Name                   string            `msg:",omitempty"`
 	Secrets                map[string]string `msg:",omitempty"`
 	Parameters             map[string]string `msg:",omitempty"`
+	// GroupID is that of the group snapshot that it is part of: it is deleted with the group only.
+	GroupID string `json:",omitempty" msg:",omitempty"`
 }

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"cmp"
+	"maps"
+	"time"
+)
 
 // AccessMode says how many nodes may use a volume, and how.
 type AccessMode string
@@ -60,7 +64,22 @@ type VolumeSpec struct {
 	// Lease is for how long a node may use an exclusive volume without attach after its last answered
 	// heartbeat; 0 means the server's default.
 	Lease time.Duration `json:",omitempty" msg:",omitempty"`
+	// Fence says what keeps a node that was lost from writing: storage, lease or both; empty means storage
+	// where the driver attaches and lease where it does not.
+	Fence string `json:",omitempty" msg:",omitempty"`
+	// WriteBack is the part of the lease that is kept for writing data back and unmounting; 0 means the default.
+	WriteBack time.Duration `json:",omitempty" msg:",omitempty"`
 }
+
+// What keeps a node that was lost from writing to a volume.
+const (
+	// FenceStorage relies on the detach of the storage.
+	FenceStorage = "storage"
+	// FenceLease relies on the node, which stops the users before its lease ends.
+	FenceLease = "lease"
+	// FenceBoth waits for the end of the lease and detaches then.
+	FenceBoth = "both"
+)
 
 // What frees a volume from a node that is lost.
 const (
@@ -80,6 +99,8 @@ type VolumeRelease struct {
 	Proof string `msg:",omitempty"`
 	// By says how it was proven: the node, the provider, the lease, another boot, a hook, an operator or the policy.
 	By string `msg:",omitempty"`
+	// Reason is what an operator gave as the reason.
+	Reason string `json:",omitempty" msg:",omitempty"`
 	// At is in Unix nanoseconds.
 	At int64 `msg:",omitempty"`
 }
@@ -130,10 +151,28 @@ type VolumeProvision struct {
 	// CapacityBytes is the real size; 0 means unknown.
 	CapacityBytes int64 `msg:",omitempty"`
 	// Intent is the raft index of the running provisioning call; drivers never see an older one.
-	Intent    uint64 `msg:",omitempty"`
-	LastError string `msg:",omitempty"`
+	Intent uint64 `msg:",omitempty"`
+	// Began is the raft index at which the running operation began: Intent grows with its calls, Began does not.
+	Began uint64 `msg:",omitempty"`
+	// IntentSecrets came with the request of the running operation and go with it; they replace those of the spec
+	// one by one.
+	IntentSecrets map[string]string `msg:",omitempty"`
+	// Replaces is an earlier creation of the same row, with other fields, that may have had its effect. It is
+	// undone before the volume is created. Its ExternalID is the driver's id of what it made, once that is known.
+	Replaces *VolumeSpec `msg:",omitempty"`
+	// Created is set when the volume was made by its driver: its context is the driver's, whatever a spec says.
+	Created bool `msg:",omitempty"`
+	// NotValidated is why the driver has not confirmed the capabilities; empty when it has, or need not.
+	NotValidated string `msg:",omitempty"`
+	LastError    string `msg:",omitempty"`
 	// NodeExpansion lists the nodes that still owe a NodeExpandVolume.
 	NodeExpansion []string `msg:",omitempty"`
+	// Uncertain is set while an earlier call of the running intent may have had its effect.
+	Uncertain bool `msg:",omitempty"`
+	// FormerSecrets are those before the last change, kept while something is attached with them.
+	FormerSecrets map[string]string `msg:",omitempty"`
+	// SlowestWriteBack is the longest time that a node took to write the volume's data back and unmount it.
+	SlowestWriteBack time.Duration `msg:",omitempty"`
 }
 
 // Volume is a CSI volume as it is stored.
@@ -157,18 +196,43 @@ type SnapshotIntent struct {
 	Name   string `msg:",omitempty"`
 	Delete bool   `msg:",omitempty"`
 	// Namespace, VolumeID and ExternalID name the source of a snapshot to be made.
-	Namespace   string            `msg:",omitempty"`
-	VolumeID    string            `msg:",omitempty"`
-	ExternalID  string            `msg:",omitempty"`
-	Parameters  map[string]string `msg:",omitempty"`
-	Secrets     map[string]string `json:"-" msg:",omitempty"`
-	LastError   string            `msg:",omitempty"`
-	CreateIndex uint64            `msg:",omitempty"`
-	ModifyIndex uint64            `msg:",omitempty"`
+	Namespace  string            `msg:",omitempty"`
+	VolumeID   string            `msg:",omitempty"`
+	ExternalID string            `msg:",omitempty"`
+	Parameters map[string]string `msg:",omitempty"`
+	Secrets    map[string]string `json:"-" msg:",omitempty"`
+	LastError  string            `msg:",omitempty"`
+	// Uncertain is set while an earlier call of the intent may have had its effect.
+	Uncertain bool `msg:",omitempty"`
+	// SnapshotID is the driver's id of a snapshot that was cut and is not ready to use yet.
+	SnapshotID string `msg:",omitempty"`
+	// Unwanted is set when the driver refused in the end what an earlier call may have made: it is looked for
+	// and deleted.
+	Unwanted    bool   `msg:",omitempty"`
+	CreateIndex uint64 `msg:",omitempty"`
+	ModifyIndex uint64 `msg:",omitempty"`
 }
 
 // ReleasesMax bounds what a volume remembers of ended claims.
 const ReleasesMax = 16
+
+// Operation names the running operation for those who wait for its end: it stays the same over all its calls.
+func (p *VolumeProvision) Operation() uint64 { return cmp.Or(p.Began, p.Intent) }
+
+// CallSecrets are the secrets for calls of the running operation: those of the spec, replaced one by one by those
+// that came with the operation's request.
+func (v *Volume) CallSecrets() map[string]string {
+	if len(v.Provision.IntentSecrets) == 0 {
+		return v.Secrets
+	}
+	all := maps.Clone(v.Provision.IntentSecrets)
+	for k, secret := range v.Secrets {
+		if _, given := all[k]; !given {
+			all[k] = secret
+		}
+	}
+	return all
+}
 
 // RemoteID is the id that the driver knows the volume by.
 func (v *Volume) RemoteID() string {
@@ -185,28 +249,32 @@ func (v *Volume) RemoteID() string {
 // Its own fields hide those of the record in JSON.
 type VolumeDetail struct {
 	Volume
-	ExternalID          string                 `msg:",omitempty"`
-	Context             map[string]string      `msg:",omitempty"`
-	Topologies          []*Topology            `msg:",omitempty"`
-	Capacity            int64                  `msg:",omitempty"`
-	AccessMode          AccessMode             `msg:",omitempty"`
-	AttachmentMode      AttachmentMode         `msg:",omitempty"`
-	ReadAllocs          map[string]*Allocation `msg:",omitempty"`
-	WriteAllocs         map[string]*Allocation `msg:",omitempty"`
-	Allocations         []*AllocStub           `msg:",omitempty"`
-	Claims              []*VolumeClaim         `msg:",omitempty"`
-	Attachments         []*VolumeAttachment    `msg:",omitempty"`
-	State               VolumeState            `msg:",omitempty"`
-	LastError           string                 `msg:",omitempty"`
-	Schedulable         bool                   `msg:",omitempty"`
-	Provider            string                 `msg:",omitempty"`
-	ProviderVersion     string                 `msg:",omitempty"`
-	ControllerRequired  bool                   `msg:",omitempty"`
-	ControllersHealthy  int                    `msg:",omitempty"`
-	ControllersExpected int                    `msg:",omitempty"`
-	NodesHealthy        int                    `msg:",omitempty"`
-	NodesExpected       int                    `msg:",omitempty"`
-	ResourceExhausted   time.Time              `msg:",omitempty"`
+	ExternalID     string                 `msg:",omitempty"`
+	Context        map[string]string      `msg:",omitempty"`
+	Topologies     []*Topology            `msg:",omitempty"`
+	Capacity       int64                  `msg:",omitempty"`
+	AccessMode     AccessMode             `msg:",omitempty"`
+	AttachmentMode AttachmentMode         `msg:",omitempty"`
+	ReadAllocs     map[string]*Allocation `msg:",omitempty"`
+	WriteAllocs    map[string]*Allocation `msg:",omitempty"`
+	Allocations    []*AllocStub           `msg:",omitempty"`
+	Claims         []*VolumeClaim         `msg:",omitempty"`
+	Attachments    []*VolumeAttachment    `msg:",omitempty"`
+	State          VolumeState            `msg:",omitempty"`
+	LastError      string                 `msg:",omitempty"`
+	// NotValidated is why the driver has not confirmed the capabilities; empty when it has, or need not.
+	NotValidated string `json:",omitempty" msg:",omitempty"`
+	// NodeExpansion lists the nodes that have not grown the file system of the volume yet.
+	NodeExpansion       []string  `json:",omitempty" msg:",omitempty"`
+	Schedulable         bool      `msg:",omitempty"`
+	Provider            string    `msg:",omitempty"`
+	ProviderVersion     string    `msg:",omitempty"`
+	ControllerRequired  bool      `msg:",omitempty"`
+	ControllersHealthy  int       `msg:",omitempty"`
+	ControllersExpected int       `msg:",omitempty"`
+	NodesHealthy        int       `msg:",omitempty"`
+	NodesExpected       int       `msg:",omitempty"`
+	ResourceExhausted   time.Time `msg:",omitempty"`
 }
 
 // ClaimMode is read or write.
@@ -241,6 +309,8 @@ type VolumeClaim struct {
 	Namespace string `msg:",omitempty"`
 	VolumeID  string `msg:",omitempty"`
 	AllocID   string `msg:",omitempty"`
+	// Use tells the uses of one volume by one allocation apart: see [VolumeUse]. Empty for the only one.
+	Use       string `json:",omitempty" msg:",omitempty"`
 	NodeID    string `msg:",omitempty"`
 	JobID     string `msg:",omitempty"`
 	TaskGroup string `msg:",omitempty"`
@@ -262,9 +332,13 @@ type VolumeClaim struct {
 	// heartbeat of its was answered for that long. 0 means that the storage is its own fence, or that
 	// the volume is shared.
 	Lease time.Duration `json:",omitempty" msg:",omitempty"`
+	// WriteBack is the part of the lease in which the node writes back and unmounts.
+	WriteBack time.Duration `json:",omitempty" msg:",omitempty"`
 	// Proof and By say why the volume is unused on the node: see [VolumeRelease]. Empty before.
 	Proof string `json:",omitempty" msg:",omitempty"`
 	By    string `json:",omitempty" msg:",omitempty"`
+	// Reason is what an operator gave as the reason.
+	Reason string `json:",omitempty" msg:",omitempty"`
 	// Predecessor is the allocation that this claim waits for while waiting.
 	Predecessor string `msg:",omitempty"`
 	// Since is the Unix time in nanoseconds of the last change of State.
@@ -295,7 +369,7 @@ type VolumeAttachment struct {
 	ProviderNodeID string            `msg:",omitempty"`
 	State          AttachmentState   `msg:",omitempty"`
 	PublishContext map[string]string `json:"-" msg:",omitempty"`
-	// Secrets are those of the volume at publish time: unpublish must repeat them.
+	// Secrets are kept only once no spec names the volume any more: calls use those of the spec.
 	Secrets  map[string]string `json:"-" msg:",omitempty"`
 	ReadOnly bool              `msg:",omitempty"`
 	// AccessMode, AttachmentMode and MountOptions are the capability asked of the driver.
@@ -309,6 +383,9 @@ type VolumeAttachment struct {
 	Proof     string `msg:",omitempty"`
 	Since     int64  `msg:",omitempty"`
 	LastError string `msg:",omitempty"`
+	// NotCalled is set on an attachment without any effect at the driver: its plugin turned out not to attach
+	// volumes. Nothing has to be detached.
+	NotCalled bool `json:",omitempty" msg:",omitempty"`
 	// Refused is the error class of a final answer to the publish, which is then not repeated: LastError
 	// fails the allocations that wait for it.
 	Refused     uint8  `json:",omitempty" msg:",omitempty"`

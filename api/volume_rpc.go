@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // VolumeRegisterRequest registers existing volumes, or updates the specs of known ones.
 type VolumeRegisterRequest struct {
 	Volumes []*VolumeSpec `msg:",omitempty"`
@@ -41,6 +43,12 @@ type VolumeDetachRequest struct {
 	VolumeID string `msg:",omitempty"`
 	NodeID   string `msg:",omitempty"`
 	Force    bool   `msg:",omitempty"`
+	// PluginID and ExternalID name an attachment whose volume is not registered any more; VolumeID is empty then.
+	PluginID   string `msg:",omitempty"`
+	ExternalID string `msg:",omitempty"`
+	// By and Reason are recorded with a detach that is forced: who asserts it and why.
+	By     string `msg:",omitempty"`
+	Reason string `msg:",omitempty"`
 	WriteRequest
 }
 
@@ -74,7 +82,9 @@ type VolumeGetResponse struct {
 type VolumeClaimRequest struct {
 	VolumeID string `msg:",omitempty"`
 	AllocID  string `msg:",omitempty"`
-	NodeID   string `msg:",omitempty"`
+	// Use is that of the claim.
+	Use    string `msg:",omitempty"`
+	NodeID string `msg:",omitempty"`
 	// NodeSecret proves that the caller is the node.
 	NodeSecret string `json:"-" msg:",omitempty"`
 	// Tell asks for an answer while the claim waits too, as soon as the reason is another one than Known.
@@ -99,8 +109,10 @@ type VolumeClaimResponse struct {
 
 // VolumeUnpublishRequest is a node's report that nothing of the volume is mounted for the allocation any more.
 type VolumeUnpublishRequest struct {
-	VolumeID   string `msg:",omitempty"`
-	AllocID    string `msg:",omitempty"`
+	VolumeID string `msg:",omitempty"`
+	AllocID  string `msg:",omitempty"`
+	// Use is that of the claim.
+	Use        string `msg:",omitempty"`
 	NodeID     string `msg:",omitempty"`
 	NodeSecret string `json:"-" msg:",omitempty"`
 	// Error is set while unmounting fails; the claim stays and shows it.
@@ -111,7 +123,61 @@ type VolumeUnpublishRequest struct {
 	Mounting bool `msg:",omitempty"`
 	// NoRoom is set with Mounting when the driver has no room for the volume on the node.
 	NoRoom bool `msg:",omitempty"`
+	// WriteBack is how long writing back and unmounting took.
+	WriteBack time.Duration `msg:",omitempty"`
 	WriteRequest
+}
+
+// VolumeIntentRequest is the question of a controller's host, just before it calls the driver, whether the
+// intent behind the call is still the newest of its object.
+type VolumeIntentRequest struct {
+	NodeID     string `msg:",omitempty"`
+	NodeSecret string `json:"-" msg:",omitempty"`
+	PluginID   string `msg:",omitempty"`
+	// ExternalID is empty for a volume that is being created.
+	ExternalID string `msg:",omitempty"`
+	// Fence is the raft index of the intent, as in [ControllerCall].
+	Fence uint64 `msg:",omitempty"`
+	WriteRequest
+}
+
+// VolumeAttachmentListRequest lists attachments and mounts that are not confirmed to be gone, optionally of
+// one node, plugin or volume.
+type VolumeAttachmentListRequest struct {
+	NodeID   string `msg:",omitempty"`
+	PluginID string `msg:",omitempty"`
+	VolumeID string `msg:",omitempty"`
+	QueryOptions
+}
+
+// AttachmentStub is the row of an attachment, or of a mount of a claim that was given up, in lists.
+type AttachmentStub struct {
+	PluginID   string `msg:",omitempty"`
+	ExternalID string `msg:",omitempty"`
+	NodeID     string `msg:",omitempty"`
+	NodeName   string `msg:",omitempty"`
+	// VolumeID and Namespace name one spec of the volume; empty when none is registered any more.
+	Namespace string `msg:",omitempty"`
+	VolumeID  string `msg:",omitempty"`
+	// AllocID is that of a stale mount.
+	AllocID string `json:",omitempty" msg:",omitempty"`
+	// State is that of the attachment, or "stale mount".
+	State string `msg:",omitempty"`
+	// Since is the Unix time in nanoseconds of the last change of State.
+	Since     int64  `msg:",omitempty"`
+	LastError string `msg:",omitempty"`
+	NextRetry int64  `msg:",omitempty"`
+	Attempts  int    `msg:",omitempty"`
+	// Claims counts the claims that keep the node attached.
+	Claims int `msg:",omitempty"`
+	// Remedy is the command that ends it.
+	Remedy string `msg:",omitempty"`
+}
+
+// VolumeAttachmentListResponse lists attachments and stale mounts.
+type VolumeAttachmentListResponse struct {
+	Attachments []*AttachmentStub `msg:",omitempty"`
+	QueryMeta
 }
 
 // VolumeExternalListRequest lists a provider's volumes.

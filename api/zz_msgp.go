@@ -7658,6 +7658,272 @@ func (z AttachmentState) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *AttachmentStub) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(14)
+	var zb0001Mask uint16 /* 14 bits */
+	_ = zb0001Mask
+	if z.PluginID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.ExternalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.NodeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.NodeName == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Namespace == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.VolumeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.AllocID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.State == "" {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	if z.Since == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.LastError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x200
+	}
+	if z.NextRetry == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400
+	}
+	if z.Attempts == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x800
+	}
+	if z.Claims == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1000
+	}
+	if z.Remedy == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2000
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "PluginID"
+			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+			o = msgp.AppendString(o, z.PluginID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "ExternalID"
+			o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ExternalID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "NodeID"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.NodeID)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "NodeName"
+			o = append(o, 0xa8, 0x4e, 0x6f, 0x64, 0x65, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.NodeName)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Namespace"
+			o = append(o, 0xa9, 0x4e, 0x61, 0x6d, 0x65, 0x73, 0x70, 0x61, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Namespace)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "VolumeID"
+			o = append(o, 0xa8, 0x56, 0x6f, 0x6c, 0x75, 0x6d, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.VolumeID)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "AllocID"
+			o = append(o, 0xa7, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x49, 0x44)
+			o = msgp.AppendString(o, z.AllocID)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "State"
+			o = append(o, 0xa5, 0x53, 0x74, 0x61, 0x74, 0x65)
+			o = msgp.AppendString(o, z.State)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "Since"
+			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
+			o = msgp.AppendInt64(o, z.Since)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "LastError"
+			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.LastError)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "NextRetry"
+			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
+			o = msgp.AppendInt64(o, z.NextRetry)
+		}
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "Attempts"
+			o = append(o, 0xa8, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74, 0x73)
+			o = msgp.AppendInt(o, z.Attempts)
+		}
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+			// string "Claims"
+			o = append(o, 0xa6, 0x43, 0x6c, 0x61, 0x69, 0x6d, 0x73)
+			o = msgp.AppendInt(o, z.Claims)
+		}
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+			// string "Remedy"
+			o = append(o, 0xa6, 0x52, 0x65, 0x6d, 0x65, 0x64, 0x79)
+			o = msgp.AppendString(o, z.Remedy)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *AttachmentStub) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "PluginID":
+			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PluginID")
+				return
+			}
+		case "ExternalID":
+			z.ExternalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ExternalID")
+				return
+			}
+		case "NodeID":
+			z.NodeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeID")
+				return
+			}
+		case "NodeName":
+			z.NodeName, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeName")
+				return
+			}
+		case "Namespace":
+			z.Namespace, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Namespace")
+				return
+			}
+		case "VolumeID":
+			z.VolumeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "VolumeID")
+				return
+			}
+		case "AllocID":
+			z.AllocID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "AllocID")
+				return
+			}
+		case "State":
+			z.State, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "State")
+				return
+			}
+		case "Since":
+			z.Since, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Since")
+				return
+			}
+		case "LastError":
+			z.LastError, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastError")
+				return
+			}
+		case "NextRetry":
+			z.NextRetry, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NextRetry")
+				return
+			}
+		case "Attempts":
+			z.Attempts, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Attempts")
+				return
+			}
+		case "Claims":
+			z.Claims, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Claims")
+				return
+			}
+		case "Remedy":
+			z.Remedy, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Remedy")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *AttachmentStub) Msgsize() (s int) {
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 9 + msgp.StringPrefixSize + len(z.NodeName) + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 6 + msgp.StringPrefixSize + len(z.State) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 9 + msgp.IntSize + 7 + msgp.IntSize + 7 + msgp.StringPrefixSize + len(z.Remedy)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *Attribute) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -8455,8 +8721,8 @@ func (z *CNIConfig) Msgsize() (s int) {
 func (z *CSIControllerInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(13)
-	var zb0001Mask uint16 /* 13 bits */
+	zb0001Len := uint32(14)
+	var zb0001Mask uint16 /* 14 bits */
 	_ = zb0001Mask
 	if z.SupportsCreateDelete == false {
 		zb0001Len--
@@ -8509,6 +8775,10 @@ func (z *CSIControllerInfo) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.OfflineExpansion == false {
 		zb0001Len--
 		zb0001Mask |= 0x1000
+	}
+	if z.SupportsGetSnapshot == false {
+		zb0001Len--
+		zb0001Mask |= 0x2000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -8579,6 +8849,11 @@ func (z *CSIControllerInfo) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "OfflineExpansion"
 			o = append(o, 0xb0, 0x4f, 0x66, 0x66, 0x6c, 0x69, 0x6e, 0x65, 0x45, 0x78, 0x70, 0x61, 0x6e, 0x73, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendBool(o, z.OfflineExpansion)
+		}
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+			// string "SupportsGetSnapshot"
+			o = append(o, 0xb3, 0x53, 0x75, 0x70, 0x70, 0x6f, 0x72, 0x74, 0x73, 0x47, 0x65, 0x74, 0x53, 0x6e, 0x61, 0x70, 0x73, 0x68, 0x6f, 0x74)
+			o = msgp.AppendBool(o, z.SupportsGetSnapshot)
 		}
 	}
 	return
@@ -8684,6 +8959,12 @@ func (z *CSIControllerInfo) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "OfflineExpansion")
 				return
 			}
+		case "SupportsGetSnapshot":
+			z.SupportsGetSnapshot, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SupportsGetSnapshot")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -8698,7 +8979,7 @@ func (z *CSIControllerInfo) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *CSIControllerInfo) Msgsize() (s int) {
-	s = 1 + 21 + msgp.BoolSize + 21 + msgp.BoolSize + 20 + msgp.BoolSize + 20 + msgp.BoolSize + 29 + msgp.BoolSize + 22 + msgp.BoolSize + 14 + msgp.BoolSize + 23 + msgp.BoolSize + 15 + msgp.BoolSize + 34 + msgp.BoolSize + 18 + msgp.BoolSize + 12 + msgp.BoolSize + 17 + msgp.BoolSize
+	s = 1 + 21 + msgp.BoolSize + 21 + msgp.BoolSize + 20 + msgp.BoolSize + 20 + msgp.BoolSize + 29 + msgp.BoolSize + 22 + msgp.BoolSize + 14 + msgp.BoolSize + 23 + msgp.BoolSize + 15 + msgp.BoolSize + 34 + msgp.BoolSize + 18 + msgp.BoolSize + 12 + msgp.BoolSize + 17 + msgp.BoolSize + 20 + msgp.BoolSize
 	return
 }
 
@@ -16357,8 +16638,8 @@ func (z *ControllerSnapshotDeleteRequest) Msgsize() (s int) {
 func (z *ControllerSnapshotListRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.MaxEntries == 0 {
 		zb0001Len--
@@ -16371,6 +16652,14 @@ func (z *ControllerSnapshotListRequest) MarshalMsg(b []byte) (o []byte, err erro
 	if z.Secrets == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.ID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.SourceID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -16425,6 +16714,16 @@ func (z *ControllerSnapshotListRequest) MarshalMsg(b []byte) (o []byte, err erro
 				o = msgp.AppendString(o, za0001)
 				o = msgp.AppendString(o, za0002)
 			}
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "ID"
+			o = append(o, 0xa2, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ID)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "SourceID"
+			o = append(o, 0xa8, 0x53, 0x6f, 0x75, 0x72, 0x63, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.SourceID)
 		}
 	}
 	return
@@ -16535,6 +16834,18 @@ func (z *ControllerSnapshotListRequest) UnmarshalMsg(bts []byte) (o []byte, err 
 				}
 				z.Secrets[za0001] = za0002
 			}
+		case "ID":
+			z.ID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ID")
+				return
+			}
+		case "SourceID":
+			z.SourceID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SourceID")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -16556,6 +16867,7 @@ func (z *ControllerSnapshotListRequest) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
+	s += 3 + msgp.StringPrefixSize + len(z.ID) + 9 + msgp.StringPrefixSize + len(z.SourceID)
 	return
 }
 
@@ -17720,6 +18032,662 @@ func (z *ControllerValidateRequest) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0007) + msgp.StringPrefixSize + len(za0008)
 		}
 	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z ControllerValidateResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Validated == false {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Message == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Validated"
+			o = append(o, 0xa9, 0x56, 0x61, 0x6c, 0x69, 0x64, 0x61, 0x74, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Validated)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Message"
+			o = append(o, 0xa7, 0x4d, 0x65, 0x73, 0x73, 0x61, 0x67, 0x65)
+			o = msgp.AppendString(o, z.Message)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ControllerValidateResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Validated":
+			z.Validated, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Validated")
+				return
+			}
+		case "Message":
+			z.Message, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Message")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z ControllerValidateResponse) Msgsize() (s int) {
+	s = 1 + 10 + msgp.BoolSize + 8 + msgp.StringPrefixSize + len(z.Message)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *ControllerVerifyRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(9)
+	var zb0001Mask uint16 /* 9 bits */
+	_ = zb0001Mask
+	if z.ExternalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Snapshot == false {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.SourceID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.ProviderNodeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Capabilities == nil {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.MountOptions == nil {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.Secrets == nil {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	if z.Context == nil {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		// string "ControllerCall"
+		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
+		// check for omitted fields
+		zb0002Len := uint32(2)
+		var zb0002Mask uint8 /* 2 bits */
+		_ = zb0002Mask
+		if z.ControllerCall.PluginID == "" {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		if z.ControllerCall.Fence == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x2
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+
+		// skip if no fields are to be emitted
+		if zb0002Len != 0 {
+			if (zb0002Mask & 0x1) == 0 { // if not omitted
+				// string "PluginID"
+				o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+				o = msgp.AppendString(o, z.ControllerCall.PluginID)
+			}
+			if (zb0002Mask & 0x2) == 0 { // if not omitted
+				// string "Fence"
+				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
+				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "ExternalID"
+			o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ExternalID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Snapshot"
+			o = append(o, 0xa8, 0x53, 0x6e, 0x61, 0x70, 0x73, 0x68, 0x6f, 0x74)
+			o = msgp.AppendBool(o, z.Snapshot)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "SourceID"
+			o = append(o, 0xa8, 0x53, 0x6f, 0x75, 0x72, 0x63, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.SourceID)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "ProviderNodeID"
+			o = append(o, 0xae, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ProviderNodeID)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Capabilities"
+			o = append(o, 0xac, 0x43, 0x61, 0x70, 0x61, 0x62, 0x69, 0x6c, 0x69, 0x74, 0x69, 0x65, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Capabilities)))
+			for za0001 := range z.Capabilities {
+				if z.Capabilities[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Capabilities[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Capabilities", za0001)
+						return
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "MountOptions"
+			o = append(o, 0xac, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
+			if z.MountOptions == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				// check for omitted fields
+				zb0003Len := uint32(2)
+				var zb0003Mask uint8 /* 2 bits */
+				_ = zb0003Mask
+				if z.MountOptions.FSType == "" {
+					zb0003Len--
+					zb0003Mask |= 0x1
+				}
+				if z.MountOptions.MountFlags == nil {
+					zb0003Len--
+					zb0003Mask |= 0x2
+				}
+				// variable map header, size zb0003Len
+				o = append(o, 0x80|uint8(zb0003Len))
+
+				// skip if no fields are to be emitted
+				if zb0003Len != 0 {
+					if (zb0003Mask & 0x1) == 0 { // if not omitted
+						// string "FSType"
+						o = append(o, 0xa6, 0x46, 0x53, 0x54, 0x79, 0x70, 0x65)
+						o = msgp.AppendString(o, z.MountOptions.FSType)
+					}
+					if (zb0003Mask & 0x2) == 0 { // if not omitted
+						// string "MountFlags"
+						o = append(o, 0xaa, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x46, 0x6c, 0x61, 0x67, 0x73)
+						o = msgp.AppendArrayHeader(o, uint32(len(z.MountOptions.MountFlags)))
+						for za0002 := range z.MountOptions.MountFlags {
+							o = msgp.AppendString(o, z.MountOptions.MountFlags[za0002])
+						}
+					}
+				}
+			}
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "Secrets"
+			o = append(o, 0xa7, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Secrets)))
+			for za0003, za0004 := range z.Secrets {
+				o = msgp.AppendString(o, za0003)
+				o = msgp.AppendString(o, za0004)
+			}
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "Context"
+			o = append(o, 0xa7, 0x43, 0x6f, 0x6e, 0x74, 0x65, 0x78, 0x74)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Context)))
+			for za0005, za0006 := range z.Context {
+				o = msgp.AppendString(o, za0005)
+				o = msgp.AppendString(o, za0006)
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ControllerVerifyRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "ControllerCall":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ControllerCall")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "ControllerCall")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "PluginID":
+					z.ControllerCall.PluginID, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "PluginID")
+						return
+					}
+				case "Fence":
+					z.ControllerCall.Fence, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Fence")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall")
+						return
+					}
+				}
+			}
+		case "ExternalID":
+			z.ExternalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ExternalID")
+				return
+			}
+		case "Snapshot":
+			z.Snapshot, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Snapshot")
+				return
+			}
+		case "SourceID":
+			z.SourceID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SourceID")
+				return
+			}
+		case "ProviderNodeID":
+			z.ProviderNodeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ProviderNodeID")
+				return
+			}
+		case "Capabilities":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Capabilities")
+				return
+			}
+			if zb0003 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Capabilities) >= int(zb0003) {
+				z.Capabilities = (z.Capabilities)[:zb0003]
+			} else {
+				z.Capabilities = make([]*VolumeCapability, zb0003)
+			}
+			for za0001 := range z.Capabilities {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Capabilities[za0001] = nil
+				} else {
+					if z.Capabilities[za0001] == nil {
+						z.Capabilities[za0001] = new(VolumeCapability)
+					}
+					bts, err = z.Capabilities[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Capabilities", za0001)
+						return
+					}
+				}
+			}
+		case "MountOptions":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.MountOptions = nil
+			} else {
+				if z.MountOptions == nil {
+					z.MountOptions = new(MountOptions)
+				}
+				var zb0004 uint32
+				zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "MountOptions")
+					return
+				}
+				if zb0004 > z09f266celimitMaps {
+					err = msgp.ErrLimitExceeded
+					return
+				}
+				for zb0004 > 0 {
+					zb0004--
+					field, bts, err = msgp.ReadMapKeyZC(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "MountOptions")
+						return
+					}
+					switch msgp.UnsafeString(field) {
+					case "FSType":
+						z.MountOptions.FSType, bts, err = msgp.ReadStringBytes(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "MountOptions", "FSType")
+							return
+						}
+					case "MountFlags":
+						var zb0005 uint32
+						zb0005, bts, err = msgp.ReadArrayHeaderBytes(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "MountOptions", "MountFlags")
+							return
+						}
+						if zb0005 > z09f266celimitArrays {
+							err = msgp.ErrLimitExceeded
+							return
+						}
+						if cap(z.MountOptions.MountFlags) >= int(zb0005) {
+							z.MountOptions.MountFlags = (z.MountOptions.MountFlags)[:zb0005]
+						} else {
+							z.MountOptions.MountFlags = make([]string, zb0005)
+						}
+						for za0002 := range z.MountOptions.MountFlags {
+							z.MountOptions.MountFlags[za0002], bts, err = msgp.ReadStringBytes(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "MountOptions", "MountFlags", za0002)
+								return
+							}
+						}
+					default:
+						bts, err = msgp.Skip(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "MountOptions")
+							return
+						}
+					}
+				}
+			}
+		case "Secrets":
+			var zb0006 uint32
+			zb0006, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Secrets")
+				return
+			}
+			if zb0006 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Secrets == nil {
+				z.Secrets = make(map[string]string, zb0006)
+			} else if len(z.Secrets) > 0 {
+				clear(z.Secrets)
+			}
+			for zb0006 > 0 {
+				var za0004 string
+				zb0006--
+				var za0003 string
+				za0003, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Secrets")
+					return
+				}
+				za0004, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Secrets", za0003)
+					return
+				}
+				z.Secrets[za0003] = za0004
+			}
+		case "Context":
+			var zb0007 uint32
+			zb0007, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Context")
+				return
+			}
+			if zb0007 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Context == nil {
+				z.Context = make(map[string]string, zb0007)
+			} else if len(z.Context) > 0 {
+				clear(z.Context)
+			}
+			for zb0007 > 0 {
+				var za0006 string
+				zb0007--
+				var za0005 string
+				za0005, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Context")
+					return
+				}
+				za0006, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Context", za0005)
+					return
+				}
+				z.Context[za0005] = za0006
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *ControllerVerifyRequest) Msgsize() (s int) {
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 9 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.SourceID) + 15 + msgp.StringPrefixSize + len(z.ProviderNodeID) + 13 + msgp.ArrayHeaderSize
+	for za0001 := range z.Capabilities {
+		if z.Capabilities[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Capabilities[za0001].Msgsize()
+		}
+	}
+	s += 13
+	if z.MountOptions == nil {
+		s += msgp.NilSize
+	} else {
+		s += 1 + 7 + msgp.StringPrefixSize + len(z.MountOptions.FSType) + 11 + msgp.ArrayHeaderSize
+		for za0002 := range z.MountOptions.MountFlags {
+			s += msgp.StringPrefixSize + len(z.MountOptions.MountFlags[za0002])
+		}
+	}
+	s += 8 + msgp.MapHeaderSize
+	if z.Secrets != nil {
+		for za0003, za0004 := range z.Secrets {
+			_ = za0004
+			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
+		}
+	}
+	s += 8 + msgp.MapHeaderSize
+	if z.Context != nil {
+		for za0005, za0006 := range z.Context {
+			_ = za0006
+			s += msgp.StringPrefixSize + len(za0005) + msgp.StringPrefixSize + len(za0006)
+		}
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z ControllerVerifyResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.Exists == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Attached == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.By == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Exists"
+			o = append(o, 0xa6, 0x45, 0x78, 0x69, 0x73, 0x74, 0x73)
+			o = msgp.AppendString(o, z.Exists)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Attached"
+			o = append(o, 0xa8, 0x41, 0x74, 0x74, 0x61, 0x63, 0x68, 0x65, 0x64)
+			o = msgp.AppendString(o, z.Attached)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "By"
+			o = append(o, 0xa2, 0x42, 0x79)
+			o = msgp.AppendString(o, z.By)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ControllerVerifyResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Exists":
+			z.Exists, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Exists")
+				return
+			}
+		case "Attached":
+			z.Attached, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Attached")
+				return
+			}
+		case "By":
+			z.By, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "By")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z ControllerVerifyResponse) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.Exists) + 9 + msgp.StringPrefixSize + len(z.Attached) + 3 + msgp.StringPrefixSize + len(z.By)
 	return
 }
 
@@ -43459,8 +44427,8 @@ func (z *NodeUpdateResponse) Msgsize() (s int) {
 func (z *NodeVolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -43481,6 +44449,14 @@ func (z *NodeVolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.AllocID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.Use == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Force == false {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -43511,6 +44487,16 @@ func (z *NodeVolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "AllocID"
 			o = append(o, 0xa7, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x49, 0x44)
 			o = msgp.AppendString(o, z.AllocID)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Use"
+			o = append(o, 0xa3, 0x55, 0x73, 0x65)
+			o = msgp.AppendString(o, z.Use)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Force"
+			o = append(o, 0xa5, 0x46, 0x6f, 0x72, 0x63, 0x65)
+			o = msgp.AppendBool(o, z.Force)
 		}
 	}
 	return
@@ -43568,6 +44554,18 @@ func (z *NodeVolumeDetachRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 				err = msgp.WrapError(err, "AllocID")
 				return
 			}
+		case "Use":
+			z.Use, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Use")
+				return
+			}
+		case "Force":
+			z.Force, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Force")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -43582,7 +44580,7 @@ func (z *NodeVolumeDetachRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *NodeVolumeDetachRequest) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 8 + msgp.StringPrefixSize + len(z.AllocID)
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 6 + msgp.BoolSize
 	return
 }
 
@@ -43590,8 +44588,8 @@ func (z *NodeVolumeDetachRequest) Msgsize() (s int) {
 func (z *NodeVolumeExpandRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -43612,6 +44610,10 @@ func (z *NodeVolumeExpandRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.CapacityBytes == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.Secrets == nil {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -43642,6 +44644,15 @@ func (z *NodeVolumeExpandRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "CapacityBytes"
 			o = append(o, 0xad, 0x43, 0x61, 0x70, 0x61, 0x63, 0x69, 0x74, 0x79, 0x42, 0x79, 0x74, 0x65, 0x73)
 			o = msgp.AppendInt64(o, z.CapacityBytes)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Secrets"
+			o = append(o, 0xa7, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Secrets)))
+			for za0001, za0002 := range z.Secrets {
+				o = msgp.AppendString(o, za0001)
+				o = msgp.AppendString(o, za0002)
+			}
 		}
 	}
 	return
@@ -43699,6 +44710,38 @@ func (z *NodeVolumeExpandRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 				err = msgp.WrapError(err, "CapacityBytes")
 				return
 			}
+		case "Secrets":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Secrets")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Secrets == nil {
+				z.Secrets = make(map[string]string, zb0002)
+			} else if len(z.Secrets) > 0 {
+				clear(z.Secrets)
+			}
+			for zb0002 > 0 {
+				var za0002 string
+				zb0002--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Secrets")
+					return
+				}
+				za0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Secrets", za0001)
+					return
+				}
+				z.Secrets[za0001] = za0002
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -43713,7 +44756,13 @@ func (z *NodeVolumeExpandRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *NodeVolumeExpandRequest) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 14 + msgp.Int64Size
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 14 + msgp.Int64Size + 8 + msgp.MapHeaderSize
+	if z.Secrets != nil {
+		for za0001, za0002 := range z.Secrets {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
+		}
+	}
 	return
 }
 
@@ -55081,8 +56130,8 @@ func (z *SidecarTask) Msgsize() (s int) {
 func (z *Snapshot) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(10)
-	var zb0001Mask uint16 /* 10 bits */
+	zb0001Len := uint32(11)
+	var zb0001Mask uint16 /* 11 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -55123,6 +56172,10 @@ func (z *Snapshot) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Parameters == nil {
 		zb0001Len--
 		zb0001Mask |= 0x200
+	}
+	if z.GroupID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x400
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -55186,6 +56239,11 @@ func (z *Snapshot) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0003)
 				o = msgp.AppendString(o, za0004)
 			}
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "GroupID"
+			o = append(o, 0xa7, 0x47, 0x72, 0x6f, 0x75, 0x70, 0x49, 0x44)
+			o = msgp.AppendString(o, z.GroupID)
 		}
 	}
 	return
@@ -55325,6 +56383,12 @@ func (z *Snapshot) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.Parameters[za0003] = za0004
 			}
+		case "GroupID":
+			z.GroupID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "GroupID")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -55353,6 +56417,7 @@ func (z *Snapshot) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
 		}
 	}
+	s += 8 + msgp.StringPrefixSize + len(z.GroupID)
 	return
 }
 
@@ -55642,8 +56707,8 @@ func (z *SnapshotDeleteRequest) Msgsize() (s int) {
 func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(11)
-	var zb0001Mask uint16 /* 11 bits */
+	zb0001Len := uint32(14)
+	var zb0001Mask uint16 /* 14 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -55681,13 +56746,25 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.CreateIndex == 0 {
+	if z.Uncertain == false {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.ModifyIndex == 0 {
+	if z.SnapshotID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x400
+	}
+	if z.Unwanted == false {
+		zb0001Len--
+		zb0001Mask |= 0x800
+	}
+	if z.CreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -55748,11 +56825,26 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.LastError)
 		}
 		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "Uncertain"
+			o = append(o, 0xa9, 0x55, 0x6e, 0x63, 0x65, 0x72, 0x74, 0x61, 0x69, 0x6e)
+			o = msgp.AppendBool(o, z.Uncertain)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "SnapshotID"
+			o = append(o, 0xaa, 0x53, 0x6e, 0x61, 0x70, 0x73, 0x68, 0x6f, 0x74, 0x49, 0x44)
+			o = msgp.AppendString(o, z.SnapshotID)
+		}
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "Unwanted"
+			o = append(o, 0xa8, 0x55, 0x6e, 0x77, 0x61, 0x6e, 0x74, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Unwanted)
+		}
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -55889,6 +56981,24 @@ func (z *SnapshotIntent) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "LastError")
 				return
 			}
+		case "Uncertain":
+			z.Uncertain, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Uncertain")
+				return
+			}
+		case "SnapshotID":
+			z.SnapshotID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SnapshotID")
+				return
+			}
+		case "Unwanted":
+			z.Unwanted, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Unwanted")
+				return
+			}
 		case "CreateIndex":
 			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
@@ -55929,7 +57039,7 @@ func (z *SnapshotIntent) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
 		}
 	}
-	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 
@@ -57100,8 +58210,8 @@ func (z SpreadTarget) Msgsize() (s int) {
 func (z *StaleMount) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(7)
-	var zb0001Mask uint8 /* 7 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -57115,21 +58225,25 @@ func (z *StaleMount) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.PluginID == "" {
+	if z.Use == "" {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.ExternalID == "" {
+	if z.PluginID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.Since == 0 {
+	if z.ExternalID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.LastError == "" {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40
+	}
+	if z.LastError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x80
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -57152,21 +58266,26 @@ func (z *StaleMount) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.AllocID)
 		}
 		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Use"
+			o = append(o, 0xa3, 0x55, 0x73, 0x65)
+			o = msgp.AppendString(o, z.Use)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "PluginID"
 			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
 			o = msgp.AppendString(o, z.PluginID)
 		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "ExternalID"
 			o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
 			o = msgp.AppendString(o, z.ExternalID)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "Since"
 			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
 			o = msgp.AppendInt64(o, z.Since)
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
@@ -57215,6 +58334,12 @@ func (z *StaleMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "AllocID")
 				return
 			}
+		case "Use":
+			z.Use, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Use")
+				return
+			}
 		case "PluginID":
 			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -57253,7 +58378,7 @@ func (z *StaleMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *StaleMount) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError)
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError)
 	return
 }
 
@@ -64269,8 +65394,8 @@ func (z *Volume) Msgsize() (s int) {
 func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(21)
-	var zb0001Mask uint32 /* 21 bits */
+	zb0001Len := uint32(22)
+	var zb0001Mask uint32 /* 22 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -64336,25 +65461,29 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.Refused == 0 {
+	if z.NotCalled == false {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.NextRetry == 0 {
+	if z.Refused == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.Attempts == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.CreateIndex == 0 {
+	if z.Attempts == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x200000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -64488,26 +65617,31 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.LastError)
 		}
 		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+			// string "NotCalled"
+			o = append(o, 0xa9, 0x4e, 0x6f, 0x74, 0x43, 0x61, 0x6c, 0x6c, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.NotCalled)
+		}
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "Refused"
 			o = append(o, 0xa7, 0x52, 0x65, 0x66, 0x75, 0x73, 0x65, 0x64)
 			o = msgp.AppendUint8(o, z.Refused)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "Attempts"
 			o = append(o, 0xa8, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74, 0x73)
 			o = msgp.AppendInt(o, z.Attempts)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -64785,6 +65919,12 @@ func (z *VolumeAttachment) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "LastError")
 				return
 			}
+		case "NotCalled":
+			z.NotCalled, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NotCalled")
+				return
+			}
 		case "Refused":
 			z.Refused, bts, err = msgp.ReadUint8Bytes(bts)
 			if err != nil {
@@ -64859,7 +65999,252 @@ func (z *VolumeAttachment) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0006) + msgp.StringPrefixSize + len(za0007)
 		}
 	}
-	s += 6 + msgp.Uint64Size + 6 + msgp.StringPrefixSize + len(z.Proof) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 6 + msgp.Uint64Size + 6 + msgp.StringPrefixSize + len(z.Proof) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *VolumeAttachmentListRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.NodeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.PluginID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.VolumeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "NodeID"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.NodeID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "PluginID"
+			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+			o = msgp.AppendString(o, z.PluginID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "VolumeID"
+			o = append(o, 0xa8, 0x56, 0x6f, 0x6c, 0x75, 0x6d, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.VolumeID)
+		}
+		// string "QueryOptions"
+		o = append(o, 0xac, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
+		o, err = z.QueryOptions.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryOptions")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *VolumeAttachmentListRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "NodeID":
+			z.NodeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeID")
+				return
+			}
+		case "PluginID":
+			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PluginID")
+				return
+			}
+		case "VolumeID":
+			z.VolumeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "VolumeID")
+				return
+			}
+		case "QueryOptions":
+			bts, err = z.QueryOptions.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryOptions")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *VolumeAttachmentListRequest) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.NodeID) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 13 + z.QueryOptions.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *VolumeAttachmentListResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Attachments == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Attachments"
+			o = append(o, 0xab, 0x41, 0x74, 0x74, 0x61, 0x63, 0x68, 0x6d, 0x65, 0x6e, 0x74, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Attachments)))
+			for za0001 := range z.Attachments {
+				if z.Attachments[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Attachments[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Attachments", za0001)
+						return
+					}
+				}
+			}
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *VolumeAttachmentListResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Attachments":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Attachments")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Attachments) >= int(zb0002) {
+				z.Attachments = (z.Attachments)[:zb0002]
+			} else {
+				z.Attachments = make([]*AttachmentStub, zb0002)
+			}
+			for za0001 := range z.Attachments {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Attachments[za0001] = nil
+				} else {
+					if z.Attachments[za0001] == nil {
+						z.Attachments[za0001] = new(AttachmentStub)
+					}
+					bts, err = z.Attachments[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Attachments", za0001)
+						return
+					}
+				}
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *VolumeAttachmentListResponse) Msgsize() (s int) {
+	s = 1 + 12 + msgp.ArrayHeaderSize
+	for za0001 := range z.Attachments {
+		if z.Attachments[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Attachments[za0001].Msgsize()
+		}
+	}
+	s += 10 + z.QueryMeta.Msgsize()
 	return
 }
 
@@ -64961,8 +66346,8 @@ func (z VolumeCapability) Msgsize() (s int) {
 func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(24)
-	var zb0001Mask uint32 /* 24 bits */
+	zb0001Len := uint32(27)
+	var zb0001Mask uint32 /* 27 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -64976,89 +66361,101 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.NodeID == "" {
+	if z.Use == "" {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.JobID == "" {
+	if z.NodeID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.TaskGroup == "" {
+	if z.JobID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.PluginID == "" {
+	if z.TaskGroup == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.ExternalID == "" {
+	if z.PluginID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.Mode == "" {
+	if z.ExternalID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.AccessMode == "" {
+	if z.Mode == "" {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.AttachmentMode == "" {
+	if z.AccessMode == "" {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.MountOptions == nil {
+	if z.AttachmentMode == "" {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.Attach == false {
+	if z.MountOptions == nil {
 		zb0001Len--
 		zb0001Mask |= 0x1000
 	}
-	if z.State == "" {
+	if z.Attach == false {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.Presumed == false {
+	if z.State == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.Lease == 0 {
+	if z.Presumed == false {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.Proof == "" {
+	if z.Lease == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.By == "" {
+	if z.WriteBack == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.Predecessor == "" {
+	if z.Proof == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.Since == 0 {
+	if z.By == "" {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.LastError == "" {
+	if z.Reason == "" {
 		zb0001Len--
 		zb0001Mask |= 0x100000
 	}
-	if z.NextRetry == 0 {
+	if z.Predecessor == "" {
 		zb0001Len--
 		zb0001Mask |= 0x200000
 	}
-	if z.CreateIndex == 0 {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x400000
 	}
-	if z.ModifyIndex == 0 {
+	if z.LastError == "" {
 		zb0001Len--
 		zb0001Mask |= 0x800000
+	}
+	if z.NextRetry == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1000000
+	}
+	if z.CreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2000000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -65081,46 +66478,51 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.AllocID)
 		}
 		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Use"
+			o = append(o, 0xa3, 0x55, 0x73, 0x65)
+			o = msgp.AppendString(o, z.Use)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "NodeID"
 			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
 			o = msgp.AppendString(o, z.NodeID)
 		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "JobID"
 			o = append(o, 0xa5, 0x4a, 0x6f, 0x62, 0x49, 0x44)
 			o = msgp.AppendString(o, z.JobID)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "TaskGroup"
 			o = append(o, 0xa9, 0x54, 0x61, 0x73, 0x6b, 0x47, 0x72, 0x6f, 0x75, 0x70)
 			o = msgp.AppendString(o, z.TaskGroup)
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "PluginID"
 			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
 			o = msgp.AppendString(o, z.PluginID)
 		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "ExternalID"
 			o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
 			o = msgp.AppendString(o, z.ExternalID)
 		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "Mode"
 			o = append(o, 0xa4, 0x4d, 0x6f, 0x64, 0x65)
 			o = msgp.AppendString(o, string(z.Mode))
 		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "AccessMode"
 			o = append(o, 0xaa, 0x41, 0x63, 0x63, 0x65, 0x73, 0x73, 0x4d, 0x6f, 0x64, 0x65)
 			o = msgp.AppendString(o, string(z.AccessMode))
 		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
 			// string "AttachmentMode"
 			o = append(o, 0xae, 0x41, 0x74, 0x74, 0x61, 0x63, 0x68, 0x6d, 0x65, 0x6e, 0x74, 0x4d, 0x6f, 0x64, 0x65)
 			o = msgp.AppendString(o, string(z.AttachmentMode))
 		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "MountOptions"
 			o = append(o, 0xac, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
 			if z.MountOptions == nil {
@@ -65159,62 +66561,72 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "Attach"
 			o = append(o, 0xa6, 0x41, 0x74, 0x74, 0x61, 0x63, 0x68)
 			o = msgp.AppendBool(o, z.Attach)
 		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "State"
 			o = append(o, 0xa5, 0x53, 0x74, 0x61, 0x74, 0x65)
 			o = msgp.AppendString(o, string(z.State))
 		}
-		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "Presumed"
 			o = append(o, 0xa8, 0x50, 0x72, 0x65, 0x73, 0x75, 0x6d, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.Presumed)
 		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "Lease"
 			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
 			o = msgp.AppendDuration(o, z.Lease)
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+			// string "WriteBack"
+			o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x42, 0x61, 0x63, 0x6b)
+			o = msgp.AppendDuration(o, z.WriteBack)
+		}
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "Proof"
 			o = append(o, 0xa5, 0x50, 0x72, 0x6f, 0x6f, 0x66)
 			o = msgp.AppendString(o, z.Proof)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "By"
 			o = append(o, 0xa2, 0x42, 0x79)
 			o = msgp.AppendString(o, z.By)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+			// string "Reason"
+			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.Reason)
+		}
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "Predecessor"
 			o = append(o, 0xab, 0x50, 0x72, 0x65, 0x64, 0x65, 0x63, 0x65, 0x73, 0x73, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.Predecessor)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000) == 0 { // if not omitted
 			// string "Since"
 			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
 			o = msgp.AppendInt64(o, z.Since)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800000) == 0 { // if not omitted
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
 		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x400000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x800000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -65261,6 +66673,12 @@ func (z *VolumeClaim) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			z.AllocID, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "AllocID")
+				return
+			}
+		case "Use":
+			z.Use, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Use")
 				return
 			}
 		case "NodeID":
@@ -65418,6 +66836,12 @@ func (z *VolumeClaim) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Lease")
 				return
 			}
+		case "WriteBack":
+			z.WriteBack, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteBack")
+				return
+			}
 		case "Proof":
 			z.Proof, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -65428,6 +66852,12 @@ func (z *VolumeClaim) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			z.By, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "By")
+				return
+			}
+		case "Reason":
+			z.Reason, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Reason")
 				return
 			}
 		case "Predecessor":
@@ -65480,7 +66910,7 @@ func (z *VolumeClaim) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeClaim) Msgsize() (s int) {
-	s = 3 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.StringPrefixSize + len(z.JobID) + 10 + msgp.StringPrefixSize + len(z.TaskGroup) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 5 + msgp.StringPrefixSize + len(string(z.Mode)) + 11 + msgp.StringPrefixSize + len(string(z.AccessMode)) + 15 + msgp.StringPrefixSize + len(string(z.AttachmentMode)) + 13
+	s = 3 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.StringPrefixSize + len(z.JobID) + 10 + msgp.StringPrefixSize + len(z.TaskGroup) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 5 + msgp.StringPrefixSize + len(string(z.Mode)) + 11 + msgp.StringPrefixSize + len(string(z.AccessMode)) + 15 + msgp.StringPrefixSize + len(string(z.AttachmentMode)) + 13
 	if z.MountOptions == nil {
 		s += msgp.NilSize
 	} else {
@@ -65489,7 +66919,7 @@ func (z *VolumeClaim) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(z.MountOptions.MountFlags[za0001])
 		}
 	}
-	s += 7 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(string(z.State)) + 9 + msgp.BoolSize + 6 + msgp.DurationSize + 6 + msgp.StringPrefixSize + len(z.Proof) + 3 + msgp.StringPrefixSize + len(z.By) + 12 + msgp.StringPrefixSize + len(z.Predecessor) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 7 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(string(z.State)) + 9 + msgp.BoolSize + 6 + msgp.DurationSize + 10 + msgp.DurationSize + 6 + msgp.StringPrefixSize + len(z.Proof) + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason) + 12 + msgp.StringPrefixSize + len(z.Predecessor) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 
@@ -65497,8 +66927,8 @@ func (z *VolumeClaim) Msgsize() (s int) {
 func (z *VolumeClaimRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(7)
-	var zb0001Mask uint8 /* 7 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.VolumeID == "" {
 		zb0001Len--
@@ -65508,21 +66938,25 @@ func (z *VolumeClaimRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.NodeID == "" {
+	if z.Use == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.NodeSecret == "" {
+	if z.NodeID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.Tell == false {
+	if z.NodeSecret == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.Known == "" {
+	if z.Tell == false {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Known == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -65540,21 +66974,26 @@ func (z *VolumeClaimRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.AllocID)
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Use"
+			o = append(o, 0xa3, 0x55, 0x73, 0x65)
+			o = msgp.AppendString(o, z.Use)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "NodeID"
 			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
 			o = msgp.AppendString(o, z.NodeID)
 		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "NodeSecret"
 			o = append(o, 0xaa, 0x4e, 0x6f, 0x64, 0x65, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74)
 			o = msgp.AppendString(o, z.NodeSecret)
 		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "Tell"
 			o = append(o, 0xa4, 0x54, 0x65, 0x6c, 0x6c)
 			o = msgp.AppendBool(o, z.Tell)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "Known"
 			o = append(o, 0xa5, 0x4b, 0x6e, 0x6f, 0x77, 0x6e)
 			o = msgp.AppendString(o, z.Known)
@@ -65604,6 +67043,12 @@ func (z *VolumeClaimRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "AllocID")
 				return
 			}
+		case "Use":
+			z.Use, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Use")
+				return
+			}
 		case "NodeID":
 			z.NodeID, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -65648,7 +67093,7 @@ func (z *VolumeClaimRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeClaimRequest) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 5 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.Known) + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 5 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.Known) + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -66290,8 +67735,8 @@ func (z *VolumeDeregisterRequest) Msgsize() (s int) {
 func (z *VolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.VolumeID == "" {
 		zb0001Len--
@@ -66304,6 +67749,22 @@ func (z *VolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Force == false {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.PluginID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.ExternalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.By == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Reason == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -66324,6 +67785,26 @@ func (z *VolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Force"
 			o = append(o, 0xa5, 0x46, 0x6f, 0x72, 0x63, 0x65)
 			o = msgp.AppendBool(o, z.Force)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "PluginID"
+			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+			o = msgp.AppendString(o, z.PluginID)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "ExternalID"
+			o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ExternalID)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "By"
+			o = append(o, 0xa2, 0x42, 0x79)
+			o = msgp.AppendString(o, z.By)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Reason"
+			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.Reason)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -66376,6 +67857,30 @@ func (z *VolumeDetachRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Force")
 				return
 			}
+		case "PluginID":
+			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PluginID")
+				return
+			}
+		case "ExternalID":
+			z.ExternalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ExternalID")
+				return
+			}
+		case "By":
+			z.By, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "By")
+				return
+			}
+		case "Reason":
+			z.Reason, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Reason")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -66396,7 +67901,7 @@ func (z *VolumeDetachRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeDetachRequest) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason) + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -66404,8 +67909,8 @@ func (z *VolumeDetachRequest) Msgsize() (s int) {
 func (z *VolumeDetail) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(23)
-	var zb0001Mask uint32 /* 23 bits */
+	zb0001Len := uint32(25)
+	var zb0001Mask uint32 /* 25 bits */
 	_ = zb0001Mask
 	if z.ExternalID == "" {
 		zb0001Len--
@@ -66459,41 +67964,49 @@ func (z *VolumeDetail) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.Schedulable == false {
+	if z.NotValidated == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.Provider == "" {
+	if z.NodeExpansion == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.ProviderVersion == "" {
+	if z.Schedulable == false {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.ControllerRequired == false {
+	if z.Provider == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.ControllersHealthy == 0 {
+	if z.ProviderVersion == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.ControllersExpected == 0 {
+	if z.ControllerRequired == false {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.NodesHealthy == 0 {
+	if z.ControllersHealthy == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100000
 	}
-	if z.NodesExpected == 0 {
+	if z.ControllersExpected == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200000
 	}
-	if z.ResourceExhausted == (time.Time{}) {
+	if z.NodesHealthy == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x400000
+	}
+	if z.NodesExpected == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x800000
+	}
+	if z.ResourceExhausted == (time.Time{}) {
+		zb0001Len--
+		zb0001Mask |= 0x1000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -66659,46 +68172,59 @@ func (z *VolumeDetail) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.LastError)
 		}
 		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+			// string "NotValidated"
+			o = append(o, 0xac, 0x4e, 0x6f, 0x74, 0x56, 0x61, 0x6c, 0x69, 0x64, 0x61, 0x74, 0x65, 0x64)
+			o = msgp.AppendString(o, z.NotValidated)
+		}
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+			// string "NodeExpansion"
+			o = append(o, 0xad, 0x4e, 0x6f, 0x64, 0x65, 0x45, 0x78, 0x70, 0x61, 0x6e, 0x73, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.NodeExpansion)))
+			for za0013 := range z.NodeExpansion {
+				o = msgp.AppendString(o, z.NodeExpansion[za0013])
+			}
+		}
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "Schedulable"
 			o = append(o, 0xab, 0x53, 0x63, 0x68, 0x65, 0x64, 0x75, 0x6c, 0x61, 0x62, 0x6c, 0x65)
 			o = msgp.AppendBool(o, z.Schedulable)
 		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "Provider"
 			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
 			o = msgp.AppendString(o, z.Provider)
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "ProviderVersion"
 			o = append(o, 0xaf, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.ProviderVersion)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "ControllerRequired"
 			o = append(o, 0xb2, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x52, 0x65, 0x71, 0x75, 0x69, 0x72, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.ControllerRequired)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "ControllersHealthy"
 			o = append(o, 0xb2, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x73, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79)
 			o = msgp.AppendInt(o, z.ControllersHealthy)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "ControllersExpected"
 			o = append(o, 0xb3, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x73, 0x45, 0x78, 0x70, 0x65, 0x63, 0x74, 0x65, 0x64)
 			o = msgp.AppendInt(o, z.ControllersExpected)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000) == 0 { // if not omitted
 			// string "NodesHealthy"
 			o = append(o, 0xac, 0x4e, 0x6f, 0x64, 0x65, 0x73, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79)
 			o = msgp.AppendInt(o, z.NodesHealthy)
 		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800000) == 0 { // if not omitted
 			// string "NodesExpected"
 			o = append(o, 0xad, 0x4e, 0x6f, 0x64, 0x65, 0x73, 0x45, 0x78, 0x70, 0x65, 0x63, 0x74, 0x65, 0x64)
 			o = msgp.AppendInt(o, z.NodesExpected)
 		}
-		if (zb0001Mask & 0x400000) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
 			// string "ResourceExhausted"
 			o = append(o, 0xb1, 0x52, 0x65, 0x73, 0x6f, 0x75, 0x72, 0x63, 0x65, 0x45, 0x78, 0x68, 0x61, 0x75, 0x73, 0x74, 0x65, 0x64)
 			o = msgp.AppendTime(o, z.ResourceExhausted)
@@ -67090,6 +68616,35 @@ func (z *VolumeDetail) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "LastError")
 				return
 			}
+		case "NotValidated":
+			z.NotValidated, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NotValidated")
+				return
+			}
+		case "NodeExpansion":
+			var zb0014 uint32
+			zb0014, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeExpansion")
+				return
+			}
+			if zb0014 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.NodeExpansion) >= int(zb0014) {
+				z.NodeExpansion = (z.NodeExpansion)[:zb0014]
+			} else {
+				z.NodeExpansion = make([]string, zb0014)
+			}
+			for za0013 := range z.NodeExpansion {
+				z.NodeExpansion[za0013], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "NodeExpansion", za0013)
+					return
+				}
+			}
 		case "Schedulable":
 			z.Schedulable, bts, err = msgp.ReadBoolBytes(bts)
 			if err != nil {
@@ -67227,7 +68782,11 @@ func (z *VolumeDetail) Msgsize() (s int) {
 			s += z.Attachments[za0012].Msgsize()
 		}
 	}
-	s += 6 + msgp.StringPrefixSize + len(string(z.State)) + 10 + msgp.StringPrefixSize + len(z.LastError) + 12 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.Provider) + 16 + msgp.StringPrefixSize + len(z.ProviderVersion) + 19 + msgp.BoolSize + 19 + msgp.IntSize + 20 + msgp.IntSize + 13 + msgp.IntSize + 14 + msgp.IntSize + 18 + msgp.TimeSize
+	s += 6 + msgp.StringPrefixSize + len(string(z.State)) + 10 + msgp.StringPrefixSize + len(z.LastError) + 13 + msgp.StringPrefixSize + len(z.NotValidated) + 14 + msgp.ArrayHeaderSize
+	for za0013 := range z.NodeExpansion {
+		s += msgp.StringPrefixSize + len(z.NodeExpansion[za0013])
+	}
+	s += 12 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.Provider) + 16 + msgp.StringPrefixSize + len(z.ProviderVersion) + 19 + msgp.BoolSize + 19 + msgp.IntSize + 20 + msgp.IntSize + 13 + msgp.IntSize + 14 + msgp.IntSize + 18 + msgp.TimeSize
 	return
 }
 
@@ -67742,6 +69301,150 @@ func (z *VolumeGetResponse) Msgsize() (s int) {
 		s += z.Volume.Msgsize()
 	}
 	s += 10 + z.QueryMeta.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *VolumeIntentRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
+	_ = zb0001Mask
+	if z.NodeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.NodeSecret == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.PluginID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.ExternalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Fence == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "NodeID"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.NodeID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "NodeSecret"
+			o = append(o, 0xaa, 0x4e, 0x6f, 0x64, 0x65, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74)
+			o = msgp.AppendString(o, z.NodeSecret)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "PluginID"
+			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+			o = msgp.AppendString(o, z.PluginID)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "ExternalID"
+			o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ExternalID)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Fence"
+			o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
+			o = msgp.AppendUint64(o, z.Fence)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *VolumeIntentRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "NodeID":
+			z.NodeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeID")
+				return
+			}
+		case "NodeSecret":
+			z.NodeSecret, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeSecret")
+				return
+			}
+		case "PluginID":
+			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PluginID")
+				return
+			}
+		case "ExternalID":
+			z.ExternalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ExternalID")
+				return
+			}
+		case "Fence":
+			z.Fence, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Fence")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *VolumeIntentRequest) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 6 + msgp.Uint64Size + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -68374,8 +70077,8 @@ func (z *VolumeOwner) Msgsize() (s int) {
 func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(8)
-	var zb0001Mask uint8 /* 8 bits */
+	zb0001Len := uint32(16)
+	var zb0001Mask uint16 /* 16 bits */
 	_ = zb0001Mask
 	if z.State == "" {
 		zb0001Len--
@@ -68401,16 +70104,48 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.LastError == "" {
+	if z.Began == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.NodeExpansion == nil {
+	if z.IntentSecrets == nil {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
+	if z.Replaces == nil {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.Created == false {
+		zb0001Len--
+		zb0001Mask |= 0x200
+	}
+	if z.NotValidated == "" {
+		zb0001Len--
+		zb0001Mask |= 0x400
+	}
+	if z.LastError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x800
+	}
+	if z.NodeExpansion == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1000
+	}
+	if z.Uncertain == false {
+		zb0001Len--
+		zb0001Mask |= 0x2000
+	}
+	if z.FormerSecrets == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4000
+	}
+	if z.SlowestWriteBack == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8000
+	}
 	// variable map header, size zb0001Len
-	o = append(o, 0x80|uint8(zb0001Len))
+	o = msgp.AppendMapHeader(o, zb0001Len)
 
 	// skip if no fields are to be emitted
 	if zb0001Len != 0 {
@@ -68474,17 +70209,73 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendUint64(o, z.Intent)
 		}
 		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Began"
+			o = append(o, 0xa5, 0x42, 0x65, 0x67, 0x61, 0x6e)
+			o = msgp.AppendUint64(o, z.Began)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "IntentSecrets"
+			o = append(o, 0xad, 0x49, 0x6e, 0x74, 0x65, 0x6e, 0x74, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.IntentSecrets)))
+			for za0006, za0007 := range z.IntentSecrets {
+				o = msgp.AppendString(o, za0006)
+				o = msgp.AppendString(o, za0007)
+			}
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "Replaces"
+			o = append(o, 0xa8, 0x52, 0x65, 0x70, 0x6c, 0x61, 0x63, 0x65, 0x73)
+			if z.Replaces == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Replaces.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Replaces")
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "Created"
+			o = append(o, 0xa7, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Created)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "NotValidated"
+			o = append(o, 0xac, 0x4e, 0x6f, 0x74, 0x56, 0x61, 0x6c, 0x69, 0x64, 0x61, 0x74, 0x65, 0x64)
+			o = msgp.AppendString(o, z.NotValidated)
+		}
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
 		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "NodeExpansion"
 			o = append(o, 0xad, 0x4e, 0x6f, 0x64, 0x65, 0x45, 0x78, 0x70, 0x61, 0x6e, 0x73, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.NodeExpansion)))
-			for za0006 := range z.NodeExpansion {
-				o = msgp.AppendString(o, z.NodeExpansion[za0006])
+			for za0008 := range z.NodeExpansion {
+				o = msgp.AppendString(o, z.NodeExpansion[za0008])
 			}
+		}
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+			// string "Uncertain"
+			o = append(o, 0xa9, 0x55, 0x6e, 0x63, 0x65, 0x72, 0x74, 0x61, 0x69, 0x6e)
+			o = msgp.AppendBool(o, z.Uncertain)
+		}
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+			// string "FormerSecrets"
+			o = append(o, 0xad, 0x46, 0x6f, 0x72, 0x6d, 0x65, 0x72, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.FormerSecrets)))
+			for za0009, za0010 := range z.FormerSecrets {
+				o = msgp.AppendString(o, za0009)
+				o = msgp.AppendString(o, za0010)
+			}
+		}
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+			// string "SlowestWriteBack"
+			o = append(o, 0xb0, 0x53, 0x6c, 0x6f, 0x77, 0x65, 0x73, 0x74, 0x57, 0x72, 0x69, 0x74, 0x65, 0x42, 0x61, 0x63, 0x6b)
+			o = msgp.AppendDuration(o, z.SlowestWriteBack)
 		}
 	}
 	return
@@ -68659,6 +70450,73 @@ func (z *VolumeProvision) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Intent")
 				return
 			}
+		case "Began":
+			z.Began, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Began")
+				return
+			}
+		case "IntentSecrets":
+			var zb0007 uint32
+			zb0007, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "IntentSecrets")
+				return
+			}
+			if zb0007 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.IntentSecrets == nil {
+				z.IntentSecrets = make(map[string]string, zb0007)
+			} else if len(z.IntentSecrets) > 0 {
+				clear(z.IntentSecrets)
+			}
+			for zb0007 > 0 {
+				var za0007 string
+				zb0007--
+				var za0006 string
+				za0006, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "IntentSecrets")
+					return
+				}
+				za0007, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "IntentSecrets", za0006)
+					return
+				}
+				z.IntentSecrets[za0006] = za0007
+			}
+		case "Replaces":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Replaces = nil
+			} else {
+				if z.Replaces == nil {
+					z.Replaces = new(VolumeSpec)
+				}
+				bts, err = z.Replaces.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Replaces")
+					return
+				}
+			}
+		case "Created":
+			z.Created, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Created")
+				return
+			}
+		case "NotValidated":
+			z.NotValidated, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NotValidated")
+				return
+			}
 		case "LastError":
 			z.LastError, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -68666,27 +70524,71 @@ func (z *VolumeProvision) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				return
 			}
 		case "NodeExpansion":
-			var zb0007 uint32
-			zb0007, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			var zb0008 uint32
+			zb0008, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "NodeExpansion")
 				return
 			}
-			if zb0007 > z09f266celimitArrays {
+			if zb0008 > z09f266celimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.NodeExpansion) >= int(zb0007) {
-				z.NodeExpansion = (z.NodeExpansion)[:zb0007]
+			if cap(z.NodeExpansion) >= int(zb0008) {
+				z.NodeExpansion = (z.NodeExpansion)[:zb0008]
 			} else {
-				z.NodeExpansion = make([]string, zb0007)
+				z.NodeExpansion = make([]string, zb0008)
 			}
-			for za0006 := range z.NodeExpansion {
-				z.NodeExpansion[za0006], bts, err = msgp.ReadStringBytes(bts)
+			for za0008 := range z.NodeExpansion {
+				z.NodeExpansion[za0008], bts, err = msgp.ReadStringBytes(bts)
 				if err != nil {
-					err = msgp.WrapError(err, "NodeExpansion", za0006)
+					err = msgp.WrapError(err, "NodeExpansion", za0008)
 					return
 				}
+			}
+		case "Uncertain":
+			z.Uncertain, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Uncertain")
+				return
+			}
+		case "FormerSecrets":
+			var zb0009 uint32
+			zb0009, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "FormerSecrets")
+				return
+			}
+			if zb0009 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.FormerSecrets == nil {
+				z.FormerSecrets = make(map[string]string, zb0009)
+			} else if len(z.FormerSecrets) > 0 {
+				clear(z.FormerSecrets)
+			}
+			for zb0009 > 0 {
+				var za0010 string
+				zb0009--
+				var za0009 string
+				za0009, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "FormerSecrets")
+					return
+				}
+				za0010, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "FormerSecrets", za0009)
+					return
+				}
+				z.FormerSecrets[za0009] = za0010
+			}
+		case "SlowestWriteBack":
+			z.SlowestWriteBack, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SlowestWriteBack")
+				return
 			}
 		default:
 			bts, err = msgp.Skip(bts)
@@ -68702,7 +70604,7 @@ func (z *VolumeProvision) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeProvision) Msgsize() (s int) {
-	s = 1 + 6 + msgp.StringPrefixSize + len(string(z.State)) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 8 + msgp.MapHeaderSize
+	s = 3 + 6 + msgp.StringPrefixSize + len(string(z.State)) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 8 + msgp.MapHeaderSize
 	if z.Context != nil {
 		for za0001, za0002 := range z.Context {
 			_ = za0002
@@ -68723,10 +70625,31 @@ func (z *VolumeProvision) Msgsize() (s int) {
 			}
 		}
 	}
-	s += 14 + msgp.Int64Size + 7 + msgp.Uint64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 14 + msgp.ArrayHeaderSize
-	for za0006 := range z.NodeExpansion {
-		s += msgp.StringPrefixSize + len(z.NodeExpansion[za0006])
+	s += 14 + msgp.Int64Size + 7 + msgp.Uint64Size + 6 + msgp.Uint64Size + 14 + msgp.MapHeaderSize
+	if z.IntentSecrets != nil {
+		for za0006, za0007 := range z.IntentSecrets {
+			_ = za0007
+			s += msgp.StringPrefixSize + len(za0006) + msgp.StringPrefixSize + len(za0007)
+		}
 	}
+	s += 9
+	if z.Replaces == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Replaces.Msgsize()
+	}
+	s += 8 + msgp.BoolSize + 13 + msgp.StringPrefixSize + len(z.NotValidated) + 10 + msgp.StringPrefixSize + len(z.LastError) + 14 + msgp.ArrayHeaderSize
+	for za0008 := range z.NodeExpansion {
+		s += msgp.StringPrefixSize + len(z.NodeExpansion[za0008])
+	}
+	s += 10 + msgp.BoolSize + 14 + msgp.MapHeaderSize
+	if z.FormerSecrets != nil {
+		for za0009, za0010 := range z.FormerSecrets {
+			_ = za0010
+			s += msgp.StringPrefixSize + len(za0009) + msgp.StringPrefixSize + len(za0010)
+		}
+	}
+	s += 17 + msgp.DurationSize
 	return
 }
 
@@ -68880,8 +70803,8 @@ func (z *VolumeRegisterRequest) Msgsize() (s int) {
 func (z *VolumeRelease) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.AllocID == "" {
 		zb0001Len--
@@ -68899,9 +70822,13 @@ func (z *VolumeRelease) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.At == 0 {
+	if z.Reason == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.At == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -68929,6 +70856,11 @@ func (z *VolumeRelease) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.By)
 		}
 		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Reason"
+			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
+			o = msgp.AppendString(o, z.Reason)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "At"
 			o = append(o, 0xa2, 0x41, 0x74)
 			o = msgp.AppendInt64(o, z.At)
@@ -68983,6 +70915,12 @@ func (z *VolumeRelease) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "By")
 				return
 			}
+		case "Reason":
+			z.Reason, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Reason")
+				return
+			}
 		case "At":
 			z.At, bts, err = msgp.ReadInt64Bytes(bts)
 			if err != nil {
@@ -69003,7 +70941,7 @@ func (z *VolumeRelease) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeRelease) Msgsize() (s int) {
-	s = 1 + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.StringPrefixSize + len(z.Proof) + 3 + msgp.StringPrefixSize + len(z.By) + 3 + msgp.Int64Size
+	s = 1 + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.StringPrefixSize + len(z.Proof) + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason) + 3 + msgp.Int64Size
 	return
 }
 
@@ -69306,8 +71244,8 @@ func (z *VolumeRequest) Msgsize() (s int) {
 func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(20)
-	var zb0001Mask uint32 /* 20 bits */
+	zb0001Len := uint32(22)
+	var zb0001Mask uint32 /* 22 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -69388,6 +71326,14 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Lease == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80000
+	}
+	if z.Fence == "" {
+		zb0001Len--
+		zb0001Mask |= 0x100000
+	}
+	if z.WriteBack == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x200000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -69566,6 +71512,16 @@ func (z *VolumeSpec) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Lease"
 			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
 			o = msgp.AppendDuration(o, z.Lease)
+		}
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+			// string "Fence"
+			o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Fence)
+		}
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+			// string "WriteBack"
+			o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x42, 0x61, 0x63, 0x6b)
+			o = msgp.AppendDuration(o, z.WriteBack)
 		}
 	}
 	return
@@ -69902,6 +71858,18 @@ func (z *VolumeSpec) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Lease")
 				return
 			}
+		case "Fence":
+			z.Fence, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Fence")
+				return
+			}
+		case "WriteBack":
+			z.WriteBack, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteBack")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -69966,7 +71934,7 @@ func (z *VolumeSpec) Msgsize() (s int) {
 	} else {
 		s += z.Owner.Msgsize()
 	}
-	s += 12 + msgp.StringPrefixSize + len(z.OnMountDead) + 11 + msgp.StringPrefixSize + len(z.OnNodeLoss) + 11 + msgp.DurationSize + 6 + msgp.DurationSize
+	s += 12 + msgp.StringPrefixSize + len(z.OnMountDead) + 11 + msgp.StringPrefixSize + len(z.OnNodeLoss) + 11 + msgp.DurationSize + 6 + msgp.DurationSize + 6 + msgp.StringPrefixSize + len(z.Fence) + 10 + msgp.DurationSize
 	return
 }
 
@@ -70516,8 +72484,8 @@ func (z *VolumeStub) Msgsize() (s int) {
 func (z *VolumeUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(9)
-	var zb0001Mask uint16 /* 9 bits */
+	zb0001Len := uint32(11)
+	var zb0001Mask uint16 /* 11 bits */
 	_ = zb0001Mask
 	if z.VolumeID == "" {
 		zb0001Len--
@@ -70527,29 +72495,37 @@ func (z *VolumeUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.NodeID == "" {
+	if z.Use == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.NodeSecret == "" {
+	if z.NodeID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.Error == "" {
+	if z.NodeSecret == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.NextRetry == 0 {
+	if z.Error == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.Mounting == false {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.NoRoom == false {
+	if z.Mounting == false {
 		zb0001Len--
 		zb0001Mask |= 0x80
+	}
+	if z.NoRoom == false {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.WriteBack == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x200
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -70567,34 +72543,44 @@ func (z *VolumeUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.AllocID)
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Use"
+			o = append(o, 0xa3, 0x55, 0x73, 0x65)
+			o = msgp.AppendString(o, z.Use)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "NodeID"
 			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
 			o = msgp.AppendString(o, z.NodeID)
 		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "NodeSecret"
 			o = append(o, 0xaa, 0x4e, 0x6f, 0x64, 0x65, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74)
 			o = msgp.AppendString(o, z.NodeSecret)
 		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "Error"
 			o = append(o, 0xa5, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.Error)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "Mounting"
 			o = append(o, 0xa8, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x69, 0x6e, 0x67)
 			o = msgp.AppendBool(o, z.Mounting)
 		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "NoRoom"
 			o = append(o, 0xa6, 0x4e, 0x6f, 0x52, 0x6f, 0x6f, 0x6d)
 			o = msgp.AppendBool(o, z.NoRoom)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "WriteBack"
+			o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x42, 0x61, 0x63, 0x6b)
+			o = msgp.AppendDuration(o, z.WriteBack)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -70641,6 +72627,12 @@ func (z *VolumeUnpublishRequest) UnmarshalMsg(bts []byte) (o []byte, err error) 
 				err = msgp.WrapError(err, "AllocID")
 				return
 			}
+		case "Use":
+			z.Use, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Use")
+				return
+			}
 		case "NodeID":
 			z.NodeID, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -70677,6 +72669,12 @@ func (z *VolumeUnpublishRequest) UnmarshalMsg(bts []byte) (o []byte, err error) 
 				err = msgp.WrapError(err, "NoRoom")
 				return
 			}
+		case "WriteBack":
+			z.WriteBack, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteBack")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -70697,7 +72695,252 @@ func (z *VolumeUnpublishRequest) UnmarshalMsg(bts []byte) (o []byte, err error) 
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeUnpublishRequest) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 6 + msgp.StringPrefixSize + len(z.Error) + 10 + msgp.Int64Size + 9 + msgp.BoolSize + 7 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 6 + msgp.StringPrefixSize + len(z.Error) + 10 + msgp.Int64Size + 9 + msgp.BoolSize + 7 + msgp.BoolSize + 10 + msgp.DurationSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *VolumeUse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// map header, size 7
+	// string "VolumeID"
+	o = append(o, 0x87, 0xa8, 0x56, 0x6f, 0x6c, 0x75, 0x6d, 0x65, 0x49, 0x44)
+	o = msgp.AppendString(o, z.VolumeID)
+	// string "Name"
+	o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+	o = msgp.AppendString(o, z.Name)
+	// string "Aliases"
+	o = append(o, 0xa7, 0x41, 0x6c, 0x69, 0x61, 0x73, 0x65, 0x73)
+	o = msgp.AppendArrayHeader(o, uint32(len(z.Aliases)))
+	for za0001 := range z.Aliases {
+		o = msgp.AppendString(o, z.Aliases[za0001])
+	}
+	// string "ReadOnly"
+	o = append(o, 0xa8, 0x52, 0x65, 0x61, 0x64, 0x4f, 0x6e, 0x6c, 0x79)
+	o = msgp.AppendBool(o, z.ReadOnly)
+	// string "AccessMode"
+	o = append(o, 0xaa, 0x41, 0x63, 0x63, 0x65, 0x73, 0x73, 0x4d, 0x6f, 0x64, 0x65)
+	o = msgp.AppendString(o, string(z.AccessMode))
+	// string "AttachmentMode"
+	o = append(o, 0xae, 0x41, 0x74, 0x74, 0x61, 0x63, 0x68, 0x6d, 0x65, 0x6e, 0x74, 0x4d, 0x6f, 0x64, 0x65)
+	o = msgp.AppendString(o, string(z.AttachmentMode))
+	// string "MountOptions"
+	o = append(o, 0xac, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
+	if z.MountOptions == nil {
+		o = msgp.AppendNil(o)
+	} else {
+		// check for omitted fields
+		zb0002Len := uint32(2)
+		var zb0002Mask uint8 /* 2 bits */
+		_ = zb0002Mask
+		if z.MountOptions.FSType == "" {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		if z.MountOptions.MountFlags == nil {
+			zb0002Len--
+			zb0002Mask |= 0x2
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+
+		// skip if no fields are to be emitted
+		if zb0002Len != 0 {
+			if (zb0002Mask & 0x1) == 0 { // if not omitted
+				// string "FSType"
+				o = append(o, 0xa6, 0x46, 0x53, 0x54, 0x79, 0x70, 0x65)
+				o = msgp.AppendString(o, z.MountOptions.FSType)
+			}
+			if (zb0002Mask & 0x2) == 0 { // if not omitted
+				// string "MountFlags"
+				o = append(o, 0xaa, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x46, 0x6c, 0x61, 0x67, 0x73)
+				o = msgp.AppendArrayHeader(o, uint32(len(z.MountOptions.MountFlags)))
+				for za0002 := range z.MountOptions.MountFlags {
+					o = msgp.AppendString(o, z.MountOptions.MountFlags[za0002])
+				}
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *VolumeUse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "VolumeID":
+			z.VolumeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "VolumeID")
+				return
+			}
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "Aliases":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Aliases")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Aliases) >= int(zb0002) {
+				z.Aliases = (z.Aliases)[:zb0002]
+			} else {
+				z.Aliases = make([]string, zb0002)
+			}
+			for za0001 := range z.Aliases {
+				z.Aliases[za0001], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Aliases", za0001)
+					return
+				}
+			}
+		case "ReadOnly":
+			z.ReadOnly, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ReadOnly")
+				return
+			}
+		case "AccessMode":
+			{
+				var zb0003 string
+				zb0003, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "AccessMode")
+					return
+				}
+				z.AccessMode = AccessMode(zb0003)
+			}
+		case "AttachmentMode":
+			{
+				var zb0004 string
+				zb0004, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "AttachmentMode")
+					return
+				}
+				z.AttachmentMode = AttachmentMode(zb0004)
+			}
+		case "MountOptions":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.MountOptions = nil
+			} else {
+				if z.MountOptions == nil {
+					z.MountOptions = new(MountOptions)
+				}
+				var zb0005 uint32
+				zb0005, bts, err = msgp.ReadMapHeaderBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "MountOptions")
+					return
+				}
+				if zb0005 > z09f266celimitMaps {
+					err = msgp.ErrLimitExceeded
+					return
+				}
+				for zb0005 > 0 {
+					zb0005--
+					field, bts, err = msgp.ReadMapKeyZC(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "MountOptions")
+						return
+					}
+					switch msgp.UnsafeString(field) {
+					case "FSType":
+						z.MountOptions.FSType, bts, err = msgp.ReadStringBytes(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "MountOptions", "FSType")
+							return
+						}
+					case "MountFlags":
+						var zb0006 uint32
+						zb0006, bts, err = msgp.ReadArrayHeaderBytes(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "MountOptions", "MountFlags")
+							return
+						}
+						if zb0006 > z09f266celimitArrays {
+							err = msgp.ErrLimitExceeded
+							return
+						}
+						if cap(z.MountOptions.MountFlags) >= int(zb0006) {
+							z.MountOptions.MountFlags = (z.MountOptions.MountFlags)[:zb0006]
+						} else {
+							z.MountOptions.MountFlags = make([]string, zb0006)
+						}
+						for za0002 := range z.MountOptions.MountFlags {
+							z.MountOptions.MountFlags[za0002], bts, err = msgp.ReadStringBytes(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "MountOptions", "MountFlags", za0002)
+								return
+							}
+						}
+					default:
+						bts, err = msgp.Skip(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "MountOptions")
+							return
+						}
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *VolumeUse) Msgsize() (s int) {
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 5 + msgp.StringPrefixSize + len(z.Name) + 8 + msgp.ArrayHeaderSize
+	for za0001 := range z.Aliases {
+		s += msgp.StringPrefixSize + len(z.Aliases[za0001])
+	}
+	s += 9 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(string(z.AccessMode)) + 15 + msgp.StringPrefixSize + len(string(z.AttachmentMode)) + 13
+	if z.MountOptions == nil {
+		s += msgp.NilSize
+	} else {
+		s += 1 + 7 + msgp.StringPrefixSize + len(z.MountOptions.FSType) + 11 + msgp.ArrayHeaderSize
+		for za0002 := range z.MountOptions.MountFlags {
+			s += msgp.StringPrefixSize + len(z.MountOptions.MountFlags[za0002])
+		}
+	}
 	return
 }
 

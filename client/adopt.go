@@ -53,6 +53,14 @@ func (a *adopted) Renew(id string, from int64) error {
 	return l.Renew(id, from)
 }
 
+// Remains passes the question on. It implements [driver.Remainer].
+func (a *adopted) Remains(id string) []driver.Remain {
+	if r, ok := a.Driver.(driver.Remainer); ok {
+		return r.Remains(id)
+	}
+	return nil
+}
+
 // adopt takes up all running tasks of an earlier agent process and ends those that it does not know.
 func (c *Client) adopt(ctx context.Context, records map[string]*store.AllocRecord) {
 	ctx, cancel := context.WithTimeout(ctx, adoptWait)

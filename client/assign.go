@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/steps"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/client/tasks"
+	"github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -40,10 +41,16 @@ func (c *Client) restore(ctx context.Context, records map[string]*store.AllocRec
 	}
 }
 
-func ids(records map[string]*store.AllocRecord) map[string]bool {
-	out := make(map[string]bool, len(records))
-	for id := range records {
-		out[id] = true
+// known lists the allocations of an earlier agent process for the volumes.
+func known(records map[string]*store.AllocRecord) map[string]volumes.Known {
+	out := make(map[string]volumes.Known, len(records))
+	for id, r := range records {
+		g := r.Alloc.Group()
+		ended := g != nil && len(r.Tasks) >= len(g.Tasks)
+		for _, t := range r.Tasks {
+			ended = ended && t.State != nil && t.State.State == api.TaskStateDead
+		}
+		out[id] = volumes.Known{Alloc: r.Alloc, Ended: ended}
 	}
 	return out
 }
@@ -75,6 +82,7 @@ func (c *Client) group(a *api.Allocation, dir dirs.Alloc, old map[string]*store.
 	return tasks.New(tasks.Config{
 		Alloc: a, Dirs: dir, Store: taskRecords{c.db, a.ID}, Restored: old, Node: c.node.present, Region: c.conf.Region,
 		HostEnv: c.hostEnv, Driver: c.driver, Plugin: c.plugin, Lease: func() *driver.Lease { return c.leaseOf(a.ID) }, KillTimeoutMax: c.conf.MaxKillTimeout,
+		Stuck:   func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },
 		Changed: changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),
 	})
 }
@@ -90,8 +98,9 @@ func (t taskRecords) PutTask(task string, r *store.TaskRecord, durable bool) err
 	return t.db.PutTask(t.allocID, task, r, durable)
 }
 
-// followAssignments keeps the set of allocations as the servers want it.
-func (c *Client) followAssignments(ctx context.Context) error {
+// followAssignments keeps the set of allocations as the servers want it until ctx ends; the allocations live
+// as long as life.
+func (c *Client) followAssignments(ctx, life context.Context) error {
 	select {
 	case <-c.registered:
 	case <-ctx.Done():
@@ -119,7 +128,7 @@ func (c *Client) followAssignments(ctx context.Context) error {
 			sleep(ctx, pause)
 		default:
 			index, line, pause = resp.Index, resp.Line, retryMin
-			c.apply(ctx, resp, known)
+			c.apply(life, resp, known)
 		}
 	}
 	return ctx.Err()
@@ -188,10 +197,7 @@ func (c *Client) forgetOthers(ctx context.Context, listed []string, known map[st
 // pluginsLast orders allocations so that all who leave are known when a plugin is told to: it waits for them.
 func pluginsLast(a, b *api.Allocation) int {
 	plugin := func(a *api.Allocation) int {
-		if a == nil {
-			return 0
-		}
-		if g := a.Group(); g != nil && slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return t.CSIPluginConfig != nil }) {
+		if runsPlugin(a) {
 			return 1
 		}
 		return 0

@@ -23,9 +23,6 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// endWait bounds how long a development node waits for its tasks to end.
-const endWait = 30 * time.Second
-
 // Client is one node.
 type Client struct {
 	conf       Config
@@ -87,7 +84,7 @@ func New(conf Config) (*Client, error) {
 		}
 		return 0
 	})
-	if err := errors.Join(c.rooms(), c.tree.Prepare(), os.MkdirAll(conf.RawExec.StateDir, 0o700), dirs.Apart(conf.RawExec.StateDir)); err != nil {
+	if err := errors.Join(c.services(), c.tree.Prepare(), os.MkdirAll(conf.RawExec.StateDir, 0o700), dirs.Apart(conf.RawExec.StateDir)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	conf.Servers.Handle(c.Handlers()...)
@@ -95,7 +92,8 @@ func New(conf Config) (*Client, error) {
 	return c, nil
 }
 
-func (c *Client) rooms() (err error) {
+// services builds what the node is made of.
+func (c *Client) services() (err error) {
 	var list []driver.Driver
 	for _, d := range c.drivers {
 		list = append(list, d)
@@ -103,7 +101,7 @@ func (c *Client) rooms() (err error) {
 	c.watch = fingerprint.NewDrivers(list, c.driverChanged, c.log)
 	conf := volumes.Config{
 		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: func() string { return c.secret }, Servers: afterRegistration{c.conf.Servers, c.registered},
-		Journal: c.db.Bucket("volumes"), Registry: c.db.Bucket("plugins"), Updated: c.pluginsChanged,
+		Journal: c.db.Bucket("volumes"), Registry: c.db.Bucket("plugins"), Fences: c.db.Bucket("fences"), Updated: c.pluginsChanged,
 		NodeEvent: c.node.tell, Log: c.log.Named("volumes"),
 		Tasks: mountUsers{c},
 	}
@@ -136,25 +134,38 @@ func (c *Client) Run(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("start client: %w", err), c.db.Close())
 	}
 	c.adopt(life, records)
-	c.volumes.Restored(ids(records))
-	var loops sync.WaitGroup
-	for _, l := range c.loops() {
-		loops.Go(func() {
-			if err := l.run(life); err != nil && life.Err() == nil {
+	c.volumes.Restored(known(records))
+	work, endWork := context.WithCancel(life)
+	defer endWork()
+	var loops, working sync.WaitGroup
+	begin := func(all *sync.WaitGroup, ctx context.Context, l loop) {
+		all.Go(func() {
+			if err := l.run(ctx); err != nil && ctx.Err() == nil {
 				c.log.Error("loop ended", "loop", l.name, "error", err)
 			}
 		})
+	}
+	for _, l := range c.loops() {
+		begin(&loops, life, l)
 		if l.name == "volumes" { // mounts and tasks are adopted before the servers are asked
 			c.restore(life, records)
 		}
 	}
+	for _, l := range c.workLoops(life) {
+		begin(&working, work, l)
+	}
 	<-ctx.Done()
+	endWork()
+	working.Wait()
 	if c.conf.Dev {
 		c.endAll(life)
 	}
 	end()
 	loops.Wait()
 	c.table.wait()
+	if c.conf.Dev {
+		c.unmountLeft()
+	}
 	c.log.Info("client stopped", "allocations", c.table.len())
 	return c.db.Close()
 }
@@ -175,26 +186,16 @@ func (c *Client) loops() []loop {
 		{"node", c.serveNode},
 		{"silence", c.watchSilence},
 		{"undrain", c.undrain},
-		{"assignments", c.followAssignments},
-		{"reports", c.sendReports},
 		{"collect", c.collectEnded},
 	}
 }
 
-// endAll stops all allocations and waits, bounded, until they are down.
-func (c *Client) endAll(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, endWait)
-	defer cancel()
-	all := c.table.all()
-	for _, e := range all {
-		e.alloc.Stop()
-	}
-	for _, e := range all {
-		select {
-		case <-e.alloc.Down():
-		case <-ctx.Done():
-			c.log.Warn("allocation did not end in time", "alloc_id", e.alloc.ID())
-		}
+// workLoops are the duties that end first: nothing new begins, and nobody replaces what ends then, while a
+// development node ends what it has. Allocations live as long as life.
+func (c *Client) workLoops(life context.Context) []loop {
+	return []loop{
+		{"assignments", func(ctx context.Context) error { return c.followAssignments(ctx, life) }},
+		{"reports", c.sendReports},
 	}
 }
 

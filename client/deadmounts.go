@@ -10,13 +10,13 @@ import (
 	"github.com/open-nomad/open-nomad/client/volumes"
 )
 
-// Options of the volume room.
+// Options of the volume service.
 const (
 	optionProbeInterval = "csi.mount_probe_interval"
 	optionPluginCalls   = "csi.plugin_calls"
 )
 
-// volumeOptions reads the options of the volume room into its configuration.
+// volumeOptions reads the options of the volume service into its configuration.
 func (c *Config) volumeOptions(to *volumes.Config) error {
 	if v := c.Options[optionProbeInterval]; v != "" {
 		d, err := time.ParseDuration(v)
@@ -35,7 +35,7 @@ func (c *Config) volumeOptions(to *volumes.Config) error {
 	return nil
 }
 
-// mountUsers are the tasks of the node for the volume room.
+// mountUsers are the tasks of the node for the volume service.
 type mountUsers struct{ c *Client }
 
 // Tell records an event of the tasks that mount the volume.

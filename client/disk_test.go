@@ -115,25 +115,71 @@ func TestReadOnlyAllocationDirectory(t *testing.T) {
 func TestFileSystemThatWentReadOnly(t *testing.T) {
 	b := setup(t)
 	b.conf.DiskInterval = 300 * time.Millisecond
-	tmpfs(t, t.TempDir(), "") // skips without root
-	image := filepath.Join(t.TempDir(), "image")
-	if err := exec.Command("truncate", "-s", "32M", image).Run(); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("mkfs.ext4", "-q", image).CombinedOutput(); err != nil {
-		t.Skipf("no ext4 here: %v %s", err, out)
-	}
-	if err := os.MkdirAll(b.conf.StateDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("mount", "-o", "loop,errors=remount-ro", image, b.conf.StateDir).CombinedOutput(); err != nil {
-		t.Skipf("no loop device here: %v %s", err, out)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(b.conf.StateDir, unix.MNT_DETACH) })
+	ext4(t, b.conf.StateDir)
 	b.begin(t)
 	b.broken = true
 	if err := unix.Mount("", b.conf.StateDir, "", unix.MS_REMOUNT, "abort"); err != nil {
 		t.Skipf("the file system cannot be made to fail: %v", err)
 	}
 	b.trouble(t, "Client state cannot be written: ")
+}
+
+// TestStoppingNeedsNoDisk: what is told to end ends and is reported while nothing can be written, and stays ended.
+func TestStoppingNeedsNoDisk(t *testing.T) {
+	for _, broken := range []string{"full", "read-only"} {
+		t.Run(broken, func(t *testing.T) {
+			b := setup(t)
+			b.conf.RawExec.Enabled, b.conf.RawExec.NoCgroups = true, true
+			b.conf.DiskInterval = 300 * time.Millisecond
+			data := filepath.Dir(b.conf.StateDir)
+			if broken == "full" {
+				tmpfs(t, data, "size=16m")
+			} else {
+				ext4(t, data)
+			}
+			b.begin(t)
+			shell := alloc("shell", job("service", "raw_exec", map[string]any{"command": "/bin/sleep", "args": []any{"1000"}}))
+			b.place(shell)
+			b.until(t, "running", func() bool { return b.status("shell") == api.AllocClientStatusRunning })
+			if broken == "full" {
+				fill(t, filepath.Join(data, "fill"))
+			} else if err := unix.Mount("", data, "", unix.MS_REMOUNT, "abort"); err != nil {
+				t.Skipf("the file system cannot be made to fail: %v", err)
+			}
+			b.broken = broken != "full"
+			b.trouble(t, "cannot be written: ")
+			b.place(stopped(shell))
+			b.until(t, "it is reported", func() bool { return b.status("shell") == api.AllocClientStatusComplete })
+			if b.broken {
+				return
+			}
+			if err := os.Remove(filepath.Join(data, "fill")); err != nil {
+				t.Fatal(err)
+			}
+			b.until(t, "healthy again", func() bool { return shows(b.nodes[b.node.ID()], true, "") })
+			b.stop()
+			b.start(t)
+			b.until(t, "running after a restart", func() bool { return b.status("stays") == api.AllocClientStatusRunning })
+			if now := b.status("shell"); now != api.AllocClientStatusComplete {
+				t.Errorf("the record did not follow: it is %s again", now)
+			}
+		})
+	}
+}
+
+// ext4 mounts a file system of that type at a new directory until the test ends.
+func ext4(t *testing.T, dir string) {
+	t.Helper()
+	tmpfs(t, t.TempDir(), "") // skips without root
+	image := filepath.Join(t.TempDir(), "image")
+	if err := errors.Join(exec.Command("truncate", "-s", "32M", image).Run(), os.MkdirAll(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs.ext4", "-q", image).CombinedOutput(); err != nil {
+		t.Skipf("no ext4 here: %v %s", err, out)
+	}
+	if out, err := exec.Command("mount", "-o", "loop,errors=remount-ro", image, dir).CombinedOutput(); err != nil {
+		t.Skipf("no loop device here: %v %s", err, out)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 }

@@ -8,20 +8,19 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/client/tasks"
 	"github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// mounts gives one allocation its volumes: CSI ones by the volume room, host ones by the configuration.
+// mounts gives one allocation its volumes: CSI ones by the volume service, host ones by the configuration.
 type mounts struct {
 	csi   *volumes.Service
 	host  map[string]*api.HostVolumeInfo
 	alloc *api.Allocation
 	// refuse tells the servers that the allocation does not use a volume.
-	refuse func(ctx context.Context, volumeID string) error
-	// mounted is set when the volume room has mounted everything, and so will tell about its end.
+	refuse func(ctx context.Context, volumeID, use string) error
+	// mounted is set when the volume service has mounted everything, and so will tell about its end.
 	mounted bool
 }
 
@@ -56,26 +55,19 @@ func (m *mounts) Down(ctx context.Context, allocID string) error {
 		return err
 	}
 	var errs []error
-	for _, req := range m.alloc.Group().Volumes {
-		if req.Type != api.VolumeTypeCSI {
-			continue
-		}
-		id := req.Source
-		if req.PerAlloc {
-			id += "[" + taskenv.Index(m.alloc.Name) + "]"
-		}
-		errs = append(errs, m.refuse(ctx, id))
+	for _, u := range m.alloc.VolumeUses() {
+		errs = append(errs, m.refuse(ctx, u.VolumeID, u.Name))
 	}
 	return errors.Join(errs...)
 }
 
 // mounts makes the volumes of one allocation.
 func (c *Client) mounts(a *api.Allocation) *mounts {
-	return &mounts{csi: c.volumes, host: c.conf.HostVolumes, alloc: a, refuse: func(ctx context.Context, volumeID string) error {
+	return &mounts{csi: c.volumes, host: c.conf.HostVolumes, alloc: a, refuse: func(ctx context.Context, volumeID, use string) error {
 		ctx, cancel := context.WithTimeout(ctx, callWait)
 		defer cancel()
 		_, err := wire.VolumeUnpublish.Call(ctx, c.conf.Servers, &api.VolumeUnpublishRequest{
-			VolumeID: volumeID, AllocID: a.ID, NodeID: c.id, NodeSecret: c.secret,
+			VolumeID: volumeID, AllocID: a.ID, Use: use, NodeID: c.id, NodeSecret: c.secret,
 			WriteRequest: api.WriteRequest{Region: c.conf.Region, Namespace: a.Namespace},
 		})
 		if err != nil && !errors.Is(err, fault.NotFound) {
@@ -87,7 +79,7 @@ func (c *Client) mounts(a *api.Allocation) *mounts {
 
 // plugin returns what a csi_plugin task needs.
 func (c *Client) plugin(a *api.Allocation, t *api.Task, isolated bool) (tasks.Plugin, error) {
-	p, err := c.volumes.PluginTask(a, t, isolated)
+	p, err := c.volumes.Plugins().Task(a, t, isolated)
 	if err != nil {
 		return nil, err
 	}

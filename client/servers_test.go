@@ -24,6 +24,8 @@ type servers struct {
 	// reports counts the calls that brought reports, deaf makes all calls fail.
 	reports, registers int
 	deaf               bool
+	// replaces is set when an allocation that ended and should run is placed again.
+	replaces bool
 	// events are what nodes have told of themselves.
 	events []*api.NodeEvent
 	// tell is what nodes are told, remembered what a node told its link.
@@ -161,6 +163,11 @@ func (s *servers) Invoke(ctx context.Context, method string, req, resp any) erro
 					next := *a
 					next.ClientStatus, next.ClientDescription, next.TaskStates = u.ClientStatus, u.ClientDescription, u.TaskStates
 					s.allocs[u.ID] = &next
+					if s.replaces && next.ClientTerminal() && next.DesiredStatus == api.AllocDesiredStatusRun {
+						again := next
+						again.ID, again.ClientStatus, again.TaskStates, again.AllocModifyIndex = u.ID+"-again", "", nil, s.index+1
+						s.allocs[again.ID] = &again
+					}
 				}
 			}
 		})

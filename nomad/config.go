@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
-	"github.com/open-nomad/open-nomad/nomad/volumes"
+	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 )
 
 // Config is what a server needs.
@@ -31,7 +31,7 @@ type Config struct {
 	Heartbeat   nodes.Heartbeat
 	GC          gc.Limits
 	Jobs        rules.Limits
-	Volumes     volumes.Limits
+	Volumes     reconciler.Limits
 	// TLS proves this server to others and others to it; nil encrypts with a certificate that proves nothing.
 	TLS *wire.Reloadable
 	// Gossip finds other servers; nil is a server that stays alone and is a cluster of its own.

@@ -30,6 +30,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 )
 
 // Server is one server.
@@ -52,7 +54,7 @@ func Commands() *fsm.Registry {
 	r := fsm.NewRegistry()
 	for _, add := range []func(*fsm.Registry){
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
-		plan.Commands, gc.Commands, namespaces.Commands, volumes.Commands, member.Commands, deployments.Commands,
+		plan.Commands, gc.Commands, namespaces.Commands, commands.All, member.Commands, deployments.Commands,
 		nextCommands,
 	} {
 		add(r)
@@ -163,10 +165,15 @@ func (s *Server) rooms() {
 		State: s.state, Raft: s.raft, Log: log.Named("evals"), Workers: s.conf.Workers, Kinds: s.conf.Schedulers, Leader: s.rpc,
 		Rejections: s.conf.Rejections, Ineligible: s.ineligible,
 	})
-	volumeRoom := volumes.New(volumes.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Limits: s.conf.Volumes})
+	volumeReconciler := reconciler.New(reconciler.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Limits: s.conf.Volumes})
+	volumeService := volumes.New(volumes.Config{
+		Log: log.Named("volumes"), State: s.state, Raft: s.raft, Drivers: volumeReconciler, Outcomes: volumeReconciler,
+		VerifyLeader: s.raft.VerifyLeader,
+		Patience:     s.conf.Volumes.Patience, LimitExpiry: s.conf.Volumes.LimitExpiry,
+	})
 	gcRoom := gc.New(gc.Config{
 		State: s.state, Raft: s.raft, Log: log.Named("gc"), Limits: s.conf.GC,
-		Extra: []gc.Step{{Name: "volume claims", Run: func(ctx context.Context, _ bool) error { return volumeRoom.Settle(ctx) }}},
+		Extra: []gc.Step{{Name: "volume claims", Run: func(ctx context.Context, _ bool) error { return volumeReconciler.Settle(ctx) }}},
 	})
 	jobRoom := jobs.New(jobs.Config{
 		Log: log.Named("jobs"), State: s.state, Raft: s.raft, Limits: s.conf.Jobs, Versions: s.conf.JobVersions,
@@ -176,7 +183,7 @@ func (s *Server) rooms() {
 	})
 	deploymentRoom := deployments.New(deployments.Config{Log: log.Named("deployments"), State: s.state, Raft: s.raft})
 	for _, room := range []interface{ Handlers() []wire.Handler }{
-		nodeRoom, s.evals, volumeRoom, gcRoom, jobRoom, deploymentRoom,
+		nodeRoom, s.evals, volumeService, gcRoom, jobRoom, deploymentRoom,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		operator.New(operator.Config{
@@ -196,7 +203,7 @@ func (s *Server) rooms() {
 		{"autopilot", s.members.Oversee},
 		{"evals", s.evals.Run},
 		{"nodes", nodeRoom.Run},
-		{"volumes", volumeRoom.Run},
+		{"volumes", volumeReconciler.Run},
 		{"deployments", deploymentRoom.Run},
 		{"periodic", periodic.New(periodic.Config{Log: log.Named("periodic"), State: s.state, Launch: jobRoom.Launch}).Run},
 		{"gc", gcRoom.Run},

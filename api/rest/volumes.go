@@ -72,12 +72,41 @@ func setSecrets(r *http.Request, secrets map[string]string) error {
 	return nil
 }
 
-// DetachVolume releases all claims of a volume on a node. With force the operator asserts that the
-// node no longer uses it.
-func (c *Client) DetachVolume(ctx context.Context, id, node string, force bool) error {
-	v := url.Values{"node": {node}, "force": {strconv.FormatBool(force)}}
-	_, err := c.do(ctx, http.MethodDelete, []string{"volume", "csi", id, "detach"}, v, nil, nil)
+// Assertion is an operator's word that a node no longer uses a volume, and why; it is recorded.
+type Assertion struct {
+	Force  bool
+	Reason string
+}
+
+func (a Assertion) values(node string) url.Values {
+	v := url.Values{"node": {node}, "force": {strconv.FormatBool(a.Force)}}
+	if a.Reason != "" {
+		v.Set("reason", a.Reason)
+	}
+	return v
+}
+
+// DetachVolume releases all claims of a volume on a node. With force the operator's word ends also attachments
+// and mounts that nobody else ends.
+func (c *Client) DetachVolume(ctx context.Context, id, node string, a Assertion) error {
+	_, err := c.do(ctx, http.MethodDelete, []string{"volume", "csi", id, "detach"}, a.values(node), nil, nil)
 	return err
+}
+
+// DetachExternal is [Client.DetachVolume] for a volume that no specification names any more, by its plugin and the
+// driver's id of it.
+func (c *Client) DetachExternal(ctx context.Context, plugin, external, node string, a Assertion) error {
+	v := a.values(node)
+	v.Set("plugin_id", plugin)
+	v.Set("external_id", external)
+	_, err := c.do(ctx, http.MethodDelete, []string{"volumes", "attachments"}, v, nil, nil)
+	return err
+}
+
+// Attachments lists what is attached to nodes, and mounts of claims that were given up; Params may hold node_id,
+// plugin_id and volume_id.
+func (c *Client) Attachments(ctx context.Context, q Query) ([]*api.AttachmentStub, Meta, error) {
+	return get[[]*api.AttachmentStub](ctx, c, q, "volumes", "attachments")
 }
 
 // ExternalVolumes lists a page of the volumes of a provider.

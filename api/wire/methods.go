@@ -148,12 +148,16 @@ var (
 	VolumeDetach = Method[api.VolumeDetachRequest, api.WriteMeta]{"Volume.Detach", Leader, ByUser}
 	// VolumeList lists volumes.
 	VolumeList = Method[api.VolumeListRequest, api.VolumeListResponse]{"Volume.List", Any, ByUser}
+	// VolumeAttachments lists attachments, and mounts that are not confirmed to be gone.
+	VolumeAttachments = Method[api.VolumeAttachmentListRequest, api.VolumeAttachmentListResponse]{"Volume.Attachments", Any, ByUser}
 	// VolumeGet reads one volume.
 	VolumeGet = Method[api.VolumeGetRequest, api.VolumeGetResponse]{"Volume.Get", Any, ByUser}
 	// VolumeClaim waits until an allocation's claim is ready.
 	VolumeClaim = Method[api.VolumeClaimRequest, api.VolumeClaimResponse]{"Volume.Claim", Leader, ByNode}
 	// VolumeUnpublish reports that a volume is unmounted.
 	VolumeUnpublish = Method[api.VolumeUnpublishRequest, api.WriteMeta]{"Volume.Unpublish", Leader, ByNode}
+	// VolumeConfirmIntent confirms that the intent behind a call is still the newest.
+	VolumeConfirmIntent = Method[api.VolumeIntentRequest, api.Empty]{"Volume.ConfirmIntent", Leader, ByNode}
 	// VolumeListExternal lists the provider's volumes.
 	VolumeListExternal = Method[api.VolumeExternalListRequest, api.VolumeListExternalResponse]{"Volume.ListExternal", Leader, ByUser}
 	// VolumeSnapshotCreate makes snapshots.
@@ -251,7 +255,9 @@ var (
 // Methods of Controller.
 var (
 	// ControllerValidate checks a volume's capabilities.
-	ControllerValidate = Method[api.ControllerValidateRequest, api.Empty]{"Controller.Validate", OnNode, ByServer}
+	ControllerValidate = Method[api.ControllerValidateRequest, api.ControllerValidateResponse]{"Controller.Validate", OnNode, ByServer}
+	// ControllerVerify asks what the provider knows of a volume or snapshot.
+	ControllerVerify = Method[api.ControllerVerifyRequest, api.ControllerVerifyResponse]{"Controller.Verify", OnNode, ByServer}
 	// ControllerPublish attaches a volume to a node.
 	ControllerPublish = Method[api.ControllerPublishRequest, api.ControllerPublishResponse]{"Controller.Publish", OnNode, ByServer}
 	// ControllerUnpublish detaches a volume from a node.

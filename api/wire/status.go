@@ -2,12 +2,14 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 )
@@ -49,8 +51,45 @@ func toStatus(err error) error {
 			code = codes.Canceled
 		}
 	}
-	return status.Error(code, err.Error())
+	return withCall(status.New(code, err.Error()), err).Err()
 }
+
+// withCall adds the failed call of a plugin, if err is one, to the status.
+func withCall(s *status.Status, err error) *status.Status {
+	var call *fault.Call
+	if !errors.As(err, &call) {
+		return s
+	}
+	raw, err := json.Marshal(call)
+	if err != nil {
+		return s
+	}
+	if with, err := s.WithDetails(wrapperspb.String(string(raw))); err == nil {
+		return with
+	}
+	return s
+}
+
+// callOf is the failed call of a plugin in a status; nil when there is none.
+func callOf(s *status.Status) *fault.Call {
+	for _, d := range s.Details() {
+		raw, ok := d.(*wrapperspb.StringValue)
+		call := new(fault.Call)
+		if ok && json.Unmarshal([]byte(raw.GetValue()), call) == nil && call.Code != "" {
+			return call
+		}
+	}
+	return nil
+}
+
+// called is an error of the other side with the failed call of a plugin behind it.
+type called struct {
+	text string
+	call *fault.Call
+}
+
+func (c *called) Error() string { return c.text }
+func (c *called) Unwrap() error { return c.call }
 
 // fromStatus is the inverse of toStatus. A deadline or cancellation of ctx keeps its own error
 // reachable, so that errors.Is(err, context.Canceled) holds too.
@@ -77,6 +116,9 @@ func fromStatus(ctx context.Context, method string, err error) error {
 	class, ok := classOf[s.Code()]
 	if !ok {
 		class = fault.Internal
+	}
+	if call := callOf(s); call != nil {
+		return fault.Wrap(class, &called{text: s.Message(), call: call})
 	}
 	return fault.New(class, "%s", s.Message())
 }

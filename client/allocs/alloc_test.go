@@ -208,6 +208,22 @@ func TestLifeOfABatchAllocation(t *testing.T) {
 	})
 }
 
+// A plugin leaves with its allocation, although that has no volumes.
+func TestGroupWithoutVolumesIsTakenDownToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.alloc.Job.TaskGroups[0].Volumes = nil
+		a := b.make(t)
+		wait := start(t.Context(), a)
+		synctest.Wait()
+		close(b.work.end)
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+		b.want(t, "run ", "unmount")
+	})
+}
+
 func TestStopTakesDownInReverse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)

@@ -66,24 +66,25 @@ func (s predecessors) Up(ctx context.Context, scope *Scope) error {
 
 func (predecessors) Down(context.Context, *Scope) error { return nil }
 
-// volumes mounts and unmounts what the group asks for.
-type volumes struct{ room Volumes }
+// volumes mounts and unmounts what the group asks for. Groups without volumes are taken down too: they may have
+// provided a plugin.
+type volumes struct{ service Volumes }
 
 func (volumes) Name() string { return "volumes" }
 
 func (s volumes) Up(ctx context.Context, scope *Scope) (err error) {
-	if g := scope.Alloc.Group(); s.room == nil || g == nil || len(g.Volumes) == 0 {
+	if g := scope.Alloc.Group(); s.service == nil || g == nil || len(g.Volumes) == 0 {
 		return nil
 	}
-	scope.Mounts, err = s.room.Up(ctx, scope.Alloc)
+	scope.Mounts, err = s.service.Up(ctx, scope.Alloc)
 	return err
 }
 
 func (s volumes) Down(ctx context.Context, scope *Scope) error {
-	if g := scope.Alloc.Group(); s.room == nil || g == nil || len(g.Volumes) == 0 {
+	if s.service == nil || scope.Alloc.Group() == nil {
 		return nil
 	}
-	return s.room.Down(ctx, scope.Alloc.ID)
+	return s.service.Down(ctx, scope.Alloc.ID)
 }
 
 // workload runs the tasks.

@@ -11,18 +11,21 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// Remove removes the allocation's directory. It stops at the first mount point, with an error of class
-// Conflict; nothing behind a mount point is touched. A missing directory is no error.
-func (a Alloc) Remove() error {
-	parent, err := unix.Open(filepath.Dir(a.dir), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// Remove removes the allocation's directory as [Remove] does.
+func (a Alloc) Remove() error { return Remove(a.dir) }
+
+// Remove removes a directory. It stops at the first mount point, with an error of class Conflict; nothing
+// behind a mount point is touched. A missing directory is no error.
+func Remove(dir string) error {
+	parent, err := unix.Open(filepath.Dir(dir), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("remove %s: %w", a.dir, err)
+		return fmt.Errorf("remove %s: %w", dir, err)
 	}
 	defer unix.Close(parent)
-	return removeAt(parent, filepath.Base(a.dir), a.dir)
+	return removeAt(parent, filepath.Base(dir), dir)
 }
 
 // removeAt removes one entry of the open directory; path is its name for people.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -255,34 +253,4 @@ func (d *Drivers) Infos() map[string]*api.DriverInfo {
 		}
 	}
 	return out
-}
-
-// Summary lists the drivers by state, for the log; one that has not reported is in the state "none yet".
-func (d *Drivers) Summary() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	groups := map[string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(d.known)) {
-		state := stateOf(d.known[name].info)
-		groups[state] = append(groups[state], name)
-	}
-	var out []string
-	for _, state := range []string{"healthy", "unhealthy", "undetected", "none yet"} {
-		if len(groups[state]) > 0 {
-			out = append(out, state+": "+strings.Join(groups[state], " "))
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
-func stateOf(i *api.DriverInfo) string {
-	switch {
-	case i == nil:
-		return "none yet"
-	case i.Healthy:
-		return "healthy"
-	case i.Detected:
-		return "unhealthy"
-	}
-	return "undetected"
 }

@@ -82,6 +82,7 @@ func (t *task) kill(ctx context.Context, spec *api.Task, d driver.Driver, id str
 
 // stop ends the attempt and returns its exit; it reports false when ctx ended first.
 func (t *task) stop(ctx context.Context, spec *api.Task, d driver.Driver, id string, exits <-chan *driver.Exit) (*driver.Exit, bool) {
+	defer t.watchStuck(ctx, d, id, t.killTimeout(spec)+stuckAfter)()
 	for {
 		err := d.Stop(ctx, id, spec.KillSignal, t.killTimeout(spec))
 		if err == nil || errors.Is(err, fault.NotFound) {

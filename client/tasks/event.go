@@ -18,6 +18,7 @@ const (
 	eventShutdownDelay = "Waiting for shutdown delay"
 	eventSkipDelay     = "Skipping shutdown delay"
 	eventRestoreFailed = "Failed Restoring Task"
+	eventStuck         = "Not Killable"
 )
 
 func event(kind, display string) *api.TaskEvent {

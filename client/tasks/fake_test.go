@@ -27,6 +27,14 @@ type scripted struct {
 	// startErr fails the next starts, hang lets them wait for their context.
 	startErr []error
 	hang     bool
+	// left are the processes of tasks that have not ended.
+	left []driver.Remain
+}
+
+func (s *scripted) Remains(string) []driver.Remain {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left
 }
 
 type process struct {

@@ -55,6 +55,8 @@ type Config struct {
 	Lease func() *driver.Lease
 	// KillTimeoutMax caps the kill timeout of tasks; 0 means no cap.
 	KillTimeoutMax time.Duration
+	// Stuck is told why a task cannot be ended; may be nil. It must not block.
+	Stuck func(reason string)
 	// Changed is called after every change of a task's state. It must not block.
 	Changed func()
 	// Jitter returns a random duration below its argument.

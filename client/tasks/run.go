@@ -162,6 +162,9 @@ func (t *task) attempt(ctx context.Context) outcome {
 	if out.left {
 		return out
 	}
+	if !t.awaitRemains(ctx, d, id) {
+		return outcome{left: true}
+	}
 	t.bury(ctx, d, id, out.exit)
 	if p != nil {
 		p.Cleanup()

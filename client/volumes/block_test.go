@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -47,7 +48,7 @@ func withHostpath(t *testing.T, r *rig, c hostpath.Config, mode api.AttachmentMo
 	return v.ExternalID
 }
 
-func TestC27BlockDeviceIsADevice(t *testing.T) {
+func TestBlockDeviceIsADevice(t *testing.T) {
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
 		t.Skip("no loop devices here")
 	}
@@ -83,6 +84,28 @@ func TestC27BlockDeviceIsADevice(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestSecretsReachTheExpansionOfANode(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	r.up(workload("w"))
+	r.driver.Storage().RequireSecrets("v", map[string]string{"key": "of the volume"}, true)
+	expand := func(secret string) error {
+		_, err := handle(r, r.ctx(), wire.NodeVolumeExpand, &api.NodeVolumeExpandRequest{
+			Namespace: "default", VolumeID: "v", ExternalID: "v", PluginID: "p", CapacityBytes: 2 << 20,
+			Secrets: map[string]string{"key": secret},
+		})
+		return err
+	}
+	var said *fault.Call
+	if err := expand("of another"); !errors.As(err, &said) || !said.Credentials() || strings.Contains(err.Error(), "of another") {
+		t.Errorf("with a wrong secret: %v", err)
+	}
+	if err := expand("of the volume"); err != nil {
+		t.Error(err)
+	}
+	r.down("w")
 }
 
 func TestAttachedVolumeUsesThePublishContext(t *testing.T) {

@@ -1,11 +1,12 @@
-// Package volumes is the node's side of CSI volumes: it supervises the plugins that tasks provide, claims,
-// stages and publishes what allocations ask for, takes it down again, and serves the servers' controller
-// calls.
+// Package volumes is the node's side of CSI volumes: it claims, stages and publishes what allocations ask for,
+// and takes it down again. Package csiplugins supervises the plugins, package mounthealth watches the mounts;
+// both are led from here.
 //
 // # The machine
 //
-// For each (volume, node) there is one staging path, for each (volume, allocation) one target path. Both are
-// short and hashed. The journal has one row per (volume, allocation):
+// For each (volume, node) there is one staging path, for each (volume, allocation, use) one target path. Both are
+// short and hashed. A use is one way in which the allocation uses the volume: read-only, with other mount flags. The
+// journal has one row per (volume, allocation, use):
 //
 //	          Up            granted              published, verified by mountinfo
 //	(no row) ────► claiming ───────► mounting ───────────────────────────────────► mounted
@@ -23,8 +24,11 @@
 //   - One call is in flight per volume.
 //   - NodeUnstage is sent only when no row of the volume remains but the leaving one and no target below
 //     the plugin's base directory is a mount of it.
-//   - The servers are told that a volume is released only after the driver said so and the mount table
-//     agrees; until then the row stays, across restarts, and [Service.Run] keeps trying.
+//   - The servers are told that a volume is released only after nothing of it is mounted and the driver has
+//     answered, or the node has unmounted it in its stead; until then the row stays, across restarts, and
+//     [Service.Run] keeps trying.
+//   - An allocation that the node knows is not unmounted before [Service.Down], whoever asks.
+//   - A record that cannot be read is a mount until the mount table says otherwise.
 //   - A path that is, or contains, a mount is never removed; a path that may be a dead mount is never stat'ed.
 //   - The end of the agent is not the end of a plugin: nothing is reported unhealthy because of it.
 //
@@ -35,7 +39,7 @@
 //	go s.Run(ctx)                       // the only goroutines, beside those of callers
 //	mounts, err := s.Up(ctx, alloc)     // a step of the allocation, before its tasks
 //	err = s.Down(ctx, alloc.ID)         // the same step, after its tasks
-//	p, err := s.PluginTask(alloc, task, isolated) // for tasks with a csi_plugin block
+//	p, err := s.Plugins().Task(alloc, task, isolated) // for tasks with a csi_plugin block
 //
 // Who writes what: this package alone writes the journal and registry buckets that its Config names, and
 // the directory csi below Config.StateDir.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
 )
 
 // Bounds of one try to take a volume down; Run tries again.
@@ -19,37 +20,46 @@ const (
 	tellWait       = 10 * time.Second
 )
 
+// EventUnmounted is the type of events of tasks whose volumes the node unmounted in the plugin's stead.
+const EventUnmounted = "Volume Unmounted By Node"
+
 // Down unpublishes what the allocation has, unstages what nobody else uses, and tells the servers. What
 // fails stays in the journal and is tried again by [Service.Run]; the error tells of the first try.
 // Down of an allocation without volumes does nothing. Plugins of the allocation are forgotten.
 func (s *Service) Down(ctx context.Context, allocID string) error {
-	s.setLive(allocID, false)
-	s.ward.forget(allocID)
-	s.plugins.dropAlloc(allocID)
+	alloc := s.live.end(allocID)
+	s.plugins.Drop(allocID)
 	rows := s.journal.ofAlloc(allocID)
 	var all sync.WaitGroup
-	errs := make([]error, len(rows))
+	errs := make([]error, len(rows), len(rows)+1)
 	for i, r := range rows {
 		all.Go(func() {
 			if err := s.release(ctx, r.key()); err != nil {
-				errs[i] = fmt.Errorf("volume %q: %w", r.VolumeID, err)
-				s.retries.later(r.key())
+				errs[i] = fmt.Errorf("volume %q: %w", nameOf(r.VolumeID, r.Use), err)
+				s.retries.Later(r.key())
 			}
 		})
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	err := errors.Join(append(errs, s.releaseDamaged(ctx, allocID, alloc))...)
+	if err == nil {
+		s.live.forget(allocID)
+	}
+	return err
 }
 
-// retryRow is a try of Run.
+// retryRow is a try of Run. A key is that of a row, or of a staging that no row uses.
 func (s *Service) retryRow(ctx context.Context, key string) error {
+	if strings.HasPrefix(key, stagePrefix) {
+		return s.dropStage(ctx, key)
+	}
 	r := s.journal.row(key)
 	if r == nil {
-		return nil
+		return s.journal.settle()
 	}
 	err := s.release(ctx, key)
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("take volume down", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "error", err)
+		s.log.Warn("take volume down", "volume_id", nameOf(r.VolumeID, r.Use), "alloc_id", r.AllocID, "error", err)
 	}
 	return err
 }
@@ -63,7 +73,7 @@ func (s *Service) release(ctx context.Context, key string) error {
 	if r.State != rowReleased {
 		begin := time.Now()
 		told := s.tellSlow(ctx, r)
-		err := s.unmount(ctx, r)
+		err := s.unmount(ctx, r, false)
 		told()
 		if r.touched() {
 			s.tellMount("Unmount volume", r.VolumeID, r.AllocID, err)
@@ -73,29 +83,29 @@ func (s *Service) release(ctx context.Context, key string) error {
 			return err
 		}
 		if r.touched() {
-			s.log.Info("unmounted volume", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "took", time.Since(begin))
+			s.log.Info("unmounted volume", "volume_id", nameOf(r.VolumeID, r.Use), "alloc_id", r.AllocID, "took", time.Since(begin))
 		}
 	}
 	return s.tellReleased(ctx, key)
 }
 
-// unmount takes a row from whatever state to released.
-func (s *Service) unmount(ctx context.Context, r *row) error {
+// unmount takes a row from whatever state to released. With force the node does what the plugin cannot.
+func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
 	if !r.touched() {
 		next := *r
 		next.State = rowReleased
-		_, err := s.journal.put(next)
-		return err
+		s.journal.note(next)
+		return nil
 	}
 	if err := s.leave(ctx, r.key()); err != nil {
 		return err
 	}
 	// The plugin is waited for outside of the volume's turn.
-	p, err := s.plugins.wait(ctx, api.CSIPluginTypeNode, r.PluginID, downPluginWait)
-	if err != nil {
+	p, err := s.plugins.Wait(ctx, api.CSIPluginTypeNode, r.PluginID, downPluginWait)
+	if err != nil && !force {
 		return err
 	}
-	release, err := s.turn(ctx, r.PluginID, r.volume())
+	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
 	if err != nil {
 		return err
 	}
@@ -103,16 +113,48 @@ func (s *Service) unmount(ctx context.Context, r *row) error {
 	if r = s.journal.row(r.key()); r == nil || r.State == rowReleased {
 		return nil
 	}
-	if err := s.undo(ctx, p, r); err != nil {
-		if errors.Is(err, fault.Unavailable) {
-			p.hurry()
-		}
+	u := &undoing{p: p, own: force || s.gaveUp(r), force: force}
+	err = s.undo(ctx, u, r)
+	s.tellOwn(r, u)
+	if err != nil {
+		s.countFailure(ctx, p, r, err)
 		return err
 	}
 	next := *r
 	next.State = rowReleased
-	_, err = s.journal.put(next)
-	return err
+	s.journal.note(next)
+	return nil
+}
+
+// gaveUp reports whether the plugin has failed to take the row down so often, and for so long, that the node
+// does it itself.
+func (s *Service) gaveUp(r *row) bool {
+	return r.Failures >= undoTries && time.Since(r.FailingSince) >= s.conf.UndoPatience
+}
+
+// countFailure notes that the plugin could not take the row down.
+func (s *Service) countFailure(ctx context.Context, p *csiplugins.Plugin, r *row, err error) {
+	if ctx.Err() != nil || p == nil {
+		return
+	}
+	if errors.Is(err, fault.Unavailable) {
+		p.Recheck()
+	}
+	next := *r
+	next.Failures++
+	if next.FailingSince.IsZero() {
+		next.FailingSince = time.Now()
+	}
+	s.journal.note(next)
+}
+
+// tellOwn records what the node did in the plugin's stead.
+func (s *Service) tellOwn(r *row, u *undoing) {
+	for _, n := range u.notes {
+		s.log.Warn("unmounted in the plugin's stead", "volume_id", nameOf(r.VolumeID, r.Use), "alloc_id", r.AllocID, "what", n)
+		s.tellMount("Unmounted in the plugin's stead", r.VolumeID, r.AllocID, fault.New(fault.Unavailable, "%s", n))
+		s.conf.Tasks.Tell(r.AllocID, r.VolumeID, EventUnmounted, fmt.Sprintf("volume %s: %s", r.VolumeID, n))
+	}
 }
 
 // leave marks the row, so that it is taken down whatever happens, and nothing is mounted for it any more.
@@ -121,66 +163,45 @@ func (s *Service) leave(ctx context.Context, key string) error {
 	if r == nil || r.State == rowLeaving || r.State == rowReleased {
 		return nil
 	}
-	release, err := s.locks.take(ctx, r.volume())
+	unlock, err := s.plugins.Lock(ctx, r.volume())
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer unlock()
 	if r = s.journal.row(key); r == nil || r.State == rowLeaving || r.State == rowReleased {
 		return nil
 	}
 	next := *r
 	next.State = rowLeaving
-	_, err = s.journal.put(next)
-	return err
+	s.journal.note(next)
+	return nil
 }
 
-// undo unpublishes, and unstages when it was the last. The caller holds the volume's turn.
-func (s *Service) undo(ctx context.Context, p *plugin, r *row) error {
-	if err := p.client.NodeUnpublish(ctx, r.ExternalID, p.see(r.Target)); err != nil {
-		return fmt.Errorf("unpublish: %w", err)
-	}
-	if on, err := mounts.IsPoint(r.Target.Host); err != nil || on {
-		return errors.Join(err, fault.New(fault.Unavailable, "the plugin says that it is unpublished, but %s is still mounted", r.Target.Host))
-	}
-	if err := removeLeaf(r.Target.Host); err != nil {
-		return err
-	}
-	st := s.journal.stageOf(r.PluginID, r.ExternalID)
+// dropStage unstages a volume that no row uses: the row was lost.
+func (s *Service) dropStage(ctx context.Context, key string) error {
+	st := s.journal.stage(key)
 	if st == nil {
 		return nil
 	}
-	if used, err := s.used(r, st); err != nil || used {
+	p, err := s.plugins.Wait(ctx, api.CSIPluginTypeNode, st.PluginID, downPluginWait)
+	if err != nil {
 		return err
 	}
-	if err := s.unstage(ctx, p, r.ExternalID, st.Path); err != nil {
-		return fmt.Errorf("unstage: %w", err)
-	}
-	if err := removeLeaf(st.Path.Host); err != nil {
-		s.log.Warn("remove staging directory", "path", st.Path.Host, "error", err)
-	}
-	return s.journal.removeStage(st)
-}
-
-// used reports whether somebody else needs the staging: a row of the journal, or a mount of the same files
-// below the plugin's base that the journal does not know.
-func (s *Service) used(r *row, st *stage) (bool, error) {
-	if len(s.journal.users(r)) > 0 {
-		return true, nil
-	}
-	if st.Seen == nil {
-		return false, nil
-	}
-	unknown, err := s.orphans()
+	volume := csiplugins.VolumeKey(st.PluginID, st.ExternalID)
+	release, err := s.plugins.Turn(ctx, st.PluginID, volume)
 	if err != nil {
-		return false, err
+		return err
 	}
-	for _, e := range unknown {
-		if e.Same(st.Seen) {
-			return false, fault.New(fault.Unavailable, "it stays staged: %s is mounted and not in the journal", e.Point)
-		}
+	defer release()
+	nobody := &row{PluginID: st.PluginID, ExternalID: st.ExternalID}
+	if st = s.journal.stage(key); st == nil {
+		return nil
 	}
-	return false, nil
+	if used, err := s.used(nobody, st); err != nil || used {
+		return err
+	}
+	s.log.Warn("unstage a volume that nobody uses", "plugin_id", st.PluginID, "path", st.Path.Host)
+	return s.takeStaging(ctx, &undoing{p: p}, st)
 }
 
 // tellReleased reports that nothing is left on the node, and ends the row.
@@ -192,8 +213,20 @@ func (s *Service) tellReleased(ctx context.Context, key string) error {
 	if err := s.report(ctx, r, ""); err != nil && !errors.Is(err, fault.NotFound) {
 		return fmt.Errorf("report the release: %w", err)
 	}
-	return s.journal.remove(key)
+	s.forget(key)
+	return nil
 }
+
+// forget removes a record; what cannot be removed from disk is tried again.
+func (s *Service) forget(key string) {
+	s.journal.remove(key)
+	if s.journal.owes() {
+		s.retries.Later(owedKey)
+	}
+}
+
+// owedKey stands in the queue for the records that must be removed from disk still.
+const owedKey = "owed"
 
 // tellFailure lets the servers show why the claim stays. It is said once for each reason, and best effort.
 func (s *Service) tellFailure(ctx context.Context, key string, failure error) {
@@ -205,10 +238,17 @@ func (s *Service) tellFailure(ctx context.Context, key string, failure error) {
 		s.log.Debug("report a failed unmount", "volume_id", r.VolumeID, "error", err)
 		return
 	}
-	next := *r
-	next.Told = failure.Error()
-	if _, err := s.journal.put(next); err != nil {
-		s.log.Error("write journal", "error", err)
+	if now := s.journal.row(key); now != nil {
+		next := *now
+		next.Told = failure.Error()
+		s.journal.note(next)
+	}
+}
+
+// Explain tells the servers why the volumes of an allocation cannot be taken down yet, best effort.
+func (s *Service) Explain(ctx context.Context, allocID, reason string) {
+	for _, r := range s.journal.ofAlloc(allocID) {
+		s.tellFailure(ctx, r.key(), fault.New(fault.Unavailable, "%s", reason))
 	}
 }
 
@@ -235,7 +275,7 @@ func (s *Service) tellSlow(ctx context.Context, r *row) (stop func()) {
 
 // silent says why nothing is heard of a plugin.
 func (s *Service) silent(pluginID string) string {
-	if _, err := s.plugins.find(api.CSIPluginTypeNode, pluginID); err != nil {
+	if _, err := s.plugins.Find(api.CSIPluginTypeNode, pluginID); err != nil {
 		return err.Error()
 	}
 	return fmt.Sprintf("plugin %q has not answered yet", pluginID)
@@ -244,7 +284,7 @@ func (s *Service) silent(pluginID string) string {
 func (s *Service) report(ctx context.Context, r *row, failure string) error {
 	ctx, cancel := context.WithTimeout(ctx, tellWait)
 	defer cancel()
-	req := &api.VolumeUnpublishRequest{VolumeID: r.VolumeID, AllocID: r.AllocID, Error: failure}
+	req := &api.VolumeUnpublishRequest{VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, Error: failure}
 	req.Namespace = r.Namespace
 	return s.send(ctx, req)
 }

@@ -2,232 +2,144 @@ package volumes
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/plugins/csi"
-	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
 )
 
 // Handlers serve the calls that servers make on this node.
 func (s *Service) Handlers() []wire.Handler {
-	return []wire.Handler{
-		wire.ControllerValidate.Handle(s.validate),
-		wire.ControllerPublish.Handle(s.attach),
-		wire.ControllerUnpublish.Handle(s.detach),
-		wire.ControllerCreate.Handle(s.create),
-		wire.ControllerDelete.Handle(s.delete),
-		wire.ControllerExpand.Handle(s.grow),
-		wire.ControllerList.Handle(s.list),
-		wire.ControllerSnapshot.Handle(s.snapshot),
-		wire.ControllerSnapshotDelete.Handle(s.snapshotDelete),
-		wire.ControllerSnapshotList.Handle(s.snapshotList),
+	return append(s.plugins.Handlers(),
 		wire.NodeVolumeExpand.Handle(s.nodeExpand),
 		wire.NodeVolumeDetach.Handle(s.nodeDetach),
-	}
-}
-
-// control makes one controller call, alone among the calls that concern the object. The fence keeps late
-// calls of deposed leaders out; it is checked when the turn has come.
-func control[T any](ctx context.Context, s *Service, c api.ControllerCall, object, fence string, do func(context.Context, *csi.Client) (T, error)) (T, error) {
-	var none T
-	p, err := s.plugins.find(api.CSIPluginTypeController, c.PluginID)
-	if err != nil {
-		return none, err
-	}
-	key := ""
-	if object != "" {
-		key = volumeKey(c.PluginID, object)
-	}
-	release, err := s.turn(ctx, c.PluginID, key)
-	if err != nil {
-		return none, err
-	}
-	defer release()
-	if err := s.fences.pass(short(c.PluginID, object, fence), c.Fence); err != nil {
-		return none, err
-	}
-	out, err := do(ctx, p.client)
-	if err != nil {
-		if errors.Is(err, fault.Unavailable) {
-			p.hurry()
-		}
-		return none, fmt.Errorf("plugin %s: %w", c.PluginID, err)
-	}
-	return out, nil
-}
-
-// empty fits functions without result.
-func empty(err error) (*api.Empty, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &api.Empty{}, nil
-}
-
-func (s *Service) validate(ctx context.Context, r *api.ControllerValidateRequest) (*api.Empty, error) {
-	return control(ctx, s, r.ControllerCall, "", "", func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
-		return empty(c.Validate(ctx, r))
-	})
-}
-
-func (s *Service) attach(ctx context.Context, r *api.ControllerPublishRequest) (*api.ControllerPublishResponse, error) {
-	return control(ctx, s, r.ControllerCall, r.ExternalID, r.ProviderNodeID, func(ctx context.Context, c *csi.Client) (*api.ControllerPublishResponse, error) {
-		pc, err := c.ControllerPublish(ctx, r)
-		return &api.ControllerPublishResponse{PublishContext: pc}, err
-	})
-}
-
-func (s *Service) detach(ctx context.Context, r *api.ControllerUnpublishRequest) (*api.Empty, error) {
-	return control(ctx, s, r.ControllerCall, r.ExternalID, r.ProviderNodeID, func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
-		return empty(c.ControllerUnpublish(ctx, r))
-	})
-}
-
-func (s *Service) create(ctx context.Context, r *api.ControllerCreateRequest) (*api.ControllerCreateResponse, error) {
-	return control(ctx, s, r.ControllerCall, creation(r.Name), "", func(ctx context.Context, c *csi.Client) (*api.ControllerCreateResponse, error) {
-		return c.CreateVolume(ctx, r)
-	})
-}
-
-// creation is the object of calls that create a volume: its id is not known yet.
-func creation(name string) string { return "create/" + name }
-
-// delete sees to it that a call which created the volume, and comes late, does not make it again.
-func (s *Service) delete(ctx context.Context, r *api.ControllerDeleteRequest) (*api.Empty, error) {
-	if r.Name != "" {
-		release, err := s.locks.take(ctx, volumeKey(r.PluginID, creation(r.Name)))
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-		if err := s.fences.pass(short(r.PluginID, creation(r.Name), ""), r.Fence); err != nil {
-			return nil, err
-		}
-	}
-	return control(ctx, s, r.ControllerCall, r.ExternalID, "", func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
-		return empty(c.DeleteVolume(ctx, r))
-	})
-}
-
-func (s *Service) grow(ctx context.Context, r *api.ControllerExpandRequest) (*api.ControllerExpandResponse, error) {
-	return control(ctx, s, r.ControllerCall, r.ExternalID, "", func(ctx context.Context, c *csi.Client) (*api.ControllerExpandResponse, error) {
-		return c.ControllerExpand(ctx, r)
-	})
-}
-
-func (s *Service) list(ctx context.Context, r *api.ControllerListRequest) (*api.ControllerListResponse, error) {
-	return control(ctx, s, r.ControllerCall, "", "", func(ctx context.Context, c *csi.Client) (*api.ControllerListResponse, error) {
-		return c.ListVolumes(ctx, r)
-	})
-}
-
-func (s *Service) snapshot(ctx context.Context, r *api.ControllerSnapshotRequest) (*api.ControllerSnapshotResponse, error) {
-	return control(ctx, s, r.ControllerCall, r.ExternalID, "snapshot "+r.Name, func(ctx context.Context, c *csi.Client) (*api.ControllerSnapshotResponse, error) {
-		snap, err := c.CreateSnapshot(ctx, r)
-		return &api.ControllerSnapshotResponse{Snapshot: snap}, err
-	})
-}
-
-func (s *Service) snapshotDelete(ctx context.Context, r *api.ControllerSnapshotDeleteRequest) (*api.Empty, error) {
-	return control(ctx, s, r.ControllerCall, "snapshot/"+r.ID, "", func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
-		return empty(c.DeleteSnapshot(ctx, r))
-	})
-}
-
-func (s *Service) snapshotList(ctx context.Context, r *api.ControllerSnapshotListRequest) (*api.ControllerSnapshotListResponse, error) {
-	return control(ctx, s, r.ControllerCall, "", "", func(ctx context.Context, c *csi.Client) (*api.ControllerSnapshotListResponse, error) {
-		return c.ListSnapshots(ctx, r)
-	})
+	)
 }
 
 // nodeExpand lets the file system of a volume grow that is mounted here.
 func (s *Service) nodeExpand(ctx context.Context, r *api.NodeVolumeExpandRequest) (*api.Empty, error) {
 	for _, at := range s.journal.rows() {
 		if at.State == rowMounted && at.PluginID == r.PluginID && at.ExternalID == r.ExternalID {
-			return empty(s.expand(ctx, at, r.CapacityBytes))
+			return &api.Empty{}, s.expand(ctx, at, r.CapacityBytes, r.Secrets)
 		}
 	}
 	return nil, fault.New(fault.NotFound, "volume %q is not mounted on this node", r.VolumeID)
 }
 
-func (s *Service) expand(ctx context.Context, r *row, capacity int64) error {
-	p, err := s.plugins.find(api.CSIPluginTypeNode, r.PluginID)
+func (s *Service) expand(ctx context.Context, r *row, capacity int64, secrets map[string]string) error {
+	p, err := s.plugins.Find(api.CSIPluginTypeNode, r.PluginID)
 	if err != nil {
 		return err
 	}
-	release, err := s.turn(ctx, r.PluginID, r.volume())
+	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
 	if err != nil {
 		return err
 	}
 	defer release()
-	if now := s.journal.row(r.key()); now == nil || now.State != rowMounted {
-		return fault.New(fault.NotFound, "volume %q is not mounted on this node any more", r.VolumeID)
+	if r = s.journal.row(r.key()); r == nil || r.State != rowMounted {
+		return fault.New(fault.NotFound, "the volume is not mounted on this node any more")
 	}
-	_, err = p.client.NodeExpand(ctx, r.node(nil), capacity)
-	return err
+	return s.plugins.Called(p, func() error {
+		_, err := p.Client().NodeExpand(ctx, r.node(secrets), capacity)
+		return err
+	})
 }
 
 // expandQuietly serves an expansion that the node owed; the servers ask again when it failed.
 func (s *Service) expandQuietly(ctx context.Context, r *row, v *api.Volume) {
-	if err := s.expand(ctx, r, v.Provision.CapacityBytes); err != nil {
+	if err := s.expand(ctx, r, v.Provision.CapacityBytes, v.Secrets); err != nil {
 		s.log.Warn("expand volume", "volume_id", r.VolumeID, "error", err)
 	}
 }
 
-// nodeDetach unmounts a volume of one allocation, even of one that nobody here remembers.
-func (s *Service) nodeDetach(ctx context.Context, r *api.NodeVolumeDetachRequest) (*api.Empty, error) {
-	if s.isLive(r.AllocID) {
-		return nil, fault.New(fault.Conflict, "allocation %s still runs on this node", r.AllocID)
+// nodeDetach unmounts a volume of one allocation, even of one that nobody here remembers. With Force the node
+// unmounts by itself what the plugin cannot, or what it is not there to do.
+func (s *Service) nodeDetach(ctx context.Context, req *api.NodeVolumeDetachRequest) (*api.Empty, error) {
+	if _, is := s.live.get(req.AllocID); is {
+		return nil, fault.New(fault.Conflict, "allocation %s still runs on this node", req.AllocID)
 	}
-	key := rowKey(r.AllocID, r.Namespace, r.VolumeID)
-	at := s.journal.row(key)
-	if at == nil {
-		return empty(s.detachUnknown(ctx, r))
-	}
-	if at.State != rowReleased {
-		if err := s.unmount(ctx, at); err != nil {
-			return nil, err
+	rows := s.rowsOf(req)
+	for _, r := range rows {
+		if r.State != rowReleased {
+			if err := s.unmount(ctx, r, req.Force); err != nil {
+				return nil, err
+			}
 		}
+		s.forget(r.key())
 	}
-	return empty(s.journal.remove(key))
+	if len(rows) > 0 {
+		return &api.Empty{}, nil
+	}
+	if err := s.detachUnknown(ctx, req); err != nil {
+		return nil, err
+	}
+	if key := rowKey(req.AllocID, req.Namespace, req.VolumeID, req.Use); s.journal.isDamaged(key) {
+		s.forget(key)
+	}
+	return &api.Empty{}, nil
+}
+
+// rowsOf lists the rows of a claim: those of all uses when only rows of named ones are there.
+func (s *Service) rowsOf(req *api.NodeVolumeDetachRequest) []*row {
+	if r := s.journal.row(rowKey(req.AllocID, req.Namespace, req.VolumeID, req.Use)); r != nil || req.Use != "" {
+		if r == nil {
+			return nil
+		}
+		return []*row{r}
+	}
+	return s.journal.find(func(r *row) bool {
+		return r.AllocID == req.AllocID && r.Namespace == req.Namespace && r.VolumeID == req.VolumeID
+	})
 }
 
 // detachUnknown looks for a mount that the journal has lost, where it would be.
-func (s *Service) detachUnknown(ctx context.Context, r *api.NodeVolumeDetachRequest) error {
-	if err := checkPluginID(r.PluginID); err != nil {
+func (s *Service) detachUnknown(ctx context.Context, req *api.NodeVolumeDetachRequest) error {
+	if err := csiplugins.CheckPluginID(req.PluginID); err != nil {
 		return err
 	}
+	r := &row{
+		State: rowLeaving, AllocID: req.AllocID, Namespace: req.Namespace, VolumeID: req.VolumeID, Use: req.Use,
+		PluginID: req.PluginID, ExternalID: req.ExternalID, Stages: true, BootID: s.bootID,
+	}
+	target, device, err := s.lostTarget(r)
+	if err != nil {
+		return err
+	}
+	staged := s.stagingOf(r)
+	if target.Host == "" && (staged == nil || len(s.journal.users(r)) > 0) {
+		return nil
+	}
+	p, err := s.plugins.Wait(ctx, api.CSIPluginTypeNode, req.PluginID, downPluginWait)
+	if err != nil && !req.Force {
+		return err
+	}
+	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
+	if err != nil {
+		return err
+	}
+	defer release()
+	if r.Target = target; device {
+		r.AttachmentMode = api.AttachmentBlock
+	}
+	u := &undoing{p: p, own: req.Force, force: req.Force}
+	if err := s.undo(ctx, u, r); err != nil {
+		return err
+	}
+	s.tellOwn(r, u)
+	return nil
+}
+
+// lostTarget finds the target of a row that the journal has lost; the path is empty when nothing is there.
+func (s *Service) lostTarget(r *row) (at place, device bool, err error) {
 	for _, kind := range []string{api.CSIPluginTypeNode, api.CSIPluginTypeMonolith} {
-		base := s.baseOf(kind, r.PluginID)
-		target := targetAt(place{base, base}, r.Namespace, r.VolumeID, r.AllocID)
-		on, err := mounts.IsPoint(target.Host)
-		if err != nil {
-			return err
-		}
-		if !on {
-			continue
-		}
-		p, err := s.plugins.wait(ctx, api.CSIPluginTypeNode, r.PluginID, downPluginWait)
-		if err != nil {
-			return err
-		}
-		lost := row{
-			State: rowLeaving, AllocID: r.AllocID, Namespace: r.Namespace, VolumeID: r.VolumeID,
-			PluginID: r.PluginID, ExternalID: r.ExternalID, Target: target, BootID: s.bootID,
-		}
-		release, err := s.turn(ctx, lost.PluginID, lost.volume())
-		if err != nil {
-			return err
-		}
-		err = s.undo(ctx, p, &lost)
-		release()
-		if err != nil {
-			return err
+		base := s.plugins.BaseOf(kind, r.PluginID)
+		at = targetAt(place{Host: base, Plugin: base}, r.Namespace, r.VolumeID, r.AllocID, r.Use)
+		device = s.host.IsDevice(at.Host)
+		on, err := s.host.IsPoint(at.Host)
+		if err != nil || on || device {
+			return at, device, err
 		}
 	}
-	return nil
+	return place{}, false, nil
 }

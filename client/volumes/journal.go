@@ -11,8 +11,16 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
 	"github.com/open-nomad/open-nomad/plugins/csi"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+)
+
+// Prefixes of the keys of records.
+const (
+	rowPrefix   = "row/"
+	stagePrefix = "stage/"
 )
 
 // rowState is where one allocation's use of one volume stands.
@@ -33,10 +41,12 @@ const (
 
 // row is one allocation's use of one volume, with all that is needed to undo it. It holds no secrets.
 type row struct {
-	State      rowState
-	AllocID    string
-	Namespace  string
-	VolumeID   string
+	State     rowState
+	AllocID   string
+	Namespace string
+	VolumeID  string
+	// Use tells the uses of one volume by one allocation apart; empty for the only one.
+	Use        string `json:",omitempty"`
 	PluginID   string
 	ExternalID string
 	Target     place
@@ -62,20 +72,28 @@ type row struct {
 	Stale bool `json:",omitempty"`
 	// Told is the last failure that the servers know of.
 	Told string `json:",omitempty"`
+	// Failures counts the failures of the plugin to take it down, FailingSince is when the first was.
+	Failures     int       `json:",omitempty"`
+	FailingSince time.Time `json:",omitzero"`
+	// Helpers are the scopes of the processes that serve the mount and outlive the plugin.
+	Helpers []string `json:",omitempty"`
 
 	// id and vol are what key and volume answer, set by the journal: they are hashes.
 	id, vol string
 }
 
-func rowKey(allocID, namespace, volumeID string) string {
-	return "row/" + allocID + "/" + short(namespace, volumeID)
+func rowKey(allocID, namespace, volumeID, use string) string {
+	if use == "" {
+		return rowPrefix + allocID + "/" + csiplugins.Hash(namespace, volumeID)
+	}
+	return rowPrefix + allocID + "/" + csiplugins.Hash(namespace, volumeID, use)
 }
 
 func (r *row) key() string {
 	if r.id != "" {
 		return r.id
 	}
-	return rowKey(r.AllocID, r.Namespace, r.VolumeID)
+	return rowKey(r.AllocID, r.Namespace, r.VolumeID, r.Use)
 }
 
 // volume is the key of the volume as the driver knows it.
@@ -83,10 +101,8 @@ func (r *row) volume() string {
 	if r.vol != "" {
 		return r.vol
 	}
-	return volumeKey(r.PluginID, r.ExternalID)
+	return csiplugins.VolumeKey(r.PluginID, r.ExternalID)
 }
-
-func volumeKey(pluginID, externalID string) string { return short(pluginID, externalID) }
 
 // touched reports whether the driver may have done something for the row.
 func (r *row) touched() bool { return r.Target.Host != "" }
@@ -111,42 +127,71 @@ type stage struct {
 	// Seen is what was mounted at the staging path; nil when the driver mounts nothing there.
 	Seen   *mounts.Entry `json:",omitempty"`
 	BootID string
+	// AllocID is whose use it was staged for, AccessMode and Options how.
+	AllocID    string            `json:",omitempty"`
+	AccessMode api.AccessMode    `json:",omitempty"`
+	Options    *api.MountOptions `json:",omitempty"`
+	// Known is set when AccessMode and Options are known: records of earlier agents do not have them.
+	Known bool `json:",omitempty"`
+	// Helpers are the scopes of the processes that serve the mount and outlive the plugin.
+	Helpers []string `json:",omitempty"`
 }
 
-func (st *stage) key() string { return "stage/" + volumeKey(st.PluginID, st.ExternalID) }
+func stageKey(pluginID, externalID string) string {
+	return stagePrefix + csiplugins.VolumeKey(pluginID, externalID)
+}
+
+func (st *stage) key() string { return stageKey(st.PluginID, st.ExternalID) }
 
 // journal is the durable list of rows and stages. What was read from it is never changed: copy, change, put.
 type journal struct {
-	bucket Bucket
+	bucket csiplugins.Bucket
 	mu     sync.Mutex
 	byKey  map[string]*row
 	stages map[string]*stage
+	log    hclog.Logger
+	// owed are the keys of records that must be removed from disk still.
+	owed map[string]bool
+	// damaged are the keys of records that could not be read. They are taken for something that is mounted.
+	damaged map[string]bool
 }
 
-func openJournal(b Bucket, log hclog.Logger) (*journal, error) {
+func openJournal(b csiplugins.Bucket, log hclog.Logger) (*journal, error) {
 	raw, err := b.All()
 	if err != nil {
 		return nil, fmt.Errorf("read volume journal: %w", err)
 	}
-	j := &journal{bucket: b, byKey: map[string]*row{}, stages: map[string]*stage{}}
+	j := &journal{bucket: b, byKey: map[string]*row{}, log: log, stages: map[string]*stage{}, owed: map[string]bool{}, damaged: map[string]bool{}}
 	for key, value := range raw {
 		var err error
-		if strings.HasPrefix(key, "stage/") {
+		if strings.HasPrefix(key, stagePrefix) {
 			st := new(stage)
-			if err = json.Unmarshal(value, st); err == nil {
-				j.stages[st.key()] = st
+			if err = decode(value, st, func() string { return st.key() }, key); err == nil {
+				j.stages[key] = st
 			}
 		} else {
 			r := new(row)
-			if err = json.Unmarshal(value, r); err == nil {
+			if err = decode(value, r, func() string { return r.key() }, key); err == nil {
 				j.keep(r)
 			}
 		}
 		if err != nil {
-			log.Error("skip unreadable record of volume journal", "key", key, "error", err)
+			log.Error("a record of the volume journal cannot be read: it is taken for a mount", "key", key, "error", err)
+			j.damaged[key] = true
 		}
 	}
 	return j, nil
+}
+
+// decode reads a record and makes sure that it is the one of its key.
+func decode(raw []byte, into any, keyOf func() string, key string) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return err
+	}
+	if keyOf() != key {
+		return fault.New(fault.Internal, "it is not what its key says")
+	}
+	return nil
 }
 
 // keep makes the row the one of its key. The caller holds mu, or nobody else knows the journal.
@@ -202,23 +247,57 @@ func (j *journal) put(r row) (*row, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.keep(&r)
+	delete(j.damaged, r.id)
 	return &r, nil
 }
 
-func (j *journal) remove(key string) error {
-	if err := j.bucket.Delete(key); err != nil {
-		return fmt.Errorf("write volume journal: %w", err)
+// note puts a row whose record may follow later: what is taken down needs no record to go on. A crash before
+// leaves the older record, and all is taken down again.
+func (j *journal) note(r row) *row {
+	kept, err := j.put(r)
+	if err == nil {
+		return kept
 	}
+	j.log.Error("write volume journal: the record follows", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "error", err)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.keep(&r)
+	return &r
+}
+
+// remove forgets a record. One that cannot be removed from disk is owed: see [journal.settle].
+func (j *journal) remove(key string) {
+	err := j.bucket.Delete(key)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.byKey, key)
+	delete(j.stages, key)
+	delete(j.damaged, key)
+	if err != nil {
+		j.log.Error("remove record of volume journal: it is tried again", "key", key, "error", err)
+		j.owed[key] = true
+	}
+}
+
+// settle removes the records from disk that could not be removed, unless there is a new one of their key.
+func (j *journal) settle() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for key := range j.owed {
+		if j.byKey[key] == nil && j.stages[key] == nil {
+			if err := j.bucket.Delete(key); err != nil {
+				return fmt.Errorf("write volume journal: %w", err)
+			}
+		}
+		delete(j.owed, key)
+	}
 	return nil
 }
 
 func (j *journal) stageOf(pluginID, externalID string) *stage {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.stages["stage/"+volumeKey(pluginID, externalID)]
+	return j.stages[stageKey(pluginID, externalID)]
 }
 
 func (j *journal) allStages() []*stage {
@@ -242,15 +321,41 @@ func (j *journal) putStage(st stage) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.stages[st.key()] = &st
+	delete(j.damaged, st.key())
 	return nil
 }
 
-func (j *journal) removeStage(st *stage) error {
-	if err := j.bucket.Delete(st.key()); err != nil {
-		return fmt.Errorf("write volume journal: %w", err)
-	}
+// stage returns the staging of a key, nil when there is none.
+func (j *journal) stage(key string) *stage {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	delete(j.stages, st.key())
-	return nil
+	return j.stages[key]
+}
+
+// owes reports whether records must be removed from disk still.
+func (j *journal) owes() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.owed) > 0
+}
+
+// isDamaged reports whether there is a record of the key that could not be read.
+func (j *journal) isDamaged(key string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.damaged[key]
+}
+
+// damagedRows lists the keys of rows that could not be read.
+func (j *journal) damagedRows() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []string
+	for key := range j.damaged {
+		if strings.HasPrefix(key, rowPrefix) {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

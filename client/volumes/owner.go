@@ -2,18 +2,68 @@ package volumes
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/plugins/csi/owner"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
 )
 
-// own gives what was just published to the volume's owner. Drivers that take a group have done that part.
-func own(ctx context.Context, p *plugin, r *row) error {
-	if r.Owner == nil || r.device() || r.ReadOnly {
-		return nil
+// walkTold is how often the progress of giving a volume to its owner is told.
+const walkTold = 5 * time.Second
+
+// owned reports whether the volume must be given to its owner before it can be used.
+func (r *row) owned() bool {
+	return r.Owner != nil && r.Owner.Policy != api.OwnerNever && !r.device() && !r.ReadOnly
+}
+
+// handOver gives what was just published to the volume's owner and ends the mounting. That may take long on a
+// volume with many files, so it holds neither the volume's turn nor a place at the plugin, and ends with ctx.
+func (s *Service) handOver(ctx context.Context, p *csiplugins.Plugin, q *request, r *row) (*row, error) {
+	var seen atomic.Int64
+	told := s.tellProgress(q, func() string {
+		return fmt.Sprintf("mount: the volume's files are given to their owner, %d so far", seen.Load())
+	})
+	err := s.conf.Own(ctx, r.Target.Host, r.Owner, s.plugins.TakesGroup(p), &seen)
+	told()
+	if err != nil {
+		return nil, err
 	}
-	return owner.Apply(ctx, r.Target.Host, r.Owner, p.Node != nil && p.Node.SupportsVolumeMountGroup)
+	unlock, err := s.plugins.Lock(ctx, r.volume())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	now := s.journal.row(r.key())
+	if now == nil || now.State != rowMounting && now.State != rowMounted {
+		return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", r.AllocID)
+	}
+	next := *now
+	next.State = rowMounted
+	return s.journal.put(next)
+}
+
+// tellProgress tells a reason for the wait that changes, until stop is called.
+func (s *Service) tellProgress(q *request, reason func() string) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		wait := time.NewTimer(slowAfter)
+		defer wait.Stop()
+		for {
+			select {
+			case <-wait.C:
+				q.wait.progress(reason())
+				wait.Reset(walkTold)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
 }
 
 // mountGroup is the group for drivers that give mounts to groups themselves.

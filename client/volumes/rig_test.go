@@ -2,10 +2,12 @@ package volumes_test
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
 	"github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/plugins/csi"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
@@ -59,6 +62,8 @@ type servers struct {
 	claims   int
 	released []string // allocations
 	failures []string
+	uses     []string // volume and use of each release
+	intentFn func(*api.VolumeIntentRequest) error
 	changed  chan struct{}
 }
 
@@ -90,6 +95,14 @@ func (s *servers) Invoke(ctx context.Context, method string, req, resp any) erro
 			s.failures = append(s.failures, r.Error)
 		} else {
 			s.released = append(s.released, r.AllocID)
+			s.uses = append(s.uses, r.VolumeID+"/"+r.Use)
+		}
+	case *api.VolumeIntentRequest:
+		s.mu.Lock()
+		fn := s.intentFn
+		s.mu.Unlock()
+		if fn != nil {
+			return fn(r)
 		}
 	}
 	return nil
@@ -104,7 +117,7 @@ func (s *servers) signal() {
 func ready(r *api.VolumeClaimRequest) api.VolumeClaimResponse {
 	v := &api.Volume{VolumeSpec: api.VolumeSpec{ID: r.VolumeID, Namespace: r.Namespace, PluginID: "p"}}
 	return api.VolumeClaimResponse{Volume: v, Claim: &api.VolumeClaim{
-		Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID, PluginID: "p", ExternalID: r.VolumeID,
+		Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, PluginID: "p", ExternalID: r.VolumeID,
 		Mode: api.ClaimWrite, AccessMode: api.AccessMultiNodeMultiWriter, AttachmentMode: api.AttachmentFileSystem, State: api.ClaimReady,
 	}}
 }
@@ -166,7 +179,7 @@ type rig struct {
 
 // plug is one running plugin task.
 type plug struct {
-	task          *volumes.PluginTask
+	task          *csiplugins.Task
 	stopDriver    context.CancelFunc
 	stopSupervise context.CancelFunc
 	served        chan struct{}
@@ -239,6 +252,20 @@ func (r *rig) stop() {
 	}
 }
 
+// restored says which allocations the node knows after a restart; those whose id begins with "over" have ended.
+func (r *rig) restored(all ...*api.Allocation) {
+	known := map[string]volumes.Known{}
+	for _, a := range all {
+		known[a.ID] = volumes.Known{Alloc: a, Ended: strings.HasPrefix(a.ID, "over")}
+	}
+	r.svc.Restored(known)
+}
+
+func pluginOf(id string) *api.Allocation {
+	a, _ := pluginAlloc(id, api.CSIPluginTypeMonolith)
+	return a
+}
+
 func (r *rig) restart() { r.stop(); r.start() }
 
 func (r *rig) clean() {
@@ -285,7 +312,7 @@ func (r *rig) plugIn(alloc string) *plug {
 func (r *rig) prepare(alloc, kind string) *plug {
 	r.t.Helper()
 	a, task := pluginAlloc(alloc, kind)
-	pt, err := r.svc.PluginTask(a, task, false)
+	pt, err := r.svc.Plugins().Task(a, task, false)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -415,10 +442,15 @@ func (r *rig) mounted() int {
 	return len(below)
 }
 
-// handler finds the handler of a method.
+// handle makes a call of the servers.
 func handle[Req, Resp any](r *rig, ctx context.Context, m wire.Method[Req, Resp], req *Req) (*Resp, error) {
 	r.t.Helper()
-	for _, h := range r.svc.Handlers() {
+	return serve(r.t, r.svc, ctx, m, req)
+}
+
+func serve[Req, Resp any](t *testing.T, svc *volumes.Service, ctx context.Context, m wire.Method[Req, Resp], req *Req) (*Resp, error) {
+	t.Helper()
+	for _, h := range svc.Handlers() {
 		if h.Name == m.Name {
 			out, err := h.Serve(ctx, req)
 			if err != nil {
@@ -427,6 +459,20 @@ func handle[Req, Resp any](r *rig, ctx context.Context, m wire.Method[Req, Resp]
 			return out.(*Resp), nil
 		}
 	}
-	r.t.Fatalf("no handler for %s", m.Name)
+	t.Fatalf("no handler for %s", m.Name)
 	return nil, nil
+}
+
+// keys are those that begin so.
+func (b *bucket) keys(prefix string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		b.mu.Lock()
+		all := slices.Sorted(maps.Keys(b.m))
+		b.mu.Unlock()
+		for _, k := range all {
+			if strings.HasPrefix(k, prefix) && !yield(k) {
+				return
+			}
+		}
+	}
 }

@@ -1,74 +1,133 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
+	"github.com/open-nomad/open-nomad/client/mounthealth"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
 // stage makes sure that the volume is staged. A staging of before is used only when the journal and the
 // mount table agree on it. The caller holds the volume's turn.
-func (s *Service) stage(ctx context.Context, p *plugin, r *row, secrets map[string]string) error {
-	st := s.journal.stageOf(r.PluginID, r.ExternalID)
-	at, err := stagedAt(r.Staging.Host, st != nil)
+func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r *row, v *api.Volume) error {
+	mode, options, err := q.staging(r.AccessMode, r.MountOptions, v.MountOptions)
 	if err != nil {
 		return err
 	}
-	if st != nil && st.Done && st.BootID == s.bootID && st.Path.Host == r.Staging.Host && sameMount(st.Seen, at) &&
-		(at == nil || s.probes.alive(ctx, at.Point)) {
-		return nil
+	st := s.journal.stageOf(r.PluginID, r.ExternalID)
+	at, err := s.stagedAt(r.Staging.Host, st != nil)
+	if err != nil {
+		return err
 	}
-	if at != nil && len(s.journal.users(r)) == 0 && (st == nil || st.Done) {
+	users, misfit := s.journal.users(r), error(nil)
+	if st != nil && st.Done && st.BootID == s.bootID && st.Path.Host == r.Staging.Host && sameMount(st.Seen, at) {
+		misfit = st.misfit(r, users)
+		switch {
+		case misfit != nil && len(users) > 0:
+			return misfit
+		case misfit != nil: // nobody is in the way of another staging
+		case at == nil:
+			return nil
+		default:
+			h, why := s.health.Prober().Check(ctx, at)
+			if h == mounthealth.Healthy {
+				return nil
+			}
+			if h == mounthealth.Unknown {
+				return fault.New(fault.Unavailable, "it is not known whether the mount at %s lives: %s", at.Point, why)
+			}
+		}
+	}
+	if (at != nil || misfit != nil) && len(users) == 0 && (st == nil || st.Done) {
+		// A try of before may have published it too: nothing is unstaged under a mount.
+		if err := s.clearTarget(ctx, p, r, nil); err != nil {
+			return err
+		}
 		s.log.Warn("unstage what an earlier use left behind", "volume_id", r.VolumeID, "path", r.Staging.Host)
-		if err := s.unstage(ctx, p, r.ExternalID, r.Staging); err != nil {
+		left := cmp.Or(st, &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging})
+		if err := s.takeStaging(ctx, &undoing{p: p}, left); err != nil {
 			return fmt.Errorf("unstage what was left behind: %w", err)
 		}
 	}
-	if err := makeDir(r.Staging.Host); err != nil {
+	if err := s.host.MakeDir(r.Staging.Host); err != nil {
 		return err
 	}
-	next := stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, BootID: s.bootID}
+	next := stage{
+		PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, BootID: s.bootID,
+		AllocID: r.AllocID, AccessMode: mode, Options: options, Known: true,
+	}
 	if err := s.journal.putStage(next); err != nil {
 		return err
 	}
-	if err := p.client.NodeStage(ctx, r.node(secrets)); err != nil {
+	staged := r.node(v.Secrets)
+	staged.AccessMode, staged.MountOptions = mode, options
+	if err := s.plugins.Called(p, func() error { return p.Client().NodeStage(ctx, staged) }); err != nil {
 		return err
 	}
-	if next.Seen, err = mounts.At(r.Staging.Host); err != nil {
+	if next.Seen, err = s.host.At(r.Staging.Host); err != nil {
 		return err
 	}
+	next.Helpers = s.keepHelpers(ctx, p, next.Seen)
 	next.Done = true
 	return s.journal.putStage(next)
 }
 
+// misfit says why a user cannot share the staging; nil when it can. Users may differ in the flags of single
+// mounts as long as the staging has none that they do not want.
+func (st *stage) misfit(r *row, users []*row) error {
+	if !st.Known {
+		return nil
+	}
+	who := st.AllocID
+	if len(users) > 0 && !slices.ContainsFunc(users, func(o *row) bool { return o.AllocID == who }) {
+		who = users[0].AllocID
+	}
+	if !st.Options.SameFileSystem(r.MountOptions) {
+		return fault.New(fault.Conflict, "allocation %s has it on this node with %s, and this one asks for %s: they cannot share it",
+			who, optionsText(st.Options), optionsText(r.MountOptions))
+	}
+	wanted := r.MountOptions.PerMountFlags()
+	for _, f := range st.Options.PerMountFlags() {
+		if !slices.Contains(wanted, f) {
+			return fault.New(fault.Conflict, "allocation %s has it on this node with the mount flag %s, which this one does not ask for: they cannot share it", who, f)
+		}
+	}
+	if st.AccessMode.ReadOnly() && !r.AccessMode.ReadOnly() {
+		return fault.New(fault.Unavailable, "allocation %s has it on this node in mode %s, in which nobody may write", who, st.AccessMode)
+	}
+	return nil
+}
+
+func optionsText(o *api.MountOptions) string {
+	if o == nil || o.FSType == "" && len(o.MountFlags) == 0 {
+		return "no mount options"
+	}
+	out := "fs_type " + o.FSType
+	if o.FSType == "" {
+		out = "the default fs_type"
+	}
+	if len(o.MountFlags) > 0 {
+		out += fmt.Sprintf(" and %d mount flags (%s)", len(o.MountFlags), strings.Join(o.PerMountFlags(), ","))
+	}
+	return out
+}
+
 // stagedAt returns what is mounted at a staging path. Where nothing was expected that is asked of the path first,
 // which costs less than the mount table of a host with many volumes.
-func stagedAt(path string, expected bool) (*mounts.Entry, error) {
+func (s *Service) stagedAt(path string, expected bool) (*mounts.Entry, error) {
 	if !expected {
-		if on, err := mounts.IsPoint(path); err != nil || !on {
+		if on, err := s.host.IsPoint(path); err != nil || !on {
 			return nil, err
 		}
 	}
-	return mounts.At(path)
-}
-
-// unstage calls the driver and believes the mount table.
-func (s *Service) unstage(ctx context.Context, p *plugin, externalID string, path place) error {
-	if err := p.client.NodeUnstage(ctx, externalID, p.see(path)); err != nil {
-		return err
-	}
-	on, err := mounts.IsPoint(path.Host)
-	if err != nil {
-		return err
-	}
-	if on {
-		return fault.New(fault.Unavailable, "the plugin says that it is unstaged, but %s is still mounted", path.Host)
-	}
-	return nil
+	return s.host.At(path)
 }
 
 func sameMount(a, b *mounts.Entry) bool {
@@ -76,46 +135,4 @@ func sameMount(a, b *mounts.Entry) bool {
 		return a == nil && b == nil
 	}
 	return a.Same(b)
-}
-
-// verify looks at what the driver published: a mount that answers, or a device node.
-func (s *Service) verify(ctx context.Context, r *row) (*mounts.Entry, error) {
-	at, err := mounts.At(r.Target.Host)
-	if err != nil {
-		return nil, err
-	}
-	if r.device() {
-		if !isDevice(r.Target.Host) {
-			return nil, fault.New(fault.Unavailable, "the plugin says that it is published, but %s is no block device", r.Target.Host)
-		}
-		return at, nil
-	}
-	if at == nil {
-		return nil, fault.New(fault.Unavailable, "the plugin says that it is published, but nothing is mounted at %s", r.Target.Host)
-	}
-	if !s.probes.alive(ctx, at.Point) {
-		return nil, fault.New(fault.Unavailable, "the mount at %s does not answer", r.Target.Host)
-	}
-	return at, nil
-}
-
-func isDevice(path string) bool {
-	var x unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &x)
-	return err == nil && uint32(x.Mode)&unix.S_IFMT == unix.S_IFBLK
-}
-
-// adoptable reports whether a mount of an earlier agent process is there as the journal has it.
-func (s *Service) adoptable(r *row) (bool, error) {
-	if r.BootID != s.bootID {
-		return false, nil
-	}
-	at, err := mounts.At(r.Target.Host)
-	if err != nil {
-		return false, err
-	}
-	if r.device() && r.Seen == nil {
-		return isDevice(r.Target.Host), nil
-	}
-	return at != nil && sameMount(r.Seen, at), nil
 }

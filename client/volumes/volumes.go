@@ -1,10 +1,12 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -12,18 +14,13 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
+	"github.com/open-nomad/open-nomad/client/mounthealth"
+	"github.com/open-nomad/open-nomad/client/workqueue"
 	"github.com/open-nomad/open-nomad/plugins/csi"
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+	"github.com/open-nomad/open-nomad/plugins/csi/owner"
 )
-
-// Bucket keeps values durably; client/store gives one.
-type Bucket interface {
-	// Get returns nil when there is no value.
-	Get(key string) ([]byte, error)
-	// Put returns when the value is durable.
-	Put(key string, value []byte) error
-	Delete(key string) error
-	All() (map[string][]byte, error)
-}
 
 // Config is what the service needs.
 type Config struct {
@@ -35,7 +32,9 @@ type Config struct {
 	// Servers carries calls to the servers.
 	Servers wire.Caller
 	// Journal holds the mounts, Registry the plugins that must be known again after a restart.
-	Journal, Registry Bucket
+	Journal, Registry csiplugins.Bucket
+	// Fences holds the newest intents of controller calls; nil keeps them in memory.
+	Fences csiplugins.Bucket
 	// Updated is called with the whole fingerprint whenever it changed. It must not block.
 	Updated func(controllers, nodes map[string]*api.CSIInfo)
 	// NodeEvent records an event of the node; may be nil. It must not block.
@@ -44,6 +43,9 @@ type Config struct {
 	PluginWait time.Duration
 	// PluginGrace is how long a plugin stays known while its task does not run; 0 means 30 s.
 	PluginGrace time.Duration
+	// UndoPatience is for how long a plugin must have failed to take a volume down before the node unmounts it
+	// itself; 0 means 1 minute.
+	UndoPatience time.Duration
 	// RetryMax caps the wait between tries; 0 means 1 minute.
 	RetryMax time.Duration
 	// HealthInterval is how often healthy plugins are probed; 0 means 30 s.
@@ -54,10 +56,42 @@ type Config struct {
 	ProbeInterval time.Duration
 	// Tasks are told of dead mounts; nil means nobody is.
 	Tasks Tasks
+	// Host is where mounts and directories are; nil means this machine.
+	Host mounts.Host
+	// Own gives the files below a path to their owner and counts them; nil means package owner. keepGroup leaves
+	// the group to the driver.
+	Own func(ctx context.Context, path string, o *api.VolumeOwner, keepGroup bool, seen *atomic.Int64) error
+	// Dial connects to sockets of plugins; nil dials unix sockets.
+	Dial csi.Dialer
+	// Connect makes connections to plugins in the place of Dial; nil means that Dial does.
+	Connect csi.Connector
 	// Timeouts bound single calls of plugins; zero means the defaults.
 	Timeouts csi.Timeouts
-	Log      hclog.Logger
+	// Chance returns a duration below the bound for the jitter of the waits of something; nil means any. Begin is
+	// called when a try of something is due, before it begins; nil means nothing is.
+	Chance func(what string, below time.Duration) time.Duration
+	Begin  func(ctx context.Context, what string)
+	Log    hclog.Logger
 }
+
+// Tasks are the tasks of the node's allocations, as far as volumes concern them.
+type Tasks interface {
+	mounthealth.Tasks
+	// Leaving reports whether the allocation was told to end, or has ended.
+	Leaving(allocID string) bool
+	// Lost reports whether the servers had given the allocation up, as they do with all of a node.
+	Lost(allocID string) bool
+}
+
+type nobody struct{}
+
+func (nobody) Tell(_, _, _, _ string)                                      {}
+func (nobody) Restart(context.Context, string, string, bool, string) error { return nil }
+func (nobody) Signal(context.Context, string, string, string, string) error {
+	return nil
+}
+func (nobody) Leaving(string) bool { return false }
+func (nobody) Lost(string) bool    { return false }
 
 // Mount is where a volume is on this host, ready to be shown inside tasks.
 type Mount struct {
@@ -69,27 +103,19 @@ type Mount struct {
 	Owner *api.VolumeOwner
 }
 
-// Service is the volume room of the node.
+// Service mounts and unmounts the CSI volumes of the node's allocations.
 type Service struct {
-	conf     Config
-	log      hclog.Logger
-	root     string // StateDir/csi, without symbolic links once Run or Prepare made it
-	journal  *journal
-	plugins  *registry
-	locks    locks
-	calls    calls
-	fences   fences
-	probes   liveness
-	retries  *queue
-	ward     ward
-	cures    *queue
-	notes    notes
-	started  time.Time
-	bootID   string
-	liveMu   sync.Mutex
-	live     map[string]bool // allocations between Up and Down
-	shareErr error
-	share    sync.Once
+	conf    Config
+	log     hclog.Logger
+	host    mounts.Host
+	root    string // StateDir/csi, without symbolic links once Run or Prepare made it
+	journal *journal
+	plugins *csiplugins.Service
+	health  *mounthealth.Monitor
+	retries *workqueue.Queue
+	notes   notes
+	bootID  string
+	live    *live
 }
 
 // New makes the service from what the buckets remember. Nothing runs before [Service.Run].
@@ -100,11 +126,51 @@ func New(c Config) (*Service, error) {
 	case c.NodeID == nil || c.Servers == nil:
 		return nil, fault.New(fault.Invalid, "volumes: node id and servers are required")
 	}
+	c = c.complete()
+	dir, err := filepath.Abs(c.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("volumes: state directory: %w", err)
+	}
+	s := &Service{
+		conf: c, log: c.Log, host: c.Host, root: filepath.Join(c.Host.Resolve(dir), "csi"), bootID: c.Host.BootID(),
+		retries: c.queue("undo "), notes: notes{queue: c.queue("note ")},
+	}
+	s.health = mounthealth.NewMonitor(mounthealth.Config{
+		Volumes: watched{s}, Tasks: c.Tasks, Host: c.Host, Root: s.root, Interval: c.ProbeInterval, Repairs: c.queue("repair "),
+		Failed: s.mountFailed, Log: c.Log,
+	})
+	if s.journal, err = openJournal(c.Journal, c.Log); err != nil {
+		return nil, err
+	}
+	s.live = newLive(s.journal)
+	s.plugins, err = csiplugins.New(csiplugins.Config{
+		Root: s.root, Registry: c.Registry, Fences: c.Fences, Servers: c.Servers, NodeID: c.NodeID, NodeSecret: c.NodeSecret,
+		Host: c.Host, Dial: c.Dial, Connect: c.Connect, Updated: c.Updated, NodeEvent: c.NodeEvent, Leaving: s.leaving,
+		Healthy: func() { s.retries.Hurry(); s.health.Hurry() },
+		Grace:   c.PluginGrace, HealthInterval: c.HealthInterval, Calls: c.PluginCalls, Timeouts: c.Timeouts, Log: c.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// queue makes a queue of tries of a kind.
+func (c *Config) queue(kind string) *workqueue.Queue {
+	q := workqueue.New(c.RetryMax)
+	if chance := c.Chance; chance != nil {
+		q.Chance = func(key string, below time.Duration) time.Duration { return chance(kind+key, below) }
+	}
+	if begin := c.Begin; begin != nil {
+		q.Begin = func(ctx context.Context, key string) { begin(ctx, kind+key) }
+	}
+	return q
+}
+
+// complete fills in what is not set.
+func (c Config) complete() Config {
 	if c.Log == nil {
 		c.Log = hclog.NewNullLogger()
-	}
-	if c.Updated == nil {
-		c.Updated = func(_, _ map[string]*api.CSIInfo) {}
 	}
 	if c.NodeEvent == nil {
 		c.NodeEvent = func(*api.NodeEvent) {}
@@ -112,62 +178,52 @@ func New(c Config) (*Service, error) {
 	if c.NodeSecret == nil {
 		c.NodeSecret = func() string { return "" }
 	}
-	for field, fallback := range map[*time.Duration]time.Duration{
-		&c.PluginWait: 5 * time.Minute, &c.PluginGrace: 30 * time.Second, &c.RetryMax: time.Minute, &c.HealthInterval: 30 * time.Second,
-		&c.ProbeInterval: probeInterval,
-	} {
-		if *field <= 0 {
-			*field = fallback
-		}
-	}
-	if c.PluginCalls <= 0 {
-		c.PluginCalls = pluginCalls
-	}
 	if c.Tasks == nil {
 		c.Tasks = nobody{}
 	}
-	dir, err := filepath.Abs(c.StateDir)
-	if err != nil {
-		return nil, fmt.Errorf("volumes: state directory: %w", err)
+	if c.Host == nil {
+		c.Host = mounts.System{}
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real // the mount table knows no symbolic links
+	if c.Own == nil {
+		c.Own = owner.Apply
 	}
-	s := &Service{
-		conf: c, log: c.Log, root: filepath.Join(dir, "csi"), started: time.Now(), bootID: bootID(),
-		live: map[string]bool{}, retries: newQueue(c.RetryMax),
-		calls: calls{most: c.PluginCalls}, cures: newQueue(c.RetryMax), notes: notes{queue: newQueue(c.RetryMax)},
-	}
-	if s.journal, err = openJournal(c.Journal, c.Log); err != nil {
-		return nil, err
-	}
-	if s.plugins, err = openRegistry(c, func() { s.retries.hurry(); s.cures.hurry() }); err != nil {
-		return nil, err
-	}
-	return s, nil
+	c.PluginWait = cmp.Or(c.PluginWait, 5*time.Minute)
+	c.RetryMax = cmp.Or(c.RetryMax, time.Minute)
+	c.UndoPatience = cmp.Or(c.UndoPatience, undoPatience)
+	return c
 }
+
+// Plugins is the service that supervises the plugins of the node.
+func (s *Service) Plugins() *csiplugins.Service { return s.plugins }
 
 // Run restores the journal and leads everything that works beside the calls: retries, health, fingerprints.
 // It ends with ctx.
 func (s *Service) Run(ctx context.Context) error {
-	var all sync.WaitGroup
-	defer all.Wait()
-	if err := s.prepareRoot(); err != nil {
+	if err := s.plugins.PrepareRoot(); err != nil {
 		s.log.Warn("mounts of plugins with file system isolation will not be seen", "error", err)
 	}
-	s.plugins.publish()
 	s.survey()
-	all.Go(func() { s.plugins.expire(ctx) })
-	for _, p := range s.plugins.all() {
-		all.Go(func() { s.plugins.attend(ctx, p) })
+	var all sync.WaitGroup
+	all.Go(func() { s.plugins.Run(ctx) })
+	all.Go(func() { s.health.Run(ctx) })
+	all.Go(func() { s.notes.queue.Run(ctx, s.tellNote) })
+	s.retries.Run(ctx, s.retryRow)
+	all.Wait()
+	if len(s.journal.rows()) == 0 {
+		s.plugins.LeaveRoot()
 	}
-	all.Go(func() { s.watchMounts(ctx) })
-	all.Go(func() { s.cures.run(ctx, s.cure) })
-	all.Go(func() { s.notes.queue.run(ctx, s.tellNote) })
-	s.retries.run(ctx, s.retryRow)
-	s.plugins.closing()
-	s.leaveRoot()
 	return nil
+}
+
+// leaving counts the volumes of a plugin that are mounted for allocations that leave the node.
+func (s *Service) leaving(pluginID, allocID string) (n int) {
+	lost := s.conf.Tasks.Lost(allocID)
+	for _, r := range s.journal.rows() {
+		if r.PluginID == pluginID && r.touched() && r.State != rowReleased && (lost || s.conf.Tasks.Leaving(r.AllocID)) {
+			n++
+		}
+	}
+	return n
 }
 
 // survey compares the journal with the mount table and plans what is left to do.
@@ -175,14 +231,14 @@ func (s *Service) survey() {
 	for _, r := range s.journal.rows() {
 		switch r.State {
 		case rowLeaving, rowReleased:
-			s.retries.add(r.key())
+			s.retries.Add(r.key())
 		case rowMounting:
 			if r.Stale {
-				s.cures.add(r.key())
+				s.health.Repair(r.key())
 			}
 		case rowMounted:
 			if r.Stale {
-				s.cures.add(r.key())
+				s.health.Repair(r.key())
 			}
 			if ok, err := s.adoptable(r); err != nil || !ok {
 				s.log.Warn("a mount of the journal is not there", "alloc_id", r.AllocID, "volume_id", r.VolumeID, "error", err)
@@ -198,30 +254,43 @@ func (s *Service) survey() {
 	}
 }
 
-// Restored says which allocations the node still knows after a restart; mounts of others are taken down.
-func (s *Service) Restored(allocs map[string]bool) {
+// Known is an allocation that the node knows from an earlier agent process.
+type Known struct {
+	Alloc *api.Allocation
+	// Ended is set when its tasks have ended.
+	Ended bool
+}
+
+// Restored says which allocations the node still knows after a restart, by id; mounts of others are taken down.
+func (s *Service) Restored(known map[string]Known) {
+	ids := make(map[string]bool, len(known))
+	for id := range known {
+		ids[id] = true
+	}
+	s.live.restored(known)
 	for _, r := range s.journal.rows() {
-		if allocs[r.AllocID] {
+		if ids[r.AllocID] {
 			continue
 		}
 		s.log.Info("taking down the mount of a forgotten allocation", "alloc_id", r.AllocID, "volume_id", r.VolumeID)
-		s.retries.add(r.key())
+		s.retries.Add(r.key())
 	}
-	for _, p := range s.plugins.all() {
-		if !allocs[p.AllocID] {
-			s.plugins.dropAlloc(p.AllocID)
-		}
-	}
+	s.plugins.Retain(ids)
+	s.planStages()
 }
 
-// Mounts is what may be mounted on the node, for servers that have forgotten it.
+// Mounts is what may be mounted on the node, for servers that have forgotten it. Records that cannot be read are
+// part of it.
 func (s *Service) Mounts() (all []*api.StaleMount) {
 	for _, r := range s.journal.rows() {
 		if r.touched() && r.State != rowReleased && r.BootID == s.bootID {
 			all = append(all, &api.StaleMount{
-				Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID, PluginID: r.PluginID, ExternalID: r.ExternalID,
+				Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, PluginID: r.PluginID, ExternalID: r.ExternalID,
 			})
 		}
+	}
+	for _, l := range s.lostRows("", nil) {
+		all = append(all, l.stale())
 	}
 	return all
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/plugins/csi"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
+	"github.com/open-nomad/open-nomad/client/workqueue"
 )
 
 // Events of tasks whose volumes are not mounted yet.
 const (
-	EventWaiting = "Waiting"
+	EventWaiting = csiplugins.EventWaiting
 	EventWaited  = "Waiting Ended"
 )
 
@@ -25,7 +26,7 @@ const slowAfter = time.Second
 // is over, the servers of what only the node knows. A nil wait tells nobody.
 type wait struct {
 	s     *Service
-	wish  *wish
+	req   *request
 	begun time.Time
 	mu    sync.Mutex
 	// reason is what the tasks were told last.
@@ -50,11 +51,26 @@ func (t *wait) because(reason string, next time.Time, show bool) {
 		return
 	}
 	t.reason = reason
-	text := fmt.Sprintf("Volume %q: %s; since %s", t.wish.volumeID, reason, t.begun.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("Volume %q: %s; since %s", t.req.name(), reason, t.begun.UTC().Format(time.RFC3339))
 	if !next.IsZero() {
 		text += ", next try at " + next.UTC().Format(time.RFC3339)
 	}
-	t.s.conf.Tasks.Tell(t.wish.alloc.ID, t.wish.volumeID, EventWaiting, text)
+	t.s.conf.Tasks.Tell(t.req.alloc.ID, t.req.volumeID(), EventWaiting, text)
+}
+
+// progress tells the servers, and the tasks the first time, how far something is that takes long.
+func (t *wait) progress(reason string) {
+	if t == nil {
+		return
+	}
+	if !t.told() {
+		t.because(reason, time.Time{}, true)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.shown = true
+	t.s.notes.set(t.key(), note{reason: reason})
 }
 
 // since tells the reason of a wait that has lasted for [slowAfter] already.
@@ -98,8 +114,8 @@ func (t *wait) over() {
 		t.s.notes.set(t.key(), note{})
 	}
 	if t.reason != "" {
-		t.s.conf.Tasks.Tell(t.wish.alloc.ID, t.wish.volumeID, EventWaited,
-			fmt.Sprintf("Volume %q is mounted after %s", t.wish.volumeID, time.Since(t.begun).Round(10*time.Millisecond)))
+		t.s.conf.Tasks.Tell(t.req.alloc.ID, t.req.volumeID(), EventWaited,
+			fmt.Sprintf("Volume %q is mounted after %s", t.req.name(), time.Since(t.begun).Round(10*time.Millisecond)))
 	}
 }
 
@@ -110,7 +126,7 @@ func (t *wait) told() bool {
 }
 
 func (t *wait) key() string {
-	return rowKey(t.wish.alloc.ID, t.wish.alloc.Namespace, t.wish.volumeID)
+	return t.req.key()
 }
 
 // noteEvery is how often the servers are told anew when only the next try is another.
@@ -128,7 +144,7 @@ type note struct {
 type notes struct {
 	mu    sync.Mutex
 	byKey map[string]*note
-	queue *queue
+	queue *workqueue.Queue
 }
 
 func (n *notes) set(key string, next note) {
@@ -144,7 +160,7 @@ func (n *notes) set(key string, next note) {
 	next.said = time.Now()
 	n.byKey[key] = &next
 	n.mu.Unlock()
-	n.queue.add(key)
+	n.queue.Add(key)
 }
 
 func (n *notes) get(key string) *note {
@@ -174,7 +190,7 @@ func (s *Service) tellNote(ctx context.Context, key string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellWait)
 	defer cancel()
-	req := &api.VolumeUnpublishRequest{VolumeID: r.VolumeID, AllocID: r.AllocID, Mounting: true, Error: n.reason}
+	req := &api.VolumeUnpublishRequest{VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, Mounting: true, Error: n.reason}
 	req.Namespace = r.Namespace
 	if !n.next.IsZero() {
 		req.NextRetry = n.next.UnixNano()
@@ -190,16 +206,16 @@ func (s *Service) tellNote(ctx context.Context, key string) error {
 
 // tellNoRoom lets the servers know when the driver has no room for the volume on this node, before the
 // allocation fails and is placed anew. It is best effort: the next one that meets the limit tells it again.
-func (s *Service) tellNoRoom(ctx context.Context, w *wish, failure error) {
-	var said *csi.Error
-	if !errors.As(failure, &said) || said.Action != csi.Exhausted {
+func (s *Service) tellNoRoom(ctx context.Context, w *request, failure error) {
+	var said *fault.Call
+	if !errors.As(failure, &said) || said.Verdict != fault.VerdictLimit {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellWait)
 	defer cancel()
-	req := &api.VolumeUnpublishRequest{VolumeID: w.volumeID, AllocID: w.alloc.ID, Mounting: true, NoRoom: true, Error: failure.Error()}
+	req := &api.VolumeUnpublishRequest{VolumeID: w.volumeID(), AllocID: w.alloc.ID, Use: w.use.Name, Mounting: true, NoRoom: true, Error: failure.Error()}
 	req.Namespace = w.alloc.Namespace
 	if err := s.send(ctx, req); err != nil {
-		s.log.Warn("report that the node has no room", "volume_id", w.volumeID, "alloc_id", w.alloc.ID, "error", err)
+		s.log.Warn("report that the node has no room", "volume_id", w.volumeID(), "alloc_id", w.alloc.ID, "error", err)
 	}
 }

@@ -139,7 +139,7 @@ func TestClaimThatWaitsTellsWhatTheServersSay(t *testing.T) {
 	r.down("w")
 }
 
-func TestS48NodeWithoutRoomTellsTheServersBeforeItFails(t *testing.T) {
+func TestNodeWithoutRoomTellsTheServersBeforeItFails(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
 		t.Run(rpc, func(t *testing.T) {
 			r, _, seen := waitRig(t, fake.Config{})

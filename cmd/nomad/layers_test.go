@@ -55,11 +55,12 @@ var layers = map[string]int{
 	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/share": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
 	"nomad/jobs/rules": 1, "nomad/jobs/diff": 1, "nomad/nodes/drain": 1, "nomad/allocs/row": 1,
 	"nomad/fsm": 2, "nomad/state": 2, "nomad/rpc": 2, "nomad/broker": 2, "nomad/plan": 2, "nomad/volumes/ledger": 2,
+	"nomad/volumes/commands": 2, "nomad/volumes/pluginview": 2,
 	"nomad/jobs/ledger": 2, "nomad/deployments/tally": 2,
 	"client/link": 2, "client/store": 2, "client/steps": 2, "client/dirs": 2, "client/logs": 2, "client/stats": 2,
-	"client/taskenv": 2, "client/fingerprint": 2, "client/gc": 2, "plugins/": 2,
+	"client/csiplugins": 2, "client/mounthealth": 2, "client/workqueue": 2, "client/taskenv": 2, "client/fingerprint": 2, "client/gc": 2, "plugins/": 2,
 	"nomad/": 3, "client/": 3,
-	"nomad": 4, "client": 4, "nomad/httpapi": 4, "nomad/sim": 4,
+	"nomad": 4, "client": 4, "nomad/httpapi": 4, "nomad/sim": 4, "nomad/volumes/volumestest": 4,
 	"command": 5, "command/": 5,
 	"cmd/": 6,
 }
@@ -76,9 +77,10 @@ func layerOf(path string) int {
 
 // wireBetween are imports within a layer that are meant: an engine that another engine carries.
 var sameLayer = []string{
-	"nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state",
+	"nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state",
 	"nomad/jobs/ledger>nomad/", "nomad/deployments/tally>nomad/state", "client/taskenv>plugins/driver",
-	"plugins/>plugins/", "client/fingerprint>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "command>command/", "command/>command/",
+	"plugins/>plugins/", "client/fingerprint>plugins/",
+	"client/csiplugins>plugins/", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "command>command/", "command/>command/",
 	"jobspec/>jobspec", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec", "api/>api", "cmd/>",
 }
 
@@ -142,7 +144,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/raft-autopilot":         {"nomad/fsm"},
 	"github.com/hashicorp/serf":                   {"nomad/member"},
 	"github.com/hashicorp/memberlist":             {"nomad/member"},
-	"google.golang.org/grpc":                      {"api/wire", "nomad/rpc", "client/link", "plugins/"},
+	"google.golang.org/grpc":                      {"api/wire", "nomad/rpc", "client/link", "plugins/", "nomad/volumes/volumestest"},
 	"github.com/hashicorp/hcl/v2":                 {"jobspec", "jobspec/", "command/agent/config"},
 	"github.com/container-storage-interface/spec": {"plugins/csi", "plugins/csi/"},
 	"go.etcd.io/bbolt":                            {"client/store"},

@@ -61,7 +61,7 @@ func Run(ctx context.Context, cfg *config.Config, version string) error {
 		return err
 	}
 	if dirs.temporary != "" {
-		defer func() { _ = os.RemoveAll(dirs.temporary) }()
+		defer removeTemporary(dirs.temporary, log)
 	}
 	if cfg.Name == "" {
 		cfg.Name, _ = os.Hostname()

@@ -7,7 +7,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
@@ -38,17 +41,17 @@ func makeDirs(cfg *config.Config) (layout, error) {
 	l.server = or(cfg.Server.DataDir, filepath.Join(data, "server"))
 	l.state = or(cfg.Client.StateDir, filepath.Join(data, "client"))
 	l.alloc = or(cfg.Client.AllocDir, filepath.Join(data, "alloc"))
-	dirs := []string{}
+	needed := []string{}
 	if cfg.Server.Enabled {
-		dirs = append(dirs, l.server)
+		needed = append(needed, l.server)
 	}
 	if cfg.Client.Enabled {
 		if n := len(l.state) + len(socketTail); n > socketMax {
 			return l, fault.New(fault.Invalid, "client state directory %s is %d bytes too long for the sockets of plugins: choose a shorter data_dir", l.state, n-socketMax)
 		}
-		dirs = append(dirs, l.state, l.alloc)
+		needed = append(needed, l.state, l.alloc)
 	}
-	for _, dir := range dirs {
+	for _, dir := range needed {
 		if err := writable(dir); err != nil {
 			return l, err
 		}
@@ -74,6 +77,13 @@ func writable(dir string) error {
 		return fault.New(fault.Invalid, "data directory %s is not writable: %w", dir, err)
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// removeTemporary removes the data of a development agent. What is mounted there is a volume, and stays.
+func removeTemporary(dir string, log hclog.Logger) {
+	if err := dirs.Remove(dir); err != nil {
+		log.Error("the temporary data directory stays", "dir", dir, "error", err)
+	}
 }
 
 func or(value, otherwise string) string {

@@ -21,7 +21,7 @@ func Hostpath() *cli.Command {
 		HideHelpCommand: true,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "endpoint", Usage: "unix socket to serve on", Sources: cli.EnvVars("CSI_ENDPOINT")},
-			&cli.StringFlag{Name: "state-dir", Usage: "directory that keeps the volumes", Required: true},
+			&cli.StringFlag{Name: "state-dir", Usage: "directory that keeps the volumes; required"},
 			&cli.StringFlag{Name: "node-id", Usage: "the driver's id of this node; the host's name when empty"},
 			&cli.StringFlag{Name: "mode", Value: "monolith", Usage: "node, controller or monolith"},
 			&cli.BoolFlag{Name: "attach", Usage: "volumes must be attached to a node before they are mounted there"},
@@ -29,6 +29,9 @@ func Hostpath() *cli.Command {
 			&cli.IntFlag{Name: "max-volumes", Usage: "volumes per node; 0 means no limit"},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.String("state-dir") == "" {
+				return cli.Exit("nomad csi-hostpath: -state-dir is missing: name the directory that keeps the volumes\nFor additional help try 'nomad csi-hostpath -help'", 1)
+			}
 			ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			topology := map[string]string{}

@@ -119,7 +119,7 @@ func showVolumes(ctx context.Context, s *session.Session, a *api.Allocation, tas
 		if err != nil {
 			d = &api.VolumeDetail{}
 		}
-		table = append(table, []string{v.Name, id, d.PluginID, d.Provider, strconv.FormatBool(d.Schedulable), readOnly, MountOptions(v.MountOptions)})
+		table = append(table, []string{v.Name, id, d.PluginID, d.Provider, strconv.FormatBool(d.Schedulable), readOnly, MountOptions(v.MountOptions.Over(d.MountOptions))})
 	}
 	if len(table) > 1 {
 		s.Section("CSI Volumes:", table...)
@@ -145,10 +145,13 @@ func showEvents(s *session.Session, t *api.TaskState) {
 	s.Printf("\nTask Events:\n%s", view.Pairs([2]string{"Started At", moment(t.StartedAt)}, [2]string{"Finished At", moment(t.FinishedAt)},
 		[2]string{"Total Restarts", strconv.FormatUint(t.Restarts, 10)}, [2]string{"Last Restart", moment(t.LastRestart)}))
 	table := [][]string{{"Time", "Type", "Description"}}
+	var reasons []session.Reason
 	for _, e := range slices.Backward(t.Events) {
 		table = append(table, []string{view.UnixTime(e.Time), e.Type, e.DisplayMessage})
+		reasons = append(reasons, session.Reason{Of: "the event at " + view.UnixTime(e.Time), Text: e.DisplayMessage})
 	}
 	s.Section("Recent Events:", table...)
+	s.Reasons(reasons)
 }
 
 func moment(t time.Time) string { return view.Time(t) }

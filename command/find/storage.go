@@ -2,9 +2,11 @@ package find
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
@@ -24,6 +26,18 @@ func VolumeTable(volumes []*api.VolumeStub) string {
 	return table([]string{"ID", "Name", "Namespace", "Plugin ID", "Schedulable", "Access Mode"}, volumes, func(v *api.VolumeStub) []string {
 		return []string{v.ID, v.Name, v.Namespace, v.PluginID, fmt.Sprint(v.Schedulable), view.OrNone(string(v.AccessMode))}
 	})
+}
+
+// NodeOrTyped is the id of a node that may be gone for good: what was typed is taken as it is when there is none.
+func NodeOrTyped(ctx context.Context, s *session.Session, typed string) (string, error) {
+	n, err := Node(ctx, s, typed)
+	switch {
+	case err == nil:
+		return n.ID, nil
+	case errors.Is(err, fault.NotFound):
+		return typed, nil
+	}
+	return "", err
 }
 
 // Plugin finds a CSI plugin.

@@ -81,10 +81,11 @@ func drain(ctx context.Context, s *session.Session) error {
 		s.Printf("Node %q drain strategy unset\n", id)
 		return nil
 	}
-	s.Printf("%s: Ctrl-C to stop monitoring: will not cancel the node drain\nNode %q drain strategy set\n", view.Time(time.Now()), id)
 	if s.Bool("detach") {
+		s.Printf("Node %q drain strategy set\n", id)
 		return nil
 	}
+	s.Printf("%s: Ctrl-C to stop monitoring: will not cancel the node drain\nNode %q drain strategy set\n", view.Time(time.Now()), id)
 	return watch(ctx, s, id, out.NodeModifyIndex)
 }
 
@@ -123,15 +124,21 @@ func drainSpec(s *session.Session) (*api.DrainSpec, error) {
 	return spec, nil
 }
 
-// watch tells how allocations leave until the drain is over.
+// watch shows how allocations leave, and what the drain waits for, until it is over.
 func watch(ctx context.Context, s *session.Session, id string, index uint64) error {
-	status := map[string]string{}
+	status, seen := map[string]string{}, index
 	for {
 		n, meta, err := s.Node(ctx, id, rest.Query{Index: index, Wait: 2 * time.Second})
 		if err != nil {
 			return session.Failed("monitoring drain", err)
 		}
 		index = meta.Index
+		for _, e := range n.Events {
+			if e.Subsystem == api.NodeEventSubsystemDrain && e.CreateIndex > seen && n.DrainStrategy != nil {
+				s.Printf("%s: %s\n", view.Time(e.Timestamp), e.Message)
+				seen = e.CreateIndex
+			}
+		}
 		allocs, _, err := s.NodeAllocations(ctx, id, rest.Query{})
 		if err != nil {
 			return session.Failed("monitoring drain", err)

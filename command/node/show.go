@@ -26,7 +26,11 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	}
 	stats, statsErr := s.NodeStats(ctx, n.ID)
 	s.Print(view.Pairs(facts(s, n, stats)...))
-	volumes, err := volumesOn(ctx, s, n.ID)
+	allocs, _, err := s.NodeAllocations(ctx, n.ID, rest.Query{})
+	if err != nil {
+		return session.Failed("querying node allocations", err)
+	}
+	volumes, err := volumesOn(ctx, s, n.ID, allocs)
 	if err != nil {
 		s.Warnf("Volumes of the node are unknown: %s", err)
 	}
@@ -35,10 +39,6 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	}
 	if !s.Bool("short") {
 		showDetails(s, n)
-	}
-	allocs, _, err := s.NodeAllocations(ctx, n.ID, rest.Query{})
-	if err != nil {
-		return session.Failed("querying node allocations", err)
 	}
 	if !s.Bool("short") {
 		showResources(s, n, allocs, stats)
@@ -110,6 +110,7 @@ func showDetails(s *session.Session, n *api.Node) {
 			table = append(table, []string{m.VolumeID, s.ID(m.AllocID), view.Time(time.Unix(0, m.Since)), view.OrNone(m.LastError)})
 		}
 		s.Section("Stale Mounts", table...)
+		s.Reasons(staleReasons(n))
 	}
 	if s.Verbose {
 		table := [][]string{{"Driver", "Detected", "Healthy", "Message", "Time"}}
@@ -124,4 +125,19 @@ func showDetails(s *session.Session, n *api.Node) {
 		table = append(table, []string{view.Time(e.Timestamp), e.Subsystem, e.Message})
 	}
 	s.Section("Node Events", table...)
+	s.Reasons(eventReasons(n))
+}
+
+func staleReasons(n *api.Node) (list []session.Reason) {
+	for _, m := range n.StaleMounts {
+		list = append(list, session.Reason{Of: "volume " + m.VolumeID, Text: m.LastError})
+	}
+	return list
+}
+
+func eventReasons(n *api.Node) (list []session.Reason) {
+	for _, e := range slices.Backward(n.Events) {
+		list = append(list, session.Reason{Of: "the event at " + view.Time(e.Timestamp), Text: e.Message})
+	}
+	return list
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/rest"
-	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
 )
@@ -111,14 +110,4 @@ func listRow(ctx context.Context, s *session.Session, n *api.NodeStub) ([]string
 		row = append(row, strconv.Itoa(len(running)))
 	}
 	return row, nil
-}
-
-// volumesOn lists the CSI volumes that a node holds.
-func volumesOn(ctx context.Context, s *session.Session, id string) (string, error) {
-	q := rest.Query{Namespace: api.AllNamespaces, Params: map[string][]string{"node_id": {id}}}
-	found, _, err := s.Volumes(ctx, q)
-	if err != nil || len(found) == 0 {
-		return "", err
-	}
-	return find.VolumeTable(found), nil
 }

@@ -77,7 +77,8 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 		[2]string{"Controllers Healthy", strconv.Itoa(p.ControllersHealthy)},
 		[2]string{"Controllers Expected", strconv.Itoa(p.ControllersExpected)},
 		[2]string{"Nodes Healthy", strconv.Itoa(p.NodesHealthy)},
-		[2]string{"Nodes Expected", strconv.Itoa(p.NodesExpected)}))
+		[2]string{"Nodes Expected", strconv.Itoa(p.NodesExpected)},
+		[2]string{"Fence", fence(p)}))
 	if s.Bool("short") {
 		return nil
 	}
@@ -91,8 +92,26 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	return nil
 }
 
+// fence says which fence of volumes is right for the driver.
+func fence(p *api.Plugin) string {
+	told, attaches := false, false
+	for _, i := range p.Controllers {
+		if c := i.ControllerInfo; c != nil {
+			told, attaches = true, attaches || c.SupportsAttachDetach
+		}
+	}
+	switch {
+	case attaches:
+		return `storage: it detaches volumes from lost nodes (set fence = "both" where its detach is bookkeeping only)`
+	case !told && p.ControllerRequired:
+		return "unknown: no controller has said whether it attaches volumes"
+	}
+	return "lease: it does not attach volumes, lost nodes stop their users themselves"
+}
+
 // showUnhealthy tells what is wrong with instances.
 func showUnhealthy(s *session.Session, p *api.Plugin) {
+	var reasons []session.Reason
 	table := [][]string{{"Node ID", "Kind", "Reason"}}
 	for _, kind := range []struct {
 		name      string
@@ -101,12 +120,14 @@ func showUnhealthy(s *session.Session, p *api.Plugin) {
 		for _, id := range slices.Sorted(maps.Keys(kind.instances)) {
 			if i := kind.instances[id]; !i.Healthy {
 				table = append(table, []string{s.ID(id), kind.name, view.OrNone(i.HealthDescription)})
+				reasons = append(reasons, session.Reason{Of: "the " + kind.name + " on node " + id, Text: i.HealthDescription})
 			}
 		}
 	}
 	if len(table) > 1 {
 		s.Section("Unhealthy Instances", table...)
 	}
+	s.Reasons(reasons)
 }
 
 func showTopologies(s *session.Session, nodes map[string]*api.CSIInfo) {

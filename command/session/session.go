@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -138,6 +139,18 @@ func (s *Session) Section(title string, rows ...[]string) {
 	s.Printf("\n%s\n%s", title, view.Table(rows...))
 }
 
+// Reason is a text of which a table shows the first line, and what it is about.
+type Reason struct{ Of, Text string }
+
+// Reasons prints, when the session is verbose, the texts that have more than one line.
+func (s *Session) Reasons(list []Reason) {
+	for _, r := range list {
+		if text := strings.TrimSpace(r.Text); s.Verbose && strings.Contains(text, "\n") {
+			s.Printf("\nText of %s\n%s\n", r.Of, view.Indent(view.Text(text), 2))
+		}
+	}
+}
+
 // Formatted tells whether -json or -t was given.
 func (s *Session) Formatted() bool { return s.Bool("json") || s.String("t") != "" }
 
@@ -183,7 +196,11 @@ func (s *Session) KeyValues(flag string) (map[string]string, error) {
 func (s *Session) Confirm(question string) (bool, error) {
 	s.Printf("%s [y/N] ", question)
 	var answer string
-	if _, err := fmt.Fscanln(s.Input, &answer); err != nil && answer == "" {
+	switch _, err := fmt.Fscanln(s.Input, &answer); {
+	case errors.Is(err, io.EOF) && answer == "":
+		s.Println()
+		return false, fault.New(fault.Invalid, "no answer to the question: the input is at its end")
+	case err != nil && answer == "":
 		return false, nil
 	}
 	switch {

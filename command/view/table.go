@@ -1,18 +1,54 @@
 package view
 
 import (
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // gap is what stands between two columns.
 const gap = "  "
 
-// Table aligns rows in columns; the first row is the heading. Cells of the last column are not padded.
+// Line is the first line of a text, with " ..." when there is more, and without characters that would move the
+// cursor: what drivers write is not trusted.
+func Line(s string) string {
+	first, rest, _ := strings.Cut(strings.Trim(s, "\r\n"), "\n")
+	if strings.TrimSpace(rest) != "" {
+		first = strings.TrimRight(first, " \t\r") + " ..."
+	}
+	return strings.Map(printable, first)
+}
+
+// Text is a text of several lines without characters that would move the cursor.
+func Text(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return printable(r)
+	}, s)
+}
+
+func printable(r rune) rune {
+	switch {
+	case r == '\t':
+		return ' '
+	case unicode.IsControl(r):
+		return -1
+	}
+	return r
+}
+
+// Table aligns rows in columns; the first row is the heading. Cells of the last column are not padded; each cell
+// shows its first line.
 func Table(rows ...[]string) string {
 	var widths []int
-	for _, row := range rows {
+	for r, row := range rows {
+		rows[r] = slices.Clone(row)
 		for i, cell := range row {
+			cell = Line(cell)
+			rows[r][i] = cell
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
@@ -33,7 +69,8 @@ func Table(rows ...[]string) string {
 	return b.String()
 }
 
-// Pairs aligns "key = value" lines. An empty value is shown as <none>.
+// Pairs aligns "key = value" lines. An empty value is shown as <none>; the lines of one that has several are
+// aligned.
 func Pairs(pairs ...[2]string) string {
 	width := 0
 	for _, p := range pairs {
@@ -44,7 +81,7 @@ func Pairs(pairs ...[2]string) string {
 		b.WriteString(p[0])
 		b.WriteString(strings.Repeat(" ", width-utf8.RuneCountInString(p[0])))
 		b.WriteString(" = ")
-		b.WriteString(OrNone(p[1]))
+		b.WriteString(OrNone(strings.ReplaceAll(strings.TrimRight(Text(p[1]), "\n"), "\n", "\n"+strings.Repeat(" ", width+len(" = ")))))
 		b.WriteByte('\n')
 	}
 	return b.String()

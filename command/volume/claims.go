@@ -15,6 +15,7 @@ func showClaims(s *session.Session, v *api.VolumeDetail) {
 		return
 	}
 	now := time.Now()
+	var errs []session.Reason
 	table := [][]string{{"Alloc ID", "Node ID", "Job ID", "Mode", "State", "Since", "Next Retry", "Last Error"}}
 	for _, c := range v.Claims {
 		state := string(c.State)
@@ -25,8 +26,10 @@ func showClaims(s *session.Session, v *api.VolumeDetail) {
 			s.ID(c.AllocID), s.ID(c.NodeID), c.JobID, string(c.Mode), state,
 			s.When(c.Since), retry(c.NextRetry, now), view.OrNone(c.LastError),
 		})
+		errs = append(errs, session.Reason{Of: "the claim of allocation " + c.AllocID, Text: c.LastError})
 	}
 	s.Section("Claims", table...)
+	s.Reasons(errs)
 }
 
 // showAttachments tells which nodes the storage provider has attached the volume to.
@@ -35,11 +38,14 @@ func showAttachments(s *session.Session, v *api.VolumeDetail) {
 		return
 	}
 	now := time.Now()
+	var errs []session.Reason
 	table := [][]string{{"Node ID", "State", "Since", "Next Retry", "Last Error"}}
 	for _, a := range v.Attachments {
 		table = append(table, []string{s.ID(a.NodeID), string(a.State), s.When(a.Since), retry(a.NextRetry, now), view.OrNone(a.LastError)})
+		errs = append(errs, session.Reason{Of: "the attachment to node " + a.NodeID, Text: a.LastError})
 	}
 	s.Section("Attachments", table...)
+	s.Reasons(errs)
 }
 
 // showReleases tells how the last claims ended and why it was safe to give the volume on.
@@ -47,9 +53,9 @@ func showReleases(s *session.Session, v *api.VolumeDetail) {
 	if len(v.Releases) == 0 {
 		return
 	}
-	table := [][]string{{"Alloc ID", "Node ID", "Proof", "By", "At"}}
+	table := [][]string{{"Alloc ID", "Node ID", "Proof", "By", "At", "Reason"}}
 	for _, r := range slices.Backward(v.Releases) {
-		table = append(table, []string{s.ID(r.AllocID), s.ID(r.NodeID), r.Proof, r.By, s.When(r.At)})
+		table = append(table, []string{view.OrNone(s.ID(r.AllocID)), s.ID(r.NodeID), r.Proof, r.By, s.When(r.At), view.OrNone(r.Reason)})
 	}
 	s.Section("Releases", table...)
 }

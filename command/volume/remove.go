@@ -2,7 +2,6 @@ package volume
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v3"
@@ -84,36 +83,4 @@ func Delete(name string) *cli.Command {
 
 func secretFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "secret", Usage: "`key=value` for the plugin; may be repeated"}
-}
-
-// Detach is "nomad volume detach".
-func Detach(name string) *cli.Command {
-	return session.Verb{
-		Name: name, Usage: "release all claims of a volume on a node", Args: "<volume> <node>", Min: 2, Max: 2,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "you know that the node no longer uses the volume, for example because it is off"}},
-		Run: func(ctx context.Context, s *session.Session) error {
-			v, err := target(ctx, s)
-			if err != nil {
-				return err
-			}
-			// The node may be gone for good: then its whole id, as it stands in the claims, is taken as it is.
-			id := s.Arg(1)
-			n, err := find.Node(ctx, s, id)
-			switch {
-			case err == nil:
-				id = n.ID
-			case !errors.Is(err, fault.NotFound):
-				return err
-			default:
-				if id, err = claimant(ctx, s, v.ID, id); err != nil {
-					return err
-				}
-			}
-			if err := s.DetachVolume(ctx, v.ID, id, s.Bool("force")); err != nil {
-				return session.Failed("detaching volume", err)
-			}
-			s.Printf("Volume %q detached from node %q\n", v.ID, id)
-			return nil
-		},
-	}.Command()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -58,8 +59,12 @@ func list(ctx context.Context, s *session.Session) error {
 	if p := s.String("plugin"); p != "" {
 		q.Params["plugin_id"] = []string{p}
 	}
-	if n := s.String("node"); n != "" {
-		q.Params["node_id"] = []string{n}
+	if typed := s.String("node"); typed != "" {
+		id, err := find.NodeOrTyped(ctx, s, typed)
+		if err != nil {
+			return err
+		}
+		q.Params["node_id"] = []string{id}
 	}
 	volumes, _, err := s.Volumes(ctx, q)
 	if err != nil {
@@ -71,10 +76,13 @@ func list(ctx context.Context, s *session.Session) error {
 	s.Println("Container Storage Interface")
 	if len(volumes) == 0 {
 		s.Warnf("No CSI volumes")
-		return nil
+	} else {
+		slices.SortStableFunc(volumes, func(a, b *api.VolumeStub) int { return cmp.Compare(a.ID, b.ID) })
+		s.Print(find.VolumeTable(volumes))
 	}
-	slices.SortStableFunc(volumes, func(a, b *api.VolumeStub) int { return cmp.Compare(a.ID, b.ID) })
-	s.Print(find.VolumeTable(volumes))
+	if s.Verbose && s.String("node") == "" {
+		return listExternal(ctx, s, s.String("plugin"))
+	}
 	return nil
 }
 
@@ -87,7 +95,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	if s.Formatted() {
 		return s.Document(v)
 	}
-	s.Print(view.Pairs(facts(v)...))
+	s.Print(view.Pairs(facts(s, v)...))
 	if s.Bool("short") {
 		return nil
 	}
@@ -114,7 +122,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	return nil
 }
 
-func facts(v *api.VolumeDetail) [][2]string {
+func facts(s *session.Session, v *api.VolumeDetail) [][2]string {
 	capacity := ""
 	if v.Capacity > 0 {
 		capacity = view.Bytes(v.Capacity)
@@ -143,11 +151,40 @@ func facts(v *api.VolumeDetail) [][2]string {
 	if v.OnMountDead != "" {
 		f = append(f, [2]string{"On Mount Dead", v.OnMountDead})
 	}
+	if s.Verbose {
+		f = append(f, verboseFacts(v)...)
+	}
+	if v.NotValidated != "" {
+		f = append(f, [2]string{"Not Validated", view.Line(v.NotValidated)})
+	}
 	if v.State != "" && v.State != api.VolumeAvailable {
 		f = append(f, [2]string{"State", string(v.State)})
 	}
 	if v.LastError != "" {
-		f = append(f, [2]string{"Last Error", v.LastError})
+		text := v.LastError
+		if !s.Verbose {
+			text = view.Line(text)
+		}
+		f = append(f, [2]string{"Last Error", text})
 	}
 	return f
+}
+
+// verboseFacts are how a node that is lost is kept from writing, and what nodes still owe.
+func verboseFacts(v *api.VolumeDetail) [][2]string {
+	fence, lease := v.Fence, "default"
+	if fence == "" {
+		fence = api.FenceLease + " (default: the driver does not attach)"
+		if v.ControllerRequired {
+			fence = api.FenceStorage + " (default: the driver attaches)"
+		}
+	}
+	if v.Lease > 0 {
+		lease = v.Lease.String()
+	}
+	return [][2]string{
+		{"Fence", fence},
+		{"Lease", lease},
+		{"Expansion Owed By", strings.Join(v.NodeExpansion, ", ")},
+	}
 }

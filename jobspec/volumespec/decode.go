@@ -9,11 +9,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-var accessModes = []api.AccessMode{
-	api.AccessSingleNodeReader, api.AccessSingleNodeWriter, api.AccessSingleNodeSingle, api.AccessSingleNodeMulti,
-	api.AccessMultiNodeReader, api.AccessMultiNodeSingleWriter, api.AccessMultiNodeMultiWriter,
-}
-
 var attachmentModes = []api.AttachmentMode{api.AttachmentFileSystem, api.AttachmentBlock}
 
 // decoder fills a specification and collects all that is wrong.
@@ -90,6 +85,7 @@ func (d *decoder) top(items []item) {
 		"capability": d.each(d.capability), "mount_options": d.each(d.mountOptions), "topology_request": d.each(d.topologyRequest),
 		"owner": d.each(d.owner), "on_mount_dead": choice(d, "on_mount_dead", mountDead, &s.OnMountDead),
 		"on_node_loss": choice(d, "on_node_loss", nodeLoss, &s.OnNodeLoss),
+		"fence":        choice(d, "fence", fences, &s.Fence),
 		"fence_after":  d.duration("fence_after", &s.FenceAfter), "lease": d.duration("lease", &s.Lease),
 		// Files of old have these; capabilities say the same now.
 		"access_mode": d.text(&old), "attachment_mode": d.text(&old),
@@ -159,7 +155,7 @@ func (d *decoder) each(take func(value)) func(value) {
 func (d *decoder) capability(v value) {
 	c := &api.VolumeCapability{}
 	d.read("capability", v.items, keys{
-		"access_mode":     choice(d, "access_mode", accessModes, &c.AccessMode),
+		"access_mode":     choice(d, "access_mode", api.AccessModes, &c.AccessMode),
 		"attachment_mode": choice(d, "attachment_mode", attachmentModes, &c.AttachmentMode),
 	})
 	d.spec.RequestedCapabilities = append(d.spec.RequestedCapabilities, c)

@@ -8,6 +8,9 @@ import (
 
 var nodeLoss = []string{api.NodeLossFence, api.NodeLossWait, api.NodeLossAssume}
 
+// fences are what may keep a node that was lost from writing.
+var fences = []string{api.FenceStorage, api.FenceLease, api.FenceBoth}
+
 // duration takes texts such as "30s"; a bare number says no unit.
 func (d *decoder) duration(name string, dst *time.Duration) func(value) {
 	return func(v value) {

@@ -69,7 +69,7 @@ func TestVolumeCreatedAfterItsJobWakesIt(t *testing.T) {
 	w.volume("v")
 	w.untilLive("j", 1)
 	a := w.live("j")[0]
-	if c := w.store.Read().Claim("default", "v", a.ID); c == nil || c.NodeID != "n1" {
+	if c := w.store.Read().Claim("default", "v", a.ID, ""); c == nil || c.NodeID != "n1" {
 		t.Fatalf("claim %+v", c)
 	}
 }
@@ -108,7 +108,7 @@ func TestS11FreedClaimWakes(t *testing.T) {
 	if n := len(w.live("waiter")); n != 0 {
 		t.Fatalf("%d placed while the volume was held", n)
 	}
-	w.write(func(tx *state.Txn) { tx.DeleteClaim("default", "v", held.ID) })
+	w.write(func(tx *state.Txn) { tx.DeleteClaim("default", "v", held.ID, "") })
 	w.untilLive("waiter", 1)
 }
 
@@ -131,7 +131,7 @@ func TestFreedClaimWakesThoseThatWaitForItUnderAnotherName(t *testing.T) {
 		a.DesiredStatus = api.AllocDesiredStatusStop
 		tx.PutAlloc(&a)
 	})
-	w.write(func(tx *state.Txn) { tx.DeleteClaim("default", "w", held.ID) })
+	w.write(func(tx *state.Txn) { tx.DeleteClaim("default", "w", held.ID, "") })
 	w.untilLive("waiter", 1)
 }
 

@@ -59,6 +59,8 @@ const (
 	KindVolumeClaimsReconcile
 	KindSnapshotIntent
 	KindSnapshotAnswer
+	KindVolumeDeleteConfirm
+	KindVolumeWriteOff
 )
 
 // Commands on the cluster.

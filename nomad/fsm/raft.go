@@ -224,6 +224,9 @@ func (r *Raft) now() time.Time {
 // Barrier waits until everything that was committed before is applied here.
 func (r *Raft) Barrier(ctx context.Context) error { return await(ctx, r.raft.Barrier(enqueueTimeout)) }
 
+// VerifyLeader asks a majority of the servers whether this one still leads.
+func (r *Raft) VerifyLeader(ctx context.Context) error { return await(ctx, r.raft.VerifyLeader()) }
+
 // Snapshot writes a snapshot now; nothing new to write is no error.
 func (r *Raft) Snapshot(ctx context.Context) error {
 	err := await(ctx, r.raft.Snapshot())

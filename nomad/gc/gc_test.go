@@ -111,7 +111,7 @@ func TestAllocationWithAClaimStays(t *testing.T) {
 	if tx := r.collect(); tx.Alloc("a") == nil || tx.Eval("e") == nil {
 		t.Fatal("the row that a claim needs is gone")
 	}
-	r.put(func(tx *state.Txn) { tx.DeleteClaim("default", "v", "a") })
+	r.put(func(tx *state.Txn) { tx.DeleteClaim("default", "v", "a", "") })
 	if tx := r.collect(); tx.Alloc("a") != nil {
 		t.Fatal("the allocation stays for ever")
 	}

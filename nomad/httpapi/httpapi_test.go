@@ -41,6 +41,7 @@ var everyRoute = []string{
 	"GET /v1/node/pools", "GET /v1/node/pool/p", `PUT /v1/node/pool/p {"Name":"p"}`, "DELETE /v1/node/pool/p",
 	"GET /v1/volumes?type=csi", `PUT /v1/volume/csi/v {"Volumes":[{"ID":"v"}]}`, `PUT /v1/volume/csi/v/create {"Volumes":[{"ID":"v"}]}`,
 	"DELETE /v1/volume/csi/v", "DELETE /v1/volume/csi/v/delete", "DELETE /v1/volume/csi/v/detach?node=n", "GET /v1/volume/csi/v",
+	"GET /v1/volumes/attachments", "DELETE /v1/volumes/attachments?node=n&plugin_id=p&external_id=x",
 	"GET /v1/volumes/external?plugin_id=p", `PUT /v1/volumes/snapshot {"Snapshots":[{"SourceVolumeID":"v"}]}`,
 	"DELETE /v1/volumes/snapshot?plugin_id=p&snapshot_id=s", "GET /v1/volumes/snapshot?plugin_id=p",
 	"GET /v1/plugins?type=csi", "GET /v1/plugin/csi/p",

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"net"
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -12,6 +14,8 @@ var volumeRoutes = []route{
 	{method: "GET", pattern: "/v1/volumes", serve: volumeList},
 	{method: "PUT", pattern: "/v1/volumes", serve: volumeRegister},
 	{method: "GET", pattern: "/v1/volumes/external", serve: volumeExternal},
+	{method: "GET", pattern: "/v1/volumes/attachments", serve: volumeAttachments},
+	{method: "DELETE", pattern: "/v1/volumes/attachments", serve: attachmentEnd},
 	{method: "GET", pattern: "/v1/volumes/snapshot", serve: snapshotList},
 	{method: "PUT", pattern: "/v1/volumes/snapshot", serve: snapshotCreate},
 	{method: "DELETE", pattern: "/v1/volumes/snapshot", serve: snapshotDelete},
@@ -148,16 +152,42 @@ func volumeDelete(c *call) (any, error) {
 }
 
 func volumeDetach(c *call) (any, error) {
-	node := c.params.Get("node")
-	if node == "" {
+	return detach(c, &api.VolumeDetachRequest{VolumeID: c.id})
+}
+
+// detach adds to the request what all ways to ask for it have in common. Who asks is known by address only.
+func detach(c *call, r *api.VolumeDetachRequest) (any, error) {
+	r.NodeID, r.Reason, r.WriteRequest = c.params.Get("node"), c.params.Get("reason"), c.writes()
+	if r.NodeID == "" {
 		return nil, fault.New(fault.Invalid, "detach requires node ID")
 	}
 	force, err := boolean(c.params, "force")
 	if err != nil {
 		return nil, err
 	}
-	return emptyWrite(c)(wire.VolumeDetach.Call(c.ctx(), c.Servers,
-		&api.VolumeDetachRequest{VolumeID: c.id, NodeID: node, Force: force, WriteRequest: c.writes()}))
+	r.Force = force
+	if host, _, err := net.SplitHostPort(c.r.RemoteAddr); err == nil {
+		r.By = "from " + host
+	}
+	return emptyWrite(c)(wire.VolumeDetach.Call(c.ctx(), c.Servers, r))
+}
+
+func volumeAttachments(c *call) (any, error) {
+	out, err := wire.VolumeAttachments.Call(c.ctx(), c.Servers, &api.VolumeAttachmentListRequest{
+		NodeID: c.params.Get("node_id"), PluginID: c.params.Get("plugin_id"), VolumeID: c.params.Get("volume_id"), QueryOptions: c.reads(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.read(out.QueryMeta)
+	return page(c, out.Attachments, byName(func(a *api.AttachmentStub) string {
+		return strings.Join([]string{a.NodeID, a.PluginID, a.ExternalID, a.AllocID}, " ")
+	}))
+}
+
+// attachmentEnd detaches a volume that no specification names any more.
+func attachmentEnd(c *call) (any, error) {
+	return detach(c, &api.VolumeDetachRequest{PluginID: c.params.Get("plugin_id"), ExternalID: c.params.Get("external_id")})
 }
 
 func volumeExternal(c *call) (any, error) {

@@ -72,6 +72,20 @@ func world() *cluster {
 	on(c, wire.VolumeList, func(*api.VolumeListRequest) (*api.VolumeListResponse, error) {
 		return &api.VolumeListResponse{Volumes: []*api.VolumeStub{{ID: "v1", Namespace: "default", PluginID: "hostpath", Schedulable: true}}, QueryMeta: meta}, nil
 	})
+	on(c, wire.VolumeAttachments, func(r *api.VolumeAttachmentListRequest) (*api.VolumeAttachmentListResponse, error) {
+		return &api.VolumeAttachmentListResponse{Attachments: []*api.AttachmentStub{
+			{PluginID: r.PluginID, ExternalID: "x1", NodeID: r.NodeID, VolumeID: r.VolumeID, State: "unpublishing", Remedy: "nomad volume detach -force v1 n1"},
+		}, QueryMeta: meta}, nil
+	})
+	on(c, wire.VolumeDetach, func(r *api.VolumeDetachRequest) (*api.WriteMeta, error) {
+		if r.By != "from 192.0.2.1" && r.By != "from 127.0.0.1" {
+			return nil, fault.New(fault.Internal, "by %q", r.By)
+		}
+		if r.NodeID == "n" {
+			return &api.WriteMeta{Index: 8}, nil
+		}
+		return nil, fault.New(fault.Conflict, "asked for volume %q, plugin %q, external %q on %q, force %v because %q", r.VolumeID, r.PluginID, r.ExternalID, r.NodeID, r.Force, r.Reason)
+	})
 	on(c, wire.PluginGet, func(*api.PluginGetRequest) (*api.PluginGetResponse, error) {
 		return &api.PluginGetResponse{QueryMeta: meta}, nil
 	})

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -21,7 +22,7 @@ func (r *room) claims(on bool) {
 			tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a1", NodeID: "n1", JobID: "db", PluginID: "p", ExternalID: "x", State: api.ClaimReleasing})
 			return
 		}
-		tx.DeleteClaim("default", "v", "a1")
+		tx.DeleteClaim("default", "v", "a1", "")
 		tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n1", State: api.AttachmentUnpublishing})
 	})
 }
@@ -58,15 +59,77 @@ func TestPluginThatVolumesNeedIsNotStopped(t *testing.T) {
 	}
 }
 
-func TestPluginThatAnotherJobProvidesIsStopped(t *testing.T) {
+func TestPluginThatAnotherJobRunsOnTheNodeIsStopped(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	r.register(provider("driver"))
 	r.register(provider("driver-2"))
 	r.claims(true)
-	if _, err := r.Deregister(t.Context(), &api.JobDeregisterRequest{JobID: "driver"}); err != nil {
+	stop := func(id string) error {
+		_, err := r.Deregister(t.Context(), &api.JobDeregisterRequest{JobID: id})
+		return err
+	}
+	instance := func(node, status string) {
+		r.put(func(tx *state.Txn) {
+			tx.PutAlloc(&api.Allocation{
+				ID: "i", Namespace: "default", JobID: "driver-2", NodeID: node, TaskGroup: "g", Job: tx.Job("default", "driver-2"),
+				DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: status,
+			})
+		})
+	}
+	refused(t, stop("driver"), fault.Conflict, "in use")
+	instance("n1", api.AllocClientStatusPending)
+	refused(t, stop("driver"), fault.Conflict, "in use")
+	instance("n2", api.AllocClientStatusRunning)
+	refused(t, stop("driver"), fault.Conflict, "in use")
+	instance("n1", api.AllocClientStatusRunning)
+	if err := stop("driver"); err != nil {
 		t.Error(err)
 	}
-	_, err := r.Deregister(t.Context(), &api.JobDeregisterRequest{JobID: "driver-2"})
-	refused(t, err, fault.Conflict, "in use")
+	refused(t, stop("driver-2"), fault.Conflict, "in use")
+}
+
+func TestReplacingAPluginInUseIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	r.register(provider("driver"))
+	changed := func() *api.Job {
+		j := provider("driver")
+		j.TaskGroups[0].Tasks[0].Env = map[string]string{"LOG": "debug"}
+		return j
+	}
+	plan := func(j *api.Job) string {
+		out, err := r.Plan(t.Context(), &api.JobPlanRequest{Job: j})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Warnings
+	}
+	if w := plan(changed()); w != "" {
+		t.Errorf("nobody uses it: %q", w)
+	}
+	r.claims(true)
+	r.put(func(tx *state.Txn) {
+		tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "w", AllocID: "a2", NodeID: "n2", JobID: "db", PluginID: "p", ExternalID: "y", State: api.ClaimReady})
+		tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n1", State: api.AttachmentPublished})
+	})
+	if w := plan(provider("driver")); w != "" {
+		t.Errorf("nothing changes: %q", w)
+	}
+	const want = `CSI plugin "p" is replaced while it has 2 volumes mounted on 2 nodes and 1 external volume attached`
+	if w := plan(changed()); !strings.Contains(w, want) || !strings.Contains(w, "on_mount_dead") {
+		t.Errorf("plan: %q", w)
+	}
+	if w := r.register(changed()).Warnings; !strings.Contains(w, want) {
+		t.Errorf("registration: %q", w)
+	}
+	other := provider("driver")
+	other.TaskGroups[0].Tasks[0].CSIPluginConfig.Type = api.CSIPluginTypeNode
+	if w := plan(other); !strings.Contains(w, "will be refused: job \"driver\" changes the type of the CSI plugin \"p\" from monolith to node") {
+		t.Errorf("another type: %q", w)
+	}
+	out, err := r.Revert(t.Context(), &api.JobRevertRequest{JobID: "driver", JobVersion: 0})
+	if err != nil || !strings.Contains(out.Warnings, want) {
+		t.Errorf("going back: %+v %v", out, err)
+	}
 }

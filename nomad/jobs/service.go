@@ -149,6 +149,7 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 	if s.closed() {
 		return nil, fault.New(fault.Denied, registrationOff)
 	}
+	warnings := s.warnings(j)
 	res, err := s.Raft.Propose(ctx, &Register{
 		Job: j, Submission: r.Submission, EvalID: uuid.NewString(), Priority: r.EvalPriority,
 		CheckIndex: r.EnforceIndex, JobModifyIndex: r.JobModifyIndex,
@@ -158,7 +159,7 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 		return nil, fmt.Errorf("register job %q: %w", j.ID, err)
 	}
 	out := reply(res)
-	out.Warnings = s.warnings(j)
+	out.Warnings = warnings
 	return out, nil
 }
 
@@ -196,8 +197,10 @@ func (s *Service) Validate(_ context.Context, r *api.JobValidateRequest) (*api.J
 	return out, nil
 }
 
+// warnings says what is probably not meant by registering the job as things are now.
 func (s *Service) warnings(j *api.Job) string {
-	return rules.Warnings(j, s.State.Read().SchedulerConfig().MemoryOversubscriptionEnabled)
+	tx := s.State.Read()
+	return rules.Warnings(j, tx.SchedulerConfig().MemoryOversubscriptionEnabled, pluginWarnings(tx, j)...)
 }
 
 // Deregister stops or purges a job.

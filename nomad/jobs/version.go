@@ -49,14 +49,16 @@ func (s *Service) Revert(ctx context.Context, r *api.JobRevertRequest) (*api.Job
 	if r.EnforcePriorVersion != nil {
 		c.CheckPrior, c.Prior = true, *r.EnforcePriorVersion
 	}
+	warnings := ""
+	if j := s.State.Read().JobVersion(c.Namespace, c.JobID, c.Version); j != nil {
+		warnings = s.warnings(j)
+	}
 	res, err := s.Raft.Propose(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("revert job %q to version %d: %w", r.JobID, r.JobVersion, err)
 	}
 	out := reply(res)
-	if j := s.State.Read().Job(c.Namespace, c.JobID); j != nil {
-		out.Warnings = s.warnings(j)
-	}
+	out.Warnings = warnings
 	return out, nil
 }
 

@@ -75,7 +75,9 @@ type StepDrain struct {
 	NodeID  string   `msg:",omitempty"`
 	Migrate []string `msg:",omitempty"`
 	Done    bool     `msg:",omitempty"`
-	Seed    string   `msg:",omitempty"`
+	// Waits says which volumes the drain waits for, when that is news.
+	Waits string `msg:",omitempty"`
+	Seed  string `msg:",omitempty"`
 }
 
 // Commands registers this room's commands.

@@ -44,7 +44,7 @@ func TestC21DrainKeepsThePluginUntilUnmountEnds(t *testing.T) {
 	if leaves(nil) {
 		t.Fatal("the plugin leaves while its volume is mounted")
 	}
-	r.edit(func(tx *state.Txn) { tx.DeleteClaim(claim.Namespace, claim.VolumeID, claim.AllocID) })
+	r.edit(func(tx *state.Txn) { tx.DeleteClaim(claim.Namespace, claim.VolumeID, claim.AllocID, claim.Use) })
 	if err := state.Until(t.Context(), r.state, []state.Key{state.AllocKey(plugin.ID)}, leaves); err != nil {
 		t.Fatal(err)
 	}

@@ -77,6 +77,11 @@ func (c *StepDrain) Apply(tx *state.Txn) (any, error) {
 		tx.PutAlloc(&next)
 		evals.add(tx.Job(a.Namespace, a.JobID), a)
 	}
+	if c.Waits != "" && !c.Done {
+		n := *old
+		n.Events = withEvents(n.Events, tx, event("Node drain waits for volumes: "+c.Waits, api.NodeEventSubsystemDrain))
+		tx.PutNode(&n)
+	}
 	if c.Done {
 		n := *old
 		n.DrainStrategy, n.Drain = nil, false

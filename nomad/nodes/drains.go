@@ -17,7 +17,7 @@ import (
 func (s *Service) drainLoop(ctx context.Context) error {
 	feed := s.state.Feed(state.TableNodes, state.TableAllocs, state.TableClaims, state.TableAttachments)
 	defer feed.Close()
-	draining := map[string]bool{}
+	draining, waits := map[string]bool{}, drainWaits{}
 	var wake time.Time
 	for {
 		b, err := nextBefore(ctx, feed, wake)
@@ -25,9 +25,10 @@ func (s *Service) drainLoop(ctx context.Context) error {
 			return nil //nolint:nilerr // the term is over
 		}
 		follow(s.state, b, draining)
+		waits.keep(draining)
 		wake = time.Time{}
 		for id := range draining {
-			at, err := s.drainNode(ctx, id)
+			at, err := s.drainNode(ctx, id, waits)
 			if err != nil {
 				s.log.Warn("drain of a node does not go on", "node", id, "error", err)
 				at = time.Now().Add(time.Second)
@@ -74,42 +75,39 @@ func follow(s *state.Store, b state.Batch, draining map[string]bool) {
 	}
 }
 
-// mounted reports whether the node still has volumes of allocations that ended there, or storage is still
-// attached to it: the calls that detach it may go through the node's own plugin.
-func mounted(tx *state.Txn, node string) bool {
-	for range tx.AttachmentsByNode(node) {
-		return true
-	}
-	for c := range tx.ClaimsByNode(node) {
-		if c.State == api.ClaimWaiting || c.State == api.ClaimUnmounted {
-			continue
-		}
-		if a := tx.Alloc(c.AllocID); a == nil || a.ClientTerminal() {
-			return true
-		}
-	}
-	return false
-}
-
 // drainNode takes the next step of one drain and tells when to look again.
-func (s *Service) drainNode(ctx context.Context, id string) (time.Time, error) {
+func (s *Service) drainNode(ctx context.Context, id string, waits drainWaits) (time.Time, error) {
 	tx := s.state.Read()
 	n := tx.Node(id)
 	if n == nil || n.DrainStrategy == nil {
 		return time.Time{}, nil
 	}
+	left, now := volumesLeft(tx, n), time.Now()
 	d := drain.Next(drain.View{
-		Node: n, Allocs: slices.Collect(tx.AllocsByNode(id)), Now: time.Now(), Mounted: mounted(tx, id),
+		Node: n, Allocs: slices.Collect(tx.AllocsByNode(id)), Now: now, Mounted: len(left) > 0,
 		Group: func(ns, job, group string) []*api.Allocation {
 			return slices.DeleteFunc(slices.Collect(tx.AllocsByJob(ns, job)), func(a *api.Allocation) bool { return a.TaskGroup != group })
 		},
 	})
-	if len(d.Migrate) == 0 && !d.Done {
+	if !d.Held {
+		left = nil
+	}
+	news, again := waits.news(id, left, now)
+	if !again.IsZero() && (d.Wake.IsZero() || again.Before(d.Wake)) {
+		d.Wake = again
+	}
+	if len(d.Migrate) == 0 && !d.Done && news == "" {
 		return d.Wake, nil
 	}
-	_, err := s.propose(ctx, &StepDrain{NodeID: id, Migrate: d.Migrate, Done: d.Done, Seed: uuid.NewString()})
-	if err == nil && d.Done {
+	_, err := s.propose(ctx, &StepDrain{NodeID: id, Migrate: d.Migrate, Done: d.Done, Waits: news, Seed: uuid.NewString()})
+	switch {
+	case err != nil:
+		return d.Wake, err
+	case d.Done:
 		s.log.Info("node drain complete", "node", id)
+	case news != "":
+		waits.told(id, news, now)
+		s.log.Warn("node drain waits for volumes", "node", id, "volumes", news)
 	}
-	return d.Wake, err
+	return d.Wake, nil
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -41,12 +43,7 @@ func TestDrainKeepsThePluginWhileStorageIsAttached(t *testing.T) {
 		a.ClientStatus, a.DesiredStatus = api.AllocClientStatusComplete, api.AllocDesiredStatusStop
 		tx.PutAlloc(&a)
 	})
-	// Another round of the loop has seen all this when a node that came after is registered and drained.
-	r.register(node("n2"))
-	if _, err := r.Drain(t.Context(), &api.NodeDrainRequest{NodeID: "n2", DrainSpec: &api.DrainSpec{Deadline: time.Hour}}); err != nil {
-		t.Fatal(err)
-	}
-	r.await("the drain of an empty node", "n2", func(n *api.Node) bool { return n.DrainStrategy == nil })
+	r.drainRound()
 	if leaves(plugin) {
 		t.Fatal("the plugin leaves while storage is attached to its node")
 	}
@@ -54,4 +51,57 @@ func TestDrainKeepsThePluginWhileStorageIsAttached(t *testing.T) {
 	if err := state.Until(t.Context(), r.state, []state.Key{state.AllocKey(plugin.ID)}, func(*state.Txn) bool { return leaves(plugin) }); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestDrainThatIgnoresSystemJobsWaitsForTheirVolumesOnly(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{})
+	r.lead()
+	r.register(node("n1"))
+	r.beat("n1", api.NodeStatusReady)
+	user, stays := r.place("service", "web", "n1"), r.place("system", "agent", "n1")
+	r.edit(func(tx *state.Txn) {
+		a := *tx.Alloc(user.ID)
+		a.ClientStatus, a.DesiredStatus = api.AllocClientStatusComplete, api.AllocDesiredStatusStop
+		tx.PutAlloc(&a)
+		tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: user.ID, NodeID: "n1", PluginID: "p", ExternalID: "x", State: api.ClaimReleasing})
+		tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "w", AllocID: stays.ID, NodeID: "n1", PluginID: "p", ExternalID: "y", State: api.ClaimReady})
+		for _, x := range []string{"x", "y"} {
+			tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: x, NodeID: "n1", State: api.AttachmentPublished})
+		}
+		n := *tx.Node("n1")
+		n.StaleMounts = []*api.StaleMount{{Namespace: "default", VolumeID: "z", AllocID: "gone", PluginID: "p", ExternalID: "z"}}
+		tx.PutNode(&n)
+	})
+	spec := &api.DrainSpec{Deadline: time.Hour, IgnoreSystemJobs: true}
+	if _, err := r.Drain(t.Context(), &api.NodeDrainRequest{NodeID: "n1", DrainSpec: spec}); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []func(*state.Txn){
+		func(tx *state.Txn) { tx.DeleteClaim("default", "v", user.ID, "") },
+		func(tx *state.Txn) { tx.DeleteAttachment("p", "x", "n1") },
+		func(tx *state.Txn) {
+			n := *tx.Node("n1")
+			n.StaleMounts = nil
+			tx.PutNode(&n)
+		},
+	} {
+		r.drainRound()
+		if r.state.Read().Node("n1").DrainStrategy == nil {
+			t.Fatal("the drain is over while a volume is on the node")
+		}
+		r.edit(gone)
+	}
+	r.await("the drain", "n1", func(n *api.Node) bool { return n.DrainStrategy == nil })
+}
+
+// drainRound returns when the loop has seen all that was written before: a node that came after is drained.
+func (r *room) drainRound() {
+	r.t.Helper()
+	id := uuid.NewString()
+	r.register(node(id))
+	if _, err := r.Drain(r.t.Context(), &api.NodeDrainRequest{NodeID: id, DrainSpec: &api.DrainSpec{Deadline: time.Hour}}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.await("the drain of an empty node", id, func(n *api.Node) bool { return n.DrainStrategy == nil })
 }

@@ -76,7 +76,7 @@ func TestNodeThatComesBackUnmountsWhatIsNotGivenUpEither(t *testing.T) {
 	r.edit(func(tx *state.Txn) { tx.PutClaim(held) })
 	r.beat("n1", api.NodeStatusReady)
 	r.is(api.NodeStatusInit)
-	r.edit(func(tx *state.Txn) { tx.DeleteClaim("default", "v", "a1") })
+	r.edit(func(tx *state.Txn) { tx.DeleteClaim("default", "v", "a1", "") })
 	r.beat("n1", api.NodeStatusReady)
 	r.is(api.NodeStatusReady)
 }

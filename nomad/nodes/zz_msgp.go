@@ -787,8 +787,8 @@ func (z *SetStatus) Msgsize() (s int) {
 func (z *StepDrain) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.NodeID == "" {
 		zb0001Len--
@@ -802,9 +802,13 @@ func (z *StepDrain) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.Seed == "" {
+	if z.Waits == "" {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.Seed == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -830,6 +834,11 @@ func (z *StepDrain) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendBool(o, z.Done)
 		}
 		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Waits"
+			o = append(o, 0xa5, 0x57, 0x61, 0x69, 0x74, 0x73)
+			o = msgp.AppendString(o, z.Waits)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "Seed"
 			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x64)
 			o = msgp.AppendString(o, z.Seed)
@@ -895,6 +904,12 @@ func (z *StepDrain) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Done")
 				return
 			}
+		case "Waits":
+			z.Waits, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Waits")
+				return
+			}
 		case "Seed":
 			z.Seed, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -919,6 +934,6 @@ func (z *StepDrain) Msgsize() (s int) {
 	for za0001 := range z.Migrate {
 		s += msgp.StringPrefixSize + len(z.Migrate[za0001])
 	}
-	s += 5 + msgp.BoolSize + 5 + msgp.StringPrefixSize + len(z.Seed)
+	s += 5 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.Waits) + 5 + msgp.StringPrefixSize + len(z.Seed)
 	return
 }

@@ -166,8 +166,8 @@ func TestAFollowerDeniesNoNode(t *testing.T) {
 
 func TestServerMethodsAreClosedToTheNetwork(t *testing.T) {
 	t.Parallel()
-	s := start(t, wire.ControllerValidate.Handle(func(context.Context, *api.ControllerValidateRequest) (*api.Empty, error) {
-		return &api.Empty{}, nil
+	s := start(t, wire.ControllerValidate.Handle(func(context.Context, *api.ControllerValidateRequest) (*api.ControllerValidateResponse, error) {
+		return &api.ControllerValidateResponse{}, nil
 	}))
 	if _, err := wire.ControllerValidate.Call(t.Context(), s.connect(t), &api.ControllerValidateRequest{}); !errors.Is(err, fault.Denied) {
 		t.Errorf("from outside: %v", err)

@@ -98,6 +98,8 @@ func credentials(req any) (nodeID, secret string) {
 		return r.NodeID, r.NodeSecret
 	case *api.VolumeUnpublishRequest:
 		return r.NodeID, r.NodeSecret
+	case *api.VolumeIntentRequest:
+		return r.NodeID, r.NodeSecret
 	}
 	return "", ""
 }

@@ -235,7 +235,44 @@ func TestVolumeThatIsNotReadyIsRefused(t *testing.T) {
 	c.volume("v", api.AccessSingleNodeWriter, func(v *api.Volume) { v.Provision.State = api.VolumeDeleting })
 	j := job("j", api.JobTypeService, 1, withVolume("v"))
 	c.register(j)
-	if o := c.run(j); !refusedFor(o, "volume v is deleting") {
+	if o := c.run(j); !refusedFor(o, `volume "v" is being deleted`) {
+		t.Fatalf("failed %+v", o.Failed["g"])
+	}
+}
+
+func TestVolumeThatIsDeletedThroughAnotherSpecIsRefused(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", plugin(10, nil))
+	c.volume("v", api.AccessSingleNodeWriter, func(v *api.Volume) { v.Provision.ExternalID = "x" })
+	c.volume("w", api.AccessSingleNodeWriter, func(v *api.Volume) {
+		v.Provision.ExternalID, v.Provision.State = "x", api.VolumeDeleting
+	})
+	j := job("j", api.JobTypeService, 1, withVolume("v"))
+	c.register(j)
+	if o := c.run(j); !refusedFor(o, `volume "w" in namespace "default" is being deleted`) {
+		t.Fatalf("failed %+v", o.Failed["g"])
+	}
+}
+
+func TestUsesOfOneVolumeTakeOnePlace(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", plugin(1, nil))
+	c.volume("v", api.AccessMultiNodeMultiWriter)
+	multi := func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessMultiNodeMultiWriter) }
+	twice := func(id, one, other string) *api.Job {
+		j := job(id, api.JobTypeService, 1, withVolume("v", multi))
+		again := *j.TaskGroups[0].Volumes["v"]
+		again.ReadOnly, again.MountOptions = true, &api.MountOptions{FSType: one}
+		j.TaskGroups[0].Volumes["again"] = &again
+		j.TaskGroups[0].Volumes["v"].MountOptions = &api.MountOptions{FSType: other}
+		c.register(j)
+		return j
+	}
+	if o := c.run(twice("good", "ext4", "ext4")); len(placed(o)) != 1 {
+		t.Fatalf("failed %+v", o.Failed["g"])
+	}
+	j := twice("bad", "xfs", "ext4")
+	if o := c.run(j); !refusedFor(o, `volumes "again" and "v" are the same volume`) {
 		t.Fatalf("failed %+v", o.Failed["g"])
 	}
 }

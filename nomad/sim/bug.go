@@ -48,6 +48,8 @@ const (
 	BugStaleAnswer Bug = "stale answers recorded"
 	// BugLostWake gives the volume to nobody who waits for it: never served.
 	BugLostWake Bug = "waiting claims not woken"
+	// BugSpecLocked locks a volume that is being deleted by the spec that deletes it only: deleted under a user.
+	BugSpecLocked Bug = "locks of one spec only"
 	// BugStaleMounts takes the return of a node for the proof that its old mounts are gone: two writers.
 	BugStaleMounts Bug = "stale mounts forgotten"
 )
@@ -57,7 +59,7 @@ func Bugs() []Bug {
 	return []Bug{
 		BugNoCapacity, BugEarlyFree, BugEarlyReady, BugEarlyDetach, BugTwoCalls, BugAnswerWithoutCall, BugNoFence,
 		BugForgottenClaim, BugUnintendedVolume, BugRestless, BugAssumedDetach, BugNoLease,
-		BugTwoHosts, BugEarlyMount, BugEarlyReport, BugStaleAnswer, BugLostWake, BugStaleMounts,
+		BugTwoHosts, BugEarlyMount, BugEarlyReport, BugStaleAnswer, BugLostWake, BugStaleMounts, BugSpecLocked,
 	}
 }
 
@@ -66,7 +68,7 @@ func (b Bug) rules(r ledger.Rules) ledger.Rules {
 	settle := r.Settle
 	switch b {
 	case BugNoCapacity:
-		r.Fits = func(v *api.Volume, _ []*api.VolumeClaim, _ claim.Request, _ map[string]bool) claim.Answer {
+		r.Fits = func(v *api.Volume, _ claim.Book, _ claim.Request, _ map[string]bool) claim.Answer {
 			if v.Provision.State != api.VolumeAvailable {
 				return claim.Answer{Verdict: claim.Refused, Reason: "not available"}
 			}
@@ -128,7 +130,7 @@ func unwoken(settle func(claim.Book, claim.Moment) claim.Book, b claim.Book, at 
 	settled := b.Claims
 	b.Claims = nil
 	for _, c := range before {
-		same := func(o *api.VolumeClaim) bool { return o.AllocID == c.AllocID && o.VolumeID == c.VolumeID }
+		same := func(o *api.VolumeClaim) bool { return ledger.HoldOf(o) == ledger.HoldOf(c) }
 		if i := slices.IndexFunc(settled, same); waits(c) {
 			b.Claims = append(b.Claims, c)
 		} else if i >= 0 {

@@ -100,7 +100,7 @@ func (w *World) checkEffects(tx *state.Txn) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.driver.volumes)) {
-		if tx.Volume("default", name) == nil {
+		if tx.Volume("default", name) == nil && !w.disowned["x-"+name] {
 			w.fail("the provider has volume %s without a row or an intent", name)
 		}
 	}
@@ -199,7 +199,7 @@ func (w *World) unserved() string {
 			return fmt.Sprintf("claim of %s on %s, %s", c.AllocID, c.VolumeID, c.State)
 		}
 		for _, n := range w.nodes {
-			if _, mounted := n.mounts[mountKey(c.AllocID, c.VolumeID)]; n.id == c.NodeID && !mounted {
+			if _, mounted := n.mounts[mountKey(ledger.HoldOf(c))]; n.id == c.NodeID && !mounted {
 				return fmt.Sprintf("%s of %s is not mounted on %s", c.VolumeID, c.AllocID, n.id)
 			}
 		}

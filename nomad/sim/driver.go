@@ -67,7 +67,7 @@ func (w *World) mayAttach(external, id string) {
 func (w *World) mayDetach(external, id string) {
 	for _, n := range w.nodes {
 		for _, m := range n.mounts {
-			if n.id == id && m.plugin == "attach" && m.external == external && !w.outcast[mountKey(m.alloc, m.volume)] {
+			if n.id == id && m.plugin == "attach" && m.external == external && !w.outcast[mountKey(m.hold)] {
 				w.fail("%s is detached from %s under the mount of %s", external, id, m.alloc)
 			}
 		}

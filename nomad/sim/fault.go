@@ -72,7 +72,7 @@ func (n *node) reboot(w *World) {
 	w.tell("%s reboots", n.id)
 	for k, m := range n.mounts {
 		if a := w.store.Read().Alloc(m.alloc); a == nil || a.Terminal() {
-			n.owed[k] = true
+			n.owed[k] = m.hold
 		}
 	}
 	n.mounts = map[string]mount{}

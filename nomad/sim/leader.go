@@ -3,12 +3,13 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
@@ -136,7 +137,7 @@ func (l *leader) giveUpNodes(w *World) {
 			if tx.Node(c.NodeID).Status != api.NodeStatusDown {
 				return fmt.Errorf("node %s has come back", c.NodeID)
 			}
-			if err := w.rules.Evict(tx, c.Namespace, c.VolumeID, c.AllocID, ledger.ProofFenced, ledger.ByLease); err != nil {
+			if err := w.rules.Evict(tx, ledger.HoldOf(c), ledger.ProofFenced, ledger.ByLease); err != nil {
 				return err
 			}
 			if w.bug == BugAssumedDetach {
@@ -146,7 +147,7 @@ func (l *leader) giveUpNodes(w *World) {
 			return nil
 		})
 		if err == nil {
-			w.outcast[mountKey(c.AllocID, c.VolumeID)] = true
+			w.outcast[mountKey(ledger.HoldOf(c))] = true
 		}
 	}
 }
@@ -154,8 +155,8 @@ func (l *leader) giveUpNodes(w *World) {
 // provision makes and deletes volumes as the state intends.
 func (l *leader) provision(w *World) {
 	for _, v := range slices.Collect(w.store.Read().Volumes(api.AllNamespaces)) {
-		answer := volumes.Answer{Namespace: v.Namespace, ID: v.ID, Intent: v.Provision.Intent}
-		half := v.Provision.ExternalID == ""
+		answer := commands.Answer{Namespace: v.Namespace, ID: v.ID, Intent: v.Provision.Intent}
+		half := v.Provision.ExternalID == "" && v.ExternalID == ""
 		switch v.Provision.State {
 		case api.VolumeCreating, api.VolumeDeleting:
 		default:
@@ -164,19 +165,65 @@ func (l *leader) provision(w *World) {
 		if w.faulty(20) {
 			continue // the driver does not answer
 		}
-		if half {
-			w.driver.volumes[v.Name] = true
-		} else {
-			delete(w.driver.volumes, v.Name)
+		if !half {
+			l.remove(w, v, answer)
+			continue
 		}
+		w.driver.volumes[v.Name] = true
 		if w.faulty(20) {
 			w.tell("the answer for %s is lost", v.ID)
 			continue
 		}
-		if half {
-			_, _ = w.command("made "+v.ID, &volumes.Provisioned{Answer: answer, ExternalID: "x-" + v.Name})
-			continue
+		_, _ = w.command("made "+v.ID, &commands.Provisioned{Answer: answer, ExternalID: "x-" + v.Name})
+	}
+}
+
+// remove deletes a volume as the state intends: what uses it is looked at once more in the entry before the call,
+// and the controller's host asks whether the intent is still the newest.
+func (l *leader) remove(w *World, v *api.Volume, answer commands.Answer) {
+	external, term := v.RemoteID(), l.term
+	key := "delete " + external
+	if l.inFlight[key] > 0 {
+		return
+	}
+	if w.bug != BugSpecLocked {
+		res, err := w.command("confirm the deletion of "+v.ID, &commands.ConfirmDelete{Namespace: v.Namespace, ID: v.ID, Intent: answer.Intent})
+		c, ok := res.Value.(commands.Confirmation)
+		if err != nil || !ok || c.Reason != "" {
+			return
 		}
-		_, _ = w.command("deleted "+v.ID, &volumes.EndDelete{Answer: answer})
+		answer.Intent = c.Intent
+	}
+	l.inFlight[key]++
+	w.send("call: delete "+external, func() {
+		if now := w.store.Read().Volume(v.Namespace, v.ID); w.bug != BugSpecLocked && (now == nil || now.Provision.State != api.VolumeDeleting || now.Provision.Intent != answer.Intent) {
+			w.tell("the intent to delete %s is not the newest", external)
+		} else if !w.faulty(15) {
+			w.mayDelete(external)
+			w.tell("driver deletes %s", external)
+			delete(w.driver.volumes, strings.TrimPrefix(external, "x-"))
+		}
+		if term != l.term {
+			return
+		}
+		l.inFlight[key]--
+		if w.driver.volumes[strings.TrimPrefix(external, "x-")] || w.faulty(20) {
+			return
+		}
+		_, _ = w.command("deleted "+v.ID, &commands.EndDelete{Answer: answer})
+	})
+}
+
+// mayDelete asserts that nobody uses what is deleted, by any of its specs.
+func (w *World) mayDelete(external string) {
+	w.eachMount(func(n *node, _ string, m mount) {
+		if m.external == external && w.driver.has(external, n.id) {
+			w.fail("%s is deleted under the mount of %s on %s", external, m.alloc, n.id)
+		}
+	})
+	for c := range w.store.Read().Claims() {
+		if c.ExternalID == external {
+			w.fail("%s is deleted under the claim of %s on %s, %s", external, c.AllocID, c.VolumeID, c.State)
+		}
 	}
 }

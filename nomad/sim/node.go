@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 // node is one machine as it really is.
@@ -23,17 +25,24 @@ type node struct {
 	// mounts are live mounts by allocation and volume.
 	mounts map[string]mount
 	// owed are unmounts that the servers were not told of yet.
-	owed map[string]bool
+	owed map[string]ledger.Hold
 }
 
 type mount struct {
+	hold                            ledger.Hold
 	alloc, volume, plugin, external string
 	mode                            api.AccessMode
 	// exclusive volumes are under a lease.
 	writes, exclusive bool
 }
 
-func mountKey(alloc, volume string) string { return alloc + " " + volume }
+// mountKey names a mount; one allocation may have a volume in several ways.
+func mountKey(h ledger.Hold) string {
+	return strings.TrimSpace(h.AllocID + " " + h.VolumeID + " " + h.Use)
+}
+
+// owes reports whether the servers are to be told of an unmount.
+func (n *node) owes(k string) bool { _, owed := n.owed[k]; return owed }
 
 // act lets the agent do one round of its work.
 func (n *node) act(w *World) {
@@ -75,11 +84,11 @@ func (n *node) uses(alloc string) bool {
 func (n *node) start(w *World, tx *state.Txn, a *api.Allocation) {
 	waiting := false
 	for c := range tx.ClaimsByAlloc(a.ID) {
-		k := mountKey(a.ID, c.VolumeID)
+		k := mountKey(ledger.HoldOf(c))
 		if _, mounted := n.mounts[k]; mounted {
 			continue
 		}
-		if n.owed[k] { // given back: it must not be mounted again for this allocation
+		if n.owes(k) { // given back: it must not be mounted again for this allocation
 			n.ended(w, a.ID, api.AllocClientStatusFailed)
 			return
 		}
@@ -89,7 +98,7 @@ func (n *node) start(w *World, tx *state.Txn, a *api.Allocation) {
 		}
 		w.tell("%s mounts %s for %s", n.id, c.VolumeID, a.ID)
 		n.mounts[k] = mount{
-			alloc: a.ID, volume: c.VolumeID, plugin: c.PluginID, external: c.ExternalID, writes: c.Mode == api.ClaimWrite,
+			hold: ledger.HoldOf(c), alloc: a.ID, volume: c.VolumeID, plugin: c.PluginID, external: c.ExternalID, writes: c.Mode == api.ClaimWrite,
 			exclusive: claim.Exclusive(c.AccessMode, c.Mode), mode: c.AccessMode,
 		}
 	}
@@ -135,48 +144,46 @@ func (n *node) ended(w *World, alloc, status string) {
 }
 
 func (n *node) unmount(w *World, m mount) {
-	k := mountKey(m.alloc, m.volume)
+	k := mountKey(m.hold)
 	if w.faulty(25) {
 		w.tell("%s fails to unmount %s for %s", n.id, m.volume, m.alloc)
 		w.send(fmt.Sprintf("%s reports a failed unmount of %s", n.id, m.volume), func() {
 			_ = w.propose("note the failed unmount", func(tx *state.Txn) error {
-				return w.rules.ReleaseFailed(tx, "default", m.volume, m.alloc, n.id, "busy", 0)
+				return w.rules.ReleaseFailed(tx, m.hold, "busy", 0)
 			})
 		})
 		return
 	}
 	if w.bug == BugEarlyReport && w.faulty(50) {
 		w.tell("%s says that it unmounted %s for %s", n.id, m.volume, m.alloc)
-		n.owed[k] = true
+		n.owed[k] = m.hold
 		return
 	}
 	w.tell("%s unmounts %s for %s", n.id, m.volume, m.alloc)
 	delete(n.mounts, k)
-	n.owed[k] = true
+	n.owed[k] = m.hold
 }
 
 // forgotten reports claims that the servers want back, or gave up, and of which nothing is mounted.
 func (n *node) forgotten(w *World, tx *state.Txn) {
 	for _, m := range tx.Node(n.id).StaleMounts {
-		k := mountKey(m.AllocID, m.VolumeID)
-		if _, mounted := n.mounts[k]; !mounted {
-			n.owed[k] = true
+		h := ledger.Hold{Namespace: m.Namespace, VolumeID: m.VolumeID, AllocID: m.AllocID, Use: m.Use, NodeID: n.id}
+		if _, mounted := n.mounts[mountKey(h)]; !mounted {
+			n.owed[mountKey(h)] = h
 		}
 	}
 	for c := range tx.ClaimsByNode(n.id) {
-		k := mountKey(c.AllocID, c.VolumeID)
-		if _, mounted := n.mounts[k]; c.State == api.ClaimReleasing && !mounted && !n.owed[k] {
-			n.owed[k] = true
+		h := ledger.HoldOf(c)
+		k := mountKey(h)
+		if _, mounted := n.mounts[k]; c.State == api.ClaimReleasing && !mounted && !n.owes(k) {
+			n.owed[k] = h
 		}
 	}
 }
 
 // report tells the servers of an unmount until they confirm; letters are lost and doubled.
 func (n *node) report(w *World, k string) {
-	var alloc, volume string
-	if _, err := fmt.Sscan(k, &alloc, &volume); err != nil {
-		w.fail("mount key %q: %v", k, err)
-	}
+	h := n.owed[k]
 	letters := 1
 	switch {
 	case w.faulty(20):
@@ -185,9 +192,9 @@ func (n *node) report(w *World, k string) {
 		letters = 2
 	}
 	for range letters {
-		w.send(fmt.Sprintf("%s reports %s of %s unmounted", n.id, volume, alloc), func() {
-			err := w.propose(fmt.Sprintf("release %s of %s", volume, alloc), func(tx *state.Txn) error {
-				return w.rules.Released(tx, "default", volume, alloc, n.id)
+		w.send(fmt.Sprintf("%s reports %s of %s unmounted", n.id, h.VolumeID, h.AllocID), func() {
+			err := w.propose(fmt.Sprintf("release %s of %s", h.VolumeID, h.AllocID), func(tx *state.Txn) error {
+				return w.rules.Released(tx, h)
 			})
 			if err == nil || errors.Is(err, fault.NotFound) || errors.Is(err, fault.Conflict) {
 				delete(n.owed, k)
@@ -206,7 +213,7 @@ func (n *node) enforce(w *World) {
 		if m := n.mounts[k]; m.plugin == "plain" && m.exclusive {
 			w.tell("%s ends its lease of %s for %s", n.id, m.volume, m.alloc)
 			delete(n.mounts, k)
-			n.owed[k] = true
+			n.owed[k] = m.hold
 		}
 	}
 }

@@ -8,8 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes"
-	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
 
 // user does what users and the scheduler do.
@@ -20,8 +19,10 @@ func (w *World) user() {
 		w.place(nil)
 	case n < 6:
 		w.place(live[w.rnd.IntN(len(live))])
-	case n < 8:
+	case n < 7:
 		w.stop(live[w.rnd.IntN(len(live))])
+	case n < 9 && w.rnd.IntN(2) == 0:
+		w.share()
 	case n < 9:
 		w.provision()
 	default:
@@ -87,8 +88,14 @@ func (w *World) count(alloc string) {
 func (w *World) wishes() map[string]*api.VolumeRequest {
 	wish := func() *api.VolumeRequest {
 		id := specs[w.rnd.IntN(len(specs))].id
+		if made := []string{"made-0", "made-1", "made-2", "other-0", "other-1", "other-2"}[w.rnd.IntN(6)]; w.rnd.IntN(3) == 0 && w.store.Read().Volume("default", made) != nil {
+			id = made
+		}
+		if w.wanted != "" {
+			id = w.wanted
+		}
 		readOnly := w.rnd.IntN(4) == 0
-		if v := w.store.Read().Volume("default", id); v != nil && claim.ReaderOnly(v.RequestedCapabilities[0].AccessMode) {
+		if v := w.store.Read().Volume("default", id); v != nil && v.RequestedCapabilities[0].AccessMode.ReadOnly() {
 			readOnly = w.rnd.IntN(16) != 0
 		}
 		return &api.VolumeRequest{Type: api.VolumeTypeCSI, Source: id, ReadOnly: readOnly}
@@ -147,7 +154,7 @@ func (w *World) forget() {
 func (w *World) provision() {
 	id := fmt.Sprintf("made-%d", w.rnd.IntN(3))
 	if w.store.Read().Volume("default", id) != nil && w.rnd.IntN(2) == 0 {
-		_, _ = w.command("delete "+id, &volumes.BeginDelete{Namespace: "default", ID: id})
+		_, _ = w.command("delete "+id, &commands.BeginDelete{Namespace: "default", ID: id})
 		return
 	}
 	if w.bug == BugUnintendedVolume {
@@ -157,8 +164,47 @@ func (w *World) provision() {
 			return
 		}
 	}
-	_, _ = w.command("create "+id, &volumes.Intend{Spec: &api.VolumeSpec{
+	_, _ = w.command("create "+id, &commands.Intend{Spec: &api.VolumeSpec{
 		ID: id, Name: id, Namespace: "default", PluginID: "attach",
 		RequestedCapabilities: []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}},
 	}})
+}
+
+// share registers or deregisters a second spec of a volume that was made, or deregisters the first one.
+func (w *World) share() {
+	n := w.rnd.IntN(3)
+	for range 2 {
+		if !w.driver.volumes[fmt.Sprintf("made-%d", n)] {
+			n = (n + 1) % 3
+		}
+	}
+	id, external := fmt.Sprintf("other-%d", n), fmt.Sprintf("x-made-%d", n)
+	if w.rnd.IntN(4) == 0 {
+		id = fmt.Sprintf("made-%d", n)
+	}
+	tx := w.store.Read()
+	if tx.Volume("default", id) != nil {
+		if _, err := w.command("deregister "+id, &commands.Deregister{Namespace: "default", ID: id, Force: w.rnd.IntN(2) == 0}); err == nil {
+			w.disowned[external] = true
+		}
+		return
+	}
+	if !w.driver.volumes[fmt.Sprintf("made-%d", n)] {
+		return
+	}
+	spec := api.VolumeSpec{
+		ID: id, Name: id, Namespace: "default", PluginID: "attach", ExternalID: external,
+		RequestedCapabilities: []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}},
+	}
+	if w.bug == BugSpecLocked {
+		w.must("register "+id+" unseen", func(tx *state.Txn) error {
+			tx.PutVolume(&api.Volume{VolumeSpec: spec, Provision: api.VolumeProvision{State: api.VolumeAvailable, ExternalID: external}})
+			return nil
+		})
+	} else if _, err := w.command("register "+id, &commands.Register{Specs: []*api.VolumeSpec{&spec}}); err != nil {
+		return
+	}
+	w.wanted = id // for a job that uses it
+	w.place(nil)
+	w.wanted = ""
 }

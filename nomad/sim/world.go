@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
@@ -40,9 +40,12 @@ type World struct {
 
 	// outcast are the claims whose node was given up: allocation + volume.
 	outcast map[string]bool
-	story   Story
-	broken  string
-	checked uint64 // index whose records hold the invariants
+	// disowned are external volumes of which a user deregistered a spec: what the provider keeps is his.
+	disowned map[string]bool
+	wanted   string // the volume that the next allocation uses; empty for any
+	story    Story
+	broken   string
+	checked  uint64 // index whose records hold the invariants
 }
 
 // letter is something under way; it arrives in any order.
@@ -58,11 +61,11 @@ func newWorld(seed uint64, bug Bug) (*World, error) {
 	}
 	w := &World{
 		seed: seed, rnd: rand.New(rand.NewPCG(seed, 7)), now: time.Unix(1_800_000_000, 0), store: s,
-		rules: bug.rules(ledger.Standard()), bug: bug, driver: newDriver(), outcast: map[string]bool{},
+		rules: bug.rules(ledger.Standard()), bug: bug, driver: newDriver(), outcast: map[string]bool{}, disowned: map[string]bool{},
 	}
 	w.leader = &leader{inFlight: map[string]int{}}
 	registry := fsm.NewRegistry()
-	volumes.Commands(registry)
+	commands.All(registry)
 	registry.Register(func() fsm.Command { return &op{world: w} })
 	w.raft = fsm.NewLocal(s, registry)
 	w.raft.Now = func() time.Time { return w.now }
@@ -74,7 +77,7 @@ func newWorld(seed uint64, bug Bug) (*World, error) {
 // several kinds.
 func (w *World) found() {
 	for i := range 3 {
-		w.nodes = append(w.nodes, &node{id: fmt.Sprintf("n%d", i+1), mounts: map[string]mount{}, owed: map[string]bool{}})
+		w.nodes = append(w.nodes, &node{id: fmt.Sprintf("n%d", i+1), mounts: map[string]mount{}, owed: map[string]ledger.Hold{}})
 	}
 	w.must("found", func(tx *state.Txn) error {
 		for _, n := range w.nodes {

@@ -73,11 +73,11 @@ var (
 	volumes = tableOf(
 		TableVolumes, func(v *api.Volume) stamps { return stamps{&v.CreateIndex, &v.ModifyIndex} },
 		unique(func(v *api.Volume) string { return rowKey(v.Namespace, v.ID) }),
-		by("plugin", func(v *api.Volume) string { return v.PluginID }),
+		by("plugin", func(v *api.Volume) string { return v.PluginID }), byEach("external", externalOfVolume),
 	)
 	claims = tableOf(
 		TableClaims, func(c *api.VolumeClaim) stamps { return stamps{&c.CreateIndex, &c.ModifyIndex} },
-		unique(func(c *api.VolumeClaim) string { return rowKey(c.Namespace, c.VolumeID, c.AllocID) }),
+		unique(func(c *api.VolumeClaim) string { return rowKey(c.Namespace, c.VolumeID, c.AllocID, c.Use) }),
 		by("volume", func(c *api.VolumeClaim) string { return rowKey(c.Namespace, c.VolumeID) }),
 		by("node", func(c *api.VolumeClaim) string { return c.NodeID }),
 		by("external", func(c *api.VolumeClaim) string { return rowKey(c.PluginID, c.ExternalID) }),
@@ -91,7 +91,7 @@ var (
 	)
 	snapshots = tableOf(
 		TableSnapshots, func(i *api.SnapshotIntent) stamps { return stamps{&i.CreateIndex, &i.ModifyIndex} },
-		unique(func(i *api.SnapshotIntent) string { return rowKey(i.PluginID, i.Name, deed(i.Delete)) }),
+		unique(func(i *api.SnapshotIntent) string { return rowKey(i.PluginID, i.Name, intentKind(i.Delete)) }),
 	)
 	namespaces = tableOf(
 		TableNamespaces, func(n *api.Namespace) stamps { return stamps{&n.CreateIndex, &n.ModifyIndex} },

@@ -88,7 +88,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		"bare alloc": {a.Alloc("a3"), b.Alloc("a3")},
 		"deployment": {a.Deployment("d1"), b.Deployment("d1")},
 		"volume":     {a.Volume("default", "v1"), b.Volume("default", "v1")},
-		"claim":      {a.Claim("default", "v1", "a1"), b.Claim("default", "v1", "a1")},
+		"claim":      {a.Claim("default", "v1", "a1", ""), b.Claim("default", "v1", "a1", "")},
 		"attachment": {a.Attachment("p", "x", "n1"), b.Attachment("p", "x", "n1")},
 		"namespace":  {a.Namespace("prod"), b.Namespace("prod")},
 		"pool":       {a.NodePool("gpu"), b.NodePool("gpu")},

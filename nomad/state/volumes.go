@@ -28,10 +28,10 @@ func NodeAttachmentsKey(node string) Key { return Key{TableAttachments, "node", 
 
 // SnapshotKey is one snapshot that is to be made, or deleted.
 func SnapshotKey(plugin, name string, del bool) Key {
-	return Key{TableSnapshots, "id", rowKey(plugin, name, deed(del))}
+	return Key{TableSnapshots, "id", rowKey(plugin, name, intentKind(del))}
 }
 
-func deed(del bool) string {
+func intentKind(del bool) string {
 	if del {
 		return "delete"
 	}
@@ -40,7 +40,7 @@ func deed(del bool) string {
 
 // SnapshotIntent returns what is to be done with a snapshot, or nil.
 func (t *Txn) SnapshotIntent(plugin, name string, del bool) *api.SnapshotIntent {
-	return snapshots.get(t, rowKey(plugin, name, deed(del)))
+	return snapshots.get(t, rowKey(plugin, name, intentKind(del)))
 }
 
 // SnapshotIntents lists what is to be done with snapshots.
@@ -72,15 +72,33 @@ func (t *Txn) VolumesByPlugin(plugin string) iter.Seq[*api.Volume] {
 	return volumes.list(t, "plugin", plugin)
 }
 
+// VolumesByExternal lists the specs that name an external volume, and those in whose place an earlier creation made
+// it, which is to be undone. A volume that is being created names none before the driver has said its id.
+func (t *Txn) VolumesByExternal(plugin, external string) iter.Seq[*api.Volume] {
+	return volumes.list(t, "external", rowKey(plugin, external))
+}
+
+func externalOfVolume(v *api.Volume) []string {
+	var keys []string
+	if r := v.Provision.Replaces; r != nil && r.ExternalID != "" {
+		keys = append(keys, rowKey(r.PluginID, r.ExternalID))
+	}
+	if s := v.Provision.State; v.Provision.ExternalID == "" && (s == api.VolumeCreating || s == api.VolumeDeleting || s == api.VolumeFailed) {
+		return keys
+	}
+	return append(keys, rowKey(v.PluginID, v.RemoteID()))
+}
+
 // PutVolume stores the volume.
 func (t *Txn) PutVolume(v *api.Volume) { volumes.put(t, v) }
 
 // DeleteVolume forgets the volume and tells whether there was one.
 func (t *Txn) DeleteVolume(ns, id string) bool { return volumes.remove(t, t.Volume(ns, id)) }
 
-// Claim returns an allocation's claim on a volume, or nil.
-func (t *Txn) Claim(ns, volume, alloc string) *api.VolumeClaim {
-	return claims.get(t, rowKey(ns, volume, alloc))
+// Claim returns an allocation's claim on a volume, or nil. use is that of the claim: empty where the
+// allocation has only one.
+func (t *Txn) Claim(ns, volume, alloc, use string) *api.VolumeClaim {
+	return claims.get(t, rowKey(ns, volume, alloc, use))
 }
 
 // Claims lists all claims.
@@ -112,8 +130,8 @@ func (t *Txn) PutClaim(c *api.VolumeClaim) {
 }
 
 // DeleteClaim forgets the claim and tells whether there was one.
-func (t *Txn) DeleteClaim(ns, volume, alloc string) bool {
-	return claims.remove(t, t.Claim(ns, volume, alloc))
+func (t *Txn) DeleteClaim(ns, volume, alloc, use string) bool {
+	return claims.remove(t, t.Claim(ns, volume, alloc, use))
 }
 
 // Attachment returns the attachment of an external volume to a node, or nil.

@@ -11,10 +11,11 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// Claim waits until an allocation's claim is ready and answers what its node needs to mount. It
+// Claim waits until an allocation's claim is ready and returns what its node needs to mount. It
 // writes nothing and may be repeated. A caller that wants to be told of the wait gets an answer of
 // each new reason too.
 func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.VolumeClaimResponse, error) {
@@ -23,7 +24,7 @@ func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.Vo
 		return nil, err
 	}
 	keys := []state.Key{state.VolumeClaimsKey(ns, r.VolumeID)}
-	if c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID); c != nil {
+	if c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID, r.Use); c != nil {
 		keys = append(keys, state.AttachmentsKey(c.PluginID, c.ExternalID))
 	}
 	var out *api.VolumeClaimResponse
@@ -43,9 +44,9 @@ func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.Vo
 	return out, refused
 }
 
-// granted answers nothing while the claim must wait.
+// granted returns nothing while the claim must wait.
 func granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (*api.VolumeClaimResponse, error) {
-	c := tx.Claim(ns, r.VolumeID, r.AllocID)
+	c := tx.Claim(ns, r.VolumeID, r.AllocID, r.Use)
 	switch {
 	case c == nil:
 		return nil, fault.New(fault.NotFound, "allocation %s has no claim on volume %q", r.AllocID, r.VolumeID)
@@ -60,13 +61,13 @@ func granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (*api.VolumeCl
 	}
 	v := tx.Volume(ns, r.VolumeID)
 	if v == nil {
-		return nil, missing(ns, r.VolumeID)
+		return nil, commands.Missing(ns, r.VolumeID)
 	}
 	out := &api.VolumeClaimResponse{Volume: v, Claim: c, WriteMeta: api.WriteMeta{Index: c.ModifyIndex}}
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil {
 		out.PublishContext = a.PublishContext
 	}
-	out.NodeExpand = slices.ContainsFunc(v.Provision.NodeExpansion, func(n string) bool { return n == c.NodeID || n == anyNode })
+	out.NodeExpand = slices.ContainsFunc(v.Provision.NodeExpansion, func(n string) bool { return n == c.NodeID || n == commands.AnyNode })
 	return out, nil
 }
 
@@ -97,13 +98,13 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 		return nil, err
 	}
 	ns := namespaceOf(r.Namespace)
-	c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID)
+	c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID, r.Use)
 	if saidBefore(s.state.Read(), c, r) {
 		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil
 	}
-	report := &Report{Namespace: ns, VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: r.NodeID, Reason: r.Error, NextRetry: r.NextRetry, Mounting: r.Mounting}
+	report := &commands.Report{Namespace: ns, VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, NodeID: r.NodeID, Reason: r.Error, NextRetry: r.NextRetry, Mounting: r.Mounting}
 	if r.Mounting && r.NoRoom {
-		report.NoRoom = s.until()
+		report.LimitExpiry = s.now().Add(s.limitExpiry).UnixNano()
 	}
 	index, err := s.write(ctx, report)
 	if errors.Is(err, fault.NotFound) || errors.Is(err, fault.Conflict) {
@@ -115,9 +116,13 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 	return &api.WriteMeta{Index: index}, nil
 }
 
+func holdOf(r *api.VolumeUnpublishRequest) ledger.Hold {
+	return ledger.Hold{Namespace: namespaceOf(r.Namespace), VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, NodeID: r.NodeID}
+}
+
 // saidBefore reports whether the rows show already what the node reports.
 func saidBefore(tx *state.Txn, c *api.VolumeClaim, r *api.VolumeUnpublishRequest) bool {
-	if m := ledger.StaleMount(tx, r.NodeID, namespaceOf(r.Namespace), r.VolumeID, r.AllocID); m != nil && (c == nil || c.Presumed) {
+	if m := ledger.StaleMount(tx, holdOf(r)); m != nil && (c == nil || c.Presumed) {
 		return r.Mounting || r.Error != "" && r.Error == m.LastError
 	}
 	switch {

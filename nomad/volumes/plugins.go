@@ -2,7 +2,6 @@ package volumes
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -10,117 +9,16 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
-
-// pluginOf counts a plugin from the nodes that report it and the jobs that declare it; nil when
-// there are neither.
-func pluginOf(tx *state.Txn, id string) *api.Plugin {
-	p := &api.Plugin{ID: id, Controllers: map[string]*api.CSIInfo{}, Nodes: map[string]*api.CSIInfo{}}
-	for n := range tx.NodesByPlugin(id) {
-		seen(p, n.CreateIndex, n.ModifyIndex)
-		ready := n.Status == api.NodeStatusReady
-		if i := n.CSIControllerPlugins[id]; i != nil {
-			p.Controllers[n.ID] = i
-			p.ControllersHealthy += count(ready && i.Healthy)
-			describe(p, i)
-		}
-		if i := n.CSINodePlugins[id]; i != nil {
-			p.Nodes[n.ID] = i
-			p.NodesHealthy += count(ready && i.Healthy)
-			describe(p, i)
-		}
-	}
-	for j := range tx.JobsByPlugin(id) {
-		expect(tx, p, j)
-	}
-	if p.CreateIndex == 0 {
-		return nil
-	}
-	return p
-}
-
-func count(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
-func seen(p *api.Plugin, create, modify uint64) {
-	if p.CreateIndex == 0 || create < p.CreateIndex {
-		p.CreateIndex = max(create, 1)
-	}
-	p.ModifyIndex = max(p.ModifyIndex, modify)
-}
-
-// describe takes over what an instance says of the plugin. One that needs a controller is enough.
-func describe(p *api.Plugin, i *api.CSIInfo) {
-	p.ControllerRequired = p.ControllerRequired || i.RequiresControllerPlugin
-	if i.Provider != "" {
-		p.Provider, p.Version = i.Provider, i.ProviderVersion
-	}
-	if at := i.UpdateTime.UnixNano(); !i.UpdateTime.IsZero() {
-		p.ModifyTime = max(p.ModifyTime, at)
-		if p.CreateTime == 0 || at < p.CreateTime {
-			p.CreateTime = at
-		}
-	}
-}
-
-// expect adds the instances that a job is to run. The nodes of a system job are those where it has
-// an allocation that should run.
-func expect(tx *state.Txn, p *api.Plugin, j *api.Job) {
-	if j.Stop {
-		return
-	}
-	for _, g := range j.TaskGroups {
-		controller, node := provides(g, p.ID)
-		if !controller && !node {
-			continue
-		}
-		seen(p, j.CreateIndex, j.ModifyIndex)
-		n := g.Count
-		if j.Type == api.JobTypeSystem || j.Type == api.JobTypeSysbatch {
-			n = running(tx, j, g.Name)
-		}
-		if controller {
-			p.ControllersExpected += n
-		}
-		if node {
-			p.NodesExpected += n
-		}
-	}
-}
-
-func provides(g *api.TaskGroup, plugin string) (controller, node bool) {
-	for _, t := range g.Tasks {
-		c := t.CSIPluginConfig
-		if c == nil || c.ID != plugin {
-			continue
-		}
-		controller = controller || c.Type == api.CSIPluginTypeController || c.Type == api.CSIPluginTypeMonolith
-		node = node || c.Type == api.CSIPluginTypeNode || c.Type == api.CSIPluginTypeMonolith
-	}
-	return controller, node
-}
-
-func running(tx *state.Txn, j *api.Job, group string) int {
-	nodes := map[string]bool{}
-	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
-		if a.TaskGroup == group && a.DesiredStatus == api.AllocDesiredStatusRun && a.ClientStatus != api.AllocClientStatusLost {
-			nodes[a.NodeID] = true
-		}
-	}
-	return len(nodes)
-}
 
 // ListPlugins lists CSI plugins by id.
 func (s *Service) ListPlugins(ctx context.Context, r *api.PluginListRequest) (*api.PluginListResponse, error) {
 	out := &api.PluginListResponse{}
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, pluginKeys(), func(tx *state.Txn) error {
 		out.Plugins = []*api.PluginStub{}
-		for _, id := range pluginIDs(tx) {
-			p := pluginOf(tx, id)
+		for _, id := range pluginview.IDs(tx) {
+			p := pluginview.Of(tx, id)
 			if p == nil || !strings.HasPrefix(id, r.Prefix) {
 				continue
 			}
@@ -138,28 +36,6 @@ func (s *Service) ListPlugins(ctx context.Context, r *api.PluginListRequest) (*a
 
 func pluginKeys() []state.Key { return tables(state.TableNodes, state.TableJobs, state.TableAllocs) }
 
-func pluginIDs(tx *state.Txn) []string {
-	ids := map[string]bool{}
-	for n := range tx.Nodes() {
-		for id := range n.CSIControllerPlugins {
-			ids[id] = true
-		}
-		for id := range n.CSINodePlugins {
-			ids[id] = true
-		}
-	}
-	for j := range tx.Jobs(api.AllNamespaces) {
-		for _, g := range j.TaskGroups {
-			for _, t := range g.Tasks {
-				if t.CSIPluginConfig != nil {
-					ids[t.CSIPluginConfig.ID] = true
-				}
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(ids))
-}
-
 // GetPlugin reads one CSI plugin with its allocations.
 func (s *Service) GetPlugin(ctx context.Context, r *api.PluginGetRequest) (*api.PluginGetResponse, error) {
 	if r.ID == "" {
@@ -168,7 +44,7 @@ func (s *Service) GetPlugin(ctx context.Context, r *api.PluginGetRequest) (*api.
 	ns := namespaceOf(r.Namespace)
 	out := &api.PluginGetResponse{}
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, pluginKeys(), func(tx *state.Txn) error {
-		if out.Plugin = pluginOf(tx, r.ID); out.Plugin != nil {
+		if out.Plugin = pluginview.Of(tx, r.ID); out.Plugin != nil {
 			out.Plugin.Allocations = instances(tx, out.Plugin, ns)
 		}
 		return nil

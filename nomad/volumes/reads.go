@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
 // List lists volumes by namespace and id, optionally of one plugin or used on one node.
@@ -22,7 +23,7 @@ func (s *Service) List(ctx context.Context, r *api.VolumeListRequest) (*api.Volu
 		for _, v := range listed(tx, r) {
 			p, known := plugins[v.PluginID]
 			if !known {
-				p = pluginOf(tx, v.PluginID)
+				p = pluginview.Of(tx, v.PluginID)
 				plugins[v.PluginID] = p
 			}
 			out.Volumes = append(out.Volumes, stub(tx, v, p))

@@ -1,7 +1,6 @@
 package volumes_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -10,13 +9,14 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 
 func (r *rig) list(q api.VolumeListRequest) []string {
-	r.t.Helper()
-	out, err := r.room.List(r.ctx(), &q)
+	r.T.Helper()
+	out, err := r.Service.List(r.Context(), &q)
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	var ids []string
 	for _, v := range out.Volumes {
@@ -26,21 +26,21 @@ func (r *rig) list(q api.VolumeListRequest) []string {
 }
 
 func (r *rig) plugin(id string) *api.Plugin {
-	r.t.Helper()
-	out, err := r.room.GetPlugin(r.ctx(), &api.PluginGetRequest{ID: id})
+	r.T.Helper()
+	out, err := r.Service.GetPlugin(r.Context(), &api.PluginGetRequest{ID: id})
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return out.Plugin
 }
 
-func TestS19ListByPluginKnowsNamespacesAndPrefixes(t *testing.T) {
+func TestListByPluginKnowsNamespacesAndPrefixes(t *testing.T) {
 	r := newRig(t)
-	r.node("n1")
-	r.edit(func(tx *state.Txn) { tx.PutNamespace(&api.Namespace{Name: "dev"}) })
-	other := spec("v1")
+	r.Node("n1")
+	r.Edit(func(tx *state.Txn) { tx.PutNamespace(&api.Namespace{Name: "dev"}) })
+	other := volumestest.Spec("v1")
 	other.Namespace = "dev"
-	r.register(spec("v1"), spec("v2"), spec("w"), other)
+	r.Register(volumestest.Spec("v1"), volumestest.Spec("v2"), volumestest.Spec("w"), other)
 	for _, c := range []struct {
 		q    api.VolumeListRequest
 		want []string
@@ -57,19 +57,19 @@ func TestS19ListByPluginKnowsNamespacesAndPrefixes(t *testing.T) {
 	}
 }
 
-func TestS20ListByNodeKnowsPerAllocVolumes(t *testing.T) {
+func TestListByNodeKnowsPerAllocVolumes(t *testing.T) {
 	r := newRig(t)
-	r.node("n1")
-	r.node("n2", nodeOnly)
-	r.edit(func(tx *state.Txn) { tx.PutNamespace(&api.Namespace{Name: "dev"}) })
-	twin := spec("v")
+	r.Node("n1")
+	r.Node("n2", volumestest.NodeOnly)
+	r.Edit(func(tx *state.Txn) { tx.PutNamespace(&api.Namespace{Name: "dev"}) })
+	twin := volumestest.Spec("v")
 	twin.Namespace, twin.ExternalID = "dev", "ext-dev"
-	r.register(spec("v"), spec("data[0]"), spec("unused"), twin)
-	r.mustPlace(alloc("a1", "n1", "v", writer))
-	r.mustPlace(alloc("a2", "n1", "data", writer, of("other"), func(a *api.Allocation) {
+	r.Register(volumestest.Spec("v"), volumestest.Spec("data[0]"), volumestest.Spec("unused"), twin)
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	r.MustPlace(volumestest.Alloc("a2", "n1", "data", writer, volumestest.Of("other"), func(a *api.Allocation) {
 		a.Job.TaskGroups[0].Volumes["data"].PerAlloc = true
 	}))
-	r.mustPlace(alloc("a3", "n1", "v", writer, of("third"), func(a *api.Allocation) { a.Namespace = "dev" }))
+	r.MustPlace(volumestest.Alloc("a3", "n1", "v", writer, volumestest.Of("third"), func(a *api.Allocation) { a.Namespace = "dev" }))
 	for range 5 {
 		got := r.list(api.VolumeListRequest{NodeID: "n1", QueryOptions: api.QueryOptions{Namespace: "*"}})
 		if want := []string{"default/data[0]", "default/v", "dev/v"}; !slices.Equal(got, want) {
@@ -81,12 +81,12 @@ func TestS20ListByNodeKnowsPerAllocVolumes(t *testing.T) {
 	}
 }
 
-func TestS21BlockingQueriesWakeOnWhatTheyShow(t *testing.T) {
+func TestBlockingQueriesWakeOnWhatTheyShow(t *testing.T) {
 	r := newRig(t)
-	r.node("n1")
-	r.register(spec("v"))
+	r.Node("n1")
+	r.Register(volumestest.Spec("v"))
 	get := func(min uint64) *api.VolumeGetResponse {
-		out, err := r.room.Get(r.ctx(), &api.VolumeGetRequest{ID: "v", QueryOptions: api.QueryOptions{MinIndex: min, MaxWait: 5 * time.Second}})
+		out, err := r.Service.Get(r.Context(), &api.VolumeGetRequest{ID: "v", QueryOptions: api.QueryOptions{MinIndex: min, MaxWait: 5 * time.Second}})
 		if err != nil {
 			t.Error(err)
 		}
@@ -98,21 +98,21 @@ func TestS21BlockingQueriesWakeOnWhatTheyShow(t *testing.T) {
 		shown  func(*api.VolumeDetail) bool
 	}{
 		{
-			"plugin health", func() { r.change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Healthy = false }) },
+			"plugin health", func() { r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Healthy = false }) },
 			func(v *api.VolumeDetail) bool { return !v.Schedulable && v.ControllersHealthy == 0 },
 		},
 		{
-			"a claim", func() { r.mustPlace(alloc("a1", "n1", "v", writer)) },
+			"a claim", func() { r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer)) },
 			func(v *api.VolumeDetail) bool { return len(v.Claims) == 1 },
 		},
 		{"a failed attach", func() {
-			r.eventually("no controller", func(tx *state.Txn) bool {
+			r.Eventually("no controller", func(tx *state.Txn) bool {
 				a := tx.Attachment("p", "ext-v", "n1")
 				return a != nil && a.LastError != ""
 			})
 		}, func(v *api.VolumeDetail) bool { return len(v.Attachments) == 1 && v.Attachments[0].LastError != "" }},
 		{
-			"the allocation", func() { r.ends("a1", api.AllocClientStatusFailed) },
+			"the allocation", func() { r.Ends("a1", api.AllocClientStatusFailed) },
 			func(v *api.VolumeDetail) bool {
 				return len(v.Allocations) == 0 || v.Allocations[0].ClientStatus == api.AllocClientStatusFailed
 			},
@@ -139,29 +139,29 @@ func TestS21BlockingQueriesWakeOnWhatTheyShow(t *testing.T) {
 
 func TestGetOfAMissingVolumeBlocksUntilItIsThere(t *testing.T) {
 	r := newRig(t)
-	r.node("n1")
-	first, err := r.room.Get(r.ctx(), &api.VolumeGetRequest{ID: "v"})
+	r.Node("n1")
+	first, err := r.Service.Get(r.Context(), &api.VolumeGetRequest{ID: "v"})
 	if err != nil || first.Volume != nil || first.Index == 0 {
 		t.Fatalf("answer is %+v, %v", first, err)
 	}
 	done := make(chan *api.VolumeGetResponse, 1)
 	go func() {
-		out, err := r.room.Get(r.ctx(), &api.VolumeGetRequest{ID: "v", QueryOptions: api.QueryOptions{MinIndex: first.Index}})
+		out, err := r.Service.Get(r.Context(), &api.VolumeGetRequest{ID: "v", QueryOptions: api.QueryOptions{MinIndex: first.Index}})
 		if err != nil {
 			t.Error(err)
 		}
 		done <- out
 	}()
-	r.register(spec("v"))
+	r.Register(volumestest.Spec("v"))
 	if out := <-done; out.Volume == nil {
 		t.Fatal("the volume is not shown")
 	}
 }
 
-func TestS22ExpectedCountsFollowJobs(t *testing.T) {
+func TestExpectedCountsFollowJobs(t *testing.T) {
 	r := newRig(t)
 	put := func(plugin string) {
-		r.edit(func(tx *state.Txn) {
+		r.Edit(func(tx *state.Txn) {
 			j := &api.Job{ID: "csi", Namespace: "default", Type: api.JobTypeSystem, TaskGroups: []*api.TaskGroup{{
 				Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t", CSIPluginConfig: &api.CSIPluginConfig{ID: plugin, Type: api.CSIPluginTypeNode}}},
 			}}}
@@ -187,15 +187,15 @@ func TestS22ExpectedCountsFollowJobs(t *testing.T) {
 	}
 }
 
-func TestS23GroupWithTwoPlugins(t *testing.T) {
+func TestGroupWithTwoPlugins(t *testing.T) {
 	r := newRig(t)
-	r.edit(func(tx *state.Txn) {
+	r.Edit(func(tx *state.Txn) {
 		tx.PutJob(&api.Job{ID: "csi", Namespace: "default", Type: api.JobTypeService, TaskGroups: []*api.TaskGroup{{Name: "g", Count: 3, Tasks: []*api.Task{
 			{Name: "a", CSIPluginConfig: &api.CSIPluginConfig{ID: "p1", Type: api.CSIPluginTypeController}},
 			{Name: "b", CSIPluginConfig: &api.CSIPluginConfig{ID: "p2", Type: api.CSIPluginTypeMonolith}},
 		}}}})
 	})
-	out, err := r.room.ListPlugins(r.ctx(), &api.PluginListRequest{})
+	out, err := r.Service.ListPlugins(r.Context(), &api.PluginListRequest{})
 	if err != nil || len(out.Plugins) != 2 {
 		t.Fatalf("plugins are %v, %v", out, err)
 	}
@@ -204,90 +204,32 @@ func TestS23GroupWithTwoPlugins(t *testing.T) {
 	}
 }
 
-func TestS24PluginGoesWithItsLastTrace(t *testing.T) {
+func TestPluginGoesWithItsLastTrace(t *testing.T) {
 	r := newRig(t)
-	r.node("n1")
+	r.Node("n1")
 	if p := r.plugin("p"); p == nil || p.NodesHealthy != 1 || p.ControllersHealthy != 1 {
 		t.Fatalf("plugin is %+v", p)
 	}
-	r.down("n1", 0)
+	r.Down("n1", 0)
 	if p := r.plugin("p"); p == nil || p.NodesHealthy != 0 || p.ControllersHealthy != 0 || len(p.Nodes) != 1 {
 		t.Fatalf("plugin of a node that is down is %+v", p)
 	}
-	r.edit(func(tx *state.Txn) { tx.DeleteNode("n1") })
+	r.Edit(func(tx *state.Txn) { tx.DeleteNode("n1") })
 	if p := r.plugin("p"); p != nil {
 		t.Fatalf("plugin is %+v", p)
 	}
 }
 
-func TestS26PlanApplyChecksClaims(t *testing.T) {
-	r := newRig(t)
-	r.node("n1")
-	r.node("n2", nodeOnly)
-	r.register(spec("v"))
-	r.mustPlace(alloc("a1", "n1", "v", writer))
-	// Another group of the same job may not have it either while the first is not leaving.
-	err := r.place(alloc("a2", "n2", "v", writer, func(a *api.Allocation) { a.TaskGroup = "h"; a.Job.TaskGroups[0].Name = "h" }))
-	if !errors.Is(err, fault.Conflict) {
-		t.Fatalf("error is %v", err)
-	}
-	if r.state.Read().Alloc("a2") != nil {
-		t.Fatal("the placement was stored without its claim")
-	}
-	if err := r.place(alloc("a3", "n1", "absent", writer)); !errors.Is(err, fault.NotFound) {
-		t.Fatalf("error is %v", err)
-	}
-}
-
-func TestS27OnlyCapabilitiesOfTheVolumeCanBeClaimed(t *testing.T) {
-	r := newRig(t)
-	r.node("n1")
-	r.register(spec("v"))
-	err := r.place(alloc("a1", "n1", "v", api.AccessMultiNodeMultiWriter))
-	if !errors.Is(err, fault.Conflict) {
-		t.Fatalf("error is %v", err)
-	}
-}
-
-func TestS32SnapshotsNameTheirSource(t *testing.T) {
-	r := newRig(t)
-	n := r.node("n1")
-	r.register(spec("v"))
-	out, err := r.room.CreateSnapshots(r.ctx(), &api.SnapshotCreateRequest{Snapshots: []*api.Snapshot{{SourceVolumeID: "v", Name: "s"}}})
-	if err != nil || len(out.Snapshots) != 1 {
-		t.Fatalf("answer is %v, %v", out, err)
-	}
-	if s := out.Snapshots[0]; s.SourceVolumeID != "v" || s.PluginID != "p" || s.ID != "snap" {
-		t.Fatalf("snapshot is %+v", s)
-	}
-	if _, err := r.room.DeleteSnapshot(r.ctx(), &api.SnapshotDeleteRequest{ID: "snap", PluginID: "p"}); err != nil || n.count("Controller.SnapshotDelete") != 1 {
-		t.Fatalf("error is %v", err)
-	}
-	if _, err := r.room.CreateSnapshots(r.ctx(), &api.SnapshotCreateRequest{Snapshots: []*api.Snapshot{{SourceVolumeID: "absent"}}}); !errors.Is(err, fault.NotFound) {
-		t.Fatalf("error is %v", err)
-	}
-}
-
 func TestListsOfProvidersAreCutToTheirPage(t *testing.T) {
 	r := newRig(t)
-	r.node("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].ControllerInfo.SupportsListSnapshots = false })
-	if _, err := r.room.ListExternal(r.ctx(), &api.VolumeExternalListRequest{PluginID: "p"}); err != nil {
+	r.Node("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].ControllerInfo.SupportsListSnapshots = false })
+	if _, err := r.Service.ListExternal(r.Context(), &api.VolumeExternalListRequest{PluginID: "p"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.room.ListSnapshots(r.ctx(), &api.SnapshotListRequest{PluginID: "p"}); !errors.Is(err, fault.Invalid) {
+	if _, err := r.Service.ListSnapshots(r.Context(), &api.SnapshotListRequest{PluginID: "p"}); !errors.Is(err, fault.Invalid) {
 		t.Fatalf("error is %v", err)
 	}
-	if _, err := r.room.ListExternal(r.ctx(), &api.VolumeExternalListRequest{PluginID: "q"}); !errors.Is(err, fault.NotFound) {
+	if _, err := r.Service.ListExternal(r.Context(), &api.VolumeExternalListRequest{PluginID: "q"}); !errors.Is(err, fault.NotFound) {
 		t.Fatalf("error is %v", err)
 	}
-}
-
-func TestRunEndsWhileACallHangs(t *testing.T) {
-	r := newRig(t)
-	n := r.node("n1")
-	r.register(spec("v"))
-	n.on("Controller.Publish", func(ctx context.Context, _ any) error { <-ctx.Done(); return ctx.Err() })
-	r.mustPlace(alloc("a1", "n1", "v", writer))
-	n.await(t, "Controller.Publish")
-	r.halt()
 }

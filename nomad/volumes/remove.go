@@ -2,13 +2,16 @@ package volumes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
 // Deregister forgets a volume and leaves it at its provider.
@@ -16,7 +19,7 @@ func (s *Service) Deregister(ctx context.Context, r *api.VolumeDeregisterRequest
 	if r.VolumeID == "" {
 		return nil, fault.New(fault.Invalid, "missing volume ID")
 	}
-	index, err := s.write(ctx, &Deregister{Namespace: namespaceOf(r.Namespace), ID: r.VolumeID, Force: r.Force})
+	index, err := s.write(ctx, &commands.Deregister{Namespace: namespaceOf(r.Namespace), ID: r.VolumeID, Force: r.Force})
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +33,7 @@ func (s *Service) Delete(ctx context.Context, r *api.VolumeDeleteRequest) (*api.
 	if err := s.deletable(ns, r.VolumeID); err != nil {
 		return nil, err
 	}
-	res, err := s.raft.Propose(ctx, &BeginDelete{Namespace: ns, ID: r.VolumeID, Secrets: r.Secrets})
+	res, err := s.raft.Propose(ctx, &commands.BeginDelete{Namespace: ns, ID: r.VolumeID, Secrets: r.Secrets})
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +48,9 @@ func (s *Service) Delete(ctx context.Context, r *api.VolumeDeleteRequest) (*api.
 	case v != nil && v.Provision.LastError != "":
 		return nil, fmt.Errorf("delete volume %q: %w", r.VolumeID, s.refusal(intent, v.Provision.LastError))
 	}
+	if err := s.outcomes.Refusal(intent); err != nil {
+		return nil, fmt.Errorf("delete volume %q: %w", r.VolumeID, err)
+	}
 	s.log.Info("volume deleted", "volume", r.VolumeID, "namespace", ns)
 	return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableVolumes)}, nil
 }
@@ -58,19 +64,19 @@ func (s *Service) deletable(ns, id string) error {
 	v := tx.Volume(ns, id)
 	switch {
 	case v == nil:
-		return missing(ns, id)
+		return commands.Missing(ns, id)
 	case v.Provision.State == api.VolumeFailed:
 		return nil
 	}
 	if v.Provision.ExternalID != "" {
-		if err := unused(tx, v); err != nil {
+		if err := ledger.MayDelete(tx, v); err != nil {
 			return err
 		}
 	}
-	if p := pluginOf(tx, v.PluginID); p != nil && !p.ControllerRequired {
+	if p := pluginview.Of(tx, v.PluginID); p != nil && !pluginview.HasController(tx, v.PluginID) {
 		return fault.New(fault.Invalid, "CSI plugin %q has no controller that could delete volume %q: deregister it and delete it at its provider", v.PluginID, id)
 	}
-	err := needs(tx, v.PluginID, "CREATE_DELETE_VOLUME", func(c *api.CSIControllerInfo) bool { return c.SupportsCreateDelete })
+	err := pluginview.Needs(tx, v.PluginID, pluginview.CreateDelete)
 	if fault.Of(err) == fault.Unavailable && err != nil {
 		return fault.New(fault.Conflict, "volume %q cannot be deleted: %w", id, err)
 	}
@@ -78,26 +84,38 @@ func (s *Service) deletable(ns, id string) error {
 }
 
 // Detach releases all claims of a volume on a node, also those of allocations that no longer exist. The
-// node is asked to unmount first; with Force the operator answers for it.
+// node is asked to unmount first; with Force the operator answers for it, and then the driver is asked to detach the
+// volume. Where no claim is left, Force writes off an attachment that the driver does not undo, and where there is
+// none either what may still be mounted. Where there is nothing at all it does nothing.
 func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.WriteMeta, error) {
-	if r.VolumeID == "" || r.NodeID == "" {
-		return nil, fault.New(fault.Invalid, "missing volume ID or node ID")
-	}
-	ns := namespaceOf(r.Namespace)
 	tx := s.state.Read()
-	held := claimsOn(tx, ns, r.VolumeID, r.NodeID)
-	if len(held) == 0 {
-		return nil, nothingToDetach(tx, ns, r)
+	ns := namespaceOf(r.Namespace)
+	what, err := detachable(tx, ns, r)
+	if err != nil {
+		return nil, err
 	}
-	evict := &Evict{Namespace: ns, VolumeID: r.VolumeID, NodeID: r.NodeID, Proof: ledger.ProofAssumed, By: ledger.ByOperator}
+	held := claimsOn(tx, ns, r.VolumeID, r.NodeID)
+	switch {
+	case len(held) == 0 && r.Force:
+		if err := otherSpec(tx, what, r); err != nil {
+			return nil, err
+		}
+		return s.writeOff(ctx, tx, what)
+	case len(held) == 0:
+		return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, stuck(tx, what, r)
+	}
+	evict := &commands.Evict{Namespace: ns, VolumeID: r.VolumeID, NodeID: r.NodeID, Proof: ledger.ProofAssumed, By: ledger.ByOperator, Reason: r.Reason}
+	if r.By != "" {
+		evict.By += " " + r.By
+	}
 	if !r.Force {
 		if err := s.unmountAll(ctx, tx, r.NodeID, held); err != nil {
 			return nil, err
 		}
-		evict.Proof, evict.By = ledger.ProofReleased, ledger.ByNode
+		evict.Proof, evict.By, evict.Reason = ledger.ProofReleased, ledger.ByNode, ""
 	}
 	for _, c := range held {
-		evict.AllocIDs = append(evict.AllocIDs, c.AllocID)
+		evict.AllocIDs, evict.Uses = append(evict.AllocIDs, c.AllocID), append(evict.Uses, c.Use)
 	}
 	index, err := s.write(ctx, evict)
 	if err != nil {
@@ -107,11 +125,84 @@ func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.
 	return &api.WriteMeta{Index: index}, nil
 }
 
-func nothingToDetach(tx *state.Txn, ns string, r *api.VolumeDetachRequest) error {
-	if tx.Volume(ns, r.VolumeID) == nil {
-		return missing(ns, r.VolumeID)
+// reasonMax bounds, in bytes, what an operator may give as a reason.
+const reasonMax = 1024
+
+// otherSpec refuses to write off what another specification of the external volume uses on the node.
+func otherSpec(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) error {
+	if r.VolumeID == "" {
+		return nil
 	}
-	return fault.New(fault.NotFound, "volume %q has no claim on node %s", r.VolumeID, r.NodeID)
+	for c := range tx.ClaimsByExternal(w.PluginID, w.ExternalID) {
+		if c.NodeID == w.NodeID && c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted {
+			return fault.New(fault.Conflict, "volume %q has no claim on node %s, but volume %q in namespace %q, which names the same external volume, has: detach that",
+				r.VolumeID, r.NodeID, c.VolumeID, c.Namespace)
+		}
+	}
+	return nil
+}
+
+// detachable is what is to be detached: a volume, or an external one that no spec names any more.
+func detachable(tx *state.Txn, ns string, r *api.VolumeDetachRequest) (*commands.WriteOff, error) {
+	w := &commands.WriteOff{PluginID: r.PluginID, ExternalID: r.ExternalID, NodeID: r.NodeID, By: r.By, Reason: r.Reason}
+	switch {
+	case r.NodeID == "", r.VolumeID == "" && (r.PluginID == "" || r.ExternalID == ""):
+		return nil, fault.New(fault.Invalid, "missing volume ID or node ID")
+	case len(r.Reason) > reasonMax:
+		return nil, fault.New(fault.TooLarge, "the reason has %d bytes, at most %d are kept", len(r.Reason), reasonMax)
+	case r.VolumeID == "" && !r.Force:
+		return nil, fault.New(fault.Invalid, "an external volume is detached with -force only: no volume names its claims")
+	case r.VolumeID == "":
+		return w, nil
+	}
+	if v := tx.Volume(ns, r.VolumeID); v != nil {
+		w.PluginID, w.ExternalID = v.PluginID, v.RemoteID()
+		return w, nil
+	}
+	for c := range tx.ClaimsByVolume(ns, r.VolumeID) { // deregistered by force
+		w.PluginID, w.ExternalID = c.PluginID, c.ExternalID
+		return w, nil
+	}
+	return nil, commands.Missing(ns, r.VolumeID)
+}
+
+// writeOff ends on the operator's word what is held of the volume on the node; when nothing is, what may still be
+// mounted of it.
+func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.WriteOff) (*api.WriteMeta, error) {
+	w.StaleMounts = !holds(tx, w)
+	index, err := s.write(ctx, w)
+	if errors.Is(err, fault.NotFound) {
+		return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("detach %q of plugin %q from node %s: %w", w.ExternalID, w.PluginID, w.NodeID, err)
+	}
+	s.log.Info("volume detached on the word of an operator", "external_id", w.ExternalID, "plugin", w.PluginID,
+		"node", w.NodeID, "by", w.By, "reason", w.Reason, "stale_mounts", w.StaleMounts)
+	return &api.WriteMeta{Index: index}, nil
+}
+
+// holds reports whether the external volume has a claim past waiting or an attachment on the node.
+func holds(tx *state.Txn, w *commands.WriteOff) bool {
+	if tx.Attachment(w.PluginID, w.ExternalID, w.NodeID) != nil {
+		return true
+	}
+	for c := range tx.ClaimsByExternal(w.PluginID, w.ExternalID) {
+		if c.NodeID == w.NodeID && c.State != api.ClaimWaiting {
+			return true
+		}
+	}
+	return false
+}
+
+// stuck is why a volume without claims is still not detached.
+func stuck(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) error {
+	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
+	if a == nil || a.State != api.AttachmentUnpublishing || a.LastError == "" {
+		return nil
+	}
+	return fault.New(fault.Conflict, "volume %q has no claim on node %s and is being detached, which is repeated until its driver answers: %s; "+
+		"`nomad volume detach -force %s %s` asserts that it is detached", r.VolumeID, r.NodeID, a.LastError, r.VolumeID, r.NodeID)
 }
 
 func claimsOn(tx *state.Txn, ns, volume, node string) []*api.VolumeClaim {
@@ -122,7 +213,7 @@ func claimsOn(tx *state.Txn, ns, volume, node string) []*api.VolumeClaim {
 
 // unmountAll asks the node to unmount what is left of allocations that are over.
 func (s *Service) unmountAll(ctx context.Context, tx *state.Txn, node string, held []*api.VolumeClaim) error {
-	if n := tx.Node(node); lost(n) {
+	if n := tx.Node(node); ledger.Lost(n) {
 		return fault.New(fault.Conflict, "node %s is down and cannot be asked to unmount: force asserts that nothing uses the volume there", node)
 	}
 	for _, c := range held {
@@ -131,7 +222,7 @@ func (s *Service) unmountAll(ctx context.Context, tx *state.Txn, node string, he
 		}
 	}
 	for _, c := range held {
-		if err := s.unmount(ctx, c); err != nil {
+		if err := s.drivers.Unmount(ctx, c); err != nil {
 			return fmt.Errorf("detach volume %q: %w", c.VolumeID, err)
 		}
 	}

@@ -1,123 +1,76 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	Log   hclog.Logger
 	State *state.Store
 	Raft  fsm.Proposer
-	// Nodes reaches client agents, which host the controllers.
-	Nodes  rpc.NodeCaller
-	Limits Limits
+	// Drivers asks the controllers and nodes of plugins.
+	Drivers Drivers
+	// Outcomes knows what drivers answered to intents.
+	Outcomes Outcomes
+	// VerifyLeader fails unless this server leads; nil takes it for granted.
+	VerifyLeader func(context.Context) error
+	// Patience is how long a caller waits for another try after the first one failed; 0 means 10 s.
+	Patience time.Duration
+	// LimitExpiry is how long a node gets no more of a plugin's volumes after its driver reported that it can
+	// take no more of them; 0 means [ledger.LimitExpiry].
+	LimitExpiry time.Duration
 	// Now is the clock; nil means the real one.
 	Now func() time.Time
-	// Chance answers a random duration below the given one, for what is named; nil means chance itself.
-	// Simulations have it repeat.
-	Chance func(what string, below time.Duration) time.Duration
-	// Begin is called before the loop looks at something; nil does nothing. Simulations bring an order into
-	// what happens at once.
-	Begin func(ctx context.Context, what string)
 }
 
-// Limits are the room's bounds and times; zero fields mean those of [Default].
-type Limits struct {
-	// FenceAfter is how long a node is down before its attachments are taken away.
-	FenceAfter time.Duration
-	// LeaseMargin is added to the lease of a node that was lost: it counts from when its heartbeat was sent.
-	LeaseMargin time.Duration
-	// FenceHook is a program that shuts a lost node off, given its id and name; its exit with 0 is proof. Empty means none.
-	FenceHook string
-	// NudgeAfter is how long a node has to report an unmount before it is asked.
-	NudgeAfter time.Duration
-	// RetryMin and RetryMax bound the wait between two tries of the same call.
-	RetryMin, RetryMax time.Duration
-	// AttachTimeout bounds one attach, detach or unmount; MakeTimeout one create, delete, expand or
-	// snapshot; ListTimeout one list or validation.
-	AttachTimeout, MakeTimeout, ListTimeout time.Duration
-	// SlowAfter is how long an attach or detach keeps others of its plugin and node waiting.
-	SlowAfter time.Duration
-	// Patience is how long a caller waits for another try after the first one failed.
-	Patience time.Duration
-	// NoRoomFor is how long a node gets no more of a plugin's volumes after its driver had no room for one.
-	NoRoomFor time.Duration
-	// Attaching, Detaching and Making bound the calls in flight per plugin.
-	Attaching, Detaching, Making int
+// Drivers asks the drivers of plugins for what follows from no intent.
+type Drivers interface {
+	// Validate reports as an error why a volume cannot be used as asked. A driver may also leave it open.
+	Validate(ctx context.Context, r *api.ControllerValidateRequest) (*api.ControllerValidateResponse, error)
+	// ListVolumes lists a page of the volumes at the provider.
+	ListVolumes(ctx context.Context, r *api.ControllerListRequest) (*api.ControllerListResponse, error)
+	// ListSnapshots lists a page of the snapshots at the provider.
+	ListSnapshots(ctx context.Context, r *api.ControllerSnapshotListRequest) (*api.ControllerSnapshotListResponse, error)
+	// Unmount asks the node of a claim to unmount and waits until it has.
+	Unmount(ctx context.Context, c *api.VolumeClaim) error
 }
 
-// Default returns the usual limits.
-func Default() Limits {
-	return Limits{
-		FenceAfter: 30 * time.Second, LeaseMargin: 2 * time.Second, NudgeAfter: 2 * time.Second,
-		RetryMin: time.Second, RetryMax: time.Minute,
-		AttachTimeout: 2 * time.Minute, MakeTimeout: 5 * time.Minute, ListTimeout: 30 * time.Second,
-		SlowAfter: time.Second, Patience: 10 * time.Second, NoRoomFor: 5 * time.Minute, Attaching: 8, Detaching: 8, Making: 8,
-	}
+// Outcomes knows what drivers answered to the intents of this leader's term.
+type Outcomes interface {
+	// Refusal is the final error that ended the intent, once; nil when it is not known here.
+	Refusal(intent uint64) error
+	// Snapshot is the answer to a snapshot's intent.
+	Snapshot(intent uint64) (s *api.Snapshot, err error, known bool)
 }
 
-func (l Limits) orDefault() Limits {
-	d := Default()
-	for _, f := range []struct{ have, standard *time.Duration }{
-		{&l.FenceAfter, &d.FenceAfter},
-		{&l.LeaseMargin, &d.LeaseMargin},
-		{&l.NudgeAfter, &d.NudgeAfter},
-		{&l.RetryMin, &d.RetryMin},
-		{&l.RetryMax, &d.RetryMax},
-		{&l.AttachTimeout, &d.AttachTimeout},
-		{&l.MakeTimeout, &d.MakeTimeout},
-		{&l.ListTimeout, &d.ListTimeout},
-		{&l.SlowAfter, &d.SlowAfter},
-		{&l.Patience, &d.Patience},
-		{&l.NoRoomFor, &d.NoRoomFor},
-	} {
-		if *f.have <= 0 {
-			*f.have = *f.standard
-		}
-	}
-	for _, f := range []struct{ have, standard *int }{
-		{&l.Attaching, &d.Attaching}, {&l.Detaching, &d.Detaching}, {&l.Making, &d.Making},
-	} {
-		if *f.have <= 0 {
-			*f.have = *f.standard
-		}
-	}
-	return l
-}
+// patience is how long a caller waits when the configuration says nothing.
+const patience = 10 * time.Second
 
-// Service is the room.
+// Service serves the requests on volumes, snapshots and plugins.
 type Service struct {
-	log    hclog.Logger
-	state  *state.Store
-	raft   fsm.Proposer
-	nodes  rpc.NodeCaller
-	limits Limits
-	now    func() time.Time
-	chance func(string, time.Duration) time.Duration
-	begin  func(context.Context, string)
-	gates  *gates
-
-	mu sync.Mutex
-	// refusals are final answers of drivers by intent, for the callers that wait for them.
-	refusals map[uint64]error
-	outcomes map[uint64]outcome
-	losses   losses
+	log         hclog.Logger
+	state       *state.Store
+	raft        fsm.Proposer
+	drivers     Drivers
+	outcomes    Outcomes
+	leads       func(context.Context) error
+	patience    time.Duration
+	limitExpiry time.Duration
+	now         func() time.Time
 }
 
-// New makes the room.
+// New makes the service.
 func New(c Config) *Service {
 	if c.Log == nil {
 		c.Log = hclog.NewNullLogger()
@@ -125,35 +78,33 @@ func New(c Config) *Service {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Chance == nil {
-		c.Chance = func(_ string, below time.Duration) time.Duration { return rand.N(below) }
-	}
-	if c.Begin == nil {
-		c.Begin = func(context.Context, string) {}
+	if c.VerifyLeader == nil {
+		c.VerifyLeader = func(context.Context) error { return nil }
 	}
 	return &Service{
-		log: c.Log, state: c.State, raft: c.Raft, nodes: c.Nodes, limits: c.Limits.orDefault(),
-		now: c.Now, chance: c.Chance, begin: c.Begin,
-		gates: newGates(), refusals: map[uint64]error{}, outcomes: map[uint64]outcome{},
+		log: c.Log, state: c.State, raft: c.Raft, drivers: c.Drivers, outcomes: c.Outcomes, leads: c.VerifyLeader,
+		patience: cmp.Or(c.Patience, patience), limitExpiry: cmp.Or(c.LimitExpiry, ledger.LimitExpiry), now: c.Now,
 	}
 }
 
-// Handlers binds the room's methods.
+// Handlers binds the service's methods.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
-		wire.VolumeRegister.Handle(s.Register),
-		wire.VolumeCreate.Handle(s.Create),
+		wire.VolumeRegister.Handle(masked(s, s.Register)),
+		wire.VolumeCreate.Handle(masked(s, s.Create)),
 		wire.VolumeDeregister.Handle(s.Deregister),
-		wire.VolumeDelete.Handle(s.Delete),
-		wire.VolumeDetach.Handle(s.Detach),
+		wire.VolumeDelete.Handle(masked(s, s.Delete)),
+		wire.VolumeDetach.Handle(masked(s, s.Detach)),
 		wire.VolumeList.Handle(s.List),
+		wire.VolumeAttachments.Handle(s.Attachments),
 		wire.VolumeGet.Handle(s.Get),
 		wire.VolumeClaim.Handle(s.Claim),
 		wire.VolumeUnpublish.Handle(s.Unpublish),
+		wire.VolumeConfirmIntent.Handle(s.ConfirmIntent),
 		wire.VolumeListExternal.Handle(s.ListExternal),
-		wire.VolumeSnapshotCreate.Handle(s.CreateSnapshots),
-		wire.VolumeSnapshotDelete.Handle(s.DeleteSnapshot),
-		wire.VolumeSnapshotList.Handle(s.ListSnapshots),
+		wire.VolumeSnapshotCreate.Handle(masked(s, s.CreateSnapshots)),
+		wire.VolumeSnapshotDelete.Handle(masked(s, s.DeleteSnapshot)),
+		wire.VolumeSnapshotList.Handle(masked(s, s.ListSnapshots)),
 		wire.PluginList.Handle(s.ListPlugins),
 		wire.PluginGet.Handle(s.GetPlugin),
 	}
@@ -166,11 +117,7 @@ func namespaceOf(ns string) string {
 	return ns
 }
 
-func missing(ns, id string) error {
-	return fault.New(fault.NotFound, "volume %q in namespace %q does not exist", id, ns)
-}
-
-// write proposes a command and answers its index.
+// write proposes a command and returns its index.
 func (s *Service) write(ctx context.Context, c fsm.Command) (uint64, error) {
 	res, err := s.raft.Propose(ctx, c)
 	if err != nil {

@@ -2,66 +2,109 @@ package volumes
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
-// Kind implements [fsm.Command].
-func (*IntendSnapshot) Kind() fsm.Kind { return fsm.KindSnapshotIntent }
+// CreateSnapshots makes snapshots of registered volumes.
+func (s *Service) CreateSnapshots(ctx context.Context, r *api.SnapshotCreateRequest) (*api.SnapshotListResponse, error) {
+	if len(r.Snapshots) == 0 {
+		return nil, fault.New(fault.Invalid, "missing snapshot definition")
+	}
+	out := &api.SnapshotListResponse{}
+	var errs []error
+	for _, snap := range r.Snapshots {
+		made, err := s.snapshot(ctx, namespaceOf(r.Namespace), snap)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out.Snapshots = append(out.Snapshots, made)
+	}
+	if len(errs) > 0 {
+		return nil, fault.Wrap(fault.Of(errs[0]), errors.Join(errs...))
+	}
+	return out, nil
+}
 
-// Kind implements [fsm.Command].
-func (*SnapshotAnswer) Kind() fsm.Kind { return fsm.KindSnapshotAnswer }
-
-// Apply writes the intent, or joins the same one.
-func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
-	old := tx.SnapshotIntent(c.Intent.PluginID, c.Intent.Name, c.Intent.Delete)
+func (s *Service) snapshot(ctx context.Context, ns string, snap *api.Snapshot) (*api.Snapshot, error) {
+	if snap == nil || snap.SourceVolumeID == "" {
+		return nil, fault.New(fault.Invalid, "missing source volume ID of the snapshot")
+	}
+	v := s.state.Read().Volume(ns, snap.SourceVolumeID)
 	switch {
-	case old == nil:
-		tx.PutSnapshotIntent(c.Intent)
-		return tx.Index(), nil
-	case old.ExternalID != c.Intent.ExternalID:
-		return nil, fault.New(fault.Conflict, "snapshot %q of volume %q is being made under the same name", old.Name, old.VolumeID)
+	case v == nil:
+		return nil, commands.Missing(ns, snap.SourceVolumeID)
+	case snap.PluginID != "" && snap.PluginID != v.PluginID:
+		return nil, fault.New(fault.Invalid, "volume %q is of plugin %q, not %q", v.ID, v.PluginID, snap.PluginID)
+	case v.Provision.ExternalID == "":
+		return nil, fault.New(fault.Conflict, "volume %q is %s", v.ID, v.Provision.State)
 	}
-	return old.CreateIndex, nil
+	if err := s.ableTo(v.PluginID, pluginview.CreateSnapshots); err != nil {
+		return nil, err
+	}
+	name := snap.Name
+	if name == "" {
+		name = "snapshot-" + uuid.NewString()
+	}
+	made, err := s.intend(ctx, &api.SnapshotIntent{
+		PluginID: v.PluginID, Name: name, Namespace: v.Namespace, VolumeID: v.ID, ExternalID: v.RemoteID(),
+		Parameters: snap.Parameters, Secrets: snap.Secrets,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of volume %q: %w", v.ID, err)
+	}
+	answer := *made
+	answer.SourceVolumeID, answer.PluginID, answer.Name, answer.Secrets = v.ID, v.PluginID, name, nil
+	return &answer, nil
 }
 
-// Apply ends the intent, or notes why it is tried again.
-func (c *SnapshotAnswer) Apply(tx *state.Txn) (any, error) {
-	old := tx.SnapshotIntent(c.PluginID, c.Name, c.Delete)
-	if old == nil || old.CreateIndex != c.Intent {
-		return nil, fault.New(fault.Conflict, "snapshot %q: intent %d has ended", c.Name, c.Intent)
+// DeleteSnapshot deletes a snapshot at its provider.
+func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteRequest) (*api.WriteMeta, error) {
+	if r.ID == "" {
+		return nil, fault.New(fault.Invalid, "missing snapshot ID")
 	}
-	if c.Ended {
-		tx.DeleteSnapshotIntent(c.PluginID, c.Name, c.Delete)
-		return nil, nil
+	if err := s.ableTo(r.PluginID, pluginview.CreateSnapshots); err != nil {
+		return nil, err
 	}
-	next := *old
-	next.LastError = c.Reason
-	tx.PutSnapshotIntent(&next)
-	return nil, nil
+	if _, err := s.intend(ctx, &api.SnapshotIntent{PluginID: r.PluginID, Name: r.ID, Delete: true, Secrets: r.Secrets}); err != nil {
+		return nil, fmt.Errorf("delete snapshot %q: %w", r.ID, err)
+	}
+	return &api.WriteMeta{Index: s.state.Read().Index()}, nil
 }
 
-// outcome is a driver's answer to a snapshot intent, for the callers that wait for it.
-type outcome struct {
-	snapshot *api.Snapshot
-	err      error
-	// first is when the driver answered first; a snapshot may get ready after that.
-	first time.Time
+// ListSnapshots lists a page of a provider's snapshots.
+func (s *Service) ListSnapshots(ctx context.Context, r *api.SnapshotListRequest) (*api.SnapshotListResponse, error) {
+	if err := s.ableTo(r.PluginID, pluginview.ListSnapshots); err != nil {
+		return nil, err
+	}
+	out, err := s.drivers.ListSnapshots(ctx, &api.ControllerSnapshotListRequest{
+		ControllerCall: api.ControllerCall{PluginID: r.PluginID}, MaxEntries: entries(r.PerPage), Token: r.NextToken, Secrets: r.Secrets,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots of plugin %q: %w", r.PluginID, err)
+	}
+	list := page(out.Snapshots, r.PerPage)
+	for i, snap := range list {
+		known := *snap
+		known.PluginID, known.Secrets = r.PluginID, nil
+		list[i] = &known
+	}
+	return &api.SnapshotListResponse{Snapshots: list, NextToken: out.NextToken, WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
 }
 
-// outcomesMax bounds the answers that are kept for callers.
-const outcomesMax = 1000
-
-// intend writes an intent and waits for the driver's answer. While its calls fail it waits for Patience;
-// the leader goes on trying.
+// intend writes an intent and waits for the driver's answer. While its calls fail, or the snapshot is not ready
+// to use, it waits for Patience; the leader goes on trying.
 func (s *Service) intend(ctx context.Context, i *api.SnapshotIntent) (*api.Snapshot, error) {
-	res, err := s.raft.Propose(ctx, &IntendSnapshot{Intent: i})
+	res, err := s.raft.Propose(ctx, &commands.IntendSnapshot{Intent: i})
 	if err != nil {
 		return nil, err
 	}
@@ -72,16 +115,14 @@ func (s *Service) intend(ctx context.Context, i *api.SnapshotIntent) (*api.Snaps
 		now = tx.SnapshotIntent(i.PluginID, i.Name, i.Delete)
 		return now != nil && now.CreateIndex == intent
 	}
-	err = state.Until(ctx, s.state, keys, func(tx *state.Txn) bool { return !open(tx) || now.LastError != "" })
+	err = state.Until(ctx, s.state, keys, func(tx *state.Txn) bool { return !open(tx) || now.LastError != "" || now.SnapshotID != "" })
 	if err == nil && open(s.state.Read()) {
-		patient, cancel := context.WithTimeout(ctx, s.limits.Patience)
+		patient, cancel := context.WithTimeout(ctx, s.patience)
 		defer cancel()
-		_ = state.Until(patient, s.state, keys, func(tx *state.Txn) bool { return !open(tx) })
+		_ = state.Until(patient, s.state, keys, func(tx *state.Txn) bool { return !open(tx) || now.Unwanted })
 	}
 	pending := open(s.state.Read())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	done, known := s.outcomes[intent]
+	made, refused, known := s.outcomes.Snapshot(intent)
 	switch {
 	case known:
 	case pending:
@@ -89,85 +130,5 @@ func (s *Service) intend(ctx context.Context, i *api.SnapshotIntent) (*api.Snaps
 	default:
 		return nil, fault.New(fault.Unavailable, "the driver answered another server: list the snapshots, or ask again with the same name")
 	}
-	return done.snapshot, done.err
-}
-
-func snapshotKey(i *api.SnapshotIntent) key {
-	if i.Delete {
-		return key{kindSnapshot, i.PluginID, i.Name, "delete"}
-	}
-	return key{kindSnapshot, i.PluginID, i.Name, "create"}
-}
-
-// lookSnapshot makes or deletes a snapshot.
-func (s *Service) lookSnapshot(ctx context.Context, k key, t tries) time.Time {
-	return s.doAll(ctx, t, func() []job {
-		i := s.state.Read().SnapshotIntent(k.a, k.b, k.c == "delete")
-		if i == nil {
-			return nil
-		}
-		return []job{s.snapshotJob(i)}
-	})
-}
-
-func (s *Service) snapshotJob(i *api.SnapshotIntent) job {
-	answer := SnapshotAnswer{PluginID: i.PluginID, Name: i.Name, Delete: i.Delete, Intent: i.CreateIndex}
-	return job{
-		name: fmt.Sprintf("snapshot %s by %d", i.Name, i.CreateIndex),
-		do: func(ctx context.Context) error {
-			made, err := s.callSnapshot(ctx, i)
-			if err != nil && !final(err) {
-				return err
-			}
-			first := s.keep(i.CreateIndex, outcome{made, err, s.now()})
-			if err == nil && made != nil && !made.IsReady && s.now().Before(first.Add(s.limits.Patience)) {
-				return fault.New(fault.Unavailable, "snapshot %q is not ready yet", made.ID)
-			}
-			done := answer
-			done.Ended = true
-			return s.record(ctx, &done)
-		},
-		failed: func(ctx context.Context, err error, _ try) error {
-			if i.LastError == err.Error() {
-				return nil
-			}
-			again := answer
-			again.Reason = err.Error()
-			return s.record(ctx, &again)
-		},
-	}
-}
-
-func (s *Service) callSnapshot(ctx context.Context, i *api.SnapshotIntent) (*api.Snapshot, error) {
-	at := api.ControllerCall{PluginID: i.PluginID, Fence: i.CreateIndex}
-	if i.Delete {
-		_, err := made(ctx, s, i.PluginID, wire.ControllerSnapshotDelete, &api.ControllerSnapshotDeleteRequest{
-			ControllerCall: at, ID: i.Name, Secrets: i.Secrets,
-		})
-		return nil, err
-	}
-	out, err := made(ctx, s, i.PluginID, wire.ControllerSnapshot, &api.ControllerSnapshotRequest{
-		ControllerCall: at, ExternalID: i.ExternalID, Name: i.Name, Parameters: i.Parameters, Secrets: i.Secrets,
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case out.Snapshot == nil || out.Snapshot.ID == "":
-		return nil, fault.New(fault.Invalid, "the driver answered no snapshot id")
-	}
-	return out.Snapshot, nil
-}
-
-// keep remembers an answer and says when the first one to the same intent came.
-func (s *Service) keep(intent uint64, o outcome) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old, known := s.outcomes[intent]; known {
-		o.first = old.first
-	}
-	if len(s.outcomes) > outcomesMax {
-		clear(s.outcomes) // their callers are long gone
-	}
-	s.outcomes[intent] = o
-	return o.first
+	return made, refused
 }

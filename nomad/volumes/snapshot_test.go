@@ -4,71 +4,55 @@ import (
 	"errors"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 
-func (r *rig) intents() (n int) {
-	for range r.state.Read().SnapshotIntents() {
-		n++
-	}
-	return n
-}
-
-func (r *rig) snapshot(name string) (*api.SnapshotListResponse, error) {
-	return r.room.CreateSnapshots(r.ctx(), &api.SnapshotCreateRequest{Snapshots: []*api.Snapshot{{SourceVolumeID: "v", Name: name}}})
-}
-
-func TestSnapshotsAreFinishedByTheNextLeader(t *testing.T) {
+func TestSnapshotsNameTheirSource(t *testing.T) {
 	r := newRig(t)
-	n := r.node("n1")
-	r.register(spec("v"))
-	n.fails("Controller.Snapshot", fault.New(fault.Unavailable, "storage does not answer"))
-	if _, err := r.snapshot("s"); !errors.Is(err, fault.Unavailable) {
-		t.Fatalf("answer %v", err)
+	n := r.Node("n1")
+	r.Register(volumestest.Spec("v"))
+	out, err := r.Service.CreateSnapshots(r.Context(), &api.SnapshotCreateRequest{Snapshots: []*api.Snapshot{{SourceVolumeID: "v", Name: "s"}}})
+	if err != nil || len(out.Snapshots) != 1 {
+		t.Fatalf("answer is %v, %v", out, err)
 	}
-	if r.intents() != 1 {
-		t.Fatalf("%d intents after an answer of unknown outcome", r.intents())
+	if s := out.Snapshots[0]; s.SourceVolumeID != "v" || s.PluginID != "p" || s.ID != "snap" {
+		t.Fatalf("snapshot is %+v", s)
 	}
-	r.halt()
-	before := n.count("Controller.Snapshot")
-	n.on("Controller.Snapshot", nil)
-	r.start()
-	if err := state.Until(r.ctx(), r.state, []state.Key{state.TableKey(state.TableSnapshots)}, func(*state.Txn) bool { return r.intents() == 0 }); err != nil {
-		t.Fatal(err)
+	if _, err := r.Service.DeleteSnapshot(r.Context(), &api.SnapshotDeleteRequest{ID: "snap", PluginID: "p"}); err != nil || n.Count("Controller.SnapshotDelete") != 1 {
+		t.Fatalf("error is %v", err)
 	}
-	if n.count("Controller.Snapshot") != before+1 {
-		t.Errorf("calls %v", n.calls)
-	}
-	out, err := r.snapshot("s")
-	if err != nil || out.Snapshots[0].Name != "s" || out.Snapshots[0].ID != "snap" {
-		t.Errorf("the same name answers %+v %v", out, err)
+	if _, err := r.Service.CreateSnapshots(r.Context(), &api.SnapshotCreateRequest{Snapshots: []*api.Snapshot{{SourceVolumeID: "absent"}}}); !errors.Is(err, fault.NotFound) {
+		t.Fatalf("error is %v", err)
 	}
 }
 
 func TestRefusedSnapshotLeavesNoIntent(t *testing.T) {
 	r := newRig(t)
-	n := r.node("n1")
-	r.register(spec("v"))
-	n.fails("Controller.Snapshot", fault.New(fault.Exhausted, "no room for snapshots"))
-	if _, err := r.snapshot("s"); !errors.Is(err, fault.Exhausted) {
+	n := r.Node("n1")
+	r.Register(volumestest.Spec("v"))
+	n.Says("Controller.Snapshot", codes.ResourceExhausted, "no room for snapshots")
+	if _, err := r.Snapshot("s"); !errors.Is(err, fault.Exhausted) {
 		t.Errorf("answer %v", err)
 	}
-	n.fails("Controller.SnapshotDelete", fault.New(fault.Conflict, "in use"))
-	if _, err := r.room.DeleteSnapshot(r.ctx(), &api.SnapshotDeleteRequest{ID: "snap", PluginID: "p"}); !errors.Is(err, fault.Conflict) {
+	n.Says("Controller.SnapshotDelete", codes.FailedPrecondition, "in use")
+	if _, err := r.Service.DeleteSnapshot(r.Context(), &api.SnapshotDeleteRequest{ID: "snap", PluginID: "p"}); !errors.Is(err, fault.Conflict) {
 		t.Errorf("answer %v", err)
 	}
-	if r.intents() != 0 {
-		t.Errorf("%d intents are left", r.intents())
+	if err := state.Until(r.Context(), r.State, []state.Key{state.TableKey(state.TableSnapshots)}, func(*state.Txn) bool { return r.Intents() == 0 }); err != nil {
+		t.Errorf("%d intents are left: %v", r.Intents(), err)
 	}
 }
 
 func TestSnapshotWithoutANameGetsOne(t *testing.T) {
 	r := newRig(t)
-	r.node("n1")
-	r.register(spec("v"))
-	out, err := r.snapshot("")
+	r.Node("n1")
+	r.Register(volumestest.Spec("v"))
+	out, err := r.Snapshot("")
 	if err != nil || out.Snapshots[0].Name == "" {
 		t.Errorf("answer %+v %v", out, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
 // detail is a volume with what follows from claims, plugin and nodes, and without secrets.
@@ -14,8 +15,9 @@ func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
 	shown.VolumeSpec = *v.VolumeSpec.Redacted()
 	d := &api.VolumeDetail{
 		Volume: shown, ExternalID: v.RemoteID(), Context: v.Context, Topologies: v.Provision.Topologies,
-		Capacity: v.Provision.CapacityBytes, State: v.Provision.State, LastError: v.Provision.LastError,
-		ReadAllocs: map[string]*api.Allocation{}, WriteAllocs: map[string]*api.Allocation{},
+		Capacity: v.Provision.CapacityBytes, State: v.Provision.State, LastError: v.Provision.LastError, NotValidated: v.Provision.NotValidated,
+		NodeExpansion: v.Provision.NodeExpansion,
+		ReadAllocs:    map[string]*api.Allocation{}, WriteAllocs: map[string]*api.Allocation{},
 		Attachments: slices.Collect(tx.AttachmentsOf(v.PluginID, v.RemoteID())),
 	}
 	if len(v.Provision.Context) > 0 {
@@ -37,8 +39,8 @@ func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
 		users(d, c)[c.AllocID] = a
 	}
 	slices.SortFunc(d.Allocations, newest)
-	if p := pluginOf(tx, v.PluginID); p != nil {
-		d.Provider, d.ProviderVersion, d.ControllerRequired = p.Provider, p.Version, p.ControllerRequired
+	if p := pluginview.Of(tx, v.PluginID); p != nil {
+		d.Provider, d.ProviderVersion, d.ControllerRequired = p.Provider, p.Version, controllerRequired(v, p)
 		d.ControllersHealthy, d.ControllersExpected = p.ControllersHealthy, p.ControllersExpected
 		d.NodesHealthy, d.NodesExpected = p.NodesHealthy, p.NodesExpected
 		d.Schedulable = schedulable(v, p)
@@ -55,6 +57,15 @@ func users(d *api.VolumeDetail, c *api.VolumeClaim) map[string]*api.Allocation {
 
 func newest(a, b *api.AllocStub) int {
 	return cmp.Or(cmp.Compare(b.ModifyIndex, a.ModifyIndex), cmp.Compare(a.ID, b.ID))
+}
+
+// controllerRequired reports whether the volume needs a controller: to be attached, or for an operation under way.
+func controllerRequired(v *api.Volume, p *api.Plugin) bool {
+	switch v.Provision.State {
+	case api.VolumeCreating, api.VolumeExpanding, api.VolumeDeleting:
+		return true
+	}
+	return p.ControllerRequired
 }
 
 func schedulable(v *api.Volume, p *api.Plugin) bool {
@@ -84,7 +95,7 @@ func stub(tx *state.Txn, v *api.Volume, p *api.Plugin) *api.VolumeStub {
 		s.AccessMode, s.AttachmentMode = cmp.Or(s.AccessMode, c.AccessMode), cmp.Or(s.AttachmentMode, c.AttachmentMode)
 	}
 	if p != nil {
-		s.Provider, s.ControllerRequired = p.Provider, p.ControllerRequired
+		s.Provider, s.ControllerRequired = p.Provider, controllerRequired(v, p)
 		s.ControllersHealthy, s.ControllersExpected = p.ControllersHealthy, p.ControllersExpected
 		s.NodesHealthy, s.NodesExpected = p.NodesHealthy, p.NodesExpected
 		s.Schedulable = schedulable(v, p)

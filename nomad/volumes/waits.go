@@ -11,7 +11,7 @@ import (
 
 // waitsFor says why a claim is not ready yet. The text changes with the rows and not with time.
 func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
-	c := tx.Claim(ns, r.VolumeID, r.AllocID)
+	c := tx.Claim(ns, r.VolumeID, r.AllocID, r.Use)
 	switch {
 	case c == nil:
 		return "it is gone"

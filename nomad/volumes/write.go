@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
 // Register records volumes that exist at their provider and updates the specs of known ones, all or
@@ -20,14 +20,9 @@ func (s *Service) Register(ctx context.Context, r *api.VolumeRegisterRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	for _, spec := range specs {
-		if err := s.checkRegister(ctx, spec); err != nil {
-			return nil, err
-		}
-	}
-	index, err := s.write(ctx, &Register{Specs: specs})
+	index, err := s.register(ctx, specs...)
 	if err != nil {
-		return nil, fmt.Errorf("register %s: %w", names(specs), err)
+		return nil, err
 	}
 	for _, spec := range specs {
 		grown, err := s.grow(ctx, spec)
@@ -111,39 +106,10 @@ func provided(tx *state.Txn, spec *api.VolumeSpec) error {
 	if tx.Namespace(spec.Namespace) == nil {
 		errs = append(errs, fmt.Errorf("namespace %q does not exist", spec.Namespace))
 	}
-	if spec.PluginID != "" && pluginOf(tx, spec.PluginID) == nil {
+	if spec.PluginID != "" && pluginview.Of(tx, spec.PluginID) == nil {
 		errs = append(errs, fmt.Errorf("no CSI plugin named: %s (neither a node nor a job provides it: run its job first)", spec.PluginID))
 	}
 	return errors.Join(errs...)
-}
-
-// checkRegister asks the plugin about a volume before it is registered.
-func (s *Service) checkRegister(ctx context.Context, spec *api.VolumeSpec) error {
-	tx := s.state.Read()
-	old := tx.Volume(spec.Namespace, spec.ID)
-	if old != nil && old.Provision.State != api.VolumeFailed {
-		if _, err := merged(old, spec, slices.Collect(tx.ClaimsByVolume(spec.Namespace, spec.ID))); err != nil {
-			return err
-		}
-		_, err := grows(old, spec)
-		return err
-	}
-	if p := pluginOf(tx, spec.PluginID); !p.ControllerRequired {
-		return nil
-	}
-	v := &api.Volume{VolumeSpec: *spec}
-	_, err := call(ctx, s, wire.ControllerValidate, spec.PluginID, s.limits.ListTimeout, &api.ControllerValidateRequest{
-		ControllerCall: api.ControllerCall{PluginID: spec.PluginID}, ExternalID: v.RemoteID(),
-		Capabilities: spec.RequestedCapabilities, MountOptions: spec.MountOptions, Parameters: spec.Parameters,
-		Secrets: spec.Secrets, Context: spec.Context,
-	})
-	switch {
-	case errors.Is(err, fault.Unavailable):
-		return fault.New(fault.Conflict, "volume %q cannot be validated: %w", spec.ID, err)
-	case err != nil:
-		return fmt.Errorf("validate volume %q: %w", spec.ID, err)
-	}
-	return nil
 }
 
 // grow expands the volume if its spec asks for more than it has.
@@ -151,22 +117,19 @@ func (s *Service) grow(ctx context.Context, spec *api.VolumeSpec) (uint64, error
 	tx := s.state.Read()
 	v := tx.Volume(spec.Namespace, spec.ID)
 	if v == nil {
-		return 0, missing(spec.Namespace, spec.ID)
+		return 0, commands.Missing(spec.Namespace, spec.ID)
 	}
 	if v.CreateIndex == v.ModifyIndex {
 		return 0, nil // just registered: its capacity is what it is
 	}
-	larger, err := grows(v, spec)
+	larger, err := commands.Grows(v, spec)
 	if err != nil || !larger {
 		return 0, err
 	}
-	if err := needs(tx, v.PluginID, "EXPAND_VOLUME", func(c *api.CSIControllerInfo) bool { return c.SupportsExpand }); err != nil {
+	if err := expandable(tx, v); err != nil {
 		return 0, fmt.Errorf("expand volume %q: %w", v.ID, err)
 	}
-	if err := growable(tx, v); err != nil {
-		return 0, fmt.Errorf("expand volume %q: %w", v.ID, err)
-	}
-	res, err := s.raft.Propose(ctx, &BeginExpand{
+	res, err := s.raft.Propose(ctx, &commands.BeginExpand{
 		Namespace: v.Namespace, ID: v.ID,
 		CapacityMinBytes: spec.RequestedCapacityMin, CapacityMaxBytes: spec.RequestedCapacityMax,
 	})
@@ -179,11 +142,22 @@ func (s *Service) grow(ctx context.Context, spec *api.VolumeSpec) (uint64, error
 	case err != nil:
 		return 0, err
 	case v == nil:
-		return 0, missing(spec.Namespace, spec.ID)
+		return 0, commands.Missing(spec.Namespace, spec.ID)
 	case v.Provision.LastError != "" && v.Provision.CapacityBytes < spec.RequestedCapacityMin:
 		return 0, fmt.Errorf("expand volume %q: %w", v.ID, s.refusal(intent, v.Provision.LastError))
 	}
 	return v.ModifyIndex, nil
+}
+
+// expandable refuses what can be refused before anything is written.
+func expandable(tx *state.Txn, v *api.Volume) error {
+	if nodesOnly, err := pluginview.ExpandsOnNodesOnly(tx, v.PluginID); err != nil || nodesOnly {
+		return err
+	}
+	if err := pluginview.Needs(tx, v.PluginID, pluginview.Expand); err != nil {
+		return err
+	}
+	return commands.Expandable(tx, v)
 }
 
 func (s *Service) create(ctx context.Context, spec *api.VolumeSpec) (uint64, error) {
@@ -194,14 +168,14 @@ func (s *Service) create(ctx context.Context, spec *api.VolumeSpec) (uint64, err
 			return s.update(ctx, spec)
 		}
 	}
-	if err := needs(tx, spec.PluginID, "CREATE_DELETE_VOLUME", func(c *api.CSIControllerInfo) bool { return c.SupportsCreateDelete }); err != nil {
+	if err := pluginview.Needs(tx, spec.PluginID, pluginview.CreateDelete); err != nil {
 		if errors.Is(err, fault.Unavailable) {
 			return 0, fault.Wrap(fault.Conflict, err)
 		}
 		return 0, err
 	}
 	named(spec)
-	res, err := s.raft.Propose(ctx, &Intend{Spec: spec})
+	res, err := s.raft.Propose(ctx, &commands.Intend{Spec: spec})
 	if err != nil {
 		return 0, err
 	}
@@ -231,10 +205,7 @@ func named(spec *api.VolumeSpec) {
 }
 
 func (s *Service) update(ctx context.Context, spec *api.VolumeSpec) (uint64, error) {
-	if err := s.checkRegister(ctx, spec); err != nil {
-		return 0, err
-	}
-	index, err := s.write(ctx, &Register{Specs: []*api.VolumeSpec{spec}})
+	index, err := s.register(ctx, spec)
 	if err != nil {
 		return 0, err
 	}

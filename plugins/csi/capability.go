@@ -1,6 +1,8 @@
 package csi
 
 import (
+	"cmp"
+	"context"
 	"slices"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -66,26 +68,47 @@ func capabilities(list []*api.VolumeCapability, o *api.MountOptions, newModes bo
 	return out, nil
 }
 
-// confirmed checks a plugin's answer against what was asked: parts that old plugins leave out are taken as
-// agreed, contradictions are not.
-func confirmed(asked []*pb.VolumeCapability, r *pb.ValidateVolumeCapabilitiesResponse) error {
-	yes := r.GetConfirmed()
-	if yes == nil {
-		if m := r.GetMessage(); m != "" {
-			return fault.New(fault.Invalid, "the plugin refuses the requested capabilities: %s", m)
-		}
-		return nil
+// Validate asks whether the volume exists and has the capabilities. A plugin that neither confirms nor refuses
+// them leaves them not validated, which is no error.
+func (c *Client) Validate(ctx context.Context, r *api.ControllerValidateRequest) (*api.ControllerValidateResponse, error) {
+	caps, err := c.needs(ctx, "ValidateVolumeCapabilities", nil)
+	if err != nil {
+		return nil, err
 	}
-	if len(yes.GetVolumeCapabilities()) == 0 {
-		return nil
+	if err := firstError(checkID("external id", r.ExternalID), checkSecrets(r.Secrets), checkMap("parameters", r.Parameters)); err != nil {
+		return nil, err
+	}
+	wants, err := capabilities(r.Capabilities, r.MountOptions, caps.controllerModes)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := call(ctx, c, "ValidateVolumeCapabilities", c.controller.ValidateVolumeCapabilities, &pb.ValidateVolumeCapabilitiesRequest{
+		VolumeId: r.ExternalID, VolumeContext: r.Context, VolumeCapabilities: wants, Parameters: r.Parameters, Secrets: r.Secrets,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.confirmed(wants, resp)
+}
+
+// confirmed checks a plugin's answer against what was asked. A capability is confirmed when its mode is; parts
+// that old plugins leave out are taken as agreed, contradictions are not.
+func (c *Client) confirmed(asked []*pb.VolumeCapability, r *pb.ValidateVolumeCapabilitiesResponse) (*api.ControllerValidateResponse, error) {
+	message := c.plain(r.GetMessage())
+	yes := r.GetConfirmed().GetVolumeCapabilities()
+	if len(yes) == 0 {
+		if message != "" {
+			return nil, fault.New(fault.Invalid, "the plugin refuses the requested capabilities: %s", message)
+		}
+		return &api.ControllerValidateResponse{Message: "the plugin neither confirms nor refuses the requested capabilities"}, nil
 	}
 	for _, a := range asked {
-		if !slices.ContainsFunc(yes.GetVolumeCapabilities(), func(c *pb.VolumeCapability) bool { return agrees(a, c) }) {
-			return fault.New(fault.Invalid, "the plugin does not confirm access mode %s of %s: %s",
-				a.GetAccessMode().GetMode(), typeName(a), orText(r.GetMessage(), "no reason given"))
+		if !slices.ContainsFunc(yes, func(got *pb.VolumeCapability) bool { return agrees(a, got) }) {
+			return nil, fault.New(fault.Invalid, "the plugin does not confirm access mode %s of %s: %s",
+				a.GetAccessMode().GetMode(), typeName(a), cmp.Or(message, "no reason given"))
 		}
 	}
-	return nil
+	return &api.ControllerValidateResponse{Validated: true}, nil
 }
 
 func agrees(asked, got *pb.VolumeCapability) bool {
@@ -121,11 +144,4 @@ func typeName(c *pb.VolumeCapability) string {
 		return string(api.AttachmentBlock)
 	}
 	return string(api.AttachmentFileSystem)
-}
-
-func orText(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

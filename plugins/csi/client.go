@@ -9,19 +9,21 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/mask"
 )
 
 // SocketPathMax is how long the path of a unix socket may be.
 const SocketPathMax = 107
 
-// Timeouts bound single calls; zero means the default of the kind.
+// Timeouts bound single calls; zero means the default of the kind. Controller calls and expansions have the
+// deadline of their context instead, when there is one.
 type Timeouts struct {
 	// Probe bounds Probe; default 5 s.
 	Probe time.Duration
@@ -29,24 +31,46 @@ type Timeouts struct {
 	Read time.Duration
 	// Change bounds calls that change something; default 2 min.
 	Change time.Duration
+	// Linger is how long the driver may go on with a call that changes something after its caller gave it up,
+	// before it is cancelled and the next call for the same object is sent; default a twelfth of Change.
+	Linger time.Duration
 }
 
 // Config is what a client needs.
 type Config struct {
 	// Socket is the path of the plugin's unix socket on this host.
-	Socket   string
+	Socket string
+	// Dial connects to Socket; nil means to dial the unix socket. Tests reach plugins in memory with it.
+	Dial Dialer
+	// Connect makes the connection in the place of gRPC and Dial: simulations reach plugins with it by a call of a
+	// function. Nil means gRPC.
+	Connect  Connector
 	Timeouts Timeouts
 	Log      hclog.Logger
 }
 
+// Dialer connects to the plugin at the socket path.
+type Dialer func(ctx context.Context, socket string) (net.Conn, error)
+
+// Connector makes a connection to the plugin at the socket path. The connection tells the handler of each call
+// what gRPC would tell it: a call that was sent (stats.OutHeader) and one that was answered (stats.InTrailer).
+type Connector func(socket string, h stats.Handler) grpc.ClientConnInterface
+
+func dialUnix(ctx context.Context, socket string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", socket)
+}
+
 // Client is a connection to one plugin. It connects with the first call and again when the plugin returns.
 type Client struct {
-	cc         *grpc.ClientConn
+	close      func() error
 	identity   pb.IdentityClient
 	controller pb.ControllerClient
 	node       pb.NodeClient
 	timeouts   Timeouts
 	log        hclog.Logger
+	turns      turns
+	secrets    mask.Masker
 
 	mu   sync.Mutex
 	caps *Capabilities
@@ -65,14 +89,31 @@ func New(c Config) (*Client, error) {
 	if err := CheckSocketPath(c.Socket); err != nil {
 		return nil, err
 	}
-	dialer := func(ctx context.Context, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", c.Socket)
-	}
-	cl := &Client{timeouts: c.Timeouts, log: c.Log}
+	cl := &Client{timeouts: c.Timeouts, log: c.Log, close: func() error { return nil }}
 	if cl.log == nil {
 		cl.log = hclog.NewNullLogger()
 	}
+	var cc grpc.ClientConnInterface
+	if c.Connect != nil {
+		cc = c.Connect(c.Socket, watch{})
+	} else {
+		conn, err := cl.dial(c)
+		if err != nil {
+			return nil, err
+		}
+		cc, cl.close = conn, conn.Close
+	}
+	cl.identity, cl.controller, cl.node = pb.NewIdentityClient(cc), pb.NewControllerClient(cc), pb.NewNodeClient(cc)
+	return cl, nil
+}
+
+// dial makes a connection that connects with the first call.
+func (c *Client) dial(conf Config) (*grpc.ClientConn, error) {
+	dial := conf.Dial
+	if dial == nil {
+		dial = dialUnix
+	}
+	dialer := func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx, conf.Socket) }
 	// Dialling a socket costs next to nothing, and plugins come back at any moment.
 	quick := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond}
 	cc, err := grpc.NewClient("passthrough:///csi",
@@ -82,18 +123,17 @@ func New(c Config) (*Client, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second}),
 		grpc.WithIdleTimeout(0),
 		grpc.WithNoProxy(),
-		grpc.WithUnaryInterceptor(cl.logged),
+		grpc.WithUnaryInterceptor(c.logged),
+		grpc.WithStatsHandler(watch{}),
 	)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "plugin socket %s: %w", c.Socket, err)
+		return nil, fault.New(fault.Invalid, "plugin socket %s: %w", conf.Socket, err)
 	}
-	cl.cc = cc
-	cl.identity, cl.controller, cl.node = pb.NewIdentityClient(cc), pb.NewControllerClient(cc), pb.NewNodeClient(cc)
-	return cl, nil
+	return cc, nil
 }
 
 // Close ends the connection and the calls in flight.
-func (c *Client) Close() error { return c.cc.Close() }
+func (c *Client) Close() error { return c.close() }
 
 // logged tells of calls by name, code and duration; never of their content, which may be secret.
 func (c *Client) logged(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -105,44 +145,4 @@ func (c *Client) logged(ctx context.Context, method string, req, reply any, cc *
 		c.log.Trace("csi call", "method", method, "took", time.Since(begin))
 	}
 	return err
-}
-
-// bound gives ctx the deadline of the kind of call, unless the caller's is earlier.
-func (c *Client) bound(ctx context.Context, k kind) (context.Context, context.CancelFunc) {
-	limit, fallback := c.timeouts.Change, 2*time.Minute
-	switch k {
-	case kindProbe:
-		limit, fallback = c.timeouts.Probe, 5*time.Second
-	case kindRead:
-		limit, fallback = c.timeouts.Read, 30*time.Second
-	}
-	if limit <= 0 {
-		limit = fallback
-	}
-	return context.WithTimeout(ctx, limit)
-}
-
-// settle is how long a plugin has to notice that a call ran out of time or was given up: the next one for the same volume
-// must not overlap with it.
-const settle = 50 * time.Millisecond
-
-// call makes one call of a kind within its deadline and explains its error.
-func call[Req, Resp any](ctx context.Context, c *Client, k kind, rpc string, fn func(context.Context, Req, ...grpc.CallOption) (*Resp, error), req Req) (*Resp, error) {
-	ctx, cancel := c.bound(ctx, k)
-	defer cancel()
-	resp, err := fn(ctx, req)
-	if err != nil {
-		e := explain(k, rpc, err)
-		if e.Class() == fault.Unimplemented {
-			c.forget()
-		}
-		if code := status.Code(err); code == codes.DeadlineExceeded || code == codes.Canceled {
-			time.Sleep(settle)
-		}
-		return nil, e
-	}
-	if resp == nil {
-		return nil, hole(rpc, "an empty reply")
-	}
-	return resp, nil
 }

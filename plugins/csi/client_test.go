@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -20,17 +20,31 @@ import (
 
 func dial(t *testing.T, d *fake.Driver, timeouts csi.Timeouts) *csi.Client {
 	t.Helper()
+	cl, _ := dialUntil(t, d, csi.Config{Timeouts: timeouts})
+	return cl
+}
+
+func dialLogged(t *testing.T, d *fake.Driver, log hclog.Logger) *csi.Client {
+	t.Helper()
+	cl, _ := dialUntil(t, d, csi.Config{Log: log})
+	return cl
+}
+
+// dialUntil also returns a function that kills the plugin: its calls are cut off.
+func dialUntil(t *testing.T, d *fake.Driver, conf csi.Config) (*csi.Client, func()) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "csi")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "csi.sock")
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, kill := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = d.Serve(ctx, socket) }()
-	t.Cleanup(func() { cancel(); <-done })
-	cl, err := csi.New(csi.Config{Socket: socket, Timeouts: timeouts})
+	t.Cleanup(func() { kill(); <-done })
+	conf.Socket = socket
+	cl, err := csi.New(conf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +53,7 @@ func dial(t *testing.T, d *fake.Driver, timeouts csi.Timeouts) *csi.Client {
 	defer stop()
 	for {
 		if _, err := cl.Probe(bound); err == nil {
-			return cl
+			return cl, kill
 		} else if bound.Err() != nil {
 			t.Fatal(err)
 		}
@@ -59,68 +73,7 @@ func creation(name string) *api.ControllerCreateRequest {
 	}}
 }
 
-func TestCodesMeanActions(t *testing.T) {
-	d := fake.New(fake.Config{Attach: true})
-	d.Storage().Add("v")
-	cl := dial(t, d, csi.Timeouts{})
-	stage := func() error { return cl.NodeStage(t.Context(), volume("v")) }
-	unstage := func() error { return cl.NodeUnstage(t.Context(), "v", "/s") }
-	attach := func() error {
-		_, err := cl.ControllerPublish(t.Context(), &api.ControllerPublishRequest{
-			ExternalID: "v", ProviderNodeID: "fake-node",
-			AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem,
-		})
-		return err
-	}
-	for _, c := range []struct {
-		rpc    string
-		call   func() error
-		code   codes.Code
-		action csi.Action
-		class  fault.Class
-	}{
-		{"NodeStageVolume", stage, codes.Unavailable, csi.Retry, fault.Unavailable},
-		{"NodeStageVolume", stage, codes.Aborted, csi.Retry, fault.Unavailable},
-		{"NodeStageVolume", stage, codes.DeadlineExceeded, csi.Retry, fault.Timeout},
-		{"NodeStageVolume", stage, codes.Internal, csi.RetryFew, fault.Internal},
-		{"NodeStageVolume", stage, codes.InvalidArgument, csi.Final, fault.Invalid},
-		{"NodeStageVolume", stage, codes.FailedPrecondition, csi.Final, fault.Conflict},
-		{"NodeStageVolume", stage, codes.ResourceExhausted, csi.Exhausted, fault.Exhausted},
-		{"NodeStageVolume", stage, codes.Unimplemented, csi.Final, fault.Unimplemented},
-		{"NodeStageVolume", stage, codes.Unauthenticated, csi.Final, fault.Denied},
-		{"NodeStageVolume", stage, codes.NotFound, csi.RetryFew, fault.NotFound},
-		{"NodeUnstageVolume", unstage, codes.Internal, csi.Retry, fault.Internal},
-		{"NodeUnstageVolume", unstage, codes.FailedPrecondition, csi.Retry, fault.Conflict},
-		{"ControllerPublishVolume", attach, codes.FailedPrecondition, csi.Retry, fault.Conflict},
-		{"ControllerPublishVolume", attach, codes.Code(77), csi.RetryFew, fault.Internal},
-	} {
-		d.Heal()
-		d.Script(fake.Fault{RPC: c.rpc, Code: c.code, Text: "why"})
-		err := c.call()
-		if got := csi.ActionOf(err); got != c.action || !errors.Is(err, c.class) || !strings.Contains(err.Error(), "why") {
-			t.Errorf("%s %s: %s, %v", c.rpc, c.code, got, err)
-		}
-	}
-	d.Heal()
-	d.Script(fake.Fault{RPC: "NodeUnstageVolume", Code: codes.NotFound})
-	if err := unstage(); err != nil {
-		t.Errorf("unstaging what is not there: %v", err)
-	}
-}
-
-func TestC2EveryCallHasADeadline(t *testing.T) {
-	d := fake.New(fake.Config{})
-	d.Storage().Add("v")
-	cl := dial(t, d, csi.Timeouts{Change: 50 * time.Millisecond})
-	d.Script(fake.Fault{RPC: "NodeStageVolume", Hang: true})
-	err := cl.NodeStage(t.Context(), volume("v"))
-	var e *csi.Error
-	if !errors.As(err, &e) || !e.Uncertain || e.Action != csi.Retry {
-		t.Errorf("a hung call answers %v", err)
-	}
-}
-
-func TestC32FirstCallsMayComeTogether(t *testing.T) {
+func TestFirstCallsMayComeTogether(t *testing.T) {
 	d := fake.New(fake.Config{})
 	d.Storage().Add("v")
 	cl := dial(t, d, csi.Timeouts{})
@@ -135,7 +88,7 @@ func TestC32FirstCallsMayComeTogether(t *testing.T) {
 	all.Wait()
 }
 
-func TestP1TopologyIsSentOnlyWhereItIsKnown(t *testing.T) {
+func TestTopologyIsSentOnlyWhereItIsKnown(t *testing.T) {
 	r := creation("a")
 	r.Topologies = &api.TopologyRequest{Required: []*api.Topology{nil, {Segments: map[string]string{"zone": "a"}}}}
 	d := fake.New(fake.Config{})
@@ -147,7 +100,7 @@ func TestP1TopologyIsSentOnlyWhereItIsKnown(t *testing.T) {
 	}
 }
 
-func TestP2ReadOnlyAttachmentIsGated(t *testing.T) {
+func TestReadOnlyAttachmentIsGated(t *testing.T) {
 	for _, offered := range []bool{false, true} {
 		d := fake.New(fake.Config{Attach: true, ReadOnlyAttach: offered})
 		d.Storage().Add("v")
@@ -185,7 +138,7 @@ func TestStagingPathOnlyForPluginsThatStage(t *testing.T) {
 	}
 }
 
-func TestP8UnofferedCallsAreNotSent(t *testing.T) {
+func TestUnofferedCallsAreNotSent(t *testing.T) {
 	d := fake.New(fake.Config{})
 	cl := dial(t, d, csi.Timeouts{})
 	r := creation("a")
@@ -201,7 +154,7 @@ func TestP8UnofferedCallsAreNotSent(t *testing.T) {
 	}
 }
 
-func TestP10SizesAreCheckedAndSecretsNotTold(t *testing.T) {
+func TestSizesAreCheckedAndSecretsNotTold(t *testing.T) {
 	d := fake.New(fake.Config{})
 	cl := dial(t, d, csi.Timeouts{})
 	secret := strings.Repeat("s3cret", 1000)
@@ -232,7 +185,7 @@ func TestP10SizesAreCheckedAndSecretsNotTold(t *testing.T) {
 	}
 }
 
-func TestS38HolesInTopologiesAreLeftOut(t *testing.T) {
+func TestHolesInTopologiesAreLeftOut(t *testing.T) {
 	cl := dial(t, fake.New(fake.Config{NilEntries: true, Topology: map[string]string{"zone": "a"}}), csi.Timeouts{})
 	v, err := cl.CreateVolume(t.Context(), creation("a"))
 	if err != nil || len(v.Topologies) != 1 || v.Topologies[0] == nil {
@@ -252,37 +205,9 @@ func TestProbeTellsStartingFromBroken(t *testing.T) {
 	}
 }
 
-func TestC31SocketPathHasALimit(t *testing.T) {
+func TestSocketPathHasALimit(t *testing.T) {
 	_, err := csi.New(csi.Config{Socket: "/" + strings.Repeat("x", csi.SocketPathMax)})
 	if !errors.Is(err, fault.Invalid) {
 		t.Errorf("the error is %v", err)
-	}
-}
-
-func TestDoRepeatsWhatPasses(t *testing.T) {
-	quick := csi.Backoff{First: time.Millisecond, Max: time.Millisecond}
-	tries := func(err error, until int) (int, error) {
-		n := 0
-		got := csi.Do(t.Context(), quick, func(context.Context) error {
-			if n++; n == until {
-				return nil
-			}
-			return err
-		})
-		return n, got
-	}
-	if n, err := tries(fault.New(fault.Unavailable, "x"), 20); n != 20 || err != nil {
-		t.Errorf("unavailable: %d tries, %v", n, err)
-	}
-	if n, err := tries(fault.New(fault.Invalid, "x"), 20); n != 1 || err == nil {
-		t.Errorf("invalid: %d tries, %v", n, err)
-	}
-	if n, err := tries(&csi.Error{RPC: "X", Action: csi.RetryFew}, 20); n != 3 || err == nil {
-		t.Errorf("internal: %d tries, %v", n, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	err := csi.Do(ctx, quick, func(context.Context) error { cancel(); return fault.New(fault.Unavailable, "last words") })
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "last words") {
-		t.Errorf("a cancelled retry answers %v", err)
 	}
 }

@@ -1,148 +1,187 @@
 package csi
 
 import (
-	"context"
-	"errors"
-	"fmt"
-
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 )
-
-// Action is what to do after a call.
-type Action uint8
-
-// Actions.
-const (
-	// Final errors stay the same however often the call is repeated.
-	Final Action = iota
-	// Retry errors pass: repeat with backoff as long as the result is wanted.
-	Retry
-	// RetryFew errors may pass: repeat a few times, then give up.
-	RetryFew
-	// Done errors say that there is nothing left to do.
-	Done
-	// Exhausted errors are limits: try elsewhere, or later.
-	Exhausted
-)
-
-func (a Action) String() string {
-	return [...]string{"final", "retry", "retry a few times", "done", "exhausted"}[a]
-}
 
 // kind is what a call does; the same code means different things to different kinds.
 type kind uint8
 
 const (
-	kindProbe  kind = iota // answers whether the plugin lives
-	kindRead               // changes nothing
-	kindMake               // creates a volume or snapshot
-	kindAttach             // attaches to a node
-	kindUse                // stages or publishes
-	kindUndo               // deletes, detaches, unpublishes, unstages
-	kindGrow               // expands
+	kindLearn    kind = iota // asks what the plugin is and can do, and whether it lives
+	kindRead                 // asks for one object
+	kindList                 // reads one page
+	kindCreate               // creates a volume
+	kindSnapshot             // creates a snapshot
+	kindDelete               // deletes a volume or snapshot
+	kindAttach               // attaches to a node
+	kindDetach               // detaches from a node
+	kindUse                  // stages or publishes
+	kindUndo                 // unpublishes or unstages
+	kindGrow                 // expands at the provider
+	kindNodeGrow             // expands on a node
 )
 
-// rule is what a code means: the default action, exceptions by kind, and the class that callers see.
+// changes reports whether calls of the kind have an effect.
+func (k kind) changes() bool { return k >= kindCreate }
+
+var kinds = map[string]kind{
+	"Probe":                     kindLearn,
+	"GetPluginInfo":             kindLearn,
+	"GetPluginCapabilities":     kindLearn,
+	"ControllerGetCapabilities": kindLearn,
+	"NodeGetCapabilities":       kindLearn,
+	"NodeGetInfo":               kindLearn,
+
+	"ValidateVolumeCapabilities": kindRead,
+	"GetCapacity":                kindRead,
+	"ControllerGetVolume":        kindRead,
+	"GetSnapshot":                kindRead,
+	"NodeGetVolumeStats":         kindRead,
+	"ListVolumes":                kindList,
+	"ListSnapshots":              kindList,
+
+	"CreateVolume":              kindCreate,
+	"CreateSnapshot":            kindSnapshot,
+	"DeleteVolume":              kindDelete,
+	"DeleteSnapshot":            kindDelete,
+	"ControllerPublishVolume":   kindAttach,
+	"ControllerUnpublishVolume": kindDetach,
+	"ControllerExpandVolume":    kindGrow,
+	"NodeStageVolume":           kindUse,
+	"NodePublishVolume":         kindUse,
+	"NodeUnpublishVolume":       kindUndo,
+	"NodeUnstageVolume":         kindUndo,
+	"NodeExpandVolume":          kindNodeGrow,
+}
+
+// kindOf takes calls that the table does not know for ones that change something.
+func kindOf(rpc string) kind {
+	if k, ok := kinds[rpc]; ok {
+		return k
+	}
+	return kindUse
+}
+
+// done is the verdict of a code that means success.
+const done fault.Verdict = ""
+
+// rule is what a code means: the class that callers outside see, the verdict, exceptions by kind, and
+// whether a call that changes something may have done so.
 type rule struct {
-	class  fault.Class
-	action Action
-	except map[kind]Action
-}
-
-// rules is the one table for all calls. Codes that are missing behave like Unknown.
-var rules = map[codes.Code]rule{
-	codes.Canceled:           {class: fault.Unavailable, action: Retry},
-	codes.DeadlineExceeded:   {class: fault.Timeout, action: Retry},
-	codes.Unavailable:        {class: fault.Unavailable, action: Retry},
-	codes.Aborted:            {class: fault.Unavailable, action: Retry},
-	codes.Unknown:            {class: fault.Internal, action: RetryFew, except: map[kind]Action{kindUndo: Retry}},
-	codes.Internal:           {class: fault.Internal, action: RetryFew, except: map[kind]Action{kindUndo: Retry}},
-	codes.DataLoss:           {class: fault.Internal, action: Final},
-	codes.InvalidArgument:    {class: fault.Invalid, action: Final},
-	codes.OutOfRange:         {class: fault.Invalid, action: Final},
-	codes.AlreadyExists:      {class: fault.Conflict, action: Final},
-	codes.NotFound:           {class: fault.NotFound, action: Final, except: map[kind]Action{kindUndo: Done, kindAttach: RetryFew, kindUse: RetryFew}},
-	codes.FailedPrecondition: {class: fault.Conflict, action: Final, except: map[kind]Action{kindAttach: Retry, kindUndo: Retry}},
-	codes.ResourceExhausted:  {class: fault.Exhausted, action: Exhausted},
-	codes.PermissionDenied:   {class: fault.Denied, action: Final, except: map[kind]Action{kindUndo: Retry}},
-	codes.Unauthenticated:    {class: fault.Denied, action: Final, except: map[kind]Action{kindUndo: Retry}},
-	codes.Unimplemented:      {class: fault.Unimplemented, action: Final},
-}
-
-// Error is a plugin's refusal, or the news that it could not be asked.
-type Error struct {
-	// RPC is the name of the call, such as NodeStageVolume.
-	RPC string
-	// Code is the gRPC code in its usual spelling.
-	Code string
-	// Text is the plugin's own message.
-	Text   string
-	Action Action
-	// Uncertain is set when the call may have had its effect all the same.
-	Uncertain bool
 	class     fault.Class
+	verdict   fault.Verdict
+	uncertain bool
+	except    map[kind]fault.Verdict
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%s)", e.RPC, e.Text, e.Code) }
+type by = map[kind]fault.Verdict
 
-// Unwrap makes errors.Is find the fault class.
-func (e *Error) Unwrap() error { return e.class }
-
-// Class is the fault class of the error.
-func (e *Error) Class() fault.Class { return e.class }
-
-func explain(k kind, rpc string, err error) *Error {
-	st, _ := status.FromError(err)
-	code := st.Code()
-	r, known := rules[code]
-	if !known {
-		r = rules[codes.Unknown]
-	}
-	action := r.action
-	if special, ok := r.except[k]; ok {
-		action = special
-	}
-	return &Error{RPC: rpc, Code: code.String(), Text: st.Message(), Action: action, Uncertain: uncertain(code), class: r.class}
+// rules is the one table for the codes of all calls, after the errors of each call in the CSI
+// specification 1.13. Codes that are missing behave like Unknown.
+//
+// What takes a volume off a node must be repeated until it is done, whatever the plugin says of it.
+var rules = map[codes.Code]rule{
+	codes.Canceled:         {class: fault.Unavailable, verdict: fault.VerdictRetry, uncertain: true},
+	codes.DeadlineExceeded: {class: fault.Timeout, verdict: fault.VerdictRetry, uncertain: true},
+	codes.Unavailable:      {class: fault.Unavailable, verdict: fault.VerdictRetry, uncertain: true},
+	// Aborted: another call for the object, maybe an earlier try of this one, has not ended. A list begins
+	// anew: its token is not valid.
+	codes.Aborted: {
+		class: fault.Unavailable, verdict: fault.VerdictRetry, uncertain: true,
+		except: by{kindList: fault.VerdictFinal},
+	},
+	codes.Unknown: {
+		class: fault.Internal, verdict: fault.VerdictUncertain, uncertain: true,
+		except: by{kindDelete: fault.VerdictRetry, kindDetach: fault.VerdictRetry, kindUndo: fault.VerdictRetry},
+	},
+	codes.Internal: {
+		class: fault.Internal, verdict: fault.VerdictUncertain, uncertain: true,
+		except: by{kindDelete: fault.VerdictRetry, kindDetach: fault.VerdictRetry, kindUndo: fault.VerdictRetry},
+	},
+	codes.DataLoss: {
+		class: fault.Internal, verdict: fault.VerdictFinal, uncertain: true,
+		except: by{kindDetach: fault.VerdictRetry, kindUndo: fault.VerdictRetry},
+	},
+	codes.InvalidArgument: {
+		class: fault.Invalid, verdict: fault.VerdictFinal,
+		except: by{kindDetach: fault.VerdictRetry, kindUndo: fault.VerdictRetry},
+	},
+	codes.OutOfRange: {
+		class: fault.Invalid, verdict: fault.VerdictFinal,
+		except: by{kindDetach: fault.VerdictRetry, kindUndo: fault.VerdictRetry},
+	},
+	codes.AlreadyExists: {
+		class: fault.Conflict, verdict: fault.VerdictFinal,
+		except: by{kindDetach: fault.VerdictRetry, kindUndo: fault.VerdictRetry},
+	},
+	// NotFound of a detach: the volume is not assumed to be detached. On a node the mount table decides.
+	codes.NotFound: {
+		class: fault.NotFound, verdict: fault.VerdictFinal,
+		except: by{
+			kindAttach: fault.VerdictUncertain, kindUse: fault.VerdictUncertain,
+			kindDelete: done, kindDetach: fault.VerdictVerify, kindUndo: fault.VerdictVerify,
+		},
+	},
+	// FailedPrecondition: attached elsewhere or in use, which passes. What a node must not repeat is final.
+	codes.FailedPrecondition: {
+		class: fault.Conflict, verdict: fault.VerdictFinal,
+		except: by{
+			kindLearn: fault.VerdictRetry, kindAttach: fault.VerdictRetry, kindGrow: fault.VerdictUncertain,
+			kindDelete: fault.VerdictRetry, kindDetach: fault.VerdictRetry, kindUndo: fault.VerdictRetry,
+		},
+	},
+	codes.ResourceExhausted: {
+		class: fault.Exhausted, verdict: fault.VerdictLimit,
+		except: by{
+			kindLearn: fault.VerdictRetry, kindSnapshot: fault.VerdictFinal,
+			kindDelete: fault.VerdictRetry, kindDetach: fault.VerdictRetry, kindUndo: fault.VerdictRetry,
+		},
+	},
+	codes.PermissionDenied: {
+		class: fault.Denied, verdict: fault.VerdictFinal,
+		except: by{kindDelete: fault.VerdictRetry, kindDetach: fault.VerdictRetry, kindUndo: fault.VerdictRetry},
+	},
+	codes.Unauthenticated: {
+		class: fault.Denied, verdict: fault.VerdictFinal,
+		except: by{kindDelete: fault.VerdictRetry, kindDetach: fault.VerdictRetry, kindUndo: fault.VerdictRetry},
+	},
+	codes.Unimplemented: {class: fault.Unimplemented, verdict: fault.VerdictChanged},
 }
 
-func uncertain(c codes.Code) bool {
-	switch c {
-	case codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Unavailable, codes.Internal, codes.Aborted:
-		return true
+func ruleOf(code codes.Code) rule {
+	if r, ok := rules[code]; ok {
+		return r
 	}
-	return false
+	return rules[codes.Unknown]
 }
 
-// hole is the error for a reply that lacks what it must have.
-func hole(rpc, what string) error {
-	return &Error{RPC: rpc, Code: "invalid reply", Text: "the plugin answered " + what, Action: Final, class: fault.Internal}
+func (r rule) of(k kind) fault.Verdict {
+	if v, ok := r.except[k]; ok {
+		return v
+	}
+	return r.verdict
 }
 
-// ActionOf says what to do about err: what the table says of a plugin's error, and for other errors what
-// their class says.
-func ActionOf(err error) Action {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Action
+// Explain is the error for a code that a plugin answered to a call, a *[fault.Call]; nil for codes that mean
+// success, such as NotFound of DeleteVolume.
+func Explain(rpc string, code codes.Code, text string) error {
+	if c := explained(rpc, code, text); c != nil {
+		return c
 	}
-	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return Retry
-	case errors.Is(err, fault.Unavailable), errors.Is(err, fault.NotLeader), errors.Is(err, fault.Timeout):
-		return Retry
-	case errors.Is(err, fault.Exhausted):
-		return Exhausted
-	}
-	return Final
+	return nil
 }
 
-// ignoreDone turns "already done" into success, for calls that undo something.
-func ignoreDone(err error) error {
-	if err != nil && ActionOf(err) == Done {
+func explained(rpc string, code codes.Code, text string) *fault.Call {
+	k, r := kindOf(rpc), ruleOf(code)
+	v := r.of(k)
+	if code == codes.OK || v == done {
 		return nil
 	}
-	return err
+	return &fault.Call{
+		RPC: rpc, Code: code.String(), Text: text, Verdict: v,
+		Uncertain: r.uncertain && k.changes(), Class: r.class,
+	}
 }

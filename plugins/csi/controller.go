@@ -2,6 +2,7 @@ package csi
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -10,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// CreateVolume creates a volume; a repeated call with the same name answers the same volume.
+// CreateVolume creates a volume; a repeated call with the same name returns the same volume.
 func (c *Client) CreateVolume(ctx context.Context, r *api.ControllerCreateRequest) (*api.ControllerCreateResponse, error) {
 	caps, err := c.needs(ctx, "CreateVolume", func(i *api.CSIControllerInfo) bool { return i.SupportsCreateDelete })
 	if err != nil {
@@ -20,7 +21,7 @@ func (c *Client) CreateVolume(ctx context.Context, r *api.ControllerCreateReques
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, kindMake, "CreateVolume", c.controller.CreateVolume, req)
+	resp, err := call(ctx, c, "CreateVolume", c.controller.CreateVolume, req)
 	if err != nil {
 		return nil, err
 	}
@@ -31,6 +32,9 @@ func (c *Client) CreateVolume(ctx context.Context, r *api.ControllerCreateReques
 	if v.GetCapacityBytes() < 0 {
 		return nil, hole("CreateVolume", "a negative capacity")
 	}
+	if err := firstHole("CreateVolume", replyID(v.GetVolumeId()), replyMap(v.GetVolumeContext()), replyTopologies(v.GetAccessibleTopology())); err != nil {
+		return nil, err
+	}
 	return &api.ControllerCreateResponse{
 		ExternalID: v.GetVolumeId(), CapacityBytes: v.GetCapacityBytes(),
 		Context: maps.Clone(v.GetVolumeContext()), Topologies: topologies(v.GetAccessibleTopology()),
@@ -38,7 +42,7 @@ func (c *Client) CreateVolume(ctx context.Context, r *api.ControllerCreateReques
 }
 
 func createRequest(r *api.ControllerCreateRequest, caps *Capabilities) (*pb.CreateVolumeRequest, error) {
-	if err := firstError(checkName("volume name", r.Name), checkMap("parameters", r.Parameters), checkMap("secrets", r.Secrets)); err != nil {
+	if err := firstError(checkName("volume name", r.Name), checkMap("parameters", r.Parameters), checkSecrets(r.Secrets), checkTopologies(r.Topologies)); err != nil {
 		return nil, err
 	}
 	wants, err := capabilities(r.Capabilities, r.MountOptions, caps.controllerModes)
@@ -126,9 +130,9 @@ func (c *Client) DeleteVolume(ctx context.Context, r *api.ControllerDeleteReques
 	if err := firstError(checkID("external id", r.ExternalID), checkMap("secrets", r.Secrets)); err != nil {
 		return err
 	}
-	_, err := call(ctx, c, kindUndo, "DeleteVolume", c.controller.DeleteVolume,
+	_, err := call(ctx, c, "DeleteVolume", c.controller.DeleteVolume,
 		&pb.DeleteVolumeRequest{VolumeId: r.ExternalID, Secrets: r.Secrets})
-	return ignoreDone(err)
+	return err
 }
 
 // ControllerPublish attaches a volume to a node and returns what the node needs.
@@ -137,24 +141,27 @@ func (c *Client) ControllerPublish(ctx context.Context, r *api.ControllerPublish
 	if err != nil {
 		return nil, err
 	}
-	if err := firstError(checkID("external id", r.ExternalID), checkNodeID(r.ProviderNodeID), checkMap("secrets", r.Secrets)); err != nil {
+	if err := firstError(checkID("external id", r.ExternalID), checkNodeID(r.ProviderNodeID), checkSecrets(r.Secrets)); err != nil {
 		return nil, err
 	}
 	want, err := capability(r.AccessMode, r.AttachmentMode, r.MountOptions, caps.controllerModes)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, kindAttach, "ControllerPublishVolume", c.controller.ControllerPublishVolume, &pb.ControllerPublishVolumeRequest{
+	resp, err := call(ctx, c, "ControllerPublishVolume", c.controller.ControllerPublishVolume, &pb.ControllerPublishVolumeRequest{
 		VolumeId: r.ExternalID, NodeId: r.ProviderNodeID, VolumeCapability: want,
 		Readonly: r.ReadOnly && caps.Controller.SupportsReadOnlyAttach, Secrets: r.Secrets, VolumeContext: r.Context,
 	})
 	if err != nil {
 		return nil, err
 	}
+	if err := firstHole("ControllerPublishVolume", replyMap(resp.GetPublishContext())); err != nil {
+		return nil, err
+	}
 	return maps.Clone(resp.GetPublishContext()), nil
 }
 
-// ControllerUnpublish detaches a volume from one node. What is not attached is detached.
+// ControllerUnpublish detaches a volume from one node. NOT_FOUND is no proof of that: see [Client.Verify].
 func (c *Client) ControllerUnpublish(ctx context.Context, r *api.ControllerUnpublishRequest) error {
 	if _, err := c.needs(ctx, "ControllerUnpublishVolume", func(i *api.CSIControllerInfo) bool { return i.SupportsAttachDetach }); err != nil {
 		return err
@@ -162,31 +169,9 @@ func (c *Client) ControllerUnpublish(ctx context.Context, r *api.ControllerUnpub
 	if err := firstError(checkID("external id", r.ExternalID), checkNodeID(r.ProviderNodeID), checkMap("secrets", r.Secrets)); err != nil {
 		return err
 	}
-	_, err := call(ctx, c, kindUndo, "ControllerUnpublishVolume", c.controller.ControllerUnpublishVolume,
+	_, err := call(ctx, c, "ControllerUnpublishVolume", c.controller.ControllerUnpublishVolume,
 		&pb.ControllerUnpublishVolumeRequest{VolumeId: r.ExternalID, NodeId: r.ProviderNodeID, Secrets: r.Secrets})
-	return ignoreDone(err)
-}
-
-// Validate asks whether the volume exists and has the capabilities.
-func (c *Client) Validate(ctx context.Context, r *api.ControllerValidateRequest) error {
-	caps, err := c.needs(ctx, "ValidateVolumeCapabilities", nil)
-	if err != nil {
-		return err
-	}
-	if err := firstError(checkID("external id", r.ExternalID), checkMap("secrets", r.Secrets), checkMap("parameters", r.Parameters)); err != nil {
-		return err
-	}
-	wants, err := capabilities(r.Capabilities, r.MountOptions, caps.controllerModes)
-	if err != nil {
-		return err
-	}
-	resp, err := call(ctx, c, kindRead, "ValidateVolumeCapabilities", c.controller.ValidateVolumeCapabilities, &pb.ValidateVolumeCapabilitiesRequest{
-		VolumeId: r.ExternalID, VolumeContext: r.Context, VolumeCapabilities: wants, Parameters: r.Parameters, Secrets: r.Secrets,
-	})
-	if err != nil {
-		return err
-	}
-	return confirmed(wants, resp)
+	return err
 }
 
 // ControllerExpand grows a volume and says whether the nodes that use it must follow.
@@ -199,7 +184,7 @@ func (c *Client) ControllerExpand(ctx context.Context, r *api.ControllerExpandRe
 	if err != nil {
 		return nil, err
 	}
-	if err := firstError(checkID("external id", r.ExternalID), checkMap("secrets", r.Secrets)); err != nil {
+	if err := firstError(checkID("external id", r.ExternalID), checkSecrets(r.Secrets)); err != nil {
 		return nil, err
 	}
 	req := &pb.ControllerExpandVolumeRequest{VolumeId: r.ExternalID, CapacityRange: size, Secrets: r.Secrets}
@@ -208,55 +193,12 @@ func (c *Client) ControllerExpand(ctx context.Context, r *api.ControllerExpandRe
 			return nil, err
 		}
 	}
-	resp, err := call(ctx, c, kindGrow, "ControllerExpandVolume", c.controller.ControllerExpandVolume, req)
+	resp, err := call(ctx, c, "ControllerExpandVolume", c.controller.ControllerExpandVolume, req)
 	if err != nil {
 		return nil, err
+	}
+	if got := resp.GetCapacityBytes(); got <= 0 || got < r.CapacityMinBytes {
+		return nil, hole("ControllerExpandVolume", fmt.Sprintf("that the volume has %d bytes, of at least %d", got, max(r.CapacityMinBytes, 1)))
 	}
 	return &api.ControllerExpandResponse{CapacityBytes: resp.GetCapacityBytes(), NodeExpansionRequired: resp.GetNodeExpansionRequired()}, nil
-}
-
-// ListVolumes reads one page of the provider's volumes. Entries without an id are left out.
-func (c *Client) ListVolumes(ctx context.Context, r *api.ControllerListRequest) (*api.ControllerListResponse, error) {
-	if _, err := c.needs(ctx, "ListVolumes", func(i *api.CSIControllerInfo) bool { return i.SupportsListVolumes }); err != nil {
-		return nil, err
-	}
-	if r.MaxEntries < 0 {
-		return nil, fault.New(fault.Invalid, "the number of volumes per page must not be negative")
-	}
-	resp, err := call(ctx, c, kindRead, "ListVolumes", c.controller.ListVolumes,
-		&pb.ListVolumesRequest{MaxEntries: r.MaxEntries, StartingToken: r.Token})
-	if err != nil {
-		return nil, err
-	}
-	out := &api.ControllerListResponse{NextToken: resp.GetNextToken()}
-	for _, e := range resp.GetEntries() {
-		v := e.GetVolume()
-		if v.GetVolumeId() == "" {
-			continue
-		}
-		out.Volumes = append(out.Volumes, &api.VolumeExternal{
-			ExternalID: v.GetVolumeId(), CapacityBytes: v.GetCapacityBytes(), VolumeContext: maps.Clone(v.GetVolumeContext()),
-			CloneID:                  v.GetContentSource().GetVolume().GetVolumeId(),
-			SnapshotID:               v.GetContentSource().GetSnapshot().GetSnapshotId(),
-			PublishedExternalNodeIDs: e.GetStatus().GetPublishedNodeIds(),
-		})
-	}
-	return out, nil
-}
-
-// Capacity asks how many bytes are free for new volumes, in one topology when t is not nil.
-func (c *Client) Capacity(ctx context.Context, parameters map[string]string, t *api.Topology) (int64, error) {
-	caps, err := c.needs(ctx, "GetCapacity", func(i *api.CSIControllerInfo) bool { return i.SupportsGetCapacity })
-	if err != nil {
-		return 0, err
-	}
-	req := &pb.GetCapacityRequest{Parameters: parameters}
-	if t != nil && caps.Identity.Topology {
-		req.AccessibleTopology = &pb.Topology{Segments: t.Segments}
-	}
-	resp, err := call(ctx, c, kindRead, "GetCapacity", c.controller.GetCapacity, req)
-	if err != nil {
-		return 0, err
-	}
-	return resp.GetAvailableCapacity(), nil
 }

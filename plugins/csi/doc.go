@@ -9,9 +9,19 @@
 // path), and sizes are checked before anything is sent. Capabilities are learned with the first call that
 // needs them, again with every [Client.Fingerprint], and forgotten when a plugin answers UNIMPLEMENTED.
 //
+// Changing calls for one object (a volume, a snapshot, a creation) follow each other, also after a caller gave
+// one up: see Timeouts.Linger. [Client.Verify] asks what the provider knows by the best call that the plugin has.
+//
+// The values of all secrets that a client sends are hidden in every text of the plugin (package mask), which is
+// also made plain and short: it is recorded, shown and logged elsewhere.
+//
 // # Errors
 //
-// One table (codes.go) says for every gRPC code and kind of call what to do next: [Retry], [RetryFew],
-// [Final], [Done] or [Exhausted]. Calls that undo something treat what is already gone as success. An
-// [Error] has the action, the fault class and the plugin's own text. [Do] repeats a call by that table.
+// One table (codes.go) says for every gRPC code and kind of call what to do next: the verdict of a
+// [fault.Call], whether the call may have had its effect all the same, and the class that callers outside
+// see. [VerdictOf] reads it from an error, [Do] repeats a call by it. Nobody else decides by codes or texts.
+//
+// What the table cannot know is added where the call was made: a call that was never sent has had no effect,
+// and a plugin that went away without an answer is asked again as soon as it is back. Checks of ours before
+// a call are not Calls. A reply that lacks what it must have leaves open what a changing call did.
 package csi

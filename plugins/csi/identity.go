@@ -37,9 +37,9 @@ type Capabilities struct {
 	controllerModes, nodeModes bool // the two alpha single-node modes are known
 }
 
-// Probe asks whether the plugin works. It answers false while the plugin is still starting.
+// Probe asks whether the plugin works. It returns false while the plugin is still starting.
 func (c *Client) Probe(ctx context.Context) (ready bool, err error) {
-	r, err := call(ctx, c, kindProbe, "Probe", c.identity.Probe, &pb.ProbeRequest{})
+	r, err := call(ctx, c, "Probe", c.identity.Probe, &pb.ProbeRequest{})
 	if err != nil {
 		return false, err
 	}
@@ -48,14 +48,14 @@ func (c *Client) Probe(ctx context.Context) (ready bool, err error) {
 
 // PluginInfo asks for the driver's name and version.
 func (c *Client) PluginInfo(ctx context.Context) (Info, error) {
-	r, err := call(ctx, c, kindRead, "GetPluginInfo", c.identity.GetPluginInfo, &pb.GetPluginInfoRequest{})
+	r, err := call(ctx, c, "GetPluginInfo", c.identity.GetPluginInfo, &pb.GetPluginInfoRequest{})
 	if err != nil {
 		return Info{}, err
 	}
-	if r.GetName() == "" {
-		return Info{}, hole("GetPluginInfo", "no name")
+	if checkName("name", r.GetName()) != nil {
+		return Info{}, hole("GetPluginInfo", "no usable name")
 	}
-	return Info{Name: r.GetName(), Version: r.GetVendorVersion()}, nil
+	return Info{Name: r.GetName(), Version: c.plain(r.GetVendorVersion())}, nil
 }
 
 // Services says which services of a plugin to ask.
@@ -65,7 +65,7 @@ type Services struct{ Controller, Node bool }
 // be there.
 func (c *Client) Fingerprint(ctx context.Context, want Services) (*Capabilities, error) {
 	out := &Capabilities{}
-	r, err := call(ctx, c, kindRead, "GetPluginCapabilities", c.identity.GetPluginCapabilities, &pb.GetPluginCapabilitiesRequest{})
+	r, err := call(ctx, c, "GetPluginCapabilities", c.identity.GetPluginCapabilities, &pb.GetPluginCapabilitiesRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func identityOf(r *pb.GetPluginCapabilitiesResponse) Identity {
 }
 
 func (c *Client) controllerCapabilities(ctx context.Context, out *Capabilities) error {
-	r, err := call(ctx, c, kindRead, "ControllerGetCapabilities", c.controller.ControllerGetCapabilities, &pb.ControllerGetCapabilitiesRequest{})
+	r, err := call(ctx, c, "ControllerGetCapabilities", c.controller.ControllerGetCapabilities, &pb.ControllerGetCapabilitiesRequest{})
 	if err != nil {
 		return err
 	}
@@ -132,6 +132,8 @@ func (c *Client) controllerCapabilities(ctx context.Context, out *Capabilities) 
 			info.SupportsListVolumesAttachedNodes = true
 		case pb.ControllerServiceCapability_RPC_GET_VOLUME:
 			info.SupportsGet = true
+		case pb.ControllerServiceCapability_RPC_GET_SNAPSHOT:
+			info.SupportsGetSnapshot = true
 		case pb.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:
 			out.controllerModes = true
 		case legacyControllerCondition:
@@ -148,7 +150,7 @@ const (
 )
 
 func (c *Client) nodeCapabilities(ctx context.Context, out *Capabilities) error {
-	r, err := call(ctx, c, kindRead, "NodeGetCapabilities", c.node.NodeGetCapabilities, &pb.NodeGetCapabilitiesRequest{})
+	r, err := call(ctx, c, "NodeGetCapabilities", c.node.NodeGetCapabilities, &pb.NodeGetCapabilitiesRequest{})
 	if err != nil {
 		return err
 	}
@@ -169,7 +171,7 @@ func (c *Client) nodeCapabilities(ctx context.Context, out *Capabilities) error 
 			info.SupportsCondition = true
 		}
 	}
-	i, err := call(ctx, c, kindRead, "NodeGetInfo", c.node.NodeGetInfo, &pb.NodeGetInfoRequest{})
+	i, err := call(ctx, c, "NodeGetInfo", c.node.NodeGetInfo, &pb.NodeGetInfoRequest{})
 	if err != nil {
 		return err
 	}
@@ -179,6 +181,9 @@ func (c *Client) nodeCapabilities(ctx context.Context, out *Capabilities) error 
 	info.ID, info.MaxVolumes = i.GetNodeId(), i.GetMaxVolumesPerNode()
 	if info.MaxVolumes <= 0 {
 		info.MaxVolumes = math.MaxInt64
+	}
+	if what := replyMap(i.GetAccessibleTopology().GetSegments()); what != "" {
+		return hole("NodeGetInfo", "a topology that is too large")
 	}
 	if t := i.GetAccessibleTopology(); t != nil {
 		info.AccessibleTopology = &api.Topology{Segments: maps.Clone(t.GetSegments())}

@@ -29,7 +29,7 @@ type NodeVolume struct {
 }
 
 func (v *NodeVolume) capability(caps *Capabilities) (*pb.VolumeCapability, error) {
-	if err := firstError(checkID("external id", v.ExternalID), checkMap("secrets", v.Secrets)); err != nil {
+	if err := firstError(checkID("external id", v.ExternalID), checkSecrets(v.Secrets)); err != nil {
 		return nil, err
 	}
 	out, err := capability(v.AccessMode, v.AttachmentMode, v.MountOptions, caps.nodeModes)
@@ -64,7 +64,7 @@ func (c *Client) NodeStage(ctx context.Context, v *NodeVolume) error {
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, kindUse, "NodeStageVolume", c.node.NodeStageVolume, &pb.NodeStageVolumeRequest{
+	_, err = call(ctx, c, "NodeStageVolume", c.node.NodeStageVolume, &pb.NodeStageVolumeRequest{
 		VolumeId: v.ExternalID, PublishContext: v.PublishContext, StagingTargetPath: path,
 		VolumeCapability: want, Secrets: v.Secrets, VolumeContext: v.Context,
 	})
@@ -88,34 +88,36 @@ func (c *Client) NodePublish(ctx context.Context, v *NodeVolume) error {
 	if err != nil {
 		return err
 	}
-	_, err = call(ctx, c, kindUse, "NodePublishVolume", c.node.NodePublishVolume, &pb.NodePublishVolumeRequest{
+	_, err = call(ctx, c, "NodePublishVolume", c.node.NodePublishVolume, &pb.NodePublishVolumeRequest{
 		VolumeId: v.ExternalID, PublishContext: v.PublishContext, StagingTargetPath: path, TargetPath: v.TargetPath,
 		VolumeCapability: want, Readonly: v.ReadOnly, Secrets: v.Secrets, VolumeContext: v.Context,
 	})
 	return err
 }
 
-// NodeUnpublish takes the volume away from its target path. What is not there is unpublished.
+// NodeUnpublish takes the volume away from its target path. After NOT_FOUND the mount table decides: see
+// [Unverified].
 func (c *Client) NodeUnpublish(ctx context.Context, externalID, target string) error {
 	if err := firstError(checkID("external id", externalID), checkPath("target path", target)); err != nil {
 		return err
 	}
-	_, err := call(ctx, c, kindUndo, "NodeUnpublishVolume", c.node.NodeUnpublishVolume,
+	_, err := call(ctx, c, "NodeUnpublishVolume", c.node.NodeUnpublishVolume,
 		&pb.NodeUnpublishVolumeRequest{VolumeId: externalID, TargetPath: target})
-	return ignoreDone(err)
+	return err
 }
 
-// NodeUnstage undoes NodeStage. What is not staged is unstaged.
+// NodeUnstage undoes NodeStage. After NOT_FOUND the mount table decides: see [Unverified].
 func (c *Client) NodeUnstage(ctx context.Context, externalID, stagingPath string) error {
 	if err := firstError(checkID("external id", externalID), checkPath("staging path", stagingPath)); err != nil {
 		return err
 	}
-	_, err := call(ctx, c, kindUndo, "NodeUnstageVolume", c.node.NodeUnstageVolume,
+	_, err := call(ctx, c, "NodeUnstageVolume", c.node.NodeUnstageVolume,
 		&pb.NodeUnstageVolumeRequest{VolumeId: externalID, StagingTargetPath: stagingPath})
-	return ignoreDone(err)
+	return err
 }
 
-// NodeExpand lets the file system of a published volume grow to the given size and returns the new one.
+// NodeExpand lets the file system of a published volume grow to the given size and returns the new one, 0
+// when the plugin does not say. It needs no controller that expands.
 func (c *Client) NodeExpand(ctx context.Context, v *NodeVolume, capacityBytes int64) (int64, error) {
 	caps, err := c.known(ctx, Services{Node: true})
 	if err != nil {
@@ -143,11 +145,15 @@ func (c *Client) NodeExpand(ctx context.Context, v *NodeVolume, capacityBytes in
 	if err := checkPath("volume path", where); err != nil {
 		return 0, err
 	}
-	resp, err := call(ctx, c, kindGrow, "NodeExpandVolume", c.node.NodeExpandVolume, &pb.NodeExpandVolumeRequest{
+	resp, err := call(ctx, c, "NodeExpandVolume", c.node.NodeExpandVolume, &pb.NodeExpandVolumeRequest{
 		VolumeId: v.ExternalID, VolumePath: where, CapacityRange: size, StagingTargetPath: path, VolumeCapability: want,
+		Secrets: v.Secrets,
 	})
 	if err != nil {
 		return 0, err
+	}
+	if resp.GetCapacityBytes() < 0 {
+		return 0, hole("NodeExpandVolume", "a negative capacity")
 	}
 	return resp.GetCapacityBytes(), nil
 }
@@ -170,7 +176,7 @@ func (c *Client) NodeStats(ctx context.Context, externalID, target, stagingPath 
 	if !caps.Node.RequiresNodeStageVolume {
 		stagingPath = ""
 	}
-	resp, err := call(ctx, c, kindRead, "NodeGetVolumeStats", c.node.NodeGetVolumeStats,
+	resp, err := call(ctx, c, "NodeGetVolumeStats", c.node.NodeGetVolumeStats,
 		&pb.NodeGetVolumeStatsRequest{VolumeId: externalID, VolumePath: target, StagingTargetPath: stagingPath})
 	if err != nil {
 		return nil, err

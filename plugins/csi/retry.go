@@ -5,16 +5,20 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 // Backoff says how long to wait between tries.
 type Backoff struct {
 	// First is the first wait, doubled each time up to Max; 0 means 1 s and 1 min.
 	First, Max time.Duration
-	// Few is how many tries errors get that only may pass; 0 means 3.
+	// Few is how many tries uncertain calls get; 0 means 3.
 	Few int
 	// Noted is told of every failed try before the wait; may be nil.
 	Noted func(err error, next time.Duration)
+	// Chance returns a duration below the bound, for the jitter of waits; nil means any.
+	Chance func(below time.Duration) time.Duration
 }
 
 // Wait returns the wait after the given number of failed tries, with jitter.
@@ -31,16 +35,18 @@ func (b Backoff) Wait(failed int) time.Duration {
 		d *= 2
 	}
 	d = min(d, limit)
-	return d*3/4 + rand.N(d/2+1)
+	chance := rand.N[time.Duration]
+	if b.Chance != nil {
+		chance = b.Chance
+	}
+	return d*3/4 + chance(d/2+1)
 }
 
-// Do makes a call and repeats it as [ActionOf] says, until it succeeds, fails for good, or ctx ends. What
-// failed last is the error, also when ctx ended.
+// Do makes a call and repeats it as its verdict says, see [VerdictOf], until it succeeds, its verdict is not to
+// repeat it, or ctx ends. What failed last is the error, also when ctx ended. An uncertain call gets a few
+// tries: only failures of the same verdict and code count.
 func Do(ctx context.Context, b Backoff, call func(context.Context) error) error {
-	few := b.Few
-	if few <= 0 {
-		few = 3
-	}
+	seen := map[string]int{}
 	for failed := 1; ; failed++ {
 		err := call(ctx)
 		if err == nil {
@@ -49,10 +55,15 @@ func Do(ctx context.Context, b Backoff, call func(context.Context) error) error 
 		if ctx.Err() != nil {
 			return errors.Join(ctx.Err(), err)
 		}
-		if a := ActionOf(err); a != Retry && (a != RetryFew || failed >= few) {
+		key := failureOf(err)
+		seen[key]++
+		if !b.Again(err, seen[key]) {
 			return err
 		}
 		wait := b.Wait(failed)
+		if unreached(err) {
+			wait = b.Wait(1)
+		}
 		if b.Noted != nil {
 			b.Noted(err, wait)
 		}
@@ -64,4 +75,34 @@ func Do(ctx context.Context, b Backoff, call func(context.Context) error) error 
 			return errors.Join(ctx.Err(), err)
 		}
 	}
+}
+
+// Again reports whether a call is repeated that failed with err, alike times with the same verdict and code.
+func (b Backoff) Again(err error, alike int) bool {
+	few := b.Few
+	if few <= 0 {
+		few = 3
+	}
+	switch VerdictOf(err) {
+	case fault.VerdictRetry, fault.VerdictRetrySoon:
+		return true
+	case fault.VerdictUncertain:
+		return alike < few
+	}
+	return false
+}
+
+// unreached reports that a plugin could not be asked at all: looking for it again costs it nothing.
+func unreached(err error) bool {
+	var c *fault.Call
+	return errors.As(err, &c) && c.Verdict == fault.VerdictRetrySoon && !c.Uncertain
+}
+
+// failureOf tells failures apart.
+func failureOf(err error) string {
+	var c *fault.Call
+	if errors.As(err, &c) {
+		return string(c.Verdict) + "/" + c.Code
+	}
+	return string(VerdictOf(err))
 }

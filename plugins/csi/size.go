@@ -1,6 +1,11 @@
 package csi
 
 import (
+	"maps"
+	"slices"
+
+	pb "github.com/container-storage-interface/spec/lib/go/csi"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 )
@@ -59,6 +64,39 @@ func checkPath(what, s string) error {
 	return nil
 }
 
+// checkSecrets wants keys of letters, digits, -, _ and . as the specification does. Keys are not told either: a
+// user may have mistaken them for values.
+func checkSecrets(m map[string]string) error {
+	for i, k := range slices.Sorted(maps.Keys(m)) {
+		for _, r := range k {
+			if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.') {
+				return fault.New(fault.Invalid, "key %d of the secrets, in order of their names, has %q: CSI allows letters, digits, -, _ and .", i+1, r)
+			}
+		}
+		if k == "" {
+			return fault.New(fault.Invalid, "a key of the secrets is empty")
+		}
+	}
+	return checkMap("secrets", m)
+}
+
+// checkTopologies wants the preferred topologies among the required ones, if there are any.
+func checkTopologies(t *api.TopologyRequest) error {
+	if t == nil {
+		return nil
+	}
+	required := pbTopologies(t.Required)
+	if len(required) == 0 {
+		return nil
+	}
+	for _, p := range pbTopologies(t.Preferred) {
+		if !slices.ContainsFunc(required, func(r *pb.Topology) bool { return maps.Equal(r.Segments, p.Segments) }) {
+			return fault.New(fault.Invalid, "the preferred topology %v is not one of the required topologies, as CSI wants: add it there, or leave it out", p.Segments)
+		}
+	}
+	return nil
+}
+
 // checkMap measures a map of the user. Its content is not told, for it may be secret.
 func checkMap(what string, m map[string]string) error {
 	n := 0
@@ -92,6 +130,54 @@ func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// Replies may be larger than the specification allows, for many plugins' are, but not by orders of magnitude:
+// what they hold is recorded with every server.
+const (
+	replyMapMax   = 16 * mapMax
+	topologiesMax = 1000
+)
+
+// A reply of a plugin is checked for these holes; empty means none.
+
+func replyID(id string) string {
+	if checkID("id", id) != nil {
+		return "no usable id"
+	}
+	return ""
+}
+
+func replyMap(m map[string]string) string {
+	n := 0
+	for k, v := range m {
+		n += len(k) + len(v)
+	}
+	if n > replyMapMax {
+		return "a context that is too large"
+	}
+	return ""
+}
+
+func replyTopologies(list []*pb.Topology) string {
+	if len(list) > topologiesMax {
+		return "too many topologies"
+	}
+	for _, t := range list {
+		if what := replyMap(t.GetSegments()); what != "" {
+			return "a topology that is too large"
+		}
+	}
+	return ""
+}
+
+func firstHole(rpc string, holes ...string) error {
+	for _, what := range holes {
+		if what != "" {
+			return hole(rpc, what)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,27 @@ func TestExitCodeTellsWhetherTheAgentLeft(t *testing.T) {
 		}
 		if log := c.host.LogTail(30); strings.Contains(log, "[ERROR]") {
 			t.Errorf("%s complained at its end:\n%s", c.host.Name, log)
+		}
+	}
+}
+
+// TestDevelopmentAgentLeavesNothing ends agents whose jobs would be replaced, as in the tutorial.
+func TestDevelopmentAgentLeavesNothing(t *testing.T) {
+	for range kit.Rounds(t, "DEV_ROUNDS", 2) {
+		a := kit.StartDev(t)
+		a.Plugin("hostpath")
+		a.CreateVolume("hostpath", "data")
+		a.Register(kit.WithVolume(kit.ShellJob("writer", "while true; do date >> $NOMAD_ALLOC_DIR/../t/data/log; sleep 0.02; done"), "data"))
+		a.Running("writer", 1)
+		a.Terminate(60 * time.Second)
+		if left := a.Mounts(); len(left) > 0 {
+			t.Errorf("mounts are left: %q", left)
+		}
+		if left := a.Processes(); len(left) > 0 {
+			t.Errorf("processes are left: %v", left)
+		}
+		if left, err := os.ReadDir(a.Tmp()); err != nil || len(left) > 0 {
+			t.Errorf("directories are left: %v %v", left, err)
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
-// journal reads what the tasks wrote on the volume, from the driver's own directory.
+// journal reads what the tasks wrote on the volume, from the driver's own directory. It is empty until one of them,
+// which runs already, has come as far.
 func journal(t *testing.T, a *kit.Agent) string {
 	t.Helper()
 	return journalIn(t, a.Dir+"/hp")
@@ -22,13 +23,16 @@ func journal(t *testing.T, a *kit.Agent) string {
 
 func journalIn(t *testing.T, storage string) string {
 	t.Helper()
-	var found string
+	found := ""
 	_ = filepath.WalkDir(storage, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Name() == "journal" {
 			found = path
 		}
 		return nil
 	})
+	if found == "" {
+		return ""
+	}
 	body, err := os.ReadFile(found)
 	if err != nil {
 		t.Fatalf("journal: %v", err)
@@ -39,6 +43,9 @@ func journalIn(t *testing.T, storage string) string {
 // noOverlap fails when one instance beats after another one started.
 func noOverlap(t *testing.T, journal string) {
 	t.Helper()
+	if journal == "" {
+		t.Fatal("nobody wrote anything")
+	}
 	owner := ""
 	for i, line := range strings.Split(strings.TrimSpace(journal), "\n") {
 		word, id, _ := strings.Cut(line, " ")

@@ -25,6 +25,17 @@ func TestJobWritesAndAnotherReadsBack(t *testing.T) {
 	if n := a.Claimed("v1"); n != 1 {
 		t.Fatalf("%d claims while the job runs", n)
 	}
+	a.Until(10*time.Second, "the writer's word", func() error {
+		found, _ := filepath.Glob(a.Dir + "/hp/data/*/file")
+		if len(found) != 1 {
+			return fmt.Errorf("files are %q", found)
+		}
+		body, err := os.ReadFile(found[0])
+		if err == nil && string(body) != "hello\n" {
+			err = fmt.Errorf("it is %q", body)
+		}
+		return err
+	})
 	a.Stop("writer", false)
 	t.Logf("claim free after %v", a.Free("v1"))
 

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -12,72 +14,171 @@ import (
 // usersShown bounds how many users of a plugin an error names.
 const usersShown = 10
 
-// Needed refuses to let a job go, or to change it to next, while volumes need a CSI plugin that only this
-// job provides: without it they cannot be unmounted or detached.
+// Needed refuses to let a job go, or to change it to next, while volumes need a CSI plugin that only this job
+// provides: without it they cannot be unmounted or detached. Node and controller plugins count apart: mounts
+// need an instance on their node, attachments and operations under way one of a controller. A node plugin
+// that changes its type counts as one that goes away: what it mounted, it mounted elsewhere.
 func Needed(tx *state.Txn, old, next *api.Job) error {
 	if old == nil || old.Stop {
 		return nil
 	}
-	for id := range plugins(old) {
-		if next != nil && plugins(next)[id] || elsewhere(tx, old, id) {
+	now := offers(next)
+	was := offers(old)
+	for _, id := range slices.Sorted(maps.Keys(was)) {
+		loss := lossOf(tx, old, id, was[id], now[id])
+		users := loss.users(tx)
+		if len(users) == 0 {
 			continue
 		}
-		if users := usersOf(tx, id); len(users) > 0 {
-			return fault.New(fault.Conflict,
-				"job %q provides the CSI plugin %q, which is in use: %s; stop those jobs first, or stop this one with -force",
-				old.ID, id, strings.Join(users, "; "))
+		what := fmt.Sprintf("job %q provides the CSI plugin %q, which is in use", old.ID, id)
+		if is := now[id]; is.any() {
+			what = fmt.Sprintf("job %q changes the type of the CSI plugin %q from %s to %s, and it is in use", old.ID, id, was[id], is)
 		}
+		return fault.New(fault.Conflict, "%s: %s; stop those jobs first, or stop this one with -force", what, strings.Join(users, "; "))
 	}
 	return nil
 }
 
-// plugins are the CSI plugins that the job's tasks provide.
-func plugins(j *api.Job) map[string]bool {
-	out := map[string]bool{}
+// offer is what a job provides of one plugin: its types.
+type offer []string
+
+func (o offer) any() bool      { return len(o) > 0 }
+func (o offer) String() string { return strings.Join(o, " and ") }
+
+func (o offer) controller() bool {
+	return slices.ContainsFunc(o, func(t string) bool { return t != api.CSIPluginTypeNode })
+}
+
+// nodes are the types that serve mounts.
+func (o offer) nodes() offer {
+	return slices.DeleteFunc(slices.Clone(o), func(t string) bool { return t == api.CSIPluginTypeController })
+}
+
+// offers lists what the job's tasks provide, by plugin; the job may be nil.
+func offers(j *api.Job) map[string]offer {
+	out := map[string]offer{}
+	if j == nil {
+		return out
+	}
 	for _, g := range j.TaskGroups {
-		for _, t := range g.Tasks {
-			if t.CSIPluginConfig != nil && (g.Count > 0 || j.Type == api.JobTypeSystem) {
-				out[t.CSIPluginConfig.ID] = true
-			}
+		if g.Count == 0 && j.Type != api.JobTypeSystem && j.Type != api.JobTypeSysbatch {
+			continue
+		}
+		for id, o := range groupOffers(g) {
+			out[id] = slices.Compact(slices.Sorted(slices.Values(append(out[id], o...))))
 		}
 	}
 	return out
 }
 
-// elsewhere reports whether another job that is not stopped provides the plugin as well.
-func elsewhere(tx *state.Txn, than *api.Job, plugin string) bool {
-	for j := range tx.JobsByPlugin(plugin) {
-		if !j.Stop && (j.ID != than.ID || j.Namespace != than.Namespace) && plugins(j)[plugin] {
-			return true
+func groupOffers(g *api.TaskGroup) map[string]offer {
+	out := map[string]offer{}
+	for _, t := range g.Tasks {
+		if c := t.CSIPluginConfig; c != nil {
+			out[c.ID] = append(out[c.ID], c.Type)
 		}
 	}
-	return false
+	return out
 }
 
-// usersOf names the claims and attachments that need the plugin to end.
-func usersOf(tx *state.Txn, plugin string) []string {
-	var users []string
-	more, claimed := 0, map[string]bool{}
-	add := func(user string) {
-		if len(users) < usersShown {
-			users = append(users, user)
-		} else {
-			more++
+// loss is what is not provided any more of a plugin.
+type loss struct {
+	plugin           string
+	node, controller bool
+	// nodes are those where another job runs the node plugin.
+	nodes map[string]bool
+}
+
+func lossOf(tx *state.Txn, j *api.Job, plugin string, was, is offer) loss {
+	l := loss{plugin: plugin, controller: was.controller() && !is.controller(), nodes: map[string]bool{}}
+	l.node = slices.ContainsFunc(was.nodes(), func(t string) bool { return !slices.Contains(is, t) })
+	for other := range tx.JobsByPlugin(plugin) {
+		if other.Stop || other.ID == j.ID && other.Namespace == j.Namespace {
+			continue
+		}
+		for a := range tx.AllocsByJob(other.Namespace, other.ID) {
+			if o := runs(a, plugin); o.any() {
+				l.controller = l.controller && !o.controller()
+				l.nodes[a.NodeID] = l.nodes[a.NodeID] || o.nodes().any()
+			}
 		}
 	}
+	return l
+}
+
+// runs is what the allocation provides of the plugin as long as it is not told to stop.
+func runs(a *api.Allocation, plugin string) offer {
+	if g := a.Group(); g != nil && a.ClientStatus == api.AllocClientStatusRunning && !a.ServerTerminal() {
+		return groupOffers(g)[plugin]
+	}
+	return nil
+}
+
+// users names what needs the lost part of the plugin to end.
+func (l loss) users(tx *state.Txn) []string {
+	if !l.node && !l.controller {
+		return nil
+	}
+	var list []string
+	claimed := map[string]bool{}
+	attaches := l.controller && mayAttach(tx, l.plugin)
 	for c := range tx.Claims() {
-		if c.PluginID == plugin && c.State != api.ClaimWaiting {
+		if c.PluginID == l.plugin && (l.node && Mounted(c) && !l.nodes[c.NodeID] || attaches && c.State != api.ClaimWaiting) {
 			claimed[c.ExternalID+" "+c.NodeID] = true
-			add(fmt.Sprintf("volume %q by allocation %s of job %q on node %s", c.VolumeID, c.AllocID, c.JobID, c.NodeID))
+			list = append(list, fmt.Sprintf("volume %q by allocation %s of job %q on node %s", c.VolumeID, c.AllocID, c.JobID, c.NodeID))
 		}
 	}
-	for a := range tx.Attachments() {
-		if a.PluginID == plugin && !claimed[a.ExternalID+" "+a.NodeID] {
-			add(fmt.Sprintf("external volume %q attached to node %s", a.ExternalID, a.NodeID))
+	if l.controller {
+		for a := range tx.Attachments() {
+			if a.PluginID == l.plugin && !claimed[a.ExternalID+" "+a.NodeID] {
+				list = append(list, fmt.Sprintf("external volume %q attached to node %s", a.ExternalID, a.NodeID))
+			}
+		}
+		list = append(list, underWay(tx, l.plugin)...)
+	}
+	if more := len(list) - usersShown; more > 0 {
+		list = append(list[:usersShown], fmt.Sprintf("and %d more", more))
+	}
+	return list
+}
+
+// Mounted reports whether the volume of a claim may be mounted on its node.
+func Mounted(c *api.VolumeClaim) bool {
+	return c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted
+}
+
+// mayAttach reports whether volumes of the plugin need its controller to get to and from nodes. While no
+// controller has said what it can, they may.
+func mayAttach(tx *state.Txn, plugin string) bool {
+	told := false
+	for n := range tx.NodesByPlugin(plugin) {
+		if i := n.CSIControllerPlugins[plugin]; i != nil && i.ControllerInfo != nil {
+			told = true
+			if i.ControllerInfo.SupportsAttachDetach {
+				return true
+			}
 		}
 	}
-	if more > 0 {
-		users = append(users, fmt.Sprintf("and %d more", more))
+	return !told
+}
+
+// underWay names the operations that a controller has to end.
+func underWay(tx *state.Txn, plugin string) (list []string) {
+	for v := range tx.VolumesByPlugin(plugin) {
+		switch v.Provision.State {
+		case api.VolumeCreating, api.VolumeExpanding, api.VolumeDeleting:
+			list = append(list, fmt.Sprintf("volume %q, which is %s", v.ID, v.Provision.State))
+		}
 	}
-	return users
+	for i := range tx.SnapshotIntents() {
+		if i.PluginID != plugin {
+			continue
+		}
+		what := "made"
+		if i.Delete {
+			what = "deleted"
+		}
+		list = append(list, fmt.Sprintf("snapshot %q, which is being %s", i.Name, what))
+	}
+	return list
 }

@@ -259,6 +259,19 @@ var spoiledJobs = []spoiled{
 	{"a block device has no directories", func(_ *api.Job, g *api.TaskGroup, t *api.Task) {
 		g.Volumes["data"].AttachmentMode, t.VolumeMounts[0].SubPath = "block-device", "a"
 	}},
+	{`group "g": volumes "data" and "raw" are the same volume "v", which is either a file system or a block device: attachment_mode is "file-system" and "block-device"`, again("raw", func(v *api.VolumeRequest) { v.AttachmentMode = "block-device" })},
+	{`"data" and "read" are the same volume "v", with access_mode`, again("read", func(v *api.VolumeRequest) { v.AccessMode, v.ReadOnly = "multi-node-reader-only", true })},
+	{`which is mounted once with access_mode "single-node-writer"`, again("noexec", func(v *api.VolumeRequest) { v.MountOptions = &api.MountOptions{MountFlags: []string{"noexec"}} })},
+	{`"data" and "zfs" are the same volume "v", which is one file system`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Volumes["data"].AccessMode, g.Volumes["data"].MountOptions = "multi-node-multi-writer", &api.MountOptions{FSType: "ext4"}
+		again("zfs", func(v *api.VolumeRequest) { v.MountOptions = &api.MountOptions{FSType: "zfs"} })(nil, g, nil)
+	}},
+	{`"data" and "third" are the same volume "v[2]"`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Count, g.Volumes["data"].PerAlloc = 3, true
+		again("third", func(v *api.VolumeRequest) {
+			v.PerAlloc, v.Source, v.AccessMode = false, "v[2]", "multi-node-multi-writer"
+		})(nil, g, nil)
+	}},
 	{`csi_plugin type "both"`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.Type = "both" }},
 	{"csi_plugin id", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.ID = "a b" }},
 	{"must not be inside mount_dir", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.StagePublishBaseDir = "/csi/x" }},
@@ -269,6 +282,16 @@ var spoiledJobs = []spoiled{
 		t.Templates = []*api.Template{{DestPath: "a/../../b", EmbeddedTmpl: "x", ChangeMode: "noop"}}
 	}},
 	{"an artifact has no source", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Artifacts = []*api.TaskArtifact{{}} }},
+}
+
+// again names the volume of the group once more, changed.
+func again(alias string, change func(*api.VolumeRequest)) func(*api.Job, *api.TaskGroup, *api.Task) {
+	return func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		v := *g.Volumes["data"]
+		v.Name = alias
+		change(&v)
+		g.Volumes[alias] = &v
+	}
 }
 
 func TestEveryMistakeIsNamed(t *testing.T) {
@@ -301,6 +324,15 @@ func TestWhatIsAllowed(t *testing.T) {
 		"one volume each": func(g *api.TaskGroup, v *api.VolumeRequest) { g.Count, v.PerAlloc = 3, true },
 		"reading what one writes": func(g *api.TaskGroup, v *api.VolumeRequest) {
 			g.Count, v.AccessMode, v.ReadOnly = 3, "multi-node-single-writer", true
+		},
+		"a volume twice": func(g *api.TaskGroup, v *api.VolumeRequest) {
+			v.AccessMode = "multi-node-multi-writer"
+			again("read", func(v *api.VolumeRequest) {
+				v.ReadOnly, v.MountOptions = true, &api.MountOptions{MountFlags: []string{"ro", "noexec"}}
+			})(nil, g, nil)
+		},
+		"a volume of one user twice": func(g *api.TaskGroup, _ *api.VolumeRequest) {
+			again("read", func(v *api.VolumeRequest) { v.ReadOnly = true })(nil, g, nil)
 		},
 		"unlimited memory": func(g *api.TaskGroup, _ *api.VolumeRequest) { g.Tasks[0].Resources.MemoryMaxMB = -1 },
 		"cores of one place": func(g *api.TaskGroup, _ *api.VolumeRequest) {

@@ -10,20 +10,10 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-var accessModes = []string{
-	string(api.AccessSingleNodeReader), string(api.AccessSingleNodeWriter), string(api.AccessSingleNodeSingle), string(api.AccessSingleNodeMulti),
-	string(api.AccessMultiNodeReader), string(api.AccessMultiNodeSingleWriter), string(api.AccessMultiNodeMultiWriter),
-}
-
-// readers are the modes in which nobody writes.
-var readers = []string{string(api.AccessSingleNodeReader), string(api.AccessMultiNodeReader)}
-
-// alone are the modes in which one allocation at most has the volume.
-var alone = []string{string(api.AccessSingleNodeReader), string(api.AccessSingleNodeWriter), string(api.AccessSingleNodeSingle)}
-
 // exclusive reports whether one allocation at most can have the volume as it is asked for.
 func exclusive(v *api.VolumeRequest) bool {
-	return slices.Contains(alone, v.AccessMode) || v.AccessMode == string(api.AccessMultiNodeSingleWriter) && !v.ReadOnly
+	m := api.AccessMode(v.AccessMode)
+	return m.SingleUser() || m == api.AccessMultiNodeSingleWriter && !v.ReadOnly
 }
 
 func (c *check) volumes(where string, g *api.TaskGroup) {
@@ -42,6 +32,44 @@ func (c *check) volumes(where string, g *api.TaskGroup) {
 			c.csi(at, g, v)
 		}
 	}
+	c.uses(where, g)
+}
+
+// uses checks that requests for the same volume can be served beside each other.
+func (c *check) uses(where string, g *api.TaskGroup) {
+	seen := map[string]bool{}
+	for _, index := range indexes(g) {
+		uses := api.VolumeUses(g.Volumes, fmt.Sprintf("[%d]", index))
+		for i, u := range uses {
+			for _, other := range uses[:i] {
+				why := other.Contradicts(u)
+				c.wrong(why != "" && !seen[why], "%s: %s", where, why)
+				seen[why] = true
+			}
+		}
+	}
+}
+
+// indexes are those allocations of the group that may name a volume twice: all do alike, but that the source of
+// one request may be what per_alloc makes of another's.
+func indexes(g *api.TaskGroup) []int {
+	list := []int{0}
+	for _, each := range g.Volumes {
+		if each == nil || !each.PerAlloc {
+			continue
+		}
+		for _, v := range g.Volumes {
+			var index int
+			if v == nil || v.PerAlloc || !strings.HasPrefix(v.Source, each.Source+"[") {
+				continue
+			}
+			if n, _ := fmt.Sscanf(v.Source[len(each.Source):], "[%d]", &index); n == 1 && index > 0 && index < g.Count && !slices.Contains(list, index) {
+				list = append(list, index)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 func canaries(g *api.TaskGroup) bool { return g.Update != nil && g.Update.Canary > 0 }
@@ -51,12 +79,12 @@ func (c *check) csi(at string, g *api.TaskGroup, v *api.VolumeRequest) {
 	c.wrong(v.AccessMode == "", "%s: access_mode is required for CSI volumes", at)
 	c.wrong(v.AttachmentMode == "", "%s: attachment_mode is required for CSI volumes", at)
 	if v.AccessMode != "" {
-		c.oneOf(v.AccessMode, accessModes, "%s: access_mode", at)
+		c.oneOf(v.AccessMode, modes(), "%s: access_mode", at)
 	}
 	if v.AttachmentMode != "" {
 		c.oneOf(v.AttachmentMode, []string{string(api.AttachmentFileSystem), string(api.AttachmentBlock)}, "%s: attachment_mode", at)
 	}
-	c.wrong(slices.Contains(readers, v.AccessMode) && !v.ReadOnly, "%s: access mode %s needs read_only = true", at, v.AccessMode)
+	c.wrong(api.AccessMode(v.AccessMode).ReadOnly() && !v.ReadOnly, "%s: access mode %s needs read_only = true", at, v.AccessMode)
 	c.wrong(v.AttachmentMode == string(api.AttachmentBlock) && v.MountOptions != nil && v.MountOptions.FSType != "",
 		"%s: a block device has no file system: leave out mount_options.fs_type", at)
 	if v.PerAlloc || !exclusive(v) {
@@ -64,6 +92,13 @@ func (c *check) csi(at string, g *api.TaskGroup, v *api.VolumeRequest) {
 	}
 	c.wrong(g.Count > 1, "%s: access mode %s allows one allocation, count is %d; use per_alloc or another access mode", at, v.AccessMode, g.Count)
 	c.wrong(canaries(g), "%s: a canary can never get a volume with access mode %s while the old allocation holds it; set update.canary to 0", at, v.AccessMode)
+}
+
+func modes() (names []string) {
+	for _, m := range api.AccessModes {
+		names = append(names, string(m))
+	}
+	return names
 }
 
 func (c *check) mounts(where string, g *api.TaskGroup, t *api.Task) {

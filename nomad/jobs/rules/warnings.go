@@ -8,8 +8,8 @@ import (
 )
 
 // Warnings says what is legal and probably not meant; empty when there is nothing. oversubscribe
-// tells whether the cluster lets tasks use more memory than they reserve.
-func Warnings(j *api.Job, oversubscribe bool) string {
+// reports whether the cluster lets tasks use more memory than they reserve; more are warnings of others.
+func Warnings(j *api.Job, oversubscribe bool, more ...string) string {
 	var w []string
 	warn := func(is bool, format string, args ...any) {
 		if is {
@@ -36,7 +36,7 @@ func Warnings(j *api.Job, oversubscribe bool) string {
 		warn(len(g.Services) > 0 && !delayed, "group %q defines services, but neither the group nor any of its tasks have shutdown_delay set", g.Name)
 	}
 	warn(promote > 0 && promote < len(j.TaskGroups), "auto_promote is set for some groups only: all groups with canaries are promoted together")
-	return render(w)
+	return render(append(w, more...))
 }
 
 func taskWarnings(g *api.TaskGroup, t *api.Task, oversubscribe bool) []string {

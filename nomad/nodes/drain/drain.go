@@ -3,8 +3,11 @@
 //
 // The order: service allocations first, as many at once as their group's migrate block allows; batch
 // allocations when they end or the deadline comes; then system jobs, unless they are ignored; jobs
-// that run CSI plugins last, so that everything before them could unmount. At the deadline all but
-// the plugins go at once.
+// that run CSI plugins last, so that everything before them could unmount. At the deadline all go at
+// once; plugins of a forced drain, which has no deadline, go after [PluginPatience].
+//
+// A drain is over when neither an allocation nor a volume is left on the node: who is told that it is
+// over may switch the machine off. Volumes of allocations that stay, as system jobs may, do not count.
 package drain
 
 import (
@@ -20,7 +23,7 @@ type View struct {
 	Allocs []*api.Allocation
 	// Group lists the allocations of a task group of a job, on all nodes.
 	Group func(namespace, job, group string) []*api.Allocation
-	// Mounted is set while the node has not unmounted all volumes of allocations that ended.
+	// Mounted is set while volumes of allocations that ended are mounted on the node or attached to it.
 	Mounted bool
 	Now     time.Time
 }
@@ -31,9 +34,14 @@ type Decision struct {
 	Migrate []string
 	// Done is set when nothing is left to wait for.
 	Done bool
+	// Held is set when it is volumes that the drain waits for.
+	Held bool
 	// Wake is when to look again though nothing changed; zero means never.
 	Wake time.Time
 }
+
+// PluginPatience is for how long plugins of a forced drain wait for volumes that do not go.
+const PluginPatience = time.Minute
 
 type tier int
 
@@ -59,7 +67,9 @@ func Next(v View) Decision {
 		}
 	}
 	forced := s.Deadline < 0 || (!s.ForceDeadline.IsZero() && !v.Now.Before(s.ForceDeadline))
-	d := Decision{Done: len(left[service])+len(left[batch])+len(left[system])+len(left[plugin]) == 0}
+	users := len(left[service]) + len(left[batch])
+	alone := users+len(left[system]) == 0
+	d := Decision{Done: alone && len(left[plugin]) == 0 && !v.Mounted, Held: alone && v.Mounted}
 	if !forced && !s.ForceDeadline.IsZero() {
 		d.Wake = s.ForceDeadline
 	}
@@ -70,16 +80,37 @@ func Next(v View) Decision {
 		ids, wake := paced(v, left[service])
 		d.Migrate, d.Wake = append(d.Migrate, ids...), sooner(d.Wake, wake)
 	}
-	users := len(left[service]) + len(left[batch])
 	if forced || users == 0 {
 		d.mark(left[system])
 	}
-	// Only a plugin can unmount; a volume that will not go does not hold up the drain beyond its deadline.
-	late := !s.ForceDeadline.IsZero() && !v.Now.Before(s.ForceDeadline)
-	if users+len(left[system]) == 0 && (!v.Mounted || late) {
-		d.mark(left[plugin])
+	if alone && len(left[plugin]) > 0 {
+		d.plugins(v, left[plugin])
 	}
 	return d
+}
+
+// plugins marks the plugins when they are not needed any more. Only a plugin can unmount; a volume that will
+// not go does not keep it beyond the deadline.
+func (d *Decision) plugins(v View, allocs []*api.Allocation) {
+	latest := v.Node.DrainStrategy.ForceDeadline
+	if v.Node.DrainStrategy.Deadline < 0 {
+		latest = changedAt(v.Node).Add(PluginPatience)
+	}
+	switch {
+	case !v.Mounted, !latest.IsZero() && !v.Now.Before(latest):
+		d.mark(allocs)
+	default:
+		d.Wake = sooner(d.Wake, latest)
+	}
+}
+
+// changedAt is when the drain got its present deadline.
+func changedAt(n *api.Node) time.Time {
+	at := n.DrainStrategy.StartedAt
+	if l := n.LastDrain; l != nil && l.UpdatedAt.After(at) {
+		at = l.UpdatedAt
+	}
+	return at
 }
 
 func (d *Decision) mark(allocs []*api.Allocation) {

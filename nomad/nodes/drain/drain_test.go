@@ -123,6 +123,58 @@ func TestPluginsWaitForTheirVolumes(t *testing.T) {
 	}
 }
 
+func TestDrainIsNotOverWhileVolumesAreOnTheNode(t *testing.T) {
+	t.Parallel()
+	user, plug := alloc("s", "n1", job("service", 1, 1, false)), alloc("p", "n1", job("system", 1, 1, true))
+	user.ClientStatus, user.DesiredStatus = api.AllocClientStatusComplete, api.AllocDesiredStatusStop
+	for _, spec := range []api.DrainSpec{
+		{Deadline: time.Hour, IgnoreSystemJobs: true}, {Deadline: time.Second}, {Deadline: -1, IgnoreSystemJobs: true}, {Deadline: -1}, {},
+	} {
+		for _, at := range []int64{1001, 2000} {
+			v := view(spec, time.Unix(at, 0), user, plug)
+			v.Mounted = true
+			if d := drain.Next(v); d.Done || !d.Held {
+				t.Errorf("%+v at %d: %+v", spec, at, d)
+			}
+			if spec.IgnoreSystemJobs {
+				v.Mounted = false
+				if d := drain.Next(v); !d.Done || d.Held {
+					t.Errorf("%+v at %d, nothing is mounted: %+v", spec, at, d)
+				}
+			}
+		}
+	}
+	user.ClientStatus = api.AllocClientStatusRunning
+	v := view(api.DrainSpec{Deadline: time.Hour}, time.Unix(1001, 0), user, plug)
+	v.Mounted = true
+	if d := drain.Next(v); d.Held {
+		t.Errorf("it is an allocation that the drain waits for: %+v", d)
+	}
+}
+
+func TestForcedDrainLooksAgainAtAVolumeThatDoesNotGo(t *testing.T) {
+	t.Parallel()
+	plug := alloc("p", "n1", job("system", 1, 1, true))
+	forced := func(at time.Time) drain.View {
+		v := view(api.DrainSpec{Deadline: -1}, at, plug)
+		v.Mounted = true
+		return v
+	}
+	start := time.Unix(1000, 0)
+	end := start.Add(drain.PluginPatience)
+	if d := drain.Next(forced(start)); len(d.Migrate) != 0 || !d.Wake.Equal(end) {
+		t.Errorf("at the start: %+v", d)
+	}
+	if d := drain.Next(forced(end)); !slices.Equal(d.Migrate, []string{"p"}) || d.Done {
+		t.Errorf("at the end: %+v", d)
+	}
+	v := forced(end)
+	v.Node.LastDrain = &api.DrainMetadata{StartedAt: start, UpdatedAt: end}
+	if d := drain.Next(v); len(d.Migrate) != 0 || !d.Wake.Equal(end.Add(drain.PluginPatience)) {
+		t.Errorf("it was forced later: %+v", d)
+	}
+}
+
 func TestNextOneWaitsUntilTheReplacementIsHealthy(t *testing.T) {
 	t.Parallel()
 	svc := job("service", 2, 1, false)

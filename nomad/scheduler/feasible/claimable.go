@@ -7,46 +7,46 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
-// book is the claims on one external volume that count for an evaluation: those of the snapshot and
-// those that the plan takes.
+// book is what counts of one external volume for an evaluation: what the snapshot has, and the claims that the plan
+// takes.
 type book struct {
-	all []*api.VolumeClaim
+	specs       []*api.Volume
+	attachments []*api.VolumeAttachment
+	all         []*api.VolumeClaim
 	// matter are the claims that keep somebody out, per kind of request: a volume that many share has many
 	// claims, but hardly one that matters.
 	matter map[askKind][]*api.VolumeClaim
 }
 
-// askKind is what of a request decides whom it can share a volume with.
-type askKind struct {
-	group      string
-	readOnly   bool
-	access     api.AccessMode
-	attachment api.AttachmentMode
-}
+// askKind is what of a request decides whom it can share a volume with: the use of a volume by a group.
+type askKind struct{ group, volume, use string }
 
-func kindOf(r claim.Request) askKind {
-	return askKind{r.TaskGroup, r.ReadOnly, r.AccessMode, r.AttachmentMode}
-}
+func kindOf(r claim.Request) askKind { return askKind{r.TaskGroup, r.VolumeID, r.Use} }
 
 func (vs *Volumes) book(v *api.Volume) *book {
 	ext := external{v.PluginID, v.RemoteID()}
 	b := vs.books[ext]
 	if b == nil {
-		b = &book{slices.Collect(vs.view.ClaimsByExternal(ext.plugin, ext.id)), map[askKind][]*api.VolumeClaim{}}
+		b = &book{
+			specs:       slices.Collect(vs.view.VolumesByExternal(ext.plugin, ext.id)),
+			attachments: slices.Collect(vs.view.AttachmentsOf(ext.plugin, ext.id)),
+			all:         slices.Collect(vs.view.ClaimsByExternal(ext.plugin, ext.id)),
+			matter:      map[askKind][]*api.VolumeClaim{},
+		}
 		vs.books[ext] = b
 	}
 	return b
 }
 
-// against answers the claims that may keep the request out.
-func (b *book) against(v *api.Volume, r claim.Request) []*api.VolumeClaim {
+// against returns the book with those claims that may keep the request out.
+func (b *book) against(v *api.Volume, r claim.Request) claim.Book {
 	kind := kindOf(r)
 	list, known := b.matter[kind]
 	if !known {
-		list = slices.DeleteFunc(slices.Clone(b.all), func(c *api.VolumeClaim) bool { return !matters(v, c, r) })
+		list = slices.DeleteFunc(slices.Clone(b.all), func(c *api.VolumeClaim) bool { return !b.matters(v, c, r) })
 		b.matter[kind] = list
 	}
-	return list
+	return claim.Book{Claims: list, Attachments: b.attachments}
 }
 
 func (b *book) add(v *api.Volume, c *api.VolumeClaim, r claim.Request) {
@@ -57,18 +57,19 @@ func (b *book) add(v *api.Volume, c *api.VolumeClaim, r claim.Request) {
 	for kind := range b.matter {
 		if kind != kindOf(r) {
 			delete(b.matter, kind)
-		} else if matters(v, c, r) {
+		} else if b.matters(v, c, r) {
 			b.matter[kind] = append(b.matter[kind], c)
 		}
 	}
 }
 
 // matters reports whether the claim alone would keep such a request out, on its node or on another.
-func matters(v *api.Volume, c *api.VolumeClaim, r claim.Request) bool {
+func (b *book) matters(v *api.Volume, c *api.VolumeClaim, r claim.Request) bool {
 	r.AllocID = ""
+	alone := claim.Book{Claims: []*api.VolumeClaim{c}, Attachments: b.attachments}
 	for _, node := range []string{c.NodeID, ""} {
 		r.NodeID = node
-		if verdict := claim.Fits(v, []*api.VolumeClaim{c}, r, nil).Verdict; verdict == claim.Refused || verdict == claim.Waits {
+		if verdict := claim.Fits(v, alone, r, nil).Verdict; verdict == claim.Refused || verdict == claim.Waits {
 			return true
 		}
 	}
@@ -84,18 +85,11 @@ func (vs *Volumes) claimable(n *api.Node, w want) string {
 	return ""
 }
 
-// on is the wish for the volume on that node.
+// on asks for the volume on that node.
 func (w want) on(n *api.Node) claim.Request {
 	r := w.request
 	r.NodeID = n.ID
 	return r
-}
-
-func modeOf(r claim.Request) api.ClaimMode {
-	if r.ReadOnly {
-		return api.ClaimRead
-	}
-	return api.ClaimWrite
 }
 
 // Take plans the claims of the allocation on the node, so that what follows in the plan sees them.
@@ -108,9 +102,10 @@ func (a *VolumeAsk) Take(n *api.Node) {
 		}
 		ext := w.external()
 		b.add(w.volume, &api.VolumeClaim{
-			Namespace: w.volume.Namespace, VolumeID: w.volume.ID, AllocID: r.AllocID, NodeID: r.NodeID,
+			Namespace: w.volume.Namespace, VolumeID: w.volume.ID, AllocID: r.AllocID, Use: r.Use, NodeID: r.NodeID,
 			JobID: r.JobID, TaskGroup: r.TaskGroup, PluginID: ext.plugin, ExternalID: ext.id,
-			Mode: modeOf(r), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode, State: state,
+			Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode,
+			MountOptions: r.MountOptions, State: state,
 		}, r)
 		a.all.onNode[n.ID] = with(a.all.volumesOn(n.ID), ext)
 	}

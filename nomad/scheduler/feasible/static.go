@@ -1,6 +1,7 @@
 package feasible
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -119,7 +120,7 @@ func (s *Static) Refusal(n *api.Node) (reason string, classed bool) {
 	}
 	for _, d := range s.drivers {
 		if !runs(n, d) {
-			return "missing drivers", false
+			return missingDriver(n, d), false
 		}
 	}
 	if slices.ContainsFunc(s.devices, func(d *Device) bool { return !d.offers(n) }) {
@@ -132,6 +133,19 @@ func (s *Static) Refusal(n *api.Node) (reason string, classed bool) {
 		return "missing compatible host volumes", false
 	}
 	return "", false
+}
+
+// descriptionMax bounds, in bytes, what is shown of why a driver is unhealthy.
+const descriptionMax = 200
+
+// missingDriver says that the node cannot run the driver, and why when it has it.
+func missingDriver(n *api.Node, driver string) string {
+	d := n.Drivers[driver]
+	if d == nil || !d.Detected || d.HealthDescription == "" {
+		return "missing drivers"
+	}
+	why, _, _ := strings.Cut(d.HealthDescription, "\n")
+	return fmt.Sprintf("missing drivers: %s is unhealthy: %s", driver, why[:min(len(why), descriptionMax)])
 }
 
 func runs(n *api.Node, driver string) bool {

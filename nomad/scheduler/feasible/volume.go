@@ -1,6 +1,7 @@
 package feasible
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -14,7 +15,9 @@ import (
 // VolumeView is what placement reads about CSI volumes.
 type VolumeView interface {
 	Volume(ns, id string) *api.Volume
+	VolumesByExternal(plugin, external string) iter.Seq[*api.Volume]
 	ClaimsByExternal(plugin, external string) iter.Seq[*api.VolumeClaim]
+	AttachmentsOf(plugin, external string) iter.Seq[*api.VolumeAttachment]
 	ClaimsByNode(node string) iter.Seq[*api.VolumeClaim]
 	AttachmentsByNode(node string) iter.Seq[*api.VolumeAttachment]
 	NodesByPlugin(plugin string) iter.Seq[*api.Node]
@@ -70,6 +73,7 @@ type VolumeAsk struct {
 	impossible string
 }
 
+// want is one use of a volume; its request has no node yet.
 type want struct {
 	request claim.Request
 	volume  *api.Volume
@@ -77,62 +81,37 @@ type want struct {
 
 func (w want) external() external { return external{w.volume.PluginID, w.volume.RemoteID()} }
 
-// Ask looks up the volumes of an allocation of the group that is to be placed. A volume that is named
-// twice is asked for once, for writing if one of the two writes.
+// Ask looks up the volumes of an allocation of the group that is to be placed.
 func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
 	vs.begin()
 	ask := &VolumeAsk{all: vs}
 	var absent []string
-	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
-		req := g.Volumes[alias]
-		if req.Type != api.VolumeTypeCSI {
-			continue
+	uses := api.VolumeUses(g.Volumes, a.Name)
+	for i, u := range uses {
+		for _, other := range uses[:i] {
+			ask.impossible = cmp.Or(ask.impossible, other.Contradicts(u))
 		}
-		id := claim.Source(req, a.Name)
-		v := vs.view.Volume(vs.ns, id)
+		v := vs.view.Volume(vs.ns, u.VolumeID)
 		if v == nil {
-			absent = append(absent, id)
-			vs.missing[VolumeResource(vs.ns, id)] = true
+			absent = with(absent, u.VolumeID)
+			vs.missing[VolumeResource(vs.ns, u.VolumeID)] = true
 			continue
 		}
-		ask.want(v, claim.Request{
-			AllocID: a.ID, JobID: a.JobID, Namespace: a.Namespace, TaskGroup: a.TaskGroup, ReadOnly: req.ReadOnly,
-			AccessMode: api.AccessMode(req.AccessMode), AttachmentMode: api.AttachmentMode(req.AttachmentMode),
-		})
+		w := want{claim.RequestFor(v, u, a), v}
+		for _, other := range ask.wants {
+			ask.impossible = cmp.Or(ask.impossible, claim.Apart(w.request, other.request))
+		}
+		ask.wants = append(ask.wants, w)
 	}
 	if len(absent) > 0 {
 		ask.impossible = "CSI volume(s) not found: " + strings.Join(absent, ", ")
-		return ask
 	}
 	for _, w := range ask.wants {
-		if ask.impossible = vs.unusable(w); ask.impossible != "" {
-			return ask
+		if ask.impossible == "" {
+			ask.impossible = vs.unusable(w)
 		}
 	}
 	return ask
-}
-
-func (a *VolumeAsk) want(v *api.Volume, r claim.Request) {
-	for i, w := range a.wants {
-		if w.volume == v {
-			a.wants[i].request.ReadOnly = w.request.ReadOnly && r.ReadOnly
-			return
-		}
-	}
-	if c := capability(v, r); c != nil {
-		r.AccessMode, r.AttachmentMode = c.AccessMode, c.AttachmentMode
-	}
-	a.wants = append(a.wants, want{r, v})
-}
-
-// capability is the volume's first one with the modes that are asked for; nil when it has none.
-func capability(v *api.Volume, r claim.Request) *api.VolumeCapability {
-	for _, c := range v.RequestedCapabilities {
-		if c != nil && (r.AccessMode == "" || c.AccessMode == r.AccessMode) && (r.AttachmentMode == "" || c.AttachmentMode == r.AttachmentMode) {
-			return c
-		}
-	}
-	return nil
 }
 
 // Impossible is why no node can do, or "".
@@ -141,20 +120,13 @@ func (a *VolumeAsk) Impossible() string { return a.impossible }
 // unusable is what is wrong with the volume whatever the node.
 func (vs *Volumes) unusable(w want) string {
 	v := w.volume
-	reason := ""
-	switch v.Provision.State {
-	case api.VolumeCreating, api.VolumeDeleting:
-		reason = fmt.Sprintf("CSI volume %s is %s", v.ID, v.Provision.State)
-	case api.VolumeFailed:
-		reason = fmt.Sprintf("CSI volume %s could not be created: %s", v.ID, v.Provision.LastError)
-	}
-	if reason == "" && capability(v, w.request) == nil {
-		reason = fmt.Sprintf("CSI volume %s does not offer access mode %q with attachment mode %q",
-			v.ID, w.request.AccessMode, w.request.AttachmentMode)
+	reason := claim.Unusable(v, vs.book(v).specs)
+	if reason == "" && claim.Capability(v, w.request) == nil {
+		reason = fmt.Sprintf("volume %q does not offer access mode %q with attachment mode %q", v.ID, w.request.AccessMode, w.request.AttachmentMode)
 	}
 	if reason != "" {
 		vs.missing[VolumeResource(v.Namespace, v.ID)] = true
-		return reason
+		return "CSI " + reason
 	}
 	if reason = vs.controller(v.PluginID); reason != "" {
 		vs.missing[PluginResource(v.PluginID)] = true
@@ -162,22 +134,14 @@ func (vs *Volumes) unusable(w want) string {
 	return reason
 }
 
-// controller is why the plugin's controller cannot serve, or "".
+// controller is why the plugin's controller cannot attach volumes that need that, or "".
 func (vs *Volumes) controller(plugin string) string {
 	reason, known := vs.controllers[plugin]
 	if known {
 		return reason
 	}
-	required, healthy := false, false
-	for n := range vs.view.NodesByPlugin(plugin) {
-		if i := n.CSINodePlugins[plugin]; i != nil && i.RequiresControllerPlugin {
-			required = true
-		}
-		if i := n.CSIControllerPlugins[plugin]; i != nil && n.Status == api.NodeStatusReady {
-			required, healthy = required || i.RequiresControllerPlugin, healthy || i.Healthy
-		}
-	}
-	if required && !healthy {
+	c := claim.ControllersOf(vs.view.NodesByPlugin(plugin), plugin)
+	if c.Attach && !c.Healthy {
 		reason = fmt.Sprintf("CSI plugin %s has no healthy controller", plugin)
 	}
 	vs.controllers[plugin] = reason
@@ -215,26 +179,18 @@ func (a *VolumeAsk) Refusal(n *api.Node) string {
 // allocation that were counted before; news says that this one counts, too.
 func (vs *Volumes) onThis(n *api.Node, w want, added []external) (reason string, news bool) {
 	plugin := w.volume.PluginID
-	info := n.CSINodePlugins[plugin]
-	switch {
-	case info == nil:
+	if reason := claim.Unserved(n, plugin); reason != "" {
 		vs.missing[PluginResource(plugin)] = true
-		return fmt.Sprintf("CSI plugin %s is missing from client %s", plugin, n.ID), false
-	case !info.Healthy:
-		vs.missing[PluginResource(plugin)] = true
-		return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", plugin, n.ID), false
-	case info.NodeInfo != nil && !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies):
-		return "did not meet topology requirement", false
+		return reason, false
 	}
-	limit, learned := limitOf(n, plugin)
-	if limit < 0 {
-		return "", false
+	if info := n.CSINodePlugins[plugin]; info.NodeInfo != nil && !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies) {
+		return "did not meet topology requirement", false
 	}
 	here, ext := vs.volumesOn(n.ID), w.external()
 	if slices.Contains(here, ext) || slices.Contains(added, ext) {
 		return "", false
 	}
-	count := 0
+	count := int64(0)
 	for _, list := range [2][]external{here, added} {
 		for i := range list {
 			if list[i].plugin == plugin {
@@ -242,27 +198,11 @@ func (vs *Volumes) onThis(n *api.Node, w want, added []external) (reason string,
 			}
 		}
 	}
-	if int64(count) >= limit {
+	if reason := claim.Full(n, plugin, count); reason != "" {
 		vs.missing[PluginResource(plugin)] = true
-		if learned {
-			return fmt.Sprintf("CSI plugin %s has found no room for more than %d volumes on client %s", plugin, limit, n.ID), false
-		}
-		return fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", plugin, n.ID), false
+		return reason, false
 	}
 	return "", true
-}
-
-// limitOf is how many volumes of the plugin fit on the node, and whether its driver has taught that by
-// refusing one; negative means that no limit is known.
-func limitOf(n *api.Node, plugin string) (limit int64, learned bool) {
-	limit = -1
-	if i := n.CSINodePlugins[plugin].NodeInfo; i != nil && i.MaxVolumes > 0 {
-		limit = i.MaxVolumes
-	}
-	if l := n.CSILimits[plugin]; l != nil && (limit < 0 || l.Volumes < limit) {
-		return l.Volumes, true
-	}
-	return limit, false
 }
 
 func (vs *Volumes) volumesOn(node string) []external {
@@ -271,9 +211,7 @@ func (vs *Volumes) volumesOn(node string) []external {
 		return here
 	}
 	for c := range vs.view.ClaimsByNode(node) {
-		if c.State != api.ClaimWaiting {
-			here = with(here, external{c.PluginID, c.ExternalID})
-		}
+		here = with(here, external{c.PluginID, c.ExternalID})
 	}
 	for at := range vs.view.AttachmentsByNode(node) {
 		here = with(here, external{at.PluginID, at.ExternalID})
@@ -282,7 +220,7 @@ func (vs *Volumes) volumesOn(node string) []external {
 	return here
 }
 
-func with(list []external, e external) []external {
+func with[T comparable](list []T, e T) []T {
 	if slices.Contains(list, e) {
 		return list
 	}

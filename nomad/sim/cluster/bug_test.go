@@ -2,15 +2,18 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
-	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
 
 // Bug breaks one thing on purpose, on the way between the rooms and the world.
@@ -53,6 +56,18 @@ const (
 	BugEarlyClaim Bug = "claimed before the boot is known"
 	// BugDeafLeader has node reports vanish between server and log: stale unmounts are ignored.
 	BugDeafLeader Bug = "reports of nodes ignored"
+	// BugToldServers has nodes count a majority of the servers that gossip thought alive.
+	BugToldServers Bug = "majority of the told servers"
+	// BugWriteBack has tasks go on until the end of the lease, and their data be written back after it.
+	BugWriteBack Bug = "write-back beyond the term"
+	// BugForgetful has the controllers' hosts forget the intents that they saw, and the servers confirm any.
+	BugForgetful Bug = "intents forgotten with the process"
+	// BugVerdictLost loses on the way to the leader that a call may have had its effect.
+	BugVerdictLost Bug = "uncertain taken for final"
+	// BugNotFound takes NOT_FOUND of a detach for its proof.
+	BugNotFound Bug = "not found taken for detached"
+	// BugFrozenSecrets detaches with the secrets of the first call of a volume.
+	BugFrozenSecrets Bug = "secrets frozen at the first call"
 	// BugStaleMounts takes a detach for the word that nothing is mounted any more of a claim that was given up.
 	BugStaleMounts Bug = "stale mounts forgotten"
 )
@@ -62,6 +77,7 @@ func Bugs() []Bug {
 	return []Bug{
 		BugNoFence, BugTwoCalls, BugUncalled, BugProofSkipped, BugNoTerm, BugNoLease, BugLonelyLeader, BugEarlyReport,
 		BugBootIgnored, BugBootOfAgent, BugUnresumed, BugEarlyFree, BugTwiceMade, BugTwiceApplied, BugOwnClock, BugEarlyClaim, BugDeafLeader, BugStaleMounts,
+		BugWriteBack, BugVerdictLost, BugNotFound, BugFrozenSecrets,
 	}
 }
 
@@ -74,13 +90,13 @@ func (s *server) spoilt(cmd fsm.Command) (instead, after fsm.Command) {
 			next.Silence = time.Hour
 			return &next, nil
 		}
-	case *volumes.Attached:
+	case *commands.Attached:
 		if n := s.store.Read().Node(c.NodeID); s.w.bug == BugStaleMounts && n != nil && !c.Published && c.Reason == "" {
 			if m := claim.Stale(n, c.PluginID, c.ExternalID); m != nil {
-				return cmd, &volumes.Report{Namespace: m.Namespace, VolumeID: m.VolumeID, AllocID: m.AllocID, NodeID: n.ID}
+				return cmd, &commands.Report{Namespace: m.Namespace, VolumeID: m.VolumeID, AllocID: m.AllocID, NodeID: n.ID}
 			}
 		}
-	case *volumes.Report:
+	case *commands.Report:
 		if s.w.bug == BugDeafLeader && c.Reason == "" {
 			return nil, nil
 		}
@@ -97,7 +113,7 @@ func (s *server) freed(c *plan.Apply) fsm.Command {
 	for _, e := range c.Plans {
 		for _, stop := range e.Stops {
 			for held := range s.store.Read().ClaimsByAlloc(stop.ID) {
-				return &volumes.Report{Namespace: held.Namespace, VolumeID: held.VolumeID, AllocID: held.AllocID, NodeID: held.NodeID}
+				return &commands.Report{Namespace: held.Namespace, VolumeID: held.VolumeID, AllocID: held.AllocID, NodeID: held.NodeID}
 			}
 		}
 	}
@@ -113,7 +129,7 @@ func (c counted) misled(method string, req any) (answered, dropped bool) {
 	case *api.ControllerUnpublishRequest:
 		down := false
 		for _, n := range w.nodes {
-			down = down || "provider-"+n.id == r.ProviderNodeID && (n.agent == nil || w.cut[[2]string{c.s.id, n.id}])
+			down = down || provider(n.id) == r.ProviderNodeID && (n.agent == nil || w.cut[[2]string{c.s.id, n.id}])
 		}
 		answered = w.bug == BugUncalled || w.bug == BugProofSkipped && down
 		dropped = w.bug == BugUnresumed && r.Fence < c.s.since
@@ -141,4 +157,73 @@ func (c counted) again(ctx context.Context, method string, req any, key string) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls[key]--
+}
+
+// reportEarly says that what is about to be unmounted is unmounted.
+func (a *agent) reportEarly(ctx context.Context, path string) {
+	n := a.n
+	n.w.mu.Lock()
+	r := n.announced(path)
+	n.w.mu.Unlock()
+	if r == nil {
+		return
+	}
+	_, _ = wire.VolumeUnpublish.Call(ctx, a, &api.VolumeUnpublishRequest{
+		VolumeID: r.VolumeID, Use: r.Use, AllocID: r.AllocID, NodeID: n.id, NodeSecret: "secret-" + n.id, WriteRequest: api.WriteRequest{Namespace: "default"},
+	})
+}
+
+// spoilt is the handler of a node that is served instead.
+func (a *agent) spoilt(h wire.Handler) wire.Handler {
+	serve := h.Serve
+	if a.n.w.bug != BugNoFence {
+		return h
+	}
+	h.Serve = func(ctx context.Context, req any) (any, error) {
+		switch r := req.(type) {
+		case *api.ControllerPublishRequest:
+			r.Fence = 0
+		case *api.ControllerUnpublishRequest:
+			r.Fence = 0
+		case *api.ControllerCreateRequest:
+			r.Fence = 0
+		case *api.ControllerDeleteRequest:
+			r.Fence = 0
+		}
+		return serve(ctx, req)
+	}
+	return h
+}
+
+// heard is what the leader learns of the failure of a call.
+func (w *World) heard(err error) error {
+	call := (*fault.Call)(nil)
+	if !errors.As(err, &call) {
+		return err
+	}
+	switch {
+	case w.bug == BugNotFound && call.Verdict == fault.VerdictVerify:
+		return nil
+	case w.bug == BugVerdictLost && call.RPC == "CreateVolume" && call.Uncertain:
+		next := *call
+		next.Uncertain, next.Verdict = false, fault.VerdictFinal
+		return &next
+	}
+	return err
+}
+
+// freeze puts the secrets of the first call of a volume into a later one.
+func (w *World) freeze(req any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch r := req.(type) {
+	case *api.ControllerPublishRequest:
+		if _, ok := w.frozen[r.ExternalID]; !ok {
+			w.frozen[r.ExternalID] = r.Secrets
+		}
+	case *api.ControllerUnpublishRequest:
+		if s, ok := w.frozen[r.ExternalID]; ok {
+			r.Secrets = s
+		}
+	}
 }

@@ -18,31 +18,21 @@ import (
 func (w *World) checkOutside() {
 	writers := map[string]string{}
 	for _, n := range w.nodes {
-		for _, k := range sorted(n.mounts) {
-			m := n.mounts[k]
+		for _, m := range n.live() {
 			attach := m.plugin == "attach"
 			if attach && !w.has(m.external, n.id) {
-				if !w.outcast[k] {
-					w.fail("%s is mounted on %s and not attached there", k, n.id)
+				if !w.outcast[m.key()] {
+					w.fail("%s is mounted on %s and not attached there", m.key(), n.id)
 				}
 				continue // dead
 			}
-			if !exclusive(m) || !attach && !n.runs(m.alloc) {
+			if !exclusive(m.mode, m.writes) || !attach && !n.runs(m.alloc) {
 				continue
 			}
 			if other := writers[m.external]; other != "" {
-				w.fail("%s has two writers: %s and %s on %s", m.external, other, k, n.id)
+				w.fail("%s has two writers: %s and %s on %s", m.external, other, m.key(), n.id)
 			}
-			writers[m.external] = k + " on " + n.id
-		}
-	}
-}
-
-// checkTask asserts that a task which begins has its volumes; the lock is held.
-func (w *World) checkTask(n *node, t *task) {
-	for _, k := range sorted(n.journal) {
-		if r := n.journal[k]; r.alloc == t.alloc && n.mounts[k] == nil {
-			w.fail("%s starts on %s without the mount of %s", t.alloc, n.id, r.volume)
+			writers[m.external] = m.key() + " on " + n.id
 		}
 	}
 }
@@ -50,22 +40,20 @@ func (w *World) checkTask(n *node, t *task) {
 // checkRecords asserts what must hold between the newest records and the world; the lock is held.
 func (w *World) checkRecords() {
 	tx := w.newest().store.Read()
-	for _, external := range sorted(w.driver.attached) {
-		for _, provider := range sorted(w.driver.attached[external]) {
-			if tx.Attachment("attach", external, provider[len("provider-"):]) == nil {
-				w.fail("%s is attached to %s and nothing is recorded", external, provider)
+	for _, v := range w.storage.Known() {
+		for _, on := range v.Attached {
+			if tx.Attachment("attach", v.ID, on[len("provider-"):]) == nil {
+				w.fail("%s is attached to %s and nothing is recorded", v.ID, on)
 			}
 		}
-	}
-	for _, id := range sorted(w.driver.volumes) {
-		if name := id[len("x-"):]; tx.Volume("default", name) == nil {
-			w.fail("the provider has %s without a row or an intent", id)
+		if v.Name != v.ID && tx.Volume("default", v.Name) == nil {
+			w.fail("the provider has %s (%s) without a row or an intent", v.ID, v.Name)
 		}
 	}
 	for _, n := range w.nodes {
-		for _, k := range sorted(n.mounts) {
-			if m := n.mounts[k]; !w.outcast[k] && tx.Claim("default", m.volume, m.alloc) == nil {
-				w.fail("%s is mounted on %s and has no claim", k, n.id)
+		for _, m := range n.live() {
+			if !w.outcast[m.key()] && tx.Claim("default", m.volume, m.alloc, m.use) == nil {
+				w.fail("%s is mounted on %s and has no claim", m.key(), n.id)
 			}
 		}
 	}
@@ -88,7 +76,7 @@ func (w *World) checkClaims(tx *state.Txn) {
 		for i, x := range held[external] {
 			for _, y := range held[external][:i] {
 				gone := x.NodeID == y.NodeID && (x.State == api.ClaimUnmounted && !x.Presumed || y.State == api.ClaimUnmounted && !y.Presumed)
-				both := exclusive(&mount{mode: x.AccessMode, writes: x.Mode == api.ClaimWrite}) && exclusive(&mount{mode: y.AccessMode, writes: y.Mode == api.ClaimWrite})
+				both := exclusive(x.AccessMode, x.Mode == api.ClaimWrite) && exclusive(y.AccessMode, y.Mode == api.ClaimWrite)
 				if both && !gone {
 					w.fail("%s is claimed by %s (%s) and %s (%s)", external, x.AllocID, x.State, y.AllocID, y.State)
 				}
@@ -170,7 +158,7 @@ func (w *World) finish() {
 			w.catchUp(s)
 		}
 	}
-	for _, n := range append([]*node{w.host}, w.nodes...) {
+	for _, n := range w.all() {
 		w.heal(n)
 		if n.os.Err() != nil {
 			n.power()
@@ -209,6 +197,7 @@ func (w *World) until(what string, bound time.Duration, amiss func() string) {
 		for _, j := range w.jobs {
 			w.schedule(j, false)
 		}
+		w.amend()
 		time.Sleep(time.Second + w.some(w.rnd, time.Second))
 		w.quiet()
 		w.check()
@@ -257,7 +246,7 @@ func (w *World) unserved() string {
 			return fmt.Sprintf("the claim of %s on %s, %s: %s", c.AllocID, c.VolumeID, c.State, c.LastError)
 		}
 		for _, n := range w.nodes {
-			if n.id == c.NodeID && (n.mounts[key(c.AllocID, c.VolumeID)] == nil || !n.runs(c.AllocID)) {
+			if n.id == c.NodeID && (!n.mounted(c) || !n.runs(c.AllocID)) {
 				return fmt.Sprintf("%s of %s on %s", c.VolumeID, c.AllocID, n.id)
 			}
 		}
@@ -287,16 +276,19 @@ func (w *World) left() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, n := range w.nodes {
-		for _, k := range sorted(n.mounts) {
-			return fmt.Sprintf("the mount of %s on %s", k, n.id)
+		for _, m := range n.live() {
+			return fmt.Sprintf("the mount of %s on %s", m.key(), n.id)
 		}
-		for _, k := range sorted(n.journal) {
-			return fmt.Sprintf("the journal's row of %s on %s", k, n.id)
+		if on, _ := n.kernel.Below("/state/csi/"); len(on) > 0 {
+			return fmt.Sprintf("the mount at %s on %s", on[0].Point, n.id)
+		}
+		for _, k := range sorted(n.disk.buckets["volumes"]) {
+			return fmt.Sprintf("the journal's row %s on %s", n.disk.buckets["volumes"][k], n.id)
 		}
 	}
-	for _, id := range sorted(w.driver.volumes) {
-		if tx.Volume("default", id[len("x-"):]) == nil {
-			return "an orphan at the provider: " + id
+	for _, v := range w.storage.Known() {
+		if v.Name != v.ID && tx.Volume("default", v.Name) == nil {
+			return "an orphan at the provider: " + v.ID
 		}
 	}
 	return ""

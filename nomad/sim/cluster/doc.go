@@ -1,5 +1,6 @@
-// Package cluster plays a whole cluster in virtual time: the real rooms of three servers over an
-// in-memory log, links that delay, drop and repeat, nodes that keep the rules of the client, and storage.
+// Package cluster plays a whole cluster in virtual time: the real services of three servers over an in-memory
+// log, links that delay, drop and repeat, nodes and hosts of controllers with the real service of volumes over a
+// kernel and a disk in memory, and storage.
 //
 // It holds tests only. `go test ./nomad/sim/cluster` plays some seeds and every planted bug;
 // `go test ./nomad/sim/cluster -run Simulation -seed N -v` tells the story of one seed.
@@ -8,5 +9,5 @@
 // by dice that are thrown per place and occasion, so that the order in which goroutines run does not
 // change a story.
 //
-// Everything shared is guarded by World.mu; rooms are never called with it held.
+// Everything shared is guarded by World.mu; services are never called with it held.
 package cluster

@@ -73,7 +73,13 @@ func (c caller) Invoke(ctx context.Context, method string, req, resp any) error 
 	w := c.w
 	r := w.dice.roll(c.from + ">" + c.to.name() + " " + method + told(req))
 	there, back := w.delay(r), w.delay(r)
+	if *messages {
+		w.say("%s>%s %s%s", c.from, c.to.name(), method, told(req))
+	}
 	lost, deaf, twice := w.faulty(r, 1), w.faulty(r, 2), w.faulty(r, 2)
+	if strings.HasPrefix(method, "Controller.") {
+		twice = twice || w.faulty(r, 4)
+	}
 	answers := make(chan reply, 1)
 	late := w.some(r, answerLost)
 	timer := time.AfterFunc(there, func() { c.arrive(ctx, method, b, back, late, lost, deaf, answers) })

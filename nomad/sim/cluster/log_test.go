@@ -8,7 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
-	"github.com/open-nomad/open-nomad/nomad/volumes"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
@@ -146,10 +146,20 @@ func (s *server) applyTo(n int) (res fsm.Result, err error) {
 // committed takes note of what an entry means outside of the records; the lock is held.
 func (w *World) committed(e entry, err error) {
 	w.tell("log %d of %s: %s%s", len(w.log.entries), e.by, brief(e.cmd), orError(err))
-	if v, ok := e.cmd.(*volumes.Evict); ok && err == nil && v.Proof != ledger.ProofReleased {
+	if v, ok := e.cmd.(*commands.Evict); ok && err == nil && v.Proof != ledger.ProofReleased {
 		for _, a := range v.AllocIDs {
 			w.outcast[a+" "+v.VolumeID] = true
 			w.tally.Given++
+		}
+	}
+	if v, ok := e.cmd.(*commands.WriteOff); ok && err == nil && !v.StaleMounts {
+		w.storage.Detach(v.ExternalID, provider(v.NodeID)) // by the operator, with the storage's own means
+		for _, n := range w.nodes {
+			for _, m := range n.live() {
+				if n.id == v.NodeID && m.external == v.ExternalID {
+					w.outcast[m.key()] = true
+				}
+			}
 		}
 	}
 	w.checkRecords()

@@ -3,101 +3,95 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"time"
 
+	pb "github.com/container-storage-interface/spec/lib/go/csi"
+
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/plugins/csi/fake"
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts/mountstest"
 )
 
-// node is one machine: its kernel's mounts, the supervising processes of its tasks, what is on its disk,
-// and the agent while one runs. It is guarded by World.mu.
+// node is one machine: its kernel, the processes of plugins, the processes that supervise its tasks, its disk, and
+// the agent while one runs. It is guarded by World.mu.
 type node struct {
 	w    *World
 	id   string
 	rate float64 // of its boot clock
-	host bool    // of the controllers
+	host bool    // of controllers
 
-	boot   int
-	booted bool
-	os     context.Context // ends with the power
-	off    context.CancelFunc
-	agent  *agent
-	mounts map[string]*mount
-	tasks  map[string]*task
-	// On disk.
-	journal map[string]*row
-	turns   *turns
+	boot    int
+	booted  bool
+	os      context.Context // ends with the power
+	off     context.CancelFunc
+	kernel  *mountstest.Host
+	before  mounts.List // the mounts of the boot before
+	disk    *disk
+	agent   *agent
+	plugins []*process
+	made    int              // plugin processes
+	users   map[string]*user // by target path
+	tasks   map[string]*task
 }
 
-// mount is a live mount of the kernel.
-type mount struct {
-	alloc, volume, plugin, external string
-	mode                            api.AccessMode
-	writes                          bool
-}
-
-// task is a workload and the process that supervises it, which keeps the lease even without an agent.
-type task struct {
-	alloc string
-	from  time.Duration // by the boot clock: when the last answered heartbeat was sent
-	term  time.Duration // 0 without a lease
-	dead  chan struct{}
-	ended bool
-	begun time.Time
-}
-
-// bootTime is how long a boot takes at least.
-const bootTime = 4 * time.Second
-
-type rowState string
-
-// States of rows, as in client/volumes.
-const (
-	rowClaiming rowState = "claiming"
-	rowMounting rowState = "mounting"
-	rowMounted  rowState = "mounted"
-	rowLeaving  rowState = "leaving"
-	rowReleased rowState = "released"
-)
-
-// row is the journal of one volume of an allocation: written before what it announces is done.
-type row struct {
-	state rowState
-	boot  int
-	lease time.Duration
-	mount
+// user is what was published at a target path, by what the driver was asked and the journal says.
+type user struct {
+	alloc, volume, use, plugin, external string
+	mode                                 api.AccessMode
+	writes                               bool
 }
 
 func key(alloc, volume string) string { return alloc + " " + volume }
 
-func (r *row) touched() bool { return r.state != rowClaiming && r.state != rowReleased }
+func (u *user) key() string { return key(u.alloc, u.volume+u.use) }
 
-// agent is the client process of a node.
-type agent struct {
-	n     *node
-	ctx   context.Context
-	die   context.CancelFunc
-	from  time.Duration // of the last answered heartbeat
-	live  map[string]*runner
-	index uint64
-	told  chan struct{} // closed when the servers know this boot
-	calls map[string]wire.Handler
-	at    int // the server that is asked first
-}
+// bootTime is how long a boot takes at least.
+const bootTime = 4 * time.Second
 
 func (w *World) newNode(id string, host bool) *node {
 	n := &node{
 		w: w, id: id, host: host, rate: []float64{0.99, 1, 1.01}[w.dice.roll("clock "+id).IntN(3)],
-		mounts: map[string]*mount{}, tasks: map[string]*task{}, journal: map[string]*row{}, turns: &turns{held: map[string]chan struct{}{}},
+		kernel: mountstest.New(id), disk: newDisk(), users: map[string]*user{}, tasks: map[string]*task{},
+	}
+	if host {
+		n.install("attach", api.CSIPluginTypeController)
+	} else {
+		n.install("attach", api.CSIPluginTypeNode)
+		n.install("share", api.CSIPluginTypeNode)
 	}
 	n.power()
 	return n
 }
 
+// install makes a plugin's process, in the place of the one that there was; the lock is held, or nobody knows the
+// node yet.
+func (n *node) install(plugin, kind string) *process {
+	n.made++
+	conf := fake.Config{
+		Storage: n.w.storage, NodeID: provider(n.id), Host: n.kernel, DataDir: "/data",
+		Attach: plugin == "attach", NoController: kind == api.CSIPluginTypeNode, NoNode: kind == api.CSIPluginTypeController,
+	}
+	p := &process{n: n, id: plugin, kind: kind, alloc: fmt.Sprintf("%s.%s.%d", n.id, plugin, n.made), driver: fake.New(conf), up: true}
+	n.plugins = append(n.without(plugin), p)
+	return p
+}
+
+func (n *node) without(plugin string) (list []*process) {
+	for _, p := range n.plugins {
+		if p.id != plugin {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 func (n *node) name() string { return n.id }
 
-// serves answers for the agent.
+// serves returns the agent's handler of a method.
 func (n *node) serves(method string) (*wire.Handler, context.Context) {
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
@@ -123,7 +117,10 @@ func (n *node) after(d time.Duration) time.Duration {
 func (n *node) power() {
 	n.boot++
 	n.os, n.off = context.WithCancel(n.w.root)
-	n.mounts, n.tasks, n.booted = map[string]*mount{}, map[string]*task{}, n.boot == 1
+	n.booted = n.boot == 1
+	for _, p := range n.plugins {
+		p.up = true
+	}
 	n.start()
 }
 
@@ -131,37 +128,27 @@ func (n *node) power() {
 func (n *node) cutPower() {
 	n.kill()
 	n.off()
-	n.mounts = map[string]*mount{}
+	n.before, _ = n.kernel.Table()
+	n.kernel.Reboot()
+	n.w.storage.Forget(provider(n.id))
+	clear(n.users)
 	for _, t := range n.tasks {
 		t.end()
 	}
 	n.tasks = map[string]*task{}
-	n.turns = &turns{held: map[string]chan struct{}{}}
+	for _, p := range n.plugins {
+		n.crash(p, true)
+	}
 }
 
-// start starts an agent; the lock is held.
-func (n *node) start() {
-	if n.agent != nil || n.os.Err() != nil {
-		return
+// crash ends a plugin's process: what it works on may have its effect, unless the power is off; the lock is held.
+func (n *node) crash(p *process, off bool) {
+	p.up = false
+	for _, k := range sorted(n.w.busy) {
+		if c := n.w.busy[k]; c.node && c.on == n.id {
+			c.given, c.lost = true, off || n.w.dice.roll("crash "+c.what).IntN(2) == 0
+		}
 	}
-	a := &agent{n: n, live: map[string]*runner{}, told: make(chan struct{}), at: n.w.dice.roll("at " + n.id).IntN(3)}
-	a.ctx, a.die = context.WithCancel(n.os)
-	a.calls = map[string]wire.Handler{}
-	handlers := []wire.Handler{wire.NodeVolumeDetach.Handle(a.detach), wire.NodeVolumeExpand.Handle(
-		func(context.Context, *api.NodeVolumeExpandRequest) (*api.Empty, error) { return &api.Empty{}, nil })}
-	if n.host {
-		handlers = append(handlers, n.w.controller()...)
-	}
-	for _, h := range handlers {
-		a.calls[h.Name] = h
-	}
-	n.agent = a
-	first := time.Duration(0)
-	if !n.booted {
-		n.booted = true
-		first = bootTime + n.w.some(n.w.dice.roll("boot "+n.id), bootTime)
-	}
-	go a.run(first)
 }
 
 // kill ends the agent and nothing else; the lock is held.
@@ -170,264 +157,68 @@ func (n *node) kill() {
 		n.agent.die()
 		n.agent = nil
 	}
-	n.turns = &turns{held: map[string]chan struct{}{}}
 }
 
-func (t *task) end() {
-	if !t.ended {
-		t.ended = true
-		close(t.dead)
+// live are the mounts of volumes at targets, in order; the lock is held.
+func (n *node) live() (list []*user) {
+	for _, path := range sorted(n.users) {
+		if on, _ := n.kernel.IsPoint(path); on {
+			list = append(list, n.users[path])
+		} else {
+			delete(n.users, path)
+		}
 	}
+	return list
 }
 
-// launch starts a task on what is mounted; the lock is held.
-func (n *node) launch(alloc string) *task {
-	t := &task{alloc: alloc, from: n.agent.from, dead: make(chan struct{}), begun: time.Now()}
-	for _, k := range sorted(n.journal) {
-		if r := n.journal[k]; r.alloc == alloc && r.lease > 0 && (t.term == 0 || r.lease < t.term) {
-			t.term = r.lease
-		}
-	}
-	n.tasks[alloc] = t
-	n.w.tell("%s starts %s", n.id, alloc)
-	n.w.checkTask(n, t)
-	n.w.checkOutside()
-	if t.term > 0 && n.w.bug != BugNoLease {
-		go n.supervise(n.os, t)
-	}
-	return t
+// mounted reports whether the volume of a claim is mounted; the lock is held.
+func (n *node) mounted(c *api.VolumeClaim) bool {
+	return slices.ContainsFunc(n.live(), func(u *user) bool { return u.key() == key(c.AllocID, c.VolumeID+c.Use) })
 }
 
-// supervise ends a task whose lease is over, and takes its mounts away after that.
-func (n *node) supervise(ctx context.Context, t *task) {
-	w := n.w
-	for {
-		w.mu.Lock()
-		left := t.from + t.term - n.clock()
-		over := left <= 0 && !t.ended && ctx.Err() == nil
-		if over {
-			w.tell("%s: the lease of %s is over", n.id, t.alloc)
-			w.tally.Events++
-			w.tally.Leases++
-			t.end()
-		}
-		w.mu.Unlock()
-		if over {
-			break
-		}
-		timer := time.NewTimer(n.after(max(left, time.Millisecond)))
-		select {
-		case <-timer.C:
-		case <-t.dead:
-			timer.Stop()
-			return
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
+// label names a path in stories; the lock is held.
+func (n *node) label(path string) string {
+	if u := n.users[path]; u != nil {
+		return u.key()
 	}
-	if !w.sleep(ctx, w.some(w.dice.roll("sync "+t.alloc), 500*time.Millisecond)) {
+	return filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)[:4]
+}
+
+// mayPublish asserts that the journal announces what is published, and that the volume is attached; the lock is held.
+func (n *node) mayPublish(m *pb.NodePublishVolumeRequest) {
+	r := n.announced(m.GetTargetPath())
+	if r == nil && n.disk.spoilt > 0 {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, k := range sorted(n.mounts) {
-		if n.mounts[k].alloc == t.alloc {
-			w.tell("%s unmounts %s", n.id, k)
-			delete(n.mounts, k)
-		}
-	}
-}
-
-// runs reports whether the task writes now.
-func (n *node) runs(alloc string) bool { t := n.tasks[alloc]; return t != nil && !t.ended }
-
-// Invoke is the agent's way to the servers: to the next one when one cannot be reached.
-func (a *agent) Invoke(ctx context.Context, method string, req, resp any) error {
-	w := a.n.w
-	err := fault.New(fault.Unavailable, "no server")
-	for try := range len(w.servers) {
-		w.mu.Lock()
-		s := w.servers[(a.at+try)%len(w.servers)]
-		w.mu.Unlock()
-		err = caller{w, a.n.id, s}.Invoke(ctx, method, req, resp)
-		if err == nil || ctx.Err() != nil || fault.Of(err) != fault.Unavailable {
-			return err
-		}
-	}
-	w.mu.Lock()
-	a.at++
-	w.mu.Unlock()
-	return err
-}
-
-// run is the life of the agent.
-func (a *agent) run(first time.Duration) {
-	n, w := a.n, a.n.w
-	if !w.sleep(a.ctx, first) || !a.sleep(a.ctx, "begin "+n.id, 300*time.Millisecond) {
+	if r == nil {
+		n.w.fail("%s publishes %s at a path that its journal does not announce", n.id, m.GetVolumeId())
 		return
 	}
-	w.mu.Lock()
-	for _, k := range sorted(n.journal) {
-		r := n.journal[k]
-		if r.boot != n.boot && r.touched() && w.bug != BugBootIgnored {
-			w.tell("%s: %s was of another boot", n.id, k)
-			if r.state != rowLeaving {
-				r.state = rowClaiming // nothing is mounted
-			}
-		}
+	u := &user{
+		alloc: r.AllocID, volume: r.VolumeID, use: r.Use, plugin: r.PluginID, external: m.GetVolumeId(),
+		mode: modeOf(m.GetVolumeCapability()), writes: !m.GetReadonly(),
 	}
-	w.mu.Unlock()
-	go a.assignments()
-	if w.bug == BugEarlyClaim {
-		a.known()
-		a.sleep(a.ctx, "plugins "+n.id, 2*bootTime) // are waited for
+	n.users[m.GetTargetPath()] = u
+	if u.plugin == "attach" && !n.w.has(u.external, n.id) && !n.w.outcast[u.key()] {
+		n.w.fail("%s shall mount %s, which is not attached", n.id, u.key())
 	}
-	go a.beats()
-	a.retries()
+	n.w.tally.Mounts++
 }
 
-// sleep waits for a whim of at most most.
-func (a *agent) sleep(ctx context.Context, place string, most time.Duration) bool {
-	return a.n.w.sleep(ctx, a.n.w.some(a.n.w.dice.roll(place), most))
-}
-
-// bootID is what the node says of its boot.
-func (a *agent) bootID() string {
-	if a.n.w.bug == BugBootOfAgent {
-		return fmt.Sprintf("%d %p", a.n.boot, a)
-	}
-	return fmt.Sprint(a.n.boot)
-}
-
-func (a *agent) fingerprint() *api.Node {
-	n := a.n
-	row := &api.Node{
-		ID: n.id, SecretID: "secret-" + n.id, Name: n.id, Datacenter: "dc1", NodePool: api.NodePoolDefault,
-		Status: api.NodeStatusReady, BootID: a.bootID(),
-	}
-	n.w.mu.Lock()
-	for _, k := range sorted(n.journal) {
-		if r := n.journal[k]; r.touched() && r.boot == n.boot {
-			row.StaleMounts = append(row.StaleMounts, &api.StaleMount{
-				Namespace: "default", VolumeID: r.volume, AllocID: r.alloc, PluginID: r.plugin, ExternalID: r.external,
-			})
+// mayUnstage asserts that nothing is unstaged under a mount; the lock is held.
+func (n *node) mayUnstage(external string) {
+	for _, u := range n.live() {
+		if u.external == external {
+			n.w.fail("%s unstages %s under the mount of %s", n.id, external, u.key())
 		}
-	}
-	n.w.mu.Unlock()
-	if n.host {
-		row.CSIControllerPlugins = map[string]*api.CSIInfo{"attach": {
-			PluginID: "attach", Healthy: true, RequiresControllerPlugin: true,
-			ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: true, SupportsCreateDelete: true, SupportsExpand: true},
-		}}
-		return row
-	}
-	row.CSINodePlugins = map[string]*api.CSIInfo{
-		"attach": {PluginID: "attach", Healthy: true, RequiresControllerPlugin: true, NodeInfo: &api.CSINodeInfo{ID: "provider-" + n.id, MaxVolumes: 100}},
-		"share":  {PluginID: "share", Healthy: true, NodeInfo: &api.CSINodeInfo{ID: "provider-" + n.id, MaxVolumes: 100}},
-	}
-	return row
-}
-
-// beats registers the node and keeps it alive.
-func (a *agent) beats() {
-	n, w := a.n, a.n.w
-	registered := false
-	for a.ctx.Err() == nil {
-		w.mu.Lock()
-		term := n.shortest()
-		w.mu.Unlock()
-		bound := 5 * time.Second
-		if term > 0 {
-			bound = min(bound, n.after(term/3))
-		}
-		ctx, cancel := context.WithTimeout(a.ctx, bound)
-		sent := n.clock()
-		var resp *api.NodeUpdateResponse
-		var err error
-		switch {
-		case !registered:
-			resp, err = wire.NodeRegister.Call(ctx, a, &api.NodeRegisterRequest{Node: a.fingerprint()})
-		default:
-			resp, err = wire.NodeHeartbeat.Call(ctx, a, &api.NodeHeartbeatRequest{NodeID: n.id, NodeSecret: "secret-" + n.id, Status: api.NodeStatusReady})
-		}
-		cancel()
-		if err != nil {
-			if fault.Of(err) == fault.NotFound {
-				registered = false
-			}
-			a.withoutLeader()
-			a.sleep(a.ctx, "beat again "+n.id, time.Second)
-			continue
-		}
-		wait := resp.HeartbeatTTL
-		if !registered || resp.Held {
-			wait = 200 * time.Millisecond
-		}
-		registered = true
-		a.known()
-		a.renew(sent)
-		if term > 0 {
-			wait = min(wait, term/3)
-		}
-		w.sleep(a.ctx, n.after(wait))
 	}
 }
 
-// known lets the agent claim volumes: before the servers know of its boot, what they say of claims may be
-// about an earlier one, and they would take this one for the proof that nothing is mounted.
-func (a *agent) known() {
-	select {
-	case <-a.told:
-	default:
-		close(a.told)
-	}
-}
-
-// shortest is the shortest lease on the node; the lock is held.
-func (n *node) shortest() (term time.Duration) {
-	for _, r := range n.journal {
-		if r.lease > 0 && r.touched() && (term == 0 || r.lease < term) {
-			term = r.lease
+// mayUnpublish asserts that nothing is unmounted under its task; the lock is held.
+func (n *node) mayUnpublish(path string) {
+	if u := n.users[path]; u != nil && n.tasks[u.alloc] != nil && !n.tasks[u.alloc].ended {
+		if on, _ := n.kernel.IsPoint(path); on && n.kernel.Statfs(path) == nil {
+			n.w.fail("%s unmounts %s under its task", n.id, u.key())
 		}
-	}
-	return term
-}
-
-// renew takes note that a heartbeat which was sent then was answered.
-func (a *agent) renew(sent time.Duration) {
-	a.n.w.mu.Lock()
-	defer a.n.w.mu.Unlock()
-	if a.ctx.Err() != nil {
-		return
-	}
-	a.from = max(a.from, sent)
-	for _, t := range a.n.tasks {
-		t.from = max(t.from, sent)
-	}
-}
-
-// withoutLeader renews leases when a majority of the servers says that nobody leads.
-func (a *agent) withoutLeader() {
-	n, w := a.n, a.n.w
-	sent := n.clock()
-	ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
-	defer cancel()
-	answers := make(chan bool, len(w.servers))
-	for _, s := range w.servers {
-		go func() {
-			r, err := wire.StatusLeader.Call(ctx, caller{w, n.id, s}, &api.QueryOptions{})
-			answers <- err == nil && r.Leader == ""
-		}()
-	}
-	none := 0
-	for range w.servers {
-		if <-answers {
-			none++
-		}
-	}
-	if none > len(w.servers)/2 {
-		w.say("%s goes on: the servers have no leader", n.id)
-		a.renew(sent)
 	}
 }

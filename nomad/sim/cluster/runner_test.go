@@ -2,8 +2,9 @@ package cluster
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -13,15 +14,13 @@ import (
 
 // runner leads one allocation on its node.
 type runner struct {
-	alloc *api.Allocation
-	stop  chan struct{}
-	asked bool // to stop
-	down  bool // volumes are being taken down
+	kept *kept
+	stop chan struct{}
 }
 
 func (r *runner) end() {
-	if !r.asked {
-		r.asked = true
+	if !r.kept.stopped {
+		r.kept.stopped = true
 		close(r.stop)
 	}
 }
@@ -40,7 +39,9 @@ func (a *agent) assignments() {
 		if err == nil {
 			a.follow(resp)
 		}
-		w.sleep(a.ctx, 300*time.Millisecond+w.some(w.dice.roll("assignments "+n.id), 900*time.Millisecond))
+		if !w.sleep(a.ctx, 300*time.Millisecond+w.some(w.dice.roll("assignments "+n.id), 900*time.Millisecond)) {
+			return
+		}
 	}
 }
 
@@ -53,58 +54,41 @@ func (a *agent) follow(resp *api.NodeAssignmentsResponse) {
 	}
 	a.index = resp.Index
 	for _, alloc := range resp.Changed {
-		r := a.live[alloc.ID]
-		switch {
-		case !alloc.Terminal() && r == nil:
-			r = &runner{alloc: alloc, stop: make(chan struct{})}
-			a.live[alloc.ID] = r
-			go a.lead(r)
-		case alloc.Terminal() && r != nil:
+		r, k := a.live[alloc.ID], n.disk.known[alloc.ID]
+		if k == nil && !alloc.ClientTerminal() {
+			k = &kept{alloc: alloc}
+			n.disk.known[alloc.ID] = k
+			r = a.take(k)
+		}
+		if r != nil && alloc.Terminal() {
 			r.end()
-		case alloc.ServerTerminal() && !alloc.ClientTerminal() && r == nil && !n.holds(alloc.ID):
-			go a.report(alloc.ID, api.AllocClientStatusComplete)
 		}
 	}
-	for _, id := range sorted(a.live) {
-		if !slices.Contains(resp.Assigned, id) {
-			a.live[id].end()
-		}
-	}
-	for _, k := range sorted(n.journal) {
-		if r := n.journal[k]; a.live[r.alloc] == nil && r.state != rowReleased {
-			n.drop(r)
-		}
-	}
-	for _, id := range sorted(n.tasks) {
-		if a.live[id] == nil {
-			n.tasks[id].end() // of an earlier agent, and nobody wants it
-			delete(n.tasks, id)
+	for _, id := range sorted(n.disk.known) {
+		switch r := a.live[id]; {
+		case slices.Contains(resp.Assigned, id):
+		case r != nil:
+			r.end()
+		default:
+			delete(n.disk.known, id)
 		}
 	}
 }
 
-// drop marks a row, so that it is taken down; the lock is held.
-func (n *node) drop(r *row) {
-	if r.touched() {
-		r.state = rowLeaving
-	} else {
-		r.state = rowReleased
+// take begins to lead an allocation; the lock is held.
+func (a *agent) take(k *kept) *runner {
+	r := &runner{kept: k, stop: make(chan struct{})}
+	if k.stopped {
+		close(r.stop)
 	}
-}
-
-// holds reports whether the journal has something of the allocation; the lock is held.
-func (n *node) holds(alloc string) bool {
-	for _, r := range n.journal {
-		if r.alloc == alloc {
-			return true
-		}
-	}
-	return false
+	a.live[k.alloc.ID] = r
+	go a.lead(r)
+	return r
 }
 
 // lead mounts, runs and unmounts.
 func (a *agent) lead(r *runner) {
-	w, id := a.n.w, r.alloc.ID
+	w, id := a.n.w, r.kept.alloc.ID
 	ctx, cancel := context.WithCancel(a.ctx)
 	defer cancel()
 	go func() {
@@ -114,32 +98,17 @@ func (a *agent) lead(r *runner) {
 		case <-ctx.Done():
 		}
 	}()
-	status := api.AllocClientStatusComplete
-	if err := a.up(ctx, r); err != nil {
-		if a.ctx.Err() != nil {
-			return
-		}
-		w.say("%s cannot mount for %s: %v", a.n.id, id, err)
-		status = api.AllocClientStatusFailed
-	} else if t := a.launchOrFind(ctx, r); t != nil {
-		a.report(id, api.AllocClientStatusRunning)
-		life := time.NewTimer(10*time.Second + w.some(w.dice.roll("life "+id), 20*time.Minute))
-		defer life.Stop()
-		ends := life.C
-		if w.isCalm() {
-			ends = nil
-		}
-		select {
-		case <-r.stop:
-		case <-ends:
-		case <-t.dead:
-			status = api.AllocClientStatusFailed
-		case <-a.ctx.Done():
+	status, mounted := a.bring(ctx, r)
+	if a.ctx.Err() != nil {
+		return
+	}
+	go a.report(id, a.end(r, status))
+	a.sleep(a.ctx, "down "+id, 20*time.Millisecond) // not at the moment of others
+	for !a.down(r, mounted) {
+		if !a.sleep(a.ctx, "down again "+id, 2*time.Second) {
 			return
 		}
 	}
-	a.down(r)
-	a.report(id, status)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a.ctx.Err() == nil {
@@ -148,303 +117,110 @@ func (a *agent) lead(r *runner) {
 	}
 }
 
-func (a *agent) launchOrFind(ctx context.Context, r *runner) *task {
+// bring mounts the volumes, starts the task and stays until it has ended or must.
+func (a *agent) bring(ctx context.Context, r *runner) (status string, mounted bool) {
+	w, id := a.n.w, r.kept.alloc.ID
+	w.mu.Lock()
+	over := r.kept.ended || r.kept.stopped
+	w.mu.Unlock()
+	if over {
+		return api.AllocClientStatusComplete, false
+	}
+	if !a.sleep(ctx, "take up "+id, 200*time.Millisecond) {
+		return api.AllocClientStatusComplete, false
+	}
+	got, err := a.svc.Up(ctx, r.kept.alloc)
+	if err != nil {
+		parts := strings.Split(err.Error(), "\n") // of several volumes, in any order
+		if ctx.Err() != nil {
+			parts = []string{"it must end"}
+		}
+		slices.Sort(parts)
+		w.say("%s cannot mount for %s: %s", a.n.id, id, strings.Join(parts, "; "))
+		return api.AllocClientStatusFailed, false
+	}
+	var sources []string
+	for _, alias := range slices.Sorted(maps.Keys(got)) {
+		sources = append(sources, got[alias].Source)
+	}
+	t := a.launchOrFind(ctx, r, sources)
+	if t == nil {
+		return api.AllocClientStatusComplete, true
+	}
+	a.report(id, api.AllocClientStatusRunning)
+	life := time.NewTimer(10*time.Second + w.some(w.dice.roll("life "+id), 20*time.Minute))
+	defer life.Stop()
+	ends := life.C
+	if w.isCalm() {
+		ends = nil
+	}
+	select {
+	case <-r.stop:
+	case <-ends:
+	case <-t.dead:
+		return api.AllocClientStatusFailed, true
+	case <-a.ctx.Done():
+	}
+	return api.AllocClientStatusComplete, true
+}
+
+func (a *agent) launchOrFind(ctx context.Context, r *runner, sources []string) *task {
+	term, paths := a.svc.Lease(r.kept.alloc.ID)
 	a.n.w.mu.Lock()
 	defer a.n.w.mu.Unlock()
-	if t := a.n.tasks[r.alloc.ID]; t != nil {
+	if t := a.n.tasks[r.kept.alloc.ID]; t != nil {
 		return t
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	return a.n.launch(r.alloc.ID)
+	return a.n.launch(r.kept.alloc.ID, sources, term, paths)
 }
 
-// up mounts all volumes of the allocation.
-func (a *agent) up(ctx context.Context, r *runner) error {
-	var ids []string
-	for _, v := range r.alloc.Group().Volumes {
-		ids = append(ids, v.Source)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		if err := a.mount(ctx, r, id); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-// mount brings one volume up.
-func (a *agent) mount(ctx context.Context, r *runner, volume string) error {
-	n, w, k := a.n, a.n.w, key(r.alloc.ID, volume)
+// end ends the tasks and returns how they ended.
+func (a *agent) end(r *runner, status string) string {
+	n, w, id := a.n, a.n.w, r.kept.alloc.ID
 	w.mu.Lock()
-	old := n.journal[k]
-	switch {
-	case a.ctx.Err() != nil:
-		w.mu.Unlock()
-		return a.ctx.Err()
-	case old == nil:
-		n.journal[k] = &row{state: rowClaiming, mount: mount{alloc: r.alloc.ID, volume: volume}}
-	case old.state == rowMounted && (n.mounts[k] != nil || w.bug == BugBootIgnored):
-		w.mu.Unlock()
-		return nil // adopted
-	case old.state == rowLeaving || old.state == rowReleased:
-		w.mu.Unlock()
-		return fault.New(fault.Conflict, "it is being unmounted")
-	}
+	t := n.tasks[id]
+	running := t != nil && !t.ended
 	w.mu.Unlock()
-	granted, err := a.claim(ctx, r.alloc.ID, volume)
-	if err != nil {
-		return err
+	if running {
+		a.sleep(a.ctx, "kill "+id, 2*time.Second)
 	}
-	for {
-		if err = a.publish(ctx, k, granted); err == nil || ctx.Err() != nil || fault.Of(err) != fault.Unavailable {
-			return err
-		}
-		a.sleep(ctx, "publish again "+k, 2*time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a.ctx.Err() != nil {
+		return status
 	}
+	if t != nil {
+		t.end()
+		w.tell("%s ends %s", n.id, id)
+	}
+	if !r.kept.ended {
+		r.kept.ended, r.kept.status = true, status
+	}
+	return r.kept.status
 }
 
-// claim waits until the servers let the node mount.
-func (a *agent) claim(ctx context.Context, alloc, volume string) (*api.VolumeClaimResponse, error) {
-	for {
-		bound, cancel := context.WithTimeout(ctx, 20*time.Second)
-		got, err := wire.VolumeClaim.Call(bound, a, &api.VolumeClaimRequest{
-			VolumeID: volume, AllocID: alloc, NodeID: a.n.id, NodeSecret: "secret-" + a.n.id, WriteRequest: api.WriteRequest{Namespace: "default"},
+// down gives all volumes of the allocation back, those too that it never mounted.
+func (a *agent) down(r *runner, mounted bool) bool {
+	if err := a.svc.Down(a.ctx, r.kept.alloc.ID); err != nil {
+		return false
+	}
+	if mounted {
+		return true
+	}
+	for _, u := range r.kept.alloc.VolumeUses() {
+		ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
+		_, err := wire.VolumeUnpublish.Call(ctx, a, &api.VolumeUnpublishRequest{
+			VolumeID: u.VolumeID, Use: u.Name, AllocID: r.kept.alloc.ID, NodeID: a.n.id, NodeSecret: "secret-" + a.n.id, WriteRequest: api.WriteRequest{Namespace: "default"},
 		})
 		cancel()
-		if err == nil {
-			return got, nil
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		switch fault.Of(err) {
-		case fault.NotFound, fault.Denied, fault.Conflict, fault.Invalid:
-			return nil, err
-		}
-		a.sleep(ctx, "claim again "+key(alloc, volume), time.Second)
-	}
-}
-
-// publish makes the one call that mounts, with its row written before.
-func (a *agent) publish(ctx context.Context, k string, g *api.VolumeClaimResponse) error {
-	n, w, c := a.n, a.n.w, g.Claim
-	leave, err := n.turn(ctx, c.ExternalID)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	w.mu.Lock()
-	r := n.journal[k]
-	if r == nil || r.state != rowClaiming && r.state != rowMounting || ctx.Err() != nil {
-		w.mu.Unlock()
-		return errors.Join(ctx.Err(), fault.New(fault.Conflict, "it is being unmounted"))
-	}
-	for _, o := range sorted(n.journal) {
-		if other := n.journal[o]; o != k && other.external == c.ExternalID && other.touched() && single(c.AccessMode) {
-			w.mu.Unlock() // of a claim that was given up while this node was away
-			return fault.New(fault.Unavailable, "allocation %s has it still", other.alloc)
+		if err != nil && fault.Of(err) != fault.NotFound {
+			return false
 		}
 	}
-	r.state, r.boot, r.lease = rowMounting, n.boot, c.Lease
-	r.mount = mount{alloc: c.AllocID, volume: c.VolumeID, plugin: c.PluginID, external: c.ExternalID, mode: c.AccessMode, writes: c.Mode == api.ClaimWrite}
-	w.mu.Unlock()
-	dice := w.dice.roll("publish " + k)
-	took, before, after := w.some(dice, 800*time.Millisecond), w.faulty(dice, 5), w.faulty(dice, 5)
-	if !w.sleep(a.ctx, took) {
-		return a.ctx.Err()
-	}
-	if before {
-		return fault.New(fault.Unavailable, "the node plugin failed")
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a.ctx.Err() != nil {
-		return a.ctx.Err()
-	}
-	if c.Attach && !w.has(c.ExternalID, n.id) {
-		if !w.outcast[k] {
-			w.fail("%s shall mount %s, which is not attached", n.id, k)
-		}
-		return fault.New(fault.Unavailable, "the device is not there")
-	}
-	m := r.mount
-	n.mounts[k] = &m
-	w.tally.Events++
-	w.tally.Mounts++
-	w.tell("%s mounts %s", n.id, k)
-	w.checkOutside()
-	if after {
-		return fault.New(fault.Unavailable, "the node plugin's answer was lost")
-	}
-	if r.state == rowMounting {
-		r.state = rowMounted
-	}
-	return nil
-}
-
-// turn lets one node call per volume through.
-func (n *node) turn(ctx context.Context, external string) (func(), error) {
-	n.w.mu.Lock()
-	t := n.turns
-	n.w.mu.Unlock()
-	return t.take(ctx, external)
-}
-
-// down ends the tasks and gives all volumes of the allocation back; what fails is tried again by retries.
-func (a *agent) down(r *runner) {
-	n, w := a.n, a.n.w
-	a.sleep(a.ctx, "kill "+r.alloc.ID, 2*time.Second)
-	w.mu.Lock()
-	if a.ctx.Err() != nil {
-		w.mu.Unlock()
-		return
-	}
-	r.down = true
-	if t := n.tasks[r.alloc.ID]; t != nil {
-		t.end()
-		w.tell("%s ends %s", n.id, r.alloc.ID)
-	}
-	var mine []string
-	for _, k := range sorted(n.journal) {
-		if row := n.journal[k]; row.alloc == r.alloc.ID {
-			if row.state != rowReleased {
-				n.drop(row)
-			}
-			mine = append(mine, k)
-		}
-	}
-	w.mu.Unlock()
-	for _, k := range mine {
-		_ = a.release(a.ctx, k)
-	}
-}
-
-// retries takes down what could not be before.
-func (a *agent) retries() {
-	n, w := a.n, a.n.w
-	for a.sleep(a.ctx, "retries "+n.id, 3*time.Second) {
-		w.mu.Lock()
-		var left []string
-		for _, k := range sorted(n.journal) {
-			r := n.journal[k]
-			if l := a.live[r.alloc]; (r.state == rowLeaving || r.state == rowReleased) && (l == nil || l.down) {
-				left = append(left, k)
-			}
-		}
-		w.mu.Unlock()
-		for _, k := range left {
-			_ = a.release(a.ctx, k)
-		}
-	}
-}
-
-// release takes one row to its end: unmounted, the servers told, forgotten.
-func (a *agent) release(ctx context.Context, k string) error {
-	n, w := a.n, a.n.w
-	if w.bug == BugEarlyReport {
-		if err := a.tell(ctx, k); err != nil {
-			return err
-		}
-	}
-	if err := a.unmount(ctx, k); err != nil {
-		return err
-	}
-	if err := a.tell(ctx, k); err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a.ctx.Err() == nil {
-		delete(n.journal, k)
-	}
-	return nil
-}
-
-// tell reports that nothing is mounted any more.
-func (a *agent) tell(ctx context.Context, k string) error {
-	n := a.n
-	n.w.mu.Lock()
-	r := n.journal[k]
-	if r == nil || a.ctx.Err() != nil {
-		n.w.mu.Unlock()
-		return nil
-	}
-	req := &api.VolumeUnpublishRequest{VolumeID: r.volume, AllocID: r.alloc, NodeID: n.id, NodeSecret: "secret-" + n.id, WriteRequest: api.WriteRequest{Namespace: "default"}}
-	n.w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	_, err := wire.VolumeUnpublish.Call(ctx, a, req)
-	if fault.Of(err) == fault.NotFound {
-		return nil
-	}
-	return err
-}
-
-// unmount makes the one call that unmounts.
-func (a *agent) unmount(ctx context.Context, k string) error {
-	n, w := a.n, a.n.w
-	w.mu.Lock()
-	r := n.journal[k]
-	if r == nil || r.state == rowReleased {
-		w.mu.Unlock()
-		return nil
-	}
-	n.drop(r)
-	external := r.external
-	w.mu.Unlock()
-	leave, err := n.turn(ctx, external)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	dice := w.dice.roll("unpublish " + k)
-	took, before, after := w.some(dice, 800*time.Millisecond), w.faulty(dice, 8), w.faulty(dice, 5)
-	if !w.sleep(ctx, took) || before {
-		return fault.New(fault.Unavailable, "the node plugin failed")
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a.ctx.Err() != nil {
-		return a.ctx.Err()
-	}
-	if n.mounts[k] != nil {
-		delete(n.mounts, k)
-		w.tally.Events++
-		w.tell("%s unmounts %s", n.id, k)
-	}
-	if after {
-		return fault.New(fault.Unavailable, "the node plugin's answer was lost")
-	}
-	r.state = rowReleased
-	return nil
-}
-
-// detach unmounts what the servers want back and the agent forgot to report.
-func (a *agent) detach(ctx context.Context, r *api.NodeVolumeDetachRequest) (*api.Empty, error) {
-	n, w, k := a.n, a.n.w, key(r.AllocID, r.VolumeID)
-	w.mu.Lock()
-	live := a.live[r.AllocID]
-	known := n.journal[k] != nil
-	orphan := n.mounts[k] != nil && !known
-	w.mu.Unlock()
-	switch {
-	case live != nil && !live.down:
-		return nil, fault.New(fault.Conflict, "allocation %s still runs on this node", r.AllocID)
-	case orphan:
-		return nil, fault.New(fault.Internal, "%s is mounted and not in the journal", k)
-	case !known || w.bug == BugEarlyReport:
-		return &api.Empty{}, nil
-	}
-	if err := a.unmount(ctx, k); err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(n.journal, k)
-	return &api.Empty{}, nil
+	return true
 }
 
 // report brings a client status to the servers.
@@ -458,11 +234,8 @@ func (a *agent) report(alloc, status string) {
 		if err == nil || status == api.AllocClientStatusRunning && try == 2 {
 			return
 		}
-		a.sleep(a.ctx, "report again "+alloc+status, 2*time.Second)
+		if !a.sleep(a.ctx, "report again "+alloc+status, 2*time.Second) {
+			return
+		}
 	}
-}
-
-// exclusive reports whether a second user elsewhere could do harm; it is written apart from [claim.Exclusive].
-func exclusive(m *mount) bool {
-	return single(m.mode) || m.mode == api.AccessMultiNodeSingleWriter && m.writes
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 )
 
 // Times of the played cluster.
@@ -39,25 +41,26 @@ type server struct {
 	lag   time.Duration // how late it applies as a follower
 
 	// What follows is guarded by World.mu.
-	up       bool
-	life     context.Context
-	die      context.CancelFunc
-	store    *state.Store
-	local    *fsm.Local
-	at       time.Time
-	applied  int
-	ready    bool
-	knows    *server
-	stop     context.CancelFunc // of its duties
-	ended    *sync.WaitGroup    // by them
-	handlers map[string]wire.Handler
-	volumes  *volumes.Service
-	nodes    *nodes.Service
-	early    bool   // the next reading of the clock is wrong on purpose
-	alone    bool   // cut off from the other servers
-	disk     []byte // the last snapshot
-	saved    int    // how many entries are in it
-	since    uint64 // the index at which its term began
+	up         bool
+	life       context.Context
+	die        context.CancelFunc
+	store      *state.Store
+	local      *fsm.Local
+	at         time.Time
+	applied    int
+	ready      bool
+	knows      *server
+	stop       context.CancelFunc // of its duties
+	ended      *sync.WaitGroup    // by them
+	handlers   map[string]wire.Handler
+	volumes    *volumes.Service
+	reconciler *reconciler.Reconciler
+	nodes      *nodes.Service
+	early      bool   // the next reading of the clock is wrong on purpose
+	alone      bool   // cut off from the other servers
+	disk       []byte // the last snapshot
+	saved      int    // how many entries are in it
+	since      uint64 // the index at which its term began
 }
 
 func (w *World) newServer(id string) *server {
@@ -81,7 +84,7 @@ func (w *World) restart(s *server) {
 		panic(err)
 	}
 	registry := fsm.NewRegistry()
-	for _, commands := range []func(*fsm.Registry){volumes.Commands, nodes.Commands, allocs.Commands, plan.Commands, gc.Commands} {
+	for _, commands := range []func(*fsm.Registry){commands.All, nodes.Commands, allocs.Commands, plan.Commands, gc.Commands} {
 		commands(registry)
 	}
 	registry.Register(func() fsm.Command { return &op{} })
@@ -94,14 +97,15 @@ func (w *World) restart(s *server) {
 	}
 	s.local = fsm.NewLocal(store, registry)
 	s.local.Now = func() time.Time { return s.at }
-	s.volumes = volumes.New(volumes.Config{
+	s.reconciler = reconciler.New(reconciler.Config{
 		State: store, Raft: s, Nodes: s, Now: s.now,
 		Chance: func(what string, below time.Duration) time.Duration { return w.some(w.dice.roll(s.id+" "+what), below) },
 		Begin: func(ctx context.Context, what string) {
 			w.sleep(ctx, w.some(w.dice.roll(s.id+" begins "+what), time.Millisecond))
 		},
-		Limits: volumes.Limits{FenceAfter: fenceAfter, RetryMax: 8 * time.Second, AttachTimeout: 15 * time.Second, MakeTimeout: 20 * time.Second},
+		Limits: reconciler.Limits{FenceAfter: fenceAfter, RetryMax: 8 * time.Second, AttachTimeout: 15 * time.Second, MakeTimeout: 20 * time.Second},
 	})
+	s.volumes = volumes.New(volumes.Config{State: store, Raft: s, Drivers: s.reconciler, Outcomes: s.reconciler, Now: s.now})
 	s.nodes = nodes.New(nodes.Config{
 		Log: quiet, State: store, Raft: s,
 		Chance:    func(below time.Duration) time.Duration { return w.some(w.dice.roll(s.id+" ttl"), below) },
@@ -112,9 +116,12 @@ func (w *World) restart(s *server) {
 	for _, list := range [][]wire.Handler{s.volumes.Handlers(), s.nodes.Handlers(), room.Handlers(), {wire.StatusLeader.Handle(s.leader)}} {
 		for _, h := range list {
 			s.handlers[h.Name] = s.led(h)
+			if w.bug == BugForgetful && h.Name == wire.VolumeConfirmIntent.Name {
+				delete(s.handlers, h.Name) // unknown: any intent counts
+			}
 		}
 	}
-	_, _ = s.applyAll()
+	_, _ = s.applyTo(len(w.log.entries) - len(w.log.carried))
 }
 
 // crash ends the process; the lock is held.
@@ -145,7 +152,7 @@ func (s *server) begin() {
 	s.stop, s.ended = stop, ended
 	s.early = s.w.bug == BugNoTerm && s.w.log.term > 1
 	s.since = s.store.Read().Index()
-	for _, run := range []func(context.Context) error{s.volumes.Run, s.nodes.Run} {
+	for _, run := range []func(context.Context) error{s.reconciler.Run, s.nodes.Run} {
 		ended.Go(func() {
 			if before != nil {
 				before.Wait()
@@ -160,10 +167,16 @@ func (s *server) name() string { return s.id }
 func (s *server) serves(method string) (*wire.Handler, context.Context) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	if h, ok := s.handlers[method]; ok && s.up {
-		return &h, s.life
+	if !s.up {
+		return nil, s.life
 	}
-	return nil, s.life
+	h, ok := s.handlers[method]
+	if !ok {
+		h = wire.Handler{New: func() any { return &api.Empty{} }, Serve: func(context.Context, any) (any, error) {
+			return nil, fault.New(fault.Unimplemented, "no method %s", method)
+		}}
+	}
+	return &h, s.life
 }
 
 // leader answers who leads.
@@ -200,7 +213,7 @@ func (s *server) led(h wire.Handler) wire.Handler {
 			if !errors.Is(err, fault.NotLeader) || ctx.Value(hop{}) != nil || time.Since(begun) > hold {
 				return out, err
 			}
-			if !s.w.sleep(ctx, 50*time.Millisecond+s.w.some(s.w.dice.roll("hold "+s.id), 50*time.Millisecond)) {
+			if !s.w.sleep(ctx, 50*time.Millisecond+s.w.some(s.w.dice.roll("hold "+s.id+" "+h.Name+told(req)), 50*time.Millisecond)) {
 				return nil, err
 			}
 		}
@@ -222,7 +235,7 @@ func (f forwarded) serves(method string) (*wire.Handler, context.Context) {
 func (s *server) Node(id string) (wire.Caller, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	for _, n := range append([]*node{s.w.host}, s.w.nodes...) {
+	for _, n := range s.w.all() {
 		if n.id == id && n.agent != nil && s.up && !s.w.cut[[2]string{s.id, id}] {
 			return counted{s, caller{s.w, s.id, n}}, nil
 		}
@@ -273,7 +286,10 @@ func (c counted) Invoke(ctx context.Context, method string, req, resp any) error
 	case dropped:
 		return fault.New(fault.Unavailable, "the intent is not mine")
 	}
-	return c.to.Invoke(ctx, method, req, resp)
+	if w.bug == BugFrozenSecrets {
+		w.freeze(req)
+	}
+	return w.heard(c.to.Invoke(ctx, method, req, resp))
 }
 
 // op founds a job.

@@ -13,9 +13,10 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", seedsUsual, "how many seeds to play")
-	seed  = flag.Uint64("seed", 0, "play this seed only and tell its story")
-	steps = flag.Int("steps", 500, "how many events a seed has before all faults cease")
+	seeds    = flag.Int("seeds", seedsUsual, "how many seeds to play")
+	seed     = flag.Uint64("seed", 0, "play this seed only and tell its story")
+	messages = flag.Bool("messages", false, "tell of each message, throw of dice and write to a disk too")
+	steps    = flag.Int("steps", 500, "how many events a seed has before all faults cease")
 )
 
 // lastLines is how much of a story a failure tells.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -80,7 +81,9 @@ func (w *World) found() {
 	w.elect(w.rnd)
 	time.Sleep(time.Second)
 	w.mu.Lock()
-	w.host = w.newNode("host", true)
+	for i := range 2 {
+		w.hosts = append(w.hosts, w.newNode(fmt.Sprintf("host%d", i+1), true))
+	}
 	for i := range 4 {
 		w.nodes = append(w.nodes, w.newNode(fmt.Sprintf("n%d", i+1), false))
 	}
@@ -90,11 +93,10 @@ func (w *World) found() {
 	for _, j := range w.jobs {
 		w.proposed(&op{j.row()})
 	}
-	for _, v := range []*api.VolumeSpec{
-		spec("a1", "attach", writer), spec("a2", "attach", writer), spec("a3", "attach", many),
-		spec("s1", "share", shared), spec("s2", "share", many),
-	} {
-		v.ExternalID = "x-" + v.ID
+	for _, v := range existing() {
+		w.storage.Add(v.ExternalID)
+		w.rotate(v.ExternalID)
+		v.Secrets = w.credentials(v.ExternalID)
 		v.Lease = w.lease
 		w.user(&api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{v}}, wire.VolumeRegister.Name, &api.VolumeWriteResponse{})
 	}
@@ -166,6 +168,9 @@ func (w *World) create(id string) {
 }
 
 func (w *World) expand(id string, capacity int64) {
+	if w.truth().Read().Volume("default", id) == nil {
+		return
+	}
 	v := spec(id, "attach", writer)
 	v.RequestedCapacityMin = capacity
 	_ = w.user(&api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{v}}, wire.VolumeRegister.Name, &api.VolumeWriteResponse{})
@@ -228,7 +233,7 @@ func (w *World) place(tx *state.Txn, j *job, row *api.Job, e *plan.Entry, count 
 				ID: fmt.Sprintf("%s.%d", j.id, w.placed), Namespace: "default", Name: j.id + ".g[0]", NodeID: n.ID, JobID: j.id, TaskGroup: "g", EvalID: e.EvalID,
 				Job: row, DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending,
 			}
-			if n.ID != "host" && n.Status == api.NodeStatusReady && ledger.Check(tx, a, stopping) == nil {
+			if !strings.HasPrefix(n.ID, "host") && n.Status == api.NodeStatusReady && ledger.Check(tx, a, stopping) == nil {
 				able = append(able, a)
 			}
 		}
@@ -261,7 +266,7 @@ func (w *World) collect() {
 	go func() {
 		_ = w.proposed(reap)
 		if leader != nil {
-			_ = leader.volumes.Settle(w.root)
+			_ = leader.reconciler.Settle(w.root)
 		}
 	}()
 }
@@ -295,6 +300,8 @@ func (w *World) step() {
 		w.collect()
 	case n < 67:
 		w.give()
+	case n < 68:
+		w.renew(existing()[r.IntN(len(existing()))], r.IntN(4) > 0)
 	case n < 71:
 		w.depose(r, "by chance")
 	case n < 76:
@@ -302,7 +309,7 @@ func (w *World) step() {
 	default:
 		n := w.nodes[r.IntN(len(w.nodes))]
 		if r.IntN(10) == 0 {
-			n = w.host
+			n = w.hosts[r.IntN(len(w.hosts))]
 		}
 		w.harm(n)
 	}
@@ -388,6 +395,12 @@ func (w *World) server(s *server) {
 		w.tell("%s is alone", s.id)
 		w.tally.Faults++
 		s.alone = true
+		if n := w.nodes[r.IntN(len(w.nodes))]; r.IntN(2) == 0 && n.os.Err() == nil {
+			w.tell("%s is with it", n.id)
+			for _, o := range w.servers {
+				w.apart(n.id, o.id, o != s)
+			}
+		}
 		w.mu.Unlock()
 		time.AfterFunc(w.some(r, time.Second), func() {
 			w.mu.Lock()
@@ -407,6 +420,8 @@ func (w *World) harm(n *node) {
 	w.tally.Faults++
 	cut := w.isCut(n)
 	switch {
+	case n.os.Err() == nil && r.IntN(4) == 0:
+		w.spoil(n, r)
 	case n.os.Err() != nil:
 		if r.IntN(2) == 0 {
 			w.tell("%s boots", n.id)

@@ -14,11 +14,13 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/allocs"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
-	"github.com/open-nomad/open-nomad/nomad/volumes"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 )
 
 // Options say how a seed is played.
@@ -57,19 +59,25 @@ type World struct {
 	dice  dice
 	rnd   *rand.Rand // of the goroutine that leads the run
 
-	mu       sync.Mutex
-	log      log
-	servers  []*server
-	nodes    []*node
-	host     *node // of the controllers
-	driver   driver
-	cut      map[[2]string]bool
-	calm     bool
-	outcast  map[string]bool // mounts whose node was given up
-	calls    map[string]int  // controller calls in flight, by term and volume
-	digests  map[int]string  // of states, by applied entries
-	electing bool
-	founded  bool
+	mu      sync.Mutex
+	log     log
+	servers []*server
+	nodes   []*node
+	hosts   []*node // of controllers
+	storage *fake.Storage
+	// attachedAs are the modes in which the storage was asked to attach, by external volume and node.
+	attachedAs map[string]api.AccessMode
+	excused    int               // violations of the storage that were looked at
+	secrets    map[string]string // that the storage wants, by external volume
+	busy       map[string]*working
+	frozen     map[string]map[string]string // secrets, for a planted bug
+	cut        map[[2]string]bool
+	calm       bool
+	outcast    map[string]bool // mounts whose node was given up
+	calls      map[string]int  // controller calls in flight, by term and volume
+	digests    map[int]string  // of states, by applied entries
+	electing   bool
+	founded    bool
 
 	lines  []string
 	told   []time.Duration // when, for each line
@@ -93,6 +101,9 @@ func (d *dice) roll(place string) *rand.Rand {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.n[place]++
+	if *messages {
+		fmt.Printf("%s dice %s: %d\n", time.Now().Format("04:05.000000000"), place, d.n[place])
+	}
 	return rand.New(rand.NewPCG(d.seed^h.Sum64(), d.n[place]))
 }
 
@@ -102,9 +113,12 @@ func newWorld(ctx context.Context, seed uint64, o Options) *World {
 		dice: dice{seed: seed * 0x9e3779b97f4a7c15, n: map[string]uint64{}},
 		rnd:  rand.New(rand.NewPCG(seed, 11)),
 		cut:  map[[2]string]bool{}, outcast: map[string]bool{}, calls: map[string]int{}, digests: map[int]string{},
-		driver: newDriver(),
+		storage: fake.NewStorage(), attachedAs: map[string]api.AccessMode{}, secrets: map[string]string{}, busy: map[string]*working{}, frozen: map[string]map[string]string{},
 	}
 	w.lease = []time.Duration{10 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute}[w.rnd.IntN(4)]
+	if o.Bug == BugWriteBack || o.Bug == BugToldServers { // of which more end
+		w.lease = 20 * time.Second
+	}
 	return w
 }
 
@@ -129,9 +143,15 @@ func Run(seed uint64, o Options) *World {
 	w.calm = true
 	w.mu.Unlock()
 	cancel()
+	for _, n := range w.all() {
+		n.kernel.Wake()
+	}
 	time.Sleep(time.Hour)
 	return w
 }
+
+// all are the nodes and the hosts of controllers.
+func (w *World) all() []*node { return append(slices.Clone(w.hosts), w.nodes...) }
 
 // quiet waits until nobody has anything to do at this moment.
 func (w *World) quiet() { synctest.Wait() }
@@ -165,25 +185,27 @@ func (w *World) failed() bool {
 	return w.broken != ""
 }
 
-// brief tells of a command.
+// brief describes a command; seeds do not depend on where its type is declared.
 func brief(cmd fsm.Command) string {
-	name := strings.TrimPrefix(fmt.Sprintf("%T", cmd), "*")
+	_, name, _ := strings.Cut(fmt.Sprintf("%T", cmd), ".")
 	switch c := cmd.(type) {
-	case *volumes.Attached:
+	case *commands.Attached:
 		return fmt.Sprintf("%s %s %s by %d published=%v %s", name, c.ExternalID, c.NodeID, c.Fence, c.Published, c.Reason)
-	case *volumes.Evict:
+	case *commands.Evict:
 		return fmt.Sprintf("%s %s %v on %s: %s by %s", name, c.VolumeID, c.AllocIDs, c.NodeID, c.Proof, c.By)
-	case *volumes.Report:
+	case *commands.Report:
 		return fmt.Sprintf("%s %s %s on %s %s", name, c.VolumeID, c.AllocID, c.NodeID, c.Reason)
-	case *volumes.Provisioned:
+	case *commands.Provisioned:
 		return fmt.Sprintf("%s %s %s %s", name, c.Answer.ID, c.ExternalID, c.Answer.Reason)
-	case *volumes.EndDelete:
+	case *commands.EndDelete:
 		return fmt.Sprintf("%s %s %s", name, c.Answer.ID, c.Answer.Reason)
-	case *volumes.EndExpand:
+	case *commands.EndExpand:
 		return fmt.Sprintf("%s %s %s", name, c.Answer.ID, c.Answer.Reason)
-	case *volumes.BeginDelete:
+	case *commands.WriteOff:
+		return fmt.Sprintf("%s %s %s", name, c.ExternalID, c.NodeID)
+	case *commands.BeginDelete:
 		return name + " " + c.ID
-	case *volumes.NodeExpanded:
+	case *commands.NodeExpanded:
 		return name + " " + c.ID + " " + c.NodeID
 	case *nodes.SetStatus:
 		return fmt.Sprintf("%s %s %s silent for %s", name, c.NodeID, c.Status, c.Silence)
@@ -257,9 +279,12 @@ func (w *World) fail(format string, args ...any) {
 	}
 }
 
-// faulty is a whim that does harm, in percent; there are none in the end.
-func (w *World) faulty(r *rand.Rand, percent int) bool {
-	yes := r.IntN(100) < percent
+// faulty throws dice for harm, in percent; there is none in the end.
+func (w *World) faulty(r *rand.Rand, percent int) bool { return w.rarely(r, 10*percent) }
+
+// rarely is faulty in thousandths.
+func (w *World) rarely(r *rand.Rand, permille int) bool {
+	yes := r.IntN(1000) < permille
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.calm || !yes {

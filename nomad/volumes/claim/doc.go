@@ -2,7 +2,7 @@
 // by itself, and who may have a volume. It is pure; package nomad/volumes/ledger feeds it the rows of
 // a transaction and writes back what it answers.
 //
-// A claim is one allocation's hold on one volume, an attachment the controller's connection of one
+// A claim is one use of one volume by an allocation, an attachment the controller's connection of one
 // external volume to one node. Absence of a row is the first and the last state of both.
 //
 //	            predecessor gone          attached              stop or end of the allocation
@@ -25,7 +25,8 @@
 // Invariants:
 //   - Two claims that exclude each other are never both past waiting, except that one which is
 //     unmounted yields to another on its own node.
-//   - A claim with Attach is ready or releasing only while its node's attachment is published.
+//   - A claim with Attach is ready or releasing only while its node's attachment is published, and becomes ready
+//     only by one that was published for what it needs.
 //   - An attachment has a claim on its node.
 //   - Settle changes nothing when it is applied to its own answer.
 package claim

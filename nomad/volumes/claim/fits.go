@@ -33,12 +33,39 @@ func (v Verdict) String() string {
 	return "refused"
 }
 
-// Request is one allocation's wish for one volume on one node.
+// Request asks for one use of one volume by an allocation on a node.
 type Request struct {
 	AllocID, JobID, Namespace, TaskGroup, NodeID string
+	VolumeID, Use                                string
 	ReadOnly                                     bool
 	AccessMode                                   api.AccessMode
 	AttachmentMode                               api.AttachmentMode
+	// MountOptions are those that the volume is mounted with.
+	MountOptions *api.MountOptions
+}
+
+// RequestFor asks for a use of a volume by an allocation, on the node that it has. Modes that the use leaves open
+// are those of the volume's first capability that fits; options that it leaves open are the volume's.
+func RequestFor(v *api.Volume, u *api.VolumeUse, a *api.Allocation) Request {
+	r := Request{
+		AllocID: a.ID, JobID: a.JobID, Namespace: a.Namespace, TaskGroup: a.TaskGroup, NodeID: a.NodeID,
+		VolumeID: v.ID, Use: u.Name, ReadOnly: u.ReadOnly, AccessMode: u.AccessMode, AttachmentMode: u.AttachmentMode,
+		MountOptions: u.MountOptions.Over(v.MountOptions),
+	}
+	if c := Capability(v, r); c != nil {
+		r.AccessMode, r.AttachmentMode = c.AccessMode, c.AttachmentMode
+	}
+	return r
+}
+
+// Apart says why one allocation cannot have a volume in two ways at once, with the volume's options where it gives
+// none; empty when it can. See [api.VolumeUse.Contradicts] for the rest.
+func Apart(r, o Request) string {
+	if r.VolumeID != o.VolumeID || r.AttachmentMode == api.AttachmentBlock || r.MountOptions.SameFileSystem(o.MountOptions) {
+		return ""
+	}
+	return fmt.Sprintf("volume %q is asked for as %q and as %q, and one of them has %s, given or the volume's own: it is mounted as one file system",
+		r.VolumeID, o.Use, r.Use, differs(r.MountOptions, o.MountOptions))
 }
 
 // Answer is the verdict on a request. Predecessor is the allocation that it waits for; Reason says
@@ -49,34 +76,32 @@ type Answer struct {
 	Reason      string
 }
 
-// Fits decides whether a request may take the volume beside the claims on it. Claims of other
-// specs that name the same external volume count as well. stopping holds the allocations that the
-// plan behind the request stops.
-func Fits(v *api.Volume, claims []*api.VolumeClaim, r Request, stopping map[string]bool) Answer {
+// Fits decides whether a request may take the volume beside what its book holds, which is that of the external
+// volume: claims of other specs that name it count as well. stopping holds the allocations that the plan behind the
+// request stops.
+func Fits(v *api.Volume, b Book, r Request, stopping map[string]bool) Answer {
 	if v == nil {
 		return Answer{Verdict: Refused, Reason: "the volume does not exist"}
 	}
-	if reason := unusable(v); reason != "" {
+	if reason := Unusable(v, b.Specs); reason != "" {
 		return Answer{Verdict: Refused, Reason: reason}
 	}
-	r, ok := Capable(v, r)
-	if !ok {
+	c := Capability(v, r)
+	if c == nil {
 		return Answer{Verdict: Refused, Reason: incapable(v, r)}
 	}
-	if !r.ReadOnly && ReaderOnly(r.AccessMode) {
+	r.AccessMode, r.AttachmentMode = c.AccessMode, c.AttachmentMode
+	if !r.ReadOnly && r.AccessMode.ReadOnly() {
 		return Answer{Verdict: Refused, Reason: fmt.Sprintf("volume %q cannot be written as %s: set read_only", v.ID, r.AccessMode)}
 	}
-	return capacity(v, claims, r, stopping)
+	return b.capacity(v, r, stopping)
 }
 
-func capacity(v *api.Volume, claims []*api.VolumeClaim, r Request, stopping map[string]bool) Answer {
-	answer := Answer{Verdict: Fit}
-	for _, held := range queued(claims) {
-		if held.AllocID == r.AllocID && held.VolumeID == v.ID && held.Namespace == v.Namespace {
-			continue
-		}
-		why := excludes(held, r)
-		if why == "" || yields(held, r) {
+func (b Book) capacity(v *api.Volume, r Request, stopping map[string]bool) Answer {
+	answer, a := Answer{Verdict: Fit}, b.on(r.NodeID)
+	for _, held := range queued(b.Claims) {
+		why := excludes(held, r, a)
+		if why == "" || yields(held, r, a) {
 			continue
 		}
 		if !precedes(held, r, stopping) {
@@ -89,8 +114,9 @@ func capacity(v *api.Volume, claims []*api.VolumeClaim, r Request, stopping map[
 	return answer
 }
 
-// unusable is why nobody may take the volume now.
-func unusable(v *api.Volume) string {
+// Unusable is why nobody may take the volume now, whoever uses it and wherever; empty when they may. specs are all
+// rows that name the external volume.
+func Unusable(v *api.Volume, specs []*api.Volume) string {
 	switch v.Provision.State {
 	case api.VolumeCreating:
 		return fmt.Sprintf("volume %q is being created", v.ID)
@@ -99,7 +125,30 @@ func unusable(v *api.Volume) string {
 	case api.VolumeFailed:
 		return fmt.Sprintf("volume %q could not be created: %s", v.ID, v.Provision.LastError)
 	}
+	for _, o := range specs {
+		if reason := BeingDeleted(o, v.PluginID, v.RemoteID()); reason != "" {
+			return fmt.Sprintf("volume %q names the same external volume: %s", v.ID, reason)
+		}
+	}
 	return ""
+}
+
+// BeingDeleted says why nobody may use an external volume for the sake of one of its specs, or of a creation that is
+// undone; empty when that is in nobody's way.
+func BeingDeleted(v *api.Volume, plugin, external string) string {
+	switch {
+	case Undoes(v, plugin, external):
+		return fmt.Sprintf("%s, made by an earlier creation of volume %q in namespace %q, is being deleted", external, v.ID, v.Namespace)
+	case v.Provision.State == api.VolumeDeleting:
+		return fmt.Sprintf("volume %q in namespace %q is being deleted", v.ID, v.Namespace)
+	}
+	return ""
+}
+
+// Undoes reports whether the volume replaces an earlier creation that made the external volume.
+func Undoes(v *api.Volume, plugin, external string) bool {
+	r := v.Provision.Replaces
+	return r != nil && r.ExternalID == external && r.PluginID == plugin
 }
 
 // precedes reports whether a claim will go away for the request: this plan stops its allocation, or
@@ -125,6 +174,7 @@ func order(a, b *api.VolumeClaim) int {
 		cmp.Compare(a.AllocID, b.AllocID),
 		cmp.Compare(a.Namespace, b.Namespace),
 		cmp.Compare(a.VolumeID, b.VolumeID),
+		cmp.Compare(a.Use, b.Use),
 	)
 }
 

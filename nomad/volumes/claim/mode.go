@@ -7,58 +7,29 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Alone reports whether a volume in this mode has at most one user. Drivers must refuse a second
-// publish in these modes and some do not, so we never ask for one.
-func Alone(m api.AccessMode) bool {
-	switch m {
-	case api.AccessSingleNodeReader, api.AccessSingleNodeWriter, api.AccessSingleNodeSingle:
-		return true
-	}
-	return false
-}
-
 // Exclusive reports whether a second user elsewhere could do harm: such volumes move only on proof
 // that the old node is off.
 func Exclusive(m api.AccessMode, mode api.ClaimMode) bool {
-	return singleNode(m) || m == api.AccessMultiNodeSingleWriter && mode == api.ClaimWrite
-}
-
-func singleNode(m api.AccessMode) bool { return Alone(m) || m == api.AccessSingleNodeMulti }
-
-// ReaderOnly reports whether nobody may write in this mode.
-func ReaderOnly(m api.AccessMode) bool {
-	return m == api.AccessSingleNodeReader || m == api.AccessMultiNodeReader
-}
-
-// Known reports whether the mode is one that we can ask a driver for.
-func Known(m api.AccessMode) bool {
-	switch m {
-	case api.AccessSingleNodeReader, api.AccessSingleNodeWriter, api.AccessSingleNodeSingle, api.AccessSingleNodeMulti,
-		api.AccessMultiNodeReader, api.AccessMultiNodeSingleWriter, api.AccessMultiNodeMultiWriter:
-		return true
-	}
-	return false
+	return m.SingleNode() || m == api.AccessMultiNodeSingleWriter && mode == api.ClaimWrite
 }
 
 // ModeOf is the claim mode of a request.
 func ModeOf(readOnly bool, m api.AccessMode) api.ClaimMode {
-	if readOnly || ReaderOnly(m) {
+	if readOnly || m.ReadOnly() {
 		return api.ClaimRead
 	}
 	return api.ClaimWrite
 }
 
-// Capable reports whether the volume has a capability for the modes of the request. Modes that the
-// request leaves open are filled with those of the first capability that fits.
-func Capable(v *api.Volume, r Request) (Request, bool) {
+// Capability is the volume's first one with the modes of the request, of which either may be open; nil when it has
+// none.
+func Capability(v *api.Volume, r Request) *api.VolumeCapability {
 	for _, c := range v.RequestedCapabilities {
-		if c != nil && (r.AccessMode == "" || c.AccessMode == r.AccessMode) &&
-			(r.AttachmentMode == "" || c.AttachmentMode == r.AttachmentMode) {
-			r.AccessMode, r.AttachmentMode = c.AccessMode, c.AttachmentMode
-			return r, true
+		if c != nil && (r.AccessMode == "" || c.AccessMode == r.AccessMode) && (r.AttachmentMode == "" || c.AttachmentMode == r.AttachmentMode) {
+			return c
 		}
 	}
-	return r, false
+	return nil
 }
 
 func incapable(v *api.Volume, r Request) string {
@@ -72,33 +43,89 @@ func incapable(v *api.Volume, r Request) string {
 		v.ID, r.AccessMode, r.AttachmentMode, strings.Join(has, ", "))
 }
 
-// excludes says why two users cannot have a volume at once; empty when they can.
-func excludes(held *api.VolumeClaim, r Request) string {
-	a, b := held.AccessMode, r.AccessMode
+// excludes says why two users cannot have a volume at once; empty when they can. a is the attachment of the
+// request's node, or nil.
+func excludes(held *api.VolumeClaim, r Request, a *api.VolumeAttachment) string {
+	was, is := held.AccessMode, r.AccessMode
 	switch {
+	case siblings(held, r):
+		return ""
 	case held.AttachmentMode != "" && r.AttachmentMode != "" && held.AttachmentMode != r.AttachmentMode:
 		return "as " + string(held.AttachmentMode)
-	case Alone(a):
-		return "as " + string(a)
-	case Alone(b):
-		return "and " + string(b) + " allows one user"
-	case (singleNode(a) || singleNode(b)) && held.NodeID != r.NodeID:
+	case was.SingleUser():
+		return "as " + string(was)
+	case is.SingleUser():
+		return "and " + string(is) + " allows one user"
+	case (was.SingleNode() || is.SingleNode()) && held.NodeID != r.NodeID:
 		return "on another node"
-	case !shareable(a, b):
-		return "as " + string(a)
-	case held.Mode == api.ClaimWrite && !r.ReadOnly && (a == api.AccessMultiNodeSingleWriter || b == api.AccessMultiNodeSingleWriter):
+	case !shareable(was, is):
+		return "as " + string(was)
+	case held.Mode == api.ClaimWrite && !r.ReadOnly && (was == api.AccessMultiNodeSingleWriter || is == api.AccessMultiNodeSingleWriter):
 		return "for writing"
+	case held.NodeID == r.NodeID:
+		return onOneNode(held, r, a)
 	}
 	return ""
 }
 
+// siblings are claims of one allocation on one volume: a group may use a volume in several ways, as far as
+// [api.VolumeUse.Contradicts] allows.
+func siblings(held *api.VolumeClaim, r Request) bool {
+	return held.AllocID == r.AllocID && held.Namespace == r.Namespace && held.VolumeID == r.VolumeID
+}
+
+// onOneNode says why a node cannot serve two users that may otherwise share the volume: it stages a volume once,
+// and an attachment serves only what it was published for.
+func onOneNode(held *api.VolumeClaim, r Request, a *api.VolumeAttachment) string {
+	h := RequestOf(held)
+	switch {
+	case r.AttachmentMode != api.AttachmentBlock && !h.MountOptions.SameFileSystem(r.MountOptions):
+		return "with " + differs(h.MountOptions, r.MountOptions)
+	case a != nil && a.State != api.AttachmentUnpublishing && serves(a, h) != serves(a, r):
+		return fmt.Sprintf("as %s on a node that is attached as %s,", held.AccessMode, a.AccessMode)
+	}
+	return ""
+}
+
+// differs says what keeps the first options from sharing a mount with the others. Flags may be secret.
+func differs(m, o *api.MountOptions) string {
+	if m != nil && o != nil && m.FSType != "" && o.FSType != "" && m.FSType != o.FSType {
+		return "file system " + m.FSType
+	}
+	return "other mount flags"
+}
+
 // shareable reports whether users in two modes can share a node's attachment. It keeps the mode of
 // the first: attached for a single node, it is in the way of the second's users elsewhere.
-func shareable(a, b api.AccessMode) bool { return a == b || !singleNode(a) && !singleNode(b) }
+func shareable(a, b api.AccessMode) bool { return a == b || !a.SingleNode() && !b.SingleNode() }
+
+// serves reports whether an attachment was published for what the request needs: drivers must not be asked for
+// more of a volume than it was attached for.
+func serves(a *api.VolumeAttachment, r Request) bool {
+	same := a.AttachmentMode == "" || r.AttachmentMode == "" || a.AttachmentMode == r.AttachmentMode
+	return same && covers(a.AccessMode, r.AccessMode) && (r.AttachmentMode == api.AttachmentBlock || a.MountOptions.SameFileSystem(r.MountOptions))
+}
+
+// covers reports whether what is attached in one mode may be used in the other.
+func covers(attached, used api.AccessMode) bool {
+	return attached == "" || attached == used || shareable(attached, used) && allows(attached) >= allows(used)
+}
+
+// allows orders the modes for many nodes by what they allow.
+func allows(m api.AccessMode) int {
+	switch m {
+	case api.AccessMultiNodeSingleWriter:
+		return 1
+	case api.AccessMultiNodeMultiWriter:
+		return 2
+	}
+	return 0
+}
 
 // yields reports that a claim has nothing on the node where another is asked for, by the node's word,
 // and that the other can go on with its attachment.
-func yields(held *api.VolumeClaim, r Request) bool {
-	same := held.AttachmentMode == "" || r.AttachmentMode == "" || held.AttachmentMode == r.AttachmentMode
-	return held.State == api.ClaimUnmounted && !held.Presumed && held.NodeID == r.NodeID && same && shareable(held.AccessMode, r.AccessMode)
+func yields(held *api.VolumeClaim, r Request, a *api.VolumeAttachment) bool {
+	return held.State == api.ClaimUnmounted && !held.Presumed && held.NodeID == r.NodeID &&
+		shareable(held.AccessMode, r.AccessMode) && (a == nil || serves(a, r)) &&
+		(held.AttachmentMode == "" || r.AttachmentMode == "" || held.AttachmentMode == r.AttachmentMode)
 }

@@ -8,6 +8,8 @@ import (
 
 // Book is all claims and attachments of one external volume.
 type Book struct {
+	// Specs are all rows that name the external volume; only [Fits] asks for them.
+	Specs       []*api.Volume
 	Claims      []*api.VolumeClaim
 	Attachments []*api.VolumeAttachment
 	// Stale are nodes that may still have the volume mounted for claims that were given up.
@@ -44,7 +46,7 @@ func (b *Book) promote(at Moment) bool {
 			continue
 		}
 		next := *c
-		if p := blocker(order[:i], c); p != nil {
+		if p := blocker(order[:i], c, b.on(c.NodeID)); p != nil {
 			next.Predecessor = p.AllocID
 		} else {
 			next.State, next.Since, next.Predecessor = api.ClaimTaken, at.Now, ""
@@ -58,20 +60,22 @@ func (b *Book) promote(at Moment) bool {
 	return changed
 }
 
-func blocker(before []*api.VolumeClaim, c *api.VolumeClaim) *api.VolumeClaim {
-	r := requestOf(c)
+func blocker(before []*api.VolumeClaim, c *api.VolumeClaim, a *api.VolumeAttachment) *api.VolumeClaim {
+	r := RequestOf(c)
 	for _, held := range before {
-		if excludes(held, r) != "" && !yields(held, r) {
+		if excludes(held, r, a) != "" && !yields(held, r, a) {
 			return held
 		}
 	}
 	return nil
 }
 
-func requestOf(c *api.VolumeClaim) Request {
+// RequestOf is what a claim was taken for.
+func RequestOf(c *api.VolumeClaim) Request {
 	return Request{
 		AllocID: c.AllocID, JobID: c.JobID, Namespace: c.Namespace, TaskGroup: c.TaskGroup, NodeID: c.NodeID,
-		ReadOnly: c.Mode == api.ClaimRead, AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode,
+		VolumeID: c.VolumeID, Use: c.Use, ReadOnly: c.Mode == api.ClaimRead,
+		AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode, MountOptions: c.MountOptions,
 	}
 }
 
@@ -81,9 +85,10 @@ func (b *Book) attach(at Moment) bool {
 	changed := false
 	for _, c := range b.Claims {
 		if c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil && !b.Stale[c.NodeID] {
+			most := b.strongest(c)
 			b.Attachments = append(b.Attachments, &api.VolumeAttachment{
 				PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID,
-				AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode, MountOptions: c.MountOptions,
+				AccessMode: most.AccessMode, AttachmentMode: most.AttachmentMode, MountOptions: most.MountOptions,
 				State: api.AttachmentPublishing, Since: at.Now, Fence: at.Index,
 			})
 			changed = true
@@ -101,6 +106,17 @@ func (b *Book) attach(at Moment) bool {
 	return changed
 }
 
+// strongest is the claim beside c whose mode allows the most: the attachment serves all that begin with it.
+func (b *Book) strongest(c *api.VolumeClaim) *api.VolumeClaim {
+	most := c
+	for _, o := range b.Claims {
+		if o.Attach && o.NodeID == c.NodeID && Live(o.State) && allows(o.AccessMode) > allows(most.AccessMode) {
+			most = o
+		}
+	}
+	return most
+}
+
 func (b *Book) on(node string) *api.VolumeAttachment {
 	i := slices.IndexFunc(b.Attachments, func(a *api.VolumeAttachment) bool { return a.NodeID == node })
 	if i < 0 {
@@ -109,9 +125,13 @@ func (b *Book) on(node string) *api.VolumeAttachment {
 	return b.Attachments[i]
 }
 
+// wanted reports whether a claim keeps the node attached. One that is not ready yet, and that the attachment does
+// not serve, waits for another one.
 func (b *Book) wanted(node string) bool {
+	a := b.on(node)
 	return slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool {
-		return c.Attach && c.NodeID == node && Live(c.State)
+		return c.Attach && c.NodeID == node && Live(c.State) &&
+			(c.State != api.ClaimTaken || a == nil || a.State == api.AttachmentUnpublishing || serves(a, RequestOf(c)))
 	})
 }
 
@@ -122,7 +142,7 @@ func (b *Book) ready(at Moment) bool {
 		if c.State != api.ClaimTaken || b.Stale[c.NodeID] {
 			continue
 		}
-		if a := b.on(c.NodeID); c.Attach && (a == nil || a.State != api.AttachmentPublished) {
+		if a := b.on(c.NodeID); c.Attach && (a == nil || a.State != api.AttachmentPublished || !serves(a, RequestOf(c))) {
 			continue
 		}
 		next := *c

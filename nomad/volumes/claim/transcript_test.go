@@ -60,8 +60,10 @@ func replay(t *testing.T, file string) {
 type world struct {
 	volume *api.Volume
 	attach bool
-	book   claim.Book
-	index  uint64
+	// modes shows what attachments were published for.
+	modes bool
+	book  claim.Book
+	index uint64
 }
 
 func (w *world) do(t *testing.T, line string) string {
@@ -82,6 +84,9 @@ func (w *world) do(t *testing.T, line string) string {
 	case "no-attach":
 		w.attach = false
 		return ""
+	case "show-modes":
+		w.modes = true
+		return ""
 	case "state":
 		w.volume.Provision.State = api.VolumeState(f[1])
 		return ""
@@ -97,9 +102,25 @@ func (w *world) do(t *testing.T, line string) string {
 	return w.move(t, f[0], f[1])
 }
 
-// take ALLOC on NODE read|write [as MODE] [of JOB] [stopping ALLOC,...]
+// take ALLOC[/USE] on NODE read|write [as MODE] [of JOB] [with FSTYPE,FLAG,...] [stopping ALLOC,...]
+//
+// A command that takes two uses is two of them with "and" between.
 func (w *world) take(f []string) string {
-	r := claim.Request{AllocID: f[0], NodeID: f[2], ReadOnly: f[3] == "read", JobID: "job", TaskGroup: "g", Namespace: "default"}
+	var said []string
+	for i := slices.Index(f, "and"); i >= 0; i = slices.Index(f, "and") {
+		said = append(said, w.one(f[:i]))
+		f = f[i+1:]
+	}
+	said = append(said, w.one(f))
+	w.settle()
+	return strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), "\n")
+}
+
+func (w *world) one(f []string) string {
+	alloc, use, _ := strings.Cut(f[0], "/")
+	r := claim.Request{
+		AllocID: alloc, VolumeID: "v", Use: use, NodeID: f[2], ReadOnly: f[3] == "read", JobID: "job", TaskGroup: "g", Namespace: "default",
+	}
 	stopping := map[string]bool{}
 	for i := 4; i+1 < len(f); i += 2 {
 		switch f[i] {
@@ -107,21 +128,26 @@ func (w *world) take(f []string) string {
 			r.AccessMode = api.AccessMode(f[i+1])
 		case "of":
 			r.JobID = f[i+1]
+		case "with":
+			o := strings.Split(f[i+1], ",")
+			r.MountOptions = &api.MountOptions{FSType: o[0], MountFlags: o[1:]}
 		case "stopping":
 			for id := range strings.SplitSeq(f[i+1], ",") {
 				stopping[id] = true
 			}
 		}
 	}
-	answer := claim.Fits(w.volume, w.book.Claims, r, stopping)
+	answer := claim.Fits(w.volume, w.book, r, stopping)
 	if answer.Verdict == claim.Refused {
 		return "refused: " + answer.Reason
 	}
-	r, _ = claim.Capable(w.volume, r)
+	if has := claim.Capability(w.volume, r); has != nil {
+		r.AccessMode, r.AttachmentMode = has.AccessMode, has.AttachmentMode
+	}
 	c := &api.VolumeClaim{
-		Namespace: "default", VolumeID: "v", AllocID: r.AllocID, NodeID: r.NodeID, JobID: r.JobID, TaskGroup: r.TaskGroup,
+		Namespace: "default", VolumeID: "v", AllocID: r.AllocID, Use: r.Use, NodeID: r.NodeID, JobID: r.JobID, TaskGroup: r.TaskGroup,
 		PluginID: "p", ExternalID: "x", Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode,
-		AttachmentMode: r.AttachmentMode, Attach: w.attach, State: api.ClaimTaken, CreateIndex: w.index,
+		AttachmentMode: r.AttachmentMode, MountOptions: r.MountOptions, Attach: w.attach, State: api.ClaimTaken, CreateIndex: w.index,
 	}
 	said := ""
 	if answer.Verdict == claim.Waits {
@@ -129,7 +155,6 @@ func (w *world) take(f []string) string {
 		said = "waits: " + answer.Reason
 	}
 	w.book.Claims = append(w.book.Claims, c)
-	w.settle()
 	return said
 }
 
@@ -152,7 +177,7 @@ var moves = map[string]func(api.ClaimState) api.ClaimState{
 func (w *world) move(t *testing.T, verb, alloc string) string {
 	t.Helper()
 	to, known := moves[verb]
-	i := slices.IndexFunc(w.book.Claims, func(c *api.VolumeClaim) bool { return c.AllocID == alloc })
+	i := slices.IndexFunc(w.book.Claims, func(c *api.VolumeClaim) bool { return name(c) == alloc })
 	switch {
 	case !known:
 		t.Fatalf("unknown command %q", verb)
@@ -194,18 +219,29 @@ func (w *world) answered(verb, node string) string {
 	return ""
 }
 
+func name(c *api.VolumeClaim) string {
+	if c.Use == "" {
+		return c.AllocID
+	}
+	return c.AllocID + "/" + c.Use
+}
+
 // String is "a1 ready; a2 waiting (a1) | n1 published".
 func (w *world) String() string {
 	var claims, attachments []string
 	for _, c := range w.book.Claims {
-		s := c.AllocID + " " + string(c.State)
+		s := name(c) + " " + string(c.State)
 		if c.Predecessor != "" {
 			s += " (" + c.Predecessor + ")"
 		}
 		claims = append(claims, s)
 	}
 	for _, a := range w.book.Attachments {
-		attachments = append(attachments, a.NodeID+" "+string(a.State))
+		s := a.NodeID + " " + string(a.State)
+		if w.modes {
+			s += " as " + string(a.AccessMode)
+		}
+		attachments = append(attachments, s)
 	}
 	slices.Sort(claims)
 	slices.Sort(attachments)

@@ -24,6 +24,18 @@ func PublishDone(tx *state.Txn, i Intent, publishContext map[string]string) erro
 	return Standard().PublishDone(tx, i, publishContext)
 }
 
+// PublishNeedless records that the plugin does not attach volumes after all: it was not known when the claim was
+// taken, and the driver was never called.
+func PublishNeedless(tx *state.Txn, i Intent) error {
+	if err := Standard().PublishDone(tx, i, nil); err != nil {
+		return err
+	}
+	next := *tx.Attachment(i.PluginID, i.ExternalID, i.NodeID)
+	next.NotCalled = true
+	tx.PutAttachment(&next)
+	return nil
+}
+
 // UnpublishDone records that the driver detached the volume.
 func UnpublishDone(tx *state.Txn, i Intent) error { return Standard().UnpublishDone(tx, i) }
 

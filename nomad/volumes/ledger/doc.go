@@ -1,16 +1,20 @@
 // Package ledger is the only code that reads claims and attachments in a transaction, asks package
 // claim what follows, and writes them back. Plan apply, client updates, node status changes and the
-// commands of the volumes room all go through it, inside Apply.
+// commands of the volumes go through it, inside Apply.
 //
 // Each function first checks that the move is legal against the rows as they are (fault.Conflict
 // when it is not, fault.NotFound when there is no row), so that late and doubled reports are refused
 // and never merged, and settles what follows before it returns.
 //
 // Records hold what releasing needs: whether a controller must detach, the driver's ids of volume
-// and node, secrets and modes. Nothing is asked of the allocation, the volume's spec or the plugin
-// once the claim is taken.
+// and node, and modes. Nothing is asked of the allocation or the plugin once the claim is taken, and of
+// the volume's specs only the secrets as they are when a call is made.
 //
-// Who writes what: this package writes all of [api.VolumeClaim] and [api.VolumeAttachment], and the
+// What excludes what belongs to the external volume, under whatever spec: [Gather] collects it, and all
+// rules ask that.
+//
+// Who writes what: this package writes all of [api.VolumeClaim] and [api.VolumeAttachment], of [api.Volume] the
+// releases, former secrets and what one spec has from another, and the
 // CSILimits of [api.Node]: how many volumes fit, as a driver that refused one has taught, for a while; and
 // its StaleMounts: what may still be mounted there of claims that were given up.
 package ledger

@@ -79,6 +79,10 @@ func (b *book) attachment() *api.VolumeAttachment {
 	return a
 }
 
+func hold(volume, alloc, node string) ledger.Hold {
+	return ledger.Hold{Namespace: "default", VolumeID: volume, AllocID: alloc, NodeID: node}
+}
+
 func taker(id, node string) *api.Allocation {
 	g := &api.TaskGroup{Name: "g", Volumes: map[string]*api.VolumeRequest{"v": {Type: api.VolumeTypeCSI, Source: "v"}}}
 	return &api.Allocation{
@@ -95,7 +99,7 @@ func TestIntentHoldsWhatTheDriverNeeds(t *testing.T) {
 	b := newBook(t)
 	b.must(take(taker("a1", "n1")))
 	a := b.attachment()
-	if a.State != api.AttachmentPublishing || a.ProviderNodeID != "provider-n1" || a.Secrets["k"] != "s" || a.Fence != b.state.Read().Index() {
+	if a.State != api.AttachmentPublishing || a.ProviderNodeID != "provider-n1" || a.Secrets != nil || a.Fence != b.state.Read().Index() {
 		t.Fatalf("intent is %+v", a)
 	}
 }
@@ -124,15 +128,15 @@ func TestDoubledAndForeignReportsAreRefused(t *testing.T) {
 	b.must(take(taker("a1", "n1")))
 	b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil) })
 	released := func(node string) func(*state.Txn) error {
-		return func(tx *state.Txn) error { return ledger.Released(tx, "default", "v", "a1", node) }
+		return func(tx *state.Txn) error { return ledger.Released(tx, hold("v", "a1", node)) }
 	}
 	b.refused(fault.Denied, released("n2"))
 	b.must(released("n1"))
 	b.refused(fault.Conflict, released("n1"))
 	b.refused(fault.Conflict, func(tx *state.Txn) error {
-		return ledger.ReleaseFailed(tx, "default", "v", "a1", "n1", "too late", 0)
+		return ledger.ReleaseFailed(tx, hold("v", "a1", "n1"), "too late", 0)
 	})
-	b.refused(fault.NotFound, func(tx *state.Txn) error { return ledger.Released(tx, "default", "v", "a9", "n1") })
+	b.refused(fault.NotFound, func(tx *state.Txn) error { return ledger.Released(tx, hold("v", "a9", "n1")) })
 	if p := b.attachment().Proof; p != ledger.ProofReleased {
 		t.Fatalf("proof is %q", p)
 	}
@@ -158,10 +162,10 @@ func TestForgottenClaimsFollow(t *testing.T) {
 	b.must(take(taker("a1", "n1")))
 	b.must(func(tx *state.Txn) error { tx.DeleteAlloc("a1"); return nil })
 	reconcile := func(tx *state.Txn) error {
-		return ledger.Reconcile(tx, []*api.VolumeClaim{tx.Claim("default", "v", "a1")})
+		return ledger.Reconcile(tx, []*api.VolumeClaim{tx.Claim("default", "v", "a1", "")})
 	}
 	b.must(reconcile)
-	if c := b.state.Read().Claim("default", "v", "a1"); c.State != api.ClaimUnmounted {
+	if c := b.state.Read().Claim("default", "v", "a1", ""); c.State != api.ClaimUnmounted {
 		t.Fatalf("claim is %q", c.State)
 	}
 	before := b.state.Read().TableIndex(state.TableClaims, state.TableAttachments)
@@ -175,19 +179,19 @@ func TestMountThatWaitsIsNotedUntilItGoesOn(t *testing.T) {
 	b := newBook(t)
 	b.must(take(taker("a1", "n1")))
 	waits := func(node, reason string, next int64) func(*state.Txn) error {
-		return func(tx *state.Txn) error { return ledger.MountWaits(tx, "default", "v", "a1", node, reason, next) }
+		return func(tx *state.Txn) error { return ledger.MountWaits(tx, hold("v", "a1", node), reason, next) }
 	}
 	b.refused(fault.Conflict, waits("n1", "not ready yet", 1))
 	b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil) })
 	b.refused(fault.Denied, waits("n2", "not mine", 1))
 	b.must(waits("n1", "stage: busy", 7))
-	if c := b.state.Read().Claim("default", "v", "a1"); c.State != api.ClaimReady || c.LastError != "stage: busy" || c.NextRetry != 7 {
+	if c := b.state.Read().Claim("default", "v", "a1", ""); c.State != api.ClaimReady || c.LastError != "stage: busy" || c.NextRetry != 7 {
 		t.Fatalf("claim is %+v", c)
 	}
 	b.must(waits("n1", "", 0))
-	if c := b.state.Read().Claim("default", "v", "a1"); c.State != api.ClaimReady || c.LastError != "" || c.NextRetry != 0 {
+	if c := b.state.Read().Claim("default", "v", "a1", ""); c.State != api.ClaimReady || c.LastError != "" || c.NextRetry != 0 {
 		t.Fatalf("claim is %+v", c)
 	}
-	b.must(func(tx *state.Txn) error { return ledger.Released(tx, "default", "v", "a1", "n1") })
+	b.must(func(tx *state.Txn) error { return ledger.Released(tx, hold("v", "a1", "n1")) })
 	b.refused(fault.Conflict, waits("n1", "too late", 1))
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -39,32 +40,49 @@ func AllocChanged(tx *state.Txn, alloc *api.Allocation) error {
 // NodeChanged settles everything on a node whose status or plugins changed.
 func NodeChanged(tx *state.Txn, nodeID string) error { return Standard().NodeChanged(tx, nodeID) }
 
-// Released records that nothing of the volume is mounted for the allocation any more.
-func Released(tx *state.Txn, ns, volume, alloc, node string) error {
-	return Standard().Released(tx, ns, volume, alloc, node)
+// Hold names a claim, and with NodeID the node that it must be on.
+type Hold struct{ Namespace, VolumeID, AllocID, Use, NodeID string }
+
+// HoldOf names a claim.
+func HoldOf(c *api.VolumeClaim) Hold {
+	return Hold{c.Namespace, c.VolumeID, c.AllocID, c.Use, c.NodeID}
 }
 
+// String names the claim in errors.
+func (h Hold) String() string {
+	s := fmt.Sprintf("claim of allocation %s on volume %q in namespace %q", h.AllocID, h.VolumeID, h.Namespace)
+	if h.Use != "" {
+		s += fmt.Sprintf(" (as %q)", h.Use)
+	}
+	return s
+}
+
+func (h Hold) claim(tx *state.Txn) *api.VolumeClaim {
+	return tx.Claim(h.Namespace, h.VolumeID, h.AllocID, h.Use)
+}
+
+// Released records that nothing of the volume is mounted for the claim any more.
+func Released(tx *state.Txn, h Hold) error { return Standard().Released(tx, h) }
+
 // ReleaseFailed notes why the volume is not unmounted yet, and when that may change; the claim stays.
-func ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason string, nextRetry int64) error {
-	return Standard().ReleaseFailed(tx, ns, volume, alloc, node, reason, nextRetry)
+func ReleaseFailed(tx *state.Txn, h Hold, reason string, nextRetry int64) error {
+	return Standard().ReleaseFailed(tx, h, reason, nextRetry)
 }
 
 // MountWaits notes why a ready claim is not mounted yet, and when that may change; no reason takes the note back.
-func MountWaits(tx *state.Txn, ns, volume, alloc, node, reason string, nextRetry int64) error {
-	c, err := claimOn(tx, ns, volume, alloc, node)
+func MountWaits(tx *state.Txn, h Hold, reason string, nextRetry int64) error {
+	c, err := h.on(tx)
 	if err == nil && c.State != api.ClaimReady {
-		err = fault.New(fault.Conflict, "%s is %s", describe(ns, volume, alloc), c.State)
+		err = fault.New(fault.Conflict, "%s is %s", h, c.State)
 	}
 	if err != nil {
 		return err
 	}
-	return Standard().ReleaseFailed(tx, ns, volume, alloc, node, reason, nextRetry)
+	return Standard().ReleaseFailed(tx, h, reason, nextRetry)
 }
 
 // Evict moves a claim to unmounted without the node's word; proof and by say on whose.
-func Evict(tx *state.Txn, ns, volume, alloc, proof, by string) error {
-	return Standard().Evict(tx, ns, volume, alloc, proof, by)
-}
+func Evict(tx *state.Txn, h Hold, proof, by string) error { return Standard().Evict(tx, h, proof, by) }
 
 // Rebooted gives up what a node was to unmount: it came back from another boot, and mounts do not.
 func Rebooted(tx *state.Txn, nodeID string) error {
@@ -73,7 +91,7 @@ func Rebooted(tx *state.Txn, nodeID string) error {
 		if c.State != api.ClaimReleasing {
 			continue
 		}
-		if err := Standard().unmounted(tx, c, ProofFenced, ByBoot); err != nil {
+		if err := Standard().unmounted(tx, c, word{ProofFenced, ByBoot, ""}); err != nil {
 			return err
 		}
 	}
@@ -92,7 +110,7 @@ func (r Rules) AllocChanged(tx *state.Txn, alloc *api.Allocation) error {
 func (r Rules) over(tx *state.Txn, claims []*api.VolumeClaim) error {
 	for _, known := range claims {
 		// Settling one claim may have changed the next: it may be of the same external volume.
-		c := tx.Claim(known.Namespace, known.VolumeID, known.AllocID)
+		c := HoldOf(known).claim(tx)
 		if c == nil {
 			continue
 		}
@@ -127,7 +145,7 @@ func Forgotten(tx *state.Txn, c *api.VolumeClaim) bool {
 func Reconcile(tx *state.Txn, claims []*api.VolumeClaim) error {
 	r := Standard()
 	for _, c := range claims {
-		if now := tx.Claim(c.Namespace, c.VolumeID, c.AllocID); now != nil && Forgotten(tx, now) {
+		if now := HoldOf(c).claim(tx); now != nil && Forgotten(tx, now) {
 			if err := r.over(tx, []*api.VolumeClaim{now}); err != nil {
 				return err
 			}
@@ -146,31 +164,31 @@ func (r Rules) NodeChanged(tx *state.Txn, nodeID string) error {
 }
 
 // Released is [Released] by these rules.
-func (r Rules) Released(tx *state.Txn, ns, volume, alloc, node string) error {
-	c, err := claimOn(tx, ns, volume, alloc, node)
+func (r Rules) Released(tx *state.Txn, h Hold) error {
+	c, err := h.on(tx)
 	switch {
 	case err == nil && c.State == api.ClaimUnmounted && c.Presumed:
-		r.cleaned(tx, node, staleOf(ns, volume, alloc))
+		r.cleaned(tx, h.NodeID, h.stale)
 		return r.confirmed(tx, c)
 	case err == nil:
-		return r.unmounted(tx, c, ProofReleased, ByNode)
-	case c == nil && r.cleaned(tx, node, staleOf(ns, volume, alloc)):
+		return r.unmounted(tx, c, word{ProofReleased, ByNode, ""})
+	case c == nil && r.cleaned(tx, h.NodeID, h.stale):
 		return nil
 	}
 	return err
 }
 
 // ReleaseFailed is [ReleaseFailed] by these rules.
-func (r Rules) ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason string, nextRetry int64) error {
-	c, err := claimOn(tx, ns, volume, alloc, node)
+func (r Rules) ReleaseFailed(tx *state.Txn, h Hold, reason string, nextRetry int64) error {
+	c, err := h.on(tx)
 	switch {
-	case (c == nil || c.Presumed) && cleanFailed(tx, node, ns, volume, alloc, reason):
+	case (c == nil || c.Presumed) && cleanFailed(tx, h, reason):
 		return nil
 	case err != nil || c.LastError == reason && c.NextRetry == nextRetry:
 		return err
 	}
 	if !r.Legal(c.State, api.ClaimUnmounted) {
-		return fault.New(fault.Conflict, "%s is %s", describe(ns, volume, alloc), c.State)
+		return fault.New(fault.Conflict, "%s is %s", h, c.State)
 	}
 	next := *c
 	next.LastError, next.NextRetry = reason, nextRetry
@@ -179,15 +197,18 @@ func (r Rules) ReleaseFailed(tx *state.Txn, ns, volume, alloc, node, reason stri
 }
 
 // Evict is [Evict] by these rules.
-func (r Rules) Evict(tx *state.Txn, ns, volume, alloc, proof, by string) error {
-	c, err := claimOn(tx, ns, volume, alloc, "")
+func (r Rules) Evict(tx *state.Txn, h Hold, proof, by string) error {
+	c, err := h.on(tx)
 	if err != nil {
 		return err
 	}
-	return r.unmounted(tx, c, proof, by)
+	return r.unmounted(tx, c, word{proof, by, ""})
 }
 
-func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, proof, by string) error {
+// word is why a volume is taken for unused on its node.
+type word struct{ proof, by, reason string }
+
+func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w word) error {
 	to := api.ClaimUnmounted
 	if c.State == api.ClaimWaiting {
 		to = ""
@@ -196,18 +217,18 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, proof, by string) er
 		return err
 	}
 	if to != "" && c.State != api.ClaimTaken {
-		next := *tx.Claim(c.Namespace, c.VolumeID, c.AllocID)
-		next.Proof, next.By = proof, by
+		next := *HoldOf(c).claim(tx)
+		next.Proof, next.By, next.Reason = w.proof, w.by, w.reason
 		// After a boot nothing of before is mounted, which is as good as the node's word.
-		next.Presumed = proof != ProofReleased && by != ByBoot
+		next.Presumed = w.proof != ProofReleased && w.by != ByBoot
 		tx.PutClaim(&next)
 		if next.Presumed {
 			givenUp(tx, &next)
 		}
 	}
-	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && to != "" && weaker(proof, a.Proof) {
+	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && to != "" && weaker(w.proof, a.Proof) {
 		next := *a
-		next.Proof = proof
+		next.Proof = w.proof
 		tx.PutAttachment(&next)
 	}
 	r.settle(tx, c.PluginID, c.ExternalID)
@@ -230,13 +251,14 @@ func weaker(proof, recorded string) bool {
 	return slices.Index(order, proof) > slices.Index(order, recorded)
 }
 
-func claimOn(tx *state.Txn, ns, volume, alloc, node string) (*api.VolumeClaim, error) {
-	c := tx.Claim(ns, volume, alloc)
+// on returns the claim, provided that it is on the node.
+func (h Hold) on(tx *state.Txn) (*api.VolumeClaim, error) {
+	c := h.claim(tx)
 	switch {
 	case c == nil:
-		return nil, fault.New(fault.NotFound, "%s does not exist", describe(ns, volume, alloc))
-	case node != "" && c.NodeID != node:
-		return nil, fault.New(fault.Denied, "%s is on node %s, not on %s", describe(ns, volume, alloc), c.NodeID, node)
+		return nil, fault.New(fault.NotFound, "%s does not exist", h)
+	case h.NodeID != "" && c.NodeID != h.NodeID:
+		return nil, fault.New(fault.Denied, "%s is on node %s, not on %s", h, c.NodeID, h.NodeID)
 	}
 	return c, nil
 }
@@ -244,10 +266,10 @@ func claimOn(tx *state.Txn, ns, volume, alloc, node string) (*api.VolumeClaim, e
 // move changes the state of a claim as an outside event asks; "" deletes it.
 func (r Rules) move(tx *state.Txn, c *api.VolumeClaim, to api.ClaimState) error {
 	if !r.Legal(c.State, to) {
-		return fault.New(fault.Conflict, "%s is %s and cannot become %q", describe(c.Namespace, c.VolumeID, c.AllocID), c.State, to)
+		return fault.New(fault.Conflict, "%s is %s and cannot become %q", HoldOf(c), c.State, to)
 	}
 	if to == "" {
-		tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID)
+		tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
 		return nil
 	}
 	next := *c

@@ -12,7 +12,7 @@ import (
 // [Standard]; the simulation breaks them one by one.
 type Rules struct {
 	Settle func(claim.Book, claim.Moment) claim.Book
-	Fits   func(*api.Volume, []*api.VolumeClaim, claim.Request, map[string]bool) claim.Answer
+	Fits   func(*api.Volume, claim.Book, claim.Request, map[string]bool) claim.Answer
 	Legal  func(from, to api.ClaimState) bool
 }
 
@@ -23,6 +23,7 @@ func Standard() Rules { return Rules{Settle: claim.Settle, Fits: claim.Fits, Leg
 func Read(tx *state.Txn, plugin, external string) claim.Book {
 	claims := slices.Collect(tx.ClaimsByExternal(plugin, external))
 	return claim.Book{
+		Specs:       slices.Collect(tx.VolumesByExternal(plugin, external)),
 		Claims:      claims,
 		Attachments: slices.Collect(tx.AttachmentsOf(plugin, external)),
 		Stale:       staleNodes(tx, claims, plugin, external),
@@ -35,7 +36,7 @@ func (r Rules) settle(tx *state.Txn, plugin, external string) {
 	after := r.Settle(before, claim.Moment{Index: tx.Index(), Now: tx.Now().UnixNano()})
 	for _, c := range before.Claims {
 		if !slices.ContainsFunc(after.Claims, func(o *api.VolumeClaim) bool { return sameClaim(o, c) }) {
-			tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID)
+			tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
 			remember(tx, c)
 		}
 	}
@@ -53,6 +54,9 @@ func (r Rules) settle(tx *state.Txn, plugin, external string) {
 			tx.PutAttachment(a)
 		}
 	}
+	if len(after.Claims)+len(after.Attachments) == 0 {
+		forgetFormer(tx, plugin, external)
+	}
 }
 
 // remember notes on the volume how a claim ended that had been mounted.
@@ -61,16 +65,20 @@ func remember(tx *state.Txn, c *api.VolumeClaim) {
 	if old == nil || c.Proof == "" {
 		return
 	}
+	release(tx, old, &api.VolumeRelease{AllocID: c.AllocID, NodeID: c.NodeID, Proof: c.Proof, By: c.By, Reason: c.Reason})
+}
+
+// release adds to what a volume remembers of ended claims.
+func release(tx *state.Txn, old *api.Volume, r *api.VolumeRelease) {
 	v := *old
+	r.At = tx.Now().UnixNano()
 	kept := v.Releases[max(0, len(v.Releases)+1-api.ReleasesMax):]
-	v.Releases = append(slices.Clone(kept), &api.VolumeRelease{
-		AllocID: c.AllocID, NodeID: c.NodeID, Proof: c.Proof, By: c.By, At: tx.Now().UnixNano(),
-	})
+	v.Releases = append(slices.Clone(kept), r)
 	tx.PutVolume(&v)
 }
 
 func sameClaim(a, b *api.VolumeClaim) bool {
-	return a.AllocID == b.AllocID && a.VolumeID == b.VolumeID && a.Namespace == b.Namespace
+	return a.AllocID == b.AllocID && a.Use == b.Use && a.VolumeID == b.VolumeID && a.Namespace == b.Namespace
 }
 
 // intent completes a new attachment with what the driver needs, now and to undo it.
@@ -82,7 +90,7 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 		if c.NodeID != a.NodeID || !claim.Live(c.State) || v == nil {
 			continue
 		}
-		next.Secrets, next.Context = v.Secrets, Context(v)
+		next.Context = v.DriverContext()
 		next.ReadOnly = readerOnly(v) && canReadOnly(tx, a.PluginID)
 		break
 	}
@@ -92,13 +100,5 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 // readerOnly reports that nobody may ever write the volume, so that attaching it read-only is in no
 // later user's way.
 func readerOnly(v *api.Volume) bool {
-	return !slices.ContainsFunc(v.RequestedCapabilities, func(c *api.VolumeCapability) bool { return !claim.ReaderOnly(c.AccessMode) })
-}
-
-// Context is the volume context that drivers get: their own of a created volume, else the user's.
-func Context(v *api.Volume) map[string]string {
-	if len(v.Provision.Context) > 0 {
-		return v.Provision.Context
-	}
-	return v.Context
+	return !slices.ContainsFunc(v.RequestedCapabilities, func(c *api.VolumeCapability) bool { return !c.AccessMode.ReadOnly() })
 }

@@ -45,19 +45,20 @@ func staleNodes(tx *state.Txn, claims []*api.VolumeClaim, plugin, external strin
 }
 
 // StaleMount is what the node may still have mounted of a claim that was given up; nil when there is none.
-func StaleMount(tx *state.Txn, node, ns, volume, alloc string) *api.StaleMount {
-	n := tx.Node(node)
+func StaleMount(tx *state.Txn, h Hold) *api.StaleMount {
+	n := tx.Node(h.NodeID)
 	if n == nil {
 		return nil
 	}
-	if i := slices.IndexFunc(n.StaleMounts, staleOf(ns, volume, alloc)); i >= 0 {
+	if i := slices.IndexFunc(n.StaleMounts, h.stale); i >= 0 {
 		return n.StaleMounts[i]
 	}
 	return nil
 }
 
-func staleOf(ns, volume, alloc string) func(*api.StaleMount) bool {
-	return func(m *api.StaleMount) bool { return m.Namespace == ns && m.VolumeID == volume && m.AllocID == alloc }
+// stale reports whether a stale mount is what is left of the claim.
+func (h Hold) stale(m *api.StaleMount) bool {
+	return m.Namespace == h.Namespace && m.VolumeID == h.VolumeID && m.AllocID == h.AllocID && m.Use == h.Use
 }
 
 // givenUp notes what the node of the claim may still have mounted. A node that is purged is not waited for.
@@ -68,7 +69,7 @@ func givenUp(tx *state.Txn, c *api.VolumeClaim) {
 	}
 	n := *old
 	n.StaleMounts = append(slices.Clone(old.StaleMounts), &api.StaleMount{
-		Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID,
+		Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID, Use: c.Use,
 		PluginID: c.PluginID, ExternalID: c.ExternalID, Since: tx.Now().UnixNano(),
 	})
 	tx.PutNode(&n)
@@ -78,7 +79,7 @@ func givenUp(tx *state.Txn, c *api.VolumeClaim) {
 // nobody asked it to unmount.
 func Unclaimed(tx *state.Txn, n *api.Node) (stale []*api.StaleMount) {
 	for _, m := range n.StaleMounts {
-		if c := tx.Claim(m.Namespace, m.VolumeID, m.AllocID); c != nil && c.NodeID == n.ID && c.State != api.ClaimUnmounted {
+		if c := tx.Claim(m.Namespace, m.VolumeID, m.AllocID, m.Use); c != nil && c.NodeID == n.ID && c.State != api.ClaimUnmounted {
 			continue
 		}
 		next := *m
@@ -106,12 +107,12 @@ func (r Rules) cleaned(tx *state.Txn, node string, gone func(*api.StaleMount) bo
 }
 
 // cleanFailed notes why a stale mount is still there, and reports whether there is one.
-func cleanFailed(tx *state.Txn, node, ns, volume, alloc, reason string) bool {
-	old := StaleMount(tx, node, ns, volume, alloc)
+func cleanFailed(tx *state.Txn, h Hold, reason string) bool {
+	old := StaleMount(tx, h)
 	if old == nil || old.LastError == reason {
 		return old != nil
 	}
-	n, m := *tx.Node(node), *old
+	n, m := *tx.Node(h.NodeID), *old
 	m.LastError = reason
 	n.StaleMounts = slices.Clone(n.StaleMounts)
 	n.StaleMounts[slices.Index(n.StaleMounts, old)] = &m

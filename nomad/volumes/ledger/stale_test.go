@@ -16,10 +16,10 @@ func givenUp(t *testing.T) *book {
 	b.must(take(taker("a1", "n1")))
 	b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil) })
 	b.must(func(tx *state.Txn) error {
-		return ledger.Evict(tx, "default", "v", "a1", ledger.ProofFenced, ledger.ByProvider)
+		return ledger.Evict(tx, hold("v", "a1", ""), ledger.ProofFenced, ledger.ByProvider)
 	})
 	b.must(func(tx *state.Txn) error { return ledger.UnpublishDone(tx, ledger.IntentOf(b.attachment())) })
-	if c := b.state.Read().Claim("default", "v", "a1"); c != nil {
+	if c := b.state.Read().Claim("default", "v", "a1", ""); c != nil {
 		t.Fatalf("claim %+v is left", c)
 	}
 	return b
@@ -28,7 +28,7 @@ func givenUp(t *testing.T) *book {
 func (b *book) stale() []*api.StaleMount { return b.state.Read().Node("n1").StaleMounts }
 
 func released(node string) func(*state.Txn) error {
-	return func(tx *state.Txn) error { return ledger.Released(tx, "default", "v", "a1", node) }
+	return func(tx *state.Txn) error { return ledger.Released(tx, hold("v", "a1", node)) }
 }
 
 func TestVolumeThatWasGivenUpComesBackAfterTheNodesWord(t *testing.T) {
@@ -43,7 +43,7 @@ func TestVolumeThatWasGivenUpComesBackAfterTheNodesWord(t *testing.T) {
 	}
 	b.refused(fault.NotFound, released("n2"))
 	b.must(func(tx *state.Txn) error {
-		return ledger.ReleaseFailed(tx, "default", "v", "a1", "n1", "unpublish: busy", 0)
+		return ledger.ReleaseFailed(tx, hold("v", "a1", "n1"), "unpublish: busy", 0)
 	})
 	if m := b.stale(); len(m) != 1 || m[0].LastError != "unpublish: busy" {
 		t.Errorf("stale mounts are %+v", m)
@@ -86,10 +86,10 @@ func TestSuccessorOnTheSameNodeWaitsForTheOldMount(t *testing.T) {
 		return ledger.Take(tx, next, map[string]bool{"a1": true})
 	})
 	b.must(func(tx *state.Txn) error {
-		return ledger.Evict(tx, "default", "v", "a1", ledger.ProofAssumed, ledger.ByOperator)
+		return ledger.Evict(tx, hold("v", "a1", ""), ledger.ProofAssumed, ledger.ByOperator)
 	})
 	b.must(func(tx *state.Txn) error { return ledger.UnpublishDone(tx, ledger.IntentOf(b.attachment())) })
-	if c, a := b.state.Read().Claim("default", "v", "a2"), b.state.Read().Attachment("p", "x", "n1"); c.State != api.ClaimTaken || a != nil {
+	if c, a := b.state.Read().Claim("default", "v", "a2", ""), b.state.Read().Attachment("p", "x", "n1"); c.State != api.ClaimTaken || a != nil {
 		t.Fatalf("the claim is %s, the attachment %+v", c.State, a)
 	}
 	b.must(released("n1"))
@@ -104,7 +104,7 @@ func TestPurgedNodeIsNotWaitedFor(t *testing.T) {
 	b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil) })
 	b.must(func(tx *state.Txn) error { tx.DeleteNode("n1"); return nil })
 	b.must(func(tx *state.Txn) error {
-		return ledger.Evict(tx, "default", "v", "a1", ledger.ProofFenced, ledger.ByProvider)
+		return ledger.Evict(tx, hold("v", "a1", ""), ledger.ProofFenced, ledger.ByProvider)
 	})
 	if tx := b.state.Read(); tx.Node("n1") != nil {
 		t.Fatal("the node is back")

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -18,7 +17,7 @@ func Check(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error
 	return Standard().Check(tx, alloc, stopping)
 }
 
-// Take writes the claims of all CSI volumes of the allocation's group: taken, or waiting behind a
+// Take writes the claims of all uses of CSI volumes by the allocation's group, or none: taken, or waiting behind a
 // predecessor that is on its way out.
 func Take(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error {
 	return Standard().Take(tx, alloc, stopping)
@@ -26,93 +25,129 @@ func Take(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error 
 
 // Check is [Check] by these rules.
 func (r Rules) Check(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error {
-	for _, ask := range claim.Asks(alloc) {
-		if _, _, err := r.judge(tx, ask, stopping); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := r.claims(tx, alloc, stopping)
+	return err
 }
 
 // Take is [Take] by these rules.
 func (r Rules) Take(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error {
-	for _, ask := range claim.Asks(alloc) {
-		v, answer, err := r.judge(tx, ask, stopping)
-		if err != nil {
-			return err
-		}
-		if tx.Claim(v.Namespace, v.ID, alloc.ID) != nil {
-			continue
-		}
-		c := claimOf(tx, v, ask)
-		if answer.Verdict == claim.Waits {
-			c.State, c.Predecessor = api.ClaimWaiting, answer.Predecessor
-		}
+	claims, err := r.claims(tx, alloc, stopping)
+	if err != nil {
+		return err
+	}
+	for _, c := range claims {
 		tx.PutClaim(c)
+	}
+	for _, c := range claims {
 		r.settle(tx, c.PluginID, c.ExternalID)
 	}
 	return nil
 }
 
-func (r Rules) judge(tx *state.Txn, ask claim.Ask, stopping map[string]bool) (*api.Volume, claim.Answer, error) {
-	v := tx.Volume(ask.Namespace, ask.VolumeID)
-	if v == nil {
-		return nil, claim.Answer{}, fault.New(fault.NotFound, "volume %q in namespace %q does not exist", ask.VolumeID, ask.Namespace)
-	}
-	held := slices.Collect(tx.ClaimsByExternal(v.PluginID, v.RemoteID()))
-	answer := r.Fits(v, held, ask.Request, stopping)
-	if answer.Verdict == claim.Refused {
-		return nil, answer, fault.New(fault.Conflict, "%s", answer.Reason)
-	}
-	if n := tx.Node(ask.NodeID); n != nil {
-		if m := claim.Stale(n, v.PluginID, v.RemoteID()); m != nil {
-			return nil, answer, fault.New(fault.Conflict, "%s", claim.NotYet(v.ID, n.ID, m))
+// claims judges all uses before any of them is written. Claims that are there already are left out.
+func (r Rules) claims(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) (claims []*api.VolumeClaim, err error) {
+	uses := alloc.VolumeUses()
+	var all []*api.VolumeClaim
+	for i, u := range uses {
+		for _, other := range uses[:i] {
+			if why := other.Contradicts(u); why != "" {
+				return nil, fault.New(fault.Conflict, "%s", why)
+			}
+		}
+		c, err := r.judge(tx, alloc, u, all, stopping)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+		if HoldOf(c).claim(tx) == nil {
+			claims = append(claims, c)
 		}
 	}
-	if ProviderNode(tx, v.PluginID, ask.NodeID) == "" && Attaches(tx, v.PluginID) {
-		return nil, answer, fault.New(fault.Conflict,
-			"node %s does not report CSI plugin %q, which volume %q needs", ask.NodeID, v.PluginID, v.ID)
+	return claims, nil
+}
+
+// judge makes the claim of one use, beside those that the allocation takes with it.
+func (r Rules) judge(tx *state.Txn, alloc *api.Allocation, u *api.VolumeUse, beside []*api.VolumeClaim, stopping map[string]bool) (*api.VolumeClaim, error) {
+	v := tx.Volume(alloc.Namespace, u.VolumeID)
+	if v == nil {
+		return nil, fault.New(fault.NotFound, "volume %q in namespace %q does not exist", u.VolumeID, alloc.Namespace)
 	}
-	return v, answer, nil
+	ask := claim.RequestFor(v, u, alloc)
+	book := Read(tx, v.PluginID, v.RemoteID())
+	for _, c := range beside {
+		if why := claim.Apart(ask, claim.RequestOf(c)); why != "" {
+			return nil, fault.New(fault.Conflict, "%s", why)
+		}
+		if c.PluginID == v.PluginID && c.ExternalID == v.RemoteID() {
+			book.Claims = append(book.Claims, c)
+		}
+	}
+	answer := r.Fits(v, book, ask, stopping)
+	if answer.Verdict == claim.Refused {
+		return nil, fault.New(fault.Conflict, "%s", answer.Reason)
+	}
+	if reason := onNode(tx, v, ask.NodeID, beside); reason != "" {
+		return nil, fault.New(fault.Conflict, "%s", reason)
+	}
+	c, err := claimOf(tx, v, ask)
+	if err != nil {
+		return nil, err
+	}
+	if c.Attach && ProviderNode(tx, v.PluginID, ask.NodeID) == "" {
+		return nil, fault.New(fault.Conflict, "node %s does not report CSI plugin %q, which volume %q needs", ask.NodeID, v.PluginID, v.ID)
+	}
+	if answer.Verdict == claim.Waits {
+		c.State, c.Predecessor = api.ClaimWaiting, answer.Predecessor
+	}
+	return c, nil
+}
+
+// onNode says why the node cannot serve the volume, beside what it has and the claims that are taken with it. The
+// scheduler has checked the same, on its snapshot: two plans may have filled the node.
+func onNode(tx *state.Txn, v *api.Volume, node string, beside []*api.VolumeClaim) string {
+	n := tx.Node(node)
+	if n == nil {
+		return fmt.Sprintf("node %s does not exist", node)
+	}
+	if reason := claim.Unserved(n, v.PluginID); reason != "" {
+		return reason
+	}
+	if m := claim.Stale(n, v.PluginID, v.RemoteID()); m != nil {
+		return claim.NotYet(v.ID, n.ID, m)
+	}
+	here := volumesOn(tx, v.PluginID, node, slices.Concat(slices.Collect(tx.ClaimsByNode(node)), beside))
+	if here[v.RemoteID()] {
+		return ""
+	}
+	return claim.Full(n, v.PluginID, int64(len(here)))
+}
+
+// volumesOn are the external volumes of the plugin that the claims have, or that are attached, on the node.
+func volumesOn(tx *state.Txn, plugin, node string, claims []*api.VolumeClaim) map[string]bool {
+	here := map[string]bool{}
+	for _, c := range claims {
+		if c.PluginID == plugin {
+			here[c.ExternalID] = true
+		}
+	}
+	for a := range tx.AttachmentsByNode(node) {
+		if a.PluginID == plugin {
+			here[a.ExternalID] = true
+		}
+	}
+	return here
 }
 
 // claimOf records everything that releasing the claim needs.
-func claimOf(tx *state.Txn, v *api.Volume, ask claim.Ask) *api.VolumeClaim {
-	r, _ := claim.Capable(v, ask.Request)
+func claimOf(tx *state.Txn, v *api.Volume, r claim.Request) (*api.VolumeClaim, error) {
 	c := &api.VolumeClaim{
-		Namespace: v.Namespace, VolumeID: v.ID, AllocID: r.AllocID, NodeID: r.NodeID, JobID: r.JobID,
+		Namespace: v.Namespace, VolumeID: v.ID, AllocID: r.AllocID, Use: r.Use, NodeID: r.NodeID, JobID: r.JobID,
 		TaskGroup: r.TaskGroup, PluginID: v.PluginID, ExternalID: v.RemoteID(),
 		Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode,
-		MountOptions: merge(v.MountOptions, ask.MountOptions), Attach: Attaches(tx, v.PluginID),
-		State: api.ClaimTaken, Since: tx.Now().UnixNano(),
+		MountOptions: r.MountOptions, State: api.ClaimTaken, Since: tx.Now().UnixNano(),
 	}
-	if claim.Exclusive(c.AccessMode, c.Mode) && !fences(tx, v.PluginID) {
-		c.Lease = cmp.Or(v.Lease, LeaseDefault)
-	}
-	return c
+	return c, guard(tx, v, c)
 }
 
 // LeaseDefault is for how long a node may use an exclusive volume that its storage cannot take away.
 const LeaseDefault = 5 * time.Minute
-
-// merge lets the request's mount options replace the volume's, field by field.
-func merge(volume, request *api.MountOptions) *api.MountOptions {
-	switch {
-	case request == nil:
-		return volume
-	case volume == nil:
-		return request
-	}
-	merged := *request
-	if merged.FSType == "" {
-		merged.FSType = volume.FSType
-	}
-	if len(merged.MountFlags) == 0 {
-		merged.MountFlags = volume.MountFlags
-	}
-	return &merged
-}
-
-func describe(ns, volume, alloc string) string {
-	return fmt.Sprintf("claim of allocation %s on volume %q in namespace %q", alloc, volume, ns)
-}

@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -23,36 +22,48 @@ func noVolume(id string) error { return status.Errorf(codes.NotFound, "volume %q
 
 // ControllerGetCapabilities says what Config says.
 func (d *Driver) ControllerGetCapabilities(context.Context, *pb.ControllerGetCapabilitiesRequest) (*pb.ControllerGetCapabilitiesResponse, error) {
-	can := []pb.ControllerServiceCapability_RPC_Type{
-		pb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, pb.ControllerServiceCapability_RPC_LIST_VOLUMES,
-		pb.ControllerServiceCapability_RPC_EXPAND_VOLUME, pb.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
-		pb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
-	}
-	if d.conf.Attach {
-		can = append(can, pb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME)
-	}
-	if d.conf.ReadOnlyAttach {
-		can = append(can, pb.ControllerServiceCapability_RPC_PUBLISH_READONLY)
-	}
+	c := d.config()
 	out := &pb.ControllerGetCapabilitiesResponse{}
-	for _, t := range can {
-		out.Capabilities = append(out.Capabilities, &pb.ControllerServiceCapability{Type: &pb.ControllerServiceCapability_Rpc{
-			Rpc: &pb.ControllerServiceCapability_RPC{Type: t},
-		}})
+	for t, on := range map[pb.ControllerServiceCapability_RPC_Type]bool{
+		pb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME:         !c.NoCreate,
+		pb.ControllerServiceCapability_RPC_LIST_VOLUMES:                 !c.NoLists,
+		pb.ControllerServiceCapability_RPC_EXPAND_VOLUME:                !c.NoExpand,
+		pb.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT:       !c.NoSnapshots,
+		pb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS:               !c.NoSnapshots && !c.NoLists,
+		pb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME:     c.Attach,
+		pb.ControllerServiceCapability_RPC_PUBLISH_READONLY:             c.ReadOnlyAttach,
+		pb.ControllerServiceCapability_RPC_GET_VOLUME:                   c.GetVolume,
+		pb.ControllerServiceCapability_RPC_GET_SNAPSHOT:                 c.GetSnapshot,
+		pb.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES: c.ListPublished,
+		pb.ControllerServiceCapability_RPC_CLONE_VOLUME:                 c.Clone,
+		pb.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:     c.SingleNodeModes,
+	} {
+		if on {
+			out.Capabilities = append(out.Capabilities, &pb.ControllerServiceCapability{Type: &pb.ControllerServiceCapability_Rpc{
+				Rpc: &pb.ControllerServiceCapability_RPC{Type: t},
+			}})
+		}
 	}
+	slices.SortFunc(out.Capabilities, func(a, b *pb.ControllerServiceCapability) int {
+		return int(a.GetRpc().GetType() - b.GetRpc().GetType())
+	})
 	return out, nil
 }
 
-// CreateVolume makes a volume; the same name answers the same volume.
+// CreateVolume makes a volume; the same name returns the same volume.
 func (d *Driver) CreateVolume(_ context.Context, r *pb.CreateVolumeRequest) (*pb.CreateVolumeResponse, error) {
+	c := d.config()
 	if r.GetName() == "" || len(r.GetVolumeCapabilities()) == 0 {
 		return nil, invalid("name or capabilities are missing")
+	}
+	if err := d.offered("CreateVolume", !c.NoCreate); err != nil {
+		return nil, err
 	}
 	s := d.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.GetAccessibilityRequirements() != nil && len(d.conf.Topology) == 0 {
-		s.violatedLocked("topology was sent to a driver without topologies")
+	if r.GetAccessibilityRequirements() != nil && len(c.Topology) == 0 {
+		s.violatedLocked("", "topology was sent to a driver without topologies")
 	}
 	size := max(r.GetCapacityRange().GetRequiredBytes(), 1)
 	block := r.GetVolumeCapabilities()[0].GetBlock() != nil
@@ -68,26 +79,26 @@ func (d *Driver) CreateVolume(_ context.Context, r *pb.CreateVolumeRequest) (*pb
 			if v.size != size || v.block != block {
 				return nil, status.Errorf(codes.AlreadyExists, "volume %q exists with other properties", v.name)
 			}
-			return &pb.CreateVolumeResponse{Volume: d.pb(v)}, nil
+			return &pb.CreateVolumeResponse{Volume: pbVolume(v, c)}, nil
 		}
 	}
 	s.next++
 	v := s.addLocked(fmt.Sprintf("fake-%d", s.next), r.GetName(), size, block)
 	v.source = source
-	return &pb.CreateVolumeResponse{Volume: d.pb(v)}, nil
+	return &pb.CreateVolumeResponse{Volume: pbVolume(v, c)}, nil
 }
 
-func (d *Driver) pb(v *volume) *pb.Volume {
+func pbVolume(v *volume, c Config) *pb.Volume {
 	out := &pb.Volume{VolumeId: v.id, CapacityBytes: v.size, VolumeContext: map[string]string{"name": v.name}}
 	if v.source != "" {
 		out.ContentSource = &pb.VolumeContentSource{Type: &pb.VolumeContentSource_Snapshot{
 			Snapshot: &pb.VolumeContentSource_SnapshotSource{SnapshotId: v.source},
 		}}
 	}
-	if d.conf.Topology != nil {
-		out.AccessibleTopology = []*pb.Topology{{Segments: d.conf.Topology}}
+	if c.Topology != nil {
+		out.AccessibleTopology = []*pb.Topology{{Segments: c.Topology}}
 	}
-	if d.conf.NilEntries {
+	if c.NilEntries {
 		out.AccessibleTopology = append([]*pb.Topology{{}}, out.AccessibleTopology...)
 	}
 	return out
@@ -98,12 +109,15 @@ func (d *Driver) DeleteVolume(_ context.Context, r *pb.DeleteVolumeRequest) (*pb
 	if r.GetVolumeId() == "" {
 		return nil, invalid("volume id is missing")
 	}
+	if err := d.offered("DeleteVolume", !d.config().NoCreate); err != nil {
+		return nil, err
+	}
 	s := d.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v := s.volumes[r.GetVolumeId()]; v != nil {
-		if n := len(v.attached) + len(v.staged) + len(v.published); n > 0 {
-			s.violatedLocked("delete of volume %s, which is in use", v.id)
+		if v.usedLocked() {
+			s.violatedLocked("", "delete of volume %s, which is in use", v.id)
 			return nil, status.Errorf(codes.FailedPrecondition, "volume %q is in use", v.id)
 		}
 		delete(s.volumes, v.id)
@@ -111,69 +125,14 @@ func (d *Driver) DeleteVolume(_ context.Context, r *pb.DeleteVolumeRequest) (*pb
 	return &pb.DeleteVolumeResponse{}, nil
 }
 
-// ControllerPublishVolume attaches a volume to a node.
-func (d *Driver) ControllerPublishVolume(_ context.Context, r *pb.ControllerPublishVolumeRequest) (*pb.ControllerPublishVolumeResponse, error) {
-	if !d.conf.Attach {
-		return nil, status.Error(codes.Unimplemented, "no attaching")
-	}
-	if r.GetVolumeId() == "" || r.GetNodeId() == "" || r.GetVolumeCapability() == nil {
-		return nil, invalid("volume, node or capability is missing")
-	}
-	s := d.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.volumes[r.GetVolumeId()]
-	switch {
-	case v == nil:
-		return nil, noVolume(r.GetVolumeId())
-	case s.nodes[r.GetNodeId()] == nil:
-		return nil, status.Errorf(codes.NotFound, "node %q does not exist", r.GetNodeId())
-	}
-	if r.GetReadonly() && !d.conf.ReadOnlyAttach {
-		s.violatedLocked("read-only attachment asked of a driver without it")
-	}
-	want := attachment{r.GetReadonly(), r.GetVolumeCapability().GetAccessMode().GetMode()}
-	if have, ok := v.attached[r.GetNodeId()]; ok {
-		if have.readOnly != want.readOnly {
-			return nil, status.Error(codes.AlreadyExists, "attached in another way")
-		}
-	} else if len(v.attached) > 0 && singleNode(want.mode) {
-		s.violatedLocked("double attach of volume %s to %s", v.id, r.GetNodeId())
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is attached to %v", v.id, slices.Sorted(maps.Keys(v.attached)))
-	}
-	v.attached[r.GetNodeId()] = want
-	return &pb.ControllerPublishVolumeResponse{PublishContext: map[string]string{"attached": r.GetNodeId()}}, nil
-}
+func (v *volume) usedLocked() bool { return len(v.attached)+len(v.staged)+len(v.published) > 0 }
 
-func singleNode(m pb.VolumeCapability_AccessMode_Mode) bool {
-	switch m {
-	case pb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY, pb.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
-		pb.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER:
-		return false
+// offered refuses calls that the driver does not offer, which callers should have known.
+func (d *Driver) offered(rpc string, on bool) error {
+	if on {
+		return nil
 	}
-	return true
-}
-
-// ControllerUnpublishVolume detaches a volume.
-func (d *Driver) ControllerUnpublishVolume(_ context.Context, r *pb.ControllerUnpublishVolumeRequest) (*pb.ControllerUnpublishVolumeResponse, error) {
-	if r.GetVolumeId() == "" {
-		return nil, invalid("volume id is missing")
-	}
-	s := d.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v := s.volumes[r.GetVolumeId()]; v != nil {
-		for n := range v.attached {
-			if r.GetNodeId() != "" && r.GetNodeId() != n {
-				continue
-			}
-			if len(v.staged[n])+len(v.published[n]) > 0 {
-				s.violatedLocked("detach of volume %s from %s, where it is staged or published", v.id, n)
-			}
-			delete(v.attached, n)
-		}
-	}
-	return &pb.ControllerUnpublishVolumeResponse{}, nil
+	return status.Errorf(codes.Unimplemented, "%s is not offered", rpc)
 }
 
 // ValidateVolumeCapabilities confirms everything of existing volumes.
@@ -183,6 +142,9 @@ func (d *Driver) ValidateVolumeCapabilities(_ context.Context, r *pb.ValidateVol
 	}
 	if !d.store.Exists(r.GetVolumeId()) {
 		return nil, noVolume(r.GetVolumeId())
+	}
+	if d.config().Unconfirmed {
+		return &pb.ValidateVolumeCapabilitiesResponse{}, nil
 	}
 	return &pb.ValidateVolumeCapabilitiesResponse{Confirmed: &pb.ValidateVolumeCapabilitiesResponse_Confirmed{
 		VolumeCapabilities: r.GetVolumeCapabilities(),
@@ -207,6 +169,10 @@ func page[T any](items []T, token string, most int32) ([]T, string, error) {
 
 // ListVolumes lists volumes, with holes when Config says so.
 func (d *Driver) ListVolumes(_ context.Context, r *pb.ListVolumesRequest) (*pb.ListVolumesResponse, error) {
+	c := d.config()
+	if err := d.offered("ListVolumes", !c.NoLists); err != nil {
+		return nil, err
+	}
 	s := d.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,19 +181,27 @@ func (d *Driver) ListVolumes(_ context.Context, r *pb.ListVolumesRequest) (*pb.L
 		return nil, err
 	}
 	out := &pb.ListVolumesResponse{NextToken: next}
-	if d.conf.NilEntries {
+	if c.NilEntries {
 		out.Entries = append(out.Entries, &pb.ListVolumesResponse_Entry{})
 	}
 	for _, id := range ids {
-		out.Entries = append(out.Entries, &pb.ListVolumesResponse_Entry{Volume: d.pb(s.volumes[id])})
+		e := &pb.ListVolumesResponse_Entry{Volume: pbVolume(s.volumes[id], c)}
+		if c.ListPublished {
+			e.Status = &pb.ListVolumesResponse_VolumeStatus{PublishedNodeIds: slices.Sorted(maps.Keys(s.volumes[id].attached))}
+		}
+		out.Entries = append(out.Entries, e)
 	}
 	return out, nil
 }
 
-// ControllerExpandVolume grows a volume; nodes must follow.
-func (d *Driver) ControllerExpandVolume(_ context.Context, r *pb.ControllerExpandVolumeRequest) (*pb.ControllerExpandVolumeResponse, error) {
-	if r.GetVolumeId() == "" || r.GetCapacityRange() == nil {
-		return nil, invalid("volume id or capacity is missing")
+// ControllerGetVolume describes one volume.
+func (d *Driver) ControllerGetVolume(_ context.Context, r *pb.ControllerGetVolumeRequest) (*pb.ControllerGetVolumeResponse, error) {
+	c := d.config()
+	if r.GetVolumeId() == "" {
+		return nil, invalid("volume id is missing")
+	}
+	if err := d.offered("ControllerGetVolume", c.GetVolume); err != nil {
+		return nil, err
 	}
 	s := d.store
 	s.mu.Lock()
@@ -236,73 +210,33 @@ func (d *Driver) ControllerExpandVolume(_ context.Context, r *pb.ControllerExpan
 	if v == nil {
 		return nil, noVolume(r.GetVolumeId())
 	}
-	v.size = max(v.size, r.GetCapacityRange().GetRequiredBytes())
-	return &pb.ControllerExpandVolumeResponse{CapacityBytes: v.size, NodeExpansionRequired: true}, nil
-}
-
-// CreateSnapshot makes a snapshot; the same name answers the same snapshot.
-func (d *Driver) CreateSnapshot(_ context.Context, r *pb.CreateSnapshotRequest) (*pb.CreateSnapshotResponse, error) {
-	if r.GetName() == "" || r.GetSourceVolumeId() == "" {
-		return nil, invalid("name or source is missing")
-	}
-	s := d.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, have := range s.snapshots {
-		if have.name == r.GetName() {
-			if have.source != r.GetSourceVolumeId() {
-				return nil, status.Error(codes.AlreadyExists, "the snapshot is of another volume")
-			}
-			return &pb.CreateSnapshotResponse{Snapshot: pbSnapshot(have)}, nil
-		}
-	}
-	v := s.volumes[r.GetSourceVolumeId()]
-	if v == nil {
-		return nil, noVolume(r.GetSourceVolumeId())
-	}
-	s.next++
-	n := &snapshot{id: fmt.Sprintf("fake-snap-%d", s.next), name: r.GetName(), source: v.id, size: v.size}
-	s.snapshots[n.id] = n
-	return &pb.CreateSnapshotResponse{Snapshot: pbSnapshot(n)}, nil
-}
-
-func pbSnapshot(s *snapshot) *pb.Snapshot {
-	return &pb.Snapshot{SnapshotId: s.id, SourceVolumeId: s.source, SizeBytes: s.size, ReadyToUse: true, CreationTime: timestamppb.Now()}
-}
-
-// DeleteSnapshot removes a snapshot.
-func (d *Driver) DeleteSnapshot(_ context.Context, r *pb.DeleteSnapshotRequest) (*pb.DeleteSnapshotResponse, error) {
-	if r.GetSnapshotId() == "" {
-		return nil, invalid("snapshot id is missing")
-	}
-	d.store.mu.Lock()
-	defer d.store.mu.Unlock()
-	delete(d.store.snapshots, r.GetSnapshotId())
-	return &pb.DeleteSnapshotResponse{}, nil
-}
-
-// ListSnapshots lists snapshots.
-func (d *Driver) ListSnapshots(_ context.Context, r *pb.ListSnapshotsRequest) (*pb.ListSnapshotsResponse, error) {
-	s := d.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var match []*snapshot
-	for _, id := range slices.Sorted(maps.Keys(s.snapshots)) {
-		n := s.snapshots[id]
-		if (r.GetSnapshotId() == "" || r.GetSnapshotId() == id) && (r.GetSourceVolumeId() == "" || r.GetSourceVolumeId() == n.source) {
-			match = append(match, n)
-		}
-	}
-	match, next, err := page(match, r.GetStartingToken(), r.GetMaxEntries())
-	if err != nil {
-		return nil, err
-	}
-	out := &pb.ListSnapshotsResponse{NextToken: next}
-	if d.conf.NilEntries {
-		out.Entries = append(out.Entries, &pb.ListSnapshotsResponse_Entry{})
-	}
-	for _, n := range match {
-		out.Entries = append(out.Entries, &pb.ListSnapshotsResponse_Entry{Snapshot: pbSnapshot(n)})
+	out := &pb.ControllerGetVolumeResponse{Volume: pbVolume(v, c), Status: &pb.ControllerGetVolumeResponse_VolumeStatus{}}
+	if c.ListPublished {
+		out.Status.PublishedNodeIds = slices.Sorted(maps.Keys(v.attached))
 	}
 	return out, nil
+}
+
+// ControllerExpandVolume grows a volume; nodes must follow.
+func (d *Driver) ControllerExpandVolume(_ context.Context, r *pb.ControllerExpandVolumeRequest) (*pb.ControllerExpandVolumeResponse, error) {
+	c := d.config()
+	if r.GetVolumeId() == "" || r.GetCapacityRange() == nil {
+		return nil, invalid("volume id or capacity is missing")
+	}
+	if err := d.offered("ControllerExpandVolume", !c.NoExpand); err != nil {
+		return nil, err
+	}
+	s := d.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.volumes[r.GetVolumeId()]
+	if v == nil {
+		return nil, noVolume(r.GetVolumeId())
+	}
+	if c.OfflineExpansion && v.usedLocked() {
+		s.violatedLocked("", "expansion of volume %s, which is in use, by a driver that expands offline", v.id)
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is in use", v.id)
+	}
+	v.size = max(v.size, r.GetCapacityRange().GetRequiredBytes())
+	return &pb.ControllerExpandVolumeResponse{CapacityBytes: v.size, NodeExpansionRequired: true}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/csi"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 )
@@ -71,7 +72,7 @@ func TestLateFaultDoesTheWork(t *testing.T) {
 	socket, _ := serve(t, d)
 	cl := client(t, socket)
 	d.Script(fake.Fault{RPC: "NodeStageVolume", Times: 1, Code: codes.Unavailable, Late: true})
-	if err := cl.NodeStage(t.Context(), node("v", "/t")); csi.ActionOf(err) != csi.Retry {
+	if err := cl.NodeStage(t.Context(), node("v", "/t")); csi.VerdictOf(err) != fault.VerdictRetry {
 		t.Errorf("late success answered %v", err)
 	}
 	if u := d.Storage().Use("v"); len(u.Staged) != 1 {
@@ -88,7 +89,7 @@ func TestCrashEndsThePlugin(t *testing.T) {
 	socket, done := serve(t, d)
 	cl := client(t, socket)
 	d.Script(fake.Fault{RPC: "NodeStageVolume", Crash: true})
-	if err := cl.NodeStage(t.Context(), node("v", "/t")); csi.ActionOf(err) != csi.Retry {
+	if err := cl.NodeStage(t.Context(), node("v", "/t")); csi.VerdictOf(err) != fault.VerdictRetrySoon {
 		t.Errorf("crash answered %v", err)
 	}
 	if err := <-done; err != fake.ErrCrashed {

@@ -2,10 +2,8 @@ package fake
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,68 +15,77 @@ import (
 
 // NodeGetCapabilities says what Config says.
 func (d *Driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesRequest) (*pb.NodeGetCapabilitiesResponse, error) {
-	can := []pb.NodeServiceCapability_RPC_Type{pb.NodeServiceCapability_RPC_EXPAND_VOLUME}
-	if !d.conf.NoStage {
-		can = append(can, pb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)
-	}
-	if d.conf.MountGroup {
-		can = append(can, pb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP)
-	}
+	c := d.config()
 	out := &pb.NodeGetCapabilitiesResponse{}
-	for _, t := range can {
-		out.Capabilities = append(out.Capabilities, &pb.NodeServiceCapability{Type: &pb.NodeServiceCapability_Rpc{
-			Rpc: &pb.NodeServiceCapability_RPC{Type: t},
-		}})
+	for t, on := range map[pb.NodeServiceCapability_RPC_Type]bool{
+		pb.NodeServiceCapability_RPC_EXPAND_VOLUME:            !c.NoNodeExpand,
+		pb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME:     !c.NoStage,
+		pb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP:       c.MountGroup,
+		pb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER: c.SingleNodeModes,
+	} {
+		if on {
+			out.Capabilities = append(out.Capabilities, &pb.NodeServiceCapability{Type: &pb.NodeServiceCapability_Rpc{
+				Rpc: &pb.NodeServiceCapability_RPC{Type: t},
+			}})
+		}
 	}
+	slices.SortFunc(out.Capabilities, func(a, b *pb.NodeServiceCapability) int { return int(a.GetRpc().GetType() - b.GetRpc().GetType()) })
 	return out, nil
 }
 
 // NodeGetInfo names the node.
 func (d *Driver) NodeGetInfo(context.Context, *pb.NodeGetInfoRequest) (*pb.NodeGetInfoResponse, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	out := &pb.NodeGetInfoResponse{NodeId: d.conf.NodeID, MaxVolumesPerNode: d.conf.MaxVolumes}
-	if d.conf.Topology != nil {
-		out.AccessibleTopology = &pb.Topology{Segments: d.conf.Topology}
+	c := d.config()
+	out := &pb.NodeGetInfoResponse{NodeId: c.NodeID, MaxVolumesPerNode: c.MaxVolumes}
+	if c.Topology != nil {
+		out.AccessibleTopology = &pb.Topology{Segments: c.Topology}
 	}
 	return out, nil
 }
 
-// Rename gives the node another provider's id, as a plugin with a new configuration has.
-func (d *Driver) Rename(nodeID string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.conf.NodeID = nodeID
-}
-
-func (d *Driver) dataOf(id string) string { return filepath.Join(d.conf.DataDir, id) }
-
-// bind mounts the data of a volume when mounts are real. What is mounted already stays.
-func (d *Driver) bind(id, path string, readOnly bool) error {
-	if d.conf.DataDir == "" {
+// bind mounts the data of a volume when mounts are made. What is mounted already stays.
+func (c *Config) bind(id, path string, readOnly bool) error {
+	if c.DataDir == "" {
 		return nil
 	}
-	if on, err := mounts.IsPoint(path); err != nil || on {
+	if on, err := c.Host.IsPoint(path); err != nil || on {
 		return err
 	}
-	if err := os.MkdirAll(d.dataOf(id), 0o755); err != nil {
+	data := filepath.Join(c.DataDir, id)
+	if err := c.Host.MakeDir(data); err != nil {
 		return err
 	}
-	return mounts.Bind(d.dataOf(id), path, mounts.Flags{ReadOnly: readOnly})
+	return c.Host.Bind(data, path, mounts.Flags{ReadOnly: readOnly})
 }
 
-func (d *Driver) unbind(path string) error {
-	if d.conf.DataDir == "" {
+func (c *Config) unbind(path string) error {
+	if c.DataDir == "" {
 		return nil
 	}
-	return mounts.Unmount(path)
+	return c.Host.Unmount(path)
+}
+
+func put(all map[string]map[string]mount, node, path string, m mount) {
+	if all[node] == nil {
+		all[node] = map[string]mount{}
+	}
+	all[node][path] = m
+}
+
+func remove(all map[string]map[string]mount, node, path string) {
+	if delete(all[node], path); len(all[node]) == 0 {
+		delete(all, node)
+	}
 }
 
 // NodeStageVolume stages a volume.
 func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest) (*pb.NodeStageVolumeResponse, error) {
-	path := r.GetStagingTargetPath()
-	if r.GetVolumeId() == "" || path == "" || r.GetVolumeCapability() == nil {
+	c, path, want := d.config(), r.GetStagingTargetPath(), mount{capability: r.GetVolumeCapability()}
+	if r.GetVolumeId() == "" || path == "" || want.capability == nil {
 		return nil, invalid("volume, staging path or capability is missing")
+	}
+	if err := d.offered("NodeStageVolume", !c.NoStage); err != nil {
+		return nil, err
 	}
 	s := d.store
 	s.mu.Lock()
@@ -87,36 +94,45 @@ func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest
 	if v == nil {
 		return nil, noVolume(r.GetVolumeId())
 	}
-	if err := d.attachedLocked(v, r.GetPublishContext()); err != nil {
+	if err := s.attachedLocked(v, &c, r.GetPublishContext(), want); err != nil {
 		return nil, err
 	}
-	for other := range v.staged[d.conf.NodeID] {
+	for other := range v.staged[c.NodeID] {
 		if other != path {
-			s.violatedLocked("volume %s is staged at %s and at %s", v.id, other, path)
+			s.violatedLocked(c.NodeID, "volume %s is staged at %s and at %s", v.id, other, path)
 		}
 	}
-	if v.staged[d.conf.NodeID] == nil {
-		v.staged[d.conf.NodeID] = map[string]bool{}
+	if have, ok := v.staged[c.NodeID][path]; ok && !have.like(want) {
+		return nil, status.Errorf(codes.AlreadyExists, "volume %q is staged at %s in another way", v.id, path)
 	}
-	v.staged[d.conf.NodeID][path] = true
-	return &pb.NodeStageVolumeResponse{}, d.bind(v.id, path, false)
+	if err := c.bind(v.id, path, false); err != nil {
+		return nil, err
+	}
+	put(v.staged, c.NodeID, path, want)
+	return &pb.NodeStageVolumeResponse{}, nil
 }
 
-func (d *Driver) attachedLocked(v *volume, pc map[string]string) error {
-	if !d.conf.Attach {
+// attachedLocked wants a volume attached for what is asked.
+func (s *Storage) attachedLocked(v *volume, c *Config, pc map[string]string, want mount) error {
+	if !c.Attach {
 		return nil
 	}
-	if _, ok := v.attached[d.conf.NodeID]; !ok || pc["attached"] != d.conf.NodeID {
-		d.store.violatedLocked("volume %s is used on %s without being attached there", v.id, d.conf.NodeID)
+	have, ok := v.attached[c.NodeID]
+	if !ok || pc["attached"] != c.NodeID {
+		s.violatedLocked(c.NodeID, "volume %s is used on %s without being attached there", v.id, c.NodeID)
 		return status.Errorf(codes.FailedPrecondition, "volume %q is not attached", v.id)
+	}
+	if want.writes() && (have.ReadOnly || readers(have.Mode)) {
+		s.violatedLocked(c.NodeID, "volume %s is used for writing on %s, where it is attached for readers", v.id, c.NodeID)
+		return status.Errorf(codes.FailedPrecondition, "volume %q is attached for readers", v.id)
 	}
 	return nil
 }
 
 // NodePublishVolume publishes a volume.
 func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeRequest) (*pb.NodePublishVolumeResponse, error) {
-	target := r.GetTargetPath()
-	if r.GetVolumeId() == "" || target == "" || r.GetVolumeCapability() == nil {
+	c, target, want := d.config(), r.GetTargetPath(), mount{r.GetVolumeCapability(), r.GetReadonly()}
+	if r.GetVolumeId() == "" || target == "" || want.capability == nil {
 		return nil, invalid("volume, target path or capability is missing")
 	}
 	s := d.store
@@ -126,42 +142,67 @@ func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeReq
 	if v == nil {
 		return nil, noVolume(r.GetVolumeId())
 	}
-	if err := d.attachedLocked(v, r.GetPublishContext()); err != nil {
+	if err := s.publishableLocked(v, &c, r); err != nil {
 		return nil, err
 	}
-	switch {
-	case d.conf.NoStage && r.GetStagingTargetPath() != "":
-		s.violatedLocked("a staging path was sent to a driver that does not stage")
-	case !d.conf.NoStage && !v.staged[d.conf.NodeID][r.GetStagingTargetPath()]:
-		s.violatedLocked("volume %s is published before it is staged", v.id)
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is not staged", v.id)
-	}
-	if v.published[d.conf.NodeID] == nil {
-		v.published[d.conf.NodeID] = map[string]string{}
-	}
-	how := r.GetVolumeCapability().String()
-	if r.GetReadonly() {
-		how += " ro"
-	}
-	if have, ok := v.published[d.conf.NodeID][target]; ok && have != how {
+	if have, ok := v.published[c.NodeID][target]; ok && !have.like(want) {
 		return nil, status.Errorf(codes.AlreadyExists, "%s is published in another way", target)
 	}
-	v.published[d.conf.NodeID][target] = how
-	if d.conf.NoMountAtTarget {
+	s.aloneLocked(v, &c, target, want)
+	if c.NoMountAtTarget {
+		put(v.published, c.NodeID, target, want)
 		return &pb.NodePublishVolumeResponse{}, nil
 	}
-	if on, err := mounts.IsPoint(target); err != nil {
+	if err := c.Host.MakeDir(target); err != nil {
 		return nil, err
-	} else if !on {
-		if err := os.Mkdir(target, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
+	}
+	if err := c.bind(v.id, target, want.readOnly); err != nil {
+		return nil, err
+	}
+	put(v.published, c.NodeID, target, want)
+	return &pb.NodePublishVolumeResponse{}, nil
+}
+
+// publishableLocked wants a volume attached and staged.
+func (s *Storage) publishableLocked(v *volume, c *Config, r *pb.NodePublishVolumeRequest) error {
+	want := mount{r.GetVolumeCapability(), r.GetReadonly()}
+	if err := s.attachedLocked(v, c, r.GetPublishContext(), want); err != nil {
+		return err
+	}
+	if c.NoStage {
+		if r.GetStagingTargetPath() != "" {
+			s.violatedLocked(c.NodeID, "a staging path was sent to a driver that does not stage")
+		}
+		return nil
+	}
+	staged, ok := v.staged[c.NodeID][r.GetStagingTargetPath()]
+	if !ok {
+		s.violatedLocked(c.NodeID, "volume %s is published before it is staged", v.id)
+		return status.Errorf(codes.FailedPrecondition, "volume %q is not staged", v.id)
+	}
+	if want.writes() && readers(staged.mode()) {
+		s.violatedLocked(c.NodeID, "volume %s is published for writing on %s, where it is staged for readers", v.id, c.NodeID)
+	}
+	return nil
+}
+
+// aloneLocked watches that a volume with a single writer has no other.
+func (s *Storage) aloneLocked(v *volume, c *Config, target string, want mount) {
+	if !want.writes() {
+		return
+	}
+	for node, targets := range v.published {
+		for other, m := range targets {
+			if (node != c.NodeID || other != target) && m.writes() && (singleWriter(want.mode()) || singleWriter(m.mode())) && !s.excused[node] {
+				s.violatedLocked(c.NodeID, "two writers of volume %s: %s:%s and %s:%s", v.id, node, other, c.NodeID, target)
+			}
 		}
 	}
-	return &pb.NodePublishVolumeResponse{}, d.bind(v.id, target, r.GetReadonly())
 }
 
 // NodeUnpublishVolume takes a volume away from a target.
 func (d *Driver) NodeUnpublishVolume(_ context.Context, r *pb.NodeUnpublishVolumeRequest) (*pb.NodeUnpublishVolumeResponse, error) {
+	c := d.config()
 	if r.GetVolumeId() == "" || r.GetTargetPath() == "" {
 		return nil, invalid("volume or target path is missing")
 	}
@@ -172,20 +213,21 @@ func (d *Driver) NodeUnpublishVolume(_ context.Context, r *pb.NodeUnpublishVolum
 	if v == nil {
 		return nil, noVolume(r.GetVolumeId())
 	}
-	if err := d.unbind(r.GetTargetPath()); err != nil {
+	if err := c.unbind(r.GetTargetPath()); err != nil {
 		return nil, err
 	}
-	if err := os.Remove(r.GetTargetPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	if !c.KeepTarget {
+		if err := c.Host.RemoveLeaf(r.GetTargetPath()); err != nil {
+			return nil, err
+		}
 	}
-	if delete(v.published[d.conf.NodeID], r.GetTargetPath()); len(v.published[d.conf.NodeID]) == 0 {
-		delete(v.published, d.conf.NodeID)
-	}
+	remove(v.published, c.NodeID, r.GetTargetPath())
 	return &pb.NodeUnpublishVolumeResponse{}, nil
 }
 
 // NodeUnstageVolume undoes staging.
 func (d *Driver) NodeUnstageVolume(_ context.Context, r *pb.NodeUnstageVolumeRequest) (*pb.NodeUnstageVolumeResponse, error) {
+	c := d.config()
 	if r.GetVolumeId() == "" || r.GetStagingTargetPath() == "" {
 		return nil, invalid("volume or staging path is missing")
 	}
@@ -196,22 +238,24 @@ func (d *Driver) NodeUnstageVolume(_ context.Context, r *pb.NodeUnstageVolumeReq
 	if v == nil {
 		return nil, noVolume(r.GetVolumeId())
 	}
-	if n := len(v.published[d.conf.NodeID]); n > 0 {
-		s.violatedLocked("unstage of volume %s under %d published targets", v.id, n)
+	if n := len(v.published[c.NodeID]); n > 0 {
+		s.violatedLocked(c.NodeID, "unstage of volume %s under %d published targets", v.id, n)
 	}
-	if err := d.unbind(r.GetStagingTargetPath()); err != nil {
+	if err := c.unbind(r.GetStagingTargetPath()); err != nil {
 		return nil, err
 	}
-	if delete(v.staged[d.conf.NodeID], r.GetStagingTargetPath()); len(v.staged[d.conf.NodeID]) == 0 {
-		delete(v.staged, d.conf.NodeID)
-	}
+	remove(v.staged, c.NodeID, r.GetStagingTargetPath())
 	return &pb.NodeUnstageVolumeResponse{}, nil
 }
 
-// NodeExpandVolume answers the size.
+// NodeExpandVolume returns the size. Without expansion by the controller it makes the volume grow itself.
 func (d *Driver) NodeExpandVolume(_ context.Context, r *pb.NodeExpandVolumeRequest) (*pb.NodeExpandVolumeResponse, error) {
+	c := d.config()
 	if r.GetVolumeId() == "" || r.GetVolumePath() == "" {
 		return nil, invalid("volume or path is missing")
+	}
+	if err := d.offered("NodeExpandVolume", !c.NoNodeExpand); err != nil {
+		return nil, err
 	}
 	s := d.store
 	s.mu.Lock()
@@ -220,8 +264,11 @@ func (d *Driver) NodeExpandVolume(_ context.Context, r *pb.NodeExpandVolumeReque
 	if v == nil {
 		return nil, noVolume(r.GetVolumeId())
 	}
-	if d.conf.NoStage && r.GetStagingTargetPath() != "" {
-		s.violatedLocked("a staging path was sent to a driver that does not stage")
+	if c.NoStage && r.GetStagingTargetPath() != "" {
+		s.violatedLocked(c.NodeID, "a staging path was sent to a driver that does not stage")
+	}
+	if c.NoExpand {
+		v.size = max(v.size, r.GetCapacityRange().GetRequiredBytes())
 	}
 	return &pb.NodeExpandVolumeResponse{CapacityBytes: v.size}, nil
 }

@@ -25,6 +25,12 @@ func singleNode(m pb.VolumeCapability_AccessMode_Mode) bool {
 	return false
 }
 
+// readers reports whether the attachment is in a mode for readers only.
+func (a attachment) readers() bool {
+	m := pb.VolumeCapability_AccessMode_Mode(a.Mode)
+	return m == pb.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY || m == pb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY
+}
+
 func (d *driver) unattached() error {
 	return status.Error(codes.Unimplemented, "the driver runs without attach mode")
 }
@@ -63,6 +69,9 @@ func (d *driver) ControllerPublishVolume(ctx context.Context, r *pb.ControllerPu
 	if v.Block != block {
 		return nil, invalid("volume %q has the other access type", v.ID)
 	}
+	if _, err := optionsOf(r.GetVolumeCapability(), false); err != nil {
+		return nil, err
+	}
 	want := attachment{ReadOnly: r.GetReadonly(), Mode: int32(r.GetVolumeCapability().GetAccessMode().GetMode()), Block: block}
 	if err := d.attach(ctx, v, n, want); err != nil {
 		return nil, err
@@ -72,7 +81,7 @@ func (d *driver) ControllerPublishVolume(ctx context.Context, r *pb.ControllerPu
 
 func (d *driver) attach(ctx context.Context, v *volume, n *node, want attachment) error {
 	if have, ok := v.Attached[n.ID]; ok {
-		if have.ReadOnly != want.ReadOnly || have.Block != want.Block {
+		if have.ReadOnly != want.ReadOnly || have.Block != want.Block || have.readers() != want.readers() {
 			return status.Errorf(codes.AlreadyExists, "volume %q is attached to node %q in another way", v.ID, n.ID)
 		}
 		return nil

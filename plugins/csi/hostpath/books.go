@@ -48,7 +48,11 @@ type snapshot struct {
 	Block            bool
 	SizeBytes        int64
 	Created          time.Time
+	// Ready is when the snapshot may be used; zero means at once.
+	Ready time.Time `json:",omitzero"`
 }
+
+func (s *snapshot) ready() bool { return !time.Now().Before(s.Ready) }
 
 // node is what a node says of itself.
 type node struct {

@@ -28,6 +28,7 @@ func (d *driver) ControllerGetCapabilities(context.Context, *pb.ControllerGetCap
 		pb.ControllerServiceCapability_RPC_GET_CAPACITY,
 		pb.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
 		pb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
+		pb.ControllerServiceCapability_RPC_GET_SNAPSHOT,
 		pb.ControllerServiceCapability_RPC_CLONE_VOLUME,
 		pb.ControllerServiceCapability_RPC_EXPAND_VOLUME,
 		pb.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
@@ -105,7 +106,13 @@ func (d *driver) CreateVolume(ctx context.Context, r *pb.CreateVolumeRequest) (*
 		return nil, invalid("volume capabilities are missing")
 	}
 	block, err := blockOf(r.GetVolumeCapabilities()...)
+	if err == nil {
+		err = checkOptions(r.GetVolumeCapabilities())
+	}
 	if err != nil {
+		return nil, err
+	}
+	if _, err := readyAfter(r.GetParameters()); err != nil {
 		return nil, err
 	}
 	id := idOf("vol", r.GetName())
@@ -203,7 +210,10 @@ func (d *driver) source(r *pb.CreateVolumeRequest, v *volume) (path string, err 
 				return "", err
 			}
 			if from == nil {
-				return "", status.Errorf(codes.NotFound, "snapshot %q does not exist", v.SnapshotOf)
+				return "", noSnapshot(v.SnapshotOf)
+			}
+			if !from.ready() {
+				return "", status.Errorf(codes.FailedPrecondition, "snapshot %q is not ready to use yet", from.ID)
 			}
 			least, sourceBlock, path = from.SizeBytes, from.Block, d.books.data(from.ID)
 		default:
@@ -227,14 +237,14 @@ func (d *driver) fill(ctx context.Context, v *volume, source string) error {
 		return err
 	}
 	defer unlock()
-	if err := d.room(v.SizeBytes); err != nil {
+	if err := d.fits(v.SizeBytes); err != nil {
 		return errors.Join(err, os.RemoveAll(d.books.data(v.ID)))
 	}
 	return d.books.putVolume(v)
 }
 
-// room refuses what does not fit.
-func (d *driver) room(more int64) error {
+// fits refuses what is above the limit.
+func (d *driver) fits(more int64) error {
 	if d.conf.CapacityBytes == 0 {
 		return nil
 	}
@@ -294,6 +304,9 @@ func (d *driver) ValidateVolumeCapabilities(_ context.Context, r *pb.ValidateVol
 	}
 	if block != v.Block {
 		return &pb.ValidateVolumeCapabilitiesResponse{Message: "the volume has the other access type"}, nil
+	}
+	if err := checkOptions(r.GetVolumeCapabilities()); err != nil {
+		return &pb.ValidateVolumeCapabilitiesResponse{Message: status.Convert(err).Message()}, nil
 	}
 	return &pb.ValidateVolumeCapabilitiesResponse{Confirmed: &pb.ValidateVolumeCapabilitiesResponse_Confirmed{
 		VolumeContext: r.GetVolumeContext(), VolumeCapabilities: r.GetVolumeCapabilities(), Parameters: r.GetParameters(),
@@ -392,7 +405,7 @@ func (d *driver) ControllerExpandVolume(ctx context.Context, r *pb.ControllerExp
 		return nil, err
 	}
 	if size > v.SizeBytes {
-		if err := d.room(size - v.SizeBytes); err != nil {
+		if err := d.fits(size - v.SizeBytes); err != nil {
 			return nil, err
 		}
 		if v.Block {

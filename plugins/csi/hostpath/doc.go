@@ -19,9 +19,20 @@
 // a node has mounted is never remembered but read from the mount table, so kill -9 at any point leaves
 // nothing that a repeated call does not repair.
 //
+// # Mounts
+//
+// Staging binds the volume's directory, publishing binds that with the mount flags of the publication: those that
+// a bind mount can have (ro, nosuid, nodev, noexec, noatime, relatime, strictatime, nodiratime and their opposites).
+// Others are refused by name, already by CreateVolume and ValidateVolumeCapabilities.
+//
+// # Snapshots
+//
+// A snapshot is a copy. The parameter snapshot_ready_after of the snapshot, or of its volume, plays storage on
+// which it is ready to use only some time after it was cut.
+//
 // # Attach mode
 //
 // With Config.Attach the driver has ControllerPublish: it keeps book of the nodes that a volume is attached
-// to, refuses to attach a single-node volume twice, refuses to stage what is not attached, and logs both as
+// to and tells it (ControllerGetVolume, ListVolumes), refuses to attach a single-node volume twice, refuses to stage what is not attached, and logs both as
 // violations.
 package hostpath

@@ -195,7 +195,7 @@ func TestDoubleAttachIsRefusedAndLogged(t *testing.T) {
 	if err := attach("n1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := attach("n2"); !errors.Is(err, fault.Conflict) || csi.ActionOf(err) != csi.Retry {
+	if err := attach("n2"); !errors.Is(err, fault.Conflict) || csi.VerdictOf(err) != fault.VerdictRetry {
 		t.Errorf("second attachment: %v", err)
 	}
 	log, err := hostpath.Violations(state)

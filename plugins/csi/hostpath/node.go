@@ -87,7 +87,7 @@ func (d *driver) NodeStageVolume(ctx context.Context, r *pb.NodeStageVolumeReque
 	if err := usable(v, r.GetVolumeId(), r.GetVolumeCapability()); err != nil {
 		return nil, err
 	}
-	if _, err := flagsOf(r.GetVolumeCapability(), false); err != nil {
+	if _, err := optionsOf(r.GetVolumeCapability(), false); err != nil {
 		return nil, err
 	}
 	if err := d.attachedHere(v, r.GetPublishContext()); err != nil {
@@ -108,7 +108,7 @@ func (d *driver) NodeStageVolume(ctx context.Context, r *pb.NodeStageVolumeReque
 	if v.Block {
 		_, err = d.loopOn(v)
 	} else {
-		err = bindOnce(d.books.data(v.ID), path, mounts.Flags{})
+		err = bindOnce(d.books.data(v.ID), path, options{})
 	}
 	return &pb.NodeStageVolumeResponse{}, err
 }
@@ -128,50 +128,6 @@ func (d *driver) attachedHere(v *volume, pc map[string]string) error {
 	return nil
 }
 
-// bindOnce binds source to target unless that is so already. Something else at the target is refused.
-func bindOnce(source, target string, f mounts.Flags) error {
-	on, err := mounts.IsPoint(target)
-	if err != nil {
-		return err
-	}
-	if !on {
-		return mounts.Bind(source, target, f)
-	}
-	table, err := mounts.Table()
-	if err != nil {
-		return err
-	}
-	want, err := table.Of(source)
-	if err != nil {
-		return err
-	}
-	if have := table.At(target); have == nil || !have.Same(want) || have.ReadOnly != f.ReadOnly {
-		return status.Errorf(codes.AlreadyExists, "something else is mounted at %s", target)
-	}
-	return nil
-}
-
-// flagsOf translates mount flags. The driver only binds, so only these make sense.
-func flagsOf(c *pb.VolumeCapability, readOnly bool) (mounts.Flags, error) {
-	f := mounts.Flags{ReadOnly: readOnly}
-	for _, flag := range c.GetMount().GetMountFlags() {
-		switch flag {
-		case "ro":
-			f.ReadOnly = true
-		case "nosuid":
-			f.NoSuid = true
-		case "nodev":
-			f.NoDev = true
-		case "noexec":
-			f.NoExec = true
-		case "rw", "defaults", "":
-		default:
-			return f, invalid("a mount flag is not known to this driver")
-		}
-	}
-	return f, nil
-}
-
 // NodePublishVolume binds the staged volume to the target path.
 func (d *driver) NodePublishVolume(ctx context.Context, r *pb.NodePublishVolumeRequest) (*pb.NodePublishVolumeResponse, error) {
 	target := r.GetTargetPath()
@@ -186,7 +142,7 @@ func (d *driver) NodePublishVolume(ctx context.Context, r *pb.NodePublishVolumeR
 	if err := usable(v, r.GetVolumeId(), r.GetVolumeCapability()); err != nil {
 		return nil, err
 	}
-	flags, err := flagsOf(r.GetVolumeCapability(), r.GetReadonly())
+	how, err := optionsOf(r.GetVolumeCapability(), r.GetReadonly())
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +166,7 @@ func (d *driver) NodePublishVolume(ctx context.Context, r *pb.NodePublishVolumeR
 	if err := makeTarget(target, v.Block); err != nil {
 		return nil, err
 	}
-	if err := bindOnce(source, target, flags); err != nil {
+	if err := bindOnce(source, target, how); err != nil {
 		if on, e := mounts.IsPoint(target); e == nil && !on {
 			err = errors.Join(err, os.Remove(target))
 		}

@@ -12,6 +12,29 @@ import (
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
 )
 
+// readyAfterKey is the parameter of a snapshot, or of the volume that it is made of, that delays its readiness:
+// a duration such as 90s. It plays storage that copies snapshots elsewhere after they were cut.
+const readyAfterKey = "snapshot_ready_after"
+
+func readyAfter(parameters ...map[string]string) (time.Duration, error) {
+	for _, p := range parameters {
+		text, ok := p[readyAfterKey]
+		if !ok {
+			continue
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return 0, invalid("parameter %s is %q: it must be a duration such as 90s", readyAfterKey, text)
+		}
+		return d, nil
+	}
+	return 0, nil
+}
+
+func noSnapshot(id string) error {
+	return status.Errorf(codes.NotFound, "snapshot %q does not exist", id)
+}
+
 // CreateSnapshot copies a volume's data as it is now.
 func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest) (*pb.CreateSnapshotResponse, error) {
 	if r.GetName() == "" || r.GetSourceVolumeId() == "" {
@@ -40,12 +63,19 @@ func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest
 	if v == nil {
 		return nil, noVolume(r.GetSourceVolumeId())
 	}
+	delay, err := readyAfter(r.GetParameters(), v.Parameters)
+	if err != nil {
+		return nil, err
+	}
 	s := &snapshot{ID: id, Name: r.GetName(), Source: v.ID, Block: v.Block, SizeBytes: v.SizeBytes, Created: time.Now()}
-	if err := d.room(s.SizeBytes); err != nil {
-		return nil, status.Errorf(codes.ResourceExhausted, "no room for a snapshot of %d bytes", s.SizeBytes)
+	if err := d.fits(s.SizeBytes); err != nil {
+		return nil, status.Errorf(codes.ResourceExhausted, "a snapshot of %d bytes does not fit", s.SizeBytes)
 	}
 	if err := d.makeData(id, s.Block, s.SizeBytes, d.books.data(v.ID)); err != nil {
 		return nil, err
+	}
+	if delay > 0 {
+		s.Ready = time.Now().Add(delay)
 	}
 	return &pb.CreateSnapshotResponse{Snapshot: pbSnapshot(s)}, d.books.putSnapshot(s)
 }
@@ -53,7 +83,7 @@ func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest
 func pbSnapshot(s *snapshot) *pb.Snapshot {
 	return &pb.Snapshot{
 		SnapshotId: s.ID, SourceVolumeId: s.Source, SizeBytes: s.SizeBytes,
-		CreationTime: timestamppb.New(s.Created), ReadyToUse: true,
+		CreationTime: timestamppb.New(s.Created), ReadyToUse: s.ready(),
 	}
 }
 
@@ -76,6 +106,21 @@ func (d *driver) DeleteSnapshot(ctx context.Context, r *pb.DeleteSnapshotRequest
 		return nil, err
 	}
 	return &pb.DeleteSnapshotResponse{}, os.RemoveAll(d.books.data(id))
+}
+
+// GetSnapshot describes one snapshot.
+func (d *driver) GetSnapshot(_ context.Context, r *pb.GetSnapshotRequest) (*pb.GetSnapshotResponse, error) {
+	if r.GetSnapshotId() == "" {
+		return nil, invalid("snapshot id is missing")
+	}
+	s, err := d.books.snapshot(r.GetSnapshotId())
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		return nil, noSnapshot(r.GetSnapshotId())
+	}
+	return &pb.GetSnapshotResponse{Snapshot: pbSnapshot(s)}, nil
 }
 
 // ListSnapshots lists snapshots, all or those of a volume, or one by its id.

@@ -3,6 +3,7 @@ package mounts
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,6 +11,47 @@ import (
 
 // Flags are restrictions of a bind mount.
 type Flags struct{ ReadOnly, NoSuid, NoDev, NoExec bool }
+
+// FlagsOf returns the restrictions in a list of mount options; of contradicting options the last one holds.
+func FlagsOf(options []string) (f Flags) {
+	for _, o := range options {
+		switch o {
+		case "ro", "rw":
+			f.ReadOnly = o == "ro"
+		case "nosuid", "suid":
+			f.NoSuid = o == "nosuid"
+		case "nodev", "dev":
+			f.NoDev = o == "nodev"
+		case "noexec", "exec":
+			f.NoExec = o == "noexec"
+		}
+	}
+	return f
+}
+
+// Without returns the restrictions of f that o does not have.
+func (f Flags) Without(o Flags) Flags {
+	return Flags{f.ReadOnly && !o.ReadOnly, f.NoSuid && !o.NoSuid, f.NoDev && !o.NoDev, f.NoExec && !o.NoExec}
+}
+
+// With returns the restrictions of both.
+func (f Flags) With(o Flags) Flags {
+	return Flags{f.ReadOnly || o.ReadOnly, f.NoSuid || o.NoSuid, f.NoDev || o.NoDev, f.NoExec || o.NoExec}
+}
+
+// String lists the restrictions as mount options.
+func (f Flags) String() string {
+	var out []string
+	for _, o := range []struct {
+		on   bool
+		name string
+	}{{f.ReadOnly, "ro"}, {f.NoSuid, "nosuid"}, {f.NoDev, "nodev"}, {f.NoExec, "noexec"}} {
+		if o.on {
+			out = append(out, o.name)
+		}
+	}
+	return strings.Join(out, ",")
+}
 
 func (f Flags) attributes() (set uint64, flags uintptr) {
 	add := func(on bool, attr uint64, flag uintptr) {
@@ -65,6 +107,37 @@ func bindTwice(source, target string, f Flags) error {
 		return errors.Join(err, unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
 	}
 	return nil
+}
+
+// Restrict adds restrictions to the mount at path; those that it has stay.
+func Restrict(path string, f Flags) error {
+	set, flags := f.attributes()
+	err := unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, &unix.MountAttr{Attr_set: set})
+	if errors.Is(err, unix.ENOSYS) { // before Linux 5.12
+		var has unix.Statfs_t
+		if err = unix.Statfs(path, &has); err == nil {
+			flags |= uintptr(has.Flags) & keptFlags
+			err = unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|flags, "")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("set %s on the mount at %s: %w", f, path, err)
+	}
+	return nil
+}
+
+// keptFlags are flags of a mount that a remount ends unless it repeats them. Their ST_ values, which statfs
+// returns, are those of mount.
+const keptFlags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME
+
+// Detach removes the topmost mount at path lazily: it is gone from the path at once, and ends when nobody uses it
+// any more. It is for mounts that cannot be removed otherwise. A path without mount is success.
+func Detach(path string) error {
+	err := unix.Unmount(path, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return fmt.Errorf("detach the mount at %s: %w", path, err)
 }
 
 // stackedMax is how many mounts on top of each other Unmount removes.

@@ -3,5 +3,5 @@
 //
 // Rules: whether a path is a mount is asked with statx and AT_STATX_DONT_SYNC or read from mountinfo, never
 // with stat, which blocks for ever on a hung mount. A read-only bind becomes visible read-only or not at
-// all. Unmounting is never lazy. Nothing here removes files.
+// all. Unmounting is never lazy but by [Detach]. Nothing here removes files.
 package mounts

@@ -145,3 +145,56 @@ func TestDeadMountIsSeenAndRemoved(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestRestrictAddsToWhatAMountHas(t *testing.T) {
+	source, target := pair(t)
+	if err := mounts.Bind(source, target, mounts.Flags{NoSuid: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := mounts.Restrict(target, mounts.Flags{NoExec: true, ReadOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := mounts.At(target)
+	if want := (mounts.Flags{NoSuid: true, NoExec: true, ReadOnly: true}); err != nil || at.Flags != want {
+		t.Errorf("the mount has %s, not %s: %v", at.Flags, want, err)
+	}
+	if err := os.WriteFile(filepath.Join(target, "g"), nil, 0o644); err == nil {
+		t.Error("wrote to it")
+	}
+	if err := os.WriteFile(filepath.Join(source, "g"), nil, 0o644); err != nil {
+		t.Errorf("the source is restricted too: %v", err)
+	}
+	if err := mounts.Restrict(source, mounts.Flags{ReadOnly: true}); err == nil {
+		t.Error("restricted what is no mount")
+	}
+}
+
+func TestDetachTakesABusyMountAway(t *testing.T) {
+	source, target := pair(t)
+	if err := mounts.Bind(source, target, mounts.Flags{}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(target, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for range 2 { // again when nothing is there
+		if err := mounts.Detach(target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if on, err := mounts.IsPoint(target); on || err != nil {
+		t.Errorf("still mounted: %v, %v", on, err)
+	}
+}
+
+func TestFlagsOfOptions(t *testing.T) {
+	got := mounts.FlagsOf([]string{"ro", "noatime", "nodev", "rw", "noexec"})
+	if want := (mounts.Flags{NoDev: true, NoExec: true}); got != want || got.String() != "nodev,noexec" {
+		t.Errorf("%s, not %s", got, want)
+	}
+	if left := got.Without(mounts.Flags{NoDev: true}); left != (mounts.Flags{NoExec: true}) {
+		t.Errorf("without nodev: %s", left)
+	}
+}

@@ -22,6 +22,10 @@ type Entry struct {
 	ReadOnly bool
 	Shared   bool
 	FSType   string
+	// Flags are the restrictions of this mount; those of the file system below are not part of it.
+	Flags Flags `json:",omitzero"`
+	// Times are those of the mount as the table lists them: without Access they are strict.
+	Times Times `json:",omitzero"`
 }
 
 // Same reports whether both entries show the same files.
@@ -52,7 +56,11 @@ func At(path string) (*Entry, error) {
 
 // At returns the topmost mount at exactly this path, nil when there is none.
 func (l List) At(path string) *Entry {
-	path = resolve(path)
+	return l.AtExactly(resolve(path))
+}
+
+// AtExactly returns the topmost mount at a path that has no symbolic links, nil when there is none.
+func (l List) AtExactly(path string) *Entry {
 	for _, e := range slices.Backward(l) {
 		if e.Point == path {
 			return e
@@ -71,6 +79,7 @@ func read(want func(point string) bool) (List, error) {
 		out = append(out, &Entry{
 			ID: i.ID, Dev: fmt.Sprintf("%d:%d", i.Major, i.Minor), Root: i.Root, Point: i.Mountpoint, FSType: i.FSType,
 			ReadOnly: hasOption(i.Options, "ro"), Shared: strings.Contains(i.Optional, "shared:"),
+			Flags: FlagsOf(strings.Split(i.Options, ",")), Times: TimesOf(strings.Split(i.Options, ",")),
 		})
 	}
 	return out, nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -25,8 +26,8 @@ const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_N
 
 // Apply gives the file system at root to its owner as the policy says. Files below the root get the ids
 // only, and before the root does, so that a walk that was cut short is done again. keepGroup leaves the
-// group to the driver.
-func Apply(ctx context.Context, root string, o *api.VolumeOwner, keepGroup bool) error {
+// group to the driver. seen counts the files that were looked at; it may be nil.
+func Apply(ctx context.Context, root string, o *api.VolumeOwner, keepGroup bool, seen *atomic.Int64) error {
 	if o == nil || o.Policy == api.OwnerNever {
 		return nil
 	}
@@ -34,7 +35,10 @@ func Apply(ctx context.Context, root string, o *api.VolumeOwner, keepGroup bool)
 	if err != nil {
 		return err
 	}
-	want := ids{o.UID, o.GID}
+	if seen == nil {
+		seen = new(atomic.Int64)
+	}
+	want := walk{ids{o.UID, o.GID}, seen}
 	if keepGroup {
 		want.gid = keep
 	}
@@ -94,6 +98,12 @@ func stat(fd int) (*unix.Stat_t, error) {
 
 type ids struct{ uid, gid int }
 
+// walk gives everything below a directory to its owner.
+type walk struct {
+	ids
+	seen *atomic.Int64
+}
+
 func (w ids) fit(st *unix.Stat_t) bool {
 	return (w.uid == keep || uint32(w.uid) == st.Uid) && (w.gid == keep || uint32(w.gid) == st.Gid)
 }
@@ -110,7 +120,7 @@ func (w ids) give(fd int, has *unix.Stat_t) error {
 }
 
 // below gives away everything in the directory.
-func (w ids) below(ctx context.Context, dir *os.File, depth int) error {
+func (w walk) below(ctx context.Context, dir *os.File, depth int) error {
 	if depth == depthMax {
 		return fault.New(fault.Invalid, `%s is more than %d directories deep: use policy = "never"`, dir.Name(), depthMax)
 	}
@@ -133,7 +143,7 @@ func (w ids) below(ctx context.Context, dir *os.File, depth int) error {
 	}
 }
 
-func (w ids) entry(ctx context.Context, dir *os.File, name string, depth int) error {
+func (w walk) entry(ctx context.Context, dir *os.File, name string, depth int) error {
 	fd, err := open(int(dir.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW)
 	switch {
 	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENOENT):
@@ -142,6 +152,7 @@ func (w ids) entry(ctx context.Context, dir *os.File, name string, depth int) er
 		return err
 	}
 	defer unix.Close(fd)
+	w.seen.Add(1)
 	has, err := stat(fd)
 	if err != nil {
 		return err

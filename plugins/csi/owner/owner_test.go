@@ -53,7 +53,7 @@ func expect(t *testing.T, path, want string) {
 
 func apply(t *testing.T, root string, o api.VolumeOwner, keepGroup bool) {
 	t.Helper()
-	if err := owner.Apply(t.Context(), root, &o, keepGroup); err != nil {
+	if err := owner.Apply(t.Context(), root, &o, keepGroup, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -113,7 +113,7 @@ func TestAnEndedContextLeavesTheRootForTheNextTry(t *testing.T) {
 	root, _ := tree(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := owner.Apply(ctx, root, &api.VolumeOwner{UID: 7, GID: 8}, false); !errors.Is(err, context.Canceled) {
+	if err := owner.Apply(ctx, root, &api.VolumeOwner{UID: 7, GID: 8}, false, nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("error is %v", err)
 	}
 	apply(t, root, api.VolumeOwner{UID: 7, GID: 8}, false)
@@ -127,7 +127,7 @@ func TestReadOnlyFileSystemNamesTheRemedy(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = mounts.Unmount(at) })
-	err := owner.Apply(t.Context(), at, &api.VolumeOwner{UID: 7, GID: 8}, false)
+	err := owner.Apply(t.Context(), at, &api.VolumeOwner{UID: 7, GID: 8}, false, nil)
 	if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `policy = "never"`) {
 		t.Errorf("error is %v", err)
 	}

@@ -129,3 +129,15 @@ func (t *task) usage(now time.Time) *api.TaskResourceUsage {
 		},
 	}}
 }
+
+// Remains lists the processes of a task that have not ended. It implements [driver.Remainer].
+func (d *Driver) Remains(id string) (out []driver.Remain) {
+	t, err := d.task(id)
+	if err != nil {
+		return nil
+	}
+	for _, r := range t.process.Remains() {
+		out = append(out, driver.Remain(r))
+	}
+	return out
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -143,13 +144,19 @@ func endLeftovers(id Ident) {
 	if id.TaskPID > 1 {
 		if ticks, ok := startTicks(id.TaskPID); !ok || ticks == id.TaskTicks {
 			for _, p := range processes() {
-				if p.session == id.TaskPID && p.ticks >= id.TaskTicks {
+				if p.session == id.TaskPID && p.ticks >= id.TaskTicks && !isHelper(p.pid) {
 					_ = syscall.Kill(p.pid, syscall.SIGKILL)
 				}
 			}
 		}
 	}
 	removeCgroup(id.Cgroup)
+}
+
+// isHelper reports whether a process serves a mount and was taken out of the life of its task.
+func isHelper(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	return err == nil && strings.Contains(string(b), frame.HelperScope)
 }
 
 func removeCgroup(dir string) {

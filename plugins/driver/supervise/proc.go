@@ -110,6 +110,52 @@ func (p *Process) Usage() (Usage, bool) {
 	return u, len(u.PIDs) > 0
 }
 
+// Remain is a process of a task that is left, with the kernel's letter for its state and the kernel's function that
+// it waits in, if that is known.
+type Remain struct {
+	PID   int
+	Name  string
+	State byte
+	In    string
+}
+
+// Remains lists the processes of the task that have not ended, also when the supervising process has given up on
+// them: those in the task's own cgroup, else the descendants of a supervising process that is there.
+func (p *Process) Remains() (out []Remain) {
+	for _, pid := range p.pids() {
+		dir := "/proc/" + strconv.Itoa(pid) + "/"
+		s, ok := stat(pid)
+		if !ok || s.state == 'Z' || s.state == 'X' || isHelper(pid) {
+			continue
+		}
+		name, _ := os.ReadFile(dir + "comm")
+		in, _ := os.ReadFile(dir + "wchan")
+		out = append(out, Remain{PID: pid, Name: strings.TrimSpace(string(name)), State: s.state, In: strings.Trim(string(in), "0")})
+	}
+	return out
+}
+
+func (p *Process) pids() []int {
+	if p.ident.Cgroup == "" {
+		if !alive(p.ident.PID, p.ident.Ticks) {
+			return nil
+		}
+		u, _ := p.Usage()
+		return u.PIDs
+	}
+	raw, err := os.ReadFile(p.ident.Cgroup + "/cgroup.procs")
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for _, f := range strings.Fields(string(raw)) {
+		if pid, err := strconv.Atoi(f); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
 // children lists the direct children of all threads of a process.
 func children(pid int) []int {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"

@@ -270,11 +270,28 @@ func (p *Process) follow() {
 		}
 	}
 	p.conn.Close()
-	p.reap()
+	p.collect()
 	if p.exit.Lost {
 		endLeftovers(p.ident)
 	}
 	close(p.done)
+}
+
+// reapWait bounds the wait for the end of a supervising process that has reported the exit: it stays while helpers
+// of the task outlive it.
+const reapWait = time.Second
+
+// collect reaps, for longer than reapWait beside.
+func (p *Process) collect() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.reap()
+	}()
+	select {
+	case <-done:
+	case <-time.After(reapWait):
+	}
 }
 
 // reap collects the supervising process when it is a child of ours, also of an instance before this one.

@@ -2,11 +2,14 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
@@ -18,27 +21,32 @@ func median(d []time.Duration) time.Duration {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// BenchmarkVolumeLife prints stop -> claim free, and what a volume adds to submit -> running.
+// BenchmarkVolumeLife prints stop -> claim free, and what a volume adds to submit -> running. Both are told by
+// the servers: nothing is asked in intervals.
 func BenchmarkVolumeLife(b *testing.B) {
+	const rounds = 25
 	a := kit.Start(b)
 	b.ReportMetric(ms(a.Plugin("hp")), "ms-plugin-healthy")
 	a.CreateVolume("hp", "v1")
 	var with, without, free []time.Duration
-	for i := range 15 {
+	for i := range rounds {
+		plain, job := fmt.Sprintf("plain-%d", i), fmt.Sprintf("volume-%d", i)
 		began := time.Now()
-		plain := fmt.Sprintf("plain-%d", i)
 		a.Register(kit.ShellJob(plain, "exec sleep 1000"))
-		a.Running(plain, 1)
+		becomes(a, plain, "running")
 		without = append(without, time.Since(began))
-		a.Stop(plain, true)
+		a.Stop(plain, false)
+		becomes(a, plain, "complete")
 
 		began = time.Now()
-		job := fmt.Sprintf("volume-%d", i)
 		a.Register(kit.WithVolume(kit.ShellJob(job, "exec sleep 1000"), "v1"))
-		a.Running(job, 1)
+		becomes(a, job, "running")
 		with = append(with, time.Since(began))
-		a.Stop(job, true)
-		free = append(free, a.Free("v1"))
+		began = time.Now()
+		a.Stop(job, false)
+		freed(a, 1)
+		free = append(free, time.Since(began))
+		becomes(a, job, "complete")
 	}
 	b.ReportMetric(ms(median(without)), "ms-running-plain")
 	b.ReportMetric(ms(median(with)), "ms-running-with-volume")
@@ -63,20 +71,7 @@ func BenchmarkHundredVolumes(b *testing.B) {
 	b.ReportMetric(ms(time.Since(began)), "ms-all-running")
 	began = time.Now()
 	all(n, func(i int) { a.Stop(fmt.Sprintf("j%d", i), false) })
-	a.Until(60*time.Second, "all volumes to be free", func() error {
-		volumes, _, err := a.API.CSIVolumes().List(nil)
-		if err != nil {
-			return err
-		}
-		held := 0
-		for _, v := range volumes {
-			held += v.CurrentReaders + v.CurrentWriters
-		}
-		if held > 0 {
-			return fmt.Errorf("%d are held", held)
-		}
-		return nil
-	})
+	freed(a, n)
 	b.ReportMetric(ms(time.Since(began)), "ms-all-freed")
 	b.ReportMetric(0, "ns/op")
 }
@@ -127,21 +122,60 @@ func all(n int, do func(i int)) {
 	group.Wait()
 }
 
-func count(a *kit.Agent, n int, status string) {
-	a.Until(60*time.Second, "all to be "+status, func() error {
-		allocs, _, err := a.API.Allocations().List(nil)
-		if err != nil {
-			return err
+// told repeats a blocking query, which the servers answer when there is news, until it says that it is done.
+func told(a *kit.Agent, what string, ask func(*api.QueryOptions) (state string, done bool, meta *api.QueryMeta, err error)) {
+	q := &api.QueryOptions{WaitTime: 5 * time.Second}
+	a.Until(60*time.Second, what, func() error {
+		for end := time.Now().Add(60 * time.Second); time.Now().Before(end); {
+			state, done, meta, err := ask(q)
+			if err != nil {
+				return err
+			}
+			if done {
+				return nil
+			}
+			if meta.LastIndex == q.WaitIndex {
+				return errors.New(state)
+			}
+			q.WaitIndex = meta.LastIndex
 		}
+		return errors.New("news without end")
+	})
+}
+
+// becomes waits until the only allocation of the job has the client status.
+func becomes(a *kit.Agent, job, status string) {
+	told(a, job+" to be "+status, func(q *api.QueryOptions) (string, bool, *api.QueryMeta, error) {
+		allocs, meta, err := a.API.Jobs().Allocations(job, true, q)
+		if err != nil || len(allocs) != 1 {
+			return fmt.Sprintf("%d allocations", len(allocs)), false, meta, err
+		}
+		return allocs[0].ClientStatus, allocs[0].ClientStatus == status, meta, nil
+	})
+}
+
+// freed waits until nobody holds any of the n volumes.
+func freed(a *kit.Agent, n int) {
+	told(a, "all volumes to be free", func(q *api.QueryOptions) (string, bool, *api.QueryMeta, error) {
+		volumes, meta, err := a.API.CSIVolumes().List(q)
+		held := 0
+		for _, v := range volumes {
+			held += v.CurrentReaders + v.CurrentWriters
+		}
+		return fmt.Sprintf("%d of %d are held", held, len(volumes)), held == 0 && len(volumes) == n, meta, err
+	})
+}
+
+// count waits until n allocations of other jobs than the plugin's have the client status.
+func count(a *kit.Agent, n int, status string) {
+	told(a, "all to be "+status, func(q *api.QueryOptions) (string, bool, *api.QueryMeta, error) {
+		allocs, meta, err := a.API.Allocations().List(q)
 		found := 0
 		for _, s := range allocs {
 			if s.ClientStatus == status && s.JobID != "hp" {
 				found++
 			}
 		}
-		if found != n {
-			return fmt.Errorf("%d of %d", found, n)
-		}
-		return nil
+		return fmt.Sprintf("%d of %d", found, n), found == n, meta, err
 	})
 }

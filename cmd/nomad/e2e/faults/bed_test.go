@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -44,11 +45,11 @@ func TestMain(m *testing.M) {
 type bed struct {
 	*kit.Host // the server that is asked
 	servers   []*kit.Host
-	t         *testing.T
-	lab       *kit.Lab
-	nodes     []*kit.Host
-	storage   string
-	attach    bool
+	layout
+	t       *testing.T
+	lab     *kit.Lab
+	nodes   []*kit.Host
+	storage string
 	// allowed are violations that the scenario means, as "kind node".
 	allowed []string
 	// volumes are those that the bed created: id -> id at the driver.
@@ -59,37 +60,46 @@ type bed struct {
 	measured bool
 }
 
-// newBed starts a server and nodes n1, n2, ... and the driver on all of them; prepare is called with each
-// node before its agent starts.
-func newBed(t *testing.T, nodes int, attach bool, prepare ...func(*kit.Host)) *bed {
-	t.Helper()
-	return newBedOf(t, 1, nodes, attach, prepare...)
+// layout is what a bed has. The zero values are one server, one node, and a driver that mounts without attaching.
+type layout struct {
+	servers, nodes int
+	attach         bool
+	// fuse makes the driver publish by FUSE file systems.
+	fuse bool
+	// prepare is called with each node before its agent starts.
+	prepare func(*kit.Host)
 }
 
-// newBedOf is the same with several servers.
-func newBedOf(t *testing.T, servers, nodes int, attach bool, prepare ...func(*kit.Host)) *bed {
+// newBed starts a server and nodes n1, n2, ... and the driver on all of them.
+func newBed(t *testing.T, nodes int, attach bool) *bed {
+	t.Helper()
+	return layout{nodes: nodes, attach: attach}.bed(t)
+}
+
+func (l layout) bed(t *testing.T) *bed {
 	t.Helper()
 	lab := kit.NewLab(t)
-	b := &bed{t: t, lab: lab, storage: lab.Path("storage"), attach: attach, volumes: map[string]string{}, crowd: kit.Crowding()}
+	b := &bed{t: t, lab: lab, storage: lab.Path("storage"), layout: l, volumes: map[string]string{}, crowd: kit.Crowding()}
 	t.Cleanup(func() {
-		if t.Failed() && !b.measured {
-			kit.Measured(t, fmt.Sprintf("fault %.2s | %s | stopped before its end", strings.TrimPrefix(t.Name(), "TestFault"), t.Name()))
+		if number, isFault := strings.CutPrefix(t.Name(), "TestFault"); isFault && t.Failed() && !b.measured {
+			kit.Measured(t, fmt.Sprintf("fault %.2s | %s | stopped before its end", number, t.Name()))
 		}
 	})
 	if err := os.Mkdir(b.storage, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for i := range servers {
+	for i := range max(1, l.servers) {
 		b.servers = append(b.servers, lab.Host(fmt.Sprintf("s%d", i+1)))
 	}
 	b.Host = b.servers[0]
 	for _, s := range b.servers {
 		s.Serve(b.servers, kit.Quick)
 	}
+	nodes := max(1, l.nodes)
 	for i := range nodes {
 		n := lab.Host(fmt.Sprintf("n%d", i+1))
-		for _, do := range prepare {
-			do(n)
+		if l.prepare != nil {
+			l.prepare(n)
 		}
 		n.Work(b.servers, "")
 		b.nodes = append(b.nodes, n)
@@ -107,6 +117,9 @@ func (b *bed) driverJob() *api.Job {
 	j := b.PluginJob("hp")
 	task := j.TaskGroups[0].Tasks[0]
 	args := []string{"-nomad", b.Binary, "-state-dir", b.storage, "-node-id", "${node.unique.name}"}
+	if b.fuse {
+		args = append(args, "-fuse")
+	}
 	if b.attach {
 		args = append(args, "--", "-attach")
 	}
@@ -115,17 +128,42 @@ func (b *bed) driverJob() *api.Job {
 	return j
 }
 
-// volume creates a single-writer volume; more are fields of the volume beside those of the SDK.
-func (b *bed) volume(id string, more map[string]any) {
-	b.t.Helper()
+// spec describes a single-writer volume; more are fields beside those of the SDK.
+func spec(id string, more map[string]any) map[string]any {
 	fields := map[string]any{
 		"ID": id, "Name": id, "Namespace": "default", "PluginID": "hp", "RequestedCapacityMin": 1 << 20,
-		"RequestedCapabilities": []map[string]any{{"AccessMode": "single-node-writer", "AttachmentMode": "file-system"}},
+		"RequestedCapabilities": capabilities("single-node-writer"),
 	}
-	for k, v := range more {
-		fields[k] = v
+	maps.Copy(fields, more)
+	return fields
+}
+
+// capabilities are file systems with the access modes.
+func capabilities(modes ...string) (all []map[string]any) {
+	for _, m := range modes {
+		all = append(all, map[string]any{"AccessMode": m, "AttachmentMode": "file-system"})
 	}
-	body, code := b.put("/v1/volume/csi/"+id+"/create", map[string]any{"Volumes": []any{fields}})
+	return all
+}
+
+// register submits a volume that exists at the driver, and returns the answer.
+func (b *bed) register(id, external string, more map[string]any) (answer string, code int) {
+	b.t.Helper()
+	fields := spec(id, more)
+	fields["ExternalID"] = external
+	return b.put("/v1/volume/csi/"+id, map[string]any{"Volumes": []any{fields}})
+}
+
+// create asks for a volume and returns the answer.
+func (b *bed) create(id string, more map[string]any) (answer string, code int) {
+	b.t.Helper()
+	return b.put("/v1/volume/csi/"+id+"/create", map[string]any{"Volumes": []any{spec(id, more)}})
+}
+
+// volume creates a single-writer volume.
+func (b *bed) volume(id string, more map[string]any) {
+	b.t.Helper()
+	body, code := b.create(id, more)
 	if code != http.StatusOK {
 		b.t.Fatalf("create volume %s: %d %s", id, code, body)
 	}
@@ -157,9 +195,10 @@ func (b *bed) put(path string, body any) (answer string, code int) {
 	return out.String(), resp.StatusCode
 }
 
-// writing holds its volume: it makes data once, checks it, and notes each start, beat and stop.
+// writing holds its volume: it makes data once, checks it, and notes each start, beat and stop. It may be stopped
+// between any two of its steps, so that the checksum, which says that the data is whole, comes by a rename.
 const writing = `cd data || exit 9
-[ -f sum ] || { head -c 65536 /dev/urandom > payload && sha256sum payload > sum; }
+[ -f sum ] || { head -c 65536 /dev/urandom > payload && sha256sum payload > sum.new && mv sum.new sum; }
 sha256sum -c sum > /dev/null || exit 3
 echo start $NOMAD_ALLOC_ID >> journal
 trap 'echo stop $NOMAD_ALLOC_ID >> journal; exit 0' INT TERM

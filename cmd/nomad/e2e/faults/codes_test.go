@@ -16,47 +16,81 @@ import (
 
 // gRPC codes that the scripts use.
 const (
+	unknown          = 2
 	invalidArgument  = 3
 	deadlineExceeded = 4
+	notFound         = 5
 	aborted          = 10
 	internal         = 13
 	unavailable      = 14
+	unauthenticated  = 16
 )
+
+// everyCode are all codes that the CSI specification gives a meaning, and those that gRPC itself answers.
+var everyCode = map[string]int{
+	"cancelled": 1, "unknown": unknown, "invalid": invalidArgument, "deadline": deadlineExceeded, "not-found": notFound, "exists": 6,
+	"denied": 7, "exhausted": 8, "precondition": 9, "aborted": aborted, "range": 11, "unimplemented": 12, "internal": internal,
+	"unavailable": unavailable, "data-loss": 15, "unauthenticated": unauthenticated,
+}
+
+// outcome is what an error of a call on the way to a running task leads to.
+type outcome string
+
+const (
+	waits outcome = "waits" // repeated until it passes
+	fails outcome = "fails" // the allocation fails at once
+	tries outcome = "tries" // repeated a few times, or elsewhere
+)
+
+var outcomes = map[string]outcome{
+	"cancelled": waits, "deadline": waits, "aborted": waits, "unavailable": waits, "hang": waits, "lost": waits, "delay": waits,
+	"invalid": fails, "exists": fails, "denied": fails, "range": fails, "data-loss": fails, "unauthenticated": fails,
+	"unknown": tries, "not-found": tries, "exhausted": tries, "unimplemented": tries, "internal": tries,
+}
 
 // trouble is one volume with one fault of the driver.
 type trouble struct {
-	name string
-	rpc  string
+	name, kind string
 	script.Fault
 }
 
-// up tells whether the call is on the way to a running task.
-func (f *trouble) up() bool { return !strings.Contains(f.rpc, "Un") }
+// up reports whether the call is on the way to a running task.
+func (f *trouble) up() bool { return !strings.Contains(f.RPC, "Un") }
 
-func troubles() []*trouble {
-	kinds := []struct {
-		name string
-		script.Fault
-	}{
-		{"unavailable", script.Fault{Code: unavailable, Text: "the array reboots"}},
-		{"aborted", script.Fault{Code: aborted, Text: "another call is pending"}},
-		{"hang", script.Fault{Hang: true}},
-		{"lost", script.Fault{Code: deadlineExceeded, Text: "too slow", Lost: true}},
-		{"delay", script.Fault{Delay: time.Second}},
+// leads is what the fault leads to.
+func (f *trouble) leads() outcome {
+	if f.kind == "precondition" {
+		// Attached elsewhere, which passes; what a node must not repeat does not.
+		return map[bool]outcome{true: waits, false: fails}[strings.HasPrefix(f.RPC, "Controller")]
 	}
-	var all []*trouble
-	for i, rpc := range []string{
-		"ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume",
-	} {
-		for _, k := range kinds {
-			if k.Hang && strings.HasPrefix(rpc, "Controller") {
-				continue // has a test of its own
-			}
-			all = append(all, &trouble{name: fmt.Sprintf("%s-%d", k.name, i), rpc: rpc, Fault: k.Fault})
+	return outcomes[f.kind]
+}
+
+// text is the driver's message.
+func (f *trouble) text() string { return "trouble " + f.name }
+
+// mountCalls are the calls that bring a volume to a task and take it away again.
+var mountCalls = []string{
+	"ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume",
+}
+
+// troubles are all codes at all of those calls, by turns at once and after a while, and what is no code.
+func troubles() (all []*trouble) {
+	for i, rpc := range mountCalls {
+		add := func(kind string, f script.Fault) {
+			f.RPC = rpc
+			t := &trouble{name: fmt.Sprintf("%s-%d", kind, i), kind: kind, Fault: f}
+			t.Text = t.text()
+			all = append(all, t)
 		}
-		if strings.Contains(rpc, "Un") {
-			all = append(all, &trouble{name: fmt.Sprintf("internal-%d", i), rpc: rpc, Fault: script.Fault{Code: internal, Text: "a bug"}})
+		for kind, code := range everyCode {
+			add(kind, script.Fault{Code: code, Delay: time.Duration((i+code)%2) * 300 * time.Millisecond})
 		}
+		if !strings.HasPrefix(rpc, "Controller") { // those have a test of their own
+			add("hang", script.Fault{Hang: true})
+		}
+		add("lost", script.Fault{Code: deadlineExceeded, Lost: true})
+		add("delay", script.Fault{Delay: time.Second})
 	}
 	return all
 }
@@ -67,14 +101,17 @@ func TestFault12DriverFaultsPass(t *testing.T) {
 	var faults []script.Fault
 	for _, f := range all {
 		b.volume(f.name, nil)
-		f.RPC, f.Volume = f.rpc, b.volumes[f.name]
+		f.Volume = b.volumes[f.name]
 		faults = append(faults, f.Fault)
 	}
 	for i := range 4 {
 		b.volume(fmt.Sprint("by", i), nil)
 	}
-	idle := func(f *trouble) string { return "echo start $NOMAD_ALLOC_ID >> data/journal; exec sleep 1000" }
-	job := func(f *trouble) { b.Register(kit.WithVolume(kit.ShellJob(f.name, idle(f)), f.name)) }
+	job := func(f *trouble) {
+		j := kit.WithVolume(kit.ShellJob(f.name, "echo start $NOMAD_ALLOC_ID >> data/journal; exec sleep 1000"), f.name)
+		j.TaskGroups[0].ReschedulePolicy = noReschedule()
+		b.Register(j)
+	}
 	for _, f := range all {
 		if !f.up() {
 			job(f)
@@ -94,68 +131,99 @@ func TestFault12DriverFaultsPass(t *testing.T) {
 			b.Stop(f.name, false)
 		}
 	}
-	var others []time.Duration
-	for i := range 4 {
-		id := fmt.Sprint("by", i)
-		began := time.Now()
-		b.Register(kit.WithVolume(kit.ShellJob(id, "exec sleep 1000"), id))
-		b.runs(id, id, 10*time.Second)
-		others = append(others, time.Since(began))
-		began = time.Now()
-		b.Stop(id, true)
-		b.Free(id)
-		others = append(others, time.Since(began))
-	}
-	<-time.After(2 * time.Second)
+	others := b.meanwhile()
+	b.Until(20*time.Second, "what is final to have failed", func() error { return b.failed(all) })
 	index := b.raftIndex()
 	<-time.After(3 * time.Second)
 	writes := b.raftIndex() - index
-	for _, f := range all {
-		if f.name[:5] == "delay" {
-			continue
-		}
-		if held := b.Claimed(f.name); held != 1 {
-			t.Errorf("%s: %d claims during the fault", f.name, held)
-		}
-		if n := len(b.Allocs(f.name, "running")); f.up() && n > 0 {
-			t.Errorf("%s runs during the fault", f.name)
-		}
-		if n := len(b.Allocs(f.name, "failed")); n > 0 {
-			t.Errorf("%s: %d allocations failed", f.name, n)
-		}
-	}
+	b.troubled(all)
 
 	b.faults()
-	began := time.Now()
-	var slowest time.Duration
-	var last string
-	for _, f := range all {
-		if f.up() {
-			b.Running(f.name, 1)
-		} else {
-			b.Free(f.name)
-		}
-		if d := time.Since(began); d > slowest+20*time.Millisecond {
-			slowest, last = d, f.name
-		}
-	}
-	for _, f := range all {
-		if f.up() {
-			if n := len(b.Allocs(f.name, "failed")); n > 0 {
-				t.Errorf("%s: %d allocations failed", f.name, n)
-			}
-			b.Stop(f.name, false)
-		}
-	}
+	slowest, last := b.recovered(all)
 	b.clean()
 	b.within("recovery of "+last, slowest, 10*time.Second)
 	b.within("starting or stopping another job", slices.Max(others), 3*time.Second)
 	if writes > 2*len(all) { // a loop would write for each of them every second
 		t.Errorf("%d raft writes in 3 s while %d volumes waited", writes, len(all))
 	}
-	b.row(12, fmt.Sprintf("%d volumes with a fault each, cleared after about 6 s", len(all)),
+	b.row(12, fmt.Sprintf("every code at every call of a mount, quick and slow; hang, lost answer, delay: %d volumes", len(all)),
 		fmt.Sprintf("all recovered after %s (%s); others delayed to %s; %d raft writes in 3 s", short(slowest), last, short(slices.Max(others)), writes),
 		"recovers <= 10 s; nothing else delayed; no hot loop")
+}
+
+// meanwhile starts and stops jobs whose volumes have no trouble, and measures each.
+func (b *bed) meanwhile() (took []time.Duration) {
+	for i := range 4 {
+		id := fmt.Sprint("by", i)
+		began := time.Now()
+		b.Register(kit.WithVolume(kit.ShellJob(id, "exec sleep 1000"), id))
+		b.runs(id, id, 30*time.Second)
+		took = append(took, time.Since(began))
+		began = time.Now()
+		b.Stop(id, true)
+		b.Free(id)
+		took = append(took, time.Since(began))
+	}
+	return took
+}
+
+// failed names what should have failed by now and has not.
+func (b *bed) failed(all []*trouble) error {
+	for _, f := range all {
+		if f.up() && f.leads() == fails && len(b.Allocs(f.name, "failed")) == 0 {
+			return fmt.Errorf("%s (%s): %s", f.name, f.RPC, b.tell(f.name))
+		}
+	}
+	return nil
+}
+
+// troubled checks each volume while its driver has trouble.
+func (b *bed) troubled(all []*trouble) {
+	b.t.Helper()
+	for _, f := range all {
+		failed := b.Allocs(f.name, "failed")
+		switch {
+		case f.kind == "delay":
+		case !f.up():
+			if b.Claimed(f.name) == 0 && len(b.attached(f.name))+len(b.mounted(f.name)) > 0 {
+				b.t.Errorf("%s (%s): the claim is free, attached to %q, mounted at %q", f.name, f.RPC, b.attached(f.name), b.mounted(f.name))
+			}
+		case len(b.Allocs(f.name, "running")) > 0:
+			b.t.Errorf("%s (%s) runs during the fault", f.name, f.RPC)
+		case f.leads() == waits && len(failed) > 0:
+			b.t.Errorf("%s (%s): %d allocations failed", f.name, f.RPC, len(failed))
+		case f.leads() == waits && b.Claimed(f.name) != 1:
+			b.t.Errorf("%s (%s): %d claims during the fault", f.name, f.RPC, b.Claimed(f.name))
+		case f.leads() == fails && len(failed) == 1 && !strings.Contains(b.get("/v1/allocation/"+failed[0].ID), f.text()):
+			b.t.Errorf("%s (%s): the allocation does not say what the driver said", f.name, f.RPC)
+		}
+	}
+}
+
+// recovered waits until all is as it should be without faults, and answers what took the longest time.
+func (b *bed) recovered(all []*trouble) (slowest time.Duration, last string) {
+	b.t.Helper()
+	began := time.Now()
+	for _, f := range all {
+		switch {
+		case !f.up():
+			b.Free(f.name)
+		case f.leads() == waits:
+			b.Running(f.name, 1)
+			if n := len(b.Allocs(f.name, "failed")); n > 0 {
+				b.t.Errorf("%s (%s): %d allocations failed", f.name, f.RPC, n)
+			}
+		}
+		if d := time.Since(began); d > slowest+20*time.Millisecond {
+			slowest, last = d, f.name+" "+f.RPC
+		}
+	}
+	for _, f := range all {
+		if f.up() {
+			b.Stop(f.name, false)
+		}
+	}
+	return slowest, last
 }
 
 // raftIndex is how many entries the server's log has had.

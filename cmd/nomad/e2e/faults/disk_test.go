@@ -54,11 +54,9 @@ func TestFault13DiskOfANodeReadOnly(t *testing.T) {
 			h.Destroy()
 			// As long as the mount namespace of a task that has ended lingers, it keeps the file system as it is.
 			err, limit := error(syscall.EROFS), time.Now().Add(20*time.Second)
-			for err != nil && time.Now().Before(limit) {
-				for _, point := range slices.Backward(h.Mounts()) {
-					if err := syscall.Unmount(point, 0); err != nil {
-						return fmt.Errorf("unmount %s: %w", point, err)
-					}
+			for ; err != nil && time.Now().Before(limit); <-time.After(50 * time.Millisecond) {
+				if err = unmount(h); err != nil {
+					continue // a process that was killed has not left yet
 				}
 				_ = command("e2fsck", "-fy", image) // ends with 1 when it has mended something
 				if err = ext4(image, dir); err == nil {
@@ -70,6 +68,16 @@ func TestFault13DiskOfANodeReadOnly(t *testing.T) {
 			return err
 		},
 	})
+}
+
+// unmount takes all mounts of a host away.
+func unmount(h *kit.Host) error {
+	for _, point := range slices.Backward(h.Mounts()) {
+		if err := syscall.Unmount(point, 0); err != nil {
+			return fmt.Errorf("unmount %s: %w", point, err)
+		}
+	}
+	return nil
 }
 
 // command runs a program; its error has what the program said.
@@ -88,21 +96,21 @@ type disk struct {
 	repair func(h *kit.Host, image, dir string) error
 }
 
-// brokenDisk breaks the disk below a node's data for a while. What runs there goes on, what is to stop keeps its
-// claim as long as its volume is mounted, and all is well when the disk is.
+// brokenDisk breaks the disk below a node's data for a while. What runs there goes on, what is to stop ends and
+// frees its volume, nothing new comes, and all is well when the disk is.
 func brokenDisk(t *testing.T, d disk) {
 	image := func(h *kit.Host) string { return filepath.Join(h.Dir, "image") }
 	data := func(h *kit.Host) string { return filepath.Join(h.Dir, "data") }
-	b := newBed(t, 2, true, func(h *kit.Host) {
+	b := layout{nodes: 2, attach: true, prepare: func(h *kit.Host) {
 		if err := os.Mkdir(data(h), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.mount(image(h), data(h)); err != nil {
 			t.Fatal(err)
 		}
-	})
+	}}.bed(t)
 	h := b.nodes[0]
-	for _, id := range []string{"stays", "stops", "comes"} {
+	for _, id := range []string{"stays", "stops", "comes", "elsewhere"} {
 		b.volume(id, nil)
 	}
 	b.Register(on(writer("stays", "stays"), h))
@@ -110,6 +118,9 @@ func brokenDisk(t *testing.T, d disk) {
 	stays := b.Running("stays", 1)
 	b.Running("stops", 1)
 	b.beats("stays", stays.ID)
+	if len(b.mounted("stops")) == 0 {
+		t.Fatal("a volume in use is mounted nowhere: the test sees nothing")
+	}
 
 	if err := d.damage(data(h)); err != nil {
 		t.Fatal(err)
@@ -118,12 +129,21 @@ func brokenDisk(t *testing.T, d disk) {
 	b.Stop("stops", false)
 	began := time.Now()
 	for time.Since(began) < 6*time.Second {
-		if b.Claimed("stops") == 0 && strings.Contains(strings.Join(h.VolumeMounts(), " "), b.volumes["stops"]) {
+		if b.Claimed("stops") == 0 && len(b.mounted("stops")) > 0 {
 			t.Fatal("the claim is free and the volume is mounted")
 		}
 		<-time.After(50 * time.Millisecond)
 	}
 	freed := b.Claimed("stops") == 0
+	if !freed {
+		t.Errorf("the stopped job holds its volume: %s %s", b.tell("stops"), b.waits("stops"))
+	}
+	if n := len(h.Shells()); n != 1 {
+		t.Errorf("%d tasks run on the node, one was to go on and one to end", n)
+	}
+	if n := len(b.Allocs("comes", "running")); n > 0 {
+		t.Error("the node takes a new allocation")
+	}
 	b.beats("stays", stays.ID)
 	if now := b.Running("stays", 1); now.ID != stays.ID {
 		t.Errorf("the running task was replaced: %s", b.tell("stays"))
@@ -142,6 +162,11 @@ func brokenDisk(t *testing.T, d disk) {
 		t.Errorf("no event of the node tells of the disk: %d events; the new job: %s", len(n.Events), b.tell("comes"))
 	}
 
+	b.Register(writer("elsewhere", "elsewhere"))
+	if a := b.Running("elsewhere", 1); b.host(a) == h {
+		t.Error("the node takes a new allocation though another one could")
+	}
+
 	if err := d.repair(h, image(h), data(h)); err != nil {
 		t.Fatal(err)
 	}
@@ -150,10 +175,10 @@ func brokenDisk(t *testing.T, d disk) {
 	b.runs("comes", "comes", 40*time.Second)
 	back := time.Since(began)
 	b.beats("comes", b.Running("comes", 1).ID)
-	for _, id := range []string{"stays", "comes"} {
+	for _, id := range []string{"stays", "comes", "elsewhere"} {
 		b.Stop(id, false)
 	}
 	b.clean()
-	b.row(13, "disk of a node "+d.how, fmt.Sprintf("running task goes on; stop freed its volume meanwhile: %v; event %q; new job runs %s after", freed, told, short(back)),
-		"running tasks go on, node event, no lost record, recovers")
+	b.row(13, "disk of a node "+d.how, fmt.Sprintf("running task goes on; stop freed its volume meanwhile: %v; a job for any node runs elsewhere; event %q; new job runs %s after", freed, told, short(back)),
+		"running tasks go on, stopping goes on, nothing new, node event, no lost record, recovers")
 }

@@ -23,6 +23,13 @@ func (b *bed) row(number int, scenario, measured, bar string) {
 	kit.Measured(b.t, fmt.Sprintf("fault %02d | %s | %s | %s", number, scenario, measured, bar))
 }
 
+// figure is a line of the table for a scenario that is not in the matrix.
+func (b *bed) figure(scenario, measured, bar string) {
+	b.t.Helper()
+	b.measured = true
+	kit.Measured(b.t, fmt.Sprintf("volume | %s | %s | %s", scenario, measured, bar))
+}
+
 // short prints times without noise.
 func short(times ...time.Duration) string {
 	var out []string
@@ -61,7 +68,7 @@ func (b *bed) left() error {
 			return fmt.Errorf("%d claims of %s", n, id)
 		}
 		if at := b.attached(id); len(at) > 0 {
-			return fmt.Errorf("%s is attached to %q", id, at)
+			return fmt.Errorf("%s is attached to %q after the calls\n%s", id, at, b.history(id))
 		}
 	}
 	for _, n := range b.nodes {
@@ -78,6 +85,15 @@ func (b *bed) left() error {
 	return nil
 }
 
+// history describes the calls of a volume that change something.
+func (b *bed) history(volume string) string {
+	out := ""
+	for _, c := range b.calls(volume) {
+		out += fmt.Sprintf("%s %s by %s for %s, took %v: %d %s\n", c.At.Format("15:04:05.000"), c.RPC, c.Node, c.To, c.Ended.Sub(c.At), c.Code, c.Text)
+	}
+	return out
+}
+
 // attached are the nodes to which the driver has attached the volume.
 func (b *bed) attached(volume string) []string {
 	raw, err := os.ReadFile(filepath.Join(b.storage, "volumes", b.volumes[volume]+".json"))
@@ -91,6 +107,22 @@ func (b *bed) attached(volume string) []string {
 	return slices.Sorted(maps.Keys(v.Attached))
 }
 
+// mounted are the places at which the data of a volume is mounted below the hosts' directories.
+func (b *bed) mounted(volume string) (found []string) {
+	b.t.Helper()
+	body, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(body)) {
+		words := strings.Fields(line)
+		if len(words) > 4 && filepath.Base(words[3]) == b.volumes[volume] && strings.HasPrefix(words[4], b.lab.Dir+"/") {
+			found = append(found, words[4])
+		}
+	}
+	return found
+}
+
 // harmless checks what must hold at any time: data, writers, and what the driver saw.
 func (b *bed) harmless() {
 	b.t.Helper()
@@ -98,11 +130,14 @@ func (b *bed) harmless() {
 		if err := oneWriter(b.journal(id)); err != nil {
 			b.t.Errorf("volume %s: %v", id, err)
 		}
+		want, err := os.ReadFile(b.data(id, "sum"))
+		if err != nil {
+			continue // no task has come as far
+		}
 		payload, err := os.ReadFile(b.data(id, "payload"))
 		if err != nil {
-			continue
+			b.t.Errorf("volume %s: %v", id, err)
 		}
-		want, _ := os.ReadFile(b.data(id, "sum"))
 		if sum := sha256.Sum256(payload); !strings.HasPrefix(string(want), hex.EncodeToString(sum[:])) {
 			b.t.Errorf("volume %s: the data does not fit its checksum", id)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -130,7 +131,8 @@ func (b *bed) tryDelete(id string) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotFound {
-		return errors.New(resp.Status)
+		body, err := io.ReadAll(resp.Body)
+		return errors.Join(fmt.Errorf("%s: %s", resp.Status, body), err)
 	}
 	return nil
 }
@@ -272,7 +274,7 @@ func TestFault07ServerKilledInsideCalls(t *testing.T) {
 
 func killInside(t *testing.T, servers int) {
 	all := kit.Rounds(t, "KILLS", 25)
-	k := &kills{bed: newBedOf(t, servers, 2, true), togo: all, by: map[string]int{}}
+	k := &kills{bed: layout{servers: servers, nodes: 2, attach: true}.bed(t), togo: all, by: map[string]int{}}
 	for round := 0; k.togo > 0; round++ {
 		id := fmt.Sprint("v", round)
 		for _, d := range k.life(id) {

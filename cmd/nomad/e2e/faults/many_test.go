@@ -11,7 +11,7 @@ import (
 )
 
 func TestFault10ManyStartAndStopTogether(t *testing.T) {
-	const many, rounds = 50, 4
+	const many, rounds = 50, 5
 	b := newBed(t, 2, true)
 	id := func(i int) string { return fmt.Sprint("v", i) }
 	each := func(do func(i int)) {
@@ -84,7 +84,7 @@ func (b *bed) count(status string, want int) error {
 }
 
 func TestFault11TwoJobsRaceForOneVolume(t *testing.T) {
-	rounds := kit.Rounds(t, "RACES", 30)
+	rounds := kit.Rounds(t, "RACES", 50)
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	both := 0

@@ -18,7 +18,7 @@ import (
 // many lets several allocations write on a volume at once.
 func (b *bed) many(id string) {
 	b.t.Helper()
-	b.volume(id, map[string]any{"RequestedCapabilities": []map[string]any{{"AccessMode": "multi-node-multi-writer", "AttachmentMode": "file-system"}}})
+	b.volume(id, map[string]any{"RequestedCapabilities": capabilities("multi-node-multi-writer")})
 }
 
 // sharing is a job that writes on a volume beside others.
@@ -77,10 +77,6 @@ func TestFault18VolumeEditedWhileClaimed(t *testing.T) {
 	const rounds = 15
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
-	spec := map[string]any{
-		"ID": "v1", "Name": "v1", "Namespace": "default", "PluginID": "hp", "ExternalID": b.volumes["v1"],
-		"RequestedCapabilities": []map[string]any{{"AccessMode": "single-node-writer", "AttachmentMode": "file-system"}},
-	}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	answers := map[int]int{}
@@ -90,7 +86,7 @@ func TestFault18VolumeEditedWhileClaimed(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				_, code := b.put("/v1/volume/csi/v1", map[string]any{"Volumes": []any{spec}})
+				_, code := b.register("v1", b.volumes["v1"], nil)
 				answers[code]++
 				<-time.After(2 * time.Millisecond)
 			}
@@ -164,12 +160,8 @@ func TestFault15DeletedWhileUsed(t *testing.T) {
 func TestFault22TwoSpecsForOneVolume(t *testing.T) {
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
-	twin := map[string]any{
-		"ID": "v2", "Name": "v2", "Namespace": "default", "PluginID": "hp", "ExternalID": b.volumes["v1"],
-		"RequestedCapabilities": []map[string]any{{"AccessMode": "single-node-writer", "AttachmentMode": "file-system"}},
-	}
 	how := "second spec refused"
-	if body, code := b.put("/v1/volume/csi/v2", map[string]any{"Volumes": []any{twin}}); code == http.StatusOK {
+	if body, code := b.register("v2", b.volumes["v1"], nil); code == http.StatusOK {
 		b.volumes["v2"] = b.volumes["v1"]
 		b.Register(on(writer("a", "v1"), b.nodes[0]))
 		first := b.Running("a", 1)
@@ -193,10 +185,7 @@ func TestFault22TwoSpecsForOneVolume(t *testing.T) {
 		t.Errorf("second spec: %d %s", code, body)
 	}
 	for _, id := range []string{"a/b", "..", "a\x00b", "", " ", strings.Repeat("x", 5000)} {
-		bad := map[string]any{
-			"ID": id, "Name": "x", "Namespace": "default", "PluginID": "hp", "ExternalID": "x",
-			"RequestedCapabilities": []map[string]any{{"AccessMode": "single-node-writer", "AttachmentMode": "file-system"}},
-		}
+		bad := spec(id, map[string]any{"Name": "x", "ExternalID": "x"})
 		if body, code := b.put("/v1/volume/csi/x", map[string]any{"Volumes": []any{bad}}); code/100 != 4 {
 			t.Errorf("id %.20q: %d %s", id, code, body)
 		}

@@ -107,6 +107,35 @@ func FreePort(tb testing.TB) int {
 	return 0
 }
 
+// StartDev starts a development agent, whose data is in a temporary directory below its directory Tmp.
+func StartDev(tb testing.TB) *Agent {
+	tb.Helper()
+	if os.Getuid() != 0 {
+		tb.Skip("real mounts need root")
+	}
+	a := &Agent{Binary: binary(tb), tb: tb}
+	var err error
+	if a.Dir, err = os.MkdirTemp("", "e2e"); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(a.remove)
+	web := FreePort(tb)
+	a.config = filepath.Join(a.Dir, "agent.hcl")
+	body := fmt.Sprintf("ports {\n  http = %d\n  rpc = %d\n  serf = 0\n}", web, FreePort(tb))
+	if err := errors.Join(os.WriteFile(a.config, []byte(body), 0o600), os.Mkdir(a.Tmp(), 0o700)); err != nil {
+		tb.Fatal(err)
+	}
+	if a.API, err = api.NewClient(&api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web)}); err != nil {
+		tb.Fatal(err)
+	}
+	a.spawn("env", "TMPDIR="+a.Tmp(), a.Binary, "agent", "-dev", "-config", a.config)
+	a.Ready(1)
+	return a
+}
+
+// Tmp is where a development agent makes its temporary directory.
+func (a *Agent) Tmp() string { return filepath.Join(a.Dir, "t") }
+
 // Launch starts the agent's process and waits until it leads and its node is ready.
 func (a *Agent) Launch() {
 	a.tb.Helper()

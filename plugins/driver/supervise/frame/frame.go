@@ -4,6 +4,10 @@ package frame
 type Kind byte
 
 // The kinds of frames.
+// HelperScope ends the names of cgroups of processes that serve a mount. They are not ended with the task that
+// started them, but by the node when the mount is gone.
+const HelperScope = ".fuse.scope"
+
 const (
 	// KindSpec carries a Spec to the supervising process.
 	KindSpec Kind = 's'

@@ -23,6 +23,8 @@ type supervisor struct {
 	pidfd     int
 	startedAt int64
 	lease     lease
+	// helpers is set when processes that serve mounts outlive the task.
+	helpers bool
 }
 
 func main() {
@@ -47,6 +49,7 @@ func main() {
 	send(agentFD, frame.KindRunning, r.Encode())
 	s.serve()
 	s.finish()
+	s.outliveHelpers()
 	syscall.Exit(0)
 }
 

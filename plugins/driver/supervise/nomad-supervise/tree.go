@@ -1,6 +1,10 @@
 package main
 
-import "syscall"
+import (
+	"syscall"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
 
 const sysPidfdSendSignal = 424 // the same on every architecture
 
@@ -61,6 +65,10 @@ func (s *supervisor) endTree() {
 		s.stdout.pump()
 		s.stderr.pump()
 		s.killTree(round > 3)
+		if round%8 == 7 && s.onlyHelpers() {
+			s.helpers = true
+			return
+		}
 	}
 }
 
@@ -73,9 +81,55 @@ func (s *supervisor) killTree(thorough bool) {
 	self := syscall.Getpid()
 	parents := processTable()
 	for pid := range parents {
-		if descends(parents, pid, self) {
+		if descends(parents, pid, self) && !isHelper(pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
+	}
+}
+
+// onlyHelpers reports whether all descendants that are left are helpers, and there are some.
+func (s *supervisor) onlyHelpers() bool {
+	self, any := syscall.Getpid(), false
+	parents := processTable()
+	for pid := range parents {
+		if descends(parents, pid, self) {
+			if any = isHelper(pid); !any {
+				return false
+			}
+		}
+	}
+	return any
+}
+
+// isHelper reports whether a process serves a mount and was taken out of the life of its task.
+func isHelper(pid int) bool {
+	line := readFile("/proc/" + itoa(int64(pid)) + "/cgroup")
+	for i := 0; i+len(frame.HelperScope) <= len(line); i++ {
+		if line[i:i+len(frame.HelperScope)] == frame.HelperScope {
+			return true
+		}
+	}
+	return false
+}
+
+// outliveHelpers stays with the helpers that outlive the task: they are children of this process, and may write to
+// its pipes.
+func (s *supervisor) outliveHelpers() {
+	if !s.helpers {
+		return
+	}
+	_ = syscall.Close(s.listen)
+	for i := range s.agents {
+		s.agents[i].hangUp()
+	}
+	for {
+		fds := [3]pollFD{{int32(s.reaper.note), pollIn, 0}, {s.stdout.fd(), pollIn, 0}, {s.stderr.fd(), pollIn, 0}}
+		poll(fds[:], -1)
+		if fds[0].revents != 0 {
+			return
+		}
+		s.stdout.pump()
+		s.stderr.pump()
 	}
 }
 

@@ -23,14 +23,22 @@ func main() {
 	nomad := flag.String("nomad", "", "the nomad binary")
 	dir := flag.String("state-dir", "", "state directory, shared by all nodes")
 	node := flag.String("node-id", "", "name of the node")
+	fuse := flag.Bool("fuse", false, "publish volumes by a FUSE file system")
+	files := flag.Bool("serve", false, "serve such a file system; the arguments are source and target")
 	flag.Parse()
-	if err := serve(*nomad, *dir, *node, flag.Args()); err != nil {
+	var err error
+	if *files {
+		err = serveFiles(flag.Arg(0), flag.Arg(1))
+	} else {
+		err = serve(*nomad, *dir, *node, *fuse, flag.Args())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "faulty driver:", err)
 		os.Exit(1)
 	}
 }
 
-func serve(nomad, dir, node string, more []string) error {
+func serve(nomad, dir, node string, fuse bool, more []string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -70,7 +78,7 @@ func serve(nomad, dir, node string, more []string) error {
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: newProxy(dir, node, inner), Protocols: plainHTTP2()}
+	s := &http.Server{Handler: newProxy(dir, node, inner, fuse), Protocols: plainHTTP2()}
 	go func() { ended <- s.Serve(l) }()
 	return <-ended
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -22,15 +21,20 @@ import (
 // proxy hands gRPC calls on. All calls of the CSI are unary, so bodies are read whole.
 type proxy struct {
 	dir, node string
-	client    *http.Client
-	calls     atomic.Int64
+	// fuse is set when the driver publishes by a file system of its own.
+	fuse   bool
+	client *http.Client
+	calls  atomic.Int64
 }
 
-func newProxy(dir, node, inner string) *proxy {
+// prefix is what stands before each message: a flag and a length.
+const prefix = 5
+
+func newProxy(dir, node, inner string, fuse bool) *proxy {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", inner)
 	}
-	return &proxy{dir: dir, node: node, client: &http.Client{Transport: &http.Transport{DialContext: dial, Protocols: plainHTTP2()}}}
+	return &proxy{dir: dir, node: node, fuse: fuse, client: &http.Client{Transport: &http.Transport{DialContext: dial, Protocols: plainHTTP2()}}}
 }
 
 // answer is a response as it will be written.
@@ -92,57 +96,37 @@ func (p *proxy) describe(rpc string, body []byte) script.Event {
 	e := script.Event{
 		ID: fmt.Sprintf("%s-%d-%d", p.node, os.Getpid(), p.calls.Add(1)), Node: p.node, RPC: rpc, At: time.Now(),
 	}
-	if len(body) < 5 {
+	if len(body) < prefix {
 		return e
 	}
-	switch message := body[5:]; rpc {
+	switch message := body[prefix:]; rpc {
 	case "ControllerPublishVolume", "ControllerUnpublishVolume":
 		e.Volume, e.To = text(message, 1), text(message, 2)
-	case "DeleteVolume", "ControllerExpandVolume", "CreateVolume", "ValidateVolumeCapabilities":
-		e.Volume, e.To = text(message, 1), "any"
+	case "DeleteVolume", "ControllerExpandVolume", "CreateVolume", "ValidateVolumeCapabilities", "CreateSnapshot", "DeleteSnapshot":
+		e.Volume, e.To = text(message, 1), script.Anywhere
 	default:
 		if strings.HasPrefix(rpc, "Node") {
 			e.Volume = text(message, 1)
 		}
 	}
-	return e
-}
-
-// text reads a string field of a protobuf message.
-func text(message []byte, field uint64) string {
-	for len(message) > 0 {
-		key, n := binary.Uvarint(message)
-		if n <= 0 {
-			return ""
-		}
-		message = message[n:]
-		value, n := binary.Uvarint(message)
-		if n <= 0 {
-			return ""
-		}
-		message = message[n:]
-		switch key & 7 {
-		case 0:
-		case 2:
-			if value > uint64(len(message)) {
-				return ""
-			}
-			if key>>3 == field {
-				return string(message[:value])
-			}
-			message = message[value:]
-		default:
-			return ""
+	if rpc == "CreateVolume" {
+		for key, value := range pairs(body[prefix:], createParameters) {
+			e.Parameters = append(e.Parameters, key+"="+value)
 		}
 	}
-	return ""
+	return e
 }
 
 // decide does what the script says, or lets the driver answer.
 func (p *proxy) decide(r *http.Request, call script.Event, body []byte) answer {
+	if refused, err := p.admits(call.RPC, body); err != nil {
+		return status(internal, err.Error())
+	} else if refused != "" {
+		return status(unauthenticated, refused)
+	}
 	f, err := script.Find(p.dir, call)
 	if err != nil {
-		return status(13, err.Error())
+		return status(internal, err.Error())
 	}
 	if f == nil {
 		return p.pass(r.Context(), r.URL.Path, call, body)
@@ -167,6 +151,20 @@ func (p *proxy) decide(r *http.Request, call script.Event, body []byte) answer {
 	return p.pass(r.Context(), r.URL.Path, call, body)
 }
 
+// admits looks at the secrets of a call. What it refuses it explains in the way of careless drivers: with the
+// secret, and in several lines.
+func (p *proxy) admits(rpc string, body []byte) (refused string, err error) {
+	want, err := script.Password(p.dir)
+	field, has := secretField[rpc]
+	if err != nil || want == "" || !has || len(body) < prefix {
+		return "", err
+	}
+	if got := pairs(body[prefix:], field)[script.PasswordKey]; got != want {
+		return fmt.Sprintf("login failed\n  user: admin\n  password: %s\nask the administrator of the array", got), nil
+	}
+	return "", nil
+}
+
 // wait waits until the time is over, the condition is true or the caller is gone, which answers false.
 func wait(ctx context.Context, d time.Duration, over func() bool) bool {
 	end := time.After(d)
@@ -187,10 +185,13 @@ func wait(ctx context.Context, d time.Duration, over func() bool) bool {
 }
 
 func (p *proxy) pass(ctx context.Context, method string, call script.Event, body []byte) answer {
+	if a, done := p.mounts(call.RPC, body); done {
+		return a
+	}
 	cut := p.fences(call)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://driver"+method, bytes.NewReader(body))
 	if err != nil {
-		return status(13, err.Error())
+		return status(internal, err.Error())
 	}
 	r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
 	if left, ok := ctx.Deadline(); ok {
@@ -208,7 +209,7 @@ func (p *proxy) pass(ctx context.Context, method string, call script.Event, body
 	out.trailer = resp.Trailer
 	if code, _ := out.code(); code == 0 && cut {
 		if err := p.cutOff(call); err != nil {
-			return status(13, err.Error())
+			return status(internal, err.Error())
 		}
 	}
 	return out

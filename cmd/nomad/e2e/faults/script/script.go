@@ -19,6 +19,8 @@ type Fault struct {
 	// RPC is the method, such as NodeStageVolume; Node and Volume narrow it down unless empty, and To the
 	// node that a controller call names.
 	RPC, Node, Volume, To string
+	// Parameter is one of a creation, as key=value.
+	Parameter string
 	// Code is the gRPC code of the answer; 0 lets the driver answer.
 	Code int
 	// Text is the message of the answer.
@@ -29,7 +31,19 @@ type Fault struct {
 	Hang bool
 	// Lost lets the driver do the work before the call hangs or Code is answered.
 	Lost bool
+	// Times is how many calls go wrong so, after which the next fault that fits is taken; 0 means all.
+	Times int
+	// Since is when the script was set.
+	Since time.Time
 }
+
+func (f *Fault) fits(e Event) bool {
+	return f.RPC == e.RPC && (f.Node == "" || f.Node == e.Node) && (f.Volume == "" || f.Volume == e.Volume) && (f.To == "" || f.To == e.To) &&
+		(f.Parameter == "" || slices.Contains(e.Parameters, f.Parameter))
+}
+
+// Anywhere stands for the node of controller calls that name none.
+const Anywhere = "any"
 
 // Event is the begin or the end of a call.
 type Event struct {
@@ -37,11 +51,13 @@ type Event struct {
 	Node, RPC string
 	Volume    string
 	// To is the node that a controller call names.
-	To   string
-	At   time.Time
-	Done bool
-	Code int
-	Text string
+	To string
+	// Parameters are those of a creation, each as key=value.
+	Parameters []string
+	At         time.Time
+	Done       bool
+	Code       int
+	Text       string
 }
 
 // Call is one call that the driver got.
@@ -61,15 +77,39 @@ func DownFile(dir, node string) string { return filepath.Join(dir, "down-"+node)
 
 // Set replaces the script.
 func Set(dir string, faults ...Fault) error {
+	for i := range faults {
+		faults[i].Since = time.Now()
+	}
 	raw, err := json.Marshal(faults)
 	if err != nil {
 		return fmt.Errorf("encode script: %w", err)
 	}
-	next := faultsFile(dir) + ".new"
+	return replace(faultsFile(dir), raw)
+}
+
+func replace(file string, raw []byte) error {
+	next := file + ".new"
 	if err := os.WriteFile(next, raw, 0o600); err != nil {
 		return fmt.Errorf("write script: %w", err)
 	}
-	return os.Rename(next, faultsFile(dir))
+	return os.Rename(next, file)
+}
+
+// PasswordKey is the key of the secret that the driver asks for; see [Require].
+const PasswordKey = "password"
+
+func passwordFile(dir string) string { return filepath.Join(dir, "password") }
+
+// Require makes the driver refuse calls whose secrets have another password; empty lets all in.
+func Require(dir, password string) error { return replace(passwordFile(dir), []byte(password)) }
+
+// Password is what Require said.
+func Password(dir string) (string, error) {
+	raw, err := os.ReadFile(passwordFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return string(raw), err
 }
 
 // Find answers the first fault for a call, or nil.
@@ -86,11 +126,46 @@ func Find(dir string, call Event) (*Fault, error) {
 		return nil, fmt.Errorf("decode script: %w", err)
 	}
 	for _, f := range faults {
-		if f.RPC == call.RPC && (f.Node == "" || f.Node == call.Node) && (f.Volume == "" || f.Volume == call.Volume) && (f.To == "" || f.To == call.To) {
-			return &f, nil
+		if !f.fits(call) {
+			continue
 		}
+		if f.Times > 0 {
+			n, err := begun(dir, call, f.Since)
+			if err != nil {
+				return nil, err
+			}
+			if n -= passed(faults, f, call); n >= f.Times {
+				continue
+			}
+		}
+		return &f, nil
 	}
 	return nil, nil
+}
+
+// begun counts the calls of the same kind that began earlier, but after the script was set.
+func begun(dir string, call Event, since time.Time) (int, error) {
+	all, err := Calls(dir)
+	n := 0
+	for _, c := range all {
+		if c.ID != call.ID && c.RPC == call.RPC && c.Volume == call.Volume && c.To == call.To && !c.At.Before(since) && c.At.Before(call.At) {
+			n++
+		}
+	}
+	return n, err
+}
+
+// passed is how many calls went wrong by the lines before f.
+func passed(faults []Fault, f Fault, call Event) (n int) {
+	for _, before := range faults {
+		if before == f {
+			break
+		}
+		if before.fits(call) {
+			n += before.Times
+		}
+	}
+	return n
 }
 
 // Append writes an event into the log of calls.
@@ -116,6 +191,9 @@ func Calls(dir string) ([]Call, error) {
 	var calls []Call
 	byID := map[string]int{}
 	for line := range strings.Lines(string(raw)) {
+		if !strings.HasSuffix(line, "\n") {
+			break // it is being written
+		}
 		var e Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			return nil, fmt.Errorf("call log: %w", err)
@@ -130,28 +208,4 @@ func Calls(dir string) ([]Call, error) {
 		}
 	}
 	return calls, nil
-}
-
-// Overlaps lists pairs of calls for one volume on one node that were in flight at once.
-func Overlaps(calls []Call) []string {
-	var found []string
-	for i, a := range calls {
-		for _, b := range calls[i+1:] {
-			if a.Volume == "" || a.Volume != b.Volume || place(a) != place(b) || a.Ended.IsZero() {
-				continue
-			}
-			if b.At.Before(a.Ended) {
-				found = append(found, fmt.Sprintf("%s and %s of %s on %s", a.RPC, b.RPC, a.Volume, place(a)))
-			}
-		}
-	}
-	return slices.Compact(found)
-}
-
-// place is where a call has its effect: a controller call at the controller, for a node.
-func place(c Call) string {
-	if c.To != "" {
-		return "controller for " + c.To
-	}
-	return c.Node
 }

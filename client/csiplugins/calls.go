@@ -1,0 +1,139 @@
+package csiplugins
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// defaultCalls is how many calls of volumes one plugin gets at once unless the configuration says otherwise.
+	// Calls for different nodes are counted apart.
+	defaultCalls = 8
+	// placeMax is for how long a call keeps its place: a call that hangs is followed without one.
+	placeMax = 10 * time.Second
+	// suspectAfter is how long a call may take before the plugin's health is looked at, suspectEvery how often
+	// that is done again.
+	suspectAfter = time.Second
+	suspectEvery = 5 * time.Second
+	// quickProbe bounds such a look.
+	quickProbe = 2500 * time.Millisecond
+)
+
+// calls bounds how many calls of volumes are in flight to each plugin. Probes are not counted.
+type calls struct {
+	most   int
+	mu     sync.Mutex
+	places map[string]*places
+}
+
+// places are those of one plugin and node.
+type places struct {
+	free  chan struct{}
+	users int
+}
+
+// take waits for one of the plugin's places for calls that concern the node. The place is given up when release is
+// called or the call has lasted for placeMax.
+func (c *calls) take(ctx context.Context, pluginID, node string) (release func(), err error) {
+	key := pluginID + "\x00" + node
+	p := c.enter(key)
+	select {
+	case p.free <- struct{}{}:
+	case <-ctx.Done():
+		c.leave(key, p)
+		return nil, fmt.Errorf("wait for one of %d calls to plugin %s: %w", c.most, pluginID, ctx.Err())
+	}
+	give := sync.OnceFunc(func() {
+		<-p.free
+		c.leave(key, p)
+	})
+	timer := time.AfterFunc(placeMax, give)
+	return func() { timer.Stop(); give() }, nil
+}
+
+func (c *calls) enter(key string) *places {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.places == nil {
+		c.places = map[string]*places{}
+	}
+	p := c.places[key]
+	if p == nil {
+		p = &places{free: make(chan struct{}, c.most)}
+		c.places[key] = p
+	}
+	p.users++
+	return p
+}
+
+func (c *calls) leave(key string, p *places) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.users--; p.users == 0 {
+		delete(c.places, key)
+	}
+}
+
+// Turn waits until no other call of the volume is in flight, and then for a place at its plugin: who waits
+// for a volume keeps no place. volume is a [VolumeKey].
+func (s *Service) Turn(ctx context.Context, pluginID, volume string) (release func(), err error) {
+	return s.turn(ctx, pluginID, "", volume)
+}
+
+// turn is a turn for a call that concerns a node; an empty volume needs only the place.
+func (s *Service) turn(ctx context.Context, pluginID, node, volume string) (release func(), err error) {
+	if volume == "" {
+		return s.calls.take(ctx, pluginID, node)
+	}
+	unlock, err := s.Lock(ctx, volume)
+	if err != nil {
+		return nil, err
+	}
+	give, err := s.calls.take(ctx, pluginID, node)
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return func() { give(); unlock() }, nil
+}
+
+// Lock waits until no other call of the volume is in flight, without a place at its plugin.
+func (s *Service) Lock(ctx context.Context, volume string) (unlock func(), err error) {
+	return s.locks.take(ctx, volume)
+}
+
+// Called makes a call to an instance. While the call takes long the instance's health is looked at, so that one
+// that hangs is known to be unhealthy long before the call runs out of time.
+func (s *Service) Called(p *Plugin, call func() error) error {
+	over := make(chan struct{})
+	defer close(over)
+	timer := time.AfterFunc(suspectAfter, func() { s.suspect(p, over) })
+	defer timer.Stop()
+	return call()
+}
+
+// suspect probes an instance quickly until the call is over.
+func (s *Service) suspect(p *Plugin, over <-chan struct{}) {
+	tick := time.NewTicker(suspectEvery)
+	defer tick.Stop()
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), quickProbe)
+		ready, err := p.client.Probe(ctx)
+		cancel()
+		switch {
+		case err != nil:
+			s.registry.note(p, finding{err: err})
+			p.Recheck()
+		case !ready:
+			s.registry.note(p, finding{starting: true})
+			p.Recheck()
+		}
+		select {
+		case <-tick.C:
+		case <-over:
+			return
+		}
+	}
+}

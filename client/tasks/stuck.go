@@ -1,0 +1,67 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/plugins/driver"
+)
+
+// stuckAfter is how long the kernel has to end a killed process before people are told.
+const stuckAfter = 3 * time.Second
+
+// awaitRemains waits until no process of an attempt is left that has exited: one that the kernel cannot end may still
+// write to the volumes, which must not be given to anybody else. It reports false when ctx ended first.
+func (t *task) awaitRemains(ctx context.Context, d driver.Driver, id string) bool {
+	r, ok := d.(driver.Remainer)
+	if !ok {
+		return true
+	}
+	begun, told := time.Now(), false
+	for {
+		left := r.Remains(id)
+		if len(left) == 0 {
+			return true
+		}
+		if !told && time.Since(begun) >= stuckAfter {
+			t.tellStuck(left)
+			told = true
+		}
+		if !pause(ctx, retryPause, nil) {
+			return false
+		}
+	}
+}
+
+// watchStuck tells people when processes are stuck so long after an attempt was told to end, until stop is called.
+func (t *task) watchStuck(ctx context.Context, d driver.Driver, id string, after time.Duration) (stop func()) {
+	r, ok := d.(driver.Remainer)
+	if !ok {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for pause(ctx, after, nil) {
+			left := slices.DeleteFunc(r.Remains(id), func(p driver.Remain) bool { return !p.Stuck() })
+			if len(left) > 0 {
+				t.tellStuck(left)
+				return
+			}
+			after = retryPause
+		}
+	})
+	return func() { cancel(); watch.Wait() }
+}
+
+func (t *task) tellStuck(left []driver.Remain) {
+	why := driver.Explain(left)
+	t.g.conf.Log.Warn("task cannot be ended", "task", t.name, "reason", why)
+	t.say(message(eventStuck, why))
+	if t.g.conf.Stuck != nil {
+		t.g.conf.Stuck(fmt.Sprintf("task %s: %s", t.name, why))
+	}
+}

@@ -1,0 +1,132 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
+	"github.com/open-nomad/open-nomad/client/mounthealth"
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+)
+
+// A record that cannot be read is taken for a mount until the mount table says that nothing is there. Its key
+// still has the allocation, and a hash of volume and use that the allocation's requests explain.
+
+// lost is what is known of a row that could not be read. VolumeID is empty when the allocation is not known.
+type lost struct {
+	key, allocID             string
+	namespace, volumeID, use string
+	// at is what is mounted at its target; nil when nothing is.
+	at *mounts.Entry
+}
+
+// allocOf is the allocation in the key of a row.
+func allocOf(key string) string {
+	id, _, _ := strings.Cut(strings.TrimPrefix(key, rowPrefix), "/")
+	return id
+}
+
+// lostRows looks at the damaged rows of an allocation, or of all when allocID is empty. The allocation may be nil.
+func (s *Service) lostRows(allocID string, alloc *api.Allocation) (out []*lost) {
+	for _, key := range s.journal.damagedRows() {
+		id := allocOf(key)
+		if allocID != "" && id != allocID {
+			continue
+		}
+		l := &lost{key: key, allocID: id}
+		a := alloc
+		if a == nil {
+			a, _ = s.live.get(id)
+		}
+		if a != nil {
+			for _, u := range a.VolumeUses() {
+				for _, use := range []string{u.Name, ""} {
+					if rowKey(id, a.Namespace, u.VolumeID, use) == key {
+						l.namespace, l.volumeID, l.use = a.Namespace, u.VolumeID, use
+						l.at = s.findMount(csiplugins.TargetDir, targetName(a.Namespace, u.VolumeID, id, use))
+					}
+				}
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// stale is how the servers are told of a row that could not be read.
+func (l *lost) stale() *api.StaleMount {
+	m := &api.StaleMount{
+		Namespace: l.namespace, VolumeID: l.volumeID, AllocID: l.allocID, Use: l.use,
+		LastError: "the node's record of this mount cannot be read",
+	}
+	if l.at != nil {
+		m.PluginID = pluginAt(l.at.Point)
+	}
+	return m
+}
+
+// pluginAt is the plugin below whose base a target or staging path is.
+func pluginAt(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
+
+// releaseDamaged ends those damaged rows of an allocation of which nothing is mounted. The others stay, for what
+// is needed to unmount them is lost: the servers have it, and call [Service.Handlers]'s detach.
+func (s *Service) releaseDamaged(ctx context.Context, allocID string, alloc *api.Allocation) error {
+	var errs []error
+	for _, l := range s.lostRows(allocID, alloc) {
+		switch {
+		case l.volumeID == "":
+			errs = append(errs, fault.New(fault.Unavailable, "record %s cannot be read, and the allocation is not known: it may be mounted", l.key))
+			continue
+		case l.at != nil:
+			errs = append(errs, fault.New(fault.Unavailable,
+				"volume %q: its record cannot be read, and it is mounted at %s: the servers' detach ends that, or: volume detach -force", l.volumeID, l.at.Point))
+			continue
+		}
+		r := &row{AllocID: l.allocID, Namespace: l.namespace, VolumeID: l.volumeID, Use: l.use}
+		if err := s.report(ctx, r, ""); err != nil && !errors.Is(err, fault.NotFound) {
+			errs = append(errs, fmt.Errorf("report the release of volume %q: %w", l.volumeID, err))
+			continue
+		}
+		s.log.Warn("a record could not be read, and nothing is mounted", "volume_id", l.volumeID, "alloc_id", l.allocID)
+		s.forget(l.key)
+		s.planStages()
+	}
+	return errors.Join(errs...)
+}
+
+// mend makes a new record for a use whose record could not be read, when its mount is there and lives: tasks may
+// be using it. It returns nil when there is nothing to keep.
+func (s *Service) mend(ctx context.Context, next row) (*row, error) {
+	at := s.findMount(csiplugins.TargetDir, targetName(next.Namespace, next.VolumeID, next.AllocID, next.Use))
+	if at == nil {
+		return nil, nil
+	}
+	switch h, why := s.health.Prober().Check(ctx, at); h {
+	case mounthealth.Healthy:
+	case mounthealth.Failed:
+		return nil, nil
+	default:
+		return nil, fault.New(fault.Unavailable, "its record cannot be read, and the mount at %s does not answer: %s", at.Point, why)
+	}
+	next.Target = place{Host: at.Point, Plugin: at.Point}
+	if staged := s.findMount(csiplugins.StagingDir, csiplugins.VolumeKey(next.PluginID, next.ExternalID)); next.Stages && staged != nil {
+		next.Staging = place{Host: staged.Point, Plugin: staged.Point}
+	}
+	next.State, next.Seen = rowMounted, at
+	s.log.Warn("a record could not be read: its mount is kept", "volume_id", next.VolumeID, "alloc_id", next.AllocID, "path", at.Point)
+	return s.journal.put(next)
+}
+
+// planStages plans to unstage what no row uses: its rows were lost.
+func (s *Service) planStages() {
+	for _, st := range s.journal.allStages() {
+		if len(s.journal.users(&row{PluginID: st.PluginID, ExternalID: st.ExternalID})) == 0 {
+			s.retries.Add(st.key())
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package volumes_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/volumes"
+	"github.com/open-nomad/open-nomad/plugins/csi/fake"
+)
+
+// spoil makes the records unreadable whose keys begin so.
+func (b *bucket) spoil(prefix string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for k := range b.m {
+		if strings.HasPrefix(k, prefix) {
+			b.m[k] = []byte("{")
+		}
+	}
+}
+
+// knows says which allocations the node knows after a restart; those whose id begins with "over" have ended.
+func (v *virtual) knows(all ...*api.Allocation) {
+	known := map[string]volumes.Known{}
+	for _, a := range append(all, pluginOf("plug-"+v.kind)) {
+		known[a.ID] = volumes.Known{Alloc: a, Ended: strings.HasPrefix(a.ID, "over")}
+	}
+	v.svc.Restored(known)
+}
+
+func TestUnreadableRecordIsTakenForAMount(t *testing.T) {
+	for _, which := range []string{"row/", ""} {
+		t.Run("records "+which, func(t *testing.T) {
+			inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+				over := workload("over")
+				at := v.up(over)["a"].Source
+				v.stop()
+				v.journal.spoil(which)
+				v.start()
+				v.knows(over)
+				if err := v.svc.Down(t.Context(), "over"); err == nil || v.on(at) == nil {
+					t.Errorf("Down of an unreadable record returns %v", err)
+				}
+				if v.released("over") {
+					t.Error("the servers were told that it is released")
+				}
+				told := v.svc.Mounts()
+				if len(told) != 1 || told[0].VolumeID != "v" || told[0].AllocID != "over" || told[0].PluginID != "p" {
+					t.Errorf("the servers are told of %+v", told)
+				}
+				if err := v.detach(&api.NodeVolumeDetachRequest{AllocID: "over"}); err != nil {
+					t.Errorf("a detach with what the servers know: %v", err)
+				}
+				v.clean()
+				if err := v.svc.Down(t.Context(), "over"); err != nil {
+					t.Errorf("Down when all is gone: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestUnreadableRecordOfNothingIsReleased(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		over := workload("over")
+		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Code: codes.InvalidArgument})
+		if _, err := v.svc.Up(t.Context(), over); err == nil {
+			t.Fatal("published")
+		}
+		v.stop()
+		v.journal.spoil("row/")
+		v.start()
+		v.knows(over)
+		v.down("over")
+		if !v.released("over") {
+			t.Error("the servers were not told")
+		}
+		v.until("the staging that nobody uses is unstaged", func() bool { return v.count("NodeUnstageVolume") == 1 })
+		v.until("nothing is left", func() bool { rows, _ := v.journal.All(); return len(rows) == 0 })
+	})
+}
+
+// A driver may stage without mounting anything: a record of a staging that cannot be read is undone all the same.
+func TestUnreadableRecordOfAStagingIsUnstaged(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		over := workload("over")
+		v.up(over)
+		v.stop()
+		v.journal.spoil("stage/")
+		if err := v.host.Unmount(v.driver.Calls("NodeStageVolume")[0].Path); err != nil {
+			t.Fatal(err)
+		}
+		v.start()
+		v.knows(over)
+		v.down("over")
+		v.clean()
+	})
+}
+
+// A running task keeps its mount although the record of it is lost.
+func TestUnreadableRecordOfARunningAllocationIsMadeAnew(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		at := v.up(workload("w"))["a"]
+		v.stop()
+		v.journal.spoil("")
+		v.start()
+		v.knows(workload("w"))
+		calls := len(v.driver.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume"))
+		if again := v.up(workload("w"))["a"]; again != at {
+			t.Errorf("the mount is %+v, was %+v", again, at)
+		}
+		if n := len(v.driver.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume")) - calls; n != 0 {
+			t.Errorf("%d calls for a mount that is there", n)
+		}
+		v.down("w")
+		v.clean()
+	})
+}
+
+// An allocation that the node knows and whose tasks may run is never unmounted, whoever asks.
+func TestDetachSparesAllocationsWhoseTasksMayRun(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		at := v.up(workload("w"))["a"].Source
+		over := workload("over")
+		v.up(over)
+		refused := func(when string) {
+			t.Helper()
+			if err := v.detach(&api.NodeVolumeDetachRequest{AllocID: "w"}); !errors.Is(err, fault.Conflict) || v.on(at) == nil {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		refused("running")
+		v.stop()
+		v.start()
+		refused("before the node has said what it knows")
+		v.knows(workload("w"), over)
+		refused("after a restart of the agent, before Up")
+		if err := v.detach(&api.NodeVolumeDetachRequest{AllocID: "over"}); err != nil {
+			t.Errorf("an allocation whose tasks have ended: %v", err)
+		}
+		v.down("w")
+		v.clean()
+	})
+}
+
+// A plugin that comes back as another type has another base: the volume stays where it is staged.
+func TestPluginOfAnotherTypeUsesTheStagingPath(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.up(workload("w1"))
+		v.plugin()
+		v.svc.Plugins().Drop("plug-" + v.kind)
+		v.kind = api.CSIPluginTypeNode
+		v.supervise()
+		v.up(workload("w2"))
+		if n := v.count("NodeStageVolume"); n != 1 {
+			t.Errorf("staged %d times", n)
+		}
+		v.down("w1")
+		v.down("w2")
+		v.clean()
+	})
+}
+
+// A crash between stage and publish, and a plugin of another type after it: the paths of before are used.
+func TestPluginOfAnotherTypeEndsAnUnfinishedMount(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Times: 1, Late: true, Hang: true})
+		ctx, die := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _, _ = v.svc.Up(ctx, workload("w")) }()
+		v.until("publishing", func() bool { return v.count("NodePublishVolume") == 1 })
+		die()
+		<-done
+		v.plugin()
+		v.svc.Plugins().Drop("plug-" + v.kind)
+		v.kind = api.CSIPluginTypeNode
+		v.supervise()
+		v.up(workload("w"))
+		v.down("w")
+		v.clean()
+	})
+}
+
+// failing is a bucket on a disk that takes no writes.
+type failing struct {
+	*bucket
+	down atomic.Bool
+}
+
+var errReadOnly = fault.New(fault.Unavailable, "read-only file system")
+
+func (f *failing) Put(k string, v []byte) error {
+	if f.down.Load() {
+		return errReadOnly
+	}
+	return f.bucket.Put(k, v)
+}
+
+func (f *failing) Delete(k string) error {
+	if f.down.Load() {
+		return errReadOnly
+	}
+	return f.bucket.Delete(k)
+}
+
+func TestVolumesAreTakenDownWithoutADisk(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.stop()
+		disk := &failing{bucket: v.journal}
+		v.conf.Journal = disk
+		v.start()
+		v.up(workload("w"))
+		disk.down.Store(true)
+		v.driver.Script(fake.Fault{RPC: "NodeUnpublishVolume", Times: 1, Code: codes.Internal, Text: "once"})
+		_ = v.svc.Down(t.Context(), "w")
+		v.untilReleased("w")
+		if _, err := v.svc.Up(t.Context(), workload("w2")); err == nil {
+			t.Error("something new is mounted without a record")
+		}
+		_ = v.svc.Down(t.Context(), "w2")
+		time.Sleep(time.Minute)
+		disk.down.Store(false)
+		v.until("the records are gone", func() bool { rows, _ := v.journal.All(); return len(rows) == 0 })
+		v.clean()
+	})
+}
+
+// A try whose answer was lost may have published: what it staged is not unstaged under that mount.
+func TestNothingIsUnstagedUnderTheMountOfAnEarlierTry(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Times: 1, Code: codes.InvalidArgument, Late: true})
+		if _, err := v.svc.Up(t.Context(), workload("w")); err == nil {
+			t.Fatal("published")
+		}
+		v.stop()
+		v.journal.spoil("stage/")
+		v.start()
+		v.knows(workload("w"))
+		if got := v.up(workload("w"))["a"].Source; v.on(got) == nil {
+			t.Error("it is not mounted")
+		}
+		v.down("w")
+		v.clean()
+	})
+}

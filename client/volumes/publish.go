@@ -1,0 +1,186 @@
+package volumes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
+	"github.com/open-nomad/open-nomad/client/mounthealth"
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+)
+
+// intent makes the row that says what is about to be done. Where an earlier try, or another user, has the
+// volume on this boot, its paths are kept: a plugin that comes back as another type has another base.
+func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClaimResponse) row {
+	v, c := reply.Volume, reply.Claim
+	r := row{
+		State: rowMounting, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name,
+		PluginID: p.PluginID, ExternalID: cmp.Or(c.ExternalID, v.RemoteID()), BootID: s.bootID,
+		AccessMode:     cmp.Or(c.AccessMode, q.use.AccessMode),
+		AttachmentMode: cmp.Or(c.AttachmentMode, q.use.AttachmentMode, api.AttachmentFileSystem),
+		MountOptions:   c.MountOptions, PublishContext: reply.PublishContext, Context: v.DriverContext(), Owner: v.Owner,
+		OnMountDead: v.OnMountDead, Lease: c.Lease,
+	}
+	if r.MountOptions == nil {
+		r.MountOptions = q.use.MountOptions.Over(v.MountOptions)
+	}
+	r.ReadOnly = q.use.ReadOnly || c.Mode == api.ClaimRead || r.AccessMode.ReadOnly()
+	r.Target = targetAt(p.Base, r.Namespace, r.VolumeID, r.AllocID, r.Use)
+	if before := s.journal.row(r.key()); before != nil {
+		r.Stale = before.Stale
+		if before.touched() && before.BootID == s.bootID {
+			r.Target = place{Host: before.Target.Host, Plugin: p.See(before.Target)}
+		}
+	}
+	if s.plugins.Stages(p) {
+		r.Stages, r.Staging = true, stagingAt(p.Base, r.PluginID, r.ExternalID)
+		if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil && st.BootID == s.bootID {
+			r.Staging = place{Host: st.Path.Host, Plugin: p.See(st.Path)}
+		}
+	}
+	return r
+}
+
+// publishOnce makes one try, alone among the calls of the volume. The row that it returns is mounted, or, when
+// its owner must be given it first, still mounting.
+func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *request, reply *api.VolumeClaimResponse) (*row, error) {
+	release, err := s.plugins.Turn(ctx, p.PluginID, csiplugins.VolumeKey(p.PluginID, cmp.Or(reply.Claim.ExternalID, reply.Volume.RemoteID())))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	next := s.intent(p, q, reply)
+	before := s.journal.row(next.key())
+	if before == nil && !s.journal.isDamaged(next.key()) || before != nil && (before.State == rowLeaving || before.State == rowReleased) {
+		return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", next.AllocID)
+	}
+	if before == nil {
+		if r, err := s.mend(ctx, next); r != nil || err != nil {
+			return r, err
+		}
+	}
+	if err := s.admit(p, &next); err != nil {
+		return nil, err
+	}
+	if err := s.plugins.MakeDirs(p.Base); err != nil {
+		return nil, err
+	}
+	r, err := s.journal.put(next)
+	if err != nil {
+		return nil, err
+	}
+	secrets := reply.Volume.Secrets
+	if r.Stages {
+		if err := s.stage(ctx, p, q, r, reply.Volume); err != nil {
+			return nil, fmt.Errorf("stage: %w", err)
+		}
+	}
+	if err := s.clearTarget(ctx, p, r, before); err != nil {
+		return nil, err
+	}
+	if err := s.plugins.Called(p, func() error { return p.Client().NodePublish(ctx, r.node(secrets)) }); err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	mounted := *r
+	if mounted.Seen, err = s.verify(ctx, r); err != nil {
+		return nil, err
+	}
+	if err := s.restrict(&mounted); err != nil {
+		return nil, err
+	}
+	mounted.Helpers = s.keepHelpers(ctx, p, mounted.Seen)
+	if !r.owned() {
+		mounted.State = rowMounted
+	}
+	return s.journal.put(mounted)
+}
+
+// admit keeps to the access modes even where drivers do not, and where a claim was given up while this node
+// was away: the mounts of its allocation must be gone before another one is given the volume here.
+func (s *Service) admit(p *csiplugins.Plugin, r *row) error {
+	others := s.journal.users(r)
+	for _, o := range others {
+		if r.AccessMode.SingleUser() || o.AccessMode.SingleUser() {
+			if o.AllocID == r.AllocID {
+				return fault.New(fault.Conflict, "the group uses it as %q too, and access mode %s allows one use", cmp.Or(o.Use, o.VolumeID), r.AccessMode)
+			}
+			return fault.New(fault.Unavailable, "allocation %s has it, and access mode %s allows one", o.AllocID, cmp.Or(r.AccessMode, o.AccessMode))
+		}
+		if o.AttachmentMode != r.AttachmentMode {
+			return fault.New(fault.Conflict, "allocation %s uses it as a %s on this node", o.AllocID, o.AttachmentMode)
+		}
+	}
+	if r.Stages && p.Base.Plugin != p.Base.Host && !within(r.Staging.Host, p.Base.Host) {
+		return fault.New(fault.Unavailable,
+			"it is staged at %s, which this instance of plugin %s does not see; it can be staged anew when its users have ended", r.Staging.Host, p.PluginID)
+	}
+	return nil
+}
+
+func within(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
+
+// clearTarget takes away what is mounted at the target without being ours from a try just before.
+func (s *Service) clearTarget(ctx context.Context, p *csiplugins.Plugin, r, before *row) error {
+	on, err := s.host.IsPoint(r.Target.Host)
+	if err != nil || !on {
+		return err
+	}
+	if before != nil && before.State == rowMounting && before.BootID == s.bootID && before.Target.Host == r.Target.Host {
+		return nil
+	}
+	s.log.Warn("unpublish a mount that is not in the journal", "volume_id", r.VolumeID, "path", r.Target.Host)
+	if err := s.takeTarget(ctx, &undoing{p: p}, r); err != nil {
+		return fmt.Errorf("unpublish what is mounted at the target: %w", err)
+	}
+	return nil
+}
+
+// verify looks at what the driver published: a mount that answers, or a device node.
+func (s *Service) verify(ctx context.Context, r *row) (*mounts.Entry, error) {
+	at, err := s.host.At(r.Target.Host)
+	if err != nil {
+		return nil, err
+	}
+	if r.device() {
+		if !s.host.IsDevice(r.Target.Host) {
+			return nil, fault.New(fault.Unavailable, "the plugin says that it is published, but %s is no block device", r.Target.Host)
+		}
+		return at, nil
+	}
+	if at == nil {
+		return nil, fault.New(fault.Unavailable, "the plugin says that it is published, but nothing is mounted at %s", r.Target.Host)
+	}
+	if h, why := s.health.Prober().Check(ctx, at); h != mounthealth.Healthy {
+		return nil, fault.New(fault.Unavailable, "the mount at %s is not usable: %s", r.Target.Host, cmp.Or(why, "it did not answer in time"))
+	}
+	return at, nil
+}
+
+// restrict sees to it that the mount has the protective flags that were asked for: drivers pass some of them
+// over. What is missing is set by a remount of our own.
+func (s *Service) restrict(r *row) error {
+	if r.device() || r.Seen == nil {
+		return nil
+	}
+	want := mounts.FlagsOf(nil)
+	if r.MountOptions != nil {
+		want = mounts.FlagsOf(r.MountOptions.MountFlags)
+	}
+	want.ReadOnly = want.ReadOnly || r.ReadOnly
+	missing := want.Without(r.Seen.Flags)
+	if missing == (mounts.Flags{}) {
+		return nil
+	}
+	s.log.Info("the plugin did not set all flags of a mount", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "path", r.Target.Host, "missing", missing.String())
+	if err := s.host.Restrict(r.Target.Host, missing); err != nil {
+		return fault.New(fault.Internal, "the plugin published without %s, which the node could not set: %w", missing, err)
+	}
+	seen := *r.Seen
+	seen.Flags = seen.Flags.With(missing)
+	r.Seen = &seen
+	return nil
+}

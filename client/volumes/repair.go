@@ -1,0 +1,266 @@
+package volumes
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
+	"github.com/open-nomad/open-nomad/client/mounthealth"
+)
+
+// watched is the service as the monitor of mounts sees it.
+type watched struct{ s *Service }
+
+// Published lists the mounts of the node, those included whose repair is under way. It implements
+// [mounthealth.Volumes], with the methods below.
+func (v watched) Published() []mounthealth.Mount {
+	var out []mounthealth.Mount
+	for _, r := range v.s.journal.rows() {
+		if repairable(r) {
+			out = append(out, mountOf(r))
+		}
+	}
+	return out
+}
+
+// Find returns one of the mounts.
+func (v watched) Find(key string) (mounthealth.Mount, bool) {
+	r := v.s.journal.row(key)
+	if !repairable(r) {
+		return mounthealth.Mount{}, false
+	}
+	return mountOf(r), true
+}
+
+// Refreshed records that no running task has an older mount.
+func (v watched) Refreshed(ctx context.Context, key string) error {
+	r := v.s.journal.row(key)
+	if r == nil {
+		return nil
+	}
+	unlock, err := v.s.plugins.Lock(ctx, r.volume())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if r = v.s.journal.row(key); !repairable(r) || !r.Stale {
+		return nil
+	}
+	next := *r
+	next.Stale = false
+	_, err = v.s.journal.put(next)
+	return err
+}
+
+// Republish takes a failed mount away and publishes its volume anew.
+func (v watched) Republish(ctx context.Context, key string) (bool, error) {
+	return v.s.republish(ctx, key)
+}
+
+func mountOf(r *row) mounthealth.Mount {
+	return mounthealth.Mount{
+		Key: r.key(), AllocID: r.AllocID, VolumeID: r.VolumeID, Path: r.Target.Host, Device: r.device(), Policy: r.policy(),
+		Mounted: r.State == rowMounted, Stale: r.Stale, Version: r,
+	}
+}
+
+// policy is what the volume wants of a mount that has failed. File systems that a process of the plugin serves end
+// with it, so they are published anew unless the volume says otherwise.
+func (r *row) policy() string {
+	if r.OnMountDead == "" && r.Seen != nil && isFuse(r.Seen.FSType) {
+		return api.MountDeadRepublish
+	}
+	return r.OnMountDead
+}
+
+// isFuse reports whether a file system is served by a process: fuse, fuseblk and all fuse.NAME.
+func isFuse(fsType string) bool {
+	return fsType == "fuse" || fsType == "fuseblk" || strings.HasPrefix(fsType, "fuse.")
+}
+
+// repairable reports whether the row is mounted, or its repair failed halfway.
+func repairable(r *row) bool {
+	return r != nil && (r.State == rowMounted || r.State == rowMounting)
+}
+
+// mountFailed records the failure of a mount as an event of the node.
+func (s *Service) mountFailed(m mounthealth.Mount, why string) {
+	s.tellMount("Dead mount", m.VolumeID, m.AllocID, fault.New(fault.Unavailable, "%s: %s", m.Path, why))
+}
+
+// republish takes a failed mount away and publishes the volume anew. The row stays mounted meanwhile: after a
+// crash Up finds nothing at the target and publishes, and Down undoes what there may be.
+func (s *Service) republish(ctx context.Context, key string) (bool, error) {
+	r := s.journal.row(key)
+	if !repairable(r) {
+		return false, nil
+	}
+	q, err := s.requestOf(r)
+	if err != nil {
+		return false, err
+	}
+	// Everything that may be missing is waited for before the failed mount goes, and outside of the turn.
+	reply, err := s.claim(ctx, q)
+	if err != nil {
+		return false, err
+	}
+	p, err := s.plugins.Wait(ctx, api.CSIPluginTypeNode, r.PluginID, downPluginWait)
+	if err != nil {
+		return false, err
+	}
+	failed, err := s.clearFailed(ctx, p, key)
+	if err != nil || !failed {
+		return false, err
+	}
+	_, err = s.publish(ctx, q, reply)
+	return err == nil, err
+}
+
+// requestOf returns the request that made the row. One of an agent that knew no uses is any of the volume's.
+func (s *Service) requestOf(r *row) (*request, error) {
+	a, _ := s.live.get(r.AllocID)
+	if a == nil {
+		return nil, fault.New(fault.Unavailable, "allocation %s is not taken up yet", r.AllocID)
+	}
+	for _, q := range requestsOf(a) {
+		if q.volumeID() == r.VolumeID && (q.use.Name == r.Use || r.Use == "") {
+			use := *q.use
+			use.Name = r.Use
+			q.use = &use
+			return q, nil
+		}
+	}
+	return nil, fault.New(fault.NotFound, "allocation %s does not ask for volume %s", r.AllocID, nameOf(r.VolumeID, r.Use))
+}
+
+// clearFailed unpublishes the row's failed mount, and unstages below it when the staging has failed too. It
+// reports false when the mount is healthy.
+func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key string) (bool, error) {
+	r := s.journal.row(key)
+	if r == nil {
+		return false, nil
+	}
+	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	if r = s.journal.row(key); !repairable(r) {
+		return false, nil
+	}
+	at, err := s.host.At(r.Target.Host)
+	if err != nil {
+		return false, err
+	}
+	h, why := s.health.Examine(ctx, mountOf(r), at)
+	switch h {
+	case mounthealth.Healthy:
+		return r.State == rowMounting, nil
+	case mounthealth.Unknown:
+		return false, fault.New(fault.Unavailable, "it is not known whether the mount at %s lives", r.Target.Host)
+	default:
+		s.log.Debug("take a failed mount away", "path", r.Target.Host, "why", why)
+	}
+	if r, err = s.setStale(r); err != nil {
+		return false, err
+	}
+	if at != nil && h == mounthealth.Unresponsive {
+		s.health.Prober().Abort(ctx, at)
+	}
+	u := &undoing{p: p, own: s.gaveUp(r)}
+	err = s.clearMounts(ctx, u, r)
+	s.tellOwn(r, u)
+	if err != nil {
+		s.countFailure(ctx, p, r, err)
+		return false, err
+	}
+	if r.Failures > 0 {
+		next := *r
+		next.Failures, next.FailingSince = 0, time.Time{}
+		s.journal.note(next)
+	}
+	return true, nil
+}
+
+// clearMounts takes the target off, then the staging when it has failed too. Paths are removed last. The caller
+// holds the volume's turn.
+func (s *Service) clearMounts(ctx context.Context, u *undoing, r *row) error {
+	if err := s.takeTarget(ctx, u, r); err != nil {
+		return err
+	}
+	if err := s.clearStaging(ctx, u, r); err != nil {
+		return err
+	}
+	s.clean(r.Target.Host)
+	return nil
+}
+
+// clearStaging takes a failed staging off. Other allocations whose mounts of it are healthy keep it; failed mounts
+// of others go with it, and are published anew by their own repair.
+func (s *Service) clearStaging(ctx context.Context, u *undoing, r *row) error {
+	st := s.journal.stageOf(r.PluginID, r.ExternalID)
+	if st == nil || st.Seen == nil {
+		return nil // there is none, or nothing is mounted for it
+	}
+	at, err := s.host.At(st.Path.Host)
+	if err != nil {
+		return err
+	}
+	h := mounthealth.Failed
+	if at != nil {
+		h, _ = s.health.Prober().Check(ctx, at)
+	}
+	if h == mounthealth.Healthy || h == mounthealth.Unknown {
+		return nil
+	}
+	others := s.journal.users(r)
+	if err := s.nobodyNeeds(ctx, st, others); err != nil {
+		return err
+	}
+	for _, o := range others {
+		if err := s.takeTarget(ctx, u, o); err != nil {
+			return err
+		}
+	}
+	if h == mounthealth.Unresponsive {
+		s.health.Prober().Abort(ctx, at)
+	}
+	if err := s.takeStaging(ctx, u, st); err != nil {
+		return err
+	}
+	for _, o := range others {
+		s.clean(o.Target.Host)
+	}
+	return nil
+}
+
+// nobodyNeeds returns an error when one of the rows has a mount of the staging that may be healthy.
+func (s *Service) nobodyNeeds(ctx context.Context, st *stage, rows []*row) error {
+	for _, o := range rows {
+		at, err := s.host.At(o.Target.Host)
+		if err != nil {
+			return err
+		}
+		if at == nil {
+			continue
+		}
+		if h, _ := s.health.Examine(ctx, mountOf(o), at); h == mounthealth.Healthy || h == mounthealth.Unknown {
+			return fault.New(fault.Unavailable, "the staging mount at %s has failed, but allocation %s uses it", st.Path.Host, o.AllocID)
+		}
+	}
+	return nil
+}
+
+// setStale writes down that tasks have an older mount than the one that is published next. The caller holds the
+// volume's turn.
+func (s *Service) setStale(r *row) (*row, error) {
+	if r.Stale {
+		return r, nil
+	}
+	next := *r
+	next.Stale = true
+	return s.journal.put(next)
+}

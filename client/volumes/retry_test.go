@@ -1,0 +1,257 @@
+package volumes_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/volumes"
+	"github.com/open-nomad/open-nomad/plugins/csi"
+	"github.com/open-nomad/open-nomad/plugins/csi/fake"
+)
+
+func TestUnavailableIsRetried(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	r.driver.Script(fake.Fault{RPC: "NodeStageVolume", Times: 2, Code: codes.Unavailable},
+		fake.Fault{RPC: "NodePublishVolume", Times: 1, Code: codes.Aborted})
+	r.up(workload("w"))
+	if n := r.count("NodeStageVolume"); n < 3 {
+		t.Errorf("%d stage calls", n)
+	}
+	r.down("w")
+}
+
+func TestHungCallHasADeadline(t *testing.T) {
+	r := newRigWith(t, fake.Config{}, func(c *volumes.Config) { c.Timeouts = csi.Timeouts{Change: 100 * time.Millisecond} })
+	r.plugIn("plug")
+	r.up(workload("w"))
+	r.driver.Script(fake.Fault{RPC: "NodeUnpublishVolume", Times: 1, Hang: true})
+	if err := r.svc.Down(r.ctx(), "w"); err == nil {
+		t.Error("a hung unpublish is a success")
+	}
+	r.servers.until(t, "released by the retry", func() bool { return r.servers.isReleased("w") })
+	if n := r.mounted(); n != 0 {
+		t.Errorf("%d mounts are left", n)
+	}
+}
+
+func TestWaitingForTheTurnIsNeverSuccess(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	r.up(workload("w"))
+	r.driver.Script(fake.Fault{RPC: "NodeUnpublishVolume", Times: 1, Hang: true})
+	first, giveUp := context.WithCancel(r.ctx())
+	var down sync.WaitGroup
+	down.Go(func() { _ = r.svc.Down(first, "w") })
+	if err := r.driver.Await(r.ctx(), "NodeUnpublishVolume", 1); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(r.ctx(), 50*time.Millisecond)
+	defer cancel()
+	_, err := handle(r, ctx, wire.NodeVolumeDetach, &api.NodeVolumeDetachRequest{
+		Namespace: "default", VolumeID: "v", ExternalID: "v", PluginID: "p", AllocID: "w",
+	})
+	if err == nil {
+		t.Error("a detach that had to wait too long is a success")
+	}
+	giveUp()
+	down.Wait()
+	r.servers.until(t, "released", func() bool { return r.servers.isReleased("w") })
+}
+
+func TestMountOptionsDoNotSplitTheCount(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	with := func(id string) *api.Allocation {
+		return workload(id, &api.VolumeRequest{Source: "v", MountOptions: &api.MountOptions{FSType: "ext4"}})
+	}
+	r.up(with("w1"))
+	r.up(with("w2"))
+	r.down("w1")
+	if n := r.count("NodeUnstageVolume"); n != 0 {
+		t.Errorf("unstaged %d times while another allocation uses the volume", n)
+	}
+	r.down("w2")
+	if n := r.count("NodeUnstageVolume"); n != 1 {
+		t.Errorf("unstaged %d times by the last one", n)
+	}
+}
+
+func TestStagingCountSurvivesRestart(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	p := r.plugIn("plug")
+	r.up(workload("w1"))
+	r.up(workload("w2"))
+	r.restart()
+	r.supervise(p)
+	r.down("w1")
+	if n := r.count("NodeUnstageVolume"); n != 0 {
+		t.Errorf("unstaged %d times under another allocation", n)
+	}
+	r.down("w2")
+	if n := r.count("NodeUnstageVolume"); n != 1 {
+		t.Errorf("unstaged %d times by the last one", n)
+	}
+}
+
+func TestStagingCountSurvivesPluginReplacement(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	first := r.plugIn("plug1")
+	r.up(workload("w1"))
+	r.up(workload("w2"))
+	second := r.prepare("plug2", api.CSIPluginTypeMonolith)
+	r.serve(second, r.driver)
+	r.supervise(second)
+	r.node("the newer one takes over", func(i *api.CSIInfo) bool { return i != nil && i.AllocID == "plug2" })
+	r.unplug(first)
+	r.down("plug1")
+	r.down("w1")
+	if n := r.count("NodeUnstageVolume"); n != 0 {
+		t.Errorf("unstaged %d times under another allocation", n)
+	}
+	r.down("w2")
+}
+
+func TestFailedUnmountKeepsTheClaim(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	r.up(workload("w"))
+	r.driver.Script(fake.Fault{RPC: "NodeUnpublishVolume", Code: codes.Internal, Text: "device is busy"})
+	if err := r.svc.Down(r.ctx(), "w"); err == nil || !strings.Contains(err.Error(), "device is busy") {
+		t.Errorf("Down returns %v", err)
+	}
+	if err := r.driver.Await(r.ctx(), "NodeUnpublishVolume", 4); err != nil {
+		t.Fatal(err)
+	}
+	r.servers.until(t, "told of the failure", func() bool { return len(r.servers.failures) > 0 })
+	r.servers.until(t, "kept", func() bool { return !r.servers.isReleased("w") && len(r.servers.failures) == 1 })
+	if n := r.count("NodeUnstageVolume"); n != 0 {
+		t.Error("unstaged although unpublishing fails")
+	}
+	r.driver.Heal()
+	r.servers.until(t, "released once it works", func() bool { return r.servers.isReleased("w") })
+}
+
+func TestUnmountIsRetriedAfterRestart(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	p := r.plugIn("plug")
+	r.up(workload("w"))
+	r.driver.Script(fake.Fault{RPC: "NodeUnpublishVolume", Code: codes.Internal})
+	if err := r.svc.Down(r.ctx(), "w"); err == nil {
+		t.Fatal("Down succeeds")
+	}
+	r.stop()
+	r.driver.Heal()
+	r.start()
+	r.supervise(p)
+	r.servers.until(t, "released after the restart", func() bool { return r.servers.isReleased("w") })
+	if n := r.mounted(); n != 0 {
+		t.Errorf("%d mounts are left", n)
+	}
+}
+
+func TestReportIsRetriedAfterRestart(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	p := r.plugIn("plug")
+	r.up(workload("w"))
+	r.servers.onReport(func(*api.VolumeUnpublishRequest) error { return fault.New(fault.Unavailable, "no servers") })
+	if err := r.svc.Down(r.ctx(), "w"); err == nil {
+		t.Fatal("Down succeeds although the servers do not know")
+	}
+	r.stop()
+	r.servers.onReport(nil)
+	calls := r.count("NodeUnpublishVolume")
+	r.start()
+	r.supervise(p)
+	r.servers.until(t, "released after the restart", func() bool { return r.servers.isReleased("w") })
+	if n := r.count("NodeUnpublishVolume"); n != calls {
+		t.Errorf("unpublished %d times more, only to tell the servers", n-calls)
+	}
+}
+
+func TestClaimWaitEndsWithTheContext(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	r.servers.onClaim(func(ctx context.Context, _ *api.VolumeClaimRequest, _ *api.VolumeClaimResponse) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(r.ctx())
+	done := make(chan error, 1)
+	go func() { _, err := r.svc.Up(ctx, workload("w")); done <- err }()
+	r.servers.until(t, "claimed", func() bool { return r.servers.claims == 1 })
+	cancel()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Up returns %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("Up still waits")
+	}
+	r.down("w")
+	if n := len(r.driver.Calls("NodeStageVolume", "NodePublishVolume")); n != 0 {
+		t.Errorf("%d calls of a volume that was never claimed", n)
+	}
+}
+
+func TestClaimErrorsThatPassAreRetried(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	passing := []error{fault.New(fault.NotLeader, "no leader"), fault.New(fault.Unavailable, "EOF"), fault.New(fault.Timeout, "slow")}
+	r.servers.onClaim(func(context.Context, *api.VolumeClaimRequest, *api.VolumeClaimResponse) error {
+		r.servers.mu.Lock()
+		defer r.servers.mu.Unlock()
+		if len(passing) == 0 {
+			return nil
+		}
+		err := passing[0]
+		passing = passing[1:]
+		return err
+	})
+	r.up(workload("w"))
+	r.down("w")
+	r.servers.onClaim(func(context.Context, *api.VolumeClaimRequest, *api.VolumeClaimResponse) error {
+		return fault.New(fault.NotFound, "no such volume")
+	})
+	if _, err := r.svc.Up(r.ctx(), workload("w2")); !errors.Is(err, fault.NotFound) {
+		t.Errorf("a final claim error answers %v", err)
+	}
+	r.down("w2")
+}
+
+func TestRestoredMountIsAdoptedWithoutPluginOrServers(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	p := r.plugIn("plug")
+	before := r.up(workload("w"))
+	r.stop()
+	p.stopDriver()
+	<-p.served
+	claims, calls := r.servers.claims, len(r.driver.Calls())
+	r.start()
+	after := r.up(workload("w"))
+	if before["a"] != after["a"] || r.servers.claims != claims || len(r.driver.Calls()) != calls {
+		t.Errorf("adopted %+v for %+v with %d claims and %d calls", after, before, r.servers.claims-claims, len(r.driver.Calls())-calls)
+	}
+	r.serve(p, r.driver)
+	r.supervise(p)
+	_ = r.svc.Down(r.ctx(), "w") // the first try may still find nobody; Run tries again
+	r.servers.until(t, "released", func() bool { return r.servers.isReleased("w") })
+}
+
+func TestWaitForAPluginIsBounded(t *testing.T) {
+	r := newRigWith(t, fake.Config{}, func(c *volumes.Config) { c.PluginWait = 20 * time.Millisecond })
+	if _, err := r.svc.Up(r.ctx(), workload("w")); err == nil || !strings.Contains(err.Error(), `no node plugin "p"`) {
+		t.Errorf("Up without plugin answers %v", err)
+	}
+	r.down("w")
+}

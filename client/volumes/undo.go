@@ -1,0 +1,237 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/csiplugins"
+	"github.com/open-nomad/open-nomad/client/mounthealth"
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+)
+
+const (
+	// undoTries and undoPatience are how often, and for how long, a plugin must have failed to take a volume
+	// down before the node unmounts it itself.
+	undoTries    = 5
+	undoPatience = time.Minute
+	// umountWait bounds an unmount of our own: a hung file system may hold it up.
+	umountWait = 15 * time.Second
+)
+
+// undoing is one try to take a row down.
+type undoing struct {
+	// p is nil when no instance of the plugin is there and the node must do without.
+	p *csiplugins.Plugin
+	// own is set when the node may unmount by itself, force when an operator asked for that.
+	own, force bool
+	// notes say what the node did itself.
+	notes []string
+}
+
+// undo unpublishes, and unstages when the row was the last user. It can be begun again at every point: what is
+// over is decided by the mount table, and paths are removed last. The caller holds the volume's turn.
+func (s *Service) undo(ctx context.Context, u *undoing, r *row) error {
+	if err := s.takeTarget(ctx, u, r); err != nil {
+		return err
+	}
+	if st := s.stagingOf(r); st != nil {
+		used, err := s.used(r, st)
+		if err != nil {
+			return err
+		}
+		if !used {
+			if err := s.takeStaging(ctx, u, st); err != nil {
+				return err
+			}
+		}
+	}
+	s.clean(r.Target.Host)
+	return nil
+}
+
+// takeTarget takes a row's volume off its target. The path stays.
+func (s *Service) takeTarget(ctx context.Context, u *undoing, r *row) error {
+	if r.Target.Host == "" {
+		return nil
+	}
+	err := s.takeOff(ctx, u, r.Target, r.device(), "unpublish", func(ctx context.Context) error {
+		return s.plugins.Called(u.p, func() error { return u.p.Client().NodeUnpublish(ctx, r.ExternalID, u.p.See(r.Target)) })
+	})
+	if err != nil {
+		return err
+	}
+	s.endHelpers(r.Helpers)
+	return nil
+}
+
+// takeStaging takes a volume off its staging path and forgets the staging.
+func (s *Service) takeStaging(ctx context.Context, u *undoing, st *stage) error {
+	err := s.takeOff(ctx, u, st.Path, false, "unstage", func(ctx context.Context) error {
+		return s.plugins.Called(u.p, func() error { return u.p.Client().NodeUnstage(ctx, st.ExternalID, u.p.See(st.Path)) })
+	})
+	if err != nil {
+		return err
+	}
+	s.endHelpers(st.Helpers)
+	s.journal.remove(st.key())
+	s.clean(st.Path.Host)
+	return nil
+}
+
+// takeOff has the plugin take a volume off a path. It is over when the plugin said so and nothing is there; when
+// nothing is there although the plugin, which did answer, failed; and when the node has unmounted it itself.
+func (s *Service) takeOff(ctx context.Context, u *undoing, at place, device bool, what string, call func(context.Context) error) error {
+	failure := error(fault.New(fault.Unavailable, "no instance of the plugin is there"))
+	if u.p != nil {
+		failure = call(ctx)
+	}
+	there, err := s.occupied(at.Host, device)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !there && failure == nil:
+		return nil
+	case !there && (u.own || answered(failure)):
+		if u.p != nil && !errors.Is(failure, fault.NotFound) {
+			s.log.Warn("the plugin failed at what is over", "what", what, "path", at.Host, "error", failure)
+		}
+		return nil
+	case failure == nil:
+		failure = fault.New(fault.Unavailable, "the plugin says that it is done, but %s is still mounted", at.Host)
+	}
+	failure = fmt.Errorf("%s: %w", what, failure)
+	if !there || !u.own {
+		return failure
+	}
+	how, err := s.unmountOurselves(ctx, at.Host, u.force)
+	if err != nil {
+		return fmt.Errorf("%w; the node could not unmount it either: %w", failure, err)
+	}
+	u.notes = append(u.notes, fmt.Sprintf("%s %s, because the plugin did not: %s", how, at.Host, failure))
+	if u.p != nil { // so that it forgets what it could not unmount
+		if err := call(ctx); err != nil {
+			s.log.Warn("the plugin fails although the node has unmounted it", "what", what, "path", at.Host, "error", err)
+		}
+	}
+	return nil
+}
+
+// answered reports whether an error is the plugin's answer, after which none of its work is under way.
+func answered(err error) bool {
+	return !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Timeout) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// occupied reports whether something of a volume is at the path.
+func (s *Service) occupied(path string, device bool) (bool, error) {
+	on, err := s.host.IsPoint(path)
+	return on || device && s.host.IsDevice(path), err
+}
+
+// unmountOurselves unmounts what a plugin cannot. A mount that somebody uses stays, for it may be written to,
+// unless it has failed or an operator asked for it; then it is detached.
+func (s *Service) unmountOurselves(ctx context.Context, path string, force bool) (how string, err error) {
+	at, err := s.host.At(path)
+	if err != nil {
+		return "", err
+	}
+	var h mounthealth.Health
+	if at != nil {
+		if h, _ = s.health.Prober().Check(ctx, at); h == mounthealth.Unresponsive {
+			s.health.Prober().Abort(ctx, at)
+		}
+	}
+	if err = bounded(ctx, func() error { return s.host.Unmount(path) }); err == nil {
+		return "the node unmounted", nil
+	}
+	if !force && h != mounthealth.Failed {
+		return "", err
+	}
+	if err := bounded(ctx, func() error { return s.host.Detach(path) }); err != nil {
+		return "", err
+	}
+	return "the node detached the mount at (lazily: it was in use or did not answer)", nil
+}
+
+// bounded waits no longer than umountWait for an unmount.
+func bounded(ctx context.Context, unmount func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, umountWait)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- unmount() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fault.New(fault.Timeout, "the kernel has not unmounted it within %s", umountWait)
+	}
+}
+
+// stagingOf is the staging that the row uses. A record that is lost, or cannot be read, is made up from the row and
+// the mount table; nil when there is none.
+func (s *Service) stagingOf(r *row) *stage {
+	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
+		return st
+	}
+	damaged := s.journal.isDamaged(stageKey(r.PluginID, r.ExternalID))
+	if !r.Stages && !damaged {
+		return nil
+	}
+	path := r.Staging
+	if at := s.findMount(csiplugins.StagingDir, csiplugins.VolumeKey(r.PluginID, r.ExternalID)); at != nil {
+		path = place{Host: at.Point, Plugin: at.Point}
+	} else if !damaged || path.Host == "" {
+		return nil
+	}
+	return &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: path, BootID: s.bootID}
+}
+
+// used reports whether somebody else needs the staging: a row of the journal, or a mount of the same files
+// below the plugin's base that the journal does not know.
+func (s *Service) used(r *row, st *stage) (bool, error) {
+	if len(s.journal.users(r)) > 0 {
+		return true, nil
+	}
+	if st.Seen == nil {
+		return false, nil
+	}
+	unknown, err := s.orphans()
+	if err != nil {
+		return false, err
+	}
+	for _, e := range unknown {
+		if e.Point != st.Path.Host && e.Same(st.Seen) {
+			return false, fault.New(fault.Unavailable, "it stays staged: %s is mounted and not in the journal", e.Point)
+		}
+	}
+	return false, nil
+}
+
+// findMount finds what is mounted below any plugin's base under the name; dir is that of stagings or targets.
+func (s *Service) findMount(dir, name string) *mounts.Entry {
+	below, err := s.host.Below(s.root)
+	if err != nil {
+		s.log.Warn("look at mounts", "error", err)
+		return nil
+	}
+	for _, e := range below {
+		if hasEnd(e.Point, dir, name) {
+			return e
+		}
+	}
+	return nil
+}
+
+// clean removes a path that was mounted on.
+func (s *Service) clean(path string) {
+	if path == "" {
+		return
+	}
+	if err := s.removeLeaf(path); err != nil {
+		s.log.Warn("remove the path of a volume", "path", path, "error", err)
+	}
+}

@@ -1,0 +1,58 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
+)
+
+func TestOperatorEndsAnAttachmentThatTheDriverKeeps(t *testing.T) {
+	b := newBed(t, 2, true)
+	b.volume("v1", nil)
+	h := b.nodes[0]
+	b.Register(on(writer("w", "v1"), h))
+	b.beats("v1", b.Running("w", 1).ID)
+	b.faults(script.Fault{RPC: "ControllerUnpublishVolume", Volume: b.volumes["v1"], Code: internal, Text: "a bug\nat line 7\nof the driver"})
+	b.Stop("w", true)
+	b.Register(on(writer("next", "v1"), h))
+	b.Until(15*time.Second, "the driver to refuse", func() error {
+		if len(b.calls("v1", "ControllerUnpublishVolume")) < 2 {
+			return fmt.Errorf("not twice yet")
+		}
+		return nil
+	})
+	node := h.NodeID(b.Host)
+	listed := func(words []string, args ...string) {
+		t.Helper()
+		b.Until(10*time.Second, "the attachment to be listed", func() error {
+			list, code := b.Run(append([]string{"volume", "attachments"}, args...)...)
+			for _, want := range words {
+				if code != 0 || !strings.Contains(list, want) {
+					return fmt.Errorf("exit %d, no %q in\n%s", code, want, list)
+				}
+			}
+			if head, _, _ := strings.Cut(list, "\n\n"); strings.Contains(head, "\nat line 7") || strings.Contains(head, "\nof the driver") {
+				return fmt.Errorf("an error of several lines breaks the table:\n%s", list)
+			}
+			return nil
+		})
+	}
+	ends := "nomad volume detach -force v1 " + node
+	listed([]string{"v1", h.Name, "unpublishing", ends})
+	listed([]string{"v1", node, "a bug", ends}, "-verbose")
+	listed([]string{"v1", ends}, "-node", node[:8])
+	began := time.Now()
+	if out, code := b.Run("volume", "detach", "-force", "v1", node); code != 0 {
+		t.Fatalf("detach -force: exit %d: %s", code, out)
+	}
+	b.runs("next", "v1", 15*time.Second)
+	took := time.Since(began)
+	b.beats("v1", b.Running("next", 1).ID)
+	b.faults()
+	b.Stop("next", false)
+	b.clean()
+	b.figure("the driver refuses a detach for ever; volume detach -force", "listed with node, error and command; the next job runs "+short(took)+" after", "freed whatever the driver says")
+}

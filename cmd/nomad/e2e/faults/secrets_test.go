@@ -1,0 +1,197 @@
+package faults
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
+)
+
+// password is a secret of a volume as a field of its description.
+func password(value string) map[string]any {
+	return map[string]any{"Secrets": map[string]string{script.PasswordKey: value}}
+}
+
+// asks makes the driver ask for a password.
+func (b *bed) asks(value string) {
+	b.t.Helper()
+	if err := script.Require(b.storage, value); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// corrected registers a volume with another password.
+func (b *bed) corrected(id, value string) {
+	b.t.Helper()
+	if answer, code := b.register(id, b.volumes[id], password(value)); code != 200 {
+		b.t.Fatalf("register with another secret: %d %s", code, answer)
+	}
+}
+
+// refusals waits until the driver has refused the call often.
+func (b *bed) refusals(volume, rpc string, often int) {
+	b.t.Helper()
+	b.Until(20*time.Second, rpc+" to be refused", func() error {
+		n := 0
+		for _, c := range b.calls(volume, rpc) {
+			if c.Code == unauthenticated {
+				n++
+			}
+		}
+		if n < often {
+			return fmt.Errorf("%d times; %s", n, b.waits(volume))
+		}
+		return nil
+	})
+}
+
+func TestSecretsAreCorrectedRotatedAndNeverShown(t *testing.T) {
+	const first, wrong, second = "correct-horse-7731", "wrnog-horse-7731", "battery-staple-9942"
+	b := newBed(t, 2, true)
+	b.asks(first)
+	b.volume("v1", password(first))
+
+	b.corrected("v1", wrong)
+	j := writer("w", "v1")
+	j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{
+		Attempts: ptr(0), Unlimited: ptr(true), Interval: ptr(time.Duration(0)), Delay: ptr(5 * time.Second), DelayFunction: ptr("constant"), MaxDelay: ptr(time.Duration(0)),
+	}
+	b.Register(j)
+	b.refusals("v1", "ControllerPublishVolume", 1)
+	b.unshown(first, wrong, second)
+	began := time.Now()
+	b.corrected("v1", first)
+	b.runs("w", "v1", 40*time.Second)
+	right := time.Since(began)
+	b.beats("v1", b.Running("w", 1).ID)
+
+	b.asks(second)
+	b.Stop("w", false)
+	b.refusals("v1", "ControllerUnpublishVolume", 2)
+	b.unshown(first, wrong, second)
+	began = time.Now()
+	b.corrected("v1", second)
+	b.Until(40*time.Second, "the detach", func() error {
+		if at := b.attached("v1"); len(at) > 0 {
+			return fmt.Errorf("attached to %q; %s", at, b.waits("v1"))
+		}
+		return nil
+	})
+	rotated := time.Since(began)
+	b.unshown(first, wrong, second)
+	b.asks("")
+	b.clean()
+	b.within("running with the right secret", right, 20*time.Second)
+	b.within("the detach with the new secret", rotated, 20*time.Second)
+	b.figure("wrong secret corrected; secret rotated while attached", fmt.Sprintf("runs %s after, detached %s after", short(right), short(rotated)), "goes on by itself; no secret is shown")
+}
+
+// TestDetachGoesOnWithTheSecretsOfTheAttachment has an operator store the next secret before the provider takes it.
+func TestDetachGoesOnWithTheSecretsOfTheAttachment(t *testing.T) {
+	const first, second = "correct-horse-7731", "battery-staple-9942"
+	b := newBed(t, 1, true)
+	b.asks(first)
+	b.volume("v1", password(first))
+	b.Register(writer("w", "v1"))
+	b.beats("v1", b.Running("w", 1).ID)
+	b.corrected("v1", second)
+	b.Stop("w", false)
+	began := time.Now()
+	b.Until(20*time.Second, "the detach", func() error {
+		if at := b.attached("v1"); len(at) > 0 {
+			return fmt.Errorf("attached to %q; %s", at, b.waits("v1"))
+		}
+		return nil
+	})
+	took := time.Since(began)
+	b.unshown(first, second)
+	b.asks("")
+	b.clean()
+	b.figure("next secret stored before the provider takes it", "detached "+short(took)+" after the stop", "the other secret is tried")
+}
+
+// unshown looks for secrets wherever people look.
+func (b *bed) unshown(secrets ...string) {
+	b.t.Helper()
+	look := func(where string, body []byte) {
+		for _, s := range secrets {
+			if i := bytes.Index(body, []byte(s)); i >= 0 {
+				b.t.Errorf("%s shows the secret %q: ...%s", where, s, body[max(0, i-200):i+len(s)])
+			}
+		}
+	}
+	paths := []string{
+		"/v1/volumes", "/v1/volume/csi/v1", "/v1/plugin/csi/hp", "/v1/allocations?task_states=true", "/v1/evaluations", "/v1/jobs", "/v1/volumes/external?plugin_id=hp",
+	}
+	commands := [][]string{
+		{"volume", "status"},
+		{"volume", "status", "-verbose", "v1"},
+		{"volume", "status", "-json", "v1"},
+		{"volume", "attachments"},
+		{"plugin", "status", "-verbose", "hp"},
+		{"job", "status", "-verbose", "w"},
+	}
+	allocs, _, err := b.API.Allocations().List(nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, a := range allocs {
+		paths = append(paths, "/v1/allocation/"+a.ID)
+		commands = append(commands, []string{"alloc", "status", "-verbose", a.ID})
+	}
+	nodes, _, err := b.API.Nodes().List(nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, n := range nodes {
+		paths = append(paths, "/v1/node/"+n.ID)
+		commands = append(commands, []string{"node", "status", "-verbose", n.ID})
+	}
+	for _, p := range paths {
+		look(p, []byte(b.get(p)))
+	}
+	for _, c := range commands {
+		out, _ := b.Run(c...)
+		look(strings.Join(c, " "), []byte(out))
+	}
+	for _, h := range append(b.servers[:len(b.servers):len(b.servers)], b.nodes...) {
+		log, err := os.ReadFile(filepath.Join(h.Dir, "agent.log"))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		look("the log of "+h.Name, log)
+	}
+	file := b.lab.Path(fmt.Sprintf("redacted-%d", time.Now().UnixNano()))
+	if out, code := b.Run("operator", "snapshot", "save", "-redact", file); code != 0 {
+		b.t.Errorf("snapshot save -redact: %s", out)
+		return
+	}
+	look("the redacted snapshot", unpacked(b.t, file))
+}
+
+// unpacked reads a file that may be compressed.
+func unpacked(t *testing.T, file string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return raw
+	}
+	body, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}

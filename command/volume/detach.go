@@ -1,0 +1,83 @@
+package volume
+
+import (
+	"context"
+	"errors"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/rest"
+	"github.com/open-nomad/open-nomad/command/find"
+	"github.com/open-nomad/open-nomad/command/session"
+)
+
+// Detach is "nomad volume detach".
+func Detach(name string) *cli.Command {
+	return session.Verb{
+		Name: name, Usage: "end what a volume has on a node: claims, attachment, mounts that were given up",
+		Args: "<volume> <node>", Min: 1, Max: 2,
+		Description: "The node is asked to unmount, and the storage detaches the volume after that. With -force your word\n" +
+			"ends all of it, whatever node and driver say: make sure that nothing on the node can write to the\n" +
+			"volume any more. A volume that no specification names any more is given by -plugin and -external-id,\n" +
+			"and the node is the only argument then. See 'nomad volume attachments'.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "force", Usage: "you know that the node no longer uses the volume, for example because it is off"},
+			&cli.StringFlag{Name: "reason", Usage: "`text` that is recorded with -force"},
+			&cli.StringFlag{Name: "plugin", Usage: "`plugin` of a volume that is not registered any more"},
+			&cli.StringFlag{Name: "external-id", Usage: "the driver's `id` of a volume that is not registered any more"},
+		},
+		Run: detach,
+	}.Command()
+}
+
+func detach(ctx context.Context, s *session.Session) error {
+	a := rest.Assertion{Force: s.Bool("force"), Reason: s.String("reason")}
+	if a.Reason != "" && !a.Force {
+		return fault.New(fault.Invalid, "-reason goes with -force only")
+	}
+	if s.IsSet("plugin") || s.IsSet("external-id") {
+		return detachExternal(ctx, s, a)
+	}
+	if len(s.Args) != 2 {
+		return fault.New(fault.Invalid, "This command takes 2 arguments: <volume> <node>, or <node> alone with -plugin and -external-id")
+	}
+	v, err := target(ctx, s)
+	if err != nil {
+		return err
+	}
+	// The node may be gone for good: then its whole id, as it stands in the claims, is taken as it is.
+	id := s.Arg(1)
+	n, err := find.Node(ctx, s, id)
+	switch {
+	case err == nil:
+		id = n.ID
+	case !errors.Is(err, fault.NotFound):
+		return err
+	default:
+		if id, err = claimant(ctx, s, v.ID, id); err != nil {
+			return err
+		}
+	}
+	if err := s.DetachVolume(ctx, v.ID, id, a); err != nil {
+		return session.Failed("detaching volume", err)
+	}
+	s.Printf("Volume %q detached from node %q\n", v.ID, id)
+	return nil
+}
+
+func detachExternal(ctx context.Context, s *session.Session, a rest.Assertion) error {
+	plugin, external := s.String("plugin"), s.String("external-id")
+	if plugin == "" || external == "" || len(s.Args) != 1 {
+		return fault.New(fault.Invalid, "-plugin and -external-id go together, with the node as the only argument")
+	}
+	node, err := find.NodeOrTyped(ctx, s, s.Arg(0))
+	if err != nil {
+		return err
+	}
+	if err := s.DetachExternal(ctx, plugin, external, node, a); err != nil {
+		return session.Failed("detaching volume", err)
+	}
+	s.Printf("External volume %q detached from node %q\n", external, node)
+	return nil
+}

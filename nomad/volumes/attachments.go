@@ -1,0 +1,148 @@
+package volumes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// staleMount is the state, in lists, of a mount whose claim was given up.
+const staleMount = "stale mount"
+
+// Attachments lists what is attached to nodes, and mounts of claims that were given up, each with the command
+// that ends it. Neither belongs to a namespace; a volume that is asked for does.
+func (s *Service) Attachments(ctx context.Context, r *api.VolumeAttachmentListRequest) (*api.VolumeAttachmentListResponse, error) {
+	out := &api.VolumeAttachmentListResponse{}
+	keys := tables(state.TableAttachments, state.TableNodes, state.TableClaims, state.TableVolumes)
+	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
+		out.Attachments = []*api.AttachmentStub{}
+		for a := range attachmentsOf(tx, r.NodeID) {
+			out.Attachments = append(out.Attachments, attachmentStub(tx, a))
+		}
+		for n := range nodesOf(tx, r.NodeID) {
+			for _, m := range n.StaleMounts {
+				out.Attachments = append(out.Attachments, staleStub(tx, n, m))
+			}
+		}
+		out.Attachments = slices.DeleteFunc(out.Attachments, func(a *api.AttachmentStub) bool { return !asked(tx, r, a) })
+		slices.SortFunc(out.Attachments, func(a, b *api.AttachmentStub) int {
+			return cmp.Or(cmp.Compare(a.NodeID, b.NodeID), cmp.Compare(a.PluginID, b.PluginID), cmp.Compare(a.ExternalID, b.ExternalID),
+				cmp.Compare(a.AllocID, b.AllocID))
+		})
+		return nil
+	})
+	return out, err
+}
+
+func attachmentsOf(tx *state.Txn, node string) func(func(*api.VolumeAttachment) bool) {
+	if node == "" {
+		return tx.Attachments()
+	}
+	return tx.AttachmentsByNode(node)
+}
+
+func nodesOf(tx *state.Txn, node string) func(func(*api.Node) bool) {
+	if node == "" {
+		return tx.Nodes()
+	}
+	return func(yield func(*api.Node) bool) {
+		if n := tx.Node(node); n != nil {
+			yield(n)
+		}
+	}
+}
+
+// asked reports whether the row is of the plugin and of the volume that were asked for.
+func asked(tx *state.Txn, r *api.VolumeAttachmentListRequest, a *api.AttachmentStub) bool {
+	if r.PluginID != "" && r.PluginID != a.PluginID {
+		return false
+	}
+	if r.VolumeID == "" {
+		return true
+	}
+	ns := namespaceOf(r.Namespace)
+	if a.VolumeID == r.VolumeID && a.Namespace == ns {
+		return true
+	}
+	v := tx.Volume(ns, r.VolumeID)
+	return v != nil && v.PluginID == a.PluginID && v.RemoteID() == a.ExternalID
+}
+
+func attachmentStub(tx *state.Txn, a *api.VolumeAttachment) *api.AttachmentStub {
+	s := withNames(tx, &api.AttachmentStub{
+		PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, State: string(a.State), Since: a.Since,
+		LastError: a.LastError, NextRetry: a.NextRetry, Attempts: a.Attempts,
+	})
+	var held []*api.VolumeClaim
+	for c := range tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
+		if c.NodeID == a.NodeID && c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted {
+			held = append(held, c)
+		}
+	}
+	s.Claims = len(held)
+	s.Remedy = remedy(tx, s, held)
+	return s
+}
+
+func staleStub(tx *state.Txn, n *api.Node, m *api.StaleMount) *api.AttachmentStub {
+	s := withNames(tx, &api.AttachmentStub{
+		PluginID: m.PluginID, ExternalID: m.ExternalID, NodeID: n.ID, AllocID: m.AllocID,
+		State: staleMount, Since: m.Since, LastError: m.LastError,
+	})
+	s.Remedy = remedy(tx, s, nil)
+	return s
+}
+
+// withNames adds the names of the node and of a spec.
+func withNames(tx *state.Txn, s *api.AttachmentStub) *api.AttachmentStub {
+	if n := tx.Node(s.NodeID); n != nil {
+		s.NodeName = n.Name
+	}
+	for v := range tx.VolumesByExternal(s.PluginID, s.ExternalID) {
+		if s.VolumeID == "" || cmp.Or(cmp.Compare(v.Namespace, s.Namespace), cmp.Compare(v.ID, s.VolumeID)) < 0 {
+			s.Namespace, s.VolumeID = v.Namespace, v.ID
+		}
+	}
+	return s
+}
+
+// remedy is the command that ends an attachment or a stale mount: stopping who uses it, else asking the node,
+// else, when it should be gone, taking the operator's word for it.
+func remedy(tx *state.Txn, s *api.AttachmentStub, held []*api.VolumeClaim) string {
+	for _, c := range held {
+		if a := tx.Alloc(c.AllocID); a != nil && !a.Terminal() {
+			return "nomad job stop" + inNamespace(c.Namespace) + " " + word(c.JobID)
+		}
+	}
+	if len(held) > 0 {
+		return fmt.Sprintf("nomad volume detach%s %s %s", inNamespace(held[0].Namespace), word(held[0].VolumeID), s.NodeID)
+	}
+	if s.VolumeID == "" {
+		return fmt.Sprintf("nomad volume detach -force -plugin %s -external-id %s %s", word(s.PluginID), word(s.ExternalID), s.NodeID)
+	}
+	return fmt.Sprintf("nomad volume detach -force%s %s %s", inNamespace(s.Namespace), word(s.VolumeID), s.NodeID)
+}
+
+func inNamespace(ns string) string {
+	if ns == api.DefaultNamespace {
+		return ""
+	}
+	return " -namespace " + word(ns)
+}
+
+// word is text as one word of a shell's command.
+func word(text string) string {
+	if text != "" && !strings.ContainsFunc(text, func(c rune) bool { return !strings.ContainsRune(plain, c) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// plain are the characters that mean nothing to a shell.
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@%+,="

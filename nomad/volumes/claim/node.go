@@ -1,0 +1,31 @@
+package claim
+
+import (
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Unserved says why a node's plugin cannot serve volumes now; empty when it can.
+func Unserved(n *api.Node, plugin string) string {
+	switch info := n.CSINodePlugins[plugin]; {
+	case info == nil:
+		return fmt.Sprintf("CSI plugin %s is missing from client %s", plugin, n.ID)
+	case !info.Healthy:
+		return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", plugin, n.ID)
+	}
+	return ""
+}
+
+// Full says why a node that has count distinct volumes of the plugin, attached, claimed or planned, takes no other;
+// empty when it does. Its driver has named a limit, or taught one by refusing a volume.
+func Full(n *api.Node, plugin string, count int64) string {
+	if l := n.CSILimits[plugin]; l != nil && count >= l.Volumes {
+		return fmt.Sprintf("CSI plugin %s has refused more than %d volumes on client %s", plugin, l.Volumes, n.ID)
+	}
+	i := n.CSINodePlugins[plugin]
+	if i != nil && i.NodeInfo != nil && i.NodeInfo.MaxVolumes > 0 && count >= i.NodeInfo.MaxVolumes {
+		return fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", plugin, n.ID)
+	}
+	return ""
+}

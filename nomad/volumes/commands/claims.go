@@ -1,0 +1,92 @@
+package commands
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// Apply records the node's report.
+func (c *Report) Apply(tx *state.Txn) (any, error) {
+	h := ledger.Hold{Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID, Use: c.Use, NodeID: c.NodeID}
+	if held := tx.Claim(c.Namespace, c.VolumeID, c.AllocID, c.Use); c.LimitExpiry != 0 && held != nil && held.NodeID == c.NodeID {
+		ledger.LearnLimit(tx, held.PluginID, held.ExternalID, c.NodeID, c.LimitExpiry)
+	}
+	switch {
+	case c.Mounting:
+		return nil, ledger.MountWaits(tx, h, c.Reason, c.NextRetry)
+	case c.Reason != "":
+		return nil, ledger.ReleaseFailed(tx, h, c.Reason, c.NextRetry)
+	}
+	return nil, ledger.Released(tx, h)
+}
+
+// Apply releases the claims. Those that are gone already are passed over.
+func (c *Evict) Apply(tx *state.Txn) (any, error) {
+	if c.Lost && !ledger.Lost(tx.Node(c.NodeID)) {
+		return nil, fault.New(fault.Conflict, "node %s has come back", c.NodeID)
+	}
+	for _, held := range c.claims(tx) {
+		if err := ledger.Assert(tx, ledger.HoldOf(held), c.Proof, c.By, c.Reason); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// claims are those to release that are there.
+func (c *Evict) claims(tx *state.Txn) (list []*api.VolumeClaim) {
+	for i, alloc := range c.AllocIDs {
+		for held := range tx.ClaimsByAlloc(alloc) {
+			switch {
+			case held.Namespace != c.Namespace || held.VolumeID != c.VolumeID || held.NodeID != c.NodeID:
+			case i < len(c.Uses) && c.Uses[i] != held.Use:
+			case held.State == api.ClaimUnmounted || c.Lost && held.State != api.ClaimReleasing:
+			default:
+				list = append(list, held)
+			}
+		}
+	}
+	return list
+}
+
+// Apply records the driver's answer.
+func (c *Attached) Apply(tx *state.Txn) (any, error) {
+	i := ledger.Intent{PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, Fence: c.Fence}
+	switch {
+	case c.Prepare:
+		return nil, ledger.Prepare(tx, i)
+	case c.Reason != "":
+		if c.LimitExpiry != 0 {
+			ledger.LearnLimit(tx, c.PluginID, c.ExternalID, c.NodeID, c.LimitExpiry)
+		}
+		if c.Refused != 0 {
+			return nil, ledger.PublishRefused(tx, i, c.Reason, c.Refused, c.Attempts)
+		}
+		return nil, ledger.CallFailed(tx, i, c.Reason, c.NextRetry, c.Attempts)
+	case c.NotCalled:
+		return nil, ledger.PublishNeedless(tx, i)
+	case c.Published:
+		ledger.LiftLimit(tx, c.PluginID, c.NodeID)
+		return nil, ledger.PublishDone(tx, i, c.PublishContext)
+	}
+	return nil, ledger.UnpublishDone(tx, i)
+}
+
+// Apply lets all claims follow their allocations, and forgets what was learned of nodes long ago.
+func (*Reconcile) Apply(tx *state.Txn) (any, error) {
+	ledger.ExpireLimits(tx)
+	return nil, ledger.Reconcile(tx, slices.Collect(tx.Claims()))
+}
+
+// Apply ends an attachment, or stale mounts, on an operator's word.
+func (c *WriteOff) Apply(tx *state.Txn) (any, error) {
+	w := ledger.Assertion{PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, By: c.By, Reason: c.Reason}
+	if c.StaleMounts {
+		return nil, ledger.WriteOffMounts(tx, w)
+	}
+	return nil, ledger.WriteOff(tx, w)
+}

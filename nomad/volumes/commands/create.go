@@ -1,0 +1,167 @@
+package commands
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// Apply stores the intent to create a volume, and returns the operation to wait for. The same intent once more
+// changes nothing; one with other fields replaces a creation that has not ended well, which is undone first if it
+// may have had its effect.
+func (c *Intend) Apply(tx *state.Txn) (any, error) {
+	spec := c.Spec
+	if err := nameIsFree(tx, spec); err != nil {
+		return nil, err
+	}
+	v, err := fresh(tx, spec)
+	if err != nil {
+		return nil, err
+	}
+	v.Provision = api.VolumeProvision{State: api.VolumeCreating, Intent: tx.Index(), Began: tx.Index()}
+	old := tx.Volume(spec.Namespace, spec.ID)
+	switch {
+	case old == nil || old.Provision.State == api.VolumeFailed && !mayExist(old):
+	case old.Provision.State == api.VolumeCreating && sameCreation(&old.VolumeSpec, spec):
+		return joined(tx, old, spec), nil
+	case old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed:
+		v.CreateTime = old.CreateTime
+		afterEarlier(&v.Provision, old, spec)
+	default:
+		return nil, fault.New(fault.Conflict, "volume %q is %s", spec.ID, old.Provision.State)
+	}
+	put(tx, v)
+	return v.Provision.Operation(), nil
+}
+
+// nameIsFree refuses a name, which is the driver's key of a creation, that another volume was created by.
+func nameIsFree(tx *state.Txn, spec *api.VolumeSpec) error {
+	for o := range tx.VolumesByPlugin(spec.PluginID) {
+		r := o.Provision.Replaces
+		used := o.Name == spec.Name && o.ExternalID == "" || r != nil && r.Name == spec.Name
+		if used && (o.ID != spec.ID || o.Namespace != spec.Namespace) {
+			return fault.New(fault.Conflict, "volume %q: the name %q is that of volume %q in namespace %q, and the plugin would answer that volume",
+				spec.ID, spec.Name, o.ID, o.Namespace)
+		}
+	}
+	return nil
+}
+
+// joined brings the running creation up to date in what its driver is not asked for. Other secrets count from the
+// next call on; what the call that may be under way does is not known then.
+func joined(tx *state.Txn, old *api.Volume, spec *api.VolumeSpec) uint64 {
+	if reflect.DeepEqual(old.VolumeSpec, *spec) {
+		return old.Provision.Operation()
+	}
+	v := *old
+	v.VolumeSpec = *spec
+	if !maps.Equal(old.Secrets, spec.Secrets) {
+		v.Provision.Intent, v.Provision.Began, v.Provision.Uncertain = tx.Index(), old.Provision.Operation(), true
+	}
+	put(tx, &v)
+	return v.Provision.Operation()
+}
+
+// afterEarlier lets a creation follow one of the same row that may have had its effect. One that is under way keeps
+// its intent, so that its answer still counts.
+func afterEarlier(p *api.VolumeProvision, old *api.Volume, spec *api.VolumeSpec) {
+	p.Uncertain, p.Replaces = old.Provision.Uncertain, old.Provision.Replaces
+	if old.Provision.State == api.VolumeCreating {
+		p.Intent = old.Provision.Intent
+	}
+	if p.Replaces == nil && !sameCreation(&old.VolumeSpec, spec) {
+		earlier := old.VolumeSpec
+		earlier.ExternalID = ""
+		p.Replaces = &earlier
+	}
+}
+
+// sameCreation compares what the driver is asked for: a call of unknown outcome must be repeated alike. Secrets are
+// no part of that: they say who asks.
+func sameCreation(a, b *api.VolumeSpec) bool {
+	x, y := CreateRequest(&api.Volume{VolumeSpec: *a}), CreateRequest(&api.Volume{VolumeSpec: *b})
+	x.Secrets, y.Secrets = nil, nil
+	return reflect.DeepEqual(x, y)
+}
+
+// answered returns the volume that an answer is about. An answer to an intent that was replaced is refused.
+func (a Answer) answered(tx *state.Txn, states ...api.VolumeState) (*api.Volume, error) {
+	v := tx.Volume(a.Namespace, a.ID)
+	if v == nil || v.Provision.Intent != a.Intent || !slices.Contains(states, v.Provision.State) {
+		return nil, fault.New(fault.Conflict, "volume %q: intent %d was replaced meanwhile", a.ID, a.Intent)
+	}
+	next := *v
+	next.Provision.LastError, next.Provision.Uncertain = a.Reason, a.Reason != "" && a.Uncertain
+	return &next, nil
+}
+
+// Apply stores what the driver created.
+func (c *Provisioned) Apply(tx *state.Txn) (any, error) {
+	v, err := c.Answer.answered(tx, api.VolumeCreating, api.VolumeDeleting)
+	if err != nil {
+		return nil, err
+	}
+	if v.Provision.Replaces != nil {
+		c.earlier(tx, v)
+		return nil, nil
+	}
+	p := &v.Provision
+	switch deleting := p.State == api.VolumeDeleting; {
+	case c.ExternalID != "":
+		c.made(tx, v)
+		return nil, nil
+	case c.Answer.leftNothing() && deleting:
+		tx.DeleteVolume(v.Namespace, v.ID)
+		return nil, nil
+	case c.Answer.Final && !deleting:
+		p.State = api.VolumeFailed
+	}
+	put(tx, v)
+	return nil, nil
+}
+
+// made records the driver's yes. Other specs may name the volume already.
+func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
+	p := &v.Provision
+	p.ExternalID, p.CapacityBytes, p.Context, p.Topologies = c.ExternalID, c.CapacityBytes, c.Context, known(c.Topologies)
+	p.Created = true
+	if p.State == api.VolumeCreating {
+		p.State = api.VolumeAvailable
+	}
+	put(tx, v)
+	ledger.Mirror(tx, v)
+}
+
+// earlier records the answer to the creation that is to be undone: the id of what it made, or that it made nothing.
+func (c *Provisioned) earlier(tx *state.Txn, v *api.Volume) {
+	p := &v.Provision
+	switch {
+	case c.ExternalID != "":
+		found := *p.Replaces
+		found.ExternalID = c.ExternalID
+		p.Replaces, p.Intent = &found, tx.Index()
+	case c.Answer.leftNothing():
+		undone(tx, v, "")
+		return
+	}
+	put(tx, v)
+}
+
+// undone goes on once nothing is left of the creation that is replaced, or what is left is not ours to delete.
+func undone(tx *state.Txn, v *api.Volume, reason string) {
+	if v.Provision.State == api.VolumeDeleting {
+		tx.DeleteVolume(v.Namespace, v.ID)
+		return
+	}
+	p := &v.Provision
+	p.Replaces, p.Intent, p.Uncertain, p.LastError = nil, tx.Index(), false, reason
+	put(tx, v)
+}
+
+// leftNothing reports whether nothing is at the provider by this answer.
+func (a Answer) leftNothing() bool { return a.Final && !a.Uncertain }

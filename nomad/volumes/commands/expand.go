@@ -1,0 +1,120 @@
+package commands
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+)
+
+// Expandable refuses while somebody uses a volume that its plugin expands only out of use.
+func Expandable(tx *state.Txn, v *api.Volume) error {
+	offline, err := pluginview.Capable(tx, v.PluginID, pluginview.ExpandUnused)
+	if err != nil || !offline {
+		return err
+	}
+	e := ledger.ExternalOf(tx, v)
+	if len(e.Claims) > 0 {
+		return fault.New(fault.Conflict, "plugin %q expands volumes only while nobody uses them, and volume %q is held by %s",
+			v.PluginID, v.ID, ledger.Holders(e.Claims))
+	}
+	for _, a := range e.Attachments {
+		return fault.New(fault.Conflict, "plugin %q expands volumes only while nobody uses them, and volume %q is attached to node %s (%s)",
+			v.PluginID, v.ID, a.NodeID, a.State)
+	}
+	return nil
+}
+
+// Apply stores the intent to grow a volume, and returns the operation to wait for.
+func (c *BeginExpand) Apply(tx *state.Txn) (any, error) {
+	old := tx.Volume(c.Namespace, c.ID)
+	if old == nil {
+		return nil, Missing(c.Namespace, c.ID)
+	}
+	if s := old.Provision.State; s != api.VolumeAvailable && s != api.VolumeExpanding {
+		return nil, fault.New(fault.Conflict, "volume %q is %s and cannot be expanded", c.ID, s)
+	}
+	if err := ledger.MayExpand(tx, old); err != nil {
+		return nil, err
+	}
+	v := *old
+	v.RequestedCapacityMin, v.RequestedCapacityMax = c.CapacityMinBytes, c.CapacityMaxBytes
+	p := &v.Provision
+	p.State, p.Intent, p.Began, p.LastError = api.VolumeExpanding, tx.Index(), tx.Index(), ""
+	put(tx, &v)
+	return p.Operation(), nil
+}
+
+// Apply stores the new capacity and which nodes owe an expansion, for all specs of the external volume.
+func (c *EndExpand) Apply(tx *state.Txn) (any, error) {
+	v, err := c.Answer.answered(tx, api.VolumeExpanding)
+	if err != nil {
+		return nil, err
+	}
+	p := &v.Provision
+	p.Uncertain = false // a capacity can be asked for once more at any time
+	switch {
+	case c.Answer.Reason == "":
+		p.State = api.VolumeAvailable
+		if c.CapacityBytes > 0 {
+			p.CapacityBytes = c.CapacityBytes
+		}
+		if c.NodesOwe {
+			p.NodeExpansion = owing(tx, v)
+		}
+		put(tx, v)
+		ledger.Mirror(tx, v)
+		return nil, nil
+	case c.Answer.Final:
+		p.State = api.VolumeAvailable
+	}
+	put(tx, v)
+	return nil, nil
+}
+
+// AnyNode stands for whichever node stages the volume next.
+const AnyNode = "*"
+
+// owing lists the nodes that may have the volume staged.
+func owing(tx *state.Txn, v *api.Volume) []string {
+	var nodes []string
+	for _, c := range ledger.ExternalOf(tx, v).Claims {
+		if claim.Live(c.State) && !slices.Contains(nodes, c.NodeID) {
+			nodes = append(nodes, c.NodeID)
+		}
+	}
+	if len(nodes) == 0 {
+		return []string{AnyNode}
+	}
+	return nodes
+}
+
+// Apply strikes the node off the list of those that owe an expansion, in all specs of the external volume.
+func (c *NodeExpanded) Apply(tx *state.Txn) (any, error) {
+	old := tx.Volume(c.Namespace, c.ID)
+	if old == nil {
+		return nil, Missing(c.Namespace, c.ID)
+	}
+	v := *old
+	p := &v.Provision
+	if c.Reason != "" || c.Again {
+		p.LastError = c.Reason
+	}
+	if c.Again {
+		put(tx, &v)
+		return nil, nil
+	}
+	p.NodeExpansion = slices.DeleteFunc(slices.Clone(p.NodeExpansion), func(n string) bool {
+		return n == c.NodeID || n == AnyNode
+	})
+	if c.Away && len(p.NodeExpansion) == 0 {
+		p.NodeExpansion = []string{AnyNode}
+	}
+	put(tx, &v)
+	ledger.Mirror(tx, &v)
+	return nil, nil
+}

@@ -1,0 +1,122 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+)
+
+// Apply stores new volumes and the new specs of known ones.
+func (c *Register) Apply(tx *state.Txn) (any, error) {
+	for i, spec := range c.Specs {
+		next, err := registered(tx, spec)
+		if err != nil {
+			return nil, err
+		}
+		if i < len(c.NotValidated) {
+			next.Provision.NotValidated = c.NotValidated[i]
+		}
+		put(tx, next)
+	}
+	return nil, nil
+}
+
+func registered(tx *state.Txn, spec *api.VolumeSpec) (*api.Volume, error) {
+	if old := tx.Volume(spec.Namespace, spec.ID); old != nil {
+		if reason := unfinished(old); reason != "" {
+			return nil, fault.New(fault.Conflict, "%s", reason)
+		}
+		if old.Provision.State != api.VolumeFailed {
+			return updated(tx, old, spec)
+		}
+	}
+	v, err := fresh(tx, spec)
+	if err != nil {
+		return nil, err
+	}
+	v.Provision = api.VolumeProvision{State: api.VolumeAvailable, ExternalID: spec.ExternalID}
+	if spec.ExternalID == "" {
+		v.Provision.ExternalID = spec.ID
+	}
+	if spec.RequestedTopologies != nil {
+		v.Provision.Topologies = known(spec.RequestedTopologies.Required)
+	}
+	if err := ledger.ExternalOf(tx, v).Deleting(); err != nil {
+		return nil, fmt.Errorf("volume %q names the same external volume: %w", v.ID, err)
+	}
+	ledger.Inherit(tx, v)
+	ledger.Adopt(tx, v)
+	return v, nil
+}
+
+// updated is a known volume with a new spec.
+func updated(tx *state.Txn, old *api.Volume, spec *api.VolumeSpec) (*api.Volume, error) {
+	if err := ledger.ExternalOf(tx, old).Deleting(); err != nil {
+		return nil, fmt.Errorf("volume %q names the same external volume: %w", old.ID, err)
+	}
+	if err := ledger.FenceError(tx, spec); err != nil {
+		return nil, err
+	}
+	next, err := Merged(old, spec, slices.Collect(tx.ClaimsByVolume(spec.Namespace, spec.ID)))
+	if err != nil {
+		return nil, err
+	}
+	ledger.KeepFormer(tx, old, next)
+	return next, nil
+}
+
+func fresh(tx *state.Txn, spec *api.VolumeSpec) (*api.Volume, error) {
+	if tx.Namespace(spec.Namespace) == nil {
+		return nil, fault.New(fault.Invalid, "volume %q: namespace %q does not exist", spec.ID, spec.Namespace)
+	}
+	if err := ledger.FenceError(tx, spec); err != nil {
+		return nil, err
+	}
+	return &api.Volume{VolumeSpec: *spec, CreateTime: tx.Now().UnixNano()}, nil
+}
+
+func put(tx *state.Txn, v *api.Volume) {
+	v.ModifyTime = tx.Now().UnixNano()
+	tx.PutVolume(v)
+}
+
+// unfinished says why the row of a volume stands for something that its provider may have or may lose, and how
+// that is ended; empty when it does not.
+func unfinished(v *api.Volume) string {
+	end := fmt.Sprintf(`"nomad volume create" with other fields replaces the creation, "nomad volume delete %s" gives it up`, v.ID)
+	switch s := v.Provision.State; {
+	case s == api.VolumeDeleting:
+		return fmt.Sprintf("volume %q is being deleted", v.ID)
+	case s == api.VolumeCreating:
+		return fmt.Sprintf("volume %q is being created: %s", v.ID, end)
+	case s == api.VolumeFailed && mayExist(v):
+		return fmt.Sprintf("volume %q could not be created, and its provider may have made it all the same: %s", v.ID, end)
+	}
+	return ""
+}
+
+// mayExist reports whether a creation that failed may have had its effect.
+func mayExist(v *api.Volume) bool { return v.Provision.Uncertain || v.Provision.Replaces != nil }
+
+// controllers says where the plugin may still have a controller; empty when neither a node nor a job has one.
+func controllers(tx *state.Txn, plugin string) string {
+	p := pluginview.Of(tx, plugin)
+	switch {
+	case p == nil:
+	case p.ControllersExpected > 0:
+		return "a job provides one"
+	case len(p.Controllers) > 0:
+		return "a node reports one"
+	}
+	return ""
+}
+
+// Missing is the error for a volume that does not exist.
+func Missing(ns, id string) error {
+	return fault.New(fault.NotFound, "volume %q in namespace %q does not exist", id, ns)
+}

@@ -1,0 +1,70 @@
+package commands
+
+import (
+	"maps"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// Kind implements [fsm.Command].
+func (*IntendSnapshot) Kind() fsm.Kind { return fsm.KindSnapshotIntent }
+
+// Kind implements [fsm.Command].
+func (*SnapshotAnswer) Kind() fsm.Kind { return fsm.KindSnapshotAnswer }
+
+// Apply writes the intent, or joins the same one. Nothing is cut from a volume that is being deleted.
+func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
+	if !c.Intent.Delete {
+		if err := ledger.Gather(tx, c.Intent.PluginID, c.Intent.ExternalID).Deleting(); err != nil {
+			return nil, err
+		}
+	}
+	old := tx.SnapshotIntent(c.Intent.PluginID, c.Intent.Name, c.Intent.Delete)
+	switch {
+	case old == nil:
+		tx.PutSnapshotIntent(c.Intent)
+		return tx.Index(), nil
+	case c.Intent.Delete:
+	case old.Unwanted && old.ExternalID == c.Intent.ExternalID:
+		// Wanted again, as something new to wait for.
+		next := *c.Intent
+		next.Uncertain = old.Uncertain
+		tx.DeleteSnapshotIntent(old.PluginID, old.Name, old.Delete)
+		tx.PutSnapshotIntent(&next)
+		return tx.Index(), nil
+	case old.ExternalID != c.Intent.ExternalID:
+		return nil, fault.New(fault.Conflict, "snapshot %q of volume %q is being made under the same name", old.Name, old.VolumeID)
+	case !maps.Equal(old.Parameters, c.Intent.Parameters):
+		return nil, fault.New(fault.Conflict, "snapshot %q of volume %q is being made with other parameters", old.Name, old.VolumeID)
+	}
+	return old.CreateIndex, nil
+}
+
+// Apply ends the intent, or notes why it is tried again.
+func (c *SnapshotAnswer) Apply(tx *state.Txn) (any, error) {
+	old := tx.SnapshotIntent(c.PluginID, c.Name, c.Delete)
+	if old == nil || old.CreateIndex != c.Intent {
+		return nil, fault.New(fault.Conflict, "snapshot %q: intent %d has ended", c.Name, c.Intent)
+	}
+	if !c.Ended {
+		next := *old
+		next.LastError, next.Uncertain, next.Unwanted = c.Reason, c.Uncertain, old.Unwanted || c.Unwanted
+		if c.SnapshotID != "" {
+			next.SnapshotID = c.SnapshotID
+		}
+		tx.PutSnapshotIntent(&next)
+		return nil, nil
+	}
+	tx.DeleteSnapshotIntent(c.PluginID, c.Name, c.Delete)
+	if c.SnapshotID != "" && tx.SnapshotIntent(c.PluginID, c.SnapshotID, true) == nil {
+		tx.PutSnapshotIntent(&api.SnapshotIntent{
+			PluginID: c.PluginID, Name: c.SnapshotID, Delete: true, Unwanted: true, Namespace: old.Namespace,
+			VolumeID: old.VolumeID, ExternalID: old.ExternalID, Secrets: old.Secrets,
+		})
+	}
+	return nil, nil
+}

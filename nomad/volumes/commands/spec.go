@@ -1,0 +1,115 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+)
+
+// Merged is a known volume with a new spec. It lists all fields that cannot change any more. What the
+// driver said stays; capacity is left to expansions.
+func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*api.Volume, error) {
+	next := *old
+	var errs []error
+	fixed := func(field string, was, is string) {
+		if is != "" && is != was {
+			errs = append(errs, fmt.Errorf("%s cannot change from %q to %q", field, was, is))
+		}
+	}
+	fixed("plugin_id", old.PluginID, spec.PluginID)
+	fixed("external_id", old.RemoteID(), spec.ExternalID)
+	fixed("clone_id", old.CloneID, spec.CloneID)
+	fixed("snapshot_id", old.SnapshotID, spec.SnapshotID)
+	if old.Name != "" {
+		fixed("name", old.Name, spec.Name)
+	} else {
+		next.Name = spec.Name
+	}
+	if len(spec.Parameters) > 0 && !maps.Equal(spec.Parameters, old.Parameters) {
+		errs = append(errs, errors.New("parameters cannot change"))
+	}
+	if spec.RequestedTopologies != nil && len(old.Provision.Topologies) > 0 &&
+		!reflect.DeepEqual(spec.RequestedTopologies, old.RequestedTopologies) {
+		errs = append(errs, errors.New("topology_request cannot change"))
+	}
+	errs = append(errs, inUse(old, spec, held)...)
+	if len(errs) > 0 {
+		return nil, fault.New(fault.Invalid, "volume %q: %w", old.ID, errors.Join(errs...))
+	}
+	next.RequestedCapabilities = spec.RequestedCapabilities
+	next.MountOptions = spec.MountOptions
+	next.Owner, next.OnMountDead = spec.Owner, spec.OnMountDead
+	next.OnNodeLoss, next.FenceAfter, next.Lease = spec.OnNodeLoss, spec.FenceAfter, spec.Lease
+	next.Fence, next.WriteBack = spec.Fence, spec.WriteBack
+	if low, high := spec.RequestedCapacityMin, spec.RequestedCapacityMax; (low != 0 || high != 0) && low <= old.Provision.CapacityBytes {
+		next.RequestedCapacityMin, next.RequestedCapacityMax = low, high
+	}
+	if len(spec.Secrets) > 0 {
+		next.Secrets = spec.Secrets
+	}
+	if len(spec.Context) > 0 {
+		next.Context = spec.Context
+	}
+	return &next, nil
+}
+
+// inUse lists what cannot change while somebody uses the volume.
+func inUse(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (errs []error) {
+	if len(held) == 0 {
+		return nil
+	}
+	if !old.MountOptions.Equal(spec.MountOptions) {
+		errs = append(errs, errors.New("mount_options cannot change while the volume is claimed"))
+	}
+	next := &api.Volume{VolumeSpec: *spec}
+	for _, c := range held {
+		if claim.Capability(next, claim.Request{AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode}) == nil {
+			errs = append(errs, fmt.Errorf("capability %s %s is in use by allocation %s", c.AccessMode, c.AttachmentMode, c.AllocID))
+		}
+	}
+	return errs
+}
+
+// Grows reports whether a spec asks for more than the volume has.
+func Grows(old *api.Volume, spec *api.VolumeSpec) (bool, error) {
+	low, high := spec.RequestedCapacityMin, spec.RequestedCapacityMax
+	has := old.Provision.CapacityBytes
+	if low == 0 && high == 0 || low == old.RequestedCapacityMin && high == old.RequestedCapacityMax && (low <= has || has == 0) {
+		return false, nil
+	}
+	if high > 0 && high < has {
+		return false, fault.New(fault.Invalid, "volume %q: capacity_max (%d bytes) is smaller than the volume (%d bytes)", old.ID, high, has)
+	}
+	return low > has, nil
+}
+
+// known drops topologies that say nothing.
+func known(list []*api.Topology) []*api.Topology {
+	var kept []*api.Topology
+	for _, t := range list {
+		if t != nil && len(t.Segments) > 0 {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// CreateRequest is what the driver is asked for next of a creation: the earlier one of the row while that is to be
+// undone, for only so the driver's id of what it made, if anything, is learned.
+func CreateRequest(v *api.Volume) *api.ControllerCreateRequest {
+	s := &v.VolumeSpec
+	if v.Provision.Replaces != nil {
+		s = v.Provision.Replaces
+	}
+	return &api.ControllerCreateRequest{
+		ControllerCall: api.ControllerCall{PluginID: s.PluginID, Fence: v.Provision.Intent},
+		Name:           s.Name, CapacityMinBytes: s.RequestedCapacityMin, CapacityMaxBytes: s.RequestedCapacityMax,
+		Capabilities: s.RequestedCapabilities, MountOptions: s.MountOptions, Parameters: s.Parameters,
+		Secrets: v.CallSecrets(), CloneID: s.CloneID, SnapshotID: s.SnapshotID, Topologies: s.RequestedTopologies,
+	}
+}

@@ -1,0 +1,147 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+)
+
+// External is everything that the state holds of one external volume, under whatever spec. Operations, claims and
+// attachments exclude each other here, never by the row of one spec.
+type External struct {
+	PluginID, ID string
+	Specs        []*api.Volume
+	// Undoing are volumes that take the place of an earlier creation that made it, which is being undone.
+	Undoing     []*api.Volume
+	Claims      []*api.VolumeClaim
+	Attachments []*api.VolumeAttachment
+	// Snapshots are those of it that are being made.
+	Snapshots []*api.SnapshotIntent
+}
+
+// ExternalOf gathers the external volume of a spec.
+func ExternalOf(tx *state.Txn, v *api.Volume) External { return Gather(tx, v.PluginID, v.RemoteID()) }
+
+// Gather gathers an external volume.
+func Gather(tx *state.Txn, plugin, external string) External {
+	e := External{
+		PluginID: plugin, ID: external,
+		Claims:      slices.Collect(tx.ClaimsByExternal(plugin, external)),
+		Attachments: slices.Collect(tx.AttachmentsOf(plugin, external)),
+	}
+	for v := range tx.VolumesByExternal(plugin, external) {
+		if claim.Undoes(v, plugin, external) {
+			e.Undoing = append(e.Undoing, v)
+		} else {
+			e.Specs = append(e.Specs, v)
+		}
+	}
+	for i := range tx.SnapshotIntents() {
+		if !i.Delete && i.PluginID == plugin && i.ExternalID == external {
+			e.Snapshots = append(e.Snapshots, i)
+		}
+	}
+	return e
+}
+
+// Deleting refuses everything that would use an external volume that is being deleted, whichever spec of it is.
+func (e External) Deleting() error {
+	for _, v := range slices.Concat(e.Specs, e.Undoing) {
+		if reason := claim.BeingDeleted(v, e.PluginID, e.ID); reason != "" {
+			return fault.New(fault.Conflict, "%s", reason)
+		}
+	}
+	return nil
+}
+
+// MayDelete refuses while anybody else has a hold on the external volume of the spec: a claim, an attachment,
+// another spec, a snapshot that is being made. It is asked when a deletion begins and again in the entry before
+// each call.
+func MayDelete(tx *state.Txn, v *api.Volume) error { return ExternalOf(tx, v).onlyOf(v) }
+
+// onlyOf refuses while anybody but the spec has a hold on the external volume.
+func (e External) onlyOf(v *api.Volume) error {
+	if len(e.Claims) > 0 {
+		return fault.New(fault.Conflict, "volume in use: %q is held by %s", v.ID, Holders(e.Claims))
+	}
+	for _, a := range e.Attachments {
+		return fault.New(fault.Conflict, "volume in use: %q is attached to node %s (%s)", v.ID, a.NodeID, a.State)
+	}
+	for _, i := range e.Snapshots {
+		return fault.New(fault.Conflict, "volume in use: snapshot %q of %q is being made", i.Name, v.ID)
+	}
+	if o := e.other(v, func(*api.Volume) bool { return true }); o != nil {
+		return fault.New(fault.Conflict, "volume %q in namespace %q names the same external volume as %q: deregister it first", o.ID, o.Namespace, v.ID)
+	}
+	return nil
+}
+
+// MayExpand refuses while the external volume is being deleted, or expanded through another spec.
+func MayExpand(tx *state.Txn, v *api.Volume) error {
+	e := ExternalOf(tx, v)
+	if err := e.Deleting(); err != nil {
+		return err
+	}
+	if o := e.other(v, func(o *api.Volume) bool { return o.Provision.State == api.VolumeExpanding }); o != nil {
+		return fault.New(fault.Conflict, "volume %q in namespace %q, which names the same external volume as %q, is being expanded: ask again when that has ended",
+			o.ID, o.Namespace, v.ID)
+	}
+	return nil
+}
+
+// other returns another spec of the external volume.
+func (e External) other(v *api.Volume, want func(*api.Volume) bool) *api.Volume {
+	i := slices.IndexFunc(e.Specs, func(o *api.Volume) bool { return !sameSpec(o, v) && want(o) })
+	if i < 0 {
+		return nil
+	}
+	return e.Specs[i]
+}
+
+func sameSpec(a, b *api.Volume) bool { return a.ID == b.ID && a.Namespace == b.Namespace }
+
+// Mirror gives the other specs of the external volume what the driver said of it to one.
+func Mirror(tx *state.Txn, v *api.Volume) {
+	for _, o := range ExternalOf(tx, v).Specs {
+		if sameSpec(o, v) {
+			continue
+		}
+		next := *o
+		inherit(&next, v)
+		tx.PutVolume(&next)
+	}
+}
+
+// Inherit gives a new spec what the driver said of its external volume to those that are there.
+func Inherit(tx *state.Txn, v *api.Volume) {
+	for _, o := range ExternalOf(tx, v).Specs {
+		if !sameSpec(o, v) {
+			inherit(v, o)
+		}
+	}
+}
+
+func inherit(to, from *api.Volume) {
+	p := &to.Provision
+	p.CapacityBytes, p.NodeExpansion = from.Provision.CapacityBytes, slices.Clone(from.Provision.NodeExpansion)
+	if from.Provision.Created || len(from.Provision.Context) > 0 {
+		p.Created, p.Context = from.Provision.Created, from.Provision.Context
+	}
+	if len(from.Provision.Topologies) > 0 {
+		p.Topologies = from.Provision.Topologies
+	}
+}
+
+// Holders names claims, with what each of them waits for.
+func Holders(claims []*api.VolumeClaim) string {
+	var names []string
+	for _, c := range claims {
+		names = append(names, fmt.Sprintf("allocation %s of job %q on node %s (%s: %s)", c.AllocID, c.JobID, c.NodeID, c.State, claim.Next(c)))
+	}
+	return strings.Join(names, ", ")
+}

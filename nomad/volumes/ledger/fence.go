@@ -1,0 +1,54 @@
+package ledger
+
+import (
+	"cmp"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+)
+
+// controllers is what is known of the controllers of a plugin. While no node reports the plugin it is taken for one
+// that attaches.
+func controllers(tx *state.Txn, plugin string) claim.Controllers {
+	c := claim.ControllersOf(tx.NodesByPlugin(plugin), plugin)
+	for range tx.NodesByPlugin(plugin) {
+		return c
+	}
+	c.Attach = true
+	return c
+}
+
+// guard decides once what keeps the claim's node from writing when it is lost: the detach by its storage, the end of
+// a lease, or both. Nothing that the plugin or a spec says later changes it. A volume whose second user could do
+// harm always has one of them: while it is not known whether its storage detaches it has a lease too, which costs
+// nothing when it was not needed.
+func guard(tx *state.Txn, v *api.Volume, c *api.VolumeClaim) error {
+	by := controllers(tx, v.PluginID)
+	c.Attach = by.Attach
+	if !claim.Exclusive(c.AccessMode, c.Mode) {
+		return nil
+	}
+	if v.Fence == api.FenceStorage && !by.Detach {
+		return fault.New(fault.Conflict, "volume %q has fence = %q, and no healthy controller of CSI plugin %q attaches volumes", v.ID, v.Fence, v.PluginID)
+	}
+	if !by.Detach || v.Fence == api.FenceLease || v.Fence == api.FenceBoth {
+		c.Lease, c.WriteBack = cmp.Or(v.Lease, LeaseDefault), v.WriteBack
+	}
+	return nil
+}
+
+// FenceError refuses a spec with a fence that its plugin is known not to have.
+func FenceError(tx *state.Txn, s *api.VolumeSpec) error {
+	switch s.Fence {
+	case "", api.FenceLease:
+		return nil
+	case api.FenceStorage, api.FenceBoth:
+		if !controllers(tx, s.PluginID).Attach {
+			return fault.New(fault.Invalid, "volume %q: fence = %q needs a plugin that attaches volumes, and %q does not: use %q", s.ID, s.Fence, s.PluginID, api.FenceLease)
+		}
+		return nil
+	}
+	return fault.New(fault.Invalid, "volume %q: fence %q is unknown: use one of %s, %s, %s", s.ID, s.Fence, api.FenceStorage, api.FenceLease, api.FenceBoth)
+}

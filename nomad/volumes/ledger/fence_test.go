@@ -1,0 +1,109 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// controller puts a controller of the plugin on a node.
+func (b *book) controller(node string, healthy, attaches bool) {
+	b.must(func(tx *state.Txn) error {
+		n := *tx.Node(node)
+		n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": {Healthy: healthy, ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: attaches}}}
+		tx.PutNode(&n)
+		return nil
+	})
+}
+
+func (b *book) fence(fence string) {
+	b.must(func(tx *state.Txn) error {
+		v := *tx.Volume("default", "v")
+		v.Fence, v.WriteBack = fence, 7*time.Second
+		tx.PutVolume(&v)
+		return nil
+	})
+}
+
+func TestFenceOfAClaimIsDecidedWhenItIsTaken(t *testing.T) {
+	attaches := func(b *book) { b.controller("n2", true, true) }
+	never := func(b *book) { b.controller("n2", true, false) }
+	unknown := func(*book) {}
+	for _, c := range []struct {
+		name, fence   string
+		plugin        func(*book)
+		attach, lease bool
+	}{
+		{"storage by default", "", attaches, true, false},
+		{"storage", api.FenceStorage, attaches, true, false},
+		{"a lease beside the attach", api.FenceLease, attaches, true, true},
+		{"both", api.FenceBoth, attaches, true, true},
+		{"lease by default", "", never, false, true},
+		{"lease", api.FenceLease, never, false, true},
+		{"not known yet", "", unknown, true, true},
+		{"the word of an unhealthy controller is no fence", "", func(b *book) { b.controller("n1", false, true); never(b) }, true, true},
+		{"a healthy one is enough", "", func(b *book) { b.controller("n1", true, false); attaches(b) }, true, false},
+	} {
+		b := newBook(t)
+		c.plugin(b)
+		b.fence(c.fence)
+		b.must(take(taker("a1", "n1")))
+		got := b.state.Read().Claim("default", "v", "a1", "")
+		if got.Attach != c.attach || (got.Lease > 0) != c.lease || c.lease && (got.Lease != ledger.LeaseDefault || got.WriteBack != 7*time.Second) {
+			t.Errorf("%s: attach %v, lease %v, write-back %v", c.name, got.Attach, got.Lease, got.WriteBack)
+		}
+		if !got.Attach && got.Lease == 0 {
+			t.Errorf("%s: nothing keeps a lost node from writing", c.name)
+		}
+	}
+}
+
+func TestStorageFenceIsNotPromisedByAPluginThatHasNone(t *testing.T) {
+	for name, plugin := range map[string]func(*book){
+		"it never attaches": func(b *book) { b.controller("n1", true, false) },
+		"it has not said":   func(*book) {},
+	} {
+		b := newBook(t)
+		plugin(b)
+		b.fence(api.FenceStorage)
+		b.refused(fault.Conflict, take(taker("a1", "n1")))
+		if err := ledger.Check(b.state.Read(), taker("a1", "n1"), nil); !strings.Contains(err.Error(), `fence = "storage"`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSharedVolumesNeedNoFence(t *testing.T) {
+	b := newBook(t)
+	b.shared()
+	b.controller("n1", true, false)
+	b.must(take(taker("a1", "n1")))
+	if c := b.state.Read().Claim("default", "v", "a1", ""); c.Lease != 0 {
+		t.Errorf("lease is %v", c.Lease)
+	}
+}
+
+func TestFenceThatThePluginDoesNotHaveIsRefused(t *testing.T) {
+	b := newBook(t)
+	spec := func(fence string) *api.VolumeSpec { return &api.VolumeSpec{ID: "v", PluginID: "p", Fence: fence} }
+	check := func(fence string) error { return ledger.FenceError(b.state.Read(), spec(fence)) }
+	for _, f := range []string{"", api.FenceStorage, api.FenceLease, api.FenceBoth} {
+		if err := check(f); err != nil {
+			t.Errorf("no controller has said: %q: %v", f, err)
+		}
+	}
+	b.controller("n1", true, false)
+	for _, f := range []string{api.FenceStorage, api.FenceBoth} {
+		if err := check(f); fault.Of(err) != fault.Invalid || !strings.Contains(err.Error(), f) {
+			t.Errorf("%q: %v", f, err)
+		}
+	}
+	if err := check("magic"); fault.Of(err) != fault.Invalid || !strings.Contains(err.Error(), "storage, lease, both") {
+		t.Errorf("error is %v", err)
+	}
+}

@@ -1,0 +1,62 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// LearnLimit notes until when no more of the plugin's volumes are placed on the node than it has beside the
+// external volume that the driver refused for its limit.
+func LearnLimit(tx *state.Txn, plugin, external, node string, until int64) {
+	n := tx.Node(node)
+	if n == nil {
+		return
+	}
+	past := slices.DeleteFunc(slices.Collect(tx.ClaimsByNode(node)), func(c *api.VolumeClaim) bool { return c.State == api.ClaimWaiting })
+	here := volumesOn(tx, plugin, node, past)
+	delete(here, external)
+	limit(tx, n, plugin, &api.CSILimit{Volumes: int64(len(here)), Until: until})
+}
+
+// LiftLimit notes that the node takes more of the plugin's volumes after all.
+func LiftLimit(tx *state.Txn, plugin, node string) {
+	if n := tx.Node(node); n != nil && n.CSILimits[plugin] != nil {
+		limit(tx, n, plugin, nil)
+	}
+}
+
+// ExpireLimits forgets the limits of nodes whose time is over.
+func ExpireLimits(tx *state.Txn) {
+	var over []*api.Node
+	for n := range tx.Nodes() {
+		if len(n.CSILimits) > 0 {
+			over = append(over, n)
+		}
+	}
+	now := tx.Now().UnixNano()
+	for _, n := range over {
+		next := *n
+		next.CSILimits = maps.Clone(n.CSILimits)
+		maps.DeleteFunc(next.CSILimits, func(_ string, l *api.CSILimit) bool { return l.Until <= now })
+		if len(next.CSILimits) < len(n.CSILimits) {
+			tx.PutNode(&next)
+		}
+	}
+}
+
+// limit puts the limit of one plugin; nil takes it away.
+func limit(tx *state.Txn, n *api.Node, plugin string, l *api.CSILimit) {
+	next := *n
+	next.CSILimits = maps.Clone(n.CSILimits)
+	if next.CSILimits == nil {
+		next.CSILimits = map[string]*api.CSILimit{}
+	}
+	next.CSILimits[plugin] = l
+	if l == nil {
+		delete(next.CSILimits, plugin)
+	}
+	tx.PutNode(&next)
+}

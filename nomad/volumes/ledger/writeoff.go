@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Assertion is an operator's word that a node no longer uses an external volume. By and Reason are recorded.
+type Assertion struct{ PluginID, ExternalID, NodeID, By, Reason string }
+
+// by says whose word it was.
+func (w Assertion) by() string {
+	if w.By == "" {
+		return ByOperator
+	}
+	return ByOperator + " " + w.By
+}
+
+// Assert is [Evict] with the reason that an operator gave.
+func Assert(tx *state.Txn, h Hold, proof, by, reason string) error {
+	c, err := h.on(tx)
+	if err != nil {
+		return err
+	}
+	return Standard().unmounted(tx, c, word{proof, by, reason})
+}
+
+// WriteOff ends the claims on the volume on the node and its attachment there, whatever the driver says. What the
+// node may still have mounted is noted as stale. An answer to a call that is under way is refused from then on.
+func WriteOff(tx *state.Txn, w Assertion) error {
+	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
+	held := slices.DeleteFunc(Gather(tx, w.PluginID, w.ExternalID).Claims, func(c *api.VolumeClaim) bool {
+		return c.NodeID != w.NodeID || c.State == api.ClaimWaiting
+	})
+	if a == nil && len(held) == 0 {
+		return fault.New(fault.NotFound, "plugin %q has no attachment of %q to node %s", w.PluginID, w.ExternalID, w.NodeID)
+	}
+	r := Standard()
+	for _, c := range held {
+		if c.State == api.ClaimUnmounted {
+			continue
+		}
+		if err := r.unmounted(tx, c, word{ProofAssumed, w.by(), w.Reason}); err != nil {
+			return err
+		}
+	}
+	for _, c := range held {
+		if now := HoldOf(c).claim(tx); now != nil {
+			next := *now
+			next.Proof, next.By, next.Reason = ProofAssumed, w.by(), w.Reason
+			tx.PutClaim(&next)
+		}
+	}
+	if len(held) == 0 {
+		w.remember(tx, "")
+	}
+	tx.DeleteAttachment(w.PluginID, w.ExternalID, w.NodeID)
+	r.settle(tx, w.PluginID, w.ExternalID)
+	return nil
+}
+
+// WriteOffMounts forgets what the node may still have mounted of the volume.
+func WriteOffMounts(tx *state.Txn, w Assertion) error {
+	of := func(m *api.StaleMount) bool { return m.PluginID == w.PluginID && m.ExternalID == w.ExternalID }
+	n := tx.Node(w.NodeID)
+	if n == nil || !slices.ContainsFunc(n.StaleMounts, of) {
+		return fault.New(fault.NotFound, "node %s has no mount of %q of plugin %q whose claim was given up", w.NodeID, w.ExternalID, w.PluginID)
+	}
+	for _, m := range n.StaleMounts {
+		if of(m) {
+			w.remember(tx, m.AllocID)
+		}
+	}
+	Standard().cleaned(tx, w.NodeID, of)
+	return nil
+}
+
+// remember notes the operator's word on all specs of the volume, for want of a claim that would bring it there.
+func (w Assertion) remember(tx *state.Txn, alloc string) {
+	for _, v := range Gather(tx, w.PluginID, w.ExternalID).Specs {
+		release(tx, v, &api.VolumeRelease{AllocID: alloc, NodeID: w.NodeID, Proof: ProofAssumed, By: w.by(), Reason: w.Reason})
+	}
+}

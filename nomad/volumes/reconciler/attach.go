@@ -1,0 +1,173 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+)
+
+// lookExternal makes the calls that one external volume needs, one after the other: detaches first, as they
+// make it free, and what is to become of the volume in the order of the intents.
+func (r *Reconciler) lookExternal(ctx context.Context, k key, t tries) time.Time {
+	return r.doAll(ctx, t, func() []operation {
+		tx := r.state.Read()
+		var detaches, attaches []operation
+		for a := range tx.AttachmentsOf(k.a, k.b) {
+			switch {
+			case a.State == api.AttachmentUnpublishing:
+				detaches = append(detaches, r.unpublishOperation(a))
+			case a.State == api.AttachmentPublishing && a.Refused == 0:
+				attaches = append(attaches, r.publishOperation(a))
+			}
+		}
+		return append(append(detaches, attaches...), r.volumeOps(tx, k.a, k.b)...)
+	})
+}
+
+func (r *Reconciler) publishOperation(a *api.VolumeAttachment) operation {
+	return operation{
+		name:   fmt.Sprintf("publish %s to %s by %d", a.ExternalID, a.NodeID, a.Fence),
+		do:     func(ctx context.Context, _ try) error { return r.publish(ctx, a) },
+		failed: r.publishFailed(a),
+	}
+}
+
+func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment) error {
+	tx, result := r.state.Read(), attached(a)
+	attaches, err := pluginview.Capable(tx, a.PluginID, pluginview.Attach)
+	if err != nil {
+		return err
+	}
+	if !attaches {
+		// It was not known whether the driver attaches when the claim was taken.
+		result.NotCalled = true
+		return r.record(ctx, result)
+	}
+	if a.ProviderNodeID == "" {
+		result.Prepare = true
+		return r.record(ctx, result)
+	}
+	var out *api.ControllerPublishResponse
+	err = withSecrets(ledger.Secrets(tx, a), func(secrets map[string]string) (err error) {
+		out, err = call(ctx, r, wire.ControllerPublish, r.attachment("attach", a, r.limits.Attaching), &api.ControllerPublishRequest{
+			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence},
+			ExternalID:     a.ExternalID, ProviderNodeID: a.ProviderNodeID, AccessMode: a.AccessMode,
+			AttachmentMode: a.AttachmentMode, MountOptions: a.MountOptions, ReadOnly: a.ReadOnly,
+			Secrets: secrets, Context: a.Context,
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("attach to node %s: %w", a.NodeID, err)
+	}
+	result.Published, result.PublishContext = true, out.PublishContext
+	return r.record(ctx, result)
+}
+
+// attachment is how a controller is asked about an attachment.
+func (r *Reconciler) attachment(kind string, a *api.VolumeAttachment, most int) ask {
+	return ask{
+		plugin: a.PluginID, object: a.ExternalID, needs: pluginview.Attach, limit: r.limits.AttachTimeout,
+		kind: kind, width: width{most, most, r.limits.SlowAfter}, lane: a.NodeID,
+	}
+}
+
+func (r *Reconciler) unpublishOperation(a *api.VolumeAttachment) operation {
+	return operation{
+		name:   fmt.Sprintf("unpublish %s from %s by %d", a.ExternalID, a.NodeID, a.Fence),
+		do:     func(ctx context.Context, _ try) error { return r.unpublish(ctx, a) },
+		failed: r.attachFailed(a),
+	}
+}
+
+func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) error {
+	if a.ProviderNodeID == "" || a.NotCalled { // the driver was never called
+		return r.record(ctx, attached(a))
+	}
+	err := withSecrets(ledger.Secrets(r.state.Read(), a), func(secrets map[string]string) error {
+		_, err := call(ctx, r, wire.ControllerUnpublish, r.attachment("detach", a, r.limits.Detaching), &api.ControllerUnpublishRequest{
+			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence},
+			ExternalID:     a.ExternalID, ProviderNodeID: a.ProviderNodeID, Secrets: secrets,
+		})
+		if err != nil && failed(err).verdict() == fault.VerdictVerify {
+			err = r.detached(ctx, a, secrets, err)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("detach from node %s: %w", a.NodeID, err)
+	}
+	return r.record(ctx, attached(a))
+}
+
+// detached asks the provider whether a volume is detached whose driver does not know it, or its node: nothing is
+// proven by that. It returns the driver's error with what the provider says while it is not.
+func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secrets map[string]string, answer error) error {
+	known, err := r.verify(ctx, &api.ControllerVerifyRequest{
+		ControllerCall: api.ControllerCall{PluginID: a.PluginID}, ExternalID: a.ExternalID, ProviderNodeID: a.ProviderNodeID,
+		Capabilities: []*api.VolumeCapability{{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode}},
+		MountOptions: a.MountOptions, Secrets: secrets, Context: a.Context,
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: it is not verified: %w", answer, err)
+	case known.Exists == api.KnownNo || known.Attached == api.KnownNo:
+		return nil
+	case known.Attached == api.KnownYes:
+		return fmt.Errorf("%w: it is attached by %s", answer, known.By)
+	}
+	return fmt.Errorf("%w: the plugin has no call that verifies it; `nomad volume detach -force` asserts it", answer)
+}
+
+// verify asks what the provider knows.
+func (r *Reconciler) verify(ctx context.Context, req *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
+	return call(ctx, r, wire.ControllerVerify, r.reading(req.PluginID, req.ExternalID, pluginview.Anything), req)
+}
+
+func attached(a *api.VolumeAttachment) *commands.Attached {
+	return &commands.Attached{PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, Fence: a.Fence}
+}
+
+// attachFailed shows on the row why a call is repeated.
+func (r *Reconciler) attachFailed(a *api.VolumeAttachment) func(context.Context, failure, try) error {
+	return func(ctx context.Context, f failure, t try) error {
+		if !t.shows(a.LastError, f) {
+			return nil
+		}
+		result := r.unattached(a, f, t)
+		result.NextRetry = t.due.UnixNano()
+		return r.record(ctx, result)
+	}
+}
+
+func (r *Reconciler) unattached(a *api.VolumeAttachment, f failure, t try) *commands.Attached {
+	result := attached(a)
+	result.Reason, result.Attempts = f.err.Error(), t.failed
+	if f.verdict() == fault.VerdictLimit && a.State == api.AttachmentPublishing {
+		result.LimitExpiry = r.limitExpiry()
+	}
+	return result
+}
+
+// publishFailed ends a publish whose repetition has no point: the claims that wait for it fail by it, and what
+// it may have done is undone once they are gone.
+func (r *Reconciler) publishFailed(a *api.VolumeAttachment) func(context.Context, failure, try) error {
+	again := r.attachFailed(a)
+	return func(ctx context.Context, f failure, t try) error {
+		if !f.ends(t) || errors.Is(f.err, errNotOffered) {
+			return again(ctx, f, t)
+		}
+		result := r.unattached(a, f, t)
+		result.Refused = uint8(cmp.Or(fault.Of(f.err), fault.Conflict)) // 0 would mean that it is not refused
+		return r.record(ctx, result)
+	}
+}

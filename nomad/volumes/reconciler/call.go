@@ -1,0 +1,167 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+)
+
+// ask is how a controller of a plugin is to be called.
+type ask struct {
+	plugin string
+	// object is what the call is about: calls about the same one go to the same controller.
+	object string
+	needs  pluginview.Capability
+	// limit bounds the call at one controller.
+	limit time.Duration
+	// kind names calls that share places on the controller's host; empty means without bound.
+	kind  string
+	width width
+	// lane is the node that the call attaches or detaches; its calls go one after the other.
+	lane string
+}
+
+// call asks a controller of the plugin, and the next one when the plugin was not reached there, cannot do what
+// is asked, or hung: two controllers are never at work on one call.
+func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, Resp], a ask, req *Req) (*Resp, error) {
+	ids, err := r.controllers(a)
+	if err != nil {
+		return nil, err
+	}
+	var before []error
+	lost := false
+	for i, id := range ids {
+		resp, err := callController(ctx, r, m, a, id, req)
+		if err == nil {
+			return resp, nil
+		}
+		f := failed(err)
+		lost = lost || f.uncertain
+		if f.hung || f.lost {
+			r.flights.avoid(id, a.plugin, r.now().Add(avoidFor))
+		}
+		if i == len(ids)-1 || !f.elsewhere() || ctx.Err() != nil {
+			return nil, last(before, err, lost)
+		}
+		before = append(before, fmt.Errorf("controller on node %s: %w", id, err))
+	}
+	return nil, nil // not reached: there is a controller
+}
+
+// avoidFor is how long a controller that did not answer is asked after the others.
+const avoidFor = time.Minute
+
+// last is the error of the last controller that was asked, with what the others said.
+func last(before []error, err error, lost bool) error {
+	if len(before) > 0 {
+		err = fmt.Errorf("%w (before that: %v)", err, errors.Join(before...))
+	}
+	if lost && !failed(err).uncertain {
+		err = &lostAnswer{err}
+	}
+	return err
+}
+
+// elsewhere reports whether another controller may be asked at once: this one was not reached, or its call was
+// ended. One whose answer was lost on the way may still be at work.
+func (f failure) elsewhere() bool {
+	switch f.verdict() {
+	case "":
+		return f.hung || f.cut || !f.lost && errors.Is(f.err, fault.Unavailable)
+	case fault.VerdictRetrySoon, fault.VerdictChanged:
+		return true
+	}
+	return f.hung
+}
+
+// controllers lists whom to ask, those that hung of late at the end.
+func (r *Reconciler) controllers(a ask) ([]string, error) {
+	ids, err := pluginview.Controllers(r.state.Read(), a.plugin, a.object, a.needs)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(ids) == 0:
+		return nil, fault.Wrap(fault.Invalid, &notOffered{a.plugin, a.needs.Name})
+	}
+	now := r.now()
+	slices.SortStableFunc(ids, func(x, y string) int {
+		switch a, b := r.flights.avoided(x, a.plugin, now), r.flights.avoided(y, a.plugin, now); {
+		case a == b:
+			return 0
+		case a:
+			return 1
+		}
+		return -1
+	})
+	return ids, nil
+}
+
+type notOffered struct{ plugin, capability string }
+
+func (n *notOffered) Error() string {
+	return fmt.Sprintf("no healthy controller of CSI plugin %q supports %s", n.plugin, n.capability)
+}
+
+func (n *notOffered) Is(target error) bool { return target == errNotOffered }
+
+func callController[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, Resp], a ask, host string, req *Req) (*Resp, error) {
+	leave, err := r.enter(ctx, a, host)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return callNode(ctx, r, m, flight{node: host, plugin: a.plugin}, a.limit, req)
+}
+
+// callNode asks a node, and ends the call when the node or the controller there goes away.
+func callNode[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, Resp], to flight, limit time.Duration, req *Req) (*Resp, error) {
+	caller, err := r.nodes.Node(to.node)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ctx, land := r.flights.begin(ctx, r.state, to)
+	defer land()
+	resp, err := m.Call(ctx, caller, req)
+	switch {
+	case err == nil:
+		return resp, nil
+	case errors.Is(context.Cause(ctx), errGone):
+		err = fault.New(fault.Unavailable, "%s %w", to, errGone)
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fault.Wrap(fault.Timeout, err)
+	}
+	return nil, sent(err)
+}
+
+// enter waits for a place at the controller's host, and for the turn of the node that is attached or detached.
+// Calls of a node that has slow ones have places of their own, so that they take none from other nodes.
+func (r *Reconciler) enter(ctx context.Context, a ask, host string) (leave func(), err error) {
+	if a.kind == "" {
+		return func() {}, nil
+	}
+	name, leaveLane := a.plugin+" "+a.kind+" at "+host, func() {}
+	if a.lane != "" {
+		var slow bool
+		leaveLane, slow, err = r.places.enter(ctx, a.plugin+" of "+a.lane, width{usual: 1, beside: r.limits.Beside, slowAfter: r.limits.SlowAfter})
+		if err != nil {
+			return nil, err
+		}
+		if slow {
+			name += " beside slow calls"
+		}
+	}
+	leaveHost, _, err := r.places.enter(ctx, name, a.width)
+	if err != nil {
+		leaveLane()
+		return nil, err
+	}
+	return func() { leaveHost(); leaveLane() }, nil
+}

@@ -1,0 +1,302 @@
+package reconciler
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// Kinds of keys.
+const (
+	kindExternal = "external" // plugin, external id
+	kindCreate   = "create"   // namespace, volume
+	kindRelease  = "release"  // namespace, volume, allocation and use
+	kindSnapshot = "snapshot" // plugin, name, operation
+	kindLimit    = "limit"    // node
+	kindHook     = "hook"     // node
+	kindStale    = "stale"    // node, volume, allocation
+)
+
+func externalKey(plugin, external string) key { return key{kindExternal, plugin, external, ""} }
+
+func releaseKey(c *api.VolumeClaim) key {
+	return key{kindRelease, c.Namespace, c.VolumeID, c.AllocID + "/" + c.Use}
+}
+
+func volumeKey(v *api.Volume) key {
+	if v.Provision.ExternalID == "" {
+		return key{kindCreate, v.Namespace, v.ID, ""}
+	}
+	return externalKey(v.PluginID, v.RemoteID())
+}
+
+// Run calls drivers for what the state intends, until ctx ends.
+func (r *Reconciler) Run(ctx context.Context) error {
+	r.newTerm()
+	var q *queue
+	q = newQueue(func(ctx context.Context, k key, t *tries) time.Time { return r.look(ctx, q, k, t) }, r.begin)
+	defer q.drain()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f := r.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes, state.TableAllocs, state.TableSnapshots)
+	defer f.Close()
+	for {
+		b, err := f.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if b.Resync {
+			r.wakeAll(ctx, q)
+			continue
+		}
+		tx := r.state.Read()
+		for _, c := range b.Changes {
+			r.changed(ctx, q, tx, c)
+		}
+	}
+}
+
+// look does what there is to do for a key and returns when to look again.
+func (r *Reconciler) look(ctx context.Context, q *queue, k key, t *tries) time.Time {
+	switch k.kind {
+	case kindCreate:
+		return r.lookCreation(ctx, k, *t)
+	case kindRelease:
+		return r.lookRelease(ctx, k, *t)
+	case kindSnapshot:
+		return r.lookSnapshot(ctx, k, *t)
+	case kindLimit:
+		return r.lookLimit(ctx, k)
+	case kindStale:
+		return r.lookStale(ctx, k, *t)
+	case kindHook:
+		return r.lookHook(ctx, k, *t, func(tx *state.Txn) { r.wakeReleases(ctx, q, tx, k.a) })
+	}
+	return r.lookExternal(ctx, k, *t)
+}
+
+func (r *Reconciler) wakeAll(ctx context.Context, q *queue) {
+	tx := r.state.Read()
+	r.noteLosses(tx)
+	r.flights.check(tx, "")
+	for n := range tx.Nodes() {
+		r.wakeNode(ctx, q, n, false)
+	}
+	forgotten := false
+	for c := range tx.Claims() {
+		forgotten = forgotten || ledger.Forgotten(tx, c)
+		if c.State == api.ClaimReleasing {
+			r.wakeRelease(ctx, q, c, false)
+		}
+	}
+	for a := range tx.Attachments() {
+		if a.State != api.AttachmentPublished {
+			q.wake(ctx, externalKey(a.PluginID, a.ExternalID), false)
+		}
+	}
+	for v := range tx.Volumes(api.AllNamespaces) {
+		if pending(v) {
+			q.wake(ctx, volumeKey(v), false)
+		}
+	}
+	for i := range tx.SnapshotIntents() {
+		q.wake(ctx, snapshotKey(i), false)
+	}
+	if !forgotten {
+		return
+	}
+	if err := r.Settle(ctx); err != nil && ctx.Err() == nil {
+		r.log.Warn("claims of allocations that are over were not released; they are tried again with the next collection of garbage", "error", err)
+	}
+}
+
+// Settle lets all claims follow their allocations, also those that were forgotten. The collection of
+// garbage calls it.
+func (r *Reconciler) Settle(ctx context.Context) error {
+	_, err := r.raft.Propose(ctx, &commands.Reconcile{})
+	return err
+}
+
+func pending(v *api.Volume) bool {
+	return v.Provision.State != api.VolumeAvailable && v.Provision.State != api.VolumeFailed || len(v.Provision.NodeExpansion) > 0
+}
+
+func (r *Reconciler) changed(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
+	if c.Table == state.TableAllocs {
+		r.allocChanged(ctx, q, tx, c)
+		return
+	}
+	switch row := c.After.(type) {
+	case *api.VolumeAttachment:
+		if row.State != api.AttachmentPublished {
+			q.wake(ctx, externalKey(row.PluginID, row.ExternalID), false)
+		}
+	case *api.VolumeClaim:
+		if row.State == api.ClaimReleasing {
+			r.wakeRelease(ctx, q, row, false)
+		}
+		for v := range tx.VolumesByExternal(row.PluginID, row.ExternalID) {
+			if len(v.Provision.NodeExpansion) > 0 {
+				q.wake(ctx, volumeKey(v), false)
+			}
+		}
+	case *api.Node:
+		r.wakeNode(ctx, q, row, false)
+	case *api.SnapshotIntent:
+		q.wake(ctx, snapshotKey(row), false)
+	case *api.Volume:
+		if pending(row) {
+			q.wake(ctx, volumeKey(row), false)
+		}
+		r.specChanged(ctx, q, tx, c)
+	}
+	if c.Table == state.TableNodes {
+		r.nodeChanged(ctx, q, tx, c)
+	}
+}
+
+// wakeNode looks at the node's volume limits, and at what it may still have mounted.
+func (r *Reconciler) wakeNode(ctx context.Context, q *queue, n *api.Node, afresh bool) {
+	if len(n.CSILimits) > 0 {
+		q.wake(ctx, limitKey(n.ID), false)
+	}
+	for _, m := range n.StaleMounts {
+		q.wake(ctx, staleKey(n.ID, m), afresh)
+	}
+}
+
+// wakeRelease looks at a claim that waits for its node, and whether the node can be shut off.
+func (r *Reconciler) wakeRelease(ctx context.Context, q *queue, c *api.VolumeClaim, afresh bool) {
+	q.wake(ctx, releaseKey(c), afresh)
+	if r.limits.FenceHook != "" {
+		q.wake(ctx, hookKey(c.NodeID), false)
+	}
+}
+
+// wakeReleases looks again at all claims that wait for the node.
+func (r *Reconciler) wakeReleases(ctx context.Context, q *queue, tx *state.Txn, node string) {
+	for c := range tx.ClaimsByNode(node) {
+		if c.State == api.ClaimReleasing {
+			r.wakeRelease(ctx, q, c, true)
+		}
+	}
+}
+
+// specChanged looks again at what may go on with the new spec: claims that wait for a lost node when what may be
+// done about it changed, and calls when the secrets did.
+func (r *Reconciler) specChanged(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
+	before, _ := c.Before.(*api.Volume)
+	after, _ := c.After.(*api.Volume)
+	if before == nil || before.OnNodeLoss != after.OnNodeLoss || before.FenceAfter != after.FenceAfter {
+		for claim := range tx.ClaimsByVolume(after.Namespace, after.ID) {
+			if claim.State == api.ClaimReleasing {
+				r.wakeRelease(ctx, q, claim, true)
+			}
+		}
+	}
+	if before != nil && maps.Equal(before.Secrets, after.Secrets) {
+		return
+	}
+	for a := range tx.AttachmentsOf(after.PluginID, after.RemoteID()) {
+		if a.State != api.AttachmentPublished {
+			q.wake(ctx, externalKey(a.PluginID, a.ExternalID), true)
+		}
+	}
+	for i := range tx.SnapshotIntents() {
+		if i.PluginID == after.PluginID && i.ExternalID == after.RemoteID() {
+			q.wake(ctx, snapshotKey(i), true)
+		}
+	}
+}
+
+// allocChanged looks again at claims of an allocation that has come to its end: its node should have reported.
+func (r *Reconciler) allocChanged(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
+	before, _ := c.Before.(*api.Allocation)
+	after, _ := c.After.(*api.Allocation)
+	if before == nil || before.ClientTerminal() || after != nil && !after.ClientTerminal() {
+		return
+	}
+	for claim := range tx.ClaimsByAlloc(before.ID) {
+		if claim.State == api.ClaimReleasing {
+			r.wakeRelease(ctx, q, claim, true)
+		}
+	}
+	if n := tx.Node(before.NodeID); n != nil {
+		r.wakeNode(ctx, q, n, false)
+	}
+}
+
+// nodeChanged looks again at what waited for a node to leave or for its plugins to be healthy.
+func (r *Reconciler) nodeChanged(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
+	before, _ := c.Before.(*api.Node)
+	after, _ := c.After.(*api.Node)
+	id := ""
+	switch {
+	case after != nil:
+		id = after.ID
+	case before != nil:
+		id = before.ID
+	}
+	r.noteLoss(id, before, after)
+	r.flights.check(tx, id)
+	if before == nil || after == nil || before.Status != after.Status || before.StatusUpdatedAt != after.StatusUpdatedAt {
+		r.wakeReleases(ctx, q, tx, id)
+		if after != nil {
+			r.wakeNode(ctx, q, after, true)
+		}
+	}
+	for _, plugin := range recovered(before, after) {
+		r.wakePlugin(ctx, q, tx, plugin)
+	}
+}
+
+// recovered lists the plugins that can be called on the node and could not before.
+func recovered(before, after *api.Node) []string {
+	var plugins []string
+	for _, infos := range []func(*api.Node) map[string]*api.CSIInfo{
+		func(n *api.Node) map[string]*api.CSIInfo { return n.CSIControllerPlugins },
+		func(n *api.Node) map[string]*api.CSIInfo { return n.CSINodePlugins },
+	} {
+		if after == nil {
+			continue
+		}
+		for id, i := range infos(after) {
+			if usable(after, i) && (before == nil || !usable(before, infos(before)[id])) {
+				plugins = append(plugins, id)
+			}
+		}
+	}
+	return plugins
+}
+
+func usable(n *api.Node, i *api.CSIInfo) bool {
+	return i != nil && i.Healthy && n.Status == api.NodeStatusReady
+}
+
+func (r *Reconciler) wakePlugin(ctx context.Context, q *queue, tx *state.Txn, plugin string) {
+	for a := range tx.Attachments() {
+		if a.PluginID == plugin && a.State != api.AttachmentPublished {
+			q.wake(ctx, externalKey(a.PluginID, a.ExternalID), true)
+		}
+	}
+	for v := range tx.VolumesByPlugin(plugin) {
+		if pending(v) {
+			q.wake(ctx, volumeKey(v), true)
+		}
+	}
+	for i := range tx.SnapshotIntents() {
+		if i.PluginID == plugin {
+			q.wake(ctx, snapshotKey(i), true)
+		}
+	}
+	for c := range tx.Claims() {
+		if c.PluginID == plugin && c.State == api.ClaimReleasing {
+			q.wake(ctx, releaseKey(c), true)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// lostOptions lists what proves, or lets us assume, that a node which is lost does not use the volume.
+func (r *Reconciler) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim) []option {
+	v := tx.Volume(c.Namespace, c.VolumeID)
+	if v == nil {
+		v = &api.Volume{}
+	}
+	var out []option
+	tell := func(at time.Time, why string) {
+		if e := r.explain(c, at, why); e != nil {
+			out = append(out, option{operation: *e})
+		}
+	}
+	give := func(proof, by string, at time.Time, why string) {
+		if at.After(r.now()) {
+			tell(at, why)
+		}
+		out = append(out, option{r.giveUp(c, proof, by), at})
+	}
+	since := r.lostAt(n, c)
+	fence := since.Add(cmp.Or(v.FenceAfter, r.limits.FenceAfter))
+	switch exclusive := claim.Exclusive(c.AccessMode, c.Mode); {
+	case v.OnNodeLoss == api.NodeLossAssume:
+		give(ledger.ProofAssumed, ledger.ByPolicy, since, "")
+	case c.Attach && c.Lease == 0:
+		give(ledger.ProofFenced, ledger.ByProvider, fence, "it is detached by its storage")
+	case c.Lease == 0 && !exclusive:
+		give(ledger.ProofAssumed, ledger.ByPolicy, since, "")
+	case c.Lease == 0:
+		tell(time.Time{}, "neither its storage nor a lease keeps it from writing: the node must come back, or an operator detach the volume with -force")
+	case v.OnNodeLoss == api.NodeLossWait:
+		tell(time.Time{}, "on_node_loss is wait: the node must come back, or an operator detach the volume with -force")
+	case c.Attach:
+		give(ledger.ProofFenced, ledger.ByProvider, later(fence, r.leaseEnd(c)), "the node's lease ends, and then it is detached by its storage")
+	default:
+		give(ledger.ProofFenced, ledger.ByLease, r.leaseEnd(c), "the node's lease ends")
+	}
+	if r.shutOff(c.NodeID) {
+		out = append(out, option{r.giveUp(c, ledger.ProofFenced, ledger.ByHook), since})
+	}
+	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// lostAt is since when nobody knows what happens on the node. A leader that did not see the loss has the
+// second of its record, which may have been the end of that second.
+func (r *Reconciler) lostAt(n *api.Node, c *api.VolumeClaim) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.losses.notice(n, c.NodeID, r.now())
+	switch at, seen := r.losses.seen[c.NodeID]; {
+	case seen:
+		return at
+	case n == nil:
+		return time.Unix(0, c.Since)
+	}
+	return time.Unix(n.StatusUpdatedAt+1, 0)
+}
+
+// losses knows when nodes were lost by this server's own clock: clocks of two servers are never compared.
+// It is the leader's, for one term.
+type losses struct {
+	term time.Time
+	// last is when each lost node was last heard.
+	last map[string]time.Time
+	// seen is when the losses of this term were seen.
+	seen map[string]time.Time
+	// fenced are lost nodes that the operator's hook has shut off.
+	fenced map[string]bool
+}
+
+// notice takes a loss that a claim is looked at for before its change has arrived.
+func (l *losses) notice(n *api.Node, id string, now time.Time) {
+	if _, known := l.last[id]; known {
+		return
+	}
+	l.last[id] = now
+	if n != nil {
+		l.seen[id] = now
+	}
+}
+
+func (l *losses) forget(id string) {
+	delete(l.last, id)
+	delete(l.seen, id)
+	delete(l.fenced, id)
+}
+
+// newTerm forgets what was seen in earlier terms. Nodes may have renewed their leases while there was no
+// leader, so each lease counts from the beginning of the term at the earliest.
+func (r *Reconciler) newTerm() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.termIndex = r.state.Read().Index()
+	r.losses = losses{term: r.now(), last: map[string]time.Time{}, seen: map[string]time.Time{}, fenced: map[string]bool{}}
+}
+
+// noteLoss remembers when a node was lost, and forgets it when it is back.
+func (r *Reconciler) noteLoss(id string, before, after *api.Node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !ledger.Lost(after):
+		r.losses.forget(id)
+	case before != nil && !ledger.Lost(before):
+		silence := time.Duration(0)
+		if after != nil {
+			silence = after.Silence
+		}
+		r.losses.last[id] = r.now().Add(-silence)
+		if _, known := r.losses.seen[id]; !known {
+			r.losses.seen[id] = r.now()
+		}
+	}
+}
+
+// noteLosses brings what is known of all nodes up to date after changes were missed.
+func (r *Reconciler) noteLosses(tx *state.Txn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n := range tx.Nodes() {
+		if _, known := r.losses.last[n.ID]; ledger.Lost(n) && !known {
+			r.losses.last[n.ID] = r.now()
+		} else if !ledger.Lost(n) {
+			r.losses.forget(n.ID)
+		}
+	}
+}
+
+// clockSkew is the part of a lease that is waited for beyond it: the clocks of a node and of this server
+// may each go wrong by one in a hundred.
+const clockSkew = 40
+
+// leaseEnd is when the node has certainly kept its promise.
+func (r *Reconciler) leaseEnd(c *api.VolumeClaim) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	from := r.losses.term
+	if at := r.losses.last[c.NodeID]; at.After(from) {
+		from = at
+	}
+	return from.Add(c.Lease + c.Lease/clockSkew + r.limits.LeaseMargin)
+}
+
+// explain tells on the claim what it waits for; nil when that is told already.
+func (r *Reconciler) explain(c *api.VolumeClaim, at time.Time, why string) *operation {
+	reason := fmt.Sprintf("node %s is down: %s", c.NodeID, why)
+	var next int64
+	if !at.IsZero() {
+		next = at.UnixNano()
+	}
+	if c.LastError == reason && c.NextRetry == next {
+		return nil
+	}
+	return &operation{name: "explain " + reason, failed: r.quietly, do: func(ctx context.Context, _ try) error {
+		return r.record(ctx, &commands.Report{
+			Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID, Use: c.Use, NodeID: c.NodeID, Reason: reason, NextRetry: next,
+		})
+	}}
+}
+
+// giveUp ends the claim without the node's word.
+func (r *Reconciler) giveUp(c *api.VolumeClaim, proof, by string) operation {
+	return operation{name: "give up " + c.NodeID, failed: r.quietly, do: func(ctx context.Context, _ try) error {
+		err := r.record(ctx, &commands.Evict{
+			Namespace: c.Namespace, VolumeID: c.VolumeID, NodeID: c.NodeID, AllocIDs: []string{c.AllocID}, Uses: []string{c.Use},
+			Proof: proof, By: by, Lost: true,
+		})
+		if err == nil {
+			r.log.Info("claim of a lost node is given up", "volume", c.VolumeID, "namespace", c.Namespace,
+				"alloc", c.AllocID, "node", c.NodeID, "proof", proof, "by", by)
+		}
+		return err
+	}}
+}

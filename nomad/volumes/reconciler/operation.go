@@ -1,0 +1,85 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+)
+
+// operation is one call that the state asks for. name is new for every intent.
+type operation struct {
+	name string
+	// do makes the call; it is told of the tries before.
+	do func(context.Context, try) error
+	// failed records the failure; it is told of the tries, this one included.
+	failed func(context.Context, failure, try) error
+}
+
+// doAll does the operations that are due until none is left, and returns when the next one is. They are
+// read again after each call: its answer may have made others needless.
+func (r *Reconciler) doAll(ctx context.Context, t tries, read func() []operation) time.Time {
+	for ctx.Err() == nil {
+		var next time.Time
+		var due *operation
+		for _, o := range read() {
+			at := t[o.name].due
+			if !at.After(r.now()) {
+				due = &o
+				break
+			}
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+		}
+		if due == nil {
+			return next
+		}
+		r.do(ctx, t, *due)
+	}
+	return time.Time{}
+}
+
+func (r *Reconciler) do(ctx context.Context, t tries, o operation) {
+	err := o.do(ctx, t[o.name])
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	f := failed(err)
+	next := t.failed(o.name, f, r.now(), wait{r.limits.RetryMin, r.limits.RetryMax, func(d time.Duration) time.Duration { return r.chance(o.name, d) }})
+	r.log.Debug("call failed", "call", o.name, "try", next.failed, "next", next.due, "error", err)
+	if errors.Is(err, errReplaced) {
+		return
+	}
+	if err := o.failed(ctx, f, next); err != nil && !errors.Is(err, errReplaced) && ctx.Err() == nil {
+		r.log.Warn("failed call was not recorded", "call", o.name, "error", err)
+	}
+}
+
+// errReplaced marks an answer that the state refused: its intent was replaced meanwhile.
+var errReplaced = errors.New("too late")
+
+// record proposes the answer of a call. While it is not recorded the call counts as one of unknown outcome.
+func (r *Reconciler) record(ctx context.Context, c fsm.Command) error {
+	if _, err := r.raft.Propose(ctx, c); err != nil {
+		if err = replacedOr(err); !errors.Is(err, errReplaced) {
+			err = &lostAnswer{err}
+		}
+		return err
+	}
+	return nil
+}
+
+// replacedOr marks the refusal of a command whose intent was replaced.
+func replacedOr(err error) error {
+	if errors.Is(err, fault.Conflict) || errors.Is(err, fault.NotFound) {
+		return fmt.Errorf("%w: %w", errReplaced, err)
+	}
+	return err
+}
+
+// quietly leaves a failure to the log: the volume works, and the call is repeated.
+func (r *Reconciler) quietly(context.Context, failure, try) error { return nil }

@@ -1,0 +1,223 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+)
+
+// lookCreation creates a volume whose external id is not known yet. What is to be deleted, or comes in the place
+// of an earlier creation, is created too: only so the id of what was made, if anything was, is learned.
+func (r *Reconciler) lookCreation(ctx context.Context, k key, t tries) time.Time {
+	return r.doAll(ctx, t, func() []operation {
+		v := r.state.Read().Volume(k.a, k.b)
+		switch {
+		case v == nil || v.Provision.ExternalID != "" || v.Provision.State != api.VolumeCreating && v.Provision.State != api.VolumeDeleting:
+			return nil
+		case commands.Doomed(v) != nil:
+			return []operation{r.deleteOperation(v)}
+		}
+		return []operation{r.createOperation(v)}
+	})
+}
+
+func (r *Reconciler) createOperation(v *api.Volume) operation {
+	return operation{
+		name: fmt.Sprintf("create %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
+		do: func(ctx context.Context, t try) error {
+			out, err := r.create(ctx, v, t)
+			if err != nil {
+				return err
+			}
+			return r.record(ctx, &commands.Provisioned{
+				Answer: answer(v), ExternalID: out.ExternalID, CapacityBytes: out.CapacityBytes,
+				Context: out.Context, Topologies: out.Topologies,
+			})
+		},
+		failed: func(ctx context.Context, f failure, t try) error { return r.createFailed(ctx, v, f, t) },
+	}
+}
+
+// creation is the volume that the driver is asked for: that of an earlier creation while it has to be undone.
+func creation(v *api.Volume) *api.Volume {
+	if v.Provision.Replaces == nil {
+		return v
+	}
+	earlier := *v
+	earlier.VolumeSpec = *v.Provision.Replaces
+	return &earlier
+}
+
+// creationSecrets are those of the request and of the spec as it is now, and those of an earlier creation.
+func creationSecrets(v *api.Volume) []map[string]string {
+	return distinct([]map[string]string{v.CallSecrets(), v.Secrets, creation(v).Secrets, v.Provision.FormerSecrets})
+}
+
+func (r *Reconciler) create(ctx context.Context, v *api.Volume, t try) (out *api.ControllerCreateResponse, err error) {
+	wanted := creation(v)
+	err = withSecrets(creationSecrets(v), func(secrets map[string]string) (err error) {
+		req := commands.CreateRequest(wanted)
+		req.Secrets = secrets
+		out, err = call(ctx, r, wire.ControllerCreate, r.making(wanted.PluginID, wanted.Name, pluginview.CreateDelete, t), req)
+		return err
+	})
+	if err == nil && out.ExternalID == "" {
+		err = &lostAnswer{fault.New(fault.Internal, "%w: it has no volume id", errNonsense)}
+	}
+	return out, err
+}
+
+// making is how a controller is asked to make, grow or delete something. Drivers that begin anew with each call
+// need one that is long enough: the bound doubles each time that it was reached.
+func (r *Reconciler) making(plugin, object string, c pluginview.Capability, t try) ask {
+	limit := r.limits.MakeTimeout
+	for i := 0; i < t.timeouts && limit < r.limits.MakeTimeoutMax; i++ {
+		limit *= 2
+	}
+	return ask{
+		plugin: plugin, object: object, needs: c, limit: min(limit, max(r.limits.MakeTimeout, r.limits.MakeTimeoutMax)),
+		kind: "make", width: width{r.limits.Making, r.limits.Making, r.limits.MakeSlowAfter},
+	}
+}
+
+func answer(v *api.Volume) commands.Answer {
+	return commands.Answer{Namespace: v.Namespace, ID: v.ID, Intent: v.Provision.Intent}
+}
+
+// failure is the answer that ends or explains an intent. What an earlier try may have done stays uncertain,
+// also when a former leader made it.
+func (r *Reconciler) failure(v *api.Volume, f failure, t try) commands.Answer {
+	a := answer(v)
+	a.Reason = f.err.Error()
+	a.Uncertain = v.Provision.Uncertain || t.uncertain || r.inherited(min(v.Provision.Intent, v.Provision.Operation()))
+	return a
+}
+
+// createFailed ends a creation that has no point any more, and shows why it is repeated otherwise.
+func (r *Reconciler) createFailed(ctx context.Context, v *api.Volume, f failure, t try) error {
+	a := r.failure(v, f, t)
+	over := f.ends(t)
+	switch undoes := v.Provision.State == api.VolumeDeleting || v.Provision.Replaces != nil; {
+	case undoes && f.answered() && (over || f.verdict() == fault.VerdictChanged && t.alike >= few):
+		return r.undoUnknown(ctx, v, f, a)
+	case over && !undoes:
+		a.Final = true
+		r.refused(v.Provision.Operation(), f.err)
+	case !t.shows(v.Provision.LastError, f) && a.Uncertain == v.Provision.Uncertain:
+		return nil
+	}
+	return r.record(ctx, &commands.Provisioned{Answer: a})
+}
+
+// undoUnknown ends the search for what an earlier call may have created. The driver was asked for it by the same
+// name and refused, so it has it by its name as the id, which some drivers do, or not at all as far as can be known.
+func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, a commands.Answer) error {
+	a.Final = true
+	if !a.Uncertain {
+		return r.record(ctx, &commands.Provisioned{Answer: a})
+	}
+	made := creation(v)
+	known, err := r.verifyVolume(ctx, made, made.Name, creationSecrets(v)[0])
+	switch {
+	case err != nil:
+		a.Final, a.Reason = false, fmt.Sprintf("%v: it is not verified: %v", f.err, err)
+		return r.record(ctx, &commands.Provisioned{Answer: a})
+	case known.Exists == api.KnownYes:
+		return r.record(ctx, &commands.Provisioned{Answer: answer(v), ExternalID: made.Name, Context: made.Context})
+	}
+	a.Uncertain = false
+	r.log.Warn("a creation is given up, and its driver never said whether it made the volume", "volume", v.ID,
+		"namespace", v.Namespace, "plugin", made.PluginID, "name", made.Name, "error", f.err)
+	if v.Provision.State == api.VolumeDeleting {
+		r.refused(v.Provision.Operation(), fault.New(fault.Conflict,
+			"volume %q is forgotten, and it is not known whether plugin %q made a volume named %q: look for it at the provider: %w",
+			v.ID, made.PluginID, made.Name, f.err))
+	}
+	return r.record(ctx, &commands.Provisioned{Answer: a})
+}
+
+// verifyVolume asks what the provider knows of a volume by an id.
+func (r *Reconciler) verifyVolume(ctx context.Context, v *api.Volume, id string, secrets map[string]string) (*api.ControllerVerifyResponse, error) {
+	known, err := r.verify(ctx, &api.ControllerVerifyRequest{
+		ControllerCall: api.ControllerCall{PluginID: v.PluginID}, ExternalID: id,
+		Capabilities: v.RequestedCapabilities, MountOptions: v.MountOptions, Secrets: secrets, Context: v.DriverContext(),
+	})
+	return known, hidden(err, []map[string]string{secrets})
+}
+
+// deleteOperation deletes the volume of a row, or what an earlier creation made of it. The intent is renewed before
+// each call, see [commands.ConfirmDelete].
+func (r *Reconciler) deleteOperation(row *api.Volume) operation {
+	now := *row
+	v := &now
+	doomed := commands.Doomed(row)
+	return operation{
+		name: fmt.Sprintf("delete %s/%s by %d", v.Namespace, v.ID, v.Provision.Operation()),
+		do: func(ctx context.Context, t try) error {
+			if err := r.confirmDelete(ctx, v); err != nil {
+				return err
+			}
+			err := withSecrets(r.deletionSecrets(doomed), func(secrets map[string]string) error {
+				_, err := call(ctx, r, wire.ControllerDelete, r.making(v.PluginID, doomed.RemoteID(), pluginview.CreateDelete, t), &api.ControllerDeleteRequest{
+					ControllerCall: api.ControllerCall{PluginID: v.PluginID, Fence: v.Provision.Intent},
+					ExternalID:     doomed.RemoteID(), Name: doomed.Name, Secrets: secrets,
+				})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return r.record(ctx, &commands.EndDelete{Answer: answer(v)})
+		},
+		failed: func(ctx context.Context, f failure, t try) error { return r.deleteFailed(ctx, v, doomed, f, t) },
+	}
+}
+
+func (r *Reconciler) deletionSecrets(doomed *api.Volume) []map[string]string {
+	return distinct(append([]map[string]string{doomed.CallSecrets()}, secretsOf(r.state.Read(), doomed.PluginID, doomed.RemoteID())...))
+}
+
+// confirmDelete looks again, in the log, at who uses the external volume: the intent may be old, and what its
+// driver destroys does not come back.
+func (r *Reconciler) confirmDelete(ctx context.Context, v *api.Volume) error {
+	res, err := r.raft.Propose(ctx, &commands.ConfirmDelete{Namespace: v.Namespace, ID: v.ID, Intent: v.Provision.Intent})
+	if err != nil {
+		return replacedOr(err)
+	}
+	c, _ := res.Value.(commands.Confirmation)
+	if c.Intent == 0 {
+		r.refused(v.Provision.Operation(), fault.New(fault.Conflict, "%s", c.Reason))
+		return fmt.Errorf("%w: %s", errReplaced, c.Reason)
+	}
+	v.Provision.Intent = c.Intent
+	return nil
+}
+
+// deleteFailed gives the volume back when its driver will not delete it. A driver that refused, and certainly
+// did nothing, is asked a few times: users wait for that answer.
+func (r *Reconciler) deleteFailed(ctx context.Context, v, doomed *api.Volume, f failure, t try) error {
+	a := r.failure(v, f, t)
+	switch {
+	case f.ends(t), f.verdict() == fault.VerdictRetry && !f.uncertain && t.alike >= few:
+		if a.Uncertain && r.unknown(ctx, doomed) {
+			return r.record(ctx, &commands.EndDelete{Answer: answer(v)})
+		}
+		a.Final = true
+		r.refused(v.Provision.Operation(), f.err)
+	case !t.shows(v.Provision.LastError, f) && a.Uncertain == v.Provision.Uncertain:
+		return nil
+	}
+	return r.record(ctx, &commands.EndDelete{Answer: a})
+}
+
+// unknown reports that the provider denies to have the volume.
+func (r *Reconciler) unknown(ctx context.Context, v *api.Volume) bool {
+	known, err := r.verifyVolume(ctx, v, v.RemoteID(), r.deletionSecrets(v)[0])
+	return err == nil && known.Exists == api.KnownNo
+}

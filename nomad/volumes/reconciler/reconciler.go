@@ -1,0 +1,82 @@
+package reconciler
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Config is what the reconciler needs.
+type Config struct {
+	Log   hclog.Logger
+	State *state.Store
+	Raft  fsm.Proposer
+	// Nodes reaches client agents, which host the controllers.
+	Nodes  rpc.NodeCaller
+	Limits Limits
+	// Now is the clock; nil means the real one.
+	Now func() time.Time
+	// Chance returns a random duration below the given one, for what is named; nil means chance itself.
+	// Simulations have it repeat.
+	Chance func(what string, below time.Duration) time.Duration
+	// Begin is called before the loop looks at something; nil does nothing. Simulations bring an order into
+	// what happens at once.
+	Begin func(ctx context.Context, what string)
+}
+
+// Reconciler does what the state asks for; see the package.
+type Reconciler struct {
+	log     hclog.Logger
+	state   *state.Store
+	raft    fsm.Proposer
+	nodes   rpc.NodeCaller
+	limits  Limits
+	now     func() time.Time
+	chance  func(string, time.Duration) time.Duration
+	begin   func(context.Context, string)
+	places  *places
+	flights *flights
+
+	mu sync.Mutex
+	// refusals are final answers of drivers by intent, for the callers that wait for them.
+	refusals map[uint64]error
+	outcomes map[uint64]outcome
+	losses   losses
+	// termIndex is the raft index at which this leader's term began.
+	termIndex uint64
+}
+
+// New makes a reconciler.
+func New(c Config) *Reconciler {
+	if c.Log == nil {
+		c.Log = hclog.NewNullLogger()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Chance == nil {
+		c.Chance = func(_ string, below time.Duration) time.Duration { return rand.N(below) }
+	}
+	if c.Begin == nil {
+		c.Begin = func(context.Context, string) {}
+	}
+	return &Reconciler{
+		log: c.Log, state: c.State, raft: c.Raft, nodes: c.Nodes, limits: c.Limits.orDefault(),
+		now: c.Now, chance: c.Chance, begin: c.Begin,
+		places: newPlaces(), flights: newFlights(), refusals: map[uint64]error{}, outcomes: map[uint64]outcome{},
+	}
+}
+
+// inherited reports whether an intent is older than this leader's term: a former leader may have called.
+func (r *Reconciler) inherited(intent uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return intent <= r.termIndex
+}

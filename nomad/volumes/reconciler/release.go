@@ -1,0 +1,102 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+// lookRelease helps a claim whose node should unmount: it gives up a node that is lost, and asks one
+// that is there but forgot to report.
+func (r *Reconciler) lookRelease(ctx context.Context, k key, t tries) time.Time {
+	var later time.Time
+	next := r.doAll(ctx, t, func() []operation {
+		later = time.Time{}
+		tx := r.state.Read()
+		alloc, use, _ := strings.Cut(k.c, "/")
+		c := tx.Claim(k.a, k.b, alloc, use)
+		if c == nil || c.State != api.ClaimReleasing {
+			return nil
+		}
+		var due []operation
+		for _, o := range r.options(tx, c) {
+			switch {
+			case !o.at.After(r.now()):
+				due = append(due, o.operation)
+			case later.IsZero() || o.at.Before(later):
+				later = o.at
+			}
+		}
+		return due
+	})
+	if next.IsZero() || !later.IsZero() && later.Before(next) {
+		return later
+	}
+	return next
+}
+
+// option is a way to end a claim, and when it may be taken.
+type option struct {
+	operation operation
+	at        time.Time
+}
+
+// options lists what would end the claim; none while only its node can.
+func (r *Reconciler) options(tx *state.Txn, c *api.VolumeClaim) []option {
+	n := tx.Node(c.NodeID)
+	if ledger.Lost(n) {
+		return r.lostOptions(tx, n, c)
+	}
+	a := tx.Alloc(c.AllocID)
+	if n.Status == api.NodeStatusDisconnected || a != nil && !a.ClientTerminal() {
+		return nil
+	}
+	since := c.Since
+	if a != nil {
+		since = max(since, a.ModifyTime)
+	}
+	return []option{{
+		operation{name: "unmount on " + c.NodeID, do: r.askUnmount(c), failed: r.unmountFailed(c)},
+		time.Unix(0, since).Add(r.limits.UnmountAfter),
+	}}
+}
+
+// askUnmount asks the node to unmount and takes its yes for the report.
+func (r *Reconciler) askUnmount(c *api.VolumeClaim) func(context.Context, try) error {
+	return func(ctx context.Context, _ try) error {
+		if err := r.Unmount(ctx, c); err != nil {
+			return err
+		}
+		return r.record(ctx, &commands.Report{Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID, Use: c.Use, NodeID: c.NodeID})
+	}
+}
+
+// Unmount asks the node of a claim to unmount and waits until it has.
+func (r *Reconciler) Unmount(ctx context.Context, c *api.VolumeClaim) error {
+	_, err := callNode(ctx, r, wire.NodeVolumeDetach, flight{node: c.NodeID}, r.limits.AttachTimeout, &api.NodeVolumeDetachRequest{
+		Namespace: c.Namespace, VolumeID: c.VolumeID, ExternalID: c.ExternalID, PluginID: c.PluginID, AllocID: c.AllocID, Use: c.Use,
+	})
+	if err != nil {
+		return fmt.Errorf("unmount on node %s: %w", c.NodeID, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) unmountFailed(c *api.VolumeClaim) func(context.Context, failure, try) error {
+	return func(ctx context.Context, f failure, t try) error {
+		now := r.state.Read().Claim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
+		if now == nil || !t.shows(now.LastError, f) {
+			return nil
+		}
+		return r.record(ctx, &commands.Report{
+			Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID, Use: c.Use, NodeID: c.NodeID, Reason: f.err.Error(),
+		})
+	}
+}

@@ -1,0 +1,19 @@
+package reconciler_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
+	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
+)
+
+// rig is the bed of these tests with what only they need.
+type rig struct{ *volumestest.Rig }
+
+func newRig(t *testing.T, change ...func(*reconciler.Limits)) *rig {
+	t.Helper()
+	return &rig{volumestest.New(t, change...)}
+}
+
+const writer = api.AccessSingleNodeWriter

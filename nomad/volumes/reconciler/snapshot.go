@@ -1,0 +1,192 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+)
+
+func snapshotKey(i *api.SnapshotIntent) key {
+	if i.Delete {
+		return key{kindSnapshot, i.PluginID, i.Name, "delete"}
+	}
+	return key{kindSnapshot, i.PluginID, i.Name, "create"}
+}
+
+// lookSnapshot makes or deletes a snapshot.
+func (r *Reconciler) lookSnapshot(ctx context.Context, k key, t tries) time.Time {
+	return r.doAll(ctx, t, func() []operation {
+		i := r.state.Read().SnapshotIntent(k.a, k.b, k.c == "delete")
+		switch {
+		case i == nil:
+			return nil
+		case i.Delete:
+			return []operation{r.snapshotDeletion(i)}
+		}
+		return []operation{r.snapshotCreation(i)}
+	})
+}
+
+func snapshotAnswer(i *api.SnapshotIntent) commands.SnapshotAnswer {
+	return commands.SnapshotAnswer{PluginID: i.PluginID, Name: i.Name, Delete: i.Delete, Intent: i.CreateIndex}
+}
+
+// errUnready repeats the call of a snapshot that was cut: drivers say so when it is ready, and why it is not.
+var errUnready = errors.New("it is not ready to use yet")
+
+// snapshotCreation repeats the call until the snapshot is ready to use. One that nobody wants any more is made
+// only so its id is learned, and then deleted.
+func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
+	return operation{
+		name: fmt.Sprintf("snapshot %s by %d", i.Name, i.CreateIndex),
+		do: func(ctx context.Context, t try) error {
+			made, err := r.snapshot(ctx, i, t)
+			if err != nil {
+				return err
+			}
+			done := snapshotAnswer(i)
+			switch {
+			case i.Unwanted:
+				done.Ended, done.SnapshotID = true, made.ID
+			case made.IsReady:
+				r.keep(i.CreateIndex, outcome{made, nil})
+				done.Ended = true
+			case i.SnapshotID == made.ID:
+				r.keep(i.CreateIndex, outcome{made, nil})
+				return errUnready
+			default:
+				r.keep(i.CreateIndex, outcome{made, nil})
+				done.SnapshotID = made.ID
+				if err := r.record(ctx, &done); err != nil {
+					return err
+				}
+				return errUnready
+			}
+			return r.record(ctx, &done)
+		},
+		failed: func(ctx context.Context, f failure, t try) error {
+			if errors.Is(f.err, errUnready) {
+				return nil
+			}
+			return r.snapshotFailed(ctx, i, f, t)
+		},
+	}
+}
+
+func (r *Reconciler) snapshot(ctx context.Context, i *api.SnapshotIntent, t try) (*api.Snapshot, error) {
+	var out *api.ControllerSnapshotResponse
+	err := withSecrets(r.snapshotSecrets(i), func(secrets map[string]string) (err error) {
+		out, err = call(ctx, r, wire.ControllerSnapshot, r.making(i.PluginID, i.Name, pluginview.CreateSnapshots, t), &api.ControllerSnapshotRequest{
+			ControllerCall: api.ControllerCall{PluginID: i.PluginID, Fence: i.CreateIndex},
+			ExternalID:     i.ExternalID, Name: i.Name, Parameters: i.Parameters, Secrets: secrets,
+		})
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case out.Snapshot == nil || out.Snapshot.ID == "":
+		return nil, &lostAnswer{fault.New(fault.Internal, "%w: it has no snapshot id", errNonsense)}
+	}
+	return out.Snapshot, nil
+}
+
+// snapshotSecrets lays those of the request over those of the volume as it is now.
+func (r *Reconciler) snapshotSecrets(i *api.SnapshotIntent) []map[string]string {
+	sets := secretsOf(r.state.Read(), i.PluginID, i.ExternalID)
+	for n, s := range sets {
+		sets[n] = overlaid(s, i.Secrets)
+	}
+	return distinct(sets)
+}
+
+// snapshotFailed ends a creation that has no point any more. What an earlier try may have made is then still
+// looked for, to be deleted.
+func (r *Reconciler) snapshotFailed(ctx context.Context, i *api.SnapshotIntent, f failure, t try) error {
+	a := snapshotAnswer(i)
+	a.Reason, a.Uncertain = f.err.Error(), i.Uncertain || t.uncertain || r.inherited(i.CreateIndex)
+	over := f.ends(t)
+	switch {
+	case over && i.SnapshotID != "": // it was cut, and never gets ready
+		r.keep(i.CreateIndex, outcome{nil, f.err})
+		a.Ended, a.SnapshotID = true, i.SnapshotID
+	case over && !i.Unwanted:
+		r.keep(i.CreateIndex, outcome{nil, f.err})
+		a.Ended, a.Unwanted = !a.Uncertain, a.Uncertain
+	case over && t.alike >= few && (f.answered() || f.credentials() && !r.wanted(i)):
+		r.log.Warn("a snapshot is forgotten, and its driver never said whether it made it", "snapshot", i.Name,
+			"plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
+		a.Ended = true
+	case !t.shows(i.LastError, f) && a.Uncertain == i.Uncertain:
+		return nil
+	}
+	return r.record(ctx, &a)
+}
+
+// wanted reports whether the source of the snapshot is still known: its secrets may be corrected.
+func (r *Reconciler) wanted(i *api.SnapshotIntent) bool {
+	return anySpec(r.state.Read(), i.PluginID, i.ExternalID)
+}
+
+func anySpec(tx *state.Txn, plugin, external string) bool {
+	for range tx.VolumesByExternal(plugin, external) {
+		return true
+	}
+	return false
+}
+
+func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
+	return operation{
+		name: fmt.Sprintf("delete snapshot %s by %d", i.Name, i.CreateIndex),
+		do: func(ctx context.Context, t try) error {
+			err := withSecrets(r.snapshotSecrets(i), func(secrets map[string]string) error {
+				_, err := call(ctx, r, wire.ControllerSnapshotDelete, r.making(i.PluginID, i.Name, pluginview.CreateSnapshots, t), &api.ControllerSnapshotDeleteRequest{
+					ControllerCall: api.ControllerCall{PluginID: i.PluginID, Fence: i.CreateIndex}, ID: i.Name, Secrets: secrets,
+				})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			r.keep(i.CreateIndex, outcome{})
+			done := snapshotAnswer(i)
+			done.Ended = true
+			return r.record(ctx, &done)
+		},
+		failed: func(ctx context.Context, f failure, t try) error {
+			a := snapshotAnswer(i)
+			a.Reason, a.Uncertain = f.err.Error(), i.Uncertain || t.uncertain
+			switch {
+			case i.Unwanted: // nobody waits; it is deleted however long that takes
+				if !t.news {
+					return nil
+				}
+			case f.ends(t), f.verdict() == fault.VerdictRetry && !f.uncertain && t.alike >= few:
+				r.keep(i.CreateIndex, outcome{nil, f.err})
+				a.Ended = true
+			case !t.news:
+				return nil
+			}
+			return r.record(ctx, &a)
+		},
+	}
+}
+
+func overlaid(base, over map[string]string) map[string]string {
+	if len(over) == 0 {
+		return base
+	}
+	all := map[string]string{}
+	maps.Copy(all, base)
+	maps.Copy(all, over)
+	return all
+}

@@ -1,0 +1,96 @@
+package volumes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+)
+
+// register writes the specs after their drivers were asked about what is new in them.
+func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint64, error) {
+	c := &commands.Register{Specs: specs}
+	for _, spec := range specs {
+		open, err := s.validated(ctx, spec)
+		if err != nil {
+			return 0, err
+		}
+		c.NotValidated = append(c.NotValidated, open)
+	}
+	index, err := s.write(ctx, c)
+	if err != nil {
+		return 0, fmt.Errorf("register %s: %w", names(specs), err)
+	}
+	return index, nil
+}
+
+// validated asks the plugin about a volume before it is registered, and before it is to be used in a way that the
+// plugin has not been asked about. A plugin may leave it open: then it says why it has not confirmed it.
+func (s *Service) validated(ctx context.Context, spec *api.VolumeSpec) (open string, err error) {
+	tx := s.state.Read()
+	old := tx.Volume(spec.Namespace, spec.ID)
+	if old != nil && old.Provision.State != api.VolumeFailed {
+		if _, err := commands.Merged(old, spec, slices.Collect(tx.ClaimsByVolume(spec.Namespace, spec.ID))); err != nil {
+			return "", err
+		}
+		if _, err := commands.Grows(old, spec); err != nil || !asksMore(old, spec) {
+			return old.Provision.NotValidated, err
+		}
+	} else if err := answered(tx, spec); err != nil {
+		return "", err
+	}
+	if !pluginview.HasController(tx, spec.PluginID) {
+		return "", nil
+	}
+	out, err := s.drivers.Validate(ctx, validation(old, spec))
+	switch {
+	case errors.Is(err, fault.Unavailable):
+		return "", fault.New(fault.Conflict, "volume %q cannot be validated: %w", spec.ID, err)
+	case err != nil:
+		return "", fmt.Errorf("validate volume %q: %w", spec.ID, err)
+	case !out.Validated:
+		return cmp.Or(out.Message, "the plugin has not confirmed the capabilities"), nil
+	}
+	return "", nil
+}
+
+// answered refuses a new volume of a plugin of which no instance runs: nobody could say whether it exists.
+func answered(tx *state.Txn, spec *api.VolumeSpec) error {
+	p := pluginview.Of(tx, spec.PluginID)
+	if p != nil && p.ControllersHealthy+p.NodesHealthy > 0 {
+		return nil
+	}
+	return fault.New(fault.Conflict, "volume %q cannot be registered: no instance of CSI plugin %q is healthy; see `nomad plugin status %s` and the status of the plugin's job",
+		spec.ID, spec.PluginID, spec.PluginID)
+}
+
+func validation(old *api.Volume, spec *api.VolumeSpec) *api.ControllerValidateRequest {
+	asked := &api.Volume{VolumeSpec: *spec}
+	if old != nil {
+		asked.Provision.ExternalID, asked.Provision.Context = old.Provision.ExternalID, old.Provision.Context
+		if len(spec.Secrets) == 0 {
+			asked.Secrets = old.Secrets
+		}
+	}
+	return &api.ControllerValidateRequest{
+		ControllerCall: api.ControllerCall{PluginID: spec.PluginID}, ExternalID: asked.RemoteID(),
+		Capabilities: spec.RequestedCapabilities, MountOptions: spec.MountOptions, Parameters: spec.Parameters,
+		Secrets: asked.Secrets, Context: asked.DriverContext(),
+	}
+}
+
+// asksMore reports whether a new spec has capabilities or mount options that the volume had not.
+func asksMore(old *api.Volume, spec *api.VolumeSpec) bool {
+	known := func(c *api.VolumeCapability) bool {
+		return slices.ContainsFunc(old.RequestedCapabilities, func(o *api.VolumeCapability) bool { return *o == *c })
+	}
+	return !old.MountOptions.Equal(spec.MountOptions) ||
+		slices.ContainsFunc(spec.RequestedCapabilities, func(c *api.VolumeCapability) bool { return !known(c) })
+}

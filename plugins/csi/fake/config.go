@@ -1,0 +1,72 @@
+package fake
+
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+)
+
+// Config says what the driver can do. The zero value is a controller and node in one with staging, creation,
+// expansion, snapshots and lists, without attaching.
+type Config struct {
+	// Storage is shared by the drivers of several nodes; nil makes a new one.
+	Storage *Storage
+	// NodeID is the provider's name of the node; empty means fake-node.
+	NodeID string
+	// NoController leaves the controller service out, NoNode the node service.
+	NoController, NoNode bool
+	Attach               bool
+	// NoStage leaves staging out.
+	NoStage bool
+	// ReadOnlyAttach adds PUBLISH_READONLY.
+	ReadOnlyAttach bool
+	// NoCreate, NoExpand, NoSnapshots and NoLists leave capabilities of the controller out; NoNodeExpand that
+	// of the node. With NoExpand alone, nodes make volumes grow.
+	NoCreate, NoExpand, NoSnapshots, NoLists, NoNodeExpand bool
+	// GetVolume adds GET_VOLUME, GetSnapshot GET_SNAPSHOT, ListPublished LIST_VOLUMES_PUBLISHED_NODES.
+	GetVolume, GetSnapshot, ListPublished bool
+	// Clone adds CLONE_VOLUME; SingleNodeModes adds SINGLE_NODE_MULTI_WRITER to both services.
+	Clone, SingleNodeModes bool
+	// Topology makes volumes reachable only from nodes with these segments.
+	Topology   map[string]string
+	MaxVolumes int64
+	// Starting makes Probe answer not ready until SetReady.
+	Starting bool
+	// NilEntries makes lists have holes, as broken plugins do.
+	NilEntries bool
+	// Unconfirmed makes validations neither confirm nor refuse.
+	Unconfirmed bool
+	// DataDir makes bind mounts of directories in it.
+	DataDir string
+	// Host is where binds are made; nil means this machine.
+	Host mounts.Host
+	// NoMountAtTarget answers yes to publishing without mounting anything.
+	NoMountAtTarget bool
+	// KeepTarget leaves target paths where they are when they are unpublished.
+	KeepTarget bool
+	// MountGroup adds VOLUME_MOUNT_GROUP; the group is only recorded with the call.
+	MountGroup bool
+	// OfflineExpansion says that volumes must not be in use while they grow.
+	OfflineExpansion bool
+	// Deaf makes the driver go on with its work when a caller gives up, as most do; it answers nobody then.
+	Deaf bool
+	// SnapshotTime is how long a snapshot takes until it is ready to use.
+	SnapshotTime time.Duration
+	// Pace is how long a call takes; nil means no time.
+	Pace func(Call) time.Duration
+}
+
+// Change gives the driver other capabilities, as an upgrade does. What it is served as stays until it is served
+// anew.
+func (d *Driver) Change(change func(*Config)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(&d.conf)
+}
+
+// config is a copy of the driver's configuration as it is now.
+func (d *Driver) config() Config {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.conf
+}

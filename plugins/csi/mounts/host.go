@@ -1,0 +1,156 @@
+package mounts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host is the mount table, the directories and the devices of one host, as far as volumes need them. [System]
+// is the machine that the program runs on; package mountstest keeps one in memory.
+//
+// A path that may be a dead mount is never stat'ed by any method but Statfs, which may block for as long as
+// the file system does.
+type Host interface {
+	// Table returns the mount table in the order in which the mounts were made.
+	Table() (List, error)
+	// Below returns the mounts at dir and inside it.
+	Below(dir string) (List, error)
+	// At returns the topmost mount at exactly this path, nil when there is none.
+	At(path string) (*Entry, error)
+	// IsPoint reports whether path is a mount. A missing path is none.
+	IsPoint(path string) (bool, error)
+	// IsDevice reports whether path is a block device.
+	IsDevice(path string) bool
+	// Bind shows source at target, which must exist.
+	Bind(source, target string, f Flags) error
+	// Restrict adds restrictions to the mount at path.
+	Restrict(path string, f Flags) error
+	// Detach removes the topmost mount at path lazily.
+	Detach(path string) error
+	// Unmount removes all mounts at path, never lazily. A path without mount is success.
+	Unmount(path string) error
+	// Abort makes the file system at path fail what waits for it (MNT_FORCE). A file system that cannot do that
+	// is unmounted when nobody uses it.
+	Abort(path string) error
+	// Share makes mounts below dir visible to mounts that were copied from it.
+	Share(dir string) error
+	// Statfs asks the file system at path for a sign of life. It may block for ever.
+	Statfs(path string) error
+	// MakeDir makes a directory and its parents unless path is a mount, which is left alone.
+	MakeDir(path string) error
+	// RemoveLeaf removes a file or an empty directory; a missing one is success. A mount is an error of class
+	// [ErrMounted].
+	RemoveLeaf(path string) error
+	// Resolve returns path without symbolic links, as the mount table shows it; an absent path as it is.
+	Resolve(path string) string
+	// BootID identifies the boot of the host; empty when it is unknown.
+	BootID() string
+}
+
+// ErrMounted reports that a path is still a mount.
+var ErrMounted = errors.New("still mounted")
+
+// System is the host that the program runs on.
+type System struct{}
+
+var _ Host = System{}
+
+// Table implements [Host].
+func (System) Table() (List, error) { return Table() }
+
+// Below implements [Host].
+func (System) Below(dir string) (List, error) { return Below(dir) }
+
+// At implements [Host].
+func (System) At(path string) (*Entry, error) { return At(path) }
+
+// IsPoint implements [Host].
+func (System) IsPoint(path string) (bool, error) { return IsPoint(path) }
+
+// Bind implements [Host].
+func (System) Bind(source, target string, f Flags) error { return Bind(source, target, f) }
+
+// Restrict implements [Host].
+func (System) Restrict(path string, f Flags) error { return Restrict(path, f) }
+
+// Detach implements [Host].
+func (System) Detach(path string) error { return Detach(path) }
+
+// Unmount implements [Host].
+func (System) Unmount(path string) error { return Unmount(path) }
+
+// Share implements [Host].
+func (System) Share(dir string) error { return Share(dir) }
+
+// IsDevice implements [Host].
+func (System) IsDevice(path string) bool {
+	var x unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &x)
+	return err == nil && uint32(x.Mode)&unix.S_IFMT == unix.S_IFBLK
+}
+
+// Abort implements [Host].
+func (System) Abort(path string) error {
+	if err := unix.Unmount(path, unix.MNT_FORCE|unix.UMOUNT_NOFOLLOW); err != nil {
+		return fmt.Errorf("abort the requests of %s: %w", path, err)
+	}
+	return nil
+}
+
+// Statfs implements [Host].
+func (System) Statfs(path string) error {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// MakeDir implements [Host].
+func (System) MakeDir(path string) error {
+	if on, err := IsPoint(path); err != nil || on {
+		return err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	return nil
+}
+
+// RemoveLeaf implements [Host].
+func (System) RemoveLeaf(path string) error {
+	on, err := IsPoint(path)
+	if err != nil {
+		return err
+	}
+	if on {
+		return fmt.Errorf("remove %s: %w", path, ErrMounted)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}
+
+// Resolve implements [Host].
+func (System) Resolve(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// BootID implements [Host].
+func (System) BootID() string {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}

@@ -1,0 +1,293 @@
+// Package mountstest keeps the mounts of a host in memory, for tests that play many hosts in virtual time.
+//
+// A [Host] does what [mounts.System] does, as far as package volumes can tell: binds, stacked mounts, unmounts
+// that find a mount busy, directories, boots. [Host.Kill], [Host.Hang] and [Host.Reboot] play what goes wrong.
+// A hung Statfs waits on a channel, so that it is no obstacle to virtual time.
+package mountstest
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+)
+
+// Host is one host in memory. The zero value is not usable; see [New].
+type Host struct {
+	name string
+
+	mu      sync.Mutex
+	boot    int
+	lastID  int
+	table   mounts.List
+	dirs    map[string]bool
+	busy    map[string]bool
+	broken  map[int]error
+	hung    map[int]chan struct{}
+	devices map[string]bool
+}
+
+var _ mounts.Host = (*Host)(nil)
+
+// New returns a host without mounts.
+func New(name string) *Host {
+	return &Host{
+		name: name, boot: 1, dirs: map[string]bool{}, busy: map[string]bool{}, broken: map[int]error{}, hung: map[int]chan struct{}{},
+		devices: map[string]bool{},
+	}
+}
+
+// Reboot ends all mounts and begins another boot; directories stay.
+func (h *Host) Reboot() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.boot++
+	h.table = nil
+	clear(h.busy)
+	clear(h.broken)
+	h.releaseLocked()
+}
+
+// Kill makes the mount at path fail like a file system whose server is gone.
+func (h *Host) Kill(path string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.table.AtExactly(path); e != nil {
+		h.broken[e.ID] = unix.ENOTCONN
+	}
+}
+
+// Hang makes the mount at path silent until [Host.Wake], an abort or a reboot.
+func (h *Host) Hang(path string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.table.AtExactly(path); e != nil && h.hung[e.ID] == nil {
+		h.hung[e.ID] = make(chan struct{})
+	}
+}
+
+// Wake ends all silence.
+func (h *Host) Wake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.releaseLocked()
+}
+
+func (h *Host) releaseLocked() {
+	for id, c := range h.hung {
+		close(c)
+		delete(h.hung, id)
+	}
+}
+
+// SetBusy says whether the mounts at path are in use, so that they cannot be unmounted.
+func (h *Host) SetBusy(path string, busy bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy[path] = busy
+}
+
+// Mount puts a file system at path, in the way of a driver that mounts a device; dev identifies the device.
+func (h *Host) Mount(dev, fstype, path string, f mounts.Flags) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.dirs[path] {
+		return fmt.Errorf("mount %s: %w", path, unix.ENOENT)
+	}
+	h.addLocked(&mounts.Entry{Dev: dev, Root: "/", Point: path, FSType: fstype}, f)
+	return nil
+}
+
+func (h *Host) addLocked(e *mounts.Entry, f mounts.Flags) {
+	h.lastID++
+	e.ID = h.lastID
+	e.ReadOnly, e.Flags = f.ReadOnly, f
+	h.table = append(slices.Clone(h.table), e)
+}
+
+// Bind implements [mounts.Host]. What is below a mount is of its device, everything else of the host's own.
+func (h *Host) Bind(source, target string, f mounts.Flags) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.dirs[target] {
+		return fmt.Errorf("bind %s to %s: %w", source, target, unix.ENOENT)
+	}
+	e := &mounts.Entry{Dev: "0:1", Root: source, Point: target, FSType: "memory"}
+	best := 0
+	for _, m := range h.table {
+		if rel, inside := strings.CutPrefix(source+"/", m.Point+"/"); inside && len(m.Point) >= best {
+			best = len(m.Point)
+			e.Dev, e.FSType, e.Root = m.Dev, m.FSType, filepath.Join(m.Root, rel)
+		}
+	}
+	h.addLocked(e, f)
+	return nil
+}
+
+// Unmount implements [mounts.Host].
+func (h *Host) Unmount(path string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.busy[path] && h.table.AtExactly(path) != nil {
+		return fmt.Errorf("unmount %s: %w", path, unix.EBUSY)
+	}
+	h.table = slices.DeleteFunc(slices.Clone(h.table), func(e *mounts.Entry) bool { return e.Point == path })
+	return nil
+}
+
+// Restrict implements [mounts.Host].
+func (h *Host) Restrict(path string, f mounts.Flags) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.table = slices.Clone(h.table)
+	for i, e := range slices.Backward(h.table) {
+		if e.Point == path {
+			next := *e
+			next.Flags = next.Flags.With(f)
+			next.ReadOnly = next.Flags.ReadOnly
+			h.table[i] = &next
+			return nil
+		}
+	}
+	return fmt.Errorf("restrict %s: %w", path, unix.EINVAL)
+}
+
+// Detach implements [mounts.Host].
+func (h *Host) Detach(path string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.table.AtExactly(path); e != nil {
+		h.table = slices.DeleteFunc(slices.Clone(h.table), func(o *mounts.Entry) bool { return o == e })
+	}
+	return nil
+}
+
+// Abort implements [mounts.Host].
+func (h *Host) Abort(path string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.table.AtExactly(path); e != nil && h.hung[e.ID] != nil {
+		close(h.hung[e.ID])
+		delete(h.hung, e.ID)
+		h.broken[e.ID] = unix.EIO
+	}
+	return nil
+}
+
+// Statfs implements [mounts.Host].
+func (h *Host) Statfs(path string) error {
+	h.mu.Lock()
+	e := h.table.AtExactly(path)
+	if e == nil {
+		h.mu.Unlock()
+		return nil
+	}
+	wait, id := h.hung[e.ID], e.ID
+	h.mu.Unlock()
+	if wait != nil {
+		<-wait
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.broken[id]
+}
+
+// Table implements [mounts.Host].
+func (h *Host) Table() (mounts.List, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.table), nil
+}
+
+// Below implements [mounts.Host].
+func (h *Host) Below(dir string) (mounts.List, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out mounts.List
+	for _, e := range h.table {
+		if e.Point == dir || strings.HasPrefix(e.Point, dir+"/") {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// At implements [mounts.Host].
+func (h *Host) At(path string) (*mounts.Entry, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.table.AtExactly(path), nil
+}
+
+// IsPoint implements [mounts.Host].
+func (h *Host) IsPoint(path string) (bool, error) {
+	e, err := h.At(path)
+	return e != nil, err
+}
+
+// SetDevice says whether path is a block device.
+func (h *Host) SetDevice(path string, is bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.devices[path] = is
+}
+
+// IsDevice implements [mounts.Host].
+func (h *Host) IsDevice(path string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.devices[path]
+}
+
+// Share implements [mounts.Host].
+func (h *Host) Share(string) error { return nil }
+
+// MakeDir implements [mounts.Host].
+func (h *Host) MakeDir(path string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for d := path; d != "/" && d != "."; d = filepath.Dir(d) {
+		h.dirs[d] = true
+	}
+	return nil
+}
+
+// RemoveLeaf implements [mounts.Host].
+func (h *Host) RemoveLeaf(path string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.table.AtExactly(path) != nil {
+		return fmt.Errorf("remove %s: %w", path, mounts.ErrMounted)
+	}
+	for d := range h.dirs {
+		if strings.HasPrefix(d, path+"/") {
+			return fmt.Errorf("remove %s: %w", path, unix.ENOTEMPTY)
+		}
+	}
+	delete(h.dirs, path)
+	delete(h.devices, path)
+	return nil
+}
+
+// HasDir reports whether the directory was made and not removed.
+func (h *Host) HasDir(path string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dirs[path]
+}
+
+// Resolve implements [mounts.Host]: there are no symbolic links.
+func (h *Host) Resolve(path string) string { return path }
+
+// BootID implements [mounts.Host].
+func (h *Host) BootID() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.name + "/" + strconv.Itoa(h.boot)
+}

@@ -1,0 +1,157 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	pb "github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// verifyPages bounds the search of a provider's list, of 1000 entries each.
+const verifyPages = 1000
+
+// Verify asks what the provider knows of a volume or snapshot, by the best call that the plugin has: of a volume
+// ControllerGetVolume, ListVolumes or ValidateVolumeCapabilities; of a snapshot GetSnapshot or ListSnapshots.
+// What no call tells is [api.KnownNothing]. An error means that the plugin could not say it now.
+//
+// A volume that does not exist is attached to no node.
+func (c *Client) Verify(ctx context.Context, r *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
+	if err := checkMap("secrets", r.Secrets); err != nil {
+		return nil, err
+	}
+	if r.Snapshot {
+		return c.verifySnapshot(ctx, r)
+	}
+	if r.ExternalID == "" {
+		return &api.ControllerVerifyResponse{}, nil // no call asks by name
+	}
+	caps, err := c.needs(ctx, "Verify", nil)
+	if err != nil {
+		return nil, err
+	}
+	if caps.Controller.SupportsGet {
+		out, err := c.verifyByGet(ctx, r, caps)
+		if VerdictOf(err) != fault.VerdictChanged {
+			return out, err
+		}
+	}
+	if caps.Controller.SupportsListVolumes {
+		out, err := c.verifyByList(ctx, r, caps)
+		if err == nil && out != nil || err != nil && VerdictOf(err) != fault.VerdictChanged {
+			return out, err
+		}
+	}
+	return c.verifyByValidate(ctx, r)
+}
+
+func missing(by string) *api.ControllerVerifyResponse {
+	return &api.ControllerVerifyResponse{Exists: api.KnownNo, Attached: api.KnownNo, By: by}
+}
+
+// found is the answer of a call that tells the nodes of a volume, if the plugin says that it does.
+func found(r *api.ControllerVerifyRequest, caps *Capabilities, nodes []string, by string) *api.ControllerVerifyResponse {
+	out := &api.ControllerVerifyResponse{Exists: api.KnownYes, By: by}
+	if r.ProviderNodeID == "" || !caps.Controller.SupportsListVolumesAttachedNodes {
+		return out
+	}
+	out.Attached = api.KnownNo
+	if slices.Contains(nodes, r.ProviderNodeID) {
+		out.Attached = api.KnownYes
+	}
+	return out
+}
+
+func (c *Client) verifyByGet(ctx context.Context, r *api.ControllerVerifyRequest, caps *Capabilities) (*api.ControllerVerifyResponse, error) {
+	const rpc = "ControllerGetVolume"
+	resp, err := call(ctx, c, rpc, c.controller.ControllerGetVolume, &pb.ControllerGetVolumeRequest{VolumeId: r.ExternalID})
+	switch {
+	case errors.Is(err, fault.NotFound):
+		return missing(rpc), nil
+	case err != nil:
+		return nil, err
+	case resp.GetVolume().GetVolumeId() != r.ExternalID:
+		return nil, hole(rpc, "another volume")
+	}
+	return found(r, caps, resp.GetStatus().GetPublishedNodeIds(), rpc), nil
+}
+
+// verifyByList searches the provider's list. A volume that is not in it may still exist, for a list is no
+// snapshot of the provider and some plugins list only a part: nil then, and another call must tell.
+func (c *Client) verifyByList(ctx context.Context, r *api.ControllerVerifyRequest, caps *Capabilities) (*api.ControllerVerifyResponse, error) {
+	next := &api.ControllerListRequest{MaxEntries: pageMax}
+	for range verifyPages {
+		list, err := c.ListVolumes(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range list.Volumes {
+			if v.ExternalID == r.ExternalID {
+				return found(r, caps, v.PublishedExternalNodeIDs, "ListVolumes"), nil
+			}
+		}
+		if next.Token = list.NextToken; next.Token == "" {
+			break
+		}
+	}
+	return nil, nil
+}
+
+// verifyByValidate learns only whether the volume exists.
+func (c *Client) verifyByValidate(ctx context.Context, r *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
+	const rpc = "ValidateVolumeCapabilities"
+	wants := r.Capabilities
+	if len(wants) == 0 {
+		wants = []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}}
+	}
+	_, err := c.Validate(ctx, &api.ControllerValidateRequest{
+		ExternalID: r.ExternalID, Capabilities: wants, MountOptions: r.MountOptions, Secrets: r.Secrets, Context: r.Context,
+	})
+	var said *fault.Call
+	switch {
+	case err == nil, errors.Is(err, fault.Invalid) && !errors.As(err, &said):
+		return &api.ControllerVerifyResponse{Exists: api.KnownYes, By: rpc}, nil // confirmed, or refused for what it is
+	case errors.Is(err, fault.NotFound):
+		return missing(rpc), nil
+	case VerdictOf(err) == fault.VerdictChanged:
+		return &api.ControllerVerifyResponse{}, nil
+	}
+	return nil, err
+}
+
+// verifySnapshot asks for a snapshot by id. Without an id only a volume without any snapshot is an answer: CSI
+// tells no names.
+func (c *Client) verifySnapshot(ctx context.Context, r *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
+	if r.ExternalID == "" {
+		return c.verifyAnySnapshot(ctx, r)
+	}
+	s, by, err := c.findSnapshot(ctx, r.ExternalID, r.SourceID, r.Secrets)
+	switch {
+	case errors.Is(err, errNoCall), VerdictOf(err) == fault.VerdictChanged:
+		return &api.ControllerVerifyResponse{}, nil
+	case err != nil:
+		return nil, err
+	case s == nil:
+		return &api.ControllerVerifyResponse{Exists: api.KnownNo, By: by}, nil
+	}
+	return &api.ControllerVerifyResponse{Exists: api.KnownYes, By: by}, nil
+}
+
+func (c *Client) verifyAnySnapshot(ctx context.Context, r *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
+	none := &api.ControllerVerifyResponse{}
+	caps, err := c.needs(ctx, "Verify", nil)
+	if err != nil || r.SourceID == "" || !caps.Controller.SupportsListSnapshots {
+		return none, err
+	}
+	list, err := c.ListSnapshots(ctx, &api.ControllerSnapshotListRequest{SourceID: r.SourceID, Secrets: r.Secrets})
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Snapshots) == 0 && list.NextToken == "" {
+		none.Exists, none.By = api.KnownNo, "ListSnapshots"
+	}
+	return none, nil
+}

@@ -1,0 +1,54 @@
+package driver
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Remainer is a driver that knows which processes of a task are left.
+type Remainer interface {
+	// Remains lists the processes of a task that have not ended, also after the exit of its main process. The
+	// kernel ends no process that waits for storage, whatever signal it gets.
+	Remains(id string) []Remain
+}
+
+// Remain is a process of a task that is left.
+type Remain struct {
+	PID int
+	// Name is the name of its program.
+	Name string
+	// State is the kernel's letter for its state: D is a wait that no signal ends.
+	State byte
+	// In is the kernel's function that it waits in; empty when that is not known.
+	In string
+}
+
+// Stuck reports whether no signal ends the process.
+func (r Remain) Stuck() bool { return r.State == 'D' }
+
+// String describes the process for people.
+func (r Remain) String() string {
+	what := fmt.Sprintf("process %d (%s) ", r.PID, r.Name)
+	if !r.Stuck() {
+		return what + fmt.Sprintf("has not ended yet (%c state)", r.State)
+	}
+	if what += "is stuck in the kernel (D state"; r.In != "" {
+		what += ", in " + r.In
+	}
+	return what + ")"
+}
+
+// Explain says for people why processes are left and what ends them.
+func Explain(left []Remain) string {
+	var out []string
+	for i, r := range left {
+		if i == 3 {
+			out = append(out, fmt.Sprintf("%d more", len(left)-i))
+			break
+		}
+		out = append(out, r.String())
+	}
+	return strings.Join(out, ", ") +
+		": not even SIGKILL ends it before its storage answers; bring the storage back, or restart the node. Its volumes stay claimed until then, " +
+		"for it may still write: volume detach -force gives them away all the same"
+}
