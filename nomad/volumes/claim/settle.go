@@ -106,11 +106,13 @@ func (b *Book) attach(at Moment) bool {
 	return changed
 }
 
-// strongest is the claim beside c whose mode allows the most: the attachment serves all that begin with it.
+// strongest is the claim beside c whose mode allows the most: the attachment serves all that begin with it, and those
+// that wait there for somebody else, who would wait for c too if it did not.
 func (b *Book) strongest(c *api.VolumeClaim) *api.VolumeClaim {
 	most := c
 	for _, o := range b.Claims {
-		if o.Attach && o.NodeID == c.NodeID && Live(o.State) && allows(o.AccessMode) > allows(most.AccessMode) {
+		joins := Live(o.State) || o.State == api.ClaimWaiting && excludes(c, RequestOf(o), nil) == ""
+		if o.Attach && o.NodeID == c.NodeID && joins && allows(o.AccessMode) > allows(most.AccessMode) {
 			most = o
 		}
 	}

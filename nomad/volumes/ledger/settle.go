@@ -91,13 +91,13 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 			continue
 		}
 		next.Context = v.DriverContext()
-		next.ReadOnly = readerOnly(v) && canReadOnly(tx, a.PluginID)
+		next.ReadOnly = a.AccessMode.ReadOnly() && readerOnly(v) && canReadOnly(tx, a.PluginID)
 		break
 	}
 	return &next
 }
 
-// readerOnly reports that nobody may ever write the volume, so that attaching it read-only is in no
+// readerOnly reports that nobody may ever write the volume by this spec, so that attaching it read-only is in no
 // later user's way.
 func readerOnly(v *api.Volume) bool {
 	return !slices.ContainsFunc(v.RequestedCapabilities, func(c *api.VolumeCapability) bool { return !c.AccessMode.ReadOnly() })

@@ -99,3 +99,29 @@ func TestTwoSpecsOfOneVolumeExcludeEachOtherInOneGroup(t *testing.T) {
 	a.Job.TaskGroups[0].Volumes["w"] = &api.VolumeRequest{Type: api.VolumeTypeCSI, Source: "w"}
 	b.refused(fault.Conflict, take(a))
 }
+
+func TestSpecOfReadersDoesNotAttachForWritersOfAnotherReadOnly(t *testing.T) {
+	b := newBook(t)
+	b.must(func(tx *state.Txn) error {
+		n := *tx.Node("n1")
+		n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": {
+			Healthy: true, RequiresControllerPlugin: true,
+			ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: true, SupportsReadOnlyAttach: true},
+		}}
+		tx.PutNode(&n)
+		v := *tx.Volume("default", "v")
+		v.RequestedCapabilities = []*api.VolumeCapability{{AccessMode: api.AccessMultiNodeMultiWriter, AttachmentMode: api.AttachmentFileSystem}}
+		tx.PutVolume(&v)
+		r := v
+		r.ID = "readers"
+		r.RequestedCapabilities = []*api.VolumeCapability{{AccessMode: api.AccessMultiNodeReader, AttachmentMode: api.AttachmentFileSystem}}
+		tx.PutVolume(&r)
+		return nil
+	})
+	both := taker("a1", "n1")
+	both.Job.TaskGroups[0].Volumes["readers"] = &api.VolumeRequest{Type: api.VolumeTypeCSI, Source: "readers", ReadOnly: true}
+	b.must(take(both))
+	if a := b.attachment(); a.AccessMode != api.AccessMultiNodeMultiWriter || a.ReadOnly {
+		t.Fatalf("attached as %s, read-only %v", a.AccessMode, a.ReadOnly)
+	}
+}
