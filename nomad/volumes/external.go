@@ -12,7 +12,8 @@ import (
 // pageMax bounds one page of a provider's list.
 const pageMax = 1000
 
-// ListExternal lists a page of a provider's volumes.
+// ListExternal lists a page of a provider's volumes. What a driver answers beyond the page that it was asked for is
+// kept: its token goes on after all of it.
 func (s *Service) ListExternal(ctx context.Context, r *api.VolumeExternalListRequest) (*api.VolumeListExternalResponse, error) {
 	if err := s.ableTo(r.PluginID, pluginview.ListVolumes); err != nil {
 		return nil, err
@@ -23,7 +24,7 @@ func (s *Service) ListExternal(ctx context.Context, r *api.VolumeExternalListReq
 	if err != nil {
 		return nil, fmt.Errorf("list volumes of plugin %q: %w", r.PluginID, err)
 	}
-	return &api.VolumeListExternalResponse{Volumes: page(out.Volumes, r.PerPage), NextToken: out.NextToken}, nil
+	return &api.VolumeListExternalResponse{Volumes: out.Volumes, NextToken: out.NextToken}, nil
 }
 
 func entries(perPage int32) int32 {
@@ -31,14 +32,6 @@ func entries(perPage int32) int32 {
 		return pageMax
 	}
 	return perPage
-}
-
-// page cuts what a driver answered beyond the page that it was asked for.
-func page[T any](list []T, perPage int32) []T {
-	if perPage > 0 && len(list) > int(perPage) {
-		return list[:perPage]
-	}
-	return list
 }
 
 // ableTo checks that the plugin exists and that its controllers can do what is asked.

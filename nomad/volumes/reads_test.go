@@ -220,7 +220,23 @@ func TestPluginGoesWithItsLastTrace(t *testing.T) {
 	}
 }
 
-func TestListsOfProvidersAreCutToTheirPage(t *testing.T) {
+func TestListsOfProvidersHaveWhatTheDriverAnswered(t *testing.T) {
+	r := newRig(t)
+	n := r.Node("n1")
+	n.Lists(
+		api.ControllerListResponse{Volumes: []*api.VolumeExternal{{ExternalID: "a"}, {ExternalID: "b"}, {ExternalID: "c"}}, NextToken: "3"},
+		api.ControllerSnapshotListResponse{Snapshots: []*api.Snapshot{{ID: "s"}, {ID: "t"}}, NextToken: "2"},
+	)
+	one := api.QueryOptions{PerPage: 1}
+	if out, err := r.Service.ListExternal(r.Context(), &api.VolumeExternalListRequest{PluginID: "p", QueryOptions: one}); err != nil || len(out.Volumes) != 3 || out.NextToken != "3" {
+		t.Errorf("more volumes than were asked for: %+v, %v", out, err)
+	}
+	if out, err := r.Service.ListSnapshots(r.Context(), &api.SnapshotListRequest{PluginID: "p", QueryOptions: one}); err != nil || len(out.Snapshots) != 2 || out.NextToken != "2" {
+		t.Errorf("more snapshots than were asked for: %+v, %v", out, err)
+	}
+}
+
+func TestListsOfProvidersNeedThePluginAndItsCapability(t *testing.T) {
 	r := newRig(t)
 	r.Node("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].ControllerInfo.SupportsListSnapshots = false })
 	if _, err := r.Service.ListExternal(r.Context(), &api.VolumeExternalListRequest{PluginID: "p"}); err != nil {

@@ -92,13 +92,12 @@ func (s *Service) ListSnapshots(ctx context.Context, r *api.SnapshotListRequest)
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots of plugin %q: %w", r.PluginID, err)
 	}
-	list := page(out.Snapshots, r.PerPage)
-	for i, snap := range list {
+	for i, snap := range out.Snapshots {
 		known := *snap
 		known.PluginID, known.Secrets = r.PluginID, nil
-		list[i] = &known
+		out.Snapshots[i] = &known
 	}
-	return &api.SnapshotListResponse{Snapshots: list, NextToken: out.NextToken, WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
+	return &api.SnapshotListResponse{Snapshots: out.Snapshots, NextToken: out.NextToken, WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
 }
 
 // intend writes an intent and waits for the driver's answer. While its calls fail, or the snapshot is not ready

@@ -118,6 +118,7 @@ func TestControllerIsRequiredByVolumesThatNeedIt(t *testing.T) {
 		if claim := r.State.Read().Claim("default", "v", "a1", ""); claim.Attach != c.required {
 			t.Errorf("%s: the claim is to be attached: %v", c.what, claim.Attach)
 		}
+		r.Halt() // or the reconciler ends the expansion
 		r.Edit(func(tx *state.Txn) {
 			v := *tx.Volume("default", "v")
 			v.Provision.State = api.VolumeExpanding
@@ -126,6 +127,5 @@ func TestControllerIsRequiredByVolumesThatNeedIt(t *testing.T) {
 		if !r.Get("v").ControllerRequired {
 			t.Errorf("%s: nobody is required to expand it", c.what)
 		}
-		r.Halt()
 	}
 }

@@ -52,6 +52,8 @@ type Node struct {
 	grown   api.ControllerExpandResponse
 	fences  []uint64
 	known   api.ControllerVerifyResponse
+	volumes api.ControllerListResponse
+	snaps   api.ControllerSnapshotListResponse
 	// unready is how many snapshots are answered before one is ready.
 	unready int
 	// unconfirmed is why the driver does not confirm capabilities.
@@ -70,6 +72,13 @@ func (n *Node) ReadyAfter(call int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.unready = call - 1
+}
+
+// Lists has the node's driver answer a page of each list.
+func (n *Node) Lists(volumes api.ControllerListResponse, snaps api.ControllerSnapshotListResponse) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.volumes, n.snaps = volumes, snaps
 }
 
 // ID is the node's id.
@@ -146,6 +155,10 @@ func (n *Node) Invoke(ctx context.Context, method string, req, resp any) error {
 		if out.CapacityBytes == 0 {
 			out.CapacityBytes = req.(*api.ControllerExpandRequest).CapacityMinBytes
 		}
+	case *api.ControllerListResponse:
+		*out = n.volumes
+	case *api.ControllerSnapshotListResponse:
+		*out = n.snaps
 	case *api.ControllerSnapshotResponse:
 		out.Snapshot = &api.Snapshot{ID: "snap", ExternalSourceVolumeID: "x", IsReady: n.unready == 0}
 		n.unready = max(0, n.unready-1)
