@@ -20,6 +20,8 @@ type VolumeCreateRequest struct {
 type VolumeWriteResponse struct {
 	Volumes  []*VolumeDetail `msg:",omitempty"`
 	Warnings string          `msg:",omitempty"`
+	// Known are the ids of volumes that were to be created and known already: only their specs were updated.
+	Known []string `json:",omitempty" msg:",omitempty"`
 	WriteMeta
 }
 

@@ -72948,8 +72948,8 @@ func (z *VolumeUse) Msgsize() (s int) {
 func (z *VolumeWriteResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Volumes == nil {
 		zb0001Len--
@@ -72958,6 +72958,10 @@ func (z *VolumeWriteResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Warnings == "" {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.Known == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -72984,6 +72988,14 @@ func (z *VolumeWriteResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Warnings"
 			o = append(o, 0xa8, 0x57, 0x61, 0x72, 0x6e, 0x69, 0x6e, 0x67, 0x73)
 			o = msgp.AppendString(o, z.Warnings)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Known"
+			o = append(o, 0xa5, 0x4b, 0x6e, 0x6f, 0x77, 0x6e)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Known)))
+			for za0002 := range z.Known {
+				o = msgp.AppendString(o, z.Known[za0002])
+			}
 		}
 		// string "WriteMeta"
 		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
@@ -73068,19 +73080,42 @@ func (z *VolumeWriteResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Warnings")
 				return
 			}
-		case "WriteMeta":
+		case "Known":
 			var zb0003 uint32
-			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
+			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Known")
+				return
+			}
+			if zb0003 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Known) >= int(zb0003) {
+				z.Known = (z.Known)[:zb0003]
+			} else {
+				z.Known = make([]string, zb0003)
+			}
+			for za0002 := range z.Known {
+				z.Known[za0002], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Known", za0002)
+					return
+				}
+			}
+		case "WriteMeta":
+			var zb0004 uint32
+			zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "WriteMeta")
 				return
 			}
-			if zb0003 > z09f266celimitMaps {
+			if zb0004 > z09f266celimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			for zb0003 > 0 {
-				zb0003--
+			for zb0004 > 0 {
+				zb0004--
 				field, bts, err = msgp.ReadMapKeyZC(bts)
 				if err != nil {
 					err = msgp.WrapError(err, "WriteMeta")
@@ -73123,7 +73158,11 @@ func (z *VolumeWriteResponse) Msgsize() (s int) {
 			s += z.Volumes[za0001].Msgsize()
 		}
 	}
-	s += 9 + msgp.StringPrefixSize + len(z.Warnings) + 10 + 1 + 6 + msgp.Uint64Size
+	s += 9 + msgp.StringPrefixSize + len(z.Warnings) + 6 + msgp.ArrayHeaderSize
+	for za0002 := range z.Known {
+		s += msgp.StringPrefixSize + len(z.Known[za0002])
+	}
+	s += 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 

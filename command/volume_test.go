@@ -3,6 +3,7 @@ package command_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -26,6 +27,17 @@ func TestVolumeFilesBecomeVolumes(t *testing.T) {
 		if v.ID != "data" || v.PluginID != "hostpath" || v.RequestedCapacityMin != 10<<20 || len(v.RequestedCapabilities) != 2 || v.Namespace != "default" {
 			t.Errorf("%s: volume %+v", filepath.Base(file), v)
 		}
+	}
+}
+
+func TestCreateOfAKnownVolumeSaysThatNothingWasCreated(t *testing.T) {
+	a := newAgent(t, map[string]any{"PUT /v1/volume/csi/data/create": &api.VolumeWriteResponse{
+		Volumes: []*api.VolumeDetail{{Volume: api.Volume{VolumeSpec: api.VolumeSpec{ID: "data"}}, ExternalID: "x1"}}, Known: []string{"data"},
+	}})
+	out := run(t, a, "id = \"data\"\nname = \"v\"\nplugin_id = \"p\"\n", "volume", "create", "-")
+	out.want(t, 0, `"data" was known already`, "x1", "nothing was created")
+	if strings.Contains(out.out, "Created") {
+		t.Errorf("it says %q", out.out)
 	}
 }
 

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -40,6 +41,10 @@ func create(ctx context.Context, s *session.Session) error {
 		external := made.ExternalID
 		if external == "" {
 			external = made.VolumeSpec.ExternalID
+		}
+		if slices.Contains(out.Known, made.ID) {
+			s.Printf("Volume %q was known already, as external volume %s: its specification was updated and nothing was created\n", made.ID, external)
+			continue
 		}
 		s.Printf("Created external volume %s with ID %s\n", external, made.ID)
 	}

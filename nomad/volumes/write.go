@@ -44,8 +44,13 @@ func (s *Service) Create(ctx context.Context, r *api.VolumeCreateRequest) (*api.
 	var index uint64
 	var errs []error
 	var done []*api.VolumeSpec
+	var known []string
 	for _, spec := range specs {
-		at, err := s.create(ctx, spec)
+		write := s.create
+		if s.made(spec) {
+			write, known = s.update, append(known, spec.ID)
+		}
+		at, err := write(ctx, spec)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("create volume %q: %w", spec.ID, err))
 			continue
@@ -54,7 +59,9 @@ func (s *Service) Create(ctx context.Context, r *api.VolumeCreateRequest) (*api.
 	}
 	switch {
 	case len(errs) == 0:
-		return s.written(specs, index), nil
+		out := s.written(specs, index)
+		out.Known = known
+		return out, nil
 	case len(done) > 0:
 		errs = append(errs, fmt.Errorf("created all the same: %s", names(done)))
 	}
@@ -160,14 +167,14 @@ func expandable(tx *state.Txn, v *api.Volume) error {
 	return commands.Expandable(tx, v)
 }
 
+// made reports whether there is nothing to create: the volume is known and there.
+func (s *Service) made(spec *api.VolumeSpec) bool {
+	old := s.state.Read().Volume(spec.Namespace, spec.ID)
+	return old != nil && (old.Provision.State == api.VolumeAvailable || old.Provision.State == api.VolumeExpanding)
+}
+
 func (s *Service) create(ctx context.Context, spec *api.VolumeSpec) (uint64, error) {
 	tx := s.state.Read()
-	if old := tx.Volume(spec.Namespace, spec.ID); old != nil {
-		switch old.Provision.State {
-		case api.VolumeAvailable, api.VolumeExpanding:
-			return s.update(ctx, spec)
-		}
-	}
 	if err := pluginview.Needs(tx, spec.PluginID, pluginview.CreateDelete); err != nil {
 		if errors.Is(err, fault.Unavailable) {
 			return 0, fault.Wrap(fault.Conflict, err)

@@ -3,6 +3,7 @@ package volumes_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +164,31 @@ func TestSameNameIsNotAskedForTwice(t *testing.T) {
 	}
 	if err := r.Create(twin); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `"v"`) {
 		t.Fatalf("two volumes share one at the provider: %v", err)
+	}
+}
+
+func TestCreateOfAKnownVolumeUpdatesIt(t *testing.T) {
+	r := newRig(t)
+	n := r.Node("n1")
+	r.Register(volumestest.Spec("old"))
+	write := func(spec *api.VolumeSpec) *api.VolumeWriteResponse {
+		t.Helper()
+		out, err := r.Service.Create(r.Context(), &api.VolumeCreateRequest{Volumes: []*api.VolumeSpec{spec}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	changed := volumestest.Spec("old")
+	changed.OnNodeLoss = api.NodeLossWait
+	if out := write(changed); !slices.Equal(out.Known, []string{"old"}) || out.Volumes[0].OnNodeLoss != api.NodeLossWait {
+		t.Errorf("a volume that was registered: %+v", out)
+	}
+	if n.Count("Controller.Create") != 0 {
+		t.Error("its driver was asked to make it")
+	}
+	if out := write(volumestest.Made("new")); len(out.Known) != 0 {
+		t.Errorf("a new volume: %+v", out)
 	}
 }
 
