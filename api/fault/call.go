@@ -50,3 +50,6 @@ func (c *Call) Unwrap() error { return c.Class }
 
 // Credentials reports whether the plugin refused the secrets or the rights that come with them.
 func (c *Call) Credentials() bool { return c.Code == "Unauthenticated" || c.Code == "PermissionDenied" }
+
+// Taken reports whether the plugin has something of the name or id that is not what was asked for.
+func (c *Call) Taken() bool { return c.Code == "AlreadyExists" }

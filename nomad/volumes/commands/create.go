@@ -29,6 +29,10 @@ func (c *Intend) Apply(tx *state.Txn) (any, error) {
 	case old == nil || old.Provision.State == api.VolumeFailed && !mayExist(old):
 	case old.Provision.State == api.VolumeCreating && sameCreation(&old.VolumeSpec, spec):
 		return joined(tx, old, spec), nil
+	case old.PluginID != spec.PluginID && (old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed):
+		// The new plugin must not be asked about the ids of the other, nor with its secrets.
+		return nil, fault.New(fault.Conflict, "volume %q is of plugin %q, which may have made it: \"nomad volume delete %s\" gives it up, and then it can be created by plugin %q",
+			spec.ID, old.PluginID, spec.ID, spec.PluginID)
 	case old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed:
 		v.CreateTime = old.CreateTime
 		afterEarlier(&v.Provision, old, spec)

@@ -117,13 +117,16 @@ func (r *Reconciler) createFailed(ctx context.Context, v *api.Volume, f failure,
 
 // undoUnknown ends the search for what an earlier call may have created. The driver was asked for it by the same
 // name and refused, so it has it by its name as the id, which some drivers do, or not at all as far as can be known.
+// What has the name and is not what was asked for (ALREADY_EXISTS) was there before.
 func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, a commands.Answer) error {
 	a.Final = true
 	if !a.Uncertain {
 		return r.record(ctx, &commands.Provisioned{Answer: a})
 	}
-	made := creation(v)
-	known, err := r.verifyVolume(ctx, made, made.Name, creationSecrets(v)[0])
+	made, known, err := creation(v), &api.ControllerVerifyResponse{}, error(nil)
+	if f.call == nil || !f.call.Taken() {
+		known, err = r.verifyVolume(ctx, made, made.Name, creationSecrets(v)[0])
+	}
 	switch {
 	case err != nil:
 		a.Final, a.Reason = false, fmt.Sprintf("%v: it is not verified: %v", f.err, err)
@@ -164,8 +167,8 @@ func (r *Reconciler) deleteOperation(row *api.Volume) operation {
 				return err
 			}
 			err := withSecrets(r.deletionSecrets(doomed), func(secrets map[string]string) error {
-				_, err := call(ctx, r, wire.ControllerDelete, r.making(v.PluginID, doomed.RemoteID(), pluginview.CreateDelete, t), &api.ControllerDeleteRequest{
-					ControllerCall: api.ControllerCall{PluginID: v.PluginID, Fence: v.Provision.Intent},
+				_, err := call(ctx, r, wire.ControllerDelete, r.making(doomed.PluginID, doomed.RemoteID(), pluginview.CreateDelete, t), &api.ControllerDeleteRequest{
+					ControllerCall: api.ControllerCall{PluginID: doomed.PluginID, Fence: v.Provision.Intent},
 					ExternalID:     doomed.RemoteID(), Name: doomed.Name, Secrets: secrets,
 				})
 				return err
