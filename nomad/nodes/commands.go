@@ -122,9 +122,11 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	n.Drain, n.DrainStrategy, n.LastDrain, n.Events = false, nil, nil, nil
 	if old == nil {
 		n.Events = withEvents(nil, tx, event("Node registered", api.NodeEventSubsystemCluster))
-		n.StaleMounts = ledger.Unclaimed(tx, n)
+		n.StaleMounts = ledger.Unclaimed(tx, n, n.StaleMounts)
 	} else {
+		brought := n.StaleMounts
 		keep(n, old)
+		n.StaleMounts = slices.Concat(old.StaleMounts, ledger.Unclaimed(tx, n, brought))
 		if lost(old.Status) {
 			n.Status, n.StatusUpdatedAt = api.NodeStatusInit, tx.Now().Unix()
 			n.Events = withEvents(n.Events, tx, event("Node re-registered", api.NodeEventSubsystemCluster))

@@ -125,6 +125,27 @@ func TestForgottenNodeBringsItsMounts(t *testing.T) {
 	r.is(api.NodeStatusInit)
 }
 
+// TestKnownNodeBringsItsMounts takes servers whose state is older than the node's claims: an older snapshot was restored.
+func TestKnownNodeBringsItsMounts(t *testing.T) {
+	t.Parallel()
+	r := returning(t)
+	r.edit(func(tx *state.Txn) {
+		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{ID: "w", Namespace: "default", PluginID: "p", ExternalID: "ext-w"}})
+		tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "w", AllocID: "claimed", NodeID: "n1", State: api.ClaimReady})
+	})
+	n := plugged("n1", true)
+	n.StaleMounts = []*api.StaleMount{
+		{Namespace: "default", VolumeID: "v", AllocID: "a1", PluginID: "p", ExternalID: "x"}, // noted already
+		{Namespace: "default", VolumeID: "w", AllocID: "claimed", PluginID: "p", ExternalID: "ext-w"},
+		{Namespace: "default", VolumeID: "w", AllocID: "damaged"},
+	}
+	r.register(n)
+	m := r.state.Read().Node("n1").StaleMounts
+	if len(m) != 2 || m[0].AllocID != "a1" || m[1].AllocID != "damaged" || m[1].PluginID != "p" || m[1].ExternalID != "ext-w" {
+		t.Errorf("stale mounts %+v", m)
+	}
+}
+
 func TestNodeOfAnotherBootIsClean(t *testing.T) {
 	t.Parallel()
 	r := returning(t)

@@ -75,15 +75,23 @@ func givenUp(tx *state.Txn, c *api.VolumeClaim) {
 	tx.PutNode(&n)
 }
 
-// Unclaimed is what of the mounts that a node brings is of no claim: the servers had forgotten the node, and
-// nobody asked it to unmount.
-func Unclaimed(tx *state.Txn, n *api.Node) (stale []*api.StaleMount) {
-	for _, m := range n.StaleMounts {
-		if c := tx.Claim(m.Namespace, m.VolumeID, m.AllocID, m.Use); c != nil && c.NodeID == n.ID && c.State != api.ClaimUnmounted {
+// Unclaimed is what of the mounts that a node brings is of no claim and not noted yet: the servers have forgotten the
+// node or the claim, and nobody asked it to unmount. What a damaged record of the node does not tell is the volume's.
+func Unclaimed(tx *state.Txn, n *api.Node, brought []*api.StaleMount) (stale []*api.StaleMount) {
+	var noted []*api.StaleMount
+	if old := tx.Node(n.ID); old != nil {
+		noted = old.StaleMounts
+	}
+	for _, m := range brought {
+		h := Hold{Namespace: m.Namespace, VolumeID: m.VolumeID, AllocID: m.AllocID, Use: m.Use, NodeID: n.ID}
+		if c := h.claim(tx); slices.ContainsFunc(noted, h.stale) || c != nil && c.NodeID == n.ID && c.State != api.ClaimUnmounted {
 			continue
 		}
 		next := *m
 		next.Since, next.LastError = tx.Now().UnixNano(), ""
+		if v := tx.Volume(m.Namespace, m.VolumeID); v != nil && m.ExternalID == "" && (m.PluginID == "" || m.PluginID == v.PluginID) {
+			next.PluginID, next.ExternalID = v.PluginID, v.RemoteID()
+		}
 		stale = append(stale, &next)
 	}
 	return stale
