@@ -15,6 +15,17 @@ func (v *VolumeSpec) Redacted() *VolumeSpec {
 	return &c
 }
 
+// Redacted returns a copy without secrets and mount flags, also those of the operations on it.
+func (v *Volume) Redacted() *Volume {
+	c := *v
+	c.VolumeSpec = *v.VolumeSpec.Redacted()
+	c.Provision.IntentSecrets, c.Provision.FormerSecrets = nil, nil
+	if r := v.Provision.Replaces; r != nil {
+		c.Provision.Replaces = r.Redacted()
+	}
+	return &c
+}
+
 // Redacted returns a copy with the flags replaced, or nil for nil.
 func (m *MountOptions) Redacted() *MountOptions {
 	if m == nil {

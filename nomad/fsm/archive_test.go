@@ -322,7 +322,12 @@ func putSecrets(tx *state.Txn) {
 	flags := &api.MountOptions{MountFlags: []string{secret}}
 	words := map[string]string{"k": secret}
 	tx.PutNode(&api.Node{ID: "n", Name: "n", SecretID: secret})
-	tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{ID: "v", Namespace: "default", Secrets: words, MountOptions: flags}})
+	tx.PutVolume(&api.Volume{
+		VolumeSpec: api.VolumeSpec{ID: "v", Namespace: "default", Secrets: words, MountOptions: flags},
+		Provision: api.VolumeProvision{
+			IntentSecrets: words, FormerSecrets: words, Replaces: &api.VolumeSpec{Secrets: words, MountOptions: flags},
+		},
+	})
 	tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "e", NodeID: "n", Secrets: words, PublishContext: words, MountOptions: flags})
 	tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n", MountOptions: flags})
 	tx.PutSnapshotIntent(&api.SnapshotIntent{PluginID: "p", Name: "s", Secrets: words})
@@ -353,7 +358,7 @@ func TestRedactedSnapshotIsNotRestored(t *testing.T) {
 		}
 		return b.Bytes(), unzipped(t, b.Bytes())
 	}
-	if _, plain := state(false); bytes.Count(plain, []byte(secret)) != 8 {
+	if _, plain := state(false); bytes.Count(plain, []byte(secret)) != 12 {
 		t.Error("the whole snapshot lacks secrets: nothing is shown")
 	}
 	body, plain := state(true)

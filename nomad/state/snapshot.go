@@ -68,9 +68,7 @@ func redacted(row any) any {
 	case *api.Node:
 		return r.Redacted()
 	case *api.Volume:
-		c := *r
-		c.VolumeSpec = *r.VolumeSpec.Redacted()
-		return &c
+		return r.Redacted()
 	case *api.VolumeAttachment:
 		return r.Redacted()
 	case *api.VolumeClaim:

@@ -11,10 +11,8 @@ import (
 
 // detail is a volume with what follows from claims, plugin and nodes, and without secrets.
 func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
-	shown := *v
-	shown.VolumeSpec = *v.VolumeSpec.Redacted()
 	d := &api.VolumeDetail{
-		Volume: shown, ExternalID: v.RemoteID(), Context: v.Context, Topologies: v.Provision.Topologies,
+		Volume: *v.Redacted(), ExternalID: v.RemoteID(), Context: v.Context, Topologies: v.Provision.Topologies,
 		Capacity: v.Provision.CapacityBytes, State: v.Provision.State, LastError: v.Provision.LastError, NotValidated: v.Provision.NotValidated,
 		NodeExpansion: v.Provision.NodeExpansion,
 		ReadAllocs:    map[string]*api.Allocation{}, WriteAllocs: map[string]*api.Allocation{},
