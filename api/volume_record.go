@@ -206,9 +206,12 @@ type SnapshotIntent struct {
 	Uncertain bool `msg:",omitempty"`
 	// SnapshotID is the driver's id of a snapshot that was cut and is not ready to use yet.
 	SnapshotID string `msg:",omitempty"`
-	// Unwanted is set when the driver refused in the end what an earlier call may have made: it is looked for
-	// and deleted.
-	Unwanted    bool   `msg:",omitempty"`
+	// Unwanted is set when the driver refused in the end what an earlier call may have made, or when its user deletes
+	// it before it was ready: it is looked for and deleted.
+	Unwanted bool `msg:",omitempty"`
+	// CutAs is the name under which a snapshot to be deleted was cut, where it is known: nobody gets it by that name
+	// any more.
+	CutAs       string `json:",omitempty" msg:",omitempty"`
 	CreateIndex uint64 `msg:",omitempty"`
 	ModifyIndex uint64 `msg:",omitempty"`
 }

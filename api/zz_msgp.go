@@ -56707,8 +56707,8 @@ func (z *SnapshotDeleteRequest) Msgsize() (s int) {
 func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(14)
-	var zb0001Mask uint16 /* 14 bits */
+	zb0001Len := uint32(15)
+	var zb0001Mask uint16 /* 15 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -56758,13 +56758,17 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.CreateIndex == 0 {
+	if z.CutAs == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x2000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -56840,11 +56844,16 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendBool(o, z.Unwanted)
 		}
 		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+			// string "CutAs"
+			o = append(o, 0xa5, 0x43, 0x75, 0x74, 0x41, 0x73)
+			o = msgp.AppendString(o, z.CutAs)
+		}
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -56999,6 +57008,12 @@ func (z *SnapshotIntent) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Unwanted")
 				return
 			}
+		case "CutAs":
+			z.CutAs, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CutAs")
+				return
+			}
 		case "CreateIndex":
 			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
@@ -57039,7 +57054,7 @@ func (z *SnapshotIntent) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
 		}
 	}
-	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.CutAs) + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 

@@ -18,17 +18,17 @@ func (*SnapshotAnswer) Kind() fsm.Kind { return fsm.KindSnapshotAnswer }
 
 // Apply writes the intent, or joins the same one. Nothing is cut from a volume that is being deleted.
 func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
-	if !c.Intent.Delete {
-		if err := ledger.Gather(tx, c.Intent.PluginID, c.Intent.ExternalID).Deleting(); err != nil {
-			return nil, err
-		}
+	if c.Intent.Delete {
+		return c.remove(tx), nil
 	}
-	old := tx.SnapshotIntent(c.Intent.PluginID, c.Intent.Name, c.Intent.Delete)
+	if err := ledger.Gather(tx, c.Intent.PluginID, c.Intent.ExternalID).Deleting(); err != nil {
+		return nil, err
+	}
+	old := tx.SnapshotIntent(c.Intent.PluginID, c.Intent.Name, false)
 	switch {
 	case old == nil:
 		tx.PutSnapshotIntent(c.Intent)
 		return tx.Index(), nil
-	case c.Intent.Delete:
 	case old.Unwanted && old.ExternalID == c.Intent.ExternalID:
 		// Wanted again, as something new to wait for.
 		next := *c.Intent
@@ -42,6 +42,46 @@ func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Conflict, "snapshot %q of volume %q is being made with other parameters", old.Name, old.VolumeID)
 	}
 	return old.CreateIndex, nil
+}
+
+// remove intends a deletion. One that nobody had asked for is from then on the user's, who is told when the driver
+// refuses; other secrets count from the next call on.
+func (c *IntendSnapshot) remove(tx *state.Txn) uint64 {
+	next := *c.Intent
+	if old := tx.SnapshotIntent(next.PluginID, next.Name, true); old != nil {
+		next = *old
+		next.Unwanted = false
+		if len(c.Intent.Secrets) > 0 {
+			next.Secrets = c.Intent.Secrets
+		}
+	}
+	if made := Following(tx, next.PluginID, next.Name); made != nil {
+		unwanted := *made
+		unwanted.Unwanted, next.CutAs = true, made.Name
+		tx.PutSnapshotIntent(&unwanted)
+	}
+	tx.PutSnapshotIntent(&next)
+	return tx.SnapshotIntent(next.PluginID, next.Name, true).CreateIndex
+}
+
+// Following is the intent to make a snapshot that was cut, has this id and is not ready yet; nil when there is none.
+func Following(tx *state.Txn, plugin, id string) *api.SnapshotIntent {
+	for i := range tx.SnapshotIntents() {
+		if !i.Delete && i.PluginID == plugin && i.SnapshotID == id {
+			return i
+		}
+	}
+	return nil
+}
+
+// Leaving is the intent to delete what was cut under a name; nil when there is none.
+func Leaving(tx *state.Txn, plugin, name string) *api.SnapshotIntent {
+	for i := range tx.SnapshotIntents() {
+		if i.Delete && i.PluginID == plugin && i.CutAs == name {
+			return i
+		}
+	}
+	return nil
 }
 
 // Apply ends the intent, or notes why it is tried again.
@@ -62,7 +102,7 @@ func (c *SnapshotAnswer) Apply(tx *state.Txn) (any, error) {
 	tx.DeleteSnapshotIntent(c.PluginID, c.Name, c.Delete)
 	if c.SnapshotID != "" && tx.SnapshotIntent(c.PluginID, c.SnapshotID, true) == nil {
 		tx.PutSnapshotIntent(&api.SnapshotIntent{
-			PluginID: c.PluginID, Name: c.SnapshotID, Delete: true, Unwanted: true, Namespace: old.Namespace,
+			PluginID: c.PluginID, Name: c.SnapshotID, Delete: true, Unwanted: true, CutAs: old.Name, Namespace: old.Namespace,
 			VolumeID: old.VolumeID, ExternalID: old.ExternalID, Secrets: old.Secrets,
 		})
 	}

@@ -148,15 +148,33 @@ func (r *Reconciler) changed(ctx context.Context, q *queue, tx *state.Txn, c sta
 	case *api.Node:
 		r.wakeNode(ctx, q, row, false)
 	case *api.SnapshotIntent:
-		q.wake(ctx, snapshotKey(row), false)
+		before, _ := c.Before.(*api.SnapshotIntent)
+		q.wake(ctx, snapshotKey(row), before != nil && !maps.Equal(before.Secrets, row.Secrets))
 	case *api.Volume:
 		if pending(row) {
 			q.wake(ctx, volumeKey(row), false)
 		}
 		r.specChanged(ctx, q, tx, c)
 	}
-	if c.Table == state.TableNodes {
+	switch c.Table {
+	case state.TableNodes:
 		r.nodeChanged(ctx, q, tx, c)
+	case state.TableSnapshots:
+		r.snapshotEnded(ctx, q, tx, c)
+	}
+}
+
+// snapshotEnded looks at what waited for the end of an intent: a deletion for what made the snapshot, and the next one
+// of its name for the deletion.
+func (r *Reconciler) snapshotEnded(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
+	gone, _ := c.Before.(*api.SnapshotIntent)
+	if gone == nil || c.After != nil {
+		return
+	}
+	for _, next := range []*api.SnapshotIntent{tx.SnapshotIntent(gone.PluginID, gone.SnapshotID, true), tx.SnapshotIntent(gone.PluginID, gone.CutAs, false)} {
+		if next != nil {
+			q.wake(ctx, snapshotKey(next), true)
+		}
 	}
 }
 

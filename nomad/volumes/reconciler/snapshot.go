@@ -49,6 +49,14 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 	return operation{
 		name: fmt.Sprintf("snapshot %s by %d", i.Name, i.CreateIndex),
 		do: func(ctx context.Context, t try) error {
+			if i.Unwanted && i.SnapshotID != "" { // its id is known: nothing is asked for
+				done := snapshotAnswer(i)
+				done.Ended, done.SnapshotID = true, i.SnapshotID
+				return r.record(ctx, &done)
+			}
+			if d := commands.Leaving(r.state.Read(), i.PluginID, i.Name); d != nil {
+				return fault.New(fault.Unavailable, "snapshot %s, which was cut under the same name, is being deleted: it is made anew after that", d.Name)
+			}
 			made, err := r.snapshot(ctx, i, t)
 			if err != nil {
 				return err
@@ -148,6 +156,10 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 	return operation{
 		name: fmt.Sprintf("delete snapshot %s by %d", i.Name, i.CreateIndex),
 		do: func(ctx context.Context, t try) error {
+			// A call that makes it may be under way.
+			if made := commands.Following(r.state.Read(), i.PluginID, i.Name); made != nil {
+				return fault.New(fault.Unavailable, "its driver is being asked whether it is ready: it is deleted after that")
+			}
 			err := withSecrets(r.snapshotSecrets(i), func(secrets map[string]string) error {
 				_, err := call(ctx, r, wire.ControllerSnapshotDelete, r.making(i.PluginID, i.Name, pluginview.CreateSnapshots, t), &api.ControllerSnapshotDeleteRequest{
 					ControllerCall: api.ControllerCall{PluginID: i.PluginID, Fence: i.CreateIndex}, ID: i.Name, Secrets: secrets,
