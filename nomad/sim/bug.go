@@ -28,8 +28,10 @@ const (
 	BugAnswerWithoutCall Bug = "recorded without calling"
 	// BugNoFence executes calls of deposed leaders however late they arrive: an effect without a record.
 	BugNoFence Bug = "late calls executed"
-	// BugTwoHosts gives each of two hosts of the controller a memory of fences of its own: an effect without a record.
+	// BugTwoHosts has the hosts of the controller believe what they saw themselves only: an effect without a record.
 	BugTwoHosts Bug = "fences per host"
+	// BugForgetful has a host of the controller forget with its process what it saw: an effect without a record.
+	BugForgetful Bug = "intents forgotten with the process"
 	// BugForgottenClaim does not tell claims that their allocation failed: never freed.
 	BugForgottenClaim Bug = "failed allocations keep their claims"
 	// BugUnintendedVolume calls the driver before the intent to create is written.
@@ -52,6 +54,18 @@ const (
 	BugSpecLocked Bug = "locks of one spec only"
 	// BugStaleMounts takes the return of a node for the proof that its old mounts are gone: two writers.
 	BugStaleMounts Bug = "stale mounts forgotten"
+	// BugNotFound takes NOT_FOUND of a detach for its proof: an effect without a record.
+	BugNotFound Bug = "not found taken for detached"
+	// BugNotUndone takes a publish that was refused for one that never had its effect: an effect without a record.
+	BugNotUndone Bug = "refused publishes not undone"
+	// BugFrozenSecrets detaches with the secrets of the attach: left in the end.
+	BugFrozenSecrets Bug = "secrets frozen at the attach"
+	// BugUnasked writes off what a lost node has, without an operator: an effect without a record.
+	BugUnasked Bug = "written off without an operator"
+	// BugBound keeps what an operator writes off until the driver agrees.
+	BugBound Bug = "nothing freed by writing off"
+	// BugAnyMode lets claims use what was attached for others.
+	BugAnyMode Bug = "attachments serve every mode"
 )
 
 // Bugs lists all bugs that can be planted.
@@ -60,6 +74,7 @@ func Bugs() []Bug {
 		BugNoCapacity, BugEarlyFree, BugEarlyReady, BugEarlyDetach, BugTwoCalls, BugAnswerWithoutCall, BugNoFence,
 		BugForgottenClaim, BugUnintendedVolume, BugRestless, BugAssumedDetach, BugNoLease,
 		BugTwoHosts, BugEarlyMount, BugEarlyReport, BugStaleAnswer, BugLostWake, BugStaleMounts, BugSpecLocked,
+		BugForgetful, BugNotFound, BugNotUndone, BugFrozenSecrets, BugUnasked, BugBound, BugAnyMode,
 	}
 }
 
@@ -86,6 +101,12 @@ func (b Bug) rules(r ledger.Rules) ledger.Rules {
 		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return pulled(settle(b, at), at) }
 	case BugLostWake:
 		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return unwoken(settle, b, at) }
+	case BugAnyMode:
+		fits := r.Fits
+		r.Fits = func(v *api.Volume, b claim.Book, q claim.Request, stopping map[string]bool) claim.Answer {
+			return fits(v, modeless(b), q, stopping)
+		}
+		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return anyMode(settle, b, at) }
 	case BugRestless:
 		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return restless(settle(b, at)) }
 	}
@@ -103,6 +124,33 @@ func early(b claim.Book) claim.Book {
 		}
 	}
 	return b
+}
+
+// modeless are the attachments of a book without what they were published for.
+func modeless(b claim.Book) claim.Book {
+	b.Attachments = slices.Clone(b.Attachments)
+	for i, a := range b.Attachments {
+		next := *a
+		next.AccessMode, next.AttachmentMode = "", ""
+		b.Attachments[i] = &next
+	}
+	return b
+}
+
+// anyMode settles as if what is attached served everybody.
+func anyMode(settle func(claim.Book, claim.Moment) claim.Book, b claim.Book, at claim.Moment) claim.Book {
+	blind := modeless(b)
+	known := slices.Clone(blind.Attachments)
+	after := settle(blind, at)
+	for i, a := range after.Attachments {
+		switch was := slices.IndexFunc(b.Attachments, func(o *api.VolumeAttachment) bool { return o.NodeID == a.NodeID }); {
+		case slices.Contains(known, a):
+			after.Attachments[i] = b.Attachments[was]
+		case a.CreateIndex != 0:
+			a.AccessMode, a.AttachmentMode = b.Attachments[was].AccessMode, b.Attachments[was].AttachmentMode
+		}
+	}
+	return after
 }
 
 // pulled detaches nodes on which nothing but releasing claims are left.

@@ -34,8 +34,10 @@ func (w *World) check() {
 // user is somebody who has an external volume, by a mount or by a claim.
 type user struct {
 	who, node string
-	writes    bool
-	mode      api.AccessMode
+	// alloc and volume are of whom: several uses of one volume by one allocation are its own business.
+	alloc, volume string
+	writes, block bool
+	mode          api.AccessMode
 }
 
 // clash says why two users must never have an external volume at once. It is the specification's
@@ -45,6 +47,9 @@ func clash(a, b user) string {
 		return m == api.AccessSingleNodeWriter || m == api.AccessSingleNodeReader || m == api.AccessSingleNodeSingle
 	}
 	switch {
+	case a.alloc == b.alloc && a.volume == b.volume:
+	case a.block != b.block:
+		return "users of a file system and of a block device"
 	case one(a.mode) || one(b.mode):
 		return "two users"
 	case (a.mode == api.AccessSingleNodeMulti || b.mode == api.AccessSingleNodeMulti) && a.node != b.node:
@@ -63,7 +68,7 @@ func (w *World) checkUsers() {
 		if m.plugin == "attach" && !w.driver.has(m.external, n.id) {
 			return
 		}
-		u := user{m.alloc + " on " + n.id, n.id, m.writes, m.mode}
+		u := user{m.alloc + " on " + n.id, n.id, m.alloc, m.volume, m.writes, m.block, m.mode}
 		for _, other := range users[m.external] {
 			if why := clash(u, other); why != "" {
 				w.fail("%s has %s: %s and %s", m.external, why, other.who, u.who)
@@ -81,11 +86,20 @@ func (w *World) eachMount(do func(n *node, k string, m mount)) {
 	}
 }
 
-// checkMounts asserts that a mount has its volume attached, unless its node was given up.
+// checkMounts asserts that a mount has its volume attached, and for what it does, unless its node was given up.
 func (w *World) checkMounts() {
 	w.eachMount(func(n *node, k string, m mount) {
 		if m.plugin == "attach" && !w.driver.has(m.external, n.id) && !w.outcast[k] {
 			w.fail("%s is mounted for %s on %s and not attached", m.volume, m.alloc, n.id)
+		}
+		use := api.VolumeCapability{AccessMode: m.mode, AttachmentMode: api.AttachmentFileSystem}
+		if m.block {
+			use.AttachmentMode = api.AttachmentBlock
+		}
+		if m.plugin == "attach" && !w.outcast[k] && !w.driver.serves(m.external, n.id, use) {
+			as := w.driver.attached[m.external][n.id]
+			w.fail("%s is used for %s on %s as %s %s and attached there as %s %s",
+				m.volume, m.alloc, n.id, use.AccessMode, use.AttachmentMode, as.AccessMode, as.AttachmentMode)
 		}
 	})
 }
@@ -133,7 +147,7 @@ func (w *World) checkClaims(v *api.Volume, b claim.Book) {
 }
 
 func holder(c *api.VolumeClaim) user {
-	return user{c.AllocID, c.NodeID, c.Mode == api.ClaimWrite, c.AccessMode}
+	return user{c.AllocID, c.NodeID, c.AllocID, c.VolumeID, c.Mode == api.ClaimWrite, c.AttachmentMode == api.AttachmentBlock, c.AccessMode}
 }
 
 func (w *World) checkAttachments(v *api.Volume, b claim.Book) {
@@ -180,6 +194,7 @@ func (w *World) until(amiss func() string, what string) {
 			n.act(w)
 		}
 		w.leader.act(w)
+		w.amend()
 		w.check()
 	}
 	if a := amiss(); a != "" {

@@ -14,6 +14,9 @@ func (w *World) fault() {
 	n := w.nodes[w.rnd.IntN(len(w.nodes))]
 	switch w.rnd.IntN(10) {
 	case 0:
+		if w.rnd.IntN(2) == 0 {
+			w.restart()
+		}
 		w.leader.depose(w)
 	case 1, 2:
 		if n.cut.IsZero() {

@@ -7,30 +7,39 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// leader plays the loop of the volumes room. What it knows is lost with its term.
+// leader plays the loop of the reconciler. What it knows is lost with its term.
 type leader struct {
 	term     int
 	inFlight map[string]int
+	// tries counts how often an intent failed with a verdict; refused are attachments that a publish was refused for.
+	tries   map[string]int
+	refused map[string]bool
+}
+
+func newLeader(term int) *leader {
+	return &leader{term: term, inFlight: map[string]int{}, tries: map[string]int{}, refused: map[string]bool{}}
 }
 
 func (l *leader) depose(w *World) {
 	w.tell("the leader is deposed")
-	l.term++
-	l.inFlight = map[string]int{}
+	*l = *newLeader(l.term + 1)
 }
 
 func (l *leader) act(w *World) {
 	l.giveUpNodes(w)
 	l.provision(w)
+	if w.rnd.IntN(8) == 0 {
+		w.must("limits expire", func(tx *state.Txn) error { ledger.ExpireLimits(tx); return nil })
+	}
 	tx := w.store.Read()
 	open := slices.DeleteFunc(slices.Collect(tx.Attachments()), func(a *api.VolumeAttachment) bool {
-		return a.State == api.AttachmentPublished || l.inFlight[a.ExternalID] > 0 && w.bug != BugTwoCalls
+		return a.State == api.AttachmentPublished || a.Refused != 0 || l.inFlight[a.ExternalID] > 0 && w.bug != BugTwoCalls
 	})
 	if len(open) == 0 {
 		return
@@ -38,74 +47,105 @@ func (l *leader) act(w *World) {
 	l.call(w, open[w.rnd.IntN(len(open))])
 }
 
+// asked is a call of a leader to the driver for an attachment.
+type asked struct {
+	ledger.Intent
+	what    string
+	publish bool
+	as      api.VolumeCapability
+	secrets []map[string]string
+	term    int
+}
+
 // call starts a call to the driver for an attachment.
 func (l *leader) call(w *World, a *api.VolumeAttachment) {
-	i, publish, term, mode := ledger.IntentOf(a), a.State == api.AttachmentPublishing, l.term, a.AccessMode
-	l.inFlight[i.ExternalID]++
-	what := fmt.Sprintf("%s %s on %s by %d", a.State, i.ExternalID, i.NodeID, i.Fence)
-	w.tell("leader calls: %s", what)
-	if w.bug == BugAnswerWithoutCall && !publish {
-		l.answer(w, what, i, publish, term, true)
+	c := &asked{
+		Intent: ledger.IntentOf(a), publish: a.State == api.AttachmentPublishing, term: l.term,
+		as: api.VolumeCapability{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode}, secrets: ledger.Secrets(w.store.Read(), a),
+	}
+	c.what = fmt.Sprintf("%s %s on %s by %d", a.State, c.ExternalID, c.NodeID, c.Fence)
+	w.freeze(c)
+	l.inFlight[c.ExternalID]++
+	w.tell("leader calls: %s", c.what)
+	switch {
+	case w.bug == BugAnswerWithoutCall && !c.publish, w.bug == BugNotUndone && !c.publish && l.refused[c.ExternalID+" "+c.NodeID]:
+		l.answer(w, c, "")
 		return
 	}
-	w.send("call: "+what, func() {
-		seen := i.ExternalID + " " + i.NodeID
-		if w.bug == BugTwoHosts {
-			seen = fmt.Sprintf("%s at host %d", seen, w.rnd.IntN(2))
-		}
-		if w.driver.late[i.ExternalID] || i.Fence < w.driver.fences[seen] && w.bug != BugNoFence {
-			l.answer(w, what, i, publish, term, false) // busy, or too old
+	w.send("call: "+c.what, func() {
+		if w.late(c) {
+			l.answer(w, c, fault.VerdictRetry)
 			return
 		}
-		w.driver.fences[seen] = max(w.driver.fences[seen], i.Fence)
-		effect := func() { w.driver.set(w, i.ExternalID, i.NodeID, mode, publish) }
-		switch {
-		case w.faulty(15): // fails before the effect
-			l.answer(w, what, i, publish, term, false)
-		case w.faulty(15): // the answer is lost
-			effect()
-			l.answer(w, what, i, publish, term, false)
-		case w.faulty(15): // late success
-			w.driver.late[i.ExternalID] = true
-			w.send("late: "+what, func() { effect(); delete(w.driver.late, i.ExternalID) })
-			l.answer(w, what, i, publish, term, false)
-		default:
-			effect()
-			l.answer(w, what, i, publish, term, true)
-		}
+		l.answer(w, c, w.play(c))
 	})
 }
 
 // answer brings the driver's answer to the leader that asked. A deposed one cannot record it, unless
 // the record was under way already; a record of unknown outcome is repeated.
-func (l *leader) answer(w *World, what string, i ledger.Intent, publish bool, term int, ok bool) {
-	record := func() {
-		_ = w.propose("record "+what, func(tx *state.Txn) error { return w.record(tx, i, publish, ok) })
-	}
-	w.send(fmt.Sprintf("answer %v: %s", ok, what), func() {
+func (l *leader) answer(w *World, c *asked, v fault.Verdict) {
+	w.send(fmt.Sprintf("answer %q: %s", v, c.what), func() {
 		switch {
-		case term == l.term:
-			l.inFlight[i.ExternalID]--
+		case c.term == l.term:
+			l.inFlight[c.ExternalID]--
 		case w.faulty(50):
 			w.tell("the record of a deposed leader was under way already")
 		default:
 			return
 		}
+		v := l.judge(w, c, v)
+		record := func() {
+			_ = w.propose(fmt.Sprintf("record %q of %s", v, c.what), func(tx *state.Txn) error { return w.record(tx, c, v) })
+		}
 		record()
 		if w.faulty(15) {
-			w.send("again: record "+what, record)
+			w.send("again: record "+c.what, record)
 		}
 	})
 }
 
-func (w *World) record(tx *state.Txn, i ledger.Intent, publish, ok bool) error {
+// few is how often a call is repeated that has no point after some tries.
+const few = 3
+
+// judge is what becomes of an answer: what undoes something is repeated until it is proven, what makes something
+// ends when its repetition has no point.
+func (l *leader) judge(w *World, c *asked, v fault.Verdict) fault.Verdict {
+	if !c.publish {
+		if v == fault.VerdictVerify && (w.bug == BugNotFound || !w.driver.has(c.ExternalID, c.NodeID) && !w.driver.late[c.ExternalID]) {
+			return ""
+		}
+		return v
+	}
+	key := fmt.Sprintf("%s %s", c.what, v)
+	l.tries[key]++
+	switch v {
+	case fault.VerdictUncertain, fault.VerdictLimit:
+		if l.tries[key] < few {
+			return v
+		}
+		v = fault.VerdictFinal
+	}
+	if v == fault.VerdictFinal {
+		l.refused[c.ExternalID+" "+c.NodeID] = true
+	}
+	return v
+}
+
+func (w *World) record(tx *state.Txn, c *asked, v fault.Verdict) error {
+	i := c.Intent
 	if a := tx.Attachment(i.PluginID, i.ExternalID, i.NodeID); a != nil && w.bug == BugStaleAnswer {
 		i.Fence = a.Fence
 	}
+	if v == fault.VerdictLimit && c.publish {
+		ledger.LearnLimit(tx, i.PluginID, i.ExternalID, i.NodeID, w.now.Add(ledger.LimitExpiry).UnixNano())
+	}
 	switch {
-	case !ok:
+	case v == fault.VerdictFinal && c.publish:
+		return ledger.PublishRefused(tx, i, "the driver refused", uint8(fault.Conflict), few)
+	case v != "":
 		return ledger.CallFailed(tx, i, "the driver failed", 0, 1)
-	case publish:
+	case c.publish:
+		ledger.LiftLimit(tx, i.PluginID, i.NodeID)
 		return w.rules.PublishDone(tx, i, nil)
 	}
 	return w.rules.UnpublishDone(tx, i)
@@ -123,7 +163,7 @@ func (l *leader) giveUpNodes(w *World) {
 		if !c.Attach {
 			wait = lease
 		}
-		if !c.Attach && !claim.Exclusive(c.AccessMode, c.Mode) {
+		if !c.Attach && c.Lease == 0 {
 			wait = 0
 		}
 		if w.bug == BugNoLease && !c.Attach {
@@ -139,6 +179,9 @@ func (l *leader) giveUpNodes(w *World) {
 			}
 			if err := w.rules.Evict(tx, ledger.HoldOf(c), ledger.ProofFenced, ledger.ByLease); err != nil {
 				return err
+			}
+			if w.bug == BugUnasked && c.Attach {
+				return ledger.WriteOff(tx, ledger.Assertion{PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID})
 			}
 			if w.bug == BugAssumedDetach {
 				tx.DeleteAttachment(c.PluginID, c.ExternalID, c.NodeID)

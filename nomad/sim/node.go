@@ -11,7 +11,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
@@ -32,8 +31,7 @@ type mount struct {
 	hold                            ledger.Hold
 	alloc, volume, plugin, external string
 	mode                            api.AccessMode
-	// exclusive volumes are under a lease.
-	writes, exclusive bool
+	writes, leased, block           bool
 }
 
 // mountKey names a mount; one allocation may have a volume in several ways.
@@ -88,7 +86,8 @@ func (n *node) start(w *World, tx *state.Txn, a *api.Allocation) {
 		if _, mounted := n.mounts[k]; mounted {
 			continue
 		}
-		if n.owes(k) { // given back: it must not be mounted again for this allocation
+		at := tx.Attachment(c.PluginID, c.ExternalID, n.id)
+		if n.owes(k) || c.State == api.ClaimTaken && at != nil && at.Refused != 0 { // given back, or never to be had
 			n.ended(w, a.ID, api.AllocClientStatusFailed)
 			return
 		}
@@ -99,7 +98,7 @@ func (n *node) start(w *World, tx *state.Txn, a *api.Allocation) {
 		w.tell("%s mounts %s for %s", n.id, c.VolumeID, a.ID)
 		n.mounts[k] = mount{
 			hold: ledger.HoldOf(c), alloc: a.ID, volume: c.VolumeID, plugin: c.PluginID, external: c.ExternalID, writes: c.Mode == api.ClaimWrite,
-			exclusive: claim.Exclusive(c.AccessMode, c.Mode), mode: c.AccessMode,
+			leased: c.Lease > 0, block: c.AttachmentMode == api.AttachmentBlock, mode: c.AccessMode,
 		}
 	}
 	switch {
@@ -210,7 +209,7 @@ func (n *node) enforce(w *World) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(n.mounts)) {
-		if m := n.mounts[k]; m.plugin == "plain" && m.exclusive {
+		if m := n.mounts[k]; m.leased {
 			w.tell("%s ends its lease of %s for %s", n.id, m.volume, m.alloc)
 			delete(n.mounts, k)
 			n.owed[k] = m.hold

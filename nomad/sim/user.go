@@ -14,19 +14,23 @@ import (
 // user does what users and the scheduler do.
 func (w *World) user() {
 	live := w.allocs(func(a *api.Allocation) bool { return !a.Terminal() })
-	switch n := w.rnd.IntN(10); {
-	case n < 4 || len(live) == 0:
+	switch n := w.rnd.IntN(24); {
+	case n < 8 || len(live) == 0:
 		w.place(nil)
-	case n < 6:
+	case n < 12:
 		w.place(live[w.rnd.IntN(len(live))])
-	case n < 7:
+	case n < 14:
 		w.stop(live[w.rnd.IntN(len(live))])
-	case n < 9 && w.rnd.IntN(2) == 0:
+	case n < 17:
 		w.share()
-	case n < 9:
+	case n < 20:
 		w.provision()
-	default:
+	case n < 22:
 		w.forget()
+	case n < 23:
+		w.rotate()
+	default:
+		w.operate(false)
 	}
 }
 
@@ -94,23 +98,40 @@ func (w *World) wishes() map[string]*api.VolumeRequest {
 		if w.wanted != "" {
 			id = w.wanted
 		}
-		readOnly := w.rnd.IntN(4) == 0
-		if v := w.store.Read().Volume("default", id); v != nil && v.RequestedCapabilities[0].AccessMode.ReadOnly() {
-			readOnly = w.rnd.IntN(16) != 0
-		}
-		return &api.VolumeRequest{Type: api.VolumeTypeCSI, Source: id, ReadOnly: readOnly}
+		return w.wish(id)
 	}
 	wishes := map[string]*api.VolumeRequest{"one": wish()}
-	if w.rnd.IntN(4) == 0 {
+	switch w.rnd.IntN(8) {
+	case 0:
 		wishes["two"] = wish()
+	case 1: // the same volume in another way
+		wishes["two"] = w.wish(wishes["one"].Source)
 	}
 	return wishes
+}
+
+// wish asks for a volume by one of its capabilities, or leaves it open which.
+func (w *World) wish(id string) *api.VolumeRequest {
+	r := &api.VolumeRequest{Type: api.VolumeTypeCSI, Source: id, ReadOnly: w.rnd.IntN(4) == 0}
+	v := w.store.Read().Volume("default", id)
+	if v == nil {
+		return r
+	}
+	c := v.RequestedCapabilities[0]
+	if i := w.rnd.IntN(len(v.RequestedCapabilities) + 1); i > 0 {
+		c = v.RequestedCapabilities[i-1]
+		r.AccessMode, r.AttachmentMode = string(c.AccessMode), string(c.AttachmentMode)
+	}
+	if c.AccessMode.ReadOnly() {
+		r.ReadOnly = w.rnd.IntN(16) != 0
+	}
+	return r
 }
 
 func sources(wishes map[string]*api.VolumeRequest) string {
 	var list []string
 	for _, alias := range slices.Sorted(maps.Keys(wishes)) {
-		s := wishes[alias].Source
+		s := strings.TrimSpace(wishes[alias].Source + " " + wishes[alias].AccessMode)
 		if wishes[alias].ReadOnly {
 			s += " read-only"
 		}

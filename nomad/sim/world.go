@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -40,6 +41,8 @@ type World struct {
 
 	// outcast are the claims whose node was given up: allocation + volume.
 	outcast map[string]bool
+	// secrets are those that the storage wants, by external volume; frozen the first ones that a planted bug saw.
+	secrets, frozen map[string]string
 	// disowned are external volumes of which a user deregistered a spec: what the provider keeps is his.
 	disowned map[string]bool
 	wanted   string // the volume that the next allocation uses; empty for any
@@ -62,8 +65,9 @@ func newWorld(seed uint64, bug Bug) (*World, error) {
 	w := &World{
 		seed: seed, rnd: rand.New(rand.NewPCG(seed, 7)), now: time.Unix(1_800_000_000, 0), store: s,
 		rules: bug.rules(ledger.Standard()), bug: bug, driver: newDriver(), outcast: map[string]bool{}, disowned: map[string]bool{},
+		secrets: map[string]string{}, frozen: map[string]string{},
 	}
-	w.leader = &leader{inFlight: map[string]int{}}
+	w.leader = newLeader(0)
 	registry := fsm.NewRegistry()
 	commands.All(registry)
 	registry.Register(func() fsm.Command { return &op{world: w} })
@@ -112,14 +116,31 @@ func (w *World) volumes() []*api.Volume {
 		if s.id == "attach-0" || s.id == "plain-0" {
 			mode = api.AccessSingleNodeWriter
 		}
-		w.tell("volume %s is %s of %s, %s", s.id, s.external, s.plugin, mode)
 		list = append(list, &api.Volume{
 			VolumeSpec: api.VolumeSpec{
-				ID: s.id, Namespace: "default", PluginID: s.plugin, ExternalID: s.external,
-				RequestedCapabilities: []*api.VolumeCapability{{AccessMode: mode, AttachmentMode: api.AttachmentFileSystem}},
+				ID: s.id, Name: s.id, Namespace: "default", PluginID: s.plugin, ExternalID: s.external,
+				RequestedCapabilities: w.capabilities(mode),
 			},
 			Provision: api.VolumeProvision{State: api.VolumeAvailable, ExternalID: s.external},
 		})
+		for _, c := range list[len(list)-1].RequestedCapabilities {
+			w.tell("volume %s is %s of %s, %s %s", s.id, s.external, s.plugin, c.AccessMode, c.AttachmentMode)
+		}
+	}
+	return list
+}
+
+// capabilities are up to three of a volume, with the mode first.
+func (w *World) capabilities(mode api.AccessMode) []*api.VolumeCapability {
+	list := []*api.VolumeCapability{{AccessMode: mode, AttachmentMode: api.AttachmentFileSystem}}
+	for range w.rnd.IntN(3) {
+		next := &api.VolumeCapability{AccessMode: modes[w.rnd.IntN(len(modes))], AttachmentMode: api.AttachmentFileSystem}
+		if w.rnd.IntN(6) == 0 {
+			next.AttachmentMode = api.AttachmentBlock
+		}
+		if !slices.ContainsFunc(list, func(c *api.VolumeCapability) bool { return *c == *next }) {
+			list = append(list, next)
+		}
 	}
 	return list
 }

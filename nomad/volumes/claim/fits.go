@@ -58,10 +58,16 @@ func RequestFor(v *api.Volume, u *api.VolumeUse, a *api.Allocation) Request {
 	return r
 }
 
-// Apart says why one allocation cannot have a volume in two ways at once, with the volume's options where it gives
-// none; empty when it can. See [api.VolumeUse.Contradicts] for the rest.
+// Apart says why one allocation cannot have a volume in two ways at once, with the volume's modes and options where
+// it gives none; empty when it can. See [api.VolumeUse.Contradicts] for the rest.
 func Apart(r, o Request) string {
-	if r.VolumeID != o.VolumeID || r.AttachmentMode == api.AttachmentBlock || r.MountOptions.SameFileSystem(o.MountOptions) {
+	switch {
+	case r.VolumeID != o.VolumeID:
+		return ""
+	case r.AttachmentMode != o.AttachmentMode, r.AccessMode != o.AccessMode && (r.AccessMode.SingleNode() || o.AccessMode.SingleNode()):
+		return fmt.Sprintf("volume %q is asked for as %q and as %q, and is attached as %s %s for one and as %s %s for the other: give both the same modes",
+			r.VolumeID, o.Use, r.Use, o.AccessMode, o.AttachmentMode, r.AccessMode, r.AttachmentMode)
+	case r.AttachmentMode == api.AttachmentBlock || r.MountOptions.SameFileSystem(o.MountOptions):
 		return ""
 	}
 	return fmt.Sprintf("volume %q is asked for as %q and as %q, and one of them has %s, given or the volume's own: it is mounted as one file system",

@@ -13,6 +13,22 @@ func Exclusive(m api.AccessMode, mode api.ClaimMode) bool {
 	return m.SingleNode() || m == api.AccessMultiNodeSingleWriter && mode == api.ClaimWrite
 }
 
+// Contested reports whether a claim, or what some capability of its external volume lets another one do elsewhere,
+// excludes others: while its node is lost nobody else may have the volume without proof.
+func Contested(c *api.VolumeClaim, specs []*api.Volume) bool {
+	if Exclusive(c.AccessMode, c.Mode) {
+		return true
+	}
+	for _, v := range specs {
+		for _, o := range v.RequestedCapabilities {
+			if o != nil && (Exclusive(o.AccessMode, c.Mode) || o.AttachmentMode != c.AttachmentMode) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // ModeOf is the claim mode of a request.
 func ModeOf(readOnly bool, m api.AccessMode) api.ClaimMode {
 	if readOnly || m.ReadOnly() {

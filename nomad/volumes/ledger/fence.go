@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -27,7 +28,7 @@ func controllers(tx *state.Txn, plugin string) claim.Controllers {
 func guard(tx *state.Txn, v *api.Volume, c *api.VolumeClaim) error {
 	by := controllers(tx, v.PluginID)
 	c.Attach = by.Attach
-	if !claim.Exclusive(c.AccessMode, c.Mode) {
+	if !claim.Contested(c, slices.Collect(tx.VolumesByExternal(v.PluginID, v.RemoteID()))) {
 		return nil
 	}
 	if v.Fence == api.FenceStorage && !by.Detach {

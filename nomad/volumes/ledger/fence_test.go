@@ -78,6 +78,37 @@ func TestStorageFenceIsNotPromisedByAPluginThatHasNone(t *testing.T) {
 	}
 }
 
+func TestSharedUseOfAVolumeThatMayBeExclusiveNeedsAFence(t *testing.T) {
+	exclusive := []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}}
+	for name, other := range map[string]func(*api.Volume, *state.Txn){
+		"by another capability": func(v *api.Volume, _ *state.Txn) {
+			v.RequestedCapabilities = append(v.RequestedCapabilities, exclusive...)
+		},
+		"as a block device": func(v *api.Volume, _ *state.Txn) {
+			v.RequestedCapabilities = append(v.RequestedCapabilities, &api.VolumeCapability{AccessMode: api.AccessMultiNodeMultiWriter, AttachmentMode: api.AttachmentBlock})
+		},
+		"by another spec": func(v *api.Volume, tx *state.Txn) {
+			o := *v
+			o.ID, o.RequestedCapabilities = "other", exclusive
+			tx.PutVolume(&o)
+		},
+	} {
+		b := newBook(t)
+		b.shared()
+		b.controller("n1", true, false)
+		b.must(func(tx *state.Txn) error {
+			v := *tx.Volume("default", "v")
+			other(&v, tx)
+			tx.PutVolume(&v)
+			return nil
+		})
+		b.must(take(taker("a1", "n1")))
+		if c := b.state.Read().Claim("default", "v", "a1", ""); c.AccessMode != api.AccessMultiNodeMultiWriter || c.Lease != ledger.LeaseDefault {
+			t.Errorf("%s: %s, lease %v", name, c.AccessMode, c.Lease)
+		}
+	}
+}
+
 func TestSharedVolumesNeedNoFence(t *testing.T) {
 	b := newBook(t)
 	b.shared()

@@ -100,6 +100,29 @@ func TestTwoSpecsOfOneVolumeExcludeEachOtherInOneGroup(t *testing.T) {
 	b.refused(fault.Conflict, take(a))
 }
 
+func TestUsesThatNeedTwoAttachmentsAreRefused(t *testing.T) {
+	for _, second := range []*api.VolumeCapability{
+		{AccessMode: api.AccessMultiNodeSingleWriter, AttachmentMode: api.AttachmentFileSystem},
+		{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentBlock},
+	} {
+		b := newBook(t)
+		b.must(func(tx *state.Txn) error {
+			v := *tx.Volume("default", "v")
+			v.RequestedCapabilities = append(v.RequestedCapabilities, second)
+			tx.PutVolume(&v)
+			return nil
+		})
+		a := taker("a1", "n1")
+		a.Job.TaskGroups[0].Volumes["w"] = &api.VolumeRequest{
+			Type: api.VolumeTypeCSI, Source: "v", AccessMode: string(second.AccessMode), AttachmentMode: string(second.AttachmentMode),
+		}
+		b.refused(fault.Conflict, take(a)) // "v" is asked for in the volume's first way
+		if err := ledger.Check(b.state.Read(), a, nil); !strings.Contains(err.Error(), `"v"`) || !strings.Contains(err.Error(), `"w"`) {
+			t.Error(err)
+		}
+	}
+}
+
 func TestSpecOfReadersDoesNotAttachForWritersOfAnotherReadOnly(t *testing.T) {
 	b := newBook(t)
 	b.must(func(tx *state.Txn) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -33,12 +34,12 @@ func (r *Reconciler) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim)
 	}
 	since := r.lostAt(n, c)
 	fence := since.Add(cmp.Or(v.FenceAfter, r.limits.FenceAfter))
-	switch exclusive := claim.Exclusive(c.AccessMode, c.Mode); {
+	switch contested := claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID))); {
 	case v.OnNodeLoss == api.NodeLossAssume:
 		give(ledger.ProofAssumed, ledger.ByPolicy, since, "")
 	case c.Attach && c.Lease == 0:
 		give(ledger.ProofFenced, ledger.ByProvider, fence, "it is detached by its storage")
-	case c.Lease == 0 && !exclusive:
+	case c.Lease == 0 && !contested:
 		give(ledger.ProofAssumed, ledger.ByPolicy, since, "")
 	case c.Lease == 0:
 		tell(time.Time{}, "neither its storage nor a lease keeps it from writing: the node must come back, or an operator detach the volume with -force")
