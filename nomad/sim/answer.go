@@ -24,13 +24,19 @@ var answers = []struct {
 	undo    bool // of a detach only
 	make    bool // of an attach only
 }{
-	{verdict: fault.VerdictRetry}, {verdict: fault.VerdictRetry, effect: now}, {verdict: fault.VerdictRetry, effect: later},
-	{verdict: fault.VerdictRetrySoon}, {verdict: fault.VerdictRetrySoon, effect: now},
-	{verdict: fault.VerdictUncertain, make: true}, {verdict: fault.VerdictUncertain, make: true, effect: now}, {verdict: fault.VerdictUncertain, make: true, effect: later},
+	{verdict: fault.VerdictRetry},
+	{verdict: fault.VerdictRetry, effect: now},
+	{verdict: fault.VerdictRetry, effect: later},
+	{verdict: fault.VerdictRetrySoon},
+	{verdict: fault.VerdictRetrySoon, effect: now},
+	{verdict: fault.VerdictUncertain, make: true},
+	{verdict: fault.VerdictUncertain, make: true, effect: now},
+	{verdict: fault.VerdictUncertain, make: true, effect: later},
 	{verdict: fault.VerdictFinal, make: true},
 	{verdict: fault.VerdictLimit, make: true},
 	{verdict: fault.VerdictChanged},
-	{verdict: fault.VerdictVerify, undo: true}, {verdict: fault.VerdictVerify, undo: true, effect: now},
+	{verdict: fault.VerdictVerify, undo: true},
+	{verdict: fault.VerdictVerify, undo: true, effect: now},
 }
 
 // late reports whether a call is kept from the driver: it is busy, or the call's intent is not the newest. Each host

@@ -3,4 +3,7 @@
 package sim_test
 
 // The race detector makes everything ten times slower.
-const seedsUsual = 60
+const (
+	raced      = true
+	seedsUsual = 60
+)

@@ -2,4 +2,7 @@
 
 package sim_test
 
-const seedsUsual = 1000
+const (
+	raced      = false
+	seedsUsual = 1000
+)
