@@ -22,7 +22,7 @@ import (
 type Plugin struct {
 	PluginID, Type, AllocID, Task string
 	Socket                        string
-	// Base is where the instance finds the paths that it stages and publishes at.
+	// Base is where the instance finds the paths that it stages and publishes at. It never changes.
 	Base Place
 	// Registered is when the plugin was first healthy; newer plugins of an id go first.
 	Registered        time.Time
@@ -216,13 +216,13 @@ func (g *registry) adopt(fresh *Plugin) (p *Plugin, known bool, err error) {
 	defer g.mu.Unlock()
 	for _, old := range g.plugins {
 		if old.key() == fresh.key() {
-			if old.Socket == fresh.Socket && old.PluginID == fresh.PluginID && old.Type == fresh.Type {
+			if old.Socket == fresh.Socket && old.PluginID == fresh.PluginID && old.Type == fresh.Type && old.Base == fresh.Base {
 				select {
 				case <-old.taken:
 				default:
 					close(old.taken)
 				}
-				old.Base, old.idle = fresh.Base, time.Time{}
+				old.idle = time.Time{}
 				return old, true, nil
 			}
 			g.removeLocked(old)
