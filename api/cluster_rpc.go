@@ -1,8 +1,13 @@
 package api
 
-// StatusLeaderResponse is the RPC address of the leader, or empty.
+// StatusLeaderResponse is the RPC address of the leader, or empty, as the server that answers knows it.
 type StatusLeaderResponse struct {
 	Leader string `msg:",omitempty"`
+	// Server is the id of the server that answers.
+	Server string `msg:",omitempty"`
+	// Voters are the newest that it knows. Unsettled is set while it does not know that they are committed.
+	Voters    *Voters `msg:",omitempty"`
+	Unsettled bool    `msg:",omitempty"`
 }
 
 // StatusPeersResponse lists the RPC addresses of the Raft peers.

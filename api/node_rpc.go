@@ -23,6 +23,8 @@ type NodeUpdateResponse struct {
 	EvalIDs      []string      `msg:",omitempty"`
 	// Servers lists the RPC addresses of the servers.
 	Servers []string `msg:",omitempty"`
+	// Voters are those of the raft log, as of an entry that is committed; nil when the leader does not know now.
+	Voters *Voters `msg:",omitempty"`
 	// Held says that the node asked to be ready and is not: volumes may still be mounted on it for allocations
 	// that ended while it was lost. It asks again soon.
 	Held bool `msg:",omitempty"`

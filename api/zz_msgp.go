@@ -44213,8 +44213,8 @@ func (z *NodeTopology) Msgsize() (s int) {
 func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.HeartbeatTTL == 0 {
 		zb0001Len--
@@ -44228,9 +44228,13 @@ func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.Held == false {
+	if z.Voters == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.Held == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -44259,6 +44263,19 @@ func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Voters"
+			o = append(o, 0xa6, 0x56, 0x6f, 0x74, 0x65, 0x72, 0x73)
+			if z.Voters == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Voters.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Voters")
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "Held"
 			o = append(o, 0xa4, 0x48, 0x65, 0x6c, 0x64)
 			o = msgp.AppendBool(o, z.Held)
@@ -44358,6 +44375,23 @@ func (z *NodeUpdateResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "Voters":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Voters = nil
+			} else {
+				if z.Voters == nil {
+					z.Voters = new(Voters)
+				}
+				bts, err = z.Voters.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Voters")
+					return
+				}
+			}
 		case "Held":
 			z.Held, bts, err = msgp.ReadBoolBytes(bts)
 			if err != nil {
@@ -44418,6 +44452,12 @@ func (z *NodeUpdateResponse) Msgsize() (s int) {
 	s += 8 + msgp.ArrayHeaderSize
 	for za0002 := range z.Servers {
 		s += msgp.StringPrefixSize + len(z.Servers[za0002])
+	}
+	s += 7
+	if z.Voters == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Voters.Msgsize()
 	}
 	s += 5 + msgp.BoolSize + 10 + 1 + 6 + msgp.Uint64Size
 	return
@@ -58398,22 +58438,61 @@ func (z *StaleMount) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
-func (z StatusLeaderResponse) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *StatusLeaderResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(1)
-	var zb0001Mask uint8 /* 1 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Leader == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
+	if z.Server == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Voters == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Unsettled == false {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
-	if (zb0001Mask & 0x1) == 0 { // if not omitted
-		// string "Leader"
-		o = append(o, 0xa6, 0x4c, 0x65, 0x61, 0x64, 0x65, 0x72)
-		o = msgp.AppendString(o, z.Leader)
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Leader"
+			o = append(o, 0xa6, 0x4c, 0x65, 0x61, 0x64, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Leader)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Server"
+			o = append(o, 0xa6, 0x53, 0x65, 0x72, 0x76, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Server)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Voters"
+			o = append(o, 0xa6, 0x56, 0x6f, 0x74, 0x65, 0x72, 0x73)
+			if z.Voters == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Voters.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Voters")
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Unsettled"
+			o = append(o, 0xa9, 0x55, 0x6e, 0x73, 0x65, 0x74, 0x74, 0x6c, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Unsettled)
+		}
 	}
 	return
 }
@@ -58446,6 +58525,35 @@ func (z *StatusLeaderResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Leader")
 				return
 			}
+		case "Server":
+			z.Server, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Server")
+				return
+			}
+		case "Voters":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Voters = nil
+			} else {
+				if z.Voters == nil {
+					z.Voters = new(Voters)
+				}
+				bts, err = z.Voters.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Voters")
+					return
+				}
+			}
+		case "Unsettled":
+			z.Unsettled, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Unsettled")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -58459,8 +58567,14 @@ func (z *StatusLeaderResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z StatusLeaderResponse) Msgsize() (s int) {
-	s = 1 + 7 + msgp.StringPrefixSize + len(z.Leader)
+func (z *StatusLeaderResponse) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.Leader) + 7 + msgp.StringPrefixSize + len(z.Server) + 7
+	if z.Voters == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Voters.Msgsize()
+	}
+	s += 10 + msgp.BoolSize
 	return
 }
 
@@ -73178,6 +73292,107 @@ func (z *VolumeWriteResponse) Msgsize() (s int) {
 		s += msgp.StringPrefixSize + len(z.Known[za0002])
 	}
 	s += 10 + 1 + 6 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *Voters) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// map header, size 2
+	// string "Index"
+	o = append(o, 0x82, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+	o = msgp.AppendUint64(o, z.Index)
+	// string "Servers"
+	o = append(o, 0xa7, 0x53, 0x65, 0x72, 0x76, 0x65, 0x72, 0x73)
+	o = msgp.AppendMapHeader(o, uint32(len(z.Servers)))
+	for za0001, za0002 := range z.Servers {
+		o = msgp.AppendString(o, za0001)
+		o = msgp.AppendString(o, za0002)
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *Voters) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Index":
+			z.Index, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Index")
+				return
+			}
+		case "Servers":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Servers")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Servers == nil {
+				z.Servers = make(map[string]string, zb0002)
+			} else if len(z.Servers) > 0 {
+				clear(z.Servers)
+			}
+			for zb0002 > 0 {
+				var za0002 string
+				zb0002--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Servers")
+					return
+				}
+				za0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Servers", za0001)
+					return
+				}
+				z.Servers[za0001] = za0002
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *Voters) Msgsize() (s int) {
+	s = 1 + 6 + msgp.Uint64Size + 8 + msgp.MapHeaderSize
+	if z.Servers != nil {
+		for za0001, za0002 := range z.Servers {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
+		}
+	}
 	return
 }
 

@@ -44,6 +44,8 @@ type Client struct {
 	amnesic bool
 	// servers are those that were told last, as they are on disk; serveNode alone uses it.
 	servers []string
+	// voters are those whose word counts when no leader is heard of.
+	voters atomic.Pointer[api.Voters]
 	// answered is when a server last answered a heartbeat or registration, in [bootTime].
 	answered atomic.Int64
 	lease    lease
@@ -89,6 +91,7 @@ func New(conf Config) (*Client, error) {
 	}
 	conf.Servers.Handle(c.Handlers()...)
 	c.recall()
+	c.recallVoters()
 	return c, nil
 }
 

@@ -27,8 +27,8 @@ type Servers interface {
 	SetPace(beat time.Duration)
 	// Remember takes over addresses that servers told to an earlier agent process.
 	Remember(addresses []string)
-	// Each calls fn for every known server at once, and returns how many there are when all are done.
-	Each(ctx context.Context, fn func(context.Context, wire.Caller)) int
+	// Each calls fn for every known server, and for those at the addresses, at once, and returns when all are done.
+	Each(ctx context.Context, also []string, fn func(context.Context, wire.Caller))
 }
 
 // Config is the configuration of a node. See [Default].

@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -92,21 +95,28 @@ func (c *Client) freshen(term time.Duration) {
 // volumes while this node is silent.
 func (c *Client) ownsTheServers() bool { return c.conf.ServerHere != nil && c.conf.ServerHere() }
 
-// withoutLeader renews the leases when a majority of the servers says that there is no leader: nobody can
-// give the volumes to another node then, and the next leader waits for a whole term. An outage of the
-// servers does not become one of the tasks.
+// withoutLeader renews the leases when the voters prove that there is no leader: nobody can give the volumes
+// to another node then, and the next leader waits for a whole term. An outage of the servers does not become
+// one of the tasks.
 func (c *Client) withoutLeader(ctx context.Context) {
+	voters := c.voters.Load()
+	if voters == nil {
+		return
+	}
 	sent := bootTime()
 	ctx, cancel := context.WithTimeout(ctx, leaderWait)
 	defer cancel()
-	var none atomic.Int64
-	all := c.conf.Servers.Each(ctx, func(ctx context.Context, server wire.Caller) {
-		if r, err := wire.StatusLeader.Call(ctx, server, &api.QueryOptions{Region: c.conf.Region}); err == nil && r.Leader == "" {
-			none.Add(1)
+	var mu sync.Mutex
+	var answers []*api.StatusLeaderResponse
+	c.conf.Servers.Each(ctx, slices.Collect(maps.Values(voters.Servers)), func(ctx context.Context, server wire.Caller) {
+		if r, err := wire.StatusLeader.Call(ctx, server, &api.QueryOptions{Region: c.conf.Region}); err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			answers = append(answers, r)
 		}
 	})
-	if int(none.Load()) > all/2 {
-		c.log.Info("the servers have no leader: leases of volumes go on", "servers", all)
+	if voters.Leaderless(answers) {
+		c.log.Info("the servers have no leader: leases of volumes go on", "voters", len(voters.Servers), "answers", len(answers))
 		c.renewLeases(sent)
 	}
 }

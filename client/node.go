@@ -160,6 +160,7 @@ func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 	c.renewLeases(sent)
 	c.answered.Store(bootTime())
 	c.told(resp.Servers)
+	c.toldVoters(resp.Voters)
 	if resp.HeartbeatTTL <= 0 {
 		return beatRetry
 	}

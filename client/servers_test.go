@@ -45,9 +45,8 @@ func (s *servers) SetNode(string, string) {}
 func (s *servers) SetServers([]string)    {}
 func (s *servers) SetPace(time.Duration)  {}
 func (s *servers) Remember(all []string)  { s.remembered = all }
-func (s *servers) Each(ctx context.Context, fn func(context.Context, wire.Caller)) int {
+func (s *servers) Each(ctx context.Context, _ []string, fn func(context.Context, wire.Caller)) {
 	fn(ctx, s)
-	return 1
 }
 
 // call calls the node, as a server would.

@@ -155,7 +155,7 @@ func (s *Server) rooms() {
 	log := s.conf.Log
 	nodeRoom := nodes.New(nodes.Config{
 		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
-		Servers: s.serversHere,
+		Servers: s.serversHere, Voters: s.raft.Voters, VerifyLeader: s.raft.VerifyLeader,
 	})
 	s.rpc = rpc.New(rpc.Config{
 		Log: log.Named("rpc"), Raft: s.raft, Dialer: s.dialer, VerifyNode: nodeRoom.Verify,
@@ -187,7 +187,7 @@ func (s *Server) rooms() {
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		operator.New(operator.Config{
-			State: s.state, Raft: s.raft, NameOf: s.members.Name, Members: s.members, Cluster: s.raft, Archive: s.raft, Dir: s.conf.Dir,
+			ID: s.id, State: s.state, Raft: s.raft, NameOf: s.members.Name, Members: s.members, Cluster: s.raft, Archive: s.raft, Dir: s.conf.Dir,
 		}),
 	} {
 		s.rpc.Handle(room.Handlers()...)

@@ -230,11 +230,13 @@ func (l *Link) to(address string) (*wire.Conn, error) {
 	return c, nil
 }
 
-// Each calls fn for every known server at once, and returns how many there are when all are done. Servers
-// that cannot be reached count; fn learns of it from its first call.
-func (l *Link) Each(ctx context.Context, fn func(context.Context, wire.Caller)) int {
+// Each calls fn for every known server, and for those at the addresses, at once, and returns when all are done.
+// For servers that cannot be reached fn learns of it from its first call.
+func (l *Link) Each(ctx context.Context, also []string, fn func(context.Context, wire.Caller)) {
 	l.mu.Lock()
-	all := slices.Clone(l.current())
+	all := slices.Concat(l.current(), also)
+	slices.Sort(all)
+	all = slices.Compact(all)
 	var conns []*wire.Conn
 	for _, address := range all {
 		if c, err := l.to(address); err == nil {
@@ -247,7 +249,6 @@ func (l *Link) Each(ctx context.Context, fn func(context.Context, wire.Caller)) 
 		calls.Go(func() { fn(ctx, c) })
 	}
 	calls.Wait()
-	return len(all)
 }
 
 // reachable lists the told servers first, then the configured ones, then those of an earlier life.

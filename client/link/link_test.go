@@ -211,12 +211,12 @@ func TestEachAsksAllServersAndCountsThoseThatAreGone(t *testing.T) {
 	gone, _ := start(t, "127.0.0.1:0", beat)
 	gone.stop()
 	l := link.New(link.Config{
-		Servers: []string{one.port.Addr().String(), two.port.Addr().String(), gone.port.Addr().String()},
+		Servers: []string{one.port.Addr().String(), gone.port.Addr().String()},
 		Dialer:  dialer, Log: hclog.NewNullLogger(),
 	})
 	t.Cleanup(func() { _ = l.Close() })
 	var answered, failed atomic.Int32
-	all := l.Each(t.Context(), func(ctx context.Context, c wire.Caller) {
+	l.Each(t.Context(), []string{two.port.Addr().String(), one.port.Addr().String()}, func(ctx context.Context, c wire.Caller) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		if _, err := wire.NodeHeartbeat.Call(ctx, c, &api.NodeHeartbeatRequest{}); err != nil {
@@ -225,7 +225,7 @@ func TestEachAsksAllServersAndCountsThoseThatAreGone(t *testing.T) {
 			answered.Add(1)
 		}
 	})
-	if all != 3 || answered.Load() != 2 || failed.Load() != 1 {
-		t.Errorf("%d servers, %d answered, %d failed", all, answered.Load(), failed.Load())
+	if answered.Load() != 2 || failed.Load() != 1 {
+		t.Errorf("%d answered, %d failed", answered.Load(), failed.Load())
 	}
 }

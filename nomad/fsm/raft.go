@@ -91,6 +91,8 @@ func Open(c Config) (*Raft, error) {
 			return nil, errors.Join(err, st.close())
 		}
 	}
+	st.configs = newConfigLog(st.logs)
+	st.logs = st.configs
 	r := &Raft{
 		id: c.ID, state: c.State, log: c.Log, stores: st, scratch: c.Dir,
 		machine: newMachine(c.State, c.Registry, c.Log),

@@ -23,6 +23,7 @@ const (
 // stores are where raft keeps its log, its vote and its snapshots.
 type stores struct {
 	logs      raft.LogStore
+	configs   *configLog
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
 	closers   []io.Closer

@@ -27,6 +27,10 @@ type Config struct {
 	Raft  fsm.Proposer
 	// Servers lists the RPC addresses that nodes are told of; nil tells none.
 	Servers func() []string
+	// Voters are those of the raft log, and whether they are committed; nil tells none.
+	Voters func() (voters *api.Voters, settled bool, err error)
+	// VerifyLeader fails unless this server leads; nil takes it for granted.
+	VerifyLeader func(context.Context) error
 
 	Heartbeat Heartbeat
 	// Chance answers a random duration below the given one; nil means chance itself. Simulations have it repeat.
@@ -56,6 +60,8 @@ type Service struct {
 	state   *state.Store
 	raft    fsm.Proposer
 	servers func() []string
+	voters  func() (*api.Voters, bool, error)
+	leads   func(context.Context) error
 	beat    Heartbeat
 	chance  func(time.Duration) time.Duration
 
@@ -84,11 +90,18 @@ func New(c Config) *Service {
 	if servers == nil {
 		servers = func() []string { return nil }
 	}
+	voters, leads := c.Voters, c.VerifyLeader
+	if voters == nil {
+		voters = func() (*api.Voters, bool, error) { return nil, false, nil }
+	}
+	if leads == nil {
+		leads = func(context.Context) error { return nil }
+	}
 	chance := c.Chance
 	if chance == nil {
 		chance = func(below time.Duration) time.Duration { return rand.N(below) }
 	}
-	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, beat: beat, chance: chance}
+	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, voters: voters, leads: leads, beat: beat, chance: chance}
 }
 
 // Handlers binds the room's methods.
@@ -204,6 +217,10 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 		status = n.Status
 	}
 	if (status == "" || status == n.Status) && len(r.Events) == 0 {
+		// The answer renews leases: a server that leads no more, and has not noticed, must not give it.
+		if err := s.leads(ctx); err != nil {
+			return nil, fmt.Errorf("heartbeat of node %q: %w", n.ID, err)
+		}
 		return s.update(n.ID, r.Status, answer{}), nil
 	}
 	got, err := s.propose(ctx, &SetStatus{NodeID: n.ID, Status: status, Events: r.Events, Seed: uuid.NewString()})
@@ -229,7 +246,12 @@ func (s *Service) update(id, asked string, got answer) *api.NodeUpdateResponse {
 		watch.set(id, now, now.Add(ttl+s.beat.Grace))
 	}
 	n := s.state.Read().Node(id)
+	voters, settled, err := s.voters()
+	if err != nil || !settled {
+		voters = nil
+	}
 	return &api.NodeUpdateResponse{
+		Voters:       voters,
 		Held:         asked == api.NodeStatusReady && n != nil && n.Status == api.NodeStatusInit,
 		HeartbeatTTL: ttl, EvalIDs: got.evals, Servers: s.servers(), WriteMeta: api.WriteMeta{Index: got.index},
 	}

@@ -35,6 +35,10 @@ func (single) Configuration() (*api.RaftConfiguration, error) {
 	return &api.RaftConfiguration{Servers: []*api.RaftServer{{ID: "s1", Address: "127.0.0.1:4647", Leader: true, Voter: true}}}, nil
 }
 
+func (single) Voters() (*api.Voters, bool, error) {
+	return &api.Voters{Index: 1, Servers: map[string]string{"s1": "127.0.0.1:4647"}}, true, nil
+}
+
 func open(t *testing.T) *operator.Service {
 	t.Helper()
 	s, err := state.New()

@@ -56,6 +56,10 @@ func (three) Configuration() (*api.RaftConfiguration, error) {
 	}}, nil
 }
 
+func (three) Voters() (*api.Voters, bool, error) {
+	return &api.Voters{Index: 4, Servers: map[string]string{"s1": "10.0.0.1:4647", "s2": "10.0.0.2:4647"}}, false, nil
+}
+
 func room(t *testing.T) (*operator.Service, *archive, *peers) {
 	t.Helper()
 	s, err := state.New()

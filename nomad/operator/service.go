@@ -17,10 +17,14 @@ type Raft interface {
 	fsm.Proposer
 	LeaderAddress() string
 	Configuration() (*api.RaftConfiguration, error)
+	// Voters are the newest voters that this server knows of, and whether it knows that they are committed.
+	Voters() (voters *api.Voters, settled bool, err error)
 }
 
 // Config is what the room needs.
 type Config struct {
+	// ID is that of this server.
+	ID    string
 	State *state.Store
 	Raft  Raft
 	// NameOf tells the name of a server by its id; nil shows ids.
@@ -34,6 +38,7 @@ type Config struct {
 
 // Service is the room.
 type Service struct {
+	id     string
 	state  *state.Store
 	raft   Raft
 	nameOf func(string) string
@@ -48,7 +53,7 @@ type Service struct {
 // New makes the room.
 func New(c Config) *Service {
 	return &Service{
-		state: c.State, raft: c.Raft, nameOf: c.NameOf, members: c.Members, cluster: c.Cluster, archive: c.Archive, dir: c.Dir,
+		id: c.ID, state: c.State, raft: c.Raft, nameOf: c.NameOf, members: c.Members, cluster: c.Cluster, archive: c.Archive, dir: c.Dir,
 	}
 }
 
@@ -74,9 +79,14 @@ func (s *Service) Handlers() []wire.Handler {
 	}
 }
 
-// Leader tells who leads, as this server knows it.
+// Leader tells who leads and who votes, as this server knows it.
 func (s *Service) Leader(context.Context, *api.QueryOptions) (*api.StatusLeaderResponse, error) {
-	return &api.StatusLeaderResponse{Leader: s.raft.LeaderAddress()}, nil
+	leader := s.raft.LeaderAddress()
+	voters, settled, err := s.raft.Voters()
+	if err != nil {
+		return nil, fmt.Errorf("read raft configuration: %w", err)
+	}
+	return &api.StatusLeaderResponse{Leader: leader, Server: s.id, Voters: voters, Unsettled: !settled}, nil
 }
 
 // Peers lists the addresses of the Raft peers.

@@ -359,23 +359,35 @@ func (a *agent) withoutLeader() {
 	if w.bug == BugToldServers && len(a.named) > 0 {
 		voters = a.named
 	}
-	answers := make(chan bool, len(voters))
+	answers := make(chan *api.StatusLeaderResponse, len(voters))
 	for _, s := range voters {
 		go func() {
 			r, err := wire.StatusLeader.Call(ctx, caller{w, n.id, s}, &api.QueryOptions{})
-			answers <- err == nil && r.Leader == ""
+			if err != nil {
+				r = nil
+			}
+			answers <- r
 		}()
 	}
-	none := 0
+	var said []*api.StatusLeaderResponse
 	for range voters {
-		if <-answers {
-			none++
+		if r := <-answers; r != nil {
+			said = append(said, r)
 		}
 	}
-	if none > len(voters)/2 {
+	if votersOf(voters).Leaderless(said) {
 		w.say("%s goes on: the servers have no leader", n.id)
 		a.renew(sent)
 	}
+}
+
+// votersOf are the servers that vote; they are the same all the time.
+func votersOf(servers []*server) *api.Voters {
+	v := &api.Voters{Index: 1, Servers: map[string]string{}}
+	for _, s := range servers {
+		v.Servers[s.id] = s.id
+	}
+	return v
 }
 
 // workloads are the tasks of the node, as far as volumes concern them.

@@ -183,7 +183,7 @@ func (s *server) serves(method string) (*wire.Handler, context.Context) {
 func (s *server) leader(context.Context, *api.QueryOptions) (*api.StatusLeaderResponse, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	out := &api.StatusLeaderResponse{}
+	out := &api.StatusLeaderResponse{Server: s.id, Voters: votersOf(s.w.servers)}
 	if s.knows != nil && (s.w.bug != BugLonelyLeader || s.knows == s) {
 		out.Leader = s.knows.id
 	}

@@ -1,0 +1,48 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// votersFile holds the voters that the leader told last: a new agent process that hears of no leader must not
+// count others in their place.
+const votersFile = "voters"
+
+func (c *Client) recallVoters() {
+	body, err := os.ReadFile(filepath.Join(c.conf.StateDir, votersFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	v := &api.Voters{}
+	if err == nil {
+		err = json.Unmarshal(body, v)
+	}
+	if err != nil {
+		c.log.Warn("the voters of last time are not known: leases go on only while there is a leader", "error", err)
+		return
+	}
+	c.voters.Store(v)
+}
+
+// toldVoters takes over the voters of an answer. Each set that a leader tells is one that was committed, which is
+// all that counting needs; none is known while it changes, and the one before is kept.
+func (c *Client) toldVoters(v *api.Voters) {
+	if v == nil || reflect.DeepEqual(v, c.voters.Load()) {
+		return
+	}
+	c.voters.Store(v)
+	body, err := json.Marshal(v)
+	if err == nil {
+		err = writeDurably(filepath.Join(c.conf.StateDir, votersFile), body)
+	}
+	if err != nil {
+		c.log.Warn("keep the voters among the servers", "error", err)
+	}
+}
