@@ -1,6 +1,9 @@
 package ledger
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -25,8 +28,23 @@ func PublishDone(tx *state.Txn, i Intent, publishContext map[string]string) erro
 }
 
 // PublishNeedless records that the plugin does not attach volumes after all: it was not known when the claim was
-// taken, and the driver was never called.
+// taken, and the driver was never called. Claims that relied on the detach get a lease with the volume.
 func PublishNeedless(tx *state.Txn, i Intent) error {
+	if _, err := intended(tx, i, api.AttachmentPublished); err != nil {
+		return err
+	}
+	for _, c := range slices.Collect(tx.ClaimsByExternal(i.PluginID, i.ExternalID)) {
+		v := tx.Volume(c.Namespace, c.VolumeID)
+		if c.NodeID != i.NodeID || c.Lease > 0 || claim.Leaving(c.State) || !claim.Exclusive(c.AccessMode, c.Mode) || v == nil {
+			continue
+		}
+		if v.Fence == api.FenceStorage {
+			return PublishRefused(tx, i, fmt.Sprintf("volume %q has fence = %q, and CSI plugin %q does not attach volumes any more", v.ID, v.Fence, i.PluginID), uint8(fault.Conflict), 1)
+		}
+		next := *c
+		lease(&next, v)
+		tx.PutClaim(&next)
+	}
 	if err := Standard().PublishDone(tx, i, nil); err != nil {
 		return err
 	}

@@ -24,20 +24,27 @@ func controllers(tx *state.Txn, plugin string) claim.Controllers {
 // guard decides once what keeps the claim's node from writing when it is lost: the detach by its storage, the end of
 // a lease, or both. Nothing that the plugin or a spec says later changes it. A volume whose second user could do
 // harm always has one of them: while it is not known whether its storage detaches it has a lease too, which costs
-// nothing when it was not needed.
+// nothing when it was not needed. Where the attach turns out to be needless, see [PublishNeedless].
 func guard(tx *state.Txn, v *api.Volume, c *api.VolumeClaim) error {
 	by := controllers(tx, v.PluginID)
 	c.Attach = by.Attach
 	if !claim.Contested(c, slices.Collect(tx.VolumesByExternal(v.PluginID, v.RemoteID()))) {
 		return nil
 	}
+	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && a.NotCalled {
+		by.Detach = false // there is nothing to detach
+	}
 	if v.Fence == api.FenceStorage && !by.Detach {
 		return fault.New(fault.Conflict, "volume %q has fence = %q, and no healthy controller of CSI plugin %q attaches volumes", v.ID, v.Fence, v.PluginID)
 	}
 	if !by.Detach || v.Fence == api.FenceLease || v.Fence == api.FenceBoth {
-		c.Lease, c.WriteBack = cmp.Or(v.Lease, LeaseDefault), v.WriteBack
+		lease(c, v)
 	}
 	return nil
+}
+
+func lease(c *api.VolumeClaim, v *api.Volume) {
+	c.Lease, c.WriteBack = cmp.Or(v.Lease, LeaseDefault), v.WriteBack
 }
 
 // FenceError refuses a spec with a fence that its plugin is known not to have.

@@ -47,6 +47,13 @@ func TestFenceOfAClaimIsDecidedWhenItIsTaken(t *testing.T) {
 		{"lease", api.FenceLease, never, false, true},
 		{"not known yet", "", unknown, true, true},
 		{"the word of an unhealthy controller is no fence", "", func(b *book) { b.controller("n1", false, true); never(b) }, true, true},
+		{"the node's attachment was never made", "", func(b *book) {
+			attaches(b)
+			b.must(func(tx *state.Txn) error {
+				tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n1", State: api.AttachmentPublished, NotCalled: true})
+				return nil
+			})
+		}, true, true},
 		{"a healthy one is enough", "", func(b *book) { b.controller("n1", true, false); attaches(b) }, true, false},
 	} {
 		b := newBook(t)
