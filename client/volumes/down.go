@@ -113,7 +113,7 @@ func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
 	if r = s.journal.row(r.key()); r == nil || r.State == rowReleased {
 		return nil
 	}
-	u := &undoing{p: p, own: force || s.gaveUp(r), force: force}
+	u := &undoing{p: p, own: force || s.gaveUp(r), force: force, again: r.Failures+1 < unstageTries}
 	err = s.undo(ctx, u, r)
 	s.tellOwn(r, u)
 	if err != nil {

@@ -17,6 +17,8 @@ const (
 	// down before the node unmounts it itself.
 	undoTries    = 5
 	undoPatience = time.Minute
+	// unstageTries is how often a plugin must have failed to unstage what is not mounted any more before that is over.
+	unstageTries = 3
 	// umountWait bounds an unmount of our own: a hung file system may hold it up.
 	umountWait = 15 * time.Second
 )
@@ -27,6 +29,8 @@ type undoing struct {
 	p *csiplugins.Plugin
 	// own is set when the node may unmount by itself, force when an operator asked for that.
 	own, force bool
+	// again is set while the plugin is asked once more to unstage what is not mounted any more, because it failed.
+	again bool
 	// notes say what the node did itself.
 	notes []string
 }
@@ -57,7 +61,7 @@ func (s *Service) takeTarget(ctx context.Context, u *undoing, r *row) error {
 	if r.Target.Host == "" {
 		return nil
 	}
-	err := s.takeOff(ctx, u, r.Target, r.device(), "unpublish", func(ctx context.Context) error {
+	err := s.takeOff(ctx, u, taking{at: r.Target, device: r.device(), what: "unpublish"}, func(ctx context.Context) error {
 		return s.plugins.Called(u.p, func() error { return u.p.Client().NodeUnpublish(ctx, r.ExternalID, u.p.See(r.Target)) })
 	})
 	if err != nil {
@@ -69,7 +73,8 @@ func (s *Service) takeTarget(ctx context.Context, u *undoing, r *row) error {
 
 // takeStaging takes a volume off its staging path and forgets the staging.
 func (s *Service) takeStaging(ctx context.Context, u *undoing, st *stage) error {
-	err := s.takeOff(ctx, u, st.Path, false, "unstage", func(ctx context.Context) error {
+	session := st.Done && st.Seen == nil
+	err := s.takeOff(ctx, u, taking{at: st.Path, what: "unstage", untold: session, again: session || u.again}, func(ctx context.Context) error {
 		return s.plugins.Called(u.p, func() error { return u.p.Client().NodeUnstage(ctx, st.ExternalID, u.p.See(st.Path)) })
 	})
 	if err != nil {
@@ -81,40 +86,55 @@ func (s *Service) takeStaging(ctx context.Context, u *undoing, st *stage) error 
 	return nil
 }
 
+// taking is what is taken off.
+type taking struct {
+	at     place
+	device bool
+	what   string
+	// untold is set when the driver has mounted nothing there: the mount table does not tell what it has.
+	untold bool
+	// again is set when nothing mounted is not enough: beside a mount a driver has devices and sessions to close.
+	again bool
+}
+
 // takeOff has the plugin take a volume off a path. It is over when the plugin said so and nothing is there; when
 // nothing is there although the plugin, which did answer, failed; and when the node has unmounted it itself.
-func (s *Service) takeOff(ctx context.Context, u *undoing, at place, device bool, what string, call func(context.Context) error) error {
+func (s *Service) takeOff(ctx context.Context, u *undoing, t taking, call func(context.Context) error) error {
 	failure := error(fault.New(fault.Unavailable, "no instance of the plugin is there"))
 	if u.p != nil {
 		failure = call(ctx)
 	}
-	there, err := s.occupied(at.Host, device)
+	there, err := s.occupied(t.at.Host, t.device)
 	if err != nil {
 		return err
 	}
+	absent := errors.Is(failure, fault.NotFound)
 	switch {
 	case !there && failure == nil:
 		return nil
-	case !there && (u.own || answered(failure)):
-		if u.p != nil && !errors.Is(failure, fault.NotFound) {
-			s.log.Warn("the plugin failed at what is over", "what", what, "path", at.Host, "error", failure)
+	case !there && (u.own || answered(failure) && (absent || !t.again)):
+		if u.p != nil && !absent {
+			s.log.Warn("the plugin failed at what is over", "what", t.what, "path", t.at.Host, "error", failure)
+		}
+		if t.untold && !absent {
+			u.notes = append(u.notes, fmt.Sprintf("what the plugin has for it besides mounts is given up: %s: %s", t.what, failure))
 		}
 		return nil
 	case failure == nil:
-		failure = fault.New(fault.Unavailable, "the plugin says that it is done, but %s is still mounted", at.Host)
+		failure = fault.New(fault.Unavailable, "the plugin says that it is done, but %s is still mounted", t.at.Host)
 	}
-	failure = fmt.Errorf("%s: %w", what, failure)
+	failure = fmt.Errorf("%s: %w", t.what, failure)
 	if !there || !u.own {
 		return failure
 	}
-	how, err := s.unmountOurselves(ctx, at.Host, u.force)
+	how, err := s.unmountOurselves(ctx, t.at.Host, u.force)
 	if err != nil {
 		return fmt.Errorf("%w; the node could not unmount it either: %w", failure, err)
 	}
-	u.notes = append(u.notes, fmt.Sprintf("%s %s, because the plugin did not: %s", how, at.Host, failure))
+	u.notes = append(u.notes, fmt.Sprintf("%s %s, because the plugin did not: %s", how, t.at.Host, failure))
 	if u.p != nil { // so that it forgets what it could not unmount
 		if err := call(ctx); err != nil {
-			s.log.Warn("the plugin fails although the node has unmounted it", "what", what, "path", at.Host, "error", err)
+			s.log.Warn("the plugin fails although the node has unmounted it", "what", t.what, "path", t.at.Host, "error", err)
 		}
 	}
 	return nil

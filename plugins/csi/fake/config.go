@@ -42,6 +42,8 @@ type Config struct {
 	Host mounts.Host
 	// NoMountAtTarget answers yes to publishing without mounting anything.
 	NoMountAtTarget bool
+	// NoMountAtStaging answers yes to staging without mounting anything, as drivers do that open a session.
+	NoMountAtStaging bool
 	// KeepTarget leaves target paths where they are when they are unpublished.
 	KeepTarget bool
 	// MountGroup adds VOLUME_MOUNT_GROUP; the group is only recorded with the call.

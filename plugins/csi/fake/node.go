@@ -105,8 +105,10 @@ func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest
 	if have, ok := v.staged[c.NodeID][path]; ok && !have.like(want) {
 		return nil, status.Errorf(codes.AlreadyExists, "volume %q is staged at %s in another way", v.id, path)
 	}
-	if err := c.bind(v.id, path, false); err != nil {
-		return nil, err
+	if !c.NoMountAtStaging {
+		if err := c.bind(v.id, path, false); err != nil {
+			return nil, err
+		}
 	}
 	put(v.staged, c.NodeID, path, want)
 	return &pb.NodeStageVolumeResponse{}, nil
