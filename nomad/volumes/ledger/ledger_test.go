@@ -95,12 +95,40 @@ func take(a *api.Allocation) func(*state.Txn) error {
 	return func(tx *state.Txn) error { tx.PutAlloc(a); return ledger.Take(tx, a, nil) }
 }
 
+// attaches has a node tell of a controller that attaches volumes.
+func (b *book) attaches(healthy bool) {
+	b.t.Helper()
+	b.must(func(tx *state.Txn) error {
+		n := *tx.Node("n2")
+		n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": {Healthy: healthy, ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: true}}}
+		tx.PutNode(&n)
+		return nil
+	})
+}
+
 func TestIntentHoldsWhatTheDriverNeeds(t *testing.T) {
 	b := newBook(t)
+	b.attaches(true)
 	b.must(take(taker("a1", "n1")))
 	a := b.attachment()
 	if a.State != api.AttachmentPublishing || a.ProviderNodeID != "provider-n1" || a.Secrets != nil || a.Fence != b.state.Read().Index() {
 		t.Fatalf("intent is %+v", a)
+	}
+}
+
+// While nobody says that the plugin attaches, no call is made without another entry.
+func TestIntentWithoutAHealthyControllerIsNotYetCalled(t *testing.T) {
+	b := newBook(t)
+	b.attaches(false)
+	b.must(take(taker("a1", "n1")))
+	if a := b.attachment(); a.State != api.AttachmentPublishing || a.ProviderNodeID != "" {
+		t.Fatalf("intent is %+v", a)
+	}
+	i := ledger.IntentOf(b.attachment())
+	b.attaches(true)
+	b.must(func(tx *state.Txn) error { return ledger.Prepare(tx, i) })
+	if a := b.attachment(); a.ProviderNodeID != "provider-n1" || a.Fence != i.Fence {
+		t.Fatalf("prepared, it is %+v", a)
 	}
 }
 

@@ -81,10 +81,14 @@ func sameClaim(a, b *api.VolumeClaim) bool {
 	return a.AllocID == b.AllocID && a.Use == b.Use && a.VolumeID == b.VolumeID && a.Namespace == b.Namespace
 }
 
-// intent completes a new attachment with what the driver needs, now and to undo it.
+// intent completes a new attachment with what the driver needs, now and to undo it. One without the driver's id of
+// the node was never called: that comes with the entry before the call ([Prepare]) while no healthy controller says
+// that it attaches, so that what was not called needs no controller to undo.
 func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *api.VolumeAttachment {
 	next := *a
-	next.ProviderNodeID = ProviderNode(tx, a.PluginID, a.NodeID)
+	if controllers(tx, a.PluginID).Detach {
+		next.ProviderNodeID = ProviderNode(tx, a.PluginID, a.NodeID)
+	}
 	for _, c := range claims {
 		v := tx.Volume(c.Namespace, c.VolumeID)
 		if c.NodeID != a.NodeID || !claim.Live(c.State) || v == nil {

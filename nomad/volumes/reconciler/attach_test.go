@@ -111,6 +111,33 @@ func TestAttachIsIntendedBeforeAnyControllerIsSeen(t *testing.T) {
 	}
 }
 
+// What was never asked of a driver needs no driver to undo, whatever its plugin turns out to be.
+func TestAttachThatWasNotCalledIsUndoneWithoutAController(t *testing.T) {
+	for what, come := range map[string]func(*api.CSIInfo){
+		"no controller":                     nil,
+		"a controller that does not attach": func(c *api.CSIInfo) { c.ControllerInfo.SupportsAttachDetach = false },
+		"a controller that attaches":        func(*api.CSIInfo) {},
+	} {
+		r := newRig(t)
+		n := r.Node("n1")
+		r.Register(volumestest.Spec("v"))
+		controllers := r.State.Read().Node("n1").CSIControllerPlugins
+		r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins = nil })
+		r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+		r.Ends("a1", api.AllocClientStatusFailed)
+		if come != nil {
+			r.Change("n1", func(n *api.Node) {
+				n.CSIControllerPlugins = controllers
+				come(n.CSIControllerPlugins["p"])
+			})
+		}
+		r.Free("v")
+		if calls := n.Count("Controller.Unpublish") + n.Count("Controller.Publish"); calls != 0 {
+			t.Errorf("%s: %d calls", what, calls)
+		}
+	}
+}
+
 func TestAttachAndDetachOfANodeNeverCross(t *testing.T) {
 	r := newRig(t)
 	n := r.Node("n1")
