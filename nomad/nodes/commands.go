@@ -122,11 +122,10 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	n.Drain, n.DrainStrategy, n.LastDrain, n.Events = false, nil, nil, nil
 	if old == nil {
 		n.Events = withEvents(nil, tx, event("Node registered", api.NodeEventSubsystemCluster))
-		n.StaleMounts = ledger.Unclaimed(tx, n, n.StaleMounts)
+		n.StaleMounts = ledger.Unclaimed(tx, n)
 	} else {
-		brought := n.StaleMounts
+		n.StaleMounts = ledger.Unexplained(tx, n, old.StaleMounts)
 		keep(n, old)
-		n.StaleMounts = slices.Concat(old.StaleMounts, ledger.Unclaimed(tx, n, brought))
 		if lost(old.Status) {
 			n.Status, n.StatusUpdatedAt = api.NodeStatusInit, tx.Now().Unix()
 			n.Events = withEvents(n.Events, tx, event("Node re-registered", api.NodeEventSubsystemCluster))
@@ -163,7 +162,7 @@ func keep(n, old *api.Node) {
 	n.SchedulingEligibility = old.SchedulingEligibility
 	n.Drain, n.DrainStrategy, n.LastDrain = old.Drain, old.DrainStrategy, old.LastDrain
 	n.Events = old.Events
-	n.CSILimits, n.StaleMounts = old.CSILimits, old.StaleMounts
+	n.CSILimits = old.CSILimits
 	n.LastMissedHeartbeatIndex, n.LastAllocUpdateIndex = old.LastMissedHeartbeatIndex, old.LastAllocUpdateIndex
 }
 

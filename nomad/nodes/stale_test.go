@@ -1,6 +1,7 @@
 package nodes_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -102,6 +103,55 @@ func TestStaleMountsAreTheServersWord(t *testing.T) {
 	r.register(plugged("n1", true))
 	if n := r.state.Read().Node("n1"); len(n.StaleMounts) != 1 {
 		t.Errorf("a registration took the stale mounts away: %+v", n.StaleMounts)
+	}
+}
+
+// A registration may be overtaken by the report that what it brings is unmounted.
+func TestMountsWhoseEndIsKnownAreNotNotedAgain(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{})
+	r.register(plugged("n1", true))
+	r.edit(func(tx *state.Txn) {
+		tx.PutVolume(&api.Volume{
+			VolumeSpec: api.VolumeSpec{ID: "v", Namespace: "default", PluginID: "p", ExternalID: "x"},
+			Releases:   []*api.VolumeRelease{{AllocID: "told", NodeID: "n1"}, {AllocID: "lost", NodeID: "n2"}},
+		})
+		tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "claimed", NodeID: "n1", State: api.ClaimReady})
+		tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "detaching", NodeID: "n1", State: api.ClaimUnmounted})
+	})
+	for range 2 {
+		again := plugged("n1", true)
+		for _, alloc := range []string{"claimed", "detaching", "told", "lost"} {
+			again.StaleMounts = append(again.StaleMounts, &api.StaleMount{Namespace: "default", VolumeID: "v", AllocID: alloc, PluginID: "p", ExternalID: "x"})
+		}
+		r.register(again)
+		if m := r.state.Read().Node("n1").StaleMounts; len(m) != 1 || m[0].AllocID != "lost" || m[0].Since == 0 {
+			t.Errorf("stale mounts %+v", m)
+		}
+	}
+}
+
+// A node that could not read its record of a mount does not know what its driver calls the volume.
+func TestServersKnowTheVolumeOfAnUnreadableRecord(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{})
+	r.edit(func(tx *state.Txn) {
+		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{ID: "v", Namespace: "default", PluginID: "p", ExternalID: "x"}})
+	})
+	n := plugged("n1", true)
+	n.StaleMounts = []*api.StaleMount{
+		{Namespace: "default", VolumeID: "v", AllocID: "a", PluginID: "p"},
+		{Namespace: "default", VolumeID: "v", AllocID: "b"},
+		{Namespace: "default", VolumeID: "v", AllocID: "c", PluginID: "earlier"},
+		{Namespace: "default", VolumeID: "gone", AllocID: "d", PluginID: "p"},
+	}
+	r.register(n)
+	var got []string
+	for _, m := range r.state.Read().Node("n1").StaleMounts {
+		got = append(got, m.PluginID+":"+m.ExternalID)
+	}
+	if want := []string{"p:x", "p:x", "earlier:", "p:"}; !slices.Equal(got, want) {
+		t.Errorf("they are noted as %v, want %v", got, want)
 	}
 }
 

@@ -75,26 +75,53 @@ func givenUp(tx *state.Txn, c *api.VolumeClaim) {
 	tx.PutNode(&n)
 }
 
-// Unclaimed is what of the mounts that a node brings is of no claim and not noted yet: the servers have forgotten the
-// node or the claim, and nobody asked it to unmount. What a damaged record of the node does not tell is the volume's.
-func Unclaimed(tx *state.Txn, n *api.Node, brought []*api.StaleMount) (stale []*api.StaleMount) {
-	var noted []*api.StaleMount
-	if old := tx.Node(n.ID); old != nil {
-		noted = old.StaleMounts
-	}
-	for _, m := range brought {
-		h := Hold{Namespace: m.Namespace, VolumeID: m.VolumeID, AllocID: m.AllocID, Use: m.Use, NodeID: n.ID}
-		if c := h.claim(tx); slices.ContainsFunc(noted, h.stale) || c != nil && c.NodeID == n.ID && c.State != api.ClaimUnmounted {
-			continue
+// Unclaimed is what of the mounts that a node brings is of no claim: the servers had forgotten the node, and
+// nobody asked it to unmount.
+func Unclaimed(tx *state.Txn, n *api.Node) (stale []*api.StaleMount) {
+	for _, m := range n.StaleMounts {
+		if c := held(tx, n.ID, m); c == nil || c.State == api.ClaimUnmounted {
+			stale = append(stale, unclaimed(tx, m))
 		}
-		next := *m
-		next.Since, next.LastError = tx.Now().UnixNano(), ""
-		if v := tx.Volume(m.Namespace, m.VolumeID); v != nil && m.ExternalID == "" && (m.PluginID == "" || m.PluginID == v.PluginID) {
-			next.PluginID, next.ExternalID = v.PluginID, v.RemoteID()
-		}
-		stale = append(stale, &next)
 	}
 	return stale
+}
+
+// Unexplained is what a node that is known may have mounted: what was noted before, and what it brings that is of
+// no claim, and of none that is remembered. The servers may have gone back to an older snapshot.
+func Unexplained(tx *state.Txn, n *api.Node, noted []*api.StaleMount) []*api.StaleMount {
+	stale := slices.Clone(noted)
+	for _, m := range n.StaleMounts {
+		same := Hold{m.Namespace, m.VolumeID, m.AllocID, m.Use, n.ID}.stale
+		if held(tx, n.ID, m) == nil && !slices.ContainsFunc(stale, same) && !ended(tx, n.ID, m) {
+			stale = append(stale, unclaimed(tx, m))
+		}
+	}
+	return stale
+}
+
+// held is the claim that explains a mount of the node; nil when there is none.
+func held(tx *state.Txn, node string, m *api.StaleMount) *api.VolumeClaim {
+	if c := tx.Claim(m.Namespace, m.VolumeID, m.AllocID, m.Use); c != nil && c.NodeID == node {
+		return c
+	}
+	return nil
+}
+
+// ended reports whether the volume remembers that the allocation's claim ended: the node's report may have overtaken
+// what it brings.
+func ended(tx *state.Txn, node string, m *api.StaleMount) bool {
+	v := tx.Volume(m.Namespace, m.VolumeID)
+	return v != nil && slices.ContainsFunc(v.Releases, func(r *api.VolumeRelease) bool { return r.AllocID == m.AllocID && r.NodeID == node })
+}
+
+// unclaimed notes a mount. A node that could not read its record of it does not know what its driver calls the volume.
+func unclaimed(tx *state.Txn, m *api.StaleMount) *api.StaleMount {
+	next := *m
+	next.Since, next.LastError = tx.Now().UnixNano(), ""
+	if v := tx.Volume(m.Namespace, m.VolumeID); v != nil && m.ExternalID == "" && (m.PluginID == "" || m.PluginID == v.PluginID) {
+		next.PluginID, next.ExternalID = v.PluginID, v.RemoteID()
+	}
+	return &next
 }
 
 // cleaned forgets those stale mounts of the node that are gone, and settles their volumes.
