@@ -99,6 +99,106 @@ func (s *Service) releaseDamaged(ctx context.Context, allocID string, alloc *api
 	return errors.Join(errs...)
 }
 
+// detachUnknown looks for a mount that the journal has lost, where it would be. When nobody knows what the driver
+// calls the volume, the node unmounts it itself.
+func (s *Service) detachUnknown(ctx context.Context, req *api.NodeVolumeDetachRequest) error {
+	r := &row{
+		State: rowLeaving, AllocID: req.AllocID, Namespace: req.Namespace, VolumeID: req.VolumeID, Use: req.Use,
+		PluginID: req.PluginID, ExternalID: req.ExternalID, Stages: true, BootID: s.bootID,
+	}
+	if r.ExternalID == "" && !s.identify(r) {
+		return nil
+	}
+	if err := csiplugins.CheckPluginID(r.PluginID); err != nil {
+		return err
+	}
+	target, device, err := s.lostTarget(r)
+	if err != nil {
+		return err
+	}
+	staged := s.stagingOf(r)
+	if target.Host == "" && (staged == nil || len(s.journal.users(r)) > 0) {
+		return nil
+	}
+	u := &undoing{own: req.Force, force: req.Force}
+	if r.ExternalID == "" {
+		u.own, u.without = true, "nobody knows what its plugin calls the volume"
+	} else if u.p, err = s.plugins.Wait(ctx, api.CSIPluginTypeNode, r.PluginID, downPluginWait); err != nil && !req.Force {
+		return err
+	}
+	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
+	if err != nil {
+		return err
+	}
+	defer release()
+	if r.Target = target; device {
+		r.AttachmentMode = api.AttachmentBlock
+	}
+	if err := s.undo(ctx, u, r); err != nil {
+		return err
+	}
+	s.tellOwn(r, u)
+	return nil
+}
+
+// lostTarget finds the target of a row that the journal has lost; the path is empty when nothing is there.
+func (s *Service) lostTarget(r *row) (at place, device bool, err error) {
+	for _, kind := range []string{api.CSIPluginTypeNode, api.CSIPluginTypeMonolith} {
+		base := s.plugins.BaseOf(kind, r.PluginID)
+		at = targetAt(place{Host: base, Plugin: base}, r.Namespace, r.VolumeID, r.AllocID, r.Use)
+		device = s.host.IsDevice(at.Host)
+		on, err := s.host.IsPoint(at.Host)
+		if err != nil || on || device {
+			return at, device, err
+		}
+	}
+	return place{}, false, nil
+}
+
+// identify completes a row by what is mounted at its target: the plugin, and what it calls the volume when a record
+// of its staging is there. It reports whether there is a plugin to look at.
+func (s *Service) identify(r *row) bool {
+	at := s.findMount(csiplugins.TargetDir, targetName(r.Namespace, r.VolumeID, r.AllocID, r.Use))
+	if at == nil {
+		return r.PluginID != ""
+	}
+	r.PluginID = pluginAt(at.Point)
+	for _, st := range s.journal.allStages() {
+		if st.PluginID == r.PluginID && st.Seen != nil && st.Seen.Same(at) {
+			r.ExternalID = st.ExternalID
+		}
+	}
+	return true
+}
+
+// detachNameless ends the damaged rows of an allocation that is not known, whose volumes nobody can tell. What is
+// mounted at targets and is of no known allocation is theirs, or that of others like it: the node unmounts it.
+func (s *Service) detachNameless(ctx context.Context, req *api.NodeVolumeDetachRequest) error {
+	orphans, err := s.orphans()
+	if err != nil {
+		return err
+	}
+	known := s.live.targets()
+	for _, e := range orphans {
+		if filepath.Base(filepath.Dir(e.Point)) != csiplugins.TargetDir || known[filepath.Base(e.Point)] {
+			continue
+		}
+		how, err := s.unmountOurselves(ctx, e.Point, req.Force)
+		if err != nil {
+			return fmt.Errorf("unmount %s, whose record cannot be read: %w", e.Point, err)
+		}
+		s.log.Warn("a mount whose record cannot be read is gone", "alloc_id", req.AllocID, "what", how, "path", e.Point)
+		s.clean(e.Point)
+	}
+	for _, key := range s.journal.damagedRows() {
+		if allocOf(key) == req.AllocID {
+			s.forget(key)
+		}
+	}
+	s.planStages()
+	return nil
+}
+
 // mend makes a new record for a use whose record could not be read, when its mount is there and lives: tasks may
 // be using it. It returns nil when there is nothing to keep.
 func (s *Service) mend(ctx context.Context, next row) (*row, error) {

@@ -6,7 +6,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/client/csiplugins"
 )
 
 // Handlers serve the calls that servers make on this node.
@@ -68,14 +67,18 @@ func (s *Service) nodeDetach(ctx context.Context, req *api.NodeVolumeDetachReque
 		}
 		s.forget(r.key())
 	}
-	if len(rows) > 0 {
+	switch {
+	case len(rows) > 0:
 		return &api.Empty{}, nil
+	case req.VolumeID == "":
+		return &api.Empty{}, s.detachNameless(ctx, req)
 	}
 	if err := s.detachUnknown(ctx, req); err != nil {
 		return nil, err
 	}
 	if key := rowKey(req.AllocID, req.Namespace, req.VolumeID, req.Use); s.journal.isDamaged(key) {
 		s.forget(key)
+		s.planStages()
 	}
 	return &api.Empty{}, nil
 }
@@ -91,55 +94,4 @@ func (s *Service) rowsOf(req *api.NodeVolumeDetachRequest) []*row {
 	return s.journal.find(func(r *row) bool {
 		return r.AllocID == req.AllocID && r.Namespace == req.Namespace && r.VolumeID == req.VolumeID
 	})
-}
-
-// detachUnknown looks for a mount that the journal has lost, where it would be.
-func (s *Service) detachUnknown(ctx context.Context, req *api.NodeVolumeDetachRequest) error {
-	if err := csiplugins.CheckPluginID(req.PluginID); err != nil {
-		return err
-	}
-	r := &row{
-		State: rowLeaving, AllocID: req.AllocID, Namespace: req.Namespace, VolumeID: req.VolumeID, Use: req.Use,
-		PluginID: req.PluginID, ExternalID: req.ExternalID, Stages: true, BootID: s.bootID,
-	}
-	target, device, err := s.lostTarget(r)
-	if err != nil {
-		return err
-	}
-	staged := s.stagingOf(r)
-	if target.Host == "" && (staged == nil || len(s.journal.users(r)) > 0) {
-		return nil
-	}
-	p, err := s.plugins.Wait(ctx, api.CSIPluginTypeNode, req.PluginID, downPluginWait)
-	if err != nil && !req.Force {
-		return err
-	}
-	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
-	if err != nil {
-		return err
-	}
-	defer release()
-	if r.Target = target; device {
-		r.AttachmentMode = api.AttachmentBlock
-	}
-	u := &undoing{p: p, own: req.Force, force: req.Force}
-	if err := s.undo(ctx, u, r); err != nil {
-		return err
-	}
-	s.tellOwn(r, u)
-	return nil
-}
-
-// lostTarget finds the target of a row that the journal has lost; the path is empty when nothing is there.
-func (s *Service) lostTarget(r *row) (at place, device bool, err error) {
-	for _, kind := range []string{api.CSIPluginTypeNode, api.CSIPluginTypeMonolith} {
-		base := s.plugins.BaseOf(kind, r.PluginID)
-		at = targetAt(place{Host: base, Plugin: base}, r.Namespace, r.VolumeID, r.AllocID, r.Use)
-		device = s.host.IsDevice(at.Host)
-		on, err := s.host.IsPoint(at.Host)
-		if err != nil || on || device {
-			return at, device, err
-		}
-	}
-	return place{}, false, nil
 }

@@ -3,6 +3,7 @@ package volumes_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 )
@@ -66,6 +68,70 @@ func TestUnreadableRecordIsTakenForAMount(t *testing.T) {
 			})
 		})
 	}
+}
+
+// asked serves a detach with what the servers know of a mount that they were told of.
+func (v *virtual) asked(m *api.StaleMount) error {
+	v.t.Helper()
+	_, err := serve(v.t, v.svc, v.t.Context(), wire.NodeVolumeDetach, &api.NodeVolumeDetachRequest{
+		Namespace: m.Namespace, VolumeID: m.VolumeID, PluginID: m.PluginID, ExternalID: m.ExternalID, AllocID: m.AllocID, Use: m.Use,
+	})
+	return err
+}
+
+// Servers may not know either what the driver calls the volume of a record that cannot be read: it may be registered
+// no more.
+func TestUnreadableRecordIsUnmountedWithoutTheExternalID(t *testing.T) {
+	for which, driver := range map[string]bool{"row/": true, "": false} {
+		inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+			over := workload("over")
+			at := v.up(over)["a"].Source
+			v.stop()
+			v.journal.spoil(which)
+			v.start()
+			v.knows(over)
+			told := v.svc.Mounts()
+			if len(told) != 1 {
+				t.Fatalf("the servers are told of %+v", told)
+			}
+			if err := v.asked(told[0]); err != nil || v.on(at) != nil {
+				t.Errorf("records %q: it is mounted still: %v", which, err)
+			}
+			if n := len(v.svc.Mounts()); n != 0 {
+				t.Errorf("records %q: the servers would be told of %d mounts", which, n)
+			}
+			if driver {
+				v.until("it is unstaged", func() bool { return v.count("NodeUnstageVolume") == 1 })
+				v.clean()
+			}
+		})
+	}
+}
+
+// Nobody on the node knows whose mount a record of a forgotten allocation was: what no known one explains goes.
+func TestUnreadableRecordOfAForgottenAllocationIsUnmounted(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		gone, known, damaged := v.up(workload("gone"))["a"].Source, v.up(workload("w"))["a"].Source, v.up(workload("w2"))["a"].Source
+		v.stop()
+		v.journal.spoil("row/gone")
+		v.journal.spoil("row/w2")
+		v.start()
+		v.knows(workload("w"), workload("w2"))
+		told := v.svc.Mounts()
+		i := slices.IndexFunc(told, func(m *api.StaleMount) bool { return m.AllocID == "gone" })
+		if i < 0 || told[i].VolumeID != "" {
+			t.Fatalf("the servers are told of %+v", told)
+		}
+		if err := v.asked(told[i]); err != nil || v.on(gone) != nil {
+			t.Errorf("it is mounted still: %v", err)
+		}
+		if v.on(known) == nil || v.on(damaged) == nil {
+			t.Error("an allocation that is known has lost its mount")
+		}
+		if n := len(v.svc.Mounts()); n != 2 {
+			t.Errorf("the servers would be told of %d mounts", n)
+		}
+	})
 }
 
 func TestUnreadableRecordOfNothingIsReleased(t *testing.T) {

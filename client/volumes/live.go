@@ -75,3 +75,21 @@ func (l *live) get(id string) (*api.Allocation, bool) {
 	k, ok := l.allocs[id]
 	return k.alloc, ok && !k.over
 }
+
+// targets are the names of what may be mounted for the allocations.
+func (l *live) targets() map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	names := map[string]bool{}
+	for id, k := range l.allocs {
+		if k.alloc == nil {
+			continue
+		}
+		for _, u := range k.alloc.VolumeUses() {
+			for _, use := range []string{u.Name, ""} {
+				names[targetName(k.alloc.Namespace, u.VolumeID, id, use)] = true
+			}
+		}
+	}
+	return names
+}

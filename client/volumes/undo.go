@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,9 @@ const (
 
 // undoing is one try to take a row down.
 type undoing struct {
-	// p is nil when no instance of the plugin is there and the node must do without.
-	p *csiplugins.Plugin
+	// p is nil when the node must do without the plugin: no instance is there, or another reason.
+	p       *csiplugins.Plugin
+	without string
 	// own is set when the node may unmount by itself, force when an operator asked for that.
 	own, force bool
 	// again is set while the plugin is asked once more to unstage what is not mounted any more, because it failed.
@@ -100,7 +102,7 @@ type taking struct {
 // takeOff has the plugin take a volume off a path. It is over when the plugin said so and nothing is there; when
 // nothing is there although the plugin, which did answer, failed; and when the node has unmounted it itself.
 func (s *Service) takeOff(ctx context.Context, u *undoing, t taking, call func(context.Context) error) error {
-	failure := error(fault.New(fault.Unavailable, "no instance of the plugin is there"))
+	failure := error(fault.New(fault.Unavailable, "%s", cmp.Or(u.without, "no instance of the plugin is there")))
 	if u.p != nil {
 		failure = call(ctx)
 	}
