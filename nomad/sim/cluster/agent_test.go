@@ -99,16 +99,18 @@ func (a *agent) begin() error {
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	known := map[string]volumes.Known{}
+	w.mu.Lock()
 	for _, p := range n.plugins {
 		known[p.alloc] = volumes.Known{}
 	}
 	for id, k := range n.disk.known {
 		known[id] = volumes.Known{Alloc: k.alloc, Ended: k.ended}
 	}
-	svc.Restored(known)
+	w.mu.Unlock()
+	svc.Restored(known) // it may write to the disk
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, h := range svc.Handlers() {
 		a.calls[h.Name] = a.spoilt(h)
 	}
