@@ -1,3 +1,3 @@
-// Package nomad builds a server: the state, the replicated log, the RPC door and the rooms, and says
-// which duties the leader has. It decides nothing itself.
+// Package nomad builds a server: the state, the replicated log, the RPC server and the services, and says
+// which loops the leader runs. It decides nothing itself.
 package nomad

@@ -7,22 +7,22 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// duty is something that only the leader does, for as long as it leads.
-type duty struct {
+// leaderLoop is something that only the leader does, for as long as it leads.
+type leaderLoop struct {
 	name string
 	run  func(context.Context) error
 }
 
-// lead runs the duties for one term. A duty that fails ends the term's work; it is begun again while
+// lead runs the loops for one term. One that fails ends the term's work; it is begun again while
 // this server leads.
 func (s *Server) lead(term context.Context) error {
 	s.conf.Log.Info("leading", "server", s.id)
 	group, term := errgroup.WithContext(term)
-	for _, d := range s.duties {
+	for _, l := range s.loops {
 		group.Go(func() error {
-			err := d.run(term)
+			err := l.run(term)
 			if err != nil && !errors.Is(err, context.Canceled) {
-				s.conf.Log.Error("leader's duty ended", "duty", d.name, "error", err)
+				s.conf.Log.Error("a loop of the leader ended", "loop", l.name, "error", err)
 				return err
 			}
 			return nil

@@ -28,9 +28,9 @@ func (*next) UnmarshalMsg(b []byte) ([]byte, error) { return msgp.Skip(b) }
 
 func nextCommands(r *fsm.Registry) { r.Register(func() fsm.Command { return &next{} }) }
 
-// nextDuties has the leader use the command as soon as all servers understand it.
-func (s *Server) nextDuties() []duty {
-	return []duty{{"next", func(ctx context.Context) error {
+// nextLoops has the leader use the command as soon as all servers understand it.
+func (s *Server) nextLoops() []leaderLoop {
+	return []leaderLoop{{"next", func(ctx context.Context) error {
 		err := state.Until(ctx, s.state, []state.Key{state.TableKey(state.TableCluster)}, func(tx *state.Txn) bool {
 			return tx.AgreedVersion() >= fsm.Since(fsm.KindNext)
 		})

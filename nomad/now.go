@@ -6,4 +6,4 @@ import "github.com/open-nomad/open-nomad/nomad/fsm"
 
 func nextCommands(*fsm.Registry) {}
 
-func (*Server) nextDuties() []duty { return nil }
+func (*Server) nextLoops() []leaderLoop { return nil }

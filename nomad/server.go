@@ -46,10 +46,10 @@ type Server struct {
 	rpc       *rpc.Server
 	members   *member.Members
 	evals     *evals.Service
-	duties    []duty
+	loops     []leaderLoop
 }
 
-// Commands makes a registry of every raft command of every room.
+// Commands makes a registry of every raft command of every package.
 func Commands() *fsm.Registry {
 	r := fsm.NewRegistry()
 	for _, add := range []func(*fsm.Registry){
@@ -62,7 +62,7 @@ func Commands() *fsm.Registry {
 	return r
 }
 
-// New opens the port and the log and builds the rooms. Nothing is served before [Server.Run];
+// New opens the port and the log and builds the services. Nothing is served before [Server.Run];
 // after an error nothing stays open.
 func New(c Config) (*Server, error) {
 	s := &Server{conf: c}
@@ -88,7 +88,7 @@ func New(c Config) (*Server, error) {
 	if s.members, err = member.Open(s.memberConfig()); err != nil {
 		return nil, errors.Join(err, s.raft.Close(), s.port.Close())
 	}
-	s.rooms()
+	s.services()
 	return s, nil
 }
 
@@ -150,15 +150,15 @@ func (s *Server) consensus() (err error) {
 	return err
 }
 
-// rooms builds the rooms, binds their methods and collects the leader's duties.
-func (s *Server) rooms() {
+// services builds the services, binds their methods and collects the leader's loops.
+func (s *Server) services() {
 	log := s.conf.Log
-	nodeRoom := nodes.New(nodes.Config{
+	nodeService := nodes.New(nodes.Config{
 		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
 		Servers: s.serversHere, Voters: s.raft.Voters, VerifyLeader: s.raft.VerifyLeader,
 	})
 	s.rpc = rpc.New(rpc.Config{
-		Log: log.Named("rpc"), Raft: s.raft, Dialer: s.dialer, VerifyNode: nodeRoom.Verify,
+		Log: log.Named("rpc"), Raft: s.raft, Dialer: s.dialer, VerifyNode: nodeService.Verify,
 		Region: s.conf.Region, Address: s.advertise, Servers: s.members.Servers, Hold: holdMax,
 	})
 	s.evals = evals.New(evals.Config{
@@ -171,26 +171,26 @@ func (s *Server) rooms() {
 		VerifyLeader: s.raft.VerifyLeader,
 		Patience:     s.conf.Volumes.Patience, LimitExpiry: s.conf.Volumes.LimitExpiry,
 	})
-	gcRoom := gc.New(gc.Config{
+	gcService := gc.New(gc.Config{
 		State: s.state, Raft: s.raft, Log: log.Named("gc"), Limits: s.conf.GC,
 		Extra: []gc.Step{{Name: "volume claims", Run: func(ctx context.Context, _ bool) error { return volumeReconciler.Settle(ctx) }}},
 	})
-	jobRoom := jobs.New(jobs.Config{
+	jobService := jobs.New(jobs.Config{
 		Log: log.Named("jobs"), State: s.state, Raft: s.raft, Limits: s.conf.Jobs, Versions: s.conf.JobVersions,
 		Preview: func(tx *state.Txn, j *api.Job) *jobs.Preview {
 			return (*jobs.Preview)(evals.Plan(tx, j, time.Now()))
 		},
 	})
-	deploymentRoom := deployments.New(deployments.Config{Log: log.Named("deployments"), State: s.state, Raft: s.raft})
-	for _, room := range []interface{ Handlers() []wire.Handler }{
-		nodeRoom, s.evals, volumeService, gcRoom, jobRoom, deploymentRoom,
+	deploymentService := deployments.New(deployments.Config{Log: log.Named("deployments"), State: s.state, Raft: s.raft})
+	for _, service := range []interface{ Handlers() []wire.Handler }{
+		nodeService, s.evals, volumeService, gcService, jobService, deploymentService,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		operator.New(operator.Config{
 			ID: s.id, State: s.state, Raft: s.raft, NameOf: s.members.Name, Members: s.members, Cluster: s.raft, Archive: s.raft, Dir: s.conf.Dir,
 		}),
 	} {
-		s.rpc.Handle(room.Handlers()...)
+		s.rpc.Handle(service.Handlers()...)
 	}
 	s.rpc.Handle(
 		wire.StatusMembers.Handle(func(context.Context, *api.QueryOptions) (*api.MembersResponse, error) {
@@ -198,17 +198,17 @@ func (s *Server) rooms() {
 		}),
 		wire.StatusPeerInfo.Handle(s.members.PeerInfo),
 	)
-	s.duties = []duty{
+	s.loops = []leaderLoop{
 		{"members", s.members.Lead},
 		{"autopilot", s.members.Oversee},
 		{"evals", s.evals.Run},
-		{"nodes", nodeRoom.Run},
+		{"nodes", nodeService.Run},
 		{"volumes", volumeReconciler.Run},
-		{"deployments", deploymentRoom.Run},
-		{"periodic", periodic.New(periodic.Config{Log: log.Named("periodic"), State: s.state, Launch: jobRoom.Launch}).Run},
-		{"gc", gcRoom.Run},
+		{"deployments", deploymentService.Run},
+		{"periodic", periodic.New(periodic.Config{Log: log.Named("periodic"), State: s.state, Launch: jobService.Launch}).Run},
+		{"gc", gcService.Run},
 	}
-	s.duties = append(s.duties, s.nextDuties()...)
+	s.loops = append(s.loops, s.nextLoops()...)
 }
 
 // Run serves until ctx ends, and then closes everything. It may be called once.

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// roomy registers a node with room for many small tasks.
+// roomy registers a node that has space for many small tasks.
 func (h *host) roomy(id string) {
 	h.t.Helper()
 	n := &api.Node{

@@ -111,7 +111,7 @@ func TestImportsPointDownwards(t *testing.T) {
 			case l > from:
 				t.Errorf("%s (L%d) imports %s (L%d): imports point downwards", p.path, from, to, l)
 			case l == from && from == 3:
-				t.Errorf("%s imports %s: rooms never import rooms", p.path, to)
+				t.Errorf("%s imports %s: services never import services", p.path, to)
 			case l == from && from > 0 && !allowedSideways(p.path, to):
 				t.Errorf("%s imports %s in the same layer", p.path, to)
 			}
@@ -151,15 +151,15 @@ var homes = map[string][]string{
 	"github.com/urfave/cli/v3":                    {"command", "command/", "cmd/nomad"},
 }
 
-func TestThirdPartyNamesStayInTheirRoom(t *testing.T) {
+func TestThirdPartyNamesStayInTheirPackages(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, imp := range p.imports {
-			for lib, rooms := range homes {
+			for lib, places := range homes {
 				if imp != lib && !strings.HasPrefix(imp, lib+"/") {
 					continue
 				}
-				if !slices.ContainsFunc(rooms, func(room string) bool { return matches(p.path, room) }) {
-					t.Errorf("%s imports %s, which belongs to %v", p.path, imp, rooms)
+				if !slices.ContainsFunc(places, func(place string) bool { return matches(p.path, place) }) {
+					t.Errorf("%s imports %s, which belongs to %v", p.path, imp, places)
 				}
 			}
 			if imp == "testing" && !strings.HasSuffix(p.path, "/suite") && p.path != "api/sample" && p.path != "nomad/sim" {
