@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -17,6 +18,9 @@ import (
 func (c *Intend) Apply(tx *state.Txn) (any, error) {
 	spec := c.Spec
 	if err := nameIsFree(tx, spec); err != nil {
+		return nil, err
+	}
+	if err := sourceStays(tx, spec); err != nil {
 		return nil, err
 	}
 	v, err := fresh(tx, spec)
@@ -52,6 +56,19 @@ func nameIsFree(tx *state.Txn, spec *api.VolumeSpec) error {
 			return fault.New(fault.Conflict, "volume %q: the name %q is that of volume %q in namespace %q, and the plugin would answer that volume",
 				spec.ID, spec.Name, o.ID, o.Namespace)
 		}
+	}
+	return nil
+}
+
+// sourceStays refuses to create a volume from what is being deleted.
+func sourceStays(tx *state.Txn, spec *api.VolumeSpec) error {
+	if spec.CloneID != "" {
+		if err := ledger.Gather(tx, spec.PluginID, spec.CloneID).Deleting(); err != nil {
+			return fmt.Errorf("clone of %q: %w", spec.CloneID, err)
+		}
+	}
+	if spec.SnapshotID != "" && tx.SnapshotIntent(spec.PluginID, spec.SnapshotID, true) != nil {
+		return fault.New(fault.Conflict, "volume %q: snapshot %q is being deleted", spec.ID, spec.SnapshotID)
 	}
 	return nil
 }

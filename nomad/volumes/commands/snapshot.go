@@ -19,6 +19,9 @@ func (*SnapshotAnswer) Kind() fsm.Kind { return fsm.KindSnapshotAnswer }
 // Apply writes the intent, or joins the same one. Nothing is cut from a volume that is being deleted.
 func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 	if c.Intent.Delete {
+		if err := ledger.NotCopied(tx, c.Intent.PluginID, "snapshot", c.Intent.Name, func(s *api.VolumeSpec) string { return s.SnapshotID }); err != nil {
+			return nil, err
+		}
 		return c.remove(tx), nil
 	}
 	if err := ledger.Gather(tx, c.Intent.PluginID, c.Intent.ExternalID).Deleting(); err != nil {

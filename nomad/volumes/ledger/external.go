@@ -62,7 +62,27 @@ func (e External) Deleting() error {
 // MayDelete refuses while anybody else has a hold on the external volume of the spec: a claim, an attachment,
 // another spec, a snapshot that is being made. It is asked when a deletion begins and again in the entry before
 // each call.
-func MayDelete(tx *state.Txn, v *api.Volume) error { return ExternalOf(tx, v).onlyOf(v) }
+func MayDelete(tx *state.Txn, v *api.Volume) error {
+	if err := ExternalOf(tx, v).onlyOf(v); err != nil {
+		return err
+	}
+	return NotCopied(tx, v.PluginID, "volume", v.RemoteID(), func(s *api.VolumeSpec) string { return s.CloneID })
+}
+
+// NotCopied refuses while a volume is being created from a volume or snapshot of the plugin: some drivers copy for
+// long, and do not notice that the source goes. source is what a creation copies.
+func NotCopied(tx *state.Txn, plugin, what, id string, source func(*api.VolumeSpec) string) error {
+	for v := range tx.VolumesByPlugin(plugin) {
+		p := v.Provision
+		if p.ExternalID != "" || p.State != api.VolumeCreating && p.State != api.VolumeDeleting {
+			continue
+		}
+		if source(&v.VolumeSpec) == id || p.Replaces != nil && source(p.Replaces) == id {
+			return fault.New(fault.Conflict, "%s in use: volume %q in namespace %q is being created from %q", what, v.ID, v.Namespace, id)
+		}
+	}
+	return nil
+}
 
 // onlyOf refuses while anybody but the spec has a hold on the external volume.
 func (e External) onlyOf(v *api.Volume) error {
