@@ -121,6 +121,9 @@ func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.
 	if err != nil {
 		return nil, fmt.Errorf("detach volume %q from node %s: %w", r.VolumeID, r.NodeID, err)
 	}
+	if r.Force {
+		s.unmountByForce(ctx, held)
+	}
 	s.log.Info("volume detached by an operator", "volume", r.VolumeID, "namespace", ns, "node", r.NodeID, "proof", evict.Proof)
 	return &api.WriteMeta{Index: index}, nil
 }
@@ -177,6 +180,9 @@ func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.Write
 	if err != nil {
 		return nil, fmt.Errorf("detach %q of plugin %q from node %s: %w", w.ExternalID, w.PluginID, w.NodeID, err)
 	}
+	if w.StaleMounts {
+		s.unmountByForce(ctx, staleOn(tx, w))
+	}
 	s.log.Info("volume detached on the word of an operator", "external_id", w.ExternalID, "plugin", w.PluginID,
 		"node", w.NodeID, "by", w.By, "reason", w.Reason, "stale_mounts", w.StaleMounts)
 	return &api.WriteMeta{Index: index}, nil
@@ -222,7 +228,7 @@ func (s *Service) unmountAll(ctx context.Context, tx *state.Txn, node string, he
 		}
 	}
 	for _, c := range held {
-		if err := s.drivers.Unmount(ctx, c); err != nil {
+		if err := s.drivers.Unmount(ctx, c, false); err != nil {
 			return fmt.Errorf("detach volume %q: %w", c.VolumeID, err)
 		}
 	}

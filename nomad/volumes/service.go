@@ -42,8 +42,9 @@ type Drivers interface {
 	ListVolumes(ctx context.Context, r *api.ControllerListRequest) (*api.ControllerListResponse, error)
 	// ListSnapshots lists a page of the snapshots at the provider.
 	ListSnapshots(ctx context.Context, r *api.ControllerSnapshotListRequest) (*api.ControllerSnapshotListResponse, error)
-	// Unmount asks the node of a claim to unmount and waits until it has.
-	Unmount(ctx context.Context, c *api.VolumeClaim) error
+	// Unmount asks the node of a claim to unmount and waits until it has. With force the node does what its plugin
+	// cannot, or is not there to do.
+	Unmount(ctx context.Context, c *api.VolumeClaim, force bool) error
 }
 
 // Outcomes knows what drivers answered to the intents of this leader's term.

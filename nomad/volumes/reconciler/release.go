@@ -71,17 +71,17 @@ func (r *Reconciler) options(tx *state.Txn, c *api.VolumeClaim) []option {
 // askUnmount asks the node to unmount and takes its yes for the report.
 func (r *Reconciler) askUnmount(c *api.VolumeClaim) func(context.Context, try) error {
 	return func(ctx context.Context, _ try) error {
-		if err := r.Unmount(ctx, c); err != nil {
+		if err := r.Unmount(ctx, c, false); err != nil {
 			return err
 		}
 		return r.record(ctx, &commands.Report{Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID, Use: c.Use, NodeID: c.NodeID})
 	}
 }
 
-// Unmount asks the node of a claim to unmount and waits until it has.
-func (r *Reconciler) Unmount(ctx context.Context, c *api.VolumeClaim) error {
+// Unmount asks the node of a claim to unmount and waits until it has. With force the node does what its plugin cannot.
+func (r *Reconciler) Unmount(ctx context.Context, c *api.VolumeClaim, force bool) error {
 	_, err := callNode(ctx, r, wire.NodeVolumeDetach, flight{node: c.NodeID}, r.limits.AttachTimeout, &api.NodeVolumeDetachRequest{
-		Namespace: c.Namespace, VolumeID: c.VolumeID, ExternalID: c.ExternalID, PluginID: c.PluginID, AllocID: c.AllocID, Use: c.Use,
+		Namespace: c.Namespace, VolumeID: c.VolumeID, ExternalID: c.ExternalID, PluginID: c.PluginID, AllocID: c.AllocID, Use: c.Use, Force: force,
 	})
 	if err != nil {
 		return fmt.Errorf("unmount on node %s: %w", c.NodeID, err)
