@@ -58,10 +58,13 @@ func (r *Reconciler) shutOff(node string) bool {
 	return r.losses.fenced[node]
 }
 
-// fence runs the operator's fencing program; its exit with 0 proves that the node is off.
+// fence runs the operator's fencing program; its exit with 0 proves that the node is off, if it was away all the time.
 func (r *Reconciler) fence(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
+	r.mu.Lock()
+	returns := r.losses.returns[node]
+	r.mu.Unlock()
 	name := ""
 	if n := r.state.Read().Node(node); n != nil {
 		name = n.Name
@@ -74,6 +77,9 @@ func (r *Reconciler) fence(ctx context.Context, node string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.losses.returns[node] != returns || !ledger.Lost(r.state.Read().Node(node)) {
+		return fault.New(fault.Unavailable, "fencing hook %s for node %s: the node came back before it ended", r.limits.FenceHook, node)
+	}
 	r.losses.fenced[node] = true
 	return nil
 }

@@ -88,6 +88,8 @@ type losses struct {
 	seen map[string]time.Time
 	// fenced are lost nodes that the operator's hook has shut off.
 	fenced map[string]bool
+	// returns counts how often nodes came back.
+	returns map[string]int
 }
 
 // notice takes a loss that a claim is looked at for before its change has arrived.
@@ -102,6 +104,9 @@ func (l *losses) notice(n *api.Node, id string, now time.Time) {
 }
 
 func (l *losses) forget(id string) {
+	if _, lost := l.last[id]; lost {
+		l.returns[id]++
+	}
 	delete(l.last, id)
 	delete(l.seen, id)
 	delete(l.fenced, id)
@@ -113,7 +118,7 @@ func (r *Reconciler) newTerm() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.termIndex = r.state.Read().Index()
-	r.losses = losses{term: r.now(), last: map[string]time.Time{}, seen: map[string]time.Time{}, fenced: map[string]bool{}}
+	r.losses = losses{term: r.now(), last: map[string]time.Time{}, seen: map[string]time.Time{}, fenced: map[string]bool{}, returns: map[string]int{}}
 }
 
 // noteLoss remembers when a node was lost, and forgets it when it is back.
