@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/mask"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
@@ -98,6 +99,13 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 		return nil, err
 	}
 	ns := namespaceOf(r.Namespace)
+	// A node that was started anew does not know which secrets its drivers quote.
+	report := *r
+	report.Error = mask.Text(r.Error, s.volumeSecrets(ns, r.VolumeID)...)
+	return s.reported(ctx, ns, &report)
+}
+
+func (s *Service) reported(ctx context.Context, ns string, r *api.VolumeUnpublishRequest) (*api.WriteMeta, error) {
 	c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID, r.Use)
 	if saidBefore(s.state.Read(), c, r) {
 		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil

@@ -51,3 +51,21 @@ func TestErrorsHideSecretsThatDriversQuote(t *testing.T) {
 		}
 	}
 }
+
+// The report of a node whose agent was started anew may quote a secret that it has not sent itself.
+func TestReportsShowNoSecrets(t *testing.T) {
+	r := newRig(t)
+	r.Node("n1")
+	v := volumestest.Spec("v")
+	v.Secrets = map[string]string{"password": "tr0ub4dor"}
+	r.Register(v)
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	r.MustClaim("v", "a1", "n1")
+	r.Ends("a1", api.AllocClientStatusComplete)
+	if err := r.Report("v", "a1", "n1", "umount: -o password=tr0ub4dor: busy"); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.State.Read().Claim("default", "v", "a1", ""); strings.Contains(c.LastError, "tr0ub4dor") || !strings.Contains(c.LastError, "busy") {
+		t.Errorf("the claim shows %q", c.LastError)
+	}
+}
