@@ -71,3 +71,20 @@ func TestSessionThatIsNeverClosedIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// No session outlives a boot, and drivers may fail at what they do not know any more.
+func TestSessionOfAnEarlierBootIsNotWaitedFor(t *testing.T) {
+	inVirtualTime(t, fake.Config{NoMountAtStaging: true}, func(t *testing.T, v *virtual) {
+		v.up(workload("w"))
+		v.stop()
+		v.host.Reboot()
+		v.driver.Script(fake.Fault{RPC: "NodeUnstageVolume", Code: codes.Internal, Text: "no such session"})
+		v.start()
+		begin := time.Now()
+		_ = v.svc.Down(t.Context(), "w")
+		v.untilReleased("w")
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}

@@ -75,8 +75,8 @@ func (s *Service) takeTarget(ctx context.Context, u *undoing, r *row) error {
 
 // takeStaging takes a volume off its staging path and forgets the staging.
 func (s *Service) takeStaging(ctx context.Context, u *undoing, st *stage) error {
-	session := st.Done && st.Seen == nil
-	err := s.takeOff(ctx, u, taking{at: st.Path, what: "unstage", untold: session, again: session || u.again}, func(ctx context.Context) error {
+	session := st.Done && st.Seen == nil && st.BootID == s.bootID // no session outlives the boot
+	err := s.takeOff(ctx, u, taking{at: st.Path, what: "unstage", untold: session, again: session || u.again && st.BootID == s.bootID}, func(ctx context.Context) error {
 		return s.plugins.Called(u.p, func() error { return u.p.Client().NodeUnstage(ctx, st.ExternalID, u.p.See(st.Path)) })
 	})
 	if err != nil {
