@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -31,7 +32,7 @@ func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.Vo
 	var out *api.VolumeClaimResponse
 	var refused error
 	err := state.Until(ctx, s.state, keys, func(tx *state.Txn) bool {
-		out, refused = granted(tx, ns, r)
+		out, refused = s.granted(tx, ns, r)
 		if out == nil && refused == nil && r.Tell {
 			if reason := waitsFor(tx, ns, r); reason != r.Known {
 				out = &api.VolumeClaimResponse{Waiting: reason, WriteMeta: api.WriteMeta{Index: tx.Index()}}
@@ -46,7 +47,7 @@ func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.Vo
 }
 
 // granted returns nothing while the claim must wait.
-func granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (*api.VolumeClaimResponse, error) {
+func (s *Service) granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (*api.VolumeClaimResponse, error) {
 	c := tx.Claim(ns, r.VolumeID, r.AllocID, r.Use)
 	switch {
 	case c == nil:
@@ -56,6 +57,9 @@ func granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (*api.VolumeCl
 	case claim.Leaving(c.State):
 		return nil, fault.New(fault.Conflict, "the claim of allocation %s on volume %q is %s", r.AllocID, r.VolumeID, c.State)
 	case c.State == api.ClaimTaken:
+		if err := s.blocked(tx, c); err != nil {
+			return nil, err
+		}
 		return nil, unattachable(tx, c)
 	case c.State != api.ClaimReady:
 		return nil, nil
@@ -70,6 +74,23 @@ func granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (*api.VolumeCl
 	}
 	out.NodeExpand = slices.ContainsFunc(v.Provision.NodeExpansion, func(n string) bool { return n == c.NodeID || n == commands.AnyNode })
 	return out, nil
+}
+
+// staleWait is how long an allocation waits for a node to unmount what it has of a claim that was given up. The node
+// tries by itself for less; after it the allocation does better elsewhere.
+const staleWait = 5 * time.Minute
+
+// blocked is why a claim has waited too long for its node, if it has.
+func (s *Service) blocked(tx *state.Txn, c *api.VolumeClaim) error {
+	n := tx.Node(c.NodeID)
+	if n == nil {
+		return nil
+	}
+	m := claim.Stale(n, c.PluginID, c.ExternalID)
+	if m == nil || s.now().Before(time.Unix(0, max(c.Since, m.Since)).Add(staleWait)) {
+		return nil
+	}
+	return fault.New(fault.Conflict, "%s; the allocation has waited for %s", claim.NotYet(c.VolumeID, c.NodeID, m), staleWait)
 }
 
 // unattachable is the driver's final answer to the attach that a claim waits for, if there is one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -297,5 +298,28 @@ func TestSharedExternalVolumeHasOneAttachment(t *testing.T) {
 	r.Free("v")
 	if n.Count("Controller.Publish") != 1 {
 		t.Fatalf("calls are %v", n.Calls())
+	}
+}
+
+// A node that does not unmount what it has of a claim that was given up keeps nobody for ever.
+func TestClaimDoesNotWaitForEverForAnOldMount(t *testing.T) {
+	for ago, refused := range map[time.Duration]bool{time.Minute: false, 10 * time.Minute: true} {
+		r := newRig(t)
+		r.Node("n1")
+		r.Register(volumestest.Spec("v"))
+		at := time.Now().Add(-ago)
+		r.Halt()
+		r.Raft.Now = func() time.Time { return at }
+		r.MustPlace(volumestest.Alloc("a2", "n1", "v", writer))
+		r.Change("n1", func(n *api.Node) {
+			n.StaleMounts = []*api.StaleMount{{Namespace: "default", VolumeID: "v", AllocID: "a1", PluginID: "p", ExternalID: "ext-v", Since: at.UnixNano()}}
+		})
+		out, err := r.Service.Claim(r.Context(), &api.VolumeClaimRequest{VolumeID: "v", AllocID: "a2", NodeID: "n1", NodeSecret: "secret-n1", Tell: true})
+		if refused && (!errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "allocation a1")) {
+			t.Errorf("after %s: %+v, %v", ago, out, err)
+		}
+		if !refused && (err != nil || out.Waiting == "") {
+			t.Errorf("after %s: %+v, %v", ago, out, err)
+		}
 	}
 }
