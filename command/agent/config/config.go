@@ -27,6 +27,7 @@ type Config struct {
 	Client             Client            `hcl:"client"`
 	Plugins            map[string]Plugin `hcl:"plugin"`
 	TLS                TLS               `hcl:"tls"`
+	ACL                ACL               `hcl:"acl"`
 
 	// Dev is set by -dev: server and client in one, nothing kept.
 	Dev bool
@@ -36,6 +37,11 @@ type Config struct {
 	Warnings []string
 	// Again reads the same files and flags once more, for a reload; nil when there are none.
 	Again func() (*Config, error)
+}
+
+// ACL is access control, which this version does not have.
+type ACL struct {
+	Enabled bool `hcl:"enabled"`
 }
 
 // Ports are TCP ports; 0 picks a free one.

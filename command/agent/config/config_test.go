@@ -84,6 +84,23 @@ func TestKnownButUnusedKeyIsAWarning(t *testing.T) {
 	}
 }
 
+// An agent that starts although its file asks for access control would be open to everybody.
+func TestAccessControlThatThisVersionLacksIsRefused(t *testing.T) {
+	for body, refused := range map[string]bool{
+		"acl {\n  enabled = true\n  token_ttl = \"30s\"\n}": true,
+		`{"acl": {"enabled": true}}`:                        true,
+		"acl {\n  enabled = false\n}":                       false,
+		"acl {\n  token_ttl = \"30s\"\n}":                   false,
+	} {
+		c := config.Default()
+		c.DataDir, c.Server.Enabled = "/data", true
+		decode(t, c, body)
+		if err := c.Validate(); (err != nil) != refused || refused && !strings.Contains(err.Error(), "acl.enabled") {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
 func TestDeepNestingIsRefused(t *testing.T) {
 	for _, body := range []string{"a = " + strings.Repeat("[", 300_000), strings.Repeat(`{"a":`, 200_000)} {
 		if err := config.Default().Decode("a.hcl", []byte(body)); err == nil || !strings.Contains(err.Error(), "nested deeper") {
