@@ -223,12 +223,37 @@ func (s *Service) update(ctx context.Context, spec *api.VolumeSpec) (uint64, err
 func (s *Service) written(specs []*api.VolumeSpec, index uint64) *api.VolumeWriteResponse {
 	tx := s.state.Read()
 	out := &api.VolumeWriteResponse{WriteMeta: api.WriteMeta{Index: index}}
+	var warnings []string
 	for _, spec := range specs {
 		if v := tx.Volume(spec.Namespace, spec.ID); v != nil {
 			out.Volumes = append(out.Volumes, detail(tx, v))
+			warnings = append(warnings, twins(tx, v)...)
 		}
 	}
+	out.Warnings = strings.Join(warnings, "\n")
 	return out
+}
+
+// twins warns of volumes that another plugin of the same driver calls the same: volumes are told apart by plugin, so
+// that two writers are kept apart only within one.
+func twins(tx *state.Txn, v *api.Volume) (warnings []string) {
+	own := pluginview.Of(tx, v.PluginID)
+	if own == nil || own.Provider == "" || v.RemoteID() == "" {
+		return nil
+	}
+	for _, id := range pluginview.IDs(tx) {
+		p := pluginview.Of(tx, id)
+		if id == v.PluginID || p == nil || p.Provider != own.Provider {
+			continue
+		}
+		for o := range tx.VolumesByExternal(id, v.RemoteID()) {
+			warnings = append(warnings, fmt.Sprintf(
+				"volume %q in namespace %q, of plugin %q, has the same external ID %q, and the driver of both plugins is %s: "+
+					"if they are one volume register both with one plugin, for nothing keeps writers of different plugins apart",
+				o.ID, o.Namespace, id, v.RemoteID(), p.Provider))
+		}
+	}
+	return warnings
 }
 
 func names(specs []*api.VolumeSpec) string {
