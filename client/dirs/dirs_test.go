@@ -37,7 +37,7 @@ func write(t *testing.T, path, text string) {
 func TestTree(t *testing.T) {
 	a := built(t)
 	for path, want := range map[string]fs.FileMode{
-		a.Dir(): 0o755, a.Shared(): 0o777, a.Shared() + "/data": 0o777, a.Logs(): 0o777, a.Shared() + "/tmp": 0o777 | fs.ModeSticky,
+		a.Dir(): 0o755, a.Shared(): 0o777 | fs.ModeSticky, a.Shared() + "/data": 0o777, a.Logs(): 0o777 | fs.ModeSticky, a.Shared() + "/tmp": 0o777 | fs.ModeSticky,
 		a.Task("web").Dir(): 0o777, a.Task("web").Local(): 0o777, a.Task("web").Secrets(): 0o777, a.Task("web").Dir() + "/tmp": 0o777 | fs.ModeSticky,
 	} {
 		info, err := os.Stat(path)

@@ -1,8 +1,11 @@
 // Package dirs makes, reads and removes the directories of allocations:
 //
 //	<root>/<alloc id>/               0755
-//	  alloc/{data,logs,tmp}          shared by the tasks
+//	  alloc/{data,logs,tmp}          shared by the tasks; alloc and logs stay the agent's, so that what is named so is meant
 //	  <task>/{local,secrets,tmp}     one per task; <task> is the working directory of unisolated tasks
+//
+// What a task can write to is hostile. Nothing below a directory of tasks is opened, made, changed or removed by its
+// path: every step is taken from a descriptor of the step before, and links are not followed.
 //
 // Removal never crosses a mount: a directory is opened only when it lies on the same mount as its parent,
 // and a mount point found on the way is an error that names it. What lies behind it is somebody's data.

@@ -1,9 +1,7 @@
 package dirs
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,45 +110,6 @@ func (t Task) Local() string { return filepath.Join(t.dir, localName) }
 
 // Secrets is the directory of the task that users cannot read through the API.
 func (t Task) Secrets() string { return filepath.Join(t.dir, secretsName) }
-
-// Build makes the directory of the allocation and what its tasks share; what exists is kept.
-func (a Alloc) Build() error {
-	if err := os.MkdirAll(filepath.Dir(a.dir), 0o711); err != nil {
-		return fmt.Errorf("make directory of allocations: %w", err)
-	}
-	return errors.Join(make1(a.dir, 0o755, false), make1(a.Shared(), 0o777, true),
-		make1(filepath.Join(a.Shared(), "data"), 0o777, true), make1(a.Logs(), 0o777, true),
-		make1(filepath.Join(a.Shared(), tmpName), 0o777|fs.ModeSticky, true))
-}
-
-// BuildTask makes the directories of one task; what exists is kept.
-func (a Alloc) BuildTask(name string) error {
-	if !element(name) || name == sharedName {
-		return fault.New(fault.Invalid, "task name %q cannot name a directory", name)
-	}
-	t := a.Task(name)
-	return errors.Join(make1(t.Dir(), 0o777, true), make1(t.Local(), 0o777, true), make1(t.Secrets(), 0o777, true),
-		make1(filepath.Join(t.Dir(), tmpName), 0o777|fs.ModeSticky, true))
-}
-
-// make1 makes one directory with exactly this mode; an existing one is left alone.
-func make1(dir string, mode fs.FileMode, shared bool) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return nil
-		}
-		return fmt.Errorf("make directory of allocation: %w", err)
-	}
-	if shared && os.Geteuid() == 0 {
-		if err := os.Chown(dir, nobody, nobody); err != nil {
-			return fmt.Errorf("give directory away: %w", err)
-		}
-	}
-	if err := os.Chmod(dir, mode); err != nil {
-		return fmt.Errorf("set mode of directory: %w", err)
-	}
-	return nil
-}
 
 // element reports whether name is one plain path element.
 func element(name string) bool {

@@ -1,0 +1,158 @@
+package dirs_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/client/dirs"
+)
+
+// asNobody runs the test again in a process of user nobody, with dir as NOBODY_DIR, until the test ends. It returns
+// when that process has said that it is at work.
+func asNobody(t *testing.T, dir string, env ...string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	self := filepath.Join(reachable(t), "racer")
+	b, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(self, b, 0o755); err != nil { //nolint:gosec // another user runs it
+		t.Fatal(err)
+	}
+	c := exec.Command(self, "-test.run", "^"+t.Name()+"$")
+	c.Dir = "/"
+	c.Env = append(env, "NOBODY_DIR="+dir)
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, Pdeathsig: syscall.SIGKILL}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatalf("hostile process: %v", err)
+	}
+}
+
+// reachable is a directory that every user can pass.
+func reachable(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "dirs-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func reachableAlloc(t *testing.T) dirs.Alloc {
+	t.Helper()
+	a, err := dirs.New(filepath.Join(reachable(t), "allocs")).Alloc("a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Build(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.BuildTask("web"); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestDirectoriesAreNotGivenAwayThroughLinks(t *testing.T) {
+	if dir := os.Getenv("NOBODY_DIR"); dir != "" {
+		swapForLink(filepath.Join(dir, "local"), os.Getenv("VICTIM"))
+	}
+	a := reachableAlloc(t)
+	victim := filepath.Join(filepath.Dir(filepath.Dir(a.Dir())), "shadow")
+	write(t, victim, "root only")
+	if err := os.Remove(a.Task("web").Local()); err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t, a.Task("web").Dir(), "VICTIM="+victim)
+	for i := range 20000 {
+		_ = a.BuildTask("web")
+		st, err := os.Stat(victim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid := st.Sys().(*syscall.Stat_t).Uid; uid != 0 || st.Mode().Perm() != 0o600 {
+			t.Fatalf("after %d restarts a file of root has mode %v and owner %d", i, st.Mode(), uid)
+		}
+	}
+}
+
+// swapForLink puts a link to victim where a directory comes into being.
+func swapForLink(at, victim string) {
+	aside, link := at+".aside", at+".link"
+	_ = os.Symlink(victim, link)
+	_, _ = os.Stdout.WriteString("x")
+	for {
+		if syscall.Rename(at, aside) == nil {
+			_ = syscall.Rename(link, at)
+			for range 5000 {
+			}
+			_ = os.Remove(at)
+			_ = os.Remove(aside)
+			_ = os.Symlink(victim, link)
+		}
+	}
+}
+
+func TestDirectoriesWhoseNamesMatterStayTheAgents(t *testing.T) {
+	if dir := os.Getenv("NOBODY_DIR"); dir != "" {
+		for _, name := range []string{"logs", "logs/t.stdout.0"} {
+			if err := os.Rename(filepath.Join(dir, name), filepath.Join(dir, "x")); err == nil {
+				_, _ = os.Stdout.WriteString("b")
+			}
+		}
+		_, _ = os.Stdout.WriteString("a")
+		os.Exit(0)
+	}
+	a := reachableAlloc(t)
+	write(t, a.Logs()+"/t.stdout.0", "x")
+	asNobody(t, a.Shared())
+	for _, name := range []string{a.Logs(), a.Logs() + "/t.stdout.0"} {
+		if _, err := os.Lstat(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestMissingDirectoriesAreMadeAgain(t *testing.T) {
+	a := built(t)
+	task := a.Task("web")
+	if err := os.Remove(task.Local()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(task.Secrets()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, task.Secrets(), "a file in the way is kept")
+	if err := a.BuildTask("web"); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(task.Local()); err != nil || st.Mode() != os.ModeDir|0o777 {
+		t.Errorf("%v %v", st, err)
+	}
+	if st, err := os.Stat(task.Secrets()); err != nil || st.IsDir() {
+		t.Errorf("%v %v", st, err)
+	}
+	names, err := os.ReadDir(a.Dir())
+	if err != nil || len(names) != 2 {
+		t.Errorf("%v %v, want alloc and web", names, err)
+	}
+}

@@ -1,0 +1,132 @@
+package dirs
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// madePrefix begins the names of directories that are not ready yet. They lie in the directory of the allocation,
+// which only root can write to, and are moved to their places when they have their owners and modes.
+const madePrefix = ".made-"
+
+// entry is a directory to make.
+type entry struct {
+	name string
+	mode uint32
+	// own is set when the directory stays the agent's; else it is everybody's.
+	own bool
+	sub []entry
+}
+
+var sharedEntry = entry{sharedName, 0o777 | unix.S_ISVTX, true, []entry{
+	{name: "data", mode: 0o777}, {name: logsName, mode: 0o777 | unix.S_ISVTX, own: true}, {name: tmpName, mode: 0o777 | unix.S_ISVTX},
+}}
+
+func taskEntry(name string) entry {
+	return entry{name: name, mode: 0o777, sub: []entry{
+		{name: localName, mode: 0o777}, {name: secretsName, mode: 0o777}, {name: tmpName, mode: 0o777 | unix.S_ISVTX},
+	}}
+}
+
+// Build makes the directory of the allocation and what its tasks share; what exists is kept.
+func (a Alloc) Build() error {
+	if err := os.MkdirAll(filepath.Dir(a.dir), 0o711); err != nil {
+		return fmt.Errorf("make directory of allocations: %w", err)
+	}
+	if err := os.Mkdir(a.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make directory of allocation: %w", err)
+	}
+	return a.make(sharedEntry)
+}
+
+// BuildTask makes the directories of one task; what exists is kept.
+func (a Alloc) BuildTask(name string) error {
+	if !element(name) || name == sharedName || strings.HasPrefix(name, madePrefix) {
+		return fault.New(fault.Invalid, "task name %q cannot name a directory", name)
+	}
+	return a.make(taskEntry(name))
+}
+
+// make makes what is missing of an entry of the allocation's directory. Tasks may write to the entry, and put links
+// and other things where its parts are to be.
+func (a Alloc) make(e entry) error {
+	own, err := openDir(unix.AT_FDCWD, a.dir)
+	if err != nil {
+		return fmt.Errorf("make directory of allocation: %w", err)
+	}
+	defer unix.Close(own)
+	at, err := openDir(own, e.name)
+	if errors.Is(err, unix.ENOENT) {
+		return place(own, own, e)
+	}
+	if err != nil {
+		return fmt.Errorf("make directory %s of allocation: %w", e.name, err)
+	}
+	defer unix.Close(at)
+	var errs []error
+	for _, sub := range e.sub {
+		var st unix.Stat_t
+		if errors.Is(unix.Fstatat(at, sub.name, &st, unix.AT_SYMLINK_NOFOLLOW), unix.ENOENT) {
+			errs = append(errs, place(own, at, sub))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// place makes a directory in own, under a name of its own, and moves it into the directory at. When something came
+// into being there meanwhile, that is kept.
+func place(own, at int, e entry) error {
+	made := madePrefix + rand.Text()
+	err := fill(own, made, e)
+	if err == nil {
+		err = unix.Renameat(own, made, at, e.name)
+	}
+	if err == nil {
+		return nil
+	}
+	for _, sub := range e.sub {
+		_ = unix.Unlinkat(own, made+"/"+sub.name, unix.AT_REMOVEDIR)
+	}
+	_ = unix.Unlinkat(own, made, unix.AT_REMOVEDIR)
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EBUSY) {
+		return nil
+	}
+	return fmt.Errorf("make directory %s of allocation: %w", e.name, err)
+}
+
+// fill makes the directory name with all its parts; nobody else can enter it before it is ready.
+func fill(at int, name string, e entry) error {
+	if err := unix.Mkdirat(at, name, 0o700); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for _, sub := range e.sub {
+		if err := fill(fd, sub.name, sub); err != nil {
+			return err
+		}
+	}
+	if !e.own && os.Geteuid() == 0 {
+		if err := unix.Fchown(fd, nobody, nobody); err != nil {
+			return fmt.Errorf("give directory away: %w", err)
+		}
+	}
+	return unix.Fchmod(fd, e.mode)
+}
+
+// openDir opens a directory as a place to start from; the last element of name is not followed.
+func openDir(at int, name string) (int, error) {
+	return unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
