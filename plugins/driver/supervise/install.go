@@ -1,22 +1,28 @@
 package supervise
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
+
+const programMode = 0o700
 
 //go:embed bin
 var embedded embed.FS
 
-// Install writes the supervising program into dir, unless it is there, and returns its path. The name
-// holds the hash of the content, so that running tasks keep the program they were started with.
+// Install writes the supervising program into dir, unless it is there undamaged, and returns its path. The
+// name holds the hash of the content, so that running tasks keep the program they were started with.
 func Install(dir string) (string, error) {
 	content, err := embedded.ReadFile("bin/nomad-supervise")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -26,13 +32,38 @@ func Install(dir string) (string, error) {
 		return "", fmt.Errorf("read the supervising program: %w", err)
 	}
 	path := filepath.Join(dir, fmt.Sprintf("nomad-supervise-%x", sha256.Sum256(content))[:40])
-	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && st.Size() == int64(len(content)) {
+	if installed(path, content) {
 		return path, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("install the supervising program: %w", err)
 	}
 	return path, write(path, content)
+}
+
+// Try runs an installed program, which ends at once with a code of its own because no agent speaks to it.
+func Try(ctx context.Context, path string) error {
+	var exit *exec.ExitError
+	switch err := exec.CommandContext(ctx, path).Run(); {
+	case errors.As(err, &exit) && exit.ExitCode() == frame.ExitUnasked:
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		return fault.New(fault.Unavailable, "the supervising program cannot be executed: %w (is the file system of %s mounted noexec?)", err, filepath.Dir(path))
+	case err == nil:
+		return fault.New(fault.Unavailable, "the supervising program %s is another program", path)
+	default:
+		return fault.New(fault.Unavailable, "the supervising program does not run: %w", err)
+	}
+}
+
+// installed compares the content: a length that is right says little after a loss of power.
+func installed(path string, content []byte) bool {
+	st, err := os.Lstat(path)
+	if err != nil || !st.Mode().IsRegular() || st.Mode().Perm() != programMode || st.Size() != int64(len(content)) {
+		return false
+	}
+	there, err := os.ReadFile(path)
+	return err == nil && bytes.Equal(there, content)
 }
 
 // write never lets a half-written program be executed, whoever else installs at the same time.
@@ -43,7 +74,7 @@ func write(path string, content []byte) error {
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o700), f.Close())
+	err = errors.Join(err, f.Chmod(programMode), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

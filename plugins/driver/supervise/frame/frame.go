@@ -25,6 +25,9 @@ const (
 	KindExited Kind = 'X'
 )
 
+// ExitUnasked is the code with which the supervising process ends when no agent gave it a task.
+const ExitUnasked = 2
+
 // HeaderSize is the length of a frame without its body.
 const HeaderSize = 5
 

@@ -31,7 +31,7 @@ func main() {
 	syscall.CloseOnExec(agentFD)
 	s := &supervisor{listen: -1, pidfd: -1, agents: [4]agent{{fd: agentFD}, {fd: -1}, {fd: -1}, {fd: -1}}}
 	if !readSpec(agentFD, &s.spec) {
-		syscall.Exit(2)
+		syscall.Exit(frame.ExitUnasked)
 	}
 	if len(s.spec.Mounts) > 0 || s.spec.Lease > 0 {
 		runtime.LockOSThread() // a mount namespace is one of a thread; the lock costs another thread, so others do without
