@@ -27,6 +27,8 @@ const (
 	defaultSignal = "SIGINT"
 	// killWait bounds the wait for the end of a killed tree; the supervising process gives up after ten seconds.
 	killWait = 15 * time.Second
+	// tryMax bounds how long the supervising program may take to end without a task.
+	tryMax = 10 * time.Second
 )
 
 // Driver runs tasks as plain processes. Use New.
@@ -35,10 +37,11 @@ type Driver struct {
 	log     hclog.Logger
 	cgroups func() string
 	cpusets func() string
-	program func() (string, error)
 
 	mu    sync.Mutex
 	tasks map[string]*task
+	// path is the supervising program, once it was installed.
+	path string
 }
 
 var (
@@ -51,10 +54,28 @@ func New(config Config, log hclog.Logger) *Driver {
 	d := &Driver{config: config, log: log.Named(Name), tasks: map[string]*task{}}
 	d.cgroups = sync.OnceValue(d.cgroupParent)
 	d.cpusets = sync.OnceValue(d.cpusetParent)
-	d.program = sync.OnceValues(d.install)
 	return d
 }
 
+// program is the supervising program as it was installed.
+func (d *Driver) program() (string, error) {
+	d.mu.Lock()
+	path := d.path
+	d.mu.Unlock()
+	if path != "" {
+		return path, nil
+	}
+	path, err := d.install()
+	if err != nil {
+		return "", err
+	}
+	d.mu.Lock()
+	d.path = path
+	d.mu.Unlock()
+	return path, nil
+}
+
+// install makes the directories and the program, where they are not there undamaged.
 func (d *Driver) install() (string, error) {
 	for i := range uint64(shards) {
 		if err := os.MkdirAll(d.shard(i), 0o700); err != nil {
@@ -87,7 +108,7 @@ func (d *Driver) Fingerprint(ctx context.Context) (<-chan driver.Fingerprint, er
 		defer t.Stop()
 		for {
 			select {
-			case ch <- d.health():
+			case ch <- d.health(ctx):
 			case <-ctx.Done():
 				return
 			}
@@ -101,7 +122,7 @@ func (d *Driver) Fingerprint(ctx context.Context) (<-chan driver.Fingerprint, er
 	return ch, nil
 }
 
-func (d *Driver) health() driver.Fingerprint {
+func (d *Driver) health(ctx context.Context) driver.Fingerprint {
 	if !d.config.Enabled {
 		return driver.Fingerprint{
 			Health: driver.Undetected, Description: "disabled",
@@ -111,10 +132,21 @@ func (d *Driver) health() driver.Fingerprint {
 	f := driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "true"}}
 	if os.Geteuid() != 0 {
 		f.Health, f.Description = driver.Unhealthy, "the agent must run as root for this driver"
-	} else if _, err := d.program(); err != nil {
+	} else if err := d.try(ctx); err != nil {
 		f.Health, f.Description = driver.Unhealthy, err.Error()
 	}
 	return f
+}
+
+// try does what the start of a task needs: the program is installed, whole, and runs.
+func (d *Driver) try(ctx context.Context) error {
+	path, err := d.install()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, tryMax)
+	defer cancel()
+	return supervise.Try(ctx, path)
 }
 
 // Start runs the task under a supervising process.
