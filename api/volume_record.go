@@ -169,6 +169,8 @@ type VolumeProvision struct {
 	NodeExpansion []string `msg:",omitempty"`
 	// Uncertain is set while an earlier call of the running intent may have had its effect.
 	Uncertain bool `msg:",omitempty"`
+	// OutOfUse is set when the running expansion is one of a plugin that expands volumes only while nobody uses them.
+	OutOfUse bool `msg:",omitempty"`
 	// FormerSecrets are those before the last change, kept while something is attached with them.
 	FormerSecrets map[string]string `msg:",omitempty"`
 	// SlowestWriteBack is the longest time that a node took to write the volume's data back and unmount it.

@@ -26,6 +26,11 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 			return claim.NotYet(c.VolumeID, c.NodeID, m)
 		}
 	}
+	for v := range tx.VolumesByExternal(c.PluginID, c.ExternalID) {
+		if c.State == api.ClaimTaken && claim.GrowsOutOfUse(v) {
+			return fmt.Sprintf("volume %q is being expanded, which its plugin does only while nobody uses it", v.ID)
+		}
+	}
 	return claim.Next(c)
 }
 

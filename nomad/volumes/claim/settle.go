@@ -8,7 +8,7 @@ import (
 
 // Book is all claims and attachments of one external volume.
 type Book struct {
-	// Specs are all rows that name the external volume; only [Fits] asks for them.
+	// Specs are all rows that name the external volume.
 	Specs       []*api.Volume
 	Claims      []*api.VolumeClaim
 	Attachments []*api.VolumeAttachment
@@ -137,8 +137,12 @@ func (b *Book) wanted(node string) bool {
 	})
 }
 
-// ready lets claims use what is attached; on a stale node they would share the old mounts.
+// ready lets claims use what is attached; on a stale node they would share the old mounts. Nobody uses what is being
+// expanded out of use.
 func (b *Book) ready(at Moment) bool {
+	if slices.ContainsFunc(b.Specs, GrowsOutOfUse) {
+		return false
+	}
 	changed := false
 	for _, c := range slices.Clone(b.Claims) {
 		if c.State != api.ClaimTaken || b.Stale[c.NodeID] {
@@ -153,6 +157,11 @@ func (b *Book) ready(at Moment) bool {
 		changed = true
 	}
 	return changed
+}
+
+// GrowsOutOfUse reports whether the volume is being expanded by a plugin that does so only while nobody uses it.
+func GrowsOutOfUse(v *api.Volume) bool {
+	return v.Provision.State == api.VolumeExpanding && v.Provision.OutOfUse
 }
 
 // free drops claims that have nothing on their node once that node is detached or kept by another.

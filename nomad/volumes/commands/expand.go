@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -13,7 +14,7 @@ import (
 
 // Expandable refuses while somebody uses a volume that its plugin expands only out of use.
 func Expandable(tx *state.Txn, v *api.Volume) error {
-	offline, err := pluginview.Capable(tx, v.PluginID, pluginview.ExpandUnused)
+	offline, err := outOfUse(tx, v.PluginID)
 	if err != nil || !offline {
 		return err
 	}
@@ -29,6 +30,14 @@ func Expandable(tx *state.Txn, v *api.Volume) error {
 	return nil
 }
 
+// outOfUse reports whether the plugin's controller expands volumes only while nobody uses them.
+func outOfUse(tx *state.Txn, plugin string) (bool, error) {
+	if nodesOnly, err := pluginview.ExpandsOnNodesOnly(tx, plugin); err != nil || nodesOnly {
+		return false, err
+	}
+	return pluginview.Capable(tx, plugin, pluginview.ExpandUnused)
+}
+
 // Apply stores the intent to grow a volume, and returns the operation to wait for.
 func (c *BeginExpand) Apply(tx *state.Txn) (any, error) {
 	old := tx.Volume(c.Namespace, c.ID)
@@ -41,10 +50,17 @@ func (c *BeginExpand) Apply(tx *state.Txn) (any, error) {
 	if err := ledger.MayExpand(tx, old); err != nil {
 		return nil, err
 	}
+	offline, err := outOfUse(tx, old.PluginID)
+	if offline && err == nil {
+		err = Expandable(tx, old)
+	}
+	if err != nil && !errors.Is(err, fault.Unavailable) { // no controller is there: it is asked when one is
+		return nil, err
+	}
 	v := *old
 	v.RequestedCapacityMin, v.RequestedCapacityMax = c.CapacityMinBytes, c.CapacityMaxBytes
 	p := &v.Provision
-	p.State, p.Intent, p.Began, p.LastError = api.VolumeExpanding, tx.Index(), tx.Index(), ""
+	p.State, p.Intent, p.Began, p.LastError, p.OutOfUse = api.VolumeExpanding, tx.Index(), tx.Index(), "", offline
 	put(tx, &v)
 	return p.Operation(), nil
 }
@@ -68,12 +84,13 @@ func (c *EndExpand) Apply(tx *state.Txn) (any, error) {
 		}
 		put(tx, v)
 		ledger.Mirror(tx, v)
-		return nil, nil
 	case c.Answer.Final:
 		p.State = api.VolumeAvailable
+		fallthrough
+	default:
+		put(tx, v)
 	}
-	put(tx, v)
-	return nil, nil
+	return nil, ledger.Reconcile(tx, ledger.ExternalOf(tx, v).Claims) // some may have waited for the end
 }
 
 // AnyNode stands for whichever node stages the volume next.
