@@ -32,7 +32,7 @@ func (g *Group) Abandon(ctx context.Context, err error) {
 			continue
 		}
 		if err != nil {
-			_ = t.change(false, func(_ *store.TaskRecord, s *api.TaskState) { s.Failed = true }, setupFailure(err))
+			_ = t.change(lazily, func(_ *store.TaskRecord, s *api.TaskState) { s.Failed = true }, setupFailure(err))
 		}
 		if t.held() {
 			t.end(why{event: api.EventKilling})
@@ -40,9 +40,9 @@ func (g *Group) Abandon(ctx context.Context, err error) {
 			continue
 		}
 		if err != nil {
-			t.finish(true)
+			_ = t.finish(lazily, true)
 		} else {
-			t.finish(false, killed())
+			_ = t.finish(lazily, false, killed())
 		}
 	}
 }

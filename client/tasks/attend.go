@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -104,14 +103,9 @@ func (t *task) stop(ctx context.Context, spec *api.Task, d driver.Driver, id str
 	}
 }
 
-// bury makes the driver forget the attempt and records its end; x is nil when it never ran.
-func (t *task) bury(ctx context.Context, d driver.Driver, id string, x *driver.Exit) {
+// bury makes the driver forget an attempt.
+func (t *task) bury(ctx context.Context, d driver.Driver, id string) {
 	if err := d.Destroy(ctx, id); err != nil && !errors.Is(err, fault.NotFound) {
 		t.g.conf.Log.Warn("clean up after task", "task", t.name, "error", err)
 	}
-	var events []*api.TaskEvent
-	if x != nil {
-		events = append(events, terminated(x))
-	}
-	_ = t.change(false, func(r *store.TaskRecord, _ *api.TaskState) { r.Handle = nil }, events...)
 }

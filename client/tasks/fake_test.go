@@ -29,6 +29,8 @@ type scripted struct {
 	hang     bool
 	// left are the processes of tasks that have not ended.
 	left []driver.Remain
+	// forgets is told before an attempt is forgotten.
+	forgets func(id string)
 }
 
 func (s *scripted) Remains(string) []driver.Remain {
@@ -114,6 +116,9 @@ func (s *scripted) Stop(_ context.Context, id, _ string, _ time.Duration) error 
 }
 
 func (s *scripted) Destroy(_ context.Context, id string) error {
+	if s.forgets != nil {
+		s.forgets(id)
+	}
 	if _, err := s.process(id); err != nil {
 		return err
 	}

@@ -31,6 +31,12 @@ type outcome struct {
 	left bool
 }
 
+// sequel is what follows an attempt: another one after the delay, or nothing.
+type sequel struct {
+	again bool
+	delay time.Duration
+}
+
 // run leads the task from its present state to its death, or until ctx ends.
 func (t *task) run(ctx context.Context) {
 	if t.row().dead() {
@@ -42,15 +48,8 @@ func (t *task) run(ctx context.Context) {
 		return
 	}
 	for {
-		o := t.attempt(ctx)
-		if o.left {
-			return
-		}
-		if o.told {
-			t.finish(false, killed())
-			return
-		}
-		if !t.next(ctx, o) {
+		next, left := t.attempt(ctx)
+		if left || !next.again || !t.waitDelay(ctx, next.delay) {
 			return
 		}
 	}
@@ -62,7 +61,7 @@ func (t *task) waitGate(ctx context.Context) bool {
 	case <-t.gate:
 		return true
 	case <-t.told:
-		t.finish(false, killed())
+		_ = t.finish(lazily, false, killed())
 	case <-ctx.Done():
 	}
 	return false
@@ -75,11 +74,18 @@ func (t *task) held() bool {
 	return len(t.rec.Handle) > 0
 }
 
-// next decides what follows an attempt and waits for it; it reports whether to try again.
-func (t *task) next(ctx context.Context, o outcome) bool {
+// conclude decides what follows an attempt and records it together with the attempt's end, so that an attempt that
+// has ended is never taken for one that runs. An error means that the record is not durable.
+func (t *task) conclude(when pace, o outcome, events ...*api.TaskEvent) (sequel, error) {
+	if o.told {
+		return sequel{}, t.finish(when, false, append(events, killed())...)
+	}
+	over := func(r *store.TaskRecord, s *api.TaskState) {
+		r.Handle = nil
+		s.State, s.Restarts, s.LastRestart = api.TaskStatePending, s.Restarts+1, time.Now().UTC()
+	}
 	if o.asked != nil && !o.asked.counted {
-		_ = t.change(false, restarted, restarting(0, ""))
-		return true
+		return sequel{again: true}, t.change(when, over, append(events, restarting(0, ""))...)
 	}
 	spec := t.present()
 	policy := spec.RestartPolicy
@@ -91,20 +97,16 @@ func (t *task) next(ctx context.Context, o outcome) bool {
 	now := Tracker{Count: t.rec.Restarts, WindowStart: t.rec.WindowStart}
 	t.mu.Unlock()
 	then, d := now.Next(policy, e, t.again(spec), time.Now(), t.g.conf.Jitter)
-	count := func(r *store.TaskRecord) { r.Restarts, r.WindowStart = then.Count, then.WindowStart }
-	if !d.Restart {
-		if d.Reason == "" {
-			t.finish(false)
-		} else {
-			t.finish(d.Failed, notRestarting(d.Reason, d.Failed))
-		}
-		return false
+	if d.Restart {
+		return sequel{true, d.Delay}, t.change(when, func(r *store.TaskRecord, s *api.TaskState) {
+			over(r, s)
+			r.Restarts, r.WindowStart = then.Count, then.WindowStart
+		}, append(events, restarting(d.Delay, d.Reason))...)
 	}
-	_ = t.change(false, func(r *store.TaskRecord, s *api.TaskState) {
-		restarted(r, s)
-		count(r)
-	}, restarting(d.Delay, d.Reason))
-	return t.waitDelay(ctx, d.Delay)
+	if d.Reason != "" {
+		events = append(events, notRestarting(d.Reason, d.Failed))
+	}
+	return sequel{}, t.finish(when, d.Failed, events...)
 }
 
 // unrecoverable reports whether the task would only end the same way again.
@@ -115,12 +117,11 @@ func unrecoverable(o outcome) bool {
 	return o.exit.LeaseEnded
 }
 
-func restarted(_ *store.TaskRecord, s *api.TaskState) {
-	s.State, s.Restarts, s.LastRestart = api.TaskStatePending, s.Restarts+1, time.Now().UTC()
-}
-
 // waitDelay waits before the next attempt; it reports false when there will be none.
 func (t *task) waitDelay(ctx context.Context, delay time.Duration) bool {
+	if delay <= 0 {
+		return ctx.Err() == nil
+	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -129,47 +130,55 @@ func (t *task) waitDelay(ctx context.Context, delay time.Duration) bool {
 	case <-t.restarts:
 		return true
 	case <-t.told:
-		t.finish(false, killed())
+		_ = t.finish(lazily, false, killed())
 		return false
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// attempt runs the task once, or takes up the attempt that already runs, and returns when it has ended.
-func (t *task) attempt(ctx context.Context) outcome {
+// attempt runs the task once, or takes up the attempt that already runs, and returns when it has ended and what
+// follows is recorded. It reports left when the agent ends and the attempt goes on.
+func (t *task) attempt(ctx context.Context) (next sequel, left bool) {
 	spec := t.present()
 	d, err := t.g.conf.Driver(spec.Driver)
 	if err != nil {
-		t.say(driverFailure(err))
-		return outcome{err: err}
+		return t.unborn(outcome{err: err}, driverFailure(err)), false
 	}
 	p, err := t.plugin(spec, d)
 	if err != nil {
-		t.say(setupFailure(err))
-		return outcome{err: err}
+		return t.unborn(outcome{err: err}, setupFailure(err)), false
 	}
 	id, o := t.begin(ctx, spec, d, p)
 	if o != nil {
-		if p != nil && !o.left {
+		if o.left {
+			return sequel{}, true
+		}
+		if p != nil {
 			p.Cleanup()
 		}
-		return *o
+		return t.unborn(*o), false
 	}
 	t.reach(d, id)
 	defer t.reach(nil, "")
 	out := t.attend(ctx, spec, d, id, p)
-	if out.left {
-		return out
+	if out.left || !t.awaitRemains(ctx, d, id) {
+		return sequel{}, true
 	}
-	if !t.awaitRemains(ctx, d, id) {
-		return outcome{left: true}
+	// The traces of an attempt go when its end is durable, and not before: else it would be taken for lost, and run again.
+	if next, err = t.conclude(finally, out, terminated(out.exit)); err == nil {
+		t.bury(ctx, d, id)
 	}
-	t.bury(ctx, d, id, out.exit)
 	if p != nil {
 		p.Cleanup()
 	}
-	return out
+	return next, false
+}
+
+// unborn concludes an attempt that left no traces.
+func (t *task) unborn(o outcome, events ...*api.TaskEvent) sequel {
+	next, _ := t.conclude(lazily, o, events...)
+	return next
 }
 
 func (t *task) reach(d driver.Driver, id string) {
@@ -200,7 +209,7 @@ func (t *task) begin(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 			return "", &outcome{left: true}
 		}
 		x := &driver.Exit{Code: -1, Err: "task was lost while the agent was away: " + err.Error()}
-		_ = t.change(false, func(r *store.TaskRecord, _ *api.TaskState) { r.Handle = nil }, event(eventRestoreFailed, x.Err), terminated(x))
+		_ = t.change(lazily, func(r *store.TaskRecord, _ *api.TaskState) { r.Handle = nil }, event(eventRestoreFailed, x.Err), terminated(x))
 		return "", &outcome{exit: x, told: t.isTold()}
 	}
 	return t.start(ctx, spec, d, p)
@@ -263,7 +272,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	t.mu.Unlock()
 	id := t.g.conf.Alloc.ID + "/" + t.name + "/" + strconv.FormatUint(number, 10)
 	if number == 1 {
-		_ = t.change(false, nil, message(api.EventSetup, "Building Task Directory"))
+		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
 	}
 	job, err := t.build(spec, d, p, id)
 	if err == nil {
@@ -286,7 +295,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	}
 	if err := t.begun(d, h, number); err != nil {
 		t.say(driverFailure(err))
-		t.bury(ctx, d, id, nil)
+		t.bury(ctx, d, id)
 		return "", &outcome{err: fault.Wrap(fault.Unavailable, err)}
 	}
 	return id, nil
@@ -298,7 +307,7 @@ func (t *task) begun(d driver.Driver, h *driver.Handle, number uint64) error {
 	if err != nil {
 		return fmt.Errorf("encode handle: %w", err)
 	}
-	return t.change(true, func(r *store.TaskRecord, s *api.TaskState) {
+	return t.change(firmly, func(r *store.TaskRecord, s *api.TaskState) {
 		r.Handle, r.Attempt = raw, number
 		t.driver, t.id = d, h.TaskID
 		s.State, s.StartedAt, s.FinishedAt = api.TaskStateRunning, time.Now().UTC(), time.Time{}

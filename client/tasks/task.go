@@ -161,10 +161,21 @@ func (t *task) append(events ...*api.TaskEvent) {
 	t.rec.State = &s
 }
 
-// change edits the record, adds events, stores it and tells everybody. A record that must be durable and
-// is not is an error, and is taken back but for its events; anything less is only logged, for the next write
-// repairs it.
-func (t *task) change(durable bool, edit func(*store.TaskRecord, *api.TaskState), events ...*api.TaskEvent) error {
+// pace is when a change of the record counts.
+type pace int
+
+const (
+	// lazily is at once; it becomes durable soon.
+	lazily pace = iota
+	// firmly is when it is durable; a change that could not be stored is taken back but for its events.
+	firmly
+	// finally is when it is durable or could not be stored: it holds whatever the disk says.
+	finally
+)
+
+// change edits the record, adds events, stores it and tells everybody. What could not be stored and holds is only
+// logged: the next write repairs it.
+func (t *task) change(when pace, edit func(*store.TaskRecord, *api.TaskState), events ...*api.TaskEvent) error {
 	t.mu.Lock()
 	before := t.rec
 	t.append(events...)
@@ -173,12 +184,12 @@ func (t *task) change(durable bool, edit func(*store.TaskRecord, *api.TaskState)
 	}
 	rec := t.rec
 	t.mu.Unlock()
-	err := t.g.conf.Store.PutTask(t.name, &rec, durable)
+	err := t.g.conf.Store.PutTask(t.name, &rec, when != lazily)
 	if err != nil {
 		t.g.conf.Log.Error("store task", "task", t.name, "error", err)
 	}
 	t.mu.Lock()
-	if err != nil && durable {
+	if err != nil && when == firmly {
 		s := *before.State
 		s.Events = t.rec.State.Events
 		t.rec, t.rec.State = before, &s
@@ -189,11 +200,11 @@ func (t *task) change(durable bool, edit func(*store.TaskRecord, *api.TaskState)
 	return err
 }
 
-func (t *task) say(events ...*api.TaskEvent) { _ = t.change(false, nil, events...) }
+func (t *task) say(events ...*api.TaskEvent) { _ = t.change(lazily, nil, events...) }
 
 // finish ends the task for good.
-func (t *task) finish(failed bool, events ...*api.TaskEvent) {
-	_ = t.change(false, func(r *store.TaskRecord, s *api.TaskState) {
+func (t *task) finish(when pace, failed bool, events ...*api.TaskEvent) error {
+	return t.change(when, func(r *store.TaskRecord, s *api.TaskState) {
 		s.State, s.Failed, s.FinishedAt = api.TaskStateDead, s.Failed || failed, time.Now().UTC()
 		r.Handle = nil
 	}, events...)
