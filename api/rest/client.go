@@ -216,7 +216,7 @@ func (c *Client) finish(r *http.Request, out any) (Meta, error) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		return meta, nil
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+	if err := decode(resp.Body, out); err != nil {
 		return meta, fault.New(fault.Internal, "decode answer of %s: %w", r.URL.Path, err)
 	}
 	return meta, nil

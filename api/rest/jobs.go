@@ -115,7 +115,8 @@ func (c *Client) JobDeployments(ctx context.Context, id string, q Query) ([]*api
 
 // JobDeployment reads the latest deployment of a job; nil when there is none.
 func (c *Client) JobDeployment(ctx context.Context, id string) (*api.Deployment, error) {
-	out, _, err := get[*api.Deployment](ctx, c, Query{}, "job", id, "deployment")
+	var out *api.Deployment
+	_, err := c.do(ctx, http.MethodGet, []string{"job", id, "deployment"}, nil, nil, nullable{&out})
 	return out, err
 }
 

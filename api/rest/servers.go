@@ -2,12 +2,12 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -51,7 +51,7 @@ func (c *Client) ServerHealth(ctx context.Context) (*api.OperatorHealthReply, er
 	var refused *Error
 	if errors.As(err, &refused) && refused.Code == http.StatusTooManyRequests {
 		out, err = new(api.OperatorHealthReply), nil
-		if bad := json.Unmarshal([]byte(refused.Text), out); bad != nil {
+		if bad := decode(strings.NewReader(refused.Text), out); bad != nil {
 			return nil, refused
 		}
 	}
@@ -120,7 +120,7 @@ func (c *Client) RestoreSnapshot(ctx context.Context, in io.Reader) (warnings st
 	}
 	defer resp.Body.Close()
 	var out struct{ Warnings string }
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil && !errors.Is(err, io.EOF) {
+	if err := decode(resp.Body, &out); err != nil && !errors.Is(err, io.EOF) {
 		return "", fault.New(fault.Internal, "decode answer of %s: %w", r.URL.Path, err)
 	}
 	return out.Warnings, nil
