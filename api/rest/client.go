@@ -50,6 +50,8 @@ type Meta struct {
 	NextToken   string
 }
 
+const tokenHeader = "X-Nomad-Token"
+
 // maxErrorBytes bounds how much of a failed answer is read.
 const maxErrorBytes = 64 << 10
 
@@ -153,7 +155,7 @@ func (c *Client) request(ctx context.Context, method string, path []string, para
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if c.config.Token != "" {
-		r.Header.Set("X-Nomad-Token", c.config.Token)
+		r.Header.Set(tokenHeader, c.config.Token)
 	}
 	if c.config.User != "" {
 		r.SetBasicAuth(c.config.User, c.config.Password)

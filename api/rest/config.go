@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -89,5 +90,24 @@ func New(c Config) (*Client, error) {
 	if transport.TLSClientConfig, err = c.TLS.config(); err != nil {
 		return nil, err
 	}
-	return &Client{config: c, base: base, http: &http.Client{Transport: transport}}, nil
+	return &Client{config: c, base: base, http: &http.Client{Transport: transport, CheckRedirect: redirect}}, nil
+}
+
+// redirectsMax is how many redirects are followed.
+const redirectsMax = 10
+
+// redirect follows a redirect. Tokens, secrets and what is written are the agent's business: another host, or the
+// same one by another scheme, is told none of them.
+func redirect(r *http.Request, via []*http.Request) error {
+	if len(via) >= redirectsMax {
+		return fmt.Errorf("more than %d redirects", redirectsMax)
+	}
+	if first := via[0].URL; r.URL.Host == first.Host && r.URL.Scheme == first.Scheme {
+		return nil
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return fmt.Errorf("redirected to %s://%s: only reads go to another address", r.URL.Scheme, r.URL.Host)
+	}
+	clear(r.Header)
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,39 @@ func TestRequestsSayWhoAsksForWhat(t *testing.T) {
 	}
 	if want := (rest.Meta{Index: 12, LastContact: 5 * time.Millisecond, KnownLeader: true, NextToken: "next"}); meta != want {
 		t.Errorf("meta %+v, want %+v", meta, want)
+	}
+}
+
+func TestRedirectsToOthersCarryNoCredentials(t *testing.T) {
+	t.Parallel()
+	other := make(chan *http.Request, 9)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		other <- r.Clone(context.Background())
+		_, _ = io.WriteString(w, "[]")
+	}))
+	defer elsewhere.Close()
+	c, seen := echo(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/base/v1/jobs":
+			http.Redirect(w, r, "/moved?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
+		case r.URL.Query().Get("prefix") == "away", strings.HasSuffix(r.URL.Path, "/away"): // localhost is another name of the same host
+			http.Redirect(w, r, strings.Replace(elsewhere.URL, "127.0.0.1", "localhost", 1)+"/steal", http.StatusTemporaryRedirect)
+		default:
+			_, _ = io.WriteString(w, "[]")
+		}
+	})
+	if _, _, err := c.Jobs(t.Context(), rest.Query{}); err != nil || seen.URL.Path != "/moved" || seen.Header.Get("X-Nomad-Token") != "secret" {
+		t.Errorf("within the server: %s with headers %v, error %v", seen.URL, seen.Header, err)
+	}
+	if _, _, err := c.Jobs(t.Context(), rest.Query{Prefix: "away"}); err != nil {
+		t.Fatal(err)
+	}
+	r := <-other
+	if err := c.PutNamespace(t.Context(), &api.Namespace{Name: "away"}); err == nil || len(other) > 0 {
+		t.Errorf("a write went to another host: error %v", err)
+	}
+	if user, password, _ := r.BasicAuth(); r.Header.Get("X-Nomad-Token") != "" || user != "" || password != "" {
+		t.Errorf("another host was told %v", r.Header)
 	}
 }
 
