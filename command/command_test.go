@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -383,10 +384,13 @@ func TestVolumeDetach(t *testing.T) {
 }
 
 func TestVolumeDeregisterForceAsks(t *testing.T) {
-	for input, code := range map[string]int{"y\n": 0, "n\n": 0, "\n": 0, "yes\n": 0, "what\n": 1} {
+	for input, code := range map[string]int{
+		"y\n": 0, "yes\n": 0, " y \r\n": 0, "y": 0, "n\n": 0, "\n": 0, "Y\n": 0, "YES\n": 0, "no\n": 0, "what\n": 1, "": 1, "yyes\n": 1,
+		"y no wait, not that one\n": 1, "yes no\n": 1, "y\x1b[D\n": 1, strings.Repeat("y", 1<<20): 1,
+	} {
 		a := newAgent(t, map[string]any{"GET /v1/volumes": []*api.VolumeStub{{ID: "v1", Namespace: "default"}}, "DELETE /v1/volume/csi/v1": ""})
 		run(t, a, input, "volume", "deregister", "-force", "v1").want(t, code, "Are you sure")
-		if done := strings.Contains(strings.Join(a.asked, "\n"), "DELETE"); done != (input == "y\n") {
+		if done := strings.Contains(strings.Join(a.asked, "\n"), "DELETE"); done != slices.Contains([]string{"y", "yes"}, strings.TrimSpace(input)) {
 			t.Errorf("answer %q: deregistered = %v", input, done)
 		}
 	}

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -192,27 +191,47 @@ func (s *Session) KeyValues(flag string) (map[string]string, error) {
 	return m, nil
 }
 
-// Confirm asks a question; only "y" is yes.
+// answerMax bounds an answer to a question in bytes.
+const answerMax = 256
+
+// Confirm asks a question; only a line of "y" or "yes" is yes.
 func (s *Session) Confirm(question string) (bool, error) {
 	s.Printf("%s [y/N] ", question)
-	var answer string
-	switch _, err := fmt.Fscanln(s.Input, &answer); {
-	case errors.Is(err, io.EOF) && answer == "":
+	answer, ended := s.line()
+	if ended && answer == "" {
 		s.Println()
 		return false, fault.New(fault.Invalid, "no answer to the question: the input is at its end")
-	case err != nil && answer == "":
+	}
+	switch answer = strings.TrimSpace(answer); answer {
+	case "y", "yes":
+		return true, nil
+	case "", "n", "no":
 		return false, nil
 	}
-	switch {
-	case answer == "y":
-		return true, nil
-	case strings.HasPrefix(strings.ToLower(answer), "n"):
+	switch strings.ToLower(answer) {
+	case "y", "yes":
+		s.Println("For confirmation, an exact 'y' or 'yes' is required.")
 		return false, nil
-	case strings.EqualFold(answer, "yes") || answer == "Y":
-		s.Println("For confirmation, an exact 'y' is required.")
+	case "n", "no":
 		return false, nil
 	}
 	return false, fault.New(fault.Invalid, "no answer to the question is %q", answer)
+}
+
+// line reads one line and nothing of the next.
+func (s *Session) line() (text string, ended bool) {
+	var b [1]byte
+	for len(text) < answerMax {
+		switch n, err := s.Input.Read(b[:]); {
+		case n == 1 && b[0] == '\n':
+			return text, false
+		case n == 1:
+			text += string(b[:])
+		case err != nil:
+			return text, true
+		}
+	}
+	return text, false
 }
 
 // Int64 reads a flag.
