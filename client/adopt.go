@@ -7,8 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/client/tasks"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -18,7 +20,9 @@ const adoptWait = 10 * time.Second
 // pruner is a driver that can end tasks which nobody took up: those of a crash between the start of a task
 // and the record of its handle, or of a lost database.
 type pruner interface {
-	Prune(ctx context.Context) ([]string, error)
+	// Prune ends and forgets the attempts that the driver does not know, but for those in spare. While not all
+	// allocations are known, it ends only those that run with mounts of their own.
+	Prune(ctx context.Context, spare []string, all bool) ([]string, error)
 }
 
 // adopted is a driver whose stored handles were taken up at the start, all before anything is pruned. Each
@@ -61,7 +65,17 @@ func (a *adopted) Remains(id string) []driver.Remain {
 	return nil
 }
 
-// adopt takes up all running tasks of an earlier agent process and ends those that it does not know.
+// Find passes the question on. It implements [driver.Finder].
+func (a *adopted) Find(ctx context.Context, id string) (*driver.Handle, error) {
+	if f, ok := a.Driver.(driver.Finder); ok {
+		return f.Find(ctx, id)
+	}
+	return nil, fault.New(fault.NotFound, "task %s of driver %s", id, a.Name())
+}
+
+// adopt takes up all running tasks of an earlier agent process. Of those that it does not know it ends what it can
+// never know: an agent that was killed may have begun the next attempts of its tasks, and of allocations that the
+// servers will list; their tasks look for them.
 func (c *Client) adopt(ctx context.Context, records map[string]*store.AllocRecord) {
 	ctx, cancel := context.WithTimeout(ctx, adoptWait)
 	defer cancel()
@@ -78,18 +92,60 @@ func (c *Client) adopt(ctx context.Context, records map[string]*store.AllocRecor
 		}
 	}
 	all.Wait()
+	var spare []string
+	for id, r := range records {
+		if g := r.Alloc.Group(); g != nil {
+			for _, t := range g.Tasks {
+				number := uint64(1)
+				if rec := r.Tasks[t.Name]; rec != nil {
+					number += rec.Attempt
+				}
+				spare = append(spare, tasks.Attempt(id, t.Name, number))
+			}
+		}
+	}
+	c.prune(ctx, spare, c.amnesic)
+}
+
+// prune ends the tasks that nobody knows, and when not all allocations are known only some of them.
+func (c *Client) prune(ctx context.Context, spare []string, all bool) {
 	for name, d := range c.drivers {
 		p, ok := d.Driver.(pruner)
 		if !ok || d.unsure {
 			continue
 		}
-		switch ended, err := p.Prune(ctx); {
+		switch ended, err := p.Prune(ctx, spare, all); {
 		case err != nil:
 			c.log.Warn("end tasks that nobody knows", "driver", name, "error", err)
 		case len(ended) > 0:
 			c.log.Warn("ended tasks that nobody knew", "driver", name, "tasks", ended)
 		}
 	}
+}
+
+// pruneWait bounds ending what nobody knows once the servers have said which allocations there are.
+const pruneWait = 30 * time.Second
+
+// settle ends what nobody knows, now that all allocations are known: those of the node and those in first, the first
+// answer of the servers.
+func (c *Client) settle(ctx context.Context, first []*api.Allocation) {
+	ctx, cancel := context.WithTimeout(ctx, pruneWait)
+	defer cancel()
+	var spare []string
+	for _, e := range c.table.all() {
+		if e.group != nil {
+			spare = append(spare, e.group.Upcoming()...)
+		}
+	}
+	for _, a := range first {
+		if a == nil || a.Group() == nil {
+			continue
+		}
+		for _, t := range a.Group().Tasks {
+			spare = append(spare, tasks.Attempt(a.ID, t.Name, 1))
+		}
+	}
+	c.prune(ctx, spare, true)
 }
 
 func (a *adopted) adopt(ctx context.Context, h *driver.Handle) {

@@ -111,7 +111,7 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 		known[e.alloc.ID()] = e.alloc.Present().AllocModifyIndex
 	}
 	var index, line uint64
-	pause := retryMin
+	pause, settled := retryMin, c.amnesic
 	for ctx.Err() == nil {
 		resp, err := c.assignments(ctx, known, index, line)
 		switch {
@@ -128,6 +128,10 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 			sleep(ctx, pause)
 		default:
 			index, line, pause = resp.Index, resp.Line, retryMin
+			if !settled {
+				c.settle(life, resp.Changed)
+				settled = true
+			}
 			c.apply(life, resp, known)
 		}
 	}

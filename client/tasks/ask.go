@@ -34,6 +34,9 @@ func (g *Group) Abandon(ctx context.Context, err error) {
 		if err != nil {
 			_ = t.change(lazily, func(_ *store.TaskRecord, s *api.TaskState) { s.Failed = true }, setupFailure(err))
 		}
+		if !t.seek(ctx) {
+			return
+		}
 		if t.held() {
 			t.end(why{event: api.EventKilling})
 			all.Go(func() { t.run(ctx) })

@@ -101,6 +101,42 @@ func TestAttemptThatEndedIsNotRunAgainAfterACrash(t *testing.T) {
 	}
 }
 
+// TestAttemptThatNobodyRecordedIsTakenUp: the agent was killed after a start and before the handle was durable.
+func TestAttemptThatNobodyRecordedIsTakenUp(t *testing.T) {
+	for name, stop := range map[string]bool{"and led to its end": false, "and stopped": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t, "batch", &api.Task{Name: "t", Config: lasting(time.Minute, 0)})
+				ctx, kill := context.WithCancel(t.Context())
+				b.conf.Store = &durable{left: map[string]*store.TaskRecord{}}
+				g, err := tasks.New(b.conf)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.Group = g
+				wait := b.run(ctx)
+				b.until(t, "running", running("t"))
+				kill()
+				_ = wait()
+				if g, err = tasks.New(b.conf); err != nil { // nothing of the first is on record
+					t.Fatal(err)
+				}
+				if b.Group = g; stop {
+					g.Abandon(t.Context(), nil)
+				} else if err := b.run(t.Context())(); err != nil {
+					t.Fatal(err)
+				}
+				if s := g.States()["t"]; len(b.driver.started) != 1 || s.State != api.TaskStateDead || s.Failed {
+					t.Errorf("%d starts; state %+v", len(b.driver.started), s)
+				}
+				if b.driver.lives() != 0 {
+					t.Error("driver still knows the task")
+				}
+			})
+		})
+	}
+}
+
 func TestTracesOfAnAttemptStayWhileItsEndCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, "batch", &api.Task{Name: "t", Config: lasting(time.Second, 0)})

@@ -93,6 +93,13 @@ func (s *scripted) Recover(_ context.Context, h *driver.Handle) error {
 	return err
 }
 
+func (s *scripted) Find(_ context.Context, id string) (*driver.Handle, error) {
+	if _, err := s.process(id); err != nil {
+		return nil, err
+	}
+	return &driver.Handle{Driver: "fake", TaskID: id}, nil
+}
+
 func (s *scripted) Wait(ctx context.Context, id string) (*driver.Exit, error) {
 	p, err := s.process(id)
 	if err != nil {

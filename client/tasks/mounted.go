@@ -54,6 +54,16 @@ func (g *Group) Names() []string {
 	return out
 }
 
+// Upcoming are the driver's ids of the next attempts of the group's tasks.
+func (g *Group) Upcoming() []string {
+	out := make([]string, 0, len(g.tasks))
+	for _, t := range g.tasks {
+		_, id := t.upcoming()
+		out = append(out, id)
+	}
+	return out
+}
+
 func (g *Group) named(names []string) []*task {
 	return slices.DeleteFunc(slices.Clone(g.tasks), func(t *task) bool { return !slices.Contains(names, t.name) })
 }

@@ -2,11 +2,6 @@ package tasks
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -40,6 +35,9 @@ type sequel struct {
 // run leads the task from its present state to its death, or until ctx ends.
 func (t *task) run(ctx context.Context) {
 	if t.row().dead() {
+		return
+	}
+	if !t.seek(ctx) {
 		return
 	}
 	if t.held() {
@@ -195,121 +193,4 @@ func (t *task) plugin(spec *api.Task, d driver.Driver) (Plugin, error) {
 		return nil, fault.New(fault.Unimplemented, "task %s: this node runs no csi plugins", t.name)
 	}
 	return t.g.conf.Plugin(t.g.present(), spec, d.Capabilities().Isolation != driver.IsolationNone)
-}
-
-// begin brings an attempt to life: an old one by its handle, else a new one. An outcome that is not nil
-// ends the attempt.
-func (t *task) begin(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin) (string, *outcome) {
-	if t.held() {
-		id, err := t.recover(ctx, d, p)
-		switch {
-		case err == nil:
-			return id, nil
-		case ctx.Err() != nil:
-			return "", &outcome{left: true}
-		}
-		x := &driver.Exit{Code: -1, Err: "task was lost while the agent was away: " + err.Error()}
-		_ = t.change(lazily, func(r *store.TaskRecord, _ *api.TaskState) { r.Handle = nil }, event(eventRestoreFailed, x.Err), terminated(x))
-		return "", &outcome{exit: x, told: t.isTold()}
-	}
-	return t.start(ctx, spec, d, p)
-}
-
-func (t *task) isTold() bool {
-	select {
-	case <-t.told:
-		return true
-	default:
-		return false
-	}
-}
-
-// recover takes up the attempt of an earlier agent process. A driver that cannot say yet is asked again.
-func (t *task) recover(ctx context.Context, d driver.Driver, p Plugin) (string, error) {
-	t.mu.Lock()
-	raw := t.rec.Handle
-	t.mu.Unlock()
-	var h driver.Handle
-	if err := json.Unmarshal(raw, &h); err != nil {
-		return "", fmt.Errorf("decode handle: %w", err)
-	}
-	if p != nil {
-		if _, _, err := p.Prepare(); err != nil {
-			t.g.conf.Log.Warn("prepare running plugin", "task", t.name, "error", err)
-		}
-	}
-	for {
-		err := d.Recover(ctx, &h)
-		if err == nil || !errors.Is(err, fault.Unavailable) {
-			return h.TaskID, err
-		}
-		t.g.conf.Log.Warn("take up task again", "task", t.name, "retry_in", retryPause, "error", err)
-		if !pause(ctx, retryPause, nil) {
-			return "", ctx.Err()
-		}
-	}
-}
-
-// start starts a new attempt. Being told to end cancels a start that takes long.
-func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin) (string, *outcome) {
-	starting, cancel := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	defer watch.Wait()
-	defer cancel()
-	watch.Go(func() {
-		select {
-		case <-t.told:
-			cancel()
-		case <-starting.Done():
-		}
-	})
-	select {
-	case <-t.restarts: // it is about to start anyway
-	default:
-	}
-	t.mu.Lock()
-	number := t.rec.Attempt + 1
-	t.mu.Unlock()
-	id := t.g.conf.Alloc.ID + "/" + t.name + "/" + strconv.FormatUint(number, 10)
-	if number == 1 {
-		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
-	}
-	job, err := t.build(spec, d, p, id)
-	if err == nil {
-		err = subPaths(starting, job)
-	}
-	if err != nil {
-		t.say(setupFailure(err))
-		return "", &outcome{err: err}
-	}
-	h, err := d.Start(starting, job)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		return "", &outcome{left: true}
-	case t.isTold():
-		return "", &outcome{told: true}
-	default:
-		t.say(driverFailure(err))
-		return "", &outcome{err: err}
-	}
-	if err := t.begun(d, h, number); err != nil {
-		t.say(driverFailure(err))
-		t.bury(ctx, d, id)
-		return "", &outcome{err: fault.Wrap(fault.Unavailable, err)}
-	}
-	return id, nil
-}
-
-// begun records that the attempt runs; the handle is durable when it returns well.
-func (t *task) begun(d driver.Driver, h *driver.Handle, number uint64) error {
-	raw, err := json.Marshal(h)
-	if err != nil {
-		return fmt.Errorf("encode handle: %w", err)
-	}
-	return t.change(firmly, func(r *store.TaskRecord, s *api.TaskState) {
-		r.Handle, r.Attempt = raw, number
-		t.driver, t.id = d, h.TaskID
-		s.State, s.StartedAt, s.FinishedAt = api.TaskStateRunning, time.Now().UTC(), time.Time{}
-	}, started())
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"fmt"
 	"strings"
 )
@@ -10,6 +11,13 @@ type Remainer interface {
 	// Remains lists the processes of a task that have not ended, also after the exit of its main process. The
 	// kernel ends no process that waits for storage, whatever signal it gets.
 	Remains(id string) []Remain
+}
+
+// Finder is a driver that keeps traces of attempts whose handles nobody stored.
+type Finder interface {
+	// Find returns the handle of an attempt, running or ended, of which there are traces. An error of class
+	// fault.NotFound means that there are none, one of class fault.Unavailable that this cannot be told now.
+	Find(ctx context.Context, id string) (*Handle, error)
 }
 
 // Remain is a process of a task that is left.

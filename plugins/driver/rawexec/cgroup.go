@@ -54,9 +54,14 @@ func (d *Driver) chooseCgroups(s *frame.Spec, c *taskConfig, t *driver.Task) {
 		return
 	}
 	if parent := d.cgroups(); parent != "" && len(s.Join) == 0 {
-		s.Cgroup, s.OwnCgroup = filepath.Join(parent, filepath.Base(s.State)+".scope"), true
+		s.Cgroup, s.OwnCgroup = ownCgroup(parent, s.State), true
 		s.Weight = weight(t.Resources.CPUShares)
 	}
+}
+
+// ownCgroup is the cgroup directory of the task with that state path.
+func ownCgroup(parent, state string) string {
+	return filepath.Join(parent, filepath.Base(state)+".scope")
 }
 
 func underCgroup(root, path string) string {

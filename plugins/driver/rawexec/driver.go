@@ -47,6 +47,7 @@ type Driver struct {
 var (
 	_ driver.Driver = (*Driver)(nil)
 	_ driver.Lessee = (*Driver)(nil)
+	_ driver.Finder = (*Driver)(nil)
 )
 
 // New makes the driver; it touches nothing before its first task.
@@ -172,11 +173,10 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 		return nil, fmt.Errorf("start task %s: %w", t.Name, err)
 	}
 	d.adopt(t.ID, p)
-	return handleOf(p)
+	return handleOf(p.Ident())
 }
 
-func handleOf(p *supervise.Process) (*driver.Handle, error) {
-	id := p.Ident()
+func handleOf(id supervise.Ident) (*driver.Handle, error) {
 	state, err := json.Marshal(id)
 	if err != nil {
 		return nil, err

@@ -7,26 +7,33 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
 )
 
-// Prune kills and forgets the tasks in the state directory that this driver does not know, and returns
-// their ids. Call it once, after every stored handle was recovered and before the first Start.
-func (d *Driver) Prune(ctx context.Context) ([]string, error) {
-	known := d.knownStates()
+// Prune kills and forgets the attempts in the state directory that this driver does not know, but for those in
+// spare, and returns the ids of those that ran. Call it after every stored handle was recovered. Unless all is set
+// more attempts may be asked for later: only those that run with mounts of their own are killed then, since who sees to
+// the mounts does not know of them.
+func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string, error) {
+	spared := map[string]bool{}
+	for _, id := range spare {
+		spared[d.statePath(id)] = true
+	}
 	var pruned []string
 	var errs []error
 	for i := range uint64(shards) {
 		states, err := statesIn(d.shard(i))
 		errs = append(errs, err)
 		for _, state := range states {
-			if known[state] {
+			if spared[state] || d.knows(state) {
 				continue
 			}
-			id, err := prune(ctx, state)
+			id, err := d.prune(ctx, state, all)
 			errs = append(errs, err)
 			if err == nil && id != "" {
 				pruned = append(pruned, id)
@@ -53,25 +60,28 @@ func statesIn(dir string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-func (d *Driver) knownStates() map[string]bool {
+func (d *Driver) knows(state string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := map[string]bool{}
-	for _, t := range d.tasks {
-		if t.process != nil {
-			out[t.process.Ident().State] = true
+	for id := range d.tasks {
+		if d.statePath(id) == state {
+			return true
 		}
 	}
-	return out
+	return false
 }
 
-func prune(ctx context.Context, state string) (string, error) {
-	id, err := supervise.Find(ctx, state)
-	if errors.Is(err, fault.NotFound) {
+func (d *Driver) prune(ctx context.Context, state string, all bool) (string, error) {
+	id, err := d.find(ctx, state)
+	switch {
+	case errors.Is(err, fault.NotFound) && all:
 		return "", supervise.Remove(state)
-	}
-	if err != nil {
+	case errors.Is(err, fault.NotFound):
+		return "", nil
+	case err != nil:
 		return "", err
+	case !all && !ownMounts(id.TaskPID):
+		return "", nil
 	}
 	p, err := supervise.Attach(ctx, id)
 	if err != nil {
@@ -82,4 +92,49 @@ func prune(ctx context.Context, state string) (string, error) {
 		return "", err
 	}
 	return id.TaskID, supervise.Remove(state)
+}
+
+// ownMounts reports whether a process sees other mounts than the agent.
+func ownMounts(pid int) bool {
+	ours, err := os.Readlink("/proc/self/ns/mnt")
+	theirs, err2 := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/mnt")
+	return err == nil && err2 == nil && ours != theirs
+}
+
+// Find returns the handle of an attempt that runs, or whose exit is on record. It implements [driver.Finder].
+func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
+	state := d.statePath(id)
+	if !leftTraces(state) {
+		return nil, fault.New(fault.NotFound, "task %s of driver %s", id, Name)
+	}
+	ident, err := d.find(ctx, state)
+	if errors.Is(err, fault.NotFound) {
+		x, ok := supervise.ExitOf(state)
+		if !ok {
+			return nil, err
+		}
+		ident, err = supervise.Ident{State: state, TaskID: id, StartedAt: x.FinishedAt}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if ident.TaskID != id {
+		return nil, fault.New(fault.NotFound, "task %s of driver %s: task %s is in its place", id, Name, ident.TaskID)
+	}
+	return handleOf(ident)
+}
+
+// find asks the supervising process behind a state path.
+func (d *Driver) find(ctx context.Context, state string) (supervise.Ident, error) {
+	id, err := supervise.Find(ctx, state)
+	if err != nil {
+		return id, err
+	}
+	if parent := d.cgroups(); parent != "" {
+		own := ownCgroup(parent, state)
+		if _, err := os.Stat(own); err == nil {
+			id.Cgroup = own
+		}
+	}
+	return id, nil
 }

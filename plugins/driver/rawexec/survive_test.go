@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -96,7 +97,7 @@ func TestPruneEndsForgottenTasks(t *testing.T) {
 	if err := again.Recover(suite.Context(t), h); err != nil {
 		t.Fatal(err)
 	}
-	pruned, err := again.Prune(suite.Context(t))
+	pruned, err := again.Prune(suite.Context(t), nil, true)
 	if err != nil || len(pruned) != 1 || pruned[0] != forgotten.ID {
 		t.Errorf("pruned %v %v, want %s", pruned, err, forgotten.ID)
 	}
@@ -107,6 +108,57 @@ func TestPruneEndsForgottenTasks(t *testing.T) {
 	left, _ := filepath.Glob(dir + "/*/*.sock")
 	if len(left) != 1 {
 		t.Errorf("files left: %v", left)
+	}
+}
+
+// TestAttemptsAreFoundWithoutTheirHandles: the agent died after a start and before the handle was stored, and knows
+// which attempt it would have made next.
+func TestAttemptsAreFoundWithoutTheirHandles(t *testing.T) {
+	for name, script := range map[string]string{"running": "sleep 1000", "ended": "exit 3"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			d := newDriver(t, dir)
+			task := suite.NewTask(t, sh(script))
+			if _, err := d.Start(suite.Context(t), task); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+			if name == "ended" {
+				if _, err := d.Wait(suite.Context(t), task.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again := newDriver(t, dir)
+			if _, err := again.Find(suite.Context(t), task.ID+"0"); !errors.Is(err, fault.NotFound) {
+				t.Errorf("find another: %v", err)
+			}
+			for _, c := range []struct {
+				spare []string
+				all   bool
+			}{{nil, false}, {[]string{task.ID}, true}} {
+				if pruned, err := again.Prune(suite.Context(t), c.spare, c.all); err != nil || len(pruned) > 0 {
+					t.Errorf("prune of %+v: %v %v", c, pruned, err)
+				}
+			}
+			h, err := again.Find(suite.Context(t), task.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := again.Recover(suite.Context(t), h); err != nil {
+				t.Fatal(err)
+			}
+			if err := again.Stop(suite.Context(t), task.ID, "SIGTERM", time.Second); err != nil {
+				t.Fatal(err)
+			}
+			x, err := again.Wait(suite.Context(t), task.ID)
+			if err != nil || name == "ended" && x.Code != 3 || name == "running" && x.Signal != int(syscall.SIGTERM) {
+				t.Errorf("exit %+v %v", x, err)
+			}
+			if err := again.Destroy(suite.Context(t), task.ID); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package rawexec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -66,15 +67,22 @@ func (d *Driver) launch(ctx context.Context, program string, spec *frame.Spec) (
 
 // clearState removes what an earlier start of the same task left, unless that one still runs.
 func clearState(ctx context.Context, state string) error {
-	_, sockErr := os.Lstat(state + ".sock")
-	_, exitErr := os.Lstat(state + ".exit")
-	if sockErr != nil && exitErr != nil {
+	if !leftTraces(state) {
 		return nil
 	}
-	if id, err := supervise.Find(ctx, state); err == nil {
+	switch id, err := supervise.Find(ctx, state); {
+	case err == nil:
 		return fault.New(fault.Conflict, "task %s runs already, as process %d", id.TaskID, id.TaskPID)
+	case !errors.Is(err, fault.NotFound):
+		return err
 	}
 	return supervise.Remove(state)
+}
+
+func leftTraces(state string) bool {
+	_, sockErr := os.Lstat(state + ".sock")
+	_, exitErr := os.Lstat(state + ".exit")
+	return sockErr == nil || exitErr == nil
 }
 
 func (t *task) wait(ctx context.Context) error {

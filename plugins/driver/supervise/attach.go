@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -53,11 +54,16 @@ func Attach(ctx context.Context, id Ident) (*Process, error) {
 }
 
 // Find asks the supervising process behind a state path who it is; used for paths that no handle names. An
-// error of class fault.NotFound means that none runs.
+// error of class fault.NotFound means that none runs, one of class fault.Unavailable that it does not answer.
 func Find(ctx context.Context, state string) (Ident, error) {
+	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
+	defer cancel()
 	conn, r, err := dial(ctx, Ident{State: state})
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
 		return Ident{}, fault.New(fault.NotFound, "supervising process at %s: %w", state, err)
+	case err != nil:
+		return Ident{}, fault.New(fault.Unavailable, "supervising process at %s: %w", state, err)
 	}
 	defer conn.Close()
 	pid, err := peerPID(conn)

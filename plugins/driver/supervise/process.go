@@ -345,6 +345,9 @@ func exitOf(x *frame.Exited) Exit {
 	return Exit{Code: int(x.Code), Signal: int(x.Signal), OOMKilled: x.OOM, FinishedAt: time.Unix(0, x.FinishedAt), LeaseEnded: x.LeaseEnded}
 }
 
+// ExitOf is the exit that is on record at a state path.
+func ExitOf(state string) (Exit, bool) { return readExit(state) }
+
 func readExit(state string) (Exit, bool) {
 	b, err := os.ReadFile(state + ".exit")
 	if err != nil {
