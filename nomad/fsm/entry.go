@@ -14,6 +14,9 @@ import (
 // entryVersion is the layout of the envelope.
 const entryVersion = 1
 
+// entryMax bounds an entry; the log's files hold no larger ones.
+const entryMax = 60 << 20
+
 const (
 	entryHead = 1 + 2 + 8 + 1 // version, kind, time, length of the proposer
 	entryTail = crc32.Size

@@ -41,6 +41,11 @@ func (l *Local) Propose(ctx context.Context, cmd Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	forget, err := l.machine.vet(b)
+	if err != nil {
+		return Result{}, err
+	}
+	forget() // as on a server that did not propose it
 	index := l.state.Read().Index() + 1
 	done := l.machine.apply(index, b)
 	if done.err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/shape"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -15,6 +16,8 @@ type machine struct {
 	state    *state.Store
 	registry *Registry
 	log      hclog.Logger
+	// ready are commands that this server proposed, decoded, by the first byte of their entries.
+	ready sync.Map
 
 	mu     sync.Mutex
 	err    error
@@ -49,10 +52,54 @@ func (m *machine) apply(index uint64, b []byte) applied {
 		return applied{err: m.fail(fault.New(fault.Unimplemented,
 			"log entry %d has the unknown command kind %d: a newer version of the program wrote it", index, e.kind))}
 	}
-	if rest, err := cmd.UnmarshalMsg(e.body); err != nil || len(rest) > 0 {
-		return applied{err: m.fail(fault.New(fault.Internal, "decode log entry %d, command kind %d (%d bytes left): %v", index, e.kind, len(rest), err))}
+	if ready, ok := m.ready.LoadAndDelete(&b[0]); ok {
+		return m.run(index, e, ready.(Command))
+	}
+	if err := decodeInto(cmd, e.body); err != nil {
+		return applied{err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
+	}
+	// A program of before may have let it into the log: it changes nothing, on all servers alike.
+	if err := shape.Check(cmd); err != nil {
+		return applied{err: fmt.Errorf("log entry %d, command kind %d: %w", index, e.kind, err)}
 	}
 	return m.run(index, e, cmd)
+}
+
+// vet refuses an entry that could be written and not be read or applied, before it gets to the log: there it
+// would stop every server. What was decoded is kept for the entry's apply, which comes with the same bytes on the
+// server that proposed it; forget drops it where it does not come.
+func (m *machine) vet(b []byte) (forget func(), err error) {
+	if len(b) > entryMax {
+		return nil, fault.New(fault.TooLarge, "a log entry of %d bytes is over the limit of %d", len(b), entryMax)
+	}
+	e, err := decodeEntry(b)
+	if err != nil {
+		return nil, err
+	}
+	cmd := m.registry.New(e.kind)
+	if cmd == nil {
+		return func() {}, nil // as a program of another version would write it
+	}
+	if err := decodeInto(cmd, e.body); err != nil {
+		return nil, err
+	}
+	if err := shape.Check(cmd); err != nil {
+		return nil, err
+	}
+	m.ready.Store(&b[0], cmd)
+	return func() { m.ready.Delete(&b[0]) }, nil
+}
+
+// decodeInto decodes the body of an entry.
+func decodeInto(cmd Command, body []byte) error {
+	rest, err := cmd.UnmarshalMsg(body)
+	if err != nil {
+		return fault.New(fault.Invalid, "decode command kind %d: %w", cmd.Kind(), err)
+	}
+	if len(rest) > 0 {
+		return fault.New(fault.Invalid, "decode command kind %d: %d bytes left over", cmd.Kind(), len(rest))
+	}
+	return nil
 }
 
 func (m *machine) run(index uint64, e entry, cmd Command) (done applied) {

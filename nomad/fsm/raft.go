@@ -198,6 +198,11 @@ func (r *Raft) Propose(ctx context.Context, cmd Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	forget, err := r.machine.vet(b)
+	if err != nil {
+		return Result{}, err
+	}
+	defer forget()
 	f := r.raft.ApplyLog(raft.Log{Data: b}, enqueueTimeout)
 	if err := await(ctx, f); err != nil {
 		return Result{}, err
