@@ -25,7 +25,17 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()
+	if in, ok := v.(*incoming); ok {
+		in.err = decode(buf.ReadOnlyData(), in.into)
+		return nil
+	}
 	return decode(buf.ReadOnlyData(), v)
+}
+
+// incoming is a request on its way in. What gRPC is told is wrong with it would be answered as an internal fault.
+type incoming struct {
+	into any
+	err  error
 }
 
 // partly is a message of which a part does not go between processes.

@@ -32,6 +32,9 @@ const (
 	ByNode
 	// ByServer methods are called between servers, and by servers on nodes.
 	ByServer
+	// ByOperator methods are reached through the HTTP API of a server: no node may call them, nor have one of
+	// its users call them.
+	ByOperator
 )
 
 // Caller carries a call to where its method is served. In-process servers, remote servers and

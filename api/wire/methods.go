@@ -187,11 +187,11 @@ var (
 	// StatusPeerInfo tells other servers about this one's log.
 	StatusPeerInfo = Method[api.Empty, api.PeerInfoResponse]{"Status.PeerInfo", Local, ByServer}
 	// StatusJoin joins other servers by gossip.
-	StatusJoin = Method[api.ServerJoinRequest, api.ServerJoinResponse]{"Status.Join", Local, ByUser}
+	StatusJoin = Method[api.ServerJoinRequest, api.ServerJoinResponse]{"Status.Join", Local, ByOperator}
 	// StatusForceLeave ejects a failed server from the gossip pool.
-	StatusForceLeave = Method[api.ServerForceLeaveRequest, api.Empty]{"Status.ForceLeave", Local, ByUser}
+	StatusForceLeave = Method[api.ServerForceLeaveRequest, api.Empty]{"Status.ForceLeave", Local, ByOperator}
 	// StatusKeyring lists or changes the gossip key ring.
-	StatusKeyring = Method[api.KeyringRequest, api.KeyringResponse]{"Status.Keyring", Local, ByUser}
+	StatusKeyring = Method[api.KeyringRequest, api.KeyringResponse]{"Status.Keyring", Local, ByOperator}
 	// StatusRegions lists the known regions.
 	StatusRegions = Method[api.QueryOptions, api.RegionListResponse]{"Status.Regions", Local, ByUser}
 )
@@ -229,9 +229,9 @@ var (
 	// OperatorRaftConfiguration lists the Raft peers.
 	OperatorRaftConfiguration = Method[api.QueryOptions, api.RaftConfigurationResponse]{"Operator.RaftConfiguration", Any, ByUser}
 	// OperatorRaftRemovePeer removes a Raft peer.
-	OperatorRaftRemovePeer = Method[api.RaftPeerRequest, api.WriteMeta]{"Operator.RaftRemovePeer", Leader, ByUser}
+	OperatorRaftRemovePeer = Method[api.RaftPeerRequest, api.WriteMeta]{"Operator.RaftRemovePeer", Leader, ByOperator}
 	// OperatorTransferLeadership moves the leadership to another voter.
-	OperatorTransferLeadership = Method[api.RaftPeerRequest, api.LeadershipTransferResponse]{"Operator.TransferLeadership", Leader, ByUser}
+	OperatorTransferLeadership = Method[api.RaftPeerRequest, api.LeadershipTransferResponse]{"Operator.TransferLeadership", Leader, ByOperator}
 	// OperatorAutopilotConfig reads the autopilot's configuration.
 	OperatorAutopilotConfig = Method[api.QueryOptions, api.AutopilotConfigResponse]{"Operator.AutopilotConfig", Any, ByUser}
 	// OperatorSetAutopilotConfig writes the autopilot's configuration.
@@ -239,9 +239,9 @@ var (
 	// OperatorServerHealth tells how the servers are.
 	OperatorServerHealth = Method[api.QueryOptions, api.ServerHealthResponse]{"Operator.ServerHealth", Leader, ByUser}
 	// OperatorSnapshotRead reads a snapshot piece by piece.
-	OperatorSnapshotRead = Method[api.SnapshotReadRequest, api.SnapshotReadResponse]{"Operator.SnapshotRead", Leader, ByUser}
+	OperatorSnapshotRead = Method[api.SnapshotReadRequest, api.SnapshotReadResponse]{"Operator.SnapshotRead", Leader, ByOperator}
 	// OperatorSnapshotRestore restores a snapshot that comes piece by piece.
-	OperatorSnapshotRestore = Method[api.SnapshotRestoreRequest, api.SnapshotRestoreResponse]{"Operator.SnapshotRestore", Leader, ByUser}
+	OperatorSnapshotRestore = Method[api.SnapshotRestoreRequest, api.SnapshotRestoreResponse]{"Operator.SnapshotRestore", Leader, ByOperator}
 )
 
 // Methods of System.

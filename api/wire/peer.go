@@ -2,7 +2,9 @@ package wire
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -21,23 +23,31 @@ type Peer struct {
 	// nothing: without configured certificates, on a reversed connection, and inside the process.
 	Role   Role
 	Region string
+	names  []string
 }
 
 // Remote reports whether the call came over the network.
 func (p Peer) Remote() bool { return p.Address != "" }
+
+// Of reports whether the caller's role is of a region; who proves no role is of every one.
+func (p Peer) Of(region string) bool {
+	return p.Role == Unproven || region == "" || strings.EqualFold(p.Region, region) ||
+		slices.ContainsFunc(p.names, func(name string) bool { return strings.EqualFold(name, p.Role.Name(region)) })
+}
 
 // PeerOf tells who made the call that ctx serves.
 func PeerOf(ctx context.Context) Peer {
 	var p Peer
 	if from, ok := peer.FromContext(ctx); ok {
 		p.Address = from.Addr.String()
-		if proof, ok := from.AuthInfo.(proof); ok {
-			p.Role, p.Region = proof.role, proof.region
+		if proof, ok := from.AuthInfo.(proof); ok && proof.role != Unproven {
+			p.Role, p.Region, p.names = proof.role, proof.region, proof.State.PeerCertificates[0].DNSNames
 		}
 	}
 	if md, ok := metadata.FromIncomingContext(ctx); ok {
 		if v := md.Get(hopsKey); len(v) == 1 {
-			p.Hops, _ = strconv.Atoi(v[0])
+			n, _ := strconv.Atoi(v[0])
+			p.Hops = max(0, n)
 		}
 	}
 	return p

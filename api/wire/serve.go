@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/shape"
 )
 
 const serviceName = "nomad"
@@ -55,7 +56,15 @@ func newServer(handlers []Handler, log hclog.Logger, more ...grpc.ServerOption) 
 func bind(h Handler) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		req := h.New()
-		if err := decode(req); err != nil {
+		in := &incoming{into: req}
+		err := decode(in)
+		if err == nil {
+			err = in.err
+		}
+		if err == nil {
+			err = shape.Check(req)
+		}
+		if err != nil {
 			return nil, toStatus(fault.New(fault.Invalid, "%s: %w", h.Name, err))
 		}
 		resp, err := h.Serve(ctx, req)

@@ -89,7 +89,7 @@ func userMethods(t *testing.T) []string {
 		if !ok || len(lit.Elts) != 3 {
 			return true
 		}
-		if auth, ok := lit.Elts[2].(*ast.Ident); ok && auth.Name == "ByUser" {
+		if auth, ok := lit.Elts[2].(*ast.Ident); ok && (auth.Name == "ByUser" || auth.Name == "ByOperator") {
 			names = append(names, strings.Trim(lit.Elts[0].(*ast.BasicLit).Value, `"`))
 		}
 		return true

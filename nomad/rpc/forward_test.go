@@ -176,3 +176,50 @@ func TestNodesOfOtherRegionsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// While a server holds a call for who leads, it may win the election itself.
+func TestAServerThatWinsAsksForTheSecretAgain(t *testing.T) {
+	t.Parallel()
+	for what, call := range map[string]func(context.Context, wire.Caller, string) error{
+		"heartbeat": func(ctx context.Context, c wire.Caller, secret string) error {
+			_, err := wire.NodeHeartbeat.Call(ctx, c, &api.NodeHeartbeatRequest{NodeID: "n1", NodeSecret: secret})
+			return err
+		},
+		"report": func(ctx context.Context, c wire.Caller, secret string) error {
+			_, err := wire.NodeUpdateAllocs.Call(ctx, c, &api.AllocUpdateRequest{NodeID: "n1", NodeSecret: secret})
+			return err
+		},
+		"assignments": func(ctx context.Context, c wire.Caller, secret string) error {
+			_, err := wire.NodeAssignments.Call(ctx, c, &api.NodeAssignmentsRequest{NodeID: "n1", NodeSecret: secret})
+			return err
+		},
+		"stale assignments": func(ctx context.Context, c wire.Caller, secret string) error {
+			_, err := wire.NodeAssignments.Call(ctx, c, &api.NodeAssignmentsRequest{NodeID: "n1", NodeSecret: secret, QueryOptions: api.QueryOptions{Stale: true}})
+			return err
+		},
+	} {
+		for secret, want := range map[string]error{"wrong": fault.Denied, "secret of n1": nil} {
+			var served atomic.Int32
+			raft := &cluster{}
+			raft.asked = func(n int32) { raft.leads.Store(n >= 4) } // it wins while it holds the call
+			s := rpc.New(rpc.Config{Log: hclog.NewNullLogger(), Raft: raft, VerifyNode: secretOf, Hold: time.Minute})
+			s.Handle(
+				wire.NodeHeartbeat.Handle(func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+					served.Add(1)
+					return &api.NodeUpdateResponse{}, nil
+				}),
+				wire.NodeUpdateAllocs.Handle(func(context.Context, *api.AllocUpdateRequest) (*api.WriteMeta, error) {
+					served.Add(1)
+					return &api.WriteMeta{}, nil
+				}),
+				wire.NodeAssignments.Handle(func(context.Context, *api.NodeAssignmentsRequest) (*api.NodeAssignmentsResponse, error) {
+					served.Add(1)
+					return &api.NodeAssignmentsResponse{}, nil
+				}))
+			err := call(t.Context(), s, secret)
+			if want == nil && (err != nil || served.Load() != 1) || want != nil && (!errors.Is(err, want) || served.Load() != 0) {
+				t.Errorf("%s with secret %q: %v, served %d times", what, secret, err, served.Load())
+			}
+		}
+	}
+}

@@ -19,7 +19,7 @@ func (s *Server) regional(h wire.Handler, next serve) serve {
 			return next(ctx, req)
 		}
 	}
-	if h.Auth != wire.ByUser || s.config.Servers == nil {
+	if h.Auth != wire.ByUser && h.Auth != wire.ByOperator || s.config.Servers == nil {
 		return next
 	}
 	return func(ctx context.Context, req any) (any, error) {

@@ -19,14 +19,30 @@ import (
 type cluster struct {
 	leads   atomic.Bool
 	address atomic.Value
+	asked   func(times int32)
+	times   atomic.Int32
 }
 
-func (c *cluster) IsLeader() bool { return c.leads.Load() }
+func (c *cluster) IsLeader() bool {
+	if c.asked != nil {
+		c.asked(c.times.Add(1))
+	}
+	return c.leads.Load()
+}
+
 func (c *cluster) LeaderAddress() string {
 	a, _ := c.address.Load().(string)
 	return a
 }
 func (c *cluster) LastContact() time.Time { return time.Now().Add(-time.Minute) }
+
+// secretOf verifies a node by a secret that everybody can guess.
+func secretOf(_ context.Context, id, secret string) error {
+	if secret != "secret of "+id {
+		return fault.New(fault.Denied, "node %q: wrong secret", id)
+	}
+	return nil
+}
 
 type server struct {
 	*rpc.Server
@@ -51,12 +67,7 @@ func start(t *testing.T, handlers ...wire.Handler) *server {
 	s.raft.address.Store(port.Addr().String())
 	s.Server = rpc.New(rpc.Config{
 		Log: hclog.NewNullLogger(), Raft: s.raft, Dialer: s.dialer,
-		VerifyNode: func(_ context.Context, id, secret string) error {
-			if secret != "secret of "+id {
-				return fault.New(fault.Denied, "node %q: wrong secret", id)
-			}
-			return nil
-		},
+		VerifyNode: secretOf,
 	})
 	s.Handle(handlers...)
 	ctx, cancel := context.WithCancel(context.Background())

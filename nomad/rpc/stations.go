@@ -8,14 +8,17 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/shape"
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 type serve = func(context.Context, any) (any, error)
 
-// guarded puts the stations before a handler.
+// guarded puts the stations before a handler. Who calls is checked by every server that the call meets; the
+// secret of a node right before it is served, so that no way leads round that: not by a server that wins an
+// election while it holds the call.
 func (s *Server) guarded(h wire.Handler) wire.Handler {
-	h.Serve = s.regional(h, s.authenticated(h, s.led(h, s.stamped(h.Serve))))
+	h.Serve = s.admitted(h, whole(h, s.regional(h, s.led(h, s.proven(h, s.stamped(h.Serve))))))
 	h = wire.Recovered(h, s.config.Log)
 	h.Serve = s.observed(h)
 	return h
@@ -34,36 +37,74 @@ func (s *Server) observed(h wire.Handler) serve {
 	}
 }
 
-func (s *Server) authenticated(h wire.Handler, next serve) serve {
-	switch h.Auth {
-	case wire.ByNode:
-		if h.Name == wire.NodeRegister.Name {
-			return next // the room compares or records the secret in the same raft entry
-		}
-		return func(ctx context.Context, req any) (any, error) {
-			id, secret := credentials(req)
-			if id == "" {
-				return nil, fault.New(fault.Denied, "%s is for nodes", h.Name)
-			}
-			err := s.verify(ctx, wire.Hello{NodeID: id, Secret: secret})
-			if err != nil && !s.config.Raft.IsLeader() {
-				// What this server knows may be old, or nothing at all after a start: the leader decides.
-				return s.forward(ctx, h, req, next)
-			}
-			if err != nil {
+// admitted refuses callers whose certificate does not let them call the method.
+func (s *Server) admitted(h wire.Handler, next serve) serve {
+	return func(ctx context.Context, req any) (any, error) {
+		if p := wire.PeerOf(ctx); p.Remote() {
+			if err := s.may(p, h); err != nil {
 				return nil, err
 			}
-			return next(ctx, req)
 		}
-	case wire.ByServer:
-		return func(ctx context.Context, req any) (any, error) {
-			if p := wire.PeerOf(ctx); p.Remote() && !s.amongServers(p, h.Scope) {
-				return nil, fault.New(fault.Denied, "%s is for servers; the certificate of %s does not prove one", h.Name, p.Address)
-			}
-			return next(ctx, req)
-		}
-	default:
+		return next(ctx, req)
+	}
+}
+
+// may is the table of who may call what over the network: what a certificate proves and where.
+func (s *Server) may(p wire.Peer, h wire.Handler) error {
+	home := p.Of(s.config.Region)
+	switch {
+	case h.Auth == wire.ByServer && !s.amongServers(p, h.Scope):
+		return fault.New(fault.Denied, "%s is for servers; the certificate of %s does not prove one", h.Name, p.Address)
+	case h.Auth == wire.ByOperator && (p.Role == wire.RoleClient || p.Role == wire.RoleCLI):
+		return fault.New(fault.Denied, "%s is for operators: ask the HTTP API of a server", h.Name)
+	case h.Auth == wire.ByNode && p.Role == wire.RoleCLI:
+		return fault.New(fault.Denied, "%s is for nodes", h.Name)
+	case !home && (p.Role != wire.RoleServer || h.Auth == wire.ByServer || h.Auth == wire.ByNode): // servers of other regions forward what users ask
+		return fault.New(fault.Denied, "%s: the certificate of %s is a %s's of region %q, and this server is of region %q",
+			h.Name, p.Address, p.Role, p.Region, s.config.Region)
+	}
+	return nil
+}
+
+// proven lets only nodes in that prove themselves by their secret.
+func (s *Server) proven(h wire.Handler, next serve) serve {
+	if h.Auth != wire.ByNode || h.Name == wire.NodeRegister.Name { // that room compares or records the secret in the same raft entry
 		return next
+	}
+	checked := func(ctx context.Context, req any) (any, error) {
+		id, secret := credentials(req)
+		if id == "" {
+			return nil, fault.New(fault.Denied, "%s is for nodes", h.Name)
+		}
+		if err := s.verify(ctx, wire.Hello{NodeID: id, Secret: secret}); err != nil {
+			return nil, err
+		}
+		return next(ctx, req)
+	}
+	return func(ctx context.Context, req any) (any, error) {
+		if !s.config.Raft.IsLeader() {
+			// What this server knows may be old, or nothing at all after a start: the leader decides.
+			if id, secret := credentials(req); id != "" && s.verify(ctx, wire.Hello{NodeID: id, Secret: secret}) != nil {
+				return s.forward(ctx, h, req, checked)
+			}
+		}
+		return checked(ctx, req)
+	}
+}
+
+// whole refuses requests with holes where no code expects them. What comes over the network was looked at when it
+// was decoded, and what workers of this process send is this program's own.
+func whole(h wire.Handler, next serve) serve {
+	if h.Auth == wire.ByServer {
+		return next
+	}
+	return func(ctx context.Context, req any) (any, error) {
+		if !wire.PeerOf(ctx).Remote() {
+			if err := shape.Check(req); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, req)
 	}
 }
 

@@ -1,10 +1,42 @@
 package rpc
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 )
+
+func TestARoleAndItsRegionDecideWhatMayBeCalled(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Region: "global"})
+	const user, node, server, operator = wire.ByUser, wire.ByNode, wire.ByServer, wire.ByOperator
+	for _, c := range []struct {
+		role   wire.Role
+		region string
+		may    []wire.Auth
+	}{
+		{wire.RoleServer, "global", []wire.Auth{user, node, server, operator}},
+		{wire.RoleServer, "GLOBAL", []wire.Auth{user, node, server, operator}},
+		{wire.RoleServer, "eu", []wire.Auth{user, operator}},
+		{wire.RoleClient, "global", []wire.Auth{user, node}},
+		{wire.RoleClient, "eu", nil},
+		{wire.RoleCLI, "global", []wire.Auth{user}},
+		{wire.Unproven, "", []wire.Auth{user, node, server, operator}},
+	} {
+		may := map[wire.Auth]bool{}
+		for _, auth := range c.may {
+			may[auth] = true
+		}
+		for _, auth := range []wire.Auth{user, node, server, operator} {
+			err := s.may(wire.Peer{Address: "10.0.0.9:5", Role: c.role, Region: c.region}, wire.Handler{Name: "M", Auth: auth, Scope: wire.Local})
+			if may[auth] != (err == nil) || err != nil && !errors.Is(err, fault.Denied) {
+				t.Errorf("%s of region %q on a method of callers %d: %v", c.role, c.region, auth, err)
+			}
+		}
+	}
+}
 
 func TestOnlyServersAreAmongServers(t *testing.T) {
 	t.Parallel()
