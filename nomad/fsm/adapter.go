@@ -39,10 +39,7 @@ func (a adapter) Snapshot() (raft.FSMSnapshot, error) {
 
 func (a adapter) Restore(r io.ReadCloser) error {
 	defer r.Close()
-	if err := a.state.Restore(bufio.NewReaderSize(r, 1<<20)); err != nil {
-		return a.fail(fmt.Errorf("restore snapshot: %w", err))
-	}
-	if err := understood(a.state.Read()); err != nil {
+	if err := a.state.Restore(bufio.NewReaderSize(r, 1<<20), understood); err != nil {
 		return a.fail(fmt.Errorf("restore snapshot: %w", err))
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -178,13 +179,17 @@ func loadArchive(rd io.Reader) (Meta, *state.Store, error) {
 	pipe, feed := io.Pipe()
 	decoded := make(chan error, 1)
 	go func() {
-		err := s.Restore(pipe)
+		err := s.Restore(pipe, understood)
 		_, _ = io.Copy(io.Discard, pipe)
 		decoded <- err
 	}()
 	m, err := readArchive(rd, feed)
 	_ = feed.Close()
-	if bad := <-decoded; err == nil && bad != nil {
+	switch bad := <-decoded; {
+	case err != nil || bad == nil:
+	case errors.Is(bad, fault.Unimplemented):
+		err = fmt.Errorf("the snapshot is of a newer cluster: %w", bad)
+	default:
 		err = broken("%s: %w", archiveState, bad)
 	}
 	if err != nil {
@@ -236,6 +241,7 @@ func (r *Raft) install(m Meta, archive io.Reader) error {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	r.log.Info("restored a snapshot", "id", m.ID, "index", m.Index, "created", m.Created)
+	r.renew()
 	return nil
 }
 

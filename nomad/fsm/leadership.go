@@ -11,12 +11,15 @@ import (
 
 // IsLeader reports whether this server leads and everything committed before its term is applied
 // here: only then may it answer for the cluster. It is false while [Raft.Lead] does not run.
-func (r *Raft) IsLeader() bool { return r.raft.State() == raft.Leader && r.caughtUp.Load() }
+func (r *Raft) IsLeader() bool { return r.raft.State() == raft.Leader && r.answers() }
+
+// answers reports whether what was committed before the term of the moment is applied here.
+func (r *Raft) answers() bool { return r.caughtUp.Load() == r.raft.CurrentTerm() }
 
 // LeaderAddress is the address of the leader, or empty; a server that has just won is none before it
 // has caught up.
 func (r *Raft) LeaderAddress() string {
-	if r.raft.State() == raft.Leader && !r.caughtUp.Load() {
+	if r.raft.State() == raft.Leader && !r.answers() {
 		return ""
 	}
 	address, _ := r.raft.LeaderWithID()
@@ -44,11 +47,12 @@ func (r *Raft) Lead(ctx context.Context, run func(context.Context) error) error 
 		case <-ctx.Done():
 			return nil
 		case leads := <-r.Leadership():
+			r.caughtUp.Store(0)
 			stop()
 			stop = func() {}
 			if leads {
 				stop = begin(ctx, func(term context.Context) {
-					defer r.caughtUp.Store(false)
+					defer r.caughtUp.Store(0)
 					r.term(term, run)
 				})
 			}
@@ -70,25 +74,74 @@ func begin(ctx context.Context, work func(context.Context)) (stop func()) {
 	}
 }
 
-// term retries run until the term is over.
+// term retries run until the term is over, and begins it anew after a restore.
 func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
+		renewed := r.renewal()
+		number := r.raft.CurrentTerm()
 		err := r.Barrier(ctx)
 		if err == nil {
-			r.caughtUp.Store(true)
+			r.caughtUp.Store(number)
 			err = r.readdress(ctx)
 		}
 		if err == nil {
-			err = run(ctx)
+			err = until(ctx, renewed, run)
 		}
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return
+		case ended(renewed):
+			r.log.Info("another state was restored: the leader's duties begin anew")
+			pause = 50 * time.Millisecond
+			continue
 		}
 		r.log.Error("leader duties ended early", "error", err, "retry_in", pause)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
+	}
+}
+
+// until runs work until ctx ends or the channel closes.
+func until(ctx context.Context, end <-chan struct{}, work func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-end:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return work(ctx)
+}
+
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// renewal is closed when the state is replaced by another one: what the leader's duties remember is of the old.
+func (r *Raft) renewal() <-chan struct{} {
+	r.renewing.Lock()
+	defer r.renewing.Unlock()
+	if r.renewed == nil {
+		r.renewed = make(chan struct{})
+	}
+	return r.renewed
+}
+
+func (r *Raft) renew() {
+	r.renewing.Lock()
+	defer r.renewing.Unlock()
+	if r.renewed != nil {
+		close(r.renewed)
+		r.renewed = nil
 	}
 }
 

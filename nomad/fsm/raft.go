@@ -73,10 +73,12 @@ type Raft struct {
 	last      atomic.Int64
 	// scratch is where large files lie for a moment; empty is the system's place for them.
 	scratch string
-	// caughtUp is set while this server leads and has applied what was committed before.
-	caughtUp atomic.Bool
+	// caughtUp is the term that this server leads and before which it has applied everything that was committed.
+	caughtUp atomic.Uint64
 	pilot    atomic.Pointer[autopilot.Autopilot]
 	standing sync.Mutex
+	renewing sync.Mutex
+	renewed  chan struct{}
 }
 
 // Open locks the data directory, opens the stores, restores the state and joins the cluster.
@@ -118,7 +120,7 @@ func (r *Raft) start(c Config) error {
 	var err error
 	r.raft, err = raft.NewRaft(conf, adapter{r.machine}, r.stores.logs, r.stores.stable, r.stores.snapshots, r.transport)
 	if err != nil {
-		return fmt.Errorf("start raft: %w", err)
+		return fmt.Errorf("start raft: %w", errors.Join(err, r.machine.failure()))
 	}
 	return nil
 }

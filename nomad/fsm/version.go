@@ -37,7 +37,7 @@ func (r *Raft) speakable(k Kind) error {
 func understood(tx *state.Txn) error {
 	if v := tx.AgreedVersion(); v > Version {
 		return fault.New(fault.Unimplemented,
-			"the servers of this cluster agree on version %d of the log and this program knows version %d: start a newer program", v, Version)
+			"its servers agree on version %d of the log and this program knows version %d: start a newer program", v, Version)
 	}
 	return nil
 }

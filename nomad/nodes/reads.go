@@ -20,6 +20,9 @@ func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest
 	if q.MaxWait <= 0 {
 		q.MaxWait = waitDefault
 	}
+	if r.Line != 0 && r.Line != s.state.Read().Line() {
+		q.MinIndex = 0 // the index is one of another state
+	}
 	end := time.Now().Add(q.MaxWait)
 	for {
 		news := false
@@ -37,7 +40,7 @@ func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest
 		}
 		// A node's own updates touch its allocations too: they are no news.
 		left := time.Until(end)
-		if news || r.MinIndex == 0 || left <= 0 || out.Index <= q.MinIndex {
+		if news || q.MinIndex == 0 || left <= 0 || out.Index <= q.MinIndex {
 			return out, nil
 		}
 		q.MinIndex, q.MaxWait = out.Index, left

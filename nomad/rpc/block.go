@@ -16,20 +16,23 @@ const (
 )
 
 // Block runs read on a snapshot and sets the answer's index to when the keys were last touched.
-// With q.MinIndex it runs read again until that index is greater or q.MaxWait is over; then the last
-// answer stands. read must overwrite what an earlier run answered.
+// With q.MinIndex it runs read again until that index is greater, or q.MaxWait is over, or another state was
+// restored, whose indexes cannot be compared with those of before; then the last answer stands. read must
+// overwrite what an earlier run answered.
 func Block(ctx context.Context, s *state.Store, q *api.QueryOptions, m *api.QueryMeta, keys []state.Key, read func(tx *state.Txn) error) error {
 	wait, cancel := context.WithTimeout(ctx, waitOf(q))
 	defer cancel()
+	line := s.Read().Line()
 	for {
 		w := s.Watch(keys...)
 		index := s.Touched(keys...)
-		if err := read(s.Read()); err != nil {
+		tx := s.Read()
+		if err := read(tx); err != nil {
 			w.Stop()
 			return err
 		}
 		m.Index = index
-		if index > q.MinIndex || q.MinIndex == 0 {
+		if index > q.MinIndex || q.MinIndex == 0 || tx.Line() != line {
 			w.Stop()
 			return nil
 		}

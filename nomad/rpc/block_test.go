@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -82,5 +83,34 @@ func TestBlockEnds(t *testing.T) {
 	fails := func(*state.Txn) error { return fault.New(fault.NotFound, "gone") }
 	if err := rpc.Block(t.Context(), s, &api.QueryOptions{}, &m, keys, fails); !errors.Is(err, fault.NotFound) {
 		t.Errorf("failing read: %v", err)
+	}
+}
+
+// The indexes of a restored state cannot be compared with those of before.
+func TestARestoreEndsTheWait(t *testing.T) {
+	t.Parallel()
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(s, 10, "one")
+	var dump bytes.Buffer
+	if err := s.Read().Dump(&dump); err != nil {
+		t.Fatal(err)
+	}
+	put(s, 1000, "two")
+	var m api.QueryMeta
+	ran := make(chan struct{}, 8)
+	done := make(chan error, 1)
+	go func() {
+		done <- rpc.Block(t.Context(), s, &api.QueryOptions{MinIndex: 1000, MaxWait: time.Hour}, &m, []state.Key{state.TableKey(state.TableNamespaces)},
+			func(*state.Txn) error { ran <- struct{}{}; return nil })
+	}()
+	<-ran
+	if err := s.Restore(&dump); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil || m.Index != 10 {
+		t.Errorf("%v, index %d", err, m.Index)
 	}
 }

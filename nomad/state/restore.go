@@ -19,13 +19,18 @@ import (
 )
 
 // Restore replaces all rows by those of a snapshot: readers see the old state or the new one. Watchers
-// wake, feeds resync. When it fails the old state stays.
-func (s *Store) Restore(r io.Reader) error {
+// wake, feeds resync. When it fails, or a check refuses what was read, the old state stays.
+func (s *Store) Restore(r io.Reader, checks ...func(*Txn) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	l := &load{r: bufio.NewReaderSize(r, 1<<16), lanes: make([]reading, runtime.GOMAXPROCS(0)), tx: &Txn{store: s, mem: s.db.write(0)}}
 	if err := l.all(); err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
+	}
+	for _, check := range checks {
+		if err := check(l.tx); err != nil {
+			return err
+		}
 	}
 	l.tx.mem.commit()
 	s.watch.reset(l.index)
