@@ -6,13 +6,13 @@ type RelayRequest struct {
 	NodeID string `msg:",omitempty"`
 	Method string `msg:",omitempty"`
 	// Body is the encoded request.
-	Body []byte `msg:",omitempty"`
+	Body []byte `msg:",omitempty,limit=67108864"`
 }
 
 // RelayResponse is what the node answered, encoded. Held says that the node is connected to the server.
 type RelayResponse struct {
 	Held bool   `msg:",omitempty"`
-	Body []byte `msg:",omitempty"`
+	Body []byte `msg:",omitempty,limit=67108864"`
 }
 
 // NodeCallRequest asks the servers to have a node answer a user's call, wherever the node is connected
@@ -21,6 +21,6 @@ type NodeCallRequest struct {
 	NodeID string `msg:",omitempty"`
 	Method string `msg:",omitempty"`
 	// Body is the encoded request.
-	Body []byte `msg:",omitempty"`
+	Body []byte `msg:",omitempty,limit=67108864"`
 	QueryOptions
 }

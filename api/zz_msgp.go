@@ -38701,7 +38701,7 @@ func (z *NodeCallRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Body")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > 67108864 {
 				err = msgp.ErrLimitExceeded
 				return
 			}
@@ -50223,7 +50223,7 @@ func (z *RelayRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Body")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > 67108864 {
 				err = msgp.ErrLimitExceeded
 				return
 			}
@@ -50325,7 +50325,7 @@ func (z *RelayResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Body")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > 67108864 {
 				err = msgp.ErrLimitExceeded
 				return
 			}

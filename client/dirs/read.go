@@ -20,7 +20,7 @@ import (
 const (
 	entriesMax = 10000
 	pieceBytes = 64 << 10
-	pieceMax   = 4 << 20
+	pieceMax   = api.PieceMax
 	sniffBytes = 512
 )
 

@@ -22,7 +22,7 @@ import (
 
 const (
 	defaultLimit = 64 << 10
-	maxLimit     = 4 << 20
+	maxLimit     = api.PieceMax
 	maxWait      = 5 * time.Minute
 	lookEvery    = 50 * time.Millisecond
 )

@@ -10,9 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// snapshotPiece is how much of a snapshot goes in one call.
-const snapshotPiece = 1 << 20
-
 // snapshotSave streams a snapshot of the whole state.
 func snapshotSave(c *call) (any, error) {
 	redact, err := boolean(c.params, "redact")
@@ -45,7 +42,7 @@ func snapshotSave(c *call) (any, error) {
 // snapshotRestore replaces the whole state by that of a snapshot.
 func snapshotRestore(c *call) (any, error) {
 	req := &api.SnapshotRestoreRequest{WriteRequest: c.writes()}
-	buf := make([]byte, snapshotPiece)
+	buf := make([]byte, api.PieceMax)
 	for {
 		n, err := io.ReadFull(c.r.Body, buf)
 		switch {

@@ -26,7 +26,6 @@ type Archive interface {
 // Bounds of snapshots on their way: they go in pieces, and a file holds what was not fetched or not
 // all sent yet.
 const (
-	pieceBytes    = 1 << 20
 	transfersMax  = 2
 	transferIdle  = time.Minute
 	transferBytes = 64 << 30
@@ -107,7 +106,7 @@ func (s *Service) ReadSnapshot(ctx context.Context, r *api.SnapshotReadRequest) 
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	piece := make([]byte, pieceBytes)
+	piece := make([]byte, api.PieceMax)
 	n, err := x.file.ReadAt(piece, r.Offset)
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("read snapshot: %w", err)

@@ -36,7 +36,7 @@ type Entry struct {
 	// Places are new allocations; Job and indexes are filled in when applied.
 	Places []*api.Allocation `msg:",omitempty"`
 	// Packed are the same as [pack] makes them; what was packed comes before Places.
-	Packed []byte `msg:",omitempty"`
+	Packed []byte `msg:",omitempty,limit=67108864"`
 	// Updates are allocations that go over to the job's version as they are.
 	Updates []string `msg:",omitempty"`
 	// Olds are those of Places that are of an older version, by id: the new one is not promoted yet.

@@ -658,7 +658,7 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Packed")
 				return
 			}
-			if zb0004 > z09f266celimitArrays {
+			if zb0004 > 67108864 {
 				err = msgp.ErrLimitExceeded
 				return
 			}

@@ -1,0 +1,72 @@
+package nomad_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// save fetches a snapshot through a server, and counts the pieces.
+func (h *host) save() (archive []byte, pieces int) {
+	h.t.Helper()
+	req := &api.SnapshotReadRequest{}
+	for {
+		out, err := wire.OperatorSnapshotRead.Call(h.t.Context(), h.server.Caller(), req)
+		if err != nil {
+			h.t.Fatalf("save through %s: %v", h.conf.Name, err)
+		}
+		archive, pieces = append(archive, out.Data...), pieces+1
+		if out.EOF {
+			return archive, pieces
+		}
+		req.Token, req.Offset = out.Token, int64(len(archive))
+	}
+}
+
+func (h *host) restore(archive []byte) {
+	h.t.Helper()
+	req := &api.SnapshotRestoreRequest{}
+	for !req.Last {
+		rest := archive[req.Offset:]
+		req.Data = rest[:min(len(rest), api.PieceMax)]
+		req.Last = len(req.Data) == len(rest)
+		out, err := wire.OperatorSnapshotRestore.Call(h.t.Context(), h.server.Caller(), req)
+		if err != nil {
+			h.t.Fatalf("restore through %s: %v", h.conf.Name, err)
+		}
+		req.Token, req.Offset = out.Token, req.Offset+int64(len(req.Data))
+	}
+}
+
+func TestSnapshotsOfSeveralPiecesPassEveryServer(t *testing.T) {
+	t.Parallel()
+	all := trio(t)
+	var leader *host
+	until(t, "somebody leads", func() bool { leader, _ = split(all); return leader != nil })
+	for i := range 8 {
+		random := make([]byte, 300_000)
+		_, _ = rand.Read(random)
+		j := job(fmt.Sprint("large-", i))
+		j.Meta = map[string]string{"words": hex.EncodeToString(random)}
+		if _, err := wire.JobRegister.Call(t.Context(), leader.server.Caller(), &api.JobRegisterRequest{Job: j}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, h := range all {
+		archive, pieces := h.save()
+		if pieces < 4 || !bytes.HasPrefix(archive, []byte{0x1f, 0x8b}) {
+			t.Errorf("through %s: %d bytes in %d pieces", h.conf.Name, len(archive), pieces)
+		}
+		name := "after-the-save-through-" + h.conf.Name
+		h.write(name)
+		h.restore(archive)
+		for _, other := range all {
+			until(t, other.conf.Name+" has the old state", func() bool { return other.has("large-7") && !other.has(name) })
+		}
+	}
+}
