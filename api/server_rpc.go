@@ -129,4 +129,8 @@ type PeerInfoResponse struct {
 	LastIndex     uint64 `msg:",omitempty"`
 	LastTerm      uint64 `msg:",omitempty"`
 	LastContactNS int64  `msg:",omitempty"`
+	// Leaving says that the server is on its way out of the cluster for good.
+	Leaving bool `msg:",omitempty"`
+	// Version is the version of the log's language that it understands; 0 is that of programs which did not say.
+	Version uint64 `msg:",omitempty"`
 }

@@ -45627,8 +45627,8 @@ func (z *ParameterizedJobConfig) Msgsize() (s int) {
 func (z *PeerInfoResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(7)
-	var zb0001Mask uint8 /* 7 bits */
+	zb0001Len := uint32(9)
+	var zb0001Mask uint16 /* 9 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -45657,6 +45657,14 @@ func (z *PeerInfoResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.LastContactNS == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40
+	}
+	if z.Leaving == false {
+		zb0001Len--
+		zb0001Mask |= 0x80
+	}
+	if z.Version == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x100
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -45700,6 +45708,16 @@ func (z *PeerInfoResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "LastContactNS"
 			o = append(o, 0xad, 0x4c, 0x61, 0x73, 0x74, 0x43, 0x6f, 0x6e, 0x74, 0x61, 0x63, 0x74, 0x4e, 0x53)
 			o = msgp.AppendInt64(o, z.LastContactNS)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "Leaving"
+			o = append(o, 0xa7, 0x4c, 0x65, 0x61, 0x76, 0x69, 0x6e, 0x67)
+			o = msgp.AppendBool(o, z.Leaving)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "Version"
+			o = append(o, 0xa7, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendUint64(o, z.Version)
 		}
 	}
 	return
@@ -45786,6 +45804,18 @@ func (z *PeerInfoResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "LastContactNS")
 				return
 			}
+		case "Leaving":
+			z.Leaving, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Leaving")
+				return
+			}
+		case "Version":
+			z.Version, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Version")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -45804,7 +45834,7 @@ func (z *PeerInfoResponse) Msgsize() (s int) {
 	for za0001 := range z.Seen {
 		s += msgp.StringPrefixSize + len(z.Seen[za0001])
 	}
-	s += 10 + msgp.Uint64Size + 9 + msgp.Uint64Size + 14 + msgp.Int64Size
+	s += 10 + msgp.Uint64Size + 9 + msgp.Uint64Size + 14 + msgp.Int64Size + 8 + msgp.BoolSize + 8 + msgp.Uint64Size
 	return
 }
 

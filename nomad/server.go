@@ -188,6 +188,7 @@ func (s *Server) services() {
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
 		operator.New(operator.Config{
 			ID: s.id, State: s.state, Raft: s.raft, NameOf: s.members.Name, Members: s.members, Cluster: s.raft, Archive: s.raft, Dir: s.conf.Dir,
+			Peer: s.rpc.Peer, Address: s.advertise,
 		}),
 	} {
 		s.rpc.Handle(service.Handlers()...)

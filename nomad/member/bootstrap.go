@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
 // advise tells what an operator should know about the number of servers.
@@ -31,10 +32,12 @@ func (m *Members) PeerInfo(context.Context, *api.Empty) (*api.PeerInfoResponse, 
 	}
 	m.mu.Lock()
 	had = had || m.trying
+	leaving := m.leaving
 	m.mu.Unlock()
 	return &api.PeerInfoResponse{
 		ID: m.conf.ID, Cluster: m.cluster(), Bootstrapped: had, Seen: ids(m.waiting()),
 		LastIndex: m.conf.Raft.LastIndex(), LastTerm: m.conf.Raft.LastTerm(), LastContactNS: int64(m.lastContact()),
+		Leaving: leaving, Version: fsm.Version,
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -12,6 +13,8 @@ import (
 const (
 	// reconcileEvery lies between looks at the members without news.
 	reconcileEvery = 10 * time.Second
+	// silentFor is how long a server that gossip calls gone must not answer before it counts as dead.
+	silentFor = 3 * time.Second
 	// strangersFor is how long a new leader gives Raft peers that gossip does not know; a restarted
 	// cluster finds itself again in that time.
 	strangersFor = 10 * time.Minute
@@ -59,16 +62,12 @@ func (m *Members) peers() (map[string]*api.RaftServer, error) {
 // failure.
 func (m *Members) reconcile(ctx context.Context) error {
 	var first error
-	for _, s := range m.servers(m.conf.Region) {
-		if s.id == m.conf.ID {
+	for _, n := range m.byID() {
+		if n[0].id == m.conf.ID {
 			continue
 		}
-		peers, err := m.peers()
-		if err == nil {
-			err = m.settle(ctx, s, peers)
-		}
-		if err != nil && first == nil {
-			first = fmt.Errorf("server %s: %w", s.name, err)
+		if err := m.settle(ctx, n); err != nil && first == nil {
+			first = fmt.Errorf("server %s: %w", n.best().name, err)
 		}
 	}
 	for _, also := range []func(context.Context) error{m.dropForgotten, m.agree} {
@@ -79,23 +78,99 @@ func (m *Members) reconcile(ctx context.Context) error {
 	return first
 }
 
-// settle makes the Raft peers right about one server.
-func (m *Members) settle(ctx context.Context, s server, peers map[string]*api.RaftServer) error {
-	known := peers[s.id]
-	switch s.status {
-	case statusLeft:
-		if known == nil {
-			return nil
-		}
-		m.log.Info("removing a server that left", "server", s.name, "id", s.id)
-		return m.conf.Raft.RemoveServer(ctx, s.id)
-	case statusAlive:
-		if known != nil && known.Address == s.rpc {
-			return nil
-		}
-		return m.admit(ctx, s, peers)
+// settle makes the Raft peers right about one server. The living names of an id decide.
+func (m *Members) settle(ctx context.Context, n names) error {
+	living, id := n.alive(), n[0].id
+	if len(living) > 1 {
+		m.twins(living)
 	}
-	return nil
+	var first error
+	for _, s := range living {
+		peers, err := m.peers()
+		if err != nil {
+			return err
+		}
+		if known := peers[id]; known != nil && slices.ContainsFunc(living, func(s server) bool { return s.rpc == known.Address }) {
+			m.heard(id)
+			return nil
+		}
+		if err := m.admit(ctx, s, peers); err != nil && first == nil {
+			first = err
+		}
+	}
+	if len(living) > 0 || !n.left() {
+		return first
+	}
+	peers, err := m.peers()
+	if err != nil || peers[id] == nil {
+		return err
+	}
+	return m.dismiss(ctx, peers[id], "left")
+}
+
+// twins tells of several living servers with one id.
+func (m *Members) twins(living names) {
+	var all []string
+	for _, s := range living {
+		all = append(all, s.name+" at "+s.rpc)
+	}
+	slices.Sort(all)
+	key := "twins " + living[0].id + fmt.Sprint(all)
+	m.mu.Lock()
+	said := m.refused[key]
+	m.refused[key] = true
+	m.mu.Unlock()
+	if !said {
+		m.log.Error("several living servers have one id: was a data directory copied? Only the one that is a raft peer already counts",
+			"id", living[0].id, "servers", all)
+	}
+}
+
+// dismiss removes a Raft peer of which gossip says that it is gone. Gossip proves nothing: the peer itself is asked.
+// One that does not answer is removed when an operator, or the autopilot, wants the dead gone.
+func (m *Members) dismiss(ctx context.Context, p *api.RaftServer, how string) error {
+	info, err := m.ask(ctx, server{rpc: p.Address})
+	switch {
+	case err == nil && info.ID == p.ID && !info.Leaving:
+		m.heard(p.ID)
+		m.once("lives "+p.ID, "gossip says that a server "+how+", and it says itself that it did not: it stays a raft peer",
+			"id", p.ID, "rpc", p.Address)
+		return nil
+	case err != nil && !m.unwanted(p.ID):
+		m.once("kept "+p.ID, "a server "+how+" and is kept as a raft peer, since dead servers are not to be cleaned up", "id", p.ID, "rpc", p.Address)
+		return nil
+	case err != nil && !m.lost(p.ID):
+		return fmt.Errorf("a server that %s is not removed yet: ask it at %s: %w", how, p.Address, err)
+	}
+	m.log.Info("removing a server that "+how, "server", m.Name(p.ID), "id", p.ID)
+	return m.conf.Raft.RemoveServer(ctx, p.ID)
+}
+
+// unwanted reports whether an operator wants a server gone if it is dead, by name or by the autopilot's configuration.
+func (m *Members) unwanted(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.given[id] || m.conf.Autopilot().CleanupDeadServers
+}
+
+// lost reports whether a peer that does not answer has done so for long enough.
+func (m *Members) lost(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	since, silent := m.silent[id]
+	if !silent {
+		since = time.Now()
+		m.silent[id] = since
+	}
+	return time.Since(since) >= silentFor
+}
+
+// heard forgets that a server was silent or given up.
+func (m *Members) heard(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.silent, id)
+	delete(m.given, id)
 }
 
 // admit takes a server in, or records its new address, if it has no log of another cluster.
@@ -142,23 +217,26 @@ func (m *Members) add(ctx context.Context, s server, peers map[string]*api.RaftS
 	return m.conf.Raft.AddNonvoter(ctx, s.id, s.rpc)
 }
 
-// dropForgotten removes Raft peers that gossip has forgotten.
+// dropForgotten removes Raft peers that gossip has forgotten under all their names.
 func (m *Members) dropForgotten(ctx context.Context) error {
 	peers, err := m.peers()
 	if err != nil {
 		return err
 	}
+	listed := map[string]bool{m.conf.ID: true}
+	for _, s := range m.servers(m.conf.Region) {
+		listed[s.id] = true
+	}
 	m.mu.Lock()
-	var drop []string
+	var drop []*api.RaftServer
 	for id := range m.gone {
-		if peers[id] != nil && id != m.conf.ID {
-			drop = append(drop, id)
+		if peers[id] != nil && !listed[id] {
+			drop = append(drop, peers[id])
 		}
 	}
 	m.mu.Unlock()
-	for _, id := range drop {
-		m.log.Info("removing a server that is forgotten", "id", id)
-		if err := m.conf.Raft.RemoveServer(ctx, id); err != nil {
+	for _, p := range drop {
+		if err := m.dismiss(ctx, p, "is forgotten"); err != nil {
 			return err
 		}
 	}
@@ -177,7 +255,8 @@ func (o *oversight) AutopilotConfig() *api.AutopilotConfiguration { return o.m.c
 func (o *oversight) Peers() []fsm.Peer {
 	var out []fsm.Peer
 	seen := map[string]bool{}
-	for _, s := range o.m.servers(o.m.conf.Region) {
+	for _, n := range o.m.byID() {
+		s := n.best()
 		if s.status == statusLeaving {
 			s.status = statusAlive
 		}
@@ -209,6 +288,7 @@ func (o *oversight) PeerInfo(ctx context.Context, p fsm.Peer) (*api.PeerInfoResp
 
 func (o *oversight) Evict(p fsm.Peer) {
 	o.m.log.Warn("a server is dead: removing it", "server", p.Name, "id", p.ID)
+	o.m.giveUp(p.ID)
 	select {
 	case o.m.evict <- p.Name:
 	default: // the autopilot asks again

@@ -21,6 +21,9 @@ func (m *Members) Leave(ctx context.Context) error {
 		return err
 	}
 	m.log.Info("leaving the other servers", "raft_peers", len(peers))
+	m.mu.Lock()
+	m.leaving = true
+	m.mu.Unlock()
 	if m.conf.Raft.IsLeader() && len(peers) > 1 {
 		bounded, cancel := context.WithTimeout(ctx, transferTimeout)
 		err := m.conf.Raft.TransferLeadership(bounded, "", "")

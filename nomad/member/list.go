@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"slices"
@@ -16,6 +17,7 @@ const (
 	roleServer    = "nomad"
 	statusAlive   = "alive"
 	statusLeaving = "leaving"
+	statusFailed  = "failed"
 	statusLeft    = "left"
 )
 
@@ -81,6 +83,41 @@ func (m *Members) servers(region string) []server {
 	return out
 }
 
+// names are the members that carry the id of one server: it may have been renamed, and what gossip says of an id
+// anybody with the gossip key can say.
+type names []server
+
+// byID groups the servers of this region, sorted by id.
+func (m *Members) byID() []names {
+	found := map[string]names{}
+	for _, s := range m.servers(m.conf.Region) {
+		found[s.id] = append(found[s.id], s)
+	}
+	var out []names
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, found[id])
+	}
+	return out
+}
+
+// alive are the names that live.
+func (n names) alive() names {
+	return slices.DeleteFunc(slices.Clone(n), func(s server) bool { return s.status != statusAlive })
+}
+
+// left reports whether all have left.
+func (n names) left() bool {
+	return !slices.ContainsFunc(n, func(s server) bool { return s.status != statusLeft })
+}
+
+// best is the one that speaks for the id: one that lives, where there is one.
+func (n names) best() server {
+	order := []string{statusAlive, statusLeaving, statusFailed, statusLeft}
+	return slices.MinFunc(n, func(a, b server) int {
+		return cmp.Compare(slices.Index(order, a.status), slices.Index(order, b.status))
+	})
+}
+
 // Members lists the servers of all regions by name.
 func (m *Members) Members() []*api.AgentMember {
 	var out []*api.AgentMember
@@ -135,9 +172,9 @@ func (m *Members) Servers(region string) []string {
 
 // Name is what people call the server with the id; the id when nobody knows it.
 func (m *Members) Name(id string) string {
-	for _, s := range m.servers(m.conf.Region) {
-		if s.id == id {
-			return s.name
+	for _, n := range m.byID() {
+		if n[0].id == id {
+			return n.best().name
 		}
 	}
 	m.mu.Lock()

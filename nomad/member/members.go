@@ -46,6 +46,11 @@ type Members struct {
 	refused map[string]bool
 	named   string
 	trying  bool
+	leaving bool
+	// given up are the servers that an operator or the autopilot wants gone, silent since when a peer that gossip
+	// calls gone does not answer; by id.
+	given  map[string]bool
+	silent map[string]time.Time
 }
 
 // Open binds the gossip port. [Members.Run] must be called, or [Members.Close].
@@ -56,6 +61,7 @@ func Open(c Config) (*Members, error) {
 	m := &Members{
 		conf: c, log: c.Log, events: make(chan serf.Event, eventsMax), evict: make(chan string, 16),
 		changed: make(chan struct{}), gone: map[string]string{}, refused: map[string]bool{},
+		given: map[string]bool{}, silent: map[string]time.Time{},
 	}
 	if err := m.readName(); err != nil {
 		return nil, err
@@ -224,6 +230,10 @@ func (m *Members) happened(e serf.MemberEvent) {
 		if word := words[e.Type]; word != "" && s.id != m.conf.ID {
 			m.log.Info(word, "server", s.name, "region", s.region, "rpc", s.rpc, "id", s.id)
 		}
+		if s.id == m.conf.ID && s.name != m.ownName() && s.status == statusAlive {
+			m.log.Error("another living server has the id of this one: was its data directory copied? Give one of them a directory of its own",
+				"id", s.id, "server", s.name, "rpc", s.rpc)
+		}
 		switch e.Type {
 		case serf.EventMemberReap:
 			m.gone[s.id] = s.name
@@ -297,6 +307,11 @@ func (m *Members) ForceLeave(name string, prune bool) error {
 	if !known(name) {
 		return fault.New(fault.NotFound, "no server is called %q", name)
 	}
+	for _, s := range m.servers(m.conf.Region) {
+		if s.name == name {
+			m.giveUp(s.id)
+		}
+	}
 	remove := m.pool.RemoveFailedNode
 	if prune {
 		remove = m.pool.RemoveFailedNodePrune
@@ -305,6 +320,13 @@ func (m *Members) ForceLeave(name string, prune bool) error {
 		return fmt.Errorf("force server %q to leave: %w", name, err)
 	}
 	return nil
+}
+
+// giveUp remembers that somebody who may decide it wants a server gone.
+func (m *Members) giveUp(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.given[id] = true
 }
 
 // Health is how the servers of the region are, on the leader; nil elsewhere.

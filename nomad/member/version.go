@@ -17,22 +17,29 @@ func versionOf(tag string) uint64 {
 	return v
 }
 
-// agree raises the version of the log to what all Raft peers understand. A peer that gossip does not know
-// counts as an old one.
+// agree raises the version of the log to what all Raft peers say themselves that they understand. A peer that does
+// not answer keeps it where it is.
 func (m *Members) agree(ctx context.Context) error {
+	agreed := m.conf.State.Read().AgreedVersion()
+	if fsm.Version <= agreed {
+		return nil
+	}
 	peers, err := m.peers()
 	if err != nil {
 		return err
 	}
 	version := fsm.Version
-	said := map[string]uint64{m.conf.ID: fsm.Version}
-	for _, s := range m.servers(m.conf.Region) {
-		said[s.id] = s.version
+	for id, p := range peers {
+		if id == m.conf.ID {
+			continue
+		}
+		info, err := m.ask(ctx, server{rpc: p.Address})
+		if err != nil || info.ID != id {
+			return nil //nolint:nilerr // asked again at the next look
+		}
+		version = min(version, max(1, info.Version))
 	}
-	for id := range peers {
-		version = min(version, max(1, said[id]))
-	}
-	if version <= m.conf.State.Read().AgreedVersion() {
+	if version <= agreed {
 		return nil
 	}
 	m.log.Info("all servers understand a newer version of the log", "version", version)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 // Members is what the room asks of the gossip pool.
@@ -149,13 +150,19 @@ func (s *Service) Join(_ context.Context, r *api.ServerJoinRequest) (*api.Server
 	return out, nil
 }
 
-// ForceLeave ejects a failed server from the gossip pool.
-func (s *Service) ForceLeave(_ context.Context, r *api.ServerForceLeaveRequest) (*api.Empty, error) {
+// ForceLeave ejects a failed server from the gossip pool. The leader is told by the operator's own word too: what it
+// hears by gossip proves nothing.
+func (s *Service) ForceLeave(ctx context.Context, r *api.ServerForceLeaveRequest) (*api.Empty, error) {
 	if r.Name == "" {
 		return nil, fault.New(fault.Invalid, "missing node to force leave")
 	}
 	if err := s.members.ForceLeave(r.Name, r.Prune); err != nil {
 		return nil, fmt.Errorf("force %q to leave: %w", r.Name, err)
+	}
+	if leader := s.raft.LeaderAddress(); s.peerAt != nil && leader != "" && leader != s.address && wire.PeerOf(ctx).Hops == 0 {
+		if peer, err := s.peerAt(leader); err == nil {
+			_, _ = wire.StatusForceLeave.Call(wire.WithHops(ctx, 1), peer, r) // it may have forgotten the name by now
+		}
 	}
 	return &api.Empty{}, nil
 }

@@ -32,6 +32,9 @@ type Config struct {
 	Members Members
 	Cluster Cluster
 	Archive Archive
+	// Peer is the way to another server by its RPC address, Address that of this one; nil asks none.
+	Peer    func(address string) (wire.Caller, error)
+	Address string
 	// Dir keeps snapshots on their way; empty means the system's place for temporary files.
 	Dir string
 }
@@ -46,6 +49,8 @@ type Service struct {
 	members          Members
 	cluster          Cluster
 	archive          Archive
+	peerAt           func(string) (wire.Caller, error)
+	address          string
 	dir              string
 	reading, writing transfers
 }
@@ -53,7 +58,8 @@ type Service struct {
 // New makes the room.
 func New(c Config) *Service {
 	return &Service{
-		id: c.ID, state: c.State, raft: c.Raft, nameOf: c.NameOf, members: c.Members, cluster: c.Cluster, archive: c.Archive, dir: c.Dir,
+		id: c.ID, state: c.State, raft: c.Raft, nameOf: c.NameOf, members: c.Members, cluster: c.Cluster, archive: c.Archive,
+		peerAt: c.Peer, address: c.Address, dir: c.Dir,
 	}
 }
 
