@@ -114,11 +114,11 @@ func (s *Service) takeOff(ctx context.Context, u *undoing, t taking, call func(c
 	switch {
 	case !there && failure == nil:
 		return nil
-	case !there && (u.own || answered(failure) && (absent || !t.again)):
+	case !there && (u.own || answered(failure) && (!t.again || absent && !t.untold)):
 		if u.p != nil && !absent {
 			s.log.Warn("the plugin failed at what is over", "what", t.what, "path", t.at.Host, "error", failure)
 		}
-		if t.untold && !absent {
+		if t.untold {
 			u.notes = append(u.notes, fmt.Sprintf("what the plugin has for it besides mounts is given up: %s: %s", t.what, failure))
 		}
 		return nil
