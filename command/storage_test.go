@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -80,6 +81,24 @@ func TestVolumesOfProvidersAreListed(t *testing.T) {
 	out.want(t, 0, `External Volumes of Plugin "p"`, "orphan", "1.0 MiB", "sick", "Abnormal (bad ...)", `External Volumes of Plugin "q"`, "They cannot be listed: ", "q cannot list")
 	if out := run(t, a, "", "volume", "status"); strings.Contains(out.out, "External Volumes") {
 		t.Errorf("they are shown always: %s", out.out)
+	}
+}
+
+func TestVolumesOfAProviderThatAreLeftOutAreToldOf(t *testing.T) {
+	for token, says := range map[string]string{"again": "goes on with the same page", "": "more than 10000"} {
+		var pages []any
+		for i := range 30 {
+			page := &api.VolumeListExternalResponse{NextToken: token}
+			if page.NextToken == "" {
+				page.NextToken = fmt.Sprint("page", i)
+			}
+			for n := range 500 {
+				page.Volumes = append(page.Volumes, &api.VolumeExternal{ExternalID: fmt.Sprintf("v%d-%d", i, n)})
+			}
+			pages = append(pages, page)
+		}
+		a := newAgent(t, map[string]any{"GET /v1/volumes": []*api.VolumeStub{}, "GET /v1/plugins": []*api.PluginStub{{ID: "p"}}, "GET /v1/volumes/external": pages})
+		run(t, a, "", "volume", "status", "-verbose").want(t, 0, "v0-0", "Not all are listed: ", says)
 	}
 }
 

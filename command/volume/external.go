@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
@@ -33,6 +34,8 @@ func listExternal(ctx context.Context, s *session.Session, only string) error {
 			s.Print(externalTable(volumes))
 		}
 		switch {
+		case err != nil && len(volumes) > 0:
+			s.Printf("Not all are listed: %s\n", view.Line(err.Error()))
 		case err != nil:
 			s.Printf("They cannot be listed: %s\n", view.Line(err.Error()))
 		case len(volumes) == 0:
@@ -51,12 +54,15 @@ func external(ctx context.Context, s *session.Session, plugin string) (all []*ap
 			return all, err
 		}
 		all = append(all, out.Volumes...)
-		if out.NextToken == "" || out.NextToken == q.NextToken {
+		switch out.NextToken {
+		case "":
 			return all, nil
+		case q.NextToken:
+			return all, fault.New(fault.Internal, "the provider goes on with the same page")
 		}
 		q.NextToken = out.NextToken
 	}
-	return all, nil
+	return all, fault.New(fault.Exhausted, "there are more than %d", externalMax)
 }
 
 func externalTable(volumes []*api.VolumeExternal) string {
