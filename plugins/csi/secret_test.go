@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
 
+	pb "github.com/container-storage-interface/spec/lib/go/csi"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/csi"
@@ -101,7 +103,20 @@ func TestRotatedSecretIsStillHidden(t *testing.T) {
 	}
 }
 
+// A refusal comes in an answer, not in an error.
 func TestRefusalOfAValidationTellsNoSecret(t *testing.T) {
+	cl := serve(t, &plugin{validate: func() (*pb.ValidateVolumeCapabilitiesResponse, error) {
+		return &pb.ValidateVolumeCapabilitiesResponse{Message: "no login with " + password}, nil
+	}})
+	_, err := cl.Validate(t.Context(), &api.ControllerValidateRequest{
+		ExternalID: "v", Capabilities: creation("v").Capabilities, Secrets: map[string]string{"key": password},
+	})
+	if err == nil || strings.Contains(err.Error(), password) || !strings.Contains(err.Error(), "no login") {
+		t.Errorf("the refusal is %v", err)
+	}
+}
+
+func TestNonsenseIsNoValidation(t *testing.T) {
 	d := fake.New(fake.Config{})
 	d.Storage().Add("v")
 	cl := direct(t, d, nil)
