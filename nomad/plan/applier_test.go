@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -244,5 +245,31 @@ func TestEmptyApplierRefusesAfterLeadership(t *testing.T) {
 	defer cancel()
 	if _, err := a.Submit(ctx, plan.Submission{Plan: &api.Plan{}}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("error %v", err)
+	}
+}
+
+// A plan takes an allocation away that has finished its work meanwhile: there is nothing to take away any more.
+func TestFinishedWorkIsNotTakenAway(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j", false)
+	high := w.job("high", false)
+	for id, take := range map[string]func(*api.Plan, *api.Allocation){
+		"moved": func(p *api.Plan, a *api.Allocation) { p.NodeUpdate[a.NodeID] = []*api.Allocation{a} },
+		"evicted": func(p *api.Plan, a *api.Allocation) {
+			a.PreemptedByAllocation = "high"
+			p.NodePreemptions = map[string][]*api.Allocation{a.NodeID: {a}}
+		},
+	} {
+		a := alloc(j, id, "n1", 100)
+		a.ClientStatus = api.AllocClientStatusComplete
+		w.put(func(tx *state.Txn) { a.Job = j; tx.PutAlloc(a) })
+		p := planOf(high, nil)
+		gone := *a
+		gone.Job, gone.DesiredStatus, gone.DesiredDescription = nil, api.AllocDesiredStatusStop, reconcile.Migrating
+		take(p, &gone)
+		w.submit(p)
+		if got := w.store.Read().Alloc(id).DesiredStatus; got != api.AllocDesiredStatusRun {
+			t.Errorf("%s: desired %s", id, got)
+		}
 	}
 }

@@ -220,6 +220,9 @@ func stop(tx *state.Txn, s *Stop) error {
 	if old == nil {
 		return nil
 	}
+	if moves := s.EvictedBy != "" || s.Why == reconcile.Migrating; moves && reconcile.Succeeded(old) {
+		return nil // its work was done before anybody could take it away
+	}
 	a := *old
 	a.DesiredStatus, a.DesiredDescription = api.AllocDesiredStatusStop, s.Why
 	if s.EvictedBy != "" {

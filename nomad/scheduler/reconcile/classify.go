@@ -111,9 +111,10 @@ func (p *pass) standing(j *api.Job) standing {
 // isOlder reports whether the allocation is of an older version, or of an earlier job of that name.
 func (p *pass) isOlder(a *api.Allocation) bool { return p.standing(a.Job).older }
 
-// done reports whether a batch allocation of this version finished its work.
+// done reports whether a batch allocation of this version finished its work. The tasks of one that the servers
+// stopped or evicted end without failing too.
 func (p *pass) done(a *api.Allocation) bool {
-	return a.ClientStatus == api.AllocClientStatusComplete && Succeeded(a) && !p.isOlder(a)
+	return !a.ServerTerminal() && Succeeded(a) && !p.isOlder(a)
 }
 
 // Succeeded reports whether all tasks ended without failing.

@@ -66,8 +66,8 @@ type pass struct {
 	differs     map[version]bool
 	last        verdict
 	members     Health
-	// placed counts placements that are not paired with a kept allocation; withheld are places to be left empty.
-	placed, withheld int
+	// placed counts placements that are not paired with a kept allocation.
+	placed int
 	// later counts failed allocations that will be placed again some time; waiting the canaries that are missing.
 	later, waiting int
 	// missing is how far the kept allocations are below the count.
@@ -106,7 +106,7 @@ func (p *pass) isLost(a *api.Allocation) bool {
 }
 
 // room is how many more placements the count allows.
-func (p *pass) room() int { return p.group.Count - len(p.keep) - p.placed - p.withheld }
+func (p *pass) room() int { return p.group.Count - len(p.keep) - p.placed }
 
 // placeAgain follows up on what moved, failed or was lost, as far as the count goes.
 func (p *pass) placeAgain() {
@@ -136,12 +136,7 @@ func (p *pass) placeMigrating() {
 		a, canary := r.Allocation, p.canary(r.Allocation)
 		p.res.Stop = append(p.res.Stop, Stop{Alloc: a, Description: Migrating})
 		p.res.Desired.Migrate++
-		switch {
-		case a.DesiredTransition.MigrateDisablePlacement:
-			if !canary {
-				p.withheld++
-			}
-		case canary || p.room() > 0:
+		if canary || p.room() > 0 {
 			p.place(Place{Name: a.Name, Previous: a, Failed: a.DesiredTransition.Reschedule, Canary: canary, Job: p.versionFor(a)})
 		}
 	}

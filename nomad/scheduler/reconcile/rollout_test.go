@@ -275,11 +275,6 @@ func TestRules(t *testing.T) {
 			s.add(s.in.Job, 0, failed, mark(api.DesiredTransition{ForceReschedule: true}))
 			return s
 		}, "place [0<a0] stop []"},
-		{"15.5 moved without a place", func() *scene {
-			s := newScene(1, limit)
-			s.add(s.in.Job, 0, mark(api.DesiredTransition{Migrate: true, MigrateDisablePlacement: true}))
-			return s
-		}, "place [] stop [a0]"},
 	} {
 		if got := told(reconcile.Group(c.scene().in)); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.rule, got, c.want)
