@@ -51,7 +51,7 @@ func judge(tx *state.Txn, d *api.Deployment, now time.Time) *verdict {
 	}
 	for _, g := range d.TaskGroups {
 		by := g.RequireProgressBy
-		if by.IsZero() || !short(tx, g) {
+		if by.IsZero() || !short(g) {
 			continue
 		}
 		if !now.Before(by) {
@@ -98,10 +98,11 @@ func attemptsLeft(a *api.Allocation) bool {
 }
 
 // short reports whether a group has not reached what it must by its progress deadline: its canaries until
-// they are promoted, then all its allocations. Canaries that wait for a user are no lack of progress.
-func short(tx *state.Txn, g *api.DeploymentState) bool {
+// they are promoted, then all its allocations. Canaries that wait for a user are no lack of progress, and
+// neither are those that follow a healthy one which had to leave its node.
+func short(g *api.DeploymentState) bool {
 	if awaits(g) {
-		return !ripe(tx, g)
+		return g.HealthyAllocs < g.DesiredCanaries
 	}
 	return g.HealthyAllocs < max(g.DesiredTotal, g.DesiredCanaries)
 }

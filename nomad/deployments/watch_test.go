@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -216,5 +217,39 @@ func TestFailedStepsAreTriedAgain(t *testing.T) {
 		if r.raft.steps != 3 {
 			r.t.Errorf("%d steps", r.raft.steps)
 		}
+	})
+}
+
+func TestAMovedCanaryIsNoLackOfProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t)
+		defer r.lead()()
+		r.deploy(func(d *api.Deployment, g *api.DeploymentState) { canaries(1, false)(d, g); g.AutoRevert = true })
+		r.place("c1", canary)
+		r.found("c1", true)
+		pass(2 * time.Hour) // nobody promotes
+		r.status(api.DeploymentStatusRunning, "Deployment is running")
+		r.put(func(tx *state.Txn) { // what a drain of its node makes of it
+			old := tx.Alloc("c1")
+			next := *old
+			next.DesiredStatus, next.ClientStatus, next.NextAllocation = api.AllocDesiredStatusStop, api.AllocClientStatusComplete, "c2"
+			tx.PutAlloc(&next)
+			tally.AllocChanged(tx, old, &next)
+		})
+		r.place("c2", canary)
+		pass(5 * time.Second)
+		r.status(api.DeploymentStatusRunning, "Deployment is running")
+		if v := r.state.Read().Job("default", "web").Version; v != 1 {
+			t.Errorf("the job was rolled back: version %d", v)
+		}
+	})
+}
+
+func TestACanaryThatIsNeverHealthyIsALackOfProgress(t *testing.T) {
+	led(t, func(t *testing.T, r *rig) {
+		r.deploy(canaries(1, false))
+		r.place("c1", canary)
+		pass(2 * time.Hour)
+		r.status(api.DeploymentStatusFailed, "Failed due to progress deadline")
 	})
 }
