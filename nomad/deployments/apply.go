@@ -183,7 +183,8 @@ func (c *Pause) Apply(tx *state.Txn) (any, error) {
 	return &Outcome{EvalID: evaluate(tx, next, c.EvalID)}, nil
 }
 
-// Apply sets the health, and does at once what follows from it.
+// Apply sets the health, and does at once what follows from it: whoever says that an allocation is unhealthy
+// ends the deployment.
 func (c *SetHealth) Apply(tx *state.Txn) (any, error) {
 	d, err := active(tx, c.DeploymentID, "set health of allocations of a")
 	if err != nil {
@@ -208,7 +209,15 @@ func (c *SetHealth) Apply(tx *state.Txn) (any, error) {
 		setHealth(tx, sheet, tx.Alloc(id), false)
 	}
 	sheet.Write()
-	return carryOn(tx, tx.Deployment(d.ID), true, c.EvalID), nil
+	d = tx.Deployment(d.ID)
+	if len(c.Unhealthy) == 0 {
+		return carryOn(tx, d, true, c.EvalID), nil
+	}
+	revert := slices.ContainsFunc(c.Unhealthy, func(id string) bool {
+		g := d.TaskGroups[tx.Alloc(id).TaskGroup]
+		return g != nil && g.AutoRevert
+	})
+	return fail(tx, d, descriptionUnhealthy, revert, c.EvalID), nil
 }
 
 func setHealth(tx *state.Txn, sheet *tally.Sheet, old *api.Allocation, healthy bool) {

@@ -231,29 +231,26 @@ func TestHealthByHand(t *testing.T) {
 	if r.deployment().TaskGroups["g"].HealthyAllocs != 0 {
 		t.Error("a refused request changed something")
 	}
-	out, err := set([]string{"a1"}, []string{"a2"})
+	if out, err := set([]string{"a1"}, nil); err != nil || out.EvalID == "" {
+		t.Fatalf("answer %+v, %v", out, err)
+	}
+	if g := r.deployment().TaskGroups["g"]; g.HealthyAllocs != 1 || time.Until(g.RequireProgressBy) > time.Minute {
+		t.Errorf("counters %+v", g)
+	}
+	out, err := set([]string{"a2"}, []string{"a1"})
 	if err != nil || out.EvalID == "" {
 		t.Fatalf("answer %+v, %v", out, err)
 	}
-	g := r.deployment().TaskGroups["g"]
-	if g.HealthyAllocs != 1 || g.UnhealthyAllocs != 1 || time.Until(g.RequireProgressBy) > time.Minute {
-		t.Errorf("counters %+v", g)
-	}
-	if !r.state.Read().Alloc("a2").DesiredTransition.Reschedule {
-		t.Error("the unhealthy allocation is not replaced")
-	}
-	if _, err = set([]string{"a2"}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if g := r.deployment().TaskGroups["g"]; g.HealthyAllocs != 2 || g.UnhealthyAllocs != 0 {
+	if g := r.deployment().TaskGroups["g"]; g.HealthyAllocs != 1 || g.UnhealthyAllocs != 1 {
 		t.Errorf("counters after a change of mind %+v", g)
 	}
+	r.status(api.DeploymentStatusFailed, "Failed due to unhealthy allocations")
 }
 
 func TestUnhealthyByHandGoesBack(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	r.deploy(func(_ *api.Deployment, g *api.DeploymentState) { g.ProgressDeadline, g.AutoRevert = 0, true })
+	r.deploy(func(_ *api.Deployment, g *api.DeploymentState) { g.AutoRevert = true })
 	r.place("a1", nil)
 	out, err := r.AllocHealth(t.Context(), &api.DeploymentAllocHealthRequest{DeploymentID: "d", UnhealthyAllocationIDs: []string{"a1"}})
 	if err != nil || out.RevertedJobVersion == nil || *out.RevertedJobVersion != 0 {
