@@ -30,15 +30,13 @@ func (r *run) generic() {
 		for _, a := range res.Update {
 			r.updateInPlace(a)
 		}
-		if r.live {
-			desired := res.Desired
-			r.out.Plan.Annotations.DesiredTGUpdates[name] = &desired
-		}
+		desired := res.Desired
+		r.out.Plan.Annotations.DesiredTGUpdates[name] = &desired
+		r.queue(name)
 	}
 	r.settle(settled)
 	for _, name := range names {
 		if r.live && r.job.Group(name) != nil {
-			r.out.Queued[name] = 0
 			r.placeGroup(r.job.Group(name), results[name].Place)
 		}
 	}

@@ -309,18 +309,13 @@ func TestSystemNodeThatTakesNothingIsLeftAlone(t *testing.T) {
 	c.run(j)
 	c.decide("j", true)
 	c.run(j)
-	if d := c.deployment("j"); c.users("j") != "map[new:3 old:1]" || d.Status != api.DeploymentStatusSuccessful || d.TaskGroups["g"].DesiredTotal != 3 {
+	if d := c.deployment("j"); c.users("j") != "map[new:3]" || d.Status != api.DeploymentStatusSuccessful || d.TaskGroups["g"].DesiredTotal != 3 {
 		t.Fatalf("have %s, deployment %+v", c.users("j"), d)
 	}
 	c.node("n0")
 	c.run(j)
-	if g := c.deployment("j").TaskGroups["g"]; c.users("j") != "map[new:4]" || g.DesiredTotal != 1 {
-		t.Fatalf("have %s, state %+v", c.users("j"), g)
-	}
-	c.decide("j", true)
-	c.run(j)
-	if d := c.deployment("j"); d.Status != api.DeploymentStatusSuccessful {
-		t.Fatalf("deployment %+v", d)
+	if d := c.deployment("j"); c.users("j") != "map[new:4]" || d.Status != api.DeploymentStatusSuccessful || d.TaskGroups["g"].DesiredTotal != 3 {
+		t.Fatalf("have %s, deployment %+v", c.users("j"), d)
 	}
 }
 

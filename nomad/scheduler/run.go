@@ -104,6 +104,9 @@ func (r *run) groups() []string {
 	return append(names, old...)
 }
 
+// queue says that nothing of the group waits yet.
+func (r *run) queue(name string) { r.out.Queued[name] = 0 }
+
 // stop adds the stop of an allocation to the plan and to the overlay.
 func (r *run) stop(a *api.Allocation, why, clientStatus string) {
 	stopped := *a

@@ -17,13 +17,13 @@ func (r *run) system() {
 		if r.live {
 			g = r.job.Group(name)
 		}
-		if g == nil {
+		if g == nil || g.Count == 0 {
 			r.stopGroup(name)
 			continue
 		}
-		r.out.Queued[name] = 0
+		r.queue(name)
 		s := &systemGroup{
-			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, failed: map[string][]*api.Allocation{},
+			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, failed: map[string][]*api.Allocation{}, redo: map[string]bool{},
 			roll: reconcile.RolloutOf(g, r.current), name: reconcile.Name(r.job.ID, name, 0),
 		}
 		r.out.Plan.Annotations.DesiredTGUpdates[name] = s.desired
@@ -43,6 +43,9 @@ func (r *run) stopGroup(name string) {
 	for _, s := range res.Stop {
 		r.stop(s.Alloc, s.Description, s.ClientStatus)
 	}
+	r.queue(name)
+	desired := res.Desired
+	r.out.Plan.Annotations.DesiredTGUpdates[name] = &desired
 }
 
 // systemGroup is one group of a system or sysbatch job.
@@ -69,6 +72,8 @@ type systemGroup struct {
 	waiting int
 	// failed are the allocations of this version that failed, per node, newest first.
 	failed map[string][]*api.Allocation
+	// redo are nodes where the newest finished work is not what the job asks for.
+	redo map[string]bool
 }
 
 // A node on which a system job failed is tried again after retryFirst; each further failure doubles that.
@@ -96,6 +101,8 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 		switch {
 		case s.finished(a) && s.byNode[a.NodeID] == nil:
 			s.byNode[a.NodeID] = a
+		case s.once() && reconcile.Succeeded(a): // what it did before that is older still
+			s.redo[a.NodeID] = true
 		case a.ClientStatus == api.AllocClientStatusFailed && s.current(a):
 			s.failed[a.NodeID] = append(s.failed[a.NodeID], a)
 		}
@@ -126,9 +133,12 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 	}
 }
 
-// finished reports whether a sysbatch allocation of this version did its work.
+func (s *systemGroup) once() bool { return s.run.kind() == api.JobTypeSysbatch }
+
+// finished reports whether a sysbatch allocation did the work that the job's version asks for: an older version
+// may have asked for the same.
 func (s *systemGroup) finished(a *api.Allocation) bool {
-	return s.run.job.Type == api.JobTypeSysbatch && reconcile.Succeeded(a) && s.current(a)
+	return s.once() && reconcile.Succeeded(a) && !s.redo[a.NodeID] && reconcile.SameWork(a, s.run.job)
 }
 
 func (s *systemGroup) current(a *api.Allocation) bool {
@@ -174,8 +184,9 @@ func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
 		return
 	}
 	if reconcile.Destructive(a.Job, j, s.group.Name) {
-		if !feasible.Available(n) { // nothing new may come there
-			s.desired.Ignore++
+		if !feasible.Available(n) { // nothing new may come there, and nobody wants the old one
+			delete(s.byNode, a.NodeID)
+			s.stop(a, reconcile.NotNeeded, "")
 			return
 		}
 		s.replace = append(s.replace, a)

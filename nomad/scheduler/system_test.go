@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 func TestSystemRunsOnEveryEligibleNode(t *testing.T) {
@@ -94,4 +95,77 @@ func TestFailingSystemJobIsTriedAgainLaterAndLater(t *testing.T) {
 	if o := c.run(j); len(placed(o)) != 1 {
 		t.Fatalf("new version placed %d", len(placed(o)))
 	}
+}
+
+func TestSystemCountZeroIsNone(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(2)
+	j := job("s", api.JobTypeSystem, 1)
+	c.register(j)
+	c.run(j)
+	c.setRunning("s")
+	none := job("s", api.JobTypeSystem, 0, rolling)
+	c.register(none)
+	o := c.run(none)
+	if len(stopped(o)) != 2 || len(placed(o)) != 0 || o.Plan.Deployment != nil {
+		t.Errorf("stopped %d, placed %d, deployment %v", len(stopped(o)), len(placed(o)), o.Plan.Deployment)
+	}
+	if n := o.Plan.Annotations.DesiredTGUpdates["g"]; n == nil || n.Stop != 2 {
+		t.Errorf("desired updates %+v", n)
+	}
+	fresh := job("f", api.JobTypeSystem, 0)
+	c.register(fresh)
+	if o := c.run(fresh); len(placed(o)) != 0 {
+		t.Errorf("new job: placed %d", len(placed(o)))
+	}
+}
+
+func rolling(j *api.Job) {
+	j.TaskGroups[0].Update = &api.UpdateStrategy{MaxParallel: 1, ProgressDeadline: time.Hour}
+}
+
+func TestSystemUpdateLeavesNoOldVersionOnIneligibleNodes(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(2)
+	j := job("s", api.JobTypeSystem, 1)
+	c.register(j)
+	c.run(j)
+	c.setRunning("s")
+	c.node("n0", func(n *api.Node) { n.SchedulingEligibility = api.NodeSchedulingIneligible })
+	if o := c.run(j); !o.Empty() {
+		t.Fatalf("an allocation went although the job is the same: stopped %d", len(stopped(o)))
+	}
+	same := job("s", api.JobTypeSystem, 1, func(j *api.Job) { j.Priority = 60 })
+	c.register(same)
+	if o := c.run(same); len(stopped(o)) != 0 {
+		t.Errorf("a change in place stopped %d", len(stopped(o)))
+	}
+	next := job("s", api.JobTypeSystem, 1, func(j *api.Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{"a": "b"} })
+	c.register(next)
+	if o := c.run(next); len(stopped(o)) != 2 || len(placed(o)) != 1 {
+		t.Errorf("stopped %d, placed %d", len(stopped(o)), len(placed(o)))
+	}
+}
+
+func TestFinishedSysbatchWorkIsRepeatedOnlyWhenItChanged(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(2)
+	step := func(what string, want int, change func(*api.Job)) {
+		t.Helper()
+		j := job("s", api.JobTypeSysbatch, 1, change)
+		c.register(j)
+		if o := c.run(j); len(placed(o)) != want {
+			t.Errorf("%s: placed %d, want %d", what, len(placed(o)), want)
+		}
+		c.each("s", ended)
+	}
+	echo := func(v string) func(*api.Job) {
+		return func(j *api.Job) { j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": v} }
+	}
+	step("new", 2, echo("a"))
+	step("another priority", 0, func(j *api.Job) { echo("a")(j); j.Priority = 60 })
+	step("another command", 2, echo("b"))
+	step("the first command again", 2, echo("a"))
+	c.write(func(tx *state.Txn) { tx.DeleteJob("default", "s") })
+	step("a new job of that name", 2, echo("a"))
 }

@@ -130,6 +130,12 @@ func Succeeded(a *api.Allocation) bool {
 	return true
 }
 
+// SameWork reports whether what a finished allocation did is what the job asks for now.
+func SameWork(a *api.Allocation, j *api.Job) bool {
+	return a.Job != nil && a.Job.CreateIndex == j.CreateIndex &&
+		(a.Job.Version == j.Version || !Destructive(a.Job, j, a.TaskGroup))
+}
+
 func (p *pass) classifyFailed(a *api.Allocation) {
 	switch {
 	case a.NextAllocation != "": // over
