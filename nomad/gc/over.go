@@ -63,7 +63,20 @@ func evalOver(tx *state.Txn, e *api.Evaluation, before time.Time) bool {
 		if !allocOver(tx, a) || a.ModifyTime > before.UnixNano() {
 			return false
 		}
-		if needed && !olderThan(a, j) {
+		if needed && (!olderThan(a, j) || j.Type == api.JobTypeSysbatch && reconcile.SameWork(a, j)) {
+			return false
+		}
+	}
+	return true
+}
+
+// tellsEnd reports whether the evaluation is the newest of a job that was stopped: it tells when that was.
+func tellsEnd(tx *state.Txn, e *api.Evaluation) bool {
+	if j := tx.Job(e.Namespace, e.JobID); j == nil || !j.Stop {
+		return false
+	}
+	for other := range tx.EvalsByJob(e.Namespace, e.JobID) {
+		if other.CreateIndex > e.CreateIndex {
 			return false
 		}
 	}

@@ -43,6 +43,9 @@ func (s *Service) reapEvals(ctx context.Context, now bool) error {
 		if e.Type == api.JobTypeBatch || e.Type == api.JobTypeSysbatch {
 			threshold = s.Limits.BatchEvalThreshold
 		}
+		if tellsEnd(tx, e) {
+			threshold = max(threshold, s.Limits.JobThreshold)
+		}
 		if evalOver(tx, e, s.before(threshold, now)) {
 			r.addEval(tx, e.ID)
 		}
@@ -63,23 +66,24 @@ func (s *Service) reapJobs(ctx context.Context, now bool) error {
 	r := &Reap{}
 	for j := range tx.Jobs(api.AllNamespaces) {
 		if j.SubmitTime <= before.UnixNano() && jobOver(tx, j) {
-			r.addJob(tx, j)
+			r.addJob(tx, j, before.UnixNano())
 		}
 	}
 	return s.reap(ctx, r)
 }
 
-// addJob adds the job with everything of it, or nothing.
-func (r *Reap) addJob(tx *state.Txn, j *api.Job) {
+// addJob adds the job with everything of it, or nothing when any of it is newer than the time: a job is over when
+// the last of it is.
+func (r *Reap) addJob(tx *state.Txn, j *api.Job, before int64) {
 	var evals, allocs []string
 	for e := range tx.EvalsByJob(j.Namespace, j.ID) {
-		if !e.Terminal() {
+		if !e.Terminal() || e.ModifyTime > before {
 			return
 		}
 		evals = append(evals, e.ID)
 	}
 	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
-		if !allocOver(tx, a) {
+		if !allocOver(tx, a) || a.ModifyTime > before {
 			return
 		}
 		allocs = append(allocs, a.ID)
