@@ -62,3 +62,8 @@ func (e *Evaluation) Terminal() bool {
 	}
 	return false
 }
+
+// PlacedAll reports whether the evaluation ended with nothing left to place.
+func (e *Evaluation) PlacedAll() bool {
+	return e.Status == EvalStatusComplete && e.BlockedEval == "" && len(e.FailedTGAllocs) == 0
+}

@@ -30,36 +30,58 @@ func Done(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID fu
 	if len(o.Failed) == 0 {
 		return []*api.Evaluation{&done}
 	}
-	if e.TriggeredBy == api.TriggerQueuedAllocs && len(o.FullNodes) == 0 {
+	again := e.TriggeredBy == api.TriggerQueuedAllocs && (e.NodeID == "" || slices.Contains(o.FullNodes, e.NodeID))
+	if again {
 		wait(&done, o, snapshot)
 		done.StatusDescription = WhyBlocked
-		return []*api.Evaluation{&done}
 	}
-	blocked := blockedEvals(&done, o, snapshot, now, newID)
-	done.BlockedEval = blocked[0].ID
+	var blocked []*api.Evaluation
+	if !again || e.NodeID != "" {
+		blocked = blockedEvals(&done, o, snapshot, now, newID)
+	}
+	switch {
+	case again:
+	case len(blocked) > 0:
+		done.BlockedEval = blocked[0].ID
+	default:
+		done.BlockedEval = o.Watched[slices.Min(o.FullNodes)]
+	}
 	return append(blocked, &done)
 }
 
+// wait lets the evaluation wait for what its job could not get.
 func wait(e *api.Evaluation, o *Output, snapshot uint64) {
 	e.Status = api.EvalStatusBlocked
-	e.ClassEligibility, e.EscapedComputedClass = o.Classes, o.Escaped
+	e.FailedTGAllocs = o.Failed
+	e.ClassEligibility, e.EscapedComputedClass = o.Classes, o.Escaped || e.NodeID == "" && len(o.FullNodes) > 0
 	e.MissingNonNodeResources, e.SnapshotIndex = o.Missing, snapshot
 }
 
+// blockedEvals are those that wait for what nobody waits for yet: one per node that is full, or one for anything.
+// An evaluation that waited for its node itself makes no more than one.
 func blockedEvals(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID func() string) []*api.Evaluation {
-	nodes := slices.Compact(slices.Sorted(slices.Values(o.FullNodes)))
-	if len(nodes) == 0 || len(nodes) > nodeBlocksMax {
+	var nodes []string
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(o.FullNodes))) {
+		if o.Watched[n] == "" && n != e.NodeID {
+			nodes = append(nodes, n)
+		}
+	}
+	waits := e.Status == api.EvalStatusBlocked
+	blocked := func(node string) *api.Evaluation {
 		b := child(e, api.TriggerQueuedAllocs, WhyBlocked, now, newID)
+		b.NodeID = node
 		wait(b, o, snapshot)
-		b.EscapedComputedClass = b.EscapedComputedClass || len(nodes) > 0
-		return []*api.Evaluation{b}
+		return b
+	}
+	switch {
+	case len(nodes) == 0 && (waits || len(o.FullNodes) > 0 && len(o.Missing) == 0):
+		return nil
+	case len(nodes) == 0 || e.TriggeredBy == api.TriggerQueuedAllocs || len(nodes)+len(o.Watched) > nodeBlocksMax:
+		return []*api.Evaluation{blocked("")}
 	}
 	var all []*api.Evaluation
 	for _, n := range nodes {
-		b := child(e, api.TriggerQueuedAllocs, WhyBlocked, now, newID)
-		wait(b, o, snapshot)
-		b.NodeID = n
-		all = append(all, b)
+		all = append(all, blocked(n))
 	}
 	return all
 }

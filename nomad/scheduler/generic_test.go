@@ -323,3 +323,35 @@ func TestSpreadAndAffinity(t *testing.T) {
 		}
 	}
 }
+
+func TestAStoppedJobQueuesNothing(t *testing.T) {
+	for _, kind := range []string{api.JobTypeService, api.JobTypeSystem} {
+		c := newCluster(t)
+		c.nodes(1)
+		j := job("q", kind, 3, func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = 5000 })
+		c.register(j)
+		if o := c.run(j); o.Queued["g"] == 0 {
+			t.Fatalf("%s: queued %v", kind, o.Queued)
+		}
+		off := job("q", kind, 3, func(j *api.Job) { j.Stop = true })
+		c.register(off)
+		if n, known := c.run(off).Queued["g"]; !known || n != 0 {
+			t.Errorf("%s: queued %d, said %v", kind, n, known)
+		}
+	}
+}
+
+func TestDesiredUpdatesOfAStoppedJob(t *testing.T) {
+	for _, kind := range []string{api.JobTypeService, api.JobTypeSystem} {
+		c := newCluster(t)
+		c.nodes(1)
+		j := job("q", kind, 1)
+		c.register(j)
+		c.run(j)
+		off := job("q", kind, 1, func(j *api.Job) { j.Stop = true })
+		c.register(off)
+		if n := c.run(off).Plan.Annotations.DesiredTGUpdates["g"]; n == nil || n.Stop != 1 {
+			t.Errorf("%s: %+v", kind, n)
+		}
+	}
+}

@@ -169,3 +169,27 @@ func (r *run) followUp(at time.Time, trigger, why string) string {
 	r.out.FollowUps = append(r.out.FollowUps, e)
 	return e.ID
 }
+
+// watch finds the evaluations of the job that wait for one node each. Those that were refused before another
+// placed everything are about to be cancelled.
+func (r *run) watch() {
+	if len(r.out.FullNodes) == 0 {
+		return
+	}
+	var waiting []*api.Evaluation
+	placed := uint64(0)
+	for e := range r.in.View.EvalsByJob(r.in.Eval.Namespace, r.in.Eval.JobID) {
+		switch {
+		case e.Status == api.EvalStatusBlocked && e.NodeID != "" && e.ID != r.in.Eval.ID:
+			waiting = append(waiting, e)
+		case e.PlacedAll():
+			placed = max(placed, e.SnapshotIndex)
+		}
+	}
+	r.out.Watched = map[string]string{}
+	for _, e := range waiting {
+		if e.SnapshotIndex >= placed {
+			r.out.Watched[e.NodeID] = e.ID
+		}
+	}
+}

@@ -17,6 +17,7 @@ type View interface {
 	Job(ns, id string) *api.Job
 	Eval(id string) *api.Evaluation
 	AllocsByJob(ns, job string) iter.Seq[*api.Allocation]
+	EvalsByJob(ns, job string) iter.Seq[*api.Evaluation]
 	DeploymentsByJob(ns, job string) iter.Seq[*api.Deployment]
 	SchedulerConfig() *api.SchedulerConfiguration
 	NodePool(name string) *api.NodePool
@@ -58,8 +59,10 @@ type Output struct {
 	Classes map[string]bool
 	Escaped bool
 	Missing []string
-	// FullNodes are nodes on which a system job found no room.
+	// FullNodes are nodes on which a system job found no room, and Watched the evaluations that wait for one
+	// already, by node.
 	FullNodes []string
+	Watched   map[string]string
 }
 
 // Empty reports whether the plan changes nothing.
@@ -72,9 +75,15 @@ func (o *Output) Empty() bool {
 // Schedule processes the evaluation.
 func Schedule(in Input) *Output {
 	r := newRun(in)
+	if r.job != nil {
+		for _, g := range r.job.TaskGroups {
+			r.queue(g.Name)
+		}
+	}
 	switch r.kind() {
 	case api.JobTypeSystem, api.JobTypeSysbatch:
 		r.system()
+		r.watch()
 	default:
 		r.generic()
 	}
