@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // slow is a log that commits when it is told to, and fails when it is told to.
@@ -205,5 +206,61 @@ func TestPlanThatIsGivenUpIsNotCommittedLater(t *testing.T) {
 	}
 	if placed := w.store.Read().Alloc("late") != nil; placed != (err == nil) {
 		t.Errorf("placed %v, but the answer was %v", placed, err)
+	}
+}
+
+func TestTheFleetDoesNotWaitForARowThatCameAndWent(t *testing.T) {
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := plan.NewRoster(s)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	go func() { _ = r.Run(ctx) }()
+	write := func(index uint64, fn func(*state.Txn)) {
+		tx := s.Write(index, time.Unix(0, 0))
+		fn(tx)
+		tx.Commit()
+	}
+	write(2, func(tx *state.Txn) { tx.PutNode(&api.Node{ID: "n"}) })
+	if _, err := r.Fleet(ctx); err != nil {
+		t.Fatal(err)
+	}
+	write(3, func(tx *state.Txn) { tx.PutNode(&api.Node{ID: "short"}); tx.DeleteNode("short") })
+	if _, err := r.Fleet(ctx); err != nil {
+		t.Errorf("the fleet does not come: %v", err)
+	}
+}
+
+func TestTheFleetKnowsANewPriority(t *testing.T) {
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := plan.NewRoster(s)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	go func() { _ = r.Run(ctx) }()
+	for i, priority := range []int{50, 10} {
+		tx := s.Write(uint64(i+2), time.Unix(0, 0))
+		tx.PutNode(&api.Node{ID: "n", NodeResources: &api.NodeResources{}})
+		j := &api.Job{ID: "j", Namespace: "default", Priority: priority, TaskGroups: []*api.TaskGroup{{Name: "g"}}}
+		a := alloc(j, "a", "n", 100)
+		a.Job = j
+		if old := tx.Alloc("a"); old != nil {
+			a.AllocatedResources = old.AllocatedResources
+		}
+		tx.PutAlloc(a)
+		tx.Commit()
+		f, err := r.Fleet(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range f.Row(f.Find("n")).Loads() {
+			if l.Priority != priority {
+				t.Errorf("priority %d, want %d", l.Priority, priority)
+			}
+		}
 	}
 }

@@ -85,7 +85,14 @@ func follow(e *fleet.Edit, c state.Change, known uint64) {
 // sameLoad reports whether a change is none for the fleet, as most reports of nodes are.
 func sameLoad(before, after *api.Allocation) bool {
 	return before.AllocatedResources == after.AllocatedResources && before.NodeID == after.NodeID &&
-		before.ClientTerminal() == after.ClientTerminal()
+		before.ClientTerminal() == after.ClientTerminal() && priorityOf(before) == priorityOf(after)
+}
+
+func priorityOf(a *api.Allocation) int {
+	if a.Job == nil {
+		return 0
+	}
+	return a.Job.Priority
 }
 
 // Fleet is the fleet with everything that was committed before the call.

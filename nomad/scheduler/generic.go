@@ -263,4 +263,9 @@ func (p *placer) left(a *api.Allocation, n int) {
 		p.count(i, n)
 	}
 	p.touch(i)
+	if n < 0 && len(p.distinct.properties) > 0 { // other nodes of that property may do now
+		for i := range p.fit {
+			p.touch(i)
+		}
+	}
 }

@@ -82,12 +82,17 @@ func (p *placer) loadOf(res *api.AllocatedResources) fleet.Load {
 	return l
 }
 
-// surveyFor takes a survey that an earlier evaluation left, or begins one. It is given back at the end.
+// surveyFor takes a survey that an earlier evaluation left, or begins one. It is given back at the end, unless what
+// happens on one node changes how others rank.
 func (r *run) surveyFor(g *api.TaskGroup) *survey {
+	k := r.kind()
+	ranks := k != api.JobTypeSystem && k != api.JobTypeSysbatch
+	if len(newDistinct(r.job, g).properties) > 0 {
+		return newSurvey(r.job, g, ranks)
+	}
 	s := r.in.Memory.take(r, g)
 	if s == nil {
-		k := r.kind()
-		s = newSurvey(r.job, g, k != api.JobTypeSystem && k != api.JobTypeSysbatch)
+		s = newSurvey(r.job, g, ranks)
 		s.shape = r.in.Memory.named()
 	}
 	r.surveys = append(r.surveys, s)

@@ -70,8 +70,26 @@ func (m *memory) write(index uint64) view {
 
 // commit makes the version the newest one.
 func (v *view) commit() {
+	v.unmove()
 	next := v.version
 	v.memory.newest.Store(&next)
+}
+
+// unmove takes back the index of tables whose rows only came and went: nobody is told of that, so nobody must wait
+// for it.
+func (v *view) unmove() {
+	if len(v.removed) == 0 {
+		return
+	}
+	told := map[string]bool{}
+	for _, c := range v.changes {
+		told[c.Table] = told[c.Table] || c.Before != nil || c.After != nil
+	}
+	for _, l := range tables {
+		if moved, seen := told[l.name]; seen && !moved {
+			v.changed[l.number] = v.memory.newest.Load().changed[l.number]
+		}
+	}
 }
 
 // rows are the rows of a table under their primary keys.
