@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -8,23 +9,32 @@ import (
 )
 
 // eventsMax bounds the remembered events; forgetting them costs spurious wake-ups.
-const eventsMax = 50_000
+const eventsMax = 200_000
+
+// Fits reports whether the node may have room for what the evaluation could not place; surely not when it says no.
+type Fits func(e *api.Evaluation, node string) bool
 
 // Blocked holds evaluations that wait for capacity or for something outside of nodes.
 type Blocked struct {
+	fits Fits
+
 	mu    sync.Mutex
 	evals map[string]*api.Evaluation
 	// byJob finds the evaluation of a job, for system jobs per node.
 	byJob  map[blockKey]string
-	ofJob  map[string]map[string]bool
+	ofJob  map[jobKey]map[string]bool
 	byNeed map[string]map[string]bool // resource -> evaluation ids
 	byNode map[string]map[string]bool
 	// free are those that any node of the right class may help.
 	free map[string]bool
 
-	// Last index of events, to be compared with the snapshot of an evaluation that comes late.
-	classes, nodes, needs map[string]uint64
-	floor                 uint64
+	// Last index of events, to be compared with the snapshot of an evaluation that comes late. Those of nodes are
+	// by class; classOf finds them.
+	nodes   map[string]map[string]uint64
+	classOf map[string]string
+	needs   map[string]uint64
+	jobs    map[jobKey]uint64
+	floor   uint64
 }
 
 type blockKey struct {
@@ -32,14 +42,30 @@ type blockKey struct {
 	node string
 }
 
-// NewBlocked makes an empty tracker.
-func NewBlocked() *Blocked {
-	return &Blocked{
-		evals: map[string]*api.Evaluation{}, byJob: map[blockKey]string{},
-		ofJob:  map[string]map[string]bool{},
-		byNeed: map[string]map[string]bool{}, byNode: map[string]map[string]bool{}, free: map[string]bool{},
-		classes: map[string]uint64{}, nodes: map[string]uint64{}, needs: map[string]uint64{},
+// NewBlocked makes an empty tracker; without fits all nodes have room. It is asked in calls of Block and
+// NodeFreed only.
+func NewBlocked(fits Fits) *Blocked {
+	if fits == nil {
+		fits = func(*api.Evaluation, string) bool { return true }
 	}
+	b := &Blocked{fits: fits}
+	b.Reset()
+	return b
+}
+
+// Reset forgets everything.
+func (b *Blocked) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.evals, b.byJob, b.ofJob = map[string]*api.Evaluation{}, map[blockKey]string{}, map[jobKey]map[string]bool{}
+	b.byNeed, b.byNode, b.free = map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]bool{}
+	b.floor = 0
+	b.forgetEvents()
+}
+
+func (b *Blocked) forgetEvents() {
+	b.nodes, b.classOf = map[string]map[string]uint64{}, map[string]string{}
+	b.needs, b.jobs = map[string]uint64{}, map[jobKey]uint64{}
 }
 
 // Block files an evaluation. missed reports that what it waits for happened after its snapshot: it is not
@@ -60,7 +86,7 @@ func (b *Blocked) Block(e *api.Evaluation) (missed bool, duplicate *api.Evaluati
 		return true, duplicate
 	}
 	b.evals[e.ID], b.byJob[key] = e, e.ID
-	file(b.ofJob, jobName(e.Namespace, e.JobID), e.ID)
+	file(b.ofJob, keyOf(e), e.ID)
 	for _, need := range needsOf(e) {
 		file(b.byNeed, need, e.ID)
 	}
@@ -83,16 +109,14 @@ func needsOf(e *api.Evaluation) []string {
 	return append(slices.Clip(e.MissingNonNodeResources), QuotaResource(e.QuotaLimitReached))
 }
 
-func jobName(ns, id string) string { return ns + "\x00" + id }
-
-func file(m map[string]map[string]bool, key, id string) {
+func file[K comparable](m map[K]map[string]bool, key K, id string) {
 	if m[key] == nil {
 		m[key] = map[string]bool{}
 	}
 	m[key][id] = true
 }
 
-func unfile(m map[string]map[string]bool, key, id string) {
+func unfile[K comparable](m map[K]map[string]bool, key K, id string) {
 	delete(m[key], id)
 	if len(m[key]) == 0 {
 		delete(m, key)
@@ -100,20 +124,26 @@ func unfile(m map[string]map[string]bool, key, id string) {
 }
 
 func (b *Blocked) missed(e *api.Evaluation) bool {
-	if b.floor > e.SnapshotIndex {
+	since := e.SnapshotIndex
+	if b.floor > since || b.jobs[keyOf(e)] > since {
 		return true
 	}
 	for _, need := range needsOf(e) {
-		if b.needs[need] > e.SnapshotIndex {
+		if b.needs[need] > since {
 			return true
 		}
 	}
 	if e.NodeID != "" {
-		return b.nodes[e.NodeID] > e.SnapshotIndex
+		return b.nodes[b.classOf[e.NodeID]][e.NodeID] > since && b.fits(e, e.NodeID)
 	}
-	for class, index := range b.classes {
-		if index > e.SnapshotIndex && helps(e, class) {
-			return true
+	for class, nodes := range b.nodes {
+		if !helps(e, class) {
+			continue
+		}
+		for node, index := range nodes {
+			if index > since && b.fits(e, node) {
+				return true
+			}
 		}
 	}
 	return false
@@ -135,7 +165,7 @@ func (b *Blocked) drop(id string) *api.Evaluation {
 	}
 	delete(b.evals, id)
 	delete(b.free, id)
-	unfile(b.ofJob, jobName(e.Namespace, e.JobID), id)
+	unfile(b.ofJob, keyOf(e), id)
 	if key := (blockKey{keyOf(e), e.NodeID}); b.byJob[key] == id {
 		delete(b.byJob, key)
 	}
@@ -155,25 +185,52 @@ func (b *Blocked) Forget(id string) {
 	b.drop(id)
 }
 
-// NodeFreed tells that a node has more room, or is new or usable again; it answers who should run. Those
-// that enough, when it is not nil, says no about stay: all the node's room would not do for them.
-func (b *Blocked) NodeFreed(node, class string, index uint64, enough func(*api.Evaluation) bool) []*api.Evaluation {
+// NodeFreed tells that a node has more room, or is new or usable again; it answers who should run.
+func (b *Blocked) NodeFreed(node, class string, index uint64) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.nodes[node], b.classes[class] = index, index
-	b.trim(index)
+	b.noteNode(node, class, index)
 	var ids []string
 	for id := range b.byNode[node] {
-		if enough == nil || enough(b.evals[id]) {
+		if b.fits(b.evals[id], node) {
 			ids = append(ids, id)
 		}
 	}
 	for id := range b.free {
-		if e := b.evals[id]; helps(e, class) && (enough == nil || enough(e)) {
+		if e := b.evals[id]; helps(e, class) && b.fits(e, node) {
 			ids = append(ids, id)
 		}
 	}
 	return b.wake(ids)
+}
+
+// NodeGone tells that a node is no more: those who wait for it alone should run and see.
+func (b *Blocked) NodeGone(node string) []*api.Evaluation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if class, known := b.classOf[node]; known {
+		unfileEvent(b.nodes, class, node)
+		delete(b.classOf, node)
+	}
+	return b.wake(slices.Collect(maps.Keys(b.byNode[node])))
+}
+
+func (b *Blocked) noteNode(node, class string, index uint64) {
+	if old, known := b.classOf[node]; known && old != class {
+		unfileEvent(b.nodes, old, node)
+	}
+	b.trim(index)
+	if b.nodes[class] == nil {
+		b.nodes[class] = map[string]uint64{}
+	}
+	b.nodes[class][node], b.classOf[node] = index, class
+}
+
+func unfileEvent(m map[string]map[string]uint64, class, node string) {
+	delete(m[class], node)
+	if len(m[class]) == 0 {
+		delete(m, class)
+	}
 }
 
 // Clear forgets the evaluations, but not what happened.
@@ -189,39 +246,76 @@ func (b *Blocked) Clear() {
 func (b *Blocked) NeedMet(resource string, index uint64) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.needs[resource] = index
 	b.trim(index)
-	var ids []string
-	for id := range b.byNeed[resource] {
-		ids = append(ids, id)
-	}
-	return b.wake(ids)
+	b.needs[resource] = index
+	return b.wake(slices.Collect(maps.Keys(b.byNeed[resource])))
 }
 
-// Triggered answers those that were blocked for this reason, to be tried again.
-func (b *Blocked) Triggered(by string) []*api.Evaluation {
+// JobFreed tells that something of the job went which kept more of it out; it answers who should run.
+func (b *Blocked) JobFreed(ns, job string, index uint64) []*api.Evaluation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := jobKey{ns, job}
+	b.trim(index)
+	b.jobs[key] = index
+	return b.wake(slices.Collect(maps.Keys(b.ofJob[key])))
+}
+
+// Where answers those for which which holds, to be tried again.
+func (b *Blocked) Where(which func(*api.Evaluation) bool) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var ids []string
 	for id, e := range b.evals {
-		if e.TriggeredBy == by {
+		if which(e) {
 			ids = append(ids, id)
 		}
 	}
 	return b.wake(ids)
 }
 
-// Superseded drops and answers what the job has blocked from before the index.
+// Some answers up to n of those that wait; they stay filed.
+func (b *Blocked) Some(n int) []*api.Evaluation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var some []*api.Evaluation
+	for _, e := range b.evals { // in any order: each call sees others
+		if len(some) == n {
+			break
+		}
+		some = append(some, e)
+	}
+	return some
+}
+
+// Take answers this very evaluation, to be tried again, while it is filed still.
+func (b *Blocked) Take(e *api.Evaluation) []*api.Evaluation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.evals[e.ID] != e {
+		return nil
+	}
+	return b.wake([]string{e.ID})
+}
+
+// Superseded drops and answers what of the job was refused before the index.
 func (b *Blocked) Superseded(ns, job string, index uint64) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var old []*api.Evaluation
-	for id := range b.ofJob[jobName(ns, job)] {
-		if b.evals[id].CreateIndex < index {
+	for id := range b.ofJob[jobKey{ns, job}] {
+		if b.evals[id].SnapshotIndex < index {
 			old = append(old, b.drop(id))
 		}
 	}
 	return old
+}
+
+// OfJob answers the ids of what the job has blocked.
+func (b *Blocked) OfJob(ns, job string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.ofJob[jobKey{ns, job}]))
 }
 
 // Len is the number of blocked evaluations.
@@ -231,11 +325,10 @@ func (b *Blocked) Len() int {
 	return len(b.evals)
 }
 
+// trim makes room for an event.
 func (b *Blocked) trim(index uint64) {
-	if len(b.nodes)+len(b.needs)+len(b.classes) > eventsMax {
-		clear(b.nodes)
-		clear(b.needs)
-		clear(b.classes)
+	if len(b.classOf)+len(b.needs)+len(b.jobs) >= eventsMax {
+		b.forgetEvents()
 		b.floor = index
 	}
 }

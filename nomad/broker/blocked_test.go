@@ -22,16 +22,16 @@ func ids(evals []*api.Evaluation) map[string]bool {
 }
 
 func TestOnlyClassesThatHelpWake(t *testing.T) {
-	b := broker.NewBlocked()
+	b := broker.NewBlocked(nil)
 	b.Block(blocked("refused", "a", 5, func(e *api.Evaluation) { e.ClassEligibility = map[string]bool{"c": false} }))
 	b.Block(blocked("eligible", "b", 5, func(e *api.Evaluation) { e.ClassEligibility = map[string]bool{"c": true} }))
 	b.Block(blocked("escaped", "c", 5, func(e *api.Evaluation) { e.EscapedComputedClass = true }))
 	b.Block(blocked("onenode", "d", 5, func(e *api.Evaluation) { e.NodeID = "n2" }))
-	got := ids(b.NodeFreed("n1", "c", 6, nil))
+	got := ids(b.NodeFreed("n1", "c", 6))
 	if len(got) != 2 || !got["eligible"] || !got["escaped"] {
 		t.Fatalf("woke %v", got)
 	}
-	if got = ids(b.NodeFreed("n2", "unseen", 7, nil)); len(got) != 2 || !got["refused"] || !got["onenode"] {
+	if got = ids(b.NodeFreed("n2", "unseen", 7)); len(got) != 2 || !got["refused"] || !got["onenode"] {
 		t.Fatalf("woke %v", got)
 	}
 	if b.Len() != 0 {
@@ -40,7 +40,7 @@ func TestOnlyClassesThatHelpWake(t *testing.T) {
 }
 
 func TestExactVolumeWakes(t *testing.T) {
-	b := broker.NewBlocked()
+	b := broker.NewBlocked(nil)
 	needs := func(r string) func(*api.Evaluation) {
 		return func(e *api.Evaluation) { e.MissingNonNodeResources = []string{r} }
 	}
@@ -52,8 +52,8 @@ func TestExactVolumeWakes(t *testing.T) {
 }
 
 func TestEventAfterTheSnapshotIsNotLost(t *testing.T) {
-	b := broker.NewBlocked()
-	b.NodeFreed("n1", "c", 10, nil)
+	b := broker.NewBlocked(nil)
+	b.NodeFreed("n1", "c", 10)
 	b.NeedMet("csi-volume:default:v", 20)
 	for _, c := range []struct {
 		e      *api.Evaluation
@@ -73,7 +73,7 @@ func TestEventAfterTheSnapshotIsNotLost(t *testing.T) {
 }
 
 func TestOneBlockedEvaluationPerJob(t *testing.T) {
-	b := broker.NewBlocked()
+	b := broker.NewBlocked(nil)
 	b.Block(blocked("old", "a", 5, index(1)))
 	if _, duplicate := b.Block(blocked("new", "a", 5, index(2))); duplicate == nil || duplicate.ID != "old" {
 		t.Fatalf("duplicate %v", duplicate)
@@ -81,10 +81,54 @@ func TestOneBlockedEvaluationPerJob(t *testing.T) {
 	if _, duplicate := b.Block(blocked("older", "a", 5, index(1))); duplicate == nil || duplicate.ID != "older" {
 		t.Fatalf("duplicate %v", duplicate)
 	}
-	if got := b.Superseded("default", "a", 2); len(got) != 0 {
+	if got := b.Superseded("default", "a", 5); len(got) != 0 {
 		t.Fatalf("superseded %v", got)
 	}
-	if got := b.Superseded("default", "a", 3); len(got) != 1 || b.Len() != 0 {
+	if got := b.Superseded("default", "a", 6); len(got) != 1 || b.Len() != 0 {
 		t.Fatalf("superseded %v", got)
+	}
+}
+
+func TestOnlyNodesWithRoomWake(t *testing.T) {
+	room := map[string]bool{"n1": true}
+	b := broker.NewBlocked(func(_ *api.Evaluation, node string) bool { return room[node] })
+	b.Block(blocked("any", "a", 5))
+	b.Block(blocked("one", "b", 5, func(e *api.Evaluation) { e.NodeID = "n2" }))
+	if got := ids(b.NodeFreed("n2", "c", 6)); len(got) != 0 {
+		t.Fatalf("woke %v", got)
+	}
+	if missed, _ := b.Block(blocked("late", "c", 5)); missed {
+		t.Fatal("a node without room was missed")
+	}
+	if got := ids(b.NodeFreed("n1", "c", 7)); len(got) != 2 || !got["any"] || !got["late"] {
+		t.Fatalf("woke %v", got)
+	}
+	if missed, _ := b.Block(blocked("later", "d", 6)); !missed {
+		t.Fatal("the node with room was not missed")
+	}
+}
+
+func TestWhoWaitsForANodeThatGoesIsWoken(t *testing.T) {
+	b := broker.NewBlocked(nil)
+	b.Block(blocked("n1", "a", 5, func(e *api.Evaluation) { e.NodeID = "n1" }))
+	b.Block(blocked("n2", "a", 5, func(e *api.Evaluation) { e.NodeID = "n2" }))
+	if got := ids(b.NodeGone("n1")); len(got) != 1 || !got["n1"] {
+		t.Fatalf("woke %v", got)
+	}
+}
+
+func TestAJobIsWokenByItsOwnAllocations(t *testing.T) {
+	b := broker.NewBlocked(func(*api.Evaluation, string) bool { return false })
+	b.Block(blocked("ours", "a", 5))
+	b.Block(blocked("theirs", "b", 5))
+	if got := ids(b.JobFreed("default", "a", 6)); len(got) != 1 || !got["ours"] {
+		t.Fatalf("woke %v", got)
+	}
+	if missed, _ := b.Block(blocked("late", "a", 5)); !missed {
+		t.Fatal("what came after the snapshot is lost")
+	}
+	b.Reset()
+	if missed, _ := b.Block(blocked("late", "a", 5)); missed || b.Len() != 1 {
+		t.Fatal("an event of another time counts")
 	}
 }

@@ -50,7 +50,9 @@ type jobKey struct{ namespace, id string }
 type item struct {
 	eval       *api.Evaluation
 	deliveries int
-	token      string // set while out
+	// woken says that it was blocked before.
+	woken bool
+	token string // set while out
 	// patience replaces the nack timeout for one delivery when it is set.
 	patience time.Duration
 	// again is a version that came while out: it follows after the ack.
@@ -90,22 +92,27 @@ func keyOf(e *api.Evaluation) jobKey { return jobKey{e.Namespace, e.JobID} }
 
 // Enqueue takes an evaluation in. One that is known already is taken once; one that is out now is
 // handed out again after its ack. A paused broker takes nothing.
-func (b *Broker) Enqueue(e *api.Evaluation) {
+func (b *Broker) Enqueue(e *api.Evaluation) { b.take(e, false) }
+
+// Wake takes an evaluation in that was blocked: fresh ones of its priority go before it.
+func (b *Broker) Wake(e *api.Evaluation) { b.take(e, true) }
+
+func (b *Broker) take(e *api.Evaluation, woken bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.paused {
-		b.enqueue(e)
+		b.enqueue(e, woken)
 	}
 }
 
-func (b *Broker) enqueue(e *api.Evaluation) {
+func (b *Broker) enqueue(e *api.Evaluation, woken bool) {
 	if known := b.items[e.ID]; known != nil {
 		if known.token != "" {
 			known.again = e
 		}
 		return
 	}
-	it := &item{eval: e}
+	it := &item{eval: e, woken: woken}
 	b.items[e.ID] = it
 	if at := startOf(e); at.After(time.Now()) {
 		b.after(it, at, func() { b.admit(it) })
@@ -178,7 +185,7 @@ func (b *Broker) pop(kinds []string) *item {
 	var best *readyQueue
 	for _, k := range kinds {
 		q := b.ready[k]
-		if q != nil && q.Len() > 0 && (best == nil || before(q.top(), best.top())) {
+		if q != nil && q.len() > 0 && (best == nil || before(q.top(), best.top())) {
 			best = q
 		}
 	}
@@ -221,7 +228,7 @@ func (b *Broker) Ack(id, token string) error {
 	it.token = ""
 	b.finish(it, true)
 	if it.again != nil {
-		b.enqueue(it.again)
+		b.enqueue(it.again, it.again.TriggeredBy == api.TriggerQueuedAllocs)
 	}
 	return nil
 }
@@ -252,11 +259,14 @@ func (b *Broker) finish(it *item, cancelOthers bool) {
 	if !cancelOthers {
 		return
 	}
-	for _, other := range q.waiting {
+	q.waiting = slices.DeleteFunc(q.waiting, func(other *item) bool {
+		if other.eval.TriggeredBy == api.TriggerQueuedAllocs && other.eval.NodeID != "" {
+			return false // others count on it to wait for its node
+		}
 		delete(b.items, other.eval.ID)
 		b.cancelled = append(b.cancelled, other.eval)
-	}
-	q.waiting = nil
+		return true
+	})
 	b.signal()
 }
 
@@ -297,10 +307,12 @@ func (b *Broker) giveBack(it *item, token string) {
 func (b *Broker) Forget(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	it := b.items[id]
-	if it == nil || it.token != "" {
-		return
+	if it := b.items[id]; it != nil && it.token == "" {
+		b.drop(it)
 	}
+}
+
+func (b *Broker) drop(it *item) {
 	b.stop(it)
 	if q := b.jobs[keyOf(it.eval)]; q != nil {
 		q.waiting = slices.DeleteFunc(q.waiting, func(x *item) bool { return x == it })
@@ -311,7 +323,7 @@ func (b *Broker) Forget(id string) {
 			b.finish(it, false)
 		}
 	}
-	delete(b.items, id)
+	delete(b.items, it.eval.ID)
 }
 
 func (b *Broker) signal() {

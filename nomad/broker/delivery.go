@@ -75,6 +75,46 @@ func (b *Broker) Return(id, token string) {
 	b.makeReady(it)
 }
 
+// Delay takes a delivery back whose worker could do nothing about it just now: it counts for nothing and is handed
+// out again after a moment.
+func (b *Broker) Delay(id, token string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it, err := b.out(id, token)
+	if err != nil {
+		return fmt.Errorf("delay: %w", err)
+	}
+	it.token = ""
+	it.deliveries--
+	if it.again != nil {
+		it.eval, it.again = it.again, nil
+	}
+	b.after(it, time.Now().Add(b.cfg.FirstDelay), func() { b.makeReady(it) })
+	return nil
+}
+
+// Busy reports whether an evaluation of the job is ready, out or about to be.
+func (b *Broker) Busy(ns, job string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.jobs[jobKey{ns, job}] != nil
+}
+
+// Retain forgets what is not known; what is out stays until its ack.
+func (b *Broker) Retain(known func(id string) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var gone []*item
+	for id, it := range b.items {
+		if it.token == "" && !known(id) {
+			gone = append(gone, it)
+		}
+	}
+	for _, it := range gone {
+		b.drop(it)
+	}
+}
+
 // Pause forgets everything and takes nothing more until Resume: what is out comes to nothing, because
 // its token is no longer known. What must be written yet stays to be taken with TakeEnded.
 func (b *Broker) Pause() {

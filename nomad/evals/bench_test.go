@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/evals"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -50,5 +51,28 @@ func benchNode(id string) *api.Node {
 			Cpu: api.NodeCpuResources{CpuShares: 64_000}, Memory: api.NodeMemoryResources{MemoryMB: 64_000},
 			Disk: api.NodeDiskResources{DiskMB: 64_000},
 		},
+	}
+}
+
+// BenchmarkNewTerm is how long a job that is registered when a term begins waits for its placement, beside none and
+// beside many that are blocked.
+func BenchmarkNewTerm(b *testing.B) {
+	for _, waiting := range []int{0, 100_000} {
+		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				w := unled(b)
+				w.node("n1")
+				w.blockedBefore(waiting)
+				w.node("n2")
+				b.StartTimer()
+				w.lead(evals.Config{})
+				w.job("j", 1, evalID(1))
+				w.untilLive("j", 1)
+				b.StopTimer()
+				w.stop()
+				b.StartTimer()
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package evals
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,7 +48,18 @@ func (l *leader) update(ctx context.Context, t *task, evals []*api.Evaluation) e
 	if err := l.broker.Extend(t.eval.ID, t.token); err != nil {
 		return err
 	}
-	return l.write(ctx, evals)
+	return l.notNow(t, l.write(ctx, evals))
+}
+
+// notNow takes a delivery back when the log takes nothing although the term goes on, as while a transfer of the
+// leadership is tried.
+func (l *leader) notNow(t *task, err error) error {
+	if errors.Is(err, fault.NotLeader) {
+		if gone := l.broker.Delay(t.eval.ID, t.token); gone != nil {
+			l.Log.Debug("evaluation was not taken back", "eval", t.eval.ID, "error", gone)
+		}
+	}
+	return err
 }
 
 // submit commits a plan of whoever has the evaluation; nobody else gets it meanwhile.
@@ -59,7 +71,7 @@ func (l *leader) submit(ctx context.Context, t *task, s plan.Submission) (*plan.
 	if again := l.broker.Extend(t.eval.ID, t.token); err == nil && again != nil {
 		l.Log.Debug("plan was committed late", "eval", t.eval.ID, "error", again)
 	}
-	return out, err
+	return out, l.notNow(t, err)
 }
 
 // write stores evaluations.
@@ -179,7 +191,7 @@ func (s *Service) Update(ctx context.Context, r *api.EvalUpdateRequest) (*api.Wr
 	err = fault.New(fault.Conflict, "none of %d evaluations is out with this token", len(r.Evals))
 	for _, e := range r.Evals {
 		if e != nil && l.broker.Extend(e.ID, r.Token) == nil {
-			err = l.write(ctx, r.Evals)
+			err = l.notNow(&task{eval: e, token: r.Token}, l.write(ctx, r.Evals))
 			break
 		}
 	}

@@ -1,8 +1,9 @@
 package evals
 
 import (
+	"cmp"
 	"context"
-	"math/rand/v2"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -10,19 +11,17 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/plan"
-	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-const (
-	// retryMaxed is how often evaluations are tried again that used up their attempts.
-	retryMaxed = time.Minute
-	// endedPause lets a few cancelled evaluations gather into one command.
-	endedPause = 50 * time.Millisecond
-	// A failed evaluation is followed by another after followUpMin and a random part of followUpJitter.
-	followUpMin    = time.Minute
-	followUpJitter = 5 * time.Minute
-)
+// retryMaxed is how often evaluations are tried again that used up their attempts.
+const retryMaxed = time.Minute
+
+// followed are the tables whose changes concern evaluations.
+var followed = []string{
+	state.TableEvals, state.TableNodes, state.TableAllocs, state.TableJobs, state.TableVolumes, state.TableClaims,
+	state.TableAttachments, state.TableConfig,
+}
 
 // leader is one term of leadership: what it knows is forgotten with it.
 type leader struct {
@@ -30,21 +29,47 @@ type leader struct {
 	broker  *broker.Broker
 	blocked *broker.Blocked
 	plans   *plan.Applier
-	// asks is the least that each blocked evaluation waits for; only follow uses it.
-	asks   map[string]fleet.Amount
-	paused bool
+	over    *ended
+	// What follows is used by follow only, but for seen.
+	*rooms
+	// unfiled are evaluations that were blocked when the term began and are not filed yet.
+	unfiled []string
+	paused  bool
+	seen    progress
+}
+
+// progress is how far follow has come.
+type progress struct {
+	mu    sync.Mutex
+	index uint64
+	moved chan struct{} // closed when index changes
+}
+
+func (p *progress) reach(index uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.index = index
+	close(p.moved)
+	p.moved = make(chan struct{})
 }
 
 // Run hands out evaluations and commits plans while this server leads; [Service.Work] must run too.
 func (s *Service) Run(ctx context.Context) error {
 	l := &leader{
-		Service: s, broker: broker.New(s.Broker), blocked: broker.NewBlocked(), asks: map[string]fleet.Amount{},
+		Service: s, broker: broker.New(s.Broker), over: newEnded(), rooms: newRooms(s.State, s.roster.Fleet),
 		plans: plan.NewApplier(plan.Config{
 			State: s.State, Raft: s.Raft, Roster: s.roster, Log: s.Log, Rejections: s.Rejections, Ineligible: s.Ineligible,
 		}),
+		seen: progress{moved: make(chan struct{})},
 	}
+	l.blocked = broker.NewBlocked(l.fits)
 	g, ctx := errgroup.WithContext(ctx)
-	for _, run := range []func(context.Context) error{l.broker.Run, l.plans.Run, l.follow, l.clean, l.retry} {
+	changes := make(chan state.Batch)
+	feed := l.State.Feed(followed...)
+	defer feed.Close()
+	g.Go(func() error { return pass(ctx, feed, changes) })
+	g.Go(func() error { return l.follow(ctx, changes) })
+	for _, run := range []func(context.Context) error{l.broker.Run, l.plans.Run, l.clean, l.retry, l.sweep} {
 		g.Go(func() error { return run(ctx) })
 	}
 	s.setTerm(l)
@@ -72,28 +97,62 @@ func (s *Service) leads() (l *leader, moved <-chan struct{}) {
 	return s.term, s.moved
 }
 
-// follow keeps broker and tracker in step with the state.
-func (l *leader) follow(ctx context.Context) error {
-	f := l.State.Feed(
-		state.TableEvals, state.TableNodes, state.TableAllocs, state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableConfig,
-	)
-	defer f.Close()
+// pass hands changes over one batch at a time.
+func pass(ctx context.Context, f *state.Feed, to chan<- state.Batch) error {
 	for {
 		b, err := f.Next(ctx)
 		if err != nil {
 			return err
 		}
-		if b.Resync {
-			l.pause(l.State.Read().SchedulerConfig().PauseEvalBroker)
-			l.restore(ctx)
-			continue
+		select {
+		case to <- b:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		freed := map[string]bool{}
-		for _, c := range b.Changes {
-			l.changed(ctx, c, b.Index, freed)
-		}
-		l.nodesFreed(ctx, freed, b.Index)
 	}
+}
+
+// follow keeps broker and tracker in step with the state. What changes goes before what is left of the time before
+// the term.
+func (l *leader) follow(ctx context.Context, changes <-chan state.Batch) error {
+	for {
+		var err error
+		if len(l.unfiled) > 0 {
+			select {
+			case b := <-changes:
+				err = l.handle(ctx, b)
+			default:
+				l.fileSome()
+			}
+		} else {
+			select {
+			case b := <-changes:
+				err = l.handle(ctx, b)
+			case <-ctx.Done():
+			}
+		}
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *leader) handle(ctx context.Context, b state.Batch) error {
+	if err := l.look(ctx); err != nil {
+		return err
+	}
+	if b.Resync {
+		b.Index = l.State.Read().Index()
+		l.pause(l.State.Read().SchedulerConfig().PauseEvalBroker)
+		l.restore()
+	}
+	freed := map[string]bool{}
+	for _, c := range b.Changes {
+		l.changed(c, b.Index, freed)
+	}
+	l.nodesFreed(freed, b.Index)
+	l.seen.reach(b.Index)
+	return nil
 }
 
 // pause switches handing out off or on.
@@ -106,55 +165,20 @@ func (l *leader) pause(off bool) {
 	l.broker.Pause()
 	l.blocked.Clear()
 	clear(l.asks)
+	l.unfiled = nil
 }
 
-// configured follows the switch of the scheduler configuration.
-func (l *leader) configured(ctx context.Context, c *api.SchedulerConfiguration) {
-	if c.PauseEvalBroker == l.paused {
+// configured follows the scheduler configuration.
+func (l *leader) configured(before, now *api.SchedulerConfiguration) {
+	if now.PauseEvalBroker != l.paused {
+		l.Log.Info("handing out of evaluations was switched", "paused", now.PauseEvalBroker)
+		l.pause(now.PauseEvalBroker)
+		l.restore()
 		return
 	}
-	l.Log.Info("handing out of evaluations was switched", "paused", c.PauseEvalBroker)
-	l.pause(c.PauseEvalBroker)
-	l.restore(ctx)
-}
-
-// restore takes over everything from the state. What is blocked runs once if anything that could help
-// it changed since its snapshot.
-func (l *leader) restore(ctx context.Context) {
-	if l.paused {
-		return
-	}
-	tx := l.State.Read()
-	changed := tx.TableIndex(state.TableNodes, state.TableAllocs, state.TableVolumes, state.TableClaims)
-	for e := range tx.Evals(api.AllNamespaces) {
-		if e.Status == api.EvalStatusBlocked && changed > e.SnapshotIndex {
-			l.wake([]*api.Evaluation{e})
-			continue
-		}
-		l.evalChanged(ctx, nil, e)
-	}
-}
-
-// clean writes what the broker gave up or cancelled.
-func (l *leader) clean(ctx context.Context) error {
-	for {
-		select {
-		case <-l.broker.Ended():
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if err := sleep(ctx, endedPause); err != nil {
-			return err
-		}
-		failed, cancelled := l.broker.TakeEnded()
-		writes := cancel(cancelled, "canceled after more recent eval was processed")
-		for _, e := range failed {
-			writes = append(writes, giveUp(e, time.Now())...)
-		}
-		if err := l.write(ctx, writes); err != nil && ctx.Err() == nil {
-			l.Log.Warn("ended evaluations were not written", "evals", len(writes), "error", err)
-		}
-	}
+	l.wake(l.blocked.Where(func(e *api.Evaluation) bool {
+		return mayEvict(e.Type, now.PreemptionConfig) && (before == nil || !mayEvict(e.Type, before.PreemptionConfig))
+	}))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -168,36 +192,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func cancel(evals []*api.Evaluation, why string) []*api.Evaluation {
-	var writes []*api.Evaluation
-	for _, e := range evals {
-		next := *e
-		next.Status, next.StatusDescription = api.EvalStatusCancelled, why
-		writes = append(writes, &next)
-	}
-	return writes
-}
-
-// giveUp fails an evaluation that nobody could process and has another one follow later.
-func giveUp(e *api.Evaluation, now time.Time) []*api.Evaluation {
-	next := &api.Evaluation{
-		ID: newID(), Namespace: e.Namespace, JobID: e.JobID, Type: e.Type, Priority: e.Priority,
-		TriggeredBy: api.TriggerFailedFollowUp, JobModifyIndex: e.JobModifyIndex, PreviousEval: e.ID,
-		Status: api.EvalStatusPending, WaitUntil: now.Add(followUpMin + rand.N(followUpJitter)),
-		CreateTime: now.UnixNano(),
-	}
-	failed := *e
-	failed.Status, failed.NextEval = api.EvalStatusFailed, next.ID
-	failed.StatusDescription = "evaluation reached delivery limit"
-	return []*api.Evaluation{&failed, next}
-}
-
 // retry wakes those that used up their attempts from time to time.
 func (l *leader) retry(ctx context.Context) error {
 	for {
 		if err := sleep(ctx, retryMaxed); err != nil {
 			return err
 		}
-		l.wake(l.blocked.Triggered(api.TriggerMaxPlans))
+		l.wake(l.blocked.Where(func(e *api.Evaluation) bool { return e.TriggeredBy == api.TriggerMaxPlans }))
 	}
 }

@@ -24,9 +24,19 @@ type world struct {
 	raft  *fsm.Local
 	room  *evals.Service
 	stop  func()
+	// missed is how many blocked evaluations the sweep is to find.
+	missed uint64
 }
 
 func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := unled(t)
+	w.lead(evals.Config{})
+	return w
+}
+
+// unled is a world in which nobody leads yet.
+func unled(t testing.TB) *world {
 	t.Helper()
 	s, err := state.New()
 	if err != nil {
@@ -36,23 +46,32 @@ func newWorld(t testing.TB) *world {
 	plan.Commands(r)
 	evals.Commands(r)
 	r.Register(func() fsm.Command { return &write{} })
-	w := &world{t: t, store: s, raft: fsm.NewLocal(s, r)}
-	room := evals.New(evals.Config{State: s, Raft: w.raft, Log: hclog.NewNullLogger()})
+	return &world{t: t, store: s, raft: fsm.NewLocal(s, r)}
+}
+
+// lead begins a term, which lasts until the end of the test.
+func (w *world) lead(c evals.Config) {
+	c.State, c.Log = w.store, hclog.NewNullLogger()
+	if c.Raft == nil {
+		c.Raft = w.raft
+	}
+	w.room = evals.New(c)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
-	go func() { done <- room.Run(ctx) }()
-	go func() { done <- room.Work(ctx) }()
-	w.room = room
+	go func() { done <- w.room.Run(ctx) }()
+	go func() { done <- w.room.Work(ctx) }()
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		for range cap(done) {
 			if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-				t.Errorf("run ended with %v", err)
+				w.t.Errorf("run ended with %v", err)
 			}
 		}
+		if n := w.room.MissedWakes(); n != w.missed {
+			w.t.Errorf("%d blocked evaluations could run and were not woken", n)
+		}
 	})
-	t.Cleanup(w.stop)
-	return w
+	w.t.Cleanup(w.stop)
 }
 
 // write is a command of the test: any change of the state, looked up by number.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -32,6 +33,8 @@ type Config struct {
 	// Kinds are the types of jobs whose evaluations this server processes; none means all.
 	Kinds  []string
 	Broker broker.Config
+	// SweepEvery is how often the leader looks for blocked evaluations that nobody woke; default a minute.
+	SweepEvery time.Duration
 	// Leader carries calls to the leader; with nil the workers work only while this server leads.
 	Leader wire.Caller
 	// Rejections says what happens to nodes that plans are rejected on again and again, and Ineligible how
@@ -47,7 +50,9 @@ type Service struct {
 	roster *plan.Roster
 	// conflicts counts the plans that were refused in part.
 	conflicts atomic.Uint64
-	pool      pool
+	// missed counts the blocked evaluations that could run and had not been woken.
+	missed atomic.Uint64
+	pool   pool
 
 	mu    sync.Mutex
 	term  *leader
@@ -61,6 +66,9 @@ func New(c Config) *Service {
 	}
 	if len(c.Kinds) == 0 {
 		c.Kinds = kinds
+	}
+	if c.SweepEvery == 0 {
+		c.SweepEvery = sweepEvery
 	}
 	if c.Log == nil {
 		c.Log = hclog.NewNullLogger()

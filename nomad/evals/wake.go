@@ -1,22 +1,21 @@
 package evals
 
 import (
-	"context"
 	"reflect"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
-	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // changed draws the consequences of one changed row; nodes with more room are gathered in freed.
-func (l *leader) changed(ctx context.Context, c state.Change, index uint64, freed map[string]bool) {
+func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 	switch c.Table {
 	case state.TableEvals:
 		before, _ := c.Before.(*api.Evaluation)
 		after, _ := c.After.(*api.Evaluation)
-		l.evalChanged(ctx, before, after)
+		l.evalChanged(before, after)
 	case state.TableNodes:
 		before, _ := c.Before.(*api.Node)
 		after, _ := c.After.(*api.Node)
@@ -24,12 +23,15 @@ func (l *leader) changed(ctx context.Context, c state.Change, index uint64, free
 	case state.TableAllocs:
 		before, _ := c.Before.(*api.Allocation)
 		after, _ := c.After.(*api.Allocation)
-		allocChanged(before, after, freed)
+		l.allocChanged(before, after, index, freed)
+	case state.TableJobs:
+		if after, ok := c.After.(*api.Job); ok && after != nil {
+			l.forgetAsks(after)
+		}
 	case state.TableVolumes:
 		before, _ := c.Before.(*api.Volume)
-		if after, ok := c.After.(*api.Volume); ok && after != nil && volumeBetter(before, after) {
-			l.needMet(feasible.VolumeResource(after.Namespace, after.ID), index)
-		}
+		after, _ := c.After.(*api.Volume)
+		l.volumeChanged(before, after, index)
 	case state.TableClaims:
 		if gone, ok := c.Before.(*api.VolumeClaim); ok && gone != nil && c.After == nil {
 			l.externalFreed(gone.PluginID, gone.ExternalID, index)
@@ -39,8 +41,9 @@ func (l *leader) changed(ctx context.Context, c state.Change, index uint64, free
 			l.externalFreed(gone.PluginID, gone.ExternalID, index)
 		}
 	case state.TableConfig:
+		before, _ := c.Before.(*api.SchedulerConfiguration)
 		if c, ok := c.After.(*api.SchedulerConfiguration); ok && c != nil {
-			l.configured(ctx, c)
+			l.configured(before, c)
 		}
 	}
 }
@@ -58,13 +61,13 @@ func (l *leader) externalFreed(plugin, external string, index uint64) {
 
 func (l *leader) wake(evals []*api.Evaluation) {
 	for _, e := range evals {
-		l.broker.Enqueue(e)
+		l.broker.Wake(e)
 	}
 }
 
 func (l *leader) needMet(resource string, index uint64) { l.wake(l.blocked.NeedMet(resource, index)) }
 
-func (l *leader) evalChanged(ctx context.Context, before, after *api.Evaluation) {
+func (l *leader) evalChanged(before, after *api.Evaluation) {
 	if after == nil {
 		if before != nil {
 			l.forget(before.ID)
@@ -78,17 +81,25 @@ func (l *leader) evalChanged(ctx context.Context, before, after *api.Evaluation)
 	case api.EvalStatusPending:
 		l.broker.Enqueue(after)
 	case api.EvalStatusBlocked:
-		l.asks[after.ID] = l.leastAsk(after)
-		missed, duplicate := l.blocked.Block(after)
-		if duplicate != nil {
-			l.cancel(ctx, []*api.Evaluation{duplicate}, "canceled by a newer blocked evaluation of the job")
-		}
-		if missed {
-			l.wake([]*api.Evaluation{after})
-		}
+		delete(l.asks, after.ID)
+		l.block(after)
 	default:
 		l.forget(after.ID)
-		l.supersede(ctx, after)
+		if after.PlacedAll() {
+			l.end(l.blocked.Superseded(after.Namespace, after.JobID, after.SnapshotIndex), whySuperseded)
+		}
+	}
+}
+
+// block files an evaluation that waits, or has it run when what it waits for came meanwhile.
+func (l *leader) block(e *api.Evaluation) {
+	missed, duplicate := l.blocked.Block(e)
+	if duplicate != nil {
+		delete(l.asks, duplicate.ID)
+		l.end([]*api.Evaluation{duplicate}, "canceled by a newer blocked evaluation of the job")
+	}
+	if missed {
+		l.wake([]*api.Evaluation{e})
 	}
 }
 
@@ -98,50 +109,31 @@ func (l *leader) forget(id string) {
 	delete(l.asks, id)
 }
 
-// leastAsk is what the smallest group needs that the evaluation could not place.
-func (l *leader) leastAsk(e *api.Evaluation) fleet.Amount {
-	tx := l.State.Read()
-	failed := e.FailedTGAllocs
-	if before := tx.Eval(e.PreviousEval); len(failed) == 0 && before != nil {
-		failed = before.FailedTGAllocs
-	}
-	j := tx.Job(e.Namespace, e.JobID)
-	if j == nil {
-		return fleet.Amount{}
-	}
-	var least *fleet.Amount
-	for _, g := range j.TaskGroups {
-		if len(failed) > 0 && failed[g.Name] == nil {
-			continue
-		}
-		ask := fleet.AskOf(g)
-		if least != nil {
-			ask.CPU, ask.MemoryMB, ask.DiskMB = min(least.CPU, ask.CPU), min(least.MemoryMB, ask.MemoryMB), min(least.DiskMB, ask.DiskMB)
-		}
-		least = &ask
-	}
-	if least == nil {
-		return fleet.Amount{}
-	}
-	return *least
-}
-
-// supersede cancels what the job still has blocked when a newer evaluation placed everything.
-func (l *leader) supersede(ctx context.Context, e *api.Evaluation) {
-	if e.Status != api.EvalStatusComplete || e.BlockedEval != "" || len(e.FailedTGAllocs) > 0 {
-		return
-	}
-	l.cancel(ctx, l.blocked.Superseded(e.Namespace, e.JobID, e.CreateIndex), "canceled after a newer evaluation placed everything")
-}
-
-func (l *leader) cancel(ctx context.Context, evals []*api.Evaluation, why string) {
-	if err := l.write(ctx, cancel(evals, why)); err != nil && ctx.Err() == nil {
-		l.Log.Warn("superfluous evaluations were not cancelled", "evals", len(evals), "error", err)
+// forgetAsks: what the job asks for may be something else now.
+func (l *leader) forgetAsks(j *api.Job) {
+	for _, id := range l.blocked.OfJob(j.Namespace, j.ID) {
+		delete(l.asks, id)
 	}
 }
 
 func (l *leader) nodeChanged(before, after *api.Node, index uint64, freed map[string]bool) {
-	if after == nil || !feasible.Available(after) || before != nil && !nodeBetter(before, after) {
+	if after == nil {
+		if before != nil {
+			l.wake(l.blocked.NodeGone(before.ID))
+			for id := range before.CSIControllerPlugins {
+				l.needMet(feasible.PluginResource(id), index)
+			}
+		}
+		return
+	}
+	if before != nil && (!reflect.DeepEqual(before.Attributes, after.Attributes) || !reflect.DeepEqual(before.Meta, after.Meta) ||
+		before.Datacenter != after.Datacenter || before.NodeClass != after.NodeClass || before.Name != after.Name) {
+		l.propertiesChanged(after, index)
+	}
+	for _, id := range pluginsMoved(before, after) {
+		l.needMet(feasible.PluginResource(id), index)
+	}
+	if !feasible.Available(after) || before != nil && !nodeBetter(before, after) {
 		return
 	}
 	freed[after.ID] = true
@@ -153,10 +145,39 @@ func (l *leader) nodeChanged(before, after *api.Node, index uint64, freed map[st
 	}
 }
 
+// propertiesChanged: what runs on the node uses other values of properties now.
+func (l *leader) propertiesChanged(n *api.Node, index uint64) {
+	tx := l.State.Read()
+	for a := range tx.AllocsByNode(n.ID) {
+		if !a.Terminal() {
+			l.jobFreed(tx, a, index)
+		}
+	}
+}
+
+// jobFreed wakes the job of an allocation when its allocations keep each other away.
+func (l *leader) jobFreed(tx *state.Txn, a *api.Allocation, index uint64) {
+	if j := tx.Job(a.Namespace, a.JobID); j != nil && distinct(j) {
+		l.wake(l.blocked.JobFreed(a.Namespace, a.JobID, index))
+	}
+}
+
+// distinct reports whether allocations of the job keep each other away from nodes.
+func distinct(j *api.Job) bool {
+	any := func(list []*api.Constraint) bool {
+		return slices.ContainsFunc(list, func(c *api.Constraint) bool {
+			return c != nil && (c.Operand == api.ConstraintDistinctProperty || c.Operand == api.ConstraintDistinctHosts)
+		})
+	}
+	return any(j.Constraints) || slices.ContainsFunc(j.TaskGroups, func(g *api.TaskGroup) bool {
+		return any(g.Constraints) || slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return any(t.Constraints) })
+	})
+}
+
 // nodeBetter reports whether anything changed that placement looks at.
 func nodeBetter(a, b *api.Node) bool {
 	return !feasible.Available(a) || a.ComputedClass != b.ComputedClass || a.NodePool != b.NodePool ||
-		a.Datacenter != b.Datacenter || a.NodeMaxAllocs != b.NodeMaxAllocs ||
+		a.Datacenter != b.Datacenter || a.Name != b.Name || a.NodeMaxAllocs != b.NodeMaxAllocs ||
 		!reflect.DeepEqual(a.NodeResources, b.NodeResources) || !reflect.DeepEqual(a.ReservedResources, b.ReservedResources) ||
 		!reflect.DeepEqual(a.Attributes, b.Attributes) || !reflect.DeepEqual(a.Meta, b.Meta) ||
 		!reflect.DeepEqual(a.HostVolumes, b.HostVolumes) || !reflect.DeepEqual(a.HostNetworks, b.HostNetworks) ||
@@ -196,52 +217,57 @@ func pluginsChanged(a, b map[string]*api.CSIInfo) bool {
 	return false
 }
 
-// allocChanged: the place of an allocation is free when its node is done with it, or when it is forgotten.
-func allocChanged(before, after *api.Allocation, freed map[string]bool) {
-	if before == nil || before.ClientTerminal() || after != nil && !after.ClientTerminal() {
+// allocChanged: the place of an allocation is free when its node is done with it, or when it is forgotten. For the
+// rules of its own job it is gone as soon as it is not wanted.
+func (l *leader) allocChanged(before, after *api.Allocation, index uint64, freed map[string]bool) {
+	if before == nil {
 		return
 	}
-	freed[before.NodeID] = true
+	if !before.ClientTerminal() && (after == nil || after.ClientTerminal()) {
+		freed[before.NodeID] = true
+	}
+	if !before.Terminal() && (after == nil || after.Terminal()) {
+		l.jobFreed(l.State.Read(), before, index)
+	}
 }
 
 // nodesFreed wakes those whom the nodes' room may be enough for.
-func (l *leader) nodesFreed(ctx context.Context, freed map[string]bool, index uint64) {
-	if len(freed) == 0 {
-		return
-	}
-	f, err := l.roster.Fleet(ctx)
-	if err != nil {
-		return
-	}
+func (l *leader) nodesFreed(freed map[string]bool, index uint64) {
 	tx := l.State.Read()
-	evicts := tx.SchedulerConfig().PreemptionConfig
 	for id := range freed {
 		if n := tx.Node(id); n != nil {
-			l.wake(l.blocked.NodeFreed(id, n.ComputedClass, index, l.enough(f.Row(f.Find(id)), evicts)))
+			l.wake(l.blocked.NodeFreed(id, n.ComputedClass, index))
 		}
 	}
 }
 
-// enough tells for whom the free room of a node may do: surely not for those who ask for more, unless
-// they may evict others.
-func (l *leader) enough(row *fleet.Row, evicts api.PreemptionConfig) func(*api.Evaluation) bool {
-	if row == nil {
+// pluginsMoved are the controller plugins of which the node says something else now, whatever may be placed there.
+func pluginsMoved(before, after *api.Node) []string {
+	if before == nil {
 		return nil
 	}
-	free := row.Total.Sub(row.Used)
-	return func(e *api.Evaluation) bool { return l.asks[e.ID].Exceeds(free) == "" || mayEvict(e.Type, evicts) }
+	var ids []string
+	for id := range before.CSIControllerPlugins {
+		if after.CSIControllerPlugins[id] == nil {
+			ids = append(ids, id)
+		}
+	}
+	for id, now := range after.CSIControllerPlugins {
+		if old := before.CSIControllerPlugins[id]; old == nil || old.Healthy != now.Healthy {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
-func mayEvict(kind string, c api.PreemptionConfig) bool {
-	switch kind {
-	case api.JobTypeSystem:
-		return c.SystemSchedulerEnabled
-	case api.JobTypeSysbatch:
-		return c.SysBatchSchedulerEnabled
-	case api.JobTypeBatch:
-		return c.BatchSchedulerEnabled
+// volumeChanged: a volume that is better, or that no longer keeps others from the external volume that it names.
+func (l *leader) volumeChanged(before, after *api.Volume, index uint64) {
+	if after != nil && volumeBetter(before, after) {
+		l.needMet(feasible.VolumeResource(after.Namespace, after.ID), index)
 	}
-	return c.ServiceSchedulerEnabled
+	if before != nil && (after == nil || before.Provision.State != after.Provision.State) {
+		l.externalFreed(before.PluginID, before.RemoteID(), index)
+	}
 }
 
 func volumeBetter(a, b *api.Volume) bool {

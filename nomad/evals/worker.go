@@ -64,7 +64,7 @@ func (w *worker) serve(ctx context.Context, d desk, t *task) {
 		return
 	}
 	if errors.Is(err, fault.NotLeader) || errors.Is(err, fault.Conflict) {
-		// Another leader hands it out, or this one gave it to somebody else.
+		// Another leader hands it out, or this one took it back or gave it to somebody else.
 		w.Log.Debug("evaluation is no longer this worker's", "eval", t.eval.ID, "error", err)
 		return
 	}
