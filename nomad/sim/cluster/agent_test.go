@@ -14,7 +14,10 @@ import (
 
 // agent is the client process of a node: the real service of volumes, and around it what the client does.
 type agent struct {
-	n     *node
+	n *node
+	// life names the agent among those of its node: the dice of one do not depend on what the others threw at the
+	// moment of their death.
+	life  string
 	ctx   context.Context
 	die   context.CancelFunc
 	svc   *volumes.Service
@@ -37,8 +40,9 @@ func (n *node) start() {
 	if n.agent != nil || n.os.Err() != nil {
 		return
 	}
+	n.lives++
 	a := &agent{
-		n: n, live: map[string]*runner{}, told: make(chan struct{}), news: make(chan struct{}, 1), calls: map[string]wire.Handler{},
+		n: n, life: fmt.Sprintf("%s/%d", n.id, n.lives), live: map[string]*runner{}, told: make(chan struct{}), news: make(chan struct{}, 1), calls: map[string]wire.Handler{},
 		at: n.w.dice.roll("at " + n.id).IntN(3), serving: map[string]context.CancelFunc{},
 	}
 	a.ctx, a.die = context.WithCancel(n.os)
@@ -58,7 +62,7 @@ func (a *agent) dies(moment string) bool {
 	if a.ctx.Err() != nil {
 		return true
 	}
-	r := w.dice.roll("dies " + n.id + " " + moment)
+	r := w.dice.roll("dies " + a.life + " " + moment)
 	if !w.rarely(r, 4) {
 		return false
 	}
@@ -89,10 +93,10 @@ func (a *agent) begin() error {
 		Host: hands{n.kernel, a}, Connect: a.connect, Tasks: workloads{a},
 		PluginWait: 30 * time.Second, RetryMax: 4 * time.Second, HealthInterval: 2 * time.Minute,
 		Chance: func(what string, below time.Duration) time.Duration {
-			return w.some(w.dice.roll(n.id+" "+what), below)
+			return w.some(w.dice.roll(a.life+" "+what), below)
 		},
 		Begin: func(ctx context.Context, what string) {
-			w.sleep(ctx, w.some(w.dice.roll(n.id+" begins "+what), time.Millisecond))
+			w.sleep(ctx, w.some(w.dice.roll(a.life+" begins "+what), time.Millisecond))
 		},
 		Log: quiet,
 	})
@@ -198,7 +202,7 @@ func (a *agent) settled() bool {
 
 // sleep waits for a random time of at most most.
 func (a *agent) sleep(ctx context.Context, place string, most time.Duration) bool {
-	return a.n.w.sleep(ctx, a.n.w.some(a.n.w.dice.roll(place), most))
+	return a.n.w.sleep(ctx, a.n.w.some(a.n.w.dice.roll(a.life+" "+place), most))
 }
 
 // Invoke is the agent's way to the servers: to the next one when one cannot be reached.
@@ -212,7 +216,7 @@ func (a *agent) Invoke(ctx context.Context, method string, req, resp any) error 
 		w.mu.Lock()
 		s := w.servers[(a.at+try)%len(w.servers)]
 		w.mu.Unlock()
-		err = caller{w, a.n.id, s}.Invoke(ctx, method, req, resp)
+		err = caller{w, a.n.id, s, a.life}.Invoke(ctx, method, req, resp)
 		if err == nil || ctx.Err() != nil || fault.Of(err) != fault.Unavailable {
 			return err
 		}
@@ -341,7 +345,7 @@ func (a *agent) renew(sent time.Duration) {
 // gossip takes note of the servers that gossip thinks alive, which may be wrong.
 func (a *agent) gossip() {
 	w := a.n.w
-	r := w.dice.roll("gossip " + a.n.id)
+	r := w.dice.roll("gossip " + a.life)
 	a.named = nil
 	only, flap := w.servers[r.IntN(len(w.servers))], r.IntN(2) == 0
 	for _, s := range w.servers {
@@ -364,7 +368,7 @@ func (a *agent) withoutLeader() {
 	answers := make(chan *api.StatusLeaderResponse, len(voters))
 	for _, s := range voters {
 		go func() {
-			r, err := wire.StatusLeader.Call(ctx, caller{w, n.id, s}, &api.QueryOptions{})
+			r, err := wire.StatusLeader.Call(ctx, caller{w, n.id, s, a.life}, &api.QueryOptions{})
 			if err != nil {
 				r = nil
 			}

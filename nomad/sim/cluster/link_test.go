@@ -62,6 +62,8 @@ type caller struct {
 	w    *World
 	from string
 	to   host
+	// life tells apart those who called from there.
+	life string
 }
 
 // Invoke implements [wire.Caller].
@@ -71,7 +73,7 @@ func (c caller) Invoke(ctx context.Context, method string, req, resp any) error 
 		return err
 	}
 	w := c.w
-	r := w.dice.roll(c.from + ">" + c.to.name() + " " + method + told(req))
+	r := w.dice.roll(c.life + ">" + c.to.name() + " " + method + told(req))
 	there, back := w.delay(r), w.delay(r)
 	if *messages {
 		w.say("%s>%s %s%s", c.from, c.to.name(), method, told(req))

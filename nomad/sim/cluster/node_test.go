@@ -34,6 +34,7 @@ type node struct {
 	agent   *agent
 	plugins []*process
 	made    int              // plugin processes
+	lives   int              // agents
 	users   map[string]*user // by target path
 	tasks   map[string]*task
 }

@@ -39,7 +39,7 @@ func (a *agent) assignments() {
 		if err == nil {
 			a.follow(resp)
 		}
-		if !w.sleep(a.ctx, 300*time.Millisecond+w.some(w.dice.roll("assignments "+n.id), 900*time.Millisecond)) {
+		if !w.sleep(a.ctx, 300*time.Millisecond+w.some(w.dice.roll("assignments "+a.life), 900*time.Millisecond)) {
 			return
 		}
 	}
@@ -132,7 +132,7 @@ func (a *agent) bring(ctx context.Context, r *runner) (status string, mounted bo
 	got, err := a.svc.Up(ctx, r.kept.alloc)
 	if err != nil {
 		parts := strings.Split(err.Error(), "\n") // of several volumes, in any order
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || a.ctx.Err() != nil {
 			parts = []string{"it must end"}
 		}
 		slices.Sort(parts)

@@ -208,7 +208,7 @@ func (s *server) led(h wire.Handler) wire.Handler {
 				out, err = serve(ctx, req)
 			case to != nil && to != s && ctx.Value(hop{}) == nil:
 				out = h.NewReply()
-				err = caller{s.w, s.id, forwarded{to}}.Invoke(ctx, h.Name, req, out)
+				err = caller{s.w, s.id, forwarded{to}, s.id}.Invoke(ctx, h.Name, req, out)
 			}
 			if !errors.Is(err, fault.NotLeader) || ctx.Value(hop{}) != nil || time.Since(begun) > hold {
 				return out, err
@@ -237,7 +237,7 @@ func (s *server) Node(id string) (wire.Caller, error) {
 	defer s.w.mu.Unlock()
 	for _, n := range s.w.all() {
 		if n.id == id && n.agent != nil && s.up && !s.w.cut[[2]string{s.id, id}] {
-			return counted{s, caller{s.w, s.id, n}}, nil
+			return counted{s, caller{s.w, s.id, n, s.id}}, nil
 		}
 	}
 	return nil, fault.New(fault.Unavailable, "node %s is not connected", id)

@@ -129,6 +129,8 @@ func told(req any) string {
 		return " " + r.Volumes[0].ID
 	case *api.VolumeDeleteRequest:
 		return " " + r.VolumeID
+	case *api.VolumeIntentRequest:
+		return fmt.Sprintf(" %s by %d", r.ExternalID, r.Fence)
 	case *api.VolumeDetachRequest:
 		return " " + r.VolumeID + " from " + r.NodeID
 	}

@@ -149,7 +149,7 @@ func (w *World) user(req any, method string, resp any) error {
 	at := r.IntN(len(w.servers))
 	err := fault.New(fault.Unavailable, "no server")
 	for range len(w.servers) {
-		err = caller{w, "user", w.servers[at]}.Invoke(ctx, method, req, resp)
+		err = caller{w, "user", w.servers[at], "user"}.Invoke(ctx, method, req, resp)
 		if err == nil || fault.Of(err) != fault.Unavailable {
 			break
 		}
