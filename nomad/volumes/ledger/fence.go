@@ -28,6 +28,9 @@ func controllers(tx *state.Txn, plugin string) claim.Controllers {
 func guard(tx *state.Txn, v *api.Volume, c *api.VolumeClaim) error {
 	by := controllers(tx, v.PluginID)
 	c.Attach = by.Attach
+	for range tx.AttachmentsOf(c.PluginID, c.ExternalID) { // its detach would be felt, whatever the plugin says now
+		c.Attach = true
+	}
 	if !claim.Contested(c, slices.Collect(tx.VolumesByExternal(v.PluginID, v.RemoteID()))) {
 		return nil
 	}

@@ -70,6 +70,23 @@ func TestFenceOfAClaimIsDecidedWhenItIsTaken(t *testing.T) {
 	}
 }
 
+func TestClaimBesideAnAttachmentIsAttachedWhateverThePluginSaysNow(t *testing.T) {
+	b := newBook(t)
+	b.shared()
+	b.controller("n2", true, true)
+	b.must(take(taker("a1", "n1")))
+	b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil) })
+	b.must(func(tx *state.Txn) error { return ledger.Released(tx, hold("v", "a1", "n1")) })
+	if s := b.attachment().State; s != api.AttachmentUnpublishing {
+		t.Fatalf("the attachment is %s", s)
+	}
+	b.controller("n2", true, false)
+	b.must(take(taker("a2", "n1")))
+	if c := b.state.Read().Claim("default", "v", "a2", ""); !c.Attach || c.State != api.ClaimTaken {
+		t.Errorf("the claim is %s while its node is being detached", c.State)
+	}
+}
+
 func TestStorageFenceIsNotPromisedByAPluginThatHasNone(t *testing.T) {
 	for name, plugin := range map[string]func(*book){
 		"it never attaches": func(b *book) { b.controller("n1", true, false) },
