@@ -372,6 +372,9 @@ func (a *agent) withoutLeader() {
 			if err != nil {
 				r = nil
 			}
+			if r == nil && w.bug == BugSilentLeader {
+				r = &api.StatusLeaderResponse{Server: s.id, Voters: votersOf(w.servers)}
+			}
 			answers <- r
 		}()
 	}

@@ -34,8 +34,8 @@ const (
 	BugNoTerm Bug = "lease not extended after a leader change"
 	// BugNoLease has nodes not keep their leases.
 	BugNoLease Bug = "lease not kept by the node"
-	// BugLonelyLeader has followers say that nobody leads: nodes go on without need.
-	BugLonelyLeader Bug = "leases go on although there is a leader"
+	// BugSilentLeader has nodes take the silence of a server for its word that nobody leads.
+	BugSilentLeader Bug = "leases go on although there is a leader"
 	// BugEarlyReport has nodes report unmounts before they do them.
 	BugEarlyReport Bug = "reported before unmounted"
 	// BugBootIgnored has nodes take the journal of an earlier boot for true.
@@ -68,6 +68,12 @@ const (
 	BugNotFound Bug = "not found taken for detached"
 	// BugFrozenSecrets detaches with the secrets of the first call of a volume.
 	BugFrozenSecrets Bug = "secrets frozen at the first call"
+	// BugStorageOnly has the storage cut nodes off whose tasks should end before it does.
+	BugStorageOnly Bug = "fence of both taken for storage"
+	// BugUsesMixed takes the end of one use of a volume for that of all.
+	BugUsesMixed Bug = "end of one use taken for all"
+	// BugHungPlaces lets calls that hang keep their places.
+	BugHungPlaces Bug = "places kept by what hangs"
 	// BugStaleMounts takes a detach for the word that nothing is mounted any more of a claim that was given up.
 	BugStaleMounts Bug = "stale mounts forgotten"
 )
@@ -75,9 +81,9 @@ const (
 // Bugs lists all bugs that can be planted.
 func Bugs() []Bug {
 	return []Bug{
-		BugNoFence, BugTwoCalls, BugUncalled, BugProofSkipped, BugNoTerm, BugNoLease, BugLonelyLeader, BugEarlyReport,
+		BugNoFence, BugTwoCalls, BugUncalled, BugProofSkipped, BugNoTerm, BugNoLease, BugSilentLeader, BugToldServers, BugEarlyReport,
 		BugBootIgnored, BugBootOfAgent, BugUnresumed, BugEarlyFree, BugTwiceMade, BugTwiceApplied, BugOwnClock, BugEarlyClaim, BugDeafLeader, BugStaleMounts,
-		BugWriteBack, BugVerdictLost, BugNotFound, BugFrozenSecrets,
+		BugWriteBack, BugVerdictLost, BugNotFound, BugFrozenSecrets, BugStorageOnly, BugUsesMixed, BugHungPlaces,
 	}
 }
 
@@ -99,6 +105,11 @@ func (s *server) spoilt(cmd fsm.Command) (instead, after fsm.Command) {
 	case *commands.Report:
 		if s.w.bug == BugDeafLeader && c.Reason == "" {
 			return nil, nil
+		}
+		if s.w.bug == BugUsesMixed && c.Reason == "" && c.Use == read {
+			other := *c
+			other.Use = written
+			return cmd, &other
 		}
 	case *plan.Apply:
 		if s.w.bug == BugEarlyFree {

@@ -158,12 +158,15 @@ func (w *World) finish() {
 			w.catchUp(s)
 		}
 	}
-	for _, n := range w.all() {
-		w.heal(n)
-		if n.os.Err() != nil {
-			n.power()
+	if w.rnd.IntN(3) == 0 {
+		w.dead = w.nodes[w.rnd.IntN(len(w.nodes))]
+		w.tell("%s is dead for good, and what is asked of its volumes hangs", w.dead.id)
+		if w.dead.os.Err() == nil {
+			w.dead.cutPower()
 		}
-		n.start()
+	}
+	for _, n := range w.all() {
+		w.revive(n)
 	}
 	w.mu.Unlock()
 	for _, j := range w.jobs {
@@ -175,6 +178,14 @@ func (w *World) finish() {
 	}
 	w.say("all jobs end")
 	w.until("is left", w.lease+5*time.Minute, w.left)
+	if n := w.dead; n != nil {
+		w.mu.Lock()
+		w.tell("%s boots after all", n.id)
+		w.dead = nil
+		w.revive(n)
+		w.mu.Unlock()
+		w.until("is left", w.lease+5*time.Minute, w.left)
+	}
 	time.Sleep(10 * time.Second)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,6 +193,46 @@ func (w *World) finish() {
 		_, _ = s.applyAll()
 		w.checkAlike(s)
 	}
+}
+
+// revive makes a machine good again; the lock is held.
+func (w *World) revive(n *node) {
+	if n == w.dead {
+		return
+	}
+	w.heal(n)
+	if n.os.Err() != nil {
+		n.power()
+	}
+	n.start()
+}
+
+// kept reports whether the dead machine keeps an external volume.
+func (w *World) kept(tx *state.Txn, external string) bool {
+	if w.dead == nil {
+		return false
+	}
+	for c := range tx.ClaimsByNode(w.dead.id) {
+		if c.ExternalID == external {
+			return true
+		}
+	}
+	for a := range tx.AttachmentsByNode(w.dead.id) {
+		if a.ExternalID == external {
+			return true
+		}
+	}
+	return false
+}
+
+// keptFrom reports whether an allocation waits for a volume that the dead machine keeps.
+func (w *World) keptFrom(tx *state.Txn, alloc string) bool {
+	for c := range tx.ClaimsByAlloc(alloc) {
+		if w.kept(tx, c.ExternalID) {
+			return true
+		}
+	}
+	return false
 }
 
 // until plays on, without faults, until nothing is amiss.
@@ -231,7 +282,7 @@ func (w *World) unserved() string {
 		able := !j.rival
 		for _, u := range j.uses {
 			v := tx.Volume("default", u.volume)
-			able = able && v != nil && v.Provision.State == api.VolumeAvailable
+			able = able && v != nil && v.Provision.State == api.VolumeAvailable && !w.kept(tx, v.RemoteID())
 		}
 		if j.wanted && able && live < j.count {
 			return "job " + j.id
@@ -239,7 +290,7 @@ func (w *World) unserved() string {
 	}
 	for c := range tx.Claims() {
 		a := tx.Alloc(c.AllocID)
-		if a == nil || a.Terminal() {
+		if a == nil || a.Terminal() || w.keptFrom(tx, c.AllocID) {
 			continue
 		}
 		if c.State != api.ClaimReady {
@@ -258,18 +309,27 @@ func (w *World) unserved() string {
 func (w *World) left() string {
 	tx := w.truth().Read()
 	for c := range tx.Claims() {
+		if w.kept(tx, c.ExternalID) {
+			continue
+		}
 		return fmt.Sprintf("the claim of %s on %s (%s, %s)", c.AllocID, c.VolumeID, c.State, c.LastError)
 	}
 	for a := range tx.Attachments() {
+		if w.dead != nil && a.NodeID == w.dead.id {
+			continue
+		}
 		return fmt.Sprintf("the attachment of %s to %s (%s, %s)", a.ExternalID, a.NodeID, a.State, a.LastError)
 	}
 	for n := range tx.Nodes() {
+		if w.dead != nil && n.ID == w.dead.id {
+			continue
+		}
 		for _, m := range n.StaleMounts {
 			return fmt.Sprintf("the stale mount of %s for %s on %s (%s)", m.VolumeID, m.AllocID, n.ID, m.LastError)
 		}
 	}
 	for v := range tx.Volumes(api.AllNamespaces) {
-		if v.Provision.State != api.VolumeAvailable {
+		if v.Provision.State != api.VolumeAvailable && !w.kept(tx, v.RemoteID()) {
 			return fmt.Sprintf("volume %s, %s (%s)", v.ID, v.Provision.State, v.Provision.LastError)
 		}
 	}
@@ -283,6 +343,9 @@ func (w *World) left() string {
 			return fmt.Sprintf("the mount at %s on %s", on[0].Point, n.id)
 		}
 		for _, k := range sorted(n.disk.buckets["volumes"]) {
+			if n == w.dead {
+				continue
+			}
 			return fmt.Sprintf("the journal's row %s on %s", n.disk.buckets["volumes"][k], n.id)
 		}
 	}

@@ -168,6 +168,14 @@ func (r *request) play(ctx context.Context, reply proto.Message) (err error, ans
 	dice := w.dice.roll("driver " + r.what)
 	f := w.fate(dice, r.rpc)
 	w.mu.Lock()
+	if w.hangs(r.args) {
+		w.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-r.a.ctx.Done():
+		}
+		return unanswered(ctx), false
+	}
 	if other := w.busy[r.object]; other != nil {
 		if other.node && !other.given {
 			w.fail("%s is called while %s is in flight", r.what, other.what)
@@ -217,6 +225,12 @@ func (r *request) play(ctx context.Context, reply proto.Message) (err error, ans
 	}
 	proto.Merge(into, reply)
 	return end, end != errGone
+}
+
+// hangs reports whether a call is about the machine that is dead for good; the lock is held.
+func (w *World) hangs(args proto.Message) bool {
+	at, ok := args.(interface{ GetNodeId() string })
+	return ok && w.dead != nil && at.GetNodeId() == provider(w.dead.id)
 }
 
 // sleep waits, and reports whether somebody waits for the answer all the time: neither has ctx ended nor has the

@@ -147,8 +147,15 @@ func (s *server) applyTo(n int) (res fsm.Result, err error) {
 func (w *World) committed(e entry, err error) {
 	w.tell("log %d of %s: %s%s", len(w.log.entries), e.by, brief(e.cmd), orError(err))
 	if v, ok := e.cmd.(*commands.Evict); ok && err == nil && v.Proof != ledger.ProofReleased {
-		for _, a := range v.AllocIDs {
-			w.outcast[a+" "+v.VolumeID] = true
+		for i, a := range v.AllocIDs {
+			uses := []string{"", written, read}
+			if i < len(v.Uses) {
+				uses = v.Uses[i : i+1]
+			}
+			for _, use := range uses {
+				w.outcast[key(a, v.VolumeID+use)] = true
+				w.assumed[key(a, v.VolumeID+use)] = v.Proof == ledger.ProofAssumed
+			}
 			w.tally.Given++
 		}
 	}
@@ -157,7 +164,7 @@ func (w *World) committed(e entry, err error) {
 		for _, n := range w.nodes {
 			for _, m := range n.live() {
 				if n.id == v.NodeID && m.external == v.ExternalID {
-					w.outcast[m.key()] = true
+					w.outcast[m.key()], w.assumed[m.key()] = true, true
 				}
 			}
 		}

@@ -35,6 +35,7 @@ type node struct {
 	plugins []*process
 	made    int              // plugin processes
 	lives   int              // agents
+	with    *server          // that is alone with it
 	users   map[string]*user // by target path
 	tasks   map[string]*task
 }

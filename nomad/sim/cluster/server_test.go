@@ -97,13 +97,17 @@ func (w *World) restart(s *server) {
 	}
 	s.local = fsm.NewLocal(store, registry)
 	s.local.Now = func() time.Time { return s.at }
+	limits := reconciler.Limits{FenceAfter: fenceAfter, RetryMax: 8 * time.Second, AttachTimeout: 15 * time.Second, MakeTimeout: 20 * time.Second}
+	if w.bug == BugHungPlaces {
+		limits.Attaching, limits.Detaching, limits.Beside, limits.SlowAfter, limits.AttachTimeout = 1, 1, 1, time.Hour, time.Hour
+	}
 	s.reconciler = reconciler.New(reconciler.Config{
 		State: store, Raft: s, Nodes: s, Now: s.now,
 		Chance: func(what string, below time.Duration) time.Duration { return w.some(w.dice.roll(s.id+" "+what), below) },
 		Begin: func(ctx context.Context, what string) {
 			w.sleep(ctx, w.some(w.dice.roll(s.id+" begins "+what), time.Millisecond))
 		},
-		Limits: reconciler.Limits{FenceAfter: fenceAfter, RetryMax: 8 * time.Second, AttachTimeout: 15 * time.Second, MakeTimeout: 20 * time.Second},
+		Limits: limits,
 	})
 	s.volumes = volumes.New(volumes.Config{State: store, Raft: s, Drivers: s.reconciler, Outcomes: s.reconciler, Now: s.now})
 	s.nodes = nodes.New(nodes.Config{
@@ -184,7 +188,7 @@ func (s *server) leader(context.Context, *api.QueryOptions) (*api.StatusLeaderRe
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	out := &api.StatusLeaderResponse{Server: s.id, Voters: votersOf(s.w.servers)}
-	if s.knows != nil && (s.w.bug != BugLonelyLeader || s.knows == s) {
+	if s.knows != nil {
 		out.Leader = s.knows.id
 	}
 	return out, nil

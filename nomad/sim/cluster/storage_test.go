@@ -50,6 +50,9 @@ func (w *World) mayDetach(external, from string) {
 			if m.external == external && m.plugin == "attach" && !w.outcast[m.key()] {
 				w.fail("%s is detached from %s under the mount of %s", external, n.id, m.key())
 			}
+			if m.external == external && m.volume == both && n.runs(m.alloc) && !w.assumed[m.key()] {
+				w.fail("%s is detached from %s before %s has ended there", external, n.id, m.alloc)
+			}
 		}
 	}
 }

@@ -29,6 +29,11 @@ func (t *task) end() {
 func (n *node) launch(alloc string, sources []string, term time.Duration, paths []string) *task {
 	t := &task{alloc: alloc, from: n.agent.from, term: term, paths: paths, dead: make(chan struct{})}
 	n.tasks[alloc] = t
+	if term > 0 && t.from+n.lasts(t) <= n.clock() && n.w.bug != BugNoLease {
+		n.w.tell("%s does not start %s: its lease is over", n.id, alloc)
+		t.end()
+		return t
+	}
 	n.w.tell("%s starts %s", n.id, alloc)
 	for _, path := range sources {
 		if on, _ := n.kernel.IsPoint(path); !on {

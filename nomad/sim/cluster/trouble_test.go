@@ -12,14 +12,20 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
+// both is the volume whose users end before its storage cuts them off.
+const both = "a2"
+
 // existing are the volumes that are registered, not created.
-func existing() []*api.VolumeSpec {
+func (w *World) existing() []*api.VolumeSpec {
 	list := []*api.VolumeSpec{
 		spec("a1", "attach", writer), spec("a2", "attach", writer), spec("a3", "attach", many),
 		spec("s1", "share", shared), spec("s2", "share", many),
 	}
 	for _, v := range list {
 		v.ExternalID = "x-" + v.ID
+		if v.ID == both && w.bug != BugStorageOnly {
+			v.Fence = api.FenceBoth
+		}
 	}
 	return list
 }
@@ -67,7 +73,7 @@ func (w *World) register(v *api.VolumeSpec, secrets map[string]string) {
 // deleted is deleted.
 func (w *World) amend() {
 	tx := w.truth().Read()
-	for _, v := range existing() {
+	for _, v := range w.existing() {
 		if row := tx.Volume("default", v.ID); row == nil || !maps.Equal(row.Secrets, w.credentials(v.ExternalID)) {
 			w.register(v, w.credentials(v.ExternalID))
 		}

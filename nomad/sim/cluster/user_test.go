@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,12 +31,20 @@ type use struct {
 	volume string
 	mode   api.AccessMode
 	reads  bool
+	// as tells several uses of one volume apart.
+	as string
 }
 
 const (
 	writer = api.AccessSingleNodeWriter
 	shared = api.AccessMultiNodeSingleWriter
 	many   = api.AccessMultiNodeMultiWriter
+)
+
+// Two uses of one volume.
+const (
+	written = "data"
+	read    = "conf"
 )
 
 // made are the volumes that users create and delete.
@@ -50,6 +59,7 @@ func jobs() []*job {
 		{id: "lease-rival", count: 1, rival: true, uses: []use{{volume: "s1", mode: shared}}},
 		{id: "reader", count: 2, uses: []use{{volume: "s1", mode: shared, reads: true}}},
 		{id: "many", count: 2, uses: []use{{volume: "a3", mode: many}}},
+		{id: "twice", count: 1, uses: []use{{volume: "a3", mode: many, as: written}, {volume: "a3", mode: many, reads: true, as: read}}},
 		{id: "made-0", count: 1, uses: []use{{volume: "made-0", mode: writer}}},
 		{id: "made-1", count: 1, uses: []use{{volume: "made-1", mode: writer}, {volume: "a3", mode: many}}},
 	}
@@ -58,8 +68,9 @@ func jobs() []*job {
 func (j *job) row() *api.Job {
 	g := &api.TaskGroup{Name: "g", Count: j.count, Volumes: map[string]*api.VolumeRequest{}}
 	for _, u := range j.uses {
-		g.Volumes[u.volume] = &api.VolumeRequest{
-			Name: u.volume, Type: api.VolumeTypeCSI, Source: u.volume, ReadOnly: u.reads,
+		alias := cmp.Or(u.as, u.volume)
+		g.Volumes[alias] = &api.VolumeRequest{
+			Name: alias, Type: api.VolumeTypeCSI, Source: u.volume, ReadOnly: u.reads,
 			AccessMode: string(u.mode), AttachmentMode: string(api.AttachmentFileSystem),
 		}
 	}
@@ -93,7 +104,7 @@ func (w *World) found() {
 	for _, j := range w.jobs {
 		w.proposed(&op{j.row()})
 	}
-	for _, v := range existing() {
+	for _, v := range w.existing() {
 		w.storage.Add(v.ExternalID)
 		w.rotate(v.ExternalID)
 		v.Secrets = w.credentials(v.ExternalID)
@@ -301,7 +312,7 @@ func (w *World) step() {
 	case n < 67:
 		w.give()
 	case n < 68:
-		w.renew(existing()[r.IntN(len(existing()))], r.IntN(4) > 0)
+		w.renew(w.existing()[r.IntN(len(w.existing()))], r.IntN(4) > 0)
 	case n < 71:
 		w.depose(r, "by chance")
 	case n < 76:
@@ -352,6 +363,18 @@ func (w *World) give() {
 	}
 }
 
+// leased is a node with a task under a lease; the lock is held.
+func (w *World) leased() *node {
+	for _, n := range w.nodes {
+		for _, t := range n.tasks {
+			if t.term > 0 && !t.ended {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
 // server does something to a server, or makes it good.
 func (w *World) server(s *server) {
 	r := w.rnd
@@ -395,8 +418,15 @@ func (w *World) server(s *server) {
 		w.tell("%s is alone", s.id)
 		w.tally.Faults++
 		s.alone = true
-		if n := w.nodes[r.IntN(len(w.nodes))]; r.IntN(2) == 0 && n.os.Err() == nil {
+		n := w.nodes[r.IntN(len(w.nodes))]
+		if holder := w.leased(); holder != nil && r.IntN(4) > 0 {
+			n = holder
+		}
+		if r.IntN(2) == 0 && n.os.Err() == nil {
 			w.tell("%s is with it", n.id)
+			if n.with = s; r.IntN(2) == 0 && n.agent != nil {
+				n.agent.named = []*server{s} // gossip had lost the others for a moment
+			}
 			for _, o := range w.servers {
 				w.apart(n.id, o.id, o != s)
 			}
@@ -430,6 +460,7 @@ func (w *World) harm(n *node) {
 	case n.agent == nil:
 		w.tell("the agent of %s starts", n.id)
 		n.start()
+	case cut && n.with != nil && n.with.alone && r.IntN(4) > 0: // it stays with that server
 	case cut && r.IntN(3) > 0:
 		w.heal(n)
 	case r.IntN(10) < 5:
@@ -463,6 +494,7 @@ func (w *World) isCut(n *node) bool {
 }
 
 func (w *World) heal(n *node) {
+	n.with = nil
 	w.tell("%s is reachable again", n.id)
 	for _, s := range w.servers {
 		w.apart(n.id, s.id, false)

@@ -74,6 +74,8 @@ type World struct {
 	cut        map[[2]string]bool
 	calm       bool
 	outcast    map[string]bool // mounts whose node was given up
+	assumed    map[string]bool // those of them by an operator
+	dead       *node           // for good, as far as the others know
 	calls      map[string]int  // controller calls in flight, by term and volume
 	digests    map[int]string  // of states, by applied entries
 	electing   bool
@@ -112,7 +114,7 @@ func newWorld(ctx context.Context, seed uint64, o Options) *World {
 		seed: seed, bug: o.Bug, root: ctx, began: time.Now(),
 		dice: dice{seed: seed * 0x9e3779b97f4a7c15, n: map[string]uint64{}},
 		rnd:  rand.New(rand.NewPCG(seed, 11)),
-		cut:  map[[2]string]bool{}, outcast: map[string]bool{}, calls: map[string]int{}, digests: map[int]string{},
+		cut:  map[[2]string]bool{}, outcast: map[string]bool{}, assumed: map[string]bool{}, calls: map[string]int{}, digests: map[int]string{},
 		storage: fake.NewStorage(), attachedAs: map[string]api.AccessMode{}, secrets: map[string]string{}, busy: map[string]*working{}, frozen: map[string]map[string]string{},
 	}
 	w.lease = []time.Duration{10 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute}[w.rnd.IntN(4)]
