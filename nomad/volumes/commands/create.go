@@ -149,7 +149,7 @@ func (c *Provisioned) Apply(tx *state.Txn) (any, error) {
 // made records the driver's yes. Other specs may name the volume already.
 func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
 	p := &v.Provision
-	p.ExternalID, p.CapacityBytes, p.Context, p.Topologies = c.ExternalID, c.CapacityBytes, c.Context, known(c.Topologies)
+	p.ExternalID, p.CapacityBytes, p.Context, p.Topologies = c.ExternalID, c.CapacityBytes, c.Context, c.Topologies
 	p.Created = true
 	if p.State == api.VolumeCreating {
 		p.State = api.VolumeAvailable

@@ -44,7 +44,7 @@ func registered(tx *state.Txn, spec *api.VolumeSpec) (*api.Volume, error) {
 		v.Provision.ExternalID = spec.ID
 	}
 	if spec.RequestedTopologies != nil {
-		v.Provision.Topologies = known(spec.RequestedTopologies.Required)
+		v.Provision.Topologies = WithSegments(spec.RequestedTopologies.Required)
 	}
 	if err := ledger.ExternalOf(tx, v).Deleting(); err != nil {
 		return nil, fmt.Errorf("volume %q names the same external volume: %w", v.ID, err)

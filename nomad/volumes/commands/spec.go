@@ -88,8 +88,8 @@ func Grows(old *api.Volume, spec *api.VolumeSpec) (bool, error) {
 	return low > has, nil
 }
 
-// known drops topologies that say nothing.
-func known(list []*api.Topology) []*api.Topology {
+// WithSegments drops topologies that say nothing.
+func WithSegments(list []*api.Topology) []*api.Topology {
 	var kept []*api.Topology
 	for _, t := range list {
 		if t != nil && len(t.Segments) > 0 {

@@ -37,7 +37,7 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 			}
 			return r.record(ctx, &commands.Provisioned{
 				Answer: answer(v), ExternalID: out.ExternalID, CapacityBytes: out.CapacityBytes,
-				Context: out.Context, Topologies: out.Topologies,
+				Context: out.Context, Topologies: commands.WithSegments(out.Topologies),
 			})
 		},
 		failed: func(ctx context.Context, f failure, t try) error { return r.createFailed(ctx, v, f, t) },
