@@ -1,6 +1,9 @@
 package main
 
-import "syscall"
+import (
+	"syscall"
+	"unsafe"
+)
 
 func writeFile(path, content string) bool {
 	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
@@ -24,22 +27,42 @@ func readFile(path string) string {
 	return string(b[:max(n, 0)])
 }
 
-func listDir(path string) []string {
+func listDir(path string) (names []string) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	var names []string
+	eachName(fd, func(name string) { names = append(names, name) })
+	_ = syscall.Close(fd)
+	return names
+}
+
+// eachName calls do for every name in an open directory, from its beginning.
+func eachName(fd int, do func(string)) {
+	_, _ = syscall.Seek(fd, 0, 0)
 	var b [8192]byte
+	var names []string
 	for {
 		n, err := syscall.ReadDirent(fd, b[:])
 		if err != nil || n <= 0 {
-			break
+			return
 		}
-		_, _, names = syscall.ParseDirent(b[:n], -1, names)
+		_, _, names = syscall.ParseDirent(b[:n], -1, names[:0])
+		for _, name := range names {
+			do(name)
+		}
 	}
-	_ = syscall.Close(fd)
-	return names
+}
+
+func unlinkat(dir int, name string) error {
+	p, err := syscall.BytePtrFromString(name)
+	if err != nil {
+		return err
+	}
+	if _, _, e := syscall.Syscall(syscall.SYS_UNLINKAT, uintptr(dir), uintptr(unsafe.Pointer(p)), 0); e != 0 {
+		return e
+	}
+	return nil
 }
 
 func itoa(n int64) string {

@@ -122,6 +122,10 @@ func (s *supervisor) openStreams() (int, int, *frame.Failed) {
 		}
 		return null, null, nil
 	}
+	logs, err := openLogs(&s.spec)
+	if err != nil {
+		return 0, 0, failed(true, "open the directory of the logs: "+err.Error())
+	}
 	var out, err2 [2]int
 	if err := syscall.Pipe2(out[:], syscall.O_CLOEXEC); err != nil {
 		return 0, 0, failed(true, "make a pipe: "+err.Error())
@@ -131,8 +135,8 @@ func (s *supervisor) openStreams() (int, int, *frame.Failed) {
 	}
 	_ = syscall.SetNonblock(out[0], true)
 	_ = syscall.SetNonblock(err2[0], true)
-	s.stdout = newStream(out[0], s.spec.Stdout, &s.spec)
-	s.stderr = newStream(err2[0], s.spec.Stderr, &s.spec)
+	s.stdout = newStream(out[0], logs, s.spec.Stdout, &s.spec)
+	s.stderr = newStream(err2[0], logs, s.spec.Stderr, &s.spec)
 	return out[1], err2[1], nil
 }
 

@@ -9,55 +9,102 @@ import (
 // buffer is shared by both streams: output moves on one goroutine.
 var buffer [16 << 10]byte
 
-// stream moves one output of the task from its pipe to log files named <prefix>.<n>. The newest index
+// stream moves one output of the task from its pipe to log files named <name>.<n>. The newest index
 // grows; a line is cut by the change of files only when it does not fit. The task never waits for a full
 // disk: what cannot be written is dropped.
 type stream struct {
-	pipe   int // -1 when nobody writes any more
-	prefix string
-	index  int64
-	file   int // -1 when it could not be opened
-	size   int64
-	max    int64
-	keep   int64
+	pipe  int // -1 when nobody writes any more
+	dir   int // of the log files
+	name  string
+	index int64
+	file  int // -1 when it could not be opened
+	size  int64
+	max   int64
+	keep  int64
+}
+
+// inTheWay is how many indexes are passed over for what cannot be removed.
+const inTheWay = 16
+
+// openLogs opens the directory of the log files. Tasks may write to what lies below AllocDir, and put links there.
+func openLogs(spec *frame.Spec) (int, error) {
+	const flags = syscall.O_RDONLY | syscall.O_DIRECTORY | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
+	dir, rest := dirOf(spec.Stdout), ""
+	if spec.AllocDir != "" && below(dir, spec.AllocDir) {
+		dir, rest = spec.AllocDir, dir[len(spec.AllocDir)+1:]
+	}
+	fd, err := syscall.Open(dir, flags, 0)
+	for err == nil && rest != "" {
+		var name string
+		name, rest = cut(rest)
+		at := fd
+		fd, err = syscall.Openat(at, name, flags, 0)
+		_ = syscall.Close(at)
+	}
+	return fd, err
+}
+
+// cut splits a path after its first element.
+func cut(path string) (first, rest string) {
+	for i := range len(path) {
+		if path[i] == '/' {
+			return path[:i], path[i+1:]
+		}
+	}
+	return path, ""
 }
 
 // newStream goes on in the newest file that an earlier attempt of the task left.
-func newStream(pipe int, prefix string, spec *frame.Spec) *stream {
-	l := &stream{pipe: pipe, prefix: prefix, file: -1, max: max(spec.MaxFileBytes, 1), keep: max(spec.MaxFiles, 1)}
-	cut := len(prefix) - 1
-	for cut > 0 && prefix[cut] != '/' {
-		cut--
+func newStream(pipe, dir int, path string, spec *frame.Spec) *stream {
+	l := &stream{
+		pipe: pipe, dir: dir, name: path[len(dirOf(path))+1:], file: -1,
+		max: max(spec.MaxFileBytes, 1), keep: max(spec.MaxFiles, 1),
 	}
-	base := prefix[cut+1:] + "."
-	var found []int64
-	for _, name := range listDir(prefix[:cut]) {
-		if len(name) > len(base) && name[:len(base)] == base {
-			if n := atoi(name[len(base):]); n >= 0 {
-				found = append(found, int64(n))
-				l.index = max(l.index, int64(n))
-			}
-		}
-	}
-	for _, n := range found {
+	l.each(func(n int64) { l.index = max(l.index, n) })
+	l.each(func(n int64) {
 		if n <= l.index-l.keep {
-			_ = syscall.Unlink(prefix + "." + itoa(n))
+			l.remove(n)
 		}
-	}
+	})
 	l.open()
 	return l
 }
 
-func (l *stream) open() {
-	path := l.prefix + "." + itoa(l.index)
-	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_APPEND|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return
-	}
-	var st syscall.Stat_t
-	_ = syscall.Fstat(fd, &st)
-	l.file, l.size = fd, st.Size
+// each calls do for the index of every file of the log.
+func (l *stream) each(do func(int64)) {
+	base := l.name + "."
+	eachName(l.dir, func(name string) {
+		if len(name) > len(base) && name[:len(base)] == base {
+			if n := atoi(name[len(base):]); n >= 0 {
+				do(int64(n))
+			}
+		}
+	})
 }
+
+// open opens the newest file. What is not a file of ours in its place is removed, or passed over: a pipe, a link, or a
+// hard link of something else.
+func (l *stream) open() {
+	const flags = syscall.O_WRONLY | syscall.O_CREAT | syscall.O_APPEND | syscall.O_CLOEXEC | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	for try := range 2 * inTheWay {
+		fd, err := syscall.Openat(l.dir, l.name+"."+itoa(l.index), flags, 0o644)
+		var st syscall.Stat_t
+		switch {
+		case err == nil && syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFREG && st.Nlink == 1 && int(st.Uid) == syscall.Geteuid():
+			l.file, l.size = fd, st.Size
+			return
+		case err == nil:
+			_ = syscall.Close(fd)
+		case err != syscall.ENXIO && err != syscall.ELOOP && err != syscall.EISDIR && err != syscall.EAGAIN:
+			return
+		}
+		if l.remove(l.index); try%2 == 1 {
+			l.index++
+		}
+	}
+}
+
+func (l *stream) remove(index int64) { _ = unlinkat(l.dir, l.name+"."+itoa(index)) }
 
 func (l *stream) fd() int32 {
 	if l == nil {
@@ -149,6 +196,6 @@ func (l *stream) rotate() {
 	l.index++
 	l.open()
 	if gone := l.index - l.keep; gone >= 0 {
-		_ = syscall.Unlink(l.prefix + "." + itoa(gone))
+		l.remove(gone)
 	}
 }

@@ -1,0 +1,75 @@
+package rawexec_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/suite"
+)
+
+// flood prints more than a log file holds.
+const flood = `
+head -c 1500000 /dev/zero | tr '\0' '\n'; echo end`
+
+// TestTasksCannotLeadTheirLogsElsewhere: what a task puts in the way of its next log file is neither opened nor
+// followed, and the task does not notice.
+func TestTasksCannotLeadTheirLogsElsewhere(t *testing.T) {
+	for name, c := range map[string]struct{ script, last string }{
+		"a pipe":               {`mkfifo $LOGS/web.stdout.1`, "alloc/logs/web.stdout.1"},
+		"a pipe with a reader": {`mkfifo $LOGS/web.stdout.1; sleep 1000 <>$LOGS/web.stdout.1 &`, "alloc/logs/web.stdout.1"},
+		"a link":               {`ln -s $OUTSIDE/file $LOGS/web.stdout.1`, "alloc/logs/web.stdout.1"},
+		"a hard link":          {`ln $OUTSIDE/file $LOGS/web.stdout.1`, "alloc/logs/web.stdout.1"},
+		"a directory":          {`mkdir -p $LOGS/web.stdout.1/x`, "alloc/logs/web.stdout.2"},
+		"another directory":    {`mv $LOGS $LOGS.x; ln -s $OUTSIDE $LOGS`, "alloc/logs.x/web.stdout.1"},
+		"another parent":       {`mv $ROOT/alloc $ROOT/x; mkdir $ROOT/alloc; ln -s $OUTSIDE $LOGS`, "x/logs/web.stdout.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outside := t.TempDir()
+			if err := os.WriteFile(outside+"/file", []byte("mine"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d := newDriver(t, t.TempDir())
+			task := suite.NewTask(t, sh(c.script+flood))
+			root := filepath.Dir(task.AllocDir)
+			task.Env["LOGS"], task.Env["OUTSIDE"], task.Env["ROOT"] = task.Logs.Dir, outside, root
+			if _, err := d.Start(suite.Context(t), task); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+			if x, err := d.Wait(suite.Context(t), task.ID); err != nil || !x.Successful() {
+				t.Fatalf("exit %+v %v", x, err)
+			}
+			if b, err := os.ReadFile(outside + "/file"); err != nil || string(b) != "mine" {
+				t.Errorf("the file outside holds %d bytes, %v", len(b), err)
+			}
+			if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+				t.Errorf("outside are %v, %v", entries, err)
+			}
+			if b, err := os.ReadFile(filepath.Join(root, c.last)); err != nil || !strings.HasSuffix(string(b), "\nend\n") {
+				t.Errorf("%s ends with %.10q, %v", c.last, b[max(0, len(b)-10):], err)
+			}
+		})
+	}
+}
+
+func TestLogsThatAreALinkAreNotWritten(t *testing.T) {
+	outside := t.TempDir()
+	d := newDriver(t, t.TempDir())
+	task := suite.NewTask(t, sh("echo x"))
+	if err := os.Remove(task.Logs.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, task.Logs.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Start(suite.Context(t), task); err == nil {
+		_ = d.Destroy(bounded(t), task.ID)
+		t.Error("a task with logs elsewhere was started")
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
+		t.Errorf("outside are %v, %v", entries, err)
+	}
+}
