@@ -66,7 +66,7 @@ func (c *Client) allocLogs(ctx context.Context, r *api.AllocLogsRequest) (*api.A
 		return nil, fault.New(fault.NotFound, "task %q is not part of allocation %s", r.Task, r.AllocID)
 	}
 	p, err := logs.Read(ctx, logs.Request{
-		Dir: e.alloc.Dir().Logs(), Task: r.Task, Kind: r.Kind, Origin: r.Origin, Offset: r.Offset,
+		Open: e.alloc.Dir().OpenLogs, Task: r.Task, Kind: r.Kind, Origin: r.Origin, Offset: r.Offset,
 		Cursor: r.Cursor, Limit: r.Limit, Wait: r.Wait, Done: e.alloc.Ended(),
 	})
 	if errors.Is(err, fault.NotFound) && task.StartedAt.IsZero() {
@@ -75,8 +75,7 @@ func (c *Client) allocLogs(ctx context.Context, r *api.AllocLogsRequest) (*api.A
 	if err != nil {
 		return nil, err
 	}
-	now := e.alloc.Report().TaskStates[r.Task]
-	return &api.AllocLogsResponse{Data: p.Data, File: p.File, Cursor: p.Cursor, End: p.End, Ended: now.State == api.TaskStateDead}, nil
+	return &api.AllocLogsResponse{Data: p.Data, File: p.File, Cursor: p.Cursor, End: p.End, Ended: task.State == api.TaskStateDead}, nil
 }
 
 func (c *Client) fileList(_ context.Context, r *api.AllocFileRequest) (*api.AllocFileListResponse, error) {

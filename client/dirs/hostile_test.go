@@ -1,6 +1,7 @@
 package dirs_test
 
 import (
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/dirs"
 )
 
@@ -154,5 +156,29 @@ func TestMissingDirectoriesAreMadeAgain(t *testing.T) {
 	names, err := os.ReadDir(a.Dir())
 	if err != nil || len(names) != 2 {
 		t.Errorf("%v %v, want alloc and web", names, err)
+	}
+}
+
+func TestLogsDirectoryIsNotALink(t *testing.T) {
+	a := built(t)
+	f, err := a.OpenLogs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	if err := os.Rename(a.Logs(), a.Logs()+".x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.OpenLogs(); !errors.Is(err, fault.NotFound) {
+		t.Errorf("without a directory: %v", err)
+	}
+	for _, to := range []string{t.TempDir(), "logs.x", "../../../elsewhere/alloc/logs"} {
+		if err := os.Symlink(to, a.Logs()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.OpenLogs(); err == nil {
+			t.Errorf("logs are opened through a link to %s", to)
+		}
+		_ = os.Remove(a.Logs())
 	}
 }

@@ -130,3 +130,23 @@ func fill(at int, name string, e entry) error {
 func openDir(at int, name string) (int, error) {
 	return unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
+
+// OpenLogs opens the directory of the log files; it follows no links, which tasks may have made. An error of class
+// fault.NotFound means that there is none.
+func (a Alloc) OpenLogs() (*os.File, error) {
+	base, err := openDir(unix.AT_FDCWD, a.dir)
+	if err != nil {
+		return nil, said(logsName, err)
+	}
+	defer unix.Close(base)
+	fd, err := unix.Openat2(base, filepath.Join(sharedName, logsName), &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath,
+	})
+	if err != nil {
+		return nil, said(logsName, err)
+	}
+	return os.NewFile(uintptr(fd), logsName), nil
+}
+
+// beneath keeps a path below the directory that it starts from, on its file system, and without links.
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV

@@ -56,7 +56,7 @@ func removeAt(dir int, name, path string) error {
 func empty(dir int, name, path string) error {
 	fd, err := unix.Openat2(dir, name, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+		Resolve: beneath,
 	})
 	switch {
 	case errors.Is(err, unix.EXDEV):

@@ -8,5 +8,7 @@
 // host. Nothing is held open in between. Pieces are in order and without overlap; what rotation removed
 // before it was read is skipped.
 //
-// The directory can be written by tasks: files that are not regular, symbolic links among them, are never read.
+// A file that has become shorter was emptied, and is read again from its beginning.
+//
+// The directory can be written by tasks: it is opened by whoever knows how to, and files that are not regular, symbolic links among them, are never read.
 package logs

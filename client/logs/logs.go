@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,8 +27,8 @@ const (
 
 // Request names a log and the piece of it to read.
 type Request struct {
-	// Dir is the logs directory of the allocation.
-	Dir  string
+	// Open opens the logs directory of the allocation. An error of class fault.NotFound means that there is none yet.
+	Open func() (*os.File, error)
 	Task string
 	// Kind is stdout or stderr.
 	Kind string
@@ -110,7 +108,15 @@ type file struct {
 
 // read looks once.
 func read(r *Request) (*Piece, error) {
-	files, err := list(r)
+	dir, err := r.Open()
+	if errors.Is(err, fault.NotFound) {
+		return nil, fault.New(fault.NotFound, "no %s of task %q yet", r.Kind, r.Task)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	files, err := list(dir, r)
 	if err != nil {
 		return nil, err
 	}
@@ -129,10 +135,11 @@ func read(r *Request) (*Piece, error) {
 		if !known {
 			c = api.LogCursor{Started: true, Index: files[i].index}
 		}
-		data, err := readAt(r, c)
+		data, from, err := readAt(dir, r, c)
 		if err != nil {
 			return nil, err
 		}
+		c.Offset = from
 		newest := i == len(files)-1
 		if len(data) == 0 && !newest {
 			c = api.LogCursor{Started: true, Index: files[i+1].index}
@@ -148,25 +155,35 @@ func (r *Request) name(index int64) string {
 	return r.Task + "." + r.Kind + "." + strconv.FormatInt(index, 10)
 }
 
+// Bounds of a directory, which tasks may fill: what lies beyond is not seen.
+const (
+	namesMax = 100_000
+	filesMax = 10_000
+	names    = 1024
+)
+
 // list returns the log's files, oldest first.
-func list(r *Request) ([]file, error) {
-	entries, err := os.ReadDir(r.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list logs of task %s: %w", r.Task, err)
-	}
+func list(dir *os.File, r *Request) ([]file, error) {
 	prefix := r.Task + "." + r.Kind + "."
 	var out []file
-	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), prefix)
-		index, err := strconv.ParseInt(rest, 10, 64)
-		if !ok || err != nil || index < 0 || strconv.FormatInt(index, 10) != rest || !e.Type().IsRegular() {
-			continue
+	for range namesMax / names {
+		chunk, err := dir.Readdirnames(names)
+		for _, name := range chunk {
+			rest, ok := strings.CutPrefix(name, prefix)
+			index, err := strconv.ParseInt(rest, 10, 64)
+			if !ok || err != nil || index < 0 || strconv.FormatInt(index, 10) != rest {
+				continue
+			}
+			var st unix.Stat_t
+			if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+				out = append(out, file{index, st.Size})
+			}
 		}
-		if info, err := e.Info(); err == nil {
-			out = append(out, file{index, info.Size()})
+		if errors.Is(err, io.EOF) || len(out) >= filesMax {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list logs of task %s: %w", r.Task, err)
 		}
 	}
 	slices.SortFunc(out, func(a, b file) int { return cmp.Compare(a.index, b.index) })
@@ -194,25 +211,29 @@ func place(files []file, origin string, offset int64) api.LogCursor {
 	return api.LogCursor{Started: true, Index: last.index, Offset: last.size}
 }
 
-// readAt reads from one file; one that was removed meanwhile, or is not regular, is empty.
-func readAt(r *Request, c api.LogCursor) ([]byte, error) {
-	path := filepath.Join(r.Dir, r.name(c.Index))
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
-		return nil, nil
+// readAt reads from one file, and tells from where: its beginning when it is shorter than it was. One that was
+// removed meanwhile, or is not regular, is empty.
+func readAt(dir *os.File, r *Request, c api.LogCursor) (data []byte, from int64, err error) {
+	fd, err := unix.Openat(int(dir.Fd()), r.name(c.Index), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) {
+		return nil, c.Offset, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read log of task %s: %w", r.Task, err)
+		return nil, 0, fmt.Errorf("read log of task %s: %w", r.Task, err)
 	}
+	f := os.NewFile(uintptr(fd), r.name(c.Index))
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, err
+		return nil, c.Offset, err
 	}
-	data := make([]byte, min(r.Limit, max(info.Size()-c.Offset, 0)))
-	n, err := f.ReadAt(data, c.Offset)
+	if from = c.Offset; info.Size() < from {
+		from = 0
+	}
+	data = make([]byte, min(r.Limit, info.Size()-from))
+	n, err := f.ReadAt(data, from)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read log of task %s: %w", r.Task, err)
+		return nil, 0, fmt.Errorf("read log of task %s: %w", r.Task, err)
 	}
-	return data[:n], nil
+	return data[:n], from, nil
 }

@@ -27,6 +27,26 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
+func open(dir string) func() (*os.File, error) {
+	return func() (*os.File, error) {
+		f, err := os.Open(dir)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, fault.New(fault.NotFound, "no directory %s", dir)
+		}
+		return f, err
+	}
+}
+
+func dirOf(t *testing.T, r logs.Request) string {
+	t.Helper()
+	f, err := r.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return f.Name()
+}
+
 // all reads pieces until the end.
 func all(t *testing.T, r logs.Request) (string, api.LogCursor) {
 	t.Helper()
@@ -55,7 +75,7 @@ func sample(t *testing.T) logs.Request {
 	write(t, dir, "web.stdout.x", "no")
 	write(t, dir, "web.stdout.01", "no")
 	write(t, dir, "web2.stdout.0", "no")
-	return logs.Request{Dir: dir, Task: "web", Kind: "stdout"}
+	return logs.Request{Open: open(dir), Task: "web", Kind: "stdout"}
 }
 
 func TestReadOverFiles(t *testing.T) {
@@ -94,16 +114,16 @@ func TestCursorSurvivesRotationAndRemoval(t *testing.T) {
 	}
 	r.Cursor = p.Cursor
 	for _, gone := range []string{"web.stdout.8", "web.stdout.9"} {
-		if err := os.Remove(filepath.Join(r.Dir, gone)); err != nil {
+		if err := os.Remove(filepath.Join(dirOf(t, r), gone)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(t, r.Dir, "web.stdout.11", "dddd\n")
+	write(t, dirOf(t, r), "web.stdout.11", "dddd\n")
 	got, cursor := all(t, r)
 	if got != "cccc\ndddd\n" {
 		t.Errorf("after rotation %q", got)
 	}
-	write(t, r.Dir, "web.stdout.11", "more\n")
+	write(t, dirOf(t, r), "web.stdout.11", "more\n")
 	r.Cursor = cursor
 	if got, _ := all(t, r); got != "more\n" {
 		t.Errorf("after growth %q", got)
@@ -118,7 +138,7 @@ func TestWaitEndsWithNewOutput(t *testing.T) {
 		t.Fatalf("%+v %v", p, err)
 	}
 	r.Cursor, r.Wait = p.Cursor, time.Minute
-	go write(t, r.Dir, "web.stdout.11", "new\n")
+	go write(t, dirOf(t, r), "web.stdout.11", "new\n")
 	p, err = logs.Read(t.Context(), r)
 	if err != nil || string(p.Data) != "new\n" || p.File != "web.stdout.11" {
 		t.Errorf("%+v %v", p, err)
@@ -126,10 +146,11 @@ func TestWaitEndsWithNewOutput(t *testing.T) {
 }
 
 func TestWaitForTheFirstFile(t *testing.T) {
-	r := logs.Request{Dir: filepath.Join(t.TempDir(), "later"), Task: "web", Kind: "stdout", Wait: time.Minute}
+	later := filepath.Join(t.TempDir(), "later")
+	r := logs.Request{Open: open(later), Task: "web", Kind: "stdout", Wait: time.Minute}
 	go func() {
-		if err := os.Mkdir(r.Dir, 0o755); err == nil {
-			write(t, r.Dir, "web.stdout.0", "first\n")
+		if err := os.Mkdir(later, 0o755); err == nil {
+			write(t, later, "web.stdout.0", "first\n")
 		}
 	}()
 	if p, err := logs.Read(t.Context(), r); err != nil || string(p.Data) != "first\n" {
@@ -167,7 +188,7 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "web.stdout.1"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r := logs.Request{Dir: dir, Task: "web", Kind: "stdout"}
+	r := logs.Request{Open: open(dir), Task: "web", Kind: "stdout"}
 	if p, err := logs.Read(t.Context(), r); !errors.Is(err, fault.NotFound) {
 		t.Errorf("%+v %v", p, err)
 	}
@@ -196,5 +217,23 @@ func TestBadRequests(t *testing.T) {
 		if _, err := logs.Read(t.Context(), r); err != nil {
 			t.Errorf("cursor %+v: %v", c, err)
 		}
+	}
+}
+
+func TestFollowerSeesWhatIsWrittenAfterATruncation(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "web.stdout.0", "1234567890")
+	r := logs.Request{Open: open(dir), Task: "web", Kind: "stdout"}
+	_, r.Cursor = all(t, r)
+	if err := os.Truncate(filepath.Join(dir, "web.stdout.0"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := all(t, r); text != "" {
+		t.Errorf("after the truncation: %q", text)
+	}
+	write(t, dir, "web.stdout.0", "new")
+	text, c := all(t, r)
+	if text != "new" || c.Offset != 3 {
+		t.Errorf("after the truncation: %q at %+v", text, c)
 	}
 }
