@@ -22,6 +22,41 @@ const (
 	aliasesMax = 16
 )
 
+// toil is what a call weighs because of the time that it takes: a file has about a second.
+var toil = map[string]func(args []cty.Value) int{
+	"bcrypt":   func(a []cty.Value) int { return hashWeight << cost(a) },
+	"distinct": func(a []cty.Value) int { return pairs(a) },
+}
+
+const (
+	// hashWeight is what a bcrypt of cost 0 would weigh: less than sixteen of cost 10 are all that a file has.
+	hashWeight = WeightMax >> 4 >> costUsual
+	// costUsual is the cost of bcrypt where none is given, or one that is too low.
+	costUsual, costLeast = 10, 4
+)
+
+// cost is that of a bcrypt; guards have seen that it is not too high.
+func cost(args []cty.Value) int {
+	v, ok := given(args, 1)
+	if !ok || v.Type() != cty.Number {
+		return costUsual
+	}
+	if n, _ := v.AsBigFloat().Int64(); n >= costLeast && n <= costMax {
+		return int(n)
+	}
+	return costUsual
+}
+
+// pairs is what the comparisons of distinct weigh.
+func pairs(args []cty.Value) int {
+	v, ok := given(args, 0)
+	if !ok || !v.CanIterateElements() {
+		return 0
+	}
+	n := v.LengthInt()
+	return 8 * n * n
+}
+
 var errWeight = errors.New("the file's expressions make too much")
 
 // guards say before a call whether its outcome is far larger than what it is given.
@@ -68,6 +103,9 @@ func guarded(name string, f function.Function, m *meter) function.Function {
 			return f.ReturnTypeForValues(args)
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if weight := toil[name]; weight != nil && !m.toil(weight(args)) {
+				return cty.DynamicVal, errWeight
+			}
 			v, err := f.Call(args)
 			if err == nil && !m.weigh(v) {
 				return cty.DynamicVal, errWeight

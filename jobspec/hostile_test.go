@@ -58,6 +58,9 @@ var hostile = map[string]string{
 	"squared numbers":               doubled(`1e300`, `A * A`),
 	"long number":                   inMeta(`"a${1e600000000}"`),
 	"slow hash":                     inMeta(`bcrypt("x", 31)`),
+	"many hashes":                   inMeta(`[for i in range(1024) : bcrypt("x", 12)][0]`),
+	"many hashes of no cost":        inMeta(`[for i in range(1024) : bcrypt("x", 0)][0]`),
+	"many comparisons":              "locals { l = range(1000) }\n" + inMeta(`length([for i in range(1000) : distinct(local.l)])`),
 	"long number to read":           inMeta(`parseint(join("", [for x in range(1000): "9999999999"]), 10)`),
 	"YAML of aliases":               inMeta(`length(yamldecode("a: &a [x,x]\n` + aliases() + `"))`),
 	"dynamic blocks":                dynamic(),
@@ -160,5 +163,17 @@ func TestExpressionsOfHonestSizeAreAccepted(t *testing.T) {
 				t.Fatalf("%.300s", err)
 			}
 		})
+	}
+}
+
+func TestAParseStopsWhenNobodyWaits(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	_, err := jobspec.Parse(jobspec.Input{Body: []byte(inMeta(`length([for x in range(1000): [for y in range(1000): x]])`)), Stopped: func() bool {
+		asked++
+		return asked > 100
+	}})
+	if err == nil || !strings.Contains(err.Error(), "nobody waits") || asked > 200 {
+		t.Errorf("asked %d times: %v", asked, err)
 	}
 }

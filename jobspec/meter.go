@@ -23,13 +23,15 @@ const (
 	exponentMax = 2048
 )
 
-// meter weighs the values that expressions make. What is made more than once weighs each time, so
-// it bounds both time and memory.
+// meter weighs the values that expressions make. What is made more than once weighs each time, and what takes
+// long to make weighs more than it holds, so it bounds both time and memory.
 type meter struct {
 	left int
 	// excess says what was too much; where says of which expression.
 	excess string
 	where  hcl.Range
+	// stopped says that nobody waits for the outcome; nil never does.
+	stopped func() bool
 }
 
 func newMeter() *meter { return &meter{left: WeightMax} }
@@ -57,12 +59,24 @@ func (m *meter) at(r hcl.Range) {
 
 // take reports whether there was still room for the weight.
 func (m *meter) take(weight int) bool {
+	if m.stopped != nil && m.stopped() {
+		m.exceeded("nobody waits for the job any more")
+		return false
+	}
 	if m.excess != "" || weight > m.left {
 		m.exceeded(fmt.Sprintf("expressions make more than %d MiB of values: use shorter lists and texts or fewer nested loops", WeightMax>>20))
 		return false
 	}
 	m.left -= weight
 	return true
+}
+
+// toil is take for what a call weighs because of its time.
+func (m *meter) toil(weight int) bool {
+	if weight > m.left {
+		m.exceeded("hashes and comparisons take more than the time that a job file has: use fewer of them")
+	}
+	return m.take(weight)
 }
 
 // weigh takes the weight of a value with all that is inside.

@@ -32,6 +32,8 @@ type Input struct {
 	Lenient bool
 	// Files gives functions such as file() access to files; nil disables them.
 	Files FileFunctions
+	// Stopped, when set, is asked again and again whether nobody waits for the job any more.
+	Stopped func() bool
 }
 
 // Parse turns a job file into a job without defaults that depend on the cluster. The error lists
@@ -41,6 +43,7 @@ func Parse(in Input) (*api.Job, error) {
 		in.Path = "job.hcl"
 	}
 	p := &parser{in: in, sources: map[string][]byte{in.Path: in.Body}, meter: newMeter()}
+	p.meter.stopped = in.Stopped
 	body, err := parseBody(in.Path, in.Body, p.meter)
 	if err != nil {
 		return nil, err

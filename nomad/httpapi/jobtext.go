@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -15,6 +16,9 @@ const (
 	parseTimeout = 10 * time.Second
 )
 
+// errLate is why a parse ended that took too long.
+var errLate = errors.New("parsing took too long")
+
 // parses lets few job files be parsed at once, none of them for long.
 type parses struct {
 	turns chan struct{}
@@ -26,14 +30,17 @@ func newParses() *parses {
 	return &parses{turns: make(chan struct{}, parsesMax), limit: parseTimeout, parse: jobspec.Parse}
 }
 
-// do parses when it is its turn. A parse that takes too long is not waited for, but keeps its turn
-// until it ends: it cannot be interrupted, and more of them would take the machine.
+// do parses when it is its turn. A parse that takes too long, or whose request was given up, is not waited for: it is
+// stopped, and keeps its turn until it has noticed.
 func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
 	select {
 	case p.turns <- struct{}{}:
 	case <-ctx.Done():
 		return nil, fault.New(fault.Exhausted, "job file: %d others are being parsed: %w", cap(p.turns), ctx.Err())
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, p.limit, errLate)
+	defer cancel()
+	in.Stopped = func() bool { return ctx.Err() != nil }
 	type outcome struct {
 		job *api.Job
 		err error
@@ -44,16 +51,17 @@ func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
 		job, err := p.parse(in)
 		done <- outcome{job, err}
 	}()
-	late := time.NewTimer(p.limit)
-	defer late.Stop()
 	select {
 	case o := <-done:
-		return o.job, o.err
-	case <-late.C:
-		return nil, fault.New(fault.Invalid, "job file: parsing took longer than %v", p.limit)
+		if ctx.Err() == nil {
+			return o.job, o.err
+		}
 	case <-ctx.Done():
-		return nil, fault.New(fault.Timeout, "parse job file: %w", ctx.Err())
 	}
+	if context.Cause(ctx) == errLate {
+		return nil, fault.New(fault.Invalid, "job file: parsing took longer than %v", p.limit)
+	}
+	return nil, fault.New(fault.Timeout, "parse job file: %w", ctx.Err())
 }
 
 // parseJob parses the text form of a job.

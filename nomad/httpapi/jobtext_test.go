@@ -79,3 +79,24 @@ func TestParseIsNotWaitedForWhenTheRequestEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestAParseLearnsThatItsRequestEnded(t *testing.T) {
+	p := newParses()
+	p.limit = time.Minute
+	stopped := make(chan bool, 2)
+	begun, ended := make(chan struct{}), make(chan struct{})
+	p.parse = func(in jobspec.Input) (*api.Job, error) {
+		stopped <- in.Stopped()
+		close(begun)
+		<-ended
+		stopped <- in.Stopped()
+		return &api.Job{}, nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-begun; cancel() }()
+	_, _ = p.parseJob(ctx, api.JobsParseRequest{JobHCL: "j"})
+	close(ended)
+	if before, after := <-stopped, <-stopped; before || !after {
+		t.Errorf("stopped before the end %v, after it %v", before, after)
+	}
+}
