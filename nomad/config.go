@@ -34,6 +34,8 @@ type Config struct {
 	Volumes     reconciler.Limits
 	// TLS proves this server to others and others to it; nil encrypts with a certificate that proves nothing.
 	TLS *wire.Reloadable
+	// Limits bound what one client may take of the RPC port.
+	Limits wire.Limits
 	// Gossip finds other servers; nil is a server that stays alone and is a cluster of its own.
 	Gossip *Gossip
 	// Raft tunes the replicated log.

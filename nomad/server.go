@@ -81,6 +81,7 @@ func New(c Config) (*Server, error) {
 	if s.port, err = wire.Listen(c.Bind, tls.Server, c.Log.Named("port")); err != nil {
 		return nil, fmt.Errorf("RPC port: %w", err)
 	}
+	s.port.Limit(c.Limits)
 	s.advertise = s.advertised()
 	if err = s.consensus(); err != nil {
 		return nil, errors.Join(err, s.port.Close())

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// handshakeTimeout bounds the TLS handshake of an accepted connection.
+// handshakeTimeout bounds the TLS handshake of an accepted connection where [Limits] do not.
 const handshakeTimeout = 5 * time.Second
 
 // Port is the one port of a server: it finishes TLS and hands each connection to the listener of
@@ -25,6 +25,24 @@ type Port struct {
 	log    hclog.Logger
 	queues map[string]*queue
 	said   recent
+	crowd  Crowd
+	shake  time.Duration
+}
+
+// Limits bound what one client may take of a port.
+type Limits struct {
+	// ConnsPerClient is how many connections one client address may have; 0 does not bound them.
+	ConnsPerClient int
+	// Handshake bounds the TLS handshake; 0 means five seconds.
+	Handshake time.Duration
+}
+
+// Limit sets the limits; it must be called before [Port.Run].
+func (p *Port) Limit(l Limits) {
+	p.crowd.Max = l.ConnsPerClient
+	if l.Handshake > 0 {
+		p.shake = l.Handshake
+	}
 }
 
 // Listen opens the port. Nothing is accepted before [Port.Run].
@@ -33,7 +51,7 @@ func Listen(address string, config *tls.Config, log hclog.Logger) (*Port, error)
 	if err != nil {
 		return nil, fmt.Errorf("open rpc port: %w", err)
 	}
-	p := &Port{raw: raw, log: log, queues: map[string]*queue{}}
+	p := &Port{raw: raw, log: log, queues: map[string]*queue{}, shake: handshakeTimeout}
 	protocols := []string{ProtocolRaft, ProtocolRPC, ProtocolReverse}
 	for _, protocol := range protocols {
 		p.queues[protocol] = newQueue(raw.Addr())
@@ -79,14 +97,23 @@ func (p *Port) Run(ctx context.Context) error {
 			continue
 		}
 		pause = 0
+		leave, ok, tell := p.crowd.Enter(conn.RemoteAddr())
+		if tell {
+			p.log.Warn("refused connections of a client that has too many", "client", conn.RemoteAddr(), "rpc_max_conns_per_client", p.crowd.Max)
+		}
+		if !ok {
+			_ = conn.Close()
+			continue
+		}
 		unstalled(conn)
+		conn = &counted{Conn: conn, leave: leave}
 		shaking.Go(func() { p.route(ctx, conn) })
 	}
 }
 
 // route finishes TLS and queues the connection; a peer that does not get there in time is dropped.
 func (p *Port) route(ctx context.Context, raw net.Conn) {
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.shake)
 	defer cancel()
 	conn := tls.Server(raw, p.config)
 	if err := conn.HandshakeContext(ctx); err != nil {

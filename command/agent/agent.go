@@ -184,7 +184,9 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 	door.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
 	door.ErrorLog = complaints{a.log.Named("http")}.logger()
-	go func() { ended <- door.Serve(a.tls.listener(a.http)) }()
+	limits := httpapi.Limits{ConnsPerClient: a.cfg.Limits.HTTPConnsPerClient, Handshake: a.cfg.Limits.HTTPSHandshake}
+	guarded := limits.Guard(a.http, a.tls.http != nil, a.log.Named("http"))
+	go func() { ended <- door.Serve(a.tls.listener(guarded)) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("HTTP door: %w", err)

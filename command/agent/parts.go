@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/gc"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -32,6 +33,7 @@ func (a *agent) serverConfig() nomad.Config {
 		Advertise: a.cfg.Advertise.RPC, JobVersions: s.JobTrackedVersions, Log: a.log, TLS: a.tls.rpc,
 		Workers: workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),
 		Gossip: a.gossip(),
+		Limits: wire.Limits{ConnsPerClient: a.cfg.Limits.RPCConnsPerClient, Handshake: a.cfg.Limits.RPCHandshake},
 		Raft: nomad.RaftTuning{
 			Multiplier: s.RaftMultiplier, SnapshotInterval: s.RaftSnapshotInterval,
 			SnapshotThreshold: uint64(s.RaftSnapshotThreshold), TrailingLogs: uint64(s.RaftTrailingLogs),

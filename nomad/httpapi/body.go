@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"os"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 )
@@ -20,6 +21,9 @@ const (
 	// trustedBytes is how much room is made for what a caller says that it will send.
 	trustedBytes = 64 << 10
 )
+
+// errSlow is said of a body that does not come.
+var errSlow = fault.New(fault.Invalid, "the request body did not come in time")
 
 // errEmpty is said of a body that must be there.
 var errEmpty = fault.New(fault.Invalid, "Request body is empty")
@@ -47,6 +51,8 @@ func (c *call) bytes(limit int64) ([]byte, error) {
 	switch {
 	case errors.As(err, &large):
 		return nil, fault.New(fault.TooLarge, "request body is over the limit of %d bytes", limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, errSlow
 	case err != nil:
 		return nil, fault.New(fault.Invalid, "read request body: %w", err)
 	}

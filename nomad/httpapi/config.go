@@ -44,6 +44,8 @@ type Config struct {
 	// Extra handles further path prefixes, such as "/ui/" or "/v1/metrics".
 	Extra map[string]http.Handler
 	Log   hclog.Logger
+	// Stall is how long a client may stand still while it sends a body or takes an answer; 0 means half a minute.
+	Stall time.Duration
 }
 
 // Times of the HTTP server.
@@ -53,8 +55,8 @@ const (
 	headerBytes   = 1 << 20
 )
 
-// Server makes the HTTP server for a handler: bounded headers and idle connections, no bound on
-// writing, because reads may block and logs may be followed.
+// Server makes the HTTP server for a handler: bounded headers and idle connections. The handler of [New] bounds how
+// slowly bodies come and answers are taken; reads may block and logs may be followed.
 func Server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -43,7 +44,7 @@ func New(c Config) http.Handler {
 		panic(err) // constant options
 	}
 	zipped := zip(site)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for k, v := range c.Headers {
 			w.Header().Set(k, v)
 		}
@@ -57,6 +58,7 @@ func New(c Config) http.Handler {
 		}
 		zipped.ServeHTTP(w, r)
 	})
+	return paced(all, cmp.Or(c.Stall, stallMax))
 }
 
 func (d *door) extra(path string) http.Handler {
@@ -121,7 +123,7 @@ func bound(ctx context.Context, stream, blocking, volume bool, wait time.Duratio
 
 // writeError is the one place where an error becomes a code and a text.
 func (d *door) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
+	if r.Context().Err() != nil && !errors.Is(err, errSlow) {
 		return // the client went away
 	}
 	code := statusOf(err)

@@ -28,6 +28,7 @@ type Config struct {
 	Plugins            map[string]Plugin `hcl:"plugin"`
 	TLS                TLS               `hcl:"tls"`
 	ACL                ACL               `hcl:"acl"`
+	Limits             Limits            `hcl:"limits"`
 
 	// Dev is set by -dev: server and client in one, nothing kept.
 	Dev bool
@@ -42,6 +43,14 @@ type Config struct {
 // ACL is access control, which this version does not have.
 type ACL struct {
 	Enabled bool `hcl:"enabled"`
+}
+
+// Limits bound what one client address may take of the ports; 0 does not bound it.
+type Limits struct {
+	HTTPConnsPerClient int           `hcl:"http_max_conns_per_client"`
+	HTTPSHandshake     time.Duration `hcl:"https_handshake_timeout"`
+	RPCConnsPerClient  int           `hcl:"rpc_max_conns_per_client"`
+	RPCHandshake       time.Duration `hcl:"rpc_handshake_timeout"`
 }
 
 // Ports are TCP ports; 0 picks a free one.
@@ -211,6 +220,7 @@ func Default() *Config {
 			JobMaxPriority: 100, JobDefaultPriority: 50, JobTrackedVersions: 6,
 			NumSchedulers: runtime.NumCPU(), PlanRejection: PlanRejection{Threshold: 100, Window: 5 * time.Minute},
 		},
+		Limits: Limits{HTTPConnsPerClient: 100, HTTPSHandshake: 5 * time.Second, RPCConnsPerClient: 100, RPCHandshake: 5 * time.Second},
 		Client: Client{
 			NodePool: "default", MaxKillTimeout: 30 * time.Second, MinDynamicPort: 20000, MaxDynamicPort: 32000,
 			GCInterval: time.Minute, GCParallel: 2, GCDiskUsage: 80, GCInodeUsage: 70, GCMaxAllocs: 50,

@@ -253,3 +253,17 @@ func TestMistakesOnALineOfSeveralKeysAreFound(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitsHaveDefaultsAndBounds(t *testing.T) {
+	c := config.Default()
+	if want := (config.Limits{HTTPConnsPerClient: 100, HTTPSHandshake: 5 * time.Second, RPCConnsPerClient: 100, RPCHandshake: 5 * time.Second}); c.Limits != want {
+		t.Errorf("defaults are %+v", c.Limits)
+	}
+	decode(t, c, "limits {\n rpc_max_conns_per_client = 0\n http_max_conns_per_client = 7\n rpc_handshake_timeout = \"1s\"\n https_handshake_timeout = \"-1s\"\n}")
+	if c.Limits.RPCConnsPerClient != 0 || c.Limits.HTTPConnsPerClient != 7 || c.Limits.RPCHandshake != time.Second {
+		t.Errorf("limits are %+v", c.Limits)
+	}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "limits.https_handshake_timeout is negative") {
+		t.Errorf("a negative time: %v", err)
+	}
+}

@@ -81,7 +81,6 @@ var known = map[string]bool{
 	"sentinel":                                  true,
 	"autopilot":                                 true,
 	"plugin.args":                               true,
-	"limits":                                    true,
 	"audit":                                     true,
 	"reporting":                                 true,
 	"keyring":                                   true,

@@ -43,6 +43,12 @@ func (c *Config) Validate() error {
 	}
 	wrong(c.Client.MinDynamicPort > c.Client.MaxDynamicPort, "client.min_dynamic_port %d is above max_dynamic_port %d",
 		c.Client.MinDynamicPort, c.Client.MaxDynamicPort)
+	for key, bad := range map[string]bool{
+		"http_max_conns_per_client": c.Limits.HTTPConnsPerClient < 0, "https_handshake_timeout": c.Limits.HTTPSHandshake < 0,
+		"rpc_max_conns_per_client": c.Limits.RPCConnsPerClient < 0, "rpc_handshake_timeout": c.Limits.RPCHandshake < 0,
+	} {
+		wrong(bad, "limits.%s is negative", key)
+	}
 	wrong(net.ParseIP(c.BindAddr) == nil, "bind_addr %q is not an IP address", c.BindAddr)
 	for name, v := range c.Client.HostVolumes {
 		wrong(!filepath.IsAbs(v.Path), "client.host_volume %q: path %q must be absolute", name, v.Path)

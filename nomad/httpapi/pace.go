@@ -1,0 +1,84 @@
+package httpapi
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// stallMax is how long a client may stand still, while it sends a body or takes an answer.
+	stallMax = 30 * time.Second
+	// paceLeast is how many bytes a second give it more time.
+	paceLeast = 16 << 10
+)
+
+// paced bounds how long a client may take to send its body and to take what it is sent. A handler that waits for
+// something else is not bounded by it.
+func paced(next http.Handler, stall time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn := http.NewResponseController(w)
+		p := pace{conn, stall}
+		_ = conn.SetWriteDeadline(time.Time{}) // that of the request before it on the connection
+		if r.Body != nil && r.Body != http.NoBody {
+			b := &pacedBody{ReadCloser: r.Body, pace: p, since: time.Now()}
+			_ = conn.SetReadDeadline(p.until(b.since, 0))
+			r.Body = b
+		}
+		next.ServeHTTP(&pacedWriter{w, p}, r)
+		p.writes(0) // what is buffered still has to go
+	})
+}
+
+type pace struct {
+	conn  *http.ResponseController
+	stall time.Duration
+}
+
+// until is when so many bytes must have gone.
+func (p pace) until(since time.Time, bytes int64) time.Time {
+	return since.Add(p.stall + time.Duration(bytes)*time.Second/paceLeast)
+}
+
+// writes begins the time for a write. The server may wait for the rest of a body before it writes: that comes on top.
+func (p pace) writes(bytes int) {
+	_ = p.conn.SetWriteDeadline(p.until(time.Now().Add(p.stall), int64(bytes)))
+}
+
+type pacedBody struct {
+	io.ReadCloser
+	pace
+	since time.Time
+	got   int64
+}
+
+// Read implements [io.Reader].
+func (b *pacedBody) Read(into []byte) (int, error) {
+	_ = b.conn.SetReadDeadline(b.until(b.since, b.got))
+	n, err := b.ReadCloser.Read(into)
+	b.got += int64(n)
+	if err == io.EOF {
+		_ = b.conn.SetReadDeadline(time.Time{}) // the server looks from here on whether the client is still there
+	}
+	return n, err
+}
+
+type pacedWriter struct {
+	http.ResponseWriter
+	pace
+}
+
+// Write implements [io.Writer].
+func (w *pacedWriter) Write(b []byte) (int, error) {
+	w.writes(len(b))
+	return w.ResponseWriter.Write(b)
+}
+
+// Flush implements [http.Flusher].
+func (w *pacedWriter) Flush() {
+	w.writes(0)
+	_ = w.conn.Flush()
+}
+
+// Unwrap lets a [http.ResponseController] reach the connection.
+func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
