@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // votersOf makes voters of the ids in a word: each letter is a server.
@@ -164,4 +165,22 @@ func told(answers []*StatusLeaderResponse) (s string) {
 		s += fmt.Sprintf("[%s leader %q %v unsettled %v]", a.Server, a.Leader, a.Voters, a.Unsettled)
 	}
 	return s
+}
+
+func TestTermOfALeaseIsSpentInOrder(t *testing.T) {
+	for _, l := range []LeaseTerm{{Term: time.Second}, {Term: 5 * time.Minute}, {Term: 10 * time.Second, WriteBack: time.Second}, {Term: time.Minute, WriteBack: time.Hour}} {
+		if !(0 < l.Beat() && 2*l.Beat() < l.Stop() && l.Stop() < l.Cut() && l.Cut() < l.Last() && l.Last() < l.Term) {
+			t.Errorf("%+v: beat %s, stop %s, cut %s, last %s", l, l.Beat(), l.Stop(), l.Cut(), l.Last())
+		}
+		if l.Stop() < l.Term/2 {
+			t.Errorf("%+v: users have %s", l, l.Stop())
+		}
+	}
+	for _, c := range []struct{ term, slowest, want time.Duration }{
+		{time.Minute, 0, 15 * time.Second}, {time.Minute, time.Second, 15 * time.Second}, {time.Minute, 10 * time.Second, 20 * time.Second}, {time.Minute, time.Hour, 30 * time.Second},
+	} {
+		if got := WriteBackOf(c.term, c.slowest); got != c.want {
+			t.Errorf("a lease of %s, and a write-back of %s was measured: %s, want %s", c.term, c.slowest, got, c.want)
+		}
+	}
 }

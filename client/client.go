@@ -92,6 +92,7 @@ func New(conf Config) (*Client, error) {
 	conf.Servers.Handle(c.Handlers()...)
 	c.recall()
 	c.recallVoters()
+	c.recallLease()
 	return c, nil
 }
 
@@ -188,6 +189,7 @@ func (c *Client) loops() []loop {
 		{"disks", c.watchDisks},
 		{"node", c.serveNode},
 		{"silence", c.watchSilence},
+		{"leases", c.watchLeases},
 		{"undrain", c.undrain},
 		{"collect", c.collectEnded},
 	}

@@ -18,9 +18,6 @@ import (
 // leaderWait bounds asking one server whether it knows a leader.
 const leaderWait = 2 * time.Second
 
-// leaseBeats is how many heartbeats are sent in the time of the shortest lease.
-const leaseBeats = 3
-
 // freshenPause is the pause between looks for the answer to a heartbeat, freshenMax the longest wait for it.
 const (
 	freshenPause = 10 * time.Millisecond
@@ -42,6 +39,9 @@ type lease struct {
 	// from is when the last answered heartbeat was sent; 0 before the first.
 	from atomic.Int64
 	born int64
+	// file guards the file of the lease; noted is set while it exists.
+	file  sync.Mutex
+	noted bool
 	// hurry asks for a heartbeat now.
 	hurry chan struct{}
 }
@@ -52,6 +52,7 @@ func (c *Client) renewLeases(sent int64) {
 		return
 	}
 	c.lease.from.Store(sent)
+	c.keepLease(sent)
 	for _, e := range c.table.all() {
 		if e.group != nil {
 			e.group.Renew(sent)
@@ -61,8 +62,8 @@ func (c *Client) renewLeases(sent int64) {
 
 // beatWait bounds a heartbeat. While leases count, there must be time to ask the servers for their leader.
 func (c *Client) beatWait() time.Duration {
-	if term := c.volumes.ShortestLease(); term > 0 {
-		return min(callWait, term/leaseBeats)
+	if l := c.volumes.ShortestLease(); l.Term > 0 {
+		return min(callWait, l.Beat())
 	}
 	return callWait
 }
@@ -72,12 +73,13 @@ func (c *Client) leaseOf(allocID string) *driver.Lease {
 	if c.ownsTheServers() {
 		return nil
 	}
-	term, paths := c.volumes.Lease(allocID)
-	if term <= 0 {
+	l := c.volumes.Lease(allocID)
+	if l == nil {
 		return nil
 	}
-	c.freshen(term)
-	return &driver.Lease{Term: term, From: c.lease.from.Load(), Unmount: paths}
+	c.freshen(l.Term.Stop())
+	c.keepLease(c.lease.from.Load())
+	return &driver.Lease{Term: l.Term, From: c.lease.from.Load(), Unmount: l.Unmount, Beside: l.Beside}
 }
 
 // freshen sees to it that a lease which begins does not begin half over: heartbeats were rarer before it.
@@ -121,19 +123,57 @@ func (c *Client) withoutLeader(ctx context.Context) {
 	}
 }
 
-// endOverdue stops allocations whose leases ended and whose drivers leave that to the agent.
-func (c *Client) endOverdue() {
-	silence := time.Duration(bootTime() - max(c.lease.from.Load(), c.lease.born))
-	if term := c.volumes.ShortestLease(); term <= 0 || silence < term || c.ownsTheServers() {
-		return
-	}
-	for _, e := range c.table.all() {
-		if e.group == nil {
+// watchLeases ends what nobody else does when leases end: tasks of drivers that keep none, and mounts whose
+// supervising process is dead, or stopped, or not needed any more.
+func (c *Client) watchLeases(ctx context.Context) error {
+	told := map[string]bool{}
+	for {
+		l := c.volumes.ShortestLease()
+		pause := aloneEvery
+		if l.Term > 0 {
+			pause = min(pause, max((l.Term-l.Last())/2, freshenPause))
+		}
+		if sleep(ctx, pause); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		silence := time.Duration(bootTime() - c.lease.since())
+		if l.Term <= 0 {
+			c.dropLease()
+		}
+		if l.Term <= 0 || silence < l.Stop() || c.ownsTheServers() {
+			clear(told)
 			continue
 		}
-		if term, _ := c.volumes.Lease(e.alloc.ID()); term > 0 && silence >= term && !e.group.KeepsLeases() {
-			c.log.Warn("stop allocation: the lease of its volumes ended", "alloc_id", e.alloc.ID(), "term", term)
-			e.alloc.Stop()
-		}
+		c.endLeases(ctx, silence, told)
 	}
+}
+
+// since is when the lease began: that of an earlier agent process goes on.
+func (l *lease) since() int64 {
+	if from := l.from.Load(); from > 0 {
+		return from
+	}
+	return l.born
+}
+
+func (c *Client) endLeases(ctx context.Context, silence time.Duration, told map[string]bool) {
+	kept := map[string]bool{}
+	for _, e := range c.table.all() {
+		id := e.alloc.ID()
+		l := c.volumes.Lease(id)
+		if e.group == nil || l == nil {
+			continue
+		}
+		kept[id] = e.group.LeaseKept()
+		if silence < l.Term.Stop() || kept[id] && silence < l.Term.Last() {
+			continue
+		}
+		if !told[id] {
+			told[id] = true
+			c.log.Warn("stop allocation: the lease of its volumes ends", "alloc_id", id, "term", l.Term.Term, "silence", silence)
+		}
+		e.alloc.Stop()
+		e.group.KillUnleased(ctx)
+	}
+	c.volumes.EndLeases(silence, func(id string) bool { return kept[id] })
 }

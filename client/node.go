@@ -168,8 +168,8 @@ func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 	if resp.Held {
 		return min(resp.HeartbeatTTL, beatRetry)
 	}
-	if term := c.volumes.ShortestLease(); term > 0 {
-		return min(resp.HeartbeatTTL, term/leaseBeats)
+	if l := c.volumes.ShortestLease(); l.Term > 0 {
+		return min(resp.HeartbeatTTL, l.Beat())
 	}
 	return resp.HeartbeatTTL
 }
@@ -210,7 +210,6 @@ func (c *Client) watchSilence(ctx context.Context) error {
 		case <-tick.C:
 		}
 		c.stopAlone(time.Duration(bootTime() - max(c.answered.Load(), c.lease.born)))
-		c.endOverdue()
 	}
 }
 

@@ -168,6 +168,7 @@ type bench struct {
 	conf    tasks.Config
 	mounts  map[string]driver.Mount
 	lease   *driver.Lease
+	instead driver.Driver // of the scripted one
 }
 
 func setup(t *testing.T, jobType string, list ...*api.Task) *bench {
@@ -192,6 +193,9 @@ func setup(t *testing.T, jobType string, list ...*api.Task) *bench {
 		Driver: func(name string) (driver.Driver, error) {
 			if name != "fake" {
 				return nil, fault.New(fault.Invalid, "no driver %q", name)
+			}
+			if b.instead != nil {
+				return b.instead, nil
 			}
 			return b.driver, nil
 		},

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"context"
 	"errors"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -21,19 +22,33 @@ func (g *Group) Renew(from int64) {
 	}
 }
 
-// KeepsLeases reports whether the drivers of all running tasks keep leases by themselves.
-func (g *Group) KeepsLeases() bool {
+// LeaseKept reports whether a task runs whose driver keeps the lease by itself.
+func (g *Group) LeaseKept() bool {
+	for _, t := range g.tasks {
+		d, id := t.reached()
+		if l, ok := d.(driver.Lessee); ok && l.Renew(id, 0) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// KillUnleased kills the running tasks whose drivers keep no leases: kill timeouts do not count any more.
+func (g *Group) KillUnleased(ctx context.Context) {
 	for _, t := range g.tasks {
 		d, id := t.reached()
 		if d == nil {
 			continue
 		}
-		l, ok := d.(driver.Lessee)
-		if !ok || errors.Is(l.Renew(id, 0), fault.Unimplemented) {
-			return false
+		if l, ok := d.(driver.Lessee); ok && !errors.Is(l.Renew(id, 0), fault.Unimplemented) {
+			continue
 		}
+		go func() {
+			if err := d.Stop(ctx, id, "SIGKILL", 0); err != nil && !errors.Is(err, fault.NotFound) {
+				g.conf.Log.Warn("kill a task at the end of its lease", "task", t.name, "error", err)
+			}
+		}()
 	}
-	return true
 }
 
 // reached is the driver that runs the task now and the name of the attempt; nil when it does not run.

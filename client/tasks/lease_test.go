@@ -1,6 +1,7 @@
 package tasks_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -23,7 +24,7 @@ func TestTaskWhoseLeaseEndedFailsWithoutAnotherTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, "service", &api.Task{Name: "t", VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "d"}}})
 		b.mounts = map[string]driver.Mount{"data": {Source: "/v"}}
-		b.lease = &driver.Lease{Term: time.Minute, From: 5, Unmount: []string{"/v"}}
+		b.lease = &driver.Lease{Term: api.LeaseTerm{Term: time.Minute}, From: 5, Unmount: []string{"/v"}}
 		wait := b.run(t.Context())
 		synctest.Wait()
 		if got := b.driver.started[0].Lease; got != b.lease {
@@ -40,10 +41,59 @@ func TestTaskWhoseLeaseEndedFailsWithoutAnotherTry(t *testing.T) {
 	})
 }
 
+// leaseless is a driver that keeps no leases.
+type leaseless struct {
+	driver.Driver
+	stops []string
+}
+
+func (l *leaseless) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
+	l.stops = append(l.stops, signal+" "+timeout.String())
+	return l.Driver.Stop(ctx, id, signal, timeout)
+}
+
+func TestTaskOfADriverThatKeepsNoLeasesIsKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "service", &api.Task{Name: "t"})
+		wait := b.run(t.Context())
+		synctest.Wait()
+		if !b.LeaseKept() {
+			t.Error("the driver keeps leases, and that is not seen")
+		}
+		b.KillUnleased(t.Context())
+		synctest.Wait()
+		if s := b.States()["t"]; s.State != api.TaskStateRunning {
+			t.Errorf("a task whose driver keeps its lease is %s", s.State)
+		}
+		b.Stop()
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "service", &api.Task{Name: "t", KillTimeout: time.Hour})
+		d := &leaseless{Driver: b.driver}
+		b.instead = d
+		wait := b.run(t.Context())
+		synctest.Wait()
+		if b.LeaseKept() {
+			t.Error("the driver keeps no leases")
+		}
+		b.Stop()
+		b.KillUnleased(t.Context())
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(d.stops, "SIGKILL 0s") {
+			t.Errorf("the task was stopped by %q", d.stops)
+		}
+	})
+}
+
 func TestTaskWithoutVolumesHasNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, "batch", &api.Task{Name: "t", Config: lasting(time.Second, 0)})
-		b.lease = &driver.Lease{Term: time.Minute}
+		b.lease = &driver.Lease{Term: api.LeaseTerm{Term: time.Minute}}
 		if err := b.run(t.Context())(); err != nil {
 			t.Fatal(err)
 		}

@@ -66,6 +66,8 @@ type row struct {
 	BootID string
 	// Lease is for how long the volume may be used after the last answered heartbeat; 0 means for ever.
 	Lease time.Duration `json:",omitempty"`
+	// WriteBack is the last part of the lease, in which nobody uses the volume any more.
+	WriteBack time.Duration `json:",omitempty"`
 	// OnMountDead is the volume's policy for a mount that stops answering.
 	OnMountDead string `json:",omitempty"`
 	// Stale is set while running tasks still have the mount of before a republish.

@@ -23,7 +23,7 @@ func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClai
 		AccessMode:     cmp.Or(c.AccessMode, q.use.AccessMode),
 		AttachmentMode: cmp.Or(c.AttachmentMode, q.use.AttachmentMode, api.AttachmentFileSystem),
 		MountOptions:   c.MountOptions, PublishContext: reply.PublishContext, Context: v.DriverContext(), Owner: v.Owner,
-		OnMountDead: v.OnMountDead, Lease: c.Lease,
+		OnMountDead: v.OnMountDead, Lease: c.Lease, WriteBack: c.WriteBack,
 	}
 	if r.MountOptions == nil {
 		r.MountOptions = q.use.MountOptions.Over(v.MountOptions)

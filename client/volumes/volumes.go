@@ -116,6 +116,7 @@ type Service struct {
 	notes   notes
 	bootID  string
 	live    *live
+	overdue overdue
 }
 
 // New makes the service from what the buckets remember. Nothing runs before [Service.Run].

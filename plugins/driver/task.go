@@ -41,14 +41,16 @@ type Task struct {
 	Lease *Lease
 }
 
-// Lease is a promise to the servers: the task ends, and its volumes are unmounted, when none of this
-// node's heartbeats was answered for Term.
+// Lease is a promise to the servers: the task has ended, and its volumes are unmounted, before the end of the
+// term in which none of this node's heartbeats was answered.
 type Lease struct {
-	Term time.Duration
+	Term api.LeaseTerm
 	// From is when the last answered heartbeat was sent: CLOCK_BOOTTIME in nanoseconds.
 	From int64
 	// Unmount lists the paths on the host to unmount after the end, inner ones first.
 	Unmount []string
+	// Beside lists where else on the host the same volumes may be mounted.
+	Beside []string
 }
 
 // Logs says where the output of a task is kept: at most MaxFiles files of MaxFileSizeMB MiB per stream,

@@ -270,8 +270,8 @@ func (a *agent) beats() {
 	for a.ctx.Err() == nil {
 		bound := 5 * time.Second
 		term := a.svc.ShortestLease()
-		if term > 0 {
-			bound = min(bound, n.after(term/3))
+		if term.Term > 0 {
+			bound = min(bound, n.after(term.Beat()))
 		}
 		ctx, cancel := context.WithTimeout(a.ctx, bound)
 		sent := n.clock()
@@ -306,8 +306,8 @@ func (a *agent) beats() {
 		a.gossip()
 		a.known()
 		a.renew(sent)
-		if term > 0 {
-			wait = min(wait, term/3)
+		if term.Term > 0 {
+			wait = min(wait, term.Beat())
 		}
 		timer := time.NewTimer(n.after(wait))
 		select {

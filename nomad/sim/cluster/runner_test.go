@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/client/volumes"
 )
 
 // runner leads one allocation on its node.
@@ -165,7 +166,10 @@ func (a *agent) bring(ctx context.Context, r *runner) (status string, mounted bo
 }
 
 func (a *agent) launchOrFind(ctx context.Context, r *runner, sources []string) *task {
-	term, paths := a.svc.Lease(r.kept.alloc.ID)
+	l := a.svc.Lease(r.kept.alloc.ID)
+	if l == nil {
+		l = &volumes.Lease{}
+	}
 	a.n.w.mu.Lock()
 	defer a.n.w.mu.Unlock()
 	if t := a.n.tasks[r.kept.alloc.ID]; t != nil {
@@ -174,7 +178,7 @@ func (a *agent) launchOrFind(ctx context.Context, r *runner, sources []string) *
 	if ctx.Err() != nil {
 		return nil
 	}
-	return a.n.launch(r.kept.alloc.ID, sources, term, paths)
+	return a.n.launch(r.kept.alloc.ID, sources, l)
 }
 
 // end ends the tasks and returns how they ended.

@@ -3,6 +3,9 @@ package cluster
 import (
 	"context"
 	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client/volumes"
 )
 
 // task is a workload and the process that supervises it, which keeps the lease even without an agent. It is
@@ -10,7 +13,7 @@ import (
 type task struct {
 	alloc string
 	from  time.Duration // by the boot clock: when the last answered heartbeat was sent
-	term  time.Duration // 0 without a lease
+	term  api.LeaseTerm // zero without a lease
 	paths []string      // to be unmounted at the end of the lease
 	dead  chan struct{}
 	ended bool
@@ -26,10 +29,10 @@ func (t *task) end() {
 }
 
 // launch starts a task on what is mounted; the lock is held.
-func (n *node) launch(alloc string, sources []string, term time.Duration, paths []string) *task {
-	t := &task{alloc: alloc, from: n.agent.from, term: term, paths: paths, dead: make(chan struct{})}
+func (n *node) launch(alloc string, sources []string, l *volumes.Lease) *task {
+	t := &task{alloc: alloc, from: n.agent.from, term: l.Term, paths: l.Unmount, dead: make(chan struct{})}
 	n.tasks[alloc] = t
-	if term > 0 && t.from+n.lasts(t) <= n.clock() && n.w.bug != BugNoLease {
+	if t.term.Term > 0 && t.from+n.lasts(t) <= n.clock() && n.w.bug != BugNoLease {
 		n.w.tell("%s does not start %s: its lease is over", n.id, alloc)
 		t.end()
 		return t
@@ -41,7 +44,7 @@ func (n *node) launch(alloc string, sources []string, term time.Duration, paths 
 		}
 	}
 	n.w.checkOutside()
-	if t.term > 0 && n.w.bug != BugNoLease {
+	if t.term.Term > 0 && n.w.bug != BugNoLease {
 		go n.supervise(n.os, t)
 	}
 	return t
@@ -77,9 +80,9 @@ func (n *node) supervise(ctx context.Context, t *task) {
 			return
 		}
 	}
-	took := w.some(w.dice.roll("write back "+t.alloc), n.after(writeBack(t.term)))
+	took := w.some(w.dice.roll("write back "+t.alloc), n.after(t.term.Term-t.term.Stop()))
 	if w.bug == BugWriteBack {
-		took = n.after(writeBack(t.term))
+		took = n.after(t.term.Term - t.term.Stop())
 	}
 	if !w.sleep(ctx, took) {
 		return
@@ -103,16 +106,13 @@ func (n *node) busy(t *task, yes bool) {
 	}
 }
 
-// writeBack is how long it takes at most, by the node's clock, to kill, write back and unmount.
-func writeBack(term time.Duration) time.Duration { return term / 4 }
-
 // lasts is for how long a task goes on after the last heartbeat that was answered: what comes after its end must end
 // within the term too.
 func (n *node) lasts(t *task) time.Duration {
 	if n.w.bug == BugWriteBack {
-		return t.term
+		return t.term.Term
 	}
-	return t.term - writeBack(t.term)
+	return t.term.Stop()
 }
 
 // runs reports whether the task writes now.

@@ -367,7 +367,7 @@ func (w *World) give() {
 func (w *World) leased() *node {
 	for _, n := range w.nodes {
 		for _, t := range n.tasks {
-			if t.term > 0 && !t.ended {
+			if t.term.Term > 0 && !t.ended {
 				return n
 			}
 		}

@@ -47,7 +47,8 @@ func guard(tx *state.Txn, v *api.Volume, c *api.VolumeClaim) error {
 }
 
 func lease(c *api.VolumeClaim, v *api.Volume) {
-	c.Lease, c.WriteBack = cmp.Or(v.Lease, LeaseDefault), v.WriteBack
+	c.Lease = cmp.Or(v.Lease, LeaseDefault)
+	c.WriteBack = cmp.Or(v.WriteBack, api.WriteBackOf(c.Lease, v.Provision.SlowestWriteBack))
 }
 
 // FenceError refuses a spec with a fence that its plugin is known not to have.

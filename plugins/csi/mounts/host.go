@@ -38,6 +38,11 @@ type Host interface {
 	// Abort makes the file system at path fail what waits for it (MNT_FORCE). A file system that cannot do that
 	// is unmounted when nobody uses it.
 	Abort(path string) error
+	// Sync writes the data of the file system at path back. It may block for ever.
+	Sync(path string) error
+	// ShutDown ends the file system at path, wherever it is mounted: what is in its page cache never reaches the
+	// storage. Not all types can do that.
+	ShutDown(path string) error
 	// Share makes mounts below dir visible to mounts that were copied from it.
 	Share(dir string) error
 	// Statfs asks the file system at path for a sign of life. It may block for ever.
@@ -101,6 +106,32 @@ func (System) Abort(path string) error {
 		return fmt.Errorf("abort the requests of %s: %w", path, err)
 	}
 	return nil
+}
+
+// Sync implements [Host].
+func (System) Sync(path string) error {
+	return onRoot(path, func(fd int) error { return unix.Syncfs(fd) })
+}
+
+// noFlush is FS_SHUTDOWN_FLAGS_NOLOGFLUSH, fsShutdown FS_IOC_SHUTDOWN of ext4, xfs and f2fs.
+const (
+	noFlush    = 2
+	fsShutdown = 0x8004587d
+)
+
+// ShutDown implements [Host].
+func (System) ShutDown(path string) error {
+	return onRoot(path, func(fd int) error { return unix.IoctlSetPointerInt(fd, fsShutdown, noFlush) })
+}
+
+// onRoot does something with the directory at path.
+func onRoot(path string, do func(fd int) error) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	return do(fd)
 }
 
 // Statfs implements [Host].

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/suite"
 )
@@ -53,7 +54,7 @@ func TestEndOfTheLeaseStopsTheTaskWithoutAnAgent(t *testing.T) {
 	source, target := published(t)
 	task := suite.NewTask(t, sh(writing))
 	task.Mounts = []driver.Mount{{Source: target, Destination: "v"}}
-	task.Lease = &driver.Lease{Term: 700 * time.Millisecond, From: bootTime(t), Unmount: []string{target}}
+	task.Lease = &driver.Lease{Term: api.LeaseTerm{Term: 700 * time.Millisecond}, From: bootTime(t), Unmount: []string{target}}
 	h, err := d.Start(suite.Context(t), task)
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +65,10 @@ func TestEndOfTheLeaseStopsTheTaskWithoutAnAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	suite.Eventually(t, "the task has ended", func() bool { return gone(main) && gone(supervisor) })
-	if bootTime(t) < task.Lease.From+int64(task.Lease.Term) {
-		t.Error("it ended before its lease")
+	if now := bootTime(t); now < task.Lease.From+int64(task.Lease.Term.Stop()) {
+		t.Error("it ended too early")
+	} else if now > task.Lease.From+int64(task.Lease.Term.Term) {
+		t.Error("it ended after its lease")
 	}
 	if isMounted(t, target) {
 		t.Error("the volume is still mounted")
@@ -89,7 +92,7 @@ func TestRenewedLeaseLetsTheTaskRun(t *testing.T) {
 	d := newDriver(t, t.TempDir())
 	_, target := published(t)
 	task := suite.NewTask(t, sh("sleep 1000"))
-	task.Lease = &driver.Lease{Term: 500 * time.Millisecond, From: bootTime(t), Unmount: []string{target}}
+	task.Lease = &driver.Lease{Term: api.LeaseTerm{Term: 500 * time.Millisecond}, From: bootTime(t), Unmount: []string{target}}
 	if _, err := d.Start(suite.Context(t), task); err != nil {
 		t.Fatal(err)
 	}
@@ -100,9 +103,23 @@ func TestRenewedLeaseLetsTheTaskRun(t *testing.T) {
 	if err := d.Renew(task.ID, 1); err != nil { // late and old: does not shorten the lease
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the first lease is over", func() bool { return bootTime(t) > task.Lease.From+2*int64(task.Lease.Term) })
+	suite.Eventually(t, "the first lease is over", func() bool { return bootTime(t) > task.Lease.From+2*int64(task.Lease.Term.Term) })
 	if gone(pidOf(t, d, task.ID, "pid")) || !isMounted(t, target) {
 		t.Error("the task was ended within its lease")
+	}
+}
+
+func TestTaskIsNotStartedOnceItsLeaseIsOver(t *testing.T) {
+	d := newDriver(t, t.TempDir())
+	_, target := published(t)
+	task := suite.NewTask(t, sh("echo ran >ran"))
+	term := api.LeaseTerm{Term: time.Minute}
+	task.Lease = &driver.Lease{Term: term, From: bootTime(t) - int64(term.Stop()), Unmount: []string{target}}
+	if _, err := d.Start(suite.Context(t), task); !driver.Recoverable(err) {
+		t.Errorf("start: %v", err)
+	}
+	if size(filepath.Join(task.Dir, "ran")) > 0 {
+		t.Error("it ran")
 	}
 }
 

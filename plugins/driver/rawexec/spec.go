@@ -57,7 +57,9 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 		s.MaxFileBytes = int64(cmp.Or(t.Logs.MaxFileSizeMB, defaultMaxFileSizeMB)) << 20
 	}
 	if t.Lease != nil {
-		s.Lease, s.LeaseFrom, s.Unmount = int64(t.Lease.Term), t.Lease.From, t.Lease.Unmount
+		l := t.Lease
+		s.Lease, s.LeaseFrom, s.Unmount, s.Beside = int64(l.Term.Stop()), l.From, l.Unmount, l.Beside
+		s.LeaseCut, s.LeaseEnd = int64(l.Term.Cut()), int64(l.Term.Term)
 	}
 	d.chooseCgroups(s, c, t)
 	d.chooseCpuset(s, c, t)

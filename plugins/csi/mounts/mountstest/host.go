@@ -31,6 +31,8 @@ type Host struct {
 	broken  map[int]error
 	hung    map[int]chan struct{}
 	devices map[string]bool
+	// shut are the devices of file systems that were shut down, synced those that were written back.
+	shut, synced []string
 }
 
 var _ mounts.Host = (*Host)(nil)
@@ -166,6 +168,28 @@ func (h *Host) Detach(path string) error {
 		h.table = slices.DeleteFunc(slices.Clone(h.table), func(o *mounts.Entry) bool { return o == e })
 	}
 	return nil
+}
+
+// Sync implements [mounts.Host].
+func (h *Host) Sync(path string) error { return h.noteDevice(path, &h.synced) }
+
+// ShutDown implements [mounts.Host].
+func (h *Host) ShutDown(path string) error { return h.noteDevice(path, &h.shut) }
+
+func (h *Host) noteDevice(path string, on *[]string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.table.AtExactly(path); e != nil {
+		*on = append(*on, e.Dev)
+	}
+	return nil
+}
+
+// Ended lists the devices whose file systems were written back, and those that were shut down.
+func (h *Host) Ended() (synced, shut []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.synced), slices.Clone(h.shut)
 }
 
 // Abort implements [mounts.Host].

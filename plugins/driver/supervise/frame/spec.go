@@ -46,10 +46,15 @@ type Spec struct {
 
 	// Lease is for how long in nanoseconds the task may run after LeaseFrom, a reading of CLOCK_BOOTTIME in
 	// nanoseconds which KindLease frames move on; 0 means for ever. When it ends the task is killed and the
-	// paths in Unmount, which are those of the host, are unmounted in their order.
+	// paths in Unmount, which are those of the host, are unmounted in their order. What is not written back
+	// after LeaseCut is cut off, and nothing is waited for after LeaseEnd.
 	Lease     int64
 	LeaseFrom int64
+	LeaseCut  int64
+	LeaseEnd  int64
 	Unmount   []string
+	// Beside lists where else on the host the same volumes may be mounted.
+	Beside []string
 }
 
 // Mount is a path of the host to show at Destination, which is absolute and clean.
@@ -103,6 +108,9 @@ func (s *Spec) Encode() []byte {
 	w.num(s.Lease)
 	w.num(s.LeaseFrom)
 	w.list(s.Unmount)
+	w.num(s.LeaseCut)
+	w.num(s.LeaseEnd)
+	w.list(s.Beside)
 	return w
 }
 
@@ -137,5 +145,6 @@ func (s *Spec) Decode(b []byte) error {
 	}
 	s.Cpuset, s.OOMScore = r.str(), r.num()
 	s.Lease, s.LeaseFrom, s.Unmount = r.num(), r.num(), r.list()
+	s.LeaseCut, s.LeaseEnd, s.Beside = r.num(), r.num(), r.list()
 	return r.end()
 }

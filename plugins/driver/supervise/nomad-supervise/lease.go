@@ -2,7 +2,6 @@ package main
 
 import (
 	"syscall"
-	"unsafe"
 
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -10,25 +9,28 @@ import (
 const (
 	clockBoottime  = 7
 	umountNoFollow = 8
-	// againMS is the pause between tries to end a task whose lease is over.
+	// againMS is the pause between tries to end a task whose lease is over, or to unmount what others use.
 	againMS = 100
-	// syncMS bounds the wait for data to reach a volume that may be gone.
-	syncMS = 20_000
-	// busyTries bounds, at againMS each, the wait for others who use a mount.
-	busyTries = 50
 )
 
-// lease is the promise that the task stops using its volumes when no server was heard for too long. It is
-// kept here since the agent may be dead. Times are of CLOCK_BOOTTIME, which counts while the host sleeps.
+// lease is the promise that nothing of the task reaches its volumes any more when no server was heard for too
+// long. It is kept here since the agent may be dead. Times are of CLOCK_BOOTTIME, which counts while the host
+// sleeps: in nanoseconds after from the task is killed (stop), what is not written back is cut off from its
+// storage (cut), and nothing is waited for any more (end). A stop of 0 never comes.
 type lease struct {
-	term, from int64 // nanoseconds; a term of 0 never ends
-	home       int   // the host's mount namespace
-	ended      bool
+	from, stop, cut, end int64
+
+	home            int // the host's mount namespace
+	unmount, beside []string
+
+	ended bool
+	// cutOff is set when a task that does not end was cut off.
+	cutOff bool
 }
 
 func takeLease(spec *frame.Spec) lease {
-	l := lease{term: spec.Lease, from: spec.LeaseFrom, home: -1}
-	if l.term > 0 {
+	l := lease{from: spec.LeaseFrom, stop: spec.Lease, cut: spec.LeaseCut, end: spec.LeaseEnd, unmount: spec.Unmount, beside: spec.Beside, home: -1}
+	if l.stop > 0 {
 		l.home, _ = syscall.Open("/proc/thread-self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	}
 	return l
@@ -39,64 +41,97 @@ func (l *lease) renew(from int64) { l.from = max(l.from, from) }
 // wait is for how many milliseconds nothing needs to be done; negative means for ever.
 func (l *lease) wait() int64 {
 	switch {
-	case l.term <= 0:
+	case l.stop <= 0:
 		return -1
 	case l.ended:
 		return againMS
 	}
-	return max(l.from+l.term-bootTime(), 0)/1e6 + 1
+	return l.until(l.stop) + 1
 }
+
+// until is how many milliseconds are left.
+func (l *lease) until(at int64) int64 { return max(l.from+at-bootTime(), 0) / 1e6 }
 
 // over reports whether the task must end. It stays so: the mounts may be taken away by now.
 func (l *lease) over() bool {
-	return l.ended || l.term > 0 && bootTime() >= l.from+l.term
+	return l.ended || l.stop > 0 && bootTime() >= l.from+l.stop
 }
 
-// unmount takes the paths away from the host once nothing of the task is left.
-func (l *lease) unmount(paths []string) {
+// overdue reports whether what is not written back must be cut off now.
+func (l *lease) overdue() bool { return l.ended && bootTime() >= l.from+l.cut }
+
+// sever cuts off what a task that does not end still writes, once.
+func (l *lease) sever() {
+	if l.overdue() && !l.cutOff {
+		l.cutOff = true
+		l.begin(l.unmount, l.severed)
+	}
+}
+
+// close takes the volumes away from the host once nothing of the task is left: data is written back first, and
+// cut off when that takes too long.
+func (l *lease) close() {
 	if l.home >= 0 {
 		_, _, _ = syscall.RawSyscall(sysSetns, uintptr(l.home), syscall.CLONE_NEWNS, 0)
 	}
-	for _, p := range paths {
-		synced(p)
+	if !l.overdue() && l.begin(distinct(l.unmount), l.synced).ended(l, l.cut) {
+		l.begin(l.unmount[:min(1, len(l.unmount))], l.unmountAll).ended(l, l.cut)
 	}
-	for _, p := range paths {
-		for try := 0; ; try++ {
-			err := syscall.Unmount(p, umountNoFollow)
-			if err == syscall.EBUSY && try < busyTries {
-				poll([]pollFD{{-1, 0, 0}}, againMS)
-				continue
-			}
-			if err == syscall.EBUSY {
-				_ = syscall.Unmount(p, syscall.MNT_FORCE|syscall.MNT_DETACH|umountNoFollow)
-			}
-			break
+	if l.left() {
+		l.begin(l.unmount, l.severed).ended(l, l.end)
+	}
+}
+
+// left reports whether something is mounted still.
+func (l *lease) left() (yes bool) {
+	eachMount(mountTable(), func(_, _, at string) { yes = yes || listed(at, l.unmount) })
+	return yes
+}
+
+// unmountAll unmounts in order, and waits for others who use a mount while there is time.
+func (l *lease) unmountAll(string) {
+	for _, p := range l.unmount {
+		for syscall.Unmount(p, umountNoFollow) == syscall.EBUSY && l.until(l.cut) > 0 {
+			poll([]pollFD{{-1, 0, 0}}, againMS)
 		}
 	}
 }
 
-// synced writes a file system's data back, for as long as that may take. Storage that is gone holds up a
-// thread of its own, which ends with the process.
-func synced(path string) {
-	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return
+// efforts are threads that file systems may hold up; they end with the process.
+type efforts struct{ note, left int }
+
+// begin does something with each path in a thread of its own. Those are in the host's mount namespace, for the
+// runtime never makes one from a thread that a goroutine is locked to.
+func (l *lease) begin(paths []string, do func(path string)) *efforts {
+	var p [2]int
+	if syscall.Pipe2(p[:], syscall.O_CLOEXEC) != nil {
+		return &efforts{-1, len(paths)}
 	}
-	var done [2]int
-	if syscall.Pipe2(done[:], syscall.O_CLOEXEC) != nil {
-		return
+	for _, path := range paths {
+		go func() {
+			do(path)
+			b := [1]byte{1}
+			_, _ = syscall.Write(p[1], b[:])
+		}()
 	}
-	go func() {
-		_, _, _ = syscall.Syscall(sysSyncfs, uintptr(fd), 0, 0)
-		_ = syscall.Close(fd)
-		_ = syscall.Close(done[1])
-	}()
-	poll([]pollFD{{int32(done[0]), pollIn, 0}}, syncMS)
-	_ = syscall.Close(done[0])
+	return &efforts{p[0], len(paths)}
 }
 
-func bootTime() int64 {
-	var t syscall.Timespec
-	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&t)), 0)
-	return t.Nano()
+// ended waits for all threads, no longer than to a time of the lease.
+func (e *efforts) ended(l *lease, at int64) bool {
+	var b [1]byte
+	for e.left > 0 && e.note >= 0 {
+		fds := [1]pollFD{{int32(e.note), pollIn, 0}}
+		poll(fds[:], l.until(at)+1)
+		if fds[0].revents == 0 {
+			if l.until(at) <= 0 {
+				break
+			}
+			continue
+		}
+		if n, _ := syscall.Read(e.note, b[:]); n > 0 {
+			e.left--
+		}
+	}
+	return e.left == 0
 }

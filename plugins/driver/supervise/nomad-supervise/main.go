@@ -92,11 +92,11 @@ func send(fd int, kind frame.Kind, body []byte) {
 func (s *supervisor) finish() {
 	finishedAt := now()
 	s.endTree()
+	if s.lease.ended {
+		s.lease.close()
+	}
 	s.stdout.drain()
 	s.stderr.drain()
-	if s.lease.ended {
-		s.lease.unmount(s.spec.Unmount)
-	}
 	status := s.reaper.status
 	x := frame.Exited{Code: int64(status.ExitStatus()), FinishedAt: finishedAt, LeaseEnded: s.lease.ended}
 	if status.Signaled() {
@@ -129,5 +129,11 @@ func writeAtomically(path string, content []byte) {
 func now() int64 {
 	var t syscall.Timeval
 	_ = syscall.Gettimeofday(&t)
+	return t.Nano()
+}
+
+func bootTime() int64 {
+	var t syscall.Timespec
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&t)), 0)
 	return t.Nano()
 }

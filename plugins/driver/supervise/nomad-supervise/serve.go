@@ -71,6 +71,7 @@ func (s *supervisor) serve() {
 		if s.lease.over() {
 			s.killTree(s.lease.ended)
 			s.lease.ended = true
+			s.lease.sever()
 		}
 	}
 }

@@ -35,6 +35,9 @@ func (s *supervisor) start() *frame.Failed {
 	if program == "" {
 		return failed(false, "command "+s.spec.Args[0]+": not found or not executable")
 	}
+	if s.lease.over() {
+		return failed(true, "the lease of its volumes is over: no server answers this node")
+	}
 	return s.execute(program)
 }
 

@@ -53,8 +53,8 @@ func (r *reaper) read() {
 	_, _ = syscall.Read(r.note, b[:])
 }
 
-// endTree kills what the main process left behind until no child is left, for at most ten seconds: a
-// process that the kernel cannot end now is not ours to wait for longer.
+// endTree kills what the main process left behind until no child is left, for at most ten seconds, or as long as
+// the lease allows: a process that the kernel cannot end now is not ours to wait for longer.
 func (s *supervisor) endTree() {
 	for round := range 1000 {
 		fds := [3]pollFD{{int32(s.reaper.note), pollIn, 0}, {s.stdout.fd(), pollIn, 0}, {s.stderr.fd(), pollIn, 0}}
@@ -65,6 +65,9 @@ func (s *supervisor) endTree() {
 		s.stdout.pump()
 		s.stderr.pump()
 		s.killTree(round > 3)
+		if s.lease.overdue() {
+			return
+		}
 		if round%8 == 7 && s.onlyHelpers() {
 			s.helpers = true
 			return

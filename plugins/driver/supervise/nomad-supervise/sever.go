@@ -1,0 +1,124 @@
+package main
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+const (
+	// fsShutdown is FS_IOC_SHUTDOWN of ext4, xfs and f2fs, the same on every architecture we build for;
+	// noFlush drops what is in the log and in the page cache.
+	fsShutdown = 0x8004587d
+	noFlush    = 2
+)
+
+// severed takes a volume away without writing anything more: the file system is shut down, so that what is in its
+// page cache never reaches the storage. Forcing ends the connection of FUSE file systems, and what waits for a
+// file server. A file system that is mounted elsewhere too belongs to others: it is only unmounted here.
+func (l *lease) severed(path string) {
+	if own(mountTable(), path, l.unmount, l.beside) {
+		shutDown(path)
+		if syscall.Unmount(path, syscall.MNT_FORCE|umountNoFollow) == nil {
+			return
+		}
+	}
+	_ = syscall.Unmount(path, syscall.MNT_DETACH|umountNoFollow)
+}
+
+func shutDown(path string) {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	how := uint32(noFlush)
+	_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), fsShutdown, uintptr(unsafe.Pointer(&how)))
+	_ = syscall.Close(fd)
+}
+
+// own reports whether all mounts of the file system at the path are in the lists, and one of them shows all of it.
+func own(table []byte, path string, unmount, beside []string) bool {
+	dev, whole, others := "", false, false
+	eachMount(table, func(d, _, at string) {
+		if at == path {
+			dev = d
+		}
+	})
+	eachMount(table, func(d, root, at string) {
+		if d == dev {
+			whole = whole || root == "/"
+			others = others || !listed(at, unmount) && !listed(at, beside)
+		}
+	})
+	return dev != "" && whole && !others
+}
+
+func listed(path string, list []string) bool {
+	for _, p := range list {
+		if p == path {
+			return true
+		}
+	}
+	return false
+}
+
+// mountTable reads the mounts of the thread's namespace.
+func mountTable() []byte {
+	fd, err := syscall.Open("/proc/thread-self/mountinfo", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer syscall.Close(fd)
+	b, n := make([]byte, 1<<16), 0
+	for {
+		if n == len(b) {
+			b = append(b, make([]byte, len(b))...)
+		}
+		got, err := syscall.Read(fd, b[n:])
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil
+		}
+		if got <= 0 {
+			return b[:n]
+		}
+		n += got
+	}
+}
+
+// eachMount tells device, root and mount point of each line "id parent device root point ...".
+func eachMount(table []byte, tell func(dev, root, point string)) {
+	var fields [5]string
+	for start := 0; start < len(table); {
+		end := start
+		for end < len(table) && table[end] != '\n' {
+			end++
+		}
+		at := start
+		for i := range fields {
+			next := at
+			for next < end && table[next] != ' ' {
+				next++
+			}
+			fields[i] = plain(table[at:next])
+			at = min(next+1, end)
+		}
+		tell(fields[2], fields[3], fields[4])
+		start = end + 1
+	}
+}
+
+// plain undoes the octal escapes of blanks.
+func plain(b []byte) string {
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		if b[i] == '\\' && i+3 < len(b) {
+			out = append(out, (b[i+1]-'0')<<6|(b[i+2]-'0')<<3|(b[i+3]-'0'))
+			i += 3
+			continue
+		}
+		out = append(out, b[i])
+	}
+	return string(out)
+}
