@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -181,11 +182,28 @@ func writeFiles(dir string, files map[string]textFile) error {
 			errs = append(errs, fmt.Errorf("make directory of %s: %w", name, err))
 			continue
 		}
-		if err := root.WriteFile(rel, f.text, f.mode); err != nil {
+		if err := replace(root, rel, f); err != nil {
 			errs = append(errs, fmt.Errorf("write %s: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// replace puts a new file in the place of whatever the task has there: opening that might wait for ever.
+func replace(root *os.Root, name string, f textFile) error {
+	made := path.Join(path.Dir(name), ".made-"+rand.Text())
+	file, err := root.OpenFile(made, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(f.text)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = root.Rename(made, name)
+	}
+	if err != nil {
+		_ = root.Remove(made)
+	}
+	return err
 }
 
 func logs(dir string, c *api.LogConfig) driver.Logs {

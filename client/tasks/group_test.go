@@ -7,9 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/klauspost/compress/snappy"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -309,6 +312,54 @@ func TestVolumesTextFilesAndEnvironmentReachTheDriver(t *testing.T) {
 			t.Errorf("template: %q %v", text, err)
 		}
 	})
+}
+
+// TestTextFilesReplaceWhatTheTaskPutInTheirPlace: a pipe would be opened for ever.
+func TestTextFilesReplaceWhatTheTaskPutInTheirPlace(t *testing.T) {
+	b := setup(t, "batch", &api.Task{
+		Name: "t", Config: lasting(time.Millisecond, 0), DispatchPayload: &api.DispatchPayloadConfig{File: "in"},
+		Templates: []*api.Template{
+			{EmbeddedTmpl: "plain", DestPath: "local/pipe"},
+			{EmbeddedTmpl: "plain", DestPath: "local/link", Perms: "600"},
+			{EmbeddedTmpl: "plain", DestPath: "local/inner/file"},
+		},
+	})
+	b.conf.Alloc.Job.Payload = snappy.Encode(nil, []byte("plain"))
+	dir := b.conf.Dirs.Task("t")
+	if err := b.conf.Dirs.BuildTask("t"); err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := errors.Join(
+		os.WriteFile(outside, []byte("mine"), 0o600), os.Symlink(outside, dir.Local()+"/link"), os.Mkdir(dir.Local()+"/inner", 0o755),
+		syscall.Mkfifo(dir.Local()+"/pipe", 0o666), syscall.Mkfifo(dir.Local()+"/inner/file", 0o666), syscall.Mkfifo(dir.Local()+"/in", 0o666),
+	); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx, nil) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-ctx.Done():
+		t.Fatal("the task hangs in its setup")
+	}
+	for _, name := range []string{"pipe", "link", "inner/file", "in"} {
+		st, err := os.Lstat(filepath.Join(dir.Local(), name))
+		if err != nil || !st.Mode().IsRegular() || st.Size() != 5 {
+			t.Errorf("%s: %v %v", name, st, err)
+		}
+	}
+	if b, err := os.ReadFile(outside); err != nil || string(b) != "mine" {
+		t.Errorf("the file outside holds %q %v", b, err)
+	}
+	if left, _ := filepath.Glob(dir.Local() + "/.made-*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
 }
 
 func TestSetupThatCannotWorkFailsTheTask(t *testing.T) {
