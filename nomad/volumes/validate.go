@@ -18,11 +18,15 @@ import (
 func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint64, error) {
 	c := &commands.Register{Specs: specs}
 	for _, spec := range specs {
-		open, err := s.validated(ctx, spec)
+		known, old := uint64(0), s.state.Read().Volume(spec.Namespace, spec.ID)
+		if old != nil && old.Provision.State != api.VolumeFailed {
+			known = old.CreateIndex
+		}
+		open, err := s.validated(ctx, old, spec)
 		if err != nil {
 			return 0, err
 		}
-		c.NotValidated = append(c.NotValidated, open)
+		c.NotValidated, c.Known = append(c.NotValidated, open), append(c.Known, known)
 	}
 	index, err := s.write(ctx, c)
 	if err != nil {
@@ -33,9 +37,8 @@ func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint6
 
 // validated asks the plugin about a volume before it is registered, and before it is to be used in a way that the
 // plugin has not been asked about. A plugin may leave it open: then it says why it has not confirmed it.
-func (s *Service) validated(ctx context.Context, spec *api.VolumeSpec) (open string, err error) {
+func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.VolumeSpec) (open string, err error) {
 	tx := s.state.Read()
-	old := tx.Volume(spec.Namespace, spec.ID)
 	if old != nil && old.Provision.State != api.VolumeFailed {
 		if _, err := commands.Merged(old, spec, slices.Collect(tx.ClaimsByVolume(spec.Namespace, spec.ID))); err != nil {
 			return "", err

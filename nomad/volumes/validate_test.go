@@ -1,6 +1,7 @@
 package volumes_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -41,6 +42,32 @@ func TestNewUsesOfAKnownVolumeAreAskedOfItsDriver(t *testing.T) {
 	if v := r.Get("v"); len(v.RequestedCapabilities) != 1 || v.MountOptions != nil {
 		t.Errorf("taken all the same: %+v", v.VolumeSpec)
 	}
+}
+
+// What is known of a volume is not believed of one that takes its place.
+func TestVolumeThatIsDeletedWhileItIsRegisteredIsNotRegisteredUnasked(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	n := r.Node("n1")
+	r.Register(volumestest.Spec("v"))
+	asked := make(chan struct{})
+	n.On("Controller.Validate", func(context.Context, any) error {
+		close(asked)
+		if _, err := r.Service.Deregister(r.Context(), &api.VolumeDeregisterRequest{VolumeID: "v"}); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	many := volumestest.Spec("v", writer, api.AccessMultiNodeMultiWriter)
+	if err := r.registers(many); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "meanwhile") {
+		t.Errorf("registered: %v", err)
+	}
+	<-asked
+	if r.State.Read().Volume("default", "v") != nil {
+		t.Error("the volume is there")
+	}
+	n.On("Controller.Validate", nil)
+	r.Register(many)
 }
 
 func TestWhatADriverDoesNotConfirmIsNotValidated(t *testing.T) {

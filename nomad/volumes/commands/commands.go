@@ -15,6 +15,9 @@ type Register struct {
 	// NotValidated says for each of Specs why its driver has not confirmed the capabilities; empty where it has, or
 	// need not. Without any, what is known of the volumes stays.
 	NotValidated []string `msg:",omitempty"`
+	// Known is for each of Specs the CreateIndex of the volume whose driver need not be asked about all of it; 0 for
+	// a new one.
+	Known []uint64 `msg:",omitempty"`
 }
 
 // Intend records that a volume is to be created.

@@ -14,6 +14,11 @@ import (
 // Apply stores new volumes and the new specs of known ones.
 func (c *Register) Apply(tx *state.Txn) (any, error) {
 	for i, spec := range c.Specs {
+		if i < len(c.Known) && c.Known[i] != 0 {
+			if v := tx.Volume(spec.Namespace, spec.ID); v == nil || v.CreateIndex != c.Known[i] {
+				return nil, fault.New(fault.Conflict, "volume %q was deleted or deregistered meanwhile: ask again to register it anew", spec.ID)
+			}
+		}
 		next, err := registered(tx, spec)
 		if err != nil {
 			return nil, err

@@ -1898,8 +1898,8 @@ func (z Reconcile) Msgsize() (s int) {
 func (z *Register) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.Specs == nil {
 		zb0001Len--
@@ -1908,6 +1908,10 @@ func (z *Register) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.NotValidated == nil {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.Known == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1936,6 +1940,14 @@ func (z *Register) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendArrayHeader(o, uint32(len(z.NotValidated)))
 			for za0002 := range z.NotValidated {
 				o = msgp.AppendString(o, z.NotValidated[za0002])
+			}
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Known"
+			o = append(o, 0xa5, 0x4b, 0x6e, 0x6f, 0x77, 0x6e)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Known)))
+			for za0003 := range z.Known {
+				o = msgp.AppendUint64(o, z.Known[za0003])
 			}
 		}
 	}
@@ -2021,6 +2033,29 @@ func (z *Register) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "Known":
+			var zb0004 uint32
+			zb0004, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Known")
+				return
+			}
+			if zb0004 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Known) >= int(zb0004) {
+				z.Known = (z.Known)[:zb0004]
+			} else {
+				z.Known = make([]uint64, zb0004)
+			}
+			for za0003 := range z.Known {
+				z.Known[za0003], bts, err = msgp.ReadUint64Bytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Known", za0003)
+					return
+				}
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -2047,6 +2082,7 @@ func (z *Register) Msgsize() (s int) {
 	for za0002 := range z.NotValidated {
 		s += msgp.StringPrefixSize + len(z.NotValidated[za0002])
 	}
+	s += 6 + msgp.ArrayHeaderSize + (len(z.Known) * (msgp.Uint64Size))
 	return
 }
 
