@@ -167,6 +167,9 @@ type VolumeProvision struct {
 	LastError    string `msg:",omitempty"`
 	// NodeExpansion lists the nodes that still owe a NodeExpandVolume.
 	NodeExpansion []string `msg:",omitempty"`
+	// NotGrown is set when a node has given up to grow the file system. To ask for the same capacity again then
+	// expands the volume once more.
+	NotGrown bool `msg:",omitempty"`
 	// Uncertain is set while an earlier call of the running intent may have had its effect.
 	Uncertain bool `msg:",omitempty"`
 	// OutOfUse is set when the running expansion is one of a plugin that expands volumes only while nobody uses them.

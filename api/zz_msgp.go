@@ -70236,8 +70236,8 @@ func (z *VolumeOwner) Msgsize() (s int) {
 func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(17)
-	var zb0001Mask uint32 /* 17 bits */
+	zb0001Len := uint32(18)
+	var zb0001Mask uint32 /* 18 bits */
 	_ = zb0001Mask
 	if z.State == "" {
 		zb0001Len--
@@ -70291,21 +70291,25 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x1000
 	}
-	if z.Uncertain == false {
+	if z.NotGrown == false {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.OutOfUse == false {
+	if z.Uncertain == false {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.FormerSecrets == nil {
+	if z.OutOfUse == false {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.SlowestWriteBack == 0 {
+	if z.FormerSecrets == nil {
 		zb0001Len--
 		zb0001Mask |= 0x10000
+	}
+	if z.SlowestWriteBack == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -70422,16 +70426,21 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+			// string "NotGrown"
+			o = append(o, 0xa8, 0x4e, 0x6f, 0x74, 0x47, 0x72, 0x6f, 0x77, 0x6e)
+			o = msgp.AppendBool(o, z.NotGrown)
+		}
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "Uncertain"
 			o = append(o, 0xa9, 0x55, 0x6e, 0x63, 0x65, 0x72, 0x74, 0x61, 0x69, 0x6e)
 			o = msgp.AppendBool(o, z.Uncertain)
 		}
-		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "OutOfUse"
 			o = append(o, 0xa8, 0x4f, 0x75, 0x74, 0x4f, 0x66, 0x55, 0x73, 0x65)
 			o = msgp.AppendBool(o, z.OutOfUse)
 		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "FormerSecrets"
 			o = append(o, 0xad, 0x46, 0x6f, 0x72, 0x6d, 0x65, 0x72, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
 			o = msgp.AppendMapHeader(o, uint32(len(z.FormerSecrets)))
@@ -70440,7 +70449,7 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0010)
 			}
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "SlowestWriteBack"
 			o = append(o, 0xb0, 0x53, 0x6c, 0x6f, 0x77, 0x65, 0x73, 0x74, 0x57, 0x72, 0x69, 0x74, 0x65, 0x42, 0x61, 0x63, 0x6b)
 			o = msgp.AppendDuration(o, z.SlowestWriteBack)
@@ -70714,6 +70723,12 @@ func (z *VolumeProvision) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "NotGrown":
+			z.NotGrown, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NotGrown")
+				return
+			}
 		case "Uncertain":
 			z.Uncertain, bts, err = msgp.ReadBoolBytes(bts)
 			if err != nil {
@@ -70816,7 +70831,7 @@ func (z *VolumeProvision) Msgsize() (s int) {
 	for za0008 := range z.NodeExpansion {
 		s += msgp.StringPrefixSize + len(z.NodeExpansion[za0008])
 	}
-	s += 10 + msgp.BoolSize + 9 + msgp.BoolSize + 14 + msgp.MapHeaderSize
+	s += 9 + msgp.BoolSize + 10 + msgp.BoolSize + 9 + msgp.BoolSize + 14 + msgp.MapHeaderSize
 	if z.FormerSecrets != nil {
 		for za0009, za0010 := range z.FormerSecrets {
 			_ = za0010

@@ -39,6 +39,9 @@ func (s *Service) snapshot(ctx context.Context, ns string, snap *api.Snapshot) (
 	if snap == nil || snap.SourceVolumeID == "" {
 		return nil, fault.New(fault.Invalid, "missing source volume ID of the snapshot")
 	}
+	if err := snapshotSizes(map[string]string{"name": snap.Name}, snap.Parameters, snap.Secrets); err != nil {
+		return nil, err
+	}
 	v := s.state.Read().Volume(ns, snap.SourceVolumeID)
 	switch {
 	case v == nil:
@@ -67,10 +70,21 @@ func (s *Service) snapshot(ctx context.Context, ns string, snap *api.Snapshot) (
 	return &answer, nil
 }
 
+// snapshotSizes refuses what drivers must not be sent before it is in the log.
+func snapshotSizes(texts, parameters, secrets map[string]string) error {
+	if errs := tooLarge(texts, map[string]map[string]string{"parameters": parameters, "secrets": secrets}); len(errs) > 0 {
+		return fault.Wrap(fault.Invalid, fmt.Errorf("snapshot: %w", errors.Join(errs...)))
+	}
+	return nil
+}
+
 // DeleteSnapshot deletes a snapshot at its provider.
 func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteRequest) (*api.WriteMeta, error) {
 	if r.ID == "" {
 		return nil, fault.New(fault.Invalid, "missing snapshot ID")
+	}
+	if err := snapshotSizes(nil, nil, r.Secrets); err != nil {
+		return nil, err
 	}
 	if err := s.ableTo(r.PluginID, pluginview.CreateSnapshots); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package volumes_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -45,6 +46,26 @@ func TestRefusedSnapshotLeavesNoIntent(t *testing.T) {
 	}
 	if err := state.Until(r.Context(), r.State, []state.Key{state.TableKey(state.TableSnapshots)}, func(*state.Txn) bool { return r.Intents() == 0 }); err != nil {
 		t.Errorf("%d intents are left: %v", r.Intents(), err)
+	}
+}
+
+func TestSnapshotRequestsAreBoundedBeforeTheLog(t *testing.T) {
+	r := newRig(t)
+	r.Node("n1")
+	r.Register(volumestest.Spec("v"))
+	large := map[string]string{"k": strings.Repeat("x", 5000)}
+	before := r.State.Read().Index()
+	for _, s := range []*api.Snapshot{{Name: strings.Repeat("n", 129)}, {Parameters: large}, {Secrets: large}} {
+		s.SourceVolumeID = "v"
+		if _, err := r.Service.CreateSnapshots(r.Context(), &api.SnapshotCreateRequest{Snapshots: []*api.Snapshot{s}}); !errors.Is(err, fault.Invalid) {
+			t.Errorf("error is %v", err)
+		}
+	}
+	if _, err := r.Service.DeleteSnapshot(r.Context(), &api.SnapshotDeleteRequest{ID: "snap", PluginID: "p", Secrets: large}); !errors.Is(err, fault.Invalid) {
+		t.Errorf("error is %v", err)
+	}
+	if now := r.State.Read().Index(); now != before {
+		t.Errorf("%d entries were written", now-before)
 	}
 }
 

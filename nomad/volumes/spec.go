@@ -86,12 +86,19 @@ func topologyErrors(kind string, list []*api.Topology) (errs []error) {
 
 // sizeErrors checks what drivers must not be sent.
 func sizeErrors(v *api.VolumeSpec) (errs []error) {
-	for name, text := range map[string]string{"name": v.Name, "external_id": v.ExternalID, "clone_id": v.CloneID, "snapshot_id": v.SnapshotID} {
+	return tooLarge(
+		map[string]string{"name": v.Name, "external_id": v.ExternalID, "clone_id": v.CloneID, "snapshot_id": v.SnapshotID},
+		map[string]map[string]string{"secrets": v.Secrets, "parameters": v.Parameters, "context": v.Context})
+}
+
+// tooLarge names texts and maps that are larger than CSI allows.
+func tooLarge(texts map[string]string, maps map[string]map[string]string) (errs []error) {
+	for name, text := range texts {
 		if len(text) > textMax {
 			errs = append(errs, fmt.Errorf("%s is longer than %d bytes", name, textMax))
 		}
 	}
-	for name, m := range map[string]map[string]string{"secrets": v.Secrets, "parameters": v.Parameters, "context": v.Context} {
+	for name, m := range maps {
 		size := 0
 		for k, value := range m {
 			size += len(k) + len(value)

@@ -79,6 +79,7 @@ func (c *EndExpand) Apply(tx *state.Txn) (any, error) {
 		if c.CapacityBytes > 0 {
 			p.CapacityBytes = c.CapacityBytes
 		}
+		p.NotGrown = false
 		if c.NodesOwe {
 			p.NodeExpansion = owing(tx, v)
 		}
@@ -125,6 +126,7 @@ func (c *NodeExpanded) Apply(tx *state.Txn) (any, error) {
 		put(tx, &v)
 		return nil, nil
 	}
+	p.NotGrown = p.NotGrown || c.Reason != ""
 	p.NodeExpansion = slices.DeleteFunc(slices.Clone(p.NodeExpansion), func(n string) bool {
 		return n == c.NodeID || n == AnyNode
 	})

@@ -79,13 +79,13 @@ func inUse(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (errs
 func Grows(old *api.Volume, spec *api.VolumeSpec) (bool, error) {
 	low, high := spec.RequestedCapacityMin, spec.RequestedCapacityMax
 	has := old.Provision.CapacityBytes
-	if low == 0 && high == 0 || low == old.RequestedCapacityMin && high == old.RequestedCapacityMax && (low <= has || has == 0) {
+	if low == 0 && high == 0 || low == old.RequestedCapacityMin && high == old.RequestedCapacityMax && (low <= has || has == 0) && !old.Provision.NotGrown {
 		return false, nil
 	}
 	if high > 0 && high < has {
 		return false, fault.New(fault.Invalid, "volume %q: capacity_max (%d bytes) is smaller than the volume (%d bytes)", old.ID, high, has)
 	}
-	return low > has, nil
+	return low > has || old.Provision.NotGrown, nil
 }
 
 // WithSegments drops topologies that say nothing.

@@ -148,7 +148,7 @@ func Inherit(tx *state.Txn, v *api.Volume) {
 
 func inherit(to, from *api.Volume) {
 	p := &to.Provision
-	p.CapacityBytes, p.NodeExpansion = from.Provision.CapacityBytes, slices.Clone(from.Provision.NodeExpansion)
+	p.CapacityBytes, p.NodeExpansion, p.NotGrown = from.Provision.CapacityBytes, slices.Clone(from.Provision.NodeExpansion), from.Provision.NotGrown
 	if from.Provision.Created || len(from.Provision.Context) > 0 {
 		p.Created, p.Context = from.Provision.Created, from.Provision.Context
 	}

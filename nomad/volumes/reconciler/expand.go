@@ -75,7 +75,7 @@ func (r *Reconciler) expand(ctx context.Context, v *api.Volume, as *api.VolumeCa
 	if nodesOnly, err := pluginview.ExpandsOnNodesOnly(tx, v.PluginID); err != nil {
 		return nil, err
 	} else if nodesOnly {
-		return &api.ControllerExpandResponse{CapacityBytes: v.RequestedCapacityMin, NodeExpansionRequired: true}, nil
+		return &api.ControllerExpandResponse{CapacityBytes: max(v.RequestedCapacityMin, v.Provision.CapacityBytes), NodeExpansionRequired: true}, nil
 	}
 	if err := commands.Expandable(tx, v); err != nil {
 		return nil, &ourRefusal{err}

@@ -57,6 +57,28 @@ func TestNodeThatCannotExpandIsGivenUpAndShown(t *testing.T) {
 	}
 }
 
+func TestNodeThatGaveUpIsAskedAgainWithTheSameCapacity(t *testing.T) {
+	t.Parallel()
+	r, n := used(t)
+	n.Grows(api.ControllerExpandResponse{NodeExpansionRequired: true})
+	n.Says("NodeVolume.Expand", codes.Internal, "busy")
+	if err := r.grow("v"); err != nil {
+		t.Fatal(err)
+	}
+	r.Eventually("it is given up", func(*state.Txn) bool { return len(r.owed("v")) == 0 })
+	n.On("NodeVolume.Expand", nil)
+	before := n.Count("NodeVolume.Expand")
+	if err := r.grow("v"); err != nil {
+		t.Fatal(err)
+	}
+	r.Eventually("the node has grown it", func(*state.Txn) bool { return len(r.owed("v")) == 0 && n.Count("NodeVolume.Expand") > before })
+	r.Eventually("no error is shown", func(tx *state.Txn) bool { return tx.Volume("default", "v").Provision.LastError == "" })
+	asked := n.Count("Controller.Expand")
+	if err := r.grow("v"); err != nil || n.Count("Controller.Expand") != asked {
+		t.Errorf("the driver is asked for what it has: %v", err)
+	}
+}
+
 func TestNodeThatCannotExpandYetIsShownAndAskedAgain(t *testing.T) {
 	t.Parallel()
 	r, n := used(t)
