@@ -34,6 +34,7 @@ func (s *Service) Down(ctx context.Context, allocID string) error {
 	errs := make([]error, len(rows), len(rows)+1)
 	for i, r := range rows {
 		all.Go(func() {
+			s.begin(ctx, "down "+r.key())
 			if err := s.release(ctx, r.key()); err != nil {
 				errs[i] = fmt.Errorf("volume %q: %w", nameOf(r.VolumeID, r.Use), err)
 				s.retries.Later(r.key())

@@ -34,6 +34,7 @@ func (s *Service) Up(ctx context.Context, alloc *api.Allocation) (map[string]Mou
 	var errs []error
 	for _, q := range list {
 		all.Go(func() {
+			s.begin(ctx, "up "+q.key())
 			r, err := s.mount(ctx, q)
 			mu.Lock()
 			defer mu.Unlock()

@@ -168,6 +168,13 @@ func (c *Config) queue(kind string) *workqueue.Queue {
 	return q
 }
 
+// begin is called before something is done beside other things.
+func (s *Service) begin(ctx context.Context, what string) {
+	if s.conf.Begin != nil {
+		s.conf.Begin(ctx, what)
+	}
+}
+
 // complete fills in what is not set.
 func (c Config) complete() Config {
 	if c.Log == nil {

@@ -37,6 +37,9 @@ func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, 
 	var before []error
 	lost := false
 	for i, id := range ids {
+		if i > 0 {
+			r.begin(ctx, "another controller for "+a.kind+" "+a.object+" "+a.lane)
+		}
 		resp, err := callController(ctx, r, m, a, id, req)
 		if err == nil {
 			return resp, nil
