@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/jobspec"
@@ -43,13 +45,31 @@ var jobTypes = []string{api.JobTypeService, api.JobTypeBatch, api.JobTypeSystem,
 // IDMax is the longest ID of a job in bytes.
 const IDMax = 1024
 
+// nameMax is the longest name of a group or task in bytes: nodes make directories of them.
+const nameMax = 128
+
+// brief is a name as errors show it.
+func brief(name string) string {
+	if len(name) > nameMax {
+		return name[:nameMax] + "..."
+	}
+	return name
+}
+
+// named refuses names that are long, or that a terminal would obey.
+func (c *check) named(what, name string, limit int) {
+	c.wrong(len(name) > limit, "%s %q is longer than %d characters", what, brief(name), limit)
+	c.wrong(strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || !utf8.ValidString(name),
+		"%s %q contains characters that cannot be printed", what, brief(name))
+}
+
 // Check lists everything that is wrong with a job.
 func Check(j *api.Job, limits Limits) []error {
 	c := &check{limits: limits, job: j}
 	c.wrong(j.ID == "", "job has no ID")
 	c.wrong(strings.ContainsAny(j.ID, " \t\n\x00"), "job ID %q contains a space or NUL", j.ID)
-	c.wrong(len(j.ID) > IDMax, "job ID is longer than %d characters", IDMax)
-	c.wrong(strings.ContainsRune(j.Name, 0), "job name contains NUL")
+	c.named("job ID", j.ID, IDMax)
+	c.named("job name", j.Name, IDMax)
 	c.oneOf(j.Type, jobTypes, "job type")
 	c.wrong(j.Priority < 1 || j.Priority > limits.PriorityMax, "job priority %d is not between 1 and %d", j.Priority, limits.PriorityMax)
 	c.wrong(slices.Contains(j.Datacenters, ""), "a datacenter is empty")
@@ -70,7 +90,8 @@ func (c *check) groups() {
 	}
 	total, seen := 0, map[string]bool{}
 	for i, g := range c.job.TaskGroups {
-		where := fmt.Sprintf("group %q", g.Name)
+		where := fmt.Sprintf("group %q", brief(g.Name))
+		c.named("group name", g.Name, nameMax)
 		c.wrong(g.Name == "", "group %d has no name", i+1)
 		c.wrong(seen[g.Name], "%s is there twice", where)
 		seen[g.Name] = true
@@ -113,7 +134,8 @@ func (c *check) group(g *api.TaskGroup, where string) {
 func (c *check) tasks(where string, g *api.TaskGroup) {
 	leaders, mains, seen := 0, 0, map[string]bool{}
 	for i, t := range g.Tasks {
-		task := fmt.Sprintf("%s, task %q", where, t.Name)
+		task := fmt.Sprintf("%s, task %q", where, brief(t.Name))
+		c.named(where+": task name", t.Name, nameMax)
 		c.wrong(t.Name == "", "%s: task %d has no name", where, i+1)
 		c.wrong(seen[t.Name], "%s is there twice", task)
 		seen[t.Name] = true

@@ -118,6 +118,16 @@ type spoiled struct {
 var spoiledJobs = []spoiled{
 	{"job has no ID", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "" }},
 	{`job ID "a b" contains a space`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a b" }},
+	{"job ID \"\\u200e\" contains characters that cannot be printed", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "\u200e" }},
+	{`job name "\x1b]0;x\a" contains characters`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Name = "\x1b]0;x\a" }},
+	{`group name "a\nb" contains characters`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Name = "a\nb" }},
+	{"group name \"ggg", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Name = strings.Repeat("g", 129) }},
+	{`ttt..." is longer than 128 characters`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Name = strings.Repeat("t", 40_000) }},
+	{`task name "\xff" contains characters`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Name = "\xff" }},
+	{`kill_signal "SIGKILL,SIGTERM" is not one signal`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.KillSignal = "SIGKILL,SIGTERM" }},
+	{`change_signal "SIGHUP, SIGTERM" is not one signal`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Templates = []*api.Template{{ChangeMode: "signal", ChangeSignal: "SIGHUP, SIGTERM"}}
+	}},
 	{`job type "cron" is not one of service, batch`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Type = "cron" }},
 	{"priority 101 is not between 1 and 100", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Priority = 101 }},
 	{"a datacenter is empty", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Datacenters = []string{""} }},

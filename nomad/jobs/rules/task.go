@@ -30,11 +30,20 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 	c.mounts(where, g, t)
 	c.plugin(where, t.CSIPluginConfig)
 	c.templates(where, t.Templates)
+	c.signal(where+": kill_signal", t.KillSignal)
+	if t.Vault != nil {
+		c.signal(where+": vault: change_signal", t.Vault.ChangeSignal)
+	}
 	for _, a := range t.Artifacts {
 		c.wrong(a.GetterSource == "", "%s: an artifact has no source", where)
 		c.wrong(outside(a.RelativeDest), "%s: artifact destination %q is outside of the task's directory", where, a.RelativeDest)
 	}
 	c.services(where, t.Services, g)
+}
+
+// signal refuses what would pass for several signals where nodes are chosen, and be none on the node.
+func (c *check) signal(what, name string) {
+	c.wrong(strings.ContainsAny(name, ", \t\n"), "%s %q is not one signal", what, brief(name))
 }
 
 // outside reports whether a path leaves the directory that it is relative to.
@@ -113,6 +122,7 @@ func (c *check) templates(where string, all []*api.Template) {
 		c.wrong(outside(t.DestPath), "%s: destination %q is outside of the allocation", at, t.DestPath)
 		c.wrong(t.DestPath != "" && seen[t.DestPath], "%s: destination %q is there twice", at, t.DestPath)
 		seen[t.DestPath] = true
+		c.signal(at+": change_signal", t.ChangeSignal)
 		c.oneOf(t.ChangeMode, []string{"noop", "restart", "signal", "script"}, "%s: change_mode", at)
 		c.wrong(t.ChangeMode == "signal" && t.ChangeSignal == "", "%s: change_mode signal needs change_signal", at)
 		c.wrong(t.ChangeMode == "signal" && t.Envvars, "%s: change_mode signal does not work with env", at)
