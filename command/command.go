@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/status"
 	"github.com/open-nomad/open-nomad/command/system"
 	"github.com/open-nomad/open-nomad/command/tls"
+	"github.com/open-nomad/open-nomad/command/view"
 	"github.com/open-nomad/open-nomad/command/volume"
 )
 
@@ -119,7 +120,7 @@ func hidden(c *cli.Command) *cli.Command {
 func Run(ctx context.Context, root *cli.Command, args []string) int {
 	err := root.Run(ctx, args)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintln(root.ErrWriter, err)
+		fmt.Fprintln(root.ErrWriter, view.Text(err.Error()))
 	}
 	return session.Code(err)
 }

@@ -55,7 +55,7 @@ func TestAttachmentsAreListedWithTheirRemedies(t *testing.T) {
 		t.Errorf("asked for %v", q)
 	}
 	out = run(t, a, "", "volume", "attachments", "-verbose")
-	out.want(t, 0, holder, "Text of data on node "+holder+"\n  INTERNAL:\n  stack of the driver[2J\n")
+	out.want(t, 0, holder, "Text of data on node "+holder+"\n  INTERNAL:\n  stack of the driver\\u001b[2J\n")
 	run(t, a, "", "volume", "attachments", "-json").want(t, 0, `"ExternalID": "x1"`)
 }
 

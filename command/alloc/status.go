@@ -2,7 +2,6 @@ package alloc
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -73,10 +72,10 @@ func Show(ctx context.Context, s *session.Session, stub *api.AllocStub) error {
 		showTask(ctx, s, a, t, used)
 	}
 	if len(a.PreemptedAllocations) > 0 {
-		s.Printf("\nPreempted Allocations\n* %s\n", strings.Join(shortened(s, a.PreemptedAllocations), "\n* "))
+		s.Titled("Preempted Allocations", view.List(shortened(s, a.PreemptedAllocations)))
 	}
 	if text := rows.Metrics(a.Metrics, true); s.Verbose && text != "" {
-		s.Printf("\nPlacement Metrics\n%s", text)
+		s.Titled("Placement Metrics", text)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -9,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
 )
 
 // target finds the allocation that an argument names; with -job any running one of a job.
@@ -77,12 +79,12 @@ func task(s *session.Session, a *api.Allocation) (string, error) {
 		if len(names) == 1 {
 			return names[0], nil
 		}
-		return "", fault.New(fault.Invalid, "Allocation %q is running the following tasks: %v\n\nPlease specify the task.", s.ID(a.ID), names)
+		return "", fault.New(fault.Invalid, "Allocation %q is running the following tasks: %s\n\nPlease specify the task.", s.ID(a.ID), view.Inline(fmt.Sprint(names)))
 	}
 	for _, n := range names {
 		if n == name {
 			return n, nil
 		}
 	}
-	return "", fault.New(fault.NotFound, "Could not find task named %q in allocation %q; it has: %v", name, s.ID(a.ID), names)
+	return "", fault.New(fault.NotFound, "Could not find task named %q in allocation %q; it has: %s", name, s.ID(a.ID), view.Inline(fmt.Sprint(names)))
 }

@@ -67,7 +67,7 @@ func showResources(s *session.Session, a *api.Allocation, name string, used *api
 			memory = view.Bytes(int64(max(u.MemoryStats.RSS, u.MemoryStats.Usage))) + "/" + memory
 		}
 	}
-	s.Printf("Task Resources:\n%s", view.Table([]string{"CPU", "Memory", "Disk", "Addresses"},
+	s.Print("Task Resources:\n", view.Table([]string{"CPU", "Memory", "Disk", "Addresses"},
 		[]string{cpu, memory, view.Bytes(a.AllocatedResources.Shared.DiskMB << 20), addresses(r)}))
 	if most := r.Memory.MemoryMaxMB; most > r.Memory.MemoryMB {
 		s.Printf("Memory Max: %s\n", view.Bytes(most<<20))
@@ -142,7 +142,7 @@ func MountOptions(m *api.MountOptions) string {
 }
 
 func showEvents(s *session.Session, t *api.TaskState) {
-	s.Printf("\nTask Events:\n%s", view.Pairs([2]string{"Started At", moment(t.StartedAt)}, [2]string{"Finished At", moment(t.FinishedAt)},
+	s.Titled("Task Events:", view.Pairs([2]string{"Started At", moment(t.StartedAt)}, [2]string{"Finished At", moment(t.FinishedAt)},
 		[2]string{"Total Restarts", strconv.FormatUint(t.Restarts, 10)}, [2]string{"Last Restart", moment(t.LastRestart)}))
 	table := [][]string{{"Time", "Type", "Description"}}
 	var reasons []session.Reason

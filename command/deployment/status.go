@@ -99,6 +99,6 @@ func Show(ctx context.Context, s *session.Session, found *api.Deployment) error 
 	if err != nil {
 		return session.Failed("retrieving allocations", err)
 	}
-	s.Printf("\nAllocations\n%s", rows.Allocs(allocs, true, time.Now()))
+	s.Titled("Allocations", rows.Allocs(allocs, true, time.Now()))
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -84,10 +83,10 @@ func Show(ctx context.Context, s *session.Session, found *api.Evaluation) error 
 		s.Section("Related Evaluations", table...)
 	}
 	if len(e.MissingNonNodeResources) > 0 {
-		s.Printf("\nMissing Resources\n* %s\n", strings.Join(e.MissingNonNodeResources, "\n* "))
+		s.Titled("Missing Resources", view.List(e.MissingNonNodeResources))
 	}
 	if a := e.PlanAnnotations; s.Verbose && a != nil && len(a.DesiredTGUpdates) > 0 {
-		s.Printf("\nPlan Annotations\n%s", rows.Updates(a.DesiredTGUpdates))
+		s.Titled("Plan Annotations", rows.Updates(a.DesiredTGUpdates))
 	}
 	if err := showFailures(ctx, s, e); err != nil {
 		return err
@@ -96,7 +95,7 @@ func Show(ctx context.Context, s *session.Session, found *api.Evaluation) error 
 	if err != nil {
 		return session.Failed("querying allocations", err)
 	}
-	s.Printf("\nPlaced Allocations\n%s", rows.Allocs(allocs, s.Verbose, time.Now()))
+	s.Titled("Placed Allocations", rows.Allocs(allocs, s.Verbose, time.Now()))
 	return nil
 }
 
@@ -114,9 +113,9 @@ func showFailures(ctx context.Context, s *session.Session, e *api.Evaluation) er
 	}
 	switch {
 	case len(failed) > 0 && s.Verbose:
-		s.Printf("\nFailed Placements\n%s", rows.FailuresWithScores(failed))
+		s.Titled("Failed Placements", rows.FailuresWithScores(failed))
 	case len(failed) > 0:
-		s.Printf("\nFailed Placements\n%s", rows.Failures(failed))
+		s.Titled("Failed Placements", rows.Failures(failed))
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func showChildren(ctx context.Context, s *session.Session, j *api.Job) error {
 	title := "Previously Launched Jobs"
 	if p := j.ParameterizedJob; p != nil {
 		title = "Dispatched Jobs"
-		s.Printf("\nParameterized Job\n%s", view.Pairs(
+		s.Titled("Parameterized Job", view.Pairs(
 			[2]string{"Payload", p.Payload},
 			[2]string{"Required Metadata", strings.Join(p.MetaRequired, ", ")},
 			[2]string{"Optional Metadata", strings.Join(p.MetaOptional, ", ")}))

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/view"
 )
 
 // marks stand before what was added, deleted and edited.
@@ -35,11 +36,7 @@ func diffText(d *api.JobDiff, updates map[string]*api.DesiredUpdates) string {
 			if updates == nil && t.Type == "None" && len(t.Annotations) == 0 {
 				continue
 			}
-			note := ""
-			if len(t.Annotations) > 0 {
-				note = " (" + strings.Join(t.Annotations, ", ") + ")"
-			}
-			fmt.Fprintf(&b, "  %s Task: %q%s\n", mark(t.Type), t.Name, note)
+			fmt.Fprintf(&b, "  %s Task: %q%s\n", mark(t.Type), t.Name, annotated(t.Annotations))
 			if t.Type != "None" {
 				attributes(&b, t.Fields, t.Objects, 4)
 			}
@@ -74,10 +71,7 @@ func groupNote(g *api.TaskGroupDiff, u *api.DesiredUpdates) string {
 		add(u.Reconnect, "reconnect")
 		add(u.Ignore, "ignore")
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(parts, ", ") + ")"
+	return annotated(parts)
 }
 
 func keysOf(m map[string]uint64) func(func(string) bool) {
@@ -95,14 +89,14 @@ func attributes(b *strings.Builder, fields []*api.FieldDiff, objects []*api.Obje
 	pad := strings.Repeat(" ", indent)
 	width := 0
 	for _, f := range fields {
-		width = max(width, utf8.RuneCountInString(f.Name))
+		width = max(width, utf8.RuneCountInString(view.Inline(f.Name)))
 	}
 	for _, f := range fields {
-		fmt.Fprintf(b, "%s%s %s:%s %s%s\n", pad, mark(f.Type), f.Name,
-			strings.Repeat(" ", width-utf8.RuneCountInString(f.Name)), change(f), annotated(f.Annotations))
+		fmt.Fprintf(b, "%s%s %s:%s %s%s\n", pad, mark(f.Type), view.Inline(f.Name),
+			strings.Repeat(" ", width-utf8.RuneCountInString(view.Inline(f.Name))), change(f), annotated(f.Annotations))
 	}
 	for _, o := range objects {
-		fmt.Fprintf(b, "%s%s %s {\n", pad, mark(o.Type), o.Name)
+		fmt.Fprintf(b, "%s%s %s {\n", pad, mark(o.Type), view.Inline(o.Name))
 		attributes(b, o.Fields, o.Objects, indent+4)
 		fmt.Fprintf(b, "%s    }\n", pad)
 	}
@@ -124,5 +118,5 @@ func annotated(notes []string) string {
 	if len(notes) == 0 {
 		return ""
 	}
-	return " (" + strings.Join(notes, ", ") + ")"
+	return " (" + view.Inline(strings.Join(notes, ", ")) + ")"
 }

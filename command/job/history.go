@@ -67,7 +67,8 @@ func history(ctx context.Context, s *session.Session) error {
 		}
 		s.Print(view.Pairs(versionFacts(j)...))
 		if differs && i < len(diffs) && diffs[i] != nil {
-			s.Printf("Diff        =\n%s", s.Colored(diffText(diffs[i], nil)))
+			s.Print("Diff        =\n")
+			s.Difference(diffText(diffs[i], nil))
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func inspect(ctx context.Context, s *session.Session) error {
 		if s.Bool("with-vars") && sub.Variables != "" {
 			s.Printf("/*\n%s\n*/\n\n", sub.Variables)
 		}
-		s.Println(sub.Source)
+		s.Print(sub.Source, "\n")
 		return nil
 	}
 	if t := s.String("t"); t != "" {

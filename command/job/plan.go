@@ -71,7 +71,7 @@ func printPlan(s *session.Session, out *api.JobPlanResponse) {
 		if out.Annotations != nil {
 			updates = out.Annotations.DesiredTGUpdates
 		}
-		s.Printf("%s\n", s.Colored(diffText(out.Diff, updates)))
+		s.Difference(diffText(out.Diff, updates) + "\n")
 	}
 	s.Println("Scheduler dry-run:")
 	if len(out.FailedTGAllocs) == 0 {
@@ -90,8 +90,8 @@ func printPlan(s *session.Session, out *api.JobPlanResponse) {
 	warn(s, out.Warnings)
 	s.Printf("Job Modify Index: %d\n", out.JobModifyIndex)
 	s.Printf("To submit the job with version verification run:\n\nnomad job run -check-index %d%s %s\n\n", out.JobModifyIndex, fileArguments(s), s.Arg(0))
-	s.Println("With -check-index the job is registered only while its modify index is still\n" +
-		"this one: nobody changed it since, and the plan above still holds.")
+	s.Print("With -check-index the job is registered only while its modify index is still\n" +
+		"this one: nobody changed it since, and the plan above still holds.\n")
 }
 
 // preempted lists the allocations that would have to go.

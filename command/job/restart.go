@@ -309,7 +309,7 @@ func (r *rollout) until(ctx context.Context, id string, done func(*api.Allocatio
 		}
 		switch index = meta.Index; {
 		case a.ClientStatus != api.AllocClientStatusRunning && a.ClientStatus != api.AllocClientStatusPending:
-			return fault.New(fault.Conflict, "allocation %s is %s: %s", r.ID(id), a.ClientStatus, view.OrNone(a.ClientDescription))
+			return fault.New(fault.Conflict, "allocation %s is %s: %s", r.ID(id), view.Inline(a.ClientStatus), view.Inline(view.OrNone(a.ClientDescription)))
 		case done(a):
 			return nil
 		}

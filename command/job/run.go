@@ -71,7 +71,7 @@ func run(ctx context.Context, s *session.Session) error {
 
 func warn(s *session.Session, warnings string) {
 	if warnings != "" {
-		s.Printf("Job Warnings:\n%s\n\n", strings.TrimRight(warnings, "\n"))
+		s.Print("Job Warnings:\n", view.Indent(strings.TrimRight(warnings, "\n"), 2), "\n\n")
 	}
 }
 

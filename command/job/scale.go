@@ -74,7 +74,7 @@ func onlyGroup(ctx context.Context, s *session.Session, id string) (string, erro
 	if len(groups) == 1 {
 		return groups[0], nil
 	}
-	return "", fault.New(fault.Invalid, "job %q has several groups, say which: %s", id, strings.Join(groups, ", "))
+	return "", fault.New(fault.Invalid, "job %q has several groups, say which: %s", id, view.Inline(strings.Join(groups, ", ")))
 }
 
 // ScalingEvents is "nomad job scaling-events".

@@ -107,13 +107,13 @@ func Show(ctx context.Context, s *session.Session, stub *api.JobStub) error {
 		return session.Failed("querying latest job deployment", err)
 	}
 	if d != nil {
-		s.Printf("\nLatest Deployment\n%s", rows.Deployment(d, s.Verbose))
+		s.Titled("Latest Deployment", rows.Deployment(d, s.Verbose))
 	}
 	allocs, _, err := s.JobAllocations(ctx, j.ID, s.Bool("all-allocs"), rest.Query{})
 	if err != nil {
 		return session.Failed("querying job allocations", err)
 	}
-	s.Printf("\nAllocations\n%s", rows.Allocs(allocs, s.Verbose, time.Now()))
+	s.Titled("Allocations", rows.Allocs(allocs, s.Verbose, time.Now()))
 	return nil
 }
 

@@ -45,7 +45,7 @@ func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait ti
 			if d.Status == api.DeploymentStatusFailed {
 				takenBack(ctx, s, d, wait)
 			}
-			return &session.Exit{Code: 1, Text: fmt.Sprintf("Deployment %q is %s: %s", s.ID(id), d.Status, d.StatusDescription)}
+			return &session.Exit{Code: 1, Text: fmt.Sprintf("Deployment %q is %s: %s", s.ID(id), view.Inline(d.Status), view.Inline(d.StatusDescription))}
 		}
 	}
 }
@@ -59,9 +59,9 @@ func (p *progress) tell(s *session.Session, d *api.Deployment) {
 	p.status, p.groups = d.Status+" "+d.StatusDescription, rows.Deployed(d)
 	switch {
 	case p.status != before.status:
-		s.Printf("\n%s\n%s", view.Time(time.Now()), rows.Deployment(d, s.Verbose))
+		s.Titled(view.Time(time.Now()), rows.Deployment(d, s.Verbose))
 	case p.groups != before.groups:
-		s.Printf("\n%s\n%s", view.Time(time.Now()), p.groups)
+		s.Titled(view.Time(time.Now()), p.groups)
 	default:
 		return
 	}
@@ -101,7 +101,7 @@ func ended(ctx context.Context, s *session.Session, d *api.Deployment) error {
 	if err != nil {
 		return session.Failed("reading allocations of the deployment", err)
 	}
-	s.Printf("\nAllocations\n%s", rows.Allocs(allocs, true, time.Now()))
+	s.Titled("Allocations", rows.Allocs(allocs, true, time.Now()))
 	return nil
 }
 

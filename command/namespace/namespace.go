@@ -74,7 +74,7 @@ func show(s *session.Session, n *api.Namespace) {
 	for _, k := range slices.Sorted(maps.Keys(n.Meta)) {
 		meta = append(meta, [2]string{k, n.Meta[k]})
 	}
-	s.Printf("\nMetadata\n%s", view.Pairs(meta...))
+	s.Titled("Metadata", view.Pairs(meta...))
 }
 
 func all(list []string) string {

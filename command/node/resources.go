@@ -54,5 +54,5 @@ func showMap(s *session.Session, title string, m map[string]string) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		pairs = append(pairs, [2]string{k, m[k]})
 	}
-	s.Printf("\n%s\n%s", title, view.Pairs(pairs...))
+	s.Titled(title, view.Pairs(pairs...))
 }

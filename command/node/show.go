@@ -35,7 +35,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 		s.Warnf("Volumes of the node are unknown: %s", err)
 	}
 	if volumes != "" {
-		s.Printf("\nCSI Volumes\n%s", volumes)
+		s.Titled("CSI Volumes", volumes)
 	}
 	if !s.Bool("short") {
 		showDetails(s, n)
@@ -50,7 +50,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	for _, a := range allocs {
 		stubs = append(stubs, rows.Stub(a))
 	}
-	s.Printf("\nAllocations\n%s", rows.Allocs(stubs, s.Verbose, time.Now()))
+	s.Titled("Allocations", rows.Allocs(stubs, s.Verbose, time.Now()))
 	if s.Verbose {
 		showMap(s, "Attributes", n.Attributes)
 		showMap(s, "Meta", n.Meta)

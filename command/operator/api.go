@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
 )
 
 // bodyLimit bounds the body of a request: what the servers take of a job.
@@ -140,13 +141,13 @@ func piped(input io.Reader) bool {
 }
 
 func printHead(w io.Writer, mark, first string, h http.Header) {
-	fmt.Fprintf(w, "%s %s\n", mark, first)
+	fmt.Fprintf(w, "%s %s\n", mark, view.Inline(first))
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		value := strings.Join(h[name], ", ")
 		if slices.Contains(secretHeaders, name) {
 			value = "<redacted>"
 		}
-		fmt.Fprintf(w, "%s %s: %s\n", mark, name, value)
+		fmt.Fprintf(w, "%s %s: %s\n", mark, view.Inline(name), view.Inline(value))
 	}
 	fmt.Fprintln(w, mark)
 }

@@ -7,11 +7,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
 )
 
 func showCapabilities(s *session.Session, title string, has []string) {
 	if len(has) > 0 {
-		s.Printf("\n%s\n  %s\n", title, strings.Join(has, "\n  "))
+		s.Titled(title, view.Indent(strings.Join(has, "\n"), 2)+"\n")
 	}
 }
 

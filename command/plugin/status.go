@@ -88,7 +88,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 		showTopologies(s, p.Nodes)
 	}
 	showUnhealthy(s, p)
-	s.Printf("\nAllocations\n%s", rows.Allocs(p.Allocations, s.Verbose, time.Now()))
+	s.Titled("Allocations", rows.Allocs(p.Allocations, s.Verbose, time.Now()))
 	return nil
 }
 

@@ -75,11 +75,7 @@ func Reasons(m *api.AllocationMetric) string {
 	for _, q := range m.QuotaExhausted {
 		lines = append(lines, fmt.Sprintf("Quota limit hit %q", q))
 	}
-	var b strings.Builder
-	for _, l := range lines {
-		b.WriteString("* " + l + "\n")
-	}
-	return b.String()
+	return view.List(lines)
 }
 
 // Metrics tells how a placement came about: what kept nodes out and how the others were rated.

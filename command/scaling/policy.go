@@ -81,6 +81,6 @@ func info(ctx context.Context, s *session.Session) error {
 	if err := view.JSON(&text, p.Policy); err != nil {
 		return err
 	}
-	s.Printf("\nPolicy:\n%s", view.Indent(text.String(), 2))
+	s.Titled("Policy:", view.Indent(text.String(), 2))
 	return nil
 }

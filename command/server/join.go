@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
 )
 
 // Join is "nomad server join".
@@ -19,7 +20,7 @@ func Join(name string) *cli.Command {
 			case err != nil:
 				return session.Failed("joining", err)
 			case n == 0:
-				return fault.New(fault.Unavailable, "Error joining: %s", complaint)
+				return fault.New(fault.Unavailable, "Error joining: %s", view.Inline(complaint))
 			case complaint != "":
 				s.Warnf("%s", complaint)
 			}

@@ -1,8 +1,11 @@
 package session
 
 import (
+	"fmt"
 	"os"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/command/view"
 )
 
 // Sequences of terminals.
@@ -32,11 +35,16 @@ func (s *Session) colors() bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Colored paints the lines of a difference by the mark that they begin with.
-func (s *Session) Colored(difference string) string {
-	if !s.colors() {
-		return difference
+// Difference prints a difference, its lines painted by the mark that they begin with.
+func (s *Session) Difference(text string) {
+	text = view.Text(text)
+	if s.colors() {
+		text = painted(text)
 	}
+	fmt.Fprint(s.Out, text)
+}
+
+func painted(difference string) string {
 	lines := strings.SplitAfter(difference, "\n")
 	for i, l := range lines {
 		text := strings.TrimRight(l, "\n")

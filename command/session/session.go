@@ -121,22 +121,40 @@ func (s *Session) ID(id string) string { return view.ID(id, s.Verbose) }
 // When shows a moment: its age, or the time when the session is verbose.
 func (s *Session) When(ns int64) string { return view.When(ns, s.Verbose, time.Now()) }
 
-// Print prints to the output.
-func (s *Session) Print(args ...any) { fmt.Fprint(s.Out, args...) }
+// Print prints text of several lines to the output.
+func (s *Session) Print(args ...any) { fmt.Fprint(s.Out, view.Text(fmt.Sprint(args...))) }
 
-// Println prints a line.
-func (s *Session) Println(args ...any) { fmt.Fprintln(s.Out, args...) }
+// Println prints a line, as [Session.Printf] does.
+func (s *Session) Println(args ...any) { s.Print(fmt.Sprintln(inline(args)...)) }
 
-// Printf prints by format.
-func (s *Session) Printf(format string, args ...any) { fmt.Fprintf(s.Out, format, args...) }
+// Printf prints by format. Texts among the arguments stay within their line; what has several lines is for
+// [Session.Print].
+func (s *Session) Printf(format string, args ...any) { s.Print(fmt.Sprintf(format, inline(args)...)) }
 
 // Warnf prints a line to stderr.
-func (s *Session) Warnf(format string, args ...any) { fmt.Fprintf(s.Err, format+"\n", args...) }
+func (s *Session) Warnf(format string, args ...any) {
+	fmt.Fprintln(s.Err, view.Text(fmt.Sprintf(format, args...)))
+}
+
+// inline escapes line feeds in texts that others wrote, so that none of them begins a line.
+func inline(args []any) []any {
+	out := slices.Clone(args)
+	for i, a := range args {
+		if text, ok := a.(string); ok {
+			out[i] = view.Inline(text)
+		}
+	}
+	return out
+}
+
+// Titled prints text of several lines under a title, after an empty line.
+func (s *Session) Titled(title, text string) {
+	s.Printf("\n%s\n", title)
+	s.Print(text)
+}
 
 // Section prints a titled table after an empty line.
-func (s *Session) Section(title string, rows ...[]string) {
-	s.Printf("\n%s\n%s", title, view.Table(rows...))
-}
+func (s *Session) Section(title string, rows ...[]string) { s.Titled(title, view.Table(rows...)) }
 
 // Reason is a text of which a table shows the first line, and what it is about.
 type Reason struct{ Of, Text string }
@@ -145,7 +163,7 @@ type Reason struct{ Of, Text string }
 func (s *Session) Reasons(list []Reason) {
 	for _, r := range list {
 		if text := strings.TrimSpace(r.Text); s.Verbose && strings.Contains(text, "\n") {
-			s.Printf("\nText of %s\n%s\n", r.Of, view.Indent(view.Text(text), 2))
+			s.Titled("Text of "+r.Of, view.Indent(view.Text(text), 2)+"\n")
 		}
 	}
 }

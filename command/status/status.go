@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/node"
 	"github.com/open-nomad/open-nomad/command/plugin"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
 	"github.com/open-nomad/open-nomad/command/volume"
 )
 
@@ -115,7 +116,7 @@ func choose(id string, matches map[string][]string) (string, error) {
 	}
 	var b strings.Builder
 	for _, k := range kinds {
-		b.WriteString("\n\n" + strings.ToUpper(k[:1]) + k[1:] + "\n" + strings.Join(matches[k], ", "))
+		b.WriteString("\n\n" + strings.ToUpper(k[:1]) + k[1:] + "\n" + view.Inline(strings.Join(matches[k], ", ")))
 	}
 	return "", fault.New(fault.Invalid, "Multiple matches found for id %q%s", id, b.String())
 }

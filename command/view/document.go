@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/template"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -15,7 +16,7 @@ func JSON(w io.Writer, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	_, err = fmt.Fprintln(w, string(out))
+	_, err = fmt.Fprintln(w, Text(string(out)))
 	return err
 }
 
@@ -30,9 +31,10 @@ func Template(w io.Writer, text string, v any) error {
 	if err != nil {
 		return fault.New(fault.Invalid, "format template: %w", err)
 	}
-	if err := t.Execute(w, v); err != nil {
+	var out strings.Builder
+	if err := t.Execute(&out, v); err != nil {
 		return fault.New(fault.Invalid, "format template: %w", err)
 	}
-	_, err = fmt.Fprintln(w)
+	_, err = fmt.Fprintln(w, Text(out.String()))
 	return err
 }

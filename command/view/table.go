@@ -3,41 +3,20 @@ package view
 import (
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
 // gap is what stands between two columns.
 const gap = "  "
 
-// Line is the first line of a text, with " ..." when there is more, and without characters that would move the
-// cursor: what drivers write is not trusted.
+// Line is the first line of a text, with " ..." when there is more.
 func Line(s string) string {
 	first, rest, _ := strings.Cut(strings.Trim(s, "\r\n"), "\n")
+	first = strings.TrimRight(first, "\r")
 	if strings.TrimSpace(rest) != "" {
 		first = strings.TrimRight(first, " \t\r") + " ..."
 	}
-	return strings.Map(printable, first)
-}
-
-// Text is a text of several lines without characters that would move the cursor.
-func Text(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' {
-			return r
-		}
-		return printable(r)
-	}, s)
-}
-
-func printable(r rune) rune {
-	switch {
-	case r == '\t':
-		return ' '
-	case unicode.IsControl(r):
-		return -1
-	}
-	return r
+	return Inline(first)
 }
 
 // Table aligns rows in columns; the first row is the heading. Cells of the last column are not padded; each cell
@@ -72,9 +51,11 @@ func Table(rows ...[]string) string {
 // Pairs aligns "key = value" lines. An empty value is shown as <none>; the lines of one that has several are
 // aligned.
 func Pairs(pairs ...[2]string) string {
+	pairs = slices.Clone(pairs)
 	width := 0
-	for _, p := range pairs {
-		width = max(width, utf8.RuneCountInString(p[0]))
+	for i, p := range pairs {
+		pairs[i][0] = Inline(p[0])
+		width = max(width, utf8.RuneCountInString(pairs[i][0]))
 	}
 	var b strings.Builder
 	for _, p := range pairs {
@@ -83,6 +64,15 @@ func Pairs(pairs ...[2]string) string {
 		b.WriteString(" = ")
 		b.WriteString(OrNone(strings.ReplaceAll(strings.TrimRight(Text(p[1]), "\n"), "\n", "\n"+strings.Repeat(" ", width+len(" = ")))))
 		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// List is a line for each item.
+func List(items []string) string {
+	var b strings.Builder
+	for _, i := range items {
+		b.WriteString("* " + Inline(i) + "\n")
 	}
 	return b.String()
 }

@@ -69,10 +69,10 @@ func TestBadTemplates(t *testing.T) {
 func TestCellsOfSeveralLinesShowTheFirst(t *testing.T) {
 	t.Parallel()
 	got := view.Table([]string{"A", "B"}, []string{"one\ntwo", "\x1b[31mred\ttail\n"}, []string{"\nx\n \n", "y"})
-	if want := "A        B\none ...  [31mred tail\nx        y\n"; got != want {
+	if want := "A        B\none ...  \\u001b[31mred tail\nx        y\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := view.Pairs([2]string{"K", "one\ntwo\x07\n"}), "K = one\n    two\n"; got != want {
+	if got, want := view.Pairs([2]string{"K", "one\ntwo\x07\n"}), "K = one\n    two\\u0007\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -2,11 +2,13 @@ package volume
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
 )
 
 // claimant finds a node that is gone among those that still hold the volume; a whole id is taken as it is.
@@ -37,5 +39,5 @@ func claimant(ctx context.Context, s *session.Session, volume, typed string) (st
 	case 1:
 		return like[0], nil
 	}
-	return "", fault.New(fault.Invalid, "Prefix %q matched multiple nodes that hold the volume: %v", typed, like)
+	return "", fault.New(fault.Invalid, "Prefix %q matched multiple nodes that hold the volume: %s", typed, view.Inline(fmt.Sprint(like)))
 }

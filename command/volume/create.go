@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/session"
+	"github.com/open-nomad/open-nomad/command/view"
 )
 
 // Create is "nomad volume create".
@@ -53,7 +54,7 @@ func create(ctx context.Context, s *session.Session) error {
 
 func warn(s *session.Session, warnings string) {
 	if warnings != "" {
-		s.Printf("Volume Warnings:\n%s\n\n", strings.TrimRight(warnings, "\n"))
+		s.Print("Volume Warnings:\n", view.Indent(strings.TrimRight(warnings, "\n"), 2), "\n\n")
 	}
 }
 

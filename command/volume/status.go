@@ -118,7 +118,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	if s.Verbose {
 		showReleases(s, v)
 	}
-	s.Printf("\nAllocations\n%s", rows.Allocs(v.Allocations, s.Verbose, time.Now()))
+	s.Titled("Allocations", rows.Allocs(v.Allocations, s.Verbose, time.Now()))
 	return nil
 }
 
