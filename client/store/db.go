@@ -146,8 +146,27 @@ func (db *DB) Close() error {
 	return errors.Join(db.commit(b), db.back.close())
 }
 
+// Bounds of what one slot takes; those of the file are wider.
+const (
+	keyMax   = 16 << 10
+	valueMax = 1 << 30
+)
+
+// storable refuses what the file would refuse, and with it the other writes of its batch.
+func storable(values map[slot][]byte) error {
+	for at, value := range values {
+		if at.bucket == "" || at.key == "" || len(at.key) > keyMax || len(value) > valueMax {
+			return fault.New(fault.Invalid, "client state takes no key of %d bytes with %d bytes in %q", len(at.key), len(value), at.bucket)
+		}
+	}
+	return nil
+}
+
 // write queues the values and, when they must be durable, waits for the commit that holds them.
 func (db *DB) write(values map[slot][]byte, how pace) error {
+	if err := storable(values); err != nil {
+		return err
+	}
 	db.mu.Lock()
 	if db.closed {
 		db.mu.Unlock()

@@ -192,3 +192,38 @@ func TestRecordsOfAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordThatCannotBeStoredHurtsNobodyElse: writes of several allocations are committed together.
+func TestRecordThatCannotBeStoredHurtsNobodyElse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	db, err := store.Open(path, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := &store.TaskRecord{State: &api.TaskState{State: "dead"}}
+	if err := db.PutAlloc(&api.Allocation{ID: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.PutTask("other", "web", rec, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, durable := range []bool{false, true} {
+		if err := db.PutTask("bad", strings.Repeat("t", 40_000), rec, durable); !errors.Is(err, fault.Invalid) {
+			t.Errorf("durable %v: %v", durable, err)
+		}
+	}
+	if err := db.Bucket("b").Put("", nil); !errors.Is(err, fault.Invalid) {
+		t.Errorf("without a key: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	if db, err = store.Open(path, hclog.NewNullLogger()); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	all, err := db.Allocs()
+	if err != nil || all["other"] == nil || all["other"].Tasks["web"] == nil {
+		t.Errorf("the record of another allocation is lost: %v %v", all, err)
+	}
+}
