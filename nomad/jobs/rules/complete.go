@@ -27,9 +27,7 @@ func Complete(j *api.Job) {
 	}
 	for _, g := range j.TaskGroups {
 		for _, t := range g.Tasks {
-			if t.Identity == nil {
-				t.Identity = &api.WorkloadIdentity{Name: "default", Audience: []string{identityAudience}}
-			}
+			completeIdentity(t)
 			if t.Resources != nil {
 				completePorts(t.Resources.Networks)
 			}
@@ -45,6 +43,27 @@ func Complete(j *api.Job) {
 			}
 		}
 	}
+}
+
+// Drop takes out of a job what is accepted and has no effect, after its warnings.
+func Drop(j *api.Job) {
+	for _, g := range j.TaskGroups {
+		for _, t := range g.Tasks {
+			if t.Resources != nil {
+				t.Resources.DiskMB = 0
+			}
+		}
+	}
+}
+
+// completeIdentity gives a task its default identity, which only the servers accept whatever is asked.
+func completeIdentity(t *api.Task) {
+	id := api.WorkloadIdentity{}
+	if t.Identity != nil {
+		id = *t.Identity
+	}
+	id.Name, id.Audience = "default", []string{identityAudience}
+	t.Identity = &id
 }
 
 // defaultNetwork is the host network of ports that name none.

@@ -91,3 +91,16 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("with oversubscription: %q", got)
 	}
 }
+
+func TestTheDefaultIdentityIsForTheServers(t *testing.T) {
+	t.Parallel()
+	for _, id := range []*api.WorkloadIdentity{nil, {}, {Name: "default"}, {Audience: []string{"mine"}}} {
+		j := good(t)
+		task := j.TaskGroups[0].Tasks[0]
+		task.Identity = id
+		rules.Complete(j)
+		if got := task.Identity; got.Name != "default" || len(got.Audience) != 1 || got.Audience[0] != "nomadproject.io" {
+			t.Errorf("%+v became %+v", id, got)
+		}
+	}
+}

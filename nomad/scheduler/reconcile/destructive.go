@@ -1,7 +1,9 @@
 package reconcile
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
@@ -44,8 +46,8 @@ func taskForces(before, after *api.Job, a, b *api.TaskGroup, task string) bool {
 
 func groupDiffers(a, b *api.TaskGroup) bool {
 	return !diff.Equal(a.EphemeralDisk, b.EphemeralDisk) ||
-		!diff.Equal(a.Networks, b.Networks) ||
-		!diff.Equal(a.Consul, b.Consul) ||
+		!diff.Equal(networksOf(a.Networks), networksOf(b.Networks)) ||
+		consulOf(a.Consul) != consulOf(b.Consul) ||
 		!diff.Equal(a.Volumes, b.Volumes) ||
 		rendersTemplates(a.RestartPolicy) != rendersTemplates(b.RestartPolicy) ||
 		!diff.Equal(connectOf(a.Services), connectOf(b.Services))
@@ -71,11 +73,11 @@ func taskDiffers(a, b *api.Task) bool {
 		!diff.Equal(a.Artifacts, b.Artifacts) ||
 		!diff.Equal(a.Vault, b.Vault) ||
 		!diff.Equal(a.Secrets, b.Secrets) ||
-		!diff.Equal(a.Consul, b.Consul) ||
+		consulOf(a.Consul) != consulOf(b.Consul) ||
 		!diff.Equal(a.Templates, b.Templates) ||
 		!diff.Equal(a.CSIPluginConfig, b.CSIPluginConfig) ||
 		!diff.Equal(a.VolumeMounts, b.VolumeMounts) ||
-		!diff.Equal(a.Identity, b.Identity) ||
+		!diff.Equal(identityOf(a.Identity), identityOf(b.Identity)) ||
 		!diff.Equal(a.Identities, b.Identities) ||
 		rendersTemplates(a.RestartPolicy) != rendersTemplates(b.RestartPolicy) ||
 		logsDisabled(a) != logsDisabled(b) ||
@@ -90,7 +92,47 @@ func resourcesDiffer(a, b *api.Resources) bool {
 	}
 	return a.CPU != b.CPU || a.Cores != b.Cores || a.MemoryMB != b.MemoryMB || a.MemoryMaxMB != b.MemoryMaxMB ||
 		a.SecretsMB != b.SecretsMB || !diff.Equal(a.Devices, b.Devices) || !diff.Equal(a.NUMA, b.NUMA) ||
-		!diff.Equal(a.Networks, b.Networks)
+		!diff.Equal(networksOf(a.Networks), networksOf(b.Networks))
+}
+
+// consulOf is what a consul block names; a block that names nothing names the defaults.
+func consulOf(c *api.Consul) api.Consul {
+	if c == nil {
+		c = &api.Consul{}
+	}
+	named := *c
+	named.Cluster = cmp.Or(named.Cluster, "default")
+	return named
+}
+
+// networksOf keeps of networks what an allocation has of them: whether a port may be another's is asked when it is
+// placed.
+func networksOf(all []*api.NetworkResource) []*api.NetworkResource {
+	kept := slices.Clone(all)
+	for i, n := range all {
+		if n == nil {
+			continue
+		}
+		plain := *n
+		plain.ReservedPorts, plain.DynamicPorts = slices.Clone(n.ReservedPorts), slices.Clone(n.DynamicPorts)
+		for _, ports := range [][]api.Port{plain.ReservedPorts, plain.DynamicPorts} {
+			for p := range ports {
+				ports[p].IgnoreCollision = false
+			}
+		}
+		kept[i] = &plain
+	}
+	return kept
+}
+
+// identityOf is the default identity of a task, which it has whether it says so or not.
+func identityOf(id *api.WorkloadIdentity) api.WorkloadIdentity {
+	if id == nil {
+		id = &api.WorkloadIdentity{}
+	}
+	own := *id
+	own.Name, own.Audience = "", nil // the same for all
+	return own
 }
 
 // metaOf is the metadata that a task sees: the job's, the group's over it, its own on top.

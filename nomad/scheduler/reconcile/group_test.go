@@ -133,13 +133,20 @@ func TestDestructive(t *testing.T) {
 		"connect": {func(j *api.Job) {
 			j.TaskGroups[0].Services = []*api.Service{{Name: "s", Connect: &api.ConsulConnect{}}}
 		}, true},
-		"driver":        {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Driver = "e" }, true},
-		"user":          {func(j *api.Job) { j.TaskGroups[0].Tasks[0].User = "u" }, true},
-		"artifacts":     {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Artifacts = []*api.TaskArtifact{{}} }, true},
-		"vault":         {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Vault = &api.Vault{} }, true},
-		"task consul":   {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Consul = &api.Consul{} }, true},
+		"driver":      {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Driver = "e" }, true},
+		"user":        {func(j *api.Job) { j.TaskGroups[0].Tasks[0].User = "u" }, true},
+		"artifacts":   {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Artifacts = []*api.TaskArtifact{{}} }, true},
+		"vault":       {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Vault = &api.Vault{} }, true},
+		"task consul": {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Consul = &api.Consul{Namespace: "n"} }, true},
+		"empty consul": {func(j *api.Job) {
+			j.TaskGroups[0].Consul, j.TaskGroups[0].Tasks[0].Consul = &api.Consul{}, &api.Consul{Cluster: "default"}
+		}, false},
+		"consul cluster": {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Consul = &api.Consul{Cluster: "c"} }, true},
+		"default identity": {func(j *api.Job) {
+			j.TaskGroups[0].Tasks[0].Identity = &api.WorkloadIdentity{Name: "default", Audience: []string{"nomadproject.io"}}
+		}, false},
 		"templates":     {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Templates = []*api.Template{{}} }, true},
-		"identity":      {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Identity = &api.WorkloadIdentity{} }, true},
+		"identity":      {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Identity = &api.WorkloadIdentity{Env: true} }, true},
 		"identities":    {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{{}} }, true},
 		"group meta":    {func(j *api.Job) { j.TaskGroups[0].Meta = map[string]string{"a": "b"} }, true},
 		"task meta":     {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Meta = map[string]string{"a": "b"} }, true},
@@ -177,5 +184,29 @@ func TestEncodingsAreNoReasonToReplace(t *testing.T) {
 	}
 	if !reconcile.Destructive(job(nil, 1.0), job(nil, 1.5), "g") {
 		t.Error("numbers do not count")
+	}
+}
+
+func TestPortsAreComparedButForCollisions(t *testing.T) {
+	job := func(p api.Port) *api.Job {
+		return &api.Job{TaskGroups: []*api.TaskGroup{{Name: "g", Networks: []*api.NetworkResource{{Mode: "host", ReservedPorts: []api.Port{p}}}}}}
+	}
+	for _, c := range []struct {
+		port api.Port
+		want bool
+	}{
+		{api.Port{Label: "s", Value: 99, IgnoreCollision: true}, false},
+		{api.Port{Label: "s", Value: 98}, true},
+		{api.Port{Label: "t", Value: 99}, true},
+		{api.Port{Label: "s", Value: 99, To: 1}, true},
+		{api.Port{Label: "s", Value: 99, HostNetwork: "h"}, true},
+	} {
+		before := job(api.Port{Label: "s", Value: 99})
+		if got := reconcile.Destructive(before, job(c.port), "g"); got != c.want {
+			t.Errorf("%+v: destructive %v", c.port, got)
+		}
+		if before.TaskGroups[0].Networks[0].ReservedPorts[0].IgnoreCollision {
+			t.Error("the job was changed")
+		}
 	}
 }
