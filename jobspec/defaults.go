@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"math"
 	"reflect"
 	"time"
 
@@ -71,12 +72,25 @@ func (s *surroundings) inherit(dst reflect.Value) {
 	}
 }
 
+// countUnsaid is the count of a group that says none, until all of it is read.
+const countUnsaid = math.MinInt
+
+// said completes an item, of which all is read, with defaults that depend on the rest of it.
+func said(item any) {
+	if g, ok := item.(*api.TaskGroup); ok && g.Count == countUnsaid {
+		g.Count = 1
+		if s := g.Scaling; s != nil && s.Min > 1 {
+			g.Count = int(s.Min)
+		}
+	}
+}
+
 func prefill(item any, block, jobType string, restart *api.RestartPolicy, update *api.UpdateStrategy) {
 	switch v := item.(type) {
 	case *api.Job:
 		v.Type, v.Priority = jobType, api.JobDefaultPriority
 	case *api.TaskGroup:
-		v.Count = 1
+		v.Count = countUnsaid
 	case *api.Task:
 		v.KillTimeout = 5 * time.Second
 	case *api.RestartPolicy:

@@ -261,6 +261,7 @@ func (d *jsonDecoder) structure(dst reflect.Value, i int) error {
 		}
 		inner.inherit(dst)
 	}
+	said(dst.Addr().Interface())
 	return nil
 }
 

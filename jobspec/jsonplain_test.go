@@ -94,6 +94,7 @@ func (d *plainDecoder) structure(dst reflect.Value, raw []byte, path string) err
 		}
 		inner.inherit(dst)
 	}
+	said(dst.Addr().Interface())
 	return nil
 }
 

@@ -160,3 +160,27 @@ func FuzzParse(f *testing.F) {
 		_, _ = jobspec.Parse(jobspec.Input{Body: []byte(body)}) // must answer, not panic
 	})
 }
+
+func TestCountIsAtLeastWhatItMayBeScaledTo(t *testing.T) {
+	for _, c := range []struct {
+		hcl, json string
+		want      int
+	}{
+		{`scaling { min = 2 max = 3 }`, `"Scaling": {"Min": 2, "Max": 3}`, 2},
+		{`count = 1  scaling { min = 2 max = 3 }`, `"Count": 1, "Scaling": {"Min": 2, "Max": 3}`, 1},
+		{`count = null  scaling { min = 2 max = 3 }`, `"Scaling": {"Min": 2, "Max": 3}, "Count": null`, 2},
+		{`scaling { max = 3 }`, `"Scaling": {"Max": 3}`, 1},
+		{``, `"Name": "g"`, 1},
+	} {
+		body := strings.ReplaceAll(strings.ReplaceAll(c.hcl, "  ", "\n"), " max", "\n max")
+		body = strings.ReplaceAll(strings.ReplaceAll(body, "{ ", "{\n"), " }", "\n}")
+		j, err := jobspec.Parse(jobspec.Input{Path: "j.hcl", Body: []byte("job \"j\" {\n group \"g\" {\n" + body + "\n task \"t\" {\n driver = \"d\"\n}\n}\n}")})
+		if err != nil || j.TaskGroups[0].Count != c.want {
+			t.Errorf("%s: %v, %v", c.hcl, j, err)
+		}
+		k, err := jobspec.DecodeJSON([]byte(`{"ID": "j", "TaskGroups": [{` + c.json + `}]}`))
+		if err != nil || k.TaskGroups[0].Count != c.want {
+			t.Errorf("%s: %v, %v", c.json, k, err)
+		}
+	}
+}

@@ -97,6 +97,7 @@ func (d *decoder) finish(dst reflect.Value, c *hcl.BodyContent) {
 		d.finishJob(v, c)
 	case *api.TaskGroup:
 		d.finishGroup(v, c)
+		said(v)
 	case *api.Task:
 		v.Identities = defaultIdentity(v)
 	case *api.NetworkResource:
@@ -206,6 +207,7 @@ func (d *decoder) finishJob(j *api.Job, c *hcl.BodyContent) {
 	for _, t := range extra.Tasks {
 		g := &api.TaskGroup{Name: t.Name}
 		d.prefill(g, "group")
+		said(g)
 		g.Tasks = []*api.Task{t}
 		j.TaskGroups = append(j.TaskGroups, g)
 	}

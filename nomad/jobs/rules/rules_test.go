@@ -289,7 +289,7 @@ var spoiledJobs = []spoiled{
 		t.Templates = []*api.Template{{DestPath: "a", ChangeMode: "noop"}}
 	}},
 	{"is outside of the allocation", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
-		t.Templates = []*api.Template{{DestPath: "a/../../b", EmbeddedTmpl: "x", ChangeMode: "noop"}}
+		t.Templates = []*api.Template{{DestPath: "../a/../../b", EmbeddedTmpl: "x", ChangeMode: "noop"}}
 	}},
 	{"an artifact has no source", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Artifacts = []*api.TaskArtifact{{}} }},
 }
@@ -360,5 +360,24 @@ func TestWhatIsAllowed(t *testing.T) {
 		if err := check(j); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestWhatIsAcceptedElsewhereIsAccepted(t *testing.T) {
+	t.Parallel()
+	j := good(t)
+	task := j.TaskGroups[0].Tasks[0]
+	task.Resources.DiskMB = 100
+	task.Artifacts = []*api.TaskArtifact{{GetterSource: "http://a/b", RelativeDest: "../alloc/x"}}
+	task.Templates = []*api.Template{{DestPath: "../alloc/y", EmbeddedTmpl: "x", ChangeMode: "noop"}}
+	if errs := rules.Check(j, rules.Default()); len(errs) > 0 {
+		t.Errorf("refused: %v", errs)
+	}
+	if w := rules.Warnings(j, false); !strings.Contains(w, "disk in resources is ignored") {
+		t.Errorf("warnings %q", w)
+	}
+	rules.Drop(j)
+	if task.Resources.DiskMB != 0 {
+		t.Error("disk is kept")
 	}
 }

@@ -36,7 +36,7 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 	}
 	for _, a := range t.Artifacts {
 		c.wrong(a.GetterSource == "", "%s: an artifact has no source", where)
-		c.wrong(outside(a.RelativeDest), "%s: artifact destination %q is outside of the task's directory", where, a.RelativeDest)
+		c.wrong(outside(a.RelativeDest), "%s: artifact destination %q is outside of the allocation", where, a.RelativeDest)
 	}
 	c.services(where, t.Services, g)
 }
@@ -46,9 +46,9 @@ func (c *check) signal(what, name string) {
 	c.wrong(strings.ContainsAny(name, ", \t\n"), "%s %q is not one signal", what, brief(name))
 }
 
-// outside reports whether a path leaves the directory that it is relative to.
+// outside reports whether a path, which is relative to the task's directory, leaves the allocation's.
 func outside(p string) bool {
-	depth := 0
+	depth := 1
 	for part := range strings.SplitSeq(p, "/") {
 		switch part {
 		case "", ".":
@@ -71,7 +71,6 @@ func (c *check) resources(where string, r *api.Resources) {
 	c.wrong(r.CPU > 0 && r.Cores > 0, "%s: resources have cpu and cores: only one is possible", where)
 	c.wrong(r.MemoryMB < 10, "%s: memory %d MB is below the minimum of 10 MB", where, r.MemoryMB)
 	c.wrong(r.MemoryMaxMB > 0 && r.MemoryMaxMB < r.MemoryMB || r.MemoryMaxMB < -1, "%s: memory_max %d MB is below memory %d MB", where, r.MemoryMaxMB, r.MemoryMB)
-	c.wrong(r.DiskMB > 0, "%s: disk is asked for with the group's ephemeral_disk", where)
 	c.wrong(r.SecretsMB < 0 || r.SecretsMB > r.MemoryMB, "%s: secrets %d MB do not fit into memory %d MB", where, r.SecretsMB, r.MemoryMB)
 	c.numa(where, r)
 	for _, d := range r.Devices {

@@ -45,6 +45,9 @@ func taskWarnings(g *api.TaskGroup, t *api.Task, oversubscribe bool) []string {
 		if r.MemoryMaxMB != 0 && !oversubscribe {
 			w = append(w, fmt.Sprintf("memory oversubscription is not enabled; task %q of group %q: memory_max is ignored", t.Name, g.Name))
 		}
+		if r.DiskMB != 0 {
+			w = append(w, fmt.Sprintf("task %q of group %q: disk in resources is ignored; use the group's ephemeral_disk", t.Name, g.Name))
+		}
 		if len(r.Networks) > 0 || r.IOPS != 0 {
 			w = append(w, fmt.Sprintf("task %q of group %q: network and iops in resources are deprecated; use the group's network block", t.Name, g.Name))
 		}
