@@ -46,6 +46,8 @@ func (c *Launch) force(tx *state.Txn, p *api.Job) (any, error) {
 		return nil, ledger.Missing(c.Namespace, c.JobID)
 	case p.Periodic == nil:
 		return nil, fault.New(fault.Invalid, "can't force launch non-periodic job")
+	case !p.Periodic.Enabled:
+		return nil, fault.New(fault.Invalid, "can't force launch a periodic job that is disabled")
 	case p.Stop:
 		return nil, fault.New(fault.Invalid, "job %q is stopped", c.JobID)
 	}

@@ -65,3 +65,46 @@ func TestPlanningChangesNothing(t *testing.T) {
 		t.Error("the dry run changed the job")
 	}
 }
+
+func TestPrioritiesOfEvaluationsAreThoseOfJobs(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	r.register(web())
+	before := r.store.Read().Index()
+	for _, p := range []int{-1, 101, 777} {
+		_, err := r.Register(t.Context(), &api.JobRegisterRequest{Job: web(), EvalPriority: p})
+		refused(t, err, fault.Invalid, "Eval priority must be between 1 and 100 inclusively")
+		_, err = r.Deregister(t.Context(), &api.JobDeregisterRequest{JobID: "web", EvalPriority: p})
+		refused(t, err, fault.Invalid, "Eval priority must be between 1 and 100 inclusively")
+	}
+	if r.store.Read().Index() != before {
+		t.Error("something was written")
+	}
+}
+
+// A block that was forgotten would start the job at once.
+func TestPeriodicJobsStayPeriodic(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	job := func(change func(*api.Job)) *api.Job {
+		j := web()
+		j.Type = api.JobTypeBatch
+		change(j)
+		return j
+	}
+	daily := func(on bool) func(*api.Job) {
+		return func(j *api.Job) { j.Periodic = &api.PeriodicConfig{Enabled: on, Specs: []string{"@daily"}, TimeZone: "UTC"} }
+	}
+	r.register(job(daily(true)))
+	for _, j := range []*api.Job{
+		job(func(*api.Job) {}), job(func(j *api.Job) { j.ParameterizedJob = &api.ParameterizedJobConfig{Payload: "optional"} }),
+	} {
+		_, err := r.Register(t.Context(), &api.JobRegisterRequest{Job: j})
+		refused(t, err, fault.Invalid, "cannot update periodic job to being non-periodic")
+		_, err = r.Plan(t.Context(), &api.JobPlanRequest{Job: j})
+		refused(t, err, fault.Invalid, "cannot update periodic job to being non-periodic")
+	}
+	r.register(job(daily(false)))
+	_, err := r.PeriodicForce(t.Context(), &api.JobRequest{JobID: "web"})
+	refused(t, err, fault.Invalid, "disabled")
+}

@@ -149,7 +149,14 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 	if s.closed() {
 		return nil, fault.New(fault.Denied, registrationOff)
 	}
+	if err := s.possible(r.EvalPriority); err != nil {
+		return nil, err
+	}
+	if err := rules.Follows(s.State.Read().Job(j.Namespace, j.ID), j); err != nil {
+		return nil, err
+	}
 	warnings := s.warnings(j)
+	rules.Drop(j)
 	res, err := s.Raft.Propose(ctx, &Register{
 		Job: j, Submission: r.Submission, EvalID: uuid.NewString(), Priority: r.EvalPriority,
 		CheckIndex: r.EnforceIndex, JobModifyIndex: r.JobModifyIndex,
@@ -161,6 +168,14 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 	out := reply(res)
 	out.Warnings = warnings
 	return out, nil
+}
+
+// possible refuses a priority of an evaluation that no job can have; 0 is the job's.
+func (s *Service) possible(evalPriority int) error {
+	if evalPriority < 0 || evalPriority > s.Limits.PriorityMax {
+		return fault.New(fault.Invalid, "Eval priority must be between 1 and %d inclusively", s.Limits.PriorityMax)
+	}
+	return nil
 }
 
 const registrationOff = "Job registration, dispatch, and scale are disabled by the scheduler configuration"
@@ -208,6 +223,9 @@ func (s *Service) Deregister(ctx context.Context, r *api.JobDeregisterRequest) (
 	if r.JobID == "" {
 		return nil, fault.New(fault.Invalid, "no job ID was given")
 	}
+	if err := s.possible(r.EvalPriority); err != nil {
+		return nil, err
+	}
 	res, err := s.Raft.Propose(ctx, &Deregister{
 		Namespace: namespace(r.Namespace), JobID: r.JobID, Purge: r.Purge, EvalID: uuid.NewString(),
 		Priority: r.EvalPriority, NoShutdownDelay: r.NoShutdownDelay, Force: r.Force,
@@ -243,7 +261,11 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 	if err := ledger.SameType(old, j); err != nil {
 		return nil, err
 	}
+	if err := rules.Follows(old, j); err != nil {
+		return nil, err
+	}
 	out := &api.JobPlanResponse{Warnings: s.warnings(j), WriteMeta: api.WriteMeta{Index: tx.Index()}}
+	rules.Drop(j)
 	j.JobModifyIndex = tx.Index() + 1
 	if old != nil {
 		out.JobModifyIndex = old.JobModifyIndex

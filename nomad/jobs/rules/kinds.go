@@ -5,10 +5,20 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 )
 
 // cronsMax bounds the expressions of one job; each is evaluated again and again.
 const cronsMax = 64
+
+// Follows refuses a job in the place of one that is launched at times and is no longer so: it would start at once.
+// The old job may be nil.
+func Follows(old, j *api.Job) error {
+	if old != nil && old.Periodic != nil && j.Periodic == nil {
+		return fault.New(fault.Invalid, "cannot update periodic job to being non-periodic")
+	}
+	return nil
+}
 
 func (c *check) periodic(p *api.PeriodicConfig) {
 	if p == nil {
