@@ -35,7 +35,7 @@ func allocOver(tx *state.Txn, a *api.Allocation) bool {
 // dead reports whether nothing of the job runs or will run. What a job's row says of its status is
 // as old as its registration.
 func dead(tx *state.Txn, j *api.Job) bool {
-	return rules.Status(j, tx.AllocsByJob(j.Namespace, j.ID), tx.EvalsByJob(j.Namespace, j.ID)) == api.JobStatusDead
+	return rules.Status(j, tx.AllocsByJob(j.Namespace, j.ID), tx.EvalsByJob(j.Namespace, j.ID), tx.DeploymentsByJob(j.Namespace, j.ID)) == api.JobStatusDead
 }
 
 // runsOnce reports whether the job's work has an end.

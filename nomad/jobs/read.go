@@ -15,12 +15,14 @@ import (
 
 // keysOf are what a job's derived status depends on.
 func keysOf(ns, id string) []state.Key {
-	return []state.Key{state.JobKey(ns, id), state.JobAllocsKey(ns, id), state.JobEvalsKey(ns, id)}
+	return []state.Key{
+		state.JobKey(ns, id), state.JobAllocsKey(ns, id), state.JobEvalsKey(ns, id), state.JobDeploymentsKey(ns, id),
+	}
 }
 
 // status derives the status of a job from what belongs to it.
 func status(tx *state.Txn, j *api.Job) string {
-	return rules.Status(j, tx.AllocsByJob(j.Namespace, j.ID), tx.EvalsByJob(j.Namespace, j.ID))
+	return rules.Status(j, tx.AllocsByJob(j.Namespace, j.ID), tx.EvalsByJob(j.Namespace, j.ID), tx.DeploymentsByJob(j.Namespace, j.ID))
 }
 
 func withStatus(tx *state.Txn, j *api.Job) *api.Job {
@@ -35,7 +37,7 @@ func withStatus(tx *state.Txn, j *api.Job) *api.Job {
 // List lists jobs.
 func (s *Service) List(ctx context.Context, r *api.JobListRequest) (*api.JobListResponse, error) {
 	out := &api.JobListResponse{}
-	keys := []state.Key{state.TableKey(state.TableJobs), state.TableKey(state.TableSummaries), state.TableKey(state.TableEvals)}
+	keys := []state.Key{state.TableKey(state.TableJobs), state.TableKey(state.TableSummaries), state.TableKey(state.TableEvals), state.TableKey(state.TableDeployments)}
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
 		out.Jobs = nil
 		for j := range tx.JobsPrefix(namespace(r.Namespace), r.Prefix) {
