@@ -93,7 +93,9 @@ func TestPeriodicJobsStayPeriodic(t *testing.T) {
 		return j
 	}
 	daily := func(on bool) func(*api.Job) {
-		return func(j *api.Job) { j.Periodic = &api.PeriodicConfig{Enabled: on, Specs: []string{"@daily"}, TimeZone: "UTC"} }
+		return func(j *api.Job) {
+			j.Periodic = &api.PeriodicConfig{Enabled: on, Specs: []string{"@daily"}, TimeZone: "UTC"}
+		}
 	}
 	r.register(job(daily(true)))
 	for _, j := range []*api.Job{

@@ -49,3 +49,49 @@ func TestSystemAllocationOutOfSightIsNotReplaced(t *testing.T) {
 		t.Fatalf("after the return: %d stopped, %d placed", len(stopped(o)), len(placed(o)))
 	}
 }
+
+// What the node ended by itself was to go on: its successor comes as after a failure.
+func TestWhatEndsThoughItShouldNotIsFollowedLikeAFailure(t *testing.T) {
+	alone := func(j *api.Job) {
+		j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: time.Minute, DelayFunction: "constant"}
+		j.TaskGroups[0].Disconnect = &api.DisconnectStrategy{StopOnClientAfter: time.Second, Replace: true}
+	}
+	killed := []*api.TaskEvent{{Type: api.EventStarted}, {Type: api.EventKilling}, {Type: api.EventKilled}}
+	for _, c := range []struct {
+		name, kind string
+		change     func(*api.Job)
+		events     []*api.TaskEvent
+		migrate    bool
+		now, later int
+	}{
+		{"service", api.JobTypeService, alone, killed, false, 0, 1},
+		{"service that exits well", api.JobTypeService, alone, nil, false, 0, 1},
+		{"service that is drained meanwhile", api.JobTypeService, alone, killed, true, 1, 1},
+		{"batch", api.JobTypeBatch, alone, killed, false, 0, 1},
+		{"batch that finished", api.JobTypeBatch, alone, nil, false, 0, 0},
+		{"batch whose leader ended", api.JobTypeBatch, alone, []*api.TaskEvent{{Type: api.EventLeaderDead}, {Type: api.EventKilling}}, false, 0, 0},
+		{"batch that ran for its time", api.JobTypeBatch, func(j *api.Job) { alone(j); j.TaskGroups[0].MaxRunDuration = time.Second }, killed, false, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newCluster(t)
+			n.nodes(2)
+			j := job("j", c.kind, 1, c.change)
+			n.register(j)
+			n.run(j)
+			n.each("j", func(a *api.Allocation) {
+				ended(a)
+				a.DesiredTransition.Migrate = c.migrate
+				a.TaskStates["t"].Events, a.TaskStates["t"].FinishedAt = c.events, n.now
+				a.CreateTime = n.now.Add(-time.Minute).UnixNano()
+			})
+			o := n.run(j)
+			if len(placed(o)) != c.now {
+				t.Errorf("placed %d at once", len(placed(o)))
+			}
+			n.now = n.now.Add(2 * time.Minute)
+			if o := n.run(j); len(placed(o))+c.now != c.later {
+				t.Errorf("placed %d later", len(placed(o)))
+			}
+		})
+	}
+}

@@ -67,10 +67,7 @@ func LostAfter(g *api.TaskGroup) time.Duration {
 
 // stopsItself is when a node that nobody hears has ended the tasks of the group by itself; zero when it does not.
 func stopsItself(n *api.Node, g *api.TaskGroup) time.Time {
-	after := g.StopAfterClientDisconnect
-	if g.Disconnect != nil {
-		after = g.Disconnect.StopOnClientAfter
-	}
+	after := stopsAfter(g)
 	if after <= 0 {
 		return time.Time{}
 	}
@@ -81,6 +78,14 @@ func stopsItself(n *api.Node, g *api.TaskGroup) time.Time {
 	// The status is stamped in whole seconds, and the node looks twice a second.
 	heard := time.Unix(n.StatusUpdatedAt+1, 0).Add(-n.Silence)
 	return heard.Add(after + kill + time.Second)
+}
+
+// stopsAfter is how long the group runs on a node that hears no server; 0 means for ever.
+func stopsAfter(g *api.TaskGroup) time.Duration {
+	if g.Disconnect != nil {
+		return g.Disconnect.StopOnClientAfter
+	}
+	return g.StopAfterClientDisconnect
 }
 
 // UnknownSince is when the allocation's node was last found disconnected; zero when it was not.

@@ -15,7 +15,7 @@ func (p *pass) classify(a *api.Allocation) {
 	case a.ServerTerminal() || p.batch && a.ClientTerminal() && p.job.older: // over
 	case p.unwanted(a):
 		p.end(a)
-	case a.ClientStatus == api.AllocClientStatusFailed:
+	case a.ClientStatus == api.AllocClientStatusFailed || p.cutShort(a):
 		p.classifyFailed(a)
 	case a.ClientTerminal(): // over
 	case a.DesiredTransition.Migrate && !p.isLost(a):
@@ -114,7 +114,35 @@ func (p *pass) isOlder(a *api.Allocation) bool { return p.standing(a.Job).older 
 // done reports whether a batch allocation of this version finished its work. The tasks of one that the servers
 // stopped or evicted end without failing too.
 func (p *pass) done(a *api.Allocation) bool {
-	return !a.ServerTerminal() && Succeeded(a) && !p.isOlder(a)
+	return !a.ServerTerminal() && Succeeded(a) && !p.isOlder(a) && !stoppedAlone(a)
+}
+
+// cutShort reports whether an allocation ended although it was to go on and nobody asked for its end: what follows
+// it comes as after a failure, not at once and for ever.
+func (p *pass) cutShort(a *api.Allocation) bool {
+	return a.ClientStatus == api.AllocClientStatusComplete && !a.DesiredTransition.Migrate && (!p.batch || stoppedAlone(a))
+}
+
+// stoppedAlone reports whether a node that heard nothing from the servers ended the allocation by itself.
+func stoppedAlone(a *api.Allocation) bool {
+	g := a.Group()
+	if g == nil || stopsAfter(g) <= 0 {
+		return false
+	}
+	if limit := g.MaxRunDuration; limit > 0 && EndedAt(a).Sub(time.Unix(0, a.CreateTime)) >= limit {
+		return false
+	}
+	for _, t := range a.TaskStates {
+		killed, leader := false, false
+		for _, e := range t.Events {
+			killed = killed || e.Type == api.EventKilling
+			leader = leader || e.Type == api.EventLeaderDead
+		}
+		if killed && !leader {
+			return true
+		}
+	}
+	return false
 }
 
 // Succeeded reports whether all tasks ended without failing.
@@ -151,7 +179,8 @@ func (p *pass) classifyFailed(a *api.Allocation) {
 // deployment wait until whoever watches it says so; those of a halted one stay as they are.
 func (p *pass) retry(a *api.Allocation) {
 	t := a.DesiredTransition
-	if p.roll.Member(a) && (p.roll.Halted() || p.roll.deployment.Active() && !t.Reschedule && !t.ForceReschedule) {
+	waits := a.ClientStatus == api.AllocClientStatusFailed && p.roll.Running() != nil && !t.Reschedule && !t.ForceReschedule
+	if p.roll.Member(a) && (p.roll.Halted() || waits) {
 		p.hold(a)
 		return
 	}
