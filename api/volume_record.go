@@ -272,6 +272,8 @@ type VolumeDetail struct {
 	LastError      string                 `msg:",omitempty"`
 	// NotValidated is why the driver has not confirmed the capabilities; empty when it has, or need not.
 	NotValidated string `json:",omitempty" msg:",omitempty"`
+	// SlowestWriteBack is the longest time that a node took to write the volume's data back and unmount it.
+	SlowestWriteBack time.Duration `json:",omitempty" msg:",omitempty"`
 	// NodeExpansion lists the nodes that have not grown the file system of the volume yet.
 	NodeExpansion       []string  `json:",omitempty" msg:",omitempty"`
 	Schedulable         bool      `msg:",omitempty"`

@@ -68068,8 +68068,8 @@ func (z *VolumeDetachRequest) Msgsize() (s int) {
 func (z *VolumeDetail) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(25)
-	var zb0001Mask uint32 /* 25 bits */
+	zb0001Len := uint32(26)
+	var zb0001Mask uint32 /* 26 bits */
 	_ = zb0001Mask
 	if z.ExternalID == "" {
 		zb0001Len--
@@ -68127,45 +68127,49 @@ func (z *VolumeDetail) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.NodeExpansion == nil {
+	if z.SlowestWriteBack == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.Schedulable == false {
+	if z.NodeExpansion == nil {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.Provider == "" {
+	if z.Schedulable == false {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.ProviderVersion == "" {
+	if z.Provider == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.ControllerRequired == false {
+	if z.ProviderVersion == "" {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.ControllersHealthy == 0 {
+	if z.ControllerRequired == false {
 		zb0001Len--
 		zb0001Mask |= 0x100000
 	}
-	if z.ControllersExpected == 0 {
+	if z.ControllersHealthy == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200000
 	}
-	if z.NodesHealthy == 0 {
+	if z.ControllersExpected == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x400000
 	}
-	if z.NodesExpected == 0 {
+	if z.NodesHealthy == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x800000
 	}
-	if z.ResourceExhausted == (time.Time{}) {
+	if z.NodesExpected == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x1000000
+	}
+	if z.ResourceExhausted == (time.Time{}) {
+		zb0001Len--
+		zb0001Mask |= 0x2000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -68336,6 +68340,11 @@ func (z *VolumeDetail) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.NotValidated)
 		}
 		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+			// string "SlowestWriteBack"
+			o = append(o, 0xb0, 0x53, 0x6c, 0x6f, 0x77, 0x65, 0x73, 0x74, 0x57, 0x72, 0x69, 0x74, 0x65, 0x42, 0x61, 0x63, 0x6b)
+			o = msgp.AppendDuration(o, z.SlowestWriteBack)
+		}
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "NodeExpansion"
 			o = append(o, 0xad, 0x4e, 0x6f, 0x64, 0x65, 0x45, 0x78, 0x70, 0x61, 0x6e, 0x73, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.NodeExpansion)))
@@ -68343,47 +68352,47 @@ func (z *VolumeDetail) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, z.NodeExpansion[za0013])
 			}
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "Schedulable"
 			o = append(o, 0xab, 0x53, 0x63, 0x68, 0x65, 0x64, 0x75, 0x6c, 0x61, 0x62, 0x6c, 0x65)
 			o = msgp.AppendBool(o, z.Schedulable)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "Provider"
 			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
 			o = msgp.AppendString(o, z.Provider)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "ProviderVersion"
 			o = append(o, 0xaf, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.ProviderVersion)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "ControllerRequired"
 			o = append(o, 0xb2, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x52, 0x65, 0x71, 0x75, 0x69, 0x72, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.ControllerRequired)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "ControllersHealthy"
 			o = append(o, 0xb2, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x73, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79)
 			o = msgp.AppendInt(o, z.ControllersHealthy)
 		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000) == 0 { // if not omitted
 			// string "ControllersExpected"
 			o = append(o, 0xb3, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x73, 0x45, 0x78, 0x70, 0x65, 0x63, 0x74, 0x65, 0x64)
 			o = msgp.AppendInt(o, z.ControllersExpected)
 		}
-		if (zb0001Mask & 0x400000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800000) == 0 { // if not omitted
 			// string "NodesHealthy"
 			o = append(o, 0xac, 0x4e, 0x6f, 0x64, 0x65, 0x73, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79)
 			o = msgp.AppendInt(o, z.NodesHealthy)
 		}
-		if (zb0001Mask & 0x800000) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
 			// string "NodesExpected"
 			o = append(o, 0xad, 0x4e, 0x6f, 0x64, 0x65, 0x73, 0x45, 0x78, 0x70, 0x65, 0x63, 0x74, 0x65, 0x64)
 			o = msgp.AppendInt(o, z.NodesExpected)
 		}
-		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000000) == 0 { // if not omitted
 			// string "ResourceExhausted"
 			o = append(o, 0xb1, 0x52, 0x65, 0x73, 0x6f, 0x75, 0x72, 0x63, 0x65, 0x45, 0x78, 0x68, 0x61, 0x75, 0x73, 0x74, 0x65, 0x64)
 			o = msgp.AppendTime(o, z.ResourceExhausted)
@@ -68781,6 +68790,12 @@ func (z *VolumeDetail) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "NotValidated")
 				return
 			}
+		case "SlowestWriteBack":
+			z.SlowestWriteBack, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SlowestWriteBack")
+				return
+			}
 		case "NodeExpansion":
 			var zb0014 uint32
 			zb0014, bts, err = msgp.ReadArrayHeaderBytes(bts)
@@ -68941,7 +68956,7 @@ func (z *VolumeDetail) Msgsize() (s int) {
 			s += z.Attachments[za0012].Msgsize()
 		}
 	}
-	s += 6 + msgp.StringPrefixSize + len(string(z.State)) + 10 + msgp.StringPrefixSize + len(z.LastError) + 13 + msgp.StringPrefixSize + len(z.NotValidated) + 14 + msgp.ArrayHeaderSize
+	s += 6 + msgp.StringPrefixSize + len(string(z.State)) + 10 + msgp.StringPrefixSize + len(z.LastError) + 13 + msgp.StringPrefixSize + len(z.NotValidated) + 17 + msgp.DurationSize + 14 + msgp.ArrayHeaderSize
 	for za0013 := range z.NodeExpansion {
 		s += msgp.StringPrefixSize + len(z.NodeExpansion[za0013])
 	}

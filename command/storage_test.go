@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -177,6 +178,18 @@ func TestMountOptionsOfVolumeAndRequestAreShownTogether(t *testing.T) {
 		"GET /v1/volume/csi/data": &api.VolumeDetail{Volume: api.Volume{VolumeSpec: api.VolumeSpec{ID: "data", MountOptions: &api.MountOptions{FSType: "xfs"}}}},
 	})
 	run(t, a, "", "alloc", "status", "-verbose", holder).want(t, 0, "fs_type: xfs flags: noatime")
+}
+
+func TestVolumeStatusShowsLeaseAndWriteBack(t *testing.T) {
+	v := &api.VolumeDetail{Volume: api.Volume{VolumeSpec: api.VolumeSpec{ID: "data", Fence: api.FenceBoth, Lease: time.Minute, WriteBack: 2 * time.Second}}, SlowestWriteBack: 3210 * time.Millisecond}
+	a := newAgent(t, map[string]any{"GET /v1/volumes": []*api.VolumeStub{{ID: "data", Namespace: "default"}}, "GET /v1/volume/csi/data": v})
+	out := run(t, a, "", "volume", "status", "-verbose", "data")
+	squeezed := strings.Join(strings.Fields(out.out), " ")
+	for _, want := range []string{"Fence = both", "Lease = 1m0s", "Write Back = 2s, slowest measured 3.2s (longer: "} {
+		if !strings.Contains(squeezed, want) {
+			t.Errorf("no %q in %s", want, out.out)
+		}
+	}
 }
 
 func TestStatusSaysWhichFenceIsRight(t *testing.T) {

@@ -115,6 +115,7 @@ func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
 		return nil
 	}
 	u := &undoing{p: p, own: force || s.gaveUp(r), force: force, again: r.Failures+1 < unstageTries}
+	begin := time.Now()
 	err = s.undo(ctx, u, r)
 	s.tellOwn(r, u)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
 		return err
 	}
 	next := *r
-	next.State = rowReleased
+	next.State, next.Took = rowReleased, time.Since(begin)
 	s.journal.note(next)
 	return nil
 }
@@ -286,6 +287,9 @@ func (s *Service) report(ctx context.Context, r *row, failure string) error {
 	ctx, cancel := context.WithTimeout(ctx, tellWait)
 	defer cancel()
 	req := &api.VolumeUnpublishRequest{VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, Error: failure}
+	if failure == "" {
+		req.WriteBack = r.Took
+	}
 	req.Namespace = r.Namespace
 	return s.send(ctx, req)
 }

@@ -68,6 +68,8 @@ type row struct {
 	Lease time.Duration `json:",omitempty"`
 	// WriteBack is the last part of the lease, in which nobody uses the volume any more.
 	WriteBack time.Duration `json:",omitempty"`
+	// Took is how long writing back and unmounting took.
+	Took time.Duration `json:",omitempty"`
 	// OnMountDead is the volume's policy for a mount that stops answering.
 	OnMountDead string `json:",omitempty"`
 	// Stale is set while running tasks still have the mount of before a republish.

@@ -144,3 +144,21 @@ func TestFileSystemThatOthersHaveIsOnlyDetached(t *testing.T) {
 		_ = v.host.Unmount("/others")
 	})
 }
+
+func TestTimeOfAnUnmountIsReported(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		var told time.Duration
+		v.servers.onReport(func(r *api.VolumeUnpublishRequest) error {
+			if r.Error == "" {
+				told = r.WriteBack
+			}
+			return nil
+		})
+		v.up(workload("a1"))
+		v.driver.Script(fake.Fault{RPC: "NodeUnstageVolume", Delay: 7 * time.Second})
+		v.down("a1")
+		if told < 7*time.Second {
+			t.Errorf("an unmount that took 7s is reported with %s", told)
+		}
+	})
+}

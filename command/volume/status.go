@@ -185,6 +185,22 @@ func verboseFacts(v *api.VolumeDetail) [][2]string {
 	return [][2]string{
 		{"Fence", fence},
 		{"Lease", lease},
+		{"Write Back", writeBack(v)},
 		{"Expansion Owed By", strings.Join(v.NodeExpansion, ", ")},
 	}
+}
+
+// writeBack is the part of the lease for writing data back, and the longest time that this took.
+func writeBack(v *api.VolumeDetail) string {
+	text := "default"
+	if v.WriteBack > 0 {
+		text = v.WriteBack.String()
+	}
+	if slowest := v.SlowestWriteBack.Round(100 * time.Millisecond); slowest > 0 {
+		text += ", slowest measured " + slowest.String()
+		if v.WriteBack > 0 && slowest > v.WriteBack {
+			text += " (longer: what is not written back in time is lost when the node is)"
+		}
+	}
+	return text
 }

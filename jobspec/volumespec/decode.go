@@ -87,9 +87,11 @@ func (d *decoder) top(items []item) {
 		"on_node_loss": choice(d, "on_node_loss", nodeLoss, &s.OnNodeLoss),
 		"fence":        choice(d, "fence", fences, &s.Fence),
 		"fence_after":  d.duration("fence_after", &s.FenceAfter), "lease": d.duration("lease", &s.Lease),
+		"write_back": d.duration("write_back", &s.WriteBack),
 		// Files of old have these; capabilities say the same now.
 		"access_mode": d.text(&old), "attachment_mode": d.text(&old),
 	}, "capability")
+	d.writeBack(items)
 }
 
 func (d *decoder) volumeType(v value) {

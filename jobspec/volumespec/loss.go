@@ -22,3 +22,16 @@ func (d *decoder) duration(name string, dst *time.Duration) func(value) {
 		*dst = t
 	}
 }
+
+// writeBack checks that the part of the lease fits into the lease that the file sets; without one the server does.
+func (d *decoder) writeBack(items []item) {
+	s := d.spec
+	if s.Lease <= 0 || s.WriteBack <= s.Lease/2 {
+		return
+	}
+	for _, it := range items {
+		if it.key == "write_back" {
+			d.wrong(it.value.at, "write_back: %s is more than half of the lease, which is %s", s.WriteBack, s.Lease)
+		}
+	}
+}

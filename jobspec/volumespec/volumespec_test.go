@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,6 +23,11 @@ external_id = "vol-1"
 snapshot_id = "snap-1"
 clone_id    = "vol-0"
 on_mount_dead = "restart"
+on_node_loss = "wait"
+fence        = "both"
+fence_after  = "45s"
+lease        = "2m"
+write_back   = "20s"
 capacity_min = "10GiB"
 capacity_max = "20G"
 access_mode  = "single-node-writer" # of old
@@ -80,6 +86,7 @@ const everyKeyJSON = `{
     {"access_mode": "single-node-reader-only", "attachment_mode": "block-device"}
   ],
   "owner": {"uid": 1000, "gid": 0, "mode": "0750", "policy": "always"}, "on_mount_dead": "restart",
+  "on_node_loss": "wait", "fence": "both", "fence_after": "45s", "lease": "2m", "write_back": "20s",
   "mount_options": [{"fs_type": "ext4", "mount_flags": ["noatime", "ro"]}],
   "topology_request": {
     "required": {"topology": [{"segments": {"topology.ebs.csi/zone": "a"}}, {"segments": {"rack": "R1"}}]},
@@ -99,6 +106,7 @@ func everyKey() *api.VolumeSpec {
 			{AccessMode: "single-node-reader-only", AttachmentMode: "block-device"},
 		},
 		Owner: &api.VolumeOwner{UID: 1000, Mode: "0750", Policy: "always"}, OnMountDead: "restart",
+		OnNodeLoss: "wait", Fence: "both", FenceAfter: 45 * time.Second, Lease: 2 * time.Minute, WriteBack: 20 * time.Second,
 		MountOptions: &api.MountOptions{FSType: "ext4", MountFlags: []string{"noatime", "ro"}},
 		RequestedTopologies: &api.TopologyRequest{
 			Required:  []*api.Topology{{Segments: map[string]string{"topology.ebs.csi/zone": "a"}}, {Segments: map[string]string{"rack": "R1"}}},
@@ -164,6 +172,9 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		{"mode that is not octal", "owner {\n  uid = 1\n  gid = 1\n  mode = \"0790\"\n}", `v:4:10: mode: "0790" is not an octal mode`},
 		{"large mode in JSON", "{\"owner\": {\"uid\": 1, \"gid\": 1,\n \"mode\": \"10000\"}}", `v:2:10: mode: "10000" is not an octal mode`},
 		{"dead mount", "on_mount_dead = \"panic\"", `v:1:17: on_mount_dead: "panic" is none of ignore republish restart signal`},
+		{"fence", "fence = \"wall\"", `v:1:9: fence: "wall" is none of storage lease both`},
+		{"write_back without a unit", "write_back = 5", `v:1:14: write_back: "5" is not a time such as "30s"`},
+		{"write_back longer than half of the lease", "write_back = \"31s\"\n lease = \"1m\"", `v:1:14: write_back: 31s is more than half of the lease, which is 1m0s`},
 		{"type", "type = \"nfs\"", `v:1:8: type "nfs": only "csi" volumes are known`},
 		{"bare word", "id = vol", `v:1:6: "vol" is not a value: put strings in quotes`},
 		{"list for a block", "secrets = [1]", `v:1:12: a block is needed, not a number`},

@@ -131,7 +131,7 @@ func (s *Service) reported(ctx context.Context, ns string, r *api.VolumeUnpublis
 	if saidBefore(s.state.Read(), c, r) {
 		return &api.WriteMeta{Index: s.state.Read().TableIndex(state.TableClaims)}, nil
 	}
-	report := &commands.Report{Namespace: ns, VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, NodeID: r.NodeID, Reason: r.Error, NextRetry: r.NextRetry, Mounting: r.Mounting}
+	report := &commands.Report{Namespace: ns, VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, NodeID: r.NodeID, Reason: r.Error, NextRetry: r.NextRetry, Mounting: r.Mounting, WriteBack: measured(r.WriteBack)}
 	if r.Mounting && r.NoRoom {
 		report.LimitExpiry = s.now().Add(s.limitExpiry).UnixNano()
 	}
@@ -143,6 +143,14 @@ func (s *Service) reported(ctx context.Context, ns string, r *api.VolumeUnpublis
 		return nil, fmt.Errorf("report on volume %q of allocation %s: %w", r.VolumeID, r.AllocID, err)
 	}
 	return &api.WriteMeta{Index: index}, nil
+}
+
+// measured leaves out what is no news: most volumes are unmounted within a second.
+func measured(took time.Duration) int64 {
+	if took < time.Second {
+		return 0
+	}
+	return int64(took)
 }
 
 func holdOf(r *api.VolumeUnpublishRequest) ledger.Hold {

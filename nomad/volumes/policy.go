@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -64,6 +65,9 @@ func lossErrors(v *api.VolumeSpec) (errs []error) {
 	}
 	if v.Lease < 0 || v.Lease > 0 && v.Lease < leaseMin {
 		errs = append(errs, fmt.Errorf("lease %s is too short: use %s or more, or leave it out for %s", v.Lease, leaseMin, ledger.LeaseDefault))
+	}
+	if v.WriteBack < 0 || v.WriteBack > cmp.Or(v.Lease, ledger.LeaseDefault)/2 {
+		errs = append(errs, fmt.Errorf("write_back %s does not fit: it is a part of the lease (%s), and half of it at most", v.WriteBack, cmp.Or(v.Lease, ledger.LeaseDefault)))
 	}
 	return errs
 }

@@ -40,6 +40,9 @@ func TestOwnersThatCannotBeAreRefused(t *testing.T) {
 		`owner.policy "often" is unknown: use one of root-mismatch, always, never`: func(v *api.VolumeSpec) {
 			v.Owner = &api.VolumeOwner{Policy: "often"}
 		},
+		"write_back 3m0s does not fit: it is a part of the lease (5m0s), and half of it at most": func(v *api.VolumeSpec) { v.WriteBack = 3 * time.Minute },
+		"write_back 31s does not fit: it is a part of the lease (1m0s)":                          func(v *api.VolumeSpec) { v.Lease, v.WriteBack = time.Minute, 31*time.Second },
+		"write_back -1s does not fit": func(v *api.VolumeSpec) { v.WriteBack = -time.Second },
 		`on_mount_dead "panic" is unknown: use one of ignore, republish, restart, signal`: func(v *api.VolumeSpec) { v.OnMountDead = "panic" },
 		"capability 1 is a block device, which has no file system to own: leave out owner": func(v *api.VolumeSpec) {
 			v.Owner, v.RequestedCapabilities[0].AttachmentMode = &api.VolumeOwner{}, api.AttachmentBlock

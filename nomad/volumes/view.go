@@ -13,7 +13,7 @@ import (
 func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
 	d := &api.VolumeDetail{
 		Volume: *v.Redacted(), ExternalID: v.RemoteID(), Context: v.Context, Topologies: v.Provision.Topologies,
-		Capacity: v.Provision.CapacityBytes, State: v.Provision.State, LastError: v.Provision.LastError, NotValidated: v.Provision.NotValidated,
+		Capacity: v.Provision.CapacityBytes, State: v.Provision.State, LastError: v.Provision.LastError, NotValidated: v.Provision.NotValidated, SlowestWriteBack: v.Provision.SlowestWriteBack,
 		NodeExpansion: v.Provision.NodeExpansion,
 		ReadAllocs:    map[string]*api.Allocation{}, WriteAllocs: map[string]*api.Allocation{},
 		Attachments: slices.Collect(tx.AttachmentsOf(v.PluginID, v.RemoteID())),

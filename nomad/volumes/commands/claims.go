@@ -2,6 +2,7 @@ package commands
 
 import (
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -21,7 +22,11 @@ func (c *Report) Apply(tx *state.Txn) (any, error) {
 	case c.Reason != "":
 		return nil, ledger.ReleaseFailed(tx, h, c.Reason, c.NextRetry)
 	}
-	return nil, ledger.Released(tx, h)
+	if err := ledger.Released(tx, h); err != nil {
+		return nil, err
+	}
+	ledger.Measured(tx, c.Namespace, c.VolumeID, time.Duration(c.WriteBack))
+	return nil, nil
 }
 
 // Apply releases the claims. Those that are gone already are passed over.

@@ -119,6 +119,8 @@ type Report struct {
 	Mounting bool `msg:",omitempty"`
 	// LimitExpiry is until when the node takes no more volumes, in Unix nanoseconds; 0 says nothing of its limit.
 	LimitExpiry int64 `msg:"NoRoom,omitempty"`
+	// WriteBack is how long in nanoseconds it took to write data back and unmount; 0 says nothing.
+	WriteBack int64 `msg:",omitempty"`
 }
 
 // Evict releases claims on a node without the node's own report. Lost means that the node must still

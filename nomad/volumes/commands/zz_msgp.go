@@ -2090,8 +2090,8 @@ func (z *Register) Msgsize() (s int) {
 func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(9)
-	var zb0001Mask uint16 /* 9 bits */
+	zb0001Len := uint32(10)
+	var zb0001Mask uint16 /* 10 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -2128,6 +2128,10 @@ func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.LimitExpiry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100
+	}
+	if z.WriteBack == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x200
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -2178,6 +2182,11 @@ func (z *Report) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "NoRoom"
 			o = append(o, 0xa6, 0x4e, 0x6f, 0x52, 0x6f, 0x6f, 0x6d)
 			o = msgp.AppendInt64(o, z.LimitExpiry)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "WriteBack"
+			o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x42, 0x61, 0x63, 0x6b)
+			o = msgp.AppendInt64(o, z.WriteBack)
 		}
 	}
 	return
@@ -2259,6 +2268,12 @@ func (z *Report) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "LimitExpiry")
 				return
 			}
+		case "WriteBack":
+			z.WriteBack, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteBack")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -2273,7 +2288,7 @@ func (z *Report) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Report) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size + 9 + msgp.BoolSize + 7 + msgp.Int64Size
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 7 + msgp.StringPrefixSize + len(z.Reason) + 10 + msgp.Int64Size + 9 + msgp.BoolSize + 7 + msgp.Int64Size + 10 + msgp.Int64Size
 	return
 }
 

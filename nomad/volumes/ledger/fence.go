@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -49,6 +50,18 @@ func guard(tx *state.Txn, v *api.Volume, c *api.VolumeClaim) error {
 func lease(c *api.VolumeClaim, v *api.Volume) {
 	c.Lease = cmp.Or(v.Lease, LeaseDefault)
 	c.WriteBack = cmp.Or(v.WriteBack, api.WriteBackOf(c.Lease, v.Provision.SlowestWriteBack))
+}
+
+// Measured takes note of how long a node took to write a volume back and to unmount it. Later claims have as much
+// time for that, and more.
+func Measured(tx *state.Txn, namespace, id string, took time.Duration) {
+	v := tx.Volume(namespace, id)
+	if v == nil || took <= v.Provision.SlowestWriteBack {
+		return
+	}
+	next := *v
+	next.Provision.SlowestWriteBack = took
+	tx.PutVolume(&next)
 }
 
 // FenceError refuses a spec with a fence that its plugin is known not to have.

@@ -70,6 +70,32 @@ func TestFenceOfAClaimIsDecidedWhenItIsTaken(t *testing.T) {
 	}
 }
 
+func TestClaimHasTimeToWriteBackByWhatWasMeasured(t *testing.T) {
+	b := newBook(t)
+	b.controller("n2", true, false)
+	take1 := func(alloc string) time.Duration {
+		b.must(take(taker(alloc, "n1")))
+		c := b.state.Read().Claim("default", "v", alloc, "")
+		b.must(func(tx *state.Txn) error {
+			return ledger.Evict(tx, hold("v", alloc, "n1"), ledger.ProofReleased, ledger.ByNode)
+		})
+		return c.WriteBack
+	}
+	if got, want := take1("a1"), api.WriteBackOf(ledger.LeaseDefault, 0); got != want {
+		t.Errorf("nothing was measured: %s, want %s", got, want)
+	}
+	const slow = 50 * time.Second
+	b.must(func(tx *state.Txn) error {
+		ledger.Measured(tx, "default", "v", slow)
+		ledger.Measured(tx, "default", "v", time.Second) // a quick one
+		ledger.Measured(tx, "default", "gone", time.Hour)
+		return nil
+	})
+	if got, want := take1("a2"), api.WriteBackOf(ledger.LeaseDefault, slow); got != want || want <= slow {
+		t.Errorf("%s were measured: %s, want %s", slow, got, want)
+	}
+}
+
 func TestClaimBesideAnAttachmentIsAttachedWhateverThePluginSaysNow(t *testing.T) {
 	b := newBook(t)
 	b.shared()
