@@ -226,7 +226,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.raft.Failed():
-			return fmt.Errorf("raft log: %w", s.raft.Failure())
+			return fmt.Errorf("raft log: %w; nomad operator raft recover looks at the log and can skip an entry", s.raft.Failure())
 		}
 	})
 	err := group.Wait()

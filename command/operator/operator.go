@@ -15,7 +15,7 @@ func Group() *cli.Command {
 	return session.Group("operator", "look after the cluster itself",
 		API("api"),
 		session.Group("raft", "look after the Raft peers",
-			ListPeers("list-peers"), RemovePeer("remove-peer"), TransferLeadership("transfer-leadership")),
+			ListPeers("list-peers"), RemovePeer("remove-peer"), TransferLeadership("transfer-leadership"), RaftRecover("recover")),
 		session.Group("autopilot", "see how the servers are, and how they are kept in order",
 			AutopilotGet("get-config"), AutopilotSet("set-config"), Health("health")),
 		session.Group("snapshot", "save and restore the state of the servers",

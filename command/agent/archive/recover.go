@@ -1,0 +1,98 @@
+package archive
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+)
+
+// Recover looks at the raft log in the data directory of a stopped agent. It changes the log, after a copy was made,
+// when an entry is to be skipped or cut, or a file of peers is given.
+func Recover(dataDir string, skip, cut uint64, peersFile string) (*fsm.Recovered, error) {
+	server, err := serverDir(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	id, err := os.ReadFile(filepath.Join(server, "server_id"))
+	if err != nil {
+		return nil, fault.New(fault.NotFound, "the server's id: %w", err)
+	}
+	r := fsm.Recovery{
+		Dir: filepath.Join(server, "raft"), ID: strings.TrimSpace(string(id)), Registry: nomad.Commands(),
+		Skip: skip, Cut: cut, Now: time.Now(), Log: hclog.NewNullLogger(),
+	}
+	if peersFile != "" {
+		if r.Peers, err = peers(peersFile); err != nil {
+			return nil, err
+		}
+	}
+	return fsm.Recover(r)
+}
+
+// serverDir finds the server's directory in that of its agent.
+func serverDir(dataDir string) (string, error) {
+	for _, dir := range []string{filepath.Join(dataDir, "server"), dataDir} {
+		if _, err := os.Stat(filepath.Join(dir, "raft", "wal")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fault.New(fault.NotFound, "there is no raft log of a server in %s", dataDir)
+}
+
+// peers reads the file that says who votes.
+func peers(path string) ([]api.RaftServer, error) {
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "peers: %w", err)
+	}
+	var list []struct {
+		ID       string `json:"id"`
+		Address  string `json:"address"`
+		NonVoter bool   `json:"non_voter"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fault.New(fault.Invalid, "peers: %s is no list of objects with id and address: %w", path, err)
+	}
+	var out []api.RaftServer
+	voters := 0
+	for i, p := range list {
+		if p.ID == "" || p.Address == "" {
+			return nil, fault.New(fault.Invalid, "peers: number %d of %s has no id or no address", i+1, path)
+		}
+		if !p.NonVoter {
+			voters++
+		}
+		out = append(out, api.RaftServer{ID: p.ID, Address: p.Address, Voter: !p.NonVoter})
+	}
+	if voters == 0 {
+		return nil, fault.New(fault.Invalid, "peers: %s names nobody who votes", path)
+	}
+	return out, nil
+}
+
+// Words tell what was found and done.
+func Words(r *fsm.Recovered) string {
+	var b strings.Builder
+	if r.Backup != "" {
+		fmt.Fprintf(&b, "The log as it was is in %s\n", r.Backup)
+	}
+	fmt.Fprintf(&b, "Snapshot at %d, log from %d to %d\n", r.Snapshot, r.First, r.Last)
+	if r.Bad == 0 {
+		b.WriteString("All of it can be read and applied\n")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "Entry %d ends this server: %v\n", r.Bad, r.Why)
+	fmt.Fprintf(&b, "Start a newer program if it asks for one. Otherwise -skip %d has the entry do nothing, and -cut %d drops it with\n"+
+		"all that follows. Do the same on every server before any of them is started.\n", r.Bad, r.Bad)
+	return b.String()
+}
