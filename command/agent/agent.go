@@ -92,8 +92,12 @@ func Run(ctx context.Context, cfg *config.Config, version string) error {
 	return nil
 }
 
-// build makes the parts in order: the HTTP port first, so that a port in use is told at once.
+// build makes the parts in order: the HTTP port before all that takes long, so that a port in use is told at once.
 func (a *agent) build() (err error) {
+	drivers, err := a.plugins()
+	if err != nil {
+		return err
+	}
 	if a.http, err = net.Listen("tcp", net.JoinHostPort(or(a.cfg.Addresses.HTTP, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.HTTP))); err != nil {
 		return fault.New(fault.Unavailable, "HTTP port: %w", err)
 	}
@@ -110,7 +114,9 @@ func (a *agent) build() (err error) {
 		return err
 	}
 	a.link = link.New(link.Config{Servers: servers, Dialer: dialer, Log: a.log.Named("link")})
-	a.node, err = client.New(a.clientConfig())
+	conf := a.clientConfig()
+	conf.RawExec, conf.Mock = drivers.rawExec, drivers.mock
+	a.node, err = client.New(conf)
 	return err
 }
 

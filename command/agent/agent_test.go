@@ -48,9 +48,11 @@ func TestBadStartsAreOneClearLine(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	port := filepath.Join(dir, "port.hcl")
 	typo := filepath.Join(dir, "typo.hcl")
+	plugin := filepath.Join(dir, "plugin.hcl")
 	for path, body := range map[string]string{
 		file: "x", typo: "client {\n  enabledd = true\n}",
-		port: fmt.Sprintf("ports {\n http = %d\n}", taken.Addr().(*net.TCPAddr).Port),
+		port:   fmt.Sprintf("ports {\n http = %d\n}", taken.Addr().(*net.TCPAddr).Port),
+		plugin: "plugin \"raw_exec\" {\n config {\n enabled = true\n deny_envvars = [\"X\"]\n }\n}",
 	} {
 		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
 			t.Fatal(err)
@@ -64,6 +66,7 @@ func TestBadStartsAreOneClearLine(t *testing.T) {
 		"port in use":     {[]string{"-dev", "-config", port}, "address already in use"},
 		"dir is a file":   {[]string{"-dev", "-data-dir", file}, "not a directory"},
 		"unknown key":     {[]string{"-config", typo}, `typo.hcl:2:3: unknown key "client.enabledd"; did you mean "enabled"?`},
+		"plugin's key":    {[]string{"-dev", "-config", plugin}, `plugin "raw_exec": config of driver raw_exec: "deny_envvars" is not known`},
 		"missing file":    {[]string{"-config", "/nonexistent.hcl"}, "/nonexistent.hcl"},
 		"bad meta":        {[]string{"-dev", "-meta", "rack"}, `-meta "rack" is not key=value`},
 		"bad log level":   {[]string{"-dev", "-log-level", "LOUD"}, `log_level "LOUD"`},

@@ -17,7 +17,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
-	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
 
 // serverConfig translates the configuration for the server.
@@ -104,8 +103,6 @@ func (a *agent) clientConfig() client.Config {
 		}
 	}
 	c.GC, c.GCInterval = gcLimits(a), in.GCInterval
-	c.RawExec = rawexec.Config{Enabled: a.cfg.Plugins["raw_exec"].Config["enabled"] == true}
-	c.Mock = a.cfg.Dev || a.cfg.Plugins["mock_driver"].Config["enabled"] == true
 	c.Dev, c.Log = a.cfg.Dev && a.cfg.DataDir == "", a.log
 	return c
 }

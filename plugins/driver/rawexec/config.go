@@ -22,6 +22,8 @@ type Config struct {
 	NoCgroups bool
 	// DeniedEnvvars are environment variables that no task gets; a trailing "*" stands for any rest.
 	DeniedEnvvars []string
+	// DeniedUIDs and DeniedGIDs are users and groups that no task runs as.
+	DeniedUIDs, DeniedGIDs []IDs
 }
 
 // taskConfig is the config block of a task.

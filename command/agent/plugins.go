@@ -1,0 +1,38 @@
+package agent
+
+import (
+	"fmt"
+
+	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/mock"
+	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
+)
+
+// drivers is what the plugin blocks say.
+type drivers struct {
+	rawExec rawexec.Config
+	mock    bool
+}
+
+// plugins lets each driver read its own plugin block.
+func (a *agent) plugins() (to drivers, err error) {
+	to.mock = a.cfg.Dev
+	for name, p := range a.cfg.Plugins {
+		switch name {
+		case rawexec.Name:
+			to.rawExec, err = rawexec.ParseConfig(p.Config)
+		case mock.Name:
+			var block struct {
+				Enabled bool `config:"enabled"`
+			}
+			err = driver.DecodeConfig(name, p.Config, &block)
+			to.mock = to.mock || block.Enabled
+		default:
+			a.log.Warn("this version has no such plugin; its block is not used", "plugin", name)
+		}
+		if err != nil {
+			return to, fmt.Errorf("plugin %q: %w", name, err)
+		}
+	}
+	return to, nil
+}
