@@ -31,6 +31,8 @@ type adopted struct {
 	driver.Driver
 	mu      sync.Mutex
 	answers map[string]error
+	// denied are users that its tasks do not run as.
+	denied map[string]bool
 	// unsure is set when a handle could be neither taken up nor given up: nothing is pruned then.
 	unsure bool
 }

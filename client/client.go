@@ -18,7 +18,6 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/stats"
 	"github.com/open-nomad/open-nomad/client/store"
-	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
@@ -69,13 +68,16 @@ func New(conf Config) (*Client, error) {
 		return nil, err
 	}
 	log := conf.Log.Named("client")
+	for _, name := range conf.unknownOptions() {
+		log.Warn("nothing reads this client option", "option", name)
+	}
 	db, err := store.Open(filepath.Join(conf.StateDir, "state.db"), log)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{
 		conf: conf, log: log, id: id, secret: secret, db: db, tree: dirs.New(conf.AllocDir), drivers: conf.drivers(),
-		hostEnv: taskenv.Inherited(os.Environ(), nil), node: newRecord(&api.Node{ID: id}), table: newTable(), reports: newReports(),
+		hostEnv: conf.inherited(os.Environ()), node: newRecord(&api.Node{ID: id}), table: newTable(), reports: newReports(),
 		amnesic:    !fresh && db.Fresh(),
 		lease:      lease{born: bootTime(), hurry: make(chan struct{}, 1)},
 		registered: make(chan struct{}), collect: make(chan struct{}, 1),

@@ -1,19 +1,10 @@
 package client
 
 import (
-	"strings"
-
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/mock"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
-)
-
-// Options that name drivers which may, or may not, be used, separated by commas.
-const (
-	optionAllow   = "driver.allowlist"
-	optionDeny    = "driver.denylist"
-	optionRawExec = "driver.raw_exec.enable"
 )
 
 // drivers makes the task drivers of the node by their names.
@@ -27,20 +18,14 @@ func (c *Config) drivers() map[string]*adopted {
 		list = append(list, mock.New(c.Log))
 	}
 	allow, deny := names(c.Options[optionAllow]), names(c.Options[optionDeny])
+	denied, checked := c.option(optionUsers, usersDenied), c.option(optionCheckedUsers, driversChecked)
 	out := map[string]*adopted{}
 	for _, d := range list {
 		if name := d.Name(); (len(allow) == 0 || allow[name]) && !deny[name] {
 			out[name] = &adopted{Driver: d, answers: map[string]error{}}
-		}
-	}
-	return out
-}
-
-func names(list string) map[string]bool {
-	out := map[string]bool{}
-	for _, n := range strings.Split(list, ",") {
-		if n = strings.TrimSpace(n); n != "" {
-			out[n] = true
+			if checked[name] {
+				out[name].denied = denied
+			}
 		}
 	}
 	return out

@@ -43,7 +43,9 @@ type Config struct {
 	MinDynamicPort int
 	MaxDynamicPort int
 	CgroupParent   string
-	Log            hclog.Logger
+	// Wanted, when set, tells by name which probes run.
+	Wanted func(probe string) bool
+	Log    hclog.Logger
 }
 
 // Probe finds out one part of a node.
@@ -93,6 +95,10 @@ func Run(ctx context.Context, c Config, n *api.Node) error {
 	for _, p := range Probes() {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("fingerprint the node: %w", err)
+		}
+		if c.Wanted != nil && !c.Wanted(p.Name) {
+			c.Log.Debug("fingerprint probe left out", "probe", p.Name)
+			continue
 		}
 		probing, cancel := context.WithTimeout(ctx, probeTimeout)
 		if err := p.Run(probing, &c, n); err != nil {

@@ -12,7 +12,7 @@ var denied = []string{
 }
 
 // Inherited turns the environment of the agent, as os.Environ gives it, into what tasks may inherit.
-// A denylist that is not nil replaces the built-in one.
+// A denylist that is not nil replaces the built-in one; a trailing "*" stands for any rest.
 func Inherited(environ, denylist []string) map[string]string {
 	if denylist == nil {
 		denylist = denied
@@ -20,10 +20,17 @@ func Inherited(environ, denylist []string) map[string]string {
 	out := make(map[string]string, len(environ))
 	for _, kv := range environ {
 		name, value, ok := strings.Cut(kv, "=")
-		if !ok || name == "" || strings.HasPrefix(name, "NOMAD_") || slices.Contains(denylist, name) {
+		if !ok || name == "" || strings.HasPrefix(name, "NOMAD_") || kept(denylist, name) {
 			continue
 		}
 		out[name] = value
 	}
 	return out
+}
+
+func kept(denylist []string, name string) bool {
+	return slices.ContainsFunc(denylist, func(d string) bool {
+		prefix, open := strings.CutSuffix(d, "*")
+		return name == d || open && strings.HasPrefix(name, prefix)
+	})
 }
