@@ -82,13 +82,17 @@ func (t *task) kill(ctx context.Context, spec *api.Task, d driver.Driver, id str
 // stop ends the attempt and returns its exit; it reports false when ctx ended first.
 func (t *task) stop(ctx context.Context, spec *api.Task, d driver.Driver, id string, exits <-chan *driver.Exit) (*driver.Exit, bool) {
 	defer t.watchStuck(ctx, d, id, t.killTimeout(spec)+stuckAfter)()
+	signal := spec.KillSignal
 	for {
-		err := d.Stop(ctx, id, spec.KillSignal, t.killTimeout(spec))
+		err := d.Stop(ctx, id, signal, t.killTimeout(spec))
 		if err == nil || errors.Is(err, fault.NotFound) {
 			break
 		}
 		if ctx.Err() != nil {
 			return nil, false
+		}
+		if errors.Is(err, fault.Invalid) {
+			signal = "" // whatever the driver has against it, the task must end
 		}
 		t.g.conf.Log.Warn("stop task", "task", t.name, "retry_in", retryPause, "error", err)
 		if !pause(ctx, retryPause, nil) {

@@ -30,7 +30,7 @@ type Driver interface {
 	// Wait blocks until the task has exited.
 	Wait(ctx context.Context, id string) (*Exit, error)
 	// Stop signals the task, waits for it at most the timeout and then kills all of it. An empty signal is
-	// the driver's default.
+	// the driver's default; one that the driver does not know is left out.
 	Stop(ctx context.Context, id, signal string, timeout time.Duration) error
 	// Destroy kills the task if it runs and forgets it.
 	Destroy(ctx context.Context, id string) error

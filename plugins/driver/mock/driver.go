@@ -162,7 +162,8 @@ func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Durat
 	}
 	sig, err := driver.ParseSignal(signal)
 	if err != nil {
-		return err
+		t.end(killed(syscall.SIGKILL))
+		return nil
 	}
 	t.signal(sig)
 	grace, cancel := context.WithTimeout(ctx, timeout)

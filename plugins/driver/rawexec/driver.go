@@ -227,19 +227,17 @@ func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Durat
 		signal = defaultSignal
 	}
 	sig, err := driver.ParseSignal(signal)
-	if err != nil {
-		return err
+	if err == nil && timeout > 0 {
+		err = t.process.Signal(sig)
 	}
-	if timeout > 0 {
-		if err := t.process.Signal(sig); err != nil {
-			return err
-		}
-		grace, cancel := context.WithTimeout(ctx, timeout)
-		err := t.wait(grace)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
+	switch {
+	case err != nil: // it cannot be asked; that is no reason to let it run
+		d.log.Warn("signal task before it is killed", "task", id, "signal", signal, "error", err)
+	case timeout > 0 && t.waitFor(ctx, timeout):
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	return t.kill(ctx)
 }

@@ -4,8 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 	"github.com/open-nomad/open-nomad/plugins/driver/suite"
 )
 
@@ -71,5 +74,49 @@ func TestLogsThatAreALinkAreNotWritten(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
 		t.Errorf("outside are %v, %v", entries, err)
+	}
+}
+
+// TestTasksEndWhateverIsInTheWay: a task that ignores signals ends soon after its timeout.
+func TestTasksEndWhateverIsInTheWay(t *testing.T) {
+	const deaf = `trap "" TERM INT HUP; (trap "" TERM INT HUP; setsid sleep 1000) & echo up; while :; do sleep 1000; done`
+	for name, c := range map[string]struct {
+		signal    string
+		noCgroups bool
+		before    func(supervisor int) error
+	}{
+		"nothing":                                     {signal: "SIGTERM"},
+		"a signal that is none":                       {signal: "SIGKILL,SIGTERM"},
+		"a stopped supervising process":               {signal: "SIGTERM", before: func(pid int) error { return syscall.Kill(pid, syscall.SIGSTOP) }},
+		"a stopped supervising process and no cgroup": {signal: "SIGTERM", noCgroups: true, before: func(pid int) error { return syscall.Kill(pid, syscall.SIGSTOP) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t, t.TempDir(), func(conf *rawexec.Config) { conf.NoCgroups = c.noCgroups })
+			task := suite.NewTask(t, sh(deaf))
+			if _, err := d.Start(suite.Context(t), task); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+			suite.Eventually(t, "the task is up", func() bool { return suite.LogText(task, "stdout") == "up\n" })
+			main, supervisor := pidOf(t, d, task.ID, "pid"), pidOf(t, d, task.ID, "supervisor_pid")
+			if c.before != nil {
+				if err := c.before(supervisor); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const timeout = 500 * time.Millisecond
+			began := time.Now()
+			if err := d.Stop(suite.Context(t), task.ID, c.signal, timeout); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+			if took := time.Since(began); took > timeout+5*time.Second {
+				t.Errorf("the end took %s", took)
+			}
+			if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Signal != int(syscall.SIGKILL) {
+				t.Errorf("exit %+v %v", x, err)
+			}
+			suite.Eventually(t, "all processes are gone", func() bool { return gone(main) && gone(supervisor) && len(d.Remains(task.ID)) == 0 })
+		})
 	}
 }

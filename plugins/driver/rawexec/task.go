@@ -94,13 +94,32 @@ func (t *task) wait(ctx context.Context) error {
 	}
 }
 
+// obeyWait is how long a supervising process has to kill its task before that is done without it.
+const obeyWait = 2 * time.Second
+
+// kill ends the task's tree. One whose supervising process does not obey is killed all the same; the process itself
+// has time to report the end, unless it is stopped.
 func (t *task) kill(ctx context.Context) error {
-	if err := t.process.Kill(); err != nil {
-		return err
+	if t.process.Kill() == nil && t.waitFor(ctx, obeyWait) {
+		return nil
+	}
+	t.process.Force()
+	if !t.process.Stopped() && t.waitFor(ctx, killWait) {
+		return nil
+	}
+	if ctx.Err() == nil {
+		t.process.GiveUp()
 	}
 	ctx, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
 	return t.wait(ctx)
+}
+
+// waitFor reports whether the task has exited within the time.
+func (t *task) waitFor(ctx context.Context, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return t.wait(ctx) == nil
 }
 
 func (t *task) exit() *driver.Exit { return exitOf(t.process.Exit()) }

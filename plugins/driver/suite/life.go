@@ -119,8 +119,11 @@ func stopTwice(t *testing.T, b *bench) {
 
 func stopBadSignal(t *testing.T, b *bench) {
 	task, _ := b.start(t, b.h.Sleep)
-	if err := b.d.Stop(Context(t), task.ID, "SIGNONSENSE", time.Second); !errors.Is(err, fault.Invalid) {
-		t.Errorf("stop: %v, want invalid", err)
+	if err := b.d.Stop(Context(t), task.ID, "SIGNONSENSE", limit); err != nil {
+		t.Fatal(err)
+	}
+	if x := b.wait(t, task.ID); x.Signal != int(syscall.SIGKILL) {
+		t.Errorf("exit %+v, want by SIGKILL", x)
 	}
 }
 

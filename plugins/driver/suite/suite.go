@@ -62,7 +62,7 @@ func Run(t *testing.T, h Harness) {
 		{"WaitEndsWithContext", waitEnds, h.Sleep != nil},
 		{"StopBySignal", stopBySignal, h.Sleep != nil},
 		{"StopTwice", stopTwice, h.Sleep != nil},
-		{"StopRefusesUnknownSignal", stopBadSignal, h.Sleep != nil},
+		{"StopEndsInSpiteOfAnUnknownSignal", stopBadSignal, h.Sleep != nil},
 		{"StopEscalates", stopEscalates, h.Stubborn != nil},
 		{"StopEndsWithContext", stopEnds, h.Stubborn != nil},
 		{"WholeTreeEnds", wholeTree, h.Family != nil},

@@ -144,19 +144,24 @@ func peerPID(conn *net.UnixConn) (int, error) {
 // endLeftovers kills what a vanished supervising process left. The kernel killed the main process with it;
 // the others are found by the task's cgroup and by its session, which is named after the main process.
 func endLeftovers(id Ident) {
-	if id.Cgroup != "" {
-		_ = os.WriteFile(filepath.Join(id.Cgroup, "cgroup.kill"), []byte("1"), 0)
+	killCgroup(id.Cgroup)
+	killSession(id)
+	removeCgroup(id.Cgroup)
+}
+
+// killSession kills the session of the task's main process, unless its number is somebody else's by now.
+func killSession(id Ident) {
+	if id.TaskPID <= 1 {
+		return
 	}
-	if id.TaskPID > 1 {
-		if ticks, ok := startTicks(id.TaskPID); !ok || ticks == id.TaskTicks {
-			for _, p := range processes() {
-				if p.session == id.TaskPID && p.ticks >= id.TaskTicks && !isHelper(p.pid) {
-					_ = syscall.Kill(p.pid, syscall.SIGKILL)
-				}
-			}
+	if ticks, ok := startTicks(id.TaskPID); ok && ticks != id.TaskTicks {
+		return
+	}
+	for _, p := range processes() {
+		if p.session == id.TaskPID && p.ticks >= id.TaskTicks && !isHelper(p.pid) {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	}
-	removeCgroup(id.Cgroup)
 }
 
 // isHelper reports whether a process serves a mount and was taken out of the life of its task.

@@ -54,6 +54,8 @@ type Process struct {
 	mu       sync.Mutex
 	conn     *net.UnixConn
 	detached bool
+	// givenUp is set when the supervising process is taken for gone whatever the kernel says.
+	givenUp bool
 }
 
 // Start runs the program and, through it, the task of the spec. The directory of Spec.State must exist and hold
@@ -199,9 +201,15 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Exit is how the task ended; call it after Done is closed.
 func (p *Process) Exit() Exit { return p.exit }
 
-// Signal sends a signal to the task's main process. It succeeds when the task has exited.
+// Signal sends a signal to the task's main process, whatever the supervising process does. It succeeds when the task
+// has exited.
 func (p *Process) Signal(sig syscall.Signal) error {
-	return p.command(frame.Wrap(frame.KindSignal, []byte{byte(sig)}))
+	select {
+	case <-p.done:
+		return nil
+	default:
+	}
+	return send(p.ident.TaskPID, p.ident.TaskTicks, sig)
 }
 
 // Kill kills everything that the task started.
@@ -212,6 +220,9 @@ func (p *Process) Renew(from int64) error {
 	return p.command(frame.Wrap(frame.KindLease, frame.Time(from)))
 }
 
+// commandWait bounds handing over an order: one who reads nothing has room for many.
+const commandWait = 100 * time.Millisecond
+
 // command hands over an order; one that fails because the process just ended is carried out.
 func (p *Process) command(b []byte) error {
 	select {
@@ -220,6 +231,7 @@ func (p *Process) command(b []byte) error {
 	default:
 	}
 	p.mu.Lock()
+	_ = p.conn.SetWriteDeadline(time.Now().Add(commandWait))
 	_, err := p.conn.Write(b)
 	p.mu.Unlock()
 	if err == nil {
@@ -244,6 +256,12 @@ func (p *Process) isDetached() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.detached
+}
+
+func (p *Process) isGivenUp() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.givenUp
 }
 
 // follow reads reports until the task has exited; it is the only writer of exit.
@@ -324,8 +342,10 @@ func (p *Process) exited() (Exit, bool) {
 
 // reconnect comes back after a broken connection; false means that the supervising process is gone.
 func (p *Process) reconnect() bool {
-	for alive(p.ident.PID, p.ident.Ticks) {
-		conn, _, err := dial(context.Background(), p.ident)
+	for alive(p.ident.PID, p.ident.Ticks) && !p.isGivenUp() {
+		ctx, cancel := context.WithTimeout(context.Background(), attachTimeout)
+		conn, _, err := dial(ctx, p.ident)
+		cancel()
 		if err == nil {
 			p.mu.Lock()
 			defer p.mu.Unlock()

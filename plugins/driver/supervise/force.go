@@ -1,0 +1,80 @@
+package supervise
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// send sends a signal to one process if it is still the one that started at ticks.
+func send(pid int, ticks uint64, sig syscall.Signal) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if now, ok := startTicks(pid); !ok || now != ticks {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	return nil
+}
+
+// Force kills the task's processes without asking the supervising process: those of its cgroup, its main process with
+// its session, and all descendants.
+func (p *Process) Force() {
+	id := p.ident
+	killCgroup(id.Cgroup)
+	_ = send(id.TaskPID, id.TaskTicks, syscall.SIGKILL)
+	killSession(id)
+	if u, ok := p.Usage(); ok && alive(id.PID, id.Ticks) {
+		for _, pid := range u.PIDs {
+			if !isHelper(pid) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
+}
+
+// GiveUp kills the supervising process, and takes it for gone when the kernel does not end it. It is for one that does
+// not say how its task ended.
+func (p *Process) GiveUp() {
+	_ = send(p.ident.PID, p.ident.Ticks, syscall.SIGKILL)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.givenUp = true; p.conn != nil {
+		_ = p.conn.SetDeadline(time.Unix(1, 0))
+	}
+}
+
+// Stopped reports whether the supervising process is stopped, or traced: it will not do anything by itself.
+func (p *Process) Stopped() bool {
+	s, ok := stat(p.ident.PID)
+	return ok && s.ticks == p.ident.Ticks && (s.state == 'T' || s.state == 't')
+}
+
+// killCgroup kills all processes of a cgroup, and where the kernel has no cgroup.kill freezes it meanwhile.
+func killCgroup(dir string) {
+	if dir == "" || os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) == nil {
+		return
+	}
+	_ = os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0)
+	defer func() { _ = os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("0"), 0) }()
+	raw, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	for _, f := range strings.Fields(string(raw)) {
+		if pid, err := strconv.Atoi(f); err == nil && pid > 1 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
