@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	jobs "github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -330,7 +331,17 @@ func (e *Entry) deployments(tx *state.Txn) {
 			d := *old
 			d.Status, d.StatusDescription, d.ModifyTime = u.Status, u.StatusDescription, now
 			tx.PutDeployment(&d)
+			if d.Status == api.DeploymentStatusSuccessful {
+				settle(tx, &d)
+			}
 		}
+	}
+}
+
+// settle marks the version of a successful deployment as one to go back to.
+func settle(tx *state.Txn, d *api.Deployment) {
+	if v := tx.JobVersion(d.Namespace, d.JobID, d.JobVersion); v != nil && v.CreateIndex == d.JobCreateIndex {
+		_ = jobs.MarkStable(tx, d.Namespace, d.JobID, d.JobVersion, true) // the version is there
 	}
 }
 

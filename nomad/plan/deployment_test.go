@@ -166,3 +166,17 @@ func TestFailedAttemptToPlaceAgainIsRemembered(t *testing.T) {
 		t.Fatalf("tracker %+v", got)
 	}
 }
+
+func TestSuccessMarksTheVersionStableAtOnce(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j", false)
+	w.put(func(tx *state.Txn) { tx.PutJobVersion(j) })
+	w.submit(deploy(j, alloc(j, "a", "n1", 100)))
+	p := planOf(j, nil)
+	p.DeploymentUpdates = []*api.DeploymentStatusUpdate{{DeploymentID: "dj", Status: api.DeploymentStatusSuccessful}}
+	w.submit(p)
+	tx := w.store.Read()
+	if tx.Deployment("dj").Status != api.DeploymentStatusSuccessful || !tx.JobVersion("default", "j", 0).Stable || !tx.Job("default", "j").Stable {
+		t.Errorf("deployment %s, version %+v", tx.Deployment("dj").Status, tx.JobVersion("default", "j", 0))
+	}
+}
