@@ -18,8 +18,8 @@ func newID() string { return uuid.NewString() }
 type Preview struct {
 	Annotations *api.PlanAnnotations
 	Failed      map[string]*api.AllocationMetric
-	// Eval is the evaluation as it would end.
-	Eval *api.Evaluation
+	// Created are the evaluations that would follow.
+	Created []*api.Evaluation
 }
 
 // Plan runs the scheduler on a snapshot for a job that is not stored: job is as registering would store
@@ -34,7 +34,7 @@ func Plan(tx *state.Txn, job *api.Job, now time.Time) *Preview {
 		Eval: e, Job: job, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
 	})
 	all := scheduler.Done(e, o, tx.Index(), now, newID)
-	return &Preview{o.Plan.Annotations, o.Failed, all[len(all)-1]}
+	return &Preview{o.Plan.Annotations, o.Failed, append(o.FollowUps, all[:len(all)-1]...)}
 }
 
 // seedOf makes different evaluations choose differently between equal nodes.

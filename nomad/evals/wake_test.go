@@ -216,3 +216,17 @@ func TestTheSweepLetsThoseWaitWhoMust(t *testing.T) {
 	w.change("b", ends)
 	w.untilVersion("a", 1)
 }
+
+func TestADryRunCreatesWhatWouldFollowOnly(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	j := service("j", 500)
+	j.Namespace, j.Priority = "default", 50
+	if p := evals.Plan(w.store.Read(), j, time.Now()); len(p.Created) != 0 || len(p.Failed) != 0 {
+		t.Errorf("%+v", p)
+	}
+	j.TaskGroups[0].Count = 5
+	if p := evals.Plan(w.store.Read(), j, time.Now()); len(p.Created) != 1 || p.Created[0].Status != api.EvalStatusBlocked {
+		t.Errorf("%+v", p)
+	}
+}

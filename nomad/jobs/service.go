@@ -26,7 +26,8 @@ import (
 type Preview struct {
 	Annotations *api.PlanAnnotations
 	Failed      map[string]*api.AllocationMetric
-	Eval        *api.Evaluation
+	// Created are the evaluations that would follow.
+	Created []*api.Evaluation
 }
 
 // Config is what the room needs.
@@ -285,10 +286,7 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 	}
 	if s.Preview != nil && !ledger.Parent(j) {
 		p := s.Preview(tx, j)
-		out.Annotations, out.FailedTGAllocs = p.Annotations, p.Failed
-		if p.Eval != nil {
-			out.CreatedEvals = []*api.Evaluation{p.Eval}
-		}
+		out.Annotations, out.FailedTGAllocs, out.CreatedEvals = p.Annotations, p.Failed, p.Created
 	}
 	if out.Diff != nil {
 		diff.Annotate(out.Diff, out.Annotations, func(group, task string) bool {

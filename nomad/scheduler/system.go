@@ -281,6 +281,20 @@ func (s *systemGroup) place() {
 			s.waiting++
 		}
 	}
+	s.explainNowhere()
+}
+
+// explainNowhere says in a dry run why no node at all suits the group. It is no failure: nobody waits for a node.
+func (s *systemGroup) explainNowhere() {
+	if !s.run.in.Eval.AnnotatePlan || len(s.byNode) > 0 || s.run.out.Failed[s.group.Name] != nil {
+		return
+	}
+	for i := range s.run.edit.Size() {
+		if s.placer.fit[i].ok() {
+			return
+		}
+	}
+	s.run.out.Failed[s.group.Name] = s.placer.seen.metric()
 }
 
 // settled reports whether nothing is left to do and the group's part of the deployment is done.

@@ -169,3 +169,23 @@ func TestFinishedSysbatchWorkIsRepeatedOnlyWhenItChanged(t *testing.T) {
 	c.write(func(tx *state.Txn) { tx.DeleteJob("default", "s") })
 	step("a new job of that name", 2, echo("a"))
 }
+
+func TestADryRunSaysWhyASystemJobRunsNowhere(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(2)
+	j := job("s", api.JobTypeSystem, 1, func(j *api.Job) {
+		j.Constraints = []*api.Constraint{{LTarget: "${attr.kernel.name}", Operand: "=", RTarget: "plan9"}}
+	})
+	c.register(j)
+	if o := c.plan(j); len(o.Failed) != 0 {
+		t.Errorf("failed %v", o.Failed)
+	}
+	o := c.plan(j, func(e *api.Evaluation) { e.AnnotatePlan = true })
+	if m := o.Failed["g"]; m == nil || m.ConstraintFiltered["${attr.kernel.name} = plan9"] != 2 {
+		t.Errorf("failed %+v", m)
+	}
+	c.node("plan9", func(n *api.Node) { n.Attributes["kernel.name"] = "plan9" })
+	if o := c.plan(j, func(e *api.Evaluation) { e.AnnotatePlan = true }); len(o.Failed) != 0 {
+		t.Errorf("failed %v", o.Failed)
+	}
+}

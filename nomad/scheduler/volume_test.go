@@ -81,7 +81,7 @@ func TestS44SystemJobsWaitForMissingVolumesToo(t *testing.T) {
 		j := job("j", kind, 1, withVolume("v"))
 		c.register(j)
 		o := c.run(j)
-		if len(placed(o)) != 0 || !refusedFor(o, "not found: v") || !slices.Equal(o.Missing, []string{"csi-volume:default:v"}) {
+		if len(placed(o)) != 0 || !refusedFor(o, "missing CSI volume(s) v") || !slices.Equal(o.Missing, []string{"csi-volume:default:v"}) {
 			t.Fatalf("%s: missing %v, failed %+v", kind, o.Missing, o.Failed["g"])
 		}
 		done := scheduler.Done(&api.Evaluation{ID: "e"}, o, 1, c.now, c.id)

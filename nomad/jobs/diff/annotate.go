@@ -24,7 +24,7 @@ func Annotate(d *api.JobDiff, plan *api.PlanAnnotations, forces func(group, task
 			}
 		}
 		for _, t := range g.Tasks {
-			t.Annotations = reasons(t, func() bool { return forces(g.Name, t.Name) })
+			t.Annotations = reasons(g.Type, t, func() bool { return forces(g.Name, t.Name) })
 		}
 	}
 }
@@ -60,16 +60,16 @@ func count(f *api.FieldDiff) []string {
 	}
 }
 
-// reasons say what the change of a task asks for.
-func reasons(t *api.TaskDiff, forces func() bool) []string {
+// reasons say what the change of a task asks for: one that comes or goes replaces what the rest of its group runs.
+func reasons(group string, t *api.TaskDiff, forces func() bool) []string {
 	switch {
 	case t.Type == None:
 		return nil
-	case t.Type == Added:
+	case group == Added:
 		return []string{forcesCreate}
-	case t.Type == Deleted:
+	case group == Deleted:
 		return []string{forcesDestroy}
-	case forces():
+	case t.Type == Added || t.Type == Deleted || forces():
 		return []string{forcesDestructive}
 	}
 	return []string{forcesInPlace}

@@ -41,7 +41,18 @@ func TestAnnotationsSayWhatAChangeForces(t *testing.T) {
 	added := diff.Jobs(nil, web())
 	diff.Annotate(added, nil, forces(nil, web()))
 	if got := added.TaskGroups[0].Tasks[0].Annotations; !slices.Equal(got, []string{"forces create"}) {
-		t.Errorf("a new task: %v", got)
+		t.Errorf("a new group: %v", got)
+	}
+	more := web()
+	more.TaskGroups[0].Tasks = append(more.TaskGroups[0].Tasks, &api.Task{Name: "new"})
+	for _, pair := range [][2]*api.Job{{web(), more}, {more, web()}} {
+		d := diff.Jobs(pair[0], pair[1])
+		diff.Annotate(d, nil, forces(pair[0], pair[1]))
+		for _, task := range d.TaskGroups[0].Tasks {
+			if task.Name == "new" && !slices.Equal(task.Annotations, []string{"forces create/destroy update"}) {
+				t.Errorf("%s task: %v", task.Type, task.Annotations)
+			}
+		}
 	}
 	fewer := web()
 	fewer.TaskGroups[0].Count = 1

@@ -104,3 +104,13 @@ func TestTheDefaultIdentityIsForTheServers(t *testing.T) {
 		}
 	}
 }
+
+func TestIdentitiesWithoutEndAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	j := good(t)
+	task := j.TaskGroups[0].Tasks[0]
+	task.Identities = []*api.WorkloadIdentity{{Name: "short", TTL: 1}, {Name: "long"}}
+	if w := rules.Warnings(j, false); !strings.Contains(w, `identity "long" has no ttl`) || strings.Contains(w, `"short" has`) {
+		t.Errorf("warnings %q", w)
+	}
+}

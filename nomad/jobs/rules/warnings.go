@@ -53,6 +53,9 @@ func taskWarnings(g *api.TaskGroup, t *api.Task, oversubscribe bool) []string {
 		}
 	}
 	for _, id := range t.Identities {
+		if id.TTL == 0 {
+			w = append(w, fmt.Sprintf("task %q of group %q: identity %q has no ttl: it is valid for as long as the task runs", t.Name, g.Name, id.Name))
+		}
 		if id.Env && id.TTL > 0 && id.ChangeMode != "restart" {
 			w = append(w, fmt.Sprintf("task %q of group %q: identity %q in the environment grows old unless change_mode is restart", t.Name, g.Name, id.Name))
 		}

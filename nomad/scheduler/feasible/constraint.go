@@ -25,7 +25,7 @@ type Rule struct {
 // NewRule makes a rule of its parts.
 func NewRule(left, operand, right string) *Rule {
 	r := &Rule{operand: operandOf(operand), left: ParseTarget(left), right: ParseTarget(right)}
-	r.text = strings.TrimSpace(fmt.Sprintf("%s %s %s", left, r.operand, right))
+	r.text = fmt.Sprintf("%s %s %s", left, r.operand, right)
 	r.test = testOf(r.operand)
 	return r
 }

@@ -99,3 +99,15 @@ func FuzzRule(f *testing.F) {
 		feasible.NewRule(left, operand, right).Holds(&api.Node{Attributes: map[string]string{"a": value}})
 	})
 }
+
+// Metrics name a rule in three parts, of which the last may be empty.
+func TestRulesAreNamedInThreeParts(t *testing.T) {
+	for want, r := range map[string]*feasible.Rule{
+		"${meta.x} is_set ": feasible.NewRule("${meta.x}", "is_set", ""),
+		"${meta.x} = 1":     feasible.NewRule("${meta.x}", "is", "1"),
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -107,7 +107,7 @@ func TestNodesWithoutTheHostNetworkAreRefused(t *testing.T) {
 		NodeResources: &api.NodeResources{NodeNetworks: []*api.NodeNetwork{{Addresses: []*api.NodeNetworkAddress{{Alias: "public", Address: "192.0.2.1"}}}}},
 	}
 	for network, want := range map[string]string{
-		"": "", "default": "", "public": "", "${meta.net}": "", "private": "missing network", "${meta.none}": "missing network",
+		"": "", "default": "", "public": "", "${meta.net}": "", "private": `missing host network "private" for port "p"`, "${meta.none}": `missing host network "" for port "p"`,
 	} {
 		g := &api.TaskGroup{Networks: []*api.NetworkResource{{DynamicPorts: []api.Port{{Label: "p", HostNetwork: network}}}}}
 		if got, _ := feasible.NewStatic(&api.Job{}, g).Refusal(n); got != want {

@@ -18,7 +18,9 @@ type Static struct {
 	hostVolumes []*api.VolumeRequest
 	devices     []*Device
 	// networks are the host networks that ports name, some of them by a property of the node.
+	// ports are the first that name each.
 	networks []Target
+	ports    []string
 	bridge   string
 	// Escaped reports that nodes of one class may answer differently.
 	Escaped bool
@@ -70,7 +72,7 @@ func (s *Static) addNetwork(g *api.TaskGroup) {
 	for _, p := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
 		target := ParseTarget(p.HostNetwork)
 		if p.HostNetwork != "" && p.HostNetwork != "default" && !slices.Contains(s.networks, target) {
-			s.networks = append(s.networks, target)
+			s.networks, s.ports = append(s.networks, target), append(s.ports, p.Label)
 		}
 	}
 }
@@ -126,8 +128,8 @@ func (s *Static) Refusal(n *api.Node) (reason string, classed bool) {
 	if slices.ContainsFunc(s.devices, func(d *Device) bool { return !d.offers(n) }) {
 		return "missing devices", false
 	}
-	if !s.hasNetworks(n) {
-		return "missing network", false
+	if reason := s.missingNetwork(n); reason != "" {
+		return reason, false
 	}
 	if !s.hasHostVolumes(n) {
 		return "missing compatible host volumes", false
@@ -159,13 +161,21 @@ func runs(n *api.Node, driver string) bool {
 	return false
 }
 
-func (s *Static) hasNetworks(n *api.Node) bool {
-	for _, target := range s.networks {
+// missingNetwork says which network of the group the node does not have, or nothing.
+func (s *Static) missingNetwork(n *api.Node) string {
+	for i, target := range s.networks {
 		name, ok := target.Value(n)
 		if !ok || !hasNetwork(n, name) {
-			return false
+			return fmt.Sprintf("missing host network %q for port %q", name, s.ports[i])
 		}
 	}
+	if !s.hasMode(n) {
+		return "missing network"
+	}
+	return ""
+}
+
+func (s *Static) hasMode(n *api.Node) bool {
 	if name, isCNI := strings.CutPrefix(s.bridge, "cni/"); isCNI {
 		_, ok := n.Attributes["plugins.cni.config."+name]
 		return ok || n.Attributes["plugins.cni.version."+name] != ""

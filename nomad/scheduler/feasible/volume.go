@@ -104,7 +104,7 @@ func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
 		ask.wants = append(ask.wants, w)
 	}
 	if len(absent) > 0 {
-		ask.impossible = "CSI volume(s) not found: " + strings.Join(absent, ", ")
+		ask.impossible = "missing CSI volume(s) " + strings.Join(absent, ", ")
 	}
 	for _, w := range ask.wants {
 		if ask.impossible == "" {
