@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/dirs"
@@ -181,4 +182,44 @@ func TestLogsDirectoryIsNotALink(t *testing.T) {
 		}
 		_ = os.Remove(a.Logs())
 	}
+}
+
+// TestReadersDoNotWaitForPipes: a task swaps a file and a pipe under one name.
+func TestReadersDoNotWaitForPipes(t *testing.T) {
+	a := built(t)
+	dir := a.Task("web").Local()
+	write(t, dir+"/file", "x")
+	if err := syscall.Mkfifo(dir+"/pipe", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stop, swapped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(swapped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = os.Link(dir+"/"+[]string{"pipe", "file"}[i%2], dir+"/next")
+				_ = os.Rename(dir+"/next", dir+"/f")
+				_ = os.Remove(dir + "/next")
+			}
+		}
+	}()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for range 2000 {
+			_, _, _ = a.Read("web/local/f", 0, 0)
+			_, _ = a.Stat("web/local/f")
+			_, _ = a.List("web/local/f")
+		}
+	}()
+	select {
+	case <-read:
+	case <-time.After(20 * time.Second):
+		t.Error("a reader hangs")
+	}
+	close(stop)
+	<-swapped
 }

@@ -10,7 +10,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -31,20 +35,19 @@ func (a Alloc) List(name string) ([]*api.AllocFileInfo, error) {
 		return nil, err
 	}
 	defer root.Close()
-	info, err := root.Stat(name)
+	f, info, err := open(root, name)
 	if err != nil {
-		return nil, said(name, err)
+		return nil, err
 	}
+	defer f.Close()
 	if !info.IsDir() {
 		return nil, fault.New(fault.Invalid, "%s is not a directory", name)
 	}
-	entries, err := fs.ReadDir(root.FS(), name)
-	if err != nil {
+	entries, err := f.ReadDir(entriesMax) // of more it is any that are shown
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, said(name, err)
 	}
-	if len(entries) > entriesMax {
-		entries = entries[:entriesMax]
-	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	out := make([]*api.AllocFileInfo, 0, len(entries))
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil {
@@ -65,22 +68,26 @@ func (a Alloc) Stat(name string) (*api.AllocFileInfo, error) {
 	if err != nil {
 		return nil, said(name, err)
 	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return describe(info), nil
+	}
+	f, info, err := open(root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	out := describe(info)
+	out.Name = path.Base(name)
 	if info.Mode().IsRegular() {
-		out.ContentType = contentType(root, name)
+		out.ContentType = contentType(f, name)
 	}
 	return out, nil
 }
 
-func contentType(root *os.Root, name string) string {
+func contentType(f *os.File, name string) string {
 	if t := mime.TypeByExtension(filepath.Ext(name)); t != "" {
 		return t
 	}
-	f, err := root.Open(name)
-	if err != nil {
-		return "application/octet-stream"
-	}
-	defer f.Close()
 	head := make([]byte, sniffBytes)
 	n, _ := io.ReadFull(f, head)
 	return http.DetectContentType(head[:n])
@@ -100,24 +107,43 @@ func (a Alloc) Read(name string, offset, limit int64) (piece []byte, eof bool, e
 		return nil, false, err
 	}
 	defer root.Close()
-	info, err := root.Stat(name)
+	f, info, err := open(root, name)
 	if err != nil {
-		return nil, false, said(name, err)
+		return nil, false, err
 	}
+	defer f.Close()
 	if !info.Mode().IsRegular() {
 		return nil, false, fault.New(fault.Invalid, "%s is not a regular file", name)
 	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, false, said(name, err)
-	}
-	defer f.Close()
 	piece = make([]byte, max(0, min(limit, pieceMax, info.Size()-offset)))
 	n, err := f.ReadAt(piece, offset)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, false, fmt.Errorf("read %s: %w", name, err)
 	}
 	return piece[:n], offset+int64(n) >= info.Size(), nil
+}
+
+// open opens a file or directory. It does not wait for the pipe that a task puts in its place meanwhile.
+func open(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() && !info.IsDir() {
+		if err != nil {
+			return nil, nil, said(name, err)
+		}
+		return nil, nil, fault.New(fault.Invalid, "%s is no file and no directory", name)
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, said(name, err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = keepsSecrets(root, f)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
 }
 
 // open opens the allocation's directory as a root that nothing leaves and cleans the name.
@@ -141,24 +167,17 @@ func (a Alloc) open(name string) (*os.Root, string, error) {
 	if err != nil {
 		return nil, "", said(a.dir, err)
 	}
-	if err := keepsSecrets(root, name); err != nil {
-		_ = root.Close()
-		return nil, "", err
-	}
 	return root, name, nil
 }
 
-// keepsSecrets refuses a name that reaches a secrets directory through a link that a task made.
-func keepsSecrets(root *os.Root, name string) error {
-	real, err := filepath.EvalSymlinks(filepath.Join(root.Name(), name))
-	if err != nil {
-		return nil // the file operation that follows tells why
-	}
-	base, err := filepath.EvalSymlinks(root.Name())
+// keepsSecrets refuses a file that was reached in a secrets directory, through a link that a task made.
+func keepsSecrets(root *os.Root, f *os.File) error {
+	base, err := root.Open(".")
 	if err != nil {
 		return said(root.Name(), err)
 	}
-	rel, err := filepath.Rel(base, real)
+	defer base.Close()
+	rel, err := filepath.Rel(placeOf(base), placeOf(f))
 	if err != nil {
 		return nil
 	}
@@ -166,6 +185,12 @@ func keepsSecrets(root *os.Root, name string) error {
 		return fault.New(fault.Denied, "reading the secrets of task %s is prohibited", parts[0])
 	}
 	return nil
+}
+
+// placeOf is where an open file lies, by the kernel's word.
+func placeOf(f *os.File) string {
+	name, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
+	return name
 }
 
 func said(name string, err error) error {
