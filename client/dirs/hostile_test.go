@@ -6,6 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -222,4 +225,67 @@ func TestReadersDoNotWaitForPipes(t *testing.T) {
 	}
 	close(stop)
 	<-swapped
+}
+
+// TestDeepTreesCostLittleToRemove: a descriptor and a path for each level would be the agent's end.
+func TestDeepTreesCostLittleToRemove(t *testing.T) {
+	const levels, descriptors, heapMax = 3000, 40, 32 << 20
+	a := built(t)
+	fd, err := syscall.Open(a.Shared(), syscall.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range levels {
+		err := syscall.Mkdirat(fd, strings.Repeat("d", 250), 0o777)
+		next := -1
+		if err == nil {
+			next, err = syscall.Openat(fd, strings.Repeat("d", 250), syscall.O_DIRECTORY, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = syscall.Close(fd)
+		fd = next
+	}
+	_ = syscall.Close(fd)
+	used := func() (int, uint64) {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		open, _ := os.ReadDir("/proc/self/fd")
+		return len(open), m.HeapAlloc
+	}
+	files, heap := used()
+	done := make(chan error, 1)
+	go func() { done <- a.Remove() }()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for over := false; !over; {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+			over = true
+		case <-tick.C:
+		}
+		if f, h := used(); f > files+descriptors || h > heap+heapMax {
+			t.Fatalf("removing takes %d descriptors and %d MiB", f-files, (h-heap)>>20)
+		}
+	}
+	if _, err := os.Stat(a.Dir()); !os.IsNotExist(err) {
+		t.Errorf("after removal: %v", err)
+	}
+}
+
+func TestFullDirectoriesAreRemoved(t *testing.T) {
+	a := built(t)
+	for i := range 5000 {
+		write(t, a.Shared()+"/data/"+strconv.Itoa(i), "")
+	}
+	if err := a.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(a.Dir()); !os.IsNotExist(err) {
+		t.Errorf("after removal: %v", err)
+	}
 }
