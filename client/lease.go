@@ -114,12 +114,14 @@ func (c *Client) withoutLeader(ctx context.Context) {
 		if r, err := wire.StatusLeader.Call(ctx, server, &api.QueryOptions{Region: c.conf.Region}); err == nil {
 			mu.Lock()
 			defer mu.Unlock()
-			answers = append(answers, r)
+			if answers = append(answers, r); voters.Leaderless(answers) {
+				c.renewLeases(sent)
+				cancel() // those who cannot be reached are not waited for
+			}
 		}
 	})
-	if voters.Leaderless(answers) {
+	if c.lease.from.Load() >= sent {
 		c.log.Info("the servers have no leader: leases of volumes go on", "voters", len(voters.Servers), "answers", len(answers))
-		c.renewLeases(sent)
 	}
 }
 
