@@ -32,6 +32,9 @@ func Attach(ctx context.Context, id Ident) (*Process, error) {
 		if x, ok := readExit(id.State); ok {
 			return ended(id, x), nil
 		}
+		if id.Boot != "" && id.Boot != bootID() {
+			return nil, fault.New(fault.NotFound, "supervising process of task %s: it ran before the host was started again", id.TaskID)
+		}
 		conn, _, err := dial(ctx, id)
 		if err == nil {
 			p := &Process{ident: id, conn: conn, done: make(chan struct{})}
@@ -70,7 +73,7 @@ func Find(ctx context.Context, state string) (Ident, error) {
 	if err != nil {
 		return Ident{}, err
 	}
-	id := Ident{State: state, TaskID: r.TaskID, PID: pid, TaskPID: int(r.PID), StartedAt: time.Unix(0, r.StartedAt)}
+	id := Ident{State: state, TaskID: r.TaskID, Boot: bootID(), PID: pid, TaskPID: int(r.PID), StartedAt: time.Unix(0, r.StartedAt)}
 	id.Ticks, _ = startTicks(id.PID)
 	id.TaskTicks, _ = startTicks(id.TaskPID)
 	return id, nil
@@ -149,9 +152,10 @@ func endLeftovers(id Ident) {
 	removeCgroup(id.Cgroup)
 }
 
-// killSession kills the session of the task's main process, unless its number is somebody else's by now.
+// killSession kills the session of the task's main process, unless its number is somebody else's by now: of a boot
+// that is over, or of which the handle does not tell, nothing is left that can be known by its number.
 func killSession(id Ident) {
-	if id.TaskPID <= 1 {
+	if id.TaskPID <= 1 || id.Boot == "" || id.Boot != bootID() {
 		return
 	}
 	if ticks, ok := startTicks(id.TaskPID); ok && ticks != id.TaskTicks {

@@ -3,8 +3,13 @@ package supervise_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,4 +38,52 @@ func TestSupervisingProcessThatDoesNotAnswerIsNotNone(t *testing.T) {
 	if _, err = supervise.Find(t.Context(), state); !errors.Is(err, fault.NotFound) {
 		t.Errorf("after its end: %v", err)
 	}
+}
+
+// TestStrangersInTheSessionOfAGoneTaskLive: after a reboot the number of the task's main process is that of a session
+// whose leader has ended, as those of daemons have.
+func TestStrangersInTheSessionOfAGoneTaskLive(t *testing.T) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		boot  string
+		lives bool
+	}{
+		"of another boot": {"6d0d6d6b-0000-4000-8000-000000000000", true},
+		"of some boot":    {"", true},
+		"of this boot":    {strings.TrimSpace(string(boot)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := exec.Command("setsid", "-w", "sh", "-c", `echo $$; sh -c 'sleep 300 >/dev/null 2>&1 </dev/null & echo $!'`).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var session, member int
+			if _, err := fmt.Sscan(string(out), &session, &member); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = syscall.Kill(member, syscall.SIGKILL) })
+			id := supervise.Ident{
+				State: filepath.Join(t.TempDir(), "gone"), TaskID: "a/t/1", Boot: c.boot, PID: 4194000, Ticks: 100, TaskPID: session, TaskTicks: 101,
+			}
+			if _, err = supervise.Attach(t.Context(), id); !errors.Is(err, fault.NotFound) {
+				t.Errorf("attach: %v", err)
+			}
+			for end := time.Now().Add(10 * time.Second); !c.lives && alive(member); time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("what the task left lives on")
+				}
+			}
+			if c.lives && !alive(member) {
+				t.Error("a process that the task never had was killed")
+			}
+		})
+	}
+}
+
+func alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(b), ") Z")
 }

@@ -5,7 +5,7 @@
 // The program is built into the directory bin, which is compiled into this package. A build without
 // it (plain go build, go vet) works; Install then answers an error that names the remedy.
 //
-// Invariants: a supervising process is known by its pid together with its start time, never by the pid
+// Invariants: a supervising process is known by its boot, pid and start time together, never by the pid
 // alone; the exit of a task is learnt from its report or its exit file, never guessed; nothing is synced to
 // disk on the way to a running task, since a host that went down has no task to find again.
 package supervise

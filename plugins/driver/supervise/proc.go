@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,12 @@ func alive(pid int, ticks uint64) bool {
 	p, ok := stat(pid)
 	return ok && p.ticks == ticks && p.state != 'Z' && p.state != 'X'
 }
+
+// bootID is the kernel's id of this boot; empty when it does not tell.
+var bootID = sync.OnceValue(func() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+})
 
 func startTicks(pid int) (uint64, bool) {
 	p, ok := stat(pid)

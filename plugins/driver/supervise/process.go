@@ -22,6 +22,8 @@ type Ident struct {
 	// State is the path of its files without their endings.
 	State  string
 	TaskID string
+	// Boot is the kernel's id of the boot that the process ids below are of.
+	Boot string `json:",omitempty"`
 	// PID and Ticks name the supervising process: its pid and start time.
 	PID   int
 	Ticks uint64
@@ -68,7 +70,7 @@ func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, err
 	}
 	p := &Process{child: child, conn: conn, done: make(chan struct{}), ident: Ident{
 		State:  spec.State,
-		TaskID: spec.TaskID, PID: child.Pid,
+		TaskID: spec.TaskID, Boot: bootID(), PID: child.Pid,
 	}}
 	if spec.OwnCgroup {
 		p.ident.Cgroup = spec.Cgroup
