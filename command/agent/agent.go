@@ -46,8 +46,9 @@ type agent struct {
 // managers see by its exit code that the agent did not leave.
 var errAbrupt = errors.New("ended by a signal without leaving")
 
-// Run starts an agent and works until a signal or a failure ends it.
-func Run(ctx context.Context, cfg *config.Config, version string) error {
+// Run starts an agent and works until a signal or a failure ends it. It reads its configuration again at each of the
+// hangups.
+func Run(ctx context.Context, cfg *config.Config, version string, hangups <-chan os.Signal) error {
 	log, closer, err := newLogger(cfg)
 	if err != nil {
 		return err
@@ -59,6 +60,9 @@ func Run(ctx context.Context, cfg *config.Config, version string) error {
 	dirs, err := makeDirs(cfg)
 	if err != nil {
 		return err
+	}
+	if at := closed(dirs.alloc); cfg.Client.Enabled && at != "" {
+		log.Warn("tasks of other users than the agent's cannot start: a directory on the way to theirs cannot be entered", "dir", at)
 	}
 	if dirs.temporary != "" {
 		defer removeTemporary(dirs.temporary, log)
@@ -77,7 +81,7 @@ func Run(ctx context.Context, cfg *config.Config, version string) error {
 	}
 	ctx, stop := a.untilSignal(ctx)
 	defer stop()
-	defer a.onHangup(ctx)()
+	defer a.onHangup(ctx, hangups)()
 	id := ""
 	if a.node != nil {
 		id = a.node.ID()

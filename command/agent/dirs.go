@@ -20,6 +20,12 @@ const socketMax = 107
 // socketTail is what is added to the client's state directory for a plugin's socket.
 const socketTail = "/csi/plugins/01234567-0123-0123-0123-0123456789ab/csi.sock"
 
+// Modes of directories: what is secret is closed by itself, whatever stands above it.
+const (
+	secretMode = 0o700
+	enterMode  = 0o711
+)
+
 // layout is where an agent keeps what.
 type layout struct {
 	server, state, alloc string
@@ -38,6 +44,9 @@ func makeDirs(cfg *config.Config) (layout, error) {
 		}
 		data, l.temporary = dir, dir
 	}
+	if err := entered(data, cfg.DataDir == ""); err != nil {
+		return l, err
+	}
 	l.server = or(cfg.Server.DataDir, filepath.Join(data, "server"))
 	l.state = or(cfg.Client.StateDir, filepath.Join(data, "client"))
 	l.alloc = or(cfg.Client.AllocDir, filepath.Join(data, "alloc"))
@@ -52,21 +61,53 @@ func makeDirs(cfg *config.Config) (layout, error) {
 		needed = append(needed, l.state, l.alloc)
 	}
 	for _, dir := range needed {
-		if err := writable(dir); err != nil {
+		mode := fs.FileMode(secretMode)
+		if dir == l.alloc {
+			mode = enterMode
+		}
+		if err := writable(dir, mode); err != nil {
 			return l, err
 		}
 	}
 	return l, nil
 }
 
-// writable creates the directory and tries it.
-func writable(dir string) error {
-	mode := fs.FileMode(0o700)
-	if filepath.Base(dir) == "alloc" {
-		mode = 0o711
+// entered creates the data directory so that tasks of all users get to their own directories: nobody but its owner
+// sees what else is there. The mode of one that was there is the operator's.
+func entered(dir string, ours bool) error {
+	_, err := os.Stat(dir)
+	if err == nil && !ours {
+		return nil
 	}
+	if err = errors.Join(os.MkdirAll(dir, enterMode), os.Chmod(dir, enterMode)); err != nil {
+		return fault.New(fault.Invalid, "data directory: %w", err)
+	}
+	return nil
+}
+
+// closed is the first directory on the way to dir that others than its owner and group cannot enter, "" for none.
+func closed(dir string) string {
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if st, err := os.Stat(at); err == nil && st.Mode().Perm()&0o001 == 0 {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
+}
+
+// writable creates the directory, gives it its mode and tries it.
+func writable(dir string, mode fs.FileMode) error {
+	_, err := os.Stat(dir)
+	fresh := errors.Is(err, fs.ErrNotExist)
 	if err := os.MkdirAll(dir, mode); err != nil {
 		return fault.New(fault.Invalid, "data directory: %w", err)
+	}
+	if fresh || mode == secretMode {
+		if err := os.Chmod(dir, mode); err != nil {
+			return fault.New(fault.Invalid, "data directory: %w", err)
+		}
 	}
 	probe, err := os.CreateTemp(dir, ".writable")
 	if err != nil {

@@ -6,10 +6,8 @@ import (
 	"log"
 	"net"
 	"os"
-	"os/signal"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -179,10 +177,9 @@ func (a *agent) reload() error {
 	return nil
 }
 
-// onHangup reloads at each SIGHUP until the returned function is called.
-func (a *agent) onHangup(ctx context.Context) (stop func()) {
-	hangups, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(hangups, syscall.SIGHUP)
+// onHangup reloads at each SIGHUP, those of the start included, until the returned function is called.
+func (a *agent) onHangup(ctx context.Context, hangups <-chan os.Signal) (stop func()) {
+	done := make(chan struct{})
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer close(done)
@@ -197,7 +194,7 @@ func (a *agent) onHangup(ctx context.Context) (stop func()) {
 			}
 		}
 	}()
-	return func() { signal.Stop(hangups); cancel(); <-done }
+	return func() { cancel(); <-done }
 }
 
 // described names the certificate in use.

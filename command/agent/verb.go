@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v3"
 
@@ -48,12 +50,15 @@ func Command(version string) *cli.Command {
 			&cli.BoolFlag{Name: "log-include-location", Usage: "log file and line"},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
+			hangups := make(chan os.Signal, 1) // first of all: a SIGHUP that nobody waits for ends the process
+			signal.Notify(hangups, syscall.SIGHUP)
+			defer signal.Stop(hangups)
 			cfg, err := configure(c)
 			if err != nil {
 				return fail(err)
 			}
 			cfg.Again = func() (*config.Config, error) { return configure(c) }
-			switch err := Run(ctx, cfg, version); {
+			switch err := Run(ctx, cfg, version, hangups); {
 			case errors.Is(err, errAbrupt):
 				return cli.Exit("", 1)
 			case err != nil:
