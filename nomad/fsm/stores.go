@@ -73,6 +73,9 @@ func diskStores(dir string, log hclog.Logger) (_ *stores, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open raft snapshots in %s: %w", dir, err)
 	}
+	if err := os.Chmod(filepath.Join(dir, "snapshots"), 0o700); err != nil { // the library makes it for all to read
+		return nil, fmt.Errorf("close raft snapshots: %w", err)
+	}
 	return s, nil
 }
 

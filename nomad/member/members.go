@@ -109,7 +109,7 @@ func (m *Members) gossip() (*serf.Config, error) {
 		return conf, m.keys(conf, "")
 	}
 	dir := filepath.Join(m.conf.Dir, "serf")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil {
 		return nil, fmt.Errorf("gossip directory: %w", err)
 	}
 	conf.SnapshotPath = filepath.Join(dir, "members.snapshot")
