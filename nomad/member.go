@@ -85,7 +85,7 @@ func (s *Server) Stats() map[string]map[string]string {
 		"nomad": {
 			"server": "true", "leader": strconv.FormatBool(s.Leads()), "leader_addr": s.Leader(),
 			"bootstrap": strconv.FormatBool(s.conf.single()), "known_regions": strconv.Itoa(len(s.members.Regions())),
-			"connected_nodes": strconv.Itoa(s.rpc.ConnectedNodes()),
+			"connected_nodes": strconv.Itoa(s.rpc.ConnectedNodes()), "missed_wakes": strconv.FormatUint(s.evals.MissedWakes(), 10),
 		},
 		"runtime": {
 			"goroutines": strconv.Itoa(runtime.NumGoroutine()), "version": runtime.Version(), "arch": runtime.GOARCH,

@@ -62,11 +62,12 @@ func (l *leader) tryOut(ctx context.Context, e *api.Evaluation) error {
 	return nil
 }
 
-// places reports whether the run places something of a group that the evaluation could not place.
+// places reports whether the run places something of a group that the evaluation could not place, where it waits.
 func places(o *scheduler.Output, e *api.Evaluation) bool {
 	for _, list := range o.Plan.NodeAllocation {
 		for _, a := range list {
-			if a.CreateIndex == 0 && (len(e.FailedTGAllocs) == 0 || e.FailedTGAllocs[a.TaskGroup] != nil) {
+			here := e.NodeID == "" || a.NodeID == e.NodeID
+			if here && a.CreateIndex == 0 && (len(e.FailedTGAllocs) == 0 || e.FailedTGAllocs[a.TaskGroup] != nil) {
 				return true
 			}
 		}
