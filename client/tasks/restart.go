@@ -56,7 +56,8 @@ func (t Tracker) Next(p *api.RestartPolicy, e Ending, again bool, now time.Time,
 	if p == nil || p.Attempts <= 0 {
 		return t, Decision{Failed: !e.Success, Reason: reasonNone}
 	}
-	if t.WindowStart.IsZero() || !now.Before(t.WindowStart.Add(p.Interval)) {
+	// A window that begins in the future was begun before the clock was set back.
+	if t.WindowStart.IsZero() || t.WindowStart.After(now) || !now.Before(t.WindowStart.Add(p.Interval)) {
 		t = Tracker{WindowStart: now}
 	}
 	t.Count++

@@ -56,3 +56,18 @@ func TestRestartPolicy(t *testing.T) {
 		})
 	}
 }
+
+func TestRestartWindowEndsWhenTheClockIsSetBack(t *testing.T) {
+	wrong, right := time.Date(2036, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	none := func(time.Duration) time.Duration { return 0 }
+	for _, mode := range []string{"delay", "fail"} {
+		p := &api.RestartPolicy{Attempts: 2, Interval: time.Minute, Delay: time.Second, Mode: mode}
+		tr, d := tasks.Tracker{}.Next(p, tasks.Ending{}, true, wrong, none)
+		for day := range 3 {
+			tr, d = tr.Next(p, tasks.Ending{}, true, right.AddDate(0, 0, day), none)
+		}
+		if d.Failed || d.Delay > time.Minute {
+			t.Errorf("mode %s: one failure a day gives %+v", mode, d)
+		}
+	}
+}
