@@ -111,7 +111,7 @@ func (e *Env) Value(v any) any {
 		return out
 	case map[string]string:
 		out := make(map[string]string, len(v))
-		for k := range v {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			out[e.Replace(k)] = e.Replace(v[k])
 		}
 		return out
@@ -122,8 +122,8 @@ func (e *Env) Value(v any) any {
 // Config fills in the references of a driver's config block, keys included.
 func (e *Env) Config(config map[string]any) map[string]any {
 	out := make(map[string]any, len(config))
-	for k, v := range config {
-		out[e.Replace(k)] = e.Value(v)
+	for _, k := range slices.Sorted(maps.Keys(config)) {
+		out[e.Replace(k)] = e.Value(config[k])
 	}
 	return out
 }
@@ -133,13 +133,18 @@ var cleanedPrefixes = []string{"NOMAD_ADDR_", "NOMAD_IP_", "NOMAD_PORT_", "NOMAD
 
 var unclean = regexp.MustCompile(`[^A-Za-z0-9_]`)
 
+// cleaned gives variables names that shells know. Of several that become the same, the one that had the name already
+// wins, then the last.
 func cleaned(vars map[string]string) map[string]string {
 	out := make(map[string]string, len(vars))
-	for name, value := range vars {
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		as := name
 		if slices.ContainsFunc(cleanedPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
-			name = unclean.ReplaceAllString(name, "_")
+			as = unclean.ReplaceAllString(name, "_")
 		}
-		out[name] = value
+		if _, given := vars[as]; as == name || !given {
+			out[as] = vars[name]
+		}
 	}
 	return out
 }

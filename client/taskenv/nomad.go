@@ -1,7 +1,9 @@
 package taskenv
 
 import (
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -137,7 +139,8 @@ func networkPorts(networks []*api.NetworkResource) []api.PortMapping {
 
 func address(ip string, port int) string { return net.JoinHostPort(ip, strconv.Itoa(port)) }
 
-// meta adds the meta of job, group and task, the nearest winning, under the key as given and in capitals.
+// meta adds the meta of job, group and task, the nearest winning, under the key as given and in capitals. Values may
+// refer to those before in the order of the keys; a key that is given in capitals wins over one that is made so.
 func (e *Env) meta(in Input) {
 	all := map[string]string{}
 	add := func(meta map[string]string) {
@@ -157,11 +160,12 @@ func (e *Env) meta(in Input) {
 		add(g.Meta)
 	}
 	add(in.Task.Meta)
-	for k, v := range all {
-		e.set("META_"+strings.ToUpper(k), e.Replace(v))
+	keys := slices.Sorted(maps.Keys(all))
+	for _, k := range keys {
+		e.set("META_"+strings.ToUpper(k), e.Replace(all[k]))
 	}
-	for k, v := range all {
-		e.set("META_"+k, e.Replace(v))
+	for _, k := range keys {
+		e.set("META_"+k, e.Replace(all[k]))
 	}
 }
 
