@@ -1,10 +1,12 @@
 package alloc
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"io"
+	"math"
 	"sync"
 
 	"github.com/urfave/cli/v3"
@@ -15,11 +17,12 @@ import (
 	"github.com/open-nomad/open-nomad/command/session"
 )
 
-// Sizes of the end of a log that -tail shows.
 const (
-	tailLines     = 10
-	bytesPerLine  = 120
-	tailBytesLeft = 1 << 20
+	// tailLines is how many lines -tail shows.
+	tailLines = 10
+	// endBytes is how much of the end of a log is asked for first, per line and at least.
+	endBytesPerLine = 120
+	endBytesMin     = 4 << 10
 )
 
 // Logs is "nomad alloc logs".
@@ -85,10 +88,20 @@ func show(ctx context.Context, s *session.Session, alloc, task, kind string, out
 	if lines >= 0 && size >= 0 {
 		return fault.New(fault.Invalid, "-n and -c are given: only one of them is allowed")
 	}
-	switch {
-	case lines >= 0:
-		o.Origin, o.Offset = api.OriginEnd, int64(lines)*bytesPerLine
-	case size >= 0:
+	if lines >= 0 {
+		text, err := end(ctx, s, alloc, o, lines)
+		if err == nil && !o.Follow {
+			_, err = out.Write(text)
+		}
+		if err != nil {
+			return session.Failed("reading logs", err)
+		}
+		if !o.Follow {
+			return nil
+		}
+		size = int64(len(text))
+	}
+	if size >= 0 {
 		o.Origin, o.Offset = api.OriginEnd, size
 	}
 	body, err := s.Logs(ctx, alloc, o)
@@ -96,9 +109,6 @@ func show(ctx context.Context, s *session.Session, alloc, task, kind string, out
 		return session.Failed("reading logs", err)
 	}
 	defer body.Close()
-	if lines >= 0 && !o.Follow {
-		return lastLines(body, lines, out)
-	}
 	_, err = io.Copy(out, body)
 	if err != nil && ctx.Err() == nil {
 		return session.Failed("reading logs", err)
@@ -106,16 +116,40 @@ func show(ctx context.Context, s *session.Session, alloc, task, kind string, out
 	return nil
 }
 
-// lastLines copies the last n lines.
-func lastLines(body io.Reader, n int, out io.Writer) error {
-	text, err := io.ReadAll(io.LimitReader(body, tailBytesLeft))
-	if err != nil {
-		return session.Failed("reading logs", err)
+// end is the last n lines of a log as it is now: more of its end is read until they are in it.
+func end(ctx context.Context, s *session.Session, alloc string, o rest.LogOptions, n int) ([]byte, error) {
+	o.Follow, o.Origin = false, api.OriginEnd
+	for o.Offset = max(endBytesMin, int64(min(n, math.MaxInt32))*endBytesPerLine); ; o.Offset *= 4 {
+		body, err := s.Logs(ctx, alloc, o)
+		if err != nil {
+			return nil, err
+		}
+		lines, seen, size, err := lastLines(body, n)
+		_ = body.Close()
+		if err != nil {
+			return nil, err
+		}
+		if seen > n || size < o.Offset { // the first line that was read may have lost its beginning
+			return bytes.Join(lines, nil), nil
+		}
 	}
-	lines := bytes.SplitAfter(text, []byte("\n"))
-	if k := len(lines); k > 0 && len(lines[k-1]) == 0 {
-		lines = lines[:k-1]
+}
+
+// lastLines keeps the last n lines, and counts the lines and bytes.
+func lastLines(body io.Reader, n int) (lines [][]byte, seen int, size int64, err error) {
+	for r := bufio.NewReader(body); ; {
+		line, err := r.ReadBytes('\n')
+		size += int64(len(line))
+		if len(line) > 0 {
+			if seen++; n > 0 {
+				lines = append(lines[max(0, len(lines)-n+1):], line)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return lines, seen, size, nil
+		}
+		if err != nil {
+			return nil, seen, size, err
+		}
 	}
-	_, err = out.Write(bytes.Join(lines[max(0, len(lines)-n):], nil))
-	return err
 }
