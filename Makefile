@@ -57,7 +57,7 @@ bench: build
 	@$(GO) run ./cmd/nomad/bench/table -bars cmd/nomad/bench/bars.tsv -json bin/bench.json < bin/bench.txt
 
 fuzz:
-	@for p in ./jobspec ./command ./command/agent/config ./nomad/httpapi ./nomad/fsm ./plugins/csi; do \
+	@for p in ./jobspec ./command ./command/agent/config ./nomad ./nomad/httpapi ./nomad/fsm ./plugins/csi; do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
 
 cover: supervise

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -59,7 +60,7 @@ func (m *machine) apply(index uint64, b []byte) applied {
 		return applied{err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
 	}
 	// A program of before may have let it into the log: it changes nothing, on all servers alike.
-	if err := shape.Check(cmd); err != nil {
+	if err := Sound(cmd); err != nil {
 		return applied{err: fmt.Errorf("log entry %d, command kind %d: %w", index, e.kind, err)}
 	}
 	return m.run(index, e, cmd)
@@ -83,11 +84,30 @@ func (m *machine) vet(b []byte) (forget func(), err error) {
 	if err := decodeInto(cmd, e.body); err != nil {
 		return nil, err
 	}
-	if err := shape.Check(cmd); err != nil {
+	if err := Sound(cmd); err != nil {
 		return nil, err
 	}
 	m.ready.Store(&b[0], cmd)
 	return func() { m.ready.Delete(&b[0]) }, nil
+}
+
+// Sound refuses a command that its Apply is not written for: with a null in a list or a map, with lists without bound,
+// or without one of its parts. A part that may be missing is a field with the tag `null:"allowed"`.
+func Sound(cmd Command) error {
+	if err := shape.Check(cmd); err != nil {
+		return err
+	}
+	v := reflect.Indirect(reflect.ValueOf(cmd))
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.IsExported() && f.Type.Kind() == reflect.Pointer && v.Field(i).IsNil() && f.Tag.Get("null") != "allowed" {
+			return fault.New(fault.Invalid, "%s.%s is missing", v.Type().Name(), f.Name)
+		}
+	}
+	return nil
 }
 
 // decodeInto decodes the body of an entry.

@@ -50,7 +50,7 @@ type Scale struct {
 	Namespace string         `msg:",omitempty"`
 	JobID     string         `msg:",omitempty"`
 	Group     string         `msg:",omitempty"`
-	Count     *int64         `msg:",omitempty"`
+	Count     *int64         `msg:",omitempty" null:"allowed"`
 	Message   string         `msg:",omitempty"`
 	Error     bool           `msg:",omitempty"`
 	Meta      map[string]any `msg:",omitempty"`

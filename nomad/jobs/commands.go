@@ -22,7 +22,7 @@ type Outcome struct {
 // Register stores a job, its version and source, and an evaluation.
 type Register struct {
 	Job        *api.Job           `msg:",omitempty"`
-	Submission *api.JobSubmission `msg:",omitempty"`
+	Submission *api.JobSubmission `msg:",omitempty" null:"allowed"`
 	EvalID     string             `msg:",omitempty"`
 	Priority   int                `msg:",omitempty"`
 	// CheckIndex registers only if the job's modify index is JobModifyIndex, 0 for a new job.

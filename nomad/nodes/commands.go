@@ -64,7 +64,7 @@ type EvaluateNode struct {
 // SetDrain starts a drain, or ends it when Strategy is nil.
 type SetDrain struct {
 	NodeID       string             `msg:",omitempty"`
-	Strategy     *api.DrainStrategy `msg:",omitempty"`
+	Strategy     *api.DrainStrategy `msg:",omitempty" null:"allowed"`
 	MarkEligible bool               `msg:",omitempty"`
 	Meta         map[string]string  `msg:",omitempty"`
 	Seed         string             `msg:",omitempty"`
