@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 )
@@ -38,11 +39,22 @@ type Conn struct {
 func Connect(address string, d Dialer) (*Conn, error) {
 	return newConn(address, func(ctx context.Context, _ string) (net.Conn, error) {
 		return d.Dial(ctx, address, ProtocolRPC)
-	})
+	}, instance(d.Instance)...)
 }
 
-func newConn(address string, dial func(context.Context, string) (net.Conn, error)) (*Conn, error) {
-	cc, err := grpc.NewClient("passthrough:///"+address,
+// instance has every call say which process of a node makes it.
+func instance(name string) []grpc.DialOption {
+	if name == "" {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithUnaryInterceptor(
+		func(ctx context.Context, method string, req, resp any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			return invoke(metadata.AppendToOutgoingContext(ctx, instanceKey, name), method, req, resp, cc, opts...)
+		})}
+}
+
+func newConn(address string, dial func(context.Context, string) (net.Conn, error), more ...grpc.DialOption) (*Conn, error) {
+	cc, err := grpc.NewClient("passthrough:///"+address, append(more,
 		grpc.WithContextDialer(dial),
 		grpc.WithTransportCredentials(finished{}),
 		grpc.WithReadBufferSize(readBytes), grpc.WithWriteBufferSize(writeBytes),
@@ -58,7 +70,7 @@ func newConn(address string, dial func(context.Context, string) (net.Conn, error
 		grpc.WithDefaultCallOptions(
 			grpc.ForceCodecV2(codec{}),
 			grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}

@@ -20,6 +20,8 @@ type Dialer struct {
 	TLS *tls.Config
 	// Region is where the servers that are dialled belong; empty means our own.
 	Region string
+	// Instance names the process of a node that calls, when it is not empty.
+	Instance string
 	// Refusals, when set, is told of servers with which our certificates do not get along.
 	Refusals *Refusals
 }

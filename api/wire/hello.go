@@ -20,6 +20,8 @@ const helloBytes = 4 << 10
 type Hello struct {
 	NodeID string `json:"node"`
 	Secret string `json:"secret"`
+	// Instance names the agent's process: two with one identity differ in it. Older programs say none.
+	Instance string `json:"instance,omitempty"`
 }
 
 // welcome is the server's answer to a hello; an empty error accepts it.

@@ -13,6 +13,9 @@ import (
 // hopsKey is the metadata key that counts how often a call was forwarded.
 const hopsKey = "nomad-hops"
 
+// instanceKey is the metadata key that names the process of a node.
+const instanceKey = "nomad-instance"
+
 // Peer says from where a call came.
 type Peer struct {
 	// Address is the network address of the caller; empty for calls inside the process.
@@ -23,7 +26,9 @@ type Peer struct {
 	// nothing: without configured certificates, on a reversed connection, and inside the process.
 	Role   Role
 	Region string
-	names  []string
+	// Instance names the process of the node that calls; servers do not pass it on.
+	Instance string
+	names    []string
 }
 
 // Remote reports whether the call came over the network.
@@ -45,6 +50,9 @@ func PeerOf(ctx context.Context) Peer {
 		}
 	}
 	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		if v := md.Get(instanceKey); len(v) == 1 {
+			p.Instance = v[0]
+		}
 		if v := md.Get(hopsKey); len(v) == 1 {
 			n, _ := strconv.Atoi(v[0])
 			p.Hops = max(0, n)

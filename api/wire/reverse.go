@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
@@ -49,7 +50,9 @@ func ServeReverse(ctx context.Context, address string, d Dialer, hello Hello, ha
 // the first call.
 type Reverse struct {
 	NodeID string
-	parked *parked
+	// Instance names the process of the node, Address is where it is.
+	Instance, Address string
+	parked            *parked
 
 	mu   sync.Mutex
 	conn *Conn
@@ -80,6 +83,12 @@ func (r *Reverse) awake() (*Conn, error) {
 	return c, nil
 }
 
+// Alive reports whether the node answers.
+func (r *Reverse) Alive(ctx context.Context) bool {
+	err := r.Invoke(ctx, "Node.Alive", &api.Empty{}, &api.Empty{}) // no node serves it, and those that live say so
+	return err == nil || errors.Is(err, fault.Unimplemented)
+}
+
 // Close ends the connection and all its calls.
 func (r *Reverse) Close() error {
 	r.mu.Lock()
@@ -98,7 +107,7 @@ func AcceptReverse(ctx context.Context, conn net.Conn, check func(context.Contex
 		_ = conn.Close()
 		return nil, err
 	}
-	r := &Reverse{NodeID: hello.NodeID}
+	r := &Reverse{NodeID: hello.NodeID, Instance: hello.Instance, Address: conn.RemoteAddr().String()}
 	r.parked = park(conn, func() { dropped(r) })
 	return r, nil
 }

@@ -19,6 +19,8 @@ import (
 const (
 	pauseMin = 50 * time.Millisecond
 	pauseMax = time.Second
+	// pauseTwin lies between tries while another agent lives with this node's identity.
+	pauseTwin = 10 * time.Second
 )
 
 // Config is what the link needs.
@@ -55,6 +57,7 @@ type Link struct {
 
 // New makes a link. Calls go out at once; servers can call down while Run runs.
 func New(c Config) *Link {
+	c.Dialer.Instance = fmt.Sprintf("%016x", rand.Uint64())
 	return &Link{
 		dialer: c.Dialer, log: c.Log, configured: slices.Clone(c.Servers), handlers: slices.Clone(c.Handlers),
 		conns: map[string]*wire.Conn{}, busy: map[string]int{}, changed: make(chan struct{}, 1),
@@ -73,7 +76,7 @@ func (l *Link) Handle(handlers ...wire.Handler) {
 func (l *Link) SetNode(id, secret string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if hello := (wire.Hello{NodeID: id, Secret: secret}); hello != l.hello {
+	if hello := (wire.Hello{NodeID: id, Secret: secret, Instance: l.dialer.Instance}); hello != l.hello {
 		l.hello = hello
 		l.poke()
 	}

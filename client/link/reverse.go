@@ -68,12 +68,16 @@ func (l *Link) keep(ctx context.Context, address string, hello wire.Hello) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, fault.Denied) {
+		switch {
+		case errors.Is(err, fault.Denied):
 			l.log.Warn("server refuses this node", "server", address, "error", err)
-		} else {
+		case errors.Is(err, fault.Conflict):
+			l.log.Error("server refuses this node", "server", address, "error", err)
+			pause = pauseTwin
+		default:
 			l.log.Debug("server cannot call this node", "server", address, "error", err, "retry_in", pause)
 		}
 		wait(ctx, pause/2+rand.N(pause/2))
-		pause = min(2*pause, pauseMax)
+		pause = min(2*pause, max(pauseMax, pause))
 	}
 }

@@ -6,17 +6,64 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 // nodes are the reversed connections, by node id.
 type nodes struct {
-	log hclog.Logger
-	mu  sync.Mutex
-	by  map[string]*wire.Reverse
+	log  hclog.Logger
+	mu   sync.Mutex
+	by   map[string]*wire.Reverse
+	told map[string]time.Time
+}
+
+const (
+	// aliveTimeout is how long a node may take to say that it lives when another one comes with its identity.
+	aliveTimeout = time.Second
+	// twinsTold lies between two words about the same two nodes.
+	twinsTold = time.Minute
+)
+
+// taken refuses a process of a node while another one with the same identity lives: a data directory or a machine was
+// copied, and both would run the same allocations.
+func (n *nodes) taken(ctx context.Context, id, instance, from string) error {
+	n.mu.Lock()
+	old := n.by[id]
+	n.mu.Unlock()
+	if old == nil || instance == "" || old.Instance == "" || old.Instance == instance {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, aliveTimeout)
+	defer cancel()
+	if !old.Alive(bounded) {
+		_ = old.Close() // what is left of a process that ended
+		return nil
+	}
+	n.tell(id, old.Address, from)
+	return fault.New(fault.Conflict, "node %q is the identity of another agent that lives at %s: was a data directory or a machine copied? "+
+		"Stop one of them, and start it with a client state directory of its own", id, old.Address)
+}
+
+func (n *nodes) tell(id, holder, refused string) {
+	host, _, _ := net.SplitHostPort(refused)
+	key, now := id+" "+host, time.Now()
+	n.mu.Lock()
+	said := now.Sub(n.told[key]) < twinsTold
+	if !said {
+		if n.told == nil || len(n.told) > 1000 {
+			n.told = map[string]time.Time{}
+		}
+		n.told[key] = now
+	}
+	n.mu.Unlock()
+	if !said {
+		n.log.Error("two agents have the identity of one node: the second one is refused", "node", id, "lives_at", holder, "refused", refused)
+	}
 }
 
 func (n *nodes) get(id string) (wire.Caller, error) {
@@ -53,7 +100,13 @@ func (n *nodes) run(ctx context.Context, l net.Listener, check func(context.Cont
 // greet takes one reversed connection, for as long as it lives.
 func (n *nodes) greet(ctx context.Context, conn net.Conn, check func(context.Context, wire.Hello) error) {
 	added := make(chan struct{})
-	r, err := wire.AcceptReverse(ctx, conn, check, func(r *wire.Reverse) {
+	only := func(ctx context.Context, h wire.Hello) error {
+		if err := check(ctx, h); err != nil {
+			return err
+		}
+		return n.taken(ctx, h.NodeID, h.Instance, conn.RemoteAddr().String())
+	}
+	r, err := wire.AcceptReverse(ctx, conn, only, func(r *wire.Reverse) {
 		<-added
 		n.remove(r)
 	})

@@ -44,6 +44,11 @@ func (s *Server) admitted(h wire.Handler, next serve) serve {
 			if err := s.may(p, h); err != nil {
 				return nil, err
 			}
+			if p.Instance != "" && h.Auth == wire.ByNode {
+				if err := s.nodes.taken(ctx, nodeOf(req), p.Instance, p.Address); err != nil {
+					return nil, err
+				}
+			}
 		}
 		return next(ctx, req)
 	}
@@ -124,6 +129,15 @@ func (s *Server) hostOfServer(address string) bool {
 		of, _, err := net.SplitHostPort(server)
 		return err == nil && of == host
 	})
+}
+
+// nodeOf is the id of the node that a node method's request says to be of.
+func nodeOf(req any) string {
+	if r, ok := req.(*api.NodeRegisterRequest); ok && r.Node != nil {
+		return r.Node.ID
+	}
+	id, _ := credentials(req)
+	return id
 }
 
 // credentials returns how a node method's request says who calls; empty for unknown requests.
