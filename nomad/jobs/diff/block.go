@@ -32,6 +32,17 @@ var unset = map[reflect.Type][]string{
 	reflect.TypeFor[api.WorkloadIdentity](): {"ExtraClaims"},
 }
 
+// absent are fields whose zero is shown as nil: they were not set, and zero would mean something.
+var absent = map[reflect.Type]string{reflect.TypeFor[api.DisconnectStrategy](): "StopOnClientAfter"}
+
+// textOf is a field as it is shown.
+func textOf(t reflect.Type, name string, v reflect.Value, quiet bool) string {
+	if absent[t] == name && v.IsValid() && v.IsZero() {
+		return "nil"
+	}
+	return text(v, quiet)
+}
+
 // titles are the names of nested blocks that are not their field's.
 var titles = map[string]string{
 	"Affinities": "Affinity", "Identities": "Identity", "DynamicPorts": "Dynamic Port", "ReservedPorts": "Static Port",
@@ -77,7 +88,7 @@ func (b block) compare(t reflect.Type, old, next reflect.Value) ([]*api.FieldDif
 			if quiet && zero(o) && zero(n) {
 				continue
 			}
-			fields = b.field(fields, f.Name, text(o, quiet), text(n, quiet))
+			fields = b.field(fields, f.Name, textOf(t, f.Name, o, quiet), textOf(t, f.Name, n, quiet))
 		case free:
 			if named := b.free(f.Name, o, n); f.Type == textMap {
 				fields = append(fields, named...)

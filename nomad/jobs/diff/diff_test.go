@@ -93,9 +93,14 @@ func TestJobsTellsEveryChange(t *testing.T) {
 		"port": {func(j *api.Job) {
 			j.TaskGroups[0].Networks[0].DynamicPorts = nil
 			j.TaskGroups[0].Networks[0].ReservedPorts = []api.Port{{Label: "http", Value: 80}}
-		}, `job Edited web|group Edited g|g/Edited {Network}|g/Network/Added {Static Port}|g/Network/Static Port/Added Label "" "http"|` +
-			`g/Network/Static Port/Added To "" "0"|g/Network/Static Port/Added Value "" "80"|` +
-			`g/Network/Deleted {Dynamic Port}|g/Network/Dynamic Port/Deleted Label "http" ""|g/Network/Dynamic Port/Deleted To "0" ""|task None t`},
+		}, `job Edited web|group Edited g|g/Deleted {Network}|` +
+			`g/Network/Deleted {Dynamic Port}|g/Network/Dynamic Port/Deleted Label "http" ""|g/Network/Dynamic Port/Deleted To "0" ""|` +
+			`g/Added {Network}|g/Network/Added {Static Port}|g/Network/Static Port/Added Label "" "http"|` +
+			`g/Network/Static Port/Added To "" "0"|g/Network/Static Port/Added Value "" "80"|task None t`},
+		"disconnect": {func(j *api.Job) {
+			j.TaskGroups[0].Disconnect = &api.DisconnectStrategy{LostAfter: 1}
+		}, `job Edited web|group Edited g|g/Added {Disconnect}|g/Disconnect/Added LostAfter "" "1"|g/Disconnect/Added Replace "" "false"|` +
+			`g/Disconnect/Added StopOnClientAfter "" "nil"|task None t`},
 		"volume": {func(j *api.Job) {
 			j.TaskGroups[0].Volumes["data"].MountOptions = &api.MountOptions{MountFlags: []string{"noatime"}}
 		}, `job Edited web|group Edited g|g/Edited {Volume}|g/Volume/Added {MountOptions}|` +

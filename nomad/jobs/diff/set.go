@@ -20,10 +20,17 @@ func set(name string, t reflect.Type, old, next reflect.Value) []*api.ObjectDiff
 	maps.Copy(all, after)
 	var out []*api.ObjectDiff
 	for _, k := range slices.Sorted(maps.Keys(all)) {
-		out = append(out, object(name, t.Elem(), before[k], after[k])...)
+		objects := object(name, t.Elem(), before[k], after[k])
+		if len(objects) == 1 && objects[0].Type == Edited && t.Elem() == network {
+			objects = append(object(name, t.Elem(), before[k], reflect.Value{}), object(name, t.Elem(), reflect.Value{}, after[k])...)
+		}
+		out = append(out, objects...)
 	}
 	return out
 }
+
+// network is shown as deleted and added when it changes.
+var network = reflect.TypeFor[*api.NetworkResource]()
 
 // keyed are the blocks of a list or map by key; a key that comes again is numbered.
 func keyed(v reflect.Value) map[string]reflect.Value {
