@@ -32,7 +32,9 @@ func RaftRecover(name string) *cli.Command {
 			}
 			out, err := archive.Recover(s.Arg(0), uint64(skip), uint64(cut), s.String("peers"))
 			if out != nil {
-				s.Printf("%s", archive.Words(out))
+				for _, line := range archive.Words(out) {
+					s.Printf("%s\n", line)
+				}
 			}
 			if err != nil {
 				return err

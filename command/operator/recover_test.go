@@ -59,7 +59,7 @@ func recoverRaft(t *testing.T, args ...string) (string, error) {
 func TestRaftRecoverLooksAndSetsPeers(t *testing.T) {
 	t.Parallel()
 	dir, address := ran(t)
-	if out, err := recoverRaft(t, dir); err != nil || !strings.Contains(out, "All of it can be read and applied") || strings.Contains(out, "backup") {
+	if out, err := recoverRaft(t, dir); err != nil || !strings.Contains(out, "\nAll of it can be read and applied\n") || strings.Contains(out, "backup") {
 		t.Errorf("look: %v\n%s", err, out)
 	}
 	id, err := os.ReadFile(filepath.Join(dir, "server", "server_id"))

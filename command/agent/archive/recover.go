@@ -80,19 +80,20 @@ func peers(path string) ([]api.RaftServer, error) {
 	return out, nil
 }
 
-// Words tell what was found and done.
-func Words(r *fsm.Recovered) string {
-	var b strings.Builder
+// Words tell what was found and done, line by line.
+func Words(r *fsm.Recovered) []string {
+	var lines []string
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if r.Backup != "" {
-		fmt.Fprintf(&b, "The log as it was is in %s\n", r.Backup)
+		say("The log as it was is in %s", r.Backup)
 	}
-	fmt.Fprintf(&b, "Snapshot at %d, log from %d to %d\n", r.Snapshot, r.First, r.Last)
+	say("Snapshot at %d, log from %d to %d", r.Snapshot, r.First, r.Last)
 	if r.Bad == 0 {
-		b.WriteString("All of it can be read and applied\n")
-		return b.String()
+		say("All of it can be read and applied")
+		return lines
 	}
-	fmt.Fprintf(&b, "Entry %d ends this server: %v\n", r.Bad, r.Why)
-	fmt.Fprintf(&b, "Start a newer program if it asks for one. Otherwise -skip %d has the entry do nothing, and -cut %d drops it with\n"+
-		"all that follows. Do the same on every server before any of them is started.\n", r.Bad, r.Bad)
-	return b.String()
+	say("Entry %d ends this server: %v", r.Bad, r.Why)
+	say("Start a newer program if it asks for one. Otherwise -skip %d has the entry do nothing, and -cut %d drops it", r.Bad, r.Bad)
+	say("with all that follows. Do the same on every server before any of them is started.")
+	return lines
 }
