@@ -263,8 +263,8 @@ type VolumeDetail struct {
 	Capacity       int64                  `msg:",omitempty"`
 	AccessMode     AccessMode             `msg:",omitempty"`
 	AttachmentMode AttachmentMode         `msg:",omitempty"`
-	ReadAllocs     map[string]*Allocation `msg:",omitempty"`
-	WriteAllocs    map[string]*Allocation `msg:",omitempty"`
+	ReadAllocs     map[string]*Allocation `msg:",omitempty" null:"allowed"`
+	WriteAllocs    map[string]*Allocation `msg:",omitempty" null:"allowed"`
 	Allocations    []*AllocStub           `msg:",omitempty"`
 	Claims         []*VolumeClaim         `msg:",omitempty"`
 	Attachments    []*VolumeAttachment    `msg:",omitempty"`

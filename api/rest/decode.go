@@ -65,6 +65,9 @@ func hole(v reflect.Value) (at string, found bool) {
 		return hole(v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
+			if v.Type().Field(i).Tag.Get("null") == "allowed" { // the keys are all that it says
+				continue
+			}
 			if at, found = hole(v.Field(i)); found {
 				return "." + v.Type().Field(i).Name + at, true
 			}
