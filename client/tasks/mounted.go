@@ -54,12 +54,13 @@ func (g *Group) Names() []string {
 	return out
 }
 
-// Upcoming are the driver's ids of the next attempts of the group's tasks.
+// Upcoming are the driver's ids of the present and next attempts of the group's tasks: one that was found is recorded
+// before the driver takes it up.
 func (g *Group) Upcoming() []string {
-	out := make([]string, 0, len(g.tasks))
+	out := make([]string, 0, 2*len(g.tasks))
 	for _, t := range g.tasks {
-		_, id := t.upcoming()
-		out = append(out, id)
+		number, id := t.upcoming()
+		out = append(out, Attempt(g.conf.Alloc.ID, t.name, number-1), id)
 	}
 	return out
 }
