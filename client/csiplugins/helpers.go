@@ -87,8 +87,11 @@ func (s *Service) endHelper(dir string) {
 		return
 	}
 	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline); time.Sleep(helperPace) {
-		if len(pidsIn(dir)) == 0 {
-			_ = os.Remove(dir)
+		if len(pidsIn(dir)) > 0 {
+			continue
+		}
+		// A process that has ended and is not reaped yet keeps its cgroup.
+		if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 			return
 		}
 	}
