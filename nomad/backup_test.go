@@ -28,8 +28,19 @@ func (h *host) save() (archive []byte, pieces int) {
 	}
 }
 
+// restore asks again when the leader loses its office meanwhile.
 func (h *host) restore(archive []byte) {
 	h.t.Helper()
+	until(h.t, "restored through "+h.conf.Name, func() bool {
+		err := h.restoreOnce(archive)
+		if err != nil {
+			h.t.Logf("restore through %s: %v", h.conf.Name, err)
+		}
+		return err == nil
+	})
+}
+
+func (h *host) restoreOnce(archive []byte) error {
 	req := &api.SnapshotRestoreRequest{}
 	for !req.Last {
 		rest := archive[req.Offset:]
@@ -37,10 +48,11 @@ func (h *host) restore(archive []byte) {
 		req.Last = len(req.Data) == len(rest)
 		out, err := wire.OperatorSnapshotRestore.Call(h.t.Context(), h.server.Caller(), req)
 		if err != nil {
-			h.t.Fatalf("restore through %s: %v", h.conf.Name, err)
+			return err
 		}
 		req.Token, req.Offset = out.Token, req.Offset+int64(len(req.Data))
 	}
+	return nil
 }
 
 func TestSnapshotsOfSeveralPiecesPassEveryServer(t *testing.T) {
