@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,11 +45,14 @@ func TestTaskWhoseLeaseEndedFailsWithoutAnotherTry(t *testing.T) {
 // leaseless is a driver that keeps no leases.
 type leaseless struct {
 	driver.Driver
+	mu    sync.Mutex
 	stops []string
 }
 
 func (l *leaseless) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
+	l.mu.Lock()
 	l.stops = append(l.stops, signal+" "+timeout.String())
+	l.mu.Unlock()
 	return l.Driver.Stop(ctx, id, signal, timeout)
 }
 
@@ -84,6 +88,7 @@ func TestTaskOfADriverThatKeepsNoLeasesIsKilled(t *testing.T) {
 		if err := wait(); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		if !slices.Contains(d.stops, "SIGKILL 0s") {
 			t.Errorf("the task was stopped by %q", d.stops)
 		}
