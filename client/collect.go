@@ -42,10 +42,13 @@ func (c *Client) collectEnded(ctx context.Context) error {
 	}
 }
 
-// ended lists the allocations of which only files are left.
+// ended lists the allocations of which only files are left, and of whose end the servers know.
 func (c *Client) ended() []gc.Alloc {
 	var out []gc.Alloc
 	for _, e := range c.table.all() {
+		if !e.heard.Load() {
+			continue
+		}
 		select {
 		case <-e.alloc.Down():
 			out = append(out, gc.Alloc{ID: e.alloc.ID(), Ended: lastFinish(e.alloc.Report().TaskStates)})

@@ -123,6 +123,16 @@ func (c *Client) sendReports(ctx context.Context) error {
 			continue
 		}
 		pause = retryMin
+		c.acknowledged(list)
+	}
+}
+
+// acknowledged notes which ends the servers know.
+func (c *Client) acknowledged(list []*api.Allocation) {
+	for _, a := range list {
+		if e := c.table.get(a.ID); e != nil && a.ClientTerminal() && !e.heard.Swap(true) {
+			c.wakeCollect()
+		}
 	}
 }
 

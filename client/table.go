@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/tasks"
@@ -14,6 +15,9 @@ type entry struct {
 	group *tasks.Group
 	// told is the status in the last report; sendReports alone uses it.
 	told string
+	// heard is set when the servers have taken the report of its end. Before that it must not be collected: they would
+	// give it to the node again, which would not know that it has run.
+	heard atomic.Bool
 }
 
 // table is the set of allocations of the node.

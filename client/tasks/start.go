@@ -56,6 +56,9 @@ func Attempt(allocID, task string, number uint64) string {
 // begin brings an attempt to life: an old one by its handle, else a new one. An outcome that is not nil
 // ends the attempt.
 func (t *task) begin(ctx context.Context, spec *api.Task, d driver.Driver, p Plugin) (string, *outcome) {
+	if !t.seek(ctx) {
+		return "", &outcome{left: true}
+	}
 	if t.held() {
 		id, err := t.recover(ctx, d, p)
 		switch {
@@ -142,6 +145,8 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		return "", &outcome{left: true}
 	case t.isTold():
 		return "", &outcome{told: true}
+	case errors.Is(err, fault.Conflict) && t.seek(ctx) && t.held(): // it has been begun already
+		return t.begin(ctx, spec, d, p)
 	default:
 		t.say(driverFailure(err))
 		return "", &outcome{err: err}

@@ -169,7 +169,6 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	p, err := d.launch(ctx, program, spec)
 	if err != nil {
 		d.forget(t.ID)
-		_ = supervise.Remove(spec.State)
 		return nil, fmt.Errorf("start task %s: %w", t.Name, err)
 	}
 	d.adopt(t.ID, p)

@@ -51,7 +51,7 @@ func statesIn(dir string) ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".sock"), ".exit")
+		name := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".sock"), ".exit"), ".lock")
 		if name != e.Name() {
 			out = append(out, filepath.Join(dir, name))
 		}
@@ -108,11 +108,7 @@ func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 		return nil, fault.New(fault.NotFound, "task %s of driver %s", id, Name)
 	}
 	ident, err := d.find(ctx, state)
-	if errors.Is(err, fault.NotFound) {
-		x, ok := supervise.ExitOf(state)
-		if !ok {
-			return nil, err
-		}
+	if x, ok := supervise.ExitOf(state); err != nil && ok {
 		ident, err = supervise.Ident{State: state, TaskID: id, StartedAt: x.FinishedAt}, nil
 	}
 	if err != nil {

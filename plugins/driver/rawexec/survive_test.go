@@ -141,6 +141,11 @@ func TestAttemptsAreFoundWithoutTheirHandles(t *testing.T) {
 					t.Errorf("prune of %+v: %v %v", c, pruned, err)
 				}
 			}
+			for range 2 { // a refused start leaves everything in place
+				if _, err := again.Start(suite.Context(t), task); !errors.Is(err, fault.Conflict) {
+					t.Errorf("second start: %v", err)
+				}
+			}
 			h, err := again.Find(suite.Context(t), task.ID)
 			if err != nil {
 				t.Fatal(err)

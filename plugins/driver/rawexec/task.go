@@ -62,13 +62,20 @@ func (d *Driver) launch(ctx context.Context, program string, spec *frame.Spec) (
 	if err := clearState(ctx, spec.State); err != nil {
 		return nil, err
 	}
-	return supervise.Start(ctx, program, spec)
+	p, err := supervise.Start(ctx, program, spec)
+	if err != nil && !errors.Is(err, fault.Conflict) {
+		_ = supervise.Remove(spec.State)
+	}
+	return p, err
 }
 
-// clearState removes what an earlier start of the same task left, unless that one still runs.
+// clearState removes what an earlier start of the same task left, unless that one runs or has run.
 func clearState(ctx context.Context, state string) error {
 	if !leftTraces(state) {
 		return nil
+	}
+	if _, ok := supervise.ExitOf(state); ok {
+		return fault.New(fault.Conflict, "the task has run already")
 	}
 	switch id, err := supervise.Find(ctx, state); {
 	case err == nil:
@@ -82,7 +89,8 @@ func clearState(ctx context.Context, state string) error {
 func leftTraces(state string) bool {
 	_, sockErr := os.Lstat(state + ".sock")
 	_, exitErr := os.Lstat(state + ".exit")
-	return sockErr == nil || exitErr == nil
+	_, lockErr := os.Lstat(state + ".lock")
+	return sockErr == nil || exitErr == nil || lockErr == nil
 }
 
 func (t *task) wait(ctx context.Context) error {

@@ -63,7 +63,7 @@ func Find(ctx context.Context, state string) (Ident, error) {
 	defer cancel()
 	conn, r, err := dial(ctx, Ident{State: state})
 	switch {
-	case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
+	case (errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) && !locked(state):
 		return Ident{}, fault.New(fault.NotFound, "supervising process at %s: %w", state, err)
 	case err != nil:
 		return Ident{}, fault.New(fault.Unavailable, "supervising process at %s: %w", state, err)

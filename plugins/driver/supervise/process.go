@@ -64,7 +64,7 @@ type Process struct {
 // no files of that name.
 // An error of class fault.Unavailable may go away; after any error nothing runs.
 func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, error) {
-	conn, child, rest, err := launch(program, filepath.Dir(spec.State), frame.Wrap(frame.KindSpec, spec.Encode()))
+	conn, child, rest, err := launch(program, spec.State, frame.Wrap(frame.KindSpec, spec.Encode()))
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, err
 
 // launch starts the program with the first frame in its socket, so that it need not wait for it; rest is what
 // did not fit.
-func launch(program, dir string, first []byte) (conn *net.UnixConn, child *os.Process, rest []byte, err error) {
+func launch(program, state string, first []byte) (conn *net.UnixConn, child *os.Process, rest []byte, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, nil, fault.New(fault.Unavailable, "make a socket pair: %w", err)
@@ -108,10 +108,16 @@ func launch(program, dir string, first []byte) (conn *net.UnixConn, child *os.Pr
 		return nil, nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
 	}
 	conn = c.(*net.UnixConn)
+	held, err := lock(state)
+	if err != nil {
+		conn.Close()
+		return nil, nil, nil, err
+	}
+	defer held.Close()
 	rest = offer(conn, first)
 	child, err = os.StartProcess(program, []string{"nomad-supervise"}, &os.ProcAttr{
-		Dir: dir,
-		Env: []string{"GOMAXPROCS=1"}, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: filepath.Dir(state),
+		Env: []string{"GOMAXPROCS=1"}, Files: []*os.File{null, null, null, theirs, held}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		conn.Close()
@@ -394,7 +400,7 @@ var errGone = errors.New("no supervising process answers")
 // Remove removes the files at a state path.
 func Remove(state string) error {
 	var errs []error
-	for _, ending := range []string{".sock", ".exit", ".exit.tmp"} {
+	for _, ending := range []string{".sock", ".exit", ".exit.tmp", ".lock"} {
 		if err := os.Remove(state + ending); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
-const agentFD = 3
+const agentFD, lockFD = 3, 4
 
 type supervisor struct {
 	spec   frame.Spec
@@ -29,6 +29,7 @@ type supervisor struct {
 
 func main() {
 	syscall.CloseOnExec(agentFD)
+	syscall.CloseOnExec(lockFD)
 	s := &supervisor{listen: -1, pidfd: -1, agents: [4]agent{{fd: agentFD}, {fd: -1}, {fd: -1}, {fd: -1}}}
 	if !readSpec(agentFD, &s.spec) {
 		syscall.Exit(frame.ExitUnasked)

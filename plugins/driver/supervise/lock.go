@@ -1,0 +1,33 @@
+package supervise
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// lock takes the lock at a state path, which the supervising process inherits and holds for its life: it tells of a
+// process that has not come as far as its socket.
+func lock(state string) (*os.File, error) {
+	f, err := os.OpenFile(state+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fault.New(fault.Conflict, "start the supervising process: there is one at %s: %w", state, err)
+	}
+	return f, nil
+}
+
+// locked reports whether a supervising process lives at a state path.
+func locked(state string) bool {
+	f, err := os.Open(state + ".lock")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
+}
