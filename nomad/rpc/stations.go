@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"time"
@@ -45,8 +46,12 @@ func (s *Server) admitted(h wire.Handler, next serve) serve {
 				return nil, err
 			}
 			if p.Instance != "" && h.Auth == wire.ByNode {
-				if err := s.nodes.taken(ctx, nodeOf(req), p.Instance, p.Address); err != nil {
-					return nil, err
+				// Who has another secret is told so by those who compare it, and no more.
+				who := nodeOf(req)
+				if !errors.Is(s.verify(ctx, who), fault.Denied) {
+					if err := s.nodes.taken(ctx, who.NodeID, p.Instance, p.Address); err != nil {
+						return nil, err
+					}
 				}
 			}
 		}
@@ -131,13 +136,13 @@ func (s *Server) hostOfServer(address string) bool {
 	})
 }
 
-// nodeOf is the id of the node that a node method's request says to be of.
-func nodeOf(req any) string {
+// nodeOf is what a node method's request says of who asks.
+func nodeOf(req any) wire.Hello {
 	if r, ok := req.(*api.NodeRegisterRequest); ok && r.Node != nil {
-		return r.Node.ID
+		return wire.Hello{NodeID: r.Node.ID, Secret: r.Node.SecretID}
 	}
-	id, _ := credentials(req)
-	return id
+	id, secret := credentials(req)
+	return wire.Hello{NodeID: id, Secret: secret}
 }
 
 // credentials returns how a node method's request says who calls; empty for unknown requests.

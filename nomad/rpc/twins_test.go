@@ -58,7 +58,7 @@ func TestTheSecondAgentWithANodesIdentityIsRefused(t *testing.T) {
 	}
 	second, offerSecond, _ := s.agent(t, "second")
 	register := func(c wire.Caller) error {
-		_, err := wire.NodeRegister.Call(t.Context(), c, &api.NodeRegisterRequest{Node: &api.Node{ID: "n1"}})
+		_, err := wire.NodeRegister.Call(t.Context(), c, &api.NodeRegisterRequest{Node: &api.Node{ID: "n1", SecretID: "secret of n1"}})
 		return err
 	}
 	for what, err := range map[string]error{"offers a connection": offerSecond(), "beats": beat(t.Context(), second), "registers": register(second)} {
