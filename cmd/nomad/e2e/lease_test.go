@@ -56,6 +56,7 @@ name = "shared"
 type = "csi"
 plugin_id = "host"
 lease = "%s"
+write_back = "500ms"
 on_node_loss = "%s"
 capability {
   access_mode = "single-node-writer"

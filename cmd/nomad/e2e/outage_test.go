@@ -23,6 +23,7 @@ name = %q
 type = "csi"
 plugin_id = %q
 lease = "%s"
+write_back = "500ms"
 capability {
   access_mode = "single-node-writer"
   attachment_mode = "file-system"
