@@ -142,6 +142,11 @@ func TestFault12DriverFaultsPass(t *testing.T) {
 	slowest, last := b.recovered(all)
 	b.clean()
 	b.within("recovery of "+last, slowest, 12*time.Second)
+	// The row says MISSED above the bars; the test fails far above them.
+	missed := ""
+	if slowest > 10*time.Second || slices.Max(others) > 3*time.Second {
+		missed = "; MISSED"
+	}
 	// The first of the others comes behind half of the faulty calls, which take 300 ms each in the places of one plugin;
 	// it must not wait for those that hang, and the next ones wait less.
 	b.within("starting or stopping another job", slices.Max(others), 10*time.Second)
@@ -150,8 +155,8 @@ func TestFault12DriverFaultsPass(t *testing.T) {
 		t.Errorf("%d raft writes in 3 s while %d volumes waited", writes, len(all))
 	}
 	b.row(12, fmt.Sprintf("every code at every call of a mount, quick and slow; hang, lost answer, delay: %d volumes", len(all)),
-		fmt.Sprintf("all recovered after %s (%s); others delayed to %s; %d raft writes in 3 s", short(slowest), last, short(slices.Max(others)), writes),
-		"recovers <= 10 s; nothing else delayed; no hot loop")
+		fmt.Sprintf("all recovered after %s (%s); others delayed to %s; %d raft writes in 3 s%s", short(slowest), last, short(slices.Max(others)), writes, missed),
+		"recovers <= 10 s; others delayed <= 3 s; no hot loop")
 }
 
 // meanwhile starts and stops jobs whose volumes have no trouble, and measures each.
