@@ -8,10 +8,16 @@ import (
 // Version is the version of the log's language that this program reads and writes. It grows by one with
 // every release that adds a command, or a field to one. A leader writes only what all servers understand:
 // see [Since] and [Raft.Agreed].
-const Version uint64 = 1 + versionsAhead
+// What an entry does must not depend on the program that applies it either: a change of that asks the state for
+// the version that brought it, see [Ends].
+const Version uint64 = Ends + versionsAhead
+
+// Ends is the version from which on a plan leaves alone what has finished, the success of a deployment marks its
+// version stable, unhealthy by hand fails it, and the end of a job has a time.
+const Ends uint64 = 2
 
 // since lists the commands that later versions have added.
-var since = map[Kind]uint64{KindNext: 2}
+var since = map[Kind]uint64{KindVolumeDeleteConfirm: 2, KindVolumeWriteOff: 2, KindNext: Ends + 1}
 
 // KindNext is the command of a version that does not exist yet. Only programs built with the tag
 // nextversion know it; they prove that servers of two versions work side by side.

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/jobs"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -73,6 +74,44 @@ func TestJobsStayForAWhileAfterTheirEnd(t *testing.T) {
 			rounds(t, s, over.Add(4*time.Hour+time.Minute))
 			if tx := s.Read(); tx.Job("default", "j") != nil || tx.Eval("e") != nil || tx.Alloc("a") != nil {
 				t.Error("something of the job stays")
+			}
+		})
+	}
+}
+
+// A template has no evaluations that could tell when it was stopped.
+func TestTemplatesStayForAWhileAfterTheirStop(t *testing.T) {
+	stopped := start.Add(240 * time.Hour)
+	for name, j := range map[string]*api.Job{
+		"periodic":      {Type: api.JobTypeBatch, Periodic: &api.PeriodicConfig{Enabled: true}},
+		"parameterized": {Type: api.JobTypeBatch, ParameterizedJob: &api.ParameterizedJobConfig{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := state.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.ID, j.Namespace, j.SubmitTime = "j", "default", start.UnixNano()
+			tx := s.Write(s.Read().Index()+1, start)
+			tx.PutAgreedVersion(fsm.Version)
+			tx.PutJob(j)
+			tx.PutJobVersion(j)
+			tx.Commit()
+			reg := fsm.NewRegistry()
+			jobs.Commands(reg)
+			raft := fsm.NewLocal(s, reg)
+			raft.Now = func() time.Time { return stopped }
+			rounds(t, s, stopped)
+			if _, err := raft.Propose(t.Context(), &jobs.Deregister{Namespace: "default", JobID: "j", EvalID: "e"}); err != nil {
+				t.Fatal(err)
+			}
+			for _, after := range []time.Duration{time.Minute, 3*time.Hour + 59*time.Minute} {
+				if rounds(t, s, stopped.Add(after)); s.Read().Job("default", "j") == nil {
+					t.Fatalf("forgotten %s after its stop", after)
+				}
+			}
+			if rounds(t, s, stopped.Add(4*time.Hour+time.Minute)); s.Read().Job("default", "j") != nil {
+				t.Error("it stays for ever")
 			}
 		})
 	}

@@ -158,6 +158,9 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	} else if !old.Stop {
 		j := *old
 		j.Stop, j.JobModifyIndex, j.Version = true, tx.Index(), old.Version+1
+		if tx.AgreedVersion() >= fsm.Ends {
+			j.SubmitTime = tx.Now().UnixNano() // of the version that stops; collection counts from it
+		}
 		tx.PutJob(&j)
 		version := j
 		tx.PutJobVersion(&version)

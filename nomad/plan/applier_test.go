@@ -36,6 +36,7 @@ func newWorld(t *testing.T) *world {
 	roster := plan.NewRoster(s)
 	w.applier = plan.NewApplier(plan.Config{State: s, Raft: w.raft, Roster: roster, Log: hclog.NewNullLogger()})
 	w.put(func(tx *state.Txn) {
+		tx.PutAgreedVersion(fsm.Version)
 		for _, id := range []string{"n1", "n2"} {
 			tx.PutNode(&api.Node{
 				ID: id, Status: api.NodeStatusReady, SchedulingEligibility: api.NodeSchedulingEligible,
@@ -271,5 +272,30 @@ func TestFinishedWorkIsNotTakenAway(t *testing.T) {
 		if got := w.store.Read().Alloc(id).DesiredStatus; got != api.AllocDesiredStatusRun {
 			t.Errorf("%s: desired %s", id, got)
 		}
+	}
+}
+
+// What an entry does is the same for all programs that apply it: until all servers know the new rules, the old ones hold.
+func TestOldServersSeeTheSameOutcomeOfAPlan(t *testing.T) {
+	w := newWorld(t)
+	w.put(func(tx *state.Txn) { tx.PutAgreedVersion(1) })
+	j := w.job("j", false)
+	a := alloc(j, "a", "n1", 100)
+	a.ClientStatus = api.AllocClientStatusComplete
+	w.put(func(tx *state.Txn) {
+		a.Job = j
+		tx.PutAlloc(a)
+		tx.PutJobVersion(j)
+	})
+	w.submit(deploy(j))
+	p := planOf(j, nil)
+	moved := *a
+	moved.Job, moved.DesiredStatus, moved.DesiredDescription = nil, api.AllocDesiredStatusStop, reconcile.Migrating
+	p.NodeUpdate[a.NodeID] = []*api.Allocation{&moved}
+	p.DeploymentUpdates = []*api.DeploymentStatusUpdate{{DeploymentID: "dj", Status: api.DeploymentStatusSuccessful}}
+	w.submit(p)
+	tx := w.store.Read()
+	if tx.Alloc("a").DesiredStatus != api.AllocDesiredStatusStop || tx.JobVersion("default", "j", 0).Stable {
+		t.Errorf("desired %s, stable %v", tx.Alloc("a").DesiredStatus, tx.JobVersion("default", "j", 0).Stable)
 	}
 }

@@ -221,7 +221,7 @@ func stop(tx *state.Txn, s *Stop) error {
 	if old == nil {
 		return nil
 	}
-	if moves := s.EvictedBy != "" || s.Why == reconcile.Migrating; moves && reconcile.Succeeded(old) {
+	if moves := s.EvictedBy != "" || s.Why == reconcile.Migrating; moves && tx.AgreedVersion() >= fsm.Ends && reconcile.Succeeded(old) {
 		return nil // its work was done before anybody could take it away
 	}
 	a := *old
@@ -331,7 +331,7 @@ func (e *Entry) deployments(tx *state.Txn) {
 			d := *old
 			d.Status, d.StatusDescription, d.ModifyTime = u.Status, u.StatusDescription, now
 			tx.PutDeployment(&d)
-			if d.Status == api.DeploymentStatusSuccessful {
+			if d.Status == api.DeploymentStatusSuccessful && tx.AgreedVersion() >= fsm.Ends {
 				settle(tx, &d)
 			}
 		}
