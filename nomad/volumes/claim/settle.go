@@ -46,7 +46,7 @@ func (b *Book) promote(at Moment) bool {
 			continue
 		}
 		next := *c
-		if p := blocker(order[:i], c, b.on(c.NodeID)); p != nil {
+		if p := b.blocker(order[:i], c); p != nil {
 			next.Predecessor = p.AllocID
 		} else {
 			next.State, next.Since, next.Predecessor = api.ClaimTaken, at.Now, ""
@@ -60,14 +60,35 @@ func (b *Book) promote(at Moment) bool {
 	return changed
 }
 
-func blocker(before []*api.VolumeClaim, c *api.VolumeClaim, a *api.VolumeAttachment) *api.VolumeClaim {
-	r := RequestOf(c)
-	for _, held := range before {
-		if excludes(held, r, a) != "" && !yields(held, r, a) {
-			return held
+// blocker is the claim among those before that c waits for, or that another use of its allocation waits for: one that
+// began alone would keep what is attached, and so the other waiting.
+func (b *Book) blocker(before []*api.VolumeClaim, c *api.VolumeClaim) *api.VolumeClaim {
+	a := b.on(c.NodeID)
+	for _, use := range b.pending(c) {
+		r := RequestOf(use)
+		for _, held := range before {
+			if excludes(held, r, a) != "" && !yields(held, r, a) {
+				return held
+			}
 		}
 	}
 	return nil
+}
+
+// pending are the uses of the claim's allocation, its own included, that are not ready yet.
+func (b *Book) pending(c *api.VolumeClaim) []*api.VolumeClaim {
+	var uses []*api.VolumeClaim
+	for _, o := range b.Claims {
+		if (o.State == api.ClaimWaiting || o.State == api.ClaimTaken) && siblings(o, RequestOf(c)) {
+			uses = append(uses, o)
+		}
+	}
+	return uses
+}
+
+// served reports whether the attachment serves all pending uses of the claim's allocation.
+func (b *Book) served(a *api.VolumeAttachment, c *api.VolumeClaim) bool {
+	return !slices.ContainsFunc(b.pending(c), func(o *api.VolumeClaim) bool { return !serves(a, RequestOf(o)) })
 }
 
 // RequestOf is what a claim was taken for.
@@ -133,7 +154,7 @@ func (b *Book) wanted(node string) bool {
 	a := b.on(node)
 	return slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool {
 		return c.Attach && c.NodeID == node && Live(c.State) &&
-			(c.State != api.ClaimTaken || a == nil || a.State == api.AttachmentUnpublishing || serves(a, RequestOf(c)))
+			(c.State != api.ClaimTaken || a == nil || a.State == api.AttachmentUnpublishing || b.served(a, c))
 	})
 }
 
@@ -148,7 +169,7 @@ func (b *Book) ready(at Moment) bool {
 		if c.State != api.ClaimTaken || b.Stale[c.NodeID] {
 			continue
 		}
-		if a := b.on(c.NodeID); c.Attach && (a == nil || a.State != api.AttachmentPublished || !serves(a, RequestOf(c))) {
+		if a := b.on(c.NodeID); c.Attach && (a == nil || a.State != api.AttachmentPublished || !b.served(a, c)) {
 			continue
 		}
 		next := *c
