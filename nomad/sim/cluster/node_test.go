@@ -148,7 +148,7 @@ func (n *node) crash(p *process, off bool) {
 	p.up = false
 	for _, k := range sorted(n.w.busy) {
 		if c := n.w.busy[k]; c.node && c.on == n.id {
-			c.given, c.lost = true, off || n.w.dice.roll("crash "+c.what).IntN(2) == 0
+			c.given, c.lost = true, c.lost || off || n.w.dice.roll("crash "+c.what).IntN(2) == 0
 		}
 	}
 }
