@@ -262,6 +262,9 @@ func (d *jsonDecoder) structure(dst reflect.Value, i int) error {
 		inner.inherit(dst)
 	}
 	said(dst.Addr().Interface())
+	if j, ok := dst.Addr().Interface().(*api.Job); ok {
+		return d.handDown(j, i)
+	}
 	return nil
 }
 

@@ -45,7 +45,10 @@ func open(t *testing.T) *room {
 	return &room{jobs.New(jobs.Config{
 		State: s, Raft: fsm.NewLocal(s, registry()), Versions: 3,
 		Preview: func(_ *state.Txn, j *api.Job) *jobs.Preview {
-			return &jobs.Preview{Created: []*api.Evaluation{{ID: "preview", JobID: j.ID, JobModifyIndex: j.JobModifyIndex}}}
+			return &jobs.Preview{
+				Annotations: &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{"g": {Place: 2}}},
+				Created:     []*api.Evaluation{{ID: "preview", JobID: j.ID, JobModifyIndex: j.JobModifyIndex}},
+			}
 		},
 	}), t, s}
 }

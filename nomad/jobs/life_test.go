@@ -127,6 +127,30 @@ func TestPlanWritesNothing(t *testing.T) {
 	refused(t, err, fault.Invalid, `namespace "nowhere"`)
 }
 
+// A template places nothing itself: its plan is that of a launch.
+func TestPlanOfATemplate(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	plan := func(change func(*api.Job)) *api.JobPlanResponse {
+		t.Helper()
+		j := web()
+		j.Type = api.JobTypeBatch
+		change(j)
+		out, err := r.Plan(t.Context(), &api.JobPlanRequest{Job: j, Diff: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	out := plan(func(j *api.Job) { j.Periodic = &api.PeriodicConfig{Enabled: true, Spec: "0 3 * * *", SpecType: "cron"} })
+	if out.Annotations == nil || out.Diff.TaskGroups[0].Updates["create"] != 2 || len(out.CreatedEvals) > 0 || out.NextPeriodicLaunch.IsZero() {
+		t.Errorf("periodic: %+v", out)
+	}
+	if out := plan(func(j *api.Job) { j.ParameterizedJob = &api.ParameterizedJobConfig{Payload: "optional"} }); out.Annotations != nil || len(out.CreatedEvals) > 0 {
+		t.Errorf("parameterized: %+v", out)
+	}
+}
+
 func TestStatusIsDerived(t *testing.T) {
 	t.Parallel()
 	r := open(t)

@@ -284,9 +284,12 @@ func (s *Service) Plan(_ context.Context, r *api.JobPlanRequest) (*api.JobPlanRe
 			out.NextPeriodicLaunch = rules.NextLaunch(p, time.Now().In(zone))
 		}
 	}
-	if s.Preview != nil && !ledger.Parent(j) {
+	if s.Preview != nil && j.ParameterizedJob == nil {
 		p := s.Preview(tx, j)
-		out.Annotations, out.FailedTGAllocs, out.CreatedEvals = p.Annotations, p.Failed, p.Created
+		out.Annotations, out.FailedTGAllocs = p.Annotations, p.Failed
+		if j.Periodic == nil { // else it is what a launch would place; registering creates nothing
+			out.CreatedEvals = p.Created
+		}
 	}
 	if out.Diff != nil {
 		diff.Annotate(out.Diff, out.Annotations, func(group, task string) bool {
