@@ -214,7 +214,7 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 func (a *agent) doorConfig() httpapi.Config {
 	c := httpapi.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Log: a.log.Named("http"),
-		Self: a.self, Health: a.health, Reload: a.reload, Abroad: true,
+		Self: a.self, Gauges: a.gauges, Health: a.health, Reload: a.reload, Abroad: true,
 	}
 	if a.cfg.EnableDebug {
 		c.Extra = map[string]http.Handler{"/debug/pprof/": profiles()}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"net"
 	"runtime"
 	"slices"
@@ -133,6 +134,15 @@ func (a *agent) self() *api.AgentSelf {
 	}
 	if a.node != nil {
 		out.Stats["client"] = map[string]string{"node_id": a.node.ID(), "known_servers": strconv.Itoa(len(a.link.Servers()))}
+	}
+	return out
+}
+
+// gauges are this agent's numbers by the names of metrics.
+func (a *agent) gauges() map[string]float64 {
+	out := map[string]float64{"runtime.num_goroutines": float64(runtime.NumGoroutine())}
+	if a.server != nil {
+		maps.Copy(out, a.server.Schedulers().Gauges())
 	}
 	return out
 }

@@ -318,11 +318,16 @@ func (b *Blocked) OfJob(ns, job string) []string {
 	return slices.Collect(maps.Keys(b.ofJob[jobKey{ns, job}]))
 }
 
-// Len is the number of blocked evaluations.
-func (b *Blocked) Len() int {
+// Count is how many are filed, and how many of them wait whatever the class of a node is.
+func (b *Blocked) Count() (all, escaped int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.evals)
+	for _, e := range b.evals {
+		if e.EscapedComputedClass {
+			escaped++
+		}
+	}
+	return len(b.evals), escaped
 }
 
 // trim makes room for an event.

@@ -23,6 +23,8 @@ type Config struct {
 	LocalNodeID func() string
 	// Self describes this agent.
 	Self func() *api.AgentSelf
+	// Gauges are this agent's numbers by the names of metrics.
+	Gauges func() map[string]float64
 	// Health tells how the halves of this agent are.
 	Health func(ctx context.Context) *api.AgentHealthResponse
 	// Reload reads this agent's configuration again.
@@ -41,7 +43,7 @@ type Config struct {
 	Abroad bool
 	// Headers are added to every answer.
 	Headers map[string]string
-	// Extra handles further path prefixes, such as "/ui/" or "/v1/metrics".
+	// Extra handles further path prefixes, such as "/ui/".
 	Extra map[string]http.Handler
 	Log   hclog.Logger
 	// Stall is how long a client may stand still while it sends a body or takes an answer; 0 means half a minute.

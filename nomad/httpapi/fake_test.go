@@ -77,7 +77,8 @@ func handler(c *cluster) http.Handler {
 		Self: func() *api.AgentSelf {
 			return &api.AgentSelf{Stats: map[string]map[string]string{"nomad": {"leader": "true"}}}
 		},
-		Name: "s1", Region: "global", Datacenter: "dc1",
+		Gauges: func() map[string]float64 { return map[string]float64{"nomad.b": 2, "nomad.a": 0.5} },
+		Name:   "s1", Region: "global", Datacenter: "dc1",
 	})
 }
 

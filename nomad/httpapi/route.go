@@ -136,6 +136,6 @@ func pick(rows []route, method string) (route, error) {
 // allRoutes is the whole table, one part per aggregate.
 func allRoutes() []route {
 	return slices.Concat(jobRoutes, jobChangeRoutes, scalingRoutes, evalRoutes, allocRoutes, deploymentRoutes, nodeRoutes, poolRoutes,
-		volumeRoutes, pluginRoutes, namespaceRoutes, clientRoutes, fileRoutes, agentRoutes, reloadRoutes, operatorRoutes, serverRoutes,
+		volumeRoutes, pluginRoutes, namespaceRoutes, clientRoutes, fileRoutes, agentRoutes, metricRoutes, reloadRoutes, operatorRoutes, serverRoutes,
 		searchRoutes, schedulerRoutes)
 }

@@ -252,6 +252,9 @@ func (a *Agent) Run(args ...string) (string, int) {
 
 // remove ends everything that belongs to the agent's directory.
 func (a *Agent) remove() {
+	if a.process != nil {
+		a.wokeAll()
+	}
 	if a.tb.Failed() {
 		a.tb.Logf("end of the agent's log:\n%s", a.LogTail(60))
 	}
