@@ -44,8 +44,8 @@ e2e: build
 	else echo "left out: the end-to-end tests with real mounts need root"; fi
 
 sim:
-	$(GO) test -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS) -steps 500
-	GOGC=400 $(GO) test -timeout 60m ./nomad/sim/cluster -count=1 -v -run 'Simulation|Planted' -seeds $(CLUSTER_SEEDS) -planted 300 -steps 500
+	GOGC=off GOMEMLIMIT=4GiB $(GO) test -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS) -steps 500
+	GOGC=off GOMEMLIMIT=4GiB $(GO) test -timeout 60m ./nomad/sim/cluster -count=1 -v -run 'Simulation|Planted' -seeds $(CLUSTER_SEEDS) -planted 300 -steps 500
 
 # All figures: bin/bench.txt as the go tool prints them (for benchstat), bin/bench.json with the medians,
 # and a table beside the bars of cmd/nomad/bench/bars.tsv.
