@@ -355,3 +355,34 @@ func TestCallsPerPluginAreBounded(t *testing.T) {
 		r.down("w" + strconv.Itoa(i))
 	}
 }
+
+// A mount whose driver's answer was lost, and that then fails, is taken away before the volume is published again:
+// drivers answer that what is mounted is published.
+func TestMountThatFailedBeforeItWasUsedIsPublishedAnew(t *testing.T) {
+	for name, c := range map[string]struct{ noStage, stagingToo bool }{"staging too": {false, true}, "target": {false, false}, "no staging": {true, false}} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, fake.Config{NoStage: c.noStage}, func(t *testing.T, v *virtual) {
+				v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Times: 1, Code: codes.Unavailable, Late: true})
+				up := make(chan error, 1)
+				go func() {
+					_, err := v.svc.Up(t.Context(), workload("w"))
+					up <- err
+				}()
+				v.until("it is published", func() bool {
+					return v.count("NodePublishVolume") == 1 && v.on(v.driver.Calls("NodePublishVolume")[0].Path) != nil
+				})
+				at := v.driver.Calls("NodePublishVolume")[0].Path
+				if c.stagingToo {
+					v.host.Kill(v.driver.Calls("NodeStageVolume")[0].Path)
+				}
+				v.host.Kill(at)
+				v.until("it is published anew", func() bool { return v.on(at) != nil && v.host.Statfs(at) == nil })
+				if err := <-up; err != nil {
+					t.Fatal(err)
+				}
+				v.down("w")
+				v.clean()
+			})
+		})
+	}
+}

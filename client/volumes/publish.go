@@ -123,16 +123,20 @@ func (s *Service) admit(p *csiplugins.Plugin, r *row) error {
 
 func within(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
-// clearTarget takes away what is mounted at the target without being ours from a try just before.
+// clearTarget takes away what is mounted at the target without being ours from a try just before, or failed since.
 func (s *Service) clearTarget(ctx context.Context, p *csiplugins.Plugin, r, before *row) error {
-	on, err := s.host.IsPoint(r.Target.Host)
-	if err != nil || !on {
+	at, err := s.stagedAt(r.Target.Host, false)
+	if err != nil || at == nil {
 		return err
 	}
+	why := "it is not in the journal"
 	if before != nil && before.State == rowMounting && before.BootID == s.bootID && before.Target.Host == r.Target.Host {
-		return nil
+		var h mounthealth.Health
+		if h, why = s.health.Prober().Check(ctx, at); h != mounthealth.Failed {
+			return nil
+		}
 	}
-	s.log.Warn("unpublish a mount that is not in the journal", "volume_id", r.VolumeID, "path", r.Target.Host)
+	s.log.Warn("unpublish what is mounted at the target", "volume_id", r.VolumeID, "path", r.Target.Host, "why", why)
 	if err := s.takeTarget(ctx, &undoing{p: p}, r); err != nil {
 		return fmt.Errorf("unpublish what is mounted at the target: %w", err)
 	}
