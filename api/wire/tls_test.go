@@ -113,6 +113,16 @@ func (n *notes) String() string {
 	return n.text.String()
 }
 
+// expect waits for a text: a server says why it refused a peer after it has told the peer.
+func (n *notes) expect(t *testing.T, want string) {
+	t.Helper()
+	for limit := time.Now().Add(10 * time.Second); !strings.Contains(n.String(), want); runtime.Gosched() {
+		if time.Now().After(limit) {
+			t.Fatalf("the log does not say %q: %s", want, n)
+		}
+	}
+}
+
 // guarded runs a port with certificates; the RPC method answers the caller's role and region, and
 // raft and reversed connections are kept open.
 func guarded(t *testing.T, id *wire.Reloadable) (address string, log *notes) {
@@ -203,12 +213,7 @@ func TestRolesOpenProtocols(t *testing.T) {
 		"raft is for servers", "a cli certificate opens the HTTP API only",
 		"the peer is not server.global.nomad or client.global.nomad", "web.example",
 	} {
-		// The server says so after it has told the peer.
-		for limit := time.Now().Add(10 * time.Second); !strings.Contains(log.String(), want); runtime.Gosched() {
-			if time.Now().After(limit) {
-				t.Fatalf("the server's log does not say %q: %s", want, log)
-			}
-		}
+		log.expect(t, want)
 	}
 }
 
@@ -266,9 +271,7 @@ func TestUnprovenPeersAreRefusedWithTheReasonAtBothEnds(t *testing.T) {
 		if said := own.String(); strings.Count(said, "a server is not reached") != 1 || !strings.Contains(said, c.own) {
 			t.Errorf("%s: the dialer's log is %q", name, said)
 		}
-		if !strings.Contains(log.String(), c.say) {
-			t.Errorf("%s: the server's log does not say %q: %s", name, c.say, log)
-		}
+		log.expect(t, c.say)
 	}
 }
 
