@@ -1,5 +1,6 @@
 // Package shape refuses values that have the right types and that no code is written for: a null in a list or
-// a map, and more entries than a decoder reads. Nil fields are allowed, and what is of any type is not looked at.
+// a map, and more entries than a decoder reads. Nil fields are allowed. What comes from others must also be sayable
+// in JSON, with values of any type: else one object would spoil every answer that lists it.
 //
 // What there is to look for in a type is found once; a type whose lists and maps hold no pointers costs a
 // comparison of lengths.
@@ -19,13 +20,19 @@ import (
 // is what "msgp:limit" says beside the types.
 const EntriesMax = 1_000_000
 
-// Check refuses a value, with the name of the first field that is wrong.
-func Check(v any) error {
+// Check refuses a value, with the name of the first field that is wrong. What it refuses stays the same for ever:
+// it decides about entries of the log.
+func Check(v any) error { return known.check(v) }
+
+// Input is Check for what comes from others: it also refuses what JSON cannot say.
+func Input(v any) error { return knownInput.check(v) }
+
+func (k *looks) check(v any) error {
 	if v == nil {
 		return nil
 	}
 	t := reflect.TypeOf(v)
-	bad := known.of(t).find(reflect.ValueOf(v))
+	bad := k.of(t).find(reflect.ValueOf(v))
 	if bad == nil {
 		return nil
 	}
@@ -36,7 +43,10 @@ func Check(v any) error {
 }
 
 // flaw is where something is wrong, built from the inside out, and what.
-type flaw struct{ path, why string }
+type flaw struct {
+	path, why  string
+	everywhere bool // in a value of any type: a path into it tells nothing
+}
 
 func (f *flaw) at(step string) *flaw {
 	f.path = step + f.path
@@ -48,11 +58,12 @@ type look struct{ find func(reflect.Value) *flaw }
 
 // looks are made when a type is first met.
 type looks struct {
-	mu sync.Mutex
-	by sync.Map // reflect.Type to *look
+	input bool
+	mu    sync.Mutex
+	by    sync.Map // reflect.Type to *look
 }
 
-var known looks
+var known, knownInput = looks{}, looks{input: true}
 
 func (k *looks) of(t reflect.Type) *look {
 	if l, ok := k.by.Load(t); ok {
@@ -92,23 +103,38 @@ func (k *looks) learn(t reflect.Type, made map[reflect.Type]*look) *look {
 	case reflect.Slice, reflect.Map:
 		l.find = k.entries(t, EntriesMax, made)
 	}
+	if k.input {
+		switch {
+		case t == timeType:
+			l.find = dated
+		case t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64:
+			l.find = finite
+		case t.Kind() == reflect.Interface:
+			l.find = func(v reflect.Value) *flaw { return sayable(v, 0) }
+		}
+	}
 	return l
 }
 
-// holds reports whether values of the type may hold a list or a map.
-func holds(t reflect.Type, seen map[reflect.Type]bool) bool {
+// holds reports whether values of the type may hold what is looked for.
+func (k *looks) holds(t reflect.Type, seen map[reflect.Type]bool) bool {
 	switch t.Kind() {
 	case reflect.Slice, reflect.Map:
 		return true
+	case reflect.Float32, reflect.Float64, reflect.Interface:
+		return k.input
 	case reflect.Pointer:
-		return holds(t.Elem(), seen)
+		return k.holds(t.Elem(), seen)
 	case reflect.Struct:
+		if t == timeType {
+			return k.input
+		}
 		if seen[t] {
 			return false
 		}
 		seen[t] = true
 		for i := range t.NumField() {
-			if t.Field(i).IsExported() && holds(t.Field(i).Type, seen) {
+			if t.Field(i).IsExported() && k.holds(t.Field(i).Type, seen) {
 				return true
 			}
 		}
@@ -126,7 +152,7 @@ func (k *looks) fields(t reflect.Type, made map[reflect.Type]*look) func(reflect
 	var all []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if !f.IsExported() || f.Tag.Get("msg") == "-" || !holds(f.Type, map[reflect.Type]bool{}) {
+		if !f.IsExported() || f.Tag.Get("msg") == "-" || !k.holds(f.Type, map[reflect.Type]bool{}) {
 			continue
 		}
 		if f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Map {
@@ -159,7 +185,7 @@ func limit(tag reflect.StructTag) int {
 }
 
 func (k *looks) entries(t reflect.Type, limit int, made map[reflect.Type]*look) func(reflect.Value) *flaw {
-	each, deep := t.Elem(), holds(t.Elem(), map[reflect.Type]bool{})
+	each, deep := t.Elem(), k.holds(t.Elem(), map[reflect.Type]bool{})
 	pointers := each.Kind() == reflect.Pointer
 	var inner *look
 	if deep {

@@ -62,7 +62,7 @@ func bind(h Handler) grpc.MethodHandler {
 			err = in.err
 		}
 		if err == nil {
-			err = shape.Check(req)
+			err = shape.Input(req)
 		}
 		if err != nil {
 			return nil, toStatus(fault.New(fault.Invalid, "%s: %w", h.Name, err))

@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"context"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,6 +76,9 @@ func (s *Server) Handle(handlers ...wire.Handler) {
 	}
 }
 
+// Methods are all that is served here, with the stations before them.
+func (s *Server) Methods() []wire.Handler { return slices.Collect(maps.Values(s.handlers)) }
+
 // Invoke serves a call of this process, here or on the leader. It implements [wire.Caller].
 func (s *Server) Invoke(ctx context.Context, method string, req, resp any) error {
 	h, ok := s.handlers[method]
@@ -118,10 +123,6 @@ func (s *Server) ConnectedNodes() int { return s.nodes.count() }
 // its owner.
 func (s *Server) Run(ctx context.Context, port *wire.Port) error {
 	defer s.peers.close()
-	handlers := make([]wire.Handler, 0, len(s.handlers))
-	for _, h := range s.handlers {
-		handlers = append(handlers, h)
-	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	whole := ctx
@@ -132,7 +133,7 @@ func (s *Server) Run(ctx context.Context, port *wire.Port) error {
 		s.nodes.run(ctx, port.Listener(wire.ProtocolReverse), s.verify)
 	})
 	wg.Go(func() { s.watch(ctx) })
-	err := wire.Serve(ctx, port.Listener(wire.ProtocolRPC), handlers, s.config.Log)
+	err := wire.Serve(ctx, port.Listener(wire.ProtocolRPC), s.Methods(), s.config.Log)
 	if whole.Err() != nil {
 		return nil // the port may learn of the end before ctx does
 	}

@@ -110,7 +110,7 @@ func whole(h wire.Handler, next serve) serve {
 	}
 	return func(ctx context.Context, req any) (any, error) {
 		if !wire.PeerOf(ctx).Remote() {
-			if err := shape.Check(req); err != nil {
+			if err := shape.Input(req); err != nil {
 				return nil, err
 			}
 		}
