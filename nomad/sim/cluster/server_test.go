@@ -99,7 +99,8 @@ func (w *World) restart(s *server) {
 	s.local.Now = func() time.Time { return s.at }
 	limits := reconciler.Limits{FenceAfter: fenceAfter, RetryMax: 8 * time.Second, AttachTimeout: 15 * time.Second, MakeTimeout: 20 * time.Second}
 	if w.bug == BugHungPlaces {
-		limits.Attaching, limits.Detaching, limits.Beside, limits.SlowAfter, limits.AttachTimeout = 1, 1, 1, time.Hour, time.Hour
+		limits.Attaching, limits.Detaching, limits.Beside = 1, 1, 1
+		limits.TurnAfter, limits.SlowAfter, limits.AttachTimeout = time.Hour, time.Hour, time.Hour
 	}
 	s.reconciler = reconciler.New(reconciler.Config{
 		State: store, Raft: s, Nodes: s, Now: s.now,

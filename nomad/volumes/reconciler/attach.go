@@ -36,6 +36,7 @@ func (r *Reconciler) lookExternal(ctx context.Context, k key, t tries) time.Time
 func (r *Reconciler) publishOperation(a *api.VolumeAttachment) operation {
 	return operation{
 		name:   fmt.Sprintf("publish %s to %s by %d", a.ExternalID, a.NodeID, a.Fence),
+		plugin: a.PluginID,
 		do:     func(ctx context.Context, _ try) error { return r.publish(ctx, a) },
 		failed: r.publishFailed(a),
 	}
@@ -84,6 +85,7 @@ func (r *Reconciler) attachment(kind string, a *api.VolumeAttachment, most int) 
 func (r *Reconciler) unpublishOperation(a *api.VolumeAttachment) operation {
 	return operation{
 		name:   fmt.Sprintf("unpublish %s from %s by %d", a.ExternalID, a.NodeID, a.Fence),
+		plugin: a.PluginID,
 		do:     func(ctx context.Context, _ try) error { return r.unpublish(ctx, a) },
 		failed: r.attachFailed(a),
 	}

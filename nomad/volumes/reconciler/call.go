@@ -46,6 +46,7 @@ func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, 
 		}
 		f := failed(err)
 		lost = lost || f.uncertain
+		r.troubled.note(a.plugin, a.object, r.now())
 		if f.hung || f.lost {
 			r.flights.avoid(id, a.plugin, r.now().Add(avoidFor))
 		}
@@ -145,15 +146,17 @@ func callNode[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[R
 }
 
 // enter waits for a place at the controller's host, and for the turn of the node that is attached or detached.
-// Calls of a node that has slow ones have places of their own, so that they take none from other nodes.
+// Calls of a node that has slow ones have places of their own, so that they take none from other nodes. Calls about
+// what failed of late stand behind the others.
 func (r *Reconciler) enter(ctx context.Context, a ask, host string) (leave func(), err error) {
 	if a.kind == "" {
 		return func() {}, nil
 	}
+	again := r.troubled.lately(a.plugin, a.object, r.now())
 	name, leaveLane := a.plugin+" "+a.kind+" at "+host, func() {}
 	if a.lane != "" {
 		var slow bool
-		leaveLane, slow, err = r.places.enter(ctx, a.plugin+" of "+a.lane, width{usual: 1, beside: r.limits.Beside, slowAfter: r.limits.SlowAfter})
+		leaveLane, slow, err = r.places.enter(ctx, a.plugin+" of "+a.lane, width{usual: 1, beside: r.limits.Beside, slowAfter: r.limits.TurnAfter}, again)
 		if err != nil {
 			return nil, err
 		}
@@ -161,7 +164,7 @@ func (r *Reconciler) enter(ctx context.Context, a ask, host string) (leave func(
 			name += " beside slow calls"
 		}
 	}
-	leaveHost, _, err := r.places.enter(ctx, name, a.width)
+	leaveHost, _, err := r.places.enter(ctx, name, a.width, again)
 	if err != nil {
 		leaveLane()
 		return nil, err

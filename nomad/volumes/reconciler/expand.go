@@ -38,7 +38,8 @@ func (r *Reconciler) volumeOps(tx *state.Txn, plugin, external string) (ops []op
 
 func (r *Reconciler) expandOperation(tx *state.Txn, v *api.Volume) operation {
 	return operation{
-		name: fmt.Sprintf("expand %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
+		name:   fmt.Sprintf("expand %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
+		plugin: v.PluginID,
 		do: func(ctx context.Context, t try) error {
 			out, err := r.expand(ctx, v, usedAs(tx, v), t)
 			if err != nil {

@@ -21,9 +21,9 @@ type Limits struct {
 	// AttachTimeout bounds one attach, detach or unmount; MakeTimeout one create, delete, expand or snapshot,
 	// twice as long after each time that it was reached, up to MakeTimeoutMax; ListTimeout one list or validation.
 	AttachTimeout, MakeTimeout, MakeTimeoutMax, ListTimeout time.Duration
-	// SlowAfter is how long an attach or detach keeps others of its plugin and node waiting, and how long it
-	// counts; MakeSlowAfter is that of the calls that make or delete something.
-	SlowAfter, MakeSlowAfter time.Duration
+	// TurnAfter is how long an attach or detach keeps others of its plugin and node waiting, and SlowAfter how long it
+	// counts at its controller; MakeSlowAfter is that of the calls that make or delete something.
+	TurnAfter, SlowAfter, MakeSlowAfter time.Duration
 	// LimitExpiry is how long a node gets no more of a plugin's volumes after its driver reported that it can take
 	// no more of them.
 	LimitExpiry time.Duration
@@ -41,7 +41,7 @@ func Default() Limits {
 		FenceAfter: 30 * time.Second, LeaseMargin: 2 * time.Second, UnmountAfter: 2 * time.Second,
 		RetryMin: time.Second, RetryMax: time.Minute,
 		AttachTimeout: 2 * time.Minute, MakeTimeout: 5 * time.Minute, MakeTimeoutMax: time.Hour, ListTimeout: 30 * time.Second,
-		SlowAfter: time.Second, MakeSlowAfter: 30 * time.Second, Patience: 10 * time.Second, LimitExpiry: ledger.LimitExpiry, Attaching: 8, Detaching: 8, Making: 8, Beside: 4,
+		TurnAfter: 100 * time.Millisecond, SlowAfter: time.Second, MakeSlowAfter: 30 * time.Second, Patience: 10 * time.Second, LimitExpiry: ledger.LimitExpiry, Attaching: 8, Detaching: 8, Making: 8, Beside: 4,
 	}
 }
 
@@ -57,6 +57,7 @@ func (l Limits) orDefault() Limits {
 		{&l.MakeTimeout, &d.MakeTimeout},
 		{&l.MakeTimeoutMax, &d.MakeTimeoutMax},
 		{&l.ListTimeout, &d.ListTimeout},
+		{&l.TurnAfter, &d.TurnAfter},
 		{&l.SlowAfter, &d.SlowAfter},
 		{&l.MakeSlowAfter, &d.MakeSlowAfter},
 		{&l.Patience, &d.Patience},

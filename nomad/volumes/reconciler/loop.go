@@ -39,7 +39,7 @@ func volumeKey(v *api.Volume) key {
 func (r *Reconciler) Run(ctx context.Context) error {
 	r.newTerm()
 	var q *queue
-	q = newQueue(func(ctx context.Context, k key, t *tries) time.Time { return r.look(ctx, q, k, t) }, r.begin)
+	q = newQueue(func(ctx context.Context, k key, t *tries) time.Time { return r.look(ctx, q, k, t) }, r.begin, r.soon)
 	defer q.drain()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

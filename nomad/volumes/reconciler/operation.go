@@ -13,6 +13,8 @@ import (
 // operation is one call that the state asks for. name is new for every intent.
 type operation struct {
 	name string
+	// plugin is whose success at something else has a failed call repeated before its time; empty when none has.
+	plugin string
 	// do makes the call; it is told of the tries before.
 	do func(context.Context, try) error
 	// failed records the failure; it is told of the tries, this one included.
@@ -26,7 +28,7 @@ func (r *Reconciler) doAll(ctx context.Context, t tries, read func() []operation
 		var next time.Time
 		var due *operation
 		for _, o := range read() {
-			at := t[o.name].due
+			at := t.failed[o.name].due
 			if !at.After(r.now()) {
 				due = &o
 				break
@@ -44,12 +46,15 @@ func (r *Reconciler) doAll(ctx context.Context, t tries, read func() []operation
 }
 
 func (r *Reconciler) do(ctx context.Context, t tries, o operation) {
-	err := o.do(ctx, t[o.name])
+	err := o.do(ctx, t.failed[o.name])
+	if err == nil && o.plugin != "" {
+		t.passed[o.plugin] = true
+	}
 	if err == nil || ctx.Err() != nil {
 		return
 	}
 	f := failed(err)
-	next := t.failed(o.name, f, r.now(), wait{r.limits.RetryMin, r.limits.RetryMax, func(d time.Duration) time.Duration { return r.chance(o.name, d) }})
+	next := t.note(o, f, r.now(), wait{r.limits.RetryMin, r.limits.RetryMax, func(d time.Duration) time.Duration { return r.chance(o.name, d) }})
 	r.log.Debug("call failed", "call", o.name, "try", next.failed, "next", next.due, "error", err)
 	if errors.Is(err, errReplaced) {
 		return
@@ -57,6 +62,11 @@ func (r *Reconciler) do(ctx context.Context, t tries, o operation) {
 	if err := o.failed(ctx, f, next); err != nil && !errors.Is(err, errReplaced) && ctx.Err() == nil {
 		r.log.Warn("failed call was not recorded", "call", o.name, "error", err)
 	}
+}
+
+// soon spreads the keys that need not wait for their time any more.
+func (r *Reconciler) soon(k key) time.Duration {
+	return r.chance("soon "+k.String(), max(r.limits.RetryMin/2, 1))
 }
 
 // errReplaced marks an answer that the state refused: its intent was replaced meanwhile.

@@ -23,85 +23,124 @@ type width struct {
 	slowAfter time.Duration
 }
 
+// turns is how many calls of others go before one that tries again.
+const turns = 3
+
 // hungMax bounds the slow calls of one name: beyond it others of the name wait for one of them to end.
 const hungMax = 64
 
+// place is where the calls of a name are. Those that try again stand in a line of their own, behind the others.
 type place struct {
-	in, slow int
-	waiting  []waiter
+	first, again line
+	slow         int
+	// passed counts those that went before one that waits to try again.
+	passed int
 }
 
-type waiter struct {
-	admitted chan struct{}
+// line is one of the two lines of a place: who is in and not slow, and who waits.
+type line struct {
+	in      int
+	waiting []*visit
+}
+
+// visit is one call on its way through a place.
+type visit struct {
+	at       *place
+	line     *line
 	width    width
+	admitted chan struct{}
 }
 
 func newPlaces() *places { return &places{all: map[string]*place{}} }
 
-// enter waits for a place, first come first served. It reports whether others of the name are slow; leave must
-// be called when it returns no error.
-func (p *places) enter(ctx context.Context, name string, w width) (leave func(), slow bool, err error) {
+// enter waits for a place, first come first served among those that try again and among the others. It reports whether
+// others of the name are slow; leave must be called when it returns no error.
+func (p *places) enter(ctx context.Context, name string, w width, again bool) (leave func(), slow bool, err error) {
 	p.mu.Lock()
 	at := p.all[name]
 	if at == nil {
 		at = &place{}
 		p.all[name] = at
 	}
-	mine := waiter{make(chan struct{}), w}
-	at.waiting = append(at.waiting, mine)
+	mine := &visit{at: at, line: &at.first, width: w, admitted: make(chan struct{})}
+	if again {
+		mine.line = &at.again
+	}
+	mine.line.waiting = append(mine.line.waiting, mine)
 	at.admit()
 	p.mu.Unlock()
 	select {
 	case <-mine.admitted:
 	case <-ctx.Done():
-		p.withdraw(at, mine)
+		p.withdraw(mine)
 		return nil, false, ctx.Err()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.inside(at, w), at.slow > 0, nil
+	return p.inside(mine), at.slow > 0, nil
 }
 
 // withdraw takes a waiter out, or gives back the place that it was admitted to meanwhile.
-func (p *places) withdraw(at *place, mine waiter) {
+func (p *places) withdraw(mine *visit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.IndexFunc(at.waiting, func(w waiter) bool { return w.admitted == mine.admitted })
-	if i >= 0 {
-		at.waiting = slices.Delete(at.waiting, i, i+1)
-		return
+	if i := slices.Index(mine.line.waiting, mine); i >= 0 {
+		mine.line.waiting = slices.Delete(mine.line.waiting, i, i+1)
+	} else {
+		mine.line.in--
 	}
-	at.in--
-	at.admit()
+	mine.at.admit()
 }
 
 // admit lets those in who may go; the lock is held.
 func (at *place) admit() {
-	for len(at.waiting) > 0 {
-		next := at.waiting[0]
-		limit := next.width.usual
-		if at.slow > 0 {
-			limit = next.width.beside
+	for next := at.next(); next != nil; next = at.next() {
+		switch {
+		case next.line == &at.again:
+			at.passed = 0
+		case len(at.again.waiting) > 0:
+			at.passed++
 		}
-		if at.in >= limit || at.slow >= hungMax {
-			return
-		}
+		next.line.waiting = next.line.waiting[1:]
+		next.line.in++
 		close(next.admitted)
-		at.waiting = at.waiting[1:]
-		at.in++
 	}
 }
 
+// next is who may go. While others wait, those that try again have half of the places at most, and each of them its
+// turn after a few of the others.
+func (at *place) next() *visit {
+	turn := &at.first
+	if len(at.again.waiting) > 0 {
+		limit := at.limit(at.again.waiting[0])
+		if len(at.first.waiting) == 0 || at.passed >= turns && at.again.in < max(1, limit/2) {
+			turn = &at.again
+		}
+	}
+	if len(turn.waiting) == 0 || at.slow >= hungMax || at.first.in+at.again.in >= at.limit(turn.waiting[0]) {
+		return nil
+	}
+	return turn.waiting[0]
+}
+
+func (at *place) limit(of *visit) int {
+	if at.slow > 0 {
+		return of.width.beside
+	}
+	return of.width.usual
+}
+
 // inside follows a call that was let in and returns how it leaves; the lock is held.
-func (p *places) inside(at *place, w width) (leave func()) {
+func (p *places) inside(mine *visit) (leave func()) {
 	slow, left := false, false
-	timer := time.AfterFunc(w.slowAfter, func() {
+	timer := time.AfterFunc(mine.width.slowAfter, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !left {
 			slow = true
-			at.in, at.slow = at.in-1, at.slow+1
-			at.admit()
+			mine.line.in--
+			mine.at.slow++
+			mine.at.admit()
 		}
 	})
 	return func() {
@@ -110,10 +149,10 @@ func (p *places) inside(at *place, w width) (leave func()) {
 		defer p.mu.Unlock()
 		left = true
 		if slow {
-			at.slow--
+			mine.at.slow--
 		} else {
-			at.in--
+			mine.line.in--
 		}
-		at.admit()
+		mine.at.admit()
 	}
 }

@@ -29,7 +29,8 @@ func (r *Reconciler) lookCreation(ctx context.Context, k key, t tries) time.Time
 
 func (r *Reconciler) createOperation(v *api.Volume) operation {
 	return operation{
-		name: fmt.Sprintf("create %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
+		name:   fmt.Sprintf("create %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
+		plugin: creation(v).PluginID,
 		do: func(ctx context.Context, t try) error {
 			out, err := r.create(ctx, v, t)
 			if err != nil {

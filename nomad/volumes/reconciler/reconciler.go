@@ -33,16 +33,17 @@ type Config struct {
 
 // Reconciler does what the state asks for; see the package.
 type Reconciler struct {
-	log     hclog.Logger
-	state   *state.Store
-	raft    fsm.Proposer
-	nodes   rpc.NodeCaller
-	limits  Limits
-	now     func() time.Time
-	chance  func(string, time.Duration) time.Duration
-	begin   func(context.Context, string)
-	places  *places
-	flights *flights
+	log      hclog.Logger
+	state    *state.Store
+	raft     fsm.Proposer
+	nodes    rpc.NodeCaller
+	limits   Limits
+	now      func() time.Time
+	chance   func(string, time.Duration) time.Duration
+	begin    func(context.Context, string)
+	places   *places
+	flights  *flights
+	troubled *troubled
 
 	mu sync.Mutex
 	// refusals are final answers of drivers by intent, for the callers that wait for them.
@@ -67,10 +68,11 @@ func New(c Config) *Reconciler {
 	if c.Begin == nil {
 		c.Begin = func(context.Context, string) {}
 	}
+	limits := c.Limits.orDefault()
 	return &Reconciler{
-		log: c.Log, state: c.State, raft: c.Raft, nodes: c.Nodes, limits: c.Limits.orDefault(),
+		log: c.Log, state: c.State, raft: c.Raft, nodes: c.Nodes, limits: limits,
 		now: c.Now, chance: c.Chance, begin: c.Begin,
-		places: newPlaces(), flights: newFlights(), refusals: map[uint64]error{}, outcomes: map[uint64]outcome{},
+		places: newPlaces(), flights: newFlights(), troubled: newTroubled(2 * limits.RetryMax), refusals: map[uint64]error{}, outcomes: map[uint64]outcome{},
 	}
 }
 

@@ -2,8 +2,15 @@ package reconciler
 
 import "time"
 
-// tries remembers the calls of a key that failed, by intent.
-type tries map[string]try
+// tries remembers the calls of a key.
+type tries struct {
+	// failed are those that failed, by intent.
+	failed map[string]try
+	// passed are the plugins that did what they were asked for, for whoever waits for them.
+	passed map[string]bool
+}
+
+func newTries() tries { return tries{map[string]try{}, map[string]bool{}} }
 
 // try is what is known of a call that failed.
 type try struct {
@@ -16,6 +23,12 @@ type try struct {
 	// uncertain is set once one of the tries may have had its effect.
 	uncertain bool
 	due       time.Time
+	// waits counts the waits between tries, those that were cut short as one with the next.
+	waits int
+	// hasty is the plugin whose success at something else has this call repeated at once, empty when none has;
+	// usual is when it was due if that has happened.
+	hasty string
+	usual time.Time
 }
 
 // wait is how long to wait between tries: from min, doubled each time up to max, give or take a quarter.
@@ -25,19 +38,20 @@ type wait struct {
 	chance func(time.Duration) time.Duration
 }
 
-func (w wait) after(failed int) time.Duration {
+func (w wait) after(waits int) time.Duration {
 	d := w.min
-	for i := 1; i < failed && d < w.max; i++ {
+	for i := 1; i < waits && d < w.max; i++ {
 		d *= 2
 	}
 	d = min(d, w.max)
 	return d*3/4 + w.chance(d/2+1)
 }
 
-// failed notes a failure and when the next try is due.
-func (t tries) failed(call string, f failure, now time.Time, w wait) try {
-	last := t[call]
-	next := try{failed: last.failed + 1, timeouts: last.timeouts, kinds: last.kinds, uncertain: last.uncertain || f.uncertain}
+// note notes a failure and when the next try is due. A try before its time changes nothing about that, and is followed
+// by one at its time: a plugin that works for others only is asked twice as often, whatever it does for them.
+func (t tries) note(o operation, f failure, now time.Time, w wait) try {
+	last := t.failed[o.name]
+	next := try{failed: last.failed + 1, waits: last.waits, timeouts: last.timeouts, kinds: last.kinds, uncertain: last.uncertain || f.uncertain}
 	if next.kinds == nil {
 		next.kinds = map[string]int{}
 	}
@@ -47,9 +61,37 @@ func (t tries) failed(call string, f failure, now time.Time, w wait) try {
 	next.kinds[f.kind()]++
 	next.alike = next.kinds[f.kind()]
 	next.news = next.alike == 1 || next.failed&(next.failed-1) == 0
-	next.due = now.Add(w.after(next.failed))
-	t[call] = next
+	if last.usual.After(now) {
+		next.due = last.usual
+	} else {
+		next.waits++
+		next.due = now.Add(w.after(next.waits))
+		if f.passes() {
+			next.hasty = o.plugin
+		}
+	}
+	t.failed[o.name] = next
 	return next
+}
+
+// waitsFor is the plugin whose success has a call repeated before it is due.
+func (t tries) waitsFor() string {
+	for _, old := range t.failed {
+		if old.hasty != "" {
+			return old.hasty
+		}
+	}
+	return ""
+}
+
+// hasten makes the calls due that wait for a plugin.
+func (t tries) hasten(plugin string) {
+	for call, old := range t.failed {
+		if old.hasty == plugin {
+			old.due, old.usual, old.hasty = time.Time{}, old.due, ""
+			t.failed[call] = old
+		}
+	}
 }
 
 // shows reports whether a row that shows an error shall show this one instead.
@@ -59,10 +101,10 @@ func (t try) shows(shown string, f failure) bool {
 
 // afresh forgets how often calls failed, and keeps what they may have done and how long they take.
 func (t tries) afresh() tries {
-	next := tries{}
-	for call, old := range t {
+	next := newTries()
+	for call, old := range t.failed {
 		if old.uncertain || old.timeouts > 0 {
-			next[call] = try{uncertain: old.uncertain, timeouts: old.timeouts}
+			next.failed[call] = try{uncertain: old.uncertain, timeouts: old.timeouts}
 		}
 	}
 	return next

@@ -82,6 +82,15 @@ func (f failure) ends(t try) bool {
 	return f.unasked() || errors.As(f.err, &ours) || errors.Is(f.err, errNotOffered) || errors.Is(f.err, errNonsense)
 }
 
+// passes reports whether the call is repeated until it succeeds, however often it fails so.
+func (f failure) passes() bool {
+	switch f.verdict() {
+	case "", fault.VerdictRetry, fault.VerdictRetrySoon, fault.VerdictVerify:
+		return true
+	}
+	return false
+}
+
 // unasked reports whether the node found that the request cannot be put to any plugin, such as a name with a
 // control character.
 func (f failure) unasked() bool { return f.call == nil && errors.Is(f.err, fault.Invalid) }
