@@ -3,6 +3,7 @@ package rawexec_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -118,5 +119,37 @@ func TestTasksEndWhateverIsInTheWay(t *testing.T) {
 			}
 			suite.Eventually(t, "all processes are gone", func() bool { return gone(main) && gone(supervisor) && len(d.Remains(task.ID)) == 0 })
 		})
+	}
+}
+
+// TestTasksGetNoDescriptorsOfTheAgent: neither a task nor its supervising process holds what the agent was started with.
+func TestTasksGetNoDescriptorsOfTheAgent(t *testing.T) {
+	fd, err := syscall.Open(t.TempDir(), syscall.O_RDONLY, 0) // as a shell hands it on
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, t.TempDir())
+	task := suite.NewTask(t, sh("echo up; exec sleep 1000"))
+	if _, err := d.Start(suite.Context(t), task); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+	suite.Eventually(t, "the task is up", func() bool { return suite.LogText(task, "stdout") == "up\n" })
+	for _, which := range []string{"pid", "supervisor_pid"} {
+		dir := filepath.Join("/proc", strconv.Itoa(pidOf(t, d, task.ID, which)), "fd")
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) == 0 {
+			t.Fatalf("%v %v", entries, err)
+		}
+		for _, e := range entries {
+			if to, _ := os.Readlink(filepath.Join(dir, e.Name())); to == name {
+				t.Errorf("%s has descriptor %s, which is %s", which, e.Name(), to)
+			}
+		}
 	}
 }

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
@@ -88,6 +91,9 @@ func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, err
 	return p, nil
 }
 
+// firstFD is the first descriptor behind the standard ones.
+const firstFD = 3
+
 // launch starts the program with the first frame in its socket, so that it need not wait for it; rest is what
 // did not fit.
 func launch(program, state string, first []byte) (conn *net.UnixConn, child *os.Process, rest []byte, err error) {
@@ -98,6 +104,8 @@ func launch(program, state string, first []byte) (conn *net.UnixConn, child *os.
 	ours, theirs := os.NewFile(uintptr(fds[0]), "supervisor"), os.NewFile(uintptr(fds[1]), "agent")
 	defer ours.Close()
 	defer theirs.Close()
+	// What this process got from who started it is not for tasks, nor to be held for as long as they run.
+	_ = unix.CloseRange(firstFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
