@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/dirs"
@@ -287,5 +290,40 @@ func TestFullDirectoriesAreRemoved(t *testing.T) {
 	}
 	if _, err := os.Stat(a.Dir()); !os.IsNotExist(err) {
 		t.Errorf("after removal: %v", err)
+	}
+}
+
+// TestOddFilesAreErrorsOfTheAsker: what a task can make of its files is never a failure of the node.
+func TestOddFilesAreErrorsOfTheAsker(t *testing.T) {
+	a := reachableAlloc(t)
+	data := filepath.Join(a.Shared(), "data")
+	leased := filepath.Join(data, "leased")
+	for _, err := range []error{
+		os.Symlink("loop", data+"/loop"), os.WriteFile(leased, []byte("x"), 0o600), syscall.Mkfifo(data+"/pipe", 0o600), os.WriteFile(data+"/file", nil, 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.OpenFile(leased, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("no leases of files here: %v", err)
+	}
+	signal.Ignore(syscall.SIGIO)
+	defer signal.Reset(syscall.SIGIO)
+	for name, want := range map[string]fault.Class{
+		"loop": fault.Invalid, "loop/x": fault.Invalid, "leased": fault.Conflict, "pipe": fault.Invalid, "file/x": fault.NotFound,
+		strings.Repeat("n", 300): fault.NotFound, strings.Repeat("n/", 5000): fault.NotFound,
+	} {
+		if _, _, err := a.Read("alloc/data/"+name, 0, 0); !errors.Is(err, want) {
+			t.Errorf("read of %.20s: %v, want %v", name, err, want)
+		}
+		if _, err := a.List("alloc/data/" + name); !errors.Is(err, want) {
+			t.Errorf("list of %.20s: %v, want %v", name, err, want)
+		}
 	}
 }

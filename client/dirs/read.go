@@ -197,6 +197,12 @@ func said(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.New(fault.NotFound, "%s: no such file or directory", name)
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENAMETOOLONG):
+		return fault.New(fault.NotFound, "%s: %w", name, err)
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
+		return fault.New(fault.Invalid, "%s: %w", name, err)
+	case errors.Is(err, unix.EAGAIN): // a task has a lease on it
+		return fault.New(fault.Conflict, "%s: %w", name, err)
 	case errors.Is(err, fs.ErrPermission):
 		return fault.New(fault.Denied, "%s: %w", name, err)
 	case strings.Contains(err.Error(), "escapes"):

@@ -212,10 +212,11 @@ func place(files []file, origin string, offset int64) api.LogCursor {
 }
 
 // readAt reads from one file, and tells from where: its beginning when it is shorter than it was. One that was
-// removed meanwhile, or is not regular, is empty.
+// removed meanwhile, is not regular, or is kept from others by a lease of its task, is empty.
 func readAt(dir *os.File, r *Request, c api.LogCursor) (data []byte, from int64, err error) {
 	fd, err := unix.Openat(int(dir.Fd()), r.name(c.Index), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) {
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.EAGAIN):
 		return nil, c.Offset, nil
 	}
 	if err != nil {
