@@ -108,7 +108,7 @@ const obeyWait = 2 * time.Second
 // kill ends the task's tree. One whose supervising process does not obey is killed all the same; the process itself
 // has time to report the end, unless it is stopped.
 func (t *task) kill(ctx context.Context) error {
-	if t.process.Kill() == nil && t.waitFor(ctx, obeyWait) {
+	if !t.process.Stopped() && t.process.Kill() == nil && t.waitFor(ctx, obeyWait) {
 		return nil
 	}
 	t.process.Force()

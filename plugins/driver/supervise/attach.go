@@ -24,9 +24,10 @@ const (
 )
 
 // Attach takes up a task that an earlier agent started: it runs, or its exit is on record. When neither
-// holds, what is left of it is killed and the error is of class fault.NotFound.
-func Attach(ctx context.Context, id Ident) (*Process, error) {
-	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
+// holds, what is left of it is killed and the error is of class fault.NotFound. A supervising process that does not
+// answer in time is waited for beside.
+func Attach(caller context.Context, id Ident) (*Process, error) {
+	ctx, cancel := context.WithTimeout(caller, attachTimeout)
 	defer cancel()
 	for {
 		if x, ok := readExit(id.State); ok {
@@ -51,7 +52,13 @@ func Attach(ctx context.Context, id Ident) (*Process, error) {
 		select {
 		case <-time.After(retryEvery):
 		case <-ctx.Done():
-			return nil, fault.New(fault.Unavailable, "reach the supervising process of task %s: %w", id.TaskID, err)
+			if caller.Err() != nil || id.Boot == "" {
+				return nil, fault.New(fault.Unavailable, "reach the supervising process of task %s: %w", id.TaskID, err)
+			}
+			// It is there, and stuck: the task can be ended without it.
+			p := &Process{ident: id, done: make(chan struct{})}
+			go p.follow()
+			return p, nil
 		}
 	}
 }

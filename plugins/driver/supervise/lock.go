@@ -6,10 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
 // lock takes the lock at a state path, which the supervising process inherits and holds for its life: it tells of a
-// process that has not come as far as its socket.
+// process that has not come as far as its socket. The file has room for the exit, which is recorded there when the disk
+// takes nothing more.
 func lock(state string) (*os.File, error) {
 	f, err := os.OpenFile(state+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -18,6 +20,10 @@ func lock(state string) (*os.File, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		return nil, fault.New(fault.Conflict, "start the supervising process: there is one at %s: %w", state, err)
+	}
+	if _, err := f.WriteAt(make([]byte, frame.ExitedMax), 0); err != nil {
+		_ = f.Close()
+		return nil, fault.New(fault.Unavailable, "start the supervising process: make room for its exit: %w", err)
 	}
 	return f, nil
 }

@@ -56,7 +56,8 @@ type Process struct {
 	done  chan struct{}
 	exit  Exit // valid after done is closed
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// conn is nil while the supervising process has not answered.
 	conn     *net.UnixConn
 	detached bool
 	// givenUp is set when the supervising process is taken for gone whatever the kernel says.
@@ -246,10 +247,7 @@ func (p *Process) command(b []byte) error {
 		return nil
 	default:
 	}
-	p.mu.Lock()
-	_ = p.conn.SetWriteDeadline(time.Now().Add(commandWait))
-	_, err := p.conn.Write(b)
-	p.mu.Unlock()
+	err := p.hand(b)
 	if err == nil {
 		return nil
 	}
@@ -257,6 +255,17 @@ func (p *Process) command(b []byte) error {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "talk to the supervising process of task %s: %w", p.ident.TaskID, err)
+}
+
+func (p *Process) hand(b []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conn == nil {
+		return errGone
+	}
+	_ = p.conn.SetWriteDeadline(time.Now().Add(commandWait))
+	_, err := p.conn.Write(b)
+	return err
 }
 
 // Detach lets go of a task that runs on: nothing more is learnt about it and Done is never closed.
@@ -295,6 +304,9 @@ func (p *Process) follow() {
 			break
 		}
 		if !p.reconnect() {
+			if p.isDetached() {
+				return
+			}
 			x, ok := readExit(p.ident.State)
 			if !ok {
 				x = Exit{Lost: true, FinishedAt: time.Now()}
@@ -303,7 +315,9 @@ func (p *Process) follow() {
 			break
 		}
 	}
-	p.conn.Close()
+	if p.conn != nil {
+		p.conn.Close()
+	}
 	p.collect()
 	if p.exit.Lost {
 		endLeftovers(p.ident)
@@ -341,6 +355,9 @@ func (p *Process) reap() {
 
 // exited reads the connection to its end or to the exit report.
 func (p *Process) exited() (Exit, bool) {
+	if p.conn == nil {
+		return Exit{}, false
+	}
 	for {
 		kind, body, err := readFrame(p.conn)
 		if err != nil {
@@ -358,16 +375,17 @@ func (p *Process) exited() (Exit, bool) {
 
 // reconnect comes back after a broken connection; false means that the supervising process is gone.
 func (p *Process) reconnect() bool {
-	for alive(p.ident.PID, p.ident.Ticks) && !p.isGivenUp() {
+	for alive(p.ident.PID, p.ident.Ticks) && !p.isGivenUp() && !p.isDetached() {
 		ctx, cancel := context.WithTimeout(context.Background(), attachTimeout)
 		conn, _, err := dial(ctx, p.ident)
 		cancel()
 		if err == nil {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.conn.Close()
-			p.conn = conn
-			if p.detached {
+			if p.conn != nil {
+				p.conn.Close()
+			}
+			if p.conn = conn; p.detached {
 				conn.Close()
 			}
 			return true

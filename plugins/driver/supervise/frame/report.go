@@ -46,6 +46,9 @@ func (m *Failed) Decode(b []byte) error {
 	return r.end()
 }
 
+// ExitedMax is more than the bytes of any [Exited].
+const ExitedMax = 128
+
 // Exited says how the main process ended.
 type Exited struct {
 	Code   int64

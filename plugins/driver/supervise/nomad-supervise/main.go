@@ -107,24 +107,7 @@ func (s *supervisor) finish() {
 	}
 	s.cgroup.remove()
 	removeCpuset(&s.spec)
-	body := x.Encode()
-	writeAtomically(s.spec.State+".exit", body)
-	_ = syscall.Unlink(s.spec.State + ".sock")
-	for i := range s.agents {
-		send(s.agents[i].fd, frame.KindExited, body)
-	}
-}
-
-func writeAtomically(path string, content []byte) {
-	fd, err := syscall.Open(path+".tmp", syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_CLOEXEC, 0o600)
-	if err != nil {
-		return
-	}
-	n, err := syscall.Write(fd, content)
-	_ = syscall.Close(fd)
-	if err == nil && n == len(content) {
-		_ = syscall.Rename(path+".tmp", path)
-	}
+	s.record(x.Encode())
 }
 
 func now() int64 {
