@@ -216,7 +216,9 @@ type SnapshotIntent struct {
 	Unwanted bool `msg:",omitempty"`
 	// CutAs is the name under which a snapshot to be deleted was cut, where it is known: nobody gets it by that name
 	// any more.
-	CutAs       string `json:",omitempty" msg:",omitempty"`
+	CutAs string `json:",omitempty" msg:",omitempty"`
+	// Since is when it was asked for first, in Unix nanoseconds: what was cut before is not of this intent.
+	Since       int64  `json:",omitempty" msg:",omitempty"`
 	CreateIndex uint64 `msg:",omitempty"`
 	ModifyIndex uint64 `msg:",omitempty"`
 }

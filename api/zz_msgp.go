@@ -56777,8 +56777,8 @@ func (z *SnapshotDeleteRequest) Msgsize() (s int) {
 func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(15)
-	var zb0001Mask uint16 /* 15 bits */
+	zb0001Len := uint32(16)
+	var zb0001Mask uint16 /* 16 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -56832,16 +56832,20 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x1000
 	}
-	if z.CreateIndex == 0 {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8000
+	}
 	// variable map header, size zb0001Len
-	o = append(o, 0x80|uint8(zb0001Len))
+	o = msgp.AppendMapHeader(o, zb0001Len)
 
 	// skip if no fields are to be emitted
 	if zb0001Len != 0 {
@@ -56919,11 +56923,16 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.CutAs)
 		}
 		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+			// string "Since"
+			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
+			o = msgp.AppendInt64(o, z.Since)
+		}
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -57084,6 +57093,12 @@ func (z *SnapshotIntent) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "CutAs")
 				return
 			}
+		case "Since":
+			z.Since, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Since")
+				return
+			}
 		case "CreateIndex":
 			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
@@ -57110,7 +57125,7 @@ func (z *SnapshotIntent) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *SnapshotIntent) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 5 + msgp.StringPrefixSize + len(z.Name) + 7 + msgp.BoolSize + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 11 + msgp.MapHeaderSize
+	s = 3 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 5 + msgp.StringPrefixSize + len(z.Name) + 7 + msgp.BoolSize + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 11 + msgp.MapHeaderSize
 	if z.Parameters != nil {
 		for za0001, za0002 := range z.Parameters {
 			_ = za0002
@@ -57124,7 +57139,7 @@ func (z *SnapshotIntent) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
 		}
 	}
-	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.CutAs) + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.CutAs) + 6 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 

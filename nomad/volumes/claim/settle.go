@@ -101,11 +101,11 @@ func RequestOf(c *api.VolumeClaim) Request {
 }
 
 // attach starts what live claims want and ends what nobody wants. A stale node is not attached: whoever
-// was given up there would write again.
+// was given up there would write again. Nothing is attached while it is expanded out of use.
 func (b *Book) attach(at Moment) bool {
-	changed := false
+	changed, grows := false, slices.ContainsFunc(b.Specs, GrowsOutOfUse)
 	for _, c := range b.Claims {
-		if c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil && !b.Stale[c.NodeID] {
+		if !grows && c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil && !b.Stale[c.NodeID] {
 			most := b.strongest(c)
 			b.Attachments = append(b.Attachments, &api.VolumeAttachment{
 				PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID,

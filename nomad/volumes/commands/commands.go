@@ -26,7 +26,8 @@ type Intend struct {
 }
 
 // Answer is a driver's answer to an intent. A Reason means that the call failed; Final that
-// repeating it does not help. A creation that ended Uncertain is failed and may exist all the same.
+// repeating it does not help. A creation that ended Uncertain is failed and may exist all the same, also when it was
+// to be undone.
 type Answer struct {
 	Namespace string `msg:",omitempty"`
 	ID        string `msg:",omitempty"`

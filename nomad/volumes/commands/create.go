@@ -131,6 +131,9 @@ func (c *Provisioned) Apply(tx *state.Txn) (any, error) {
 		c.earlier(tx, v)
 		return nil, nil
 	}
+	if err := Answerable(tx, v.PluginID, c.ExternalID); err != nil {
+		return nil, err
+	}
 	p := &v.Provision
 	switch deleting := p.State == api.VolumeDeleting; {
 	case c.ExternalID != "":
@@ -139,11 +142,20 @@ func (c *Provisioned) Apply(tx *state.Txn) (any, error) {
 	case c.Answer.leftNothing() && deleting:
 		tx.DeleteVolume(v.Namespace, v.ID)
 		return nil, nil
-	case c.Answer.Final && !deleting:
-		p.State = api.VolumeFailed
+	case c.Answer.Final:
+		p.State, p.IntentSecrets = api.VolumeFailed, nil
 	}
 	put(tx, v)
 	return nil, nil
+}
+
+// Answerable refuses a volume as the answer to a creation that is being deleted through another spec: the driver knows
+// it by the same name, and makes a new one once it is gone.
+func Answerable(tx *state.Txn, plugin, external string) error {
+	if external == "" {
+		return nil
+	}
+	return ledger.Gather(tx, plugin, external).Deleting()
 }
 
 // made records the driver's yes. Other specs may name the volume already.
@@ -169,6 +181,8 @@ func (c *Provisioned) earlier(tx *state.Txn, v *api.Volume) {
 	case c.Answer.leftNothing():
 		undone(tx, v, "")
 		return
+	case c.Answer.Final:
+		p.State, p.IntentSecrets = api.VolumeFailed, nil
 	}
 	put(tx, v)
 }

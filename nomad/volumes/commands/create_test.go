@@ -131,9 +131,10 @@ func TestCreationThatMayHaveHadItsEffectIsNotForgotten(t *testing.T) {
 		t.Fatal("the row is gone, and what it stands for may be there")
 	}
 	b.must(&commands.Provisioned{Answer: b.answer("v", final, func(a *commands.Answer) { a.Uncertain = true })})
-	if v := b.volume("v"); v == nil || v.Provision.State != api.VolumeDeleting {
+	if v := b.volume("v"); v == nil || v.Provision.State != api.VolumeFailed || !v.Provision.Uncertain {
 		t.Fatalf("volume is %+v", v)
 	}
+	b.must(b.delete("v"))
 	b.must(&commands.Provisioned{Answer: b.answer("v", final)}) // the provider says that it has none
 	if b.volume("v") != nil {
 		t.Error("the volume is still there")

@@ -36,7 +36,10 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	}
 	ledger.Orphan(tx, v)
 	tx.DeleteVolume(c.Namespace, c.ID)
-	return nil, nil
+	if v.Provision.ExternalID == "" {
+		return nil, nil
+	}
+	return nil, ledger.Reconcile(tx, ledger.ExternalOf(tx, v).Claims) // some may have waited for the end of its expansion
 }
 
 // ends refuses to forget a volume of which a call to the driver may be under way. By force it is forgotten once no

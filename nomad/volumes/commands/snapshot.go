@@ -30,12 +30,14 @@ func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 	old := tx.SnapshotIntent(c.Intent.PluginID, c.Intent.Name, false)
 	switch {
 	case old == nil:
-		tx.PutSnapshotIntent(c.Intent)
+		next := *c.Intent
+		next.Since = tx.Now().UnixNano()
+		tx.PutSnapshotIntent(&next)
 		return tx.Index(), nil
 	case old.Unwanted && old.ExternalID == c.Intent.ExternalID:
 		// Wanted again, as something new to wait for.
 		next := *c.Intent
-		next.Uncertain = old.Uncertain
+		next.Uncertain, next.Since = old.Uncertain, old.Since
 		tx.DeleteSnapshotIntent(old.PluginID, old.Name, old.Delete)
 		tx.PutSnapshotIntent(&next)
 		return tx.Index(), nil

@@ -33,6 +33,9 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 		plugin: creation(v).PluginID,
 		do: func(ctx context.Context, t try) error {
 			out, err := r.create(ctx, v, t)
+			if err == nil && v.Provision.Replaces == nil {
+				err = r.answerable(v, out.ExternalID)
+			}
 			if err != nil {
 				return err
 			}
@@ -43,6 +46,14 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 		},
 		failed: func(ctx context.Context, f failure, t try) error { return r.createFailed(ctx, v, f, t) },
 	}
+}
+
+// answerable has a creation repeated that was answered with a volume which is being deleted.
+func (r *Reconciler) answerable(v *api.Volume, external string) error {
+	if err := commands.Answerable(r.state.Read(), v.PluginID, external); err != nil {
+		return &lostAnswer{fault.New(fault.Unavailable, "the driver answers %s, which it has by the same name: %w", external, err)}
+	}
+	return nil
 }
 
 // creation is the volume that the driver is asked for: that of an earlier creation while it has to be undone.
@@ -117,8 +128,9 @@ func (r *Reconciler) createFailed(ctx context.Context, v *api.Volume, f failure,
 }
 
 // undoUnknown ends the search for what an earlier call may have created. The driver was asked for it by the same
-// name and refused, so it has it by its name as the id, which some drivers do, or not at all as far as can be known.
-// What has the name and is not what was asked for (ALREADY_EXISTS) was there before.
+// name and refused, so only its answer to that could tell that it is ours. Some drivers use names as ids: where the
+// provider has a volume by that id it stays, and the row with it, for it may have been there before. What has the
+// name and is not what was asked for (ALREADY_EXISTS) was.
 func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, a commands.Answer) error {
 	a.Final = true
 	if !a.Uncertain {
@@ -133,7 +145,12 @@ func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, 
 		a.Final, a.Reason = false, fmt.Sprintf("%v: it is not verified: %v", f.err, err)
 		return r.record(ctx, &commands.Provisioned{Answer: a})
 	case known.Exists == api.KnownYes:
-		return r.record(ctx, &commands.Provisioned{Answer: answer(v), ExternalID: made.Name, Context: made.Context})
+		unproven := fault.New(fault.Conflict, "plugin %q has a volume %q, which a creation of %q that was never answered may have made, or somebody else before: "+
+			"delete it at the provider if it is not needed, and `nomad volume deregister -force%s %s` forgets it; `nomad volume delete%s %s` asks the plugin again: %w",
+			made.PluginID, made.Name, v.ID, inNamespace(v.Namespace), v.ID, inNamespace(v.Namespace), v.ID, f.err)
+		a.Reason = unproven.Error()
+		r.refused(v.Provision.Operation(), unproven)
+		return r.record(ctx, &commands.Provisioned{Answer: a})
 	}
 	a.Uncertain = false
 	r.log.Warn("a creation is given up, and its driver never said whether it made the volume", "volume", v.ID,
@@ -144,6 +161,13 @@ func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, 
 			v.ID, made.PluginID, made.Name, f.err))
 	}
 	return r.record(ctx, &commands.Provisioned{Answer: a})
+}
+
+func inNamespace(ns string) string {
+	if ns == api.DefaultNamespace {
+		return ""
+	}
+	return " -namespace " + ns
 }
 
 // verifyVolume asks what the provider knows of a volume by an id.

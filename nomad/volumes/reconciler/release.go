@@ -83,7 +83,8 @@ func (r *Reconciler) Unmount(ctx context.Context, c *api.VolumeClaim, force bool
 	_, err := callNode(ctx, r, wire.NodeVolumeDetach, flight{node: c.NodeID}, r.limits.AttachTimeout, &api.NodeVolumeDetachRequest{
 		Namespace: c.Namespace, VolumeID: c.VolumeID, ExternalID: c.ExternalID, PluginID: c.PluginID, AllocID: c.AllocID, Use: c.Use, Force: force,
 	})
-	if err != nil {
+	if err != nil { // a node that was started anew does not know which secrets its drivers quote
+		err = hidden(err, secretsOf(r.state.Read(), c.PluginID, c.ExternalID))
 		return fmt.Errorf("unmount on node %s: %w", c.NodeID, err)
 	}
 	return nil

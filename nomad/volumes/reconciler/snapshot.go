@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
@@ -63,6 +64,10 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 			}
 			done := snapshotAnswer(i)
 			switch {
+			case i.Unwanted && !cutFor(i, made):
+				r.log.Warn("a snapshot is kept though its request failed: it may be one of before, by the same name", "snapshot", i.Name,
+					"id", made.ID, "plugin", i.PluginID, "volume", i.VolumeID)
+				done.Ended = true
 			case i.Unwanted:
 				done.Ended, done.SnapshotID = true, made.ID
 			case made.IsReady:
@@ -88,6 +93,11 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 			return r.snapshotFailed(ctx, i, f, t)
 		},
 	}
+}
+
+// cutFor reports whether the snapshot was cut for the intent: drivers answer one that is there already by that name.
+func cutFor(i *api.SnapshotIntent, made *api.Snapshot) bool {
+	return i.Since != 0 && made.CreateTime >= i.Since/int64(time.Second)
 }
 
 func (r *Reconciler) snapshot(ctx context.Context, i *api.SnapshotIntent, t try) (*api.Snapshot, error) {
@@ -124,9 +134,15 @@ func (r *Reconciler) snapshotFailed(ctx context.Context, i *api.SnapshotIntent, 
 	a.Reason, a.Uncertain = f.err.Error(), i.Uncertain || t.uncertain || r.inherited(i.CreateIndex)
 	over := f.ends(t)
 	switch {
-	case over && i.SnapshotID != "": // it was cut, and never gets ready
-		r.keep(i.CreateIndex, outcome{nil, f.err})
-		a.Ended, a.SnapshotID = true, i.SnapshotID
+	case i.SnapshotID != "" && f.gaveUp(): // it was cut: who asked for it knows it, and deletes it
+		r.keep(i.CreateIndex, outcome{nil, fmt.Errorf("snapshot %s was cut, and its driver does not make it ready; `nomad volume snapshot delete %s %s` deletes it: %w",
+			i.SnapshotID, i.PluginID, i.SnapshotID, f.err)})
+		r.log.Warn("a snapshot was cut and does not get ready", "snapshot", i.Name, "id", i.SnapshotID, "plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
+		a.Ended = true
+	case i.SnapshotID != "":
+		if !t.shows(i.LastError, f) {
+			return nil
+		}
 	case over && !i.Unwanted:
 		r.keep(i.CreateIndex, outcome{nil, f.err})
 		a.Ended, a.Unwanted = !a.Uncertain, a.Uncertain
@@ -159,6 +175,9 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 			// A call that makes it may be under way.
 			if made := commands.Following(r.state.Read(), i.PluginID, i.Name); made != nil {
 				return fault.New(fault.Unavailable, "its driver is being asked whether it is ready: it is deleted after that")
+			}
+			if err := ledger.NotCopied(r.state.Read(), i.PluginID, "snapshot", i.Name, func(s *api.VolumeSpec) string { return s.SnapshotID }); err != nil {
+				return fault.New(fault.Unavailable, "%w", err)
 			}
 			err := withSecrets(r.snapshotSecrets(i), func(secrets map[string]string) error {
 				_, err := call(ctx, r, wire.ControllerSnapshotDelete, r.making(i.PluginID, i.Name, pluginview.CreateSnapshots, t), &api.ControllerSnapshotDeleteRequest{

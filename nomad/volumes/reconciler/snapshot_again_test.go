@@ -3,18 +3,20 @@ package reconciler_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 
 // A snapshot that is still followed until it is ready is not made again when its user deletes it.
 func TestDeletedSnapshotIsNotFollowedAnyMore(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRig(t, func(l *reconciler.Limits) { l.Patience = time.Second })
 	n := r.Node("n1")
 	p := provide(n)
 	r.Register(volumestest.Spec("v"))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -210,20 +211,50 @@ func TestCorrectedCreationUndoesTheEarlierOne(t *testing.T) {
 	}
 }
 
-// Some drivers name volumes by their names: then it can be known what they made.
-func TestCreationThatNeverAnsweredIsFoundByItsName(t *testing.T) {
+// Some drivers use names as ids. What the provider has by the name of a creation that was never answered may have been
+// there before, with somebody's data.
+func TestVolumeThatOnlyHasTheNameOfACreationIsKept(t *testing.T) {
+	t.Parallel()
+	for what, give := range map[string]func(*rig) error{
+		"delete":  func(r *rig) error { return r.Delete("v") },
+		"replace": func(r *rig) error { s := volumestest.Made("v"); s.RequestedCapacityMin = 300; return r.Create(s) },
+	} {
+		r := newRig(t, forAnAnswer)
+		n := r.Node("n1")
+		p := provide(n)
+		p.script("Controller.Create", always, codes.Internal)
+		if err := r.Create(volumestest.Made("v")); err == nil {
+			t.Fatal("created")
+		}
+		n.Knows(api.ControllerVerifyResponse{Exists: api.KnownYes, By: "ListVolumes"})
+		err := give(r)
+		if err == nil || !strings.Contains(err.Error(), "nomad volume deregister -force v") || !strings.Contains(err.Error(), `volume "v"`) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if v := r.State.Read().Volume("default", "v"); n.Count("Controller.Delete") != 0 || v == nil || v.Provision.State != api.VolumeFailed {
+			t.Fatalf("%s: %d deletions, volume %+v", what, n.Count("Controller.Delete"), v)
+		}
+		p.script("Controller.Create", 0) // the driver answers at last: it is ours
+		if err := r.Delete("v"); err != nil || p.count("Controller.Delete") != 1 || r.State.Read().Volume("default", "v") != nil {
+			t.Errorf("%s: then delete: %v after %d deletions", what, err, p.count("Controller.Delete"))
+		}
+	}
+}
+
+func TestCreationThatMayHaveMadeAVolumeIsForgottenByForce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, forAnAnswer)
 	n := r.Node("n1")
-	p := provide(n)
-	p.script("Controller.Create", always, codes.Internal)
+	provide(n).script("Controller.Create", always, codes.Internal)
+	n.Knows(api.ControllerVerifyResponse{Exists: api.KnownYes, By: "ListVolumes"})
 	if err := r.Create(volumestest.Made("v")); err == nil {
 		t.Fatal("created")
 	}
-	n.Knows(api.ControllerVerifyResponse{Exists: api.KnownYes, By: "ListVolumes"})
-	watched := volumestest.Watch[api.ControllerDeleteRequest](n, "Controller.Delete")
-	if err := r.Delete("v"); err != nil || watched.Only(t).ExternalID != "v" {
-		t.Errorf("delete: %v", err)
+	if err := r.Delete("v"); err == nil {
+		t.Fatal("deleted")
+	}
+	if _, err := r.Service.Deregister(r.Context(), &api.VolumeDeregisterRequest{VolumeID: "v", Force: true}); err != nil || n.Count("Controller.Delete") != 0 {
+		t.Errorf("deregister: %v after %d deletions", err, n.Count("Controller.Delete"))
 	}
 }
 
@@ -325,18 +356,37 @@ func TestSnapshotThatIsAskedForAgainIsKept(t *testing.T) {
 	}
 }
 
-func TestSnapshotThatNeverGetsReadyIsDeleted(t *testing.T) {
+// Who asked for a snapshot has its id from when it was cut, and may rely on it: what its driver says later takes it from
+// nobody, neither for good nor for a while.
+func TestSnapshotThatWasCutIsNotDeletedByItself(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	n := r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	n.ReadyAfter(1 << 30)
-	if out, err := r.Snapshot("s"); err != nil || out.Snapshots[0].IsReady {
-		t.Fatalf("answer %+v, %v", out, err)
+	for code, final := range map[codes.Code]bool{
+		codes.InvalidArgument: true, codes.ResourceExhausted: true, codes.Internal: false, codes.PermissionDenied: false,
+	} {
+		r := newRig(t)
+		n := r.Node("n1")
+		p := provide(n)
+		r.Register(volumestest.Spec("v"))
+		n.ReadyAfter(1 << 30)
+		if out, err := r.Snapshot("s"); err != nil || out.Snapshots[0].IsReady {
+			t.Fatalf("%s: answer %+v, %v", code, out, err)
+		}
+		var calls atomic.Int32
+		n.On("Controller.Snapshot", func(context.Context, any) error {
+			if calls.Add(1) <= 6 {
+				return volumestest.Says("Controller.Snapshot", code, "said "+code.String())
+			}
+			n.ReadyAfter(1)
+			return nil
+		})
+		r.noIntents()
+		if left := p.list(); len(left) != 1 || n.Count("Controller.SnapshotDelete") != 0 {
+			t.Errorf("%s: at the provider %v", code, left)
+		}
+		if asked := calls.Load(); (asked > 6) == final {
+			t.Errorf("%s: its driver was asked %d times", code, asked)
+		}
 	}
-	n.Says("Controller.Snapshot", codes.InvalidArgument, "the upload failed")
-	n.Await(t, "Controller.SnapshotDelete")
-	r.noIntents()
 }
 
 func (r *rig) noIntents() {

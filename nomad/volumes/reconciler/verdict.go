@@ -91,6 +91,9 @@ func (f failure) passes() bool {
 	return false
 }
 
+// gaveUp reports whether the plugin will not do what it has begun, whatever secrets it is asked with.
+func (f failure) gaveUp() bool { return f.verdict() == fault.VerdictFinal && !f.credentials() }
+
 // unasked reports whether the node found that the request cannot be put to any plugin, such as a name with a
 // control character.
 func (f failure) unasked() bool { return f.call == nil && errors.Is(f.err, fault.Invalid) }

@@ -54,6 +54,8 @@ type Node struct {
 	known   api.ControllerVerifyResponse
 	volumes api.ControllerListResponse
 	snaps   api.ControllerSnapshotListResponse
+	// cut is when the snapshots were cut that the driver answers; zero is the time of the call.
+	cut time.Time
 	// unready is how many snapshots are answered before one is ready.
 	unready int
 	// unconfirmed is why the driver does not confirm capabilities.
@@ -72,6 +74,13 @@ func (n *Node) ReadyAfter(call int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.unready = call - 1
+}
+
+// SnapshotsCut has the node's driver answer snapshots of that time.
+func (n *Node) SnapshotsCut(at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut = at
 }
 
 // Lists has the node's driver answer a page of each list.
@@ -160,7 +169,11 @@ func (n *Node) Invoke(ctx context.Context, method string, req, resp any) error {
 	case *api.ControllerSnapshotListResponse:
 		*out = n.snaps
 	case *api.ControllerSnapshotResponse:
-		out.Snapshot = &api.Snapshot{ID: "snap", ExternalSourceVolumeID: "x", IsReady: n.unready == 0}
+		cut := n.cut
+		if cut.IsZero() {
+			cut = time.Now()
+		}
+		out.Snapshot = &api.Snapshot{ID: "snap", ExternalSourceVolumeID: "x", IsReady: n.unready == 0, CreateTime: cut.Unix()}
 		n.unready = max(0, n.unready-1)
 	}
 	return nil
