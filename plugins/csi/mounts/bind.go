@@ -131,9 +131,10 @@ func Restrict(path string, f Flags) error {
 const keptFlags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME
 
 // Detach removes the topmost mount at path lazily: it is gone from the path at once, and ends when nobody uses it
-// any more. It is for mounts that cannot be removed otherwise. A path without mount is success.
+// any more. It is for mounts that cannot be removed otherwise. Nothing is forced: that would end the file system
+// wherever else it is mounted. A path without mount is success.
 func Detach(path string) error {
-	err := unix.Unmount(path, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
 		return nil
 	}
