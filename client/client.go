@@ -109,7 +109,7 @@ func (c *Client) services() (err error) {
 		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: func() string { return c.secret }, Servers: afterRegistration{c.conf.Servers, c.registered},
 		Journal: c.db.Bucket("volumes"), Registry: c.db.Bucket("plugins"), Fences: c.db.Bucket("fences"), Updated: c.pluginsChanged,
 		NodeEvent: c.node.tell, Log: c.log.Named("volumes"),
-		Tasks: mountUsers{c},
+		Tasks: mountUsers{c}, Silence: c.silence,
 	}
 	if err := c.conf.volumeOptions(&conf); err != nil {
 		return err

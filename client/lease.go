@@ -138,11 +138,11 @@ func (c *Client) watchLeases(ctx context.Context) error {
 		if sleep(ctx, pause); ctx.Err() != nil {
 			return ctx.Err()
 		}
-		silence := time.Duration(bootTime() - c.lease.since())
+		silence := c.silence()
 		if l.Term <= 0 {
 			c.dropLease()
 		}
-		if l.Term <= 0 || silence < l.Stop() || c.ownsTheServers() {
+		if l.Term <= 0 || silence < l.Stop() {
 			clear(told)
 			continue
 		}
@@ -156,6 +156,14 @@ func (l *lease) since() int64 {
 		return from
 	}
 	return l.born
+}
+
+// silence is for how long no server was heard; it does not count where nobody else can be given the volumes.
+func (c *Client) silence() time.Duration {
+	if c.ownsTheServers() {
+		return 0
+	}
+	return time.Duration(bootTime() - c.lease.since())
 }
 
 func (c *Client) endLeases(ctx context.Context, silence time.Duration, told map[string]bool) {

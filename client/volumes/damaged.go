@@ -99,6 +99,25 @@ func (s *Service) releaseDamaged(ctx context.Context, allocID string, alloc *api
 	return errors.Join(errs...)
 }
 
+// admitDamaged keeps a volume of one user from a second one while the first one's record cannot be read.
+func (s *Service) admitDamaged(r *row) error {
+	if !r.AccessMode.SingleUser() {
+		return nil
+	}
+	for _, key := range s.journal.damagedRows() {
+		id := allocOf(key)
+		for _, use := range []string{"", r.Use} {
+			if key == r.key() || rowKey(id, r.Namespace, r.VolumeID, use) != key {
+				continue
+			}
+			if at := s.findMount(csiplugins.TargetDir, targetName(r.Namespace, r.VolumeID, id, use)); at != nil {
+				return fault.New(fault.Unavailable, "allocation %s, whose record cannot be read, has it at %s, and access mode %s allows one", id, at.Point, r.AccessMode)
+			}
+		}
+	}
+	return nil
+}
+
 // detachUnknown looks for a mount that the journal has lost, where it would be. When nobody knows what the driver
 // calls the volume, the node unmounts it itself.
 func (s *Service) detachUnknown(ctx context.Context, req *api.NodeVolumeDetachRequest) error {
@@ -183,7 +202,7 @@ func (s *Service) detachNameless(ctx context.Context, req *api.NodeVolumeDetachR
 		if filepath.Base(filepath.Dir(e.Point)) != csiplugins.TargetDir || known[filepath.Base(e.Point)] {
 			continue
 		}
-		how, err := s.unmountOurselves(ctx, e.Point, req.Force)
+		how, err := s.unmountOurselves(ctx, e.Point, []string{e.Point}, req.Force)
 		if err != nil {
 			return fmt.Errorf("unmount %s, whose record cannot be read: %w", e.Point, err)
 		}

@@ -103,9 +103,12 @@ func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
 	}
 	// The plugin is waited for outside of the volume's turn.
 	p, err := s.plugins.Wait(ctx, api.CSIPluginTypeNode, r.PluginID, downPluginWait)
-	if err != nil && !force {
+	gone := err != nil && r.BootID != s.bootID // mounts and sessions end with the boot
+	if err != nil && !force && !gone {
 		return err
 	}
+	begin := time.Now()
+	s.writeBack(ctx, r)
 	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
 	if err != nil {
 		return err
@@ -114,8 +117,7 @@ func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
 	if r = s.journal.row(r.key()); r == nil || r.State == rowReleased {
 		return nil
 	}
-	u := &undoing{p: p, own: force || s.gaveUp(r), force: force, again: r.Failures+1 < unstageTries}
-	begin := time.Now()
+	u := &undoing{p: p, own: force || gone || s.gaveUp(r.failing), force: force, again: r.Failures+1 < unstageTries}
 	err = s.undo(ctx, u, r)
 	s.tellOwn(r, u)
 	if err != nil {
@@ -128,10 +130,10 @@ func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
 	return nil
 }
 
-// gaveUp reports whether the plugin has failed to take the row down so often, and for so long, that the node
+// gaveUp reports whether the plugin has failed to take something down so often, and for so long, that the node
 // does it itself.
-func (s *Service) gaveUp(r *row) bool {
-	return r.Failures >= undoTries && time.Since(r.FailingSince) >= s.conf.UndoPatience
+func (s *Service) gaveUp(f failing) bool {
+	return f.Failures >= undoTries && time.Since(f.FailingSince) >= s.conf.UndoPatience
 }
 
 // countFailure notes that the plugin could not take the row down.
@@ -143,10 +145,7 @@ func (s *Service) countFailure(ctx context.Context, p *csiplugins.Plugin, r *row
 		p.Recheck()
 	}
 	next := *r
-	next.Failures++
-	if next.FailingSince.IsZero() {
-		next.FailingSince = time.Now()
-	}
+	next.failing = r.failing.once()
 	s.journal.note(next)
 }
 
@@ -186,7 +185,7 @@ func (s *Service) dropStage(ctx context.Context, key string) error {
 		return nil
 	}
 	p, err := s.plugins.Wait(ctx, api.CSIPluginTypeNode, st.PluginID, downPluginWait)
-	if err != nil {
+	if err != nil && st.BootID == s.bootID {
 		return err
 	}
 	volume := csiplugins.VolumeKey(st.PluginID, st.ExternalID)
@@ -195,7 +194,7 @@ func (s *Service) dropStage(ctx context.Context, key string) error {
 		return err
 	}
 	defer release()
-	nobody := &row{PluginID: st.PluginID, ExternalID: st.ExternalID}
+	nobody := &row{AllocID: st.AllocID, VolumeID: st.ExternalID, PluginID: st.PluginID, ExternalID: st.ExternalID}
 	if st = s.journal.stage(key); st == nil {
 		return nil
 	}
@@ -203,7 +202,16 @@ func (s *Service) dropStage(ctx context.Context, key string) error {
 		return err
 	}
 	s.log.Warn("unstage a volume that nobody uses", "plugin_id", st.PluginID, "path", st.Path.Host)
-	return s.takeStaging(ctx, &undoing{p: p}, st)
+	u := &undoing{p: p, own: p == nil || s.gaveUp(st.failing)}
+	if err = s.takeStaging(ctx, u, st); err != nil && ctx.Err() == nil {
+		next := *st
+		next.failing = st.failing.once()
+		if err := s.journal.putStage(next); err != nil {
+			s.log.Warn("count the failures of an unstage", "path", st.Path.Host, "error", err)
+		}
+	}
+	s.tellOwn(nobody, u)
+	return err
 }
 
 // tellReleased reports that nothing is left on the node, and ends the row.
@@ -221,6 +229,7 @@ func (s *Service) tellReleased(ctx context.Context, key string) error {
 
 // forget removes a record; what cannot be removed from disk is tried again.
 func (s *Service) forget(key string) {
+	s.notes.drop(key, s.notes.get(key))
 	s.journal.remove(key)
 	if s.journal.owes() {
 		s.retries.Later(owedKey)

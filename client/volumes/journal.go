@@ -76,14 +76,27 @@ type row struct {
 	Stale bool `json:",omitempty"`
 	// Told is the last failure that the servers know of.
 	Told string `json:",omitempty"`
-	// Failures counts the failures of the plugin to take it down, FailingSince is when the first was.
-	Failures     int       `json:",omitempty"`
-	FailingSince time.Time `json:",omitzero"`
+	failing
 	// Helpers are the scopes of the processes that serve the mount and outlive the plugin.
 	Helpers []string `json:",omitempty"`
 
 	// id and vol are what key and volume answer, set by the journal: they are hashes.
 	id, vol string
+}
+
+// failing counts the failures of the plugin to take something down; FailingSince is when the first was.
+type failing struct {
+	Failures     int       `json:",omitempty"`
+	FailingSince time.Time `json:",omitzero"`
+}
+
+// once adds a failure. A clock that was set back must not make anybody wait until it comes there again.
+func (f failing) once() failing {
+	if now := time.Now(); f.FailingSince.IsZero() || f.FailingSince.After(now) {
+		f.FailingSince = now
+	}
+	f.Failures++
+	return f
 }
 
 func rowKey(allocID, namespace, volumeID, use string) string {
@@ -139,6 +152,7 @@ type stage struct {
 	Known bool `json:",omitempty"`
 	// Helpers are the scopes of the processes that serve the mount and outlive the plugin.
 	Helpers []string `json:",omitempty"`
+	failing
 }
 
 func stageKey(pluginID, externalID string) string {

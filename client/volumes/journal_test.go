@@ -2,6 +2,7 @@ package volumes_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -25,6 +26,19 @@ func (b *bucket) spoil(prefix string) {
 	for k := range b.m {
 		if strings.HasPrefix(k, prefix) {
 			b.m[k] = []byte("{")
+		}
+	}
+}
+
+// edit changes the records whose keys begin so.
+func (b *bucket) edit(prefix string, change func(map[string]any)) {
+	for k := range b.keys(prefix) {
+		raw, _ := b.Get(k)
+		m := map[string]any{}
+		if json.Unmarshal(raw, &m) == nil {
+			change(m)
+			raw, _ = json.Marshal(m)
+			_ = b.Put(k, raw)
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package volumes
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
@@ -105,50 +107,77 @@ func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) boo
 		sync, cut := "sync "+r.key(), "cut "+r.key()
 		l := r.leaseTerm()
 		if silence < l.Stop() {
-			s.overdue.forget(sync, cut)
+			s.overdue.forget(sync)
 			continue
 		}
 		if silence < l.Cut() && !kept(r.AllocID) {
 			s.overdue.once(sync, func() { _ = s.host.Sync(r.Target.Host) })
 		}
 		if silence >= l.Last() {
-			s.overdue.once(cut, func() { s.cutOff(r) })
+			// Each time: a call that was under way may mount it once more.
+			s.overdue.once(cut, func() { s.cutOff(r); s.overdue.forget(cut) })
 		}
 	}
 }
 
+// leaseOver reports that the servers may give the row's volume away, or have done so: nothing may be mounted for it
+// before they answer.
+func (s *Service) leaseOver(r *row) error {
+	if r.Lease <= 0 || s.conf.Silence == nil || s.conf.Silence() < r.leaseTerm().Stop() {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "its lease of %s is over: no server answers this node", r.Lease)
+}
+
 // cutOff takes a volume from the node, and what is not written back with it.
 func (s *Service) cutOff(r *row) {
+	own, paths := s.ownPaths(r), []string{r.Target.Host}
+	if r.Stages {
+		paths = append(paths, r.Staging.Host)
+	}
+	ctx, l := context.Background(), r.leaseTerm()
+	limit := max((l.Term-l.Last())/2, time.Millisecond)
+	for _, p := range paths {
+		for range stackedMax {
+			table, err := s.host.Table()
+			if err != nil {
+				s.log.Error("cut off a volume whose lease ends", "volume_id", r.VolumeID, "error", err)
+				return
+			}
+			e := table.AtExactly(p)
+			if e == nil {
+				break
+			}
+			whole := ownsAll(table, e, own)
+			s.log.Warn("a volume is mounted at the end of its lease: cut it off", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "path", p, "shut_down", whole)
+			if whole {
+				// A file system that hangs cannot be opened, which its shutdown needs.
+				if err := s.efforts.begin("shut down "+p, func() error { return s.host.ShutDown(p) }).wait(ctx, limit); err != nil {
+					s.log.Info("the file system cannot be shut down", "path", p, "type", e.FSType, "error", err)
+				}
+				_ = s.efforts.begin("abort "+p, func() error { return s.host.Abort(p) }).wait(ctx, limit)
+			}
+			if err := s.host.Detach(p); err != nil {
+				s.log.Error("cut off a volume whose lease ends", "volume_id", r.VolumeID, "error", err)
+				break
+			}
+		}
+	}
+}
+
+// ownPaths are the paths of the row's volume, for all its users.
+func (s *Service) ownPaths(r *row) []string {
 	own := []string{r.Target.Host}
 	for _, o := range s.journal.users(r) {
 		own = append(own, o.Target.Host)
 	}
-	paths := []string{r.Target.Host}
+	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
+		own = append(own, st.Path.Host)
+	}
 	if r.Stages {
-		own, paths = append(own, r.Staging.Host), append(paths, r.Staging.Host)
+		own = append(own, r.Staging.Host)
 	}
-	for _, p := range paths {
-		table, err := s.host.Table()
-		if err != nil {
-			s.log.Error("cut off a volume whose lease ends", "volume_id", r.VolumeID, "error", err)
-			return
-		}
-		e := table.AtExactly(p)
-		if e == nil {
-			continue
-		}
-		whole := ownsAll(table, e, own)
-		s.log.Warn("a volume is mounted at the end of its lease: cut it off", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "path", p, "shut_down", whole)
-		if whole {
-			if err := s.host.ShutDown(p); err != nil {
-				s.log.Info("the file system cannot be shut down", "path", p, "type", e.FSType, "error", err)
-			}
-			_ = s.host.Abort(p)
-		}
-		if err := s.host.Detach(p); err != nil {
-			s.log.Error("cut off a volume whose lease ends", "volume_id", r.VolumeID, "error", err)
-		}
-	}
+	return own
 }
 
 // ownsAll reports whether the file system is mounted at these paths only, and one of the mounts shows all of it:

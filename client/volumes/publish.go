@@ -63,6 +63,9 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 			return r, err
 		}
 	}
+	if err := s.leaseOver(&next); err != nil {
+		return nil, err
+	}
 	if err := s.admit(p, &next); err != nil {
 		return nil, err
 	}
@@ -113,6 +116,9 @@ func (s *Service) admit(p *csiplugins.Plugin, r *row) error {
 		if o.AttachmentMode != r.AttachmentMode {
 			return fault.New(fault.Conflict, "allocation %s uses it as a %s on this node", o.AllocID, o.AttachmentMode)
 		}
+	}
+	if err := s.admitDamaged(r); err != nil {
+		return err
 	}
 	if r.Stages && p.Base.Plugin != p.Base.Host && !within(r.Staging.Host, p.Base.Host) {
 		return fault.New(fault.Unavailable,

@@ -3,7 +3,6 @@ package volumes
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -168,9 +167,9 @@ func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key str
 		return false, err
 	}
 	if at != nil && h == mounthealth.Unresponsive {
-		s.health.Prober().Abort(ctx, at)
+		s.abort(ctx, at, s.ownPaths(r))
 	}
-	u := &undoing{p: p, own: s.gaveUp(r)}
+	u := &undoing{p: p, own: s.gaveUp(r.failing)}
 	err = s.clearMounts(ctx, u, r)
 	s.tellOwn(r, u)
 	if err != nil {
@@ -179,7 +178,7 @@ func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key str
 	}
 	if r.Failures > 0 {
 		next := *r
-		next.Failures, next.FailingSince = 0, time.Time{}
+		next.failing = failing{}
 		s.journal.note(next)
 	}
 	return true, nil
@@ -226,7 +225,7 @@ func (s *Service) clearStaging(ctx context.Context, u *undoing, r *row) error {
 		}
 	}
 	if h == mounthealth.Unresponsive {
-		s.health.Prober().Abort(ctx, at)
+		s.abort(ctx, at, s.ownPaths(r))
 	}
 	if err := s.takeStaging(ctx, u, st); err != nil {
 		return err

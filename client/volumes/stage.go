@@ -26,7 +26,14 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 	if err != nil {
 		return err
 	}
-	users, misfit := s.journal.users(r), error(nil)
+	var misfit, unknown error
+	users := s.journal.users(r)
+	if len(users) == 0 {
+		unknown = s.unknown(r, at)
+	}
+	if unknown != nil && r.AccessMode.SingleUser() {
+		return unknown
+	}
 	if st != nil && st.Done && st.BootID == s.bootID && st.Path.Host == r.Staging.Host && sameMount(st.Seen, at) {
 		misfit = st.misfit(r, users)
 		switch {
@@ -46,6 +53,9 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 		}
 	}
 	if (at != nil || misfit != nil) && len(users) == 0 && (st == nil || st.Done) {
+		if unknown != nil {
+			return unknown
+		}
 		// A try of before may have published it too: nothing is unstaged under a mount.
 		if err := s.clearTarget(ctx, p, r, nil); err != nil {
 			return err

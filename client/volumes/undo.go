@@ -9,7 +9,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
-	"github.com/open-nomad/open-nomad/client/mounthealth"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
@@ -20,8 +19,6 @@ const (
 	undoPatience = time.Minute
 	// unstageTries is how often a plugin must have failed to unstage what is not mounted any more before that is over.
 	unstageTries = 3
-	// umountWait bounds an unmount of our own: a hung file system may hold it up.
-	umountWait = 15 * time.Second
 )
 
 // undoing is one try to take a row down.
@@ -63,7 +60,7 @@ func (s *Service) takeTarget(ctx context.Context, u *undoing, r *row) error {
 	if r.Target.Host == "" {
 		return nil
 	}
-	err := s.takeOff(ctx, u, taking{at: r.Target, device: r.device(), what: "unpublish"}, func(ctx context.Context) error {
+	err := s.takeOff(ctx, u, taking{at: r.Target, own: s.ownPaths(r), device: r.device(), what: "unpublish"}, func(ctx context.Context) error {
 		return s.plugins.Called(u.p, func() error { return u.p.Client().NodeUnpublish(ctx, r.ExternalID, u.p.See(r.Target)) })
 	})
 	if err != nil {
@@ -75,8 +72,11 @@ func (s *Service) takeTarget(ctx context.Context, u *undoing, r *row) error {
 
 // takeStaging takes a volume off its staging path and forgets the staging.
 func (s *Service) takeStaging(ctx context.Context, u *undoing, st *stage) error {
-	session := st.Done && st.Seen == nil && st.BootID == s.bootID // no session outlives the boot
-	err := s.takeOff(ctx, u, taking{at: st.Path, what: "unstage", untold: session, again: session || u.again && st.BootID == s.bootID}, func(ctx context.Context) error {
+	session := st.Seen == nil && st.BootID == s.bootID // no session outlives the boot
+	nobody := &row{PluginID: st.PluginID, ExternalID: st.ExternalID}
+	err := s.takeOff(ctx, u, taking{
+		at: st.Path, own: append(s.ownPaths(nobody), st.Path.Host), what: "unstage", untold: session, again: u.again && st.BootID == s.bootID,
+	}, func(ctx context.Context) error {
 		return s.plugins.Called(u.p, func() error { return u.p.Client().NodeUnstage(ctx, st.ExternalID, u.p.See(st.Path)) })
 	})
 	if err != nil {
@@ -91,9 +91,11 @@ func (s *Service) takeStaging(ctx context.Context, u *undoing, st *stage) error 
 // taking is what is taken off.
 type taking struct {
 	at     place
+	own    []string // the paths of the volume
 	device bool
 	what   string
-	// untold is set when the driver has mounted nothing there: the mount table does not tell what it has.
+	// untold is set when the driver is not known to have mounted something there: unless that is seen, the mount
+	// table does not tell what it has.
 	untold bool
 	// again is set when nothing mounted is not enough: beside a mount a driver has devices and sessions to close.
 	again bool
@@ -102,6 +104,16 @@ type taking struct {
 // takeOff has the plugin take a volume off a path. It is over when the plugin said so and nothing is there; when
 // nothing is there although the plugin, which did answer, failed; and when the node has unmounted it itself.
 func (s *Service) takeOff(ctx context.Context, u *undoing, t taking, call func(context.Context) error) error {
+	if err := s.unmounting(ctx, t.at.Host); err != nil && !u.force {
+		return fmt.Errorf("%s: %w", t.what, err)
+	}
+	if t.untold {
+		on, err := s.occupied(t.at.Host, t.device)
+		if err != nil {
+			return err
+		}
+		t.untold = !on
+	}
 	failure := error(fault.New(fault.Unavailable, "%s", cmp.Or(u.without, "no instance of the plugin is there")))
 	if u.p != nil {
 		failure = call(ctx)
@@ -110,6 +122,7 @@ func (s *Service) takeOff(ctx context.Context, u *undoing, t taking, call func(c
 	if err != nil {
 		return err
 	}
+	t.again = t.again || t.untold
 	absent := errors.Is(failure, fault.NotFound)
 	switch {
 	case !there && failure == nil:
@@ -129,7 +142,7 @@ func (s *Service) takeOff(ctx context.Context, u *undoing, t taking, call func(c
 	if !there || !u.own {
 		return failure
 	}
-	how, err := s.unmountOurselves(ctx, t.at.Host, u.force)
+	how, err := s.unmountOurselves(ctx, t.at.Host, t.own, u.force)
 	if err != nil {
 		return fmt.Errorf("%w; the node could not unmount it either: %w", failure, err)
 	}
@@ -154,45 +167,6 @@ func (s *Service) occupied(path string, device bool) (bool, error) {
 	return on || device && s.host.IsDevice(path), err
 }
 
-// unmountOurselves unmounts what a plugin cannot. A mount that somebody uses stays, for it may be written to,
-// unless it has failed or an operator asked for it; then it is detached.
-func (s *Service) unmountOurselves(ctx context.Context, path string, force bool) (how string, err error) {
-	at, err := s.host.At(path)
-	if err != nil {
-		return "", err
-	}
-	var h mounthealth.Health
-	if at != nil {
-		if h, _ = s.health.Prober().Check(ctx, at); h == mounthealth.Unresponsive {
-			s.health.Prober().Abort(ctx, at)
-		}
-	}
-	if err = bounded(ctx, func() error { return s.host.Unmount(path) }); err == nil {
-		return "the node unmounted", nil
-	}
-	if !force && h != mounthealth.Failed {
-		return "", err
-	}
-	if err := bounded(ctx, func() error { return s.host.Detach(path) }); err != nil {
-		return "", err
-	}
-	return "the node detached the mount at (lazily: it was in use or did not answer)", nil
-}
-
-// bounded waits no longer than umountWait for an unmount.
-func bounded(ctx context.Context, unmount func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, umountWait)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- unmount() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fault.New(fault.Timeout, "the kernel has not unmounted it within %s", umountWait)
-	}
-}
-
 // stagingOf is the staging that the row uses. A record that is lost, or cannot be read, is made up from the row and
 // the mount table; nil when there is none.
 func (s *Service) stagingOf(r *row) *stage {
@@ -203,13 +177,13 @@ func (s *Service) stagingOf(r *row) *stage {
 	if !r.Stages && !damaged {
 		return nil
 	}
-	path := r.Staging
-	if at := s.findMount(csiplugins.StagingDir, csiplugins.VolumeKey(r.PluginID, r.ExternalID)); at != nil {
+	path, at := r.Staging, s.findMount(csiplugins.StagingDir, csiplugins.VolumeKey(r.PluginID, r.ExternalID))
+	if at != nil {
 		path = place{Host: at.Point, Plugin: at.Point}
 	} else if !damaged || path.Host == "" {
 		return nil
 	}
-	return &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: path, BootID: s.bootID}
+	return &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: path, Seen: at, BootID: s.bootID}
 }
 
 // used reports whether somebody else needs the staging: a row of the journal, or a mount of the same files
@@ -218,19 +192,25 @@ func (s *Service) used(r *row, st *stage) (bool, error) {
 	if len(s.journal.users(r)) > 0 {
 		return true, nil
 	}
-	if st.Seen == nil {
-		return false, nil
+	return false, s.unknown(r, st.Seen)
+}
+
+// unknown returns an error when a mount that the journal does not know shows the files of a staging: a task may be
+// using it. The row's own target is none.
+func (s *Service) unknown(r *row, staged *mounts.Entry) error {
+	if staged == nil {
+		return nil
 	}
-	unknown, err := s.orphans()
+	all, err := s.orphans()
 	if err != nil {
-		return false, err
+		return err
 	}
-	for _, e := range unknown {
-		if e.Point != st.Path.Host && e.Same(st.Seen) {
-			return false, fault.New(fault.Unavailable, "it stays staged: %s is mounted and not in the journal", e.Point)
+	for _, e := range all {
+		if e.Point != staged.Point && e.Point != r.Target.Host && e.Same(staged) {
+			return fault.New(fault.Unavailable, "it stays staged: %s is mounted and not in the journal", e.Point)
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // findMount finds what is mounted below any plugin's base under the name; dir is that of stagings or targets.

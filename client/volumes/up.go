@@ -85,11 +85,11 @@ func (s *Service) mount(ctx context.Context, q *request) (*row, error) {
 	}
 	begin := time.Now()
 	q.wait = &wait{s: s, req: q, begun: begin, shown: before != nil && before.touched()}
-	reply, err := s.claim(ctx, q)
+	given, err := s.claim(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.publish(ctx, q, reply)
+	r, err := s.publish(ctx, q, given)
 	s.tellMount("Mount volume", q.volumeID(), q.alloc.ID, err)
 	if err != nil {
 		s.tellNoRoom(ctx, q, err)
@@ -152,8 +152,21 @@ func (s *Service) backoff(t *wait, show bool, what string, args ...any) csi.Back
 	return b
 }
 
+// grant is the servers' word that a volume may be mounted.
+type grant struct {
+	*api.VolumeClaimResponse
+	// at is the uptime at which it came.
+	at time.Duration
+}
+
+// stale reports whether the servers may have given the volume to somebody else since, without this node knowing.
+func (s *Service) stale(g *grant) bool {
+	l := api.LeaseTerm{Term: g.Claim.Lease, WriteBack: g.Claim.WriteBack}
+	return l.Term > 0 && s.host.Uptime()-g.at >= l.Stop()
+}
+
 // claim waits until the servers say that the volume may be mounted.
-func (s *Service) claim(ctx context.Context, q *request) (*api.VolumeClaimResponse, error) {
+func (s *Service) claim(ctx context.Context, q *request) (*grant, error) {
 	var reply *api.VolumeClaimResponse
 	b := s.backoff(q.wait, false, "claim volume", "volume_id", q.name(), "alloc_id", q.alloc.ID)
 	err := csi.Do(ctx, b, func(ctx context.Context) (err error) {
@@ -166,7 +179,7 @@ func (s *Service) claim(ctx context.Context, q *request) (*api.VolumeClaimRespon
 	case reply == nil || reply.Volume == nil || reply.Claim == nil:
 		return nil, fault.New(fault.Internal, "claim: the servers answered without a volume or claim")
 	}
-	return reply, nil
+	return &grant{reply, s.host.Uptime()}, nil
 }
 
 // claimOnce asks until the claim is ready, and passes on what the servers say of the wait meanwhile.
@@ -195,9 +208,9 @@ func (s *Service) claimOnce(ctx context.Context, q *request) (*api.VolumeClaimRe
 }
 
 // publish stages and publishes with retries, and gives the mount to its owner. The plugin is waited for outside
-// of the volume's turn.
-func (s *Service) publish(ctx context.Context, q *request, reply *api.VolumeClaimResponse) (*row, error) {
-	id := reply.Claim.PluginID
+// of the volume's turn, and a claim under a lease is asked for again when that took long.
+func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, error) {
+	id := given.Claim.PluginID
 	if err := csiplugins.CheckPluginID(id); err != nil {
 		return nil, err
 	}
@@ -213,7 +226,12 @@ func (s *Service) publish(ctx context.Context, q *request, reply *api.VolumeClai
 		if err != nil {
 			return err
 		}
-		if done, err = s.publishOnce(ctx, p, q, reply); err != nil {
+		if s.stale(given) {
+			if given, err = s.claim(ctx, q); err != nil {
+				return err
+			}
+		}
+		if done, err = s.publishOnce(ctx, p, q, given.VolumeClaimResponse); err != nil {
 			if errors.Is(err, fault.Unavailable) {
 				p.Recheck()
 			}
@@ -229,8 +247,8 @@ func (s *Service) publish(ctx context.Context, q *request, reply *api.VolumeClai
 	if err != nil {
 		return nil, err
 	}
-	if reply.NodeExpand {
-		s.expandQuietly(ctx, done, reply.Volume)
+	if given.NodeExpand {
+		s.expandQuietly(ctx, done, given.Volume)
 	}
 	return done, nil
 }

@@ -65,6 +65,8 @@ type Config struct {
 	Dial csi.Dialer
 	// Connect makes connections to plugins in the place of Dial; nil means that Dial does.
 	Connect csi.Connector
+	// Silence is for how long no server was heard, by a clock that goes on while the host sleeps; nil means never.
+	Silence func() time.Duration
 	// Timeouts bound single calls of plugins; zero means the defaults.
 	Timeouts csi.Timeouts
 	// Chance returns a duration below the bound for the jitter of the waits of something; nil means any. Begin is
@@ -117,6 +119,7 @@ type Service struct {
 	bootID  string
 	live    *live
 	overdue overdue
+	efforts efforts
 }
 
 // New makes the service from what the buckets remember. Nothing runs before [Service.Run].

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +32,7 @@ type Host interface {
 	Bind(source, target string, f Flags) error
 	// Restrict adds restrictions to the mount at path.
 	Restrict(path string, f Flags) error
-	// Detach removes the topmost mount at path lazily.
+	// Detach removes the topmost mount at path lazily. Other mounts of its file system go on.
 	Detach(path string) error
 	// Unmount removes all mounts at path, never lazily. A path without mount is success.
 	Unmount(path string) error
@@ -56,6 +57,8 @@ type Host interface {
 	Resolve(path string) string
 	// BootID identifies the boot of the host; empty when it is unknown.
 	BootID() string
+	// Uptime is how long ago that was; the time in which the host sleeps counts.
+	Uptime() time.Duration
 }
 
 // ErrMounted reports that a path is still a mount.
@@ -175,6 +178,15 @@ func (System) Resolve(path string) string {
 		return real
 	}
 	return path
+}
+
+// Uptime implements [Host].
+func (System) Uptime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
 }
 
 // BootID implements [Host].

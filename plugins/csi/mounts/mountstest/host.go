@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,8 +32,15 @@ type Host struct {
 	broken  map[int]error
 	hung    map[int]chan struct{}
 	devices map[string]bool
+	// slow are the paths whose unmount ends when the channel is closed, after the table has shown it.
+	slow map[string]chan struct{}
+	// unwritten are the paths that are written back when the channel is closed.
+	unwritten map[string]chan struct{}
 	// shut are the devices of file systems that were shut down, synced those that were written back.
 	shut, synced []string
+	// aborted are the devices of file systems whose waiters were told to fail.
+	aborted []string
+	born    time.Time
 }
 
 var _ mounts.Host = (*Host)(nil)
@@ -41,7 +49,8 @@ var _ mounts.Host = (*Host)(nil)
 func New(name string) *Host {
 	return &Host{
 		name: name, boot: 1, dirs: map[string]bool{}, busy: map[string]bool{}, broken: map[int]error{}, hung: map[int]chan struct{}{},
-		devices: map[string]bool{},
+		devices: map[string]bool{}, slow: map[string]chan struct{}{}, unwritten: map[string]chan struct{}{},
+		born: time.Now(),
 	}
 }
 
@@ -85,6 +94,33 @@ func (h *Host) releaseLocked() {
 	for id, c := range h.hung {
 		close(c)
 		delete(h.hung, id)
+	}
+}
+
+// HangUnmount lets unmounts of path write back until goOn is called: the table does not show the mount meanwhile.
+func (h *Host) HangUnmount(path string) (goOn func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := make(chan struct{})
+	h.slow[path] = c
+	return func() { close(c) }
+}
+
+// HangSync lets the file system at path be written back until goOn is called, or it is shut down.
+func (h *Host) HangSync(path string) (goOn func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := make(chan struct{})
+	h.unwritten[path] = c
+	return func() { h.written(path) }
+}
+
+func (h *Host) written(path string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.unwritten[path]; c != nil {
+		close(c)
+		delete(h.unwritten, path)
 	}
 }
 
@@ -134,13 +170,24 @@ func (h *Host) Bind(source, target string, f mounts.Flags) error {
 
 // Unmount implements [mounts.Host].
 func (h *Host) Unmount(path string) error {
+	slow, err := h.unmount(path)
+	if slow != nil {
+		<-slow
+	}
+	return err
+}
+
+func (h *Host) unmount(path string) (slow chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.busy[path] && h.table.AtExactly(path) != nil {
-		return fmt.Errorf("unmount %s: %w", path, unix.EBUSY)
+	if h.table.AtExactly(path) == nil {
+		return nil, nil
+	}
+	if h.busy[path] {
+		return nil, fmt.Errorf("unmount %s: %w", path, unix.EBUSY)
 	}
 	h.table = slices.DeleteFunc(slices.Clone(h.table), func(e *mounts.Entry) bool { return e.Point == path })
-	return nil
+	return h.slow[path], nil
 }
 
 // Restrict implements [mounts.Host].
@@ -171,12 +218,30 @@ func (h *Host) Detach(path string) error {
 }
 
 // Sync implements [mounts.Host].
-func (h *Host) Sync(path string) error { return h.noteDevice(path, &h.synced) }
+func (h *Host) Sync(path string) error {
+	h.mu.Lock()
+	c := h.unwritten[path]
+	h.mu.Unlock()
+	if c != nil {
+		<-c
+	}
+	return h.noteDevice(path, &h.synced)
+}
 
 // ShutDown implements [mounts.Host].
-func (h *Host) ShutDown(path string) error { return h.noteDevice(path, &h.shut) }
+func (h *Host) ShutDown(path string) error {
+	err := h.noteDevice(path, &h.shut)
+	if err == nil {
+		h.written(path)
+	}
+	return err
+}
 
+// noteDevice needs the directory at path opened, which waits for a hung file system.
 func (h *Host) noteDevice(path string, on *[]string) error {
+	if err := h.Statfs(path); err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e := h.table.AtExactly(path); e != nil {
@@ -192,11 +257,22 @@ func (h *Host) Ended() (synced, shut []string) {
 	return slices.Clone(h.synced), slices.Clone(h.shut)
 }
 
+// Aborted lists the devices of file systems that were aborted.
+func (h *Host) Aborted() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.aborted)
+}
+
 // Abort implements [mounts.Host].
 func (h *Host) Abort(path string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e := h.table.AtExactly(path); e != nil && h.hung[e.ID] != nil {
+	e := h.table.AtExactly(path)
+	if e != nil {
+		h.aborted = append(h.aborted, e.Dev)
+	}
+	if e != nil && h.hung[e.ID] != nil {
 		close(h.hung[e.ID])
 		delete(h.hung, e.ID)
 		h.broken[e.ID] = unix.EIO
@@ -308,6 +384,9 @@ func (h *Host) HasDir(path string) bool {
 
 // Resolve implements [mounts.Host]: there are no symbolic links.
 func (h *Host) Resolve(path string) string { return path }
+
+// Uptime implements [mounts.Host]; hosts do not sleep.
+func (h *Host) Uptime() time.Duration { return time.Since(h.born) }
 
 // BootID implements [mounts.Host].
 func (h *Host) BootID() string {

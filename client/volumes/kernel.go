@@ -1,0 +1,174 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/mounthealth"
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+)
+
+const (
+	// umountWait bounds the wait for an unmount of our own: a hung file system may hold it up.
+	umountWait = 15 * time.Second
+	// stackedMax is how many mounts on top of each other are detached.
+	stackedMax = 8
+	// syncWait bounds the wait for a file system that is written back, syncLook is how often it is asked whether it
+	// lives meanwhile.
+	syncWait = 10 * time.Minute
+	syncLook = 5 * time.Second
+)
+
+// efforts are system calls that file systems hold up, by what they are about. They cannot be interrupted: there is
+// one of a kind, and each keeps a thread until the kernel ends it.
+type efforts struct {
+	mu   sync.Mutex
+	open map[string]*effort
+}
+
+type effort struct {
+	over chan struct{}
+	err  error
+}
+
+// begin begins an effort unless one of the key is under way.
+func (o *efforts) begin(key string, do func() error) *effort {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if e := o.open[key]; e != nil {
+		return e
+	}
+	if o.open == nil {
+		o.open = map[string]*effort{}
+	}
+	e := &effort{over: make(chan struct{})}
+	o.open[key] = e
+	go func() {
+		e.err = do()
+		o.mu.Lock()
+		delete(o.open, key)
+		o.mu.Unlock()
+		close(e.over)
+	}()
+	return e
+}
+
+// find returns the effort of the key that is under way, nil when there is none.
+func (o *efforts) find(key string) *effort {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.open[key]
+}
+
+// wait waits for the end, no longer than the limit.
+func (e *effort) wait(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case <-e.over:
+		return e.err
+	case <-ctx.Done():
+		return fault.New(fault.Timeout, "the kernel has not ended it within %s", limit)
+	}
+}
+
+// unmountOurselves unmounts what a plugin cannot. A mount that somebody uses stays, for it may be written to,
+// unless it has failed or an operator asked for it; then it is detached. own are the paths of its volume.
+func (s *Service) unmountOurselves(ctx context.Context, path string, own []string, force bool) (how string, err error) {
+	at, err := s.host.At(path)
+	if err != nil {
+		return "", err
+	}
+	var h mounthealth.Health
+	if at != nil {
+		if h, _ = s.health.Prober().Check(ctx, at); h == mounthealth.Unresponsive {
+			s.abort(ctx, at, own)
+		}
+	}
+	err = s.efforts.begin("unmount "+path, func() error { return s.host.Unmount(path) }).wait(ctx, umountWait)
+	if err == nil {
+		return "the node unmounted", nil
+	}
+	if !force && h != mounthealth.Failed {
+		return "", err
+	}
+	for range stackedMax {
+		if err := s.efforts.begin("detach "+path, func() error { return s.host.Detach(path) }).wait(ctx, umountWait); err != nil {
+			return "", err
+		}
+		if on, err := s.host.IsPoint(path); err != nil || !on {
+			return "the node detached the mount at (lazily: it was in use or did not answer)", err
+		}
+	}
+	return "", fault.New(fault.Unavailable, "more than %d mounts are on top of each other at %s", stackedMax, path)
+}
+
+// unmounting returns an error while the kernel has not ended an unmount of our own: what the mount table does not
+// show any more may still be written back.
+func (s *Service) unmounting(ctx context.Context, path string) error {
+	e := s.efforts.find("unmount " + path)
+	if e == nil || e.wait(ctx, umountWait) == nil {
+		return nil
+	}
+	select {
+	case <-e.over:
+		return nil // it has failed, and is there still
+	default:
+		return fault.New(fault.Unavailable, "the kernel has not ended the node's unmount of %s: it may be writing back", path)
+	}
+}
+
+// abort lets all that waits for an unresponsive mount fail, unless others have its file system too.
+func (s *Service) abort(ctx context.Context, at *mounts.Entry, own []string) {
+	table, err := s.host.Table()
+	if err != nil || !ownsAll(table, at, own) {
+		s.log.Warn("a mount that does not answer is not aborted: others have its file system too", "path", at.Point, "error", err)
+		return
+	}
+	s.health.Prober().Abort(ctx, at)
+}
+
+// writeBack has the last user's file system written back before anything is unmounted. Until that is over the mount
+// is in the table, where the end of a lease finds it: an unmount that writes back is nowhere to be seen. What hangs
+// is not waited for.
+func (s *Service) writeBack(ctx context.Context, r *row) {
+	if r.Seen == nil || r.device() || r.ReadOnly || r.Seen.Root != "/" || r.BootID != s.bootID || len(s.journal.users(r)) > 0 {
+		return
+	}
+	table, err := s.host.Table()
+	if err != nil {
+		return
+	}
+	at := table.AtExactly(r.Target.Host)
+	if at == nil || !at.Same(r.Seen) || !ownsAll(table, at, s.ownPaths(r)) {
+		return
+	}
+	if h, _ := s.health.Prober().Check(ctx, at); h != mounthealth.Healthy {
+		return
+	}
+	e := s.efforts.begin("sync "+at.Dev, func() error { return s.host.Sync(at.Point) })
+	for begun := time.Now(); time.Since(begun) < syncWait; {
+		if err = e.wait(ctx, syncLook); err == nil || !isOpen(e) || ctx.Err() != nil {
+			break
+		}
+		if h, why := s.health.Prober().Check(ctx, at); h != mounthealth.Healthy {
+			err = fmt.Errorf("it hangs: %s", why)
+			break
+		}
+	}
+	if err != nil {
+		s.log.Warn("write a volume back before it is unmounted", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "error", err)
+	}
+}
+
+func isOpen(e *effort) bool {
+	select {
+	case <-e.over:
+		return false
+	default:
+		return true
+	}
+}
