@@ -66,6 +66,7 @@ type Alloc struct {
 	tasks Tasks
 	// marks are what the journal said when an earlier agent process had the allocation.
 	marks map[string]string
+	clock *clock
 
 	stopping, ended, down chan struct{}
 	// pulse tells that the health may have changed.
@@ -84,7 +85,7 @@ func New(c Config, a *api.Allocation, restored *store.AllocRecord) (*Alloc, erro
 	if err != nil {
 		return nil, err
 	}
-	out := &Alloc{conf: c, id: a.ID, dir: dir, alloc: a, stopping: make(chan struct{}), ended: make(chan struct{}), down: make(chan struct{})}
+	out := &Alloc{conf: c, id: a.ID, dir: dir, alloc: a, clock: newClock(), stopping: make(chan struct{}), ended: make(chan struct{}), down: make(chan struct{})}
 	out.pulse = make(chan struct{}, 1)
 	var old map[string]*store.TaskRecord
 	if restored != nil {

@@ -72,6 +72,8 @@ type work struct {
 	once      sync.Once
 	mu        sync.Mutex
 	state     api.TaskState
+	// received is when the task came to the node, when it remembers that.
+	received time.Time
 }
 
 func newWork(l *log, changed func(), state string) *work {
@@ -111,6 +113,9 @@ func (w *work) States() map[string]*api.TaskState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.state
+	if !w.received.IsZero() {
+		s.Events = []*api.TaskEvent{{Type: api.EventReceived, Time: w.received.UnixNano()}}
+	}
 	return map[string]*api.TaskState{"t": &s}
 }
 

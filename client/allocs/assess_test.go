@@ -10,6 +10,8 @@ import (
 func TestAssessKnowsTheKindsOfTasks(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1000, 0)
+	same := func(t time.Time) moment { return moment(t.UnixNano()) }
+	after := func(d time.Duration) moment { return same(at.Add(d)) }
 	task := func(name, hook string, sidecar bool) *api.Task {
 		out := &api.Task{Name: name}
 		if hook != "" {
@@ -31,10 +33,10 @@ func TestAssessKnowsTheKindsOfTasks(t *testing.T) {
 		}
 	}
 	r := rules{least: 10 * time.Second, deadline: time.Minute}
-	if o := assess(g, well(), r, at, at.Add(14*time.Second)); o.decided || !o.again.Equal(at.Add(15*time.Second)) {
+	if o := assess(g, well(), r, after(0), after(14*time.Second), same); o.decided || o.again != after(15*time.Second) {
 		t.Errorf("before the last task was well for long enough: %+v", o)
 	}
-	if o := assess(g, well(), r, at, at.Add(15*time.Second)); !o.decided || !o.healthy {
+	if o := assess(g, well(), r, after(0), after(15*time.Second), same); !o.decided || !o.healthy {
 		t.Errorf("all well: %+v", o)
 	}
 	for name, c := range map[string]struct {
@@ -51,17 +53,17 @@ func TestAssessKnowsTheKindsOfTasks(t *testing.T) {
 	} {
 		states := well()
 		states[c.task] = &c.state
-		o := assess(g, states, r, at, at.Add(30*time.Second))
-		if o.decided != c.decided || o.healthy || !c.decided && !o.again.Equal(at.Add(time.Minute)) {
+		o := assess(g, states, r, after(0), after(30*time.Second), same)
+		if o.decided != c.decided || o.healthy || !c.decided && o.again != after(time.Minute) {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}
 	states := well()
 	states["bye"] = &api.TaskState{State: api.TaskStateDead, Failed: true}
-	if o := assess(g, states, r, at, at.Add(30*time.Second)); !o.healthy {
+	if o := assess(g, states, r, after(0), after(30*time.Second), same); !o.healthy {
 		t.Errorf("a poststop task counts: %+v", o)
 	}
-	if o := assess(g, map[string]*api.TaskState{}, r, at, at.Add(time.Minute)); !o.decided || o.healthy {
+	if o := assess(g, map[string]*api.TaskState{}, r, after(0), after(time.Minute), same); !o.decided || o.healthy {
 		t.Errorf("the deadline passed without tasks: %+v", o)
 	}
 }

@@ -46,15 +46,15 @@ func healthRules(a *api.Allocation) (rules, bool) {
 // opinion is what is known of the health of an allocation.
 type opinion struct {
 	decided, healthy bool
-	// again is when to look again though nothing changed.
-	again time.Time
+	// again is when to look again though nothing changed; 0 means when something does.
+	again moment
 }
 
 // assess finds the health of an allocation: healthy when all that must run ran for long enough and all that
-// must end ended well; unhealthy when a task failed, or ended though it must run, or the deadline passed. Times
-// are those that the tasks remember, so that an agent that is started again goes on counting where the last one was.
-func assess(g *api.TaskGroup, states map[string]*api.TaskState, r rules, began, now time.Time) opinion {
-	var since time.Time
+// must end ended well; unhealthy when a task failed, or ended though it must run, or the deadline passed. at tells when
+// it was what the tasks remember, so that an agent that is started again goes on counting where the last one was.
+func assess(g *api.TaskGroup, states map[string]*api.TaskState, r rules, began, now moment, at func(time.Time) moment) opinion {
+	since := began
 	ready := true
 	for _, t := range g.Tasks {
 		if t.Lifecycle != nil && t.Lifecycle.Hook == api.TaskLifecycleHookPoststop {
@@ -68,51 +68,23 @@ func assess(g *api.TaskGroup, states map[string]*api.TaskState, r rules, began, 
 		case s.State == api.TaskStateDead && (s.Failed || !ends):
 			return opinion{decided: true}
 		case s.State == api.TaskStateDead:
-			since = later(since, s.FinishedAt)
+			since = max(since, at(s.FinishedAt))
 		case s.State == api.TaskStateRunning && !ends:
-			since = later(since, s.StartedAt)
+			since = max(since, at(s.StartedAt))
 		default:
 			ready = false
 		}
 	}
-	since = later(since, began)
-	if at := since.Add(r.least); ready && !now.Before(at) {
+	if well := since + moment(r.least); ready && now >= well {
 		return opinion{decided: true, healthy: true}
-	} else if end := began.Add(r.deadline); r.deadline > 0 && !now.Before(end) {
+	} else if end := began + moment(r.deadline); r.deadline > 0 && now >= end {
 		return opinion{decided: true}
-	} else {
-		return opinion{again: soonest(ready, at, r.deadline > 0, end)}
+	} else if ready && (r.deadline <= 0 || well < end) {
+		return opinion{again: well}
+	} else if r.deadline > 0 {
+		return opinion{again: end}
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-func soonest(haveA bool, a time.Time, haveB bool, b time.Time) time.Time {
-	switch {
-	case haveA && haveB && b.Before(a), haveB && !haveA:
-		return b
-	case haveA:
-		return a
-	}
-	return time.Time{}
-}
-
-// began is when the allocation came to this node, as its tasks remember it, or now.
-func began(states map[string]*api.TaskState, now time.Time) time.Time {
-	first := now
-	for _, s := range states {
-		if len(s.Events) > 0 && s.Events[0] != nil {
-			if at := time.Unix(0, s.Events[0].Time); s.Events[0].Type == api.EventReceived && at.Before(first) {
-				first = at
-			}
-		}
-	}
-	return first
+	return opinion{}
 }
 
 // attendHealth watches the tasks until the health of the allocation is decided, for each deployment that it
@@ -120,7 +92,7 @@ func began(states map[string]*api.TaskState, now time.Time) time.Time {
 func (a *Alloc) attendHealth(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	of, start := a.Present().DeploymentID, began(a.tasks.States(), time.Now())
+	of, start := a.Present().DeploymentID, a.began()
 	for {
 		select {
 		case <-ctx.Done():
@@ -128,7 +100,7 @@ func (a *Alloc) attendHealth(ctx context.Context) {
 		case <-a.pulse:
 		case <-timer.C:
 		}
-		p, now := a.Present(), time.Now()
+		p, now := a.Present(), a.clock.now()
 		if of != p.DeploymentID { // it went over to another version as it is
 			of, start = p.DeploymentID, now
 		}
@@ -136,11 +108,11 @@ func (a *Alloc) attendHealth(ctx context.Context) {
 		if !watched || a.Leaving() {
 			continue
 		}
-		o := assess(p.Group(), a.tasks.States(), r, start, now)
+		o := assess(p.Group(), a.tasks.States(), r, start, now, a.clock.at)
 		if o.decided {
-			a.decide(of, o.healthy, now)
-		} else if !o.again.IsZero() {
-			timer.Reset(time.Until(o.again))
+			a.decide(of, o.healthy, time.Now())
+		} else if o.again > 0 {
+			timer.Reset(time.Duration(o.again - now))
 		}
 	}
 }

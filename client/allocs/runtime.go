@@ -10,14 +10,14 @@ import (
 const eventTimeout = "Max Run Duration"
 
 // attendRuntime ends the allocation when the max_run_duration of its group is over, counted from when it
-// was placed. The work counts as done: such allocations are not placed again.
+// came to this node. The work counts as done: such allocations are not placed again.
 func (a *Alloc) attendRuntime(ctx context.Context) {
 	p := a.Present()
 	g := p.Group()
 	if g == nil || g.MaxRunDuration <= 0 {
 		return
 	}
-	t := time.NewTimer(time.Until(time.Unix(0, p.CreateTime).Add(g.MaxRunDuration)))
+	t := time.NewTimer(g.MaxRunDuration - time.Duration(a.clock.now()-a.began()))
 	defer t.Stop()
 	select {
 	case <-t.C:

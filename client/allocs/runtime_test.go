@@ -12,8 +12,9 @@ func TestAllocationEndsAfterItsRunDuration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
 		b.alloc.Job.TaskGroups[0].MaxRunDuration = time.Hour
-		b.alloc.CreateTime = time.Now().Add(-10 * time.Minute).UnixNano()
+		b.alloc.CreateTime = time.Now().Add(-10 * time.Hour).UnixNano() // by a server's clock, which is not the node's
 		a := b.make(t)
+		b.work.received = time.Now().Add(-10 * time.Minute)
 		wait := start(t.Context(), a)
 		time.Sleep(50*time.Minute - time.Second)
 		synctest.Wait()
