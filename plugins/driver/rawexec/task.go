@@ -142,14 +142,13 @@ func (t *task) usage(now time.Time) *api.TaskResourceUsage {
 			MemoryStats: &api.MemoryStats{}, CpuStats: &api.CpuStats{},
 		}}
 	}
-	since := t.measured
-	if since.IsZero() {
-		since = t.process.Ident().StartedAt
+	span := t.process.Age()
+	if !t.measured.IsZero() {
+		span = now.Sub(t.measured)
 	}
 	percent := func(now, before time.Duration, span time.Duration) float64 {
 		return 100 * max(now-before, 0).Seconds() / max(span.Seconds(), 0.001)
 	}
-	span := now.Sub(since)
 	user, system := percent(u.User, t.last.User, span), percent(u.System, t.last.System, span)
 	t.measured, t.last = now, u
 	pids := make(map[string]*api.ResourceUsage, len(u.PIDs))

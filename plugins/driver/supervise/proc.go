@@ -97,6 +97,15 @@ type Usage struct {
 
 const tick = 10 * time.Millisecond // USER_HZ is 100 on Linux
 
+// Age is for how long the task's main process has lived, whatever was done to the host's clock meanwhile.
+func (p *Process) Age() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return max(time.Duration(now.Nano())-time.Duration(p.ident.TaskTicks)*tick, 0)
+}
+
 // Usage measures the task's main process and all its descendants.
 func (p *Process) Usage() (Usage, bool) {
 	var u Usage
