@@ -8,6 +8,7 @@ VERSION ?= 0.1.0
 LDFLAGS := -s -w -X github.com/open-nomad/open-nomad/command.Version=$(VERSION)
 SEEDS ?= 10000
 CLUSTER_SEEDS ?= 2000
+FUZZ ?= 30s
 TOOL := $(GO) tool -modfile=tools/go.mod
 PKGS = $$($(GO) list ./... | grep -v /e2e)
 
@@ -56,9 +57,10 @@ bench: build
 	  cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -count=5 -run '^$$' -bench . -benchtime 1x ./bench; } | tee bin/bench.txt
 	@$(GO) run ./cmd/nomad/bench/table -bars cmd/nomad/bench/bars.tsv -json bin/bench.json < bin/bench.txt
 
+# Each target for a while: every decoder and every renderer of the command line has one.
 fuzz:
-	@for p in ./jobspec ./command ./command/agent/config ./nomad ./nomad/httpapi ./nomad/fsm ./plugins/csi; do \
-	  for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
+	@for p in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
+	  for f in $$($(GO) test -list '^Fuzz' ./$$p | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZ) ./$$p || exit 1; done; done
 
 cover: supervise
 	$(GO) test -coverprofile coverage.out $(PKGS)

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
-	"net/http/httptest"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -159,23 +160,39 @@ func checkShown(t *testing.T, verb, shown string) {
 	}
 }
 
+// onSocket serves many thousands of runs: over a socket, which needs no port, with connections that end with their
+// request, since each run is a client of its own that would keep its idle ones.
+func onSocket(tb testing.TB, h http.Handler) (address string) {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	server.SetKeepAlivesEnabled(false)
+	go func() { _ = server.Serve(l) }()
+	tb.Cleanup(func() { _ = server.Close() })
+	return "unix://" + path
+}
+
 // FuzzRenderers shows answers of the right types with odd values.
 func FuzzRenderers(f *testing.F) {
 	for i := range verbs {
 		f.Add(uint16(i), uint64(i))
 		f.Add(uint16(i), uint64(1000+i))
 		f.Add(uint16(i), uint64(2000+i))
+		f.Add(uint16(i), uint64(980)) // messages of servers about the gossip keys
 	}
 	l := &liar{}
-	server := httptest.NewServer(l)
-	f.Cleanup(server.Close)
+	address := onSocket(f, l)
 	files := verbFiles(f)
 	f.Fuzz(func(t *testing.T, i uint16, seed uint64) {
 		l.mu.Lock()
 		l.seed = seed
 		l.mu.Unlock()
 		verb := verbs[int(i)%len(verbs)]
-		checkShown(t, fmt.Sprintf("%s, seed %d,", verb, seed), showVerb(t, server.URL, files(verb)))
+		checkShown(t, fmt.Sprintf("%s, seed %d,", verb, seed), showVerb(t, address, files(verb)))
 	})
 }
 
@@ -187,21 +204,20 @@ func FuzzAnswers(f *testing.F) {
 	}
 	var mu sync.Mutex
 	var body []byte
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	address := onSocket(f, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		mu.Lock()
 		defer mu.Unlock()
 		w.Header().Set("X-Nomad-Index", "5")
 		_, _ = w.Write(body)
 	}))
-	f.Cleanup(server.Close)
 	files := verbFiles(f)
 	f.Fuzz(func(t *testing.T, i uint16, answer []byte) {
 		mu.Lock()
 		body = bytes.Clone(answer)
 		mu.Unlock()
 		verb := verbs[int(i)%len(verbs)]
-		shown := showVerb(t, server.URL, files(verb))
+		shown := showVerb(t, address, files(verb))
 		if !strings.HasPrefix(verb, "alloc logs") && !strings.HasPrefix(verb, "alloc fs") { // files are shown as they are
 			checkShown(t, verb, shown)
 		}

@@ -82,7 +82,7 @@ func keys(ctx context.Context, s *session.Session, op api.KeyringOp, key string)
 		return nil, session.Failed("changing the gossip keys", err)
 	}
 	for _, server := range slices.Sorted(maps.Keys(out.Messages)) {
-		s.Warnf("%s: %s", server, out.Messages[server])
+		s.Warnf("%s: %s", view.Inline(server), view.Inline(out.Messages[server]))
 	}
 	return out, nil
 }

@@ -22,7 +22,7 @@ func Join(name string) *cli.Command {
 			case n == 0:
 				return fault.New(fault.Unavailable, "Error joining: %s", view.Inline(complaint))
 			case complaint != "":
-				s.Warnf("%s", complaint)
+				s.Warnf("%s", view.Inline(complaint))
 			}
 			s.Printf("Joined %d servers successfully\n", n)
 			return nil
