@@ -38,8 +38,7 @@ func (r *Reconciler) volumeOps(tx *state.Txn, plugin, external string) (ops []op
 
 func (r *Reconciler) expandOperation(tx *state.Txn, v *api.Volume) operation {
 	return operation{
-		name:   fmt.Sprintf("expand %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
-		plugin: v.PluginID,
+		name: fmt.Sprintf("expand %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
 		do: func(ctx context.Context, t try) error {
 			out, err := r.expand(ctx, v, usedAs(tx, v), t)
 			if err != nil {

@@ -29,8 +29,7 @@ func (r *Reconciler) lookCreation(ctx context.Context, k key, t tries) time.Time
 
 func (r *Reconciler) createOperation(v *api.Volume) operation {
 	return operation{
-		name:   fmt.Sprintf("create %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
-		plugin: creation(v).PluginID,
+		name: fmt.Sprintf("create %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
 		do: func(ctx context.Context, t try) error {
 			out, err := r.create(ctx, v, t)
 			if err == nil && v.Provision.Replaces == nil {

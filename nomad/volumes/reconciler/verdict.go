@@ -82,13 +82,13 @@ func (f failure) ends(t try) bool {
 	return f.unasked() || errors.As(f.err, &ours) || errors.Is(f.err, errNotOffered) || errors.Is(f.err, errNonsense)
 }
 
-// passes reports whether the call is repeated until it succeeds, however often it fails so.
+// passes reports whether an attach or detach is repeated until it succeeds, however often it fails so.
 func (f failure) passes() bool {
 	switch f.verdict() {
-	case "", fault.VerdictRetry, fault.VerdictRetrySoon, fault.VerdictVerify:
-		return true
+	case fault.VerdictFinal, fault.VerdictUncertain, fault.VerdictLimit:
+		return false
 	}
-	return false
+	return true
 }
 
 // gaveUp reports whether the plugin will not do what it has begun, whatever secrets it is asked with.
