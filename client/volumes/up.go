@@ -216,6 +216,8 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 	}
 	var done *row
 	b := s.backoff(q.wait, true, "mount volume", "volume_id", q.name(), "alloc_id", q.alloc.ID, "plugin_id", id)
+	others, _ := s.others.LoadOrStore(id, &csi.Others{})
+	b.Others = others.(*csi.Others)
 	err := csi.Do(ctx, b, func(ctx context.Context) error {
 		told := q.wait.during(true, func() string { return "mount: " + s.silent(id) })
 		defer told()

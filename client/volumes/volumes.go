@@ -120,6 +120,7 @@ type Service struct {
 	live    *live
 	overdue overdue
 	efforts efforts
+	others  sync.Map // the mounts of each plugin, as *csi.Others
 }
 
 // New makes the service from what the buckets remember. Nothing runs before [Service.Run].

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -19,6 +21,62 @@ type Backoff struct {
 	Noted func(err error, next time.Duration)
 	// Chance returns a duration below the bound, for the jitter of waits; nil means any.
 	Chance func(below time.Duration) time.Duration
+	// Others are calls that succeed when this one does, as far as can be known; nil means none.
+	Others *Others
+}
+
+// Others are calls that wait for the same plugin, each between two tries of its own. A success of one has a few of the
+// others tried early, whose successes do the same: what waited follows as fast as the plugin works. An early try is
+// followed by one at its time. Nil are no others.
+type Others struct {
+	mu      sync.Mutex
+	waiting []chan struct{} // in the order in which they came
+}
+
+// hastened is how many others a success has tried early.
+const hastened = 4
+
+func (o *Others) passed() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := min(hastened, len(o.waiting))
+	for _, w := range o.waiting[:n] {
+		close(w)
+	}
+	o.waiting = o.waiting[n:]
+}
+
+// wait waits for so long, for the end of ctx, or for a success of another one, and reports that it was the last.
+func (o *Others) wait(ctx context.Context, d time.Duration) (early bool) {
+	if o == nil {
+		return pause(ctx, d, nil)
+	}
+	mine := make(chan struct{})
+	o.mu.Lock()
+	o.waiting = append(o.waiting, mine)
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.waiting = slices.DeleteFunc(o.waiting, func(w chan struct{}) bool { return w == mine })
+	}()
+	return pause(ctx, d, mine)
+}
+
+// pause waits for so long, or for the end of ctx, and reports that woken came before.
+func pause(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-woken:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // Wait returns the wait after the given number of failed tries, with jitter.
@@ -35,11 +93,14 @@ func (b Backoff) Wait(failed int) time.Duration {
 		d *= 2
 	}
 	d = min(d, limit)
-	chance := rand.N[time.Duration]
+	return d*3/4 + b.chance(d/2+1)
+}
+
+func (b Backoff) chance(below time.Duration) time.Duration {
 	if b.Chance != nil {
-		chance = b.Chance
+		return b.Chance(below)
 	}
-	return d*3/4 + chance(d/2+1)
+	return rand.N(below)
 }
 
 // Do makes a call and repeats it as its verdict says, see [VerdictOf], until it succeeds, its verdict is not to
@@ -47,9 +108,11 @@ func (b Backoff) Wait(failed int) time.Duration {
 // tries: only failures of the same verdict and code count.
 func Do(ctx context.Context, b Backoff, call func(context.Context) error) error {
 	seen := map[string]int{}
-	for failed := 1; ; failed++ {
+	var usual time.Time // when an early try was due
+	for waits := 0; ; {
 		err := call(ctx)
 		if err == nil {
+			b.Others.passed()
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -60,18 +123,28 @@ func Do(ctx context.Context, b Backoff, call func(context.Context) error) error 
 		if !b.Again(err, seen[key]) {
 			return err
 		}
-		wait := b.Wait(failed)
+		var early *Others
+		wait := time.Until(usual)
+		if wait <= 0 {
+			waits++
+			wait = b.Wait(waits)
+			if VerdictOf(err) != fault.VerdictUncertain {
+				early = b.Others
+			}
+		}
 		if unreached(err) {
 			wait = b.Wait(1)
 		}
 		if b.Noted != nil {
 			b.Noted(err, wait)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		due := time.Now().Add(wait)
+		usual = time.Time{}
+		if early.wait(ctx, wait) {
+			usual = due
+			pause(ctx, b.chance(b.Wait(1)), nil)
+		}
+		if ctx.Err() != nil {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
