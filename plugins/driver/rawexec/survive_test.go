@@ -64,6 +64,61 @@ func TestKilledSupervisorTakesItsTaskAlong(t *testing.T) {
 	suite.Eventually(t, "all processes are gone", func() bool { return gone(main) && gone(child) })
 }
 
+// TestOrphansOfAKilledSupervisorEnd: processes of root that have left cgroup and session are known by their environment;
+// those of other tasks are left alone.
+func TestOrphansOfAKilledSupervisorEnd(t *testing.T) {
+	const leave = `for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/unified/cgroup.procs; do echo $$ > $f; done 2>/dev/null`
+	start := func(d *rawexec.Driver, alloc string) (task *driver.Task, h *driver.Handle, child int) {
+		t.Helper()
+		task = suite.NewTask(t, sh(`setsid sh -c 'trap "" TERM; `+leave+`; echo $$; exec sleep 1000' & wait`))
+		task.ID += alloc
+		task.Env["NOMAD_ALLOC_ID"], task.Env["NOMAD_TASK_NAME"] = alloc, "web"
+		h, err := d.Start(suite.Context(t), task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+		suite.Eventually(t, "the pid of the child", func() bool {
+			child, _ = strconv.Atoi(strings.TrimSpace(suite.LogText(task, "stdout")))
+			return child > 1
+		})
+		return task, h, child
+	}
+	for name, away := range map[string]bool{"while the agent is there": false, "while no agent is there": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			d := newDriver(t, dir)
+			task, h, child := start(d, "a1")
+			_, _, other := start(d, "a2")
+			supervisor := pidOf(t, d, task.ID, "supervisor_pid")
+			if away {
+				_ = d.Close()
+			}
+			if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if away {
+				suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+				d = newDriver(t, dir)
+				if err := d.Recover(suite.Context(t), h); !errors.Is(err, fault.NotFound) {
+					t.Errorf("recover: %v, want not found", err)
+				}
+			} else if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Err == "" {
+				t.Errorf("exit %+v %v, want an unknown outcome", x, err)
+			}
+			if !gone(child) {
+				t.Errorf("process %d of the task is left", child)
+			}
+			if gone(other) {
+				t.Error("a process of another task was killed")
+			}
+			if left := d.Remains(task.ID); len(left) > 0 {
+				t.Errorf("remains %v", left)
+			}
+		})
+	}
+}
+
 func TestRecoverAfterSupervisorDied(t *testing.T) {
 	dir := t.TempDir()
 	d := newDriver(t, dir)

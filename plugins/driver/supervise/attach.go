@@ -83,6 +83,7 @@ func Find(ctx context.Context, state string) (Ident, error) {
 	id := Ident{State: state, TaskID: r.TaskID, Boot: bootID(), PID: pid, TaskPID: int(r.PID), StartedAt: time.Unix(0, r.StartedAt)}
 	id.Ticks, _ = startTicks(id.PID)
 	id.TaskTicks, _ = startTicks(id.TaskPID)
+	id.Marks = marksOf(strings.Split(string(environ(id.TaskPID)), "\x00"))
 	return id, nil
 }
 
@@ -151,11 +152,13 @@ func peerPID(conn *net.UnixConn) (int, error) {
 	return int(cred.Pid), nil
 }
 
-// endLeftovers kills what a vanished supervising process left. The kernel killed the main process with it;
-// the others are found by the task's cgroup and by its session, which is named after the main process.
+// endLeftovers kills what a vanished supervising process left. The kernel killed the main process with it; the others
+// are found by the task's cgroup, by its session, which is named after the main process, and, where they have left both,
+// as only root's can, by their environment.
 func endLeftovers(id Ident) {
 	killCgroup(id.Cgroup)
 	killSession(id)
+	killOrphans(id)
 	removeCgroup(id.Cgroup)
 }
 

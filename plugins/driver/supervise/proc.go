@@ -136,7 +136,8 @@ type Remain struct {
 }
 
 // Remains lists the processes of the task that have not ended, also when the supervising process has given up on
-// them: those in the task's own cgroup, else the descendants of a supervising process that is there.
+// them: those in the task's own cgroup, else the descendants of a supervising process that is there, or the orphans of one
+// that has vanished.
 func (p *Process) Remains() (out []Remain) {
 	for _, pid := range p.pids() {
 		dir := "/proc/" + strconv.Itoa(pid) + "/"
@@ -152,18 +153,36 @@ func (p *Process) Remains() (out []Remain) {
 }
 
 func (p *Process) pids() []int {
+	if !alive(p.ident.PID, p.ident.Ticks) {
+		return append(p.inCgroup(), p.orphans()...)
+	}
 	if p.ident.Cgroup == "" {
-		if !alive(p.ident.PID, p.ident.Ticks) {
-			return nil
-		}
 		u, _ := p.Usage()
 		return u.PIDs
+	}
+	return p.inCgroup()
+}
+
+// orphans are what a supervising process left that has vanished without a record.
+func (p *Process) orphans() []int {
+	select {
+	case <-p.done:
+		if p.exit.Lost {
+			return orphans(p.ident)
+		}
+	default:
+	}
+	return nil
+}
+
+func (p *Process) inCgroup() (out []int) {
+	if p.ident.Cgroup == "" {
+		return nil
 	}
 	raw, err := os.ReadFile(p.ident.Cgroup + "/cgroup.procs")
 	if err != nil {
 		return nil
 	}
-	var out []int
 	for _, f := range strings.Fields(string(raw)) {
 		if pid, err := strconv.Atoi(f); err == nil {
 			out = append(out, pid)

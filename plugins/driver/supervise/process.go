@@ -36,6 +36,8 @@ type Ident struct {
 	StartedAt time.Time
 	// Cgroup is the task's own cgroup directory, when it has one.
 	Cgroup string `json:",omitempty"`
+	// Marks are the parts of the task's environment by which its processes are known.
+	Marks []string `json:",omitempty"`
 }
 
 // Exit is how a task ended. Lost means that the supervising process vanished without a record.
@@ -74,7 +76,7 @@ func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, err
 	}
 	p := &Process{child: child, conn: conn, done: make(chan struct{}), ident: Ident{
 		State:  spec.State,
-		TaskID: spec.TaskID, Boot: bootID(), PID: child.Pid,
+		TaskID: spec.TaskID, Boot: bootID(), PID: child.Pid, Marks: marksOf(spec.Env),
 	}}
 	if spec.OwnCgroup {
 		p.ident.Cgroup = spec.Cgroup
