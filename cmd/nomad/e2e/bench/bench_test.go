@@ -99,6 +99,31 @@ func BenchmarkTaskStarts(b *testing.B) {
 	a.Stop("sleeps", true)
 }
 
+// BenchmarkDeafStop prints how long after its kill_timeout a task is complete that ignores all signals, and has children
+// in other sessions that do.
+func BenchmarkDeafStop(b *testing.B) {
+	const rounds, timeout = 5, time.Second
+	a := kit.Start(b)
+	var over []time.Duration
+	for i := range rounds {
+		id := fmt.Sprintf("deaf-%d", i)
+		job := kit.ShellJob(id, `trap "" INT TERM HUP QUIT; for i in 1 2 3; do (trap "" INT TERM HUP QUIT; setsid sleep 1000 &); done; while :; do sleep 1000; done`)
+		limit := timeout
+		job.TaskGroups[0].Tasks[0].KillTimeout = &limit
+		a.Register(job)
+		becomes(a, id, "running")
+		began := time.Now()
+		a.Stop(id, false)
+		becomes(a, id, "complete")
+		over = append(over, time.Since(began)-timeout)
+	}
+	if left := a.Processes(); len(left) > 0 {
+		b.Errorf("processes %v are left", left)
+	}
+	b.ReportMetric(ms(slices.Max(over)), "ms-over-kill-timeout")
+	b.ReportMetric(0, "ns/op")
+}
+
 // BenchmarkShortTasks prints how many raw_exec batch tasks that do nothing a node gets through in a second, from
 // the registration of one job with all of them to the servers' word that all are complete.
 func BenchmarkShortTasks(b *testing.B) {
