@@ -4,4 +4,7 @@ package main
 const (
 	sysSetns  = 308
 	sysSyncfs = 306
+
+	sysTimerfdCreate  = 283
+	sysTimerfdSettime = 286
 )

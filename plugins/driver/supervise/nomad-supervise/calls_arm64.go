@@ -4,4 +4,7 @@ package main
 const (
 	sysSetns  = 268
 	sysSyncfs = 267
+
+	sysTimerfdCreate  = 85
+	sysTimerfdSettime = 86
 )

@@ -2,6 +2,7 @@ package main
 
 import (
 	"syscall"
+	"unsafe"
 
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -11,6 +12,12 @@ const (
 	umountNoFollow = 8
 	// againMS is the pause between tries to end a task whose lease is over, or to unmount what others use.
 	againMS = 100
+	// lookMS bounds a wait for the file systems: it does not go on while the host sleeps, and the lease does.
+	lookMS = 1000
+	// lateNS is how long there is for what begins when all of the lease is over already, as after a sleep.
+	lateNS = 2e9
+
+	timerAbsolute = 1
 )
 
 // lease is the promise that nothing of the task reaches its volumes any more when no server was heard for too
@@ -24,19 +31,52 @@ type lease struct {
 	unmount, beside []string
 
 	ended bool
+	// lapsed is set when a renewal came of a time after the end: the volumes may be somebody else's by now.
+	lapsed bool
+	// timer ends a wait at the end of the lease, also when the host slept; -1 when there is none.
+	timer int
 	// cutOff is set when a task that does not end was cut off.
 	cutOff bool
 }
 
 func takeLease(spec *frame.Spec) lease {
-	l := lease{from: spec.LeaseFrom, stop: spec.Lease, cut: spec.LeaseCut, end: spec.LeaseEnd, unmount: spec.Unmount, beside: spec.Beside, home: -1}
+	l := lease{from: spec.LeaseFrom, stop: spec.Lease, cut: spec.LeaseCut, end: spec.LeaseEnd, unmount: spec.Unmount, beside: spec.Beside, home: -1, timer: -1}
 	if l.stop > 0 {
 		l.home, _ = syscall.Open("/proc/thread-self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		if fd, _, err := syscall.RawSyscall(sysTimerfdCreate, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0); err == 0 {
+			l.timer = int(fd)
+		}
+		l.arm()
 	}
 	return l
 }
 
-func (l *lease) renew(from int64) { l.from = max(l.from, from) }
+func (l *lease) renew(from int64) {
+	if from <= l.from {
+		return
+	}
+	if l.lapsed = l.lapsed || l.stop > 0 && from >= l.from+l.stop && bootTime() >= l.from+l.stop; !l.lapsed {
+		l.from = from
+		l.arm()
+	}
+}
+
+// arm sets the timer to the end of the lease.
+func (l *lease) arm() {
+	if l.timer < 0 {
+		return
+	}
+	at := [2]syscall.Timespec{1: syscall.NsecToTimespec(l.from + l.stop)}
+	_, _, _ = syscall.RawSyscall6(sysTimerfdSettime, uintptr(l.timer), timerAbsolute, uintptr(unsafe.Pointer(&at)), 0, 0, 0)
+}
+
+// alarm is what is readable at the end of the lease.
+func (l *lease) alarm() int32 {
+	if l.ended {
+		return -1
+	}
+	return int32(l.timer)
+}
 
 // wait is for how many milliseconds nothing needs to be done; negative means for ever.
 func (l *lease) wait() int64 {
@@ -54,7 +94,7 @@ func (l *lease) until(at int64) int64 { return max(l.from+at-bootTime(), 0) / 1e
 
 // over reports whether the task must end. It stays so: the mounts may be taken away by now.
 func (l *lease) over() bool {
-	return l.ended || l.stop > 0 && bootTime() >= l.from+l.stop
+	return l.ended || l.lapsed || l.stop > 0 && bootTime() >= l.from+l.stop
 }
 
 // overdue reports whether what is not written back must be cut off now.
@@ -78,13 +118,25 @@ func (l *lease) close() {
 		l.begin(l.unmount[:min(1, len(l.unmount))], l.unmountAll).ended(l, l.cut)
 	}
 	if l.left() {
-		l.begin(l.unmount, l.severed).ended(l, l.end)
+		l.begin(l.unmount, l.severed).ended(l, l.last())
 	}
 }
 
-// left reports whether something is mounted still.
+// last is until when what is begun now is waited for.
+func (l *lease) last() int64 {
+	if now := bootTime() - l.from; now >= l.end {
+		return now + lateNS
+	}
+	return l.end
+}
+
+// left reports whether something is mounted still. A table that cannot be read does not say that nothing is.
 func (l *lease) left() (yes bool) {
-	eachMount(mountTable(), func(_, _, at string) { yes = yes || listed(at, l.unmount) })
+	table := mountTable()
+	if table == nil {
+		return true
+	}
+	eachMount(table, func(_, _, at string) { yes = yes || listed(at, l.unmount) })
 	return yes
 }
 
@@ -103,10 +155,8 @@ type efforts struct{ note, left int }
 // begin does something with each path in a thread of its own. Those are in the host's mount namespace, for the
 // runtime never makes one from a thread that a goroutine is locked to.
 func (l *lease) begin(paths []string, do func(path string)) *efforts {
-	var p [2]int
-	if syscall.Pipe2(p[:], syscall.O_CLOEXEC) != nil {
-		return &efforts{-1, len(paths)}
-	}
+	p := [2]int{-1, -1}
+	_ = syscall.Pipe2(p[:], syscall.O_CLOEXEC) // without it the end is not noticed
 	for _, path := range paths {
 		go func() {
 			do(path)
@@ -120,9 +170,9 @@ func (l *lease) begin(paths []string, do func(path string)) *efforts {
 // ended waits for all threads, no longer than to a time of the lease.
 func (e *efforts) ended(l *lease, at int64) bool {
 	var b [1]byte
-	for e.left > 0 && e.note >= 0 {
+	for e.left > 0 {
 		fds := [1]pollFD{{int32(e.note), pollIn, 0}}
-		poll(fds[:], l.until(at)+1)
+		poll(fds[:], min(l.until(at)+1, lookMS))
 		if fds[0].revents == 0 {
 			if l.until(at) <= 0 {
 				break

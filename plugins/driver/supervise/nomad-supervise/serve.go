@@ -38,9 +38,9 @@ type agent struct {
 
 // serve moves output and obeys commands until the main process has ended.
 func (s *supervisor) serve() {
-	var fds [8]pollFD
+	var fds [9]pollFD
 	for {
-		fds = [8]pollFD{
+		fds = [9]pollFD{
 			{int32(s.reaper.note), pollIn, 0},
 			{int32(s.listen), pollIn, 0},
 			{s.stdout.fd(), pollIn, 0},
@@ -49,6 +49,7 @@ func (s *supervisor) serve() {
 		for i := range s.agents {
 			fds[4+i] = pollFD{int32(s.agents[i].fd), pollIn, 0}
 		}
+		fds[8] = pollFD{s.lease.alarm(), pollIn, 0}
 		poll(fds[:], s.lease.wait())
 		if fds[2].revents != 0 {
 			s.stdout.pump()

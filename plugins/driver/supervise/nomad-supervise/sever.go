@@ -14,10 +14,11 @@ const (
 
 // severed takes a volume away without writing anything more: the file system is shut down, so that what is in its
 // page cache never reaches the storage. Forcing ends the connection of FUSE file systems, and what waits for a
-// file server. A file system that is mounted elsewhere too belongs to others: it is only unmounted here.
+// file server: those that hang cannot be opened, so the shutdown has half of the time that is left. A file system that is mounted elsewhere too belongs to others: it is only unmounted here.
 func (l *lease) severed(path string) {
 	if own(mountTable(), path, l.unmount, l.beside) {
-		shutDown(path)
+		now := bootTime() - l.from
+		l.begin([]string{path}, shutDown).ended(l, now+(l.last()-now)/2)
 		if syscall.Unmount(path, syscall.MNT_FORCE|umountNoFollow) == nil {
 			return
 		}

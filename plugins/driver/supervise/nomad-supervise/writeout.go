@@ -8,6 +8,8 @@ const (
 	chunk = 16 << 20
 	small = 1 << 20
 
+	depthMax = 256
+
 	rangeWrite = 2
 	rangeWait  = 1 | 4
 
@@ -25,14 +27,18 @@ func (l *lease) synced(path string) {
 	defer syscall.Close(fd)
 	var fs syscall.Statfs_t
 	var st syscall.Stat_t
-	if syscall.Fstatfs(fd, &fs) == nil && fs.Type == xfsMagic && syscall.Fstat(fd, &st) == nil && !l.writeDir(fd, st.Dev) {
+	if syscall.Fstatfs(fd, &fs) == nil && fs.Type == xfsMagic && syscall.Fstat(fd, &st) == nil && !l.writeDir(fd, st.Dev, 0) {
 		return
 	}
 	_, _, _ = syscall.Syscall(sysSyncfs, uintptr(fd), 0, 0)
 }
 
-// writeDir writes back all files below an open directory; false means that time is up.
-func (l *lease) writeDir(dir int, dev uint64) bool {
+// writeDir writes back all files below an open directory; false means that time is up. What is deeper than depthMax
+// is left to the file system: each level holds a descriptor.
+func (l *lease) writeDir(dir int, dev uint64, depth int) bool {
+	if depth == depthMax {
+		return true
+	}
 	b := make([]byte, 16<<10)
 	for {
 		n, err := syscall.ReadDirent(dir, b)
@@ -51,7 +57,7 @@ func (l *lease) writeDir(dir int, dev uint64) bool {
 					break
 				}
 			}
-			if !l.writeEntry(dir, string(name), b[at+direntType], dev) {
+			if !l.writeEntry(dir, string(name), b[at+direntType], dev, depth) {
 				return false
 			}
 			at += size
@@ -59,7 +65,7 @@ func (l *lease) writeDir(dir int, dev uint64) bool {
 	}
 }
 
-func (l *lease) writeEntry(dir int, name string, kind byte, dev uint64) bool {
+func (l *lease) writeEntry(dir int, name string, kind byte, dev uint64, depth int) bool {
 	if kind != typeFile && kind != typeDir || name == "." || name == ".." {
 		return true
 	}
@@ -76,7 +82,7 @@ func (l *lease) writeEntry(dir int, name string, kind byte, dev uint64) bool {
 	case syscall.Fstat(fd, &st) != nil || st.Dev != dev:
 		return true
 	case kind == typeDir:
-		return l.writeDir(fd, dev)
+		return l.writeDir(fd, dev, depth+1)
 	}
 	how := uintptr(rangeWrite)
 	if st.Size > small {
