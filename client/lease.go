@@ -51,12 +51,25 @@ func (c *Client) renewLeases(sent int64) {
 	if sent <= c.lease.from.Load() {
 		return
 	}
+	c.endMissed(sent)
 	c.lease.from.Store(sent)
 	c.keepLease(sent)
 	for _, e := range c.table.all() {
 		if e.group != nil {
 			e.group.Renew(sent)
 		}
+	}
+}
+
+// endMissed ends the leases that ended before the heartbeat was sent, and that nobody has ended: the host slept. The
+// servers may have given their volumes away, whatever they answer now.
+func (c *Client) endMissed(sent int64) {
+	if c.volumes == nil || c.ownsTheServers() {
+		return
+	}
+	silence := time.Duration(sent - c.lease.since())
+	if l := c.volumes.ShortestLease(); l.Term > 0 && silence >= l.Stop() {
+		c.endLeases(context.Background(), silence, map[string]bool{})
 	}
 }
 

@@ -1,12 +1,18 @@
 package client
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/open-nomad/open-nomad/client/csiplugins"
+	"github.com/open-nomad/open-nomad/client/volumes"
 	hostmounts "github.com/open-nomad/open-nomad/plugins/csi/mounts"
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts/mountstest"
 )
 
 // An agent that is restarted again and again must not give its tasks another term each time.
@@ -41,5 +47,56 @@ func TestLeaseGoesOnInTheNextAgentProcess(t *testing.T) {
 		if n.lease.since() != want {
 			t.Errorf("%s: it counts from %d, want %d", c.name, n.lease.since(), want)
 		}
+	}
+}
+
+// records is a bucket in memory.
+type records map[string][]byte
+
+func (r records) Get(k string) ([]byte, error)    { return r[k], nil }
+func (r records) Put(k string, v []byte) error    { r[k] = v; return nil }
+func (r records) Delete(k string) error           { delete(r, k); return nil }
+func (r records) All() (map[string][]byte, error) { return r, nil }
+
+// A host that slept for longer than its lease may be answered before it notices: the volumes are somebody else's by
+// then.
+func TestHeartbeatAfterASleepEndsTheLeasesThatItMissed(t *testing.T) {
+	const lease = 5 * time.Minute
+	for name, c := range map[string]struct {
+		slept time.Duration
+		left  bool
+	}{"short": {time.Minute, true}, "long": {lease, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				host := mountstest.New("n")
+				row, err := json.Marshal(map[string]any{
+					"State": "mounted", "AllocID": "a", "Namespace": "default", "VolumeID": "v", "PluginID": "p", "ExternalID": "v",
+					"Target": map[string]string{"Host": "/t", "Plugin": "/t"}, "BootID": host.BootID(), "Lease": lease,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := host.MakeDir("/t"); err != nil {
+					t.Fatal(err)
+				}
+				if err := host.Mount("7:1", "ext4", "/t", hostmounts.Flags{}); err != nil {
+					t.Fatal(err)
+				}
+				n := nodeOf(t, t.TempDir(), electorate{})
+				n.volumes, err = volumes.New(volumes.Config{
+					StateDir: "/state", NodeID: func() string { return "n" }, Servers: electorate{}, Host: host,
+					Journal: records{"row/a/" + csiplugins.Hash("default", "v"): row}, Registry: records{},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				n.lease.from.Store(int64(time.Hour))
+				n.renewLeases(int64(time.Hour + c.slept))
+				synctest.Wait()
+				if at, _ := host.At("/t"); (at != nil) != c.left {
+					t.Errorf("mounted: %v", at != nil)
+				}
+			})
+		})
 	}
 }
