@@ -143,6 +143,9 @@ type VolumeIntentRequest struct {
 	WriteRequest
 }
 
+// ConfirmTerm is for how long a confirmed intent lets its host begin the call, counted from when the host asked.
+const ConfirmTerm = time.Second
+
 // VolumeAttachmentListRequest lists attachments and mounts that are not confirmed to be gone, optionally of
 // one node, plugin or volume.
 type VolumeAttachmentListRequest struct {

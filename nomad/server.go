@@ -206,6 +206,7 @@ func (s *Server) services() {
 		{"evals", s.evals.Run},
 		{"nodes", nodeService.Run},
 		{"volumes", volumeReconciler.Run},
+		{"volume intents", volumeService.Run},
 		{"deployments", deploymentService.Run},
 		{"periodic", periodic.New(periodic.Config{Log: log.Named("periodic"), State: s.state, Launch: jobService.Launch}).Run},
 		{"gc", gcService.Run},

@@ -145,6 +145,30 @@ func TestIntentIsConfirmedByTheLeader(t *testing.T) {
 }
 
 // After an older snapshot was restored indexes begin lower. A leader that was deposed is long gone by then.
+// Since an answer that came late the leader may have told another host to go on.
+func TestConfirmationThatComesLateIsAskedForAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		late, asked int
+		want        error
+	}{"once": {1, 2, nil}, "always": {100, confirmTries, fault.Unavailable}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &leader{}
+				l.say = func(*api.VolumeIntentRequest) error {
+					if len(l.asked) <= c.late {
+						time.Sleep(api.ConfirmTerm)
+					}
+					return nil
+				}
+				err := fenced(t, &memory{m: map[string][]byte{}}, l).pass(t.Context(), "v", fence{PluginID: "p", ExternalID: "v", Intent: 5})
+				if !errors.Is(err, c.want) || len(l.asked) != c.asked {
+					t.Errorf("%v after %d questions", err, len(l.asked))
+				}
+			})
+		})
+	}
+}
+
 func TestOlderIntentCountsWhenTheLeaderInsists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fenced(t, &memory{m: map[string][]byte{}}, &leader{say: func(*api.VolumeIntentRequest) error { return nil }})

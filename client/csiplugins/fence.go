@@ -18,6 +18,8 @@ import (
 const (
 	// confirmWait bounds asking the servers whether an intent is still the newest.
 	confirmWait = 10 * time.Second
+	// confirmTries is how often they are asked when their answers come too late to count.
+	confirmTries = 5
 	// fencesKept is how many fences are kept before those are looked for that are not needed any more.
 	fencesKept = 4096
 	// fencesAsked is how many of them are asked about at once, fencesEvery how often.
@@ -133,7 +135,7 @@ func (s *Service) pass(ctx context.Context, key string, next fence) error {
 			return err
 		}
 	}
-	if err := s.confirm(ctx, next); err != nil {
+	if err := s.confirmInTime(ctx, next); err != nil {
 		return fmt.Errorf("confirm intent %d: %w", next.Intent, err)
 	}
 	if next.Intent < newest.Intent {
@@ -144,6 +146,22 @@ func (s *Service) pass(ctx context.Context, key string, next fence) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// confirmInTime confirms the intent with an answer that is good still: another host may have been told to go on since
+// one that took longer.
+func (s *Service) confirmInTime(ctx context.Context, f fence) error {
+	for range confirmTries {
+		asked := time.Now()
+		if err := s.confirm(ctx, f); err != nil {
+			return err
+		}
+		// By both clocks: the monotonic one stands still while the host sleeps, the other one may be set back.
+		if now := time.Now(); now.Sub(asked) < api.ConfirmTerm && now.Round(0).Sub(asked.Round(0)) < api.ConfirmTerm {
+			return nil
+		}
+	}
+	return fault.New(fault.Unavailable, "the servers took longer than %s to answer, %d times", api.ConfirmTerm, confirmTries)
 }
 
 // confirm asks the leader whether the intent is still the newest of its object. An error of class Conflict means

@@ -3,44 +3,126 @@ package volumes
 import (
 	"context"
 	"fmt"
+	"maps"
+	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
+// confirmSettles is for how long after a confirmation no other host gets one for the same object: until then the
+// first one may begin its call. A quarter more than what hosts count, for clocks that run unlike.
+const confirmSettles = api.ConfirmTerm * 5 / 4
+
+// confirmBegin is how often a server that was elected and has not begun its term looks whether it has.
+const confirmBegin = 10 * time.Millisecond
+
+// confirmations remember who may be about to call a driver, so that the calls of an object keep their order over all
+// hosts. Those of an earlier leader are not known: objects of before the term wait for them.
+type confirmations struct {
+	mu sync.Mutex
+	// given is nil while this server does not lead.
+	given map[confirmed]confirmation
+	// began is when the term did, index the state's then.
+	began time.Time
+	index uint64
+}
+
+// confirmed is the object of an intent: an external volume, or what has no id yet.
+type confirmed struct {
+	plugin, external string
+	intent           uint64
+}
+
+type confirmation struct {
+	node string
+	at   time.Time
+}
+
+// Run confirms intents for a term of this server as leader, which begins when the state has all of earlier terms.
+func (s *Service) Run(term context.Context) error {
+	s.confirms.set(map[confirmed]confirmation{}, s.state.Read().Index())
+	<-term.Done()
+	s.confirms.set(nil, 0)
+	return term.Err()
+}
+
+func (c *confirmations) set(given map[confirmed]confirmation, index uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.given, c.began, c.index = given, time.Now(), index
+}
+
 // ConfirmIntent tells the host of a controller, just before it calls the driver, that the intent behind the call is
-// the newest of its object: fault.Conflict when it was answered or replaced. That keeps the order of calls over all
-// hosts of a plugin, and keeps those of deposed leaders out.
+// the newest of its object: fault.Conflict when it was answered or replaced. It is good for [api.ConfirmTerm] after
+// it was asked for. That keeps the order of calls over all hosts of a plugin, and keeps those of deposed leaders out.
 func (s *Service) ConfirmIntent(ctx context.Context, r *api.VolumeIntentRequest) (*api.Empty, error) {
 	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
 		return nil, err
 	}
-	if err := s.leads(ctx); err != nil {
-		return nil, fmt.Errorf("confirm intent %d: %w", r.Fence, err)
+	for {
+		if err := s.leads(ctx); err != nil {
+			return nil, fmt.Errorf("confirm intent %d: %w", r.Fence, err)
+		}
+		wait, err := s.confirms.give(r, s.state.Read)
+		if err != nil || wait <= 0 {
+			return &api.Empty{}, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, fault.New(fault.Timeout, "another host may still begin a call for %q: %w", r.ExternalID, ctx.Err())
+		}
 	}
-	if !intended(s.state.Read(), r) {
-		return nil, fault.New(fault.Conflict, "intent %d of plugin %q for %q was answered or replaced", r.Fence, r.PluginID, r.ExternalID)
-	}
-	return &api.Empty{}, nil
 }
 
-// intended reports whether a row waits for the answer to the intent.
-func intended(tx *state.Txn, r *api.VolumeIntentRequest) bool {
+// give confirms the intent, or answers how long another host may still act on an earlier confirmation. The state is
+// read under the lock: what was confirmed before is remembered by then, and what replaced it is in the state.
+func (c *confirmations) give(r *api.VolumeIntentRequest, read func() *state.Txn) (wait time.Duration, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.given == nil {
+		return confirmBegin, nil
+	}
+	now := time.Now()
+	since, intended := intended(read(), r)
+	if !intended {
+		return 0, fault.New(fault.Conflict, "intent %d of plugin %q for %q was answered or replaced", r.Fence, r.PluginID, r.ExternalID)
+	}
+	maps.DeleteFunc(c.given, func(_ confirmed, g confirmation) bool { return now.Sub(g.at) >= confirmSettles })
+	object := confirmed{plugin: r.PluginID, external: r.ExternalID}
+	if r.ExternalID == "" {
+		object.intent = r.Fence
+	}
+	last := c.given[object]
+	if last.node == "" && since <= c.index {
+		last.at = c.began
+	}
+	if wait = confirmSettles - now.Sub(last.at); wait > 0 && last.node != r.NodeID {
+		return wait, nil
+	}
+	c.given[object] = confirmation{r.NodeID, now}
+	return 0, nil
+}
+
+// intended reports whether a row waits for the answer to the intent, and the index at which the row came.
+func intended(tx *state.Txn, r *api.VolumeIntentRequest) (since uint64, intended bool) {
 	for a := range tx.AttachmentsOf(r.PluginID, r.ExternalID) {
 		if a.Fence == r.Fence && a.State != api.AttachmentPublished {
-			return true
+			return a.CreateIndex, true
 		}
 	}
 	for i := range tx.SnapshotIntents() {
 		if i.CreateIndex == r.Fence && i.PluginID == r.PluginID {
-			return true
+			return i.CreateIndex, true
 		}
 	}
 	for v := range tx.VolumesByPlugin(r.PluginID) {
 		if v.Provision.Intent == r.Fence && v.Provision.State != api.VolumeAvailable && v.Provision.State != api.VolumeFailed {
-			return true
+			return v.CreateIndex, true
 		}
 	}
-	return false
+	return 0, false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -78,5 +79,42 @@ func TestIntentIsConfirmedByTheLeaderToANode(t *testing.T) {
 		NodeID: "n1", NodeSecret: "secret-n1", PluginID: "p", ExternalID: "ext-v", Fence: fence,
 	}); !errors.Is(err, fault.NotLeader) {
 		t.Errorf("a leader that was deposed: %v", err)
+	}
+}
+
+// A host may begin its call as long as its confirmation is good, whatever became of the answer.
+func TestIntentsOfAnObjectAreConfirmedToOneHostAfterTheOther(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, id := range []string{"n1", "n2"} {
+		r.Node(id).Says("Controller.Publish", codes.Unavailable, "later")
+	}
+	r.Register(volumestest.Spec("v"))
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	publish := r.State.Read().Attachment("p", "ext-v", "n1").Fence
+	ask := func(node string) time.Duration {
+		t.Helper()
+		begin := time.Now()
+		if _, err := r.Service.ConfirmIntent(r.Context(), &api.VolumeIntentRequest{
+			NodeID: node, NodeSecret: "secret-" + node, PluginID: "p", ExternalID: "ext-v", Fence: publish,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(begin)
+	}
+	asked := time.Now()
+	for range 2 {
+		if took := ask("n1"); took > api.ConfirmTerm/2 {
+			t.Errorf("a new object took %s", took)
+		}
+	}
+	if ask("n2"); time.Since(asked) < api.ConfirmTerm {
+		t.Errorf("another host was told to go on after %s", time.Since(asked))
+	}
+	r.Halt()
+	r.Start() // what the leader of before confirmed is not known
+	asked = time.Now()
+	if ask("n2"); time.Since(asked) < api.ConfirmTerm*9/10 {
+		t.Errorf("a new leader confirmed after %s", time.Since(asked))
 	}
 }

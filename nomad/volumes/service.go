@@ -69,6 +69,7 @@ type Service struct {
 	patience    time.Duration
 	limitExpiry time.Duration
 	now         func() time.Time
+	confirms    confirmations
 }
 
 // New makes the service.

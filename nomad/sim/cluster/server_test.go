@@ -157,7 +157,7 @@ func (s *server) begin() {
 	s.stop, s.ended = stop, ended
 	s.early = s.w.bug == BugNoTerm && s.w.log.term > 1
 	s.since = s.store.Read().Index()
-	for _, run := range []func(context.Context) error{s.reconciler.Run, s.nodes.Run} {
+	for _, run := range []func(context.Context) error{s.reconciler.Run, s.volumes.Run, s.nodes.Run} {
 		ended.Go(func() {
 			if before != nil {
 				before.Wait()

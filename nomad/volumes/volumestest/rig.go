@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
@@ -114,7 +115,12 @@ func (r *Rig) Start() {
 	r.clock.Lock()
 	r.begun = begun
 	r.clock.Unlock()
-	go func() { r.ended <- r.Reconciler.Run(ctx) }()
+	go func() {
+		var group errgroup.Group
+		group.Go(func() error { return r.Service.Run(ctx) })
+		group.Go(func() error { return r.Reconciler.Run(ctx) })
+		r.ended <- group.Wait()
+	}()
 	<-begun
 }
 
