@@ -103,7 +103,8 @@ func place(own, at int, e entry) error {
 	return fmt.Errorf("make directory %s of allocation: %w", e.name, err)
 }
 
-// fill makes the directory name with all its parts; nobody else can enter it before it is ready.
+// fill makes the directory name with all its parts; nobody else can enter it before it is ready, so that what it holds is
+// changed by name.
 func fill(at int, name string, e entry) error {
 	if err := unix.Mkdirat(at, name, 0o700); err != nil {
 		return err
@@ -114,17 +115,33 @@ func fill(at int, name string, e entry) error {
 	}
 	defer unix.Close(fd)
 	for _, sub := range e.sub {
-		if err := fill(fd, sub.name, sub); err != nil {
+		if err := part(fd, sub); err != nil {
 			return err
 		}
 	}
-	if !e.own && os.Geteuid() == 0 {
+	if e.given() {
 		if err := unix.Fchown(fd, nobody, nobody); err != nil {
 			return fmt.Errorf("give directory away: %w", err)
 		}
 	}
 	return unix.Fchmod(fd, e.mode)
 }
+
+// part makes a directory without parts in one that only the agent can enter.
+func part(at int, e entry) error {
+	if err := unix.Mkdirat(at, e.name, 0o700); err != nil {
+		return err
+	}
+	if e.given() {
+		if err := unix.Fchownat(at, e.name, nobody, nobody, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return fmt.Errorf("give directory away: %w", err)
+		}
+	}
+	return unix.Fchmodat(at, e.name, e.mode, 0)
+}
+
+// given reports whether the directory becomes everybody's.
+func (e entry) given() bool { return !e.own && os.Geteuid() == 0 }
 
 // openDir opens a directory as a place to start from; the last element of name is not followed.
 func openDir(at int, name string) (int, error) {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -86,11 +87,14 @@ func clearState(ctx context.Context, state string) error {
 	return supervise.Remove(state)
 }
 
+// leftTraces reports whether there is a file at a state path; the lock, which comes first, is asked for first.
 func leftTraces(state string) bool {
-	_, sockErr := os.Lstat(state + ".sock")
-	_, exitErr := os.Lstat(state + ".exit")
-	_, lockErr := os.Lstat(state + ".lock")
-	return sockErr == nil || exitErr == nil || lockErr == nil
+	for _, ending := range []string{".lock", ".exit", ".sock"} {
+		if unix.Access(state+ending, unix.F_OK) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *task) wait(ctx context.Context) error {

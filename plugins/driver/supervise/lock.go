@@ -13,20 +13,24 @@ import (
 // process that has not come as far as its socket. The file has room for the exit, which is recorded there when the disk
 // takes nothing more.
 func lock(state string) (*os.File, error) {
-	f, err := os.OpenFile(state+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	fd, err := unix.Open(state+".lock", unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	f := os.NewFile(uintptr(fd), state+".lock")
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		return nil, fault.New(fault.Conflict, "start the supervising process: there is one at %s: %w", state, err)
 	}
-	if _, err := f.WriteAt(make([]byte, frame.ExitedMax), 0); err != nil {
+	if _, err := unix.Pwrite(fd, room[:], 0); err != nil {
 		_ = f.Close()
 		return nil, fault.New(fault.Unavailable, "start the supervising process: make room for its exit: %w", err)
 	}
 	return f, nil
 }
+
+// room is what the file of the lock holds until there is an exit.
+var room [frame.ExitedMax]byte
 
 // locked reports whether a supervising process lives at a state path.
 func locked(state string) bool {
