@@ -216,3 +216,5 @@ func log(t *testing.T, h *kit.Host) string {
 	}
 	return string(body)
 }
+
+func namespace(name string) *api.Namespace { return &api.Namespace{Name: name} }
