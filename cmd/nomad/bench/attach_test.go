@@ -120,7 +120,13 @@ func (v *storage) lead(dir string, registry *fsm.Registry) {
 	v.service = volumes.New(volumes.Config{Log: hclog.NewNullLogger(), State: v.state, Raft: v.raft, Drivers: r, Outcomes: r})
 	leading := make(chan struct{})
 	v.background(func(ctx context.Context) {
-		_ = v.raft.Lead(ctx, func(ctx context.Context) error { close(leading); return r.Run(ctx) })
+		_ = v.raft.Lead(ctx, func(ctx context.Context) error {
+			close(leading)
+			var term sync.WaitGroup
+			defer term.Wait()
+			term.Go(func() { _ = v.service.Run(ctx) })
+			return r.Run(ctx)
+		})
 		_ = v.raft.Close()
 	})
 	<-leading
@@ -166,6 +172,10 @@ func (v *storage) work(dir string) {
 	if err != nil {
 		v.tb.Fatal(err)
 	}
+	v.tb.Cleanup(func() { // after all that follows
+		v.node.Plugins().Drop("plugin")
+		v.node.Plugins().LeaveRoot()
+	})
 	v.background(func(ctx context.Context) { _ = v.node.Run(ctx) })
 	task := &api.Task{Name: "driver", CSIPluginConfig: &api.CSIPluginConfig{ID: plugin, Type: api.CSIPluginTypeMonolith}}
 	group := &api.TaskGroup{Name: "g", Tasks: []*api.Task{task}}
@@ -198,7 +208,7 @@ func (v *storage) create(id string) {
 	if err != nil {
 		v.tb.Fatal(err)
 	}
-	v.external = append(v.external, v.state.Read().Volume("default", id).ExternalID)
+	v.external = append(v.external, v.state.Read().Volume("default", id).RemoteID())
 }
 
 // use has an allocation take a volume, waits until it is attached, ends the allocation and waits until the volume
