@@ -89,6 +89,9 @@ func TestIntentsOfAnObjectAreConfirmedToOneHostAfterTheOther(t *testing.T) {
 	for _, id := range []string{"n1", "n2"} {
 		r.Node(id).Says("Controller.Publish", codes.Unavailable, "later")
 	}
+	if err := r.confirm("nothing", 1); !errors.Is(err, fault.Conflict) { // it waits until the term has begun
+		t.Error("an intent of nothing was confirmed")
+	}
 	r.Register(volumestest.Spec("v"))
 	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
 	publish := r.State.Read().Attachment("p", "ext-v", "n1").Fence

@@ -37,23 +37,25 @@ func (r *Reconciler) publishOperation(a *api.VolumeAttachment) operation {
 	return operation{
 		name:   fmt.Sprintf("publish %s to %s by %d", a.ExternalID, a.NodeID, a.Fence),
 		plugin: a.PluginID,
-		do:     func(ctx context.Context, _ try) error { return r.publish(ctx, a) },
+		do:     func(ctx context.Context, t try) error { return r.publish(ctx, a, t) },
 		failed: r.publishFailed(a),
 	}
 }
 
-func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment) error {
+func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try) error {
 	tx, result := r.state.Read(), attached(a)
 	attaches, err := pluginview.Capable(tx, a.PluginID, pluginview.Attach)
 	if err != nil {
 		return err
 	}
-	if !attaches {
-		// It was not known whether the driver attaches when the claim was taken.
+	called := a.ProviderNodeID != "" && (t.failed > 0 || r.inherited(a.Fence))
+	switch {
+	case !attaches && !called:
+		// The plugin attached volumes when the claim was taken, or that was not known. Where it was called the volume may
+		// be attached, and a controller is needed to detach it.
 		result.NotCalled = true
 		return r.record(ctx, result)
-	}
-	if a.ProviderNodeID == "" {
+	case a.ProviderNodeID == "":
 		result.Prepare = true
 		return r.record(ctx, result)
 	}

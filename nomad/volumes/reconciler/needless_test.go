@@ -1,11 +1,15 @@
 package reconciler_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
@@ -18,19 +22,21 @@ func TestClaimThatIsNotAttachedAfterAllHasALease(t *testing.T) {
 	r.Node("n1")
 	n2 := r.Node("n2")
 	r.Register(volumestest.Spec("v"))
-	r.Halt()
-	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-	if c := r.State.Read().Claim("default", "v", "a1", ""); !c.Attach || c.Lease != 0 {
-		t.Fatalf("the claim is %+v", c)
-	}
-	for _, id := range []string{"n1", "n2"} {
-		r.Change(id, func(n *api.Node) {
-			info := *n.CSIControllerPlugins["p"].ControllerInfo
-			info.SupportsAttachDetach = false
-			n.CSIControllerPlugins["p"].ControllerInfo = &info
-		})
-	}
-	r.Start()
+	r.Edit(func(tx *state.Txn) {
+		a := volumestest.Alloc("a1", "n1", "v", writer)
+		tx.PutAlloc(a)
+		if err := ledger.Take(tx, a, nil); err != nil {
+			t.Error(err)
+		}
+		if c := tx.Claim("default", "v", "a1", ""); !c.Attach || c.Lease != 0 {
+			t.Errorf("the claim is %+v", c)
+		}
+		for _, id := range []string{"n1", "n2"} {
+			n := *tx.Node(id)
+			n.CSIControllerPlugins = without(n.CSIControllerPlugins)
+			tx.PutNode(&n)
+		}
+	})
 	if c := r.MustClaim("v", "a1", "n1").Claim; c.Lease <= 0 {
 		t.Errorf("the node gets the volume without a lease: %+v", c)
 	}
@@ -42,5 +48,42 @@ func TestClaimThatIsNotAttachedAfterAllHasALease(t *testing.T) {
 	})
 	if s := r.ClaimState("v", "a1"); s != api.ClaimReleasing || n2.Count("Controller.Unpublish") != 0 {
 		t.Errorf("the claim of the lost node is %q", s)
+	}
+}
+
+// without is the plugin as one that does not attach volumes.
+func without(controllers map[string]*api.CSIInfo) map[string]*api.CSIInfo {
+	p, info := *controllers["p"], *controllers["p"].ControllerInfo
+	info.SupportsAttachDetach, p.ControllerInfo = false, &info
+	return map[string]*api.CSIInfo{"p": &p}
+}
+
+// What may have been attached is not taken for what never had to be when controllers cannot attach any more.
+func TestAttachOfUnknownOutcomeIsNeverNeedless(t *testing.T) {
+	t.Parallel()
+	for _, deposed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("another leader=%t", deposed), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			n := r.Node("n1")
+			n.Fails("Controller.Publish", fault.New(fault.Unavailable, "the answer was lost"))
+			r.Register(volumestest.Spec("v"))
+			r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+			r.Eventually("it was called", func(*state.Txn) bool { return n.Count("Controller.Publish") > 0 })
+			if deposed {
+				r.Halt()
+			}
+			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins = without(n.CSIControllerPlugins) })
+			if deposed {
+				r.Start()
+			}
+			r.Eventually("what is missing is told", func(tx *state.Txn) bool {
+				a := tx.Attachment("p", "ext-v", "n1")
+				return a == nil || a.State != api.AttachmentPublishing || strings.Contains(a.LastError, "supports PUBLISH_UNPUBLISH_VOLUME")
+			})
+			if a := r.State.Read().Attachment("p", "ext-v", "n1"); a == nil || a.State != api.AttachmentPublishing || a.NotCalled {
+				t.Errorf("the attachment is %+v", a)
+			}
+		})
 	}
 }
