@@ -259,7 +259,7 @@ func (p *placer) left(a *api.Allocation, n int) {
 	if i < 0 {
 		return
 	}
-	if a.ClientStatus != api.AllocClientStatusFailed {
+	if !a.ClientTerminal() { // else it was not counted
 		p.count(i, n)
 	}
 	p.touch(i)

@@ -1,0 +1,37 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// What ended although it should go on keeps nobody away, and its successor comes not too near to who took its place.
+func TestTheSuccessorOfWhatEndedKeepsItsDistance(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(2)
+	j := job("web", api.JobTypeService, 3, func(j *api.Job) {
+		g := j.TaskGroups[0]
+		g.Constraints = []*api.Constraint{{Operand: api.ConstraintDistinctHosts}}
+		g.ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: time.Minute, DelayFunction: "constant"}
+	})
+	c.register(j)
+	c.run(j)
+	c.setRunning("web")
+	first := c.live("web")["web.g[0]"]
+	c.write(func(tx *state.Txn) {
+		over := *first
+		over.ClientStatus, over.ModifyTime = api.AllocClientStatusComplete, c.now.UnixNano()
+		tx.PutAlloc(&over)
+	})
+	c.run(j) // the third comes where the first was
+	if third := c.live("web")["web.g[2]"]; third == nil || third.NodeID != first.NodeID {
+		t.Fatalf("the third is %+v", third)
+	}
+	c.now = c.now.Add(2 * time.Minute)
+	if o := c.run(j); len(placed(o)) > 0 || o.Queued["g"] != 1 {
+		t.Errorf("%d placed, %d wait", len(placed(o)), o.Queued["g"])
+	}
+}
