@@ -33,6 +33,8 @@ type run struct {
 	evicted map[string]int
 	// surveys are those that the placers of this run took.
 	surveys []*survey
+	// refused are the groups of a system job that found no room, by node.
+	refused map[string][]string
 	// ownClasses says that the run may change out.Classes.
 	ownClasses bool
 }
@@ -170,8 +172,17 @@ func (r *run) followUp(at time.Time, trigger, why string) string {
 	return e.ID
 }
 
+// full notes that a group of a system job found no room on the node.
+func (r *run) full(node, group string) {
+	if r.refused == nil {
+		r.refused = map[string][]string{}
+	}
+	r.refused[node] = append(r.refused[node], group)
+	r.out.FullNodes = append(r.out.FullNodes, node)
+}
+
 // watch finds the evaluations of the job that wait for one node each. Those that were refused before another
-// placed everything are about to be cancelled.
+// placed everything are about to be cancelled, and those that were not told of a group do not wait for it.
 func (r *run) watch() {
 	if len(r.out.FullNodes) == 0 {
 		return
@@ -188,7 +199,8 @@ func (r *run) watch() {
 	}
 	r.out.Watched = map[string]string{}
 	for _, e := range waiting {
-		if e.SnapshotIndex >= placed {
+		untold := func(group string) bool { return e.FailedTGAllocs[group] == nil }
+		if e.SnapshotIndex >= placed && !slices.ContainsFunc(r.refused[e.NodeID], untold) {
 			r.out.Watched[e.NodeID] = e.ID
 		}
 	}

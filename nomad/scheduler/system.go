@@ -342,6 +342,6 @@ func (s *systemGroup) refuse(p *placer, i int, ask *feasible.VolumeAsk) {
 	s.run.out.Failed[s.group.Name] = p.failed
 	s.run.out.Queued[s.group.Name]++
 	if ask == nil || ask.Impossible() == "" {
-		s.run.out.FullNodes = append(s.run.out.FullNodes, row.Node.ID)
+		s.run.full(row.Node.ID, s.group.Name)
 	}
 }

@@ -97,3 +97,22 @@ func TestManyFullNodesShareOneEvaluation(t *testing.T) {
 		t.Errorf("%d new, %s", len(news), fmt.Sprint(again))
 	}
 }
+
+// Who waits for a node and was never told of a group that has no room there now does not wait for that group.
+func TestAWatcherOfOtherGroupsIsReplaced(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(2)
+	c.done(job("s", api.JobTypeSystem, 1, full), c.registered(job("s", api.JobTypeSystem, 1, full)))
+	two := job("s", api.JobTypeSystem, 1, func(j *api.Job) {
+		h := *j.TaskGroups[0]
+		h.Name, h.Tasks = "h", []*api.Task{{Name: "t", Driver: "mock", Resources: &api.Resources{CPU: 9000, MemoryMB: 10}}}
+		j.TaskGroups = append(j.TaskGroups, &h)
+	})
+	_, news := c.done(two, c.registered(two))
+	if len(news) != 2 || news[0].NodeID == "" || news[0].FailedTGAllocs["h"] == nil {
+		t.Fatalf("%d wait for two nodes on which another group is refused", len(news))
+	}
+	if _, news = c.done(two, c.registered(two)); len(news) != 0 {
+		t.Errorf("%d more", len(news))
+	}
+}
