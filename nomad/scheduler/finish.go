@@ -61,12 +61,12 @@ func wait(e *api.Evaluation, o *Output, snapshot uint64) {
 // An evaluation that waited for its node itself makes no more than one.
 func blockedEvals(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID func() string) []*api.Evaluation {
 	var nodes []string
+	waits := e.Status == api.EvalStatusBlocked
 	for _, n := range slices.Compact(slices.Sorted(slices.Values(o.FullNodes))) {
-		if o.Watched[n] == "" && n != e.NodeID {
+		if itself := waits && n == e.NodeID; o.Watched[n] == "" && !itself {
 			nodes = append(nodes, n)
 		}
 	}
-	waits := e.Status == api.EvalStatusBlocked
 	blocked := func(node string) *api.Evaluation {
 		b := child(e, api.TriggerQueuedAllocs, WhyBlocked, now, newID)
 		b.NodeID = node

@@ -48,7 +48,7 @@ func TestOneEvaluationWaitsForEachFullNode(t *testing.T) {
 	}
 	c.node("late")
 	later := c.registered(j)
-	later.TriggeredBy = api.TriggerNodeUpdate
+	later.TriggeredBy, later.NodeID = api.TriggerNodeUpdate, "late"
 	if again, news = c.done(j, later); len(news) != 1 || news[0].NodeID != "late" || again.BlockedEval != news[0].ID {
 		t.Errorf("another node is full: %d new", len(news))
 	}
