@@ -16,6 +16,7 @@ func TestWhatAWorkerCouldNotHandBackIsHandedOutAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := unled(t)
 		w.lead(evals.Config{Workers: -1})
+		synctest.Wait()
 		w.node("n1")
 		w.job("j", 1, evalID(1))
 		take := func() *api.EvalDequeueResponse {

@@ -217,18 +217,22 @@ func pluginsChanged(a, b map[string]*api.CSIInfo) bool {
 	return false
 }
 
-// allocChanged: the place of an allocation is free when its node is done with it, or when it is forgotten. For the
-// rules of its own job it is gone as soon as it is not wanted.
+// allocChanged: the place of an allocation is free when its node is done with it, or when it is forgotten; with a lower
+// priority others may take it. For the rules of its own job it is gone as soon as it is not wanted.
 func (l *leader) allocChanged(before, after *api.Allocation, index uint64, freed map[string]bool) {
 	if before == nil {
 		return
 	}
-	if !before.ClientTerminal() && (after == nil || after.ClientTerminal()) {
+	if !before.ClientTerminal() && (after == nil || after.ClientTerminal() || cheaper(before, after)) {
 		freed[before.NodeID] = true
 	}
 	if !before.Terminal() && (after == nil || after.Terminal()) {
 		l.jobFreed(l.State.Read(), before, index)
 	}
+}
+
+func cheaper(before, after *api.Allocation) bool {
+	return before.Job != nil && after.Job != nil && after.Job.Priority < before.Job.Priority
 }
 
 // nodesFreed wakes those whom the nodes' room may be enough for.

@@ -189,6 +189,33 @@ func TestPreemptionSwitchedOnWakes(t *testing.T) {
 	w.untilLive("high", 1)
 }
 
+// Who runs for less may have to give way to those for whom it was too dear before.
+func TestALowerPriorityWakesWhoMayEvict(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.write(func(tx *state.Txn) {
+		c := *tx.SchedulerConfig()
+		c.PreemptionConfig.ServiceSchedulerEnabled = true
+		tx.PutSchedulerConfig(&c)
+	})
+	w.register(evalID(1), service("dear", 800))
+	w.untilLive("dear", 1)
+	w.register(evalID(2), service("waits", 800))
+	e := w.untilEval(evalID(2), api.EvalStatusComplete)
+	w.untilEval(e.BlockedEval, api.EvalStatusBlocked)
+	w.write(func(tx *state.Txn) {
+		j := *tx.Job("default", "dear")
+		j.Priority = 10
+		tx.PutJob(&j)
+		for _, a := range w.live("dear") {
+			next := *a
+			next.Job = &j
+			tx.PutAlloc(&next)
+		}
+	})
+	w.untilLive("waits", 1)
+}
+
 // No wake-up knows of a node that changed without its row saying so; the sweep finds such a mistake and counts it.
 func TestTheSweepFindsWhatNobodyWoke(t *testing.T) {
 	w := newWorld(t)
