@@ -13,6 +13,8 @@ const (
 	// sweepEvery is how often some of the blocked evaluations are looked at for nothing, and sweepMax how many.
 	sweepEvery = time.Minute
 	sweepMax   = 256
+	// sweepGrace is how long ago something must have been due to count as missed: its evaluation may be on its way.
+	sweepGrace = 2 * time.Second
 	// caughtUpWait bounds how long a find waits for the loop that wakes to have seen what the find saw.
 	caughtUpWait = 5 * time.Second
 )
@@ -46,7 +48,7 @@ func (l *leader) tryOut(ctx context.Context, e *api.Evaluation) error {
 		return err
 	}
 	o := scheduler.Schedule(scheduler.Input{
-		View: tx, Fleet: f, Eval: e, Now: time.Now(), NewID: newID, Seed: seedOf(e.ID, tx.Index()),
+		View: tx, Fleet: f, Eval: e, Now: time.Now().Add(-sweepGrace), NewID: newID, Seed: seedOf(e.ID, tx.Index()),
 	})
 	if !places(o, e) {
 		return nil

@@ -55,6 +55,48 @@ func TestTheSweepFindsNobody(t *testing.T) {
 	}
 }
 
+// What its own evaluation is about to place, because its delay is over in a moment, was not missed.
+func TestTheSweepLeavesWhatIsDueToItsEvaluation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := unled(t)
+		w.lead(evals.Config{SweepEvery: 100 * time.Millisecond})
+		w.node("n1")
+		version := func(cpu int) *api.Job {
+			j := service("j", cpu)
+			g := j.TaskGroups[0]
+			g.Update = &api.UpdateStrategy{MaxParallel: 1, Canary: 1}
+			g.ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: 10 * time.Second, DelayFunction: "constant"}
+			return j
+		}
+		w.register(evalID(1), version(400))
+		w.untilLive("j", 1)
+		w.write(func(tx *state.Txn) {
+			for d := range tx.DeploymentsByJob("default", "j") {
+				over := *d
+				over.Status = api.DeploymentStatusSuccessful
+				tx.PutDeployment(&over)
+			}
+		})
+		w.register(evalID(2), version(2000)) // its canary waits for room
+		w.untilEval(evalID(2), api.EvalStatusComplete)
+		w.change("j", func(a *api.Allocation) {
+			a.ClientStatus, a.ModifyTime = api.AllocClientStatusFailed, time.Now().UnixNano()
+		})
+		w.write(func(tx *state.Txn) {
+			tx.PutEval(&api.Evaluation{
+				ID: evalID(3), Namespace: "default", JobID: "j", Type: api.JobTypeService, Priority: 50, Status: api.EvalStatusPending,
+				TriggeredBy: api.TriggerRetryFailedAlloc,
+			})
+		})
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if n := len(w.live("j")); n != 1 {
+			t.Errorf("%d live", n)
+		}
+		w.stop()
+	})
+}
+
 // happens does one thing that may happen in a cluster.
 func (w *world) happens(r *rand.Rand, step int) {
 	node, job := fmt.Sprint("n", r.IntN(4)), fmt.Sprint("j", r.IntN(6))
