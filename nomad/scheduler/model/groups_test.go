@@ -1,0 +1,271 @@
+package model_test
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// counted checks a group of which count are wanted and which changes all at once.
+func (p *part) counted() error {
+	over, ambiguous := p.over()
+	kept, err := p.shrunk(len(over))
+	if err != nil {
+		return err
+	}
+	taken := map[int]bool{}
+	for _, a := range over {
+		taken[index(a)] = true
+	}
+	again := map[int]bool{} // names that may come back
+	for _, a := range p.gone {
+		again[index(a)] = true
+	}
+	need := p.count - len(over) - len(kept)
+	for _, a := range kept {
+		changed := p.changed(a)
+		switch {
+		case !p.lives(a) && p.wentBack(): // the version in between may have wanted fewer
+			need++
+			again[index(a)] = true
+			continue
+		case !p.lives(a) && !changed:
+			return fmt.Errorf("%s was stopped for no reason", show(p.after.Alloc(a.ID)))
+		case !p.lives(a) && !p.followed(a) && !p.canaried:
+			return fmt.Errorf("%s was stopped and has no successor", show(a))
+		case !p.lives(a):
+			need++
+			again[index(a)] = true
+			continue
+		case changed:
+			if n := place(p.after, p.job, p.name, p.after.Alloc(a.ID)); n != nil {
+				return fmt.Errorf("%s is not replaced, although there is room on %s", show(a), n.ID)
+			}
+			p.short++
+		case p.after.Alloc(a.ID).Job.Version != p.job.Version:
+			return fmt.Errorf("%s stays of its version, which is %d now", show(a), p.job.Version)
+		}
+		taken[index(a)] = true
+	}
+	if err := p.named(taken, again, need); err != nil {
+		return err
+	}
+	missing := need - len(p.fresh)
+	switch {
+	case missing < 0:
+		return fmt.Errorf("%d came, %d were missing", len(p.fresh), need)
+	case missing == 0 || missing <= ambiguous:
+		return p.apart()
+	}
+	p.short += missing
+	if n := place(p.after, p.job, p.name, nil); n != nil {
+		return fmt.Errorf("%d are missing, although there is room on %s", missing, n.ID)
+	}
+	return p.apart()
+}
+
+// over are the allocations that count although they do not live: batch work that is done in this version, and what
+// failed in it and is out of attempts. Of those that are ambiguous it is open whether they are.
+func (p *part) over() (list []*api.Allocation, ambiguous int) {
+	for a := range p.after.AllocsByJob("default", p.id) {
+		if a.TaskGroup != p.name || p.job.Type != api.JobTypeBatch || a.DesiredStatus != api.AllocDesiredStatusRun ||
+			a.Job.Version != p.job.Version || a.Job.CreateIndex != p.job.CreateIndex {
+			continue
+		}
+		switch {
+		case a.ClientStatus == api.AllocClientStatusComplete:
+			list = append(list, a)
+		case a.ClientStatus == api.AllocClientStatusFailed && a.NextAllocation == "":
+			switch direct, all := p.failures(a); {
+			case direct >= 1: // a batch job has one more attempt
+				list = append(list, a)
+			case all >= 1:
+				list = append(list, a)
+				ambiguous++
+			}
+		}
+	}
+	return list, ambiguous
+}
+
+// failures counts the failed predecessors of an allocation: those that it follows directly, one after the other,
+// and all.
+func (p *part) failures(a *api.Allocation) (direct, all int) {
+	unbroken := true
+	for prev := p.after.Alloc(a.PreviousAllocation); prev != nil; prev = p.after.Alloc(prev.PreviousAllocation) {
+		failed := prev.ClientStatus == api.AllocClientStatusFailed && prev.Job.Version == a.Job.Version
+		unbroken = unbroken && failed
+		if unbroken {
+			direct++
+		}
+		if prev.ClientStatus == api.AllocClientStatusFailed {
+			all++
+		}
+	}
+	return direct, all
+}
+
+func (p *part) lives(a *api.Allocation) bool { return lives(p.after.Alloc(a.ID)) }
+
+// wentBack reports whether a version of the job failed in the step: part of the group may have been of it.
+func (p *part) wentBack() bool {
+	for d := range p.after.DeploymentsByJob("default", p.id) {
+		was := p.before.Deployment(d.ID)
+		if d.Status == api.DeploymentStatusFailed && (was == nil || was.Status != api.DeploymentStatusFailed) {
+			return true
+		}
+	}
+	return false
+}
+
+// followed reports whether there is a successor, whatever became of it, or a canary of the name.
+func (p *part) followed(a *api.Allocation) bool {
+	for _, b := range p.now {
+		if b.Name == a.Name {
+			return true
+		}
+	}
+	return p.linked(a)
+}
+
+// linked reports whether the allocation has a successor, whatever became of that.
+func (p *part) linked(a *api.Allocation) bool {
+	next := p.after.Alloc(p.after.Alloc(a.ID).NextAllocation)
+	return next != nil && next.PreviousAllocation == a.ID && next.Name == a.Name
+}
+
+// shrunk takes those away that are beyond the count: those whose name a promoted canary has, then the highest names,
+// and checks that they are stopped.
+func (p *part) shrunk(over int) ([]*api.Allocation, error) {
+	newest := map[string]uint64{}
+	for _, a := range p.stay {
+		newest[a.Name] = max(newest[a.Name], a.Job.Version)
+	}
+	rank := func(a *api.Allocation) int {
+		if a.Job.Version < newest[a.Name] {
+			return 1 << 20
+		}
+		return index(a)
+	}
+	kept := slices.Clone(p.stay)
+	slices.SortFunc(kept, func(a, b *api.Allocation) int { return rank(a) - rank(b) })
+	for surplus := len(kept) + over - p.count; surplus > 0; surplus-- {
+		last := kept[len(kept)-1]
+		if p.lives(last) {
+			return nil, fmt.Errorf("%s is beyond the count of %d and not stopped", show(last), p.count)
+		}
+		kept = kept[:len(kept)-1]
+	}
+	return kept, nil
+}
+
+// named checks the names of those that came: they follow those that had to go, or are the lowest that are free.
+func (p *part) named(taken, again map[int]bool, need int) error {
+	free := map[int]bool{}
+	for i := 0; len(free) < need; i++ {
+		if !taken[i] {
+			free[i] = true
+		}
+	}
+	for _, a := range p.fresh {
+		i := index(a)
+		if taken[i] {
+			return fmt.Errorf("two have the name %s", a.Name)
+		}
+		if !free[i] && !again[i] && !p.canaried {
+			return fmt.Errorf("%s came, free are %v", show(a), free)
+		}
+		taken[i] = true
+		if a.Job.Version != p.job.Version {
+			return fmt.Errorf("%s came, wanted is version %d", show(a), p.job.Version)
+		}
+	}
+	return nil
+}
+
+// apart checks that those that live keep the group's distance.
+func (p *part) apart() error {
+	for i, a := range p.now {
+		for _, b := range p.now[:i] {
+			fresh := slices.Contains(p.fresh, a) || slices.Contains(p.fresh, b)
+			if fresh && a.Job.Version == b.Job.Version && crowds(p.after, p.job, p.name, p.after.Node(a.NodeID), b) {
+				return fmt.Errorf("%s and %s are too near", show(a), show(b))
+			}
+		}
+	}
+	return nil
+}
+
+// everywhere checks a system or sysbatch group: one on every node that is for it.
+func (p *part) everywhere() error {
+	for n := range p.after.Nodes() {
+		if err := p.on(n); err != nil {
+			return fmt.Errorf("node %s: %w", n.ID, err)
+		}
+	}
+	return nil
+}
+
+func (p *part) on(n *api.Node) error {
+	here := func(list []*api.Allocation) (out []*api.Allocation) {
+		for _, a := range list {
+			if a.NodeID == n.ID {
+				out = append(out, a)
+			}
+		}
+		return out
+	}
+	stay, now, fresh := here(p.stay), here(p.now), here(p.fresh)
+	if len(now) > 1 {
+		return fmt.Errorf("%s and %s", show(now[0]), show(now[1]))
+	}
+	var old *api.Allocation
+	if len(stay) > 0 {
+		old = stay[0]
+	}
+	switch {
+	case old != nil && !suits(n, p.job, p.name), old != nil && !takesNew(n) && p.changed(old):
+		was := p.before.Job("default", p.id)
+		if p.lives(old) && (was == nil || was.Version != p.job.Version) { // else what changed was the node: nobody looks again
+			return fmt.Errorf("%s has no place there any more", show(old))
+		}
+		return nil
+	case old != nil && !p.changed(old):
+		if row := p.after.Alloc(old.ID); !lives(row) || row.Job.Version != p.job.Version {
+			return fmt.Errorf("%s became %s, wanted is version %d", show(old), show(row), p.job.Version)
+		}
+		return nil
+	case !takesNew(n) || !suits(n, p.job, p.name) || p.done(n):
+		return nil // nothing may come, which sort checks, or need come
+	case len(fresh) == 1:
+		if fresh[0].Job.Version != p.job.Version {
+			return fmt.Errorf("%s came, wanted is version %d", show(fresh[0]), p.job.Version)
+		}
+		if old != nil && p.lives(old) {
+			return fmt.Errorf("%s and %s", show(old), show(fresh[0]))
+		}
+		return nil
+	case old != nil && !p.lives(old) && !p.linked(old):
+		return fmt.Errorf("%s was stopped and has no successor", show(old))
+	case fits(p.after, p.job, p.name, n, old):
+		return fmt.Errorf("there is none, although there is room")
+	}
+	p.short++
+	return nil
+}
+
+// done reports whether the newest work that a sysbatch job finished on the node is what it asks for.
+func (p *part) done(n *api.Node) bool {
+	if p.job.Type != api.JobTypeSysbatch {
+		return false
+	}
+	var newest *api.Allocation
+	for a := range p.after.AllocsByNode(n.ID) {
+		finished := a.JobID == p.id && a.TaskGroup == p.name && a.DesiredStatus == api.AllocDesiredStatusRun && a.ClientStatus == api.AllocClientStatusComplete
+		if finished && a.Job.CreateIndex == p.job.CreateIndex && (newest == nil || a.CreateIndex > newest.CreateIndex) {
+			newest = a
+		}
+	}
+	return newest != nil && workOf(newest.Job, p.name) == workOf(p.job, p.name)
+}
