@@ -20,14 +20,20 @@ import (
 
 const (
 	attachTimeout = 5 * time.Second
-	retryEvery    = 10 * time.Millisecond
+	// answerWait is how long Attach waits for a process that it knows by its handle.
+	answerWait = time.Second
+	retryEvery = 10 * time.Millisecond
 )
 
 // Attach takes up a task that an earlier agent started: it runs, or its exit is on record. When neither
 // holds, what is left of it is killed and the error is of class fault.NotFound. A supervising process that does not
 // answer in time is waited for beside.
 func Attach(caller context.Context, id Ident) (*Process, error) {
-	ctx, cancel := context.WithTimeout(caller, attachTimeout)
+	limit := attachTimeout
+	if id.Boot != "" {
+		limit = answerWait
+	}
+	ctx, cancel := context.WithTimeout(caller, limit)
 	defer cancel()
 	for {
 		if x, ok := readExit(id.State); ok {
