@@ -54,13 +54,19 @@ func TestEndOfTheLeaseStopsTheTaskWithoutAnAgent(t *testing.T) {
 	source, target := published(t)
 	task := suite.NewTask(t, sh(writing))
 	task.Mounts = []driver.Mount{{Source: target, Destination: "v"}}
-	task.Lease = &driver.Lease{Term: api.LeaseTerm{Term: 700 * time.Millisecond}, From: bootTime(t), Unmount: []string{target}}
+	task.Lease = &driver.Lease{Term: api.LeaseTerm{Term: 4 * time.Second, WriteBack: 2 * time.Second}, From: bootTime(t), Unmount: []string{target}}
 	h, err := d.Start(suite.Context(t), task)
 	if err != nil {
 		t.Fatal(err)
 	}
 	main, supervisor := pidOf(t, d, task.ID, "pid"), pidOf(t, d, task.ID, "supervisor_pid")
-	suite.Eventually(t, "the task writes", func() bool { return size(filepath.Join(source, "journal")) > 0 })
+	suite.Eventually(t, "the task writes", func() bool {
+		task.Lease.From = bootTime(t)
+		if err := d.Renew(task.ID, task.Lease.From); err != nil {
+			t.Fatal(err)
+		}
+		return size(filepath.Join(source, "journal")) > 0
+	})
 	if err := d.Close(); err != nil { // the agent is gone
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package suite
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,12 +96,16 @@ type bench struct {
 	d driver.Driver
 }
 
+// allocID is that of all tasks of this process. Tasks of one id share a cgroup: those of another run of the same test
+// on this host must not be ended by it.
+var allocID = fmt.Sprintf("%08x", rand.Uint32())
+
 // NewTask makes a task with directories of its own.
 func NewTask(t *testing.T, config map[string]any) *driver.Task {
 	t.Helper()
 	root := t.TempDir()
 	task := &driver.Task{
-		ID: "0a1b2c3d/" + t.Name(), AllocID: "0a1b2c3d", Name: "web", JobID: "job", Config: config,
+		ID: allocID + "/" + t.Name(), AllocID: allocID, Name: "web", JobID: "job", Config: config,
 		Dir: filepath.Join(root, "web"), AllocDir: filepath.Join(root, "alloc"),
 		Env:  map[string]string{"PATH": os.Getenv("PATH")},
 		Logs: driver.Logs{Dir: filepath.Join(root, "alloc", "logs"), MaxFiles: 3, MaxFileSizeMB: 1},
