@@ -39,6 +39,26 @@ func TestCancelledMountIsNeverSuccess(t *testing.T) {
 }
 
 // Agents that are stopped and started again report no plugin as unhealthy.
+// A plugin goes on with a call although the agent that made it has died: what that mounts is taken down too.
+func TestCallOfADeadAgentThatEndsLateLeavesNoMount(t *testing.T) {
+	inVirtualTime(t, fake.Config{Deaf: true, NoStage: true}, func(t *testing.T, v *virtual) {
+		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Times: 1, Delay: time.Second})
+		ctx, die := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _, _ = v.svc.Up(ctx, workload("w")) }()
+		v.until("it is being mounted", func() bool { return v.count("NodePublishVolume") == 1 })
+		die()
+		<-done
+		v.driver.Storage().Excuse("fake-node", true)
+		v.stop()
+		v.start()
+		v.knows()
+		v.untilReleased("w")
+		time.Sleep(time.Minute)
+		v.clean()
+	})
+}
+
 func TestAgentRestartReportsNoUnhealthyPlugin(t *testing.T) {
 	var mu sync.Mutex
 	watching, unhealthy := false, 0

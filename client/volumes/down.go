@@ -18,6 +18,9 @@ import (
 const (
 	downPluginWait = 5 * time.Second
 	tellWait       = 10 * time.Second
+	// lateWait is how long after the start of the agent a plugin may be at work on a call of the process before:
+	// nobody tells when that has ended.
+	lateWait = 2 * time.Second
 )
 
 // EventUnmounted is the type of events of tasks whose volumes the node unmounted in the plugin's stead.
@@ -107,6 +110,9 @@ func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
 	if err != nil && !force && !gone {
 		return err
 	}
+	if err := s.settle(ctx, r.key()); err != nil {
+		return err
+	}
 	begin := time.Now()
 	s.writeBack(ctx, r)
 	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
@@ -128,6 +134,22 @@ func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
 	next.State, next.Took = rowReleased, time.Since(begin)
 	s.journal.note(next)
 	return nil
+}
+
+// settle waits for calls that an agent process before this one may have left behind.
+func (s *Service) settle(ctx context.Context, key string) error {
+	rest := s.born + lateWait - s.host.Uptime()
+	if !s.unsettled[key] || rest <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a call of an earlier agent process: %w", ctx.Err())
+	}
 }
 
 // gaveUp reports whether the plugin has failed to take something down so often, and for so long, that the node

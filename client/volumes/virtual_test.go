@@ -143,7 +143,9 @@ func (v *virtual) until(what string, fact func() bool) {
 
 func (v *virtual) up(a *api.Allocation) map[string]volumes.Mount {
 	v.t.Helper()
-	m, err := v.svc.Up(v.t.Context(), a)
+	ctx, cancel := context.WithTimeout(v.t.Context(), time.Hour)
+	defer cancel()
+	m, err := v.svc.Up(ctx, a)
 	if err != nil {
 		v.t.Fatal(err)
 	}

@@ -120,7 +120,11 @@ type Service struct {
 	live    *live
 	overdue overdue
 	efforts efforts
-	others  sync.Map // the mounts of each plugin, as *csi.Others
+	// unsettled are the rows of which the plugin may be serving calls of an earlier agent process, born is the uptime
+	// at the start of this one.
+	unsettled map[string]bool
+	born      time.Duration
+	others    sync.Map // the mounts of each plugin, as *csi.Others
 }
 
 // New makes the service from what the buckets remember. Nothing runs before [Service.Run].
@@ -148,6 +152,10 @@ func New(c Config) (*Service, error) {
 		return nil, err
 	}
 	s.live = newLive(s.journal)
+	s.born, s.unsettled = c.Host.Uptime(), map[string]bool{}
+	for _, r := range s.journal.rows() {
+		s.unsettled[r.key()] = r.BootID == s.bootID && (r.State == rowMounting || r.State == rowLeaving)
+	}
 	s.plugins, err = csiplugins.New(csiplugins.Config{
 		Root: s.root, Registry: c.Registry, Fences: c.Fences, Servers: c.Servers, NodeID: c.NodeID, NodeSecret: c.NodeSecret,
 		Host: c.Host, Dial: c.Dial, Connect: c.Connect, Updated: c.Updated, NodeEvent: c.NodeEvent, Leaving: s.leaving,
