@@ -41,6 +41,9 @@ func snapshotSave(c *call) (any, error) {
 
 // snapshotRestore replaces the whole state by that of a snapshot.
 func snapshotRestore(c *call) (any, error) {
+	if c.r.ContentLength > api.SnapshotMax {
+		return nil, fault.New(fault.TooLarge, "the snapshot has %d bytes; at most %d can be restored", c.r.ContentLength, int64(api.SnapshotMax))
+	}
 	req := &api.SnapshotRestoreRequest{WriteRequest: c.writes()}
 	buf := make([]byte, api.PieceMax)
 	for {

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -105,6 +106,29 @@ func TestTagsKeepVersions(t *testing.T) {
 	refused(t, err, fault.NotFound, `no version with the tag "golden"`)
 	_, err = r.Versions(t.Context(), &api.JobVersionsRequest{JobID: "web", DiffTag: "golden"})
 	refused(t, err, fault.NotFound, `no version with the tag "golden"`)
+}
+
+func TestTaggedVersionsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	tag := func(name string, unset bool) error {
+		_, err := r.Tag(t.Context(), &api.JobTagRequest{JobID: "web", Name: name, Latest: true, Unset: unset})
+		return err
+	}
+	for n := range 100 {
+		r.sized(n + 1)
+		if err := tag(fmt.Sprint("v", n), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.sized(200)
+	refused(t, tag("v100", false), fault.Invalid, "has 100 versions with tags")
+	if err := tag("v7", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := tag("v100", false); err != nil {
+		t.Error(err)
+	}
 }
 
 func (r *room) scale(count int64, edit func(*api.JobScaleRequest)) (*api.JobRegisterResponse, error) {

@@ -14,6 +14,8 @@ import (
 const (
 	tagNameMax        = 128
 	tagDescriptionMax = 1024
+	// taggedMax is how many versions of a job have tags: they are kept for ever.
+	taggedMax = 100
 )
 
 // Apply names the version, or takes its name away.
@@ -57,6 +59,23 @@ func tagged(tx *state.Txn, j *api.Job, name string) *api.Job {
 	return nil
 }
 
+// mayTag refuses one tagged version too many. It asks before the write: a few more by several writes at once do no harm.
+func (s *Service) mayTag(r *api.JobTagRequest) error {
+	if r.Unset {
+		return nil
+	}
+	n := 0
+	for _, v := range s.State.Read().JobVersions(namespace(r.Namespace), r.JobID) {
+		if v.VersionTag != nil && v.VersionTag.Name != r.Name {
+			n++
+		}
+	}
+	if n >= taggedMax {
+		return fault.New(fault.Invalid, "job %q has %d versions with tags, and more are not kept: take one away with job tag unset", r.JobID, n)
+	}
+	return nil
+}
+
 // Tag names a version of a job, or takes the name away.
 func (s *Service) Tag(ctx context.Context, r *api.JobTagRequest) (*api.JobTagResponse, error) {
 	switch {
@@ -66,6 +85,9 @@ func (s *Service) Tag(ctx context.Context, r *api.JobTagRequest) (*api.JobTagRes
 		return nil, fault.New(fault.Invalid, "a version tag needs a name")
 	case len(r.Name) > tagNameMax || len(r.Description) > tagDescriptionMax:
 		return nil, fault.New(fault.Invalid, "a tag's name has at most %d bytes, its description %d", tagNameMax, tagDescriptionMax)
+	}
+	if err := s.mayTag(r); err != nil {
+		return nil, err
 	}
 	res, err := s.Raft.Propose(ctx, &Tag{
 		Namespace: namespace(r.Namespace), JobID: r.JobID, Name: r.Name, Version: r.Version, Latest: r.Latest,

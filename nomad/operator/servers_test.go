@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -156,6 +158,39 @@ func TestSnapshotsGoInPieces(t *testing.T) {
 	}
 	if !bytes.Equal(a.restored, a.body) {
 		t.Errorf("%d bytes were restored", len(a.restored))
+	}
+}
+
+func TestRestoredSnapshotsAreBounded(t *testing.T) {
+	t.Parallel()
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := int64(1000)
+	r := operator.New(operator.Config{
+		State: s, Raft: three{fsm.NewLocal(s, registry())}, Archive: &archive{}, Cluster: &peers{}, Dir: t.TempDir(),
+		SnapshotMax: 100, Room: func(*os.File) (int64, error) { return room, nil },
+	})
+	send := func(first, second int) error {
+		out, err := r.RestoreSnapshot(t.Context(), &api.SnapshotRestoreRequest{Data: make([]byte, first)})
+		if err != nil {
+			return err
+		}
+		_, err = r.RestoreSnapshot(t.Context(), &api.SnapshotRestoreRequest{Token: out.Token, Offset: int64(first), Data: make([]byte, second), Last: true})
+		return err
+	}
+	for range 5 { // what was refused takes no place
+		if err := send(60, 41); !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "larger than 100 bytes") {
+			t.Errorf("101 bytes: %v", err)
+		}
+	}
+	if err := send(60, 40); err != nil {
+		t.Errorf("100 bytes: %v", err)
+	}
+	room = 80 // after 40 bytes and with 40 to come
+	if err := send(40, 40); !errors.Is(err, fault.Exhausted) || !strings.Contains(err.Error(), "has room for 80 more") {
+		t.Errorf("a full disk: %v", err)
 	}
 }
 

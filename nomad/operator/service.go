@@ -1,8 +1,10 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -37,6 +39,10 @@ type Config struct {
 	Address string
 	// Dir keeps snapshots on their way; empty means the system's place for temporary files.
 	Dir string
+	// SnapshotMax is how many bytes a restored snapshot may have; 0 means [api.SnapshotMax].
+	SnapshotMax int64
+	// Room is how many bytes the disk of a file has left; nil asks the system.
+	Room func(*os.File) (int64, error)
 }
 
 // Service is the room.
@@ -52,12 +58,18 @@ type Service struct {
 	peerAt           func(string) (wire.Caller, error)
 	address          string
 	dir              string
+	snapshotMax      int64
+	room             func(*os.File) (int64, error)
 	reading, writing transfers
 }
 
 // New makes the room.
 func New(c Config) *Service {
+	if c.Room == nil {
+		c.Room = room
+	}
 	return &Service{
+		snapshotMax: cmp.Or(c.SnapshotMax, api.SnapshotMax), room: c.Room,
 		id: c.ID, state: c.State, raft: c.Raft, nameOf: c.NameOf, members: c.Members, cluster: c.Cluster, archive: c.Archive,
 		peerAt: c.Peer, address: c.Address, dir: c.Dir,
 	}

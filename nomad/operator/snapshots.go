@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,9 +27,8 @@ type Archive interface {
 // Bounds of snapshots on their way: they go in pieces, and a file holds what was not fetched or not
 // all sent yet.
 const (
-	transfersMax  = 2
-	transferIdle  = time.Minute
-	transferBytes = 64 << 30
+	transfersMax = 2
+	transferIdle = time.Minute
 )
 
 // transfers are the snapshots that are being fetched or sent.
@@ -137,6 +137,31 @@ func (s *Service) makeSnapshot(ctx context.Context, redact bool) (string, error)
 	return id, nil
 }
 
+// fits refuses a piece that would make the snapshot larger than any may be, or than the disk has room for: to be
+// restored it needs as much again, and the log is on the same disk.
+func (s *Service) fits(x *transfer, more int64) error {
+	if x.size+more > s.snapshotMax {
+		return fault.New(fault.TooLarge, "the snapshot is larger than %d bytes, the most that can be restored", s.snapshotMax)
+	}
+	free, err := s.room(x.file)
+	if err != nil {
+		return fmt.Errorf("look for room for the snapshot: %w", err)
+	}
+	if free < x.size+2*more {
+		return fault.New(fault.Exhausted, "the snapshot does not fit: %d bytes have come, they need as much again to be restored, and the disk has room for %d more", x.size, free)
+	}
+	return nil
+}
+
+// room is how many bytes the file system of a file has left for all users.
+func room(f *os.File) (int64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Fstatfs(int(f.Fd()), &fs); err != nil {
+		return 0, err
+	}
+	return int64(fs.Bavail) * fs.Bsize, nil
+}
+
 // RestoreSnapshot takes a snapshot in piece by piece; after the last one it is checked whole, and restored.
 func (s *Service) RestoreSnapshot(ctx context.Context, r *api.SnapshotRestoreRequest) (*api.SnapshotRestoreResponse, error) {
 	id := r.Token
@@ -151,32 +176,47 @@ func (s *Service) RestoreSnapshot(ctx context.Context, r *api.SnapshotRestoreReq
 	if err != nil {
 		return nil, err
 	}
+	out, over, err := s.take(ctx, x, r)
+	if over {
+		s.writing.end(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.Token = id
+	return out, nil
+}
+
+// take adds a piece, and restores the snapshot with the last one; over says that the transfer is.
+func (s *Service) take(ctx context.Context, x *transfer, r *api.SnapshotRestoreRequest) (out *api.SnapshotRestoreResponse, over bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if r.Offset != x.size || x.size+int64(len(r.Data)) > transferBytes {
-		return nil, fault.New(fault.Invalid, "snapshot: a piece for byte %d came when byte %d was due", r.Offset, x.size)
+	if r.Offset != x.size {
+		return nil, false, fault.New(fault.Invalid, "snapshot: a piece for byte %d came when byte %d was due", r.Offset, x.size)
+	}
+	if err := s.fits(x, int64(len(r.Data))); err != nil {
+		return nil, true, err
 	}
 	n, err := x.file.Write(r.Data)
 	x.size += int64(n)
 	if err != nil {
-		return nil, fmt.Errorf("keep snapshot: %w", err)
+		return nil, true, fmt.Errorf("keep snapshot: %w", err)
 	}
-	out := &api.SnapshotRestoreResponse{Token: id}
+	out = &api.SnapshotRestoreResponse{}
 	if !r.Last {
-		return out, nil
+		return out, false, nil
 	}
-	defer func() { go s.writing.end(id) }()
 	if _, err := x.file.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("keep snapshot: %w", err)
+		return nil, true, fmt.Errorf("keep snapshot: %w", err)
 	}
 	was := s.state.Read().ClusterID()
 	if err := s.archive.RestoreArchive(ctx, x.file); err != nil {
-		return nil, err
+		return nil, true, err
 	}
 	if now := s.state.Read().ClusterID(); was != "" && now != was {
 		out.Warnings = fmt.Sprintf("the snapshot is of another cluster, %s: this one was %s and goes by that name now; "+
 			"never let servers of both meet, and keep the nodes of the other away", now, was)
 	}
 	out.Index = s.state.Read().Index()
-	return out, nil
+	return out, true, nil
 }
