@@ -63,7 +63,7 @@ func hostile(kind string) {
 	inherited(g)
 	switch kind {
 	case "husk":
-		deep(g, filepath.Join(g.shared, "data", "deep"), 500)
+		deep(filepath.Join(g.shared, "data", "deep"), 500)
 		os.Exit(0)
 	case "inside":
 		insideNamespaces(g)
@@ -104,7 +104,7 @@ func again(try func()) {
 	}
 }
 
-// data is a path in what the allocation's tasks share.
+// sharedFile is a path in what the allocation's tasks share.
 func (g ground) sharedFile(name string) string { return filepath.Join(g.shared, "data", name) }
 
 // log is the path of a log file.

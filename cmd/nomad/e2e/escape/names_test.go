@@ -11,7 +11,7 @@ import (
 // oddNames are names of files that no person would choose.
 var oddNames = []string{
 	"x\x1b]0;owned\a\x1b[2J", "two\nlines", "back\rover", "\xff\xfe", "...", "..\n", " ", "%2e%2e", "%00", "a\\..\\b", "-rf", "?path=secret", "#", "&",
-	"‮gpj.exe", ".made-x", ".deep-x", strings.Repeat("n", 255), "{{env}}", "$(id)", "*",
+	"\u202egpj.exe", ".made-x", ".deep-x", strings.Repeat("n", 255), "{{env}}", "$(id)", "*",
 }
 
 // names are odd names where agents list and people look.

@@ -11,10 +11,10 @@ import (
 
 // trees are too deep, too wide, or too large.
 var trees = []attack{
-	{"a deep tree", func(g ground) { deep(g, g.sharedFile("deep"), 3000) }},
+	{"a deep tree", func(g ground) { deep(g.sharedFile("deep"), 3000) }},
 	{"a tree that grows while it is read", func(g ground) {
 		again(func() {
-			deep(g, g.sharedFile("grows"), 30)
+			deep(g.sharedFile("grows"), 30)
 			_ = os.RemoveAll(g.sharedFile("grows"))
 		})
 	}},
@@ -62,7 +62,7 @@ var trees = []attack{
 }
 
 // deep makes a tree of so many levels with long names.
-func deep(_ ground, at string, levels int) {
+func deep(at string, levels int) {
 	if os.Mkdir(at, 0o777) != nil {
 		return
 	}
