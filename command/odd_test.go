@@ -107,7 +107,18 @@ operator scheduler get-config
 operator scheduler set-config -scheduler-algorithm=spread
 operator gossip keyring list
 scaling policy list
-scaling policy info x`), "\n")
+scaling policy info x
+job tag unset -name a x
+deployment resume x
+deployment unblock x
+volume snapshot create x
+volume snapshot delete x x
+operator gossip keyring install x
+operator gossip keyring use x
+operator gossip keyring remove x
+operator snapshot restore $JOB
+server join x
+server force-leave x`), "\n")
 
 // showVerb runs a verb against a server; no outcome but a panic is wrong here.
 func showVerb(t *testing.T, address, verb string) (shown string) {
