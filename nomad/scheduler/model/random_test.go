@@ -126,7 +126,7 @@ func drawn(r *rapid.T, of ...string) string { return rapid.SampledFrom(of).Draw(
 
 func drawJob(r *rapid.T, id string) want {
 	j := want{
-		id: id, kind: api.JobTypeBatch, priority: rapid.SampledFrom([]int{30, 50, 80}).Draw(r, "priority"),
+		id: id, kind: api.JobTypeBatch, priority: rapid.SampledFrom([]int{30, 39, 50, 80}).Draw(r, "priority"),
 		work: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "work"),
 	}
 	for range rapid.SampledFrom([]int{1, 1, 2}).Draw(r, "groups") {

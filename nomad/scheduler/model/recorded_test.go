@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -79,6 +80,30 @@ func later(d time.Duration) step {
 
 func three(mhz int64) []step {
 	return []step{nodeUp("n0", "a", mhz), nodeUp("n1", "b", mhz), nodeUp("n2", "b", mhz)}
+}
+
+func spreads(parts map[string]int) func(*want) { return func(w *want) { w.groups[0].spread = parts } }
+
+func likes(weight int) func(*want) { return func(w *want) { w.groups[0].likes = weight } }
+
+// racks wants so many of a job on each rack, give or take one: allocations of a job push each other off a node, too.
+func racks(job string, want map[string]int) step {
+	return step{fmt.Sprint(job, " is on ", want), func(w *world) error {
+		tx, got := w.store.Read(), map[string]int{}
+		for _, a := range live(tx, job) {
+			got[tx.Node(a.NodeID).Meta["rack"]]++
+		}
+		for _, rack := range []string{"a", "b", "c"} {
+			if d := got[rack] - want[rack]; d < -1 || d > 1 {
+				return fmt.Errorf("%v", got)
+			}
+		}
+		return nil
+	}}
+}
+
+func wide() []step {
+	return []step{nodeUp("n0", "a", 20_000), nodeUp("n1", "b", 20_000), nodeUp("n2", "c", 20_000)}
 }
 
 func recorded() map[string][]step {
@@ -171,6 +196,30 @@ func recorded() map[string][]step {
 		"counts up and down": append(three(1000),
 			register(one("w", service, 5, 300)), scale("w", 2), runs("w", 2), scale("w", 7), runs("w", 7), stopJob("w", false), runs("w", 0),
 			register(one("w", service, 1, 300)), runs("w", 1),
+		),
+		"who gets cheaper gives way": {
+			alone, preempt(true, false), register(one("dear", service, 1, 800, with(50, "a"))), register(one("w", service, 1, 800, with(50, "a"))),
+			waits("w"), register(one("dear", service, 1, 800, with(40, "a"))), runs("dear", 0), runs("w", 1), waits("dear"),
+		},
+		"nine less is not enough to be evicted": {
+			alone, preempt(true, false), register(one("low", service, 1, 800, with(41, "a"))), register(one("w", service, 1, 800)), runs("low", 1), waits("w"),
+		},
+		"parts of racks": append(wide(),
+			register(one("w", service, 10, 100, spreads(map[string]int{"a": 70, "b": 20, "c": 10}))), racks("w", map[string]int{"a": 7, "b": 2, "c": 1}),
+			register(one("x", service, 10, 100, spreads(map[string]int{"a": 50, "b": 30, "c": 20}))), racks("x", map[string]int{"a": 5, "b": 3, "c": 2}),
+			register(one("y", service, 10, 100, spreads(map[string]int{"a": 60, "b": 40, "c": 0}))), racks("y", map[string]int{"a": 6, "b": 4}),
+			register(one("z", service, 9, 100, spreads(map[string]int{}))), racks("z", map[string]int{"a": 3, "b": 3, "c": 3}),
+		),
+		"liked and disliked racks": append(wide(),
+			register(one("w", service, 1, 100, likes(100))), racks("w", map[string]int{"a": 1}),
+			register(one("x", service, 4, 100, likes(-100))), wants("none is on rack a", func(tx *state.Txn) bool {
+				for _, a := range live(tx, "x") {
+					if tx.Node(a.NodeID).Meta["rack"] == "a" {
+						return false
+					}
+				}
+				return len(live(tx, "x")) == 4
+			}),
 		),
 		"a constraint moves": append(three(1000),
 			register(one("w", service, 3, 200)), register(one("w", service, 3, 200, ruled(rackA))), runs("w", 3),

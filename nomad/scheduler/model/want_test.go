@@ -36,6 +36,10 @@ type want struct {
 type groupWant struct {
 	count, cpu int
 	rule       string
+	// spread are the parts in hundred that the racks are to have; none at all spreads evenly.
+	spread map[string]int
+	// likes is the weight of nodes in rack a; 0 for all the same.
+	likes int
 }
 
 func groupName(i int) string { return string(rune('g' + i)) }
@@ -66,6 +70,16 @@ func (w want) job() *api.Job {
 		}
 		if w.kind == api.JobTypeService {
 			group.ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: 5 * time.Second, DelayFunction: "constant"}
+		}
+		if g.spread != nil {
+			s := &api.Spread{Attribute: "${meta.rack}", Weight: 100}
+			for rack, percent := range g.spread {
+				s.SpreadTarget = append(s.SpreadTarget, &api.SpreadTarget{Value: rack, Percent: uint8(percent)})
+			}
+			group.Spreads = []*api.Spread{s}
+		}
+		if g.likes != 0 {
+			group.Affinities = []*api.Affinity{{LTarget: "${meta.rack}", Operand: "=", RTarget: "a", Weight: int8(g.likes)}}
 		}
 		switch g.rule {
 		case rackA:
