@@ -67,6 +67,25 @@ type StaleMount struct {
 	Since int64 `msg:",omitempty"`
 	// LastError is why the node could not unmount it yet.
 	LastError string `json:",omitempty" msg:",omitempty"`
+	// AccessMode, AttachmentMode and ReadOnly are those of the claim, Lease is what the node promised with it.
+	AccessMode     AccessMode     `json:",omitempty" msg:",omitempty"`
+	ReadOnly       bool           `json:",omitempty" msg:",omitempty"`
+	AttachmentMode AttachmentMode `json:",omitempty" msg:",omitempty"`
+	Lease          time.Duration  `json:",omitempty" msg:",omitempty"`
+	// Shared is set when the claim was given up without any proof, as no user of the volume excluded another then.
+	Shared bool `json:",omitempty" msg:",omitempty"`
+}
+
+// Rollback is what the servers have to find out after they went back to an older state, by a restore.
+type Rollback struct {
+	// At is when that was, in Unix nanoseconds.
+	At int64 `msg:",omitempty"`
+	// Untold are the nodes that have not registered since, and told what they have mounted; by id.
+	Untold []string `msg:",omitempty"`
+	// Awaited are those of them that nobody knew to be down. Until they have told, or for long enough, Open is not set,
+	// and volumes that exclude a user elsewhere are neither given to anybody nor detached nor deleted.
+	Awaited []string `msg:",omitempty"`
+	Open    bool     `msg:",omitempty"`
 }
 
 // NodeStub is the row of a node in lists.

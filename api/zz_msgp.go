@@ -51790,6 +51790,170 @@ func (z *RestartPolicy) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *Rollback) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.At == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Untold == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Awaited == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Open == false {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "At"
+			o = append(o, 0xa2, 0x41, 0x74)
+			o = msgp.AppendInt64(o, z.At)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Untold"
+			o = append(o, 0xa6, 0x55, 0x6e, 0x74, 0x6f, 0x6c, 0x64)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Untold)))
+			for za0001 := range z.Untold {
+				o = msgp.AppendString(o, z.Untold[za0001])
+			}
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Awaited"
+			o = append(o, 0xa7, 0x41, 0x77, 0x61, 0x69, 0x74, 0x65, 0x64)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Awaited)))
+			for za0002 := range z.Awaited {
+				o = msgp.AppendString(o, z.Awaited[za0002])
+			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Open"
+			o = append(o, 0xa4, 0x4f, 0x70, 0x65, 0x6e)
+			o = msgp.AppendBool(o, z.Open)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *Rollback) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "At":
+			z.At, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "At")
+				return
+			}
+		case "Untold":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Untold")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Untold) >= int(zb0002) {
+				z.Untold = (z.Untold)[:zb0002]
+			} else {
+				z.Untold = make([]string, zb0002)
+			}
+			for za0001 := range z.Untold {
+				z.Untold[za0001], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Untold", za0001)
+					return
+				}
+			}
+		case "Awaited":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Awaited")
+				return
+			}
+			if zb0003 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Awaited) >= int(zb0003) {
+				z.Awaited = (z.Awaited)[:zb0003]
+			} else {
+				z.Awaited = make([]string, zb0003)
+			}
+			for za0002 := range z.Awaited {
+				z.Awaited[za0002], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Awaited", za0002)
+					return
+				}
+			}
+		case "Open":
+			z.Open, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Open")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *Rollback) Msgsize() (s int) {
+	s = 1 + 3 + msgp.Int64Size + 7 + msgp.ArrayHeaderSize
+	for za0001 := range z.Untold {
+		s += msgp.StringPrefixSize + len(z.Untold[za0001])
+	}
+	s += 8 + msgp.ArrayHeaderSize
+	for za0002 := range z.Awaited {
+		s += msgp.StringPrefixSize + len(z.Awaited[za0002])
+	}
+	s += 5 + msgp.BoolSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *ScalingEvent) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -58310,8 +58474,8 @@ func (z SpreadTarget) Msgsize() (s int) {
 func (z *StaleMount) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(8)
-	var zb0001Mask uint8 /* 8 bits */
+	zb0001Len := uint32(13)
+	var zb0001Mask uint16 /* 13 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -58344,6 +58508,26 @@ func (z *StaleMount) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.LastError == "" {
 		zb0001Len--
 		zb0001Mask |= 0x80
+	}
+	if z.AccessMode == "" {
+		zb0001Len--
+		zb0001Mask |= 0x100
+	}
+	if z.ReadOnly == false {
+		zb0001Len--
+		zb0001Mask |= 0x200
+	}
+	if z.AttachmentMode == "" {
+		zb0001Len--
+		zb0001Mask |= 0x400
+	}
+	if z.Lease == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x800
+	}
+	if z.Shared == false {
+		zb0001Len--
+		zb0001Mask |= 0x1000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -58389,6 +58573,31 @@ func (z *StaleMount) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
+			// string "AccessMode"
+			o = append(o, 0xaa, 0x41, 0x63, 0x63, 0x65, 0x73, 0x73, 0x4d, 0x6f, 0x64, 0x65)
+			o = msgp.AppendString(o, string(z.AccessMode))
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "ReadOnly"
+			o = append(o, 0xa8, 0x52, 0x65, 0x61, 0x64, 0x4f, 0x6e, 0x6c, 0x79)
+			o = msgp.AppendBool(o, z.ReadOnly)
+		}
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
+			// string "AttachmentMode"
+			o = append(o, 0xae, 0x41, 0x74, 0x74, 0x61, 0x63, 0x68, 0x6d, 0x65, 0x6e, 0x74, 0x4d, 0x6f, 0x64, 0x65)
+			o = msgp.AppendString(o, string(z.AttachmentMode))
+		}
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
+			// string "Lease"
+			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
+			o = msgp.AppendDuration(o, z.Lease)
+		}
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+			// string "Shared"
+			o = append(o, 0xa6, 0x53, 0x68, 0x61, 0x72, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Shared)
 		}
 	}
 	return
@@ -58464,6 +58673,44 @@ func (z *StaleMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "LastError")
 				return
 			}
+		case "AccessMode":
+			{
+				var zb0002 string
+				zb0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "AccessMode")
+					return
+				}
+				z.AccessMode = AccessMode(zb0002)
+			}
+		case "ReadOnly":
+			z.ReadOnly, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ReadOnly")
+				return
+			}
+		case "AttachmentMode":
+			{
+				var zb0003 string
+				zb0003, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "AttachmentMode")
+					return
+				}
+				z.AttachmentMode = AttachmentMode(zb0003)
+			}
+		case "Lease":
+			z.Lease, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Lease")
+				return
+			}
+		case "Shared":
+			z.Shared, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Shared")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -58478,7 +58725,7 @@ func (z *StaleMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *StaleMount) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError)
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 11 + msgp.StringPrefixSize + len(string(z.AccessMode)) + 9 + msgp.BoolSize + 15 + msgp.StringPrefixSize + len(string(z.AttachmentMode)) + 6 + msgp.DurationSize + 7 + msgp.BoolSize
 	return
 }
 

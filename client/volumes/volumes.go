@@ -306,6 +306,7 @@ func (s *Service) Mounts() (all []*api.StaleMount) {
 		if r.touched() && r.State != rowReleased && r.BootID == s.bootID {
 			all = append(all, &api.StaleMount{
 				Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, PluginID: r.PluginID, ExternalID: r.ExternalID,
+				AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode, ReadOnly: r.ReadOnly, Lease: r.Lease,
 			})
 		}
 	}

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -212,12 +214,9 @@ func (r *Raft) RestoreArchive(ctx context.Context, rd io.Reader) error {
 	if err := os.Remove(f.Name()); err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
-	m, err := InspectArchive(io.TeeReader(rd, guarded{ctx, f}))
+	m, err := r.unpackArchive(ctx, rd, f)
 	if err != nil {
 		return err
-	}
-	if m.Redacted {
-		return fault.New(fault.Invalid, "the snapshot is redacted: without the secrets of nodes and volumes it is only to look at")
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
@@ -228,16 +227,52 @@ func (r *Raft) RestoreArchive(ctx context.Context, rd io.Reader) error {
 	return r.install(m, f)
 }
 
-// install streams the state out of a checked archive into raft.
-func (r *Raft) install(m Meta, archive io.Reader) error {
-	pipe, feed := io.Pipe()
-	go func() {
-		_, err := readArchive(archive, feed)
-		_ = feed.CloseWithError(err)
-	}()
-	defer pipe.Close()
+// unpackArchive checks an archive whole and writes the state that it is restored to, with what nobody knows of that yet.
+func (r *Raft) unpackArchive(ctx context.Context, rd io.Reader, w io.Writer) (Meta, error) {
+	m, s, err := loadArchive(io.TeeReader(rd, guarded{ctx, io.Discard}))
+	if err != nil {
+		return Meta{}, err
+	}
+	if m.Redacted {
+		return Meta{}, fault.New(fault.Invalid, "the snapshot is redacted: without the secrets of nodes and volumes it is only to look at")
+	}
+	if r.Agreed() >= Ends {
+		rollBack(s, r.state.Read(), r.now())
+	}
+	var size counter
+	if err := s.Read().Dump(io.MultiWriter(guarded{ctx, w}, &size)); err != nil {
+		return Meta{}, fmt.Errorf("restore snapshot: %w", err)
+	}
+	m.Size = int64(size)
+	return m, nil
+}
+
+// rollBack notes in a state that comes in the place of another one which nodes have to tell what they have mounted:
+// all that either knows. Those that are down now are not waited for.
+func rollBack(s *state.Store, now *state.Txn, at time.Time) {
+	old := &api.Rollback{At: at.UnixNano()}
+	nodes := map[string]bool{}
+	for n := range s.Read().Nodes() {
+		nodes[n.ID] = true
+	}
+	for n := range now.Nodes() {
+		nodes[n.ID] = n.Status != api.NodeStatusDown
+	}
+	for _, id := range slices.Sorted(maps.Keys(nodes)) {
+		old.Untold = append(old.Untold, id)
+		if nodes[id] {
+			old.Awaited = append(old.Awaited, id)
+		}
+	}
+	tx := s.Write(s.Read().Index(), at)
+	tx.PutRollback(old)
+	tx.Commit()
+}
+
+// install gives a state to raft.
+func (r *Raft) install(m Meta, dump io.Reader) error {
 	meta := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, ID: m.ID, Index: m.Index, Term: m.Term, Size: m.Size}
-	if err := classify(r.raft.Restore(meta, pipe, restoreTimeout)); err != nil {
+	if err := classify(r.raft.Restore(meta, io.NopCloser(dump), restoreTimeout)); err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	r.log.Info("restored a snapshot", "id", m.ID, "index", m.Index, "created", m.Created)

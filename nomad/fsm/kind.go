@@ -61,6 +61,7 @@ const (
 	KindSnapshotAnswer
 	KindVolumeDeleteConfirm
 	KindVolumeWriteOff
+	KindRollbackEnd
 )
 
 // Commands on the cluster.

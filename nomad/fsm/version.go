@@ -17,7 +17,7 @@ const Version uint64 = Ends + versionsAhead
 const Ends uint64 = 2
 
 // since lists the commands that later versions have added.
-var since = map[Kind]uint64{KindVolumeDeleteConfirm: 2, KindVolumeWriteOff: 2, KindNext: Ends + 1}
+var since = map[Kind]uint64{KindVolumeDeleteConfirm: 2, KindVolumeWriteOff: 2, KindRollbackEnd: 2, KindNext: Ends + 1}
 
 // KindNext is the command of a version that does not exist yet. Only programs built with the tag
 // nextversion know it; they prove that servers of two versions work side by side.

@@ -112,7 +112,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	if old != nil && old.SecretID != n.SecretID {
 		return nil, fault.New(fault.Denied, "node %q is registered with another secret", n.ID)
 	}
-	asked := n.Status
+	asked, mounts := n.Status, n.StaleMounts
 	n.CSILimits = nil
 	n.Status = api.NodeStatusInit
 	if n.SchedulingEligibility != api.NodeSchedulingIneligible { // a new node may wait for an operator
@@ -141,10 +141,11 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	tx.PutNode(n)
 	news := old == nil || old.Status != n.Status || differs(old, n)
 	if rebooted {
-		if err := ledger.Rebooted(tx, n.ID); err != nil {
+		if err := ledger.Rebooted(tx, n.ID, mounts); err != nil {
 			return nil, err
 		}
 	}
+	ledger.Told(tx, n.ID, mounts)
 	if news || rebooted {
 		if err := ledger.NodeChanged(tx, n.ID); err != nil {
 			return nil, err

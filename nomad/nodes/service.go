@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 // Config is what the room needs.
@@ -201,6 +202,9 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 	n := tx.Node(r.NodeID)
 	if n == nil {
 		return nil, missing(r.NodeID)
+	}
+	if ledger.Untold(tx, r.NodeID) { // as a node that is not known, it registers at once, and tells what it has mounted
+		return nil, fault.New(fault.NotFound, "the servers were restored to an older state: node %q must register again", r.NodeID)
 	}
 	status := r.Status
 	if status == "" && lost(n.Status) {

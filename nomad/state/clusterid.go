@@ -1,12 +1,17 @@
 package state
 
-import "github.com/tinylib/msgp/msgp"
+import (
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/open-nomad/open-nomad/api"
+)
 
 // clusterRow names the cluster that the log belongs to, and the version of the log's language that all
 // of its servers have agreed on.
 type clusterRow struct {
-	ID      string
-	Version uint64
+	ID       string
+	Version  uint64
+	Rollback *api.Rollback
 }
 
 func (t *Txn) cluster() clusterRow {
@@ -36,11 +41,29 @@ func (t *Txn) PutAgreedVersion(v uint64) {
 	clusters.put(t, &c)
 }
 
+// Rollback is what is not known since an older state was restored; nil when all is. It is not to be changed.
+func (t *Txn) Rollback() *api.Rollback { return t.cluster().Rollback }
+
+// PutRollback stores what is not known since an older state was restored; nil when all is.
+func (t *Txn) PutRollback(r *api.Rollback) {
+	c := t.cluster()
+	c.Rollback = r
+	clusters.put(t, &c)
+}
+
 // MarshalMsg implements [msgp.Marshaler].
 func (c *clusterRow) MarshalMsg(b []byte) ([]byte, error) {
-	b = msgp.AppendMapHeader(b, 2)
+	fields := uint32(2)
+	if c.Rollback != nil {
+		fields++
+	}
+	b = msgp.AppendMapHeader(b, fields)
 	b = msgp.AppendString(msgp.AppendString(b, "ID"), c.ID)
-	return msgp.AppendUint64(msgp.AppendString(b, "Version"), c.Version), nil
+	b = msgp.AppendUint64(msgp.AppendString(b, "Version"), c.Version)
+	if c.Rollback == nil {
+		return b, nil
+	}
+	return c.Rollback.MarshalMsg(msgp.AppendString(b, "Rollback"))
 }
 
 // UnmarshalMsg implements [msgp.Unmarshaler]; fields of later versions are skipped.
@@ -56,6 +79,9 @@ func (c *clusterRow) UnmarshalMsg(b []byte) (rest []byte, err error) {
 			c.ID, b, err = msgp.ReadStringBytes(b)
 		case "Version":
 			c.Version, b, err = msgp.ReadUint64Bytes(b)
+		case "Rollback":
+			c.Rollback = &api.Rollback{}
+			b, err = c.Rollback.UnmarshalMsg(b)
 		default:
 			b, err = msgp.Skip(b)
 		}

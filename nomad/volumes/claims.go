@@ -25,7 +25,7 @@ func (s *Service) Claim(ctx context.Context, r *api.VolumeClaimRequest) (*api.Vo
 	if err := s.proven(r.NodeID, r.NodeSecret); err != nil {
 		return nil, err
 	}
-	keys := []state.Key{state.VolumeClaimsKey(ns, r.VolumeID)}
+	keys := []state.Key{state.VolumeClaimsKey(ns, r.VolumeID), state.TableKey(state.TableCluster)}
 	if c := s.state.Read().Claim(ns, r.VolumeID, r.AllocID, r.Use); c != nil {
 		keys = append(keys, state.AttachmentsKey(c.PluginID, c.ExternalID))
 	}
@@ -61,7 +61,7 @@ func (s *Service) granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (
 			return nil, err
 		}
 		return nil, unattachable(tx, c)
-	case c.State != api.ClaimReady:
+	case c.State != api.ClaimReady || ledger.Awaits(tx, c):
 		return nil, nil
 	}
 	v := tx.Volume(ns, r.VolumeID)

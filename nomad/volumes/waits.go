@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 // waitsFor says why a claim is not ready yet. The text changes with the rows and not with time.
@@ -17,6 +18,8 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 		return "it is gone"
 	case c.State == api.ClaimWaiting:
 		return waitsBehind(tx, c)
+	case ledger.Awaits(tx, c):
+		return ledger.Unsure(tx)
 	}
 	if said := trouble(tx, c); said != "" {
 		return said

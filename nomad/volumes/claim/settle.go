@@ -14,7 +14,15 @@ type Book struct {
 	Attachments []*api.VolumeAttachment
 	// Stale are nodes that may still have the volume mounted for claims that were given up.
 	Stale map[string]bool
+	// Unsure is set while nodes may have it mounted of which the servers, gone back to an older state, know nothing.
+	Unsure bool
 }
+
+// Unsure is why nobody gets a volume then.
+const Unsure = "the servers were restored to an older state: who uses the volume is known when all nodes have told what they have mounted"
+
+// uncertain reports whether somebody may have the volume mounted whom the claim excludes.
+func (b *Book) uncertain(c *api.VolumeClaim) bool { return b.Unsure && Contested(c, b.Specs) }
 
 // Moment is the command in which something happens: its raft index and its time in Unix nanoseconds.
 type Moment struct {
@@ -105,7 +113,7 @@ func RequestOf(c *api.VolumeClaim) Request {
 func (b *Book) attach(at Moment) bool {
 	changed, grows := false, slices.ContainsFunc(b.Specs, GrowsOutOfUse)
 	for _, c := range b.Claims {
-		if !grows && c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil && !b.Stale[c.NodeID] {
+		if !grows && c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil && !b.Stale[c.NodeID] && !b.uncertain(c) {
 			most := b.strongest(c)
 			b.Attachments = append(b.Attachments, &api.VolumeAttachment{
 				PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID,
@@ -166,7 +174,7 @@ func (b *Book) ready(at Moment) bool {
 	}
 	changed := false
 	for _, c := range slices.Clone(b.Claims) {
-		if c.State != api.ClaimTaken || b.Stale[c.NodeID] {
+		if c.State != api.ClaimTaken || b.Stale[c.NodeID] || b.uncertain(c) {
 			continue
 		}
 		if a := b.on(c.NodeID); c.Attach && (a == nil || a.State != api.AttachmentPublished || !b.served(a, c)) {

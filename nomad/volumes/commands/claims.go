@@ -87,6 +87,9 @@ func (*Reconcile) Apply(tx *state.Txn) (any, error) {
 	return nil, ledger.Reconcile(tx, slices.Collect(tx.Claims()))
 }
 
+// Apply goes on with what waited for nodes.
+func (*RollbackOver) Apply(tx *state.Txn) (any, error) { return nil, ledger.RollbackOver(tx) }
+
 // Apply ends an attachment, or stale mounts, on an operator's word.
 func (c *WriteOff) Apply(tx *state.Txn) (any, error) {
 	w := ledger.Assertion{PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, By: c.By, Reason: c.Reason}

@@ -201,6 +201,10 @@ type WriteOff struct {
 // Reconcile lets all claims follow their allocations, also those that were forgotten.
 type Reconcile struct{}
 
+// RollbackOver goes on with volumes after an older state was restored: the nodes have told what they have mounted, or
+// were waited for.
+type RollbackOver struct{}
+
 // All registers the commands on volumes.
 func All(r *fsm.Registry) {
 	for _, make := range []func() fsm.Command{
@@ -221,6 +225,7 @@ func All(r *fsm.Registry) {
 		func() fsm.Command { return &Attached{} },
 		func() fsm.Command { return &WriteOff{} },
 		func() fsm.Command { return &Reconcile{} },
+		func() fsm.Command { return &RollbackOver{} },
 	} {
 		r.Register(make)
 	}
@@ -246,6 +251,9 @@ func (*ConfirmDelete) Kind() fsm.Kind { return fsm.KindVolumeDeleteConfirm }
 
 // Kind implements [fsm.Command].
 func (*WriteOff) Kind() fsm.Kind { return fsm.KindVolumeWriteOff }
+
+// Kind implements [fsm.Command].
+func (*RollbackOver) Kind() fsm.Kind { return fsm.KindRollbackEnd }
 
 // Kind implements [fsm.Command].
 func (*EndDelete) Kind() fsm.Kind { return fsm.KindVolumeDeleteEnd }

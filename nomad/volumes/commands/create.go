@@ -168,6 +168,7 @@ func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
 	}
 	put(tx, v)
 	ledger.Mirror(tx, v)
+	ledger.Revive(tx, v)
 }
 
 // earlier records the answer to the creation that is to be undone: the id of what it made, or that it made nothing.

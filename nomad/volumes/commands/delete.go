@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -129,6 +130,8 @@ func (c *ConfirmDelete) Apply(tx *state.Txn) (any, error) {
 	}
 	err = ledger.MayDelete(tx, target)
 	switch {
+	case errors.Is(err, fault.Unavailable):
+		return nil, err
 	case err == nil:
 		p.Intent = tx.Index()
 		put(tx, v)

@@ -27,6 +27,7 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 			next.Provision.NotValidated = c.NotValidated[i]
 		}
 		put(tx, next)
+		ledger.Revive(tx, next)
 	}
 	return nil, nil
 }

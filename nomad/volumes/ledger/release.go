@@ -84,11 +84,15 @@ func MountWaits(tx *state.Txn, h Hold, reason string, nextRetry int64) error {
 // Evict moves a claim to unmounted without the node's word; proof and by say on whose.
 func Evict(tx *state.Txn, h Hold, proof, by string) error { return Standard().Evict(tx, h, proof, by) }
 
-// Rebooted gives up what a node was to unmount: it came back from another boot, and mounts do not.
-func Rebooted(tx *state.Txn, nodeID string) error {
-	Standard().cleaned(tx, nodeID, func(*api.StaleMount) bool { return true })
+// Rebooted gives up what a node was to unmount: it came back from another boot, and mounts do not. mounts are those
+// of the present boot.
+func Rebooted(tx *state.Txn, nodeID string, mounts []*api.StaleMount) error {
+	mounted := func(h Hold) bool { return slices.ContainsFunc(mounts, h.stale) }
+	Standard().cleaned(tx, nodeID, func(m *api.StaleMount) bool {
+		return !mounted(Hold{m.Namespace, m.VolumeID, m.AllocID, m.Use, nodeID})
+	})
 	for _, c := range slices.Collect(tx.ClaimsByNode(nodeID)) {
-		if c.State != api.ClaimReleasing {
+		if c.State != api.ClaimReleasing || mounted(HoldOf(c)) {
 			continue
 		}
 		if err := Standard().unmounted(tx, c, word{ProofFenced, ByBoot, ""}); err != nil {
@@ -223,7 +227,7 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w word) error {
 		next.Presumed = w.proof != ProofReleased && w.by != ByBoot
 		tx.PutClaim(&next)
 		if next.Presumed {
-			givenUp(tx, &next)
+			givenUp(tx, &next, w.by == ByPolicy && !claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID))))
 		}
 	}
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && to != "" && weaker(w.proof, a.Proof) {

@@ -27,6 +27,7 @@ func Read(tx *state.Txn, plugin, external string) claim.Book {
 		Claims:      claims,
 		Attachments: slices.Collect(tx.AttachmentsOf(plugin, external)),
 		Stale:       staleNodes(tx, claims, plugin, external),
+		Unsure:      Unsure(tx) != "",
 	}
 }
 

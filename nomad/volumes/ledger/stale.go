@@ -61,8 +61,9 @@ func (h Hold) stale(m *api.StaleMount) bool {
 	return m.Namespace == h.Namespace && m.VolumeID == h.VolumeID && m.AllocID == h.AllocID && m.Use == h.Use
 }
 
-// givenUp notes what the node of the claim may still have mounted. A node that is purged is not waited for.
-func givenUp(tx *state.Txn, c *api.VolumeClaim) {
+// givenUp notes what the node of the claim may still have mounted. A node that is purged is not waited for. shared says
+// that nothing proves anything, and that nobody minds.
+func givenUp(tx *state.Txn, c *api.VolumeClaim, shared bool) {
 	old := tx.Node(c.NodeID)
 	if old == nil {
 		return
@@ -71,6 +72,7 @@ func givenUp(tx *state.Txn, c *api.VolumeClaim) {
 	n.StaleMounts = append(slices.Clone(old.StaleMounts), &api.StaleMount{
 		Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID, Use: c.Use,
 		PluginID: c.PluginID, ExternalID: c.ExternalID, Since: tx.Now().UnixNano(),
+		AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode, ReadOnly: c.Mode == api.ClaimRead, Lease: c.Lease, Shared: shared,
 	})
 	tx.PutNode(&n)
 }

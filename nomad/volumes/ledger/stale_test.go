@@ -67,7 +67,7 @@ func TestVolumeThatWasGivenUpIsFreeElsewhere(t *testing.T) {
 
 func TestAnotherBootEndsStaleMounts(t *testing.T) {
 	b := givenUp(t)
-	b.must(func(tx *state.Txn) error { return ledger.Rebooted(tx, "n1") })
+	b.must(func(tx *state.Txn) error { return ledger.Rebooted(tx, "n1", nil) })
 	if m := b.stale(); len(m) != 0 {
 		t.Fatalf("stale mounts are %+v", m)
 	}

@@ -20,14 +20,19 @@ import (
 func (r *Reconciler) lookExternal(ctx context.Context, k key, t tries) time.Time {
 	return r.doAll(ctx, t, func() []operation {
 		tx := r.state.Read()
+		unsure := ledger.Unsure(tx) != ""
 		var detaches, attaches []operation
 		for a := range tx.AttachmentsOf(k.a, k.b) {
 			switch {
+			case unsure && awaits(tx, a):
 			case a.State == api.AttachmentUnpublishing:
 				detaches = append(detaches, r.unpublishOperation(a))
 			case a.State == api.AttachmentPublishing && a.Refused == 0:
 				attaches = append(attaches, r.publishOperation(a))
 			}
+		}
+		if unsure {
+			return attaches
 		}
 		return append(append(detaches, attaches...), r.volumeOps(tx, k.a, k.b)...)
 	})

@@ -24,6 +24,8 @@ type Limits struct {
 	// TurnAfter is how long an attach or detach keeps others of its plugin and node waiting, and SlowAfter how long it
 	// counts at its controller; MakeSlowAfter is that of the calls that make or delete something.
 	TurnAfter, SlowAfter, MakeSlowAfter time.Duration
+	// Regather is how long nodes that the servers do not know have to be heard after an older state was restored.
+	Regather time.Duration
 	// LimitExpiry is how long a node gets no more of a plugin's volumes after its driver reported that it can take
 	// no more of them.
 	LimitExpiry time.Duration
@@ -38,7 +40,7 @@ type Limits struct {
 // Default returns the usual limits.
 func Default() Limits {
 	return Limits{
-		FenceAfter: 30 * time.Second, LeaseMargin: 2 * time.Second, UnmountAfter: 2 * time.Second,
+		Regather: 30 * time.Second, FenceAfter: 30 * time.Second, LeaseMargin: 2 * time.Second, UnmountAfter: 2 * time.Second,
 		RetryMin: time.Second, RetryMax: time.Minute,
 		AttachTimeout: 2 * time.Minute, MakeTimeout: 5 * time.Minute, MakeTimeoutMax: time.Hour, ListTimeout: 30 * time.Second,
 		TurnAfter: 100 * time.Millisecond, SlowAfter: time.Second, MakeSlowAfter: 30 * time.Second, Patience: 10 * time.Second, LimitExpiry: ledger.LimitExpiry, Attaching: 8, Detaching: 8, Making: 8, Beside: 4,
@@ -48,6 +50,7 @@ func Default() Limits {
 func (l Limits) orDefault() Limits {
 	d := Default()
 	for _, f := range []struct{ have, standard *time.Duration }{
+		{&l.Regather, &d.Regather},
 		{&l.FenceAfter, &d.FenceAfter},
 		{&l.LeaseMargin, &d.LeaseMargin},
 		{&l.UnmountAfter, &d.UnmountAfter},

@@ -20,6 +20,7 @@ const (
 	kindLimit    = "limit"    // node
 	kindHook     = "hook"     // node
 	kindStale    = "stale"    // node, volume, allocation
+	kindRollback = "rollback"
 )
 
 func externalKey(plugin, external string) key { return key{kindExternal, plugin, external, ""} }
@@ -43,7 +44,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer q.drain()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := r.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes, state.TableAllocs, state.TableSnapshots)
+	f := r.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes, state.TableAllocs, state.TableSnapshots, state.TableCluster)
 	defer f.Close()
 	for {
 		b, err := f.Next(ctx)
@@ -72,6 +73,8 @@ func (r *Reconciler) look(ctx context.Context, q *queue, k key, t *tries) time.T
 		return r.lookSnapshot(ctx, k, *t)
 	case kindLimit:
 		return r.lookLimit(ctx, k)
+	case kindRollback:
+		return r.lookRollback(ctx, q)
 	case kindStale:
 		return r.lookStale(ctx, k, *t)
 	case kindHook:
@@ -84,6 +87,7 @@ func (r *Reconciler) wakeAll(ctx context.Context, q *queue) {
 	tx := r.state.Read()
 	r.noteLosses(tx)
 	r.flights.check(tx, "")
+	q.wake(ctx, rollbackKey(), false)
 	for n := range tx.Nodes() {
 		r.wakeNode(ctx, q, n, false)
 	}
@@ -157,6 +161,8 @@ func (r *Reconciler) changed(ctx context.Context, q *queue, tx *state.Txn, c sta
 		r.specChanged(ctx, q, tx, c)
 	}
 	switch c.Table {
+	case state.TableCluster:
+		q.wake(ctx, rollbackKey(), false)
 	case state.TableNodes:
 		r.nodeChanged(ctx, q, tx, c)
 	case state.TableSnapshots:

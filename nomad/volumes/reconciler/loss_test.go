@@ -208,7 +208,7 @@ func TestPolicyCanBeChangedWhileTheVolumeWaits(t *testing.T) {
 
 func (r *rig) reboot() {
 	r.Edit(func(tx *state.Txn) {
-		if err := ledger.Rebooted(tx, "n1"); err != nil {
+		if err := ledger.Rebooted(tx, "n1", nil); err != nil {
 			r.T.Error(err)
 		}
 	})

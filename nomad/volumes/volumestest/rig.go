@@ -45,6 +45,7 @@ type Rig struct {
 
 	clock sync.Mutex
 	begun chan struct{} // closed when the reconciler's term has begun; nil afterwards
+	ahead time.Duration
 }
 
 // Quick keeps tests short; times that a test is about are set by it.
@@ -104,7 +105,14 @@ func (r *Rig) now() time.Time {
 		close(r.begun)
 		r.begun = nil
 	}
-	return time.Now()
+	return time.Now().Add(r.ahead)
+}
+
+// Later puts the reconciler's clock ahead.
+func (r *Rig) Later(by time.Duration) {
+	r.clock.Lock()
+	defer r.clock.Unlock()
+	r.ahead += by
 }
 
 // Start begins a leader's term: what is intended from now on is not inherited.

@@ -1,0 +1,68 @@
+package reconciler
+
+import (
+	"context"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+)
+
+func rollbackKey() key { return key{kind: kindRollback} }
+
+// lookRollback ends the wait for nodes that have to tell what they have mounted, and goes on with all that waited.
+func (r *Reconciler) lookRollback(ctx context.Context, q *queue) time.Time {
+	tx := r.state.Read()
+	if ledger.Unsure(tx) == "" {
+		return time.Time{}
+	}
+	if at := r.toldBy(tx); at.After(r.now()) {
+		return at
+	}
+	silent := len(tx.Rollback().Awaited)
+	if err := r.record(ctx, &commands.RollbackOver{}); err != nil {
+		r.log.Debug("volumes still wait for what nodes have mounted", "error", err)
+		return r.now().Add(r.limits.RetryMin)
+	}
+	r.log.Info("volumes go on after the servers were restored to an older state", "nodes_that_did_not_tell", silent)
+	r.wakeAll(ctx, q)
+	return time.Time{}
+}
+
+// perNode is by how much longer each node has to be heard: they are given the more time between heartbeats the more
+// they are.
+const perNode = 40 * time.Millisecond
+
+// toldBy is when volumes go on: when those who nobody knew to be down have told, and those that are not known have had
+// the time to; at the latest when all promises that a silent node can have made have ended.
+func (r *Reconciler) toldBy(tx *state.Txn) time.Time {
+	r.mu.Lock()
+	term := r.losses.term
+	r.mu.Unlock()
+	heard, longest := r.limits.Regather, ledger.LeaseDefault
+	for range tx.Nodes() {
+		heard += perNode
+	}
+	if len(tx.Rollback().Awaited) == 0 {
+		return term.Add(heard)
+	}
+	for c := range tx.Claims() {
+		longest = max(longest, c.Lease)
+	}
+	for v := range tx.Volumes(api.AllNamespaces) {
+		longest = max(longest, v.Lease)
+	}
+	return term.Add(max(heard, longest+longest/clockSkew+r.limits.LeaseMargin))
+}
+
+// awaits reports whether the volume's users on the node wait for what other nodes have mounted.
+func awaits(tx *state.Txn, a *api.VolumeAttachment) bool {
+	for c := range tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
+		if c.NodeID == a.NodeID && ledger.Awaits(tx, c) {
+			return true
+		}
+	}
+	return false
+}
