@@ -64,6 +64,8 @@ func (c *Attached) Apply(tx *state.Txn) (any, error) {
 	switch {
 	case c.Prepare:
 		return nil, ledger.Prepare(tx, i)
+	case c.Undo:
+		return nil, ledger.Undo(tx, i)
 	case c.Reason != "":
 		if c.LimitExpiry != 0 {
 			ledger.LearnLimit(tx, c.PluginID, c.ExternalID, c.NodeID, c.LimitExpiry)

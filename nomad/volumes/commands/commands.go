@@ -152,7 +152,9 @@ type Attached struct {
 	// be detached.
 	NotCalled      bool              `msg:",omitempty"`
 	PublishContext map[string]string `msg:",omitempty"`
-	Reason         string            `msg:",omitempty"`
+	// Undo is set when the driver attached the volume after its row was gone: it is to be detached.
+	Undo   bool   `msg:",omitempty"`
+	Reason string `msg:",omitempty"`
 	// Refused is the error class of an answer that ends a publish: the driver would answer alike again.
 	Refused   uint8 `msg:",omitempty"`
 	NextRetry int64 `msg:",omitempty"`

@@ -163,8 +163,8 @@ func (z *Answer) Msgsize() (s int) {
 func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(13)
-	var zb0001Mask uint16 /* 13 bits */
+	zb0001Len := uint32(14)
+	var zb0001Mask uint16 /* 14 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -194,29 +194,33 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.Reason == "" {
+	if z.Undo == false {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.Refused == 0 {
+	if z.Reason == "" {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.NextRetry == 0 {
+	if z.Refused == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.Attempts == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.Prepare == false {
+	if z.Attempts == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.LimitExpiry == 0 {
+	if z.Prepare == false {
 		zb0001Len--
 		zb0001Mask |= 0x1000
+	}
+	if z.LimitExpiry == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -263,31 +267,36 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "Undo"
+			o = append(o, 0xa4, 0x55, 0x6e, 0x64, 0x6f)
+			o = msgp.AppendBool(o, z.Undo)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "Reason"
 			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.Reason)
 		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "Refused"
 			o = append(o, 0xa7, 0x52, 0x65, 0x66, 0x75, 0x73, 0x65, 0x64)
 			o = msgp.AppendUint8(o, z.Refused)
 		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
 			// string "Attempts"
 			o = append(o, 0xa8, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74, 0x73)
 			o = msgp.AppendInt(o, z.Attempts)
 		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "Prepare"
 			o = append(o, 0xa7, 0x50, 0x72, 0x65, 0x70, 0x61, 0x72, 0x65)
 			o = msgp.AppendBool(o, z.Prepare)
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "NoRoom"
 			o = append(o, 0xa6, 0x4e, 0x6f, 0x52, 0x6f, 0x6f, 0x6d)
 			o = msgp.AppendInt64(o, z.LimitExpiry)
@@ -386,6 +395,12 @@ func (z *Attached) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.PublishContext[za0001] = za0002
 			}
+		case "Undo":
+			z.Undo, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Undo")
+				return
+			}
 		case "Reason":
 			z.Reason, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -443,7 +458,7 @@ func (z *Attached) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
-	s += 7 + msgp.StringPrefixSize + len(z.Reason) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize + 7 + msgp.Int64Size
+	s += 5 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.Reason) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize + 7 + msgp.Int64Size
 	return
 }
 

@@ -85,9 +85,6 @@ func PublishRefused(tx *state.Txn, i Intent, reason string, class uint8, attempt
 // PublishDone is [PublishDone] by these rules.
 func (r Rules) PublishDone(tx *state.Txn, i Intent, publishContext map[string]string) error {
 	a, err := intended(tx, i, api.AttachmentPublished)
-	if err != nil && undo(tx, i) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -99,18 +96,18 @@ func (r Rules) PublishDone(tx *state.Txn, i Intent, publishContext map[string]st
 	return nil
 }
 
-// undo intends to detach what was attached after an operator had ended it, and reports whether that is needed: there
-// is no other row of it.
-func undo(tx *state.Txn, i Intent) bool {
+// Undo intends to detach what was attached after an operator had ended it. Where there is another row of it, that
+// sees to it.
+func Undo(tx *state.Txn, i Intent) error {
 	node := ProviderNode(tx, i.PluginID, i.NodeID)
 	if tx.Attachment(i.PluginID, i.ExternalID, i.NodeID) != nil || node == "" {
-		return false
+		return replaced(i)
 	}
 	tx.PutAttachment(&api.VolumeAttachment{
 		PluginID: i.PluginID, ExternalID: i.ExternalID, NodeID: i.NodeID, ProviderNodeID: node,
 		State: api.AttachmentUnpublishing, Since: tx.Now().UnixNano(), Fence: tx.Index(),
 	})
-	return true
+	return nil
 }
 
 // UnpublishDone is [UnpublishDone] by these rules.

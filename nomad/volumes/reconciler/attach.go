@@ -78,7 +78,13 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 		return fmt.Errorf("attach to node %s: %w", a.NodeID, err)
 	}
 	result.Published, result.PublishContext = true, out.PublishContext
-	return r.record(ctx, result)
+	err = r.record(ctx, result)
+	if errors.Is(err, errReplaced) && r.state.Read().Attachment(a.PluginID, a.ExternalID, a.NodeID) == nil {
+		undo := attached(a)
+		undo.Undo = true
+		return r.record(ctx, undo)
+	}
+	return err
 }
 
 // attachment is how a controller is asked about an attachment.
