@@ -82,8 +82,31 @@ func (s *Service) EndHelpers(scopes []string) {
 	}
 }
 
+// KillHelpers ends the processes of scopes at once, unless they serve something that is mounted: what they keep of a
+// volume that was cut off must not be written any more.
+func (s *Service) KillHelpers(scopes []string) {
+	for _, dir := range scopes {
+		if isScope(dir) && !s.serving(dir) {
+			s.killHelper(dir)
+		}
+	}
+}
+
+func (s *Service) killHelper(dir string) bool {
+	err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.conf.Log.Warn("end processes that served a mount", "scope", dir, "error", err)
+	}
+	return err == nil
+}
+
+// isScope reports whether a path is that of a scope of helpers.
+func isScope(dir string) bool {
+	return filepath.Dir(dir) != "." && strings.HasSuffix(dir, frame.HelperScope)
+}
+
 func (s *Service) endHelper(dir string) {
-	if filepath.Dir(dir) == "." || !strings.HasSuffix(dir, frame.HelperScope) {
+	if !isScope(dir) {
 		return
 	}
 	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline); time.Sleep(helperPace) {
@@ -99,8 +122,7 @@ func (s *Service) endHelper(dir string) {
 		return
 	}
 	s.conf.Log.Warn("end processes that served a mount: they did not end with it", "scope", dir, "processes", pidsIn(dir))
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0); err != nil {
-		s.conf.Log.Warn("end processes that served a mount", "scope", dir, "error", err)
+	if !s.killHelper(dir) {
 		return
 	}
 	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline) && os.Remove(dir) != nil; time.Sleep(helperPace) {

@@ -161,8 +161,8 @@ func TestMountsServedByAProcessOutliveThePluginsTask(t *testing.T) {
 	if _, err := os.Stat(fuse); err != nil {
 		t.Skipf("no fuse here: %v", err)
 	}
-	for _, stays := range []string{"", "1"} {
-		t.Run("stays "+stays, func(t *testing.T) {
+	for name, stays := range map[string]string{"ends": "", "stays": "1", "is killed": "1"} {
+		t.Run(name, func(t *testing.T) {
 			dir, err := os.MkdirTemp("", "fh")
 			if err != nil {
 				t.Fatal(err)
@@ -228,11 +228,20 @@ func TestMountsServedByAProcessOutliveThePluginsTask(t *testing.T) {
 			}
 
 			s.EndHelpers(scopes) // an unmount that is refused leaves it
+			s.KillHelpers(scopes)
 			time.Sleep(100 * time.Millisecond)
+			if !lives(helper) {
+				t.Fatal("the process was ended under its mount")
+			}
 			if err := mounts.Unmount(at); err != nil {
 				t.Fatal(err)
 			}
-			within(t, 25*time.Second, "the process has ended", func() bool { return !lives(helper) })
+			limit := 25 * time.Second
+			if name == "is killed" {
+				limit = time.Second
+				s.KillHelpers(scopes)
+			}
+			within(t, limit, "the process has ended", func() bool { return !lives(helper) })
 			within(t, 5*time.Second, "its scope is gone", func() bool { _, err := os.Stat(scopes[0]); return err != nil })
 		})
 	}

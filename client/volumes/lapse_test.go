@@ -2,6 +2,8 @@ package volumes_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
 // A mount that is made by a call which was under way when the lease ended is cut off too.
@@ -296,4 +299,31 @@ func TestHungFileSystemOfOthersIsNotAborted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The process that serves a file system may hold back what it was given: it ends with the lease.
+func TestProcessThatServedAVolumeEndsWithTheLease(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.leasedVolume()
+		v.up(workload("w"))
+		v.stop()
+		scope := filepath.Join(t.TempDir(), "helper"+frame.HelperScope)
+		if err := os.Mkdir(scope, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		kill := filepath.Join(scope, "cgroup.kill")
+		if err := os.WriteFile(kill, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		v.journal.edit("row/", func(m map[string]any) { m["Helpers"] = []string{scope} })
+		v.start()
+		v.knows(workload("w"))
+		v.svc.EndLeases(leaseTerm, nobodyKeeps)
+		synctest.Wait()
+		if said, err := os.ReadFile(kill); string(said) != "1" {
+			t.Errorf("it was told %q: %v", said, err)
+		}
+		v.down("w")
+		time.Sleep(time.Minute) // its scope is looked at for some time
+	})
 }

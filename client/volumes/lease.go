@@ -129,7 +129,8 @@ func (s *Service) leaseOver(r *row) error {
 	return fault.New(fault.Unavailable, "its lease of %s is over: no server answers this node", r.Lease)
 }
 
-// cutOff takes a volume from the node, and what is not written back with it.
+// cutOff takes a volume from the node, and what is not written back with it: in the kernel, and in processes that
+// served it.
 func (s *Service) cutOff(r *row) {
 	own, paths := s.ownPaths(r), []string{r.Target.Host}
 	if r.Stages {
@@ -163,6 +164,11 @@ func (s *Service) cutOff(r *row) {
 			}
 		}
 	}
+	helpers := r.Helpers
+	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
+		helpers = slices.Concat(helpers, st.Helpers)
+	}
+	s.plugins.KillHelpers(helpers)
 }
 
 // ownPaths are the paths of the row's volume, for all its users.
