@@ -133,7 +133,8 @@ func (n *node) replace(p *process) {
 		kind = api.CSIPluginTypeNode
 	}
 	next := n.install(p.id, kind)
-	p.up, next.up = false, true
+	n.crash(p, false)
+	next.up = true
 	n.w.tell("%s runs the plugin %s as %s", n.id, p.id, kind)
 	a := n.agent
 	if stop := a.serving[p.alloc]; stop != nil {
