@@ -1,11 +1,14 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
 // distinct keeps the counters of distinct_hosts and distinct_property.
@@ -90,4 +93,47 @@ func (d *distinct) refusal(node *api.Node) string {
 		}
 	}
 	return ""
+}
+
+// tooNear reports whether the group's distances keep the allocation from where it is: of those that are too near to
+// each other the lowest names stay.
+func (r *run) tooNear(g *api.TaskGroup, a *api.Allocation) bool {
+	near, known := r.near[g.Name]
+	if !known {
+		if r.near == nil {
+			r.near = map[string]map[string]bool{}
+		}
+		near = r.crowd(newDistinct(r.job, g), g.Name)
+		r.near[g.Name] = near
+	}
+	return near[a.ID]
+}
+
+// crowd finds the allocations of the group that are too near to others of the job.
+func (r *run) crowd(d *distinct, group string) map[string]bool {
+	if !d.jobHosts && !d.groupHosts && len(d.properties) == 0 {
+		return nil
+	}
+	var all []*api.Allocation
+	for _, allocs := range r.allocs {
+		for _, a := range allocs {
+			n := r.node(a.NodeID)
+			if stays := !a.Terminal() && !a.DesiredTransition.Migrate; stays && n != nil && n.Status == api.NodeStatusReady {
+				all = append(all, a)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *api.Allocation) int {
+		return cmp.Or(reconcile.Index(a.Name)-reconcile.Index(b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	near := map[string]bool{}
+	for _, a := range all {
+		ours, node := a.TaskGroup == group, r.node(a.NodeID)
+		if ours && d.refusal(node) != "" {
+			near[a.ID] = true
+			continue
+		}
+		d.count(node, ours, 1)
+	}
+	return near
 }

@@ -84,7 +84,7 @@ func (r *run) canStay(a *api.Allocation) bool {
 		return false
 	}
 	reason, _ := s.Refusal(n)
-	return reason == ""
+	return reason == "" && !r.tooNear(g, a)
 }
 
 // updateInPlace takes an allocation over to the job's version as it is; under a deployment its health

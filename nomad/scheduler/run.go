@@ -33,6 +33,8 @@ type run struct {
 	evicted map[string]int
 	// surveys are those that the placers of this run took.
 	surveys []*survey
+	// near are the allocations that are too near to others of the job, by group and id.
+	near map[string]map[string]bool
 	// refused are the groups of a system job that found no room, by node.
 	refused map[string][]string
 	// ownClasses says that the run may change out.Classes.

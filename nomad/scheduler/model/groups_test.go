@@ -25,6 +25,9 @@ func (p *part) counted() error {
 	need := p.count - len(over) - len(kept)
 	for _, a := range kept {
 		changed := p.changed(a)
+		if row := p.after.Alloc(a.ID); p.near(a) { // one of those that are too near to each other may stay
+			changed = changed || !lives(row) || row.Job.Version != p.job.Version
+		}
 		switch {
 		case !p.lives(a) && p.wentBack(): // the version in between may have wanted fewer
 			need++
@@ -108,6 +111,16 @@ func (p *part) failures(a *api.Allocation) (direct, all int) {
 
 func (p *part) lives(a *api.Allocation) bool { return lives(p.after.Alloc(a.ID)) }
 
+// near reports whether the allocation is too near to another one that was there.
+func (p *part) near(a *api.Allocation) bool {
+	for _, b := range p.stay {
+		if a != b && crowds(p.after, p.job, p.name, p.after.Node(a.NodeID), b) {
+			return true
+		}
+	}
+	return false
+}
+
 // wentBack reports whether a version of the job failed in the step: part of the group may have been of it.
 func (p *part) wentBack() bool {
 	for d := range p.after.DeploymentsByJob("default", p.id) {
@@ -173,7 +186,9 @@ func (p *part) named(taken, again map[int]bool, need int) error {
 		if taken[i] {
 			return fmt.Errorf("two have the name %s", a.Name)
 		}
-		if !free[i] && !again[i] && !p.canaried {
+		prev := p.after.Alloc(a.PreviousAllocation) // which may have waited for room for some steps
+		follows := prev != nil && prev.Name == a.Name && !lives(prev)
+		if !free[i] && !again[i] && !follows && !p.canaried {
 			return fmt.Errorf("%s came, free are %v", show(a), free)
 		}
 		taken[i] = true
@@ -188,8 +203,8 @@ func (p *part) named(taken, again map[int]bool, need int) error {
 func (p *part) apart() error {
 	for i, a := range p.now {
 		for _, b := range p.now[:i] {
-			fresh := slices.Contains(p.fresh, a) || slices.Contains(p.fresh, b)
-			if fresh && a.Job.Version == b.Job.Version && crowds(p.after, p.job, p.name, p.after.Node(a.NodeID), b) {
+			current := a.Job.Version == p.job.Version && b.Job.Version == p.job.Version
+			if current && crowds(p.after, p.job, p.name, p.after.Node(a.NodeID), b) {
 				return fmt.Errorf("%s and %s are too near", show(a), show(b))
 			}
 		}
@@ -236,7 +251,7 @@ func (p *part) on(n *api.Node) error {
 			return fmt.Errorf("%s became %s, wanted is version %d", show(old), show(row), p.job.Version)
 		}
 		return nil
-	case !takesNew(n) || !suits(n, p.job, p.name) || p.done(n):
+	case !takesNew(n) || !suits(n, p.job, p.name) || old == nil && p.done(n):
 		return nil // nothing may come, which sort checks, or need come
 	case len(fresh) == 1:
 		if fresh[0].Job.Version != p.job.Version {

@@ -223,7 +223,7 @@ func recorded() map[string][]step {
 		),
 		"a constraint moves": append(three(1000),
 			register(one("w", service, 3, 200)), register(one("w", service, 3, 200, ruled(rackA))), runs("w", 3),
-			register(one("w", service, 3, 200, ruled(distinct))), runs("w", 3),
+			register(one("w", service, 3, 200, ruled(distinct))), racks("w", map[string]int{"a": 1, "b": 2}), runs("w", 3),
 		),
 	}
 }
