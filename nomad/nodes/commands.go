@@ -145,7 +145,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			return nil, err
 		}
 	}
-	ledger.Told(tx, n.ID, mounts)
+	ledger.Told(tx, n.ID, mounts, old == nil)
 	if news || rebooted {
 		if err := ledger.NodeChanged(tx, n.ID); err != nil {
 			return nil, err

@@ -44,6 +44,22 @@ func TestNodeRegistersAgainAfterARestore(t *testing.T) {
 	}
 }
 
+// A restore into a new cluster knows nothing of nodes that joined after the snapshot.
+func TestUnknownNodeTellsItsMountsAfterARestoreToo(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{})
+	r.edit(func(tx *state.Txn) { tx.PutRollback(&api.Rollback{Untold: []string{"n2"}}) })
+	n := plugged("n1", true)
+	n.StaleMounts = []*api.StaleMount{{Namespace: "default", VolumeID: "v", AllocID: "a1", PluginID: "p", ExternalID: "x"}}
+	r.register(n)
+	if c := r.state.Read().Claim("default", "v", "a1", ""); c == nil || c.State != api.ClaimReleasing {
+		t.Errorf("what it has mounted is claimed as %+v", c)
+	}
+	if b := r.state.Read().Rollback(); b == nil || len(b.Untold) != 1 {
+		t.Errorf("still asked are %+v", b)
+	}
+}
+
 // The boot that an older state knows may have been before the one in which a volume was mounted.
 func TestMountsOfThePresentBootAreKept(t *testing.T) {
 	t.Parallel()

@@ -185,6 +185,14 @@ func TestExpectedCountsFollowJobs(t *testing.T) {
 	if p := r.plugin("p2"); p == nil || p.NodesExpected != 2 {
 		t.Fatalf("plugin is %+v", p)
 	}
+	r.Edit(func(tx *state.Txn) {
+		stopped := *tx.Job("default", "csi")
+		stopped.Stop = true
+		tx.PutJob(&stopped)
+	})
+	if p := r.plugin("p2"); p != nil {
+		t.Fatalf("a job that is stopped provides %+v", p)
+	}
 }
 
 func TestGroupWithTwoPlugins(t *testing.T) {

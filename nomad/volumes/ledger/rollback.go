@@ -32,10 +32,11 @@ func Untold(tx *state.Txn, node string) bool {
 }
 
 // Told takes what a node has mounted, of which the servers that went back to an older state know nothing. The node is
-// right: what it has mounted is claimed, and what it has not mounted is claimed behind that.
-func Told(tx *state.Txn, node string, mounts []*api.StaleMount) {
+// right: what it has mounted is claimed, and what it has not mounted is claimed behind that. fresh is set for a node
+// that neither state knew.
+func Told(tx *state.Txn, node string, mounts []*api.StaleMount, fresh bool) {
 	old := tx.Rollback()
-	if old == nil || !slices.Contains(old.Untold, node) {
+	if old == nil || !fresh && !slices.Contains(old.Untold, node) {
 		return
 	}
 	next, is := *old, func(id string) bool { return id == node }

@@ -54,7 +54,7 @@ func (r *rig) tells(node string, allocs ...string) {
 		mounts := n.StaleMounts
 		n.StaleMounts = ledger.Unexplained(tx, &n, nil)
 		tx.PutNode(&n)
-		ledger.Told(tx, node, mounts)
+		ledger.Told(tx, node, mounts, false)
 	})
 }
 
