@@ -220,7 +220,7 @@ func TestSlowClientsAreEnded(t *testing.T) {
 		{"a body that does not come", "PUT /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{", false, 45 * time.Second},
 		{"a body a byte at a time", "PUT /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{", true, 45 * time.Second},
 		{"a snapshot a byte at a time", "PUT /v1/operator/snapshot HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{", true, 45 * time.Second},
-		{"a stream that nobody reads", "GET /v1/client/fs/logs/" + alloc.ID + "?task=main&type=stdout&follow=true&plain=true HTTP/1.1\r\nHost: x\r\n\r\n", false, 75 * time.Second},
+		{"a stream that nobody reads", "GET /v1/client/fs/logs/" + alloc.ID + "?task=main&type=stdout&follow=true&plain=true HTTP/1.1\r\nHost: x\r\n\r\n", false, 100 * time.Second},
 	} {
 		wg.Go(func() {
 			conn, err := from(fmt.Sprintf("127.0.2.%d", i+1)).Dial("tcp", at.Host)

@@ -1,0 +1,6 @@
+//go:build race
+
+package nomad_test
+
+// sparse says that one bad value of so many is tried: the race detector makes each ten times as dear.
+const sparse = 10

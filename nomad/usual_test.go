@@ -1,0 +1,5 @@
+//go:build !race
+
+package nomad_test
+
+const sparse = 1
