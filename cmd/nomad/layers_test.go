@@ -142,6 +142,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/raft":                   {"nomad/fsm"},
 	"github.com/hashicorp/raft-wal":               {"nomad/fsm"},
 	"github.com/hashicorp/raft-autopilot":         {"nomad/fsm"},
+	"github.com/hashicorp/go-memdb":               {"nomad/state"},
 	"github.com/hashicorp/serf":                   {"nomad/member"},
 	"github.com/hashicorp/memberlist":             {"nomad/member"},
 	"google.golang.org/grpc":                      {"api/wire", "nomad/rpc", "client/link", "plugins/", "nomad/volumes/volumestest"},

@@ -8,7 +8,10 @@ import (
 // index says under which keys a row is found.
 type index struct {
 	name string
-	slot int
+	// prefix is memdb's name for the rows whose keys begin alike.
+	prefix string
+	// page is where a table in pages has the index.
+	page pageOf
 	// key is the key of a row that has exactly one; nil where keys answers any number of them.
 	key  func(row any) string
 	keys func(row any) []string
@@ -31,11 +34,16 @@ type layout struct {
 	indexes []*index
 	// fresh makes an empty row to decode into.
 	fresh func() any
-	// stamped tells whether rows know when they came and changed.
+	// paged tells that the table is kept in pages.
+	paged bool
+	// stamped tells whether rows know when they came and changed, stamp tells them.
 	stamped bool
+	stamp   func(row, old any, index uint64)
 	// created and modified are the indexes at which the row came and last changed, 0 where rows do not know.
 	created, modified func(row any) uint64
 }
+
+func (l *layout) primary() *index { return l.indexes[0] }
 
 func (l *layout) index(name string) *index {
 	at := slices.IndexFunc(l.indexes, func(i *index) bool { return i.name == name })

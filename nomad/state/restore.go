@@ -23,7 +23,7 @@ import (
 func (s *Store) Restore(r io.Reader, checks ...func(*Txn) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	l := &load{r: bufio.NewReaderSize(r, 1<<16), lanes: make([]reading, runtime.GOMAXPROCS(0)), tx: &Txn{store: s, mem: s.db.write(0)}}
+	l := &load{r: bufio.NewReaderSize(r, 1<<16), lanes: make([]reading, runtime.GOMAXPROCS(0)), tx: &Txn{store: s, mem: s.db.begin(newDB(), 0)}}
 	if err := l.all(); err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
@@ -70,7 +70,6 @@ func (l *load) all() error {
 		return err
 	}
 	l.tx.mem.index, l.tx.mem.line = l.index, rand.Uint64()
-	clear(l.tx.mem.roots)
 	clear(l.tx.mem.changed)
 	for {
 		more, err := l.table()

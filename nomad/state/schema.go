@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/api"
 )
 
@@ -117,9 +119,12 @@ var (
 	launches = tableOf[launch](TableLaunches, nil, unique(func(l *launch) string { return rowKey(l.Namespace, l.JobID) }))
 )
 
-// tables finds tables by name; slots is how many indexes they have.
-var tables, slots = func() (map[string]*layout, int) {
-	m, slots := map[string]*layout{}, 0
+// tables finds tables by name; schema is what memdb knows of them.
+var tables, schema = func() (map[string]*layout, *memdb.DBSchema) {
+	m, s := map[string]*layout{}, &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{pageTable: pageSchema}}
+	for _, l := range []*layout{jobs.layout, versions.layout, summaries.layout, evals.layout, allocs.layout} {
+		l.paged = true
+	}
 	for n, l := range []*layout{
 		nodes.layout, jobs.layout, versions.layout, submissions.layout, summaries.layout, evals.layout, allocs.layout,
 		deployments.layout, volumes.layout, claims.layout, attachments.layout, snapshots.layout, namespaces.layout,
@@ -127,11 +132,13 @@ var tables, slots = func() (map[string]*layout, int) {
 	} {
 		m[l.name], l.number = l, n
 		for _, i := range l.indexes {
-			i.slot = slots
-			slots++
+			i.prefix, i.page = i.name+"_prefix", pageOf{[]byte(l.name + " " + i.name), []any{i}}
+		}
+		if !l.paged {
+			s.Tables[l.name] = schemaOf(l)
 		}
 	}
-	return m, slots
+	return m, s
 }()
 
 // versionKey sorts as the number does.

@@ -122,7 +122,7 @@ func (d *dump) jobs(t *Txn) {
 // not know it can read the snapshot.
 func (d *dump) table(t *Txn, name string) {
 	var rows []any
-	t.mem.each(t.mem.rows(tables[name]).all, func(row any) bool {
+	t.mem.from(tables[name], "", func(row any) bool {
 		rows = append(rows, row)
 		return true
 	})

@@ -33,14 +33,14 @@ func (s *Store) Read() *Txn { return &Txn{store: s, mem: s.db.read()} }
 // Write starts the one write transaction; Commit or Abort ends it.
 func (s *Store) Write(index uint64, now time.Time) *Txn {
 	s.writing.Lock()
-	return &Txn{store: s, mem: s.db.write(index), now: now}
+	return &Txn{store: s, mem: s.db.begin(s.db.db, index), now: now}
 }
 
 // published runs after a commit: first the watchers, then the feeds.
 func (s *Store) published(v *view) {
 	s.watch.fire(v)
 	batch := Batch{Index: v.index, Changes: v.changes}
-	if len(v.removed) > 0 { // what came and went in one transaction is no change
+	if v.removed { // what came and went in one transaction is no change
 		batch.Changes = slices.DeleteFunc(batch.Changes, func(c Change) bool { return c.Before == nil && c.After == nil })
 	}
 	s.feeds.publish(batch)

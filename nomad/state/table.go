@@ -2,7 +2,6 @@ package state
 
 import (
 	"iter"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -10,18 +9,24 @@ import (
 // stamps points at the raft indexes inside a row.
 type stamps struct{ create, modify *uint64 }
 
-// table is the typed view of one table and of where its rows keep their raft indexes.
-type table[T any] struct {
-	*layout
-	stamps func(*T) stamps
-}
+// table is the typed view of one table.
+type table[T any] struct{ *layout }
 
 // tableOf describes a table; without stamps its rows do not know when they changed.
 func tableOf[T any](name string, at func(*T) stamps, primary *index, others ...*index) table[T] {
 	l := &layout{name: name, stamped: at != nil, indexes: append([]*index{primary}, others...), fresh: func() any { return new(T) }}
 	l.created = func(row any) uint64 { return stampOf(row, at, func(s stamps) *uint64 { return s.create }) }
 	l.modified = func(row any) uint64 { return stampOf(row, at, func(s stamps) *uint64 { return s.modify }) }
-	return table[T]{l, at}
+	l.stamp = func(row, old any, index uint64) {
+		if r, ok := row.(*T); ok && at != nil {
+			s := at(r)
+			*s.create, *s.modify = index, index
+			if old != nil {
+				*s.create = l.created(old)
+			}
+		}
+	}
+	return table[T]{l}
 }
 
 func stampOf[T any](row any, at func(*T) stamps, which func(stamps) *uint64) uint64 {
@@ -34,12 +39,10 @@ func stampOf[T any](row any, at func(*T) stamps, which func(stamps) *uint64) uin
 
 // get returns the row with the primary key, or nil.
 func (t table[T]) get(tx *Txn, key string) *T {
-	c := tx.mem.rows(t.layout).get(key)
-	if c == nil {
-		return nil
+	row, _ := tx.mem.get(t.layout, key).(*T)
+	if row != nil {
+		tx.checked(row)
 	}
-	tx.checked(c.row)
-	row, _ := c.row.(*T)
 	return row
 }
 
@@ -55,24 +58,26 @@ func (t table[T]) first(tx *Txn, index, key string) *T {
 // Rows that do not know when they came are in the order of their keys. Rows put or deleted meanwhile do not
 // disturb it.
 func (t table[T]) list(tx *Txn, index, key string) iter.Seq[*T] {
-	return func(yield func(*T) bool) { t.each(tx, tx.mem.group(t.layout, index, key).all, yield) }
+	return func(yield func(*T) bool) {
+		t.each(tx, func(do func(any) bool) { tx.mem.group(t.layout, t.index(index), key, do) }, yield)
+	}
 }
 
-// since yields the rows of a group that were put after the index, and some of the others. It is for reads.
+// since yields the rows of a group in pages that were put after the index, and some of the others. It is for reads.
 func (t table[T]) since(tx *Txn, index, key string, after uint64) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		tx.mem.group(t.layout, index, key).since(after, func(c *cell) bool {
-			tx.checked(c.row)
-			r, ok := c.row.(*T)
+		tx.mem.members(t.index(index), key).since(after, func(c *cell[record]) bool {
+			tx.checked(c.value.row)
+			r, ok := c.value.row.(*T)
 			return ok && yield(r)
 		})
 	}
 }
 
-// count is how many rows a group has.
+// count is how many rows a group in pages has.
 func (t table[T]) count(tx *Txn, index, key string) int {
-	if g := tx.mem.roots[t.index(index).slot].get(key); g != nil {
-		return int(g.number)
+	if g := tx.mem.groupAt(t.index(index), key); g != nil {
+		return int(g.value.count)
 	}
 	return 0
 }
@@ -82,13 +87,12 @@ func (t table[T]) all(tx *Txn) iter.Seq[*T] { return t.from(tx, "") }
 
 // from yields the rows whose primary keys begin so, as all does.
 func (t table[T]) from(tx *Txn, prefix string) iter.Seq[*T] {
-	begin := func(do func(*cell) bool) bool {
-		return tx.mem.rows(t.layout).from(prefix, func(c *cell) bool { return strings.HasPrefix(c.key, prefix) && do(c) })
+	return func(yield func(*T) bool) {
+		t.each(tx, func(do func(any) bool) { tx.mem.from(t.layout, prefix, do) }, yield)
 	}
-	return func(yield func(*T) bool) { t.each(tx, begin, yield) }
 }
 
-func (t table[T]) each(tx *Txn, list func(func(*cell) bool) bool, yield func(*T) bool) {
+func (t table[T]) each(tx *Txn, list func(func(any) bool), yield func(*T) bool) {
 	tx.mem.each(list, func(row any) bool {
 		tx.checked(row)
 		r, ok := row.(*T)
@@ -99,13 +103,6 @@ func (t table[T]) each(tx *Txn, list func(func(*cell) bool) bool, yield func(*T)
 // put stores the row, which the store owns from now on, and answers the one that it replaces, or nil.
 func (t table[T]) put(tx *Txn, row *T) (old *T) {
 	old, _ = tx.mem.insert(t.layout, row).(*T)
-	if t.stamps != nil {
-		s := t.stamps(row)
-		*s.create, *s.modify = tx.mem.index, tx.mem.index
-		if old != nil {
-			*s.create = *t.stamps(old).create
-		}
-	}
 	tx.remember(row)
 	return old
 }

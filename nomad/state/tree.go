@@ -12,35 +12,30 @@ import (
 // nodeMax is how many entries split a node.
 const nodeMax = 32
 
-// cell is a row under its primary key, or a group of rows under the key that they have in common.
-type cell struct {
-	key string
-	// row is a record of package api or, of a group, the *node of the cells that are in it.
-	row any
-	// mark is the number of the change that put the row or, of a group, the last index at which it changed.
-	mark uint64
-	// number is the index at which the row came, 0 where rows do not know, or how many rows a group has.
-	number uint64
+// cell is a value under its key.
+type cell[T any] struct {
+	key   string
+	value T
 }
 
 // edit is who makes a version: a number that no other has, and the index that the version gets.
 type edit struct{ number, index uint64 }
 
 // entry is a cell with its head: the first bytes of its key, or of the members of a group the index at which the
-// row came. Most comparisons need no more.
-type entry struct {
+// record came. Most comparisons need no more.
+type entry[T any] struct {
 	head uint64
-	*cell
+	*cell[T]
 }
 
-type node struct {
+type node[T any] struct {
 	// made is the number of the writer that made the node and may change it.
 	made uint64
 	// changed is the last index at which something below the node changed.
 	changed uint64
 	// entries are the cells of a leaf, or the first cell of each kid.
-	entries []entry
-	kids    []*node
+	entries []entry[T]
+	kids    []*node[T]
 }
 
 // headOf is the first eight bytes of a key as a number that sorts as they do.
@@ -54,7 +49,7 @@ func headOf(key string) uint64 {
 }
 
 // find is the place of the first entry that is not before the key, and whether it has that very key.
-func (n *node) find(head uint64, key string) (at int, same bool) {
+func (n *node[T]) find(head uint64, key string) (at int, same bool) {
 	low, high := 0, len(n.entries)
 	for low < high {
 		mid := int(uint(low+high) >> 1)
@@ -68,7 +63,7 @@ func (n *node) find(head uint64, key string) (at int, same bool) {
 }
 
 // below is the place of the kid where the key belongs.
-func (n *node) below(head uint64, key string) int {
+func (n *node[T]) below(head uint64, key string) int {
 	at, same := n.find(head, key)
 	if !same && at > 0 {
 		at--
@@ -77,10 +72,10 @@ func (n *node) below(head uint64, key string) int {
 }
 
 // get answers the cell with the key in a tree that is ordered by keys, or nil.
-func (n *node) get(key string) *cell { return n.at(headOf(key), key) }
+func (n *node[T]) get(key string) *cell[T] { return n.at(headOf(key), key) }
 
 // at answers the cell with the head and the key, or nil.
-func (n *node) at(head uint64, key string) *cell {
+func (n *node[T]) at(head uint64, key string) *cell[T] {
 	if n == nil {
 		return nil
 	}
@@ -94,14 +89,14 @@ func (n *node) at(head uint64, key string) *cell {
 }
 
 // all calls do with the cells in order until it answers false.
-func (n *node) all(do func(*cell) bool) bool { return n == nil || n.ascend(0, "", do) }
+func (n *node[T]) all(do func(*cell[T]) bool) bool { return n == nil || n.ascend(0, "", do) }
 
 // from calls do with the cells of a tree that is ordered by keys which are not before the key, as all does.
-func (n *node) from(key string, do func(*cell) bool) bool {
+func (n *node[T]) from(key string, do func(*cell[T]) bool) bool {
 	return n == nil || n.ascend(headOf(key), key, do)
 }
 
-func (n *node) ascend(head uint64, key string, do func(*cell) bool) bool {
+func (n *node[T]) ascend(head uint64, key string, do func(*cell[T]) bool) bool {
 	if n.kids == nil {
 		at, _ := n.find(head, key)
 		for _, e := range n.entries[at:] {
@@ -121,7 +116,7 @@ func (n *node) ascend(head uint64, key string, do func(*cell) bool) bool {
 
 // since calls do with all cells that were put after the index, and with neighbours of theirs, in order, until it
 // answers false.
-func (n *node) since(index uint64, do func(*cell) bool) bool {
+func (n *node[T]) since(index uint64, do func(*cell[T]) bool) bool {
 	if n == nil || n.changed <= index {
 		return true
 	}
@@ -141,8 +136,8 @@ func (n *node) since(index uint64, do func(*cell) bool) bool {
 }
 
 // put stores a cell and answers the root and the cell that it replaces.
-func (n *node) put(w edit, head uint64, c *cell) (root *node, old *cell) {
-	root = n.change(w, head, c.key, func(was *cell) *cell {
+func (n *node[T]) put(w edit, head uint64, c *cell[T]) (root *node[T], old *cell[T]) {
+	root = n.change(w, head, c.key, func(was *cell[T]) *cell[T] {
 		old = was
 		return c
 	})
@@ -150,9 +145,9 @@ func (n *node) put(w edit, head uint64, c *cell) (root *node, old *cell) {
 }
 
 // change puts what next makes of the cell with the head and the key, or of nil, and answers the root.
-func (n *node) change(w edit, head uint64, key string, next func(*cell) *cell) (root *node) {
+func (n *node[T]) change(w edit, head uint64, key string, next func(*cell[T]) *cell[T]) (root *node[T]) {
 	if n == nil {
-		return &node{made: w.number, changed: w.index, entries: []entry{{head, next(nil)}}}
+		return &node[T]{made: w.number, changed: w.index, entries: []entry[T]{{head, next(nil)}}}
 	}
 	n = n.own(w)
 	added := n.insert(w, head, key, next)
@@ -160,27 +155,27 @@ func (n *node) change(w edit, head uint64, key string, next func(*cell) *cell) (
 		return n
 	}
 	right := n.split(added)
-	return &node{w.number, w.index, []entry{n.entries[0], right.entries[0]}, []*node{n, right}}
+	return &node[T]{w.number, w.index, []entry[T]{n.entries[0], right.entries[0]}, []*node[T]{n, right}}
 }
 
 // own is the node itself where the writer made it, or else a copy with room.
-func (n *node) own(w edit) *node {
+func (n *node[T]) own(w edit) *node[T] {
 	if n.made == w.number {
 		return n
 	}
-	c := &node{made: w.number, changed: w.index, entries: grown(n.entries, len(n.entries)+2)}
+	c := &node[T]{made: w.number, changed: w.index, entries: grown(n.entries, len(n.entries)+2)}
 	if n.kids != nil {
 		c.kids = grown(n.kids, len(n.kids)+2)
 	}
 	return c
 }
 
-func grown[T any](list []T, room int) []T {
-	return append(make([]T, 0, min(room, nodeMax)), list...)
+func grown[E any](list []E, room int) []E {
+	return append(make([]E, 0, min(room, nodeMax)), list...)
 }
 
 // with inserts a value into a list that has less than nodeMax of them.
-func with[T any](list []T, at int, value T) []T {
+func with[E any](list []E, at int, value E) []E {
 	if len(list) == cap(list) {
 		list = grown(list, 2*len(list))
 	}
@@ -188,7 +183,7 @@ func with[T any](list []T, at int, value T) []T {
 }
 
 // insert answers the cell that it added, or nil where it changed one.
-func (n *node) insert(w edit, head uint64, key string, next func(*cell) *cell) (added *cell) {
+func (n *node[T]) insert(w edit, head uint64, key string, next func(*cell[T]) *cell[T]) (added *cell[T]) {
 	at, same := n.find(head, key)
 	if n.kids == nil {
 		if same {
@@ -196,7 +191,7 @@ func (n *node) insert(w edit, head uint64, key string, next func(*cell) *cell) (
 			return nil
 		}
 		added = next(nil)
-		n.entries = with(n.entries, at, entry{head, added})
+		n.entries = with(n.entries, at, entry[T]{head, added})
 		return added
 	}
 	if !same && at > 0 {
@@ -214,12 +209,12 @@ func (n *node) insert(w edit, head uint64, key string, next func(*cell) *cell) (
 
 // split moves half of the entries into a new node; only the newest where it is the last, so that keys that
 // come in order fill their nodes.
-func (n *node) split(newest *cell) (right *node) {
+func (n *node[T]) split(newest *cell[T]) (right *node[T]) {
 	at := len(n.entries) / 2
 	if n.entries[len(n.entries)-1].cell == newest {
 		at = len(n.entries) - 1
 	}
-	right = &node{made: n.made, changed: n.changed, entries: slices.Clone(n.entries[at:])}
+	right = &node[T]{made: n.made, changed: n.changed, entries: slices.Clone(n.entries[at:])}
 	clear(n.entries[at:])
 	n.entries = n.entries[:at]
 	if n.kids != nil {
@@ -231,7 +226,7 @@ func (n *node) split(newest *cell) (right *node) {
 }
 
 // remove forgets the cell with the head and the key, which is there, and answers the root.
-func (n *node) remove(w edit, head uint64, key string) (root *node) {
+func (n *node[T]) remove(w edit, head uint64, key string) (root *node[T]) {
 	n = n.own(w)
 	n.take(w, head, key)
 	for len(n.kids) == 1 {
@@ -243,7 +238,7 @@ func (n *node) remove(w edit, head uint64, key string) (root *node) {
 	return n
 }
 
-func (n *node) take(w edit, head uint64, key string) {
+func (n *node[T]) take(w edit, head uint64, key string) {
 	if n.kids == nil {
 		at, _ := n.find(head, key)
 		n.entries = slices.Delete(n.entries, at, at+1)
@@ -266,7 +261,7 @@ func (n *node) take(w edit, head uint64, key string) {
 }
 
 // merge makes one of two neighbours that fill half a node together.
-func (n *node) merge(w edit, at int) {
+func (n *node[T]) merge(w edit, at int) {
 	left, right := n.kids[at], n.kids[at+1]
 	if len(left.entries)+len(right.entries) > nodeMax/2 {
 		return
@@ -281,15 +276,15 @@ func (n *node) merge(w edit, at int) {
 const fillOf = nodeMax * 3 / 4
 
 // build makes a tree of entries that are in order.
-func build(w edit, entries []entry) *node {
-	var level []*node
+func build[T any](w edit, entries []entry[T]) *node[T] {
+	var level []*node[T]
 	for part := range slices.Chunk(entries, fillOf) {
-		level = append(level, &node{made: w.number, changed: w.index, entries: slices.Clone(part)})
+		level = append(level, &node[T]{made: w.number, changed: w.index, entries: slices.Clone(part)})
 	}
 	for len(level) > 1 {
-		var above []*node
+		var above []*node[T]
 		for kids := range slices.Chunk(level, fillOf) {
-			n := &node{made: w.number, changed: w.index, entries: make([]entry, len(kids)), kids: slices.Clone(kids)}
+			n := &node[T]{made: w.number, changed: w.index, entries: make([]entry[T], len(kids)), kids: slices.Clone(kids)}
 			for i, kid := range kids {
 				n.entries[i] = kid.entries[0]
 			}

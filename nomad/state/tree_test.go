@@ -11,7 +11,7 @@ import (
 )
 
 // sound checks the shape of a tree: sizes, order, and that inner nodes hold the first cells of their kids.
-func sound(n *node, root bool) error {
+func sound(n *node[record], root bool) error {
 	if n == nil {
 		return nil
 	}
@@ -39,16 +39,16 @@ func sound(n *node, root bool) error {
 	return nil
 }
 
-func contents(n *node, from string) (keys []string, rows []any) {
-	n.from(from, func(c *cell) bool {
-		keys, rows = append(keys, c.key), append(rows, c.row)
+func contents(n *node[record], from string) (keys []string, rows []any) {
+	n.from(from, func(c *cell[record]) bool {
+		keys, rows = append(keys, c.key), append(rows, c.value.row)
 		return true
 	})
 	return keys, rows
 }
 
 // same compares a tree with what it should hold.
-func same(n *node, want map[string]int) error {
+func same(n *node[record], want map[string]int) error {
 	if err := sound(n, true); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func same(n *node, want map[string]int) error {
 		return fmt.Errorf("keys %q, want %q", keys, slices.Sorted(maps.Keys(want)))
 	}
 	for i, k := range keys {
-		if c := n.get(k); rows[i] != want[k] || c == nil || c.row != want[k] {
+		if c := n.get(k); rows[i] != want[k] || c == nil || c.value.row != want[k] {
 			return fmt.Errorf("%q is %v, want %d", k, rows[i], want[k])
 		}
 	}
@@ -72,10 +72,10 @@ func TestTreesHoldWhatASortedMapHolds(t *testing.T) {
 			}
 			return fmt.Sprintf("default\x00%d", rapid.IntRange(0, 400).Draw(t, "number"))
 		}
-		var root *node
+		var root *node[record]
 		now, value := map[string]int{}, 0
 		putAt := map[string]uint64{}
-		var olds []*node
+		var olds []*node[record]
 		var thens []map[string]int
 		for writer := range rapid.Uint64Range(1, 6).Draw(t, "writers") {
 			olds, thens = append(olds, root), append(thens, maps.Clone(now))
@@ -91,8 +91,8 @@ func TestTreesHoldWhatASortedMapHolds(t *testing.T) {
 					continue
 				}
 				value++
-				next, old := root.put(edit{writer + 1, 10 * writer}, headOf(k), &cell{key: k, row: value})
-				if was, had := now[k]; had != (old != nil) || had && old.row != was {
+				next, old := root.put(edit{writer + 1, 10 * writer}, headOf(k), &cell[record]{k, record{row: value}})
+				if was, had := now[k]; had != (old != nil) || had && old.value.row != was {
 					t.Fatalf("put of %q replaced %v, not %d", k, old, was)
 				}
 				root, now[k], putAt[k] = next, value, 10*writer
@@ -108,7 +108,7 @@ func TestTreesHoldWhatASortedMapHolds(t *testing.T) {
 		}
 		index := 10 * rapid.Uint64Range(0, 6).Draw(t, "index")
 		var news []string
-		root.since(index, func(c *cell) bool {
+		root.since(index, func(c *cell[record]) bool {
 			news = append(news, c.key)
 			return true
 		})
@@ -134,10 +134,10 @@ func TestTreesHoldWhatASortedMapHolds(t *testing.T) {
 
 func TestBuiltTreesAreSound(t *testing.T) {
 	for _, size := range []int{0, 1, 23, 24, 25, 575, 576, 577, 20_000} {
-		entries, want := make([]entry, 0, size), map[string]int{}
+		entries, want := make([]entry[record], 0, size), map[string]int{}
 		for i := range size {
 			k := fmt.Sprintf("%08d", i)
-			entries, want[k] = append(entries, entry{headOf(k), &cell{key: k, row: i}}), i
+			entries, want[k] = append(entries, entry[record]{headOf(k), &cell[record]{k, record{row: i}}}), i
 		}
 		if err := same(build(edit{1, 1}, entries), want); err != nil {
 			t.Errorf("%d: %v", size, err)
@@ -146,19 +146,19 @@ func TestBuiltTreesAreSound(t *testing.T) {
 }
 
 func TestSinceVisitsWhatChanged(t *testing.T) {
-	var entries []entry
+	var entries []entry[record]
 	for i := range 20_000 {
 		k := fmt.Sprintf("%08d", i)
-		entries = append(entries, entry{headOf(k), &cell{key: k}})
+		entries = append(entries, entry[record]{headOf(k), &cell[record]{key: k}})
 	}
 	root := build(edit{1, 1}, entries)
-	root, _ = root.put(edit{2, 2}, headOf("00010000"), &cell{key: "00010000"})
+	root, _ = root.put(edit{2, 2}, headOf("00010000"), &cell[record]{key: "00010000"})
 	visited := 0
-	root.since(1, func(*cell) bool { visited++; return true })
+	root.since(1, func(*cell[record]) bool { visited++; return true })
 	if visited == 0 || visited > nodeMax {
 		t.Errorf("one change: %d cells were visited", visited)
 	}
-	if root.since(2, func(*cell) bool { visited = -1; return true }); visited < 0 {
+	if root.since(2, func(*cell[record]) bool { visited = -1; return true }); visited < 0 {
 		t.Error("nothing changed, and cells were visited")
 	}
 }

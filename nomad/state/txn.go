@@ -50,5 +50,6 @@ func (t *Txn) Commit() {
 
 // Abort forgets the changes.
 func (t *Txn) Abort() {
+	t.mem.write.Abort()
 	t.store.writing.Unlock()
 }

@@ -11,16 +11,16 @@ type Key struct{ Table, Index, Value string }
 // TableKey is any change of a table.
 func TableKey(table string) Key { return Key{Table: table} }
 
-// emptiedMax bounds the memory of emptied groups; forgetting one costs a spurious wake-up.
-const emptiedMax = 200_000
+// leftMax bounds the memory of groups that rows left; forgetting one costs a spurious wake-up.
+const leftMax = 200_000
 
 type watches struct {
 	mu sync.Mutex
 	// cells are who waits, per table and index, then per value.
 	cells map[place]map[string]map[*Watcher]struct{}
-	// emptied is the last index of groups that lost their last row; floor stands for those forgotten.
-	emptied map[Key]uint64
-	floor   uint64
+	// left is the last index at which a row left a group, of pages only the last one; floor stands for those forgotten.
+	left  map[Key]uint64
+	floor uint64
 }
 
 type place struct{ table, index string }
@@ -28,18 +28,18 @@ type place struct{ table, index string }
 func (k Key) place() place { return place{k.Table, k.Index} }
 
 func (w *watches) init() {
-	w.cells, w.emptied, w.floor = map[place]map[string]map[*Watcher]struct{}{}, map[Key]uint64{}, 1
+	w.cells, w.left, w.floor = map[place]map[string]map[*Watcher]struct{}{}, map[Key]uint64{}, 1
 }
 
 // fire wakes those whose rows a commit changed. Keys are made only for indexes that somebody watches.
 func (w *watches) fire(v *view) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, k := range v.emptied {
-		w.emptied[k] = v.index
+	for _, k := range v.left {
+		w.left[k] = v.index
 	}
-	if len(w.emptied) > emptiedMax {
-		w.emptied, w.floor = map[Key]uint64{}, v.index
+	if len(w.left) > leftMax {
+		w.left, w.floor = map[Key]uint64{}, v.index
 	}
 	if len(w.cells) == 0 {
 		return
@@ -94,7 +94,7 @@ func (w *watches) reset(index uint64) {
 			wake(watchers)
 		}
 	}
-	w.emptied, w.floor = map[Key]uint64{}, index
+	w.left, w.floor = map[Key]uint64{}, index
 }
 
 // Watcher waits for a commit that touches one of its keys.
@@ -157,20 +157,18 @@ func (s *Store) Touched(keys ...Key) uint64 {
 func (s *Store) touchedOne(k Key) uint64 {
 	tx, table := s.Read(), tables[k.Table]
 	if k.Index == "id" {
-		if c := tx.mem.rows(table).get(k.Value); c != nil {
-			return table.modified(c.row)
+		if row := tx.mem.get(table, k.Value); row != nil {
+			return table.modified(row)
 		}
 		return tx.TableIndex(k.Table)
 	}
+	last := tx.mem.changed[table.number]
+	if k.Index != "" {
+		last = tx.mem.touched(table, table.index(k.Index), k.Value)
+	}
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
-	if k.Index == "" {
-		return max(s.watch.floor, tx.mem.changed[table.number])
-	}
-	if g := tx.mem.roots[table.index(k.Index).slot].get(k.Value); g != nil {
-		return max(s.watch.floor, g.mark)
-	}
-	return max(s.watch.floor, s.watch.emptied[k])
+	return max(s.watch.floor, last, s.watch.left[k])
 }
 
 // Until waits until holds answers true, asking again whenever one of the keys was touched.

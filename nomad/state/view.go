@@ -1,0 +1,212 @@
+package state
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-memdb"
+)
+
+// version is all tables at one index.
+type version struct {
+	index uint64
+	// line is a number of its own for what came about without a restore in between.
+	line uint64
+	// rows reads the tables.
+	rows *memdb.Txn
+	// changed is the last index at which a table changed, at its number; 0 is never.
+	changed []uint64
+}
+
+// memory is the database and its newest version.
+type memory struct {
+	db     *memdb.MemDB
+	newest atomic.Pointer[version]
+	// last is the last number that a writer or a change got.
+	last uint64
+}
+
+func newMemory() *memory {
+	m := &memory{db: newDB()}
+	m.newest.Store(&version{line: rand.Uint64(), rows: m.db.Txn(false), changed: make([]uint64, len(tables))})
+	return m
+}
+
+// view is one version of all tables, or the one that is being made.
+type view struct {
+	version
+	memory *memory
+	// db is where the writer writes, and write how; nil for readers.
+	db    *memdb.MemDB
+	write *memdb.Txn
+	// writer is the number of who makes the version. Changes count on from it.
+	writer  uint64
+	changes []Change
+	// dirty has a bit per table that changes.
+	dirty uint64
+	// noted finds the changes of rows whose record does not tell them: of ordinary tables, and removed from pages.
+	noted map[rowOf]int
+	// removed is set when a row was removed.
+	removed bool
+	// left are groups that a row left: of pages, only those that it left empty.
+	left []Key
+	// own are the pages that the writer may change.
+	own map[*index]*page
+}
+
+type rowOf struct {
+	table *layout
+	key   string
+}
+
+func (m *memory) read() view { return view{memory: m, version: *m.newest.Load()} }
+
+// begin makes the next version in the database. There is one writer at a time.
+func (m *memory) begin(db *memdb.MemDB, at uint64) view {
+	v := m.read()
+	m.last++
+	v.writer = m.last
+	v.db, v.rows, v.write, v.own = db, db.Txn(false), db.Txn(true), map[*index]*page{}
+	v.index, v.changed = at, slices.Clone(v.changed)
+	return v
+}
+
+// commit makes the version the newest one.
+func (v *view) commit() {
+	v.unmove()
+	v.write.Commit()
+	next := v.version
+	next.rows = v.db.Txn(false)
+	v.memory.db = v.db
+	v.memory.newest.Store(&next)
+}
+
+// unmove takes back the index of tables whose rows only came and went: nobody is told of that, so nobody must wait
+// for it.
+func (v *view) unmove() {
+	if !v.removed {
+		return
+	}
+	told := map[string]bool{}
+	for _, c := range v.changes {
+		told[c.Table] = told[c.Table] || c.Before != nil || c.After != nil
+	}
+	for _, l := range tables {
+		if moved, seen := told[l.name]; seen && !moved {
+			v.changed[l.number] = v.memory.newest.Load().changed[l.number]
+		}
+	}
+}
+
+// get answers the row with the primary key, or nil.
+func (v *view) get(l *layout, key string) any {
+	if l.paged {
+		return v.record(l, key)
+	}
+	return v.row(l, key)
+}
+
+// from calls do with the rows whose primary keys begin so, in order, until it answers false.
+func (v *view) from(l *layout, prefix string, do func(row any) bool) {
+	if l.paged {
+		v.recordsFrom(l, prefix, do)
+		return
+	}
+	v.rowsFrom(l, prefix, do)
+}
+
+// group calls do with the rows of a group, in the order in which they came, until it answers false.
+func (v *view) group(l *layout, i *index, key string, do func(row any) bool) {
+	if l.paged {
+		v.members(i, key).all(func(c *cell[record]) bool { return do(c.value.row) })
+		return
+	}
+	v.rowsOf(l, i, key, do)
+}
+
+// each calls do with the rows that list lists until it answers false. Rows may be changed meanwhile.
+func (v *view) each(list func(func(row any) bool), do func(row any) bool) {
+	if v.write == nil {
+		list(do)
+		return
+	}
+	var rows []any
+	list(func(row any) bool {
+		rows = append(rows, row)
+		return true
+	})
+	for _, row := range rows {
+		if !do(row) {
+			return
+		}
+	}
+}
+
+// insert stores a row and answers the one that it replaces.
+func (v *view) insert(l *layout, row any) (old any) {
+	if l.paged {
+		return v.insertRecord(l, row)
+	}
+	return v.insertRow(l, row)
+}
+
+// remove forgets a row.
+func (v *view) remove(l *layout, row any) {
+	key := l.primary().key(row)
+	if l.paged {
+		v.removeRecord(l, key)
+	} else {
+		v.removeRow(l, key)
+	}
+}
+
+// fill writes all rows of a table, which has none; they are in the order of their primary keys.
+func (v *view) fill(l *layout, rows []any) {
+	if l.paged {
+		v.fillPages(l, rows)
+		return
+	}
+	for _, row := range rows {
+		must(v.write.Insert(l.name, row))
+	}
+}
+
+// noteRow remembers a change of a row that knows no number of a change; of several changes of one row the first Before
+// and the last After count.
+func (v *view) noteRow(l *layout, key string, old, row any) {
+	if at, known := v.noted[rowOf{l, key}]; known {
+		v.touch(l)
+		v.changes[at].After = row
+		return
+	}
+	if v.noted == nil {
+		v.noted = map[rowOf]int{}
+	}
+	v.noted[rowOf{l, key}] = v.note(l, old, row)
+}
+
+// note remembers a change and answers where.
+func (v *view) note(l *layout, old, row any) (at int) {
+	v.touch(l)
+	v.removed = v.removed || row == nil
+	v.changes = append(v.changes, Change{Table: l.name, Before: old, After: row})
+	v.memory.last++
+	return len(v.changes) - 1
+}
+
+func (v *view) touch(l *layout) {
+	v.changed[l.number] = v.index
+	v.dirty |= 1 << l.number
+}
+
+// touched is the last index at which a group changed, as far as the rows tell that it has now.
+func (v *view) touched(l *layout, i *index, key string) uint64 {
+	if !l.paged {
+		return v.touchedRows(l, i, key)
+	}
+	if g := v.groupAt(i, key); g != nil {
+		return g.value.touched
+	}
+	return 0
+}
