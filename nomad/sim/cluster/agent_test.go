@@ -257,6 +257,9 @@ func (a *agent) fingerprint() *api.Node {
 		ID: n.id, SecretID: "secret-" + n.id, Name: n.id, Datacenter: "dc1", NodePool: api.NodePoolDefault,
 		Status: api.NodeStatusReady, BootID: a.bootID(), StaleMounts: a.svc.Mounts(),
 	}
+	if n.w.bug == BugBootOfAgent { // nothing of another boot is mounted
+		row.StaleMounts = nil
+	}
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
 	row.CSIControllerPlugins, row.CSINodePlugins = a.controllers, a.nodes
