@@ -5,6 +5,7 @@ import (
 	"flag"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestMembersAreDescribed(t *testing.T) {
 	self := a.Self()
 	want := map[string]string{
 		"role": "nomad", "region": "global", "dc": "dc1", "id": "a", "rpc_addr": "a.test", "port": "4647",
-		"expect": "1", "bootstrap": "1", "raft_vsn": "3", "vsn": "1", "build": "1.0",
+		"expect": "1", "bootstrap": "1", "raft_vsn": "3", "vsn": strconv.FormatUint(fsm.Version, 10), "build": "1.0",
 	}
 	for tag, value := range want {
 		if self.Tags[tag] != value {

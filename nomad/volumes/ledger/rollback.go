@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -57,7 +58,7 @@ func Told(tx *state.Txn, node string, mounts []*api.StaleMount, fresh bool) {
 	adopt(tx, node, func(m *api.StaleMount) bool {
 		return slices.ContainsFunc(mounts, Hold{m.Namespace, m.VolumeID, m.AllocID, m.Use, node}.stale)
 	}, touched)
-	for e := range touched {
+	for _, e := range slices.SortedFunc(maps.Keys(touched), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		requeue(tx, e[0], e[1])
 	}
 }
