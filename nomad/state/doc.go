@@ -1,8 +1,8 @@
 // Package state is the servers' memory: tables of api records, read in consistent
-// transactions, with watches and a change feed. It has no rules: rooms and cores decide.
+// transactions, with watches and a change feed. It has no rules: services and cores decide.
 //
-// An index is a tree of rows, or of groups of rows, whose nodes are copied on write; a transaction is a set
-// of roots.
+// The tables are those of one go-memdb database. Jobs, their versions and summaries, evaluations and allocations lie in
+// it as pages, trees of rows per index.
 // Snapshots are encoded and decoded on all processors, and restored allocations share what is equal.
 //
 // A [Store] hands out transactions. [Store.Read] is a snapshot of all tables at one index; there is
