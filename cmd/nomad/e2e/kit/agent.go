@@ -282,9 +282,11 @@ func (a *Agent) clean() {
 	}
 }
 
+// endProcesses kills what belongs to the agent's directory, and supervising processes that stay because they cannot
+// record an exit: only what they have open tells whose they are.
 func (a *Agent) endProcesses() {
 	for range 50 {
-		pids := a.Processes()
+		pids := a.processes(func(pid int) bool { return a.owns(pid) || a.holds(pid) })
 		if len(pids) == 0 {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,7 +47,9 @@ func (a *Agent) Sockets() []string {
 
 // Processes lists the processes, other than the agent, that belong to the agent's directory: their
 // command line, working directory or environment names it.
-func (a *Agent) Processes() []int {
+func (a *Agent) Processes() []int { return a.processes(a.owns) }
+
+func (a *Agent) processes(which func(pid int) bool) []int {
 	entries, _ := os.ReadDir("/proc")
 	var pids []int
 	for _, e := range entries {
@@ -54,7 +57,7 @@ func (a *Agent) Processes() []int {
 		if err != nil || pid == os.Getpid() || a.process != nil && pid == a.process.Process.Pid {
 			continue
 		}
-		if a.owns(pid) {
+		if which(pid) {
 			pids = append(pids, pid)
 		}
 	}
@@ -72,6 +75,16 @@ func (a *Agent) owns(pid int) bool {
 		}
 	}
 	return false
+}
+
+// holds reports whether a process has a file of the agent's directory open.
+func (a *Agent) holds(pid int) bool {
+	fds := filepath.Join("/proc", strconv.Itoa(pid), "fd")
+	entries, _ := os.ReadDir(fds)
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		path, err := os.Readlink(filepath.Join(fds, e.Name()))
+		return err == nil && strings.HasPrefix(path, a.Dir+"/")
+	})
 }
 
 // Lives tells whether a process runs: one that ended and was not reaped yet does not.
