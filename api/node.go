@@ -82,7 +82,9 @@ type Rollback struct {
 	At int64 `msg:",omitempty"`
 	// Untold are the nodes that have not registered since, and told what they have mounted; by id.
 	Untold []string `msg:",omitempty"`
-	// Awaited are those of them that nobody knew to be down. Until they have told, or for long enough, Open is not set,
+	// Lease is the longest promise of the state before.
+	Lease time.Duration `msg:",omitempty"`
+	// Awaited are those of them that nobody knew to be down, or that had a volume. Until they have told, or for long enough, Open is not set,
 	// and volumes that exclude a user elsewhere are neither given to anybody nor detached nor deleted.
 	Awaited []string `msg:",omitempty"`
 	Open    bool     `msg:",omitempty"`

@@ -51793,8 +51793,8 @@ func (z *RestartPolicy) Msgsize() (s int) {
 func (z *Rollback) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.At == 0 {
 		zb0001Len--
@@ -51804,13 +51804,17 @@ func (z *Rollback) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.Awaited == nil {
+	if z.Lease == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.Open == false {
+	if z.Awaited == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.Open == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -51831,6 +51835,11 @@ func (z *Rollback) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Lease"
+			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
+			o = msgp.AppendDuration(o, z.Lease)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "Awaited"
 			o = append(o, 0xa7, 0x41, 0x77, 0x61, 0x69, 0x74, 0x65, 0x64)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Awaited)))
@@ -51838,7 +51847,7 @@ func (z *Rollback) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, z.Awaited[za0002])
 			}
 		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "Open"
 			o = append(o, 0xa4, 0x4f, 0x70, 0x65, 0x6e)
 			o = msgp.AppendBool(o, z.Open)
@@ -51898,6 +51907,12 @@ func (z *Rollback) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "Lease":
+			z.Lease, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Lease")
+				return
+			}
 		case "Awaited":
 			var zb0003 uint32
 			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
@@ -51945,7 +51960,7 @@ func (z *Rollback) Msgsize() (s int) {
 	for za0001 := range z.Untold {
 		s += msgp.StringPrefixSize + len(z.Untold[za0001])
 	}
-	s += 8 + msgp.ArrayHeaderSize
+	s += 6 + msgp.DurationSize + 8 + msgp.ArrayHeaderSize
 	for za0002 := range z.Awaited {
 		s += msgp.StringPrefixSize + len(z.Awaited[za0002])
 	}

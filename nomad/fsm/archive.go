@@ -248,9 +248,9 @@ func (r *Raft) unpackArchive(ctx context.Context, rd io.Reader, w io.Writer) (Me
 }
 
 // rollBack notes in a state that comes in the place of another one which nodes have to tell what they have mounted:
-// all that either knows. Those that are down now are not waited for.
+// all that either knows. Those that are down now are waited for as long as they were promised something.
 func rollBack(s *state.Store, now *state.Txn, at time.Time) {
-	old := &api.Rollback{At: at.UnixNano()}
+	next := &api.Rollback{At: at.UnixNano()}
 	nodes := map[string]bool{}
 	for n := range s.Read().Nodes() {
 		nodes[n.ID] = true
@@ -258,21 +258,33 @@ func rollBack(s *state.Store, now *state.Txn, at time.Time) {
 	for n := range now.Nodes() {
 		nodes[n.ID] = n.Status != api.NodeStatusDown
 	}
+	for c := range now.Claims() {
+		nodes[c.NodeID] = nodes[c.NodeID] || c.State != api.ClaimWaiting
+		next.Lease = max(next.Lease, c.Lease)
+	}
+	if before := now.Rollback(); before != nil {
+		for _, id := range before.Untold {
+			nodes[id] = nodes[id] || slices.Contains(before.Awaited, id)
+		}
+		next.Lease = max(next.Lease, before.Lease)
+	}
 	for _, id := range slices.Sorted(maps.Keys(nodes)) {
-		old.Untold = append(old.Untold, id)
+		next.Untold = append(next.Untold, id)
 		if nodes[id] {
-			old.Awaited = append(old.Awaited, id)
+			next.Awaited = append(next.Awaited, id)
 		}
 	}
 	tx := s.Write(s.Read().Index(), at)
-	tx.PutRollback(old)
+	tx.PutRollback(next)
 	tx.Commit()
 }
 
 // install gives a state to raft.
 func (r *Raft) install(m Meta, dump io.Reader) error {
 	meta := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, ID: m.ID, Index: m.Index, Term: m.Term, Size: m.Size}
-	if err := classify(r.raft.Restore(meta, io.NopCloser(dump), restoreTimeout)); err != nil {
+	err := classify(r.raft.Restore(meta, io.NopCloser(dump), restoreTimeout))
+	if err != nil {
+		r.renew() // the state may be another one all the same
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	r.log.Info("restored a snapshot", "id", m.ID, "index", m.Index, "created", m.Created)

@@ -45,3 +45,23 @@ func TestARestoreForgetsWhatNodesHaveTold(t *testing.T) {
 	_, s = leading(t, dir)
 	check(s)
 }
+
+func TestASecondRestoreStillWaitsForWhomTheFirstOneDid(t *testing.T) {
+	t.Parallel()
+	r, s := leading(t, t.TempDir())
+	tx := s.Write(s.Read().Index()+1, time.Now())
+	tx.PutAgreedVersion(fsm.Ends)
+	tx.Commit()
+	archive, _ := saved(t, r)
+	tx = s.Write(s.Read().Index()+1, time.Now())
+	tx.PutNode(&api.Node{ID: "later", Status: api.NodeStatusReady})
+	tx.Commit()
+	for range 2 {
+		if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive)); err != nil {
+			t.Fatal(err)
+		}
+		if b := s.Read().Rollback(); b == nil || !slices.Contains(b.Awaited, "later") || !slices.Contains(b.Untold, "later") {
+			t.Fatalf("asked are %+v", b)
+		}
+	}
+}

@@ -109,11 +109,24 @@ func (d *dice) roll(place string) *rand.Rand {
 	return rand.New(rand.NewPCG(d.seed^h.Sum64(), d.n[place]))
 }
 
+// locked is a source for several goroutines.
+type locked struct {
+	mu  sync.Mutex
+	src rand.Source
+}
+
+// Uint64 implements [rand.Source].
+func (l *locked) Uint64() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.src.Uint64()
+}
+
 func newWorld(ctx context.Context, seed uint64, o Options) *World {
 	w := &World{
 		seed: seed, bug: o.Bug, root: ctx, began: time.Now(),
 		dice: dice{seed: seed * 0x9e3779b97f4a7c15, n: map[string]uint64{}},
-		rnd:  rand.New(rand.NewPCG(seed, 11)),
+		rnd:  rand.New(&locked{src: rand.NewPCG(seed, 11)}),
 		cut:  map[[2]string]bool{}, outcast: map[string]bool{}, assumed: map[string]bool{}, calls: map[string]int{}, digests: map[int]string{},
 		storage: fake.NewStorage(), attachedAs: map[string]api.AccessMode{}, secrets: map[string]string{}, busy: map[string]*working{}, frozen: map[string]map[string]string{},
 	}

@@ -53,7 +53,7 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 	if err != nil {
 		return err
 	}
-	called := a.ProviderNodeID != "" && (t.failed > 0 || r.inherited(a.Fence))
+	called := a.ProviderNodeID != "" && (t.begun || r.inherited(a.Fence))
 	switch {
 	case !attaches && !called:
 		// The plugin attached volumes when the claim was taken, or that was not known. Where it was called the volume may

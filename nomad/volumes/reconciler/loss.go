@@ -90,6 +90,9 @@ type losses struct {
 	fenced map[string]bool
 	// returns counts how often nodes came back.
 	returns map[string]int
+	// rollback tells the restore of an older state that was seen last, since when.
+	rollback int64
+	since    time.Time
 }
 
 // notice takes a loss that a claim is looked at for before its change has arrived.

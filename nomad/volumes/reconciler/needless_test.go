@@ -87,3 +87,26 @@ func TestAttachOfUnknownOutcomeIsNeverNeedless(t *testing.T) {
 		})
 	}
 }
+
+func TestAttachOfUnknownOutcomeIsNotNeedlessWhenThePluginComesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	n := r.Node("n1")
+	n.Fails("Controller.Publish", fault.New(fault.Unavailable, "the answer was lost"))
+	r.Register(volumestest.Spec("v"))
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	n.Await(t, "Controller.Publish")
+	r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Healthy = false })
+	r.Eventually("the failure is told", func(tx *state.Txn) bool { return tx.Attachment("p", "ext-v", "n1").LastError != "" })
+	r.Change("n1", func(n *api.Node) {
+		n.CSIControllerPlugins = without(n.CSIControllerPlugins)
+		n.CSIControllerPlugins["p"].Healthy = true
+	})
+	r.Eventually("what is missing is told", func(tx *state.Txn) bool {
+		a := tx.Attachment("p", "ext-v", "n1")
+		return a == nil || a.State != api.AttachmentPublishing || strings.Contains(a.LastError, "supports PUBLISH_UNPUBLISH_VOLUME")
+	})
+	if a := r.State.Read().Attachment("p", "ext-v", "n1"); a == nil || a.State != api.AttachmentPublishing || a.NotCalled {
+		t.Errorf("the attachment is %+v", a)
+	}
+}

@@ -38,15 +38,13 @@ const perNode = 40 * time.Millisecond
 // toldBy is when volumes go on: when those who nobody knew to be down have told, and those that are not known have had
 // the time to; at the latest when all promises that a silent node can have made have ended.
 func (r *Reconciler) toldBy(tx *state.Txn) time.Time {
-	r.mu.Lock()
-	term := r.losses.term
-	r.mu.Unlock()
-	heard, longest := r.limits.Regather, ledger.LeaseDefault
+	from := r.sawRollback(tx.Rollback())
+	heard, longest := r.limits.Regather, max(ledger.LeaseDefault, tx.Rollback().Lease)
 	for range tx.Nodes() {
 		heard += perNode
 	}
 	if len(tx.Rollback().Awaited) == 0 {
-		return term.Add(heard)
+		return from.Add(heard)
 	}
 	for c := range tx.Claims() {
 		longest = max(longest, c.Lease)
@@ -54,7 +52,17 @@ func (r *Reconciler) toldBy(tx *state.Txn) time.Time {
 	for v := range tx.Volumes(api.AllNamespaces) {
 		longest = max(longest, v.Lease)
 	}
-	return term.Add(max(heard, longest+longest/clockSkew+r.limits.LeaseMargin))
+	return from.Add(max(heard, longest+longest/clockSkew+r.limits.LeaseMargin))
+}
+
+// sawRollback is when this leader saw the state go back: raft gives it to a leader in the middle of its term.
+func (r *Reconciler) sawRollback(b *api.Rollback) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.losses.rollback != b.At {
+		r.losses.rollback, r.losses.since = b.At, r.now()
+	}
+	return r.losses.since
 }
 
 // awaits reports whether the volume's users on the node wait for what other nodes have mounted.

@@ -239,3 +239,28 @@ func TestSilentNodeIsWaitedForWithinBounds(t *testing.T) {
 		t.Errorf("all have told, and %+v is left", b)
 	}
 }
+
+// Raft gives the older state to the leader in the middle of its term, which begins anew only when a quorum has it.
+func TestARestoreInTheMiddleOfALongTermWaitsForNodes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, atOnce)
+	r.Node("n1")
+	r.Node("n2")
+	r.Register(volumestest.Spec("v"))
+	at := time.Now().Add(time.Hour)
+	r.Edit(func(tx *state.Txn) {
+		tx.PutRollback(&api.Rollback{At: at.UnixNano(), Untold: []string{"n1", "n2"}, Awaited: []string{"n1", "n2"}})
+	})
+	old := r.saved()
+	r.Edit(func(tx *state.Txn) { tx.PutRollback(nil) })
+	r.Later(time.Hour) // it has led for an hour
+	if err := r.State.Restore(old); err != nil {
+		t.Fatal(err)
+	}
+	for range 30 {
+		<-time.After(10 * time.Millisecond)
+		if ledger.Unsure(r.State.Read()) == "" {
+			t.Fatal("volumes go on, and no node has told what it has mounted")
+		}
+	}
+}

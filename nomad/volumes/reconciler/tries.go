@@ -20,9 +20,9 @@ type try struct {
 	// news is set when the call fails in another way than before, and from time to time: a call that keeps
 	// failing must not fill the log, whatever its driver's texts are.
 	news bool
-	// uncertain is set once one of the tries may have had its effect.
-	uncertain bool
-	due       time.Time
+	// begun is set once there was a try, uncertain once one of them may have had its effect.
+	begun, uncertain bool
+	due              time.Time
 	// waits counts the waits between tries, those that were cut short as one with the next.
 	waits int
 	// hasty is the plugin whose success at something else has this call repeated at once, empty when none has;
@@ -51,7 +51,7 @@ func (w wait) after(waits int) time.Duration {
 // by one at its time: a plugin that works for others only is asked twice as often, whatever it does for them.
 func (t tries) note(o operation, f failure, now time.Time, w wait) try {
 	last := t.failed[o.name]
-	next := try{failed: last.failed + 1, waits: last.waits, timeouts: last.timeouts, kinds: last.kinds, uncertain: last.uncertain || f.uncertain}
+	next := try{failed: last.failed + 1, waits: last.waits, timeouts: last.timeouts, kinds: last.kinds, begun: true, uncertain: last.uncertain || f.uncertain}
 	if next.kinds == nil {
 		next.kinds = map[string]int{}
 	}
@@ -103,9 +103,7 @@ func (t try) shows(shown string, f failure) bool {
 func (t tries) afresh() tries {
 	next := newTries()
 	for call, old := range t.failed {
-		if old.uncertain || old.timeouts > 0 {
-			next.failed[call] = try{uncertain: old.uncertain, timeouts: old.timeouts}
-		}
+		next.failed[call] = try{begun: true, uncertain: old.uncertain, timeouts: old.timeouts}
 	}
 	return next
 }
