@@ -248,11 +248,13 @@ func TestARestoreInTheMiddleOfALongTermWaitsForNodes(t *testing.T) {
 	r.Node("n2")
 	r.Register(volumestest.Spec("v"))
 	at := time.Now().Add(time.Hour)
+	r.Halt()
 	r.Edit(func(tx *state.Txn) {
 		tx.PutRollback(&api.Rollback{At: at.UnixNano(), Untold: []string{"n1", "n2"}, Awaited: []string{"n1", "n2"}})
 	})
 	old := r.saved()
 	r.Edit(func(tx *state.Txn) { tx.PutRollback(nil) })
+	r.Start()
 	r.Later(time.Hour) // it has led for an hour
 	if err := r.State.Restore(old); err != nil {
 		t.Fatal(err)
