@@ -89,7 +89,7 @@ func TestSameSeedTellsTheSameStory(t *testing.T) {
 		}
 		t.Logf("the stories of seed %d differ:\n%s\n%s", seed+1, x[i], y[i])
 	}
-	if others > 1+*same/5 {
+	if others > *same/2 {
 		t.Errorf("%d of %d seeds told another story", others, *same)
 	}
 }
