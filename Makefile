@@ -9,10 +9,11 @@ LDFLAGS := -s -w -X github.com/open-nomad/open-nomad/command.Version=$(VERSION)
 SEEDS ?= 10000
 CLUSTER_SEEDS ?= 2000
 FUZZ ?= 30s
+ATONCE ?= $(shell expr $$(nproc) + 1)
 TOOL := $(GO) tool -modfile=tools/go.mod
 PKGS = $$($(GO) list ./... | grep -v /e2e)
 
-.PHONY: build check test unit e2e sim bench fuzz cover demo generate supervise clean
+.PHONY: build check test unit e2e sdk sim bench fuzz cover demo generate supervise clean
 
 build: supervise
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
@@ -30,12 +31,13 @@ check: supervise
 	$(GO) mod tidy -diff
 	$(GO) test ./cmd/nomad
 
-test: unit e2e
+test: unit e2e sdk
 
-# All packages; the race detector where goroutines meet.
+# All packages; the race detector where goroutines meet. What is vetted is vetted by make check; many tests wait, so that
+# one package more than there are processors is tested at once.
 unit: supervise
-	$(GO) test -timeout 15m $(PKGS)
-	$(GO) test -timeout 15m -race -tags invariants ./api/... ./nomad/... ./client/...
+	$(GO) test -vet off -p $(ATONCE) -timeout 15m $(PKGS)
+	$(GO) test -vet off -p $(ATONCE) -timeout 15m -race -tags invariants ./api/... ./nomad/... ./client/...
 
 e2e: build
 	@rm -f $(E2E_TABLE)
@@ -44,9 +46,14 @@ e2e: build
 	  sort $(CURDIR)/$(E2E_TABLE) 2>/dev/null; exit $$status; \
 	else echo "left out: the end-to-end tests with real mounts need root"; fi
 
+# The tests of the public Go SDK, against our program: a minute.
+sdk: build
+	@if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e/sdk && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout 12m -count=1 ./...; \
+	else echo "left out: the tests of the SDK need root"; fi
+
 sim:
 	GOGC=off GOMEMLIMIT=4GiB $(GO) test -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS) -steps 500
-	GOGC=off GOMEMLIMIT=4GiB $(GO) test -timeout 60m ./nomad/sim/cluster -count=1 -v -run 'Simulation|Planted' -seeds $(CLUSTER_SEEDS) -planted 300 -steps 500
+	GOGC=800 $(GO) test -timeout 60m ./nomad/sim/cluster -count=1 -v -run 'Simulation|Planted' -seeds $(CLUSTER_SEEDS) -planted 300 -steps 500
 
 # All figures: bin/bench.txt as the go tool prints them (for benchstat), bin/bench.json with the medians,
 # and a table beside the bars of cmd/nomad/bench/bars.tsv.

@@ -212,3 +212,6 @@ const (
 
 // CoreJobPriority is the priority of internal evaluations.
 const CoreJobPriority = 32767
+
+// Compatible is the release whose surface this program has. Constraints and tools of users ask for it.
+const Compatible = "2.0.0"

@@ -3,7 +3,7 @@
 //
 // JSON names are the contract with users' tools; the facts behind them are those of the compatible
 // HTTP API. Files named after an aggregate (job.go, node.go, volume_record.go, ...) hold what is
-// stored or shown; files ending in _rpc.go hold requests and replies between server, node and doors.
+// stored or shown; files ending in _rpc.go hold requests and replies between server, node and HTTP API.
 //
 // Invariants:
 //   - Scalars are never pointers: zero means unset, and defaults are decoded over, not patched after.

@@ -106,7 +106,7 @@ type Spread struct {
 	SpreadTarget []*SpreadTarget `hcl:"target,block" msg:",omitempty"`
 }
 
-// SpreadTarget is the wished share of one value in percent.
+// SpreadTarget is the wanted share of one value in percent.
 type SpreadTarget struct {
 	Value   string `hcl:",label" msg:",omitempty"`
 	Percent uint8  `hcl:"percent,optional" msg:",omitempty"`

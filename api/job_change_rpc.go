@@ -57,7 +57,7 @@ type JobScaleRequest struct {
 	WriteRequest
 }
 
-// ScalingEvent is a change of a group's count that was wished, or a message of an autoscaler. Time is in
+// ScalingEvent is a change of a group's count that was asked for, or a message of an autoscaler. Time is in
 // nanoseconds since 1970.
 type ScalingEvent struct {
 	Count         *int64         `msg:",omitempty"`

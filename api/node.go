@@ -34,7 +34,7 @@ type Node struct {
 	ModifyIndex           uint64                      `msg:",omitempty"`
 	NodeMaxAllocs         int                         `msg:",omitempty"`
 	// SecretID is known to the node and the servers only; see [Node.Redacted].
-	SecretID string `json:"SecretID,omitempty" msg:",omitempty"`
+	SecretID string `json:"SecretID" msg:",omitempty"`
 	// ComputedClass is a hash over what constraints can see.
 	ComputedClass            string `msg:",omitempty"`
 	LastMissedHeartbeatIndex uint64 `msg:",omitempty"`
@@ -78,16 +78,16 @@ type StaleMount struct {
 
 // Rollback is what the servers have to find out after they went back to an older state, by a restore.
 type Rollback struct {
-	// At is when that was, in Unix nanoseconds.
+	// At is when that was, in Unix nanoseconds. A registration counts that proves by it that it was built after that.
 	At int64 `msg:",omitempty"`
 	// Untold are the nodes that have not registered since, and told what they have mounted; by id.
 	Untold []string `msg:",omitempty"`
-	// Lease is the longest promise of the state before.
-	Lease time.Duration `msg:",omitempty"`
-	// Awaited are those of them that nobody knew to be down, or that had a volume. Until they have told, or for long enough, Open is not set,
-	// and volumes that exclude a user elsewhere are neither given to anybody nor detached nor deleted.
+	// Awaited are those of Untold that nobody knew to be down. Until they have told, or for long enough, Open is not
+	// set, and volumes that exclude a user elsewhere are neither given to anybody nor detached nor deleted.
 	Awaited []string `msg:",omitempty"`
 	Open    bool     `msg:",omitempty"`
+	// Lease is the longest promise that the state before knew of.
+	Lease time.Duration `msg:",omitempty"`
 }
 
 // NodeStub is the row of a node in lists.

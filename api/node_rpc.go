@@ -5,8 +5,14 @@ import "time"
 // NodeRegisterRequest registers a node or updates its fingerprint.
 type NodeRegisterRequest struct {
 	Node *Node `msg:",omitempty"`
+	// Rollback is the newest mark of [NodeUpdateResponse] that the node had seen before it looked at what it has
+	// mounted, [RollbackUnseen] before any; 0 of an agent that knows of none.
+	Rollback int64 `msg:",omitempty"`
 	WriteRequest
 }
+
+// RollbackUnseen is the mark of a node that has seen none.
+const RollbackUnseen int64 = 1
 
 // NodeHeartbeatRequest tells that a node lives and what its status is.
 type NodeHeartbeatRequest struct {
@@ -28,6 +34,9 @@ type NodeUpdateResponse struct {
 	// Held says that the node asked to be ready and is not: volumes may still be mounted on it for allocations
 	// that ended while it was lost. It asks again soon.
 	Held bool `msg:",omitempty"`
+	// Rollback, when it is set, is the mark of an older state that was restored. Nothing was taken of the registration,
+	// which may have been built before that: the node looks at what it has mounted, and registers again with the mark.
+	Rollback int64 `msg:",omitempty"`
 	WriteMeta
 }
 

@@ -57,7 +57,7 @@ type RequestedDevice struct {
 	Affinities  []*Affinity   `hcl:"affinity,block" msg:",omitempty"`
 }
 
-// NUMAResource is a task's wish for memory locality.
+// NUMAResource is what a task asks for about memory locality.
 type NUMAResource struct {
 	Affinity string   `hcl:"affinity,optional" msg:",omitempty"`
 	Devices  []string `hcl:"devices,optional" msg:",omitempty"`

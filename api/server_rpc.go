@@ -94,10 +94,10 @@ type ServerForceLeaveRequest struct {
 	Prune bool   `msg:",omitempty"`
 }
 
-// KeyringOp is a deed on the gossip key ring.
+// KeyringOp is an operation on the gossip key ring.
 type KeyringOp string
 
-// Deeds on the gossip key ring.
+// Operations on the gossip key ring.
 const (
 	KeyringList    KeyringOp = "list"
 	KeyringInstall KeyringOp = "install"
@@ -129,6 +129,8 @@ type PeerInfoResponse struct {
 	LastIndex     uint64 `msg:",omitempty"`
 	LastTerm      uint64 `msg:",omitempty"`
 	LastContactNS int64  `msg:",omitempty"`
+	// Applied is the index of the server's state; 0 is that of programs which did not say.
+	Applied uint64 `msg:",omitempty"`
 	// Leaving says that the server is on its way out of the cluster for good.
 	Leaving bool `msg:",omitempty"`
 	// Version is the version of the log's language that it understands; 0 is that of programs which did not say.

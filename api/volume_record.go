@@ -218,10 +218,19 @@ type SnapshotIntent struct {
 	// any more.
 	CutAs string `json:",omitempty" msg:",omitempty"`
 	// Since is when it was asked for first, in Unix nanoseconds: what was cut before is not of this intent.
-	Since       int64  `json:",omitempty" msg:",omitempty"`
+	Since int64 `json:",omitempty" msg:",omitempty"`
+	// Began is the index at which it was asked for, where the row is another one since an older state was restored;
+	// else that is CreateIndex.
+	Began       uint64 `json:",omitempty" msg:",omitempty"`
 	CreateIndex uint64 `msg:",omitempty"`
 	ModifyIndex uint64 `msg:",omitempty"`
 }
+
+// Operation names the request, among those of the plugin, the name and Delete, for those who wait for its answer.
+func (i *SnapshotIntent) Operation() uint64 { return cmp.Or(i.Began, i.CreateIndex) }
+
+// Fence orders the calls for the snapshot, as in [ControllerCall]: it grows when the intent is renewed.
+func (i *SnapshotIntent) Fence() uint64 { return max(i.Began, i.CreateIndex) }
 
 // ReleasesMax bounds what a volume remembers of ended claims.
 const ReleasesMax = 16
@@ -398,6 +407,9 @@ type VolumeAttachment struct {
 	// NotCalled is set on an attachment without any effect at the driver: its plugin turned out not to attach
 	// volumes. Nothing has to be detached.
 	NotCalled bool `json:",omitempty" msg:",omitempty"`
+	// Called is set when the driver may have been called, whatever else the row says: the servers went back to an older
+	// state. Without ProviderNodeID the node's plugin is waited for, which knows it.
+	Called bool `json:",omitempty" msg:",omitempty"`
 	// Refused is the error class of a final answer to the publish, which is then not repeated: LastError
 	// fails the allocations that wait for it.
 	Refused     uint8  `json:",omitempty" msg:",omitempty"`

@@ -140,8 +140,27 @@ type VolumeIntentRequest struct {
 	ExternalID string `msg:",omitempty"`
 	// Fence is the raft index of the intent, as in [ControllerCall].
 	Fence uint64 `msg:",omitempty"`
+	// Call is what the driver is asked for; empty from hosts of before, which do not say it.
+	Call IntentCall `msg:",omitempty"`
+	// Part is the provider's id of the node that is attached or detached, the name of what is made, the id of the
+	// snapshot that is deleted; empty for what concerns the volume as a whole.
+	Part string `msg:",omitempty"`
 	WriteRequest
 }
+
+// IntentCall is a call of a driver that has an intent.
+type IntentCall string
+
+// Calls that have intents.
+const (
+	CallAttach         IntentCall = "attach"
+	CallDetach         IntentCall = "detach"
+	CallCreate         IntentCall = "create"
+	CallDelete         IntentCall = "delete"
+	CallExpand         IntentCall = "expand"
+	CallSnapshot       IntentCall = "snapshot"
+	CallSnapshotDelete IntentCall = "delete snapshot"
+)
 
 // ConfirmTerm is for how long a confirmed intent lets its host begin the call, counted from when the host asked.
 const ConfirmTerm = time.Second
@@ -203,12 +222,20 @@ type SnapshotCreateRequest struct {
 	WriteRequest
 }
 
-// SnapshotDeleteRequest asks to delete one snapshot.
+// SnapshotDeleteRequest asks to delete one snapshot. One that is being made is named by its name until the driver's id
+// is known. With Force what is intended with it is forgotten, and no driver is asked.
 type SnapshotDeleteRequest struct {
 	ID       string            `msg:",omitempty"`
 	PluginID string            `msg:",omitempty"`
 	Secrets  map[string]string `msg:",omitempty"`
+	Force    bool              `msg:",omitempty"`
 	WriteRequest
+}
+
+// SnapshotDeleteResponse says what may be left of a snapshot.
+type SnapshotDeleteResponse struct {
+	Warnings string `msg:",omitempty"`
+	WriteMeta
 }
 
 // SnapshotListRequest asks for a provider's snapshots.

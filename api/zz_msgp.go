@@ -25526,6 +25526,311 @@ func (z HostVolumeInfo) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z IntentCall) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	o = msgp.AppendString(o, string(z))
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *IntentCall) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	{
+		var zb0001 string
+		zb0001, bts, err = msgp.ReadStringBytes(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		(*z) = IntentCall(zb0001)
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z IntentCall) Msgsize() (s int) {
+	s = msgp.StringPrefixSize + len(string(z))
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JSONWebKey) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
+	_ = zb0001Mask
+	if z.Use == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Kty == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Kid == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Alg == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.N == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.E == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Use"
+			o = append(o, 0xa3, 0x55, 0x73, 0x65)
+			o = msgp.AppendString(o, z.Use)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Kty"
+			o = append(o, 0xa3, 0x4b, 0x74, 0x79)
+			o = msgp.AppendString(o, z.Kty)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Kid"
+			o = append(o, 0xa3, 0x4b, 0x69, 0x64)
+			o = msgp.AppendString(o, z.Kid)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Alg"
+			o = append(o, 0xa3, 0x41, 0x6c, 0x67)
+			o = msgp.AppendString(o, z.Alg)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "N"
+			o = append(o, 0xa1, 0x4e)
+			o = msgp.AppendString(o, z.N)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "E"
+			o = append(o, 0xa1, 0x45)
+			o = msgp.AppendString(o, z.E)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JSONWebKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Use":
+			z.Use, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Use")
+				return
+			}
+		case "Kty":
+			z.Kty, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Kty")
+				return
+			}
+		case "Kid":
+			z.Kid, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Kid")
+				return
+			}
+		case "Alg":
+			z.Alg, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Alg")
+				return
+			}
+		case "N":
+			z.N, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "N")
+				return
+			}
+		case "E":
+			z.E, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "E")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JSONWebKey) Msgsize() (s int) {
+	s = 1 + 4 + msgp.StringPrefixSize + len(z.Use) + 4 + msgp.StringPrefixSize + len(z.Kty) + 4 + msgp.StringPrefixSize + len(z.Kid) + 4 + msgp.StringPrefixSize + len(z.Alg) + 2 + msgp.StringPrefixSize + len(z.N) + 2 + msgp.StringPrefixSize + len(z.E)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *JSONWebKeysResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Keys == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Keys"
+			o = append(o, 0xa4, 0x4b, 0x65, 0x79, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Keys)))
+			for za0001 := range z.Keys {
+				if z.Keys[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Keys[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Keys", za0001)
+						return
+					}
+				}
+			}
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *JSONWebKeysResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Keys":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Keys")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Keys) >= int(zb0002) {
+				z.Keys = (z.Keys)[:zb0002]
+			} else {
+				z.Keys = make([]*JSONWebKey, zb0002)
+			}
+			for za0001 := range z.Keys {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Keys[za0001] = nil
+				} else {
+					if z.Keys[za0001] == nil {
+						z.Keys[za0001] = new(JSONWebKey)
+					}
+					bts, err = z.Keys[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Keys", za0001)
+						return
+					}
+				}
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *JSONWebKeysResponse) Msgsize() (s int) {
+	s = 1 + 5 + msgp.ArrayHeaderSize
+	for za0001 := range z.Keys {
+		if z.Keys[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Keys[za0001].Msgsize()
+		}
+	}
+	s += 10 + z.QueryMeta.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *Job) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -41807,12 +42112,16 @@ func (z *NodeProcessors) Msgsize() (s int) {
 func (z *NodeRegisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.Node == nil {
 		zb0001Len--
 		zb0001Mask |= 0x1
+	}
+	if z.Rollback == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -41831,6 +42140,11 @@ func (z *NodeRegisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 					return
 				}
 			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Rollback"
+			o = append(o, 0xa8, 0x52, 0x6f, 0x6c, 0x6c, 0x62, 0x61, 0x63, 0x6b)
+			o = msgp.AppendInt64(o, z.Rollback)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -41882,6 +42196,12 @@ func (z *NodeRegisterRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "Rollback":
+			z.Rollback, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Rollback")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -41908,7 +42228,7 @@ func (z *NodeRegisterRequest) Msgsize() (s int) {
 	} else {
 		s += z.Node.Msgsize()
 	}
-	s += 13 + z.WriteRequest.Msgsize()
+	s += 9 + msgp.Int64Size + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -44213,8 +44533,8 @@ func (z *NodeTopology) Msgsize() (s int) {
 func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.HeartbeatTTL == 0 {
 		zb0001Len--
@@ -44235,6 +44555,10 @@ func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Held == false {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.Rollback == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -44279,6 +44603,11 @@ func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Held"
 			o = append(o, 0xa4, 0x48, 0x65, 0x6c, 0x64)
 			o = msgp.AppendBool(o, z.Held)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Rollback"
+			o = append(o, 0xa8, 0x52, 0x6f, 0x6c, 0x6c, 0x62, 0x61, 0x63, 0x6b)
+			o = msgp.AppendInt64(o, z.Rollback)
 		}
 		// string "WriteMeta"
 		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
@@ -44398,6 +44727,12 @@ func (z *NodeUpdateResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Held")
 				return
 			}
+		case "Rollback":
+			z.Rollback, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Rollback")
+				return
+			}
 		case "WriteMeta":
 			var zb0004 uint32
 			zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
@@ -44459,7 +44794,7 @@ func (z *NodeUpdateResponse) Msgsize() (s int) {
 	} else {
 		s += z.Voters.Msgsize()
 	}
-	s += 5 + msgp.BoolSize + 10 + 1 + 6 + msgp.Uint64Size
+	s += 5 + msgp.BoolSize + 9 + msgp.Int64Size + 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 
@@ -45627,8 +45962,8 @@ func (z *ParameterizedJobConfig) Msgsize() (s int) {
 func (z *PeerInfoResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(9)
-	var zb0001Mask uint16 /* 9 bits */
+	zb0001Len := uint32(10)
+	var zb0001Mask uint16 /* 10 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -45658,13 +45993,17 @@ func (z *PeerInfoResponse) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.Leaving == false {
+	if z.Applied == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.Version == 0 {
+	if z.Leaving == false {
 		zb0001Len--
 		zb0001Mask |= 0x100
+	}
+	if z.Version == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x200
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -45710,11 +46049,16 @@ func (z *PeerInfoResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendInt64(o, z.LastContactNS)
 		}
 		if (zb0001Mask & 0x80) == 0 { // if not omitted
+			// string "Applied"
+			o = append(o, 0xa7, 0x41, 0x70, 0x70, 0x6c, 0x69, 0x65, 0x64)
+			o = msgp.AppendUint64(o, z.Applied)
+		}
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "Leaving"
 			o = append(o, 0xa7, 0x4c, 0x65, 0x61, 0x76, 0x69, 0x6e, 0x67)
 			o = msgp.AppendBool(o, z.Leaving)
 		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "Version"
 			o = append(o, 0xa7, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendUint64(o, z.Version)
@@ -45804,6 +46148,12 @@ func (z *PeerInfoResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "LastContactNS")
 				return
 			}
+		case "Applied":
+			z.Applied, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Applied")
+				return
+			}
 		case "Leaving":
 			z.Leaving, bts, err = msgp.ReadBoolBytes(bts)
 			if err != nil {
@@ -45834,7 +46184,7 @@ func (z *PeerInfoResponse) Msgsize() (s int) {
 	for za0001 := range z.Seen {
 		s += msgp.StringPrefixSize + len(z.Seen[za0001])
 	}
-	s += 10 + msgp.Uint64Size + 9 + msgp.Uint64Size + 14 + msgp.Int64Size + 8 + msgp.BoolSize + 8 + msgp.Uint64Size
+	s += 10 + msgp.Uint64Size + 9 + msgp.Uint64Size + 14 + msgp.Int64Size + 8 + msgp.Uint64Size + 8 + msgp.BoolSize + 8 + msgp.Uint64Size
 	return
 }
 
@@ -51804,15 +52154,15 @@ func (z *Rollback) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.Lease == 0 {
+	if z.Awaited == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.Awaited == nil {
+	if z.Open == false {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.Open == false {
+	if z.Lease == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
@@ -51835,11 +52185,6 @@ func (z *Rollback) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
-			// string "Lease"
-			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
-			o = msgp.AppendDuration(o, z.Lease)
-		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "Awaited"
 			o = append(o, 0xa7, 0x41, 0x77, 0x61, 0x69, 0x74, 0x65, 0x64)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Awaited)))
@@ -51847,10 +52192,15 @@ func (z *Rollback) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, z.Awaited[za0002])
 			}
 		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "Open"
 			o = append(o, 0xa4, 0x4f, 0x70, 0x65, 0x6e)
 			o = msgp.AppendBool(o, z.Open)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Lease"
+			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
+			o = msgp.AppendDuration(o, z.Lease)
 		}
 	}
 	return
@@ -51907,12 +52257,6 @@ func (z *Rollback) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
-		case "Lease":
-			z.Lease, bts, err = msgp.ReadDurationBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Lease")
-				return
-			}
 		case "Awaited":
 			var zb0003 uint32
 			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
@@ -51942,6 +52286,12 @@ func (z *Rollback) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Open")
 				return
 			}
+		case "Lease":
+			z.Lease, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Lease")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -51960,11 +52310,975 @@ func (z *Rollback) Msgsize() (s int) {
 	for za0001 := range z.Untold {
 		s += msgp.StringPrefixSize + len(z.Untold[za0001])
 	}
-	s += 6 + msgp.DurationSize + 8 + msgp.ArrayHeaderSize
+	s += 8 + msgp.ArrayHeaderSize
 	for za0002 := range z.Awaited {
 		s += msgp.StringPrefixSize + len(z.Awaited[za0002])
 	}
-	s += 5 + msgp.BoolSize
+	s += 5 + msgp.BoolSize + 6 + msgp.DurationSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RootKey) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.Public == nil {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Wrapped == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		// string "RootKeyMeta"
+		o = append(o, 0xab, 0x52, 0x6f, 0x6f, 0x74, 0x4b, 0x65, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.RootKeyMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "RootKeyMeta")
+			return
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Public"
+			o = append(o, 0xa6, 0x50, 0x75, 0x62, 0x6c, 0x69, 0x63)
+			o = msgp.AppendBytes(o, z.Public)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Wrapped"
+			o = append(o, 0xa7, 0x57, 0x72, 0x61, 0x70, 0x70, 0x65, 0x64)
+			o = msgp.AppendBytes(o, z.Wrapped)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RootKey) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "RootKeyMeta":
+			bts, err = z.RootKeyMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "RootKeyMeta")
+				return
+			}
+		case "Public":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Public")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Public == nil || uint32(cap(z.Public)) < zb0002 {
+				z.Public = make([]byte, zb0002)
+			} else {
+				z.Public = z.Public[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Public, bts[:zb0002])
+			bts = bts[zb0002:]
+		case "Wrapped":
+			var zb0003 uint32
+			zb0003, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Wrapped")
+				return
+			}
+			if zb0003 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Wrapped == nil || uint32(cap(z.Wrapped)) < zb0003 {
+				z.Wrapped = make([]byte, zb0003)
+			} else {
+				z.Wrapped = z.Wrapped[:zb0003]
+			}
+			if uint32(len(bts)) < zb0003 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Wrapped, bts[:zb0003])
+			bts = bts[zb0003:]
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RootKey) Msgsize() (s int) {
+	s = 1 + 12 + z.RootKeyMeta.Msgsize() + 7 + msgp.BytesPrefixSize + len(z.Public) + 8 + msgp.BytesPrefixSize + len(z.Wrapped)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RootKeyDeleteRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.KeyID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Force == false {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "KeyID"
+			o = append(o, 0xa5, 0x4b, 0x65, 0x79, 0x49, 0x44)
+			o = msgp.AppendString(o, z.KeyID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Force"
+			o = append(o, 0xa5, 0x46, 0x6f, 0x72, 0x63, 0x65)
+			o = msgp.AppendBool(o, z.Force)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RootKeyDeleteRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "KeyID":
+			z.KeyID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "KeyID")
+				return
+			}
+		case "Force":
+			z.Force, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Force")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RootKeyDeleteRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.KeyID) + 6 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RootKeyListResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Keys == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Keys"
+			o = append(o, 0xa4, 0x4b, 0x65, 0x79, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Keys)))
+			for za0001 := range z.Keys {
+				if z.Keys[za0001] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Keys[za0001].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Keys", za0001)
+						return
+					}
+				}
+			}
+		}
+		// string "QueryMeta"
+		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
+		o, err = z.QueryMeta.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "QueryMeta")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RootKeyListResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Keys":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Keys")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Keys) >= int(zb0002) {
+				z.Keys = (z.Keys)[:zb0002]
+			} else {
+				z.Keys = make([]*RootKeyMeta, zb0002)
+			}
+			for za0001 := range z.Keys {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Keys[za0001] = nil
+				} else {
+					if z.Keys[za0001] == nil {
+						z.Keys[za0001] = new(RootKeyMeta)
+					}
+					bts, err = z.Keys[za0001].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Keys", za0001)
+						return
+					}
+				}
+			}
+		case "QueryMeta":
+			bts, err = z.QueryMeta.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "QueryMeta")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RootKeyListResponse) Msgsize() (s int) {
+	s = 1 + 5 + msgp.ArrayHeaderSize
+	for za0001 := range z.Keys {
+		if z.Keys[za0001] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Keys[za0001].Msgsize()
+		}
+	}
+	s += 10 + z.QueryMeta.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RootKeyMeta) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
+	_ = zb0001Mask
+	if z.KeyID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Algorithm == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.CreateTime == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.CreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.State == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.PublishTime == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "KeyID"
+			o = append(o, 0xa5, 0x4b, 0x65, 0x79, 0x49, 0x44)
+			o = msgp.AppendString(o, z.KeyID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Algorithm"
+			o = append(o, 0xa9, 0x41, 0x6c, 0x67, 0x6f, 0x72, 0x69, 0x74, 0x68, 0x6d)
+			o = msgp.AppendString(o, z.Algorithm)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "CreateTime"
+			o = append(o, 0xaa, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x54, 0x69, 0x6d, 0x65)
+			o = msgp.AppendInt64(o, z.CreateTime)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "CreateIndex"
+			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.CreateIndex)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "ModifyIndex"
+			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.ModifyIndex)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "State"
+			o = append(o, 0xa5, 0x53, 0x74, 0x61, 0x74, 0x65)
+			o = msgp.AppendString(o, string(z.State))
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "PublishTime"
+			o = append(o, 0xab, 0x50, 0x75, 0x62, 0x6c, 0x69, 0x73, 0x68, 0x54, 0x69, 0x6d, 0x65)
+			o = msgp.AppendInt64(o, z.PublishTime)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RootKeyMeta) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "KeyID":
+			z.KeyID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "KeyID")
+				return
+			}
+		case "Algorithm":
+			z.Algorithm, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Algorithm")
+				return
+			}
+		case "CreateTime":
+			z.CreateTime, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CreateTime")
+				return
+			}
+		case "CreateIndex":
+			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CreateIndex")
+				return
+			}
+		case "ModifyIndex":
+			z.ModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ModifyIndex")
+				return
+			}
+		case "State":
+			{
+				var zb0002 string
+				zb0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "State")
+					return
+				}
+				z.State = RootKeyState(zb0002)
+			}
+		case "PublishTime":
+			z.PublishTime, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PublishTime")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RootKeyMeta) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.KeyID) + 10 + msgp.StringPrefixSize + len(z.Algorithm) + 11 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size + 6 + msgp.StringPrefixSize + len(string(z.State)) + 12 + msgp.Int64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RootKeyRotateRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.Algorithm == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Full == false {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.PublishTime == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Algorithm"
+			o = append(o, 0xa9, 0x41, 0x6c, 0x67, 0x6f, 0x72, 0x69, 0x74, 0x68, 0x6d)
+			o = msgp.AppendString(o, z.Algorithm)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Full"
+			o = append(o, 0xa4, 0x46, 0x75, 0x6c, 0x6c)
+			o = msgp.AppendBool(o, z.Full)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "PublishTime"
+			o = append(o, 0xab, 0x50, 0x75, 0x62, 0x6c, 0x69, 0x73, 0x68, 0x54, 0x69, 0x6d, 0x65)
+			o = msgp.AppendInt64(o, z.PublishTime)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RootKeyRotateRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Algorithm":
+			z.Algorithm, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Algorithm")
+				return
+			}
+		case "Full":
+			z.Full, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Full")
+				return
+			}
+		case "PublishTime":
+			z.PublishTime, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PublishTime")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RootKeyRotateRequest) Msgsize() (s int) {
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Algorithm) + 5 + msgp.BoolSize + 12 + msgp.Int64Size + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RootKeyRotateResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Key == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Key"
+			o = append(o, 0xa3, 0x4b, 0x65, 0x79)
+			if z.Key == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Key.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Key")
+					return
+				}
+			}
+		}
+		// string "WriteMeta"
+		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		// check for omitted fields
+		zb0002Len := uint32(1)
+		var zb0002Mask uint8 /* 1 bits */
+		_ = zb0002Mask
+		if z.WriteMeta.Index == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+		if (zb0002Mask & 0x1) == 0 { // if not omitted
+			// string "Index"
+			o = append(o, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WriteMeta.Index)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RootKeyRotateResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Key":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Key = nil
+			} else {
+				if z.Key == nil {
+					z.Key = new(RootKeyMeta)
+				}
+				bts, err = z.Key.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Key")
+					return
+				}
+			}
+		case "WriteMeta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteMeta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "WriteMeta")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Index":
+					z.WriteMeta.Index, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta", "Index")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta")
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RootKeyRotateResponse) Msgsize() (s int) {
+	s = 1 + 4
+	if z.Key == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Key.Msgsize()
+	}
+	s += 10 + 1 + 6 + msgp.Uint64Size
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z RootKeyState) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	o = msgp.AppendString(o, string(z))
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RootKeyState) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	{
+		var zb0001 string
+		zb0001, bts, err = msgp.ReadStringBytes(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		(*z) = RootKeyState(zb0001)
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z RootKeyState) Msgsize() (s int) {
+	s = msgp.StringPrefixSize + len(string(z))
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z RootKeyUnlockRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(1)
+	var zb0001Mask uint8 /* 1 bits */
+	_ = zb0001Mask
+	if z.KeyID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+	if (zb0001Mask & 0x1) == 0 { // if not omitted
+		// string "KeyID"
+		o = append(o, 0xa5, 0x4b, 0x65, 0x79, 0x49, 0x44)
+		o = msgp.AppendString(o, z.KeyID)
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RootKeyUnlockRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "KeyID":
+			z.KeyID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "KeyID")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z RootKeyUnlockRequest) Msgsize() (s int) {
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.KeyID)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *RootKeyUnlockResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(1)
+	var zb0001Mask uint8 /* 1 bits */
+	_ = zb0001Mask
+	if z.Unlock == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+	if (zb0001Mask & 0x1) == 0 { // if not omitted
+		// string "Unlock"
+		o = append(o, 0xa6, 0x55, 0x6e, 0x6c, 0x6f, 0x63, 0x6b)
+		o = msgp.AppendBytes(o, z.Unlock)
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *RootKeyUnlockResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Unlock":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadBytesHeader(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Unlock")
+				return
+			}
+			if zb0002 > z09f266celimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Unlock == nil || uint32(cap(z.Unlock)) < zb0002 {
+				z.Unlock = make([]byte, zb0002)
+			} else {
+				z.Unlock = z.Unlock[:zb0002]
+			}
+			if uint32(len(bts)) < zb0002 {
+				err = msgp.ErrShortBytes
+				return
+			}
+			copy(z.Unlock, bts[:zb0002])
+			bts = bts[zb0002:]
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *RootKeyUnlockResponse) Msgsize() (s int) {
+	s = 1 + 7 + msgp.BytesPrefixSize + len(z.Unlock)
 	return
 }
 
@@ -56805,8 +58119,8 @@ func (z *SnapshotCreateRequest) Msgsize() (s int) {
 func (z *SnapshotDeleteRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -56819,6 +58133,10 @@ func (z *SnapshotDeleteRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Secrets == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Force == false {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -56843,6 +58161,11 @@ func (z *SnapshotDeleteRequest) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0001)
 				o = msgp.AppendString(o, za0002)
 			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Force"
+			o = append(o, 0xa5, 0x46, 0x6f, 0x72, 0x63, 0x65)
+			o = msgp.AppendBool(o, z.Force)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -56921,6 +58244,12 @@ func (z *SnapshotDeleteRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.Secrets[za0001] = za0002
 			}
+		case "Force":
+			z.Force, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Force")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -56948,7 +58277,128 @@ func (z *SnapshotDeleteRequest) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
-	s += 13 + z.WriteRequest.Msgsize()
+	s += 6 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *SnapshotDeleteResponse) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Warnings == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Warnings"
+			o = append(o, 0xa8, 0x57, 0x61, 0x72, 0x6e, 0x69, 0x6e, 0x67, 0x73)
+			o = msgp.AppendString(o, z.Warnings)
+		}
+		// string "WriteMeta"
+		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
+		// check for omitted fields
+		zb0002Len := uint32(1)
+		var zb0002Mask uint8 /* 1 bits */
+		_ = zb0002Mask
+		if z.WriteMeta.Index == 0 {
+			zb0002Len--
+			zb0002Mask |= 0x1
+		}
+		// variable map header, size zb0002Len
+		o = append(o, 0x80|uint8(zb0002Len))
+		if (zb0002Mask & 0x1) == 0 { // if not omitted
+			// string "Index"
+			o = append(o, 0xa5, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.WriteMeta.Index)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *SnapshotDeleteResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Warnings":
+			z.Warnings, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Warnings")
+				return
+			}
+		case "WriteMeta":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteMeta")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			for zb0002 > 0 {
+				zb0002--
+				field, bts, err = msgp.ReadMapKeyZC(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "WriteMeta")
+					return
+				}
+				switch msgp.UnsafeString(field) {
+				case "Index":
+					z.WriteMeta.Index, bts, err = msgp.ReadUint64Bytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta", "Index")
+						return
+					}
+				default:
+					bts, err = msgp.Skip(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "WriteMeta")
+						return
+					}
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *SnapshotDeleteResponse) Msgsize() (s int) {
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.Warnings) + 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 
@@ -56956,8 +58406,8 @@ func (z *SnapshotDeleteRequest) Msgsize() (s int) {
 func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(16)
-	var zb0001Mask uint16 /* 16 bits */
+	zb0001Len := uint32(17)
+	var zb0001Mask uint32 /* 17 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -57015,13 +58465,17 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.CreateIndex == 0 {
+	if z.Began == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -57107,11 +58561,16 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendInt64(o, z.Since)
 		}
 		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+			// string "Began"
+			o = append(o, 0xa5, 0x42, 0x65, 0x67, 0x61, 0x6e)
+			o = msgp.AppendUint64(o, z.Began)
+		}
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -57278,6 +58737,12 @@ func (z *SnapshotIntent) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Since")
 				return
 			}
+		case "Began":
+			z.Began, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Began")
+				return
+			}
 		case "CreateIndex":
 			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
@@ -57318,7 +58783,7 @@ func (z *SnapshotIntent) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
 		}
 	}
-	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.CutAs) + 6 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.CutAs) + 6 + msgp.Int64Size + 6 + msgp.Uint64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 
@@ -65830,8 +67295,8 @@ func (z *Volume) Msgsize() (s int) {
 func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(22)
-	var zb0001Mask uint32 /* 22 bits */
+	zb0001Len := uint32(23)
+	var zb0001Mask uint32 /* 23 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -65901,25 +67366,29 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.Refused == 0 {
+	if z.Called == false {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.NextRetry == 0 {
+	if z.Refused == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.Attempts == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.CreateIndex == 0 {
+	if z.Attempts == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -66058,26 +67527,31 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendBool(o, z.NotCalled)
 		}
 		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+			// string "Called"
+			o = append(o, 0xa6, 0x43, 0x61, 0x6c, 0x6c, 0x65, 0x64)
+			o = msgp.AppendBool(o, z.Called)
+		}
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "Refused"
 			o = append(o, 0xa7, 0x52, 0x65, 0x66, 0x75, 0x73, 0x65, 0x64)
 			o = msgp.AppendUint8(o, z.Refused)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "Attempts"
 			o = append(o, 0xa8, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74, 0x73)
 			o = msgp.AppendInt(o, z.Attempts)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -66361,6 +67835,12 @@ func (z *VolumeAttachment) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "NotCalled")
 				return
 			}
+		case "Called":
+			z.Called, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Called")
+				return
+			}
 		case "Refused":
 			z.Refused, bts, err = msgp.ReadUint8Bytes(bts)
 			if err != nil {
@@ -66435,7 +67915,7 @@ func (z *VolumeAttachment) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0006) + msgp.StringPrefixSize + len(za0007)
 		}
 	}
-	s += 6 + msgp.Uint64Size + 6 + msgp.StringPrefixSize + len(z.Proof) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 6 + msgp.Uint64Size + 6 + msgp.StringPrefixSize + len(z.Proof) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 7 + msgp.BoolSize + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 
@@ -69759,8 +71239,8 @@ func (z *VolumeGetResponse) Msgsize() (s int) {
 func (z *VolumeIntentRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.NodeID == "" {
 		zb0001Len--
@@ -69781,6 +71261,14 @@ func (z *VolumeIntentRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Fence == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10
+	}
+	if z.Call == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Part == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -69811,6 +71299,16 @@ func (z *VolumeIntentRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Fence"
 			o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 			o = msgp.AppendUint64(o, z.Fence)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Call"
+			o = append(o, 0xa4, 0x43, 0x61, 0x6c, 0x6c)
+			o = msgp.AppendString(o, string(z.Call))
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Part"
+			o = append(o, 0xa4, 0x50, 0x61, 0x72, 0x74)
+			o = msgp.AppendString(o, z.Part)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -69875,6 +71373,22 @@ func (z *VolumeIntentRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Fence")
 				return
 			}
+		case "Call":
+			{
+				var zb0002 string
+				zb0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Call")
+					return
+				}
+				z.Call = IntentCall(zb0002)
+			}
+		case "Part":
+			z.Part, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Part")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -69895,7 +71409,7 @@ func (z *VolumeIntentRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeIntentRequest) Msgsize() (s int) {
-	s = 1 + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 6 + msgp.Uint64Size + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.NodeID) + 11 + msgp.StringPrefixSize + len(z.NodeSecret) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 6 + msgp.Uint64Size + 5 + msgp.StringPrefixSize + len(string(z.Call)) + 5 + msgp.StringPrefixSize + len(z.Part) + 13 + z.WriteRequest.Msgsize()
 	return
 }
 

@@ -49,14 +49,29 @@ func (a *adopted) Recover(ctx context.Context, h *driver.Handle) error {
 	return a.Driver.Recover(ctx, h)
 }
 
-// Renew passes the news on. It implements [driver.Lessee]; an error of class fault.Unimplemented means that
+// Renew passes the news on. It implements [driver.LeaseKeeper]; an error of class fault.Unimplemented means that
 // the driver keeps no leases.
 func (a *adopted) Renew(id string, from int64) error {
-	l, ok := a.Driver.(driver.Lessee)
+	l, ok := a.Driver.(driver.LeaseKeeper)
 	if !ok {
 		return fault.New(fault.Unimplemented, "driver %s keeps no leases", a.Name())
 	}
 	return l.Renew(id, from)
+}
+
+// Keep passes the news on. It implements [driver.Keeper].
+func (a *adopted) Keep(from int64, needed func(allocID string) bool) {
+	if k, ok := a.Driver.(driver.Keeper); ok {
+		k.Keep(from, needed)
+	}
+}
+
+// Recall passes the order on. It implements [driver.Keeper].
+func (a *adopted) Recall(ctx context.Context) error {
+	if k, ok := a.Driver.(driver.Keeper); ok {
+		return k.Recall(ctx)
+	}
+	return nil
 }
 
 // Remains passes the question on. It implements [driver.Remainer].
@@ -94,6 +109,7 @@ func (c *Client) adopt(ctx context.Context, records map[string]*store.AllocRecor
 		}
 	}
 	all.Wait()
+	c.recallLeases(ctx)
 	var spare []string
 	for id, r := range records {
 		if g := r.Alloc.Group(); g != nil {
@@ -106,7 +122,16 @@ func (c *Client) adopt(ctx context.Context, records map[string]*store.AllocRecor
 			}
 		}
 	}
-	c.prune(ctx, spare, c.amnesic)
+	c.prune(ctx, spare, c.stateLost)
+}
+
+// recallLeases takes up the processes that keep leases of tasks which have ended.
+func (c *Client) recallLeases(ctx context.Context) {
+	for name, d := range c.drivers {
+		if err := d.Recall(ctx); err != nil {
+			c.log.Warn("take up leases of tasks that have ended", "driver", name, "error", err)
+		}
+	}
 }
 
 // prune ends the tasks that nobody knows, and when not all allocations are known only some of them.
@@ -133,6 +158,7 @@ const pruneWait = 30 * time.Second
 func (c *Client) settle(ctx context.Context, first []*api.Allocation) {
 	ctx, cancel := context.WithTimeout(ctx, pruneWait)
 	defer cancel()
+	c.recallLeases(ctx) // those that did not answer at first
 	var spare []string
 	for _, e := range c.table.all() {
 		if e.group != nil {

@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -82,6 +83,7 @@ func (c *Client) group(a *api.Allocation, dir dirs.Alloc, old map[string]*store.
 	return tasks.New(tasks.Config{
 		Alloc: a, Dirs: dir, Store: taskRecords{c.db, a.ID}, Restored: old, Node: c.node.present, Region: c.conf.Region,
 		HostEnv: c.hostEnv, Driver: c.driver, Plugin: c.plugin, Lease: func() *driver.Lease { return c.leaseOf(a.ID) }, KillTimeoutMax: c.conf.MaxKillTimeout,
+		Mounted: func() error { return c.volumes.Mounted(a.ID) },
 		Stuck:   func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },
 		Changed: changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),
 	})
@@ -111,7 +113,7 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 		known[e.alloc.ID()] = e.alloc.Present().AllocModifyIndex
 	}
 	var index, line uint64
-	pause, settled := retryMin, c.amnesic
+	pause, settled := retryMin, c.stateLost
 	for ctx.Err() == nil {
 		resp, err := c.assignments(ctx, known, index, line)
 		switch {
@@ -152,7 +154,41 @@ func (c *Client) assignments(ctx context.Context, known map[string]uint64, index
 			r.Newest = max(r.Newest, modified)
 		}
 	}
-	return wire.NodeAssignments.Call(ctx, c.conf.Servers, r)
+	resp, err := wire.NodeAssignments.Call(ctx, c.conf.Servers, r)
+	if err != nil || !partial(resp) {
+		return resp, err
+	}
+	return c.rest(ctx, r, resp, known)
+}
+
+// partial reports an answer that has no room for all that changed.
+func partial(r *api.NodeAssignmentsResponse) bool { return r.Index == 0 && len(r.Changed) > 0 }
+
+// rest asks for what a partial answer leaves out, as often as it takes, and joins the answers.
+func (c *Client) rest(ctx context.Context, r *api.NodeAssignmentsRequest, resp *api.NodeAssignmentsResponse, known map[string]uint64) (*api.NodeAssignmentsResponse, error) {
+	r.Known, r.MinIndex, r.Line, r.Newest, r.Count = maps.Clone(known), 0, 0, 0, 0
+	changed := map[string]*api.Allocation{}
+	for {
+		for _, a := range resp.Changed {
+			if a != nil {
+				changed[a.ID], r.Known[a.ID] = a, a.AllocModifyIndex
+			}
+		}
+		if !partial(resp) {
+			break
+		}
+		var err error
+		if resp, err = wire.NodeAssignments.Call(ctx, c.conf.Servers, r); err != nil {
+			return nil, err
+		}
+	}
+	resp.Changed = nil
+	for _, id := range resp.Assigned { // others were forgotten meanwhile
+		if a := changed[id]; a != nil {
+			resp.Changed = append(resp.Changed, a)
+		}
+	}
+	return resp, nil
 }
 
 // apply starts, updates and removes allocations. known is what the servers are told next time.
@@ -222,7 +258,7 @@ func (c *Client) place(ctx context.Context, a *api.Allocation) error {
 	switch {
 	case a.ClientTerminal():
 		return nil
-	case a.ServerTerminal() && c.amnesic:
+	case a.ServerTerminal() && c.stateLost:
 		c.reports.gone(a)
 		return nil
 	}
@@ -236,7 +272,7 @@ func (c *Client) forget(ctx context.Context, id string) {
 		return
 	}
 	e.alloc.Stop()
-	c.table.runs.Go(func() {
+	c.table.runs.Go(id, func() {
 		if err := c.destroy(ctx, e); err != nil && ctx.Err() == nil {
 			c.log.Error("remove allocation", "alloc_id", id, "error", err)
 		}

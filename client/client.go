@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/stats"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/client/volumes"
+	"github.com/open-nomad/open-nomad/client/workqueue"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -39,10 +40,12 @@ type Client struct {
 	node    *record
 	table   *table
 	reports *reports
-	// amnesic is set when the node is older than its database: it may hold what it knows nothing of.
-	amnesic bool
+	// stateLost is set when the node has an identity and a new, empty database: it may have tasks and mounts without a record.
+	stateLost bool
 	// servers are those that were told last, as they are on disk; serveNode alone uses it.
 	servers []string
+	// rollback is the newest mark of a restore of the servers that was heard of; serveNode alone uses it.
+	rollback int64
 	// voters are those whose word counts when no leader is heard of.
 	voters atomic.Pointer[api.Voters]
 	// answered is when a server last answered a heartbeat or registration, in [bootTime].
@@ -78,7 +81,8 @@ func New(conf Config) (*Client, error) {
 	c := &Client{
 		conf: conf, log: log, id: id, secret: secret, db: db, tree: dirs.New(conf.AllocDir), drivers: conf.drivers(),
 		hostEnv: conf.inherited(os.Environ()), node: newRecord(&api.Node{ID: id}), table: newTable(), reports: newReports(),
-		amnesic:    !fresh && db.Fresh(),
+		rollback:   api.RollbackUnseen,
+		stateLost:  !fresh && db.Fresh(),
 		lease:      lease{born: bootTime(), hurry: make(chan struct{}, 1)},
 		registered: make(chan struct{}), collect: make(chan struct{}, 1),
 	}
@@ -109,7 +113,7 @@ func (c *Client) services() (err error) {
 		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: func() string { return c.secret }, Servers: afterRegistration{c.conf.Servers, c.registered},
 		Journal: c.db.Bucket("volumes"), Registry: c.db.Bucket("plugins"), Fences: c.db.Bucket("fences"), Updated: c.pluginsChanged,
 		NodeEvent: c.node.tell, Log: c.log.Named("volumes"),
-		Tasks: mountUsers{c}, Silence: c.silence,
+		Tasks: mountUsers{c}, Silence: c.silence, Promise: c.promise,
 	}
 	if err := c.conf.volumeOptions(&conf); err != nil {
 		return err
@@ -143,9 +147,9 @@ func (c *Client) Run(ctx context.Context) error {
 	c.volumes.Restored(known(records))
 	work, endWork := context.WithCancel(life)
 	defer endWork()
-	var loops, working sync.WaitGroup
-	begin := func(all *sync.WaitGroup, ctx context.Context, l loop) {
-		all.Go(func() {
+	var loops, working workqueue.Group
+	begin := func(all *workqueue.Group, ctx context.Context, l loop) {
+		all.Go(l.name, func() {
 			if err := l.run(ctx); err != nil && ctx.Err() == nil {
 				c.log.Error("loop ended", "loop", l.name, "error", err)
 			}
@@ -162,16 +166,18 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	endWork()
-	working.Wait()
+	left := working.Wait()
 	if c.conf.Dev {
 		c.endAll(life)
 	}
 	end()
-	loops.Wait()
-	c.table.wait()
+	if left = slices.Concat(left, loops.Wait(), c.table.wait()); len(left) > 0 {
+		c.log.Warn("the agent ends though these have not: they hang", "left", left)
+	}
 	if c.conf.Dev {
 		c.unmountLeft()
 	}
+	c.keepEnded(0)
 	c.log.Info("client stopped", "allocations", c.table.len())
 	return c.db.Close()
 }

@@ -104,20 +104,6 @@ func TestMockTaskRunsFromAssignmentToItsEnd(t *testing.T) {
 	b.stop()
 }
 
-func TestStopIsHeardSoon(t *testing.T) {
-	b := setup(t)
-	b.start(t)
-	a := alloc("a1", job("service", "mock_driver", map[string]any{"run_for": "1h"}))
-	b.place(a)
-	b.until(t, "running", func() bool { return b.status("a1") == api.AllocClientStatusRunning })
-	began := time.Now()
-	b.place(stopped(a))
-	b.until(t, "complete", func() bool { return b.status("a1") == api.AllocClientStatusComplete })
-	if took := time.Since(began); took > 500*time.Millisecond {
-		t.Errorf("stop was reported after %s", took)
-	}
-}
-
 func TestAllocationsThatAreOverNeedOnlyAnAnswer(t *testing.T) {
 	b := setup(t)
 	b.start(t)
@@ -145,6 +131,22 @@ func TestPurgedNodeRegistersAgain(t *testing.T) {
 	b.until(t, "registered", func() bool { return b.nodes[b.node.ID()] != nil })
 	b.edit(func() { clear(b.nodes) })
 	b.until(t, "registered again", func() bool { return b.nodes[b.node.ID()] != nil })
+}
+
+// Servers that went back to an older state believe a registration that was built after that, and the node proves it.
+func TestNodeProvesThatItRegistersAfterARestore(t *testing.T) {
+	b := setup(t)
+	b.start(t)
+	b.until(t, "registered", func() bool { return b.nodes[b.node.ID()] != nil })
+	for mark := range int64(2) {
+		b.edit(func() { clear(b.nodes); b.rollback = 100 + mark })
+		b.until(t, "registered again", func() bool { return b.nodes[b.node.ID()] != nil })
+	}
+	b.edit(func() {
+		if !slices.Equal(b.marks, []int64{api.RollbackUnseen, 100, 101}) {
+			t.Errorf("it registered with the marks %v", b.marks)
+		}
+	})
 }
 
 func TestToldServersSurviveARestart(t *testing.T) {

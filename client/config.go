@@ -47,9 +47,9 @@ type Config struct {
 	Version string
 	// Revision is the source revision of the program.
 	Revision string
-	// HTTPAddr is the address of the agent's HTTP door, for people and for the node record.
+	// HTTPAddr is the address of the agent's HTTP server, for people and for the node record.
 	HTTPAddr string
-	// HTTPS says that the door speaks TLS.
+	// HTTPS says that it speaks TLS.
 	HTTPS bool
 
 	// StateDir keeps what survives a restart, AllocDir the directories of allocations. Both are absolute.

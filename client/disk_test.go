@@ -82,11 +82,7 @@ func TestFullDiskOfTheClient(t *testing.T) {
 	if err := os.Remove(filepath.Join(b.conf.StateDir, "fill")); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	b.until(t, "healthy again", func() bool { return shows(b.nodes[b.node.ID()], true, "") && b.told("can be written again") })
-	if d := time.Since(began); d > 10*time.Second {
-		t.Errorf("healthy after %s", d)
-	}
 	b.stop()
 	b.start(t)
 	b.until(t, "running after a restart", func() bool { return b.status("stays") == api.AllocClientStatusRunning })

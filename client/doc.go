@@ -1,4 +1,4 @@
-// Package client is the node: it builds the rooms of the client and ties them to the servers.
+// Package client is the node: it builds the services of the client and ties them to the servers.
 //
 //	n, err := client.New(conf)
 //	err = n.Run(ctx)          // until ctx ends; tasks and mounts stay, except with Config.Dev

@@ -71,7 +71,7 @@ func (c *Client) unmountLeft() {
 				c.log.Warn("look for mounts that are left", "dir", dir, "error", err)
 			}
 			for _, m := range slices.Backward(left) {
-				if err := hostmounts.Unmount(m.Point); err != nil {
+				if err := hostmounts.Remove(m); err != nil {
 					c.log.Warn("a mount is left", "path", m.Point, "error", err)
 				}
 			}

@@ -39,6 +39,8 @@ type lease struct {
 	// from is when the last answered heartbeat was sent; 0 before the first.
 	from atomic.Int64
 	born int64
+	// lost is set when the heartbeats of an earlier agent process are not known, and something is mounted under a lease.
+	lost bool
 	// file guards the file of the lease; noted is set while it exists.
 	file  sync.Mutex
 	noted bool
@@ -58,6 +60,14 @@ func (c *Client) renewLeases(sent int64) {
 		if e.group != nil {
 			e.group.Renew(sent)
 		}
+	}
+	c.keepEnded(sent)
+}
+
+// keepEnded renews the leases of tasks that have ended, and lets go of those whose volumes are unmounted.
+func (c *Client) keepEnded(sent int64) {
+	for _, d := range c.drivers {
+		d.Keep(sent, c.volumes.Leased)
 	}
 }
 
@@ -91,8 +101,9 @@ func (c *Client) leaseOf(allocID string) *driver.Lease {
 		return nil
 	}
 	c.freshen(l.Term.Stop())
-	c.keepLease(c.lease.from.Load())
-	return &driver.Lease{Term: l.Term, From: c.lease.from.Load(), Unmount: l.Unmount, Beside: l.Beside}
+	from := c.lease.since()
+	c.keepLease(from)
+	return &driver.Lease{Term: l.Term, From: from, Unmount: l.Unmount, Beside: l.Beside}
 }
 
 // freshen sees to it that a lease which begins does not begin half over: heartbeats were rarer before it.
@@ -152,11 +163,13 @@ func (c *Client) watchLeases(ctx context.Context) error {
 			return ctx.Err()
 		}
 		silence := c.silence()
+		c.keepEnded(0)
 		if l.Term <= 0 {
 			c.dropLease()
 		}
 		if l.Term <= 0 || silence < l.Stop() {
 			clear(told)
+			c.volumes.EndLeases(silence, func(string) bool { return true })
 			continue
 		}
 		c.endLeases(ctx, silence, told)
@@ -167,6 +180,9 @@ func (c *Client) watchLeases(ctx context.Context) error {
 func (l *lease) since() int64 {
 	if from := l.from.Load(); from > 0 {
 		return from
+	}
+	if l.lost {
+		return longAgo
 	}
 	return l.born
 }
@@ -188,7 +204,11 @@ func (c *Client) endLeases(ctx context.Context, silence time.Duration, told map[
 			continue
 		}
 		kept[id] = e.group.LeaseKept()
-		if silence < l.Term.Stop() || kept[id] && silence < l.Term.Last() {
+		if silence < l.Term.Stop() {
+			continue
+		}
+		e.group.KillUnleased(ctx)
+		if kept[id] && silence < l.Term.Last() {
 			continue
 		}
 		if !told[id] {
@@ -196,7 +216,6 @@ func (c *Client) endLeases(ctx context.Context, silence time.Duration, told map[
 			c.log.Warn("stop allocation: the lease of its volumes ends", "alloc_id", id, "term", l.Term.Term, "silence", silence)
 		}
 		e.alloc.Stop()
-		e.group.KillUnleased(ctx)
 	}
 	c.volumes.EndLeases(silence, func(id string) bool { return kept[id] })
 }

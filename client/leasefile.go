@@ -1,51 +1,87 @@
 package client
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	hostmounts "github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
-// leaseFile holds the boot and when the last answered heartbeat was sent, while there are leases: an agent that
-// is restarted must not begin them anew. It needs not survive the boot, so that nothing waits for the disk.
+// leaseFile holds the boot, when the last answered heartbeat was sent, and the shortest lease: an agent that is
+// restarted must not begin leases anew. It is there before anything is mounted under one. It needs not survive the
+// boot, so that nothing waits for the disk.
 const leaseFile = "lease"
 
+// longAgo is before all that leases may count from.
+const longAgo = math.MinInt64 / 2
+
+// recallLease reads the note of an earlier agent process. Without one, leases of what is mounted are over: nobody knows
+// for how long the servers were not heard.
 func (c *Client) recallLease() {
 	body, err := os.ReadFile(filepath.Join(c.conf.StateDir, leaseFile))
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			c.log.Warn("the last heartbeat before the start is not known", "error", err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.log.Warn("the last heartbeat before the start is not known", "error", err)
+	}
+	var boot string
+	var from int64
+	var term api.LeaseTerm
+	n, _ := fmt.Sscan(string(body), &boot, &from, &term.Term, &term.WriteBack)
+	if n >= 2 && boot == thisBoot() && from > 0 && from <= bootTime() {
+		c.lease.from.Store(from)
+		c.lease.noted = true
+		if c.volumes != nil {
+			c.volumes.Presume(term)
 		}
 		return
 	}
-	boot, at, _ := strings.Cut(strings.TrimSpace(string(body)), " ")
-	if from, err := strconv.ParseInt(at, 10, 64); err == nil && boot == (hostmounts.System{}).BootID() && from <= bootTime() {
-		c.lease.from.Store(from)
-		c.lease.noted = true
+	if c.volumes != nil && c.volumes.ShortestLease().Term > 0 {
+		c.log.Warn("volumes are mounted under leases, and there is no note of the last heartbeat: the leases are over")
+		c.lease.lost = true
 	}
 }
+
+func thisBoot() string { return cmp.Or((hostmounts.System{}).BootID(), "-") }
 
 // keepLease notes when the last answered heartbeat was sent, while that matters.
 func (c *Client) keepLease(sent int64) {
 	if c.volumes == nil || c.volumes.ShortestLease().Term <= 0 {
 		return
 	}
+	if err := c.noteLease(sent); err != nil {
+		c.log.Warn("note the last heartbeat: after a restart leases would end early", "error", err)
+	}
+}
+
+// promise is called when something is about to be mounted under a lease.
+func (c *Client) promise() error {
+	err := c.noteLease(c.lease.since())
 	c.lease.file.Lock()
 	defer c.lease.file.Unlock()
+	if err != nil && !c.lease.noted { // an older note ends the lease early, none would be taken for the end of all
+		return fault.New(fault.Unavailable, "note the last heartbeat, from which its lease counts: %w", err)
+	}
+	return nil
+}
+
+func (c *Client) noteLease(sent int64) error {
+	c.lease.file.Lock()
+	defer c.lease.file.Unlock()
+	l := c.volumes.ShortestLease()
 	path := filepath.Join(c.conf.StateDir, leaseFile)
-	body := (hostmounts.System{}).BootID() + " " + strconv.FormatInt(sent, 10) + "\n"
+	body := fmt.Sprintln(thisBoot(), max(sent, 0), int64(l.Term), int64(l.WriteBack))
 	err := os.WriteFile(path+".new", []byte(body), 0o600)
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}
-	if c.lease.noted = err == nil; err != nil {
-		c.log.Warn("note the last heartbeat: after a restart leases would end early", "error", err)
-	}
+	c.lease.noted = c.lease.noted || err == nil
+	return err
 }
 
 // dropLease forgets the note once there are no leases: the next one does not begin that long ago.

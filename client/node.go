@@ -142,17 +142,22 @@ func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
 func (c *Client) register(ctx context.Context) (time.Duration, error) {
 	call, cancel := context.WithTimeout(ctx, c.beatWait())
 	defer cancel()
-	n := *c.node.present()
-	n.StaleMounts = c.volumes.Mounts()
-	sent := bootTime()
-	resp, err := wire.NodeRegister.Call(call, c.conf.Servers, &api.NodeRegisterRequest{
-		Node: &n, WriteRequest: api.WriteRequest{Region: c.conf.Region},
-	})
-	if err != nil {
-		c.withoutLeader(ctx)
-		return beatRetry + jitter(beatRetry), err
+	for {
+		n := *c.node.present()
+		n.StaleMounts = c.volumes.Mounts()
+		sent := bootTime()
+		resp, err := wire.NodeRegister.Call(call, c.conf.Servers, &api.NodeRegisterRequest{
+			Node: &n, Rollback: c.rollback, WriteRequest: api.WriteRequest{Region: c.conf.Region},
+		})
+		switch {
+		case err != nil:
+			c.withoutLeader(ctx)
+			return beatRetry + jitter(beatRetry), err
+		case resp.Rollback == 0:
+			return c.heard(resp, sent), nil
+		}
+		c.rollback = resp.Rollback // what was sent may be older than the restore: it is said again
 	}
-	return c.heard(resp, sent), nil
 }
 
 // heard takes over what the servers tell with every answer to what was sent at a time of [bootTime].

@@ -23,7 +23,10 @@ type servers struct {
 	changed  chan struct{}
 	// reports counts the calls that brought reports, deaf makes all calls fail.
 	reports, registers int
-	deaf               bool
+	// rollback is the mark that registrations need, marks are those of all that were taken.
+	rollback int64
+	marks    []int64
+	deaf     bool
 	// replaces is set when an allocation that ended and should run is placed again.
 	replaces bool
 	// events are what nodes have told of themselves.
@@ -76,7 +79,7 @@ func (s *servers) edit(fn func()) {
 // until waits for a fact.
 func (s *servers) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(30 * time.Second)
 	for {
 		s.mu.Lock()
 		good, changed := ok(), s.changed
@@ -95,7 +98,7 @@ func (s *servers) until(t *testing.T, what string, ok func() bool) {
 // eventually asks for a fact that nobody announces.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit, tick := time.After(20*time.Second), time.NewTicker(2*time.Millisecond)
+	limit, tick := time.After(30*time.Second), time.NewTicker(2*time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
@@ -134,9 +137,21 @@ func (s *servers) Invoke(ctx context.Context, method string, req, resp any) erro
 	}
 	switch r := req.(type) {
 	case *api.NodeRegisterRequest:
-		s.edit(func() { s.nodes[r.Node.ID] = r.Node; s.registers++ })
-		resp.(*api.NodeUpdateResponse).HeartbeatTTL = 200 * time.Millisecond
-		resp.(*api.NodeUpdateResponse).Servers = s.tell
+		s.mu.Lock()
+		mark := s.rollback
+		s.mu.Unlock()
+		if mark != 0 && r.Rollback != mark && r.Rollback != 0 {
+			resp.(*api.NodeUpdateResponse).Rollback = mark
+			return nil
+		}
+		out := resp.(*api.NodeUpdateResponse)
+		out.HeartbeatTTL = 200 * time.Millisecond
+		s.edit(func() {
+			s.nodes[r.Node.ID] = r.Node
+			s.registers++
+			s.marks = append(s.marks, r.Rollback)
+			out.Servers = s.tell
+		})
 		return nil
 	case *api.NodeHeartbeatRequest:
 		s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/tasks"
+	"github.com/open-nomad/open-nomad/client/workqueue"
 )
 
 // entry is one allocation of the node with its tasks; group is nil when the allocation is broken.
@@ -24,7 +25,7 @@ type entry struct {
 type table struct {
 	mu      sync.RWMutex
 	entries map[string]*entry
-	runs    sync.WaitGroup
+	runs    workqueue.Group
 }
 
 func newTable() *table { return &table{entries: map[string]*entry{}} }
@@ -56,7 +57,7 @@ func (t *table) add(ctx context.Context, e *entry, after func()) {
 	t.mu.Lock()
 	t.entries[e.alloc.ID()] = e
 	t.mu.Unlock()
-	t.runs.Go(func() {
+	t.runs.Go(e.alloc.ID(), func() {
 		if e.alloc.Run(ctx) == nil {
 			after()
 		}
@@ -69,8 +70,8 @@ func (t *table) remove(id string) {
 	delete(t.entries, id)
 }
 
-// wait waits until no allocation is led any more.
-func (t *table) wait() { t.runs.Wait() }
+// wait waits, bounded, until no allocation is led any more, and names those that are.
+func (t *table) wait() (left []string) { return t.runs.Wait() }
 
 // ended returns a channel that is closed when the tasks of the allocation have ended, nil when it is unknown.
 func (t *table) ended(id string) <-chan struct{} {

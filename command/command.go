@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/alloc"
 	"github.com/open-nomad/open-nomad/command/deployment"
 	"github.com/open-nomad/open-nomad/command/eval"
@@ -68,7 +69,7 @@ func New(extra ...*cli.Command) *cli.Command {
 func root(_ context.Context, c *cli.Command) error {
 	switch {
 	case c.Bool("version"):
-		printVersion(c)
+		fmt.Fprint(c.Root().Writer, versions())
 		return nil
 	case c.Bool("help"):
 		session.Help(c.Writer, c)
@@ -81,7 +82,8 @@ func root(_ context.Context, c *cli.Command) error {
 	return &session.Exit{Code: unknownCommand}
 }
 
-func printVersion(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "Nomad v%s\n", Version) }
+// versions are the release whose surface this program has, which tools look for, and its own.
+func versions() string { return fmt.Sprintf("Nomad v%s\nopen-nomad v%s\n", api.Compatible, Version) }
 
 func groups() []*cli.Command {
 	return []*cli.Command{
@@ -95,7 +97,7 @@ func version() *cli.Command {
 	return session.Verb{
 		Name: "version", Usage: "print the version", Max: -1, Offline: true,
 		Run: func(_ context.Context, s *session.Session) error {
-			s.Printf("Nomad v%s\n", Version)
+			s.Print(versions())
 			return nil
 		},
 	}.Command()

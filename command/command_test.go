@@ -89,7 +89,7 @@ func run(t *testing.T, a *agent, input string, args ...string) outcome {
 	if a != nil {
 		args = append(args, "-address", a.URL)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	code := command.Run(ctx, root, append([]string{"nomad"}, args...))
 	return outcome{code, out.String(), errs.String()}
@@ -129,9 +129,9 @@ func TestExitCodesOfUse(t *testing.T) {
 		{"job status -json -t x", 1, "only one"},
 		{"extra -h", 0, "An extra command"},
 		{"extra", 0, ""},
-		{"-version", 0, "Nomad v"},
-		{"-v", 0, "Nomad v"},
-		{"version", 0, "Nomad v"},
+		{"-version", 0, "Nomad v2.0.0\nopen-nomad v"},
+		{"-v", 0, "Nomad v2.0.0\nopen-nomad v"},
+		{"version", 0, "Nomad v2.0.0\nopen-nomad v"},
 	} {
 		run(t, nil, "", strings.Fields(x.args)...).want(t, x.code, x.text)
 	}

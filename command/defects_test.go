@@ -48,6 +48,9 @@ func TestH6WhatWasDoneIsSaid(t *testing.T) {
 	}
 	run(t, newAgent(t, answers), "", "volume", "detach", "v1", "n1").want(t, 0, `Volume "v1" detached from node "n1"`)
 	run(t, newAgent(t, answers), "", "volume", "snapshot", "delete", "p", "s1").want(t, 0, `Deleted snapshot "s1"`)
+	answers["DELETE /v1/volumes/snapshot"] = struct{ Warnings string }{"Look for it at the provider."}
+	run(t, newAgent(t, answers), "", "volume", "snapshot", "delete", "-force", "p", "s1").want(t, 0, `Forgot snapshot "s1"`, "Look for it")
+	run(t, newAgent(t, answers), "", "volume", "snapshot", "delete", "-force", "gone", "s1").want(t, 0, `Forgot snapshot "s1"`)
 	answers["DELETE /v1/volumes/snapshot"] = &refusal{http.StatusConflict, "in use"}
 	o := run(t, newAgent(t, answers), "", "volume", "snapshot", "delete", "p", "s1")
 	o.want(t, 1, "deleting snapshot", "in use")

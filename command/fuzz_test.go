@@ -42,7 +42,8 @@ var shapes = map[string]any{
 	"/v1/operator/raft/configuration": api.RaftConfiguration{}, "/v1/operator/autopilot/configuration": api.AutopilotConfiguration{},
 	"/v1/operator/autopilot/health": api.OperatorHealthReply{}, "/v1/operator/scheduler/configuration": api.SchedulerConfigResponse{},
 	"/v1/operator/raft/transfer-leadership": api.LeadershipTransferResponse{},
-	"/v1/scaling/policies":                  []*api.ScalingPolicy{}, "/v1/scaling/policy/x": api.ScalingPolicy{},
+	"/v1/operator/keyring/keys":             []*api.RootKeyMeta{}, "/v1/operator/keyring/rotate": api.RootKeyRotateResponse{},
+	"/v1/scaling/policies": []*api.ScalingPolicy{}, "/v1/scaling/policy/x": api.ScalingPolicy{},
 }
 
 // hostile are texts that would fake output: they clear the screen, set the title, begin a line, turn the direction.

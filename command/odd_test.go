@@ -106,6 +106,9 @@ operator autopilot health
 operator scheduler get-config
 operator scheduler set-config -scheduler-algorithm=spread
 operator gossip keyring list
+operator root keyring list
+operator root keyring rotate -full
+operator root keyring remove x
 scaling policy list
 scaling policy info x
 job tag unset -name a x

@@ -1,5 +1,5 @@
 // Package jobspec turns job files into jobs: HCL2 with variables, locals, functions and dynamic
-// blocks, and JSON. Both doors decode over the same defaults ([Canonicalize]), so that what a file
+// blocks, and JSON. Both readers decode over the same defaults ([Canonicalize]), so that what a file
 // does not say is what a tool leaves null.
 //
 // Decoding is driven by the hcl tags of package api: a new key is one more tagged field. What the

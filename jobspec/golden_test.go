@@ -103,7 +103,7 @@ func TestGoldenFiles(t *testing.T) {
 			}
 			jobspec.Canonicalize(again)
 			if diff := cmp.Diff(settled(expected), asJSON(t, again)); diff != "" {
-				t.Errorf("JSON door differs (-want +got):\n%s", diff)
+				t.Errorf("the JSON reader differs (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -36,3 +36,24 @@ func TestTooManyGroupsAreRefusedUnbuilt(t *testing.T) {
 		t.Errorf("as many as are possible: %v", err)
 	}
 }
+
+// An element costs its struct, however little text it takes.
+func TestManyEntriesAreRefusedBeforeRoomIsMadeForThem(t *testing.T) {
+	for want, text := range map[string]string{
+		"job has 140000 tasks, at most 20000":            `{"Job":{"ID":"a","TaskGroups":[{"Name":"g","Tasks":[` + strings.Repeat("{},", 139_999) + `{}]}]}}`,
+		"more than 200000 entries in lists":              `{"Job":{"ID":"a","TaskGroups":[{"Name":"g","Services":[` + strings.Repeat("{},", 399_999) + `{}]}]}}`,
+		"more than 200000 entries in lists and maps":     `{"Job":{"ID":"a","TaskGroups":[` + strings.Repeat(`{"Networks":[{},{},{},{}],"Tasks":[{}]},`, 9_999) + `{"Constraints":[` + strings.Repeat("{},", 199_999) + `{}]}]}}`,
+		".VariableFlags: more than 200000 entries in li": `{"Submission":{"VariableFlags":{"":""` + strings.Repeat(`,"":""`, 400_000) + `}}}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := DecodeRequest([]byte(text))
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 250 {
+			t.Errorf("%q: %d MiB were taken for a text of %d KiB", want, used, len(text)>>10)
+		}
+	}
+}

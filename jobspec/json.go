@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -51,7 +52,8 @@ func DecodeRequest(body []byte) (*Request, error) {
 		return nil, fault.New(fault.Invalid, "decode request body: %w", err)
 	}
 	r := &Request{}
-	d := jsonDecoder{document: doc}
+	left := EntriesMax
+	d := jsonDecoder{document: doc, left: &left}
 	if err := d.value(reflect.ValueOf(r).Elem(), 0, ""); err != nil {
 		return nil, fault.New(fault.Invalid, "decode request body%w", err)
 	}
@@ -102,7 +104,8 @@ func tooDeep(at int) error {
 }
 
 func jobAt(doc *document, at int) (*api.Job, error) {
-	d := jsonDecoder{document: doc, jobType: api.JobTypeService}
+	left := EntriesMax
+	d := jsonDecoder{document: doc, jobType: api.JobTypeService, left: &left}
 	if doc.kind(at) == '{' {
 		if i := doc.member(at, "Type"); i >= 0 && doc.kind(i) == '"' {
 			d.jobType = doc.str(i)
@@ -120,27 +123,41 @@ func jobAt(doc *document, at int) (*api.Job, error) {
 	return job, nil
 }
 
-// checkGroups refuses too many groups before anything is built from them.
+// checkGroups refuses too many groups or tasks before anything is built from them.
 func checkGroups(doc *document, job int) error {
-	list := doc.member(job, "TaskGroups")
-	if list < 0 || doc.kind(list) != '[' {
-		return nil
-	}
-	n := 0
-	for range doc.items(list) {
-		n++
-	}
-	if n > GroupsMax {
+	groups := doc.list(job, "TaskGroups")
+	if n := len(groups); n > GroupsMax {
 		return fault.New(fault.Invalid, "job has %d groups, at most %d are possible", n, GroupsMax)
+	}
+	tasks := 0
+	for _, g := range groups {
+		tasks += len(doc.list(g, "Tasks"))
+	}
+	if tasks > TasksMax {
+		return fault.New(fault.Invalid, "job has %d tasks, at most %d are possible", tasks, TasksMax)
 	}
 	return nil
 }
 
-// jsonDecoder decodes structs over the defaults that the HCL door uses too. Its errors begin with
+// list are the values of the list that an object has under a name.
+func (d *document) list(object int, name string) []int {
+	if d.kind(object) != '{' {
+		return nil
+	}
+	at := d.member(object, name)
+	if at < 0 || d.kind(at) != '[' {
+		return nil
+	}
+	return slices.Collect(d.items(at))
+}
+
+// jsonDecoder decodes structs over the defaults that the HCL reader uses too. Its errors begin with
 // where in the struct they are.
 type jsonDecoder struct {
 	*document
 	jobType string
+	// left is how many more entries lists and maps may have.
+	left *int
 	surroundings
 }
 
@@ -273,6 +290,9 @@ func (d *jsonDecoder) list(dst reflect.Value, i int) error {
 	for range d.items(i) {
 		n++
 	}
+	if err := d.take(n); err != nil {
+		return err
+	}
 	dst.Set(reflect.MakeSlice(dst.Type(), n, n))
 	n = 0
 	for item := range d.items(i) {
@@ -284,11 +304,22 @@ func (d *jsonDecoder) list(dst reflect.Value, i int) error {
 	return nil
 }
 
+// take refuses more entries than a job may have, before room is made for them.
+func (d *jsonDecoder) take(n int) error {
+	if *d.left -= n; *d.left < 0 {
+		return fmt.Errorf(": more than %d entries in lists and maps", EntriesMax)
+	}
+	return nil
+}
+
 func (d *jsonDecoder) mapping(dst reflect.Value, i int) error {
 	m := reflect.MakeMap(dst.Type())
 	dst.Set(m)
 	v := reflect.New(dst.Type().Elem()).Elem()
 	for key := range d.members(i) {
+		if err := d.take(1); err != nil {
+			return err
+		}
 		v.SetZero()
 		name := d.str(key)
 		if err := d.item(v, key+1); err != nil {

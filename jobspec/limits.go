@@ -1,8 +1,13 @@
 package jobspec
 
 import (
+	"encoding/json"
+	"errors"
+	"io"
 	"math/big"
+	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
@@ -15,42 +20,146 @@ const (
 	SizeMax = 1 << 20
 	// DepthMax is the deepest nesting of brackets and templates.
 	DepthMax = 100
-	// chainMax bounds the signs and conditions of one expression.
+	// chainMax bounds what nests in one expression without brackets: operators, conditions, indexes and calls.
 	chainMax = 1000
 	// GroupsMax is how many groups a job may have.
 	GroupsMax = 10_000
+	// TasksMax is how many tasks all groups of a job may have, EntriesMax how many entries all its lists and maps.
+	TasksMax   = 20_000
+	EntriesMax = 200_000
 	// NamesMax is how many variables and how many locals a file may have.
 	NamesMax = 1000
 )
 
-// CheckSize refuses texts that are too large or nested too deeply to be parsed safely.
+// CheckSize refuses texts that are too large or nested too deeply to be parsed safely: parsers recurse, and a stack that
+// overflows ends the process.
 func CheckSize(path string, body []byte) error {
 	if len(body) > SizeMax {
 		return fault.New(fault.TooLarge, "%s: %d bytes, at most %d are read", path, len(body), SizeMax)
 	}
 	tokens, _ := hclsyntax.LexConfig(body, path, hcl.InitialPos)
-	depth, chain := 0, 0
-	for _, t := range tokens {
-		switch t.Type {
-		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp,
-			hclsyntax.TokenTemplateControl, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
-			depth++
-		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd,
-			hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
-			depth--
-		case hclsyntax.TokenMinus, hclsyntax.TokenBang, hclsyntax.TokenQuestion:
-			// These nest without closing: the parser recurses once for each in an expression.
-			chain++
-		case hclsyntax.TokenNewline, hclsyntax.TokenComma:
-			chain = 0
-		case hclsyntax.TokenNumberLit:
-			if f, _, err := big.ParseFloat(string(t.Bytes), 10, 64, big.ToNearestEven); err == nil && f.MantExp(nil) > exponentMax {
-				return fault.New(fault.Invalid, "%s:%d:%d: a number is out of range", path, t.Range.Start.Line, t.Range.Start.Column)
+	return checkNesting(path, tokens)
+}
+
+// checkTexts is CheckSize for a file in JSON. Its texts may be templates, whatever is escaped in them.
+func checkTexts(path string, body []byte) error {
+	if len(body) > SizeMax {
+		return fault.New(fault.TooLarge, "%s: %d bytes, at most %d are read", path, len(body), SizeMax)
+	}
+	if err := CheckJSON(body); err != nil {
+		return fault.New(fault.Of(err), "%s: %w", path, err)
+	}
+	in := jsontext.NewDecoder(strings.NewReader(string(body)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		at := in.InputOffset()
+		token, err := in.ReadToken()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			var whole any
+			if err := json.Unmarshal(body, &whole); err == nil {
+				return nil
+			}
+			return fault.New(fault.Invalid, "%s: %w", path, err)
+		}
+		if token.Kind() == '0' && tooLarge(token.String()) {
+			return fault.New(fault.Invalid, "%s: byte %d: a number is out of range", path, at)
+		}
+		if s := ""; token.Kind() == '"' {
+			if s = token.String(); !strings.Contains(s, "${") && !strings.Contains(s, "%{") {
+				continue
+			}
+			tokens, _ := hclsyntax.LexTemplate([]byte(s), path, hcl.InitialPos)
+			if err := checkNesting(path, tokens); err != nil {
+				return err
 			}
 		}
-		if depth > DepthMax || chain > chainMax {
+	}
+}
+
+// tooLarge reports a number that takes long to write out.
+func tooLarge(number string) bool {
+	f, _, err := big.ParseFloat(number, 10, 64, big.ToNearestEven)
+	return err == nil && f.MantExp(nil) > exponentMax
+}
+
+// bracket is one that is open, and what nests inside of it without brackets.
+type bracket struct {
+	// lines are ends of expressions.
+	lines bool
+	chain int
+}
+
+// nesting follows tokens into brackets and out of them.
+type nesting struct {
+	open []bracket
+	// controls are the conditions and loops of templates that are open.
+	controls int
+}
+
+func (n *nesting) top() *bracket { return &n.open[len(n.open)-1] }
+
+func checkNesting(path string, tokens hclsyntax.Tokens) error {
+	n := nesting{open: []bracket{{lines: true}}}
+	for i, t := range tokens {
+		if t.Type == hclsyntax.TokenNumberLit && tooLarge(string(t.Bytes)) {
+			return fault.New(fault.Invalid, "%s:%d:%d: a number is out of range", path, t.Range.Start.Line, t.Range.Start.Column)
+		}
+		n.step(t, tokens[i+1:])
+		if len(n.open) > DepthMax+1 || n.controls > DepthMax || n.top().chain > chainMax {
 			return fault.New(fault.Invalid, "%s:%d:%d: nested deeper than %d levels", path, t.Range.Start.Line, t.Range.Start.Column, DepthMax)
 		}
 	}
 	return nil
+}
+
+func (n *nesting) step(t hclsyntax.Token, rest hclsyntax.Tokens) {
+	switch t.Type {
+	case hclsyntax.TokenOBrace:
+		n.open = append(n.open, bracket{lines: word(rest) != "for"})
+	case hclsyntax.TokenOBrack, hclsyntax.TokenOParen:
+		n.top().chain++ // of an index or a call, what is before it is inside of it
+		n.open = append(n.open, bracket{})
+	case hclsyntax.TokenTemplateControl:
+		switch word(rest) {
+		case "if", "for":
+			n.controls++
+		case "endif", "endfor":
+			n.controls = max(0, n.controls-1)
+		}
+		n.open = append(n.open, bracket{})
+	case hclsyntax.TokenTemplateInterp, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
+		n.open = append(n.open, bracket{})
+	case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd,
+		hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
+		if last := len(n.open) - 1; last > 0 {
+			n.open = n.open[:last]
+		}
+	case hclsyntax.TokenComma:
+		n.top().chain = 0
+	case hclsyntax.TokenNewline, hclsyntax.TokenComment:
+		if n.top().lines && strings.HasSuffix(string(t.Bytes), "\n") {
+			n.top().chain = 0
+		}
+	case hclsyntax.TokenMinus, hclsyntax.TokenBang, hclsyntax.TokenQuestion, hclsyntax.TokenPlus, hclsyntax.TokenStar,
+		hclsyntax.TokenSlash, hclsyntax.TokenPercent, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp,
+		hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan,
+		hclsyntax.TokenGreaterThanEq:
+		n.top().chain++
+	}
+}
+
+// word is the next one, on this line or another.
+func word(tokens hclsyntax.Tokens) string {
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenNewline, hclsyntax.TokenComment:
+		case hclsyntax.TokenIdent:
+			return string(t.Bytes)
+		default:
+			return ""
+		}
+	}
+	return ""
 }

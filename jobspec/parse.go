@@ -95,12 +95,18 @@ type parser struct {
 
 // parseBody checks and parses a text in either syntax; the meter weighs what its expressions make.
 func parseBody(path string, text []byte, m *meter) (hcl.Body, error) {
-	if err := CheckSize(path, text); err != nil {
+	trimmed := bytes.TrimSpace(text)
+	inJSON := len(trimmed) > 0 && trimmed[0] == '{'
+	check := CheckSize
+	if inJSON {
+		check = checkTexts
+	}
+	if err := check(path, text); err != nil {
 		return nil, err
 	}
 	var file *hcl.File
 	var diags hcl.Diagnostics
-	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' {
+	if inJSON {
 		file, diags = json.Parse(text, path)
 	} else {
 		file, diags = hclsyntax.ParseConfig(text, path, hcl.InitialPos)

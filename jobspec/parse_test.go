@@ -144,6 +144,13 @@ func TestFilesAreOutOfReachOfServers(t *testing.T) {
 	}
 }
 
+// What a job needs is said by its validation.
+func TestAFileWithoutGroupsParses(t *testing.T) {
+	if job := parse(t, jobspec.Input{Body: []byte(`job "x" {}`)}); job.ID != "x" || len(job.TaskGroups) != 0 {
+		t.Errorf("%+v", job)
+	}
+}
+
 func TestCanonicalizeIsIdempotent(t *testing.T) {
 	job := parse(t, jobspec.Input{Body: []byte(greeting)})
 	once := asJSON(t, job)

@@ -92,6 +92,9 @@ func declare(b *hcl.Block, base *hcl.EvalContext) (*variable, hcl.Diagnostics) {
 	v := &variable{name: b.Labels[0], typ: cty.DynamicPseudoType, decl: b.DefRange}
 	content, diags := b.Body.Content(variableSchema)
 	if a := content.Attributes["type"]; a != nil {
+		if more := checkType(a.Expr); more.HasErrors() {
+			return v, append(diags, more...)
+		}
 		typ, more := typeexpr.TypeConstraint(a.Expr)
 		diags = append(diags, more...)
 		v.typ = typ
@@ -165,6 +168,21 @@ func (p *parser) assignFile(f File, find func(string) *variable, base *hcl.EvalC
 		}
 	}
 	return diags
+}
+
+// checkType refuses a type of a file in JSON, where it is a text, that nests too deeply.
+func checkType(e hcl.Expression) hcl.Diagnostics {
+	if _, texts := e.(jsonExpression); !texts {
+		return nil
+	}
+	text, diags := e.Value(nil)
+	if diags.HasErrors() || text.IsNull() || text.Type() != cty.String {
+		return diags
+	}
+	if err := CheckSize(e.Range().Filename, []byte(text.AsString())); err != nil {
+		return hcl.Diagnostics{problem(e.Range(), "%v", err)}
+	}
+	return nil
 }
 
 // setText sets a value given as text: itself for strings, else an HCL expression.

@@ -222,7 +222,4 @@ func (d *decoder) finishJob(j *api.Job, c *hcl.BodyContent) {
 			g.ReschedulePolicy = &own
 		}
 	}
-	if len(j.TaskGroups) == 0 {
-		d.diags = append(d.diags, problem(c.MissingItemRange, "job has no group: add group \"name\" { task \"name\" { ... } }"))
-	}
 }

@@ -138,7 +138,7 @@ func TestEveryMethodKnowsItsCallers(t *testing.T) {
 		{"client of another region", wire.Dialer{TLS: a.identity("client.eu.nomad").TLS().Client}, nil},
 		{"client", wire.Dialer{TLS: a.identity("client.global.nomad").TLS().Client}, map[string]bool{"ByUser": true}},
 		{"server of another region", wire.Dialer{TLS: a.identity("server.eu.nomad").TLS().Client}, map[string]bool{"ByUser": true, "ByOperator": true}},
-		{"server", wire.Dialer{TLS: h.conf.TLS.TLS().Client}, map[string]bool{"ByUser": true, "ByOperator": true, "ByServer": true}},
+		{"server", wire.Dialer{TLS: h.conf.TLS.TLS().Client}, map[string]bool{"ByUser": true, "ByOperator": true, "ByServer": true, "ByPeer": true}},
 	}
 	for _, c := range callers {
 		conn, err := wire.Connect(h.server.Address(), c.dialer)
@@ -150,7 +150,7 @@ func TestEveryMethodKnowsItsCallers(t *testing.T) {
 			if c.may == nil && m.name != "Job.List" && m.name != "Node.Heartbeat" {
 				continue // the port lets none of them in
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			err := conn.Invoke(ctx, m.name, nothing{}, nothing{})
 			cancel()
 			refused := errors.Is(err, fault.Denied) || errors.Is(err, fault.Unavailable) && c.may == nil

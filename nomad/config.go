@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
+	"github.com/open-nomad/open-nomad/nomad/operator"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 )
@@ -32,6 +33,8 @@ type Config struct {
 	GC          gc.Limits
 	Jobs        rules.Limits
 	Volumes     reconciler.Limits
+	// Begin is what a new cluster begins with; later changes are made by its operators.
+	Begin operator.Begin
 	// TLS proves this server to others and others to it; nil encrypts with a certificate that proves nothing.
 	TLS *wire.Reloadable
 	// Limits bound what one client may take of the RPC port.

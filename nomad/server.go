@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/namespaces"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
@@ -31,6 +32,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 )
 
@@ -46,6 +48,7 @@ type Server struct {
 	rpc       *rpc.Server
 	members   *member.Members
 	evals     *evals.Service
+	keyring   *keyring.Service
 	loops     []leaderLoop
 }
 
@@ -55,7 +58,7 @@ func Commands() *fsm.Registry {
 	for _, add := range []func(*fsm.Registry){
 		nodes.Commands, allocs.Commands, operator.Commands, jobs.Commands, evals.Commands,
 		plan.Commands, gc.Commands, namespaces.Commands, commands.All, member.Commands, deployments.Commands,
-		nextCommands,
+		keyring.Commands, nextCommands,
 	} {
 		add(r)
 	}
@@ -140,7 +143,7 @@ func (s *Server) consensus() (err error) {
 	}
 	tuning := s.conf.Raft
 	s.raft, err = fsm.Open(fsm.Config{
-		ID: s.id, Advertise: s.advertise, Dir: dir, Single: s.conf.single(), State: s.state, Registry: Commands(),
+		ID: s.id, Advertise: s.advertise, Dir: dir, Single: s.conf.single(), State: s.state, Registry: Commands(), RollBack: ledger.RollBack,
 		HeartbeatTimeout: time.Duration(max(1, tuning.Multiplier)) * fsm.Default().HeartbeatTimeout,
 		SnapshotInterval: tuning.SnapshotInterval, SnapshotThreshold: tuning.SnapshotThreshold, TrailingLogs: tuning.TrailingLogs,
 		Listener: s.port.Listener(wire.ProtocolRaft), Log: s.conf.Log.Named("raft"),
@@ -151,6 +154,14 @@ func (s *Server) consensus() (err error) {
 	return err
 }
 
+// keystore is where this server keeps what unwraps the root keys.
+func (s *Server) keystore() string {
+	if s.conf.Dir == "" {
+		return ""
+	}
+	return filepath.Join(s.conf.Dir, "keystore")
+}
+
 // services builds the services, binds their methods and collects the leader's loops.
 func (s *Server) services() {
 	log := s.conf.Log
@@ -159,7 +170,7 @@ func (s *Server) services() {
 		Servers: s.serversHere, Voters: s.raft.Voters, VerifyLeader: s.raft.VerifyLeader,
 	})
 	s.rpc = rpc.New(rpc.Config{
-		Log: log.Named("rpc"), Raft: s.raft, Dialer: s.dialer, VerifyNode: nodeService.Verify,
+		Log: log.Named("rpc"), Raft: s.raft, State: s.state, Dialer: s.dialer, VerifyNode: nodeService.Verify,
 		Region: s.conf.Region, Address: s.advertise, Servers: s.members.Servers, Hold: holdMax,
 	})
 	s.evals = evals.New(evals.Config{
@@ -182,15 +193,20 @@ func (s *Server) services() {
 			return (*jobs.Preview)(evals.Plan(tx, j, time.Now()))
 		},
 	})
+	operatorService := operator.New(operator.Config{
+		ID: s.id, State: s.state, Raft: s.raft, NameOf: s.members.Name, Members: s.members, Cluster: s.raft, Archive: s.raft, Dir: s.conf.Dir,
+		Peer: s.rpc.Peer, Address: s.advertise, Begin: s.conf.Begin,
+	})
 	deploymentService := deployments.New(deployments.Config{Log: log.Named("deployments"), State: s.state, Raft: s.raft})
+	s.keyring = keyring.New(keyring.Config{
+		Log: log.Named("keyring"), State: s.state, Raft: s.raft, Dir: s.keystore(),
+		Servers: s.serversHere, Address: s.advertise, Peer: s.rpc.Peer,
+	})
 	for _, service := range []interface{ Handlers() []wire.Handler }{
-		nodeService, s.evals, volumeService, gcService, jobService, deploymentService,
+		nodeService, s.keyring, s.evals, volumeService, gcService, jobService, deploymentService,
 		allocs.New(allocs.Config{Log: log.Named("allocs"), State: s.state, Raft: s.raft}),
 		namespaces.New(namespaces.Config{State: s.state, Raft: s.raft}),
-		operator.New(operator.Config{
-			ID: s.id, State: s.state, Raft: s.raft, NameOf: s.members.Name, Members: s.members, Cluster: s.raft, Archive: s.raft, Dir: s.conf.Dir,
-			Peer: s.rpc.Peer, Address: s.advertise,
-		}),
+		operatorService,
 	} {
 		s.rpc.Handle(service.Handlers()...)
 	}
@@ -201,8 +217,10 @@ func (s *Server) services() {
 		wire.StatusPeerInfo.Handle(s.members.PeerInfo),
 	)
 	s.loops = []leaderLoop{
+		{"first configuration", operatorService.Establish},
 		{"members", s.members.Lead},
 		{"autopilot", s.members.Oversee},
+		{"keyring", s.keyring.Lead},
 		{"evals", s.evals.Run},
 		{"nodes", nodeService.Run},
 		{"volumes", volumeReconciler.Run},
@@ -221,6 +239,7 @@ func (s *Server) Run(ctx context.Context) error {
 	group.Go(func() error { return s.rpc.Run(ctx, s.port) })
 	group.Go(func() error { return s.members.Run(ctx) })
 	group.Go(func() error { return s.evals.Work(ctx) })
+	group.Go(func() error { return s.keyring.Run(ctx) })
 	group.Go(func() error { return s.raft.Lead(ctx, s.lead) })
 	group.Go(func() error {
 		select {

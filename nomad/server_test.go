@@ -34,7 +34,7 @@ func start(tb testing.TB, dir string) (s *nomad.Server, stop func()) {
 		}
 	}
 	tb.Cleanup(stop)
-	limit, end := context.WithTimeout(context.Background(), 10*time.Second)
+	limit, end := context.WithTimeout(context.Background(), 30*time.Second)
 	defer end()
 	for !leads(limit, s) {
 		if limit.Err() != nil {
@@ -78,7 +78,7 @@ func TestJobWithoutNodesIsBlocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := api.QueryOptions{MaxWait: 5 * time.Second}
+	q := api.QueryOptions{MaxWait: 30 * time.Second}
 	for {
 		got, err := wire.EvalGet.Call(t.Context(), s.Caller(), &api.EvalRequest{EvalID: reply.EvalID, QueryOptions: q})
 		if err != nil {

@@ -56,7 +56,7 @@ func (h *host) runs(id string, count int) {
 	j := job(id)
 	j.TaskGroups[0].Count = count
 	until(h.t, "write "+id, func() bool {
-		ctx, cancel := context.WithTimeout(h.t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(h.t.Context(), 30*time.Second)
 		defer cancel()
 		_, err := wire.JobRegister.Call(ctx, h.server.Caller(), &api.JobRegisterRequest{Job: j})
 		return err == nil
@@ -66,10 +66,7 @@ func (h *host) runs(id string, count int) {
 func TestFollowersScheduleForALeaderWithoutWorkers(t *testing.T) {
 	t.Parallel()
 	all := trio(t)
-	leader, followers := split(all)
-	if leader == nil || len(followers) != 2 {
-		t.Fatal("no leader")
-	}
+	leader, followers := led(t, all)
 	if err := leader.server.Schedulers().SetWorkerConfig(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (c Class) String() string {
 // Error makes a class usable as the target of errors.Is.
 func (c Class) Error() string { return c.String() }
 
-// HTTPStatus is the code that the HTTP door answers.
+// HTTPStatus is the code that the HTTP server answers.
 func (c Class) HTTPStatus() int {
 	if int(c) < len(statuses) {
 		return statuses[c]

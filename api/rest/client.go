@@ -77,8 +77,8 @@ func (c *Client) In(namespace string) *Client {
 	return &d
 }
 
-// Abroad returns a client that differs in its region only.
-func (c *Client) Abroad(region string) *Client {
+// InRegion returns a client that differs in its region only.
+func (c *Client) InRegion(region string) *Client {
 	d := *c
 	d.config.Region = region
 	return &d

@@ -121,17 +121,27 @@ func (c *Client) CreateSnapshot(ctx context.Context, s *api.Snapshot) (*api.Snap
 	return put[api.SnapshotListResponse](ctx, c, nil, body, "volumes", "snapshot")
 }
 
-// DeleteSnapshot deletes a snapshot at its provider.
-func (c *Client) DeleteSnapshot(ctx context.Context, plugin, id string, secrets map[string]string) error {
-	r, err := c.request(ctx, http.MethodDelete, []string{"volumes", "snapshot"}, url.Values{"plugin_id": {plugin}, "snapshot_id": {id}}, nil)
+// DeleteSnapshot deletes a snapshot at its provider. With force what is intended with it is forgotten instead; what may
+// be left of it is the answer.
+func (c *Client) DeleteSnapshot(ctx context.Context, plugin, id string, secrets map[string]string, force bool) (warnings string, err error) {
+	v := url.Values{"plugin_id": {plugin}, "snapshot_id": {id}}
+	if force {
+		v.Set("force", "true")
+	}
+	r, err := c.request(ctx, http.MethodDelete, []string{"volumes", "snapshot"}, v, nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := setSecrets(r, secrets); err != nil {
-		return err
+		return "", err
 	}
-	_, err = c.finish(r, nil)
-	return err
+	if !force {
+		_, err = c.finish(r, nil)
+		return "", err
+	}
+	var out struct{ Warnings string }
+	_, err = c.finish(r, &out)
+	return out.Warnings, err
 }
 
 // Snapshots lists a page of the snapshots of a provider.

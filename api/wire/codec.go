@@ -15,6 +15,9 @@ type codec struct{}
 func (codec) Name() string { return "msgp" }
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	if b, ok := v.(encoded); ok {
+		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+	}
 	b, err := encode(v)
 	if err != nil {
 		return nil, err
@@ -36,6 +39,32 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 type incoming struct {
 	into any
 	err  error
+}
+
+// encoded is an answer as it is sent.
+type encoded []byte
+
+// sizedMax is how much longer than a message an answer may be by its greatest possible size, which is some times its
+// own, so that it is worth to encode it.
+const sizedMax = 4
+
+// encodeAnswer encodes an answer, or says that it fits no message.
+func encodeAnswer(method string, v any) (encoded, error) {
+	if p, ok := v.(partly); ok {
+		v = p.Sent()
+	}
+	if s, ok := v.(msgp.Sizer); ok && s.Msgsize() > sizedMax*MaxMessageBytes {
+		return nil, tooLarge(method)
+	}
+	b, err := encode(v)
+	if err == nil && len(b) > MaxMessageBytes {
+		return nil, tooLarge(method)
+	}
+	return b, err
+}
+
+func tooLarge(method string) error {
+	return fault.New(fault.TooLarge, "the answer of %s has more than %d MiB: ask a server of that region, or for less", method, MaxMessageBytes>>20)
 }
 
 // partly is a message of which a part does not go between processes.

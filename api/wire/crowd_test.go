@@ -46,7 +46,7 @@ func dial(t *testing.T, address string) net.Conn {
 // closed waits until the other side has closed the connection.
 func closed(t *testing.T, conn net.Conn) {
 	t.Helper()
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || err != io.EOF && !strings.Contains(err.Error(), "reset") {
 		t.Fatalf("the connection is not closed: %v", err)
 	}
@@ -65,7 +65,7 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 		t.Errorf("told %d times:\n%s", n, log)
 	}
 	_ = open[0].Close()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(30 * time.Second); ; {
 		conn, err := dialer.Dial(t.Context(), address, wire.ProtocolRaft)
 		if err == nil {
 			_ = conn.Close()

@@ -32,6 +32,9 @@ const (
 	ByNode
 	// ByServer methods are called between servers, and by servers on nodes.
 	ByServer
+	// ByPeer methods hand secrets from server to server: as ByServer, and where certificates prove nothing only
+	// the hosts of living servers are answered.
+	ByPeer
 	// ByOperator methods are reached through the HTTP API of a server: no node may call them, nor have one of
 	// its users call them.
 	ByOperator

@@ -163,7 +163,7 @@ var (
 	// VolumeSnapshotCreate makes snapshots.
 	VolumeSnapshotCreate = Method[api.SnapshotCreateRequest, api.SnapshotListResponse]{"Volume.SnapshotCreate", Leader, ByUser}
 	// VolumeSnapshotDelete deletes a snapshot.
-	VolumeSnapshotDelete = Method[api.SnapshotDeleteRequest, api.WriteMeta]{"Volume.SnapshotDelete", Leader, ByUser}
+	VolumeSnapshotDelete = Method[api.SnapshotDeleteRequest, api.SnapshotDeleteResponse]{"Volume.SnapshotDelete", Leader, ByUser}
 	// VolumeSnapshotList lists the provider's snapshots.
 	VolumeSnapshotList = Method[api.SnapshotListRequest, api.SnapshotListResponse]{"Volume.SnapshotList", Leader, ByUser}
 )
@@ -218,6 +218,20 @@ var (
 	NodePoolUpsert = Method[api.NodePoolUpsertRequest, api.WriteMeta]{"NodePool.Upsert", Leader, ByUser}
 	// NodePoolDelete deletes a node pool.
 	NodePoolDelete = Method[api.NameWriteRequest, api.WriteMeta]{"NodePool.Delete", Leader, ByUser}
+)
+
+// Methods of Keyring.
+var (
+	// KeyringList lists the root keys.
+	KeyringList = Method[api.QueryOptions, api.RootKeyListResponse]{"Keyring.List", Any, ByUser}
+	// KeyringPublic lists the public halves of the root keys.
+	KeyringPublic = Method[api.QueryOptions, api.JSONWebKeysResponse]{"Keyring.Public", Any, ByUser}
+	// KeyringRotate makes a new active root key.
+	KeyringRotate = Method[api.RootKeyRotateRequest, api.RootKeyRotateResponse]{"Keyring.Rotate", Leader, ByOperator}
+	// KeyringDelete forgets a root key.
+	KeyringDelete = Method[api.RootKeyDeleteRequest, api.WriteMeta]{"Keyring.Delete", Leader, ByOperator}
+	// KeyringUnlock tells another server what unwraps a root key.
+	KeyringUnlock = Method[api.RootKeyUnlockRequest, api.RootKeyUnlockResponse]{"Keyring.Unlock", Local, ByPeer}
 )
 
 // Methods of Operator.

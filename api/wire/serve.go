@@ -15,6 +15,10 @@ import (
 
 const serviceName = "nomad"
 
+// callsMax is how many calls a connection may have open; the caller keeps others waiting. Another server brings those of
+// all its clients, who wait for news for minutes.
+const callsMax = 8192
+
 // Serve answers calls that arrive on the listener until ctx ends or the listener closes. It returns
 // when the last handler has; handlers see their context end with ctx.
 func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger) error {
@@ -40,7 +44,7 @@ func newServer(handlers []Handler, log hclog.Logger, more ...grpc.ServerOption) 
 		grpc.ReadBufferSize(readBytes), grpc.WriteBufferSize(writeBytes),
 		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
 		grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes),
-		grpc.WaitForHandlers(true),
+		grpc.MaxConcurrentStreams(callsMax), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveWait}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 3, PermitWithoutStream: true}),
 	}, more...)...)
@@ -71,7 +75,11 @@ func bind(h Handler) grpc.MethodHandler {
 		if err != nil {
 			return nil, toStatus(err)
 		}
-		return resp, nil
+		b, err := encodeAnswer(h.Name, resp)
+		if err != nil {
+			return nil, toStatus(err)
+		}
+		return b, nil
 	}
 }
 

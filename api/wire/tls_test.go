@@ -116,7 +116,7 @@ func (n *notes) String() string {
 // expect waits for a text: a server says why it refused a peer after it has told the peer.
 func (n *notes) expect(t *testing.T, want string) {
 	t.Helper()
-	for limit := time.Now().Add(10 * time.Second); !strings.Contains(n.String(), want); runtime.Gosched() {
+	for limit := time.Now().Add(30 * time.Second); !strings.Contains(n.String(), want); runtime.Gosched() {
 		if time.Now().After(limit) {
 			t.Fatalf("the log does not say %q: %s", want, n)
 		}

@@ -205,7 +205,7 @@ func TestUnknownProtocolAndPlainTextAreDropped(t *testing.T) {
 	}
 	defer plain.Close()
 	_, _ = plain.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
-	_ = plain.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = plain.SetReadDeadline(time.Now().Add(30 * time.Second))
 	buf := make([]byte, 64)
 	for {
 		if _, err := plain.Read(buf); err != nil {

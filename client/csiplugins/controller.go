@@ -36,9 +36,19 @@ type object struct {
 	part, node string
 	// volume is set when id is that of a volume.
 	volume bool
+	// call is what the driver is asked for by an intent, named that of a part which has no id of the volume.
+	call  api.IntentCall
+	named string
 }
 
-func volumeObject(externalID string) object { return object{id: externalID, volume: true} }
+func volumeObject(externalID string, call api.IntentCall) object {
+	return object{id: externalID, volume: true, call: call}
+}
+
+// attachment is the object of calls that attach or detach a volume.
+func attachment(externalID, node string, call api.IntentCall) object {
+	return object{id: externalID, part: node, node: node, named: node, volume: true, call: call}
+}
 
 // control makes one controller call, alone among the calls that concern the object. Intents keep late calls out:
 // they are checked when the turn has come.
@@ -57,7 +67,7 @@ func control[T any](ctx context.Context, s *Service, c api.ControllerCall, o obj
 		return none, err
 	}
 	defer release()
-	f := fence{PluginID: c.PluginID, Intent: c.Fence}
+	f := fence{PluginID: c.PluginID, Intent: c.Fence, Call: o.call, Part: o.named}
 	if o.volume {
 		f.ExternalID = o.id
 	}
@@ -91,7 +101,7 @@ func (s *Service) validate(ctx context.Context, r *api.ControllerValidateRequest
 
 // verify looks while nothing else is done with the object: what is under way may end either way.
 func (s *Service) verify(ctx context.Context, r *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
-	o := volumeObject(r.ExternalID)
+	o := volumeObject(r.ExternalID, "")
 	if r.Snapshot {
 		o = object{id: "snapshot/" + r.ExternalID}
 	}
@@ -101,20 +111,20 @@ func (s *Service) verify(ctx context.Context, r *api.ControllerVerifyRequest) (*
 }
 
 func (s *Service) attach(ctx context.Context, r *api.ControllerPublishRequest) (*api.ControllerPublishResponse, error) {
-	return control(ctx, s, r.ControllerCall, object{id: r.ExternalID, part: r.ProviderNodeID, node: r.ProviderNodeID, volume: true}, func(ctx context.Context, c *csi.Client) (*api.ControllerPublishResponse, error) {
+	return control(ctx, s, r.ControllerCall, attachment(r.ExternalID, r.ProviderNodeID, api.CallAttach), func(ctx context.Context, c *csi.Client) (*api.ControllerPublishResponse, error) {
 		pc, err := c.ControllerPublish(ctx, r)
 		return &api.ControllerPublishResponse{PublishContext: pc}, err
 	})
 }
 
 func (s *Service) detach(ctx context.Context, r *api.ControllerUnpublishRequest) (*api.Empty, error) {
-	return control(ctx, s, r.ControllerCall, object{id: r.ExternalID, part: r.ProviderNodeID, node: r.ProviderNodeID, volume: true}, func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
+	return control(ctx, s, r.ControllerCall, attachment(r.ExternalID, r.ProviderNodeID, api.CallDetach), func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
 		return empty(c.ControllerUnpublish(ctx, r))
 	})
 }
 
 func (s *Service) create(ctx context.Context, r *api.ControllerCreateRequest) (*api.ControllerCreateResponse, error) {
-	return control(ctx, s, r.ControllerCall, object{id: creation(r.Name)}, func(ctx context.Context, c *csi.Client) (*api.ControllerCreateResponse, error) {
+	return control(ctx, s, r.ControllerCall, object{id: creation(r.Name), call: api.CallCreate, named: r.Name}, func(ctx context.Context, c *csi.Client) (*api.ControllerCreateResponse, error) {
 		return c.CreateVolume(ctx, r)
 	})
 }
@@ -132,18 +142,18 @@ func (s *Service) delete(ctx context.Context, r *api.ControllerDeleteRequest) (*
 		defer release()
 		key := Hash(r.PluginID, creation(r.Name), "")
 		if r.Fence > s.fences.newest(key).Intent {
-			if err := s.fences.set(key, fence{PluginID: r.PluginID, Intent: r.Fence}); err != nil {
+			if err := s.fences.set(key, fence{PluginID: r.PluginID, Intent: r.Fence, Call: api.CallCreate, Part: r.Name}); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return control(ctx, s, r.ControllerCall, volumeObject(r.ExternalID), func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
+	return control(ctx, s, r.ControllerCall, volumeObject(r.ExternalID, api.CallDelete), func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
 		return empty(c.DeleteVolume(ctx, r))
 	})
 }
 
 func (s *Service) grow(ctx context.Context, r *api.ControllerExpandRequest) (*api.ControllerExpandResponse, error) {
-	return control(ctx, s, r.ControllerCall, volumeObject(r.ExternalID), func(ctx context.Context, c *csi.Client) (*api.ControllerExpandResponse, error) {
+	return control(ctx, s, r.ControllerCall, volumeObject(r.ExternalID, api.CallExpand), func(ctx context.Context, c *csi.Client) (*api.ControllerExpandResponse, error) {
 		return c.ControllerExpand(ctx, r)
 	})
 }
@@ -155,14 +165,14 @@ func (s *Service) list(ctx context.Context, r *api.ControllerListRequest) (*api.
 }
 
 func (s *Service) snapshot(ctx context.Context, r *api.ControllerSnapshotRequest) (*api.ControllerSnapshotResponse, error) {
-	return control(ctx, s, r.ControllerCall, object{id: r.ExternalID, part: "snapshot " + r.Name, volume: true}, func(ctx context.Context, c *csi.Client) (*api.ControllerSnapshotResponse, error) {
+	return control(ctx, s, r.ControllerCall, object{id: r.ExternalID, part: "snapshot " + r.Name, volume: true, call: api.CallSnapshot, named: r.Name}, func(ctx context.Context, c *csi.Client) (*api.ControllerSnapshotResponse, error) {
 		snap, err := c.CreateSnapshot(ctx, r)
 		return &api.ControllerSnapshotResponse{Snapshot: snap}, err
 	})
 }
 
 func (s *Service) snapshotDelete(ctx context.Context, r *api.ControllerSnapshotDeleteRequest) (*api.Empty, error) {
-	return control(ctx, s, r.ControllerCall, object{id: "snapshot/" + r.ID}, func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
+	return control(ctx, s, r.ControllerCall, object{id: "snapshot/" + r.ID, call: api.CallSnapshotDelete, named: r.ID}, func(ctx context.Context, c *csi.Client) (*api.Empty, error) {
 		return empty(c.DeleteSnapshot(ctx, r))
 	})
 }

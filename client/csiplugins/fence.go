@@ -37,6 +37,9 @@ type fence struct {
 	// ExternalID is empty for an object that is not a volume with an id yet.
 	ExternalID string `json:",omitempty"`
 	Intent     uint64
+	// Call and Part are those of [api.VolumeIntentRequest]; a record of before has none.
+	Call api.IntentCall `json:",omitempty"`
+	Part string         `json:",omitempty"`
 	// At is when the intent was seen first.
 	At time.Time
 }
@@ -174,6 +177,7 @@ func (s *Service) confirm(ctx context.Context, f fence) error {
 	defer cancel()
 	_, err := wire.VolumeConfirmIntent.Call(ctx, s.conf.Servers, &api.VolumeIntentRequest{
 		NodeID: s.conf.NodeID(), NodeSecret: s.conf.NodeSecret(), PluginID: f.PluginID, ExternalID: f.ExternalID, Fence: f.Intent,
+		Call: f.Call, Part: f.Part,
 	})
 	switch {
 	case err == nil, errors.Is(err, fault.Unimplemented):

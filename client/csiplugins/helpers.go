@@ -50,9 +50,9 @@ func (s *Service) KeepHelpers(ctx context.Context, p *Plugin, at *mounts.Entry) 
 	defer s.helpersMu.Unlock()
 	var scopes []string
 	for _, dir := range append([]string{own}, helperScopes(filepath.Dir(own))...) {
-		pids := pidsIn(dir)
+		pids := pidsBelow(dir)
 		if len(pids) == 0 { // what an agent that ended meanwhile could not remove
-			_ = os.Remove(dir)
+			_ = removeTree(dir)
 		}
 		for _, helper := range pids {
 			c := connectionsOf(helper)
@@ -102,7 +102,7 @@ func (s *Service) killHelper(dir string) bool {
 
 // isScope reports whether a path is that of a scope of helpers.
 func isScope(dir string) bool {
-	return filepath.Dir(dir) != "." && strings.HasSuffix(dir, frame.HelperScope)
+	return filepath.IsAbs(dir) && frame.IsHelperName(filepath.Base(dir))
 }
 
 func (s *Service) endHelper(dir string) {
@@ -110,35 +110,36 @@ func (s *Service) endHelper(dir string) {
 		return
 	}
 	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline); time.Sleep(helperPace) {
-		if len(pidsIn(dir)) > 0 {
+		if len(pidsBelow(dir)) > 0 {
 			continue
 		}
 		// A process that has ended and is not reaped yet keeps its cgroup.
-		if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if err := removeTree(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 			return
 		}
 	}
 	if s.serving(dir) {
 		return
 	}
-	s.conf.Log.Warn("end processes that served a mount: they did not end with it", "scope", dir, "processes", pidsIn(dir))
+	s.conf.Log.Warn("end processes that served a mount: they did not end with it", "scope", dir, "processes", pidsBelow(dir))
 	if !s.killHelper(dir) {
 		return
 	}
-	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline) && os.Remove(dir) != nil; time.Sleep(helperPace) {
+	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline) && removeTree(dir) != nil; time.Sleep(helperPace) {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return
 		}
 	}
 }
 
-// serving reports whether a process of the scope serves something that is mounted, or may.
+// serving reports whether a process of the scope, or of a cgroup that one made in it, serves something that is mounted, or
+// may: all of them end together.
 func (s *Service) serving(dir string) bool {
 	table, err := s.conf.Host.Table()
 	if err != nil {
 		return true
 	}
-	for _, pid := range pidsIn(dir) {
+	for _, pid := range pidsBelow(dir) {
 		c := connectionsOf(pid)
 		if c.unknown || slices.ContainsFunc(table, func(e *mounts.Entry) bool { return strings.HasPrefix(e.Dev, "0:") && c.has(minorOf(e.Dev)) }) {
 			return true
@@ -189,24 +190,45 @@ func cgroupOf(pid int) string {
 	return ""
 }
 
-func pidsIn(dir string) []int {
-	raw, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	if err != nil {
-		return nil
-	}
-	var out []int
-	for _, f := range strings.Fields(string(raw)) {
-		if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
-			out = append(out, pid)
+// pidsBelow lists the processes of a cgroup and of those that were made in it.
+func pidsBelow(dir string) (out []int) {
+	for _, d := range tree(dir) {
+		raw, err := os.ReadFile(filepath.Join(d, "cgroup.procs"))
+		if err != nil {
+			continue
+		}
+		for _, f := range strings.Fields(string(raw)) {
+			if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
+				out = append(out, pid)
+			}
 		}
 	}
 	return out
 }
 
+// tree lists a cgroup and those in it, the outer ones first.
+func tree(dir string) (out []string) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			out = append(out, path)
+		}
+		return nil // what has gone meanwhile is not in the way
+	})
+	return out
+}
+
+// removeTree removes a cgroup with those in it; the error is that of the outermost.
+func removeTree(dir string) (err error) {
+	for _, d := range slices.Backward(tree(dir)) {
+		err = os.Remove(d)
+	}
+	return err
+}
+
 // helperScopes lists the scopes of helpers in a directory.
 func helperScopes(dir string) []string {
 	found, _ := filepath.Glob(filepath.Join(dir, "*"+frame.HelperScope))
-	return found
+	return slices.DeleteFunc(found, func(dir string) bool { return !isScope(dir) })
 }
 
 // connections are the FUSE connections that a process serves.
@@ -256,7 +278,7 @@ func minorOf(dev string) uint64 {
 
 // moveHelper moves a process, with those that it started, from the plugin's cgroup to a scope of its own.
 func moveHelper(from string, pid int) (string, error) {
-	scope := filepath.Join(filepath.Dir(from), fmt.Sprintf("nomad-%d-%s%s", pid, Hash(from, strconv.Itoa(pid))[:8], frame.HelperScope))
+	scope := filepath.Join(filepath.Dir(from), frame.HelperName(strconv.Itoa(pid), Hash(from, strconv.Itoa(pid))[:frame.HelperHash]))
 	if err := os.Mkdir(scope, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("make a scope for process %d, which serves a mount: %w", pid, err)
 	}
@@ -271,7 +293,7 @@ func moveHelper(from string, pid int) (string, error) {
 		_ = os.Remove(scope)
 		return "", fmt.Errorf("move process %d, which serves a mount, to a scope of its own: %w", pid, err)
 	}
-	for _, other := range pidsIn(from) {
+	for _, other := range pidsBelow(from) {
 		if descends(other, pid) {
 			if err := move(other); err != nil {
 				return scope, fmt.Errorf("move process %d, which serves a mount, to a scope of its own: %w", other, err)

@@ -223,7 +223,7 @@ func TestReadersDoNotWaitForPipes(t *testing.T) {
 	}()
 	select {
 	case <-read:
-	case <-time.After(20 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("a reader hangs")
 	}
 	close(stop)

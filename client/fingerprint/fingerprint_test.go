@@ -28,7 +28,7 @@ func TestRunDescribesThisHost(t *testing.T) {
 	host, _ := os.Hostname()
 	for name, want := range map[string]string{
 		"cpu.arch": runtime.GOARCH, "kernel.name": "linux", "unique.hostname": host,
-		"nomad.version": "1.2.3", "nomad.revision": "abc", "nomad.service_discovery": "true",
+		"nomad.version": "2.0.0", "open_nomad.version": "1.2.3", "nomad.revision": "abc", "nomad.service_discovery": "true",
 	} {
 		if n.Attributes[name] != want {
 			t.Errorf("%s = %q, want %q", name, n.Attributes[name], want)

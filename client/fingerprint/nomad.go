@@ -7,7 +7,8 @@ import (
 )
 
 func probeNomad(_ context.Context, c *Config, n *api.Node) error {
-	n.Attributes["nomad.version"] = c.Version
+	n.Attributes["nomad.version"] = api.Compatible
+	n.Attributes["open_nomad.version"] = c.Version
 	if c.Revision != "" {
 		n.Attributes["nomad.revision"] = c.Revision
 	}

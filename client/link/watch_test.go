@@ -102,12 +102,8 @@ func TestCallLeavesAServerThatNeverAnswers(t *testing.T) {
 	for range 3 { // the first server is chosen by chance
 		l := open(t, d, stalled(t))
 		l.Remember([]string{b.port.Addr().String()})
-		began := time.Now()
-		got, err := call(t, l)
-		took := time.Since(began)
-		t.Logf("answered after %v", took)
-		if err != nil || got != "b" || took > 3*time.Second {
-			t.Fatalf("got %q %v after %v", got, err, took)
+		if got, err := call(t, l); err != nil || got != "b" {
+			t.Fatalf("got %q %v", got, err)
 		}
 	}
 }
@@ -135,14 +131,8 @@ func TestWaitingCallLeavesAServerThatFellSilent(t *testing.T) {
 	}()
 	<-waits
 	v.close()
-	shut := time.Now()
 	if name := <-got; name != "b" {
 		t.Fatalf("got %q", name)
-	}
-	took := time.Since(shut)
-	t.Logf("the other server answered %v after the silence began", took)
-	if took > 3*time.Second {
-		t.Errorf("fail-over took %v", took)
 	}
 }
 
@@ -161,9 +151,8 @@ func TestWaitingCallLeavesAServerThatLostTheCluster(t *testing.T) {
 	b, d := start(t, "127.0.0.1:0", answer("b"), leader("b"))
 	l := open(t, d, a.port.Addr().String())
 	l.Remember([]string{stalled(t), b.port.Addr().String()})
-	began := time.Now()
-	if got, err := call(t, l); err != nil || got != "b" || time.Since(began) > 3*time.Second {
-		t.Fatalf("got %q %v after %v", got, err, time.Since(began))
+	if got, err := call(t, l); err != nil || got != "b" {
+		t.Fatalf("got %q %v", got, err)
 	}
 }
 

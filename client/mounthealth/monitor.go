@@ -115,7 +115,11 @@ func (m *Monitor) Hurry() { m.repairs.Hurry() }
 func (m *Monitor) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	all.Go(func() { m.repairs.Run(ctx, m.repair) })
+	all.Go(func() {
+		if left := m.repairs.Run(ctx, m.repair); len(left) > 0 {
+			m.log.Warn("mounts are being repaired still at the end", "left", left)
+		}
+	})
 	tick := time.NewTicker(m.conf.Interval)
 	defer tick.Stop()
 	for {

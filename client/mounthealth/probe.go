@@ -104,7 +104,7 @@ func (q *question) health(ctx context.Context) (Health, string) {
 // Abort lets all that waits for an unresponsive mount fail, our own question too: nothing can unmount it before.
 // File systems that cannot be told so are unmounted if nobody uses them.
 func (l *Prober) Abort(ctx context.Context, at *mounts.Entry) {
-	q := l.ask("abort", at, false, func() error { return l.host.Abort(at.Point) })
+	q := l.ask("abort", at, false, func() error { return l.host.Abort(at) })
 	timer := time.NewTimer(answerWait - time.Since(q.asked))
 	defer timer.Stop()
 	select {

@@ -101,7 +101,7 @@ func (e *Engine[S]) marks(ctx context.Context) (marks map[string]string, err err
 }
 
 // untilDone repeats do with growing pauses until it succeeds or ctx ends.
-func (e *Engine[S]) untilDone(ctx context.Context, deed string, do func() error) error {
+func (e *Engine[S]) untilDone(ctx context.Context, action string, do func() error) error {
 	pause := e.pace.First
 	for {
 		err := do()
@@ -109,15 +109,15 @@ func (e *Engine[S]) untilDone(ctx context.Context, deed string, do func() error)
 			return nil
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s: %w", deed, ctx.Err())
+			return fmt.Errorf("%s: %w", action, ctx.Err())
 		}
-		e.log.Warn("step failed and is repeated", "deed", deed, "retry_in", pause, "error", err)
+		e.log.Warn("step failed and is repeated", "action", action, "retry_in", pause, "error", err)
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return fmt.Errorf("%s: %w", deed, ctx.Err())
+			return fmt.Errorf("%s: %w", action, ctx.Err())
 		}
 		pause = min(2*pause, e.pace.Max)
 	}

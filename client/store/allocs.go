@@ -133,7 +133,7 @@ func (j Journal) Marks() (map[string]string, error) {
 }
 
 // Mark writes the mark of one step. It becomes durable with the next commit: a crash before that loses
-// no effect, since rooms with effects outside the process record their own intents durably.
+// no effect, since services with effects outside the process record their own intents durably.
 func (j Journal) Mark(step, mark string) error {
 	return j.db.write(map[slot][]byte{{bucketSteps, j.allocID + "/" + step}: []byte(mark)}, pace{kept: true})
 }

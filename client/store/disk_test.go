@@ -62,7 +62,7 @@ func TestFullDiskLosesNoRecord(t *testing.T) {
 	}
 	select {
 	case <-db.Trouble():
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("nobody is told of the trouble")
 	}
 	if err := b.Put("row", big); err == nil {

@@ -21,7 +21,7 @@ type Input struct {
 	Paths  Paths
 	// Host is the environment of the agent that tasks may inherit; see [Inherited].
 	Host map[string]string
-	// Extra are variables of other rooms, such as CSI_ENDPOINT; the task's own env block wins over them.
+	// Extra are variables of other services, such as CSI_ENDPOINT; the task's own env block wins over them.
 	Extra map[string]string
 }
 

@@ -54,7 +54,11 @@ func (t *task) build(spec *api.Task, d driver.Driver, p Plugin, id string) (*dri
 		Logs: logs(dir.Logs(), spec.LogConfig), Resources: resources(a, t.name), Mounts: append(mounts, volumes...),
 	}
 	if t.g.conf.Lease != nil && len(volumes) > 0 {
-		job.Lease = t.g.conf.Lease()
+		if job.Lease = t.g.conf.Lease(); job.Lease != nil && t.g.sharesLease() {
+			shared := *job.Lease
+			shared.Shared = true
+			job.Lease = &shared
+		}
 	}
 	return job, d.ValidateConfig(job.Config)
 }
@@ -101,6 +105,11 @@ func (t *task) env(a *api.Allocation, spec *api.Task, d driver.Driver, extra map
 func (t *task) volumeMounts(spec *api.Task, d driver.Driver, env *taskenv.Env) ([]driver.Mount, error) {
 	if len(spec.VolumeMounts) > 0 && !d.Capabilities().Mounts {
 		return nil, fault.New(fault.Invalid, "task %s: driver %s cannot mount volumes", t.name, d.Name())
+	}
+	if len(spec.VolumeMounts) > 0 && t.g.conf.Mounted != nil {
+		if err := t.g.conf.Mounted(); err != nil {
+			return nil, fmt.Errorf("task %s: %w", t.name, err)
+		}
 	}
 	t.g.mu.Lock()
 	have := t.g.mounts

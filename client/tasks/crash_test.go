@@ -137,6 +137,19 @@ func TestAttemptThatNobodyRecordedIsTakenUp(t *testing.T) {
 	}
 }
 
+// What an earlier agent process began is there at once, or never: to look costs each start.
+func TestAttemptIsLookedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "batch", &api.Task{Name: "t", Config: lasting(time.Minute, 0)})
+		if err := b.run(t.Context())(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(b.driver.sought); n != 1 || len(b.driver.started) != 1 {
+			t.Errorf("%d looks for %v before %d starts", n, b.driver.sought, len(b.driver.started))
+		}
+	})
+}
+
 func TestTracesOfAnAttemptStayWhileItsEndCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, "batch", &api.Task{Name: "t", Config: lasting(time.Second, 0)})
@@ -163,6 +176,27 @@ func TestTracesOfAnAttemptStayWhileItsEndCannotBeStored(t *testing.T) {
 		}
 		if err := b.driver.Recover(t.Context(), &driver.Handle{TaskID: "a1/t/1"}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// What is left of an attempt whose end is on record is nobody's: who cleans up need not spare it.
+func TestOnlyAttemptsThatHaveNotEndedAreSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "batch", &api.Task{Name: "t", Config: lasting(time.Second, 0)})
+		if got := b.Upcoming(); !slices.Equal(got, []string{"a1/t/1"}) {
+			t.Errorf("before it runs: %v", got)
+		}
+		wait := b.run(t.Context())
+		b.until(t, "running", running("t"))
+		if got := b.Upcoming(); !slices.Equal(got, []string{"a1/t/1", "a1/t/2"}) {
+			t.Errorf("while it runs: %v", got)
+		}
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Upcoming(); !slices.Equal(got, []string{"a1/t/2"}) {
+			t.Errorf("after its end: %v", got)
 		}
 	})
 }

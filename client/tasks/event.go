@@ -19,6 +19,7 @@ const (
 	eventSkipDelay     = "Skipping shutdown delay"
 	eventRestoreFailed = "Failed Restoring Task"
 	eventStuck         = "Not Killable"
+	eventSlow          = "Waiting"
 )
 
 func event(kind, display string) *api.TaskEvent {

@@ -24,9 +24,12 @@ type scripted struct {
 	mu      sync.Mutex
 	running map[string]*process
 	started []*driver.Task
+	sought  []string
 	// startErr fails the next starts, hang lets them wait for their context.
 	startErr []error
 	hang     bool
+	// hangErr is the end of a start that hangs and was given up.
+	hangErr error
 	// left are the processes of tasks that have not ended.
 	left []driver.Remain
 	// forgets is told before an attempt is forgotten.
@@ -62,6 +65,9 @@ func (s *scripted) Start(ctx context.Context, t *driver.Task) (*driver.Handle, e
 		s.mu.Unlock()
 		<-ctx.Done()
 		s.mu.Lock()
+		if s.hangErr != nil {
+			return nil, s.hangErr
+		}
 		return nil, ctx.Err()
 	}
 	if len(s.startErr) > 0 {
@@ -94,6 +100,9 @@ func (s *scripted) Recover(_ context.Context, h *driver.Handle) error {
 }
 
 func (s *scripted) Find(_ context.Context, id string) (*driver.Handle, error) {
+	s.mu.Lock()
+	s.sought = append(s.sought, id)
+	s.mu.Unlock()
 	if _, err := s.process(id); err != nil {
 		return nil, err
 	}

@@ -336,7 +336,7 @@ func TestTextFilesReplaceWhatTheTaskPutInTheirPlace(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx, nil) }()

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -12,7 +13,7 @@ import (
 func (g *Group) Renew(from int64) {
 	for _, t := range g.tasks {
 		d, id := t.reached()
-		l, ok := d.(driver.Lessee)
+		l, ok := d.(driver.LeaseKeeper)
 		if !ok {
 			continue
 		}
@@ -22,28 +23,28 @@ func (g *Group) Renew(from int64) {
 	}
 }
 
-// LeaseKept reports whether a task runs whose driver keeps the lease by itself.
-func (g *Group) LeaseKept() bool {
+// LeaseKept reports whether tasks run that use volumes, and each has a process which ends it with the lease.
+func (g *Group) LeaseKept() (kept bool) {
 	for _, t := range g.tasks {
-		d, id := t.reached()
-		if l, ok := d.(driver.Lessee); ok && l.Renew(id, 0) == nil {
-			return true
+		if d, id := t.reached(); d != nil && t.usesVolumes() {
+			if kept = keeps(d, id); !kept {
+				return false
+			}
 		}
 	}
-	return false
+	return kept
 }
 
-// KillUnleased kills the running tasks whose drivers keep no leases: kill timeouts do not count any more.
+// KillUnleased kills the running tasks that use volumes and that nobody else ends with the lease: kill timeouts do not
+// count any more.
 func (g *Group) KillUnleased(ctx context.Context) {
 	for _, t := range g.tasks {
 		d, id := t.reached()
-		if d == nil {
-			continue
-		}
-		if l, ok := d.(driver.Lessee); ok && !errors.Is(l.Renew(id, 0), fault.Unimplemented) {
+		if d == nil || !t.usesVolumes() || keeps(d, id) || !t.strike(id) {
 			continue
 		}
 		go func() {
+			defer t.strike("")
 			if err := d.Stop(ctx, id, "SIGKILL", 0); err != nil && !errors.Is(err, fault.NotFound) {
 				g.conf.Log.Warn("kill a task at the end of its lease", "task", t.name, "error", err)
 			}
@@ -51,9 +52,60 @@ func (g *Group) KillUnleased(ctx context.Context) {
 	}
 }
 
-// reached is the driver that runs the task now and the name of the attempt; nil when it does not run.
-func (t *task) reached() (driver.Driver, string) {
+// keeps reports whether the driver has a process that keeps the lease of a task.
+func keeps(d driver.Driver, id string) bool {
+	l, ok := d.(driver.LeaseKeeper)
+	return ok && l.Renew(id, 0) == nil
+}
+
+// keepsLeases reports whether the driver keeps leases at all.
+func keepsLeases(d driver.Driver) bool {
+	l, ok := d.(driver.LeaseKeeper)
+	return ok && !errors.Is(l.Renew("", 0), fault.Unimplemented)
+}
+
+// sharesLease reports whether tasks of the group use volumes that their drivers keep no lease of.
+func (g *Group) sharesLease() bool {
+	for _, t := range g.tasks {
+		if !t.usesVolumes() {
+			continue
+		}
+		if d, err := g.conf.Driver(t.present().Driver); err == nil && !keepsLeases(d) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *task) usesVolumes() bool { return len(t.present().VolumeMounts) > 0 }
+
+// strike notes that an attempt is being killed; it reports false when it was already. An empty id ends that.
+func (t *task) strike(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.driver, t.id
+	if id != "" && t.struck == id {
+		return false
+	}
+	t.struck = id
+	return true
+}
+
+// reached is the driver that runs the task now and the name of the attempt; nil when it does not run. An attempt of an
+// earlier agent process counts before it is taken up again: the allocation's volumes may be waited for first.
+func (t *task) reached() (driver.Driver, string) {
+	t.mu.Lock()
+	d, id, raw := t.driver, t.id, t.rec.Handle
+	t.mu.Unlock()
+	if d != nil || len(raw) == 0 {
+		return d, id
+	}
+	var h driver.Handle
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return nil, ""
+	}
+	d, err := t.g.conf.Driver(h.Driver)
+	if err != nil {
+		return nil, ""
+	}
+	return d, h.TaskID
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -21,11 +22,20 @@ func (s *scripted) Renew(id string, from int64) error {
 	return err
 }
 
+func withVolume(name string) *api.Task {
+	return &api.Task{Name: name, VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "d"}}}
+}
+
+// withLease gives the group a volume that has a lease.
+func (b *bench) withLease() {
+	b.mounts = map[string]driver.Mount{"data": {Source: "/v"}}
+	b.lease = &driver.Lease{Term: api.LeaseTerm{Term: time.Minute}, From: 5, Unmount: []string{"/v"}}
+}
+
 func TestTaskWhoseLeaseEndedFailsWithoutAnotherTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, "service", &api.Task{Name: "t", VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "d"}}})
-		b.mounts = map[string]driver.Mount{"data": {Source: "/v"}}
-		b.lease = &driver.Lease{Term: api.LeaseTerm{Term: time.Minute}, From: 5, Unmount: []string{"/v"}}
+		b := setup(t, "service", withVolume("t"))
+		b.withLease()
 		wait := b.run(t.Context())
 		synctest.Wait()
 		if got := b.driver.started[0].Lease; got != b.lease {
@@ -58,7 +68,8 @@ func (l *leaseless) Stop(ctx context.Context, id, signal string, timeout time.Du
 
 func TestTaskOfADriverThatKeepsNoLeasesIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, "service", &api.Task{Name: "t"})
+		b := setup(t, "service", withVolume("t"))
+		b.withLease()
 		wait := b.run(t.Context())
 		synctest.Wait()
 		if !b.LeaseKept() {
@@ -75,7 +86,10 @@ func TestTaskOfADriverThatKeepsNoLeasesIsKilled(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, "service", &api.Task{Name: "t", KillTimeout: time.Hour})
+		task := withVolume("t")
+		task.KillTimeout = time.Hour
+		b := setup(t, "service", task)
+		b.withLease()
 		d := &leaseless{Driver: b.driver}
 		b.instead = d
 		wait := b.run(t.Context())
@@ -95,6 +109,91 @@ func TestTaskOfADriverThatKeepsNoLeasesIsKilled(t *testing.T) {
 	})
 }
 
+// besides has some tasks run by a driver that keeps no leases.
+func (b *bench) besides(t *testing.T, tasks ...*api.Task) *leaseless {
+	t.Helper()
+	for _, task := range tasks {
+		task.Driver = "leaseless"
+	}
+	fakes, other := b.conf.Driver, &leaseless{Driver: newScripted()}
+	b.conf.Driver = func(name string) (driver.Driver, error) {
+		if name == "leaseless" {
+			return other, nil
+		}
+		return fakes(name)
+	}
+	b.renew(t)
+	return other
+}
+
+func TestTaskWithoutALeaseKeepsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "service", &api.Task{Name: "t"}) // it mounts nothing, so that it gets no lease
+		b.lease = &driver.Lease{Term: api.LeaseTerm{Term: time.Minute}}
+		wait := b.run(t.Context())
+		synctest.Wait()
+		if b.LeaseKept() {
+			t.Error("a task that was given no lease is said to keep it")
+		}
+		b.KillUnleased(t.Context())
+		synctest.Wait()
+		if s := b.States()["t"]; s.State != api.TaskStateRunning {
+			t.Errorf("a task that uses no volume is %s", s.State)
+		}
+		b.Stop()
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestTaskThatKeepsItsLeaseDoesNotSpeakForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept, other, sidecar := withVolume("kept"), withVolume("other"), &api.Task{Name: "sidecar"}
+		b := setup(t, "service", kept, other, sidecar)
+		b.withLease()
+		d := b.besides(t, other, sidecar)
+		wait := b.run(t.Context())
+		b.until(t, "all run", running("kept", "other", "sidecar"))
+		if b.LeaseKept() {
+			t.Error("nobody keeps the lease of one task, and the node would not stop it in time")
+		}
+		if l := b.driver.started[0].Lease; l == nil || !l.Shared || b.lease.Shared {
+			t.Errorf("the driver was given %+v: it would hide what the other task writes", l)
+		}
+		for range 3 {
+			b.KillUnleased(t.Context())
+		}
+		synctest.Wait()
+		if !slices.Equal(d.stops, []string{"SIGKILL 0s"}) {
+			t.Errorf("tasks were stopped by %q", d.stops)
+		}
+		b.Stop()
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// The task that mounted the volume has ended: nobody is there who has dirty pages written back, but the agent.
+func TestNobodyKeepsALeaseForWhatRunsBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		short := withVolume("short")
+		short.Config = lasting(time.Second, 0)
+		b := setup(t, "batch", short, &api.Task{Name: "sidecar"})
+		b.withLease()
+		wait := b.run(t.Context())
+		b.until(t, "one has ended", func(s map[string]*api.TaskState) bool { return s["short"].State == api.TaskStateDead })
+		if b.LeaseKept() {
+			t.Error("a task without a lease is said to keep it")
+		}
+		b.Stop()
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestTaskWithoutVolumesHasNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, "batch", &api.Task{Name: "t", Config: lasting(time.Second, 0)})
@@ -106,4 +205,71 @@ func TestTaskWithoutVolumesHasNoLease(t *testing.T) {
 			t.Errorf("the driver was given the lease %+v", got)
 		}
 	})
+}
+
+// What a task writes where its volume was mounted would be lost.
+func TestTaskIsNotStartedWithoutItsVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "service", &api.Task{Name: "t", VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "d"}}})
+		b.mounts = map[string]driver.Mount{"data": {Source: "/v"}}
+		gone := true
+		b.conf.Mounted = func() error {
+			if gone {
+				gone = false
+				return fault.New(fault.Unavailable, "volume is not mounted any more")
+			}
+			return nil
+		}
+		b.renew(t)
+		wait := b.run(t.Context())
+		b.until(t, "it runs", running("t"))
+		if n := len(b.driver.started); n != 1 || b.States()["t"].Restarts != 1 {
+			t.Errorf("started %d times after %d restarts", n, b.States()["t"].Restarts)
+		}
+		b.Stop()
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// After a restart of the agent the tasks are taken up when all volumes of their allocation are there: one of them may be
+// waited for without end, and the leases of the others go on.
+func TestLeaseOfATaskIsKeptBeforeItIsTakenUpAgain(t *testing.T) {
+	for name, leases := range map[string]bool{"by the driver": true, "by the agent": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t, "service", withVolume("t"))
+				b.withLease()
+				d := &leaseless{Driver: b.driver}
+				if !leases {
+					b.instead = d
+				}
+				ctx, end := context.WithCancel(t.Context())
+				wait := b.run(ctx)
+				synctest.Wait()
+				end()
+				_ = wait()
+				b.renew(t) // the next agent process, which mounts volumes first
+				if b.LeaseKept() != leases {
+					t.Errorf("the lease is kept: %v", !leases)
+				}
+				if leases {
+					b.Renew(-1)
+				} else {
+					b.KillUnleased(t.Context())
+				}
+				synctest.Wait()
+				p, err := b.driver.process("a1/t/1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case <-p.done:
+				default:
+					t.Error("the task did not hear of its lease")
+				}
+			})
+		})
+	}
 }

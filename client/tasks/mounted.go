@@ -54,13 +54,18 @@ func (g *Group) Names() []string {
 	return out
 }
 
-// Upcoming are the driver's ids of the present and next attempts of the group's tasks: one that was found is recorded
-// before the driver takes it up.
+// Upcoming are the driver's ids of the next attempts of the group's tasks, and of those on record that have not ended: one
+// that was found is recorded before the driver takes it up.
 func (g *Group) Upcoming() []string {
 	out := make([]string, 0, 2*len(g.tasks))
 	for _, t := range g.tasks {
-		number, id := t.upcoming()
-		out = append(out, Attempt(g.conf.Alloc.ID, t.name, number-1), id)
+		t.mu.Lock()
+		number, held := t.rec.Attempt, len(t.rec.Handle) > 0
+		t.mu.Unlock()
+		if held {
+			out = append(out, Attempt(g.conf.Alloc.ID, t.name, number))
+		}
+		out = append(out, Attempt(g.conf.Alloc.ID, t.name, number+1))
 	}
 	return out
 }

@@ -15,9 +15,16 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// seek takes up an attempt that an earlier agent process began and had no time to record. It reports false when ctx
-// ended first.
+// seek takes up an attempt that an earlier agent process began and had no time to record. What it did not find once, this
+// process begins itself. It reports false when ctx ended first.
 func (t *task) seek(ctx context.Context) bool {
+	if number, _ := t.upcoming(); number == t.sought {
+		return true
+	}
+	return t.find(ctx)
+}
+
+func (t *task) find(ctx context.Context) bool {
 	d, err := t.g.conf.Driver(t.present().Driver)
 	f, ok := d.(driver.Finder)
 	if err != nil || !ok || t.held() {
@@ -31,6 +38,7 @@ func (t *task) seek(ctx context.Context) bool {
 			_ = t.begun(finally, d, h, number)
 			return true
 		case errors.Is(err, fault.NotFound):
+			t.sought = number
 			return true
 		}
 		t.g.conf.Log.Warn("look for task", "task", t.name, "retry_in", retryPause, "error", err)
@@ -115,18 +123,12 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()
-	watch.Go(func() {
-		select {
-		case <-t.told:
-			cancel()
-		case <-starting.Done():
-		}
-	})
+	number, id := t.upcoming()
+	watch.Go(func() { t.watchStart(starting, cancel, d, id) })
 	select {
 	case <-t.restarts: // it is about to start anyway
 	default:
 	}
-	number, id := t.upcoming()
 	if number == 1 {
 		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
 	}
@@ -144,8 +146,11 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	case ctx.Err() != nil:
 		return "", &outcome{left: true}
 	case t.isTold():
+		if !errors.Is(err, context.Canceled) { // it has not ended with its context
+			t.say(message(eventStuck, err.Error()))
+		}
 		return "", &outcome{told: true}
-	case errors.Is(err, fault.Conflict) && t.seek(ctx) && t.held(): // it has been begun already
+	case errors.Is(err, fault.Conflict) && t.find(ctx) && t.held(): // it has been begun already
 		return t.begin(ctx, spec, d, p)
 	default:
 		t.say(driverFailure(err))
@@ -157,6 +162,25 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		return "", &outcome{err: fault.Wrap(fault.Unavailable, err)}
 	}
 	return id, nil
+}
+
+// watchStart gives a start up when the task is told to end, and tells people, once, what holds one up that takes long.
+func (t *task) watchStart(ctx context.Context, giveUp func(), d driver.Driver, id string) {
+	timer := time.NewTimer(stuckAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-t.told:
+			giveUp()
+			return
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			if !t.tellSlow(d, id) {
+				timer.Reset(retryPause)
+			}
+		}
+	}
 }
 
 // begun records that the attempt runs; the handle is durable when it returns well.

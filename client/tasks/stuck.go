@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,4 +65,21 @@ func (t *task) tellStuck(left []driver.Remain) {
 	if t.g.conf.Stuck != nil {
 		t.g.conf.Stuck(fmt.Sprintf("task %s: %s", t.name, why))
 	}
+}
+
+// tellSlow tells people which processes a start waits for; it reports false when there are none.
+func (t *task) tellSlow(d driver.Driver, id string) bool {
+	r, ok := d.(driver.Remainer)
+	if !ok {
+		return true
+	}
+	var waits []string
+	for _, p := range r.Remains(id) {
+		waits = append(waits, p.Wait())
+	}
+	if len(waits) == 0 {
+		return false
+	}
+	t.say(message(eventSlow, "The start takes long: "+strings.Join(waits, ", ")))
+	return true
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -44,6 +45,38 @@ func TestTaskIsNotOverWhileAProcessIsStuck(t *testing.T) {
 		}
 		if s := b.States()["t"]; s.State != api.TaskStateDead {
 			t.Errorf("the task is %s", s.State)
+		}
+	})
+}
+
+// People are told what a start waits for, while it does and when it cannot be ended; the task ends all the same.
+func TestStartThatHangsIsToldAndGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "batch", &api.Task{Name: "t", Config: lasting(time.Second, 0)})
+		b.driver.hang = true
+		b.driver.hangErr = fault.New(fault.Unavailable, "the start hangs")
+		b.driver.left = []driver.Remain{{PID: 7, Name: "nomad-supervise", State: 'S', In: "request_wait_answer"}}
+		wait := b.run(t.Context())
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		told := map[string][]string{}
+		tell := func() {
+			clear(told)
+			for _, e := range b.States()["t"].Events {
+				told[e.Type] = append(told[e.Type], e.DisplayMessage)
+			}
+		}
+		tell()
+		if w := told["Waiting"]; len(w) != 1 || !strings.Contains(w[0], "process 7 (nomad-supervise) waits (S state, in request_wait_answer)") {
+			t.Errorf("told %q", told)
+		}
+		b.Stop()
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+		tell()
+		if w := told["Not Killable"]; len(w) != 1 || w[0] != "the start hangs" || len(told[api.EventKilled]) != 1 {
+			t.Errorf("told %q", told)
 		}
 	})
 }

@@ -23,6 +23,8 @@ type task struct {
 	gate, told chan struct{}
 	// restarts carries requests to restart a running task; the request is closed when it was taken up.
 	restarts chan ask
+	// sought is the attempt that was looked for and not found; only run, or who ends the task instead, uses it.
+	sought uint64
 
 	mu   sync.Mutex
 	spec *api.Task
@@ -35,6 +37,8 @@ type task struct {
 	// driver and id are those of the running attempt.
 	driver driver.Driver
 	id     string
+	// struck is the attempt that is being killed at the end of its lease.
+	struck string
 }
 
 // ask is a request to restart. Counted ones go through the restart policy like a failure.

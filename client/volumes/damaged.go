@@ -145,11 +145,14 @@ func (s *Service) detachUnknown(ctx context.Context, req *api.NodeVolumeDetachRe
 	} else if u.p, err = s.plugins.Wait(ctx, api.CSIPluginTypeNode, r.PluginID, downPluginWait); err != nil && !req.Force {
 		return err
 	}
-	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
+	release, err := s.turn(ctx, "detach "+r.key(), r.PluginID, r.volume())
 	if err != nil {
 		return err
 	}
 	defer release()
+	if _, is := s.live.get(req.AllocID); is { // it was taken up meanwhile, and keeps what it has
+		return fault.New(fault.Conflict, "allocation %s runs on this node again", req.AllocID)
+	}
 	if r.Target = target; device {
 		r.AttachmentMode = api.AttachmentBlock
 	}
@@ -193,15 +196,11 @@ func (s *Service) identify(r *row) bool {
 // detachNameless ends the damaged rows of an allocation that is not known, whose volumes nobody can tell. What is
 // mounted at targets and is of no known allocation is theirs, or that of others like it: the node unmounts it.
 func (s *Service) detachNameless(ctx context.Context, req *api.NodeVolumeDetachRequest) error {
-	orphans, err := s.orphans()
+	all, err := s.nameless()
 	if err != nil {
 		return err
 	}
-	known := s.live.targets()
-	for _, e := range orphans {
-		if filepath.Base(filepath.Dir(e.Point)) != csiplugins.TargetDir || known[filepath.Base(e.Point)] {
-			continue
-		}
+	for _, e := range all {
 		how, err := s.unmountOurselves(ctx, e.Point, []string{e.Point}, req.Force)
 		if err != nil {
 			return fmt.Errorf("unmount %s, whose record cannot be read: %w", e.Point, err)
@@ -237,6 +236,9 @@ func (s *Service) mend(ctx context.Context, next row) (*row, error) {
 		next.Staging = place{Host: staged.Point, Plugin: staged.Point}
 	}
 	next.State, next.Seen = rowMounted, at
+	if err := s.promise(&next); err != nil {
+		return nil, err
+	}
 	s.log.Warn("a record could not be read: its mount is kept", "volume_id", next.VolumeID, "alloc_id", next.AllocID, "path", at.Point)
 	return s.journal.put(next)
 }

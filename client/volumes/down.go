@@ -38,7 +38,7 @@ func (s *Service) Down(ctx context.Context, allocID string) error {
 	for i, r := range rows {
 		all.Go(func() {
 			s.begin(ctx, "down "+r.key())
-			if err := s.release(ctx, r.key()); err != nil {
+			if err := s.release(ctx, "down ", r.key()); err != nil {
 				errs[i] = fmt.Errorf("volume %q: %w", nameOf(r.VolumeID, r.Use), err)
 				s.retries.Later(r.key())
 			}
@@ -61,15 +61,15 @@ func (s *Service) retryRow(ctx context.Context, key string) error {
 	if r == nil {
 		return s.journal.settle()
 	}
-	err := s.release(ctx, key)
+	err := s.release(ctx, "undo ", key)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("take volume down", "volume_id", nameOf(r.VolumeID, r.Use), "alloc_id", r.AllocID, "error", err)
 	}
 	return err
 }
 
-// release takes one row all the way to its end.
-func (s *Service) release(ctx context.Context, key string) error {
+// release takes one row all the way to its end; by is what it is done for.
+func (s *Service) release(ctx context.Context, by, key string) error {
 	r := s.journal.row(key)
 	if r == nil {
 		return nil
@@ -77,7 +77,7 @@ func (s *Service) release(ctx context.Context, key string) error {
 	if r.State != rowReleased {
 		begin := time.Now()
 		told := s.tellSlow(ctx, r)
-		err := s.unmount(ctx, r, false)
+		err := s.unmount(ctx, by, r, false)
 		told()
 		if r.touched() {
 			s.tellMount("Unmount volume", r.VolumeID, r.AllocID, err)
@@ -94,7 +94,7 @@ func (s *Service) release(ctx context.Context, key string) error {
 }
 
 // unmount takes a row from whatever state to released. With force the node does what the plugin cannot.
-func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
+func (s *Service) unmount(ctx context.Context, by string, r *row, force bool) error {
 	if !r.touched() {
 		next := *r
 		next.State = rowReleased
@@ -115,7 +115,7 @@ func (s *Service) unmount(ctx context.Context, r *row, force bool) error {
 	}
 	begin := time.Now()
 	s.writeBack(ctx, r)
-	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
+	release, err := s.turn(ctx, by+r.key(), r.PluginID, r.volume())
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (s *Service) dropStage(ctx context.Context, key string) error {
 		return err
 	}
 	volume := csiplugins.VolumeKey(st.PluginID, st.ExternalID)
-	release, err := s.plugins.Turn(ctx, st.PluginID, volume)
+	release, err := s.turn(ctx, "undo "+key, st.PluginID, volume)
 	if err != nil {
 		return err
 	}

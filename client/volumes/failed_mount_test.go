@@ -84,7 +84,7 @@ func (u *users) count(prefix string) int {
 // until waits until something that begins so was said n times.
 func (u *users) until(t *testing.T, n int, prefix string) {
 	t.Helper()
-	deadline := time.After(15 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for {
 		u.mu.Lock()
 		changed := u.changed

@@ -31,7 +31,7 @@ func (s *Service) expand(ctx context.Context, r *row, capacity int64, secrets ma
 	if err != nil {
 		return err
 	}
-	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
+	release, err := s.turn(ctx, "expand "+r.key(), r.PluginID, r.volume())
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *Service) nodeDetach(ctx context.Context, req *api.NodeVolumeDetachReque
 	rows := s.rowsOf(req)
 	for _, r := range rows {
 		if r.State != rowReleased {
-			if err := s.unmount(ctx, r, req.Force); err != nil {
+			if err := s.unmount(ctx, "detach ", r, req.Force); err != nil {
 				return nil, err
 			}
 		}

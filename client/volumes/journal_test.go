@@ -269,6 +269,52 @@ func TestPluginOfAnotherTypeEndsAnUnfinishedMount(t *testing.T) {
 	})
 }
 
+// The record of the staging is lost and the plugin has another base: those who have the volume know where it is staged.
+func TestPluginOfAnotherTypeFindsAStagingWhoseRecordCannotBeRead(t *testing.T) {
+	for kind, c := range map[string]fake.Config{"mount": {}, "session": {NoMountAtStaging: true}} {
+		for _, next := range []string{"w1", "w2"} {
+			t.Run(kind+" for "+next, func(t *testing.T) {
+				inVirtualTime(t, c, func(t *testing.T, v *virtual) {
+					if next == "w1" { // staged, and not published
+						v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Times: 1, Code: codes.InvalidArgument})
+					}
+					if _, err := v.svc.Up(t.Context(), workload("w1")); (err == nil) == (next == "w1") {
+						t.Fatal(err)
+					}
+					v.stop()
+					v.journal.spoil("stage/")
+					v.kind = api.CSIPluginTypeNode
+					v.start()
+					v.knows(workload("w1"))
+					v.up(workload(next))
+					v.down("w1")
+					v.down("w2")
+					v.clean()
+				})
+			})
+		}
+	}
+}
+
+// Without any record the mount table tells where it is staged.
+func TestPluginOfAnotherTypeFindsAStagingWithoutRecords(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Times: 1, Code: codes.InvalidArgument})
+		if _, err := v.svc.Up(t.Context(), workload("w1")); err == nil {
+			t.Fatal("published")
+		}
+		v.stop()
+		v.journal.spoil("")
+		v.kind = api.CSIPluginTypeNode
+		v.start()
+		v.knows(workload("w1"))
+		v.up(workload("w2"))
+		v.down("w1")
+		v.down("w2")
+		v.clean()
+	})
+}
+
 // failing is a bucket on a disk that takes no writes.
 type failing struct {
 	*bucket

@@ -3,6 +3,8 @@ package volumes
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 const (
 	// umountWait bounds the wait for an unmount of our own: a hung file system may hold it up.
 	umountWait = 15 * time.Second
-	// stackedMax is how many mounts on top of each other are detached.
+	// stackedMax is how many mounts on top of each other are taken away.
 	stackedMax = 8
 	// syncWait bounds the wait for a file system that is written back, syncLook is how often it is asked whether it
 	// lives meanwhile.
@@ -56,11 +58,21 @@ func (o *efforts) begin(key string, do func() error) *effort {
 	return e
 }
 
-// find returns the effort of the key that is under way, nil when there is none.
-func (o *efforts) find(key string) *effort {
+// effortAt is the key of an effort about a mount. Another mount at its path has another.
+func effortAt(what string, at *mounts.Entry) string {
+	return what + " " + at.Point + " " + strconv.Itoa(at.ID) + " " + strconv.FormatUint(at.Unique, 10)
+}
+
+// about lists the efforts of a kind about mounts at the path that are under way.
+func (o *efforts) about(what, path string) (out []*effort) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.open[key]
+	for key, e := range o.open {
+		if strings.HasPrefix(key, what+" "+path+" ") {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // wait waits for the end, no longer than the limit.
@@ -79,46 +91,57 @@ func (e *effort) wait(ctx context.Context, limit time.Duration) error {
 // unless it has failed or an operator asked for it; then it is detached. own are the paths of its volume.
 func (s *Service) unmountOurselves(ctx context.Context, path string, own []string, force bool) (how string, err error) {
 	at, err := s.host.At(path)
-	if err != nil {
-		return "", err
+	if err != nil || at == nil {
+		return "the node unmounted", err
 	}
-	var h mounthealth.Health
-	if at != nil {
-		if h, _ = s.health.Prober().Check(ctx, at); h == mounthealth.Unresponsive {
-			s.abort(ctx, at, own)
-		}
+	h, _ := s.health.Prober().Check(ctx, at)
+	if h == mounthealth.Unresponsive {
+		s.abort(ctx, at, own)
 	}
-	err = s.efforts.begin("unmount "+path, func() error { return s.host.Unmount(path) }).wait(ctx, umountWait)
-	if err == nil {
+	take := func(what string, one func(*mounts.Entry) error) error {
+		return s.efforts.begin(effortAt(what, at), func() error { return s.eachFrom(at, one) }).wait(ctx, umountWait)
+	}
+	if err = take("unmount", s.host.Remove); err == nil {
 		return "the node unmounted", nil
 	}
 	if !force && h != mounthealth.Failed {
 		return "", err
 	}
+	return "the node detached the mount at (lazily: it was in use or did not answer)", take("detach", s.host.Detach)
+}
+
+// eachFrom does something that takes a mount away with one that was seen, and with those that it covers. One that comes
+// meanwhile stays, and is an error.
+func (s *Service) eachFrom(first *mounts.Entry, take func(*mounts.Entry) error) error {
+	seen, err := s.host.Table()
+	if err != nil {
+		return err
+	}
+	at := first
 	for range stackedMax {
-		if err := s.efforts.begin("detach "+path, func() error { return s.host.Detach(path) }).wait(ctx, umountWait); err != nil {
-			return "", err
+		if err := take(at); err != nil {
+			return err
 		}
-		if on, err := s.host.IsPoint(path); err != nil || !on {
-			return "the node detached the mount at (lazily: it was in use or did not answer)", err
+		if at, err = s.host.At(first.Point); err != nil || at == nil {
+			return err
+		}
+		if !at.Before(first, seen) {
+			return fault.New(fault.Unavailable, "something was mounted at %s meanwhile", first.Point)
 		}
 	}
-	return "", fault.New(fault.Unavailable, "more than %d mounts are on top of each other at %s", stackedMax, path)
+	return fault.New(fault.Unavailable, "more than %d mounts are on top of each other at %s", stackedMax, first.Point)
 }
 
 // unmounting returns an error while the kernel has not ended an unmount of our own: what the mount table does not
-// show any more may still be written back.
+// show any more may still be written back, and what is mounted there would be taken for it.
 func (s *Service) unmounting(ctx context.Context, path string) error {
-	e := s.efforts.find("unmount " + path)
-	if e == nil || e.wait(ctx, umountWait) == nil {
-		return nil
-	}
-	select {
-	case <-e.over:
-		return nil // it has failed, and is there still
-	default:
+	for _, e := range append(s.efforts.about("unmount", path), s.efforts.about("detach", path)...) {
+		if e.wait(ctx, umountWait) == nil || !isOpen(e) { // one that has failed is there still
+			continue
+		}
 		return fault.New(fault.Unavailable, "the kernel has not ended the node's unmount of %s: it may be writing back", path)
 	}
+	return nil
 }
 
 // abort lets all that waits for an unresponsive mount fail, unless others have its file system too.
@@ -149,7 +172,7 @@ func (s *Service) writeBack(ctx context.Context, r *row) {
 	if h, _ := s.health.Prober().Check(ctx, at); h != mounthealth.Healthy {
 		return
 	}
-	e := s.efforts.begin("sync "+at.Dev, func() error { return s.host.Sync(at.Point) })
+	e := s.efforts.begin("sync "+at.Dev, func() error { return s.host.Sync(at) })
 	for begun := time.Now(); time.Since(begun) < syncWait; {
 		if err = e.wait(ctx, syncLook); err == nil || !isOpen(e) || ctx.Err() != nil {
 			break

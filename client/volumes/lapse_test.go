@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,6 +73,59 @@ func TestClaimUnderALeaseIsAskedForAgainWhenItIsOld(t *testing.T) {
 	})
 }
 
+// Servers that asked for all mounts may have gone back to a state that knows nothing of what they granted.
+func TestClaimOfBeforeARegistrationIsAskedForAgain(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		var asked atomic.Int64
+		v.servers.onClaim(func(context.Context, *api.VolumeClaimRequest, *api.VolumeClaimResponse) error {
+			asked.Add(1)
+			return nil
+		})
+		v.unplug()
+		v.plugin()
+		v.svc.Plugins().Drop("plug-" + v.kind)
+		done := make(chan error, 1)
+		go func() { _, err := v.svc.Up(t.Context(), workload("w")); done <- err }()
+		time.Sleep(time.Minute)
+		if n := len(v.svc.Mounts()); n != 0 || asked.Load() != 1 {
+			t.Fatalf("told are %d mounts, and the servers were asked %d times", n, asked.Load())
+		}
+		v.plugIn(v.kind)
+		v.supervise()
+		if err := <-done; err != nil || asked.Load() != 2 {
+			t.Errorf("the servers were asked %d times: %v", asked.Load(), err)
+		}
+		v.down("w")
+		v.clean()
+	})
+}
+
+// The node registers just when its mount begins.
+func TestClaimIsAskedForAgainWhenTheNodeRegistersBesideIt(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		asked := 0
+		v.servers.onClaim(func(_ context.Context, _ *api.VolumeClaimRequest, out *api.VolumeClaimResponse) error {
+			out.Claim.Lease, out.Claim.WriteBack = leaseTerm, leaseWriteBack
+			asked++
+			return nil
+		})
+		v.stop()
+		v.conf.Promise = func() error {
+			if asked == 1 && v.count("NodeStageVolume") == 0 {
+				v.svc.Mounts()
+			}
+			return nil
+		}
+		v.start()
+		v.up(workload("w"))
+		if asked != 2 {
+			t.Errorf("the servers were asked %d times", asked)
+		}
+		v.down("w")
+		v.clean()
+	})
+}
+
 // Nothing is mounted for a lease that is over.
 func TestNothingIsMountedWhileNoServerAnswers(t *testing.T) {
 	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
@@ -81,6 +135,35 @@ func TestNothingIsMountedWhileNoServerAnswers(t *testing.T) {
 		at := v.up(workload("w"))["a"].Source
 		if took := time.Since(begin); took < leaseTerm || v.on(at) == nil {
 			t.Errorf("mounted after %s of silence", took)
+		}
+		v.down("w")
+		v.clean()
+	})
+}
+
+// From when a lease counts must be known after a restart, before the driver is called.
+func TestNothingIsMountedUnderALeaseThatIsNotOnRecord(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.leasedVolume()
+		v.stop()
+		var granted atomic.Bool
+		v.conf.Promise = func() error {
+			if v.svc.ShortestLease().Term != leaseTerm {
+				t.Error("it is asked for before there is a lease")
+			}
+			if !granted.Load() {
+				return fault.New(fault.Unavailable, "the disk is full")
+			}
+			return nil
+		}
+		v.start()
+		end := v.waits(workload("w"), "the disk is full")
+		if n := v.count("NodeStageVolume"); n > 0 {
+			t.Errorf("staged %d times", n)
+		}
+		granted.Store(true)
+		if err := end(); err != nil {
+			t.Error(err)
 		}
 		v.down("w")
 		v.clean()
@@ -257,8 +340,9 @@ func TestPatienceOutlivesAClockThatIsSetBack(t *testing.T) {
 	})
 }
 
-// ownedBy mounts a file system of the volume's own for an allocation, as a driver of devices does, and returns where.
-func (v *virtual) ownedBy(id string) string {
+// ownedBy mounts a file system of the volume's own for allocations, as a driver of devices does, and returns where the
+// first one has it.
+func (v *virtual) ownedBy(id string, others ...string) string {
 	v.t.Helper()
 	if err := v.host.MakeDir("/data/v"); err != nil {
 		v.t.Fatal(err)
@@ -267,6 +351,9 @@ func (v *virtual) ownedBy(id string) string {
 		v.t.Fatal(err)
 	}
 	at := v.up(workload(id))["a"].Source
+	for _, other := range others {
+		v.up(workload(other))
+	}
 	if err := v.host.Unmount("/data/v"); err != nil { // the driver needs it no more
 		v.t.Fatal(err)
 	}
@@ -307,7 +394,7 @@ func TestProcessThatServedAVolumeEndsWithTheLease(t *testing.T) {
 		v.leasedVolume()
 		v.up(workload("w"))
 		v.stop()
-		scope := filepath.Join(t.TempDir(), "helper"+frame.HelperScope)
+		scope := filepath.Join(t.TempDir(), frame.HelperName("1", "abcdefgh"))
 		if err := os.Mkdir(scope, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -325,5 +412,49 @@ func TestProcessThatServedAVolumeEndsWithTheLease(t *testing.T) {
 		}
 		v.down("w")
 		time.Sleep(time.Minute) // its scope is looked at for some time
+	})
+}
+
+// What the kernel has not unmounted yet is not mounted again: the end of the unmount would take the new mount.
+func TestNothingIsStagedWhereTheKernelUnmounts(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.up(workload("w"))
+		at := v.driver.Calls("NodeStageVolume")[0].Path
+		v.driver.Script(fake.Fault{RPC: "NodeUnstageVolume", Code: codes.Internal, Text: "broken driver"})
+		goOn := v.host.HangUnmount(at)
+		_ = v.svc.Down(t.Context(), "w")
+		v.until("the node unmounts it", func() bool { return v.on(at) == nil })
+		staged := v.count("NodeStageVolume")
+		end := v.waits(workload("new"), "the kernel has not ended the unmount of the staging")
+		if n := v.count("NodeStageVolume"); n > staged {
+			t.Errorf("staged %d times over an unmount that goes on", n-staged)
+		}
+		v.driver.Heal()
+		goOn()
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+		v.untilReleased("w")
+		v.down("new")
+	})
+}
+
+// The same holds for the target of a mount that has failed, and that the plugin does not take away.
+func TestNothingIsPublishedWhereTheKernelUnmounts(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.servers.onClaim(withPolicy(api.MountDeadRepublish))
+		at := v.up(workload("w"))["a"].Source
+		v.driver.Script(fake.Fault{RPC: "NodeUnpublishVolume", Code: codes.Internal, Text: "broken driver"})
+		goOn := v.host.HangUnmount(at)
+		v.host.Kill(at)
+		v.until("the node unmounts it", func() bool { return v.on(at) == nil })
+		time.Sleep(5 * time.Minute)
+		if n := v.count("NodePublishVolume"); n > 1 || v.on(at) != nil {
+			t.Errorf("published %d times over an unmount that goes on", n-1)
+		}
+		v.driver.Heal()
+		goOn()
+		v.until("it is mounted again", func() bool { return v.on(at) != nil })
+		v.down("w")
 	})
 }

@@ -2,7 +2,9 @@ package volumes
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,15 +18,25 @@ type Lease struct {
 	Term api.LeaseTerm
 	// Unmount lists the paths to unmount after their end, inner ones first.
 	Unmount []string
-	// Beside lists where else the same volumes are mounted, for other allocations.
+	// Beside lists where else the same volumes are mounted, for other allocations whose leases are no longer: a file
+	// system that is mounted nowhere else may be shut down.
 	Beside []string
 }
 
 func (r *row) leaseTerm() api.LeaseTerm { return api.LeaseTerm{Term: r.Lease, WriteBack: r.WriteBack} }
 
-// leased lists the rows that have something mounted under a lease.
+// promise sees to it that the lease of a row does not begin anew with the next agent process.
+func (s *Service) promise(r *row) error {
+	if r.Lease <= 0 || s.conf.Promise == nil {
+		return nil
+	}
+	return s.conf.Promise()
+}
+
+// leased lists the rows that have something mounted under a lease, or may have.
 func (s *Service) leased() []*row {
-	return s.journal.find(func(r *row) bool { return r.Lease > 0 && r.touched() && r.State != rowReleased && r.BootID == s.bootID })
+	rows := s.journal.find(func(r *row) bool { return r.Lease > 0 && r.touched() && r.State != rowReleased && r.BootID == s.bootID })
+	return append(rows, s.presume(rows)...)
 }
 
 // Lease is the lease of an allocation's volumes: the one that ends its tasks first. nil means that there is none.
@@ -43,11 +55,11 @@ func (s *Service) Lease(allocID string) *Lease {
 	}
 	var staged []string
 	for _, r := range own {
-		others := slices.DeleteFunc(slices.Clone(all), func(o *row) bool { return o.AllocID == allocID || o.volume() != r.volume() })
-		if len(others) > 0 && r.leaseTerm() != out.Term {
-			continue // others use it for longer
-		}
 		out.Unmount = append(out.Unmount, r.Target.Host)
+		others := slices.DeleteFunc(s.besides(r, all), func(o *row) bool { return o.AllocID == allocID })
+		if outlasted(out.Term, others) {
+			continue
+		}
 		if r.Stages {
 			staged = append(staged, r.Staging.Host)
 		}
@@ -59,6 +71,32 @@ func (s *Service) Lease(allocID string) *Lease {
 		out.Unmount = append(out.Unmount, staged...)
 	}
 	return out
+}
+
+// besides lists the other rows of a row's volume on this boot: those in leased, and those without a lease.
+func (s *Service) besides(r *row, leased []*row) (out []*row) {
+	for _, o := range leased {
+		if o.key() != r.key() && o.volume() == r.volume() {
+			out = append(out, o)
+		}
+	}
+	for _, o := range s.journal.users(r) {
+		if o.Lease <= 0 && o.BootID == s.bootID {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// outlasted reports whether somebody may use the volume after the end of a lease.
+func outlasted(term api.LeaseTerm, others []*row) bool {
+	return slices.ContainsFunc(others, func(o *row) bool { return o.Lease <= 0 || o.leaseTerm().Stop() > term.Stop() })
+}
+
+// Leased reports whether an allocation has something mounted under a lease, or may have.
+func (s *Service) Leased(allocID string) bool {
+	return slices.ContainsFunc(s.leased(), func(r *row) bool { return r.AllocID == allocID }) ||
+		slices.ContainsFunc(s.journal.damagedRows(), func(key string) bool { return allocOf(key) == allocID })
 }
 
 // ShortestLease is the lease that ends its users first of all on the node; zero when there is none.
@@ -77,18 +115,35 @@ type overdue struct {
 	begun map[string]bool
 }
 
-// once does something in a goroutine of its own unless it was begun before.
-func (o *overdue) once(key string, do func()) {
+// first notes that something is begun; it reports false when it was before.
+func (o *overdue) first(key string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.begun[key] {
-		return
+		return false
 	}
 	if o.begun == nil {
 		o.begun = map[string]bool{}
 	}
 	o.begun[key] = true
-	go do()
+	return true
+}
+
+// retain forgets what was begun for rows that are not in the list.
+func (o *overdue) retain(list []*row) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.begun) == 0 {
+		return
+	}
+	known := map[string]bool{}
+	for _, r := range list {
+		known[r.key()] = true
+	}
+	maps.DeleteFunc(o.begun, func(key string, _ bool) bool {
+		_, of, _ := strings.Cut(key, " ")
+		return !known[of]
+	})
 }
 
 func (o *overdue) forget(keys ...string) {
@@ -99,25 +154,46 @@ func (o *overdue) forget(keys ...string) {
 	}
 }
 
-// EndLeases does what is due after a silence of the servers: volumes whose users nobody else ends are written
-// back, and in the end what is mounted still, for whatever reason, is cut off. kept tells the allocations whose
-// tasks have a process that does that; it may have died.
+// EndLeases does what is due after a silence of the servers, and notes when they are heard again: volumes whose users
+// nobody else ends are written back, and in the end what is mounted still, for whatever reason, is cut off. kept tells the
+// allocations whose tasks have a process that does that; it may have died.
 func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) bool) {
-	for _, r := range s.leased() {
-		sync, cut := "sync "+r.key(), "cut "+r.key()
+	all := s.leased()
+	s.overdue.retain(all)
+	for _, r := range all {
+		// What is written while the users are killed is written back by the second time.
+		sync, again, cut := "sync "+r.key(), "again "+r.key(), "cut "+r.key()
 		l := r.leaseTerm()
 		if silence < l.Stop() {
-			s.overdue.forget(sync)
+			s.overdue.forget(sync, again)
 			continue
 		}
 		if silence < l.Cut() && !kept(r.AllocID) {
-			s.overdue.once(sync, func() { _ = s.host.Sync(r.Target.Host) })
+			if s.overdue.first(sync) || silence >= (l.Stop()+l.Cut())/2 && s.overdue.first(again) {
+				s.syncOverdue(r)
+			}
 		}
-		if silence >= l.Last() {
-			// Each time: a call that was under way may mount it once more.
-			s.overdue.once(cut, func() { s.cutOff(r); s.overdue.forget(cut) })
+		if silence >= l.Last() && s.overdue.first(cut) {
+			due := s.due(r, all)
+			go func() {
+				s.cutOff(r, due)
+				s.overdue.forget(cut) // a call that was under way may mount it once more
+			}()
 		}
 	}
+}
+
+// syncOverdue begins to write back the file system at a row's target, unless that is under way.
+func (s *Service) syncOverdue(r *row) {
+	if r.device() {
+		return
+	}
+	at, err := s.host.At(r.Target.Host)
+	if err != nil || at == nil {
+		s.log.Warn("write a volume back whose lease ends", "volume_id", r.VolumeID, "path", r.Target.Host, "error", err)
+		return
+	}
+	s.efforts.begin("sync "+at.Dev, func() error { return s.host.Sync(at) })
 }
 
 // leaseOver reports that the servers may give the row's volume away, or have done so: nothing may be mounted for it
@@ -129,39 +205,41 @@ func (s *Service) leaseOver(r *row) error {
 	return fault.New(fault.Unavailable, "its lease of %s is over: no server answers this node", r.Lease)
 }
 
-// cutOff takes a volume from the node, and what is not written back with it: in the kernel, and in processes that
-// served it.
-func (s *Service) cutOff(r *row) {
-	own, paths := s.ownPaths(r), []string{r.Target.Host}
-	if r.Stages {
-		paths = append(paths, r.Staging.Host)
+// due is what is taken from the node at the end of a row's lease: mounts, the topmost where there are several, and the
+// paths whose file system is shut down when it is mounted nowhere else.
+type due struct {
+	mounts []*mounts.Entry
+	own    []string
+}
+
+// due looks what is mounted at the row's paths. What others use for longer stays.
+func (s *Service) due(r *row, leased []*row) (d due) {
+	paths := []string{r.Target.Host}
+	d.own = paths
+	if others := s.besides(r, leased); !outlasted(r.leaseTerm(), others) {
+		d.own = s.ownPaths(r)
+		if r.Stages {
+			paths = append(paths, r.Staging.Host)
+		}
 	}
-	ctx, l := context.Background(), r.leaseTerm()
-	limit := max((l.Term-l.Last())/2, time.Millisecond)
 	for _, p := range paths {
-		for range stackedMax {
-			table, err := s.host.Table()
-			if err != nil {
-				s.log.Error("cut off a volume whose lease ends", "volume_id", r.VolumeID, "error", err)
-				return
-			}
-			e := table.AtExactly(p)
-			if e == nil {
-				break
-			}
-			whole := ownsAll(table, e, own)
-			s.log.Warn("a volume is mounted at the end of its lease: cut it off", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "path", p, "shut_down", whole)
-			if whole {
-				// A file system that hangs cannot be opened, which its shutdown needs.
-				if err := s.efforts.begin("shut down "+p, func() error { return s.host.ShutDown(p) }).wait(ctx, limit); err != nil {
-					s.log.Info("the file system cannot be shut down", "path", p, "type", e.FSType, "error", err)
-				}
-				_ = s.efforts.begin("abort "+p, func() error { return s.host.Abort(p) }).wait(ctx, limit)
-			}
-			if err := s.host.Detach(p); err != nil {
-				s.log.Error("cut off a volume whose lease ends", "volume_id", r.VolumeID, "error", err)
-				break
-			}
+		at, err := s.host.At(p)
+		if err != nil {
+			s.log.Error("look for a volume whose lease ends", "volume_id", r.VolumeID, "path", p, "error", err)
+		}
+		if at != nil {
+			d.mounts = append(d.mounts, at)
+		}
+	}
+	return d
+}
+
+// cutOff takes a volume from the node, and what is not written back with it: in the kernel, and in processes that
+// served it. What is mounted at its paths by the time that a wait here is over is somebody else's.
+func (s *Service) cutOff(r *row, d due) {
+	for _, first := range d.mounts {
+		if err := s.eachFrom(first, func(at *mounts.Entry) error { return s.cutOffMount(r, d.own, at) }); err != nil {
+			s.log.Error("cut off a volume whose lease ends", "volume_id", r.VolumeID, "path", first.Point, "error", err)
 		}
 	}
 	helpers := r.Helpers
@@ -169,6 +247,26 @@ func (s *Service) cutOff(r *row) {
 		helpers = slices.Concat(helpers, st.Helpers)
 	}
 	s.plugins.KillHelpers(helpers)
+}
+
+func (s *Service) cutOffMount(r *row, own []string, at *mounts.Entry) error {
+	table, err := s.host.Table()
+	if err != nil {
+		return err
+	}
+	whole := ownsAll(table, at, own)
+	s.log.Warn("a volume is mounted at the end of its lease: cut it off",
+		"volume_id", r.VolumeID, "alloc_id", r.AllocID, "path", at.Point, "shut_down", whole)
+	ctx, l := context.Background(), r.leaseTerm()
+	limit := max((l.Term-l.Last())/2, time.Millisecond)
+	if whole {
+		// A file system that hangs cannot be opened, which its shutdown needs.
+		if err := s.efforts.begin(effortAt("shut down", at), func() error { return s.host.ShutDown(at) }).wait(ctx, limit); err != nil {
+			s.log.Info("the file system cannot be shut down", "path", at.Point, "type", at.FSType, "error", err)
+		}
+		_ = s.efforts.begin(effortAt("abort", at), func() error { return s.host.Abort(at) }).wait(ctx, limit)
+	}
+	return s.efforts.begin(effortAt("detach", at), func() error { return s.host.Detach(at) }).wait(ctx, umountWait)
 }
 
 // ownPaths are the paths of the row's volume, for all its users.

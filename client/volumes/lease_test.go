@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -96,7 +97,12 @@ func TestVolumesWhoseUsersNobodyEndsAreWrittenBackAndCutOff(t *testing.T) {
 				t.Errorf("users are killed: %d written back, %d shut down, %d mounts", a, b, n)
 			}
 		}
-		if a, b, n := end(l.Last()-1, false); a != 1 || b > 0 || n != 2 {
+		for range 3 {
+			if a, b, n := end((l.Stop()+l.Cut())/2, false); a != 2 || b > 0 || n != 2 {
+				t.Errorf("users have ended: %d written back, %d shut down, %d mounts", a, b, n)
+			}
+		}
+		if a, b, n := end(l.Last()-1, false); a != 2 || b > 0 || n != 2 {
 			t.Errorf("the supervising process has time: %d written back, %d shut down, %d mounts", a, b, n)
 		}
 		if _, b, n := end(l.Last(), true); b == 0 || n > 0 {
@@ -116,10 +122,39 @@ func TestRenewedLeaseIsEndedAnewNextTime(t *testing.T) {
 		l := v.svc.Lease("a1").Term
 		for range 2 {
 			v.svc.EndLeases(l.Stop(), nobodyKeeps)
+			synctest.Wait()
 			v.svc.EndLeases(0, nobodyKeeps)
 		}
 		v.until("both were written back", func() bool { n, _ := v.ended(); return n == 2 })
 		v.down("a1")
+	})
+}
+
+// A link that flaps, and a file server that hangs: many volumes of one file system, and many ends of their lease.
+func TestHungFileSystemIsWrittenBackByOneThread(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.leasedVolume()
+		v.up(workload("a1"))
+		v.up(workload("a2"))
+		l := v.svc.Lease("a1").Term
+		var goOn []func()
+		for _, id := range []string{"a1", "a2"} {
+			goOn = append(goOn, v.host.HangSync(v.svc.Lease(id).Unmount[0]))
+		}
+		for range 50 {
+			v.svc.EndLeases(l.Stop(), nobodyKeeps)
+			synctest.Wait()
+			v.svc.EndLeases(0, nobodyKeeps)
+		}
+		for _, f := range goOn {
+			f()
+		}
+		synctest.Wait()
+		if n, _ := v.ended(); n != 1 {
+			t.Errorf("%d threads wrote it back", n)
+		}
+		v.down("a1")
+		v.down("a2")
 	})
 }
 
@@ -161,4 +196,85 @@ func TestTimeOfAnUnmountIsReported(t *testing.T) {
 			t.Errorf("an unmount that took 7s is reported with %s", told)
 		}
 	})
+}
+
+// terms has the claims of allocations come with leases of that many seconds for each volume; 0 is none.
+func (v *virtual) terms(of map[string]time.Duration) {
+	v.driver.Storage().Add("w")
+	v.servers.onClaim(func(_ context.Context, r *api.VolumeClaimRequest, out *api.VolumeClaimResponse) error {
+		if term := of[r.AllocID+" "+r.VolumeID]; term > 0 {
+			out.Claim.Lease, out.Claim.WriteBack = term*time.Second, leaseWriteBack
+		}
+		return nil
+	})
+}
+
+// The tasks end with the shortest of the leases. What others use for longer is unmounted then too, for its own lease goes
+// on without anybody who keeps it, but nothing else is done to its file system.
+func TestLeaseNamesAllMountsOfTheAllocation(t *testing.T) {
+	both := []*api.VolumeRequest{{Source: "v"}, {Source: "w"}}
+	for name, c := range map[string]struct {
+		terms  map[string]time.Duration
+		beside bool
+	}{
+		"others have w for longer":    {map[string]time.Duration{"a1 v": 80, "a1 w": 160, "a2 w": 160}, false},
+		"others have w for ever":      {map[string]time.Duration{"a1 v": 80, "a1 w": 80}, false},
+		"the lease of w was extended": {map[string]time.Duration{"a1 v": 80, "a1 w": 80, "a2 w": 160}, false},
+		"others have w as long":       {map[string]time.Duration{"a1 v": 80, "a1 w": 80, "a2 w": 80}, true},
+		"others have w as long as v":  {map[string]time.Duration{"a1 v": 80, "a1 w": 160, "a2 w": 80}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+				v.terms(c.terms)
+				at := v.up(workload("a1", both...))
+				beside := v.up(workload("a2", &api.VolumeRequest{Source: "w"}))["a"].Source
+				l := v.svc.Lease("a1")
+				if l.Term.Term != leaseTerm {
+					t.Errorf("the tasks end with %+v", l.Term)
+				}
+				for _, m := range at {
+					if !slices.Contains(l.Unmount, m.Source) {
+						t.Errorf("%s is not unmounted, only %q", m.Source, l.Unmount)
+					}
+				}
+				paths, others := 3, []string(nil) // the targets, and where v is staged
+				if c.beside {
+					paths, others = 4, []string{beside}
+				}
+				if len(l.Unmount) != paths || !slices.Equal(l.Beside, others) {
+					t.Errorf("unmounts %q, beside %q", l.Unmount, l.Beside)
+				}
+				v.down("a1")
+				v.down("a2")
+			})
+		})
+	}
+}
+
+// The end of one user's lease is none of another one's whose lease is longer.
+func TestFileSystemIsNotShutDownUnderALongerLease(t *testing.T) {
+	for name, longer := range map[string]time.Duration{"longer": 160, "none": 0} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+				v.terms(map[string]time.Duration{"a1 v": 80, "a2 v": longer})
+				one := v.ownedBy("a1", "a2")
+				two, staging := v.up(workload("a2"))["a"].Source, v.driver.Calls("NodeStageVolume")[0].Path
+				v.svc.EndLeases(leaseTerm, nobodyKeeps)
+				synctest.Wait()
+				if _, shut := v.ended(); shut > 0 || len(v.host.Aborted()) > 0 || v.on(two) == nil || v.on(staging) == nil {
+					t.Errorf("%d file systems were shut down, %q aborted; at its paths are %+v and %+v", shut, v.host.Aborted(), v.on(two), v.on(staging))
+				}
+				if v.on(one) != nil {
+					t.Error("the one whose lease is over has it still")
+				}
+				v.svc.EndLeases(2*leaseTerm, nobodyKeeps)
+				synctest.Wait()
+				if _, shut := v.ended(); (shut > 0) != (longer > 0) {
+					t.Errorf("%d file systems were shut down in the end", shut)
+				}
+				v.down("a1")
+				v.down("a2")
+			})
+		})
+	}
 }

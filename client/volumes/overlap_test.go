@@ -58,6 +58,50 @@ func TestVolumeOfOneUserWaitsForAMountWhoseRecordCannotBeRead(t *testing.T) {
 	})
 }
 
+// A mount whose record cannot be read may have a lease: it is kept as the shortest that is known.
+func TestMountWhoseRecordCannotBeReadIsCutOffWithItsLease(t *testing.T) {
+	term := api.LeaseTerm{Term: leaseTerm, WriteBack: leaseWriteBack}
+	for name, c := range map[string]struct {
+		presumed api.LeaseTerm
+		spoil    string
+		unknown  bool // nobody knows the allocation any more
+		cut      bool
+	}{
+		"the row":                      {presumed: term, spoil: "row/", cut: true},
+		"row and staging":              {presumed: term, spoil: "", cut: true},
+		"of an unknown allocation":     {presumed: term, spoil: "row/", unknown: true, cut: true},
+		"no lease is known":            {spoil: "row/"},
+		"the record of the stage only": {presumed: term, spoil: "stage/", cut: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+				v.leasedVolume()
+				w, at := workload("w"), v.ownedBy("w")
+				v.stop()
+				v.journal.spoil(c.spoil)
+				v.start()
+				v.svc.Presume(c.presumed)
+				if !c.unknown {
+					v.knows(w)
+				}
+				if got := v.svc.ShortestLease(); (got.Stop() == term.Stop()) != c.cut || (v.svc.Lease("w") != nil) != c.cut {
+					t.Errorf("the shortest lease is %+v", got)
+				}
+				v.stop() // or it unstages what was cut off
+				v.svc.EndLeases(term.Last(), nobodyKeeps)
+				synctest.Wait()
+				if cut := v.on(at) == nil; cut != c.cut {
+					t.Errorf("cut off: %v", cut)
+				}
+				table, _ := v.host.Table()
+				if _, shut := v.ended(); c.cut && (shut == 0 || len(table) > 0) {
+					t.Errorf("shut down %d times, mounted: %v", shut, table)
+				}
+			})
+		})
+	}
+}
+
 // What the journal has lost may be used by a running task: nothing is unstaged below it.
 func TestNothingIsUnstagedUnderAMountThatTheJournalHasLost(t *testing.T) {
 	for which, lose := range map[string]func(*bucket){

@@ -207,7 +207,7 @@ func TestHungPluginIsRestarted(t *testing.T) {
 		if !strings.Contains(reason, "broken") {
 			t.Errorf("reason %q", reason)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("a broken plugin was never restarted")
 	}
 }
@@ -377,7 +377,7 @@ func TestWaiterOfAVanishedPluginEnds(t *testing.T) {
 		if err == nil {
 			t.Error("mounted without a plugin")
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("Up still waits")
 	}
 	r.down("w")

@@ -38,25 +38,55 @@ func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClai
 	}
 	if s.plugins.Stages(p) {
 		r.Stages, r.Staging = true, stagingAt(p.Base, r.PluginID, r.ExternalID)
-		if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil && st.BootID == s.bootID {
-			r.Staging = place{Host: st.Path.Host, Plugin: p.See(st.Path)}
+		if staged := s.stagedBefore(&r); staged != nil {
+			r.Staging = place{Host: staged.Host, Plugin: p.See(*staged)}
 		}
 	}
 	return r
 }
 
+// stagedBefore is where the volume may be staged on this boot already; nil when nobody staged it. Where the record of
+// that is lost, those who use it know, or the mount table.
+func (s *Service) stagedBefore(r *row) *place {
+	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
+		if st.BootID != s.bootID {
+			return nil
+		}
+		return &st.Path
+	}
+	users := s.journal.users(r)
+	if before := s.journal.row(r.key()); before != nil && before.touched() && before.volume() == r.volume() {
+		users = append(users, before)
+	}
+	for _, o := range users {
+		if o.Stages && o.BootID == s.bootID {
+			return &o.Staging
+		}
+	}
+	if s.journal.isDamaged(stageKey(r.PluginID, r.ExternalID)) {
+		if at := s.findMount(csiplugins.StagingDir, r.volume()); at != nil {
+			return &place{Host: at.Point, Plugin: at.Point}
+		}
+	}
+	return nil
+}
+
 // publishOnce makes one try, alone among the calls of the volume. The row that it returns is mounted, or, when
 // its owner must be given it first, still mounting.
-func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *request, reply *api.VolumeClaimResponse) (*row, error) {
-	release, err := s.plugins.Turn(ctx, p.PluginID, csiplugins.VolumeKey(p.PluginID, cmp.Or(reply.Claim.ExternalID, reply.Volume.RemoteID())))
+func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *request, reply *grant) (*row, error) {
+	release, err := s.turn(ctx, "up "+q.key(), p.PluginID, csiplugins.VolumeKey(p.PluginID, cmp.Or(reply.Claim.ExternalID, reply.Volume.RemoteID())))
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	next := s.intent(p, q, reply)
+	next := s.intent(p, q, reply.VolumeClaimResponse)
 	before := s.journal.row(next.key())
 	if before == nil && !s.journal.isDamaged(next.key()) || before != nil && (before.State == rowLeaving || before.State == rowReleased) {
 		return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", next.AllocID)
+	}
+	if before != nil && before.touched() && before.BootID == s.bootID && before.volume() != next.volume() {
+		return nil, fault.New(fault.Conflict, "it may be mounted as %q of plugin %s, and is %q of plugin %s now: allocation %s has to give that up first",
+			before.ExternalID, before.PluginID, next.ExternalID, next.PluginID, next.AllocID)
 	}
 	if before == nil {
 		if r, err := s.mend(ctx, next); r != nil || err != nil {
@@ -75,6 +105,12 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	r, err := s.journal.put(next)
 	if err != nil {
 		return nil, err
+	}
+	if err := s.promise(r); err != nil {
+		return nil, err
+	}
+	if s.stale(reply) { // from now on the servers are told of it
+		return nil, errStale
 	}
 	secrets := reply.Volume.Secrets
 	if r.Stages {
@@ -131,7 +167,10 @@ func within(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
 // clearTarget takes away what is mounted at the target without being ours from a try just before, or failed since.
 func (s *Service) clearTarget(ctx context.Context, p *csiplugins.Plugin, r, before *row) error {
-	at, err := s.stagedAt(r.Target.Host, false)
+	if err := s.unmounting(ctx, r.Target.Host); err != nil {
+		return err
+	}
+	at, err := s.mountedAt(r.Target.Host, false)
 	if err != nil || at == nil {
 		return err
 	}

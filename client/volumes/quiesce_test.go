@@ -60,7 +60,7 @@ func (p *plug) keeps(t *testing.T, until func()) {
 	until()
 	select {
 	case <-gone:
-	case <-time.After(15 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the plugin is kept")
 	}
 	if len(said) != 0 {

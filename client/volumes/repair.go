@@ -142,7 +142,7 @@ func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key str
 	if r == nil {
 		return false, nil
 	}
-	release, err := s.plugins.Turn(ctx, r.PluginID, r.volume())
+	release, err := s.turn(ctx, "repair "+r.key(), r.PluginID, r.volume())
 	if err != nil {
 		return false, err
 	}

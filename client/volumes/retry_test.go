@@ -195,7 +195,7 @@ func TestClaimWaitEndsWithTheContext(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Up returns %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("Up still waits")
 	}
 	r.down("w")

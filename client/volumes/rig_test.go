@@ -137,7 +137,7 @@ func (s *servers) onReport(fn func(*api.VolumeUnpublishRequest) error) {
 // until waits until cond, which sees the servers locked, holds.
 func (s *servers) until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.After(15 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for {
 		s.mu.Lock()
 		ok, changed := cond(), s.changed
@@ -206,8 +206,8 @@ func newRigWith(t *testing.T, c fake.Config, change func(*volumes.Config)) *rig 
 	r.driver.Storage().Add("v")
 	r.conf = volumes.Config{
 		StateDir: filepath.Join(dir, "client"), NodeID: func() string { return "node" }, Servers: r.servers,
-		Journal: r.journal, Registry: r.registry, Updated: r.updated, PluginWait: 10 * time.Second,
-		RetryMax: 20 * time.Millisecond, HealthInterval: 100 * time.Millisecond, Timeouts: csi.Timeouts{Change: 5 * time.Second},
+		Journal: r.journal, Registry: r.registry, Updated: r.updated, PluginWait: 30 * time.Second,
+		RetryMax: 20 * time.Millisecond, HealthInterval: 100 * time.Millisecond, Timeouts: csi.Timeouts{Change: 30 * time.Second, Linger: 400 * time.Millisecond},
 		Log: hclog.NewNullLogger(),
 	}
 	if os.Getenv("VOLUMES_LOG") != "" {
@@ -362,7 +362,7 @@ func (r *rig) unplug(p *plug) {
 // node waits until the reported fingerprint of the plugin fits.
 func (r *rig) node(what string, fits func(*api.CSIInfo) bool) *api.CSIInfo {
 	r.t.Helper()
-	deadline := time.After(15 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for {
 		r.mu.Lock()
 		info, changed := r.nodes["p"], r.changed
@@ -404,7 +404,7 @@ func workload(id string, reqs ...*api.VolumeRequest) *api.Allocation {
 }
 
 func (r *rig) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	r.t.Cleanup(cancel)
 	return ctx
 }

@@ -21,8 +21,11 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 	if err != nil {
 		return err
 	}
+	if err := s.unmounting(ctx, r.Staging.Host); err != nil {
+		return err
+	}
 	st := s.journal.stageOf(r.PluginID, r.ExternalID)
-	at, err := s.stagedAt(r.Staging.Host, st != nil)
+	at, err := s.mountedAt(r.Staging.Host, st != nil)
 	if err != nil {
 		return err
 	}
@@ -129,9 +132,9 @@ func optionsText(o *api.MountOptions) string {
 	return out
 }
 
-// stagedAt returns what is mounted at a staging path. Where nothing was expected that is asked of the path first,
-// which costs less than the mount table of a host with many volumes.
-func (s *Service) stagedAt(path string, expected bool) (*mounts.Entry, error) {
+// mountedAt returns what is mounted at a path. Where nothing was expected that is asked of the path first, which costs
+// less than the mount table of a host with many volumes.
+func (s *Service) mountedAt(path string, expected bool) (*mounts.Entry, error) {
 	if !expected {
 		if on, err := s.host.IsPoint(path); err != nil || !on {
 			return nil, err

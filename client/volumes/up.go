@@ -140,6 +140,21 @@ func (s *Service) adoptable(r *row) (bool, error) {
 	return at != nil && sameMount(r.Seen, at), nil
 }
 
+// Mounted returns an error of class fault.Unavailable that names a volume of a running allocation which is not mounted
+// any more: what a task writes to the directory below it would be lost.
+func (s *Service) Mounted(allocID string) error {
+	for _, r := range s.journal.ofAlloc(allocID) {
+		ok, err := s.adoptable(r)
+		switch {
+		case err != nil:
+			return fault.New(fault.Unavailable, "look whether volume %q is mounted: %w", r.VolumeID, err)
+		case !ok || r.State != rowMounted:
+			return fault.New(fault.Unavailable, "volume %q is not mounted any more at %s", r.VolumeID, r.Target.Host)
+		}
+	}
+	return nil
+}
+
 // backoff tells of failed tries, with show the servers too.
 func (s *Service) backoff(t *wait, show bool, what string, args ...any) csi.Backoff {
 	b := csi.Backoff{First: min(500*time.Millisecond, s.conf.RetryMax), Max: s.conf.RetryMax, Noted: func(err error, next time.Duration) {
@@ -155,21 +170,28 @@ func (s *Service) backoff(t *wait, show bool, what string, args ...any) csi.Back
 // grant is the servers' word that a volume may be mounted.
 type grant struct {
 	*api.VolumeClaimResponse
-	// at is the uptime at which it came.
-	at time.Duration
+	// at is the uptime at which it came, told how often the servers had been told all mounts before it was asked for.
+	at   time.Duration
+	told int64
 }
 
-// stale reports whether the servers may have given the volume to somebody else since, without this node knowing.
+// stale reports whether the servers may have given the volume to somebody else since, without this node knowing. Those
+// that were told all mounts may have gone back to an older state, and know nothing of the grant.
 func (s *Service) stale(g *grant) bool {
 	l := api.LeaseTerm{Term: g.Claim.Lease, WriteBack: g.Claim.WriteBack}
-	return l.Term > 0 && s.host.Uptime()-g.at >= l.Stop()
+	return l.Term > 0 && s.host.Uptime()-g.at >= l.Stop() || s.told.Load() != g.told
 }
+
+// errStale has the servers asked again.
+var errStale = errors.New("the servers may have given it to somebody else meanwhile")
 
 // claim waits until the servers say that the volume may be mounted.
 func (s *Service) claim(ctx context.Context, q *request) (*grant, error) {
 	var reply *api.VolumeClaimResponse
+	var told int64
 	b := s.backoff(q.wait, false, "claim volume", "volume_id", q.name(), "alloc_id", q.alloc.ID)
 	err := csi.Do(ctx, b, func(ctx context.Context) (err error) {
+		told = s.told.Load()
 		reply, err = s.claimOnce(ctx, q)
 		return err
 	})
@@ -179,7 +201,7 @@ func (s *Service) claim(ctx context.Context, q *request) (*grant, error) {
 	case reply == nil || reply.Volume == nil || reply.Claim == nil:
 		return nil, fault.New(fault.Internal, "claim: the servers answered without a volume or claim")
 	}
-	return &grant{reply, s.host.Uptime()}, nil
+	return &grant{reply, s.host.Uptime(), told}, nil
 }
 
 // claimOnce asks until the claim is ready, and passes on what the servers say of the wait meanwhile.
@@ -208,7 +230,7 @@ func (s *Service) claimOnce(ctx context.Context, q *request) (*api.VolumeClaimRe
 }
 
 // publish stages and publishes with retries, and gives the mount to its owner. The plugin is waited for outside
-// of the volume's turn, and a claim under a lease is asked for again when that took long.
+// of the volume's turn, and the claim is asked for again when it is stale then.
 func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, error) {
 	id := given.Claim.PluginID
 	if err := csiplugins.CheckPluginID(id); err != nil {
@@ -219,8 +241,9 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 	others, _ := s.others.LoadOrStore(id, &csi.Others{})
 	b.Others = others.(*csi.Others)
 	err := csi.Do(ctx, b, func(ctx context.Context) error {
-		told := q.wait.during(true, func() string { return "mount: " + s.silent(id) })
-		defer told()
+		silent := func() (stop func()) { return q.wait.during(true, func() string { return "mount: " + s.silent(id) }) }
+		told := silent()
+		defer func() { told() }()
 		p, err := s.plugins.Wait(ctx, api.CSIPluginTypeNode, id, s.conf.PluginWait)
 		if errors.Is(err, csiplugins.ErrNoPlugin) {
 			return fault.New(fault.NotFound, "%v", err)
@@ -228,12 +251,17 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 		if err != nil {
 			return err
 		}
-		if s.stale(given) {
-			if given, err = s.claim(ctx, q); err != nil {
-				return err
+		for again := true; again; again = errors.Is(err, errStale) {
+			if s.stale(given) {
+				told() // the servers' silence is told as theirs
+				if given, err = s.claim(ctx, q); err != nil {
+					return err
+				}
+				told = silent()
 			}
+			done, err = s.publishOnce(ctx, p, q, given)
 		}
-		if done, err = s.publishOnce(ctx, p, q, given.VolumeClaimResponse); err != nil {
+		if err != nil {
 			if errors.Is(err, fault.Unavailable) {
 				p.Recheck()
 			}

@@ -67,6 +67,9 @@ type Config struct {
 	Connect csi.Connector
 	// Silence is for how long no server was heard, by a clock that goes on while the host sleeps; nil means never.
 	Silence func() time.Duration
+	// Promise is called before anything is mounted under a lease: from when leases count must be known after a restart.
+	// Nothing is mounted when it fails. nil means that nobody needs that.
+	Promise func() error
 	// Timeouts bound single calls of plugins; zero means the defaults.
 	Timeouts csi.Timeouts
 	// Chance returns a duration below the bound for the jitter of the waits of something; nil means any. Begin is
@@ -120,11 +123,15 @@ type Service struct {
 	live    *live
 	overdue overdue
 	efforts efforts
+	// presumed is the lease of mounts whose records cannot be read.
+	presumed api.LeaseTerm
 	// unsettled are the rows of which the plugin may be serving calls of an earlier agent process, born is the uptime
 	// at the start of this one.
 	unsettled map[string]bool
 	born      time.Duration
 	others    sync.Map // the mounts of each plugin, as *csi.Others
+	// told counts how often the servers were told all mounts.
+	told atomic.Int64
 }
 
 // New makes the service from what the buckets remember. Nothing runs before [Service.Run].
@@ -187,6 +194,26 @@ func (s *Service) begin(ctx context.Context, what string) {
 	}
 }
 
+// turn waits for the volume's turn at its plugin. by is who wants it: what waited for the same thing begins one after
+// the other, and not at the moment at which the one before ends. Nothing is begun that was given up meanwhile, as by
+// the end of the one before.
+func (s *Service) turn(ctx context.Context, by, pluginID, volume string) (release func(), err error) {
+	s.begin(ctx, by)
+	since := time.Now()
+	release, err = s.plugins.Turn(ctx, pluginID, volume)
+	if err != nil {
+		return nil, err
+	}
+	if time.Since(since) > 0 {
+		s.begin(ctx, by)
+	}
+	if ctx.Err() != nil {
+		release()
+		return nil, fmt.Errorf("wait for a turn at plugin %s: %w", pluginID, ctx.Err())
+	}
+	return release, nil
+}
+
 // complete fills in what is not set.
 func (c Config) complete() Config {
 	if c.Log == nil {
@@ -217,7 +244,7 @@ func (c Config) complete() Config {
 func (s *Service) Plugins() *csiplugins.Service { return s.plugins }
 
 // Run restores the journal and leads everything that works beside the calls: retries, health, fingerprints.
-// It ends with ctx.
+// It ends with ctx; what hangs in the kernel then is left behind.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.plugins.PrepareRoot(); err != nil {
 		s.log.Warn("mounts of plugins with file system isolation will not be seen", "error", err)
@@ -227,7 +254,9 @@ func (s *Service) Run(ctx context.Context) error {
 	all.Go(func() { s.plugins.Run(ctx) })
 	all.Go(func() { s.health.Run(ctx) })
 	all.Go(func() { s.notes.queue.Run(ctx, s.tellNote) })
-	s.retries.Run(ctx, s.retryRow)
+	if left := s.retries.Run(ctx, s.retryRow); len(left) > 0 {
+		s.log.Warn("volumes are being taken down still at the end: the next start goes on with it", "left", left)
+	}
 	all.Wait()
 	if len(s.journal.rows()) == 0 {
 		s.plugins.LeaveRoot()
@@ -302,6 +331,7 @@ func (s *Service) Restored(known map[string]Known) {
 // Mounts is what may be mounted on the node, for servers that have forgotten it. Records that cannot be read are
 // part of it.
 func (s *Service) Mounts() (all []*api.StaleMount) {
+	s.told.Add(1) // before it looks: what is mounted after it is asked for again
 	for _, r := range s.journal.rows() {
 		if r.touched() && r.State != rowReleased && r.BootID == s.bootID {
 			all = append(all, &api.StaleMount{

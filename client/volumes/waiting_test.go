@@ -20,7 +20,7 @@ func waitRig(t *testing.T, c fake.Config) (r *rig, u *users, seen chan api.Volum
 	t.Helper()
 	u, seen = newUsers(), make(chan api.VolumeUnpublishRequest, 100)
 	r = newRigWith(t, c, func(conf *volumes.Config) {
-		conf.Tasks, conf.RetryMax, conf.Timeouts = u, 100*time.Millisecond, csi.Timeouts{Change: 10 * time.Second}
+		conf.Tasks, conf.RetryMax, conf.Timeouts = u, 100*time.Millisecond, csi.Timeouts{Change: 5 * time.Second}
 	})
 	r.servers.onReport(func(q *api.VolumeUnpublishRequest) error {
 		if q.Mounting {

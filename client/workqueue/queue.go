@@ -8,8 +8,12 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/csi"
 )
 
-// workers is how many keys are tried at once.
-const workers = 8
+const (
+	// workers is how many keys are tried at once.
+	workers = 8
+	// placeMax is for how long a try counts as one of them: one that hangs is followed apart.
+	placeMax = 10 * time.Second
+)
 
 // Queue holds keys, each with the time of its next try.
 type Queue struct {
@@ -91,10 +95,10 @@ func (q *Queue) notify() {
 }
 
 // Run tries what is due until ctx ends. A key whose try returns an error is tried again after a wait. try is
-// called for different keys at once, never twice at once for one key.
-func (q *Queue) Run(ctx context.Context, try func(context.Context, string) error) {
-	var running sync.WaitGroup
-	defer running.Wait()
+// called for different keys at once, never twice at once for one key. Tries that hang are left behind, and named.
+func (q *Queue) Run(ctx context.Context, try func(context.Context, string) error) (left []string) {
+	var running Group
+	defer func() { left = running.Wait() }()
 	slots := make(chan struct{}, workers)
 	for {
 		key, wait := q.next()
@@ -102,14 +106,17 @@ func (q *Queue) Run(ctx context.Context, try func(context.Context, string) error
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
-				return
+				return nil
 			}
-			running.Go(func() {
+			running.Go(key, func() {
+				leave := sync.OnceFunc(func() { <-slots })
+				timer := time.AfterFunc(placeMax, leave)
+				defer leave()
+				defer timer.Stop()
 				if q.Begin != nil {
 					q.Begin(ctx, key)
 				}
 				q.done(key, try(ctx, key))
-				<-slots
 			})
 			continue
 		}
@@ -120,7 +127,7 @@ func (q *Queue) Run(ctx context.Context, try func(context.Context, string) error
 			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
-			return
+			return nil
 		}
 	}
 }

@@ -52,7 +52,7 @@ func packages(t *testing.T) []pkg {
 // layers gives each package its layer; the longest matching prefix decides. "x/" means all below x.
 var layers = map[string]int{
 	"api": 0, "api/": 0,
-	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/share": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
+	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/volumes/remedy": 1, "nomad/share": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
 	"nomad/jobs/rules": 1, "nomad/jobs/diff": 1, "nomad/nodes/drain": 1, "nomad/allocs/row": 1,
 	"nomad/fsm": 2, "nomad/state": 2, "nomad/rpc": 2, "nomad/broker": 2, "nomad/plan": 2, "nomad/volumes/ledger": 2,
 	"nomad/volumes/commands": 2, "nomad/volumes/pluginview": 2,
@@ -77,11 +77,11 @@ func layerOf(path string) int {
 
 // wireBetween are imports within a layer that are meant: an engine that another engine carries.
 var sameLayer = []string{
-	"nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state",
+	"nomad/volumes/claim>nomad/volumes/remedy", "nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state",
 	"nomad/jobs/ledger>nomad/", "nomad/deployments/tally>nomad/state", "client/taskenv>plugins/driver",
 	"plugins/>plugins/", "client/fingerprint>plugins/",
 	"client/csiplugins>plugins/", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "command>command/", "command/>command/",
-	"jobspec/>jobspec", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec", "api/>api", "cmd/>",
+	"jobspec/>jobspec", "jobspec/volumespec>jobspec/hcl1", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec", "api/>api", "cmd/>",
 }
 
 func allowedSideways(from, to string) bool {
@@ -146,7 +146,8 @@ var homes = map[string][]string{
 	"github.com/hashicorp/serf":                   {"nomad/member"},
 	"github.com/hashicorp/memberlist":             {"nomad/member"},
 	"google.golang.org/grpc":                      {"api/wire", "nomad/rpc", "client/link", "plugins/", "nomad/volumes/volumestest"},
-	"github.com/hashicorp/hcl/v2":                 {"jobspec", "jobspec/", "command/agent/config"},
+	"github.com/hashicorp/hcl/hcl":                {"jobspec/hcl1"},
+	"github.com/hashicorp/hcl/v2":                 {"jobspec"},
 	"github.com/container-storage-interface/spec": {"plugins/csi", "plugins/csi/"},
 	"go.etcd.io/bbolt":                            {"client/store"},
 	"github.com/urfave/cli/v3":                    {"command", "command/", "cmd/nomad"},

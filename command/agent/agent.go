@@ -38,7 +38,7 @@ type agent struct {
 	link    *link.Link
 	node    *client.Client
 	tls     security
-	// abrupt is set when a signal ended the agent without a farewell.
+	// abrupt is set when a signal ended the agent without leaving.
 	abrupt atomic.Bool
 }
 
@@ -155,7 +155,7 @@ func (a *agent) abandon() error {
 }
 
 // run works until ctx ends. The client half ends before the server that it reports to, and the HTTP
-// door first of all.
+// server ends first of all.
 func (a *agent) run(ctx context.Context) error {
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer endServing()
@@ -190,31 +190,31 @@ func (a *agent) run(ctx context.Context) error {
 }
 
 func (a *agent) serveHTTP(ctx context.Context) error {
-	door := httpapi.Server(httpapi.New(a.doorConfig()))
-	door.BaseContext = func(net.Listener) context.Context { return ctx }
+	server := httpapi.Server(httpapi.New(a.httpConfig()))
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
-	door.ErrorLog = complaints{a.log.Named("http")}.logger()
+	server.ErrorLog = complaints{a.log.Named("http")}.logger()
 	limits := httpapi.Limits{ConnsPerClient: a.cfg.Limits.HTTPConnsPerClient, Handshake: a.cfg.Limits.HTTPSHandshake}
 	guarded := limits.Guard(a.http, a.tls.http != nil, a.log.Named("http"))
-	go func() { ended <- door.Serve(a.tls.listener(guarded)) }()
+	go func() { ended <- server.Serve(a.tls.listener(guarded)) }()
 	select {
 	case err := <-ended:
-		return fmt.Errorf("HTTP door: %w", err)
+		return fmt.Errorf("HTTP server: %w", err)
 	case <-ctx.Done():
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
 	defer cancel()
-	if err := door.Shutdown(bounded); err != nil {
-		_ = door.Close()
+	if err := server.Shutdown(bounded); err != nil {
+		_ = server.Close()
 	}
 	<-ended
 	return nil
 }
 
-func (a *agent) doorConfig() httpapi.Config {
+func (a *agent) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Log: a.log.Named("http"),
-		Self: a.self, Gauges: a.gauges, Health: a.health, Reload: a.reload, Abroad: true,
+		Self: a.self, Gauges: a.gauges, Health: a.health, Reload: a.reload, OtherRegions: true, Headers: a.cfg.HTTPHeaders,
 	}
 	if a.cfg.EnableDebug {
 		c.Extra = map[string]http.Handler{"/debug/pprof/": profiles()}

@@ -19,8 +19,8 @@ const (
 
 // percentOf is the collector's percentage for so many live bytes.
 func percentOf(live uint64) int {
-	room := int64(smallBytes) - int64(live)
-	return int(min(max(100*room/max(int64(live), 1), percentLeast), percentMost))
+	spare := int64(smallBytes) - int64(live)
+	return int(min(max(100*spare/max(int64(live), 1), percentLeast), percentMost))
 }
 
 // paceHeap follows the heap of the process, however many agents are in it, unless GOGC says what the percentage is.

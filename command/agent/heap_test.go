@@ -26,7 +26,7 @@ func TestCollectorFollowsTheLiveHeap(t *testing.T) {
 		return s[0].Value.Uint64()
 	}
 	until := func(what string, holds func(uint64) bool) {
-		for end := time.Now().Add(10 * time.Second); !holds(percent()); runtime.GC() {
+		for end := time.Now().Add(30 * time.Second); !holds(percent()); runtime.GC() {
 			if time.Now().After(end) {
 				t.Fatalf("%s: GOGC is %d", what, percent())
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// leaveWait bounds the farewell of a server, drainDeadline that of what runs on a node unless it is said.
+// leaveWait bounds the leaving of a server, drainDeadline that of what runs on a node unless it is said.
 const (
 	leaveWait     = 15 * time.Second
 	drainDeadline = time.Hour
@@ -49,7 +49,7 @@ func (a *agent) leave(ctx context.Context, again <-chan os.Signal) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	left := make(chan error, 1)
-	go func() { left <- a.farewell(ctx) }()
+	go func() { left <- a.leaveCluster(ctx) }()
 	select {
 	case err := <-left:
 		if err != nil {
@@ -62,8 +62,8 @@ func (a *agent) leave(ctx context.Context, again <-chan os.Signal) bool {
 	}
 }
 
-// farewell drains the node, while the server can still see to that, and has the server leave.
-func (a *agent) farewell(ctx context.Context) error {
+// leaveCluster drains the node, while the server can still see to that, and has the server leave.
+func (a *agent) leaveCluster(ctx context.Context) error {
 	var errs []error
 	if a.node != nil {
 		errs = append(errs, a.node.Drain(ctx))

@@ -11,11 +11,13 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/gc"
+	"github.com/open-nomad/open-nomad/jobspec/volumespec"
 	"github.com/open-nomad/open-nomad/nomad"
 	servergc "github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
+	"github.com/open-nomad/open-nomad/nomad/operator"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 )
@@ -28,7 +30,7 @@ func (a *agent) serverConfig() nomad.Config {
 		dir = ""
 	}
 	return nomad.Config{
-		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Version: a.version, Dir: dir,
+		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Version: build(a.version), Dir: dir,
 		Bind:      net.JoinHostPort(or(a.cfg.Addresses.RPC, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.RPC)),
 		Advertise: a.cfg.Advertise.RPC, JobVersions: s.JobTrackedVersions, Log: a.log, TLS: a.tls.rpc,
 		Workers: workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),
@@ -39,13 +41,39 @@ func (a *agent) serverConfig() nomad.Config {
 			SnapshotThreshold: uint64(s.RaftSnapshotThreshold), TrailingLogs: uint64(s.RaftTrailingLogs),
 		},
 		Heartbeat: nodes.Heartbeat{MinTTL: s.MinHeartbeatTTL, MaxPerSecond: s.MaxHeartbeatsPerSec, Grace: s.HeartbeatGrace, FailoverTTL: s.FailoverTTL},
-		Jobs:      rules.Limits{PriorityMax: s.JobMaxPriority, CountMax: rules.Default().CountMax},
+		Jobs:      rules.Limits{PriorityMax: s.JobMaxPriority, CountMax: s.JobMaxCount, SourceMax: sourceMax(s.JobMaxSource)},
 		Volumes:   reconciler.Limits{FenceHook: s.FenceHook},
+		Begin:     a.begin(),
 		GC: servergc.Limits{
 			Interval: s.JobGCInterval, EvalThreshold: s.EvalGCThreshold, BatchEvalThreshold: s.BatchEvalGC,
 			JobThreshold: s.JobGCThreshold, NodeThreshold: s.NodeGCThreshold, DeploymentThreshold: s.DeploymentGC,
 		},
 	}
+}
+
+// begin is what a new cluster begins with.
+func (a *agent) begin() operator.Begin {
+	s, p := a.cfg.Server.Scheduler, a.cfg.Autopilot
+	autopilot := api.DefaultAutopilot()
+	autopilot.CleanupDeadServers, autopilot.LastContactThreshold = p.CleanupDeadServers, p.LastContactThreshold
+	autopilot.MaxTrailingLogs, autopilot.MinQuorum = uint64(p.MaxTrailingLogs), uint(p.MinQuorum)
+	autopilot.ServerStabilizationTime = p.ServerStabilizationTime
+	return operator.Begin{Autopilot: autopilot, Scheduler: &api.SchedulerConfiguration{
+		SchedulerAlgorithm: api.SchedulerAlgorithm(s.Algorithm), MemoryOversubscriptionEnabled: s.MemoryOversubscribed,
+		PreemptionConfig: api.PreemptionConfig{
+			SystemSchedulerEnabled: s.Preemption.System, SysBatchSchedulerEnabled: s.Preemption.SysBatch,
+			BatchSchedulerEnabled: s.Preemption.Batch, ServiceSchedulerEnabled: s.Preemption.Service,
+		},
+		RejectJobRegistration: s.RejectJobs, PauseEvalBroker: s.PauseEvalBroker, NodeLimitForFeasibilityChecks: uint(s.NodeLimitFeasibility),
+	}}
+}
+
+// sourceMax is the configured size as the server takes it: there 0 is a default.
+func sourceMax(size string) int {
+	if n, _ := volumespec.Bytes(size); n > 0 {
+		return int(n)
+	}
+	return -1
 }
 
 // workers is the configured number as the server takes it: there 0 is a default.
@@ -114,6 +142,9 @@ func gcLimits(a *agent) gc.Limits {
 	return l
 }
 
+// build is what servers tell of their version: the release whose surface they have, and their own beside it.
+func build(version string) string { return api.Compatible + "+open-nomad." + version }
+
 // self describes this agent.
 func (a *agent) self() *api.AgentSelf {
 	out := &api.AgentSelf{
@@ -121,7 +152,7 @@ func (a *agent) self() *api.AgentSelf {
 			"Region": a.cfg.Region, "Datacenter": a.cfg.Datacenter, "NodeName": a.cfg.Name, "DataDir": a.cfg.DataDir,
 			"BindAddr": a.cfg.BindAddr, "LogLevel": a.cfg.LogLevel, "DevMode": a.cfg.Dev, "EnableDebug": a.cfg.EnableDebug,
 			"Files":   a.cfg.Files,
-			"Version": map[string]any{"Version": a.version, "VersionPrerelease": "", "VersionMetadata": "", "Revision": ""},
+			"Version": map[string]any{"Version": api.Compatible, "VersionPrerelease": "", "VersionMetadata": "open-nomad." + a.version, "Revision": ""},
 			"Server":  map[string]any{"Enabled": a.cfg.Server.Enabled, "BootstrapExpect": a.cfg.Server.BootstrapExpect},
 			"Client":  map[string]any{"Enabled": a.cfg.Client.Enabled, "NodeClass": a.cfg.Client.NodeClass, "NodePool": a.cfg.Client.NodePool},
 			"Ports":   map[string]any{"HTTP": a.cfg.Ports.HTTP, "RPC": a.cfg.Ports.RPC, "Serf": a.cfg.Ports.Serf},

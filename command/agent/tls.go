@@ -79,7 +79,7 @@ func (s security) doorTLS() *tls.Config {
 	}
 }
 
-// listener puts HTTPS on the port of the door, when it is configured.
+// listener puts HTTPS on the port of the server, when it is configured.
 func (s security) listener(raw net.Listener) net.Listener {
 	if s.http == nil {
 		return raw

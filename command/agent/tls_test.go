@@ -150,7 +150,7 @@ func (f *fort) client(t *testing.T) *rest.Client {
 	return c
 }
 
-// serial is the number of the certificate that the HTTPS door shows.
+// serial is the number of the certificate that the HTTPS server shows.
 func (f *fort) serial(t *testing.T) string {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(f.path("global-cli-nomad.pem"), f.path("global-cli-nomad-key.pem"))
@@ -290,7 +290,7 @@ func (f *fort) ask(t *testing.T, role wire.Role) error {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	_, err = wire.StatusPeerInfo.Call(ctx, c, &api.Empty{})
 	return err
@@ -307,7 +307,7 @@ func (f *fort) reloads(t *testing.T) {
 	if err != nil || len(nodes) != 1 {
 		t.Fatalf("%d nodes: %v", len(nodes), err)
 	}
-	// Clients of the API reach the node's own door by what its record says.
+	// Clients of the API reach the node's own agent by what its record says.
 	if node, _, err := c.Node(t.Context(), nodes[0].ID, rest.Query{}); err != nil || !node.TLSEnabled {
 		t.Errorf("the node's record does not tell of HTTPS: %v", err)
 	}

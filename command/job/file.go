@@ -67,7 +67,7 @@ func readJob(s *session.Session, path string) (*source, error) {
 	case s.IsSet("region"):
 		src.job.Region = s.String("region")
 	case src.job.Region != "" && src.job.Region != api.GlobalRegion:
-		s.Client = s.Abroad(src.job.Region)
+		s.Client = s.InRegion(src.job.Region)
 	}
 	return src, nil
 }

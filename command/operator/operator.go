@@ -22,6 +22,8 @@ func Group() *cli.Command {
 			SnapshotSave("save"), SnapshotRestore("restore"), SnapshotInspect("inspect"), SnapshotRedact("redact")),
 		session.Group("gossip", "look after gossip", session.Group("keyring", "look after the gossip keys",
 			KeyGenerate("generate"), KeyList("list"), KeyInstall("install"), KeyUse("use"), KeyRemove("remove"))),
+		session.Group("root", "look after the root keys", session.Group("keyring", "look after the root keys",
+			RootKeyList("list"), RootKeyRotate("rotate"), RootKeyRemove("remove"))),
 		session.Group("scheduler", "look at the scheduler and set it", GetConfig("get-config"), SetConfig("set-config")))
 }
 

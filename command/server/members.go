@@ -73,7 +73,7 @@ func leadersOf(ctx context.Context, s *session.Session, all []*api.AgentMember) 
 		if _, asked := leaders[region]; asked {
 			continue
 		}
-		address, err := s.Abroad(region).Leader(ctx)
+		address, err := s.InRegion(region).Leader(ctx)
 		if err != nil {
 			last = err
 		}

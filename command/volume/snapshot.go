@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -57,20 +58,34 @@ func SnapshotCreate(name string) *cli.Command {
 func SnapshotDelete(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "delete a snapshot at its provider", Args: "<plugin> <snapshot>", Min: 2, Max: 2,
-		Flags: []cli.Flag{secretFlag()},
+		Description: "The snapshot is named by the id that its driver gave it. One that is being made, and has no id yet,\n" +
+			"is named by its name: it is deleted as soon as the driver has told its id. With -force whatever is\n" +
+			"intended with the snapshot is forgotten, and no driver is asked: look for it at the provider.",
+		Flags: []cli.Flag{
+			secretFlag(),
+			&cli.BoolFlag{Name: "force", Usage: "forget the snapshot, whose driver does not answer"},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			secrets, err := s.KeyValues("secret")
 			if err != nil {
 				return err
 			}
-			p, err := find.Plugin(ctx, s, s.Arg(0))
-			if err != nil {
+			plugin, force := s.Arg(0), s.Bool("force")
+			// One that is gone for good is taken as it is typed.
+			if p, err := find.Plugin(ctx, s, plugin); err == nil {
+				plugin = p.ID
+			} else if !force || !errors.Is(err, fault.NotFound) {
 				return err
 			}
-			if err := s.DeleteSnapshot(ctx, p.ID, s.Arg(1), secrets); err != nil {
+			warnings, err := s.DeleteSnapshot(ctx, plugin, s.Arg(1), secrets, force)
+			switch {
+			case err != nil:
 				return session.Failed("deleting snapshot", err)
+			case force:
+				s.Printf("Forgot snapshot %q\n%s\n", s.Arg(1), warnings)
+			default:
+				s.Printf("Deleted snapshot %q\n", s.Arg(1))
 			}
-			s.Printf("Deleted snapshot %q\n", s.Arg(1))
 			return nil
 		},
 	}.Command()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/jobspec/hcl1"
 )
 
 var attachmentModes = []api.AttachmentMode{api.AttachmentFileSystem, api.AttachmentBlock}
@@ -18,29 +19,32 @@ type decoder struct {
 	problems []error
 }
 
-func (d *decoder) wrong(at place, format string, args ...any) {
-	d.problems = append(d.problems, &problem{d.path, at, fmt.Sprintf(format, args...)})
+func (d *decoder) wrong(at hcl1.Place, format string, args ...any) {
+	d.problems = append(d.problems, &hcl1.Error{Path: d.path, At: at, Reason: fmt.Sprintf(format, args...)})
 }
 
 // keys are what a block may say; each is handed its value.
-type keys map[string]func(value)
+type keys map[string]func(hcl1.Value)
 
 // read hands the items of a block to its keys. A key that repeats must take blocks.
-func (d *decoder) read(where string, items []item, known keys, repeats ...string) {
-	seen := map[string]place{}
+func (d *decoder) read(where string, items []hcl1.Item, known keys, repeats ...string) {
+	seen := map[string]hcl1.Place{}
 	for _, it := range items {
-		take := known[it.key]
+		take := known[it.Key]
 		if take == nil {
-			d.wrong(it.at, "%q is not a key of %s%s", it.key, where, near(it.key, slices.Sorted(maps.Keys(known))))
+			d.wrong(it.At, "%q is not a key of %s%s", it.Key, where, near(it.Key, slices.Sorted(maps.Keys(known))))
 			continue
 		}
-		if first, twice := seen[it.key]; twice && !slices.Contains(repeats, it.key) {
-			d.wrong(it.at, "%s is there twice; the first is on line %d", it.key, first.line)
+		if first, twice := seen[it.Key]; twice && !slices.Contains(repeats, it.Key) {
+			d.wrong(it.At, "%s is there twice; the first is on line %d", it.Key, first.Line)
 			continue
 		}
-		seen[it.key] = it.at
-		if it.value.kind != null {
-			take(it.value)
+		seen[it.Key] = it.At
+		if len(it.Labels) > 0 {
+			d.wrong(it.At, "%s takes no label such as %q", it.Key, it.Labels[0])
+		}
+		if it.Value.Kind != hcl1.Null {
+			take(it.Value)
 		}
 	}
 }
@@ -73,7 +77,7 @@ func oneOff(a, b string) bool {
 	return len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:]
 }
 
-func (d *decoder) top(items []item) {
+func (d *decoder) top(items []hcl1.Item) {
 	s, old := d.spec, ""
 	d.read("a volume file", items, keys{
 		"type": d.volumeType, "id": d.text(&s.ID), "name": d.text(&s.Name), "namespace": d.text(&s.Namespace),
@@ -94,59 +98,59 @@ func (d *decoder) top(items []item) {
 	d.writeBack(items)
 }
 
-func (d *decoder) volumeType(v value) {
-	if v.kind != text || !strings.EqualFold(v.text, api.VolumeTypeCSI) {
-		d.wrong(v.at, "type %q: only %q volumes are known", v.text, api.VolumeTypeCSI)
+func (d *decoder) volumeType(v hcl1.Value) {
+	if v.Kind != hcl1.String || !strings.EqualFold(v.Text, api.VolumeTypeCSI) {
+		d.wrong(v.At, "type %q: only %q volumes are known", v.Text, api.VolumeTypeCSI)
 	}
 }
 
-func (d *decoder) text(dst *string) func(value) {
-	return func(v value) {
-		if v.kind != text {
-			d.wrong(v.at, "a string is needed, not %s", v.kind)
+func (d *decoder) text(dst *string) func(hcl1.Value) {
+	return func(v hcl1.Value) {
+		if v.Kind != hcl1.String {
+			d.wrong(v.At, "a string is needed, not %s", v.Kind)
 		}
-		*dst = v.text
+		*dst = v.Text
 	}
 }
 
-func (d *decoder) size(name string, dst *int64) func(value) {
-	return func(v value) {
-		n, ok := Bytes(v.text)
-		if !ok || v.kind != text && v.kind != number {
-			d.wrong(v.at, `%s: %q is not a capacity such as "10GiB"`, name, v.text)
+func (d *decoder) size(name string, dst *int64) func(hcl1.Value) {
+	return func(v hcl1.Value) {
+		n, ok := Bytes(v.Text)
+		if !ok || v.Kind != hcl1.String && v.Kind != hcl1.Number {
+			d.wrong(v.At, `%s: %q is not a capacity such as "10GiB"`, name, v.Text)
 		}
 		*dst = n
 	}
 }
 
 // texts reads a map; numbers and truth values are taken as they are written.
-func (d *decoder) texts(dst *map[string]string) func(value) {
-	return d.each(func(v value) {
+func (d *decoder) texts(dst *map[string]string) func(hcl1.Value) {
+	return d.each(func(v hcl1.Value) {
 		if *dst == nil {
 			*dst = map[string]string{}
 		}
-		for _, it := range v.items {
-			if _, twice := (*dst)[it.key]; twice {
-				d.wrong(it.at, "%s is there twice", it.key)
+		for _, it := range v.Items {
+			if _, twice := (*dst)[it.Key]; twice {
+				d.wrong(it.At, "%s is there twice", it.Key)
 			}
-			if it.value.kind >= null {
-				d.wrong(it.value.at, "%s: a string is needed, not %s", it.key, it.value.kind)
+			if it.Value.Kind >= hcl1.Null {
+				d.wrong(it.Value.At, "%s: a string is needed, not %s", it.Key, it.Value.Kind)
 			}
-			(*dst)[it.key] = it.value.text
+			(*dst)[it.Key] = it.Value.Text
 		}
 	})
 }
 
 // each hands over a block, or every block of a list of them as JSON writes repeated blocks.
-func (d *decoder) each(take func(value)) func(value) {
-	return func(v value) {
-		blocks := []value{v}
-		if v.kind == list {
-			blocks = v.list
+func (d *decoder) each(take func(hcl1.Value)) func(hcl1.Value) {
+	return func(v hcl1.Value) {
+		blocks := []hcl1.Value{v}
+		if v.Kind == hcl1.List {
+			blocks = v.List
 		}
 		for _, b := range blocks {
-			if b.kind != body {
-				d.wrong(b.at, "a block is needed, not %s", b.kind)
+			if b.Kind != hcl1.Block {
+				d.wrong(b.At, "a block is needed, not %s", b.Kind)
 				continue
 			}
 			take(b)
@@ -154,33 +158,33 @@ func (d *decoder) each(take func(value)) func(value) {
 	}
 }
 
-func (d *decoder) capability(v value) {
+func (d *decoder) capability(v hcl1.Value) {
 	c := &api.VolumeCapability{}
-	d.read("capability", v.items, keys{
+	d.read("capability", v.Items, keys{
 		"access_mode":     choice(d, "access_mode", api.AccessModes, &c.AccessMode),
 		"attachment_mode": choice(d, "attachment_mode", attachmentModes, &c.AttachmentMode),
 	})
 	d.spec.RequestedCapabilities = append(d.spec.RequestedCapabilities, c)
 }
 
-func choice[T ~string](d *decoder, name string, known []T, dst *T) func(value) {
-	return func(v value) {
-		*dst = T(v.text)
-		if v.kind != text || !slices.Contains(known, *dst) {
-			d.wrong(v.at, "%s: %q is none of %s", name, v.text, strings.Trim(fmt.Sprint(known), "[]"))
+func choice[T ~string](d *decoder, name string, known []T, dst *T) func(hcl1.Value) {
+	return func(v hcl1.Value) {
+		*dst = T(v.Text)
+		if v.Kind != hcl1.String || !slices.Contains(known, *dst) {
+			d.wrong(v.At, "%s: %q is none of %s", name, v.Text, strings.Trim(fmt.Sprint(known), "[]"))
 		}
 	}
 }
 
-func (d *decoder) mountOptions(v value) {
+func (d *decoder) mountOptions(v hcl1.Value) {
 	m := &api.MountOptions{}
-	d.read("mount_options", v.items, keys{
+	d.read("mount_options", v.Items, keys{
 		"fs_type": d.text(&m.FSType),
-		"mount_flags": func(v value) {
-			if v.kind != list {
-				d.wrong(v.at, "mount_flags: a list is needed, not %s", v.kind)
+		"mount_flags": func(v hcl1.Value) {
+			if v.Kind != hcl1.List {
+				d.wrong(v.At, "mount_flags: a list is needed, not %s", v.Kind)
 			}
-			for _, flag := range v.list {
+			for _, flag := range v.List {
 				var s string
 				d.text(&s)(flag)
 				m.MountFlags = append(m.MountFlags, s)
@@ -190,19 +194,19 @@ func (d *decoder) mountOptions(v value) {
 	d.spec.MountOptions = m
 }
 
-func (d *decoder) topologyRequest(v value) {
+func (d *decoder) topologyRequest(v hcl1.Value) {
 	r := &api.TopologyRequest{}
-	d.read("topology_request", v.items, keys{
+	d.read("topology_request", v.Items, keys{
 		"required": d.each(d.topologies(&r.Required)), "preferred": d.each(d.topologies(&r.Preferred)),
 	})
 	d.spec.RequestedTopologies = r
 }
 
-func (d *decoder) topologies(dst *[]*api.Topology) func(value) {
-	return func(v value) {
-		d.read("a list of topologies", v.items, keys{"topology": d.each(func(v value) {
+func (d *decoder) topologies(dst *[]*api.Topology) func(hcl1.Value) {
+	return func(v hcl1.Value) {
+		d.read("a list of topologies", v.Items, keys{"topology": d.each(func(v hcl1.Value) {
 			t := &api.Topology{}
-			d.read("topology", v.items, keys{"segments": d.texts(&t.Segments)})
+			d.read("topology", v.Items, keys{"segments": d.texts(&t.Segments)})
 			if len(t.Segments) > 0 {
 				*dst = append(*dst, t)
 			}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/jobspec/hcl1"
 )
 
 var nodeLoss = []string{api.NodeLossFence, api.NodeLossWait, api.NodeLossAssume}
@@ -12,11 +13,11 @@ var nodeLoss = []string{api.NodeLossFence, api.NodeLossWait, api.NodeLossAssume}
 var fences = []string{api.FenceStorage, api.FenceLease, api.FenceBoth}
 
 // duration takes texts such as "30s"; a bare number says no unit.
-func (d *decoder) duration(name string, dst *time.Duration) func(value) {
-	return func(v value) {
-		t, err := time.ParseDuration(v.text)
-		if err != nil || v.kind != text || t <= 0 {
-			d.wrong(v.at, `%s: %q is not a time such as "30s"`, name, v.text)
+func (d *decoder) duration(name string, dst *time.Duration) func(hcl1.Value) {
+	return func(v hcl1.Value) {
+		t, err := time.ParseDuration(v.Text)
+		if err != nil || v.Kind != hcl1.String || t <= 0 {
+			d.wrong(v.At, `%s: %q is not a time such as "30s"`, name, v.Text)
 			return
 		}
 		*dst = t
@@ -24,14 +25,14 @@ func (d *decoder) duration(name string, dst *time.Duration) func(value) {
 }
 
 // writeBack checks that the part of the lease fits into the lease that the file sets; without one the server does.
-func (d *decoder) writeBack(items []item) {
+func (d *decoder) writeBack(items []hcl1.Item) {
 	s := d.spec
 	if s.Lease <= 0 || s.WriteBack <= s.Lease/2 {
 		return
 	}
 	for _, it := range items {
-		if it.key == "write_back" {
-			d.wrong(it.value.at, "write_back: %s is more than half of the lease, which is %s", s.WriteBack, s.Lease)
+		if it.Key == "write_back" {
+			d.wrong(it.Value.At, "write_back: %s is more than half of the lease, which is %s", s.WriteBack, s.Lease)
 		}
 	}
 }

@@ -1,12 +1,12 @@
 package volumespec
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/jobspec/hcl1"
 )
 
 // Parse turns a volume file, HCL or JSON, into the specification of a CSI volume. The error lists
@@ -16,7 +16,7 @@ func Parse(path string, source []byte) (*api.VolumeSpec, error) {
 	if len(source) > jobspec.SizeMax {
 		return nil, fault.New(fault.TooLarge, "%s: %d bytes, at most %d are read", path, len(source), jobspec.SizeMax)
 	}
-	items, err := tree(path, source)
+	items, err := hcl1.Parse(path, source)
 	if err != nil {
 		return nil, err
 	}
@@ -26,18 +26,4 @@ func Parse(path string, source []byte) (*api.VolumeSpec, error) {
 		return nil, fault.Wrap(fault.Invalid, errors.Join(d.problems...))
 	}
 	return d.spec, nil
-}
-
-// tree reads the source in the syntax that its first byte tells.
-func tree(path string, source []byte) ([]item, error) {
-	if trimmed := bytes.TrimSpace(source); len(trimmed) > 0 && trimmed[0] == '{' {
-		if err := jobspec.CheckJSON(source); err != nil {
-			return nil, fault.New(fault.Of(err), "%s: %w", path, err)
-		}
-		return parseJSON(path, source)
-	}
-	if err := jobspec.CheckSize(path, source); err != nil {
-		return nil, err
-	}
-	return parseHCL(path, source)
 }

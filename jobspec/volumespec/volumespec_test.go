@@ -71,8 +71,8 @@ parameters {
 }
 context {
   text = <<-EOF
-    two
-      lines
+  two
+    lines
   EOF
 }
 `
@@ -179,10 +179,11 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		{"bare word", "id = vol", `v:1:6: "vol" is not a value: put strings in quotes`},
 		{"list for a block", "secrets = [1]", `v:1:12: a block is needed, not a number`},
 		{"nested secret", "secrets { a { b = \"c\" } }", `v:1:13: a: a string is needed, not a block`},
-		{"open block", "capability {", `v:1:13: the file ends inside a block`},
-		{"open list", "mount_options { mount_flags = [\"a\"", `the file ends inside a list`},
-		{"no value", "id\nname = \"b\"", `v:1:3: after "id" an equals sign`},
-		{"stray brace", "}", `v:1:1: a key is needed here, not "}"`},
+		{"open block", "capability {", `v:1:12: "{" is never closed`},
+		{"open list", "mount_options { mount_flags = [\"a\"", `v:1:31: "[" is never closed`},
+		{"label", "capability \"a\" {}", `v:1:1: capability takes no label such as "a"`},
+		{"no value", "id\nname = \"b\"", `v:2:6: a key without a value stands before this: after a key an equals sign`},
+		{"stray brace", "}", `v:1:1: "}" closes nothing`},
 		{"JSON key", "{\n  \"id\": \"a\",\n  \"pluginid\": \"p\"\n}", `v:3:3: "pluginid" is not a key of a volume file; did you mean "plugin_id"?`},
 		{"JSON value", "{\"capacity_min\": \"lots\"}", `v:1:18: capacity_min: "lots"`},
 		{"JSON syntax", "{\"id\": }", `v:1:`},

@@ -207,3 +207,34 @@ func TestReads(t *testing.T) {
 		t.Errorf("get %+v %v", one, err)
 	}
 }
+
+// A node that heard no server for a while ended batch work by itself, and was never found down: it is done elsewhere.
+func TestWorkThatANodeEndedByItselfIsEvaluated(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{api.JobTypeService, api.JobTypeBatch, api.JobTypeSysbatch} {
+		r, s, _ := open(t)
+		place(s, "a1", "n1")
+		edit := s.Write(s.Read().Index()+1, time.Now())
+		edit.PutAgreedVersion(fsm.Version)
+		j := *edit.Job("default", "web")
+		j.Type = kind
+		j.TaskGroups = []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t"}}, Disconnect: &api.DisconnectStrategy{StopOnClientAfter: time.Second, Replace: true}}}
+		a := *edit.Alloc("a1")
+		a.Job, a.ClientStatus = &j, api.AllocClientStatusRunning
+		edit.PutJob(&j)
+		edit.PutAlloc(&a)
+		edit.Commit()
+		end := report("a1", api.AllocClientStatusComplete)
+		end.TaskStates = map[string]*api.TaskState{"t": {State: api.TaskStateDead, FinishedAt: time.Now(), Events: []*api.TaskEvent{{Type: api.EventStarted}, {Type: api.EventKilling}, {Type: api.EventKilled}}}}
+		if _, err := r.Update(t.Context(), &api.AllocUpdateRequest{NodeID: "n1", Allocs: []*api.Allocation{end}}); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for range s.Read().EvalsByJob("default", "web") {
+			n++
+		}
+		if n == 0 {
+			t.Errorf("%s: nobody looks after what the node ended", kind)
+		}
+	}
+}

@@ -2,18 +2,21 @@ package allocs
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
 const (
-	// batchMax bounds the reports of one raft entry.
-	batchMax = 512
+	// batchMax bounds the reports of one raft entry, batchBytes their size.
+	batchMax   = 512
+	batchBytes = 8 << 20
 	// batchTime bounds one raft entry, whoever waits for it.
 	batchTime = 30 * time.Second
 )
@@ -28,8 +31,15 @@ type batcher struct {
 }
 
 type batch struct {
+	parts []*part
+	count int
+	size  int
+	done  chan struct{}
+}
+
+// part is what one caller reports, and the answer.
+type part struct {
 	allocs []*api.Allocation
-	done   chan struct{}
 	index  uint64
 	err    error
 }
@@ -41,25 +51,31 @@ func newBatcher(r fsm.Proposer) *batcher {
 }
 
 func (b *batcher) send(ctx context.Context, reports []*api.Allocation) (uint64, error) {
-	mine, first := b.join(reports)
+	mine := &part{allocs: reports}
+	joined, first := b.join(mine)
 	if first {
-		b.propose(ctx, mine)
+		b.propose(ctx, joined)
 	}
 	select {
-	case <-mine.done:
+	case <-joined.done:
 		return mine.index, mine.err
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
 }
 
-func (b *batcher) join(reports []*api.Allocation) (mine *batch, first bool) {
+func (b *batcher) join(mine *part) (joined *batch, first bool) {
+	size := 0
+	for _, a := range mine.allocs {
+		size += a.Msgsize()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open == nil || len(b.open.allocs)+len(reports) > batchMax {
+	if b.open == nil || b.open.count+len(mine.allocs) > batchMax || b.open.size+size > batchBytes {
 		b.open, first = &batch{done: make(chan struct{})}, true
 	}
-	b.open.allocs = append(b.open.allocs, reports...)
+	b.open.parts = append(b.open.parts, mine)
+	b.open.count, b.open.size = b.open.count+len(mine.allocs), b.open.size+size
 	return b.open, first
 }
 
@@ -68,21 +84,53 @@ func (b *batcher) propose(ctx context.Context, mine *batch) {
 	defer close(mine.done)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchTime)
 	defer cancel()
+	var late error
 	select {
 	case <-b.turn:
 		defer func() { b.turn <- struct{}{} }()
 	case <-ctx.Done():
-		mine.err = ctx.Err()
+		late = ctx.Err()
 	}
 	b.mu.Lock()
 	if b.open == mine {
 		b.open = nil
 	}
-	allocs := mine.allocs
+	parts := mine.parts
 	b.mu.Unlock()
-	if mine.err != nil {
+	if late != nil {
+		answer(parts, 0, late)
 		return
 	}
+	b.try(ctx, parts)
+}
+
+// try proposes parts together. What is refused together is tried one by one: a part hurts its own caller only.
+func (b *batcher) try(ctx context.Context, parts []*part) {
+	var allocs []*api.Allocation
+	for _, p := range parts {
+		allocs = append(allocs, p.allocs...)
+	}
 	res, err := b.raft.Propose(ctx, &UpdateClient{Allocs: allocs, Seed: uuid.NewString()})
-	mine.index, mine.err = res.Index, err
+	if err == nil || len(parts) == 1 || !refused(err) {
+		answer(parts, res.Index, err)
+		return
+	}
+	for _, p := range parts {
+		b.try(ctx, []*part{p})
+	}
+}
+
+func answer(parts []*part, index uint64, err error) {
+	for _, p := range parts {
+		p.index, p.err = index, err
+	}
+}
+
+// refused reports an error that is about what was proposed, not about who leads or how long it took.
+func refused(err error) bool {
+	switch fault.Of(err) {
+	case fault.Unavailable, fault.NotLeader, fault.Timeout:
+		return false
+	}
+	return !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -33,7 +34,7 @@ type Transition struct {
 	EvalID     string                `msg:",omitempty"`
 }
 
-// Commands registers this room's commands.
+// Commands registers the commands of this service.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &UpdateClient{} })
 	r.Register(func() fsm.Command { return &Transition{} })
@@ -97,8 +98,7 @@ func merged(tx *state.Txn, old, report *api.Allocation) *api.Allocation {
 }
 
 // follow makes the evaluation that a change of client status calls for: a failure wants a
-// replacement; an end, where the servers did not ask for it, room for others of a system job or a
-// batch job with more to do; a node's return, a decision between the original and its replacement.
+// replacement, and so does an end that nobody asked for, of what was to go on; a node's return, a decision between the original and its replacement.
 func follow(tx *state.Txn, old, next *api.Allocation, seed string) *api.Evaluation {
 	j := tx.Job(next.Namespace, next.JobID)
 	if j == nil {
@@ -110,13 +110,20 @@ func follow(tx *state.Txn, old, next *api.Allocation, seed string) *api.Evaluati
 		trigger = api.TriggerReconnect
 	case next.ClientStatus == api.AllocClientStatusFailed && next.DesiredStatus == api.AllocDesiredStatusRun:
 		trigger = api.TriggerRetryFailedAlloc
-	case next.ClientStatus == api.AllocClientStatusComplete && next.DesiredStatus == api.AllocDesiredStatusRun &&
-		(j.Type == api.JobTypeService || j.Type == api.JobTypeSystem):
+	case next.ClientStatus == api.AllocClientStatusComplete && next.DesiredStatus == api.AllocDesiredStatusRun && isToGoOn(tx, j, next):
 		trigger = api.TriggerRetryFailedAlloc
 	default:
 		return nil
 	}
 	return evaluation(tx, j, fsm.DerivedID(seed, j.Namespace, j.ID), trigger)
+}
+
+// isToGoOn reports whether somebody else is to do what the allocation, which ended well, did not.
+func isToGoOn(tx *state.Txn, j *api.Job, a *api.Allocation) bool {
+	if j.Type == api.JobTypeService || j.Type == api.JobTypeSystem {
+		return true
+	}
+	return tx.AgreedVersion() >= fsm.Ends && reconcile.StoppedAlone(a)
 }
 
 func evaluation(tx *state.Txn, j *api.Job, id, trigger string) *api.Evaluation {

@@ -1,7 +1,7 @@
-// Package allocs is the room of allocations: reading them, stopping them, and taking over what nodes
+// Package allocs is the service of allocations: reading them, stopping them, and taking over what nodes
 // report.
 //
-// Who writes what in an [api.Allocation]: plan apply the placement and the desired half; this room the
+// Who writes what in an [api.Allocation]: plan apply the placement and the desired half; this service the
 // client half (client status and description, task states, deployment health, network status), always
 // from the node that runs it, and DesiredTransition. AllocModifyIndex moves with the desired half only,
 // so that a node is not told of its own reports.

@@ -15,26 +15,26 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	Log   hclog.Logger
 	State *state.Store
 	Raft  fsm.Proposer
 }
 
-// Service is the room.
+// Service serves the RPC methods of this package.
 type Service struct {
 	state   *state.Store
 	raft    fsm.Proposer
 	reports *batcher
 }
 
-// New makes the room.
+// New makes the service.
 func New(c Config) *Service {
 	return &Service{state: c.State, raft: c.Raft, reports: newBatcher(c.Raft)}
 }
 
-// Handlers binds the room's methods.
+// Handlers binds the RPC methods of the service.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.AllocList.Handle(s.List),
@@ -97,7 +97,11 @@ func (s *Service) Update(ctx context.Context, r *api.AllocUpdateRequest) (*api.W
 		if err := check(a); err != nil {
 			return nil, err
 		}
-		reports = append(reports, clientHalf(a, r.NodeID))
+		half := brief(clientHalf(a, r.NodeID))
+		if n := half.Msgsize(); n > reportMax {
+			return nil, fault.New(fault.TooLarge, "the report on alloc %q has %d bytes, at most %d are possible", a.ID, n, reportMax)
+		}
+		reports = append(reports, half)
 	}
 	index, err := s.reports.send(ctx, reports)
 	if err != nil {

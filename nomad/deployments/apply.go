@@ -10,14 +10,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// active returns the deployment that a user means; deed is what cannot be done with one that is over.
-func active(tx *state.Txn, id, deed string) (*api.Deployment, error) {
+// active returns the deployment that a user means; action is what cannot be done with one that is over.
+func active(tx *state.Txn, id, action string) (*api.Deployment, error) {
 	d := tx.Deployment(id)
 	if d == nil {
 		return nil, fault.New(fault.NotFound, "deployment %q not found", id)
 	}
 	if !d.Active() {
-		return nil, fault.New(fault.Invalid, "can't %s terminal deployment", deed)
+		return nil, fault.New(fault.Invalid, "can't %s terminal deployment", action)
 	}
 	return d, nil
 }
@@ -156,11 +156,11 @@ func extend(tx *state.Txn, g *api.DeploymentState) {
 
 // Apply pauses the deployment or lets it go on.
 func (c *Pause) Apply(tx *state.Txn) (any, error) {
-	deed := "resume"
+	action := "resume"
 	if c.Pause {
-		deed = "pause"
+		action = "pause"
 	}
-	d, err := active(tx, c.DeploymentID, deed)
+	d, err := active(tx, c.DeploymentID, action)
 	if err != nil {
 		return nil, err
 	}
@@ -193,11 +193,19 @@ func (c *SetHealth) Apply(tx *state.Txn) (any, error) {
 	if len(c.Healthy)+len(c.Unhealthy) == 0 {
 		return nil, fault.New(fault.Invalid, "must specify at least one healthy or unhealthy allocation ID")
 	}
+	healthy := make(map[string]bool, len(c.Healthy))
+	for _, id := range c.Healthy {
+		healthy[id] = true
+	}
+	unhealthy := make(map[string]bool, len(c.Unhealthy))
+	for _, id := range c.Unhealthy {
+		unhealthy[id] = true
+	}
 	for _, id := range slices.Concat(c.Healthy, c.Unhealthy) {
 		if a := tx.Alloc(id); a == nil || a.DeploymentID != d.ID {
 			return nil, fault.New(fault.Invalid, "allocation %q is not of deployment %q", id, d.ID)
 		}
-		if slices.Contains(c.Healthy, id) && slices.Contains(c.Unhealthy, id) {
+		if healthy[id] && unhealthy[id] {
 			return nil, fault.New(fault.Invalid, "allocation %q can't be healthy and unhealthy", id)
 		}
 	}

@@ -17,7 +17,7 @@ type Outcome struct {
 	Reverted *uint64
 }
 
-// SetStatus ends a deployment at a user's wish: as failed, or as successful when it is blocked.
+// SetStatus ends a deployment when a user asks for it: as failed, or as successful when it is blocked.
 type SetStatus struct {
 	DeploymentID string `msg:",omitempty"`
 	Status       string `msg:",omitempty"`
@@ -61,7 +61,7 @@ type Move struct {
 	Evaluate bool `msg:",omitempty"`
 }
 
-// Commands registers the room's commands.
+// Commands registers the commands of this service.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &SetStatus{} })
 	r.Register(func() fsm.Command { return &Promote{} })

@@ -1,9 +1,9 @@
-// Package deployments is the room of deployments: reading them, what users ask of them (promote, pause, fail,
+// Package deployments is the service of deployments: reading them, what users ask of them (promote, pause, fail,
 // health of an allocation by hand), and the leader's duty that carries them on.
 //
 // Who writes what: a plan makes a deployment, says what it wants and ends it as successful or cancelled, for only
 // the scheduler knows that nothing is left to do (nomad/plan). What is counted from allocations is written by
-// nomad/deployments/tally, in the entry that changes the allocation. This room writes Promoted, the states
+// nomad/deployments/tally, in the entry that changes the allocation. This service writes Promoted, the states
 // running, paused and failed, and DesiredTransition.Reschedule of unhealthy allocations.
 //
 // What is to be done with a deployment is a pure function of the state and the time (judge.go). The leader asks it

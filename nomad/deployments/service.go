@@ -14,17 +14,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	Log   hclog.Logger
 	State *state.Store
 	Raft  fsm.Proposer
 }
 
-// Service is the room.
+// Service serves the RPC methods of this package.
 type Service struct{ Config }
 
-// New makes the room.
+// New makes the service.
 func New(c Config) *Service {
 	if c.Log == nil {
 		c.Log = hclog.NewNullLogger()
@@ -32,7 +32,7 @@ func New(c Config) *Service {
 	return &Service{c}
 }
 
-// Handlers binds the room's methods.
+// Handlers binds the RPC methods of the service.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.DeploymentList.Handle(s.List),
@@ -74,15 +74,21 @@ func (s *Service) Promote(ctx context.Context, r *api.DeploymentPromoteRequest) 
 	})
 }
 
+// healthMax bounds the ids of one call.
+const healthMax = 50_000
+
 // AllocHealth sets by hand which allocations are healthy.
 func (s *Service) AllocHealth(ctx context.Context, r *api.DeploymentAllocHealthRequest) (*api.DeploymentUpdateResponse, error) {
+	if n := len(r.HealthyAllocationIDs) + len(r.UnhealthyAllocationIDs); n > healthMax {
+		return nil, fault.New(fault.Invalid, "the health of %d allocations is set at once, at most %d are possible", n, healthMax)
+	}
 	return s.write(ctx, "set health in", r.DeploymentID, &SetHealth{
 		DeploymentID: r.DeploymentID, Healthy: r.HealthyAllocationIDs, Unhealthy: r.UnhealthyAllocationIDs, EvalID: uuid.NewString(),
 	})
 }
 
-// write brings a user's wish into the log. Refusals are the command's words: users look for them.
-func (s *Service) write(ctx context.Context, deed, id string, c fsm.Command) (*api.DeploymentUpdateResponse, error) {
+// write brings what a user asks for into the log. Refusals are the command's words: users look for them.
+func (s *Service) write(ctx context.Context, action, id string, c fsm.Command) (*api.DeploymentUpdateResponse, error) {
 	if id == "" {
 		return nil, fault.New(fault.Invalid, "missing deployment ID")
 	}
@@ -91,7 +97,7 @@ func (s *Service) write(ctx context.Context, deed, id string, c fsm.Command) (*a
 	case err != nil && fault.Of(err) == fault.Invalid:
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("%s deployment %q: %w", deed, id, err)
+		return nil, fmt.Errorf("%s deployment %q: %w", action, id, err)
 	}
 	out := &api.DeploymentUpdateResponse{DeploymentModifyIndex: res.Index, WriteMeta: api.WriteMeta{Index: res.Index}}
 	if o, ok := res.Value.(*Outcome); ok {

@@ -9,7 +9,7 @@ import (
 //go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
 //msgp:limit arrays:1000000 maps:1000000
 
-// Commands registers the room's commands.
+// Commands registers the commands of this service.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &Update{} })
 	r.Register(func() fsm.Command { return &Reap{} })

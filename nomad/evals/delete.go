@@ -8,6 +8,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -19,7 +22,7 @@ const reapMax = 5_000
 func (s *Service) Delete(ctx context.Context, r *api.EvalDeleteRequest) (*api.EvalDeleteResponse, error) {
 	tx := s.State.Read()
 	if !tx.SchedulerConfig().PauseEvalBroker {
-		return nil, fault.New(fault.Invalid, "evals can only be deleted while the eval broker is paused")
+		return nil, fault.New(fault.Invalid, "eval broker is enabled: evals can only be deleted while it is paused")
 	}
 	ids, err := chosen(tx, r)
 	if err != nil {
@@ -84,17 +87,41 @@ func filtered(tx *state.Txn, r *api.EvalDeleteRequest) ([]string, error) {
 	return ids, nil
 }
 
-// inUse says why an evaluation must stay: it has allocations that run, or whose volumes are not given back.
+// inUse says why an evaluation must stay: it has allocations that run, that their job still needs, or whose volumes
+// are not given back.
 func inUse(tx *state.Txn, e *api.Evaluation) string {
+	j := tx.Job(e.Namespace, e.JobID)
+	dead := j != nil && j.Stop && rules.Status(j, tx.AllocsByJob(j.Namespace, j.ID), tx.EvalsByJob(j.Namespace, j.ID), tx.DeploymentsByJob(j.Namespace, j.ID)) == api.JobStatusDead
 	for a := range tx.AllocsByEval(e.ID) {
 		if !a.Terminal() || !a.ClientTerminal() {
 			return fmt.Sprintf("allocation %s is not terminal", a.ID)
+		}
+		if tx.AgreedVersion() >= fsm.Ends {
+			switch {
+			case reconcile.Remembered(a, j, dead):
+				return fmt.Sprintf("allocation %s tells job %q what is done", a.ID, e.JobID)
+			case awaitsSuccessor(j, a):
+				return fmt.Sprintf("allocation %s waits to be placed again", a.ID)
+			}
 		}
 		for c := range tx.ClaimsByAlloc(a.ID) {
 			return fmt.Sprintf("allocation %s still claims volume %q", a.ID, c.VolumeID)
 		}
 	}
 	return ""
+}
+
+// awaitsSuccessor reports whether a failed allocation may still be placed again.
+func awaitsSuccessor(j *api.Job, a *api.Allocation) bool {
+	if j == nil || j.Stop || a.ClientStatus != api.AllocClientStatusFailed || a.ServerTerminal() || a.NextAllocation != "" {
+		return false
+	}
+	g := j.Group(a.TaskGroup)
+	if g == nil {
+		return false
+	}
+	_, again := reconcile.NextReschedule(a, g.ReschedulePolicy)
+	return again
 }
 
 // Apply implements [fsm.Command]. It answers how many evaluations it forgot, as an int: those that are

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -201,7 +202,8 @@ func (s *Service) Update(ctx context.Context, r *api.EvalUpdateRequest) (*api.Wr
 	return &api.WriteMeta{Index: l.State.Read().Index()}, nil
 }
 
-// Submit commits the plan of a worker of another server. Of what was committed the answer names the nodes only.
+// Submit commits the plan of a worker of another server. Of what was committed the answer names the nodes only
+// where the job was brought on.
 func (s *Service) Submit(ctx context.Context, r *api.PlanSubmitRequest) (*api.PlanSubmitResponse, error) {
 	l, err := s.leading()
 	if err != nil {
@@ -216,14 +218,17 @@ func (s *Service) Submit(ctx context.Context, r *api.PlanSubmitRequest) (*api.Pl
 		return nil, err
 	}
 	short := *out.PlanResult
-	short.NodeAllocation, short.NodeUpdate, short.NodePreemptions = nodesOf(short.NodeAllocation), nodesOf(short.NodeUpdate), nil
+	short.NodeAllocation, short.NodeUpdate, short.NodePreemptions = nodesOf(short.NodeAllocation, bringsOn), nodesOf(short.NodeUpdate, nil), nil
 	return &api.PlanSubmitResponse{Result: &short, Whole: out.Whole}, nil
 }
 
-func nodesOf(m map[string][]*api.Allocation) map[string][]*api.Allocation {
+// nodesOf are the nodes with an allocation that counts; all do when nothing else is said.
+func nodesOf(m map[string][]*api.Allocation, counts func(*api.Allocation) bool) map[string][]*api.Allocation {
 	out := make(map[string][]*api.Allocation, len(m))
-	for node := range m {
-		out[node] = nil
+	for node, list := range m {
+		if counts == nil || slices.ContainsFunc(list, counts) {
+			out[node] = nil
+		}
 	}
 	return out
 }

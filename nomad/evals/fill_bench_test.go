@@ -49,7 +49,7 @@ func BenchmarkFill(b *testing.B) {
 		b.ReportMetric(took.Seconds(), "s-total")
 		b.ReportMetric(float64(jobs*count)/took.Seconds(), "placements/s")
 		b.ReportMetric(float64(heapBytes()-before)/float64(jobs*count), "heap-B/alloc")
-		b.ReportMetric(float64(w.room.Conflicts()), "plan-conflicts")
+		b.ReportMetric(float64(w.service.Conflicts()), "plan-conflicts")
 		w.stop()
 		runtime.KeepAlive(w)
 	}

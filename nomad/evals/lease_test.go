@@ -21,7 +21,7 @@ func TestWhatAWorkerCouldNotHandBackIsHandedOutAgain(t *testing.T) {
 		w.job("j", 1, evalID(1))
 		take := func() *api.EvalDequeueResponse {
 			t.Helper()
-			out, err := w.room.Dequeue(t.Context(), &api.EvalDequeueRequest{Kinds: []string{api.JobTypeService}, Wait: time.Minute})
+			out, err := w.service.Dequeue(t.Context(), &api.EvalDequeueRequest{Kinds: []string{api.JobTypeService}, Wait: time.Minute})
 			if err != nil || out.Eval == nil || out.Eval.ID != evalID(1) {
 				t.Fatalf("handed out %+v, %v", out, err)
 			}
@@ -34,14 +34,14 @@ func TestWhatAWorkerCouldNotHandBackIsHandedOutAgain(t *testing.T) {
 			t.Errorf("the next worker gets it after %s", took)
 		}
 		plan := &api.Plan{EvalID: evalID(1), EvalToken: lost.Token}
-		_, submitted := w.room.Submit(t.Context(), &api.PlanSubmitRequest{Plan: plan})
-		_, acked := w.room.Ack(t.Context(), &api.EvalAckRequest{EvalID: evalID(1), Token: lost.Token})
+		_, submitted := w.service.Submit(t.Context(), &api.PlanSubmitRequest{Plan: plan})
+		_, acked := w.service.Ack(t.Context(), &api.EvalAckRequest{EvalID: evalID(1), Token: lost.Token})
 		for what, err := range map[string]error{"plan": submitted, "answer": acked} {
 			if !errors.Is(err, fault.Conflict) {
 				t.Errorf("the %s of the one that lost it: %v", what, err)
 			}
 		}
-		if _, err := w.room.Ack(t.Context(), &api.EvalAckRequest{EvalID: evalID(1), Token: next.Token}); err != nil {
+		if _, err := w.service.Ack(t.Context(), &api.EvalAckRequest{EvalID: evalID(1), Token: next.Token}); err != nil {
 			t.Error(err)
 		}
 		w.stop()

@@ -31,7 +31,7 @@ type leader struct {
 	plans   *plan.Applier
 	over    *ended
 	// What follows is used by follow only, but for seen.
-	*rooms
+	*capacity
 	// unfiled are evaluations that were blocked when the term began and are not filed yet.
 	unfiled []string
 	paused  bool
@@ -56,7 +56,7 @@ func (p *progress) reach(index uint64) {
 // Run hands out evaluations and commits plans while this server leads; [Service.Work] must run too.
 func (s *Service) Run(ctx context.Context) error {
 	l := &leader{
-		Service: s, broker: broker.New(s.Broker), over: newEnded(), rooms: newRooms(s.State, s.roster.Fleet),
+		Service: s, broker: broker.New(s.Broker), over: newEnded(), capacity: newCapacity(s.State, s.roster.Fleet),
 		plans: plan.NewApplier(plan.Config{
 			State: s.State, Raft: s.Raft, Roster: s.roster, Log: s.Log, Rejections: s.Rejections, Ineligible: s.Ineligible,
 		}),

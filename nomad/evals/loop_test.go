@@ -19,11 +19,11 @@ import (
 
 // world is a leader with an in-memory log.
 type world struct {
-	t     testing.TB
-	store *state.Store
-	raft  *fsm.Local
-	room  *evals.Service
-	stop  func()
+	t       testing.TB
+	store   *state.Store
+	raft    *fsm.Local
+	service *evals.Service
+	stop    func()
 	// missed is how many blocked evaluations the sweep is to find.
 	missed uint64
 }
@@ -55,11 +55,11 @@ func (w *world) lead(c evals.Config) {
 	if c.Raft == nil {
 		c.Raft = w.raft
 	}
-	w.room = evals.New(c)
+	w.service = evals.New(c)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
-	go func() { done <- w.room.Run(ctx) }()
-	go func() { done <- w.room.Work(ctx) }()
+	go func() { done <- w.service.Run(ctx) }()
+	go func() { done <- w.service.Work(ctx) }()
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		for range cap(done) {
@@ -67,7 +67,7 @@ func (w *world) lead(c evals.Config) {
 				w.t.Errorf("run ended with %v", err)
 			}
 		}
-		if n := w.room.MissedWakes(); n != w.missed {
+		if n := w.service.MissedWakes(); n != w.missed {
 			w.t.Errorf("%d blocked evaluations could run and were not woken", n)
 		}
 	})
@@ -142,7 +142,7 @@ func evalID(n int) string { return fmt.Sprintf("%08d-0000-0000-0000-000000000000
 
 func (w *world) until(what string, keys []state.Key, holds func(*state.Txn) bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
 	defer cancel()
 	if err := state.Until(ctx, w.store, keys, holds); err != nil {
 		for e := range w.store.Read().Evals("*") {

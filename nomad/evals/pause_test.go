@@ -3,9 +3,12 @@ package evals_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/evals"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -51,7 +54,7 @@ func TestEvaluationsAreDeletedWhilePausedOnly(t *testing.T) {
 	w.job("none", 0, evalID(3))
 	w.untilEval(evalID(3), api.EvalStatusComplete)
 	del := func(r *api.EvalDeleteRequest) (int, error) {
-		out, err := w.room.Delete(t.Context(), r)
+		out, err := w.service.Delete(t.Context(), r)
 		if err != nil {
 			return 0, err
 		}
@@ -85,7 +88,7 @@ func TestEvaluationsAreDeletedWhilePausedOnly(t *testing.T) {
 		t.Error("an evaluation with running work is gone")
 	}
 	count := func(r *api.EvalListRequest) int {
-		got, err := w.room.Count(t.Context(), r)
+		got, err := w.service.Count(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,23 +105,23 @@ func TestOldTokensAreRefused(t *testing.T) {
 	w.job("j", 1, evalID(1))
 	w.untilEval(evalID(1), api.EvalStatusComplete)
 	p := &api.Plan{EvalID: evalID(1), EvalToken: "old", Job: w.store.Read().Job("default", "j")}
-	if _, err := w.room.Submit(t.Context(), &api.PlanSubmitRequest{Plan: p}); !errors.Is(err, fault.Conflict) {
+	if _, err := w.service.Submit(t.Context(), &api.PlanSubmitRequest{Plan: p}); !errors.Is(err, fault.Conflict) {
 		t.Errorf("submit: %v", err)
 	}
 	e := &api.Evaluation{ID: evalID(1), Status: api.EvalStatusFailed}
-	if _, err := w.room.Update(t.Context(), &api.EvalUpdateRequest{Token: "old", Evals: []*api.Evaluation{e, nil}}); !errors.Is(err, fault.Conflict) {
+	if _, err := w.service.Update(t.Context(), &api.EvalUpdateRequest{Token: "old", Evals: []*api.Evaluation{e, nil}}); !errors.Is(err, fault.Conflict) {
 		t.Errorf("update: %v", err)
 	}
 	for _, r := range []*api.EvalAckRequest{{EvalID: evalID(1), Token: "old"}, {EvalID: evalID(1), Nack: true}, {EvalID: "x", Token: "", Extend: true}} {
-		if _, err := w.room.Ack(t.Context(), r); !errors.Is(err, fault.Conflict) {
+		if _, err := w.service.Ack(t.Context(), r); !errors.Is(err, fault.Conflict) {
 			t.Errorf("ack %+v: %v", r, err)
 		}
 	}
-	if got, err := w.room.Dequeue(t.Context(), &api.EvalDequeueRequest{Kinds: []string{"service"}, Wait: 1}); err != nil || got.Eval != nil {
+	if got, err := w.service.Dequeue(t.Context(), &api.EvalDequeueRequest{Kinds: []string{"service"}, Wait: 1}); err != nil || got.Eval != nil {
 		t.Errorf("dequeue: %+v, %v", got, err)
 	}
 	w.stop()
-	if _, err := w.room.Dequeue(t.Context(), &api.EvalDequeueRequest{Wait: 1}); !errors.Is(err, fault.NotLeader) {
+	if _, err := w.service.Dequeue(t.Context(), &api.EvalDequeueRequest{Wait: 1}); !errors.Is(err, fault.NotLeader) {
 		t.Errorf("dequeue from a server that does not lead: %v", err)
 	}
 }
@@ -146,4 +149,37 @@ func TestTooLittleRoomWakesNobody(t *testing.T) {
 	}
 	w.node("n2")
 	w.untilLive("big", 3)
+}
+
+// What a batch job did is how it knows that it is done: deleting its old evaluations does not make it do that again.
+func TestDeletedEvaluationDoesNotTakeFinishedWorkAlong(t *testing.T) {
+	t.Parallel()
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := fsm.NewRegistry()
+	evals.Commands(r)
+	j := &api.Job{ID: "j", Namespace: "default", Type: api.JobTypeBatch, TaskGroups: []*api.TaskGroup{{Name: "g", Count: 2}}}
+	tx := s.Write(2, time.Now())
+	tx.PutAgreedVersion(fsm.Version)
+	tx.PutSchedulerConfig(&api.SchedulerConfiguration{PauseEvalBroker: true})
+	tx.PutJob(j)
+	tx.PutEval(&api.Evaluation{ID: "e", Namespace: "default", JobID: "j", Type: j.Type, Status: api.EvalStatusComplete})
+	tx.PutAlloc(&api.Allocation{
+		ID: "a", Name: "j.g[0]", Namespace: "default", JobID: "j", Job: j, TaskGroup: "g", EvalID: "e", NodeID: "n",
+		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusComplete,
+		TaskStates: map[string]*api.TaskState{"t": {State: api.TaskStateDead}},
+	})
+	tx.PutAlloc(&api.Allocation{ // the job goes on
+		ID: "b", Name: "j.g[1]", Namespace: "default", JobID: "j", Job: j, TaskGroup: "g", EvalID: "f", NodeID: "n",
+		DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusRunning,
+	})
+	tx.Commit()
+	if _, err := fsm.NewLocal(s, r).Propose(t.Context(), &evals.Reap{Evals: []string{"e"}}); err != nil {
+		t.Fatal(err)
+	}
+	if s.Read().Alloc("a") == nil {
+		t.Error("the finished half of a job that goes on is forgotten, and will be done once more")
+	}
 }

@@ -84,7 +84,7 @@ func placedSince(tx *state.Txn, e *api.Evaluation) bool {
 	return false
 }
 
-// changedSince reports whether anything but the room of nodes changed for the evaluation since it was refused.
+// changedSince reports whether anything but the capacity of nodes changed for the evaluation since it was refused.
 // What was forgotten meanwhile is not seen.
 func changedSince(tx *state.Txn, e *api.Evaluation) bool {
 	since := e.SnapshotIndex

@@ -23,7 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	State *state.Store
 	Raft  fsm.Proposer
@@ -59,7 +59,7 @@ type Service struct {
 	moved chan struct{} // closed when term changes
 }
 
-// New makes the room.
+// New makes the service.
 func New(c Config) *Service {
 	if c.Workers == 0 {
 		c.Workers = 2
@@ -85,7 +85,7 @@ func New(c Config) *Service {
 // they counted on.
 func (s *Service) Conflicts() uint64 { return s.conflicts.Load() }
 
-// Handlers binds the room's methods.
+// Handlers binds the RPC methods of the service.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.EvalList.Handle(s.List), wire.EvalGet.Handle(s.Get), wire.EvalAllocations.Handle(s.Allocations),

@@ -15,7 +15,7 @@ import (
 // Whatever happens in whatever order, those who wait are woken by it: the sweep, which looks at all of them, finds
 // nobody.
 func TestTheSweepFindsNobody(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(sweeps) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := unled(t)
@@ -37,7 +37,7 @@ func TestTheSweepFindsNobody(t *testing.T) {
 					synctest.Wait()
 					time.Sleep(3 * time.Second)
 					synctest.Wait()
-					if n := w.room.Gauges()["nomad.blocked_evals.missed_wakes"]; n > 0 {
+					if n := w.service.Gauges()["nomad.blocked_evals.missed_wakes"]; n > 0 {
 						t.Fatalf("step %d: %v could run and were not woken", i, n)
 					}
 					for e := range w.store.Read().Evals("*") {

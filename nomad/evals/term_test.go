@@ -41,7 +41,7 @@ func (f *flaky) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error) 
 
 func (f *flaky) untilRefused(t *testing.T, n int) {
 	t.Helper()
-	late := time.After(10 * time.Second)
+	late := time.After(30 * time.Second)
 	for range n {
 		select {
 		case <-f.refused:

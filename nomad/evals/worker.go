@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -158,11 +161,13 @@ func (w *worker) attempt(ctx context.Context, d desk, tx *state.Txn, t *task) (d
 	}
 	w.is("Scheduling")
 	e, now := t.eval, time.Now()
-	o = scheduler.Schedule(scheduler.Input{
+	o, evals, err := w.schedule(scheduler.Input{
 		View: tx, Fleet: f, Eval: e, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
 		Crowded: t.crowded, Memory: &w.memory,
-	})
-	evals := append(o.FollowUps, scheduler.Done(e, o, tx.Index(), now, newID)...)
+	}, tx)
+	if err != nil {
+		return true, false, nil, fail(ctx, d, t, err.Error())
+	}
 	w.is("Submitting")
 	if o.Empty() {
 		return true, false, o, d.update(ctx, t, evals)
@@ -178,8 +183,41 @@ func (w *worker) attempt(ctx context.Context, d desk, tx *state.Txn, t *task) (d
 		t.crowded = append(t.crowded, out.RejectedNodes...)
 		w.Log.Debug("plan was refused in part", "eval", e.ID, "job", e.JobID, "nodes", out.RejectedNodes, "reasons", out.Reasons)
 	}
-	return out.Whole, len(out.NodeAllocation)+len(out.NodeUpdate) > 0, o, nil
+	return out.Whole, progressed(out), o, nil
 }
+
+// schedule answers the scheduler's plan and the evaluations that go with it. A job that the scheduler breaks on costs
+// its evaluation, not the server: it would be handed out again, to every server in turn.
+func (w *worker) schedule(in scheduler.Input, tx *state.Txn) (o *scheduler.Output, evals []*api.Evaluation, err error) {
+	e := in.Eval
+	if j := tx.Job(e.Namespace, e.JobID); j != nil {
+		if err := rules.Excess(j, rules.AllocsMax); err != nil {
+			return nil, nil, err
+		}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			w.memory = scheduler.Memory{}
+			w.Log.Error("the scheduler panicked", "eval", e.ID, "job", e.JobID, "namespace", e.Namespace, "panic", r, "stack", string(debug.Stack()))
+			err = fmt.Errorf("the scheduler panicked: %v", r)
+		}
+	}()
+	o = scheduler.Schedule(in)
+	return o, append(o.FollowUps, scheduler.Done(e, o, tx.Index(), in.Now, newID)...), nil
+}
+
+// progressed reports whether what was committed of a plan brings its job on. Another server's leader names the nodes only.
+func progressed(out *plan.Outcome) bool {
+	for _, list := range out.NodeAllocation {
+		if len(list) == 0 || slices.ContainsFunc(list, bringsOn) {
+			return true
+		}
+	}
+	return len(out.NodeUpdate) > 0
+}
+
+// bringsOn tells what is placed, or taken over to the job's version, from notes on what has ended or is out of sight.
+func bringsOn(a *api.Allocation) bool { return a.CreateIndex == 0 || a.Job == nil }
 
 func fail(ctx context.Context, d desk, t *task, why string) error {
 	failed := *t.eval

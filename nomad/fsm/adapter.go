@@ -39,7 +39,7 @@ func (a adapter) Snapshot() (raft.FSMSnapshot, error) {
 
 func (a adapter) Restore(r io.ReadCloser) error {
 	defer r.Close()
-	if err := a.state.Restore(bufio.NewReaderSize(r, 1<<20), understood); err != nil {
+	if err := a.restore(r); err != nil {
 		return a.fail(fmt.Errorf("restore snapshot: %w", err))
 	}
 	return nil

@@ -10,9 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -214,81 +212,88 @@ func (r *Raft) RestoreArchive(ctx context.Context, rd io.Reader) error {
 	if err := os.Remove(f.Name()); err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
-	m, err := r.unpackArchive(ctx, rd, f)
+	m, older, err := loadArchive(io.TeeReader(rd, guarded{ctx, io.Discard}))
 	if err != nil {
 		return err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("restore snapshot: %w", err)
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return r.install(m, f)
-}
-
-// unpackArchive checks an archive whole and writes the state that it is restored to, with what nobody knows of that yet.
-func (r *Raft) unpackArchive(ctx context.Context, rd io.Reader, w io.Writer) (Meta, error) {
-	m, s, err := loadArchive(io.TeeReader(rd, guarded{ctx, io.Discard}))
-	if err != nil {
-		return Meta{}, err
 	}
 	if m.Redacted {
-		return Meta{}, fault.New(fault.Invalid, "the snapshot is redacted: without the secrets of nodes and volumes it is only to look at")
+		return fault.New(fault.Invalid, "the snapshot is redacted: without the secrets of nodes and volumes it is only to look at")
 	}
-	if r.Agreed() >= Ends {
-		rollBack(s, r.state.Read(), r.now())
+	if err := r.shut(ctx); err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
 	}
+	defer r.open()
+	term := r.raft.CurrentTerm()
+	if err := r.mark(ctx, true); err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	r.reconcile(older)
 	var size counter
-	if err := s.Read().Dump(io.MultiWriter(guarded{ctx, w}, &size)); err != nil {
-		return Meta{}, fmt.Errorf("restore snapshot: %w", err)
+	err = older.Read().Dump(io.MultiWriter(guarded{ctx, f}, &size))
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("restore snapshot: %w", errors.Join(err, r.mark(context.WithoutCancel(ctx), false)))
 	}
 	m.Size = int64(size)
-	return m, nil
+	if r.raft.CurrentTerm() != term { // another one may have led meanwhile
+		return notLeader()
+	}
+	return r.install(ctx, m, f)
 }
 
-// rollBack notes in a state that comes in the place of another one which nodes have to tell what they have mounted:
-// all that either knows. Those that are down now are waited for as long as they were promised something.
-func rollBack(s *state.Store, now *state.Txn, at time.Time) {
-	next := &api.Rollback{At: at.UnixNano()}
-	nodes := map[string]bool{}
-	for n := range s.Read().Nodes() {
-		nodes[n.ID] = true
+// reconcile brings into the state that is restored what does not go back with it. The agreed version is that of the
+// entries that come after it, and a server that is away may hold entries of before: it never goes down. Servers of a new
+// cluster know what is in the archive.
+func (r *Raft) reconcile(older *state.Store) {
+	tx := older.Write(older.Read().Index(), r.now())
+	if agreed := r.Agreed(); tx.AgreedVersion() < agreed {
+		tx.PutAgreedVersion(agreed)
 	}
-	for n := range now.Nodes() {
-		nodes[n.ID] = n.Status != api.NodeStatusDown
+	tx.PutRestoring(tx.AgreedVersion() >= Ends) // until all have it
+	if r.rollBack != nil && tx.AgreedVersion() >= Ends {
+		r.rollBack(tx, r.state.Read())
 	}
-	for c := range now.Claims() {
-		nodes[c.NodeID] = nodes[c.NodeID] || c.State != api.ClaimWaiting
-		next.Lease = max(next.Lease, c.Lease)
-	}
-	if before := now.Rollback(); before != nil {
-		for _, id := range before.Untold {
-			nodes[id] = nodes[id] || slices.Contains(before.Awaited, id)
-		}
-		next.Lease = max(next.Lease, before.Lease)
-	}
-	for _, id := range slices.Sorted(maps.Keys(nodes)) {
-		next.Untold = append(next.Untold, id)
-		if nodes[id] {
-			next.Awaited = append(next.Awaited, id)
-		}
-	}
-	tx := s.Write(s.Read().Index(), at)
-	tx.PutRollback(next)
 	tx.Commit()
 }
 
+// shut refuses commands, and waits until those of before are applied.
+func (r *Raft) shut(ctx context.Context) error {
+	r.writing.Lock()
+	was := r.restoring
+	r.restoring = true
+	r.writing.Unlock()
+	if was {
+		return restoring()
+	}
+	err := r.Barrier(ctx)
+	if err != nil {
+		r.open()
+	}
+	return err
+}
+
+func (r *Raft) open() {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.restoring = false
+}
+
+func restoring() error { return fault.New(fault.Unavailable, "a snapshot is being restored") }
+
 // install gives a state to raft.
-func (r *Raft) install(m Meta, dump io.Reader) error {
+func (r *Raft) install(ctx context.Context, m Meta, dump io.Reader) error {
+	defer r.renew() // also after an error the state may be another one
 	meta := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, ID: m.ID, Index: m.Index, Term: m.Term, Size: m.Size}
 	err := classify(r.raft.Restore(meta, io.NopCloser(dump), restoreTimeout))
 	if err != nil {
-		r.renew() // the state may be another one all the same
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	r.log.Info("restored a snapshot", "id", m.ID, "index", m.Index, "created", m.Created)
-	r.renew()
+	if err := r.mark(context.WithoutCancel(ctx), false); err != nil {
+		r.log.Warn("the next leader ends the restore", "error", err)
+	}
 	return nil
 }
 

@@ -24,15 +24,26 @@ import (
 // leading opens a server and serves its terms until the test ends.
 func leading(t testing.TB, dir string) (*fsm.Raft, *state.Store) {
 	t.Helper()
-	r, s := open(t, dir)
+	c, s := config(t, dir)
+	return run(t, c), s
+}
+
+// run starts a server and waits until it leads.
+func run(t testing.TB, c fsm.Config) *fsm.Raft {
+	t.Helper()
+	r, err := fsm.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
 	go func() { _ = r.Lead(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
-	for until := time.Now().Add(20 * time.Second); !r.IsLeader(); {
+	for until := time.Now().Add(30 * time.Second); !r.IsLeader(); {
 		if time.Now().After(until) {
 			t.Fatal("no leader in 20 s")
 		}
 		<-time.After(time.Millisecond)
 	}
-	return r, s
+	return r
 }
 
 func saved(t testing.TB, r *fsm.Raft) ([]byte, fsm.Meta) {

@@ -36,8 +36,12 @@ type Registry struct {
 	makers map[Kind]func() Command
 }
 
-// NewRegistry makes an empty registry.
-func NewRegistry() *Registry { return &Registry{makers: map[Kind]func() Command{}} }
+// NewRegistry makes a registry with the commands of this package.
+func NewRegistry() *Registry {
+	r := &Registry{makers: map[Kind]func() Command{}}
+	r.Register(func() Command { return &RestoreMark{} })
+	return r
+}
 
 // Register adds a command. Registering a kind twice is a mistake in the program.
 func (r *Registry) Register(make func() Command) {

@@ -1,7 +1,7 @@
 // Package fsm is the servers' consensus: it brings commands into the raft log, applies them to the
 // state, and keeps log, stable store and snapshots on disk.
 //
-// A [Command] belongs to a room, which exports it with `func Commands(r *fsm.Registry)`. An entry of
+// A [Command] belongs to a service, which exports it with `func Commands(r *fsm.Registry)`. An entry of
 // the log is
 //
 //	version (1 byte) | kind (2) | time (8) | proposer (1 + n) | body, msgp | CRC32C (4)

@@ -62,6 +62,8 @@ const (
 	KindVolumeDeleteConfirm
 	KindVolumeWriteOff
 	KindRollbackEnd
+	KindAttachmentUndo
+	KindSnapshotGiveUp
 )
 
 // Commands on the cluster.
@@ -74,6 +76,9 @@ const (
 	KindAutopilotConfig
 	KindClusterID
 	KindAgreeVersion
+	KindRootKeyAdd
+	KindRootKeyDelete
+	KindRestoreMark
 )
 
 // Commands on deployments.

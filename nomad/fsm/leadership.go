@@ -81,6 +81,9 @@ func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 		number := r.raft.CurrentTerm()
 		err := r.Barrier(ctx)
 		if err == nil {
+			err = r.mend(ctx)
+		}
+		if err == nil {
 			r.caughtUp.Store(number)
 			err = r.readdress(ctx)
 		}

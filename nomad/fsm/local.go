@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 
@@ -37,17 +38,44 @@ func (l *Local) Propose(ctx context.Context, cmd Command) (Result, error) {
 	if l.Now != nil {
 		now = l.Now()
 	}
-	b, err := encodeEntry(cmd, now, "local")
+	b, err := l.Entry(cmd, now)
 	if err != nil {
 		return Result{}, err
+	}
+	return l.apply(b)
+}
+
+// Entry makes the entry of a command, as the server does that proposes it.
+func (l *Local) Entry(cmd Command, now time.Time) ([]byte, error) {
+	b, err := encodeEntry(cmd, now, "local")
+	if err != nil {
+		return nil, err
 	}
 	forget, err := l.machine.vet(b)
 	if err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	forget() // as on a server that did not propose it
+	return b, nil
+}
+
+// Apply applies an entry, whoever made it, at the next index.
+func (l *Local) Apply(entry []byte) (Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.apply(entry)
+}
+
+// Restore puts a snapshot in the place of the state, as on a follower that is too far behind.
+func (l *Local) Restore(r io.Reader) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return adapter{l.machine}.Restore(io.NopCloser(r))
+}
+
+func (l *Local) apply(entry []byte) (Result, error) {
 	index := l.state.Read().Index() + 1
-	done := l.machine.apply(index, b)
+	done := l.machine.apply(index, entry)
 	if done.err != nil {
 		return Result{}, done.err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,8 @@ type Config struct {
 
 	State    *state.Store
 	Registry *Registry
+	// RollBack brings what the state of the moment says of the world into an older one that takes its place.
+	RollBack func(older, now *state.Txn)
 	// Listener delivers the raft connections of the port.
 	Listener net.Listener
 	// Dial opens a raft connection to another server.
@@ -71,6 +74,11 @@ type Raft struct {
 	raft      *raft.Raft
 	leading   chan bool
 	last      atomic.Int64
+	rollBack  func(older, now *state.Txn)
+	// writing guards restoring, and is held while a command is queued: what is committed between a restore's look at
+	// the state and its end would be lost.
+	writing   sync.RWMutex
+	restoring bool
 	// scratch is where large files lie for a moment; empty is the system's place for them.
 	scratch string
 	// caughtUp is the term that this server leads and before which it has applied everything that was committed.
@@ -96,7 +104,7 @@ func Open(c Config) (*Raft, error) {
 	st.configs = newConfigLog(st.logs)
 	st.logs = st.configs
 	r := &Raft{
-		id: c.ID, state: c.State, log: c.Log, stores: st, scratch: c.Dir,
+		id: c.ID, state: c.State, log: c.Log, stores: st, scratch: c.Dir, rollBack: c.RollBack,
 		machine: newMachine(c.State, c.Registry, c.Log),
 		leading: make(chan bool, 1),
 	}
@@ -117,6 +125,20 @@ func (r *Raft) start(c Config) error {
 			return err
 		}
 	}
+	if c.Dir != "" {
+		b, err := r.machine.begin(r.stores, c.Dir)
+		if err == nil {
+			err = b.setAside(c.Dir)
+		}
+		if err != nil {
+			return err
+		}
+		if len(b.damaged) > 0 {
+			c.Log.Error("a snapshot could not be read: the one before and the log made up for it", "error", b.why, "index", b.index,
+				"moved_to", filepath.Join(c.Dir, damagedSnapshots))
+		}
+	}
+	conf.NoSnapshotRestoreOnStart = true // begin has done it
 	var err error
 	r.raft, err = raft.NewRaft(conf, adapter{r.machine}, r.stores.logs, r.stores.stable, r.stores.snapshots, r.transport)
 	if err != nil {
@@ -205,7 +227,10 @@ func (r *Raft) Propose(ctx context.Context, cmd Command) (Result, error) {
 		return Result{}, err
 	}
 	defer forget()
-	f := r.raft.ApplyLog(raft.Log{Data: b}, enqueueTimeout)
+	f, err := r.queue(b)
+	if err != nil {
+		return Result{}, err
+	}
 	if err := await(ctx, f); err != nil {
 		return Result{}, err
 	}
@@ -217,6 +242,15 @@ func (r *Raft) Propose(ctx context.Context, cmd Command) (Result, error) {
 		return Result{}, done.err
 	}
 	return Result{Index: f.Index(), Value: done.value}, nil
+}
+
+func (r *Raft) queue(entry []byte) (raft.ApplyFuture, error) {
+	r.writing.RLock()
+	defer r.writing.RUnlock()
+	if r.restoring {
+		return nil, restoring()
+	}
+	return r.raft.ApplyLog(raft.Log{Data: entry}, enqueueTimeout), nil
 }
 
 // now never runs backwards within one process.

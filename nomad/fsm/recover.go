@@ -35,6 +35,8 @@ type Recovery struct {
 type Recovered struct {
 	// Snapshot is the index of the snapshot that a start begins with; First and Last are those of the log after it.
 	Snapshot, First, Last uint64
+	// Damaged are newer snapshots that cannot be read; the log makes up for them.
+	Damaged []string
 	// Bad is the first entry that cannot be read or applied, Why says why; 0 when a server would start.
 	Bad uint64
 	Why error
@@ -142,9 +144,14 @@ func (r Recovery) replay(st *stores, out *Recovered) error {
 		return err
 	}
 	m := newMachine(s, r.Registry, hclog.NewNullLogger())
-	if out.Snapshot, err = newest(st.snapshots, adapter{m}); err != nil {
+	b, err := m.begin(st, r.Dir)
+	if err == nil && out.Backup != "" {
+		err = b.setAside(r.Dir)
+	}
+	if err != nil {
 		return err
 	}
+	out.Snapshot, out.Damaged = b.index, b.damaged
 	if out.First, err = st.logs.FirstIndex(); err != nil {
 		return err
 	}
@@ -167,22 +174,6 @@ func (r Recovery) replay(st *stores, out *Recovered) error {
 		}
 	}
 	return nil
-}
-
-// newest restores the newest snapshot, if there is one.
-func newest(snapshots raft.SnapshotStore, a adapter) (uint64, error) {
-	all, err := snapshots.List()
-	if err != nil || len(all) == 0 {
-		return 0, err
-	}
-	meta, body, err := snapshots.Open(all[0].ID)
-	if err == nil {
-		err = a.Restore(body)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("snapshot %s: %w", all[0].ID, err)
-	}
-	return meta.Index, nil
 }
 
 // setPeers writes a snapshot of the state with another configuration, which takes the place of the log.

@@ -10,14 +10,24 @@ import (
 // see [Since] and [Raft.Agreed].
 // What an entry does must not depend on the program that applies it either: a change of that asks the state for
 // the version that brought it, see [Ends].
-const Version uint64 = Ends + versionsAhead
+const Version uint64 = Keyring + versionsAhead
 
-// Ends is the version from which on a plan leaves alone what has finished, the success of a deployment marks its
-// version stable, unhealthy by hand fails it, and the end of a job has a time.
+// Ends is the version from which on a plan leaves alone what has finished and comes to no node whose drain may be over,
+// what a job that runs once did is not forgotten before the job is, what a node ended by itself is evaluated, times of
+// clocks that were wrong hold no launches, the success of a deployment marks its version stable, unhealthy by hand fails
+// it, and the end of a job has a time.
 const Ends uint64 = 2
 
+// Keyring is the version from which on the cluster has root keys.
+const Keyring uint64 = 3
+
 // since lists the commands that later versions have added.
-var since = map[Kind]uint64{KindVolumeDeleteConfirm: 2, KindVolumeWriteOff: 2, KindRollbackEnd: 2, KindNext: Ends + 1}
+var since = map[Kind]uint64{
+	KindVolumeDeleteConfirm: 2, KindVolumeWriteOff: 2, KindRollbackEnd: 2, KindAttachmentUndo: 2,
+	KindSnapshotGiveUp: 2, KindRestoreMark: Ends,
+	KindRootKeyAdd: Keyring, KindRootKeyDelete: Keyring,
+	KindNext: Keyring + 1,
+}
 
 // KindNext is the command of a version that does not exist yet. Only programs built with the tag
 // nextversion know it; they prove that servers of two versions work side by side.

@@ -3,13 +3,14 @@ package gc
 import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 //go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
 //msgp:limit arrays:1000000 maps:1000000
 
-// Commands registers the room's commands.
+// Commands registers the commands of this service.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &Reap{} })
 	r.Register(func() fsm.Command { return &Recount{} })
@@ -33,17 +34,26 @@ type JobID struct {
 // Kind implements [fsm.Command].
 func (*Reap) Kind() fsm.Kind { return fsm.KindGCReap }
 
-// Apply implements [fsm.Command].
+// Apply implements [fsm.Command]. Jobs go first: what a job that runs once did is needed as long as it is there.
 func (r *Reap) Apply(tx *state.Txn) (any, error) {
-	n := 0
+	n, jobsFirst := 0, tx.AgreedVersion() >= fsm.Ends
 	count := func(did bool) {
 		if did {
 			n++
 		}
 	}
+	jobs := func() {
+		for _, id := range r.Jobs {
+			j := tx.Job(id.Namespace, id.ID)
+			count(j != nil && jobOver(tx, j) && (jobsFirst && nothingLeft(tx, j) || !jobsFirst && forgotten(tx, j)) && tx.DeleteJob(id.Namespace, id.ID))
+		}
+	}
+	if jobsFirst {
+		jobs()
+	}
 	for _, id := range r.Allocs {
 		a := tx.Alloc(id)
-		count(a != nil && allocOver(tx, a) && tx.DeleteAlloc(id))
+		count(a != nil && allocOver(tx, a) && !(jobsFirst && remembered(tx, a)) && tx.DeleteAlloc(id))
 	}
 	for _, id := range r.Evals {
 		e := tx.Eval(id)
@@ -57,12 +67,35 @@ func (r *Reap) Apply(tx *state.Txn) (any, error) {
 		node := tx.Node(id)
 		count(node != nil && nodeOver(tx, node) && tx.DeleteNode(id))
 	}
-	for _, id := range r.Jobs {
-		j := tx.Job(id.Namespace, id.ID)
-		count(j != nil && jobOver(tx, j) && first(tx.EvalsByJob(j.Namespace, j.ID)) == nil &&
-			first(tx.AllocsByJob(j.Namespace, j.ID)) == nil && tx.DeleteJob(id.Namespace, id.ID))
+	if !jobsFirst {
+		jobs()
 	}
 	return n, nil
+}
+
+// nothingLeft reports whether all evaluations and allocations of the job are over.
+func nothingLeft(tx *state.Txn, j *api.Job) bool {
+	for e := range tx.EvalsByJob(j.Namespace, j.ID) {
+		if !e.Terminal() {
+			return false
+		}
+	}
+	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
+		if !allocOver(tx, a) {
+			return false
+		}
+	}
+	return true
+}
+
+// forgotten reports whether nothing of the job is there but its row.
+func forgotten(tx *state.Txn, j *api.Job) bool {
+	return first(tx.EvalsByJob(j.Namespace, j.ID)) == nil && first(tx.AllocsByJob(j.Namespace, j.ID)) == nil
+}
+
+func remembered(tx *state.Txn, a *api.Allocation) bool {
+	j := tx.Job(a.Namespace, a.JobID)
+	return j != nil && reconcile.Remembered(a, j, j.Stop && dead(tx, j))
 }
 
 // Recount makes all job summaries anew from the allocations.

@@ -1,4 +1,4 @@
-// Package gc is the room that forgets what is over: evaluations with their allocations, jobs, nodes,
+// Package gc is the service that forgets what is over: evaluations with their allocations, jobs, nodes,
 // deployments. Run does it from time to time on the leader; System.GC does it now.
 //
 // Each step is on its own: one that fails is reported and does not keep the others from running.

@@ -17,7 +17,7 @@ func rounds(t *testing.T, s *state.Store, now time.Time) {
 	t.Helper()
 	reg := fsm.NewRegistry()
 	gc.Commands(reg)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	left := 2
 	last := gc.Step{Name: "last", Run: func(context.Context, bool) error {
@@ -129,7 +129,7 @@ func TestWorkThatCountsStays(t *testing.T) {
 			j.TaskGroups = []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{{Name: "t", Driver: "x"}}}}
 		}, true},
 	} {
-		r := newRoom(t)
+		r := newFixture(t)
 		r.history(func(j *api.Job, e *api.Evaluation, a *api.Allocation) {
 			j.Type, e.Type, a.DesiredStatus = api.JobTypeSysbatch, api.JobTypeSysbatch, api.AllocDesiredStatusRun
 		})

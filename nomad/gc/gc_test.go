@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-type room struct {
+type fixture struct {
 	*gc.Service
 	t     *testing.T
 	store *state.Store
@@ -20,7 +20,7 @@ type room struct {
 
 var start = time.Unix(1_700_000_000, 0)
 
-func newRoom(t *testing.T, extra ...gc.Step) *room {
+func newFixture(t *testing.T, extra ...gc.Step) *fixture {
 	t.Helper()
 	s, err := state.New()
 	if err != nil {
@@ -28,18 +28,20 @@ func newRoom(t *testing.T, extra ...gc.Step) *room {
 	}
 	r := fsm.NewRegistry()
 	gc.Commands(r)
-	return &room{gc.New(gc.Config{
+	f := &fixture{gc.New(gc.Config{
 		State: s, Raft: fsm.NewLocal(s, r), Extra: extra, Now: func() time.Time { return start.Add(time.Hour) },
 	}), t, s}
+	f.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Version) })
+	return f
 }
 
-func (r *room) put(fn func(*state.Txn)) {
+func (r *fixture) put(fn func(*state.Txn)) {
 	tx := r.store.Write(r.store.Read().Index()+1, start)
 	fn(tx)
 	tx.Commit()
 }
 
-func (r *room) collect() *state.Txn {
+func (r *fixture) collect() *state.Txn {
 	r.t.Helper()
 	if _, err := r.GC(r.t.Context(), &api.WriteRequest{}); err != nil {
 		r.t.Fatal(err)
@@ -48,7 +50,7 @@ func (r *room) collect() *state.Txn {
 }
 
 // history puts a job with one evaluation and one ended allocation.
-func (r *room) history(change func(j *api.Job, e *api.Evaluation, a *api.Allocation)) {
+func (r *fixture) history(change func(j *api.Job, e *api.Evaluation, a *api.Allocation)) {
 	j := &api.Job{
 		ID: "j", Namespace: "default", Type: api.JobTypeService, Status: api.JobStatusRunning,
 		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1}},
@@ -89,7 +91,7 @@ func TestEvaluationsGoWithTheirAllocations(t *testing.T) {
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRoom(t)
+			r := newFixture(t)
 			r.history(c.change)
 			tx := r.collect()
 			if gone := tx.Eval("e") == nil && tx.Alloc("a") == nil; gone != c.gone {
@@ -103,7 +105,7 @@ func TestEvaluationsGoWithTheirAllocations(t *testing.T) {
 }
 
 func TestAllocationWithAClaimStays(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.history(func(*api.Job, *api.Evaluation, *api.Allocation) {})
 	r.put(func(tx *state.Txn) {
 		tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n", State: api.ClaimReleasing})
@@ -118,7 +120,7 @@ func TestAllocationWithAClaimStays(t *testing.T) {
 }
 
 func TestDownNodeStaysWhileSomethingIsAttached(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.put(func(tx *state.Txn) {
 		tx.PutNode(&api.Node{ID: "n", Status: api.NodeStatusDown})
 		tx.PutNode(&api.Node{ID: "up", Status: api.NodeStatusReady})
@@ -134,7 +136,7 @@ func TestDownNodeStaysWhileSomethingIsAttached(t *testing.T) {
 }
 
 func TestDeadJobGoesWithEverything(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.history(func(j *api.Job, _ *api.Evaluation, _ *api.Allocation) { j.Stop = true })
 	if tx := r.collect(); tx.Job("default", "j") != nil || tx.Eval("e") != nil || tx.Alloc("a") != nil {
 		t.Fatal("something of the job is left")
@@ -185,7 +187,7 @@ func TestJobsAreOverByWhatBelongsToThem(t *testing.T) {
 		{"stopped service", func(j *api.Job, _ *api.Evaluation, _ *api.Allocation) { j.Status, j.Stop = "", true }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRoom(t)
+			r := newFixture(t)
 			r.history(c.change)
 			tx := r.collect()
 			if gone := tx.Job("default", "j") == nil; gone != c.gone {
@@ -199,7 +201,7 @@ func TestJobsAreOverByWhatBelongsToThem(t *testing.T) {
 }
 
 func TestYoungThingsStayInPeriodicRuns(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.history(func(j *api.Job, e *api.Evaluation, _ *api.Allocation) {
 		e.ModifyTime = start.Add(30 * time.Minute).UnixNano()
 	})
@@ -209,12 +211,12 @@ func TestYoungThingsStayInPeriodicRuns(t *testing.T) {
 	}
 }
 
-func fsmApply(r *room, c fsm.Command) (fsm.Result, error) { return r.Raft.Propose(r.t.Context(), c) }
+func fsmApply(r *fixture, c fsm.Command) (fsm.Result, error) { return r.Raft.Propose(r.t.Context(), c) }
 
 // S7, S37: a step that fails does not keep the others from running.
 func TestS7StepsAreIsolated(t *testing.T) {
 	broken := errors.New("broken")
-	r := newRoom(t, gc.Step{Name: "claims", Run: func(context.Context, bool) error { return broken }})
+	r := newFixture(t, gc.Step{Name: "claims", Run: func(context.Context, bool) error { return broken }})
 	r.put(func(tx *state.Txn) { tx.PutNode(&api.Node{ID: "n", Status: api.NodeStatusDown}) })
 	if _, err := r.GC(t.Context(), &api.WriteRequest{}); !errors.Is(err, broken) {
 		t.Fatalf("error %v", err)
@@ -225,7 +227,7 @@ func TestS7StepsAreIsolated(t *testing.T) {
 }
 
 func TestReconcileCountsAgain(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.history(func(*api.Job, *api.Evaluation, *api.Allocation) {})
 	r.put(func(tx *state.Txn) {
 		tx.PutJobSummary(&api.JobSummary{Namespace: "default", JobID: "j", Summary: map[string]api.TaskGroupSummary{"g": {Running: 7}}})
@@ -235,5 +237,24 @@ func TestReconcileCountsAgain(t *testing.T) {
 	}
 	if s := r.store.Read().JobSummary("default", "j").Summary["g"]; s.Complete != 1 || s.Running != 0 {
 		t.Fatalf("summary %+v", s)
+	}
+}
+
+// What a batch job did is how it knows that it is done: it is not forgotten when the job lives on meanwhile.
+func TestJobThatIsAskedForAgainRemembersWhatItDid(t *testing.T) {
+	r := newFixture(t)
+	r.history(func(j *api.Job, e *api.Evaluation, a *api.Allocation) {
+		j.Type, e.Type, a.DesiredStatus = api.JobTypeBatch, api.JobTypeBatch, api.AllocDesiredStatusRun
+	})
+	// The collector has found the job over; before its command comes, the job is registered again as it was.
+	r.put(func(tx *state.Txn) {
+		tx.PutEval(&api.Evaluation{ID: "again", Namespace: "default", JobID: "j", Type: api.JobTypeBatch, Status: api.EvalStatusPending})
+	})
+	if _, err := r.Raft.Propose(t.Context(), &gc.Reap{Allocs: []string{"a"}, Evals: []string{"e"}, Jobs: []gc.JobID{{Namespace: "default", ID: "j"}}}); err != nil {
+		t.Fatal(err)
+	}
+	tx := r.store.Read()
+	if tx.Job("default", "j") != nil && tx.Alloc("a") == nil {
+		t.Error("the job is there, what it did is forgotten: it will do all of it once more")
 	}
 }

@@ -38,9 +38,6 @@ func dead(tx *state.Txn, j *api.Job) bool {
 	return rules.Status(j, tx.AllocsByJob(j.Namespace, j.ID), tx.EvalsByJob(j.Namespace, j.ID), tx.DeploymentsByJob(j.Namespace, j.ID)) == api.JobStatusDead
 }
 
-// runsOnce reports whether the job's work has an end.
-func runsOnce(j *api.Job) bool { return j.Type == api.JobTypeBatch || j.Type == api.JobTypeSysbatch }
-
 // mayRetry reports whether a failed allocation may still be placed again.
 func mayRetry(j *api.Job, a *api.Allocation) bool {
 	g := j.Group(a.TaskGroup)
@@ -57,13 +54,9 @@ func evalOver(tx *state.Txn, e *api.Evaluation, before time.Time) bool {
 		return false
 	}
 	j := tx.Job(e.Namespace, e.JobID)
-	// What a batch job did is how it knows that it is done.
-	needed := j != nil && runsOnce(j) && !(j.Stop && dead(tx, j))
+	over := j != nil && j.Stop && dead(tx, j)
 	for a := range tx.AllocsByEval(e.ID) {
-		if !allocOver(tx, a) || a.ModifyTime > before.UnixNano() {
-			return false
-		}
-		if needed && (!olderThan(a, j) || j.Type == api.JobTypeSysbatch && reconcile.SameWork(a, j)) {
+		if !allocOver(tx, a) || a.ModifyTime > before.UnixNano() || reconcile.Remembered(a, j, over) {
 			return false
 		}
 	}
@@ -83,14 +76,10 @@ func tellsEnd(tx *state.Txn, e *api.Evaluation) bool {
 	return true
 }
 
-func olderThan(a *api.Allocation, j *api.Job) bool {
-	return a.Job != nil && (a.Job.Version < j.Version || a.Job.CreateIndex < j.CreateIndex)
-}
-
 // jobOver reports whether the job itself is over; its evaluations and allocations are looked at
 // apart. A service with nothing to run, such as one scaled to zero, is over only when it is stopped.
 func jobOver(tx *state.Txn, j *api.Job) bool {
-	if !j.Stop && !runsOnce(j) || j.VersionTag != nil || !dead(tx, j) {
+	if !j.Stop && !reconcile.RunsOnce(j) || j.VersionTag != nil || !dead(tx, j) {
 		return false
 	}
 	for _, v := range tx.JobVersions(j.Namespace, j.ID) {

@@ -32,13 +32,13 @@ func Default() Limits {
 	}
 }
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	State  *state.Store
 	Raft   fsm.Proposer
 	Log    hclog.Logger
 	Limits Limits
-	// Extra are steps of other rooms, such as volume claims; they run before nodes are forgotten.
+	// Extra are steps of other services, such as volume claims; they run before nodes are forgotten.
 	Extra []Step
 	// Now is the clock; nil means the real one.
 	Now func() time.Time
@@ -47,7 +47,7 @@ type Config struct {
 // Service collects garbage.
 type Service struct{ Config }
 
-// New makes the room.
+// New makes the service.
 func New(c Config) *Service {
 	d := Default()
 	for field, standard := range map[*time.Duration]time.Duration{
@@ -68,7 +68,7 @@ func New(c Config) *Service {
 	return &Service{c}
 }
 
-// Handlers binds the room's methods.
+// Handlers binds the RPC methods of the service.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{wire.SystemGC.Handle(s.GC), wire.SystemReconcile.Handle(s.Reconcile)}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -116,17 +117,24 @@ func (s *Service) reapNodes(ctx context.Context, now bool) error {
 	return s.reap(ctx, r)
 }
 
-// reap proposes the garbage in commands of bounded size: allocations first, jobs last.
+// reap proposes the garbage in commands of bounded size: jobs first, and what they leave is over for sure. Servers of
+// an older version want them last.
 func (s *Service) reap(ctx context.Context, all *Reap) error {
+	jobsFirst := s.State.Read().AgreedVersion() >= fsm.Ends
 	for {
 		part := &Reap{}
-		room := reapMax
-		part.Allocs, all.Allocs = cut(all.Allocs, &room)
-		part.Evals, all.Evals = cut(all.Evals, &room)
-		part.Deployments, all.Deployments = cut(all.Deployments, &room)
-		part.Nodes, all.Nodes = cut(all.Nodes, &room)
-		part.Jobs, all.Jobs = cut(all.Jobs, &room)
-		if room == reapMax {
+		left := reapMax
+		if jobsFirst {
+			part.Jobs, all.Jobs = cut(all.Jobs, &left)
+		}
+		part.Allocs, all.Allocs = cut(all.Allocs, &left)
+		part.Evals, all.Evals = cut(all.Evals, &left)
+		part.Deployments, all.Deployments = cut(all.Deployments, &left)
+		part.Nodes, all.Nodes = cut(all.Nodes, &left)
+		if !jobsFirst {
+			part.Jobs, all.Jobs = cut(all.Jobs, &left)
+		}
+		if left == reapMax {
 			return nil
 		}
 		if _, err := s.Raft.Propose(ctx, part); err != nil {
@@ -135,8 +143,8 @@ func (s *Service) reap(ctx context.Context, all *Reap) error {
 	}
 }
 
-func cut[T any](list []T, room *int) (head, tail []T) {
-	n := min(len(list), *room)
-	*room -= n
+func cut[T any](list []T, left *int) (head, tail []T) {
+	n := min(len(list), *left)
+	*left -= n
 	return list[:n], list[n:]
 }

@@ -27,7 +27,7 @@ func allocList(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.read(out.QueryMeta)
+	c.readRows(out.QueryMeta)
 	stub := &api.AllocStub{} // of the row that is looked at
 	view := func(a *api.Allocation) any {
 		row.Fill(stub, a)
@@ -43,7 +43,10 @@ func allocList(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return views[api.Allocation]{rows, view}, nil
+	return views[api.Allocation]{rows, func(a *api.Allocation) any {
+		view(a)
+		return stubView{stub, viewStates(stub.TaskStates)}
+	}}, nil
 }
 
 func allocGet(c *call) (any, error) {

@@ -35,3 +35,45 @@ func viewAlloc(a *api.Allocation) *allocView {
 	v.Resources, v.SharedResources = &whole, shared
 	return v
 }
+
+// stubView is a row of the list of allocations. Its events write themselves, which the encoder checks and copies once
+// more: in a list that is asked for at each change that is most of the work.
+type stubView struct {
+	*api.AllocStub
+	TaskStates map[string]*stateView
+}
+
+type stateView struct {
+	*api.TaskState
+	Events []*eventView
+}
+
+type eventView api.TaskEvent
+
+var noCause api.TaskEventCause
+
+func viewStates(states map[string]*api.TaskState) map[string]*stateView {
+	if states == nil {
+		return nil
+	}
+	out := make(map[string]*stateView, len(states))
+	for name, s := range states {
+		if s == nil {
+			out[name] = nil
+			continue
+		}
+		v := &stateView{TaskState: s}
+		if s.Events != nil {
+			v.Events = make([]*eventView, len(s.Events))
+		}
+		for i, e := range s.Events {
+			if v.Events[i] = (*eventView)(e); e != nil && e.TaskEventCause == nil {
+				whole := eventView(*e)
+				whole.TaskEventCause = &noCause
+				v.Events[i] = &whole
+			}
+		}
+		out[name] = v
+	}
+	return out
+}

@@ -14,7 +14,7 @@ import (
 
 // call is one request on its way.
 type call struct {
-	*door
+	*server
 	w      http.ResponseWriter
 	r      *http.Request
 	id     string // from the path
@@ -31,7 +31,7 @@ const (
 	waitMax     = 10 * time.Minute
 )
 
-// parseQuery reads the options that every read knows. Filter, paging and order stay at the door.
+// parseQuery reads the options that every read knows. Filter, paging and order are done here.
 func parseQuery(r *http.Request, p url.Values) (api.QueryOptions, error) {
 	q := api.QueryOptions{
 		Region: p.Get("region"), Namespace: p.Get("namespace"), AuthToken: token(r),
@@ -118,7 +118,7 @@ func number(p url.Values, name string) (int64, error) {
 	return n, nil
 }
 
-// reads are the options for a call: without what is done at the door.
+// reads are the options for a call: without what is done here.
 func (c *call) reads() api.QueryOptions {
 	q := c.query
 	q.Filter, q.NextToken, q.PerPage, q.Reverse = "", "", 0, false
@@ -140,6 +140,15 @@ func (c *call) read(m api.QueryMeta) {
 	h.Set("X-Nomad-LastContact", strconv.FormatInt(m.LastContact.Milliseconds(), 10))
 	// A consistent read was answered by the leader.
 	h.Set("X-Nomad-KnownLeader", strconv.FormatBool(m.KnownLeader || !c.query.Stale))
+}
+
+// readRows is read for lists of jobs, evaluations and allocations, whose index clients know as 0 while there was none
+// ever. Within the cluster, where every index is waited for, it is 1: no row can be that old.
+func (c *call) readRows(m api.QueryMeta) {
+	c.read(m)
+	if m.Index <= 1 {
+		c.w.Header().Set("X-Nomad-Index", "0")
+	}
 }
 
 // wrote sets the header of a write.

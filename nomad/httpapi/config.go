@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// Config says what the door opens onto. Only Servers is needed; whatever else is missing answers
+// Config says what the HTTP server needs. Only Servers is needed; whatever else is missing answers
 // with a clear error or an empty document.
 type Config struct {
 	// Servers carries every server method.
@@ -39,8 +39,8 @@ type Config struct {
 	Name       string
 	Region     string
 	Datacenter string
-	// Abroad says that Servers know the ways to other regions.
-	Abroad bool
+	// OtherRegions says that Servers know the ways to other regions.
+	OtherRegions bool
 	// Headers are added to every answer.
 	Headers map[string]string
 	// Extra handles further path prefixes, such as "/ui/".
@@ -70,14 +70,14 @@ func Server(h http.Handler) *http.Server {
 
 // node reaches the node that a request names, or this agent's own.
 func (c *call) node(id string) (wire.Caller, string, error) {
-	abroad := c.query.Region != "" && c.query.Region != first(c.Region, api.GlobalRegion)
-	if id == "" && c.LocalNodeID != nil && !abroad {
+	elsewhere := c.query.Region != "" && c.query.Region != first(c.Region, api.GlobalRegion)
+	if id == "" && c.LocalNodeID != nil && !elsewhere {
 		id = c.LocalNodeID()
 	}
 	switch {
 	case id == "":
 		return nil, "", fault.New(fault.Invalid, "No local Node and node_id not provided")
-	case abroad:
+	case elsewhere:
 		return wire.Through(c.Servers, c.query.Region, id), id, nil
 	case c.Node == nil:
 		return nil, "", fault.New(fault.Unavailable, "node %s is not reachable from this agent", id)

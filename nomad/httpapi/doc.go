@@ -1,4 +1,4 @@
-// Package httpapi is the HTTP door: a table of routes, each of which decodes a request, makes one
+// Package httpapi is the HTTP server: a table of routes, each of which decodes a request, makes one
 // wire call and encodes the answer. It holds no state and decides nothing about the cluster.
 //
 //	handler := httpapi.New(httpapi.Config{Servers: caller, Node: nodes.Node, ...})

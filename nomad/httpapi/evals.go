@@ -27,7 +27,7 @@ func evalList(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.read(out.QueryMeta)
+	c.readRows(out.QueryMeta)
 	return page(c, out.Evaluations, byTime(func(e *api.Evaluation) (uint64, string) { return e.CreateIndex, e.ID }))
 }
 
@@ -95,6 +95,6 @@ func evalAllocations(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.read(out.QueryMeta)
+	c.readRows(out.QueryMeta)
 	return list(out.Allocs), nil
 }

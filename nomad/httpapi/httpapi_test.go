@@ -52,6 +52,7 @@ var everyRoute = []string{
 	"GET /v1/operator/autopilot/configuration", "PUT /v1/operator/autopilot/configuration {}", "GET /v1/operator/autopilot/health",
 	"GET /v1/operator/snapshot", "PUT /v1/operator/snapshot bytes", "GET /v1/regions",
 	"PUT /v1/agent/join?address=a", "PUT /v1/agent/force-leave?node=n", "GET /v1/agent/keyring/list",
+	"GET /.well-known/jwks.json", "GET /v1/operator/keyring/keys", "PUT /v1/operator/keyring/rotate", "DELETE /v1/operator/keyring/key/k?force=true",
 	"PUT /v1/system/gc", "PUT /v1/system/reconcile/summaries",
 	"PUT /v1/client/allocation/a1/restart", `PUT /v1/client/allocation/a1/signal {"Signal":"SIGHUP"}`, "GET /v1/client/allocation/a1/stats",
 	"GET /v1/client/allocation/a1/gc", "GET /v1/client/stats", "GET /v1/client/gc",
@@ -132,6 +133,29 @@ func TestOtherRegionsAreNotAnsweredFromHere(t *testing.T) {
 	expect(t, send(handler(c), "GET", "/v1/jobs?region=mars", ""), 400, "No path to region")
 	if asked := c.methods(); len(asked) != 0 {
 		t.Errorf("the servers were asked: %v", asked)
+	}
+}
+
+// The servers say what the job lacks.
+func TestAJobWithoutAnIDIsValidated(t *testing.T) {
+	t.Parallel()
+	c := world()
+	if w := send(handler(c), "PUT", "/v1/validate/job", `{"Job":{"Name":"j"}}`); w.Code != 200 {
+		t.Errorf("code %d: %s", w.Code, w.Body)
+	}
+	if r := last(t, c, wire.JobValidate); r.Job.Name != "j" {
+		t.Errorf("asked for %+v", r.Job)
+	}
+}
+
+func TestAServerThatIsNotKnownHasLeft(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	on(c, wire.StatusForceLeave, func(*api.ServerForceLeaveRequest) (*api.Empty, error) {
+		return nil, fault.New(fault.NotFound, "no server %q", "x")
+	})
+	if w := send(handler(c), "PUT", "/v1/agent/force-leave?node=x", ""); w.Code != 200 {
+		t.Errorf("code %d: %s", w.Code, w.Body)
 	}
 }
 

@@ -40,7 +40,7 @@ func jobsWhere(c *call, keep func(*api.JobStub) bool) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.read(out.QueryMeta)
+	c.readRows(out.QueryMeta)
 	rows, err := page(c, kept(out.Jobs, keep), byPath(func(j *api.JobStub) (string, string) { return j.Namespace, j.ID }))
 	if err != nil || meta {
 		return rows, err
@@ -169,7 +169,7 @@ func jobAllocations(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.read(out.QueryMeta)
+	c.readRows(out.QueryMeta)
 	return list(out.Allocs), nil
 }
 
@@ -182,7 +182,7 @@ func jobEvaluations(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.read(out.QueryMeta)
+	c.readRows(out.QueryMeta)
 	return list(out.Evaluations), nil
 }
 

@@ -48,8 +48,14 @@ func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
 	done := make(chan outcome, 1)
 	go func() {
 		defer func() { <-p.turns }()
-		job, err := p.parse(in)
-		done <- outcome{job, err}
+		var o outcome
+		defer func() {
+			if r := recover(); r != nil { // nobody else recovers what this goroutine does
+				o = outcome{nil, fault.New(fault.Internal, "the parser panicked: %v", r)}
+			}
+			done <- o
+		}()
+		o.job, o.err = p.parse(in)
 	}()
 	select {
 	case o := <-done:

@@ -10,6 +10,20 @@ import (
 // jobOf decodes a body with a job and settles region and namespace: the query's, else the
 // wrapper's, else the job's, else the default.
 func jobOf(c *call) (*jobspec.Request, api.WriteRequest, error) {
+	b, w, err := jobIn(c)
+	switch {
+	case err != nil:
+		return nil, w, err
+	case b.Job.ID == "":
+		return nil, w, fault.New(fault.Invalid, "Job ID hasn't been provided")
+	case c.id != "" && b.Job.ID != c.id:
+		return nil, w, fault.New(fault.Invalid, "Job ID does not match name: the path says %q, the job %q", c.id, b.Job.ID)
+	}
+	return b, w, nil
+}
+
+// jobIn is the job in a body, whatever its ID.
+func jobIn(c *call) (*jobspec.Request, api.WriteRequest, error) {
 	w := c.writes()
 	data, err := c.bytes(jobBytes)
 	if err != nil {
@@ -25,12 +39,6 @@ func jobOf(c *call) (*jobspec.Request, api.WriteRequest, error) {
 	j := b.Job
 	if j == nil {
 		return nil, w, fault.New(fault.Invalid, "Job must be specified")
-	}
-	if j.ID == "" {
-		return nil, w, fault.New(fault.Invalid, "Job ID hasn't been provided")
-	}
-	if c.id != "" && j.ID != c.id {
-		return nil, w, fault.New(fault.Invalid, "Job ID does not match name: the path says %q, the job %q", c.id, j.ID)
 	}
 	j.Namespace = first(c.params.Get("namespace"), b.Namespace, j.Namespace, api.DefaultNamespace)
 	if home := first(c.Region, api.GlobalRegion); j.Region == api.GlobalRegion && home != api.GlobalRegion {
@@ -86,7 +94,7 @@ func jobPlan(c *call) (any, error) {
 }
 
 func jobValidate(c *call) (any, error) {
-	b, w, err := jobOf(c)
+	b, w, err := jobIn(c)
 	if err != nil {
 		return nil, err
 	}

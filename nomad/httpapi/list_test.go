@@ -1,7 +1,9 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -73,10 +75,21 @@ func TestLongListIsOneDocument(t *testing.T) {
 	slices.SortFunc(want, func(a, b *api.AllocStub) int {
 		return strings.Compare(fmt.Sprintf("%020d.%s", a.CreateIndex, a.ID), fmt.Sprintf("%020d.%s", b.CreateIndex, b.ID))
 	})
-	compact, _ := json.Marshal(want)
-	pretty, _ := json.MarshalIndent(want, "", "    ")
 	h := handler(allocs(rows))
-	for query, text := range map[string]string{"": string(compact), "?pretty": string(pretty) + "\n"} {
+	compact := send(h, "GET", "/v1/allocations", "").Body.String()
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, []byte(compact), "", "    "); err != nil {
+		t.Fatal(err)
+	}
+	var got, wanted any
+	whole, _ := json.Marshal(want)
+	if err := errors.Join(json.Unmarshal([]byte(compact), &got), json.Unmarshal(whole, &wanted)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Errorf("the list differs (-want +got):\n%s", diff)
+	}
+	for query, text := range map[string]string{"": compact, "?pretty": pretty.String() + "\n"} {
 		w := send(h, "GET", "/v1/allocations"+query, "")
 		if w.Code != http.StatusOK || w.Header().Get("X-Nomad-Index") != "7" || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%q: code %d, headers %v", query, w.Code, w.Header())
@@ -117,6 +130,22 @@ func TestListShowsWhatIsAskedFor(t *testing.T) {
 			if (a.TaskStates != nil) != want.states || (a.AllocatedResources != nil) != want.resources || a.JobType != "service" || a.JobVersion != 2 {
 				t.Errorf("%q: %+v", query, a)
 			}
+		}
+	}
+}
+
+// Clients know 0 as the index of what never was; within the cluster it is 1.
+func TestIndexOfListsOfWhatNeverWas(t *testing.T) {
+	c := newCluster()
+	on(c, wire.AllocList, func(*api.AllocListRequest) (*api.AllocRowsResponse, error) {
+		return &api.AllocRowsResponse{QueryMeta: api.QueryMeta{Index: 1}}, nil
+	})
+	on(c, wire.DeploymentList, func(*api.QueryOptions) (*api.DeploymentListResponse, error) {
+		return &api.DeploymentListResponse{QueryMeta: api.QueryMeta{Index: 1}}, nil
+	})
+	for path, want := range map[string]string{"/v1/allocations": "0", "/v1/deployments": "1"} {
+		if got := send(handler(c), "GET", path, "").Header().Get("X-Nomad-Index"); got != want {
+			t.Errorf("%s: index %s, want %s", path, got, want)
 		}
 	}
 }
@@ -195,7 +224,7 @@ func TestLongListThatCannotBeEncodedIsCut(t *testing.T) {
 	}
 }
 
-// BenchmarkAllocList is what the door adds to a list of 50,000 rows.
+// BenchmarkAllocList is what the HTTP server adds to a list of 50,000 rows.
 func BenchmarkAllocList(b *testing.B) {
 	h := handler(allocs(allocRows(50_000)))
 	for name, target := range map[string]string{"plain": "", "gzip": "", "filter": "?filter=ClientStatus+%21%3D+running", "page": "?per_page=10"} {

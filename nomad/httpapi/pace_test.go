@@ -131,7 +131,7 @@ func TestOneClientHasSoManyConnections(t *testing.T) {
 		t.Errorf("the third: %q, %v", answer, err)
 	}
 	_ = held[0].Close()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(30 * time.Second); ; {
 		conn := connect(t, address)
 		_, _ = fmt.Fprint(conn, "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n")
 		if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil && answer.StatusCode == http.StatusOK {
@@ -157,8 +157,10 @@ func TestAHandshakeThatStandsStillEnds(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // a test's own
 	defer client.CloseIdleConnections()
 	answer, err := client.Get("https://" + address + "/test/")
-	if err != nil {
-		t.Fatal(err)
+	for end := time.Now().Add(30 * time.Second); err != nil; answer, err = client.Get("https://" + address + "/test/") {
+		if time.Now().After(end) { // a busy machine may be too slow for some of the handshakes
+			t.Fatal(err)
+		}
 	}
 	defer answer.Body.Close()
 	if body, err := io.ReadAll(answer.Body); err != nil || string(body) != "served" {

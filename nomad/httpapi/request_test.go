@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// BenchmarkRequest is what the door adds to one small request.
+// BenchmarkRequest is what the HTTP server adds to one small request.
 func BenchmarkRequest(b *testing.B) {
 	job, err := json.Marshal(api.JobRegisterRequest{Job: &api.Job{
 		ID: "j1", Name: "j1", Type: api.JobTypeService, Datacenters: []string{"*"},

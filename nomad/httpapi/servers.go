@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -131,6 +132,7 @@ func agentJoin(c *call) (any, error) {
 	return joined{out.Joined, out.Error}, nil
 }
 
+// agentForceLeave ejects a server. One that is not known has left: users' scripts repeat the call.
 func agentForceLeave(c *call) (any, error) {
 	name := c.params.Get("node")
 	if name == "" {
@@ -141,6 +143,9 @@ func agentForceLeave(c *call) (any, error) {
 		return nil, fault.New(fault.Invalid, "invalid prune value: %w", err)
 	}
 	_, err = wire.StatusForceLeave.Call(c.ctx(), c.Servers, &api.ServerForceLeaveRequest{Name: name, Prune: prune})
+	if errors.Is(err, fault.NotFound) {
+		return nil, nil
+	}
 	return nil, err
 }
 

@@ -94,6 +94,18 @@ func snapshotDelete(c *call) (any, error) {
 	if plugin == "" || id == "" {
 		return nil, fault.New(fault.Invalid, "plugin_id and snapshot_id are needed to delete a snapshot")
 	}
-	return emptyWrite(c)(wire.VolumeSnapshotDelete.Call(c.ctx(), c.Servers,
-		&api.SnapshotDeleteRequest{ID: id, PluginID: plugin, Secrets: secrets, WriteRequest: c.writes()}))
+	force, err := boolean(c.params, "force")
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.VolumeSnapshotDelete.Call(c.ctx(), c.Servers,
+		&api.SnapshotDeleteRequest{ID: id, PluginID: plugin, Secrets: secrets, Force: force, WriteRequest: c.writes()})
+	if err != nil {
+		return nil, err
+	}
+	c.wrote(out.WriteMeta)
+	if out.Warnings == "" {
+		return nil, nil
+	}
+	return struct{ Warnings string }{out.Warnings}, nil
 }

@@ -95,6 +95,9 @@ func world() *cluster {
 	on(c, wire.StatusRegions, func(*api.QueryOptions) (*api.RegionListResponse, error) {
 		return &api.RegionListResponse{Regions: []string{"global"}}, nil
 	})
+	on(c, wire.KeyringPublic, func(*api.QueryOptions) (*api.JSONWebKeysResponse, error) {
+		return &api.JSONWebKeysResponse{Keys: []*api.JSONWebKey{{Use: "sig", Kty: "RSA", Kid: "k1", Alg: "RS256", N: "wPZ_", E: "AQAB"}}, QueryMeta: meta}, nil
+	})
 	deployed(c, meta)
 	on(c, wire.OperatorSchedulerConfig, func(*api.QueryOptions) (*api.SchedulerConfigResponse, error) {
 		return &api.SchedulerConfigResponse{SchedulerConfig: &api.SchedulerConfiguration{SchedulerAlgorithm: "binpack"}, QueryMeta: meta}, nil

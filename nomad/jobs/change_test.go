@@ -13,7 +13,7 @@ import (
 )
 
 // sized registers the job with another count, and so a new version.
-func (r *room) sized(count int) *api.JobRegisterResponse {
+func (r *fixture) sized(count int) *api.JobRegisterResponse {
 	j := web()
 	j.TaskGroups[0].Count = count
 	out, err := r.Register(r.t.Context(), &api.JobRegisterRequest{Job: j, Submission: &api.JobSubmission{Source: strings.Repeat("x", count)}})
@@ -23,7 +23,7 @@ func (r *room) sized(count int) *api.JobRegisterResponse {
 	return out
 }
 
-func (r *room) versions() []uint64 {
+func (r *fixture) versions() []uint64 {
 	var out []uint64
 	for _, v := range r.store.Read().JobVersions("default", "web") {
 		out = append(out, v.Version)
@@ -55,8 +55,8 @@ func TestRevertRegistersTheOldVersionAnew(t *testing.T) {
 	}{
 		{api.JobRevertRequest{JobID: "web", JobVersion: 2}, fault.Invalid, "its current version 2"},
 		{api.JobRevertRequest{JobID: "web", JobVersion: 9}, fault.NotFound, "no version 9"},
-		{api.JobRevertRequest{JobID: "none"}, fault.NotFound, "does not exist"},
-		{api.JobRevertRequest{JobID: "web", EnforcePriorVersion: &prior}, fault.Conflict, "at version 2, not 1"},
+		{api.JobRevertRequest{JobID: "none"}, fault.NotFound, "job not found"},
+		{api.JobRevertRequest{JobID: "web", EnforcePriorVersion: &prior}, fault.Conflict, "enforcing version 1: job \"web\" is at version 2"},
 		{api.JobRevertRequest{}, fault.Invalid, "JobID must be specified"},
 	} {
 		_, err := r.Revert(t.Context(), &c.q)
@@ -131,7 +131,7 @@ func TestTaggedVersionsAreBounded(t *testing.T) {
 	}
 }
 
-func (r *room) scale(count int64, edit func(*api.JobScaleRequest)) (*api.JobRegisterResponse, error) {
+func (r *fixture) scale(count int64, edit func(*api.JobScaleRequest)) (*api.JobRegisterResponse, error) {
 	q := &api.JobScaleRequest{JobID: "web", Target: map[string]string{"Group": "g"}, Count: &count}
 	if edit != nil {
 		edit(q)
@@ -193,7 +193,7 @@ func TestScaleIsRefused(t *testing.T) {
 		{-1, nil, fault.Invalid, "is negative"},
 		{1, func(q *api.JobScaleRequest) { q.Target["Group"] = "zz" }, fault.Invalid, `task group "zz" specified for scaling does not exist in job`},
 		{1, func(q *api.JobScaleRequest) { q.Target = nil }, fault.Invalid, "task group name"},
-		{1, func(q *api.JobScaleRequest) { q.JobID = "none" }, fault.NotFound, "does not exist"},
+		{1, func(q *api.JobScaleRequest) { q.JobID = "none" }, fault.NotFound, "job not found"},
 		{1, func(q *api.JobScaleRequest) { q.Error = true }, fault.Invalid, "should not contain count"},
 		{1, func(q *api.JobScaleRequest) { q.JobModifyIndex = 7 }, fault.Conflict, "Enforcing job modify index 7"},
 	} {
@@ -242,7 +242,7 @@ func TestPoliciesHaveStableIDs(t *testing.T) {
 	}
 }
 
-func template(t *testing.T, r *room, p *api.ParameterizedJobConfig) {
+func template(t *testing.T, r *fixture, p *api.ParameterizedJobConfig) {
 	t.Helper()
 	j := web()
 	j.ID, j.Type, j.ParameterizedJob, j.Meta = "par", api.JobTypeBatch, p, map[string]string{"team": "x"}
@@ -307,7 +307,7 @@ func TestDispatchIsRefused(t *testing.T) {
 		text  string
 	}{
 		{api.JobDispatchRequest{JobID: "web"}, fault.Invalid, `Specified job "web" is not a parameterized job`},
-		{api.JobDispatchRequest{JobID: "none"}, fault.NotFound, "does not exist"},
+		{api.JobDispatchRequest{JobID: "none"}, fault.NotFound, "job not found"},
 		{api.JobDispatchRequest{}, fault.Invalid, "missing parameterized job ID"},
 		{api.JobDispatchRequest{JobID: "par"}, fault.Invalid, "Dispatch did not provide required meta keys: [who]"},
 		{api.JobDispatchRequest{JobID: "par", Meta: map[string]string{"who": "x", "zz": "1"}}, fault.Invalid, "Dispatch request included unpermitted metadata keys: [zz]"},
@@ -346,7 +346,7 @@ func TestPeriodicForce(t *testing.T) {
 	_, err = r.PeriodicForce(t.Context(), &api.JobRequest{JobID: "web"})
 	refused(t, err, fault.Invalid, "can't force launch non-periodic job")
 	_, err = r.PeriodicForce(t.Context(), &api.JobRequest{JobID: "none"})
-	refused(t, err, fault.NotFound, "does not exist")
+	refused(t, err, fault.NotFound, "job not found")
 	plan, err := r.Plan(t.Context(), &api.JobPlanRequest{Job: again(j)})
 	if err != nil || plan.NextPeriodicLaunch.IsZero() || len(plan.CreatedEvals) > 0 {
 		t.Errorf("%+v %v", plan, err)

@@ -1,10 +1,13 @@
 package jobs
 
 import (
+	"fmt"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
+	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -32,6 +35,8 @@ type Register struct {
 	KeepResources  bool   `msg:",omitempty"`
 	// Versions is how many versions are kept.
 	Versions int `msg:",omitempty"`
+	// CountMax bounds what the job asks for when counts were kept; 0 asks nothing.
+	CountMax int `msg:",omitempty"`
 }
 
 // Deregister stops a job, or forgets it with Purge.
@@ -54,7 +59,7 @@ type Evaluate struct {
 	ForceReschedule bool   `msg:",omitempty"`
 }
 
-// Commands registers this room's commands.
+// Commands registers the commands of this service.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &Register{} })
 	r.Register(func() fsm.Command { return &Deregister{} })
@@ -84,6 +89,11 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 		return nil, err
 	}
 	keep(j, old, c.KeepCounts, c.KeepResources)
+	if c.CountMax > 0 {
+		if err := rules.Excess(j, c.CountMax); err != nil {
+			return nil, fault.Wrap(fault.Invalid, fmt.Errorf("job %q: %w", j.ID, err))
+		}
+	}
 	ledger.Store(tx, j, old, c.Submission)
 	ledger.Prune(tx, j, c.Versions)
 	out := &Outcome{JobModifyIndex: j.JobModifyIndex}
@@ -132,10 +142,20 @@ func keep(j, old *api.Job, counts, resources bool) {
 		if counts {
 			g.Count = before.Count
 		}
-		for _, t := range g.Tasks {
-			if was := before.Task(t.Name); resources && was != nil {
-				t.Resources = was.Resources
-			}
+		if resources {
+			keepResources(g, before)
+		}
+	}
+}
+
+func keepResources(g, before *api.TaskGroup) {
+	were := make(map[string]*api.Resources, len(before.Tasks))
+	for _, t := range before.Tasks {
+		were[t.Name] = t.Resources
+	}
+	for _, t := range g.Tasks {
+		if r, ok := were[t.Name]; ok {
+			t.Resources = r
 		}
 	}
 }
@@ -198,7 +218,7 @@ func hurry(tx *state.Txn, j *api.Job) {
 func (c *Evaluate) Apply(tx *state.Txn) (any, error) {
 	j := tx.Job(c.Namespace, c.JobID)
 	if j == nil {
-		return nil, fault.New(fault.NotFound, "job %q in namespace %q does not exist", c.JobID, c.Namespace)
+		return nil, fault.New(fault.NotFound, "job not found: there is no %q in namespace %q", c.JobID, c.Namespace)
 	}
 	if ledger.Parent(j) {
 		return nil, fault.New(fault.Invalid, "job %q is periodic or parameterized: only its children can be evaluated", c.JobID)

@@ -30,19 +30,19 @@ func TestCommandsStayReadable(t *testing.T) {
 	}
 }
 
-type room struct {
+type fixture struct {
 	*jobs.Service
-	t     *testing.T
+	t     testing.TB
 	store *state.Store
 }
 
-func open(t *testing.T) *room {
+func open(t testing.TB) *fixture {
 	t.Helper()
 	s, err := state.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &room{jobs.New(jobs.Config{
+	return &fixture{jobs.New(jobs.Config{
 		State: s, Raft: fsm.NewLocal(s, registry()), Versions: 3,
 		Preview: func(_ *state.Txn, j *api.Job) *jobs.Preview {
 			return &jobs.Preview{
@@ -53,7 +53,7 @@ func open(t *testing.T) *room {
 	}), t, s}
 }
 
-func (r *room) put(fn func(*state.Txn)) {
+func (r *fixture) put(fn func(*state.Txn)) {
 	tx := r.store.Write(r.store.Read().Index()+1, time.Now())
 	fn(tx)
 	tx.Commit()
@@ -66,7 +66,7 @@ func web() *api.Job {
 	}}}
 }
 
-func (r *room) register(j *api.Job) *api.JobRegisterResponse {
+func (r *fixture) register(j *api.Job) *api.JobRegisterResponse {
 	r.t.Helper()
 	out, err := r.Register(r.t.Context(), &api.JobRegisterRequest{Job: j})
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *room) register(j *api.Job) *api.JobRegisterResponse {
 	return out
 }
 
-func (r *room) get(id string) *api.Job {
+func (r *fixture) get(id string) *api.Job {
 	r.t.Helper()
 	out, err := r.Get(r.t.Context(), &api.JobRequest{JobID: id})
 	if err != nil {

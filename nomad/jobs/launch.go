@@ -9,11 +9,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// launchID is the id of the instance for a time: launching twice for one time makes one instance.
+// launchID is the id of the instance for a time.
 func launchID(parent string, at time.Time) string {
 	return fmt.Sprintf("%s/periodic-%d", parent, at.Unix())
 }
@@ -24,7 +25,7 @@ func (c *Launch) Apply(tx *state.Txn) (any, error) {
 	if c.Force {
 		return c.force(tx, p)
 	}
-	if p == nil || p.Periodic == nil || !p.Periodic.Enabled || p.Stop || !c.At.After(tx.LastLaunch(c.Namespace, c.JobID)) {
+	if p == nil || p.Periodic == nil || !p.Periodic.Enabled || p.Stop || !c.At.After(lastLaunch(tx, c.Namespace, c.JobID)) {
 		return &Instance{}, nil
 	}
 	last := c.At
@@ -33,13 +34,35 @@ func (c *Launch) Apply(tx *state.Txn) (any, error) {
 	}
 	tx.PutLaunch(c.Namespace, c.JobID, last)
 	id := launchID(p.ID, c.At)
+	if tx.AgreedVersion() >= fsm.Ends {
+		id = spareID(tx, p, c.At) // whoever has this second was launched by hand: the time itself is taken once
+	}
 	if tx.Job(c.Namespace, id) != nil || p.Periodic.ProhibitOverlap && live(tx, p) {
 		return &Instance{}, nil
 	}
 	return begin(tx, instance(p, id), c.EvalID, api.TriggerPeriodicJob), nil
 }
 
-// force makes an instance now; when there is one for this second, for the next free one.
+// lastLaunch is when the job was launched last; zero when that is of a clock that was wrong.
+func lastLaunch(tx *state.Txn, ns, id string) time.Time {
+	last := tx.LastLaunch(ns, id)
+	if tx.AgreedVersion() >= fsm.Ends && last.After(tx.Now().Add(ledger.ClockSlack)) {
+		return time.Time{}
+	}
+	return last
+}
+
+// spareID is the id of the instance for a time, or one with a number where that is taken: the next second may be a
+// time of the plan.
+func spareID(tx *state.Txn, p *api.Job, at time.Time) string {
+	id := launchID(p.ID, at)
+	for n := 2; tx.Job(p.Namespace, id) != nil; n++ {
+		id = fmt.Sprintf("%s-%d", launchID(p.ID, at), n)
+	}
+	return id
+}
+
+// force makes an instance now, although there is one for this second.
 func (c *Launch) force(tx *state.Txn, p *api.Job) (any, error) {
 	switch {
 	case p == nil:
@@ -50,6 +73,9 @@ func (c *Launch) force(tx *state.Txn, p *api.Job) (any, error) {
 		return nil, fault.New(fault.Invalid, "can't force launch a periodic job that is disabled")
 	case p.Stop:
 		return nil, fault.New(fault.Invalid, "job %q is stopped", c.JobID)
+	}
+	if tx.AgreedVersion() >= fsm.Ends {
+		return begin(tx, instance(p, spareID(tx, p, c.At)), c.EvalID, api.TriggerPeriodicJob), nil
 	}
 	at := c.At
 	for tx.Job(c.Namespace, launchID(p.ID, at)) != nil {

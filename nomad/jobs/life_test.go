@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (r *room) stop(q *api.JobDeregisterRequest) *api.JobRegisterResponse {
+func (r *fixture) stop(q *api.JobDeregisterRequest) *api.JobRegisterResponse {
 	r.t.Helper()
 	out, err := r.Deregister(r.t.Context(), q)
 	if err != nil {
@@ -20,7 +20,7 @@ func (r *room) stop(q *api.JobDeregisterRequest) *api.JobRegisterResponse {
 }
 
 // alloc puts an allocation of the stored job.
-func (r *room) alloc(id, client string) {
+func (r *fixture) alloc(id, client string) {
 	r.put(func(tx *state.Txn) {
 		j := tx.Job("default", "web")
 		tx.PutAlloc(&api.Allocation{
@@ -218,7 +218,7 @@ func TestGetWakesWhenAnAllocationChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	woken := make(chan *api.JobGetResponse, 1)
 	go func() {

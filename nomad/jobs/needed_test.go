@@ -16,7 +16,7 @@ func provider(id string) *api.Job {
 	return j
 }
 
-func (r *room) claims(on bool) {
+func (r *fixture) claims(on bool) {
 	r.put(func(tx *state.Txn) {
 		if on {
 			tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a1", NodeID: "n1", JobID: "db", PluginID: "p", ExternalID: "x", State: api.ClaimReleasing})

@@ -24,13 +24,13 @@ func TestInstancesOutliveTheirTemplate(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		template func() *api.Job
-		launch   func(r *room) error
+		launch   func(r *fixture) error
 	}{
-		"periodic": {periodic, func(r *room) error {
+		"periodic": {periodic, func(r *fixture) error {
 			_, err := r.PeriodicForce(t.Context(), &api.JobRequest{JobID: "par"})
 			return err
 		}},
-		"parameterized": {parameterized, func(r *room) error {
+		"parameterized": {parameterized, func(r *fixture) error {
 			_, err := r.Dispatch(t.Context(), &api.JobDispatchRequest{JobID: "par", IdempotencyToken: "token"})
 			return err
 		}},
@@ -56,7 +56,7 @@ func TestInstancesOutliveTheirTemplate(t *testing.T) {
 			if out, err := r.Summary(t.Context(), &api.JobRequest{JobID: child.ID}); err != nil || out.JobSummary == nil || len(out.JobSummary.Summary) != 1 {
 				t.Errorf("summary of the instance: %+v %v", out.JobSummary, err)
 			}
-			refused(t, c.launch(r), fault.NotFound, `job "par" in namespace "default" does not exist`)
+			refused(t, c.launch(r), fault.NotFound, `job not found: there is no "par" in namespace "default"`)
 			r.register(c.template())
 			if out, err := r.Summary(t.Context(), &api.JobRequest{JobID: "par"}); err != nil || out.JobSummary.Children.Pending != 1 {
 				t.Errorf("summary of the template that came again: %+v %v", out.JobSummary, err)
@@ -81,7 +81,7 @@ func TestInstancesOutliveTheirTemplate(t *testing.T) {
 }
 
 // children lists the instances of a template.
-func (r *room) children(id string) []*api.JobStub {
+func (r *fixture) children(id string) []*api.JobStub {
 	r.t.Helper()
 	out, err := r.List(r.t.Context(), &api.JobListRequest{QueryOptions: api.QueryOptions{Prefix: id + "/"}})
 	if err != nil {

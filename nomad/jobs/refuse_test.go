@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// TestNothingIsRegisteredWhenRefused looks at the door; the rules have their own table.
+// TestNothingIsRegisteredWhenRefused looks at the service; the rules have their own table.
 func TestNothingIsRegisteredWhenRefused(t *testing.T) {
 	t.Parallel()
 	r := open(t)

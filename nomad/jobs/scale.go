@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 
@@ -9,13 +10,39 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
+	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // scalingEventsMax is how many events of a group are kept.
 const scalingEventsMax = 20
+
+// Bounds of scaling events, all of which are one row.
+const (
+	// scalingEventsSum bounds the events of all groups, unless these are more.
+	scalingEventsSum = 5000
+	// messageMax and metaMax bound a message, and a meta in JSON, in bytes.
+	messageMax = 1 << 10
+	metaMax    = 4 << 10
+)
+
+// brief refuses an event that takes much room.
+func brief(r *api.JobScaleRequest) error {
+	if n := len(r.Message); n > messageMax {
+		return fault.New(fault.Invalid, "the message of a scaling event has %d bytes, at most %d are possible", n, messageMax)
+	}
+	meta, err := json.Marshal(r.Meta)
+	if err != nil {
+		return fault.New(fault.Invalid, "meta of a scaling event: %w", err)
+	}
+	if n := len(meta); n > metaMax {
+		return fault.New(fault.Invalid, "the meta of a scaling event has %d bytes, at most %d are possible", n, metaMax)
+	}
+	return nil
+}
 
 // Apply changes the count with an evaluation and records the event.
 func (c *Scale) Apply(tx *state.Txn) (any, error) {
@@ -57,7 +84,7 @@ func (c *Scale) Apply(tx *state.Txn) (any, error) {
 
 // fits refuses a count that the group cannot have, or not now.
 func (c *Scale) fits(tx *state.Txn, j *api.Job, g *api.TaskGroup) error {
-	count, total := *c.Count, *c.Count
+	count, total := *c.Count, max(0, min(*c.Count, rules.AllocsMax+1))
 	for _, other := range j.TaskGroups {
 		if other != g {
 			total += int64(other.Count)
@@ -116,7 +143,24 @@ func record(tx *state.Txn, j *api.Job, group string, e *api.ScalingEvent) {
 	}
 	all := append([]*api.ScalingEvent{e}, next.Groups[group]...)
 	next.Groups[group] = all[:min(len(all), scalingEventsMax)]
+	if tx.AgreedVersion() >= fsm.Ends {
+		forget(next, j)
+	}
 	tx.PutJobScaling(next)
+}
+
+// forget drops the events of groups that the job does not have any more, and the oldest of each group where all
+// together are too many.
+func forget(all *api.JobScalingEvents, j *api.Job) {
+	has := make(map[string]bool, len(j.TaskGroups))
+	for _, g := range j.TaskGroups {
+		has[g.Name] = true
+	}
+	maps.DeleteFunc(all.Groups, func(group string, _ []*api.ScalingEvent) bool { return !has[group] })
+	each := max(1, scalingEventsSum/max(1, len(all.Groups)))
+	for group, events := range all.Groups {
+		all.Groups[group] = events[:min(len(events), each)]
+	}
 }
 
 // Scale changes the count of a group, or only records an event.
@@ -134,9 +178,12 @@ func (s *Service) Scale(ctx context.Context, r *api.JobScaleRequest) (*api.JobRe
 	case s.closed():
 		return nil, fault.New(fault.Denied, registrationOff)
 	}
+	if err := brief(r); err != nil {
+		return nil, err
+	}
 	res, err := s.Raft.Propose(ctx, &Scale{
 		Namespace: ns, JobID: r.JobID, Group: group, Count: r.Count, Message: r.Message, Error: r.Error, Meta: r.Meta,
-		JobModifyIndex: r.JobModifyIndex, EvalID: uuid.NewString(), CountMax: s.Limits.CountMax, Versions: s.Config.Versions,
+		JobModifyIndex: r.JobModifyIndex, EvalID: uuid.NewString(), CountMax: s.Limits.Counts(), Versions: s.Config.Versions,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scale job %q: %w", r.JobID, err)

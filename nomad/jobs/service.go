@@ -30,7 +30,7 @@ type Preview struct {
 	Created []*api.Evaluation
 }
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	Log    hclog.Logger
 	State  *state.Store
@@ -42,12 +42,12 @@ type Config struct {
 	Preview func(tx *state.Txn, job *api.Job) *Preview
 }
 
-// Service is the room.
+// Service serves the RPC methods of this package.
 type Service struct {
 	Config
 }
 
-// New makes the room.
+// New makes the service.
 func New(c Config) *Service {
 	if c.Limits == (rules.Limits{}) {
 		c.Limits = rules.Default()
@@ -58,7 +58,7 @@ func New(c Config) *Service {
 	return &Service{c}
 }
 
-// Handlers binds the room's methods.
+// Handlers binds the RPC methods of the service.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.JobRegister.Handle(s.Register),
@@ -107,7 +107,7 @@ func (s *Service) prepare(in *api.Job, namespace string) (*api.Job, error) {
 
 // check lists what is wrong with a job: the rules, and what only a host knows.
 func (s *Service) check(j *api.Job) []error {
-	errs := rules.Check(j, s.Limits)
+	errs := append(rules.Check(j, s.Limits), rules.Later(j)...)
 	if p := j.Periodic; p != nil {
 		errs = append(errs, never(p, time.Now())...)
 	}
@@ -138,7 +138,7 @@ func gaps(j *api.Job) error {
 			return fault.New(fault.Invalid, "job %q: group %d or a task of it is null", j.ID, i+1)
 		}
 	}
-	return nil
+	return fault.Wrap(fault.Invalid, rules.Breadth(j))
 }
 
 // Register registers a job.
@@ -156,19 +156,46 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 	if err := rules.Follows(s.State.Read().Job(j.Namespace, j.ID), j); err != nil {
 		return nil, err
 	}
-	warnings := s.warnings(j)
+	var notes []string
+	if n := sourceSize(r.Submission); n > s.Limits.Source() {
+		notes = append(notes, fmt.Sprintf("the source has %d bytes and is not kept: at most %d are (job_max_source_size)", n, s.Limits.Source()))
+	}
+	warnings := s.warnings(j, notes...)
 	rules.Drop(j)
-	res, err := s.Raft.Propose(ctx, &Register{
-		Job: j, Submission: r.Submission, EvalID: uuid.NewString(), Priority: r.EvalPriority,
+	c := &Register{
+		Job: j, Submission: s.kept(r.Submission), EvalID: uuid.NewString(), Priority: r.EvalPriority,
 		CheckIndex: r.EnforceIndex, JobModifyIndex: r.JobModifyIndex,
 		KeepCounts: r.PreserveCounts, KeepResources: r.PreserveResources, Versions: s.Config.Versions,
-	})
+	}
+	if r.PreserveCounts && s.State.Read().AgreedVersion() >= fsm.Ends {
+		c.CountMax = s.Limits.Counts()
+	}
+	res, err := s.Raft.Propose(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("register job %q: %w", j.ID, err)
 	}
 	out := reply(res)
 	out.Warnings = warnings
 	return out, nil
+}
+
+// kept is the source as it is stored: a large one is not.
+func (s *Service) kept(source *api.JobSubmission) *api.JobSubmission {
+	if sourceSize(source) > s.Limits.Source() {
+		return nil
+	}
+	return source
+}
+
+func sourceSize(s *api.JobSubmission) int {
+	if s == nil {
+		return 0
+	}
+	n := len(s.Source) + len(s.Format) + len(s.Variables)
+	for name, value := range s.VariableFlags {
+		n += len(name) + len(value)
+	}
+	return n
 }
 
 // possible refuses a priority of an evaluation that no job can have; 0 is the job's.
@@ -214,9 +241,9 @@ func (s *Service) Validate(_ context.Context, r *api.JobValidateRequest) (*api.J
 }
 
 // warnings says what is probably not meant by registering the job as things are now.
-func (s *Service) warnings(j *api.Job) string {
+func (s *Service) warnings(j *api.Job, more ...string) string {
 	tx := s.State.Read()
-	return rules.Warnings(j, tx.SchedulerConfig().MemoryOversubscriptionEnabled, pluginWarnings(tx, j)...)
+	return rules.Warnings(j, tx.SchedulerConfig().MemoryOversubscriptionEnabled, append(pluginWarnings(tx, j), more...)...)
 }
 
 // Deregister stops or purges a job.

@@ -23,7 +23,7 @@ func (c *Stability) Apply(tx *state.Txn) (any, error) {
 // Apply goes back.
 func (c *Reversal) Apply(tx *state.Txn) (any, error) {
 	if now := tx.Job(c.Namespace, c.JobID); now != nil && c.CheckPrior && now.Version != c.Prior {
-		return nil, fault.New(fault.Conflict, "job %q is at version %d, not %d", c.JobID, now.Version, c.Prior)
+		return nil, fault.New(fault.Conflict, "enforcing version %d: job %q is at version %d", c.Prior, c.JobID, now.Version)
 	}
 	e, err := ledger.Revert(tx, c.Namespace, c.JobID, c.Version, c.EvalID)
 	if err != nil {

@@ -294,8 +294,8 @@ func (z *Evaluate) Msgsize() (s int) {
 func (z *Register) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(9)
-	var zb0001Mask uint16 /* 9 bits */
+	zb0001Len := uint32(10)
+	var zb0001Mask uint16 /* 10 bits */
 	_ = zb0001Mask
 	if z.Job == nil {
 		zb0001Len--
@@ -332,6 +332,10 @@ func (z *Register) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Versions == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100
+	}
+	if z.CountMax == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x200
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -398,6 +402,11 @@ func (z *Register) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Versions"
 			o = append(o, 0xa8, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x73)
 			o = msgp.AppendInt(o, z.Versions)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "CountMax"
+			o = append(o, 0xa8, 0x43, 0x6f, 0x75, 0x6e, 0x74, 0x4d, 0x61, 0x78)
+			o = msgp.AppendInt(o, z.CountMax)
 		}
 	}
 	return
@@ -501,6 +510,12 @@ func (z *Register) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Versions")
 				return
 			}
+		case "CountMax":
+			z.CountMax, bts, err = msgp.ReadIntBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CountMax")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -527,6 +542,6 @@ func (z *Register) Msgsize() (s int) {
 	} else {
 		s += z.Submission.Msgsize()
 	}
-	s += 7 + msgp.StringPrefixSize + len(z.EvalID) + 9 + msgp.IntSize + 11 + msgp.BoolSize + 15 + msgp.Uint64Size + 11 + msgp.BoolSize + 14 + msgp.BoolSize + 9 + msgp.IntSize
+	s += 7 + msgp.StringPrefixSize + len(z.EvalID) + 9 + msgp.IntSize + 11 + msgp.BoolSize + 15 + msgp.Uint64Size + 11 + msgp.BoolSize + 14 + msgp.BoolSize + 9 + msgp.IntSize + 9 + msgp.IntSize
 	return
 }

@@ -37,7 +37,7 @@ func (m *Members) PeerInfo(context.Context, *api.Empty) (*api.PeerInfoResponse, 
 	return &api.PeerInfoResponse{
 		ID: m.conf.ID, Cluster: m.cluster(), Bootstrapped: had, Seen: ids(m.waiting()),
 		LastIndex: m.conf.Raft.LastIndex(), LastTerm: m.conf.Raft.LastTerm(), LastContactNS: int64(m.lastContact()),
-		Leaving: leaving, Version: fsm.Version,
+		Applied: m.conf.State.Read().Index(), Leaving: leaving, Version: fsm.Version,
 	}, nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (h *host) did(deed string) bool { return slices.Contains(h.raft.all(), deed) }
+func (h *host) did(action string) bool { return slices.Contains(h.raft.all(), action) }
 
 func TestOneServerWritesTheFirstConfiguration(t *testing.T) {
 	t.Parallel()
@@ -90,6 +90,7 @@ func TestLeaderTakesServersIn(t *testing.T) {
 	b.conf.RPC = "b.elsewhere:4647"
 	b.start()
 	until(t, "the new address of b is recorded", func() bool { return a.did("voter b b.elsewhere:4647") })
+	until(t, "c knows whom to tell", func() bool { return c.alive() > 1 })
 	if err := c.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +122,8 @@ func TestLeaderRefusesOtherLogs(t *testing.T) {
 	name(t, own.conf.State, a.conf.State.Read().ClusterID())
 	own.start()
 	until(t, "a server with our log is taken in again", func() bool { return a.did("voter o o.test:4647") })
-	if deeds := a.raft.all(); len(deeds) != 1 {
-		t.Errorf("the leader did %v", deeds)
+	if actions := a.raft.all(); len(actions) != 1 {
+		t.Errorf("the leader did %v", actions)
 	}
 }
 

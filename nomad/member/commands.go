@@ -19,7 +19,7 @@ type AgreeVersion struct {
 	Version uint64 `msg:",omitempty"`
 }
 
-// Commands registers this room's commands.
+// Commands registers the commands of this service.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &NameCluster{} })
 	r.Register(func() fsm.Command { return &AgreeVersion{} })

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	ID, Name, Region, Datacenter, Build string
 	// RPC is the address that others reach the RPC port at.
@@ -51,7 +51,7 @@ type Join struct {
 // DefaultInterval lies between tries to join.
 const DefaultInterval = 30 * time.Second
 
-// Raft is what the room asks of the consensus engine.
+// Raft is what the service needs of the consensus engine.
 type Raft interface {
 	fsm.Proposer
 	IsLeader() bool

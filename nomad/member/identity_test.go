@@ -60,8 +60,8 @@ func TestARenamedServerStaysAPeer(t *testing.T) {
 			a.looked(t, w, "d")
 		}
 	}
-	if deeds := a.raft.all(); slices.Contains(deeds, "remove b") {
-		t.Errorf("the living server was taken out of the Raft peers: %q", deeds)
+	if actions := a.raft.all(); slices.Contains(actions, "remove b") {
+		t.Errorf("the living server was taken out of the Raft peers: %q", actions)
 	}
 }
 
@@ -75,14 +75,14 @@ func TestWhoHasOnlyTheGossipKeyRemovesNoPeer(t *testing.T) {
 	liar := w.host(t, "old", 0, a)
 	liar.conf.ID, liar.conf.RPC = "b", "b.test:4647"
 	liar.start()
-	until(t, "the liar is known", func() bool { return a.status("old") == "alive" })
+	until(t, "the liar is known, and knows whom to tell", func() bool { return a.status("old") == "alive" && liar.alive() == 3 })
 	if err := liar.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the liar has left", func() bool { return a.status("old") == "left" })
 	a.looked(t, w, "d")
-	if deeds := a.raft.all(); slices.Contains(deeds, "remove b") {
-		t.Errorf("a living server was taken out of the Raft peers: %q", deeds)
+	if actions := a.raft.all(); slices.Contains(actions, "remove b") {
+		t.Errorf("a living server was taken out of the Raft peers: %q", actions)
 	}
 }
 
@@ -93,15 +93,15 @@ func TestAPeerIsAskedBeforeItIsRemoved(t *testing.T) {
 	a := w.host(t, "a", 1).start()
 	liar := w.host(t, "b", 0, a).start()
 	_ = real
-	until(t, "a knows the liar", func() bool { return a.status("b") == "alive" })
+	until(t, "a and the liar know each other", func() bool { return a.status("b") == "alive" && liar.alive() == 2 })
 	a.leads(t, peer("a"), peer("b"))
 	if err := liar.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "b was asked", func() bool { return a.log.count("says itself that it did not") == 1 })
 	a.looked(t, w, "d")
-	if deeds := a.raft.all(); slices.Contains(deeds, "remove b") {
-		t.Errorf("b was removed without its word: %q", deeds)
+	if actions := a.raft.all(); slices.Contains(actions, "remove b") {
+		t.Errorf("b was removed without its word: %q", actions)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestServersWithOneIDAreToldOnBothSides(t *testing.T) {
 		return b.log.count("another living server has the id of this one") >= 1 && twin.log.count("another living server has the id of this one") >= 1
 	})
 	a.looked(t, w, "d")
-	if deeds := a.raft.all(); slices.ContainsFunc(deeds, func(d string) bool { return d == "voter b twin.test:4647" || d == "remove b" }) {
-		t.Errorf("the twin took the place of the peer: %q", deeds)
+	if actions := a.raft.all(); slices.ContainsFunc(actions, func(d string) bool { return d == "voter b twin.test:4647" || d == "remove b" }) {
+		t.Errorf("the twin took the place of the peer: %q", actions)
 	}
 }

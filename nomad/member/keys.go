@@ -110,20 +110,20 @@ func (m *Members) Keyring(op api.KeyringOp, key string) (*api.KeyringResponse, e
 		return nil, fault.New(fault.Invalid, "gossip is not encrypted: set server { encrypt = \"...\" }")
 	}
 	ring := m.pool.KeyManager()
-	deeds := map[api.KeyringOp]func(string) (*serf.KeyResponse, error){
+	actions := map[api.KeyringOp]func(string) (*serf.KeyResponse, error){
 		api.KeyringList:    func(string) (*serf.KeyResponse, error) { return ring.ListKeys() },
 		api.KeyringInstall: ring.InstallKey, api.KeyringUse: ring.UseKey, api.KeyringRemove: ring.RemoveKey,
 	}
-	deed := deeds[op]
-	if deed == nil {
-		return nil, fault.New(fault.Invalid, "%q is no deed on a key ring", op)
+	action := actions[op]
+	if action == nil {
+		return nil, fault.New(fault.Invalid, "%q is no operation of a key ring", op)
 	}
 	if op != api.KeyringList {
 		if err := CheckKey(key); err != nil {
 			return nil, err
 		}
 	}
-	got, err := deed(key)
+	got, err := action(key)
 	if got == nil {
 		return nil, fmt.Errorf("key ring: %s: %w", op, err)
 	}

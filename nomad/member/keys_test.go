@@ -86,7 +86,7 @@ func TestKeysTurnOver(t *testing.T) {
 		t.Errorf("a bad key: %v", err)
 	}
 	if _, err := a.Keyring("eat", fresh); !errors.Is(err, fault.Invalid) {
-		t.Errorf("an unknown deed: %v", err)
+		t.Errorf("an unknown operation: %v", err)
 	}
 	file := filepath.Join(b.conf.Dir, "serf.keyring")
 	body, err := os.ReadFile(file)

@@ -13,7 +13,7 @@ const (
 	removalPoll    = 50 * time.Millisecond
 )
 
-// Leave takes this server out of the cluster for good: another one leads, it says farewell, and waits
+// Leave takes this server out of the cluster for good: another one leads, it says that it leaves, and waits
 // until the others have removed it.
 func (m *Members) Leave(ctx context.Context) error {
 	peers, err := m.peers()
@@ -35,7 +35,7 @@ func (m *Members) Leave(ctx context.Context) error {
 	if m.pool == nil {
 		return nil
 	}
-	if err := m.farewell(ctx); err != nil {
+	if err := m.announceLeave(ctx); err != nil {
 		return err
 	}
 	if len(peers) > 1 {
@@ -44,7 +44,7 @@ func (m *Members) Leave(ctx context.Context) error {
 	return nil
 }
 
-func (m *Members) farewell(ctx context.Context) error {
+func (m *Members) announceLeave(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- m.pool.Leave() }() // bounded by the library's own timeouts
 	select {

@@ -39,6 +39,8 @@ type Members struct {
 	pool   *serf.Serf
 	events chan serf.Event
 	evict  chan string
+	// known are the addresses of the servers, by name, that this one gossiped with before it was restarted.
+	known map[string]string
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -113,6 +115,7 @@ func (m *Members) gossip() (*serf.Config, error) {
 		return nil, fmt.Errorf("gossip directory: %w", err)
 	}
 	conf.SnapshotPath = filepath.Join(dir, "members.snapshot")
+	m.known = remembered(conf.SnapshotPath, conf.RejoinAfterLeave)
 	return conf, m.keys(conf, filepath.Join(m.conf.Dir, "serf.keyring"))
 }
 
@@ -167,7 +170,7 @@ func HostAddress() string {
 
 func (m *Members) ownName() string { return m.conf.Name + "." + m.conf.Region }
 
-// Close stops gossiping without a farewell.
+// Close stops gossiping without leaving.
 func (m *Members) Close() error {
 	if m.pool == nil {
 		return nil
@@ -186,6 +189,7 @@ func (m *Members) Run(ctx context.Context) error {
 	if m.pool != nil {
 		group.Go(func() error { m.drain(); return nil })
 		group.Go(func() error { return m.join(ctx) })
+		group.Go(func() error { m.rejoin(ctx); return nil })
 		group.Go(func() error { return m.bootstrap(ctx) })
 		group.Go(func() error { m.meet(ctx); return nil })
 		group.Go(func() error { m.evictions(ctx); return nil })

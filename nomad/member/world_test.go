@@ -29,22 +29,22 @@ var epoch = time.Unix(1_700_000_000, 0)
 // consensus is a log in memory of one server, with a record of what was asked of it.
 type consensus struct {
 	*fsm.Local
-	mu    sync.Mutex
-	had   bool
-	peers []*api.RaftServer
-	deeds []string
+	mu      sync.Mutex
+	had     bool
+	peers   []*api.RaftServer
+	actions []string
 }
 
 func (c *consensus) did(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deeds = append(c.deeds, fmt.Sprintf(format, args...))
+	c.actions = append(c.actions, fmt.Sprintf(format, args...))
 }
 
 func (c *consensus) all() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.deeds)
+	return slices.Clone(c.actions)
 }
 
 func (c *consensus) IsLeader() bool         { return false }
@@ -183,7 +183,12 @@ func (h *host) start() *host {
 	h.t.Helper()
 	h.conf.Log = hclog.New(&hclog.LoggerOptions{Output: h.log, Level: hclog.Info})
 	var err error
-	if h.Members, err = member.Open(h.conf); err != nil {
+	h.Members, err = member.Open(h.conf)
+	for end := time.Now().Add(patience); err != nil && strings.Contains(err.Error(), "address already in use") && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond) // a connection has got the port meanwhile
+		h.Members, err = member.Open(h.conf)
+	}
+	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.conf.Bind = h.address()

@@ -32,7 +32,7 @@ func named(name string, underscore bool) bool {
 func checkNamespace(n *api.Namespace) error {
 	var errs []error
 	if !named(n.Name, false) {
-		errs = append(errs, fmt.Errorf("invalid namespace name %q: 1 to %d letters, digits and dashes are needed", n.Name, nameMax))
+		errs = append(errs, fmt.Errorf("invalid name %q. A namespace's has 1 to %d letters, digits and dashes", n.Name, nameMax))
 	}
 	if len(n.Description) > descriptionMax {
 		errs = append(errs, fmt.Errorf("description of namespace %q is longer than %d characters", n.Name, descriptionMax))

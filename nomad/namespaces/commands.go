@@ -35,7 +35,7 @@ type DeletePool struct {
 	Name string `msg:",omitempty"`
 }
 
-// Commands registers this room's commands.
+// Commands registers the commands of this service.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &UpsertNamespace{} })
 	r.Register(func() fsm.Command { return &DeleteNamespace{} })

@@ -1,4 +1,4 @@
-// Package namespaces is the room of namespaces and node pools: the names that jobs, volumes and nodes
+// Package namespaces is the service of namespaces and node pools: the names that jobs, volumes and nodes
 // are sorted by. It alone writes both tables.
 //
 // The namespace "default" and the node pools "default" and "all" are there from the start; they can

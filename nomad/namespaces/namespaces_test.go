@@ -28,39 +28,39 @@ func TestCommandsStayReadable(t *testing.T) {
 	}
 }
 
-type room struct {
+type fixture struct {
 	*namespaces.Service
 	t     *testing.T
 	state *state.Store
 }
 
-func open(t *testing.T) room {
+func open(t *testing.T) fixture {
 	t.Helper()
 	s, err := state.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return room{namespaces.New(namespaces.Config{State: s, Raft: fsm.NewLocal(s, registry())}), t, s}
+	return fixture{namespaces.New(namespaces.Config{State: s, Raft: fsm.NewLocal(s, registry())}), t, s}
 }
 
 // given puts rows straight into the state.
-func (r room) given(put func(tx *state.Txn)) {
+func (r fixture) given(put func(tx *state.Txn)) {
 	tx := r.state.Write(r.state.Read().Index()+1, r.state.Read().Now())
 	put(tx)
 	tx.Commit()
 }
 
-func (r room) upsert(n *api.Namespace) error {
+func (r fixture) upsert(n *api.Namespace) error {
 	_, err := r.Upsert(r.t.Context(), &api.NamespaceUpsertRequest{Spec: n})
 	return err
 }
 
-func (r room) remove(name string) error {
+func (r fixture) remove(name string) error {
 	_, err := r.Delete(r.t.Context(), &api.NameWriteRequest{Name: name})
 	return err
 }
 
-func (r room) removePool(name string) error {
+func (r fixture) removePool(name string) error {
 	_, err := r.DeletePool(r.t.Context(), &api.NameWriteRequest{Name: name})
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	State *state.Store
 	Raft  fsm.Proposer
@@ -24,10 +24,10 @@ type Service struct {
 	Config
 }
 
-// New makes the room.
+// New makes the service.
 func New(c Config) *Service { return &Service{c} }
 
-// Handlers binds the room's methods.
+// Handlers binds the RPC methods of the service.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.NamespaceList.Handle(s.List),

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -51,20 +52,29 @@ func text(w io.Writer, parts ...string) {
 }
 
 // differs reports whether what the scheduler can see of a node changed.
-func differs(a, b *api.Node) bool {
-	return a.ComputedClass != b.ComputedClass || a.SchedulingEligibility != b.SchedulingEligibility ||
-		!reflect.DeepEqual(a.NodeResources, b.NodeResources) || !reflect.DeepEqual(a.ReservedResources, b.ReservedResources) ||
-		!reflect.DeepEqual(a.HostVolumes, b.HostVolumes) || !reflect.DeepEqual(pluginHealth(a), pluginHealth(b))
+func differs(a, b *api.Node) bool { return !reflect.DeepEqual(seen(a), seen(b)) }
+
+// seen is a node without what no scheduler looks at.
+func seen(n *api.Node) api.Node {
+	s := *n
+	keep(&s, &api.Node{})
+	s.CreateIndex, s.ModifyIndex = 0, 0
+	s.HTTPAddr, s.RPCAddr, s.TLSEnabled, s.SecretID = "", "", false, ""
+	s.CgroupParent, s.GCVolumesOnNodeGC, s.BootID, s.Silence, s.StaleMounts = "", false, "", 0, nil
+	s.Drivers = nil // the class says which of them work
+	s.CSIControllerPlugins, s.CSINodePlugins = unworded(n.CSIControllerPlugins), unworded(n.CSINodePlugins)
+	return s
 }
 
-// pluginHealth is the part of the CSI plugins that placement looks at.
-func pluginHealth(n *api.Node) map[string]bool {
-	m := map[string]bool{}
-	for id, p := range n.CSINodePlugins {
-		m["node/"+id] = p != nil && p.Healthy
-	}
-	for id, p := range n.CSIControllerPlugins {
-		m["controller/"+id] = p != nil && p.Healthy
+// unworded are plugins without what they tell people about their health.
+func unworded(plugins map[string]*api.CSIInfo) map[string]*api.CSIInfo {
+	m := make(map[string]*api.CSIInfo, len(plugins))
+	for id, p := range plugins {
+		if p != nil {
+			i := *p
+			i.HealthDescription, i.UpdateTime = "", time.Time{}
+			m[id] = &i
+		}
 	}
 	return m
 }

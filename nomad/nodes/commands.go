@@ -22,12 +22,16 @@ const eventsKept = 10
 // Outcome is what commands on nodes answer.
 type Outcome struct {
 	Evals []string
+	// Rollback is the mark that a registration lacks which was not taken.
+	Rollback int64
 }
 
 // RegisterNode stores a node's fingerprint.
 type RegisterNode struct {
 	Node *api.Node `msg:",omitempty"`
 	Seed string    `msg:",omitempty"`
+	// Rollback is that of [api.NodeRegisterRequest].
+	Rollback int64 `msg:",omitempty"`
 }
 
 // SetStatus moves a node to another status and records what happened to it.
@@ -80,7 +84,7 @@ type StepDrain struct {
 	Seed  string `msg:",omitempty"`
 }
 
-// Commands registers this room's commands.
+// Commands registers the commands of this service.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &RegisterNode{} })
 	r.Register(func() fsm.Command { return &SetStatus{} })
@@ -111,6 +115,9 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	n, old := c.Node, tx.Node(c.Node.ID)
 	if old != nil && old.SecretID != n.SecretID {
 		return nil, fault.New(fault.Denied, "node %q is registered with another secret", n.ID)
+	}
+	if mark := ledger.Asks(tx, n.ID, old == nil); mark != 0 && c.Rollback != 0 && c.Rollback != mark {
+		return &Outcome{Rollback: mark}, nil
 	}
 	asked, mounts := n.Status, n.StaleMounts
 	n.CSILimits = nil
@@ -229,8 +236,11 @@ func (c *SetEligibility) Apply(tx *state.Txn) (any, error) {
 
 // Apply forgets the node; its jobs find their allocations lost.
 func (c *PurgeNode) Apply(tx *state.Txn) (any, error) {
-	n := tx.Node(c.NodeID)
-	if n == nil {
+	n, asked := tx.Node(c.NodeID), ledger.Unasked(tx, c.NodeID)
+	switch {
+	case n == nil && asked: // an older state that was restored does not know it
+		return &Outcome{}, nil
+	case n == nil:
 		return nil, missing(c.NodeID)
 	}
 	tx.DeleteNode(n.ID)

@@ -1,4 +1,4 @@
-// Package nodes is the room of client agents: registration, heartbeats, status, eligibility, drain.
+// Package nodes is the service of client agents: registration, heartbeats, status, eligibility, drain.
 //
 // A node's life:
 //
@@ -9,7 +9,7 @@
 //	any --purge--> (absent)
 //
 // Who writes what in an [api.Node]: the node its fingerprint (attributes, resources, drivers, CSI
-// plugins, meta, class, pool) by registering; this room status, eligibility, drain, events, computed
+// plugins, meta, class, pool) by registering; this service status, eligibility, drain, events, computed
 // class and indexes. A node is known by its id and proved by its secret: a second node with the same
 // id and another secret is refused.
 //

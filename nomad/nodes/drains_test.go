@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (r *room) edit(fn func(*state.Txn)) {
+func (r *fixture) edit(fn func(*state.Txn)) {
 	tx := r.state.Write(r.state.Read().Index()+1, r.state.Read().Now())
 	fn(tx)
 	tx.Commit()
@@ -96,7 +96,7 @@ func TestDrainThatIgnoresSystemJobsWaitsForTheirVolumesOnly(t *testing.T) {
 }
 
 // drainRound returns when the loop has seen all that was written before: a node that came after is drained.
-func (r *room) drainRound() {
+func (r *fixture) drainRound() {
 	r.t.Helper()
 	id := uuid.NewString()
 	r.register(node(id))

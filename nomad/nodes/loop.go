@@ -18,7 +18,7 @@ const lossWorkers = 8
 // lossSlack lets the jobs of a disconnected node decide first what is lost, before the node is down.
 const lossSlack = time.Second
 
-// Run is the room's leader duty: it marks silent nodes as lost and carries drains on, until ctx ends.
+// Run is the leader's part of the service: it marks silent nodes as lost and carries drains on, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	d := newDeadlines()
 	s.mu.Lock()

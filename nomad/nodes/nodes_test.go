@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -34,26 +35,26 @@ func registry() *fsm.Registry {
 	return r
 }
 
-type room struct {
+type fixture struct {
 	*nodes.Service
 	state *state.Store
 	t     *testing.T
 }
 
-func open(t *testing.T, beat nodes.Heartbeat) *room {
+func open(t *testing.T, beat nodes.Heartbeat) *fixture {
 	t.Helper()
 	s, err := state.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &room{state: s, t: t, Service: nodes.New(nodes.Config{
+	return &fixture{state: s, t: t, Service: nodes.New(nodes.Config{
 		Log: hclog.NewNullLogger(), State: s, Raft: fsm.NewLocal(s, registry()), Heartbeat: beat,
 		Servers: func() []string { return []string{"127.0.0.1:4647"} },
 	})}
 }
 
 // lead runs the leader duty until the test ends.
-func (r *room) lead() {
+func (r *fixture) lead() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -66,10 +67,10 @@ func (r *room) lead() {
 }
 
 // awaitLead waits until the leader duty counts nodes.
-func (r *room) awaitLead() {
+func (r *fixture) awaitLead() {
 	r.t.Helper()
 	r.register(node("sample"))
-	limit := time.Now().Add(20 * time.Second)
+	limit := time.Now().Add(30 * time.Second)
 	for !r.Counts("sample") {
 		if time.Now().After(limit) {
 			r.t.Fatal("the leader duty does not begin")
@@ -85,7 +86,7 @@ func node(id string) *api.Node {
 	}
 }
 
-func (r *room) register(n *api.Node) *api.NodeUpdateResponse {
+func (r *fixture) register(n *api.Node) *api.NodeUpdateResponse {
 	r.t.Helper()
 	out, err := r.Register(r.t.Context(), &api.NodeRegisterRequest{Node: n})
 	if err != nil {
@@ -94,7 +95,7 @@ func (r *room) register(n *api.Node) *api.NodeUpdateResponse {
 	return out
 }
 
-func (r *room) beat(id, status string) *api.NodeUpdateResponse {
+func (r *fixture) beat(id, status string) *api.NodeUpdateResponse {
 	r.t.Helper()
 	out, err := r.Heartbeat(r.t.Context(), &api.NodeHeartbeatRequest{NodeID: id, Status: status})
 	if err != nil {
@@ -104,9 +105,9 @@ func (r *room) beat(id, status string) *api.NodeUpdateResponse {
 }
 
 // await waits until the node looks as wanted.
-func (r *room) await(what, id string, holds func(*api.Node) bool) {
+func (r *fixture) await(what, id string, holds func(*api.Node) bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
 	defer cancel()
 	err := state.Until(ctx, r.state, []state.Key{state.TableKey(state.TableNodes)}, func(tx *state.Txn) bool {
 		n := tx.Node(id)
@@ -118,7 +119,7 @@ func (r *room) await(what, id string, holds func(*api.Node) bool) {
 }
 
 // place stores a job with one allocation on the node.
-func (r *room) place(kind, id, nodeID string, change ...func(*api.TaskGroup)) *api.Allocation {
+func (r *fixture) place(kind, id, nodeID string, change ...func(*api.TaskGroup)) *api.Allocation {
 	j := &api.Job{
 		ID: id, Namespace: "default", Type: kind, Priority: 50, Datacenters: []string{"dc*"},
 		TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t"}}}},
@@ -138,7 +139,7 @@ func (r *room) place(kind, id, nodeID string, change ...func(*api.TaskGroup)) *a
 	return a
 }
 
-func (r *room) jobsOf(evals []string) []string {
+func (r *fixture) jobsOf(evals []string) []string {
 	r.t.Helper()
 	var jobs []string
 	for _, id := range evals {
@@ -239,43 +240,49 @@ func TestBadRegistrations(t *testing.T) {
 
 func TestSilentNodeIsLostAndComesBack(t *testing.T) {
 	t.Parallel()
-	r := open(t, nodes.Heartbeat{MinTTL: 20 * time.Millisecond, Grace: 20 * time.Millisecond, FailoverTTL: 20 * time.Millisecond})
-	r.lead()
-	r.place(api.JobTypeService, "web", "n1")
-	r.register(node("n1"))
-	r.await("silent node", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDown })
-	n := r.state.Read().Node("n1")
-	if n.LastMissedHeartbeatIndex == 0 || n.Events[len(n.Events)-1].Message != "Node heartbeat missed" {
-		t.Errorf("lost node %+v", n)
-	}
-	var evals []string
-	for e := range r.state.Read().EvalsByJob("default", "web") {
-		evals = append(evals, e.TriggeredBy+" "+e.NodeID)
-	}
-	if !slices.Equal(evals, []string{"node-update n1"}) {
-		t.Errorf("evaluations %v", evals)
-	}
-	r.beat("n1", "")
-	r.await("node that is back", "n1", func(n *api.Node) bool { return n.LastMissedHeartbeatIndex < n.ModifyIndex })
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t, nodes.Heartbeat{MinTTL: 20 * time.Millisecond, Grace: 20 * time.Millisecond, FailoverTTL: 20 * time.Millisecond})
+		r.lead()
+		r.place(api.JobTypeService, "web", "n1")
+		r.register(node("n1"))
+		r.await("silent node", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDown })
+		n := r.state.Read().Node("n1")
+		if n.LastMissedHeartbeatIndex == 0 || n.Events[len(n.Events)-1].Message != "Node heartbeat missed" {
+			t.Errorf("lost node %+v", n)
+		}
+		var evals []string
+		for e := range r.state.Read().EvalsByJob("default", "web") {
+			evals = append(evals, e.TriggeredBy+" "+e.NodeID)
+		}
+		if !slices.Equal(evals, []string{"node-update n1"}) {
+			t.Errorf("evaluations %v", evals)
+		}
+		r.beat("n1", "")
+		r.await("node that is back", "n1", func(n *api.Node) bool { return n.LastMissedHeartbeatIndex < n.ModifyIndex })
+	})
 }
 
 func TestNewLeaderWaitsForNodes(t *testing.T) {
 	t.Parallel()
-	r := open(t, nodes.Heartbeat{MinTTL: time.Hour, FailoverTTL: 30 * time.Millisecond})
-	r.register(node("n1"))
-	r.lead()
-	r.await("node unheard of", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDown })
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t, nodes.Heartbeat{MinTTL: time.Hour, FailoverTTL: 30 * time.Millisecond})
+		r.register(node("n1"))
+		r.lead()
+		r.await("node unheard of", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDown })
+	})
 }
 
 func TestDisconnectedWhereAGroupAllowsIt(t *testing.T) {
 	t.Parallel()
-	r := open(t, nodes.Heartbeat{MinTTL: 10 * time.Millisecond, Grace: 10 * time.Millisecond, FailoverTTL: 20 * time.Millisecond})
-	r.place(api.JobTypeService, "web", "n1", func(g *api.TaskGroup) {
-		g.Disconnect = &api.DisconnectStrategy{LostAfter: time.Hour}
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t, nodes.Heartbeat{MinTTL: 10 * time.Millisecond, Grace: 10 * time.Millisecond, FailoverTTL: 20 * time.Millisecond})
+		r.place(api.JobTypeService, "web", "n1", func(g *api.TaskGroup) {
+			g.Disconnect = &api.DisconnectStrategy{LostAfter: time.Hour}
+		})
+		r.lead()
+		r.register(node("n1"))
+		r.await("silent node", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDisconnected })
 	})
-	r.lead()
-	r.register(node("n1"))
-	r.await("silent node", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDisconnected })
 }
 
 func TestAssignmentsWaitForNews(t *testing.T) {
@@ -294,7 +301,7 @@ func TestAssignmentsWaitForNews(t *testing.T) {
 		err error
 	}
 	got := make(chan answer, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	go func() {
 		out, err := r.Assignments(ctx, &api.NodeAssignmentsRequest{NodeID: "n1", Known: known, QueryOptions: api.QueryOptions{MinIndex: out.Index}})
@@ -339,7 +346,7 @@ func TestEligibilityAndDrain(t *testing.T) {
 	if _, err := r.Eligibility(t.Context(), &api.NodeEligibilityRequest{NodeID: "n1", Eligibility: api.NodeSchedulingIneligible}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := r.Drain(t.Context(), &api.NodeDrainRequest{NodeID: "n1", DrainSpec: &api.DrainSpec{Deadline: time.Hour}, Meta: map[string]string{"why": "test"}})
+	out, err := r.Drain(t.Context(), &api.NodeDrainRequest{NodeID: "n1", DrainSpec: &api.DrainSpec{Deadline: time.Hour}, MarkEligible: true, Meta: map[string]string{"why": "test"}})
 	if err != nil || out.NodeModifyIndex == 0 {
 		t.Fatalf("drain: %+v %v", out, err)
 	}
@@ -395,24 +402,26 @@ func TestReads(t *testing.T) {
 
 func TestDisconnectedNodeIsDownWhenNothingMayLiveOn(t *testing.T) {
 	t.Parallel()
-	r := open(t, nodes.Heartbeat{MinTTL: 10 * time.Millisecond, Grace: 10 * time.Millisecond, FailoverTTL: 20 * time.Millisecond})
-	r.place(api.JobTypeService, "web", "n1", func(g *api.TaskGroup) {
-		g.Disconnect = &api.DisconnectStrategy{LostAfter: 300 * time.Millisecond}
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t, nodes.Heartbeat{MinTTL: 10 * time.Millisecond, Grace: 10 * time.Millisecond, FailoverTTL: 20 * time.Millisecond})
+		r.place(api.JobTypeService, "web", "n1", func(g *api.TaskGroup) {
+			g.Disconnect = &api.DisconnectStrategy{LostAfter: 300 * time.Millisecond}
+		})
+		r.lead()
+		r.register(node("n1"))
+		r.await("silent node", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDisconnected })
+		r.edit(func(tx *state.Txn) { // as the scheduler does
+			a := *tx.Alloc("alloc-web")
+			a.ClientStatus = api.AllocClientStatusUnknown
+			a.AllocStates = []*api.AllocState{{Field: "client_status", Value: a.ClientStatus, Time: time.Now()}}
+			tx.PutAlloc(&a)
+		})
+		r.await("node that did not come back", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDown })
+		r.beat("n1", api.NodeStatusReady)
+		if n := r.state.Read().Node("n1"); n.Status != api.NodeStatusReady {
+			t.Errorf("after the return: %+v", n)
+		}
 	})
-	r.lead()
-	r.register(node("n1"))
-	r.await("silent node", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDisconnected })
-	r.edit(func(tx *state.Txn) { // as the scheduler does
-		a := *tx.Alloc("alloc-web")
-		a.ClientStatus = api.AllocClientStatusUnknown
-		a.AllocStates = []*api.AllocState{{Field: "client_status", Value: a.ClientStatus, Time: time.Now()}}
-		tx.PutAlloc(&a)
-	})
-	r.await("node that did not come back", "n1", func(n *api.Node) bool { return n.Status == api.NodeStatusDown })
-	r.beat("n1", api.NodeStatusReady)
-	if n := r.state.Read().Node("n1"); n.Status != api.NodeStatusReady {
-		t.Errorf("after the return: %+v", n)
-	}
 }
 
 func TestHeartbeatsSpreadAndGrowRarerWithTheNumberOfNodes(t *testing.T) {

@@ -38,6 +38,9 @@ func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest
 		if err != nil {
 			return nil, err
 		}
+		if portion(out) {
+			return out, nil
+		}
 		// A node's own updates touch its allocations too: they are no news.
 		left := time.Until(end)
 		if news || q.MinIndex == 0 || left <= 0 || out.Index <= q.MinIndex {
@@ -45,6 +48,22 @@ func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest
 		}
 		q.MinIndex, q.MaxWait = out.Index, left
 	}
+}
+
+// portionMax bounds what one answer says of allocations, in bytes: each comes with its job.
+const portionMax = 16 << 20
+
+// portion leaves out of an answer what does not fit into a message, and reports whether it did. Without an index it is
+// no state to go on from: the node tells what it has, and is answered the rest.
+func portion(out *api.NodeAssignmentsResponse) bool {
+	size := 0
+	for i, a := range out.Changed {
+		if size += a.Msgsize(); size > portionMax && i > 0 {
+			out.Changed, out.Index = out.Changed[:i], 0
+			return true
+		}
+	}
+	return false
 }
 
 // since answers what changed in the state that the node's last answer came from, and whether anything did. What

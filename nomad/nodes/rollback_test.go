@@ -2,12 +2,14 @@ package nodes_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 // Servers that went back to an older state ask a node for what it has mounted when they hear of it.
@@ -41,6 +43,78 @@ func TestNodeRegistersAgainAfterARestore(t *testing.T) {
 	}
 	if b := r.state.Read().Rollback(); len(b.Untold) != 1 || len(b.Awaited) != 1 || b.Untold[0] != "n2" {
 		t.Errorf("still asked are %+v", b)
+	}
+}
+
+// A registration that was on its way when the servers were restored, or is repeated later, does not know what the node
+// got meanwhile.
+func TestRegistrationOfBeforeARestoreIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	for what, known := range map[string]bool{"known": true, "unknown": false} {
+		r := open(t, nodes.Heartbeat{})
+		n := plugged("n1", true)
+		n.BootID = "the boot of the mount"
+		if known {
+			before := plugged("n1", true)
+			before.BootID = "the boot of the older state"
+			r.register(before)
+		}
+		r.edit(func(tx *state.Txn) {
+			tx.PutRollback(&api.Rollback{At: 77, Untold: []string{"n1", "n2"}, Awaited: []string{"n1", "n2"}})
+			if !known {
+				tx.PutRollback(&api.Rollback{At: 77, Untold: []string{"n2"}, Awaited: []string{"n2"}})
+			}
+			tx.PutClaim(&api.VolumeClaim{
+				Namespace: "default", VolumeID: "v", AllocID: "a1", NodeID: "n1", PluginID: "p", ExternalID: "x",
+				AccessMode: api.AccessSingleNodeWriter, Mode: api.ClaimWrite, State: api.ClaimReady,
+			})
+		})
+		for _, late := range []int64{api.RollbackUnseen, 76} {
+			out, err := r.Register(t.Context(), &api.NodeRegisterRequest{Node: n, Rollback: late})
+			if err != nil || out.Rollback != 77 || out.HeartbeatTTL != 0 {
+				t.Fatalf("%s: a registration of before is answered with %+v: %v", what, out, err)
+			}
+			if tx := r.state.Read(); tx.Claim("default", "v", "a1", "") == nil || known && len(tx.Rollback().Untold) != 2 || !known && tx.Node("n1") != nil {
+				t.Fatalf("%s: a registration of before is believed: still asked are %+v", what, tx.Rollback())
+			}
+		}
+		n.StaleMounts = []*api.StaleMount{{Namespace: "default", VolumeID: "v", AllocID: "a1", PluginID: "p", ExternalID: "x"}}
+		for range 2 { // it may come twice
+			if out, err := r.Register(t.Context(), &api.NodeRegisterRequest{Node: n, Rollback: 77}); err != nil || out.Rollback != 0 {
+				t.Fatalf("%s: the registration is answered with %+v: %v", what, out, err)
+			}
+		}
+		if c, b := r.state.Read().Claim("default", "v", "a1", ""), r.state.Read().Rollback(); c == nil || c.State != api.ClaimReady || len(b.Untold) != 1 {
+			t.Errorf("%s: the claim is %+v, still asked are %+v", what, c, b)
+		}
+	}
+}
+
+// A node that is gone for good is not waited for when an operator has purged it, and whoever waits is told how.
+func TestPurgeEndsTheWaitForANodeAfterARestore(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{})
+	r.register(plugged("known", true))
+	r.edit(func(tx *state.Txn) {
+		tx.PutRollback(&api.Rollback{At: 77, Untold: []string{"known", "unknown"}, Awaited: []string{"known", "unknown"}})
+	})
+	if why := ledger.Unsure(r.state.Read()); !strings.Contains(why, "/v1/node/unknown/purge") {
+		t.Errorf("who waits is told: %s", why)
+	}
+	for _, id := range []string{"unknown", "known"} {
+		if _, err := r.Purge(t.Context(), &api.NodeWriteRequest{NodeID: id}); err != nil {
+			t.Fatalf("purge %s: %v", id, err)
+		}
+	}
+	if b := r.state.Read().Rollback(); b == nil || len(b.Untold)+len(b.Awaited) != 0 {
+		t.Errorf("still asked are %+v", b)
+	}
+	if _, err := r.Purge(t.Context(), &api.NodeWriteRequest{NodeID: "unknown"}); !errors.Is(err, fault.NotFound) {
+		t.Errorf("purged twice: %v", err)
+	}
+	r.edit(func(tx *state.Txn) { tx.PutRollback(&api.Rollback{At: 77, Open: true, Untold: []string{"unknown"}}) })
+	if _, err := r.Purge(t.Context(), &api.NodeWriteRequest{NodeID: "unknown"}); err != nil || r.state.Read().Rollback() != nil {
+		t.Errorf("%v; still asked are %+v", err, r.state.Read().Rollback())
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// serve runs a whole server with this one room: port, raft on disk, RPC, leader duties.
+// serve runs a whole server with this one service: port, raft on disk, RPC, leader duties.
 func serve(t *testing.T, dir string) (caller *wire.Conn, srv *rpc.Server, dialer wire.Dialer, address string, stop func()) {
 	t.Helper()
 	check := func(err error) {
@@ -41,9 +41,9 @@ func serve(t *testing.T, dir string) (caller *wire.Conn, srv *rpc.Server, dialer
 		Dial: func(ctx context.Context, a string) (net.Conn, error) { return dialer.Dial(ctx, a, wire.ProtocolRaft) },
 	})
 	check(err)
-	room := nodes.New(nodes.Config{Log: log, State: store, Raft: raft})
-	srv = rpc.New(rpc.Config{Log: log, Raft: raft, Dialer: dialer, VerifyNode: room.Verify})
-	srv.Handle(room.Handlers()...)
+	service := nodes.New(nodes.Config{Log: log, State: store, Raft: raft})
+	srv = rpc.New(rpc.Config{Log: log, Raft: raft, Dialer: dialer, VerifyNode: service.Verify})
+	srv.Handle(service.Handlers()...)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 3)
 	leads := make(chan struct{})
@@ -52,7 +52,7 @@ func serve(t *testing.T, dir string) (caller *wire.Conn, srv *rpc.Server, dialer
 	go func() {
 		done <- raft.Lead(ctx, func(ctx context.Context) error {
 			close(leads)
-			return room.Run(ctx)
+			return service.Run(ctx)
 		})
 	}()
 	<-leads
@@ -102,7 +102,7 @@ func TestNodeOverARealServer(t *testing.T) {
 		}, hclog.NewNullLogger(), func() { close(opened) })
 	}()
 	<-opened
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(30 * time.Second); ; {
 		n, err := srv.Node("n1")
 		if err == nil {
 			_, err = wire.ClientNodeStats.Call(t.Context(), n, &api.NodeRequest{})

@@ -21,7 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	Log   hclog.Logger
 	State *state.Store
@@ -55,7 +55,7 @@ func DefaultHeartbeat() Heartbeat {
 	return Heartbeat{MinTTL: 10 * time.Second, MaxPerSecond: 50, Grace: 10 * time.Second, FailoverTTL: 5 * time.Minute}
 }
 
-// Service is the room.
+// Service serves the RPC methods of this package.
 type Service struct {
 	log     hclog.Logger
 	state   *state.Store
@@ -72,7 +72,7 @@ type Service struct {
 	refusals map[string]bool
 }
 
-// New makes the room; zero times in the configuration take their defaults.
+// New makes the service; zero times in the configuration take their defaults.
 func New(c Config) *Service {
 	beat, d := c.Heartbeat, DefaultHeartbeat()
 	if beat.MinTTL <= 0 {
@@ -105,7 +105,7 @@ func New(c Config) *Service {
 	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, voters: voters, leads: leads, beat: beat, chance: chance}
 }
 
-// Handlers binds the room's methods.
+// Handlers binds the RPC methods of the service.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.NodeRegister.Handle(s.Register),
@@ -139,17 +139,28 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 		return nil, err
 	}
 	n := *r.Node
+	n.Drivers, n.Events = briefDrivers(n.Drivers), nil
+	noted := 0
+	if old := s.state.Read().Node(n.ID); old != nil {
+		noted = len(old.StaleMounts)
+	}
+	if err := bounds(&n, noted); err != nil {
+		return nil, err
+	}
 	if n.NodePool == "" {
 		n.NodePool = api.NodePoolDefault
 	}
 	n.RPCAddr = wire.PeerOf(ctx).Address
 	n.ComputedClass = computedClass(&n)
-	got, err := s.propose(ctx, &RegisterNode{Node: &n, Seed: uuid.NewString()})
+	got, err := s.propose(ctx, &RegisterNode{Node: &n, Rollback: r.Rollback, Seed: uuid.NewString()})
 	if err != nil {
 		if errors.Is(err, fault.Denied) {
 			s.refused(&n, err)
 		}
 		return nil, fmt.Errorf("register node %q: %w", n.ID, err)
+	}
+	if got.rollback != 0 { // the node was not heard
+		return &api.NodeUpdateResponse{Rollback: got.rollback}, nil
 	}
 	return s.update(n.ID, n.Status, got), nil
 }
@@ -227,7 +238,7 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 		}
 		return s.update(n.ID, r.Status, answer{}), nil
 	}
-	got, err := s.propose(ctx, &SetStatus{NodeID: n.ID, Status: status, Events: r.Events, Seed: uuid.NewString()})
+	got, err := s.propose(ctx, &SetStatus{NodeID: n.ID, Status: status, Events: briefEvents(r.Events), Seed: uuid.NewString()})
 	if err != nil {
 		return nil, fmt.Errorf("update status of node %q: %w", n.ID, err)
 	}
@@ -277,10 +288,11 @@ func (s *Service) forget(id string) {
 	}
 }
 
-// answer is what a proposed command of this room answered.
+// answer is what a proposed command of this service answered.
 type answer struct {
-	index uint64
-	evals []string
+	index    uint64
+	evals    []string
+	rollback int64
 }
 
 func (s *Service) propose(ctx context.Context, c fsm.Command) (answer, error) {
@@ -290,7 +302,7 @@ func (s *Service) propose(ctx context.Context, c fsm.Command) (answer, error) {
 	}
 	got := answer{index: res.Index}
 	if o, ok := res.Value.(*Outcome); ok {
-		got.evals = o.Evals
+		got.evals, got.rollback = o.Evals, o.Rollback
 	}
 	return got, nil
 }

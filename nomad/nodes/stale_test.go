@@ -10,7 +10,7 @@ import (
 )
 
 // returning is a node that is down and may still have a volume mounted.
-func returning(t *testing.T) *room {
+func returning(t *testing.T) *fixture {
 	r := open(t, nodes.Heartbeat{})
 	r.register(plugged("n1", true))
 	r.beat("n1", api.NodeStatusReady)
@@ -28,7 +28,7 @@ func plugged(id string, healthy bool) *api.Node {
 	return n
 }
 
-func (r *room) change(change func(*api.Node)) {
+func (r *fixture) change(change func(*api.Node)) {
 	r.t.Helper()
 	r.edit(func(tx *state.Txn) {
 		n := *tx.Node("n1")
@@ -37,7 +37,7 @@ func (r *room) change(change func(*api.Node)) {
 	})
 }
 
-func (r *room) is(status string) {
+func (r *fixture) is(status string) {
 	r.t.Helper()
 	if n := r.state.Read().Node("n1"); n.Status != status {
 		r.t.Fatalf("the node is %s, want %s", n.Status, status)

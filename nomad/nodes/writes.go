@@ -22,13 +22,12 @@ func (s *Service) Eligibility(ctx context.Context, r *api.NodeEligibilityRequest
 	return s.write(ctx, r.NodeID, "change eligibility of", &SetEligibility{NodeID: r.NodeID, Eligibility: r.Eligibility, Seed: uuid.NewString()})
 }
 
-// Drain starts or ends a drain.
+// Drain starts a drain, or ends it where there is no DrainSpec; MarkEligible is for the end, and clients send it with
+// a spec too.
 func (s *Service) Drain(ctx context.Context, r *api.NodeDrainRequest) (*api.NodeWriteResponse, error) {
 	c := &SetDrain{NodeID: r.NodeID, MarkEligible: r.MarkEligible, Meta: r.Meta, Seed: uuid.NewString()}
 	if r.DrainSpec != nil {
-		if r.MarkEligible {
-			return nil, fault.New(fault.Invalid, "node %q cannot be marked eligible while a drain starts", r.NodeID)
-		}
+		c.MarkEligible = false
 		now := time.Now().UTC()
 		c.Strategy = &api.DrainStrategy{DrainSpec: *r.DrainSpec, StartedAt: now}
 		if r.DrainSpec.Deadline > 0 {
@@ -52,13 +51,13 @@ func (s *Service) Purge(ctx context.Context, r *api.NodeWriteRequest) (*api.Node
 	return out, err
 }
 
-func (s *Service) write(ctx context.Context, id, deed string, c fsm.Command) (*api.NodeWriteResponse, error) {
+func (s *Service) write(ctx context.Context, id, action string, c fsm.Command) (*api.NodeWriteResponse, error) {
 	if id == "" {
 		return nil, fault.New(fault.Invalid, "missing node ID")
 	}
 	got, err := s.propose(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("%s node: %w", deed, err)
+		return nil, fmt.Errorf("%s node: %w", action, err)
 	}
 	out := &api.NodeWriteResponse{EvalIDs: got.evals, WriteMeta: api.WriteMeta{Index: got.index}}
 	if len(got.evals) > 0 {

@@ -189,8 +189,8 @@ func (z PurgeNode) Msgsize() (s int) {
 func (z *RegisterNode) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.Node == nil {
 		zb0001Len--
@@ -199,6 +199,10 @@ func (z *RegisterNode) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Seed == "" {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.Rollback == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -222,6 +226,11 @@ func (z *RegisterNode) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Seed"
 			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x64)
 			o = msgp.AppendString(o, z.Seed)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Rollback"
+			o = append(o, 0xa8, 0x52, 0x6f, 0x6c, 0x6c, 0x62, 0x61, 0x63, 0x6b)
+			o = msgp.AppendInt64(o, z.Rollback)
 		}
 	}
 	return
@@ -272,6 +281,12 @@ func (z *RegisterNode) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Seed")
 				return
 			}
+		case "Rollback":
+			z.Rollback, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Rollback")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -292,7 +307,7 @@ func (z *RegisterNode) Msgsize() (s int) {
 	} else {
 		s += z.Node.Msgsize()
 	}
-	s += 5 + msgp.StringPrefixSize + len(z.Seed)
+	s += 5 + msgp.StringPrefixSize + len(z.Seed) + 9 + msgp.Int64Size
 	return
 }
 

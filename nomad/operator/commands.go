@@ -23,7 +23,7 @@ type SetAutopilotConfig struct {
 	CAS    bool                        `msg:",omitempty"`
 }
 
-// Commands registers this room's commands.
+// Commands registers the commands of this service.
 func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &SetSchedulerConfig{} })
 	r.Register(func() fsm.Command { return &SetAutopilotConfig{} })

@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// Members is what the room asks of the gossip pool.
+// Members is what the service needs of the gossip pool.
 type Members interface {
 	Health() *api.OperatorHealthReply
 	Regions() []string
@@ -69,7 +69,11 @@ func (s *Service) peer(r *api.RaftPeerRequest) (*api.RaftServer, error) {
 			return p, nil
 		}
 	}
-	return nil, fault.New(fault.Invalid, "id %q and address %q name no raft peer: see nomad operator raft list-peers", r.ID, r.Address)
+	what, name := "address", r.Address
+	if r.ID != "" {
+		what, name = "id", r.ID
+	}
+	return nil, fault.New(fault.Invalid, "%s %q was not found in the Raft configuration: see nomad operator raft list-peers", what, name)
 }
 
 // TransferLeadership makes another voter lead.

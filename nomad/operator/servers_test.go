@@ -62,7 +62,7 @@ func (three) Voters() (*api.Voters, bool, error) {
 	return &api.Voters{Index: 4, Servers: map[string]string{"s1": "10.0.0.1:4647", "s2": "10.0.0.2:4647"}}, false, nil
 }
 
-func room(t *testing.T) (*operator.Service, *archive, *peers) {
+func newService(t *testing.T) (*operator.Service, *archive, *peers) {
 	t.Helper()
 	s, err := state.New()
 	if err != nil {
@@ -74,7 +74,7 @@ func room(t *testing.T) (*operator.Service, *archive, *peers) {
 
 func TestPeersAreNamedByIDOrAddress(t *testing.T) {
 	t.Parallel()
-	r, _, p := room(t)
+	r, _, p := newService(t)
 	if _, err := r.RemovePeer(t.Context(), &api.RaftPeerRequest{ID: "s3"}); err != nil || p.removed != "s3" {
 		t.Errorf("removed %q %v", p.removed, err)
 	}
@@ -94,7 +94,7 @@ func TestPeersAreNamedByIDOrAddress(t *testing.T) {
 
 func TestAutopilotConfigComparesAndSets(t *testing.T) {
 	t.Parallel()
-	r, _, _ := room(t)
+	r, _, _ := newService(t)
 	got, err := r.AutopilotConfig(t.Context(), &api.QueryOptions{})
 	if err != nil || *got.Config != *api.DefaultAutopilot() {
 		t.Fatalf("default %+v %v", got, err)
@@ -123,7 +123,7 @@ func TestAutopilotConfigComparesAndSets(t *testing.T) {
 
 func TestSnapshotsGoInPieces(t *testing.T) {
 	t.Parallel()
-	r, a, _ := room(t)
+	r, a, _ := newService(t)
 	a.body = bytes.Repeat([]byte("0123456789abcdef"), 200_000) // 3.2 MB
 	var got []byte
 	req := &api.SnapshotReadRequest{}
@@ -170,7 +170,7 @@ func TestRestoredSnapshotsAreBounded(t *testing.T) {
 	room := int64(1000)
 	r := operator.New(operator.Config{
 		State: s, Raft: three{fsm.NewLocal(s, registry())}, Archive: &archive{}, Cluster: &peers{}, Dir: t.TempDir(),
-		SnapshotMax: 100, Room: func(*os.File) (int64, error) { return room, nil },
+		SnapshotMax: 100, FreeBytes: func(*os.File) (int64, error) { return room, nil },
 	})
 	send := func(first, second int) error {
 		out, err := r.RestoreSnapshot(t.Context(), &api.SnapshotRestoreRequest{Data: make([]byte, first)})
@@ -196,7 +196,7 @@ func TestRestoredSnapshotsAreBounded(t *testing.T) {
 
 func TestRestoreRefusesWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
-	r, a, _ := room(t)
+	r, a, _ := newService(t)
 	first, err := r.RestoreSnapshot(t.Context(), &api.SnapshotRestoreRequest{Data: []byte("abc")})
 	if err != nil {
 		t.Fatal(err)

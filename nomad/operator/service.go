@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Raft is what the room asks of the consensus engine.
+// Raft is what the service needs of the consensus engine.
 type Raft interface {
 	fsm.Proposer
 	LeaderAddress() string
@@ -23,7 +23,7 @@ type Raft interface {
 	Voters() (voters *api.Voters, settled bool, err error)
 }
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	// ID is that of this server.
 	ID    string
@@ -41,11 +41,12 @@ type Config struct {
 	Dir string
 	// SnapshotMax is how many bytes a restored snapshot may have; 0 means [api.SnapshotMax].
 	SnapshotMax int64
-	// Room is how many bytes the disk of a file has left; nil asks the system.
-	Room func(*os.File) (int64, error)
+	// FreeBytes is how many bytes the disk of a file has left; nil asks the system.
+	FreeBytes func(*os.File) (int64, error)
+	Begin     Begin
 }
 
-// Service is the room.
+// Service serves the RPC methods of this package.
 type Service struct {
 	id     string
 	state  *state.Store
@@ -59,23 +60,24 @@ type Service struct {
 	address          string
 	dir              string
 	snapshotMax      int64
-	room             func(*os.File) (int64, error)
+	freeBytes        func(*os.File) (int64, error)
+	begin            Begin
 	reading, writing transfers
 }
 
-// New makes the room.
+// New makes the service.
 func New(c Config) *Service {
-	if c.Room == nil {
-		c.Room = room
+	if c.FreeBytes == nil {
+		c.FreeBytes = freeBytes
 	}
 	return &Service{
-		snapshotMax: cmp.Or(c.SnapshotMax, api.SnapshotMax), room: c.Room,
+		snapshotMax: cmp.Or(c.SnapshotMax, api.SnapshotMax), freeBytes: c.FreeBytes,
 		id: c.ID, state: c.State, raft: c.Raft, nameOf: c.NameOf, members: c.Members, cluster: c.Cluster, archive: c.Archive,
-		peerAt: c.Peer, address: c.Address, dir: c.Dir,
+		peerAt: c.Peer, address: c.Address, dir: c.Dir, begin: c.Begin,
 	}
 }
 
-// Handlers binds the room's methods.
+// Handlers binds the RPC methods of the service.
 func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{
 		wire.StatusLeader.Handle(s.Leader),

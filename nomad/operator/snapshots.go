@@ -93,6 +93,9 @@ func (t *transfers) end(id string) {
 // ReadSnapshot makes a snapshot, and hands it out piece by piece.
 func (s *Service) ReadSnapshot(ctx context.Context, r *api.SnapshotReadRequest) (*api.SnapshotReadResponse, error) {
 	id := r.Token
+	if r.Offset < 0 || id == "" && r.Offset > 0 {
+		return nil, fault.New(fault.Invalid, "a snapshot has no byte %d", r.Offset)
+	}
 	if id == "" {
 		made, err := s.makeSnapshot(ctx, r.Redact)
 		if err != nil {
@@ -106,6 +109,9 @@ func (s *Service) ReadSnapshot(ctx context.Context, r *api.SnapshotReadRequest) 
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if r.Offset > x.size {
+		return nil, fault.New(fault.Invalid, "the snapshot has %d bytes, and none at %d", x.size, r.Offset)
+	}
 	piece := make([]byte, api.PieceMax)
 	n, err := x.file.ReadAt(piece, r.Offset)
 	if err != nil && err != io.EOF {
@@ -123,6 +129,7 @@ func (s *Service) makeSnapshot(ctx context.Context, redact bool) (string, error)
 	if err != nil {
 		return "", err
 	}
+	x.idle.Stop() // nobody asks for pieces while it is made
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	sum := sha256.New()
@@ -134,6 +141,7 @@ func (s *Service) makeSnapshot(ctx context.Context, redact bool) (string, error)
 		return "", err
 	}
 	x.digest = base64.StdEncoding.EncodeToString(sum.Sum(nil))
+	x.idle.Reset(transferIdle)
 	return id, nil
 }
 
@@ -143,7 +151,7 @@ func (s *Service) fits(x *transfer, more int64) error {
 	if x.size+more > s.snapshotMax {
 		return fault.New(fault.TooLarge, "the snapshot is larger than %d bytes, the most that can be restored", s.snapshotMax)
 	}
-	free, err := s.room(x.file)
+	free, err := s.freeBytes(x.file)
 	if err != nil {
 		return fmt.Errorf("look for room for the snapshot: %w", err)
 	}
@@ -153,8 +161,8 @@ func (s *Service) fits(x *transfer, more int64) error {
 	return nil
 }
 
-// room is how many bytes the file system of a file has left for all users.
-func room(f *os.File) (int64, error) {
+// freeBytes is how many bytes the file system of a file has left for all users.
+func freeBytes(f *os.File) (int64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Fstatfs(int(f.Fd()), &fs); err != nil {
 		return 0, err

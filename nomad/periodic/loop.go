@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -23,7 +24,7 @@ const (
 	launchesMax = 16
 )
 
-// Config is what the room needs.
+// Config is what the service needs.
 type Config struct {
 	Log   hclog.Logger
 	State *state.Store
@@ -31,12 +32,12 @@ type Config struct {
 	Launch func(ctx context.Context, namespace, id string, at time.Time) error
 }
 
-// Service is the room.
+// Service serves the RPC methods of this package.
 type Service struct {
 	Config
 }
 
-// New makes the room.
+// New makes the service.
 func New(c Config) *Service {
 	if c.Log == nil {
 		c.Log = hclog.NewNullLogger()
@@ -49,8 +50,12 @@ func (s *Service) Run(ctx context.Context) error {
 	f := s.State.Feed(state.TableJobs)
 	defer f.Close()
 	a := newAgenda()
+	looked := wall()
 	for {
 		b, err := s.wait(ctx, f, a)
+		now := wall()
+		b.Resync = b.Resync || now.Before(looked) // the clock was set back: what comes next may come earlier
+		looked = now
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -68,6 +73,9 @@ func (s *Service) Run(ctx context.Context) error {
 		s.launch(ctx, a)
 	}
 }
+
+// wall is the time of the host's clock, whenever that is set.
+func wall() time.Time { return time.Now().Round(0) }
 
 // wait waits for a change or for the next launch.
 func (s *Service) wait(ctx context.Context, f *state.Feed, a *agenda) (state.Batch, error) {
@@ -120,6 +128,9 @@ func (s *Service) due(tx *state.Txn, j *api.Job) time.Time {
 	since := time.Unix(0, j.SubmitTime)
 	if last := tx.LastLaunch(j.Namespace, j.ID); last.After(since) {
 		since = last
+	}
+	if now := time.Now(); since.After(now.Add(ledger.ClockSlack)) { // it is of a clock that was wrong
+		since = now
 	}
 	return rules.NextLaunch(p, since.In(zone))
 }

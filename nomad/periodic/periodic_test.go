@@ -42,13 +42,13 @@ func open(t *testing.T) *world {
 func (w *world) lead() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	room := periodic.New(periodic.Config{State: w.store, Launch: func(ctx context.Context, ns, id string, at time.Time) error {
+	service := periodic.New(periodic.Config{State: w.store, Launch: func(ctx context.Context, ns, id string, at time.Time) error {
 		if w.refuse.Load() {
 			return fault.New(fault.Unavailable, "not now")
 		}
 		return w.jobs.Launch(ctx, ns, id, at)
 	}})
-	go func() { done <- room.Run(ctx) }()
+	go func() { done <- service.Run(ctx) }()
 	return func() {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -235,4 +235,30 @@ func TestTimeZonesAndChangesOfTheClocks(t *testing.T) {
 		time.Sleep(48 * time.Hour)
 		w.want("2000-10-29 05:30:00", "2000-10-29 06:30:00", "2000-10-30 06:30:00")
 	})
+}
+
+// A clock that was a year ahead for a moment, in which the job was launched or registered, does not stop it for a year.
+func TestJobIsLaunchedAfterTheClockWasAhead(t *testing.T) {
+	for name, ahead := range map[string]func(*state.Txn, time.Time){
+		"launched": func(tx *state.Txn, then time.Time) { tx.PutLaunch("default", "p", then) },
+		"registered": func(tx *state.Txn, then time.Time) {
+			j := *tx.Job("default", "p")
+			j.SubmitTime = then.UnixNano()
+			tx.PutJob(&j)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := open(t)
+				w.register(&api.PeriodicConfig{Specs: []string{"0 * * * *"}})
+				tx := w.store.Write(w.store.Read().Index()+1, time.Now())
+				tx.PutAgreedVersion(fsm.Version)
+				ahead(tx, time.Now().AddDate(1, 0, 0))
+				tx.Commit()
+				defer w.lead()()
+				time.Sleep(2*time.Hour + time.Second)
+				w.want("2000-01-01 01:00:00", "2000-01-01 02:00:00")
+			})
+		})
+	}
 }

@@ -109,7 +109,7 @@ func planOf(j *api.Job, stops []*api.Allocation, places ...*api.Allocation) *api
 
 func (w *world) submit(p *api.Plan) *plan.Outcome {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
 	defer cancel()
 	out, err := w.applier.Submit(ctx, plan.Submission{Plan: p, Evals: []*api.Evaluation{
 		{ID: "e", Namespace: "default", JobID: "j", Status: api.EvalStatusComplete},
@@ -297,5 +297,90 @@ func TestOldServersSeeTheSameOutcomeOfAPlan(t *testing.T) {
 	tx := w.store.Read()
 	if tx.Alloc("a").DesiredStatus != api.AllocDesiredStatusStop || tx.JobVersion("default", "j", 0).Stable {
 		t.Errorf("desired %s, stable %v", tx.Alloc("a").DesiredStatus, tx.JobVersion("default", "j", 0).Stable)
+	}
+}
+
+// Work that ended well while a plan was made that moves it, or gives it up, stays finished: nobody does it once more.
+// What only its node ended, and what is of an older version, is done elsewhere.
+func TestFinishedWorkIsNotMovedElsewhere(t *testing.T) {
+	killed := []*api.TaskEvent{{Type: api.EventKilling}}
+	for name, c := range map[string]struct {
+		events  []*api.TaskEvent
+		lost    bool
+		version uint64
+		agreed  uint64
+		again   bool
+	}{
+		"moved":                    {agreed: fsm.Version},
+		"given up":                 {lost: true, agreed: fsm.Version},
+		"ended by its node":        {events: killed, agreed: fsm.Version, again: true},
+		"of an older version":      {version: 1, agreed: fsm.Version, again: true},
+		"among servers of before":  {agreed: 1, again: true},
+		"given up, of before that": {lost: true, agreed: 1, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(func(tx *state.Txn) { tx.PutAgreedVersion(c.agreed) })
+			j := w.job("j", false)
+			batch := *j
+			batch.Type = api.JobTypeBatch
+			batch.TaskGroups = []*api.TaskGroup{{Name: "g", Count: 1, Disconnect: &api.DisconnectStrategy{StopOnClientAfter: time.Second}}}
+			j = &batch
+			w.put(func(tx *state.Txn) { tx.PutJob(j); j = tx.Job("default", "j") })
+			w.submit(planOf(j, nil, alloc(j, "a", "n1", 100)))
+			a := *w.store.Read().Alloc("a")
+			if c.version > 0 {
+				next := *j
+				next.Version = c.version
+				w.put(func(tx *state.Txn) { tx.PutJob(&next); j = tx.Job("default", "j") })
+			}
+			low := w.job("low", false)
+			w.submit(planOf(low, nil, alloc(low, "victim", "n2", 950)))
+			victim := *w.store.Read().Alloc("victim")
+			victim.Job, victim.PreemptedByAllocation = nil, "b"
+			next := alloc(j, "b", "n2", 100)
+			next.PreviousAllocation = "a"
+			p := planOf(j, []*api.Allocation{&a}, next)
+			p.NodePreemptions = map[string][]*api.Allocation{"n2": {&victim}}
+			if stop := p.NodeUpdate["n1"][0]; c.lost {
+				stop.ClientStatus = api.AllocClientStatusLost
+			} else {
+				stop.DesiredDescription = reconcile.Migrating
+			}
+			w.put(func(tx *state.Txn) { // it ends before the plan comes
+				done := *tx.Alloc("a")
+				done.ClientStatus = api.AllocClientStatusComplete
+				done.TaskStates = map[string]*api.TaskState{"t": {State: api.TaskStateDead, Events: c.events}}
+				tx.PutAlloc(&done)
+			})
+			w.submit(p)
+			if tx := w.store.Read(); (tx.Alloc("b") != nil) != c.again {
+				t.Errorf("it runs once more: %v", !c.again)
+			} else if !c.again && tx.Alloc("a").ServerTerminal() {
+				t.Error("finished work was stopped")
+			} else if (tx.Alloc("victim").DesiredStatus == api.AllocDesiredStatusEvict) != c.again {
+				t.Errorf("the allocation in its way is to %s", tx.Alloc("victim").DesiredStatus)
+			}
+		})
+	}
+}
+
+// What an older version had is restored while canaries wait, also when the version itself is kept no more.
+func TestOlderVersionThatRunsIsPlacedThoughItIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j", false)
+	w.submit(planOf(j, nil, alloc(j, "a", "n1", 100)))
+	old := w.store.Read().Alloc("a").Job
+	w.put(func(tx *state.Txn) {
+		next := *j
+		next.Version = 7
+		tx.PutJob(&next)
+		tx.DeleteJobVersion("default", "j", old.Version)
+	})
+	b := alloc(j, "b", "n2", 100)
+	b.Job = old
+	out := w.submit(planOf(w.store.Read().Job("default", "j"), nil, b))
+	if !out.Whole {
+		t.Errorf("refused: %v", out.Reasons)
 	}
 }

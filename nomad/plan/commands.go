@@ -2,11 +2,13 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	jobs "github.com/open-nomad/open-nomad/nomad/jobs/ledger"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -91,17 +93,18 @@ func (c *Apply) Apply(tx *state.Txn) (any, error) {
 
 func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 	job := e.job(tx)
-	stopping := e.stopping()
 	places, err := e.placements(tx)
 	if err != nil {
 		return nil, err
 	}
+	places, stops := e.needed(tx, job, places)
+	stopping := ids(stops)
 	if refused := e.guard(tx, job, places, stopping); refused != nil {
 		return refused, nil
 	}
 	e.deployments(tx)
 	counters := tally.New(tx)
-	for _, s := range e.Stops {
+	for _, s := range stops {
 		if err := stop(tx, s); err != nil {
 			return nil, err
 		}
@@ -137,9 +140,35 @@ func (e *Entry) placements(tx *state.Txn) ([]*api.Allocation, error) {
 	return places, nil
 }
 
-func (e *Entry) stopping() map[string]bool {
-	m := make(map[string]bool, len(e.Stops))
-	for _, s := range e.Stops {
+// needed leaves out placements that have nothing to do any more, and the evictions that were to make room for them.
+func (e *Entry) needed(tx *state.Txn, job *api.Job, places []*api.Allocation) ([]*api.Allocation, []*Stop) {
+	needless := map[string]bool{}
+	places = slices.DeleteFunc(places, func(a *api.Allocation) bool {
+		if !e.needless(tx, job, a) {
+			return false
+		}
+		needless[a.ID] = true
+		return true
+	})
+	if len(needless) == 0 {
+		return places, e.Stops
+	}
+	return places, slices.DeleteFunc(slices.Clone(e.Stops), func(s *Stop) bool { return needless[s.EvictedBy] })
+}
+
+// needless reports whether what the placement is to do was finished by its predecessor, before the plan could move it.
+func (e *Entry) needless(tx *state.Txn, job *api.Job, a *api.Allocation) bool {
+	old := tx.Alloc(a.PreviousAllocation)
+	if old == nil || old.Job == nil || job == nil || !reconcile.RunsOnce(job) || old.Job.Version < job.Version || old.Job.CreateIndex != job.CreateIndex {
+		return false
+	}
+	i := slices.IndexFunc(e.Stops, func(s *Stop) bool { return s.ID == old.ID })
+	return i >= 0 && !old.ServerTerminal() && e.Stops[i].tooLate(tx, old)
+}
+
+func ids(stops []*Stop) map[string]bool {
+	m := make(map[string]bool, len(stops))
+	for _, s := range stops {
 		m[s.ID] = true
 	}
 	return m
@@ -172,6 +201,14 @@ func (e *Entry) versionOf(tx *state.Txn, placed *api.Allocation, job *api.Job) *
 	if prev := tx.Alloc(placed.PreviousAllocation); prev != nil && prev.Job != nil && prev.Job.Version == version {
 		return prev.Job
 	}
+	if tx.AgreedVersion() < fsm.Ends {
+		return nil
+	}
+	for a := range tx.AllocsByJob(e.Namespace, e.JobID) { // the version may be kept no longer than its allocations are
+		if a.Job != nil && a.Job.Version == version && a.Job.CreateIndex == e.CreateIndex {
+			return a.Job
+		}
+	}
 	return nil
 }
 
@@ -191,6 +228,9 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, sto
 		n := tx.Node(a.NodeID)
 		if n == nil || n.Status != api.NodeStatusReady {
 			return &Refused{map[string]string{a.NodeID: "node is not ready"}}
+		}
+		if !feasible.Available(n) && tx.AgreedVersion() >= fsm.Ends { // its drain may be over: nothing comes any more
+			return &Refused{map[string]string{a.NodeID: notEligible}}
 		}
 		nameAs(n, a)
 		if err := ledger.Check(tx, a, stopping); err != nil {
@@ -216,13 +256,19 @@ func nameAs(n *api.Node, a *api.Allocation) {
 	}
 }
 
+// tooLate reports whether the allocation's work was done before anybody could take it away.
+func (s *Stop) tooLate(tx *state.Txn, old *api.Allocation) bool {
+	moves := s.EvictedBy != "" || s.Why == reconcile.Migrating || s.ClientStatus == api.AllocClientStatusLost && old.Job != nil && reconcile.RunsOnce(old.Job)
+	return moves && tx.AgreedVersion() >= fsm.Ends && reconcile.Finished(old)
+}
+
 func stop(tx *state.Txn, s *Stop) error {
 	old := tx.Alloc(s.ID)
 	if old == nil {
 		return nil
 	}
-	if moves := s.EvictedBy != "" || s.Why == reconcile.Migrating; moves && tx.AgreedVersion() >= fsm.Ends && reconcile.Succeeded(old) {
-		return nil // its work was done before anybody could take it away
+	if s.tooLate(tx, old) {
+		return nil
 	}
 	a := *old
 	a.DesiredStatus, a.DesiredDescription = api.AllocDesiredStatusStop, s.Why
@@ -321,7 +367,7 @@ func (e *Entry) deployments(tx *state.Txn) {
 		d := tally.Copy(e.Deployment)
 		d.CreateTime = now
 		if old := tx.Deployment(d.ID); old != nil {
-			d = wish(tally.Copy(old), e.Deployment)
+			d = withWanted(tally.Copy(old), e.Deployment)
 		}
 		d.ModifyTime = now
 		tx.PutDeployment(d)
@@ -345,8 +391,8 @@ func settle(tx *state.Txn, d *api.Deployment) {
 	}
 }
 
-// wish brings what the plan wants of the groups into a deployment that exists.
-func wish(d, wanted *api.Deployment) *api.Deployment {
+// withWanted brings what the plan wants of the groups into a deployment that exists.
+func withWanted(d, wanted *api.Deployment) *api.Deployment {
 	for name, w := range wanted.TaskGroups {
 		if g := d.TaskGroups[name]; g != nil {
 			g.DesiredTotal, g.DesiredCanaries = w.DesiredTotal, w.DesiredCanaries

@@ -35,7 +35,7 @@ func TestDeploymentCountsWhatWasPlaced(t *testing.T) {
 	}
 }
 
-func TestDeploymentKeepsItsCountersWhenItsWishesChange(t *testing.T) {
+func TestDeploymentKeepsItsCountersWhenWhatIsWantedChanges(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j", false)
 	w.submit(deploy(j, alloc(j, "a", "n1", 100)))

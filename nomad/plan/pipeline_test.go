@@ -59,7 +59,7 @@ func sluggish(t *testing.T, c plan.Config) (*world, *slow) {
 func (w *world) later(p *plan.Submission) <-chan *plan.Outcome {
 	done := make(chan *plan.Outcome, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		out, err := w.applier.Submit(ctx, *p)
 		if err != nil {
@@ -215,7 +215,7 @@ func TestTheFleetDoesNotWaitForARowThatCameAndWent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := plan.NewRoster(s)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	go func() { _ = r.Run(ctx) }()
 	write := func(index uint64, fn func(*state.Txn)) {
@@ -239,7 +239,7 @@ func TestTheFleetKnowsANewPriority(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := plan.NewRoster(s)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	go func() { _ = r.Run(ctx) }()
 	for i, priority := range []int{50, 10} {
@@ -262,5 +262,75 @@ func TestTheFleetKnowsANewPriority(t *testing.T) {
 				t.Errorf("priority %d, want %d", l.Priority, priority)
 			}
 		}
+	}
+}
+
+// A plan that is dropped as a whole evicts nobody: those that it wanted to evict count for the next plan of the entry.
+func TestDroppedPlanFreesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, log := sluggish(t, plan.Config{})
+		low, high, third := w.job("low", false), w.job("high", false), w.job("third", false)
+		submit := func(p *api.Plan) <-chan *plan.Outcome { return w.later(&plan.Submission{Plan: p}) }
+		first := submit(planOf(low, nil, alloc(low, "victim", "n1", 900)))
+		<-log.entries
+		log.verdict <- nil
+		<-first
+		w.put(func(tx *state.Txn) {
+			a := *tx.Alloc("victim")
+			a.ClientStatus = api.AllocClientStatusRunning
+			tx.PutAlloc(&a)
+		})
+		blocker := submit(planOf(low, nil, alloc(low, "x", "n2", 10))) // the others gather behind it
+		<-log.entries
+		p := planOf(high, nil, alloc(high, "winner", "n1", 900), alloc(high, "loser", "n2", 2000))
+		p.AllAtOnce, p.Priority = true, 90
+		v := *w.store.Read().Alloc("victim")
+		v.Job, v.PreemptedByAllocation = nil, "winner"
+		p.NodePreemptions = map[string][]*api.Allocation{"n1": {&v}}
+		a := submit(p)
+		synctest.Wait() // it is verified before the next
+		b := submit(planOf(third, nil, alloc(third, "late", "n1", 900)))
+		synctest.Wait()
+		log.verdict <- nil
+		<-blocker
+		for done := 0; done < 2; {
+			select {
+			case <-log.entries:
+				log.verdict <- nil
+			case <-a:
+				done++
+			case <-b:
+				done++
+			case <-time.After(time.Minute):
+				t.Fatal("stuck")
+			}
+		}
+		sum := int64(0)
+		for a := range w.store.Read().AllocsByNode("n1") {
+			if !a.Terminal() {
+				sum += a.AllocatedResources.Tasks["t"].Cpu.CpuShares
+			}
+		}
+		if sum > 1000 {
+			t.Errorf("n1 has 1000 MHz, and %d MHz are placed there", sum)
+		}
+	})
+}
+
+// Who is told that a drain is over may switch the machine off: nothing comes there after that.
+func TestNothingIsPlacedOnANodeThatWasDrainedMeanwhile(t *testing.T) {
+	w, log := sluggish(t, plan.Config{})
+	j := w.job("j", false)
+	first := w.later(&plan.Submission{Plan: planOf(j, nil, alloc(j, "a", "n1", 700))})
+	<-log.entries // it is verified
+	w.put(func(tx *state.Txn) {
+		n := *tx.Node("n1")
+		n.SchedulingEligibility = api.NodeSchedulingIneligible
+		n.LastDrain = &api.DrainMetadata{Status: api.DrainStatusComplete}
+		tx.PutNode(&n)
+	})
+	log.verdict <- nil
+	if out := <-first; out == nil || out.Whole {
+		t.Error("an allocation is placed on a node whose drain is complete")
 	}
 }

@@ -15,6 +15,7 @@ type Roster struct {
 
 	mu    sync.Mutex
 	fleet *fleet.Fleet
+	line  uint64        // of the state that fleet is of
 	moved chan struct{} // closed when fleet was replaced
 }
 
@@ -38,11 +39,12 @@ func (r *Roster) Run(ctx context.Context) error {
 
 func (r *Roster) advance(b state.Batch) {
 	r.mu.Lock()
-	current := r.fleet
+	current, line := r.fleet, r.line
 	r.mu.Unlock()
 	next := current
 	if b.Resync {
 		tx := r.store.Read()
+		line = tx.Line()
 		next = fleet.Build(tx.Index(), tx.Nodes(), tx.Allocs(api.AllNamespaces))
 	} else {
 		e := current.Edit()
@@ -53,7 +55,7 @@ func (r *Roster) advance(b state.Batch) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fleet = next
+	r.fleet, r.line = next, line
 	close(r.moved)
 	r.moved = make(chan struct{})
 }
@@ -95,15 +97,21 @@ func priorityOf(a *api.Allocation) int {
 	return a.Job.Priority
 }
 
-// Fleet is the fleet with everything that was committed before the call.
+// Fleet is the fleet with everything that was committed before the call. After a restore that is the fleet of the
+// restored state, whose indexes may be lower.
 func (r *Roster) Fleet(ctx context.Context) (*fleet.Fleet, error) {
-	want := r.store.Read().TableIndex(state.TableNodes, state.TableAllocs)
+	tx := r.store.Read()
+	want := tx.TableIndex(state.TableNodes, state.TableAllocs)
 	for {
 		r.mu.Lock()
-		f, moved := r.fleet, r.moved
+		f, line, moved := r.fleet, r.line, r.moved
 		r.mu.Unlock()
-		if f.Index() >= want {
+		if line == tx.Line() && f.Index() >= want {
 			return f, nil
+		}
+		if now := r.store.Read(); now.Line() != tx.Line() {
+			tx, want = now, now.TableIndex(state.TableNodes, state.TableAllocs)
+			continue
 		}
 		select {
 		case <-moved:

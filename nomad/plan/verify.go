@@ -129,6 +129,8 @@ func (v *verifier) add(p *api.Plan, i int, a *api.Allocation, stopping map[strin
 	return ""
 }
 
+const notEligible = "node is not eligible"
+
 func (v *verifier) usable(i int, node string) string {
 	n := v.tx.Node(node)
 	switch {
@@ -137,7 +139,7 @@ func (v *verifier) usable(i int, node string) string {
 	case n.Status != api.NodeStatusReady:
 		return "node is not ready"
 	case !feasible.Available(n):
-		return "node is not eligible"
+		return notEligible
 	}
 	return ""
 }
@@ -226,9 +228,11 @@ func (v *verifier) dropAll(c *checked) {
 			}
 		}
 	}
-	for _, list := range c.plan.NodeUpdate {
-		for _, a := range list {
-			v.restore(a.ID)
+	for _, stops := range []map[string][]*api.Allocation{c.plan.NodeUpdate, c.plan.NodePreemptions} {
+		for _, list := range stops {
+			for _, a := range list {
+				v.restore(a.ID)
+			}
 		}
 	}
 	c.plan.NodeAllocation, c.plan.NodeUpdate, c.plan.NodePreemptions = nil, nil, nil

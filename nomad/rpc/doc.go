@@ -1,5 +1,5 @@
-// Package rpc is the RPC door of a server: it serves the method table to nodes, to other servers and
-// to the HTTP door in the same process, and reaches nodes over the connections that they dialled.
+// Package rpc is the RPC server: it serves the method table to nodes, to other servers and
+// to the HTTP server in the same process, and reaches nodes over the connections that they dialled.
 //
 // Every call passes the same stations, wherever it came from:
 //

@@ -59,7 +59,11 @@ func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serv
 			resp, err = next(ctx, req)
 			again = errors.Is(err, fault.NotLeader)
 		} else {
-			resp, again, err = s.toLeader(wire.WithHops(ctx, hops), h, req)
+			leader := s.config.Raft.LeaderAddress()
+			resp, again, err = s.toLeader(wire.WithHops(ctx, hops), h, req, leader)
+			if h.Scope == wire.Any && errors.Is(err, fault.TooLarge) && s.config.State != nil {
+				return s.itself(ctx, req, next, leader, err)
+			}
 		}
 		if err == nil || !again || hops > 1 {
 			return resp, err
@@ -75,8 +79,7 @@ func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serv
 
 // toLeader tries once. Again says that another try does no harm: nothing was sent, or it was refused,
 // or it is a read.
-func (s *Server) toLeader(ctx context.Context, h wire.Handler, req any) (resp any, again bool, err error) {
-	address := s.config.Raft.LeaderAddress()
+func (s *Server) toLeader(ctx context.Context, h wire.Handler, req any, address string) (resp any, again bool, err error) {
 	if address == "" {
 		return nil, true, fault.New(fault.NotLeader, "No cluster leader")
 	}
@@ -93,6 +96,24 @@ func (s *Server) toLeader(ctx context.Context, h wire.Handler, req any) (resp an
 		return nil, again, err
 	}
 	return resp, false, nil
+}
+
+// itself serves a read of which the answer is too large to be sent, from a state as new as that of the leader that said so.
+func (s *Server) itself(ctx context.Context, req any, next serve, address string, tooLarge error) (any, error) {
+	conn, err := s.peers.to("", address)
+	if err != nil {
+		return nil, errors.Join(tooLarge, err)
+	}
+	leader, err := wire.StatusPeerInfo.Call(ctx, conn, &api.Empty{})
+	if err != nil || leader.Applied == 0 {
+		return nil, errors.Join(tooLarge, err)
+	}
+	for s.config.State.Read().Index() < leader.Applied {
+		if !sleep(ctx, pauseMin) {
+			return nil, ctx.Err()
+		}
+	}
+	return next(ctx, req)
 }
 
 func ready(ctx context.Context, conn *wire.Conn) error {

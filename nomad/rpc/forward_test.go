@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// patient is a door that holds calls and is not served over a port; leads says whether it does.
+// patient is a server that holds calls and is not served over a port; leads says whether it does.
 func patient(t *testing.T, hold time.Duration, servers func(string) []string, handlers ...wire.Handler) (*rpc.Server, *cluster, wire.Dialer) {
 	t.Helper()
 	id, err := wire.SelfMade()

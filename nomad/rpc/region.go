@@ -27,7 +27,7 @@ func (s *Server) regional(h wire.Handler, next serve) serve {
 		if region == "" || region == s.config.Region {
 			return next(ctx, req)
 		}
-		return s.abroad(ctx, h, req, region)
+		return s.inRegion(ctx, h, req, region)
 	}
 }
 
@@ -41,8 +41,8 @@ func regionOf(req any) string {
 	return ""
 }
 
-// abroad asks the servers of a region in random order until one can be reached.
-func (s *Server) abroad(ctx context.Context, h wire.Handler, req any, region string) (any, error) {
+// inRegion asks the servers of a region in random order until one can be reached.
+func (s *Server) inRegion(ctx context.Context, h wire.Handler, req any, region string) (any, error) {
 	hops := wire.PeerOf(ctx).Hops + 1
 	if hops > hopsMax {
 		return nil, fault.New(fault.Unavailable, "%s was forwarded %d times and did not get to region %q", h.Name, hopsMax, region)

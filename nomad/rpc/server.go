@@ -13,13 +13,16 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Config is what a server's RPC door needs.
+// Config is what the RPC server needs.
 type Config struct {
 	Log hclog.Logger
 	// Raft tells who leads.
 	Raft Raft
+	// State answers reads of which the leader's answer fits no message; nil refuses them.
+	State *state.Store
 	// Dialer reaches other servers.
 	Dialer wire.Dialer
 	// VerifyNode says whether a node proved itself; it fails closed when nil.
@@ -35,7 +38,7 @@ type Config struct {
 	Observe func(method string, took time.Duration, err error)
 }
 
-// Raft is what the door asks of the consensus engine.
+// Raft is what the server needs of the consensus engine.
 type Raft interface {
 	// IsLeader reports whether this server leads.
 	IsLeader() bool

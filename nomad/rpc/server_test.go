@@ -222,7 +222,7 @@ func (s *server) offer(t *testing.T, id, secret, name string) (stop func()) {
 // reach asks the node until the answer is as wanted; empty means not connected.
 func (s *server) reach(t *testing.T, id, want string) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		got := ""
 		if c, err := s.Node(id); err == nil {

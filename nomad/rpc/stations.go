@@ -63,13 +63,13 @@ func (s *Server) admitted(h wire.Handler, next serve) serve {
 func (s *Server) may(p wire.Peer, h wire.Handler) error {
 	home := p.Of(s.config.Region)
 	switch {
-	case h.Auth == wire.ByServer && !s.amongServers(p, h.Scope):
+	case (h.Auth == wire.ByServer || h.Auth == wire.ByPeer) && !s.amongServers(p, h):
 		return fault.New(fault.Denied, "%s is for servers; the certificate of %s does not prove one", h.Name, p.Address)
 	case h.Auth == wire.ByOperator && (p.Role == wire.RoleClient || p.Role == wire.RoleCLI):
 		return fault.New(fault.Denied, "%s is for operators: ask the HTTP API of a server", h.Name)
 	case h.Auth == wire.ByNode && p.Role == wire.RoleCLI:
 		return fault.New(fault.Denied, "%s is for nodes", h.Name)
-	case !home && (p.Role != wire.RoleServer || h.Auth == wire.ByServer || h.Auth == wire.ByNode): // servers of other regions forward what users ask
+	case !home && (p.Role != wire.RoleServer || h.Auth == wire.ByServer || h.Auth == wire.ByPeer || h.Auth == wire.ByNode): // servers of other regions forward what users ask
 		return fault.New(fault.Denied, "%s: the certificate of %s is a %s's of region %q, and this server is of region %q",
 			h.Name, p.Address, p.Role, p.Region, s.config.Region)
 	}
@@ -78,7 +78,7 @@ func (s *Server) may(p wire.Peer, h wire.Handler) error {
 
 // proven lets only nodes in that prove themselves by their secret.
 func (s *Server) proven(h wire.Handler, next serve) serve {
-	if h.Auth != wire.ByNode || h.Name == wire.NodeRegister.Name { // that room compares or records the secret in the same raft entry
+	if h.Auth != wire.ByNode || h.Name == wire.NodeRegister.Name { // that service compares or records the secret in the same raft entry
 		return next
 	}
 	checked := func(ctx context.Context, req any) (any, error) {
@@ -105,7 +105,7 @@ func (s *Server) proven(h wire.Handler, next serve) serve {
 // whole refuses requests with holes where no code expects them. What comes over the network was looked at when it
 // was decoded, and what workers of this process send is this program's own.
 func whole(h wire.Handler, next serve) serve {
-	if h.Auth == wire.ByServer {
+	if h.Auth == wire.ByServer || h.Auth == wire.ByPeer {
 		return next
 	}
 	return func(ctx context.Context, req any) (any, error) {
@@ -120,12 +120,15 @@ func whole(h wire.Handler, next serve) serve {
 
 // amongServers reports whether a remote peer may call a server method. Where no roles are proven the
 // servers must still reach each other: what a server answers about itself is open then, and what the
-// leader does for servers is done for who speaks from the host of a living one.
-func (s *Server) amongServers(p wire.Peer, scope wire.Scope) bool {
+// leader does for servers, and what they tell each other in secret, is for who speaks from the host of a living one.
+func (s *Server) amongServers(p wire.Peer, h wire.Handler) bool {
 	if p.Role != wire.Unproven {
 		return p.Role == wire.RoleServer
 	}
-	return scope == wire.Local || scope == wire.Leader && s.hostOfServer(p.Address)
+	if h.Scope == wire.Local && h.Auth != wire.ByPeer {
+		return true
+	}
+	return (h.Scope == wire.Leader || h.Auth == wire.ByPeer) && s.hostOfServer(p.Address)
 }
 
 func (s *Server) hostOfServer(address string) bool {

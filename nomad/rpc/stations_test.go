@@ -60,8 +60,30 @@ func TestOnlyServersAreAmongServers(t *testing.T) {
 		{wire.Unproven, wire.Leader, false, "10.0.0.1:5"},
 		{wire.RoleClient, wire.Leader, false, "10.0.0.2:5"},
 	} {
-		if got := s.amongServers(wire.Peer{Address: c.from, Role: c.role}, c.scope); got != c.want {
+		if got := s.amongServers(wire.Peer{Address: c.from, Role: c.role}, wire.Handler{Scope: c.scope, Auth: wire.ByServer}); got != c.want {
 			t.Errorf("role %q, scope %d: %v, want %v", c.role, c.scope, got, c.want)
+		}
+	}
+}
+
+func TestSecretsGoFromServerToServer(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Region: "global", Address: "10.0.0.1:1", Servers: func(string) []string { return []string{"10.0.0.1:1", "10.0.0.2:1"} }})
+	for _, c := range []struct {
+		role         wire.Role
+		region, from string
+		want         bool
+	}{
+		{wire.RoleServer, "global", "10.0.0.9:5", true},
+		{wire.RoleServer, "eu", "10.0.0.2:5", false},
+		{wire.RoleClient, "global", "10.0.0.2:5", false},
+		{wire.RoleCLI, "global", "10.0.0.2:5", false},
+		{wire.Unproven, "", "10.0.0.2:5", true},
+		{wire.Unproven, "", "10.0.0.9:5", false},
+	} {
+		h := wire.Handler{Name: "M", Auth: wire.ByPeer, Scope: wire.Local}
+		if err := s.may(wire.Peer{Address: c.from, Role: c.role, Region: c.region}, h); (err == nil) != c.want {
+			t.Errorf("role %q of region %q at %s: %v", c.role, c.region, c.from, err)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestTheSecondAgentWithANodesIdentityIsRefused(t *testing.T) {
 		t.Errorf("the first one: %v", err)
 	}
 	stop()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(30 * time.Second); ; {
 		if err := beat(t.Context(), second); err == nil {
 			break
 		} else if time.Now().After(end) {

@@ -150,6 +150,7 @@ func (c *cluster) each(id string, change func(*api.Allocation)) {
 		for a := range c.store.Read().AllocsByJob("default", id) {
 			if !a.Terminal() {
 				next := *a
+				next.ModifyTime = c.now.UnixNano()
 				change(&next)
 				tx.PutAlloc(&next)
 				tally.AllocChanged(tx, a, &next)

@@ -95,3 +95,93 @@ func TestWhatEndsThoughItShouldNotIsFollowedLikeAFailure(t *testing.T) {
 		})
 	}
 }
+
+// Work that a node ended by itself because it heard no server is not done, for sysbatch as for batch.
+func TestSysbatchThatItsNodeEndedIsNotDone(t *testing.T) {
+	for _, kind := range []string{api.JobTypeBatch, api.JobTypeSysbatch} {
+		c := newCluster(t)
+		c.nodes(1)
+		j := job("j", kind, 1, func(j *api.Job) {
+			j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: time.Minute, DelayFunction: "constant"}
+			j.TaskGroups[0].Disconnect = &api.DisconnectStrategy{StopOnClientAfter: time.Second, Replace: true}
+		})
+		c.register(j)
+		c.run(j)
+		c.each("j", func(a *api.Allocation) {
+			ended(a)
+			a.TaskStates["t"].Events = []*api.TaskEvent{{Type: api.EventStarted}, {Type: api.EventKilling}, {Type: api.EventKilled}}
+			a.TaskStates["t"].FinishedAt, a.CreateTime = c.now, c.now.Add(-time.Minute).UnixNano()
+		})
+		c.now = c.now.Add(2 * time.Hour)
+		if o := c.run(j); len(placed(o)) != 1 {
+			t.Errorf("%s: %d placed", kind, len(placed(o)))
+		}
+	}
+}
+
+// Two nodes that go down within five seconds of each other: both allocations that end by themselves are replaced.
+func TestEveryAllocationThatEndsByItselfIsFollowedInTime(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(2)
+	j := job("j", api.JobTypeService, 2, func(j *api.Job) {
+		j.Constraints = []*api.Constraint{{Operand: api.ConstraintDistinctHosts}}
+		j.TaskGroups[0].Disconnect = &api.DisconnectStrategy{StopOnClientAfter: time.Minute, Replace: true}
+	})
+	c.register(j)
+	c.run(j)
+	c.setRunning("j")
+	down := func(id string, at time.Time) {
+		c.write(func(tx *state.Txn) {
+			n := *tx.Node(id)
+			n.Status, n.StatusUpdatedAt = api.NodeStatusDown, at.Unix()
+			tx.PutNode(&n)
+		})
+	}
+	down("n0", c.now)
+	down("n1", c.now.Add(3*time.Second))
+	c.node("spare0")
+	c.node("spare1")
+	c.now = c.now.Add(3 * time.Second)
+	todo := c.run(j).FollowUps
+	for len(todo) > 0 { // each when it is due
+		e := todo[0]
+		todo = todo[1:]
+		if e.WaitUntil.After(c.now) {
+			c.now = e.WaitUntil
+		}
+		todo = append(todo, c.run(j, func(x *api.Evaluation) { x.ID, x.TriggeredBy = e.ID, e.TriggeredBy }).FollowUps...)
+	}
+	for _, a := range c.live("j") {
+		if a.ClientStatus == api.AllocClientStatusUnknown {
+			t.Errorf("%s on %s is unknown for ever: no evaluation is to come", a.Name, a.NodeID)
+		}
+	}
+}
+
+// A plan that is committed in part takes allocations that are out of sight along, but none of its evaluations.
+func TestFollowUpThatWasNotWrittenIsMadeAgain(t *testing.T) {
+	for name, disconnect := range map[string]*api.DisconnectStrategy{
+		"down":         {StopOnClientAfter: time.Minute, Replace: true},
+		"disconnected": {LostAfter: time.Minute, Replace: false},
+	} {
+		c := newCluster(t)
+		c.nodes(1)
+		j := job("j", api.JobTypeService, 1, func(j *api.Job) { j.TaskGroups[0].Disconnect = disconnect })
+		c.register(j)
+		c.run(j)
+		c.setRunning("j")
+		c.write(func(tx *state.Txn) {
+			n := *tx.Node("n0")
+			n.Status, n.StatusUpdatedAt = name, c.now.Unix()
+			tx.PutNode(&n)
+		})
+		o := c.run(j)
+		if len(o.FollowUps) != 1 {
+			t.Fatalf("%s: %d follow-ups", name, len(o.FollowUps))
+		}
+		c.write(func(tx *state.Txn) { tx.DeleteEval(o.FollowUps[0].ID) }) // as if it had not been written
+		if o := c.run(j); len(o.FollowUps) != 1 {
+			t.Errorf("%s: nobody comes back to the allocation that is out of sight", name)
+		}
+	}
+}

@@ -66,6 +66,11 @@ func (r *run) pending(evalID string) bool {
 	return e != nil && !e.Terminal()
 }
 
+// comesBack reports whether an evaluation other than this one is still to look at the allocation.
+func (r *run) comesBack(a *api.Allocation) bool {
+	return a.FollowupEvalID != "" && a.FollowupEvalID != r.in.Eval.ID && r.pending(a.FollowupEvalID)
+}
+
 // canStay is the fit test of an in-place update: the node must still be one for the group.
 func (r *run) canStay(a *api.Allocation) bool {
 	n := r.node(a.NodeID)
@@ -106,10 +111,12 @@ func (r *run) amend(a reconcile.Amend) {
 		next.ClientStatus, next.ClientDescription = a.ClientStatus, a.Description
 		next.AllocStates = append(append([]*api.AllocState(nil), next.AllocStates...),
 			&api.AllocState{Field: "client_status", Value: a.ClientStatus, Time: r.in.Now})
-		if !a.RescheduleAt.IsZero() {
-			next.FollowupEvalID = r.followUp(a.RescheduleAt, api.TriggerMaxDisconnectTimeout, whyDisconnect)
-		}
-	} else {
+	}
+	switch {
+	case a.RescheduleAt.IsZero():
+	case next.ClientStatus == api.AllocClientStatusUnknown:
+		next.FollowupEvalID = r.followUp(a.RescheduleAt, api.TriggerMaxDisconnectTimeout, whyDisconnect)
+	default:
 		next.FollowupEvalID = r.followUp(a.RescheduleAt, api.TriggerReschedule, whyReschedule)
 	}
 	r.add(&next)
@@ -213,7 +220,7 @@ func (p *placer) newAlloc(pl *reconcile.Place) *api.Allocation {
 		a.PreviousAllocation = pl.Previous.ID
 		if pl.Failed {
 			a.RescheduleTracker = reconcile.Track(pl.Previous, p.group.ReschedulePolicy, r.in.Now)
-		} else if !pl.Previous.ServerTerminal() && pl.Previous.RescheduleTracker != nil && pl.Stop == nil {
+		} else if pl.Previous.RescheduleTracker != nil && pl.Stop == nil {
 			a.RescheduleTracker = pl.Previous.RescheduleTracker
 		}
 	}

@@ -181,6 +181,29 @@ func TestLostNodeIsReplacedAndDrainMigrates(t *testing.T) {
 	}
 }
 
+// The room comes later: the successor knows whom it follows, and how often that was tried before.
+func TestDrainedAllocationThatHadToWaitIsFollowed(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(1)
+	j := job("j", api.JobTypeService, 1)
+	c.register(j)
+	c.run(j)
+	c.setRunning("j")
+	old := c.live("j")["j.g[0]"]
+	c.node("n0", func(n *api.Node) { n.SchedulingEligibility = api.NodeSchedulingIneligible })
+	c.each("j", func(a *api.Allocation) {
+		a.DesiredTransition.Migrate = true
+		a.RescheduleTracker = &api.RescheduleTracker{Events: []*api.RescheduleEvent{{PrevAllocID: "before"}}}
+	})
+	if o := c.run(j); len(stopped(o)) != 1 || len(placed(o)) != 0 {
+		t.Fatalf("without room: %+v", o.Plan)
+	}
+	c.node("other")
+	if p := placed(c.run(j)); len(p) != 1 || p[0].PreviousAllocation != old.ID || p[0].RescheduleTracker == nil || len(p[0].RescheduleTracker.Events) != 1 {
+		t.Fatalf("with room: %+v", p)
+	}
+}
+
 func TestFailedAllocationIsRescheduledByItsPolicy(t *testing.T) {
 	c := newCluster(t)
 	c.nodes(2)

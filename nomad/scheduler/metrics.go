@@ -131,9 +131,9 @@ func (p *placer) fail(a *api.Allocation) {
 			continue
 		}
 		n := p.run.edit.Row(i).Node
-		reason, room := p.refusal(p.run.edit.Row(i))
+		reason, full := p.refusal(p.run.edit.Row(i))
 		switch {
-		case reason != "" && room:
+		case reason != "" && full:
 			exhausted(m, n, reason)
 		case reason != "":
 			filtered(m, n, reason, 1)
@@ -222,8 +222,8 @@ func (p *placer) scoreMeta(c rank.Candidate) api.NodeScoreMeta {
 	fit := p.fitOf(row.Total, row.Used)
 	meta := api.NodeScoreMeta{NodeID: row.Node.ID, NormScore: c.Mean()}
 	collisions := int(p.collisions[c.Node]) - 1
-	device, wished := p.deviceScore(row)
-	if collisions <= 0 && !s.wished() && !wished && p.spreads.Empty() {
+	device, preferred := p.deviceScore(row)
+	if collisions <= 0 && !s.preferred() && !preferred && p.spreads.Empty() {
 		meta.Scores = p.fitAlone(fit)
 		return meta
 	}
@@ -231,10 +231,10 @@ func (p *placer) scoreMeta(c rank.Candidate) api.NodeScoreMeta {
 	if collisions > 0 {
 		meta.Scores[rank.PartAntiAffinity] = rank.AntiAffinity(collisions, p.group.Count)
 	}
-	if s.wished() {
+	if s.preferred() {
 		meta.Scores[rank.PartAffinity] = s.affinity
 	}
-	if wished {
+	if preferred {
 		meta.Scores[rank.PartDevices] = device
 	}
 	if !p.spreads.Empty() {

@@ -109,7 +109,7 @@ func drawAsk(t *rapid.T) oracleAsk {
 		if rapid.Bool().Draw(t, "much memory") {
 			d.Constraints = []*api.Constraint{{LTarget: "${device.attr.memory}", Operand: ">=", RTarget: "3000 MiB"}}
 		}
-		if rapid.Bool().Draw(t, "wished") {
+		if rapid.Bool().Draw(t, "preferred") {
 			d.Affinities = []*api.Affinity{{LTarget: "${device.vendor}", RTarget: "intel", Weight: 30}, {LTarget: "${device.model}", RTarget: "b", Weight: -50}}
 		}
 		k.devices = append(k.devices, d)

@@ -175,10 +175,10 @@ func (p *placer) candidate(i int, row *fleet.Row) rank.Candidate {
 	if n := int(p.collisions[i]); n > 0 {
 		c.Sum, c.Parts = c.Sum+rank.AntiAffinity(n, p.group.Count), c.Parts+1
 	}
-	if s.wished() {
+	if s.preferred() {
 		c.Sum, c.Parts = c.Sum+s.affinity, c.Parts+1
 	}
-	if score, wished := p.deviceScore(row); wished {
+	if score, preferred := p.deviceScore(row); preferred {
 		c.Sum, c.Parts = c.Sum+score, c.Parts+1
 	}
 	return c
@@ -242,10 +242,10 @@ func (p *placer) refusal(row *fleet.Row) (reason string, exhausted bool) {
 	return "", false
 }
 
-// deviceScore is how much the devices are wished for that the node would give; false when the group has no
-// wishes about devices.
+// deviceScore is how much the devices are preferred that the node would give; false when the group has no
+// preferences about devices.
 func (p *placer) deviceScore(row *fleet.Row) (float64, bool) {
-	if !p.special.wished() {
+	if !p.special.preferred() {
 		return 0, false
 	}
 	g, why := p.special.on(row)

@@ -135,12 +135,12 @@ func (p *placer) preemptOn(a *api.Allocation, i int, ask *feasible.VolumeAsk) bo
 		p.touch(i)
 	}
 	for {
-		reason, room := p.refusal(p.run.edit.Row(i))
+		reason, full := p.refusal(p.run.edit.Row(i))
 		if reason == "" {
 			if _, ok := p.assign(p.run.edit.Row(i)); ok {
 				break
 			}
-		} else if !room {
+		} else if !full {
 			giveBack()
 			return false
 		}

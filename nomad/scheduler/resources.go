@@ -67,12 +67,12 @@ type deviceAsk struct {
 	*feasible.Device
 }
 
-// grant is what a node would give of the special wishes.
+// grant is what a node would give of the special requests.
 type grant struct {
 	mhz     int64
 	cores   map[string][]uint16
 	devices []deviceGrant
-	// score is how much the devices are wished for.
+	// score is how much the devices are preferred.
 	score float64
 }
 
@@ -165,10 +165,10 @@ func (s *special) on(row *fleet.Row) (*grant, string) {
 	return g, ""
 }
 
-// wished reports whether the group prefers some devices.
-func (s *special) wished() bool { return s != nil && s.weight > 0 }
+// preferred reports whether the group prefers some devices.
+func (s *special) preferred() bool { return s != nil && s.weight > 0 }
 
-// searchMax bounds the tries to fit the wishes of one group on one node.
+// searchMax bounds the tries to fit the requests of one group on one node.
 const searchMax = 256
 
 // coreSearch gives cores to tasks one after the other, and takes back when a later one finds none.
@@ -231,7 +231,7 @@ func lowest(set fleet.Bits, n int) []uint16 {
 }
 
 // deviceSearch gives instances to requests one after the other, the best group first, and keeps the way
-// that is wished for most. Where nothing is wished the first way is the best.
+// that is preferred most. Where nothing is preferred the first way is the best.
 type deviceSearch struct {
 	row   *fleet.Row
 	asks  []deviceAsk
@@ -254,7 +254,7 @@ func newDeviceSearch(row *fleet.Row, asks []deviceAsk) *deviceSearch {
 }
 
 // solve serves the requests from the k-th on in all ways, until the tries are used up.
-func (s *deviceSearch) solve(k int, wishes bool) {
+func (s *deviceSearch) solve(k int, prefers bool) {
 	if k == len(s.asks) {
 		if !s.found || s.score > s.matched {
 			s.found, s.matched, s.best = true, s.score, slices.Clone(s.given)
@@ -263,7 +263,7 @@ func (s *deviceSearch) solve(k int, wishes bool) {
 	}
 	ask := s.asks[k]
 	for _, c := range s.choices(ask) {
-		if s.steps--; s.steps < 0 || s.found && !wishes {
+		if s.steps--; s.steps < 0 || s.found && !prefers {
 			return
 		}
 		before := s.free[c.group]
@@ -276,7 +276,7 @@ func (s *deviceSearch) solve(k int, wishes bool) {
 		}
 		score := s.score
 		s.free[c.group], s.given, s.score = left, append(s.given, deviceGrant{ask.task, given}), score+c.score
-		s.solve(k+1, wishes)
+		s.solve(k+1, prefers)
 		s.free[c.group], s.given, s.score = before, s.given[:k], score
 	}
 }
@@ -286,7 +286,7 @@ type deviceChoice struct {
 	score float64
 }
 
-// choices are the groups that could serve the request now, the most wished for first.
+// choices are the groups that could serve the request now, the most preferred first.
 func (s *deviceSearch) choices(ask deviceAsk) []deviceChoice {
 	var all []deviceChoice
 	for i, g := range s.row.Devices() {
@@ -307,7 +307,7 @@ func (s *deviceSearch) choices(ask deviceAsk) []deviceChoice {
 	return all
 }
 
-// tasks are the resources of the tasks with what the node gives of the special wishes.
+// tasks are the resources of the tasks with what the node gives of the special requests.
 func (g *grant) tasks(row *fleet.Row, base map[string]*api.AllocatedTaskResources) map[string]*api.AllocatedTaskResources {
 	if len(g.cores)+len(g.devices) == 0 {
 		return base

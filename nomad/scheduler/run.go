@@ -37,11 +37,16 @@ type run struct {
 	near map[string]map[string]bool
 	// refused are the groups of a system job that found no room, by node.
 	refused map[string][]string
+	// asked is the earliest time that each follow-up was asked for.
+	asked []time.Time
 	// ownClasses says that the run may change out.Classes.
 	ownClasses bool
 }
 
 func newRun(in Input) *run {
+	if in.Eval.WaitUntil.After(in.Now) { // by the clock of who handed it out its time has come
+		in.Now = in.Eval.WaitUntil
+	}
 	r := &run{
 		in: in, job: in.Job, edit: in.Fleet.Edit(), gone: map[string]bool{},
 		allocs: map[string][]*api.Allocation{},
@@ -153,13 +158,21 @@ func (r *run) add(a *api.Allocation) {
 	nodes[a.NodeID] = append(nodes[a.NodeID], a)
 }
 
-// followUpShare is how far apart wishes for a follow-up may be to share one.
+// followUpShare is how far apart requests for a follow-up may be to share one.
 const followUpShare = 5 * time.Second
 
-// followUp is the id of an evaluation at that time; wishes close to each other share one.
+// followUp is the id of an evaluation at that time; requests close to each other share the latest.
 func (r *run) followUp(at time.Time, trigger, why string) string {
-	for _, e := range r.out.FollowUps {
-		if e.TriggeredBy == trigger && at.Sub(e.WaitUntil).Abs() <= followUpShare {
+	for i, e := range r.out.FollowUps {
+		first, last := r.asked[i], e.WaitUntil
+		if at.Before(first) {
+			first = at
+		}
+		if at.After(last) {
+			last = at
+		}
+		if e.TriggeredBy == trigger && last.Sub(first) <= followUpShare {
+			r.asked[i], e.WaitUntil = first, last
 			return e.ID
 		}
 	}
@@ -170,7 +183,7 @@ func (r *run) followUp(at time.Time, trigger, why string) string {
 		JobModifyIndex: r.in.Eval.JobModifyIndex,
 		CreateTime:     r.in.Now.UnixNano(), ModifyTime: r.in.Now.UnixNano(),
 	}
-	r.out.FollowUps = append(r.out.FollowUps, e)
+	r.out.FollowUps, r.asked = append(r.out.FollowUps, e), append(r.asked, at)
 	return e.ID
 }
 

@@ -67,8 +67,8 @@ const (
 
 func (s *standing) ok() bool { return s.verdict == allowed }
 
-// wished reports whether an affinity says something about the node.
-func (s *standing) wished() bool { return s.affinity != 0 }
+// preferred reports whether an affinity says something about the node.
+func (s *standing) preferred() bool { return s.affinity != 0 }
 
 // fitsMax bounds the remembered fit scores.
 const fitsMax = 1 << 16

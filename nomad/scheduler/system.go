@@ -23,7 +23,7 @@ func (r *run) system() {
 		}
 		r.queue(name)
 		s := &systemGroup{
-			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, failed: map[string][]*api.Allocation{}, redo: map[string]bool{},
+			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, ended: map[string][]*api.Allocation{}, redo: map[string]bool{},
 			roll: reconcile.RolloutOf(g, r.current), name: reconcile.Name(r.job.ID, name, 0),
 		}
 		r.out.Plan.Annotations.DesiredTGUpdates[name] = s.desired
@@ -70,13 +70,14 @@ type systemGroup struct {
 	ran      bool
 	// waiting counts nodes that wait for something: placed on now, resting, or not allowed yet.
 	waiting int
-	// failed are the allocations of this version that failed, per node, newest first.
-	failed map[string][]*api.Allocation
+	// ended are the allocations of this version that failed, or ended although they were to go on, per node, newest
+	// first.
+	ended map[string][]*api.Allocation
 	// redo are nodes where the newest finished work is not what the job asks for.
 	redo map[string]bool
 }
 
-// A node on which a system job failed is tried again after retryFirst; each further failure doubles that.
+// A node on which a system job failed or ended is tried again after retryFirst; each further end doubles that.
 const (
 	retryFirst = 5 * time.Second
 	retryMax   = time.Hour
@@ -101,10 +102,10 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 		switch {
 		case s.finished(a) && s.byNode[a.NodeID] == nil:
 			s.byNode[a.NodeID] = a
-		case s.once() && reconcile.Succeeded(a): // what it did before that is older still
+		case s.once() && reconcile.Finished(a): // what it did before that is older still
 			s.redo[a.NodeID] = true
-		case a.ClientStatus == api.AllocClientStatusFailed && s.current(a):
-			s.failed[a.NodeID] = append(s.failed[a.NodeID], a)
+		case s.current(a) && !a.DesiredTransition.Migrate:
+			s.ended[a.NodeID] = append(s.ended[a.NodeID], a)
 		}
 		return
 	}
@@ -115,9 +116,11 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 		s.stop(a, fate.Lost, api.AllocClientStatusLost)
 	case fate.Unknown: // nobody can take its place elsewhere
 		s.byNode[a.NodeID] = a
-		if m, news := reconcile.Forgotten(a, fate); news {
+		if m, news := reconcile.Forgotten(a, fate, s.run.comesBack(a)); news {
 			s.run.amend(m)
-			s.desired.Disconnect++
+			if m.ClientStatus != "" {
+				s.desired.Disconnect++
+			}
 		}
 	case a.ClientStatus == api.AllocClientStatusUnknown && s.byNode[a.NodeID] == nil: // its node is about to report it
 		s.byNode[a.NodeID] = a
@@ -138,27 +141,27 @@ func (s *systemGroup) once() bool { return s.run.kind() == api.JobTypeSysbatch }
 // finished reports whether a sysbatch allocation did the work that the job's version asks for: an older version
 // may have asked for the same.
 func (s *systemGroup) finished(a *api.Allocation) bool {
-	return s.once() && reconcile.Succeeded(a) && !s.redo[a.NodeID] && reconcile.SameWork(a, s.run.job)
+	return s.once() && reconcile.Finished(a) && !s.redo[a.NodeID] && reconcile.SameWork(a, s.run.job)
 }
 
 func (s *systemGroup) current(a *api.Allocation) bool {
 	return a.Job != nil && a.Job.Version == s.run.job.Version && a.Job.CreateIndex == s.run.job.CreateIndex
 }
 
-// rests reports whether the node is left alone for now because the job failed there; a follow-up
-// evaluation comes when that is over.
+// rests reports whether the node is left alone for now because the job failed or ended there; a
+// follow-up evaluation comes when that is over.
 func (s *systemGroup) rests(node string) bool {
-	failures := s.failed[node]
-	if len(failures) == 0 || failures[0].DesiredTransition.ForceReschedule {
+	ends := s.ended[node]
+	if len(ends) == 0 || ends[0].DesiredTransition.ForceReschedule {
 		return false
 	}
-	last := failures[0]
-	delay := min(retryMax, retryFirst<<min(len(failures)-1, 10))
+	last := ends[0]
+	delay := min(retryMax, retryFirst<<min(len(ends)-1, 10))
 	due := reconcile.EndedAt(last).Add(delay)
 	if last.FollowupEvalID == s.run.in.Eval.ID && last.FollowupEvalID != "" || !due.After(s.run.in.Now.Add(time.Second)) {
 		return false
 	}
-	if last.FollowupEvalID == "" || !s.run.pending(last.FollowupEvalID) {
+	if !s.run.comesBack(last) {
 		s.run.amend(reconcile.Amend{Alloc: last, RescheduleAt: due})
 		s.desired.RescheduleLater++
 	}
@@ -324,9 +327,9 @@ func (s *systemGroup) refuse(p *placer, i int, ask *feasible.VolumeAsk) {
 	if p.failed == nil {
 		p.failed = p.seen.metric()
 	}
-	reason, room := p.refusal(row)
+	reason, full := p.refusal(row)
 	switch {
-	case reason != "" && !room:
+	case reason != "" && !full:
 		filtered(p.failed, row.Node, reason, 1)
 		return
 	case reason == "" && ask != nil && ask.Refusal(row.Node) != "":

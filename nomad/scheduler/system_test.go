@@ -189,3 +189,19 @@ func TestADryRunSaysWhyASystemJobRunsNowhere(t *testing.T) {
 		t.Errorf("failed %v", o.Failed)
 	}
 }
+
+// A system job whose task ends well again and again rests like one that fails.
+func TestSystemJobThatEndsWellIsNotPlacedInALoop(t *testing.T) {
+	c := newCluster(t)
+	c.nodes(1)
+	j := job("j", api.JobTypeSystem, 1, func(j *api.Job) { j.TaskGroups[0].RestartPolicy = &api.RestartPolicy{Mode: "fail"} })
+	c.register(j)
+	n := 0
+	for range 20 { // each end is an evaluation
+		n += len(placed(c.run(j)))
+		c.each("j", func(a *api.Allocation) { ended(a); a.TaskStates["t"].FinishedAt = c.now })
+	}
+	if n > 3 {
+		t.Errorf("%d allocations at one moment", n)
+	}
+}

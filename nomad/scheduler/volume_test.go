@@ -111,6 +111,25 @@ func TestPluginMustBeHealthyOnTheNode(t *testing.T) {
 	}
 }
 
+// Attaching needs the provider's name of the node: without it the plan would be refused.
+func TestNodeWhosePluginHasNotToldItsNameTakesNoVolumeThatIsAttached(t *testing.T) {
+	for attaches, want := range map[bool]int{true: 0, false: 1} {
+		c := newCluster(t)
+		c.node("n", func(n *api.Node) {
+			n.CSINodePlugins = map[string]*api.CSIInfo{"p": {PluginID: "p", Healthy: true, RequiresControllerPlugin: true}}
+			n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": {
+				PluginID: "p", Healthy: true, ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: attaches},
+			}}
+		})
+		c.volume("v", api.AccessSingleNodeWriter)
+		j := job("j", api.JobTypeService, 1, withVolume("v"))
+		c.register(j)
+		if o := c.run(j); len(placed(o)) != want || want == 0 && !refusedFor(o, "has not told its name") {
+			t.Errorf("attaches %v: placed %d, %+v", attaches, len(placed(o)), o.Failed["g"])
+		}
+	}
+}
+
 func TestControllerMustBeHealthyWhereRequired(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", plugin(10, nil), func(n *api.Node) { n.CSINodePlugins["p"].RequiresControllerPlugin = true })

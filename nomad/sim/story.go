@@ -29,7 +29,7 @@ type Tally struct {
 	Events int
 	// Claims are claims that were made, Waited those of them that had to wait first.
 	Claims, Waited int
-	// Faults are deeds that went wrong on purpose.
+	// Faults are actions that went wrong on purpose.
 	Faults int
 }
 

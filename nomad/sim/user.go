@@ -43,7 +43,7 @@ func (w *World) place(old *api.Allocation) {
 	w.next++
 	id := fmt.Sprintf("a%03d", w.next)
 	job := fmt.Sprintf("job%d", w.rnd.IntN(3))
-	volumes := w.wishes()
+	volumes := w.requests()
 	node := w.nodes[w.rnd.IntN(len(w.nodes))].id
 	if w.back != "" && w.rnd.IntN(3) == 0 { // it has the most room
 		node = w.back
@@ -89,8 +89,8 @@ func (w *World) count(alloc string) {
 	}
 }
 
-func (w *World) wishes() map[string]*api.VolumeRequest {
-	wish := func() *api.VolumeRequest {
+func (w *World) requests() map[string]*api.VolumeRequest {
+	request := func() *api.VolumeRequest {
 		id := specs[w.rnd.IntN(len(specs))].id
 		if made := []string{"made-0", "made-1", "made-2", "other-0", "other-1", "other-2"}[w.rnd.IntN(6)]; w.rnd.IntN(3) == 0 && w.store.Read().Volume("default", made) != nil {
 			id = made
@@ -98,20 +98,20 @@ func (w *World) wishes() map[string]*api.VolumeRequest {
 		if w.wanted != "" {
 			id = w.wanted
 		}
-		return w.wish(id)
+		return w.request(id)
 	}
-	wishes := map[string]*api.VolumeRequest{"one": wish()}
+	requests := map[string]*api.VolumeRequest{"one": request()}
 	switch w.rnd.IntN(8) {
 	case 0:
-		wishes["two"] = wish()
+		requests["two"] = request()
 	case 1: // the same volume in another way
-		wishes["two"] = w.wish(wishes["one"].Source)
+		requests["two"] = w.request(requests["one"].Source)
 	}
-	return wishes
+	return requests
 }
 
-// wish asks for a volume by one of its capabilities, or leaves it open which.
-func (w *World) wish(id string) *api.VolumeRequest {
+// request asks for a volume by one of its capabilities, or leaves it open which.
+func (w *World) request(id string) *api.VolumeRequest {
 	r := &api.VolumeRequest{Type: api.VolumeTypeCSI, Source: id, ReadOnly: w.rnd.IntN(4) == 0}
 	v := w.store.Read().Volume("default", id)
 	if v == nil {
@@ -128,11 +128,11 @@ func (w *World) wish(id string) *api.VolumeRequest {
 	return r
 }
 
-func sources(wishes map[string]*api.VolumeRequest) string {
+func sources(requests map[string]*api.VolumeRequest) string {
 	var list []string
-	for _, alias := range slices.Sorted(maps.Keys(wishes)) {
-		s := strings.TrimSpace(wishes[alias].Source + " " + wishes[alias].AccessMode)
-		if wishes[alias].ReadOnly {
+	for _, alias := range slices.Sorted(maps.Keys(requests)) {
+		s := strings.TrimSpace(requests[alias].Source + " " + requests[alias].AccessMode)
+		if requests[alias].ReadOnly {
 			s += " read-only"
 		}
 		list = append(list, s)

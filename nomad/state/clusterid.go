@@ -12,6 +12,8 @@ type clusterRow struct {
 	ID       string
 	Version  uint64
 	Rollback *api.Rollback
+	// Restoring is set while an older state takes the place of the present one, in both of them.
+	Restoring bool
 }
 
 func (t *Txn) cluster() clusterRow {
@@ -51,15 +53,31 @@ func (t *Txn) PutRollback(r *api.Rollback) {
 	clusters.put(t, &c)
 }
 
+// Restoring reports whether a restore was begun and has not ended: servers may have the state of before, or after it.
+func (t *Txn) Restoring() bool { return t.cluster().Restoring }
+
+// PutRestoring stores whether a restore was begun and has not ended.
+func (t *Txn) PutRestoring(begun bool) {
+	c := t.cluster()
+	c.Restoring = begun
+	clusters.put(t, &c)
+}
+
 // MarshalMsg implements [msgp.Marshaler].
 func (c *clusterRow) MarshalMsg(b []byte) ([]byte, error) {
 	fields := uint32(2)
 	if c.Rollback != nil {
 		fields++
 	}
+	if c.Restoring {
+		fields++
+	}
 	b = msgp.AppendMapHeader(b, fields)
 	b = msgp.AppendString(msgp.AppendString(b, "ID"), c.ID)
 	b = msgp.AppendUint64(msgp.AppendString(b, "Version"), c.Version)
+	if c.Restoring {
+		b = msgp.AppendBool(msgp.AppendString(b, "Restoring"), true)
+	}
 	if c.Rollback == nil {
 		return b, nil
 	}
@@ -79,6 +97,8 @@ func (c *clusterRow) UnmarshalMsg(b []byte) (rest []byte, err error) {
 			c.ID, b, err = msgp.ReadStringBytes(b)
 		case "Version":
 			c.Version, b, err = msgp.ReadUint64Bytes(b)
+		case "Restoring":
+			c.Restoring, b, err = msgp.ReadBoolBytes(b)
 		case "Rollback":
 			c.Rollback = &api.Rollback{}
 			b, err = c.Rollback.UnmarshalMsg(b)

@@ -177,9 +177,7 @@ func (v *view) noteRecord(l *layout, key string, old *cell[record], row any) (nu
 	}
 	switch {
 	case known:
-		v.touch(l)
-		v.removed = v.removed || row == nil
-		v.changes[at].After = row
+		v.noteAgain(l, at, row)
 	case old == nil:
 		at = v.note(l, nil, row)
 	default:
@@ -249,7 +247,9 @@ func (v *view) grouped(i *index, records []entry[record]) *node[group] {
 	for _, e := range records {
 		var one [1]string
 		for _, k := range i.of(e.value.row, &one) {
-			groups[k] = append(groups[k], entry[record]{e.value.created, e.cell})
+			if members := groups[k]; len(members) == 0 || members[len(members)-1].cell != e.cell { // a row may name a group twice
+				groups[k] = append(members, entry[record]{e.value.created, e.cell})
+			}
 		}
 	}
 	all := make([]entry[group], 0, len(groups))

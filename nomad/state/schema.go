@@ -30,6 +30,7 @@ const (
 	TableAutopilot   = "autopilot"
 	TableScaling     = "scaling_events"
 	TableLaunches    = "periodic_launches"
+	TableRootKeys    = "root_keys"
 )
 
 var (
@@ -116,6 +117,10 @@ var (
 		TableScaling, nil, unique(func(e *api.JobScalingEvents) string { return rowKey(e.Namespace, e.JobID) }),
 		by("job", func(e *api.JobScalingEvents) string { return rowKey(e.Namespace, e.JobID) }),
 	)
+	rootKeys = tableOf(
+		TableRootKeys, func(k *api.RootKey) stamps { return stamps{&k.CreateIndex, &k.ModifyIndex} },
+		unique(func(k *api.RootKey) string { return k.KeyID }),
+	)
 	launches = tableOf[launch](TableLaunches, nil, unique(func(l *launch) string { return rowKey(l.Namespace, l.JobID) }))
 )
 
@@ -129,6 +134,7 @@ var tables, schema = func() (map[string]*layout, *memdb.DBSchema) {
 		nodes.layout, jobs.layout, versions.layout, submissions.layout, summaries.layout, evals.layout, allocs.layout,
 		deployments.layout, volumes.layout, claims.layout, attachments.layout, snapshots.layout, namespaces.layout,
 		nodePools.layout, schedulerConfigs.layout, clusters.layout, autopilotConfigs.layout, scalings.layout, launches.layout,
+		rootKeys.layout,
 	} {
 		m[l.name], l.number = l, n
 		for _, i := range l.indexes {

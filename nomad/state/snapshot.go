@@ -75,6 +75,8 @@ func redacted(row any) any {
 		c := *r
 		c.MountOptions = r.MountOptions.Redacted()
 		return &c
+	case *api.RootKey:
+		return r.Redacted()
 	case *api.SnapshotIntent:
 		c := *r
 		c.Secrets = nil
@@ -186,6 +188,10 @@ func (l *lane) encode(rows []any, d *dump) {
 		var err error
 		if l.row, err = m.MarshalMsg(l.row); err != nil {
 			l.err = fmt.Errorf("encode row %T: %w", row, err)
+			return
+		}
+		if len(l.row) > rowMax { // better no snapshot than one that nobody can read: the log stays
+			l.err = fault.New(fault.TooLarge, "a row %T has %d bytes, at most %d can be read back", row, len(l.row), rowMax)
 			return
 		}
 		l.buf = append(binary.AppendUvarint(l.buf, uint64(len(l.row))), l.row...)

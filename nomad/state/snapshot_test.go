@@ -154,7 +154,7 @@ func TestDamagedSnapshotLeavesTheStateAlone(t *testing.T) {
 func TestWatchersNeverMissACommit(t *testing.T) {
 	s := newStore(t)
 	const writes = 2000
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	done := make(chan error, 4)
 	for range cap(done) {
@@ -223,5 +223,26 @@ func TestSlowFeedIsAskedToResync(t *testing.T) {
 	feed.Close()
 	if _, err := feed.Next(t.Context()); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("closed feed: %v", err)
+	}
+}
+
+func TestRowThatNamesAGroupTwiceIsInItOnceAfterARestore(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	job := func(policies int) *api.Job {
+		task := &api.Task{Name: "t"}
+		for range policies {
+			task.ScalingPolicies = append(task.ScalingPolicies, &api.ScalingPolicy{ID: "p", Type: "cpu"})
+		}
+		return &api.Job{Namespace: "default", ID: "j", TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{task}}}}
+	}
+	write(s, 10, func(tx *state.Txn) { tx.PutJob(job(2)) })
+	if err := s.Restore(bytes.NewReader(dump(t, s))); err != nil {
+		t.Fatal(err)
+	}
+	write(s, 11, func(tx *state.Txn) { tx.PutJob(job(1)) })
+	write(s, 12, func(tx *state.Txn) { tx.DeleteJob("default", "j") })
+	if j := s.Read().JobByPolicy("p"); j != nil {
+		t.Errorf("job %s is deleted and found by its policy", j.ID)
 	}
 }

@@ -135,3 +135,48 @@ func TestFeedResyncsThenFollows(t *testing.T) {
 		t.Fatalf("batch is %+v, %v", b, err)
 	}
 }
+
+// What came and went in one transaction changes nothing that anybody could wait for, in either kind of table.
+func TestRowsThatCameAndWentAreNoChange(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	write(s, 10, func(tx *state.Txn) {
+		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{ID: "kept", Namespace: "default", PluginID: "p"}})
+		tx.PutEval(&api.Evaluation{ID: "kept", Namespace: "default", JobID: "j"})
+	})
+	f := s.Feed()
+	defer f.Close()
+	if b, err := f.Next(t.Context()); err != nil || !b.Resync {
+		t.Fatalf("first comes %+v, %v", b, err)
+	}
+	write(s, 20, func(tx *state.Txn) {
+		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{ID: "brief", Namespace: "default", PluginID: "p"}})
+		tx.DeleteVolume("default", "brief")
+		tx.PutEval(&api.Evaluation{ID: "brief", Namespace: "default", JobID: "j"})
+		tx.DeleteEval("brief")
+		tx.PutNamespace(&api.Namespace{Name: "new"})
+	})
+	b, err := f.Next(t.Context())
+	if err != nil || len(b.Changes) != 1 || b.Changes[0].Table != state.TableNamespaces {
+		t.Errorf("told are %+v, %v", b.Changes, err)
+	}
+	if v, e := s.Read().TableIndex(state.TableVolumes), s.Read().TableIndex(state.TableEvals); v != 10 || e != 10 {
+		t.Errorf("the tables changed at %d and %d", v, e)
+	}
+}
+
+// A row that is put twice, the same struct, keeps the index at which it came.
+func TestTheSameRowPutAgainKeepsWhenItCame(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	v := &api.Volume{VolumeSpec: api.VolumeSpec{ID: "v", Namespace: "default", PluginID: "p"}}
+	write(s, 10, func(tx *state.Txn) { tx.PutVolume(v) })
+	write(s, 20, func(tx *state.Txn) {
+		next := *v
+		tx.PutVolume(&next)
+		tx.PutVolume(&next)
+	})
+	if got := s.Read().Volume("default", "v"); got.CreateIndex != 10 || got.ModifyIndex != 20 {
+		t.Errorf("it came at %d and changed at %d", got.CreateIndex, got.ModifyIndex)
+	}
+}

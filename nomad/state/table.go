@@ -19,11 +19,12 @@ func tableOf[T any](name string, at func(*T) stamps, primary *index, others ...*
 	l.modified = func(row any) uint64 { return stampOf(row, at, func(s stamps) *uint64 { return s.modify }) }
 	l.stamp = func(row, old any, index uint64) {
 		if r, ok := row.(*T); ok && at != nil {
-			s := at(r)
-			*s.create, *s.modify = index, index
+			created := index
 			if old != nil {
-				*s.create = l.created(old)
+				created = l.created(old) // before the stamps are set: old may be the same row
 			}
+			s := at(r)
+			*s.create, *s.modify = created, index
 		}
 	}
 	return table[T]{l}

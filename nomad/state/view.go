@@ -176,8 +176,7 @@ func (v *view) fill(l *layout, rows []any) {
 // and the last After count.
 func (v *view) noteRow(l *layout, key string, old, row any) {
 	if at, known := v.noted[rowOf{l, key}]; known {
-		v.touch(l)
-		v.changes[at].After = row
+		v.noteAgain(l, at, row)
 		return
 	}
 	if v.noted == nil {
@@ -193,6 +192,13 @@ func (v *view) note(l *layout, old, row any) (at int) {
 	v.changes = append(v.changes, Change{Table: l.name, Before: old, After: row})
 	v.memory.last++
 	return len(v.changes) - 1
+}
+
+// noteAgain remembers a later change of a row that changed before.
+func (v *view) noteAgain(l *layout, at int, row any) {
+	v.touch(l)
+	v.removed = v.removed || row == nil
+	v.changes[at].After = row
 }
 
 func (v *view) touch(l *layout) {

@@ -3,13 +3,13 @@ package volumes
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // staleMount is the state, in lists, of a mount whose claim was given up.
@@ -86,7 +86,7 @@ func attachmentStub(tx *state.Txn, a *api.VolumeAttachment) *api.AttachmentStub 
 		}
 	}
 	s.Claims = len(held)
-	s.Remedy = remedy(tx, s, held)
+	s.Remedy = remedied(tx, s, held)
 	return s
 }
 
@@ -95,7 +95,7 @@ func staleStub(tx *state.Txn, n *api.Node, m *api.StaleMount) *api.AttachmentStu
 		PluginID: m.PluginID, ExternalID: m.ExternalID, NodeID: n.ID, AllocID: m.AllocID,
 		State: staleMount, Since: m.Since, LastError: m.LastError,
 	})
-	s.Remedy = remedy(tx, s, nil)
+	s.Remedy = remedied(tx, s, nil)
 	return s
 }
 
@@ -112,37 +112,18 @@ func withNames(tx *state.Txn, s *api.AttachmentStub) *api.AttachmentStub {
 	return s
 }
 
-// remedy is the command that ends an attachment or a stale mount: stopping who uses it, else asking the node,
+// remedied is the command that ends an attachment or a stale mount: stopping who uses it, else asking the node,
 // else, when it should be gone, taking the operator's word for it.
-func remedy(tx *state.Txn, s *api.AttachmentStub, held []*api.VolumeClaim) string {
-	for _, c := range held {
-		if a := tx.Alloc(c.AllocID); a != nil && !a.Terminal() {
-			return "nomad job stop" + inNamespace(c.Namespace) + " " + word(c.JobID)
-		}
-	}
+func remedied(tx *state.Txn, s *api.AttachmentStub, held []*api.VolumeClaim) string {
 	if len(held) > 0 {
-		return fmt.Sprintf("nomad volume detach%s %s %s", inNamespace(held[0].Namespace), word(held[0].VolumeID), s.NodeID)
+		worst := held[0]
+		if i := slices.IndexFunc(held, func(c *api.VolumeClaim) bool { return ledger.Runs(tx, c) }); i >= 0 {
+			worst = held[i]
+		}
+		return ledger.Remedy(tx, worst)
 	}
 	if s.VolumeID == "" {
-		return fmt.Sprintf("nomad volume detach -force -plugin %s -external-id %s %s", word(s.PluginID), word(s.ExternalID), s.NodeID)
+		return remedy.DetachExternal(s.PluginID, s.ExternalID, s.NodeID)
 	}
-	return fmt.Sprintf("nomad volume detach -force%s %s %s", inNamespace(s.Namespace), word(s.VolumeID), s.NodeID)
+	return remedy.DetachByForce(s.Namespace, s.VolumeID, s.NodeID)
 }
-
-func inNamespace(ns string) string {
-	if ns == api.DefaultNamespace {
-		return ""
-	}
-	return " -namespace " + word(ns)
-}
-
-// word is text as one word of a shell's command.
-func word(text string) string {
-	if text != "" && !strings.ContainsFunc(text, func(c rune) bool { return !strings.ContainsRune(plain, c) }) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// plain are the characters that mean nothing to a shell.
-const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@%+,="

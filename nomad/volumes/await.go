@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // await waits until the intent is answered. While its calls fail it waits for Patience, then it answers
@@ -43,15 +44,18 @@ func (s *Service) await(ctx context.Context, ns, id string, intent uint64, durin
 
 // waysOut names the commands that end a creation which does not end by itself.
 func waysOut(v *api.Volume) string {
-	if v.Provision.State != api.VolumeCreating {
-		return ""
+	switch v.Provision.State {
+	case api.VolumeDeleting:
+		return "; " + remedy.Unanswered(v)
+	case api.VolumeExpanding:
+		return fmt.Sprintf("; `%s` forgets the volume, which may have grown or not", remedy.Forget(v.Namespace, v.ID))
 	}
-	return fmt.Sprintf("; \"nomad volume create\" with other fields replaces it, \"nomad volume delete %s\" gives it up", v.ID)
+	return fmt.Sprintf("; \"nomad volume create\" with other fields replaces it, \"%s\" gives it up", remedy.Delete(v.Namespace, v.ID))
 }
 
 // refusal is the final error that ended an intent: the driver's own while this server knows it, else the row's reason.
-func (s *Service) refusal(intent uint64, reason string) error {
-	if err := s.outcomes.Refusal(intent); err != nil {
+func (s *Service) refusal(ns, id string, intent uint64, reason string) error {
+	if err := s.outcomes.Refusal(ns, id, intent); err != nil {
 		return err
 	}
 	return fault.New(fault.Conflict, "%s", reason)

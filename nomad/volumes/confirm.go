@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
 
 // confirmSettles is for how long after a confirmation no other host gets one for the same object: until then the
@@ -25,16 +26,15 @@ type confirmations struct {
 	mu sync.Mutex
 	// given is nil while this server does not lead.
 	given map[confirmed]confirmation
+	// swept is when those that are over were forgotten last.
+	swept time.Time
 	// began is when the term did, index the state's then.
 	began time.Time
 	index uint64
 }
 
-// confirmed is the object of an intent: an external volume, or what has no id yet.
-type confirmed struct {
-	plugin, external string
-	intent           uint64
-}
+// confirmed is the object of an intent: an external volume, or what is made or deleted by a name.
+type confirmed struct{ plugin, external, creation, snapshot string }
 
 type confirmation struct {
 	node string
@@ -87,14 +87,13 @@ func (c *confirmations) give(r *api.VolumeIntentRequest, read func() *state.Txn)
 		return confirmBegin, nil
 	}
 	now := time.Now()
-	since, intended := intended(read(), r)
-	if !intended {
+	object, since := intended(read(), r)
+	if object == (confirmed{}) {
 		return 0, fault.New(fault.Conflict, "intent %d of plugin %q for %q was answered or replaced", r.Fence, r.PluginID, r.ExternalID)
 	}
-	maps.DeleteFunc(c.given, func(_ confirmed, g confirmation) bool { return now.Sub(g.at) >= confirmSettles })
-	object := confirmed{plugin: r.PluginID, external: r.ExternalID}
-	if r.ExternalID == "" {
-		object.intent = r.Fence
+	if now.Sub(c.swept) >= confirmSettles {
+		maps.DeleteFunc(c.given, func(_ confirmed, g confirmation) bool { return now.Sub(g.at) >= confirmSettles })
+		c.swept = now
 	}
 	last := c.given[object]
 	if last.node == "" && since <= c.index {
@@ -107,22 +106,63 @@ func (c *confirmations) give(r *api.VolumeIntentRequest, read func() *state.Txn)
 	return 0, nil
 }
 
-// intended reports whether a row waits for the answer to the intent, and the index at which the row came.
-func intended(tx *state.Txn, r *api.VolumeIntentRequest) (since uint64, intended bool) {
+// intended is the object of the row that waits for the answer to the intent, and the index at which the row came; none
+// when there is no such row. The index of the intent alone names no row: one entry may intend several calls.
+func intended(tx *state.Txn, r *api.VolumeIntentRequest) (object confirmed, since uint64) {
+	object = confirmed{plugin: r.PluginID, external: r.ExternalID}
 	for a := range tx.AttachmentsOf(r.PluginID, r.ExternalID) {
-		if a.Fence == r.Fence && a.State != api.AttachmentPublished {
-			return a.CreateIndex, true
+		if a.Fence == r.Fence && attaches(a, r) {
+			return object, a.CreateIndex
 		}
 	}
 	for i := range tx.SnapshotIntents() {
-		if i.CreateIndex == r.Fence && i.PluginID == r.PluginID {
-			return i.CreateIndex, true
+		if i.Fence() == r.Fence && i.PluginID == r.PluginID && snapshots(i, r) {
+			if i.Delete {
+				object.snapshot = i.Name
+			}
+			return object, i.CreateIndex
 		}
 	}
 	for v := range tx.VolumesByPlugin(r.PluginID) {
-		if v.Provision.Intent == r.Fence && v.Provision.State != api.VolumeAvailable && v.Provision.State != api.VolumeFailed {
-			return v.CreateIndex, true
+		if v.Provision.Intent == r.Fence && provisions(v, r) {
+			if r.ExternalID == "" { // its id is not known: the driver is asked by its name
+				object.creation = commands.CreateRequest(v).Name
+			}
+			return object, v.CreateIndex
 		}
 	}
-	return 0, false
+	return confirmed{}, 0
+}
+
+// asks reports whether the host is about to make the call for the part; one that says nothing of that may be.
+func asks(r *api.VolumeIntentRequest, call api.IntentCall, part string) bool {
+	return r.Call == "" || r.Call == call && r.Part == part
+}
+
+func attaches(a *api.VolumeAttachment, r *api.VolumeIntentRequest) bool {
+	switch a.State {
+	case api.AttachmentPublishing:
+		return asks(r, api.CallAttach, a.ProviderNodeID)
+	case api.AttachmentUnpublishing:
+		return asks(r, api.CallDetach, a.ProviderNodeID)
+	}
+	return false
+}
+
+func snapshots(i *api.SnapshotIntent, r *api.VolumeIntentRequest) bool {
+	if i.Delete {
+		return r.ExternalID == "" && asks(r, api.CallSnapshotDelete, i.Name)
+	}
+	return r.ExternalID == i.ExternalID && asks(r, api.CallSnapshot, i.Name)
+}
+
+func provisions(v *api.Volume, r *api.VolumeIntentRequest) bool {
+	undoes := v.Provision.State == api.VolumeDeleting || v.Provision.State == api.VolumeCreating
+	switch doomed := commands.Doomed(v); {
+	case v.Provision.State == api.VolumeExpanding:
+		return r.ExternalID == v.RemoteID() && asks(r, api.CallExpand, "")
+	case undoes && doomed != nil:
+		return r.ExternalID == doomed.RemoteID() && asks(r, api.CallDelete, "")
+	}
+	return undoes && r.ExternalID == "" && asks(r, api.CallCreate, commands.CreateRequest(v).Name)
 }

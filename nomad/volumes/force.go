@@ -43,7 +43,7 @@ func staleOn(tx *state.Txn, w *commands.WriteOff) (held []*api.VolumeClaim) {
 	for _, m := range n.StaleMounts {
 		if m.PluginID == w.PluginID && m.ExternalID == w.ExternalID {
 			held = append(held, &api.VolumeClaim{
-				Namespace: m.Namespace, VolumeID: m.VolumeID, AllocID: m.AllocID, Use: m.Use, NodeID: n.ID, PluginID: m.PluginID, ExternalID: m.ExternalID,
+				Namespace: m.Namespace, VolumeID: m.VolumeID, AllocID: m.AllocID, Use: m.Use, NodeID: n.ID, PluginID: m.PluginID, ExternalID: m.ExternalID, Since: m.Since,
 			})
 		}
 	}

@@ -44,6 +44,9 @@ func (s *Service) secretsOf(req any) (all []map[string]string) {
 		}
 	case *api.SnapshotDeleteRequest:
 		all = append(all, r.Secrets)
+		if i := s.state.Read().SnapshotIntent(r.PluginID, r.ID, false); i != nil {
+			all = append(append(all, i.Secrets), s.volumeSecrets(i.Namespace, i.VolumeID)...)
+		}
 	case *api.SnapshotListRequest:
 		all = append(all, r.Secrets)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
@@ -63,7 +64,7 @@ func instances(tx *state.Txn, p *api.Plugin, ns string) []*api.AllocStub {
 				continue
 			}
 			seen[a.ID] = true
-			list = append(list, allocStub(a))
+			list = append(list, row.Of(a))
 		}
 	}
 	slices.SortFunc(list, newest)

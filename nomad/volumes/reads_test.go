@@ -86,7 +86,7 @@ func TestBlockingQueriesWakeOnWhatTheyShow(t *testing.T) {
 	r.Node("n1")
 	r.Register(volumestest.Spec("v"))
 	get := func(min uint64) *api.VolumeGetResponse {
-		out, err := r.Service.Get(r.Context(), &api.VolumeGetRequest{ID: "v", QueryOptions: api.QueryOptions{MinIndex: min, MaxWait: 5 * time.Second}})
+		out, err := r.Service.Get(r.Context(), &api.VolumeGetRequest{ID: "v", QueryOptions: api.QueryOptions{MinIndex: min, MaxWait: 30 * time.Second}})
 		if err != nil {
 			t.Error(err)
 		}

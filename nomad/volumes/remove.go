@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Deregister forgets a volume and leaves it at its provider.
@@ -19,9 +20,14 @@ func (s *Service) Deregister(ctx context.Context, r *api.VolumeDeregisterRequest
 	if r.VolumeID == "" {
 		return nil, fault.New(fault.Invalid, "missing volume ID")
 	}
-	index, err := s.write(ctx, &commands.Deregister{Namespace: namespaceOf(r.Namespace), ID: r.VolumeID, Force: r.Force})
+	tx, ns := s.state.Read(), namespaceOf(r.Namespace)
+	index, err := s.write(ctx, &commands.Deregister{Namespace: ns, ID: r.VolumeID, Force: r.Force, Seen: tx.Index()})
 	if err != nil {
 		return nil, err
+	}
+	if v := tx.Volume(ns, r.VolumeID); r.Force && v != nil && v.Provision.State != api.VolumeAvailable {
+		s.log.Warn("a volume is forgotten on the word of an operator, whatever is at its provider", "volume", v.ID, "namespace", ns, "plugin", v.PluginID,
+			"name", v.Name, "external_id", v.RemoteID(), "state", v.Provision.State, "error", v.Provision.LastError)
 	}
 	return &api.WriteMeta{Index: index}, nil
 }
@@ -30,10 +36,11 @@ func (s *Service) Deregister(ctx context.Context, r *api.VolumeDeregisterRequest
 // the provider is asked.
 func (s *Service) Delete(ctx context.Context, r *api.VolumeDeleteRequest) (*api.WriteMeta, error) {
 	ns := namespaceOf(r.Namespace)
-	if err := s.deletable(ns, r.VolumeID); err != nil {
+	tx := s.state.Read()
+	if err := deletable(tx, ns, r.VolumeID); err != nil {
 		return nil, err
 	}
-	res, err := s.raft.Propose(ctx, &commands.BeginDelete{Namespace: ns, ID: r.VolumeID, Secrets: r.Secrets})
+	res, err := s.raft.Propose(ctx, &commands.BeginDelete{Namespace: ns, ID: r.VolumeID, Secrets: r.Secrets, Seen: tx.Index()})
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +53,9 @@ func (s *Service) Delete(ctx context.Context, r *api.VolumeDeleteRequest) (*api.
 	case err != nil:
 		return nil, err
 	case v != nil && v.Provision.LastError != "":
-		return nil, fmt.Errorf("delete volume %q: %w", r.VolumeID, s.refusal(intent, v.Provision.LastError))
+		return nil, fmt.Errorf("delete volume %q: %w", r.VolumeID, s.refusal(v.Namespace, v.ID, intent, v.Provision.LastError))
 	}
-	if err := s.outcomes.Refusal(intent); err != nil {
+	if err := s.outcomes.Refusal(ns, r.VolumeID, intent); err != nil {
 		return nil, fmt.Errorf("delete volume %q: %w", r.VolumeID, err)
 	}
 	s.log.Info("volume deleted", "volume", r.VolumeID, "namespace", ns)
@@ -56,11 +63,10 @@ func (s *Service) Delete(ctx context.Context, r *api.VolumeDeleteRequest) (*api.
 }
 
 // deletable refuses what can be refused before anything is written.
-func (s *Service) deletable(ns, id string) error {
+func deletable(tx *state.Txn, ns, id string) error {
 	if id == "" {
 		return fault.New(fault.Invalid, "missing volume ID")
 	}
-	tx := s.state.Read()
 	v := tx.Volume(ns, id)
 	switch {
 	case v == nil:
@@ -147,7 +153,7 @@ func otherSpec(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) 
 
 // detachable is what is to be detached: a volume, or an external one that no spec names any more.
 func detachable(tx *state.Txn, ns string, r *api.VolumeDetachRequest) (*commands.WriteOff, error) {
-	w := &commands.WriteOff{PluginID: r.PluginID, ExternalID: r.ExternalID, NodeID: r.NodeID, By: r.By, Reason: r.Reason}
+	w := &commands.WriteOff{PluginID: r.PluginID, ExternalID: r.ExternalID, NodeID: r.NodeID, By: r.By, Reason: r.Reason, Seen: tx.Index()}
 	switch {
 	case r.NodeID == "", r.VolumeID == "" && (r.PluginID == "" || r.ExternalID == ""):
 		return nil, fault.New(fault.Invalid, "missing volume ID or node ID")
@@ -172,7 +178,15 @@ func detachable(tx *state.Txn, ns string, r *api.VolumeDetachRequest) (*commands
 // writeOff ends on the operator's word what is held of the volume on the node; when nothing is, what may still be
 // mounted of it.
 func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.WriteOff) (*api.WriteMeta, error) {
-	w.StaleMounts = !holds(tx, w)
+	if w.StaleMounts = !holds(tx, w); w.StaleMounts {
+		mounted := staleOn(tx, w)
+		if len(mounted) == 0 { // what comes from now on is not meant
+			return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, nil
+		}
+		for _, c := range mounted {
+			w.Since = max(w.Since, c.Since)
+		}
+	}
 	index, err := s.write(ctx, w)
 	if errors.Is(err, fault.NotFound) {
 		return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, nil
@@ -208,7 +222,7 @@ func stuck(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) erro
 		return nil
 	}
 	return fault.New(fault.Conflict, "volume %q has no claim on node %s and is being detached, which is repeated until its driver answers: %s; "+
-		"`nomad volume detach -force %s %s` asserts that it is detached", r.VolumeID, r.NodeID, a.LastError, r.VolumeID, r.NodeID)
+		"`%s` asserts that it is detached", r.VolumeID, r.NodeID, a.LastError, remedy.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, r.NodeID))
 }
 
 func claimsOn(tx *state.Txn, ns, volume, node string) []*api.VolumeClaim {
@@ -220,16 +234,17 @@ func claimsOn(tx *state.Txn, ns, volume, node string) []*api.VolumeClaim {
 // unmountAll asks the node to unmount what is left of allocations that are over.
 func (s *Service) unmountAll(ctx context.Context, tx *state.Txn, node string, held []*api.VolumeClaim) error {
 	if n := tx.Node(node); ledger.Lost(n) {
-		return fault.New(fault.Conflict, "node %s is down and cannot be asked to unmount: force asserts that nothing uses the volume there", node)
+		return fault.New(fault.Conflict, "node %s is down and cannot be asked to unmount: `%s` asserts that nothing uses the volume there", node,
+			remedy.DetachByForce(held[0].Namespace, held[0].VolumeID, node))
 	}
 	for _, c := range held {
 		if a := tx.Alloc(c.AllocID); a != nil && !a.Terminal() {
-			return fault.New(fault.Conflict, "volume in use: %q is held by allocation %s of job %q, which runs on node %s: stop it first", c.VolumeID, c.AllocID, c.JobID, node)
+			return fault.New(fault.Conflict, "volume in use: %q is held by allocation %s of job %q, which runs on node %s: `%s` ends it", c.VolumeID, c.AllocID, c.JobID, node, ledger.Remedy(tx, c))
 		}
 	}
 	for _, c := range held {
 		if err := s.drivers.Unmount(ctx, c, false); err != nil {
-			return fmt.Errorf("detach volume %q: %w", c.VolumeID, err)
+			return fmt.Errorf("detach volume %q: %w; `%s` asserts that nothing uses it there", c.VolumeID, err, remedy.DetachByForce(c.Namespace, c.VolumeID, node))
 		}
 	}
 	return nil

@@ -126,7 +126,7 @@ func TestNobodyClaimsAVolumeThatIsBeingDeleted(t *testing.T) {
 }
 
 func TestDeleteThatTheDriverRefusesGivesTheVolumeBack(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, forAnAnswer)
 	n := r.Node("n1")
 	if err := r.Create(volumestest.Made("v")); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package volumes_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
@@ -15,5 +16,8 @@ func newRig(t *testing.T, change ...func(*reconciler.Limits)) *rig {
 	t.Helper()
 	return &rig{volumestest.New(t, change...)}
 }
+
+// forAnAnswer has callers wait for the end of an operation.
+func forAnAnswer(l *reconciler.Limits) { l.Patience = 30 * time.Second }
 
 const writer = api.AccessSingleNodeWriter

@@ -49,10 +49,12 @@ type Drivers interface {
 
 // Outcomes knows what drivers answered to the intents of this leader's term.
 type Outcomes interface {
-	// Refusal is the final error that ended the intent, once; nil when it is not known here.
-	Refusal(intent uint64) error
+	// Refusal is the final error that ended the operation of a volume, once; nil when it is not known here.
+	Refusal(namespace, id string, operation uint64) error
 	// Snapshot is the answer to a snapshot's intent.
-	Snapshot(intent uint64) (s *api.Snapshot, err error, known bool)
+	Snapshot(i *api.SnapshotIntent) (s *api.Snapshot, err error, known bool)
+	// Kept is why a snapshot that was given up was not deleted, once; nil when that is not known here.
+	Kept(i *api.SnapshotIntent) error
 }
 
 // patience is how long a caller waits when the configuration says nothing.

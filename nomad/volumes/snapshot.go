@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // CreateSnapshots makes snapshots of registered volumes.
@@ -79,12 +81,21 @@ func snapshotSizes(texts, parameters, secrets map[string]string) error {
 }
 
 // DeleteSnapshot deletes a snapshot at its provider.
-func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteRequest) (*api.WriteMeta, error) {
+func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteRequest) (*api.SnapshotDeleteResponse, error) {
 	if r.ID == "" {
 		return nil, fault.New(fault.Invalid, "missing snapshot ID")
 	}
 	if err := snapshotSizes(nil, nil, r.Secrets); err != nil {
 		return nil, err
+	}
+	tx := s.state.Read()
+	giveUp := &commands.GiveUpSnapshot{PluginID: r.PluginID, Name: r.ID, Secrets: r.Secrets, Seen: tx.Index()}
+	if r.Force {
+		giveUp.Forget, giveUp.Secrets = true, nil
+		return s.forgetSnapshot(ctx, giveUp)
+	}
+	if i := tx.SnapshotIntent(r.PluginID, r.ID, false); i != nil && i.SnapshotID == "" {
+		return s.giveUpSnapshot(ctx, giveUp)
 	}
 	if err := s.ableTo(r.PluginID, pluginview.CreateSnapshots); err != nil {
 		return nil, err
@@ -92,7 +103,66 @@ func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteReque
 	if _, err := s.intend(ctx, &api.SnapshotIntent{PluginID: r.PluginID, Name: r.ID, Delete: true, Secrets: r.Secrets}); err != nil {
 		return nil, fmt.Errorf("delete snapshot %q: %w", r.ID, err)
 	}
-	return &api.WriteMeta{Index: s.state.Read().Index()}, nil
+	return &api.SnapshotDeleteResponse{WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
+}
+
+// giveUpSnapshot has a snapshot that is being made, and whose id is not known yet, be looked for and deleted.
+func (s *Service) giveUpSnapshot(ctx context.Context, c *commands.GiveUpSnapshot) (*api.SnapshotDeleteResponse, error) {
+	res, err := s.raft.Propose(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	intents, _ := res.Value.([]*api.SnapshotIntent)
+	given := intents[0]
+	var open *api.SnapshotIntent
+	patient, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	err = state.Until(patient, s.state, []state.Key{state.TableKey(state.TableSnapshots)}, func(tx *state.Txn) bool {
+		if open = tx.SnapshotIntent(given.PluginID, given.Name, false); open != nil {
+			return !open.Unwanted // somebody wants it again
+		}
+		open = commands.Leaving(tx, given.PluginID, given.Name)
+		return open == nil
+	})
+	switch {
+	case open != nil && open.Unwanted:
+		return nil, fault.New(fault.Unavailable, "snapshot %q is deleted when its driver says that it has made it, which it is asked until it does: %s; `%s` forgets it",
+			given.Name, open.LastError, remedy.ForgetSnapshot(given.PluginID, given.Name))
+	case err != nil:
+		return nil, fault.New(fault.Timeout, "snapshot %q: %w", given.Name, err)
+	case open != nil:
+		return nil, fault.New(fault.Conflict, "snapshot %q was asked for again meanwhile", given.Name)
+	}
+	if err := s.outcomes.Kept(given); err != nil {
+		return nil, err
+	}
+	return &api.SnapshotDeleteResponse{WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
+}
+
+// forgetSnapshot forgets what is intended with a snapshot, and says what may be left of it.
+func (s *Service) forgetSnapshot(ctx context.Context, c *commands.GiveUpSnapshot) (*api.SnapshotDeleteResponse, error) {
+	res, err := s.raft.Propose(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	forgotten, _ := res.Value.([]*api.SnapshotIntent)
+	var left []string
+	for _, i := range forgotten {
+		left = append(left, leftOf(i))
+		s.log.Warn("a snapshot is forgotten on the word of an operator", "snapshot", i.Name, "id", i.SnapshotID, "plugin", i.PluginID, "volume", i.VolumeID, "deletion", i.Delete)
+	}
+	return &api.SnapshotDeleteResponse{Warnings: strings.Join(left, "\n"), WriteMeta: api.WriteMeta{Index: res.Index}}, nil
+}
+
+// leftOf says what may be at the provider for an intent that is forgotten.
+func leftOf(i *api.SnapshotIntent) string {
+	switch {
+	case i.Delete:
+		return fmt.Sprintf("Plugin %q was not asked, or has not said, whether snapshot %q is deleted: it may be left at the provider.", i.PluginID, i.Name)
+	case i.SnapshotID != "":
+		return fmt.Sprintf("Snapshot %q of volume %q is left at the provider of plugin %q, with the id %q.", i.Name, i.VolumeID, i.PluginID, i.SnapshotID)
+	}
+	return fmt.Sprintf("Plugin %q has not said whether it made snapshot %q of volume %q: look for it at the provider.", i.PluginID, i.Name, i.VolumeID)
 }
 
 // ListSnapshots lists a page of a provider's snapshots.
@@ -121,25 +191,30 @@ func (s *Service) intend(ctx context.Context, i *api.SnapshotIntent) (*api.Snaps
 	if err != nil {
 		return nil, err
 	}
-	intent, _ := res.Value.(uint64)
+	intent := *i
+	intent.CreateIndex, _ = res.Value.(uint64)
 	keys := []state.Key{state.SnapshotKey(i.PluginID, i.Name, i.Delete)}
 	var now *api.SnapshotIntent
 	open := func(tx *state.Txn) bool {
 		now = tx.SnapshotIntent(i.PluginID, i.Name, i.Delete)
-		return now != nil && now.CreateIndex == intent
+		return now != nil && now.Operation() == intent.Operation()
 	}
-	err = state.Until(ctx, s.state, keys, func(tx *state.Txn) bool { return !open(tx) || now.LastError != "" || now.SnapshotID != "" })
+	err = state.Until(ctx, s.state, keys, func(tx *state.Txn) bool {
+		return !open(tx) || now.LastError != "" || now.SnapshotID != "" || now.Unwanted
+	})
 	if err == nil && open(s.state.Read()) {
 		patient, cancel := context.WithTimeout(ctx, s.patience)
 		defer cancel()
 		_ = state.Until(patient, s.state, keys, func(tx *state.Txn) bool { return !open(tx) || now.Unwanted })
 	}
 	pending := open(s.state.Read())
-	made, refused, known := s.outcomes.Snapshot(intent)
+	made, refused, known := s.outcomes.Snapshot(&intent)
 	switch {
+	case pending && now.Unwanted && refused == nil:
+		return nil, fault.New(fault.Conflict, "it was given up meanwhile")
 	case known:
 	case pending:
-		return nil, fault.New(fault.Unavailable, "the driver has not answered yet, it is asked again until it does: %s", now.LastError)
+		return nil, fault.New(fault.Unavailable, "the driver has not answered yet, it is asked again until it does: %s; `%s` gives it up", now.LastError, remedy.Snapshot(now))
 	default:
 		return nil, fault.New(fault.Unavailable, "the driver answered another server: list the snapshots, or ask again with the same name")
 	}

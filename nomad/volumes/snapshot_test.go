@@ -33,7 +33,7 @@ func TestSnapshotsNameTheirSource(t *testing.T) {
 }
 
 func TestRefusedSnapshotLeavesNoIntent(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, forAnAnswer)
 	n := r.Node("n1")
 	r.Register(volumestest.Spec("v"))
 	n.Says("Controller.Snapshot", codes.ResourceExhausted, "no room for snapshots")

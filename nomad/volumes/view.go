@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
@@ -32,7 +33,7 @@ func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
 		d.AccessMode, d.AttachmentMode = cmp.Or(d.AccessMode, c.AccessMode), cmp.Or(d.AttachmentMode, c.AttachmentMode)
 		a := tx.Alloc(c.AllocID)
 		if a != nil {
-			d.Allocations = append(d.Allocations, allocStub(a))
+			d.Allocations = append(d.Allocations, row.Of(a))
 		}
 		users(d, c)[c.AllocID] = a
 	}
@@ -97,22 +98,6 @@ func stub(tx *state.Txn, v *api.Volume, p *api.Plugin) *api.VolumeStub {
 		s.ControllersHealthy, s.ControllersExpected = p.ControllersHealthy, p.ControllersExpected
 		s.NodesHealthy, s.NodesExpected = p.NodesHealthy, p.NodesExpected
 		s.Schedulable = schedulable(v, p)
-	}
-	return s
-}
-
-func allocStub(a *api.Allocation) *api.AllocStub {
-	s := &api.AllocStub{
-		ID: a.ID, EvalID: a.EvalID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID, NodeName: a.NodeName,
-		JobID: a.JobID, TaskGroup: a.TaskGroup, DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
-		ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription, TaskStates: a.TaskStates,
-		DeploymentStatus: a.DeploymentStatus, FollowupEvalID: a.FollowupEvalID, NextAllocation: a.NextAllocation,
-		RescheduleTracker: a.RescheduleTracker, PreemptedAllocations: a.PreemptedAllocations,
-		PreemptedByAllocation: a.PreemptedByAllocation, CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex,
-		CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
-	}
-	if a.Job != nil {
-		s.JobType, s.JobVersion = a.Job.Type, a.Job.Version
 	}
 	return s
 }

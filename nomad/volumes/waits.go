@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -19,7 +20,7 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 	case c.State == api.ClaimWaiting:
 		return waitsBehind(tx, c)
 	case ledger.Awaits(tx, c):
-		return ledger.Unsure(tx)
+		return cmp.Or(ledger.Unsure(tx), "the servers were restored to an older state, and its node has not told since what it has mounted")
 	}
 	if said := trouble(tx, c); said != "" {
 		return said

@@ -138,7 +138,7 @@ func (s *Service) grow(ctx context.Context, spec *api.VolumeSpec) (uint64, error
 	}
 	res, err := s.raft.Propose(ctx, &commands.BeginExpand{
 		Namespace: v.Namespace, ID: v.ID,
-		CapacityMinBytes: spec.RequestedCapacityMin, CapacityMaxBytes: spec.RequestedCapacityMax,
+		CapacityMinBytes: spec.RequestedCapacityMin, CapacityMaxBytes: spec.RequestedCapacityMax, Seen: tx.Index(),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("expand volume %q: %w", v.ID, err)
@@ -151,7 +151,7 @@ func (s *Service) grow(ctx context.Context, spec *api.VolumeSpec) (uint64, error
 	case v == nil:
 		return 0, commands.Missing(spec.Namespace, spec.ID)
 	case v.Provision.LastError != "" && v.Provision.CapacityBytes < spec.RequestedCapacityMin:
-		return 0, fmt.Errorf("expand volume %q: %w", v.ID, s.refusal(intent, v.Provision.LastError))
+		return 0, fmt.Errorf("expand volume %q: %w", v.ID, s.refusal(v.Namespace, v.ID, intent, v.Provision.LastError))
 	}
 	return v.ModifyIndex, nil
 }
@@ -194,7 +194,7 @@ func (s *Service) create(ctx context.Context, spec *api.VolumeSpec) (uint64, err
 	case v == nil || v.Provision.State == api.VolumeDeleting:
 		return 0, fault.New(fault.Conflict, "it was deleted meanwhile")
 	case v.Provision.State == api.VolumeFailed:
-		return 0, s.refusal(intent, v.Provision.LastError)
+		return 0, s.refusal(v.Namespace, v.ID, intent, v.Provision.LastError)
 	}
 	s.log.Info("volume created", "volume", v.ID, "namespace", v.Namespace, "plugin", v.PluginID, "external_id", v.RemoteID())
 	return v.ModifyIndex, nil

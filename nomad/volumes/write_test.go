@@ -72,7 +72,7 @@ func TestTimesAreSet(t *testing.T) {
 }
 
 func TestPartialSuccessIsTold(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, forAnAnswer)
 	n := r.Node("n1")
 	n.On("Controller.Create", func(_ context.Context, req any) error {
 		if req.(*api.ControllerCreateRequest).Name == "v2" {
@@ -231,7 +231,7 @@ func TestTimesAreThoseOfTheCommand(t *testing.T) {
 }
 
 func TestKeysOfNamespacesDoNotMix(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, forAnAnswer)
 	n := r.Node("n1")
 	r.Edit(func(tx *state.Txn) {
 		tx.PutNamespace(&api.Namespace{Name: "a"})

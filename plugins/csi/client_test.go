@@ -49,7 +49,7 @@ func dialUntil(t *testing.T, d *fake.Driver, conf csi.Config) (*csi.Client, func
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cl.Close() })
-	bound, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	bound, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
 	for {
 		if _, err := cl.Probe(bound); err == nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -209,22 +210,25 @@ func TestPluginThatDiesDuringACallMayHaveDoneIt(t *testing.T) {
 }
 
 func TestEveryCallHasADeadline(t *testing.T) {
-	d := fake.New(fake.Config{})
-	d.Storage().Add("v")
-	cl := dial(t, d, csi.Timeouts{Change: 50 * time.Millisecond})
-	d.Script(fake.Fault{RPC: "NodeStageVolume", Hang: true})
-	err := cl.NodeStage(t.Context(), volume("v"))
-	var said *fault.Call
-	if !errors.As(err, &said) || !said.Uncertain || said.Verdict != fault.VerdictRetry {
-		t.Errorf("a hung call answers %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d := fake.New(fake.Config{})
+		d.Storage().Add("v")
+		cl := direct(t, d, nil)
+		d.Script(fake.Fault{RPC: "NodeStageVolume", Hang: true})
+		err := cl.NodeStage(t.Context(), volume("v"))
+		var said *fault.Call
+		if !errors.As(err, &said) || !said.Uncertain || said.Verdict != fault.VerdictRetry {
+			t.Errorf("a hung call answers %v", err)
+		}
+		time.Sleep(time.Hour) // the call is cancelled a while after it was given up
+	})
 }
 
 func TestCallersDeadlineIsTheBound(t *testing.T) {
 	d := fake.New(fake.Config{})
 	cl := dial(t, d, csi.Timeouts{Change: 20 * time.Millisecond})
 	d.Script(fake.Fault{RPC: "CreateVolume", Delay: 100 * time.Millisecond, Code: codes.OK})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if _, err := cl.CreateVolume(ctx, creation("v")); err != nil {
 		t.Errorf("a driver that needs longer than the default, and less than the caller gives: %v", err)

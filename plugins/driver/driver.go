@@ -42,11 +42,22 @@ type Driver interface {
 	Signal(ctx context.Context, id, signal string) error
 }
 
-// Lessee is a driver whose supervising processes keep the lease of a task even when the agent is dead.
+// LeaseKeeper is a driver whose supervising processes keep the lease of a task even when the agent is dead.
 // With other drivers the agent alone keeps it.
-type Lessee interface {
-	// Renew moves on the time from which the lease of a running task counts; see [Lease].
+type LeaseKeeper interface {
+	// Renew moves on the time from which the lease of a running task counts; see [Lease]. A time of 0 only asks whether
+	// the lease is kept. An error of class fault.Unimplemented means that the driver, or the task, has none.
 	Renew(id string, from int64) error
+}
+
+// Keeper is a driver whose supervising processes keep the lease also after their tasks have ended, until the volumes are
+// unmounted: the agent may die before.
+type Keeper interface {
+	// Keep moves on the time from which the leases of ended tasks count, unless it is 0, and lets go of those that are
+	// not needed: the allocation has nothing mounted under a lease any more.
+	Keep(from int64, needed func(allocID string) bool)
+	// Recall takes up leases that are kept for ended tasks, which an earlier agent process has forgotten.
+	Recall(ctx context.Context) error
 }
 
 // Isolation is how much of the host's file system a task sees.

@@ -8,8 +8,8 @@ import (
 
 // Remainer is a driver that knows which processes of a task are left.
 type Remainer interface {
-	// Remains lists the processes of a task that have not ended, also after the exit of its main process. The
-	// kernel ends no process that waits for storage, whatever signal it gets.
+	// Remains lists the processes of a task that have not ended, also after the exit of its main process, and while it
+	// is being started those that start it. The kernel ends no process that waits for storage, whatever signal it gets.
 	Remains(id string) []Remain
 }
 
@@ -44,6 +44,15 @@ func (r Remain) String() string {
 		what += ", in " + r.In
 	}
 	return what + ")"
+}
+
+// Wait describes for people where the process waits.
+func (r Remain) Wait() string {
+	where := fmt.Sprintf("process %d (%s) waits (%c state", r.PID, r.Name, r.State)
+	if r.In != "" {
+		where += ", in " + r.In
+	}
+	return where + ")"
 }
 
 // Explain says for people why processes are left and what ends them.

@@ -51,6 +51,8 @@ type Lease struct {
 	Unmount []string
 	// Beside lists where else on the host the same volumes may be mounted.
 	Beside []string
+	// Shared is set when other tasks use them whose drivers are no [LeaseKeeper].
+	Shared bool
 }
 
 // Logs says where the output of a task is kept: at most MaxFiles files of MaxFileSizeMB MiB per stream,

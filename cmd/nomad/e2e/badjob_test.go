@@ -102,7 +102,7 @@ var badJobs = []badJob{
 	{name: "time zone", kind: "batch", job: `"Periodic":{"Enabled":true,"Specs":["@daily"],"TimeZone":"Moon/Sea"}`, says: []string{`time_zone "Moon/Sea" is not known`}},
 	{name: "periodic service", job: `"Periodic":{"Enabled":true,"Specs":["@daily"]}`, says: []string{"periodic is for batch"}},
 	{name: "meta twice", kind: "batch", job: `"ParameterizedJob":{"MetaRequired":["k"],"MetaOptional":["k"]}`, says: []string{`parameterized meta key "k" is required and optional`}},
-	{name: "payload wish", kind: "batch", job: `"ParameterizedJob":{"Payload":"maybe"}`, says: []string{`parameterized payload "maybe" is not one of`}},
+	{name: "payload", kind: "batch", job: `"ParameterizedJob":{"Payload":"maybe"}`, says: []string{`parameterized payload "maybe" is not one of`}},
 
 	// Numbers.
 	{name: "negative count", group: `"Count":-1`, says: []string{inGroup, "count -1 is negative"}},

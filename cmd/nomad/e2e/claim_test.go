@@ -71,6 +71,7 @@ func TestClaimedVolumeIsNotRemoved(t *testing.T) {
 }
 
 func TestDetachOfAnAllocationThatIsGone(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")

@@ -117,6 +117,7 @@ func (h *history) work(ctx context.Context, client int, servers []*kit.Host, nex
 }
 
 func TestHistoryIsLinearizableWhileLeadersAreKilled(t *testing.T) {
+	t.Parallel()
 	kills := 8
 	if n, err := strconv.Atoi(os.Getenv("KILLS")); err == nil {
 		kills = n

@@ -126,7 +126,7 @@ func (c *cluster) write(name string) time.Duration {
 func impatient() *http.Client { return &http.Client{Timeout: time.Second} }
 
 func TestLeaderKilled(t *testing.T) {
-	const rounds = 20
+	const rounds = 10
 	c := newCluster(t)
 	c.servers[0].Register(kit.ShellJob("w", "exec sleep 1000"))
 	alloc := c.servers[0].Running("w", 1)

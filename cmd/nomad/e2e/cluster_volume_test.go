@@ -10,6 +10,7 @@ import (
 
 // TestVolumesAcrossLeaders gives one volume on from job to job while leaders are killed.
 func TestVolumesAcrossLeaders(t *testing.T) {
+	t.Parallel()
 	const rounds = 6
 	c := newCluster(t)
 	any := c.leader(nil)

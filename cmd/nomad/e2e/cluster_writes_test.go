@@ -50,6 +50,7 @@ func (l *ledger) count() int {
 }
 
 func TestAcknowledgedWritesSurviveKilledLeaders(t *testing.T) {
+	t.Parallel()
 	const kills, writers = 12, 4
 	c := newCluster(t)
 	l := &ledger{versions: map[string]int{}}

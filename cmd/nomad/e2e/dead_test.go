@@ -95,6 +95,7 @@ func deadAgent(t *testing.T, policy, script string) (*kit.Agent, *api.Allocation
 }
 
 func TestDeadMountIsPublishedAnewAndTheTaskRestarted(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []string{"republish", "restart"} {
 		t.Run(policy, func(t *testing.T) {
 			a, alloc := deadAgent(t, policy, forever)
@@ -122,6 +123,7 @@ func TestDeadMountIsPublishedAnewAndTheTaskRestarted(t *testing.T) {
 }
 
 func TestDeadMountIsIgnoredAndComesBack(t *testing.T) {
+	t.Parallel()
 	a, alloc := deadAgent(t, "ignore", forever)
 	beats(t, a)
 	at := published(t, a)
@@ -143,6 +145,7 @@ func TestDeadMountIsIgnoredAndComesBack(t *testing.T) {
 }
 
 func TestDeadMountSignalsTheTask(t *testing.T) {
+	t.Parallel()
 	a, alloc := deadAgent(t, "signal", `trap 'echo hup >> $NOMAD_ALLOC_DIR/hup' HUP; while :; do sleep 0.05; done`)
 	at := published(t, a)
 	dies(t, at)

@@ -13,7 +13,7 @@ import (
 
 // rollout describes how the versions of a job follow each other, fast enough for a test.
 func rollout(edit func(*api.UpdateStrategy)) *api.UpdateStrategy {
-	least, healthy, progress, one, zero, no := 200*time.Millisecond, 5*time.Second, 20*time.Second, 1, 0, false
+	least, healthy, progress, one, zero, no := 200*time.Millisecond, 30*time.Second, time.Minute, 1, 0, false
 	u := &api.UpdateStrategy{
 		MaxParallel: &one, Canary: &zero, MinHealthyTime: &least, HealthyDeadline: &healthy, ProgressDeadline: &progress,
 		AutoRevert: &no, AutoPromote: &no,

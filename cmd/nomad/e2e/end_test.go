@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
-// TestExitCodeTellsWhetherTheAgentLeft stops agents with and without a farewell.
+// TestExitCodeTellsWhetherTheAgentLeft stops agents that leave and that do not.
 func TestExitCodeTellsWhetherTheAgentLeft(t *testing.T) {
 	lab := kit.NewLab(t)
 	server, stays, leaves := lab.Host("s1"), lab.Host("n1"), lab.Host("n2")

@@ -16,6 +16,7 @@ import (
 // TestNodeWithAFullDisk: the node says why it takes nothing new; what ends is reported and not run again, though the
 // agent is killed meanwhile; what runs can be stopped; and all is well when there is room again.
 func TestNodeWithAFullDisk(t *testing.T) {
+	t.Parallel()
 	lab := kit.NewLab(t)
 	server, node := lab.Host("s1"), lab.Host("n1")
 	server.Serve([]*kit.Host{server}, kit.Quick)

@@ -29,6 +29,7 @@ func told(t *testing.T, h *kit.Host) (all []string) {
 // thinks them dead and the node is told of three. Then they move again, and in the same moment the network parts:
 // the node and two of the three, and the leader with those two.
 func TestLeaseIsNotKeptByAMinorityThatLooksLikeAMajority(t *testing.T) {
+	t.Parallel()
 	lab, servers, holder, _, journal := leaseLabOf(t, 5, "fence")
 	if out, code := servers[0].Run("operator", "autopilot", "set-config", "-cleanup-dead-servers=false"); code != 0 {
 		t.Fatal(out)

@@ -75,7 +75,7 @@ func TestDrainMovesServicesThenSystemJobs(t *testing.T) {
 	}
 	took := time.Since(began)
 	t.Logf("drained in %v (the batch job stays until the deadline of 4 s)", took.Round(time.Millisecond))
-	if took < 3*time.Second || took > 15*time.Second {
+	if took < 3*time.Second || took > 45*time.Second {
 		t.Errorf("the drain took %v", took)
 	}
 	node := drained(t, server, left)

@@ -73,6 +73,7 @@ func writes(a *kit.Agent, t *testing.T, file string, at time.Time) {
 
 // TestTasksOutliveTheOnlyServerInTheSameAgent: nobody else could place the task anew.
 func TestTasksOutliveTheOnlyServerInTheSameAgent(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("host")
 	leased(t, a, "host", "v1")

@@ -86,6 +86,7 @@ func (r *regions) in(a *kit.Host, region string) *api.Client {
 
 // TestRegions asks the servers and the client of one region about the other.
 func TestRegions(t *testing.T) {
+	t.Parallel()
 	r := newRegions(t)
 	for _, asked := range []*kit.Host{r.server["east"], r.node["east"]} {
 		t.Run("through-"+asked.Name, func(t *testing.T) { r.t = t; r.walk(asked) })
@@ -199,7 +200,7 @@ func (r *regions) onNode(west *api.Client, alloc *api.Allocation) {
 		}
 	case err := <-errs:
 		t.Errorf("logs: %v", err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("no logs")
 	}
 	close(stop)
@@ -296,7 +297,7 @@ func (r *regions) gone() {
 	if err == nil {
 		t.Error("a dead region answers")
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("a dead region was told after %v: %v", took, err)
 	}
 	east.Register(kit.ShellJob("alone", "exec sleep 1000"))

@@ -268,7 +268,7 @@ func walkFiles(t *testing.T, a *kit.Agent) {
 			got += string(f.Data)
 		case err := <-errs:
 			t.Fatal(err)
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatalf("followed: %q", got)
 		}
 	}

@@ -39,6 +39,7 @@ func (c *cluster) pool(h *kit.Host) bool {
 }
 
 func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
 	program := nextVersion(t)
 	c := newCluster(t)
 	now := c.servers[0].Binary

@@ -153,6 +153,7 @@ func TestPluginKilledWhileMounted(t *testing.T) {
 }
 
 func TestRacingJobsNeverShareAWriter(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")
@@ -211,6 +212,7 @@ func TestVolumeCreatedAfterItsJob(t *testing.T) {
 }
 
 func TestHundredsOfCyclesLeaveNothing(t *testing.T) {
+	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")

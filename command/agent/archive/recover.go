@@ -88,6 +88,9 @@ func Words(r *fsm.Recovered) []string {
 		say("The log as it was is in %s", r.Backup)
 	}
 	say("Snapshot at %d, log from %d to %d", r.Snapshot, r.First, r.Last)
+	for _, name := range r.Damaged {
+		say("Snapshot %s cannot be read; the one before and the log make up for it", name)
+	}
 	if r.Bad == 0 {
 		say("All of it can be read and applied")
 		return lines

@@ -3,6 +3,8 @@ package config
 import (
 	"runtime"
 	"time"
+
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Config is the whole configuration of an agent.
@@ -29,6 +31,10 @@ type Config struct {
 	TLS                TLS               `hcl:"tls"`
 	ACL                ACL               `hcl:"acl"`
 	Limits             Limits            `hcl:"limits"`
+	// Autopilot is what a new cluster begins with.
+	Autopilot Autopilot `hcl:"autopilot"`
+	// HTTPHeaders are added to every answer of the HTTP API.
+	HTTPHeaders map[string]string `hcl:"http_api_response_headers"`
 
 	// Dev is set by -dev: server and client in one, nothing kept.
 	Dev bool
@@ -86,7 +92,10 @@ type Server struct {
 	FailoverTTL         time.Duration `hcl:"failover_heartbeat_ttl"`
 	JobMaxPriority      int           `hcl:"job_max_priority"`
 	JobDefaultPriority  int           `hcl:"job_default_priority"`
-	JobTrackedVersions  int           `hcl:"job_tracked_versions"`
+	JobMaxCount         int           `hcl:"job_max_count"`
+	// JobMaxSource is a size such as "1M"; "0" keeps no source.
+	JobMaxSource       string `hcl:"job_max_source_size"`
+	JobTrackedVersions int    `hcl:"job_tracked_versions"`
 	// FenceHook is a program that shuts off a lost node, so that its volumes can move.
 	FenceHook string `hcl:"fence_hook"`
 	// Encrypt is the first gossip key in base64.
@@ -104,6 +113,8 @@ type Server struct {
 	RaftTrailingLogs      int           `hcl:"raft_trailing_logs"`
 	// PlanRejection takes nodes out of scheduling that plans are rejected on again and again.
 	PlanRejection PlanRejection `hcl:"plan_rejection_tracker"`
+	// Scheduler is what a new cluster begins with.
+	Scheduler Scheduler `hcl:"default_scheduler_config"`
 }
 
 // PlanRejection says when a node that plans are rejected on is taken out of scheduling.
@@ -202,6 +213,33 @@ func (s Server) Joins() ServerJoin {
 	return j
 }
 
+// Scheduler is the scheduling configuration.
+type Scheduler struct {
+	Algorithm            string     `hcl:"scheduler_algorithm"`
+	Preemption           Preemption `hcl:"preemption_config"`
+	MemoryOversubscribed bool       `hcl:"memory_oversubscription_enabled"`
+	RejectJobs           bool       `hcl:"reject_job_registration"`
+	PauseEvalBroker      bool       `hcl:"pause_eval_broker"`
+	NodeLimitFeasibility int        `hcl:"node_limit_for_feasibility_checks"`
+}
+
+// Preemption switches preemption per type of job.
+type Preemption struct {
+	System   bool `hcl:"system_scheduler_enabled"`
+	SysBatch bool `hcl:"sysbatch_scheduler_enabled"`
+	Batch    bool `hcl:"batch_scheduler_enabled"`
+	Service  bool `hcl:"service_scheduler_enabled"`
+}
+
+// Autopilot is how the autopilot looks after servers.
+type Autopilot struct {
+	CleanupDeadServers      bool          `hcl:"cleanup_dead_servers"`
+	LastContactThreshold    time.Duration `hcl:"last_contact_threshold"`
+	MaxTrailingLogs         int           `hcl:"max_trailing_logs"`
+	MinQuorum               int           `hcl:"min_quorum"`
+	ServerStabilizationTime time.Duration `hcl:"server_stabilization_time"`
+}
+
 // Plugin is the configuration of a task driver or device plugin.
 type Plugin struct {
 	Config map[string]any `hcl:"config"`
@@ -209,6 +247,7 @@ type Plugin struct {
 
 // Default returns the configuration before any file is read.
 func Default() *Config {
+	autopilot := api.DefaultAutopilot()
 	return &Config{
 		Region: "global", Datacenter: "dc1", BindAddr: "0.0.0.0", LogLevel: "INFO",
 		Ports: Ports{HTTP: 4646, RPC: 4647, Serf: 4648},
@@ -217,8 +256,13 @@ func Default() *Config {
 			EvalGCThreshold: time.Hour, BatchEvalGC: 24 * time.Hour, DeploymentGC: time.Hour,
 			HeartbeatGrace: 10 * time.Second, MinHeartbeatTTL: 10 * time.Second,
 			MaxHeartbeatsPerSec: 50, FailoverTTL: 5 * time.Minute,
-			JobMaxPriority: 100, JobDefaultPriority: 50, JobTrackedVersions: 6,
+			JobMaxPriority: 100, JobDefaultPriority: 50, JobMaxCount: 50_000, JobMaxSource: "1M", JobTrackedVersions: 6,
+			Scheduler:     Scheduler{Algorithm: string(api.SchedulerAlgorithmBinpack), Preemption: Preemption{System: true}},
 			NumSchedulers: runtime.NumCPU(), PlanRejection: PlanRejection{Threshold: 100, Window: 5 * time.Minute},
+		},
+		Autopilot: Autopilot{
+			CleanupDeadServers: autopilot.CleanupDeadServers, LastContactThreshold: autopilot.LastContactThreshold,
+			MaxTrailingLogs: int(autopilot.MaxTrailingLogs), ServerStabilizationTime: autopilot.ServerStabilizationTime,
 		},
 		Limits: Limits{HTTPConnsPerClient: 100, HTTPSHandshake: 5 * time.Second, RPCConnsPerClient: 100, RPCHandshake: 5 * time.Second},
 		Client: Client{

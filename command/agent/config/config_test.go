@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,18 @@ func TestKnownButUnusedKeyIsAWarning(t *testing.T) {
 	decode(t, c, "telemetry {\n  collection_interval = \"1s\"\n}")
 	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "telemetry is not used") {
 		t.Fatalf("warnings are %q", c.Warnings)
+	}
+}
+
+func TestBlocksOfNeighbouringSystemsLoadWithAWarning(t *testing.T) {
+	for _, body := range []string{
+		"consul {\n  address = \"127.0.0.1:8500\"\n}", "vault {\n  enabled = true\n}", "vault \"other\" {\n  address = \"x\"\n}", `{"vault": {"enabled": false}}`,
+	} {
+		c := config.Default()
+		decode(t, c, body)
+		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "is not used by this version") {
+			t.Errorf("%s: warnings are %q", body, c.Warnings)
+		}
 	}
 }
 
@@ -208,6 +221,15 @@ client { enabled = true meta { x = "1" y = "a # {b}" } servers = ["c:1"] node_cl
 client { enabled = true, meta = { x = "1", y = "a # {b}" }, servers = ["c:1"], node_class = "k", }`,
 		"quoted keys": `"server" { "enabled" = true "bootstrap_expect" = 3 "server_join" { "retry_join" = ["a", "b"] "retry_max" = 2 } }
 client { enabled = true meta { "x" = "1" "y" = "a # {b}" } servers = ["c:1"] node_class = "k" options { "a.b" = "1" } } region = "eu"`,
+		"blocks without an equals sign, and with free keys": `server { enabled = true
+ bootstrap_expect = 3
+ server_join { retry_join = ["a", "b"]
+ retry_max = 2 } }
+client { enabled = true
+ meta = { x = "1", "y" = "a # {b}" }
+ chroot_env { "/bin" = "/bin" }
+ servers = ["c:1"], node_class = "k" }
+region = "eu"`,
 		"one key a line": `"server" {
   "enabled" = true
   bootstrap_expect = 3
@@ -265,5 +287,93 @@ func TestLimitsHaveDefaultsAndBounds(t *testing.T) {
 	}
 	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "limits.https_handshake_timeout is negative") {
 		t.Errorf("a negative time: %v", err)
+	}
+}
+
+func TestKeyThatMayNotBeIgnoredIsRefusedUnlessItSaysNothing(t *testing.T) {
+	for body, want := range map[string]string{
+		"audit {\n enabled = true\n}":                                         "a.hcl:2:2: audit.enabled is not in this version",
+		"audit {\n enabled = false\n}":                                        "",
+		"server {\n non_voting_server = true\n}":                              "server.non_voting_server is not in this version",
+		"server {\n non_voting_server = false\n}":                             "",
+		"sentinel {\n import \"x\" { path = \"y\" }\n}":                       "sentinel is not in this version",
+		"server { client_introduction {\n enforcement = \"strict\"\n} }":      "nodes would join without an introduction",
+		"server { client_introduction {\n default_identity_ttl = \"5m\"\n} }": "",
+		"autopilot {\n enable_redundancy_zones = true\n min_quorum = 3\n}":    "autopilot.enable_redundancy_zones",
+		"client { users {\n dynamic_user_min = 1000\n} }":                     "client.users.dynamic_user_min",
+	} {
+		c := config.Default()
+		err := c.Decode("a.hcl", []byte(body))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+		if want == "" && len(c.Warnings) == 0 {
+			t.Errorf("%s: taken in silence", body)
+		}
+	}
+}
+
+func TestWhatANewClusterBeginsWith(t *testing.T) {
+	c := config.Default()
+	decode(t, c, `
+server {
+  enabled = true
+  job_max_count = 7
+  job_max_source_size = "2MiB"
+  default_scheduler_config {
+    scheduler_algorithm = "spread"
+    memory_oversubscription_enabled = true
+    preemption_config { service_scheduler_enabled = true }
+  }
+}
+autopilot { cleanup_dead_servers = false }
+http_api_response_headers { Access-Control-Allow-Origin = "*" }
+data_dir = "/d"`)
+	s := c.Server.Scheduler
+	if s.Algorithm != "spread" || !s.MemoryOversubscribed || !s.Preemption.Service || !s.Preemption.System || c.Server.JobMaxCount != 7 || c.Server.JobMaxSource != "2MiB" ||
+		c.Autopilot.CleanupDeadServers || c.Autopilot.MaxTrailingLogs != 250 || c.HTTPHeaders["Access-Control-Allow-Origin"] != "*" {
+		t.Errorf("decoded %+v", c)
+	}
+	if err := c.Validate(); err != nil || len(c.Warnings) > 0 {
+		t.Errorf("%v, %v", err, c.Warnings)
+	}
+	c.Server.Scheduler.Algorithm, c.Autopilot.MinQuorum, c.Server.JobMaxSource = "best", -1, "5MiB"
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `job_max_source_size "5MiB"`) || !strings.Contains(err.Error(), "best") || !strings.Contains(err.Error(), "min_quorum is negative") {
+		t.Error(err)
+	}
+}
+
+func TestValuesThatAreThereTwiceAndLabelsAreRefused(t *testing.T) {
+	for body, want := range map[string]string{
+		"region = \"a\"\nregion = \"b\"":       "a.hcl:2:1: region is there twice; the first is on line 1",
+		"client {\n meta { a = 1, a = 2 }\n}":  "a.hcl:2:16: a is there twice",
+		"client \"x\" {\n enabled = true\n}":   `a.hcl:1:1: client takes no label such as "x"`,
+		"plugin \"a\" \"b\" {}":                "a.hcl:1:1: plugin needs one label",
+		`{"plugin": {"raw_exec": 5}}`:          `a.hcl:1:13: plugin "raw_exec" must be a block`,
+		"client {\n enabled = true":            `a.hcl:1:8: "{" is never closed`,
+		"client {\n enabled = true\n}\n}\nx=1": `a.hcl:4:1: "}" closes nothing`,
+		"region = # nothing":                   "a.hcl:1:8: a value is needed",
+	} {
+		err := config.Default().Decode("a.hcl", []byte(body))
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, fault.Invalid) {
+			t.Errorf("%q: got %v, want %s", body, err, want)
+		}
+	}
+}
+
+func TestConfigurationOfADriverKeepsItsShape(t *testing.T) {
+	for name, body := range map[string]string{
+		"hcl":  "plugin \"x\" {\n config {\n n = 5\n f = 1.5\n on = true\n list = [\"a\", 2]\n gc { image = true }\n gc { after = \"3m\" }\n auth \"a\" { user = \"u\" }\n }\n}",
+		"json": `{"plugin": {"x": {"config": [{"n": 5, "f": 1.5, "on": true, "list": ["a", 2], "gc": [{"image": true, "after": "3m"}], "auth": {"a": {"user": "u"}}}]}}}`,
+	} {
+		c := config.Default()
+		decode(t, c, body)
+		want := map[string]any{
+			"n": int64(5), "f": 1.5, "on": true, "list": []any{"a", int64(2)}, "gc": map[string]any{"image": true, "after": "3m"},
+			"auth": map[string]any{"a": map[string]any{"user": "u"}},
+		}
+		if got := c.Plugins["x"].Config; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %#v", name, got)
+		}
 	}
 }

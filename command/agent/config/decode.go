@@ -2,129 +2,182 @@ package config
 
 import (
 	"fmt"
-	"math/big"
+	"maps"
+	"math"
 	"reflect"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/agext/levenshtein"
-	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/open-nomad/open-nomad/jobspec/hcl1"
 )
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// decoder decodes nodes over structs by their hcl tags and collects all that is wrong.
+// decoder decodes a file over structs by their hcl tags and collects all that is wrong.
 type decoder struct {
+	path     string
 	errs     []error
 	warnings []string
 }
 
-func (d *decoder) block(dst any, n *node, path string) {
-	d.body(reflect.ValueOf(dst).Elem(), n, path)
+func (d *decoder) at(it hcl1.Item, format string, args ...any) error {
+	return &hcl1.Error{Path: d.path, At: it.At, Reason: fmt.Sprintf(format, args...)}
 }
 
-func (d *decoder) body(dst reflect.Value, n *node, path string) {
-	if !n.isBody {
-		d.errs = append(d.errs, at(n, "%s must be a block", path))
-		return
+func (d *decoder) wrong(it hcl1.Item, format string, args ...any) {
+	d.errs = append(d.errs, d.at(it, format, args...))
+}
+
+// block returns what a block says. In JSON it may be written as a list of one or several.
+func block(v hcl1.Value) (items []hcl1.Item, ok bool) {
+	if v.Kind != hcl1.List {
+		return v.Items, v.Kind == hcl1.Block
 	}
+	for _, e := range v.List {
+		if e.Kind != hcl1.Block {
+			return nil, false
+		}
+		items = append(items, e.Items...)
+	}
+	return items, len(v.List) > 0
+}
+
+func (d *decoder) body(dst reflect.Value, items []hcl1.Item, path string) {
 	byKey := map[string]int{}
 	for i := range dst.NumField() {
 		if tag := dst.Type().Field(i).Tag.Get("hcl"); tag != "" {
 			byKey[tag] = i
 		}
 	}
-	for _, f := range n.fields {
-		full := strings.TrimPrefix(path+"."+f.key, ".")
-		i, ok := byKey[f.key]
+	d.twice(items)
+	for _, it := range items {
+		full := strings.TrimPrefix(path+"."+it.Key, ".")
+		i, ok := byKey[it.Key]
 		switch {
 		case ok:
-			d.value(dst.Field(i), f, full)
+			d.value(dst.Field(i), it, full)
 		case unused(full):
-			d.warnings = append(d.warnings, at(f.node, "%s is not used by this version", full).Error())
+			d.hurts(it, full)
+			d.warnings = append(d.warnings, d.at(it, "%s is not used by this version", full).Error())
 		default:
-			d.errs = append(d.errs, at(f.node, "unknown key %q%s", full, suggestion(f.key, byKey)))
+			d.wrong(it, "unknown key %q%s", full, suggestion(it.Key, byKey))
 		}
 	}
 }
 
-func (d *decoder) value(dst reflect.Value, f field, path string) {
+// twice refuses values that are given twice. Blocks with the same key are merged.
+func (d *decoder) twice(items []hcl1.Item) {
+	seen := map[string]hcl1.Place{}
+	for _, it := range items {
+		if _, isBlock := block(it.Value); isBlock {
+			continue
+		}
+		if first, twice := seen[it.Key]; twice {
+			d.wrong(it, "%s is there twice; the first is on line %d", it.Key, first.Line)
+		}
+		seen[it.Key] = it.At
+	}
+}
+
+// hurts refuses a key, or one in the block that it is, that this version does not have and that may not be ignored.
+func (d *decoder) hurts(it hcl1.Item, path string) {
+	items, isBlock := block(it.Value)
+	if h, known := harmful[path]; known && (h.harmless == nil || !isBlock && fmt.Sprint(anyOf(it.Value)) != fmt.Sprint(h.harmless)) {
+		d.wrong(it, "%s is not in this version: %s; leave it out", path, h.why)
+	}
+	for _, inner := range items {
+		d.hurts(inner, path+"."+inner.Key)
+	}
+}
+
+func (d *decoder) value(dst reflect.Value, it hcl1.Item, path string) {
+	items, isBlock := block(it.Value)
+	byLabel := dst.Kind() == reflect.Map && dst.Type().Elem().Kind() == reflect.Struct
+	wantsBlock := dst.Kind() == reflect.Struct || dst.Kind() == reflect.Pointer || dst.Kind() == reflect.Map
 	switch {
+	case it.Value.Kind == hcl1.Null:
+	case !byLabel && len(it.Labels) > 0:
+		d.wrong(it, "%s takes no label such as %q", path, it.Labels[0])
+	case wantsBlock && !isBlock:
+		d.wrong(it, "%s must be a block", path)
 	case dst.Kind() == reflect.Struct:
-		d.body(dst, f.node, path)
+		d.body(dst, items, path)
 	case dst.Kind() == reflect.Pointer: // a block that means something by being there
 		if dst.IsNil() {
 			dst.Set(reflect.New(dst.Type().Elem()))
 		}
-		d.body(dst.Elem(), f.node, path)
-	case dst.Kind() == reflect.Map && dst.Type().Elem().Kind() == reflect.Struct:
-		d.named(dst, f, path)
+		d.body(dst.Elem(), items, path)
+	case byLabel:
+		d.named(dst, it, items, path)
 	case dst.Kind() == reflect.Map:
-		d.mapping(dst, f.node, path)
-	case f.node.isBody:
-		d.errs = append(d.errs, at(f.node, "%s must be a value, not a block", path))
+		d.mapping(dst, items, path)
+	case isBlock:
+		d.wrong(it, "%s must be a value, not a block", path)
 	default:
-		if err := assign(dst, f.node.value); err != nil {
-			d.errs = append(d.errs, at(f.node, "%s: %v", path, err))
+		if err := assign(dst, it.Value); err != nil {
+			d.wrong(it, "%s: %v", path, err)
 		}
 	}
 }
 
 // named decodes a labelled block, or a JSON object whose keys are the labels.
-func (d *decoder) named(dst reflect.Value, f field, path string) {
+func (d *decoder) named(dst reflect.Value, it hcl1.Item, items []hcl1.Item, path string) {
 	if dst.IsNil() {
 		dst.Set(reflect.MakeMap(dst.Type()))
 	}
-	one := func(label string, n *node) {
+	switch len(it.Labels) {
+	case 0:
+	case 1:
+		items = []hcl1.Item{{At: it.At, Key: it.Labels[0], Value: it.Value}}
+	default:
+		d.wrong(it, "%s needs one label", path)
+		return
+	}
+	for _, one := range items {
+		inner, isBlock := block(one.Value)
+		if !isBlock {
+			d.wrong(one, "%s %q must be a block", path, one.Key)
+			continue
+		}
 		v := reflect.New(dst.Type().Elem()).Elem()
-		if old := dst.MapIndex(reflect.ValueOf(label)); old.IsValid() {
+		if old := dst.MapIndex(reflect.ValueOf(one.Key)); old.IsValid() {
 			v.Set(old)
 		}
-		d.body(v, n, path)
-		dst.SetMapIndex(reflect.ValueOf(label), v)
-	}
-	if len(f.labels) == 1 {
-		one(f.labels[0], f.node)
-		return
-	}
-	if len(f.labels) > 1 || !f.node.isBody {
-		d.errs = append(d.errs, at(f.node, "%s needs one label", path))
-		return
-	}
-	for _, inner := range f.node.fields {
-		one(inner.key, inner.node)
+		d.body(v, inner, path)
+		dst.SetMapIndex(reflect.ValueOf(one.Key), v)
 	}
 }
 
 // mapping merges keys into a map of strings or of anything.
-func (d *decoder) mapping(dst reflect.Value, n *node, path string) {
-	if !n.isBody {
-		d.errs = append(d.errs, at(n, "%s must be a block or a map", path))
-		return
-	}
+func (d *decoder) mapping(dst reflect.Value, items []hcl1.Item, path string) {
 	if dst.IsNil() {
 		dst.Set(reflect.MakeMap(dst.Type()))
 	}
-	for _, f := range n.fields {
+	d.twice(items)
+	if dst.Type().Elem().Kind() == reflect.Interface {
+		for key, v := range fieldsOf(items) {
+			dst.SetMapIndex(reflect.ValueOf(key), reflect.ValueOf(&v).Elem())
+		}
+		return
+	}
+	for _, it := range items {
 		v := reflect.New(dst.Type().Elem()).Elem()
-		if v.Kind() == reflect.Interface {
-			v.Set(reflect.ValueOf(anyOf(f.node)))
-		} else if f.node.isBody {
-			d.errs = append(d.errs, at(f.node, "%s.%s must be a string", path, f.key))
-			continue
-		} else if err := assign(v, f.node.value); err != nil {
-			d.errs = append(d.errs, at(f.node, "%s.%s: %v", path, f.key, err))
+		if err := assign(v, it.Value); err != nil {
+			d.wrong(it, "%s.%s: %v", path, it.Key, err)
 			continue
 		}
-		dst.SetMapIndex(reflect.ValueOf(f.key), v)
+		dst.SetMapIndex(reflect.ValueOf(it.Key), v)
 	}
 }
 
-// assign converts a value to the kind of dst.
-func assign(dst reflect.Value, v cty.Value) error {
-	if v.IsNull() {
+// assign converts a value to the kind of dst. Numbers and truth values may stand in quotes, and strings without where
+// they are numbers or truth values.
+func assign(dst reflect.Value, v hcl1.Value) error {
+	if v.Kind == hcl1.Null {
 		return nil
 	}
 	switch {
@@ -132,101 +185,130 @@ func assign(dst reflect.Value, v cty.Value) error {
 		return assignDuration(dst, v)
 	case dst.Kind() == reflect.Slice:
 		return assignStrings(dst, v)
-	}
-	want := map[reflect.Kind]cty.Type{
-		reflect.String: cty.String, reflect.Bool: cty.Bool, reflect.Int: cty.Number, reflect.Float64: cty.Number,
-	}[dst.Kind()]
-	c, err := convert.Convert(v, want)
-	if err != nil {
-		return fmt.Errorf("a %s is needed", want.FriendlyName())
-	}
-	switch dst.Kind() {
-	case reflect.String:
-		dst.SetString(c.AsString())
-	case reflect.Bool:
-		dst.SetBool(c.True())
-	case reflect.Float64:
-		f, _ := c.AsBigFloat().Float64()
-		dst.SetFloat(f)
-	case reflect.Int:
-		i, accuracy := c.AsBigFloat().Int64()
-		if accuracy != big.Exact {
-			return fmt.Errorf("a whole number is needed")
+	case dst.Kind() == reflect.String && v.Kind < hcl1.Null:
+		dst.SetString(v.Text)
+		return nil
+	case dst.Kind() == reflect.String:
+		return fmt.Errorf("a string is needed, not %s", v.Kind)
+	case dst.Kind() == reflect.Bool:
+		if v.Text != "true" && v.Text != "false" {
+			return fmt.Errorf("true or false is needed")
 		}
-		dst.SetInt(i)
+		dst.SetBool(v.Text == "true")
+		return nil
+	}
+	n, ok := numberOf(v.Text)
+	switch whole, isWhole := n.(int64); {
+	case !ok || v.Kind > hcl1.Number:
+		return fmt.Errorf("a number is needed")
+	case dst.Kind() == reflect.Float64:
+		dst.Set(reflect.ValueOf(n).Convert(dst.Type()))
+	case !isWhole:
+		return fmt.Errorf("a whole number is needed")
+	default:
+		dst.SetInt(whole)
 	}
 	return nil
 }
 
-func assignDuration(dst reflect.Value, v cty.Value) error {
-	if v.Type() == cty.Number {
-		i, _ := v.AsBigFloat().Int64()
-		dst.SetInt(i)
+// numberOf returns an int64 where the number is whole, else a float64.
+func numberOf(text string) (n any, ok bool) {
+	if i, err := strconv.ParseInt(text, 0, 64); err == nil {
+		return i, true
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, false
+	}
+	if whole := int64(f); float64(whole) == f && math.Abs(f) < 1<<53 {
+		return whole, true
+	}
+	return f, true
+}
+
+// assignDuration takes texts such as "30s", and numbers of nanoseconds.
+func assignDuration(dst reflect.Value, v hcl1.Value) error {
+	if v.Kind == hcl1.Number {
+		n, _ := numberOf(v.Text)
+		whole, ok := n.(int64)
+		if !ok {
+			return fmt.Errorf("a whole number of nanoseconds is needed")
+		}
+		dst.SetInt(whole)
 		return nil
 	}
-	if v.Type() != cty.String {
+	if v.Kind != hcl1.String {
 		return fmt.Errorf(`a duration such as "30s" is needed`)
 	}
-	t, err := time.ParseDuration(v.AsString())
+	t, err := time.ParseDuration(v.Text)
 	if err != nil {
-		return fmt.Errorf(`%q is not a duration such as "30s"`, v.AsString())
+		return fmt.Errorf(`%q is not a duration such as "30s"`, v.Text)
 	}
 	dst.SetInt(int64(t))
 	return nil
 }
 
-func assignStrings(dst reflect.Value, v cty.Value) error {
-	if !v.CanIterateElements() {
-		return fmt.Errorf("a list of strings is needed")
-	}
-	var list []string
-	for it := v.ElementIterator(); it.Next(); {
-		_, e := it.Element()
-		s, err := convert.Convert(e, cty.String)
-		if err != nil || s.IsNull() {
+func assignStrings(dst reflect.Value, v hcl1.Value) error {
+	list := []string{}
+	for _, e := range v.List {
+		if e.Kind >= hcl1.Null {
 			return fmt.Errorf("a list of strings is needed")
 		}
-		list = append(list, s.AsString())
+		list = append(list, e.Text)
+	}
+	if v.Kind != hcl1.List {
+		return fmt.Errorf("a list of strings is needed")
 	}
 	dst.Set(reflect.ValueOf(list))
 	return nil
 }
 
-// anyOf turns a node into plain Go values for drivers' configurations.
-func anyOf(n *node) any {
-	if n.isBody {
-		m := map[string]any{}
-		for _, f := range n.fields {
-			m[f.key] = anyOf(f.node)
-		}
-		return m
+// anyOf turns a value into plain Go values for drivers' configurations.
+func anyOf(v hcl1.Value) any {
+	if items, isBlock := block(v); isBlock {
+		return fieldsOf(items)
 	}
-	return plain(n.value)
-}
-
-func plain(v cty.Value) any {
-	switch {
-	case v.IsNull():
-		return nil
-	case v.Type() == cty.String:
-		return v.AsString()
-	case v.Type() == cty.Bool:
-		return v.True()
-	case v.Type() == cty.Number:
-		if i, accuracy := v.AsBigFloat().Int64(); accuracy == big.Exact {
-			return i
-		}
-		f, _ := v.AsBigFloat().Float64()
-		return f
-	case v.CanIterateElements():
+	switch v.Kind {
+	case hcl1.List:
 		var list []any
-		for it := v.ElementIterator(); it.Next(); {
-			_, e := it.Element()
-			list = append(list, plain(e))
+		for _, e := range v.List {
+			list = append(list, anyOf(e))
 		}
 		return list
+	case hcl1.Number:
+		n, _ := numberOf(v.Text)
+		return n
+	case hcl1.Bool:
+		return v.Text == "true"
+	case hcl1.Null:
+		return nil
 	}
-	return nil
+	return v.Text
+}
+
+// fieldsOf merges blocks of one key; a label is a key between.
+func fieldsOf(items []hcl1.Item) map[string]any {
+	m := map[string]any{}
+	for _, it := range items {
+		into, key := m, it.Key
+		for _, label := range it.Labels {
+			inner, isMap := into[key].(map[string]any)
+			if !isMap {
+				inner = map[string]any{}
+				into[key] = inner
+			}
+			into, key = inner, label
+		}
+		v := anyOf(it.Value)
+		if fields, isMap := v.(map[string]any); isMap {
+			if old, isMap := into[key].(map[string]any); isMap {
+				maps.Copy(old, fields)
+				continue
+			}
+		}
+		into[key] = v
+	}
+	return m
 }
 
 // suggestion names the known key that is nearest to a mistyped one.

@@ -2,13 +2,14 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sort"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/hcl1"
 )
 
 // fileMax bounds a configuration file in bytes.
@@ -82,19 +83,15 @@ func (c *Config) loadFile(path string) error {
 
 // Decode decodes one file's content over c. Whether it is JSON is seen from its first character.
 func (c *Config) Decode(path string, body []byte) error {
-	root, err := parse(path, body)
+	items, err := hcl1.Parse(path, body)
 	if err != nil {
 		return err
 	}
-	d := decoder{}
-	d.block(c, root, "")
+	d := decoder{path: path}
+	d.body(reflect.ValueOf(c).Elem(), items, "")
 	c.Warnings = append(c.Warnings, d.warnings...)
 	if len(d.errs) > 0 {
 		return fault.Wrap(fault.Invalid, errors.Join(d.errs...))
 	}
 	return nil
-}
-
-func at(n *node, format string, args ...any) error {
-	return fmt.Errorf("%s:%d:%d: %s", n.rng.Filename, n.rng.Start.Line, n.rng.Start.Column, fmt.Sprintf(format, args...))
 }

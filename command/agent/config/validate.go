@@ -10,8 +10,12 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/volumespec"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
+
+// sourceMax is the most of a job's source that servers can be told to keep, in bytes: it goes through the log.
+const sourceMax = 4 << 20
 
 // Validate reports everything that is wrong with the configuration.
 func (c *Config) Validate() error {
@@ -49,6 +53,20 @@ func (c *Config) Validate() error {
 	} {
 		wrong(bad, "limits.%s is negative", key)
 	}
+	wrong(!slices.Contains([]string{"binpack", "spread"}, c.Server.Scheduler.Algorithm),
+		"server.default_scheduler_config.scheduler_algorithm %q is neither binpack nor spread", c.Server.Scheduler.Algorithm)
+	for key, bad := range map[string]bool{
+		"server.default_scheduler_config.node_limit_for_feasibility_checks": c.Server.Scheduler.NodeLimitFeasibility < 0,
+		"server.job_max_count":                c.Server.JobMaxCount < 0,
+		"autopilot.last_contact_threshold":    c.Autopilot.LastContactThreshold < 0,
+		"autopilot.max_trailing_logs":         c.Autopilot.MaxTrailingLogs < 0,
+		"autopilot.min_quorum":                c.Autopilot.MinQuorum < 0,
+		"autopilot.server_stabilization_time": c.Autopilot.ServerStabilizationTime < 0,
+	} {
+		wrong(bad, "%s is negative", key)
+	}
+	source, isSize := volumespec.Bytes(c.Server.JobMaxSource)
+	wrong(!isSize || source > sourceMax, "server.job_max_source_size %q is not a size such as \"1M\" of at most %d bytes", c.Server.JobMaxSource, sourceMax)
 	wrong(net.ParseIP(c.BindAddr) == nil, "bind_addr %q is not an IP address", c.BindAddr)
 	for name, v := range c.Client.HostVolumes {
 		wrong(!filepath.IsAbs(v.Path), "client.host_volume %q: path %q must be absolute", name, v.Path)

@@ -1,4 +1,4 @@
-// Package row makes the rows of allocations in lists: one view for every room that lists them.
+// Package row makes the rows of allocations in lists: one view for every service that lists them.
 package row
 
 import "github.com/open-nomad/open-nomad/api"

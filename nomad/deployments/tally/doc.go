@@ -1,8 +1,8 @@
 // Package tally keeps the counters of deployments in step with their allocations, within the raft command
 // that changes an allocation.
 //
-// Who writes what in an [api.DeploymentState]: the plan that makes the deployment its wishes (DesiredTotal,
-// DesiredCanaries, AutoRevert, AutoPromote, ProgressDeadline), the room of deployments Promoted, and this
+// Who writes what in an [api.DeploymentState]: the plan that makes the deployment what it wants (DesiredTotal,
+// DesiredCanaries, AutoRevert, AutoPromote, ProgressDeadline), the service of deployments Promoted, and this
 // package all that is counted: PlacedAllocs, HealthyAllocs, UnhealthyAllocs, PlacedCanaries and
 // RequireProgressBy.
 //

@@ -11,7 +11,7 @@ func Same(a, b *api.Job) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	x, y := wish(a), wish(b)
+	x, y := asked(a), asked(b)
 	return same(reflect.ValueOf(x), reflect.ValueOf(y))
 }
 
@@ -20,8 +20,8 @@ func Equal(a, b any) bool {
 	return reflect.DeepEqual(a, b) || same(reflect.ValueOf(a), reflect.ValueOf(b))
 }
 
-// wish is a job without what the servers write.
-func wish(j *api.Job) api.Job {
+// asked is a job without what the servers write.
+func asked(j *api.Job) api.Job {
 	w := *j
 	w.Status, w.StatusDescription, w.Stable, w.Version, w.VersionTag = "", "", false, 0, nil
 	w.CreateIndex, w.ModifyIndex, w.JobModifyIndex, w.SubmitTime = 0, 0, 0, 0

@@ -61,7 +61,7 @@ func offers(j *api.Job) map[string]offer {
 		return out
 	}
 	for _, g := range j.TaskGroups {
-		if g.Count == 0 && j.Type != api.JobTypeSystem && j.Type != api.JobTypeSysbatch {
+		if g.Count == 0 {
 			continue
 		}
 		for id, o := range groupOffers(g) {

@@ -193,3 +193,16 @@ func TestUsersOfAPluginAreNamedUpToABound(t *testing.T) {
 	})
 	w.check("twelve users", j, nil, "and 2 more")
 }
+
+// A system job with count 0 runs nowhere: setting it takes the plugin away like a stop.
+func TestSystemPluginWithCountZeroIsOneThatGoesAway(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	node := plugin("p-nodes", nodeType)
+	w.jobs(node)
+	w.runs(node, "n1")
+	w.claim(api.ClaimReady, true)
+	none := plugin("p-nodes", nodeType)
+	none.TaskGroups[0].Count = 0
+	w.check("node plugin with count 0", node, none, user, "-force")
+}

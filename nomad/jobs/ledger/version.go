@@ -9,7 +9,7 @@ import (
 
 // Missing is the answer about a job that does not exist.
 func Missing(ns, id string) error {
-	return fault.New(fault.NotFound, "job %q in namespace %q does not exist", id, ns)
+	return fault.New(fault.NotFound, "job not found: there is no %q in namespace %q", id, ns)
 }
 
 // MissingVersion is the answer about a version that a job does not have.

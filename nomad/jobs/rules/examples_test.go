@@ -27,7 +27,7 @@ func TestEveryExampleIsValid(t *testing.T) {
 		}
 		jobspec.Canonicalize(j)
 		rules.Complete(j)
-		if errs := rules.Check(j, rules.Default()); len(errs) > 0 {
+		if errs := append(rules.Check(j, rules.Default()), rules.Later(j)...); len(errs) > 0 {
 			t.Errorf("%s: %v", name, errors.Join(errs...))
 		}
 		if w := rules.Warnings(j, false); w != "" {

@@ -30,9 +30,12 @@ func (c *check) periodic(p *api.PeriodicConfig) {
 	specs := Crons(p)
 	c.wrong(p.Enabled && len(specs) == 0, "periodic has no crons")
 	c.wrong(len(specs) > cronsMax, "periodic has %d crons, at most %d are possible", len(specs), cronsMax)
+	if len(specs) > cronsMax {
+		return
+	}
 	for _, s := range specs {
 		err := CronError(s)
-		c.wrong(err != nil, "periodic cron %q: %v", s, err)
+		c.wrong(err != nil, "periodic cron %q: %v", brief(s), err)
 	}
 }
 
@@ -42,8 +45,12 @@ func (c *check) parameterized(p *api.ParameterizedJobConfig) {
 	}
 	c.wrong(!ends(c.job), "parameterized is for batch and sysbatch jobs, not %s", c.job.Type)
 	c.oneOf(p.Payload, []string{"optional", "required", "forbidden"}, "parameterized payload")
+	optional := map[string]bool{}
+	for _, key := range p.MetaOptional {
+		optional[key] = true
+	}
 	for _, key := range p.MetaRequired {
-		c.wrong(slices.Contains(p.MetaOptional, key), "parameterized meta key %q is required and optional", key)
+		c.wrong(optional[key], "parameterized meta key %q is required and optional", key)
 	}
 }
 

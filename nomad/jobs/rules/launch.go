@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -36,7 +37,7 @@ func NextLaunch(p *api.PeriodicConfig, after time.Time) time.Time {
 
 // NextTime is the first time after another that a cron expression names; zero when there is none.
 func NextTime(cron string, after time.Time) time.Time {
-	e, err := cronexpr.Parse(cron)
+	e, err := parse(cron)
 	if err != nil {
 		return time.Time{}
 	}
@@ -49,6 +50,13 @@ func NextTime(cron string, after time.Time) time.Time {
 
 // CronError says why a cron expression cannot be read, or nil.
 func CronError(cron string) error {
-	_, err := cronexpr.Parse(cron)
+	_, err := parse(cron)
 	return err
+}
+
+func parse(cron string) (*cronexpr.Expression, error) {
+	if len(cron) > cronMax {
+		return nil, fmt.Errorf("has %d characters, at most %d are possible", len(cron), cronMax)
+	}
+	return cronexpr.Parse(cron)
 }

@@ -19,6 +19,7 @@ func (c *check) restart(where string, p *api.RestartPolicy) {
 	}
 	c.oneOf(p.Mode, []string{api.RestartPolicyModeFail, api.RestartPolicyModeDelay}, "%s: restart mode", where)
 	c.wrong(p.Attempts < 0, "%s: restart attempts %d is negative", where, p.Attempts)
+	c.atMost(p.Attempts, attemptsMax, "%s: restart attempts", where)
 	c.wrong(p.Attempts == 0 && p.Mode == api.RestartPolicyModeDelay, "%s: restart mode delay needs attempts: with 0 it would never restart", where)
 	c.wrong(p.Delay < 0, "%s: restart delay is negative", where)
 	c.wrong(p.Interval < restartIntervalMin, "%s: restart interval %v is below %v", where, p.Interval, restartIntervalMin)
@@ -40,6 +41,9 @@ func (c *check) reschedule(where string, p *api.ReschedulePolicy) {
 	c.oneOf(p.DelayFunction, []string{"constant", "exponential", "fibonacci"}, "%s: reschedule delay_function", where)
 	c.wrong(p.Delay < rescheduleDelayMin, "%s: reschedule delay %v is below %v", where, p.Delay, rescheduleDelayMin)
 	c.wrong(p.Attempts < 0, "%s: reschedule attempts %d is negative", where, p.Attempts)
+	if c.atMost(p.Attempts, rescheduleMax, "%s: reschedule attempts", where); p.Attempts > rescheduleMax {
+		return
+	}
 	c.wrong(p.Attempts > 0 && p.Unlimited, "%s: reschedule has %d attempts and is unlimited", where, p.Attempts)
 	c.wrong(!p.Unlimited && p.Interval < rescheduleIntervalMin, "%s: reschedule interval %v is below %v", where, p.Interval, rescheduleIntervalMin)
 	if n := possible(p); p.Attempts > n && p.Interval >= rescheduleIntervalMin && p.Delay >= rescheduleDelayMin {
@@ -82,6 +86,7 @@ func (c *check) update(where string, u *api.UpdateStrategy) {
 	}
 	c.wrong(u.MaxParallel < 0, "%s: update max_parallel %d is negative", where, u.MaxParallel)
 	c.wrong(u.Canary < 0, "%s: update canary %d is negative", where, u.Canary)
+	c.atMost(u.MaxParallel, AllocsMax, "%s: update max_parallel", where)
 	c.wrong(u.Canary > 100 && everywhere(c.job), "%s: update canary %d is a percentage of the nodes of a %s job and at most 100", where, u.Canary, c.job.Type)
 	c.wrong(u.Canary == 0 && u.AutoPromote, "%s: update auto_promote needs canaries", where)
 	if u.MaxParallel == 0 {
@@ -107,6 +112,7 @@ func (c *check) migrate(where string, m *api.MigrateStrategy) {
 	}
 	c.oneOf(m.HealthCheck, []string{"checks", "task_states"}, "%s: migrate health_check", where)
 	c.wrong(m.MaxParallel < 0, "%s: migrate max_parallel %d is negative", where, m.MaxParallel)
+	c.atMost(m.MaxParallel, AllocsMax, "%s: migrate max_parallel", where)
 	c.wrong(m.HealthyDeadline < 0 || m.MinHealthyTime < 0, "%s: a time of migrate is negative", where)
 	c.wrong(m.MinHealthyTime > m.HealthyDeadline, "%s: migrate min_healthy_time %v is above healthy_deadline %v", where, m.MinHealthyTime, m.HealthyDeadline)
 }

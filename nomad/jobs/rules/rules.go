@@ -15,8 +15,30 @@ import (
 // Limits bound what a job may ask for.
 type Limits struct {
 	PriorityMax int
-	// CountMax bounds the sum of the groups' counts; 0 means no bound.
+	// CountMax bounds the sum of the groups' counts, and that of their canaries; 0 means [AllocsMax].
 	CountMax int
+	// SourceMax is the largest source of a job that is kept, with its variables, in bytes; 0 means [SourceDefault], and
+	// below 0 none is.
+	SourceMax int
+}
+
+// SourceDefault is how many bytes of a job's source are kept where nothing else is said.
+const SourceDefault = 1_000_000
+
+// Source bounds the source of a job that is kept, in bytes.
+func (l Limits) Source() int {
+	if l.SourceMax == 0 {
+		return SourceDefault
+	}
+	return max(l.SourceMax, 0)
+}
+
+// Counts bounds the sum of the groups' counts.
+func (l Limits) Counts() int {
+	if l.CountMax <= 0 {
+		return AllocsMax
+	}
+	return min(l.CountMax, AllocsMax)
 }
 
 // Default are the limits of the compatible system.
@@ -27,10 +49,17 @@ type check struct {
 	limits Limits
 	job    *api.Job
 	errs   []error
+	// more is how many mistakes are not told.
+	more int
+	// labels are the ports of the group that is looked at.
+	labels map[string]bool
 }
 
 func (c *check) wrong(bad bool, format string, args ...any) {
-	if bad {
+	switch {
+	case bad && len(c.errs) >= mistakesMax:
+		c.more++
+	case bad:
 		c.errs = append(c.errs, fmt.Errorf(format, args...))
 	}
 }
@@ -65,40 +94,48 @@ func (c *check) named(what, name string, limit int) {
 
 // Check lists everything that is wrong with a job.
 func Check(j *api.Job, limits Limits) []error {
+	if n := len(j.TaskGroups); n > jobspec.GroupsMax {
+		return []error{fmt.Errorf("job has %d groups, at most %d are possible", n, jobspec.GroupsMax)}
+	}
+	if err := Breadth(j); err != nil {
+		return []error{err}
+	}
 	c := &check{limits: limits, job: j}
 	c.wrong(j.ID == "", "job has no ID")
-	c.wrong(strings.ContainsAny(j.ID, " \t\n\x00"), "job ID %q contains a space or NUL", j.ID)
-	c.named("job ID", j.ID, IDMax)
-	c.named("job name", j.Name, IDMax)
+	c.wrong(strings.ContainsAny(j.ID, " \x00"), "job ID %q contains a space or NUL", brief(j.ID))
+	c.wrong(len(j.ID) > IDMax, "job ID %q is longer than %d characters", brief(j.ID), IDMax)
+	c.wrong(!utf8.ValidString(j.ID), "job ID %q is no text", brief(j.ID))
+	if j.Name != j.ID { // which is the name of a job without one
+		c.named("job name", j.Name, IDMax)
+	}
 	c.oneOf(j.Type, jobTypes, "job type")
 	c.wrong(j.Priority < 1 || j.Priority > limits.PriorityMax, "job priority %d is not between 1 and %d", j.Priority, limits.PriorityMax)
 	c.wrong(slices.Contains(j.Datacenters, ""), "a datacenter is empty")
-	c.wrong(j.Multiregion != nil, "multiregion jobs are not supported")
-	c.wrong(len(j.TaskGroups) == 0, "job has no task group")
+	c.wrong(len(j.TaskGroups) == 0, "job has no task group: add group \"name\" { task \"name\" { ... } }")
 	c.constraints("job", j.Constraints)
 	c.preferences("job", j.Affinities, j.Spreads)
 	c.periodic(j.Periodic)
 	c.parameterized(j.ParameterizedJob)
 	c.groups()
+	if c.more > 0 {
+		c.errs = append(c.errs, fmt.Errorf("and %d more", c.more))
+	}
 	return c.errs
 }
 
 func (c *check) groups() {
-	if n := len(c.job.TaskGroups); n > jobspec.GroupsMax {
-		c.wrong(true, "job has %d groups, at most %d are possible", n, jobspec.GroupsMax)
-		return
-	}
-	total, seen := 0, map[string]bool{}
+	seen := map[string]bool{}
 	for i, g := range c.job.TaskGroups {
 		where := fmt.Sprintf("group %q", brief(g.Name))
 		c.named("group name", g.Name, nameMax)
 		c.wrong(g.Name == "", "group %d has no name", i+1)
 		c.wrong(seen[g.Name], "%s is there twice", where)
 		seen[g.Name] = true
-		total += max(g.Count, 0)
 		c.group(g, where)
 	}
-	c.wrong(c.limits.CountMax > 0 && total > c.limits.CountMax, "job asks for %d allocations, at most %d are allowed", total, c.limits.CountMax)
+	if err := Excess(c.job, c.limits.Counts()); err != nil {
+		c.wrong(true, "%w", err)
+	}
 }
 
 // everywhere reports whether the job runs once on each node.
@@ -111,6 +148,7 @@ func (c *check) group(g *api.TaskGroup, where string) {
 	c.wrong(g.Count < 0, "%s: count %d is negative", where, g.Count)
 	c.wrong(everywhere(c.job) && g.Count > 1, "%s: a %s job runs once per node, count %d is not possible", where, c.job.Type, g.Count)
 	c.wrong(len(g.Tasks) == 0, "%s has no task", where)
+	c.labels = labels(g)
 	c.wrong(g.ShutdownDelay < 0, "%s: shutdown_delay is negative", where)
 	c.wrong(g.MaxRunDuration < 0, "%s: max_run_duration is negative", where)
 	c.wrong(g.MaxRunDuration > 0 && !ends(c.job), "%s: max_run_duration is for batch and sysbatch jobs", where)
@@ -126,9 +164,10 @@ func (c *check) group(g *api.TaskGroup, where string) {
 	c.volumes(where, g)
 	if d := g.EphemeralDisk; d != nil {
 		c.wrong(d.SizeMB < 10, "%s: ephemeral_disk of %d MB is below the minimum of 10 MB", where, d.SizeMB)
+		c.atMost(d.SizeMB, QuantityMax, "%s: ephemeral_disk size", where)
 	}
 	c.tasks(where, g)
-	c.services(where, g.Services, g)
+	c.services(where, g.Services)
 }
 
 func (c *check) tasks(where string, g *api.TaskGroup) {

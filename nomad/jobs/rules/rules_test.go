@@ -84,7 +84,6 @@ func TestGoodJob(t *testing.T) {
 var refusedFiles = map[string]string{
 	"03-group-level":           "is not one of",
 	"04-task-level":            `names volume "data", which the group does not have`,
-	"18-multiregion":           "multiregion jobs are not supported",
 	"20-durations":             "min_healthy_time 1h2m3s is not below healthy_deadline 1.5s",
 	"22-duplicate-task-parses": `task "t" is there twice`,
 }
@@ -118,7 +117,7 @@ type spoiled struct {
 var spoiledJobs = []spoiled{
 	{"job has no ID", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "" }},
 	{`job ID "a b" contains a space`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a b" }},
-	{"job ID \"\\u200e\" contains characters that cannot be printed", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "\u200e" }},
+	{`job ID "a\x00b" contains a space or NUL`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a\x00b" }},
 	{`job name "\x1b]0;x\a" contains characters`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Name = "\x1b]0;x\a" }},
 	{`group name "a\nb" contains characters`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Name = "a\nb" }},
 	{"group name \"ggg", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Name = strings.Repeat("g", 129) }},

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +37,7 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 		c.wrong(a.GetterSource == "", "%s: an artifact has no source", where)
 		c.wrong(outside(a.RelativeDest), "%s: artifact destination %q is outside of the allocation", where, a.RelativeDest)
 	}
-	c.services(where, t.Services, g)
+	c.services(where, t.Services)
 }
 
 // signal refuses what would pass for several signals where nodes are chosen, and be none on the node.
@@ -72,6 +71,10 @@ func (c *check) resources(where string, r *api.Resources) {
 	c.wrong(r.MemoryMB < 10, "%s: memory %d MB is below the minimum of 10 MB", where, r.MemoryMB)
 	c.wrong(r.MemoryMaxMB > 0 && r.MemoryMaxMB < r.MemoryMB || r.MemoryMaxMB < -1, "%s: memory_max %d MB is below memory %d MB", where, r.MemoryMaxMB, r.MemoryMB)
 	c.wrong(r.SecretsMB < 0 || r.SecretsMB > r.MemoryMB, "%s: secrets %d MB do not fit into memory %d MB", where, r.SecretsMB, r.MemoryMB)
+	c.atMost(r.CPU, QuantityMax, "%s: cpu", where)
+	c.atMost(r.Cores, coresMax, "%s: cores", where)
+	c.atMost(r.MemoryMB, QuantityMax, "%s: memory", where)
+	c.atMost(r.MemoryMaxMB, QuantityMax, "%s: memory_max", where)
 	c.numa(where, r)
 	for _, d := range r.Devices {
 		c.wrong(d.Name == "", "%s: a device has no name", where)
@@ -81,7 +84,7 @@ func (c *check) resources(where string, r *api.Resources) {
 	}
 }
 
-// numa refuses wishes that nobody would keep.
+// numa refuses requests that nobody would keep.
 func (c *check) numa(where string, r *api.Resources) {
 	n := r.NUMA
 	if n == nil {
@@ -96,6 +99,8 @@ func (c *check) logs(where string, g *api.TaskGroup, l *api.LogConfig) {
 	if l == nil || l.Disabled {
 		return
 	}
+	c.atMost(l.MaxFiles, entriesMax, "%s: logs max_files", where)
+	c.atMost(l.MaxFileSizeMB, QuantityMax, "%s: logs max_file_size", where)
 	c.wrong(l.MaxFiles < 1 || l.MaxFileSizeMB < 1, "%s: logs need max_files and max_file_size of at least 1", where)
 	disk := g.EphemeralDisk
 	c.wrong(disk != nil && l.MaxFiles > 0 && l.MaxFileSizeMB > disk.SizeMB/l.MaxFiles && l.MaxFiles*l.MaxFileSizeMB > defaultLogsMB,
@@ -130,13 +135,13 @@ func (c *check) templates(where string, all []*api.Template) {
 	}
 }
 
-func (c *check) services(where string, all []*api.Service, g *api.TaskGroup) {
+func (c *check) services(where string, all []*api.Service) {
 	for _, s := range all {
 		at := fmt.Sprintf("%s, service %q", where, s.Name)
 		c.oneOf(s.Provider, []string{"consul", "nomad", ""}, "%s: provider", at)
 		c.oneOf(s.AddressMode, []string{"", "auto", "host", "driver", "alloc", "alloc_ipv6"}, "%s: address_mode", at)
 		c.wrong(s.Provider == "nomad" && s.Connect != nil, "%s: connect needs the provider consul", at)
-		c.wrong(!label(s.PortLabel, g) && s.AddressMode != "driver" && s.AddressMode != "alloc", "%s: port %q is not a port of the group", at, s.PortLabel)
+		c.wrong(!c.label(s.PortLabel) && s.AddressMode != "driver" && s.AddressMode != "alloc", "%s: port %q is not a port of the group", at, s.PortLabel)
 		for i := range s.Checks {
 			c.serviceCheck(at, s, &s.Checks[i])
 		}
@@ -144,20 +149,30 @@ func (c *check) services(where string, all []*api.Service, g *api.TaskGroup) {
 }
 
 // label reports whether the group has a port of that name; numbers are ports by themselves.
-func label(name string, g *api.TaskGroup) bool {
-	if name == "" || strings.Trim(name, "0123456789") == "" || strings.Contains(name, "${") {
-		return true
-	}
-	named := func(p api.Port) bool { return p.Label == name }
-	networks := slices.Clone(g.Networks)
-	for _, t := range g.Tasks {
-		if t.Resources != nil {
-			networks = append(networks, t.Resources.Networks...)
+func (c *check) label(name string) bool {
+	return strings.Trim(name, "0123456789") == "" || strings.Contains(name, "${") || c.labels[name]
+}
+
+// labels are the names of a group's ports.
+func labels(g *api.TaskGroup) map[string]bool {
+	names := map[string]bool{}
+	add := func(networks []*api.NetworkResource) {
+		for _, n := range networks {
+			for _, p := range n.DynamicPorts {
+				names[p.Label] = true
+			}
+			for _, p := range n.ReservedPorts {
+				names[p.Label] = true
+			}
 		}
 	}
-	return slices.ContainsFunc(networks, func(n *api.NetworkResource) bool {
-		return slices.ContainsFunc(n.DynamicPorts, named) || slices.ContainsFunc(n.ReservedPorts, named)
-	})
+	add(g.Networks)
+	for _, t := range g.Tasks {
+		if t.Resources != nil {
+			add(t.Resources.Networks)
+		}
+	}
+	return names
 }
 
 func (c *check) serviceCheck(at string, s *api.Service, k *api.ServiceCheck) {

@@ -17,6 +17,9 @@ func exclusive(v *api.VolumeRequest) bool {
 }
 
 func (c *check) volumes(where string, g *api.TaskGroup) {
+	if c.atMost(len(g.Volumes), volumesMax, "%s: volumes", where); len(g.Volumes) > volumesMax {
+		return
+	}
 	for _, name := range sorted(g.Volumes) {
 		v, at := g.Volumes[name], fmt.Sprintf("%s, volume %q", where, name)
 		if v == nil {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -35,8 +36,16 @@ func Warnings(j *api.Job, oversubscribe bool, more ...string) string {
 		}
 		warn(len(g.Services) > 0 && !delayed, "group %q defines services, but neither the group nor any of its tasks have shutdown_delay set", g.Name)
 	}
+	warn(usesConsul(j), "consul blocks and namespaces are ignored: services of the provider consul are not supported")
 	warn(promote > 0 && promote < len(j.TaskGroups), "auto_promote is set for some groups only: all groups with canaries are promoted together")
+	warn(j.VaultNamespace != "", "vault_namespace is ignored: no task gets anything of vault")
 	return render(append(w, more...))
+}
+
+func usesConsul(j *api.Job) bool {
+	return j.ConsulNamespace != "" || slices.ContainsFunc(j.TaskGroups, func(g *api.TaskGroup) bool {
+		return g.Consul != nil || slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return t.Consul != nil })
+	})
 }
 
 func taskWarnings(g *api.TaskGroup, t *api.Task, oversubscribe bool) []string {
@@ -59,6 +68,9 @@ func taskWarnings(g *api.TaskGroup, t *api.Task, oversubscribe bool) []string {
 		if id.Env && id.TTL > 0 && id.ChangeMode != "restart" {
 			w = append(w, fmt.Sprintf("task %q of group %q: identity %q in the environment grows old unless change_mode is restart", t.Name, g.Name, id.Name))
 		}
+	}
+	if t.Kind != "" {
+		w = append(w, fmt.Sprintf("task %q of group %q: kind %q is ignored: it is for service meshes", t.Name, g.Name, t.Kind))
 	}
 	for i, m := range t.Templates {
 		if m.VaultGrace != 0 {

@@ -16,7 +16,7 @@ type Device struct {
 
 	vendor, kind, model string
 	rules               []deviceRule
-	wishes              []deviceRule
+	preferences         []deviceRule
 	weights             []float64
 }
 
@@ -36,7 +36,7 @@ func NewDevice(r *api.RequestedDevice) *Device {
 		d.rules = append(d.rules, newDeviceRule(c.LTarget, c.Operand, c.RTarget))
 	}
 	for _, a := range r.Affinities {
-		d.wishes = append(d.wishes, newDeviceRule(a.LTarget, a.Operand, a.RTarget))
+		d.preferences = append(d.preferences, newDeviceRule(a.LTarget, a.Operand, a.RTarget))
 		d.weights = append(d.weights, float64(a.Weight))
 	}
 	return d
@@ -64,12 +64,12 @@ func (d *Device) Fits(g *api.NodeDeviceResource) bool {
 	return !slices.ContainsFunc(d.rules, func(r deviceRule) bool { return !r.holds(g) })
 }
 
-// Wishes reports whether the request has affinities.
-func (d *Device) Wishes() bool { return len(d.wishes) > 0 }
+// Prefers reports whether the request has affinities.
+func (d *Device) Prefers() bool { return len(d.preferences) > 0 }
 
 // Score is the weight of the affinities that the group matches, and the sum of all without their signs.
 func (d *Device) Score(g *api.NodeDeviceResource) (matched, total float64) {
-	for i, w := range d.wishes {
+	for i, w := range d.preferences {
 		total += math.Abs(d.weights[i])
 		if w.holds(g) {
 			matched += d.weights[i]

@@ -45,7 +45,7 @@ type Volumes struct {
 	books    map[external]*book
 	// onNode are the external volumes on each node: attached, claimed, or planned.
 	onNode      map[string][]external
-	controllers map[string]string
+	controllers map[string]claim.Controllers
 }
 
 type external struct{ plugin, id string }
@@ -58,7 +58,7 @@ func NewVolumes(view VolumeView, ns string, stopping map[string]bool) *Volumes {
 // begin makes the books; most evaluations ask for no volume.
 func (vs *Volumes) begin() {
 	if vs.books == nil {
-		vs.missing, vs.controllers = map[string]bool{}, map[string]string{}
+		vs.missing, vs.controllers = map[string]bool{}, map[string]claim.Controllers{}
 		vs.books, vs.onNode = map[external]*book{}, map[string][]external{}
 	}
 }
@@ -136,16 +136,27 @@ func (vs *Volumes) unusable(w want) string {
 
 // controller is why the plugin's controller cannot attach volumes that need that, or "".
 func (vs *Volumes) controller(plugin string) string {
-	reason, known := vs.controllers[plugin]
-	if known {
-		return reason
+	if c := vs.controllersOf(plugin); c.Attach && !c.Healthy {
+		return fmt.Sprintf("CSI plugin %s has no healthy controller", plugin)
 	}
-	c := claim.ControllersOf(vs.view.NodesByPlugin(plugin), plugin)
-	if c.Attach && !c.Healthy {
-		reason = fmt.Sprintf("CSI plugin %s has no healthy controller", plugin)
+	return ""
+}
+
+func (vs *Volumes) controllersOf(plugin string) claim.Controllers {
+	c, known := vs.controllers[plugin]
+	if !known {
+		c = claim.ControllersOf(vs.view.NodesByPlugin(plugin), plugin)
+		vs.controllers[plugin] = c
 	}
-	vs.controllers[plugin] = reason
-	return reason
+	return c
+}
+
+// attaches reports whether the volume has to be attached to a node, by the name that the provider has for that.
+func (vs *Volumes) attaches(v *api.Volume) bool {
+	for range vs.view.AttachmentsOf(v.PluginID, v.RemoteID()) { // what the plugin says now changes nothing about them
+		return true
+	}
+	return vs.controllersOf(v.PluginID).Attach
 }
 
 // Refusal is why the allocation's volumes cannot be used on the node, or "".
@@ -153,8 +164,8 @@ func (a *VolumeAsk) Refusal(n *api.Node) string {
 	if a.impossible != "" {
 		return a.impossible
 	}
-	var room [4]external
-	added := room[:0]
+	var buf [4]external
+	added := buf[:0]
 	for _, w := range a.wants {
 		reason, news := a.all.onThis(n, w, added)
 		if reason != "" {
@@ -182,6 +193,10 @@ func (vs *Volumes) onThis(n *api.Node, w want, added []external) (reason string,
 	if reason := claim.Unserved(n, plugin); reason != "" {
 		vs.missing[PluginResource(plugin)] = true
 		return reason, false
+	}
+	if vs.attaches(w.volume) && claim.ProviderNode(n, plugin) == "" {
+		vs.missing[PluginResource(plugin)] = true
+		return fmt.Sprintf("CSI plugin %s has not told its name of client %s", plugin, n.ID), false
 	}
 	if info := n.CSINodePlugins[plugin]; info.NodeInfo != nil && !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies) {
 		return "did not meet topology requirement", false

@@ -55,7 +55,7 @@ func newSite(n *api.Node) *site {
 }
 
 // addNetworks gathers the addresses: those that the node names per host network, else the plain list,
-// else the one of its HTTP door.
+// else the one of its HTTP server.
 func (s *site) addNetworks(n *api.Node) {
 	if r := n.NodeResources; r != nil {
 		for _, net := range r.NodeNetworks {

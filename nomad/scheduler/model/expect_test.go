@@ -3,9 +3,11 @@ package model_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -14,6 +16,8 @@ type book struct {
 	before *state.Txn
 	// ended are allocations that a client or a user ended; drained nodes that must be empty.
 	ended, drained map[string]bool
+	// closed are nodes that were made ineligible at some time of the step.
+	closed map[string]bool
 	// preempted says who might evict at any time of the step.
 	preempts []func(kind string) bool
 	// byHand are deployments that a user failed.
@@ -21,7 +25,7 @@ type book struct {
 }
 
 func newBook() *book {
-	return &book{ended: map[string]bool{}, drained: map[string]bool{}, byHand: map[string]bool{}}
+	return &book{ended: map[string]bool{}, drained: map[string]bool{}, closed: map[string]bool{}, byHand: map[string]bool{}}
 }
 
 // begin opens the page of a step.
@@ -29,6 +33,8 @@ func (w *world) begin() {
 	w.before = w.store.Read()
 	clear(w.ended)
 	clear(w.drained)
+	clear(w.closed)
+	w.log.meanwhile(nil)
 	w.preempts = nil
 	w.mayPreempt()
 }
@@ -42,13 +48,15 @@ func (w *world) mayPreempt() {
 // legal checks what must hold at any time.
 func (w *world) legal(tx *state.Txn) error {
 	for n := range tx.Nodes() {
-		came, used := map[uint64]bool{}, int64(0)
+		came, used := uint64(math.MaxUint64), int64(0)
 		for a := range tx.AllocsByNode(n.ID) {
-			came[a.CreateIndex] = true
+			if a.CreateIndex > w.before.Index() {
+				came = min(came, a.CreateIndex)
+			}
 		}
 		for a := range tx.AllocsByNode(n.ID) {
-			// What a plan stops gives its room to what the same plan places.
-			leaves := a.DesiredStatus != api.AllocDesiredStatusRun && came[a.AllocModifyIndex]
+			// What a plan stops gives its room to what the same plan places. A later one may stop it once more.
+			leaves := a.DesiredStatus != api.AllocDesiredStatusRun && a.AllocModifyIndex >= came
 			if !a.ClientTerminal() && !leaves {
 				used += cpuOf(a.Job, a.TaskGroup)
 			}
@@ -74,7 +82,8 @@ func (w *world) legal(tx *state.Txn) error {
 	return nil
 }
 
-// paced checks that a roll-out keeps all but max_parallel of what served when the step began.
+// paced checks that a roll-out keeps all but max_parallel of what served when the step began. Canaries that nobody
+// promoted are beside it.
 func (w *world) paced(tx *state.Txn, j *api.Job) error {
 	old := w.before.Job("default", j.ID)
 	if old == nil || j.Stop || j.Type != api.JobTypeService || len(w.ended)+len(w.drained) > 0 {
@@ -93,6 +102,9 @@ func (w *world) paced(tx *state.Txn, j *api.Job) error {
 		}
 		served := 0
 		for _, a := range live(w.before, j.ID) {
+			if s := a.DeploymentStatus; s != nil && s.Canary {
+				continue
+			}
 			if row := tx.Alloc(a.ID); a.TaskGroup == g.Name && row.DesiredStatus != api.AllocDesiredStatusEvict && onLivingNode(tx, a) {
 				served++
 			}
@@ -130,8 +142,42 @@ func (w *world) verify() error {
 		if err := w.job(after, id); err != nil {
 			return fmt.Errorf("job %s: %w", id, err)
 		}
+		if err := linked(after, id); err != nil {
+			return fmt.Errorf("job %s: %w", id, err)
+		}
 	}
 	return nil
+}
+
+// linked checks that what lives knows whom it follows: who had its name last and was moved away or lost.
+func linked(tx *state.Txn, id string) error {
+	j := tx.Job("default", id)
+	if j == nil || j.Type != api.JobTypeService && j.Type != api.JobTypeBatch {
+		return nil
+	}
+	last := map[string]*api.Allocation{}
+	for a := range tx.AllocsByJob("default", id) {
+		if !lives(a) && a.Job.CreateIndex == j.CreateIndex && (last[a.Name] == nil || last[a.Name].CreateIndex < a.CreateIndex) {
+			last[a.Name] = a
+		}
+	}
+	for _, a := range live(tx, id) {
+		old := last[a.Name]
+		if old == nil || a.CreateIndex < old.AllocModifyIndex || a.Job.CreateIndex != old.Job.CreateIndex || canary(tx, a) || canary(tx, old) {
+			continue
+		}
+		moved := old.DesiredDescription == reconcile.Migrating || old.ClientStatus == api.AllocClientStatusLost && old.DesiredDescription != reconcile.NotNeeded
+		if moved && old.NextAllocation != a.ID {
+			return fmt.Errorf("%s does not follow %s", show(a), show(old))
+		}
+	}
+	return nil
+}
+
+// canary reports whether the allocation came as a canary.
+func canary(tx *state.Txn, a *api.Allocation) bool {
+	d := tx.Deployment(a.DeploymentID)
+	return d != nil && slices.Contains(d.TaskGroups[a.TaskGroup].PlacedCanaries, a.ID)
 }
 
 // part is a group of a job over a step.
@@ -244,7 +290,11 @@ func (p *part) outdated(a *api.Allocation) bool {
 // evicted checks that the allocation had to give way.
 func (p *part) evicted(row *api.Allocation) error {
 	by := p.after.Alloc(row.PreemptedByAllocation)
-	if by == nil || by.NodeID != row.NodeID || by.JobID == row.JobID || by.Job.Priority < row.Job.Priority+10 {
+	priority := row.Job.Priority // which may have risen in the step
+	if was := p.before.Alloc(row.ID); was != nil {
+		priority = min(priority, was.Job.Priority)
+	}
+	if by == nil || by.NodeID != row.NodeID || by.JobID == row.JobID || by.Job.Priority < priority+10 {
 		return fmt.Errorf("%s was evicted for %v", show(row), by)
 	}
 	if !slices.ContainsFunc(p.preempts, func(may func(string) bool) bool { return may(by.Job.Type) }) {

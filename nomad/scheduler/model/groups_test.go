@@ -29,13 +29,13 @@ func (p *part) counted() error {
 			changed = changed || !lives(row) || row.Job.Version != p.job.Version
 		}
 		switch {
-		case !p.lives(a) && p.wentBack(): // the version in between may have wanted fewer
+		case !p.lives(a) && (p.wentBack() || p.gaveWay(a)): // the version in between may have wanted fewer
 			need++
 			again[index(a)] = true
 			continue
 		case !p.lives(a) && !changed:
 			return fmt.Errorf("%s was stopped for no reason", show(p.after.Alloc(a.ID)))
-		case !p.lives(a) && !p.followed(a) && !p.canaried:
+		case !p.lives(a) && !p.followed(a) && !p.canaried && index(a) < p.count: // else a lower name takes its place
 			return fmt.Errorf("%s was stopped and has no successor", show(a))
 		case !p.lives(a):
 			need++
@@ -77,9 +77,9 @@ func (p *part) over() (list []*api.Allocation, ambiguous int) {
 			continue
 		}
 		switch {
-		case a.ClientStatus == api.AllocClientStatusComplete:
+		case a.ClientStatus == api.AllocClientStatusComplete && !endedAlone(a):
 			list = append(list, a)
-		case a.ClientStatus == api.AllocClientStatusFailed && a.NextAllocation == "":
+		case broke(a) && a.NextAllocation == "":
 			switch direct, all := p.failures(a); {
 			case direct >= 1: // a batch job has one more attempt
 				list = append(list, a)
@@ -92,17 +92,30 @@ func (p *part) over() (list []*api.Allocation, ambiguous int) {
 	return list, ambiguous
 }
 
+// endedAlone reports whether the node ended the allocation because it heard no server: its work is not done.
+func endedAlone(a *api.Allocation) bool {
+	d := a.Job.Group(a.TaskGroup).Disconnect
+	s := a.TaskStates["t"]
+	return d != nil && d.StopOnClientAfter > 0 && a.ClientStatus == api.AllocClientStatusComplete && s != nil &&
+		slices.ContainsFunc(s.Events, func(e *api.TaskEvent) bool { return e.Type == api.EventKilling })
+}
+
+// broke reports whether the allocation is followed by the rules for failures.
+func broke(a *api.Allocation) bool {
+	return a.ClientStatus == api.AllocClientStatusFailed || endedAlone(a)
+}
+
 // failures counts the failed predecessors of an allocation: those that it follows directly, one after the other,
 // and all.
 func (p *part) failures(a *api.Allocation) (direct, all int) {
 	unbroken := true
 	for prev := p.after.Alloc(a.PreviousAllocation); prev != nil; prev = p.after.Alloc(prev.PreviousAllocation) {
-		failed := prev.ClientStatus == api.AllocClientStatusFailed && prev.Job.Version == a.Job.Version
+		failed := broke(prev) && prev.Job.Version == a.Job.Version
 		unbroken = unbroken && failed
 		if unbroken {
 			direct++
 		}
-		if prev.ClientStatus == api.AllocClientStatusFailed {
+		if broke(prev) {
 			all++
 		}
 	}
@@ -113,12 +126,25 @@ func (p *part) lives(a *api.Allocation) bool { return lives(p.after.Alloc(a.ID))
 
 // near reports whether the allocation is too near to another one that was there.
 func (p *part) near(a *api.Allocation) bool {
-	for _, b := range p.stay {
-		if a != b && crowds(p.after, p.job, p.name, p.after.Node(a.NodeID), b) {
+	evicted := func(b *api.Allocation) bool { // it was there when the group was looked at, perhaps
+		row := p.after.Alloc(b.ID)
+		return row != nil && row.DesiredStatus == api.AllocDesiredStatusEvict
+	}
+	for _, b := range slices.Concat(p.stay, p.gone) {
+		if a != b && (slices.Contains(p.stay, b) || evicted(b)) && crowds(p.after, p.job, p.name, p.after.Node(a.NodeID), b) {
 			return true
 		}
 	}
 	return false
+}
+
+// gaveWay reports whether one of a lower name was evicted in the step: when this one was stopped as beyond the count,
+// that one may still have been there.
+func (p *part) gaveWay(a *api.Allocation) bool {
+	return slices.ContainsFunc(p.gone, func(b *api.Allocation) bool {
+		row := p.after.Alloc(b.ID)
+		return index(b) < index(a) && index(a) >= p.count && row != nil && row.DesiredStatus == api.AllocDesiredStatusEvict
+	})
 }
 
 // wentBack reports whether a version of the job failed in the step: part of the group may have been of it.
@@ -242,7 +268,7 @@ func (p *part) on(n *api.Node) error {
 	switch {
 	case old != nil && !suits(n, p.job, p.name), old != nil && !takesNew(n) && p.changed(old):
 		was := p.before.Job("default", p.id)
-		if p.lives(old) && (was == nil || was.Version != p.job.Version) { // else what changed was the node: nobody looks again
+		if p.lives(old) && !p.closed[n.ID] && (was == nil || was.Version != p.job.Version) { // else what changed was the node: nobody looks again
 			return fmt.Errorf("%s has no place there any more", show(old))
 		}
 		return nil
@@ -277,7 +303,7 @@ func (p *part) done(n *api.Node) bool {
 	}
 	var newest *api.Allocation
 	for a := range p.after.AllocsByNode(n.ID) {
-		finished := a.JobID == p.id && a.TaskGroup == p.name && a.DesiredStatus == api.AllocDesiredStatusRun && a.ClientStatus == api.AllocClientStatusComplete
+		finished := a.JobID == p.id && a.TaskGroup == p.name && a.DesiredStatus == api.AllocDesiredStatusRun && a.ClientStatus == api.AllocClientStatusComplete && !endedAlone(a)
 		if finished && a.Job.CreateIndex == p.job.CreateIndex && (newest == nil || a.CreateIndex > newest.CreateIndex) {
 			newest = a
 		}

@@ -35,6 +35,8 @@ func with(priority int, work string) func(*want) {
 
 func ruled(rule string) func(*want) { return func(w *want) { w.groups[0].rule = rule } }
 
+func silent(how string) func(*want) { return func(w *want) { w.silence = how } }
+
 func rolls(u api.UpdateStrategy) func(*want) {
 	return func(w *want) {
 		u.HealthCheck, u.HealthyDeadline, u.MinHealthyTime = "task_states", 5*time.Minute, time.Second
@@ -124,6 +126,22 @@ func recorded() map[string][]step {
 		},
 		"drained batch work moves to another room": {
 			alone, register(one("b", batch, 2, 400)), nodeUp("n1", "b", 1000), drain("n0"), runs("b", 2),
+		},
+		"batch work that its node ended alone is done again": {
+			alone, register(one("b", batch, 1, 600, silent(endsAlone))), cutOff("n0"), runs("b", 1),
+		},
+		"two nodes go down within some seconds": {
+			alone, nodeUp("n1", "b", 1000), register(one("w", service, 2, 600, silent(endsAlone), ruled(distinct))),
+			nodeUp("n2", "a", 1000), nodeUp("n3", "b", 1000), bothDown("n0", "n1"), runs("w", 2),
+		},
+		"batch work is finished before it is moved": {
+			alone, register(one("b", batch, 1, 600)), nodeUp("n1", "b", 1000), movedTooLate("n0"), runs("b", 0),
+		},
+		"batch work is finished out of sight": {
+			alone, register(one("b", batch, 1, 600, silent(mayReturn))), nodeUp("n1", "b", 1000), outOfSight("n0", alone), runs("b", 0),
+		},
+		"a node is closed while something is placed there": {
+			alone, closedMeanwhile("n0", register(one("w", service, 1, 600))), runs("w", 0), waits("w"),
 		},
 		"a canary that moves while it waits past the deadline": append(three(1000),
 			register(one("s", service, 2, 300, rolls(api.UpdateStrategy{MaxParallel: 1, Canary: 1, ProgressDeadline: 10 * time.Minute, AutoRevert: true}))),

@@ -31,7 +31,16 @@ type want struct {
 	groups []groupWant
 	roll   *api.UpdateStrategy
 	launch string // "periodic" or "parameterized"
+	// silence is what becomes of allocations on a node that hears no server, or is not heard.
+	silence string
+	atOnce  bool // all is placed in one plan, or nothing
 }
+
+// What a group says of nodes out of reach.
+const (
+	endsAlone = "ends alone" // the node ends it after a minute
+	mayReturn = "may return" // it is replaced at once, and may be back within an hour
+)
 
 type groupWant struct {
 	count, cpu int
@@ -45,7 +54,7 @@ type groupWant struct {
 func groupName(i int) string { return string(rune('g' + i)) }
 
 func (w want) job() *api.Job {
-	j := &api.Job{ID: w.id, Name: w.id, Type: w.kind, Priority: w.priority, Datacenters: []string{"*"}}
+	j := &api.Job{ID: w.id, Name: w.id, Type: w.kind, Priority: w.priority, Datacenters: []string{"*"}, AllAtOnce: w.atOnce}
 	switch w.launch {
 	case "periodic":
 		j.Periodic = &api.PeriodicConfig{Enabled: true, Spec: "0 0 1 1 *", SpecType: "cron"}
@@ -61,6 +70,12 @@ func (w want) job() *api.Job {
 			t.Env["sick"] = "yes"
 		}
 		group := &api.TaskGroup{Name: groupName(i), Count: g.count, Tasks: []*api.Task{t}, EphemeralDisk: &api.EphemeralDisk{SizeMB: 10}}
+		switch w.silence {
+		case endsAlone:
+			group.Disconnect = &api.DisconnectStrategy{StopOnClientAfter: time.Minute, Replace: true}
+		case mayReturn:
+			group.Disconnect = &api.DisconnectStrategy{LostAfter: time.Hour, Replace: true}
+		}
 		if w.kind == api.JobTypeService || w.kind == api.JobTypeSystem {
 			u := api.UpdateStrategy{HealthCheck: "task_states", HealthyDeadline: 5 * time.Minute, MinHealthyTime: time.Second}
 			if w.roll != nil {

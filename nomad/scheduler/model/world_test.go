@@ -23,6 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
+	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -36,6 +37,7 @@ type world struct {
 	allocs      *allocs.Service
 	deployments *deployments.Service
 	evals       *evals.Service
+	log         *log
 	stop        func()
 	*book
 }
@@ -52,7 +54,34 @@ func (c *chaos) Read(p []byte) (int, error) {
 	return c.ChaCha8.Read(p)
 }
 
-func newWorld(t *testing.T) *world {
+// log is the way of plans to the log. Something may happen just before one is written, and it may be slow.
+type log struct {
+	fsm.Proposer
+	mu     sync.Mutex
+	before func(*plan.Apply) bool // true when it has happened
+	slow   time.Duration
+}
+
+// Propose implements [fsm.Proposer].
+func (l *log) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error) {
+	if p, is := c.(*plan.Apply); is {
+		time.Sleep(l.slow)
+		l.mu.Lock()
+		if l.before != nil && l.before(p) {
+			l.before = nil
+		}
+		l.mu.Unlock()
+	}
+	return l.Proposer.Propose(ctx, c)
+}
+
+func (l *log) meanwhile(do func(*plan.Apply) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before = do
+}
+
+func newWorld(t *testing.T, workers int, slow time.Duration) *world {
 	uuid.SetRand(&chaos{ChaCha8: rand.NewChaCha8([32]byte{})})
 	s, err := state.New()
 	if err != nil {
@@ -61,15 +90,15 @@ func newWorld(t *testing.T) *world {
 	raft := fsm.NewLocal(s, nomad.Commands())
 	long := 10_000 * time.Hour
 	w := &world{
-		t: t, store: s, raft: raft, book: newBook(),
+		t: t, store: s, raft: raft, book: newBook(), log: &log{Proposer: raft, slow: slow},
 		jobs:        jobs.New(jobs.Config{State: s, Raft: raft, Versions: 6}),
 		allocs:      allocs.New(allocs.Config{State: s, Raft: raft}),
 		deployments: deployments.New(deployments.Config{State: s, Raft: raft}),
-		evals:       evals.New(evals.Config{State: s, Raft: raft, Workers: 1, SweepEvery: 20 * time.Second}),
 		nodes: nodes.New(nodes.Config{
 			State: s, Raft: raft, Log: hclog.NewNullLogger(), Heartbeat: nodes.Heartbeat{MinTTL: long, Grace: long, FailoverTTL: long},
 		}),
 	}
+	w.evals = evals.New(evals.Config{State: s, Raft: w.log, Workers: workers, SweepEvery: 20 * time.Second})
 	tx := s.Write(s.Read().Index()+1, time.Now())
 	tx.PutAgreedVersion(fsm.Version)
 	tx.Commit()
@@ -116,12 +145,18 @@ func (w *world) rest() error {
 	return errors.New("it never comes to rest")
 }
 
-// due is when the first evaluation that was put off is to run.
+// due is when the first evaluation that was put off is to run, or one that came too late too often is tried again.
 func (w *world) due() time.Time {
 	var first time.Time
 	for e := range w.store.Read().Evals(api.AllNamespaces) {
-		if e.Status == api.EvalStatusPending && !e.WaitUntil.IsZero() && (first.IsZero() || e.WaitUntil.Before(first)) {
-			first = e.WaitUntil
+		at := e.WaitUntil
+		if e.Status == api.EvalStatusBlocked && e.TriggeredBy == api.TriggerMaxPlans {
+			at = time.Now().Add(time.Minute)
+		} else if e.Status != api.EvalStatusPending {
+			continue
+		}
+		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
 		}
 	}
 	return first

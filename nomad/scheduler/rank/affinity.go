@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// Affinities are the wishes of a job, a group and its tasks about nodes.
+// Affinities are the preferences of a job, a group and its tasks about nodes.
 type Affinities struct {
 	rules   []*feasible.Rule
 	weights []float64

@@ -137,8 +137,8 @@ func (s *Spreads) Tuple(n *api.Node) int {
 		return 0
 	}
 	var few [8]int32
-	var room [32]byte
-	values, key := few[:0], room[:0]
+	var buf [32]byte
+	values, key := few[:0], buf[:0]
 	for _, sp := range s.all {
 		number := int32(none)
 		if v, ok := sp.target.Value(n); ok {

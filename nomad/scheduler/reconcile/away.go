@@ -107,10 +107,14 @@ func lastUnknown(a *api.Allocation) time.Time {
 	return t
 }
 
-// Forgotten is the amendment for an allocation that is out of sight; false when it is known to be.
-func Forgotten(a *api.Allocation, f Fate) (Amend, bool) {
-	if a.ClientStatus == api.AllocClientStatusUnknown {
+// Forgotten is the amendment for an allocation that is out of sight; false when it is known to be, and somebody comes
+// back to it when that is to end. Who was to come may have been left out with other parts of a plan.
+func Forgotten(a *api.Allocation, f Fate, comesBack bool) (Amend, bool) {
+	switch {
+	case a.ClientStatus != api.AllocClientStatusUnknown:
+		return Amend{Alloc: a, ClientStatus: api.AllocClientStatusUnknown, Description: unknown, RescheduleAt: f.Until}, true
+	case f.Until.IsZero() || comesBack:
 		return Amend{}, false
 	}
-	return Amend{Alloc: a, ClientStatus: api.AllocClientStatusUnknown, Description: unknown, RescheduleAt: f.Until}, true
+	return Amend{Alloc: a, RescheduleAt: f.Until}, true
 }

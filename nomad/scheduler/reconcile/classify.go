@@ -12,7 +12,11 @@ func (p *pass) classify(a *api.Allocation) {
 	switch {
 	case p.batch && p.done(a):
 		p.hold(a)
-	case a.ServerTerminal() || p.batch && a.ClientTerminal() && p.job.older: // over
+	case a.ServerTerminal():
+		if p.unfollowed(a) {
+			p.waits = append(p.waits, a)
+		}
+	case p.batch && a.ClientTerminal() && p.job.older: // over
 	case p.unwanted(a):
 		p.end(a)
 	case a.ClientStatus == api.AllocClientStatusFailed || p.cutShort(a):
@@ -43,9 +47,11 @@ func (p *pass) classifyByNode(a *api.Allocation) {
 		p.hold(a)
 		return
 	}
-	if am, news := Forgotten(a, f); news {
+	if am, news := Forgotten(a, f, p.comesBack(a)); news {
 		p.res.Amend = append(p.res.Amend, am)
-		p.res.Desired.Disconnect++
+		if am.ClientStatus != "" {
+			p.res.Desired.Disconnect++
+		}
 	}
 	if f.Replace && !p.canary(a) {
 		p.noteOlder(a)
@@ -53,6 +59,11 @@ func (p *pass) classifyByNode(a *api.Allocation) {
 		return
 	}
 	p.hold(a)
+}
+
+// comesBack reports whether an evaluation is still to look at the allocation again.
+func (p *pass) comesBack(a *api.Allocation) bool {
+	return a.FollowupEvalID != "" && a.FollowupEvalID != p.in.EvalID && p.in.Pending(a.FollowupEvalID)
 }
 
 // hold keeps an allocation.
@@ -114,54 +125,13 @@ func (p *pass) isOlder(a *api.Allocation) bool { return p.standing(a.Job).older 
 // done reports whether a batch allocation of this version finished its work. The tasks of one that the servers
 // stopped or evicted end without failing too.
 func (p *pass) done(a *api.Allocation) bool {
-	return !a.ServerTerminal() && Succeeded(a) && !p.isOlder(a) && !stoppedAlone(a)
+	return !a.ServerTerminal() && Finished(a) && !p.isOlder(a)
 }
 
 // cutShort reports whether an allocation ended although it was to go on and nobody asked for its end: what follows
 // it comes as after a failure, not at once and for ever.
 func (p *pass) cutShort(a *api.Allocation) bool {
-	return a.ClientStatus == api.AllocClientStatusComplete && !a.DesiredTransition.Migrate && (!p.batch || stoppedAlone(a))
-}
-
-// stoppedAlone reports whether a node that heard nothing from the servers ended the allocation by itself.
-func stoppedAlone(a *api.Allocation) bool {
-	g := a.Group()
-	if g == nil || stopsAfter(g) <= 0 {
-		return false
-	}
-	if limit := g.MaxRunDuration; limit > 0 && EndedAt(a).Sub(time.Unix(0, a.CreateTime)) >= limit {
-		return false
-	}
-	for _, t := range a.TaskStates {
-		killed, leader := false, false
-		for _, e := range t.Events {
-			killed = killed || e.Type == api.EventKilling
-			leader = leader || e.Type == api.EventLeaderDead
-		}
-		if killed && !leader {
-			return true
-		}
-	}
-	return false
-}
-
-// Succeeded reports whether all tasks ended without failing.
-func Succeeded(a *api.Allocation) bool {
-	if a.ClientStatus != api.AllocClientStatusComplete {
-		return false
-	}
-	for _, t := range a.TaskStates {
-		if t.State != api.TaskStateDead || t.Failed {
-			return false
-		}
-	}
-	return true
-}
-
-// SameWork reports whether what a finished allocation did is what the job asks for now.
-func SameWork(a *api.Allocation, j *api.Job) bool {
-	return a.Job != nil && a.Job.CreateIndex == j.CreateIndex &&
-		(a.Job.Version == j.Version || !Destructive(a.Job, j, a.TaskGroup))
+	return a.ClientStatus == api.AllocClientStatusComplete && !a.DesiredTransition.Migrate && (!p.batch || StoppedAlone(a))
 }
 
 func (p *pass) classifyFailed(a *api.Allocation) {
@@ -196,7 +166,7 @@ func (p *pass) retry(a *api.Allocation) {
 	case !at.After(p.in.Now.Add(time.Second)):
 		p.failed = append(p.failed, a)
 	default:
-		if a.FollowupEvalID == "" || !p.in.Pending(a.FollowupEvalID) {
+		if !p.comesBack(a) {
 			p.res.Amend = append(p.res.Amend, Amend{Alloc: a, RescheduleAt: at})
 			p.res.Desired.RescheduleLater++
 		}

@@ -59,6 +59,99 @@ func TestLostBeyondTheCountIsNotReplaced(t *testing.T) {
 	}
 }
 
+// A successor that found no place at first follows its predecessor all the same.
+func TestWhoHadToWaitFollowsItsPredecessor(t *testing.T) {
+	// gone leaves name 1 without an allocation: the last one, a1, was told to stop for a reason.
+	gone := func(why, client string) (reconcile.Input, []*api.Allocation) {
+		in, allocs := group(3, 0, 1, 2)
+		for i, a := range allocs {
+			a.CreateIndex = uint64(i + 1)
+		}
+		a := allocs[1]
+		a.DesiredStatus, a.DesiredDescription, a.ClientStatus = api.AllocDesiredStatusStop, why, client
+		return in, allocs
+	}
+	lost := func(in reconcile.Input) string { // as the plan that stops it says
+		in.Node = func(string) *api.Node { return nil }
+		return reconcile.Group(in).Stop[0].Description
+	}
+	in, _ := group(3, 0, 1, 2)
+	nodeGone := lost(in)
+	for name, c := range map[string]struct {
+		why, client string
+		change      func(in *reconcile.Input, allocs []*api.Allocation)
+		follows     bool
+	}{
+		"drained":                      {reconcile.Migrating, api.AllocClientStatusRunning, nil, true},
+		"drained, and it has ended":    {reconcile.Migrating, api.AllocClientStatusComplete, nil, true},
+		"lost":                         {nodeGone, api.AllocClientStatusLost, nil, true},
+		"stopped as it was not wanted": {reconcile.NotNeeded, api.AllocClientStatusComplete, nil, false},
+		"of an earlier job of that name": {reconcile.Migrating, api.AllocClientStatusComplete, func(in *reconcile.Input, _ []*api.Allocation) {
+			j := *in.Job
+			j.CreateIndex, in.Job = 9, &j
+		}, false},
+		"followed by another that is not wanted any more": {reconcile.Migrating, api.AllocClientStatusComplete, func(in *reconcile.Input, allocs []*api.Allocation) {
+			later := *allocs[1]
+			later.ID, later.CreateIndex, later.DesiredDescription = "later", 7, reconcile.NotNeeded
+			in.Allocs = append(in.Allocs, &later)
+		}, false},
+		"a canary that nobody promoted": {reconcile.Migrating, api.AllocClientStatusComplete, func(_ *reconcile.Input, allocs []*api.Allocation) {
+			allocs[1].DeploymentStatus = &api.AllocDeploymentStatus{Canary: true}
+		}, false},
+	} {
+		in, allocs := gone(c.why, c.client)
+		if c.change != nil {
+			c.change(&in, allocs)
+		}
+		r := reconcile.Group(in)
+		if len(r.Place) == 0 {
+			t.Errorf("%s: nothing is placed", name)
+			continue
+		}
+		pl := r.Place[len(r.Place)-1]
+		for _, other := range r.Place {
+			if other.Name == "j.g[1]" {
+				pl = other
+			}
+		}
+		if got := pl.Previous == allocs[1]; got != c.follows || pl.Name != "j.g[1]" || pl.Stop != nil || len(r.Place) != 1 && c.follows {
+			t.Errorf("%s: %+v of %d", name, pl, len(r.Place))
+		}
+	}
+}
+
+// A canary that tries out what is to come has the name too.
+func TestWhoHadToWaitFollowsItsPredecessorBesideACanary(t *testing.T) {
+	in, allocs := group(2, 0, 1)
+	next := *in.Job
+	next.Version, next.JobModifyIndex = 1, 9
+	next.TaskGroups = []*api.TaskGroup{{Name: "g", Count: 2, Update: &api.UpdateStrategy{MaxParallel: 1, Canary: 1}, Meta: map[string]string{"new": "1"}}}
+	in.Job = &next
+	in.Current = &api.Deployment{ID: "d", JobVersion: 1, Status: api.DeploymentStatusRunning, TaskGroups: map[string]*api.DeploymentState{
+		"g": {DesiredCanaries: 1, DesiredTotal: 2, PlacedCanaries: []string{"canary"}},
+	}}
+	in.Deployments = []*api.Deployment{in.Current}
+	canary := *allocs[1]
+	canary.ID, canary.Job, canary.CreateIndex, canary.DeploymentID = "canary", &next, 5, "d"
+	canary.DeploymentStatus = &api.AllocDeploymentStatus{Canary: true}
+	allocs[1].DesiredStatus, allocs[1].DesiredDescription, allocs[1].ClientStatus = api.AllocDesiredStatusStop, reconcile.Migrating, api.AllocClientStatusComplete
+	in.Allocs = append(in.Allocs, &canary)
+	if r := reconcile.Group(in); len(r.Place) != 1 || r.Place[0].Previous != allocs[1] || r.Place[0].Job != allocs[1].Job {
+		t.Errorf("places %+v", r.Place)
+	}
+}
+
+// What replaces lost allocations comes also while a roll-out is halted, now or later.
+func TestWhoHadToWaitComesWhileARollOutIsHalted(t *testing.T) {
+	in, allocs := group(2, 0, 1)
+	in.Job.TaskGroups[0].Update = &api.UpdateStrategy{MaxParallel: 1}
+	in.Current = &api.Deployment{ID: "d", Status: api.DeploymentStatusFailed, TaskGroups: map[string]*api.DeploymentState{"g": {}}}
+	allocs[1].DesiredStatus, allocs[1].DesiredDescription, allocs[1].ClientStatus = api.AllocDesiredStatusStop, reconcile.Migrating, api.AllocClientStatusComplete
+	if r := reconcile.Group(in); len(r.Place) != 1 || r.Place[0].Previous != allocs[1] {
+		t.Errorf("places %+v", r.Place)
+	}
+}
+
 func TestFailedAllocationOfAnOldVersionStartsAfresh(t *testing.T) {
 	in, allocs := group(1, 0)
 	old := *in.Job

@@ -11,8 +11,8 @@ import (
 
 // Name is the name of the group's allocation with that index.
 func Name(job, group string, index int) string {
-	var room [128]byte
-	b := append(append(append(room[:0], job...), '.'), group...)
+	var buf [128]byte
+	b := append(append(append(buf[:0], job...), '.'), group...)
 	b = append(strconv.AppendInt(append(b, '['), int64(index), 10), ']')
 	return string(b)
 }

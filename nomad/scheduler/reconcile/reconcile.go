@@ -24,6 +24,7 @@ func Group(in Input) Result {
 	for _, a := range in.Allocs {
 		p.classify(a)
 	}
+	p.recall()
 	p.reconnect()
 	p.tryOut()
 	p.stopSurplus()
@@ -51,6 +52,7 @@ type pass struct {
 	failed    []*api.Allocation // to be placed again now; canaries too
 	failedOld []*api.Allocation // of older versions
 	replaced  []*api.Allocation // unknown, with a replacement wanted
+	waits     []*api.Allocation // moved or lost before, and nobody could follow them yet
 
 	// job is what the allocation being classified is of.
 	job standing
@@ -105,8 +107,8 @@ func (p *pass) isLost(a *api.Allocation) bool {
 	return n == nil || n.Status == api.NodeStatusDown
 }
 
-// room is how many more placements the count allows.
-func (p *pass) room() int { return p.group.Count - len(p.keep) - p.placed }
+// open is how many more placements the count allows.
+func (p *pass) open() int { return p.group.Count - len(p.keep) - p.placed }
 
 // placeAgain follows up on what moved, failed or was lost, as far as the count goes.
 func (p *pass) placeAgain() {
@@ -114,7 +116,7 @@ func (p *pass) placeAgain() {
 	for _, a := range p.failed {
 		canary := p.canary(a)
 		s := &Stop{Alloc: a, Description: rescheduled}
-		if !canary && p.room() <= 0 {
+		if !canary && p.open() <= 0 {
 			s.Description = NotNeeded
 			p.res.Stop = append(p.res.Stop, *s)
 			continue
@@ -124,9 +126,15 @@ func (p *pass) placeAgain() {
 	}
 	for _, list := range [][]*api.Allocation{p.lost, p.replaced} {
 		for _, a := range list {
-			if !p.canary(a) && p.room() > 0 {
+			if !p.canary(a) && p.open() > 0 {
 				p.place(Place{Name: a.Name, Previous: a, Job: p.versionFor(a)})
 			}
+		}
+	}
+	for _, a := range p.waits {
+		if p.open() > 0 {
+			p.place(Place{Name: a.Name, Previous: a, Job: p.versionFor(a)})
+			p.res.Desired.Place++
 		}
 	}
 }
@@ -136,7 +144,7 @@ func (p *pass) placeMigrating() {
 		a, canary := r.Allocation, p.canary(r.Allocation)
 		p.res.Stop = append(p.res.Stop, Stop{Alloc: a, Description: Migrating})
 		p.res.Desired.Migrate++
-		if canary || p.room() > 0 {
+		if canary || p.open() > 0 {
 			p.place(Place{Name: a.Name, Previous: a, Failed: a.DesiredTransition.Reschedule, Canary: canary, Job: p.versionFor(a)})
 		}
 	}
@@ -160,7 +168,7 @@ func (p *pass) place(pl Place) {
 // fill places new allocations under the lowest free names. While canaries are unpromoted, that restores
 // what the older version had; when the roll-out was halted, nothing new is placed.
 func (p *pass) fill() {
-	want, job := p.room(), (*api.Job)(nil)
+	want, job := p.open(), (*api.Job)(nil)
 	switch {
 	case p.unpromoted && p.older == nil:
 		return

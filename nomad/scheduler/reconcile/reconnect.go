@@ -62,6 +62,9 @@ func (p *pass) staysBefore(original, replacement *api.Allocation) bool {
 	if old, fresh := p.isOlder(original), p.isOlder(replacement); old != fresh {
 		return fresh // a newer version always wins
 	}
+	if done := p.batch && p.done(original); done || p.batch && p.done(replacement) {
+		return done // whatever the group prefers: nobody needs the other one
+	}
 	how := strategy(p.group)
 	runs := replacement.ClientStatus == api.AllocClientStatusRunning
 	switch {

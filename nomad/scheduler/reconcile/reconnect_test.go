@@ -78,7 +78,8 @@ func TestAllocationIsNotReplacedWhereThatIsNotWanted(t *testing.T) {
 		if len(r.Amend) != 1 || len(r.Place)+len(r.Stop) != 0 {
 			t.Errorf("%s: %+v", status, r)
 		}
-		allocs[0].ClientStatus = api.AllocClientStatusUnknown
+		allocs[0].ClientStatus, allocs[0].FollowupEvalID = api.AllocClientStatusUnknown, "next"
+		in.Pending = func(id string) bool { return id == "next" }
 		if r := reconcile.Group(in); len(r.Amend)+len(r.Place)+len(r.Stop) != 0 {
 			t.Errorf("%s, once more: %+v", status, r)
 		}
@@ -115,5 +116,21 @@ func TestDeprecatedFieldsSayTheSame(t *testing.T) {
 	in.Node = func(string) *api.Node { return &api.Node{Status: api.NodeStatusDown, StatusUpdatedAt: epoch.Unix()} }
 	if r := reconcile.Group(in); len(r.Amend) != 1 || len(r.Place)+len(r.Stop) != 0 {
 		t.Errorf("stop_after_client_disconnect: %+v", r)
+	}
+}
+
+// Batch work that was finished out of sight is finished: its replacement does not go on with it.
+func TestWorkFinishedOutOfSightIsNotDoneTwice(t *testing.T) {
+	for _, option := range []api.ReconcileOption{"", api.ReconcileOptionBestScore, api.ReconcileOptionLongestRunning, api.ReconcileOptionKeepOriginal} {
+		in, original, replacement := away(option)
+		in.Job.Type = api.JobTypeBatch
+		original.ClientStatus = api.AllocClientStatusComplete
+		original.TaskStates["main"].State = api.TaskStateDead
+		r := reconcile.Group(in)
+		if len(r.Stop) != 1 || r.Stop[0].Alloc != replacement {
+			for _, s := range r.Stop {
+				t.Errorf("%q: %s is stopped (%s)", option, s.Alloc.ID, s.Alloc.ClientStatus)
+			}
+		}
 	}
 }

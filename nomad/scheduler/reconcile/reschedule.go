@@ -24,20 +24,6 @@ func NextReschedule(a *api.Allocation, policy *api.ReschedulePolicy) (time.Time,
 	return ended.Add(delay), true
 }
 
-// EndedAt is when the last task ended, or when the allocation last changed.
-func EndedAt(a *api.Allocation) time.Time {
-	var last time.Time
-	for _, t := range a.TaskStates {
-		if t.FinishedAt.After(last) {
-			last = t.FinishedAt
-		}
-	}
-	if last.IsZero() {
-		return time.Unix(0, a.ModifyTime)
-	}
-	return last
-}
-
 func attemptsWithin(t *api.RescheduleTracker, now time.Time, interval time.Duration) int {
 	if t == nil {
 		return 0

@@ -17,7 +17,7 @@ func delays(policy *api.ReschedulePolicy, n int, lives time.Duration) []time.Dur
 	var all []time.Duration
 	for range n {
 		now = now.Add(lives)
-		a.TaskStates = map[string]*api.TaskState{"t": {FinishedAt: now}}
+		a.TaskStates, a.ModifyTime = map[string]*api.TaskState{"t": {FinishedAt: now}}, now.UnixNano()
 		at, again := reconcile.NextReschedule(a, policy)
 		if !again {
 			return append(all, -1)
@@ -63,5 +63,33 @@ func TestAttemptsOutsideOfTheIntervalDoNotCount(t *testing.T) {
 	p := &api.ReschedulePolicy{Attempts: 1, Interval: time.Minute, Delay: time.Second, DelayFunction: "constant"}
 	if got := delays(p, 3, 2*time.Minute); got[2] != time.Second {
 		t.Fatalf("delays %v", got)
+	}
+}
+
+// The clock of a node is not that of the servers: what it says of an end counts only as far as the servers' allow.
+func TestDelayOfAReplacementDoesNotHangOnTheClockOfANode(t *testing.T) {
+	for name, skew := range map[string]time.Duration{"ahead": 24 * time.Hour, "behind": -24 * time.Hour} {
+		for attempt := range 2 {
+			a := &api.Allocation{
+				ClientStatus: api.AllocClientStatusFailed, CreateTime: epoch.Add(-time.Minute).UnixNano(), ModifyTime: epoch.UnixNano(),
+				TaskStates: map[string]*api.TaskState{"t": {State: api.TaskStateDead, Failed: true, FinishedAt: epoch.Add(skew)}},
+			}
+			if attempt > 0 {
+				a.RescheduleTracker = &api.RescheduleTracker{Events: []*api.RescheduleEvent{{RescheduleTime: epoch.Add(-time.Minute).UnixNano()}}}
+			}
+			p := &api.ReschedulePolicy{Unlimited: true, Delay: time.Minute, DelayFunction: "exponential", MaxDelay: time.Hour}
+			at, again := reconcile.NextReschedule(a, p)
+			if wait := at.Sub(epoch); !again || wait < 0 || wait > time.Hour {
+				t.Errorf("%s: an allocation whose end the servers heard of at %v is placed again at %v", name, epoch, at)
+			}
+		}
+		a := &api.Allocation{
+			ClientStatus: api.AllocClientStatusFailed, ModifyTime: epoch.UnixNano(),
+			TaskStates:        map[string]*api.TaskState{"t": {State: api.TaskStateDead, Failed: true, FinishedAt: epoch.Add(skew)}},
+			RescheduleTracker: &api.RescheduleTracker{Events: []*api.RescheduleEvent{{RescheduleTime: epoch.Add(-time.Minute).UnixNano()}}},
+		}
+		if _, again := reconcile.NextReschedule(a, &api.ReschedulePolicy{Attempts: 1, Interval: time.Hour, Delay: 5 * time.Second, DelayFunction: "constant"}); again {
+			t.Errorf("%s: the one attempt within an hour was a minute ago, and there is another", name)
+		}
 	}
 }

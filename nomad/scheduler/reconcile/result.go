@@ -64,7 +64,7 @@ type Stop struct {
 // Amend changes what the servers remember of an allocation, and nothing on its node.
 type Amend struct {
 	Alloc *api.Allocation
-	// RescheduleAt is when the allocation will be replaced; zero when it does not change.
+	// RescheduleAt is when the allocation will be replaced or lost; zero when it does not change.
 	RescheduleAt time.Time
 	// ClientStatus is set for allocations on disconnected nodes: unknown.
 	ClientStatus string

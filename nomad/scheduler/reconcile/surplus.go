@@ -45,7 +45,7 @@ func (p *pass) moving() int {
 	return n
 }
 
-// stopTwins leaves one allocation under each name: of the newest version, and of those the one that runs.
+// stopTwins leaves one allocation under each name: of the newest version, and of those the one that runs, or has done its work.
 // A promoted canary has the name of the one that it replaces.
 func (p *pass) stopTwins() {
 	var seen indexes
@@ -96,14 +96,16 @@ func (p *pass) better(a, b *api.Allocation) int {
 		}
 		return 1
 	}
-	return liveness(a) - liveness(b)
+	return p.liveness(a) - p.liveness(b)
 }
 
-func liveness(a *api.Allocation) int {
-	switch a.ClientStatus {
-	case api.AllocClientStatusRunning:
+func (p *pass) liveness(a *api.Allocation) int {
+	switch {
+	case p.batch && p.done(a):
+		return 3
+	case a.ClientStatus == api.AllocClientStatusRunning:
 		return 2
-	case api.AllocClientStatusPending:
+	case a.ClientStatus == api.AllocClientStatusPending:
 		return 1
 	}
 	return 0

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -17,17 +19,19 @@ type agent struct {
 	n *node
 	// life names the agent among those of its node: the dice of one do not depend on what the others threw at the
 	// moment of their death.
-	life  string
-	ctx   context.Context
-	die   context.CancelFunc
-	svc   *volumes.Service
-	from  time.Duration // of the last answered heartbeat
-	live  map[string]*runner
-	index uint64
-	told  chan struct{} // closed when the servers know this boot
-	news  chan struct{} // the fingerprint has changed
-	calls map[string]wire.Handler
-	at    int // the server that is asked first
+	life string
+	ctx  context.Context
+	die  context.CancelFunc
+	svc  *volumes.Service
+	from time.Duration // of the last answered heartbeat
+	live map[string]*runner
+	// index and line are those of the last answer about allocations, has what it said of them.
+	index, line uint64
+	has         map[string]uint64
+	told        chan struct{} // closed when the servers know this boot
+	news        chan struct{} // the fingerprint has changed
+	calls       map[string]wire.Handler
+	at          int // the server that is asked first
 	// named are the servers that gossip thought alive when the last heartbeat was answered.
 	named []*server
 	// controllers and nodes are the fingerprint of the plugins.
@@ -42,7 +46,7 @@ func (n *node) start() {
 	}
 	n.lives++
 	a := &agent{
-		n: n, life: fmt.Sprintf("%s/%d", n.id, n.lives), live: map[string]*runner{}, told: make(chan struct{}), news: make(chan struct{}, 1), calls: map[string]wire.Handler{},
+		n: n, life: fmt.Sprintf("%s/%d", n.id, n.lives), live: map[string]*runner{}, has: map[string]uint64{}, told: make(chan struct{}), news: make(chan struct{}, 1), calls: map[string]wire.Handler{},
 		at: n.w.dice.roll("at " + n.id).IntN(3), serving: map[string]context.CancelFunc{},
 	}
 	a.ctx, a.die = context.WithCancel(n.os)
@@ -93,10 +97,13 @@ func (a *agent) begin() error {
 		Host: hands{n.kernel, a}, Connect: a.connect, Tasks: workloads{a},
 		PluginWait: 30 * time.Second, RetryMax: 4 * time.Second, HealthInterval: 2 * time.Minute,
 		Chance: func(what string, below time.Duration) time.Duration {
+			if a.ctx.Err() != nil { // what the dead throw is in no order
+				return below
+			}
 			return w.some(w.dice.roll(a.life+" "+what), below)
 		},
 		Begin: func(ctx context.Context, what string) {
-			w.sleep(ctx, w.some(w.dice.roll(a.life+" begins "+what), time.Millisecond))
+			a.sleep(ctx, "begins "+what+numberOf(ctx), time.Millisecond)
 		},
 		Log: quiet,
 	})
@@ -153,6 +160,7 @@ func (a *agent) run(first time.Duration) {
 		a.serve(p)
 	}
 	for _, id := range sorted(n.disk.known) {
+		a.has[id] = n.disk.known[id].alloc.AllocModifyIndex
 		a.take(n.disk.known[id])
 	}
 	w.mu.Unlock()
@@ -202,6 +210,9 @@ func (a *agent) settled() bool {
 
 // sleep waits for a random time of at most most.
 func (a *agent) sleep(ctx context.Context, place string, most time.Duration) bool {
+	if a.ctx.Err() != nil || ctx.Err() != nil {
+		return false
+	}
 	return a.n.w.sleep(ctx, a.n.w.some(a.n.w.dice.roll(a.life+" "+place), most))
 }
 
@@ -209,12 +220,13 @@ func (a *agent) sleep(ctx context.Context, place string, most time.Duration) boo
 func (a *agent) Invoke(ctx context.Context, method string, req, resp any) error {
 	w := a.n.w
 	err := fault.New(fault.Unavailable, "no server")
-	for try := range len(w.servers) {
+	all := w.list()
+	for try := range len(all) {
 		if a.ctx.Err() != nil {
 			return a.ctx.Err()
 		}
 		w.mu.Lock()
-		s := w.servers[(a.at+try)%len(w.servers)]
+		s := all[(a.at+try)%len(all)]
 		w.mu.Unlock()
 		err = caller{w, a.n.id, s, a.life}.Invoke(ctx, method, req, resp)
 		if err == nil || ctx.Err() != nil || fault.Of(err) != fault.Unavailable {
@@ -269,7 +281,7 @@ func (a *agent) fingerprint() *api.Node {
 // beats registers the node and keeps it alive.
 func (a *agent) beats() {
 	n := a.n
-	registered := false
+	registered, mark := false, api.RollbackUnseen
 	for a.ctx.Err() == nil {
 		bound := 5 * time.Second
 		term := a.svc.ShortestLease()
@@ -286,7 +298,7 @@ func (a *agent) beats() {
 			case <-a.news: // it is part of what is said now
 			default:
 			}
-			resp, err = wire.NodeRegister.Call(ctx, a, &api.NodeRegisterRequest{Node: a.fingerprint()})
+			resp, err = wire.NodeRegister.Call(ctx, a, &api.NodeRegisterRequest{Node: a.fingerprint(), Rollback: mark})
 		default:
 			resp, err = wire.NodeHeartbeat.Call(ctx, a, &api.NodeHeartbeatRequest{NodeID: n.id, NodeSecret: "secret-" + n.id, Status: api.NodeStatusReady})
 		}
@@ -301,11 +313,20 @@ func (a *agent) beats() {
 			}
 			continue
 		}
+		if resp.Rollback != 0 { // it was not heard
+			mark = resp.Rollback
+			continue
+		}
 		wait := resp.HeartbeatTTL
 		if !registered || resp.Held {
 			wait = 200 * time.Millisecond
 		}
 		registered = true
+		if resp.Voters != nil {
+			n.w.mu.Lock()
+			n.disk.voters = resp.Voters
+			n.w.mu.Unlock()
+		}
 		a.gossip()
 		a.known()
 		a.renew(sent)
@@ -350,8 +371,9 @@ func (a *agent) gossip() {
 	w := a.n.w
 	r := w.dice.roll("gossip " + a.life)
 	a.named = nil
-	only, flap := w.servers[r.IntN(len(w.servers))], r.IntN(2) == 0
-	for _, s := range w.servers {
+	all := w.list()
+	only, flap := all[r.IntN(len(all))], r.IntN(2) == 0
+	for _, s := range all {
 		if s == only || !flap {
 			a.named = append(a.named, s)
 		}
@@ -364,38 +386,44 @@ func (a *agent) withoutLeader() {
 	sent := n.clock()
 	ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
 	defer cancel()
-	voters := w.servers
+	w.mu.Lock()
+	voters := n.disk.voters
+	w.mu.Unlock()
 	if w.bug == BugToldServers && len(a.named) > 0 {
-		voters = a.named
+		voters = votersOf(a.named)
 	}
-	answers := make(chan *api.StatusLeaderResponse, len(voters))
-	for _, s := range voters {
+	if voters == nil {
+		return
+	}
+	asked := slices.DeleteFunc(w.list(), func(s *server) bool { return voters.Servers[s.id] == "" })
+	answers := make(chan *api.StatusLeaderResponse, len(asked))
+	for _, s := range asked {
 		go func() {
 			r, err := wire.StatusLeader.Call(ctx, caller{w, n.id, s, a.life}, &api.QueryOptions{})
 			if err != nil {
 				r = nil
 			}
 			if r == nil && w.bug == BugSilentLeader {
-				r = &api.StatusLeaderResponse{Server: s.id, Voters: votersOf(w.servers)}
+				r = &api.StatusLeaderResponse{Server: s.id, Voters: voters}
 			}
 			answers <- r
 		}()
 	}
 	var said []*api.StatusLeaderResponse
-	for range voters {
+	for range asked {
 		if r := <-answers; r != nil {
 			said = append(said, r)
 		}
 	}
-	if votersOf(voters).Leaderless(said) {
+	if voters.Leaderless(said) {
 		w.say("%s goes on: the servers have no leader", n.id)
 		a.renew(sent)
 	}
 }
 
-// votersOf are the servers that vote; they are the same all the time.
+// votersOf takes servers for all that vote.
 func votersOf(servers []*server) *api.Voters {
-	v := &api.Voters{Index: 1, Servers: map[string]string{}}
+	v := &api.Voters{Index: math.MaxUint64, Servers: map[string]string{}}
 	for _, s := range servers {
 		v.Servers[s.id] = s.id
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
 
-// Bug breaks one thing on purpose, on the way between the rooms and the world.
+// Bug breaks one thing on purpose, on the way between the services and the world.
 type Bug string
 
 // Bugs.
@@ -48,6 +48,10 @@ const (
 	BugEarlyFree Bug = "claim freed before unmounted"
 	// BugTwiceMade creates a second volume when the answer to the first call was lost.
 	BugTwiceMade Bug = "second effect after an unknown outcome"
+	// BugOldSnapshot has a follower take a snapshot for newer by one entry than it is.
+	BugOldSnapshot Bug = "snapshot taken for newer"
+	// BugFreshEmpty has a server without a state begin with the log that the leader has still.
+	BugFreshEmpty Bug = "log without the snapshot before it"
 	// BugTwiceApplied has followers apply an entry twice.
 	BugTwiceApplied Bug = "entries applied twice"
 	// BugOwnClock has followers stamp what they apply with their own time.
@@ -74,6 +78,8 @@ const (
 	BugUsesMixed Bug = "end of one use taken for all"
 	// BugHungPlaces lets calls that hang keep their places.
 	BugHungPlaces Bug = "places kept by what hangs"
+	// BugBareRestore restores a state as it was saved, without what nodes and the storage have since.
+	BugBareRestore Bug = "restored without the present"
 	// BugStaleMounts takes a detach for the word that nothing is mounted any more of a claim that was given up.
 	BugStaleMounts Bug = "stale mounts forgotten"
 )
@@ -84,6 +90,7 @@ func Bugs() []Bug {
 		BugNoFence, BugTwoCalls, BugUncalled, BugProofSkipped, BugNoTerm, BugNoLease, BugSilentLeader, BugToldServers, BugEarlyReport,
 		BugBootIgnored, BugBootOfAgent, BugUnresumed, BugEarlyFree, BugTwiceMade, BugTwiceApplied, BugOwnClock, BugEarlyClaim, BugDeafLeader, BugStaleMounts,
 		BugWriteBack, BugVerdictLost, BugNotFound, BugFrozenSecrets, BugStorageOnly, BugUsesMixed, BugHungPlaces,
+		BugOldSnapshot, BugFreshEmpty, BugBareRestore,
 	}
 }
 

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -10,9 +9,10 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// What this file asserts is written apart from what the rooms do.
+// What this file asserts is written apart from what the services do.
 
 // checkOutside asserts what must hold of storage and machines at each moment; the lock is held.
 func (w *World) checkOutside() {
@@ -46,7 +46,7 @@ func (w *World) checkRecords() {
 				w.fail("%s is attached to %s and nothing is recorded", v.ID, on)
 			}
 		}
-		if v.Name != v.ID && tx.Volume("default", v.Name) == nil {
+		if v.Name != v.ID && tx.Volume("default", v.Name) == nil && !w.archives.forgotten[v.Name] {
 			w.fail("the provider has %s (%s) without a row or an intent", v.ID, v.Name)
 		}
 	}
@@ -64,6 +64,7 @@ func (w *World) checkRecords() {
 // claims past waiting do not clash.
 func (w *World) checkClaims(tx *state.Txn) {
 	held := map[string][]*api.VolumeClaim{}
+	var clashes []string
 	for c := range tx.Claims() {
 		if c.State == api.ClaimUnmounted && c.Proof == "" && c.Presumed {
 			w.fail("the claim of %s on %s was given up without a proof", c.AllocID, c.VolumeID)
@@ -78,19 +79,22 @@ func (w *World) checkClaims(tx *state.Txn) {
 				gone := x.NodeID == y.NodeID && (x.State == api.ClaimUnmounted && !x.Presumed || y.State == api.ClaimUnmounted && !y.Presumed)
 				both := exclusive(x.AccessMode, x.Mode == api.ClaimWrite) && exclusive(y.AccessMode, y.Mode == api.ClaimWrite)
 				if both && !gone {
-					w.fail("%s is claimed by %s (%s) and %s (%s)", external, x.AllocID, x.State, y.AllocID, y.State)
+					clashes = append(clashes, fmt.Sprintf("%s is claimed by %s (%s) and %s (%s)", external, x.AllocID, x.State, y.AllocID, y.State))
 				}
 			}
 		}
 	}
 	for a := range tx.Attachments() {
 		if !slices.ContainsFunc(held[a.ExternalID], func(c *api.VolumeClaim) bool { return c.NodeID == a.NodeID }) {
-			w.fail("%s is %s to %s without a claim there", a.ExternalID, a.State, a.NodeID)
+			clashes = append(clashes, fmt.Sprintf("%s is %s to %s without a claim there", a.ExternalID, a.State, a.NodeID))
 		}
+	}
+	if !w.clashing(len(clashes), tx) && len(clashes) > 0 {
+		w.fail("%s", clashes[0])
 	}
 }
 
-// check asserts everything, between two deeds.
+// check asserts everything, between two actions.
 func (w *World) check() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,15 +138,6 @@ func (w *World) checkAlike(s *server) {
 	}
 }
 
-// dumped is a snapshot of a server's state, as it would be on its disk.
-func (s *server) dumped() []byte {
-	var b bytes.Buffer
-	if err := s.store.Read().Dump(&b); err != nil {
-		s.w.fail("%s cannot save its state: %v", s.id, err)
-	}
-	return b.Bytes()
-}
-
 // finish ends all faults, asserts that everybody is served, stops everything, and asserts that nothing
 // is left: all within a bound of virtual time.
 func (w *World) finish() {
@@ -150,7 +145,7 @@ func (w *World) finish() {
 	w.calm = true
 	w.tell("all faults end")
 	for _, s := range w.servers {
-		if !s.up {
+		if !s.up && !s.gone {
 			w.restart(s)
 		}
 		if s.alone {
@@ -172,26 +167,28 @@ func (w *World) finish() {
 	for _, j := range w.jobs {
 		j.wanted = j.wanted && !j.rival
 	}
-	w.until("is not served", w.lease+5*time.Minute, w.unserved)
+	w.until("is not served", w.patience(), w.unserved)
 	for _, j := range w.jobs {
 		j.wanted = false
 	}
 	w.say("all jobs end")
-	w.until("is left", w.lease+5*time.Minute, w.left)
+	w.until("is left", w.patience(), w.left)
 	if n := w.dead; n != nil {
 		w.mu.Lock()
 		w.tell("%s boots after all", n.id)
 		w.dead = nil
 		w.revive(n)
 		w.mu.Unlock()
-		w.until("is left", w.lease+5*time.Minute, w.left)
+		w.until("is left", w.patience(), w.left)
 	}
 	time.Sleep(10 * time.Second)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.servers {
-		_, _ = s.applyAll()
-		w.checkAlike(s)
+		if !s.gone {
+			_, _ = s.applyAll()
+			w.checkAlike(s)
+		}
 	}
 }
 
@@ -235,8 +232,22 @@ func (w *World) keptFrom(tx *state.Txn, alloc string) bool {
 	return false
 }
 
+// patience is within what all is well again when faults have ceased. Who never tells after a restore is waited for as
+// long as anybody may have promised it a volume.
+func (w *World) patience() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.archives.restores > 0 {
+		return w.lease + 5*time.Minute + 2*ledger.LeaseDefault
+	}
+	return w.lease + 5*time.Minute
+}
+
 // until plays on, without faults, until nothing is amiss.
 func (w *World) until(what string, bound time.Duration, amiss func() string) {
+	if w.truth().Read().Rollback() != nil { // nodes that are silent are waited for
+		bound += ledger.LeaseDefault + 2*w.lease
+	}
 	begun := time.Now()
 	for !w.failed() {
 		w.mu.Lock()
@@ -350,7 +361,7 @@ func (w *World) left() string {
 		}
 	}
 	for _, v := range w.storage.Known() {
-		if v.Name != v.ID && tx.Volume("default", v.Name) == nil {
+		if v.Name != v.ID && tx.Volume("default", v.Name) == nil && !w.archives.forgotten[v.Name] {
 			return "an orphan at the provider: " + v.ID
 		}
 	}

@@ -18,6 +18,8 @@ type disk struct {
 	known map[string]*kept
 	// spoilt are the records that cannot be read any more.
 	spoilt int
+	// voters are those among the servers that a leader told last.
+	voters *api.Voters
 }
 
 // kept is what the node remembers of an allocation.
@@ -136,30 +138,30 @@ func (h hands) Bind(source, target string, f mounts.Flags) error {
 	return h.Host.Bind(source, target, f)
 }
 
-// Unmount implements [mounts.Host].
-func (h hands) Unmount(path string) error {
+// Remove implements [mounts.Host].
+func (h hands) Remove(m *mounts.Entry) error {
 	n := h.a.n
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
 	if h.a.ctx.Err() != nil {
 		return errDead
 	}
-	n.mayUnpublish(path)
-	n.w.tell("%s unmounts %s itself", n.id, n.label(path))
-	return h.Host.Unmount(path)
+	n.mayUnpublish(m.Point)
+	n.w.tell("%s unmounts %s itself", n.id, n.label(m.Point))
+	return h.Host.Remove(m)
 }
 
 // Detach implements [mounts.Host].
-func (h hands) Detach(path string) error {
+func (h hands) Detach(m *mounts.Entry) error {
 	n := h.a.n
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
 	if h.a.ctx.Err() != nil {
 		return errDead
 	}
-	n.mayUnpublish(path)
-	n.w.tell("%s detaches %s", n.id, n.label(path))
-	return h.Host.Detach(path)
+	n.mayUnpublish(m.Point)
+	n.w.tell("%s detaches %s", n.id, n.label(m.Point))
+	return h.Host.Detach(m)
 }
 
 // Restrict implements [mounts.Host].
@@ -171,11 +173,11 @@ func (h hands) Restrict(path string, f mounts.Flags) error {
 }
 
 // Abort implements [mounts.Host].
-func (h hands) Abort(path string) error {
+func (h hands) Abort(m *mounts.Entry) error {
 	if h.a.ctx.Err() != nil {
 		return errDead
 	}
-	return h.Host.Abort(path)
+	return h.Host.Abort(m)
 }
 
 // MakeDir implements [mounts.Host].

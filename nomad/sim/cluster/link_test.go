@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,6 +69,9 @@ type caller struct {
 
 // Invoke implements [wire.Caller].
 func (c caller) Invoke(ctx context.Context, method string, req, resp any) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	b, err := req.(msgp.Marshaler).MarshalMsg(nil)
 	if err != nil {
 		return err
@@ -84,14 +88,16 @@ func (c caller) Invoke(ctx context.Context, method string, req, resp any) error 
 	}
 	answers := make(chan reply, 1)
 	late := w.some(r, answerLost)
-	timer := time.AfterFunc(there, func() { c.arrive(ctx, method, b, back, late, lost, deaf, answers) })
+	timer := time.AfterFunc(there, func() { c.arrive(numbered(ctx, there), method, b, back, late, lost, deaf, answers) })
 	if twice {
 		most := 2 * time.Second
 		if strings.HasPrefix(method, "Controller.") { // fences are for those
 			most = 20 * time.Second
 		}
 		again := there + w.some(r, most)
-		time.AfterFunc(again, func() { c.arrive(context.WithoutCancel(ctx), method, b, back, late, false, false, make(chan reply, 1)) })
+		time.AfterFunc(again, func() {
+			c.arrive(numbered(context.WithoutCancel(ctx), again), method, b, back, late, false, false, make(chan reply, 1))
+		})
 	}
 	defer timer.Stop()
 	select {
@@ -108,6 +114,21 @@ func (c caller) Invoke(ctx context.Context, method string, req, resp any) error 
 	}
 }
 
+// number tells messages apart that are served at the same time. Delays are never the same.
+type number struct{}
+
+func numbered(ctx context.Context, delay time.Duration) context.Context {
+	return context.WithValue(ctx, number{}, delay)
+}
+
+// numberOf names the message that ctx is of; empty when it is of none.
+func numberOf(ctx context.Context) string {
+	if n, ok := ctx.Value(number{}).(time.Duration); ok {
+		return " of message " + strconv.Itoa(int(n))
+	}
+	return ""
+}
+
 type reply struct {
 	b   []byte
 	err error
@@ -117,10 +138,12 @@ type reply struct {
 func (c caller) arrive(ctx context.Context, method string, b []byte, back, late time.Duration, lost, deaf bool, answers chan<- reply) {
 	w := c.w
 	h, life := c.to.serves(method)
-	broken := reply{err: fault.New(fault.Unavailable, "%s is not reachable from %s", c.to.name(), c.from)}
+	broken := func() reply {
+		return reply{err: fault.New(fault.Unavailable, "%s is not reachable from %s", c.to.name(), c.from)}
+	}
 	if lost || h == nil || !w.reachable(c.from, c.to.name()) || w.root.Err() != nil {
 		w.sleep(w.root, late)
-		answers <- broken
+		answers <- broken()
 		return
 	}
 	in := h.New()
@@ -133,6 +156,7 @@ func (c caller) arrive(ctx context.Context, method string, b []byte, back, late 
 		serving, cancel = context.WithDeadline(life, at)
 	}
 	defer cancel()
+	serving = context.WithValue(serving, number{}, ctx.Value(number{}))
 	if h.Scope != wire.OnNode { // what drivers were asked for goes on
 		defer context.AfterFunc(ctx, cancel)()
 	}
@@ -147,7 +171,7 @@ func (c caller) arrive(ctx context.Context, method string, b []byte, back, late 
 	w.sleep(w.root, back)
 	if deaf || !w.reachable(c.from, c.to.name()) {
 		w.sleep(w.root, late)
-		a = broken
+		a = broken()
 	}
 	answers <- a
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -17,6 +18,7 @@ type log struct {
 	entries []entry
 	pending []*proposal
 	carried []entry // of the last term, there for the next leader
+	changes []change
 	term    int
 	leader  *server
 }
@@ -24,8 +26,12 @@ type log struct {
 // entry is a command with the time that its leader gave it.
 type entry struct {
 	cmd fsm.Command
-	at  time.Time
+	raw []byte
 	by  string
+	// voters are those from this entry on, if it says so, by id.
+	voters map[string]string
+	// restored is the state from this entry on, if it is one.
+	restored []byte
 }
 
 // proposal waits to be committed.
@@ -34,6 +40,7 @@ type proposal struct {
 	due  time.Time
 	done chan outcome
 	over bool
+	w    *World
 }
 
 type outcome struct {
@@ -65,17 +72,37 @@ func (s *server) Propose(ctx context.Context, cmd fsm.Command) (fsm.Result, erro
 		w.mu.Unlock()
 		return fsm.Result{}, fault.New(fault.NotLeader, "%s is not the leader", s.id)
 	}
-	p := &proposal{entry: entry{cmd, time.Now().Add(s.clock), s.id}, due: time.Now().Add(delay), done: make(chan outcome, 1)}
+	raw, err := s.local.Entry(cmd, time.Now().Add(s.clock))
+	if err != nil {
+		w.mu.Unlock()
+		return fsm.Result{}, err
+	}
+	if err := w.restoring(); err != nil {
+		w.mu.Unlock()
+		return fsm.Result{}, err
+	}
+	p := w.propose(entry{cmd: cmd, raw: raw, by: s.id}, delay)
+	w.mu.Unlock()
+	return p.wait(ctx)
+}
+
+// propose puts an entry into the leader's log; the lock is held.
+func (w *World) propose(e entry, delay time.Duration) *proposal {
+	p := &proposal{entry: e, due: time.Now().Add(delay), done: make(chan outcome, 1), w: w}
 	w.log.pending = append(w.log.pending, p)
 	slices.SortFunc(w.log.pending, func(a, b *proposal) int { return a.due.Compare(b.due) })
-	w.mu.Unlock()
-	time.AfterFunc(time.Until(p.due), func() { w.commit(p) })
+	time.AfterFunc(delay, func() { w.commit(p) })
+	return p
+}
+
+// wait waits for the outcome.
+func (p *proposal) wait(ctx context.Context) (fsm.Result, error) {
 	select {
 	case o := <-p.done:
 		return o.result, o.err
 	case <-ctx.Done():
 		return fsm.Result{}, fault.New(fault.Timeout, "the outcome is unknown: %w", ctx.Err())
-	case <-w.root.Done():
+	case <-p.w.root.Done():
 		return fsm.Result{}, fault.New(fault.Unavailable, "the world ends")
 	}
 }
@@ -93,14 +120,25 @@ func (w *World) commit(p *proposal) {
 	leader := w.log.leader
 	res, err := leader.applyAll()
 	p.done <- outcome{res, err}
+	if p.restored != nil {
+		w.tookBack()
+	}
 	w.committed(p.entry, err)
 	w.follow()
 }
 
 func (w *World) append(e entry) {
 	w.log.entries = append(w.log.entries, e)
+	if e.voters != nil {
+		w.changed(e.voters)
+	}
 	w.tally.Events++
 	w.tally.Entries++
+	for _, s := range w.servers {
+		if s.up && !s.alone && s.has == len(w.log.entries)-1 {
+			s.has++
+		}
+	}
 }
 
 // follow has the other servers apply what is committed, each in its own time; the lock is held.
@@ -112,12 +150,26 @@ func (w *World) follow() {
 		}
 		life := s.life
 		time.AfterFunc(s.lag+w.some(w.dice.roll("lag "+s.id), 20*time.Millisecond), func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if life.Err() == nil && !s.alone {
-				_, _ = s.applyTo(min(n, len(w.log.entries)))
-			}
+			s.keepUp(func() int { return n }, func() bool { return life.Err() == nil && !s.alone })
 		})
+	}
+}
+
+// keepUp applies what is committed, one entry after the other, so that who waits for an entry sees the state of then.
+func (s *server) keepUp(most func() int, while func() bool) {
+	for {
+		s.w.mu.Lock()
+		behind := while() && s.applied < most()
+		switch {
+		case behind && s.lags():
+			s.install(s.w.log.leader)
+		case behind:
+			_, _ = s.applyTo(s.applied + 1)
+		}
+		s.w.mu.Unlock()
+		if !behind || !s.w.sleep(s.w.root, time.Nanosecond) {
+			return
+		}
 	}
 }
 
@@ -128,24 +180,34 @@ func (s *server) applyTo(n int) (res fsm.Result, err error) {
 	for s.applied < n {
 		e := s.w.log.entries[s.applied]
 		s.applied++
-		s.at = e.at
-		if s.w.bug == BugOwnClock && s.w.log.leader != s {
-			s.at = time.Now().Add(s.clock)
+		s.has = max(s.has, s.applied)
+		if e.voters != nil {
+			continue
 		}
-		res, err = s.local.Propose(context.Background(), e.cmd)
+		if e.restored != nil {
+			if err := s.local.Restore(bytes.NewReader(e.restored)); err != nil {
+				s.w.fail("%s cannot restore a snapshot: %v", s.id, err)
+			}
+			continue
+		}
+		if s.w.bug == BugOwnClock && s.w.log.leader != s {
+			e.raw, _ = s.local.Entry(e.cmd, time.Now().Add(s.clock))
+		}
+		res, err = s.local.Apply(e.raw)
 		if s.w.bug == BugTwiceApplied && s.w.log.leader != s && s.applied%40 == 0 {
-			_, _ = s.local.Propose(context.Background(), e.cmd)
+			_, _ = s.local.Apply(e.raw)
 		}
 		if s.applied%96 == 0 {
 			s.w.checkAlike(s)
 		}
+		s.mayCompact()
 	}
 	return res, err
 }
 
 // committed takes note of what an entry means outside of the records; the lock is held.
 func (w *World) committed(e entry, err error) {
-	w.tell("log %d of %s: %s%s", len(w.log.entries), e.by, brief(e.cmd), orError(err))
+	w.tell("log %d of %s: %s%s", len(w.log.entries), e.by, e.what(), orError(err))
 	if v, ok := e.cmd.(*commands.Evict); ok && err == nil && v.Proof != ledger.ProofReleased {
 		for i, a := range v.AllocIDs {
 			uses := []string{"", written, read}
@@ -181,7 +243,7 @@ func (w *World) depose(r *rand.Rand, why string) {
 		return
 	}
 	w.tell("%s leads no more: %s", old.id, why)
-	w.log.leader = nil
+	w.log.leader, w.archives.busy = nil, false
 	old.ready, old.knows = false, nil
 	left := w.log.pending
 	w.log.pending = nil
@@ -193,11 +255,11 @@ func (w *World) depose(r *rand.Rand, why string) {
 		p.over = true
 		p.done <- outcome{err: errUnknown}
 		if i < kept {
-			w.tell("of unknown outcome, will be there: %s", brief(p.cmd))
+			w.tell("of unknown outcome, will be there: %s", p.what())
 			w.append(p.entry)
 			w.log.carried = append(w.log.carried, p.entry)
 		} else {
-			w.tell("of unknown outcome, is lost: %s", brief(p.cmd))
+			w.tell("of unknown outcome, is lost: %s", p.what())
 		}
 	}
 	stop, quiet := old.stop, w.some(r, 600*time.Millisecond)
@@ -223,11 +285,17 @@ func (w *World) elect(r *rand.Rand) {
 	var able []*server
 	w.mu.Lock()
 	for _, s := range w.servers {
-		if s.up && !s.alone {
+		if s.up && !s.alone && s.votes() {
 			able = append(able, s)
 		}
 	}
-	if w.log.leader != nil || len(able) < 2 {
+	if w.log.leader != nil || len(able) < 2 { // of two or three
+		w.mu.Unlock()
+		return
+	}
+	able = slices.DeleteFunc(able, func(s *server) bool { return s.has < len(w.log.entries) })
+	if len(able) == 0 {
+		w.fail("nobody has all entries that were committed")
 		w.mu.Unlock()
 		return
 	}
@@ -238,27 +306,31 @@ func (w *World) elect(r *rand.Rand) {
 	term := w.log.term
 	w.tell("%s wins term %d", s.id, term)
 	for _, e := range w.log.carried {
+		if e.restored != nil {
+			w.tookBack()
+		}
 		w.committed(e, nil)
 	}
 	w.log.carried = nil
 	w.mu.Unlock()
-	time.AfterFunc(w.some(r, 500*time.Millisecond), func() { w.lead(s, term, r) })
+	time.AfterFunc(w.some(r, 500*time.Millisecond), func() { w.lead(s, term, w.dice.roll("lead "+s.id)) })
 }
 
 func (w *World) lead(s *server, term int, r *rand.Rand) {
+	leads := func() bool { return w.log.term == term && w.log.leader == s && w.root.Err() == nil }
+	s.keepUp(func() int { return len(w.log.entries) }, leads)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.log.term != term || w.log.leader != s || w.root.Err() != nil {
+	if !leads() {
 		return
 	}
-	_, _ = s.applyAll()
 	w.checkRecords()
 	acked := false
 	for _, o := range w.servers {
 		if o == s || !o.up || o.alone {
 			continue
 		}
-		if !acked {
+		if !acked && o.votes() {
 			acked = true // without one acknowledgement there is no majority
 			o.knows = s
 			continue
@@ -281,10 +353,6 @@ func (w *World) lead(s *server, term int, r *rand.Rand) {
 func (w *World) catchUp(s *server) {
 	life := s.life
 	time.AfterFunc(w.some(w.dice.roll("catch up "+s.id), time.Second), func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if life.Err() == nil && !s.alone {
-			_, _ = s.applyTo(len(w.log.entries) - len(w.log.carried))
-		}
+		s.keepUp(func() int { return len(w.log.entries) - len(w.log.carried) }, func() bool { return life.Err() == nil && !s.alone && w.log.leader != nil })
 	})
 }

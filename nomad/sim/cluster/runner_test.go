@@ -26,40 +26,77 @@ func (r *runner) end() {
 	}
 }
 
-// assignments reads again and again what the node shall run.
+// assignments waits again and again for what the node shall run.
 func (a *agent) assignments() {
-	n, w := a.n, a.n.w
+	w := a.n.w
 	select {
 	case <-a.told:
 	case <-a.ctx.Done():
 	}
 	for a.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(a.ctx, 5*time.Second)
-		resp, err := wire.NodeAssignments.Call(ctx, a, &api.NodeAssignmentsRequest{NodeID: n.id, NodeSecret: "secret-" + n.id})
+		dice := w.dice.roll("assignments " + a.life)
+		ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second+w.some(dice, 4*time.Second))
+		resp, err := wire.NodeAssignments.Call(ctx, a, a.asked())
+		silent := ctx.Err() != nil
 		cancel()
-		if err == nil {
+		pause := w.some(dice, 50*time.Millisecond)
+		switch {
+		case err == nil:
 			a.follow(resp)
+		case !silent:
+			pause = 300*time.Millisecond + w.some(dice, 900*time.Millisecond)
 		}
-		if !w.sleep(a.ctx, 300*time.Millisecond+w.some(w.dice.roll("assignments "+a.life), 900*time.Millisecond)) {
+		if !w.sleep(a.ctx, pause) {
 			return
 		}
 	}
+}
+
+// asked is the question of what differs from what the node knows. The line of an earlier answer makes a summary do.
+func (a *agent) asked() *api.NodeAssignmentsRequest {
+	a.n.w.mu.Lock()
+	defer a.n.w.mu.Unlock()
+	r := &api.NodeAssignmentsRequest{NodeID: a.n.id, NodeSecret: "secret-" + a.n.id, QueryOptions: api.QueryOptions{MinIndex: a.index, MaxWait: time.Minute}}
+	if a.index == 0 || a.line == 0 {
+		r.Known = maps.Clone(a.has)
+		return r
+	}
+	r.Line, r.Count = a.line, len(a.has)
+	for _, modified := range a.has {
+		r.Newest = max(r.Newest, modified)
+	}
+	return r
 }
 
 func (a *agent) follow(resp *api.NodeAssignmentsResponse) {
 	n, w := a.n, a.n.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a.ctx.Err() != nil || resp.Index < a.index {
+	switch {
+	case a.ctx.Err() != nil:
+		return
+	case resp.Index < a.index: // of a server that is behind
+		a.index = 0
 		return
 	}
-	a.index = resp.Index
+	a.index, a.line = resp.Index, resp.Line
+	if !resp.Kept {
+		for id := range a.has {
+			if !slices.Contains(resp.Assigned, id) {
+				delete(a.has, id)
+			}
+		}
+	}
 	for _, alloc := range resp.Changed {
+		a.has[alloc.ID] = alloc.AllocModifyIndex
 		r, k := a.live[alloc.ID], n.disk.known[alloc.ID]
 		if k == nil && !alloc.ClientTerminal() {
 			k = &kept{alloc: alloc}
 			n.disk.known[alloc.ID] = k
 			r = a.take(k)
+		}
+		if k != nil && k.ended && !alloc.ClientTerminal() { // the servers lost sight of its end
+			go a.report(alloc.ID, k.status)
 		}
 		if r != nil && alloc.Terminal() {
 			r.end()
@@ -67,7 +104,7 @@ func (a *agent) follow(resp *api.NodeAssignmentsResponse) {
 	}
 	for _, id := range sorted(n.disk.known) {
 		switch r := a.live[id]; {
-		case slices.Contains(resp.Assigned, id):
+		case a.has[id] > 0:
 		case r != nil:
 			r.end()
 		default:
@@ -159,8 +196,12 @@ func (a *agent) bring(ctx context.Context, r *runner) (status string, mounted bo
 	case <-r.stop:
 	case <-ends:
 	case <-t.dead:
-		return api.AllocClientStatusFailed, true
 	case <-a.ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.ended && !r.kept.stopped {
+		return api.AllocClientStatusFailed, true
 	}
 	return api.AllocClientStatusComplete, true
 }

@@ -33,7 +33,7 @@ const (
 	hold        = 3 * time.Second
 )
 
-// server is one process with the real rooms over a replica of the state.
+// server is one process with the real services over a replica of the state.
 type server struct {
 	w     *World
 	id    string
@@ -46,7 +46,6 @@ type server struct {
 	die        context.CancelFunc
 	store      *state.Store
 	local      *fsm.Local
-	at         time.Time
 	applied    int
 	ready      bool
 	knows      *server
@@ -56,10 +55,11 @@ type server struct {
 	volumes    *volumes.Service
 	reconciler *reconciler.Reconciler
 	nodes      *nodes.Service
-	early      bool   // the next reading of the clock is wrong on purpose
-	alone      bool   // cut off from the other servers
-	disk       []byte // the last snapshot
-	saved      int    // how many entries are in it
+	early      bool // the next reading of the clock is wrong on purpose
+	alone      bool // cut off from the other servers
+	disk       snapshot
+	gone       bool   // destroyed
+	has, first int    // how many entries its log has got, and how many of them it has lost to the snapshot
 	since      uint64 // the index at which its term began
 }
 
@@ -88,15 +88,15 @@ func (w *World) restart(s *server) {
 		commands(registry)
 	}
 	registry.Register(func() fsm.Command { return &op{} })
-	s.store, s.applied, s.up, s.ready, s.alone, s.knows, s.stop, s.ended = store, s.saved, true, false, false, w.log.leader, func() {}, nil
-	if s.disk != nil {
-		if err := store.Restore(bytes.NewReader(s.disk)); err != nil {
+	before := s.applied
+	s.store, s.applied, s.up, s.ready, s.alone, s.knows, s.stop, s.ended = store, s.disk.entries, true, false, false, w.log.leader, func() {}, nil
+	if s.disk.state != nil {
+		if err := store.Restore(bytes.NewReader(s.disk.state)); err != nil {
 			w.fail("%s cannot read its snapshot: %v", s.id, err)
 		}
 		w.checkAlike(s)
 	}
 	s.local = fsm.NewLocal(store, registry)
-	s.local.Now = func() time.Time { return s.at }
 	limits := reconciler.Limits{FenceAfter: fenceAfter, RetryMax: 8 * time.Second, AttachTimeout: 15 * time.Second, MakeTimeout: 20 * time.Second}
 	if w.bug == BugHungPlaces {
 		limits.Attaching, limits.Detaching, limits.Beside = 1, 1, 1
@@ -110,15 +110,15 @@ func (w *World) restart(s *server) {
 		},
 		Limits: limits,
 	})
-	s.volumes = volumes.New(volumes.Config{State: store, Raft: s, Drivers: s.reconciler, Outcomes: s.reconciler, Now: s.now})
+	s.volumes = volumes.New(volumes.Config{State: store, Raft: s, Drivers: s.reconciler, Outcomes: s.reconciler, VerifyLeader: s.verify, Now: s.now})
 	s.nodes = nodes.New(nodes.Config{
-		Log: quiet, State: store, Raft: s,
+		Log: quiet, State: store, Raft: s, Voters: s.voters,
 		Chance:    func(below time.Duration) time.Duration { return w.some(w.dice.roll(s.id+" ttl"), below) },
 		Heartbeat: nodes.Heartbeat{MinTTL: beatMin, Grace: beatGrace, FailoverTTL: failoverTTL},
 	})
 	s.handlers = map[string]wire.Handler{}
-	room := allocs.New(allocs.Config{State: store, Raft: s})
-	for _, list := range [][]wire.Handler{s.volumes.Handlers(), s.nodes.Handlers(), room.Handlers(), {wire.StatusLeader.Handle(s.leader)}} {
+	allocations := allocs.New(allocs.Config{State: store, Raft: s})
+	for _, list := range [][]wire.Handler{s.volumes.Handlers(), s.nodes.Handlers(), allocations.Handlers(), {wire.StatusLeader.Handle(s.leader)}} {
 		for _, h := range list {
 			s.handlers[h.Name] = s.led(h)
 			if w.bug == BugForgetful && h.Name == wire.VolumeConfirmIntent.Name {
@@ -126,12 +126,12 @@ func (w *World) restart(s *server) {
 			}
 		}
 	}
-	_, _ = s.applyTo(len(w.log.entries) - len(w.log.carried))
+	_, _ = s.applyTo(before)
+	w.catchUp(s)
 }
 
 // crash ends the process; the lock is held.
 func (s *server) crash() {
-	s.disk, s.saved = s.dumped(), s.applied
 	w := s.w
 	w.checkAlike(s)
 	s.up, s.ready, s.alone = false, false, false
@@ -147,6 +147,19 @@ func (s *server) now() time.Time {
 		return time.Now().Add(-time.Hour)
 	}
 	return time.Now()
+}
+
+// verify asks the others whether this server leads still.
+func (s *server) verify(ctx context.Context) error {
+	if !s.w.sleep(ctx, s.w.some(s.w.dice.roll("verify "+s.id+numberOf(ctx)), 5*time.Millisecond)) {
+		return ctx.Err()
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if s.w.log.leader != s || !s.up {
+		return fault.New(fault.NotLeader, "%s does not lead any more", s.id)
+	}
+	return nil
 }
 
 // begin starts the duties of the leader, once those of an earlier term have ended; the lock is held.
@@ -186,9 +199,14 @@ func (s *server) serves(method string) (*wire.Handler, context.Context) {
 
 // leader answers who leads.
 func (s *server) leader(context.Context, *api.QueryOptions) (*api.StatusLeaderResponse, error) {
+	voters, settled, err := s.voters()
+	if err != nil {
+		return nil, err
+	}
+	out := &api.StatusLeaderResponse{Voters: voters, Unsettled: !settled}
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	out := &api.StatusLeaderResponse{Server: s.id, Voters: votersOf(s.w.servers)}
+	out.Server = s.id
 	if s.knows != nil {
 		out.Leader = s.knows.id
 	}
@@ -218,7 +236,7 @@ func (s *server) led(h wire.Handler) wire.Handler {
 			if !errors.Is(err, fault.NotLeader) || ctx.Value(hop{}) != nil || time.Since(begun) > hold {
 				return out, err
 			}
-			if !s.w.sleep(ctx, 50*time.Millisecond+s.w.some(s.w.dice.roll("hold "+s.id+" "+h.Name+told(req)), 50*time.Millisecond)) {
+			if !s.w.sleep(ctx, 100*time.Millisecond+s.w.some(s.w.dice.roll("hold "+s.id+" "+h.Name+told(req)), 100*time.Millisecond)) {
 				return nil, err
 			}
 		}

@@ -59,6 +59,9 @@ func (w *World) mayDetach(external, from string) {
 
 // mayDelete asserts that a volume is deleted whose data nobody uses.
 func (w *World) mayDelete(external string) {
+	if w.archives.spared[external] {
+		w.fail("%s is deleted, which only the state that was restored intended", external)
+	}
 	for _, n := range w.nodes {
 		for _, m := range n.live() {
 			if m.external == external && (m.plugin != "attach" || w.has(external, n.id)) {
@@ -67,7 +70,7 @@ func (w *World) mayDelete(external string) {
 		}
 	}
 	for c := range w.newest().store.Read().Claims() {
-		if c.ExternalID == external {
+		if c.ExternalID == external && !w.archives.doomed[external] {
 			w.fail("%s is deleted under the claim of %s (%s)", external, c.AllocID, c.State)
 		}
 	}

@@ -83,6 +83,9 @@ func (w *World) amend() {
 			w.remove1(v.ID)
 		}
 	}
+	for _, id := range w.lost(tx) {
+		w.forget(id)
+	}
 }
 
 // spoil breaks something on a node; the lock is held.
@@ -160,4 +163,87 @@ func (n *node) corrupt() {
 	rows[key] = rows[key][:len(rows[key])/2]
 	n.disk.spoilt++
 	n.w.tell("%s cannot read its record %s any more", n.id, key)
+}
+
+// leased is a node with a task under a lease; the lock is held.
+func (w *World) leased() *node {
+	for _, n := range w.nodes {
+		for _, t := range n.tasks {
+			if t.term.Term > 0 && !t.ended {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
+// server does something to a server, or makes it good.
+func (w *World) server(s *server) {
+	r := w.rnd
+	w.mu.Lock()
+	leads, up, alone := w.log.leader == s, s.up, s.alone
+	others := 0
+	for _, o := range w.servers {
+		if o != s && o.up && !o.alone && o.votes() {
+			others++
+		}
+	}
+	gone := s.gone
+	w.mu.Unlock()
+	switch {
+	case gone:
+	case !up:
+		w.mu.Lock()
+		w.tell("%s starts again", s.id)
+		w.restart(s)
+		w.mu.Unlock()
+	case alone:
+		w.mu.Lock()
+		w.tell("%s is with the others again", s.id)
+		s.alone, s.knows = false, w.log.leader
+		w.catchUp(s)
+		w.mu.Unlock()
+	case others < 2 || r.IntN(3) == 0:
+		return
+	case r.IntN(4) == 0:
+		w.destroy(s)
+	case r.IntN(2) == 0:
+		if leads {
+			w.depose(r, "it is killed")
+		}
+		w.mu.Lock()
+		w.tell("%s is killed", s.id)
+		w.tally.Faults++
+		s.crash()
+		w.mu.Unlock()
+	default:
+		if leads {
+			w.depose(r, "it is alone")
+		}
+		w.mu.Lock()
+		w.tell("%s is alone", s.id)
+		w.tally.Faults++
+		s.alone = true
+		n := w.nodes[r.IntN(len(w.nodes))]
+		if holder := w.leased(); holder != nil && r.IntN(4) > 0 {
+			n = holder
+		}
+		if r.IntN(2) == 0 && n.os.Err() == nil {
+			w.tell("%s is with it", n.id)
+			if n.with = s; r.IntN(2) == 0 && n.agent != nil {
+				n.agent.named = []*server{s} // gossip had lost the others for a moment
+			}
+			for _, o := range w.servers {
+				w.apart(n.id, o.id, o != s)
+			}
+		}
+		w.mu.Unlock()
+		time.AfterFunc(w.some(r, time.Second), func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if s.alone {
+				s.knows = nil
+			}
+		})
+	}
 }

@@ -89,6 +89,7 @@ func (w *World) found() {
 	for i := range 3 {
 		w.servers = append(w.servers, w.newServer(fmt.Sprintf("s%d", i+1)))
 	}
+	w.changed(votersOf(w.servers).Servers)
 	w.elect(w.rnd)
 	time.Sleep(time.Second)
 	w.mu.Lock()
@@ -129,9 +130,9 @@ func (w *World) truth() *state.Store {
 
 // newest may be dead: what is committed is so whoever has it; the lock is held.
 func (w *World) newest() *server {
-	best := w.servers[0]
+	var best *server
 	for _, s := range w.servers {
-		if s.applied > best.applied {
+		if !s.gone && (best == nil || s.applied > best.applied) {
 			best = s
 		}
 	}
@@ -157,14 +158,15 @@ func (w *World) user(req any, method string, resp any) error {
 	ctx, cancel := context.WithTimeout(w.root, 40*time.Second)
 	defer cancel()
 	r := w.dice.roll("user " + method + told(req))
-	at := r.IntN(len(w.servers))
+	all := w.list()
+	at := r.IntN(len(all))
 	err := fault.New(fault.Unavailable, "no server")
-	for range len(w.servers) {
-		err = caller{w, "user", w.servers[at], "user"}.Invoke(ctx, method, req, resp)
+	for range all {
+		err = caller{w, "user", all[at], "user"}.Invoke(ctx, method, req, resp)
 		if err == nil || fault.Of(err) != fault.Unavailable {
 			break
 		}
-		at = (at + 1) % len(w.servers)
+		at = (at + 1) % len(all)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,6 +190,11 @@ func (w *World) expand(id string, capacity int64) {
 }
 
 func (w *World) remove1(id string) {
+	if v := w.truth().Read().Volume("default", id); v != nil {
+		w.mu.Lock()
+		delete(w.archives.spared, v.RemoteID())
+		w.mu.Unlock()
+	}
 	_ = w.user(&api.VolumeDeleteRequest{VolumeID: id, WriteRequest: api.WriteRequest{Namespace: "default"}}, wire.VolumeDelete.Name, &api.WriteMeta{})
 }
 
@@ -282,11 +289,11 @@ func (w *World) collect() {
 	}()
 }
 
-// step is one deed.
+// step is one action.
 func (w *World) step() {
 	w.mu.Lock()
 	w.tally.Events++
-	w.tally.Deeds++
+	w.tally.Actions++
 	w.mu.Unlock()
 	r := w.rnd
 	j := w.jobs[r.IntN(len(w.jobs))]
@@ -315,8 +322,10 @@ func (w *World) step() {
 		w.renew(w.existing()[r.IntN(len(w.existing()))], r.IntN(4) > 0)
 	case n < 71:
 		w.depose(r, "by chance")
+	case n < 72:
+		w.archive(r)
 	case n < 76:
-		w.server(w.servers[r.IntN(3)])
+		w.server(w.list()[r.IntN(3)])
 	default:
 		n := w.nodes[r.IntN(len(w.nodes))]
 		if r.IntN(10) == 0 {
@@ -360,85 +369,6 @@ func (w *World) give() {
 			}()
 			return
 		}
-	}
-}
-
-// leased is a node with a task under a lease; the lock is held.
-func (w *World) leased() *node {
-	for _, n := range w.nodes {
-		for _, t := range n.tasks {
-			if t.term.Term > 0 && !t.ended {
-				return n
-			}
-		}
-	}
-	return nil
-}
-
-// server does something to a server, or makes it good.
-func (w *World) server(s *server) {
-	r := w.rnd
-	w.mu.Lock()
-	leads, up, alone := w.log.leader == s, s.up, s.alone
-	others := 0
-	for _, o := range w.servers {
-		if o != s && o.up && !o.alone {
-			others++
-		}
-	}
-	w.mu.Unlock()
-	switch {
-	case !up:
-		w.mu.Lock()
-		w.tell("%s starts again", s.id)
-		w.restart(s)
-		w.mu.Unlock()
-	case alone:
-		w.mu.Lock()
-		w.tell("%s is with the others again", s.id)
-		s.alone, s.knows = false, w.log.leader
-		w.catchUp(s)
-		w.mu.Unlock()
-	case others < 2 || r.IntN(3) == 0:
-		return
-	case r.IntN(2) == 0:
-		if leads {
-			w.depose(r, "it is killed")
-		}
-		w.mu.Lock()
-		w.tell("%s is killed", s.id)
-		w.tally.Faults++
-		s.crash()
-		w.mu.Unlock()
-	default:
-		if leads {
-			w.depose(r, "it is alone")
-		}
-		w.mu.Lock()
-		w.tell("%s is alone", s.id)
-		w.tally.Faults++
-		s.alone = true
-		n := w.nodes[r.IntN(len(w.nodes))]
-		if holder := w.leased(); holder != nil && r.IntN(4) > 0 {
-			n = holder
-		}
-		if r.IntN(2) == 0 && n.os.Err() == nil {
-			w.tell("%s is with it", n.id)
-			if n.with = s; r.IntN(2) == 0 && n.agent != nil {
-				n.agent.named = []*server{s} // gossip had lost the others for a moment
-			}
-			for _, o := range w.servers {
-				w.apart(n.id, o.id, o != s)
-			}
-		}
-		w.mu.Unlock()
-		time.AfterFunc(w.some(r, time.Second), func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if s.alone {
-				s.knows = nil
-			}
-		})
 	}
 }
 

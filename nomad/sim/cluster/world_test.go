@@ -32,8 +32,8 @@ type Options struct {
 
 // Tally counts what happened.
 type Tally struct {
-	// Events are deeds, entries of the log, calls to the driver, mounts and unmounts.
-	Events, Deeds, Entries, Faults, Elections, Mounts, Leases, Given int
+	// Events are actions, entries of the log, calls to the driver, mounts and unmounts.
+	Events, Actions, Entries, Faults, Elections, Mounts, Leases, Given, Snapshots, Installs, Replaced, Restores int
 	// Healing is the longest time until all was well after the faults.
 	Healing time.Duration
 }
@@ -44,9 +44,13 @@ func (t *Tally) add(o Tally) {
 	t.Elections += o.Elections
 	t.Mounts += o.Mounts
 	t.Given += o.Given
-	t.Deeds += o.Deeds
+	t.Actions += o.Actions
 	t.Entries += o.Entries
 	t.Leases += o.Leases
+	t.Snapshots += o.Snapshots
+	t.Installs += o.Installs
+	t.Replaced += o.Replaced
+	t.Restores += o.Restores
 	t.Healing = max(t.Healing, o.Healing)
 }
 
@@ -59,12 +63,13 @@ type World struct {
 	dice  dice
 	rnd   *rand.Rand // of the goroutine that leads the run
 
-	mu      sync.Mutex
-	log     log
-	servers []*server
-	nodes   []*node
-	hosts   []*node // of controllers
-	storage *fake.Storage
+	mu       sync.Mutex
+	log      log
+	archives archives
+	servers  []*server
+	nodes    []*node
+	hosts    []*node // of controllers
+	storage  *fake.Storage
 	// attachedAs are the modes in which the storage was asked to attach, by external volume and node.
 	attachedAs map[string]api.AccessMode
 	excused    int               // violations of the storage that were looked at
@@ -80,6 +85,7 @@ type World struct {
 	digests    map[int]string  // of states, by applied entries
 	electing   bool
 	founded    bool
+	replacing  bool // a server that was destroyed
 
 	lines  []string
 	told   []time.Duration // when, for each line
@@ -130,6 +136,7 @@ func newWorld(ctx context.Context, seed uint64, o Options) *World {
 		cut:  map[[2]string]bool{}, outcast: map[string]bool{}, assumed: map[string]bool{}, calls: map[string]int{}, digests: map[int]string{},
 		storage: fake.NewStorage(), attachedAs: map[string]api.AccessMode{}, secrets: map[string]string{}, busy: map[string]*working{}, frozen: map[string]map[string]string{},
 	}
+	w.archives = archives{forgotten: map[string]bool{}, spared: map[string]bool{}, doomed: map[string]bool{}}
 	w.lease = []time.Duration{10 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute}[w.rnd.IntN(4)]
 	if o.Bug == BugWriteBack || o.Bug == BugToldServers { // of which more end
 		w.lease = 20 * time.Second
@@ -177,7 +184,7 @@ func (w *World) events() int {
 	return w.tally.Events
 }
 
-// pause lets time go by until the next deed: mostly little, sometimes much.
+// pause lets time go by until the next action: mostly little, sometimes much.
 func (w *World) pause(r *rand.Rand) {
 	switch n := r.IntN(100); {
 	case n < 60:

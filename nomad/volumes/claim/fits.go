@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Verdict is whether an allocation may have a volume.
@@ -144,9 +145,9 @@ func Unusable(v *api.Volume, specs []*api.Volume) string {
 func BeingDeleted(v *api.Volume, plugin, external string) string {
 	switch {
 	case Undoes(v, plugin, external):
-		return fmt.Sprintf("%s, made by an earlier creation of volume %q in namespace %q, is being deleted", external, v.ID, v.Namespace)
+		return fmt.Sprintf("%s, made by an earlier creation of volume %q in namespace %q, is being deleted; %s", external, v.ID, v.Namespace, remedy.Unanswered(v))
 	case v.Provision.State == api.VolumeDeleting:
-		return fmt.Sprintf("volume %q in namespace %q is being deleted", v.ID, v.Namespace)
+		return fmt.Sprintf("volume %q in namespace %q is being deleted; %s", v.ID, v.Namespace, remedy.Unanswered(v))
 	}
 	return ""
 }

@@ -17,6 +17,14 @@ func Unserved(n *api.Node, plugin string) string {
 	return ""
 }
 
+// ProviderNode is the provider's name of the node, or "" while the plugin has not told it.
+func ProviderNode(n *api.Node, plugin string) string {
+	if i := n.CSINodePlugins[plugin]; i != nil && i.NodeInfo != nil {
+		return i.NodeInfo.ID
+	}
+	return ""
+}
+
 // Full says why a node that has count distinct volumes of the plugin, attached, claimed or planned, takes no other;
 // empty when it does. Its driver has named a limit, or taught one by refusing a volume.
 func Full(n *api.Node, plugin string, count int64) string {

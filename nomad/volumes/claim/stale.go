@@ -1,10 +1,12 @@
 package claim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Stale is a mount of the external volume that the node may still have of a claim that was given up; nil when
@@ -19,8 +21,8 @@ func Stale(n *api.Node, plugin, external string) *api.StaleMount {
 
 // NotYet says why the volume cannot be used on a node with a stale mount, and what happens next.
 func NotYet(volume, node string, m *api.StaleMount) string {
-	s := fmt.Sprintf("volume %q may still be mounted on node %s for allocation %s, whose claim was given up: it can be used there when the node has unmounted it",
-		volume, node, m.AllocID)
+	s := fmt.Sprintf("volume %q may still be mounted on node %s for allocation %s, whose claim was given up: it can be used there when the node has unmounted it (`%s` asserts that)",
+		volume, node, m.AllocID, remedy.DetachByForce(m.Namespace, cmp.Or(m.VolumeID, volume), node))
 	if m.LastError != "" {
 		s += ", which failed: " + m.LastError
 	}

@@ -64,8 +64,6 @@ func (c *Attached) Apply(tx *state.Txn) (any, error) {
 	switch {
 	case c.Prepare:
 		return nil, ledger.Prepare(tx, i)
-	case c.Undo:
-		return nil, ledger.Undo(tx, i)
 	case c.Reason != "":
 		if c.LimitExpiry != 0 {
 			ledger.LearnLimit(tx, c.PluginID, c.ExternalID, c.NodeID, c.LimitExpiry)
@@ -83,6 +81,9 @@ func (c *Attached) Apply(tx *state.Txn) (any, error) {
 	return nil, ledger.UnpublishDone(tx, i)
 }
 
+// Apply intends the detach.
+func (c *UndoAttach) Apply(tx *state.Txn) (any, error) { return nil, ledger.Undo(tx, c.Row, c.Seen) }
+
 // Apply lets all claims follow their allocations, and forgets what was learned of nodes long ago.
 func (*Reconcile) Apply(tx *state.Txn) (any, error) {
 	ledger.ExpireLimits(tx)
@@ -90,11 +91,16 @@ func (*Reconcile) Apply(tx *state.Txn) (any, error) {
 }
 
 // Apply goes on with what waited for nodes.
-func (*RollbackOver) Apply(tx *state.Txn) (any, error) { return nil, ledger.RollbackOver(tx) }
+func (c *RollbackOver) Apply(tx *state.Txn) (any, error) {
+	if b := tx.Rollback(); b != nil && c.At != 0 && c.At != b.At {
+		return nil, fault.New(fault.Conflict, "an older state was restored again meanwhile")
+	}
+	return nil, ledger.RollbackOver(tx)
+}
 
 // Apply ends an attachment, or stale mounts, on an operator's word.
 func (c *WriteOff) Apply(tx *state.Txn) (any, error) {
-	w := ledger.Assertion{PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, By: c.By, Reason: c.Reason}
+	w := ledger.Assertion{PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, By: c.By, Reason: c.Reason, Seen: c.Seen, Since: c.Since}
 	if c.StaleMounts {
 		return nil, ledger.WriteOffMounts(tx, w)
 	}

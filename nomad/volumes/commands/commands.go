@@ -49,18 +49,21 @@ type Provisioned struct {
 }
 
 // Deregister forgets a volume without asking its provider. Claims that are still being given back
-// stay until they are.
+// stay until they are. What was registered after the index Seen is not meant.
 type Deregister struct {
 	Namespace string `msg:",omitempty"`
 	ID        string `msg:",omitempty"`
 	Force     bool   `msg:",omitempty"`
+	Seen      uint64 `msg:",omitempty"`
 }
 
-// BeginDelete records that a volume is to be deleted; nobody can claim it from then on.
+// BeginDelete records that a volume is to be deleted; nobody can claim it from then on. One that was made, or an
+// operation that was begun, after the index Seen is not meant.
 type BeginDelete struct {
 	Namespace string            `msg:",omitempty"`
 	ID        string            `msg:",omitempty"`
 	Secrets   map[string]string `msg:",omitempty"`
+	Seen      uint64            `msg:",omitempty"`
 }
 
 // ConfirmDelete is written just before the driver is asked to delete: it looks at all claims, attachments and specs
@@ -82,6 +85,8 @@ type BeginExpand struct {
 	ID               string `msg:",omitempty"`
 	CapacityMinBytes int64  `msg:",omitempty"`
 	CapacityMaxBytes int64  `msg:",omitempty"`
+	// Seen is the index of the state by which it was asked for: nothing was begun since.
+	Seen uint64 `msg:",omitempty"`
 }
 
 // EndExpand records the answer to an expansion.
@@ -102,6 +107,8 @@ type NodeExpanded struct {
 	Reason    string `msg:",omitempty"`
 	// Again is set when the node still owes the expansion: the Reason says why it is asked again.
 	Again bool `msg:",omitempty"`
+	// Seen is the index at which the node owed it: no expansion was begun since.
+	Seen uint64 `msg:",omitempty"`
 }
 
 // Report is a node's report on an unmount: done, or failed with a reason. The leader writes it with a
@@ -152,9 +159,7 @@ type Attached struct {
 	// be detached.
 	NotCalled      bool              `msg:",omitempty"`
 	PublishContext map[string]string `msg:",omitempty"`
-	// Undo is set when the driver attached the volume after its row was gone: it is to be detached.
-	Undo   bool   `msg:",omitempty"`
-	Reason string `msg:",omitempty"`
+	Reason         string            `msg:",omitempty"`
 	// Refused is the error class of an answer that ends a publish: the driver would answer alike again.
 	Refused   uint8 `msg:",omitempty"`
 	NextRetry int64 `msg:",omitempty"`
@@ -163,6 +168,13 @@ type Attached struct {
 	Prepare bool `msg:",omitempty"`
 	// LimitExpiry is until when the node takes no more volumes, in Unix nanoseconds; 0 says nothing of its limit.
 	LimitExpiry int64 `msg:"NoRoom,omitempty"`
+}
+
+// UndoAttach has a volume be detached that the driver may have attached after its row was gone. Row is what that was,
+// with the secrets of the call; Seen is the index of a state without one.
+type UndoAttach struct {
+	Row  *api.VolumeAttachment `msg:",omitempty"`
+	Seen uint64                `msg:",omitempty"`
 }
 
 // IntendSnapshot records that a snapshot is to be made or deleted. It returns the index of the intent,
@@ -185,6 +197,22 @@ type SnapshotAnswer struct {
 	// Uncertain and Unwanted are those of [api.SnapshotIntent].
 	Uncertain bool `msg:",omitempty"`
 	Unwanted  bool `msg:",omitempty"`
+	// Made is set when the driver was asked for somebody who wanted the snapshot, and has cut it.
+	Made bool `msg:",omitempty"`
+}
+
+// GiveUpSnapshot ends what is intended with a snapshot that is named by its name, or by the driver's id. While the id
+// of one that is being made is not known it is not wanted any more: what was made is looked for and deleted. With
+// Forget all of it is forgotten instead, whatever may be at the provider. What was asked for after the index Seen is not
+// meant. With Made it is the answer to a call that was under way when its intent was forgotten: what it has cut is deleted.
+type GiveUpSnapshot struct {
+	PluginID string            `msg:",omitempty"`
+	Name     string            `msg:",omitempty"`
+	Secrets  map[string]string `msg:",omitempty"`
+	Forget   bool              `msg:",omitempty"`
+	Seen     uint64            `msg:",omitempty"`
+	// Made is the deletion, by the driver's id, and CutAs the name of what was cut.
+	Made *api.SnapshotIntent `msg:",omitempty" null:"allowed"`
 }
 
 // WriteOff ends the attachment of an external volume to a node, and the claims on it there, on an operator's word
@@ -195,6 +223,10 @@ type WriteOff struct {
 	ExternalID  string `msg:",omitempty"`
 	NodeID      string `msg:",omitempty"`
 	StaleMounts bool   `msg:",omitempty"`
+	// Seen is the index of the state that the operator's word is about: what came after it is not meant.
+	Seen uint64 `msg:",omitempty"`
+	// Since is that of the newest of the stale mounts.
+	Since int64 `msg:",omitempty"`
 	// By and Reason are what the operator gave.
 	By     string `msg:",omitempty"`
 	Reason string `msg:",omitempty"`
@@ -204,8 +236,10 @@ type WriteOff struct {
 type Reconcile struct{}
 
 // RollbackOver goes on with volumes after an older state was restored: the nodes have told what they have mounted, or
-// were waited for.
-type RollbackOver struct{}
+// were waited for. At is that of the [api.Rollback].
+type RollbackOver struct {
+	At int64 `msg:",omitempty"`
+}
 
 // All registers the commands on volumes.
 func All(r *fsm.Registry) {
@@ -224,7 +258,9 @@ func All(r *fsm.Registry) {
 		func() fsm.Command { return &Evict{} },
 		func() fsm.Command { return &IntendSnapshot{} },
 		func() fsm.Command { return &SnapshotAnswer{} },
+		func() fsm.Command { return &GiveUpSnapshot{} },
 		func() fsm.Command { return &Attached{} },
+		func() fsm.Command { return &UndoAttach{} },
 		func() fsm.Command { return &WriteOff{} },
 		func() fsm.Command { return &Reconcile{} },
 		func() fsm.Command { return &RollbackOver{} },
@@ -277,6 +313,9 @@ func (*Evict) Kind() fsm.Kind { return fsm.KindVolumeDetach }
 
 // Kind implements [fsm.Command].
 func (*Attached) Kind() fsm.Kind { return fsm.KindAttachmentResult }
+
+// Kind implements [fsm.Command].
+func (*UndoAttach) Kind() fsm.Kind { return fsm.KindAttachmentUndo }
 
 // Kind implements [fsm.Command].
 func (*Reconcile) Kind() fsm.Kind { return fsm.KindVolumeClaimsReconcile }

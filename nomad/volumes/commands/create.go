@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Apply stores the intent to create a volume, and returns the operation to wait for. The same intent once more
@@ -35,8 +36,8 @@ func (c *Intend) Apply(tx *state.Txn) (any, error) {
 		return joined(tx, old, spec), nil
 	case old.PluginID != spec.PluginID && (old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed):
 		// The new plugin must not be asked about the ids of the other, nor with its secrets.
-		return nil, fault.New(fault.Conflict, "volume %q is of plugin %q, which may have made it: \"nomad volume delete %s\" gives it up, and then it can be created by plugin %q",
-			spec.ID, old.PluginID, spec.ID, spec.PluginID)
+		return nil, fault.New(fault.Conflict, "volume %q is of plugin %q, which may have made it: \"%s\" gives it up, and then it can be created by plugin %q",
+			spec.ID, old.PluginID, remedy.Delete(spec.Namespace, spec.ID), spec.PluginID)
 	case old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed:
 		v.CreateTime = old.CreateTime
 		afterEarlier(&v.Provision, old, spec)

@@ -8,8 +8,10 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Apply forgets the volume. Claims of allocations that are over stay and are given back.
@@ -18,6 +20,9 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	if v == nil {
 		return nil, Missing(c.Namespace, c.ID)
 	}
+	if later(c.Seen, v.CreateIndex) {
+		return nil, changed(c.ID)
+	}
 	held := slices.Collect(tx.ClaimsByVolume(c.Namespace, c.ID))
 	live := slices.DeleteFunc(slices.Clone(held), func(h *api.VolumeClaim) bool {
 		a := tx.Alloc(h.AllocID)
@@ -25,9 +30,9 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	})
 	switch {
 	case c.Force && len(live) > 0:
-		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s, which still run", c.ID, ledger.Holders(live))
+		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s, which still run", c.ID, ledger.Holders(tx, live))
 	case !c.Force && len(held) > 0:
-		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s", c.ID, ledger.Holders(held))
+		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s", c.ID, ledger.Holders(tx, held))
 	}
 	if err := c.ends(tx, v); err != nil {
 		return nil, err
@@ -35,7 +40,7 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	if err := ledger.Reconcile(tx, held); err != nil {
 		return nil, err
 	}
-	ledger.Orphan(tx, v)
+	ledger.Orphan(tx, v, tx.AgreedVersion() >= fsm.Ends)
 	tx.DeleteVolume(c.Namespace, c.ID)
 	if v.Provision.ExternalID == "" {
 		return nil, nil
@@ -43,8 +48,9 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	return nil, ledger.Reconcile(tx, ledger.ExternalOf(tx, v).Claims) // some may have waited for the end of its expansion
 }
 
-// ends refuses to forget a volume of which a call to the driver may be under way. By force it is forgotten once no
-// controller is left that could make the call, and when a creation that failed is given up.
+// ends refuses to forget a volume of which a call to the driver may be under way. By force it is forgotten when its
+// driver has not done it so far, once no controller is left that could make the call, and when a creation that failed
+// is given up.
 func (c *Deregister) ends(tx *state.Txn, v *api.Volume) error {
 	reason := unfinished(v)
 	if err := ledger.ExternalOf(tx, v).Deleting(); err != nil && reason == "" {
@@ -55,12 +61,12 @@ func (c *Deregister) ends(tx *state.Txn, v *api.Volume) error {
 	case reason == "" && !expands, c.Force && (v.Provision.State == api.VolumeFailed || expands):
 		return nil
 	case expands:
-		return fault.New(fault.Conflict, "volume %q is being expanded: ask again when that has ended, or with -force", c.ID)
+		return fault.New(fault.Conflict, "volume %q is being expanded: ask again when that has ended; `%s` forgets it", c.ID, remedy.Forget(c.Namespace, c.ID))
 	case !c.Force:
 		return fault.New(fault.Conflict, "%s", reason)
 	}
-	if where := controllers(tx, v.PluginID); where != "" {
-		return fault.New(fault.Conflict, "%s: -force forgets it once plugin %q has no controller left, and %s", reason, v.PluginID, where)
+	if where := controllers(tx, v.PluginID); where != "" && v.Provision.LastError == "" {
+		return fault.New(fault.Conflict, "%s: -force forgets it once its driver has failed at it, or plugin %q has no controller left, and %s", reason, v.PluginID, where)
 	}
 	return nil
 }
@@ -77,6 +83,8 @@ func (c *BeginDelete) Apply(tx *state.Txn) (any, error) {
 	switch {
 	case p.State == api.VolumeDeleting:
 		return c.again(tx, &v), nil
+	case later(c.Seen, old.CreateIndex, p.Intent, p.Began):
+		return nil, changed(c.ID)
 	case p.State == api.VolumeFailed && !mayExist(old):
 		tx.DeleteVolume(c.Namespace, c.ID)
 		return uint64(0), nil
@@ -92,6 +100,13 @@ func (c *BeginDelete) Apply(tx *state.Txn) (any, error) {
 	p.State, p.Began, p.LastError, p.IntentSecrets = api.VolumeDeleting, tx.Index(), "", c.Secrets
 	put(tx, &v)
 	return p.Operation(), nil
+}
+
+// later reports whether one of the indexes is later than the state that was seen, where that is known.
+func later(seen uint64, indexes ...uint64) bool { return seen != 0 && slices.Max(indexes) > seen }
+
+func changed(id string) error {
+	return fault.New(fault.Conflict, "volume %q has changed meanwhile: look at it, and ask again", id)
 }
 
 // again joins the running deletion. Other secrets count from the next call on.
@@ -172,6 +187,9 @@ func (c *EndDelete) Apply(tx *state.Txn) (any, error) {
 		undone(tx, v, "")
 		return nil, nil
 	case gone && p.State == api.VolumeDeleting:
+		if tx.AgreedVersion() >= fsm.Ends {
+			ledger.Orphan(tx, v, true)
+		}
 		tx.DeleteVolume(v.Namespace, v.ID)
 		return nil, nil
 	case kept && p.Replaces != nil:

@@ -21,11 +21,11 @@ func Expandable(tx *state.Txn, v *api.Volume) error {
 	e := ledger.ExternalOf(tx, v)
 	if len(e.Claims) > 0 {
 		return fault.New(fault.Conflict, "plugin %q expands volumes only while nobody uses them, and volume %q is held by %s",
-			v.PluginID, v.ID, ledger.Holders(e.Claims))
+			v.PluginID, v.ID, ledger.Holders(tx, e.Claims))
 	}
 	for _, a := range e.Attachments {
-		return fault.New(fault.Conflict, "plugin %q expands volumes only while nobody uses them, and volume %q is attached to node %s (%s)",
-			v.PluginID, v.ID, a.NodeID, a.State)
+		return fault.New(fault.Conflict, "plugin %q expands volumes only while nobody uses them, and volume %q is attached to node %s (%s); %s",
+			v.PluginID, v.ID, a.NodeID, a.State, ledger.Detached(v, a))
 	}
 	return nil
 }
@@ -46,6 +46,9 @@ func (c *BeginExpand) Apply(tx *state.Txn) (any, error) {
 	}
 	if s := old.Provision.State; s != api.VolumeAvailable && s != api.VolumeExpanding {
 		return nil, fault.New(fault.Conflict, "volume %q is %s and cannot be expanded", c.ID, s)
+	}
+	if later(c.Seen, old.CreateIndex, old.Provision.Intent, old.Provision.Began) {
+		return nil, changed(c.ID)
 	}
 	if err := ledger.MayExpand(tx, old); err != nil {
 		return nil, err
@@ -116,6 +119,11 @@ func (c *NodeExpanded) Apply(tx *state.Txn) (any, error) {
 	old := tx.Volume(c.Namespace, c.ID)
 	if old == nil {
 		return nil, Missing(c.Namespace, c.ID)
+	}
+	for _, s := range ledger.ExternalOf(tx, old).Specs {
+		if later(c.Seen, s.Provision.Intent) {
+			return nil, changed(c.ID)
+		}
 	}
 	v := *old
 	p := &v.Provision

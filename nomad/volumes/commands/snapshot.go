@@ -16,6 +16,9 @@ func (*IntendSnapshot) Kind() fsm.Kind { return fsm.KindSnapshotIntent }
 // Kind implements [fsm.Command].
 func (*SnapshotAnswer) Kind() fsm.Kind { return fsm.KindSnapshotAnswer }
 
+// Kind implements [fsm.Command].
+func (*GiveUpSnapshot) Kind() fsm.Kind { return fsm.KindSnapshotGiveUp }
+
 // Apply writes the intent, or joins the same one. Nothing is cut from a volume that is being deleted.
 func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 	if c.Intent.Delete {
@@ -46,7 +49,7 @@ func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 	case !maps.Equal(old.Parameters, c.Intent.Parameters):
 		return nil, fault.New(fault.Conflict, "snapshot %q of volume %q is being made with other parameters", old.Name, old.VolumeID)
 	}
-	return old.CreateIndex, nil
+	return old.Operation(), nil
 }
 
 // remove intends a deletion. One that nobody had asked for is from then on the user's, who is told when the driver
@@ -66,7 +69,56 @@ func (c *IntendSnapshot) remove(tx *state.Txn) uint64 {
 		tx.PutSnapshotIntent(&unwanted)
 	}
 	tx.PutSnapshotIntent(&next)
-	return tx.SnapshotIntent(next.PluginID, next.Name, true).CreateIndex
+	return tx.SnapshotIntent(next.PluginID, next.Name, true).Operation()
+}
+
+// Apply returns the intents that are forgotten, or the one that goes on until what it made is found.
+func (c *GiveUpSnapshot) Apply(tx *state.Txn) (any, error) {
+	switch {
+	case c.Made != nil:
+		return nil, c.undo(tx)
+	case c.Forget:
+		return c.forget(tx)
+	}
+	made := tx.SnapshotIntent(c.PluginID, c.Name, false)
+	if made == nil || made.SnapshotID != "" || made.CreateIndex > c.Seen {
+		return nil, fault.New(fault.Conflict, "snapshot %q is not being made any more: ask again to delete what has that id", c.Name)
+	}
+	next := *made
+	next.Unwanted = true
+	if len(c.Secrets) > 0 {
+		next.Secrets = c.Secrets
+	}
+	tx.PutSnapshotIntent(&next)
+	return []*api.SnapshotIntent{tx.SnapshotIntent(c.PluginID, c.Name, false)}, nil
+}
+
+func (c *GiveUpSnapshot) forget(tx *state.Txn) (any, error) {
+	var gone []*api.SnapshotIntent
+	for i := range tx.SnapshotIntents() {
+		if i.PluginID == c.PluginID && i.CreateIndex <= c.Seen && (i.Name == c.Name || i.SnapshotID == c.Name || i.CutAs == c.Name) {
+			gone = append(gone, i)
+		}
+	}
+	if len(gone) == 0 {
+		return nil, fault.New(fault.NotFound, "nothing is under way with a snapshot %q of plugin %q", c.Name, c.PluginID)
+	}
+	for _, i := range gone {
+		tx.DeleteSnapshotIntent(i.PluginID, i.Name, i.Delete)
+	}
+	return gone, nil
+}
+
+// undo intends to delete what was cut after it had been forgotten. Where it was asked for again meanwhile, or is being
+// deleted, that sees to it.
+func (c *GiveUpSnapshot) undo(tx *state.Txn) error {
+	next := *c.Made
+	if tx.SnapshotIntent(next.PluginID, next.CutAs, false) != nil || tx.SnapshotIntent(next.PluginID, next.Name, true) != nil {
+		return fault.New(fault.Conflict, "snapshot %q was asked for again", next.CutAs)
+	}
+	next.Delete, next.Unwanted, next.SnapshotID = true, true, ""
+	tx.PutSnapshotIntent(&next)
+	return nil
 }
 
 // Following is the intent to make a snapshot that was cut, has this id and is not ready yet; nil when there is none.
@@ -77,6 +129,15 @@ func Following(tx *state.Txn, plugin, id string) *api.SnapshotIntent {
 		}
 	}
 	return nil
+}
+
+// SnapshotAnswerable refuses a snapshot as the answer to an intent when it is being deleted: its driver knows it by the
+// same name, and makes a new one once it is gone. One that was cut for the intent is its answer until it is ready.
+func SnapshotAnswerable(tx *state.Txn, i *api.SnapshotIntent, id string) error {
+	if i.SnapshotID == id || tx.SnapshotIntent(i.PluginID, id, true) == nil {
+		return nil
+	}
+	return fault.New(fault.Conflict, "snapshot %q is being deleted", id)
 }
 
 // Leaving is the intent to delete what was cut under a name; nil when there is none.
@@ -92,8 +153,11 @@ func Leaving(tx *state.Txn, plugin, name string) *api.SnapshotIntent {
 // Apply ends the intent, or notes why it is tried again.
 func (c *SnapshotAnswer) Apply(tx *state.Txn) (any, error) {
 	old := tx.SnapshotIntent(c.PluginID, c.Name, c.Delete)
-	if old == nil || old.CreateIndex != c.Intent {
+	if old == nil || old.Operation() != c.Intent {
 		return nil, fault.New(fault.Conflict, "snapshot %q: intent %d has ended", c.Name, c.Intent)
+	}
+	if c.Made && old.Unwanted && old.SnapshotID == "" { // it is asked for once more, to be deleted
+		return nil, fault.New(fault.Conflict, "snapshot %q was given up meanwhile", c.Name)
 	}
 	if !c.Ended {
 		next := *old

@@ -163,8 +163,8 @@ func (z *Answer) Msgsize() (s int) {
 func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(14)
-	var zb0001Mask uint16 /* 14 bits */
+	zb0001Len := uint32(13)
+	var zb0001Mask uint16 /* 13 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -194,33 +194,29 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.Undo == false {
+	if z.Reason == "" {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.Reason == "" {
+	if z.Refused == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.Refused == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.NextRetry == 0 {
+	if z.Attempts == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.Attempts == 0 {
+	if z.Prepare == false {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.Prepare == false {
-		zb0001Len--
-		zb0001Mask |= 0x1000
-	}
 	if z.LimitExpiry == 0 {
 		zb0001Len--
-		zb0001Mask |= 0x2000
+		zb0001Mask |= 0x1000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -267,36 +263,31 @@ func (z *Attached) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x80) == 0 { // if not omitted
-			// string "Undo"
-			o = append(o, 0xa4, 0x55, 0x6e, 0x64, 0x6f)
-			o = msgp.AppendBool(o, z.Undo)
-		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "Reason"
 			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.Reason)
 		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "Refused"
 			o = append(o, 0xa7, 0x52, 0x65, 0x66, 0x75, 0x73, 0x65, 0x64)
 			o = msgp.AppendUint8(o, z.Refused)
 		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "Attempts"
 			o = append(o, 0xa8, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74, 0x73)
 			o = msgp.AppendInt(o, z.Attempts)
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
 			// string "Prepare"
 			o = append(o, 0xa7, 0x50, 0x72, 0x65, 0x70, 0x61, 0x72, 0x65)
 			o = msgp.AppendBool(o, z.Prepare)
 		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "NoRoom"
 			o = append(o, 0xa6, 0x4e, 0x6f, 0x52, 0x6f, 0x6f, 0x6d)
 			o = msgp.AppendInt64(o, z.LimitExpiry)
@@ -395,12 +386,6 @@ func (z *Attached) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.PublishContext[za0001] = za0002
 			}
-		case "Undo":
-			z.Undo, bts, err = msgp.ReadBoolBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Undo")
-				return
-			}
 		case "Reason":
 			z.Reason, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -458,7 +443,7 @@ func (z *Attached) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
-	s += 5 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.Reason) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize + 7 + msgp.Int64Size
+	s += 7 + msgp.StringPrefixSize + len(z.Reason) + 8 + msgp.Uint8Size + 10 + msgp.Int64Size + 9 + msgp.IntSize + 8 + msgp.BoolSize + 7 + msgp.Int64Size
 	return
 }
 
@@ -466,8 +451,8 @@ func (z *Attached) Msgsize() (s int) {
 func (z *BeginDelete) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -480,6 +465,10 @@ func (z *BeginDelete) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Secrets == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Seen == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -504,6 +493,11 @@ func (z *BeginDelete) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0001)
 				o = msgp.AppendString(o, za0002)
 			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Seen"
+			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x6e)
+			o = msgp.AppendUint64(o, z.Seen)
 		}
 	}
 	return
@@ -575,6 +569,12 @@ func (z *BeginDelete) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				}
 				z.Secrets[za0001] = za0002
 			}
+		case "Seen":
+			z.Seen, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Seen")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -596,6 +596,7 @@ func (z *BeginDelete) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
 		}
 	}
+	s += 5 + msgp.Uint64Size
 	return
 }
 
@@ -603,8 +604,8 @@ func (z *BeginDelete) Msgsize() (s int) {
 func (z *BeginExpand) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -621,6 +622,10 @@ func (z *BeginExpand) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.CapacityMaxBytes == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.Seen == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -646,6 +651,11 @@ func (z *BeginExpand) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "CapacityMaxBytes"
 			o = append(o, 0xb0, 0x43, 0x61, 0x70, 0x61, 0x63, 0x69, 0x74, 0x79, 0x4d, 0x61, 0x78, 0x42, 0x79, 0x74, 0x65, 0x73)
 			o = msgp.AppendInt64(o, z.CapacityMaxBytes)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Seen"
+			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x6e)
+			o = msgp.AppendUint64(o, z.Seen)
 		}
 	}
 	return
@@ -697,6 +707,12 @@ func (z *BeginExpand) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "CapacityMaxBytes")
 				return
 			}
+		case "Seen":
+			z.Seen, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Seen")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -711,7 +727,7 @@ func (z *BeginExpand) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *BeginExpand) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 3 + msgp.StringPrefixSize + len(z.ID) + 17 + msgp.Int64Size + 17 + msgp.Int64Size
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 3 + msgp.StringPrefixSize + len(z.ID) + 17 + msgp.Int64Size + 17 + msgp.Int64Size + 5 + msgp.Uint64Size
 	return
 }
 
@@ -817,11 +833,11 @@ func (z ConfirmDelete) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
-func (z Deregister) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *Deregister) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -834,6 +850,10 @@ func (z Deregister) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Force == false {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Seen == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -854,6 +874,11 @@ func (z Deregister) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Force"
 			o = append(o, 0xa5, 0x46, 0x6f, 0x72, 0x63, 0x65)
 			o = msgp.AppendBool(o, z.Force)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Seen"
+			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x6e)
+			o = msgp.AppendUint64(o, z.Seen)
 		}
 	}
 	return
@@ -899,6 +924,12 @@ func (z *Deregister) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Force")
 				return
 			}
+		case "Seen":
+			z.Seen, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Seen")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -912,8 +943,8 @@ func (z *Deregister) UnmarshalMsg(bts []byte) (o []byte, err error) {
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z Deregister) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 3 + msgp.StringPrefixSize + len(z.ID) + 6 + msgp.BoolSize
+func (z *Deregister) Msgsize() (s int) {
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 3 + msgp.StringPrefixSize + len(z.ID) + 6 + msgp.BoolSize + 5 + msgp.Uint64Size
 	return
 }
 
@@ -1321,6 +1352,213 @@ func (z *Evict) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *GiveUpSnapshot) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
+	_ = zb0001Mask
+	if z.PluginID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Name == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Secrets == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Forget == false {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Seen == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Made == nil {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "PluginID"
+			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+			o = msgp.AppendString(o, z.PluginID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Secrets"
+			o = append(o, 0xa7, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
+			o = msgp.AppendMapHeader(o, uint32(len(z.Secrets)))
+			for za0001, za0002 := range z.Secrets {
+				o = msgp.AppendString(o, za0001)
+				o = msgp.AppendString(o, za0002)
+			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Forget"
+			o = append(o, 0xa6, 0x46, 0x6f, 0x72, 0x67, 0x65, 0x74)
+			o = msgp.AppendBool(o, z.Forget)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Seen"
+			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x6e)
+			o = msgp.AppendUint64(o, z.Seen)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Made"
+			o = append(o, 0xa4, 0x4d, 0x61, 0x64, 0x65)
+			if z.Made == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Made.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Made")
+					return
+				}
+			}
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *GiveUpSnapshot) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "PluginID":
+			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PluginID")
+				return
+			}
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "Secrets":
+			var zb0002 uint32
+			zb0002, bts, err = msgp.ReadMapHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Secrets")
+				return
+			}
+			if zb0002 > z09f266celimitMaps {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if z.Secrets == nil {
+				z.Secrets = make(map[string]string, zb0002)
+			} else if len(z.Secrets) > 0 {
+				clear(z.Secrets)
+			}
+			for zb0002 > 0 {
+				var za0002 string
+				zb0002--
+				var za0001 string
+				za0001, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Secrets")
+					return
+				}
+				za0002, bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Secrets", za0001)
+					return
+				}
+				z.Secrets[za0001] = za0002
+			}
+		case "Forget":
+			z.Forget, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Forget")
+				return
+			}
+		case "Seen":
+			z.Seen, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Seen")
+				return
+			}
+		case "Made":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Made = nil
+			} else {
+				if z.Made == nil {
+					z.Made = new(api.SnapshotIntent)
+				}
+				bts, err = z.Made.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Made")
+					return
+				}
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *GiveUpSnapshot) Msgsize() (s int) {
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 5 + msgp.StringPrefixSize + len(z.Name) + 8 + msgp.MapHeaderSize
+	if z.Secrets != nil {
+		for za0001, za0002 := range z.Secrets {
+			_ = za0002
+			s += msgp.StringPrefixSize + len(za0001) + msgp.StringPrefixSize + len(za0002)
+		}
+	}
+	s += 7 + msgp.BoolSize + 5 + msgp.Uint64Size + 5
+	if z.Made == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Made.Msgsize()
+	}
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *Intend) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -1506,8 +1744,8 @@ func (z *IntendSnapshot) Msgsize() (s int) {
 func (z *NodeExpanded) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -1532,6 +1770,10 @@ func (z *NodeExpanded) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Again == false {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Seen == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1567,6 +1809,11 @@ func (z *NodeExpanded) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Again"
 			o = append(o, 0xa5, 0x41, 0x67, 0x61, 0x69, 0x6e)
 			o = msgp.AppendBool(o, z.Again)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Seen"
+			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x6e)
+			o = msgp.AppendUint64(o, z.Seen)
 		}
 	}
 	return
@@ -1630,6 +1877,12 @@ func (z *NodeExpanded) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Again")
 				return
 			}
+		case "Seen":
+			z.Seen, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Seen")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -1644,7 +1897,7 @@ func (z *NodeExpanded) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *NodeExpanded) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 3 + msgp.StringPrefixSize + len(z.ID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 5 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.Reason) + 6 + msgp.BoolSize
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 3 + msgp.StringPrefixSize + len(z.ID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 5 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.Reason) + 6 + msgp.BoolSize + 5 + msgp.Uint64Size
 	return
 }
 
@@ -2310,9 +2563,21 @@ func (z *Report) Msgsize() (s int) {
 // MarshalMsg implements msgp.Marshaler
 func (z RollbackOver) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
-	// map header, size 0
-	_ = z
-	o = append(o, 0x80)
+	// check for omitted fields
+	zb0001Len := uint32(1)
+	var zb0001Mask uint8 /* 1 bits */
+	_ = zb0001Mask
+	if z.At == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+	if (zb0001Mask & 0x1) == 0 { // if not omitted
+		// string "At"
+		o = append(o, 0xa2, 0x41, 0x74)
+		o = msgp.AppendInt64(o, z.At)
+	}
 	return
 }
 
@@ -2338,6 +2603,12 @@ func (z *RollbackOver) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			return
 		}
 		switch msgp.UnsafeString(field) {
+		case "At":
+			z.At, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "At")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -2352,7 +2623,7 @@ func (z *RollbackOver) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z RollbackOver) Msgsize() (s int) {
-	s = 1
+	s = 1 + 3 + msgp.Int64Size
 	return
 }
 
@@ -2360,8 +2631,8 @@ func (z RollbackOver) Msgsize() (s int) {
 func (z *SnapshotAnswer) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(9)
-	var zb0001Mask uint16 /* 9 bits */
+	zb0001Len := uint32(10)
+	var zb0001Mask uint16 /* 10 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -2398,6 +2669,10 @@ func (z *SnapshotAnswer) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Unwanted == false {
 		zb0001Len--
 		zb0001Mask |= 0x100
+	}
+	if z.Made == false {
+		zb0001Len--
+		zb0001Mask |= 0x200
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -2448,6 +2723,11 @@ func (z *SnapshotAnswer) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Unwanted"
 			o = append(o, 0xa8, 0x55, 0x6e, 0x77, 0x61, 0x6e, 0x74, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.Unwanted)
+		}
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
+			// string "Made"
+			o = append(o, 0xa4, 0x4d, 0x61, 0x64, 0x65)
+			o = msgp.AppendBool(o, z.Made)
 		}
 	}
 	return
@@ -2529,6 +2809,12 @@ func (z *SnapshotAnswer) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Unwanted")
 				return
 			}
+		case "Made":
+			z.Made, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Made")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -2543,7 +2829,118 @@ func (z *SnapshotAnswer) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *SnapshotAnswer) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 5 + msgp.StringPrefixSize + len(z.Name) + 7 + msgp.BoolSize + 7 + msgp.Uint64Size + 6 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.Reason) + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 10 + msgp.BoolSize + 9 + msgp.BoolSize
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 5 + msgp.StringPrefixSize + len(z.Name) + 7 + msgp.BoolSize + 7 + msgp.Uint64Size + 6 + msgp.BoolSize + 7 + msgp.StringPrefixSize + len(z.Reason) + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 10 + msgp.BoolSize + 9 + msgp.BoolSize + 5 + msgp.BoolSize
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
+func (z *UndoAttach) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(2)
+	var zb0001Mask uint8 /* 2 bits */
+	_ = zb0001Mask
+	if z.Row == nil {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Seen == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Row"
+			o = append(o, 0xa3, 0x52, 0x6f, 0x77)
+			if z.Row == nil {
+				o = msgp.AppendNil(o)
+			} else {
+				o, err = z.Row.MarshalMsg(o)
+				if err != nil {
+					err = msgp.WrapError(err, "Row")
+					return
+				}
+			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Seen"
+			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x6e)
+			o = msgp.AppendUint64(o, z.Seen)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *UndoAttach) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z09f266celimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Row":
+			if msgp.IsNil(bts) {
+				bts, err = msgp.ReadNilBytes(bts)
+				if err != nil {
+					return
+				}
+				z.Row = nil
+			} else {
+				if z.Row == nil {
+					z.Row = new(api.VolumeAttachment)
+				}
+				bts, err = z.Row.UnmarshalMsg(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Row")
+					return
+				}
+			}
+		case "Seen":
+			z.Seen, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Seen")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *UndoAttach) Msgsize() (s int) {
+	s = 1 + 4
+	if z.Row == nil {
+		s += msgp.NilSize
+	} else {
+		s += z.Row.Msgsize()
+	}
+	s += 5 + msgp.Uint64Size
 	return
 }
 
@@ -2551,8 +2948,8 @@ func (z *SnapshotAnswer) Msgsize() (s int) {
 func (z *WriteOff) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -2570,13 +2967,21 @@ func (z *WriteOff) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.By == "" {
+	if z.Seen == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.Reason == "" {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.By == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	if z.Reason == "" {
+		zb0001Len--
+		zb0001Mask |= 0x80
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -2604,11 +3009,21 @@ func (z *WriteOff) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendBool(o, z.StaleMounts)
 		}
 		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Seen"
+			o = append(o, 0xa4, 0x53, 0x65, 0x65, 0x6e)
+			o = msgp.AppendUint64(o, z.Seen)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Since"
+			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
+			o = msgp.AppendInt64(o, z.Since)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "By"
 			o = append(o, 0xa2, 0x42, 0x79)
 			o = msgp.AppendString(o, z.By)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "Reason"
 			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.Reason)
@@ -2663,6 +3078,18 @@ func (z *WriteOff) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "StaleMounts")
 				return
 			}
+		case "Seen":
+			z.Seen, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Seen")
+				return
+			}
+		case "Since":
+			z.Since, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Since")
+				return
+			}
 		case "By":
 			z.By, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -2689,6 +3116,6 @@ func (z *WriteOff) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *WriteOff) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 12 + msgp.BoolSize + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason)
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 12 + msgp.BoolSize + 5 + msgp.Uint64Size + 6 + msgp.Int64Size + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason)
 	return
 }

@@ -97,16 +97,20 @@ func (r Rules) PublishDone(tx *state.Txn, i Intent, publishContext map[string]st
 }
 
 // Undo intends to detach what was attached after an operator had ended it. Where there is another row of it, that
-// sees to it.
-func Undo(tx *state.Txn, i Intent) error {
-	node := ProviderNode(tx, i.PluginID, i.NodeID)
-	if tx.Attachment(i.PluginID, i.ExternalID, i.NodeID) != nil || node == "" {
+// sees to it; what changed since the state was seen without one may have undone it already. The secrets of the call
+// are kept only where no spec has any.
+func Undo(tx *state.Txn, was *api.VolumeAttachment, seen uint64) error {
+	i := IntentOf(was)
+	if tx.TableIndex(state.TableAttachments) > seen || tx.Attachment(i.PluginID, i.ExternalID, i.NodeID) != nil {
 		return replaced(i)
 	}
-	tx.PutAttachment(&api.VolumeAttachment{
-		PluginID: i.PluginID, ExternalID: i.ExternalID, NodeID: i.NodeID, ProviderNodeID: node,
-		State: api.AttachmentUnpublishing, Since: tx.Now().UnixNano(), Fence: tx.Index(),
-	})
+	next := *was
+	next.State, next.Since, next.Fence = api.AttachmentUnpublishing, tx.Now().UnixNano(), tx.Index()
+	next.LastError, next.Refused, next.NextRetry, next.Attempts = "", 0, 0, 0
+	if len(Gather(tx, i.PluginID, i.ExternalID).Specs) > 0 {
+		next.Secrets = nil
+	}
+	tx.PutAttachment(&next)
 	return nil
 }
 
@@ -133,11 +137,14 @@ func replaced(i Intent) error {
 	return fault.New(fault.Conflict, "attachment of %s to node %s: intent %d was replaced meanwhile", i.ExternalID, i.NodeID, i.Fence)
 }
 
-// Prepare records the provider's id of the node for an intent that was made without it.
+// Prepare records the provider's id of the node for an intent that was made without it: before the first call to
+// attach, or to detach what may have been attached.
 func Prepare(tx *state.Txn, i Intent) error {
 	a, err := intended(tx, i, api.AttachmentPublished)
 	if err != nil {
-		return err
+		if a, err = intended(tx, i, claim.Gone); err != nil || !a.Called {
+			return replaced(i)
+		}
 	}
 	next := *a
 	if next.ProviderNodeID = ProviderNode(tx, i.PluginID, i.NodeID); next.ProviderNodeID == "" {

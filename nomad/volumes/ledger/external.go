@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // External is everything that the state holds of one external volume, under whatever spec. Operations, claims and
@@ -66,7 +67,7 @@ func MayDelete(tx *state.Txn, v *api.Volume) error {
 	if why := Unsure(tx); why != "" {
 		return fault.New(fault.Unavailable, "volume %q is not deleted now: %s", v.ID, why)
 	}
-	if err := ExternalOf(tx, v).onlyOf(v); err != nil {
+	if err := ExternalOf(tx, v).onlyOf(tx, v); err != nil {
 		return err
 	}
 	return NotCopied(tx, v.PluginID, "volume", v.RemoteID(), func(s *api.VolumeSpec) string { return s.CloneID })
@@ -81,25 +82,26 @@ func NotCopied(tx *state.Txn, plugin, what, id string, source func(*api.VolumeSp
 			continue
 		}
 		if source(&v.VolumeSpec) == id || p.Replaces != nil && source(p.Replaces) == id {
-			return fault.New(fault.Conflict, "%s in use: volume %q in namespace %q is being created from %q", what, v.ID, v.Namespace, id)
+			return fault.New(fault.Conflict, "%s in use: volume %q in namespace %q is being created from %q; `%s` gives it up", what, v.ID, v.Namespace, id,
+				remedy.Delete(v.Namespace, v.ID))
 		}
 	}
 	return nil
 }
 
 // onlyOf refuses while anybody but the spec has a hold on the external volume.
-func (e External) onlyOf(v *api.Volume) error {
+func (e External) onlyOf(tx *state.Txn, v *api.Volume) error {
 	if len(e.Claims) > 0 {
-		return fault.New(fault.Conflict, "volume in use: %q is held by %s", v.ID, Holders(e.Claims))
+		return fault.New(fault.Conflict, "volume in use: %q is held by %s", v.ID, Holders(tx, e.Claims))
 	}
 	for _, a := range e.Attachments {
-		return fault.New(fault.Conflict, "volume in use: %q is attached to node %s (%s)", v.ID, a.NodeID, a.State)
+		return fault.New(fault.Conflict, "volume in use: %q is attached to node %s (%s); %s", v.ID, a.NodeID, a.State, Detached(v, a))
 	}
 	for _, i := range e.Snapshots {
-		return fault.New(fault.Conflict, "volume in use: snapshot %q of %q is being made", i.Name, v.ID)
+		return fault.New(fault.Conflict, "volume in use: snapshot %q of %q is being made; `%s` gives it up, with -force at once", i.Name, v.ID, remedy.Snapshot(i))
 	}
 	if o := e.other(v, func(*api.Volume) bool { return true }); o != nil {
-		return fault.New(fault.Conflict, "volume %q in namespace %q names the same external volume as %q: deregister it first", o.ID, o.Namespace, v.ID)
+		return fault.New(fault.Conflict, "volume %q in namespace %q names the same external volume as %q: `%s` forgets it", o.ID, o.Namespace, v.ID, remedy.Deregister(o.Namespace, o.ID))
 	}
 	return nil
 }
@@ -111,8 +113,8 @@ func MayExpand(tx *state.Txn, v *api.Volume) error {
 		return err
 	}
 	if o := e.other(v, func(o *api.Volume) bool { return o.Provision.State == api.VolumeExpanding }); o != nil {
-		return fault.New(fault.Conflict, "volume %q in namespace %q, which names the same external volume as %q, is being expanded: ask again when that has ended",
-			o.ID, o.Namespace, v.ID)
+		return fault.New(fault.Conflict, "volume %q in namespace %q, which names the same external volume as %q, is being expanded: ask again when that has ended; `%s` forgets it",
+			o.ID, o.Namespace, v.ID, remedy.Forget(o.Namespace, o.ID))
 	}
 	return nil
 }
@@ -160,11 +162,27 @@ func inherit(to, from *api.Volume) {
 	}
 }
 
-// Holders names claims, with what each of them waits for.
-func Holders(claims []*api.VolumeClaim) string {
+// Detached says how an attachment that stays in the way is ended.
+func Detached(v *api.Volume, a *api.VolumeAttachment) string {
+	return fmt.Sprintf("`%s` asserts that it is not", remedy.DetachByForce(v.Namespace, v.ID, a.NodeID))
+}
+
+// Runs reports whether the claim's allocation is not over.
+func Runs(tx *state.Txn, c *api.VolumeClaim) bool {
+	a := tx.Alloc(c.AllocID)
+	return a != nil && !a.Terminal()
+}
+
+// Remedy is the command that ends a claim.
+func Remedy(tx *state.Txn, c *api.VolumeClaim) string {
+	return remedy.Claim(c, Runs(tx, c), Lost(tx.Node(c.NodeID)))
+}
+
+// Holders names claims, with what each of them waits for and what ends it.
+func Holders(tx *state.Txn, claims []*api.VolumeClaim) string {
 	var names []string
 	for _, c := range claims {
-		names = append(names, fmt.Sprintf("allocation %s of job %q on node %s (%s: %s)", c.AllocID, c.JobID, c.NodeID, c.State, claim.Next(c)))
+		names = append(names, fmt.Sprintf("allocation %s of job %q on node %s (%s: %s; `%s` ends it)", c.AllocID, c.JobID, c.NodeID, c.State, claim.Next(c), Remedy(tx, c)))
 	}
 	return strings.Join(names, ", ")
 }

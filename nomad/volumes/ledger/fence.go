@@ -22,6 +22,9 @@ func controllers(tx *state.Txn, plugin string) claim.Controllers {
 	return c
 }
 
+// Attaches reports whether a plugin attaches volumes as far as nodes have said, or may.
+func Attaches(tx *state.Txn, plugin string) bool { return controllers(tx, plugin).Attach }
+
 // guard decides once what keeps the claim's node from writing when it is lost: the detach by its storage, the end of
 // a lease, or both. Nothing that the plugin or a spec says later changes it. A volume whose second user could do
 // harm always has one of them: while it is not known whether its storage detaches it has a lease too, which costs

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
 // canReadOnly reports whether a controller takes the read-only flag.
@@ -20,8 +21,5 @@ func ProviderNode(tx *state.Txn, plugin, node string) string {
 	if n == nil {
 		return ""
 	}
-	if i := n.CSINodePlugins[plugin]; i != nil && i.NodeInfo != nil {
-		return i.NodeInfo.ID
-	}
-	return ""
+	return claim.ProviderNode(n, plugin)
 }

@@ -2,27 +2,55 @@ package ledger
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Unsure says why nobody can know yet who uses a volume: the servers went back to an older state, and not all nodes
 // have told since what they have mounted. Empty when everybody has.
 func Unsure(tx *state.Txn) string {
-	if r := tx.Rollback(); r != nil && !r.Open {
+	r := tx.Rollback()
+	if r == nil || r.Open {
+		return ""
+	}
+	lost := slices.DeleteFunc(slices.Clone(r.Awaited), func(id string) bool { return !Lost(tx.Node(id)) })
+	if len(lost) == 0 {
 		return claim.Unsure
 	}
-	return ""
+	return fmt.Sprintf("%s; %d of them cannot be heard (%s): `%s` ends the wait for one that is gone for good",
+		claim.Unsure, len(lost), strings.Join(lost[:min(len(lost), lostNamed)], ", "), remedy.PurgeNode(lost[0]))
 }
 
-// Awaits reports whether a claim has to wait until that is known.
+// lostNamed is how many nodes that are waited for are named.
+const lostNamed = 3
+
+// Unasked ends the wait for a node that has told what it has mounted, or that an operator has purged: then it is gone
+// for good, as in all else. It reports whether the node was asked.
+func Unasked(tx *state.Txn, node string) bool {
+	if !Untold(tx, node) {
+		return false
+	}
+	next, is := *tx.Rollback(), func(id string) bool { return id == node }
+	next.Untold = slices.DeleteFunc(slices.Clone(next.Untold), is)
+	next.Awaited = slices.DeleteFunc(slices.Clone(next.Awaited), is)
+	if tx.PutRollback(&next); next.Open {
+		tx.PutRollback(unlessDone(&next))
+	}
+	return true
+}
+
+// Awaits reports whether a claim has to wait until that is known, or at least what its own node has mounted: what was
+// granted to a node whose registration is on its way would be missing in that.
 func Awaits(tx *state.Txn, c *api.VolumeClaim) bool {
-	return Unsure(tx) != "" && claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID)))
+	return Untold(tx, c.NodeID) || Unsure(tx) != "" && claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID)))
 }
 
 // Untold reports whether the node has to register before anything else: the servers went back to an older state and
@@ -30,6 +58,17 @@ func Awaits(tx *state.Txn, c *api.VolumeClaim) bool {
 func Untold(tx *state.Txn, node string) bool {
 	r := tx.Rollback()
 	return r != nil && slices.Contains(r.Untold, node)
+}
+
+// Asks is the mark that the node's registration has to carry as a proof that it was built after the servers went back to
+// an older state; 0 when none has to. One that was on its way then, or is repeated, does not know what the node got
+// meanwhile. fresh is set for a node that neither state knew.
+func Asks(tx *state.Txn, node string, fresh bool) int64 {
+	r := tx.Rollback()
+	if r == nil || !fresh && !slices.Contains(r.Untold, node) {
+		return 0
+	}
+	return r.At
 }
 
 // Told takes what a node has mounted, of which the servers that went back to an older state know nothing. The node is
@@ -40,39 +79,40 @@ func Told(tx *state.Txn, node string, mounts []*api.StaleMount, fresh bool) {
 	if old == nil || !fresh && !slices.Contains(old.Untold, node) {
 		return
 	}
-	next, is := *old, func(id string) bool { return id == node }
-	next.Untold = slices.DeleteFunc(slices.Clone(old.Untold), is)
-	next.Awaited = slices.DeleteFunc(slices.Clone(old.Awaited), is)
-	tx.PutRollback(&next)
-	if next.Open {
-		tx.PutRollback(unlessDone(&next))
-		return
-	}
+	Unasked(tx, node)
+	renew(tx, slices.Collect(tx.AttachmentsByNode(node)))
 	touched := map[[2]string]bool{}
 	for _, c := range slices.Collect(tx.ClaimsByNode(node)) {
 		mounted := slices.ContainsFunc(mounts, Hold{c.Namespace, c.VolumeID, c.AllocID, c.Use, node}.stale)
-		if believed(tx, c, mounted) {
+		if believed(tx, c, mounted, old.Open) {
 			touched[[2]string{c.PluginID, c.ExternalID}] = true
 		}
 	}
-	adopt(tx, node, func(m *api.StaleMount) bool {
-		return slices.ContainsFunc(mounts, Hold{m.Namespace, m.VolumeID, m.AllocID, m.Use, node}.stale)
+	adopt(tx, node, old.Open, func(m *api.StaleMount) bool { // what was noted before is in nobody's way but where nothing proves that
+		return (m.Shared || m.Since == tx.Now().UnixNano()) && slices.ContainsFunc(mounts, Hold{m.Namespace, m.VolumeID, m.AllocID, m.Use, node}.stale)
 	}, touched)
 	for _, e := range slices.SortedFunc(maps.Keys(touched), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		requeue(tx, e[0], e[1])
 	}
 }
 
-// believed corrects a claim by what its node says, and reports whether it did.
-func believed(tx *state.Txn, c *api.VolumeClaim, mounted bool) bool {
+// believed corrects a claim by what its node says, and reports whether it did. A node that tells late finds that others
+// may have got the volume: then it has to unmount.
+func believed(tx *state.Txn, c *api.VolumeClaim, mounted, late bool) bool {
 	next := *c
 	switch {
 	case mounted && (c.State == api.ClaimWaiting || c.State == api.ClaimTaken):
 		next.State, next.Predecessor = api.ClaimReady, ""
-		attachedNow(tx, c)
+		if late && contends(tx, c) {
+			next.State = api.ClaimReleasing
+		}
+		attachedNow(tx, c, late)
 	case mounted && (c.State == api.ClaimReady || c.State == api.ClaimReleasing):
-		attachedNow(tx, c)
+		attachedNow(tx, c, late)
 		return false
+	case mounted && c.State == api.ClaimUnmounted && !late:
+		next.State, next.Presumed, next.Proof, next.By, next.Reason = api.ClaimReleasing, false, "", "", ""
+		attachedNow(tx, c, late)
 	case !mounted && c.State == api.ClaimReady:
 		next.State = api.ClaimWaiting
 	default:
@@ -83,27 +123,34 @@ func believed(tx *state.Txn, c *api.VolumeClaim, mounted bool) bool {
 	return true
 }
 
-// attachedNow has the volume of a claim that is mounted be attached: it cannot be detached under the mount.
-func attachedNow(tx *state.Txn, c *api.VolumeClaim) {
+// attachedNow has the volume of a claim that is mounted be attached: it cannot be detached under the mount. What is
+// being detached when its node tells late goes on: it was given up.
+func attachedNow(tx *state.Txn, c *api.VolumeClaim, late bool) {
 	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
-	if !c.Attach || a != nil && a.State == api.AttachmentPublished {
+	if !c.Attach || a != nil && (a.State == api.AttachmentPublished || late && a.State == api.AttachmentUnpublishing) {
 		return
 	}
 	next := api.VolumeAttachment{
 		PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode,
-		MountOptions: c.MountOptions,
+		MountOptions: c.MountOptions, Called: true,
+	}
+	if v := tx.Volume(c.Namespace, c.VolumeID); v != nil {
+		next.Context = v.DriverContext()
 	}
 	if a != nil {
 		next = *a
+		next.Called = !a.NotCalled
 	}
-	next.ProviderNodeID = cmp.Or(next.ProviderNodeID, ProviderNode(tx, c.PluginID, c.NodeID))
+	if controllers(tx, c.PluginID).Detach {
+		next.ProviderNodeID = cmp.Or(next.ProviderNodeID, ProviderNode(tx, c.PluginID, c.NodeID))
+	}
 	next.State, next.Since, next.Fence = api.AttachmentPublished, tx.Now().UnixNano(), tx.Index()
 	next.LastError, next.Refused, next.NextRetry, next.Attempts = "", 0, 0, 0
 	tx.PutAttachment(&next)
 }
 
 // adopt makes claims of the node's stale mounts, which its leaving ends as it ends others.
-func adopt(tx *state.Txn, node string, which func(*api.StaleMount) bool, touched map[[2]string]bool) {
+func adopt(tx *state.Txn, node string, late bool, which func(*api.StaleMount) bool, touched map[[2]string]bool) {
 	old := tx.Node(node)
 	n := *old
 	n.StaleMounts = nil
@@ -114,7 +161,7 @@ func adopt(tx *state.Txn, node string, which func(*api.StaleMount) bool, touched
 		}
 		c := claimOfMount(tx, node, m)
 		tx.PutClaim(c)
-		attachedNow(tx, c)
+		attachedNow(tx, c, late)
 		touched[[2]string{m.PluginID, m.ExternalID}] = true
 	}
 	if len(n.StaleMounts) < len(old.StaleMounts) {
@@ -180,7 +227,25 @@ func RollbackOver(tx *state.Txn) error {
 	next.Open, next.Awaited = true, nil
 	next.Untold = slices.DeleteFunc(slices.Clone(old.Untold), func(id string) bool { return tx.Node(id) == nil })
 	tx.PutRollback(unlessDone(&next))
-	return Reconcile(tx, slices.Collect(tx.Claims()))
+	renew(tx, slices.Collect(tx.Attachments()))
+	renewSnapshots(tx)
+	if err := Reconcile(tx, slices.Collect(tx.Claims())); err != nil {
+		return err
+	}
+	for _, a := range slices.Collect(tx.Attachments()) { // those of no claim are nobody's, also where an attach is under way
+		if a.State != api.AttachmentUnpublishing && tx.Attachment(a.PluginID, a.ExternalID, a.NodeID) == a && !claimed(tx, a) {
+			Standard().settle(tx, a.PluginID, a.ExternalID)
+		}
+	}
+	return nil
+}
+
+// claimed reports whether anybody has a claim on the volume, wherever.
+func claimed(tx *state.Txn, a *api.VolumeAttachment) bool {
+	for range tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
+		return true
+	}
+	return false
 }
 
 func unlessDone(r *api.Rollback) *api.Rollback {
@@ -206,7 +271,7 @@ func Revive(tx *state.Txn, v *api.Volume) {
 		}
 	}
 	for _, id := range nodes {
-		adopt(tx, id, shared, map[[2]string]bool{})
+		adopt(tx, id, false, shared, map[[2]string]bool{})
 	}
 	if len(nodes) > 0 {
 		requeue(tx, v.PluginID, v.RemoteID())

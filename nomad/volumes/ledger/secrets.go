@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -60,16 +61,35 @@ func Adopt(tx *state.Txn, v *api.Volume) {
 }
 
 // Orphan leaves the secrets of the last spec of an external volume to its attachments, which still have to be
-// undone. It is called before the spec is forgotten.
-func Orphan(tx *state.Txn, v *api.Volume) {
+// undone. With keep those that have some already, from before a restore, keep them, and snapshots that have to be deleted
+// get those that their requests did not bring. It is called before the spec is forgotten.
+func Orphan(tx *state.Txn, v *api.Volume, keep bool) {
 	e := ExternalOf(tx, v)
 	if e.other(v, func(*api.Volume) bool { return true }) != nil {
 		return
 	}
 	for _, a := range e.Attachments {
+		if keep && len(a.Secrets) > 0 {
+			continue
+		}
 		next := *a
 		next.Secrets = v.Secrets
 		tx.PutAttachment(&next)
+	}
+	if keep && len(v.Secrets) > 0 {
+		leaveToSnapshots(tx, v)
+	}
+}
+
+func leaveToSnapshots(tx *state.Txn, v *api.Volume) {
+	for _, i := range slices.Collect(tx.SnapshotIntents()) {
+		if i.PluginID != v.PluginID || i.ExternalID != v.RemoteID() {
+			continue
+		}
+		next := *i
+		next.Secrets = maps.Clone(v.Secrets)
+		maps.Copy(next.Secrets, i.Secrets)
+		tx.PutSnapshotIntent(&next)
 	}
 }
 

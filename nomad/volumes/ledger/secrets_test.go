@@ -67,7 +67,7 @@ func TestLastSpecLeavesItsSecretsToItsAttachments(t *testing.T) {
 	b.change("rotated")
 	forget := func(id string) {
 		b.must(func(tx *state.Txn) error {
-			ledger.Orphan(tx, tx.Volume("default", id))
+			ledger.Orphan(tx, tx.Volume("default", id), true)
 			tx.DeleteVolume("default", id)
 			return nil
 		})
@@ -97,6 +97,27 @@ func TestLastSpecLeavesItsSecretsToItsAttachments(t *testing.T) {
 	})
 	if got := b.secrets(); b.attachment().Secrets != nil || !slices.Equal(got, []string{"new", "rotated"}) {
 		t.Errorf("the driver is called with %q, the attachment holds %v", got, b.attachment().Secrets)
+	}
+}
+
+// A restore has left the attachment what the state before knew to detach it with.
+func TestLastSpecTakesNoSecretsFromItsAttachments(t *testing.T) {
+	for _, spec := range []map[string]string{nil, {"k": "of the older state"}} {
+		b := newBook(t)
+		b.must(take(taker("a1", "n1")))
+		b.must(func(tx *state.Txn) error {
+			a := *b.attachment()
+			a.Secrets = map[string]string{"k": "left"}
+			tx.PutAttachment(&a)
+			v := *tx.Volume("default", "v")
+			v.Secrets = spec
+			ledger.Orphan(tx, &v, true)
+			tx.DeleteVolume("default", "v")
+			return nil
+		})
+		if got := b.secrets(); !slices.Equal(got, []string{"left"}) {
+			t.Errorf("the driver is called with %q", got)
+		}
 	}
 }
 

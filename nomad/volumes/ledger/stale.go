@@ -61,6 +61,10 @@ func (h Hold) stale(m *api.StaleMount) bool {
 	return m.Namespace == h.Namespace && m.VolumeID == h.VolumeID && m.AllocID == h.AllocID && m.Use == h.Use
 }
 
+func holdOf(m *api.StaleMount, node string) Hold {
+	return Hold{m.Namespace, m.VolumeID, m.AllocID, m.Use, node}
+}
+
 // givenUp notes what the node of the claim may still have mounted. A node that is purged is not waited for. shared says
 // that nothing proves anything, and that nobody minds.
 func givenUp(tx *state.Txn, c *api.VolumeClaim, shared bool) {
@@ -92,10 +96,14 @@ func Unclaimed(tx *state.Txn, n *api.Node) (stale []*api.StaleMount) {
 // no claim, and of none that is remembered. The servers may have gone back to an older snapshot.
 func Unexplained(tx *state.Txn, n *api.Node, noted []*api.StaleMount) []*api.StaleMount {
 	stale := slices.Clone(noted)
+	known := make(map[Hold]bool, len(noted))
+	for _, m := range noted {
+		known[holdOf(m, n.ID)] = true
+	}
 	for _, m := range n.StaleMounts {
-		same := Hold{m.Namespace, m.VolumeID, m.AllocID, m.Use, n.ID}.stale
-		if held(tx, n.ID, m) == nil && !slices.ContainsFunc(stale, same) && !ended(tx, n.ID, m) {
+		if h := holdOf(m, n.ID); held(tx, n.ID, m) == nil && !known[h] && !ended(tx, n.ID, m) {
 			stale = append(stale, unclaimed(tx, m))
+			known[h] = true
 		}
 	}
 	return stale

@@ -9,7 +9,21 @@ import (
 )
 
 // Assertion is an operator's word that a node no longer uses an external volume. By and Reason are recorded.
-type Assertion struct{ PluginID, ExternalID, NodeID, By, Reason string }
+type Assertion struct {
+	PluginID, ExternalID, NodeID, By, Reason string
+	// Seen is the index of the state that it is about; 0 is the present one.
+	Seen uint64
+	// Since is that of the newest of the mounts that it is about; 0 means all.
+	Since int64
+}
+
+// later refuses the word on what came after the state that it is about.
+func (w Assertion) later(created uint64) error {
+	if w.Seen == 0 || created <= w.Seen {
+		return nil
+	}
+	return fault.New(fault.Conflict, "volume %q of plugin %q is used on node %s again: look at it, and ask again", w.ExternalID, w.PluginID, w.NodeID)
+}
 
 // by says whose word it was.
 func (w Assertion) by() string {
@@ -38,6 +52,16 @@ func WriteOff(tx *state.Txn, w Assertion) error {
 	if a == nil && len(held) == 0 {
 		return fault.New(fault.NotFound, "plugin %q has no attachment of %q to node %s", w.PluginID, w.ExternalID, w.NodeID)
 	}
+	for _, c := range held {
+		if err := w.later(c.CreateIndex); err != nil {
+			return err
+		}
+	}
+	if a != nil {
+		if err := w.later(a.CreateIndex); err != nil {
+			return err
+		}
+	}
 	r := Standard()
 	for _, c := range held {
 		if c.State == api.ClaimUnmounted {
@@ -64,7 +88,9 @@ func WriteOff(tx *state.Txn, w Assertion) error {
 
 // WriteOffMounts forgets what the node may still have mounted of the volume.
 func WriteOffMounts(tx *state.Txn, w Assertion) error {
-	of := func(m *api.StaleMount) bool { return m.PluginID == w.PluginID && m.ExternalID == w.ExternalID }
+	of := func(m *api.StaleMount) bool {
+		return m.PluginID == w.PluginID && m.ExternalID == w.ExternalID && (w.Since == 0 || m.Since <= w.Since)
+	}
 	n := tx.Node(w.NodeID)
 	if n == nil || !slices.ContainsFunc(n.StaleMounts, of) {
 		return fault.New(fault.NotFound, "node %s has no mount of %q of plugin %q whose claim was given up", w.NodeID, w.ExternalID, w.PluginID)

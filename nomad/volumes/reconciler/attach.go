@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // lookExternal makes the calls that one external volume needs, one after the other: detaches first, as they
@@ -20,18 +21,16 @@ import (
 func (r *Reconciler) lookExternal(ctx context.Context, k key, t tries) time.Time {
 	return r.doAll(ctx, t, func() []operation {
 		tx := r.state.Read()
-		unsure := ledger.Unsure(tx) != ""
 		var detaches, attaches []operation
 		for a := range tx.AttachmentsOf(k.a, k.b) {
 			switch {
-			case unsure && awaits(tx, a):
 			case a.State == api.AttachmentUnpublishing:
 				detaches = append(detaches, r.unpublishOperation(a))
-			case a.State == api.AttachmentPublishing && a.Refused == 0:
+			case a.State == api.AttachmentPublishing && a.Refused == 0 && !awaits(tx, a):
 				attaches = append(attaches, r.publishOperation(a))
 			}
 		}
-		if unsure {
+		if ledger.Unsure(tx) != "" {
 			return attaches
 		}
 		return append(append(detaches, attaches...), r.volumeOps(tx, k.a, k.b)...)
@@ -50,10 +49,10 @@ func (r *Reconciler) publishOperation(a *api.VolumeAttachment) operation {
 func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try) error {
 	tx, result := r.state.Read(), attached(a)
 	attaches, err := pluginview.Capable(tx, a.PluginID, pluginview.Attach)
-	if err != nil {
+	if err != nil && ledger.Attaches(tx, a.PluginID) { // else it has no controller at all
 		return err
 	}
-	called := a.ProviderNodeID != "" && (t.begun || r.inherited(a.Fence))
+	called := a.ProviderNodeID != "" && (a.Called || t.begun || r.inherited(a.Fence))
 	switch {
 	case !attaches && !called:
 		// The plugin attached volumes when the claim was taken, or that was not known. Where it was called the volume may
@@ -65,7 +64,9 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 		return r.record(ctx, result)
 	}
 	var out *api.ControllerPublishResponse
+	var with map[string]string
 	err = withSecrets(ledger.Secrets(tx, a), func(secrets map[string]string) (err error) {
+		with = secrets
 		out, err = call(ctx, r, wire.ControllerPublish, r.attachment("attach", a, r.limits.Attaching), &api.ControllerPublishRequest{
 			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence},
 			ExternalID:     a.ExternalID, ProviderNodeID: a.ProviderNodeID, AccessMode: a.AccessMode,
@@ -74,17 +75,45 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 		})
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("attach to node %s: %w", a.NodeID, err)
+	switch {
+	case err == nil:
+		result.Published, result.PublishContext = true, out.PublishContext
+		if err = r.record(ctx, result); errors.Is(err, errReplaced) {
+			r.undo(ctx, a, with)
+		}
+		return err
+	case t.uncertain || failed(err).uncertain:
+		r.undo(ctx, a, with)
 	}
-	result.Published, result.PublishContext = true, out.PublishContext
-	err = r.record(ctx, result)
-	if errors.Is(err, errReplaced) && r.state.Read().Attachment(a.PluginID, a.ExternalID, a.NodeID) == nil {
-		undo := attached(a)
-		undo.Undo = true
-		return r.record(ctx, undo)
+	return fmt.Errorf("attach to node %s: %w", a.NodeID, err)
+}
+
+// undo has what was attached after its row was ended be detached: nobody else knows of it. Where there is another row,
+// that sees to it.
+func (r *Reconciler) undo(ctx context.Context, a *api.VolumeAttachment, secrets map[string]string) {
+	was := *a
+	was.Secrets = secrets
+	for ctx.Err() == nil {
+		tx := r.state.Read()
+		if tx.Attachment(a.PluginID, a.ExternalID, a.NodeID) != nil {
+			return
+		}
+		err := r.record(ctx, &commands.UndoAttach{Row: &was, Seen: tx.Index()})
+		if err == nil {
+			r.log.Warn("a volume may have been attached after its attachment had been ended: it is detached",
+				"external_id", a.ExternalID, "plugin", a.PluginID, "node", a.NodeID)
+			return
+		}
+		if errors.Is(err, errReplaced) {
+			continue // another attachment changed meanwhile
+		}
+		r.log.Warn("a volume may have been attached after its attachment had been ended, which is not recorded yet",
+			"external_id", a.ExternalID, "plugin", a.PluginID, "node", a.NodeID, "error", err)
+		select {
+		case <-time.After(r.limits.RetryMin):
+		case <-ctx.Done():
+		}
 	}
-	return err
 }
 
 // attachment is how a controller is asked about an attachment.
@@ -105,8 +134,11 @@ func (r *Reconciler) unpublishOperation(a *api.VolumeAttachment) operation {
 }
 
 func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) error {
-	if a.ProviderNodeID == "" || a.NotCalled { // the driver was never called
+	if a.NotCalled || a.ProviderNodeID == "" && !a.Called { // the driver was never called
 		return r.record(ctx, attached(a))
+	}
+	if a.ProviderNodeID == "" {
+		return r.unpublishUnknown(ctx, a)
 	}
 	err := withSecrets(ledger.Secrets(r.state.Read(), a), func(secrets map[string]string) error {
 		_, err := call(ctx, r, wire.ControllerUnpublish, r.attachment("detach", a, r.limits.Detaching), &api.ControllerUnpublishRequest{
@@ -122,6 +154,21 @@ func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) err
 		return fmt.Errorf("detach from node %s: %w", a.NodeID, err)
 	}
 	return r.record(ctx, attached(a))
+}
+
+// unpublishUnknown goes on with a detach of what may have been attached, once its node's plugin tells the driver's id
+// of the node. A plugin that attaches nothing has not been called.
+func (r *Reconciler) unpublishUnknown(ctx context.Context, a *api.VolumeAttachment) error {
+	tx, next := r.state.Read(), attached(a)
+	switch {
+	case !ledger.Attaches(tx, a.PluginID):
+	case ledger.ProviderNode(tx, a.PluginID, a.NodeID) == "":
+		return fault.New(fault.Unavailable, "detach from node %s: the driver's id of the node is not known until CSI plugin %q is there; `nomad volume detach -force` asserts that it is detached",
+			a.NodeID, a.PluginID)
+	default:
+		next.Prepare = true
+	}
+	return r.record(ctx, next)
 }
 
 // detached asks the provider whether a volume is detached whose driver does not know it, or its node: nothing is
@@ -140,7 +187,7 @@ func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secr
 	case known.Attached == api.KnownYes:
 		return fmt.Errorf("%w: it is attached by %s", answer, known.By)
 	}
-	return fmt.Errorf("%w: the plugin has no call that verifies it; `nomad volume detach -force` asserts it", answer)
+	return fmt.Errorf("%w: the plugin has no call that verifies it; `%s` asserts it", answer, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
 }
 
 // verify asks what the provider knows.

@@ -1,7 +1,6 @@
 package reconciler_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -142,15 +141,7 @@ func TestAttachAndDetachOfANodeNeverCross(t *testing.T) {
 	r := newRig(t)
 	n := r.Node("n1")
 	r.Register(volumestest.Spec("v"))
-	hold := make(chan struct{})
-	n.On("Controller.Publish", func(ctx context.Context, _ any) error {
-		select {
-		case <-hold:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
+	release := n.Hold("Controller.Publish")
 	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
 	n.Await(t, "Controller.Publish")
 	r.Ends("a1", api.AllocClientStatusFailed)
@@ -158,7 +149,7 @@ func TestAttachAndDetachOfANodeNeverCross(t *testing.T) {
 	if n.Count("Controller.Unpublish") != 0 {
 		t.Fatal("detach while the attach is under way")
 	}
-	close(hold)
+	release()
 	r.MustClaim("v", "b1", "n1")
 	want := []string{"Controller.Validate", "Controller.Publish", "Controller.Unpublish", "Controller.Publish"}
 	if strings.Join(n.Calls(), " ") != strings.Join(want, " ") {
@@ -290,15 +281,7 @@ func TestAttachmentWaitsForOfflineExpansion(t *testing.T) {
 	if err := r.Create(volumestest.Made("v")); err != nil {
 		t.Fatal(err)
 	}
-	grow := make(chan struct{})
-	n.On("Controller.Expand", func(ctx context.Context, _ any) error {
-		select {
-		case <-grow:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
+	grow := n.Hold("Controller.Expand")
 	bigger := volumestest.Made("v")
 	bigger.RequestedCapacityMin = 300
 	done := make(chan error, 1)
@@ -308,7 +291,7 @@ func TestAttachmentWaitsForOfflineExpansion(t *testing.T) {
 	if c := n.Count("Controller.Publish"); c != 0 {
 		t.Errorf("attached %d times while it grows", c)
 	}
-	close(grow)
+	grow()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

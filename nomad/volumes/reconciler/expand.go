@@ -51,7 +51,7 @@ func (r *Reconciler) expandOperation(tx *state.Txn, v *api.Volume) operation {
 			switch {
 			case f.ends(t):
 				a.Final = true
-				r.refused(v.Provision.Operation(), f.err)
+				r.refused(requestOf(v), f.err)
 			case !t.shows(v.Provision.LastError, f) && a.Uncertain == v.Provision.Uncertain:
 				return nil
 			}
@@ -108,11 +108,11 @@ func (r *Reconciler) nodeExpandOps(tx *state.Txn, v *api.Volume) []operation {
 	for _, node := range v.Provision.NodeExpansion {
 		switch {
 		case node == commands.AnyNode && len(order) > 0:
-			ops = append(ops, r.nodeExpandOperation(v, order[0]))
+			ops = append(ops, r.nodeExpandOperation(v, order[0], tx.Index()))
 		case slices.Contains(order, node):
-			ops = append(ops, r.nodeExpandOperation(v, node))
+			ops = append(ops, r.nodeExpandOperation(v, node, tx.Index()))
 		case node != commands.AnyNode && !staged[node]:
-			ops = append(ops, r.awayOperation(v, node))
+			ops = append(ops, r.awayOperation(v, node, tx.Index()))
 		}
 	}
 	return ops
@@ -120,9 +120,9 @@ func (r *Reconciler) nodeExpandOps(tx *state.Txn, v *api.Volume) []operation {
 
 // nodeExpandOperation asks a node until it has expanded the volume or its driver will not; then that is shown,
 // and the node owes nothing any more.
-func (r *Reconciler) nodeExpandOperation(v *api.Volume, node string) operation {
+func (r *Reconciler) nodeExpandOperation(v *api.Volume, node string, seen uint64) operation {
 	note := func(f failure) *commands.NodeExpanded {
-		return &commands.NodeExpanded{Namespace: v.Namespace, ID: v.ID, NodeID: node, Reason: fmt.Sprintf("expand on node %s: %v", node, f.err)}
+		return &commands.NodeExpanded{Namespace: v.Namespace, ID: v.ID, NodeID: node, Seen: seen, Reason: fmt.Sprintf("expand on node %s: %v", node, f.err)}
 	}
 	return operation{
 		name: fmt.Sprintf("expand %s/%s on node %s to %d", v.Namespace, v.ID, node, v.Provision.CapacityBytes),
@@ -137,7 +137,7 @@ func (r *Reconciler) nodeExpandOperation(v *api.Volume, node string) operation {
 			if err != nil {
 				return err
 			}
-			return r.record(ctx, &commands.NodeExpanded{Namespace: v.Namespace, ID: v.ID, NodeID: node})
+			return r.record(ctx, &commands.NodeExpanded{Namespace: v.Namespace, ID: v.ID, NodeID: node, Seen: seen})
 		},
 		failed: func(ctx context.Context, f failure, t try) error {
 			said := note(f)
@@ -153,11 +153,11 @@ func (r *Reconciler) nodeExpandOperation(v *api.Volume, node string) operation {
 	}
 }
 
-func (r *Reconciler) awayOperation(v *api.Volume, node string) operation {
+func (r *Reconciler) awayOperation(v *api.Volume, node string, seen uint64) operation {
 	return operation{
 		name: fmt.Sprintf("expand %s/%s later than on node %s", v.Namespace, v.ID, node),
 		do: func(ctx context.Context, _ try) error {
-			return r.record(ctx, &commands.NodeExpanded{Namespace: v.Namespace, ID: v.ID, NodeID: node, Away: true})
+			return r.record(ctx, &commands.NodeExpanded{Namespace: v.Namespace, ID: v.ID, NodeID: node, Away: true, Seen: seen})
 		},
 		failed: r.quietly,
 	}

@@ -1,7 +1,6 @@
 package reconciler_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -20,8 +19,7 @@ func TestVolumeIsNotUsedWhileItIsExpandedOffline(t *testing.T) {
 	if err := r.Create(volumestest.Made("v")); err != nil {
 		t.Fatal(err)
 	}
-	hold := make(chan struct{})
-	n.On("Controller.Expand", func(context.Context, any) error { <-hold; return nil })
+	release := n.Hold("Controller.Expand")
 	larger := volumestest.Made("v")
 	larger.RequestedCapacityMin = 300
 	done := make(chan error, 1)
@@ -35,7 +33,7 @@ func TestVolumeIsNotUsedWhileItIsExpandedOffline(t *testing.T) {
 	if err != nil || !strings.Contains(said.Waiting, "is being expanded") {
 		t.Errorf("the node is told %+v, %v", said, err)
 	}
-	close(hold)
+	release()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

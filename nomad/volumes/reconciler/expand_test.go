@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -208,28 +209,30 @@ func TestSpecsOfOneVolumeExpandOneAfterTheOther(t *testing.T) {
 // Drivers that begin anew with each call need one that is long enough.
 func TestCallsThatRanOutOfTimeGetMore(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, forAnAnswer, func(l *reconciler.Limits) { l.MakeTimeout, l.MakeTimeoutMax = 40*time.Millisecond, 10*time.Second })
-	n := r.Node("n1")
-	var mu sync.Mutex
-	var given []time.Duration
-	n.On("Controller.Create", func(ctx context.Context, _ any) error {
-		until, _ := ctx.Deadline()
-		mu.Lock()
-		given = append(given, time.Until(until))
-		tries := len(given)
-		mu.Unlock()
-		if tries > 3 {
-			return nil
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, forAnAnswer, func(l *reconciler.Limits) { l.MakeTimeout, l.MakeTimeoutMax = 40*time.Millisecond, 10*time.Second })
+		n := r.Node("n1")
+		var mu sync.Mutex
+		var given []time.Duration
+		n.On("Controller.Create", func(ctx context.Context, _ any) error {
+			until, _ := ctx.Deadline()
+			mu.Lock()
+			given = append(given, time.Until(until))
+			tries := len(given)
+			mu.Unlock()
+			if tries > 3 {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if err := r.Create(volumestest.Made("v")); err != nil {
+			t.Fatal(err)
 		}
-		<-ctx.Done()
-		return ctx.Err()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(given) != 4 || given[3] < 200*time.Millisecond {
+			t.Errorf("times given are %v", given)
+		}
 	})
-	if err := r.Create(volumestest.Made("v")); err != nil {
-		t.Fatal(err)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(given) != 4 || given[3] < 200*time.Millisecond {
-		t.Errorf("times given are %v", given)
-	}
 }

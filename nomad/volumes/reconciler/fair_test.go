@@ -299,7 +299,7 @@ func TestSuccessOfAPluginWakesWhatWaitsForIt(t *testing.T) {
 
 func TestSuccessForOthersIsNoHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const period, spell = 40 * time.Second, time.Hour
+		const period, spell = 40 * time.Second, 10 * time.Minute
 		r := newRig(t, usual, func(l *reconciler.Limits) { l.RetryMin, l.RetryMax = period, period })
 		d := drive(r.Node("n1"))
 		d.breaks("bad", unavailable)

@@ -41,7 +41,11 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	r.newTerm()
 	var q *queue
 	q = newQueue(func(ctx context.Context, k key, t *tries) time.Time { return r.look(ctx, q, k, t) }, r.begin, r.soon)
-	defer q.drain()
+	defer func() {
+		if left := q.drain(); len(left) > 0 {
+			r.log.Warn("calls of the end of this term hang: they are left behind", "left", left)
+		}
+	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f := r.state.Feed(state.TableVolumes, state.TableClaims, state.TableAttachments, state.TableNodes, state.TableAllocs, state.TableSnapshots, state.TableCluster)

@@ -90,9 +90,10 @@ type losses struct {
 	fenced map[string]bool
 	// returns counts how often nodes came back.
 	returns map[string]int
-	// rollback tells the restore of an older state that was seen last, since when.
+	// rollback tells the restore of an older state that was seen last, since when, and whether nodes are waited for.
 	rollback int64
 	since    time.Time
+	unsure   bool
 }
 
 // notice takes a loss that a claim is looked at for before its change has arrived.
@@ -120,8 +121,12 @@ func (l *losses) forget(id string) {
 func (r *Reconciler) newTerm() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.termIndex = r.state.Read().Index()
-	r.losses = losses{term: r.now(), last: map[string]time.Time{}, seen: map[string]time.Time{}, fenced: map[string]bool{}, returns: map[string]int{}}
+	tx := r.state.Read()
+	r.termIndex = tx.Index()
+	r.losses = losses{
+		term: r.now(), last: map[string]time.Time{}, seen: map[string]time.Time{}, fenced: map[string]bool{}, returns: map[string]int{},
+		unsure: ledger.Unsure(tx) != "",
+	}
 }
 
 // noteLoss remembers when a node was lost, and forgets it when it is back.

@@ -248,7 +248,7 @@ func TestFencingHookRunsOncePerNode(t *testing.T) {
 		b, _ := os.ReadFile(dir + "/runs")
 		return strings.Count(string(b), "n1\n")
 	}
-	for deadline := time.Now().Add(10 * time.Second); runs() < 2; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); runs() < 2; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a hook that fails is not tried again")
 		}

@@ -55,7 +55,7 @@ func TestDetachesOfADeadNodeDelayNoOthers(t *testing.T) {
 	}
 	// Each of the dead node's is asked for all the same, while the first ones still hang.
 	asked := map[string]bool{}
-	for bound := time.After(10 * time.Second); len(asked) < dead-1; {
+	for bound := time.After(30 * time.Second); len(asked) < dead-1; {
 		select {
 		case id := <-hung:
 			asked[id] = true

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,8 +9,10 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // lookCreation creates a volume whose external id is not known yet. What is to be deleted, or comes in the place
@@ -31,9 +34,10 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 	return operation{
 		name: fmt.Sprintf("create %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
 		do: func(ctx context.Context, t try) error {
+			asked := r.state.Read()
 			out, err := r.create(ctx, v, t)
 			if err == nil && v.Provision.Replaces == nil {
-				err = r.answerable(v, out.ExternalID)
+				err = answerable(out.ExternalID, func(tx *state.Txn) error { return commands.Answerable(tx, v.PluginID, out.ExternalID) }, asked, r.state.Read())
 			}
 			if err != nil {
 				return err
@@ -47,10 +51,11 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 	}
 }
 
-// answerable has a creation repeated that was answered with a volume which is being deleted.
-func (r *Reconciler) answerable(v *api.Volume, external string) error {
-	if err := commands.Answerable(r.state.Read(), v.PluginID, external); err != nil {
-		return &lostAnswer{fault.New(fault.Unavailable, "the driver answers %s, which it has by the same name: %w", external, err)}
+// answerable has a creation repeated that was answered with what was being deleted when the driver was asked, or is now:
+// the driver knows it by the same name.
+func answerable(id string, deleted func(*state.Txn) error, asked, now *state.Txn) error {
+	if err := cmp.Or(deleted(asked), deleted(now)); err != nil {
+		return &lostAnswer{fault.New(fault.Unavailable, "the driver answers %s, which it has by the same name: %w", id, err)}
 	}
 	return nil
 }
@@ -119,7 +124,7 @@ func (r *Reconciler) createFailed(ctx context.Context, v *api.Volume, f failure,
 		return r.undoUnknown(ctx, v, f, a)
 	case over && !undoes:
 		a.Final = true
-		r.refused(v.Provision.Operation(), f.err)
+		r.refused(requestOf(v), f.err)
 	case !t.shows(v.Provision.LastError, f) && a.Uncertain == v.Provision.Uncertain:
 		return nil
 	}
@@ -145,28 +150,21 @@ func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, 
 		return r.record(ctx, &commands.Provisioned{Answer: a})
 	case known.Exists == api.KnownYes:
 		unproven := fault.New(fault.Conflict, "plugin %q has a volume %q, which a creation of %q that was never answered may have made, or somebody else before: "+
-			"delete it at the provider if it is not needed, and `nomad volume deregister -force%s %s` forgets it; `nomad volume delete%s %s` asks the plugin again: %w",
-			made.PluginID, made.Name, v.ID, inNamespace(v.Namespace), v.ID, inNamespace(v.Namespace), v.ID, f.err)
+			"delete it at the provider if it is not needed, and `%s` forgets it; `%s` asks the plugin again: %w",
+			made.PluginID, made.Name, v.ID, remedy.Forget(v.Namespace, v.ID), remedy.Delete(v.Namespace, v.ID), f.err)
 		a.Reason = unproven.Error()
-		r.refused(v.Provision.Operation(), unproven)
+		r.refused(requestOf(v), unproven)
 		return r.record(ctx, &commands.Provisioned{Answer: a})
 	}
 	a.Uncertain = false
 	r.log.Warn("a creation is given up, and its driver never said whether it made the volume", "volume", v.ID,
 		"namespace", v.Namespace, "plugin", made.PluginID, "name", made.Name, "error", f.err)
 	if v.Provision.State == api.VolumeDeleting {
-		r.refused(v.Provision.Operation(), fault.New(fault.Conflict,
+		r.refused(requestOf(v), fault.New(fault.Conflict,
 			"volume %q is forgotten, and it is not known whether plugin %q made a volume named %q: look for it at the provider: %w",
 			v.ID, made.PluginID, made.Name, f.err))
 	}
 	return r.record(ctx, &commands.Provisioned{Answer: a})
-}
-
-func inNamespace(ns string) string {
-	if ns == api.DefaultNamespace {
-		return ""
-	}
-	return " -namespace " + ns
 }
 
 // verifyVolume asks what the provider knows of a volume by an id.
@@ -219,7 +217,7 @@ func (r *Reconciler) confirmDelete(ctx context.Context, v *api.Volume) error {
 	}
 	c, _ := res.Value.(commands.Confirmation)
 	if c.Intent == 0 {
-		r.refused(v.Provision.Operation(), fault.New(fault.Conflict, "%s", c.Reason))
+		r.refused(requestOf(v), fault.New(fault.Conflict, "%s", c.Reason))
 		return fmt.Errorf("%w: %s", errReplaced, c.Reason)
 	}
 	v.Provision.Intent = c.Intent
@@ -236,7 +234,7 @@ func (r *Reconciler) deleteFailed(ctx context.Context, v, doomed *api.Volume, f 
 			return r.record(ctx, &commands.EndDelete{Answer: answer(v)})
 		}
 		a.Final = true
-		r.refused(v.Provision.Operation(), f.err)
+		r.refused(requestOf(v), f.err)
 	case !t.shows(v.Provision.LastError, f) && a.Uncertain == v.Provision.Uncertain:
 		return nil
 	}

@@ -3,6 +3,7 @@ package reconciler
 import (
 	"container/list"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -150,8 +151,12 @@ func (q *queue) unlist(it *item) {
 	}
 }
 
-// drain waits for running work after ctx ended.
-func (q *queue) drain() {
+// drainWait bounds the wait for work whose context has ended.
+const drainWait = 30 * time.Second
+
+// drain waits, bounded, for running work after ctx ended, and names what has not ended. That cannot propose anything any
+// more, for its context is over.
+func (q *queue) drain() (left []string) {
 	q.mu.Lock()
 	for _, it := range q.items {
 		if it.timer != nil {
@@ -159,5 +164,25 @@ func (q *queue) drain() {
 		}
 	}
 	q.mu.Unlock()
-	q.wg.Wait()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		q.wg.Wait()
+	}()
+	timer := time.NewTimer(drainWait)
+	defer timer.Stop()
+	select {
+	case <-over:
+		return nil
+	case <-timer.C:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for k, it := range q.items {
+		if it.running {
+			left = append(left, k.String())
+		}
+	}
+	slices.Sort(left)
+	return left
 }

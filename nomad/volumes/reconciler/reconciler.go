@@ -46,9 +46,9 @@ type Reconciler struct {
 	troubled *troubled
 
 	mu sync.Mutex
-	// refusals are final answers of drivers by intent, for the callers that wait for them.
-	refusals map[uint64]error
-	outcomes map[uint64]outcome
+	// refusals are final answers of drivers, for the callers that wait for them.
+	refusals map[request]error
+	outcomes map[request]outcome
 	losses   losses
 	// termIndex is the raft index at which this leader's term began.
 	termIndex uint64
@@ -72,7 +72,7 @@ func New(c Config) *Reconciler {
 	return &Reconciler{
 		log: c.Log, state: c.State, raft: c.Raft, nodes: c.Nodes, limits: limits,
 		now: c.Now, chance: c.Chance, begin: c.Begin,
-		places: newPlaces(), flights: newFlights(), troubled: newTroubled(2 * limits.RetryMax), refusals: map[uint64]error{}, outcomes: map[uint64]outcome{},
+		places: newPlaces(), flights: newFlights(), troubled: newTroubled(2 * limits.RetryMax), refusals: map[request]error{}, outcomes: map[request]outcome{},
 	}
 }
 

@@ -52,6 +52,9 @@ type option struct {
 func (r *Reconciler) options(tx *state.Txn, c *api.VolumeClaim) []option {
 	n := tx.Node(c.NodeID)
 	if ledger.Lost(n) {
+		if outdated(tx, c.NodeID) {
+			return nil
+		}
 		return r.lostOptions(tx, n, c)
 	}
 	a := tx.Alloc(c.AllocID)

@@ -16,16 +16,20 @@ func rollbackKey() key { return key{kind: kindRollback} }
 func (r *Reconciler) lookRollback(ctx context.Context, q *queue) time.Time {
 	tx := r.state.Read()
 	if ledger.Unsure(tx) == "" {
+		if r.rollbackOver() { // the answer that said so was lost
+			r.wakeAll(ctx, q)
+		}
 		return time.Time{}
 	}
 	if at := r.toldBy(tx); at.After(r.now()) {
 		return at
 	}
 	silent := len(tx.Rollback().Awaited)
-	if err := r.record(ctx, &commands.RollbackOver{}); err != nil {
+	if err := r.record(ctx, &commands.RollbackOver{At: tx.Rollback().At}); err != nil {
 		r.log.Debug("volumes still wait for what nodes have mounted", "error", err)
 		return r.now().Add(r.limits.RetryMin)
 	}
+	r.rollbackOver()
 	r.log.Info("volumes go on after the servers were restored to an older state", "nodes_that_did_not_tell", silent)
 	r.wakeAll(ctx, q)
 	return time.Time{}
@@ -62,15 +66,36 @@ func (r *Reconciler) sawRollback(b *api.Rollback) time.Time {
 	if r.losses.rollback != b.At {
 		r.losses.rollback, r.losses.since = b.At, r.now()
 	}
+	r.losses.unsure = true
 	return r.losses.since
 }
 
-// awaits reports whether the volume's users on the node wait for what other nodes have mounted.
+// rollbackOver reports, once, that this leader has seen the wait for nodes that is over.
+func (r *Reconciler) rollbackOver() (seen bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen, r.losses.unsure = r.losses.unsure, false
+	return seen
+}
+
+// awaits reports whether the node has not told what it has mounted, which an attach could give its path back, whether
+// the volume's users there wait for what other nodes have mounted, or whether it has none: the state that was restored
+// knows nothing of an attach that was under way, which is undone when all nodes have told.
 func awaits(tx *state.Txn, a *api.VolumeAttachment) bool {
+	if ledger.Untold(tx, a.NodeID) {
+		return true
+	}
+	used := false
 	for c := range tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
 		if c.NodeID == a.NodeID && ledger.Awaits(tx, c) {
 			return true
 		}
+		used = used || c.NodeID == a.NodeID
 	}
-	return false
+	return !used && ledger.Unsure(tx) != ""
+}
+
+// outdated reports whether the node's row may be an old one: it has not told yet what is true now.
+func outdated(tx *state.Txn, node string) bool {
+	return ledger.Unsure(tx) != "" && ledger.Untold(tx, node)
 }

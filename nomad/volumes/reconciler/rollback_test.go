@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -100,33 +101,35 @@ func TestVolumeIsGivenToNobodyUntilNodesHaveTold(t *testing.T) {
 // A claim that was ready in the older state is not, when its node has not mounted it and another one has.
 func TestReadyClaimOfAnOlderStateWaitsForWhoHasTheVolume(t *testing.T) {
 	t.Parallel()
-	for _, first := range []string{"n1", "n2"} {
-		r := newRig(t, atOnce)
-		r.Node("n1", volumestest.NoController)
-		r.Node("n2", volumestest.NoController)
-		r.Register(volumestest.Spec("v"))
-		r.MustPlace(volumestest.Alloc("a2", "n2", "v", writer))
-		r.MustClaim("v", "a2", "n2")
-		r.restore(r.saved(), "n1", "n2")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		_, err := r.Service.Claim(ctx, &api.VolumeClaimRequest{VolumeID: "v", AllocID: "a2", NodeID: "n2", NodeSecret: "secret-n2"})
-		if err == nil || !strings.Contains(err.Error(), "restored to an older state") {
-			t.Fatalf("claim: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		for _, first := range []string{"n1", "n2"} {
+			r := newRig(t, atOnce)
+			r.Node("n1", volumestest.NoController)
+			r.Node("n2", volumestest.NoController)
+			r.Register(volumestest.Spec("v"))
+			r.MustPlace(volumestest.Alloc("a2", "n2", "v", writer))
+			r.MustClaim("v", "a2", "n2")
+			r.restore(r.saved(), "n1", "n2")
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			_, err := r.Service.Claim(ctx, &api.VolumeClaimRequest{VolumeID: "v", AllocID: "a2", NodeID: "n2", NodeSecret: "secret-n2"})
+			if err == nil || !strings.Contains(err.Error(), "restored to an older state") {
+				t.Fatalf("claim: %v", err)
+			}
+			tell := map[string]func(){"n1": func() { r.tells("n1", "a1") }, "n2": func() { r.tells("n2") }}
+			tell[first]()
+			delete(tell, first)
+			for _, other := range tell {
+				other()
+			}
+			r.goesOn()
+			if s := r.ClaimState("v", "a2"); s != api.ClaimWaiting {
+				t.Fatalf("%s first: the claim is %q while n1 has the volume", first, s)
+			}
+			r.Unmounted("v", "a1", "n1")
+			r.MustClaim("v", "a2", "n2")
 		}
-		tell := map[string]func(){"n1": func() { r.tells("n1", "a1") }, "n2": func() { r.tells("n2") }}
-		tell[first]()
-		delete(tell, first)
-		for _, other := range tell {
-			other()
-		}
-		r.goesOn()
-		if s := r.ClaimState("v", "a2"); s != api.ClaimWaiting {
-			t.Fatalf("%s first: the claim is %q while n1 has the volume", first, s)
-		}
-		r.Unmounted("v", "a1", "n1")
-		r.MustClaim("v", "a2", "n2")
-	}
+	})
 }
 
 // shares has a node get a volume that excludes nobody, which goes on all the time.
@@ -141,6 +144,7 @@ func TestMountIsBelievedMoreThanAnOlderState(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, atOnce)
 	n1, n2 := r.Node("n1"), r.Node("n2")
+	r.Node("n3") // it has told, and is served
 	r.Register(volumestest.Spec("v"), volumestest.Spec("grows"), volumestest.Spec("shared", api.AccessMultiNodeMultiWriter))
 	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
 	r.MustClaim("v", "a1", "n1")
@@ -165,7 +169,7 @@ func TestMountIsBelievedMoreThanAnOlderState(t *testing.T) {
 		tx.PutVolume(&v)
 	})
 	r.restore(r.saved(), "n1", "n2")
-	r.shares("s1", "n1")
+	r.shares("s1", "n3")
 	if n1.Count("Controller.Unpublish")+n2.Count("Controller.Unpublish")+n1.Count("Controller.Expand")+n2.Count("Controller.Expand") != 0 {
 		t.Errorf("calls are %v and %v", n1.Calls(), n2.Calls())
 	}
@@ -186,28 +190,30 @@ func TestMountIsBelievedMoreThanAnOlderState(t *testing.T) {
 // A deletion of the older state does not hit what was used since.
 func TestVolumeIsNotDeletedUntilNodesHaveTold(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, atOnce)
-	n1 := r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	r.Halt()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := r.Service.Delete(ctx, &api.VolumeDeleteRequest{VolumeID: "v"}); err == nil {
-		t.Fatal("deleted without a leader")
-	}
-	r.restore(r.saved(), "n1")
-	if err := r.Delete("v"); err == nil || !strings.Contains(err.Error(), "restored to an older state") {
-		t.Errorf("delete: %v", err)
-	}
-	r.tells("n1", "a1")
-	r.goesOn()
-	r.Eventually("it is given back", func(tx *state.Txn) bool {
-		v := tx.Volume("default", "v")
-		return v == nil || v.Provision.State == api.VolumeAvailable
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, atOnce)
+		n1 := r.Node("n1")
+		r.Register(volumestest.Spec("v"))
+		r.Halt()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := r.Service.Delete(ctx, &api.VolumeDeleteRequest{VolumeID: "v"}); err == nil {
+			t.Fatal("deleted without a leader")
+		}
+		r.restore(r.saved(), "n1")
+		if err := r.Delete("v"); err == nil || !strings.Contains(err.Error(), "restored to an older state") {
+			t.Errorf("delete: %v", err)
+		}
+		r.tells("n1", "a1")
+		r.goesOn()
+		r.Eventually("it is given back", func(tx *state.Txn) bool {
+			v := tx.Volume("default", "v")
+			return v == nil || v.Provision.State == api.VolumeAvailable
+		})
+		if n1.Count("Controller.Delete") != 0 {
+			t.Error("a volume that is mounted is deleted")
+		}
 	})
-	if n1.Count("Controller.Delete") != 0 {
-		t.Error("a volume that is mounted is deleted")
-	}
 }
 
 // A node that does not tell is waited for as long as anybody may have promised it a volume.
@@ -228,8 +234,7 @@ func TestSilentNodeIsWaitedForWithinBounds(t *testing.T) {
 	if s := r.ClaimState("v", "a2"); s != api.ClaimTaken {
 		t.Fatalf("the claim is %q while the node may have a lease", s)
 	}
-	r.Later(time.Minute)
-	r.Edit(func(tx *state.Txn) { tx.PutRollback(tx.Rollback()) })
+	r.leasesEnd()
 	r.MustClaim("v", "a2", "n2")
 	if !ledger.Untold(r.State.Read(), "n1") || ledger.Untold(r.State.Read(), "n2") {
 		t.Errorf("they are asked when they are heard: %+v", r.State.Read().Rollback())
@@ -237,6 +242,20 @@ func TestSilentNodeIsWaitedForWithinBounds(t *testing.T) {
 	r.tells("n1")
 	if b := r.State.Read().Rollback(); b != nil {
 		t.Errorf("all have told, and %+v is left", b)
+	}
+}
+
+// leasesEnd lets the longest lease pass until volumes go on: the leader counts it from when it saw the restore.
+func (r *rig) leasesEnd() {
+	r.T.Helper()
+	over := func() bool { return ledger.Unsure(r.State.Read()) == "" }
+	for try := 0; !over(); try++ {
+		if try == 300 {
+			r.T.Fatalf("volumes still wait for what nodes have mounted: %+v", r.State.Read().Rollback())
+		}
+		r.Later(ledger.LeaseDefault)
+		r.Edit(func(tx *state.Txn) { tx.PutRollback(tx.Rollback()) })
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
@@ -264,5 +283,51 @@ func TestARestoreInTheMiddleOfALongTermWaitsForNodes(t *testing.T) {
 		if ledger.Unsure(r.State.Read()) == "" {
 			t.Fatal("volumes go on, and no node has told what it has mounted")
 		}
+	}
+}
+
+// What an older state leaves of an attach that was under way is not carried out for nobody, and undone in the end.
+func TestAttachThatARestoreLeftWithoutClaimIsUndone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, atOnce)
+	n1, n2 := r.Node("n1"), r.Node("n2")
+	r.Register(volumestest.Spec("v"), volumestest.Spec("shared", api.AccessMultiNodeMultiWriter))
+	r.Halt()
+	r.Edit(func(tx *state.Txn) {
+		tx.PutAttachment(&api.VolumeAttachment{
+			PluginID: "p", ExternalID: "ext-v", NodeID: "n1", AccessMode: writer, AttachmentMode: api.AttachmentFileSystem,
+			ProviderNodeID: ledger.ProviderNode(tx, "p", "n1"), Called: true, State: api.AttachmentPublishing, Fence: tx.Index(),
+		})
+	})
+	r.restore(r.saved(), "n1")
+	r.shares("s1", "n2") // others are served meanwhile
+	if n := n1.Count("Controller.Publish") + n2.Count("Controller.Publish"); n != 1 {
+		t.Errorf("%d attaches, and one is wanted: %v", n, n1.Calls())
+	}
+	r.tells("n1")
+	r.goesOn()
+	r.Eventually("it is detached", func(tx *state.Txn) bool { return tx.Attachment("p", "ext-v", "n1") == nil })
+	if n1.Count("Controller.Publish")+n2.Count("Controller.Publish") != 1 || n1.Count("Controller.Unpublish")+n2.Count("Controller.Unpublish") != 1 {
+		t.Errorf("calls are %v and %v", n1.Calls(), n2.Calls())
+	}
+}
+
+// A node of which nothing is known gets no path back by an attach, whoever may use the volume beside.
+func TestNothingIsAttachedToANodeThatHasNotToldYet(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, atOnce)
+	n1, n2 := r.Node("n1"), r.Node("n2")
+	r.Register(volumestest.Spec("shared", api.AccessMultiNodeMultiWriter))
+	r.restore(r.saved(), "n1")
+	r.MustPlace(volumestest.Alloc("s1", "n1", "shared", api.AccessMultiNodeMultiWriter))
+	r.shares("s2", "n2")
+	attaches := func() int { return n1.Count("Controller.Publish") + n2.Count("Controller.Publish") }
+	if attaches() != 1 {
+		t.Errorf("%d attaches: %v and %v", attaches(), n1.Calls(), n2.Calls())
+	}
+	r.tells("n1")
+	r.MustClaim("shared", "s1", "n1")
+	if attaches() != 2 {
+		t.Errorf("%d attaches: %v and %v", attaches(), n1.Calls(), n2.Calls())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 func snapshotKey(i *api.SnapshotIntent) key {
@@ -28,7 +29,7 @@ func (r *Reconciler) lookSnapshot(ctx context.Context, k key, t tries) time.Time
 	return r.doAll(ctx, t, func() []operation {
 		i := r.state.Read().SnapshotIntent(k.a, k.b, k.c == "delete")
 		switch {
-		case i == nil:
+		case i == nil || (i.Delete || i.Unwanted) && ledger.Unsure(r.state.Read()) != "": // what nobody knows is not deleted
 			return nil
 		case i.Delete:
 			return []operation{r.snapshotDeletion(i)}
@@ -38,7 +39,7 @@ func (r *Reconciler) lookSnapshot(ctx context.Context, k key, t tries) time.Time
 }
 
 func snapshotAnswer(i *api.SnapshotIntent) commands.SnapshotAnswer {
-	return commands.SnapshotAnswer{PluginID: i.PluginID, Name: i.Name, Delete: i.Delete, Intent: i.CreateIndex}
+	return commands.SnapshotAnswer{PluginID: i.PluginID, Name: i.Name, Delete: i.Delete, Intent: i.Operation()}
 }
 
 // errUnready repeats the call of a snapshot that was cut: drivers say so when it is ready, and why it is not.
@@ -48,7 +49,7 @@ var errUnready = errors.New("it is not ready to use yet")
 // only so its id is learned, and then deleted.
 func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 	return operation{
-		name: fmt.Sprintf("snapshot %s by %d", i.Name, i.CreateIndex),
+		name: fmt.Sprintf("snapshot %s by %d", i.Name, i.Operation()),
 		do: func(ctx context.Context, t try) error {
 			if i.Unwanted && i.SnapshotID != "" { // its id is known: nothing is asked for
 				done := snapshotAnswer(i)
@@ -58,33 +59,31 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 			if d := commands.Leaving(r.state.Read(), i.PluginID, i.Name); d != nil {
 				return fault.New(fault.Unavailable, "snapshot %s, which was cut under the same name, is being deleted: it is made anew after that", d.Name)
 			}
+			asked := r.state.Read()
 			made, err := r.snapshot(ctx, i, t)
+			if err == nil && !i.Unwanted {
+				err = answerable(made.ID, func(tx *state.Txn) error { return commands.SnapshotAnswerable(tx, i, made.ID) }, asked, r.state.Read())
+			}
 			if err != nil {
 				return err
 			}
+			if !i.Unwanted {
+				return r.snapshotMade(ctx, i, made)
+			}
 			done := snapshotAnswer(i)
-			switch {
-			case i.Unwanted && !cutFor(i, made):
+			done.Ended = true
+			if !cutFor(i, made) {
 				r.log.Warn("a snapshot is kept though its request failed: it may be one of before, by the same name", "snapshot", i.Name,
 					"id", made.ID, "plugin", i.PluginID, "volume", i.VolumeID)
-				done.Ended = true
-			case i.Unwanted:
-				done.Ended, done.SnapshotID = true, made.ID
-			case made.IsReady:
-				r.keep(i.CreateIndex, outcome{made, nil})
-				done.Ended = true
-			case i.SnapshotID == made.ID:
-				r.keep(i.CreateIndex, outcome{made, nil})
-				return errUnready
-			default:
-				r.keep(i.CreateIndex, outcome{made, nil})
-				done.SnapshotID = made.ID
-				if err := r.record(ctx, &done); err != nil {
-					return err
-				}
-				return errUnready
+				r.refused(snapshotRequest(i), fault.New(fault.Conflict, "snapshot %s is kept: it has the name %q, and was cut before that was asked for; `%s` deletes it",
+					made.ID, i.Name, remedy.DeleteSnapshot(i.PluginID, made.ID)))
+				return r.record(ctx, &done)
 			}
-			return r.record(ctx, &done)
+			done.SnapshotID = made.ID
+			if err = r.record(ctx, &done); errors.Is(err, errReplaced) {
+				r.undoSnapshot(ctx, i, made)
+			}
+			return err
 		},
 		failed: func(ctx context.Context, f failure, t try) error {
 			if errors.Is(f.err, errUnready) {
@@ -95,16 +94,67 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 	}
 }
 
-// cutFor reports whether the snapshot was cut for the intent: drivers answer one that is there already by that name.
+// snapshotMade answers the snapshot to who has asked for it, and follows it until it is ready. One that was given up
+// while its driver was asked is deleted.
+func (r *Reconciler) snapshotMade(ctx context.Context, i *api.SnapshotIntent, made *api.Snapshot) error {
+	r.keep(i, outcome{made, nil})
+	done := snapshotAnswer(i)
+	switch done.Made = true; {
+	case made.IsReady:
+		done.Ended = true
+	case i.SnapshotID == made.ID:
+		return errUnready
+	default:
+		done.SnapshotID = made.ID
+	}
+	err := r.record(ctx, &done)
+	if errors.Is(err, errReplaced) {
+		r.drop(i)
+		r.undoSnapshot(ctx, i, made)
+	}
+	if err == nil && !made.IsReady {
+		return errUnready
+	}
+	return err
+}
+
+// undoSnapshot has a snapshot be deleted that was cut after its intent had been forgotten: nobody else knows of it. One
+// whose id was told before is left, as the operator was told.
+func (r *Reconciler) undoSnapshot(ctx context.Context, i *api.SnapshotIntent, made *api.Snapshot) {
+	if i.SnapshotID != "" || !cutFor(i, made) {
+		return
+	}
+	deletion := *i
+	deletion.Name, deletion.CutAs, deletion.Began = made.ID, i.Name, 0
+	deletion.LastError, deletion.Uncertain = "", false
+	deletion.Secrets = overlaid(r.snapshotSecrets(i)[0], i.Secrets)
+	for ctx.Err() == nil && r.state.Read().SnapshotIntent(i.PluginID, i.Name, false) == nil {
+		err := r.record(ctx, &commands.GiveUpSnapshot{Made: &deletion})
+		if err == nil {
+			r.log.Warn("a snapshot was cut after it had been forgotten: it is deleted", "snapshot", i.Name, "id", made.ID, "plugin", i.PluginID, "volume", i.VolumeID)
+		}
+		if err == nil || errors.Is(err, errReplaced) {
+			return
+		}
+		r.log.Warn("a snapshot was cut after it had been forgotten, which is not recorded yet", "snapshot", i.Name, "id", made.ID, "plugin", i.PluginID, "error", err)
+		select {
+		case <-time.After(r.limits.RetryMin):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// cutFor reports whether the snapshot was cut for the intent: drivers answer one that is there already by that name, and
+// some of them one of another volume.
 func cutFor(i *api.SnapshotIntent, made *api.Snapshot) bool {
-	return i.Since != 0 && made.CreateTime >= i.Since/int64(time.Second)
+	return i.Since != 0 && (made.ExternalSourceVolumeID == "" || made.ExternalSourceVolumeID == i.ExternalID) && made.CreateTime >= i.Since/int64(time.Second)
 }
 
 func (r *Reconciler) snapshot(ctx context.Context, i *api.SnapshotIntent, t try) (*api.Snapshot, error) {
 	var out *api.ControllerSnapshotResponse
 	err := withSecrets(r.snapshotSecrets(i), func(secrets map[string]string) (err error) {
 		out, err = call(ctx, r, wire.ControllerSnapshot, r.making(i.PluginID, i.Name, pluginview.CreateSnapshots, t), &api.ControllerSnapshotRequest{
-			ControllerCall: api.ControllerCall{PluginID: i.PluginID, Fence: i.CreateIndex},
+			ControllerCall: api.ControllerCall{PluginID: i.PluginID, Fence: i.Fence()},
 			ExternalID:     i.ExternalID, Name: i.Name, Parameters: i.Parameters, Secrets: secrets,
 		})
 		return err
@@ -131,12 +181,12 @@ func (r *Reconciler) snapshotSecrets(i *api.SnapshotIntent) []map[string]string 
 // looked for, to be deleted.
 func (r *Reconciler) snapshotFailed(ctx context.Context, i *api.SnapshotIntent, f failure, t try) error {
 	a := snapshotAnswer(i)
-	a.Reason, a.Uncertain = f.err.Error(), i.Uncertain || t.uncertain || r.inherited(i.CreateIndex)
+	a.Reason, a.Uncertain = f.err.Error(), i.Uncertain || t.uncertain || r.inherited(i.Operation())
 	over := f.ends(t)
 	switch {
 	case i.SnapshotID != "" && f.gaveUp(): // it was cut: who asked for it knows it, and deletes it
-		r.keep(i.CreateIndex, outcome{nil, fmt.Errorf("snapshot %s was cut, and its driver does not make it ready; `nomad volume snapshot delete %s %s` deletes it: %w",
-			i.SnapshotID, i.PluginID, i.SnapshotID, f.err)})
+		r.keep(i, outcome{nil, fmt.Errorf("snapshot %s was cut, and its driver does not make it ready; `%s` deletes it: %w",
+			i.SnapshotID, remedy.Snapshot(i), f.err)})
 		r.log.Warn("a snapshot was cut and does not get ready", "snapshot", i.Name, "id", i.SnapshotID, "plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
 		a.Ended = true
 	case i.SnapshotID != "":
@@ -144,11 +194,13 @@ func (r *Reconciler) snapshotFailed(ctx context.Context, i *api.SnapshotIntent, 
 			return nil
 		}
 	case over && !i.Unwanted:
-		r.keep(i.CreateIndex, outcome{nil, f.err})
+		r.keep(i, outcome{nil, f.err})
 		a.Ended, a.Unwanted = !a.Uncertain, a.Uncertain
 	case over && t.alike >= few && (f.answered() || f.credentials() && !r.wanted(i)):
 		r.log.Warn("a snapshot is forgotten, and its driver never said whether it made it", "snapshot", i.Name,
 			"plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
+		r.refused(snapshotRequest(i), fault.New(fault.Conflict, "snapshot %q is forgotten, and it is not known whether plugin %q made it: look for it at the provider: %w",
+			i.Name, i.PluginID, f.err))
 		a.Ended = true
 	case !t.shows(i.LastError, f) && a.Uncertain == i.Uncertain:
 		return nil
@@ -170,7 +222,7 @@ func anySpec(tx *state.Txn, plugin, external string) bool {
 
 func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 	return operation{
-		name: fmt.Sprintf("delete snapshot %s by %d", i.Name, i.CreateIndex),
+		name: fmt.Sprintf("delete snapshot %s by %d", i.Name, i.Operation()),
 		do: func(ctx context.Context, t try) error {
 			// A call that makes it may be under way.
 			if made := commands.Following(r.state.Read(), i.PluginID, i.Name); made != nil {
@@ -181,14 +233,14 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 			}
 			err := withSecrets(r.snapshotSecrets(i), func(secrets map[string]string) error {
 				_, err := call(ctx, r, wire.ControllerSnapshotDelete, r.making(i.PluginID, i.Name, pluginview.CreateSnapshots, t), &api.ControllerSnapshotDeleteRequest{
-					ControllerCall: api.ControllerCall{PluginID: i.PluginID, Fence: i.CreateIndex}, ID: i.Name, Secrets: secrets,
+					ControllerCall: api.ControllerCall{PluginID: i.PluginID, Fence: i.Fence()}, ID: i.Name, Secrets: secrets,
 				})
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			r.keep(i.CreateIndex, outcome{})
+			r.keep(i, outcome{})
 			done := snapshotAnswer(i)
 			done.Ended = true
 			return r.record(ctx, &done)
@@ -202,7 +254,7 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 					return nil
 				}
 			case f.ends(t), f.verdict() == fault.VerdictRetry && !f.uncertain && t.alike >= few:
-				r.keep(i.CreateIndex, outcome{nil, f.err})
+				r.keep(i, outcome{nil, f.err})
 				a.Ended = true
 			case !t.news:
 				return nil

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
@@ -40,14 +41,7 @@ func TestSnapshotIsNotDeletedAfterItWasAnswered(t *testing.T) {
 	n := r.Node("n1")
 	p := provide(n)
 	r.Register(volumestest.Spec("v"))
-	hold := make(chan struct{})
-	n.On("Controller.SnapshotDelete", func(ctx context.Context, _ any) error {
-		select {
-		case <-hold:
-		case <-ctx.Done():
-		}
-		return p.call("Controller.SnapshotDelete", func() { delete(p.has, "snap") })
-	})
+	release := n.Hold("Controller.SnapshotDelete")
 	p.script("Controller.Snapshot", 0, codes.DeadlineExceeded, codes.PermissionDenied)
 	if _, err := r.Snapshot("s"); err == nil {
 		t.Fatal("made")
@@ -65,7 +59,7 @@ func TestSnapshotIsNotDeletedAfterItWasAnswered(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	close(hold)
+	release()
 	err := <-again
 	r.noIntents()
 	if left := p.list(); err == nil && len(left) != 1 {
@@ -98,5 +92,53 @@ func TestUnwantedSnapshotIsDeletedWithOtherSecrets(t *testing.T) {
 	r.noIntents()
 	if left := p.list(); len(left) > 0 {
 		t.Errorf("at the provider: %v", left)
+	}
+}
+
+// A snapshot that nobody wants may outlive its volume, which had the secrets that its driver asks for.
+func TestUnwantedSnapshotIsDeletedWithTheSecretsOfAVolumeThatIsGone(t *testing.T) {
+	t.Parallel()
+	for name, forget := range map[string]func(*rig) error{
+		"deleted": func(r *rig) error { return r.Delete("v") },
+		"deregistered": func(r *rig) error {
+			_, err := r.Service.Deregister(r.Context(), &api.VolumeDeregisterRequest{VolumeID: "v"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, forAnAnswer)
+			n := r.Node("n1")
+			p := provide(n)
+			v := volumestest.Spec("v")
+			v.Secrets = map[string]string{"key": "value"}
+			r.Register(v)
+			r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Version) })
+			refuse := make(chan struct{})
+			n.On("Controller.SnapshotDelete", func(_ context.Context, q any) error {
+				select {
+				case <-refuse:
+				default:
+					return volumestest.Says("Controller.SnapshotDelete", codes.Unavailable, "later")
+				}
+				if q.(*api.ControllerSnapshotDeleteRequest).Secrets["key"] != "value" {
+					return volumestest.Says("Controller.SnapshotDelete", codes.Unauthenticated, "who are you")
+				}
+				return p.call("Controller.SnapshotDelete", func() { delete(p.has, "snap") })
+			})
+			p.script("Controller.Snapshot", 0, codes.DeadlineExceeded, codes.InvalidArgument)
+			if _, err := r.Snapshot("s"); err == nil {
+				t.Fatal("made")
+			}
+			n.Await(t, "Controller.SnapshotDelete")
+			if err := forget(r); err != nil {
+				t.Fatal(err)
+			}
+			close(refuse)
+			r.noIntents()
+			if left := p.list(); len(left) > 0 {
+				t.Errorf("at the provider: %v", left)
+			}
+		})
 	}
 }

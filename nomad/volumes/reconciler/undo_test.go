@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -87,7 +88,7 @@ func (p *provider) count(method string) int {
 const always = 1000
 
 // forAnAnswer has callers wait for the end of an operation.
-func forAnAnswer(l *reconciler.Limits) { l.Patience = 10 * time.Second }
+func forAnAnswer(l *reconciler.Limits) { l.Patience = 30 * time.Second }
 
 // A creation whose answer was lost may have made the volume, whatever the driver answers next.
 func TestVolumeThatMayHaveBeenMadeIsDeletedForGood(t *testing.T) {
@@ -125,24 +126,26 @@ func TestVolumeThatWasNotMadeIsForgottenAtOnce(t *testing.T) {
 // What a leader did that is gone is not known to the next one.
 func TestCreationOfAFormerLeaderMayHaveBeenMade(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, forAnAnswer)
-	n := r.Node("n1")
-	p := provide(n)
-	r.Halt()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := r.Service.Create(ctx, &api.VolumeCreateRequest{Volumes: []*api.VolumeSpec{volumestest.Made("v")}}); err == nil {
-		t.Fatal("created without a leader")
-	}
-	p.mu.Lock()
-	p.has["v"] = true // the former leader called, and died before it had recorded anything
-	p.mu.Unlock()
-	p.script("Controller.Create", 0, codes.PermissionDenied)
-	r.Start()
-	r.Eventually("it has failed", func(tx *state.Txn) bool { return tx.Volume("default", "v").Provision.State == api.VolumeFailed })
-	if err := r.Delete("v"); err != nil || len(p.list()) > 0 {
-		t.Errorf("delete: %v, left %v", err, p.list())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, forAnAnswer)
+		n := r.Node("n1")
+		p := provide(n)
+		r.Halt()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := r.Service.Create(ctx, &api.VolumeCreateRequest{Volumes: []*api.VolumeSpec{volumestest.Made("v")}}); err == nil {
+			t.Fatal("created without a leader")
+		}
+		p.mu.Lock()
+		p.has["v"] = true // the former leader called, and died before it had recorded anything
+		p.mu.Unlock()
+		p.script("Controller.Create", 0, codes.PermissionDenied)
+		r.Start()
+		r.Eventually("it has failed", func(tx *state.Txn) bool { return tx.Volume("default", "v").Provision.State == api.VolumeFailed })
+		if err := r.Delete("v"); err != nil || len(p.list()) > 0 {
+			t.Errorf("delete: %v, left %v", err, p.list())
+		}
+	})
 }
 
 // Drivers that answer INTERNAL to what they cannot make, each time.
@@ -400,7 +403,7 @@ func (r *rig) noIntents() {
 // Limits and controllers that cannot say nothing about what was made.
 func TestUndoIsNotGivenUpByWhatIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRig(t, forAnAnswer)
 	p := provide(r.Node("n1"))
 	p.script("Controller.Create", 12, codes.DeadlineExceeded, codes.PermissionDenied, codes.ResourceExhausted)
 	if err := r.Create(volumestest.Made("v")); !errors.Is(err, fault.Denied) {

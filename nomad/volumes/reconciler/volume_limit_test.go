@@ -3,6 +3,7 @@ package reconciler_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -54,17 +55,19 @@ func TestExhaustedNodeIsKnownToBeFull(t *testing.T) {
 
 // What was learned is forgotten after a while, also by a leader that did not learn it itself.
 func TestLearnedLimitExpires(t *testing.T) {
-	r := newRig(t, func(l *reconciler.Limits) { l.LimitExpiry = 200 * time.Millisecond })
-	n := r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	n.Says("Controller.Publish", codes.ResourceExhausted, "no more slots")
-	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-	r.limit("none fits", exactly(0))
-	r.Ends("a1", api.AllocClientStatusFailed)
-	r.Free("v")
-	r.Halt()
-	r.Start()
-	r.limit("its time is over", none)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(l *reconciler.Limits) { l.LimitExpiry = 200 * time.Millisecond })
+		n := r.Node("n1")
+		r.Register(volumestest.Spec("v"))
+		n.Says("Controller.Publish", codes.ResourceExhausted, "no more slots")
+		r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+		r.limit("none fits", exactly(0))
+		r.Ends("a1", api.AllocClientStatusFailed)
+		r.Free("v")
+		r.Halt()
+		r.Start()
+		r.limit("its time is over", none)
+	})
 }
 
 // Nodes report what their own drivers have no room for.

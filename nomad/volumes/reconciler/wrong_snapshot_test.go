@@ -1,7 +1,6 @@
 package reconciler_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -43,14 +42,7 @@ func TestUnwantedSnapshotStaysWhileAVolumeIsMadeFromIt(t *testing.T) {
 	n := r.Node("n1")
 	p := provide(n)
 	r.Register(volumestest.Spec("v"))
-	copied := make(chan struct{})
-	n.On("Controller.Create", func(ctx context.Context, _ any) error {
-		select {
-		case <-copied:
-		case <-ctx.Done():
-		}
-		return nil
-	})
+	copied := n.Hold("Controller.Create")
 	made := make(chan error, 1)
 	go func() {
 		spec := volumestest.Made("w")
@@ -72,7 +64,7 @@ func TestUnwantedSnapshotStaysWhileAVolumeIsMadeFromIt(t *testing.T) {
 	if n.Count("Controller.SnapshotDelete") != 0 {
 		t.Error("the snapshot is deleted while it is copied")
 	}
-	close(copied)
+	copied()
 	if err := <-made; err != nil {
 		t.Error(err)
 	}
@@ -100,31 +92,20 @@ func TestErrorsOfUnmountsShowNoSecrets(t *testing.T) {
 	}
 }
 
-// An attach that succeeds after an operator has ended it is undone: nobody else knows of it.
-func TestAttachThatComesAfterItWasWrittenOffIsUndone(t *testing.T) {
+// Some drivers answer a snapshot of another volume that has the name. It is somebody's, whenever it was cut.
+func TestSnapshotOfAnotherVolumeIsKept(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRig(t, forAnAnswer)
 	n := r.Node("n1")
+	p := provide(n)
+	n.SnapshotsOf("ext-w")
 	r.Register(volumestest.Spec("v"))
-	hold := make(chan struct{})
-	n.On("Controller.Publish", func(ctx context.Context, _ any) error {
-		select {
-		case <-hold:
-		case <-ctx.Done():
-		}
-		return nil
-	})
-	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-	n.Await(t, "Controller.Publish")
-	for range 2 { // the claim first, then the attachment
-		q := &api.VolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true}
-		if _, err := r.Service.Detach(r.Context(), q); err != nil {
-			t.Fatal(err)
-		}
+	p.script("Controller.Snapshot", 0, codes.DeadlineExceeded, codes.PermissionDenied)
+	if _, err := r.Snapshot("s"); err == nil {
+		t.Fatal("made")
 	}
-	if r.State.Read().Attachment("p", "ext-v", "n1") != nil {
-		t.Fatalf("rows: %s", r.Describe())
+	r.noIntents()
+	if left := p.list(); len(left) != 1 || n.Count("Controller.SnapshotDelete") != 0 {
+		t.Errorf("at the provider: %v", left)
 	}
-	close(hold)
-	n.Await(t, "Controller.Unpublish")
 }

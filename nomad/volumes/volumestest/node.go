@@ -1,6 +1,7 @@
 package volumestest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -26,6 +27,13 @@ func (ns *Nodes) add(id string) *Node {
 	if ns.all[id] == nil {
 		ns.all[id] = &Node{id: id, answers: map[string]func(context.Context, any) error{}, Called: make(chan string, 1000)}
 	}
+	return ns.all[id]
+}
+
+// Of is a node that was added.
+func (ns *Nodes) Of(id string) *Node {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
 	return ns.all[id]
 }
 
@@ -56,6 +64,8 @@ type Node struct {
 	snaps   api.ControllerSnapshotListResponse
 	// cut is when the snapshots were cut that the driver answers; zero is the time of the call.
 	cut time.Time
+	// source is the volume that they are of; empty is the one of the call.
+	source string
 	// unready is how many snapshots are answered before one is ready.
 	unready int
 	// unconfirmed is why the driver does not confirm capabilities.
@@ -74,6 +84,13 @@ func (n *Node) ReadyAfter(call int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.unready = call - 1
+}
+
+// SnapshotsOf has the node's driver answer snapshots of that volume, whatever it is asked for.
+func (n *Node) SnapshotsOf(external string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.source = external
 }
 
 // SnapshotsCut has the node's driver answer snapshots of that time.
@@ -126,6 +143,26 @@ func (n *Node) Fails(method string, err error) {
 	n.On(method, func(context.Context, any) error { return err })
 }
 
+// Hold has the node answer a method as it would, but not before release is called.
+func (n *Node) Hold(method string) (release func()) {
+	n.mu.Lock()
+	answer := n.answers[method]
+	n.mu.Unlock()
+	held := make(chan struct{})
+	n.On(method, func(ctx context.Context, req any) error {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if answer == nil {
+			return nil
+		}
+		return answer(ctx, req)
+	})
+	return sync.OnceFunc(func() { close(held) })
+}
+
 // Invoke implements [wire.Caller].
 func (n *Node) Invoke(ctx context.Context, method string, req, resp any) error {
 	n.mu.Lock()
@@ -173,7 +210,8 @@ func (n *Node) Invoke(ctx context.Context, method string, req, resp any) error {
 		if cut.IsZero() {
 			cut = time.Now()
 		}
-		out.Snapshot = &api.Snapshot{ID: "snap", ExternalSourceVolumeID: "x", IsReady: n.unready == 0, CreateTime: cut.Unix()}
+		source := cmp.Or(n.source, req.(*api.ControllerSnapshotRequest).ExternalID)
+		out.Snapshot = &api.Snapshot{ID: "snap", ExternalSourceVolumeID: source, IsReady: n.unready == 0, CreateTime: cut.Unix()}
 		n.unready = max(0, n.unready-1)
 	}
 	return nil
@@ -209,7 +247,7 @@ func (n *Node) Count(method string) int {
 // Await waits until the node was asked.
 func (n *Node) Await(t T, method string) {
 	t.Helper()
-	bound := time.NewTimer(10 * time.Second)
+	bound := time.NewTimer(30 * time.Second)
 	defer bound.Stop()
 	for {
 		select {

@@ -53,7 +53,7 @@ func Quick() reconciler.Limits {
 	return reconciler.Limits{
 		FenceAfter: 500 * time.Millisecond, LeaseMargin: time.Millisecond, UnmountAfter: time.Hour,
 		RetryMin: 5 * time.Millisecond, RetryMax: 20 * time.Millisecond, Patience: 60 * time.Millisecond,
-		AttachTimeout: 5 * time.Second,
+		AttachTimeout: 30 * time.Second,
 	}
 }
 
@@ -138,7 +138,7 @@ func (r *Rig) Halt() {
 	select {
 	case <-r.ended:
 		r.ended <- nil
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		r.T.Error("the loop did not end with its context")
 	}
 }
@@ -274,7 +274,7 @@ func (r *Rig) Register(specs ...*api.VolumeSpec) {
 
 // Context is the context of a request, bounded.
 func (r *Rig) Context() context.Context {
-	ctx, cancel := context.WithTimeout(r.T.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(r.T.Context(), 30*time.Second)
 	r.T.Cleanup(cancel)
 	return ctx
 }

@@ -38,7 +38,7 @@ func client(t *testing.T, socket string) *csi.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cl.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		if _, err := cl.Probe(ctx); err == nil {

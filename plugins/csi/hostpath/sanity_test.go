@@ -45,7 +45,7 @@ func start(t *testing.T, c hostpath.Config) string {
 	}
 	cl := client(t, socket)
 	for {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		ready, err := cl.Probe(ctx)
 		cancel()
 		if ready && err == nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -129,56 +128,6 @@ func Restrict(path string, f Flags) error {
 // keptFlags are flags of a mount that a remount ends unless it repeats them. Their ST_ values, which statfs
 // returns, are those of mount.
 const keptFlags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME
-
-// Detach removes the topmost mount at path lazily: it is gone from the path at once, and ends when nobody uses it
-// any more. It is for mounts that cannot be removed otherwise. Nothing is forced: that would end the file system
-// wherever else it is mounted. A path without mount is success.
-func Detach(path string) error {
-	err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-	if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	return fmt.Errorf("detach the mount at %s: %w", path, err)
-}
-
-// stackedMax is how many mounts on top of each other Unmount removes.
-const stackedMax = 8
-
-// Unmount removes all mounts at path, never lazily. A path without mount is success. A busy mount is tried
-// again for a short time.
-func Unmount(path string) error {
-	for range stackedMax {
-		on, err := IsPoint(path)
-		if err != nil {
-			return err
-		}
-		if !on {
-			return nil
-		}
-		if err := unmountOnce(path); err != nil {
-			return fmt.Errorf("unmount %s: %w", path, err)
-		}
-	}
-	if on, err := IsPoint(path); err != nil || on {
-		return errors.Join(err, fmt.Errorf("unmount %s: more than %d mounts on top of each other", path, stackedMax))
-	}
-	return nil
-}
-
-func unmountOnce(path string) error {
-	var err error
-	for try := range 10 {
-		err = unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
-		switch {
-		case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
-			return nil
-		case !errors.Is(err, unix.EBUSY):
-			return err
-		}
-		time.Sleep(time.Duration(try+1) * 5 * time.Millisecond)
-	}
-	return err
-}
 
 // Share makes what is mounted below dir visible to mounts that were copied from it: dir becomes a shared mount
 // of its own, unless it lies on a shared one already.

@@ -2,6 +2,7 @@ package mounts_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"strconv"
 	"testing"
@@ -83,7 +84,11 @@ func TestDetachLeavesOtherMountsOfTheFileSystemAlone(t *testing.T) {
 	if err := mounts.Bind(a, b, mounts.Flags{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := mounts.Detach(b); err != nil {
+	seen, err := mounts.At(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mounts.Detach(seen); err != nil {
 		t.Error(err)
 	}
 	if on, err := mounts.IsPoint(b); on || err != nil {
@@ -91,5 +96,38 @@ func TestDetachLeavesOtherMountsOfTheFileSystemAlone(t *testing.T) {
 	}
 	if err := (mounts.System{}).Statfs(a); err != nil {
 		t.Errorf("the other mount answers %v", err)
+	}
+}
+
+// What waits for a file system fails when it is aborted. The mount is there still, though it refuses everything, until it
+// is taken away.
+func TestAbortedFileSystemIsStillKnown(t *testing.T) {
+	for name, take := range map[string]func(*mounts.Entry) error{"removed": mounts.Remove, "detached": mounts.Detach} {
+		t.Run(name, func(t *testing.T) {
+			if os.Geteuid() != 0 {
+				t.Skip("mounting needs root")
+			}
+			path := t.TempDir()
+			serveFuse(t, path)
+			seen, err := mounts.At(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := mounts.Abort(seen); err != nil {
+				t.Error(err)
+			}
+			if err := (mounts.System{}).Statfs(path); !errors.Is(err, unix.ENOTCONN) {
+				t.Errorf("it answers %v", err)
+			}
+			if now, err := mounts.At(path); err != nil || now == nil || now.ID != seen.ID {
+				t.Errorf("at the path is %+v: %v", now, err)
+			}
+			if err := take(seen); err != nil {
+				t.Error(err)
+			}
+			if on, err := mounts.IsPoint(path); on || err != nil {
+				t.Errorf("it is mounted: %v", err)
+			}
+		})
 	}
 }

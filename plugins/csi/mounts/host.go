@@ -32,18 +32,20 @@ type Host interface {
 	Bind(source, target string, f Flags) error
 	// Restrict adds restrictions to the mount at path.
 	Restrict(path string, f Flags) error
-	// Detach removes the topmost mount at path lazily. Other mounts of its file system go on.
-	Detach(path string) error
-	// Unmount removes all mounts at path, never lazily. A path without mount is success.
+	// Unmount removes the mounts at path that are there when it begins, never lazily. A path without mount is success.
 	Unmount(path string) error
-	// Abort makes the file system at path fail what waits for it (MNT_FORCE). A file system that cannot do that
-	// is unmounted when nobody uses it.
-	Abort(path string) error
-	// Sync writes the data of the file system at path back. It may block for ever.
-	Sync(path string) error
-	// ShutDown ends the file system at path, wherever it is mounted: what is in its page cache never reaches the
-	// storage. Not all types can do that.
-	ShutDown(path string) error
+	// Remove removes the mount, never lazily. For it and the next methods a mount is what [Host.At] has shown: one that
+	// is gone is success, another one at its path is left alone.
+	Remove(m *Entry) error
+	// Detach removes the mount lazily. Other mounts of its file system go on.
+	Detach(m *Entry) error
+	// Abort makes the file system fail what waits for it (MNT_FORCE), wherever it is mounted. The mount stays.
+	Abort(m *Entry) error
+	// Sync writes the data of the file system back. It may block for ever.
+	Sync(m *Entry) error
+	// ShutDown ends the file system, wherever it is mounted: what is in its page cache never reaches the storage. Not
+	// all types can do that.
+	ShutDown(m *Entry) error
 	// Share makes mounts below dir visible to mounts that were copied from it.
 	Share(dir string) error
 	// Statfs asks the file system at path for a sign of life. It may block for ever.
@@ -87,11 +89,17 @@ func (System) Bind(source, target string, f Flags) error { return Bind(source, t
 // Restrict implements [Host].
 func (System) Restrict(path string, f Flags) error { return Restrict(path, f) }
 
-// Detach implements [Host].
-func (System) Detach(path string) error { return Detach(path) }
-
 // Unmount implements [Host].
 func (System) Unmount(path string) error { return Unmount(path) }
+
+// Remove implements [Host].
+func (System) Remove(m *Entry) error { return Remove(m) }
+
+// Detach implements [Host].
+func (System) Detach(m *Entry) error { return Detach(m) }
+
+// Abort implements [Host].
+func (System) Abort(m *Entry) error { return Abort(m) }
 
 // Share implements [Host].
 func (System) Share(dir string) error { return Share(dir) }
@@ -103,17 +111,9 @@ func (System) IsDevice(path string) bool {
 	return err == nil && uint32(x.Mode)&unix.S_IFMT == unix.S_IFBLK
 }
 
-// Abort implements [Host].
-func (System) Abort(path string) error {
-	if err := unix.Unmount(path, unix.MNT_FORCE|unix.UMOUNT_NOFOLLOW); err != nil {
-		return fmt.Errorf("abort the requests of %s: %w", path, err)
-	}
-	return nil
-}
-
 // Sync implements [Host].
-func (System) Sync(path string) error {
-	return onRoot(path, func(fd int) error { return unix.Syncfs(fd) })
+func (System) Sync(m *Entry) error {
+	return m.onRoot(func(fd int) error { return unix.Syncfs(fd) })
 }
 
 // noFlush is FS_SHUTDOWN_FLAGS_NOLOGFLUSH, fsShutdown FS_IOC_SHUTDOWN of ext4, xfs and f2fs.
@@ -123,17 +123,20 @@ const (
 )
 
 // ShutDown implements [Host].
-func (System) ShutDown(path string) error {
-	return onRoot(path, func(fd int) error { return unix.IoctlSetPointerInt(fd, fsShutdown, noFlush) })
+func (System) ShutDown(m *Entry) error {
+	return m.onRoot(func(fd int) error { return unix.IoctlSetPointerInt(fd, fsShutdown, noFlush) })
 }
 
-// onRoot does something with the directory at path.
-func onRoot(path string, do func(fd int) error) error {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// onRoot does something with the directory that a mount shows.
+func (e *Entry) onRoot(do func(fd int) error) error {
+	fd, err := unix.Open(e.Point, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("open %s: %w", path, err)
+		return fmt.Errorf("open %s: %w", e.Point, err)
 	}
 	defer unix.Close(fd)
+	if is, err := e.isAt(fd); err != nil || !is {
+		return err
+	}
 	return do(fd)
 }
 

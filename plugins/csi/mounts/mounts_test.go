@@ -1,6 +1,7 @@
 package mounts_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -73,6 +74,49 @@ func TestUnmountRemovesStacks(t *testing.T) {
 	}
 	if on, err := mounts.IsPoint(target); on || err != nil {
 		t.Errorf("still mounted: %v, %v", on, err)
+	}
+}
+
+// TestUnmountLeavesWhatComesMeanwhile: the kernel may be long over an unmount, and somebody mounts at the path then.
+func TestUnmountLeavesWhatComesMeanwhile(t *testing.T) {
+	for name, err := range map[string]error{"unmounted": nil, "busy": unix.EBUSY} {
+		for _, table := range []bool{false, true} {
+			t.Run(name+" "+strconv.FormatBool(table), func(t *testing.T) {
+				source, target := pair(t)
+				for range 2 {
+					if err := mounts.Bind(source, target, mounts.Flags{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before, known := mounts.UniqueStack(target)
+				if known != nil && !table {
+					t.Skip("this kernel numbers mounts anew: ", known)
+				}
+				if table {
+					if before, known = mounts.TableStack(target); known != nil {
+						t.Fatal(known)
+					}
+				}
+				calls, made := 0, 0
+				got := mounts.UnmountBy(before, target, func(path string) error {
+					if calls++; err == nil {
+						if err := unix.Unmount(path, 0); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if calls == 2 || err != nil {
+						made++
+						if err := unix.Mount("newer", path, "tmpfs", 0, ""); err != nil {
+							t.Fatal(err)
+						}
+					}
+					return err
+				})
+				if e, _ := mounts.At(target); got == nil || made != 1 || e == nil || e.FSType != "tmpfs" {
+					t.Errorf("%v after %d calls; at the path is %+v", got, calls, e)
+				}
+			})
+		}
 	}
 }
 
@@ -179,8 +223,12 @@ func TestDetachTakesABusyMountAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	seen, err := mounts.At(target)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 { // again when nothing is there
-		if err := mounts.Detach(target); err != nil {
+		if err := mounts.Detach(seen); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -196,5 +244,73 @@ func TestFlagsOfOptions(t *testing.T) {
 	}
 	if left := got.Without(mounts.Flags{NoDev: true}); left != (mounts.Flags{NoExec: true}) {
 		t.Errorf("without nodev: %s", left)
+	}
+}
+
+// Who waits, and then takes away what is at a path, may find the mount of somebody else there.
+func TestOnlyTheMountThatWasSeenIsTakenAway(t *testing.T) {
+	for name, act := range map[string]func(*mounts.Entry) error{
+		"removed": mounts.Remove, "detached": mounts.Detach, "aborted": mounts.Abort, "written back": mounts.System{}.Sync, "shut down": mounts.System{}.ShutDown,
+	} {
+		for _, numbered := range []bool{true, false} {
+			for place, covered := range map[string]bool{"in its place": false, "over it": true} {
+				t.Run(fmt.Sprintf("%s %s, unique number %v", name, place, numbered), func(t *testing.T) {
+					source, target := pair(t)
+					if err := mounts.Bind(source, target, mounts.Flags{}); err != nil {
+						t.Fatal(err)
+					}
+					seen, err := mounts.At(target)
+					if err != nil || seen == nil {
+						t.Fatal(seen, err)
+					}
+					if !numbered {
+						seen.Unique = 0
+					} else if seen.Unique == 0 {
+						t.Skip("this kernel numbers mounts anew")
+					}
+					if !covered {
+						if err := mounts.Unmount(target); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := unix.Mount("newer", target, "tmpfs", 0, ""); err != nil {
+						t.Fatal(err)
+					}
+					if err := act(seen); err == nil && covered {
+						t.Error("it was done")
+					}
+					if e, err := mounts.At(target); err != nil || e == nil || e.FSType != "tmpfs" {
+						t.Errorf("at the path is %+v: %v", e, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestMountThatWasSeenIsTakenAwayThoughItCoversAnother(t *testing.T) {
+	for _, act := range []func(*mounts.Entry) error{mounts.Remove, mounts.Detach} {
+		source, target := pair(t)
+		for range 2 {
+			if err := mounts.Bind(source, target, mounts.Flags{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		table, err := mounts.Table()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := mounts.At(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second time it is gone
+			if err := act(first); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := mounts.At(target); err != nil || left == nil || !left.Before(first, table) {
+				t.Errorf("at the path is %+v: %v", left, err)
+			}
+		}
 	}
 }

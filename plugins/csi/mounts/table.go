@@ -12,7 +12,10 @@ import (
 
 // Entry is a line of the mount table.
 type Entry struct {
+	// ID is the number of the mount in the table; the kernel gives those of mounts that are gone again.
 	ID int
+	// Unique is the number that it gives once, higher for later mounts. [At] alone asks for it, and it is 0 before Linux 6.8.
+	Unique uint64 `json:",omitzero"`
 	// Dev is the device as major:minor; together with Root it tells what is mounted.
 	Dev string
 	// Root is what of the file system is mounted, a path within it.
@@ -44,9 +47,18 @@ func Below(dir string) (List, error) {
 	return read(func(p string) bool { return p == dir || strings.HasPrefix(p, dir+"/") })
 }
 
-// At returns the topmost mount at exactly this path, nil when there is none.
+// At returns the topmost mount at exactly this path with its unique number, nil when there is none. Its file system is not
+// asked.
 func At(path string) (*Entry, error) {
-	path = resolve(path)
+	top, err := topAt(resolve(path))
+	if err == nil && top != nil {
+		top.Unique = uniqueOf(top)
+	}
+	return top, err
+}
+
+// topAt returns the topmost mount at a path without symbolic links, as the table has it.
+func topAt(path string) (*Entry, error) {
 	found, err := read(func(p string) bool { return p == path })
 	if err != nil || len(found) == 0 {
 		return nil, err

@@ -182,10 +182,10 @@ func open(at int, name string, flags uint64) (int, error) {
 	}
 }
 
-// bounded does a deed on a file system that may hang.
-func bounded(ctx context.Context, what string, deed func() error) error {
+// bounded does something on a file system that may hang.
+func bounded(ctx context.Context, what string, action func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- deed() }()
+	go func() { done <- action() }()
 	var err error
 	select {
 	case err = <-done:

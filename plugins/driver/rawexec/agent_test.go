@@ -47,8 +47,8 @@ func agentMain() int {
 	return 0
 }
 
-// startInAgent starts a task in another process, kills that with SIGKILL and returns the task's handle.
-func startInAgent(t *testing.T, stateDir string, task *driver.Task) *driver.Handle {
+// agentOf makes a process that starts a task.
+func agentOf(t *testing.T, stateDir string, task *driver.Task) *exec.Cmd {
 	t.Helper()
 	order, err := json.Marshal(agentOrder{StateDir: stateDir, Program: program, Task: task})
 	if err != nil {
@@ -57,6 +57,31 @@ func startInAgent(t *testing.T, stateDir string, task *driver.Task) *driver.Hand
 	agent := exec.CommandContext(suite.Context(t), os.Args[0])
 	agent.Env = append(os.Environ(), agentEnv+"="+string(order))
 	agent.Stderr = os.Stderr
+	return agent
+}
+
+// startInKilledAgent has another process start a task, and kills that at some time.
+func startInKilledAgent(t *testing.T, stateDir string, task *driver.Task, when <-chan struct{}) {
+	t.Helper()
+	agent := agentOf(t, stateDir, task)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-when:
+	case <-time.After(30 * time.Second):
+		t.Error("never came")
+	}
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait()
+}
+
+// startInAgent starts a task in another process, kills that with SIGKILL and returns the task's handle.
+func startInAgent(t *testing.T, stateDir string, task *driver.Task) *driver.Handle {
+	t.Helper()
+	agent := agentOf(t, stateDir, task)
 	out, err := agent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

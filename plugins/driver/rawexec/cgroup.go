@@ -3,9 +3,12 @@ package rawexec
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -13,11 +16,16 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
-const defaultCgroupParent = "nomad.slice"
+const (
+	defaultCgroupParent = "nomad.slice"
+	cgroupMount         = "/sys/fs/cgroup"
+	// scope ends the names of the cgroups of tasks.
+	scope = ".scope"
+)
 
 // cgroupRoot finds the cgroup v2 hierarchy of a host with version 2 or both; empty when there is none.
 func cgroupRoot() string {
-	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+	for _, dir := range []string{cgroupMount, cgroupMount + "/unified"} {
 		var st unix.Statfs_t
 		if unix.Statfs(dir, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
 			return dir
@@ -45,31 +53,59 @@ func (d *Driver) cgroupParent() string {
 	return dir
 }
 
-func (d *Driver) chooseCgroups(s *frame.Spec, c *taskConfig, t *driver.Task) {
+func (d *Driver) chooseCgroups(s *frame.Spec, c *taskConfig, t *driver.Task) error {
 	for controller, path := range c.CgroupV1Override {
-		s.Join = append(s.Join, underCgroup(filepath.Join("/sys/fs/cgroup", controller), path))
+		if controller == ".." || filepath.Base(controller) != controller {
+			return invalid(fmt.Sprintf(`"cgroup_v1_override" names %q, which is no controller`, controller))
+		}
+		dir, err := d.underCgroup(filepath.Join(cgroupMount, controller), path)
+		if err != nil {
+			return err
+		}
+		s.Join = append(s.Join, dir)
 	}
 	if c.CgroupV2Override != "" {
-		s.Cgroup = underCgroup(cmp.Or(cgroupRoot(), "/sys/fs/cgroup"), c.CgroupV2Override)
-		return
+		var err error
+		s.Cgroup, err = d.underCgroup(cmp.Or(cgroupRoot(), cgroupMount), c.CgroupV2Override)
+		return err
 	}
 	if parent := d.cgroups(); parent != "" && len(s.Join) == 0 {
 		s.Cgroup, s.OwnCgroup = ownCgroup(parent, s.State), true
 		s.Weight = weight(t.Resources.CPUShares)
 	}
+	return nil
 }
 
 // ownCgroup is the cgroup directory of the task with that state path.
 func ownCgroup(parent, state string) string {
-	return filepath.Join(parent, filepath.Base(state)+".scope")
+	return filepath.Join(parent, filepath.Base(state)+scope)
 }
 
-func underCgroup(root, path string) string {
-	if path == root || len(path) > len(root) && path[:len(root)+1] == root+"/" {
-		return path
+// underCgroup is the directory that a job names, absolute or below root. Those that this node makes are not for jobs:
+// the processes in them are another task's, or outlive the task that started them.
+func (d *Driver) underCgroup(root, path string) (string, error) {
+	dir := filepath.Clean(path)
+	if dir != root && !within(dir, root) {
+		dir = filepath.Join(root, path)
 	}
-	return filepath.Join(root, path)
+	if dir != root && !within(dir, root) {
+		return "", invalid(fmt.Sprintf("cgroup %q is not below %s", path, root))
+	}
+	elements := strings.Split(dir, "/")
+	ours := slices.ContainsFunc(elements, frame.IsHelperName)
+	for _, parent := range []string{d.cgroups(), d.cpusets()} {
+		if parent != "" && within(dir, parent) {
+			first, _, _ := strings.Cut(dir[len(parent)+1:], "/")
+			ours = ours || strings.HasSuffix(first, scope)
+		}
+	}
+	if ours {
+		return "", invalid(fmt.Sprintf("cgroup %q is of this node's own", path))
+	}
+	return dir, nil
 }
+
+func within(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
 // weight maps shares in MHz, whose default 100 corresponds to little and 1024 to one usual share, to
 // cpu.weight, which is between 1 and 10000.

@@ -13,6 +13,7 @@ import (
 
 // TestChainsOfProcessesEnd: each process begins the next one and ends, so that whoever looks finds only what is over.
 func TestChainsOfProcessesEnd(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		next      string
 		noCgroups bool
@@ -23,6 +24,7 @@ func TestChainsOfProcessesEnd(t *testing.T) {
 		"each in a session, without a cgroup": {next: `setsid "$0" &`, noCgroups: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d := newDriver(t, t.TempDir(), func(conf *rawexec.Config) { conf.NoCgroups = c.noCgroups })
 			link := filepath.Join(t.TempDir(), "next")
 			// The file that each looks for ends the chain when this test has failed.

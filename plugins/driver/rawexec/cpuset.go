@@ -14,7 +14,7 @@ import (
 )
 
 // cpusetRoot is where hosts with cgroup version 1, or both, have the controller of cores.
-const cpusetRoot = "/sys/fs/cgroup/cpuset"
+const cpusetRoot = cgroupMount + "/cpuset"
 
 // cpusetParent makes the directory for the cpusets of tasks, with all that the one above has, and returns
 // it; empty when cores are not held by cgroup version 1 here.
@@ -42,6 +42,6 @@ func (d *Driver) chooseCpuset(s *frame.Spec, c *taskConfig, t *driver.Task) {
 		return
 	}
 	if parent := d.cpusets(); parent != "" {
-		s.Cpuset = filepath.Join(parent, filepath.Base(s.State)+".scope")
+		s.Cpuset = filepath.Join(parent, filepath.Base(s.State)+scope)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,14 +41,18 @@ type Driver struct {
 
 	mu    sync.Mutex
 	tasks map[string]*task
+	// kept are the supervising processes of forgotten tasks that keep their leases.
+	kept []*supervise.Process
 	// path is the supervising program, once it was installed.
-	path string
+	path       atomic.Pointer[string]
+	installing sync.Mutex
 }
 
 var (
-	_ driver.Driver = (*Driver)(nil)
-	_ driver.Lessee = (*Driver)(nil)
-	_ driver.Finder = (*Driver)(nil)
+	_ driver.Driver      = (*Driver)(nil)
+	_ driver.LeaseKeeper = (*Driver)(nil)
+	_ driver.Keeper      = (*Driver)(nil)
+	_ driver.Finder      = (*Driver)(nil)
 )
 
 // New makes the driver; it touches nothing before its first task.
@@ -58,26 +63,29 @@ func New(config Config, log hclog.Logger) *Driver {
 	return d
 }
 
-// program is the supervising program as it was installed.
+// program is the supervising program as it was installed. Of many that ask at once one installs it.
 func (d *Driver) program() (string, error) {
-	d.mu.Lock()
-	path := d.path
-	d.mu.Unlock()
-	if path != "" {
-		return path, nil
+	if path := d.path.Load(); path != nil {
+		return *path, nil
 	}
-	path, err := d.install()
-	if err != nil {
-		return "", err
+	d.installing.Lock()
+	defer d.installing.Unlock()
+	if path := d.path.Load(); path != nil {
+		return *path, nil
 	}
-	d.mu.Lock()
-	d.path = path
-	d.mu.Unlock()
-	return path, nil
+	return d.install()
 }
 
 // install makes the directories and the program, where they are not there undamaged.
 func (d *Driver) install() (string, error) {
+	path, err := d.lay()
+	if err == nil {
+		d.path.Store(&path)
+	}
+	return path, err
+}
+
+func (d *Driver) lay() (string, error) {
 	for i := range uint64(shards) {
 		if err := os.MkdirAll(d.shard(i), 0o700); err != nil {
 			return "", fmt.Errorf("make the state directory of driver %s: %w", Name, err)
@@ -167,11 +175,16 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 		return nil, err
 	}
 	p, err := d.launch(ctx, program, spec)
+	var hang *supervise.Hang
+	if errors.As(err, &hang) {
+		return nil, fmt.Errorf("start task %s: %w", t.Name, d.giveUp(t.ID, hang))
+	}
 	if err != nil {
 		d.forget(t.ID)
 		return nil, fmt.Errorf("start task %s: %w", t.Name, err)
 	}
 	d.adopt(t.ID, p)
+	d.spareKeepers(p.Ident().LeaseOf)
 	return handleOf(p.Ident())
 }
 
@@ -250,6 +263,13 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	if err := t.kill(ctx); err != nil {
 		return err
 	}
+	if t.process.Keeping() {
+		if err := supervise.RemoveExit(t.process.Ident().State); err != nil {
+			return fmt.Errorf("destroy task %s: %w", id, err)
+		}
+		d.keep(t.process)
+		return nil
+	}
 	if err := supervise.Remove(t.process.Ident().State); err != nil {
 		return fmt.Errorf("destroy task %s: %w", id, err)
 	}
@@ -270,13 +290,19 @@ func (d *Driver) Signal(_ context.Context, id, signal string) error {
 	return t.process.Signal(sig)
 }
 
-// Renew tells the supervising process of a task that a heartbeat was answered. It implements [driver.Lessee].
+// Renew tells the supervising process of a task that a heartbeat was answered. It implements [driver.LeaseKeeper].
 func (d *Driver) Renew(id string, from int64) error {
 	t, err := d.task(id)
 	if err != nil {
 		return err
 	}
-	return t.process.Renew(from)
+	if err := t.process.Renew(from); err != nil {
+		return err
+	}
+	if t.process.Ident().LeaseOf == "" { // or that of an earlier agent, which did not say so
+		return fault.New(fault.Unimplemented, "task %s has no lease", id)
+	}
+	return nil
 }
 
 // Close lets go of all tasks, which run on: the agent ends. They are known again after Recover.
@@ -289,6 +315,10 @@ func (d *Driver) Close() error {
 		}
 		delete(d.tasks, id)
 	}
+	for _, p := range d.kept {
+		p.Detach()
+	}
+	d.kept = nil
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package rawexec_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 	"github.com/open-nomad/open-nomad/plugins/driver/suite"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
 // flood prints more than a log file holds.
@@ -151,5 +154,126 @@ func TestTasksGetNoDescriptorsOfTheAgent(t *testing.T) {
 				t.Errorf("%s has descriptor %s, which is %s", which, e.Name(), to)
 			}
 		}
+	}
+}
+
+// TestNamesOfCgroupsSpareNoTask: jobs name cgroups and tasks; only what the agent itself moved out of a task outlives it.
+func TestNamesOfCgroupsSpareNoTask(t *testing.T) {
+	root := unified(t)
+	for name, c := range map[string]struct{ task, v1, v2 string }{
+		"of a task":                {task: "x.fuse.scope"},
+		"of a cgroup of version 2": {task: "web", v2: "nomad-test.fuse.scope"},
+		"below one of a helper":    {task: "web", v2: "nomad-test-below.fuse.scope/x"},
+		"of a cgroup of version 1": {task: "web", v1: "nomad-test.fuse.scope"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := sh(`setsid sleep 1000 & echo $!; wait`)
+			if c.v1 != "" {
+				makeCgroup(t, "/sys/fs/cgroup/pids/"+c.v1)
+				config["cgroup_v1_override"] = []any{map[string]any{"pids": c.v1}}
+			}
+			if c.v2 != "" {
+				makeCgroup(t, filepath.Join(root, c.v2))
+				config["cgroup_v2_override"] = c.v2
+			}
+			d := newDriver(t, t.TempDir())
+			task := suite.NewTask(t, config)
+			task.Name, task.ID = c.task, "a/"+c.task+"/1"
+			if _, err := d.Start(suite.Context(t), task); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+			child := 0
+			suite.Eventually(t, "the pid of the child", func() bool {
+				b, _ := os.ReadFile(filepath.Join(task.Logs.Dir, task.Name+".stdout.0"))
+				child, _ = strconv.Atoi(strings.TrimSpace(string(b)))
+				return child > 1
+			})
+			if err := d.Stop(suite.Context(t), task.ID, "SIGTERM", 200*time.Millisecond); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+			if !gone(child) {
+				_ = syscall.Kill(child, syscall.SIGKILL)
+				t.Errorf("process %d outlives its task, of which remains %v", child, d.Remains(task.ID))
+			}
+		})
+	}
+}
+
+// unified is where the host has the tree of cgroup version 2.
+func unified(t *testing.T) string {
+	t.Helper()
+	for _, root := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
+		if _, err := os.Stat(root + "/cgroup.procs"); err == nil {
+			return root
+		}
+	}
+	t.Skip("no cgroup version 2")
+	return ""
+}
+
+// makeCgroup makes a cgroup, and takes it away with its parent if that is not a root.
+func makeCgroup(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Skip("no such hierarchy: ", err)
+	}
+	t.Cleanup(func() {
+		suite.Eventually(t, "the cgroup is empty", func() bool { return os.Remove(dir) == nil })
+		_ = os.Remove(filepath.Dir(dir))
+	})
+}
+
+// TestCgroupsOfTheNodeAreNotForJobs: an override leads to no other task, to no helper, and out of no hierarchy.
+func TestCgroupsOfTheNodeAreNotForJobs(t *testing.T) {
+	root := unified(t)
+	d := newDriver(t, t.TempDir())
+	victim := suite.NewTask(t, sh("sleep 1000"))
+	victim.ID = "victim"
+	if _, err := d.Start(suite.Context(t), victim); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Destroy(bounded(t), victim.ID) })
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pidOf(t, d, victim.ID, "pid")) + "/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, theirs, _ := strings.Cut(string(raw), "0::/")
+	theirs = strings.TrimSpace(theirs)
+	if !strings.HasSuffix(theirs, ".scope") {
+		t.Skip("tasks have no cgroups here")
+	}
+	helper := frame.HelperName(strconv.Itoa(os.Getpid()), "abcdefgh")
+	makeCgroup(t, filepath.Join(root, helper))
+	outside := t.TempDir()
+	if err := os.WriteFile(outside+"/cgroup.procs", []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	up := strings.Repeat("../", 10)
+	for name, c := range map[string]map[string]any{
+		"another task":                  {"cgroup_v2_override": theirs},
+		"another task, by its path":     {"cgroup_v2_override": filepath.Join(root, theirs)},
+		"another task, by a detour":     {"cgroup_v2_override": root + "/x/../" + theirs},
+		"another task, as a controller": {"cgroup_v1_override": []any{map[string]any{"unified": theirs}}},
+		"below another task":            {"cgroup_v2_override": theirs + "/x"},
+		"a helper":                      {"cgroup_v2_override": helper},
+		"a helper, as a controller":     {"cgroup_v1_override": []any{map[string]any{"unified": helper}}},
+		"outside":                       {"cgroup_v1_override": []any{map[string]any{"pids": up + outside}}},
+		"outside, as a controller":      {"cgroup_v1_override": []any{map[string]any{up + outside: ""}}},
+		"outside, by version 2":         {"cgroup_v2_override": up + outside},
+		"the directory above":           {"cgroup_v1_override": []any{map[string]any{"..": "x"}}},
+	} {
+		task := suite.NewTask(t, sh("sleep 1000"))
+		task.ID = "hostile"
+		for k, v := range c {
+			task.Config[k] = v
+		}
+		if _, err := d.Start(suite.Context(t), task); !errors.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v, want invalid", name, err)
+			_ = d.Destroy(bounded(t), task.ID)
+		}
+	}
+	if b, _ := os.ReadFile(outside + "/cgroup.procs"); string(b) != "mine" {
+		t.Errorf("the file outside holds %q", b)
 	}
 }

@@ -16,8 +16,10 @@ import (
 // A host that slept, or a process that was stopped, may have missed the end of the lease: the servers have given the
 // volume away, and a heartbeat that they answer after that revives nothing.
 func TestRenewalAfterTheEndOfTheLeaseRevivesNothing(t *testing.T) {
+	t.Parallel()
 	for name, late := range map[string]bool{"in time": false, "too late": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d := newDriver(t, t.TempDir())
 			_, target := published(t)
 			task := suite.NewTask(t, sh("sleep 1000"))
@@ -71,6 +73,7 @@ func hung(t *testing.T) (path string) {
 
 // What hangs cannot be opened, and so not be shut down: it is forced and detached within the lease all the same.
 func TestHungVolumeIsTakenAwayWithinTheLease(t *testing.T) {
+	t.Parallel()
 	target := hung(t)
 	d := newDriver(t, t.TempDir())
 	task := suite.NewTask(t, sh("sleep 1000"))

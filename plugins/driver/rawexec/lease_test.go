@@ -49,6 +49,7 @@ func isMounted(t *testing.T, path string) bool {
 const writing = `trap '' TERM INT; setsid sh -c 'while :; do echo child >>v/journal; sleep 0.01; done' & while :; do date +%N >>v/journal; sleep 0.01; done`
 
 func TestEndOfTheLeaseStopsTheTaskWithoutAnAgent(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := newDriver(t, dir)
 	source, target := published(t)
@@ -95,6 +96,7 @@ func TestEndOfTheLeaseStopsTheTaskWithoutAnAgent(t *testing.T) {
 }
 
 func TestRenewedLeaseLetsTheTaskRun(t *testing.T) {
+	t.Parallel()
 	d := newDriver(t, t.TempDir())
 	_, target := published(t)
 	task := suite.NewTask(t, sh("sleep 1000"))
@@ -116,6 +118,7 @@ func TestRenewedLeaseLetsTheTaskRun(t *testing.T) {
 }
 
 func TestTaskIsNotStartedOnceItsLeaseIsOver(t *testing.T) {
+	t.Parallel()
 	d := newDriver(t, t.TempDir())
 	_, target := published(t)
 	task := suite.NewTask(t, sh("echo ran >ran"))

@@ -151,6 +151,10 @@ func TestMountIsNotMadeThroughSymlink(t *testing.T) {
 
 func TestBadMountsAreRefused(t *testing.T) {
 	source := volume(t, "f")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/proc", link); err != nil {
+		t.Fatal(err)
+	}
 	for name, m := range map[string]driver.Mount{
 		"escape":        {Source: source, Destination: "../x"},
 		"root":          {Source: source, Destination: "/"},
@@ -161,6 +165,9 @@ func TestBadMountsAreRefused(t *testing.T) {
 		"file over dir": {Source: source + "/f", Destination: "/opt"},
 		"dir over file": {Source: source, Destination: "/etc/passwd"},
 		"below a file":  {Source: source, Destination: "/etc/passwd/x"},
+		"processes":     {Source: source, Destination: "/proc"},
+		"a process":     {Source: source, Destination: "/proc/1/x"},
+		"by a link":     {Source: source, Destination: link},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDriver(t, t.TempDir())

@@ -29,8 +29,15 @@ func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string,
 	for i := range uint64(shards) {
 		states, err := statesIn(d.shard(i))
 		errs = append(errs, err)
+		tasks, kept := d.known()
 		for _, state := range states {
-			if spared[state] || d.knows(state) {
+			switch {
+			case spared[state] || tasks[state]:
+				continue
+			case kept[state]:
+				if all {
+					errs = append(errs, supervise.RemoveExit(state))
+				}
 				continue
 			}
 			id, err := d.prune(ctx, state, all)
@@ -60,15 +67,18 @@ func statesIn(dir string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-func (d *Driver) knows(state string) bool {
+// known are the state paths of tasks, and of supervising processes of which nothing is needed but that they keep leases.
+func (d *Driver) known() (tasks, kept map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	tasks, kept = make(map[string]bool, len(d.tasks)), make(map[string]bool, len(d.kept))
 	for id := range d.tasks {
-		if d.statePath(id) == state {
-			return true
-		}
+		tasks[d.statePath(id)] = true
 	}
-	return false
+	for _, p := range d.kept {
+		kept[p.Ident().State] = true
+	}
+	return tasks, kept
 }
 
 func (d *Driver) prune(ctx context.Context, state string, all bool) (string, error) {
@@ -91,6 +101,10 @@ func (d *Driver) prune(ctx context.Context, state string, all bool) (string, err
 	if err := t.kill(ctx); err != nil {
 		return "", err
 	}
+	if p.Keeping() {
+		d.keep(p)
+		return id.TaskID, supervise.RemoveExit(state)
+	}
 	return id.TaskID, supervise.Remove(state)
 }
 
@@ -101,13 +115,20 @@ func ownMounts(pid int) bool {
 	return err == nil && err2 == nil && ours != theirs
 }
 
-// Find returns the handle of an attempt that runs, or whose exit is on record. It implements [driver.Finder].
+// Find returns the handle of an attempt that runs, or whose exit is on record. One whose supervising process does not
+// answer is taken for one that runs: its start may hang. It implements [driver.Finder].
 func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	state := d.statePath(id)
 	if !leftTraces(state) {
 		return nil, fault.New(fault.NotFound, "task %s of driver %s", id, Name)
 	}
 	ident, err := d.find(ctx, state)
+	if errors.Is(err, fault.Unavailable) {
+		if h, ok := supervise.Holder(state); ok {
+			h.TaskID, h.Cgroup = id, d.cgroupOf(state)
+			ident, err = h, nil
+		}
+	}
 	if x, ok := supervise.ExitOf(state); err != nil && ok {
 		ident, err = supervise.Ident{State: state, TaskID: id, StartedAt: x.FinishedAt}, nil
 	}
@@ -126,11 +147,17 @@ func (d *Driver) find(ctx context.Context, state string) (supervise.Ident, error
 	if err != nil {
 		return id, err
 	}
+	id.Cgroup = d.cgroupOf(state)
+	return id, nil
+}
+
+// cgroupOf is the cgroup directory of the task with that state path, empty when there is none.
+func (d *Driver) cgroupOf(state string) string {
 	if parent := d.cgroups(); parent != "" {
 		own := ownCgroup(parent, state)
 		if _, err := os.Stat(own); err == nil {
-			id.Cgroup = own
+			return own
 		}
 	}
-	return id, nil
+	return ""
 }

@@ -22,6 +22,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(agentEnv) != "" {
 		os.Exit(agentMain())
 	}
+	if os.Getenv(threadEnv) != "" {
+		os.Exit(threadMain())
+	}
+	if os.Args[0] == supervisorName {
+		os.Exit(muteMain())
+	}
 	dir, err := os.MkdirTemp("", "rawexec")
 	if err == nil {
 		program, err = build.Program(context.Background(), dir)

@@ -54,6 +54,7 @@ func waits(t *testing.T, d *rawexec.Driver) (task *driver.Task, h *driver.Handle
 
 // TestExitIsKnownThoughTheDiskWasFull: the task ended while no agent was there, and the disk took nothing more.
 func TestExitIsKnownThoughTheDiskWasFull(t *testing.T) {
+	t.Parallel()
 	dir, d := onOwnDisk(t)
 	task, h, end := waits(t, d)
 	supervisor := pidOf(t, d, task.ID, "supervisor_pid")
@@ -78,8 +79,10 @@ func TestExitIsKnownThoughTheDiskWasFull(t *testing.T) {
 // TestExitThatCannotBeRecordedIsNotForgotten: it is told to every agent that comes until it is on record, or until one
 // has taken its traces away.
 func TestExitThatCannotBeRecordedIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	for name, writable := range map[string]bool{"writable again": true, "taken away": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir, d := onOwnDisk(t)
 			task, h, end := waits(t, d)
 			supervisor := pidOf(t, d, task.ID, "supervisor_pid")
@@ -133,6 +136,7 @@ func TestExitThatCannotBeRecordedIsNotForgotten(t *testing.T) {
 // TestStuckSupervisingProcessOfAnEarlierAgent: it is taken up though it does not answer, the task can be ended, and the
 // exit counts when it answers again.
 func TestStuckSupervisingProcessOfAnEarlierAgent(t *testing.T) {
+	t.Parallel()
 	for name, answers := range map[string]bool{"answers again": true, "never again": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,5 +175,45 @@ func TestStuckSupervisingProcessOfAnEarlierAgent(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// The supervising process was killed between the record of the exit and its name.
+func TestExitWithoutANameIsKnown(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := newDriver(t, dir)
+	task, h, end := waits(t, d)
+	supervisor := pidOf(t, d, task.ID, "supervisor_pid")
+	_ = d.Close()
+	lock, err := filepath.Glob(dir + "/*/*.lock")
+	if err != nil || len(lock) != 1 {
+		t.Fatal(lock, err)
+	}
+	record := lock[0][:len(lock[0])-len(".lock")] + ".exit"
+	if err := os.MkdirAll(record+"/x", 0o700); err != nil { // in the way of the name
+		t.Fatal(err)
+	}
+	empty := size(lock[0])
+	if err := os.WriteFile(end, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "the exit is written", func() bool { return size(lock[0]) < empty })
+	if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+	if err := os.RemoveAll(record); err != nil {
+		t.Fatal(err)
+	}
+	again := newDriver(t, dir)
+	if err := again.Recover(suite.Context(t), h); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := again.Wait(suite.Context(t), task.ID); err != nil || x.Code != 3 || x.Err != "" {
+		t.Errorf("exit %+v %v", x, err)
+	}
+	if err := again.Destroy(suite.Context(t), task.ID); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,13 +13,28 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
+	"github.com/open-nomad/open-nomad/plugins/driver/suite"
+)
+
+// Requests of the FUSE protocol.
+const (
+	fuseAttributes = 3
+	fuseInit       = 26
 )
 
 // silentFuse mounts a file system whose server takes requests and never answers: who asks it cannot be killed. asked
 // is closed when somebody has asked.
 func silentFuse(t *testing.T) (at string, asked chan struct{}, end func()) {
+	t.Helper()
+	return fuseThat(t, false)
+}
+
+// fuseThat mounts one that tells that its root is a directory, if asked to, and nothing more.
+func fuseThat(t *testing.T, tells bool) (at string, asked chan struct{}, end func()) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR, 0)
 	if err != nil {
@@ -42,14 +58,22 @@ func silentFuse(t *testing.T) (at string, asked chan struct{}, end func()) {
 			case err != nil:
 				return
 			}
-			if binary.LittleEndian.Uint32(buf[4:n]) == 26 { // the beginning of the protocol
+			switch op := binary.LittleEndian.Uint32(buf[4:n]); {
+			case op == fuseInit:
 				out := make([]byte, 80)
 				binary.LittleEndian.PutUint32(out, 80)
 				copy(out[8:16], buf[8:16])
 				binary.LittleEndian.PutUint32(out[16:], 7)
 				binary.LittleEndian.PutUint32(out[20:], 31)
 				_, _ = unix.Write(fd, out)
-			} else if !told {
+			case op == fuseAttributes && tells:
+				out := make([]byte, 16+16+88) // the header, for how long it is valid, the attributes
+				binary.LittleEndian.PutUint32(out, uint32(len(out)))
+				copy(out[8:16], buf[8:16])
+				binary.LittleEndian.PutUint64(out[32:], 1)
+				binary.LittleEndian.PutUint32(out[32+60:], unix.S_IFDIR|0o755)
+				_, _ = unix.Write(fd, out)
+			case !told:
 				told = true
 				close(asked)
 			}
@@ -69,64 +93,180 @@ func silentFuse(t *testing.T) (at string, asked chan struct{}, end func()) {
 	return at, asked, end
 }
 
-// What the kernel cannot end is told as left, also after the exit of the main process.
+// threadEnv makes this test binary a task of which another thread than the first opens a file.
+const threadEnv = "RAWEXEC_TEST_THREAD"
+
+func threadMain() int {
+	go func() {
+		runtime.LockOSThread()
+		for unix.Gettid() == os.Getpid() {
+			done := make(chan struct{})
+			go func() { // on another one, while this goroutine has the first
+				defer close(done)
+				runtime.LockOSThread()
+				_, _ = os.ReadFile(os.Getenv(threadEnv))
+			}()
+			<-done
+		}
+		_, _ = os.ReadFile(os.Getenv(threadEnv))
+	}()
+	time.Sleep(time.Minute)
+	return 0
+}
+
+// What the kernel cannot end is told as left, also after the exit of the main process, to every agent that comes.
 func TestProcessesThatTheKernelCannotEndAreTold(t *testing.T) {
-	for name, script := range map[string]string{
-		"main": `exec cat "$AT/x"`, "child": `cat "$AT/x" & sleep 1000`,
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := `for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/unified/cgroup.procs; do echo $$ >$f; done 2>/dev/null; `
+	for name, c := range map[string]struct {
+		script    string
+		noCgroups bool
+		main      bool // it is the main process that is stuck
+		stuck     string
+	}{
+		"main":                       {`exec cat "$AT/x"`, false, true, "cat"},
+		"child":                      {`cat "$AT/x" & sleep 1000`, false, false, "cat"},
+		"child without a cgroup":     {`setsid env -i /bin/cat "$AT/x" & sleep 1000`, true, false, "cat"},
+		"child that left its cgroup": {`setsid sh -c '` + away + `exec cat "$AT/x"' & sleep 1000`, false, false, "cat"},
+		"a thread":                   {threadEnv + `="$AT/x" exec "$SELF"`, true, true, "rawexec.test"},
+		"a thread of a child":        {threadEnv + `="$AT/x" "$SELF" & sleep 1000`, false, false, "rawexec.test"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDriver(t, t.TempDir())
+			t.Parallel()
+			dir := t.TempDir()
+			d := newDriver(t, dir, func(conf *rawexec.Config) { conf.NoCgroups = c.noCgroups })
 			at, asked, end := silentFuse(t)
-			task := &driver.Task{ID: "stuck/" + name + "/1", Name: name, Dir: t.TempDir(), Config: sh(script), Env: map[string]string{"AT": at, "PATH": os.Getenv("PATH")}}
-			if _, err := d.Start(bounded(t), task); err != nil {
+			task := suite.NewTask(t, sh(c.script))
+			task.ID = task.AllocID + "/" + name
+			task.Env["AT"], task.Env["SELF"] = at, self
+			h, err := d.Start(t.Context(), task)
+			if err != nil {
 				t.Fatal(err)
 			}
+			supervisor := pidOf(t, d, task.ID, "supervisor_pid")
 			select {
 			case <-asked:
-			case <-time.After(10 * time.Second):
+			case <-time.After(30 * time.Second):
 				t.Fatal("the task never asked")
 			}
 			stopped := make(chan error, 1)
 			go func() { stopped <- d.Stop(bounded(t), task.ID, "SIGKILL", 0) }()
-			left := untilStuck(t, d, task.ID)
-			if name == "child" {
+			left := untilStuck(t, d, task.ID, c.stuck)
+			if !c.main {
 				<-stopped
-				if x, err := d.Wait(bounded(t), task.ID); err != nil || x.Signal != int(unix.SIGKILL) {
+				if x, err := d.Wait(bounded(t), task.ID); err != nil || x.Code != 128+int(unix.SIGKILL) {
 					t.Fatalf("the main process has ended: %+v, %v", x, err)
+				}
+				_ = d.Close() // the agent ends, and another one comes
+				d = newDriver(t, dir, func(conf *rawexec.Config) { conf.NoCgroups = c.noCgroups })
+				if err := d.Recover(suite.Context(t), h); err != nil {
+					t.Fatal(err)
 				}
 				left = d.Remains(task.ID)
 			}
-			if len(left) != 1 || left[0].Name != "cat" || !strings.Contains(driver.Explain(left), "stuck in the kernel (D state") {
+			if len(left) != 1 || left[0].Name != c.stuck || !strings.Contains(driver.Explain(left), "stuck in the kernel (D state") {
 				t.Errorf("left: %+v", left)
 			}
 			end()
-			for deadline := time.Now().Add(10 * time.Second); len(d.Remains(task.ID)) > 0; time.Sleep(5 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("left although its storage answered: %+v", d.Remains(task.ID))
-				}
-			}
-			if name == "main" {
-				if err := <-stopped; err != nil {
+			suite.Eventually(t, "nothing is left", func() bool { return len(d.Remains(task.ID)) == 0 })
+			if c.main {
+				if err := <-stopped; err != nil && !errors.Is(err, fault.Unavailable) {
 					t.Error(err)
+				}
+				if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Signal != int(unix.SIGKILL) || x.Err != "" {
+					t.Errorf("exit %+v, %v", x, err)
 				}
 			}
 			if err := d.Destroy(bounded(t), task.ID); err != nil {
 				t.Error(err)
 			}
-			if left, _ := filepath.Glob("/sys/fs/cgroup/*/nomad.slice/*stuck_" + name + "*"); len(left) > 0 {
-				for _, dir := range left {
-					_ = os.Remove(dir)
-				}
+			suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+			if left, _ := filepath.Glob("/sys/fs/cgroup/*/nomad.slice/" + strings.NewReplacer("/", "_", " ", "_").Replace(task.ID) + "-*"); len(left) > 0 {
+				t.Errorf("cgroups are left: %v", left)
 			}
 		})
 	}
 }
 
-func untilStuck(t *testing.T, d *rawexec.Driver, id string) []driver.Remain {
+// Who keeps the lease of a process that may write still is not killed for it.
+func TestLeaseOfATaskThatTheKernelDoesNotEndIsKept(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, t.TempDir())
+	at, asked, end := silentFuse(t)
+	_, target := published(t)
+	task := leasedTask(t, target, `exec cat "$AT/x"`, api.LeaseTerm{Term: time.Minute})
+	task.Env["AT"] = at
+	_, supervisor := begin(t, d, task)
+	select {
+	case <-asked:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the task never asked")
+	}
+	err := d.Stop(bounded(t), task.ID, "SIGKILL", 0)
+	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "(cat) is stuck in the kernel (D state") {
+		t.Errorf("stop: %v", err)
+	}
+	if gone(supervisor) {
+		t.Error("nobody keeps the lease")
+	}
+	if err := d.Renew(task.ID, bootTime(t)); err != nil {
+		t.Errorf("renew: %v", err)
+	}
+	end()
+	if err := d.Stop(suite.Context(t), task.ID, "SIGKILL", 0); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Signal != int(unix.SIGKILL) || x.Err != "" {
+		t.Errorf("exit %+v %v", x, err)
+	}
+}
+
+// Nobody can say how the task ended, and what it left may write still.
+func TestStuckOrphansOfAVanishedSupervisingProcessAreTold(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	without := func(conf *rawexec.Config) { conf.NoCgroups = true }
+	d := newDriver(t, dir, without)
+	at, asked, end := silentFuse(t)
+	task := suite.NewTask(t, sh(`setsid cat "$AT/x" & sleep 1000`))
+	task.Env["AT"] = at
+	h, supervisor := begin(t, d, task)
+	select {
+	case <-asked:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the task never asked")
+	}
+	_ = d.Close()
+	if err := unix.Kill(supervisor, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+	d = newDriver(t, dir, without)
+	if err := d.Recover(suite.Context(t), h); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Err == "" {
+		t.Errorf("exit %+v %v, want an unknown outcome", x, err)
+	}
+	if left := d.Remains(task.ID); len(left) != 1 || !left[0].Stuck() {
+		t.Errorf("left: %+v", left)
+	}
+	end()
+	suite.Eventually(t, "nothing is left", func() bool { return len(d.Remains(task.ID)) == 0 })
+	if err := d.Destroy(suite.Context(t), task.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+func untilStuck(t *testing.T, d *rawexec.Driver, id, name string) []driver.Remain {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		left := d.Remains(id)
-		if len(left) == 1 && left[0].Stuck() && left[0].Name == "cat" {
+		if len(left) == 1 && left[0].Stuck() && left[0].Name == name {
 			return left
 		}
 		if time.Now().After(deadline) {

@@ -56,12 +56,10 @@ func (d *Driver) specOf(t *driver.Task) (*frame.Spec, error) {
 		s.MaxFiles = int64(cmp.Or(t.Logs.MaxFiles, defaultMaxFiles))
 		s.MaxFileBytes = int64(cmp.Or(t.Logs.MaxFileSizeMB, defaultMaxFileSizeMB)) << 20
 	}
-	if t.Lease != nil {
-		l := t.Lease
-		s.Lease, s.LeaseFrom, s.Unmount, s.Beside = int64(l.Term.Stop()), l.From, l.Unmount, l.Beside
-		s.LeaseCut, s.LeaseEnd = int64(l.Term.Cut()), int64(l.Term.Term)
+	d.setLease(s, t)
+	if err := d.chooseCgroups(s, c, t); err != nil {
+		return nil, err
 	}
-	d.chooseCgroups(s, c, t)
 	d.chooseCpuset(s, c, t)
 	if err := setUser(s, t.User); err != nil {
 		return nil, err

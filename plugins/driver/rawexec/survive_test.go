@@ -3,6 +3,7 @@ package rawexec_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -119,6 +120,109 @@ func TestOrphansOfAKilledSupervisorEnd(t *testing.T) {
 	}
 }
 
+// markOf starts a task that tells its mark.
+func markOf(t *testing.T, d *rawexec.Driver, alloc string, env map[string]string, then string) (task *driver.Task, mark string) {
+	t.Helper()
+	task = suite.NewTask(t, sh(`echo "mark $NOMAD_ATTEMPT_MARK"; `+then))
+	task.ID, task.AllocID, task.Env = alloc+"/web/1", alloc, env
+	if _, err := d.Start(suite.Context(t), task); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Destroy(bounded(t), task.ID) })
+	suite.Eventually(t, "the task is up", func() bool {
+		var ok bool
+		mark, ok = strings.CutPrefix(strings.TrimSpace(suite.LogText(task, "stdout")), "mark ")
+		return ok
+	})
+	return task, mark
+}
+
+// TestForgedMarksEndNobodyElse: a job sets variables of its environment, and a process those that /proc shows of it.
+func TestForgedMarksEndNobodyElse(t *testing.T) {
+	for name, found := range map[string]bool{"known by its handle": false, "found without one": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			d := newDriver(t, dir, func(c *rawexec.Config) { c.NoCgroups = true })
+			env := map[string]string{"NOMAD_ALLOC_ID": "victim", "NOMAD_TASK_NAME": "web"}
+			task, mark := markOf(t, d, "victim", env, "sleep 1000")
+			victim := pidOf(t, d, task.ID, "pid")
+			hostile, own := markOf(t, d, "hostile", map[string]string{"NOMAD_ALLOC_ID": "victim", "NOMAD_TASK_NAME": "web", "NOMAD_ATTEMPT_MARK": mark},
+				"NOMAD_ATTEMPT_MARK="+mark+" exec sleep 1000")
+			if own == mark || mark == "" {
+				t.Errorf("a job chose its mark %q", own)
+			}
+			supervisor := pidOf(t, d, hostile.ID, "supervisor_pid")
+			if found {
+				_ = d.Close()
+				d = newDriver(t, dir)
+				h, err := d.Find(suite.Context(t), hostile.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Recover(suite.Context(t), h); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Wait(suite.Context(t), hostile.ID); err != nil {
+				t.Fatal(err)
+			}
+			if gone(victim) {
+				t.Error("a process of another allocation was killed")
+			}
+		})
+	}
+}
+
+// TestProcessesOfOtherTasksAreNoOrphans: whatever mark a process carries, one that another task has is left to it.
+func TestProcessesOfOtherTasksAreNoOrphans(t *testing.T) {
+	root := unified(t)
+	d := newDriver(t, t.TempDir())
+	lost, mark := markOf(t, d, "lost", nil, "sleep 1000")
+	carry := func(then string) int {
+		t.Helper()
+		c := exec.Command("/bin/sh", "-c", then+"exec sleep 1000")
+		c.Env = []string{"NOMAD_ATTEMPT_MARK=" + mark, "PATH=" + os.Getenv("PATH")}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+		return c.Process.Pid
+	}
+	if err := os.MkdirAll(filepath.Join(root, "nomad.slice"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	makeCgroup(t, filepath.Join(root, "nomad.slice/nomad-test-other.scope"))
+	inside := carry("echo $$ >" + root + "/nomad.slice/nomad-test-other.scope/cgroup.procs; ")
+	outside := carry("")
+	task, _ := markOf(t, d, "other", nil, "NOMAD_ATTEMPT_MARK="+mark+" exec sleep 1000")
+	other := pidOf(t, d, task.ID, "pid")
+	bare := newDriver(t, t.TempDir(), func(c *rawexec.Config) { c.NoCgroups = true })
+	task, _ = markOf(t, bare, "bare", nil, "NOMAD_ATTEMPT_MARK="+mark+" exec sleep 1000")
+	without := pidOf(t, bare, task.ID, "pid")
+	for _, pid := range []int{inside, outside, other, without} {
+		suite.Eventually(t, "it carries the mark", func() bool {
+			env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+			name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+			return strings.Contains(string(env), "="+mark+"\x00") && string(name) == "sleep\n"
+		})
+	}
+	if err := syscall.Kill(pidOf(t, d, lost.ID, "supervisor_pid"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Wait(suite.Context(t), lost.ID); err != nil {
+		t.Fatal(err)
+	}
+	for name, pid := range map[string]int{"in the cgroup of another task": inside, "of another task": other, "of another task without a cgroup": without} {
+		if gone(pid) {
+			t.Errorf("a process %s was killed", name)
+		}
+	}
+	suite.Eventually(t, "one that nobody else has is gone", func() bool { return gone(outside) })
+}
+
 func TestRecoverAfterSupervisorDied(t *testing.T) {
 	dir := t.TempDir()
 	d := newDriver(t, dir)
@@ -223,6 +327,7 @@ func TestAttemptsAreFoundWithoutTheirHandles(t *testing.T) {
 }
 
 func TestOrphansEndWithTheMainProcess(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*rawexec.Config){
 		"cgroup":    func(*rawexec.Config) {},
 		"no cgroup": func(c *rawexec.Config) { c.NoCgroups = true },
@@ -230,7 +335,7 @@ func TestOrphansEndWithTheMainProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDriver(t, t.TempDir(), change)
-			task := suite.NewTask(t, sh(`setsid sh -c 'trap "" TERM INT HUP; echo $$; while :; do sleep 1000; done' & sleep 0.05; exit 3`))
+			task := suite.NewTask(t, sh(`setsid sh -c 'trap "" TERM INT HUP; echo $$ >child; while :; do sleep 1000; done' & while ! [ -s child ]; do sleep 0.01; done; exit 3`))
 			if _, err := d.Start(suite.Context(t), task); err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +344,8 @@ func TestOrphansEndWithTheMainProcess(t *testing.T) {
 			if err != nil || x.Code != 3 {
 				t.Fatalf("exit %+v %v", x, err)
 			}
-			child, _ := strconv.Atoi(strings.TrimSpace(suite.LogText(task, "stdout")))
+			b, _ := os.ReadFile(filepath.Join(task.Dir, "child"))
+			child, _ := strconv.Atoi(strings.TrimSpace(string(b)))
 			if child <= 1 || !gone(child) {
 				t.Errorf("child %d outlived its task", child)
 			}

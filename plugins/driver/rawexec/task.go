@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,9 +18,11 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
-// task is a task that this driver knows; process is nil only while it is being started.
+// task is a task that this driver knows; process is nil while it is being started, and when its start hangs.
 type task struct {
 	process *supervise.Process
+	// hangs is set when the start was given up and has not ended.
+	hangs *supervise.Hang
 
 	mu       sync.Mutex
 	measured time.Time
@@ -30,17 +33,45 @@ type task struct {
 func (d *Driver) reserve(id string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, taken := d.tasks[id]; taken {
+	if t, taken := d.tasks[id]; taken {
+		if t.hangs != nil {
+			return hanging("an earlier start", t.hangs)
+		}
 		return fault.New(fault.Conflict, "task %s is already known to driver %s", id, Name)
 	}
 	d.tasks[id] = &task{}
 	return nil
 }
 
+// giveUp keeps the id of a task whose start hangs until that has ended.
+func (d *Driver) giveUp(id string, h *supervise.Hang) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tasks[id] = &task{hangs: h}
+	go func() {
+		<-h.Gone
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if t := d.tasks[id]; t != nil && t.hangs == h {
+			delete(d.tasks, id)
+		}
+	}()
+	return hanging("its start", h)
+}
+
+func hanging(what string, h *supervise.Hang) error {
+	var left []string
+	for _, r := range h.Left {
+		left = append(left, driver.Remain(r).String())
+	}
+	return fault.New(fault.Unavailable, "%s hangs: %s: it ends when its storage answers, and begins nothing more", what, strings.Join(left, ", "))
+}
+
 func (d *Driver) adopt(id string, p *supervise.Process) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tasks[id] = &task{process: p}
+	d.leave(p)
 }
 
 func (d *Driver) forget(id string) {
@@ -63,11 +94,7 @@ func (d *Driver) launch(ctx context.Context, program string, spec *frame.Spec) (
 	if err := clearState(ctx, spec.State); err != nil {
 		return nil, err
 	}
-	p, err := supervise.Start(ctx, program, spec)
-	if err != nil && !errors.Is(err, fault.Conflict) {
-		_ = supervise.Remove(spec.State)
-	}
-	return p, err
+	return supervise.Start(ctx, program, spec)
 }
 
 // clearState removes what an earlier start of the same task left, unless that one runs or has run.
@@ -110,13 +137,27 @@ func (t *task) wait(ctx context.Context) error {
 const obeyWait = 2 * time.Second
 
 // kill ends the task's tree. One whose supervising process does not obey is killed all the same; the process itself
-// has time to report the end, unless it is stopped.
+// has time to report the end, unless it is stopped, and little when it has never answered. One whose task the kernel does not
+// end is left alone: it reports the end when that comes, and keeps the lease of its volumes until then. An error of class
+// fault.Unavailable says so.
 func (t *task) kill(ctx context.Context) error {
+	select {
+	case <-t.process.Done():
+		return nil
+	default:
+	}
 	if !t.process.Stopped() && t.process.Kill() == nil && t.waitFor(ctx, obeyWait) {
 		return nil
 	}
 	t.process.Force()
-	if !t.process.Stopped() && t.waitFor(ctx, killWait) {
+	if left := t.stuck(); len(left) > 0 && t.process.Answers() && !t.process.Stopped() {
+		return fault.New(fault.Unavailable, "end task %s: %s", t.process.Ident().TaskID, driver.Explain(left))
+	}
+	patience := killWait
+	if !t.process.Answers() {
+		patience = obeyWait
+	}
+	if !t.process.Stopped() && t.waitFor(ctx, patience) {
 		return nil
 	}
 	if ctx.Err() == nil {
@@ -125,6 +166,16 @@ func (t *task) kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
 	return t.wait(ctx)
+}
+
+// stuck lists the processes that the kernel does not end.
+func (t *task) stuck() (out []driver.Remain) {
+	for _, r := range t.process.Remains() {
+		if r := driver.Remain(r); r.Stuck() {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // waitFor reports whether the task has exited within the time.
@@ -168,13 +219,20 @@ func (t *task) usage(now time.Time) *api.TaskResourceUsage {
 	}}
 }
 
-// Remains lists the processes of a task that have not ended. It implements [driver.Remainer].
+// Remains lists the processes of a task that have not ended, and those that start it. It implements [driver.Remainer].
 func (d *Driver) Remains(id string) (out []driver.Remain) {
-	t, err := d.task(id)
-	if err != nil {
-		return nil
+	d.mu.Lock()
+	t := d.tasks[id]
+	d.mu.Unlock()
+	var left []supervise.Remain
+	switch {
+	case t == nil:
+	case t.process == nil:
+		left = supervise.Starting(d.statePath(id))
+	default:
+		left = t.process.Remains()
 	}
-	for _, r := range t.process.Remains() {
+	for _, r := range left {
 		out = append(out, driver.Remain(r))
 	}
 	return out

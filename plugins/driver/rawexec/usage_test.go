@@ -38,7 +38,7 @@ func TestUsageDoesNotFollowTheHostsClock(t *testing.T) {
 	}
 	for name, now := range map[string]time.Time{"set back": time.Now().Add(-time.Hour), "set forward": time.Now().Add(time.Hour)} {
 		measured := &task{process: running.process}
-		if got := measured.usage(now).ResourceUsage.CpuStats.Percent; got < 10 || got > 120 {
+		if got := measured.usage(now).ResourceUsage.CpuStats.Percent; got < 1 || got > 120 {
 			t.Errorf("%s: a busy task uses %.1f %% of a processor", name, got)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -26,7 +25,7 @@ const (
 )
 
 // Attach takes up a task that an earlier agent started: it runs, or its exit is on record. When neither
-// holds, what is left of it is killed and the error is of class fault.NotFound. A supervising process that does not
+// holds, what is left of it is killed and, unless the kernel does not end that, the error is of class fault.NotFound. A supervising process that does not
 // answer in time is waited for beside.
 func Attach(caller context.Context, id Ident) (*Process, error) {
 	limit := attachTimeout
@@ -37,14 +36,15 @@ func Attach(caller context.Context, id Ident) (*Process, error) {
 	defer cancel()
 	for {
 		if x, ok := readExit(id.State); ok {
-			return ended(id, x), nil
+			return attachEnded(ctx, id, x), nil
 		}
-		if id.Boot != "" && id.Boot != bootID() {
+		if id.anotherBoot() {
 			return nil, fault.New(fault.NotFound, "supervising process of task %s: it ran before the host was started again", id.TaskID)
 		}
-		conn, _, err := dial(ctx, id)
+		conn, r, err := dial(ctx, id)
 		if err == nil {
 			p := &Process{ident: id, conn: conn, done: make(chan struct{})}
+			p.learn(r)
 			go p.follow()
 			return p, nil
 		}
@@ -53,6 +53,9 @@ func Attach(caller context.Context, id Ident) (*Process, error) {
 				return ended(id, x), nil
 			}
 			endLeftovers(id)
+			if p := ended(id, Exit{Lost: true, FinishedAt: time.Now()}); p.holdsOn(ctx) {
+				return p, nil
+			}
 			return nil, fault.New(fault.NotFound, "supervising process of task %s", id.TaskID)
 		}
 		select {
@@ -67,6 +70,19 @@ func Attach(caller context.Context, id Ident) (*Process, error) {
 			return p, nil
 		}
 	}
+}
+
+// holdOnWait is how long the kernel has to end what a vanished supervising process left.
+const holdOnWait = time.Second
+
+// holdsOn reports whether processes of the task are left that do not end though they were killed.
+func (p *Process) holdsOn(ctx context.Context) bool {
+	for end := time.Now().Add(holdOnWait); len(p.Remains()) > 0; time.Sleep(retryEvery) {
+		if ctx.Err() != nil || time.Now().After(end) {
+			return true
+		}
+	}
+	return false
 }
 
 // Find asks the supervising process behind a state path who it is; used for paths that no handle names. An
@@ -86,10 +102,10 @@ func Find(ctx context.Context, state string) (Ident, error) {
 	if err != nil {
 		return Ident{}, err
 	}
-	id := Ident{State: state, TaskID: r.TaskID, Boot: bootID(), PID: pid, TaskPID: int(r.PID), StartedAt: time.Unix(0, r.StartedAt)}
+	id := Ident{State: state, TaskID: r.TaskID, Boot: bootID(), PID: pid, TaskPID: int(r.PID), StartedAt: time.Unix(0, r.StartedAt), LeaseOf: r.LeaseOf}
 	id.Ticks, _ = startTicks(id.PID)
 	id.TaskTicks, _ = startTicks(id.TaskPID)
-	id.Marks = marksOf(strings.Split(string(environ(id.TaskPID)), "\x00"))
+	id.Mark = markAt(state)
 	return id, nil
 }
 
@@ -179,15 +195,18 @@ func killSession(id Ident) {
 	}
 	for _, p := range processes() {
 		if p.session == id.TaskPID && p.ticks >= id.TaskTicks && !isHelper(p.pid) {
-			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			_ = send(p.pid, p.ticks, syscall.SIGKILL)
 		}
 	}
 }
 
-// isHelper reports whether a process serves a mount and was taken out of the life of its task.
+// isHelper reports whether a process serves a mount and was taken out of the life of its task by an agent.
 func isHelper(pid int) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
-	return err == nil && strings.Contains(string(b), frame.HelperScope)
+	return err == nil && frame.InHelperScope(string(b), func(dir string) bool {
+		var st unix.Stat_t
+		return unix.Lstat(dir, &st) == nil && int(st.Uid) == os.Geteuid()
+	})
 }
 
 func removeCgroup(dir string) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,7 +72,7 @@ func TestStrangersInTheSessionOfAGoneTaskLive(t *testing.T) {
 			if _, err = supervise.Attach(t.Context(), id); !errors.Is(err, fault.NotFound) {
 				t.Errorf("attach: %v", err)
 			}
-			for end := time.Now().Add(10 * time.Second); !c.lives && alive(member); time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(30 * time.Second); !c.lives && alive(member); time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("what the task left lives on")
 				}
@@ -86,4 +87,57 @@ func TestStrangersInTheSessionOfAGoneTaskLive(t *testing.T) {
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(b), ") Z")
+}
+
+// An agent without descriptors cannot look: what it does not see is not gone.
+func TestProcessesAreNotGoneForWantOfDescriptors(t *testing.T) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("sleep", "300")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticks, err := strconv.ParseUint(strings.Fields(string(stat))[21], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := supervise.Ident{
+		State: filepath.Join(t.TempDir(), "s"), TaskID: "a/t/1", Boot: strings.TrimSpace(string(boot)), PID: c.Process.Pid, Ticks: ticks,
+	}
+	var had syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &had); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: had.Max}); err != nil {
+		t.Fatal(err)
+	}
+	p := make(chan *supervise.Process, 1)
+	go func() {
+		got, err := supervise.Attach(t.Context(), id)
+		if errors.Is(err, fault.NotFound) {
+			t.Errorf("attach: %v", err)
+		}
+		p <- got
+	}()
+	select {
+	case got := <-p:
+		p <- got
+	case <-time.After(100 * time.Millisecond): // it may wait for them
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &had); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-p; got != nil {
+		got.Detach()
+	}
+	if !alive(c.Process.Pid) {
+		t.Error("it was killed")
+	}
 }

@@ -34,7 +34,7 @@ func send(pid int, ticks uint64, sig syscall.Signal) error {
 // Force kills the task's processes without asking the supervising process: those of its cgroup, its main process with
 // its session, and all descendants.
 func (p *Process) Force() {
-	id := p.ident
+	id := p.Ident()
 	killCgroup(id.Cgroup)
 	_ = send(id.TaskPID, id.TaskTicks, syscall.SIGKILL)
 	killSession(id)
@@ -50,7 +50,7 @@ func (p *Process) Force() {
 // GiveUp kills the supervising process, and takes it for gone when the kernel does not end it. It is for one that does
 // not say how its task ended.
 func (p *Process) GiveUp() {
-	_ = send(p.ident.PID, p.ident.Ticks, syscall.SIGKILL)
+	_ = send(p.Ident().PID, p.Ident().Ticks, syscall.SIGKILL)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.givenUp = true; p.conn != nil {
@@ -60,8 +60,15 @@ func (p *Process) GiveUp() {
 
 // Stopped reports whether the supervising process is stopped, or traced: it will not do anything by itself.
 func (p *Process) Stopped() bool {
-	s, ok := stat(p.ident.PID)
-	return ok && s.ticks == p.ident.Ticks && (s.state == 'T' || s.state == 't')
+	s, ok := stat(p.Ident().PID)
+	return ok && s.ticks == p.Ident().Ticks && (s.state == 'T' || s.state == 't')
+}
+
+// Answers reports whether the supervising process has answered.
+func (p *Process) Answers() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conn != nil
 }
 
 // killCgroup kills all processes of a cgroup, and where the kernel has no cgroup.kill freezes it meanwhile.

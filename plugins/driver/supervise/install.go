@@ -16,7 +16,10 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
-const programMode = 0o700
+const (
+	programMode = 0o700
+	programName = "nomad-supervise"
+)
 
 //go:embed bin
 var embedded embed.FS
@@ -31,7 +34,7 @@ func Install(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the supervising program: %w", err)
 	}
-	path := filepath.Join(dir, fmt.Sprintf("nomad-supervise-%x", sha256.Sum256(content))[:40])
+	path := filepath.Join(dir, fmt.Sprintf("%s-%x", programName, sha256.Sum256(content))[:40])
 	if installed(path, content) {
 		return path, nil
 	}

@@ -2,36 +2,58 @@ package supervise
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
-// markNames are the variables of a task's environment that its processes hand on to all that they start, and that tell
-// whose they are when they have left cgroup and session.
-var markNames = []string{"NOMAD_ALLOC_ID=", "NOMAD_TASK_NAME="}
+// markName is the variable of a task's environment that its processes hand on to all that they start, and that tells
+// whose they are when they have left cgroup and session. Its value is drawn for each attempt: nobody can know another's
+// before it runs, so that no job can lend it to processes that are not its own.
+const markName = "NOMAD_ATTEMPT_MARK="
 
-// marksOf picks them from an environment; without all of them there are none.
-func marksOf(env []string) (marks []string) {
-	for _, name := range markNames {
-		i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, name) })
-		if i < 0 {
-			return nil
-		}
-		marks = append(marks, env[i])
-	}
-	return marks
+const markBytes = 16
+
+func newMark() string {
+	var b [markBytes]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return markName + hex.EncodeToString(b[:])
+}
+
+func isMark(text string) bool {
+	value, ok := strings.CutPrefix(text, markName)
+	b, err := hex.DecodeString(value)
+	return ok && err == nil && len(b) == markBytes
+}
+
+// marked is the environment with the mark, and no other one.
+func marked(env []string, mark string) []string {
+	out := slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, markName) })
+	return append(out, mark)
 }
 
 // environMax bounds what is read of one process.
 const environMax = 1 << 20
 
-func environ(pid int) []byte {
-	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+// environ reads the environment of a process that has not ended.
+func environ(p process) []byte {
+	dir := "/proc/" + strconv.Itoa(p.pid)
+	if p.state == 'Z' { // its first thread has ended
+		for _, t := range threads(p.pid) {
+			dir += "/task/" + strconv.Itoa(t.pid)
+			break
+		}
+	}
+	f, err := os.Open(dir + "/environ")
 	if err != nil {
 		return nil
 	}
@@ -40,22 +62,59 @@ func environ(pid int) []byte {
 	return b
 }
 
-// orphans are the processes that carry the marks of a task whose supervising process is gone. They began after it did.
-func orphans(id Ident) (out []int) {
-	if len(id.Marks) == 0 || id.Boot == "" || id.Boot != bootID() {
+// orphans are the processes that carry the mark of a task whose supervising process is gone. They began after it did.
+// Those that belong to another task by now are left to that one.
+func orphans(id Ident) (out []process) {
+	if !isMark(id.Mark) || id.Boot == "" || id.Boot != bootID() {
 		return nil
 	}
+	line := []byte("\x00" + id.Mark + "\x00")
 	for _, p := range processes() {
-		if p.ticks < id.TaskTicks || p.state == 'Z' || p.state == 'X' {
+		if p.ticks < id.TaskTicks {
 			continue
 		}
-		env := append([]byte{0}, environ(p.pid)...)
-		marked := func(m string) bool { return bytes.Contains(env, []byte("\x00"+m+"\x00")) }
-		if marked(id.Marks[0]) && !slices.ContainsFunc(id.Marks, func(m string) bool { return !marked(m) }) && !isHelper(p.pid) {
-			out = append(out, p.pid)
+		env := append([]byte{0}, environ(p)...)
+		if bytes.Contains(env, line) && !isHelper(p.pid) && !inOthersCgroup(id, p.pid) && !supervised(p) {
+			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// inOthersCgroup reports whether a process lies in the cgroup of a task beside this one.
+func inOthersCgroup(id Ident, pid int) bool {
+	if id.Cgroup == "" {
+		return false
+	}
+	raw, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	for _, dir := range frame.Unified(string(raw)) {
+		rest, beside := strings.CutPrefix(dir, filepath.Dir(id.Cgroup)+"/")
+		first, _, _ := strings.Cut(rest, "/")
+		if beside && first != filepath.Base(id.Cgroup) && strings.HasSuffix(first, filepath.Ext(id.Cgroup)) {
+			return true
+		}
+	}
+	return false
+}
+
+// generations bounds how far up the tree of processes is looked.
+const generations = 4096
+
+// supervised reports whether a process descends from a supervising process: it has its own end.
+func supervised(p process) bool {
+	for range generations {
+		if p.parent <= 1 {
+			return false
+		}
+		if isSupervising(p.parent) {
+			return true
+		}
+		var ok bool
+		if p, ok = stat(p.parent); !ok {
+			return false
+		}
+	}
+	return false
 }
 
 // Rounds of killing orphans, which may start others meanwhile.
@@ -70,8 +129,8 @@ func killOrphans(id Ident) {
 		if len(left) == 0 {
 			return
 		}
-		for _, pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+		for _, p := range left {
+			_ = send(p.pid, p.ticks, syscall.SIGKILL)
 		}
 		time.Sleep(orphanPause)
 	}

@@ -2,10 +2,11 @@ package supervise
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,35 +20,67 @@ type process struct {
 	rssPages             uint64
 }
 
-// alive tells whether the process that started at ticks still runs; a zombie does not.
+// alive tells whether the process that started at ticks still runs; a zombie does not. Who cannot look, for want of
+// descriptors, does not know that it is gone.
 func alive(pid int, ticks uint64) bool {
-	p, ok := stat(pid)
-	return ok && p.ticks == ticks && p.state != 'Z' && p.state != 'X'
+	p, err := lookAt("/proc/" + strconv.Itoa(pid))
+	if err != nil {
+		return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH)
+	}
+	return p.ticks == ticks && p.state != 'Z' && p.state != 'X'
 }
 
-// bootID is the kernel's id of this boot; empty when it does not tell.
-var bootID = sync.OnceValue(func() string {
-	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b))
-})
+var boot atomic.Pointer[string]
+
+// bootID is the kernel's id of this boot; empty while it cannot be read.
+func bootID() string {
+	if id := boot.Load(); id != nil {
+		return *id
+	}
+	b, err := readWhole("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	id := strings.TrimSpace(string(b))
+	boot.Store(&id)
+	return id
+}
+
+// anotherBoot reports whether a process is known to be of a boot that is over.
+func (id Ident) anotherBoot() bool {
+	now := bootID()
+	return id.Boot != "" && now != "" && id.Boot != now
+}
 
 func startTicks(pid int) (uint64, bool) {
 	p, ok := stat(pid)
 	return p.ticks, ok
 }
 
-func stat(pid int) (process, bool) {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func stat(pid int) (process, bool) { return statOf("/proc/" + strconv.Itoa(pid)) }
+
+// statOf looks at a process, or a thread, by its directory.
+func statOf(dir string) (process, bool) {
+	p, err := lookAt(dir)
+	return p, err == nil
+}
+
+func lookAt(dir string) (process, error) {
+	fd, err := unix.Open(dir+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return process{}, false
+		return process{}, err
 	}
 	defer unix.Close(fd)
 	var b [1024]byte // the kernel gives a line of /proc whole, or not at all
 	n, err := unix.Read(fd, b[:])
 	if err != nil {
-		return process{}, false
+		return process{}, err
 	}
-	return parseStat(b[:n])
+	p, ok := parseStat(b[:n])
+	if !ok {
+		return p, unix.EINVAL
+	}
+	return p, nil
 }
 
 // parseStat reads a line of /proc/<pid>/stat; the name in parentheses may hold anything.
@@ -103,17 +136,14 @@ func (p *Process) Age() time.Duration {
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		return 0
 	}
-	return max(time.Duration(now.Nano())-time.Duration(p.ident.TaskTicks)*tick, 0)
+	return max(time.Duration(now.Nano())-time.Duration(p.Ident().TaskTicks)*tick, 0)
 }
 
 // Usage measures the task's main process and all its descendants.
 func (p *Process) Usage() (Usage, bool) {
 	var u Usage
 	page := uint64(os.Getpagesize())
-	queue := children(p.ident.PID)
-	for len(queue) > 0 {
-		pid := queue[0]
-		queue = append(queue[1:], children(pid)...)
+	for _, pid := range descendants(p.Ident().PID) {
 		s, ok := stat(pid)
 		if !ok {
 			continue
@@ -124,71 +154,6 @@ func (p *Process) Usage() (Usage, bool) {
 		u.PIDs = append(u.PIDs, pid)
 	}
 	return u, len(u.PIDs) > 0
-}
-
-// Remain is a process of a task that is left, with the kernel's letter for its state and the kernel's function that
-// it waits in, if that is known.
-type Remain struct {
-	PID   int
-	Name  string
-	State byte
-	In    string
-}
-
-// Remains lists the processes of the task that have not ended, also when the supervising process has given up on
-// them: those in the task's own cgroup, else the descendants of a supervising process that is there, or the orphans of one
-// that has vanished.
-func (p *Process) Remains() (out []Remain) {
-	for _, pid := range p.pids() {
-		dir := "/proc/" + strconv.Itoa(pid) + "/"
-		s, ok := stat(pid)
-		if !ok || s.state == 'Z' || s.state == 'X' || isHelper(pid) {
-			continue
-		}
-		name, _ := os.ReadFile(dir + "comm")
-		in, _ := os.ReadFile(dir + "wchan")
-		out = append(out, Remain{PID: pid, Name: strings.TrimSpace(string(name)), State: s.state, In: strings.Trim(string(in), "0")})
-	}
-	return out
-}
-
-func (p *Process) pids() []int {
-	if !alive(p.ident.PID, p.ident.Ticks) {
-		return append(p.inCgroup(), p.orphans()...)
-	}
-	if p.ident.Cgroup == "" {
-		u, _ := p.Usage()
-		return u.PIDs
-	}
-	return p.inCgroup()
-}
-
-// orphans are what a supervising process left that has vanished without a record.
-func (p *Process) orphans() []int {
-	select {
-	case <-p.done:
-		if p.exit.Lost {
-			return orphans(p.ident)
-		}
-	default:
-	}
-	return nil
-}
-
-func (p *Process) inCgroup() (out []int) {
-	if p.ident.Cgroup == "" {
-		return nil
-	}
-	raw, err := os.ReadFile(p.ident.Cgroup + "/cgroup.procs")
-	if err != nil {
-		return nil
-	}
-	for _, f := range strings.Fields(string(raw)) {
-		if pid, err := strconv.Atoi(f); err == nil {
-			out = append(out, pid)
-		}
-	}
-	return out
 }
 
 // children lists the direct children of all threads of a process.

@@ -3,18 +3,13 @@ package supervise
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
@@ -34,10 +29,12 @@ type Ident struct {
 	TaskPID   int
 	TaskTicks uint64
 	StartedAt time.Time
+	// LeaseOf is who has the lease that the process keeps; empty without a lease.
+	LeaseOf string `json:",omitempty"`
 	// Cgroup is the task's own cgroup directory, when it has one.
 	Cgroup string `json:",omitempty"`
-	// Marks are the parts of the task's environment by which its processes are known.
-	Marks []string `json:",omitempty"`
+	// Mark is the variable in the environment of the task's processes by which they are known.
+	Mark string `json:",omitempty"`
 }
 
 // Exit is how a task ended. Lost means that the supervising process vanished without a record.
@@ -48,6 +45,8 @@ type Exit struct {
 	Lost      bool
 	// LeaseEnded means that the supervising process ended the task because its lease was over.
 	LeaseEnded bool
+	// keeps means that the supervising process stays, to keep the lease.
+	keeps      bool
 	FinishedAt time.Time
 }
 
@@ -64,128 +63,8 @@ type Process struct {
 	detached bool
 	// givenUp is set when the supervising process is taken for gone whatever the kernel says.
 	givenUp bool
-}
-
-// Start runs the program and, through it, the task of the spec. The directory of Spec.State must exist and hold
-// no files of that name.
-// An error of class fault.Unavailable may go away; after any error nothing runs.
-func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, error) {
-	conn, child, rest, err := launch(program, spec.State, frame.Wrap(frame.KindSpec, spec.Encode()))
-	if err != nil {
-		return nil, err
-	}
-	p := &Process{child: child, conn: conn, done: make(chan struct{}), ident: Ident{
-		State:  spec.State,
-		TaskID: spec.TaskID, Boot: bootID(), PID: child.Pid, Marks: marksOf(spec.Env),
-	}}
-	if spec.OwnCgroup {
-		p.ident.Cgroup = spec.Cgroup
-	}
-	running, err := p.introduce(ctx, rest)
-	if err != nil {
-		conn.Close()
-		_ = child.Kill()
-		_, _ = child.Wait()
-		return nil, err
-	}
-	p.ident.Ticks, _ = startTicks(child.Pid)
-	p.note(running)
-	go p.follow()
-	return p, nil
-}
-
-// firstFD is the first descriptor behind the standard ones.
-const firstFD = 3
-
-// launch starts the program with the first frame in its socket, so that it need not wait for it; rest is what
-// did not fit.
-func launch(program, state string, first []byte) (conn *net.UnixConn, child *os.Process, rest []byte, err error) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, nil, fault.New(fault.Unavailable, "make a socket pair: %w", err)
-	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "supervisor"), os.NewFile(uintptr(fds[1]), "agent")
-	defer ours.Close()
-	defer theirs.Close()
-	// What this process got from who started it is not for tasks, nor to be held for as long as they run.
-	_ = unix.CloseRange(firstFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
-	}
-	defer null.Close()
-	c, err := net.FileConn(ours)
-	if err != nil {
-		return nil, nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
-	}
-	conn = c.(*net.UnixConn)
-	held, err := lock(state)
-	if err != nil {
-		conn.Close()
-		return nil, nil, nil, err
-	}
-	defer held.Close()
-	rest = offer(conn, first)
-	child, err = os.StartProcess(program, []string{"nomad-supervise"}, &os.ProcAttr{
-		Dir: filepath.Dir(state),
-		Env: []string{"GOMAXPROCS=1"}, Files: []*os.File{null, null, null, theirs, held}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
-		conn.Close()
-		return nil, nil, nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
-	}
-	return conn, child, rest, nil
-}
-
-// offer writes as much as fits without anybody reading, and returns the rest.
-func offer(conn *net.UnixConn, b []byte) (rest []byte) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return b
-	}
-	n := 0
-	_ = raw.Write(func(fd uintptr) bool {
-		n, _ = syscall.Write(int(fd), b)
-		return true
-	})
-	return b[max(n, 0):]
-}
-
-// introduce hands over what did not fit before, and hears whether the task runs.
-func (p *Process) introduce(ctx context.Context, rest []byte) (*frame.Running, error) {
-	stop := context.AfterFunc(ctx, func() { p.conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if len(rest) > 0 { // else the task may be over by now
-		if _, err := p.conn.Write(rest); err != nil {
-			return nil, wrapConn(ctx, err)
-		}
-	}
-	kind, body, err := readFrame(p.conn)
-	if err != nil {
-		return nil, wrapConn(ctx, err)
-	}
-	switch kind {
-	case frame.KindRunning:
-		var r frame.Running
-		return &r, r.Decode(body)
-	case frame.KindFailed:
-		var f frame.Failed
-		if err := f.Decode(body); err != nil {
-			return nil, err
-		}
-		if f.Again {
-			return nil, fault.New(fault.Unavailable, "%s", f.Text)
-		}
-		return nil, fault.New(fault.Invalid, "%s", f.Text)
-	}
-	return nil, fault.New(fault.Internal, "supervising process: %w", frame.ErrMalformed)
-}
-
-func wrapConn(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("start the supervising process: %w", context.Cause(ctx))
-	}
-	return fault.New(fault.Unavailable, "talk to the supervising process: %w", err)
+	// keeping is set while the supervising process keeps the lease after the exit, released when it was told to let go.
+	keeping, released bool
 }
 
 func readFrame(r io.Reader) (frame.Kind, []byte, error) {
@@ -205,14 +84,27 @@ func readFrame(r io.Reader) (frame.Kind, []byte, error) {
 	return kind, body, err
 }
 
-func (p *Process) note(r *frame.Running) {
-	p.ident.TaskPID = int(r.PID)
-	p.ident.TaskTicks, _ = startTicks(int(r.PID))
-	p.ident.StartedAt = time.Unix(0, r.StartedAt)
+// Ident is what to store.
+func (p *Process) Ident() Ident {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ident
 }
 
-// Ident is what to store.
-func (p *Process) Ident() Ident { return p.ident }
+// note takes down which process is the task's main one.
+func (p *Process) note(r *frame.Running) {
+	ticks, _ := startTicks(int(r.PID))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ident.TaskPID, p.ident.TaskTicks, p.ident.StartedAt = int(r.PID), ticks, time.Unix(0, r.StartedAt)
+}
+
+// learn takes down the main process of a task that was taken up while its start hung.
+func (p *Process) learn(r *frame.Running) {
+	if id := p.Ident(); id.TaskPID == 0 && r.PID != 0 {
+		p.note(r)
+	}
+}
 
 // Done is closed when the task has exited and its tree is gone.
 func (p *Process) Done() <-chan struct{} { return p.done }
@@ -234,11 +126,6 @@ func (p *Process) Signal(sig syscall.Signal) error {
 // Kill kills everything that the task started.
 func (p *Process) Kill() error { return p.command(frame.Wrap(frame.KindKill, nil)) }
 
-// Renew moves on the time, a reading of CLOCK_BOOTTIME in nanoseconds, from which the task's lease counts.
-func (p *Process) Renew(from int64) error {
-	return p.command(frame.Wrap(frame.KindLease, frame.Time(from)))
-}
-
 // commandWait bounds handing over an order: one who reads nothing has room for many.
 const commandWait = 100 * time.Millisecond
 
@@ -249,14 +136,18 @@ func (p *Process) command(b []byte) error {
 		return nil
 	default:
 	}
+	return p.order(b)
+}
+
+func (p *Process) order(b []byte) error {
 	err := p.hand(b)
 	if err == nil {
 		return nil
 	}
-	if !alive(p.ident.PID, p.ident.Ticks) {
+	if !alive(p.Ident().PID, p.Ident().Ticks) {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "talk to the supervising process of task %s: %w", p.ident.TaskID, err)
+	return fault.New(fault.Unavailable, "talk to the supervising process of task %s: %w", p.Ident().TaskID, err)
 }
 
 func (p *Process) hand(b []byte) error {
@@ -301,7 +192,7 @@ func (p *Process) follow() {
 		if p.isDetached() {
 			return
 		}
-		if x, ok := readExit(p.ident.State); ok {
+		if x, ok := readExit(p.Ident().State); ok {
 			p.exit = x
 			break
 		}
@@ -309,7 +200,7 @@ func (p *Process) follow() {
 			if p.isDetached() {
 				return
 			}
-			x, ok := readExit(p.ident.State)
+			x, ok := readExit(p.Ident().State)
 			if !ok {
 				x = Exit{Lost: true, FinishedAt: time.Now()}
 			}
@@ -317,12 +208,18 @@ func (p *Process) follow() {
 			break
 		}
 	}
+	if p.exit.keeps {
+		p.setKeeping(true)
+		close(p.done)
+		p.linger()
+		return
+	}
 	if p.conn != nil {
 		p.conn.Close()
 	}
 	p.collect()
 	if p.exit.Lost {
-		endLeftovers(p.ident)
+		endLeftovers(p.Ident())
 	}
 	close(p.done)
 }
@@ -350,8 +247,8 @@ func (p *Process) reap() {
 		_, _ = p.child.Wait()
 		return
 	}
-	if s, ok := stat(p.ident.PID); ok && s.ticks == p.ident.Ticks && s.parent == os.Getpid() {
-		_, _ = syscall.Wait4(p.ident.PID, nil, 0, nil)
+	if s, ok := stat(p.Ident().PID); ok && s.ticks == p.Ident().Ticks && s.parent == os.Getpid() {
+		_, _ = syscall.Wait4(p.Ident().PID, nil, 0, nil)
 	}
 }
 
@@ -377,11 +274,12 @@ func (p *Process) exited() (Exit, bool) {
 
 // reconnect comes back after a broken connection; false means that the supervising process is gone.
 func (p *Process) reconnect() bool {
-	for alive(p.ident.PID, p.ident.Ticks) && !p.isGivenUp() && !p.isDetached() {
+	for p.alive() && !p.isGivenUp() && !p.isDetached() {
 		ctx, cancel := context.WithTimeout(context.Background(), attachTimeout)
-		conn, _, err := dial(ctx, p.ident)
+		conn, r, err := dial(ctx, p.Ident())
 		cancel()
 		if err == nil {
+			p.learn(r)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.conn != nil {
@@ -398,22 +296,41 @@ func (p *Process) reconnect() bool {
 }
 
 func exitOf(x *frame.Exited) Exit {
-	return Exit{Code: int(x.Code), Signal: int(x.Signal), OOMKilled: x.OOM, FinishedAt: time.Unix(0, x.FinishedAt), LeaseEnded: x.LeaseEnded}
+	return Exit{Code: int(x.Code), Signal: int(x.Signal), OOMKilled: x.OOM, FinishedAt: time.Unix(0, x.FinishedAt), LeaseEnded: x.LeaseEnded, keeps: x.Keeps}
 }
 
 // ExitOf is the exit that is on record at a state path.
 func ExitOf(state string) (Exit, bool) { return readExit(state) }
 
+// readExit reads the record of an exit: also one that has not got its name, as when the supervising process was killed
+// before.
 func readExit(state string) (Exit, bool) {
-	b, err := os.ReadFile(state + ".exit")
-	if err != nil {
-		return Exit{}, false
+	for _, ending := range []string{".exit", ".lock"} {
+		b, err := readWhole(state + ending)
+		var x frame.Exited
+		if err == nil && x.Decode(b) == nil {
+			return exitOf(&x), true
+		}
 	}
-	var x frame.Exited
-	if x.Decode(b) != nil {
-		return Exit{}, false
+	return Exit{}, false
+}
+
+// wantTries and wantPause bound the wait for descriptors and memory.
+const (
+	wantTries = 100
+	wantPause = 20 * time.Millisecond
+)
+
+// readWhole reads a file. One that cannot be read for want of descriptors is not taken for none at once.
+func readWhole(path string) (b []byte, err error) {
+	for range wantTries {
+		b, err = os.ReadFile(path)
+		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) && !errors.Is(err, syscall.ENOMEM) {
+			break
+		}
+		time.Sleep(wantPause)
 	}
-	return exitOf(&x), true
+	return b, err
 }
 
 // ended makes a process that was found with its exit on record.
@@ -427,8 +344,15 @@ var errGone = errors.New("no supervising process answers")
 
 // Remove removes the files at a state path.
 func Remove(state string) error {
+	return errors.Join(remove(state, ".sock"), RemoveExit(state))
+}
+
+// RemoveExit removes the files at a state path but for the socket, to which a process answers still that keeps a lease.
+func RemoveExit(state string) error { return remove(state, ".exit", ".exit.tmp", ".lock") }
+
+func remove(state string, endings ...string) error {
 	var errs []error
-	for _, ending := range []string{".sock", ".exit", ".exit.tmp", ".lock"} {
+	for _, ending := range endings {
 		if err := os.Remove(state + ending); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

@@ -101,6 +101,8 @@ func writes() []write {
 		{pattern: "DELETE /v1/operator/raft/peer", path: "/v1/operator/raft/peer?id=%00"},
 		{pattern: "PUT /v1/operator/raft/transfer-leadership", path: "/v1/operator/raft/transfer-leadership?id=%00"},
 		{pattern: "PUT /v1/operator/snapshot", body: &struct{ X string }{}},
+		{pattern: "PUT /v1/operator/keyring/rotate", path: "/v1/operator/keyring/rotate?algorithm=%00"},
+		{pattern: "DELETE /v1/operator/keyring/key/:id", path: "/v1/operator/keyring/key/%00"},
 		{pattern: "PUT /v1/search", body: &struct {
 			Prefix, Context string
 			Text            string

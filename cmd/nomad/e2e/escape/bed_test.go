@@ -83,7 +83,7 @@ func (b *bed) job(kind string) *api.Job {
 	j := kit.ShellJob(kind, "echo up; echo up >&2; sleep 0.3; exit 1")
 	g := j.TaskGroups[0]
 	interval, zero, mode, timeout, wait, constant, unlimited := 24*time.Hour, time.Duration(0), "delay", killTimeout, 5*time.Second, "constant", true
-	g.RestartPolicy = &api.RestartPolicy{Attempts: ptr(1 << 20), Interval: &interval, Delay: &zero, Mode: &mode}
+	g.RestartPolicy = &api.RestartPolicy{Attempts: ptr(1 << 16), Interval: &interval, Delay: &zero, Mode: &mode}
 	g.ReschedulePolicy = &api.ReschedulePolicy{Unlimited: &unlimited, Delay: &wait, DelayFunction: &constant}
 	web := g.Tasks[0]
 	web.Name, web.User, web.KillTimeout = "web", "nobody", &timeout

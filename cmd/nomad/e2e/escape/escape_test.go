@@ -17,7 +17,7 @@ const (
 	descriptorsMax = 150
 	memoryMaxKB    = 200 << 10
 	threadsMax     = 40
-	endMax         = killTimeout + 5*time.Second
+	endMax         = killTimeout + 30*time.Second
 	// leftMax is how many more descriptors and goroutines an agent may have when all is over.
 	leftMax = 25
 )

@@ -96,6 +96,7 @@ func troubles() (all []*trouble) {
 }
 
 func TestFault12DriverFaultsPass(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, true)
 	all := troubles()
 	var faults []script.Fault
@@ -294,7 +295,7 @@ func TestFault12FinalCodesFailAtOnce(t *testing.T) {
 		j := writer(rpc, rpc)
 		j.TaskGroups[0].ReschedulePolicy = noReschedule()
 		b.Register(j)
-		for time.Since(began) < 8*time.Second && len(b.Allocs(rpc, "failed")) == 0 {
+		for time.Since(began) < 30*time.Second && len(b.Allocs(rpc, "failed")) == 0 {
 			<-time.After(20 * time.Millisecond)
 		}
 		took = append(took, time.Since(began))

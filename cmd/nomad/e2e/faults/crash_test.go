@@ -197,6 +197,7 @@ func (b *bed) down(h *kit.Host) (up func()) {
 }
 
 func TestFault04PluginDownWhileTheWorkloadStops(t *testing.T) {
+	t.Parallel()
 	for _, restart := range []bool{false, true} {
 		name := "plugin killed, workload stopped, plugin back"
 		if restart {

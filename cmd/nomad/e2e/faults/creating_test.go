@@ -54,6 +54,7 @@ func (b *bed) later(id string, more map[string]any) (answer <-chan string) {
 }
 
 func TestCreationThatFailedIsCorrectedOrGivenUp(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, false)
 	for _, code := range []int{unknown, internal} {
 		bad := script.Fault{RPC: "CreateVolume", Parameter: "tier=glod", Code: code, Text: "no such tier"}
@@ -77,7 +78,7 @@ func TestCreationThatFailedIsCorrectedOrGivenUp(t *testing.T) {
 				if !strings.Contains(first, "no such tier") {
 					t.Errorf("code %d: the answer does not say what the driver said: %s", code, first)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(30 * time.Second):
 				t.Errorf("code %d: no answer after 20 s; %s", code, b.waits(id))
 			}
 			if way == "corrected" {
@@ -117,6 +118,7 @@ func (b *bed) noOrphan() {
 }
 
 func TestVolumeThatMayHaveBeenMadeIsNoOrphan(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, false)
 	for i, last := range []script.Fault{
 		{RPC: "CreateVolume", Code: unauthenticated, Text: "the token expired", Times: 2},
@@ -134,7 +136,7 @@ func TestVolumeThatMayHaveBeenMadeIsNoOrphan(t *testing.T) {
 		})
 		select {
 		case <-ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Errorf("%s: the creation was not answered", last.Text)
 		}
 		b.again("delete after "+last.Text, func() error { return b.tryDelete(id) })

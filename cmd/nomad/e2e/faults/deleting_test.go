@@ -34,6 +34,7 @@ func (b *bed) filled(id string) {
 }
 
 func TestVolumeWhoseDeleteIsPendingIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
 	for name, slow := range map[string]script.Fault{
 		"unavailable": {RPC: "DeleteVolume", Code: unavailable, Text: "the array reboots"},
 		"slow":        {RPC: "DeleteVolume", Delay: 6 * time.Second},

@@ -10,6 +10,7 @@ import (
 )
 
 func TestDetachesOfADeadNodeDoNotDelayThoseOfAnother(t *testing.T) {
+	t.Parallel()
 	const many = 40
 	b := newBed(t, 2, true)
 	dead, alive := b.nodes[0], b.nodes[1]

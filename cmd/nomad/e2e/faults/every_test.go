@@ -54,6 +54,7 @@ func (b *bed) asked(faults []script.Fault) {
 }
 
 func TestFault12EveryCodeOfCreateAndDelete(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, false)
 	creates := scripts("CreateVolume", func(kind string) string { return kind })
 	b.faults(creates...)
@@ -69,8 +70,8 @@ func TestFault12EveryCodeOfCreateAndDelete(t *testing.T) {
 				if !strings.Contains(a, "trouble "+kind) || strings.HasPrefix(a, "200") {
 					t.Errorf("create, %s: %s", kind, a)
 				}
-			case <-time.After(10 * time.Second):
-				t.Errorf("create, %s: not answered after 10 s", kind)
+			case <-time.After(30 * time.Second):
+				t.Errorf("create, %s: not answered after 30 s", kind)
 			}
 		}
 	}
@@ -119,7 +120,7 @@ func TestFault12EveryCodeOfCreateAndDelete(t *testing.T) {
 // again repeats what a user would repeat until it is answered well.
 func (b *bed) again(what string, do func() error) {
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		if err = do(); err == nil {
 			return
 		}
@@ -128,6 +129,7 @@ func (b *bed) again(what string, do func() error) {
 }
 
 func TestFault12EveryCodeOfExpansion(t *testing.T) {
+	t.Parallel()
 	everyCodeOfExpansion(t, "ControllerExpandVolume")
 }
 
@@ -169,6 +171,7 @@ func everyCodeOfExpansion(t *testing.T, rpc string) {
 }
 
 func TestFault12EveryCodeOfSnapshots(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, 2, false)
 	sources := map[string]string{}
 	for kind := range everyCode {

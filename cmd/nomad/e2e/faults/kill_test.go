@@ -19,23 +19,23 @@ import (
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 )
 
-// deed is what a user asks for, the driver's calls that it takes, and how it ends.
-type deed struct {
+// operation is what a user asks for, the driver's calls that it takes, and how it ends.
+type operation struct {
 	name string
 	// controller and node are the calls, in their order.
 	controller, node []string
 	// ask may be repeated when its answer is lost.
 	ask func() error
-	// done is nil when the deed is carried out whole.
+	// done is nil when the operation is carried out whole.
 	done func() error
 }
 
 const grown = 3 << 20
 
 // life is all that happens to a volume.
-func (b *bed) life(id string) []deed {
+func (b *bed) life(id string) []operation {
 	j := writer(id, id)
-	return []deed{
+	return []operation{
 		{
 			name: "create", controller: []string{"CreateVolume"},
 			ask: func() error { return b.tryCreate(id) }, done: func() error { return b.exists(id) },
@@ -200,9 +200,9 @@ func (k *kills) leader() (found *kit.Host) {
 	return found
 }
 
-// inside carries a deed out and kills the server inside each of the calls: before the driver did
+// inside carries an operation out and kills the server inside each of the calls: before the driver did
 // anything, or after it did and before its answer.
-func (k *kills) inside(d deed, calls []string, lost bool) {
+func (k *kills) inside(d operation, calls []string, lost bool) {
 	k.t.Helper()
 	hang := func(i int) {
 		switch {
@@ -242,9 +242,9 @@ func (k *kills) inside(d deed, calls []string, lost bool) {
 	k.finished(d, began)
 }
 
-// sometime kills the server at any moment of a deed: also before the intent is written, and after the
+// sometime kills the server at any moment of an operation: also before the intent is written, and after the
 // answer is. The user asks again when the answer was lost.
-func (k *kills) sometime(d deed) {
+func (k *kills) sometime(d operation) {
 	k.t.Helper()
 	asked := make(chan error, 1)
 	go func() { asked <- d.ask() }()
@@ -257,7 +257,7 @@ func (k *kills) sometime(d deed) {
 	k.finished(d, began)
 }
 
-func (k *kills) finished(d deed, began time.Time) {
+func (k *kills) finished(d operation, began time.Time) {
 	k.t.Helper()
 	if began.IsZero() {
 		began = time.Now()
@@ -267,6 +267,7 @@ func (k *kills) finished(d deed, began time.Time) {
 }
 
 func TestFault07ServerKilledInsideCalls(t *testing.T) {
+	t.Parallel()
 	for _, servers := range []int{1, 3} {
 		t.Run(fmt.Sprintf("servers-%d", servers), func(t *testing.T) { killInside(t, servers) })
 	}

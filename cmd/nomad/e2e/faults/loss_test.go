@@ -78,6 +78,7 @@ func (b *bed) healed(h *kit.Host) time.Duration {
 }
 
 func TestFault05NodeCutAndHealed(t *testing.T) {
+	t.Parallel()
 	for _, attach := range []bool{true, false} {
 		t.Run(map[bool]string{true: "attach", false: "lease"}[attach], func(t *testing.T) {
 			b, h, old := lossy(t, attach)
@@ -117,6 +118,7 @@ func TestFault05NodeCutAndHealed(t *testing.T) {
 // TestFault05ForgottenNodeComesBack lets the servers collect the row of a cut node as garbage: what it has mounted
 // is known to nobody but itself then.
 func TestFault05ForgottenNodeComesBack(t *testing.T) {
+	t.Parallel()
 	b, h, old := lossy(t, true)
 	h.Cut()
 	b.status(h, "down")
@@ -140,6 +142,7 @@ func TestFault05ForgottenNodeComesBack(t *testing.T) {
 }
 
 func TestFault05MachineFrozenAndThawed(t *testing.T) {
+	t.Parallel()
 	b, h, old := lossy(t, true)
 	h.Freeze()
 	b.status(h, "down")
@@ -166,6 +169,7 @@ func TestFault05MachineFrozenAndThawed(t *testing.T) {
 }
 
 func TestFault06NodeDestroyed(t *testing.T) {
+	t.Parallel()
 	for _, attach := range []bool{true, false} {
 		t.Run(map[bool]string{true: "attach", false: "lease"}[attach], func(t *testing.T) {
 			b, h, old := lossy(t, attach)
@@ -190,6 +194,7 @@ func TestFault06NodeDestroyed(t *testing.T) {
 }
 
 func TestFault16VolumeOfALostNodeWaitsForTheTask(t *testing.T) {
+	t.Parallel()
 	// The task of the cut node ends slowly; without attach only its end frees the volume.
 	b := newBed(t, 2, false)
 	b.volume("v1", map[string]any{"Lease": lease})

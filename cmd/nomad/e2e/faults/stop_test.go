@@ -92,9 +92,8 @@ func TestFault16VolumeStaysUntilALongShutdownEnded(t *testing.T) {
 		task.Config["args"] = []string{"-c", slowly}
 		return j
 	}
-	hand := func(way string, from *api.AllocationListStub, volume string, next string) time.Duration {
+	hand := func(way string, began time.Time, from *api.AllocationListStub, volume string, next string) time.Duration {
 		t.Helper()
-		began := time.Now()
 		b.Register(writer(next, volume))
 		now := b.Running(next, 1)
 		took := time.Since(began)
@@ -111,13 +110,13 @@ func TestFault16VolumeStaysUntilALongShutdownEnded(t *testing.T) {
 		b.Register(slow(id, volume))
 		alloc := b.Running(id, 1)
 		b.beats(volume, alloc.ID)
+		began := time.Now()
 		switch way {
 		case "drain":
 			host := b.host(alloc)
 			if out, code := b.Run("node", "drain", "-enable", "-yes", "-detach", host.NodeID(b.Host)); code != 0 {
 				t.Fatalf("drain: %s", out)
 			}
-			began := time.Now()
 			again := b.moved(id, alloc.ID)
 			b.beats(volume, again.ID)
 			took = append(took, time.Since(began))
@@ -127,7 +126,7 @@ func TestFault16VolumeStaysUntilALongShutdownEnded(t *testing.T) {
 			b.Stop(id, false)
 		default:
 			b.Stop(id, way == "purge")
-			took = append(took, hand(way, alloc, volume, "next"+way))
+			took = append(took, hand(way, began, alloc, volume, "next"+way))
 			b.Stop("next"+way, false)
 		}
 	}

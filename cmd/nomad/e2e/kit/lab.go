@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -41,7 +42,7 @@ func NewLab(tb testing.TB) *Lab {
 	if n == 1 {
 		Sweep(tb)
 	}
-	l := &Lab{tb: tb, name: fmt.Sprintf("k%xx%x", os.Getpid(), n), subnet: freeSubnet(tb, os.Getpid()+n*7)}
+	l := &Lab{tb: tb, name: fmt.Sprintf("k%xx%x", os.Getpid(), n)}
 	// Short, because unix socket paths are.
 	dir, err := os.MkdirTemp("", l.name)
 	if err != nil {
@@ -52,9 +53,24 @@ func NewLab(tb testing.TB) *Lab {
 	if out, err := ip("link", "add", l.bridge(), "type", "bridge"); err != nil {
 		tb.Skipf("network namespaces do not work here: %v: %s", err, out)
 	}
-	l.ip("addr", "add", l.address(1)+"/24", "dev", l.bridge())
+	l.settle(os.Getpid() + n*7)
 	l.ip("link", "set", l.bridge(), "up")
 	return l
+}
+
+// settle gives the bridge a network that no other lab has: each of them, in whatever process, takes its own in turn.
+func (l *Lab) settle(seed int) {
+	l.tb.Helper()
+	turn, err := os.OpenFile(filepath.Join(os.TempDir(), "e2e-labs.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		defer turn.Close()
+		err = syscall.Flock(int(turn.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	l.subnet = freeSubnet(l.tb, seed)
+	l.ip("addr", "add", l.address(1)+"/24", "dev", l.bridge())
 }
 
 // freeSubnet picks a private network that no interface of the machine is in.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -155,7 +156,16 @@ func (h *Host) Shells() []int {
 			pids = append(pids, pid)
 		}
 	}
-	return pids
+	// A shell that is about to begin a program is two for a moment.
+	return slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return slices.Contains(pids, parent(pid)) })
+}
+
+// parent is the process that began another one, 0 when that has ended.
+func parent(pid int) (ppid int) {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	var state string
+	_, _ = fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &ppid)
+	return ppid
 }
 
 // Commands are the processes of the host whose command line begins with the program.

@@ -38,9 +38,10 @@ type Host struct {
 	unwritten map[string]chan struct{}
 	// shut are the devices of file systems that were shut down, synced those that were written back.
 	shut, synced []string
-	// aborted are the devices of file systems whose waiters were told to fail.
-	aborted []string
-	born    time.Time
+	// aborted are the devices of file systems whose waiters were told to fail, aborting is called after one was.
+	aborted  []string
+	aborting func(*mounts.Entry)
+	born     time.Time
 }
 
 var _ mounts.Host = (*Host)(nil)
@@ -144,7 +145,7 @@ func (h *Host) Mount(dev, fstype, path string, f mounts.Flags) error {
 
 func (h *Host) addLocked(e *mounts.Entry, f mounts.Flags) {
 	h.lastID++
-	e.ID = h.lastID
+	e.ID, e.Unique = h.lastID, uint64(h.lastID)
 	e.ReadOnly, e.Flags = f.ReadOnly, f
 	h.table = append(slices.Clone(h.table), e)
 }
@@ -171,10 +172,14 @@ func (h *Host) Bind(source, target string, f mounts.Flags) error {
 // Unmount implements [mounts.Host].
 func (h *Host) Unmount(path string) error {
 	slow, err := h.unmount(path)
-	if slow != nil {
-		<-slow
+	if slow == nil {
+		return err
 	}
-	return err
+	<-slow
+	if on, _ := h.IsPoint(path); on {
+		return fmt.Errorf("unmount %s: something was mounted there meanwhile", path)
+	}
+	return nil
 }
 
 func (h *Host) unmount(path string) (slow chan struct{}, err error) {
@@ -207,47 +212,82 @@ func (h *Host) Restrict(path string, f mounts.Flags) error {
 	return fmt.Errorf("restrict %s: %w", path, unix.EINVAL)
 }
 
-// Detach implements [mounts.Host].
-func (h *Host) Detach(path string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if e := h.table.AtExactly(path); e != nil {
-		h.table = slices.DeleteFunc(slices.Clone(h.table), func(o *mounts.Entry) bool { return o == e })
-	}
-	return nil
-}
-
-// Sync implements [mounts.Host].
-func (h *Host) Sync(path string) error {
-	h.mu.Lock()
-	c := h.unwritten[path]
-	h.mu.Unlock()
-	if c != nil {
-		<-c
-	}
-	return h.noteDevice(path, &h.synced)
-}
-
-// ShutDown implements [mounts.Host].
-func (h *Host) ShutDown(path string) error {
-	err := h.noteDevice(path, &h.shut)
-	if err == nil {
-		h.written(path)
+// Remove implements [mounts.Host].
+func (h *Host) Remove(m *mounts.Entry) error {
+	slow, err := h.take(m, false)
+	if slow != nil {
+		<-slow
 	}
 	return err
 }
 
-// noteDevice needs the directory at path opened, which waits for a hung file system.
-func (h *Host) noteDevice(path string, on *[]string) error {
-	if err := h.Statfs(path); err != nil {
+// Detach implements [mounts.Host].
+func (h *Host) Detach(m *mounts.Entry) error {
+	_, err := h.take(m, true)
+	return err
+}
+
+func (h *Host) take(m *mounts.Entry, lazily bool) (slow chan struct{}, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, err := h.topLocked(m)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	if h.busy[m.Point] && !lazily {
+		return nil, fmt.Errorf("unmount %s: %w", m.Point, unix.EBUSY)
+	}
+	h.table = slices.DeleteFunc(slices.Clone(h.table), func(o *mounts.Entry) bool { return o == e })
+	if lazily {
+		return nil, nil
+	}
+	return h.slow[m.Point], nil
+}
+
+// topLocked finds a mount that was seen; nil when it is gone. Another one that covers it is an error.
+func (h *Host) topLocked(m *mounts.Entry) (*mounts.Entry, error) {
+	e := h.table.AtExactly(m.Point)
+	switch {
+	case e == nil || e.ID < m.ID:
+		return nil, nil
+	case e.ID > m.ID:
+		return nil, fmt.Errorf("%s: something was mounted there meanwhile", m.Point)
+	}
+	return e, nil
+}
+
+// Sync implements [mounts.Host].
+func (h *Host) Sync(m *mounts.Entry) error {
+	h.mu.Lock()
+	c := h.unwritten[m.Point]
+	h.mu.Unlock()
+	if c != nil {
+		<-c
+	}
+	return h.noteDevice(m, &h.synced)
+}
+
+// ShutDown implements [mounts.Host].
+func (h *Host) ShutDown(m *mounts.Entry) error {
+	err := h.noteDevice(m, &h.shut)
+	if err == nil {
+		h.written(m.Point)
+	}
+	return err
+}
+
+// noteDevice needs the directory opened that a mount shows, which waits for a hung file system.
+func (h *Host) noteDevice(m *mounts.Entry, on *[]string) error {
+	if err := h.Statfs(m.Point); err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e := h.table.AtExactly(path); e != nil {
+	e, err := h.topLocked(m)
+	if e != nil {
 		*on = append(*on, e.Dev)
 	}
-	return nil
+	return err
 }
 
 // Ended lists the devices whose file systems were written back, and those that were shut down.
@@ -264,11 +304,29 @@ func (h *Host) Aborted() []string {
 	return slices.Clone(h.aborted)
 }
 
-// Abort implements [mounts.Host].
-func (h *Host) Abort(path string) error {
+// Aborting has do called after each abort, before its caller goes on.
+func (h *Host) Aborting(do func(*mounts.Entry)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := h.table.AtExactly(path)
+	h.aborting = do
+}
+
+// Abort implements [mounts.Host].
+func (h *Host) Abort(m *mounts.Entry) error {
+	err := h.abort(m)
+	h.mu.Lock()
+	do := h.aborting
+	h.mu.Unlock()
+	if do != nil {
+		do(m)
+	}
+	return err
+}
+
+func (h *Host) abort(m *mounts.Entry) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, err := h.topLocked(m)
 	if e != nil {
 		h.aborted = append(h.aborted, e.Dev)
 	}
@@ -277,7 +335,7 @@ func (h *Host) Abort(path string) error {
 		delete(h.hung, e.ID)
 		h.broken[e.ID] = unix.EIO
 	}
-	return nil
+	return err
 }
 
 // Statfs implements [mounts.Host].

@@ -4,10 +4,6 @@ package frame
 type Kind byte
 
 // The kinds of frames.
-// HelperScope ends the names of cgroups of processes that serve a mount. They are not ended with the task that
-// started them, but by the node when the mount is gone.
-const HelperScope = ".fuse.scope"
-
 const (
 	// KindSpec carries a Spec to the supervising process.
 	KindSpec Kind = 's'
@@ -17,6 +13,9 @@ const (
 	KindKill Kind = 'K'
 	// KindLease carries the time, as eight bytes, that a lease counts from: CLOCK_BOOTTIME in nanoseconds.
 	KindLease Kind = 'L'
+	// KindRelease ends the keeping of a lease after the exit of the task: its volumes are unmounted, or somebody else
+	// keeps it.
+	KindRelease Kind = 'E'
 	// KindRunning carries a Running.
 	KindRunning Kind = 'R'
 	// KindFailed carries a Failed: the task was not started.

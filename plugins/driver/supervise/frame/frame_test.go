@@ -13,6 +13,7 @@ func sample() frame.Spec {
 		Env: []string{"A=1"}, Dir: "/t", User: true, UID: 1, GID: 2, Groups: []int64{3, 4}, Stdout: "/o", Stderr: "/e", MaxFiles: 2,
 		MaxFileBytes: 1 << 40, Mounts: []frame.Mount{{Source: "/x", Destination: "/y", ReadOnly: true, Sub: "a/b"}, {}}, Cgroup: "/c", OwnCgroup: true,
 		Weight: 9, Join: []string{"/j"}, Cores: []int64{0, 65}, Cpuset: "/c", OOMScore: -5, Lease: 7, LeaseFrom: 8, Unmount: []string{"/m"}, LeaseCut: 9, LeaseEnd: 10, Beside: []string{"/n"},
+		LeaseOf: "a", LeaseFile: "/l", Shared: true,
 	}
 }
 
@@ -31,7 +32,7 @@ func TestSpecSurvivesTheWire(t *testing.T) {
 }
 
 func TestReportsSurviveTheWire(t *testing.T) {
-	r, f, x := frame.Running{TaskID: "t", PID: 5, StartedAt: 6}, frame.Failed{Again: true, Text: "no"}, frame.Exited{Code: 1, Signal: 2, OOM: true, FinishedAt: 3, LeaseEnded: true}
+	r, f, x := frame.Running{TaskID: "t", PID: 5, StartedAt: 6, LeaseOf: "a"}, frame.Failed{Again: true, Text: "no"}, frame.Exited{Code: 1, Signal: 2, OOM: true, FinishedAt: 3, LeaseEnded: true, Keeps: true}
 	var r2 frame.Running
 	var f2 frame.Failed
 	var x2 frame.Exited

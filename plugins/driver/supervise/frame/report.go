@@ -1,11 +1,13 @@
 package frame
 
-// Running says which process is the task's main one.
+// Running says which process is the task's main one; its PID is 0 once that has ended.
 type Running struct {
 	TaskID string
 	PID    int64
 	// StartedAt is in Unix nanoseconds.
 	StartedAt int64
+	// LeaseOf is [Spec].LeaseOf.
+	LeaseOf string
 }
 
 // Encode makes the report the body of a frame.
@@ -14,13 +16,17 @@ func (m *Running) Encode() []byte {
 	w.str(m.TaskID)
 	w.num(m.PID)
 	w.num(m.StartedAt)
+	w.str(m.LeaseOf)
 	return w
 }
 
-// Decode reads the body of a running frame.
+// Decode reads the body of a running frame; older programs do not tell whose lease they keep.
 func (m *Running) Decode(b []byte) error {
 	r := reader{b: string(b)}
-	m.TaskID, m.PID, m.StartedAt = r.str(), r.num(), r.num()
+	m.TaskID, m.PID, m.StartedAt, m.LeaseOf = r.str(), r.num(), r.num(), ""
+	if len(r.b) > 0 {
+		m.LeaseOf = r.str()
+	}
 	return r.end()
 }
 
@@ -58,6 +64,8 @@ type Exited struct {
 	FinishedAt int64
 	// LeaseEnded tells that the task was killed because its lease had ended.
 	LeaseEnded bool
+	// Keeps tells that the supervising process stays, to keep the lease.
+	Keeps bool
 }
 
 // Encode makes the report the body of a frame.
@@ -68,6 +76,7 @@ func (m *Exited) Encode() []byte {
 	w.flag(m.OOM)
 	w.num(m.FinishedAt)
 	w.flag(m.LeaseEnded)
+	w.flag(m.Keeps)
 	return w
 }
 
@@ -76,5 +85,6 @@ func (m *Exited) Decode(b []byte) error {
 	r := reader{b: string(b)}
 	m.Code, m.Signal, m.OOM, m.FinishedAt = r.num(), r.num(), r.flag(), r.num()
 	m.LeaseEnded = len(r.b) > 0 && r.flag()
+	m.Keeps = len(r.b) > 0 && r.flag()
 	return r.end()
 }

@@ -55,6 +55,11 @@ type Spec struct {
 	Unmount   []string
 	// Beside lists where else on the host the same volumes may be mounted.
 	Beside []string
+	// LeaseOf is who has the lease together with others: all tasks of one allocation. Each holds LeaseFile locked, and
+	// the last one takes the volumes away. Shared tells that tasks use them for which nobody holds it.
+	LeaseOf   string
+	LeaseFile string
+	Shared    bool
 }
 
 // Mount is a path of the host to show at Destination, which is absolute and clean.
@@ -111,6 +116,9 @@ func (s *Spec) Encode() []byte {
 	w.num(s.LeaseCut)
 	w.num(s.LeaseEnd)
 	w.list(s.Beside)
+	w.str(s.LeaseOf)
+	w.str(s.LeaseFile)
+	w.flag(s.Shared)
 	return w
 }
 
@@ -146,5 +154,6 @@ func (s *Spec) Decode(b []byte) error {
 	s.Cpuset, s.OOMScore = r.str(), r.num()
 	s.Lease, s.LeaseFrom, s.Unmount = r.num(), r.num(), r.list()
 	s.LeaseCut, s.LeaseEnd, s.Beside = r.num(), r.num(), r.list()
+	s.LeaseOf, s.LeaseFile, s.Shared = r.str(), r.str(), r.flag()
 	return r.end()
 }

@@ -4,6 +4,7 @@ package main
 const (
 	sysSetns  = 308
 	sysSyncfs = 306
+	sysStatx  = 332
 
 	sysTimerfdCreate  = 283
 	sysTimerfdSettime = 286

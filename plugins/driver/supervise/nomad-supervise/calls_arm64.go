@@ -4,6 +4,7 @@ package main
 const (
 	sysSetns  = 268
 	sysSyncfs = 267
+	sysStatx  = 291
 
 	sysTimerfdCreate  = 85
 	sysTimerfdSettime = 86

@@ -70,8 +70,10 @@ func (c *cgroup) remove() {
 	if c == nil {
 		return
 	}
-	_ = syscall.Close(c.fd)
-	if c.own {
+	if c.fd >= 0 {
+		_ = syscall.Close(c.fd)
+	}
+	if c.fd = -1; c.own {
 		_ = syscall.Rmdir(c.path)
 	}
 }

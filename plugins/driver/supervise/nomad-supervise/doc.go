@@ -8,7 +8,7 @@
 // The thread that started the task is the parent whose death kills it. No thread ends before the process: the
 // runtime ends only those whose goroutine ended while locked to them, and none does. So a task never runs without
 // its supervisor. When the task has mounts or a lease, the main goroutine is locked to the main thread, which
-// owns the mount namespace.
+// is in the task's mount namespace while it makes it and while it forks the task.
 // The second goroutine reaps: the process is a child subreaper, so every descendant of the task ends up
 // below it, and "no child left" is the proof that the task's tree is gone.
 //

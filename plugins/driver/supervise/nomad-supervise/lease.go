@@ -27,10 +27,18 @@ const (
 type lease struct {
 	from, stop, cut, end int64
 
-	home            int // the host's mount namespace
+	home            int // the host's mount namespace; -1 when the thread is there
 	unmount, beside []string
+	seen            *sight
+	// file is locked by all who have the lease together, path is its name; -1 when nobody else is asked for. shared tells
+	// of users who do not lock it.
+	file   int
+	path   string
+	shared bool
 
-	ended bool
+	// ended is set when the task is killed because its lease is over, released when nothing needs to be kept any more,
+	// closed when the volumes were taken away.
+	ended, released, closed bool
 	// lapsed is set when a renewal came of a time after the end: the volumes may be somebody else's by now.
 	lapsed bool
 	// timer ends a wait at the end of the lease, also when the host slept; -1 when there is none.
@@ -39,16 +47,22 @@ type lease struct {
 	cutOff bool
 }
 
-func takeLease(spec *frame.Spec) lease {
-	l := lease{from: spec.LeaseFrom, stop: spec.Lease, cut: spec.LeaseCut, end: spec.LeaseEnd, unmount: spec.Unmount, beside: spec.Beside, home: -1, timer: -1}
+func takeLease(spec *frame.Spec) (lease, *frame.Failed) {
+	l := lease{
+		from: spec.LeaseFrom, stop: spec.Lease, cut: spec.LeaseCut, end: spec.LeaseEnd, unmount: spec.Unmount, beside: spec.Beside,
+		path: spec.LeaseFile, shared: spec.Shared, home: -1, timer: -1, file: -1,
+	}
 	if l.stop > 0 {
+		if f := l.join(); f != nil {
+			return l, f
+		}
 		l.home, _ = syscall.Open("/proc/thread-self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 		if fd, _, err := syscall.RawSyscall(sysTimerfdCreate, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0); err == 0 {
 			l.timer = int(fd)
 		}
 		l.arm()
 	}
-	return l
+	return l, nil
 }
 
 func (l *lease) renew(from int64) {
@@ -57,6 +71,7 @@ func (l *lease) renew(from int64) {
 	}
 	if l.lapsed = l.lapsed || l.stop > 0 && from >= l.from+l.stop && bootTime() >= l.from+l.stop; !l.lapsed {
 		l.from = from
+		l.look()
 		l.arm()
 	}
 }
@@ -72,7 +87,7 @@ func (l *lease) arm() {
 
 // alarm is what is readable at the end of the lease.
 func (l *lease) alarm() int32 {
-	if l.ended {
+	if l.ended || l.stop <= 0 {
 		return -1
 	}
 	return int32(l.timer)
@@ -98,7 +113,32 @@ func (l *lease) over() bool {
 }
 
 // overdue reports whether what is not written back must be cut off now.
-func (l *lease) overdue() bool { return l.ended && bootTime() >= l.from+l.cut }
+func (l *lease) overdue() bool { return l.over() && bootTime() >= l.from+l.cut }
+
+// kept reports whether there is a lease that goes on.
+func (l *lease) kept() bool { return l.stop > 0 && !l.released && !l.over() }
+
+// finish ends the lease when it is over or let go of, once nothing but keeping it is left to do.
+func (l *lease) finish(gone bool) {
+	if l.stop <= 0 || l.kept() {
+		return
+	}
+	if !l.released && !l.closed {
+		l.close(gone)
+	}
+	l.drop()
+	l.stop = 0
+}
+
+// leave goes back to the host's mounts: a namespace of the task's own would keep its volumes busy.
+func (l *lease) leave() {
+	if l.home < 0 {
+		return
+	}
+	_, _, _ = syscall.RawSyscall(sysSetns, uintptr(l.home), syscall.CLONE_NEWNS, 0)
+	_ = syscall.Close(l.home)
+	l.home = -1
+}
 
 // sever cuts off what a task that does not end still writes, once.
 func (l *lease) sever() {
@@ -108,17 +148,30 @@ func (l *lease) sever() {
 	}
 }
 
-// close takes the volumes away from the host once nothing of the task is left: data is written back first, and
-// cut off when that takes too long.
-func (l *lease) close() {
-	if l.home >= 0 {
-		_, _, _ = syscall.RawSyscall(sysSetns, uintptr(l.home), syscall.CLONE_NEWNS, 0)
+// close takes the volumes away from the host at the end of the lease: data is written back first, and cut off when that
+// takes too long. gone tells that nothing of the task is left. Then others who have the lease do it after their own end.
+// While somebody may write, what is mounted stays so until it is cut off, for an unmount would hide it from that.
+func (l *lease) close(gone bool) {
+	l.closed = true
+	if gone && !l.alone() {
+		return
 	}
 	if !l.overdue() && l.begin(distinct(l.unmount), l.synced).ended(l, l.cut) {
-		l.begin(l.unmount[:min(1, len(l.unmount))], l.unmountAll).ended(l, l.cut)
+		if gone && !l.shared {
+			l.begin(l.unmount[:min(1, len(l.unmount))], l.unmountAll).ended(l, l.cut)
+		} else {
+			l.watch()
+		}
 	}
 	if l.left() {
 		l.begin(l.unmount, l.severed).ended(l, l.last())
+	}
+}
+
+// watch waits until nothing is mounted, or must be cut off.
+func (l *lease) watch() {
+	for left := l.until(l.cut); left > 0 && l.left(); left = l.until(l.cut) {
+		poll([]pollFD{{-1, 0, 0}}, min(left, againMS))
 	}
 }
 
@@ -136,14 +189,14 @@ func (l *lease) left() (yes bool) {
 	if table == nil {
 		return true
 	}
-	eachMount(table, func(_, _, at string) { yes = yes || listed(at, l.unmount) })
+	eachMount(table, func(id, _, _, at string) { yes = yes || listed(at, l.unmount) && l.listedAs(id, at) })
 	return yes
 }
 
 // unmountAll unmounts in order, and waits for others who use a mount while there is time.
 func (l *lease) unmountAll(string) {
 	for _, p := range l.unmount {
-		for syscall.Unmount(p, umountNoFollow) == syscall.EBUSY && l.until(l.cut) > 0 {
+		for l.holds(p) && syscall.Unmount(p, umountNoFollow) == syscall.EBUSY && l.until(l.cut) > 0 {
 			poll([]pollFD{{-1, 0, 0}}, againMS)
 		}
 	}

@@ -14,6 +14,7 @@ type supervisor struct {
 	spec   frame.Spec
 	agents [4]agent // the connection of the agent that started the task comes first
 	listen int
+	state  *state
 
 	stdout, stderr *stream
 	cgroup         *cgroup
@@ -23,8 +24,10 @@ type supervisor struct {
 	pidfd     int
 	startedAt int64
 	lease     lease
-	// helpers is set when processes that serve mounts outlive the task.
-	helpers bool
+	// helpers is set when only processes that serve mounts outlive the task, gone when no process of it is left.
+	helpers, gone bool
+	// exit is the report of the end; nil while the main process runs.
+	exit []byte
 }
 
 func main() {
@@ -40,17 +43,16 @@ func main() {
 	if f := s.start(); f != nil {
 		s.cgroup.remove()
 		removeCpuset(&s.spec)
-		if s.listen >= 0 {
-			_ = syscall.Unlink(s.spec.State + ".sock")
-		}
+		s.lease.drop()
+		s.hide()
 		send(agentFD, frame.KindFailed, f.Encode())
 		syscall.Exit(1)
 	}
-	r := frame.Running{TaskID: s.spec.TaskID, PID: int64(s.pid), StartedAt: s.startedAt}
-	send(agentFD, frame.KindRunning, r.Encode())
+	s.introduce(agentFD)
+	s.lease.look()
 	s.serve()
 	s.finish()
-	s.outliveHelpers()
+	s.stay()
 	syscall.Exit(0)
 }
 
@@ -89,17 +91,20 @@ func send(fd int, kind frame.Kind, body []byte) {
 	}
 }
 
-// finish runs after the main process ended: ends the rest of the tree, keeps the last output, records the exit.
+// finish runs after the main process ended: ends the rest of the tree, keeps the last output, and the volumes within
+// their lease.
 func (s *supervisor) finish() {
 	finishedAt := now()
 	s.endTree()
-	if s.lease.ended {
-		s.lease.close()
+	s.lease.leave()
+	status := s.reaper.status
+	if s.lease.over() {
+		s.lease.ended = s.lease.ended || status != 0
+		s.lease.close(s.gone)
 	}
 	s.stdout.drain()
 	s.stderr.drain()
-	status := s.reaper.status
-	x := frame.Exited{Code: int64(status.ExitStatus()), FinishedAt: finishedAt, LeaseEnded: s.lease.ended}
+	x := frame.Exited{Code: int64(status.ExitStatus()), FinishedAt: finishedAt, LeaseEnded: s.lease.ended, Keeps: s.lease.kept()}
 	if status.Signaled() {
 		x.Signal = int64(status.Signal())
 		x.Code = 128 + x.Signal
@@ -107,7 +112,7 @@ func (s *supervisor) finish() {
 	}
 	s.cgroup.remove()
 	removeCpuset(&s.spec)
-	s.record(x.Encode())
+	s.exit, s.pid = x.Encode(), 0
 }
 
 func now() int64 {

@@ -15,6 +15,8 @@ type namespace struct {
 	mirrors           []uint64 // devices of the tmpfs of mirrors
 }
 
+const procMagic = 0x9fa0
+
 // placeMounts moves the thread into a mount namespace that follows the host's and adds the task's mounts.
 func placeMounts(spec *frame.Spec) *frame.Failed {
 	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
@@ -23,37 +25,30 @@ func placeMounts(spec *frame.Spec) *frame.Failed {
 	if err := syscall.Mount("", "/", "", syscall.MS_SLAVE|syscall.MS_REC, ""); err != nil {
 		return failed(false, "detach the mount namespace: "+err.Error())
 	}
+	sources := make([]source, len(spec.Mounts))
+	for i := range spec.Mounts { // a mount may cover the source of a later one
+		m := &spec.Mounts[i]
+		if f := sources[i].open(m); f != nil {
+			return about(m, f)
+		}
+	}
 	n := &namespace{taskDir: spec.TaskDir, allocDir: spec.AllocDir}
 	for i := range spec.Mounts {
 		m := &spec.Mounts[i]
-		if f := n.place(m); f != nil {
-			f.Text = "mount " + m.Source + " at " + m.Destination + ": " + f.Text
-			return f
+		if f := n.place(m, &sources[i]); f != nil {
+			return about(m, f)
 		}
 		n.placed = append(n.placed, m.Destination)
 	}
 	return nil
 }
 
-func (n *namespace) place(m *frame.Mount) *frame.Failed {
-	source := m.Source
-	if m.Sub != "" {
-		fd, err := openBelow(m.Source, m.Sub)
-		if err != nil {
-			return failed(true, "sub path "+m.Sub+": "+err.Error())
-		}
-		defer syscall.Close(fd)
-		source = "/proc/self/fd/" + itoa(int64(fd))
-	}
-	var st syscall.Stat_t
-	if err := syscall.Stat(source, &st); err != nil {
-		return failed(true, "source: "+err.Error())
-	}
-	target, f := n.target(m.Destination, st.Mode&syscall.S_IFMT == syscall.S_IFDIR)
+func (n *namespace) place(m *frame.Mount, s *source) *frame.Failed {
+	target, f := n.target(m.Destination, s.dir)
 	if f != nil {
 		return f
 	}
-	err := bind(source, target, m.ReadOnly)
+	err := s.bind(target, m.ReadOnly)
 	_ = syscall.Close(target)
 	if err != nil {
 		return failed(true, err.Error())
@@ -63,12 +58,20 @@ func (n *namespace) place(m *frame.Mount) *frame.Failed {
 
 // target opens the destination, making it first where it does not exist.
 func (n *namespace) target(dest string, dir bool) (int, *frame.Failed) {
+	if p := n.placedAbove(dest); p != "" {
+		return makeBeneath(p, dest, dir)
+	}
 	for _, root := range [2]string{n.taskDir, n.allocDir} {
-		if root != "" && below(dest, root) && !n.isPlacedAbove(dest) {
+		if root != "" && below(dest, root) {
 			return makeBeneath(root, dest, dir)
 		}
 	}
 	if fd, err := syscall.Open(dest, oPath|syscall.O_CLOEXEC, 0); err == nil {
+		var fs syscall.Statfs_t
+		if syscall.Fstatfs(fd, &fs) == nil && fs.Type == procMagic {
+			_ = syscall.Close(fd)
+			return -1, hidesProcesses()
+		}
 		return checkKind(fd, dir)
 	}
 	parent := dest
@@ -81,7 +84,11 @@ func (n *namespace) target(dest string, dir bool) (int, *frame.Failed) {
 	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
 		return -1, failed(false, parent+" is not a directory")
 	}
-	if !n.isPlacedAbove(dest) && !n.isMirror(st.Dev) {
+	var fs syscall.Statfs_t
+	if syscall.Statfs(parent, &fs) == nil && fs.Type == procMagic {
+		return -1, hidesProcesses()
+	}
+	if !n.isMirror(st.Dev) {
 		if f := n.mirror(parent); f != nil {
 			return -1, f
 		}
@@ -89,15 +96,24 @@ func (n *namespace) target(dest string, dir bool) (int, *frame.Failed) {
 	return makeBeneath(parent, dest, dir)
 }
 
-// isPlacedAbove tells whether dest lies on an earlier mount of the task, where new directories belong to
-// the volume.
-func (n *namespace) isPlacedAbove(dest string) bool {
+// about names the mount that failed.
+func about(m *frame.Mount, f *frame.Failed) *frame.Failed {
+	f.Text = "mount " + m.Source + " at " + m.Destination + ": " + f.Text
+	return f
+}
+
+func hidesProcesses() *frame.Failed {
+	return failed(false, "what the kernel tells of processes cannot be covered")
+}
+
+// placedAbove is the innermost earlier mount of the task that dest lies on, where new directories belong to the volume.
+func (n *namespace) placedAbove(dest string) (at string) {
 	for _, p := range n.placed {
-		if below(dest, p) {
-			return true
+		if below(dest, p) && len(p) > len(at) {
+			at = p
 		}
 	}
-	return false
+	return at
 }
 
 func (n *namespace) isMirror(dev uint64) bool {

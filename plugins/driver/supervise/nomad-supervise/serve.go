@@ -38,36 +38,9 @@ type agent struct {
 
 // serve moves output and obeys commands until the main process has ended.
 func (s *supervisor) serve() {
-	var fds [9]pollFD
-	for {
-		fds = [9]pollFD{
-			{int32(s.reaper.note), pollIn, 0},
-			{int32(s.listen), pollIn, 0},
-			{s.stdout.fd(), pollIn, 0},
-			{s.stderr.fd(), pollIn, 0},
-		}
-		for i := range s.agents {
-			fds[4+i] = pollFD{int32(s.agents[i].fd), pollIn, 0}
-		}
-		fds[8] = pollFD{s.lease.alarm(), pollIn, 0}
-		poll(fds[:], s.lease.wait())
-		if fds[2].revents != 0 {
-			s.stdout.pump()
-		}
-		if fds[3].revents != 0 {
-			s.stderr.pump()
-		}
-		for i := range s.agents {
-			if fds[4+i].revents != 0 {
-				s.hear(&s.agents[i])
-			}
-		}
-		if fds[1].revents != 0 {
-			s.accept()
-		}
-		if fds[0].revents != 0 {
-			s.reaper.read()
-			return
+	for !s.turn(s.patience(s.lease.wait())) {
+		if s.abandoned() {
+			s.killTree(true)
 		}
 		if s.lease.over() {
 			s.killTree(s.lease.ended)
@@ -75,6 +48,40 @@ func (s *supervisor) serve() {
 			s.lease.sever()
 		}
 	}
+}
+
+// turn waits until something happens, and does what it asks for. It reports whether the reaper has a note.
+func (s *supervisor) turn(timeoutMS int64) bool {
+	fds := [9]pollFD{
+		{int32(s.reaper.note), pollIn, 0},
+		{int32(s.listen), pollIn, 0},
+		{s.stdout.fd(), pollIn, 0},
+		{s.stderr.fd(), pollIn, 0},
+		8: {s.lease.alarm(), pollIn, 0},
+	}
+	for i := range s.agents {
+		fds[4+i] = pollFD{int32(s.agents[i].fd), pollIn, 0}
+	}
+	poll(fds[:], timeoutMS)
+	if fds[2].revents != 0 {
+		s.stdout.pump()
+	}
+	if fds[3].revents != 0 {
+		s.stderr.pump()
+	}
+	for i := range s.agents {
+		if fds[4+i].revents != 0 {
+			s.hear(&s.agents[i])
+		}
+	}
+	if fds[1].revents != 0 {
+		s.accept()
+	}
+	if fds[0].revents != 0 {
+		s.reaper.read()
+		return true
+	}
+	return false
 }
 
 // accept takes a new connection; when all places are taken the last one gives way.
@@ -92,7 +99,14 @@ func (s *supervisor) accept() {
 	}
 	place.hangUp()
 	place.fd = fd
-	r := frame.Running{TaskID: s.spec.TaskID, PID: int64(s.pid), StartedAt: s.startedAt}
+	s.introduce(fd)
+	if s.exit != nil {
+		send(fd, frame.KindExited, s.exit)
+	}
+}
+
+func (s *supervisor) introduce(fd int) {
+	r := frame.Running{TaskID: s.spec.TaskID, PID: int64(s.pid), StartedAt: s.startedAt, LeaseOf: s.spec.LeaseOf}
 	send(fd, frame.KindRunning, r.Encode())
 }
 
@@ -144,6 +158,8 @@ func (s *supervisor) obey(b []byte) int {
 		pidfdSignal(s.pidfd, syscall.Signal(b[frame.HeaderSize]))
 	case kind == frame.KindKill && n == 0:
 		s.killTree(false)
+	case kind == frame.KindRelease && n == 0:
+		s.lease.released = true
 	case kind == frame.KindLease && n == 8:
 		from, _ := frame.TimeOf(b[frame.HeaderSize : frame.HeaderSize+n])
 		s.lease.renew(from)

@@ -15,36 +15,50 @@ func (s *supervisor) start() *frame.Failed {
 	if _, _, e := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); e != 0 {
 		return failed(false, "become a subreaper: "+e.Error())
 	}
+	var f *frame.Failed
+	if s.state, f = openState(s.spec.State); f != nil {
+		return f
+	}
 	if f := s.openSocket(); f != nil {
 		return f
 	}
 	if err := syscall.Chdir("/"); err != nil {
 		return failed(true, "leave the state directory: "+err.Error())
 	}
-	s.lease = takeLease(&s.spec)
-	if len(s.spec.Mounts) > 0 {
-		if f := placeMounts(&s.spec); f != nil {
-			return f
-		}
+	if s.lease, f = takeLease(&s.spec); f != nil {
+		return f
 	}
-	var st syscall.Stat_t
-	if err := syscall.Stat(s.spec.Dir, &st); err != nil {
-		return failed(false, "working directory "+s.spec.Dir+": "+err.Error())
-	}
-	program := findProgram(s.spec.Programs)
-	if program == "" {
-		return failed(false, "command "+s.spec.Args[0]+": not found or not executable")
+	program := ""
+	view, f := makeView(&s.spec, func() (f *frame.Failed) {
+		program, f = lookUp(&s.spec)
+		return f
+	})
+	if f != nil {
+		return f
 	}
 	if s.lease.over() {
 		return failed(true, "the lease of its volumes is over: no server answers this node")
 	}
-	return s.execute(program)
+	defer view.close()
+	return s.execute(program, view)
+}
+
+// lookUp finds what the task starts with, as it sees the files.
+func lookUp(spec *frame.Spec) (program string, f *frame.Failed) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(spec.Dir, &st); err != nil {
+		return "", failed(false, "working directory "+spec.Dir+": "+err.Error())
+	}
+	if program = findProgram(spec.Programs); program == "" {
+		return "", failed(false, "command "+spec.Args[0]+": not found or not executable")
+	}
+	return program, nil
 }
 
 func (s *supervisor) openSocket() *frame.Failed {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err == nil {
-		err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: s.spec.State[len(dirOf(s.spec.State))+1:] + ".sock"})
+		err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: s.state.name + socketEnding})
 	}
 	if err == nil {
 		err = syscall.Listen(fd, 4)
@@ -66,7 +80,7 @@ func findProgram(paths []string) string {
 	return ""
 }
 
-func (s *supervisor) execute(program string) *frame.Failed {
+func (s *supervisor) execute(program string, v *view) *frame.Failed {
 	outWrite, errWrite, f := s.openStreams()
 	if f != nil {
 		return f
@@ -92,12 +106,20 @@ func (s *supervisor) execute(program string) *frame.Failed {
 	}
 	defer release()
 	defer enterCpuset(&s.spec)()
-	pid, err := syscall.ForkExec(program, s.spec.Args, &attr)
+	if err := confine(&s.spec); err != nil {
+		return failed(false, "give up more rights: "+err.Error())
+	}
+	pid := 0
+	fork := func() (err error) {
+		pid, err = syscall.ForkExec(program, s.spec.Args, &attr)
+		return err
+	}
+	err := v.in(fork)
 	if err != nil && s.cgroup != nil && s.cgroup.own {
 		s.cgroup.remove()
 		s.cgroup = nil
 		attr.Sys.UseCgroupFD = false
-		pid, err = syscall.ForkExec(program, s.spec.Args, &attr)
+		err = v.in(fork)
 	}
 	if err != nil {
 		again := err == syscall.EAGAIN || err == syscall.ENOMEM || err == syscall.ETXTBSY

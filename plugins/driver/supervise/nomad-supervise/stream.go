@@ -106,6 +106,19 @@ func (l *stream) open() {
 
 func (l *stream) remove(index int64) { _ = unlinkat(l.dir, l.name+"."+itoa(index)) }
 
+// close lets go of the pipe and the files.
+func (l *stream) close() {
+	if l == nil {
+		return
+	}
+	for _, fd := range [3]*int{&l.pipe, &l.file, &l.dir} {
+		if *fd >= 0 {
+			_ = syscall.Close(*fd)
+		}
+		*fd = -1
+	}
+}
+
 func (l *stream) fd() int32 {
 	if l == nil {
 		return -1

@@ -53,13 +53,18 @@ func (r *reaper) read() {
 	_, _ = syscall.Read(r.note, b[:])
 }
 
-// endTree kills what the main process left behind until no child is left, for at most ten seconds, or as long as
-// the lease allows: a process that the kernel cannot end now is not ours to wait for longer.
+// stuckRounds are the rounds of endTree, two seconds, after which what waits in the kernel is not waited for.
+const stuckRounds = 200
+
+// endTree kills what the main process left behind until no child is left, for at most ten seconds, two for what waits
+// in the kernel, or as long as the lease allows.
 func (s *supervisor) endTree() {
 	for round := range 1000 {
 		fds := [3]pollFD{{int32(s.reaper.note), pollIn, 0}, {s.stdout.fd(), pollIn, 0}, {s.stderr.fd(), pollIn, 0}}
 		poll(fds[:], min(int64(round)+1, 10))
 		if fds[0].revents != 0 {
+			s.reaper.read()
+			s.gone = true
 			return
 		}
 		s.stdout.pump()
@@ -70,6 +75,9 @@ func (s *supervisor) endTree() {
 		}
 		if round%8 == 7 && s.onlyHelpers() {
 			s.helpers = true
+			return
+		}
+		if round > stuckRounds && round%8 == 7 && s.onlyStuck() {
 			return
 		}
 	}
@@ -104,36 +112,34 @@ func (s *supervisor) onlyHelpers() bool {
 	return any
 }
 
-// isHelper reports whether a process serves a mount and was taken out of the life of its task.
-func isHelper(pid int) bool {
-	line := readFile("/proc/" + itoa(int64(pid)) + "/cgroup")
-	for i := 0; i+len(frame.HelperScope) <= len(line); i++ {
-		if line[i:i+len(frame.HelperScope)] == frame.HelperScope {
-			return true
+// onlyStuck reports whether all descendants that are left wait in the kernel, or have threads that do.
+func (s *supervisor) onlyStuck() bool {
+	self := syscall.Getpid()
+	parents := processTable()
+	for pid := range parents {
+		if descends(parents, pid, self) && !isHelper(pid) && !waitsInKernel(readFile("/proc/"+itoa(int64(pid))+"/stat")) {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
-// outliveHelpers stays with the helpers that outlive the task: they are children of this process, and may write to
-// its pipes.
-func (s *supervisor) outliveHelpers() {
-	if !s.helpers {
-		return
+// waitsInKernel reads the third field of a stat line; a killed process whose first thread has ended is a zombie before
+// its last one has.
+func waitsInKernel(stat string) bool {
+	i := len(stat) - 1
+	for i >= 0 && stat[i] != ')' {
+		i--
 	}
-	_ = syscall.Close(s.listen)
-	for i := range s.agents {
-		s.agents[i].hangUp()
-	}
-	for {
-		fds := [3]pollFD{{int32(s.reaper.note), pollIn, 0}, {s.stdout.fd(), pollIn, 0}, {s.stderr.fd(), pollIn, 0}}
-		poll(fds[:], -1)
-		if fds[0].revents != 0 {
-			return
-		}
-		s.stdout.pump()
-		s.stderr.pump()
-	}
+	return i >= 0 && i+2 < len(stat) && (stat[i+2] == 'D' || stat[i+2] == 'Z')
+}
+
+// isHelper reports whether a process serves a mount and was taken out of the life of its task by the agent.
+func isHelper(pid int) bool {
+	return frame.InHelperScope(readFile("/proc/"+itoa(int64(pid))+"/cgroup"), func(dir string) bool {
+		var st syscall.Stat_t
+		return syscall.Lstat(dir, &st) == nil && int(st.Uid) == syscall.Geteuid()
+	})
 }
 
 func descends(parents map[int]int, pid, ancestor int) bool {

@@ -102,7 +102,7 @@ func distinct(paths []string) (out []string) {
 	table, seen := mountTable(), []string{}
 	for _, p := range paths {
 		dev := ""
-		eachMount(table, func(d, _, at string) {
+		eachMount(table, func(_, d, _, at string) {
 			if at == p {
 				dev = d
 			}

@@ -1,0 +1,65 @@
+package volumes_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/plugins/csi/fake"
+)
+
+// The leader is asked for what the driver is about to be asked for: an index alone may be that of several intents.
+func TestLeaderIsAskedForTheVeryCall(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	var asked *api.VolumeIntentRequest
+	r.servers.mu.Lock()
+	r.servers.intentFn = func(q *api.VolumeIntentRequest) error {
+		asked = q
+		return fault.New(fault.Conflict, "not now")
+	}
+	r.servers.mu.Unlock()
+	c, ctx := api.ControllerCall{PluginID: "p", Fence: 7}, r.ctx()
+	for want, call := range map[api.VolumeIntentRequest]func(context.Context) error{
+		{Call: api.CallAttach, ExternalID: "v", Part: "i-1"}: func(ctx context.Context) error {
+			_, err := handle(r, ctx, wire.ControllerPublish, &api.ControllerPublishRequest{ControllerCall: c, ExternalID: "v", ProviderNodeID: "i-1"})
+			return err
+		},
+		{Call: api.CallDetach, ExternalID: "v", Part: "i-1"}: func(ctx context.Context) error {
+			_, err := handle(r, ctx, wire.ControllerUnpublish, &api.ControllerUnpublishRequest{ControllerCall: c, ExternalID: "v", ProviderNodeID: "i-1"})
+			return err
+		},
+		{Call: api.CallCreate, Part: "name"}: func(ctx context.Context) error {
+			_, err := handle(r, ctx, wire.ControllerCreate, &api.ControllerCreateRequest{ControllerCall: c, Name: "name"})
+			return err
+		},
+		{Call: api.CallDelete, ExternalID: "v"}: func(ctx context.Context) error {
+			_, err := handle(r, ctx, wire.ControllerDelete, &api.ControllerDeleteRequest{ControllerCall: c, ExternalID: "v"})
+			return err
+		},
+		{Call: api.CallExpand, ExternalID: "v"}: func(ctx context.Context) error {
+			_, err := handle(r, ctx, wire.ControllerExpand, &api.ControllerExpandRequest{ControllerCall: c, ExternalID: "v"})
+			return err
+		},
+		{Call: api.CallSnapshot, ExternalID: "v", Part: "s"}: func(ctx context.Context) error {
+			_, err := handle(r, ctx, wire.ControllerSnapshot, &api.ControllerSnapshotRequest{ControllerCall: c, ExternalID: "v", Name: "s"})
+			return err
+		},
+		{Call: api.CallSnapshotDelete, Part: "id"}: func(ctx context.Context) error {
+			_, err := handle(r, ctx, wire.ControllerSnapshotDelete, &api.ControllerSnapshotDeleteRequest{ControllerCall: c, ID: "id"})
+			return err
+		},
+	} {
+		asked = nil
+		if err := call(ctx); !errors.Is(err, fault.Conflict) || asked == nil {
+			t.Errorf("%s: %v, asked %+v", want.Call, err, asked)
+			continue
+		}
+		if got := (api.VolumeIntentRequest{Call: asked.Call, ExternalID: asked.ExternalID, Part: asked.Part}); got != want || asked.Fence != 7 {
+			t.Errorf("for %+v the leader is asked %+v", want, asked)
+		}
+	}
+}

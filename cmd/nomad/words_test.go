@@ -1,0 +1,43 @@
+package main_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// private are words that this project once had for things with names of their own: service, HTTP or RPC server, mount
+// health, operation, leave, lease keeper, preference. docs/glossary.md has the words that are used.
+var private = regexp.MustCompile(`(?i)\b(doors?|wards?|deeds?|farewells?|lessees?|wish(es|ed)?|rooms|abroad|amnesic)\b`)
+
+func TestWordsAreThoseOfTheField(t *testing.T) {
+	t.Parallel()
+	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+		switch name := e.Name(); {
+		case err != nil:
+			return err
+		case e.IsDir() && (strings.HasPrefix(name, ".") && name != ".." || name == "testdata" || name == "bin"):
+			return fs.SkipDir
+		case e.IsDir(), name == "CHANGELOG.md", name == "words_test.go", strings.HasPrefix(name, "zz_"):
+			return nil
+		case !strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, ".md"):
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(b), "\n") {
+			if word := private.FindString(line); word != "" {
+				t.Errorf("%s:%d: %q", path, i+1, word)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

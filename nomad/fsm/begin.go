@@ -1,0 +1,143 @@
+package fsm
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// damagedSnapshots is the directory beside "snapshots" for those that could not be read.
+const damagedSnapshots = "snapshots.damaged"
+
+// begun is what a start begins with.
+type begun struct {
+	// index is that of the restored snapshot, 0 when there is none.
+	index uint64
+	// damaged are the names of newer snapshots that could not be read, why says why.
+	damaged []string
+	why     error
+}
+
+// snapshotName is the name of a snapshot's directory: term, index and time in milliseconds.
+type snapshotName struct {
+	name                string
+	term, index, millis uint64
+}
+
+// snapshotNames are those of all snapshots in the directory, the newest first, readable or not.
+func snapshotNames(dir string) (all []snapshotName, err error) {
+	entries, err := os.ReadDir(filepath.Join(dir, "snapshots"))
+	for _, e := range entries {
+		n := snapshotName{name: e.Name()}
+		var rest string
+		if got, _ := fmt.Sscanf(n.name+" .", "%d-%d-%d %s", &n.term, &n.index, &n.millis, &rest); got == 4 && rest == "." && e.IsDir() {
+			all = append(all, n)
+		}
+	}
+	slices.SortFunc(all, func(a, b snapshotName) int {
+		return cmp.Or(cmp.Compare(b.term, a.term), cmp.Compare(b.index, a.index), cmp.Compare(b.millis, a.millis))
+	})
+	return all, err
+}
+
+// begin restores the newest snapshot of the directory that can be read. An older one will do only where the log has
+// all that lies between it and the newest: what this server has told others to have, it must have.
+func (m *machine) begin(st *stores, dir string) (begun, error) {
+	var b begun
+	all, err := snapshotNames(dir)
+	if err != nil {
+		return b, err
+	}
+	for _, n := range all {
+		if b.why != nil {
+			if err := continues(st.logs, n, all[0]); err != nil {
+				return b, damaged(dir, fmt.Errorf("%w; the one before, %s, will not do: %w", b.why, n.name, err))
+			}
+		}
+		err := m.beginWith(st.snapshots, n)
+		switch {
+		case err == nil:
+			b.index = n.index
+			return b, reaches(st.logs, n.index, dir)
+		case errors.Is(err, fault.Unimplemented):
+			return b, fmt.Errorf("snapshot %s: %w", n.name, err)
+		}
+		b.damaged, b.why = append(b.damaged, n.name), errors.Join(b.why, fmt.Errorf("snapshot %s: %w", n.name, err))
+	}
+	if b.why != nil {
+		return b, damaged(dir, b.why)
+	}
+	return b, reaches(st.logs, 0, dir)
+}
+
+func (m *machine) beginWith(snapshots raft.SnapshotStore, n snapshotName) error {
+	meta, body, err := snapshots.Open(n.name)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if meta.Index != n.index || meta.Term != n.term || meta.Version < raft.SnapshotVersionMin || meta.Version > raft.SnapshotVersionMax {
+		return fault.New(fault.Invalid, "it says that it is of entry %d and term %d, format %d", meta.Index, meta.Term, meta.Version)
+	}
+	return m.restore(body)
+}
+
+func (m *machine) restore(r io.Reader) error {
+	return m.state.Restore(bufio.NewReaderSize(r, 1<<20), understood)
+}
+
+// continues says why the log does not lead from one snapshot to another. A snapshot that a user restored follows from
+// no log: it has an index of its own.
+func continues(logs raft.LogStore, from, to snapshotName) error {
+	for i := from.index + 1; i <= to.index; i++ {
+		if err := verifyEntry(logs, i); err != nil {
+			return fmt.Errorf("entry %d of the log: %w", i, err)
+		}
+	}
+	var l raft.Log
+	if err := logs.GetLog(to.index, &l); err != nil {
+		return fmt.Errorf("entry %d of the log: %w", to.index, err)
+	}
+	if l.Term != to.term {
+		return fmt.Errorf("entry %d of the log is of term %d", to.index, l.Term)
+	}
+	return nil
+}
+
+// reaches fails when the log goes on after an index, but not from there.
+func reaches(logs raft.LogStore, index uint64, dir string) error {
+	first, err := logs.FirstIndex()
+	if err != nil {
+		return damaged(dir, fmt.Errorf("first index: %w", err))
+	}
+	if first <= index+1 {
+		return nil
+	}
+	return damaged(dir, fmt.Errorf("it begins at entry %d and the newest snapshot ends at %d", first, index))
+}
+
+// setAside moves snapshots that could not be read out of the way, so that others get the one that could.
+func (b begun) setAside(dir string) error {
+	if len(b.damaged) == 0 {
+		return nil
+	}
+	to := filepath.Join(dir, damagedSnapshots)
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return fmt.Errorf("set a damaged snapshot aside: %w", err)
+	}
+	for _, n := range b.damaged {
+		if err := os.Rename(filepath.Join(dir, "snapshots", n), filepath.Join(to, n)); err != nil {
+			return fmt.Errorf("set a damaged snapshot aside: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/klauspost/compress/gzhttp"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Bounds of one request.
+const (
+	requestTimeout = 2 * time.Minute
+	volumeTimeout  = 10 * time.Minute
+	gzipMinBytes   = 4 << 10 // below, packing takes longer than sending
+)
+
+// server serves the HTTP API.
+type server struct {
+	Config
+	routes table
+	parses *parses
+}
+
+// errStreamed is the outcome of an endpoint that wrote its own answer.
+var errStreamed = errors.New("answer was streamed")
+
+// New makes the handler of the whole API.
+func New(c Config) http.Handler {
+	if c.Log == nil {
+		c.Log = hclog.NewNullLogger()
+	}
+	s := &server{Config: c, routes: newTable(allRoutes()), parses: newParses()}
+	site := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))
+	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(gzipMinBytes), gzhttp.CompressionLevel(1), gzhttp.DropETag())
+	if err != nil {
+		panic(err) // constant options
+	}
+	zipped := zip(site)
+	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for k, v := range c.Headers {
+			w.Header().Set(k, v)
+		}
+		if h := s.extra(r.URL.Path); h != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/v1/client/fs/") {
+			site.ServeHTTP(w, r) // streams flush small pieces and files may be compressed already
+			return
+		}
+		zipped.ServeHTTP(w, r)
+	})
+	return paced(all, cmp.Or(c.Stall, stallMax))
+}
+
+func (s *server) extra(path string) http.Handler {
+	best := ""
+	for prefix := range s.Extra {
+		if strings.HasPrefix(path, prefix) && len(prefix) > len(best) {
+			best = prefix
+		}
+	}
+	return s.Extra[best]
+}
+
+func (s *server) serve(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	err := s.answer(w, r)
+	switch {
+	case err == nil:
+	case errors.Is(err, errStreamed):
+	default:
+		s.writeError(w, r, err)
+	}
+	if s.Log.IsDebug() {
+		s.Log.Debug("request", "method", r.Method, "path", r.URL.RequestURI(), "took", time.Since(start))
+	}
+}
+
+func (s *server) answer(w http.ResponseWriter, r *http.Request) error {
+	route, at, err := s.routes.find(r)
+	if err != nil {
+		return err
+	}
+	params := r.URL.Query()
+	q, err := parseQuery(r, params)
+	if err != nil {
+		return err
+	}
+	if home := first(s.Region, api.GlobalRegion); !s.OtherRegions && first(q.Region, home) != home {
+		return fault.New(fault.Invalid, "No path to region")
+	}
+	ctx, cancel := bound(r.Context(), route.stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))
+	defer cancel()
+	c := &call{server: s, w: w, r: r.WithContext(ctx), id: at.id, tag: at.tag, query: q, params: params}
+	out, err := route.serve(c)
+	if err != nil {
+		return err
+	}
+	return c.write(out)
+}
+
+// bound gives a request its deadline. Streams end with their client.
+func bound(ctx context.Context, stream, blocking, volume bool, wait time.Duration) (context.Context, context.CancelFunc) {
+	switch {
+	case stream:
+		return context.WithCancel(ctx)
+	case blocking:
+		return context.WithTimeout(ctx, wait+requestTimeout)
+	case volume:
+		return context.WithTimeout(ctx, volumeTimeout)
+	}
+	return context.WithTimeout(ctx, requestTimeout)
+}
+
+// writeError is the one place where an error becomes a code and a text.
+func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && !errors.Is(err, errSlow) {
+		return // the client went away
+	}
+	code := statusOf(err)
+	if code >= http.StatusInternalServerError {
+		s.Log.Error("request failed", "method", r.Method, "path", r.URL.Path, "code", code, "error", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(err.Error()))
+}
+
+func statusOf(err error) int {
+	if errors.Is(err, errMethod) {
+		return http.StatusMethodNotAllowed
+	}
+	class := fault.Of(err)
+	if class == fault.Internal && errors.Is(err, context.DeadlineExceeded) {
+		class = fault.Timeout
+	}
+	return class.HTTPStatus()
+}

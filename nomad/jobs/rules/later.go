@@ -1,0 +1,93 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// Later lists what the job asks for and this version does not do: a job that was accepted is done. What is ignored
+// without harm is in [Warnings].
+func Later(j *api.Job) []error {
+	l := &later{}
+	l.asks(j.Multiregion != nil, "job", "multiregion")
+	for _, g := range j.TaskGroups {
+		where := fmt.Sprintf("group %q", brief(g.Name))
+		l.services(where, g.Services)
+		for _, n := range g.Networks {
+			l.network(where, n)
+		}
+		if d := g.EphemeralDisk; d != nil {
+			l.asks(d.Sticky || d.Migrate, where, "ephemeral_disk: sticky and migrate")
+		}
+		for _, name := range sorted(g.Volumes) {
+			if v := g.Volumes[name]; v != nil {
+				l.asks(v.PerAlloc && v.Type == api.VolumeTypeHost, where, fmt.Sprintf("volume %q: per_alloc of a host volume", brief(name)))
+				l.asks(v.Sticky, where, fmt.Sprintf("volume %q: sticky", brief(name)))
+			}
+		}
+		for _, t := range g.Tasks {
+			l.task(fmt.Sprintf("%s, task %q", where, brief(t.Name)), t)
+		}
+	}
+	return l.errs
+}
+
+type later struct{ errs []error }
+
+// asks refuses what is asked for; what names it as job files do.
+func (l *later) asks(is bool, where, what string) {
+	if is {
+		l.errs = append(l.errs, fmt.Errorf("%s: %s: not in this version", where, what))
+	}
+}
+
+func (l *later) services(where string, all []*api.Service) {
+	for _, s := range all {
+		if s.Provider == "nomad" {
+			l.asks(true, where, fmt.Sprintf("service %q", brief(s.Name)))
+			continue
+		}
+		l.errs = append(l.errs, fmt.Errorf("%s: service %q: provider %q is not supported", where, brief(s.Name), s.Provider))
+	}
+}
+
+func (l *later) network(where string, n *api.NetworkResource) {
+	l.asks(n.DNS != nil, where, "network: dns")
+	l.asks(n.Hostname != "", where, "network: hostname")
+	l.asks(n.CNI != nil, where, "network: cni")
+	l.asks(n.Mode == "bridge" || n.Mode == "none" || strings.HasPrefix(n.Mode, "cni/"), where, "network: mode "+n.Mode)
+}
+
+func (l *later) task(where string, t *api.Task) {
+	l.services(where, t.Services)
+	l.asks(len(t.Artifacts) > 0, where, "artifact")
+	l.asks(t.Vault != nil, where, "vault")
+	l.asks(len(t.Secrets) > 0, where, "secret")
+	l.asks(len(t.Actions) > 0, where, "action")
+	l.asks(t.Schedule != nil, where, "schedule")
+	l.asks(len(t.Identities) > 0, where, "identity with a name")
+	if id := t.Identity; id != nil {
+		l.asks(id.Env || id.File || id.Filepath != "" || id.TTL != 0 || len(id.ExtraClaims) > 0, where, "identity")
+	}
+	for i, m := range t.Templates {
+		left := m.LeftDelim
+		if left == "" {
+			left = "{{"
+		}
+		at := fmt.Sprintf("template %d", i+1)
+		l.asks(m.SourcePath != "", where, at+": source")
+		l.asks(m.Envvars, where, at+": env")
+		l.asks(strings.Contains(m.EmbeddedTmpl, left), where, at+": functions in data")
+	}
+	for _, m := range t.VolumeMounts {
+		l.asks(m.SELinuxLabel != "", where, fmt.Sprintf("volume_mount %q: selinux_label", m.Volume))
+	}
+	if r := t.Resources; r != nil {
+		l.asks(r.SecretsMB != 0, where, "resources: secrets")
+		for _, n := range r.Networks {
+			l.network(where+", resources", n)
+		}
+	}
+}

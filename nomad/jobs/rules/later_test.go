@@ -1,0 +1,72 @@
+package rules_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/apitest"
+	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+)
+
+// What becomes of each field of a job stands in testdata/fields.tsv: done, refused (with "not in this version"),
+// warned (ignored without harm, with a warning that names it), or server (the servers write it). A new field has to be
+// listed there, and what is listed is looked at here.
+func TestEveryFieldOfAJobIsDoneOrRefusedOrNamedInAWarning(t *testing.T) {
+	t.Parallel()
+	body, err := os.ReadFile("testdata/fields.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]string{}
+	for line := range strings.Lines(string(body)) {
+		path, kind, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		kinds[path] = kind
+	}
+	for _, f := range apitest.Fields(&api.Job{}) {
+		kind := kinds[f.Path]
+		delete(kinds, f.Path)
+		j := &api.Job{ID: "j"}
+		f.Set(j)
+		errs, warnings := rules.Later(j), rules.Warnings(j, false)
+		switch kind {
+		case "refused":
+			if len(errs) == 0 {
+				t.Errorf("%s is taken in silence", f.Path)
+			}
+		case "warned":
+			if warnings == "" {
+				t.Errorf("%s is ignored in silence", f.Path)
+			}
+		case "done", "server":
+			if len(errs) > 0 {
+				t.Errorf("%s is done, and refused: %v", f.Path, errs)
+			}
+		default:
+			t.Errorf("%s: say in testdata/fields.tsv what becomes of it", f.Path)
+		}
+	}
+	for path := range kinds {
+		t.Errorf("testdata/fields.tsv lists %s, which is no field of a job", path)
+	}
+}
+
+// Allocations that were to have a host volume each would all write to one directory, or wait for ever.
+func TestHostVolumesOfTheirOwnAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		request api.VolumeRequest
+		want    int
+	}{
+		{api.VolumeRequest{Type: api.VolumeTypeHost, Source: "data"}, 0},
+		{api.VolumeRequest{Type: api.VolumeTypeHost, Source: "data", PerAlloc: true}, 1},
+		{api.VolumeRequest{Type: api.VolumeTypeHost, Source: "data", Sticky: true}, 1},
+		{api.VolumeRequest{Type: api.VolumeTypeCSI, Source: "data", PerAlloc: true}, 0},
+	} {
+		j := &api.Job{TaskGroups: []*api.TaskGroup{{Name: "g", Volumes: map[string]*api.VolumeRequest{"v": &c.request, "none": nil}}}}
+		if errs := rules.Later(j); len(errs) != c.want {
+			t.Errorf("%+v: %v", c.request, errs)
+		}
+	}
+}

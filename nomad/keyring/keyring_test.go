@@ -1,0 +1,288 @@
+package keyring_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write missing golden entries")
+
+func registry() *fsm.Registry {
+	r := fsm.NewRegistry()
+	keyring.Commands(r)
+	return r
+}
+
+func TestCommandsStayReadable(t *testing.T) {
+	t.Parallel()
+	if err := fsm.Golden(registry(), "../fsm/testdata/commands", *rewrite); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is one log that several servers share, each with a keystore of its own.
+type world struct {
+	t       *testing.T
+	state   *state.Store
+	raft    *fsm.Local
+	servers map[string]*keyring.Service
+}
+
+func newWorld(t *testing.T, version uint64) *world {
+	t.Helper()
+	s, err := state.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, state: s, raft: fsm.NewLocal(s, registry()), servers: map[string]*keyring.Service{}}
+	w.agree(version)
+	return w
+}
+
+func (w *world) agree(version uint64) {
+	tx := w.state.Write(w.state.Read().Index()+1, time.Now())
+	tx.PutAgreedVersion(version)
+	tx.Commit()
+}
+
+// Invoke answers for one server.
+type peer struct{ *keyring.Service }
+
+func (p peer) Invoke(ctx context.Context, _ string, req, resp any) error {
+	out, err := p.Unlock(ctx, req.(*api.RootKeyUnlockRequest))
+	if err == nil {
+		*resp.(*api.RootKeyUnlockResponse) = *out
+	}
+	return err
+}
+
+// server starts one with a keystore; those of reach are alive for it.
+func (w *world) server(name, dir string, reach ...string) *keyring.Service {
+	k := keyring.New(keyring.Config{
+		Log: hclog.NewNullLogger(), State: w.state, Raft: w.raft, Dir: dir, Address: name, Patience: time.Millisecond,
+		Servers: func() []string { return append(reach, name) },
+		Peer: func(address string) (wire.Caller, error) {
+			if k := w.servers[address]; k != nil {
+				return peer{k}, nil
+			}
+			return nil, fault.New(fault.Unavailable, "%s is away", address)
+		},
+	})
+	w.servers[name] = k
+	return k
+}
+
+// run has a loop go on until the test ends.
+func (w *world) run(loop func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = loop(ctx)
+	}()
+	stop = func() { cancel(); <-done }
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// until waits for a fact about the state.
+func (w *world) until(holds func(tx *state.Txn) bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	if err := state.Until(ctx, w.state, []state.Key{state.TableKey(state.TableRootKeys)}, holds); err != nil {
+		w.t.Fatal("it did not come about")
+	}
+}
+
+func (w *world) active() string {
+	w.t.Helper()
+	id := ""
+	w.until(func(tx *state.Txn) bool {
+		if k := tx.ActiveRootKey(); k != nil {
+			id = k.KeyID
+		}
+		return id != ""
+	})
+	return id
+}
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// eventually waits for a fact that no table tells.
+func eventually(t *testing.T, what string, fact func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !fact(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}
+
+func TestLeaderMakesOneKeyAndKeepsItOverRestarts(t *testing.T) {
+	t.Parallel()
+	w, dir := newWorld(t, fsm.Keyring), t.TempDir()
+	stop := w.run(w.server("a", dir).Lead)
+	id := w.active()
+	stop()
+	again := w.server("a", dir)
+	stop = w.run(again.Lead)
+	secret, err := again.Active()
+	if err != nil || secret.Sign == nil || len(secret.Data) != 32 {
+		t.Fatalf("after a restart: %+v %v", secret, err)
+	}
+	stop()
+	if w.active() != id {
+		t.Error("the restart made another key")
+	}
+	for _, f := range files(t, dir) {
+		if info, err := os.Stat(f); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v %v", f, info.Mode(), err)
+		}
+	}
+}
+
+func TestNoKeyIsMadeBeforeAllServersKnowIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fsm.Keyring-1)
+	w.run(w.server("a", "").Lead)
+	if w.state.Read().ActiveRootKey() != nil {
+		t.Fatal("a key was made")
+	}
+	w.agree(fsm.Keyring)
+	w.active()
+}
+
+func TestNeitherLogNorStateHoldWhatUnwraps(t *testing.T) {
+	t.Parallel()
+	w, dir := newWorld(t, fsm.Keyring), t.TempDir()
+	a := w.server("a", dir)
+	w.run(a.Lead)
+	out, err := a.Unlock(t.Context(), &api.RootKeyUnlockRequest{KeyID: w.active()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := a.Active()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dump bytes.Buffer
+	if err := w.state.Read().Dump(&dump); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(dump.Bytes(), out.Unlock) || bytes.Contains(dump.Bytes(), secret.Data) || bytes.Contains(dump.Bytes(), secret.Sign.D.Bytes()) {
+		t.Error("the state holds a secret in clear")
+	}
+}
+
+func TestOtherServersFetchWhatUnwraps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fsm.Keyring)
+	w.run(w.server("a", t.TempDir()).Lead)
+	id := w.active()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, id+".json"), []byte("{broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := w.server("b", dir, "away", "a")
+	stop := w.run(b.Run)
+	eventually(t, "the other server has the key", func() bool { _, err := b.Active(); return err == nil })
+	stop()
+	delete(w.servers, "a") // what was fetched is on the disk
+	if _, err := w.server("b", dir).Active(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALeaderThatNobodyCanHelpMakesANewKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fsm.Keyring)
+	stop := w.run(w.server("a", t.TempDir()).Lead)
+	lost := w.active()
+	stop()
+	delete(w.servers, "a")
+	b := w.server("b", t.TempDir(), "a")
+	w.run(b.Lead)
+	w.until(func(tx *state.Txn) bool { k := tx.ActiveRootKey(); return k != nil && k.KeyID != lost })
+	if k := w.state.Read().RootKey(lost); k == nil || k.State != api.RootKeyInactive {
+		t.Errorf("what the lost key signed can be verified no more: %+v", k)
+	}
+	if _, err := b.Active(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRotationRetiresAndDeletionForgets(t *testing.T) {
+	t.Parallel()
+	w, dir := newWorld(t, fsm.Keyring), t.TempDir()
+	a := w.server("a", dir)
+	w.run(a.Run)
+	w.run(a.Lead)
+	first := w.active()
+	out, err := a.Rotate(t.Context(), &api.RootKeyRotateRequest{})
+	if err != nil || out.Key.State != api.RootKeyActive || out.Index == 0 {
+		t.Fatalf("rotate: %+v %v", out, err)
+	}
+	list, err := a.List(t.Context(), &api.QueryOptions{})
+	if err != nil || len(list.Keys) != 2 || list.Keys[0].KeyID != first || list.Keys[0].State != api.RootKeyInactive {
+		t.Fatalf("list: %+v %v", list, err)
+	}
+	public, err := a.Public(t.Context(), &api.QueryOptions{})
+	if err != nil || len(public.Keys) != 2 || public.Keys[1].Kid != out.Key.KeyID || public.Keys[1].Alg != "RS256" || public.Keys[1].E != "AQAB" {
+		t.Fatalf("public: %+v %v", public, err)
+	}
+	if _, err := a.Delete(t.Context(), &api.RootKeyDeleteRequest{KeyID: out.Key.KeyID}); !errors.Is(err, fault.Conflict) {
+		t.Errorf("delete the active key: %v", err)
+	}
+	if _, err := a.Delete(t.Context(), &api.RootKeyDeleteRequest{KeyID: first}); err != nil {
+		t.Error(err)
+	}
+	if _, err := a.Delete(t.Context(), &api.RootKeyDeleteRequest{KeyID: first}); !errors.Is(err, fault.NotFound) {
+		t.Errorf("delete it twice: %v", err)
+	}
+	eventually(t, "the keystore forgets the deleted key", func() bool { return len(files(t, dir)) == 1 })
+	for _, bad := range []*api.RootKeyRotateRequest{{Algorithm: "rot13"}, {PublishTime: 1}} {
+		if _, err := a.Rotate(t.Context(), bad); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+func TestOfTwoKeysMadeAtOnceOneStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fsm.Keyring)
+	k := func(id string) *api.RootKey {
+		return &api.RootKey{RootKeyMeta: api.RootKeyMeta{KeyID: id, State: api.RootKeyActive}}
+	}
+	if _, err := w.raft.Propose(t.Context(), &keyring.AddKey{Key: k("one")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.raft.Propose(t.Context(), &keyring.AddKey{Key: k("two")}); !errors.Is(err, fault.Conflict) {
+		t.Errorf("the second: %v", err)
+	}
+	if w.active() != "one" {
+		t.Error("the second took the place of the first")
+	}
+}

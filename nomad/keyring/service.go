@@ -1,0 +1,174 @@
+package keyring
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Config is what the package needs.
+type Config struct {
+	Log   hclog.Logger
+	State *state.Store
+	Raft  fsm.Proposer
+	// Dir is the keystore; empty keeps it in memory.
+	Dir string
+	// Servers lists the RPC addresses of the living servers, Address is that of this one, and Peer the way to another.
+	Servers func() []string
+	Address string
+	Peer    func(address string) (wire.Caller, error)
+	// Patience is how long a leader asks others for what unwraps the active key before it makes a new one; 0 means
+	// 30 seconds.
+	Patience time.Duration
+}
+
+// Service keeps the root keys.
+type Service struct {
+	Config
+	store *keystore
+}
+
+// New makes the service.
+func New(c Config) *Service {
+	c.Patience = cmp.Or(c.Patience, patience)
+	return &Service{c, newKeystore(c.Dir)}
+}
+
+var table = []state.Key{state.TableKey(state.TableRootKeys)}
+
+// Handlers binds the service's methods.
+func (s *Service) Handlers() []wire.Handler {
+	return []wire.Handler{
+		wire.KeyringList.Handle(s.List),
+		wire.KeyringPublic.Handle(s.Public),
+		wire.KeyringRotate.Handle(s.Rotate),
+		wire.KeyringDelete.Handle(s.Delete),
+		wire.KeyringUnlock.Handle(s.Unlock),
+	}
+}
+
+// List lists the root keys, the oldest first.
+func (s *Service) List(ctx context.Context, q *api.QueryOptions) (*api.RootKeyListResponse, error) {
+	out := &api.RootKeyListResponse{}
+	err := rpc.Block(ctx, s.State, q, &out.QueryMeta, table, func(tx *state.Txn) error {
+		out.Keys = nil
+		for _, k := range ordered(tx) {
+			out.Keys = append(out.Keys, &k.RootKeyMeta)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Public lists the public halves of all root keys.
+func (s *Service) Public(ctx context.Context, q *api.QueryOptions) (*api.JSONWebKeysResponse, error) {
+	out := &api.JSONWebKeysResponse{}
+	err := rpc.Block(ctx, s.State, q, &out.QueryMeta, table, func(tx *state.Txn) error {
+		out.Keys = nil
+		for _, k := range ordered(tx) {
+			w, err := webKey(k)
+			if err != nil {
+				return err
+			}
+			out.Keys = append(out.Keys, w)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func ordered(tx *state.Txn) []*api.RootKey {
+	keys := slices.Collect(tx.RootKeys())
+	slices.SortStableFunc(keys, func(a, b *api.RootKey) int { return cmp.Compare(a.CreateIndex, b.CreateIndex) })
+	return keys
+}
+
+// Rotate makes a new active key; what the older ones signed stays valid. Nothing is encrypted by them yet that a full
+// rotation had to encrypt again.
+func (s *Service) Rotate(ctx context.Context, r *api.RootKeyRotateRequest) (*api.RootKeyRotateResponse, error) {
+	switch {
+	case r.Algorithm != "" && r.Algorithm != api.EncryptionAES256GCM:
+		return nil, fault.New(fault.Invalid, "algorithm %q is not known: want %s", r.Algorithm, api.EncryptionAES256GCM)
+	case r.PublishTime != 0:
+		return nil, fault.New(fault.Unimplemented, "publish_time: keys are not made ahead in this version")
+	}
+	return s.rotate(ctx)
+}
+
+// rotate makes a new active key. What unwraps it is on this server's disk before the key is in the log.
+func (s *Service) rotate(ctx context.Context) (*api.RootKeyRotateResponse, error) {
+	key, unlock, err := newKey(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	add := &AddKey{Key: key}
+	if old := s.State.Read().ActiveRootKey(); old != nil {
+		add.Replaces = old.KeyID
+	}
+	if err := s.store.put(key.KeyID, unlock); err != nil {
+		return nil, err
+	}
+	res, err := s.Raft.Propose(ctx, add)
+	if err != nil {
+		if errors.Is(err, fault.Conflict) {
+			err = errors.Join(err, s.store.drop(key.KeyID))
+		}
+		return nil, fmt.Errorf("add a root key: %w", err)
+	}
+	s.Log.Info("a new root key is active", "key", key.KeyID)
+	meta := key.RootKeyMeta // without indexes: clients wait for what is newer than those of an answer
+	return &api.RootKeyRotateResponse{Key: &meta, WriteMeta: api.WriteMeta{Index: res.Index}}, nil
+}
+
+// Delete forgets a key that is not active.
+func (s *Service) Delete(ctx context.Context, r *api.RootKeyDeleteRequest) (*api.WriteMeta, error) {
+	res, err := s.Raft.Propose(ctx, &DeleteKey{KeyID: r.KeyID})
+	if err != nil {
+		return nil, fmt.Errorf("delete root key: %w", err)
+	}
+	return &api.WriteMeta{Index: res.Index}, nil
+}
+
+// Unlock tells another server what unwraps a key.
+func (s *Service) Unlock(_ context.Context, r *api.RootKeyUnlockRequest) (*api.RootKeyUnlockResponse, error) {
+	unlock, err := s.store.get(r.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	if unlock == nil {
+		return nil, fault.New(fault.NotFound, "this server does not have what unwraps root key %q", r.KeyID)
+	}
+	return &api.RootKeyUnlockResponse{Unlock: unlock}, nil
+}
+
+// Active is the secret half of the active key.
+func (s *Service) Active() (*Secret, error) {
+	key := s.State.Read().ActiveRootKey()
+	if key == nil {
+		return nil, fault.New(fault.Unavailable, "the cluster has no root key yet")
+	}
+	return s.secret(key)
+}
+
+func (s *Service) secret(key *api.RootKey) (*Secret, error) {
+	unlock, err := s.store.get(key.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	if unlock == nil {
+		return nil, fault.New(fault.Unavailable, "this server does not have what unwraps root key %s", key.KeyID)
+	}
+	return open(key, unlock)
+}

@@ -1,0 +1,95 @@
+// Package remedy words the commands that end what stands in a volume's way, for those who are refused because of it.
+package remedy
+
+import (
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// StopJob ends the use of volumes by a job that runs.
+func StopJob(ns, job string) string { return command("job stop", ns, job) }
+
+// Detach has a node give a volume back, and its storage detach it.
+func Detach(ns, volume, node string) string { return command("volume detach", ns, volume, node) }
+
+// DetachByForce ends what a volume has on a node, whatever the node and the driver say.
+func DetachByForce(ns, volume, node string) string {
+	return command("volume detach -force", ns, volume, node)
+}
+
+// DetachExternal is [DetachByForce] for what no volume names any more.
+func DetachExternal(plugin, external, node string) string {
+	return "nomad volume detach -force -plugin " + word(plugin) + " -external-id " + word(external) + " " + word(node)
+}
+
+// PurgeNode forgets a node that is gone for good.
+func PurgeNode(node string) string {
+	return "nomad operator api -X PUT /v1/node/" + word(node) + "/purge"
+}
+
+// Delete deletes a volume at its provider, and gives a creation up that has not ended.
+func Delete(ns, volume string) string { return command("volume delete", ns, volume) }
+
+// Deregister forgets a volume.
+func Deregister(ns, volume string) string { return command("volume deregister", ns, volume) }
+
+// Forget forgets a volume whatever its driver has under way.
+func Forget(ns, volume string) string { return command("volume deregister -force", ns, volume) }
+
+// DeleteSnapshot deletes a snapshot at its provider, also one that is being made: by its name while its id is not known.
+func DeleteSnapshot(plugin, id string) string {
+	return command("volume snapshot delete", "", plugin, id)
+}
+
+// ForgetSnapshot forgets all that is intended with a snapshot.
+func ForgetSnapshot(plugin, id string) string {
+	return command("volume snapshot delete -force", "", plugin, id)
+}
+
+// Claim ends a claim: by stopping who uses the volume, else by its node, else by the operator's word.
+func Claim(c *api.VolumeClaim, runs, lost bool) string {
+	switch {
+	case runs:
+		return StopJob(c.Namespace, c.JobID)
+	case lost:
+		return DetachByForce(c.Namespace, c.VolumeID, c.NodeID)
+	}
+	return Detach(c.Namespace, c.VolumeID, c.NodeID)
+}
+
+// Snapshot ends the request for a snapshot that is being made.
+func Snapshot(i *api.SnapshotIntent) string {
+	id := i.Name
+	if i.SnapshotID != "" {
+		id = i.SnapshotID
+	}
+	return DeleteSnapshot(i.PluginID, id)
+}
+
+// Unanswered ends a creation or deletion whose driver does not answer, and forgets the volume.
+func Unanswered(v *api.Volume) string {
+	return "when its driver does not do it, `" + Forget(v.Namespace, v.ID) + "` forgets it, whatever is at the provider"
+}
+
+func command(verb, ns string, args ...string) string {
+	s := "nomad " + verb
+	if ns != "" && ns != api.DefaultNamespace {
+		s += " -namespace " + word(ns)
+	}
+	for _, a := range args {
+		s += " " + word(a)
+	}
+	return s
+}
+
+// word is text as one word of a shell's command.
+func word(text string) string {
+	if text != "" && !strings.ContainsFunc(text, func(c rune) bool { return !strings.ContainsRune(plain, c) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// plain are the characters that mean nothing to a shell.
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@%+,="

@@ -1,0 +1,159 @@
+package rawexec
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
+
+// Supervising processes with a lease stay when their tasks have ended, in case that the agent dies before the volumes are
+// unmounted. One of an allocation is enough.
+
+// leaseEnding ends the names of files that all supervising processes of an allocation lock which have its lease.
+const leaseEnding = ".lease"
+
+func (d *Driver) setLease(s *frame.Spec, t *driver.Task) {
+	l := t.Lease
+	if l == nil {
+		return
+	}
+	s.Lease, s.LeaseFrom, s.Unmount, s.Beside = int64(l.Term.Stop()), l.From, l.Unmount, l.Beside
+	s.LeaseCut, s.LeaseEnd, s.Shared = int64(l.Term.Cut()), int64(l.Term.Term), l.Shared
+	s.LeaseOf = cmp.Or(t.AllocID, t.ID)
+	h := fnv.New64a()
+	h.Write([]byte(s.LeaseOf))
+	s.LeaseFile = filepath.Join(d.shard(h.Sum64()), fmt.Sprintf("%016x", h.Sum64())+leaseEnding)
+}
+
+// Keep implements [driver.Keeper].
+func (d *Driver) Keep(from int64, needed func(allocID string) bool) {
+	for _, p := range d.keeping() {
+		switch {
+		case !needed(p.Ident().LeaseOf):
+			p.Release()
+		case from > 0:
+			if err := p.Renew(from); err != nil && p.Keeping() {
+				d.log.Warn("renew the lease of a task that has ended", "task", p.Ident().TaskID, "error", err)
+			}
+		}
+	}
+}
+
+// keeping lists the supervising processes that keep leases of tasks that have ended, and forgets those that have left.
+func (d *Driver) keeping() []*supervise.Process {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept = slices.DeleteFunc(d.kept, func(p *supervise.Process) bool { return !p.Keeping() })
+	out := slices.Clone(d.kept)
+	for _, t := range d.tasks {
+		if t.process != nil && t.process.Keeping() {
+			out = append(out, t.process)
+		}
+	}
+	return out
+}
+
+// keep takes over a supervising process of which nothing is needed but that it keeps a lease; its task is forgotten.
+func (d *Driver) keep(p *supervise.Process) {
+	d.mu.Lock()
+	d.leave(p)
+	d.kept = append(d.kept, p)
+	delete(d.tasks, p.Ident().TaskID)
+	d.mu.Unlock()
+	d.spareKeepers(p.Ident().LeaseOf)
+}
+
+// leave lets go of a connection to the same supervising process, which goes on keeping its lease. It needs the lock.
+func (d *Driver) leave(same *supervise.Process) {
+	d.kept = slices.DeleteFunc(d.kept, func(p *supervise.Process) bool {
+		if p == same || p.Ident().State != same.Ident().State {
+			return false
+		}
+		p.Detach()
+		return true
+	})
+}
+
+// spareKeepers lets go of the processes that keep the lease of an allocation after their task, but for the last one, and of
+// that too while a task runs that has the lease.
+func (d *Driver) spareKeepers(allocID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	spare := allocID != "" && slices.ContainsFunc(slices.Collect(maps.Values(d.tasks)), func(t *task) bool { return t.hasLease(allocID) })
+	for _, p := range slices.Backward(d.kept) {
+		if p.Ident().LeaseOf != allocID || !p.Keeping() {
+			continue
+		}
+		if spare {
+			p.Release()
+		}
+		spare = true
+	}
+}
+
+// hasLease reports whether the task runs, and has the lease of an allocation.
+func (t *task) hasLease(allocID string) bool {
+	if t.process == nil || t.process.Ident().LeaseOf != allocID {
+		return false
+	}
+	select {
+	case <-t.process.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// Recall takes up the processes that keep leases of tasks which have ended and that no handle names, before any starts: an
+// earlier agent has forgotten them, or had no time to. The traces of an attempt stay, for its task may look for it. It
+// implements [driver.Keeper].
+func (d *Driver) Recall(ctx context.Context) error {
+	var errs []error
+	for i := range uint64(shards) {
+		removeLeases(d.shard(i))
+		names, err := filepath.Glob(filepath.Join(d.shard(i), "*.sock"))
+		errs = append(errs, err)
+		tasks, kept := d.known()
+		for _, name := range names {
+			state := name[:len(name)-len(".sock")]
+			if tasks[state] || kept[state] {
+				continue
+			}
+			switch p, err := supervise.Kept(ctx, state); {
+			case err == nil:
+				d.keep(p)
+			case !errors.Is(err, fault.NotFound):
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeLeases removes the files of leases that nobody has. While it looks at one no task of the allocation can start.
+func removeLeases(dir string) {
+	names, _ := filepath.Glob(filepath.Join(dir, "*"+leaseEnding))
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = os.Remove(name)
+		}
+		_ = f.Close()
+	}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"syscall"
+
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
+)
+
+// Endings of the names of this process's files.
+const (
+	socketEnding = ".sock"
+	lockEnding   = ".lock"
+	exitEnding   = ".exit"
+)
+
+// state is the directory of this process's files, held open: they are found whatever becomes of its path.
+type state struct {
+	dir  int
+	name string
+
+	// look is when to look next whether an agent can ever come, a time of CLOCK_BOOTTIME in nanoseconds; signs counts
+	// the looks in a row that say no.
+	look  int64
+	signs int
+}
+
+// openState opens the present directory.
+func openState(path string) (*state, *frame.Failed) {
+	dir, err := syscall.Open(".", oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, failed(true, "open the state directory: "+err.Error())
+	}
+	return &state{dir: dir, name: path[len(dirOf(path))+1:]}, nil
+}
+
+func (s *state) rename(from, to string) bool {
+	return syscall.Renameat(s.dir, s.name+from, s.dir, s.name+to) == nil
+}
+
+func (s *state) remove(ending string) { _ = unlinkat(s.dir, s.name+ending) }
+
+// forgotten reports whether somebody has removed the file of the lock.
+func forgotten() bool {
+	var st syscall.Stat_t
+	return syscall.Fstat(lockFD, &st) == nil && st.Nlink == 0
+}
+
+const (
+	lookEveryNS = 10e9
+	lookAgainNS = 1e9
+	// signsEnough is how many looks in a row say that nobody can come.
+	signsEnough = 2
+
+	tmpfsMagic, ramfsMagic = 0x01021994, 0x858458f6
+)
+
+// attended reports whether an agent is connected.
+func (s *supervisor) attended() bool {
+	for i := range s.agents {
+		if s.agents[i].fd >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// abandoned reports whether no agent is here and none can ever come: the files are removed, or went with their file system.
+// Nobody would ever end the task, nor learn of its end.
+func (s *supervisor) abandoned() bool {
+	if s.attended() {
+		s.state.look, s.state.signs = 0, 0
+		return false
+	}
+	if now := bootTime(); now >= s.state.look {
+		if forgotten() || vanished() {
+			s.state.look = now + lookAgainNS
+			s.state.signs++
+		} else {
+			s.state.look, s.state.signs = now+lookEveryNS, 0
+		}
+	}
+	return s.state.signs >= signsEnough
+}
+
+// patience bounds a wait while no agent is here, in milliseconds; negative means for ever.
+func (s *supervisor) patience(waitMS int64) int64 {
+	if s.attended() {
+		return waitMS
+	}
+	look := max(s.state.look-bootTime(), 0)/1e6 + 1
+	if waitMS < 0 {
+		return look
+	}
+	return min(waitMS, look)
+}
+
+// vanished reports whether the file of the lock is on a file system that lives in memory and is mounted nowhere: it never
+// will be again. One on a disk may be.
+func vanished() bool {
+	var fs syscall.Statfs_t
+	var st syscall.Stat_t
+	if syscall.Fstatfs(lockFD, &fs) != nil || fs.Type != tmpfsMagic && fs.Type != ramfsMagic || syscall.Fstat(lockFD, &st) != nil {
+		return false
+	}
+	table, there := mountTable(), false
+	if len(table) == 0 {
+		return false
+	}
+	major := (st.Dev>>8)&0xfff | (st.Dev>>32)&^0xfff
+	minor := st.Dev&0xff | (st.Dev>>12)&^0xff
+	name := itoa(int64(major)) + ":" + itoa(int64(uint32(minor)))
+	eachMount(table, func(_, dev, _, _ string) { there = there || dev == name })
+	return !there
+}
