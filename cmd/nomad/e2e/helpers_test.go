@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,13 +71,32 @@ func none(paths []string, parts ...string) error {
 	return nil
 }
 
+// isShell tells whether a process has the command line of a job's shell.
+func isShell(pid int) bool {
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err == nil && strings.HasPrefix(string(cmdline), "/bin/sh\x00-c\x00")
+}
+
+// lasting are the agent's processes without those that a job's shell starts for a moment, such as its sleep.
+func lasting(a *kit.Agent) []int {
+	return slices.DeleteFunc(a.Processes(), func(pid int) bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return true
+		}
+		var state string
+		var parent int
+		_, err = fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent)
+		return err != nil || isShell(parent)
+	})
+}
+
 // killShells kills the shells of the jobs.
 func killShells(t *testing.T, a *kit.Agent) {
 	t.Helper()
 	killed := 0
 	for _, pid := range a.Processes() {
-		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && strings.HasPrefix(string(cmdline), "/bin/sh\x00-c\x00") {
+		if isShell(pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			killed++
 		}

@@ -77,8 +77,11 @@ func TestAgentKilledTaskAndMountSurvive(t *testing.T) {
 	a.CreateVolume("hp", "v1")
 	a.Register(kit.WithVolume(kit.ShellJob("w", forever), "v1"))
 	before := a.Running("w", 1)
-	mounts, processes := a.Mounts(), a.Processes()
+	mounts, processes := a.Mounts(), lasting(a)
 
+	if len(processes) < 2 {
+		t.Fatalf("a plugin and a task run, as the processes %v", processes)
+	}
 	a.Kill()
 	for _, pid := range processes {
 		if err := syscall.Kill(pid, 0); err != nil {
