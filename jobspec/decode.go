@@ -25,6 +25,7 @@ type decoder struct {
 	diags   hcl.Diagnostics
 	// texts are the blocks as written, by the offset where they begin.
 	texts map[int]*hclsyntax.Body
+	said  *Said
 	surroundings
 }
 
@@ -119,6 +120,7 @@ func (d *decoder) content(body hcl.Body, s *hcl.BodySchema) *hcl.BodyContent {
 func (d *decoder) structure(dst reflect.Value, body hcl.Body, labels []string) {
 	t := dst.Type()
 	c := d.content(body, schemaOf(t))
+	d.said.begin(dst)
 	defer func(around surroundings) { d.surroundings = around }(d.surroundings)
 	for _, k := range keysOf(t) {
 		field := dst.Field(k.index)
@@ -126,6 +128,7 @@ func (d *decoder) structure(dst reflect.Value, body hcl.Body, labels []string) {
 		case k.kind == "label":
 			if len(labels) > 0 {
 				field.SetString(labels[0])
+				d.said.note(dst, k.index)
 				labels = labels[1:]
 			}
 		case k.kind == "block" && isMap(field.Type()):
@@ -134,8 +137,8 @@ func (d *decoder) structure(dst reflect.Value, body hcl.Body, labels []string) {
 			d.blocks(field, c.Blocks.OfType(k.name), k.name)
 			d.inherit(dst)
 		default:
-			if a := c.Attributes[k.name]; a != nil {
-				d.attribute(field, a)
+			if a := c.Attributes[k.name]; a != nil && d.attribute(field, a) {
+				d.said.note(dst, k.index)
 			}
 		}
 	}
@@ -183,16 +186,18 @@ func (d *decoder) keep(field, item reflect.Value, b *hcl.Block) {
 	}
 }
 
-// attribute evaluates and converts one attribute.
-func (d *decoder) attribute(field reflect.Value, a *hcl.Attribute) {
+// attribute evaluates and converts one attribute; false when it gives no value.
+func (d *decoder) attribute(field reflect.Value, a *hcl.Attribute) bool {
 	v, diags := evaluate(a.Expr, d.scope)
 	d.diags = append(d.diags, diags...)
 	if diags.HasErrors() || v.IsNull() {
-		return
+		return false
 	}
 	if err := assign(field, v); err != nil {
 		d.diags = append(d.diags, problem(a.Expr.Range(), "%s: %v", a.Name, err))
+		return false
 	}
+	return true
 }
 
 // assign converts a value to the kind of the field.

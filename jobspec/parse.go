@@ -34,6 +34,8 @@ type Input struct {
 	Files FileFunctions
 	// Stopped, when set, is asked again and again whether nobody waits for the job any more.
 	Stopped func() bool
+	// Said, when set, takes note of what the file says itself.
+	Said *Said
 }
 
 // Parse turns a job file into a job without defaults that depend on the cluster. The error lists
@@ -76,7 +78,7 @@ func (p *parser) job(body hcl.Body) (*api.Job, hcl.Diagnostics, error) {
 	if len(jobs) != 1 {
 		return nil, nil, oneJob(p.in.Path, jobs)
 	}
-	job, diags := decodeJob(jobs[0], scope, p.meter)
+	job, diags := decodeJob(jobs[0], scope, p.meter, p.in.Said)
 	return job, diags, nil
 }
 
@@ -131,8 +133,8 @@ func oneJob(path string, jobs hcl.Blocks) error {
 }
 
 // decodeJob decodes the job block over the defaults of its type.
-func decodeJob(block *hcl.Block, scope *hcl.EvalContext, m *meter) (*api.Job, hcl.Diagnostics) {
-	d := &decoder{scope: scope, jobType: api.JobTypeService, texts: textsOf(block.Body)}
+func decodeJob(block *hcl.Block, scope *hcl.EvalContext, m *meter, said *Said) (*api.Job, hcl.Diagnostics) {
+	d := &decoder{scope: scope, jobType: api.JobTypeService, texts: textsOf(block.Body), said: said}
 	body := dynblock.Expand(block.Body, scope, m.blocks())
 	if typ, ok := d.peekString(body, "type"); ok {
 		d.jobType = typ

@@ -70,9 +70,10 @@ func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
 	return nil, fault.New(fault.Timeout, "parse job file: %w", ctx.Err())
 }
 
-// parseJob parses the text form of a job.
-func (p *parses) parseJob(ctx context.Context, b api.JobsParseRequest) (*api.Job, error) {
-	in := jobspec.Input{Path: "input.hcl", Body: []byte(b.JobHCL)}
+// parseJob parses the text form of a job: with all defaults, or as a tree without any.
+func (p *parses) parseJob(ctx context.Context, b api.JobsParseRequest) (any, error) {
+	said := &jobspec.Said{}
+	in := jobspec.Input{Path: "input.hcl", Body: []byte(b.JobHCL), Said: said}
 	if b.Variables != "" {
 		in.VarFiles = []jobspec.File{{Path: "variables.hcl", Body: []byte(b.Variables)}}
 	}
@@ -80,8 +81,9 @@ func (p *parses) parseJob(ctx context.Context, b api.JobsParseRequest) (*api.Job
 	if err != nil {
 		return nil, fault.New(fault.Of(err), "Failed to parse job: %w", err)
 	}
-	if b.Canonicalize {
-		jobspec.Canonicalize(j)
+	if !b.Canonicalize {
+		return said.JSON(j), nil
 	}
+	jobspec.Canonicalize(j)
 	return j, nil
 }

@@ -65,7 +65,7 @@ func TestJobFileThatTakesLongIsRefusedAndKeepsItsTurn(t *testing.T) {
 	}
 	close(release)
 	p.limit = time.Minute
-	if j, err := p.parseJob(t.Context(), api.JobsParseRequest{JobHCL: "j"}); err != nil || j.ID != "j" {
+	if j, err := p.parseJob(t.Context(), api.JobsParseRequest{JobHCL: "j"}); err != nil || j.(map[string]any)["ID"] != "j" {
 		t.Fatalf("after the slow ones have ended: %v, %v", j, err)
 	}
 }
