@@ -229,6 +229,7 @@ func RollbackOver(tx *state.Txn) error {
 	tx.PutRollback(unlessDone(&next))
 	renew(tx, slices.Collect(tx.Attachments()))
 	renewSnapshots(tx)
+	renewVolumes(tx)
 	if err := Reconcile(tx, slices.Collect(tx.Claims())); err != nil {
 		return err
 	}
@@ -238,6 +239,20 @@ func RollbackOver(tx *state.Txn) error {
 		}
 	}
 	return nil
+}
+
+// renewVolumes does the same for what is being made, deleted or expanded. Callers wait for the operation, which stays;
+// what a call that is under way does is not known then.
+func renewVolumes(tx *state.Txn) {
+	for _, v := range slices.Collect(tx.Volumes(api.AllNamespaces)) {
+		switch v.Provision.State {
+		case api.VolumeCreating, api.VolumeDeleting, api.VolumeExpanding:
+			next := *v
+			p := &next.Provision
+			p.Began, p.Intent, p.Uncertain = p.Operation(), tx.Index(), p.Uncertain || p.State != api.VolumeExpanding
+			tx.PutVolume(&next)
+		}
+	}
 }
 
 // claimed reports whether anybody has a claim on the volume, wherever.
