@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/stats"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/client/volumes"
-	"github.com/open-nomad/open-nomad/client/workqueue"
+	"github.com/open-nomad/open-nomad/internal/workgroup"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -147,8 +147,8 @@ func (c *Client) Run(ctx context.Context) error {
 	c.volumes.Restored(known(records))
 	work, endWork := context.WithCancel(life)
 	defer endWork()
-	var loops, working workqueue.Group
-	begin := func(all *workqueue.Group, ctx context.Context, l loop) {
+	var loops, working workgroup.Group
+	begin := func(all *workgroup.Group, ctx context.Context, l loop) {
 		all.Go(l.name, func() {
 			if err := l.run(ctx); err != nil && ctx.Err() == nil {
 				c.log.Error("loop ended", "loop", l.name, "error", err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/tasks"
-	"github.com/open-nomad/open-nomad/client/workqueue"
+	"github.com/open-nomad/open-nomad/internal/workgroup"
 )
 
 // entry is one allocation of the node with its tasks; group is nil when the allocation is broken.
@@ -25,7 +25,7 @@ type entry struct {
 type table struct {
 	mu      sync.RWMutex
 	entries map[string]*entry
-	runs    workqueue.Group
+	runs    workgroup.Group
 }
 
 func newTable() *table { return &table{entries: map[string]*entry{}} }

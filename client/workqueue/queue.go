@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/workgroup"
 	"github.com/open-nomad/open-nomad/plugins/csi"
 )
 
@@ -97,7 +98,7 @@ func (q *Queue) notify() {
 // Run tries what is due until ctx ends. A key whose try returns an error is tried again after a wait. try is
 // called for different keys at once, never twice at once for one key. Tries that hang are left behind, and named.
 func (q *Queue) Run(ctx context.Context, try func(context.Context, string) error) (left []string) {
-	var running Group
+	var running workgroup.Group
 	defer func() { left = running.Wait() }()
 	slots := make(chan struct{}, workers)
 	for {

@@ -51,7 +51,7 @@ func packages(t *testing.T) []pkg {
 
 // layers gives each package its layer; the longest matching prefix decides. "x/" means all below x.
 var layers = map[string]int{
-	"api": 0, "api/": 0,
+	"api": 0, "api/": 0, "internal/": 0,
 	"jobspec": 1, "jobspec/": 1, "nomad/volumes/claim": 1, "nomad/volumes/remedy": 1, "nomad/share": 1, "nomad/scheduler": 1, "nomad/scheduler/": 1,
 	"nomad/jobs/rules": 1, "nomad/jobs/diff": 1, "nomad/nodes/drain": 1, "nomad/allocs/row": 1,
 	"nomad/fsm": 2, "nomad/state": 2, "nomad/rpc": 2, "nomad/broker": 2, "nomad/plan": 2, "nomad/volumes/ledger": 2,

@@ -3,10 +3,11 @@ package reconciler
 import (
 	"container/list"
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/workgroup"
 )
 
 // key names something that the loop looks after: an external volume, a volume to be created, or a
@@ -30,7 +31,8 @@ type queue struct {
 	items map[key]*item
 	// hasty are the keys that wait for a success of a plugin, those first that wait the longest.
 	hasty map[string]*list.List
-	wg    sync.WaitGroup
+	// running are the keys that are being looked at.
+	running workgroup.Group
 }
 
 type item struct {
@@ -67,12 +69,10 @@ func (q *queue) wake(ctx context.Context, k key, afresh bool) {
 		it.timer.Stop()
 	}
 	q.unlist(it)
-	q.wg.Add(1)
-	go q.run(ctx, k, it)
+	q.running.Go(k.String(), func() { q.run(ctx, k, it) })
 }
 
 func (q *queue) run(ctx context.Context, k key, it *item) {
-	defer q.wg.Done()
 	for {
 		q.pause(ctx, k.String())
 		q.begin(it)
@@ -151,9 +151,6 @@ func (q *queue) unlist(it *item) {
 	}
 }
 
-// drainWait bounds the wait for work whose context has ended.
-const drainWait = 30 * time.Second
-
 // drain waits, bounded, for running work after ctx ended, and names what has not ended. That cannot propose anything any
 // more, for its context is over.
 func (q *queue) drain() (left []string) {
@@ -164,25 +161,5 @@ func (q *queue) drain() (left []string) {
 		}
 	}
 	q.mu.Unlock()
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		q.wg.Wait()
-	}()
-	timer := time.NewTimer(drainWait)
-	defer timer.Stop()
-	select {
-	case <-over:
-		return nil
-	case <-timer.C:
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for k, it := range q.items {
-		if it.running {
-			left = append(left, k.String())
-		}
-	}
-	slices.Sort(left)
-	return left
+	return q.running.Wait()
 }
