@@ -37,7 +37,7 @@ func TestAListThatFitsNoMessageIsReadWhereItIsAsked(t *testing.T) {
 	}))
 	raft := &cluster{}
 	raft.address.Store(leader.port.Addr().String())
-	follower := rpc.New(rpc.Config{Log: hclog.NewNullLogger(), Raft: raft, Dialer: leader.dialer, State: store})
+	follower := rpc.New(rpc.Config{Log: hclog.NewNullLogger(), Raft: raft, Dialer: leader.dialer, State: store, Hold: time.Minute})
 	var index uint64
 	follower.Handle(wire.NodeList.Handle(func(context.Context, *api.NodeListRequest) (*api.NodeListResponse, error) {
 		index = store.Read().Index()
@@ -62,7 +62,7 @@ func TestAListThatFitsNoMessageIsRefusedElsewhere(t *testing.T) {
 	if _, err := wire.NodeList.Call(t.Context(), leader.connect(t), &api.NodeListRequest{}); !errors.Is(err, fault.TooLarge) {
 		t.Errorf("over the network: %v", err)
 	}
-	s, raft, _ := patient(t, 0, nil, named("this")...)
+	s, raft, _ := patient(t, time.Minute, nil, named("this")...)
 	raft.address.Store(leader.port.Addr().String())
 	if _, err := wire.NodeList.Call(t.Context(), s, &api.NodeListRequest{}); !errors.Is(err, fault.TooLarge) {
 		t.Errorf("through a follower without a state: %v", err)
@@ -71,7 +71,7 @@ func TestAListThatFitsNoMessageIsRefusedElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	follower := rpc.New(rpc.Config{Log: hclog.NewNullLogger(), Raft: raft, Dialer: leader.dialer, State: store})
+	follower := rpc.New(rpc.Config{Log: hclog.NewNullLogger(), Raft: raft, Dialer: leader.dialer, State: store, Hold: time.Minute})
 	follower.Handle(named("this")...)
 	if _, err := wire.NodeList.Call(t.Context(), follower, &api.NodeListRequest{}); !errors.Is(err, fault.TooLarge) {
 		t.Errorf("behind a leader that does not say where it is: %v", err)
