@@ -189,10 +189,28 @@ type explanation struct {
 	scores [1]*api.NodeScoreMeta
 }
 
+// occasion is what counted for one placement beside the standing of its node.
+type occasion struct {
+	fit, spread, device float64
+	collisions          int // allocations of the group that were there before
+	penalty             bool
+}
+
+// occasion is what counts for the next placement on the node; its fit and its collisions are known afterwards, too.
+func (p *placer) occasion(c rank.Candidate, avoid map[int]bool) occasion {
+	now := occasion{spread: p.spreads.Boost(c.Tuple), penalty: avoid[c.Node]}
+	if p.special.preferred() {
+		now.device, _ = p.deviceScore(p.run.edit.Row(c.Node))
+	}
+	return now
+}
+
 // explain writes into a placed allocation how its node was chosen. The counts are shared by all of the
 // group.
-func (p *placer) explain(a *api.Allocation, chosen rank.Candidate) {
-	x := &explanation{metric: p.seen.lend(), chosen: p.scoreMeta(chosen)}
+func (p *placer) explain(a *api.Allocation, chosen rank.Candidate, now occasion) {
+	row := p.run.edit.Row(chosen.Node)
+	now.fit, now.collisions = p.fitOf(row.Total, row.Used), max(int(p.collisions[chosen.Node])-1, 0)
+	x := &explanation{metric: p.seen.lend(), chosen: p.scoreMeta(chosen, now)}
 	x.scores[0] = &x.chosen
 	x.metric.ScoreMetaData, a.Metrics = x.scores[:], &x.metric
 	if p.explained || p.board == nil {
@@ -203,7 +221,9 @@ func (p *placer) explain(a *api.Allocation, chosen rank.Candidate) {
 	list := append(make([]*api.NodeScoreMeta, 0, othersMax+1), &x.chosen)
 	for _, c := range p.board.Top(othersMax+1, p.spreads.Boost) {
 		if c.Node != chosen.Node && len(list) <= othersMax {
-			others = append(others, p.scoreMeta(c))
+			then := p.occasion(c, nil)
+			then.fit, then.collisions = p.fitScore(p.run.edit.Row(c.Node)), int(p.collisions[c.Node])
+			others = append(others, p.scoreMeta(c, then))
 			list = append(list, &others[len(others)-1])
 		}
 	}
@@ -213,32 +233,33 @@ func (p *placer) explain(a *api.Allocation, chosen rank.Candidate) {
 // explainSystem is explain for a node that was not chosen among others.
 func (p *placer) explainSystem(a *api.Allocation, i int) {
 	row := p.run.edit.Row(i)
-	p.explain(a, rank.Candidate{Node: i, Sum: p.fitOf(row.Total, row.Used), Parts: 1})
+	p.explain(a, rank.Candidate{Node: i, Sum: p.fitOf(row.Total, row.Used), Parts: 1}, occasion{})
 }
 
-func (p *placer) scoreMeta(c rank.Candidate) api.NodeScoreMeta {
+// scoreMeta shows the parts of a score.
+func (p *placer) scoreMeta(c rank.Candidate, now occasion) api.NodeScoreMeta {
 	s := &p.fit[c.Node]
-	row := p.run.edit.Row(c.Node)
-	fit := p.fitOf(row.Total, row.Used)
-	meta := api.NodeScoreMeta{NodeID: row.Node.ID, NormScore: c.Mean()}
-	collisions := int(p.collisions[c.Node]) - 1
-	device, preferred := p.deviceScore(row)
-	if collisions <= 0 && !s.preferred() && !preferred && p.spreads.Empty() {
-		meta.Scores = p.fitAlone(fit)
+	meta := api.NodeScoreMeta{NodeID: p.run.edit.Row(c.Node).Node.ID, NormScore: c.Mean()}
+	devices := p.special.preferred()
+	if now.collisions == 0 && !s.preferred() && !devices && p.spreads.Empty() && !now.penalty {
+		meta.Scores = p.fitAlone(now.fit)
 		return meta
 	}
-	meta.Scores = map[string]float64{rank.PartFit: fit}
-	if collisions > 0 {
-		meta.Scores[rank.PartAntiAffinity] = rank.AntiAffinity(collisions, p.group.Count)
+	meta.Scores = map[string]float64{rank.PartFit: now.fit}
+	if now.collisions > 0 {
+		meta.Scores[rank.PartAntiAffinity] = rank.AntiAffinity(now.collisions, p.group.Count)
 	}
 	if s.preferred() {
 		meta.Scores[rank.PartAffinity] = s.affinity
 	}
-	if preferred {
-		meta.Scores[rank.PartDevices] = device
+	if devices {
+		meta.Scores[rank.PartDevices] = now.device
+	}
+	if now.penalty {
+		meta.Scores[rank.PartPenalty] = -1
 	}
 	if !p.spreads.Empty() {
-		meta.Scores[rank.PartSpread] = p.spreads.Boost(int(s.tuple))
+		meta.Scores[rank.PartSpread] = now.spread
 	}
 	return meta
 }

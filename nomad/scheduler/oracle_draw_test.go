@@ -1,7 +1,11 @@
 package scheduler_test
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -21,17 +25,38 @@ type oracleAsk struct {
 	perRack int
 	wide    bool
 	write   string
+	// volume is the kind of CSI volume: shared by all, one for a single user, or one per allocation.
+	volume string
+	// rules of the job, the group and its task.
+	spreads    [2][]*api.Spread
+	affinities [3][]*api.Affinity
+	sticky     bool
+	kind       string
+	// work is what the task does: another one needs new allocations.
+	work int
 }
 
+// Kinds of CSI volumes.
+const (
+	sharedVolume  = "shared"
+	singleVolume  = "single"
+	volumePerName = "own"
+)
+
 func drawCluster(t *rapid.T, c *cluster) {
-	for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
+	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
 		c.node(fmt.Sprintf("n%d", i), func(n *api.Node) {
 			n.NodeResources.Memory.MemoryMB = rapid.Int64Range(0, 1000).Draw(t, "memory")
 			n.ReservedResources = &api.NodeReservedResources{
 				Cpu:      api.NodeReservedCpuResources{CpuShares: rapid.Uint64Range(0, 200).Draw(t, "reserved")},
 				Networks: api.NodeReservedNetworkResources{ReservedHostPorts: rapid.SampledFrom([]string{"", "80", "79-81"}).Draw(t, "host ports")},
 			}
+			n.NodeMaxAllocs = rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "allocations at most")
 			n.Meta = map[string]string{"rack": rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "rack")}
+			if zone := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "zone"); zone != "" {
+				n.Meta["zone"] = zone
+			}
+			drawPlugin(t, n)
 			n.Status = rapid.SampledFrom([]string{"ready", "ready", "ready", "down"}).Draw(t, "status")
 			n.SchedulingEligibility = rapid.SampledFrom([]string{"eligible", "eligible", "ineligible"}).Draw(t, "eligibility")
 			drawProcessors(t, n)
@@ -73,6 +98,39 @@ func drawNetworks(t *rapid.T, n *api.Node) {
 		home.Addresses = append(home.Addresses, &api.NodeNetworkAddress{Alias: "public", Address: ip, ReservedPorts: "90"})
 	}
 	n.NodeResources.NodeNetworks = []*api.NodeNetwork{home}
+}
+
+// drawPlugin gives the node a CSI plugin, or none.
+func drawPlugin(t *rapid.T, n *api.Node) {
+	kind := rapid.SampledFrom([]string{"healthy", "healthy", "healthy", "sick", "none"}).Draw(t, "plugin")
+	if kind == "none" {
+		return
+	}
+	var segments map[string]string
+	if zone := n.Meta["zone"]; zone != "" {
+		segments = map[string]string{"zone": zone}
+	}
+	plugin(rapid.Int64Range(0, 2).Draw(t, "volumes at most"), segments)(n)
+	n.CSINodePlugins["p"].Healthy = kind == "healthy"
+}
+
+// drawVolumes makes the volumes that jobs may ask for, or not.
+func drawVolumes(t *rapid.T, c *cluster) {
+	modes := map[string]api.AccessMode{sharedVolume: api.AccessMultiNodeMultiWriter, singleVolume: api.AccessSingleNodeSingle}
+	for i := range 8 {
+		modes[fmt.Sprintf("%s[%d]", volumePerName, i)] = api.AccessSingleNodeWriter
+	}
+	for _, id := range slices.Sorted(maps.Keys(modes)) {
+		zone := rapid.SampledFrom([]string{"", "", "", "x", "y", "missing"}).Draw(t, "volume")
+		if zone == "missing" {
+			continue
+		}
+		c.volume(id, modes[id], func(v *api.Volume) {
+			if zone != "" {
+				v.Provision.Topologies = []*api.Topology{{Segments: map[string]string{"zone": zone}}}
+			}
+		})
+	}
 }
 
 func drawDevices(t *rapid.T, n *api.Node, model string) {
@@ -117,9 +175,60 @@ func drawAsk(t *rapid.T) oracleAsk {
 	return k
 }
 
+// drawWishes draws what matters from the second allocation on.
+func drawWishes(t *rapid.T, k *oracleAsk) {
+	k.kind = rapid.SampledFrom([]string{api.JobTypeService, api.JobTypeService, api.JobTypeBatch}).Draw(t, "kind")
+	k.sticky = rapid.IntRange(0, 3).Draw(t, "sticky") == 0
+	k.volume = rapid.SampledFrom([]string{"", "", sharedVolume, volumePerName, volumePerName, singleVolume}).Draw(t, "csi")
+	for range rapid.SampledFrom([]int{0, 0, 1, 1, 2}).Draw(t, "spreads") {
+		at := rapid.IntRange(0, 1).Draw(t, "level")
+		k.spreads[at] = append(k.spreads[at], drawSpread(t))
+	}
+	for range rapid.SampledFrom([]int{0, 0, 1, 2, 3}).Draw(t, "affinities") {
+		at := rapid.IntRange(0, 2).Draw(t, "level")
+		f := &api.Affinity{LTarget: "${meta.rack}", RTarget: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "liked"), Operand: "="}
+		if rapid.Bool().Draw(t, "zone") {
+			f = &api.Affinity{LTarget: "${meta.zone}", Operand: "is_set"}
+		}
+		f.Weight = int8(rapid.SampledFrom([]int{-100, -50, -1, 1, 50, 100}).Draw(t, "weight"))
+		k.affinities[at] = append(k.affinities[at], f)
+	}
+}
+
+func drawSpread(t *rapid.T) *api.Spread {
+	s := &api.Spread{Attribute: "${meta.rack}", Weight: int8(rapid.IntRange(1, 100).Draw(t, "weight"))}
+	values := []string{"a", "b", "c"}
+	if rapid.Bool().Draw(t, "zones") {
+		s.Attribute, values = "${meta.zone}", []string{"x", "y"}
+	}
+	rest := 100
+	if rapid.Bool().Draw(t, "targets") {
+		for _, v := range values {
+			if percent := rapid.IntRange(0, rest).Draw(t, "percent"); percent > 0 && rapid.Bool().Draw(t, "named") {
+				s.SpreadTarget = append(s.SpreadTarget, &api.SpreadTarget{Value: v, Percent: uint8(percent)})
+				rest -= percent
+			}
+		}
+	}
+	return s
+}
+
 func (k oracleAsk) job(id string, count int) *api.Job {
-	return job(id, api.JobTypeService, count, func(j *api.Job) {
+	return job(id, cmp.Or(k.kind, api.JobTypeService), count, func(j *api.Job) {
 		g := j.TaskGroups[0]
+		j.Spreads, g.Spreads = k.spreads[0], k.spreads[1]
+		j.Affinities, g.Affinities, g.Tasks[0].Affinities = k.affinities[0], k.affinities[1], k.affinities[2]
+		g.Tasks[0].Env = map[string]string{"work": fmt.Sprint(k.work)}
+		g.EphemeralDisk = &api.EphemeralDisk{Sticky: k.sticky}
+		g.ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: 5 * time.Second, DelayFunction: "constant"}
+		switch k.volume {
+		case sharedVolume:
+			withVolume(sharedVolume, func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessMultiNodeMultiWriter) })(j)
+		case singleVolume:
+			withVolume(singleVolume, func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessSingleNodeSingle) })(j)
+		case volumePerName:
+			withVolume(volumePerName, func(r *api.VolumeRequest) { r.PerAlloc = true })(j)
+		}
 		g.Tasks[0].Resources = &api.Resources{CPU: k.cpu, MemoryMB: k.memory, Cores: k.cores, Devices: k.devices, NUMA: &api.NUMAResource{Affinity: k.numa}}
 		if len(k.static)+k.dynamic > 0 {
 			net := &api.NetworkResource{ReservedPorts: k.static}
@@ -129,7 +238,10 @@ func (k oracleAsk) job(id string, count int) *api.Job {
 			g.Networks = []*api.NetworkResource{net}
 		}
 		if k.write != "" {
-			g.Volumes = map[string]*api.VolumeRequest{"v": {Name: "v", Type: api.VolumeTypeHost, Source: "data", AccessMode: k.write}}
+			if g.Volumes == nil {
+				g.Volumes = map[string]*api.VolumeRequest{}
+			}
+			g.Volumes["v"] = &api.VolumeRequest{Name: "v", Type: api.VolumeTypeHost, Source: "data", AccessMode: k.write}
 		}
 		if k.rack != "" {
 			g.Constraints = append(g.Constraints, &api.Constraint{LTarget: "${meta.rack}", RTarget: k.rack})

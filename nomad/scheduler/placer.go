@@ -287,7 +287,8 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 		}
 	}
 	if preferred >= 0 && p.fit[preferred].ok() && p.take(a, preferred, ask) {
-		p.explain(a, rank.Candidate{Node: preferred, Sum: p.fitScore(p.run.edit.Row(preferred)), Parts: 1})
+		row := p.run.edit.Row(preferred)
+		p.explain(a, rank.Candidate{Node: preferred, Sum: p.fitOf(row.Total, row.Used), Parts: 1}, occasion{})
 		return true
 	}
 	var later []int
@@ -304,8 +305,9 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 		if !ok {
 			return p.preempt(a, ask)
 		}
+		now := p.occasion(best, avoid)
 		if p.take(a, best.Node, ask) {
-			p.explain(a, best)
+			p.explain(a, best, now)
 			return true
 		}
 		p.drop(best.Node)

@@ -49,8 +49,9 @@ func (p *placer) preempt(a *api.Allocation, ask *feasible.VolumeAsk) bool {
 		if !ok {
 			return false
 		}
+		now := p.occasion(best, nil)
 		if p.preemptOn(a, best.Node, ask) {
-			p.explain(a, best)
+			p.explain(a, best, now)
 			return true
 		}
 		p.sacrifice.Drop(best.Node)
