@@ -1,5 +1,7 @@
 package api
 
+//msgp:ignore AgentSelf AgentHealth AgentHealthResponse ServerMembers
+
 // AgentMember is one server as the gossip pool sees it.
 type AgentMember struct {
 	Name        string            `msg:",omitempty"`

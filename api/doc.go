@@ -14,4 +14,4 @@
 //     (the generated codec files aside).
 package api
 
-//go:generate go tool -modfile=../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file .
+//go:generate go run -modfile=../tools/go.mod ../cmd/nomad/codec.go .

@@ -2,6 +2,8 @@ package api
 
 import "time"
 
+//msgp:ignore JobsParseRequest
+
 // JobRegisterRequest registers a job; with EnforceIndex only if its modify index equals JobModifyIndex.
 type JobRegisterRequest struct {
 	Job               *Job           `msg:",omitempty"`

@@ -1,5 +1,7 @@
 package api
 
+//msgp:ignore StreamFrame
+
 // StreamFrame is one frame of a file or log stream.
 type StreamFrame struct {
 	Offset    int64  `json:",omitempty" msg:",omitempty"`

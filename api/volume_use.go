@@ -7,6 +7,8 @@ import (
 	"strings"
 )
 
+//msgp:ignore VolumeUse
+
 // VolumeUse is one way in which an allocation uses a CSI volume: the requests of its group that agree in
 // everything but their names. In modes of a single user, requests that differ in ReadOnly only are one use,
 // which writes; tasks of the others mount it read-only.

@@ -16,4 +16,4 @@
 // learned from the servers and from the mount table. A file that another agent holds is an error.
 package store
 
-//go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file record.go
+//go:generate go run -modfile=../../tools/go.mod ../../cmd/nomad/codec.go . record.go

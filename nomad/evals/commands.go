@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-//go:generate go tool -modfile=../../tools/go.mod msgp -o zz_msgp.go -tests=false -io=false -file commands.go
+//go:generate go run -modfile=../../tools/go.mod ../../cmd/nomad/codec.go . commands.go
 //msgp:limit arrays:1000000 maps:1000000
 
 // Commands registers the commands of this service.

@@ -6,8 +6,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
-//go:generate go tool -modfile=../../tools/go.mod msgp -o zz_change_msgp.go -tests=false -io=false -file change.go
-
 //msgp:limit arrays:1000000 maps:1000000
 
 // Stability marks a version as one to go back to, or not.

@@ -9,8 +9,8 @@ import (
 
 // Size limits for msgp deserialization
 const (
-	z09f266celimitArrays = 1000000
-	z09f266celimitMaps   = 1000000
+	z3285830elimitArrays = 1000000
+	z3285830elimitMaps   = 1000000
 )
 
 // MarshalMsg implements msgp.Marshaler
@@ -93,7 +93,7 @@ func (z *Answer) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -306,7 +306,7 @@ func (z *Attached) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -361,7 +361,7 @@ func (z *Attached) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "PublishContext")
 				return
 			}
-			if zb0002 > z09f266celimitMaps {
+			if zb0002 > z3285830elimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
@@ -513,7 +513,7 @@ func (z *BeginDelete) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -544,7 +544,7 @@ func (z *BeginDelete) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Secrets")
 				return
 			}
-			if zb0002 > z09f266celimitMaps {
+			if zb0002 > z3285830elimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
@@ -671,7 +671,7 @@ func (z *BeginExpand) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -784,7 +784,7 @@ func (z *ConfirmDelete) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -894,7 +894,7 @@ func (z *Deregister) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -977,7 +977,7 @@ func (z *EndDelete) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -1064,7 +1064,7 @@ func (z *EndExpand) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -1225,7 +1225,7 @@ func (z *Evict) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -1262,12 +1262,12 @@ func (z *Evict) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "AllocIDs")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.AllocIDs) >= int(zb0002) {
-				z.AllocIDs = (z.AllocIDs)[:zb0002]
+				z.AllocIDs = z.AllocIDs[:zb0002]
 			} else {
 				z.AllocIDs = make([]string, zb0002)
 			}
@@ -1285,12 +1285,12 @@ func (z *Evict) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Uses")
 				return
 			}
-			if zb0003 > z09f266celimitArrays {
+			if zb0003 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Uses) >= int(zb0003) {
-				z.Uses = (z.Uses)[:zb0003]
+				z.Uses = z.Uses[:zb0003]
 			} else {
 				z.Uses = make([]string, zb0003)
 			}
@@ -1443,7 +1443,7 @@ func (z *GiveUpSnapshot) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -1474,7 +1474,7 @@ func (z *GiveUpSnapshot) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Secrets")
 				return
 			}
-			if zb0002 > z09f266celimitMaps {
+			if zb0002 > z3285830elimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
@@ -1597,7 +1597,7 @@ func (z *Intend) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -1688,7 +1688,7 @@ func (z *IntendSnapshot) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -1829,7 +1829,7 @@ func (z *NodeExpanded) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -1985,7 +1985,7 @@ func (z *Provisioned) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -2022,7 +2022,7 @@ func (z *Provisioned) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Context")
 				return
 			}
-			if zb0002 > z09f266celimitMaps {
+			if zb0002 > z3285830elimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
@@ -2054,12 +2054,12 @@ func (z *Provisioned) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Topologies")
 				return
 			}
-			if zb0003 > z09f266celimitArrays {
+			if zb0003 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Topologies) >= int(zb0003) {
-				z.Topologies = (z.Topologies)[:zb0003]
+				z.Topologies = z.Topologies[:zb0003]
 			} else {
 				z.Topologies = make([]*api.Topology, zb0003)
 			}
@@ -2132,7 +2132,7 @@ func (z *Reconcile) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -2232,7 +2232,7 @@ func (z *Register) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -2251,12 +2251,12 @@ func (z *Register) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Specs")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Specs) >= int(zb0002) {
-				z.Specs = (z.Specs)[:zb0002]
+				z.Specs = z.Specs[:zb0002]
 			} else {
 				z.Specs = make([]*api.VolumeSpec, zb0002)
 			}
@@ -2285,12 +2285,12 @@ func (z *Register) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "NotValidated")
 				return
 			}
-			if zb0003 > z09f266celimitArrays {
+			if zb0003 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.NotValidated) >= int(zb0003) {
-				z.NotValidated = (z.NotValidated)[:zb0003]
+				z.NotValidated = z.NotValidated[:zb0003]
 			} else {
 				z.NotValidated = make([]string, zb0003)
 			}
@@ -2308,12 +2308,12 @@ func (z *Register) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Known")
 				return
 			}
-			if zb0004 > z09f266celimitArrays {
+			if zb0004 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Known) >= int(zb0004) {
-				z.Known = (z.Known)[:zb0004]
+				z.Known = z.Known[:zb0004]
 			} else {
 				z.Known = make([]uint64, zb0004)
 			}
@@ -2350,7 +2350,7 @@ func (z *Register) Msgsize() (s int) {
 	for za0002 := range z.NotValidated {
 		s += msgp.StringPrefixSize + len(z.NotValidated[za0002])
 	}
-	s += 6 + msgp.ArrayHeaderSize + (len(z.Known) * (msgp.Uint64Size))
+	s += 6 + msgp.ArrayHeaderSize + (len(z.Known) * msgp.Uint64Size)
 	return
 }
 
@@ -2470,7 +2470,7 @@ func (z *Report) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -2591,7 +2591,7 @@ func (z *RollbackOver) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -2743,7 +2743,7 @@ func (z *SnapshotAnswer) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -2885,7 +2885,7 @@ func (z *UndoAttach) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -3042,7 +3042,7 @@ func (z *WriteOff) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}

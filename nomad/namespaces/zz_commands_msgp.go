@@ -9,8 +9,8 @@ import (
 
 // Size limits for msgp deserialization
 const (
-	z09f266celimitArrays = 1000000
-	z09f266celimitMaps   = 1000000
+	z3285830elimitArrays = 1000000
+	z3285830elimitMaps   = 1000000
 )
 
 // MarshalMsg implements msgp.Marshaler
@@ -44,7 +44,7 @@ func (z *DeleteNamespace) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -111,7 +111,7 @@ func (z *DeletePool) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -186,7 +186,7 @@ func (z *UpsertNamespace) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -277,7 +277,7 @@ func (z *UpsertPool) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}

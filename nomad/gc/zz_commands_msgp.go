@@ -8,8 +8,8 @@ import (
 
 // Size limits for msgp deserialization
 const (
-	z09f266celimitArrays = 1000000
-	z09f266celimitMaps   = 1000000
+	z3285830elimitArrays = 1000000
+	z3285830elimitMaps   = 1000000
 )
 
 // MarshalMsg implements msgp.Marshaler
@@ -56,7 +56,7 @@ func (z *JobID) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -211,7 +211,7 @@ func (z *Reap) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -230,12 +230,12 @@ func (z *Reap) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Allocs")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Allocs) >= int(zb0002) {
-				z.Allocs = (z.Allocs)[:zb0002]
+				z.Allocs = z.Allocs[:zb0002]
 			} else {
 				z.Allocs = make([]string, zb0002)
 			}
@@ -253,12 +253,12 @@ func (z *Reap) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Evals")
 				return
 			}
-			if zb0003 > z09f266celimitArrays {
+			if zb0003 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Evals) >= int(zb0003) {
-				z.Evals = (z.Evals)[:zb0003]
+				z.Evals = z.Evals[:zb0003]
 			} else {
 				z.Evals = make([]string, zb0003)
 			}
@@ -276,12 +276,12 @@ func (z *Reap) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Deployments")
 				return
 			}
-			if zb0004 > z09f266celimitArrays {
+			if zb0004 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Deployments) >= int(zb0004) {
-				z.Deployments = (z.Deployments)[:zb0004]
+				z.Deployments = z.Deployments[:zb0004]
 			} else {
 				z.Deployments = make([]string, zb0004)
 			}
@@ -299,12 +299,12 @@ func (z *Reap) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Nodes")
 				return
 			}
-			if zb0005 > z09f266celimitArrays {
+			if zb0005 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Nodes) >= int(zb0005) {
-				z.Nodes = (z.Nodes)[:zb0005]
+				z.Nodes = z.Nodes[:zb0005]
 			} else {
 				z.Nodes = make([]string, zb0005)
 			}
@@ -322,12 +322,12 @@ func (z *Reap) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Jobs")
 				return
 			}
-			if zb0006 > z09f266celimitArrays {
+			if zb0006 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Jobs) >= int(zb0006) {
-				z.Jobs = (z.Jobs)[:zb0006]
+				z.Jobs = z.Jobs[:zb0006]
 			} else {
 				z.Jobs = make([]JobID, zb0006)
 			}
@@ -338,7 +338,7 @@ func (z *Reap) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					err = msgp.WrapError(err, "Jobs", za0005)
 					return
 				}
-				if zb0007 > z09f266celimitMaps {
+				if zb0007 > z3285830elimitMaps {
 					err = msgp.ErrLimitExceeded
 					return
 				}
@@ -427,7 +427,7 @@ func (z *Recount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}

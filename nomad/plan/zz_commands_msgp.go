@@ -9,8 +9,8 @@ import (
 
 // Size limits for msgp deserialization
 const (
-	z09f266celimitArrays = 1000000
-	z09f266celimitMaps   = 1000000
+	z3285830elimitArrays = 1000000
+	z3285830elimitMaps   = 1000000
 )
 
 // MarshalMsg implements msgp.Marshaler
@@ -104,7 +104,7 @@ func (z *Amend) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -147,12 +147,12 @@ func (z *Amend) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "AllocStates")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.AllocStates) >= int(zb0002) {
-				z.AllocStates = (z.AllocStates)[:zb0002]
+				z.AllocStates = z.AllocStates[:zb0002]
 			} else {
 				z.AllocStates = make([]*api.AllocState, zb0002)
 			}
@@ -248,7 +248,7 @@ func (z *Apply) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -267,12 +267,12 @@ func (z *Apply) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Plans")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Plans) >= int(zb0002) {
-				z.Plans = (z.Plans)[:zb0002]
+				z.Plans = z.Plans[:zb0002]
 			} else {
 				z.Plans = make([]*Entry, zb0002)
 			}
@@ -541,7 +541,7 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -590,12 +590,12 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Stops")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Stops) >= int(zb0002) {
-				z.Stops = (z.Stops)[:zb0002]
+				z.Stops = z.Stops[:zb0002]
 			} else {
 				z.Stops = make([]*Stop, zb0002)
 			}
@@ -624,12 +624,12 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Places")
 				return
 			}
-			if zb0003 > z09f266celimitArrays {
+			if zb0003 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Places) >= int(zb0003) {
-				z.Places = (z.Places)[:zb0003]
+				z.Places = z.Places[:zb0003]
 			} else {
 				z.Places = make([]*api.Allocation, zb0003)
 			}
@@ -680,12 +680,12 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Updates")
 				return
 			}
-			if zb0005 > z09f266celimitArrays {
+			if zb0005 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Updates) >= int(zb0005) {
-				z.Updates = (z.Updates)[:zb0005]
+				z.Updates = z.Updates[:zb0005]
 			} else {
 				z.Updates = make([]string, zb0005)
 			}
@@ -703,7 +703,7 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Olds")
 				return
 			}
-			if zb0006 > z09f266celimitMaps {
+			if zb0006 > z3285830elimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
@@ -735,12 +735,12 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Amends")
 				return
 			}
-			if zb0007 > z09f266celimitArrays {
+			if zb0007 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Amends) >= int(zb0007) {
-				z.Amends = (z.Amends)[:zb0007]
+				z.Amends = z.Amends[:zb0007]
 			} else {
 				z.Amends = make([]*Amend, zb0007)
 			}
@@ -769,12 +769,12 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Evals")
 				return
 			}
-			if zb0008 > z09f266celimitArrays {
+			if zb0008 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Evals) >= int(zb0008) {
-				z.Evals = (z.Evals)[:zb0008]
+				z.Evals = z.Evals[:zb0008]
 			} else {
 				z.Evals = make([]*api.Evaluation, zb0008)
 			}
@@ -820,12 +820,12 @@ func (z *Entry) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "DeploymentUpdates")
 				return
 			}
-			if zb0009 > z09f266celimitArrays {
+			if zb0009 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.DeploymentUpdates) >= int(zb0009) {
-				z.DeploymentUpdates = (z.DeploymentUpdates)[:zb0009]
+				z.DeploymentUpdates = z.DeploymentUpdates[:zb0009]
 			} else {
 				z.DeploymentUpdates = make([]*api.DeploymentStatusUpdate, zb0009)
 			}
@@ -983,7 +983,7 @@ func (z *Stop) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}

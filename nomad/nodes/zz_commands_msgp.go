@@ -9,8 +9,8 @@ import (
 
 // Size limits for msgp deserialization
 const (
-	z09f266celimitArrays = 1000000
-	z09f266celimitMaps   = 1000000
+	z3285830elimitArrays = 1000000
+	z3285830elimitMaps   = 1000000
 )
 
 // MarshalMsg implements msgp.Marshaler
@@ -57,7 +57,7 @@ func (z *EvaluateNode) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -143,7 +143,7 @@ func (z *PurgeNode) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -246,7 +246,7 @@ func (z *RegisterNode) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -394,7 +394,7 @@ func (z *SetDrain) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -442,7 +442,7 @@ func (z *SetDrain) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Meta")
 				return
 			}
-			if zb0002 > z09f266celimitMaps {
+			if zb0002 > z3285830elimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
@@ -557,7 +557,7 @@ func (z *SetEligibility) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -696,7 +696,7 @@ func (z *SetStatus) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -727,12 +727,12 @@ func (z *SetStatus) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Events")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Events) >= int(zb0002) {
-				z.Events = (z.Events)[:zb0002]
+				z.Events = z.Events[:zb0002]
 			} else {
 				z.Events = make([]*api.NodeEvent, zb0002)
 			}
@@ -872,7 +872,7 @@ func (z *StepDrain) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -897,12 +897,12 @@ func (z *StepDrain) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Migrate")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Migrate) >= int(zb0002) {
-				z.Migrate = (z.Migrate)[:zb0002]
+				z.Migrate = z.Migrate[:zb0002]
 			} else {
 				z.Migrate = make([]string, zb0002)
 			}

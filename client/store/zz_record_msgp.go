@@ -11,8 +11,8 @@ import (
 
 // Size limits for msgp deserialization
 const (
-	z09f266celimitArrays = 1000000
-	z09f266celimitMaps   = 1000000
+	z7723db01limitArrays = 1000000
+	z7723db01limitMaps   = 1000000
 )
 
 // MarshalMsg implements msgp.Marshaler
@@ -94,7 +94,7 @@ func (z *TaskRecord) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z7723db01limitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -136,7 +136,7 @@ func (z *TaskRecord) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Handle")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z7723db01limitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}

@@ -9,8 +9,8 @@ import (
 
 // Size limits for msgp deserialization
 const (
-	z09f266celimitArrays = 1000000
-	z09f266celimitMaps   = 1000000
+	z3285830elimitArrays = 1000000
+	z3285830elimitMaps   = 1000000
 )
 
 // MarshalMsg implements msgp.Marshaler
@@ -47,7 +47,7 @@ func (z *Reap) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -66,12 +66,12 @@ func (z *Reap) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Evals")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Evals) >= int(zb0002) {
-				z.Evals = (z.Evals)[:zb0002]
+				z.Evals = z.Evals[:zb0002]
 			} else {
 				z.Evals = make([]string, zb0002)
 			}
@@ -145,7 +145,7 @@ func (z *Update) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -164,12 +164,12 @@ func (z *Update) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Evals")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Evals) >= int(zb0002) {
-				z.Evals = (z.Evals)[:zb0002]
+				z.Evals = z.Evals[:zb0002]
 			} else {
 				z.Evals = make([]*api.Evaluation, zb0002)
 			}

@@ -8,8 +8,8 @@ import (
 
 // Size limits for msgp deserialization
 const (
-	z09f266celimitArrays = 1000000
-	z09f266celimitMaps   = 1000000
+	z3285830elimitArrays = 1000000
+	z3285830elimitMaps   = 1000000
 )
 
 // MarshalMsg implements msgp.Marshaler
@@ -56,7 +56,7 @@ func (z *Move) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -151,7 +151,7 @@ func (z *Pause) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -264,7 +264,7 @@ func (z *Promote) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -295,12 +295,12 @@ func (z *Promote) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Groups")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Groups) >= int(zb0002) {
-				z.Groups = (z.Groups)[:zb0002]
+				z.Groups = z.Groups[:zb0002]
 			} else {
 				z.Groups = make([]string, zb0002)
 			}
@@ -407,7 +407,7 @@ func (z *SetHealth) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -432,12 +432,12 @@ func (z *SetHealth) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Healthy")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Healthy) >= int(zb0002) {
-				z.Healthy = (z.Healthy)[:zb0002]
+				z.Healthy = z.Healthy[:zb0002]
 			} else {
 				z.Healthy = make([]string, zb0002)
 			}
@@ -455,12 +455,12 @@ func (z *SetHealth) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Unhealthy")
 				return
 			}
-			if zb0003 > z09f266celimitArrays {
+			if zb0003 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Unhealthy) >= int(zb0003) {
-				z.Unhealthy = (z.Unhealthy)[:zb0003]
+				z.Unhealthy = z.Unhealthy[:zb0003]
 			} else {
 				z.Unhealthy = make([]string, zb0003)
 			}
@@ -556,7 +556,7 @@ func (z *SetStatus) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -682,7 +682,7 @@ func (z *Step) UnmarshalMsg(bts []byte) (o []byte, err error) {
 		err = msgp.WrapError(err)
 		return
 	}
-	if zb0001 > z09f266celimitMaps {
+	if zb0001 > z3285830elimitMaps {
 		err = msgp.ErrLimitExceeded
 		return
 	}
@@ -701,12 +701,12 @@ func (z *Step) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Moves")
 				return
 			}
-			if zb0002 > z09f266celimitArrays {
+			if zb0002 > z3285830elimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
 			if cap(z.Moves) >= int(zb0002) {
-				z.Moves = (z.Moves)[:zb0002]
+				z.Moves = z.Moves[:zb0002]
 			} else {
 				z.Moves = make([]*Move, zb0002)
 			}
@@ -727,7 +727,7 @@ func (z *Step) UnmarshalMsg(bts []byte) (o []byte, err error) {
 						err = msgp.WrapError(err, "Moves", za0001)
 						return
 					}
-					if zb0003 > z09f266celimitMaps {
+					if zb0003 > z3285830elimitMaps {
 						err = msgp.ErrLimitExceeded
 						return
 					}
