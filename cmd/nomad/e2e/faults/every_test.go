@@ -224,3 +224,8 @@ func TestFault12EveryCodeOfSnapshots(t *testing.T) {
 	b.within("their deletion after the faults", dropped, 10*time.Second)
 	b.row(12, "every code at snapshots", fmt.Sprintf("all made %s, all gone %s after", short(made), short(dropped)), "recovers <= 10 s; no orphan")
 }
+
+func TestFault12EveryCodeOfExpansionOnNodes(t *testing.T) {
+	t.Parallel()
+	everyCodeOfExpansion(t, "NodeExpandVolume")
+}
