@@ -28,6 +28,11 @@ func TestTaskIsNotOverWhileAProcessIsStuck(t *testing.T) {
 		if len(told) != 1 || !strings.Contains(told[0], "task t: process 7 (dd) is stuck in the kernel (D state, in nfs_wait)") {
 			t.Errorf("told %q", told)
 		}
+		for _, remedy := range []string{"bring the storage back", "restart the node", "volume detach -force"} {
+			if len(told) == 1 && !strings.Contains(told[0], remedy) {
+				t.Errorf("what to do is not told (%s): %q", remedy, told)
+			}
+		}
 		events := 0
 		for _, e := range b.States()["t"].Events {
 			if e.Type == "Not Killable" {

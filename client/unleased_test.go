@@ -1,0 +1,109 @@
+package client_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/plugins/csi/fake"
+)
+
+// granting are servers that give the volume v with a lease, and remember when they were heard last.
+type granting struct {
+	*servers
+	lease, writeBack time.Duration
+
+	mu    sync.Mutex
+	heard time.Time
+	beats int
+}
+
+func (g *granting) Invoke(ctx context.Context, method string, req, resp any) error {
+	switch r := req.(type) {
+	case *api.NodeHeartbeatRequest:
+		sent := time.Now()
+		err := g.servers.Invoke(ctx, method, req, resp)
+		if err == nil {
+			g.mu.Lock()
+			g.heard, g.beats = sent, g.beats+1
+			g.mu.Unlock()
+		}
+		return err
+	case *api.VolumeClaimRequest:
+		*resp.(*api.VolumeClaimResponse) = api.VolumeClaimResponse{
+			Volume: &api.Volume{VolumeSpec: api.VolumeSpec{ID: r.VolumeID, Namespace: r.Namespace, PluginID: "p"}},
+			Claim: &api.VolumeClaim{
+				Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID, NodeID: r.NodeID, Use: r.Use, PluginID: "p", ExternalID: r.VolumeID,
+				Mode: api.ClaimWrite, AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem, State: api.ClaimReady,
+				Lease: g.lease, WriteBack: g.writeBack,
+			},
+		}
+		return nil
+	case *api.VolumeUnpublishRequest:
+		return nil
+	}
+	return g.servers.Invoke(ctx, method, req, resp)
+}
+
+// Nothing ends the task of such a driver but the agent. It is killed while there is time to write its data back,
+// whatever its kill_timeout.
+func TestTasksOfDriversThatKeepNoLeasesEndBeforeTheTerm(t *testing.T) {
+	b := setup(t)
+	short, err := os.MkdirTemp("", "lease") // paths of sockets are short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	b.conf.StateDir, b.conf.AllocDir = filepath.Join(short, "client"), filepath.Join(short, "alloc")
+	term := api.LeaseTerm{Term: 10 * time.Second, WriteBack: 5 * time.Second}
+	g := &granting{servers: b.servers, lease: term.Term, writeBack: term.WriteBack}
+	b.conf.Servers = g
+	b.start(t)
+
+	plugin := job("service", "mock_driver", map[string]any{"run_for": "1h"})
+	plugin.TaskGroups[0].Tasks[0].CSIPluginConfig = &api.CSIPluginConfig{ID: "p", Type: api.CSIPluginTypeNode, HealthTimeout: time.Hour}
+	b.place(alloc("plugin", plugin))
+	driver := fake.New(fake.Config{DataDir: filepath.Join(short, "data"), NoController: true})
+	driver.Storage().Add("v")
+	sockets := filepath.Join(b.conf.StateDir, "csi", "plugins", "plugin")
+	eventually(t, "the directory of the socket", func() bool { _, err := os.Stat(sockets); return err == nil })
+	ctx, end := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- driver.Serve(ctx, filepath.Join(sockets, "csi.sock")) }()
+	t.Cleanup(func() { end(); <-served })
+
+	user := job("service", "mock_driver", map[string]any{"run_for": "1h", "kill_after": "1h"})
+	user.TaskGroups[0].Volumes = map[string]*api.VolumeRequest{"data": {Name: "data", Type: api.VolumeTypeCSI, Source: "v"}}
+	user.TaskGroups[0].Tasks[0].KillTimeout = time.Hour
+	user.TaskGroups[0].Tasks[0].VolumeMounts = []*api.VolumeMount{{Volume: "data", Destination: "data"}}
+	b.place(alloc("user", user))
+	b.until(t, "the user runs", func() bool { return b.status("user") == api.AllocClientStatusRunning })
+	beats := func() int { g.mu.Lock(); defer g.mu.Unlock(); return g.beats }
+	before := beats()
+	eventually(t, "another heartbeat", func() bool { return beats() > before })
+	if s := b.status("user"); s != api.AllocClientStatusRunning {
+		t.Fatalf("while its node is heard it is %s", s)
+	}
+	b.edit(func() { b.deaf = true })
+	eventually(t, "the unmount", func() bool { return len(driver.Calls("NodeUnpublishVolume")) > 0 })
+	g.mu.Lock()
+	heard := g.heard
+	g.mu.Unlock()
+	b.edit(func() { b.deaf = false })
+	var ended time.Time
+	b.until(t, "the end is told", func() bool {
+		s := b.allocs["user"].TaskStates["t"]
+		if s == nil || s.State != api.TaskStateDead {
+			return false
+		}
+		ended = s.FinishedAt
+		return true
+	})
+	if took := ended.Sub(heard); took >= term.Term {
+		t.Errorf("the task ended %s after its node was heard, of a lease of %s", took, term.Term)
+	}
+}
