@@ -113,7 +113,7 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 		known[e.alloc.ID()] = e.alloc.Present().AllocModifyIndex
 	}
 	var index, line uint64
-	pause, settled := retryMin, c.stateLost
+	pause, settled, first := retryMin, c.stateLost, true
 	for ctx.Err() == nil {
 		resp, err := c.assignments(ctx, known, index, line)
 		switch {
@@ -130,6 +130,10 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 			sleep(ctx, pause)
 		default:
 			index, line, pause = resp.Index, resp.Line, retryMin
+			if first {
+				c.volumes.Listed(resp.Changed)
+				first = false
+			}
 			if !settled {
 				c.settle(life, resp.Changed)
 				settled = true

@@ -194,25 +194,38 @@ func (s *Service) identify(r *row) bool {
 }
 
 // detachNameless ends the damaged rows of an allocation that is not known, whose volumes nobody can tell. What is
-// mounted at targets and is of no known allocation is theirs, or that of others like it: the node unmounts it.
+// mounted at targets and is of no known allocation, nor of one that the servers have on this node, is theirs, or that of
+// others like it: the node unmounts it.
 func (s *Service) detachNameless(ctx context.Context, req *api.NodeVolumeDetachRequest) error {
+	if !s.strays.told() {
+		return fault.New(fault.Unavailable, "the servers have not said yet which allocations are on this node")
+	}
 	all, err := s.nameless()
 	if err != nil {
 		return err
 	}
 	for _, e := range all {
-		how, err := s.unmountOurselves(ctx, e.Point, []string{e.Point}, req.Force)
-		if err != nil {
+		if err := s.detachStray(ctx, e, req); err != nil {
 			return fmt.Errorf("unmount %s, whose record cannot be read: %w", e.Point, err)
 		}
-		s.log.Warn("a mount whose record cannot be read is gone", "alloc_id", req.AllocID, "what", how, "path", e.Point)
-		s.clean(e.Point)
 	}
 	for _, key := range s.journal.damagedRows() {
 		if allocOf(key) == req.AllocID {
-			s.forget(key)
+			if err := s.giveUpDamaged(key); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
+}
+
+// giveUpDamaged forgets a record that could not be read, once nothing of it is left, unless its allocation was taken up
+// meanwhile: that needs it.
+func (s *Service) giveUpDamaged(key string) error {
+	if _, is := s.live.get(allocOf(key)); is {
+		return fault.New(fault.Conflict, "allocation %s runs on this node again", allocOf(key))
+	}
+	s.forget(key)
 	s.planStages()
 	return nil
 }

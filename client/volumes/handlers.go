@@ -77,8 +77,7 @@ func (s *Service) nodeDetach(ctx context.Context, req *api.NodeVolumeDetachReque
 		return nil, err
 	}
 	if key := rowKey(req.AllocID, req.Namespace, req.VolumeID, req.Use); s.journal.isDamaged(key) {
-		s.forget(key)
-		s.planStages()
+		return &api.Empty{}, s.giveUpDamaged(key)
 	}
 	return &api.Empty{}, nil
 }

@@ -357,6 +357,15 @@ func (j *journal) owes() bool {
 	return len(j.owed) > 0
 }
 
+// lose notes that the record of a row is not there though its mount is.
+func (j *journal) lose(key string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.byKey[key] == nil {
+		j.damaged[key] = true
+	}
+}
+
 // isDamaged reports whether there is a record of the key that could not be read.
 func (j *journal) isDamaged(key string) bool {
 	j.mu.Lock()

@@ -52,6 +52,9 @@ func (v *virtual) knows(all ...*api.Allocation) {
 	v.svc.Restored(known)
 }
 
+// told says that the servers have no other allocations on the node than it knows.
+func (v *virtual) told() { v.svc.Listed(nil) }
+
 func TestUnreadableRecordIsTakenForAMount(t *testing.T) {
 	for _, which := range []string{"row/", ""} {
 		t.Run("records "+which, func(t *testing.T) {
@@ -131,6 +134,7 @@ func TestUnreadableRecordOfAForgottenAllocationIsUnmounted(t *testing.T) {
 		v.journal.spoil("row/w2")
 		v.start()
 		v.knows(workload("w"), workload("w2"))
+		v.told()
 		told := v.svc.Mounts()
 		i := slices.IndexFunc(told, func(m *api.StaleMount) bool { return m.AllocID == "gone" })
 		if i < 0 || told[i].VolumeID != "" {

@@ -93,9 +93,10 @@ func outlasted(term api.LeaseTerm, others []*row) bool {
 	return slices.ContainsFunc(others, func(o *row) bool { return o.Lease <= 0 || o.leaseTerm().Stop() > term.Stop() })
 }
 
-// Leased reports whether an allocation has something mounted under a lease, or may have.
+// Leased reports whether an allocation has something mounted under a lease, or may have: as long as something is that
+// nobody can tell the allocation of, it may be this one's.
 func (s *Service) Leased(allocID string) bool {
-	return slices.ContainsFunc(s.leased(), func(r *row) bool { return r.AllocID == allocID }) ||
+	return slices.ContainsFunc(s.leased(), func(r *row) bool { return r.AllocID == allocID || r.AllocID == "" }) ||
 		slices.ContainsFunc(s.journal.damagedRows(), func(key string) bool { return allocOf(key) == allocID })
 }
 

@@ -81,14 +81,12 @@ func (l *live) targets() map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	names := map[string]bool{}
-	for id, k := range l.allocs {
+	for _, k := range l.allocs {
 		if k.alloc == nil {
 			continue
 		}
-		for _, u := range k.alloc.VolumeUses() {
-			for _, use := range []string{u.Name, ""} {
-				names[targetName(k.alloc.Namespace, u.VolumeID, id, use)] = true
-			}
+		for name := range targetsOf(k.alloc) {
+			names[name] = true
 		}
 	}
 	return names

@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
@@ -11,10 +12,10 @@ import (
 // Presume sets the lease of mounts whose records cannot be read: the shortest that an earlier agent process knew.
 func (s *Service) Presume(term api.LeaseTerm) { s.presumed = term }
 
-// presume makes up rows for mounts whose records cannot be read. They may have leases: the shortest that is known, of the
+// presume makes up rows for mounts whose records cannot be read, or are lost. They may have leases: the shortest that is known, of the
 // rows as well, is theirs. Where there is none nothing was mounted under one.
 func (s *Service) presume(rows []*row) (out []*row) {
-	if len(s.journal.damagedRows()) == 0 {
+	if len(s.journal.damagedRows()) == 0 && !s.strays.any() {
 		return nil
 	}
 	term := s.presumed
@@ -26,28 +27,43 @@ func (s *Service) presume(rows []*row) (out []*row) {
 	if term.Term <= 0 {
 		return nil
 	}
+	var unknown []*lost
 	for _, l := range s.lostRows("", nil) {
 		if l.at != nil {
 			out = append(out, s.madeUp(l, l.at, term))
 		} else if l.volumeID == "" {
-			all, err := s.nameless()
-			if err != nil {
-				s.log.Error("look for mounts whose records cannot be read", "error", err)
-			}
-			for _, at := range all {
-				out = append(out, s.madeUp(l, at, term))
-			}
+			unknown = append(unknown, l)
+		}
+	}
+	if len(unknown) == 0 && !s.strays.any() {
+		return out
+	}
+	all, err := s.unexplained()
+	if err != nil {
+		s.log.Error("look for mounts whose records cannot be read", "error", err)
+	} else if s.strays.left(all) && len(unknown) == 0 {
+		unknown = []*lost{{key: rowPrefix}}
+	}
+	for _, l := range unknown {
+		for _, at := range all {
+			out = append(out, s.madeUp(l, at, term))
 		}
 	}
 	return out
 }
 
-// nameless lists the mounts at targets that are of no known allocation.
+// nameless lists the mounts at targets that are of no known allocation, nor of one that the servers list.
 func (s *Service) nameless() (out []*mounts.Entry, err error) {
+	all, err := s.unexplained()
+	return slices.DeleteFunc(all, func(e *mounts.Entry) bool { return s.strays.isListed(filepath.Base(e.Point)) }), err
+}
+
+// unexplained lists the mounts at targets that are of no allocation that is taken up.
+func (s *Service) unexplained() (out []*mounts.Entry, err error) {
 	orphans, err := s.orphans()
 	known := s.live.targets()
 	for _, e := range orphans {
-		if filepath.Base(filepath.Dir(e.Point)) == csiplugins.TargetDir && !known[filepath.Base(e.Point)] {
+		if isTarget(e) && !known[filepath.Base(e.Point)] {
 			out = append(out, e)
 		}
 	}

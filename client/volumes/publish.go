@@ -88,6 +88,9 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 		return nil, fault.New(fault.Conflict, "it may be mounted as %q of plugin %s, and is %q of plugin %s now: allocation %s has to give that up first",
 			before.ExternalID, before.PluginID, next.ExternalID, next.PluginID, next.AllocID)
 	}
+	if err := s.strays.isGoing(next.Target.Host); err != nil {
+		return nil, err
+	}
 	if before == nil {
 		if r, err := s.mend(ctx, next); r != nil || err != nil {
 			return r, err

@@ -27,6 +27,7 @@ func (s *Service) Up(ctx context.Context, alloc *api.Allocation) (map[string]Mou
 		return out, nil
 	}
 	s.live.add(alloc)
+	s.claimStrays(alloc)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var all sync.WaitGroup

@@ -121,6 +121,7 @@ type Service struct {
 	notes   notes
 	bootID  string
 	live    *live
+	strays  strays
 	overdue overdue
 	efforts efforts
 	// presumed is the lease of mounts whose records cannot be read.
@@ -156,6 +157,9 @@ func New(c Config) (*Service, error) {
 		Failed: s.mountFailed, Log: c.Log,
 	})
 	if s.journal, err = openJournal(c.Journal, c.Log); err != nil {
+		return nil, err
+	}
+	if err = s.findStrays(); err != nil {
 		return nil, err
 	}
 	s.live = newLive(s.journal)
@@ -317,6 +321,9 @@ func (s *Service) Restored(known map[string]Known) {
 		ids[id] = true
 	}
 	s.live.restored(known)
+	for _, k := range known {
+		s.claimStrays(k.Alloc)
+	}
 	for _, r := range s.journal.rows() {
 		if ids[r.AllocID] {
 			continue

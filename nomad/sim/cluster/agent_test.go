@@ -120,6 +120,7 @@ func (a *agent) begin() error {
 	}
 	w.mu.Unlock()
 	svc.Restored(known) // it may write to the disk
+	svc.Listed(nil)     // the disk has all allocations that the servers have here
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range svc.Handlers() {
