@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -164,10 +165,13 @@ func (st *stage) key() string { return stageKey(st.PluginID, st.ExternalID) }
 // journal is the durable list of rows and stages. What was read from it is never changed: copy, change, put.
 type journal struct {
 	bucket csiplugins.Bucket
-	mu     sync.Mutex
-	byKey  map[string]*row
-	stages map[string]*stage
-	log    hclog.Logger
+	// writing is shared by those who write records; who removes what is owed has it alone. It comes before mu, which is
+	// never held while the disk is waited for.
+	writing sync.RWMutex
+	mu      sync.Mutex
+	byKey   map[string]*row
+	stages  map[string]*stage
+	log     hclog.Logger
 	// owed are the keys of records that must be removed from disk still.
 	owed map[string]bool
 	// damaged are the keys of records that could not be read. They are taken for something that is mounted.
@@ -253,20 +257,39 @@ func (j *journal) users(of *row) []*row {
 	})
 }
 
+// write makes a record durable, or removes it when there is none.
+func (j *journal) write(key string, raw []byte) error {
+	j.writing.RLock()
+	defer j.writing.RUnlock()
+	if raw == nil {
+		return j.bucket.Delete(key)
+	}
+	return j.bucket.Put(key, raw)
+}
+
 // put makes the row durable before anybody sees it.
 func (j *journal) put(r row) (*row, error) {
 	raw, err := json.Marshal(&r)
 	if err == nil {
-		err = j.bucket.Put(r.key(), raw)
+		err = j.write(r.key(), raw)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write journal of volume %s: %w", r.VolumeID, err)
+		return nil, fmt.Errorf("write journal of volume %s: %w", r.VolumeID, passing(err))
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.keep(&r)
 	delete(j.damaged, r.id)
 	return &r, nil
+}
+
+// passing is the failure of a write as one that may pass: a full disk is no reason to fail an allocation. What the
+// store refuses for itself does not pass.
+func passing(err error) error {
+	if errors.Is(err, fault.Invalid) {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, err)
 }
 
 // note puts a row whose record may follow later: what is taken down needs no record to go on. A crash before
@@ -285,7 +308,7 @@ func (j *journal) note(r row) *row {
 
 // remove forgets a record. One that cannot be removed from disk is owed: see [journal.settle].
 func (j *journal) remove(key string) {
-	err := j.bucket.Delete(key)
+	err := j.write(key, nil)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.byKey, key)
@@ -299,17 +322,31 @@ func (j *journal) remove(key string) {
 
 // settle removes the records from disk that could not be removed, unless there is a new one of their key.
 func (j *journal) settle() error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	for _, key := range j.owing() {
+		if err := j.bucket.Delete(key); err != nil {
+			return fmt.Errorf("write volume journal: %w", err)
+		}
+		j.mu.Lock()
+		delete(j.owed, key)
+		j.mu.Unlock()
+	}
+	return nil
+}
+
+// owing lists the records that must be removed from disk still, and forgets those of which there is a new one.
+func (j *journal) owing() (keys []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for key := range j.owed {
 		if j.byKey[key] == nil && j.stages[key] == nil {
-			if err := j.bucket.Delete(key); err != nil {
-				return fmt.Errorf("write volume journal: %w", err)
-			}
+			keys = append(keys, key)
+		} else {
+			delete(j.owed, key)
 		}
-		delete(j.owed, key)
 	}
-	return nil
+	return keys
 }
 
 func (j *journal) stageOf(pluginID, externalID string) *stage {
@@ -331,10 +368,10 @@ func (j *journal) allStages() []*stage {
 func (j *journal) putStage(st stage) error {
 	raw, err := json.Marshal(&st)
 	if err == nil {
-		err = j.bucket.Put(st.key(), raw)
+		err = j.write(st.key(), raw)
 	}
 	if err != nil {
-		return fmt.Errorf("write journal of staged volume: %w", err)
+		return fmt.Errorf("write journal of staged volume: %w", passing(err))
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -323,11 +324,19 @@ func TestPluginOfAnotherTypeFindsAStagingWithoutRecords(t *testing.T) {
 type failing struct {
 	*bucket
 	down atomic.Bool
+	// left is after which write the disk is full; 0 means never.
+	left atomic.Int64
+	// hung keeps those who remove records; began counts them.
+	hung  chan struct{}
+	began atomic.Int64
 }
 
-var errReadOnly = fault.New(fault.Unavailable, "read-only file system")
+var errReadOnly = errors.New("read-only file system")
 
 func (f *failing) Put(k string, v []byte) error {
+	if f.left.Load() > 0 && f.left.Add(-1) == 0 {
+		f.down.Store(true)
+	}
 	if f.down.Load() {
 		return errReadOnly
 	}
@@ -335,6 +344,10 @@ func (f *failing) Put(k string, v []byte) error {
 }
 
 func (f *failing) Delete(k string) error {
+	f.began.Add(1)
+	if !f.down.Load() && f.hung != nil {
+		<-f.hung
+	}
 	if f.down.Load() {
 		return errReadOnly
 	}
@@ -352,15 +365,60 @@ func TestVolumesAreTakenDownWithoutADisk(t *testing.T) {
 		v.driver.Script(fake.Fault{RPC: "NodeUnpublishVolume", Times: 1, Code: codes.Internal, Text: "once"})
 		_ = v.svc.Down(t.Context(), "w")
 		v.untilReleased("w")
-		if _, err := v.svc.Up(t.Context(), workload("w2")); err == nil {
-			t.Error("something new is mounted without a record")
-		}
-		_ = v.svc.Down(t.Context(), "w2")
 		time.Sleep(time.Minute)
 		disk.down.Store(false)
 		v.until("the records are gone", func() bool { rows, _ := v.journal.All(); return len(rows) == 0 })
 		v.clean()
 	})
+}
+
+// A full disk is no reason to fail an allocation: what is new waits, and people hear why.
+func TestMountsWaitForTheDisk(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.stop()
+		disk := &failing{bucket: v.journal}
+		v.conf.Journal = disk
+		v.start()
+		disk.down.Store(true)
+		end := v.waits(workload("w"), "the disk is full")
+		if calls := v.driver.Calls("NodeStageVolume", "NodePublishVolume"); len(calls) > 0 {
+			t.Errorf("without a record the driver was called: %v", calls)
+		}
+		if v.users.count("Waiting w") == 0 {
+			t.Error("the tasks do not hear why they wait")
+		}
+		disk.down.Store(false)
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+		v.down("w")
+		v.clean()
+	})
+}
+
+// The disk may be full between two records of one mount.
+func TestMountGoesOnWhenTheDiskIsFullHalfway(t *testing.T) {
+	for writes := range 6 {
+		t.Run(strconv.Itoa(writes), func(t *testing.T) {
+			inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+				v.stop()
+				disk := &failing{bucket: v.journal}
+				disk.left.Store(int64(writes) + 1)
+				v.conf.Journal = disk
+				v.start()
+				end := make(chan error, 1)
+				go func() { _, err := v.svc.Up(t.Context(), workload("w")); end <- err }()
+				time.Sleep(5 * time.Minute)
+				disk.left.Store(0)
+				disk.down.Store(false)
+				if err := <-end; err != nil {
+					t.Error(err)
+				}
+				v.down("w")
+				v.clean()
+			})
+		})
+	}
 }
 
 // A try whose answer was lost may have published: what it staged is not unstaged under that mount.

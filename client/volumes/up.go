@@ -79,10 +79,7 @@ func (s *Service) mount(ctx context.Context, q *request) (*row, error) {
 	key := q.key()
 	before := s.journal.row(key)
 	if before == nil && !s.journal.isDamaged(key) {
-		claiming := row{State: rowClaiming, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name}
-		if _, err := s.journal.put(claiming); err != nil {
-			return nil, err
-		}
+		s.journal.note(row{State: rowClaiming, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name})
 	}
 	begin := time.Now()
 	q.wait = &wait{s: s, req: q, begun: begin, shown: before != nil && before.touched()}
