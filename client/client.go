@@ -42,8 +42,8 @@ type Client struct {
 	reports *reports
 	// stateLost is set when the node has an identity and a new, empty database: it may have tasks and mounts without a record.
 	stateLost bool
-	// servers are those that were told last, as they are on disk; serveNode alone uses it.
-	servers []string
+	// servers are those that were told last, as they are on disk.
+	servers atomic.Pointer[[]string]
 	// rollback is the newest mark of a restore of the servers that was heard of; serveNode alone uses it.
 	rollback int64
 	// voters are those whose word counts when no leader is heard of.
@@ -51,6 +51,7 @@ type Client struct {
 	// answered is when a server last answered a heartbeat or registration, in [bootTime].
 	answered atomic.Int64
 	lease    lease
+	files    files
 	// registered is closed when the servers know the node.
 	registered chan struct{}
 	// collect wakes the removal of ended allocations.
@@ -178,6 +179,9 @@ func (c *Client) Run(ctx context.Context) error {
 		c.unmountLeft()
 	}
 	c.keepEnded(0)
+	if left := c.files.end(); len(left) > 0 {
+		c.log.Warn("files are not written at the end: the disk hangs", "left", left)
+	}
 	c.log.Info("client stopped", "allocations", c.table.len())
 	return c.db.Close()
 }

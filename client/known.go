@@ -23,23 +23,28 @@ func (c *Client) recall() {
 		}
 		return
 	}
-	c.servers = strings.Fields(string(body))
-	c.conf.Servers.Remember(c.servers)
+	servers := strings.Fields(string(body))
+	c.servers.Store(&servers)
+	c.conf.Servers.Remember(servers)
 }
 
-// told takes over the servers of an answer, and keeps them for the next agent process.
+// told takes over the servers of an answer, and keeps them for the next agent process. Heartbeats do not wait for the disk.
 func (c *Client) told(servers []string) {
 	if len(servers) == 0 {
 		return
 	}
 	c.conf.Servers.SetServers(servers)
 	sorted := slices.Sorted(slices.Values(servers))
-	if slices.Equal(sorted, c.servers) {
+	if kept := c.servers.Load(); kept != nil && slices.Equal(sorted, *kept) {
 		return
 	}
-	if err := writeDurably(filepath.Join(c.conf.StateDir, serversFile), []byte(strings.Join(sorted, "\n")+"\n")); err != nil {
-		c.log.Warn("keep the list of servers", "error", err)
-		return
-	}
-	c.servers = sorted
+	c.files.servers.begin(func() error {
+		err := writeDurably(filepath.Join(c.conf.StateDir, serversFile), []byte(strings.Join(sorted, "\n")+"\n"))
+		if err != nil {
+			c.log.Warn("keep the list of servers", "error", err)
+			return err
+		}
+		c.servers.Store(&sorted)
+		return nil
+	})
 }

@@ -41,9 +41,8 @@ type lease struct {
 	born int64
 	// lost is set when the heartbeats of an earlier agent process are not known, and something is mounted under a lease.
 	lost bool
-	// file guards the file of the lease; noted is set while it exists.
-	file  sync.Mutex
-	noted bool
+	// noted is set while the note of it exists.
+	noted atomic.Bool
 	// hurry asks for a heartbeat now.
 	hurry chan struct{}
 }
@@ -55,7 +54,7 @@ func (c *Client) renewLeases(sent int64) {
 	}
 	c.endMissed(sent)
 	c.lease.from.Store(sent)
-	c.keepLease(sent)
+	c.keepLease()
 	for _, e := range c.table.all() {
 		if e.group != nil {
 			e.group.Renew(sent)
@@ -102,7 +101,7 @@ func (c *Client) leaseOf(allocID string) *driver.Lease {
 	}
 	c.freshen(l.Term.Stop())
 	from := c.lease.since()
-	c.keepLease(from)
+	c.keepLease()
 	return &driver.Lease{Term: l.Term, From: from, Unmount: l.Unmount, Beside: l.Beside}
 }
 

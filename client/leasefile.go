@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -35,7 +36,7 @@ func (c *Client) recallLease() {
 	n, _ := fmt.Sscan(string(body), &boot, &from, &term.Term, &term.WriteBack)
 	if n >= 2 && boot == thisBoot() && from > 0 && from <= bootTime() {
 		c.lease.from.Store(from)
-		c.lease.noted = true
+		c.lease.noted.Store(true)
 		if c.volumes != nil {
 			c.volumes.Presume(term)
 		}
@@ -49,51 +50,56 @@ func (c *Client) recallLease() {
 
 func thisBoot() string { return cmp.Or((hostmounts.System{}).BootID(), "-") }
 
-// keepLease notes when the last answered heartbeat was sent, while that matters.
-func (c *Client) keepLease(sent int64) {
+// promiseWait bounds the wait for the disk before something is mounted under a lease.
+const promiseWait = 5 * time.Second
+
+// keepLease notes when the last answered heartbeat was sent, while that matters. It does not wait for the disk: an older
+// note ends the leases early, and only after a restart.
+func (c *Client) keepLease() {
 	if c.volumes == nil || c.volumes.ShortestLease().Term <= 0 {
 		return
 	}
-	if err := c.noteLease(sent); err != nil {
-		c.log.Warn("note the last heartbeat: after a restart leases would end early", "error", err)
-	}
+	c.files.lease.begin(c.noteLease)
 }
 
 // promise is called when something is about to be mounted under a lease.
 func (c *Client) promise() error {
-	err := c.noteLease(c.lease.since())
-	c.lease.file.Lock()
-	defer c.lease.file.Unlock()
-	if err != nil && !c.lease.noted { // an older note ends the lease early, none would be taken for the end of all
+	err := c.files.lease.await(c.noteLease, promiseWait)
+	if err != nil && !c.lease.noted.Load() { // an older note ends the lease early, none would be taken for the end of all
 		return fault.New(fault.Unavailable, "note the last heartbeat, from which its lease counts: %w", err)
 	}
 	return nil
 }
 
-func (c *Client) noteLease(sent int64) error {
-	c.lease.file.Lock()
-	defer c.lease.file.Unlock()
-	l := c.volumes.ShortestLease()
+// noteLease writes the note; once there are no leases it is removed: the next one does not begin that long ago.
+func (c *Client) noteLease() error {
 	path := filepath.Join(c.conf.StateDir, leaseFile)
-	body := fmt.Sprintln(thisBoot(), max(sent, 0), int64(l.Term), int64(l.WriteBack))
+	l := c.volumes.ShortestLease()
+	if l.Term <= 0 {
+		err := os.Remove(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			c.log.Warn("forget the last heartbeat", "error", err)
+			return err
+		}
+		c.lease.noted.Store(false)
+		return nil
+	}
+	body := fmt.Sprintln(thisBoot(), max(c.lease.since(), 0), int64(l.Term), int64(l.WriteBack))
 	err := os.WriteFile(path+".new", []byte(body), 0o600)
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}
-	c.lease.noted = c.lease.noted || err == nil
-	return err
+	if err != nil {
+		c.log.Warn("note the last heartbeat: after a restart leases would end early", "error", err)
+		return err
+	}
+	c.lease.noted.Store(true)
+	return nil
 }
 
-// dropLease forgets the note once there are no leases: the next one does not begin that long ago.
+// dropLease forgets the note once there are no leases.
 func (c *Client) dropLease() {
-	c.lease.file.Lock()
-	defer c.lease.file.Unlock()
-	if !c.lease.noted || c.volumes.ShortestLease().Term > 0 {
-		return
+	if c.lease.noted.Load() && c.volumes.ShortestLease().Term <= 0 {
+		c.files.lease.begin(c.noteLease)
 	}
-	if err := os.Remove(filepath.Join(c.conf.StateDir, leaseFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.log.Warn("forget the last heartbeat", "error", err)
-		return
-	}
-	c.lease.noted = false
 }

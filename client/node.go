@@ -17,6 +17,8 @@ const (
 	changeWait = 20 * time.Millisecond
 	// aloneEvery is how often a node that no server answers looks for allocations that must end then.
 	aloneEvery = 500 * time.Millisecond
+	// registerRounds is how often a registration is said again at once because the servers were restored meanwhile.
+	registerRounds = 3
 	// beatRetry is the pause after a heartbeat that nobody answered.
 	beatRetry = time.Second
 )
@@ -115,7 +117,7 @@ func (c *Client) missingPlugins() (missing []string) {
 	return missing
 }
 
-// registerUntilDone registers the node as it is; it gives up only when ctx ends.
+// registerUntilDone registers the node as it is; it gives up only when ctx ends. Each try is bounded: see [Client.register].
 func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
 	pause, refused := retryMin, false
 	for {
@@ -140,9 +142,9 @@ func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
 
 // register registers the node as it is and returns when something is to be sent next.
 func (c *Client) register(ctx context.Context) (time.Duration, error) {
-	call, cancel := context.WithTimeout(ctx, c.beatWait())
+	call, cancel := context.WithTimeout(ctx, c.beatWait()) // for all rounds together
 	defer cancel()
-	for {
+	for range registerRounds {
 		n := *c.node.present()
 		n.StaleMounts = c.volumes.Mounts()
 		sent := bootTime()
@@ -158,6 +160,7 @@ func (c *Client) register(ctx context.Context) (time.Duration, error) {
 		}
 		c.rollback = resp.Rollback // what was sent may be older than the restore: it is said again
 	}
+	return beatRetry + jitter(beatRetry), fault.New(fault.Unavailable, "the servers are restored again and again")
 }
 
 // heard takes over what the servers tell with every answer to what was sent at a time of [bootTime].

@@ -39,10 +39,13 @@ func (c *Client) toldVoters(v *api.Voters) {
 	}
 	c.voters.Store(v)
 	body, err := json.Marshal(v)
-	if err == nil {
-		err = writeDurably(filepath.Join(c.conf.StateDir, votersFile), body)
-	}
-	if err != nil {
-		c.log.Warn("keep the voters among the servers", "error", err)
-	}
+	c.files.voters.begin(func() error {
+		if err == nil {
+			err = writeDurably(filepath.Join(c.conf.StateDir, votersFile), body)
+		}
+		if err != nil {
+			c.log.Warn("keep the voters among the servers", "error", err)
+		}
+		return err
+	})
 }

@@ -92,6 +92,7 @@ func TestVotersAreKnownAfterARestart(t *testing.T) {
 	c.toldVoters(voters(3, "s1"))
 	c.toldVoters(all)
 	c.toldVoters(nil) // they are changing
+	c.files.end()
 	e := electorate{known: []string{"at s1"}, answers: leaderless(all, "s1")}
 	again := nodeOf(t, dir, e)
 	if again.withoutLeader(t.Context()); again.lease.from.Load() > 0 {
