@@ -15,7 +15,7 @@ const Version uint64 = Keyring + versionsAhead
 // Ends is the version from which on a plan leaves alone what has finished and comes to no node whose drain may be over,
 // what a job that runs once did is not forgotten before the job is, what a node ended by itself is evaluated, times of
 // clocks that were wrong hold no launches, the success of a deployment marks its version stable, unhealthy by hand fails
-// it, and the end of a job has a time.
+// it, the end of a job has a time, and what the placements of a plan take of volumes is judged together.
 const Ends uint64 = 2
 
 // Keyring is the version from which on the cluster has root keys.

@@ -221,6 +221,7 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, sto
 	if now := tx.Job(e.Namespace, e.JobID); len(places) > 0 && now.Stop {
 		return &Refused{map[string]string{"": fmt.Sprintf("job %q was stopped", e.JobID)}}
 	}
+	var taken []*api.VolumeClaim // what the placements take is judged together, as it is taken
 	for _, a := range places {
 		if a.Job = e.versionOf(tx, a, job); a.Job == nil {
 			return &Refused{map[string]string{a.NodeID: fmt.Sprintf("job %q version %d is gone", e.JobID, e.Olds[a.ID])}}
@@ -233,8 +234,12 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, sto
 			return &Refused{map[string]string{a.NodeID: notEligible}}
 		}
 		nameAs(n, a)
-		if err := ledger.Check(tx, a, stopping); err != nil {
+		claims, err := ledger.Beside(tx, a, stopping, taken)
+		if err != nil {
 			return &Refused{map[string]string{a.NodeID: err.Error()}}
+		}
+		if tx.AgreedVersion() >= fsm.Ends {
+			taken = append(taken, claims...)
 		}
 	}
 	return nil

@@ -17,6 +17,8 @@ type verifier struct {
 	tx   *state.Txn
 	// with is the placement being checked, with its job.
 	with api.Allocation
+	// taken are the claims of the plan being checked.
+	taken []*api.VolumeClaim
 }
 
 func newVerifier(f *fleet.Fleet, tx *state.Txn) *verifier {
@@ -42,6 +44,7 @@ func (v *verifier) check(p *api.Plan) *checked {
 	left.NodeUpdate, left.NodeAllocation = maps.Clone(p.NodeUpdate), maps.Clone(p.NodeAllocation)
 	left.NodePreemptions = maps.Clone(p.NodePreemptions)
 	c := &checked{plan: &left, refused: map[string]string{}}
+	v.taken = nil
 	stopping := map[string]bool{}
 	for _, stops := range []map[string][]*api.Allocation{p.NodeUpdate, p.NodePreemptions} {
 		for _, list := range stops {
@@ -96,6 +99,7 @@ func (v *verifier) fill(p *api.Plan, node string, stopping map[string]bool) stri
 	if why := v.usable(i, node); why != "" {
 		return why
 	}
+	before := len(v.taken)
 	for n, a := range list {
 		if !isNew(a) {
 			continue
@@ -106,6 +110,7 @@ func (v *verifier) fill(p *api.Plan, node string, stopping map[string]bool) stri
 					v.edit.Remove(i, added.ID)
 				}
 			}
+			v.taken = v.taken[:before]
 			return why
 		}
 	}
@@ -122,9 +127,11 @@ func (v *verifier) add(p *api.Plan, i int, a *api.Allocation, stopping map[strin
 	if why := v.edit.Row(i).Refuses(load, func(p fleet.HostPort) bool { return shared(v.with.Group(), p.Port) }); why != "" {
 		return why
 	}
-	if err := ledger.Check(v.tx, &v.with, stopping); err != nil {
+	claims, err := ledger.Beside(v.tx, &v.with, stopping, v.taken)
+	if err != nil {
 		return err.Error()
 	}
+	v.taken = append(v.taken, claims...)
 	v.edit.Add(i, a.ID, load)
 	return ""
 }

@@ -17,6 +17,11 @@ func Check(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error
 	return Standard().Check(tx, alloc, stopping)
 }
 
+// Beside is [Check] beside the claims that the plan takes for other allocations first, and answers those of this one.
+func Beside(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool, others []*api.VolumeClaim) ([]*api.VolumeClaim, error) {
+	return Standard().claims(tx, alloc, stopping, others)
+}
+
 // Take writes the claims of all uses of CSI volumes by the allocation's group, or none: taken, or waiting behind a
 // predecessor that is on its way out.
 func Take(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error {
@@ -25,13 +30,13 @@ func Take(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error 
 
 // Check is [Check] by these rules.
 func (r Rules) Check(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error {
-	_, err := r.claims(tx, alloc, stopping)
+	_, err := r.claims(tx, alloc, stopping, nil)
 	return err
 }
 
 // Take is [Take] by these rules.
 func (r Rules) Take(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) error {
-	claims, err := r.claims(tx, alloc, stopping)
+	claims, err := r.claims(tx, alloc, stopping, nil)
 	if err != nil {
 		return err
 	}
@@ -44,10 +49,11 @@ func (r Rules) Take(tx *state.Txn, alloc *api.Allocation, stopping map[string]bo
 	return nil
 }
 
-// claims judges all uses before any of them is written. Claims that are there already are left out.
-func (r Rules) claims(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool) (claims []*api.VolumeClaim, err error) {
+// claims judges all uses, beside the claims of others, before any of them is written. Claims that are there already
+// are left out.
+func (r Rules) claims(tx *state.Txn, alloc *api.Allocation, stopping map[string]bool, others []*api.VolumeClaim) (claims []*api.VolumeClaim, err error) {
 	uses := alloc.VolumeUses()
-	var all []*api.VolumeClaim
+	all := slices.Clip(others)
 	for i, u := range uses {
 		for _, other := range uses[:i] {
 			if why := other.Contradicts(u); why != "" {
@@ -66,7 +72,7 @@ func (r Rules) claims(tx *state.Txn, alloc *api.Allocation, stopping map[string]
 	return claims, nil
 }
 
-// judge makes the claim of one use, beside those that the allocation takes with it.
+// judge makes the claim of one use, beside those that are taken with it.
 func (r Rules) judge(tx *state.Txn, alloc *api.Allocation, u *api.VolumeUse, beside []*api.VolumeClaim, stopping map[string]bool) (*api.VolumeClaim, error) {
 	v := tx.Volume(alloc.Namespace, u.VolumeID)
 	if v == nil {
@@ -75,7 +81,7 @@ func (r Rules) judge(tx *state.Txn, alloc *api.Allocation, u *api.VolumeUse, bes
 	ask := claim.RequestFor(v, u, alloc)
 	book := Read(tx, v.PluginID, v.RemoteID())
 	for _, c := range beside {
-		if why := claim.Apart(ask, claim.RequestOf(c)); why != "" {
+		if why := claim.Apart(ask, claim.RequestOf(c)); c.AllocID == alloc.ID && why != "" {
 			return nil, fault.New(fault.Conflict, "%s", why)
 		}
 		if c.PluginID == v.PluginID && c.ExternalID == v.RemoteID() {
@@ -126,7 +132,7 @@ func onNode(tx *state.Txn, v *api.Volume, node string, beside []*api.VolumeClaim
 func volumesOn(tx *state.Txn, plugin, node string, claims []*api.VolumeClaim) map[string]bool {
 	here := map[string]bool{}
 	for _, c := range claims {
-		if c.PluginID == plugin {
+		if c.PluginID == plugin && c.NodeID == node {
 			here[c.ExternalID] = true
 		}
 	}
