@@ -18,6 +18,9 @@ const holdMax = 5 * time.Second
 // Caller carries calls of this process to the server's methods.
 func (s *Server) Caller() wire.Caller { return s.rpc }
 
+// Turns are those of all who use this server.
+func (s *Server) Turns() *wire.Turns { return s.rpc.Turns() }
+
 // Node reaches a node through the server that it is connected to.
 func (s *Server) Node(id string) (wire.Caller, error) { return s.rpc.Node(id) }
 

@@ -1,12 +1,14 @@
 package wire
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/tinylib/msgp/msgp"
 	"google.golang.org/grpc/mem"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/shape"
 )
 
 // codec carries plain structs as msgp; it is the gRPC content subtype "msgp".
@@ -29,7 +31,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()
 	if in, ok := v.(*incoming); ok {
-		in.err = decode(buf.ReadOnlyData(), in.into)
+		in.read(buf.ReadOnlyData())
 		return nil
 	}
 	return decode(buf.ReadOnlyData(), v)
@@ -37,8 +39,24 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // incoming is a request on its way in. What gRPC is told is wrong with it would be answered as an internal fault.
 type incoming struct {
+	ctx  context.Context
 	into any
 	err  error
+}
+
+// read decodes the request and looks at it.
+func (in *incoming) read(b []byte) {
+	work := func() error {
+		if err := decode(b, in.into); err != nil {
+			return err
+		}
+		return shape.Input(in.into)
+	}
+	if len(b) <= smallBytes {
+		in.err = work()
+		return
+	}
+	in.err = InTurn(in.ctx, work)
 }
 
 // encoded is an answer as it is sent.
@@ -49,18 +67,35 @@ type encoded []byte
 const sizedMax = 4
 
 // encodeAnswer encodes an answer, or says that it fits no message.
-func encodeAnswer(method string, v any) (encoded, error) {
+func encodeAnswer(ctx context.Context, method string, v any) (b encoded, err error) {
 	if p, ok := v.(partly); ok {
 		v = p.Sent()
 	}
-	if s, ok := v.(msgp.Sizer); ok && s.Msgsize() > sizedMax*MaxMessageBytes {
-		return nil, tooLarge(method)
+	size := sizeOf(v)
+	work := func() (err error) {
+		b, err = encodeSized(v, size)
+		return err
 	}
-	b, err := encode(v)
+	switch {
+	case size > sizedMax*MaxMessageBytes:
+		return nil, tooLarge(method)
+	case size <= smallBytes:
+		err = work()
+	default:
+		err = InTurn(ctx, work)
+	}
 	if err == nil && len(b) > MaxMessageBytes {
 		return nil, tooLarge(method)
 	}
 	return b, err
+}
+
+// sizeOf is the greatest possible size of a message.
+func sizeOf(v any) int {
+	if s, ok := v.(msgp.Sizer); ok {
+		return s.Msgsize()
+	}
+	return 0
 }
 
 func tooLarge(method string) error {
@@ -74,13 +109,13 @@ func encode(v any) ([]byte, error) {
 	if p, ok := v.(partly); ok {
 		v = p.Sent()
 	}
+	return encodeSized(v, sizeOf(v))
+}
+
+func encodeSized(v any, size int) ([]byte, error) {
 	m, ok := v.(msgp.Marshaler)
 	if !ok {
 		return nil, fault.New(fault.Internal, "message %T has no msgp encoding", v)
-	}
-	size := 0
-	if s, ok := v.(msgp.Sizer); ok {
-		size = s.Msgsize()
 	}
 	return m.MarshalMsg(make([]byte, 0, size))
 }

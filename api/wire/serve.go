@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/shape"
 )
 
 const serviceName = "nomad"
@@ -20,13 +19,14 @@ const serviceName = "nomad"
 const callsMax = 8192
 
 // Serve answers calls that arrive on the listener until ctx ends or the listener closes. It returns
-// when the last handler has; handlers see their context end with ctx.
-func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger) error {
-	return serve(ctx, l, handlers, log)
+// when the last handler has; handlers see their context end with ctx. The hosts that call share the turns; nil does
+// not bound them.
+func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Turns) error {
+	return serve(ctx, l, handlers, log, turns)
 }
 
-func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, more ...grpc.ServerOption) error {
-	srv := newServer(handlers, log, more...)
+func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Turns, more ...grpc.ServerOption) error {
+	srv := newServer(handlers, log, turns, more...)
 	stop := context.AfterFunc(ctx, srv.Stop)
 	defer srv.Stop()
 	defer stop()
@@ -37,7 +37,7 @@ func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Lo
 	return err
 }
 
-func newServer(handlers []Handler, log hclog.Logger, more ...grpc.ServerOption) *grpc.Server {
+func newServer(handlers []Handler, log hclog.Logger, turns *Turns, more ...grpc.ServerOption) *grpc.Server {
 	srv := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(finished{}),
 		grpc.ForceServerCodecV2(codec{}),
@@ -50,23 +50,21 @@ func newServer(handlers []Handler, log hclog.Logger, more ...grpc.ServerOption) 
 	}, more...)...)
 	desc := &grpc.ServiceDesc{ServiceName: serviceName}
 	for _, h := range handlers {
-		desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: h.Name, Handler: bind(Recovered(h, log))})
+		desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: h.Name, Handler: bind(Recovered(h, log), turns)})
 	}
 	srv.RegisterService(desc, nil)
 	return srv
 }
 
 // bind gives a handler the shape that gRPC calls.
-func bind(h Handler) grpc.MethodHandler {
+func bind(h Handler, turns *Turns) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		ctx = turns.For(ctx, PeerOf(ctx).Address)
 		req := h.New()
-		in := &incoming{into: req}
+		in := &incoming{ctx: ctx, into: req}
 		err := decode(in)
 		if err == nil {
 			err = in.err
-		}
-		if err == nil {
-			err = shape.Input(req)
 		}
 		if err != nil {
 			return nil, toStatus(fault.New(fault.Invalid, "%s: %w", h.Name, err))
@@ -75,7 +73,7 @@ func bind(h Handler) grpc.MethodHandler {
 		if err != nil {
 			return nil, toStatus(err)
 		}
-		b, err := encodeAnswer(h.Name, resp)
+		b, err := encodeAnswer(ctx, h.Name, resp)
 		if err != nil {
 			return nil, toStatus(err)
 		}

@@ -140,7 +140,7 @@ func guarded(t *testing.T, id *wire.Reloadable) (address string, log *notes) {
 			func(ctx context.Context, _ *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
 				p := wire.PeerOf(ctx)
 				return &api.NodeUpdateResponse{Servers: []string{string(p.Role), p.Region}}, nil
-			})}, hclog.NewNullLogger())
+			})}, hclog.NewNullLogger(), nil)
 	})
 	for _, protocol := range []string{wire.ProtocolRaft, wire.ProtocolReverse} {
 		wg.Go(func() {

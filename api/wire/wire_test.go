@@ -37,7 +37,7 @@ func open(t *testing.T, handlers ...wire.Handler) (*wire.Port, wire.Dialer, <-ch
 	nodes := make(chan offered)
 	go func() { _ = port.Run(ctx); done <- struct{}{} }()
 	go func() {
-		_ = wire.Serve(ctx, port.Listener(wire.ProtocolRPC), handlers, hclog.NewNullLogger())
+		_ = wire.Serve(ctx, port.Listener(wire.ProtocolRPC), handlers, hclog.NewNullLogger(), nil)
 		done <- struct{}{}
 	}()
 	go func() {
@@ -324,7 +324,7 @@ func BenchmarkCall(b *testing.B) {
 			heartbeat(func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
 				return &api.NodeUpdateResponse{HeartbeatTTL: time.Second}, nil
 			}),
-		}, hclog.NewNullLogger())
+		}, hclog.NewNullLogger(), nil)
 	}()
 	c, err := wire.Connect(port.Addr().String(), wire.Dialer{TLS: id.Client})
 	if err != nil {

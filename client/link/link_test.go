@@ -42,7 +42,7 @@ func start(t *testing.T, address string, beat func(context.Context, *api.NodeHea
 	done := make(chan struct{}, 3)
 	go func() { _ = port.Run(ctx); done <- struct{}{} }()
 	go func() {
-		_ = wire.Serve(ctx, port.Listener(wire.ProtocolRPC), append(more, wire.NodeHeartbeat.Handle(beat)), hclog.NewNullLogger())
+		_ = wire.Serve(ctx, port.Listener(wire.ProtocolRPC), append(more, wire.NodeHeartbeat.Handle(beat)), hclog.NewNullLogger(), nil)
 		done <- struct{}{}
 	}()
 	go func() {

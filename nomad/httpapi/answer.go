@@ -2,12 +2,14 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"reflect"
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 // answerBytes is how much of an answer is encoded before it is sent.
@@ -20,6 +22,7 @@ const indent = "    "
 type pieces struct {
 	bytes.Buffer
 	json *json.Encoder
+	ctx  context.Context
 	w    http.ResponseWriter
 	sent bool
 }
@@ -37,10 +40,10 @@ func (c *call) write(out any) error {
 	}
 	c.w.Header().Set("Content-Type", "application/json")
 	p := spare.Get().(*pieces)
-	p.w, p.sent = c.w, false
+	p.ctx, p.w, p.sent = c.ctx(), c.w, false
 	p.Reset()
 	err := p.answer(out, c.params.Has("pretty") && c.params.Get("pretty") != "0")
-	p.w = nil
+	p.ctx, p.w = nil, nil
 	if p.Cap() <= 2*answerBytes {
 		spare.Put(p)
 	}
@@ -52,7 +55,7 @@ func (p *pieces) answer(out any, pretty bool) error {
 		if err := p.list(n, at, pretty); err != nil {
 			return err
 		}
-	} else if err := p.value(out, "", pretty); err != nil {
+	} else if err := p.turn(func() error { return p.value(out, "", pretty) }); err != nil {
 		return err
 	}
 	if pretty {
@@ -92,11 +95,19 @@ func (p *pieces) list(n int, at func(int) any, pretty bool) error {
 		prefix, begin, between, end = indent, "[\n"+indent, ",\n"+indent, "\n]"
 	}
 	p.WriteString(begin)
-	for i := range n {
-		if i > 0 {
-			p.WriteString(between)
-		}
-		if err := p.value(at(i), prefix, pretty); err != nil {
+	for i := 0; i < n; {
+		err := p.turn(func() error {
+			for ; i < n && p.Len() < answerBytes; i++ {
+				if i > 0 {
+					p.WriteString(between)
+				}
+				if err := p.value(at(i), prefix, pretty); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		if p.Len() >= answerBytes && !p.send() {
@@ -107,17 +118,23 @@ func (p *pieces) list(n int, at func(int) any, pretty bool) error {
 	return nil
 }
 
-// value encodes a value without the end of the line that encoders write. When it cannot, an answer
-// that has begun is cut, so that it does not look like a whole one.
+// turn encodes when it is the client's turn, and sends nothing meanwhile. When that fails, an answer that has begun is
+// cut, so that it does not look like a whole one.
+func (p *pieces) turn(encode func() error) error {
+	err := wire.InTurn(p.ctx, encode)
+	if err != nil && p.sent {
+		panic(http.ErrAbortHandler)
+	}
+	return err
+}
+
+// value encodes a value without the end of the line that encoders write.
 func (p *pieces) value(v any, prefix string, pretty bool) error {
 	p.json.SetIndent("", "")
 	if pretty {
 		p.json.SetIndent(prefix, indent)
 	}
 	if err := p.json.Encode(v); err != nil {
-		if p.sent {
-			panic(http.ErrAbortHandler)
-		}
 		return fault.New(fault.Internal, "encode answer: %w", err)
 	}
 	p.Truncate(p.Len() - 1)

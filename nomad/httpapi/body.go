@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 // Bounds of request bodies.
@@ -68,7 +69,7 @@ func (c *call) decode(limit int64, into any) error {
 	if len(data) == 0 {
 		return errEmpty
 	}
-	return unmarshal(data, into)
+	return c.unmarshal(data, into)
 }
 
 // decodeMaybe reads a body that may be missing.
@@ -77,14 +78,16 @@ func (c *call) decodeMaybe(into any) error {
 	if err != nil || len(data) == 0 {
 		return err
 	}
-	return unmarshal(data, into)
+	return c.unmarshal(data, into)
 }
 
-func unmarshal(data []byte, into any) error {
-	if err := json.Unmarshal(data, into); err != nil {
-		return fault.New(fault.Invalid, "decode request body: %w", err)
-	}
-	return nil
+func (c *call) unmarshal(data []byte, into any) error {
+	return wire.InTurn(c.ctx(), func() error {
+		if err := json.Unmarshal(data, into); err != nil {
+			return fault.New(fault.Invalid, "decode request body: %w", err)
+		}
+		return nil
+	})
 }
 
 // checkDepth refuses nesting that a decoder would pay for, in one pass and without memory.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
@@ -19,24 +20,22 @@ const (
 // errLate is why a parse ended that took too long.
 var errLate = errors.New("parsing took too long")
 
-// parses lets few job files be parsed at once, none of them for long.
+// parses lets few job files be parsed at once, none of them for long, and each client in its turn.
 type parses struct {
-	turns chan struct{}
+	turns *wire.Turns
 	limit time.Duration
 	parse func(jobspec.Input) (*api.Job, error)
 }
 
 func newParses() *parses {
-	return &parses{turns: make(chan struct{}, parsesMax), limit: parseTimeout, parse: jobspec.Parse}
+	return &parses{turns: wire.NewTurns(parsesMax), limit: parseTimeout, parse: jobspec.Parse}
 }
 
 // do parses when it is its turn. A parse that takes too long, or whose request was given up, is not waited for: it is
 // stopped, and keeps its turn until it has noticed.
 func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
-	select {
-	case p.turns <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fault.New(fault.Exhausted, "job file: %d others are being parsed: %w", cap(p.turns), ctx.Err())
+	if err := p.turns.Take(ctx, wire.ClientOf(ctx)); err != nil {
+		return nil, fault.New(fault.Exhausted, "job file: %d others are being parsed: %w", parsesMax, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limit, errLate)
 	defer cancel()
@@ -47,7 +46,7 @@ func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		defer func() { <-p.turns }()
+		defer p.turns.Give()
 		var o outcome
 		defer func() {
 			if r := recover(); r != nil { // nobody else recovers what this goroutine does

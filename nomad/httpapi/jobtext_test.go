@@ -3,8 +3,10 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -24,6 +26,37 @@ func slowParses(t *testing.T, limit time.Duration) (p *parses, begun, release ch
 		return &api.Job{ID: string(in.Body)}, nil
 	}
 	return p, begun, release
+}
+
+// Whoever has many files parsed waits for the others, not they for all of his.
+func TestJobFilesOfEachClientAreParsedInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParses()
+		release, parsed := make(chan struct{}), []string{}
+		p.parse = func(in jobspec.Input) (*api.Job, error) {
+			<-release
+			parsed = append(parsed, string(in.Body))
+			return &api.Job{}, nil
+		}
+		ended := make(chan error, 10)
+		for _, name := range strings.Fields("a1 a2 a3 a4 a5 b1") {
+			go func() {
+				_, err := p.parseJob(p.turns.For(t.Context(), name[:1]), api.JobsParseRequest{JobHCL: name})
+				ended <- err
+			}()
+			synctest.Wait()
+		}
+		for range 6 {
+			release <- struct{}{}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		if i := slices.Index(parsed, "b1"); i > parsesMax+1 {
+			t.Error(parsed)
+		}
+	})
 }
 
 func TestTwoJobFilesAreParsedAtOnce(t *testing.T) {

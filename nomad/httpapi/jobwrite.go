@@ -32,8 +32,8 @@ func jobIn(c *call) (*jobspec.Request, api.WriteRequest, error) {
 	if len(data) == 0 {
 		return nil, w, errEmpty
 	}
-	b, err := jobspec.DecodeRequest(data)
-	if err != nil {
+	var b *jobspec.Request
+	if err := wire.InTurn(c.ctx(), func() (err error) { b, err = jobspec.DecodeRequest(data); return err }); err != nil {
 		return nil, w, err
 	}
 	j := b.Job

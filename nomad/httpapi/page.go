@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-bexpr"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 // order is how the rows of a list follow each other. The key of a row is its place as a text, and
@@ -66,7 +67,15 @@ func page[T any](c *call, rows []*T, by order[T]) ([]*T, error) {
 }
 
 // paged is page for rows that are shown, and filtered, by their views.
-func paged[T any](c *call, rows []*T, by order[T], view func(*T) any) ([]*T, error) {
+func paged[T any](c *call, rows []*T, by order[T], view func(*T) any) (kept []*T, err error) {
+	err = wire.InTurn(c.ctx(), func() (err error) {
+		kept, err = cut(c, rows, by, view)
+		return err
+	})
+	return kept, err
+}
+
+func cut[T any](c *call, rows []*T, by order[T], view func(*T) any) ([]*T, error) {
 	rows, err := filtered(rows, c.query.Filter, view)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
 )
 
 // Bounds of one request.
@@ -36,6 +38,9 @@ var errStreamed = errors.New("answer was streamed")
 func New(c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = hclog.NewNullLogger()
+	}
+	if c.Turns == nil {
+		c.Turns = wire.NewTurns(runtime.GOMAXPROCS(0))
 	}
 	s := &server{Config: c, routes: newTable(allRoutes()), parses: newParses()}
 	site := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))
@@ -100,6 +105,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := bound(r.Context(), route.stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))
 	defer cancel()
+	ctx = s.Turns.For(ctx, r.RemoteAddr)
 	c := &call{server: s, w: w, r: r.WithContext(ctx), id: at.id, tag: at.tag, query: q, params: params}
 	out, err := route.serve(c)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -27,7 +28,7 @@ func Block(ctx context.Context, s *state.Store, q *api.QueryOptions, m *api.Quer
 		w := s.Watch(keys...)
 		index := s.Touched(keys...)
 		tx := s.Read()
-		if err := read(tx); err != nil {
+		if err := wire.InTurn(ctx, func() error { return read(tx) }); err != nil {
 			w.Stop()
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -61,11 +62,12 @@ type Server struct {
 	nodes    nodes
 	peers    peers
 	relays   relays
+	turns    *wire.Turns
 }
 
 // New makes a server without methods.
 func New(c Config) *Server {
-	s := &Server{config: c, handlers: map[string]wire.Handler{}}
+	s := &Server{config: c, handlers: map[string]wire.Handler{}, turns: wire.NewTurns(runtime.GOMAXPROCS(0))}
 	s.nodes.log = c.Log
 	s.peers.dialer = c.Dialer
 	s.Handle(wire.NodeRelay.Handle(s.Relay), wire.NodeCall.Handle(s.CallNode))
@@ -99,6 +101,9 @@ func (s *Server) Invoke(ctx context.Context, method string, req, resp any) error
 	to.Elem().Set(from.Elem())
 	return nil
 }
+
+// Turns are those of all who call, for what else is computed for them.
+func (s *Server) Turns() *wire.Turns { return s.turns }
 
 // Node returns the way to a node: directly when it is connected here, else through the server that
 // holds it, which the first call finds out. It implements [NodeCaller].
@@ -136,7 +141,7 @@ func (s *Server) Run(ctx context.Context, port *wire.Port) error {
 		s.nodes.run(ctx, port.Listener(wire.ProtocolReverse), s.verify)
 	})
 	wg.Go(func() { s.watch(ctx) })
-	err := wire.Serve(ctx, port.Listener(wire.ProtocolRPC), s.Methods(), s.config.Log)
+	err := wire.Serve(ctx, port.Listener(wire.ProtocolRPC), s.Methods(), s.config.Log, s.turns)
 	if whole.Err() != nil {
 		return nil // the port may learn of the end before ctx does
 	}

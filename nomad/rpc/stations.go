@@ -19,7 +19,7 @@ type serve = func(context.Context, any) (any, error)
 // secret of a node right before it is served, so that no way leads round that: not by a server that wins an
 // election while it holds the call.
 func (s *Server) guarded(h wire.Handler) wire.Handler {
-	h.Serve = s.admitted(h, whole(h, s.regional(h, s.led(h, s.proven(h, s.stamped(h.Serve))))))
+	h.Serve = s.admitted(h, whole(h, s.regional(h, s.led(h, s.proven(h, s.stamped(computed(h)))))))
 	h = wire.Recovered(h, s.config.Log)
 	h.Serve = s.observed(h)
 	return h
@@ -74,6 +74,21 @@ func (s *Server) may(p wire.Peer, h wire.Handler) error {
 			h.Name, p.Address, p.Role, p.Region, s.config.Region)
 	}
 	return nil
+}
+
+// computed has those wait for their turn that compute long for a short request, and wait for nothing. Reads do it in
+// [Block].
+func computed(h wire.Handler) serve {
+	if h.Name != wire.JobPlan.Name && h.Name != wire.JobValidate.Name {
+		return h.Serve
+	}
+	return func(ctx context.Context, req any) (resp any, err error) {
+		err = wire.InTurn(ctx, func() error {
+			resp, err = h.Serve(ctx, req)
+			return err
+		})
+		return resp, err
+	}
 }
 
 // proven lets only nodes in that prove themselves by their secret.
