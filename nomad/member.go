@@ -19,7 +19,7 @@ const holdMax = 5 * time.Second
 func (s *Server) Caller() wire.Caller { return s.rpc }
 
 // Turns are those of all who use this server.
-func (s *Server) Turns() *wire.Turns { return s.rpc.Turns() }
+func (s *Server) Turns() *wire.Processors { return s.rpc.Turns() }
 
 // Node reaches a node through the server that it is connected to.
 func (s *Server) Node(id string) (wire.Caller, error) { return s.rpc.Node(id) }

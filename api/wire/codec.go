@@ -56,7 +56,7 @@ func (in *incoming) read(b []byte) {
 		in.err = work()
 		return
 	}
-	in.err = InTurn(in.ctx, work)
+	in.err = InLongTurn(in.ctx, work)
 }
 
 // encoded is an answer as it is sent.

@@ -21,11 +21,11 @@ const callsMax = 8192
 // Serve answers calls that arrive on the listener until ctx ends or the listener closes. It returns
 // when the last handler has; handlers see their context end with ctx. The hosts that call share the turns; nil does
 // not bound them.
-func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Turns) error {
+func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Processors) error {
 	return serve(ctx, l, handlers, log, turns)
 }
 
-func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Turns, more ...grpc.ServerOption) error {
+func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Processors, more ...grpc.ServerOption) error {
 	srv := newServer(handlers, log, turns, more...)
 	stop := context.AfterFunc(ctx, srv.Stop)
 	defer srv.Stop()
@@ -37,7 +37,7 @@ func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Lo
 	return err
 }
 
-func newServer(handlers []Handler, log hclog.Logger, turns *Turns, more ...grpc.ServerOption) *grpc.Server {
+func newServer(handlers []Handler, log hclog.Logger, turns *Processors, more ...grpc.ServerOption) *grpc.Server {
 	srv := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(finished{}),
 		grpc.ForceServerCodecV2(codec{}),
@@ -57,7 +57,7 @@ func newServer(handlers []Handler, log hclog.Logger, turns *Turns, more ...grpc.
 }
 
 // bind gives a handler the shape that gRPC calls.
-func bind(h Handler, turns *Turns) grpc.MethodHandler {
+func bind(h Handler, turns *Processors) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		ctx = turns.For(ctx, PeerOf(ctx).Address)
 		req := h.New()

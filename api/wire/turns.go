@@ -10,10 +10,15 @@ import (
 // smallBytes is how long a message may be that waits for no turn: beats of nodes and most writes are shorter.
 const smallBytes = 64 << 10
 
-// Turns shares the processors among clients. No more pieces of work are done at once than there are turns; of those
-// that wait, one of each client is taken in turn. A piece of work computes and waits for nothing.
-// Without it a client with thousands of calls under way would have the processors for itself: the runtime knows no
-// clients, and heartbeats and Raft wait behind whatever can run.
+// Processors are the turns of all clients of a process: of short pieces of work, such as reads, and of long ones, such as
+// plans, which have half as many and are in no short one's way.
+type Processors struct{ short, long *Turns }
+
+// NewProcessors makes the turns for n processors.
+func NewProcessors(n int) *Processors { return &Processors{NewTurns(n), NewTurns(n / 2)} }
+
+// Turns shares a resource among clients. No more pieces of work are done at once than there are turns; of those
+// that wait, one of each client is taken in turn.
 type Turns struct {
 	mu      sync.Mutex
 	free    int
@@ -22,46 +27,57 @@ type Turns struct {
 	order []string
 }
 
-// NewTurns makes n turns.
+// NewTurns makes n turns, one at least.
 func NewTurns(n int) *Turns { return &Turns{free: max(n, 1), waiting: map[string][]chan struct{}{}} }
 
-type turnsKey struct{}
+type clientKey struct{}
 
-// turner is who asks for turns, and where.
-type turner struct {
-	turns  *Turns
-	client string
+// client is who asks for turns, and where.
+type client struct {
+	*Processors
+	address string
 }
 
 // For is the context of a request that a client, by its network address, has made.
-func (t *Turns) For(ctx context.Context, address string) context.Context {
-	if t == nil {
+func (p *Processors) For(ctx context.Context, address string) context.Context {
+	if p == nil {
 		return ctx
 	}
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		address = host
 	}
-	return context.WithValue(ctx, turnsKey{}, turner{t, address})
+	return context.WithValue(ctx, clientKey{}, client{p, address})
 }
 
-// InTurn does a piece of work when it is its client's turn, at once where ctx is of no client's request. It fails
-// without having done it when ctx ends first.
+// InTurn does a short piece of work when it is its client's turn, at once where ctx is of no client's request. It fails
+// without having done it when ctx ends first. The work computes and waits for nothing.
 func InTurn(ctx context.Context, work func() error) error {
-	who, ok := ctx.Value(turnsKey{}).(turner)
-	if !ok {
-		return work()
+	if who, ok := ctx.Value(clientKey{}).(client); ok {
+		return who.short.do(ctx, who.address, work)
 	}
-	if err := who.turns.Take(ctx, who.client); err != nil {
-		return err
-	}
-	defer who.turns.Give()
 	return work()
 }
 
-// ClientOf is whose request ctx is of; empty when it is of none.
+// InLongTurn is [InTurn] for what may take a second.
+func InLongTurn(ctx context.Context, work func() error) error {
+	if who, ok := ctx.Value(clientKey{}).(client); ok {
+		return who.long.do(ctx, who.address, work)
+	}
+	return work()
+}
+
+// ClientOf is the address of whose request ctx is of; empty when it is of none.
 func ClientOf(ctx context.Context) string {
-	who, _ := ctx.Value(turnsKey{}).(turner)
-	return who.client
+	who, _ := ctx.Value(clientKey{}).(client)
+	return who.address
+}
+
+func (t *Turns) do(ctx context.Context, client string, work func() error) error {
+	if err := t.Take(ctx, client); err != nil {
+		return err
+	}
+	defer t.Give()
+	return work()
 }
 
 // Take waits for the client's turn, until [Turns.Give].

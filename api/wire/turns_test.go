@@ -14,7 +14,8 @@ import (
 
 // bench is one turn and the order in which work was done.
 type bench struct {
-	*wire.Turns
+	*wire.Processors
+	let  chan struct{}
 	mu   sync.Mutex
 	done []string
 }
@@ -28,6 +29,14 @@ func (b *bench) work(ctx context.Context, client, name string) error {
 	})
 }
 
+// newBench is one whose turn is taken until let is closed.
+func newBench(t *testing.T) *bench {
+	b := &bench{Processors: wire.NewProcessors(1), let: make(chan struct{})}
+	go func() { _ = wire.InTurn(b.For(t.Context(), "a"), func() error { <-b.let; return nil }) }()
+	synctest.Wait()
+	return b
+}
+
 // ask has the client's work wait behind what waits already.
 func (b *bench) ask(ctx context.Context, client, name string) <-chan error {
 	done := make(chan error, 1)
@@ -38,14 +47,11 @@ func (b *bench) ask(ctx context.Context, client, name string) <-chan error {
 
 func TestClientsAreTakenInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{Turns: wire.NewTurns(1)}
-		if err := b.Take(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		b := newBench(t)
 		for _, name := range strings.Fields("a1 a2 a3 a4 b1 b2 c1") {
 			b.ask(t.Context(), name[:1], name)
 		}
-		b.Give()
+		close(b.let)
 		synctest.Wait()
 		if got := strings.Join(b.done, " "); got != "a1 b1 c1 a2 b2 a3 a4" {
 			t.Error(got)
@@ -55,10 +61,7 @@ func TestClientsAreTakenInTurn(t *testing.T) {
 
 func TestWhoGivesUpTakesNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{Turns: wire.NewTurns(1)}
-		if err := b.Take(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		b := newBench(t)
 		ctx, giveUp := context.WithCancel(t.Context())
 		gone := []<-chan error{b.ask(ctx, "a", "a1"), b.ask(ctx, "b", "b1")}
 		b.ask(t.Context(), "a", "a2")
@@ -68,7 +71,7 @@ func TestWhoGivesUpTakesNoTurn(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		b.Give()
+		close(b.let)
 		synctest.Wait()
 		if err := b.work(t.Context(), "c", "c1"); err != nil || !slices.Equal(b.done, []string{"a2", "c1"}) {
 			t.Errorf("%v, then %v", b.done, err)
@@ -85,7 +88,9 @@ func TestNoTurnIsLost(t *testing.T) {
 			for range 200 {
 				ctx, cancel := context.WithCancel(context.Background())
 				go cancel()
-				_ = wire.InTurn(turns.For(ctx, string(rune('a'+i%7))), func() error { return nil })
+				if turns.Take(ctx, string(rune('a'+i%7))) == nil {
+					turns.Give()
+				}
 			}
 		})
 	}
@@ -98,12 +103,24 @@ func TestNoTurnIsLost(t *testing.T) {
 }
 
 func TestWorkThatPanicsGivesItsTurnBack(t *testing.T) {
-	turns := wire.NewTurns(1)
-	func() {
-		defer func() { _ = recover() }()
-		_ = wire.InTurn(turns.For(t.Context(), "a"), func() error { panic("bad") })
-	}()
-	if err := turns.Take(t.Context(), "b"); err != nil {
-		t.Fatal(err)
+	ctx := wire.NewProcessors(1).For(t.Context(), "a")
+	for _, turn := range []func(context.Context, func() error) error{wire.InTurn, wire.InLongTurn} {
+		func() {
+			defer func() { _ = recover() }()
+			_ = turn(ctx, func() error { panic("bad") })
+		}()
+		if err := turn(ctx, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLongWorkIsInNoShortOnesWay(t *testing.T) {
+	ctx := wire.NewProcessors(1).For(t.Context(), "a")
+	err := wire.InLongTurn(ctx, func() error {
+		return wire.InTurn(ctx, func() error { return nil }) // else it waits for ever
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

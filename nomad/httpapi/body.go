@@ -82,7 +82,11 @@ func (c *call) decodeMaybe(into any) error {
 }
 
 func (c *call) unmarshal(data []byte, into any) error {
-	return wire.InTurn(c.ctx(), func() error {
+	turn := wire.InTurn
+	if len(data) > trustedBytes {
+		turn = wire.InLongTurn
+	}
+	return turn(c.ctx(), func() error {
 		if err := json.Unmarshal(data, into); err != nil {
 			return fault.New(fault.Invalid, "decode request body: %w", err)
 		}

@@ -47,7 +47,7 @@ type Config struct {
 	Extra map[string]http.Handler
 	Log   hclog.Logger
 	// Turns are those of the server in the same process, where there is one.
-	Turns *wire.Turns
+	Turns *wire.Processors
 	// Stall is how long a client may stand still while it sends a body or takes an answer; 0 means half a minute.
 	Stall time.Duration
 }

@@ -46,7 +46,7 @@ func evalCount(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := filtered(out.Evaluations, c.query.Filter, func(e *api.Evaluation) any { return e })
+	rows, err := filtered(c.ctx(), out.Evaluations, c.query.Filter, func(e *api.Evaluation) any { return e })
 	if err != nil {
 		return nil, err
 	}

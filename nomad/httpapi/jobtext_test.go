@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
@@ -32,16 +33,16 @@ func slowParses(t *testing.T, limit time.Duration) (p *parses, begun, release ch
 func TestJobFilesOfEachClientAreParsedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParses()
-		release, parsed := make(chan struct{}), []string{}
+		release, order := make(chan struct{}), make(chan string, 10)
 		p.parse = func(in jobspec.Input) (*api.Job, error) {
 			<-release
-			parsed = append(parsed, string(in.Body))
+			order <- string(in.Body)
 			return &api.Job{}, nil
 		}
 		ended := make(chan error, 10)
 		for _, name := range strings.Fields("a1 a2 a3 a4 a5 b1") {
 			go func() {
-				_, err := p.parseJob(p.turns.For(t.Context(), name[:1]), api.JobsParseRequest{JobHCL: name})
+				_, err := p.parseJob(wire.NewProcessors(1).For(t.Context(), name[:1]), api.JobsParseRequest{JobHCL: name})
 				ended <- err
 			}()
 			synctest.Wait()
@@ -52,6 +53,10 @@ func TestJobFilesOfEachClientAreParsedInTurn(t *testing.T) {
 				t.Error(err)
 			}
 			synctest.Wait()
+		}
+		var parsed []string
+		for range 6 {
+			parsed = append(parsed, <-order)
 		}
 		if i := slices.Index(parsed, "b1"); i > parsesMax+1 {
 			t.Error(parsed)

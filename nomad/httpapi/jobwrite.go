@@ -33,7 +33,7 @@ func jobIn(c *call) (*jobspec.Request, api.WriteRequest, error) {
 		return nil, w, errEmpty
 	}
 	var b *jobspec.Request
-	if err := wire.InTurn(c.ctx(), func() (err error) { b, err = jobspec.DecodeRequest(data); return err }); err != nil {
+	if err := wire.InLongTurn(c.ctx(), func() (err error) { b, err = jobspec.DecodeRequest(data); return err }); err != nil {
 		return nil, w, err
 	}
 	j := b.Job

@@ -2,10 +2,12 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-bexpr"
 
@@ -67,21 +69,19 @@ func page[T any](c *call, rows []*T, by order[T]) ([]*T, error) {
 }
 
 // paged is page for rows that are shown, and filtered, by their views.
-func paged[T any](c *call, rows []*T, by order[T], view func(*T) any) (kept []*T, err error) {
-	err = wire.InTurn(c.ctx(), func() (err error) {
-		kept, err = cut(c, rows, by, view)
-		return err
-	})
-	return kept, err
-}
-
-func cut[T any](c *call, rows []*T, by order[T], view func(*T) any) ([]*T, error) {
-	rows, err := filtered(rows, c.query.Filter, view)
+func paged[T any](c *call, rows []*T, by order[T], view func(*T) any) ([]*T, error) {
+	rows, err := filtered(c.ctx(), rows, c.query.Filter, view)
 	if err != nil {
 		return nil, err
 	}
-	rows = slices.Clone(rows)
-	slices.SortFunc(rows, by.compare)
+	err = wire.InTurn(c.ctx(), func() error {
+		rows = slices.Clone(rows)
+		slices.SortFunc(rows, by.compare)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	if c.query.Reverse {
 		slices.Reverse(rows)
 	}
@@ -106,25 +106,47 @@ func from[T any](rows []*T, token string, reverse bool, key func(*T) string) []*
 	return rows[i:]
 }
 
-func filtered[T any](rows []*T, expression string, view func(*T) any) ([]*T, error) {
+// Bounds of filters. The time to read one grows with its length times its depth, and cannot be cut.
+const (
+	filterBytes = 16 << 10
+	// filterTime is for how long rows are filtered in one turn.
+	filterTime = 10 * time.Millisecond
+)
+
+func filtered[T any](ctx context.Context, rows []*T, expression string, view func(*T) any) (kept []*T, err error) {
 	if expression == "" {
 		return rows, nil
 	}
-	filter, err := bexpr.CreateEvaluator(expression)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "failed to read filter expression: %w", err)
+	if len(expression) > filterBytes {
+		return nil, fault.New(fault.Invalid, "filter has %d bytes; at most %d are read", len(expression), filterBytes)
 	}
-	var kept []*T
-	for _, r := range rows {
-		ok, err := filter.Evaluate(view(r))
-		if err != nil {
-			return nil, fault.New(fault.Invalid, "failed to read filter expression: %w", err)
-		}
-		if ok {
-			kept = append(kept, r)
-		}
+	var filter *bexpr.Evaluator
+	err = wire.InLongTurn(ctx, func() (err error) {
+		filter, err = bexpr.CreateEvaluator(expression)
+		return unfiltered(err)
+	})
+	for i := 0; i < len(rows) && err == nil; {
+		err = wire.InTurn(ctx, func() error {
+			for end := time.Now().Add(filterTime); i < len(rows) && time.Now().Before(end); i++ {
+				ok, err := filter.Evaluate(view(rows[i]))
+				if err != nil {
+					return unfiltered(err)
+				}
+				if ok {
+					kept = append(kept, rows[i])
+				}
+			}
+			return ctx.Err()
+		})
 	}
-	return kept, nil
+	return kept, err
+}
+
+func unfiltered(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fault.New(fault.Invalid, "failed to read filter expression: %w", err)
 }
 
 // list makes nil lists empty ones.

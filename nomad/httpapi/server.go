@@ -40,7 +40,7 @@ func New(c Config) http.Handler {
 		c.Log = hclog.NewNullLogger()
 	}
 	if c.Turns == nil {
-		c.Turns = wire.NewTurns(runtime.GOMAXPROCS(0))
+		c.Turns = wire.NewProcessors(runtime.GOMAXPROCS(0))
 	}
 	s := &server{Config: c, routes: newTable(allRoutes()), parses: newParses()}
 	site := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -24,12 +25,13 @@ func TestRequestsAreComputedInTurn(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			turns := wire.NewTurns(1)
+			turns := wire.NewProcessors(1)
 			h := httpapi.New(httpapi.Config{Servers: world(), Turns: turns})
-			if err := turns.Take(t.Context(), "a flood"); err != nil {
-				t.Fatal(err)
+			let, done := make(chan struct{}), make(chan struct{}, 1)
+			for _, turn := range []func(context.Context, func() error) error{wire.InTurn, wire.InLongTurn} {
+				go func() { _ = turn(turns.For(t.Context(), "a flood"), func() error { <-let; return nil }) }()
 			}
-			done := make(chan struct{}, 1)
+			synctest.Wait()
 			go func() {
 				h.ServeHTTP(httptest.NewRecorder(), ask())
 				done <- struct{}{}
@@ -38,7 +40,7 @@ func TestRequestsAreComputedInTurn(t *testing.T) {
 			if len(done) > 0 {
 				t.Errorf("%s: it waited for no turn", what)
 			}
-			turns.Give()
+			close(let)
 			<-done
 		})
 	}

@@ -62,12 +62,12 @@ type Server struct {
 	nodes    nodes
 	peers    peers
 	relays   relays
-	turns    *wire.Turns
+	turns    *wire.Processors
 }
 
 // New makes a server without methods.
 func New(c Config) *Server {
-	s := &Server{config: c, handlers: map[string]wire.Handler{}, turns: wire.NewTurns(runtime.GOMAXPROCS(0))}
+	s := &Server{config: c, handlers: map[string]wire.Handler{}, turns: wire.NewProcessors(runtime.GOMAXPROCS(0))}
 	s.nodes.log = c.Log
 	s.peers.dialer = c.Dialer
 	s.Handle(wire.NodeRelay.Handle(s.Relay), wire.NodeCall.Handle(s.CallNode))
@@ -103,7 +103,7 @@ func (s *Server) Invoke(ctx context.Context, method string, req, resp any) error
 }
 
 // Turns are those of all who call, for what else is computed for them.
-func (s *Server) Turns() *wire.Turns { return s.turns }
+func (s *Server) Turns() *wire.Processors { return s.turns }
 
 // Node returns the way to a node: directly when it is connected here, else through the server that
 // holds it, which the first call finds out. It implements [NodeCaller].
