@@ -9,11 +9,12 @@ LDFLAGS := -s -w -X github.com/open-nomad/open-nomad/command.Version=$(VERSION)
 SEEDS ?= 10000
 CLUSTER_SEEDS ?= 2000
 FUZZ ?= 30s
+MUTATE ?= 40m
 ATONCE ?= $(shell expr $$(nproc) + 1)
 TOOL := $(GO) tool -modfile=tools/go.mod
 PKGS = $$($(GO) list ./... | grep -v /e2e)
 
-.PHONY: build check test unit e2e sdk sim bench fuzz cover demo generate supervise clean
+.PHONY: build check test unit e2e sdk sim bench fuzz mutate cover demo generate supervise clean
 
 build: supervise
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
@@ -68,6 +69,11 @@ bench: build
 fuzz:
 	@for p in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
 	  for f in $$($(GO) test -list '^Fuzz' ./$$p | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZ) ./$$p || exit 1; done; done
+
+# Small changes of the code of the cores, one after the other: a test must notice each, unless it is on the committed
+# list. WRITE=1 writes the list.
+mutate: supervise
+	$(GO) run ./cmd/nomad/mutate -for $(MUTATE) $(if $(WRITE),-write)
 
 cover: supervise
 	$(GO) test -coverprofile coverage.out $(PKGS)
