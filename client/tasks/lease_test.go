@@ -66,6 +66,39 @@ func (l *leaseless) Stop(ctx context.Context, id, signal string, timeout time.Du
 	return l.Driver.Stop(ctx, id, signal, timeout)
 }
 
+// deputy stands for a driver that may keep leases, and says that this one does not.
+type deputy struct{ leaseless }
+
+func (*deputy) Renew(string, int64) error {
+	return fault.New(fault.Unimplemented, "this driver keeps no leases")
+}
+
+func TestADriverThatSaysThatItKeepsNoLeasesIsBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, "service", withVolume("t"))
+		b.withLease()
+		d := &deputy{leaseless{Driver: b.driver}}
+		b.instead = d
+		wait := b.run(t.Context())
+		synctest.Wait()
+		if b.LeaseKept() {
+			t.Error("the lease is taken for kept")
+		}
+		if l := b.driver.started[0].Lease; l == nil || !l.Shared {
+			t.Errorf("the task got the lease %+v: other tasks use the volume without one", l)
+		}
+		b.KillUnleased(t.Context())
+		synctest.Wait()
+		if !slices.Contains(d.stops, "SIGKILL 0s") {
+			t.Errorf("the task was stopped by %q", d.stops)
+		}
+		b.Stop()
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestTaskOfADriverThatKeepsNoLeasesIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, "service", withVolume("t"))

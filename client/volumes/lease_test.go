@@ -278,3 +278,27 @@ func TestFileSystemIsNotShutDownUnderALongerLease(t *testing.T) {
 		})
 	}
 }
+
+// The node's silence is measured against the lease that ends first, whosever it is.
+func TestTheShortestLeaseOfTheNodeCounts(t *testing.T) {
+	for _, first := range []string{"short", "long"} {
+		inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+			if got := v.svc.ShortestLease(); got.Term != 0 {
+				t.Errorf("without volumes: %+v", got)
+			}
+			v.servers.onClaim(func(_ context.Context, r *api.VolumeClaimRequest, out *api.VolumeClaimResponse) error {
+				out.Claim.Lease, out.Claim.WriteBack = leaseTerm, leaseWriteBack
+				if r.AllocID == "long" {
+					out.Claim.Lease = 2 * leaseTerm
+				}
+				return nil
+			})
+			for _, id := range []string{first, map[string]string{"short": "long", "long": "short"}[first]} {
+				v.up(workload(id))
+			}
+			if got := v.svc.ShortestLease(); got.Term != leaseTerm {
+				t.Errorf("%+v, want a term of %s", got, leaseTerm)
+			}
+		})
+	}
+}

@@ -88,3 +88,17 @@ func TestSessionOfAnEarlierBootIsNotWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// What a driver opened without a mount is gone with the boot, and the mount table does not tell.
+func TestStagingWithoutAMountIsMadeAgainAfterABoot(t *testing.T) {
+	inVirtualTime(t, fake.Config{NoMountAtStaging: true}, func(t *testing.T, v *virtual) {
+		v.up(workload("w"))
+		v.stop()
+		v.host.Reboot()
+		v.start()
+		v.up(workload("w"))
+		if n := v.count("NodeStageVolume"); n != 2 {
+			t.Errorf("staged %d times in two boots", n)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -54,6 +55,22 @@ func TestUnpublishThatWasNotAnsweredIsRepeated(t *testing.T) {
 		}
 		if n := v.count("NodeUnstageVolume"); n != 0 {
 			t.Error("unstaged while an unpublish may be under way")
+		}
+		v.untilReleased("w")
+		v.clean()
+	})
+}
+
+// A driver that says yes and does nothing is not believed.
+func TestUnpublishedIsWhatIsNotMountedAnyMore(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		at := v.up(workload("w"))["a"].Source
+		v.driver.Script(fake.Fault{RPC: "NodeUnpublishVolume", Times: 2, Reply: &csipb.NodeUnpublishVolumeResponse{}})
+		if err := v.svc.Down(t.Context(), "w"); err == nil || !strings.Contains(err.Error(), "is still mounted") {
+			t.Errorf("down: %v", err)
+		}
+		if v.released("w") || v.on(at) == nil || v.count("NodeUnstageVolume") != 0 {
+			t.Fatal("the volume was given up under a mount")
 		}
 		v.untilReleased("w")
 		v.clean()

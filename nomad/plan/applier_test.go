@@ -143,6 +143,35 @@ func TestPlanIsCommittedWithItsEvaluation(t *testing.T) {
 	}
 }
 
+// What is lost, or has to leave its node, is stopped also when its successor finds no room.
+func TestWhatMustGoIsStoppedWithoutItsSuccessor(t *testing.T) {
+	for name, goes := range map[string]func(*api.Allocation){
+		"lost":   func(a *api.Allocation) { a.ClientStatus = api.AllocClientStatusLost },
+		"drains": func(a *api.Allocation) { a.DesiredTransition.Migrate = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			j := w.job("j", false)
+			w.submit(planOf(j, nil, alloc(j, "full", "n1", 900), alloc(j, "old", "n2", 300)))
+			old := *w.store.Read().Alloc("old")
+			goes(&old)
+			if old.DesiredTransition.Migrate {
+				w.put(func(tx *state.Txn) { tx.PutAlloc(&old) })
+			}
+			tooMuch := alloc(j, "new", "n1", 200)
+			tooMuch.PreviousAllocation = "old"
+			out := w.submit(planOf(j, []*api.Allocation{&old}, tooMuch))
+			tx := w.store.Read()
+			if out.Whole || out.Reasons["n1"] != "cpu" || tx.Alloc("new") != nil {
+				t.Fatalf("outcome %+v", out.PlanResult)
+			}
+			if !tx.Alloc("old").ServerTerminal() {
+				t.Error("it was kept")
+			}
+		})
+	}
+}
+
 func TestNodeWithoutRoomIsLeftOutWithThePredecessorsStop(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j", false)

@@ -31,6 +31,22 @@ func TestRegisterTellsAllErrorsAtOnce(t *testing.T) {
 	}
 }
 
+func TestNegativeCapacityIsRefused(t *testing.T) {
+	r := newRig(t)
+	r.Node("n1")
+	for _, limits := range [][2]int64{{-1, 0}, {0, -1}, {-2, -1}} {
+		s := volumestest.Spec("v")
+		s.RequestedCapacityMin, s.RequestedCapacityMax = limits[0], limits[1]
+		_, registered := r.Service.Register(t.Context(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{s}})
+		_, created := r.Service.Create(t.Context(), &api.VolumeCreateRequest{Volumes: []*api.VolumeSpec{s}})
+		for _, err := range []error{registered, created} {
+			if !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "must not be negative") {
+				t.Errorf("capacity %v: %v", limits, err)
+			}
+		}
+	}
+}
+
 func TestIDsThatEscapeAreRefused(t *testing.T) {
 	r := newRig(t)
 	r.Node("n1")
