@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 )
@@ -70,6 +71,29 @@ func TestADelayedDeliveryCountsForNothing(t *testing.T) {
 		}
 		if !b.Busy("default", "a") {
 			t.Error("the job has nothing to do")
+		}
+		_, token := take(t, b)
+		if err := b.Nack("e", token); err != nil {
+			t.Fatal(err)
+		}
+		if failed, _ := b.TakeEnded(); len(failed) != 0 {
+			t.Errorf("given up: %v", failed)
+		}
+	})
+}
+
+// A delivery that did not reach its worker is handed out again at once, and does not count against the limit.
+func TestAReturnedDeliveryCountsForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t)
+		b.Enqueue(eval("e", "a"))
+		begin := time.Now()
+		for range 10 {
+			_, token := take(t, b)
+			b.Return("e", token)
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("it took %s", took)
 		}
 		_, token := take(t, b)
 		if err := b.Nack("e", token); err != nil {

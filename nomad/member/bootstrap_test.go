@@ -2,6 +2,7 @@ package member_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -26,6 +27,39 @@ func TestOneServerWritesTheFirstConfiguration(t *testing.T) {
 	})
 	if len(b.raft.all())+len(c.raft.all()) > 0 {
 		t.Errorf("b did %v, c did %v", b.raft.all(), c.raft.all())
+	}
+}
+
+// A server that comes while the others answer is part of the new cluster, or there is none yet.
+func TestServerThatComesWhileOthersAnswerIsNotLeftOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	asked, came := make(chan struct{}, 100), make(chan struct{})
+	of := func(answer func() error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.answered = func(asker string) error {
+			if asker != "a" {
+				return nil
+			}
+			return answer()
+		}
+	}
+	of(func() error { return errors.New("busy") })
+	a := w.host(t, "a", 3).start()
+	b := w.host(t, "b", 3, a).start()
+	c := w.host(t, "c", 3, a).start()
+	until(t, "all know each other", func() bool { return a.alive() == 3 && b.alive() == 3 && c.alive() == 3 })
+	of(func() error { asked <- struct{}{}; <-came; return nil })
+	<-asked
+	<-asked // both answers are given
+	of(func() error { return nil })
+	w.host(t, "d", 3, a).start()
+	until(t, "the lowest sees all", func() bool { return a.alive() == 4 })
+	close(came)
+	until(t, "the lowest makes the cluster", func() bool { return len(a.raft.all()) > 0 })
+	if !a.did("bootstrap a b c d") {
+		t.Errorf("a did %v", a.raft.all())
 	}
 }
 

@@ -109,16 +109,22 @@ func (c *consensus) Health() *api.OperatorHealthReply                         { 
 type world struct {
 	mu  sync.Mutex
 	rpc map[string]*member.Members
+	// answered is called with each answer that is under way, and who asked; nil for none.
+	answered func(asker string) error
 }
 
-func (w *world) info(ctx context.Context, address string) (*api.PeerInfoResponse, error) {
+func (w *world) info(ctx context.Context, asker, address string) (*api.PeerInfoResponse, error) {
 	w.mu.Lock()
-	m := w.rpc[address]
+	m, answered := w.rpc[address], w.answered
 	w.mu.Unlock()
 	if m == nil {
 		return nil, fault.New(fault.Unavailable, "nobody listens on %s", address)
 	}
-	return m.PeerInfo(ctx, &api.Empty{})
+	info, err := m.PeerInfo(ctx, &api.Empty{})
+	if err == nil && answered != nil {
+		err = answered(asker)
+	}
+	return info, err
 }
 
 // host is one server of a test.
@@ -163,7 +169,10 @@ func (w *world) host(t *testing.T, name string, expect int, join ...*host) *host
 	member.Commands(r)
 	h := &host{t: t, world: w, raft: &consensus{Local: fsm.NewLocal(s, r)}, log: &lines{}, conf: member.Config{
 		ID: name, Name: name, Region: "global", Datacenter: "dc1", Build: "1.0", RPC: name + ".test:4647",
-		Bind: "127.0.0.1:0", Expect: expect, Dir: t.TempDir(), State: s, Info: w.info,
+		Bind: "127.0.0.1:0", Expect: expect, Dir: t.TempDir(), State: s,
+		Info: func(ctx context.Context, address string) (*api.PeerInfoResponse, error) {
+			return w.info(ctx, name, address)
+		},
 		Join: member.Join{Interval: 50 * time.Millisecond},
 	}}
 	h.conf.Raft = h.raft

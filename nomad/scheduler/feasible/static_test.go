@@ -23,3 +23,20 @@ func TestRefusalOfANodeWhoseDriverIsUnhealthySaysWhy(t *testing.T) {
 		}
 	}
 }
+
+// A node that drains takes nothing, also while it counts as eligible: what was said of the one may come before the other.
+func TestANodeTakesPartInPlacementUnlessSomethingSpeaksAgainstIt(t *testing.T) {
+	for name, change := range map[string]func(*api.Node){
+		"":             func(*api.Node) {},
+		"down":         func(n *api.Node) { n.Status = api.NodeStatusDown },
+		"not eligible": func(n *api.Node) { n.SchedulingEligibility = api.NodeSchedulingIneligible },
+		"drains":       func(n *api.Node) { n.DrainStrategy = &api.DrainStrategy{} },
+		"is drained":   func(n *api.Node) { n.Drain = true },
+	} {
+		n := &api.Node{Status: api.NodeStatusReady, SchedulingEligibility: api.NodeSchedulingEligible}
+		change(n)
+		if got := feasible.Available(n); got != (name == "") {
+			t.Errorf("%q: available %v", name, got)
+		}
+	}
+}

@@ -39,6 +39,33 @@ func TestSurplusStopsHighestNamesAndSecondBearersFirst(t *testing.T) {
 	}
 }
 
+// Of what is too much, what moves goes before what stays, also where names say nothing.
+func TestOfTheSurplusWhatMovesGoesFirst(t *testing.T) {
+	in, all := group(1, 0, 0)
+	for i, a := range all {
+		a.Name = fmt.Sprint("nameless ", i)
+	}
+	all[0].DesiredTransition.Migrate = true
+	r := reconcile.Group(in)
+	if len(r.Stop) != 1 || r.Stop[0].Alloc != all[0] || r.Stop[0].Description != reconcile.NotNeeded || len(r.Place) != 0 {
+		t.Errorf("stopped %+v, placed %+v", r.Stop, r.Place)
+	}
+}
+
+// A drain that marks what has failed already does not make its next try come sooner; a user who stops it for a new
+// place does.
+func TestFailedAllocationThatShouldMoveIsRescheduledByItsPolicy(t *testing.T) {
+	for rescheduled, want := range map[bool]int{false: 0, true: 1} {
+		in, all := group(1, 0)
+		in.Job.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: time.Hour, DelayFunction: "constant"}
+		all[0].ClientStatus, all[0].ModifyTime = api.AllocClientStatusFailed, epoch.UnixNano()
+		all[0].DesiredTransition = api.DesiredTransition{Migrate: true, Reschedule: rescheduled}
+		if r := reconcile.Group(in); len(r.Place) != want {
+			t.Errorf("rescheduled %v: placed %+v", rescheduled, r.Place)
+		}
+	}
+}
+
 func TestFreeNamesAreFilledLowestFirst(t *testing.T) {
 	in, _ := group(5, 1, 3)
 	var names []string
