@@ -16,7 +16,7 @@ func attachmentsAgent(t *testing.T) *agent {
 	return newAgent(t, map[string]any{
 		"GET /v1/nodes": []*api.NodeStub{{ID: holder, Name: "node-1"}},
 		"GET /v1/volumes/attachments": []*api.AttachmentStub{
-			{PluginID: "p", ExternalID: "x1", NodeID: holder, NodeName: "node-1", Namespace: "default", VolumeID: "data", State: "unpublishing", LastError: "INTERNAL:\nstack of the driver\x1b[2J", Remedy: "nomad volume detach -force data " + holder},
+			{PluginID: "p", ExternalID: "x1", NodeID: holder, NodeName: "node-1", Namespace: "default", VolumeID: "data", State: "unpublishing", Since: time.Now().Add(-3 * time.Hour).UnixNano(), LastError: "INTERNAL:\nstack of the driver\x1b[2J", Remedy: "nomad volume detach -force data " + holder},
 			{PluginID: "p", ExternalID: "x2", NodeID: "gone", State: "stale mount", AllocID: "a1", Remedy: "nomad volume detach -force -plugin p -external-id x2 gone"},
 		},
 		"GET /v1/volumes":                   []*api.VolumeStub{{ID: "data", Namespace: "default"}},
@@ -48,7 +48,7 @@ func (a *agent) query(t *testing.T, key string) url.Values {
 func TestAttachmentsAreListedWithTheirRemedies(t *testing.T) {
 	a := attachmentsAgent(t)
 	out := run(t, a, "", "volume", "attachments", "-node", holder[:8], "-plugin", "p")
-	out.want(t, 0, "node-1", "data", "x2 (not registered)", "stale mount", "INTERNAL: ...", "nomad volume detach -force -plugin p -external-id x2 gone")
+	out.want(t, 0, "node-1", "data", "x2 (not registered)", "stale mount", "3h ago", "INTERNAL: ...", "nomad volume detach -force -plugin p -external-id x2 gone")
 	if strings.Contains(out.out, "stack of the driver") || strings.Contains(out.out, "\x1b") || strings.Count(out.out, "\n") != 3 {
 		t.Errorf("the table is not one line per row: %q", out.out)
 	}
