@@ -152,7 +152,9 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			return nil, err
 		}
 	}
-	ledger.Told(tx, n.ID, mounts, old == nil)
+	if ledger.Told(tx, n.ID, mounts, old == nil) {
+		assignAgain(tx, n.ID)
+	}
 	if news || rebooted {
 		if err := ledger.NodeChanged(tx, n.ID); err != nil {
 			return nil, err
@@ -162,6 +164,18 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 		return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
 	}
 	return &Outcome{}, nil
+}
+
+// assignAgain has a node be told again of the allocations that it runs by an older state, so that it answers what became
+// of them: it has reported their end already, and knows them as they are in that state.
+func assignAgain(tx *state.Txn, node string) {
+	for _, a := range slices.Collect(tx.AllocsByNode(node)) {
+		if !a.ClientTerminal() {
+			next := *a
+			next.AllocModifyIndex = tx.Index()
+			tx.PutAlloc(&next)
+		}
+	}
 }
 
 // keep carries over what is the servers' to write.

@@ -57,3 +57,24 @@ func TestARestoreIsToldToNodesAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// The end of an allocation, which an older state does not know, is told again: nothing else of it has changed.
+func TestNodeTellsAgainHowItsAllocationsEndedAfterARestore(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{})
+	r.register(node("n"))
+	tx := r.state.Write(r.state.Read().Index()+1, time.Now())
+	for id, status := range map[string]string{"runs": api.AllocClientStatusRunning, "failed": api.AllocClientStatusFailed} {
+		tx.PutAlloc(&api.Allocation{ID: id, NodeID: "n", Namespace: "default", JobID: "j", AllocModifyIndex: 3, DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: status})
+	}
+	tx.PutRollback(&api.Rollback{At: 7, Untold: []string{"n"}})
+	tx.Commit()
+	n := node("n")
+	if resp, err := r.Register(t.Context(), &api.NodeRegisterRequest{Node: n, Rollback: 7}); err != nil || resp.Rollback != 0 {
+		t.Fatalf("%+v %v", resp, err)
+	}
+	out, err := r.Assignments(t.Context(), &api.NodeAssignmentsRequest{NodeID: "n", NodeSecret: "secret of n", Known: map[string]uint64{"runs": 3, "failed": 3}})
+	if err != nil || len(out.Changed) != 1 || out.Changed[0].ID != "runs" {
+		t.Errorf("%+v %v", out, err)
+	}
+}
