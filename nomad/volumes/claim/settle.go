@@ -156,13 +156,13 @@ func (b *Book) on(node string) *api.VolumeAttachment {
 	return b.Attachments[i]
 }
 
-// wanted reports whether a claim keeps the node attached. One that is not ready yet, and that the attachment does
-// not serve, waits for another one.
+// wanted reports whether a claim keeps the node attached. One that is not ready yet waits for another attachment where
+// this one does not serve it, or is that of a stale mount, which may have been detached.
 func (b *Book) wanted(node string) bool {
 	a := b.on(node)
 	return slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool {
 		return c.Attach && c.NodeID == node && Live(c.State) &&
-			(c.State != api.ClaimTaken || a == nil || a.State == api.AttachmentUnpublishing || b.served(a, c))
+			(c.State != api.ClaimTaken || a == nil || a.State == api.AttachmentUnpublishing || !b.Stale[node] && b.served(a, c))
 	})
 }
 

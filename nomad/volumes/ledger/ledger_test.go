@@ -43,7 +43,8 @@ func newBook(t *testing.T) *book {
 }
 
 func (b *book) do(fn func(*state.Txn) error) error {
-	tx := b.state.Write(b.state.Read().Index()+1, time.Unix(1000, 0))
+	index := b.state.Read().Index() + 1
+	tx := b.state.Write(index, time.Unix(1000, int64(index)))
 	if err := fn(tx); err != nil {
 		tx.Abort()
 		return err

@@ -175,7 +175,11 @@ func (r Rules) Released(tx *state.Txn, h Hold) error {
 		r.cleaned(tx, h.NodeID, h.stale)
 		return r.confirmed(tx, c)
 	case err == nil:
-		return r.unmounted(tx, c, word{ProofReleased, ByNode, ""})
+		if err := r.unmounted(tx, c, word{ProofReleased, ByNode, ""}); err != nil {
+			return err
+		}
+		r.cleaned(tx, h.NodeID, h.stale)
+		return nil
 	case c == nil && r.cleaned(tx, h.NodeID, h.stale):
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 // do. Nothing is settled: that waits for what the nodes tell.
 func RollBack(tx, was *state.Txn) {
 	tx.PutRollback(asked(tx, was))
+	endForgotten(tx, was)
 	bringAttachments(tx, was)
 	for c := range was.Claims() {
 		bringClaim(tx, c)
@@ -69,8 +70,25 @@ func asked(tx, was *state.Txn) *api.Rollback {
 	return next
 }
 
+// endForgotten ends the claims of nodes that the older state knows and the present one has forgotten: such a node was
+// lost, and what it had was given up and detached. It may come back with the mounts, to which nothing is attached. The
+// servers of a new cluster have forgotten nothing.
+func endForgotten(tx, was *state.Txn) {
+	if tx.ClusterID() != was.ClusterID() {
+		return
+	}
+	for _, c := range slices.Collect(tx.Claims()) {
+		guarded := c.Attach || claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID)))
+		if guarded && c.CreateIndex <= was.Index() && was.Node(c.NodeID) == nil && HoldOf(c).claim(was) == nil {
+			tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
+			givenUp(tx, c, false)
+		}
+	}
+}
+
 // bringNode takes over the node's secret, without which it could not tell, and notes of what it may have mounted for
-// claims that were given up. Such a claim is not there again: what has cut its node off has done so for good, but for one that nobody minded.
+// claims that were given up. Such a claim does not come back when it has ended in the present state: its node was cut
+// off for good. That of a shared user does, for its node was not cut off from anything.
 func bringNode(tx, was *state.Txn, n *api.Node) {
 	old := tx.Node(n.ID)
 	if old == nil {
@@ -85,7 +103,7 @@ func bringNode(tx, was *state.Txn, n *api.Node) {
 			tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
 			c = nil
 		}
-		if (c == nil || c.Presumed) && !slices.ContainsFunc(next.StaleMounts, h.stale) {
+		if (c == nil || claim.Leaving(c.State)) && !slices.ContainsFunc(next.StaleMounts, h.stale) {
 			next.StaleMounts = append(next.StaleMounts, m)
 		}
 	}

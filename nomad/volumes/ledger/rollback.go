@@ -53,6 +53,28 @@ func Awaits(tx *state.Txn, c *api.VolumeClaim) bool {
 	return Untold(tx, c.NodeID) || Unsure(tx) != "" && claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID)))
 }
 
+// AttachAwaits reports whether an attach that is intended has to wait: for what its node has mounted, which it could
+// give its path back; for what others have, whom its users exclude, or where the older state knows no user of it at all;
+// and for the end of what is attached elsewhere. Claims see to the last as long as nobody goes back to an older state.
+func AttachAwaits(tx *state.Txn, a *api.VolumeAttachment) bool {
+	if Untold(tx, a.NodeID) {
+		return true
+	}
+	for o := range tx.AttachmentsOf(a.PluginID, a.ExternalID) {
+		if o.NodeID != a.NodeID && (a.AccessMode.SingleNode() || o.AccessMode.SingleNode()) {
+			return true
+		}
+	}
+	used := false
+	for c := range tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
+		if c.NodeID == a.NodeID && Awaits(tx, c) {
+			return true
+		}
+		used = used || c.NodeID == a.NodeID
+	}
+	return !used && Unsure(tx) != ""
+}
+
 // Untold reports whether the node has to register before anything else: the servers went back to an older state and
 // do not know what it has mounted.
 func Untold(tx *state.Txn, node string) bool {
@@ -73,11 +95,11 @@ func Asks(tx *state.Txn, node string, fresh bool) int64 {
 
 // Told takes what a node has mounted, of which the servers that went back to an older state know nothing. The node is
 // right: what it has mounted is claimed, and what it has not mounted is claimed behind that. fresh is set for a node
-// that neither state knew.
-func Told(tx *state.Txn, node string, mounts []*api.StaleMount, fresh bool) {
+// that neither state knew. Told reports whether the node was to tell.
+func Told(tx *state.Txn, node string, mounts []*api.StaleMount, fresh bool) bool {
 	old := tx.Rollback()
 	if old == nil || !fresh && !slices.Contains(old.Untold, node) {
-		return
+		return false
 	}
 	Unasked(tx, node)
 	renew(tx, slices.Collect(tx.AttachmentsByNode(node)))
@@ -94,6 +116,7 @@ func Told(tx *state.Txn, node string, mounts []*api.StaleMount, fresh bool) {
 	for _, e := range slices.SortedFunc(maps.Keys(touched), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		requeue(tx, e[0], e[1])
 	}
+	return true
 }
 
 // believed corrects a claim by what its node says, and reports whether it did. A node that tells late finds that others
@@ -106,16 +129,15 @@ func believed(tx *state.Txn, c *api.VolumeClaim, mounted, late bool) bool {
 		if late && contends(tx, c) {
 			next.State = api.ClaimReleasing
 		}
-		attachedNow(tx, c, late)
-	case mounted && (c.State == api.ClaimReady || c.State == api.ClaimReleasing):
-		attachedNow(tx, c, late)
-		return false
 	case mounted && c.State == api.ClaimUnmounted && !late:
 		next.State, next.Presumed, next.Proof, next.By, next.Reason = api.ClaimReleasing, false, "", "", ""
-		attachedNow(tx, c, late)
 	case !mounted && c.State == api.ClaimReady:
 		next.State = api.ClaimWaiting
-	default:
+	}
+	if mounted && next.State != api.ClaimUnmounted {
+		attachedNow(tx, &next, late)
+	}
+	if next.State == c.State {
 		return false
 	}
 	next.Since = tx.Now().UnixNano()
@@ -124,7 +146,8 @@ func believed(tx *state.Txn, c *api.VolumeClaim, mounted, late bool) bool {
 }
 
 // attachedNow has the volume of a claim that is mounted be attached: it cannot be detached under the mount. What is
-// being detached when its node tells late goes on: it was given up.
+// being detached when its node tells late goes on: it was given up. Else that may have been done, and it is attached once
+// more for who goes on using it; the next user of another one finds the note of what was given up.
 func attachedNow(tx *state.Txn, c *api.VolumeClaim, late bool) {
 	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
 	if !c.Attach || a != nil && (a.State == api.AttachmentPublished || late && a.State == api.AttachmentUnpublishing) {
@@ -137,19 +160,25 @@ func attachedNow(tx *state.Txn, c *api.VolumeClaim, late bool) {
 	if v := tx.Volume(c.Namespace, c.VolumeID); v != nil {
 		next.Context = v.DriverContext()
 	}
+	state := api.AttachmentPublished
 	if a != nil {
 		next = *a
 		next.Called = !a.NotCalled
+		if a.State == api.AttachmentUnpublishing && c.State == api.ClaimReady && !a.NotCalled {
+			state = api.AttachmentPublishing
+		}
 	}
 	if controllers(tx, c.PluginID).Detach {
 		next.ProviderNodeID = cmp.Or(next.ProviderNodeID, ProviderNode(tx, c.PluginID, c.NodeID))
 	}
-	next.State, next.Since, next.Fence = api.AttachmentPublished, tx.Now().UnixNano(), tx.Index()
+	next.State, next.Since, next.Fence = state, tx.Now().UnixNano(), tx.Index()
 	next.LastError, next.Refused, next.NextRetry, next.Attempts = "", 0, 0, 0
 	tx.PutAttachment(&next)
 }
 
-// adopt makes claims of the node's stale mounts, which its leaving ends as it ends others.
+// adopt makes claims of the node's stale mounts, which its leaving ends as it ends others. Whether the volume is still
+// attached below them is not known: where it may have been the notes stay with the claims, so that nobody else gets it
+// there before the mounts are gone, and then it is attached anew.
 func adopt(tx *state.Txn, node string, late bool, which func(*api.StaleMount) bool, touched map[[2]string]bool) {
 	old := tx.Node(node)
 	n := *old
@@ -160,7 +189,9 @@ func adopt(tx *state.Txn, node string, late bool, which func(*api.StaleMount) bo
 			continue
 		}
 		c := claimOfMount(tx, node, m)
-		tx.PutClaim(c)
+		if tx.PutClaim(c); c.Attach {
+			n.StaleMounts = append(n.StaleMounts, m)
+		}
 		attachedNow(tx, c, late)
 		touched[[2]string{m.PluginID, m.ExternalID}] = true
 	}
@@ -207,13 +238,17 @@ func strictest(v *api.Volume) api.AccessMode {
 // requeue has all that is not mounted yet wait for what is.
 func requeue(tx *state.Txn, plugin, external string) {
 	for _, c := range slices.Collect(tx.ClaimsByExternal(plugin, external)) {
-		if c.State == api.ClaimTaken {
-			next := *c
-			next.State = api.ClaimWaiting
-			tx.PutClaim(&next)
-		}
+		queueAgain(tx, c)
 	}
 	Standard().settle(tx, plugin, external)
+}
+
+func queueAgain(tx *state.Txn, c *api.VolumeClaim) {
+	if c.State == api.ClaimTaken {
+		next := *c
+		next.State = api.ClaimWaiting
+		tx.PutClaim(&next)
+	}
 }
 
 // RollbackOver goes on with what waited for nodes to tell what they have mounted. Those that have not are asked when
@@ -230,6 +265,9 @@ func RollbackOver(tx *state.Txn) error {
 	renew(tx, slices.Collect(tx.Attachments()))
 	renewSnapshots(tx)
 	renewVolumes(tx)
+	for _, c := range slices.Collect(tx.Claims()) {
+		queueAgain(tx, c)
+	}
 	if err := Reconcile(tx, slices.Collect(tx.Claims())); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func givenUp(tx *state.Txn, c *api.VolumeClaim, shared bool) {
 		return
 	}
 	n := *old
-	n.StaleMounts = append(slices.Clone(old.StaleMounts), &api.StaleMount{
+	n.StaleMounts = append(slices.DeleteFunc(slices.Clone(old.StaleMounts), HoldOf(c).stale), &api.StaleMount{
 		Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID, Use: c.Use,
 		PluginID: c.PluginID, ExternalID: c.ExternalID, Since: tx.Now().UnixNano(),
 		AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode, ReadOnly: c.Mode == api.ClaimRead, Lease: c.Lease, Shared: shared,

@@ -26,7 +26,7 @@ func (r *Reconciler) lookExternal(ctx context.Context, k key, t tries) time.Time
 			switch {
 			case a.State == api.AttachmentUnpublishing:
 				detaches = append(detaches, r.unpublishOperation(a))
-			case a.State == api.AttachmentPublishing && a.Refused == 0 && !awaits(tx, a):
+			case a.State == api.AttachmentPublishing && a.Refused == 0 && !ledger.AttachAwaits(tx, a):
 				attaches = append(attaches, r.publishOperation(a))
 			}
 		}

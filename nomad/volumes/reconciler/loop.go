@@ -165,6 +165,10 @@ func (r *Reconciler) changed(ctx context.Context, q *queue, tx *state.Txn, c sta
 		r.specChanged(ctx, q, tx, c)
 	}
 	switch c.Table {
+	case state.TableAttachments:
+		if gone, _ := c.Before.(*api.VolumeAttachment); gone != nil && c.After == nil { // others may wait for its end
+			q.wake(ctx, externalKey(gone.PluginID, gone.ExternalID), false)
+		}
 	case state.TableCluster:
 		q.wake(ctx, rollbackKey(), false)
 	case state.TableNodes:

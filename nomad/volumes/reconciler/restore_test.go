@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -398,4 +399,32 @@ func TestSnapshotThatWasMadeSinceTheOlderStateIsKept(t *testing.T) {
 	if n.Count("Controller.SnapshotDelete") != 0 {
 		t.Error("a snapshot that was cut before the restore, for whom is not known any more, is deleted")
 	}
+}
+
+// An attach waits for the end of what is attached elsewhere without a claim, and goes on when an operator ends that.
+func TestAttachGoesOnWhenWhatIsAttachedElsewhereIsEndedByForce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(l *reconciler.Limits) { l.RetryMin, l.RetryMax = time.Hour, time.Hour })
+		n1, n2 := r.Node("n1"), r.Node("n2", volumestest.NodeOnly)
+		r.Register(volumestest.Spec("v"))
+		n1.Says("Controller.Unpublish", codes.Internal, "no")
+		r.Halt()
+		r.Edit(func(tx *state.Txn) {
+			tx.PutAttachment(&api.VolumeAttachment{
+				PluginID: "p", ExternalID: "ext-v", NodeID: "n1", ProviderNodeID: "i-1", State: api.AttachmentUnpublishing, AccessMode: writer, Called: true,
+			})
+		})
+		r.Start()
+		r.Eventually("the detach has failed", func(tx *state.Txn) bool { return tx.Attachment("p", "ext-v", "n1").LastError != "" })
+		r.MustPlace(volumestest.Alloc("a2", "n2", "v", writer))
+		synctest.Wait() // the leader has seen it
+		if got := n1.Count("Controller.Publish") + n2.Count("Controller.Publish"); got != 0 {
+			t.Fatalf("it is attached to n2 beside n1: %v", n1.Calls())
+		}
+		if _, err := r.Service.Detach(r.Context(), &api.VolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		r.MustClaim("v", "a2", "n2")
+	})
 }

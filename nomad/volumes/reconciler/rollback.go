@@ -78,23 +78,6 @@ func (r *Reconciler) rollbackOver() (seen bool) {
 	return seen
 }
 
-// awaits reports whether the node has not told what it has mounted, which an attach could give its path back, whether
-// the volume's users there wait for what other nodes have mounted, or whether it has none: the state that was restored
-// knows nothing of an attach that was under way, which is undone when all nodes have told.
-func awaits(tx *state.Txn, a *api.VolumeAttachment) bool {
-	if ledger.Untold(tx, a.NodeID) {
-		return true
-	}
-	used := false
-	for c := range tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
-		if c.NodeID == a.NodeID && ledger.Awaits(tx, c) {
-			return true
-		}
-		used = used || c.NodeID == a.NodeID
-	}
-	return !used && ledger.Unsure(tx) != ""
-}
-
 // outdated reports whether the node's row may be an old one: it has not told yet what is true now.
 func outdated(tx *state.Txn, node string) bool {
 	return ledger.Unsure(tx) != "" && ledger.Untold(tx, node)
