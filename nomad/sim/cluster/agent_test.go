@@ -174,10 +174,6 @@ func (a *agent) run(first time.Duration) {
 		}
 	}
 	go a.assignments()
-	if w.bug == BugEarlyClaim {
-		a.known()
-		a.sleep(a.ctx, "plugins "+n.id, 2*bootTime)
-	}
 	a.beats()
 }
 
@@ -299,7 +295,12 @@ func (a *agent) beats() {
 			case <-a.news: // it is part of what is said now
 			default:
 			}
-			resp, err = wire.NodeRegister.Call(ctx, a, &api.NodeRegisterRequest{Node: a.fingerprint(), Rollback: mark})
+			row := a.fingerprint()
+			if n.w.bug == BugEarlyClaim { // what it claims and mounts meanwhile is missing in what it tells
+				a.known()
+				a.sleep(ctx, "register "+n.id, 4*time.Second)
+			}
+			resp, err = wire.NodeRegister.Call(ctx, a, &api.NodeRegisterRequest{Node: row, Rollback: mark})
 		default:
 			resp, err = wire.NodeHeartbeat.Call(ctx, a, &api.NodeHeartbeatRequest{NodeID: n.id, NodeSecret: "secret-" + n.id, Status: api.NodeStatusReady})
 		}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,6 +169,9 @@ func (r *request) play(ctx context.Context, reply proto.Message) (err error, ans
 	dice := w.dice.roll("driver " + r.what)
 	f := w.fate(dice, r.rpc)
 	w.mu.Lock()
+	if m, ok := r.args.(*pb.CreateVolumeRequest); ok && w.made(m.GetName()) {
+		f.took, f.late = min(f.took, 10*time.Millisecond), 0 // what is there is not made later, after it was deleted meanwhile
+	}
 	if w.hangs(r.args) {
 		w.mu.Unlock()
 		select {
@@ -231,6 +235,11 @@ func (r *request) play(ctx context.Context, reply proto.Message) (err error, ans
 func (w *World) hangs(args proto.Message) bool {
 	at, ok := args.(interface{ GetNodeId() string })
 	return ok && w.dead != nil && at.GetNodeId() == provider(w.dead.id)
+}
+
+// made reports whether the provider has a volume of that name; the lock is held.
+func (w *World) made(name string) bool {
+	return slices.ContainsFunc(w.storage.Known(), func(k fake.Known) bool { return k.Name == name })
 }
 
 // sleep waits, and reports whether somebody waits for the answer all the time: neither has ctx ended nor has the

@@ -19,7 +19,7 @@ func (w *World) has(external, node string) bool {
 func provider(node string) string { return "provider-" + node }
 
 // mayAttach asserts that a volume of one node is attached to one node, and that no mount comes to life again
-// whose claim was given up.
+// whose claim was given up, unless an older state was restored in which it was not.
 func (w *World) mayAttach(external, to string, mode api.AccessMode) {
 	on := w.storage.Attached(external)
 	for _, other := range on {
@@ -32,7 +32,8 @@ func (w *World) mayAttach(external, to string, mode api.AccessMode) {
 			continue
 		}
 		for _, m := range n.live() {
-			if m.external == external && w.outcast[m.key()] {
+			c := w.newest().store.Read().Claim("default", m.volume, m.alloc, m.use)
+			if m.external == external && w.outcast[m.key()] && (c == nil || c.State != api.ClaimReady) {
 				w.fail("%s is attached to %s again under the mount of %s, which was given up", external, n.id, m.key())
 			}
 		}
