@@ -51,8 +51,8 @@ type Drivers interface {
 type Outcomes interface {
 	// Refusal is the final error that ended the operation of a volume, once; nil when it is not known here.
 	Refusal(namespace, id string, operation uint64) error
-	// Snapshot is the answer to a snapshot's intent.
-	Snapshot(i *api.SnapshotIntent) (s *api.Snapshot, err error, known bool)
+	// Snapshot is the answer to a snapshot's intent, as the state has it.
+	Snapshot(ctx context.Context, i *api.SnapshotIntent) (s *api.Snapshot, err error, known bool)
 	// Kept is why a snapshot that was given up was not deleted, once; nil when that is not known here.
 	Kept(i *api.SnapshotIntent) error
 }

@@ -208,7 +208,7 @@ func (s *Service) intend(ctx context.Context, i *api.SnapshotIntent) (*api.Snaps
 		_ = state.Until(patient, s.state, keys, func(tx *state.Txn) bool { return !open(tx) || now.Unwanted })
 	}
 	pending := open(s.state.Read())
-	made, refused, known := s.outcomes.Snapshot(&intent)
+	made, refused, known := s.outcomes.Snapshot(ctx, &intent)
 	switch {
 	case pending && now.Unwanted && refused == nil:
 		return nil, fault.New(fault.Conflict, "it was given up meanwhile")

@@ -1,13 +1,18 @@
 package reconciler
 
 import (
+	"context"
+
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
 
 // outcome is a driver's answer to a snapshot intent, for the callers that wait for it.
 type outcome struct {
 	snapshot *api.Snapshot
 	err      error
+	// recorded is closed when the state has the answer; one that it refused is forgotten then.
+	recorded <-chan struct{}
 }
 
 // request is what callers wait for the answer to. Indexes alone name none: those of different objects may be equal after
@@ -46,12 +51,25 @@ func (r *Reconciler) refusal(of request) error {
 	return err
 }
 
-// Snapshot is the answer to a snapshot's intent.
-func (r *Reconciler) Snapshot(i *api.SnapshotIntent) (s *api.Snapshot, err error, known bool) {
+// Snapshot is the answer to a snapshot's intent. One that is being recorded is waited for: the intent may have been
+// given up in that moment.
+func (r *Reconciler) Snapshot(ctx context.Context, i *api.SnapshotIntent) (s *api.Snapshot, err error, known bool) {
+	if o, known := r.outcome(i); known {
+		select {
+		case <-o.recorded:
+		case <-ctx.Done():
+			return nil, nil, false
+		}
+	}
+	o, known := r.outcome(i)
+	return o.snapshot, o.err, known
+}
+
+func (r *Reconciler) outcome(i *api.SnapshotIntent) (o outcome, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o, known := r.outcomes[snapshotRequest(i)]
-	return o.snapshot, o.err, known
+	o, known = r.outcomes[snapshotRequest(i)]
+	return o, known
 }
 
 // refused keeps a final answer until the caller that waits for it has seen it.
@@ -64,19 +82,28 @@ func (r *Reconciler) refused(of request, err error) {
 	r.refusals[of] = err
 }
 
-// drop forgets an answer that has come too late for the caller.
-func (r *Reconciler) drop(i *api.SnapshotIntent) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.outcomes, snapshotRequest(i))
+// tell records an answer to a snapshot's intent, and keeps it for the callers who wait for that.
+func (r *Reconciler) tell(ctx context.Context, i *api.SnapshotIntent, o outcome, answer *commands.SnapshotAnswer) error {
+	recorded := r.keep(i, o)
+	defer recorded()
+	err := r.record(ctx, answer)
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.outcomes, snapshotRequest(i))
+	}
+	return err
 }
 
-// keep remembers an answer for the caller that waits for it.
-func (r *Reconciler) keep(i *api.SnapshotIntent, o outcome) {
+// keep remembers an answer, which callers get once it is recorded.
+func (r *Reconciler) keep(i *api.SnapshotIntent, o outcome) (recorded func()) {
+	wait := make(chan struct{})
+	o.recorded = wait
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.outcomes) > outcomesMax {
 		clear(r.outcomes) // their callers are long gone
 	}
 	r.outcomes[snapshotRequest(i)] = o
+	return func() { close(wait) }
 }

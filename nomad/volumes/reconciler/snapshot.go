@@ -97,19 +97,18 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 // snapshotMade answers the snapshot to who has asked for it, and follows it until it is ready. One that was given up
 // while its driver was asked is deleted.
 func (r *Reconciler) snapshotMade(ctx context.Context, i *api.SnapshotIntent, made *api.Snapshot) error {
-	r.keep(i, outcome{made, nil})
 	done := snapshotAnswer(i)
 	switch done.Made = true; {
 	case made.IsReady:
 		done.Ended = true
 	case i.SnapshotID == made.ID:
+		r.keep(i, outcome{snapshot: made})() // the state has it
 		return errUnready
 	default:
 		done.SnapshotID = made.ID
 	}
-	err := r.record(ctx, &done)
+	err := r.tell(ctx, i, outcome{snapshot: made}, &done)
 	if errors.Is(err, errReplaced) {
-		r.drop(i)
 		r.undoSnapshot(ctx, i, made)
 	}
 	if err == nil && !made.IsReady {
@@ -185,17 +184,17 @@ func (r *Reconciler) snapshotFailed(ctx context.Context, i *api.SnapshotIntent, 
 	over := f.ends(t)
 	switch {
 	case i.SnapshotID != "" && f.gaveUp(): // it was cut: who asked for it knows it, and deletes it
-		r.keep(i, outcome{nil, fmt.Errorf("snapshot %s was cut, and its driver does not make it ready; `%s` deletes it: %w",
-			i.SnapshotID, remedy.Snapshot(i), f.err)})
 		r.log.Warn("a snapshot was cut and does not get ready", "snapshot", i.Name, "id", i.SnapshotID, "plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
 		a.Ended = true
+		return r.tell(ctx, i, outcome{err: fmt.Errorf("snapshot %s was cut, and its driver does not make it ready; `%s` deletes it: %w",
+			i.SnapshotID, remedy.Snapshot(i), f.err)}, &a)
 	case i.SnapshotID != "":
 		if !t.shows(i.LastError, f) {
 			return nil
 		}
 	case over && !i.Unwanted:
-		r.keep(i, outcome{nil, f.err})
 		a.Ended, a.Unwanted = !a.Uncertain, a.Uncertain
+		return r.tell(ctx, i, outcome{err: f.err}, &a)
 	case over && t.alike >= few && (f.answered() || f.credentials() && !r.wanted(i)):
 		r.log.Warn("a snapshot is forgotten, and its driver never said whether it made it", "snapshot", i.Name,
 			"plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
@@ -240,10 +239,9 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 			if err != nil {
 				return err
 			}
-			r.keep(i, outcome{})
 			done := snapshotAnswer(i)
 			done.Ended = true
-			return r.record(ctx, &done)
+			return r.tell(ctx, i, outcome{}, &done)
 		},
 		failed: func(ctx context.Context, f failure, t try) error {
 			a := snapshotAnswer(i)
@@ -254,8 +252,8 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 					return nil
 				}
 			case f.ends(t), f.verdict() == fault.VerdictRetry && !f.uncertain && t.alike >= few:
-				r.keep(i, outcome{nil, f.err})
 				a.Ended = true
+				return r.tell(ctx, i, outcome{err: f.err}, &a)
 			case !t.news:
 				return nil
 			}

@@ -12,7 +12,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 
@@ -173,6 +175,38 @@ func TestSnapshotThatIsCutAfterItWasGivenUpIsDeleted(t *testing.T) {
 				t.Fatalf("%v; calls are %v", err, n.Calls())
 			}
 			if left := p.list(); len(left) != c.left {
+				t.Errorf("at the provider: %v", left)
+			}
+		})
+	}
+}
+
+// Between the driver's answer and its record an operator forgets the snapshot: it is deleted, and its user gets none.
+func TestSnapshotThatIsForgottenBeforeItsAnswerIsRecordedIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	for _, unready := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, forAnAnswer)
+			n := r.Node("n1")
+			p := provide(n)
+			r.Register(volumestest.Spec("v"))
+			if unready {
+				n.ReadyAfter(2)
+			}
+			n.SnapshotsCut(time.Now().Add(time.Second))
+			r.Proposing = func(c fsm.Command) {
+				if a, is := c.(*commands.SnapshotAnswer); is && a.Made {
+					if _, err := r.deleteSnapshot("s", true); err != nil {
+						t.Error(err)
+					}
+					synctest.Wait() // its user has seen that
+				}
+			}
+			_, err := r.Snapshot("s")
+			wants(t, err, fault.Unavailable, "list the snapshots")
+			synctest.Wait() // it is undone
+			r.noIntents()
+			if left := p.list(); len(left) > 0 {
 				t.Errorf("at the provider: %v", left)
 			}
 		})

@@ -39,9 +39,11 @@ type Rig struct {
 	Service    *volumes.Service
 	Reconciler *reconciler.Reconciler
 	Nodes      *Nodes
-	limits     reconciler.Limits
-	stop       context.CancelFunc
-	ended      chan error
+	// Proposing is called before the reconciler proposes a command; nil does nothing.
+	Proposing func(fsm.Command)
+	limits    reconciler.Limits
+	stop      context.CancelFunc
+	ended     chan error
 
 	clock sync.Mutex
 	begun chan struct{} // closed when the reconciler's term has begun; nil afterwards
@@ -89,12 +91,22 @@ func (r *Rig) Log(w io.Writer) {
 func (r *Rig) Build(log hclog.Logger, limits reconciler.Limits) {
 	r.limits = limits
 	r.Reconciler = reconciler.New(reconciler.Config{
-		Log: log, State: r.State, Raft: r.Raft, Nodes: r.Nodes, Limits: limits, Now: r.now,
+		Log: log, State: r.State, Raft: proposer{r}, Nodes: r.Nodes, Limits: limits, Now: r.now,
 	})
 	r.Service = volumes.New(volumes.Config{
 		Log: log, State: r.State, Raft: r.Raft, Drivers: r.Reconciler, Outcomes: r.Reconciler,
 		Patience: limits.Patience, LimitExpiry: limits.LimitExpiry,
 	})
+}
+
+// proposer is the reconciler's way to the log.
+type proposer struct{ rig *Rig }
+
+func (p proposer) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error) {
+	if p.rig.Proposing != nil {
+		p.rig.Proposing(c)
+	}
+	return p.rig.Raft.Propose(ctx, c)
 }
 
 // now is the clock. A term begins by reading it.
