@@ -214,6 +214,9 @@ type SnapshotIntent struct {
 	// Unwanted is set when the driver refused in the end what an earlier call may have made, or when its user deletes
 	// it before it was ready: it is looked for and deleted.
 	Unwanted bool `msg:",omitempty"`
+	// Forgotten is set on a deletion that an operator has ended by force: nobody waits for it, and it is asked for until
+	// the driver has answered, for a call may be under way.
+	Forgotten bool `json:",omitempty" msg:",omitempty"`
 	// CutAs is the name under which a snapshot to be deleted was cut, where it is known: nobody gets it by that name
 	// any more.
 	CutAs string `json:",omitempty" msg:",omitempty"`
@@ -379,6 +382,9 @@ const (
 	AttachmentPublishing   AttachmentState = "publishing"
 	AttachmentPublished    AttachmentState = "published"
 	AttachmentUnpublishing AttachmentState = "unpublishing"
+	// AttachmentWrittenOff is one that an operator has ended, and that counts for nobody any more. Its driver is asked
+	// to detach it until it does.
+	AttachmentWrittenOff AttachmentState = "written off"
 )
 
 // VolumeAttachment is the controller's attachment of one external volume to one node.

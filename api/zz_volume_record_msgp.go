@@ -608,8 +608,8 @@ func (z *Plugin) Msgsize() (s int) {
 func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(17)
-	var zb0001Mask uint32 /* 17 bits */
+	zb0001Len := uint32(18)
+	var zb0001Mask uint32 /* 18 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -659,25 +659,29 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.CutAs == "" {
+	if z.Forgotten == false {
 		zb0001Len--
 		zb0001Mask |= 0x1000
 	}
-	if z.Since == 0 {
+	if z.CutAs == "" {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.Began == 0 {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.CreateIndex == 0 {
+	if z.Began == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -753,26 +757,31 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendBool(o, z.Unwanted)
 		}
 		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+			// string "Forgotten"
+			o = append(o, 0xa9, 0x46, 0x6f, 0x72, 0x67, 0x6f, 0x74, 0x74, 0x65, 0x6e)
+			o = msgp.AppendBool(o, z.Forgotten)
+		}
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "CutAs"
 			o = append(o, 0xa5, 0x43, 0x75, 0x74, 0x41, 0x73)
 			o = msgp.AppendString(o, z.CutAs)
 		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "Since"
 			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
 			o = msgp.AppendInt64(o, z.Since)
 		}
-		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "Began"
 			o = append(o, 0xa5, 0x42, 0x65, 0x67, 0x61, 0x6e)
 			o = msgp.AppendUint64(o, z.Began)
 		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -927,6 +936,12 @@ func (z *SnapshotIntent) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Unwanted")
 				return
 			}
+		case "Forgotten":
+			z.Forgotten, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Forgotten")
+				return
+			}
 		case "CutAs":
 			z.CutAs, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -985,7 +1000,7 @@ func (z *SnapshotIntent) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
 		}
 	}
-	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.CutAs) + 6 + msgp.Int64Size + 6 + msgp.Uint64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 10 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.CutAs) + 6 + msgp.Int64Size + 6 + msgp.Uint64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 

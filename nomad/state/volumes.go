@@ -134,30 +134,60 @@ func (t *Txn) DeleteClaim(ns, volume, alloc, use string) bool {
 	return claims.remove(t, t.Claim(ns, volume, alloc, use))
 }
 
-// Attachment returns the attachment of an external volume to a node, or nil.
+// Attachment returns the attachment of an external volume to a node, or nil. What was written off is none.
 func (t *Txn) Attachment(plugin, external, node string) *api.VolumeAttachment {
-	return attachments.get(t, rowKey(plugin, external, node))
+	if a := attachments.get(t, rowKey(plugin, external, node)); a != nil && !writtenOff(a) {
+		return a
+	}
+	return nil
 }
 
 // Attachments lists all attachments.
-func (t *Txn) Attachments() iter.Seq[*api.VolumeAttachment] { return attachments.all(t) }
+func (t *Txn) Attachments() iter.Seq[*api.VolumeAttachment] {
+	return filter(attachments.all(t), counts)
+}
 
 // AttachmentsOf lists the attachments of an external volume.
 func (t *Txn) AttachmentsOf(plugin, external string) iter.Seq[*api.VolumeAttachment] {
-	return attachments.list(t, "volume", rowKey(plugin, external))
+	return filter(attachments.list(t, "volume", rowKey(plugin, external)), counts)
 }
 
 // AttachmentsByNode lists the attachments to a node.
 func (t *Txn) AttachmentsByNode(node string) iter.Seq[*api.VolumeAttachment] {
-	return attachments.list(t, "node", node)
+	return filter(attachments.list(t, "node", node), counts)
 }
 
-// PutAttachment stores the attachment.
+// WrittenOff lists what operators have written off and drivers have not detached yet.
+func (t *Txn) WrittenOff() iter.Seq[*api.VolumeAttachment] {
+	return filter(attachments.all(t), writtenOff)
+}
+
+// WrittenOffOf lists that of an external volume.
+func (t *Txn) WrittenOffOf(plugin, external string) iter.Seq[*api.VolumeAttachment] {
+	return filter(attachments.list(t, "volume", rowKey(plugin, external)), writtenOff)
+}
+
+// WrittenOffTo returns that of an external volume and a node, or nil.
+func (t *Txn) WrittenOffTo(plugin, external, node string) *api.VolumeAttachment {
+	if a := attachments.get(t, rowKey(plugin, external, node)); a != nil && writtenOff(a) {
+		return a
+	}
+	return nil
+}
+
+func writtenOff(a *api.VolumeAttachment) bool { return a.State == api.AttachmentWrittenOff }
+
+func counts(a *api.VolumeAttachment) bool { return !writtenOff(a) }
+
+// PutAttachment stores the attachment. One in the place of what was written off is new, and the other way about.
 func (t *Txn) PutAttachment(a *api.VolumeAttachment) {
+	if old := attachments.get(t, rowKey(a.PluginID, a.ExternalID, a.NodeID)); old != nil && writtenOff(old) != writtenOff(a) {
+		attachments.remove(t, old)
+	}
 	attachments.put(t, a)
 }
 
-// DeleteAttachment forgets the attachment and tells whether there was one.
+// DeleteAttachment forgets the attachment, also one that was written off, and tells whether there was one.
 func (t *Txn) DeleteAttachment(plugin, external, node string) bool {
-	return attachments.remove(t, t.Attachment(plugin, external, node))
+	return attachments.remove(t, attachments.get(t, rowKey(plugin, external, node)))
 }

@@ -25,6 +25,11 @@ func (s *Service) Attachments(ctx context.Context, r *api.VolumeAttachmentListRe
 		for a := range attachmentsOf(tx, r.NodeID) {
 			out.Attachments = append(out.Attachments, attachmentStub(tx, a))
 		}
+		for a := range tx.WrittenOff() {
+			if r.NodeID == "" || r.NodeID == a.NodeID {
+				out.Attachments = append(out.Attachments, attachmentStub(tx, a))
+			}
+		}
 		for n := range nodesOf(tx, r.NodeID) {
 			for _, m := range n.StaleMounts {
 				out.Attachments = append(out.Attachments, staleStub(tx, n, m))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,7 +111,7 @@ func (c *confirmations) give(r *api.VolumeIntentRequest, read func() *state.Txn)
 // when there is no such row. The index of the intent alone names no row: one entry may intend several calls.
 func intended(tx *state.Txn, r *api.VolumeIntentRequest) (object confirmed, since uint64) {
 	object = confirmed{plugin: r.PluginID, external: r.ExternalID}
-	for a := range tx.AttachmentsOf(r.PluginID, r.ExternalID) {
+	for _, a := range slices.AppendSeq(slices.Collect(tx.AttachmentsOf(r.PluginID, r.ExternalID)), tx.WrittenOffOf(r.PluginID, r.ExternalID)) {
 		if a.Fence == r.Fence && attaches(a, r) {
 			return object, a.CreateIndex
 		}
@@ -143,7 +144,7 @@ func attaches(a *api.VolumeAttachment, r *api.VolumeIntentRequest) bool {
 	switch a.State {
 	case api.AttachmentPublishing:
 		return asks(r, api.CallAttach, a.ProviderNodeID)
-	case api.AttachmentUnpublishing:
+	case api.AttachmentUnpublishing, api.AttachmentWrittenOff:
 		return asks(r, api.CallDetach, a.ProviderNodeID)
 	}
 	return false

@@ -91,8 +91,9 @@ func deletable(tx *state.Txn, ns, id string) error {
 
 // Detach releases all claims of a volume on a node, also those of allocations that no longer exist. The
 // node is asked to unmount first; with Force the operator answers for it, and then the driver is asked to detach the
-// volume. Where no claim is left, Force writes off an attachment that the driver does not undo, and where there is
-// none either what may still be mounted. Where there is nothing at all it does nothing.
+// volume. Where no claim is left, Force writes off an attachment that the driver does not undo, where there is none either
+// what may still be mounted, and at last what was written off and its driver still fails to detach. Where there is nothing
+// at all it does nothing.
 func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.WriteMeta, error) {
 	tx := s.state.Read()
 	ns := namespaceOf(r.Namespace)
@@ -178,14 +179,16 @@ func detachable(tx *state.Txn, ns string, r *api.VolumeDetachRequest) (*commands
 // writeOff ends on the operator's word what is held of the volume on the node; when nothing is, what may still be
 // mounted of it.
 func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.WriteOff) (*api.WriteMeta, error) {
-	if w.StaleMounts = !holds(tx, w); w.StaleMounts {
-		mounted := staleOn(tx, w)
-		if len(mounted) == 0 { // what comes from now on is not meant
-			return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, nil
-		}
+	mounted := staleOn(tx, w)
+	switch held, left := holds(tx, w), tx.WrittenOffTo(w.PluginID, w.ExternalID, w.NodeID); {
+	case held:
+	case len(mounted) > 0:
+		w.StaleMounts = true
 		for _, c := range mounted {
 			w.Since = max(w.Since, c.Since)
 		}
+	case left == nil || left.LastError == "": // what comes from now on is not meant
+		return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, nil
 	}
 	index, err := s.write(ctx, w)
 	if errors.Is(err, fault.NotFound) {

@@ -171,7 +171,7 @@ func underWay(tx *state.Txn, plugin string) (list []string) {
 		}
 	}
 	for i := range tx.SnapshotIntents() {
-		if i.PluginID != plugin {
+		if i.PluginID != plugin || i.Forgotten {
 			continue
 		}
 		what := "made"

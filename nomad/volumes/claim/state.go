@@ -24,6 +24,7 @@ func Legal(from, to api.ClaimState) bool { return slices.Contains(outside[from],
 var answers = map[api.AttachmentState]api.AttachmentState{
 	api.AttachmentPublishing:   api.AttachmentPublished,
 	api.AttachmentUnpublishing: Gone,
+	api.AttachmentWrittenOff:   Gone,
 }
 
 // Answers reports whether a driver's answer may move an attachment.

@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -136,7 +137,8 @@ func (b *bed) published(alloc string) {
 // attached is an answer to the call that the attachment of "x" to n1 waits for.
 func (b *bed) attached(change func(*commands.Attached)) *commands.Attached {
 	b.t.Helper()
-	row := b.state.Read().Attachment("p", "x", "n1")
+	tx := b.state.Read()
+	row := cmp.Or(tx.Attachment("p", "x", "n1"), tx.WrittenOffTo("p", "x", "n1"))
 	if row == nil {
 		b.t.Fatal("nothing is attached to n1")
 	}
@@ -340,6 +342,7 @@ func ofClaims() (list []again) {
 			row := *b.state.Read().Attachment("p", "x", "n1")
 			b.must(&commands.WriteOff{PluginID: "p", ExternalID: "x", NodeID: "n1"})
 			b.must(&commands.WriteOff{PluginID: "p", ExternalID: "x", NodeID: "n1", StaleMounts: true})
+			b.must(b.attached(func(*commands.Attached) {}))
 			return &commands.UndoAttach{Row: &row, Seen: b.index()}
 		}, func(b *bed) { b.must(b.attached(func(*commands.Attached) {})) }},
 	)

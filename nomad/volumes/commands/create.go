@@ -69,7 +69,8 @@ func sourceStays(tx *state.Txn, spec *api.VolumeSpec) error {
 		}
 	}
 	if spec.SnapshotID != "" && tx.SnapshotIntent(spec.PluginID, spec.SnapshotID, true) != nil {
-		return fault.New(fault.Conflict, "volume %q: snapshot %q is being deleted", spec.ID, spec.SnapshotID)
+		return fault.New(fault.Conflict, "volume %q: snapshot %q is being deleted; `%s` forgets that", spec.ID, spec.SnapshotID,
+			remedy.ForgetSnapshot(spec.PluginID, spec.SnapshotID))
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (c *IntendSnapshot) remove(tx *state.Txn) uint64 {
 	next := *c.Intent
 	if old := tx.SnapshotIntent(next.PluginID, next.Name, true); old != nil {
 		next = *old
-		next.Unwanted = false
+		next.Unwanted, next.Forgotten = false, false
 		if len(c.Intent.Secrets) > 0 {
 			next.Secrets = c.Intent.Secrets
 		}
@@ -104,9 +104,23 @@ func (c *GiveUpSnapshot) forget(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.NotFound, "nothing is under way with a snapshot %q of plugin %q", c.Name, c.PluginID)
 	}
 	for _, i := range gone {
-		tx.DeleteSnapshotIntent(i.PluginID, i.Name, i.Delete)
+		leave(tx, i)
 	}
 	return gone, nil
+}
+
+// leave forgets an intent. A deletion goes on as one that nobody waits for: a call may be under way, and what it deletes
+// must not be used. It ends with the driver's answer, or on another word once it has failed again.
+func leave(tx *state.Txn, i *api.SnapshotIntent) {
+	if i.Forgotten && i.LastError == "" {
+		return
+	}
+	tx.DeleteSnapshotIntent(i.PluginID, i.Name, i.Delete)
+	if i.Delete && !i.Forgotten {
+		next := *i
+		next.Forgotten, next.Unwanted, next.Began, next.LastError = true, true, 0, ""
+		tx.PutSnapshotIntent(&next)
+	}
 }
 
 // undo intends to delete what was cut after it had been forgotten. Where it was asked for again meanwhile, or is being
@@ -140,10 +154,10 @@ func SnapshotAnswerable(tx *state.Txn, i *api.SnapshotIntent, id string) error {
 	return fault.New(fault.Conflict, "snapshot %q is being deleted", id)
 }
 
-// Leaving is the intent to delete what was cut under a name; nil when there is none.
+// Leaving is the intent to delete what was cut under a name; nil when there is none that anybody waits for.
 func Leaving(tx *state.Txn, plugin, name string) *api.SnapshotIntent {
 	for i := range tx.SnapshotIntents() {
-		if i.Delete && i.PluginID == plugin && i.CutAs == name {
+		if i.Delete && !i.Forgotten && i.PluginID == plugin && i.CutAs == name {
 			return i
 		}
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -20,6 +21,11 @@ type Intent struct {
 // IntentOf is the intent of an attachment.
 func IntentOf(a *api.VolumeAttachment) Intent {
 	return Intent{a.PluginID, a.ExternalID, a.NodeID, a.Fence}
+}
+
+// row is what the intent may be about, also when it was written off.
+func (i Intent) row(tx *state.Txn) *api.VolumeAttachment {
+	return cmp.Or(tx.Attachment(i.PluginID, i.ExternalID, i.NodeID), tx.WrittenOffTo(i.PluginID, i.ExternalID, i.NodeID))
 }
 
 // PublishDone records that the driver attached the volume.
@@ -59,7 +65,7 @@ func UnpublishDone(tx *state.Txn, i Intent) error { return Standard().UnpublishD
 
 // CallFailed notes why a call failed and when it is repeated.
 func CallFailed(tx *state.Txn, i Intent, reason string, nextRetry int64, attempts int) error {
-	a := tx.Attachment(i.PluginID, i.ExternalID, i.NodeID)
+	a := i.row(tx)
 	if a == nil || a.Fence != i.Fence || a.State == api.AttachmentPublished {
 		return replaced(i)
 	}
@@ -96,22 +102,28 @@ func (r Rules) PublishDone(tx *state.Txn, i Intent, publishContext map[string]st
 	return nil
 }
 
-// Undo intends to detach what was attached after an operator had ended it. Where there is another row of it, that
-// sees to it; what changed since the state was seen without one may have undone it already. The secrets of the call
-// are kept only where no spec has any.
+// Undo intends to detach what was attached after an operator had written it off and that had ended too. Where there is
+// another row of it, that sees to it; what changed since the state was seen without one may have undone it already. The
+// secrets of the call are kept only where no spec has any.
 func Undo(tx *state.Txn, was *api.VolumeAttachment, seen uint64) error {
 	i := IntentOf(was)
-	if tx.TableIndex(state.TableAttachments) > seen || tx.Attachment(i.PluginID, i.ExternalID, i.NodeID) != nil {
+	if tx.TableIndex(state.TableAttachments) > seen || i.row(tx) != nil {
 		return replaced(i)
 	}
-	next := *was
-	next.State, next.Since, next.Fence = api.AttachmentUnpublishing, tx.Now().UnixNano(), tx.Index()
-	next.LastError, next.Refused, next.NextRetry, next.Attempts = "", 0, 0, 0
+	next := writtenOff(tx, was)
 	if len(Gather(tx, i.PluginID, i.ExternalID).Specs) > 0 {
 		next.Secrets = nil
 	}
-	tx.PutAttachment(&next)
+	tx.PutAttachment(next)
 	return nil
+}
+
+// writtenOff is what is left of an attachment that an operator has ended: its driver is still asked to detach it.
+func writtenOff(tx *state.Txn, a *api.VolumeAttachment) *api.VolumeAttachment {
+	next := *a
+	next.State, next.Since, next.Fence, next.Proof = api.AttachmentWrittenOff, tx.Now().UnixNano(), tx.Index(), ProofAssumed
+	next.LastError, next.Refused, next.NextRetry, next.Attempts = "", 0, 0, 0
+	return &next
 }
 
 // UnpublishDone is [UnpublishDone] by these rules.
@@ -126,7 +138,7 @@ func (r Rules) UnpublishDone(tx *state.Txn, i Intent) error {
 
 // intended returns the row that a call was about. An answer to an intent that was replaced is refused.
 func intended(tx *state.Txn, i Intent, to api.AttachmentState) (*api.VolumeAttachment, error) {
-	a := tx.Attachment(i.PluginID, i.ExternalID, i.NodeID)
+	a := i.row(tx)
 	if a == nil || a.Fence != i.Fence || !claim.Answers(a.State, to) {
 		return nil, replaced(i)
 	}

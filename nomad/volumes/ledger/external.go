@@ -21,6 +21,8 @@ type External struct {
 	Undoing     []*api.Volume
 	Claims      []*api.VolumeClaim
 	Attachments []*api.VolumeAttachment
+	// WrittenOff is what an operator has ended and its driver has not: it is in nobody's way.
+	WrittenOff []*api.VolumeAttachment
 	// Snapshots are those of it that are being made.
 	Snapshots []*api.SnapshotIntent
 }
@@ -34,6 +36,7 @@ func Gather(tx *state.Txn, plugin, external string) External {
 		PluginID: plugin, ID: external,
 		Claims:      slices.Collect(tx.ClaimsByExternal(plugin, external)),
 		Attachments: slices.Collect(tx.AttachmentsOf(plugin, external)),
+		WrittenOff:  slices.Collect(tx.WrittenOffOf(plugin, external)),
 	}
 	for v := range tx.VolumesByExternal(plugin, external) {
 		if claim.Undoes(v, plugin, external) {

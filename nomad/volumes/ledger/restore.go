@@ -141,6 +141,12 @@ func bringAttachments(tx, was *state.Txn) {
 			tx.PutAttachment(withLeft(tx, was, &next))
 		}
 	}
+	for a := range was.WrittenOff() {
+		if tx.Attachment(a.PluginID, a.ExternalID, a.NodeID) == nil {
+			next := *a
+			tx.PutAttachment(withLeft(tx, was, &next))
+		}
+	}
 }
 
 // supersedes reports whether the older state's row is the newer one all the same: somebody went back, and now forth.

@@ -263,6 +263,7 @@ func RollbackOver(tx *state.Txn) error {
 	next.Untold = slices.DeleteFunc(slices.Clone(old.Untold), func(id string) bool { return tx.Node(id) == nil })
 	tx.PutRollback(unlessDone(&next))
 	renew(tx, slices.Collect(tx.Attachments()))
+	renew(tx, slices.Collect(tx.WrittenOff()))
 	renewSnapshots(tx)
 	renewVolumes(tx)
 	for _, c := range slices.Collect(tx.Claims()) {

@@ -39,7 +39,7 @@ func withSecrets(sets []map[string]string, s map[string]string) []map[string]str
 
 // KeepFormer keeps the secrets of before a change for as long as something is attached or claimed with them.
 func KeepFormer(tx *state.Txn, old, next *api.Volume) {
-	if e := ExternalOf(tx, old); len(old.Secrets) == 0 || maps.Equal(old.Secrets, next.Secrets) || len(e.Claims)+len(e.Attachments) == 0 {
+	if e := ExternalOf(tx, old); len(old.Secrets) == 0 || maps.Equal(old.Secrets, next.Secrets) || len(e.Claims)+len(e.Attachments)+len(e.WrittenOff) == 0 {
 		return
 	}
 	next.Provision.FormerSecrets = old.Secrets
@@ -47,7 +47,8 @@ func KeepFormer(tx *state.Txn, old, next *api.Volume) {
 
 // Adopt lets a new spec take over the secrets that the attachments of its external volume were left with.
 func Adopt(tx *state.Txn, v *api.Volume) {
-	for _, a := range ExternalOf(tx, v).Attachments {
+	e := ExternalOf(tx, v)
+	for _, a := range slices.Concat(e.Attachments, e.WrittenOff) {
 		if len(a.Secrets) == 0 {
 			continue
 		}
@@ -68,7 +69,7 @@ func Orphan(tx *state.Txn, v *api.Volume, keep bool) {
 	if e.other(v, func(*api.Volume) bool { return true }) != nil {
 		return
 	}
-	for _, a := range e.Attachments {
+	for _, a := range slices.Concat(e.Attachments, e.WrittenOff) {
 		if keep && len(a.Secrets) > 0 {
 			continue
 		}
@@ -97,7 +98,7 @@ func leaveToSnapshots(tx *state.Txn, v *api.Volume) {
 func forgetFormer(tx *state.Txn, plugin, external string) {
 	e := Gather(tx, plugin, external)
 	for _, v := range e.Specs {
-		if len(v.Provision.FormerSecrets) > 0 {
+		if len(e.WrittenOff) == 0 && len(v.Provision.FormerSecrets) > 0 {
 			next := *v
 			next.Provision.FormerSecrets = nil
 			tx.PutVolume(&next)

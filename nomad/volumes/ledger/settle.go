@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -89,6 +90,9 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 	next := *a
 	if controllers(tx, a.PluginID).Detach {
 		next.ProviderNodeID = ProviderNode(tx, a.PluginID, a.NodeID)
+	}
+	if left := tx.WrittenOffTo(a.PluginID, a.ExternalID, a.NodeID); left != nil { // it may be attached already
+		next.Called, next.ProviderNodeID = true, cmp.Or(next.ProviderNodeID, left.ProviderNodeID)
 	}
 	for _, c := range claims {
 		v := tx.Volume(c.Namespace, c.VolumeID)

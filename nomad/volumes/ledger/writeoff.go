@@ -43,13 +43,17 @@ func Assert(tx *state.Txn, h Hold, proof, by, reason string) error {
 }
 
 // WriteOff ends the claims on the volume on the node and its attachment there, whatever the driver says. What the
-// node may still have mounted is noted as stale. An answer to a call that is under way is refused from then on.
+// node may still have mounted is noted as stale. An answer to a call that is under way is refused from then on. A driver
+// that may have been called is asked to detach the volume all the same; that is forgotten on another word once it fails.
 func WriteOff(tx *state.Txn, w Assertion) error {
 	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
 	held := slices.DeleteFunc(Gather(tx, w.PluginID, w.ExternalID).Claims, func(c *api.VolumeClaim) bool {
 		return c.NodeID != w.NodeID || c.State == api.ClaimWaiting
 	})
 	if a == nil && len(held) == 0 {
+		if left := tx.WrittenOffTo(w.PluginID, w.ExternalID, w.NodeID); left != nil && left.LastError != "" {
+			return w.forget(tx, left)
+		}
 		return fault.New(fault.NotFound, "plugin %q has no attachment of %q to node %s", w.PluginID, w.ExternalID, w.NodeID)
 	}
 	for _, c := range held {
@@ -83,6 +87,21 @@ func WriteOff(tx *state.Txn, w Assertion) error {
 	}
 	tx.DeleteAttachment(w.PluginID, w.ExternalID, w.NodeID)
 	r.settle(tx, w.PluginID, w.ExternalID)
+	wanted := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID) != nil // again, by who waited: that sees to it
+	if a != nil && !a.NotCalled && (a.ProviderNodeID != "" || a.Called) && !wanted {
+		tx.PutAttachment(writtenOff(tx, a))
+	}
+	return nil
+}
+
+// forget ends what was written off.
+func (w Assertion) forget(tx *state.Txn, left *api.VolumeAttachment) error {
+	if err := w.later(left.CreateIndex); err != nil {
+		return err
+	}
+	w.remember(tx, "")
+	tx.DeleteAttachment(w.PluginID, w.ExternalID, w.NodeID)
+	Standard().settle(tx, w.PluginID, w.ExternalID)
 	return nil
 }
 

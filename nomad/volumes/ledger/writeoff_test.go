@@ -102,3 +102,57 @@ func TestWriteOffReachesClaimsOfAllSpecs(t *testing.T) {
 func take2(a *api.Allocation, old string) func(*state.Txn) error {
 	return func(tx *state.Txn) error { tx.PutAlloc(a); return ledger.Take(tx, a, map[string]bool{old: true}) }
 }
+
+// What was written off is asked of the driver by whoever leads, also after an older state was restored; where a node is
+// attached again meanwhile, that is in its place.
+func TestARestoreKeepsWhatWasWrittenOff(t *testing.T) {
+	t.Parallel()
+	left := attached(api.AttachmentWrittenOff, 3)
+	in := attached(api.AttachmentPublished, 4)
+	put := func(a *api.VolumeAttachment) func(*state.Txn) {
+		return func(tx *state.Txn) { next := *a; tx.PutAttachment(&next) }
+	}
+	for name, c := range map[string]struct {
+		older, now func(*state.Txn)
+		want       api.AttachmentState
+	}{
+		"since":             {nothing, put(left), api.AttachmentWrittenOff},
+		"before":            {put(left), nothing, api.AttachmentWrittenOff},
+		"and attached anew": {put(left), put(in), api.AttachmentPublished},
+	} {
+		tx := rolledBack(t, c.older, c.now)
+		a := tx.Attachment("p", "x", "n1")
+		if a == nil {
+			a = tx.WrittenOffTo("p", "x", "n1")
+		}
+		if a == nil || a.State != c.want {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
+
+// A driver that was not called has nothing to undo; one that may have attached the volume is called for the next row too.
+func TestOnlyWhatMayBeAttachedIsUndoneAfterItWasWrittenOff(t *testing.T) {
+	t.Parallel()
+	for _, called := range []bool{false, true} {
+		b := newBook(t)
+		b.must(take(taker("a1", "n1")))
+		b.must(func(tx *state.Txn) error {
+			next := *tx.Attachment("p", "x", "n1")
+			if next.ProviderNodeID = ""; called {
+				next.ProviderNodeID = "i-1"
+			}
+			tx.PutAttachment(&next)
+			return nil
+		})
+		b.must(func(tx *state.Txn) error { return ledger.WriteOff(tx, asserted) })
+		if left := b.state.Read().WrittenOffTo("p", "x", "n1"); (left != nil) != called {
+			t.Errorf("called: %t, and left is %+v", called, left)
+		}
+		b.must(take2(taker("a2", "n1"), "a1"))
+		a := b.state.Read().Attachment("p", "x", "n1")
+		if a.Called != called || called && a.ProviderNodeID == "" || a.CreateIndex != b.state.Read().Index() {
+			t.Errorf("called: %t, and attached next is %+v", called, a)
+		}
+	}
+}

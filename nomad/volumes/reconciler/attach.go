@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
@@ -17,7 +18,7 @@ import (
 )
 
 // lookExternal makes the calls that one external volume needs, one after the other: detaches first, as they
-// make it free, and what is to become of the volume in the order of the intents.
+// make it free, then attaches, and what is to become of the volume in the order of the intents.
 func (r *Reconciler) lookExternal(ctx context.Context, k key, t tries) time.Time {
 	return r.doAll(ctx, t, func() []operation {
 		tx := r.state.Read()
@@ -33,7 +34,11 @@ func (r *Reconciler) lookExternal(ctx context.Context, k key, t tries) time.Time
 		if ledger.Unsure(tx) != "" {
 			return attaches
 		}
-		return append(append(detaches, attaches...), r.volumeOps(tx, k.a, k.b)...)
+		all := append(detaches, attaches...)
+		for a := range tx.WrittenOffOf(k.a, k.b) { // nobody waits for them
+			all = append(all, r.unpublishOperation(a))
+		}
+		return append(all, r.volumeOps(tx, k.a, k.b)...)
 	})
 }
 
@@ -88,14 +93,14 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 	return fmt.Errorf("attach to node %s: %w", a.NodeID, err)
 }
 
-// undo has what was attached after its row was ended be detached: nobody else knows of it. Where there is another row,
-// that sees to it.
+// undo has what was attached after its row was ended, and that of what was written off too, be detached: nobody else
+// knows of it. Where there is another row, that sees to it.
 func (r *Reconciler) undo(ctx context.Context, a *api.VolumeAttachment, secrets map[string]string) {
 	was := *a
 	was.Secrets = secrets
 	for ctx.Err() == nil {
 		tx := r.state.Read()
-		if tx.Attachment(a.PluginID, a.ExternalID, a.NodeID) != nil {
+		if tx.Attachment(a.PluginID, a.ExternalID, a.NodeID) != nil || tx.WrittenOffTo(a.PluginID, a.ExternalID, a.NodeID) != nil {
 			return
 		}
 		err := r.record(ctx, &commands.UndoAttach{Row: &was, Seen: tx.Index()})
@@ -134,14 +139,18 @@ func (r *Reconciler) unpublishOperation(a *api.VolumeAttachment) operation {
 }
 
 func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) error {
-	if a.NotCalled || a.ProviderNodeID == "" && !a.Called { // the driver was never called
+	if a.NotCalled || a.ProviderNodeID == "" && !a.Called || taken(r.state.Read(), a) { // there is nothing to detach
 		return r.record(ctx, attached(a))
 	}
 	if a.ProviderNodeID == "" {
 		return r.unpublishUnknown(ctx, a)
 	}
+	how := r.attachment("detach", a, r.limits.Detaching)
+	if a.State == api.AttachmentWrittenOff {
+		how.limit = min(how.limit, beside)
+	}
 	err := withSecrets(ledger.Secrets(r.state.Read(), a), func(secrets map[string]string) error {
-		_, err := call(ctx, r, wire.ControllerUnpublish, r.attachment("detach", a, r.limits.Detaching), &api.ControllerUnpublishRequest{
+		_, err := call(ctx, r, wire.ControllerUnpublish, how, &api.ControllerUnpublishRequest{
 			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence},
 			ExternalID:     a.ExternalID, ProviderNodeID: a.ProviderNodeID, Secrets: secrets,
 		})
@@ -154,6 +163,20 @@ func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) err
 		return fmt.Errorf("detach from node %s: %w", a.NodeID, err)
 	}
 	return r.record(ctx, attached(a))
+}
+
+// beside bounds a call that nobody waits for, and that calls about the same volume wait for.
+const beside = 15 * time.Second
+
+// taken reports whether the volume is attached for another node that the driver takes for the same one: a machine that
+// was set up anew. What is detached from the former one would be detached from that.
+func taken(tx *state.Txn, a *api.VolumeAttachment) bool {
+	for o := range tx.AttachmentsOf(a.PluginID, a.ExternalID) {
+		if o.NodeID != a.NodeID && o.ProviderNodeID == a.ProviderNodeID && a.ProviderNodeID != "" && o.State != api.AttachmentUnpublishing {
+			return true
+		}
+	}
+	return false
 }
 
 // unpublishUnknown goes on with a detach of what may have been attached, once its node's plugin tells the driver's id
@@ -186,6 +209,8 @@ func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secr
 		return nil
 	case known.Attached == api.KnownYes:
 		return fmt.Errorf("%w: it is attached by %s", answer, known.By)
+	case a.State == api.AttachmentWrittenOff: // an operator asserts it too
+		return nil
 	}
 	return fmt.Errorf("%w: the plugin has no call that verifies it; `%s` asserts it", answer, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
 }

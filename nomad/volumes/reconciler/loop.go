@@ -107,6 +107,9 @@ func (r *Reconciler) wakeAll(ctx context.Context, q *queue) {
 			q.wake(ctx, externalKey(a.PluginID, a.ExternalID), false)
 		}
 	}
+	for a := range tx.WrittenOff() {
+		q.wake(ctx, externalKey(a.PluginID, a.ExternalID), false)
+	}
 	for v := range tx.Volumes(api.AllNamespaces) {
 		if pending(v) {
 			q.wake(ctx, volumeKey(v), false)
@@ -239,6 +242,9 @@ func (r *Reconciler) specChanged(ctx context.Context, q *queue, tx *state.Txn, c
 			q.wake(ctx, externalKey(a.PluginID, a.ExternalID), true)
 		}
 	}
+	for a := range tx.WrittenOffOf(after.PluginID, after.RemoteID()) {
+		q.wake(ctx, externalKey(a.PluginID, a.ExternalID), true)
+	}
 	for i := range tx.SnapshotIntents() {
 		if i.PluginID == after.PluginID && i.ExternalID == after.RemoteID() {
 			q.wake(ctx, snapshotKey(i), true)
@@ -313,6 +319,11 @@ func usable(n *api.Node, i *api.CSIInfo) bool {
 func (r *Reconciler) wakePlugin(ctx context.Context, q *queue, tx *state.Txn, plugin string) {
 	for a := range tx.Attachments() {
 		if a.PluginID == plugin && a.State != api.AttachmentPublished {
+			q.wake(ctx, externalKey(a.PluginID, a.ExternalID), true)
+		}
+	}
+	for a := range tx.WrittenOff() {
+		if a.PluginID == plugin {
 			q.wake(ctx, externalKey(a.PluginID, a.ExternalID), true)
 		}
 	}

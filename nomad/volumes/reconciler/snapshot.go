@@ -247,7 +247,7 @@ func (r *Reconciler) snapshotDeletion(i *api.SnapshotIntent) operation {
 			a := snapshotAnswer(i)
 			a.Reason, a.Uncertain = f.err.Error(), i.Uncertain || t.uncertain
 			switch {
-			case i.Unwanted: // nobody waits; it is deleted however long that takes
+			case i.Unwanted && !i.Forgotten: // nobody waits; it is deleted however long that takes
 				if !t.news {
 					return nil
 				}

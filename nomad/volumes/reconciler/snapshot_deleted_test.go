@@ -4,8 +4,12 @@ import (
 	"context"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 
@@ -136,5 +140,86 @@ func TestCreationIsNotAnsweredByAVolumeThatWasBeingDeleted(t *testing.T) {
 	}
 	if left := p.list(); len(left) != 1 {
 		t.Errorf("at the provider: %v after the answer that it is made", left)
+	}
+}
+
+// A deletion that an operator forgets may be under way, here or at a former leader: what it deletes is no answer until
+// its driver has said that it is over.
+func TestSnapshotIsNotAnsweredByOneWhoseDeletionWasForgotten(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, forAnAnswer)
+	n := r.Node("n1")
+	p := provide(n)
+	r.Register(volumestest.Spec("v"))
+	if _, err := r.Snapshot("s"); err != nil {
+		t.Fatal(err)
+	}
+	late := make(chan struct{})
+	n.On("Controller.SnapshotDelete", func(ctx context.Context, q any) error {
+		<-late // its caller is gone
+		return p.call("Controller.SnapshotDelete", func() { delete(p.has, q.(*api.ControllerSnapshotDeleteRequest).ID) })
+	})
+	deleted := r.deleteLater()
+	n.Await(t, "Controller.SnapshotDelete")
+	if _, err := r.deleteSnapshot("snap", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-deleted; err == nil {
+		t.Error("who asked for the deletion is told that it has ended")
+	}
+	if n := r.State.Read(); len(ledger.Gather(n, "p", "ext-v").Snapshots) > 0 {
+		t.Error("it is in the way of the volume")
+	}
+	again := r.snapshotLater()
+	if err := state.Until(r.Context(), r.State, []state.Key{state.TableKey(state.TableSnapshots)}, func(tx *state.Txn) bool {
+		i := tx.SnapshotIntent("p", "s", false)
+		return i != nil && i.LastError != "" || i == nil && len(again) > 0
+	}); err != nil {
+		t.Fatal(err)
+	}
+	from := volumestest.Made("w")
+	from.SnapshotID = "snap"
+	wants(t, r.Create(from), fault.Conflict, "is being deleted", "`nomad volume snapshot delete -force p snap`")
+	close(late)
+	if err := <-again; err != nil {
+		t.Error(err)
+	}
+	r.noIntents()
+	if left := p.list(); len(left) != 1 {
+		t.Errorf("at the provider: %v after the answer that it is made", left)
+	}
+}
+
+// What was forgotten ends with the driver's word, whatever that is, or with the operator's second one.
+func TestForgottenDeletionOfASnapshotEnds(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]codes.Code{"refused": codes.FailedPrecondition, "never answered": codes.Unavailable} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			n := r.Node("n1")
+			p := provide(n)
+			r.Register(volumestest.Spec("v"))
+			p.script("Controller.SnapshotDelete", always, codes.Unavailable)
+			if _, err := r.deleteSnapshot("snap", false); err == nil {
+				t.Fatal("deleted")
+			}
+			if code != codes.Unavailable {
+				p.script("Controller.SnapshotDelete", always, code)
+			}
+			if _, err := r.deleteSnapshot("snap", true); err != nil {
+				t.Fatal(err)
+			}
+			if code == codes.Unavailable {
+				if err := state.Until(r.Context(), r.State, []state.Key{state.TableKey(state.TableSnapshots)}, func(tx *state.Txn) bool {
+					i := tx.SnapshotIntent("p", "snap", true)
+					return i == nil || i.LastError != ""
+				}); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = r.deleteSnapshot("snap", true)
+			}
+			r.noIntents()
+		})
 	}
 }
