@@ -25,6 +25,13 @@ func leaseLab(t *testing.T, policy string) (server, holder, other *kit.Host, jou
 // leaseLabOf is the same with several servers.
 func leaseLabOf(t *testing.T, count int, policy string) (lab *kit.Lab, servers []*kit.Host, holder, other *kit.Host, journal string) {
 	t.Helper()
+	return fenceLab(t, count, "lease", policy)
+}
+
+// fenceLab is the same with another fence of the volume: the driver attaches unless it is "lease". Its detach is
+// bookkeeping, which keeps nobody from writing.
+func fenceLab(t *testing.T, count int, fence, policy string) (lab *kit.Lab, servers []*kit.Host, holder, other *kit.Host, journal string) {
+	t.Helper()
 	lab = kit.NewLab(t)
 	for i := range count {
 		servers = append(servers, lab.Host(fmt.Sprintf("s%d", i+1)))
@@ -47,6 +54,9 @@ func leaseLabOf(t *testing.T, count int, policy string) (lab *kit.Lab, servers [
 	server.Ready(2)
 	job := server.PluginJob("host")
 	job.TaskGroups[0].Tasks[0].Config["args"] = []string{"csi-hostpath", "-state-dir", lab.Path("storage"), "-node-id", "${node.unique.name}"}
+	if fence != "lease" {
+		job.TaskGroups[0].Tasks[0].Config["args"] = append(job.TaskGroups[0].Tasks[0].Config["args"].([]string), "-attach")
+	}
 	server.Register(job)
 	server.PluginOn("host", 2)
 	file := filepath.Join(lab.Dir, "shared.hcl")
@@ -55,6 +65,8 @@ id = "shared"
 name = "shared"
 type = "csi"
 plugin_id = "host"
+fence = "%s"
+fence_after = "1s"
 lease = "%s"
 write_back = "500ms"
 on_node_loss = "%s"
@@ -62,7 +74,7 @@ capability {
   access_mode = "single-node-writer"
   attachment_mode = "file-system"
 }
-`, leaseTerm, policy)
+`, fence, leaseTerm, policy)
 	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -183,6 +195,40 @@ func TestPartitionedTaskStopsBeforeItsVolumeMoves(t *testing.T) {
 				t.Errorf("writers %v", ids)
 			}
 		})
+	}
+}
+
+// TestPartitionedTaskStopsBeforeItsStorageMoves: the driver detaches a node and the task there could write on, as with
+// drivers whose detach is bookkeeping. With both fences the task ends first.
+func TestPartitionedTaskStopsBeforeItsStorageMoves(t *testing.T) {
+	t.Parallel()
+	_, servers, holder, _, journal := fenceLab(t, 1, "both", "fence")
+	server := servers[0]
+	cut := time.Now()
+	holder.Cut()
+	old, next := moved(t, server, journal)
+	_, first, last := turns(t, journal)
+	t.Logf("old task silent %v after the cut, new one writes after %v (lease %v)", last[old].Sub(cut).Round(time.Millisecond),
+		first[next].Sub(cut).Round(time.Millisecond), leaseTerm)
+	if gap := first[next].Sub(last[old]); gap <= 0 {
+		t.Errorf("two writers for %v", -gap)
+	}
+	if late := last[old].Sub(cut); late > leaseTerm {
+		t.Errorf("the old task wrote until %v after the cut", late)
+	}
+	out, _ := server.Run("volume", "status", "-verbose", "shared")
+	if !strings.Contains(out, "fenced") || !strings.Contains(out, "both") {
+		t.Errorf("neither the fence nor its proof is shown:\n%s", out)
+	}
+	holder.Heal()
+	server.Until(30*time.Second, "the node to come back", func() error {
+		if s := holder.NodeStatus(server); s != "ready" {
+			return fmt.Errorf("it is %s", s)
+		}
+		return nil
+	})
+	if ids, _, _ := turns(t, journal); len(ids) != 2 {
+		t.Errorf("writers %v", ids)
 	}
 }
 
