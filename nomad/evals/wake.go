@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
 // changed draws the consequences of one changed row; nodes with more room are gathered in freed.
@@ -33,8 +34,10 @@ func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 		after, _ := c.After.(*api.Volume)
 		l.volumeChanged(before, after, index)
 	case state.TableClaims:
-		if gone, ok := c.Before.(*api.VolumeClaim); ok && gone != nil && c.After == nil {
-			l.externalFreed(gone.PluginID, gone.ExternalID, index)
+		before, _ := c.Before.(*api.VolumeClaim)
+		after, _ := c.After.(*api.VolumeClaim)
+		if before != nil && (after == nil || leftNode(after) && !leftNode(before)) {
+			l.externalFreed(before.PluginID, before.ExternalID, index)
 		}
 	case state.TableAttachments:
 		if gone, ok := c.Before.(*api.VolumeAttachment); ok && gone != nil && c.After == nil {
@@ -47,6 +50,9 @@ func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 		}
 	}
 }
+
+// leftNode reports whether a claim leaves its volume to whoever comes to the same node.
+func leftNode(c *api.VolumeClaim) bool { return c.State == api.ClaimUnmounted && !c.Presumed }
 
 // externalFreed wakes those who wait for an external volume, by whatever volume that names it, or for a
 // place of the plugin.
@@ -271,6 +277,12 @@ func (l *leader) volumeChanged(before, after *api.Volume, index uint64) {
 	}
 	if before != nil && (after == nil || before.Provision.State != after.Provision.State) {
 		l.externalFreed(before.PluginID, before.RemoteID(), index)
+	}
+	if before == nil || before.Provision.Replaces == nil {
+		return
+	}
+	if r := before.Provision.Replaces; after == nil || !claim.Undoes(after, r.PluginID, r.ExternalID) {
+		l.externalFreed(r.PluginID, r.ExternalID, index)
 	}
 }
 
