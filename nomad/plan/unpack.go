@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/shape"
 	"github.com/open-nomad/open-nomad/nomad/share"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -149,6 +150,9 @@ func (u *unpacker) decode(into interface {
 },
 ) {
 	rest, err := into.UnmarshalMsg(u.take(u.number()))
+	if err == nil && u.err == nil {
+		err = shape.Check(into) // commands are looked at when they are decoded: this part was packed
+	}
 	if err != nil || len(rest) > 0 {
 		u.fail("decode %T, %d bytes left: %v", into, len(rest), err)
 	}
@@ -164,6 +168,9 @@ func (u *unpacker) absent() bool {
 	return false
 }
 
+// The least bytes of a port and of a score: room is made for no more than there can be.
+const portBytes, scoreBytes = 4, 9
+
 func (u *unpacker) resourcesOf() *api.AllocatedResources {
 	if u.absent() {
 		return nil
@@ -177,7 +184,7 @@ func (u *unpacker) resourcesOf() *api.AllocatedResources {
 	if n == 0 || u.err != nil {
 		return shared
 	}
-	if n > uint64(len(u.b)) {
+	if n > uint64(len(u.b))/portBytes {
 		u.fail("%d ports in %d bytes", n, len(u.b))
 		return nil
 	}
@@ -199,7 +206,7 @@ func (u *unpacker) metrics() *api.AllocationMetric {
 		return u.alike.Counts(m)
 	})
 	took, n := u.signed(), u.number()
-	if n > uint64(len(u.b)) {
+	if n > uint64(len(u.b))/scoreBytes {
 		u.fail("%d scores in %d bytes", n, len(u.b))
 	}
 	if u.err != nil || n == 0 && took == 0 {
@@ -220,7 +227,7 @@ func (u *unpacker) metrics() *api.AllocationMetric {
 
 func (u *unpacker) newScores() map[string]float64 {
 	n := u.number()
-	if n > uint64(len(u.b)) {
+	if n > uint64(len(u.b))/scoreBytes {
 		u.fail("%d scores in %d bytes", n, len(u.b))
 		return nil
 	}
