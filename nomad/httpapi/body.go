@@ -43,6 +43,13 @@ func (c *call) bytes(limit int64) ([]byte, error) {
 	if c.r.ContentLength > limit {
 		return nil, fault.New(fault.TooLarge, "request body of %d bytes is over the limit of %d", c.r.ContentLength, limit)
 	}
+	if n := c.r.ContentLength; c.done == nil && (n < 0 || n > trustedBytes) {
+		leave, err := c.bodies.enter(c.ctx(), wire.ClientOf(c.ctx()))
+		if err != nil {
+			return nil, err
+		}
+		c.done = leave // what is made of the body is there as long as the request is
+	}
 	var data bytes.Buffer
 	if n := c.r.ContentLength; n > 0 {
 		data.Grow(int(min(n, trustedBytes)) + bytes.MinRead)

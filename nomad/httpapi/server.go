@@ -29,6 +29,7 @@ type server struct {
 	Config
 	routes table
 	parses *parses
+	bodies lanes
 }
 
 // errStreamed is the outcome of an endpoint that wrote its own answer.
@@ -42,7 +43,7 @@ func New(c Config) http.Handler {
 	if c.Turns == nil {
 		c.Turns = wire.NewProcessors(runtime.GOMAXPROCS(0))
 	}
-	s := &server{Config: c, routes: newTable(allRoutes()), parses: newParses()}
+	s := &server{Config: c, routes: newTable(allRoutes()), parses: newParses(), bodies: lanes{by: map[string]*lane{}}}
 	site := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))
 	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(gzipMinBytes), gzhttp.CompressionLevel(1), gzhttp.DropETag())
 	if err != nil {
@@ -107,6 +108,11 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	ctx = s.Turns.For(ctx, r.RemoteAddr)
 	c := &call{server: s, w: w, r: r.WithContext(ctx), id: at.id, tag: at.tag, query: q, params: params}
+	defer func() {
+		if c.done != nil {
+			c.done()
+		}
+	}()
 	out, err := route.serve(c)
 	if err != nil {
 		return err
