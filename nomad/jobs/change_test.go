@@ -315,6 +315,8 @@ func TestDispatchIsRefused(t *testing.T) {
 		{api.JobDispatchRequest{JobID: "par", Meta: who, Payload: make([]byte, 16<<10+1)}, fault.Invalid, "16385 > 16384"},
 		{api.JobDispatchRequest{JobID: "par", Meta: who, Priority: 101}, fault.Invalid, "priority 101"},
 		{api.JobDispatchRequest{JobID: "par", Meta: who, IDPrefixTemplate: "a b"}, fault.Invalid, `"a b"`},
+		{api.JobDispatchRequest{JobID: "par", Meta: who, IdempotencyToken: strings.Repeat("t", 257)}, fault.Invalid, "idempotency token"},
+		{api.JobDispatchRequest{JobID: "par", Meta: who, IdempotencyToken: "a\x1b[2J"}, fault.Invalid, "idempotency token"},
 	} {
 		_, err := r.Dispatch(t.Context(), &c.q)
 		refused(t, err, c.class, c.text)

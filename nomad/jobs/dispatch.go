@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 	"github.com/klauspost/compress/snappy"
@@ -81,6 +82,9 @@ func dispatchable(p *api.Job) error {
 	return nil
 }
 
+// tokenMax is the longest idempotency token in bytes: every instance keeps its own.
+const tokenMax = 256
+
 // Dispatch runs an instance of a parameterised job.
 func (s *Service) Dispatch(ctx context.Context, r *api.JobDispatchRequest) (*api.JobDispatchResponse, error) {
 	if r.JobID == "" {
@@ -121,6 +125,9 @@ func (s *Service) dispatchable(ns string, r *api.JobDispatchRequest) error {
 	p := tx.Job(ns, r.JobID)
 	if p == nil {
 		return ledger.Missing(ns, r.JobID)
+	}
+	if len(r.IdempotencyToken) > tokenMax || strings.ContainsFunc(r.IdempotencyToken, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return fault.New(fault.Invalid, "idempotency token %.64q must have at most %d characters that can be printed", r.IdempotencyToken, tokenMax)
 	}
 	if r.IdempotencyToken != "" && tx.JobByToken(ns, r.JobID, r.IdempotencyToken) != nil {
 		return nil

@@ -12,7 +12,16 @@ import (
 const (
 	nameMax        = 128
 	descriptionMax = 256
+	// metaMax bounds the keys and values of meta in bytes: lists show them.
+	metaMax = 16 << 10
 )
+
+func metaBytes(meta map[string]string) (n int) {
+	for k, v := range meta {
+		n += len(k) + len(v)
+	}
+	return n
+}
 
 func builtinPool(name string) bool { return name == api.NodePoolDefault || name == api.NodePoolAll }
 
@@ -37,6 +46,9 @@ func checkNamespace(n *api.Namespace) error {
 	if len(n.Description) > descriptionMax {
 		errs = append(errs, fmt.Errorf("description of namespace %q is longer than %d characters", n.Name, descriptionMax))
 	}
+	if m := metaBytes(n.Meta); m > metaMax {
+		errs = append(errs, fmt.Errorf("meta of namespace %q has %d bytes, at most %d are possible", n.Name, m, metaMax))
+	}
 	if n.Quota != "" {
 		errs = append(errs, fmt.Errorf("quota %q of namespace %q does not exist", n.Quota, n.Name))
 	}
@@ -53,6 +65,9 @@ func checkPool(p *api.NodePool) error {
 	}
 	if len(p.Description) > descriptionMax {
 		errs = append(errs, fmt.Errorf("description of node pool %q is longer than %d characters", p.Name, descriptionMax))
+	}
+	if m := metaBytes(p.Meta); m > metaMax {
+		errs = append(errs, fmt.Errorf("meta of node pool %q has %d bytes, at most %d are possible", p.Name, m, metaMax))
 	}
 	if c := p.SchedulerConfiguration; c != nil {
 		switch c.SchedulerAlgorithm {

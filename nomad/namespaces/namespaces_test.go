@@ -184,6 +184,10 @@ func TestBadSpecificationsAreRefused(t *testing.T) {
 	for _, n := range []*api.Namespace{nil, {}, {Name: "bad name!"}, {Name: "a_b"}, {Name: strings.Repeat("x", 129)}, {Name: "q", Quota: "small"}} {
 		refused(t, r.upsert(n), fault.Invalid)
 	}
+	large := map[string]string{"k": strings.Repeat("v", 16<<10)}
+	refused(t, r.upsert(&api.Namespace{Name: "large", Meta: large}), fault.Invalid, "large", "16385")
+	_, err := r.UpsertPool(t.Context(), &api.NodePoolUpsertRequest{Spec: &api.NodePool{Name: "large", Meta: large}})
+	refused(t, err, fault.Invalid, "large", "16385")
 	refused(t, r.upsert(&api.Namespace{Name: "no/slash", Description: strings.Repeat("d", 300)}), fault.Invalid, "no/slash", "256")
 	for _, p := range []*api.NodePool{nil, {}, {Name: "a b"}, {Name: "p", SchedulerConfiguration: &api.NodePoolSchedulerConfiguration{SchedulerAlgorithm: "luck"}}} {
 		_, err := r.UpsertPool(t.Context(), &api.NodePoolUpsertRequest{Spec: p})

@@ -24,10 +24,24 @@ const (
 	// mountsMax bounds the mounts that a node tells, and those that were noted before; mountMax is one in bytes.
 	mountsMax = 10_000
 	mountMax  = 4 << 10
+	// drainMetaMax bounds the keys and values of what an operator says of a drain, in bytes.
+	drainMetaMax = 16 << 10
 	// textMax is how much of a text is kept, detailsMax how many details of an event.
 	textMax    = 1 << 10
 	detailsMax = 32
 )
+
+// drainBounds refuses a drain of which is said too much: lists of nodes show it.
+func drainBounds(meta map[string]string) error {
+	n := 0
+	for k, v := range meta {
+		n += len(k) + len(v)
+	}
+	if n > drainMetaMax {
+		return fault.New(fault.Invalid, "meta of the drain has %d bytes, at most %d are possible", n, drainMetaMax)
+	}
+	return nil
+}
 
 // bounds refuses a node that says too much of itself.
 func bounds(n *api.Node, noted int) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,6 +233,10 @@ func TestBadRegistrations(t *testing.T) {
 	}
 	if _, err := r.Eligibility(t.Context(), &api.NodeEligibilityRequest{NodeID: "n1", Eligibility: "maybe"}); !errors.Is(err, fault.Invalid) {
 		t.Errorf("eligibility: %v", err)
+	}
+	large := map[string]string{"why": strings.Repeat("x", 16<<10)}
+	if _, err := r.Drain(t.Context(), &api.NodeDrainRequest{NodeID: "n1", Meta: large}); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "16387") {
+		t.Errorf("drain with much to say: %v", err)
 	}
 	if _, err := r.Drain(t.Context(), &api.NodeDrainRequest{NodeID: "nobody"}); !errors.Is(err, fault.NotFound) {
 		t.Errorf("drain: %v", err)

@@ -25,6 +25,9 @@ func (s *Service) Eligibility(ctx context.Context, r *api.NodeEligibilityRequest
 // Drain starts a drain, or ends it where there is no DrainSpec; MarkEligible is for the end, and clients send it with
 // a spec too.
 func (s *Service) Drain(ctx context.Context, r *api.NodeDrainRequest) (*api.NodeWriteResponse, error) {
+	if err := drainBounds(r.Meta); err != nil {
+		return nil, err
+	}
 	c := &SetDrain{NodeID: r.NodeID, MarkEligible: r.MarkEligible, Meta: r.Meta, Seed: uuid.NewString()}
 	if r.DrainSpec != nil {
 		c.MarkEligible = false
