@@ -109,8 +109,7 @@ func (c *Client) adopt(ctx context.Context, records map[string]*store.AllocRecor
 		}
 	}
 	all.Wait()
-	c.recallLeases(ctx)
-	var spare []string
+	var next []attempt
 	for id, r := range records {
 		if g := r.Alloc.Group(); g != nil {
 			for _, t := range g.Tasks {
@@ -118,11 +117,40 @@ func (c *Client) adopt(ctx context.Context, records map[string]*store.AllocRecor
 				if rec := r.Tasks[t.Name]; rec != nil {
 					number += rec.Attempt
 				}
-				spare = append(spare, tasks.Attempt(id, t.Name, number))
+				next = append(next, attempt{t.Driver, tasks.Attempt(id, t.Name, number)})
 			}
 		}
 	}
+	spare := c.takeUp(ctx, next)
+	c.recallLeases(ctx)
 	c.prune(ctx, spare, c.stateLost)
+}
+
+// attempt is one that an agent process may have begun and had no time to record.
+type attempt struct{ driver, id string }
+
+// takeUp takes up those of the attempts that run, and returns the ids of all: their tasks look for them, which may be
+// long after, and their leases go on before.
+func (c *Client) takeUp(ctx context.Context, list []attempt) (ids []string) {
+	var all sync.WaitGroup
+	for _, a := range list {
+		ids = append(ids, a.id)
+		if d := c.drivers[a.driver]; d != nil {
+			all.Go(func() { d.takeUp(ctx, a.id) })
+		}
+	}
+	all.Wait()
+	return ids
+}
+
+func (a *adopted) takeUp(ctx context.Context, id string) {
+	h, err := a.Find(ctx, id)
+	if err != nil || a.Driver.Recover(ctx, h) != nil { // the task looks for it again
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answers[id] = nil
 }
 
 // recallLeases takes up the processes that keep leases of tasks which have ended.
@@ -165,14 +193,19 @@ func (c *Client) settle(ctx context.Context, first []*api.Allocation) {
 			spare = append(spare, e.group.Upcoming()...)
 		}
 	}
+	var begun []attempt
 	for _, a := range first {
 		if a == nil || a.Group() == nil {
 			continue
 		}
 		for _, t := range a.Group().Tasks {
-			spare = append(spare, tasks.Attempt(a.ID, t.Name, 1))
+			id := tasks.Attempt(a.ID, t.Name, 1)
+			if spare = append(spare, id); c.table.get(a.ID) == nil {
+				begun = append(begun, attempt{t.Driver, id})
+			}
 		}
 	}
+	c.takeUp(ctx, begun)
 	c.prune(ctx, spare, true)
 }
 

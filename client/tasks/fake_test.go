@@ -94,6 +94,19 @@ func (s *scripted) process(id string) (*process, error) {
 	return nil, fault.New(fault.NotFound, "task %s", id)
 }
 
+func (s *scripted) Inspect(id string) (*driver.Status, error) {
+	p, err := s.process(id)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.done:
+		return &driver.Status{ID: id, State: driver.StateExited}, nil
+	default:
+		return &driver.Status{ID: id, State: driver.StateRunning}, nil
+	}
+}
+
 func (s *scripted) Recover(_ context.Context, h *driver.Handle) error {
 	_, err := s.process(h.TaskID)
 	return err

@@ -91,13 +91,18 @@ func (t *task) strike(id string) bool {
 }
 
 // reached is the driver that runs the task now and the name of the attempt; nil when it does not run. An attempt of an
-// earlier agent process counts before it is taken up again: the allocation's volumes may be waited for first.
+// earlier agent process counts before it is taken up again, also one that the driver alone knows: the allocation's volumes
+// may be waited for first.
 func (t *task) reached() (driver.Driver, string) {
 	t.mu.Lock()
-	d, id, raw := t.driver, t.id, t.rec.Handle
+	d, id, raw, name := t.driver, t.id, t.rec.Handle, t.spec.Driver
 	t.mu.Unlock()
-	if d != nil || len(raw) == 0 {
+	if d != nil {
 		return d, id
+	}
+	if len(raw) == 0 {
+		_, id = t.upcoming()
+		return t.knownTo(name, id)
 	}
 	var h driver.Handle
 	if err := json.Unmarshal(raw, &h); err != nil {
@@ -108,4 +113,16 @@ func (t *task) reached() (driver.Driver, string) {
 		return nil, ""
 	}
 	return d, h.TaskID
+}
+
+// knownTo returns the driver when it runs the attempt.
+func (t *task) knownTo(name, id string) (driver.Driver, string) {
+	d, err := t.g.conf.Driver(name)
+	if err != nil {
+		return nil, ""
+	}
+	if st, err := d.Inspect(id); err != nil || st == nil || st.State != driver.StateRunning {
+		return nil, ""
+	}
+	return d, id
 }

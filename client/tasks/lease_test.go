@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/tasks"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -267,42 +268,51 @@ func TestTaskIsNotStartedWithoutItsVolume(t *testing.T) {
 }
 
 // After a restart of the agent the tasks are taken up when all volumes of their allocation are there: one of them may be
-// waited for without end, and the leases of the others go on.
+// waited for without end, and the leases of the others go on, also of an attempt that is on no record.
 func TestLeaseOfATaskIsKeptBeforeItIsTakenUpAgain(t *testing.T) {
 	for name, leases := range map[string]bool{"by the driver": true, "by the agent": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t, "service", withVolume("t"))
-				b.withLease()
-				d := &leaseless{Driver: b.driver}
-				if !leases {
-					b.instead = d
-				}
-				ctx, end := context.WithCancel(t.Context())
-				wait := b.run(ctx)
-				synctest.Wait()
-				end()
-				_ = wait()
-				b.renew(t) // the next agent process, which mounts volumes first
-				if b.LeaseKept() != leases {
-					t.Errorf("the lease is kept: %v", !leases)
-				}
-				if leases {
-					b.Renew(-1)
-				} else {
-					b.KillUnleased(t.Context())
-				}
-				synctest.Wait()
-				p, err := b.driver.process("a1/t/1")
-				if err != nil {
-					t.Fatal(err)
-				}
-				select {
-				case <-p.done:
-				default:
-					t.Error("the task did not hear of its lease")
-				}
+		for record, kept := range map[string]bool{"on record": true, "not on record": false} {
+			t.Run(name+", "+record, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := setup(t, "service", withVolume("t"))
+					b.withLease()
+					d := &leaseless{Driver: b.driver}
+					if !leases {
+						b.instead = d
+					}
+					ctx, end := context.WithCancel(t.Context())
+					wait := b.run(ctx)
+					synctest.Wait()
+					end()
+					_ = wait()
+					b.renew(t) // the next agent process, which mounts volumes first
+					if !kept { // the one before had no time to record what it had begun
+						b.conf.Restored = nil
+						var err error
+						if b.Group, err = tasks.New(b.conf); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if b.LeaseKept() != leases {
+						t.Errorf("the lease is kept: %v", !leases)
+					}
+					if leases {
+						b.Renew(-1)
+					} else {
+						b.KillUnleased(t.Context())
+					}
+					synctest.Wait()
+					p, err := b.driver.process("a1/t/1")
+					if err != nil {
+						t.Fatal(err)
+					}
+					select {
+					case <-p.done:
+					default:
+						t.Error("the task did not hear of its lease")
+					}
+				})
 			})
-		})
+		}
 	}
 }
