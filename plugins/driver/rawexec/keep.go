@@ -22,9 +22,6 @@ import (
 // Supervising processes with a lease stay when their tasks have ended, in case that the agent dies before the volumes are
 // unmounted. One of an allocation is enough.
 
-// leaseEnding ends the names of files that all supervising processes of an allocation lock which have its lease.
-const leaseEnding = ".lease"
-
 func (d *Driver) setLease(s *frame.Spec, t *driver.Task) {
 	l := t.Lease
 	if l == nil {
@@ -35,7 +32,7 @@ func (d *Driver) setLease(s *frame.Spec, t *driver.Task) {
 	s.LeaseOf = cmp.Or(t.AllocID, t.ID)
 	h := fnv.New64a()
 	h.Write([]byte(s.LeaseOf))
-	s.LeaseFile = filepath.Join(d.shard(h.Sum64()), fmt.Sprintf("%016x", h.Sum64())+leaseEnding)
+	s.LeaseFile = filepath.Join(d.shard(h.Sum64()), fmt.Sprintf("%016x", h.Sum64())+supervise.LeaseEnding)
 }
 
 // Keep implements [driver.Keeper].
@@ -145,7 +142,7 @@ func (d *Driver) Recall(ctx context.Context) error {
 
 // removeLeases removes the files of leases that nobody has. While it looks at one no task of the allocation can start.
 func removeLeases(dir string) {
-	names, _ := filepath.Glob(filepath.Join(dir, "*"+leaseEnding))
+	names, _ := filepath.Glob(filepath.Join(dir, "*"+supervise.LeaseEnding))
 	for _, name := range names {
 		f, err := os.Open(name)
 		if err != nil {

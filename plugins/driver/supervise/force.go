@@ -50,7 +50,12 @@ func (p *Process) Force() {
 // GiveUp kills the supervising process, and takes it for gone when the kernel does not end it. It is for one that does
 // not say how its task ended.
 func (p *Process) GiveUp() {
-	_ = send(p.Ident().PID, p.Ident().Ticks, syscall.SIGKILL)
+	id := p.Ident()
+	starting := looked(descendants(id.PID))
+	_ = send(id.PID, id.Ticks, syscall.SIGKILL)
+	if id.TaskPID == 0 {
+		letGo(append(starting, process{pid: id.PID, ticks: id.Ticks}))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.givenUp = true; p.conn != nil {
