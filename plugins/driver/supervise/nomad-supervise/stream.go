@@ -2,6 +2,7 @@ package main
 
 import (
 	"syscall"
+	"unsafe"
 
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -21,6 +22,8 @@ type stream struct {
 	size  int64
 	max   int64
 	keep  int64
+	// moved counts the bytes that came through the pipe.
+	moved int64
 }
 
 // inTheWay is how many indexes are passed over for what cannot be removed.
@@ -135,10 +138,33 @@ func (l *stream) pump() {
 	}
 }
 
-// drain moves all that is there.
+// drain moves what is there now: whoever else holds the pipe open may write without end.
 func (l *stream) drain() {
-	for l != nil && l.move() {
+	if l == nil {
+		return
 	}
+	for left := l.unread(); left > 0 && l.pipe >= 0; {
+		before := l.moved
+		if !l.move() {
+			return
+		}
+		left -= l.moved - before
+	}
+}
+
+const (
+	fionRead = 0x541b
+	// unreadMax is more than a pipe holds, as long as its limit is the kernel's own.
+	unreadMax = 1 << 20
+)
+
+// unread is how many bytes are in the pipe.
+func (l *stream) unread() int64 {
+	var n int32
+	if _, _, err := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(l.pipe), fionRead, uintptr(unsafe.Pointer(&n))); err != 0 {
+		return unreadMax
+	}
+	return int64(n)
 }
 
 // move reports whether there may be more.
@@ -158,6 +184,7 @@ func (l *stream) move() bool {
 		l.pipe = -1
 		return false
 	}
+	l.moved += int64(n)
 	l.write(buffer[:n])
 	return true
 }
