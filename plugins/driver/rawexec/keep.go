@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -119,24 +121,45 @@ func (t *task) hasLease(allocID string) bool {
 // implements [driver.Keeper].
 func (d *Driver) Recall(ctx context.Context) error {
 	var errs []error
+	var states []string
+	tasks, kept := d.known()
 	for i := range uint64(shards) {
 		removeLeases(d.shard(i))
 		names, err := filepath.Glob(filepath.Join(d.shard(i), "*.sock"))
 		errs = append(errs, err)
-		tasks, kept := d.known()
 		for _, name := range names {
-			state := name[:len(name)-len(".sock")]
-			if tasks[state] || kept[state] {
-				continue
-			}
-			switch p, err := supervise.Kept(ctx, state); {
-			case err == nil:
-				d.keep(p)
-			case !errors.Is(err, fault.NotFound):
-				errs = append(errs, err)
+			if state := strings.TrimSuffix(name, ".sock"); !tasks[state] && !kept[state] {
+				states = append(states, state)
 			}
 		}
 	}
+	return errors.Join(append(errs, atOnce(states, func(state string) error {
+		p, err := supervise.Kept(ctx, state)
+		if err == nil {
+			d.keep(p)
+		} else if errors.Is(err, fault.NotFound) {
+			err = nil
+		}
+		return err
+	}))...)
+}
+
+// atOnceMax is how many supervising processes are asked at once: each may be waited for.
+const atOnceMax = 32
+
+// atOnce does something for each of a list, many at once.
+func atOnce(list []string, do func(string) error) error {
+	errs := make([]error, len(list))
+	room := make(chan struct{}, atOnceMax)
+	var all sync.WaitGroup
+	for i, one := range list {
+		room <- struct{}{}
+		all.Go(func() {
+			errs[i] = do(one)
+			<-room
+		})
+	}
+	all.Wait()
 	return errors.Join(errs...)
 }
 

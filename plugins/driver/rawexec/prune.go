@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -24,7 +25,7 @@ func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string,
 	for _, id := range spare {
 		spared[d.statePath(id)] = true
 	}
-	var pruned []string
+	var unknown, pruned []string
 	var errs []error
 	for i := range uint64(shards) {
 		states, err := statesIn(d.shard(i))
@@ -40,13 +41,20 @@ func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string,
 				}
 				continue
 			}
-			id, err := d.prune(ctx, state, all)
-			errs = append(errs, err)
-			if err == nil && id != "" {
-				pruned = append(pruned, id)
-			}
+			unknown = append(unknown, state)
 		}
 	}
+	var mu sync.Mutex
+	errs = append(errs, atOnce(unknown, func(state string) error {
+		id, err := d.prune(ctx, state, all)
+		if err == nil && id != "" {
+			mu.Lock()
+			defer mu.Unlock()
+			pruned = append(pruned, id)
+		}
+		return err
+	}))
+	slices.Sort(pruned)
 	return pruned, errors.Join(errs...)
 }
 
