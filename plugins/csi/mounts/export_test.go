@@ -5,4 +5,5 @@ var (
 	UniqueStack = uniqueStack
 	TableStack  = tableStack
 	UnmountBy   = (*stack).unmount
+	PointByWalk = pointByWalk
 )

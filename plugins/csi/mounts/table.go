@@ -117,22 +117,39 @@ func resolve(path string) string {
 
 // IsPoint reports whether path is a mount. A missing path is none.
 func IsPoint(path string) (bool, error) {
-	var x unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT|unix.AT_SYMLINK_NOFOLLOW, 0, &x)
-	switch err {
-	case nil:
-	case unix.ENOENT, unix.ENOTDIR:
-		return false, nil
-	default:
-		// A dead mount may refuse even this; the table knows it all the same.
+	on, err := pointByWalk(path)
+	if err != nil { // before Linux 5.6; the table knows it all the same
 		e, tableErr := At(path)
 		return e != nil, tableErr
 	}
-	if x.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		e, err := At(path)
-		return e != nil, err
+	return on, nil
+}
+
+// pointByWalk asks the kernel to go to a path from the directory that it is in without entering another mount. Nothing of
+// a mount there is touched: statx would ask its file system, and some ask a server then, whatever the flags say.
+func pointByWalk(path string) (bool, error) {
+	path = filepath.Clean(path)
+	if path == "/" {
+		return true, nil
 	}
-	return x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(dir)
+		fd := 0
+		fd, err = unix.Openat2(dir, filepath.Base(path), &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV,
+		})
+		if err == nil {
+			unix.Close(fd)
+		}
+	}
+	switch err {
+	case nil, unix.ENOENT, unix.ENOTDIR:
+		return false, nil
+	case unix.EXDEV:
+		return true, nil
+	}
+	return false, err
 }
 
 // Of returns the entry that a bind mount of path would have: the device and path within its file system.
