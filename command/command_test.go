@@ -341,8 +341,8 @@ func TestVolumeStatusShowsWhoHoldsIt(t *testing.T) {
 		Topologies: []*api.Topology{{Segments: map[string]string{"zone": "a"}}},
 		Claims: []*api.VolumeClaim{
 			{
-				AllocID: "a1111111-0000", NodeID: "n1111111-0000", JobID: "old", Mode: "write", State: api.ClaimReleasing, Since: now.Add(-90 * time.Second).UnixNano(),
-				LastError: "target is busy", NextRetry: now.Add(30*time.Second + 500*time.Millisecond).UnixNano(),
+				AllocID: "a1111111-0000", NodeID: "n1111111-0000", JobID: "old", Mode: "write", State: api.ClaimReleasing, Since: now.Add(-90*time.Minute - 30*time.Second).UnixNano(),
+				LastError: "target is busy", NextRetry: now.Add(150*time.Minute + 30*time.Second).UnixNano(),
 			},
 			{AllocID: "a2222222-0000", NodeID: "n2222222-0000", JobID: "new", Mode: "write", State: api.ClaimWaiting, Predecessor: "a1111111-0000"},
 		},
@@ -353,7 +353,7 @@ func TestVolumeStatusShowsWhoHoldsIt(t *testing.T) {
 	})
 	o := run(t, a, "", "volume", "status", "v1")
 	o.want(t, 0, "External ID          = x1", "Capacity             = 4.8 MiB", "fs_type: ext4 flags: [REDACTED]", "1         zone=a",
-		"single-node-writer  file-system", "a1111111", "releasing", "1m30s ago", "in 30s", "target is busy", "waiting for a1111111", "No allocations placed")
+		"single-node-writer  file-system", "a1111111", "releasing", "1h30m ago", "in 2h30m", "target is busy", "waiting for a1111111", "No allocations placed")
 	if !strings.Contains(a.asked[1], "namespace=team") {
 		t.Errorf("the volume was read elsewhere: %v", a.asked)
 	}

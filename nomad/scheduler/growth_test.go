@@ -1,9 +1,11 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +13,13 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+)
+
+// growthMax is how a cost may grow with a count: linearly, and a little for larger memory. A busy machine makes it look
+// like more, in either part of a comparison; growth that is more is so every time, so that a comparison has a few tries.
+const (
+	growthMax = 1.1
+	triesMax  = 8
 )
 
 // cost is what one evaluation of the job takes: what it allocates, and the median processor time of five: a
@@ -72,14 +81,20 @@ func TestCostGrowsWithTheCountAtMostLinearly(t *testing.T) {
 		"constraint": constrained, "affinity": attracted, "spread": spreadOut, "property": propertied, "ports": ported,
 	} {
 		t.Run(name, func(t *testing.T) {
-			small, smallBytes := cost(t, 500, 0, benchJob("j", api.JobTypeService, 2000, change), 8)
-			large, largeBytes := cost(t, 500, 0, benchJob("j", api.JobTypeService, 16_000, change), 1)
-			if p := exponent(float64(small), float64(large), 8); p > 1.6 {
-				t.Errorf("processor time grows with count^%.2f: %v, %v", p, small, large)
+			var tried []string
+			for range triesMax {
+				small, smallBytes := cost(t, 500, 0, benchJob("j", api.JobTypeService, 2000, change), 8)
+				large, largeBytes := cost(t, 500, 0, benchJob("j", api.JobTypeService, 16_000, change), 1)
+				if p := exponent(float64(smallBytes), float64(largeBytes), 8); p > growthMax {
+					t.Errorf("memory grows with count^%.2f: %d, %d", p, smallBytes, largeBytes)
+				}
+				p := exponent(float64(small), float64(large), 8)
+				if p <= growthMax {
+					return
+				}
+				tried = append(tried, fmt.Sprintf("count^%.2f (%v, %v)", p, small, large))
 			}
-			if p := exponent(float64(smallBytes), float64(largeBytes), 8); p > 1.1 {
-				t.Errorf("memory grows with count^%.2f: %d, %d", p, smallBytes, largeBytes)
-			}
+			t.Errorf("processor time grows with %s", strings.Join(tried, ", "))
 		})
 	}
 }
@@ -88,11 +103,19 @@ func TestCostDoesNotGrowWithWhatRunsOnTheNodes(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector has costs of its own")
 	}
-	_, empty := cost(t, 100, 0, benchJob("j", api.JobTypeService, 1000), 1)
-	_, full := cost(t, 100, 150, benchJob("j", api.JobTypeService, 1000), 1)
-	if float64(full) > 1.3*float64(empty) {
-		t.Errorf("%d bytes on empty nodes, %d where 150 allocations run on each", empty, full)
+	var tried []string
+	for range triesMax {
+		emptyTime, empty := cost(t, 100, 0, benchJob("j", api.JobTypeService, 1000), 8)
+		fullTime, full := cost(t, 100, 150, benchJob("j", api.JobTypeService, 1000), 8)
+		if float64(full) > growthMax*float64(empty) {
+			t.Errorf("%d bytes on empty nodes, %d where 150 allocations run on each", empty, full)
+		}
+		if float64(fullTime) <= growthMax*float64(emptyTime) {
+			return
+		}
+		tried = append(tried, fmt.Sprintf("%v on empty nodes, %v where 150 allocations run on each", emptyTime, fullTime))
 	}
+	t.Errorf("an evaluation takes %s", strings.Join(tried, "; "))
 }
 
 func TestPlacementCostGrowsWithTheLogarithmOfTheNodes(t *testing.T) {
@@ -105,10 +128,15 @@ func TestPlacementCostGrowsWithTheLogarithmOfTheNodes(t *testing.T) {
 		many, _ := cost(t, nodes, 0, benchJob("j", api.JobTypeService, 9000, constrained), 1)
 		return float64(many-few) / 8000
 	}
-	small, large := each(500), each(4000)
-	if large > 4*small {
-		t.Errorf("a placement costs %.0f ns on 500 nodes and %.0f ns on 4,000", small, large)
+	var tried []string
+	for range triesMax {
+		small, large := each(500), each(4000)
+		if large <= growthMax*small*math.Log(4000)/math.Log(500) {
+			return
+		}
+		tried = append(tried, fmt.Sprintf("%.0f ns on 500 nodes and %.0f ns on 4,000", small, large))
 	}
+	t.Errorf("a placement costs %s", strings.Join(tried, "; "))
 }
 
 // One job more with one allocation is what most evaluations are.

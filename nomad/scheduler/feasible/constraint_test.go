@@ -111,3 +111,34 @@ func TestRulesAreNamedInThreeParts(t *testing.T) {
 		}
 	}
 }
+
+// Both sides are compared as integers when both are, else as numbers when both are, else as text.
+func TestOrderIsThatOfNumbersWhenBothSidesAre(t *testing.T) {
+	for _, c := range []struct {
+		left, right string
+		less        bool
+	}{
+		{"9", "10", true},
+		{"10", "9", false},
+		{"-1", "0", true},
+		{"9007199254740992", "9007199254740993", true},
+		{"10.5", "9.5", false},
+		{"9", "10.5", true},
+		{"9.5", "10", true},
+		{"1e3", "20", false},
+		{"10", "9a", true},
+		{"a", "5", false},
+		{"10.5", "9a", true},
+		{"a", "5.5", false},
+		{"abc", "abd", true},
+		{"7", "7", false},
+	} {
+		n := &api.Node{Meta: map[string]string{"x": c.left}}
+		if got := feasible.NewRule("${meta.x}", "<", c.right).Holds(n); got != c.less {
+			t.Errorf("%s < %s is %v", c.left, c.right, got)
+		}
+		if got := feasible.NewRule("${meta.x}", ">=", c.right).Holds(n); got == c.less {
+			t.Errorf("%s >= %s is %v", c.left, c.right, got)
+		}
+	}
+}

@@ -154,8 +154,10 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	fds := openFiles(t)
 	source := volume(t, "hello")
+	name := filepath.Base(filepath.Dir(t.TempDir())) // of this run alone
 	for range 40 {
 		task := suite.NewTask(t, sh("sleep 1000 & sleep 1000"))
+		task.ID = task.AllocID + "/" + name
 		task.Mounts = []driver.Mount{{Source: source, Destination: "/nomad-test-cycle"}}
 		if _, err := d.Start(suite.Context(t), task); err != nil {
 			t.Fatal(err)
@@ -173,12 +175,12 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	if now := openFiles(t); now > fds {
 		t.Errorf("%d open files, were %d", now, fds)
 	}
-	if left, _ := filepath.Glob("/sys/fs/cgroup/*/nomad.slice/*TestCyclesLeaveNothing*"); len(left) > 0 {
+	if left, _ := filepath.Glob("/sys/fs/cgroup/*/nomad.slice/*" + name + "*"); len(left) > 0 {
 		t.Errorf("cgroups left: %v", left)
 	}
 	procs, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, p := range procs {
-		if cwd, _ := os.Readlink(p); strings.Contains(cwd, "TestCyclesLeaveNothing") {
+		if cwd, _ := os.Readlink(p); strings.Contains(cwd, name) {
 			t.Errorf("process left: %s in %s", p, cwd)
 		}
 	}
