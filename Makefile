@@ -4,17 +4,25 @@ GO ?= go
 BIN := bin/nomad
 SUPERVISE := plugins/driver/supervise/bin/nomad-supervise
 E2E_TABLE := bin/e2e-table.txt
+TESTLOG := $(CURDIR)/bin/testlog
+# With STRICT=1 a test that skips itself and is not on the list is an error.
+LOGGED = $(TESTLOG) -expected $(CURDIR)/cmd/nomad/testlog/expected.txt $(if $(STRICT),-strict)
 VERSION ?= 0.1.0
 LDFLAGS := -s -w -X github.com/open-nomad/open-nomad/command.Version=$(VERSION)
 SEEDS ?= 10000
 CLUSTER_SEEDS ?= 2000
 FUZZ ?= 30s
 MUTATE ?= 40m
+TIMES ?= 20
+RUN ?= .
+IN ?= ./...
 ATONCE ?= $(shell expr $$(nproc) + 1)
 TOOL := $(GO) tool -modfile=tools/go.mod
 PKGS = $$($(GO) list ./... | grep -v /e2e)
+# Where goroutines meet.
+RACED := ./api/... ./nomad/... ./client/... ./plugins/... ./command/...
 
-.PHONY: build check test unit e2e sdk sim bench fuzz mutate cover demo generate supervise clean
+.PHONY: build check test unit e2e sdk flake sim bench fuzz mutate cover demo generate supervise clean
 
 build: supervise
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
@@ -25,32 +33,43 @@ supervise:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(SUPERVISE) ./plugins/driver/supervise/nomad-supervise
 
 check: supervise
-	@out=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); \
+	@out=$$($(TOOL) gofumpt -l $$(find . -name '*.go')) || exit 1; \
 	  if [ -n "$$out" ]; then echo "not formatted (run gofumpt -w):"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 	$(GO) mod tidy -diff
+	for m in tools cmd/nomad/e2e cmd/nomad/e2e/sdk; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk; do (cd $$m && $(GO) vet ./...) || exit 1; done
 	$(GO) test ./cmd/nomad
 
 test: unit e2e sdk
 
 # All packages; the race detector where goroutines meet. What is vetted is vetted by make check; many tests wait, so that
 # one package more than there are processors is tested at once.
-unit: supervise
-	$(GO) test -vet off -p $(ATONCE) -timeout 15m $(PKGS)
-	$(GO) test -vet off -p $(ATONCE) -timeout 15m -race -tags invariants ./api/... ./nomad/... ./client/...
+unit: supervise $(TESTLOG)
+	@set -o pipefail; $(GO) test -json -vet off -p $(ATONCE) -timeout 15m $(PKGS) | $(LOGGED)
+	@set -o pipefail; $(GO) test -json -vet off -p $(ATONCE) -timeout 15m -race -tags invariants $(RACED) | $(LOGGED) -run race
 
-e2e: build
+# Shows what go test shows, and counts what was skipped.
+$(TESTLOG): $(wildcard cmd/nomad/testlog/*.go)
+	$(GO) build -o $@ ./cmd/nomad/testlog
+
+e2e: build $(TESTLOG)
 	@rm -f $(E2E_TABLE)
-	@if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) E2E_TABLE=$(CURDIR)/$(E2E_TABLE) \
-	  $(GO) test -timeout 25m -count=1 -p 2 ./...; status=$$?; \
+	@set -o pipefail; if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) E2E_TABLE=$(CURDIR)/$(E2E_TABLE) \
+	  $(GO) test -json -timeout 25m -count=1 -p 2 ./... | $(LOGGED); status=$$?; \
 	  sort $(CURDIR)/$(E2E_TABLE) 2>/dev/null; exit $$status; \
 	else echo "left out: the end-to-end tests with real mounts need root"; fi
 
 # The tests of the public Go SDK, against our program: a minute.
-sdk: build
-	@if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e/sdk && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -timeout 12m -count=1 ./...; \
+sdk: build $(TESTLOG)
+	@set -o pipefail; if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e/sdk && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -json -timeout 12m -count=1 ./... | $(LOGGED); \
 	else echo "left out: the tests of the SDK need root"; fi
+
+# Every end-to-end test TIMES times while two loops keep two processors busy: none may fail. RUN names tests, IN packages.
+flake: build $(TESTLOG)
+	@trap 'kill $$(jobs -p)' EXIT; set -o pipefail; for n in 1 2; do (while :; do :; done) & done; \
+	  cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -json -timeout 0 -p 1 -count $(TIMES) -run '$(RUN)' $(IN) | $(LOGGED)
 
 sim:
 	GOGC=off GOMEMLIMIT=4GiB $(GO) test -timeout 60m ./nomad/sim -count=1 -v -run Simulation -seeds $(SEEDS) -steps 500
@@ -67,8 +86,9 @@ bench: build
 
 # Each target for a while: every decoder and every renderer of the command line has one.
 fuzz:
-	@for p in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
-	  for f in $$($(GO) test -list '^Fuzz' ./$$p | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZ) ./$$p || exit 1; done; done
+	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
+	  list=$$($(GO) test -list '^Fuzz' $$p) || { echo "$$list"; exit 1; }; \
+	  for f in $$(echo "$$list" | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZ) $$p || exit 1; done; done
 
 # Small changes of the code of the cores, one after the other: a test must notice each, unless it is on the committed
 # list. WRITE=1 writes the list.
