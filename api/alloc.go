@@ -54,6 +54,7 @@ type AllocStub struct {
 	AllocatedResources    *AllocatedResources    `json:",omitempty" msg:",omitempty"`
 	DesiredStatus         string                 `msg:",omitempty"`
 	DesiredDescription    string                 `msg:",omitempty"`
+	DesiredTransition     DesiredTransition      `msg:",omitempty"`
 	ClientStatus          string                 `msg:",omitempty"`
 	ClientDescription     string                 `msg:",omitempty"`
 	TaskStates            map[string]*TaskState  `msg:",omitempty"`

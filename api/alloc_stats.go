@@ -25,6 +25,7 @@ type MemoryStats struct {
 	RSS            uint64   `msg:",omitempty"`
 	Cache          uint64   `msg:",omitempty"`
 	Swap           uint64   `msg:",omitempty"`
+	MappedFile     uint64   `msg:",omitempty"`
 	Usage          uint64   `msg:",omitempty"`
 	MaxUsage       uint64   `msg:",omitempty"`
 	KernelUsage    uint64   `msg:",omitempty"`

@@ -16,13 +16,13 @@ type Evaluation struct {
 	DeploymentID            string                       `msg:",omitempty"`
 	Status                  string                       `msg:",omitempty"`
 	StatusDescription       string                       `msg:",omitempty"`
-	Wait                    time.Duration                `msg:",omitempty"`
-	WaitUntil               time.Time                    `msg:",omitempty"`
+	Wait                    time.Duration                `json:",omitempty" msg:",omitempty"`
+	WaitUntil               time.Time                    `json:",omitzero" msg:",omitempty"`
 	NextEval                string                       `msg:",omitempty"`
 	PreviousEval            string                       `msg:",omitempty"`
 	BlockedEval             string                       `msg:",omitempty"`
 	RelatedEvals            []*EvaluationStub            `msg:",omitempty"`
-	FailedTGAllocs          map[string]*AllocationMetric `msg:",omitempty"`
+	FailedTGAllocs          map[string]*AllocationMetric `json:",omitempty" msg:",omitempty"`
 	PlanAnnotations         *PlanAnnotations             `msg:",omitempty"`
 	ClassEligibility        map[string]bool              `msg:",omitempty"`
 	EscapedComputedClass    bool                         `msg:",omitempty"`
@@ -49,7 +49,7 @@ type EvaluationStub struct {
 	DeploymentID      string    `msg:",omitempty"`
 	Status            string    `msg:",omitempty"`
 	StatusDescription string    `msg:",omitempty"`
-	WaitUntil         time.Time `msg:",omitempty"`
+	WaitUntil         time.Time `json:",omitzero" msg:",omitempty"`
 	NextEval          string    `msg:",omitempty"`
 	PreviousEval      string    `msg:",omitempty"`
 	BlockedEval       string    `msg:",omitempty"`

@@ -141,7 +141,8 @@ type JobSummaryResponse struct {
 
 // JobSubmissionResponse holds the source text of a job; nil when none was kept.
 type JobSubmissionResponse struct {
-	Submission *JobSubmission `msg:",omitempty"`
+	Submission     *JobSubmission `msg:",omitempty"`
+	JobModifyIndex uint64         `msg:",omitempty"`
 	QueryMeta
 }
 

@@ -1,6 +1,6 @@
 package api
 
-// HostStats is what a node uses now.
+// HostStats is what a node uses now; Timestamp in Unix nanoseconds.
 type HostStats struct {
 	Memory           *HostMemoryStats `msg:",omitempty"`
 	CPU              []*HostCPUStats  `msg:",omitempty"`
@@ -8,6 +8,7 @@ type HostStats struct {
 	AllocDirStats    *HostDiskStats   `msg:",omitempty"`
 	Uptime           uint64           `msg:",omitempty"`
 	CPUTicksConsumed float64          `msg:",omitempty"`
+	Timestamp        int64            `msg:",omitempty"`
 }
 
 // HostMemoryStats is the use of the host's memory in bytes.
@@ -24,6 +25,9 @@ type HostCPUStats struct {
 	User   float64 `msg:",omitempty"`
 	System float64 `msg:",omitempty"`
 	Idle   float64 `msg:",omitempty"`
+	// TotalPercent is what is not idle, TotalTicks the same in MHz; both of this processor.
+	TotalPercent float64 `msg:",omitempty"`
+	TotalTicks   float64 `msg:",omitempty"`
 }
 
 // HostDiskStats is the use of one disk in bytes.

@@ -24,10 +24,10 @@ type QueryOptions struct {
 // QueryMeta is what every read answers beside its data.
 type QueryMeta struct {
 	// Index is the raft index that the answer reflects; it is sent as X-Nomad-Index.
-	Index       uint64        `json:",omitempty" msg:",omitempty"`
-	LastContact time.Duration `json:",omitempty" msg:",omitempty"`
-	KnownLeader bool          `json:",omitempty" msg:",omitempty"`
-	NextToken   string        `json:",omitempty" msg:",omitempty"`
+	Index       uint64        `msg:",omitempty"`
+	LastContact time.Duration `msg:",omitempty"`
+	KnownLeader bool          `msg:",omitempty"`
+	NextToken   string        `msg:",omitempty"`
 }
 
 // WriteRequest are the options of every write.

@@ -27,7 +27,7 @@ type Task struct {
 	Templates       []*Template            `hcl:"template,block" msg:",omitempty"`
 	DispatchPayload *DispatchPayloadConfig `hcl:"dispatch_payload,block" msg:",omitempty"`
 	VolumeMounts    []*VolumeMount         `hcl:"volume_mount,block" msg:",omitempty"`
-	CSIPluginConfig *CSIPluginConfig       `json:",omitempty" hcl:"csi_plugin,block" msg:",omitempty"`
+	CSIPluginConfig *CSIPluginConfig       `hcl:"csi_plugin,block" msg:",omitempty"`
 	Leader          bool                   `hcl:"leader,optional" msg:",omitempty"`
 	ShutdownDelay   time.Duration          `hcl:"shutdown_delay,optional" msg:",omitempty"`
 	KillSignal      string                 `hcl:"kill_signal,optional" msg:",omitempty"`

@@ -295,8 +295,8 @@ func (z *AllocNetworkStatus) Msgsize() (s int) {
 func (z *AllocStub) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(26)
-	var zb0001Mask uint32 /* 26 bits */
+	zb0001Len := uint32(27)
+	var zb0001Mask uint32 /* 27 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -352,55 +352,55 @@ func (z *AllocStub) MarshalMsg(b []byte) (o []byte, err error) {
 	}
 	if z.ClientStatus == "" {
 		zb0001Len--
-		zb0001Mask |= 0x2000
+		zb0001Mask |= 0x4000
 	}
 	if z.ClientDescription == "" {
 		zb0001Len--
-		zb0001Mask |= 0x4000
+		zb0001Mask |= 0x8000
 	}
 	if z.TaskStates == nil {
 		zb0001Len--
-		zb0001Mask |= 0x8000
+		zb0001Mask |= 0x10000
 	}
 	if z.DeploymentStatus == nil {
 		zb0001Len--
-		zb0001Mask |= 0x10000
+		zb0001Mask |= 0x20000
 	}
 	if z.FollowupEvalID == "" {
 		zb0001Len--
-		zb0001Mask |= 0x20000
+		zb0001Mask |= 0x40000
 	}
 	if z.NextAllocation == "" {
 		zb0001Len--
-		zb0001Mask |= 0x40000
+		zb0001Mask |= 0x80000
 	}
 	if z.RescheduleTracker == nil {
 		zb0001Len--
-		zb0001Mask |= 0x80000
+		zb0001Mask |= 0x100000
 	}
 	if z.PreemptedAllocations == nil {
 		zb0001Len--
-		zb0001Mask |= 0x100000
+		zb0001Mask |= 0x200000
 	}
 	if z.PreemptedByAllocation == "" {
 		zb0001Len--
-		zb0001Mask |= 0x200000
+		zb0001Mask |= 0x400000
 	}
 	if z.CreateIndex == 0 {
 		zb0001Len--
-		zb0001Mask |= 0x400000
+		zb0001Mask |= 0x800000
 	}
 	if z.ModifyIndex == 0 {
 		zb0001Len--
-		zb0001Mask |= 0x800000
+		zb0001Mask |= 0x1000000
 	}
 	if z.CreateTime == 0 {
 		zb0001Len--
-		zb0001Mask |= 0x1000000
+		zb0001Mask |= 0x2000000
 	}
 	if z.ModifyTime == 0 {
 		zb0001Len--
-		zb0001Mask |= 0x2000000
+		zb0001Mask |= 0x4000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -480,17 +480,24 @@ func (z *AllocStub) MarshalMsg(b []byte) (o []byte, err error) {
 			o = append(o, 0xb2, 0x44, 0x65, 0x73, 0x69, 0x72, 0x65, 0x64, 0x44, 0x65, 0x73, 0x63, 0x72, 0x69, 0x70, 0x74, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.DesiredDescription)
 		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+		// string "DesiredTransition"
+		o = append(o, 0xb1, 0x44, 0x65, 0x73, 0x69, 0x72, 0x65, 0x64, 0x54, 0x72, 0x61, 0x6e, 0x73, 0x69, 0x74, 0x69, 0x6f, 0x6e)
+		o, err = z.DesiredTransition.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "DesiredTransition")
+			return
+		}
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "ClientStatus"
 			o = append(o, 0xac, 0x43, 0x6c, 0x69, 0x65, 0x6e, 0x74, 0x53, 0x74, 0x61, 0x74, 0x75, 0x73)
 			o = msgp.AppendString(o, z.ClientStatus)
 		}
-		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "ClientDescription"
 			o = append(o, 0xb1, 0x43, 0x6c, 0x69, 0x65, 0x6e, 0x74, 0x44, 0x65, 0x73, 0x63, 0x72, 0x69, 0x70, 0x74, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.ClientDescription)
 		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "TaskStates"
 			o = append(o, 0xaa, 0x54, 0x61, 0x73, 0x6b, 0x53, 0x74, 0x61, 0x74, 0x65, 0x73)
 			o = msgp.AppendMapHeader(o, uint32(len(z.TaskStates)))
@@ -507,7 +514,7 @@ func (z *AllocStub) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "DeploymentStatus"
 			o = append(o, 0xb0, 0x44, 0x65, 0x70, 0x6c, 0x6f, 0x79, 0x6d, 0x65, 0x6e, 0x74, 0x53, 0x74, 0x61, 0x74, 0x75, 0x73)
 			if z.DeploymentStatus == nil {
@@ -520,17 +527,17 @@ func (z *AllocStub) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "FollowupEvalID"
 			o = append(o, 0xae, 0x46, 0x6f, 0x6c, 0x6c, 0x6f, 0x77, 0x75, 0x70, 0x45, 0x76, 0x61, 0x6c, 0x49, 0x44)
 			o = msgp.AppendString(o, z.FollowupEvalID)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "NextAllocation"
 			o = append(o, 0xae, 0x4e, 0x65, 0x78, 0x74, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x61, 0x74, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.NextAllocation)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "RescheduleTracker"
 			o = append(o, 0xb1, 0x52, 0x65, 0x73, 0x63, 0x68, 0x65, 0x64, 0x75, 0x6c, 0x65, 0x54, 0x72, 0x61, 0x63, 0x6b, 0x65, 0x72)
 			if z.RescheduleTracker == nil {
@@ -609,7 +616,7 @@ func (z *AllocStub) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "PreemptedAllocations"
 			o = append(o, 0xb4, 0x50, 0x72, 0x65, 0x65, 0x6d, 0x70, 0x74, 0x65, 0x64, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x61, 0x74, 0x69, 0x6f, 0x6e, 0x73)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.PreemptedAllocations)))
@@ -617,27 +624,27 @@ func (z *AllocStub) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, z.PreemptedAllocations[za0004])
 			}
 		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000) == 0 { // if not omitted
 			// string "PreemptedByAllocation"
 			o = append(o, 0xb5, 0x50, 0x72, 0x65, 0x65, 0x6d, 0x70, 0x74, 0x65, 0x64, 0x42, 0x79, 0x41, 0x6c, 0x6c, 0x6f, 0x63, 0x61, 0x74, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.PreemptedByAllocation)
 		}
-		if (zb0001Mask & 0x400000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x800000) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
 		}
-		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000000) == 0 { // if not omitted
 			// string "CreateTime"
 			o = append(o, 0xaa, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x54, 0x69, 0x6d, 0x65)
 			o = msgp.AppendInt64(o, z.CreateTime)
 		}
-		if (zb0001Mask & 0x2000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000000) == 0 { // if not omitted
 			// string "ModifyTime"
 			o = append(o, 0xaa, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x54, 0x69, 0x6d, 0x65)
 			o = msgp.AppendInt64(o, z.ModifyTime)
@@ -755,6 +762,12 @@ func (z *AllocStub) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			z.DesiredDescription, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "DesiredDescription")
+				return
+			}
+		case "DesiredTransition":
+			bts, err = z.DesiredTransition.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "DesiredTransition")
 				return
 			}
 		case "ClientStatus":
@@ -1031,7 +1044,7 @@ func (z *AllocStub) Msgsize() (s int) {
 	} else {
 		s += z.AllocatedResources.Msgsize()
 	}
-	s += 14 + msgp.StringPrefixSize + len(z.DesiredStatus) + 19 + msgp.StringPrefixSize + len(z.DesiredDescription) + 13 + msgp.StringPrefixSize + len(z.ClientStatus) + 18 + msgp.StringPrefixSize + len(z.ClientDescription) + 11 + msgp.MapHeaderSize
+	s += 14 + msgp.StringPrefixSize + len(z.DesiredStatus) + 19 + msgp.StringPrefixSize + len(z.DesiredDescription) + 18 + z.DesiredTransition.Msgsize() + 13 + msgp.StringPrefixSize + len(z.ClientStatus) + 18 + msgp.StringPrefixSize + len(z.ClientDescription) + 11 + msgp.MapHeaderSize
 	if z.TaskStates != nil {
 		for za0001, za0002 := range z.TaskStates {
 			_ = za0002

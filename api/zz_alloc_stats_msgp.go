@@ -387,8 +387,8 @@ func (z *CpuStats) Msgsize() (s int) {
 func (z *MemoryStats) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(8)
-	var zb0001Mask uint8 /* 8 bits */
+	zb0001Len := uint32(9)
+	var zb0001Mask uint16 /* 9 bits */
 	_ = zb0001Mask
 	if z.RSS == 0 {
 		zb0001Len--
@@ -402,25 +402,29 @@ func (z *MemoryStats) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.Usage == 0 {
+	if z.MappedFile == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.MaxUsage == 0 {
+	if z.Usage == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.KernelUsage == 0 {
+	if z.MaxUsage == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.KernelMaxUsage == 0 {
+	if z.KernelUsage == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.Measured == nil {
+	if z.KernelMaxUsage == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80
+	}
+	if z.Measured == nil {
+		zb0001Len--
+		zb0001Mask |= 0x100
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -443,26 +447,31 @@ func (z *MemoryStats) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendUint64(o, z.Swap)
 		}
 		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "MappedFile"
+			o = append(o, 0xaa, 0x4d, 0x61, 0x70, 0x70, 0x65, 0x64, 0x46, 0x69, 0x6c, 0x65)
+			o = msgp.AppendUint64(o, z.MappedFile)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "Usage"
 			o = append(o, 0xa5, 0x55, 0x73, 0x61, 0x67, 0x65)
 			o = msgp.AppendUint64(o, z.Usage)
 		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "MaxUsage"
 			o = append(o, 0xa8, 0x4d, 0x61, 0x78, 0x55, 0x73, 0x61, 0x67, 0x65)
 			o = msgp.AppendUint64(o, z.MaxUsage)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "KernelUsage"
 			o = append(o, 0xab, 0x4b, 0x65, 0x72, 0x6e, 0x65, 0x6c, 0x55, 0x73, 0x61, 0x67, 0x65)
 			o = msgp.AppendUint64(o, z.KernelUsage)
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "KernelMaxUsage"
 			o = append(o, 0xae, 0x4b, 0x65, 0x72, 0x6e, 0x65, 0x6c, 0x4d, 0x61, 0x78, 0x55, 0x73, 0x61, 0x67, 0x65)
 			o = msgp.AppendUint64(o, z.KernelMaxUsage)
 		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "Measured"
 			o = append(o, 0xa8, 0x4d, 0x65, 0x61, 0x73, 0x75, 0x72, 0x65, 0x64)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Measured)))
@@ -512,6 +521,12 @@ func (z *MemoryStats) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			z.Swap, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "Swap")
+				return
+			}
+		case "MappedFile":
+			z.MappedFile, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "MappedFile")
 				return
 			}
 		case "Usage":
@@ -575,7 +590,7 @@ func (z *MemoryStats) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *MemoryStats) Msgsize() (s int) {
-	s = 1 + 4 + msgp.Uint64Size + 6 + msgp.Uint64Size + 5 + msgp.Uint64Size + 6 + msgp.Uint64Size + 9 + msgp.Uint64Size + 12 + msgp.Uint64Size + 15 + msgp.Uint64Size + 9 + msgp.ArrayHeaderSize
+	s = 1 + 4 + msgp.Uint64Size + 6 + msgp.Uint64Size + 5 + msgp.Uint64Size + 11 + msgp.Uint64Size + 6 + msgp.Uint64Size + 9 + msgp.Uint64Size + 12 + msgp.Uint64Size + 15 + msgp.Uint64Size + 9 + msgp.ArrayHeaderSize
 	for za0001 := range z.Measured {
 		s += msgp.StringPrefixSize + len(z.Measured[za0001])
 	}

@@ -1827,12 +1827,16 @@ func (z *JobRequest) Msgsize() (s int) {
 func (z *JobSubmissionResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.Submission == nil {
 		zb0001Len--
 		zb0001Mask |= 0x1
+	}
+	if z.JobModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x2
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1851,6 +1855,11 @@ func (z *JobSubmissionResponse) MarshalMsg(b []byte) (o []byte, err error) {
 					return
 				}
 			}
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "JobModifyIndex"
+			o = append(o, 0xae, 0x4a, 0x6f, 0x62, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
+			o = msgp.AppendUint64(o, z.JobModifyIndex)
 		}
 		// string "QueryMeta"
 		o = append(o, 0xa9, 0x51, 0x75, 0x65, 0x72, 0x79, 0x4d, 0x65, 0x74, 0x61)
@@ -1902,6 +1911,12 @@ func (z *JobSubmissionResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "JobModifyIndex":
+			z.JobModifyIndex, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "JobModifyIndex")
+				return
+			}
 		case "QueryMeta":
 			bts, err = z.QueryMeta.UnmarshalMsg(bts)
 			if err != nil {
@@ -1928,7 +1943,7 @@ func (z *JobSubmissionResponse) Msgsize() (s int) {
 	} else {
 		s += z.Submission.Msgsize()
 	}
-	s += 10 + z.QueryMeta.Msgsize()
+	s += 15 + msgp.Uint64Size + 10 + z.QueryMeta.Msgsize()
 	return
 }
 

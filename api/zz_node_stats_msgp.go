@@ -16,8 +16,8 @@ const (
 func (z *HostCPUStats) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.CPU == "" {
 		zb0001Len--
@@ -34,6 +34,14 @@ func (z *HostCPUStats) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Idle == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.TotalPercent == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.TotalTicks == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -59,6 +67,16 @@ func (z *HostCPUStats) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Idle"
 			o = append(o, 0xa4, 0x49, 0x64, 0x6c, 0x65)
 			o = msgp.AppendFloat64(o, z.Idle)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "TotalPercent"
+			o = append(o, 0xac, 0x54, 0x6f, 0x74, 0x61, 0x6c, 0x50, 0x65, 0x72, 0x63, 0x65, 0x6e, 0x74)
+			o = msgp.AppendFloat64(o, z.TotalPercent)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "TotalTicks"
+			o = append(o, 0xaa, 0x54, 0x6f, 0x74, 0x61, 0x6c, 0x54, 0x69, 0x63, 0x6b, 0x73)
+			o = msgp.AppendFloat64(o, z.TotalTicks)
 		}
 	}
 	return
@@ -110,6 +128,18 @@ func (z *HostCPUStats) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Idle")
 				return
 			}
+		case "TotalPercent":
+			z.TotalPercent, bts, err = msgp.ReadFloat64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "TotalPercent")
+				return
+			}
+		case "TotalTicks":
+			z.TotalTicks, bts, err = msgp.ReadFloat64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "TotalTicks")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -124,7 +154,7 @@ func (z *HostCPUStats) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *HostCPUStats) Msgsize() (s int) {
-	s = 1 + 4 + msgp.StringPrefixSize + len(z.CPU) + 5 + msgp.Float64Size + 7 + msgp.Float64Size + 5 + msgp.Float64Size
+	s = 1 + 4 + msgp.StringPrefixSize + len(z.CPU) + 5 + msgp.Float64Size + 7 + msgp.Float64Size + 5 + msgp.Float64Size + 13 + msgp.Float64Size + 11 + msgp.Float64Size
 	return
 }
 
@@ -409,8 +439,8 @@ func (z *HostMemoryStats) Msgsize() (s int) {
 func (z *HostStats) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(6)
-	var zb0001Mask uint8 /* 6 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.Memory == nil {
 		zb0001Len--
@@ -435,6 +465,10 @@ func (z *HostStats) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.CPUTicksConsumed == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Timestamp == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -508,6 +542,11 @@ func (z *HostStats) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "CPUTicksConsumed"
 			o = append(o, 0xb0, 0x43, 0x50, 0x55, 0x54, 0x69, 0x63, 0x6b, 0x73, 0x43, 0x6f, 0x6e, 0x73, 0x75, 0x6d, 0x65, 0x64)
 			o = msgp.AppendFloat64(o, z.CPUTicksConsumed)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Timestamp"
+			o = append(o, 0xa9, 0x54, 0x69, 0x6d, 0x65, 0x73, 0x74, 0x61, 0x6d, 0x70)
+			o = msgp.AppendInt64(o, z.Timestamp)
 		}
 	}
 	return
@@ -649,6 +688,12 @@ func (z *HostStats) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "CPUTicksConsumed")
 				return
 			}
+		case "Timestamp":
+			z.Timestamp, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Timestamp")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -691,6 +736,6 @@ func (z *HostStats) Msgsize() (s int) {
 	} else {
 		s += z.AllocDirStats.Msgsize()
 	}
-	s += 7 + msgp.Uint64Size + 17 + msgp.Float64Size
+	s += 7 + msgp.Uint64Size + 17 + msgp.Float64Size + 10 + msgp.Int64Size
 	return
 }

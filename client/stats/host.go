@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,7 +36,7 @@ func New(allocDir string, mhz func() int64) *Host {
 
 // Read measures now.
 func (h *Host) Read() (*api.HostStats, error) {
-	out := &api.HostStats{}
+	out := &api.HostStats{Timestamp: time.Now().UnixNano()}
 	var err error
 	if out.Memory, err = h.memory(); err != nil {
 		return nil, err
@@ -120,7 +121,11 @@ func (h *Host) cpu(out *api.HostStats) error {
 			out.CPUTicksConsumed = float64(h.mhz()) * (100 - use.Idle) / 100
 			continue
 		}
+		use.TotalPercent = 100 - use.Idle
 		out.CPU = append(out.CPU, use)
+	}
+	for _, use := range out.CPU {
+		use.TotalTicks = float64(h.mhz()) / float64(len(out.CPU)) * use.TotalPercent / 100
 	}
 	return nil
 }

@@ -208,6 +208,23 @@ func TestReads(t *testing.T) {
 	}
 }
 
+// What a row leaves out can be asked for; what no allocation has is a mistake.
+func TestFilterSeesWholeAllocations(t *testing.T) {
+	t.Parallel()
+	r, s, _ := open(t)
+	place(s, "a1", "n1")
+	place(s, "b1", "n2")
+	for expression, want := range map[string]int{
+		`NodeID == "n2"`: 1, `Job.Version == 3`: 2, `Metrics is nil`: 2, `DesiredTransition.Migrate is nil`: -1, `Nope is nil`: -1,
+	} {
+		list, err := r.List(t.Context(), &api.AllocListRequest{QueryOptions: api.QueryOptions{Filter: expression}})
+		switch {
+		case want < 0 && fault.Of(err) != fault.Invalid, want >= 0 && (err != nil || len(list.Allocs) != want):
+			t.Errorf("%s: %+v %v", expression, list, err)
+		}
+	}
+}
+
 // A node that heard no server for a while ended batch work by itself, and was never found down: it is done elsewhere.
 func TestWorkThatANodeEndedByItselfIsEvaluated(t *testing.T) {
 	t.Parallel()

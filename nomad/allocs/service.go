@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/filter"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -58,6 +59,10 @@ func (s *Service) List(ctx context.Context, r *api.AllocListRequest) (*api.Alloc
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	out.Allocs, err = filter.Rows(ctx, out.Allocs, r.Filter, func(a *api.Allocation) any { return a })
 	return out, err
 }
 

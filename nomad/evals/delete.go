@@ -3,11 +3,11 @@ package evals
 import (
 	"context"
 	"fmt"
-
-	"github.com/hashicorp/go-bexpr"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/filter"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
@@ -24,7 +24,7 @@ func (s *Service) Delete(ctx context.Context, r *api.EvalDeleteRequest) (*api.Ev
 	if !tx.SchedulerConfig().PauseEvalBroker {
 		return nil, fault.New(fault.Invalid, "eval broker is enabled: evals can only be deleted while it is paused")
 	}
-	ids, err := chosen(tx, r)
+	ids, err := chosen(ctx, tx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +44,14 @@ func (s *Service) Delete(ctx context.Context, r *api.EvalDeleteRequest) (*api.Ev
 }
 
 // chosen are the ids of the evaluations to delete.
-func chosen(tx *state.Txn, r *api.EvalDeleteRequest) ([]string, error) {
+func chosen(ctx context.Context, tx *state.Txn, r *api.EvalDeleteRequest) ([]string, error) {
 	switch {
 	case len(r.EvalIDs) > 0 && r.Filter != "":
 		return nil, fault.New(fault.Invalid, "evals cannot be deleted by both ID and filter")
 	case len(r.EvalIDs) == 0 && r.Filter == "":
 		return nil, fault.New(fault.Invalid, "evals must be deleted by either ID or filter")
 	case r.Filter != "":
-		return filtered(tx, r)
+		return filtered(ctx, tx, r)
 	}
 	for _, id := range r.EvalIDs {
 		e := tx.Eval(id)
@@ -65,26 +65,19 @@ func chosen(tx *state.Txn, r *api.EvalDeleteRequest) ([]string, error) {
 	return r.EvalIDs, nil
 }
 
-func filtered(tx *state.Txn, r *api.EvalDeleteRequest) ([]string, error) {
-	filter, err := bexpr.CreateEvaluator(r.Filter)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "failed to read filter expression: %w", err)
-	}
+func filtered(ctx context.Context, tx *state.Txn, r *api.EvalDeleteRequest) ([]string, error) {
 	ns := r.Namespace
 	if ns == "" {
 		ns = api.DefaultNamespace
 	}
+	found, err := filter.Rows(ctx, slices.Collect(tx.Evals(ns)), r.Filter, func(e *api.Evaluation) any { return e })
 	var ids []string
-	for e := range tx.Evals(ns) {
-		ok, err := filter.Evaluate(*e)
-		if err != nil {
-			return nil, fault.New(fault.Invalid, "failed to read filter expression: %w", err)
-		}
-		if ok && inUse(tx, e) == "" {
+	for _, e := range found {
+		if inUse(tx, e) == "" {
 			ids = append(ids, e.ID)
 		}
 	}
-	return ids, nil
+	return ids, err
 }
 
 // inUse says why an evaluation must stay: it has allocations that run, that their job still needs, or whose volumes

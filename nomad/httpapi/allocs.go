@@ -23,29 +23,26 @@ func allocList(c *call) (any, error) {
 			return nil, err
 		}
 	}
-	out, err := wire.AllocList.Call(c.ctx(), c.Servers, &api.AllocListRequest{QueryOptions: c.reads()})
+	out, err := wire.AllocList.Call(c.ctx(), c.Servers, &api.AllocListRequest{QueryOptions: c.filters()})
 	if err != nil {
 		return nil, err
 	}
 	c.readRows(out.QueryMeta)
 	stub := &api.AllocStub{} // of the row that is looked at
-	view := func(a *api.Allocation) any {
-		row.Fill(stub, a)
-		if resources {
-			stub.AllocatedResources = a.AllocatedResources
-		}
-		if !states {
-			stub.TaskStates = nil
-		}
-		return stub
-	}
-	rows, err := paged(c, out.Allocs, byTime(func(a *api.Allocation) (uint64, string) { return a.CreateIndex, a.ID }), view)
+	rows, err := paged(c, out.Allocs, byTime(func(a *api.Allocation) (uint64, string) { return a.CreateIndex, a.ID }))
 	if err != nil {
 		return nil, err
 	}
 	return views[api.Allocation]{rows, func(a *api.Allocation) any {
-		view(a)
-		return stubView{stub, viewStates(stub.TaskStates)}
+		row.Fill(stub, a)
+		v := stubView{AllocStub: stub}
+		if resources {
+			v.AllocatedResources = viewResources(a)
+		}
+		if states {
+			v.TaskStates = viewStates(a.TaskStates)
+		}
+		return v
 	}}, nil
 }
 

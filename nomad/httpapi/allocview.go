@@ -1,18 +1,29 @@
 package httpapi
 
-import "github.com/open-nomad/open-nomad/api"
+import (
+	"cmp"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
 
 // allocView is an allocation with its resources in the older form too: the whole, what the group
 // shares and what each task has. Tools that sum up a node read them.
 type allocView struct {
 	*api.Allocation
-	Resources       *api.Resources
-	SharedResources *api.Resources
-	TaskResources   map[string]*api.Resources
+	AllocatedResources *resourcesView
+	NetworkStatus      *api.AllocNetworkStatus
+	SigningKeyID       string
+	Resources          *api.Resources
+	SharedResources    *api.Resources
+	TaskResources      map[string]*api.Resources
 }
 
 func viewAlloc(a *api.Allocation) *allocView {
-	v := &allocView{Allocation: a, Resources: &api.Resources{}, SharedResources: &api.Resources{}, TaskResources: map[string]*api.Resources{}}
+	v := &allocView{
+		Allocation: a, AllocatedResources: viewResources(a), NetworkStatus: cmp.Or(a.NetworkStatus, &api.AllocNetworkStatus{}),
+		Resources: &api.Resources{}, SharedResources: &api.Resources{}, TaskResources: map[string]*api.Resources{},
+	}
 	given := a.AllocatedResources
 	if given == nil {
 		return v
@@ -40,12 +51,47 @@ func viewAlloc(a *api.Allocation) *allocView {
 // more: in a list that is asked for at each change that is most of the work.
 type stubView struct {
 	*api.AllocStub
-	TaskStates map[string]*stateView
+	AllocatedResources *resourcesView `json:",omitempty"`
+	TaskStates         map[string]*stateView
 }
 
+// stateView is a task's state as it writes itself.
 type stateView struct {
-	*api.TaskState
-	Events []*eventView
+	State                              string
+	Failed                             bool
+	Restarts                           uint64
+	LastRestart, StartedAt, FinishedAt *time.Time
+	Events                             []*eventView
+	Paused                             string
+}
+
+// resourcesView is what an allocation was given, with the lives of its tasks: null for those of the main part.
+type resourcesView struct {
+	*api.AllocatedResources
+	TaskLifecycles map[string]*api.TaskLifecycle
+}
+
+func viewResources(a *api.Allocation) *resourcesView {
+	if a.AllocatedResources == nil {
+		return nil
+	}
+	v := &resourcesView{a.AllocatedResources, map[string]*api.TaskLifecycle{}}
+	g := a.Group()
+	for name := range a.AllocatedResources.Tasks {
+		v.TaskLifecycles[name] = nil
+		if g != nil && g.Task(name) != nil {
+			v.TaskLifecycles[name] = g.Task(name).Lifecycle
+		}
+	}
+	return v
+}
+
+// timeOf is nil for a time that has not come.
+func timeOf(t *time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return t
 }
 
 type eventView api.TaskEvent
@@ -62,7 +108,10 @@ func viewStates(states map[string]*api.TaskState) map[string]*stateView {
 			out[name] = nil
 			continue
 		}
-		v := &stateView{TaskState: s}
+		v := &stateView{
+			State: s.State, Failed: s.Failed, Restarts: s.Restarts, Paused: s.Paused,
+			LastRestart: timeOf(&s.LastRestart), StartedAt: timeOf(&s.StartedAt), FinishedAt: timeOf(&s.FinishedAt),
+		}
 		if s.Events != nil {
 			v.Events = make([]*eventView, len(s.Events))
 		}

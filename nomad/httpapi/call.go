@@ -119,6 +119,13 @@ func number(p url.Values, name string) (int64, error) {
 	return n, nil
 }
 
+// filters are the options for a call whose rows the servers filter: they have what the rows do not show.
+func (c *call) filters() api.QueryOptions {
+	q := c.reads()
+	q.Filter = c.query.Filter
+	return q
+}
+
 // reads are the options for a call: without what is done here.
 func (c *call) reads() api.QueryOptions {
 	q := c.query

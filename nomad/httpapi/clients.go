@@ -24,7 +24,7 @@ func clientStats(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return out.Stats, nil
+	return hostStatsView{HostStats: out.Stats}, nil
 }
 
 func clientGC(c *call) (any, error) {

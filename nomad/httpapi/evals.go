@@ -4,6 +4,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/filter"
 )
 
 var evalRoutes = []route{
@@ -46,7 +47,7 @@ func evalCount(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := filtered(c.ctx(), out.Evaluations, c.query.Filter, func(e *api.Evaluation) any { return e })
+	rows, err := filter.Rows(c.ctx(), out.Evaluations, c.query.Filter, itself)
 	if err != nil {
 		return nil, err
 	}

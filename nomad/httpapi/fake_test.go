@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/filter"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 )
 
@@ -48,6 +49,11 @@ func (c *cluster) Invoke(_ context.Context, method string, req, resp any) error 
 	}
 	reflect.ValueOf(resp).Elem().Set(reflect.ValueOf(out).Elem())
 	return nil
+}
+
+// keep filters the rows of an answer, as servers do.
+func keep[T any](expression string, rows []*T) ([]*T, error) {
+	return filter.Rows(context.Background(), rows, expression, func(r *T) any { return r })
 }
 
 func (c *cluster) methods() []string { return slices.Sorted(maps.Keys(c.asked)) }

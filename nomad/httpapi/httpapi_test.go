@@ -122,7 +122,7 @@ func TestQueryOptionsReachTheServer(t *testing.T) {
 	t.Parallel()
 	c := world()
 	send(handler(c), "GET", "/v1/jobs?index=5&wait=2s&stale&namespace=*&prefix=w&region=global&per_page=1&filter=ID+is+not+empty", "", "Authorization", "bearer secret x")
-	want := api.QueryOptions{Region: "global", Namespace: "*", AuthToken: "secret", Stale: true, MinIndex: 5, MaxWait: 2 * time.Second, Prefix: "w"}
+	want := api.QueryOptions{Region: "global", Namespace: "*", AuthToken: "secret", Stale: true, MinIndex: 5, MaxWait: 2 * time.Second, Prefix: "w", Filter: "ID is not empty"}
 	if got := last(t, c, wire.JobList).QueryOptions; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

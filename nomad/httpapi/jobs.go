@@ -36,21 +36,28 @@ func jobsWhere(c *call, keep func(*api.JobStub) bool) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.JobList.Call(c.ctx(), c.Servers, &api.JobListRequest{QueryOptions: c.reads()})
+	out, err := wire.JobList.Call(c.ctx(), c.Servers, &api.JobListRequest{QueryOptions: c.filters()})
 	if err != nil {
 		return nil, err
 	}
 	c.readRows(out.QueryMeta)
-	rows, err := page(c, kept(out.Jobs, keep), byPath(func(j *api.JobStub) (string, string) { return j.Namespace, j.ID }))
-	if err != nil || meta {
-		return rows, err
+	rows, err := paged(c, kept(out.Jobs, keep), byPath(func(j *api.JobStub) (string, string) { return j.Namespace, j.ID }))
+	if err != nil {
+		return nil, err
 	}
-	for i, j := range rows {
-		bare := *j
-		bare.Meta = nil
-		rows[i] = &bare
-	}
-	return rows, nil
+	return views[api.JobStub]{rows, func(j *api.JobStub) any {
+		shown := *j
+		if !meta {
+			shown.Meta = nil
+		}
+		return jobView{JobStub: &shown}
+	}}, nil
+}
+
+// jobView is a row of the list of jobs; this version has no jobs in several regions.
+type jobView struct {
+	*api.JobStub
+	Multiregion *api.Multiregion
 }
 
 func (c *call) jobRequest() (*api.JobRequest, error) {
@@ -141,7 +148,7 @@ func jobSubmission(c *call) (any, error) {
 	if out.Submission == nil {
 		return nil, missing("job source not found")
 	}
-	return out.Submission, nil
+	return submissionView{out.Submission, c.query.Namespace, c.id, req.Version, out.JobModifyIndex}, nil
 }
 
 func jobSummary(c *call) (any, error) {

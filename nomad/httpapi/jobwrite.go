@@ -90,7 +90,7 @@ func jobPlan(c *call) (any, error) {
 		return nil, err
 	}
 	c.wrote(out.WriteMeta)
-	return out, nil
+	return viewPlan(out), nil
 }
 
 func jobValidate(c *call) (any, error) {
@@ -132,8 +132,17 @@ func jobEvaluate(c *call) (any, error) {
 		JobID       string
 		EvalOptions api.EvalOptions
 	}
-	if err := c.decodeMaybe(&body); err != nil {
+	data, err := c.body(bodyBytes)
+	if err != nil {
 		return nil, err
+	}
+	if len(data) > 0 {
+		if err := c.unmarshal(data, &body); err != nil {
+			return nil, err
+		}
+		if body.JobID == "" {
+			return nil, fault.New(fault.Invalid, "Job ID must be specified")
+		}
 	}
 	if body.JobID != "" && body.JobID != c.id {
 		return nil, fault.New(fault.Invalid, "JobID not same as job name: the path says %q, the body %q", c.id, body.JobID)

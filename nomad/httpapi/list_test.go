@@ -59,8 +59,9 @@ func allocRows(n int) []*api.Allocation {
 // allocs is a cluster that has these allocations.
 func allocs(rows []*api.Allocation) *cluster {
 	c := newCluster()
-	on(c, wire.AllocList, func(*api.AllocListRequest) (*api.AllocRowsResponse, error) {
-		return &api.AllocRowsResponse{Allocs: rows, QueryMeta: api.QueryMeta{Index: 7}}, nil
+	on(c, wire.AllocList, func(r *api.AllocListRequest) (*api.AllocRowsResponse, error) {
+		rows, err := keep(r.Filter, rows)
+		return &api.AllocRowsResponse{Allocs: rows, QueryMeta: api.QueryMeta{Index: 7}}, err
 	})
 	return c
 }
@@ -114,12 +115,12 @@ func TestListShowsWhatIsAskedFor(t *testing.T) {
 		rows              int
 		states, resources bool
 	}{
-		"":                                       {3, true, false},
-		"?task_states=false":                     {3, false, false},
-		"?resources=true":                        {3, true, true},
-		"?filter=ClientStatus+%3D%3D+failed":     {1, true, false},
-		"?filter=JobType+%3D%3D+service":         {3, true, false},
-		"?per_page=2&filter=JobVersion+%3D%3D+2": {2, true, false},
+		"":                                   {3, true, false},
+		"?task_states=false":                 {3, false, false},
+		"?resources=true":                    {3, true, true},
+		"?filter=ClientStatus+%3D%3D+failed": {1, true, false},
+		"?filter=Job.Type+%3D%3D+service":    {3, true, false},
+		"?per_page=2&filter=Job.Version+%3D%3D+2": {2, true, false},
 	} {
 		var got []*api.AllocStub
 		decode(t, send(h, "GET", "/v1/allocations"+query, ""), &got)

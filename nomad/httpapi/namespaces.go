@@ -21,7 +21,8 @@ func namespaceList(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, out.Namespaces, byName(func(n *api.Namespace) string { return n.Name }))
+	rows, err := page(c, out.Namespaces, byName(func(n *api.Namespace) string { return n.Name }))
+	return views[api.Namespace]{rows, viewNamespace}, err
 }
 
 func namespaceGet(c *call) (any, error) {
@@ -33,7 +34,7 @@ func namespaceGet(c *call) (any, error) {
 	if out.Namespace == nil {
 		return nil, missing("Namespace not found")
 	}
-	return out.Namespace, nil
+	return viewNamespace(out.Namespace), nil
 }
 
 func namespacePut(c *call) (any, error) {

@@ -27,12 +27,12 @@ func nodesWhere(c *call, keep func(*api.NodeStub) bool) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.NodeList.Call(c.ctx(), c.Servers, &api.NodeListRequest{Resources: resources, OS: system, QueryOptions: c.reads()})
+	out, err := wire.NodeList.Call(c.ctx(), c.Servers, &api.NodeListRequest{Resources: resources, OS: system, QueryOptions: c.filters()})
 	if err != nil {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, kept(out.Nodes, keep), byName(func(n *api.NodeStub) string { return n.ID }))
+	return paged(c, kept(out.Nodes, keep), byName(func(n *api.NodeStub) string { return n.ID }))
 }
 
 func kept[T any](rows []*T, keep func(*T) bool) []*T {
@@ -54,7 +54,7 @@ func nodeGet(c *call) (any, error) {
 	if out.Node == nil {
 		return nil, missing("node not found")
 	}
-	return out.Node.Redacted(), nil
+	return nodeView{Node: out.Node.Redacted()}, nil
 }
 
 func nodeAllocations(c *call) (any, error) {

@@ -2,17 +2,13 @@ package httpapi
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"sort"
 	"strings"
-	"time"
 
-	"github.com/hashicorp/go-bexpr"
-
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/filter"
 )
 
 // order is how the rows of a list follow each other. The key of a row is its place as a text, and
@@ -65,16 +61,18 @@ func byTime[T any](birth func(*T) (index uint64, id string)) order[T] {
 
 // page filters, orders and cuts a list.
 func page[T any](c *call, rows []*T, by order[T]) ([]*T, error) {
-	return paged(c, rows, by, func(r *T) any { return r })
-}
-
-// paged is page for rows that are shown, and filtered, by their views.
-func paged[T any](c *call, rows []*T, by order[T], view func(*T) any) ([]*T, error) {
-	rows, err := filtered(c.ctx(), rows, c.query.Filter, view)
+	rows, err := filter.Rows(c.ctx(), rows, c.query.Filter, itself)
 	if err != nil {
 		return nil, err
 	}
-	err = wire.InTurn(c.ctx(), func() error {
+	return paged(c, rows, by)
+}
+
+func itself[T any](r *T) any { return r }
+
+// paged orders and cuts a list that servers have filtered.
+func paged[T any](c *call, rows []*T, by order[T]) ([]*T, error) {
+	err := wire.InTurn(c.ctx(), func() error {
 		rows = slices.Clone(rows)
 		slices.SortFunc(rows, by.compare)
 		return nil
@@ -104,49 +102,6 @@ func from[T any](rows []*T, token string, reverse bool, key func(*T) string) []*
 		return key(rows[i]) >= token
 	})
 	return rows[i:]
-}
-
-// Bounds of filters. The time to read one grows with its length times its depth, and cannot be cut.
-const (
-	filterBytes = 16 << 10
-	// filterTime is for how long rows are filtered in one turn.
-	filterTime = 10 * time.Millisecond
-)
-
-func filtered[T any](ctx context.Context, rows []*T, expression string, view func(*T) any) (kept []*T, err error) {
-	if expression == "" {
-		return rows, nil
-	}
-	if len(expression) > filterBytes {
-		return nil, fault.New(fault.Invalid, "filter has %d bytes; at most %d are read", len(expression), filterBytes)
-	}
-	var filter *bexpr.Evaluator
-	err = wire.InLongTurn(ctx, func() (err error) {
-		filter, err = bexpr.CreateEvaluator(expression)
-		return unfiltered(err)
-	})
-	for i := 0; i < len(rows) && err == nil; {
-		err = wire.InTurn(ctx, func() error {
-			for end := time.Now().Add(filterTime); i < len(rows) && time.Now().Before(end); i++ {
-				ok, err := filter.Evaluate(view(rows[i]))
-				if err != nil {
-					return unfiltered(err)
-				}
-				if ok {
-					kept = append(kept, rows[i])
-				}
-			}
-			return ctx.Err()
-		})
-	}
-	return kept, err
-}
-
-func unfiltered(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fault.New(fault.Invalid, "failed to read filter expression: %w", err)
 }
 
 // list makes nil lists empty ones.

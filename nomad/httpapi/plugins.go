@@ -36,5 +36,5 @@ func pluginGet(c *call) (any, error) {
 	if out.Plugin == nil {
 		return nil, missing("plugin not found")
 	}
-	return out.Plugin, nil
+	return viewPlugin(out.Plugin), nil
 }

@@ -26,7 +26,8 @@ func poolList(c *call) (any, error) {
 		return nil, err
 	}
 	c.read(out.QueryMeta)
-	return page(c, out.Pools, byName(func(p *api.NodePool) string { return p.Name }))
+	rows, err := page(c, out.Pools, byName(func(p *api.NodePool) string { return p.Name }))
+	return views[api.NodePool]{rows, viewPool}, err
 }
 
 func poolGet(c *call) (any, error) {
@@ -38,7 +39,7 @@ func poolGet(c *call) (any, error) {
 	if out.Pool == nil {
 		return nil, missing("node pool not found")
 	}
-	return out.Pool, nil
+	return viewPool(out.Pool), nil
 }
 
 func poolPut(c *call) (any, error) {

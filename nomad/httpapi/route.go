@@ -137,5 +137,5 @@ func pick(rows []route, method string) (route, error) {
 func allRoutes() []route {
 	return slices.Concat(jobRoutes, jobChangeRoutes, scalingRoutes, evalRoutes, allocRoutes, deploymentRoutes, nodeRoutes, poolRoutes,
 		volumeRoutes, pluginRoutes, namespaceRoutes, clientRoutes, fileRoutes, agentRoutes, metricRoutes, reloadRoutes, operatorRoutes, serverRoutes,
-		searchRoutes, schedulerRoutes, keyringRoutes)
+		searchRoutes, schedulerRoutes, keyringRoutes, siteRoutes, refusedRoutes())
 }

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"strings"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
@@ -60,6 +62,9 @@ func scalingPolicies(c *call) (any, error) {
 	c.read(out.QueryMeta)
 	rows := make([]*scalingPolicyStub, 0, len(out.Policies))
 	for _, p := range out.Policies {
+		if !strings.HasPrefix(p.ID, c.query.Prefix) {
+			continue
+		}
 		rows = append(rows, &scalingPolicyStub{p.ID, p.Enabled, p.Type, p.Target, p.CreateIndex, p.ModifyIndex})
 	}
 	return page(c, rows, byName(func(p *scalingPolicyStub) string { return p.ID }))

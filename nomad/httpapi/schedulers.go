@@ -55,14 +55,26 @@ func setSchedulerWorkerConfig(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the body does not say stays.
-	var body api.SchedulerWorkerConfig
-	body.NumSchedulers, body.EnabledSchedulers = s.WorkerConfig()
+	var body struct {
+		Number *int     `json:"num_schedulers"`
+		Kinds  []string `json:"enabled_schedulers"`
+	}
 	if err := c.decode(bodyBytes, &body); err != nil {
 		return nil, fault.New(fault.Invalid, "Invalid request: %w", err)
 	}
-	if err := s.SetWorkerConfig(c.ctx(), body.NumSchedulers, body.EnabledSchedulers); err != nil {
-		return nil, err
+	if body.Number == nil && body.Kinds == nil {
+		return nil, fault.New(fault.Invalid, "Invalid request: it says neither num_schedulers nor enabled_schedulers")
+	}
+	// What the body does not say stays.
+	n, kinds := s.WorkerConfig()
+	if body.Number != nil {
+		n = *body.Number
+	}
+	if body.Kinds != nil {
+		kinds = body.Kinds
+	}
+	if err := s.SetWorkerConfig(c.ctx(), n, kinds); err != nil {
+		return nil, fault.New(fault.Of(err), "Invalid request: %w", err)
 	}
 	return schedulerWorkerConfig(c)
 }

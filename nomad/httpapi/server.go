@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,6 +94,17 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) answer(w http.ResponseWriter, r *http.Request) error {
+	if at := r.URL.EscapedPath(); at != cleaned(at) {
+		to := cleaned(at)
+		if r.URL.RawQuery != "" {
+			to += "?" + r.URL.RawQuery
+		}
+		_, err := redirect(&call{w: w}, to)
+		return err
+	}
+	if crossSite(w, r) {
+		return errStreamed
+	}
 	route, at, err := s.routes.find(r)
 	if err != nil {
 		return err
@@ -119,6 +132,44 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	return c.write(out)
 }
+
+// cleaned is an escaped path without empty and dotted parts; the slash at its end stays.
+func cleaned(at string) string {
+	to := path.Clean("/" + at)
+	if strings.HasSuffix(at, "/") && to != "/" {
+		to += "/"
+	}
+	return to
+}
+
+// crossSite lets pages of other sites read what browsers are known to read from nodes. It reports whether it answered
+// the question of a browser whether that is so.
+func crossSite(w http.ResponseWriter, r *http.Request) bool {
+	if r.Header.Get("Origin") == "" || !slices.ContainsFunc(crossPaths, func(p string) bool { return strings.HasPrefix(r.URL.Path, p) }) {
+		return false
+	}
+	method := r.Method
+	asks := method == http.MethodOptions
+	if asks {
+		method = r.Header.Get("Access-Control-Request-Method")
+	}
+	if method != http.MethodGet && method != http.MethodHead {
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Allow-Credentials", "true")
+	if asks {
+		h.Set("Access-Control-Allow-Methods", method)
+		if wanted := r.Header.Get("Access-Control-Request-Headers"); wanted != "" {
+			h.Set("Access-Control-Allow-Headers", wanted)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return asks
+}
+
+var crossPaths = []string{"/v1/client/fs/", "/v1/client/stats", "/v1/client/allocation/", "/v1/client/metadata", "/v1/client/identity"}
 
 // bound gives a request its deadline. Streams end with their client.
 func bound(ctx context.Context, stream, blocking, volume bool, wait time.Duration) (context.Context, context.CancelFunc) {

@@ -82,7 +82,7 @@ func snapshotList(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return snapshotsShown(out), nil
+	return snapshotsView{snapshotsShown(out), c.readProvider()}, nil
 }
 
 func snapshotDelete(c *call) (any, error) {

@@ -23,7 +23,7 @@ func TestListsShowTaskStatesAsTheyAre(t *testing.T) {
 		}}, "u": {Events: []*api.TaskEvent{}}},
 	} {
 		plain := &api.AllocStub{ID: "a", TaskStates: states}
-		want, got := decoded(t, plain), decoded(t, stubView{plain, viewStates(states)})
+		want, got := decoded(t, plain), decoded(t, stubView{AllocStub: plain, TaskStates: viewStates(states)})
 		if !bytes.Equal(want, got) {
 			t.Errorf("%s: shown as\n%s, want\n%s", name, got, want)
 		}

@@ -202,5 +202,5 @@ func volumeExternal(c *call) (any, error) {
 	}
 	answer := *out
 	answer.Volumes = list(out.Volumes)
-	return answer, nil
+	return providerView{&answer, c.readProvider()}, nil
 }

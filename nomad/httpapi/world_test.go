@@ -35,12 +35,13 @@ func world() *cluster {
 		}
 		return &api.NodeGetResponse{Node: &api.Node{ID: "n1", SecretID: "hunter2"}, QueryMeta: meta}, nil
 	})
-	on(c, wire.JobList, func(*api.JobListRequest) (*api.JobListResponse, error) {
-		return &api.JobListResponse{Jobs: []*api.JobStub{
+	on(c, wire.JobList, func(r *api.JobListRequest) (*api.JobListResponse, error) {
+		rows, err := keep(r.Filter, []*api.JobStub{
 			{ID: "web", Namespace: "default", Type: "service", Priority: 50, Status: "running", Meta: map[string]string{"team": "x"}},
 			{ID: "api", Namespace: "default", Type: "batch", Priority: 70, Status: "dead"},
 			{ID: "etl", Namespace: "default", Type: "batch", Priority: 10, Status: "pending"},
-		}, QueryMeta: meta}, nil
+		})
+		return &api.JobListResponse{Jobs: rows, QueryMeta: meta}, err
 	})
 	on(c, wire.JobGet, func(r *api.JobRequest) (*api.JobGetResponse, error) {
 		if r.JobID != job.ID {

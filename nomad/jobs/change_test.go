@@ -326,6 +326,26 @@ func TestDispatchIsRefused(t *testing.T) {
 	}
 }
 
+// What a row leaves out can be asked for, and the status is the one that is shown.
+func TestFilterSeesWholeJobs(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	r.register(web())
+	j := web()
+	j.ID, j.Type, j.Periodic = "per", api.JobTypeBatch, &api.PeriodicConfig{Enabled: true, Specs: []string{"0 0 1 1 *"}, TimeZone: "UTC"}
+	r.register(j)
+	for expression, want := range map[string]int{
+		`Periodic is not nil`: 1, `Periodic is nil and Type == "service"`: 1, `ParameterizedJob is nil`: 2, `TaskGroups is not empty`: 2,
+		`Version == 0`: 2, `Status == "running"`: 1, `Status == "pending"`: 1, `Nope is nil`: -1,
+	} {
+		list, err := r.List(t.Context(), &api.JobListRequest{QueryOptions: api.QueryOptions{Filter: expression}})
+		switch {
+		case want < 0 && fault.Of(err) != fault.Invalid, want >= 0 && (err != nil || len(list.Jobs) != want):
+			t.Errorf("%s: %+v %v", expression, list, err)
+		}
+	}
+}
+
 func TestPeriodicForce(t *testing.T) {
 	t.Parallel()
 	r := open(t)

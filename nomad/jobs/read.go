@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
+	"github.com/open-nomad/open-nomad/nomad/filter"
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
@@ -38,14 +39,35 @@ func withStatus(tx *state.Txn, j *api.Job) *api.Job {
 func (s *Service) List(ctx context.Context, r *api.JobListRequest) (*api.JobListResponse, error) {
 	out := &api.JobListResponse{}
 	keys := []state.Key{state.TableKey(state.TableJobs), state.TableKey(state.TableSummaries), state.TableKey(state.TableEvals), state.TableKey(state.TableDeployments)}
+	var found []listed
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
-		out.Jobs = nil
+		found = nil
 		for j := range tx.JobsPrefix(namespace(r.Namespace), r.Prefix) {
-			out.Jobs = append(out.Jobs, jobRow(tx, j))
+			found = append(found, listed{j, jobRow(tx, j)})
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	found, err = filter.Rows(ctx, found, r.Filter, listed.whole)
+	for _, j := range found {
+		out.Jobs = append(out.Jobs, j.row)
+	}
 	return out, err
+}
+
+// listed is a job with its row.
+type listed struct {
+	job *api.Job
+	row *api.JobStub
+}
+
+// whole is the job as clients see it.
+func (l listed) whole() any {
+	shown := *l.job
+	shown.Status = l.row.Status
+	return &shown
 }
 
 func jobRow(tx *state.Txn, j *api.Job) *api.JobStub {
@@ -132,7 +154,10 @@ func (s *Service) Submission(ctx context.Context, r *api.JobRequest) (*api.JobSu
 	out := &api.JobSubmissionResponse{}
 	ns := namespace(r.Namespace)
 	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keysOf(ns, r.JobID), func(tx *state.Txn) error {
-		out.Submission = tx.JobSubmission(ns, r.JobID, r.Version)
+		out.Submission, out.JobModifyIndex = tx.JobSubmission(ns, r.JobID, r.Version), 0
+		if v := tx.JobVersion(ns, r.JobID, r.Version); v != nil {
+			out.JobModifyIndex = v.JobModifyIndex
+		}
 		return nil
 	})
 	return out, err

@@ -28,8 +28,10 @@ const (
 	reconnectInterval = 10 * time.Second
 	// forgetAfter is how long members that failed or left are remembered.
 	forgetAfter = 24 * time.Hour
-	infoTimeout = 3 * time.Second
-	tick        = time.Second
+	// broadcastTimeout bounds how long news may take to reach other members; one that is pruned stays for that long.
+	broadcastTimeout = 3 * time.Second
+	infoTimeout      = 3 * time.Second
+	tick             = time.Second
 )
 
 // Members are the servers of all regions.
@@ -94,6 +96,7 @@ func (m *Members) gossip() (*serf.Config, error) {
 	conf.EventCh = m.events
 	conf.EnableNameConflictResolution = false
 	conf.ReconnectInterval, conf.ReconnectTimeout, conf.TombstoneTimeout = reconnectInterval, forgetAfter, forgetAfter
+	conf.BroadcastTimeout = broadcastTimeout
 	conf.RejoinAfterLeave = m.conf.RejoinAfterLeave
 	conf.LogOutput = nil
 	conf.Logger = m.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true})

@@ -405,6 +405,27 @@ func TestReads(t *testing.T) {
 	}
 }
 
+// What a row leaves out can be asked for, but no secret.
+func TestFilterSeesWholeNodes(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{})
+	plain, racked := node("abc"), node("abd")
+	plain.Attributes, racked.Attributes = map[string]string{"kernel.name": "plan9"}, map[string]string{"kernel.name": "linux"}
+	racked.Meta = map[string]string{"rack": "r1"}
+	r.register(plain)
+	r.register(racked)
+	for expression, want := range map[string]int{
+		`Attributes["kernel.name"] == "linux"`: 1, `Attributes contains "kernel.name"`: 2, `Meta.rack == "r1"`: 1, `Meta.rack != "r1"`: 1,
+		`HTTPAddr is not empty`: 2, `DrainStrategy is nil`: 2, `SecretID is not empty`: 0, `Nope is nil`: -1, `==`: -1,
+	} {
+		list, err := r.List(t.Context(), &api.NodeListRequest{QueryOptions: api.QueryOptions{Filter: expression}})
+		switch {
+		case want < 0 && fault.Of(err) != fault.Invalid, want >= 0 && (err != nil || len(list.Nodes) != want):
+			t.Errorf("%s: %+v %v", expression, list, err)
+		}
+	}
+}
+
 func TestDisconnectedNodeIsDownWhenNothingMayLiveOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

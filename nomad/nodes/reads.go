@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/filter"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -108,13 +109,21 @@ func compared(tx *state.Txn, r *api.NodeAssignmentsRequest, out *api.NodeAssignm
 // List lists nodes.
 func (s *Service) List(ctx context.Context, r *api.NodeListRequest) (*api.NodeListResponse, error) {
 	out := &api.NodeListResponse{}
+	var found []*api.Node
 	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.TableKey(state.TableNodes)}, func(tx *state.Txn) error {
-		out.Nodes = nil
+		found = nil
 		for n := range tx.NodesPrefix(r.Prefix) {
-			out.Nodes = append(out.Nodes, stub(n, r))
+			found = append(found, n)
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	found, err = filter.Rows(ctx, found, r.Filter, func(n *api.Node) any { return n.Redacted() })
+	for _, n := range found {
+		out.Nodes = append(out.Nodes, stub(n, r))
+	}
 	return out, err
 }
 

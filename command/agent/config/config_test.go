@@ -301,6 +301,11 @@ func TestKeyThatMayNotBeIgnoredIsRefusedUnlessItSaysNothing(t *testing.T) {
 		"server { client_introduction {\n default_identity_ttl = \"5m\"\n} }": "",
 		"autopilot {\n enable_redundancy_zones = true\n min_quorum = 3\n}":    "autopilot.enable_redundancy_zones",
 		"client { users {\n dynamic_user_min = 1000\n} }":                     "client.users.dynamic_user_min",
+		"keyring \"awskms\" {\n active = true\n region = \"us-east-1\"\n}":    "a.hcl:1:1: keyring \"awskms\" is not in this version",
+		"keyring \"transit\" {\n address = \"x\"\n}":                          "keyring \"transit\"",
+		"keyring \"awskms\" {\n active = false\n}":                            "",
+		"keyring \"aead\" {\n active = true\n}":                               "",
+		`{"keyring": {"gcpckms": {"active": true}}}`:                          "keyring \"gcpckms\"",
 	} {
 		c := config.Default()
 		err := c.Decode("a.hcl", []byte(body))

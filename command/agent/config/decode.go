@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -89,8 +90,30 @@ func (d *decoder) hurts(it hcl1.Item, path string) {
 	if h, known := harmful[path]; known && (h.harmless == nil || !isBlock && fmt.Sprint(anyOf(it.Value)) != fmt.Sprint(h.harmless)) {
 		d.wrong(it, "%s is not in this version: %s; leave it out", path, h.why)
 	}
+	if path == "keyring" {
+		d.foreignKeys(it, items)
+		return
+	}
 	for _, inner := range items {
 		d.hurts(inner, path+"."+inner.Key)
+	}
+}
+
+// foreignKeys refuses providers of root keys that this version does not have, unless they are said to be inactive.
+func (d *decoder) foreignKeys(it hcl1.Item, items []hcl1.Item) {
+	named := map[string][]hcl1.Item{}
+	if len(it.Labels) == 1 {
+		named[it.Labels[0]] = items
+	} else {
+		for _, one := range items {
+			named[one.Key], _ = block(one.Value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		inactive := slices.ContainsFunc(named[name], func(i hcl1.Item) bool { return i.Key == "active" && fmt.Sprint(anyOf(i.Value)) == "false" })
+		if name != localKeys && !inactive {
+			d.wrong(it, "keyring %q is not in this version: root keys would be wrapped by a local key file only; leave it out", name)
+		}
 	}
 }
 

@@ -82,6 +82,9 @@ var known = map[string]bool{
 	"eventlog":                                  true,
 }
 
+// localKeys is the provider of root keys that every server has: a key file of its own.
+const localKeys = "aead"
+
 // unused reports whether the key, or a block around it, is known but not used.
 func unused(path string) bool {
 	for {

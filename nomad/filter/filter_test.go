@@ -1,4 +1,4 @@
-package httpapi
+package filter
 
 import (
 	"context"
@@ -18,12 +18,12 @@ type named struct{ Name string }
 func TestLongFiltersAreRefused(t *testing.T) {
 	rows := []*named{{"x"}}
 	all := func(r *named) any { return r }
-	long := strings.Repeat("not ", filterBytes/4) + `Name == "x"`
-	if _, err := filtered(t.Context(), rows, long, all); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "filter has") {
+	long := strings.Repeat("not ", maxBytes/4) + `Name == "x"`
+	if _, err := Rows(t.Context(), rows, long, all); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "filter has") {
 		t.Error(err)
 	}
 	short := strings.Repeat(`Name == "y" or `, 500) + `Name == "x"`
-	if kept, err := filtered(t.Context(), rows, short, all); err != nil || len(kept) != 1 {
+	if kept, err := Rows(t.Context(), rows, short, all); err != nil || len(kept) != 1 {
 		t.Errorf("%d rows: %v", len(kept), err)
 	}
 }
@@ -36,14 +36,14 @@ func TestFiltersTakeTurns(t *testing.T) {
 		var rows atomic.Int32
 		ended := make(chan error, 1)
 		go func() {
-			_, err := filtered(ctx, make([]*named, 1000), `Name == "x"`, func(*named) any {
-				time.Sleep(filterTime)
+			_, err := Rows(ctx, make([]*named, 1000), `Name == "x"`, func(*named) any {
+				time.Sleep(turnTime)
 				rows.Add(1)
 				return named{"x"}
 			})
 			ended <- err
 		}()
-		time.Sleep(filterTime / 2)
+		time.Sleep(turnTime / 2)
 		if err := wire.InTurn(turns.For(t.Context(), "b"), func() error { return nil }); err != nil || rows.Load() > 2 {
 			t.Errorf("after %d rows: %v", rows.Load(), err)
 		}
