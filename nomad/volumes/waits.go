@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // waitsFor says why a claim is not ready yet. The text changes with the rows and not with time.
@@ -28,6 +29,12 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 	if n := tx.Node(c.NodeID); n != nil && c.State == api.ClaimTaken {
 		if m := claim.Stale(n, c.PluginID, c.ExternalID); m != nil {
 			return claim.NotYet(c.VolumeID, c.NodeID, m)
+		}
+	}
+	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && a.State == api.AttachmentPublishing {
+		if o := ledger.Elsewhere(tx, a); o != nil {
+			return fmt.Sprintf("it is still attached to node %s, %s; `%s` asserts that it is not",
+				o.NodeID, cmp.Or(failing(o), string(o.State)), remedy.DetachByForce(c.Namespace, c.VolumeID, o.NodeID))
 		}
 	}
 	for v := range tx.VolumesByExternal(c.PluginID, c.ExternalID) {
@@ -58,7 +65,11 @@ func trouble(tx *state.Txn, c *api.VolumeClaim) string {
 	if c.LastError != "" {
 		return c.LastError + again(0, c.NextRetry)
 	}
-	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
+	return failing(tx.Attachment(c.PluginID, c.ExternalID, c.NodeID))
+}
+
+// failing is the error of the last call for an attachment.
+func failing(a *api.VolumeAttachment) string {
 	if a == nil || a.LastError == "" {
 		return ""
 	}

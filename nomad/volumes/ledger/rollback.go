@@ -60,10 +60,8 @@ func AttachAwaits(tx *state.Txn, a *api.VolumeAttachment) bool {
 	if Untold(tx, a.NodeID) {
 		return true
 	}
-	for o := range tx.AttachmentsOf(a.PluginID, a.ExternalID) {
-		if o.NodeID != a.NodeID && (a.AccessMode.SingleNode() || o.AccessMode.SingleNode()) {
-			return true
-		}
+	if Elsewhere(tx, a) != nil {
+		return true
 	}
 	used := false
 	for c := range tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
@@ -73,6 +71,16 @@ func AttachAwaits(tx *state.Txn, a *api.VolumeAttachment) bool {
 		used = used || c.NodeID == a.NodeID
 	}
 	return !used && Unsure(tx) != ""
+}
+
+// Elsewhere is what another node has attached, where one of the two is for a single node; nil when there is none.
+func Elsewhere(tx *state.Txn, a *api.VolumeAttachment) *api.VolumeAttachment {
+	for o := range tx.AttachmentsOf(a.PluginID, a.ExternalID) {
+		if o.NodeID != a.NodeID && (a.AccessMode.SingleNode() || o.AccessMode.SingleNode()) {
+			return o
+		}
+	}
+	return nil
 }
 
 // Untold reports whether the node has to register before anything else: the servers went back to an older state and

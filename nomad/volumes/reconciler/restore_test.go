@@ -422,6 +422,12 @@ func TestAttachGoesOnWhenWhatIsAttachedElsewhereIsEndedByForce(t *testing.T) {
 		if got := n1.Count("Controller.Publish") + n2.Count("Controller.Publish"); got != 0 {
 			t.Fatalf("it is attached to n2 beside n1: %v", n1.Calls())
 		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := r.Service.Claim(ctx, &api.VolumeClaimRequest{VolumeID: "v", AllocID: "a2", NodeID: "n2", NodeSecret: "secret-n2"})
+		if err == nil || !strings.Contains(err.Error(), "still attached to node n1") || !strings.Contains(err.Error(), "volume detach -force v n1") {
+			t.Errorf("the claim waits: %v", err)
+		}
 		if _, err := r.Service.Detach(r.Context(), &api.VolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true}); err != nil {
 			t.Fatal(err)
 		}
