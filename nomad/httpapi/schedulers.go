@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -50,6 +51,9 @@ func schedulerWorkerConfig(c *call) (any, error) {
 	return api.SchedulerWorkerConfig{ServerID: c.serverID(), NumSchedulers: n, EnabledSchedulers: list(kinds)}, nil
 }
 
+// errWorkers is all that clients know of a number or a kind of workers that cannot be; the reason is in the log.
+var errWorkers = fault.New(fault.Invalid, "Invalid request")
+
 func setSchedulerWorkerConfig(c *call) (any, error) {
 	s, err := c.schedulers()
 	if err != nil {
@@ -74,7 +78,11 @@ func setSchedulerWorkerConfig(c *call) (any, error) {
 		kinds = body.Kinds
 	}
 	if err := s.SetWorkerConfig(c.ctx(), n, kinds); err != nil {
-		return nil, fault.New(fault.Of(err), "Invalid request: %w", err)
+		if !errors.Is(err, fault.Invalid) {
+			return nil, err
+		}
+		c.Log.Warn("configuration of schedulers refused", "error", err)
+		return nil, errWorkers
 	}
 	return schedulerWorkerConfig(c)
 }

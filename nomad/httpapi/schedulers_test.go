@@ -39,7 +39,10 @@ func TestSchedulerWorkers(t *testing.T) {
 	expect(t, send(h, "GET", "/v1/agent/schedulers/config", ""), 200, `{"server_id":"s1.global","num_schedulers":2,"enabled_schedulers":["service","batch"]}`)
 	expect(t, send(h, "PUT", "/v1/agent/schedulers/config", `{"num_schedulers":3,"enabled_schedulers":["batch"]}`), 200, `"num_schedulers":3,"enabled_schedulers":["batch"]`)
 	expect(t, send(h, "PUT", "/v1/agent/schedulers/config", `{"num_schedulers":1}`), 200, `"num_schedulers":1,"enabled_schedulers":["batch"]`)
-	expect(t, send(h, "PUT", "/v1/agent/schedulers/config", `{"num_schedulers":-1}`), 400, "Invalid request: num_schedulers -1 is negative")
+	// Clients compare the whole text.
+	if w := send(h, "PUT", "/v1/agent/schedulers/config", `{"num_schedulers":-1}`); w.Code != 400 || w.Body.String() != "Invalid request" {
+		t.Errorf("%d: %q", w.Code, w.Body)
+	}
 	expect(t, send(h, "PUT", "/v1/agent/schedulers/config", `{}`), 400, "Invalid request")
 	expect(t, send(h, "PUT", "/v1/agent/schedulers/config", `{"num_schedulers":"x"}`), 400, "Invalid request")
 }

@@ -91,7 +91,6 @@ type Server struct {
 	MaxHeartbeatsPerSec float64       `hcl:"max_heartbeats_per_second"`
 	FailoverTTL         time.Duration `hcl:"failover_heartbeat_ttl"`
 	JobMaxPriority      int           `hcl:"job_max_priority"`
-	JobDefaultPriority  int           `hcl:"job_default_priority"`
 	JobMaxCount         int           `hcl:"job_max_count"`
 	// JobMaxSource is a size such as "1M"; "0" keeps no source.
 	JobMaxSource       string `hcl:"job_max_source_size"`
@@ -256,7 +255,7 @@ func Default() *Config {
 			EvalGCThreshold: time.Hour, BatchEvalGC: 24 * time.Hour, DeploymentGC: time.Hour,
 			HeartbeatGrace: 10 * time.Second, MinHeartbeatTTL: 10 * time.Second,
 			MaxHeartbeatsPerSec: 50, FailoverTTL: 5 * time.Minute,
-			JobMaxPriority: 100, JobDefaultPriority: 50, JobMaxCount: 50_000, JobMaxSource: "1M", JobTrackedVersions: 6,
+			JobMaxPriority: 100, JobMaxCount: 50_000, JobMaxSource: "1M", JobTrackedVersions: 6,
 			Scheduler:     Scheduler{Algorithm: string(api.SchedulerAlgorithmBinpack), Preemption: Preemption{System: true}},
 			NumSchedulers: runtime.NumCPU(), PlanRejection: PlanRejection{Threshold: 100, Window: 5 * time.Minute},
 		},
