@@ -37,6 +37,11 @@ check: supervise
 	  if [ -n "$$out" ]; then echo "not formatted (run gofumpt -w):"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+	$(TOOL) golangci-lint run
+	@out=$$($(TOOL) govulncheck ./... 2>&1); status=$$?; case "$$status $$out" in \
+	  0*) ;; \
+	  *"fetching vulnerabilities"*) echo "left out: the database of known vulnerabilities cannot be reached";; \
+	  *) echo "$$out"; exit 1;; esac
 	$(GO) mod tidy -diff
 	for m in tools cmd/nomad/e2e cmd/nomad/e2e/sdk; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk; do (cd $$m && $(GO) vet ./...) || exit 1; done

@@ -368,7 +368,7 @@ func finish(pack *tar.Reader, zip io.Reader) error {
 }
 
 func noEOF(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

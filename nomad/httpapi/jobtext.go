@@ -63,7 +63,7 @@ func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
 		}
 	case <-ctx.Done():
 	}
-	if context.Cause(ctx) == errLate {
+	if errors.Is(context.Cause(ctx), errLate) {
 		return nil, fault.New(fault.Invalid, "job file: parsing took longer than %v", p.limit)
 	}
 	return nil, fault.New(fault.Timeout, "parse job file: %w", ctx.Err())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -114,7 +115,7 @@ func (s *Service) ReadSnapshot(ctx context.Context, r *api.SnapshotReadRequest) 
 	}
 	piece := make([]byte, api.PieceMax)
 	n, err := x.file.ReadAt(piece, r.Offset)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	out := &api.SnapshotReadResponse{Token: id, Size: x.size, Digest: x.digest, Data: piece[:n], EOF: r.Offset+int64(n) >= x.size}

@@ -60,9 +60,11 @@ func newest(a, b *api.AllocStub) int {
 
 // controllerRequired reports whether the volume needs a controller: to be attached, or for an operation under way.
 func controllerRequired(v *api.Volume, p *api.Plugin) bool {
+	//exhaustive:enforce
 	switch v.Provision.State {
 	case api.VolumeCreating, api.VolumeExpanding, api.VolumeDeleting:
 		return true
+	case api.VolumeAvailable, api.VolumeFailed:
 	}
 	return p.ControllerRequired
 }

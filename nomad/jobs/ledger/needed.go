@@ -165,7 +165,9 @@ func mayAttach(tx *state.Txn, plugin string) bool {
 // underWay names the operations that a controller has to end.
 func underWay(tx *state.Txn, plugin string) (list []string) {
 	for v := range tx.VolumesByPlugin(plugin) {
+		//exhaustive:enforce
 		switch v.Provision.State {
+		case api.VolumeAvailable, api.VolumeFailed:
 		case api.VolumeCreating, api.VolumeExpanding, api.VolumeDeleting:
 			list = append(list, fmt.Sprintf("volume %q, which is %s", v.ID, v.Provision.State))
 		}

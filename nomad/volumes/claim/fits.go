@@ -203,6 +203,7 @@ func holds(v *api.Volume, c *api.VolumeClaim, why string) string {
 
 // Next says what a claim waits for.
 func Next(c *api.VolumeClaim) string {
+	//exhaustive:enforce
 	switch c.State {
 	case api.ClaimWaiting:
 		return "it waits for allocation " + c.Predecessor
@@ -212,6 +213,7 @@ func Next(c *api.VolumeClaim) string {
 		return "it is free when that allocation stops"
 	case api.ClaimReleasing:
 		return "it is free when the node has unmounted it"
+	case api.ClaimUnmounted:
 	}
 	return "it is free when it is detached"
 }

@@ -35,9 +35,11 @@ func Answers(from, to api.AttachmentState) bool {
 
 // Live reports whether a claim keeps its node attached.
 func Live(s api.ClaimState) bool {
+	//exhaustive:enforce
 	switch s {
 	case api.ClaimTaken, api.ClaimReady, api.ClaimReleasing:
 		return true
+	case api.ClaimWaiting, api.ClaimUnmounted:
 	}
 	return false
 }

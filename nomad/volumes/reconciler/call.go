@@ -64,7 +64,7 @@ const avoidFor = time.Minute
 // last is the error of the last controller that was asked, with what the others said.
 func last(before []error, err error, lost bool) error {
 	if len(before) > 0 {
-		err = fmt.Errorf("%w (before that: %v)", err, errors.Join(before...))
+		err = fmt.Errorf("%w (before that: %s)", err, errors.Join(before...).Error())
 	}
 	if lost && !failed(err).uncertain {
 		err = &lostAnswer{err}
