@@ -73,6 +73,8 @@ type ControllerCreateResponse struct {
 	CapacityBytes int64             `msg:",omitempty"`
 	Context       map[string]string `msg:",omitempty"`
 	Topologies    []*Topology       `msg:",omitempty"`
+	// OtherSource is set when the plugin does not say that the volume is made from what was asked for.
+	OtherSource bool `msg:",omitempty"`
 }
 
 // ControllerDeleteRequest deletes a volume.

@@ -626,8 +626,8 @@ func (z *ControllerCreateRequest) Msgsize() (s int) {
 func (z *ControllerCreateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.ExternalID == "" {
 		zb0001Len--
@@ -644,6 +644,10 @@ func (z *ControllerCreateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Topologies == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.OtherSource == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -698,6 +702,11 @@ func (z *ControllerCreateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 					}
 				}
 			}
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "OtherSource"
+			o = append(o, 0xab, 0x4f, 0x74, 0x68, 0x65, 0x72, 0x53, 0x6f, 0x75, 0x72, 0x63, 0x65)
+			o = msgp.AppendBool(o, z.OtherSource)
 		}
 	}
 	return
@@ -856,6 +865,12 @@ func (z *ControllerCreateResponse) UnmarshalMsg(bts []byte) (o []byte, err error
 					}
 				}
 			}
+		case "OtherSource":
+			z.OtherSource, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "OtherSource")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -891,6 +906,7 @@ func (z *ControllerCreateResponse) Msgsize() (s int) {
 			}
 		}
 	}
+	s += 12 + msgp.BoolSize
 	return
 }
 

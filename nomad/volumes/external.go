@@ -24,7 +24,18 @@ func (s *Service) ListExternal(ctx context.Context, r *api.VolumeExternalListReq
 	if err != nil {
 		return nil, fmt.Errorf("list volumes of plugin %q: %w", r.PluginID, err)
 	}
+	if err := goesOn(r.NextToken, out.NextToken); err != nil {
+		return nil, fmt.Errorf("list volumes of plugin %q: %w", r.PluginID, err)
+	}
 	return &api.VolumeListExternalResponse{Volumes: out.Volumes, NextToken: out.NextToken}, nil
+}
+
+// goesOn refuses a page that is followed by itself: whoever reads a list to its end would never get there.
+func goesOn(token, next string) error {
+	if next != "" && next == token {
+		return fault.New(fault.Internal, "its driver goes on with the same page")
+	}
+	return nil
 }
 
 func entries(perPage int32) int32 {

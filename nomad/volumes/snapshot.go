@@ -176,12 +176,19 @@ func (s *Service) ListSnapshots(ctx context.Context, r *api.SnapshotListRequest)
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots of plugin %q: %w", r.PluginID, err)
 	}
-	for i, snap := range out.Snapshots {
+	if err := goesOn(r.NextToken, out.NextToken); err != nil {
+		return nil, fmt.Errorf("list snapshots of plugin %q: %w", r.PluginID, err)
+	}
+	var page []*api.Snapshot
+	for _, snap := range out.Snapshots {
+		if snap == nil {
+			continue
+		}
 		known := *snap
 		known.PluginID, known.Secrets = r.PluginID, nil
-		out.Snapshots[i] = &known
+		page = append(page, &known)
 	}
-	return &api.SnapshotListResponse{Snapshots: out.Snapshots, NextToken: out.NextToken, WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
+	return &api.SnapshotListResponse{Snapshots: page, NextToken: out.NextToken, WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
 }
 
 // intend writes an intent and waits for the driver's answer. While its calls fail, or the snapshot is not ready

@@ -38,7 +38,14 @@ func (c *Client) CreateVolume(ctx context.Context, r *api.ControllerCreateReques
 	return &api.ControllerCreateResponse{
 		ExternalID: v.GetVolumeId(), CapacityBytes: v.GetCapacityBytes(),
 		Context: maps.Clone(v.GetVolumeContext()), Topologies: topologies(v.GetAccessibleTopology()),
+		OtherSource: otherSource(req.VolumeContentSource, v.GetContentSource()),
 	}, nil
+}
+
+// otherSource reports whether a volume is not made from what was asked for, as far as the plugin tells.
+func otherSource(asked, told *pb.VolumeContentSource) bool {
+	return asked != nil && (asked.GetVolume().GetVolumeId() != told.GetVolume().GetVolumeId() ||
+		asked.GetSnapshot().GetSnapshotId() != told.GetSnapshot().GetSnapshotId())
 }
 
 func createRequest(r *api.ControllerCreateRequest, caps *Capabilities) (*pb.CreateVolumeRequest, error) {

@@ -160,6 +160,18 @@ func Answerable(tx *state.Txn, plugin, external string) error {
 	return ledger.Gather(tx, plugin, external).Deleting()
 }
 
+// MadeByAnotherName is another volume that its driver made as the external one, by another name than this one's: the name
+// is the key, so that this one cannot be the same.
+func MadeByAnotherName(tx *state.Txn, v *api.Volume, external string) *api.Volume {
+	for o := range tx.VolumesByExternal(v.PluginID, external) {
+		made := o.Provision.Created && o.ExternalID == "" && o.Provision.ExternalID == external
+		if made && o.Name != v.Name && (o.ID != v.ID || o.Namespace != v.Namespace) {
+			return o
+		}
+	}
+	return nil
+}
+
 // made records the driver's yes. Other specs may name the volume already.
 func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
 	p := &v.Provision

@@ -80,16 +80,17 @@ func (r *Reconciler) expand(ctx context.Context, v *api.Volume, as *api.VolumeCa
 	if err := commands.Expandable(tx, v); err != nil {
 		return nil, &ourRefusal{err}
 	}
+	least := max(v.RequestedCapacityMin, v.Provision.CapacityBytes)
 	err = withSecrets(secretsOf(tx, v.PluginID, v.RemoteID()), func(secrets map[string]string) (err error) {
 		out, err = call(ctx, r, wire.ControllerExpand, r.making(v.PluginID, v.RemoteID(), pluginview.Expand, t), &api.ControllerExpandRequest{
 			ControllerCall: api.ControllerCall{PluginID: v.PluginID, Fence: v.Provision.Intent},
-			ExternalID:     v.RemoteID(), CapacityMinBytes: v.RequestedCapacityMin, CapacityMaxBytes: v.RequestedCapacityMax,
+			ExternalID:     v.RemoteID(), CapacityMinBytes: least, CapacityMaxBytes: v.RequestedCapacityMax,
 			Capability: as, MountOptions: v.MountOptions, Secrets: secrets,
 		})
 		return err
 	})
-	if err == nil && out.CapacityBytes < v.RequestedCapacityMin {
-		err = &lostAnswer{fault.New(fault.Internal, "%w: %d bytes after an expansion to %d", errNonsense, out.CapacityBytes, v.RequestedCapacityMin)}
+	if err == nil && out.CapacityBytes < least {
+		err = &lostAnswer{fault.New(fault.Internal, "%w: %d bytes after an expansion to %d", errNonsense, out.CapacityBytes, least)}
 	}
 	return out, err
 }

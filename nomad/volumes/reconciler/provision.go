@@ -36,6 +36,9 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 		do: func(ctx context.Context, t try) error {
 			asked := r.state.Read()
 			out, err := r.create(ctx, v, t)
+			if err == nil {
+				err = unusable(r.state.Read(), v, out)
+			}
 			if err == nil && v.Provision.Replaces == nil {
 				err = answerable(out.ExternalID, func(tx *state.Txn) error { return commands.Answerable(tx, v.PluginID, out.ExternalID) }, asked, r.state.Read())
 			}
@@ -49,6 +52,28 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 		},
 		failed: func(ctx context.Context, f failure, t try) error { return r.createFailed(ctx, v, f, t) },
 	}
+}
+
+// unusable refuses what is not what the driver was asked for: somebody else's volume, and, where it is to be used, one that
+// is smaller or made from something else. What is to be undone may be like anything.
+func unusable(tx *state.Txn, v *api.Volume, out *api.ControllerCreateResponse) error {
+	wanted, what := creation(v), ""
+	undoes := v.Provision.State == api.VolumeDeleting || v.Provision.Replaces != nil
+	switch o := commands.MadeByAnotherName(tx, wanted, out.ExternalID); {
+	case wanted.CloneID != "" && out.ExternalID == wanted.CloneID:
+		what = fmt.Sprintf("%s is what was to be copied", out.ExternalID)
+	case o != nil:
+		what = fmt.Sprintf("%s is volume %q in namespace %q, which was made by the name %q", out.ExternalID, o.ID, o.Namespace, o.Name)
+	case undoes:
+		return nil
+	case out.OtherSource:
+		what = fmt.Sprintf("%s is not made from what was to be copied; `%s` deletes it", out.ExternalID, remedy.Delete(v.Namespace, v.ID))
+	case out.CapacityBytes != 0 && out.CapacityBytes < wanted.RequestedCapacityMin:
+		what = fmt.Sprintf("%s has %d bytes, of at least %d; `%s` deletes it", out.ExternalID, out.CapacityBytes, wanted.RequestedCapacityMin, remedy.Delete(v.Namespace, v.ID))
+	default:
+		return nil
+	}
+	return &lostAnswer{fault.New(fault.Internal, "%w: %s", errNonsense, what)}
 }
 
 // answerable has a creation repeated that was answered with what was being deleted when the driver was asked, or is now:

@@ -45,6 +45,22 @@ func snapshotAnswer(i *api.SnapshotIntent) commands.SnapshotAnswer {
 // errUnready repeats the call of a snapshot that was cut: drivers say so when it is ready, and why it is not.
 var errUnready = errors.New("it is not ready to use yet")
 
+// errAnother ends the following of a snapshot whose driver cuts another one with each call.
+var errAnother = errors.New("its driver answers another one")
+
+// wrongSnapshot refuses what is not what the driver was asked for.
+func wrongSnapshot(i *api.SnapshotIntent, made *api.Snapshot) error {
+	switch source := made.ExternalSourceVolumeID; {
+	case i.Unwanted:
+		return nil
+	case source != "" && source != i.ExternalID:
+		return fault.New(fault.Conflict, "%w: snapshot %s, which has the name %q, is of volume %s", errNonsense, made.ID, i.Name, source)
+	case i.SnapshotID != "" && i.SnapshotID != made.ID:
+		return fault.New(fault.Internal, "%w: %w: %s", errNonsense, errAnother, made.ID)
+	}
+	return nil
+}
+
 // snapshotCreation repeats the call until the snapshot is ready to use. One that nobody wants any more is made
 // only so its id is learned, and then deleted.
 func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
@@ -61,6 +77,9 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 			}
 			asked := r.state.Read()
 			made, err := r.snapshot(ctx, i, t)
+			if err == nil {
+				err = wrongSnapshot(i, made)
+			}
 			if err == nil && !i.Unwanted {
 				err = answerable(made.ID, func(tx *state.Txn) error { return commands.SnapshotAnswerable(tx, i, made.ID) }, asked, r.state.Read())
 			}
@@ -183,7 +202,7 @@ func (r *Reconciler) snapshotFailed(ctx context.Context, i *api.SnapshotIntent, 
 	a.Reason, a.Uncertain = f.err.Error(), i.Uncertain || t.uncertain || r.inherited(i.Operation())
 	over := f.ends(t)
 	switch {
-	case i.SnapshotID != "" && f.gaveUp(): // it was cut: who asked for it knows it, and deletes it
+	case i.SnapshotID != "" && (f.gaveUp() || errors.Is(f.err, errAnother)): // it was cut: who asked for it knows it, and deletes it
 		r.log.Warn("a snapshot was cut and does not get ready", "snapshot", i.Name, "id", i.SnapshotID, "plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
 		a.Ended = true
 		return r.tell(ctx, i, outcome{err: fmt.Errorf("snapshot %s was cut, and its driver does not make it ready; `%s` deletes it: %w",

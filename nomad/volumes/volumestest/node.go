@@ -66,6 +66,8 @@ type Node struct {
 	cut time.Time
 	// source is the volume that they are of; empty is the one of the call.
 	source string
+	// named is their id.
+	named string
 	// unready is how many snapshots are answered before one is ready.
 	unready int
 	// unconfirmed is why the driver does not confirm capabilities.
@@ -91,6 +93,13 @@ func (n *Node) SnapshotsOf(external string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.source = external
+}
+
+// SnapshotsNamed has the node's driver answer snapshots with that id.
+func (n *Node) SnapshotsNamed(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.named = id
 }
 
 // SnapshotsCut has the node's driver answer snapshots of that time.
@@ -211,7 +220,7 @@ func (n *Node) Invoke(ctx context.Context, method string, req, resp any) error {
 			cut = time.Now()
 		}
 		source := cmp.Or(n.source, req.(*api.ControllerSnapshotRequest).ExternalID)
-		out.Snapshot = &api.Snapshot{ID: "snap", ExternalSourceVolumeID: source, IsReady: n.unready == 0, CreateTime: cut.Unix()}
+		out.Snapshot = &api.Snapshot{ID: cmp.Or(n.named, "snap"), ExternalSourceVolumeID: source, IsReady: n.unready == 0, CreateTime: cut.Unix()}
 		n.unready = max(0, n.unready-1)
 	}
 	return nil

@@ -84,17 +84,12 @@ func (d *Driver) CreateVolume(_ context.Context, r *pb.CreateVolumeRequest) (*pb
 	}
 	s.next++
 	v := s.addLocked(fmt.Sprintf("fake-%d", s.next), r.GetName(), size, block)
-	v.source = source
+	v.source = r.GetVolumeContentSource()
 	return &pb.CreateVolumeResponse{Volume: pbVolume(v, c)}, nil
 }
 
 func pbVolume(v *volume, c Config) *pb.Volume {
-	out := &pb.Volume{VolumeId: v.id, CapacityBytes: v.size, VolumeContext: map[string]string{"name": v.name}}
-	if v.source != "" {
-		out.ContentSource = &pb.VolumeContentSource{Type: &pb.VolumeContentSource_Snapshot{
-			Snapshot: &pb.VolumeContentSource_SnapshotSource{SnapshotId: v.source},
-		}}
-	}
+	out := &pb.Volume{VolumeId: v.id, CapacityBytes: v.size, VolumeContext: map[string]string{"name": v.name}, ContentSource: v.source}
 	if c.Topology != nil {
 		out.AccessibleTopology = []*pb.Topology{{Segments: c.Topology}}
 	}

@@ -32,7 +32,7 @@ type volume struct {
 	id, name string
 	size     int64
 	block    bool
-	source   string
+	source   *pb.VolumeContentSource
 	attached map[string]Attachment
 	// staged and published are mounts by node and path.
 	staged    map[string]map[string]mount
