@@ -16,6 +16,9 @@ const hopsKey = "nomad-hops"
 // instanceKey is the metadata key that names the process of a node.
 const instanceKey = "nomad-instance"
 
+// originKey is the metadata key by which a server names the client whose call it forwards.
+const originKey = "nomad-client"
+
 // Peer says from where a call came.
 type Peer struct {
 	// Address is the network address of the caller; empty for calls inside the process.
@@ -28,7 +31,9 @@ type Peer struct {
 	Region string
 	// Instance names the process of the node that calls; servers do not pass it on.
 	Instance string
-	names    []string
+	// Origin is the client whose call another server forwards, where a certificate proves that it is one.
+	Origin string
+	names  []string
 }
 
 // Remote reports whether the call came over the network.
@@ -53,6 +58,9 @@ func PeerOf(ctx context.Context) Peer {
 		if v := md.Get(instanceKey); len(v) == 1 {
 			p.Instance = v[0]
 		}
+		if v := md.Get(originKey); len(v) == 1 && p.Role == RoleServer {
+			p.Origin = v[0]
+		}
 		if v := md.Get(hopsKey); len(v) == 1 {
 			n, _ := strconv.Atoi(v[0])
 			p.Hops = max(0, n)
@@ -61,7 +69,10 @@ func PeerOf(ctx context.Context) Peer {
 	return p
 }
 
-// WithHops marks calls made with the context as forwarded n times.
+// WithHops marks calls made with the context as forwarded n times, for the client whose request it is of.
 func WithHops(ctx context.Context, n int) context.Context {
+	if origin := ClientOf(ctx); origin != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, originKey, origin)
+	}
 	return metadata.AppendToOutgoingContext(ctx, hopsKey, strconv.Itoa(n))
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"runtime/debug"
@@ -59,7 +60,8 @@ func newServer(handlers []Handler, log hclog.Logger, turns *Processors, more ...
 // bind gives a handler the shape that gRPC calls.
 func bind(h Handler, turns *Processors) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		ctx = turns.For(ctx, PeerOf(ctx).Address)
+		who := PeerOf(ctx)
+		ctx = turns.For(ctx, cmp.Or(who.Origin, who.Address))
 		req := h.New()
 		in := &incoming{ctx: ctx, into: req}
 		err := decode(in)

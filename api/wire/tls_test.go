@@ -139,8 +139,8 @@ func guarded(t *testing.T, id *wire.Reloadable) (address string, log *notes) {
 		_ = wire.Serve(ctx, port.Listener(wire.ProtocolRPC), []wire.Handler{heartbeat(
 			func(ctx context.Context, _ *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
 				p := wire.PeerOf(ctx)
-				return &api.NodeUpdateResponse{Servers: []string{string(p.Role), p.Region}}, nil
-			})}, hclog.NewNullLogger(), nil)
+				return &api.NodeUpdateResponse{Servers: []string{string(p.Role), p.Region, wire.ClientOf(ctx)}}, nil
+			})}, hclog.NewNullLogger(), wire.NewProcessors(1))
 	})
 	for _, protocol := range []string{wire.ProtocolRaft, wire.ProtocolReverse} {
 		wg.Go(func() {
@@ -221,12 +221,15 @@ func TestPeersAreKnownByRole(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	address, _ := guarded(t, load(t, a.files("server.global.nomad", time.Hour)))
-	for name, want := range map[string]string{"client.global.nomad": "client global", "server.eu.nomad": "server eu"} {
+	forwarded := wire.WithHops(wire.NewProcessors(1).For(t.Context(), "10.9.8.7:4646"), 1)
+	for name, want := range map[string]string{ // a server's word for whom it forwards counts, nobody else's
+		"client.global.nomad": "client global 127.0.0.1", "server.eu.nomad": "server eu 10.9.8.7", "server.global.nomad": "server global 10.9.8.7",
+	} {
 		c, err := wire.Connect(address, wire.Dialer{TLS: load(t, a.files(name, time.Hour)).TLS().Client})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := wire.NodeHeartbeat.Call(t.Context(), c, &api.NodeHeartbeatRequest{})
+		got, err := wire.NodeHeartbeat.Call(forwarded, c, &api.NodeHeartbeatRequest{})
 		if err != nil || strings.Join(got.Servers, " ") != want {
 			t.Errorf("%s is seen as %v %v, want %s", name, got, err, want)
 		}
