@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ func (a *agent) build() (err error) {
 	if err != nil {
 		return err
 	}
-	if a.http, err = net.Listen("tcp", net.JoinHostPort(or(a.cfg.Addresses.HTTP, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.HTTP))); err != nil {
+	if a.http, err = net.Listen("tcp", net.JoinHostPort(cmp.Or(a.cfg.Addresses.HTTP, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.HTTP))); err != nil {
 		return fault.New(fault.Unavailable, "HTTP port: %w", err)
 	}
 	if a.cfg.Server.Enabled {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,9 +48,9 @@ func makeDirs(cfg *config.Config) (layout, error) {
 	if err := entered(data, cfg.DataDir == ""); err != nil {
 		return l, err
 	}
-	l.server = or(cfg.Server.DataDir, filepath.Join(data, "server"))
-	l.state = or(cfg.Client.StateDir, filepath.Join(data, "client"))
-	l.alloc = or(cfg.Client.AllocDir, filepath.Join(data, "alloc"))
+	l.server = cmp.Or(cfg.Server.DataDir, filepath.Join(data, "server"))
+	l.state = cmp.Or(cfg.Client.StateDir, filepath.Join(data, "client"))
+	l.alloc = cmp.Or(cfg.Client.AllocDir, filepath.Join(data, "alloc"))
 	needed := []string{}
 	if cfg.Server.Enabled {
 		needed = append(needed, l.server)
@@ -125,13 +126,6 @@ func removeTemporary(dir string, log hclog.Logger) {
 	if err := dirs.Remove(dir); err != nil {
 		log.Error("the temporary data directory stays", "dir", dir, "error", err)
 	}
-}
-
-func or(value, otherwise string) string {
-	if value != "" {
-		return value
-	}
-	return otherwise
 }
 
 func (l layout) String() string {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -44,7 +45,7 @@ func Hostpath() *cli.Command {
 			}
 			name, _ := os.Hostname()
 			err := hostpath.Run(ctx, hostpath.Config{
-				Endpoint: c.String("endpoint"), StateDir: c.String("state-dir"), NodeID: or(c.String("node-id"), name),
+				Endpoint: c.String("endpoint"), StateDir: c.String("state-dir"), NodeID: cmp.Or(c.String("node-id"), name),
 				Mode: c.String("mode"), Attach: c.Bool("attach"), Topology: topology, MaxVolumes: int64(c.Int("max-volumes")),
 			})
 			if err != nil {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"runtime"
@@ -31,7 +32,7 @@ func (a *agent) serverConfig() nomad.Config {
 	}
 	return nomad.Config{
 		Name: a.cfg.Name, Region: a.cfg.Region, Datacenter: a.cfg.Datacenter, Version: build(a.version), Dir: dir,
-		Bind:      net.JoinHostPort(or(a.cfg.Addresses.RPC, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.RPC)),
+		Bind:      net.JoinHostPort(cmp.Or(a.cfg.Addresses.RPC, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.RPC)),
 		Advertise: a.cfg.Advertise.RPC, JobVersions: s.JobTrackedVersions, Log: a.log, TLS: a.tls.rpc,
 		Workers: workers(s.NumSchedulers), Schedulers: queues(s.EnabledSchedulers), Rejections: plan.Rejections(s.PlanRejection),
 		Gossip: a.gossip(),
@@ -93,7 +94,7 @@ func queues(enabled []string) []string {
 func (a *agent) gossip() *nomad.Gossip {
 	s, join := a.cfg.Server, a.cfg.Server.Joins()
 	return &nomad.Gossip{
-		Bind:      net.JoinHostPort(or(a.cfg.Addresses.Serf, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.Serf)),
+		Bind:      net.JoinHostPort(cmp.Or(a.cfg.Addresses.Serf, a.cfg.BindAddr), strconv.Itoa(a.cfg.Ports.Serf)),
 		Advertise: a.cfg.Advertise.Serf, Expect: s.BootstrapExpect, Encrypt: s.Encrypt, RejoinAfterLeave: s.RejoinAfterLeave,
 		Join: member.Join{Start: join.StartJoin, Retry: join.RetryJoin, Max: join.RetryMax, Interval: join.RetryInterval},
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log"
@@ -129,7 +130,7 @@ func (s security) warnEnd(log hclog.Logger) {
 }
 
 func loopback(cfg *config.Config) bool {
-	ip := net.ParseIP(or(cfg.Addresses.HTTP, cfg.BindAddr))
+	ip := net.ParseIP(cmp.Or(cfg.Addresses.HTTP, cfg.BindAddr))
 	return ip != nil && ip.IsLoopback()
 }
 

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -56,7 +57,7 @@ func Show(ctx context.Context, s *session.Session, found *api.Evaluation) error 
 		{"Create Time", s.When(e.CreateTime)},
 		{"Modify Time", s.When(e.ModifyTime)},
 		{"Status", e.Status},
-		{"Status Description", first(e.StatusDescription, e.Status)},
+		{"Status Description", cmp.Or(e.StatusDescription, e.Status)},
 		{"Type", e.Type},
 		{"TriggeredBy", e.TriggeredBy},
 		{"Job ID", e.JobID},
@@ -118,11 +119,4 @@ func showFailures(ctx context.Context, s *session.Session, e *api.Evaluation) er
 		s.Titled("Failed Placements", rows.Failures(failed))
 	}
 	return nil
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -72,7 +73,7 @@ func Server(h http.Handler) *http.Server {
 
 // node reaches the node that a request names, or this agent's own.
 func (c *call) node(id string) (wire.Caller, string, error) {
-	elsewhere := c.query.Region != "" && c.query.Region != first(c.Region, api.GlobalRegion)
+	elsewhere := c.query.Region != "" && c.query.Region != cmp.Or(c.Region, api.GlobalRegion)
 	if id == "" && c.LocalNodeID != nil && !elsewhere {
 		id = c.LocalNodeID()
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -29,7 +30,7 @@ func (c *call) fileRequest(path string) (wire.Caller, *api.AllocFileRequest, err
 }
 
 func fileList(c *call) (any, error) {
-	node, req, err := c.fileRequest(first(c.params.Get("path"), "/"))
+	node, req, err := c.fileRequest(cmp.Or(c.params.Get("path"), "/"))
 	if err != nil {
 		return nil, err
 	}

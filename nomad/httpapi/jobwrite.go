@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"cmp"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
@@ -40,22 +42,13 @@ func jobIn(c *call) (*jobspec.Request, api.WriteRequest, error) {
 	if j == nil {
 		return nil, w, fault.New(fault.Invalid, "Job must be specified")
 	}
-	j.Namespace = first(c.params.Get("namespace"), b.Namespace, j.Namespace, api.DefaultNamespace)
-	if home := first(c.Region, api.GlobalRegion); j.Region == api.GlobalRegion && home != api.GlobalRegion {
+	j.Namespace = cmp.Or(c.params.Get("namespace"), b.Namespace, j.Namespace, api.DefaultNamespace)
+	if home := cmp.Or(c.Region, api.GlobalRegion); j.Region == api.GlobalRegion && home != api.GlobalRegion {
 		j.Region = home // what parsing fills in is not what the user said
 	}
-	j.Region = first(c.params.Get("region"), b.Region, j.Region, c.Region, api.GlobalRegion)
+	j.Region = cmp.Or(c.params.Get("region"), b.Region, j.Region, c.Region, api.GlobalRegion)
 	w.Namespace, w.Region = j.Namespace, j.Region
 	return b, w, nil
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 func jobRegister(c *call) (any, error) {

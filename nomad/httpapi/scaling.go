@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -36,7 +37,7 @@ func jobScale(c *call) (any, error) {
 	if err := c.decode(bodyBytes, &req); err != nil {
 		return nil, err
 	}
-	if id := first(req.Target["Job"], req.JobID); id != "" && id != c.id {
+	if id := cmp.Or(req.Target["Job"], req.JobID); id != "" && id != c.id {
 		return nil, fault.New(fault.Invalid, "job ID in payload did not match URL: the path says %q, the body %q", c.id, id)
 	}
 	req.JobID, req.WriteRequest = c.id, c.writes()

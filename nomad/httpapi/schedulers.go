@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -32,7 +33,7 @@ func (c *call) schedulers() (Schedulers, error) {
 }
 
 // serverID names this agent as the list of servers does.
-func (c *call) serverID() string { return c.Name + "." + first(c.Region, api.GlobalRegion) }
+func (c *call) serverID() string { return c.Name + "." + cmp.Or(c.Region, api.GlobalRegion) }
 
 func schedulerWorkers(c *call) (any, error) {
 	s, err := c.schedulers()

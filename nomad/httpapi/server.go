@@ -114,7 +114,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if home := first(s.Region, api.GlobalRegion); !s.OtherRegions && first(q.Region, home) != home {
+	if home := cmp.Or(s.Region, api.GlobalRegion); !s.OtherRegions && cmp.Or(q.Region, home) != home {
 		return fault.New(fault.Invalid, "No path to region")
 	}
 	ctx, cancel := bound(r.Context(), route.stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))

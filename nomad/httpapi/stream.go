@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -54,7 +55,7 @@ func (f *frames) send(frame api.StreamFrame) error {
 
 // origin reads where a stream begins.
 func (c *call) origin() (string, int64, error) {
-	origin := first(c.params.Get("origin"), api.OriginStart)
+	origin := cmp.Or(c.params.Get("origin"), api.OriginStart)
 	if origin != api.OriginStart && origin != api.OriginEnd {
 		return "", 0, fault.New(fault.Invalid, "origin %q is neither start nor end", origin)
 	}
