@@ -107,6 +107,14 @@ func TestStartThatHangsOutlivesTheAgent(t *testing.T) {
 			at, asked, answer := fuseThat(t, true)
 			task.Config["work_dir"] = at
 			startInKilledAgent(t, dir, task, asked)
+			scopes := func() (left []string) {
+				names, _ := filepath.Glob(filepath.Join(dir, "*", "*.lock"))
+				for _, n := range names {
+					found, _ := filepath.Glob("/sys/fs/cgroup/*/nomad.slice/" + strings.TrimSuffix(filepath.Base(n), ".lock") + ".scope")
+					left = append(left, found...)
+				}
+				return left
+			}()
 			d := newDriver(t, dir)
 			h, err := d.Find(suite.Context(t), task.ID)
 			if err != nil {
@@ -147,6 +155,9 @@ func TestStartThatHangsOutlivesTheAgent(t *testing.T) {
 				t.Error(err)
 			}
 			suite.Eventually(t, "nothing is left", func() bool { return len(files(t, dir)) == 0 && holders(dir) == 0 })
+			for _, s := range scopes {
+				suite.Eventually(t, "its cgroup is removed", func() bool { return missing(s) })
+			}
 		})
 	}
 }

@@ -93,6 +93,7 @@ func (d *Driver) prune(ctx context.Context, state string, all bool) (string, err
 	id, err := d.find(ctx, state)
 	switch {
 	case errors.Is(err, fault.NotFound) && all:
+		supervise.EndLeftovers(state, d.cgroupOf(state))
 		return "", supervise.Remove(state)
 	case errors.Is(err, fault.NotFound):
 		return "", nil

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -209,14 +211,48 @@ func isHelper(pid int) bool {
 	})
 }
 
+// EndLeftovers kills and removes what a supervising process left that has vanished, and of which there is no handle.
+func EndLeftovers(state, cgroup string) {
+	endLeftovers(Ident{State: state, Boot: bootID(), Cgroup: cgroup, Mark: markAt(state)})
+}
+
+// Tries to remove a cgroup: at once, and beside for what the kernel takes long to end.
+const (
+	removeTries, removePause = 50, time.Millisecond
+	laterTries, laterPause   = 3600, time.Second
+)
+
+// removeCgroup removes a task's cgroup, with those that the task made in it.
 func removeCgroup(dir string) {
-	for range 50 {
-		if dir == "" || os.Remove(dir) == nil {
-			return
+	if dir != "" && !tryRemoval(dir, removeTries, removePause) {
+		go tryRemoval(dir, laterTries, laterPause)
+	}
+}
+
+func tryRemoval(dir string, tries int, pause time.Duration) bool {
+	for range tries {
+		if removeTree(dir) == nil {
+			return true
 		}
 		if _, err := os.Stat(dir); err != nil {
-			return
+			return true
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(pause)
 	}
+	return false
+}
+
+// removeTree removes a cgroup with those in it; the error is that of the outermost.
+func removeTree(dir string) (err error) {
+	var all []string
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			all = append(all, path)
+		}
+		return nil // what has gone meanwhile is not in the way
+	})
+	for _, d := range slices.Backward(all) {
+		err = os.Remove(d)
+	}
+	return err
 }

@@ -74,6 +74,20 @@ func (c *cgroup) remove() {
 		_ = syscall.Close(c.fd)
 	}
 	if c.fd = -1; c.own {
-		_ = syscall.Rmdir(c.path)
+		removeTree(c.path)
 	}
+}
+
+// removeTree removes a cgroup with those that the task made in it.
+func removeTree(dir string) {
+	if syscall.Rmdir(dir) != syscall.EBUSY {
+		return
+	}
+	for _, name := range listDir(dir) {
+		var st syscall.Stat_t
+		if syscall.Lstat(dir+"/"+name, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+			removeTree(dir + "/" + name)
+		}
+	}
+	_ = syscall.Rmdir(dir)
 }
