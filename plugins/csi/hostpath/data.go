@@ -46,7 +46,7 @@ func fillDraft(draft string, block bool, size int64, source string) error {
 		return err
 	}
 	if source != "" {
-		err = copySparse(f, source)
+		err = copyImage(f, source)
 	}
 	if err == nil {
 		err = f.Truncate(size)
@@ -54,13 +54,17 @@ func fillDraft(draft string, block bool, size int64, source string) error {
 	return errors.Join(err, f.Close())
 }
 
-// copySparse copies the parts of source that hold data.
-func copySparse(to *os.File, source string) error {
+func copyImage(to *os.File, source string) error {
 	from, err := os.Open(source)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
+	return copySparse(to, from)
+}
+
+// copySparse copies the parts of a file that hold data.
+func copySparse(to, from *os.File) error {
 	var at int64
 	for {
 		begin, err := unix.Seek(int(from.Fd()), at, unix.SEEK_DATA)
@@ -80,31 +84,33 @@ func copySparse(to *os.File, source string) error {
 }
 
 // copyTree copies directories, files and links with their owners, modes and times. Sockets, pipes and
-// devices are left out.
+// devices are left out. Tasks may write to the volume meanwhile: nothing outside of it is opened, whatever links they
+// make.
 func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(from)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(from, path)
+		info, err := root.Lstat(path)
 		if err != nil {
 			return err
 		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, rel)
+		target := filepath.Join(to, path)
 		switch {
-		case e.IsDir():
+		case info.IsDir():
 			err = os.Mkdir(target, 0o700)
-		case e.Type()&fs.ModeSymlink != 0:
+		case info.Mode()&fs.ModeSymlink != 0:
 			var link string
-			if link, err = os.Readlink(path); err == nil {
+			if link, err = root.Readlink(path); err == nil {
 				err = os.Symlink(link, target)
 			}
-		case e.Type().IsRegular():
-			err = copyFile(path, target)
+		case info.Mode().IsRegular():
+			err = copyFile(root, path, target)
 		default:
 			return nil
 		}
@@ -115,17 +121,26 @@ func copyTree(from, to string) error {
 	})
 }
 
-func copyFile(from, to string) error {
+// copyFile copies a regular file; what has become a pipe meanwhile is not waited for.
+func copyFile(root *os.Root, path, to string) error {
+	from, err := root.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s was replaced while it was copied", path)
+	}
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	err = copySparse(f, from)
-	if err == nil {
-		var i fs.FileInfo
-		if i, err = os.Stat(from); err == nil {
-			err = f.Truncate(i.Size())
-		}
+	if err = copySparse(f, from); err == nil {
+		err = f.Truncate(info.Size())
 	}
 	return errors.Join(err, f.Close())
 }
