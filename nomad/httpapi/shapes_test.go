@@ -138,6 +138,20 @@ func TestAnswersHaveTheKeysAndNullsThatClientsKnow(t *testing.T) {
 	}
 }
 
+func TestVolumesThatCannotBeAreNotAnswered(t *testing.T) {
+	t.Parallel()
+	h := handler(newCluster())
+	w := send(h, "GET", "/v1/volumes?type=host", "")
+	if w.Code != 200 || w.Body.String() != "[]" || w.Header().Get("X-Nomad-Index") != "0" {
+		t.Errorf("host volumes: %d %s %v", w.Code, w.Body, w.Header())
+	}
+	expect(t, send(h, "GET", "/v1/volumes?type=host&filter=a==", ""), 400, "failed to read filter expression")
+	// A verb that there is not is not a part of the id.
+	expect(t, send(h, "PUT", "/v1/volume/csi/x/foo", `{"Volumes": [{"ID": "x"}]}`), 404, "resource not found")
+	expect(t, send(h, "PUT", "/v1/volume/csi/x%2Ffoo", `{"Volumes": [{"ID": "x/foo"}]}`), 200, "")
+	expect(t, send(h, "PUT", "/v1/volume/csi/x", `{"Volumes": [{"ID": "x"}]}`), 200, "")
+}
+
 func TestHashOfAPoolChangesWithWhatItSays(t *testing.T) {
 	t.Parallel()
 	hash := func(p api.NodePool) any {

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/filter"
 )
 
 var volumeRoutes = []route{
@@ -31,8 +32,12 @@ var volumeRoutes = []route{
 
 func volumeList(c *call) (any, error) {
 	switch kind := c.params.Get("type"); kind {
-	case "", api.VolumeTypeHost:
+	case "":
 		return []*api.VolumeStub{}, nil
+	case api.VolumeTypeHost: // this version has none that are made while it runs
+		c.readRows(api.QueryMeta{})
+		_, err := filter.Rows(c.ctx(), []*api.VolumeStub{}, c.query.Filter, itself)
+		return []*api.VolumeStub{}, err
 	case api.VolumeTypeCSI:
 	default:
 		return nil, fault.New(fault.NotFound, "there are no volumes of type %q, only csi and host", kind)
@@ -103,6 +108,10 @@ func specs(c *call) ([]*api.VolumeSpec, error) {
 }
 
 func volumeRegister(c *call) (any, error) {
+	// A verb that there is not is no part of an id, whose slashes are escaped.
+	if strings.Contains(c.id, "/") && strings.Contains(c.r.URL.EscapedPath(), c.id) {
+		return nil, missing("resource not found: " + c.r.URL.Path)
+	}
 	v, err := specs(c)
 	if err != nil {
 		return nil, err
