@@ -165,13 +165,15 @@ func (st *stage) key() string { return stageKey(st.PluginID, st.ExternalID) }
 // journal is the durable list of rows and stages. What was read from it is never changed: copy, change, put.
 type journal struct {
 	bucket csiplugins.Bucket
-	// writing is shared by those who write records; who removes what is owed has it alone. It comes before mu, which is
-	// never held while the disk is waited for.
-	writing sync.RWMutex
-	mu      sync.Mutex
-	byKey   map[string]*row
-	stages  map[string]*stage
-	log     hclog.Logger
+	mu     sync.Mutex // never held while the disk is waited for
+	byKey  map[string]*row
+	stages map[string]*stage
+	log    hclog.Logger
+	// writers counts those who write records; settling is set while what is owed is removed, which is done alone. ended
+	// tells of the end of either. A mutex would stop virtual time while it is waited for.
+	writers  int
+	settling bool
+	ended    *sync.Cond
 	// owed are the keys of records that must be removed from disk still.
 	owed map[string]bool
 	// damaged are the keys of records that could not be read. They are taken for something that is mounted.
@@ -184,6 +186,7 @@ func openJournal(b csiplugins.Bucket, log hclog.Logger) (*journal, error) {
 		return nil, fmt.Errorf("read volume journal: %w", err)
 	}
 	j := &journal{bucket: b, byKey: map[string]*row{}, log: log, stages: map[string]*stage{}, owed: map[string]bool{}, damaged: map[string]bool{}}
+	j.ended = sync.NewCond(&j.mu)
 	for key, value := range raw {
 		var err error
 		if strings.HasPrefix(key, stagePrefix) {
@@ -259,8 +262,18 @@ func (j *journal) users(of *row) []*row {
 
 // write makes a record durable, or removes it when there is none.
 func (j *journal) write(key string, raw []byte) error {
-	j.writing.RLock()
-	defer j.writing.RUnlock()
+	j.mu.Lock()
+	for j.settling {
+		j.ended.Wait()
+	}
+	j.writers++
+	j.mu.Unlock()
+	defer func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.writers--
+		j.ended.Broadcast()
+	}()
 	if raw == nil {
 		return j.bucket.Delete(key)
 	}
@@ -322,8 +335,22 @@ func (j *journal) remove(key string) {
 
 // settle removes the records from disk that could not be removed, unless there is a new one of their key.
 func (j *journal) settle() error {
-	j.writing.Lock()
-	defer j.writing.Unlock()
+	j.mu.Lock()
+	if len(j.owed) == 0 {
+		j.mu.Unlock()
+		return nil
+	}
+	for j.settling || j.writers > 0 {
+		j.ended.Wait()
+	}
+	j.settling = true
+	j.mu.Unlock()
+	defer func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.settling = false
+		j.ended.Broadcast()
+	}()
 	for _, key := range j.owing() {
 		if err := j.bucket.Delete(key); err != nil {
 			return fmt.Errorf("write volume journal: %w", err)
