@@ -65,6 +65,31 @@ func TestAttachThatComesAfterItWasWrittenOffIsUndone(t *testing.T) {
 	}
 }
 
+// Whatever took the row away, what a driver says to have attached is not left at the provider.
+func TestAttachThatIsOnNoRecordIsUndone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Node("n1", volumestest.NodeOnly)
+	n := r.Node("n2")
+	r.Register(volumestest.Spec("v"))
+	release := n.Hold("Controller.Publish")
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	n.Await(t, "Controller.Publish")
+	r.Edit(func(tx *state.Txn) {
+		for c := range tx.Claims() {
+			tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
+		}
+		tx.DeleteAttachment("p", "ext-v", "n1")
+	})
+	detach := volumestest.Watch[api.ControllerUnpublishRequest](n, "Controller.Unpublish")
+	release()
+	n.Await(t, "Controller.Unpublish")
+	r.undone("n1")
+	if node := detach.Only(t).ProviderNodeID; node != "provider-n1" {
+		t.Errorf("detached from %q", node)
+	}
+}
+
 // The driver takes no call without the secrets, and the volume that has them is not registered any more.
 func TestAttachThatComesAfterItsVolumeWasForgottenIsUndoneWithItsSecrets(t *testing.T) {
 	t.Parallel()
