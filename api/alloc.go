@@ -54,7 +54,7 @@ type AllocStub struct {
 	AllocatedResources    *AllocatedResources    `json:",omitempty" msg:",omitempty"`
 	DesiredStatus         string                 `msg:",omitempty"`
 	DesiredDescription    string                 `msg:",omitempty"`
-	DesiredTransition     DesiredTransition      `msg:",omitempty"`
+	DesiredTransition     DesiredTransition      `msg:",omitzero"`
 	ClientStatus          string                 `msg:",omitempty"`
 	ClientDescription     string                 `msg:",omitempty"`
 	TaskStates            map[string]*TaskState  `msg:",omitempty"`
@@ -170,6 +170,9 @@ type DesiredTransition struct {
 	NoShutdownDelay         bool `msg:",omitempty"`
 	MigrateDisablePlacement bool `msg:",omitempty"`
 }
+
+// IsZero reports whether nothing is asked; rows and entries of before the field do without it.
+func (d DesiredTransition) IsZero() bool { return d == DesiredTransition{} }
 
 // RescheduleTracker is the history of a rescheduled allocation.
 type RescheduleTracker struct {

@@ -350,6 +350,10 @@ func (z *AllocStub) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x1000
 	}
+	if z.DesiredTransition.IsZero() {
+		zb0001Len--
+		zb0001Mask |= 0x2000
+	}
 	if z.ClientStatus == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4000
@@ -480,12 +484,14 @@ func (z *AllocStub) MarshalMsg(b []byte) (o []byte, err error) {
 			o = append(o, 0xb2, 0x44, 0x65, 0x73, 0x69, 0x72, 0x65, 0x64, 0x44, 0x65, 0x73, 0x63, 0x72, 0x69, 0x70, 0x74, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.DesiredDescription)
 		}
-		// string "DesiredTransition"
-		o = append(o, 0xb1, 0x44, 0x65, 0x73, 0x69, 0x72, 0x65, 0x64, 0x54, 0x72, 0x61, 0x6e, 0x73, 0x69, 0x74, 0x69, 0x6f, 0x6e)
-		o, err = z.DesiredTransition.MarshalMsg(o)
-		if err != nil {
-			err = msgp.WrapError(err, "DesiredTransition")
-			return
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+			// string "DesiredTransition"
+			o = append(o, 0xb1, 0x44, 0x65, 0x73, 0x69, 0x72, 0x65, 0x64, 0x54, 0x72, 0x61, 0x6e, 0x73, 0x69, 0x74, 0x69, 0x6f, 0x6e)
+			o, err = z.DesiredTransition.MarshalMsg(o)
+			if err != nil {
+				err = msgp.WrapError(err, "DesiredTransition")
+				return
+			}
 		}
 		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "ClientStatus"

@@ -54,7 +54,7 @@ func (p *Process) GiveUp() {
 	starting := looked(descendants(id.PID))
 	_ = send(id.PID, id.Ticks, syscall.SIGKILL)
 	if id.TaskPID == 0 {
-		letGo(append(starting, process{pid: id.PID, ticks: id.Ticks}))
+		letGo(process{pid: id.PID, ticks: id.Ticks}, starting)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -39,7 +39,7 @@ func (p *Process) giveUp(cause error) error {
 	}
 	below := looked(descendants(id.PID))
 	_ = p.child.Kill()
-	letGo(append(below, process{pid: id.PID, ticks: id.Ticks}))
+	letGo(process{pid: id.PID, ticks: id.Ticks}, below)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)

@@ -14,17 +14,18 @@ const LeaseEnding = ".lease"
 
 // letGo takes the lock of a lease from processes that were killed before they came to their task, and that the kernel does
 // not end: they never use the volumes, and others of the allocation wait for them before they unmount those. The lock belongs
-// to the open file, which all of them have, and which is taken from one for that.
-func letGo(killed []process) {
-	if slices.ContainsFunc(killed, process.isTask) {
+// to the open file, which all of them have, and which is taken from one for that. The supervising process itself, which may
+// be ending and have no program any more, is no task; what it has begun may be one.
+func letGo(supervising process, begun []process) {
+	if slices.ContainsFunc(begun, process.isTask) {
 		return
 	}
-	for _, p := range killed {
+	for _, p := range append(slices.Clip(begun), supervising) {
 		p.letGo()
 	}
 }
 
-// isTask reports whether a process has not ended that runs the program of a task.
+// isTask reports whether a process has not ended that runs the program of a task, or did before it began to end.
 func (p process) isTask() bool {
 	now, ok := startTicks(p.pid)
 	return ok && now == p.ticks && len(lives([]int{p.pid})) > 0 && !isSupervising(p.pid)
