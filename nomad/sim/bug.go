@@ -50,7 +50,7 @@ const (
 	BugStaleAnswer Bug = "stale answers recorded"
 	// BugLostWake gives the volume to nobody who waits for it: never served.
 	BugLostWake Bug = "waiting claims not woken"
-	// BugSpecLocked locks a volume that is being deleted by the spec that deletes it only: deleted under a user.
+	// BugSpecLocked locks a volume that is being deleted or expanded by the one spec only: deleted under a user.
 	BugSpecLocked Bug = "locks of one spec only"
 	// BugStaleMounts takes the return of a node for the proof that its old mounts are gone: two writers.
 	BugStaleMounts Bug = "stale mounts forgotten"

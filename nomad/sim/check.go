@@ -245,5 +245,5 @@ func (w *World) left() string {
 			return fmt.Sprintf("volume %s, %s", v.ID, v.Provision.State)
 		}
 	}
-	return ""
+	return w.ungrown()
 }

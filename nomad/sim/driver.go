@@ -18,13 +18,15 @@ type driver struct {
 	// hosts run the controller; each remembers on its disk the newest intents that it saw, by external id and node.
 	hosts   [2]map[string]uint64
 	volumes map[string]bool
+	// sizes are of what was expanded, by external id.
+	sizes map[string]int64
 	// stuck are attachments that the storage never takes away: "external node".
 	stuck map[string]bool
 }
 
 func newDriver() *driver {
 	return &driver{
-		attached: map[string]map[string]api.VolumeCapability{}, late: map[string]bool{}, volumes: map[string]bool{}, stuck: map[string]bool{},
+		attached: map[string]map[string]api.VolumeCapability{}, late: map[string]bool{}, volumes: map[string]bool{}, sizes: map[string]int64{}, stuck: map[string]bool{},
 		hosts: [2]map[string]uint64{{}, {}},
 	}
 }

@@ -195,13 +195,16 @@ func (l *leader) giveUpNodes(w *World) {
 	}
 }
 
-// provision makes and deletes volumes as the state intends.
+// provision makes, expands and deletes volumes as the state intends.
 func (l *leader) provision(w *World) {
 	for _, v := range slices.Collect(w.store.Read().Volumes(api.AllNamespaces)) {
 		answer := commands.Answer{Namespace: v.Namespace, ID: v.ID, Intent: v.Provision.Intent}
 		half := v.Provision.ExternalID == "" && v.ExternalID == ""
 		switch v.Provision.State {
 		case api.VolumeCreating, api.VolumeDeleting:
+		case api.VolumeExpanding:
+			l.grow(w, v, answer)
+			continue
 		default:
 			continue
 		}
@@ -245,6 +248,7 @@ func (l *leader) remove(w *World, v *api.Volume, answer commands.Answer) {
 			w.mayDelete(external)
 			w.tell("driver deletes %s", external)
 			delete(w.driver.volumes, strings.TrimPrefix(external, "x-"))
+			delete(w.driver.sizes, external)
 		}
 		if term != l.term {
 			return

@@ -34,8 +34,8 @@ func TestSimulation(t *testing.T) {
 	if failure != nil {
 		t.Fatalf("%v\nplay it again: go test ./nomad/sim -run Simulation -steps %d -seed %d", failure, *steps, failure.Story.Seed)
 	}
-	t.Logf("%d seeds hold all invariants: %d events, %d claims made of which %d waited, %d faults; %.0f seeds/s",
-		*seeds, tally.Events, tally.Claims, tally.Waited, tally.Faults, float64(*seeds)/time.Since(begin).Seconds())
+	t.Logf("%d seeds hold all invariants: %d events, %d claims made of which %d waited, %d expansions, %d faults; %.0f seeds/s",
+		*seeds, tally.Events, tally.Claims, tally.Waited, tally.Grown, tally.Faults, float64(*seeds)/time.Since(begin).Seconds())
 	if least := *seeds * *steps; tally.Events < least {
 		t.Errorf("%d events are less than %d", tally.Events, least)
 	}
@@ -73,7 +73,7 @@ func play(n uint64, bug sim.Bug) (*sim.Failure, sim.Tally) {
 }
 
 // plantedWithin is within how many seeds each planted bug must be found; most are within ten.
-const plantedWithin = 1000
+const plantedWithin = 2000
 
 // TestEveryPlantedBugIsCaught breaks each rule once and expects the simulation to tell.
 func TestEveryPlantedBugIsCaught(t *testing.T) {

@@ -31,6 +31,8 @@ type Tally struct {
 	Claims, Waited int
 	// Faults are actions that went wrong on purpose.
 	Faults int
+	// Grown are expansions.
+	Grown int
 }
 
 // Add adds the counts of another run.
@@ -39,6 +41,7 @@ func (t *Tally) Add(o Tally) {
 	t.Claims += o.Claims
 	t.Waited += o.Waited
 	t.Faults += o.Faults
+	t.Grown += o.Grown
 }
 
 // String tells the story.

@@ -23,8 +23,10 @@ func (w *World) user() {
 		w.stop(live[w.rnd.IntN(len(live))])
 	case n < 17:
 		w.share()
-	case n < 20:
+	case n < 19:
 		w.provision()
+	case n < 20:
+		w.expand()
 	case n < 22:
 		w.forget()
 	case n < 23:
@@ -47,6 +49,9 @@ func (w *World) place(old *api.Allocation) {
 	node := w.nodes[w.rnd.IntN(len(w.nodes))].id
 	if w.back != "" && w.rnd.IntN(3) == 0 { // it has the most room
 		node = w.back
+		if id := w.givenUp(node); id != "" && w.rnd.IntN(2) == 0 { // the job is wanted back where it was
+			volumes["one"] = w.request(id)
+		}
 	}
 	stopping := map[string]bool{}
 	what := fmt.Sprintf("place %s of %s on %s with %s", id, job, node, sources(volumes))
@@ -76,6 +81,17 @@ func (w *World) place(old *api.Allocation) {
 	if err == nil {
 		w.count(id)
 	}
+}
+
+// givenUp is a volume that a node has mounted still, though its claim was given up.
+func (w *World) givenUp(id string) string {
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.id == id })
+	for _, k := range slices.Sorted(maps.Keys(w.nodes[i].mounts)) {
+		if w.outcast[k] {
+			return w.nodes[i].mounts[k].hold.VolumeID
+		}
+	}
+	return ""
 }
 
 // count counts the claims of a new allocation.

@@ -156,7 +156,7 @@ func fingerprint(id string) *api.Node {
 		}
 	}
 	controller := info("attach", true)
-	controller.ControllerInfo = &api.CSIControllerInfo{SupportsAttachDetach: true, SupportsCreateDelete: true}
+	controller.ControllerInfo = &api.CSIControllerInfo{SupportsAttachDetach: true, SupportsCreateDelete: true, SupportsExpand: true}
 	return &api.Node{
 		ID: id, Status: api.NodeStatusReady,
 		CSINodePlugins:       map[string]*api.CSIInfo{"attach": info("attach", true), "plain": info("plain", false)},
