@@ -60,16 +60,10 @@ func (l *leader) grow(w *World, v *api.Volume, answer commands.Answer) {
 	})
 }
 
-// grow asserts that one thing is done with a volume at a time, by whichever of its specs, and that it does not shrink.
+// grow asserts that a volume is expanded for one of its specs at a time, and that it does not shrink.
 func (d *driver) grow(w *World, external string, size int64) {
-	var intended []string
-	for v := range w.store.Read().Volumes(api.AllNamespaces) {
-		if v.RemoteID() == external && v.Provision.State != api.VolumeAvailable {
-			intended = append(intended, fmt.Sprintf("%s is %s", v.ID, v.Provision.State))
-		}
-	}
-	if len(intended) != 1 {
-		w.fail("%s is expanded, and intended are %q", external, intended)
+	if specs := w.expanding(external); len(specs) != 1 {
+		w.fail("%s is expanded for %q", external, specs)
 	}
 	w.tell("driver expands %s from %d to %d", external, d.sizes[external], size)
 	if size < d.sizes[external] && !w.disowned[external] {
@@ -89,4 +83,14 @@ func (w *World) ungrown() string {
 		}
 	}
 	return ""
+}
+
+// expanding lists the specs of an external volume that are being expanded.
+func (w *World) expanding(external string) (specs []string) {
+	for v := range w.store.Read().Volumes(api.AllNamespaces) {
+		if v.RemoteID() == external && v.Provision.State == api.VolumeExpanding {
+			specs = append(specs, v.ID)
+		}
+	}
+	return specs
 }

@@ -263,6 +263,9 @@ func (l *leader) remove(w *World, v *api.Volume, answer commands.Answer) {
 
 // mayDelete asserts that nobody uses what is deleted, by any of its specs.
 func (w *World) mayDelete(external string) {
+	if specs := w.expanding(external); len(specs) > 0 {
+		w.fail("%s is deleted while it is expanded for %q", external, specs)
+	}
 	w.eachMount(func(n *node, _ string, m mount) {
 		if m.external == external && w.driver.has(external, n.id) {
 			w.fail("%s is deleted under the mount of %s on %s", external, m.alloc, n.id)
