@@ -135,24 +135,6 @@ func TestFreedClaimWakesThoseThatWaitForItUnderAnotherName(t *testing.T) {
 	w.untilLive("waiter", 1)
 }
 
-// A claim that is unmounted leaves its volume to whoever comes to the same node, though its detach may never end.
-func TestUnmountedClaimWakes(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1")
-	w.pluginNode("n1", true)
-	w.volume("v")
-	w.volumeJob("holder", evalID(1))
-	w.untilLive("holder", 1)
-	held := w.live("holder")[0]
-	w.blockedJob("waiter", 2)
-	w.write(func(tx *state.Txn) {
-		c := *tx.Claim("default", "v", held.ID, "")
-		c.State = api.ClaimUnmounted
-		tx.PutClaim(&c)
-	})
-	w.untilLive("waiter", 1)
-}
-
 // An earlier creation that made the external volume, and that is not undone after all, keeps nobody from it any more.
 func TestEarlierCreationThatIsNotUndoneWakes(t *testing.T) {
 	w := newWorld(t)

@@ -34,10 +34,8 @@ func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 		after, _ := c.After.(*api.Volume)
 		l.volumeChanged(before, after, index)
 	case state.TableClaims:
-		before, _ := c.Before.(*api.VolumeClaim)
-		after, _ := c.After.(*api.VolumeClaim)
-		if before != nil && (after == nil || leftNode(after) && !leftNode(before)) {
-			l.externalFreed(before.PluginID, before.ExternalID, index)
+		if gone, ok := c.Before.(*api.VolumeClaim); ok && gone != nil && c.After == nil {
+			l.externalFreed(gone.PluginID, gone.ExternalID, index)
 		}
 	case state.TableAttachments:
 		if gone, ok := c.Before.(*api.VolumeAttachment); ok && gone != nil && c.After == nil {
@@ -50,9 +48,6 @@ func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 		}
 	}
 }
-
-// leftNode reports whether a claim leaves its volume to whoever comes to the same node.
-func leftNode(c *api.VolumeClaim) bool { return c.State == api.ClaimUnmounted && !c.Presumed }
 
 // externalFreed wakes those who wait for an external volume, by whatever volume that names it, or for a
 // place of the plugin.
