@@ -422,48 +422,6 @@ func TestH2OnlyCapabilitiesThatAreThere(t *testing.T) {
 	}
 }
 
-func TestAllocLogs(t *testing.T) {
-	alloc := &api.Allocation{ID: "a1111111", Namespace: "default", TaskGroup: "g", Job: &api.Job{TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{{Name: "t"}}}}}}
-	two := &api.Allocation{ID: "a1111111", Namespace: "default", TaskGroup: "g", Job: &api.Job{TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{{Name: "t"}, {Name: "u"}}}}}}
-	answers := func(a *api.Allocation) map[string]any {
-		return map[string]any{
-			"GET /v1/allocations": []*api.AllocStub{{ID: "a1111111", Namespace: "default"}}, "GET /v1/allocation/a1111111": a,
-			"GET /v1/client/fs/logs/a1111111": "one\ntwo\nthree\n",
-		}
-	}
-	if o := run(t, newAgent(t, answers(alloc)), "", "alloc", "logs", "a11"); o.out != "one\ntwo\nthree\n" {
-		t.Errorf("got %q, %q", o.out, o.err)
-	}
-	if o := run(t, newAgent(t, answers(alloc)), "", "logs", "-tail", "-n", "2", "a11"); o.out != "two\nthree\n" {
-		t.Errorf("got %q, %q", o.out, o.err)
-	}
-	a := newAgent(t, answers(alloc))
-	run(t, a, "", "alloc", "logs", "-stderr", "a11", "t").want(t, 0)
-	if !strings.Contains(a.asked[2], "type=stderr") {
-		t.Errorf("asked %v", a.asked)
-	}
-	run(t, newAgent(t, answers(two)), "", "alloc", "logs", "a11").want(t, 1, "specify the task")
-	run(t, newAgent(t, answers(two)), "", "alloc", "logs", "a11", "zz").want(t, 1, `"zz"`)
-}
-
-func TestAllocStatus(t *testing.T) {
-	alloc := &api.Allocation{
-		ID: "a1111111", Namespace: "default", Name: "web.g[2]", NodeID: "n1111111", ClientStatus: "running", TaskGroup: "g",
-		Job: &api.Job{Version: 3, TaskGroups: []*api.TaskGroup{{
-			Name:    "g",
-			Volumes: map[string]*api.VolumeRequest{"data": {Name: "data", Type: "csi", Source: "v", PerAlloc: true}},
-			Tasks:   []*api.Task{{Name: "t", VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "d"}}}},
-		}}},
-		AllocatedResources: &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{"t": {Cpu: api.AllocatedCpuResources{CpuShares: 50}, Memory: api.AllocatedMemoryResources{MemoryMB: 32}}}},
-		TaskStates:         map[string]*api.TaskState{"t": {State: "running", Events: []*api.TaskEvent{{Type: "Started", Time: 1, DisplayMessage: "Task started by client"}}}},
-	}
-	a := newAgent(t, map[string]any{
-		"GET /v1/allocations": []*api.AllocStub{{ID: "a1111111", Namespace: "default"}}, "GET /v1/allocation/a1111111": alloc,
-		"GET /v1/client/allocation/a1111111/stats": &refusal{503, "node is not connected"},
-	})
-	run(t, a, "", "alloc", "status", "a1").want(t, 0, "Job Version         = 3", `Task "t" is "running"`, "50 MHz", "32 MiB", "v[2]", "Started", "Task started by client", "Resource use is unknown")
-}
-
 func TestNodeStatus(t *testing.T) {
 	node := &api.Node{
 		ID: "n1111111-0000", Name: "one", NodePool: "default", Status: "ready", SchedulingEligibility: "eligible",

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -150,16 +150,12 @@ const atOnceMax = 32
 // atOnce does something for each of a list, many at once.
 func atOnce(list []string, do func(string) error) error {
 	errs := make([]error, len(list))
-	room := make(chan struct{}, atOnceMax)
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(atOnceMax)
 	for i, one := range list {
-		room <- struct{}{}
-		all.Go(func() {
-			errs[i] = do(one)
-			<-room
-		})
+		all.Go(func() error { errs[i] = do(one); return nil })
 	}
-	all.Wait()
+	_ = all.Wait() // each has its own error
 	return errors.Join(errs...)
 }
 
