@@ -213,4 +213,6 @@ type ControllerVerifyResponse struct {
 	Attached string `msg:",omitempty"`
 	// By names the calls that told.
 	By string `msg:",omitempty"`
+	// CapacityBytes is how large the volume is; 0 where no call tells.
+	CapacityBytes int64 `json:",omitempty" msg:",omitempty"`
 }

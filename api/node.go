@@ -63,6 +63,8 @@ type StaleMount struct {
 	Use        string `json:",omitempty" msg:",omitempty"`
 	PluginID   string `msg:",omitempty"`
 	ExternalID string `msg:",omitempty"`
+	// ProviderNodeID is the driver's id of the machine; empty where it was not known.
+	ProviderNodeID string `json:",omitempty" msg:",omitempty"`
 	// Since is the Unix time in nanoseconds at which the claim was given up.
 	Since int64 `msg:",omitempty"`
 	// LastError is why the node could not unmount it yet.

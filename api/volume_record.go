@@ -144,6 +144,9 @@ const (
 
 // VolumeProvision is what the driver and the provisioning machine say of a volume.
 type VolumeProvision struct {
+	// Provider is the name of the driver that made the volume, or knew it when it was registered; empty where that was not
+	// known. Another one may have another volume by its id.
+	Provider   string            `json:",omitempty" msg:",omitempty"`
 	State      VolumeState       `msg:",omitempty"`
 	ExternalID string            `msg:",omitempty"`
 	Context    map[string]string `msg:",omitempty"`
@@ -235,6 +238,24 @@ func (i *SnapshotIntent) Operation() uint64 { return cmp.Or(i.Began, i.CreateInd
 // Fence orders the calls for the snapshot, as in [ControllerCall]: it grows when the intent is renewed.
 func (i *SnapshotIntent) Fence() uint64 { return max(i.Began, i.CreateIndex) }
 
+// SnapshotUnderWay is a snapshot that a driver was asked to make or to delete, and has not yet.
+type SnapshotUnderWay struct {
+	// Name is that of the request, or the driver's id of a snapshot to be deleted.
+	Name string `msg:",omitempty"`
+	// SnapshotID is the driver's id; empty while it is not known.
+	SnapshotID string `json:",omitempty" msg:",omitempty"`
+	// Source is the driver's id of the volume; empty for one to be deleted.
+	Source string `json:",omitempty" msg:",omitempty"`
+	// State is "being made", "not ready" (made, and its driver still works on it), "given up" (made or not, it is to be
+	// deleted), or "being deleted".
+	State string `msg:",omitempty"`
+	// Since is when it was asked for, in Unix nanoseconds; 0 is not known.
+	Since     int64  `json:",omitempty" msg:",omitempty"`
+	LastError string `json:",omitempty" msg:",omitempty"`
+	// Remedy is the command that ends it.
+	Remedy string `msg:",omitempty"`
+}
+
 // ReleasesMax bounds what a volume remembers of ended claims.
 const ReleasesMax = 16
 
@@ -288,6 +309,8 @@ type VolumeDetail struct {
 	NotValidated string `json:",omitempty" msg:",omitempty"`
 	// SlowestWriteBack is the longest time that a node took to write the volume's data back and unmount it.
 	SlowestWriteBack time.Duration `json:",omitempty" msg:",omitempty"`
+	// Snapshots are those of the volume that are being made or given up.
+	Snapshots []*SnapshotUnderWay `json:",omitempty" msg:",omitempty"`
 	// NodeExpansion lists the nodes that have not grown the file system of the volume yet.
 	NodeExpansion       []string  `json:",omitempty" msg:",omitempty"`
 	Schedulable         bool      `msg:",omitempty"`
@@ -393,7 +416,10 @@ type VolumeAttachment struct {
 	ExternalID string `msg:",omitempty"`
 	NodeID     string `msg:",omitempty"`
 	// ProviderNodeID is the driver's id of the node, recorded before the first call.
-	ProviderNodeID string            `msg:",omitempty"`
+	ProviderNodeID string `msg:",omitempty"`
+	// Provider is the name of the driver that was to attach it; empty where it was not known, or controllers of several
+	// were there.
+	Provider       string            `json:",omitempty" msg:",omitempty"`
 	State          AttachmentState   `msg:",omitempty"`
 	PublishContext map[string]string `json:"-" msg:",omitempty"`
 	// Secrets are kept only once no spec names the volume any more: calls use those of the spec.

@@ -249,6 +249,8 @@ type SnapshotListRequest struct {
 type SnapshotListResponse struct {
 	Snapshots []*Snapshot `msg:",omitempty"`
 	NextToken string      `msg:",omitempty"`
+	// UnderWay are those that the plugin was asked to make or to delete, and has not yet; on the first page.
+	UnderWay []*SnapshotUnderWay `json:",omitempty" msg:",omitempty"`
 	WriteMeta
 }
 

@@ -4551,11 +4551,11 @@ func (z *ControllerVerifyRequest) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
-func (z ControllerVerifyResponse) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *ControllerVerifyResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Exists == "" {
 		zb0001Len--
@@ -4568,6 +4568,10 @@ func (z ControllerVerifyResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.By == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.CapacityBytes == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -4588,6 +4592,11 @@ func (z ControllerVerifyResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "By"
 			o = append(o, 0xa2, 0x42, 0x79)
 			o = msgp.AppendString(o, z.By)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "CapacityBytes"
+			o = append(o, 0xad, 0x43, 0x61, 0x70, 0x61, 0x63, 0x69, 0x74, 0x79, 0x42, 0x79, 0x74, 0x65, 0x73)
+			o = msgp.AppendInt64(o, z.CapacityBytes)
 		}
 	}
 	return
@@ -4633,6 +4642,12 @@ func (z *ControllerVerifyResponse) UnmarshalMsg(bts []byte) (o []byte, err error
 				err = msgp.WrapError(err, "By")
 				return
 			}
+		case "CapacityBytes":
+			z.CapacityBytes, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "CapacityBytes")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -4646,8 +4661,8 @@ func (z *ControllerVerifyResponse) UnmarshalMsg(bts []byte) (o []byte, err error
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z ControllerVerifyResponse) Msgsize() (s int) {
-	s = 1 + 7 + msgp.StringPrefixSize + len(z.Exists) + 9 + msgp.StringPrefixSize + len(z.Attached) + 3 + msgp.StringPrefixSize + len(z.By)
+func (z *ControllerVerifyResponse) Msgsize() (s int) {
+	s = 1 + 7 + msgp.StringPrefixSize + len(z.Exists) + 9 + msgp.StringPrefixSize + len(z.Attached) + 3 + msgp.StringPrefixSize + len(z.By) + 14 + msgp.Int64Size
 	return
 }
 

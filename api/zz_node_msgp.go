@@ -5363,8 +5363,8 @@ func (z *Rollback) Msgsize() (s int) {
 func (z *StaleMount) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(13)
-	var zb0001Mask uint16 /* 13 bits */
+	zb0001Len := uint32(14)
+	var zb0001Mask uint16 /* 14 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -5390,33 +5390,37 @@ func (z *StaleMount) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.Since == 0 {
+	if z.ProviderNodeID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.LastError == "" {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.AccessMode == "" {
+	if z.LastError == "" {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.ReadOnly == false {
+	if z.AccessMode == "" {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.AttachmentMode == "" {
+	if z.ReadOnly == false {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.Lease == 0 {
+	if z.AttachmentMode == "" {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.Shared == false {
+	if z.Lease == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x1000
+	}
+	if z.Shared == false {
+		zb0001Len--
+		zb0001Mask |= 0x2000
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -5454,36 +5458,41 @@ func (z *StaleMount) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.ExternalID)
 		}
 		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "ProviderNodeID"
+			o = append(o, 0xae, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ProviderNodeID)
+		}
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "Since"
 			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
 			o = msgp.AppendInt64(o, z.Since)
 		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
 		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "AccessMode"
 			o = append(o, 0xaa, 0x41, 0x63, 0x63, 0x65, 0x73, 0x73, 0x4d, 0x6f, 0x64, 0x65)
 			o = msgp.AppendString(o, string(z.AccessMode))
 		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "ReadOnly"
 			o = append(o, 0xa8, 0x52, 0x65, 0x61, 0x64, 0x4f, 0x6e, 0x6c, 0x79)
 			o = msgp.AppendBool(o, z.ReadOnly)
 		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
 			// string "AttachmentMode"
 			o = append(o, 0xae, 0x41, 0x74, 0x74, 0x61, 0x63, 0x68, 0x6d, 0x65, 0x6e, 0x74, 0x4d, 0x6f, 0x64, 0x65)
 			o = msgp.AppendString(o, string(z.AttachmentMode))
 		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "Lease"
 			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
 			o = msgp.AppendDuration(o, z.Lease)
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "Shared"
 			o = append(o, 0xa6, 0x53, 0x68, 0x61, 0x72, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.Shared)
@@ -5550,6 +5559,12 @@ func (z *StaleMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "ExternalID")
 				return
 			}
+		case "ProviderNodeID":
+			z.ProviderNodeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ProviderNodeID")
+				return
+			}
 		case "Since":
 			z.Since, bts, err = msgp.ReadInt64Bytes(bts)
 			if err != nil {
@@ -5614,6 +5629,6 @@ func (z *StaleMount) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *StaleMount) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 11 + msgp.StringPrefixSize + len(string(z.AccessMode)) + 9 + msgp.BoolSize + 15 + msgp.StringPrefixSize + len(string(z.AttachmentMode)) + 6 + msgp.DurationSize + 7 + msgp.BoolSize
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 8 + msgp.StringPrefixSize + len(z.AllocID) + 4 + msgp.StringPrefixSize + len(z.Use) + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 15 + msgp.StringPrefixSize + len(z.ProviderNodeID) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 11 + msgp.StringPrefixSize + len(string(z.AccessMode)) + 9 + msgp.BoolSize + 15 + msgp.StringPrefixSize + len(string(z.AttachmentMode)) + 6 + msgp.DurationSize + 7 + msgp.BoolSize
 	return
 }

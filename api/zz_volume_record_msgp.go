@@ -1005,6 +1005,167 @@ func (z *SnapshotIntent) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *SnapshotUnderWay) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
+	_ = zb0001Mask
+	if z.Name == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.SnapshotID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Source == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.State == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Since == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.LastError == "" {
+		zb0001Len--
+		zb0001Mask |= 0x20
+	}
+	if z.Remedy == "" {
+		zb0001Len--
+		zb0001Mask |= 0x40
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Name"
+			o = append(o, 0xa4, 0x4e, 0x61, 0x6d, 0x65)
+			o = msgp.AppendString(o, z.Name)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "SnapshotID"
+			o = append(o, 0xaa, 0x53, 0x6e, 0x61, 0x70, 0x73, 0x68, 0x6f, 0x74, 0x49, 0x44)
+			o = msgp.AppendString(o, z.SnapshotID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Source"
+			o = append(o, 0xa6, 0x53, 0x6f, 0x75, 0x72, 0x63, 0x65)
+			o = msgp.AppendString(o, z.Source)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "State"
+			o = append(o, 0xa5, 0x53, 0x74, 0x61, 0x74, 0x65)
+			o = msgp.AppendString(o, z.State)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Since"
+			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
+			o = msgp.AppendInt64(o, z.Since)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "LastError"
+			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
+			o = msgp.AppendString(o, z.LastError)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Remedy"
+			o = append(o, 0xa6, 0x52, 0x65, 0x6d, 0x65, 0x64, 0x79)
+			o = msgp.AppendString(o, z.Remedy)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *SnapshotUnderWay) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z91b9256blimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "Name":
+			z.Name, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Name")
+				return
+			}
+		case "SnapshotID":
+			z.SnapshotID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "SnapshotID")
+				return
+			}
+		case "Source":
+			z.Source, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Source")
+				return
+			}
+		case "State":
+			z.State, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "State")
+				return
+			}
+		case "Since":
+			z.Since, bts, err = msgp.ReadInt64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Since")
+				return
+			}
+		case "LastError":
+			z.LastError, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "LastError")
+				return
+			}
+		case "Remedy":
+			z.Remedy, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Remedy")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *SnapshotUnderWay) Msgsize() (s int) {
+	s = 1 + 5 + msgp.StringPrefixSize + len(z.Name) + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 7 + msgp.StringPrefixSize + len(z.Source) + 6 + msgp.StringPrefixSize + len(z.State) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 7 + msgp.StringPrefixSize + len(z.Remedy)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *Volume) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -1212,8 +1373,8 @@ func (z *Volume) Msgsize() (s int) {
 func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(23)
-	var zb0001Mask uint32 /* 23 bits */
+	zb0001Len := uint32(24)
+	var zb0001Mask uint32 /* 24 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -1231,81 +1392,85 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.State == "" {
+	if z.Provider == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.PublishContext == nil {
+	if z.State == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.Secrets == nil {
+	if z.PublishContext == nil {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.ReadOnly == false {
+	if z.Secrets == nil {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.AccessMode == "" {
+	if z.ReadOnly == false {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.AttachmentMode == "" {
+	if z.AccessMode == "" {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.MountOptions == nil {
+	if z.AttachmentMode == "" {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.Context == nil {
+	if z.MountOptions == nil {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.Fence == 0 {
+	if z.Context == nil {
 		zb0001Len--
 		zb0001Mask |= 0x1000
 	}
-	if z.Proof == "" {
+	if z.Fence == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.Since == 0 {
+	if z.Proof == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.LastError == "" {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.NotCalled == false {
+	if z.LastError == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.Called == false {
+	if z.NotCalled == false {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.Refused == 0 {
+	if z.Called == false {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.NextRetry == 0 {
+	if z.Refused == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.Attempts == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x100000
 	}
-	if z.CreateIndex == 0 {
+	if z.Attempts == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x200000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x400000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x800000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -1333,11 +1498,16 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.ProviderNodeID)
 		}
 		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Provider"
+			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Provider)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "State"
 			o = append(o, 0xa5, 0x53, 0x74, 0x61, 0x74, 0x65)
 			o = msgp.AppendString(o, string(z.State))
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "PublishContext"
 			o = append(o, 0xae, 0x50, 0x75, 0x62, 0x6c, 0x69, 0x73, 0x68, 0x43, 0x6f, 0x6e, 0x74, 0x65, 0x78, 0x74)
 			o = msgp.AppendMapHeader(o, uint32(len(z.PublishContext)))
@@ -1346,7 +1516,7 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0002)
 			}
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "Secrets"
 			o = append(o, 0xa7, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
 			o = msgp.AppendMapHeader(o, uint32(len(z.Secrets)))
@@ -1355,22 +1525,22 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0004)
 			}
 		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "ReadOnly"
 			o = append(o, 0xa8, 0x52, 0x65, 0x61, 0x64, 0x4f, 0x6e, 0x6c, 0x79)
 			o = msgp.AppendBool(o, z.ReadOnly)
 		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "AccessMode"
 			o = append(o, 0xaa, 0x41, 0x63, 0x63, 0x65, 0x73, 0x73, 0x4d, 0x6f, 0x64, 0x65)
 			o = msgp.AppendString(o, string(z.AccessMode))
 		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "AttachmentMode"
 			o = append(o, 0xae, 0x41, 0x74, 0x74, 0x61, 0x63, 0x68, 0x6d, 0x65, 0x6e, 0x74, 0x4d, 0x6f, 0x64, 0x65)
 			o = msgp.AppendString(o, string(z.AttachmentMode))
 		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
 			// string "MountOptions"
 			o = append(o, 0xac, 0x4d, 0x6f, 0x75, 0x6e, 0x74, 0x4f, 0x70, 0x74, 0x69, 0x6f, 0x6e, 0x73)
 			if z.MountOptions == nil {
@@ -1409,7 +1579,7 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "Context"
 			o = append(o, 0xa7, 0x43, 0x6f, 0x6e, 0x74, 0x65, 0x78, 0x74)
 			o = msgp.AppendMapHeader(o, uint32(len(z.Context)))
@@ -1418,57 +1588,57 @@ func (z *VolumeAttachment) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0007)
 			}
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "Fence"
 			o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 			o = msgp.AppendUint64(o, z.Fence)
 		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "Proof"
 			o = append(o, 0xa5, 0x50, 0x72, 0x6f, 0x6f, 0x66)
 			o = msgp.AppendString(o, z.Proof)
 		}
-		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "Since"
 			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
 			o = msgp.AppendInt64(o, z.Since)
 		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "NotCalled"
 			o = append(o, 0xa9, 0x4e, 0x6f, 0x74, 0x43, 0x61, 0x6c, 0x6c, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.NotCalled)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "Called"
 			o = append(o, 0xa6, 0x43, 0x61, 0x6c, 0x6c, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.Called)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "Refused"
 			o = append(o, 0xa7, 0x52, 0x65, 0x66, 0x75, 0x73, 0x65, 0x64)
 			o = msgp.AppendUint8(o, z.Refused)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "Attempts"
 			o = append(o, 0xa8, 0x41, 0x74, 0x74, 0x65, 0x6d, 0x70, 0x74, 0x73)
 			o = msgp.AppendInt(o, z.Attempts)
 		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x400000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -1521,6 +1691,12 @@ func (z *VolumeAttachment) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			z.ProviderNodeID, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "ProviderNodeID")
+				return
+			}
+		case "Provider":
+			z.Provider, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Provider")
 				return
 			}
 		case "State":
@@ -1802,7 +1978,7 @@ func (z *VolumeAttachment) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeAttachment) Msgsize() (s int) {
-	s = 3 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 15 + msgp.StringPrefixSize + len(z.ProviderNodeID) + 6 + msgp.StringPrefixSize + len(string(z.State)) + 15 + msgp.MapHeaderSize
+	s = 3 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 15 + msgp.StringPrefixSize + len(z.ProviderNodeID) + 9 + msgp.StringPrefixSize + len(z.Provider) + 6 + msgp.StringPrefixSize + len(string(z.State)) + 15 + msgp.MapHeaderSize
 	if z.PublishContext != nil {
 		for za0001, za0002 := range z.PublishContext {
 			_ = za0002
@@ -2421,8 +2597,8 @@ func (z *VolumeClaim) Msgsize() (s int) {
 func (z *VolumeDetail) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(26)
-	var zb0001Mask uint32 /* 26 bits */
+	zb0001Len := uint32(27)
+	var zb0001Mask uint32 /* 27 bits */
 	_ = zb0001Mask
 	if z.ExternalID == "" {
 		zb0001Len--
@@ -2484,45 +2660,49 @@ func (z *VolumeDetail) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.NodeExpansion == nil {
+	if z.Snapshots == nil {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.Schedulable == false {
+	if z.NodeExpansion == nil {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.Provider == "" {
+	if z.Schedulable == false {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.ProviderVersion == "" {
+	if z.Provider == "" {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.ControllerRequired == false {
+	if z.ProviderVersion == "" {
 		zb0001Len--
 		zb0001Mask |= 0x100000
 	}
-	if z.ControllersHealthy == 0 {
+	if z.ControllerRequired == false {
 		zb0001Len--
 		zb0001Mask |= 0x200000
 	}
-	if z.ControllersExpected == 0 {
+	if z.ControllersHealthy == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x400000
 	}
-	if z.NodesHealthy == 0 {
+	if z.ControllersExpected == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x800000
 	}
-	if z.NodesExpected == 0 {
+	if z.NodesHealthy == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x1000000
 	}
-	if z.ResourceExhausted == (time.Time{}) {
+	if z.NodesExpected == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x2000000
+	}
+	if z.ResourceExhausted == (time.Time{}) {
+		zb0001Len--
+		zb0001Mask |= 0x4000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -2698,54 +2878,70 @@ func (z *VolumeDetail) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendDuration(o, z.SlowestWriteBack)
 		}
 		if (zb0001Mask & 0x10000) == 0 { // if not omitted
-			// string "NodeExpansion"
-			o = append(o, 0xad, 0x4e, 0x6f, 0x64, 0x65, 0x45, 0x78, 0x70, 0x61, 0x6e, 0x73, 0x69, 0x6f, 0x6e)
-			o = msgp.AppendArrayHeader(o, uint32(len(z.NodeExpansion)))
-			for za0013 := range z.NodeExpansion {
-				o = msgp.AppendString(o, z.NodeExpansion[za0013])
+			// string "Snapshots"
+			o = append(o, 0xa9, 0x53, 0x6e, 0x61, 0x70, 0x73, 0x68, 0x6f, 0x74, 0x73)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Snapshots)))
+			for za0013 := range z.Snapshots {
+				if z.Snapshots[za0013] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.Snapshots[za0013].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "Snapshots", za0013)
+						return
+					}
+				}
 			}
 		}
 		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+			// string "NodeExpansion"
+			o = append(o, 0xad, 0x4e, 0x6f, 0x64, 0x65, 0x45, 0x78, 0x70, 0x61, 0x6e, 0x73, 0x69, 0x6f, 0x6e)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.NodeExpansion)))
+			for za0014 := range z.NodeExpansion {
+				o = msgp.AppendString(o, z.NodeExpansion[za0014])
+			}
+		}
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "Schedulable"
 			o = append(o, 0xab, 0x53, 0x63, 0x68, 0x65, 0x64, 0x75, 0x6c, 0x61, 0x62, 0x6c, 0x65)
 			o = msgp.AppendBool(o, z.Schedulable)
 		}
-		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
 			// string "Provider"
 			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
 			o = msgp.AppendString(o, z.Provider)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "ProviderVersion"
 			o = append(o, 0xaf, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72, 0x56, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.ProviderVersion)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "ControllerRequired"
 			o = append(o, 0xb2, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x52, 0x65, 0x71, 0x75, 0x69, 0x72, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.ControllerRequired)
 		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000) == 0 { // if not omitted
 			// string "ControllersHealthy"
 			o = append(o, 0xb2, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x73, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79)
 			o = msgp.AppendInt(o, z.ControllersHealthy)
 		}
-		if (zb0001Mask & 0x400000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800000) == 0 { // if not omitted
 			// string "ControllersExpected"
 			o = append(o, 0xb3, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x73, 0x45, 0x78, 0x70, 0x65, 0x63, 0x74, 0x65, 0x64)
 			o = msgp.AppendInt(o, z.ControllersExpected)
 		}
-		if (zb0001Mask & 0x800000) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
 			// string "NodesHealthy"
 			o = append(o, 0xac, 0x4e, 0x6f, 0x64, 0x65, 0x73, 0x48, 0x65, 0x61, 0x6c, 0x74, 0x68, 0x79)
 			o = msgp.AppendInt(o, z.NodesHealthy)
 		}
-		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000000) == 0 { // if not omitted
 			// string "NodesExpected"
 			o = append(o, 0xad, 0x4e, 0x6f, 0x64, 0x65, 0x73, 0x45, 0x78, 0x70, 0x65, 0x63, 0x74, 0x65, 0x64)
 			o = msgp.AppendInt(o, z.NodesExpected)
 		}
-		if (zb0001Mask & 0x2000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000000) == 0 { // if not omitted
 			// string "ResourceExhausted"
 			o = append(o, 0xb1, 0x52, 0x65, 0x73, 0x6f, 0x75, 0x72, 0x63, 0x65, 0x45, 0x78, 0x68, 0x61, 0x75, 0x73, 0x74, 0x65, 0x64)
 			o = msgp.AppendTime(o, z.ResourceExhausted)
@@ -3149,26 +3345,60 @@ func (z *VolumeDetail) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "SlowestWriteBack")
 				return
 			}
-		case "NodeExpansion":
+		case "Snapshots":
 			var zb0014 uint32
 			zb0014, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "NodeExpansion")
+				err = msgp.WrapError(err, "Snapshots")
 				return
 			}
 			if zb0014 > z91b9256blimitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.NodeExpansion) >= int(zb0014) {
-				z.NodeExpansion = z.NodeExpansion[:zb0014]
+			if cap(z.Snapshots) >= int(zb0014) {
+				z.Snapshots = z.Snapshots[:zb0014]
 			} else {
-				z.NodeExpansion = make([]string, zb0014)
+				z.Snapshots = make([]*SnapshotUnderWay, zb0014)
 			}
-			for za0013 := range z.NodeExpansion {
-				z.NodeExpansion[za0013], bts, err = msgp.ReadStringBytes(bts)
+			for za0013 := range z.Snapshots {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Snapshots[za0013] = nil
+				} else {
+					if z.Snapshots[za0013] == nil {
+						z.Snapshots[za0013] = new(SnapshotUnderWay)
+					}
+					bts, err = z.Snapshots[za0013].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Snapshots", za0013)
+						return
+					}
+				}
+			}
+		case "NodeExpansion":
+			var zb0015 uint32
+			zb0015, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeExpansion")
+				return
+			}
+			if zb0015 > z91b9256blimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.NodeExpansion) >= int(zb0015) {
+				z.NodeExpansion = z.NodeExpansion[:zb0015]
+			} else {
+				z.NodeExpansion = make([]string, zb0015)
+			}
+			for za0014 := range z.NodeExpansion {
+				z.NodeExpansion[za0014], bts, err = msgp.ReadStringBytes(bts)
 				if err != nil {
-					err = msgp.WrapError(err, "NodeExpansion", za0013)
+					err = msgp.WrapError(err, "NodeExpansion", za0014)
 					return
 				}
 			}
@@ -3309,9 +3539,17 @@ func (z *VolumeDetail) Msgsize() (s int) {
 			s += z.Attachments[za0012].Msgsize()
 		}
 	}
-	s += 6 + msgp.StringPrefixSize + len(string(z.State)) + 10 + msgp.StringPrefixSize + len(z.LastError) + 13 + msgp.StringPrefixSize + len(z.NotValidated) + 17 + msgp.DurationSize + 14 + msgp.ArrayHeaderSize
-	for za0013 := range z.NodeExpansion {
-		s += msgp.StringPrefixSize + len(z.NodeExpansion[za0013])
+	s += 6 + msgp.StringPrefixSize + len(string(z.State)) + 10 + msgp.StringPrefixSize + len(z.LastError) + 13 + msgp.StringPrefixSize + len(z.NotValidated) + 17 + msgp.DurationSize + 10 + msgp.ArrayHeaderSize
+	for za0013 := range z.Snapshots {
+		if z.Snapshots[za0013] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.Snapshots[za0013].Msgsize()
+		}
+	}
+	s += 14 + msgp.ArrayHeaderSize
+	for za0014 := range z.NodeExpansion {
+		s += msgp.StringPrefixSize + len(z.NodeExpansion[za0014])
 	}
 	s += 12 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.Provider) + 16 + msgp.StringPrefixSize + len(z.ProviderVersion) + 19 + msgp.BoolSize + 19 + msgp.IntSize + 20 + msgp.IntSize + 13 + msgp.IntSize + 14 + msgp.IntSize + 18 + msgp.TimeSize
 	return
@@ -3437,80 +3675,84 @@ func (z *VolumeOwner) Msgsize() (s int) {
 func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(18)
-	var zb0001Mask uint32 /* 18 bits */
+	zb0001Len := uint32(19)
+	var zb0001Mask uint32 /* 19 bits */
 	_ = zb0001Mask
-	if z.State == "" {
+	if z.Provider == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
-	if z.ExternalID == "" {
+	if z.State == "" {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.Context == nil {
+	if z.ExternalID == "" {
 		zb0001Len--
 		zb0001Mask |= 0x4
 	}
-	if z.Topologies == nil {
+	if z.Context == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8
 	}
-	if z.CapacityBytes == 0 {
+	if z.Topologies == nil {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.Intent == 0 {
+	if z.CapacityBytes == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.Began == 0 {
+	if z.Intent == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x40
 	}
-	if z.IntentSecrets == nil {
+	if z.Began == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80
 	}
-	if z.Replaces == nil {
+	if z.IntentSecrets == nil {
 		zb0001Len--
 		zb0001Mask |= 0x100
 	}
-	if z.Created == false {
+	if z.Replaces == nil {
 		zb0001Len--
 		zb0001Mask |= 0x200
 	}
-	if z.NotValidated == "" {
+	if z.Created == false {
 		zb0001Len--
 		zb0001Mask |= 0x400
 	}
-	if z.LastError == "" {
+	if z.NotValidated == "" {
 		zb0001Len--
 		zb0001Mask |= 0x800
 	}
-	if z.NodeExpansion == nil {
+	if z.LastError == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1000
 	}
-	if z.NotGrown == false {
+	if z.NodeExpansion == nil {
 		zb0001Len--
 		zb0001Mask |= 0x2000
 	}
-	if z.Uncertain == false {
+	if z.NotGrown == false {
 		zb0001Len--
 		zb0001Mask |= 0x4000
 	}
-	if z.OutOfUse == false {
+	if z.Uncertain == false {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.FormerSecrets == nil {
+	if z.OutOfUse == false {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.SlowestWriteBack == 0 {
+	if z.FormerSecrets == nil {
 		zb0001Len--
 		zb0001Mask |= 0x20000
+	}
+	if z.SlowestWriteBack == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -3518,16 +3760,21 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 	// skip if no fields are to be emitted
 	if zb0001Len != 0 {
 		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "Provider"
+			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Provider)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
 			// string "State"
 			o = append(o, 0xa5, 0x53, 0x74, 0x61, 0x74, 0x65)
 			o = msgp.AppendString(o, string(z.State))
 		}
-		if (zb0001Mask & 0x2) == 0 { // if not omitted
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
 			// string "ExternalID"
 			o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
 			o = msgp.AppendString(o, z.ExternalID)
 		}
-		if (zb0001Mask & 0x4) == 0 { // if not omitted
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
 			// string "Context"
 			o = append(o, 0xa7, 0x43, 0x6f, 0x6e, 0x74, 0x65, 0x78, 0x74)
 			o = msgp.AppendMapHeader(o, uint32(len(z.Context)))
@@ -3536,7 +3783,7 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0002)
 			}
 		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
 			// string "Topologies"
 			o = append(o, 0xaa, 0x54, 0x6f, 0x70, 0x6f, 0x6c, 0x6f, 0x67, 0x69, 0x65, 0x73)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.Topologies)))
@@ -3566,22 +3813,22 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
 			// string "CapacityBytes"
 			o = append(o, 0xad, 0x43, 0x61, 0x70, 0x61, 0x63, 0x69, 0x74, 0x79, 0x42, 0x79, 0x74, 0x65, 0x73)
 			o = msgp.AppendInt64(o, z.CapacityBytes)
 		}
-		if (zb0001Mask & 0x20) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "Intent"
 			o = append(o, 0xa6, 0x49, 0x6e, 0x74, 0x65, 0x6e, 0x74)
 			o = msgp.AppendUint64(o, z.Intent)
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "Began"
 			o = append(o, 0xa5, 0x42, 0x65, 0x67, 0x61, 0x6e)
 			o = msgp.AppendUint64(o, z.Began)
 		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
+		if (zb0001Mask & 0x100) == 0 { // if not omitted
 			// string "IntentSecrets"
 			o = append(o, 0xad, 0x49, 0x6e, 0x74, 0x65, 0x6e, 0x74, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
 			o = msgp.AppendMapHeader(o, uint32(len(z.IntentSecrets)))
@@ -3590,7 +3837,7 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0007)
 			}
 		}
-		if (zb0001Mask & 0x100) == 0 { // if not omitted
+		if (zb0001Mask & 0x200) == 0 { // if not omitted
 			// string "Replaces"
 			o = append(o, 0xa8, 0x52, 0x65, 0x70, 0x6c, 0x61, 0x63, 0x65, 0x73)
 			if z.Replaces == nil {
@@ -3603,22 +3850,22 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 				}
 			}
 		}
-		if (zb0001Mask & 0x200) == 0 { // if not omitted
+		if (zb0001Mask & 0x400) == 0 { // if not omitted
 			// string "Created"
 			o = append(o, 0xa7, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x64)
 			o = msgp.AppendBool(o, z.Created)
 		}
-		if (zb0001Mask & 0x400) == 0 { // if not omitted
+		if (zb0001Mask & 0x800) == 0 { // if not omitted
 			// string "NotValidated"
 			o = append(o, 0xac, 0x4e, 0x6f, 0x74, 0x56, 0x61, 0x6c, 0x69, 0x64, 0x61, 0x74, 0x65, 0x64)
 			o = msgp.AppendString(o, z.NotValidated)
 		}
-		if (zb0001Mask & 0x800) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000) == 0 { // if not omitted
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
 		}
-		if (zb0001Mask & 0x1000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000) == 0 { // if not omitted
 			// string "NodeExpansion"
 			o = append(o, 0xad, 0x4e, 0x6f, 0x64, 0x65, 0x45, 0x78, 0x70, 0x61, 0x6e, 0x73, 0x69, 0x6f, 0x6e)
 			o = msgp.AppendArrayHeader(o, uint32(len(z.NodeExpansion)))
@@ -3626,22 +3873,22 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, z.NodeExpansion[za0008])
 			}
 		}
-		if (zb0001Mask & 0x2000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000) == 0 { // if not omitted
 			// string "NotGrown"
 			o = append(o, 0xa8, 0x4e, 0x6f, 0x74, 0x47, 0x72, 0x6f, 0x77, 0x6e)
 			o = msgp.AppendBool(o, z.NotGrown)
 		}
-		if (zb0001Mask & 0x4000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000) == 0 { // if not omitted
 			// string "Uncertain"
 			o = append(o, 0xa9, 0x55, 0x6e, 0x63, 0x65, 0x72, 0x74, 0x61, 0x69, 0x6e)
 			o = msgp.AppendBool(o, z.Uncertain)
 		}
-		if (zb0001Mask & 0x8000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000) == 0 { // if not omitted
 			// string "OutOfUse"
 			o = append(o, 0xa8, 0x4f, 0x75, 0x74, 0x4f, 0x66, 0x55, 0x73, 0x65)
 			o = msgp.AppendBool(o, z.OutOfUse)
 		}
-		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "FormerSecrets"
 			o = append(o, 0xad, 0x46, 0x6f, 0x72, 0x6d, 0x65, 0x72, 0x53, 0x65, 0x63, 0x72, 0x65, 0x74, 0x73)
 			o = msgp.AppendMapHeader(o, uint32(len(z.FormerSecrets)))
@@ -3650,7 +3897,7 @@ func (z *VolumeProvision) MarshalMsg(b []byte) (o []byte, err error) {
 				o = msgp.AppendString(o, za0010)
 			}
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "SlowestWriteBack"
 			o = append(o, 0xb0, 0x53, 0x6c, 0x6f, 0x77, 0x65, 0x73, 0x74, 0x57, 0x72, 0x69, 0x74, 0x65, 0x42, 0x61, 0x63, 0x6b)
 			o = msgp.AppendDuration(o, z.SlowestWriteBack)
@@ -3681,6 +3928,12 @@ func (z *VolumeProvision) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			return
 		}
 		switch msgp.UnsafeString(field) {
+		case "Provider":
+			z.Provider, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Provider")
+				return
+			}
 		case "State":
 			{
 				var zb0002 string
@@ -3994,7 +4247,7 @@ func (z *VolumeProvision) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeProvision) Msgsize() (s int) {
-	s = 3 + 6 + msgp.StringPrefixSize + len(string(z.State)) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 8 + msgp.MapHeaderSize
+	s = 3 + 9 + msgp.StringPrefixSize + len(z.Provider) + 6 + msgp.StringPrefixSize + len(string(z.State)) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 8 + msgp.MapHeaderSize
 	if z.Context != nil {
 		for za0001, za0002 := range z.Context {
 			_ = za0002

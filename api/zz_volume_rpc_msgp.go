@@ -1248,8 +1248,8 @@ func (z *SnapshotListRequest) Msgsize() (s int) {
 func (z *SnapshotListResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Snapshots == nil {
 		zb0001Len--
@@ -1258,6 +1258,10 @@ func (z *SnapshotListResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.NextToken == "" {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.UnderWay == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1284,6 +1288,22 @@ func (z *SnapshotListResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "NextToken"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x54, 0x6f, 0x6b, 0x65, 0x6e)
 			o = msgp.AppendString(o, z.NextToken)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "UnderWay"
+			o = append(o, 0xa8, 0x55, 0x6e, 0x64, 0x65, 0x72, 0x57, 0x61, 0x79)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.UnderWay)))
+			for za0002 := range z.UnderWay {
+				if z.UnderWay[za0002] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					o, err = z.UnderWay[za0002].MarshalMsg(o)
+					if err != nil {
+						err = msgp.WrapError(err, "UnderWay", za0002)
+						return
+					}
+				}
+			}
 		}
 		// string "WriteMeta"
 		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
@@ -1368,19 +1388,53 @@ func (z *SnapshotListResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "NextToken")
 				return
 			}
-		case "WriteMeta":
+		case "UnderWay":
 			var zb0003 uint32
-			zb0003, bts, err = msgp.ReadMapHeaderBytes(bts)
+			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "UnderWay")
+				return
+			}
+			if zb0003 > zc955a9falimitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.UnderWay) >= int(zb0003) {
+				z.UnderWay = z.UnderWay[:zb0003]
+			} else {
+				z.UnderWay = make([]*SnapshotUnderWay, zb0003)
+			}
+			for za0002 := range z.UnderWay {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.UnderWay[za0002] = nil
+				} else {
+					if z.UnderWay[za0002] == nil {
+						z.UnderWay[za0002] = new(SnapshotUnderWay)
+					}
+					bts, err = z.UnderWay[za0002].UnmarshalMsg(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "UnderWay", za0002)
+						return
+					}
+				}
+			}
+		case "WriteMeta":
+			var zb0004 uint32
+			zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
 			if err != nil {
 				err = msgp.WrapError(err, "WriteMeta")
 				return
 			}
-			if zb0003 > zc955a9falimitMaps {
+			if zb0004 > zc955a9falimitMaps {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			for zb0003 > 0 {
-				zb0003--
+			for zb0004 > 0 {
+				zb0004--
 				field, bts, err = msgp.ReadMapKeyZC(bts)
 				if err != nil {
 					err = msgp.WrapError(err, "WriteMeta")
@@ -1423,7 +1477,15 @@ func (z *SnapshotListResponse) Msgsize() (s int) {
 			s += z.Snapshots[za0001].Msgsize()
 		}
 	}
-	s += 10 + msgp.StringPrefixSize + len(z.NextToken) + 10 + 1 + 6 + msgp.Uint64Size
+	s += 10 + msgp.StringPrefixSize + len(z.NextToken) + 9 + msgp.ArrayHeaderSize
+	for za0002 := range z.UnderWay {
+		if z.UnderWay[za0002] == nil {
+			s += msgp.NilSize
+		} else {
+			s += z.UnderWay[za0002].Msgsize()
+		}
+	}
+	s += 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 

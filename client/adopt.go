@@ -162,15 +162,19 @@ func (c *Client) recallLeases(ctx context.Context) {
 	}
 }
 
-// prune ends the tasks that nobody knows, and when not all allocations are known only some of them.
+// prune ends the tasks that nobody knows, and when not all allocations are known only some of them. It notes whether all of
+// them have ended.
 func (c *Client) prune(ctx context.Context, spare []string, all bool) {
+	c.pruned = all
 	for name, d := range c.drivers {
 		p, ok := d.Driver.(pruner)
 		if !ok || d.unsure {
+			c.pruned = c.pruned && !d.unsure
 			continue
 		}
 		switch ended, err := p.Prune(ctx, spare, all); {
 		case err != nil:
+			c.pruned = false
 			c.log.Warn("end tasks that nobody knows", "driver", name, "error", err)
 		case len(ended) > 0:
 			c.log.Warn("ended tasks that nobody knew", "driver", name, "tasks", ended)

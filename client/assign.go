@@ -80,13 +80,17 @@ func (c *Client) take(ctx context.Context, a *api.Allocation, restored *store.Al
 }
 
 func (c *Client) group(a *api.Allocation, dir dirs.Alloc, old map[string]*store.TaskRecord, changed func()) (*tasks.Group, error) {
-	return tasks.New(tasks.Config{
+	return tasks.New(c.tasksConfig(a, dir, old, changed))
+}
+
+func (c *Client) tasksConfig(a *api.Allocation, dir dirs.Alloc, old map[string]*store.TaskRecord, changed func()) tasks.Config {
+	return tasks.Config{
 		Alloc: a, Dirs: dir, Store: taskRecords{c.db, a.ID}, Restored: old, Node: c.node.present, Region: c.conf.Region,
 		HostEnv: c.hostEnv, Driver: c.driver, Plugin: c.plugin, Lease: func() *driver.Lease { return c.leaseOf(a.ID) }, KillTimeoutMax: c.conf.MaxKillTimeout,
 		Mounted: func() error { return c.volumes.Mounted(a.ID) },
 		Stuck:   func(reason string) { go c.volumes.Explain(context.Background(), a.ID, reason) },
 		Changed: changed, Jitter: jitter, Log: c.log.Named("tasks").With("alloc_id", a.ID),
-	})
+	}
 }
 
 // taskRecords stores the tasks of one allocation.
@@ -132,12 +136,15 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 			index, line, pause = resp.Index, resp.Line, retryMin
 			if first {
 				c.volumes.Listed(resp.Changed)
-				first = false
 			}
 			if !settled {
 				c.settle(life, resp.Changed)
 				settled = true
 			}
+			if first && c.pruned {
+				c.volumes.Settled()
+			}
+			first = false
 			c.apply(life, resp, known)
 		}
 	}

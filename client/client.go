@@ -42,6 +42,8 @@ type Client struct {
 	reports *reports
 	// stateLost is set when the node has an identity and a new, empty database: it may have tasks and mounts without a record.
 	stateLost bool
+	// pruned is set when no task runs that nobody knows. It is written before the loop of assignments, and by that.
+	pruned bool
 	// servers are those that were told last, as they are on disk.
 	servers atomic.Pointer[[]string]
 	// rollback is the newest mark of a restore of the servers that was heard of; serveNode alone uses it.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
 // identity reads the node's id and secret, or makes them; fresh tells which. They are files of their own, so that the node
@@ -40,17 +41,8 @@ func keep(path string) (id string, fresh bool, err error) {
 		return "", false, fmt.Errorf("read identity of the node: %w", err)
 	}
 	id = uuid.NewString()
-	return id, true, writeDurably(path, []byte(id))
-}
-
-func writeDurably(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	if err := durable.WriteFile(path, []byte(id), 0o600); err != nil {
+		return "", false, fmt.Errorf("write identity of the node: %w", err)
 	}
-	_, werr := f.Write(text)
-	if err := errors.Join(werr, f.Sync(), f.Close(), os.Rename(f.Name(), path)); err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
-	}
-	return nil
+	return id, true, nil
 }

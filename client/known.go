@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
 // serversFile holds the servers that were told last, one address a line: a node whose configured servers
@@ -39,7 +41,7 @@ func (c *Client) told(servers []string) {
 		return
 	}
 	c.files.servers.begin(func() error {
-		err := writeDurably(filepath.Join(c.conf.StateDir, serversFile), []byte(strings.Join(sorted, "\n")+"\n"))
+		err := durable.WriteFile(filepath.Join(c.conf.StateDir, serversFile), []byte(strings.Join(sorted, "\n")+"\n"), 0o600)
 		if err != nil {
 			c.log.Warn("keep the list of servers", "error", err)
 			return err

@@ -55,11 +55,7 @@ func (c *Client) renewLeases(sent int64) {
 	c.endMissed(sent)
 	c.lease.from.Store(sent)
 	c.keepLease()
-	for _, e := range c.table.all() {
-		if e.group != nil {
-			e.group.Renew(sent)
-		}
-	}
+	together(c.table.all(), func(e *entry) { e.renew(sent) })
 	c.keepEnded(sent)
 }
 
@@ -195,14 +191,14 @@ func (c *Client) silence() time.Duration {
 }
 
 func (c *Client) endLeases(ctx context.Context, silence time.Duration, told map[string]bool) {
-	kept := map[string]bool{}
-	for _, e := range c.table.all() {
+	all := c.table.all()
+	kept := leasesKept(all)
+	for _, e := range all {
 		id := e.alloc.ID()
 		l := c.volumes.Lease(id)
 		if e.group == nil || l == nil {
 			continue
 		}
-		kept[id] = e.group.LeaseKept()
 		if silence < l.Term.Stop() {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 	"github.com/open-nomad/open-nomad/client/volumes"
 	hostmounts "github.com/open-nomad/open-nomad/plugins/csi/mounts"
@@ -120,6 +121,11 @@ func TestPromiseIsRefusedWhereItCannotBeNoted(t *testing.T) {
 // leased is a service with one mount under a lease.
 func leased(t *testing.T, host *mountstest.Host, term time.Duration) *volumes.Service {
 	t.Helper()
+	return leasedFrom(t, electorate{}, host, term)
+}
+
+func leasedFrom(t *testing.T, servers wire.Caller, host *mountstest.Host, term time.Duration) *volumes.Service {
+	t.Helper()
 	row, err := json.Marshal(map[string]any{
 		"State": "mounted", "AllocID": "a", "Namespace": "default", "VolumeID": "v", "PluginID": "p", "ExternalID": "v",
 		"Target": map[string]string{"Host": "/t", "Plugin": "/t"}, "BootID": host.BootID(), "Lease": term,
@@ -134,7 +140,7 @@ func leased(t *testing.T, host *mountstest.Host, term time.Duration) *volumes.Se
 		t.Fatal(err)
 	}
 	s, err := volumes.New(volumes.Config{
-		StateDir: "/state", NodeID: func() string { return "n" }, Servers: electorate{}, Host: host,
+		StateDir: "/state", NodeID: func() string { return "n" }, Servers: servers, Host: host,
 		Journal: records{"row/a/" + csiplugins.Hash("default", "v"): row}, Registry: records{},
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
 // DrainOnShutdown says how a node drains itself before its agent ends.
@@ -54,7 +55,7 @@ func (c *Client) Drain(ctx context.Context) error {
 	}
 	token := uuid.NewString()
 	if n.SchedulingEligibility == api.NodeSchedulingEligible {
-		if err := writeDurably(filepath.Join(c.conf.StateDir, drainedFile), []byte(token)); err != nil {
+		if err := durable.WriteFile(filepath.Join(c.conf.StateDir, drainedFile), []byte(token), 0o600); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,8 @@ type entry struct {
 	// heard is set when the servers have taken the report of its end. Before that it must not be collected: they would
 	// give it to the node again, which would not know that it has run.
 	heard atomic.Bool
+	// renewal is of the leases of its tasks.
+	renewal renewal
 }
 
 // table is the set of allocations of the node.

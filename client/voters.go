@@ -9,6 +9,7 @@ import (
 	"reflect"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
 // votersFile holds the voters that the leader told last: a new agent process that hears of no leader must not
@@ -41,7 +42,7 @@ func (c *Client) toldVoters(v *api.Voters) {
 	body, err := json.Marshal(v)
 	c.files.voters.begin(func() error {
 		if err == nil {
-			err = writeDurably(filepath.Join(c.conf.StateDir, votersFile), body)
+			err = durable.WriteFile(filepath.Join(c.conf.StateDir, votersFile), body, 0o600)
 		}
 		if err != nil {
 			c.log.Warn("keep the voters among the servers", "error", err)

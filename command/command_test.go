@@ -360,6 +360,7 @@ func TestVolumeStatusShowsWhoHoldsIt(t *testing.T) {
 }
 
 func TestVolumeDetach(t *testing.T) {
+	const gone = "6a1d2c1e-77ea-4c4d-9a52-0c1f6cf0a001"
 	volume := &api.VolumeDetail{Volume: api.Volume{VolumeSpec: api.VolumeSpec{ID: "v1"}}, Claims: []*api.VolumeClaim{{NodeID: "dead-node-1"}}}
 	for _, x := range []struct {
 		nodes []*api.NodeStub
@@ -369,17 +370,38 @@ func TestVolumeDetach(t *testing.T) {
 	}{
 		{[]*api.NodeStub{{ID: "n1111111-0000"}}, "n111", "node=n1111111-0000", 0},
 		{nil, "dead", "node=dead-node-1", 0}, // S8: the node is gone, its claim is not
-		{nil, "whole-id", "node=whole-id", 0},
+		{nil, "lost", "node=lost-node-1", 0}, // the node and its claims are gone, an attachment is not
+		{nil, gone, "node=" + gone, 0},
 		{[]*api.NodeStub{{ID: "n1-a"}, {ID: "n1-b"}}, "n1", "", 1}, // H5: ambiguous is an error, not a guess
+		// The tables show names. What names no node would be a success that ends nothing.
+		{[]*api.NodeStub{{ID: "e5-a", Name: "web1"}, {ID: "e6-b", Name: "web2"}}, "web2", "node=e6-b", 0},
+		{[]*api.NodeStub{{ID: "e5-a", Name: "web1"}}, "web3", "", 1},
+		{[]*api.NodeStub{{ID: "e5-a", Name: "web"}, {ID: "e6-b", Name: "web"}}, "web", "", 1},
+		{[]*api.NodeStub{{ID: "e5-a", Name: "e6"}, {ID: "e6-b", Name: "web"}}, "e6", "", 1},
 	} {
 		a := newAgent(t, map[string]any{
 			"GET /v1/volumes": []*api.VolumeStub{{ID: "v1", Namespace: "default"}}, "GET /v1/volume/csi/v1": volume,
-			"GET /v1/nodes": x.nodes, "DELETE /v1/volume/csi/v1/detach": "",
+			"GET /v1/volumes/attachments": []*api.AttachmentStub{{NodeID: "lost-node-1"}},
+			"GET /v1/nodes":               x.nodes, "DELETE /v1/volume/csi/v1/detach": "",
 		})
 		run(t, a, "", "volume", "detach", "v1", x.typed).want(t, x.code, "")
 		if asked := strings.Join(a.asked, "\n"); x.code == 0 && !strings.Contains(asked, x.want) || x.code != 0 && strings.Contains(asked, "DELETE") {
 			t.Errorf("%s: asked %s", x.typed, asked)
 		}
+	}
+}
+
+// TestVolumesOfAnUnknownNodeAreNotAnEmptyList: tables show nodes by their names.
+func TestVolumesOfAnUnknownNodeAreNotAnEmptyList(t *testing.T) {
+	a := newAgent(t, map[string]any{
+		"GET /v1/nodes": []*api.NodeStub{{ID: "e5-a", Name: "web1"}}, "GET /v1/volumes": []*api.VolumeStub{}, "GET /v1/volumes/attachments": []*api.AttachmentStub{},
+	})
+	for _, command := range []string{"attachments", "status"} {
+		run(t, a, "", "volume", command, "-node", "web1").want(t, 0, "No")
+		if last := a.asked[len(a.asked)-1]; !strings.Contains(last, "node_id=e5-a") {
+			t.Errorf("%s: asked %s", command, last)
+		}
+		run(t, a, "", "volume", command, "-node", "web2").want(t, 1, `name "web2"`)
 	}
 }
 

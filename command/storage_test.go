@@ -212,3 +212,53 @@ func TestStatusSaysWhichFenceIsRight(t *testing.T) {
 	run(t, a, "", "volume", "status", "data").want(t, 0, "it depends")
 	run(t, a, "", "volume", "status", "-verbose", "data").want(t, 0, "storage (default: the driver attaches)", "n1, n2")
 }
+
+// Two rows of one machine have one name.
+func TestAttachmentsOfNodesWithOneNameAreToldApart(t *testing.T) {
+	a := newAgent(t, map[string]any{"GET /v1/volumes/attachments": []*api.AttachmentStub{
+		{PluginID: "p", ExternalID: "x1", NodeID: "aaaaaaaa-1", NodeName: "web"},
+		{PluginID: "p", ExternalID: "x1", NodeID: "bbbbbbbb-2", NodeName: "web"},
+		{PluginID: "p", ExternalID: "x2", NodeID: "cccccccc-3", NodeName: "db"},
+		{PluginID: "p", ExternalID: "x3", NodeID: "cccccccc-3", NodeName: "db"},
+	}})
+	out := run(t, a, "", "volume", "attachments")
+	out.want(t, 0, "web (aaaaaaaa)", "web (bbbbbbbb)", "db")
+	if strings.Contains(out.out, "cccc") {
+		t.Errorf("a name that is of one node has its id: %s", out.out)
+	}
+}
+
+func TestSnapshotsUnderWayAreListed(t *testing.T) {
+	under := []*api.SnapshotUnderWay{{Name: "nightly", State: "being made", LastError: "away\nfor long", Remedy: "nomad volume snapshot delete p nightly"}}
+	a := newAgent(t, map[string]any{
+		"GET /v1/plugins": []*api.PluginStub{{ID: "p"}}, "GET /v1/volumes/snapshot": &api.SnapshotListResponse{UnderWay: under},
+		"GET /v1/volumes":         []*api.VolumeStub{{ID: "data", Namespace: "default"}},
+		"GET /v1/volume/csi/data": &api.VolumeDetail{Volume: api.Volume{VolumeSpec: api.VolumeSpec{ID: "data"}}, Snapshots: under},
+	})
+	for _, command := range [][]string{{"volume", "snapshot", "list", "-plugin", "p"}, {"volume", "status", "data"}} {
+		run(t, a, "", command...).want(t, 0, "Snapshots Under Way", "nightly", "being made", "away ...", "nomad volume snapshot delete p nightly")
+	}
+}
+
+// Ids are what commands on nodes take. Who types the name that tables show is told the id.
+func TestNameOfANodeForItsIDIsExplained(t *testing.T) {
+	a := newAgent(t, map[string]any{"GET /v1/nodes": []*api.NodeStub{{ID: "e5-a", Name: "web1"}, {ID: "e6-b", Name: "web2"}}})
+	for _, command := range [][]string{{"node", "status", "web2"}, {"node", "eligibility", "-disable", "web2"}, {"node", "drain", "-enable", "-yes", "web2"}} {
+		run(t, a, "", command...).want(t, 1, `"web2"`, "it is the name of node e6-b: give the ID")
+	}
+	run(t, a, "", "node", "status", "web3").want(t, 1, `No node with prefix or ID "web3" found`)
+}
+
+func TestPreemptingAllocationSaysWhatItWaitsFor(t *testing.T) {
+	status := func(client string) *agent {
+		a := &api.Allocation{ID: "a1111111-0000", Namespace: "default", JobID: "web", TaskGroup: "g", ClientStatus: client, PreemptedAllocations: []string{"p1111111-0000", "p2222222-0000"}}
+		return newAgent(t, map[string]any{
+			"GET /v1/allocations": []*api.AllocStub{{ID: a.ID, Namespace: "default"}}, "GET /v1/allocation/a1111111-0000": a,
+			"GET /v1/allocation/p1111111-0000": &api.Allocation{ID: "p1111111-0000", JobID: "low", ClientStatus: "running", DesiredStatus: "evict"},
+			"GET /v1/allocation/p2222222-0000": &api.Allocation{ID: "p2222222-0000", JobID: "low", ClientStatus: "complete", DesiredStatus: "evict"},
+		})
+	}
+	run(t, status("pending"), "", "alloc", "status", "a1").want(t, 0,
+		"* p1111111 of job low (running): this allocation starts when it has stopped\n* p2222222\n")
+	run(t, status("running"), "", "alloc", "status", "a1").want(t, 0, "Preempted Allocations\n* p1111111\n* p2222222\n")
+}

@@ -167,7 +167,7 @@ func (s *Server) services() {
 	log := s.conf.Log
 	nodeService := nodes.New(nodes.Config{
 		Log: log.Named("nodes"), State: s.state, Raft: s.raft, Heartbeat: s.conf.Heartbeat,
-		Servers: s.serversHere, Voters: s.raft.Voters, VerifyLeader: s.raft.VerifyLeader,
+		Servers: s.serversHere, Voters: s.raft.Voters,
 	})
 	s.rpc = rpc.New(rpc.Config{
 		Log: log.Named("rpc"), Raft: s.raft, State: s.state, Dialer: s.dialer, VerifyNode: nodeService.Verify,
@@ -180,8 +180,7 @@ func (s *Server) services() {
 	volumeReconciler := reconciler.New(reconciler.Config{Log: log.Named("volumes"), State: s.state, Raft: s.raft, Nodes: s.rpc, Limits: s.conf.Volumes})
 	volumeService := volumes.New(volumes.Config{
 		Log: log.Named("volumes"), State: s.state, Raft: s.raft, Drivers: volumeReconciler, Outcomes: volumeReconciler,
-		VerifyLeader: s.raft.VerifyLeader,
-		Patience:     s.conf.Volumes.Patience, LimitExpiry: s.conf.Volumes.LimitExpiry,
+		Patience: s.conf.Volumes.Patience, LimitExpiry: s.conf.Volumes.LimitExpiry,
 	})
 	gcService := gc.New(gc.Config{
 		State: s.state, Raft: s.raft, Log: log.Named("gc"), Limits: s.conf.GC,

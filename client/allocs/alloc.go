@@ -60,10 +60,12 @@ type Config struct {
 
 // Alloc is one allocation on this node.
 type Alloc struct {
-	conf  Config
-	id    string
-	dir   dirs.Alloc
-	tasks Tasks
+	conf Config
+	id   string
+	dir  dirs.Alloc
+	// building makes its directories.
+	building *building
+	tasks    Tasks
 	// marks are what the journal said when an earlier agent process had the allocation.
 	marks map[string]string
 	clock *clock
@@ -86,6 +88,7 @@ func New(c Config, a *api.Allocation, restored *store.AllocRecord) (*Alloc, erro
 		return nil, err
 	}
 	out := &Alloc{conf: c, id: a.ID, dir: dir, alloc: a, clock: newClock(), stopping: make(chan struct{}), ended: make(chan struct{}), down: make(chan struct{})}
+	out.building = &building{build: dir.Build}
 	out.pulse = make(chan struct{}, 1)
 	var old map[string]*store.TaskRecord
 	if restored != nil {
@@ -274,6 +277,9 @@ func (a *Alloc) Destroy(ctx context.Context) error {
 	case <-a.down:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if err := a.building.ended(ctx); err != nil { // it would make them again
+		return fmt.Errorf("destroy allocation %s: %w", a.id, err)
 	}
 	if err := a.dir.Remove(); err != nil {
 		return fmt.Errorf("destroy allocation %s: %w", a.id, err)

@@ -28,10 +28,16 @@ func (a *Alloc) attendRuntime(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	names := make([]string, 0, len(g.Tasks))
-	for _, t := range g.Tasks {
-		names = append(names, t.Name)
-	}
-	a.tasks.Tell(names, eventTimeout, fmt.Sprintf("The allocation has run for its max_run_duration of %s", g.MaxRunDuration))
+	a.tasks.Tell(a.taskNames(), eventTimeout, fmt.Sprintf("The allocation has run for its max_run_duration of %s", g.MaxRunDuration))
 	a.Stop()
+}
+
+// taskNames are the names of all tasks of the allocation.
+func (a *Alloc) taskNames() (names []string) {
+	if g := a.Present().Group(); g != nil {
+		for _, t := range g.Tasks {
+			names = append(names, t.Name)
+		}
+	}
+	return names
 }

@@ -2,8 +2,11 @@ package allocs
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/steps"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -24,7 +27,7 @@ type Scope struct {
 // list is the life of an allocation: Up from top to bottom, Down from bottom to top.
 func (a *Alloc) list() []steps.Step[Scope] {
 	return []steps.Step[Scope]{
-		directories{a.dir},
+		directories{a.building, func(text string) { a.tasks.Tell(a.taskNames(), eventWaiting, text) }},
 		predecessors{a.conf.Ended},
 		// The network step comes here; tasks in host mode need none.
 		volumes{a.conf.Volumes},
@@ -32,11 +35,113 @@ func (a *Alloc) list() []steps.Step[Scope] {
 	}
 }
 
-// directories makes the allocation's directories. They stay until [Alloc.Destroy], for users read logs.
-type directories struct{ dir dirs.Alloc }
+// eventWaiting tells of what an allocation waits for before its tasks are started.
+const eventWaiting = "Waiting"
 
-func (directories) Name() string                       { return "directories" }
-func (s directories) Up(context.Context, *Scope) error { return s.dir.Build() }
+const (
+	// diskPause is the pause between tries to write to a disk that takes nothing.
+	diskPause = time.Second
+	// diskSilence is after what time it is told that a disk does not answer.
+	diskSilence = 2 * time.Second
+)
+
+// directories makes the allocation's directories. They stay until [Alloc.Destroy], for users read logs. A disk that takes
+// nothing now, or does not answer, is waited for, and told of once.
+type directories struct {
+	building *building
+	tell     func(text string)
+}
+
+// building makes directories, in a goroutine of its own: a disk that hangs holds up neither a stop nor the end of the agent.
+type building struct {
+	build func() error
+	mu    sync.Mutex
+	// over is closed when the last try has ended, err is its outcome.
+	over chan struct{}
+	err  error
+}
+
+// begin begins a try unless one is under way; over is closed when it has ended.
+func (b *building) begin() (over chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over != nil {
+		select {
+		case <-b.over:
+		default:
+			return b.over
+		}
+	}
+	over = make(chan struct{})
+	b.over = over
+	go func() {
+		err := b.build()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.err = err
+		close(over)
+	}()
+	return over
+}
+
+// ended waits until no try is under way.
+func (b *building) ended(ctx context.Context) error {
+	b.mu.Lock()
+	over := b.over
+	b.mu.Unlock()
+	if over == nil {
+		return nil
+	}
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return fault.New(fault.Timeout, "the disk of its directory does not answer: %w", ctx.Err())
+	}
+}
+
+func (b *building) outcome() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+func (directories) Name() string { return "directories" }
+
+func (s directories) Up(ctx context.Context, _ *Scope) error {
+	told := false
+	tell := func(why string) {
+		if !told {
+			s.tell("The disk of the node is waited for: " + why)
+		}
+		told = true
+	}
+	silence := time.NewTimer(diskSilence)
+	defer silence.Stop()
+	for {
+		for over := s.building.begin(); over != nil; {
+			select {
+			case <-over:
+				over = nil
+			case <-silence.C:
+				tell("it does not answer")
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		err := s.building.outcome()
+		if !dirs.Unwritable(err) {
+			return err
+		}
+		tell(err.Error())
+		select {
+		case <-time.After(diskPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 func (directories) Down(context.Context, *Scope) error { return nil }
 
 // predecessors waits for allocations on this node that this one replaces, whose ports it may need.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -50,9 +51,9 @@ func (s *Service) KeepHelpers(ctx context.Context, p *Plugin, at *mounts.Entry) 
 	defer s.helpersMu.Unlock()
 	var scopes []string
 	for _, dir := range append([]string{own}, helperScopes(filepath.Dir(own))...) {
-		pids := pidsBelow(dir)
+		pids := cgroup.ProcessesBelow(dir)
 		if len(pids) == 0 { // what an agent that ended meanwhile could not remove
-			_ = removeTree(dir)
+			_ = cgroup.Remove(dir)
 		}
 		for _, helper := range pids {
 			c := connectionsOf(helper)
@@ -110,22 +111,22 @@ func (s *Service) endHelper(dir string) {
 		return
 	}
 	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline); time.Sleep(helperPace) {
-		if len(pidsBelow(dir)) > 0 {
+		if len(cgroup.ProcessesBelow(dir)) > 0 {
 			continue
 		}
 		// A process that has ended and is not reaped yet keeps its cgroup.
-		if err := removeTree(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if err := cgroup.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 			return
 		}
 	}
 	if s.serving(dir) {
 		return
 	}
-	s.conf.Log.Warn("end processes that served a mount: they did not end with it", "scope", dir, "processes", pidsBelow(dir))
+	s.conf.Log.Warn("end processes that served a mount: they did not end with it", "scope", dir, "processes", cgroup.ProcessesBelow(dir))
 	if !s.killHelper(dir) {
 		return
 	}
-	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline) && removeTree(dir) != nil; time.Sleep(helperPace) {
+	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline) && cgroup.Remove(dir) != nil; time.Sleep(helperPace) {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -139,7 +140,7 @@ func (s *Service) serving(dir string) bool {
 	if err != nil {
 		return true
 	}
-	for _, pid := range pidsBelow(dir) {
+	for _, pid := range cgroup.ProcessesBelow(dir) {
 		c := connectionsOf(pid)
 		if c.unknown || slices.ContainsFunc(table, func(e *mounts.Entry) bool { return strings.HasPrefix(e.Dev, "0:") && c.has(minorOf(e.Dev)) }) {
 			return true
@@ -190,41 +191,6 @@ func cgroupOf(pid int) string {
 	return ""
 }
 
-// pidsBelow lists the processes of a cgroup and of those that were made in it.
-func pidsBelow(dir string) (out []int) {
-	for _, d := range tree(dir) {
-		raw, err := os.ReadFile(filepath.Join(d, "cgroup.procs"))
-		if err != nil {
-			continue
-		}
-		for _, f := range strings.Fields(string(raw)) {
-			if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
-				out = append(out, pid)
-			}
-		}
-	}
-	return out
-}
-
-// tree lists a cgroup and those in it, the outer ones first.
-func tree(dir string) (out []string) {
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			out = append(out, path)
-		}
-		return nil // what has gone meanwhile is not in the way
-	})
-	return out
-}
-
-// removeTree removes a cgroup with those in it; the error is that of the outermost.
-func removeTree(dir string) (err error) {
-	for _, d := range slices.Backward(tree(dir)) {
-		err = os.Remove(d)
-	}
-	return err
-}
-
 // helperScopes lists the scopes of helpers in a directory.
 func helperScopes(dir string) []string {
 	found, _ := filepath.Glob(filepath.Join(dir, "*"+frame.HelperScope))
@@ -247,7 +213,7 @@ func connectionsOf(pid int) (out connections) {
 		return out
 	}
 	for _, fd := range fds {
-		if to, err := os.Readlink(dir + "/fd/" + fd.Name()); err != nil || to != fuseDevice {
+		if to, err := os.Readlink(dir + "/fd/" + fd.Name()); err != nil || to != fuseDevice || over(pid, fd.Name()) {
 			continue
 		}
 		info, err := os.ReadFile(dir + "/fdinfo/" + fd.Name())
@@ -264,6 +230,29 @@ func connectionsOf(pid int) (out connections) {
 		out.ids = append(out.ids, n)
 	}
 	return out
+}
+
+// over reports whether the connection behind a process's descriptor of FUSE has ended: its mount is gone, and its number
+// may be that of another mount. The kernel tells so by POLLERR. What cannot be asked (before Linux 5.6, or without the
+// right to) counts as going on.
+func over(pid int, fd string) bool {
+	number, err := strconv.Atoi(fd)
+	if err != nil {
+		return false
+	}
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(process) }()
+	copied, err := unix.PidfdGetfd(process, number, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(copied) }()
+	asked := []unix.PollFd{{Fd: int32(copied), Events: unix.POLLIN}}
+	n, err := unix.Poll(asked, 0)
+	return err == nil && n == 1 && asked[0].Revents&unix.POLLERR != 0
 }
 
 // minorOf is the number of a FUSE connection: the minor number of its device.
@@ -293,7 +282,7 @@ func moveHelper(from string, pid int) (string, error) {
 		_ = os.Remove(scope)
 		return "", fmt.Errorf("move process %d, which serves a mount, to a scope of its own: %w", pid, err)
 	}
-	for _, other := range pidsBelow(from) {
+	for _, other := range cgroup.ProcessesBelow(from) {
 		if descends(other, pid) {
 			if err := move(other); err != nil {
 				return scope, fmt.Errorf("move process %d, which serves a mount, to a scope of its own: %w", other, err)

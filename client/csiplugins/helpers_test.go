@@ -144,6 +144,35 @@ func within(t *testing.T, limit time.Duration, what string, fact func() bool) {
 	}
 }
 
+func minorOf(t *testing.T, dev string) string {
+	t.Helper()
+	_, minor, ok := strings.Cut(dev, ":")
+	if !ok {
+		t.Fatalf("device %q", dev)
+	}
+	return minor
+}
+
+// another mounts file systems of FUSE until one has the number, which the kernel gives to the next mount that comes.
+func another(t *testing.T, minor string) {
+	t.Helper()
+	for range 20 {
+		at := t.TempDir()
+		fd, err := unix.Open(fuse, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH); _ = unix.Close(fd) })
+		if err := unix.Mount("another", at, "fuse.another", 0, "fd="+strconv.Itoa(fd)+",rootmode=40000,user_id=0,group_id=0"); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := mounts.At(at); err == nil && e != nil && minorOf(t, e.Dev) == minor {
+			return
+		}
+	}
+	t.Logf("no other mount got the number %s: somebody else has it", minor)
+}
+
 func helperOf(scope string) int {
 	raw, _ := os.ReadFile(filepath.Join(scope, "cgroup.procs"))
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
@@ -247,6 +276,10 @@ func TestMountsServedByAProcessOutliveThePluginsTask(t *testing.T) {
 			if err := mounts.Unmount(at); err != nil {
 				t.Fatal(err)
 			}
+			if name == "stays" { // its number is that of another mount now
+				another(t, minorOf(t, entry.Dev))
+			}
+			s.EndHelpers(scopes)
 			limit := 30 * time.Second
 			if name == "is killed" {
 				limit = 4 * time.Second // it would end by itself after 5

@@ -85,22 +85,31 @@ func TestDirectoriesAreNotGivenAwayThroughLinks(t *testing.T) {
 	if dir := os.Getenv("NOBODY_DIR"); dir != "" {
 		swapForLink(filepath.Join(dir, "local"), os.Getenv("VICTIM"))
 	}
-	a := reachableAlloc(t)
-	victim := filepath.Join(filepath.Dir(filepath.Dir(a.Dir())), "shadow")
-	write(t, victim, "root only")
-	if err := os.Remove(a.Task("web").Local()); err != nil {
-		t.Fatal(err)
-	}
-	asNobody(t, a.Task("web").Dir(), "VICTIM="+victim)
-	for i := range 20000 {
-		_ = a.BuildTask("web")
-		st, err := os.Stat(victim)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if uid := st.Sys().(*syscall.Stat_t).Uid; uid != 0 || st.Mode().Perm() != 0o600 {
-			t.Fatalf("after %d restarts a file of root has mode %v and owner %d", i, st.Mode(), uid)
-		}
+	for what, c := range map[string]struct {
+		mode os.FileMode
+		make func(path string) error
+	}{
+		"file":      {0o600, func(path string) error { return os.WriteFile(path, []byte("root only"), 0o600) }},
+		"directory": {0o700, func(path string) error { return os.Mkdir(path, 0o700) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			a := reachableAlloc(t)
+			victim := filepath.Join(filepath.Dir(filepath.Dir(a.Dir())), "shadow")
+			if err := errors.Join(c.make(victim), os.Remove(a.Task("web").Local())); err != nil {
+				t.Fatal(err)
+			}
+			asNobody(t, a.Task("web").Dir(), "VICTIM="+victim)
+			for i := range 20000 {
+				_ = a.BuildTask("web")
+				st, err := os.Stat(victim)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if uid := st.Sys().(*syscall.Stat_t).Uid; uid != 0 || st.Mode().Perm() != c.mode {
+					t.Fatalf("after %d restarts a %s of root has mode %v and owner %d", i, what, st.Mode(), uid)
+				}
+			}
+		})
 	}
 }
 

@@ -37,6 +37,11 @@ func taskEntry(name string) entry {
 	}}
 }
 
+// Unwritable reports whether an error is that of a disk which takes nothing now: it is full, or went read-only.
+func Unwritable(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO)
+}
+
 // Build makes the directory of the allocation and what its tasks share; what exists is kept.
 func (a Alloc) Build() error {
 	if err := os.MkdirAll(filepath.Dir(a.dir), 0o711); err != nil {

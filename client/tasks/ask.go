@@ -50,7 +50,7 @@ func (g *Group) Abandon(ctx context.Context, err error) {
 	}
 }
 
-// Update takes a new version of the allocation; what changed counts from the next start of a task on.
+// Update takes a new version of the allocation. How a task is stopped counts at once, the rest from its next start on.
 func (g *Group) Update(a *api.Allocation) {
 	g.mu.Lock()
 	g.alloc = a

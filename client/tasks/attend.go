@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
 // attend stays with a running attempt until it has ended, or until ctx ends.
-func (t *task) attend(ctx context.Context, spec *api.Task, d driver.Driver, id string, p Plugin) outcome {
+func (t *task) attend(ctx context.Context, d driver.Driver, id string, p Plugin) outcome {
 	beside, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
@@ -36,13 +35,13 @@ func (t *task) attend(ctx context.Context, spec *api.Task, d driver.Driver, id s
 		return outcome{exit: x}
 	case a := <-t.restarts:
 		t.say(restartSignal(a.reason))
-		x, ok := t.stop(ctx, spec, d, id, exits)
+		x, ok := t.stop(ctx, d, id, exits)
 		return outcome{exit: x, asked: &a, told: t.isTold(), left: !ok}
 	case <-t.told:
 		if p != nil {
 			p.Quiesce(ctx, t.sayPlugin)
 		}
-		x, ok := t.kill(ctx, spec, d, id, exits)
+		x, ok := t.kill(ctx, d, id, exits)
 		return outcome{exit: x, told: true, left: !ok}
 	case <-ctx.Done():
 		return outcome{left: true}
@@ -60,9 +59,9 @@ func (t *task) restartPlugin(reason string) {
 }
 
 // kill ends the attempt for good: shutdown delay, signal, timeout, force.
-func (t *task) kill(ctx context.Context, spec *api.Task, d driver.Driver, id string, exits <-chan *driver.Exit) (*driver.Exit, bool) {
+func (t *task) kill(ctx context.Context, d driver.Driver, id string, exits <-chan *driver.Exit) (*driver.Exit, bool) {
 	t.mu.Lock()
-	because := t.why
+	because, spec := t.why, t.spec
 	t.mu.Unlock()
 	if spec.ShutdownDelay > 0 {
 		t.say(message(eventShutdownDelay, fmt.Sprintf("Waiting for shutdown_delay of %s before killing the task.", spec.ShutdownDelay)))
@@ -75,12 +74,13 @@ func (t *task) kill(ctx context.Context, spec *api.Task, d driver.Driver, id str
 		default:
 		}
 	}
-	t.say(killing(because, t.killTimeout(spec))...)
-	return t.stop(ctx, spec, d, id, exits)
+	t.say(killing(because, t.killTimeout(t.present()))...)
+	return t.stop(ctx, d, id, exits)
 }
 
 // stop ends the attempt and returns its exit; it reports false when ctx ended first.
-func (t *task) stop(ctx context.Context, spec *api.Task, d driver.Driver, id string, exits <-chan *driver.Exit) (*driver.Exit, bool) {
+func (t *task) stop(ctx context.Context, d driver.Driver, id string, exits <-chan *driver.Exit) (*driver.Exit, bool) {
+	spec := t.present()
 	defer t.watchStuck(ctx, d, id, t.killTimeout(spec)+stuckAfter)()
 	signal := spec.KillSignal
 	for {

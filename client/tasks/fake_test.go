@@ -25,6 +25,8 @@ type scripted struct {
 	running map[string]*process
 	started []*driver.Task
 	sought  []string
+	// stops are the signals and timeouts of the stops.
+	stops []string
 	// startErr fails the next starts, hang lets them wait for their context.
 	startErr []error
 	hang     bool
@@ -135,11 +137,14 @@ func (s *scripted) Wait(ctx context.Context, id string) (*driver.Exit, error) {
 	}
 }
 
-func (s *scripted) Stop(_ context.Context, id, _ string, _ time.Duration) error {
+func (s *scripted) Stop(_ context.Context, id, signal string, timeout time.Duration) error {
 	p, err := s.process(id)
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.stops = append(s.stops, signal+" "+timeout.String())
+	s.mu.Unlock()
 	p.end(driver.Exit{Code: 130, Signal: 2})
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/client/tasks"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -438,4 +439,54 @@ func TestRestartOfAllTasksRevivesTheDead(t *testing.T) {
 			t.Errorf("restart after the end: %v", err)
 		}
 	})
+}
+
+// A task whose directories and files find no room waits for it, says so once, and can be stopped.
+func TestTaskWaitsForTheDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	for name, stopped := range map[string]bool{"there is room again": false, "it is stopped": true} {
+		t.Run(name, func(t *testing.T) {
+			disk := t.TempDir()
+			if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "nr_inodes=6"); err != nil { // the task's directory does not fit
+				t.Skipf("no tmpfs here: %v", err)
+			}
+			t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t, "service", &api.Task{Name: "t"})
+				a, err := dirs.New(disk).Alloc("a1")
+				if err == nil {
+					err = a.Build()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.conf.Dirs = a
+				b.renew(t)
+				wait := b.run(t.Context())
+				time.Sleep(time.Hour)
+				want := []string{"Received", "Task Setup", "Waiting"}
+				if s := b.States()["t"]; !slices.Equal(events(s), want) || s.State != api.TaskStatePending {
+					t.Errorf("it is %s: %v", s.State, events(s))
+				}
+				if stopped {
+					want = append(want, "Killed")
+				} else {
+					if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT, "nr_inodes=1000"); err != nil {
+						t.Fatal(err)
+					}
+					b.until(t, "running", running("t"))
+					want = append(want, "Started", "Killing", "Terminated", "Killed")
+				}
+				b.Stop()
+				if err := wait(); err != nil {
+					t.Fatal(err)
+				}
+				if s := b.States()["t"]; s.Failed || !slices.Equal(events(s), want) {
+					t.Errorf("events %v", events(s))
+				}
+			})
+		})
+	}
 }

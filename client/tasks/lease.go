@@ -4,22 +4,30 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// Renew moves on the time from which the leases of running tasks count; see [driver.Lease].
+// Renew moves on the time from which the leases of running tasks count; see [driver.Lease]. One that does not answer keeps
+// no other waiting.
 func (g *Group) Renew(from int64) {
+	var all sync.WaitGroup
 	for _, t := range g.tasks {
-		d, id := t.reached()
-		l, ok := d.(driver.LeaseKeeper)
-		if !ok {
-			continue
-		}
-		if err := l.Renew(id, from); err != nil && !errors.Is(err, fault.NotFound) && !errors.Is(err, fault.Unimplemented) {
-			g.conf.Log.Warn("renew the lease of a task's volumes", "task", t.name, "error", err)
-		}
+		all.Go(func() { t.renew(from) })
+	}
+	all.Wait()
+}
+
+func (t *task) renew(from int64) {
+	d, id := t.reached()
+	l, ok := d.(driver.LeaseKeeper)
+	if !ok {
+		return
+	}
+	if err := l.Renew(id, from); err != nil && !errors.Is(err, fault.NotFound) && !errors.Is(err, fault.Unimplemented) {
+		t.g.conf.Log.Warn("renew the lease of a task's volumes", "task", t.name, "error", err)
 	}
 }
 

@@ -159,7 +159,7 @@ func (t *task) attempt(ctx context.Context) (next sequel, left bool) {
 	}
 	t.reach(d, id)
 	defer t.reach(nil, "")
-	out := t.attend(ctx, spec, d, id, p)
+	out := t.attend(ctx, d, id, p)
 	if out.left || !t.awaitRemains(ctx, d, id) {
 		return sequel{}, true
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
@@ -133,6 +134,15 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
 	}
 	job, err := t.build(spec, d, p, id)
+	for told := false; dirs.Unwritable(err); told = true {
+		if !told {
+			t.say(message(eventSlow, "The disk of the node is waited for: "+err.Error()))
+		}
+		if !pause(starting, retryPause, nil) {
+			return "", &outcome{left: ctx.Err() != nil, told: t.isTold()}
+		}
+		job, err = t.build(spec, d, p, id)
+	}
 	if err == nil {
 		err = subPaths(starting, job)
 	}

@@ -21,7 +21,7 @@ import (
 type lost struct {
 	key, allocID             string
 	namespace, volumeID, use string
-	// at is what is mounted at its target; nil when nothing is.
+	// at is what is mounted at its target, or the device node there; nil when nothing is.
 	at *mounts.Entry
 }
 
@@ -156,7 +156,14 @@ func (s *Service) detachUnknown(ctx context.Context, req *api.NodeVolumeDetachRe
 	if r.Target = target; device {
 		r.AttachmentMode = api.AttachmentBlock
 	}
+	if staged == nil && u.p != nil && s.plugins.Stages(u.p) {
+		r.Staging = stagingAt(u.p.Base, r.PluginID, r.ExternalID)
+		if err := s.mendStage(r); err != nil {
+			return err
+		}
+	}
 	if err := s.undo(ctx, u, r); err != nil {
+		s.planStages()
 		return err
 	}
 	s.tellOwn(r, u)
@@ -205,7 +212,7 @@ func (s *Service) detachNameless(ctx context.Context, req *api.NodeVolumeDetachR
 		return err
 	}
 	for _, e := range all {
-		if err := s.detachStray(ctx, e, req); err != nil {
+		if err := s.detachStray(ctx, e, s.nameless, req.Force); err != nil {
 			return fmt.Errorf("unmount %s, whose record cannot be read: %w", e.Point, err)
 		}
 	}
@@ -237,23 +244,47 @@ func (s *Service) mend(ctx context.Context, next row) (*row, error) {
 	if at == nil {
 		return nil, nil
 	}
-	switch h, why := s.health.Prober().Check(ctx, at); h {
-	case mounthealth.Healthy:
-	case mounthealth.Failed:
+	if isNode(at) && !next.device() {
 		return nil, nil
-	default:
-		return nil, fault.New(fault.Unavailable, "its record cannot be read, and the mount at %s does not answer: %s", at.Point, why)
+	}
+	if !isNode(at) {
+		switch h, why := s.health.Prober().Check(ctx, at); h {
+		case mounthealth.Healthy:
+		case mounthealth.Failed:
+			return nil, nil
+		default:
+			return nil, fault.New(fault.Unavailable, "its record cannot be read, and the mount at %s does not answer: %s", at.Point, why)
+		}
 	}
 	next.Target = place{Host: at.Point, Plugin: at.Point}
 	if staged := s.findMount(csiplugins.StagingDir, csiplugins.VolumeKey(next.PluginID, next.ExternalID)); next.Stages && staged != nil {
 		next.Staging = place{Host: staged.Point, Plugin: staged.Point}
 	}
-	next.State, next.Seen = rowMounted, at
+	if err := s.mendStage(&next); err != nil {
+		return nil, err
+	}
+	if next.State, next.Seen = rowMounted, at; isNode(at) {
+		next.Seen = nil
+	}
 	if err := s.promise(&next); err != nil {
 		return nil, err
 	}
 	s.log.Warn("a record could not be read: its mount is kept", "volume_id", next.VolumeID, "alloc_id", next.AllocID, "path", at.Point)
 	return s.journal.put(next)
+}
+
+// mendStage makes a new record for the staging of a published volume: it is there although nothing may be mounted for it.
+func (s *Service) mendStage(r *row) error {
+	if !r.Stages || s.journal.stageOf(r.PluginID, r.ExternalID) != nil {
+		return nil
+	}
+	seen, err := s.mountedAt(r.Staging.Host, false)
+	if err != nil {
+		return err
+	}
+	return s.journal.putStage(stage{
+		PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, Seen: seen, Done: seen != nil, BootID: s.bootID, AllocID: r.AllocID,
+	})
 }
 
 // planStages plans to unstage what no row uses: its rows were lost.

@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,12 @@ func (s *Service) retryRow(ctx context.Context, key string) error {
 	if strings.HasPrefix(key, stagePrefix) {
 		return s.dropStage(ctx, key)
 	}
+	if strings.HasPrefix(key, latePrefix) {
+		return s.lookLate(ctx, key)
+	}
+	if path, is := strings.CutPrefix(key, strayPrefix); is {
+		return s.dropStray(ctx, path)
+	}
 	r := s.journal.row(key)
 	if r == nil {
 		return s.journal.settle()
@@ -110,8 +117,11 @@ func (s *Service) unmount(ctx context.Context, by string, r *row, force bool) er
 	if err != nil && !force && !gone {
 		return err
 	}
-	if err := s.settle(ctx, r.key()); err != nil {
+	if err := s.settle(ctx, r.key(), r.volume()); err != nil {
 		return err
+	}
+	if s.unsettled[r.key()] {
+		s.late.add(r)
 	}
 	begin := time.Now()
 	s.writeBack(ctx, r)
@@ -136,10 +146,27 @@ func (s *Service) unmount(ctx context.Context, by string, r *row, force bool) er
 	return nil
 }
 
-// settle waits for calls that an agent process before this one may have left behind.
-func (s *Service) settle(ctx context.Context, key string) error {
+// unsettle notes what calls an agent process before this one may have left behind.
+func (s *Service) unsettle() {
+	s.born, s.unsettled, s.undone = s.host.Uptime(), map[string]bool{}, map[string]bool{}
+	for _, r := range s.journal.rows() {
+		s.unsettled[r.key()] = r.BootID == s.bootID && (r.State == rowMounting || r.State == rowLeaving)
+		if r.BootID == s.bootID && r.State == rowLeaving {
+			s.undone[r.volume()] = true
+		}
+	}
+	for _, st := range s.journal.allStages() {
+		if st.BootID == s.bootID && len(s.journal.users(&row{PluginID: st.PluginID, ExternalID: st.ExternalID})) == 0 {
+			s.undone[csiplugins.VolumeKey(st.PluginID, st.ExternalID)] = true
+		}
+	}
+}
+
+// settle waits for calls that an agent process before this one may have left behind: those for the row, and those that take
+// down something of its volume.
+func (s *Service) settle(ctx context.Context, key, volume string) error {
 	rest := s.born + lateWait - s.host.Uptime()
-	if !s.unsettled[key] || rest <= 0 {
+	if !s.unsettled[key] && !s.undone[volume] || rest <= 0 {
 		return nil
 	}
 	timer := time.NewTimer(rest)
@@ -226,7 +253,7 @@ func (s *Service) dropStage(ctx context.Context, key string) error {
 	s.log.Warn("unstage a volume that nobody uses", "plugin_id", st.PluginID, "path", st.Path.Host)
 	u := &undoing{p: p, own: p == nil || s.gaveUp(st.failing)}
 	if err = s.takeStaging(ctx, u, st); err != nil && ctx.Err() == nil {
-		next := *st
+		next := *cmp.Or(s.journal.stage(key), st) // its session is noted as one that may be closed
 		next.failing = st.failing.once()
 		if err := s.journal.putStage(next); err != nil {
 			s.log.Warn("count the failures of an unstage", "path", st.Path.Host, "error", err)
@@ -253,6 +280,12 @@ func (s *Service) tellReleased(ctx context.Context, key string) error {
 func (s *Service) forget(key string) {
 	s.notes.drop(key, s.notes.get(key))
 	s.journal.remove(key)
+	if id := allocOf(key); !s.journal.mentions(id) {
+		s.live.leave(id)
+	}
+	if s.late.released(key) {
+		s.retries.Later(latePrefix + key)
+	}
 	if s.journal.owes() {
 		s.retries.Later(owedKey)
 	}

@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -18,10 +19,15 @@ func (s *Service) Handlers() []wire.Handler {
 
 // nodeExpand lets the file system of a volume grow that is mounted here.
 func (s *Service) nodeExpand(ctx context.Context, r *api.NodeVolumeExpandRequest) (*api.Empty, error) {
-	for _, at := range s.journal.rows() {
-		if at.State == rowMounted && at.PluginID == r.PluginID && at.ExternalID == r.ExternalID {
-			return &api.Empty{}, s.expand(ctx, at, r.CapacityBytes, r.Secrets)
-		}
+	users := s.journal.find(func(at *row) bool {
+		return at.State == rowMounted && at.PluginID == r.PluginID && at.ExternalID == r.ExternalID
+	})
+	// Some file systems grow only through a mount that may be written to.
+	if i := slices.IndexFunc(users, func(at *row) bool { return !at.ReadOnly }); i >= 0 {
+		users = users[i:]
+	}
+	if len(users) > 0 {
+		return &api.Empty{}, s.expand(ctx, users[0], r.CapacityBytes, r.Secrets)
 	}
 	return nil, fault.New(fault.NotFound, "volume %q is not mounted on this node", r.VolumeID)
 }

@@ -260,8 +260,9 @@ func (j *journal) users(of *row) []*row {
 	})
 }
 
-// write makes a record durable, or removes it when there is none.
-func (j *journal) write(key string, raw []byte) error {
+// write makes a record durable, or removes it when there is none. done brings memory up to date before anybody removes
+// what is owed: that goes by what is in memory.
+func (j *journal) write(key string, raw []byte, done func(error)) (err error) {
 	j.mu.Lock()
 	for j.settling {
 		j.ended.Wait()
@@ -271,6 +272,7 @@ func (j *journal) write(key string, raw []byte) error {
 	defer func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
+		done(err)
 		j.writers--
 		j.ended.Broadcast()
 	}()
@@ -284,15 +286,16 @@ func (j *journal) write(key string, raw []byte) error {
 func (j *journal) put(r row) (*row, error) {
 	raw, err := json.Marshal(&r)
 	if err == nil {
-		err = j.write(r.key(), raw)
+		err = j.write(r.key(), raw, func(err error) {
+			if err == nil {
+				j.keep(&r)
+				delete(j.damaged, r.id)
+			}
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write journal of volume %s: %w", r.VolumeID, passing(err))
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.keep(&r)
-	delete(j.damaged, r.id)
 	return &r, nil
 }
 
@@ -321,16 +324,15 @@ func (j *journal) note(r row) *row {
 
 // remove forgets a record. One that cannot be removed from disk is owed: see [journal.settle].
 func (j *journal) remove(key string) {
-	err := j.write(key, nil)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.byKey, key)
-	delete(j.stages, key)
-	delete(j.damaged, key)
-	if err != nil {
-		j.log.Error("remove record of volume journal: it is tried again", "key", key, "error", err)
-		j.owed[key] = true
-	}
+	_ = j.write(key, nil, func(err error) {
+		delete(j.byKey, key)
+		delete(j.stages, key)
+		delete(j.damaged, key)
+		if err != nil {
+			j.log.Error("remove record of volume journal: it is tried again", "key", key, "error", err)
+			j.owed[key] = true
+		}
+	})
 }
 
 // settle removes the records from disk that could not be removed, unless there is a new one of their key.
@@ -395,16 +397,28 @@ func (j *journal) allStages() []*stage {
 func (j *journal) putStage(st stage) error {
 	raw, err := json.Marshal(&st)
 	if err == nil {
-		err = j.write(st.key(), raw)
+		err = j.write(st.key(), raw, func(err error) {
+			if err == nil {
+				j.stages[st.key()] = &st
+				delete(j.damaged, st.key())
+			}
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("write journal of staged volume: %w", passing(err))
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.stages[st.key()] = &st
-	delete(j.damaged, st.key())
 	return nil
+}
+
+// noteStage puts a staging whose record may follow later, as note does with rows.
+func (j *journal) noteStage(st stage) *stage {
+	if err := j.putStage(st); err != nil {
+		j.log.Error("write volume journal: the record follows", "plugin_id", st.PluginID, "path", st.Path.Host, "error", err)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.stages[st.key()] = &st
+	}
+	return &st
 }
 
 // stage returns the staging of a key, nil when there is none.
@@ -428,6 +442,23 @@ func (j *journal) lose(key string) {
 	if j.byKey[key] == nil {
 		j.damaged[key] = true
 	}
+}
+
+// mentions reports whether there is a row of the allocation, readable or not.
+func (j *journal) mentions(allocID string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for key, r := range j.byKey {
+		if r.AllocID == allocID || allocOf(key) == allocID {
+			return true
+		}
+	}
+	for key := range j.damaged {
+		if strings.HasPrefix(key, rowPrefix) && allocOf(key) == allocID {
+			return true
+		}
+	}
+	return false
 }
 
 // isDamaged reports whether there is a record of the key that could not be read.

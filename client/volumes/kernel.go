@@ -117,6 +117,11 @@ func (s *Service) eachFrom(first *mounts.Entry, take func(*mounts.Entry) error) 
 	if err != nil {
 		return err
 	}
+	return s.eachSince(seen, first, take)
+}
+
+// eachSince is eachFrom for a mount that was seen with the rest of the table.
+func (s *Service) eachSince(seen mounts.List, first *mounts.Entry, take func(*mounts.Entry) error) (err error) {
 	at := first
 	for range stackedMax {
 		if err := take(at); err != nil {

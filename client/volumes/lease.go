@@ -161,6 +161,7 @@ func (o *overdue) forget(keys ...string) {
 func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) bool) {
 	all := s.leased()
 	s.overdue.retain(all)
+	look := sync.OnceValue(func() sight { return s.lookAt(all) })
 	for _, r := range all {
 		// What is written while the users are killed is written back by the second time.
 		sync, again, cut := "sync "+r.key(), "again "+r.key(), "cut "+r.key()
@@ -171,11 +172,11 @@ func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) boo
 		}
 		if silence < l.Cut() && !kept(r.AllocID) {
 			if s.overdue.first(sync) || silence >= (l.Stop()+l.Cut())/2 && s.overdue.first(again) {
-				s.syncOverdue(r)
+				s.syncOverdue(r, look())
 			}
 		}
 		if silence >= l.Last() && s.overdue.first(cut) {
-			due := s.due(r, all)
+			due := s.due(r, all, look())
 			go func() {
 				s.cutOff(r, due)
 				s.overdue.forget(cut) // a call that was under way may mount it once more
@@ -184,14 +185,33 @@ func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) boo
 	}
 }
 
+// sight is what was mounted at the paths of rows, the topmost where there are several, with the rest of the table. There is
+// one for all leases that end: with a thousand volumes a look for each would be late.
+type sight struct {
+	top map[string]*mounts.Entry
+	all mounts.List
+}
+
+func (s *Service) lookAt(rows []*row) (seen sight) {
+	var paths []string
+	for _, r := range rows {
+		paths = append(paths, r.Target.Host, r.Staging.Host)
+	}
+	var err error
+	if seen.top, seen.all, err = s.host.Tops(paths); err != nil {
+		s.log.Error("look for volumes whose leases end", "error", err)
+	}
+	return seen
+}
+
 // syncOverdue begins to write back the file system at a row's target, unless that is under way.
-func (s *Service) syncOverdue(r *row) {
+func (s *Service) syncOverdue(r *row, seen sight) {
 	if r.device() {
 		return
 	}
-	at, err := s.host.At(r.Target.Host)
-	if err != nil || at == nil {
-		s.log.Warn("write a volume back whose lease ends", "volume_id", r.VolumeID, "path", r.Target.Host, "error", err)
+	at := seen.top[r.Target.Host]
+	if at == nil {
+		s.log.Warn("write a volume back whose lease ends: nothing is seen there", "volume_id", r.VolumeID, "path", r.Target.Host)
 		return
 	}
 	s.efforts.begin("sync "+at.Dev, func() error { return s.host.Sync(at) })
@@ -211,10 +231,12 @@ func (s *Service) leaseOver(r *row) error {
 type due struct {
 	mounts []*mounts.Entry
 	own    []string
+	seen   mounts.List
 }
 
-// due looks what is mounted at the row's paths. What others use for longer stays.
-func (s *Service) due(r *row, leased []*row) (d due) {
+// due tells what is mounted at the row's paths. What others use for longer stays.
+func (s *Service) due(r *row, leased []*row, seen sight) (d due) {
+	d.seen = seen.all
 	paths := []string{r.Target.Host}
 	d.own = paths
 	if others := s.besides(r, leased); !outlasted(r.leaseTerm(), others) {
@@ -224,11 +246,7 @@ func (s *Service) due(r *row, leased []*row) (d due) {
 		}
 	}
 	for _, p := range paths {
-		at, err := s.host.At(p)
-		if err != nil {
-			s.log.Error("look for a volume whose lease ends", "volume_id", r.VolumeID, "path", p, "error", err)
-		}
-		if at != nil {
+		if at := seen.top[p]; at != nil {
 			d.mounts = append(d.mounts, at)
 		}
 	}
@@ -239,7 +257,7 @@ func (s *Service) due(r *row, leased []*row) (d due) {
 // served it. What is mounted at its paths by the time that a wait here is over is somebody else's.
 func (s *Service) cutOff(r *row, d due) {
 	for _, first := range d.mounts {
-		if err := s.eachFrom(first, func(at *mounts.Entry) error { return s.cutOffMount(r, d.own, at) }); err != nil {
+		if err := s.eachSince(d.seen, first, func(at *mounts.Entry) error { return s.cutOffMount(r, d.own, at) }); err != nil {
 			s.log.Error("cut off a volume whose lease ends", "volume_id", r.VolumeID, "path", first.Point, "error", err)
 		}
 	}

@@ -68,6 +68,15 @@ func (l *live) forget(id string) {
 	delete(l.allocs, id)
 }
 
+// leave ends what is known of an allocation whose tasks have ended: its last record is gone.
+func (l *live) leave(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allocs[id].over {
+		delete(l.allocs, id)
+	}
+}
+
 // get returns the allocation, nil when it is not known, and reports whether it is live.
 func (l *live) get(id string) (*api.Allocation, bool) {
 	l.mu.Lock()

@@ -25,6 +25,9 @@ type strays struct {
 	listed map[string]bool
 	// going are the paths of mounts that are being taken away, of which nobody is known to have them.
 	going map[string]bool
+	// settled is set when no task runs that nobody knows, shown has what was told of a path last.
+	settled bool
+	shown   map[string]string
 }
 
 // findStrays looks for mounts that the journal does not explain.
@@ -33,7 +36,7 @@ func (s *Service) findStrays() error {
 	if err != nil {
 		return fmt.Errorf("compare the volume journal with the mounts: %w", err)
 	}
-	s.strays.names, s.strays.going = map[string]bool{}, map[string]bool{}
+	s.strays.names, s.strays.going, s.strays.shown = map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, e := range orphans {
 		if isTarget(e) {
 			s.strays.names[filepath.Base(e.Point)] = true
@@ -44,6 +47,10 @@ func (s *Service) findStrays() error {
 
 func isTarget(e *mounts.Entry) bool {
 	return filepath.Base(filepath.Dir(e.Point)) == csiplugins.TargetDir
+}
+
+func isStaging(e *mounts.Entry) bool {
+	return filepath.Base(filepath.Dir(e.Point)) == csiplugins.StagingDir
 }
 
 // claimStrays takes the mounts that an allocation may have, and that no record explains, for its own.
@@ -76,17 +83,19 @@ func targetsOf(a *api.Allocation) map[string]string {
 // Listed says which allocations the servers have on this node, for the first time since the agent began: until they are
 // taken up, their mounts are nobody else's.
 func (s *Service) Listed(all []*api.Allocation) {
-	s.strays.mu.Lock()
-	defer s.strays.mu.Unlock()
-	s.strays.listed = map[string]bool{}
+	names := map[string]bool{}
 	for _, a := range all {
 		if a == nil || a.Group() == nil || a.ClientTerminal() {
 			continue
 		}
 		for name := range targetsOf(a) {
-			s.strays.listed[name] = true
+			names[name] = true
 		}
 	}
+	s.strays.mu.Lock()
+	s.strays.listed = names
+	s.strays.mu.Unlock()
+	s.planStrays()
 }
 
 // left reports whether there are mounts that no record and no allocation explains; there are those that were found.
@@ -145,25 +154,25 @@ func (t *strays) goes(path string, yes bool) bool {
 	return true
 }
 
-// detachStray takes a mount away of which nobody is known to have it. Who is taken up meanwhile either is seen here, or
-// waits.
-func (s *Service) detachStray(ctx context.Context, e *mounts.Entry, req *api.NodeVolumeDetachRequest) error {
+// detachStray takes a mount away of which nobody is known to have it: those that list returns. Who is taken up meanwhile
+// either is seen here, or waits.
+func (s *Service) detachStray(ctx context.Context, e *mounts.Entry, list func() ([]*mounts.Entry, error), force bool) error {
 	if !s.strays.goes(e.Point, true) {
 		return s.strays.isGoing(e.Point)
 	}
 	defer s.strays.goes(e.Point, false)
-	now, err := s.nameless()
+	now, err := list()
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(now, func(o *mounts.Entry) bool { return o.Point == e.Point && o.ID == e.ID }) {
 		return nil
 	}
-	how, err := s.unmountOurselves(ctx, e.Point, []string{e.Point}, req.Force)
+	how, err := s.unmountOurselves(ctx, e.Point, []string{e.Point}, force)
 	if err != nil {
 		return err
 	}
-	s.log.Warn("a mount whose record cannot be read is gone", "alloc_id", req.AllocID, "what", how, "path", e.Point)
+	s.log.Warn("a mount whose record cannot be read is gone", "what", how, "path", e.Point)
 	s.clean(e.Point)
 	return nil
 }

@@ -88,6 +88,7 @@ func TestMountThatIsBeingDetachedIsNotTakenUp(t *testing.T) {
 	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
 		at := v.forgets("w")["w"]
 		v.told()
+		v.driver.Storage().Excuse("fake-node", true) // it keeps a book of what it has published
 		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Times: 1, Code: codes.Unavailable})
 		v.host.Hang(at)
 		done := make(chan error, 1)

@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -40,6 +41,9 @@ func (s *Service) handOver(ctx context.Context, p *csiplugins.Plugin, q *request
 	now := s.journal.row(r.key())
 	if now == nil || now.State != rowMounting && now.State != rowMounted {
 		return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", r.AllocID)
+	}
+	if ok, err := s.adoptable(now); err != nil || !ok {
+		return nil, errors.Join(err, fault.New(fault.Unavailable, "it was unmounted while its files were given to their owner"))
 	}
 	next := *now
 	next.State = rowMounted

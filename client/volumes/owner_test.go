@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -86,4 +87,28 @@ func TestGroupIsLeftToDriversThatTakeIt(t *testing.T) {
 		}
 		r.down("w")
 	}
+}
+
+// What is not mounted any more when its files have been given to their owner is mounted again before anybody uses it.
+func TestVolumeThatIsUnmountedDuringTheWalkIsMountedAgain(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.stop()
+		walks := 0
+		v.conf.Own = func(_ context.Context, path string, _ *api.VolumeOwner, _ bool, _ *atomic.Int64) error {
+			if walks++; walks == 1 {
+				return v.host.Unmount(path)
+			}
+			return nil
+		}
+		v.start()
+		v.servers.onClaim(func(_ context.Context, _ *api.VolumeClaimRequest, out *api.VolumeClaimResponse) error {
+			out.Volume.Owner = &api.VolumeOwner{UID: 1, GID: 1, Policy: api.OwnerAlways}
+			return nil
+		})
+		if at := v.up(workload("w"))["a"].Source; v.on(at) == nil || walks != 2 {
+			t.Errorf("after %d walks nothing is mounted at %s", walks, at)
+		}
+		v.down("w")
+		v.clean()
+	})
 }

@@ -47,10 +47,30 @@ func (s *Service) removeLeaf(path string) error {
 
 // orphans lists mounts below plugins' bases that no row of the journal explains.
 func (s *Service) orphans() ([]*mounts.Entry, error) {
-	below, err := s.host.Below(s.root)
+	below, err := s.below()
 	if err != nil {
 		return nil, err
 	}
+	return s.orphansIn(below), nil
+}
+
+// below lists what is at our paths: mounts, and the device nodes that drivers make at targets instead.
+func (s *Service) below() (mounts.List, error) {
+	list, err := s.host.Below(s.root)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := s.host.Devices(s.root, csiplugins.TargetDir)
+	for _, path := range nodes {
+		list = append(list, &mounts.Entry{Root: path, Point: path}) // nothing that is mounted is without a device
+	}
+	return list, err
+}
+
+// isNode reports whether an entry of [Service.below] is a device node, and no mount.
+func isNode(e *mounts.Entry) bool { return e.Dev == "" }
+
+func (s *Service) orphansIn(below mounts.List) (out []*mounts.Entry) {
 	known := map[string]bool{}
 	for _, r := range s.journal.rows() {
 		known[r.Target.Host] = true
@@ -58,12 +78,11 @@ func (s *Service) orphans() ([]*mounts.Entry, error) {
 	for _, st := range s.journal.allStages() {
 		known[st.Path.Host] = true
 	}
-	var out []*mounts.Entry
 	for _, e := range below {
 		dir := filepath.Base(filepath.Dir(e.Point))
 		if (dir == csiplugins.StagingDir || dir == csiplugins.TargetDir) && !known[e.Point] {
 			out = append(out, e)
 		}
 	}
-	return out, nil
+	return out
 }

@@ -76,6 +76,10 @@ func (s *Service) madeUp(l *lost, at *mounts.Entry, term api.LeaseTerm) *row {
 		Target: place{Host: at.Point, Plugin: at.Point}, Seen: at, BootID: s.bootID, Lease: term.Term, WriteBack: term.WriteBack,
 		id: l.key + " " + at.Point,
 	}
+	if isNode(at) {
+		r.AttachmentMode, r.Seen = api.AttachmentBlock, nil
+		return r
+	}
 	for _, st := range s.journal.allStages() {
 		if st.PluginID == r.PluginID && st.Seen != nil && st.Seen.Same(at) {
 			r.ExternalID, r.Stages, r.Staging = st.ExternalID, true, st.Path

@@ -109,6 +109,9 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	if err != nil {
 		return nil, err
 	}
+	if err := s.strays.isGoing(next.Staging.Host); err != nil { // the row is seen by who takes it away
+		return nil, err
+	}
 	if err := s.promise(r); err != nil {
 		return nil, err
 	}
@@ -118,6 +121,7 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	secrets := reply.Volume.Secrets
 	if r.Stages {
 		if err := s.stage(ctx, p, q, r, reply.Volume); err != nil {
+			s.unanswered(r, err)
 			return nil, fmt.Errorf("stage: %w", err)
 		}
 	}
@@ -125,6 +129,7 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 		return nil, err
 	}
 	if err := s.plugins.Called(p, func() error { return p.Client().NodePublish(ctx, r.node(secrets)) }); err != nil {
+		s.unanswered(r, err)
 		return nil, fmt.Errorf("publish: %w", err)
 	}
 	mounted := *r
@@ -153,7 +158,11 @@ func (s *Service) admit(p *csiplugins.Plugin, r *row) error {
 			return fault.New(fault.Unavailable, "allocation %s has it, and access mode %s allows one", o.AllocID, cmp.Or(r.AccessMode, o.AccessMode))
 		}
 		if o.AttachmentMode != r.AttachmentMode {
-			return fault.New(fault.Conflict, "allocation %s uses it as a %s on this node", o.AllocID, o.AttachmentMode)
+			class := fault.Conflict
+			if o.State == rowLeaving {
+				class = fault.Unavailable
+			}
+			return fault.New(class, "allocation %s uses it as a %s on this node", o.AllocID, o.AttachmentMode)
 		}
 	}
 	if err := s.admitDamaged(r); err != nil {

@@ -31,15 +31,27 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 	}
 	var misfit, unknown error
 	users := s.journal.users(r)
-	if len(users) == 0 {
-		unknown = s.unknown(r, at)
+	if len(users) == 0 && at != nil {
+		below, err := s.host.Below(s.root)
+		if err != nil {
+			return err
+		}
+		unknown = s.unknown(r, below, at)
 	}
 	if unknown != nil && r.AccessMode.SingleUser() {
 		return unknown
 	}
-	if st != nil && st.Done && st.BootID == s.bootID && st.Path.Host == r.Staging.Host && sameMount(st.Seen, at) {
+	here := st != nil && st.BootID == s.bootID && st.Path.Host == r.Staging.Host
+	if here && !st.Done { // it may be staged so
+		if misfit = st.misfit(r, users); misfit != nil && len(users) > 0 {
+			return fault.Wrap(fault.Unavailable, misfit)
+		}
+	}
+	if here && st.Done && sameMount(st.Seen, at) {
 		misfit = st.misfit(r, users)
 		switch {
+		case misfit != nil && len(users) > 0 && allLeave(users):
+			return fault.Wrap(fault.Unavailable, misfit)
 		case misfit != nil && len(users) > 0:
 			return misfit
 		case misfit != nil: // nobody is in the way of another staging
@@ -55,7 +67,7 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 			}
 		}
 	}
-	if (at != nil || misfit != nil) && len(users) == 0 && (st == nil || st.Done) {
+	if len(users) == 0 && (misfit != nil || at != nil && (st == nil || st.Done)) {
 		if unknown != nil {
 			return unknown
 		}
@@ -90,6 +102,11 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 	next.Helpers = s.keepHelpers(ctx, p, next.Seen)
 	next.Done = true
 	return s.journal.putStage(next)
+}
+
+// allLeave reports whether the rows are being unmounted.
+func allLeave(rows []*row) bool {
+	return !slices.ContainsFunc(rows, func(r *row) bool { return r.State != rowLeaving })
 }
 
 // misfit says why a user cannot share the staging; nil when it can. Users may differ in the flags of single

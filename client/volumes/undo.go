@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -73,6 +74,12 @@ func (s *Service) takeTarget(ctx context.Context, u *undoing, r *row) error {
 // takeStaging takes a volume off its staging path and forgets the staging.
 func (s *Service) takeStaging(ctx context.Context, u *undoing, st *stage) error {
 	session := st.Seen == nil && st.BootID == s.bootID // no session outlives the boot
+	if session && st.Done {
+		// From here on it may be closed, which no mount tells: who comes next opens it again.
+		next := *st
+		next.Done = false
+		st = s.journal.noteStage(next)
+	}
 	nobody := &row{PluginID: st.PluginID, ExternalID: st.ExternalID}
 	err := s.takeOff(ctx, u, taking{
 		at: st.Path, own: append(s.ownPaths(nobody), st.Path.Host), what: "unstage", untold: session, again: u.again && st.BootID == s.bootID,
@@ -192,30 +199,59 @@ func (s *Service) used(r *row, st *stage) (bool, error) {
 	if len(s.journal.users(r)) > 0 {
 		return true, nil
 	}
-	return false, s.unknown(r, st.Seen)
+	below, err := s.below()
+	if err != nil {
+		return false, err
+	}
+	// The record may be older than what is staged now.
+	if now := below.AtExactly(st.Path.Host); st.Seen != nil || now != nil {
+		return false, s.unknown(r, below, st.Seen, now)
+	}
+	if st.BootID != s.bootID {
+		return false, nil
+	}
+	return false, s.unknownSession(r, below)
 }
 
 // unknown returns an error when a mount that the journal does not know shows the files of a staging: a task may be
 // using it. The row's own target is none.
-func (s *Service) unknown(r *row, staged *mounts.Entry) error {
-	if staged == nil {
-		return nil
-	}
-	all, err := s.orphans()
-	if err != nil {
-		return err
-	}
-	for _, e := range all {
-		if e.Point != staged.Point && e.Point != r.Target.Host && e.Same(staged) {
-			return fault.New(fault.Unavailable, "it stays staged: %s is mounted and not in the journal", e.Point)
+func (s *Service) unknown(r *row, below mounts.List, staged ...*mounts.Entry) error {
+	for _, e := range s.orphansIn(below) {
+		for _, st := range staged {
+			if st != nil && e.Point != st.Point && e.Point != r.Target.Host && e.Same(st) {
+				return staysStaged(e)
+			}
 		}
 	}
 	return nil
 }
 
-// findMount finds what is mounted below any plugin's base under the name; dir is that of stagings or targets.
+// unknownSession returns an error when an allocation may be using a volume of which the driver mounts nothing where it
+// stages: nothing tells which volume a target shows whose record is lost, so each target of the plugin may.
+func (s *Service) unknownSession(r *row, below mounts.List) error {
+	orphans := s.orphansIn(below)
+	if len(orphans) == 0 {
+		return nil
+	}
+	known, nameless := s.live.targets(), false
+	for _, l := range s.lostRows("", nil) {
+		nameless = nameless || l.volumeID == ""
+	}
+	for _, e := range orphans {
+		if isTarget(e) && pluginAt(e.Point) == r.PluginID && e.Point != r.Target.Host && (nameless || known[filepath.Base(e.Point)]) {
+			return staysStaged(e)
+		}
+	}
+	return nil
+}
+
+func staysStaged(e *mounts.Entry) error {
+	return fault.New(fault.Unavailable, "it stays staged: %s is mounted and not in the journal", e.Point)
+}
+
+// findMount finds what is mounted, or a device node that is, below any plugin's base under the name; dir is that of stagings or targets.
 func (s *Service) findMount(dir, name string) *mounts.Entry {
-	below, err := s.host.Below(s.root)
+	below, err := s.below()
 	if err != nil {
 		s.log.Warn("look at mounts", "error", err)
 		return nil

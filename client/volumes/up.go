@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -256,6 +257,11 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 					return err
 				}
 				told = silent()
+			}
+			// An unmount that ends after a mount would take that with it.
+			volume := csiplugins.VolumeKey(id, cmp.Or(given.Claim.ExternalID, given.Volume.RemoteID()))
+			if err = s.settle(ctx, "", volume); err != nil {
+				return err
 			}
 			done, err = s.publishOnce(ctx, p, q, given)
 		}

@@ -124,13 +124,16 @@ type Service struct {
 	strays  strays
 	overdue overdue
 	efforts efforts
+	late    late
 	// presumed is the lease of mounts whose records cannot be read.
 	presumed api.LeaseTerm
 	// unsettled are the rows of which the plugin may be serving calls of an earlier agent process, born is the uptime
 	// at the start of this one.
 	unsettled map[string]bool
-	born      time.Duration
-	others    sync.Map // the mounts of each plugin, as *csi.Others
+	// undone are the volumes of which it may be taking something down.
+	undone map[string]bool
+	born   time.Duration
+	others sync.Map // the mounts of each plugin, as *csi.Others
 	// told counts how often the servers were told all mounts.
 	told atomic.Int64
 }
@@ -159,14 +162,14 @@ func New(c Config) (*Service, error) {
 	if s.journal, err = openJournal(c.Journal, c.Log); err != nil {
 		return nil, err
 	}
+	if err = s.followMoved(); err != nil {
+		return nil, err
+	}
 	if err = s.findStrays(); err != nil {
 		return nil, err
 	}
 	s.live = newLive(s.journal)
-	s.born, s.unsettled = c.Host.Uptime(), map[string]bool{}
-	for _, r := range s.journal.rows() {
-		s.unsettled[r.key()] = r.BootID == s.bootID && (r.State == rowMounting || r.State == rowLeaving)
-	}
+	s.unsettle()
 	s.plugins, err = csiplugins.New(csiplugins.Config{
 		Root: s.root, Registry: c.Registry, Fences: c.Fences, Servers: c.Servers, NodeID: c.NodeID, NodeSecret: c.NodeSecret,
 		Host: c.Host, Dial: c.Dial, Connect: c.Connect, Updated: c.Updated, NodeEvent: c.NodeEvent, Leaving: s.leaving,
@@ -258,6 +261,7 @@ func (s *Service) Run(ctx context.Context) error {
 	all.Go(func() { s.plugins.Run(ctx) })
 	all.Go(func() { s.health.Run(ctx) })
 	all.Go(func() { s.notes.queue.Run(ctx, s.tellNote) })
+	all.Go(func() { s.watchMounts(ctx) })
 	if left := s.retries.Run(ctx, s.retryRow); len(left) > 0 {
 		s.log.Warn("volumes are being taken down still at the end: the next start goes on with it", "left", left)
 	}
@@ -303,7 +307,7 @@ func (s *Service) survey() {
 		s.log.Warn("look for forgotten mounts", "error", err)
 	}
 	for _, e := range orphans {
-		s.log.Warn("a mount that the journal does not know; it is left alone", "path", e.Point)
+		s.log.Warn("a mount that the journal does not know: it is unmounted when nobody can have it", "path", e.Point)
 	}
 }
 

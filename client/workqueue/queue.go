@@ -34,6 +34,8 @@ type attempt struct {
 	at      time.Time
 	failed  int
 	running bool
+	// hastened is set when the next try of a key that is being tried is due at once.
+	hastened bool
 	// again is the next try when the key was added while this one ran.
 	again *attempt
 }
@@ -74,6 +76,21 @@ func (q *Queue) Hurry() {
 		if a.again != nil {
 			a.again.at = time.Time{}
 		}
+	}
+	q.mu.Unlock()
+	q.notify()
+}
+
+// Hasten makes the next try of a key due now, if one is planned. One that is being tried is tried again.
+func (q *Queue) Hasten(key string) {
+	q.mu.Lock()
+	a := q.due[key]
+	switch {
+	case a == nil:
+	case a.running:
+		a.hastened = true
+	default:
+		a.at = time.Time{}
 	}
 	q.mu.Unlock()
 	q.notify()
@@ -164,6 +181,9 @@ func (q *Queue) done(key string, err error) {
 		a.failed++
 		a.again = nil
 		a.running, a.at = false, time.Now().Add(q.wait(key, a.failed))
+		if a.hastened {
+			a.hastened, a.at = false, time.Time{}
+		}
 	}
 	q.mu.Unlock()
 	q.notify()

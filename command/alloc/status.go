@@ -72,7 +72,7 @@ func Show(ctx context.Context, s *session.Session, stub *api.AllocStub) error {
 		showTask(ctx, s, a, t, used)
 	}
 	if len(a.PreemptedAllocations) > 0 {
-		s.Titled("Preempted Allocations", view.List(shortened(s, a.PreemptedAllocations)))
+		s.Titled("Preempted Allocations", view.List(preempted(ctx, s, a)))
 	}
 	if text := rows.Metrics(a.Metrics, true); s.Verbose && text != "" {
 		s.Titled("Placement Metrics", text)
@@ -80,10 +80,21 @@ func Show(ctx context.Context, s *session.Session, stub *api.AllocStub) error {
 	return nil
 }
 
-func shortened(s *session.Session, ids []string) []string {
-	out := make([]string, len(ids))
-	for i, id := range ids {
+// preemptedMax bounds how many allocations are looked up.
+const preemptedMax = 20
+
+// preempted are the ids of what had to make room, with those that a pending allocation still waits for.
+func preempted(ctx context.Context, s *session.Session, a *api.Allocation) []string {
+	out := make([]string, len(a.PreemptedAllocations))
+	for i, id := range a.PreemptedAllocations {
 		out[i] = s.ID(id)
+		if a.ClientStatus != api.AllocClientStatusPending || i >= preemptedMax {
+			continue
+		}
+		old, _, err := s.Alloc(ctx, id, rest.Query{})
+		if err == nil && !old.ClientTerminal() {
+			out[i] += " of job " + old.JobID + " (" + old.ClientStatus + "): this allocation starts when it has stopped"
+		}
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package find
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -89,11 +90,34 @@ func Node(ctx context.Context, s *session.Session, id string) (*api.NodeStub, er
 	if err != nil {
 		return nil, session.Failed("querying nodes", err)
 	}
-	return kind[api.NodeStub]{"node", func(n *api.NodeStub) string { return n.ID }, func(n []*api.NodeStub) string {
+	n, err := kind[api.NodeStub]{"node", func(n *api.NodeStub) string { return n.ID }, func(n []*api.NodeStub) string {
 		return table([]string{"ID", "DC", "Name", "Class", "Eligibility", "Status"}, n, func(n *api.NodeStub) []string {
 			return []string{s.ID(n.ID), n.Datacenter, n.Name, view.OrNone(n.NodeClass), n.SchedulingEligibility, n.Status}
 		})
 	}}.one(id, found)
+	if errors.Is(err, fault.NotFound) {
+		return nil, named(ctx, s, id, err)
+	}
+	return n, err
+}
+
+// named adds to an error the nodes that have the name which was given for an id: tables show names, and several nodes may
+// have one.
+func named(ctx context.Context, s *session.Session, name string, err error) error {
+	all, _, listErr := s.Nodes(ctx, rest.Query{})
+	if listErr != nil {
+		return err
+	}
+	var ids []string
+	for _, n := range all {
+		if n.Name == name {
+			ids = append(ids, n.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; it is the name of node %s: give the ID", err, strings.Join(ids, ", "))
 }
 
 // LocalNode is the id of the asked agent's own node.

@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -28,16 +33,52 @@ func VolumeTable(volumes []*api.VolumeStub) string {
 	})
 }
 
-// NodeOrTyped is the id of a node that may be gone for good: what was typed is taken as it is when there is none.
-func NodeOrTyped(ctx context.Context, s *session.Session, typed string) (string, error) {
+// NodeOrGone is the id of a node by its id, a prefix of it or its name, as tables of volumes show it. A node that is gone
+// for good is looked for among the ids of gone, and a whole id is taken as it is. All else is refused: a node that nobody
+// knows holds nothing, which would look like success.
+func NodeOrGone(ctx context.Context, s *session.Session, typed string, gone func() ([]string, error)) (string, error) {
 	n, err := Node(ctx, s, typed)
 	switch {
-	case err == nil:
-		return n.ID, nil
-	case errors.Is(err, fault.NotFound):
+	case err == nil && n.ID == typed:
 		return typed, nil
+	case err != nil && !errors.Is(err, fault.NotFound):
+		return "", err
 	}
-	return "", err
+	ids := map[string]bool{}
+	if err == nil {
+		ids[n.ID] = true
+	}
+	all, _, err := s.Nodes(ctx, rest.Query{})
+	if err != nil {
+		return "", session.Failed("querying nodes", err)
+	}
+	for _, n := range all {
+		if n.Name == typed {
+			ids[n.ID] = true
+		}
+	}
+	if len(ids) == 0 {
+		holders, err := gone()
+		if err != nil {
+			return "", err
+		}
+		for _, id := range holders {
+			if strings.HasPrefix(id, typed) {
+				ids[id] = true
+			}
+		}
+	}
+	switch found := slices.Sorted(maps.Keys(ids)); len(found) {
+	case 0:
+		if _, err := uuid.Parse(typed); err == nil {
+			return typed, nil
+		}
+		return "", fault.New(fault.NotFound, "No node with prefix, ID or name %q found", typed)
+	case 1:
+		return found[0], nil
+	default:
+		return "", fault.New(fault.Invalid, "%q matched multiple nodes: %s", typed, view.Inline(strings.Join(found, ", ")))
+	}
 }
 
 // Plugin finds a CSI plugin.

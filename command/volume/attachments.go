@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/rest"
-	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/session"
 	"github.com/open-nomad/open-nomad/command/view"
 )
@@ -29,7 +28,7 @@ func Attachments(name string) *cli.Command {
 func attachments(ctx context.Context, s *session.Session) error {
 	q := rest.Query{Params: map[string][]string{}}
 	if typed := s.String("node"); typed != "" {
-		id, err := find.NodeOrTyped(ctx, s, typed)
+		id, err := nodeOf(ctx, s, typed, "")
 		if err != nil {
 			return err
 		}
@@ -60,11 +59,21 @@ func attachments(ctx context.Context, s *session.Session) error {
 
 func attachmentTable(s *session.Session, list []*api.AttachmentStub) string {
 	now := time.Now()
+	ids := map[string]map[string]bool{} // of each name
+	for _, a := range list {
+		if ids[a.NodeName] == nil {
+			ids[a.NodeName] = map[string]bool{}
+		}
+		ids[a.NodeName][a.NodeID] = true
+	}
 	table := [][]string{{"Node", "Volume", "Plugin ID", "State", "Since", "Next Retry", "Last Error", "Ended By"}}
 	for _, a := range list {
 		node := s.ID(a.NodeID)
 		if a.NodeName != "" && !s.Verbose {
 			node = a.NodeName
+			if len(ids[a.NodeName]) > 1 { // two rows of one machine
+				node += " (" + s.ID(a.NodeID) + ")"
+			}
 		}
 		table = append(table, []string{
 			node, volumeOf(a), a.PluginID, a.State, s.When(a.Since), retry(a.NextRetry, now), view.OrNone(short(s, a.LastError)), a.Remedy,

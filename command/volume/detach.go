@@ -2,13 +2,11 @@ package volume
 
 import (
 	"context"
-	"errors"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
-	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/session"
 )
 
@@ -46,18 +44,9 @@ func detach(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	// The node may be gone for good: then its whole id, as it stands in the claims, is taken as it is.
-	id := s.Arg(1)
-	n, err := find.Node(ctx, s, id)
-	switch {
-	case err == nil:
-		id = n.ID
-	case !errors.Is(err, fault.NotFound):
+	id, err := nodeOf(ctx, s, s.Arg(1), v.ID)
+	if err != nil {
 		return err
-	default:
-		if id, err = claimant(ctx, s, v.ID, id); err != nil {
-			return err
-		}
 	}
 	if err := s.DetachVolume(ctx, v.ID, id, a); err != nil {
 		return session.Failed("detaching volume", err)
@@ -71,7 +60,7 @@ func detachExternal(ctx context.Context, s *session.Session, a rest.Assertion) e
 	if plugin == "" || external == "" || len(s.Args) != 1 {
 		return fault.New(fault.Invalid, "-plugin and -external-id go together, with the node as the only argument")
 	}
-	node, err := find.NodeOrTyped(ctx, s, s.Arg(0))
+	node, err := nodeOf(ctx, s, s.Arg(0), "")
 	if err != nil {
 		return err
 	}

@@ -123,13 +123,29 @@ func snapshotList(ctx context.Context, s *session.Session) error {
 	}
 	if len(out.Snapshots) == 0 {
 		s.Warnf("No snapshots")
-		return nil
+	} else {
+		s.Print(snapshots(s, out.Snapshots))
 	}
-	s.Print(snapshots(s, out.Snapshots))
+	showUnderWay(s, out.UnderWay)
 	if out.NextToken != "" {
 		s.Printf("\nThere are more: nomad volume snapshot list -plugin %s -page-token %s\n", p.ID, out.NextToken)
 	}
 	return nil
+}
+
+// showUnderWay tells of snapshots that their driver has not made or deleted yet, and how each is ended.
+func showUnderWay(s *session.Session, list []*api.SnapshotUnderWay) {
+	if len(list) == 0 {
+		return
+	}
+	var errs []session.Reason
+	table := [][]string{{"Name", "Snapshot ID", "State", "Since", "Last Error", "Ended By"}}
+	for _, x := range list {
+		table = append(table, []string{x.Name, view.OrNone(x.SnapshotID), x.State, s.When(x.Since), view.OrNone(short(s, x.LastError)), x.Remedy})
+		errs = append(errs, session.Reason{Of: "snapshot " + x.Name, Text: x.LastError})
+	}
+	s.Section("Snapshots Under Way", table...)
+	s.Reasons(errs)
 }
 
 func snapshots(s *session.Session, list []*api.Snapshot) string {

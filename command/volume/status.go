@@ -60,7 +60,7 @@ func list(ctx context.Context, s *session.Session) error {
 		q.Params["plugin_id"] = []string{p}
 	}
 	if typed := s.String("node"); typed != "" {
-		id, err := find.NodeOrTyped(ctx, s, typed)
+		id, err := nodeOf(ctx, s, typed, "")
 		if err != nil {
 			return err
 		}
@@ -115,6 +115,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	}
 	showClaims(s, v)
 	showAttachments(s, v)
+	showUnderWay(s, v.Snapshots)
 	if s.Verbose {
 		showReleases(s, v)
 	}

@@ -38,6 +38,14 @@ func (w *world) blockedJob(id string, n int) *api.Evaluation {
 func (w *world) volumeJob(id, eval string) { w.volumeJobOn("v", id, eval) }
 
 func (w *world) volumeJobOn(volume, id, eval string) {
+	w.jobOn(volume, id, eval, api.AccessSingleNodeWriter)
+}
+
+func (w *world) sharingJobOn(volume, id, eval string) {
+	w.jobOn(volume, id, eval, api.AccessMultiNodeMultiWriter)
+}
+
+func (w *world) jobOn(volume, id, eval string, mode api.AccessMode) {
 	w.write(func(tx *state.Txn) {
 		j := &api.Job{
 			ID: id, Namespace: "default", Type: api.JobTypeService, Priority: 50, JobModifyIndex: tx.Index(),
@@ -46,7 +54,7 @@ func (w *world) volumeJobOn(volume, id, eval string) {
 				Tasks: []*api.Task{{Name: "t", Driver: "mock", Resources: &api.Resources{CPU: 100, MemoryMB: 100}}},
 				Volumes: map[string]*api.VolumeRequest{"v": {
 					Name: "v", Type: api.VolumeTypeCSI, Source: volume,
-					AccessMode: string(api.AccessSingleNodeWriter), AttachmentMode: string(api.AttachmentFileSystem),
+					AccessMode: string(mode), AttachmentMode: string(api.AttachmentFileSystem),
 				}},
 			}},
 		}
@@ -135,6 +143,24 @@ func TestFreedClaimWakesThoseThatWaitForItUnderAnotherName(t *testing.T) {
 	w.untilLive("waiter", 1)
 }
 
+// A claim that is unmounted leaves its volume to whoever comes to the same node, though its detach may never end.
+func TestUnmountedClaimWakes(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", true)
+	w.volume("v")
+	w.volumeJob("holder", evalID(1))
+	w.untilLive("holder", 1)
+	held := w.live("holder")[0]
+	w.blockedJob("waiter", 2)
+	w.write(func(tx *state.Txn) {
+		c := *tx.Claim("default", "v", held.ID, "")
+		c.State = api.ClaimUnmounted
+		tx.PutClaim(&c)
+	})
+	w.untilLive("waiter", 1)
+}
+
 // An earlier creation that made the external volume, and that is not undone after all, keeps nobody from it any more.
 func TestEarlierCreationThatIsNotUndoneWakes(t *testing.T) {
 	w := newWorld(t)
@@ -213,5 +239,177 @@ func TestCleanNodeWakes(t *testing.T) {
 	stale(&api.StaleMount{VolumeID: "v", AllocID: "old"})
 	w.blockedJob("j", 1)
 	stale()
+	w.untilLive("j", 1)
+}
+
+// TestGoneMountsOfAnOldNodeWake has a job wait on a new node for what an old one on the same machine may have mounted.
+func TestGoneMountsOfAnOldNodeWake(t *testing.T) {
+	old := func(w *world, change func(*api.Node)) {
+		w.write(func(tx *state.Txn) {
+			n := *tx.Node("old")
+			change(&n)
+			tx.PutNode(&n)
+		})
+	}
+	cures := map[string]func(*world){
+		"an operator's word": func(w *world) { old(w, func(n *api.Node) { n.StaleMounts = nil }) },
+		"a purge":            func(w *world) { w.write(func(tx *state.Txn) { tx.DeleteNode("old") }) },
+		"another boot":       func(w *world) { old(w, func(n *api.Node) { n.BootID = "boot-2" }) },
+		"a boot that the new node tells of first": func(w *world) {
+			w.write(func(tx *state.Txn) {
+				n := *tx.Node("n1")
+				n.BootID = "boot-2"
+				tx.PutNode(&n)
+			})
+		},
+		"another machine of the new node": func(w *world) {
+			w.write(func(tx *state.Txn) {
+				n, info := *tx.Node("n1"), *tx.Node("n1").CSINodePlugins["p"]
+				told := *info.NodeInfo
+				told.ID, info.NodeInfo = "another", &told
+				n.CSINodePlugins = map[string]*api.CSIInfo{"p": &info}
+				tx.PutNode(&n)
+			})
+		},
+	}
+	for name, cure := range cures {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1")
+			w.pluginNode("n1", true)
+			w.controller("n1", true)
+			w.node("old")
+			w.volume("v")
+			w.write(func(tx *state.Txn) {
+				n, v := *tx.Node("n1"), tx.Volume("default", "v")
+				n.BootID = "boot-1"
+				tx.PutNode(&n)
+				o := *tx.Node("old")
+				o.Status, o.BootID = api.NodeStatusDown, "boot-1"
+				o.StaleMounts = []*api.StaleMount{{VolumeID: "v", AllocID: "lost", PluginID: v.PluginID, ExternalID: v.RemoteID(), ProviderNodeID: n.CSINodePlugins["p"].NodeInfo.ID}}
+				tx.PutNode(&o)
+			})
+			w.blockedJob("j", 1)
+			cure(w)
+			w.untilLive("j", 1)
+		})
+	}
+}
+
+// TestVolumeWithoutItsFenceIsWaitedFor: a volume whose fence is its storage is not placed where nobody detaches, and
+// the job runs when somebody does or when the volume has another fence.
+func TestVolumeWithoutItsFenceIsWaitedFor(t *testing.T) {
+	cures := map[string]func(*world){
+		"another fence": func(w *world) {
+			w.write(func(tx *state.Txn) {
+				v := *tx.Volume("default", "v")
+				v.Fence = api.FenceLease
+				tx.PutVolume(&v)
+			})
+		},
+		"a controller that detaches": func(w *world) { w.controller("n1", true) },
+	}
+	for name, cure := range cures {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1")
+			w.pluginNode("n1", true)
+			w.controller("n1", false)
+			w.volume("v")
+			w.write(func(tx *state.Txn) {
+				v := *tx.Volume("default", "v")
+				v.Fence = api.FenceStorage
+				tx.PutVolume(&v)
+			})
+			b := w.blockedJob("j", 1)
+			if !slices.Contains(b.MissingNonNodeResources, "csi-volume:default:v") {
+				t.Fatalf("waits for %v, %+v", b.MissingNonNodeResources, b.FailedTGAllocs["g"])
+			}
+			cure(w)
+			w.untilLive("j", 1)
+		})
+	}
+}
+
+// TestVolumeWithoutItsFenceIsWaitedForUntilNobodyExcludesOthers: what another spec of the external volume allows may be
+// why its fence matters.
+func TestVolumeWithoutItsFenceIsWaitedForUntilNobodyExcludesOthers(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", true)
+	w.controller("n1", false)
+	w.volume("v")
+	w.volume("w")
+	shared := func(id string) {
+		w.write(func(tx *state.Txn) {
+			v := *tx.Volume("default", id)
+			v.RequestedCapabilities = []*api.VolumeCapability{{AccessMode: api.AccessMultiNodeMultiWriter, AttachmentMode: api.AttachmentFileSystem}}
+			v.Fence = api.FenceStorage
+			tx.PutVolume(&v)
+		})
+	}
+	shared("v")
+	w.sharingJobOn("v", "j", evalID(1))
+	e := w.untilEval(evalID(1), api.EvalStatusComplete)
+	w.untilEval(e.BlockedEval, api.EvalStatusBlocked)
+	shared("w")
+	w.untilLive("j", 1)
+}
+
+// controller has a node run a healthy controller of the plugin that attaches volumes, or not.
+func (w *world) controller(node string, attaches bool) {
+	w.write(func(tx *state.Txn) {
+		n := *tx.Node(node)
+		n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": {
+			PluginID: "p", Healthy: true, ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: attaches},
+		}}
+		tx.PutNode(&n)
+	})
+}
+
+// TestControllerOnANodeThatTakesNoWorkWakes: its plugin attaches volumes for all nodes as soon as it is back, or can.
+func TestControllerOnANodeThatTakesNoWorkWakes(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", true)
+	w.node("n2")
+	w.controller("n2", true)
+	status := func(s string) {
+		w.write(func(tx *state.Txn) {
+			n := *tx.Node("n2")
+			n.SchedulingEligibility, n.Status = api.NodeSchedulingIneligible, s
+			tx.PutNode(&n)
+		})
+	}
+	w.volume("v")
+	status(api.NodeStatusDown)
+	w.blockedJob("j", 1)
+	status(api.NodeStatusReady)
+	w.untilLive("j", 1)
+}
+
+// TestVolumeWithOtherMountOptionsWakes: users with other options do not share a mount on a node.
+func TestVolumeWithOtherMountOptionsWakes(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", true)
+	w.volume("v")
+	w.volume("w")
+	options := func(id, fs string) {
+		w.write(func(tx *state.Txn) {
+			v := *tx.Volume("default", id)
+			v.RequestedCapabilities = []*api.VolumeCapability{{AccessMode: api.AccessMultiNodeMultiWriter, AttachmentMode: api.AttachmentFileSystem}}
+			v.MountOptions = &api.MountOptions{FSType: fs}
+			tx.PutVolume(&v)
+		})
+	}
+	options("w", "ext4")
+	options("v", "xfs")
+	w.sharingJobOn("w", "holder", evalID(1))
+	w.untilLive("holder", 1)
+	w.sharingJobOn("v", "j", evalID(2))
+	e := w.untilEval(evalID(2), api.EvalStatusComplete)
+	w.untilEval(e.BlockedEval, api.EvalStatusBlocked)
+	options("v", "ext4")
 	w.untilLive("j", 1)
 }

@@ -34,8 +34,10 @@ func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 		after, _ := c.After.(*api.Volume)
 		l.volumeChanged(before, after, index)
 	case state.TableClaims:
-		if gone, ok := c.Before.(*api.VolumeClaim); ok && gone != nil && c.After == nil {
-			l.externalFreed(gone.PluginID, gone.ExternalID, index)
+		before, _ := c.Before.(*api.VolumeClaim)
+		after, _ := c.After.(*api.VolumeClaim)
+		if before != nil && (after == nil || leftNode(after) && !leftNode(before)) {
+			l.externalFreed(before.PluginID, before.ExternalID, index)
 		}
 	case state.TableAttachments:
 		if gone, ok := c.Before.(*api.VolumeAttachment); ok && gone != nil && c.After == nil {
@@ -49,13 +51,14 @@ func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 	}
 }
 
+// leftNode reports whether a claim leaves its volume to whoever comes to the same node.
+func leftNode(c *api.VolumeClaim) bool { return c.State == api.ClaimUnmounted && !c.Presumed }
+
 // externalFreed wakes those who wait for an external volume, by whatever volume that names it, or for a
 // place of the plugin.
 func (l *leader) externalFreed(plugin, external string, index uint64) {
-	for v := range l.State.Read().VolumesByPlugin(plugin) {
-		if v.RemoteID() == external {
-			l.needMet(feasible.VolumeResource(v.Namespace, v.ID), index)
-		}
+	for v := range l.State.Read().VolumesByExternal(plugin, external) {
+		l.needMet(feasible.VolumeResource(v.Namespace, v.ID), index)
 	}
 	l.needMet(feasible.PluginResource(plugin), index)
 }
@@ -118,6 +121,9 @@ func (l *leader) forgetAsks(j *api.Job) {
 }
 
 func (l *leader) nodeChanged(before, after *api.Node, index uint64, freed map[string]bool) {
+	for _, m := range staleGone(before, after) {
+		l.externalFreed(m.PluginID, m.ExternalID, index)
+	}
 	if after == nil {
 		if before != nil {
 			l.wake(l.blocked.NodeGone(before.ID))
@@ -178,13 +184,31 @@ func distinct(j *api.Job) bool {
 // nodeBetter reports whether anything changed that placement looks at.
 func nodeBetter(a, b *api.Node) bool {
 	return !feasible.Available(a) || a.ComputedClass != b.ComputedClass || a.NodePool != b.NodePool ||
-		a.Datacenter != b.Datacenter || a.Name != b.Name || a.NodeMaxAllocs != b.NodeMaxAllocs ||
+		a.Datacenter != b.Datacenter || a.Name != b.Name || a.BootID != b.BootID || a.NodeMaxAllocs != b.NodeMaxAllocs ||
 		!reflect.DeepEqual(a.NodeResources, b.NodeResources) || !reflect.DeepEqual(a.ReservedResources, b.ReservedResources) ||
 		!reflect.DeepEqual(a.Attributes, b.Attributes) || !reflect.DeepEqual(a.Meta, b.Meta) ||
 		!reflect.DeepEqual(a.HostVolumes, b.HostVolumes) || !reflect.DeepEqual(a.HostNetworks, b.HostNetworks) ||
 		driversChanged(a.Drivers, b.Drivers) ||
 		roomier(a.CSILimits, b.CSILimits) || len(b.StaleMounts) < len(a.StaleMounts) ||
 		pluginsChanged(a.CSINodePlugins, b.CSINodePlugins) || pluginsChanged(a.CSIControllerPlugins, b.CSIControllerPlugins)
+}
+
+// staleGone are the mounts of claims that were given up that no longer keep volumes from the machine of the node: other
+// nodes may be on it by now.
+func staleGone(before, after *api.Node) (gone []*api.StaleMount) {
+	if before == nil {
+		return nil
+	}
+	for _, m := range before.StaleMounts {
+		same := func(n *api.StaleMount) bool {
+			return n.Namespace == m.Namespace && n.VolumeID == m.VolumeID && n.AllocID == m.AllocID && n.Use == m.Use
+		}
+		if after == nil || before.BootID != after.BootID || !slices.ContainsFunc(after.StaleMounts, same) ||
+			claim.ProviderNode(before, m.PluginID) != claim.ProviderNode(after, m.PluginID) {
+			gone = append(gone, m)
+		}
+	}
+	return gone
 }
 
 // roomier reports whether a learned limit of volumes is gone or higher.
@@ -246,7 +270,8 @@ func (l *leader) nodesFreed(freed map[string]bool, index uint64) {
 	}
 }
 
-// pluginsMoved are the controller plugins of which the node says something else now, whatever may be placed there.
+// pluginsMoved are the controller plugins of which the node says something else now, or again, whatever may be placed
+// there.
 func pluginsMoved(before, after *api.Node) []string {
 	if before == nil {
 		return nil
@@ -258,7 +283,8 @@ func pluginsMoved(before, after *api.Node) []string {
 		}
 	}
 	for id, now := range after.CSIControllerPlugins {
-		if old := before.CSIControllerPlugins[id]; old == nil || old.Healthy != now.Healthy {
+		old := before.CSIControllerPlugins[id]
+		if old == nil || old.Healthy != now.Healthy || before.Status != after.Status || !reflect.DeepEqual(old.ControllerInfo, now.ControllerInfo) {
 			ids = append(ids, id)
 		}
 	}
@@ -270,7 +296,8 @@ func (l *leader) volumeChanged(before, after *api.Volume, index uint64) {
 	if after != nil && volumeBetter(before, after) {
 		l.needMet(feasible.VolumeResource(after.Namespace, after.ID), index)
 	}
-	if before != nil && (after == nil || before.Provision.State != after.Provision.State) {
+	if before != nil && (after == nil || before.Provision.State != after.Provision.State ||
+		!reflect.DeepEqual(before.RequestedCapabilities, after.RequestedCapabilities)) { // they tell whether users by other specs need a fence
 		l.externalFreed(before.PluginID, before.RemoteID(), index)
 	}
 	if before == nil || before.Provision.Replaces == nil {
@@ -281,8 +308,8 @@ func (l *leader) volumeChanged(before, after *api.Volume, index uint64) {
 	}
 }
 
+// volumeBetter reports whether anything changed that placement looks at, which is most of what users say of a volume.
 func volumeBetter(a, b *api.Volume) bool {
-	return a == nil || a.Provision.State != b.Provision.State || a.PluginID != b.PluginID ||
-		!reflect.DeepEqual(a.RequestedCapabilities, b.RequestedCapabilities) ||
+	return a == nil || a.Provision.State != b.Provision.State || !reflect.DeepEqual(a.VolumeSpec, b.VolumeSpec) ||
 		!reflect.DeepEqual(a.Provision.Topologies, b.Provision.Topologies)
 }

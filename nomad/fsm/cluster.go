@@ -59,6 +59,8 @@ func (r *Raft) TransferLeadership(ctx context.Context, id, address string) error
 	if r.raft.State() != raft.Leader {
 		return notLeader()
 	}
+	r.lease.handing.Add(1)
+	defer r.lease.handing.Add(-1)
 	if id == "" {
 		return await(ctx, r.raft.LeadershipTransfer())
 	}

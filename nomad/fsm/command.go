@@ -31,6 +31,14 @@ type Proposer interface {
 	Propose(ctx context.Context, cmd Command) (Result, error)
 }
 
+// Leader is the log of a server whose answers others rely on: it knows whether the server leads still. One that was
+// stopped for a while may not have noticed that it was replaced.
+type Leader interface {
+	Proposer
+	// VerifyLeader asks a majority of the servers, and fails unless this one leads.
+	VerifyLeader(ctx context.Context) error
+}
+
 // Registry knows how to make an empty command of each kind.
 type Registry struct {
 	makers map[Kind]func() Command

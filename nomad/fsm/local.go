@@ -45,6 +45,9 @@ func (l *Local) Propose(ctx context.Context, cmd Command) (Result, error) {
 	return l.apply(b)
 }
 
+// VerifyLeader implements [Leader]: there is no other server.
+func (l *Local) VerifyLeader(ctx context.Context) error { return ctx.Err() }
+
 // Entry makes the entry of a command, as the server does that proposes it.
 func (l *Local) Entry(cmd Command, now time.Time) ([]byte, error) {
 	b, err := encodeEntry(cmd, now, "local")

@@ -83,6 +83,7 @@ type Raft struct {
 	scratch string
 	// caughtUp is the term that this server leads and before which it has applied everything that was committed.
 	caughtUp atomic.Uint64
+	lease    lease
 	pilot    atomic.Pointer[autopilot.Autopilot]
 	standing sync.Mutex
 	renewing sync.Mutex
@@ -116,6 +117,8 @@ func Open(c Config) (*Raft, error) {
 
 func (r *Raft) start(c Config) error {
 	conf := r.config(c)
+	// A follower votes for another one a heartbeat timeout after it heard of its leader, not before.
+	r.lease.length, r.lease.turn = conf.HeartbeatTimeout/4, make(chan struct{}, 1)
 	r.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:  &streams{Listener: c.Listener, advertise: c.Advertise, dial: c.Dial, ended: make(chan struct{})},
 		MaxPool: transportPool, Timeout: transportTimeout, Logger: c.Log.Named("transport"),

@@ -9,16 +9,22 @@ import (
 // every release that adds a command, or a field to one. A leader writes only what all servers understand:
 // see [Since] and [Raft.Agreed].
 // What an entry does must not depend on the program that applies it either: a change of that asks the state for
-// the version that brought it, see [Ends].
+// the version that brought it, see [Ends]. That goes for words too: errors that are stored come with the entry.
 const Version uint64 = Keyring + versionsAhead
 
 // Ends is the version from which on a plan leaves alone what has finished and comes to no node whose drain may be over,
 // what a job that runs once did is not forgotten before the job is, what a node ended by itself is evaluated, times of
-// clocks that were wrong hold no launches, the success of a deployment marks its version stable, unhealthy by hand fails
-// it, the end of a job has a time, and what the placements of a plan take of volumes is judged together.
+// clocks that were wrong hold neither launches nor nodes that came back, the success of a deployment marks its version
+// stable, unhealthy by hand fails it, the end of a job has a time, what the placements of a plan take of volumes is judged
+// together, what is attached to the machine that a node was before serves nobody anew, and volumes of lost allocations
+// leave nodes that are disconnected.
 const Ends uint64 = 2
 
-// Keyring is the version from which on the cluster has root keys.
+// Keyring is the version from which on the cluster has root keys, an operator's word on a detach leaves the claims that
+// wait for it, a creation is not answered with what was made by another name, nor takes from a volume what is known of
+// its growth, what a lost node may have mounted is kept with the driver's id of its machine and with the row of that node,
+// why a volume is not deleted or attached is said by the entry, a failed expansion may tell the size, and volumes and
+// attachments keep the names of their drivers.
 const Keyring uint64 = 3
 
 // since lists the commands that later versions have added.

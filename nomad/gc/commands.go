@@ -5,6 +5,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 //go:generate go run -modfile=../../tools/go.mod ../../cmd/nomad/codec.go . commands.go
@@ -63,9 +64,13 @@ func (r *Reap) Apply(tx *state.Txn) (any, error) {
 		d := tx.Deployment(id)
 		count(d != nil && deploymentOver(tx, d) && tx.DeleteDeployment(id))
 	}
+	together := set(r.Nodes)
 	for _, id := range r.Nodes {
 		node := tx.Node(id)
-		count(node != nil && nodeOver(tx, node) && tx.DeleteNode(id))
+		if node != nil && nodeOver(tx, node, together) && tx.DeleteNode(id) {
+			ledger.Purged(tx, node)
+			n++
+		}
 	}
 	if !jobsFirst {
 		jobs()

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 func first[T any](rows iter.Seq[*T]) *T {
@@ -90,8 +91,14 @@ func jobOver(tx *state.Txn, j *api.Job) bool {
 	return true
 }
 
-// nodeOver reports whether the node is down and nothing is left on it.
-func nodeOver(tx *state.Txn, n *api.Node) bool {
+// nodeOver reports whether the node is down, nothing is left on it, and no other node waits for what it may have mounted.
+// together are the ids of those that are collected with it: two on a machine that is gone would keep each other.
+func nodeOver(tx *state.Txn, n *api.Node, together map[string]bool) bool {
+	return empty(tx, n) && !ledger.Awaited(tx, n, func(o *api.Node) bool { return together[o.ID] && empty(tx, o) })
+}
+
+// empty reports whether the node is down and nothing is left on it.
+func empty(tx *state.Txn, n *api.Node) bool {
 	if n.Status != api.NodeStatusDown || first(tx.ClaimsByNode(n.ID)) != nil || first(tx.AttachmentsByNode(n.ID)) != nil {
 		return false
 	}

@@ -108,13 +108,29 @@ func (s *Service) reapDeployments(ctx context.Context, now bool) error {
 func (s *Service) reapNodes(ctx context.Context, now bool) error {
 	tx := s.State.Read()
 	before := s.before(s.Limits.NodeThreshold, now)
-	r := &Reap{}
+	var old []*api.Node
+	together := map[string]bool{}
 	for n := range tx.Nodes() {
-		if n.StatusUpdatedAt <= before.Unix() && nodeOver(tx, n) {
+		if n.StatusUpdatedAt <= before.Unix() && empty(tx, n) {
+			old = append(old, n)
+			together[n.ID] = true
+		}
+	}
+	r := &Reap{}
+	for _, n := range old {
+		if nodeOver(tx, n, together) {
 			r.Nodes = append(r.Nodes, n.ID)
 		}
 	}
 	return s.reap(ctx, r)
+}
+
+func set(ids []string) map[string]bool {
+	m := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		m[id] = true
+	}
+	return m
 }
 
 // reap proposes the garbage in commands of bounded size: jobs first, and what they leave is over for sure. Servers of

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+
+	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
 // keystore holds what unwraps root keys: one file per key, or memory without a directory.
@@ -83,29 +85,9 @@ func (k *keystore) drop(id string) error {
 	return nil
 }
 
-func (k *keystore) write(path string, body []byte) (err error) {
+func (k *keystore) write(path string, body []byte) error {
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(k.dir, ".new-*") // readable by its owner only
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(body)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(k.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.WriteFile(path, body, 0o600)
 }

@@ -1,12 +1,15 @@
 package nodes
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 )
 
 // Bounds of what a node says of itself. It is a row on every server, a part of every list of nodes, and added up.
@@ -141,6 +144,51 @@ func briefDrivers(all map[string]*api.DriverInfo) map[string]*api.DriverInfo {
 		out[name] = d
 	}
 	return out
+}
+
+// namedPlugins takes plugins whose drivers name themselves, or the node, by what cannot be stored and shown for
+// unhealthy: that is no reason to refuse a node. A driver that has not told its id of the node yet tells it later.
+func namedPlugins(all map[string]*api.CSIInfo) map[string]*api.CSIInfo {
+	if all == nil {
+		return nil
+	}
+	out := make(map[string]*api.CSIInfo, len(all))
+	for id, p := range all {
+		if p == nil || ids.Wrong(id) != "" || len(id) > nameMax {
+			continue
+		}
+		why := ""
+		named := *p
+		if p.Provider != "" {
+			if wrong := wrongID(p.Provider, nameMax); wrong != "" {
+				why, named.Provider = fmt.Sprintf("the driver's name is %.64q: %s", p.Provider, wrong), ""
+			}
+		}
+		if p.NodeInfo != nil {
+			wrong := ""
+			if id := p.NodeInfo.ID; id != "" {
+				if wrong = wrongID(id, nameMax); wrong != "" {
+					wrong = fmt.Sprintf("the driver's id of the node is %.64q: %s", id, wrong)
+				}
+			}
+			if wrong = cmp.Or(wrong, ids.WrongTopology(p.NodeInfo.AccessibleTopology)); wrong != "" {
+				why, named.NodeInfo = wrong, nil
+			}
+		}
+		if why != "" {
+			named.Healthy, named.HealthDescription = false, "the driver's answer cannot be used: "+why
+			p = &named
+		}
+		out[id] = p
+	}
+	return out
+}
+
+func wrongID(id string, most int) string {
+	if len(id) > most {
+		return fmt.Sprintf("it has %d bytes, of at most %d", len(id), most)
+	}
+	return ids.Wrong(id)
 }
 
 // briefEvents keeps of a node's events what is kept of them, in short: a heartbeat is not refused for what it tells.

@@ -140,3 +140,41 @@ func TestLongTextsOfNodesAreCut(t *testing.T) {
 		t.Errorf("the node has %d bytes, %d events", size, len(got.Events))
 	}
 }
+
+// A driver that names the node, itself or where it is by what cannot be stored takes no node down: its plugin is
+// unhealthy, and says why.
+func TestPluginWhoseNamesCannotBeStoredIsUnhealthy(t *testing.T) {
+	t.Parallel()
+	info := func(change func(*api.CSIInfo)) *api.CSIInfo {
+		p := &api.CSIInfo{PluginID: "p", Healthy: true, Provider: "driver", NodeInfo: &api.CSINodeInfo{ID: "machine"}}
+		change(p)
+		return p
+	}
+	for name, p := range map[string]*api.CSIInfo{
+		"an id of the node with NUL":  info(func(p *api.CSIInfo) { p.NodeInfo.ID = "machine\x00other" }),
+		"an id of the node, too long": info(func(p *api.CSIInfo) { p.NodeInfo.ID = strings.Repeat("m", 257) }),
+		"a name of the driver":        info(func(p *api.CSIInfo) { p.Provider = "dri\x1bver" }),
+		"a key of the topology": info(func(p *api.CSIInfo) {
+			p.NodeInfo.AccessibleTopology = &api.Topology{Segments: map[string]string{"zo\x00ne": "a"}}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t, nodes.Heartbeat{})
+			n := node("n1")
+			n.CSINodePlugins = map[string]*api.CSIInfo{"p": p, "fine": info(func(*api.CSIInfo) {}), "b\x00ad": info(func(*api.CSIInfo) {})}
+			r.register(n)
+			got := r.state.Read().Node("n1").CSINodePlugins
+			if bad := got["p"]; bad == nil || bad.Healthy || !strings.Contains(bad.HealthDescription, "cannot be used") || strings.Contains(bad.Provider, "\x1b") ||
+				bad.NodeInfo != nil && bad.NodeInfo.ID != "machine" {
+				t.Errorf("the plugin is %+v", bad)
+			}
+			if len(got) != 2 || !got["fine"].Healthy || got["fine"].NodeInfo.ID != "machine" {
+				t.Errorf("plugins are %v", got)
+			}
+			if !p.Healthy {
+				t.Error("what was sent is changed")
+			}
+		})
+	}
+}

@@ -138,6 +138,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			n.Events = withEvents(n.Events, tx, event("Node re-registered", api.NodeEventSubsystemCluster))
 		}
 	}
+	ledger.Located(tx, n)
 	rebooted := old != nil && old.BootID != "" && n.BootID != "" && old.BootID != n.BootID
 	if asked == api.NodeStatusReady && (rebooted || !held(tx, n, tx.Now())) {
 		n.Status = asked
@@ -261,6 +262,7 @@ func (c *PurgeNode) Apply(tx *state.Txn) (any, error) {
 	if err := ledger.NodeChanged(tx, n.ID); err != nil {
 		return nil, err
 	}
+	ledger.Purged(tx, n)
 	return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
 }
 
@@ -283,7 +285,9 @@ func held(tx *state.Txn, n *api.Node, now time.Time) bool {
 	if !lost(n.Status) && n.Status != api.NodeStatusInit {
 		return false
 	}
-	over := n.Status == api.NodeStatusInit && !now.Before(time.Unix(n.StatusUpdatedAt, 0).Add(cleanWait))
+	since := now.Sub(time.Unix(n.StatusUpdatedAt, 0))
+	ahead := since < -cleanWait && tx.AgreedVersion() >= fsm.Ends // by a clock that was fast
+	over := n.Status == api.NodeStatusInit && (since >= cleanWait || ahead)
 	return !over && ledger.Unclean(tx, n)
 }
 

@@ -11,11 +11,13 @@ type deadlines struct {
 	mu   sync.Mutex
 	by   map[string]*deadline
 	heap deadlineHeap
-	wake chan struct{}
+	// losing are the nodes that are just being marked as lost.
+	losing map[string]bool
+	wake   chan struct{}
 }
 
 func newDeadlines() *deadlines {
-	return &deadlines{by: map[string]*deadline{}, wake: make(chan struct{}, 1)}
+	return &deadlines{by: map[string]*deadline{}, losing: map[string]bool{}, wake: make(chan struct{}, 1)}
 }
 
 func (d *deadlines) len() int {
@@ -24,10 +26,14 @@ func (d *deadlines) len() int {
 	return len(d.by)
 }
 
-// set starts or moves the deadline of a node that was heard now.
-func (d *deadlines) set(id string, now, at time.Time) {
+// set starts or moves the deadline of a node that was heard now. It reports false, and does nothing, while the node is
+// being marked as lost: since when it is silent is on its way to the log.
+func (d *deadlines) set(id string, now, at time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.losing[id] {
+		return false
+	}
 	e := d.by[id]
 	if e == nil {
 		e = &deadline{id: id, at: at, seen: now}
@@ -38,6 +44,7 @@ func (d *deadlines) set(id string, now, at time.Time) {
 		heap.Fix(&d.heap, e.place)
 	}
 	d.wakeFirst(e)
+	return true
 }
 
 // wakeFirst wakes who waits when the deadline is the nearest; the caller holds the lock.
@@ -50,11 +57,20 @@ func (d *deadlines) wakeFirst(e *deadline) {
 	}
 }
 
-// heard reports whether the node has a deadline: one that is due has none until something was heard.
-func (d *deadlines) heard(id string) bool {
+// lose begins to mark a node as lost, unless it was heard since it was due: then it has a deadline again. lost must be
+// called after it.
+func (d *deadlines) lose(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.by[id] != nil
+	d.losing[id] = d.by[id] == nil
+	return d.losing[id]
+}
+
+// lost ends what lose began.
+func (d *deadlines) lost(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.losing, id)
 }
 
 func (d *deadlines) drop(id string) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 const (
@@ -78,8 +79,8 @@ func volumesLeft(tx *state.Txn, n *api.Node) (list []string) {
 		case a != nil && !a.ClientTerminal() && !(a.ServerTerminal() && a.ClientStatus == ""):
 			kept[[2]string{c.PluginID, c.ExternalID}] = true
 		default:
-			list = append(list, fmt.Sprintf("volume %q is mounted for allocation %s%s (nomad volume detach %s %s)",
-				c.VolumeID, c.AllocID, because(c.LastError), c.VolumeID, n.ID))
+			list = append(list, fmt.Sprintf("volume %q is mounted for allocation %s%s (%s)",
+				c.VolumeID, c.AllocID, because(c.LastError), ledger.Remedy(tx, c)))
 		}
 	}
 	for a := range tx.AttachmentsByNode(n.ID) {

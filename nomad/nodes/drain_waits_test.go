@@ -56,6 +56,7 @@ func TestVolumesLeftNameTheirErrorAndTheCommandThatEndsThem(t *testing.T) {
 	}
 	tx := s.Write(1, time.Unix(1, 0))
 	tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n1", PluginID: "p", ExternalID: "x", State: api.ClaimReleasing, LastError: "target is busy\nsecond line"})
+	tx.PutClaim(&api.VolumeClaim{Namespace: "apps", VolumeID: "v 2", AllocID: "d", NodeID: "n1", PluginID: "p", ExternalID: "x2", State: api.ClaimReleasing})
 	tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "w", AllocID: "b", NodeID: "n1", PluginID: "p", ExternalID: "y", State: api.ClaimWaiting})
 	tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "y", NodeID: "n1", State: api.AttachmentUnpublishing, LastError: strings.Repeat("x", 1000)})
 	n := &api.Node{ID: "n1", Status: api.NodeStatusReady, StaleMounts: []*api.StaleMount{{VolumeID: "z", AllocID: "c"}}}
@@ -63,6 +64,7 @@ func TestVolumesLeftNameTheirErrorAndTheCommandThatEndsThem(t *testing.T) {
 	tx.Commit()
 	want := []string{
 		`external volume "y" of plugin "p" is attached: ` + strings.Repeat("x", causeMax) + `... (nomad volume attachments -node n1)`,
+		`volume "v 2" is mounted for allocation d (nomad volume detach -namespace apps 'v 2' n1)`,
 		`volume "v" is mounted for allocation a: target is busy (nomad volume detach v n1)`,
 		`volume "z" is mounted for allocation c, which was given up (nomad volume attachments -node n1)`,
 	}
@@ -71,8 +73,15 @@ func TestVolumesLeftNameTheirErrorAndTheCommandThatEndsThem(t *testing.T) {
 	}
 	down := *n
 	down.Status = api.NodeStatusDown
-	if got := volumesLeft(s.Read(), &down); len(got) != 2 {
+	tx = s.Write(2, time.Unix(2, 0))
+	tx.PutNode(&down)
+	tx.Commit()
+	got := volumesLeft(s.Read(), &down)
+	if len(got) != 3 {
 		t.Errorf("a node that is down is asked for mounts that were given up: %q", got)
+	}
+	if !strings.Contains(strings.Join(got, "\n"), "(nomad volume detach -force v n1)") {
+		t.Errorf("a node that is down is named to be asked: %q", got)
 	}
 }
 

@@ -4,5 +4,11 @@ package nodes
 func (s *Service) Counts(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.watch != nil && s.watch.heard(id)
+	return s.watch != nil && s.watch.has(id)
+}
+
+func (d *deadlines) has(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.by[id] != nil
 }

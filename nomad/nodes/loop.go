@@ -65,9 +65,13 @@ func (s *Service) lose(ctx context.Context, d *deadlines, due []*deadline) {
 	g.SetLimit(lossWorkers)
 	for _, e := range due {
 		g.Go(func() error {
+			defer d.lost(e.id)
+			if !d.lose(e.id) {
+				return nil
+			}
 			tx := s.state.Read()
 			n := tx.Node(e.id)
-			if n == nil || n.Status == api.NodeStatusDown || d.heard(e.id) {
+			if n == nil || n.Status == api.NodeStatusDown {
 				return nil
 			}
 			status, again := lossOf(tx, n, time.Now())

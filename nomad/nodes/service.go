@@ -25,13 +25,11 @@ import (
 type Config struct {
 	Log   hclog.Logger
 	State *state.Store
-	Raft  fsm.Proposer
+	Raft  fsm.Leader
 	// Servers lists the RPC addresses that nodes are told of; nil tells none.
 	Servers func() []string
 	// Voters are those of the raft log, and whether they are committed; nil tells none.
 	Voters func() (voters *api.Voters, settled bool, err error)
-	// VerifyLeader fails unless this server leads; nil takes it for granted.
-	VerifyLeader func(context.Context) error
 
 	Heartbeat Heartbeat
 	// Chance answers a random duration below the given one; nil means chance itself. Simulations have it repeat.
@@ -59,10 +57,9 @@ func DefaultHeartbeat() Heartbeat {
 type Service struct {
 	log     hclog.Logger
 	state   *state.Store
-	raft    fsm.Proposer
+	raft    fsm.Leader
 	servers func() []string
 	voters  func() (*api.Voters, bool, error)
-	leads   func(context.Context) error
 	beat    Heartbeat
 	chance  func(time.Duration) time.Duration
 
@@ -91,18 +88,15 @@ func New(c Config) *Service {
 	if servers == nil {
 		servers = func() []string { return nil }
 	}
-	voters, leads := c.Voters, c.VerifyLeader
+	voters := c.Voters
 	if voters == nil {
 		voters = func() (*api.Voters, bool, error) { return nil, false, nil }
-	}
-	if leads == nil {
-		leads = func(context.Context) error { return nil }
 	}
 	chance := c.Chance
 	if chance == nil {
 		chance = func(below time.Duration) time.Duration { return rand.N(below) }
 	}
-	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, voters: voters, leads: leads, beat: beat, chance: chance}
+	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, voters: voters, beat: beat, chance: chance}
 }
 
 // Handlers binds the RPC methods of the service.
@@ -140,6 +134,7 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 	}
 	n := *r.Node
 	n.Drivers, n.Events = briefDrivers(n.Drivers), nil
+	n.CSINodePlugins, n.CSIControllerPlugins = namedPlugins(n.CSINodePlugins), namedPlugins(n.CSIControllerPlugins)
 	noted := 0
 	if old := s.state.Read().Node(n.ID); old != nil {
 		noted = len(old.StaleMounts)
@@ -162,7 +157,7 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 	if got.rollback != 0 { // the node was not heard
 		return &api.NodeUpdateResponse{Rollback: got.rollback}, nil
 	}
-	return s.update(n.ID, n.Status, got), nil
+	return s.update(n.ID, n.Status, got)
 }
 
 // refusalsKept bounds how many refused nodes are remembered.
@@ -233,10 +228,10 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 	}
 	if (status == "" || status == n.Status) && len(r.Events) == 0 {
 		// The answer renews leases: a server that leads no more, and has not noticed, must not give it.
-		if err := s.leads(ctx); err != nil {
+		if err := s.raft.VerifyLeader(ctx); err != nil {
 			return nil, fmt.Errorf("heartbeat of node %q: %w", n.ID, err)
 		}
-		return s.update(n.ID, r.Status, answer{}), nil
+		return s.update(n.ID, r.Status, answer{})
 	}
 	got, err := s.propose(ctx, &SetStatus{NodeID: n.ID, Status: status, Events: briefEvents(r.Events), Seed: uuid.NewString()})
 	if err != nil {
@@ -246,11 +241,13 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 		s.forget(n.ID)
 		return &api.NodeUpdateResponse{EvalIDs: got.evals, WriteMeta: api.WriteMeta{Index: got.index}}, nil
 	}
-	return s.update(n.ID, r.Status, got), nil
+	return s.update(n.ID, r.Status, got)
 }
 
-// update starts the node's time anew and tells it how long that is, and that it is not yet what it asked to be.
-func (s *Service) update(id, asked string, got answer) *api.NodeUpdateResponse {
+// update starts the node's time anew and tells it how long that is, and that it is not yet what it asked to be. A node
+// that is found lost meanwhile gets no answer: its leases end a term after it was heard before, and this must not renew
+// them. It asks again.
+func (s *Service) update(id, asked string, got answer) (*api.NodeUpdateResponse, error) {
 	ttl := s.ttl()
 	s.mu.Lock()
 	watch := s.watch
@@ -258,9 +255,14 @@ func (s *Service) update(id, asked string, got answer) *api.NodeUpdateResponse {
 	if watch != nil {
 		ttl = max(ttl, s.ttlFor(watch.len()))
 		now := time.Now()
-		watch.set(id, now, now.Add(ttl+s.beat.Grace))
+		if !watch.set(id, now, now.Add(ttl+s.beat.Grace)) {
+			return nil, foundLost(id)
+		}
 	}
 	n := s.state.Read().Node(id)
+	if n != nil && lost(n.Status) {
+		return nil, foundLost(id)
+	}
 	voters, settled, err := s.voters()
 	if err != nil || !settled {
 		voters = nil
@@ -269,7 +271,11 @@ func (s *Service) update(id, asked string, got answer) *api.NodeUpdateResponse {
 		Voters:       voters,
 		Held:         asked == api.NodeStatusReady && n != nil && n.Status == api.NodeStatusInit,
 		HeartbeatTTL: ttl, EvalIDs: got.evals, Servers: s.servers(), WriteMeta: api.WriteMeta{Index: got.index},
-	}
+	}, nil
+}
+
+func foundLost(id string) error {
+	return fault.New(fault.Unavailable, "node %q was found lost meanwhile: it must ask again", id)
 }
 
 func (s *Service) ttl() time.Duration { return s.ttlFor(0) }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -84,16 +85,21 @@ func TestNodeThatComesBackUnmountsWhatIsNotGivenUpEither(t *testing.T) {
 
 func TestNodeIsNotHeldForEver(t *testing.T) {
 	t.Parallel()
-	r := returning(t)
-	r.beat("n1", api.NodeStatusReady)
-	r.is(api.NodeStatusInit)
-	r.change(func(n *api.Node) { n.StatusUpdatedAt -= 31 })
-	if out := r.beat("n1", api.NodeStatusReady); out.Held {
-		t.Errorf("answer %+v", out)
-	}
-	r.is(api.NodeStatusReady)
-	if n := r.state.Read().Node("n1"); len(n.StaleMounts) != 1 {
-		t.Errorf("the stale mount is forgotten: %+v", n.StaleMounts)
+	for name, by := range map[string]int64{"long ago": -31, "by a clock that was fast": 24 * 60 * 60} {
+		t.Run(name, func(t *testing.T) {
+			r := returning(t)
+			r.edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
+			r.beat("n1", api.NodeStatusReady)
+			r.is(api.NodeStatusInit)
+			r.change(func(n *api.Node) { n.StatusUpdatedAt += by })
+			if out := r.beat("n1", api.NodeStatusReady); out.Held {
+				t.Errorf("answer %+v", out)
+			}
+			r.is(api.NodeStatusReady)
+			if n := r.state.Read().Node("n1"); len(n.StaleMounts) != 1 {
+				t.Errorf("the stale mount is forgotten: %+v", n.StaleMounts)
+			}
+		})
 	}
 }
 
@@ -224,5 +230,24 @@ func TestNodeThatCannotUnmountIsNotHeld(t *testing.T) {
 	r.is(api.NodeStatusReady)
 	if m := r.state.Read().Node("n1").StaleMounts; len(m) != 1 {
 		t.Errorf("stale mounts %+v", m)
+	}
+}
+
+// What a node brings has the driver's id of its machine, at the latest when its plugin is there.
+func TestMountsOfANodeHaveItsMachine(t *testing.T) {
+	t.Parallel()
+	r := open(t, nodes.Heartbeat{})
+	r.edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Version) })
+	mount := &api.StaleMount{Namespace: "default", VolumeID: "v", AllocID: "a", PluginID: "p", ExternalID: "x"}
+	n := plugged("n1", true)
+	n.CSINodePlugins = nil
+	n.StaleMounts = []*api.StaleMount{mount}
+	r.register(n)
+	n = plugged("n1", true)
+	n.CSINodePlugins["p"].NodeInfo = &api.CSINodeInfo{ID: "machine"}
+	n.StaleMounts = []*api.StaleMount{mount}
+	r.register(n)
+	if m := r.state.Read().Node("n1").StaleMounts; len(m) != 1 || m[0].ProviderNodeID != "machine" {
+		t.Errorf("noted: %+v", m[0])
 	}
 }

@@ -14,6 +14,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
+// verified is a log whose server leads as long as verify says so.
+type verified struct {
+	fsm.Leader
+	verify func(context.Context) error
+}
+
+func (v verified) VerifyLeader(ctx context.Context) error { return v.verify(ctx) }
+
 func TestHeartbeatsAreAnsweredByALeaderWithItsVoters(t *testing.T) {
 	s, err := state.New()
 	if err != nil {
@@ -22,9 +30,8 @@ func TestHeartbeatsAreAnsweredByALeaderWithItsVoters(t *testing.T) {
 	var deposed error
 	voters, settled := &api.Voters{Index: 7, Servers: map[string]string{"s1": "127.0.0.1:4647"}}, true
 	r := nodes.New(nodes.Config{
-		Log: hclog.NewNullLogger(), State: s, Raft: fsm.NewLocal(s, registry()),
-		Voters:       func() (*api.Voters, bool, error) { return voters, settled, nil },
-		VerifyLeader: func(context.Context) error { return deposed },
+		Log: hclog.NewNullLogger(), State: s, Raft: verified{fsm.NewLocal(s, registry()), func(context.Context) error { return deposed }},
+		Voters: func() (*api.Voters, bool, error) { return voters, settled, nil },
 	})
 	got, err := r.Register(t.Context(), &api.NodeRegisterRequest{Node: node("n1")})
 	if err != nil || got.Voters != voters {

@@ -25,11 +25,30 @@ const (
 // led forwards what this server must not answer.
 func (s *Server) led(h wire.Handler, next serve) serve {
 	return func(ctx context.Context, req any) (any, error) {
-		if s.config.Raft.IsLeader() || !needsLeader(h.Scope, req) {
+		switch {
+		case !needsLeader(h.Scope, req):
 			return next(ctx, req)
+		case !s.config.Raft.IsLeader():
+		case h.Scope != wire.Any:
+			return next(ctx, req)
+		default:
+			if resp, led, err := s.read(ctx, req, next); led {
+				return resp, err
+			}
 		}
 		return s.forward(ctx, h, req, next)
 	}
+}
+
+// read serves a read of the leader. What was read counts only if this server still leads then (led): a leader that was
+// frozen or cut off does not know that another one has gone on without it.
+func (s *Server) read(ctx context.Context, req any, next serve) (resp any, led bool, err error) {
+	term := s.config.Raft.Term()
+	resp, err = next(ctx, req)
+	if lost := s.config.Raft.Leads(ctx, term); lost != nil {
+		return nil, !errors.Is(lost, fault.NotLeader), lost
+	}
+	return resp, true, err
 }
 
 func needsLeader(scope wire.Scope, req any) bool {
@@ -55,10 +74,15 @@ func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serv
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		var resp any
 		again, err := false, error(nil)
-		if s.config.Raft.IsLeader() {
+		switch led := s.config.Raft.IsLeader(); {
+		case led && h.Scope == wire.Any:
+			if resp, led, err = s.read(ctx, req, next); !led {
+				again = true
+			}
+		case led:
 			resp, err = next(ctx, req)
 			again = errors.Is(err, fault.NotLeader)
-		} else {
+		default:
 			leader := s.config.Raft.LeaderAddress()
 			resp, again, err = s.toLeader(wire.WithHops(ctx, hops), h, req, leader)
 			if h.Scope == wire.Any && errors.Is(err, fault.TooLarge) && s.config.State != nil {

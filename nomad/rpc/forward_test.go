@@ -223,3 +223,65 @@ func TestAServerThatWinsAsksForTheSecretAgain(t *testing.T) {
 		}
 	}
 }
+
+// A leader that was frozen while another one was elected still takes itself for the leader: what it reads then is what
+// it knew before.
+func TestReadOfALeaderThatWasReplacedIsForwarded(t *testing.T) {
+	t.Parallel()
+	leader := start(t, named("leader")...)
+	old, raft, _ := patient(t, time.Minute, nil, named("old")...)
+	raft.leads.Store(true)
+	raft.address.Store("127.0.0.1:1") // it knows of itself only
+	name := func(q api.QueryOptions) string {
+		t.Helper()
+		got, err := wire.NodeList.Call(t.Context(), old, &api.NodeListRequest{QueryOptions: q})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Nodes[0].Name
+	}
+	if got := name(api.QueryOptions{}); got != "old" {
+		t.Errorf("while it leads %q answers", got)
+	}
+	raft.lost.Store(true)
+	if got := name(api.QueryOptions{Stale: true}); got != "old" {
+		t.Errorf("any server may answer, %q did", got)
+	}
+	answered := make(chan string, 1)
+	go func() { answered <- name(api.QueryOptions{}) }()
+	select {
+	case got := <-answered:
+		t.Fatalf("%q answered for a leader that was replaced", got)
+	case <-time.After(50 * time.Millisecond):
+	}
+	raft.address.Store(leader.port.Addr().String())
+	raft.leads.Store(false) // it learns of it
+	select {
+	case got := <-answered:
+		if got != "leader" {
+			t.Errorf("%q answers", got)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody answers")
+	}
+}
+
+// A read that began in an earlier term of this leader is made again.
+func TestReadThatOutlastsATermIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	reads := 0
+	var raft *cluster
+	var s *rpc.Server
+	s, raft, _ = patient(t, time.Minute, nil, wire.NodeList.Handle(func(context.Context, *api.NodeListRequest) (*api.NodeListResponse, error) {
+		if reads++; reads == 1 {
+			raft.term.Add(2) // another one led meanwhile
+			return nil, fault.New(fault.NotFound, "of the state of before")
+		}
+		return &api.NodeListResponse{Nodes: []*api.NodeStub{{Name: "now"}}}, nil
+	}))
+	raft.leads.Store(true)
+	got, err := wire.NodeList.Call(t.Context(), s, &api.NodeListRequest{})
+	if err != nil || got.Nodes[0].Name != "now" || reads != 2 {
+		t.Errorf("%+v %v after %d reads", got, err, reads)
+	}
+}

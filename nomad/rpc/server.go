@@ -43,6 +43,10 @@ type Config struct {
 type Raft interface {
 	// IsLeader reports whether this server leads.
 	IsLeader() bool
+	// Term is the term of the moment.
+	Term() uint64
+	// Leads fails with fault.NotLeader unless this server leads and has led since it was in the term.
+	Leads(ctx context.Context, term uint64) error
 	// LeaderAddress is the address of the leader, or empty.
 	LeaderAddress() string
 	// LastContact is when a follower last heard of the leader; zero on the leader.

@@ -17,7 +17,10 @@ import (
 
 // cluster is what a test server knows of raft.
 type cluster struct {
-	leads   atomic.Bool
+	leads atomic.Bool
+	// lost says that this one leads no more and does not know it yet.
+	lost    atomic.Bool
+	term    atomic.Uint64
 	address atomic.Value
 	asked   func(times int32)
 	times   atomic.Int32
@@ -28,6 +31,15 @@ func (c *cluster) IsLeader() bool {
 		c.asked(c.times.Add(1))
 	}
 	return c.leads.Load()
+}
+
+func (c *cluster) Term() uint64 { return c.term.Load() }
+
+func (c *cluster) Leads(_ context.Context, term uint64) error {
+	if c.lost.Load() || c.term.Load() != term {
+		return fault.New(fault.NotLeader, "another one leads")
+	}
+	return nil
 }
 
 func (c *cluster) LeaderAddress() string {

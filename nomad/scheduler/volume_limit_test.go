@@ -82,3 +82,37 @@ func TestStaleMountSteersPlacement(t *testing.T) {
 		t.Errorf("placed %+v", p)
 	}
 }
+
+// machine gives a node its driver's id, and a controller that attaches volumes.
+func machine(id string) func(*api.Node) {
+	return func(n *api.Node) {
+		n.CSINodePlugins["p"].NodeInfo.ID = id
+		n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": {
+			PluginID: "p", Healthy: true, ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: true},
+		}}
+	}
+}
+
+// TestStaleMountOfTheMachineSteersPlacement has an agent that lost its data directory come back as another node beside
+// the tasks of the old one.
+func TestStaleMountOfTheMachineSteersPlacement(t *testing.T) {
+	c := newCluster(t)
+	c.node("old", plugin(0, nil), machine("m"))
+	c.node("new", plugin(0, nil), machine("m"))
+	c.volume("v", api.AccessSingleNodeWriter)
+	c.write(func(tx *state.Txn) {
+		n, v := *tx.Node("old"), tx.Volume("default", "v")
+		n.Status, n.CSINodePlugins = api.NodeStatusDown, nil
+		n.StaleMounts = []*api.StaleMount{{VolumeID: "v", AllocID: "lost", PluginID: v.PluginID, ExternalID: v.RemoteID(), ProviderNodeID: "m"}}
+		tx.PutNode(&n)
+	})
+	j := job("j", api.JobTypeService, 1, withVolume("v"))
+	c.register(j)
+	if o := c.run(j); len(placed(o)) != 0 || !refusedFor(o, "node new is the machine that node old was") || !slices.Contains(o.Missing, "csi-volume:default:v") {
+		t.Fatalf("placed %d, missing %v: %+v", len(placed(o)), o.Missing, o.Failed["g"])
+	}
+	c.node("n2", plugin(0, nil))
+	if p := placed(c.run(j)); len(p) != 1 || p[0].NodeID != "n2" {
+		t.Errorf("placed %+v", p)
+	}
+}

@@ -147,6 +147,25 @@ func TestControllerMustBeHealthyWhereRequired(t *testing.T) {
 	}
 }
 
+// A plan that relies on storage which cuts nobody off would be refused, again and again: the reason is told instead, and
+// who can change it wakes the job.
+func TestVolumeThatReliesOnItsStorageNeedsAPluginThatAttaches(t *testing.T) {
+	for mode, want := range map[api.AccessMode]int{api.AccessSingleNodeWriter: 0, api.AccessMultiNodeMultiWriter: 1} {
+		c := newCluster(t)
+		c.node("n", plugin(10, nil))
+		c.volume("v", mode, func(v *api.Volume) { v.Fence = api.FenceStorage })
+		j := job("j", api.JobTypeService, 1, withVolume("v", func(r *api.VolumeRequest) { r.AccessMode = string(mode) }))
+		c.register(j)
+		o := c.run(j)
+		if len(placed(o)) != want {
+			t.Errorf("%s: placed %d", mode, len(placed(o)))
+		}
+		if want == 0 && (!refusedFor(o, `has fence = "storage"`) || !slices.Equal(o.Missing, []string{"csi-plugin:p", "csi-volume:default:v"})) {
+			t.Errorf("missing %v, failed %+v", o.Missing, o.Failed["g"])
+		}
+	}
+}
+
 func TestTopologyMustContainOneOfTheVolumes(t *testing.T) {
 	c := newCluster(t)
 	c.node("a", plugin(10, map[string]string{"zone": "a", "rack": "1"}))
@@ -293,5 +312,52 @@ func TestUsesOfOneVolumeTakeOnePlace(t *testing.T) {
 	j := twice("bad", "xfs", "ext4")
 	if o := c.run(j); !refusedFor(o, `volumes "again" and "v" are the same volume`) {
 		t.Fatalf("failed %+v", o.Failed["g"])
+	}
+}
+
+// Two specifications may name one external volume. A group that asks for both, where one user excludes the other, is
+// told so, and placed when a specification changes: no plan of it could be committed.
+func TestOneAllocationCannotHaveAnExclusiveVolumeByTwoSpecs(t *testing.T) {
+	both := func(v *api.Volume) { v.Provision.ExternalID = "x" }
+	for _, c := range []struct {
+		mode   api.AccessMode
+		placed int
+	}{{api.AccessSingleNodeWriter, 0}, {api.AccessMultiNodeMultiWriter, 1}} {
+		s := newCluster(t)
+		s.node("n1", plugin(10, nil))
+		s.volume("v", c.mode, both)
+		s.volume("w", c.mode, both)
+		as := func(r *api.VolumeRequest) { r.AccessMode = string(c.mode) }
+		j := job("j", api.JobTypeService, 1, withVolume("v", as), withVolume("w", as))
+		s.register(j)
+		o := s.run(j)
+		if len(placed(o)) != c.placed {
+			t.Errorf("%s: placed %d, want %d", c.mode, len(placed(o)), c.placed)
+		}
+		if c.placed > 0 {
+			continue
+		}
+		if !refusedFor(o, `volumes "v" and "w" name the same external volume`) {
+			t.Errorf("failed %+v", o.Failed["g"])
+		}
+		if want := []string{"csi-volume:default:v", "csi-volume:default:w"}; !slices.Equal(o.Missing, want) {
+			t.Errorf("it waits for %v, want %v", o.Missing, want)
+		}
+	}
+}
+
+// What the volume's own options make of two uses is waited for: the specification may change.
+func TestUsesThatTheVolumeKeepsApartWaitForIt(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", plugin(10, nil))
+	own := func(v *api.Volume) { v.MountOptions = &api.MountOptions{FSType: "ext4"} }
+	c.volume("v", api.AccessMultiNodeMultiWriter, own)
+	j := job("j", api.JobTypeService, 1, withVolume("v", func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessMultiNodeMultiWriter) }))
+	again := *j.TaskGroups[0].Volumes["v"]
+	again.MountOptions = &api.MountOptions{FSType: "xfs"}
+	j.TaskGroups[0].Volumes["again"] = &again
+	c.register(j)
+	if o := c.run(j); !refusedFor(o, "it is mounted as one file system") || !slices.Equal(o.Missing, []string{"csi-volume:default:v"}) {
+		t.Fatalf("missing %v, failed %+v", o.Missing, o.Failed["g"])
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -58,7 +59,8 @@ func (w *World) late(c *asked) bool {
 		return true
 	}
 	host[key] = c.Fence
-	a := w.store.Read().Attachment(c.PluginID, c.ExternalID, c.NodeID)
+	tx := w.store.Read()
+	a := cmp.Or(tx.Attachment(c.PluginID, c.ExternalID, c.NodeID), tx.WrittenOffTo(c.PluginID, c.ExternalID, c.NodeID))
 	if asks := w.bug != BugTwoHosts && w.bug != BugForgetful; asks && (a == nil || a.Fence != c.Fence) {
 		w.tell("the servers know a newer intent")
 		return true

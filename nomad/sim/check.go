@@ -20,8 +20,12 @@ func (w *World) check() {
 	w.checkEffects(tx)
 	if at := tx.Index(); at != w.checked {
 		w.checked = at
-		for _, v := range slices.Collect(tx.Volumes(api.AllNamespaces)) {
-			w.checkBook(tx, v, ledger.Read(tx, v.PluginID, v.RemoteID()))
+		read := map[string]bool{} // the specs of one volume share its book
+		for v := range tx.Volumes(api.AllNamespaces) {
+			if external := v.PluginID + " " + v.RemoteID(); !read[external] {
+				read[external] = true
+				w.checkBook(tx, v, ledger.Read(tx, v.PluginID, v.RemoteID()))
+			}
 		}
 	}
 	for _, external := range slices.Sorted(maps.Keys(w.leader.inFlight)) {
@@ -230,6 +234,9 @@ func (w *World) left() string {
 		return fmt.Sprintf("claim of %s on %s, %s", c.AllocID, c.VolumeID, c.State)
 	}
 	for a := range tx.Attachments() {
+		return fmt.Sprintf("attachment of %s to %s, %s", a.ExternalID, a.NodeID, a.State)
+	}
+	for a := range tx.WrittenOff() {
 		return fmt.Sprintf("attachment of %s to %s, %s", a.ExternalID, a.NodeID, a.State)
 	}
 	for _, n := range w.nodes {

@@ -38,7 +38,7 @@ func (l *leader) act(w *World) {
 		w.must("limits expire", func(tx *state.Txn) error { ledger.ExpireLimits(tx); return nil })
 	}
 	tx := w.store.Read()
-	open := slices.DeleteFunc(slices.Collect(tx.Attachments()), func(a *api.VolumeAttachment) bool {
+	open := slices.DeleteFunc(slices.AppendSeq(slices.Collect(tx.Attachments()), tx.WrittenOff()), func(a *api.VolumeAttachment) bool {
 		return a.State == api.AttachmentPublished || a.Refused != 0 || l.inFlight[a.ExternalID] > 0 && w.bug != BugTwoCalls
 	})
 	if len(open) == 0 {

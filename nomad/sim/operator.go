@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -59,6 +60,22 @@ func (w *World) operate(all bool) {
 			return
 		}
 	}
+	for a := range w.store.Read().WrittenOff() {
+		if a.LastError != "" && w.hopeless(a) {
+			w.writeOffAgain(a)
+		}
+	}
+}
+
+// writeOffAgain ends what was written off and its driver fails to detach.
+func (w *World) writeOffAgain(a *api.VolumeAttachment) {
+	delete(w.driver.stuck, a.ExternalID+" "+a.NodeID)
+	w.must("the operator forgets that "+a.ExternalID+" on "+a.NodeID+" was written off", func(tx *state.Txn) error {
+		return ledger.WriteOff(tx, ledger.Assertion{PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, By: "ann", Reason: "shut off"})
+	})
+	if w.store.Read().WrittenOffTo(a.PluginID, a.ExternalID, a.NodeID) != nil {
+		w.fail("%s on %s is still there after it was written off twice", a.ExternalID, a.NodeID)
+	}
 }
 
 func (w *World) writeOff(a *api.VolumeAttachment) {
@@ -72,14 +89,17 @@ func (w *World) writeOff(a *api.VolumeAttachment) {
 		w.tell("the operator detaches %s from %s at the storage", a.ExternalID, a.NodeID)
 		delete(w.driver.attached[a.ExternalID], a.NodeID)
 	}
-	held := ledger.Gather(w.store.Read(), a.PluginID, a.ExternalID).Claims
+	was := w.store.Read()
+	held := slices.DeleteFunc(ledger.Gather(was, a.PluginID, a.ExternalID).Claims, func(c *api.VolumeClaim) bool {
+		return c.State == api.ClaimWaiting || c.NodeID != a.NodeID
+	})
 	err := w.propose("the operator writes "+a.ExternalID+" on "+a.NodeID+" off", func(tx *state.Txn) error {
 		by := ledger.Assertion{PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, By: "ann", Reason: "shut off"}
 		if w.bug != BugBound {
 			return ledger.WriteOff(tx, by)
 		}
 		for _, c := range held {
-			if c.NodeID == a.NodeID && c.State == api.ClaimReleasing {
+			if c.State == api.ClaimReleasing {
 				if err := w.rules.Evict(tx, ledger.HoldOf(c), ledger.ProofAssumed, ledger.ByOperator); err != nil {
 					return err
 				}
@@ -92,12 +112,15 @@ func (w *World) writeOff(a *api.VolumeAttachment) {
 		return
 	}
 	tx := w.store.Read()
+	if tx.WrittenOffTo(a.PluginID, a.ExternalID, a.NodeID) != nil {
+		w.tell("the driver is asked to detach %s from %s all the same", a.ExternalID, a.NodeID)
+	}
 	if next := tx.Attachment(a.PluginID, a.ExternalID, a.NodeID); next != nil && next.CreateIndex == a.CreateIndex {
 		w.fail("%s is still %s to %s after it was written off", a.ExternalID, next.State, a.NodeID)
 	}
 	for _, c := range held {
-		if now := tx.Claim(c.Namespace, c.VolumeID, c.AllocID, c.Use); c.NodeID == a.NodeID && c.State != api.ClaimWaiting && now != nil {
-			w.fail("the claim of %s on %s is %s after it was written off", c.AllocID, c.VolumeID, now.State)
+		if now := tx.Claim(c.Namespace, c.VolumeID, c.AllocID, c.Use); (now != nil) != ledger.Begins(was, c) {
+			w.fail("the claim of %s on %s was %s, and is %+v after it was written off", c.AllocID, c.VolumeID, c.State, now)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func TestStoriesAreAboutSomething(t *testing.T) {
 		"instead of", "is cut off", "reachable again", "reboots", "is down", "is deposed", "give up", "mounts", "fails to unmount",
 		"driver attaches", "driver detaches", "late: ", "it is free when", "intent", "does not exist", "forget", "ends its lease", "made made-", "deleted made-",
 		"waits for", "single-node-multi-writer", "multi-node-reader-only", "was under way already",
-		"refuses the secrets", "cannot detach", "writes x-attach", "block-device", "final", "limit", "uncertain", "done after verification", "capability changed",
+		"refuses the secrets", "cannot detach", "writes x-attach", "all the same", "leader calls: written off", "block-device", "final", "limit", "uncertain", "done after verification", "capability changed",
 		"host 1 of the controller restarts", "know a newer intent",
 	} {
 		if !strings.Contains(all, what) {

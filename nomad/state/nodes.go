@@ -21,6 +21,15 @@ func pluginsOfNode(n *api.Node) []string {
 	return ids
 }
 
+// staleOnNode are the external volumes that the node may still have mounted of claims that were given up.
+func staleOnNode(n *api.Node) (keys []string) {
+	for _, m := range n.StaleMounts {
+		keys = append(keys, rowKey(m.PluginID, m.ExternalID))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
 // Node returns the node, or nil.
 func (t *Txn) Node(id string) *api.Node { return nodes.get(t, id) }
 
@@ -35,6 +44,11 @@ func (t *Txn) NodesPrefix(prefix string) iter.Seq[*api.Node] {
 // NodesByPlugin lists the nodes that report an instance of the CSI plugin.
 func (t *Txn) NodesByPlugin(plugin string) iter.Seq[*api.Node] {
 	return nodes.list(t, "plugin", plugin)
+}
+
+// NodesByStaleMount lists the nodes that may still have an external volume mounted of claims that were given up.
+func (t *Txn) NodesByStaleMount(plugin, external string) iter.Seq[*api.Node] {
+	return nodes.list(t, "stale", rowKey(plugin, external))
 }
 
 // PutNode stores the node.

@@ -36,7 +36,7 @@ const (
 var (
 	nodes = tableOf(
 		TableNodes, func(n *api.Node) stamps { return stamps{&n.CreateIndex, &n.ModifyIndex} },
-		unique(func(n *api.Node) string { return n.ID }), byEach("plugin", pluginsOfNode),
+		unique(func(n *api.Node) string { return n.ID }), byEach("plugin", pluginsOfNode), byEach("stale", staleOnNode),
 	)
 	jobs = tableOf(
 		TableJobs, func(j *api.Job) stamps { return stamps{&j.CreateIndex, &j.ModifyIndex} },

@@ -86,7 +86,7 @@ func attachmentStub(tx *state.Txn, a *api.VolumeAttachment) *api.AttachmentStub 
 	})
 	var held []*api.VolumeClaim
 	for c := range tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
-		if c.NodeID == a.NodeID && c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted {
+		if c.NodeID == a.NodeID && c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted && !ledger.Begins(tx, c) {
 			held = append(held, c)
 		}
 	}

@@ -82,15 +82,11 @@ const staleWait = 5 * time.Minute
 
 // blocked is why a claim has waited too long for its node, if it has.
 func (s *Service) blocked(tx *state.Txn, c *api.VolumeClaim) error {
-	n := tx.Node(c.NodeID)
-	if n == nil {
+	m, why := ledger.StaleFor(tx, c)
+	if m == nil || s.now().Sub(time.Unix(0, max(c.Since, m.Since))).Abs() < staleWait { // far ahead is a clock that was fast
 		return nil
 	}
-	m := claim.Stale(n, c.PluginID, c.ExternalID)
-	if m == nil || s.now().Before(time.Unix(0, max(c.Since, m.Since)).Add(staleWait)) {
-		return nil
-	}
-	return fault.New(fault.Conflict, "%s; the allocation has waited for %s", claim.NotYet(c.VolumeID, c.NodeID, m), staleWait)
+	return fault.New(fault.Conflict, "%s; the allocation has waited for %s", why, staleWait)
 }
 
 // unattachable is the driver's final answer to the attach that a claim waits for, if there is one.

@@ -64,7 +64,7 @@ func (s *Service) ConfirmIntent(ctx context.Context, r *api.VolumeIntentRequest)
 		return nil, err
 	}
 	for {
-		if err := s.leads(ctx); err != nil {
+		if err := s.raft.VerifyLeader(ctx); err != nil {
 			return nil, fmt.Errorf("confirm intent %d: %w", r.Fence, err)
 		}
 		wait, err := s.confirms.give(r, s.state.Read)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
@@ -62,6 +63,11 @@ func TestOnlyTheNewestIntentIsConfirmed(t *testing.T) {
 	}
 }
 
+// replaced is the log of a server that has not noticed yet that another one leads.
+type replaced struct{ fsm.Leader }
+
+func (replaced) VerifyLeader(context.Context) error { return fault.New(fault.NotLeader, "deposed") }
+
 func TestIntentIsConfirmedByTheLeaderToANode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -74,9 +80,7 @@ func TestIntentIsConfirmedByTheLeaderToANode(t *testing.T) {
 	}); !errors.Is(err, fault.Denied) {
 		t.Errorf("somebody else: %v", err)
 	}
-	deposed := volumes.New(volumes.Config{State: r.State, Raft: r.Raft, VerifyLeader: func(context.Context) error {
-		return fault.New(fault.NotLeader, "deposed")
-	}})
+	deposed := volumes.New(volumes.Config{State: r.State, Raft: replaced{r.Raft}})
 	if _, err := deposed.ConfirmIntent(r.Context(), &api.VolumeIntentRequest{
 		NodeID: "n1", NodeSecret: "secret-n1", PluginID: "p", ExternalID: "ext-v", Fence: fence,
 	}); !errors.Is(err, fault.NotLeader) {
@@ -213,6 +217,33 @@ func TestIntentIsConfirmedForItsOwnCallOnly(t *testing.T) {
 					t.Errorf("%q of %q for %q: confirmed is %v", call, external, part, !want)
 				}
 			}
+		}
+	}
+}
+
+// After an operator's word the calls of before it that have not begun are refused, whichever leader asked for them.
+func TestCallsOfBeforeAnOperatorsWordAreRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	n := r.Node("n1")
+	n.Says("Controller.Publish", codes.Unavailable, "later")
+	n.Says("Controller.Unpublish", codes.Unavailable, "later")
+	r.Register(volumestest.Spec("v"))
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	force := func() {
+		t.Helper()
+		if _, err := r.Service.Detach(r.Context(), &api.VolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	attach := r.State.Read().Attachment("p", "ext-v", "n1").Fence
+	force()
+	detach := r.State.Read().Attachment("p", "ext-v", "n1").Fence
+	force()
+	left := r.State.Read().WrittenOffTo("p", "ext-v", "n1").Fence
+	for fence, ok := range map[uint64]bool{attach: false, detach: false, left: true} {
+		if err := r.confirm("ext-v", fence); ok != (err == nil) || !ok && !errors.Is(err, fault.Conflict) {
+			t.Errorf("intent %d of %d, %d and %d: %v", fence, attach, detach, left, err)
 		}
 	}
 }

@@ -52,8 +52,12 @@ func ownerErrors(v *api.VolumeSpec) (errs []error) {
 
 var nodeLoss = []string{"", api.NodeLossFence, api.NodeLossWait, api.NodeLossAssume}
 
-// leaseMin bounds leases from below: nodes send three heartbeats in each.
-const leaseMin = time.Second
+// Leases are bounded from below because nodes send three heartbeats in each, and from above because nodes and servers
+// add them to the time: one that is meant never to end would have ended long ago.
+const (
+	leaseMin = time.Second
+	leaseMax = 365 * 24 * time.Hour
+)
 
 // lossErrors checks what shall be done when a node is lost.
 func lossErrors(v *api.VolumeSpec) (errs []error) {
@@ -65,6 +69,9 @@ func lossErrors(v *api.VolumeSpec) (errs []error) {
 	}
 	if v.Lease < 0 || v.Lease > 0 && v.Lease < leaseMin {
 		errs = append(errs, fmt.Errorf("lease %s is too short: use %s or more, or leave it out for %s", v.Lease, leaseMin, ledger.LeaseDefault))
+	}
+	if v.Lease > leaseMax {
+		errs = append(errs, fmt.Errorf("lease %s is too long: use %s or less, and on_node_loss = %q where no lease shall move the volume", v.Lease, leaseMax, api.NodeLossWait))
 	}
 	if v.WriteBack < 0 || v.WriteBack > cmp.Or(v.Lease, ledger.LeaseDefault)/2 {
 		errs = append(errs, fmt.Errorf("write_back %s does not fit: it is a part of the lease (%s), and half of it at most", v.WriteBack, cmp.Or(v.Lease, ledger.LeaseDefault)))

@@ -2,6 +2,7 @@ package volumes_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -42,8 +43,9 @@ func TestOwnersThatCannotBeAreRefused(t *testing.T) {
 		},
 		"write_back 3m0s does not fit: it is a part of the lease (5m0s), and half of it at most": func(v *api.VolumeSpec) { v.WriteBack = 3 * time.Minute },
 		"write_back 31s does not fit: it is a part of the lease (1m0s)":                          func(v *api.VolumeSpec) { v.Lease, v.WriteBack = time.Minute, 31*time.Second },
-		"write_back -1s does not fit": func(v *api.VolumeSpec) { v.WriteBack = -time.Second },
-		`on_mount_dead "panic" is unknown: use one of ignore, republish, restart, signal`: func(v *api.VolumeSpec) { v.OnMountDead = "panic" },
+		"lease 2562047h47m16.854775807s is too long: use 8760h0m0s or less":                      func(v *api.VolumeSpec) { v.Lease = math.MaxInt64 },
+		"write_back -1s does not fit":                                                            func(v *api.VolumeSpec) { v.WriteBack = -time.Second },
+		`on_mount_dead "panic" is unknown: use one of ignore, republish, restart, signal`:        func(v *api.VolumeSpec) { v.OnMountDead = "panic" },
 		"capability 1 is a block device, which has no file system to own: leave out owner": func(v *api.VolumeSpec) {
 			v.Owner, v.RequestedCapabilities[0].AttachmentMode = &api.VolumeOwner{}, api.AttachmentBlock
 		},

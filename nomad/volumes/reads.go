@@ -92,7 +92,7 @@ func (s *Service) Get(ctx context.Context, r *api.VolumeGetRequest) (*api.Volume
 // detailKeys is all that a volume's details follow from. Who claims it may change while a query
 // blocks; that wakes it too.
 func (s *Service) detailKeys(ns, id string) []state.Key {
-	keys := append(tables(state.TableNodes, state.TableJobs), state.VolumeKey(ns, id), state.VolumeClaimsKey(ns, id))
+	keys := append(tables(state.TableNodes, state.TableJobs, state.TableSnapshots), state.VolumeKey(ns, id), state.VolumeClaimsKey(ns, id))
 	tx := s.state.Read()
 	if v := tx.Volume(ns, id); v != nil {
 		keys = append(keys, state.AttachmentsKey(v.PluginID, v.RemoteID()))

@@ -91,9 +91,9 @@ func deletable(tx *state.Txn, ns, id string) error {
 
 // Detach releases all claims of a volume on a node, also those of allocations that no longer exist. The
 // node is asked to unmount first; with Force the operator answers for it, and then the driver is asked to detach the
-// volume. Where no claim is left, Force writes off an attachment that the driver does not undo, where there is none either
-// what may still be mounted, and at last what was written off and its driver still fails to detach. Where there is nothing
-// at all it does nothing.
+// volume. Where no claim has anything on the node, Force writes off an attachment that the driver does not undo, where
+// there is none either what may still be mounted, then what was written off and its driver still fails to detach, and at
+// last claims that have not begun. Where there is nothing at all it does nothing.
 func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.WriteMeta, error) {
 	tx := s.state.Read()
 	ns := namespaceOf(r.Namespace)
@@ -102,14 +102,22 @@ func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.
 		return nil, err
 	}
 	held := claimsOn(tx, ns, r.VolumeID, r.NodeID)
+	used := slices.DeleteFunc(slices.Clone(held), func(c *api.VolumeClaim) bool { return c.State == api.ClaimWaiting || ledger.Begins(tx, c) })
+	using := len(used) > 0
+	if using { // who waits for their end, on the same node, is not meant
+		held = used
+	}
 	switch {
-	case len(held) == 0 && r.Force:
+	case using:
+	case r.Force && (len(held) == 0 || remains(tx, what)):
 		if err := otherSpec(tx, what, r); err != nil {
 			return nil, err
 		}
 		return s.writeOff(ctx, tx, what)
-	case len(held) == 0:
-		return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, stuck(tx, what, r)
+	case !r.Force:
+		if err := stuck(tx, what, r); err != nil || len(held) == 0 {
+			return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, err
+		}
 	}
 	evict := &commands.Evict{Namespace: ns, VolumeID: r.VolumeID, NodeID: r.NodeID, Proof: ledger.ProofAssumed, By: ledger.ByOperator, Reason: r.Reason}
 	if r.By != "" {
@@ -144,7 +152,7 @@ func otherSpec(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) 
 		return nil
 	}
 	for c := range tx.ClaimsByExternal(w.PluginID, w.ExternalID) {
-		if c.NodeID == w.NodeID && c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted {
+		if c.NodeID == w.NodeID && c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted && !ledger.Begins(tx, c) {
 			return fault.New(fault.Conflict, "volume %q has no claim on node %s, but volume %q in namespace %q, which names the same external volume, has: detach that",
 				r.VolumeID, r.NodeID, c.VolumeID, c.Namespace)
 		}
@@ -179,16 +187,14 @@ func detachable(tx *state.Txn, ns string, r *api.VolumeDetachRequest) (*commands
 // writeOff ends on the operator's word what is held of the volume on the node; when nothing is, what may still be
 // mounted of it.
 func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.WriteOff) (*api.WriteMeta, error) {
-	mounted := staleOn(tx, w)
-	switch held, left := holds(tx, w), tx.WrittenOffTo(w.PluginID, w.ExternalID, w.NodeID); {
-	case held:
-	case len(mounted) > 0:
+	if !remains(tx, w) { // what comes from now on is not meant
+		return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, nil
+	}
+	if mounted := staleOn(tx, w); !holds(tx, w) && len(mounted) > 0 {
 		w.StaleMounts = true
 		for _, c := range mounted {
 			w.Since = max(w.Since, c.Since)
 		}
-	case left == nil || left.LastError == "": // what comes from now on is not meant
-		return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, nil
 	}
 	index, err := s.write(ctx, w)
 	if errors.Is(err, fault.NotFound) {
@@ -205,26 +211,32 @@ func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.Write
 	return &api.WriteMeta{Index: index}, nil
 }
 
-// holds reports whether the external volume has a claim past waiting or an attachment on the node.
+// remains reports whether there is anything that an operator's word writes off.
+func remains(tx *state.Txn, w *commands.WriteOff) bool {
+	left := tx.WrittenOffTo(w.PluginID, w.ExternalID, w.NodeID)
+	return holds(tx, w) || len(staleOn(tx, w)) > 0 || left != nil && left.LastError != ""
+}
+
+// holds reports whether the external volume has an attachment on the node, or a claim that is past waiting and has begun.
 func holds(tx *state.Txn, w *commands.WriteOff) bool {
 	if tx.Attachment(w.PluginID, w.ExternalID, w.NodeID) != nil {
 		return true
 	}
 	for c := range tx.ClaimsByExternal(w.PluginID, w.ExternalID) {
-		if c.NodeID == w.NodeID && c.State != api.ClaimWaiting {
+		if c.NodeID == w.NodeID && c.State != api.ClaimWaiting && !ledger.Begins(tx, c) {
 			return true
 		}
 	}
 	return false
 }
 
-// stuck is why a volume without claims is still not detached.
+// stuck is why a volume that nobody uses on the node is still not detached.
 func stuck(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) error {
 	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
 	if a == nil || a.State != api.AttachmentUnpublishing || a.LastError == "" {
 		return nil
 	}
-	return fault.New(fault.Conflict, "volume %q has no claim on node %s and is being detached, which is repeated until its driver answers: %s; "+
+	return fault.New(fault.Conflict, "volume %q is not used on node %s and is being detached, which is repeated until its driver answers: %s; "+
 		"`%s` asserts that it is detached", r.VolumeID, r.NodeID, a.LastError, remedy.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, r.NodeID))
 }
 
@@ -247,6 +259,9 @@ func (s *Service) unmountAll(ctx context.Context, tx *state.Txn, node string, he
 	}
 	for _, c := range held {
 		if err := s.drivers.Unmount(ctx, c, false); err != nil {
+			if ledger.Stopping(tx, c) {
+				err = fmt.Errorf("%w, and is being stopped: `%s` ends it", err, ledger.Remedy(tx, c))
+			}
 			return fmt.Errorf("detach volume %q: %w; `%s` asserts that nothing uses it there", c.VolumeID, err, remedy.DetachByForce(c.Namespace, c.VolumeID, node))
 		}
 	}

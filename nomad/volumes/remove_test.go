@@ -169,6 +169,27 @@ func TestDetachWorksForAllocsThatAreGone(t *testing.T) {
 	}
 }
 
+// Who is refused while tasks still write is told how to end them, before the way that leaves two writers.
+func TestDetachOfWhatIsBeingStoppedNamesItsEnd(t *testing.T) {
+	r := newRig(t)
+	n := r.Node("n1")
+	n.On("NodeVolume.Detach", func(context.Context, any) error {
+		return fault.New(fault.Conflict, "allocation a1 still runs on this node")
+	})
+	r.Register(volumestest.Spec("v"))
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	r.MustClaim("v", "a1", "n1")
+	r.Edit(func(tx *state.Txn) {
+		a := *tx.Alloc("a1")
+		a.DesiredStatus, a.ClientStatus = api.AllocDesiredStatusStop, api.AllocClientStatusRunning
+		tx.PutAlloc(&a)
+	})
+	_, err := r.Service.Detach(r.Context(), &api.VolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "`nomad alloc signal -s SIGKILL a1` ends it; `nomad volume detach -force v n1` asserts") {
+		t.Fatalf("refused by %v", err)
+	}
+}
+
 // Whatever a driver and a node do not answer, an operator can end.
 func TestForcedDetachEndsWhatNobodyElseCan(t *testing.T) {
 	t.Parallel()

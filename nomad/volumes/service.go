@@ -18,13 +18,11 @@ import (
 type Config struct {
 	Log   hclog.Logger
 	State *state.Store
-	Raft  fsm.Proposer
+	Raft  fsm.Leader
 	// Drivers asks the controllers and nodes of plugins.
 	Drivers Drivers
 	// Outcomes knows what drivers answered to intents.
 	Outcomes Outcomes
-	// VerifyLeader fails unless this server leads; nil takes it for granted.
-	VerifyLeader func(context.Context) error
 	// Patience is how long a caller waits for another try after the first one failed; 0 means 10 s.
 	Patience time.Duration
 	// LimitExpiry is how long a node gets no more of a plugin's volumes after its driver reported that it can
@@ -64,14 +62,14 @@ const patience = 10 * time.Second
 type Service struct {
 	log         hclog.Logger
 	state       *state.Store
-	raft        fsm.Proposer
+	raft        fsm.Leader
 	drivers     Drivers
 	outcomes    Outcomes
-	leads       func(context.Context) error
 	patience    time.Duration
 	limitExpiry time.Duration
 	now         func() time.Time
 	confirms    confirmations
+	silent      silence
 }
 
 // New makes the service.
@@ -82,11 +80,8 @@ func New(c Config) *Service {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.VerifyLeader == nil {
-		c.VerifyLeader = func(context.Context) error { return nil }
-	}
 	return &Service{
-		log: c.Log, state: c.State, raft: c.Raft, drivers: c.Drivers, outcomes: c.Outcomes, leads: c.VerifyLeader,
+		log: c.Log, state: c.State, raft: c.Raft, drivers: c.Drivers, outcomes: c.Outcomes,
 		patience: cmp.Or(c.Patience, patience), limitExpiry: cmp.Or(c.LimitExpiry, ledger.LimitExpiry), now: c.Now,
 	}
 }

@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
@@ -85,6 +87,9 @@ func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteReque
 	if r.ID == "" {
 		return nil, fault.New(fault.Invalid, "missing snapshot ID")
 	}
+	if why := ids.Wrong(r.ID); why != "" && !knownByName(s.state.Read(), r.PluginID, r.ID) { // what earlier versions took ends by its name
+		return nil, fault.New(fault.Invalid, "snapshot ID %.64q: %s", r.ID, why)
+	}
 	if err := snapshotSizes(nil, nil, r.Secrets); err != nil {
 		return nil, err
 	}
@@ -104,6 +109,16 @@ func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteReque
 		return nil, fmt.Errorf("delete snapshot %q: %w", r.ID, err)
 	}
 	return &api.SnapshotDeleteResponse{WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
+}
+
+// knownByName reports whether something is intended with a snapshot of the name or id.
+func knownByName(tx *state.Txn, plugin, id string) bool {
+	for i := range tx.SnapshotIntents() {
+		if i.PluginID == plugin && (i.Name == id || i.SnapshotID == id || i.CutAs == id) {
+			return true
+		}
+	}
+	return false
 }
 
 // giveUpSnapshot has a snapshot that is being made, and whose id is not known yet, be looked for and deleted.
@@ -127,7 +142,7 @@ func (s *Service) giveUpSnapshot(ctx context.Context, c *commands.GiveUpSnapshot
 	switch {
 	case open != nil && open.Unwanted:
 		return nil, fault.New(fault.Unavailable, "snapshot %q is deleted when its driver says that it has made it, which it is asked until it does: %s; `%s` forgets it",
-			given.Name, open.LastError, remedy.ForgetSnapshot(given.PluginID, given.Name))
+			given.Name, cmp.Or(open.LastError, "it has not answered yet"), remedy.ForgetSnapshot(given.PluginID, given.Name))
 	case err != nil:
 		return nil, fault.New(fault.Timeout, "snapshot %q: %w", given.Name, err)
 	case open != nil:
@@ -188,7 +203,12 @@ func (s *Service) ListSnapshots(ctx context.Context, r *api.SnapshotListRequest)
 		known.PluginID, known.Secrets = r.PluginID, nil
 		page = append(page, &known)
 	}
-	return &api.SnapshotListResponse{Snapshots: page, NextToken: out.NextToken, WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
+	tx := s.state.Read()
+	list := &api.SnapshotListResponse{Snapshots: page, NextToken: out.NextToken, WriteMeta: api.WriteMeta{Index: tx.Index()}}
+	if r.NextToken == "" {
+		list.UnderWay = underWay(tx, r.PluginID, "")
+	}
+	return list, nil
 }
 
 // intend writes an intent and waits for the driver's answer. While its calls fail, or the snapshot is not ready

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 )
 
 // idForm keeps ids usable in URLs, file names and per_alloc sources.
@@ -96,6 +97,8 @@ func tooLarge(texts map[string]string, maps map[string]map[string]string) (errs 
 	for name, text := range texts {
 		if len(text) > textMax {
 			errs = append(errs, fmt.Errorf("%s is longer than %d bytes", name, textMax))
+		} else if why := ids.Wrong(text); why != "" && text != "" {
+			errs = append(errs, fmt.Errorf("%s %q: %s", name, text, why))
 		}
 	}
 	for name, m := range maps {

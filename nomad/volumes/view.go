@@ -38,6 +38,9 @@ func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
 		users(d, c)[c.AllocID] = a
 	}
 	slices.SortFunc(d.Allocations, newest)
+	if external := v.RemoteID(); external != "" {
+		d.Snapshots = underWay(tx, v.PluginID, external)
+	}
 	if p := pluginview.Of(tx, v.PluginID); p != nil {
 		d.Provider, d.ProviderVersion, d.ControllerRequired = p.Provider, p.Version, controllerRequired(v, p)
 		d.ControllersHealthy, d.ControllersExpected = p.ControllersHealthy, p.ControllersExpected

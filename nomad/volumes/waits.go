@@ -23,18 +23,21 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 	case ledger.Awaits(tx, c):
 		return cmp.Or(ledger.Unsure(tx), "the servers were restored to an older state, and its node has not told since what it has mounted")
 	}
+	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
+	if a != nil && a.State == api.AttachmentUnpublishing {
+		return stillAttached(c, a)
+	}
 	if said := trouble(tx, c); said != "" {
 		return said
 	}
-	if n := tx.Node(c.NodeID); n != nil && c.State == api.ClaimTaken {
-		if m := claim.Stale(n, c.PluginID, c.ExternalID); m != nil {
-			return claim.NotYet(c.VolumeID, c.NodeID, m)
+	if c.State == api.ClaimTaken {
+		if m, why := ledger.StaleFor(tx, c); m != nil {
+			return why
 		}
 	}
-	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && a.State == api.AttachmentPublishing {
+	if a != nil && a.State == api.AttachmentPublishing {
 		if o := ledger.Elsewhere(tx, a); o != nil {
-			return fmt.Sprintf("it is still attached to node %s, %s; `%s` asserts that it is not",
-				o.NodeID, cmp.Or(failing(o), string(o.State)), remedy.DetachByForce(c.Namespace, c.VolumeID, o.NodeID))
+			return stillAttached(c, o)
 		}
 	}
 	for v := range tx.VolumesByExternal(c.PluginID, c.ExternalID) {
@@ -42,7 +45,13 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 			return fmt.Sprintf("volume %q is being expanded, which its plugin does only while nobody uses it", v.ID)
 		}
 	}
-	return claim.Next(c)
+	return ledger.Next(tx, c)
+}
+
+// stillAttached tells of an attachment that a claim waits for the end of.
+func stillAttached(c *api.VolumeClaim, a *api.VolumeAttachment) string {
+	return fmt.Sprintf("it is still attached to node %s, %s; `%s` asserts that it is not",
+		a.NodeID, cmp.Or(failing(a), string(a.State)), remedy.DetachByForce(c.Namespace, c.VolumeID, a.NodeID))
 }
 
 // waitsBehind tells of the claim that another one waits for.
@@ -52,12 +61,19 @@ func waitsBehind(tx *state.Txn, c *api.VolumeClaim) string {
 			continue
 		}
 		s := fmt.Sprintf("held by allocation %s of job %q on node %s: ", held.AllocID, held.JobID, held.NodeID)
+		a := tx.Attachment(held.PluginID, held.ExternalID, held.NodeID)
+		if held.State == api.ClaimUnmounted && a != nil && a.State == api.AttachmentUnpublishing {
+			return s + stillAttached(held, a)
+		}
 		if said := trouble(tx, held); said != "" {
+			if held.State == api.ClaimReleasing {
+				said += "; `" + ledger.Remedy(tx, held) + "` ends it"
+			}
 			return s + said
 		}
-		return s + claim.Next(held)
+		return s + ledger.Next(tx, held)
 	}
-	return claim.Next(c)
+	return ledger.Next(tx, c)
 }
 
 // trouble is the error that keeps a claim from going on, with the next try.

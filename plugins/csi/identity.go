@@ -178,12 +178,15 @@ func (c *Client) nodeCapabilities(ctx context.Context, out *Capabilities) error 
 	if err := checkNodeID(i.GetNodeId()); err != nil {
 		return hole("NodeGetInfo", "a bad node id: "+err.Error())
 	}
+	if what := replyID(i.GetNodeId()); what != "" {
+		return hole("NodeGetInfo", "a bad node id: "+what)
+	}
 	info.ID, info.MaxVolumes = i.GetNodeId(), i.GetMaxVolumesPerNode()
 	if info.MaxVolumes <= 0 {
 		info.MaxVolumes = math.MaxInt64
 	}
-	if what := replyMap(i.GetAccessibleTopology().GetSegments()); what != "" {
-		return hole("NodeGetInfo", "a topology that is too large")
+	if what := replyTopology(i.GetAccessibleTopology()); what != "" {
+		return hole("NodeGetInfo", what)
 	}
 	if t := i.GetAccessibleTopology(); t != nil {
 		info.AccessibleTopology = &api.Topology{Segments: maps.Clone(t.GetSegments())}

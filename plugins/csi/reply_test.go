@@ -286,6 +286,48 @@ func TestListThatLacksAVolumeIsNoProof(t *testing.T) {
 	}
 }
 
+// A driver that goes on with pages that it has answered already has no list to search.
+func TestPagesThatRepeatEndTheSearch(t *testing.T) {
+	after := map[string]string{"": "1", "1": "2", "2": "3", "3": "1"}
+	asked := 0
+	cl := serve(t, &plugin{
+		can: can{canList, canListPublished, pb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS},
+		list: func(r *pb.ListVolumesRequest) (*pb.ListVolumesResponse, error) {
+			asked++
+			return &pb.ListVolumesResponse{Entries: entries(1, 10), NextToken: after[r.GetStartingToken()]}, nil
+		},
+		snaps: func(r *pb.ListSnapshotsRequest) (*pb.ListSnapshotsResponse, error) {
+			asked++
+			return &pb.ListSnapshotsResponse{NextToken: after[r.GetStartingToken()]}, nil
+		},
+	})
+	for _, snapshot := range []bool{false, true} {
+		asked = 0
+		_, err := cl.Verify(t.Context(), &api.ControllerVerifyRequest{Snapshot: snapshot, ExternalID: "none", ProviderNodeID: "n"})
+		if err == nil || !strings.Contains(err.Error(), "the driver repeats its pages") || asked != len(after) {
+			t.Errorf("snapshot: %t: %v after %d pages", snapshot, err, asked)
+		}
+	}
+}
+
+// After an expansion of unknown outcome the provider says how large the volume is, where it tells that.
+func TestVerifyTellsTheSize(t *testing.T) {
+	volume := func(bytes int64) *pb.Volume { return &pb.Volume{VolumeId: "v", CapacityBytes: bytes} }
+	for name, p := range map[string]*plugin{
+		"get": {can: can{canGet}, get: func() (*pb.ControllerGetVolumeResponse, error) {
+			return &pb.ControllerGetVolumeResponse{Volume: volume(300)}, nil
+		}},
+		"list": {can: can{canList}, list: func(*pb.ListVolumesRequest) (*pb.ListVolumesResponse, error) {
+			return &pb.ListVolumesResponse{Entries: []*pb.ListVolumesResponse_Entry{{Volume: volume(300)}}}, nil
+		}},
+	} {
+		got, err := serve(t, p).Verify(t.Context(), &api.ControllerVerifyRequest{ExternalID: "v"})
+		if err != nil || got.CapacityBytes != 300 {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
 func TestVerifyThatFailsSaysSo(t *testing.T) {
 	for code, ok := range map[codes.Code]bool{codes.Internal: false, codes.PermissionDenied: false, codes.Unimplemented: true} {
 		cl := serve(t, &plugin{
@@ -326,6 +368,25 @@ func TestVerifyOfSnapshots(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%+v: %q", offers, got)
+		}
+	}
+}
+
+// Ids and topologies become keys of rows and are shown.
+func TestNamesThatCannotBeStoredAreNoReply(t *testing.T) {
+	for name, v := range map[string]*pb.Volume{
+		"an id with NUL":           {VolumeId: "x\x00y"},
+		"an id that moves cursors": {VolumeId: "x\x1b[2J"},
+		"a key of a topology":      {VolumeId: "x", AccessibleTopology: []*pb.Topology{{Segments: map[string]string{"zo\x00ne": "a"}}}},
+		"a value of a topology":    {VolumeId: "x", AccessibleTopology: []*pb.Topology{{Segments: map[string]string{"zone": "a\n"}}}},
+	} {
+		cl := serve(t, &plugin{can: can{canCreate}, create: func(*pb.CreateVolumeRequest) (*pb.CreateVolumeResponse, error) {
+			return &pb.CreateVolumeResponse{Volume: v}, nil
+		}})
+		out, err := cl.CreateVolume(t.Context(), creation("v"))
+		var said *fault.Call
+		if !errors.As(err, &said) || said.Code != "invalid reply" || !said.Uncertain {
+			t.Errorf("%s: %+v, %v", name, out, err)
 		}
 	}
 }

@@ -21,6 +21,7 @@ type plugin struct {
 	create   func(*pb.CreateVolumeRequest) (*pb.CreateVolumeResponse, error)
 	validate func() (*pb.ValidateVolumeCapabilitiesResponse, error)
 	list     func(*pb.ListVolumesRequest) (*pb.ListVolumesResponse, error)
+	snaps    func(*pb.ListSnapshotsRequest) (*pb.ListSnapshotsResponse, error)
 	grow     func() (*pb.ControllerExpandVolumeResponse, error)
 	get      func() (*pb.ControllerGetVolumeResponse, error)
 }
@@ -85,4 +86,8 @@ func serve(t testing.TB, s *plugin) *csi.Client {
 	pb.RegisterIdentityServer(g, s)
 	pb.RegisterControllerServer(g, s)
 	return inMemory(t, g, csi.Timeouts{})
+}
+
+func (s *plugin) ListSnapshots(_ context.Context, r *pb.ListSnapshotsRequest) (*pb.ListSnapshotsResponse, error) {
+	return s.snaps(r)
 }

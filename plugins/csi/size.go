@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 )
 
 // Limits of the specification, in bytes.
@@ -145,8 +146,8 @@ const (
 // A reply of a plugin is checked for these holes; empty means none.
 
 func replyID(id string) string {
-	if checkID("id", id) != nil {
-		return "no usable id"
+	if why := ids.Wrong(id); why != "" {
+		return "no usable id: " + why
 	}
 	return ""
 }
@@ -162,13 +163,20 @@ func replyMap(m map[string]string) string {
 	return ""
 }
 
+func replyTopology(t *pb.Topology) string {
+	if replyMap(t.GetSegments()) != "" {
+		return "a topology that is too large"
+	}
+	return ids.WrongTopology(&api.Topology{Segments: t.GetSegments()})
+}
+
 func replyTopologies(list []*pb.Topology) string {
 	if len(list) > topologiesMax {
 		return "too many topologies"
 	}
 	for _, t := range list {
-		if what := replyMap(t.GetSegments()); what != "" {
-			return "a topology that is too large"
+		if what := replyTopology(t); what != "" {
+			return what
 		}
 	}
 	return ""

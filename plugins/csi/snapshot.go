@@ -69,7 +69,7 @@ func (c *Client) findSnapshot(ctx context.Context, id, source string, secrets ma
 	if !caps.Controller.SupportsListSnapshots {
 		return nil, "", errNoCall
 	}
-	r := &api.ControllerSnapshotListRequest{ID: id, SourceID: source, Secrets: secrets}
+	r, seen := &api.ControllerSnapshotListRequest{ID: id, SourceID: source, Secrets: secrets}, pages{}
 	for range verifyPages {
 		list, err := c.ListSnapshots(ctx, r)
 		if errors.Is(err, fault.NotFound) {
@@ -85,6 +85,9 @@ func (c *Client) findSnapshot(ctx context.Context, id, source string, secrets ma
 		}
 		if r.Token = list.NextToken; r.Token == "" {
 			return nil, "ListSnapshots", nil
+		}
+		if err := seen.next("ListSnapshots", r.Token); err != nil {
+			return nil, "", err
 		}
 	}
 	return nil, "", errNoCall

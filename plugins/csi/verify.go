@@ -52,9 +52,9 @@ func missing(by string) *api.ControllerVerifyResponse {
 	return &api.ControllerVerifyResponse{Exists: api.KnownNo, Attached: api.KnownNo, By: by}
 }
 
-// found is the answer of a call that tells the nodes of a volume, if the plugin says that it does.
-func found(r *api.ControllerVerifyRequest, caps *Capabilities, nodes []string, by string) *api.ControllerVerifyResponse {
-	out := &api.ControllerVerifyResponse{Exists: api.KnownYes, By: by}
+// found is the answer of a call that tells the size of a volume, and its nodes if the plugin says that it does.
+func found(r *api.ControllerVerifyRequest, caps *Capabilities, nodes []string, bytes int64, by string) *api.ControllerVerifyResponse {
+	out := &api.ControllerVerifyResponse{Exists: api.KnownYes, By: by, CapacityBytes: max(bytes, 0)}
 	if r.ProviderNodeID == "" || !caps.Controller.SupportsListVolumesAttachedNodes {
 		return out
 	}
@@ -76,13 +76,13 @@ func (c *Client) verifyByGet(ctx context.Context, r *api.ControllerVerifyRequest
 	case resp.GetVolume().GetVolumeId() != r.ExternalID:
 		return nil, hole(rpc, "another volume")
 	}
-	return found(r, caps, resp.GetStatus().GetPublishedNodeIds(), rpc), nil
+	return found(r, caps, resp.GetStatus().GetPublishedNodeIds(), resp.GetVolume().GetCapacityBytes(), rpc), nil
 }
 
 // verifyByList searches the provider's list. A volume that is not in it may still exist, for a list is no
 // snapshot of the provider and some plugins list only a part: nil then, and another call must tell.
 func (c *Client) verifyByList(ctx context.Context, r *api.ControllerVerifyRequest, caps *Capabilities) (*api.ControllerVerifyResponse, error) {
-	next := &api.ControllerListRequest{MaxEntries: pageMax}
+	next, seen := &api.ControllerListRequest{MaxEntries: pageMax}, pages{}
 	for range verifyPages {
 		list, err := c.ListVolumes(ctx, next)
 		if err != nil {
@@ -90,14 +90,29 @@ func (c *Client) verifyByList(ctx context.Context, r *api.ControllerVerifyReques
 		}
 		for _, v := range list.Volumes {
 			if v.ExternalID == r.ExternalID {
-				return found(r, caps, v.PublishedExternalNodeIDs, "ListVolumes"), nil
+				return found(r, caps, v.PublishedExternalNodeIDs, v.CapacityBytes, "ListVolumes"), nil
 			}
 		}
 		if next.Token = list.NextToken; next.Token == "" {
 			break
 		}
+		if err := seen.next("ListVolumes", next.Token); err != nil {
+			return nil, err
+		}
 	}
 	return nil, nil
+}
+
+// pages are the tokens of a list that is read to its end.
+type pages map[string]bool
+
+// next refuses a page that was read already: the list would never end, and what it lacks says nothing.
+func (p pages) next(rpc, token string) error {
+	if p[token] {
+		return hole(rpc, "a page that it had answered before: the driver repeats its pages")
+	}
+	p[token] = true
+	return nil
 }
 
 // verifyByValidate learns only whether the volume exists.

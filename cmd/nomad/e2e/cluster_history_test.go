@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -139,13 +138,10 @@ var trouble = []func(c *cluster, leader *kit.Host) (end func()){
 			}
 		}
 	},
-}
-
-// frozen is trouble as well. A leader that goes on answers reads that it got meanwhile from what it knew: they are not
-// linearizable then, so that FROZEN=1 has to ask for it.
-func frozen(_ *cluster, leader *kit.Host) func() {
-	leader.Freeze()
-	return leader.Thaw
+	func(_ *cluster, leader *kit.Host) func() { // as if its machine stood still: it does not know what it missed
+		leader.Freeze()
+		return leader.Thaw
+	},
 }
 
 func (c *cluster) without(one *kit.Host) (rest []*kit.Host) {
@@ -159,15 +155,15 @@ func (c *cluster) without(one *kit.Host) (rest []*kit.Host) {
 
 func TestHistoryIsLinearizableWhileLeadersFail(t *testing.T) {
 	t.Parallel()
-	trouble := trouble
-	if os.Getenv("FROZEN") != "" {
-		trouble = append(slices.Clone(trouble), frozen)
-	}
 	rounds := 4 * len(trouble)
 	if n, err := strconv.Atoi(os.Getenv("KILLS")); err == nil {
 		rounds = n
 	}
 	c := newCluster(t)
+	// A server that gossip thinks dead is removed, also when it has just come back: two would be left, and then one of them fails.
+	if out, code := c.servers[0].Run("operator", "autopilot", "set-config", "-cleanup-dead-servers=false"); code != 0 {
+		t.Fatal(out)
+	}
 	h := &history{began: time.Now()}
 	var mu sync.Mutex
 	number := 0
@@ -190,11 +186,11 @@ func TestHistoryIsLinearizableWhileLeadersFail(t *testing.T) {
 	}
 	for i := range rounds {
 		old := c.leader(nil)
-		h.more(old, operations/rounds/2, operations/rounds*i+operations/rounds/2)
+		h.more(old, operations/rounds/2, operations*i/rounds+operations/rounds/2)
 		end := trouble[i%len(trouble)](c, old)
 		c.servers = c.without(old)
 		next := c.leader(old)
-		h.more(next, operations/rounds/2, operations/rounds*(i+1)) // the old leader is asked, too
+		h.more(next, operations/rounds/2, operations*(i+1)/rounds) // the old leader is asked, too
 		end()
 		c.servers = all
 		c.voters(3)

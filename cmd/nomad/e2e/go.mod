@@ -14,6 +14,7 @@ require (
 require (
 	github.com/fatih/color v1.16.0 // indirect
 	github.com/google/btree v1.1.3 // indirect
+	github.com/google/renameio/v2 v2.0.2 // indirect
 	github.com/hashicorp/errwrap v1.1.0 // indirect
 	github.com/hashicorp/go-immutable-radix v1.3.1 // indirect
 	github.com/hashicorp/go-metrics v0.7.0 // indirect

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -63,6 +64,52 @@ func TestPluginUpgradedWhileMounted(t *testing.T) {
 	if n := strings.Count(journal(t, a), "start"); n != 1 {
 		t.Errorf("the task was started %d times", n)
 	}
+}
+
+// TestPluginLeavesWithItsLastAllocation: the list of plugins ends with the last allocation of one, and so does what needs it.
+func TestPluginLeavesWithItsLastAllocation(t *testing.T) {
+	a := kit.Start(t)
+	a.Plugin("hp")
+	a.CreateVolume("hp", "v1")
+	a.Stop("hp", true)
+	var ended time.Time
+	took := a.Until(10*time.Second, "the plugin to leave the list", func() error {
+		if ended.IsZero() && len(drivers(a)) == 0 {
+			ended = time.Now()
+		}
+		list, _, err := a.API.CSIPlugins().List(nil)
+		if err == nil && len(list) > 0 {
+			err = fmt.Errorf("%+v", *list[0])
+		}
+		return err
+	})
+	if !ended.IsZero() {
+		took = time.Since(ended)
+	}
+	kit.Measured(t, fmt.Sprintf("volume | job stop -purge of a plugin; it leaves the list | %v after its driver ended | <= 1 s", took.Round(time.Millisecond)))
+	if !kit.Within(took, time.Second, 1) {
+		t.Errorf("it left %v after its driver had ended", took)
+	}
+	file := filepath.Join(a.Dir, "late.hcl")
+	if err := os.WriteFile(file, []byte(`
+id = "late"
+name = "late"
+type = "csi"
+plugin_id = "hp"
+external_id = "late"
+capability {
+  access_mode = "single-node-writer"
+  attachment_mode = "file-system"
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := a.Run("volume", "register", file); code == 0 || !strings.Contains(out, "hp") {
+		t.Errorf("a volume of a plugin that is gone was registered (%d): %s", code, out)
+	}
+	a.Plugin("hp")
+	a.Register(kit.WithVolume(kit.ShellJob("w", forever), "v1"))
+	a.Running("w", 1)
 }
 
 func TestPluginProcessKilledWhileMounted(t *testing.T) {

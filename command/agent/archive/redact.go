@@ -3,9 +3,10 @@ package archive
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 
+	"github.com/open-nomad/open-nomad/internal/durable"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
@@ -17,22 +18,9 @@ func Redact(ctx context.Context, path string) error {
 		return fmt.Errorf("redact snapshot: %w", err)
 	}
 	defer f.Close()
-	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".redacted-*")
+	err = durable.Write(path, 0o600, func(next io.Writer) error { return fsm.RedactArchive(ctx, f, next) })
 	if err != nil {
-		return fmt.Errorf("redact snapshot: %w", err)
-	}
-	defer func() {
-		_ = next.Close()
-		_ = os.Remove(next.Name())
-	}()
-	if err := fsm.RedactArchive(ctx, f, next); err != nil {
 		return fmt.Errorf("redact snapshot %s: %w", path, err)
-	}
-	if err := next.Sync(); err != nil {
-		return fmt.Errorf("redact snapshot: %w", err)
-	}
-	if err := os.Rename(next.Name(), path); err != nil {
-		return fmt.Errorf("redact snapshot: %w", err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package feasible
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
@@ -13,15 +14,30 @@ type book struct {
 	specs       []*api.Volume
 	attachments []*api.VolumeAttachment
 	all         []*api.VolumeClaim
+	// stale are the nodes that may have it mounted for claims that were given up.
+	stale []*api.Node
 	// matter are the claims that keep somebody out, per kind of request: a volume that many share has many
 	// claims, but hardly one that matters.
 	matter map[askKind][]*api.VolumeClaim
 }
 
-// askKind is what of a request decides whom it can share a volume with: the use of a volume by a group.
-type askKind struct{ group, volume, use string }
+// askKind is what of a request decides whom it can share a volume with: the use of a volume by a group, which may be
+// another one in each version of the job.
+type askKind struct {
+	group, volume, use string
+	access             api.AccessMode
+	attachment         api.AttachmentMode
+	readOnly           bool
+	options            string
+}
 
-func kindOf(r claim.Request) askKind { return askKind{r.TaskGroup, r.VolumeID, r.Use} }
+func kindOf(r claim.Request) askKind {
+	k := askKind{group: r.TaskGroup, volume: r.VolumeID, use: r.Use, access: r.AccessMode, attachment: r.AttachmentMode, readOnly: r.ReadOnly}
+	if m := r.MountOptions; m != nil {
+		k.options = m.FSType + "\x00" + strings.Join(m.MountFlags, "\x00")
+	}
+	return k
+}
 
 func (vs *Volumes) book(v *api.Volume) *book {
 	ext := external{v.PluginID, v.RemoteID()}
@@ -31,6 +47,7 @@ func (vs *Volumes) book(v *api.Volume) *book {
 			specs:       slices.Collect(vs.view.VolumesByExternal(ext.plugin, ext.id)),
 			attachments: slices.Collect(vs.view.AttachmentsOf(ext.plugin, ext.id)),
 			all:         slices.Collect(vs.view.ClaimsByExternal(ext.plugin, ext.id)),
+			stale:       slices.Collect(vs.view.NodesByStaleMount(ext.plugin, ext.id)),
 			matter:      map[askKind][]*api.VolumeClaim{},
 		}
 		vs.books[ext] = b
@@ -39,8 +56,8 @@ func (vs *Volumes) book(v *api.Volume) *book {
 }
 
 // against returns the book with those claims that may keep the request out.
-func (b *book) against(v *api.Volume, r claim.Request) claim.Book {
-	kind := kindOf(r)
+func (b *book) against(w want) claim.Book {
+	v, r, kind := w.volume, w.request, w.kind
 	list, known := b.matter[kind]
 	if !known {
 		list = slices.DeleteFunc(slices.Clone(b.all), func(c *api.VolumeClaim) bool { return !b.matters(v, c, r) })
@@ -49,15 +66,16 @@ func (b *book) against(v *api.Volume, r claim.Request) claim.Book {
 	return claim.Book{Claims: list, Attachments: b.attachments}
 }
 
-func (b *book) add(v *api.Volume, c *api.VolumeClaim, r claim.Request) {
+// add notes a claim that the plan takes; its kind was asked for before.
+func (b *book) add(w want, c *api.VolumeClaim, r claim.Request) {
 	b.all = append(b.all, c)
-	if _, known := b.matter[kindOf(r)]; !known {
+	if _, known := b.matter[w.kind]; !known {
 		return
 	}
 	for kind := range b.matter {
-		if kind != kindOf(r) {
+		if kind != w.kind {
 			delete(b.matter, kind)
-		} else if b.matters(v, c, r) {
+		} else if b.matters(w.volume, c, r) {
 			b.matter[kind] = append(b.matter[kind], c)
 		}
 	}
@@ -78,7 +96,7 @@ func (b *book) matters(v *api.Volume, c *api.VolumeClaim, r claim.Request) bool 
 
 // claimable is why the volume's claims leave no room for the allocation on the node, or "".
 func (vs *Volumes) claimable(n *api.Node, w want) string {
-	answer := claim.Fits(w.volume, vs.book(w.volume).against(w.volume, w.request), w.on(n), vs.stopping)
+	answer := claim.Fits(w.volume, vs.book(w.volume).against(w), w.on(n), vs.stopping)
 	if answer.Verdict == claim.Refused {
 		return "CSI " + answer.Reason
 	}
@@ -97,11 +115,11 @@ func (a *VolumeAsk) Take(n *api.Node) {
 	for _, w := range a.wants {
 		r, b := w.on(n), a.all.book(w.volume)
 		state := api.ClaimTaken
-		if claim.Fits(w.volume, b.against(w.volume, r), r, a.all.stopping).Verdict == claim.Waits {
+		if claim.Fits(w.volume, b.against(w), r, a.all.stopping).Verdict == claim.Waits {
 			state = api.ClaimWaiting
 		}
 		ext := w.external()
-		b.add(w.volume, &api.VolumeClaim{
+		b.add(w, &api.VolumeClaim{
 			Namespace: w.volume.Namespace, VolumeID: w.volume.ID, AllocID: r.AllocID, Use: r.Use, NodeID: r.NodeID,
 			JobID: r.JobID, TaskGroup: r.TaskGroup, PluginID: ext.plugin, ExternalID: ext.id,
 			Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode,

@@ -21,6 +21,7 @@ type VolumeView interface {
 	ClaimsByNode(node string) iter.Seq[*api.VolumeClaim]
 	AttachmentsByNode(node string) iter.Seq[*api.VolumeAttachment]
 	NodesByPlugin(plugin string) iter.Seq[*api.Node]
+	NodesByStaleMount(plugin, external string) iter.Seq[*api.Node]
 }
 
 // Resources outside of nodes that a blocked evaluation may wait for.
@@ -77,6 +78,7 @@ type VolumeAsk struct {
 type want struct {
 	request claim.Request
 	volume  *api.Volume
+	kind    askKind
 }
 
 func (w want) external() external { return external{w.volume.PluginID, w.volume.RemoteID()} }
@@ -97,9 +99,10 @@ func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
 			vs.missing[VolumeResource(vs.ns, u.VolumeID)] = true
 			continue
 		}
-		w := want{claim.RequestFor(v, u, a), v}
+		r := claim.RequestFor(v, u, a)
+		w := want{r, v, kindOf(r)}
 		for _, other := range ask.wants {
-			ask.impossible = cmp.Or(ask.impossible, claim.Apart(w.request, other.request))
+			ask.impossible = cmp.Or(ask.impossible, vs.apart(w, other))
 		}
 		ask.wants = append(ask.wants, w)
 	}
@@ -112,6 +115,20 @@ func (vs *Volumes) Ask(g *api.TaskGroup, a *api.Allocation) *VolumeAsk {
 		}
 	}
 	return ask
+}
+
+// apart is why one allocation cannot have both, whatever the node, until a spec changes.
+func (vs *Volumes) apart(w, other want) string {
+	reason := claim.Apart(w.request, other.request)
+	if w.volume.ID != other.volume.ID && w.external() == other.external() {
+		reason = claim.ApartBySpec(w.request, other.request)
+	}
+	if reason != "" {
+		for _, v := range []*api.Volume{w.volume, other.volume} {
+			vs.missing[VolumeResource(v.Namespace, v.ID)] = true
+		}
+	}
+	return reason
 }
 
 // Impossible is why no node can do, or "".
@@ -130,8 +147,16 @@ func (vs *Volumes) unusable(w want) string {
 	}
 	if reason = vs.controller(v.PluginID); reason != "" {
 		vs.missing[PluginResource(v.PluginID)] = true
+		return reason
 	}
-	return reason
+	r := w.request
+	c := &api.VolumeClaim{Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode}
+	if reason = claim.Unfenced(v, vs.book(v).specs, c, vs.controllersOf(v.PluginID)); reason != "" {
+		vs.missing[PluginResource(v.PluginID)] = true
+		vs.missing[VolumeResource(v.Namespace, v.ID)] = true
+		return "CSI " + reason
+	}
+	return ""
 }
 
 // controller is why the plugin's controller cannot attach volumes that need that, or "".
@@ -175,8 +200,8 @@ func (a *VolumeAsk) Refusal(n *api.Node) string {
 			added = append(added, w.external())
 		}
 		reason = a.all.claimable(n, w)
-		if m := claim.Stale(n, w.volume.PluginID, w.volume.RemoteID()); m != nil && reason == "" {
-			reason = "CSI " + claim.NotYet(w.volume.ID, n.ID, m)
+		if reason == "" {
+			reason = a.all.stale(n, w)
 		}
 		if reason != "" {
 			a.all.missing[VolumeResource(w.volume.Namespace, w.volume.ID)] = true
@@ -184,6 +209,19 @@ func (a *VolumeAsk) Refusal(n *api.Node) string {
 		}
 	}
 	return ""
+}
+
+// stale is why a mount of a claim that was given up keeps the volume from the node, or "".
+func (vs *Volumes) stale(n *api.Node, w want) string {
+	v := w.volume
+	if m := claim.Stale(n, v.PluginID, v.RemoteID()); m != nil {
+		return "CSI " + claim.NotYet(v.Namespace, v.ID, n.ID, m)
+	}
+	o, m := claim.Twin(n, v.PluginID, v.RemoteID(), slices.Values(vs.book(v).stale))
+	if m == nil || !vs.attaches(v) {
+		return ""
+	}
+	return "CSI " + claim.NotYetTwin(v.Namespace, v.ID, n.ID, v.PluginID, o, m)
 }
 
 // onThis checks the node's plugin, its topology and its volume limit. added are volumes of the same

@@ -82,6 +82,8 @@ const (
 	BugBareRestore Bug = "restored without the present"
 	// BugStaleMounts takes a detach for the word that nothing is mounted any more of a claim that was given up.
 	BugStaleMounts Bug = "stale mounts forgotten"
+	// BugSpecLocked has the servers take the second spec of a volume for another volume.
+	BugSpecLocked Bug = "locks of one spec only"
 )
 
 // Bugs lists all bugs that can be planted.
@@ -90,7 +92,7 @@ func Bugs() []Bug {
 		BugNoFence, BugTwoCalls, BugUncalled, BugProofSkipped, BugNoTerm, BugNoLease, BugSilentLeader, BugToldServers, BugEarlyReport,
 		BugBootIgnored, BugBootOfAgent, BugUnresumed, BugEarlyFree, BugTwiceMade, BugTwiceApplied, BugOwnClock, BugEarlyClaim, BugDeafLeader, BugStaleMounts,
 		BugWriteBack, BugVerdictLost, BugNotFound, BugFrozenSecrets, BugStorageOnly, BugUsesMixed, BugHungPlaces,
-		BugOldSnapshot, BugFreshEmpty, BugBareRestore,
+		BugOldSnapshot, BugFreshEmpty, BugBareRestore, BugSpecLocked,
 	}
 }
 
@@ -108,6 +110,10 @@ func (s *server) spoilt(cmd fsm.Command) (instead, after fsm.Command) {
 			if m := claim.Stale(n, c.PluginID, c.ExternalID); m != nil {
 				return cmd, &commands.Report{Namespace: m.Namespace, VolumeID: m.VolumeID, AllocID: m.AllocID, NodeID: n.ID}
 			}
+		}
+	case *commands.Register:
+		if s.w.bug == BugSpecLocked {
+			return estranged(c), nil
 		}
 	case *commands.Report:
 		if s.w.bug == BugDeafLeader && c.Reason == "" {
@@ -187,7 +193,7 @@ func (a *agent) reportEarly(ctx context.Context, path string) {
 		return
 	}
 	_, _ = wire.VolumeUnpublish.Call(ctx, a, &api.VolumeUnpublishRequest{
-		VolumeID: r.VolumeID, Use: r.Use, AllocID: r.AllocID, NodeID: n.id, NodeSecret: "secret-" + n.id, WriteRequest: api.WriteRequest{Namespace: "default"},
+		VolumeID: r.VolumeID, Use: r.Use, AllocID: r.AllocID, NodeID: n.id, NodeSecret: "secret-" + n.id, WriteRequest: api.WriteRequest{Namespace: home(r.VolumeID)},
 	})
 }
 

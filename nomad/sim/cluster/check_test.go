@@ -42,17 +42,17 @@ func (w *World) checkRecords() {
 	tx := w.newest().store.Read()
 	for _, v := range w.storage.Known() {
 		for _, on := range v.Attached {
-			if tx.Attachment("attach", v.ID, on[len("provider-"):]) == nil {
+			if node := on[len("provider-"):]; tx.Attachment("attach", v.ID, node) == nil && tx.Attachment("attach", v.ID+alias, node) == nil {
 				w.fail("%s is attached to %s and nothing is recorded", v.ID, on)
 			}
 		}
-		if v.Name != v.ID && tx.Volume("default", v.Name) == nil && !w.archives.forgotten[v.Name] {
+		if v.Name != v.ID && tx.Volume("default", v.Name) == nil && !w.archives.forgotten[v.Name] && !w.disowned[v.ID] {
 			w.fail("the provider has %s (%s) without a row or an intent", v.ID, v.Name)
 		}
 	}
 	for _, n := range w.nodes {
 		for _, m := range n.live() {
-			if !w.outcast[m.key()] && tx.Claim("default", m.volume, m.alloc, m.use) == nil {
+			if !w.outcast[m.key()] && tx.Claim(home(m.volume), m.volume, m.alloc, m.use) == nil {
 				w.fail("%s is mounted on %s and has no claim", m.key(), n.id)
 			}
 		}
@@ -70,7 +70,7 @@ func (w *World) checkClaims(tx *state.Txn) {
 			w.fail("the claim of %s on %s was given up without a proof", c.AllocID, c.VolumeID)
 		}
 		if c.State != api.ClaimWaiting {
-			held[c.ExternalID] = append(held[c.ExternalID], c)
+			held[realID(c.ExternalID)] = append(held[realID(c.ExternalID)], c)
 		}
 	}
 	for _, external := range sorted(held) {
@@ -85,7 +85,7 @@ func (w *World) checkClaims(tx *state.Txn) {
 		}
 	}
 	for a := range tx.Attachments() {
-		if !slices.ContainsFunc(held[a.ExternalID], func(c *api.VolumeClaim) bool { return c.NodeID == a.NodeID }) {
+		if !slices.ContainsFunc(held[realID(a.ExternalID)], func(c *api.VolumeClaim) bool { return c.NodeID == a.NodeID }) {
 			clashes = append(clashes, fmt.Sprintf("%s is %s to %s without a claim there", a.ExternalID, a.State, a.NodeID))
 		}
 	}
@@ -285,14 +285,14 @@ func (w *World) unserved() string {
 	defer w.mu.Unlock()
 	for _, j := range w.jobs {
 		live := 0
-		for a := range tx.AllocsByJob("default", j.id) {
+		for a := range tx.AllocsByJob(home(j.id), j.id) {
 			if !a.Terminal() {
 				live++
 			}
 		}
 		able := !j.rival
 		for _, u := range j.uses {
-			v := tx.Volume("default", u.volume)
+			v := tx.Volume(home(u.volume), u.volume)
 			able = able && v != nil && v.Provision.State == api.VolumeAvailable && !w.kept(tx, v.RemoteID())
 		}
 		if j.wanted && able && live < j.count {
@@ -361,9 +361,9 @@ func (w *World) left() string {
 		}
 	}
 	for _, v := range w.storage.Known() {
-		if v.Name != v.ID && tx.Volume("default", v.Name) == nil && !w.archives.forgotten[v.Name] {
+		if v.Name != v.ID && tx.Volume("default", v.Name) == nil && !w.archives.forgotten[v.Name] && !w.disowned[v.ID] {
 			return "an orphan at the provider: " + v.ID
 		}
 	}
-	return ""
+	return w.unlike(tx)
 }

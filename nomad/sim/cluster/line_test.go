@@ -73,6 +73,9 @@ var errGone = status.Error(codes.Unavailable, "connection refused")
 // Invoke implements [grpc.ClientConnInterface].
 func (l *line) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	w, rpc := l.a.n.w, method[strings.LastIndexByte(method, '/')+1:]
+	if w.bug == BugSpecLocked {
+		dealiased(args)
+	}
 	w.mu.Lock()
 	gone := !l.p.up || l.a.ctx.Err() != nil
 	poor := l.p.poor
@@ -336,6 +339,8 @@ func (r *request) effect(reply proto.Message) error {
 		w.mayDetach(m.GetVolumeId(), m.GetNodeId())
 	case *pb.DeleteVolumeRequest:
 		w.mayDelete(m.GetVolumeId())
+	case *pb.ControllerExpandVolumeRequest:
+		w.mayExpand(m.GetVolumeId())
 	case *pb.NodePublishVolumeRequest:
 		n.mayPublish(m)
 	case *pb.NodeUnpublishVolumeRequest:

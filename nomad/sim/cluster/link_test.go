@@ -88,7 +88,10 @@ func (c caller) Invoke(ctx context.Context, method string, req, resp any) error 
 	}
 	answers := make(chan reply, 1)
 	late := w.some(r, answerLost)
-	timer := time.AfterFunc(there, func() { c.arrive(numbered(ctx, there), method, b, back, late, lost, deaf, answers) })
+	timer := time.AfterFunc(there, func() {
+		roomy()
+		c.arrive(numbered(ctx, there), method, b, back, late, lost, deaf, answers)
+	})
 	if twice {
 		most := 2 * time.Second
 		if strings.HasPrefix(method, "Controller.") { // fences are for those

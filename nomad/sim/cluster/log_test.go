@@ -91,7 +91,10 @@ func (w *World) propose(e entry, delay time.Duration) *proposal {
 	p := &proposal{entry: e, due: time.Now().Add(delay), done: make(chan outcome, 1), w: w}
 	w.log.pending = append(w.log.pending, p)
 	slices.SortFunc(w.log.pending, func(a, b *proposal) int { return a.due.Compare(b.due) })
-	time.AfterFunc(delay, func() { w.commit(p) })
+	time.AfterFunc(delay, func() {
+		roomy()
+		w.commit(p)
+	})
 	return p
 }
 
@@ -150,6 +153,7 @@ func (w *World) follow() {
 		}
 		life := s.life
 		time.AfterFunc(s.lag+w.some(w.dice.roll("lag "+s.id), 20*time.Millisecond), func() {
+			roomy()
 			s.keepUp(func() int { return n }, func() bool { return life.Err() == nil && !s.alone })
 		})
 	}
@@ -193,7 +197,11 @@ func (s *server) applyTo(n int) (res fsm.Result, err error) {
 		if s.w.bug == BugOwnClock && s.w.log.leader != s {
 			e.raw, _ = s.local.Entry(e.cmd, time.Now().Add(s.clock))
 		}
+		gone := s.disowning(e.cmd)
 		res, err = s.local.Apply(e.raw)
+		if gone != nil && err == nil {
+			s.w.disown(gone)
+		}
 		if s.w.bug == BugTwiceApplied && s.w.log.leader != s && s.applied%40 == 0 {
 			_, _ = s.local.Apply(e.raw)
 		}

@@ -109,7 +109,9 @@ func (w *World) spare(before, now *state.Txn) {
 	deleting := func(v *api.Volume) bool { return v != nil && v.Provision.State == api.VolumeDeleting }
 	for v := range now.Volumes(api.AllNamespaces) {
 		old := before.Volume(v.Namespace, v.ID)
-		w.archives.forgotten[v.ID] = w.archives.forgotten[v.ID] || old == nil || old.CreateIndex != v.CreateIndex || old.RemoteID() != v.RemoteID()
+		forgotten := old == nil || old.CreateIndex != v.CreateIndex || old.RemoteID() != v.RemoteID()
+		w.archives.forgotten[v.ID] = w.archives.forgotten[v.ID] || forgotten
+		w.disowned[v.RemoteID()] = w.disowned[v.RemoteID()] || forgotten
 		w.archives.doomed[v.RemoteID()] = w.archives.doomed[v.RemoteID()] || deleting(v)
 	}
 	for v := range before.Volumes(api.AllNamespaces) {
@@ -138,7 +140,7 @@ func (w *World) clashing(clashes int, tx *state.Txn) bool {
 func (w *World) lost(tx *state.Txn) (ids []string) {
 	known := w.storage.Known()
 	for v := range tx.Volumes(api.AllNamespaces) {
-		there := slices.ContainsFunc(known, func(k fake.Known) bool { return k.ID == v.RemoteID() })
+		there := slices.ContainsFunc(known, func(k fake.Known) bool { return k.ID == realID(v.RemoteID()) })
 		if v.Provision.State == api.VolumeAvailable && v.RemoteID() != "" && !there {
 			ids = append(ids, v.ID)
 		}
@@ -148,7 +150,7 @@ func (w *World) lost(tx *state.Txn) (ids []string) {
 
 // forget forgets a volume, as operators do with one that is gone.
 func (w *World) forget(id string) {
-	_ = w.user(&api.VolumeDeregisterRequest{VolumeID: id, Force: true, WriteRequest: api.WriteRequest{Namespace: "default"}},
+	_ = w.user(&api.VolumeDeregisterRequest{VolumeID: id, Force: true, WriteRequest: api.WriteRequest{Namespace: home(id)}},
 		wire.VolumeDeregister.Name, &api.WriteMeta{})
 }
 

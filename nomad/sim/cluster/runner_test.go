@@ -258,7 +258,7 @@ func (a *agent) down(r *runner, mounted bool) bool {
 	for _, u := range r.kept.alloc.VolumeUses() {
 		ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
 		_, err := wire.VolumeUnpublish.Call(ctx, a, &api.VolumeUnpublishRequest{
-			VolumeID: u.VolumeID, Use: u.Name, AllocID: r.kept.alloc.ID, NodeID: a.n.id, NodeSecret: "secret-" + a.n.id, WriteRequest: api.WriteRequest{Namespace: "default"},
+			VolumeID: u.VolumeID, Use: u.Name, AllocID: r.kept.alloc.ID, NodeID: a.n.id, NodeSecret: "secret-" + a.n.id, WriteRequest: api.WriteRequest{Namespace: r.kept.alloc.Namespace},
 		})
 		cancel()
 		if err != nil && fault.Of(err) != fault.NotFound {

@@ -110,7 +110,7 @@ func (w *World) restart(s *server) {
 		},
 		Limits: limits,
 	})
-	s.volumes = volumes.New(volumes.Config{State: store, Raft: s, Drivers: s.reconciler, Outcomes: s.reconciler, VerifyLeader: s.verify, Now: s.now})
+	s.volumes = volumes.New(volumes.Config{State: store, Raft: s, Drivers: s.reconciler, Outcomes: s.reconciler, Now: s.now})
 	s.nodes = nodes.New(nodes.Config{
 		Log: quiet, State: store, Raft: s, Voters: s.voters,
 		Chance:    func(below time.Duration) time.Duration { return w.some(w.dice.roll(s.id+" ttl"), below) },
@@ -149,8 +149,8 @@ func (s *server) now() time.Time {
 	return time.Now()
 }
 
-// verify asks the others whether this server leads still.
-func (s *server) verify(ctx context.Context) error {
+// VerifyLeader asks the others whether this server leads still.
+func (s *server) VerifyLeader(ctx context.Context) error {
 	if !s.w.sleep(ctx, s.w.some(s.w.dice.roll("verify "+s.id+numberOf(ctx)), 5*time.Millisecond)) {
 		return ctx.Err()
 	}
@@ -315,12 +315,18 @@ func (c counted) Invoke(ctx context.Context, method string, req, resp any) error
 	return w.heard(c.to.Invoke(ctx, method, req, resp))
 }
 
-// op founds a job.
+// op founds a job, and its namespace.
 type op struct{ Job *api.Job }
 
 func (*op) Kind() fsm.Kind { return fsm.KindSkippable + 7 }
 
-func (o *op) Apply(tx *state.Txn) (any, error) { tx.PutJob(o.Job); return nil, nil }
+func (o *op) Apply(tx *state.Txn) (any, error) {
+	if tx.Namespace(o.Job.Namespace) == nil {
+		tx.PutNamespace(&api.Namespace{Name: o.Job.Namespace})
+	}
+	tx.PutJob(o.Job)
+	return nil, nil
+}
 
 func (o *op) MarshalMsg(b []byte) ([]byte, error) { return o.Job.MarshalMsg(b) }
 

@@ -32,7 +32,7 @@ func (w *World) mayAttach(external, to string, mode api.AccessMode) {
 			continue
 		}
 		for _, m := range n.live() {
-			c := w.newest().store.Read().Claim("default", m.volume, m.alloc, m.use)
+			c := w.newest().store.Read().Claim(home(m.volume), m.volume, m.alloc, m.use)
 			if m.external == external && w.outcast[m.key()] && (c == nil || c.State != api.ClaimReady) {
 				w.fail("%s is attached to %s again under the mount of %s, which was given up", external, n.id, m.key())
 			}
@@ -71,7 +71,7 @@ func (w *World) mayDelete(external string) {
 		}
 	}
 	for c := range w.newest().store.Read().Claims() {
-		if c.ExternalID == external && !w.archives.doomed[external] {
+		if realID(c.ExternalID) == external && !w.archives.doomed[external] {
 			w.fail("%s is deleted under the claim of %s (%s)", external, c.AllocID, c.State)
 		}
 	}
@@ -136,6 +136,8 @@ func told(req any) string {
 		return " " + r.Volumes[0].ID
 	case *api.VolumeDeleteRequest:
 		return " " + r.VolumeID
+	case *api.VolumeDeregisterRequest:
+		return fmt.Sprintf(" %s force=%v", r.VolumeID, r.Force)
 	case *api.VolumeIntentRequest:
 		return fmt.Sprintf(" %s by %d", r.ExternalID, r.Fence)
 	case *api.VolumeDetachRequest:

@@ -74,7 +74,7 @@ func (w *World) register(v *api.VolumeSpec, secrets map[string]string) {
 func (w *World) amend() {
 	tx := w.truth().Read()
 	for _, v := range w.existing() {
-		if row := tx.Volume("default", v.ID); row == nil || !maps.Equal(row.Secrets, w.credentials(v.ExternalID)) {
+		if row := tx.Volume(home(v.ID), v.ID); row == nil || !maps.Equal(row.Secrets, w.credentials(v.ExternalID)) {
 			w.register(v, w.credentials(v.ExternalID))
 		}
 	}

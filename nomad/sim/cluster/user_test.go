@@ -62,6 +62,8 @@ func jobs() []*job {
 		{id: "twice", count: 1, uses: []use{{volume: "a3", mode: many, as: written}, {volume: "a3", mode: many, reads: true, as: read}}},
 		{id: "made-0", count: 1, uses: []use{{volume: "made-0", mode: writer}}},
 		{id: "made-1", count: 1, uses: []use{{volume: "made-1", mode: writer}, {volume: "a3", mode: many}}},
+		{id: "twin-0", count: 1, rival: true, uses: []use{{volume: "twin-0", mode: writer}}},
+		{id: "twin-1", count: 1, rival: true, uses: []use{{volume: "twin-1", mode: writer}, {volume: "s2", mode: many}}},
 	}
 }
 
@@ -74,12 +76,12 @@ func (j *job) row() *api.Job {
 			AccessMode: string(u.mode), AttachmentMode: string(api.AttachmentFileSystem),
 		}
 	}
-	return &api.Job{ID: j.id, Name: j.id, Namespace: "default", Type: api.JobTypeService, Priority: 50, TaskGroups: []*api.TaskGroup{g}}
+	return &api.Job{ID: j.id, Name: j.id, Namespace: home(j.id), Type: api.JobTypeService, Priority: 50, TaskGroups: []*api.TaskGroup{g}}
 }
 
 func spec(id, plugin string, mode api.AccessMode) *api.VolumeSpec {
 	return &api.VolumeSpec{
-		ID: id, Name: id, Namespace: "default", PluginID: plugin,
+		ID: id, Name: id, Namespace: home(id), PluginID: plugin,
 		RequestedCapabilities: []*api.VolumeCapability{{AccessMode: mode, AttachmentMode: api.AttachmentFileSystem}},
 	}
 }
@@ -181,33 +183,34 @@ func (w *World) create(id string) {
 }
 
 func (w *World) expand(id string, capacity int64) {
-	if w.truth().Read().Volume("default", id) == nil {
+	old := w.truth().Read().Volume(home(id), id)
+	if old == nil {
 		return
 	}
 	v := spec(id, "attach", writer)
-	v.RequestedCapacityMin = capacity
+	v.ExternalID, v.RequestedCapacityMin = old.ExternalID, capacity
 	_ = w.user(&api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{v}}, wire.VolumeRegister.Name, &api.VolumeWriteResponse{})
 }
 
 func (w *World) remove1(id string) {
-	if v := w.truth().Read().Volume("default", id); v != nil {
+	if v := w.truth().Read().Volume(home(id), id); v != nil {
 		w.mu.Lock()
 		delete(w.archives.spared, v.RemoteID())
 		w.mu.Unlock()
 	}
-	_ = w.user(&api.VolumeDeleteRequest{VolumeID: id, WriteRequest: api.WriteRequest{Namespace: "default"}}, wire.VolumeDelete.Name, &api.WriteMeta{})
+	_ = w.user(&api.VolumeDeleteRequest{VolumeID: id, WriteRequest: api.WriteRequest{Namespace: home(id)}}, wire.VolumeDelete.Name, &api.WriteMeta{})
 }
 
 // schedule brings a job to what its user wants, by one plan.
 func (w *World) schedule(j *job, move bool) {
 	tx := w.truth().Read()
-	row := tx.Job("default", j.id)
+	row := tx.Job(home(j.id), j.id)
 	if row == nil {
 		return
 	}
-	e := &plan.Entry{Namespace: "default", JobID: j.id, Version: row.Version, CreateIndex: row.CreateIndex, EvalID: "eval-" + j.id}
+	e := &plan.Entry{Namespace: home(j.id), JobID: j.id, Version: row.Version, CreateIndex: row.CreateIndex, EvalID: "eval-" + j.id}
 	var live []*api.Allocation
-	for a := range tx.AllocsByJob("default", j.id) {
+	for a := range tx.AllocsByJob(home(j.id), j.id) {
 		n := tx.Node(a.NodeID)
 		switch {
 		case a.ServerTerminal():
@@ -248,7 +251,7 @@ func (w *World) place(tx *state.Txn, j *job, row *api.Job, e *plan.Entry, count 
 		w.placed++
 		for n := range tx.Nodes() {
 			a := &api.Allocation{
-				ID: fmt.Sprintf("%s.%d", j.id, w.placed), Namespace: "default", Name: j.id + ".g[0]", NodeID: n.ID, JobID: j.id, TaskGroup: "g", EvalID: e.EvalID,
+				ID: fmt.Sprintf("%s.%d", j.id, w.placed), Namespace: home(j.id), Name: j.id + ".g[0]", NodeID: n.ID, JobID: j.id, TaskGroup: "g", EvalID: e.EvalID,
 				Job: row, DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending,
 			}
 			if !strings.HasPrefix(n.ID, "host") && n.Status == api.NodeStatusReady && ledger.Check(tx, a, stopping) == nil {
@@ -298,7 +301,7 @@ func (w *World) step() {
 	r := w.rnd
 	j := w.jobs[r.IntN(len(w.jobs))]
 	id := made[r.IntN(len(made))]
-	switch n := r.IntN(100); {
+	switch n := r.IntN(103); {
 	case n < 20:
 		j.wanted = !j.wanted || r.IntN(3) > 0
 		w.schedule(j, false)
@@ -311,9 +314,9 @@ func (w *World) step() {
 	case n < 54:
 		go w.create(id)
 	case n < 57:
-		go w.remove1(id)
+		go w.remove1(w.either(id))
 	case n < 60:
-		go w.expand(id, 1<<30*int64(1+w.rnd.IntN(20)))
+		go w.expand(w.either(id), 1<<30*int64(1+w.rnd.IntN(20)))
 	case n < 63:
 		w.collect()
 	case n < 67:
@@ -326,6 +329,8 @@ func (w *World) step() {
 		w.archive(r)
 	case n < 76:
 		w.server(w.list()[r.IntN(3)])
+	case n < 79:
+		w.share()
 	default:
 		n := w.nodes[r.IntN(len(w.nodes))]
 		if r.IntN(10) == 0 {
@@ -365,7 +370,7 @@ func (w *World) give() {
 	for c := range w.truth().Read().ClaimsByNode(off.id) {
 		if c.State == api.ClaimReleasing {
 			go func() {
-				_ = w.user(&api.VolumeDetachRequest{VolumeID: c.VolumeID, NodeID: off.id, Force: true, WriteRequest: api.WriteRequest{Namespace: "default"}}, wire.VolumeDetach.Name, &api.WriteMeta{})
+				_ = w.user(&api.VolumeDetachRequest{VolumeID: c.VolumeID, NodeID: off.id, Force: true, WriteRequest: api.WriteRequest{Namespace: c.Namespace}}, wire.VolumeDetach.Name, &api.WriteMeta{})
 			}()
 			return
 		}

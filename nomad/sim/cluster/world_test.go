@@ -79,6 +79,7 @@ type World struct {
 	cut        map[[2]string]bool
 	calm       bool
 	outcast    map[string]bool // mounts whose node was given up
+	disowned   map[string]bool // external volumes of which a user forgot a spec
 	assumed    map[string]bool // those of them by an operator
 	dead       *node           // for good, as far as the others know
 	calls      map[string]int  // controller calls in flight, by term and volume
@@ -133,7 +134,7 @@ func newWorld(ctx context.Context, seed uint64, o Options) *World {
 		seed: seed, bug: o.Bug, root: ctx, began: time.Now(),
 		dice: dice{seed: seed * 0x9e3779b97f4a7c15, n: map[string]uint64{}},
 		rnd:  rand.New(&locked{src: rand.NewPCG(seed, 11)}),
-		cut:  map[[2]string]bool{}, outcast: map[string]bool{}, assumed: map[string]bool{}, calls: map[string]int{}, digests: map[int]string{},
+		cut:  map[[2]string]bool{}, outcast: map[string]bool{}, disowned: map[string]bool{}, assumed: map[string]bool{}, calls: map[string]int{}, digests: map[int]string{},
 		storage: fake.NewStorage(), attachedAs: map[string]api.AccessMode{}, secrets: map[string]string{}, busy: map[string]*working{}, frozen: map[string]map[string]string{},
 	}
 	w.archives = archives{forgotten: map[string]bool{}, spared: map[string]bool{}, doomed: map[string]bool{}}
@@ -226,6 +227,10 @@ func brief(cmd fsm.Command) string {
 	case *commands.WriteOff:
 		return fmt.Sprintf("%s %s %s", name, c.ExternalID, c.NodeID)
 	case *commands.BeginDelete:
+		return name + " " + c.ID
+	case *commands.Deregister:
+		return name + " " + c.ID
+	case *commands.BeginExpand:
 		return name + " " + c.ID
 	case *commands.NodeExpanded:
 		return name + " " + c.ID + " " + c.NodeID

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"fmt"
 	"iter"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -37,7 +38,19 @@ func ControllersOf(nodes iter.Seq[*api.Node], plugin string) (c Controllers) {
 		if i := controller.ControllerInfo; i != nil {
 			told, c.Attach = true, c.Attach || i.SupportsAttachDetach
 		}
+		if c == (Controllers{Service: true, Attach: true, Detach: true, Healthy: true}) { // nobody can add to it
+			break
+		}
 	}
 	c.Attach = c.Attach || c.Service && !told
 	return c
+}
+
+// Unfenced says why nothing would keep the claim's node from writing once it is lost, where the volume relies on its
+// storage for that; empty where something does, or nobody minds. specs are all rows that name the external volume.
+func Unfenced(v *api.Volume, specs []*api.Volume, c *api.VolumeClaim, by Controllers) string {
+	if v.Fence != api.FenceStorage || by.Detach || !Contested(c, specs) {
+		return ""
+	}
+	return fmt.Sprintf("volume %q has fence = %q, and no healthy controller of CSI plugin %q attaches volumes", v.ID, v.Fence, v.PluginID)
 }

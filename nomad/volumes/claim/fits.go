@@ -75,6 +75,18 @@ func Apart(r, o Request) string {
 		r.VolumeID, o.Use, r.Use, differs(r.MountOptions, o.MountOptions))
 }
 
+// ApartBySpec is [Apart] for two requests that reach one external volume by different specs.
+func ApartBySpec(r, o Request) string {
+	held := &api.VolumeClaim{
+		VolumeID: o.VolumeID, Mode: ModeOf(o.ReadOnly, o.AccessMode), AccessMode: o.AccessMode, AttachmentMode: o.AttachmentMode, MountOptions: o.MountOptions,
+		NodeID: r.NodeID, Namespace: o.Namespace, AllocID: o.AllocID,
+	}
+	if why := excludes(held, r, nil); why != "" {
+		return fmt.Sprintf("volumes %q and %q name the same external volume, which is held by the first %s: one allocation cannot have both", o.VolumeID, r.VolumeID, why)
+	}
+	return ""
+}
+
 // Answer is the verdict on a request. Predecessor is the allocation that it waits for; Reason says
 // who holds the volume, since when, and what happens next.
 type Answer struct {
@@ -106,11 +118,14 @@ func Fits(v *api.Volume, b Book, r Request, stopping map[string]bool) Answer {
 
 func (b Book) capacity(v *api.Volume, r Request, stopping map[string]bool) Answer {
 	answer, a := Answer{Verdict: Fit}, b.on(r.NodeID)
-	for _, held := range queued(b.Claims) {
-		why := excludes(held, r, a)
-		if why == "" || yields(held, r, a) {
-			continue
+	var against []*api.VolumeClaim
+	for _, held := range b.Claims {
+		if excludes(held, r, a) != "" && !yields(held, r, a) {
+			against = append(against, held)
 		}
+	}
+	for _, held := range queued(against) {
+		why := excludes(held, r, a)
 		if !precedes(held, r, stopping) {
 			return Answer{Verdict: Refused, Reason: holds(v, held, why)}
 		}

@@ -14,8 +14,15 @@ type Book struct {
 	Attachments []*api.VolumeAttachment
 	// Stale are nodes that may still have the volume mounted for claims that were given up.
 	Stale map[string]bool
+	// Moved are nodes that the driver knows by another id by now than the one that they were attached by.
+	Moved map[string]bool
 	// Unsure is set while nodes may have it mounted of which the servers, gone back to an older state, know nothing.
 	Unsure bool
+
+	// nodes are the positions of attachments by node, allocs those of claims by allocation, while the book is settled: a
+	// volume may have as many of both as there are nodes.
+	nodes  map[string]int
+	allocs map[string][]int
 }
 
 // Unsure is why nobody gets a volume then.
@@ -34,19 +41,36 @@ type Moment struct {
 // rows that are gone are missing; new attachments lack what the driver needs beside their key.
 func Settle(b Book, at Moment) Book {
 	b.Claims, b.Attachments = slices.Clone(b.Claims), slices.Clone(b.Attachments)
+	b.index()
 	for {
 		changed := b.promote(at)
 		changed = b.attach(at) || changed
 		changed = b.ready(at) || changed
 		changed = b.free() || changed
 		if !changed {
+			b.nodes, b.allocs = nil, nil
 			return b
 		}
 	}
 }
 
+func (b *Book) index() {
+	b.nodes, b.allocs = make(map[string]int, len(b.Attachments)), make(map[string][]int, len(b.Claims))
+	for i, a := range b.Attachments {
+		if _, known := b.nodes[a.NodeID]; !known {
+			b.nodes[a.NodeID] = i
+		}
+	}
+	for i, c := range b.Claims {
+		b.allocs[c.AllocID] = append(b.allocs[c.AllocID], i)
+	}
+}
+
 // promote gives the volume to those who waited longest and exclude nobody any more.
 func (b *Book) promote(at Moment) bool {
+	if !slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool { return c.State == api.ClaimWaiting }) {
+		return false
+	}
 	changed := false
 	order := queued(b.Claims)
 	for i, c := range order {
@@ -86,7 +110,8 @@ func (b *Book) blocker(before []*api.VolumeClaim, c *api.VolumeClaim) *api.Volum
 // pending are the uses of the claim's allocation, its own included, that are not ready yet.
 func (b *Book) pending(c *api.VolumeClaim) []*api.VolumeClaim {
 	var uses []*api.VolumeClaim
-	for _, o := range b.Claims {
+	for _, i := range b.allocs[c.AllocID] {
+		o := b.Claims[i]
 		if (o.State == api.ClaimWaiting || o.State == api.ClaimTaken) && siblings(o, RequestOf(c)) {
 			uses = append(uses, o)
 		}
@@ -94,9 +119,20 @@ func (b *Book) pending(c *api.VolumeClaim) []*api.VolumeClaim {
 	return uses
 }
 
-// served reports whether the attachment serves all pending uses of the claim's allocation.
+// served reports whether the attachment serves all pending uses of the claim's allocation. One to the machine that the
+// node was before serves those that have it only.
 func (b *Book) served(a *api.VolumeAttachment, c *api.VolumeClaim) bool {
+	if b.Moved[c.NodeID] && !b.used(c.NodeID) {
+		return false
+	}
 	return !slices.ContainsFunc(b.pending(c), func(o *api.VolumeClaim) bool { return !serves(a, RequestOf(o)) })
+}
+
+// used reports whether the volume may be mounted on the node.
+func (b *Book) used(node string) bool {
+	return slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool {
+		return c.NodeID == node && (c.State == api.ClaimReady || c.State == api.ClaimReleasing)
+	})
 }
 
 // RequestOf is what a claim was taken for.
@@ -115,6 +151,7 @@ func (b *Book) attach(at Moment) bool {
 	for _, c := range b.Claims {
 		if !grows && c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil && !b.Stale[c.NodeID] && !b.uncertain(c) {
 			most := b.strongest(c)
+			b.nodes[c.NodeID] = len(b.Attachments)
 			b.Attachments = append(b.Attachments, &api.VolumeAttachment{
 				PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID,
 				AccessMode: most.AccessMode, AttachmentMode: most.AttachmentMode, MountOptions: most.MountOptions,
@@ -123,8 +160,9 @@ func (b *Book) attach(at Moment) bool {
 			changed = true
 		}
 	}
-	for i, a := range b.Attachments {
-		if a.State == api.AttachmentUnpublishing || b.wanted(a.NodeID) {
+	for i, kept := 0, b.keepers(); i < len(b.Attachments); i++ {
+		a := b.Attachments[i]
+		if a.State == api.AttachmentUnpublishing || slices.ContainsFunc(kept[a.NodeID], b.keeps) {
 			continue
 		}
 		next := *a
@@ -149,6 +187,12 @@ func (b *Book) strongest(c *api.VolumeClaim) *api.VolumeClaim {
 }
 
 func (b *Book) on(node string) *api.VolumeAttachment {
+	if b.nodes != nil {
+		if i, known := b.nodes[node]; known {
+			return b.Attachments[i]
+		}
+		return nil
+	}
 	i := slices.IndexFunc(b.Attachments, func(a *api.VolumeAttachment) bool { return a.NodeID == node })
 	if i < 0 {
 		return nil
@@ -156,14 +200,25 @@ func (b *Book) on(node string) *api.VolumeAttachment {
 	return b.Attachments[i]
 }
 
-// wanted reports whether a claim keeps the node attached. One that is not ready yet waits for another attachment where
-// this one does not serve it, or is that of a stale mount, which may have been detached.
-func (b *Book) wanted(node string) bool {
-	a := b.on(node)
-	return slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool {
-		return c.Attach && c.NodeID == node && Live(c.State) &&
-			(c.State != api.ClaimTaken || a == nil || a.State == api.AttachmentUnpublishing || !b.Stale[node] && b.served(a, c))
-	})
+// keepers are the claims by node that may keep it attached: a volume may have as many of them as there are nodes.
+func (b *Book) keepers() map[string][]*api.VolumeClaim {
+	on := make(map[string][]*api.VolumeClaim, len(b.Attachments))
+	for _, c := range b.Claims {
+		if c.Attach && Live(c.State) {
+			on[c.NodeID] = append(on[c.NodeID], c)
+		}
+	}
+	return on
+}
+
+// keeps reports whether a live claim keeps its node attached. One that is not ready yet waits for another attachment
+// where this one does not serve it, or is that of a stale mount, which may have been detached.
+func (b *Book) keeps(c *api.VolumeClaim) bool {
+	if c.State != api.ClaimTaken {
+		return true
+	}
+	a := b.on(c.NodeID)
+	return a == nil || a.State == api.AttachmentUnpublishing || !b.Stale[c.NodeID] && b.served(a, c)
 }
 
 // ready lets claims use what is attached; on a stale node they would share the old mounts. Nobody uses what is being
@@ -196,13 +251,28 @@ func GrowsOutOfUse(v *api.Volume) bool {
 // free drops claims that have nothing on their node once that node is detached or kept by another.
 // The latter proves nothing of a node that was given up: while it is attached it may still write.
 func (b *Book) free() bool {
-	before := len(b.Claims)
+	if !slices.ContainsFunc(b.Claims, func(c *api.VolumeClaim) bool { return c.State == api.ClaimUnmounted }) {
+		return false
+	}
+	before, kept := len(b.Claims), b.keepers()
+	for node, claims := range kept { // before claims change their positions
+		kept[node] = slices.DeleteFunc(claims, func(c *api.VolumeClaim) bool { return !b.keeps(c) })
+	}
 	b.Claims = slices.DeleteFunc(b.Claims, func(c *api.VolumeClaim) bool {
-		return c.State == api.ClaimUnmounted && (!c.Attach || b.on(c.NodeID) == nil || !c.Presumed && b.wanted(c.NodeID))
+		return c.State == api.ClaimUnmounted && (!c.Attach || b.on(c.NodeID) == nil || !c.Presumed && len(kept[c.NodeID]) > 0)
 	})
-	return len(b.Claims) != before
+	if len(b.Claims) == before {
+		return false
+	}
+	b.index()
+	return true
 }
 
 func (b *Book) replace(old, next *api.VolumeClaim) {
-	b.Claims[slices.Index(b.Claims, old)] = next
+	for _, i := range b.allocs[old.AllocID] {
+		if b.Claims[i] == old {
+			b.Claims[i] = next
+			return
+		}
+	}
 }

@@ -1,8 +1,8 @@
 package claim
 
 import (
-	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -19,10 +19,38 @@ func Stale(n *api.Node, plugin, external string) *api.StaleMount {
 	return n.StaleMounts[i]
 }
 
-// NotYet says why the volume cannot be used on a node with a stale mount, and what happens next.
-func NotYet(volume, node string, m *api.StaleMount) string {
+// Twin is another node that is, or was, the machine of n by the driver's id, and a mount of the external volume that it
+// may still have of a claim that was given up; nil when there is none. stale lists the nodes with such mounts. Mounts of
+// another boot are gone.
+func Twin(n *api.Node, plugin, external string, stale iter.Seq[*api.Node]) (*api.Node, *api.StaleMount) {
+	machine := ProviderNode(n, plugin)
+	if machine == "" {
+		return nil, nil
+	}
+	for o := range stale {
+		if o.ID == n.ID || o.BootID != "" && n.BootID != "" && o.BootID != n.BootID {
+			continue
+		}
+		for _, m := range o.StaleMounts {
+			if m.PluginID == plugin && m.ExternalID == external && (m.ProviderNodeID == machine || ProviderNode(o, plugin) == machine) {
+				return o, m
+			}
+		}
+	}
+	return nil, nil
+}
+
+// NotYetTwin says why the volume cannot be attached to a node because of what [Twin] found.
+func NotYetTwin(namespace, volume, node, plugin string, twin *api.Node, m *api.StaleMount) string {
+	return fmt.Sprintf("node %s is the machine that node %s was, by what CSI plugin %q calls it, and %s",
+		node, twin.ID, plugin, NotYet(namespace, volume, twin.ID, m))
+}
+
+// NotYet says why the volume cannot be used on a node with a stale mount, and what happens next. The command names the
+// volume as who asks does: the one that the mount was made for may be gone.
+func NotYet(namespace, volume, node string, m *api.StaleMount) string {
 	s := fmt.Sprintf("volume %q may still be mounted on node %s for allocation %s, whose claim was given up: it can be used there when the node has unmounted it (`%s` asserts that)",
-		volume, node, m.AllocID, remedy.DetachByForce(m.Namespace, cmp.Or(m.VolumeID, volume), node))
+		volume, node, m.AllocID, remedy.DetachByForce(namespace, volume, node))
 	if m.LastError != "" {
 		s += ", which failed: " + m.LastError
 	}

@@ -154,7 +154,10 @@ func (b *bed) delete(id string) *commands.BeginDelete {
 	return &commands.BeginDelete{Namespace: "default", ID: id}
 }
 
+// kept is what the proposer of [commands.ConfirmDelete] says of a volume that is not deleted.
+const kept = `not deleted: "w" came`
+
 func (b *bed) confirm(id string) commands.Confirmation {
 	b.t.Helper()
-	return b.must(&commands.ConfirmDelete{Namespace: "default", ID: id, Intent: b.volume(id).Provision.Intent}).(commands.Confirmation)
+	return b.must(&commands.ConfirmDelete{Namespace: "default", ID: id, Intent: b.volume(id).Provision.Intent, Kept: kept}).(commands.Confirmation)
 }

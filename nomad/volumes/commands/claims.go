@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -31,7 +32,11 @@ func (c *Report) Apply(tx *state.Txn) (any, error) {
 
 // Apply releases the claims. Those that are gone already are passed over.
 func (c *Evict) Apply(tx *state.Txn) (any, error) {
-	if c.Lost && !ledger.Lost(tx.Node(c.NodeID)) {
+	lost := ledger.Lost
+	if tx.AgreedVersion() >= fsm.Ends {
+		lost = ledger.Away
+	}
+	if c.Lost && !lost(tx.Node(c.NodeID)) {
 		return nil, fault.New(fault.Conflict, "node %s has come back", c.NodeID)
 	}
 	for _, held := range c.claims(tx) {
@@ -100,7 +105,10 @@ func (c *RollbackOver) Apply(tx *state.Txn) (any, error) {
 
 // Apply ends an attachment, or stale mounts, on an operator's word.
 func (c *WriteOff) Apply(tx *state.Txn) (any, error) {
-	w := ledger.Assertion{PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, By: c.By, Reason: c.Reason, Seen: c.Seen, Since: c.Since}
+	w := ledger.Assertion{
+		PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, By: c.By, Reason: c.Reason, Seen: c.Seen, Since: c.Since,
+		All: tx.AgreedVersion() < fsm.Keyring,
+	}
 	if c.StaleMounts {
 		return nil, ledger.WriteOffMounts(tx, w)
 	}

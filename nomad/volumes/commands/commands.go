@@ -72,6 +72,9 @@ type ConfirmDelete struct {
 	Namespace string `msg:",omitempty"`
 	ID        string `msg:",omitempty"`
 	Intent    uint64 `msg:",omitempty"`
+	// Kept is what the volume says when it is not deleted. It is made by the proposer: what a server stores must not
+	// depend on how its program words it.
+	Kept string `msg:",omitempty"`
 }
 
 // EndDelete records the answer to a deletion: of the volume, or of what an earlier creation made that it replaces.
@@ -91,8 +94,10 @@ type BeginExpand struct {
 
 // EndExpand records the answer to an expansion.
 type EndExpand struct {
-	Answer        Answer `msg:",omitempty"`
-	CapacityBytes int64  `msg:",omitempty"`
+	Answer Answer `msg:",omitempty"`
+	// CapacityBytes is how large the volume is now, also after an expansion that failed for good: an earlier call may have
+	// grown it. 0 is not known.
+	CapacityBytes int64 `msg:",omitempty"`
 	// NodesOwe is set when nodes must expand too.
 	NodesOwe bool `msg:",omitempty"`
 }
@@ -132,7 +137,7 @@ type Report struct {
 }
 
 // Evict releases claims on a node without the node's own report. Lost means that the node must still
-// be lost when the command is applied.
+// be lost, or away, when the command is applied.
 type Evict struct {
 	Namespace string   `msg:",omitempty"`
 	VolumeID  string   `msg:",omitempty"`
@@ -215,7 +220,7 @@ type GiveUpSnapshot struct {
 	Made *api.SnapshotIntent `msg:",omitempty" null:"allowed"`
 }
 
-// WriteOff ends the attachment of an external volume to a node, and the claims on it there, on an operator's word
+// WriteOff ends the attachment of an external volume to a node, and the claims that use it there, on an operator's word
 // and whatever its driver says: an answer that comes later is refused. With StaleMounts it ends what the node may
 // still have mounted of it instead.
 type WriteOff struct {

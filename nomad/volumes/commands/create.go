@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
@@ -136,6 +137,9 @@ func (c *Provisioned) Apply(tx *state.Txn) (any, error) {
 	if err := Answerable(tx, v.PluginID, c.ExternalID); err != nil {
 		return nil, err
 	}
+	if o := MadeByAnotherName(tx, v, c.ExternalID); o != nil && tx.AgreedVersion() >= fsm.Keyring { // answered at the same time
+		return nil, fault.New(fault.Conflict, "%s is volume %q in namespace %q, which was made by the name %q", c.ExternalID, o.ID, o.Namespace, o.Name)
+	}
 	p := &v.Provision
 	switch deleting := p.State == api.VolumeDeleting; {
 	case c.ExternalID != "":
@@ -176,9 +180,12 @@ func MadeByAnotherName(tx *state.Txn, v *api.Volume, external string) *api.Volum
 func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
 	p := &v.Provision
 	p.ExternalID, p.CapacityBytes, p.Context, p.Topologies = c.ExternalID, c.CapacityBytes, c.Context, c.Topologies
-	p.Created = true
+	p.Created, p.Provider = true, ledger.ServedBy(tx, v.PluginID)
 	if p.State == api.VolumeCreating {
 		p.State = api.VolumeAvailable
+	}
+	if tx.AgreedVersion() >= fsm.Keyring {
+		ledger.Grown(tx, v)
 	}
 	put(tx, v)
 	ledger.Mirror(tx, v)

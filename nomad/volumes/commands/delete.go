@@ -151,13 +151,31 @@ func (c *ConfirmDelete) Apply(tx *state.Txn) (any, error) {
 		p.Intent = tx.Index()
 		put(tx, v)
 		return Confirmation{Intent: p.Intent}, nil
-	case p.Replaces != nil:
-		undone(tx, v, fmt.Sprintf("%s, made by an earlier creation, is kept: %v", target.RemoteID(), err))
-	default:
-		p.State, p.LastError, p.IntentSecrets = api.VolumeAvailable, fmt.Sprintf("not deleted: %v", err), nil
+	}
+	kept := c.Kept
+	if tx.AgreedVersion() < fsm.Keyring {
+		kept = Kept(v, err)
+	}
+	if p.Replaces != nil {
+		undone(tx, v, kept)
+	} else {
+		p.State, p.LastError, p.IntentSecrets = api.VolumeAvailable, kept, nil
 		put(tx, v)
 	}
 	return Confirmation{Reason: err.Error()}, nil
+}
+
+// Kept says why a volume, or what an earlier creation of it made, is not deleted.
+func Kept(v *api.Volume, err error) string {
+	if target := Doomed(v); v.Provision.Replaces != nil && target != nil {
+		return fmt.Sprintf("%s, made by an earlier creation, is kept: %v", target.RemoteID(), err)
+	}
+	return fmt.Sprintf("not deleted: %v", err)
+}
+
+// Undeleted says of what an earlier creation made why its driver did not delete it.
+func Undeleted(v *api.Volume, reason string) string {
+	return fmt.Sprintf("what an earlier creation made (%s) could not be deleted: %s", v.Provision.Replaces.ExternalID, reason)
 }
 
 // Doomed is the volume that is to be deleted next for a row that is being deleted, or created in the place of an
@@ -194,7 +212,9 @@ func (c *EndDelete) Apply(tx *state.Txn) (any, error) {
 		return nil, nil
 	case kept && p.Replaces != nil:
 		p.State = api.VolumeFailed
-		p.LastError = fmt.Sprintf("what an earlier creation made (%s) could not be deleted: %s", p.Replaces.ExternalID, c.Answer.Reason)
+		if tx.AgreedVersion() < fsm.Keyring {
+			p.LastError = Undeleted(v, c.Answer.Reason)
+		}
 	case kept && p.State == api.VolumeDeleting:
 		p.State, p.Uncertain, p.IntentSecrets = api.VolumeAvailable, false, nil
 	}

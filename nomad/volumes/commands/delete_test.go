@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
@@ -156,4 +157,37 @@ func TestDeregisterByForceEndsADeletionOnlyWithoutControllers(t *testing.T) {
 	})
 	b.refused(&commands.Deregister{Namespace: "default", ID: "v"}, "being deleted")
 	b.must(force)
+}
+
+// What a server stores is what the entry says, not how its own program words a refusal: servers of two builds would
+// differ.
+func TestWordsOfRefusalsAreThoseOfTheEntry(t *testing.T) {
+	newest := func(tx *state.Txn) error { tx.PutAgreedVersion(fsm.Version); return nil }
+	b := newBed(t)
+	b.edit(newest)
+	b.register("v", "x")
+	b.must(b.delete("v"))
+	b.edit(func(tx *state.Txn) error {
+		tx.PutVolume(&api.Volume{VolumeSpec: *spec("w", "x"), Provision: api.VolumeProvision{State: api.VolumeAvailable, ExternalID: "x"}})
+		return nil
+	})
+	b.confirm("v")
+	if got := b.volume("v").Provision.LastError; got != kept {
+		t.Errorf("a cancelled deletion says %q", got)
+	}
+
+	b = newBed(t)
+	b.edit(newest)
+	b.register("v", "x")
+	b.edit(func(tx *state.Txn) error {
+		v := *tx.Volume("default", "v")
+		v.Provision.State, v.Provision.Replaces = api.VolumeCreating, spec("v", "earlier")
+		v.Provision.ExternalID, v.Provision.Intent = "", tx.Index()
+		tx.PutVolume(&v)
+		return nil
+	})
+	b.must(&commands.EndDelete{Answer: b.answer("v", final)})
+	if got := b.volume("v").Provision; got.State != api.VolumeFailed || got.LastError != "refused" {
+		t.Errorf("an undo that was refused says %q (%s)", got.LastError, got.State)
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -79,22 +80,32 @@ func (c *EndExpand) Apply(tx *state.Txn) (any, error) {
 	switch {
 	case c.Answer.Reason == "":
 		p.State = api.VolumeAvailable
-		if c.CapacityBytes > 0 {
-			p.CapacityBytes = c.CapacityBytes
-		}
-		p.NotGrown = false
-		if c.NodesOwe {
-			p.NodeExpansion = owing(tx, v)
-		}
-		put(tx, v)
-		ledger.Mirror(tx, v)
+		c.grown(tx, v)
 	case c.Answer.Final:
 		p.State = api.VolumeAvailable
-		fallthrough
+		put(tx, v)
+		if c.CapacityBytes > p.CapacityBytes && tx.AgreedVersion() >= fsm.Keyring {
+			c.grown(tx, v)
+		}
 	default:
 		put(tx, v)
 	}
 	return nil, ledger.Reconcile(tx, ledger.ExternalOf(tx, v).Claims) // some may have waited for the end
+}
+
+// grown stores what the volume has now.
+func (c *EndExpand) grown(tx *state.Txn, v *api.Volume) {
+	next := *v
+	p := &next.Provision
+	if c.CapacityBytes > 0 {
+		p.CapacityBytes = c.CapacityBytes
+	}
+	p.NotGrown = false
+	if c.NodesOwe {
+		p.NodeExpansion = owing(tx, &next)
+	}
+	put(tx, &next)
+	ledger.Mirror(tx, &next)
 }
 
 // AnyNode stands for whichever node stages the volume next.

@@ -46,7 +46,7 @@ func registered(tx *state.Txn, spec *api.VolumeSpec) (*api.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Provision = api.VolumeProvision{State: api.VolumeAvailable, ExternalID: spec.ExternalID}
+	v.Provision = api.VolumeProvision{State: api.VolumeAvailable, ExternalID: spec.ExternalID, Provider: ledger.ServedBy(tx, spec.PluginID)}
 	if spec.ExternalID == "" {
 		v.Provision.ExternalID = spec.ID
 	}

@@ -732,11 +732,11 @@ func (z *BeginExpand) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
-func (z ConfirmDelete) MarshalMsg(b []byte) (o []byte, err error) {
+func (z *ConfirmDelete) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -749,6 +749,10 @@ func (z ConfirmDelete) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Intent == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Kept == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -769,6 +773,11 @@ func (z ConfirmDelete) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Intent"
 			o = append(o, 0xa6, 0x49, 0x6e, 0x74, 0x65, 0x6e, 0x74)
 			o = msgp.AppendUint64(o, z.Intent)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Kept"
+			o = append(o, 0xa4, 0x4b, 0x65, 0x70, 0x74)
+			o = msgp.AppendString(o, z.Kept)
 		}
 	}
 	return
@@ -814,6 +823,12 @@ func (z *ConfirmDelete) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Intent")
 				return
 			}
+		case "Kept":
+			z.Kept, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Kept")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -827,8 +842,8 @@ func (z *ConfirmDelete) UnmarshalMsg(bts []byte) (o []byte, err error) {
 }
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
-func (z ConfirmDelete) Msgsize() (s int) {
-	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 3 + msgp.StringPrefixSize + len(z.ID) + 7 + msgp.Uint64Size
+func (z *ConfirmDelete) Msgsize() (s int) {
+	s = 1 + 10 + msgp.StringPrefixSize + len(z.Namespace) + 3 + msgp.StringPrefixSize + len(z.ID) + 7 + msgp.Uint64Size + 5 + msgp.StringPrefixSize + len(z.Kept)
 	return
 }
 

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -39,14 +40,13 @@ func PublishNeedless(tx *state.Txn, i Intent) error {
 	if _, err := intended(tx, i, api.AttachmentPublished); err != nil {
 		return err
 	}
-	for _, c := range slices.Collect(tx.ClaimsByExternal(i.PluginID, i.ExternalID)) {
-		v := tx.Volume(c.Namespace, c.VolumeID)
-		if c.NodeID != i.NodeID || c.Lease > 0 || claim.Leaving(c.State) || !claim.Exclusive(c.AccessMode, c.Mode) || v == nil {
-			continue
+	if why := NeedsAttach(tx, i); why != "" {
+		if tx.AgreedVersion() >= Keyring { // the proposer refuses it, with these words in the entry
+			return fault.New(fault.Conflict, "%s", why)
 		}
-		if v.Fence == api.FenceStorage {
-			return PublishRefused(tx, i, fmt.Sprintf("volume %q has fence = %q, and CSI plugin %q does not attach volumes any more", v.ID, v.Fence, i.PluginID), uint8(fault.Conflict), 1)
-		}
+		return PublishRefused(tx, i, why, uint8(fault.Conflict), 1)
+	}
+	for c, v := range relying(tx, i) {
 		next := *c
 		lease(&next, v)
 		tx.PutClaim(&next)
@@ -58,6 +58,33 @@ func PublishNeedless(tx *state.Txn, i Intent) error {
 	next.NotCalled = true
 	tx.PutAttachment(&next)
 	return nil
+}
+
+// NeedsAttach says why users of an attachment cannot do without it; "" when they can.
+func NeedsAttach(tx *state.Txn, i Intent) string {
+	for _, v := range relying(tx, i) {
+		if v.Fence == api.FenceStorage {
+			return fmt.Sprintf("volume %q has fence = %q, and CSI plugin %q does not attach volumes any more", v.ID, v.Fence, i.PluginID)
+		}
+	}
+	return ""
+}
+
+// relying lists the claims, with their volumes, of the intent's node that exclude others and have no lease: only the
+// detach keeps the node from writing when it is lost.
+func relying(tx *state.Txn, i Intent) iter.Seq2[*api.VolumeClaim, *api.Volume] {
+	claims := slices.Collect(tx.ClaimsByExternal(i.PluginID, i.ExternalID))
+	return func(yield func(*api.VolumeClaim, *api.Volume) bool) {
+		for _, c := range claims {
+			v := tx.Volume(c.Namespace, c.VolumeID)
+			if c.NodeID != i.NodeID || c.Lease > 0 || claim.Leaving(c.State) || !claim.Exclusive(c.AccessMode, c.Mode) || v == nil {
+				continue
+			}
+			if !yield(c, v) {
+				return
+			}
+		}
+	}
 }
 
 // UnpublishDone records that the driver detached the volume.
@@ -161,6 +188,9 @@ func Prepare(tx *state.Txn, i Intent) error {
 	next := *a
 	if next.ProviderNodeID = ProviderNode(tx, i.PluginID, i.NodeID); next.ProviderNodeID == "" {
 		return fault.New(fault.Unavailable, "node %s does not report CSI plugin %q", i.NodeID, i.PluginID)
+	}
+	if next.Provider == "" && !next.Called {
+		next.Provider = ServedBy(tx, i.PluginID)
 	}
 	tx.PutAttachment(&next)
 	return nil

@@ -73,6 +73,10 @@ func MayDelete(tx *state.Txn, v *api.Volume) error {
 	if err := ExternalOf(tx, v).onlyOf(tx, v); err != nil {
 		return err
 	}
+	if made, now := v.Provision.Provider, Foreign(tx, v.PluginID, v.Provision.Provider); now != "" {
+		return fault.New(fault.Conflict, "volume %q is of driver %q, and CSI plugin %q is driver %q now, which may have another volume by the id %q: run the former again, or `%s` forgets the volume",
+			v.ID, made, v.PluginID, now, v.RemoteID(), remedy.Deregister(v.Namespace, v.ID))
+	}
 	return NotCopied(tx, v.PluginID, "volume", v.RemoteID(), func(s *api.VolumeSpec) string { return s.CloneID })
 }
 
@@ -154,6 +158,18 @@ func Inherit(tx *state.Txn, v *api.Volume) {
 	}
 }
 
+// Grown gives a volume that was just made what the state knows of its growth by other specs: that is newer than the
+// driver's answer to a creation, and a volume never shrinks.
+func Grown(tx *state.Txn, v *api.Volume) {
+	p := &v.Provision
+	for _, o := range ExternalOf(tx, v).Specs {
+		if !sameSpec(o, v) {
+			p.CapacityBytes = max(p.CapacityBytes, o.Provision.CapacityBytes)
+			p.NodeExpansion, p.NotGrown = slices.Clone(o.Provision.NodeExpansion), o.Provision.NotGrown
+		}
+	}
+}
+
 func inherit(to, from *api.Volume) {
 	p := &to.Provision
 	p.CapacityBytes, p.NodeExpansion, p.NotGrown = from.Provision.CapacityBytes, slices.Clone(from.Provision.NodeExpansion), from.Provision.NotGrown
@@ -176,16 +192,40 @@ func Runs(tx *state.Txn, c *api.VolumeClaim) bool {
 	return a != nil && !a.Terminal()
 }
 
-// Remedy is the command that ends a claim.
-func Remedy(tx *state.Txn, c *api.VolumeClaim) string {
-	return remedy.Claim(c, Runs(tx, c), Lost(tx.Node(c.NodeID)))
+// Stopping reports whether tasks of the claim's allocation, which is being stopped, still run on a node that is heard.
+func Stopping(tx *state.Txn, c *api.VolumeClaim) bool {
+	a := tx.Alloc(c.AllocID)
+	return a != nil && a.ServerTerminal() && a.ClientStatus == api.AllocClientStatusRunning && !Away(tx.Node(c.NodeID))
 }
 
-// Holders names claims, with what each of them waits for and what ends it.
+// Next says what a claim waits for. Of an allocation whose node is not heard nobody knows whether it runs.
+func Next(tx *state.Txn, c *api.VolumeClaim) string {
+	a := tx.Alloc(c.AllocID)
+	if c.State != api.ClaimReady || a == nil || a.ClientStatus != api.AllocClientStatusUnknown {
+		return claim.Next(c)
+	}
+	return "its node is disconnected, and it may still run there: it is free when the node is back and has stopped it, or when it is given up as lost"
+}
+
+// Remedy is the command that ends a claim.
+func Remedy(tx *state.Txn, c *api.VolumeClaim) string {
+	if Stopping(tx, c) {
+		return remedy.Kill(c.Namespace, c.AllocID)
+	}
+	return remedy.Claim(c, Runs(tx, c), Away(tx.Node(c.NodeID)))
+}
+
+// holdersNamed bounds how many holders are named.
+const holdersNamed = 5
+
+// Holders names claims, with what each of them waits for and what ends it; of many the first.
 func Holders(tx *state.Txn, claims []*api.VolumeClaim) string {
 	var names []string
-	for _, c := range claims {
-		names = append(names, fmt.Sprintf("allocation %s of job %q on node %s (%s: %s; `%s` ends it)", c.AllocID, c.JobID, c.NodeID, c.State, claim.Next(c), Remedy(tx, c)))
+	for _, c := range claims[:min(len(claims), holdersNamed)] {
+		names = append(names, fmt.Sprintf("allocation %s of job %q on node %s (%s: %s; `%s` ends it)", c.AllocID, c.JobID, c.NodeID, c.State, Next(tx, c), Remedy(tx, c)))
+	}
+	if more := len(claims) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
 }

@@ -34,15 +34,17 @@ func guard(tx *state.Txn, v *api.Volume, c *api.VolumeClaim) error {
 	c.Attach = by.Attach
 	for range tx.AttachmentsOf(c.PluginID, c.ExternalID) { // its detach would be felt, whatever the plugin says now
 		c.Attach = true
+		break
 	}
-	if !claim.Contested(c, slices.Collect(tx.VolumesByExternal(v.PluginID, v.RemoteID()))) {
+	specs := slices.Collect(tx.VolumesByExternal(v.PluginID, v.RemoteID()))
+	if !claim.Contested(c, specs) {
 		return nil
 	}
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && a.NotCalled {
 		by.Detach = false // there is nothing to detach
 	}
-	if v.Fence == api.FenceStorage && !by.Detach {
-		return fault.New(fault.Conflict, "volume %q has fence = %q, and no healthy controller of CSI plugin %q attaches volumes", v.ID, v.Fence, v.PluginID)
+	if why := claim.Unfenced(v, specs, c, by); why != "" {
+		return fault.New(fault.Conflict, "%s", why)
 	}
 	if !by.Detach || v.Fence == api.FenceLease || v.Fence == api.FenceBoth {
 		lease(c, v)

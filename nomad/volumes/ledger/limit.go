@@ -3,6 +3,7 @@ package ledger
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -36,15 +37,23 @@ func ExpireLimits(tx *state.Txn) {
 			over = append(over, n)
 		}
 	}
-	now := tx.Now().UnixNano()
 	for _, n := range over {
 		next := *n
 		next.CSILimits = maps.Clone(n.CSILimits)
-		maps.DeleteFunc(next.CSILimits, func(_ string, l *api.CSILimit) bool { return l.Until <= now })
+		maps.DeleteFunc(next.CSILimits, func(_ string, l *api.CSILimit) bool { return !tx.Now().Before(Until(tx, l, tx.Now())) })
 		if len(next.CSILimits) < len(n.CSILimits) {
 			tx.PutNode(&next)
 		}
 	}
+}
+
+// Until is when a limit is forgotten: at once where its time is further ahead than any, by a clock that was fast.
+func Until(tx *state.Txn, l *api.CSILimit, now time.Time) time.Time {
+	at := time.Unix(0, l.Until)
+	if at.Sub(now) > LimitExpiry && tx.AgreedVersion() >= Ends {
+		return now
+	}
+	return at
 }
 
 // limit puts the limit of one plugin; nil takes it away.

@@ -11,3 +11,7 @@ const LimitExpiry = 5 * time.Minute
 
 // Lost reports whether nobody knows what happens on the node.
 func Lost(n *api.Node) bool { return n == nil || n.Status == api.NodeStatusDown }
+
+// Away reports whether nothing is heard of the node: it is lost, or disconnected for as long as some of its allocations
+// may live on without contact.
+func Away(n *api.Node) bool { return Lost(n) || n.Status == api.NodeStatusDisconnected }

@@ -48,6 +48,12 @@ func HoldOf(c *api.VolumeClaim) Hold {
 	return Hold{c.Namespace, c.VolumeID, c.AllocID, c.Use, c.NodeID}
 }
 
+// anywhere names the claim whatever its node is.
+func (h Hold) anywhere() Hold {
+	h.NodeID = ""
+	return h
+}
+
 // String names the claim in errors.
 func (h Hold) String() string {
 	s := fmt.Sprintf("claim of allocation %s on volume %q in namespace %q", h.AllocID, h.VolumeID, h.Namespace)
@@ -145,16 +151,19 @@ func Forgotten(tx *state.Txn, c *api.VolumeClaim) bool {
 	return a == nil || a.Terminal()
 }
 
-// Reconcile lets forgotten claims follow their allocations.
+// Reconcile lets forgotten claims follow their allocations, and settles their external volumes, each once.
 func Reconcile(tx *state.Txn, claims []*api.VolumeClaim) error {
-	r := Standard()
+	r, seen := Standard(), map[[2]string]bool{}
 	for _, c := range claims {
 		if now := HoldOf(c).claim(tx); now != nil && Forgotten(tx, now) {
 			if err := r.over(tx, []*api.VolumeClaim{now}); err != nil {
 				return err
 			}
 		}
-		r.settle(tx, c.PluginID, c.ExternalID)
+		if e := [2]string{c.PluginID, c.ExternalID}; !seen[e] {
+			seen[e] = true
+			r.settle(tx, c.PluginID, c.ExternalID)
+		}
 	}
 	return nil
 }
@@ -163,6 +172,11 @@ func Reconcile(tx *state.Txn, claims []*api.VolumeClaim) error {
 func (r Rules) NodeChanged(tx *state.Txn, nodeID string) error {
 	for _, c := range slices.Collect(tx.ClaimsByNode(nodeID)) {
 		r.settle(tx, c.PluginID, c.ExternalID)
+	}
+	if n := tx.Node(nodeID); n != nil && tx.AgreedVersion() >= Keyring { // others on its machine may wait for its mounts
+		for _, m := range n.StaleMounts {
+			r.settle(tx, m.PluginID, m.ExternalID)
+		}
 	}
 	return nil
 }

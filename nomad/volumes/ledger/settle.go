@@ -22,39 +22,76 @@ func Standard() Rules { return Rules{Settle: claim.Settle, Fits: claim.Fits, Leg
 
 // Read collects the claims and attachments of one external volume.
 func Read(tx *state.Txn, plugin, external string) claim.Book {
-	claims := slices.Collect(tx.ClaimsByExternal(plugin, external))
+	claims, attachments := slices.Collect(tx.ClaimsByExternal(plugin, external)), slices.Collect(tx.AttachmentsOf(plugin, external))
 	return claim.Book{
 		Specs:       slices.Collect(tx.VolumesByExternal(plugin, external)),
 		Claims:      claims,
-		Attachments: slices.Collect(tx.AttachmentsOf(plugin, external)),
+		Attachments: attachments,
 		Stale:       staleNodes(tx, claims, plugin, external),
+		Moved:       movedNodes(tx, claims, attachments),
 		Unsure:      Unsure(tx) != "",
 	}
+}
+
+// movedNodes lists the nodes on which claims are about to use the volume and whose plugin tells another id now than the
+// one that it was attached by: the agent runs on another machine.
+func movedNodes(tx *state.Txn, claims []*api.VolumeClaim, attachments []*api.VolumeAttachment) map[string]bool {
+	if tx.AgreedVersion() < Ends {
+		return nil
+	}
+	var begins, moved map[string]bool
+	for _, c := range claims {
+		if c.State == api.ClaimWaiting || c.State == api.ClaimTaken {
+			begins = with(begins, c.NodeID)
+		}
+	}
+	if begins == nil {
+		return nil
+	}
+	for _, a := range attachments {
+		if a.ProviderNodeID == "" || a.NotCalled || !begins[a.NodeID] {
+			continue
+		}
+		if now := ProviderNode(tx, a.PluginID, a.NodeID); now != "" && now != a.ProviderNodeID {
+			moved = with(moved, a.NodeID)
+		}
+	}
+	return moved
+}
+
+// with adds to a set, which is made when it gets its first member.
+func with(set map[string]bool, member string) map[string]bool {
+	if set == nil {
+		set = map[string]bool{}
+	}
+	set[member] = true
+	return set
 }
 
 // settle writes what follows by itself for one external volume.
 func (r Rules) settle(tx *state.Txn, plugin, external string) {
 	before := Read(tx, plugin, external)
 	after := r.Settle(before, claim.Moment{Index: tx.Index(), Now: tx.Now().UnixNano()})
-	for _, c := range before.Claims {
-		if !slices.ContainsFunc(after.Claims, func(o *api.VolumeClaim) bool { return sameClaim(o, c) }) {
-			tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
-			remember(tx, c)
+	if len(after.Claims) < len(before.Claims) {
+		left := make(map[Hold]bool, len(after.Claims))
+		for _, c := range after.Claims {
+			left[HoldOf(c).anywhere()] = true
+		}
+		for _, c := range before.Claims {
+			if !left[HoldOf(c).anywhere()] {
+				tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
+				remember(tx, c)
+			}
 		}
 	}
-	for _, c := range after.Claims {
-		if !slices.Contains(before.Claims, c) {
-			tx.PutClaim(c)
-		}
+	for _, c := range fresh(before.Claims, after.Claims) {
+		tx.PutClaim(c)
 	}
-	for _, a := range after.Attachments {
-		switch {
-		case slices.Contains(before.Attachments, a):
-		case a.CreateIndex == 0:
-			tx.PutAttachment(intent(tx, a, after.Claims))
-		default:
-			tx.PutAttachment(a)
+	for _, a := range fresh(before.Attachments, after.Attachments) {
+		if a.CreateIndex == 0 {
+			a = intent(tx, a, after.Claims)
 		}
+		tx.PutAttachment(a)
 	}
 	if len(after.Claims)+len(after.Attachments) == 0 {
 		forgetFormer(tx, plugin, external)
@@ -79,8 +116,24 @@ func release(tx *state.Txn, old *api.Volume, r *api.VolumeRelease) {
 	tx.PutVolume(&v)
 }
 
-func sameClaim(a, b *api.VolumeClaim) bool {
-	return a.AllocID == b.AllocID && a.Use == b.Use && a.VolumeID == b.VolumeID && a.Namespace == b.Namespace
+// fresh are the rows of after that before has not, in their order. Mostly those that stay have their place.
+func fresh[T any](before, after []*T) (rows []*T) {
+	var known map[*T]bool
+	for i, r := range after {
+		if i < len(before) && before[i] == r {
+			continue
+		}
+		if known == nil {
+			known = make(map[*T]bool, len(before))
+			for _, b := range before {
+				known[b] = true
+			}
+		}
+		if !known[r] {
+			rows = append(rows, r)
+		}
+	}
+	return rows
 }
 
 // intent completes a new attachment with what the driver needs, now and to undo it. One without the driver's id of
@@ -90,6 +143,7 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 	next := *a
 	if controllers(tx, a.PluginID).Detach {
 		next.ProviderNodeID = ProviderNode(tx, a.PluginID, a.NodeID)
+		next.Provider = ServedBy(tx, a.PluginID)
 	}
 	if left := tx.WrittenOffTo(a.PluginID, a.ExternalID, a.NodeID); left != nil { // it may be attached already
 		next.Called, next.ProviderNodeID = true, cmp.Or(next.ProviderNodeID, left.ProviderNodeID)
@@ -104,6 +158,14 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 		break
 	}
 	return &next
+}
+
+// ServedBy is the name of the driver that is asked now, as rows keep it; see [Provider].
+func ServedBy(tx *state.Txn, plugin string) string {
+	if tx.AgreedVersion() < Keyring {
+		return ""
+	}
+	return Provider(tx, plugin)
 }
 
 // readerOnly reports that nobody may ever write the volume by this spec, so that attaching it read-only is in no

@@ -5,7 +5,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
 // Unclean reports whether allocations that are over may still have volumes mounted on the node, by what the
@@ -30,18 +29,25 @@ func Unclean(tx *state.Txn, n *api.Node) bool {
 // one that was given up.
 func staleNodes(tx *state.Txn, claims []*api.VolumeClaim, plugin, external string) map[string]bool {
 	var stale map[string]bool
+	if !staleSomewhere(tx, plugin, external) {
+		return nil
+	}
 	for _, c := range claims {
 		if c.State != api.ClaimWaiting && c.State != api.ClaimTaken || stale[c.NodeID] {
 			continue
 		}
-		if n := tx.Node(c.NodeID); n != nil && claim.Stale(n, plugin, external) != nil {
-			if stale == nil {
-				stale = map[string]bool{}
-			}
-			stale[c.NodeID] = true
+		if m, _ := StaleFor(tx, c); m != nil {
+			stale = with(stale, c.NodeID)
 		}
 	}
 	return stale
+}
+
+func staleSomewhere(tx *state.Txn, plugin, external string) bool {
+	for range tx.NodesByStaleMount(plugin, external) {
+		return true
+	}
+	return false
 }
 
 // StaleMount is what the node may still have mounted of a claim that was given up; nil when there is none.
@@ -75,7 +81,7 @@ func givenUp(tx *state.Txn, c *api.VolumeClaim, shared bool) {
 	n := *old
 	n.StaleMounts = append(slices.DeleteFunc(slices.Clone(old.StaleMounts), HoldOf(c).stale), &api.StaleMount{
 		Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID, Use: c.Use,
-		PluginID: c.PluginID, ExternalID: c.ExternalID, Since: tx.Now().UnixNano(),
+		PluginID: c.PluginID, ExternalID: c.ExternalID, ProviderNodeID: machineOf(tx, c), Since: tx.Now().UnixNano(),
 		AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode, ReadOnly: c.Mode == api.ClaimRead, Lease: c.Lease, Shared: shared,
 	})
 	tx.PutNode(&n)

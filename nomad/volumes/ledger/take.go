@@ -81,8 +81,10 @@ func (r Rules) judge(tx *state.Txn, alloc *api.Allocation, u *api.VolumeUse, bes
 	ask := claim.RequestFor(v, u, alloc)
 	book := Read(tx, v.PluginID, v.RemoteID())
 	for _, c := range beside {
-		if why := claim.Apart(ask, claim.RequestOf(c)); c.AllocID == alloc.ID && why != "" {
-			return nil, fault.New(fault.Conflict, "%s", why)
+		if c.AllocID == alloc.ID {
+			if why := claim.Apart(ask, claim.RequestOf(c)); why != "" {
+				return nil, fault.New(fault.Conflict, "%s", why)
+			}
 		}
 		if c.PluginID == v.PluginID && c.ExternalID == v.RemoteID() {
 			book.Claims = append(book.Claims, c)
@@ -119,7 +121,7 @@ func onNode(tx *state.Txn, v *api.Volume, node string, beside []*api.VolumeClaim
 		return reason
 	}
 	if m := claim.Stale(n, v.PluginID, v.RemoteID()); m != nil {
-		return claim.NotYet(v.ID, n.ID, m)
+		return claim.NotYet(v.Namespace, v.ID, n.ID, m)
 	}
 	here := volumesOn(tx, v.PluginID, node, slices.Concat(slices.Collect(tx.ClaimsByNode(node)), beside))
 	if here[v.RemoteID()] {

@@ -15,6 +15,9 @@ type Assertion struct {
 	Seen uint64
 	// Since is that of the newest of the mounts that it is about; 0 means all.
 	Since int64
+	// All ends claims too that only wait for what is ended, and has the attach that follows forget the former one, as it
+	// did before [fsm.Keyring].
+	All bool
 }
 
 // later refuses the word on what came after the state that it is about.
@@ -42,13 +45,21 @@ func Assert(tx *state.Txn, h Hold, proof, by, reason string) error {
 	return Standard().unmounted(tx, c, word{proof, by, reason})
 }
 
-// WriteOff ends the claims on the volume on the node and its attachment there, whatever the driver says. What the
-// node may still have mounted is noted as stale. An answer to a call that is under way is refused from then on. A driver
-// that may have been called is asked to detach the volume all the same; that is forgotten on another word once it fails.
+// Begins reports whether a claim has nothing on its node yet, not even an attach under way: it waits for the end of
+// what an earlier one had there.
+func Begins(tx *state.Txn, c *api.VolumeClaim) bool {
+	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
+	return c.State == api.ClaimTaken && (a == nil || a.State == api.AttachmentUnpublishing)
+}
+
+// WriteOff ends the claims on the volume on the node and its attachment there, whatever the driver says; claims that
+// wait for that go on. What the node may still have mounted is noted as stale. An answer to a call that is under way is
+// refused from then on. A driver that may have been called is asked to detach the volume all the same, unless it is
+// attached there again; that is forgotten on another word once it fails.
 func WriteOff(tx *state.Txn, w Assertion) error {
 	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
 	held := slices.DeleteFunc(Gather(tx, w.PluginID, w.ExternalID).Claims, func(c *api.VolumeClaim) bool {
-		return c.NodeID != w.NodeID || c.State == api.ClaimWaiting
+		return c.NodeID != w.NodeID || c.State == api.ClaimWaiting || !w.All && Begins(tx, c)
 	})
 	if a == nil && len(held) == 0 {
 		if left := tx.WrittenOffTo(w.PluginID, w.ExternalID, w.NodeID); left != nil && left.LastError != "" {
@@ -85,10 +96,14 @@ func WriteOff(tx *state.Txn, w Assertion) error {
 	if len(held) == 0 {
 		w.remember(tx, "")
 	}
-	tx.DeleteAttachment(w.PluginID, w.ExternalID, w.NodeID)
+	undo := a != nil && !a.NotCalled && (a.ProviderNodeID != "" || a.Called)
+	if undo && !w.All {
+		tx.PutAttachment(writtenOff(tx, a)) // before what follows: an attach for who waited takes its place
+	} else {
+		tx.DeleteAttachment(w.PluginID, w.ExternalID, w.NodeID)
+	}
 	r.settle(tx, w.PluginID, w.ExternalID)
-	wanted := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID) != nil // again, by who waited: that sees to it
-	if a != nil && !a.NotCalled && (a.ProviderNodeID != "" || a.Called) && !wanted {
+	if undo && w.All && tx.Attachment(w.PluginID, w.ExternalID, w.NodeID) == nil {
 		tx.PutAttachment(writtenOff(tx, a))
 	}
 	return nil

@@ -156,3 +156,157 @@ func TestOnlyWhatMayBeAttachedIsUndoneAfterItWasWrittenOff(t *testing.T) {
 		}
 	}
 }
+
+// detaching has the attachment of a claim that is over wait for its driver, and a2 for that.
+func detaching(t *testing.T, change ...func(*api.Allocation)) *book {
+	t.Helper()
+	b := newBook(t)
+	b.attaches(true)
+	b.must(func(tx *state.Txn) error {
+		v := *tx.Volume("default", "v")
+		for _, m := range []api.AccessMode{api.AccessMultiNodeReader, api.AccessMultiNodeMultiWriter} {
+			v.RequestedCapabilities = append(v.RequestedCapabilities, &api.VolumeCapability{AccessMode: m, AttachmentMode: api.AttachmentFileSystem})
+		}
+		w := v
+		w.ID = "w"
+		tx.PutVolume(&v)
+		tx.PutVolume(&w)
+		return nil
+	})
+	first, next := taker("a1", "n1"), taker("a2", "n1")
+	for _, c := range change {
+		c(next)
+	}
+	first.Job.TaskGroups[0].Volumes["v"].AccessMode = string(api.AccessSingleNodeWriter)
+	if next.Job.TaskGroups[0].Volumes["v"].AccessMode != "" {
+		first.Job.TaskGroups[0].Volumes["v"].AccessMode = string(api.AccessMultiNodeReader)
+		first.Job.TaskGroups[0].Volumes["v"].ReadOnly = true
+	}
+	b.must(take(first))
+	b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil) })
+	b.must(func(tx *state.Txn) error { return ledger.Released(tx, hold("v", "a1", "n1")) })
+	b.must(func(tx *state.Txn) error {
+		return ledger.CallFailed(tx, ledger.IntentOf(b.attachment()), "INTERNAL", 0, 9)
+	})
+	b.must(take(next))
+	return b
+}
+
+func (b *book) waiter() *api.VolumeClaim {
+	for c := range b.state.Read().ClaimsByAlloc("a2") {
+		return c
+	}
+	return nil
+}
+
+// An operator's word ends a detach and not who waits for it: the volume is attached for that one.
+func TestOperatorsWordOnADetachLeavesWhoWaitsForIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*api.Allocation)
+		mode   api.AccessMode
+	}{
+		"in the same mode": {func(*api.Allocation) {}, api.AccessSingleNodeWriter},
+		"in another mode": {func(a *api.Allocation) {
+			a.Job.TaskGroups[0].Volumes["v"].AccessMode = string(api.AccessMultiNodeMultiWriter)
+		}, api.AccessMultiNodeMultiWriter},
+		"by another spec": {func(a *api.Allocation) { a.Job.TaskGroups[0].Volumes["v"].Source = "w" }, api.AccessSingleNodeWriter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := detaching(t, c.change)
+			if w := b.waiter(); w.State != api.ClaimTaken || b.attachment().State != api.AttachmentUnpublishing {
+				t.Fatalf("the claim is %s under an attachment that is %s", w.State, b.attachment().State)
+			}
+			detach := ledger.IntentOf(b.attachment())
+			b.must(func(tx *state.Txn) error { return ledger.WriteOff(tx, asserted) })
+			b.wantAsserted("")
+			a := b.attachment()
+			if w := b.waiter(); w == nil || w.State != api.ClaimTaken || a.State != api.AttachmentPublishing || a.AccessMode != c.mode || !a.Called || a.LastError != "" {
+				t.Fatalf("the claim is %+v, attached as %+v", w, a)
+			}
+			b.refused(fault.Conflict, func(tx *state.Txn) error { return ledger.UnpublishDone(tx, detach) })
+			b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(a), nil) })
+			if w := b.waiter(); w.State != api.ClaimReady {
+				t.Errorf("the claim is %s", w.State)
+			}
+		})
+	}
+}
+
+// An entry has the effect that it had for servers of before [ledger.Keyring]: the rows of all servers must agree.
+func TestOperatorsWordAttachesAsBeforeWhileAServerDoesNotKnowTheRule(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	b.attaches(true)
+	first, next := taker("a1", "n1"), taker("a2", "n1")
+	first.Job.TaskGroups[0].Volumes["v"].AccessMode = string(api.AccessMultiNodeReader)
+	first.Job.TaskGroups[0].Volumes["v"].ReadOnly = true
+	next.Job.TaskGroups[0].Volumes["v"].AccessMode = string(api.AccessSingleNodeWriter)
+	b.must(func(tx *state.Txn) error {
+		v := *tx.Volume("default", "v")
+		v.RequestedCapabilities = append(v.RequestedCapabilities, &api.VolumeCapability{AccessMode: api.AccessMultiNodeReader, AttachmentMode: api.AttachmentFileSystem})
+		tx.PutVolume(&v)
+		return nil
+	})
+	b.must(take(first))
+	b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil) })
+	b.must(take2(next, "a1"))
+	if w := b.waiter(); w.State != api.ClaimWaiting {
+		t.Fatalf("the claim is %s", w.State)
+	}
+	b.must(func(tx *state.Txn) error {
+		c := *tx.Claim("default", "v", "a1", "")
+		c.State = api.ClaimUnmounted // its detach is under way
+		tx.PutClaim(&c)
+		a := *tx.Attachment("p", "x", "n1")
+		a.State = api.AttachmentUnpublishing
+		tx.PutAttachment(&a)
+		return nil
+	})
+	w := asserted
+	w.All = true
+	b.must(func(tx *state.Txn) error { return ledger.WriteOff(tx, w) })
+	if a := b.attachment(); a.State != api.AttachmentPublishing || a.Called {
+		t.Errorf("attached as %+v", a)
+	}
+}
+
+// The word was about a detach: a claim that is being attached meanwhile is not meant, and one that had begun is.
+func TestOperatorsWordOnADetachIsNotAboutTheNextAttach(t *testing.T) {
+	t.Parallel()
+	b := detaching(t)
+	w := asserted
+	w.Seen = b.state.Read().Index()
+	b.must(func(tx *state.Txn) error { return ledger.UnpublishDone(tx, ledger.IntentOf(b.attachment())) })
+	if a := b.attachment(); a.State != api.AttachmentPublishing {
+		t.Fatalf("the next attach is %s", a.State)
+	}
+	b.refused(fault.Conflict, func(tx *state.Txn) error { return ledger.WriteOff(tx, w) })
+	w.Seen = b.state.Read().Index()
+	b.must(func(tx *state.Txn) error { return ledger.WriteOff(tx, w) })
+	if c := b.waiter(); c != nil {
+		t.Errorf("the claim is %+v", c)
+	}
+}
+
+// The driver may still want secrets of before a change to detach what was written off.
+func TestWhatWasWrittenOffKeepsTheFormerSecrets(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	b.attaches(true)
+	b.must(take(taker("a1", "n1")))
+	b.must(func(tx *state.Txn) error {
+		old := tx.Volume("default", "v")
+		next := *old
+		next.Secrets = map[string]string{"k": "new"}
+		ledger.KeepFormer(tx, old, &next)
+		tx.PutVolume(&next)
+		return nil
+	})
+	b.must(func(tx *state.Txn) error { return ledger.WriteOff(tx, asserted) })
+	tx := b.state.Read()
+	if sets := ledger.Secrets(tx, tx.WrittenOffTo("p", "x", "n1")); len(sets) != 2 || sets[1]["k"] != "s" {
+		t.Errorf("it is detached with %v", sets)
+	}
+}

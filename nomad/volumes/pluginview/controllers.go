@@ -99,15 +99,20 @@ func Needs(tx *state.Txn, plugin string, c Capability) error {
 
 // ExpandsOnNodesOnly reports whether the plugin grows volumes on nodes and has no controller for it.
 func ExpandsOnNodesOnly(tx *state.Txn, plugin string) (bool, error) {
-	nodes := false
-	for n := range tx.NodesByPlugin(plugin) {
-		if i := n.CSINodePlugins[plugin]; i != nil && i.Healthy && i.NodeInfo != nil && i.NodeInfo.SupportsExpand {
-			nodes = true
-		}
-	}
+	nodes := NodesExpand(tx, plugin)
 	if !nodes || !HasController(tx, plugin) {
 		return nodes, nil
 	}
 	byController, err := Capable(tx, plugin, Expand)
 	return err == nil && !byController, err
+}
+
+// NodesExpand reports whether a healthy instance of the plugin grows volumes on its node.
+func NodesExpand(tx *state.Txn, plugin string) bool {
+	for n := range tx.NodesByPlugin(plugin) {
+		if i := n.CSINodePlugins[plugin]; i != nil && i.Healthy && i.NodeInfo != nil && i.NodeInfo.SupportsExpand {
+			return true
+		}
+	}
+	return false
 }

@@ -62,7 +62,11 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 	case !attaches && !called:
 		// The plugin attached volumes when the claim was taken, or that was not known. Where it was called the volume may
 		// be attached, and a controller is needed to detach it.
-		result.NotCalled = true
+		if why := ledger.NeedsAttach(tx, ledger.IntentOf(a)); why != "" {
+			result.Reason, result.Refused, result.Attempts = why, uint8(fault.Conflict), 1
+		} else {
+			result.NotCalled = true
+		}
 		return r.record(ctx, result)
 	case a.ProviderNodeID == "":
 		result.Prepare = true
@@ -202,9 +206,13 @@ func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secr
 		Capabilities: []*api.VolumeCapability{{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode}},
 		MountOptions: a.MountOptions, Secrets: secrets, Context: a.Context,
 	})
+	now := ledger.Foreign(r.state.Read(), a.PluginID, a.Provider)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: it is not verified: %w", answer, err)
+	case known.Attached != api.KnownYes && a.State != api.AttachmentWrittenOff && now != "":
+		return fmt.Errorf("%w: CSI plugin %q is driver %q now, and the volume was attached by %q, whose controller can detach it; `%s` asserts that it is detached",
+			answer, a.PluginID, now, a.Provider, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
 	case known.Exists == api.KnownNo || known.Attached == api.KnownNo:
 		return nil
 	case known.Attached == api.KnownYes:

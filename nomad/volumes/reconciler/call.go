@@ -139,6 +139,8 @@ func callNode[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[R
 		return resp, nil
 	case errors.Is(context.Cause(ctx), errGone):
 		err = fault.New(fault.Unavailable, "%s %w", to, errGone)
+	case errors.Is(context.Cause(ctx), errGaveWay):
+		err = fault.New(fault.Unavailable, "the call to %s was %w", to, errGaveWay)
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fault.Wrap(fault.Timeout, err)
 	}

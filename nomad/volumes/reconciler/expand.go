@@ -40,7 +40,9 @@ func (r *Reconciler) expandOperation(tx *state.Txn, v *api.Volume) operation {
 	return operation{
 		name: fmt.Sprintf("expand %s/%s by %d", v.Namespace, v.ID, v.Provision.Intent),
 		do: func(ctx context.Context, t try) error {
-			out, err := r.expand(ctx, v, usedAs(tx, v), t)
+			patient, done := r.giveWay(ctx, v.PluginID, v.RemoteID())
+			defer done()
+			out, err := r.expand(patient, v, usedAs(tx, v), t)
 			if err != nil {
 				return err
 			}
@@ -50,14 +52,39 @@ func (r *Reconciler) expandOperation(tx *state.Txn, v *api.Volume) operation {
 			a := r.failure(v, f, t)
 			switch {
 			case f.ends(t):
-				a.Final = true
-				r.refused(requestOf(v), f.err)
+				return r.expandEnded(ctx, v, f, a)
 			case !t.shows(v.Provision.LastError, f) && a.Uncertain == v.Provision.Uncertain:
 				return nil
 			}
 			return r.record(ctx, &commands.EndExpand{Answer: a})
 		},
 	}
+}
+
+// expandEnded ends an expansion that has no point any more. A call whose answer was lost may have grown the volume all
+// the same: the provider is asked how large it is, and where it does not tell the row says that it is not known.
+func (r *Reconciler) expandEnded(ctx context.Context, v *api.Volume, f failure, a commands.Answer) error {
+	end := &commands.EndExpand{Answer: a}
+	end.Answer.Final = true
+	if a.Uncertain {
+		tx, least := r.state.Read(), max(v.RequestedCapacityMin, v.Provision.CapacityBytes)
+		known, err := r.verifyVolume(ctx, v, v.RemoteID(), secretsOf(tx, v.PluginID, v.RemoteID())[0])
+		switch {
+		case err != nil || known.CapacityBytes <= 0:
+			f.err = fmt.Errorf("%w (an earlier call, whose answer was lost, may have grown the volume to %d bytes; the plugin does not tell its size)", f.err, least)
+			end.Answer.Reason = f.err.Error()
+		case known.CapacityBytes >= least:
+			end.Answer = answer(v)
+			fallthrough
+		default:
+			end.CapacityBytes = known.CapacityBytes
+			end.NodesOwe = pluginview.NodesExpand(tx, v.PluginID) && (v.Provision.NotGrown || known.CapacityBytes > v.Provision.CapacityBytes)
+		}
+	}
+	if end.Answer.Final {
+		r.refused(requestOf(v), f.err)
+	}
+	return r.record(ctx, end)
 }
 
 // usedAs is the capability that the volume is used with now, else the first that it may be used with.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,78 @@ func TestNodeThatGaveUpIsAskedAgainWithTheSameCapacity(t *testing.T) {
 	asked := n.Count("Controller.Expand")
 	if err := r.grow("v"); err != nil || n.Count("Controller.Expand") != asked {
 		t.Errorf("the driver is asked for what it has: %v", err)
+	}
+}
+
+// An expansion whose answer was lost, and that then fails for good, may have grown the volume.
+func TestSizeAfterAnExpansionOfUnknownOutcomeIsTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		told int64
+		has  int64
+		fits bool
+		says string
+	}{
+		"it has grown":               {300, 300, true, ""},
+		"it has grown by a part":     {200, 200, false, "no room"},
+		"it has not grown":           {100, 100, false, "no room"},
+		"the provider does not tell": {0, 100, false, "may have grown the volume to 300 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, n := used(t, func(n *api.Node) { n.CSINodePlugins["p"].NodeInfo.SupportsExpand = true })
+			n.Knows(api.ControllerVerifyResponse{Exists: api.KnownYes, By: "a test", CapacityBytes: c.told})
+			var calls atomic.Int32
+			n.On("Controller.Expand", func(context.Context, any) error {
+				if calls.Add(1) == 1 {
+					return volumestest.Says("Controller.Expand", codes.DeadlineExceeded, "slow")
+				}
+				return volumestest.Says("Controller.Expand", codes.OutOfRange, "no room")
+			})
+			asked := volumestest.Watch[api.NodeVolumeExpandRequest](n, "NodeVolume.Expand")
+			if err := r.grow("v"); (err == nil) != c.fits || !c.fits && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("the answer: %v", err)
+			}
+			r.Eventually("nothing is owed", func(tx *state.Txn) bool {
+				p := tx.Volume("default", "v").Provision
+				return len(p.NodeExpansion) == 0 && p.State == api.VolumeAvailable
+			})
+			if d := r.Get("v"); d.Capacity != c.has || !strings.Contains(d.LastError, c.says) || c.fits && d.LastError != "" {
+				t.Errorf("the volume has %d bytes (%s), wanted %d", d.Capacity, d.LastError, c.has)
+			}
+			if c.has > 100 && asked.Only(t).CapacityBytes != c.has {
+				t.Errorf("the node was asked for %d", asked.Only(t).CapacityBytes)
+			}
+		})
+	}
+}
+
+// What a node has not grown yet is still owed when the controller has nothing left to do.
+func TestNodeOwesAnExpansionThatWasAskedForAgain(t *testing.T) {
+	t.Parallel()
+	r, n := used(t, func(n *api.Node) { n.CSINodePlugins["p"].NodeInfo.SupportsExpand = true })
+	n.Grows(api.ControllerExpandResponse{NodeExpansionRequired: true})
+	n.Says("NodeVolume.Expand", codes.Internal, "busy")
+	if err := r.grow("v"); err != nil {
+		t.Fatal(err)
+	}
+	r.Eventually("it is given up", func(*state.Txn) bool { return len(r.owed("v")) == 0 })
+	n.Knows(api.ControllerVerifyResponse{Exists: api.KnownYes, By: "a test", CapacityBytes: 300})
+	var calls atomic.Int32
+	n.On("Controller.Expand", func(context.Context, any) error {
+		if calls.Add(1) == 1 {
+			return volumestest.Says("Controller.Expand", codes.DeadlineExceeded, "slow")
+		}
+		return volumestest.Says("Controller.Expand", codes.OutOfRange, "it is that large")
+	})
+	n.On("NodeVolume.Expand", nil)
+	before := n.Count("NodeVolume.Expand")
+	if err := r.grow("v"); err != nil {
+		t.Fatal(err)
+	}
+	r.Eventually("the node has grown it", func(*state.Txn) bool { return len(r.owed("v")) == 0 })
+	if n.Count("NodeVolume.Expand") == before {
+		t.Error("the node was not asked")
 	}
 }
 

@@ -21,7 +21,7 @@ func hookKey(node string) key { return key{kindHook, node, "", ""} }
 func (r *Reconciler) lookHook(ctx context.Context, k key, t tries, done func(*state.Txn)) time.Time {
 	return r.doAll(ctx, t, func() []operation {
 		tx := r.state.Read()
-		if r.limits.FenceHook == "" || !ledger.Lost(tx.Node(k.a)) || outdated(tx, k.a) || r.shutOff(k.a) || !releasing(tx, k.a) {
+		if r.limits.FenceHook == "" || !ledger.Lost(tx.Node(k.a)) || outdated(tx, k.a) || r.shutOff(tx.Node(k.a), k.a) || !releasing(tx, k.a) {
 			return nil
 		}
 		return []operation{{
@@ -52,10 +52,11 @@ func releasing(tx *state.Txn, node string) bool {
 }
 
 // shutOff reports whether the hook has shut the node off since it was lost.
-func (r *Reconciler) shutOff(node string) bool {
+func (r *Reconciler) shutOff(n *api.Node, id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.losses.fenced[node]
+	of, fenced := r.losses.fenced[id]
+	return fenced && (n == nil || of == lossOf(n))
 }
 
 // fence runs the operator's fencing program; its exit with 0 proves that the node is off, if it was away all the time.
@@ -65,9 +66,9 @@ func (r *Reconciler) fence(ctx context.Context, node string) error {
 	r.mu.Lock()
 	returns := r.losses.returns[node]
 	r.mu.Unlock()
-	name := ""
-	if n := r.state.Read().Node(node); n != nil {
-		name = n.Name
+	name, lost := "", r.state.Read().Node(node)
+	if lost != nil {
+		name = lost.Name
 	}
 	cmd := exec.CommandContext(ctx, r.limits.FenceHook, node, name)
 	cmd.WaitDelay = time.Second // what it has started may hold on to its output
@@ -77,9 +78,10 @@ func (r *Reconciler) fence(ctx context.Context, node string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.losses.returns[node] != returns || !ledger.Lost(r.state.Read().Node(node)) {
+	now := r.state.Read().Node(node)
+	if r.losses.returns[node] != returns || !ledger.Lost(now) || now != nil && lossOf(now) != lossOf(lost) {
 		return fault.New(fault.Unavailable, "fencing hook %s for node %s: the node came back before it ended", r.limits.FenceHook, node)
 	}
-	r.losses.fenced[node] = true
+	r.losses.fenced[node] = lossOf(lost)
 	return nil
 }

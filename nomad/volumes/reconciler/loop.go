@@ -1,8 +1,10 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"reflect"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -172,6 +174,8 @@ func (r *Reconciler) changed(ctx context.Context, q *queue, tx *state.Txn, c sta
 		if gone, _ := c.Before.(*api.VolumeAttachment); gone != nil && c.After == nil { // others may wait for its end
 			q.wake(ctx, externalKey(gone.PluginID, gone.ExternalID), false)
 		}
+	case state.TableVolumes:
+		r.lossChanged(ctx, q, tx, c)
 	case state.TableCluster:
 		q.wake(ctx, rollbackKey(), false)
 	case state.TableNodes:
@@ -222,18 +226,27 @@ func (r *Reconciler) wakeReleases(ctx context.Context, q *queue, tx *state.Txn, 
 	}
 }
 
-// specChanged looks again at what may go on with the new spec: claims that wait for a lost node when what may be
-// done about it changed, and calls when the secrets did.
+// lossChanged looks again at claims that wait for a lost node when what may be done about it changed, by whichever spec
+// of their volume.
+func (r *Reconciler) lossChanged(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
+	before, _ := c.Before.(*api.Volume)
+	after, _ := c.After.(*api.Volume)
+	if before != nil && after != nil && before.OnNodeLoss == after.OnNodeLoss && before.FenceAfter == after.FenceAfter &&
+		reflect.DeepEqual(before.RequestedCapabilities, after.RequestedCapabilities) {
+		return
+	}
+	v := cmp.Or(after, before)
+	for claim := range tx.ClaimsByExternal(v.PluginID, v.RemoteID()) {
+		if claim.State == api.ClaimReleasing {
+			r.wakeRelease(ctx, q, claim, true)
+		}
+	}
+}
+
+// specChanged looks again at the calls that may go on with the secrets of the new spec.
 func (r *Reconciler) specChanged(ctx context.Context, q *queue, tx *state.Txn, c state.Change) {
 	before, _ := c.Before.(*api.Volume)
 	after, _ := c.After.(*api.Volume)
-	if before == nil || before.OnNodeLoss != after.OnNodeLoss || before.FenceAfter != after.FenceAfter {
-		for claim := range tx.ClaimsByVolume(after.Namespace, after.ID) {
-			if claim.State == api.ClaimReleasing {
-				r.wakeRelease(ctx, q, claim, true)
-			}
-		}
-	}
 	if before != nil && maps.Equal(before.Secrets, after.Secrets) {
 		return
 	}

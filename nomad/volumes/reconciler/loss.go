@@ -22,7 +22,7 @@ func (r *Reconciler) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim)
 	}
 	var out []option
 	tell := func(at time.Time, why string) {
-		if e := r.explain(c, at, why); e != nil {
+		if e := r.explain(n, c, at, why); e != nil {
 			out = append(out, option{operation: *e})
 		}
 	}
@@ -50,7 +50,7 @@ func (r *Reconciler) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim)
 	default:
 		give(ledger.ProofFenced, ledger.ByLease, r.leaseEnd(c), "the node's lease ends")
 	}
-	if r.shutOff(c.NodeID) {
+	if r.shutOff(n, c.NodeID) {
 		out = append(out, option{r.giveUp(c, ledger.ProofFenced, ledger.ByHook), since})
 	}
 	return out
@@ -64,18 +64,23 @@ func later(a, b time.Time) time.Time {
 }
 
 // lostAt is since when nobody knows what happens on the node. A leader that did not see the loss has the
-// second of its record, which may have been the end of that second.
+// second of its record, which may have been the end of that second; the loss was no later than when it was noticed,
+// whatever the clock of that record was.
 func (r *Reconciler) lostAt(n *api.Node, c *api.VolumeClaim) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.losses.notice(n, c.NodeID, r.now())
-	switch at, seen := r.losses.seen[c.NodeID]; {
-	case seen:
+	if at, seen := r.losses.seen[c.NodeID]; seen {
 		return at
-	case n == nil:
-		return time.Unix(0, c.Since)
 	}
-	return time.Unix(n.StatusUpdatedAt+1, 0)
+	at := time.Unix(0, c.Since)
+	if n != nil {
+		at = time.Unix(n.StatusUpdatedAt+1, 0)
+	}
+	if noticed := r.losses.last[c.NodeID].at.Add(time.Second); at.After(noticed) {
+		return noticed
+	}
+	return at
 }
 
 // losses knows when nodes were lost by this server's own clock: clocks of two servers are never compared.
@@ -83,11 +88,11 @@ func (r *Reconciler) lostAt(n *api.Node, c *api.VolumeClaim) time.Time {
 type losses struct {
 	term time.Time
 	// last is when each lost node was last heard.
-	last map[string]time.Time
+	last map[string]heard
 	// seen is when the losses of this term were seen.
 	seen map[string]time.Time
 	// fenced are lost nodes that the operator's hook has shut off.
-	fenced map[string]bool
+	fenced map[string]loss
 	// returns counts how often nodes came back.
 	returns map[string]int
 	// rollback tells the restore of an older state that was seen last, since when, and whether nodes are waited for.
@@ -96,15 +101,42 @@ type losses struct {
 	unsure   bool
 }
 
+// loss tells the losses of a node apart: between two of them it was there, which may have been missed.
+type loss struct {
+	second int64
+	missed uint64
+}
+
+// lossOf is the loss that the row of a lost node is about; nothing is known of a node without a row.
+func lossOf(n *api.Node) loss {
+	if n == nil {
+		return loss{}
+	}
+	return loss{n.StatusUpdatedAt, n.LastMissedHeartbeatIndex}
+}
+
+// heard is when a node was last heard before a loss.
+type heard struct {
+	at time.Time
+	of loss
+}
+
 // notice takes a loss that a claim is looked at for before its change has arrived.
 func (l *losses) notice(n *api.Node, id string, now time.Time) {
-	if _, known := l.last[id]; known {
+	if l.knows(n, id) {
 		return
 	}
-	l.last[id] = now
+	l.forget(id)
+	l.last[id] = heard{now, lossOf(n)}
 	if n != nil {
 		l.seen[id] = now
 	}
+}
+
+// knows reports whether this loss of the node was seen. One whose row is gone is not lost anew by that.
+func (l *losses) knows(n *api.Node, id string) bool {
+	last, known := l.last[id]
+	return known && (n == nil || last.of == lossOf(n))
 }
 
 func (l *losses) forget(id string) {
@@ -124,7 +156,7 @@ func (r *Reconciler) newTerm() {
 	tx := r.state.Read()
 	r.termIndex = tx.Index()
 	r.losses = losses{
-		term: r.now(), last: map[string]time.Time{}, seen: map[string]time.Time{}, fenced: map[string]bool{}, returns: map[string]int{},
+		term: r.now(), last: map[string]heard{}, seen: map[string]time.Time{}, fenced: map[string]loss{}, returns: map[string]int{},
 		unsure: ledger.Unsure(tx) != "",
 	}
 }
@@ -134,16 +166,20 @@ func (r *Reconciler) noteLoss(id string, before, after *api.Node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case !ledger.Lost(after):
+	case !ledger.Away(after):
 		r.losses.forget(id)
-	case before != nil && !ledger.Lost(before):
+	case before != nil && !ledger.Away(before):
 		silence := time.Duration(0)
 		if after != nil {
 			silence = after.Silence
 		}
-		r.losses.last[id] = r.now().Add(-silence)
+		r.losses.last[id] = heard{r.now().Add(-silence), lossOf(after)}
 		if _, known := r.losses.seen[id]; !known {
 			r.losses.seen[id] = r.now()
+		}
+	case before != nil && after != nil: // the same loss, in another row
+		if last, known := r.losses.last[id]; known {
+			r.losses.last[id] = heard{last.at, lossOf(after)}
 		}
 	}
 }
@@ -153,9 +189,12 @@ func (r *Reconciler) noteLosses(tx *state.Txn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for n := range tx.Nodes() {
-		if _, known := r.losses.last[n.ID]; ledger.Lost(n) && !known {
-			r.losses.last[n.ID] = r.now()
-		} else if !ledger.Lost(n) {
+		switch lost := ledger.Away(n); {
+		case lost && r.losses.knows(n, n.ID):
+		case lost:
+			r.losses.forget(n.ID)
+			r.losses.last[n.ID] = heard{r.now(), lossOf(n)}
+		default:
 			r.losses.forget(n.ID)
 		}
 	}
@@ -165,20 +204,29 @@ func (r *Reconciler) noteLosses(tx *state.Txn) {
 // may each go wrong by one in a hundred.
 const clockSkew = 40
 
+// expiry is when a lease that began at a time has certainly ended. The sum of the durations may be no duration any more.
+func (r *Reconciler) expiry(from time.Time, lease time.Duration) time.Time {
+	return from.Add(lease).Add(lease/clockSkew + r.limits.LeaseMargin)
+}
+
 // leaseEnd is when the node has certainly kept its promise.
 func (r *Reconciler) leaseEnd(c *api.VolumeClaim) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	from := r.losses.term
-	if at := r.losses.last[c.NodeID]; at.After(from) {
-		from = at
+	if last := r.losses.last[c.NodeID]; last.at.After(from) {
+		from = last.at
 	}
-	return from.Add(c.Lease + c.Lease/clockSkew + r.limits.LeaseMargin)
+	return r.expiry(from, c.Lease)
 }
 
 // explain tells on the claim what it waits for; nil when that is told already.
-func (r *Reconciler) explain(c *api.VolumeClaim, at time.Time, why string) *operation {
-	reason := fmt.Sprintf("node %s is down: %s", c.NodeID, why)
+func (r *Reconciler) explain(n *api.Node, c *api.VolumeClaim, at time.Time, why string) *operation {
+	is := "down"
+	if n != nil {
+		is = n.Status
+	}
+	reason := fmt.Sprintf("node %s is %s: %s", c.NodeID, is, why)
 	var next int64
 	if !at.IsZero() {
 		next = at.UnixNano()

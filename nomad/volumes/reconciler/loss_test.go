@@ -206,6 +206,42 @@ func TestPolicyCanBeChangedWhileTheVolumeWaits(t *testing.T) {
 	}
 }
 
+// A volume that nobody may use alone any more needs no proof, also when it was another spec of it that let somebody.
+func TestUsesCanBeChangedWhileTheVolumeWaits(t *testing.T) {
+	t.Parallel()
+	const shared = api.AccessMultiNodeMultiWriter
+	for name, change := range map[string]func(*rig) error{
+		"by its spec": func(r *rig) error {
+			r.Register(volumestest.Spec("v", shared))
+			return nil
+		},
+		"by another spec": func(r *rig) error {
+			_, err := r.Service.Deregister(r.Context(), &api.VolumeDeregisterRequest{VolumeID: "w"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.Node("n1", volumestest.NoController)
+			r.Register(volumestest.Spec("v", shared))
+			r.MustPlace(volumestest.Alloc("a1", "n1", "v", shared))
+			r.MustClaim("v", "a1", "n1")
+			alone := volumestest.Spec("v", shared, writer)
+			if name == "by another spec" {
+				alone = volumestest.Spec("w", writer)
+				alone.ExternalID = "ext-v"
+			}
+			r.Register(alone)
+			r.lose(0)
+			r.explained("neither its storage nor a lease")
+			if err := change(r); err != nil {
+				t.Fatal(err)
+			}
+			r.Free("v")
+		})
+	}
+}
+
 func (r *rig) reboot() {
 	r.Edit(func(tx *state.Txn) {
 		if err := ledger.Rebooted(tx, "n1", nil); err != nil {

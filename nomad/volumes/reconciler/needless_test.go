@@ -3,12 +3,15 @@ package reconciler_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
@@ -48,6 +51,38 @@ func TestClaimThatIsNotAttachedAfterAllHasALease(t *testing.T) {
 	})
 	if s := r.ClaimState("v", "a1"); s != api.ClaimReleasing || n2.Count("Controller.Unpublish") != 0 {
 		t.Errorf("the claim of the lost node is %q", s)
+	}
+}
+
+// A volume whose fence is its storage does not do without the attach. The words of the refusal are in the entry.
+func TestVolumeFencedByItsStorageIsNotUsedWithoutAnAttach(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var said atomic.Bool
+	r.Proposing = func(c fsm.Command) {
+		if a, ok := c.(*commands.Attached); ok {
+			said.Store(said.Load() || a.Refused != 0 && strings.Contains(a.Reason, "does not attach volumes any more"))
+		}
+	}
+	r.Node("n1")
+	v := volumestest.Spec("v")
+	v.Fence = api.FenceStorage
+	r.Register(v)
+	r.Edit(func(tx *state.Txn) {
+		a := volumestest.Alloc("a1", "n1", "v", writer)
+		tx.PutAlloc(a)
+		if err := ledger.Take(tx, a, nil); err != nil {
+			t.Error(err)
+		}
+		n := *tx.Node("n1")
+		n.CSIControllerPlugins = without(n.CSIControllerPlugins)
+		tx.PutNode(&n)
+	})
+	if _, err := r.Claim("v", "a1", "n1"); err == nil || !strings.Contains(err.Error(), "does not attach volumes any more") {
+		t.Errorf("the claim: %v", err)
+	}
+	if !said.Load() {
+		t.Error("the entry does not say why")
 	}
 }
 

@@ -2,12 +2,14 @@ package reconciler_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
@@ -50,6 +52,44 @@ func TestVolumeThatIsNotWhatWasAskedForIsNotUsed(t *testing.T) {
 	}
 }
 
+// Ids and topologies of a driver become keys of rows, and are shown.
+func TestVolumeWhoseNamesCannotBeStoredIsNotUsed(t *testing.T) {
+	t.Parallel()
+	zone := func(k, v string) []*api.Topology { return []*api.Topology{{Segments: map[string]string{k: v}}} }
+	for name, answer := range map[string]api.ControllerCreateResponse{
+		"an id with NUL":                 {ExternalID: "ext-v\x00n1"},
+		"an id with a control character": {ExternalID: "ext-\x1b[2Jv"},
+		"an id that is too long":         {ExternalID: strings.Repeat("v", ids.Max+1)},
+		"an id that is no text":          {ExternalID: "ext-\xff"},
+		"a key of a topology":            {ExternalID: "ext-v", Topologies: zone("zo\x00ne", "a")},
+		"a value of a topology":          {ExternalID: "ext-v", Topologies: zone("zone", "a\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, forAnAnswer)
+			r.Node("n1").Created = answer
+			wants(t, r.Create(volumestest.Made("v")), fault.Internal, "the driver's answer cannot be used")
+			if v := r.State.Read().Volume("default", "v"); v == nil || v.Provision.ExternalID != "" || v.Provision.State == api.VolumeAvailable || len(v.Provision.Topologies) > 0 {
+				t.Errorf("the volume is %+v", v)
+			}
+		})
+	}
+}
+
+func TestSnapshotWhoseIDCannotBeStoredIsNotUsed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, forAnAnswer)
+	r.Node("n1").SnapshotsNamed("sn\x00ap")
+	r.Register(volumestest.Spec("v"))
+	_, err := r.Snapshot("s")
+	wants(t, err, fault.Internal, "the driver's answer cannot be used", "control character")
+	for i := range r.State.Read().SnapshotIntents() {
+		if i.SnapshotID != "" {
+			t.Errorf("the intent is %+v", i)
+		}
+	}
+}
+
 // A copy that is its own source would be written, and deleted, with it; and so would a volume that was made for somebody
 // else by another name.
 func TestVolumeOfAnotherIsNoAnswerToACreation(t *testing.T) {
@@ -77,6 +117,108 @@ func TestVolumeOfAnotherIsNoAnswerToACreation(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A plugin that is another driver by now knows nothing of what the one of then attached: that it does not find the volume
+// proves no detach.
+func TestAnotherDriverDoesNotProveADetach(t *testing.T) {
+	t.Parallel()
+	for provider, detached := range map[string]bool{"prov": true, "another": false} {
+		t.Run(provider, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			n := r.Node("n1")
+			r.Register(volumestest.Spec("v"))
+			r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+			r.MustClaim("v", "a1", "n1")
+			n.Says("Controller.Unpublish", codes.NotFound, "no such volume")
+			n.Knows(api.ControllerVerifyResponse{Exists: api.KnownNo, By: "a test"})
+			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = provider })
+			r.Ends("a1", api.AllocClientStatusComplete)
+			r.Unmounted("v", "a1", "n1")
+			if detached {
+				r.Free("v")
+				return
+			}
+			r.Eventually("it is told", func(tx *state.Txn) bool {
+				a := tx.Attachment("p", "ext-v", "n1")
+				return a == nil || strings.Contains(a.LastError, `driver "another" now`)
+			})
+			a := r.State.Read().Attachment("p", "ext-v", "n1")
+			if a == nil || !strings.Contains(a.LastError, `was attached by "prov"`) || !strings.Contains(a.LastError, "volume detach -force") {
+				t.Fatalf("the attachment is %+v", a)
+			}
+			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "prov" })
+			r.Free("v")
+		})
+	}
+}
+
+// Ids are a driver's own: another driver may have another volume by the id of one, and would delete that.
+func TestAnotherDriverDoesNotDelete(t *testing.T) {
+	t.Parallel()
+	for how, write := range map[string]func(*rig) error{
+		"created":    func(r *rig) error { return r.Create(volumestest.Made("v")) },
+		"registered": func(r *rig) error { r.Register(volumestest.Spec("v")); return nil },
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			n := r.Node("n1")
+			if err := write(r); err != nil {
+				t.Fatal(err)
+			}
+			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "another" })
+			wants(t, r.Delete("v"), fault.Conflict, `of driver "prov"`, "nomad volume deregister v")
+			if n.Count("Controller.Delete") > 0 {
+				t.Fatal("the other driver is asked")
+			}
+			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "prov" })
+			if err := r.Delete("v"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// While the controllers of two drivers are there, as when a job is just changed, a call may reach either of them.
+func TestAnotherDriverBesideDoesNeitherDeleteNorProve(t *testing.T) {
+	t.Parallel()
+	both := func(t *testing.T) *rig {
+		r := newRig(t)
+		for _, id := range []string{"n1", "n2"} {
+			n := r.Node(id)
+			n.Says("Controller.Unpublish", codes.NotFound, "no such volume")
+			n.Knows(api.ControllerVerifyResponse{Exists: api.KnownNo, By: "a test"})
+		}
+		r.Register(volumestest.Spec("v"))
+		return r
+	}
+	another := func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "another" }
+	t.Run("delete", func(t *testing.T) {
+		t.Parallel()
+		r := both(t)
+		r.Change("n2", another)
+		wants(t, r.Delete("v"), fault.Conflict, `is driver "another" now`)
+	})
+	t.Run("detach", func(t *testing.T) {
+		t.Parallel()
+		r := both(t)
+		r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+		r.MustClaim("v", "a1", "n1")
+		r.Change("n2", another)
+		r.Ends("a1", api.AllocClientStatusComplete)
+		r.Unmounted("v", "a1", "n1")
+		r.Eventually("it is told", func(tx *state.Txn) bool {
+			a := tx.Attachment("p", "ext-v", "n1")
+			return a == nil || strings.Contains(a.LastError, `driver "another" now`)
+		})
+		if r.State.Read().Attachment("p", "ext-v", "n1") == nil {
+			t.Fatal("it is taken for detached")
+		}
+		r.Change("n2", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "prov" })
+		r.Free("v")
+	})
 }
 
 // A snapshot of another volume that has the name would be taken for a copy of this one.
@@ -152,5 +294,44 @@ func TestListThatGoesOnWithTheSamePageIsAnError(t *testing.T) {
 				t.Errorf("the page after %q: %v", token, err)
 			}
 		}
+	}
+}
+
+// A driver that ignores names answers one snapshot to two requests: it is that of the first, and stays when the second is
+// given up.
+func TestSnapshotOfAnotherRequestIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, answers := range map[string][]codes.Code{
+		"wanted":   nil,
+		"given up": {codes.DeadlineExceeded, codes.PermissionDenied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			n := r.Node("n1")
+			n.ReadyAfter(1 << 30)
+			p := provide(n)
+			r.Register(volumestest.Spec("v"))
+			if _, err := r.Snapshot("first"); err != nil {
+				t.Fatal(err)
+			}
+			p.script("Controller.Snapshot", 0, answers...)
+			n.On("Controller.Snapshot", func(_ context.Context, q any) error {
+				if q.(*api.ControllerSnapshotRequest).Name == "first" {
+					return nil
+				}
+				return p.call("Controller.Snapshot", func() {})
+			})
+			if _, err := r.Snapshot("second"); err == nil {
+				t.Error("the second is made")
+			}
+			keys := []state.Key{state.TableKey(state.TableSnapshots)}
+			if err := state.Until(r.Context(), r.State, keys, func(tx *state.Txn) bool { return tx.SnapshotIntent("p", "second", false) == nil }); err != nil {
+				t.Fatal("the second does not end")
+			}
+			if i := r.State.Read().SnapshotIntent("p", "snap", true); i != nil {
+				t.Errorf("the first is to be deleted: %+v", i)
+			}
+		})
 	}
 }

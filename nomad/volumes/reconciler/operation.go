@@ -21,26 +21,22 @@ type operation struct {
 	failed func(context.Context, failure, try) error
 }
 
-// doAll does the operations that are due until none is left, and returns when the next one is. They are
-// read again after each call: its answer may have made others needless.
+// doAll does the operations that are due until none is left, and returns when the next one is: first those that were
+// not tried yet, in their order, then the one that has been due the longest, so that calls that hang take turns with the
+// others. They are read again after each call: its answer may have made others needless.
 func (r *Reconciler) doAll(ctx context.Context, t tries, read func() []operation) time.Time {
 	for ctx.Err() == nil {
-		var next time.Time
-		var due *operation
+		var first *operation
+		var due time.Time
 		for _, o := range read() {
-			at := t.failed[o.name].due
-			if !at.After(r.now()) {
-				due = &o
-				break
-			}
-			if next.IsZero() || at.Before(next) {
-				next = at
+			if at := t.failed[o.name].due; first == nil || at.Before(due) {
+				first, due = &o, at
 			}
 		}
-		if due == nil {
-			return next
+		if first == nil || due.After(r.now()) {
+			return due
 		}
-		r.do(ctx, t, *due)
+		r.do(ctx, t, *first)
 	}
 	return time.Time{}
 }

@@ -8,9 +8,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
@@ -108,10 +111,18 @@ func (r *Reconciler) create(ctx context.Context, v *api.Volume, t try) (out *api
 		out, err = call(ctx, r, wire.ControllerCreate, r.making(wanted.PluginID, wanted.Name, pluginview.CreateDelete, t), req)
 		return err
 	})
-	if err == nil && out.ExternalID == "" {
-		err = &lostAnswer{fault.New(fault.Internal, "%w: it has no volume id", errNonsense)}
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	if why := ids.Wrong(out.ExternalID); why != "" {
+		return nil, &lostAnswer{fault.New(fault.Internal, "%w: the id of the volume is %.64q: %s", errNonsense, out.ExternalID, why)}
+	}
+	for _, at := range out.Topologies {
+		if why := ids.WrongTopology(at); why != "" {
+			return nil, &lostAnswer{fault.New(fault.Internal, "%w: %s", errNonsense, why)}
+		}
+	}
+	return out, nil
 }
 
 // making is how a controller is asked to make, grow or delete something. Drivers that begin anew with each call
@@ -150,6 +161,9 @@ func (r *Reconciler) createFailed(ctx context.Context, v *api.Volume, f failure,
 	case over && !undoes:
 		a.Final = true
 		r.refused(requestOf(v), f.err)
+		if v.Provision.Replaces != nil && r.state.Read().AgreedVersion() >= fsm.Keyring {
+			a.Reason = commands.Undeleted(v, a.Reason)
+		}
 	case !t.shows(v.Provision.LastError, f) && a.Uncertain == v.Provision.Uncertain:
 		return nil
 	}
@@ -236,7 +250,11 @@ func (r *Reconciler) deletionSecrets(doomed *api.Volume) []map[string]string {
 // confirmDelete looks again, in the log, at who uses the external volume: the intent may be old, and what its
 // driver destroys does not come back.
 func (r *Reconciler) confirmDelete(ctx context.Context, v *api.Volume) error {
-	res, err := r.raft.Propose(ctx, &commands.ConfirmDelete{Namespace: v.Namespace, ID: v.ID, Intent: v.Provision.Intent})
+	why := fault.New(fault.Conflict, "somebody came to use it meanwhile")
+	if doomed := commands.Doomed(v); doomed != nil {
+		why = cmp.Or(ledger.MayDelete(r.state.Read(), doomed), why)
+	}
+	res, err := r.raft.Propose(ctx, &commands.ConfirmDelete{Namespace: v.Namespace, ID: v.ID, Intent: v.Provision.Intent, Kept: commands.Kept(v, why)})
 	if err != nil {
 		return replacedOr(err)
 	}

@@ -48,17 +48,17 @@ type option struct {
 	at        time.Time
 }
 
-// options lists what would end the claim; none while only its node can.
+// options lists what would end the claim; none while only its node can. A node that is disconnected, for the sake of
+// others, is lost for an allocation that may not live on without contact, or that nobody wants any more.
 func (r *Reconciler) options(tx *state.Txn, c *api.VolumeClaim) []option {
-	n := tx.Node(c.NodeID)
-	if ledger.Lost(n) {
-		if outdated(tx, c.NodeID) {
-			return nil
-		}
+	n, a := tx.Node(c.NodeID), tx.Alloc(c.AllocID)
+	over, unwanted := a == nil || a.ClientTerminal(), a == nil || a.Terminal()
+	switch lost := ledger.Lost(n) || unwanted && ledger.Away(n) && tx.AgreedVersion() >= ledger.Ends; {
+	case lost && outdated(tx, c.NodeID):
+		return nil
+	case lost:
 		return r.lostOptions(tx, n, c)
-	}
-	a := tx.Alloc(c.AllocID)
-	if n.Status == api.NodeStatusDisconnected || a != nil && !a.ClientTerminal() {
+	case ledger.Away(n) || !over:
 		return nil
 	}
 	since := c.Since
@@ -67,8 +67,18 @@ func (r *Reconciler) options(tx *state.Txn, c *api.VolumeClaim) []option {
 	}
 	return []option{{
 		operation{name: "unmount on " + c.NodeID, do: r.askUnmount(c), failed: r.unmountFailed(c)},
-		time.Unix(0, since).Add(r.limits.UnmountAfter),
+		r.askAfter(since),
 	}}
+}
+
+// askAfter is when a node is asked that should have unmounted at a time of the log. One that is far ahead was written by
+// a clock that was fast.
+func (r *Reconciler) askAfter(since int64) time.Time {
+	at, now := time.Unix(0, since), r.now()
+	if at.Sub(now) > r.limits.UnmountAfter {
+		return now
+	}
+	return at.Add(r.limits.UnmountAfter)
 }
 
 // askUnmount asks the node to unmount and takes its yes for the report.

@@ -73,7 +73,11 @@ func TestWhatADeadNodeHadIsFreedAfterARestore(t *testing.T) {
 			}
 		} else {
 			r.Later(time.Minute)
-			r.Down("n1", 2*time.Second)
+			r.Edit(func(tx *state.Txn) { // it is looked at again
+				v := *tx.Volume("default", "v")
+				v.FenceAfter = 20 * time.Second
+				tx.PutVolume(&v)
+			})
 		}
 		r.MustClaim("v", "a2", "n2")
 		if n1.Count("Controller.Unpublish")+n2.Count("Controller.Unpublish") != 1 {

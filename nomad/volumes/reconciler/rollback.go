@@ -56,7 +56,7 @@ func (r *Reconciler) toldBy(tx *state.Txn) time.Time {
 	for v := range tx.Volumes(api.AllNamespaces) {
 		longest = max(longest, v.Lease)
 	}
-	return from.Add(max(heard, longest+longest/clockSkew+r.limits.LeaseMargin))
+	return later(from.Add(heard), r.expiry(from, longest))
 }
 
 // sawRollback is when this leader saw the state go back: raft gives it to a leader in the middle of its term.

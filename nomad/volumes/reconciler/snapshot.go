@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
@@ -49,14 +50,24 @@ var errUnready = errors.New("it is not ready to use yet")
 var errAnother = errors.New("its driver answers another one")
 
 // wrongSnapshot refuses what is not what the driver was asked for.
-func wrongSnapshot(i *api.SnapshotIntent, made *api.Snapshot) error {
-	switch source := made.ExternalSourceVolumeID; {
+func wrongSnapshot(tx *state.Txn, i *api.SnapshotIntent, made *api.Snapshot) error {
+	switch source, o := made.ExternalSourceVolumeID, followed(tx, i, made); {
 	case i.Unwanted:
 		return nil
+	case o != nil:
+		return fault.New(fault.Conflict, "%w: snapshot %s is being made by the name %q", errNonsense, made.ID, o.Name)
 	case source != "" && source != i.ExternalID:
 		return fault.New(fault.Conflict, "%w: snapshot %s, which has the name %q, is of volume %s", errNonsense, made.ID, i.Name, source)
 	case i.SnapshotID != "" && i.SnapshotID != made.ID:
 		return fault.New(fault.Internal, "%w: %w: %s", errNonsense, errAnother, made.ID)
+	}
+	return nil
+}
+
+// followed is the request by another name that the snapshot was cut for; nil when there is none.
+func followed(tx *state.Txn, i *api.SnapshotIntent, made *api.Snapshot) *api.SnapshotIntent {
+	if o := commands.Following(tx, i.PluginID, made.ID); o != nil && o.Name != i.Name {
+		return o
 	}
 	return nil
 }
@@ -78,7 +89,7 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 			asked := r.state.Read()
 			made, err := r.snapshot(ctx, i, t)
 			if err == nil {
-				err = wrongSnapshot(i, made)
+				err = wrongSnapshot(r.state.Read(), i, made)
 			}
 			if err == nil && !i.Unwanted {
 				err = answerable(made.ID, func(tx *state.Txn) error { return commands.SnapshotAnswerable(tx, i, made.ID) }, asked, r.state.Read())
@@ -91,10 +102,10 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 			}
 			done := snapshotAnswer(i)
 			done.Ended = true
-			if !cutFor(i, made) {
+			if !cutFor(i, made) || followed(r.state.Read(), i, made) != nil {
 				r.log.Warn("a snapshot is kept though its request failed: it may be one of before, by the same name", "snapshot", i.Name,
 					"id", made.ID, "plugin", i.PluginID, "volume", i.VolumeID)
-				r.refused(snapshotRequest(i), fault.New(fault.Conflict, "snapshot %s is kept: it has the name %q, and was cut before that was asked for; `%s` deletes it",
+				r.refused(snapshotRequest(i), fault.New(fault.Conflict, "snapshot %s is kept: it has the name %q, and was cut before that was asked for, or for another request; `%s` deletes it",
 					made.ID, i.Name, remedy.DeleteSnapshot(i.PluginID, made.ID)))
 				return r.record(ctx, &done)
 			}
@@ -180,8 +191,11 @@ func (r *Reconciler) snapshot(ctx context.Context, i *api.SnapshotIntent, t try)
 	switch {
 	case err != nil:
 		return nil, err
-	case out.Snapshot == nil || out.Snapshot.ID == "":
-		return nil, &lostAnswer{fault.New(fault.Internal, "%w: it has no snapshot id", errNonsense)}
+	case out.Snapshot == nil:
+		return nil, &lostAnswer{fault.New(fault.Internal, "%w: it has no snapshot", errNonsense)}
+	}
+	if why := ids.Wrong(out.Snapshot.ID); why != "" {
+		return nil, &lostAnswer{fault.New(fault.Internal, "%w: the id of the snapshot is %.64q: %s", errNonsense, out.Snapshot.ID, why)}
 	}
 	return out.Snapshot, nil
 }

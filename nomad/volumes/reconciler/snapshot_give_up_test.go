@@ -45,6 +45,24 @@ func TestSnapshotThatIsNeverAnsweredIsForgottenByForce(t *testing.T) {
 	wants(t, err, fault.NotFound, "nothing is under way")
 }
 
+func TestGivenUpSnapshotOfASilentDriverSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, forAnAnswer)
+		n := r.Node("n1")
+		provide(n)
+		n.On("Controller.Snapshot", func(ctx context.Context, _ any) error { <-ctx.Done(); return ctx.Err() })
+		r.Register(volumestest.Spec("v"))
+		asked, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := r.Service.CreateSnapshots(asked, &api.SnapshotCreateRequest{Snapshots: []*api.Snapshot{{SourceVolumeID: "v", Name: "s"}}}); err == nil {
+			t.Fatal("made")
+		}
+		_, err := r.deleteSnapshot("s", false)
+		wants(t, err, fault.Unavailable, "asked until it does: it has not answered yet; `nomad volume snapshot delete -force p s`")
+	})
+}
+
 func wants(t *testing.T, err error, class fault.Class, words ...string) {
 	t.Helper()
 	if !errors.Is(err, class) {
@@ -208,6 +226,30 @@ func TestSnapshotThatIsForgottenBeforeItsAnswerIsRecordedIsNotAnswered(t *testin
 			r.noIntents()
 			if left := p.list(); len(left) > 0 {
 				t.Errorf("at the provider: %v", left)
+			}
+		})
+	}
+}
+
+// Earlier versions took any text for the name of a snapshot: what is under way by one ends by it, and keeps its volume
+// from being deleted until then.
+func TestSnapshotUnderWayByAnyNameEndsByIt(t *testing.T) {
+	t.Parallel()
+	for name, force := range map[string]bool{"forgotten": true, "given up": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			p := provide(r.Node("n1"))
+			p.script("Controller.Snapshot", always, codes.Unavailable)
+			r.Register(volumestest.Spec("v"))
+			_, err := r.Snapshot("a\tb")
+			wants(t, err, fault.Invalid, "control character")
+			r.Edit(func(tx *state.Txn) {
+				tx.PutSnapshotIntent(&api.SnapshotIntent{PluginID: "p", Name: "a\tb", Namespace: "default", VolumeID: "v", ExternalID: "ext-v"})
+			})
+			_, err = r.deleteSnapshot("a\tb", force)
+			if i := r.State.Read().SnapshotIntent("p", "a\tb", false); i != nil && !i.Unwanted {
+				t.Errorf("it goes on: %v", err)
 			}
 		})
 	}

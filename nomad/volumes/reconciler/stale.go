@@ -57,7 +57,7 @@ func (r *Reconciler) staleClaim(tx *state.Txn, k key) (*api.VolumeClaim, time.Ti
 	}
 	return &api.VolumeClaim{
 		Namespace: m.Namespace, VolumeID: m.VolumeID, AllocID: m.AllocID, Use: m.Use, NodeID: n.ID, PluginID: m.PluginID, ExternalID: m.ExternalID,
-	}, time.Unix(0, since).Add(r.limits.UnmountAfter)
+	}, r.askAfter(since)
 }
 
 func (r *Reconciler) staleFailed(c *api.VolumeClaim) func(context.Context, failure, try) error {

@@ -3,6 +3,8 @@ package reconciler
 import (
 	"context"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 func limitKey(node string) key { return key{kindLimit, node, "", ""} }
@@ -12,13 +14,14 @@ func (r *Reconciler) limitExpiry() int64 { return r.now().Add(r.limits.LimitExpi
 
 // lookLimit forgets the volume limits of a node when their time is over.
 func (r *Reconciler) lookLimit(ctx context.Context, k key) time.Time {
-	n := r.state.Read().Node(k.a)
+	tx := r.state.Read()
+	n := tx.Node(k.a)
 	if n == nil || len(n.CSILimits) == 0 {
 		return time.Time{}
 	}
 	var next time.Time
 	for _, l := range n.CSILimits {
-		if at := time.Unix(0, l.Until); next.IsZero() || at.Before(next) {
+		if at := ledger.Until(tx, l, r.now()); next.IsZero() || at.Before(next) {
 			next = at
 		}
 	}

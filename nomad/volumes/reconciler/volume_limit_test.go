@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
@@ -68,6 +69,16 @@ func TestLearnedLimitExpires(t *testing.T) {
 		r.Start()
 		r.limit("its time is over", none)
 	})
+}
+
+func TestLearnedLimitExpiresThoughAClockWasFast(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
+	r.Node("n1", func(n *api.Node) {
+		n.CSILimits = map[string]*api.CSILimit{"p": {Volumes: 1, Until: time.Now().Add(24 * time.Hour).UnixNano()}}
+	})
+	r.limit("its time has not come", none)
 }
 
 // Nodes report what their own drivers have no room for.

@@ -10,6 +10,9 @@ import (
 // StopJob ends the use of volumes by a job that runs.
 func StopJob(ns, job string) string { return command("job stop", ns, job) }
 
+// Kill ends the tasks of an allocation that is being stopped, without waiting for their kill_timeout.
+func Kill(ns, alloc string) string { return command("alloc signal -s SIGKILL", ns, alloc) }
+
 // Detach has a node give a volume back, and its storage detach it.
 func Detach(ns, volume, node string) string { return command("volume detach", ns, volume, node) }
 

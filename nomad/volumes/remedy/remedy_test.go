@@ -15,6 +15,7 @@ func TestRemediesAreCommands(t *testing.T) {
 		remedy.Claim(claim, true, false):                                                    "nomad job stop -namespace team 'web app'",
 		remedy.Claim(claim, false, true):                                                    "nomad volume detach -force -namespace team v n1",
 		remedy.Claim(claim, false, false):                                                   "nomad volume detach -namespace team v n1",
+		remedy.Kill("team", "a1"):                                                           "nomad alloc signal -s SIGKILL -namespace team a1",
 		remedy.DetachExternal("p", "it's", "n1"):                                            `nomad volume detach -force -plugin p -external-id 'it'\''s' n1`,
 		remedy.Delete("default", "v"):                                                       "nomad volume delete v",
 		remedy.Forget("default", "v"):                                                       "nomad volume deregister -force v",

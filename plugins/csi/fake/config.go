@@ -42,6 +42,8 @@ type Config struct {
 	Host mounts.Host
 	// NoMountAtTarget answers yes to publishing without mounting anything.
 	NoMountAtTarget bool
+	// MakeNode makes the device node of a volume that is published as a device; nil binds a directory.
+	MakeNode func(target string)
 	// NoMountAtStaging answers yes to staging without mounting anything, as drivers do that open a session.
 	NoMountAtStaging bool
 	// KeepTarget leaves target paths where they are when they are unpublished.

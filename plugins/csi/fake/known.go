@@ -11,6 +11,7 @@ type Known struct {
 	ID, Name string
 	// Attached lists the nodes to which it is attached, in order.
 	Attached []string
+	Bytes    int64
 }
 
 // Known lists the volumes of the provider in the order of their ids.
@@ -19,7 +20,7 @@ func (s *Storage) Known() (list []Known) {
 	defer s.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(s.volumes)) {
 		v := s.volumes[id]
-		list = append(list, Known{v.id, v.name, slices.Sorted(maps.Keys(v.attached))})
+		list = append(list, Known{v.id, v.name, slices.Sorted(maps.Keys(v.attached)), v.size})
 	}
 	return list
 }

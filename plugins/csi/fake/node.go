@@ -151,6 +151,11 @@ func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeReq
 		return nil, status.Errorf(codes.AlreadyExists, "%s is published in another way", target)
 	}
 	s.aloneLocked(v, &c, target, want)
+	if c.MakeNode != nil && want.capability.GetBlock() != nil {
+		c.MakeNode(target)
+		put(v.published, c.NodeID, target, want)
+		return &pb.NodePublishVolumeResponse{}, nil
+	}
 	if c.NoMountAtTarget {
 		put(v.published, c.NodeID, target, want)
 		return &pb.NodePublishVolumeResponse{}, nil

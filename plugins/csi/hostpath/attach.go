@@ -59,6 +59,9 @@ func (d *driver) ControllerPublishVolume(ctx context.Context, r *pb.ControllerPu
 	if v == nil {
 		return nil, noVolume(r.GetVolumeId())
 	}
+	if v.Deleting {
+		return nil, deleting(v.ID)
+	}
 	n, err := d.books.node(r.GetNodeId())
 	if err != nil {
 		return nil, err
@@ -93,12 +96,12 @@ func (d *driver) attach(ctx context.Context, v *volume, n *node, want attachment
 			return status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %s", v.ID, holders)
 		}
 	}
-	unlock, err := d.books.lock(ctx, "")
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if n.MaxVolumes > 0 {
+	if n.MaxVolumes > 0 { // counted and recorded in one go
+		unlock, err := d.books.lock(ctx, "")
+		if err != nil {
+			return err
+		}
+		defer unlock()
 		count, err := d.attachedTo(n.ID)
 		if err != nil {
 			return err

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
 // volume is the record of a volume.
@@ -34,6 +36,8 @@ type volume struct {
 	Attached map[string]attachment `json:",omitempty"`
 	// Staged are the nodes on which the volume is, or may be, staged, with the path.
 	Staged map[string]string `json:",omitempty"`
+	// Deleting is set while the data is removed: the volume can be deleted, or made anew, and nothing else.
+	Deleting bool `json:",omitempty"`
 }
 
 type attachment struct {
@@ -50,6 +54,8 @@ type snapshot struct {
 	Created          time.Time
 	// Ready is when the snapshot may be used; zero means at once.
 	Ready time.Time `json:",omitzero"`
+	// Deleting is set while the data is removed.
+	Deleting bool `json:",omitempty"`
 }
 
 func (s *snapshot) ready() bool { return !time.Now().Before(s.Ready) }
@@ -87,42 +93,46 @@ func idOf(prefix, name string) string {
 	return prefix + "-" + hex.EncodeToString(sum[:16])
 }
 
+// isID reports whether an id is one that idOf made.
+func isID(prefix, id string) bool {
+	raw, err := hex.DecodeString(strings.TrimPrefix(id, prefix+"-"))
+	return err == nil && len(raw) == 16 && strings.HasPrefix(id, prefix+"-")
+}
+
 func (b *books) data(id string) string             { return filepath.Join(b.dir, "data", id) }
 func (b *books) image(node, id string) string      { return filepath.Join(b.dir, "nodes", node, id) }
 func (b *books) path(kind, id string) string       { return filepath.Join(b.dir, kind, id+".json") }
 func (b *books) nodeDir(node string) string        { return filepath.Join(b.dir, "nodes", node) }
-func (b *books) putVolume(v *volume) error         { return b.put("volumes", v.ID, v) }
-func (b *books) putSnapshot(s *snapshot) error     { return b.put("snapshots", s.ID, s) }
 func (b *books) volume(id string) (*volume, error) { return get[volume](b, "volumes", id) }
 func (b *books) snapshot(id string) (*snapshot, error) {
 	return get[snapshot](b, "snapshots", id)
 }
 func (b *books) node(id string) (*node, error) { return get[node](b, "nodes", id) }
 
+// putVolume needs the volume's lock.
+func (b *books) putVolume(v *volume) error {
+	return b.put("volumes", v.ID, v, durable.Overwrite)
+}
+
+func (b *books) putSnapshot(s *snapshot) error {
+	return b.put("snapshots", s.ID, s, durable.WriteFile)
+}
+
 func (b *books) putNode(c Config) error {
 	if err := os.MkdirAll(b.nodeDir(c.NodeID), 0o700); err != nil {
 		return fmt.Errorf("register node: %w", err)
 	}
-	return b.put("nodes", c.NodeID, &node{ID: c.NodeID, MaxVolumes: c.MaxVolumes, Topology: c.Topology})
+	return b.put("nodes", c.NodeID, &node{ID: c.NodeID, MaxVolumes: c.MaxVolumes, Topology: c.Topology}, durable.WriteFile)
 }
 
 // put replaces a record atomically and durably.
-func (b *books) put(kind, id string, v any) error {
+func (b *books) put(kind, id string, v any, write func(string, []byte, fs.FileMode) error) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Join(b.dir, kind), ".new-*")
-	if err != nil {
+	if err := write(b.path(kind, id), raw, 0o600); err != nil {
 		return fmt.Errorf("write record: %w", err)
-	}
-	_, err = f.Write(raw)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), b.path(kind, id))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write record: %w", err), os.Remove(f.Name()))
 	}
 	return nil
 }
@@ -139,7 +149,7 @@ func get[T any](b *books, kind, id string) (*T, error) {
 	if id == "" || strings.ContainsAny(id, "/\x00") || strings.HasPrefix(id, ".") || len(id) > 200 {
 		return nil, nil
 	}
-	raw, err := os.ReadFile(b.path(kind, id))
+	raw, err := durable.Read(b.path(kind, id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -199,6 +209,12 @@ func (b *books) used() (int64, error) {
 	return n, nil
 }
 
+// A lock is tried again after a pause that grows from the first to the second.
+const (
+	lockPauseMin = 100 * time.Microsecond
+	lockPauseMax = 5 * time.Millisecond
+)
+
 // lock holds the lock of one id, against calls in this and in other processes. What has no lock in time
 // gets ABORTED, as the specification asks.
 func (b *books) lock(ctx context.Context, id string) (unlock func(), err error) {
@@ -210,9 +226,7 @@ func (b *books) lock(ctx context.Context, id string) (unlock func(), err error) 
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	wait := time.NewTicker(5 * time.Millisecond)
-	defer wait.Stop()
-	for {
+	for pause := lockPauseMin; ; pause = min(2*pause, lockPauseMax) {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 		case err == nil:
 			return func() { f.Close() }, nil
@@ -221,7 +235,7 @@ func (b *books) lock(ctx context.Context, id string) (unlock func(), err error) 
 			return nil, fmt.Errorf("lock: %w", err)
 		}
 		select {
-		case <-wait.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 			f.Close()
 			return nil, status.Errorf(codes.Aborted, "another call for %s is pending", id)

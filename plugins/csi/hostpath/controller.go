@@ -50,6 +50,10 @@ func invalid(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, args...)
 }
 
+func deleting(id string) error {
+	return status.Errorf(codes.FailedPrecondition, "%q is being deleted", id)
+}
+
 func noVolume(id string) error { return status.Errorf(codes.NotFound, "volume %q does not exist", id) }
 
 // blockOf checks capabilities and says whether they ask for a block device.
@@ -125,8 +129,13 @@ func (d *driver) CreateVolume(ctx context.Context, r *pb.CreateVolumeRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	if old != nil {
+	if old != nil && !old.Deleting {
 		return sameVolume(old, r, block)
+	}
+	if old != nil {
+		if err := d.purge("volumes", id); err != nil {
+			return nil, err
+		}
 	}
 	v := &volume{
 		ID: id, Name: r.GetName(), Block: block, Parameters: r.GetParameters(),
@@ -203,6 +212,9 @@ func (d *driver) source(r *pb.CreateVolumeRequest, v *volume) (path string, err 
 			if from == nil {
 				return "", noVolume(v.CloneOf)
 			}
+			if from.Deleting {
+				return "", deleting(from.ID)
+			}
 			least, sourceBlock, path = from.SizeBytes, from.Block, d.books.data(from.ID)
 		case v.SnapshotOf != "":
 			from, err := d.books.snapshot(v.SnapshotOf)
@@ -211,6 +223,9 @@ func (d *driver) source(r *pb.CreateVolumeRequest, v *volume) (path string, err 
 			}
 			if from == nil {
 				return "", noSnapshot(v.SnapshotOf)
+			}
+			if from.Deleting {
+				return "", deleting(from.ID)
 			}
 			if !from.ready() {
 				return "", status.Errorf(codes.FailedPrecondition, "snapshot %q is not ready to use yet", from.ID)
@@ -229,8 +244,16 @@ func (d *driver) source(r *pb.CreateVolumeRequest, v *volume) (path string, err 
 
 // fill makes the data of a volume and then its record. Capacity is checked under the lock of the whole.
 func (d *driver) fill(ctx context.Context, v *volume, source string) error {
+	copied, err := holdSource(source)
+	if err != nil {
+		return err
+	}
+	defer copied.Close()
 	if err := d.makeData(v.ID, v.Block, v.SizeBytes, source); err != nil {
 		return err
+	}
+	if err := d.whole(v, copied); err != nil {
+		return errors.Join(err, removeData(d.books.data(v.ID)))
 	}
 	unlock, err := d.books.lock(ctx, "")
 	if err != nil {
@@ -238,7 +261,7 @@ func (d *driver) fill(ctx context.Context, v *volume, source string) error {
 	}
 	defer unlock()
 	if err := d.fits(v.SizeBytes); err != nil {
-		return errors.Join(err, os.RemoveAll(d.books.data(v.ID)))
+		return errors.Join(err, removeData(d.books.data(v.ID)))
 	}
 	return d.books.putVolume(v)
 }
@@ -252,7 +275,7 @@ func (d *driver) fits(more int64) error {
 	if err != nil {
 		return err
 	}
-	if used+more > d.conf.CapacityBytes {
+	if more > d.conf.CapacityBytes-used {
 		return status.Errorf(codes.OutOfRange, "%d bytes do not fit: %d of %d are used", more, used, d.conf.CapacityBytes)
 	}
 	return nil
@@ -273,6 +296,9 @@ func (d *driver) DeleteVolume(ctx context.Context, r *pb.DeleteVolumeRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	if v == nil && isID("vol", id) { // data without a record is what a creation left, or a deletion of earlier versions
+		return &pb.DeleteVolumeResponse{}, d.purge("volumes", id)
+	}
 	if v == nil {
 		return &pb.DeleteVolumeResponse{}, nil
 	}
@@ -280,10 +306,14 @@ func (d *driver) DeleteVolume(ctx context.Context, r *pb.DeleteVolumeRequest) (*
 		d.violation(ViolationDeleteUsed, id, "", "the volume is in use")
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is in use", id)
 	}
-	if err := d.books.drop("volumes", id); err != nil {
+	if err := unmounted(d.books.data(id)); err != nil {
 		return nil, err
 	}
-	return &pb.DeleteVolumeResponse{}, os.RemoveAll(d.books.data(id))
+	v.Deleting = true
+	if err := d.books.putVolume(v); err != nil {
+		return nil, err
+	}
+	return &pb.DeleteVolumeResponse{}, d.purge("volumes", id)
 }
 
 // ValidateVolumeCapabilities confirms what the volume can do.
@@ -399,6 +429,9 @@ func (d *driver) ControllerExpandVolume(ctx context.Context, r *pb.ControllerExp
 	}
 	if v == nil {
 		return nil, noVolume(r.GetVolumeId())
+	}
+	if v.Deleting {
+		return nil, deleting(v.ID)
 	}
 	size, err := sizeOf(r.GetCapacityRange(), v.SizeBytes)
 	if err != nil {

@@ -11,22 +11,96 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
 // makeData makes the directory or image of a volume or snapshot, empty or as a copy. It appears under its
 // name only when it is complete.
 func (d *driver) makeData(id string, block bool, size int64, source string) error {
-	final, draft := d.books.data(id), d.books.data(id)+".new"
+	final, draft := d.books.data(id), draftOf(d.books.data(id))
 	for _, old := range []string{draft, final} {
-		if err := os.RemoveAll(old); err != nil {
+		if err := removeData(old); err != nil {
 			return fmt.Errorf("remove remains of %s: %w", id, err)
 		}
 	}
-	if err := fillDraft(draft, block, size, source); err != nil {
-		return errors.Join(fmt.Errorf("make data of %s: %w", id, err), os.RemoveAll(draft))
+	err := fillDraft(draft, block, size, source)
+	if err == nil && source != "" {
+		err = syncData(draft)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("make data of %s: %w", id, err), removeData(draft))
 	}
 	if err := os.Rename(draft, final); err != nil {
 		return fmt.Errorf("make data of %s: %w", id, err)
+	}
+	return nil
+}
+
+// syncData writes the file system of a directory or image back: its record, which outlives a loss of power, tells that all
+// of the data is there.
+func syncData(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
+}
+
+// purge removes the data of a volume or snapshot, and its record last: whatever happens before, the deletion can be
+// repeated. The caller holds its lock, and has marked the record.
+func (d *driver) purge(kind, id string) error {
+	for _, path := range []string{d.books.data(id), draftOf(d.books.data(id))} {
+		if err := removeData(path); err != nil {
+			return fmt.Errorf("delete data of %s: %w", id, err)
+		}
+	}
+	return d.books.drop(kind, id)
+}
+
+func draftOf(final string) string { return final + ".new" }
+
+// removeData removes a directory or image. What somebody has mounted inside is not ours: it is looked for first, and
+// what is mounted later is not entered.
+func removeData(path string) error {
+	if err := unmounted(path); err != nil {
+		return err
+	}
+	if at, err := os.Lstat(path); err == nil && at.IsDir() {
+		if err := empty(path); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// empty removes what is in a directory.
+func empty(dir string) error {
+	tree, err := mounts.OpenBareTree(dir)
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	names, err := fs.ReadDir(tree.FS(), ".")
+	for _, n := range names {
+		err = errors.Join(err, tree.RemoveAll(n.Name()))
+	}
+	return err
+}
+
+// unmounted returns an error when something is mounted at a path, or inside of it.
+func unmounted(path string) error {
+	inside, err := mounts.Below(path)
+	if err != nil {
+		return err
+	}
+	if len(inside) > 0 {
+		return status.Errorf(codes.FailedPrecondition, "%s is mounted inside of it", inside[0].Point)
 	}
 	return nil
 }
@@ -55,7 +129,7 @@ func fillDraft(draft string, block bool, size int64, source string) error {
 }
 
 func copyImage(to *os.File, source string) error {
-	from, err := os.Open(source)
+	from, err := mounts.OpenBare(source, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -85,20 +159,20 @@ func copySparse(to, from *os.File) error {
 
 // copyTree copies directories, files and links with their owners, modes and times. Sockets, pipes and
 // devices are left out. Tasks may write to the volume meanwhile: nothing outside of it is opened, whatever links they
-// make.
+// make. What is mounted inside of it is not part of it.
 func copyTree(from, to string) error {
-	root, err := os.OpenRoot(from)
+	root, err := mounts.OpenBareTree(from)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	return fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
-			return err
+			return unlessGone(path, err)
 		}
 		info, err := root.Lstat(path)
 		if err != nil {
-			return err
+			return unlessGone(path, err)
 		}
 		target := filepath.Join(to, path)
 		switch {
@@ -106,11 +180,16 @@ func copyTree(from, to string) error {
 			err = os.Mkdir(target, 0o700)
 		case info.Mode()&fs.ModeSymlink != 0:
 			var link string
-			if link, err = root.Readlink(path); err == nil {
-				err = os.Symlink(link, target)
+			if link, err = root.Readlink(path); err != nil {
+				return unlessGone(path, err)
 			}
+			err = os.Symlink(link, target)
 		case info.Mode().IsRegular():
-			err = copyFile(root, path, target)
+			var from *os.File
+			if from, err = root.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err != nil {
+				return unlessGone(path, err)
+			}
+			err = copyFile(from, target)
 		default:
 			return nil
 		}
@@ -121,19 +200,23 @@ func copyTree(from, to string) error {
 	})
 }
 
-// copyFile copies a regular file; what has become a pipe meanwhile is not waited for.
-func copyFile(root *os.Root, path, to string) error {
-	from, err := root.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return err
+// unlessGone passes over what is removed below the root of a tree while it is copied.
+func unlessGone(path string, err error) error {
+	if path != "." && errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
+	return err
+}
+
+// copyFile copies a regular file, and closes it; what has become a pipe meanwhile is not waited for.
+func copyFile(from *os.File, to string) error {
 	defer from.Close()
 	info, err := from.Stat()
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s was replaced while it was copied", path)
+		return fmt.Errorf("%s was replaced while it was copied", from.Name())
 	}
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

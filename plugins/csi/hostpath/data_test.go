@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A task that has the volume may put a link in the place of a file while it is copied: files of the host, which the
@@ -51,5 +53,115 @@ func TestCopyFollowsNoLinkThatAppearsMeanwhile(t *testing.T) {
 		if err := os.RemoveAll(to); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Files that a task removes while its volume is copied are passed over: one that makes and removes files all the time could
+// not be copied at all.
+func TestCopyPassesOverWhatVanishes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	volume := filepath.Join(dir, "volume")
+	if err := os.MkdirAll(filepath.Join(volume, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(volume, "z"), []byte("stays"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var task sync.WaitGroup
+	var over atomic.Bool
+	task.Go(func() {
+		for !over.Load() {
+			for _, name := range []string{"f", "d/f", "e/f"} {
+				path := filepath.Join(volume, name)
+				_ = os.MkdirAll(filepath.Dir(path), 0o755)
+				_ = os.WriteFile(path, []byte("passes"), 0o644)
+				_ = os.Remove(path)
+			}
+			_ = os.Symlink("z", filepath.Join(volume, "l"))
+			_ = os.Remove(filepath.Join(volume, "l"))
+			_ = os.Remove(filepath.Join(volume, "e"))
+		}
+	})
+	defer task.Wait()
+	defer over.Store(true)
+	for range 300 {
+		to := filepath.Join(dir, "copy")
+		if err := copyTree(volume, to); err != nil {
+			t.Fatal(err)
+		}
+		if body, err := os.ReadFile(filepath.Join(to, "z")); err != nil || string(body) != "stays" {
+			t.Fatalf("%q, %v", body, err)
+		}
+		if err := os.RemoveAll(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A record outlives a loss of power: so must the data that it tells of.
+func TestCopyIsWrittenBackBeforeItsRecord(t *testing.T) {
+	t.Parallel()
+	b, err := openBooks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &driver{books: b}
+	source := filepath.Join(t.TempDir(), "source")
+	if err := os.Mkdir(source, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(source, "f"), make([]byte, 1<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.makeData("vol-copy", false, 1<<20, source); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(b.data("vol-copy"), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var pages unix.Cachestat_t
+	if err := unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{Len: 1 << 20}, &pages, 0); err != nil {
+		t.Skipf("the kernel does not tell what is written back: %v", err)
+	}
+	if pages.Dirty+pages.Writeback > 0 {
+		t.Errorf("%d pages of the copy are not written back", pages.Dirty+pages.Writeback)
+	}
+}
+
+// A source that is deleted and made anew while it is copied has been read in part: the copy must not be taken for whole.
+func TestCopyOfASourceThatWasMadeAnewIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, remade := range map[string]bool{"made anew": true, "left alone": false} {
+		t.Run(name, func(t *testing.T) {
+			b, err := openBooks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &driver{books: b}
+			source := &volume{ID: "vol-source", Name: "source"}
+			create := func() {
+				if err := d.fill(t.Context(), source, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			create()
+			copied, err := holdSource(b.data(source.ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer copied.Close()
+			if remade {
+				if err := d.purge("volumes", source.ID); err != nil {
+					t.Fatal(err)
+				}
+				create()
+			}
+			if err := d.whole(&volume{CloneOf: source.ID}, copied); (err != nil) != remade {
+				t.Errorf("the copy is judged: %v", err)
+			}
+		})
 	}
 }

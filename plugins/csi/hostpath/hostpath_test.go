@@ -3,6 +3,7 @@ package hostpath_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -244,8 +245,10 @@ func TestCapacityLimit(t *testing.T) {
 	if err := make("a", 2<<20); err != nil {
 		t.Fatal(err)
 	}
-	if err := make("b", 2<<20); !errors.Is(err, fault.Invalid) {
-		t.Errorf("volume above the capacity: %v", err)
+	for _, size := range []int64{2 << 20, math.MaxInt64} {
+		if err := make("b", size); !errors.Is(err, fault.Invalid) {
+			t.Errorf("volume of %d bytes above the capacity: %v", size, err)
+		}
 	}
 	if free, err := cl.Capacity(calls(t), nil, nil); err != nil || free != 1<<20 {
 		t.Errorf("free capacity %d: %v", free, err)

@@ -63,6 +63,9 @@ func usable(v *volume, id string, c *pb.VolumeCapability) error {
 	if v == nil {
 		return noVolume(id)
 	}
+	if v.Deleting {
+		return deleting(id)
+	}
 	block, err := blockOf(c)
 	if err != nil {
 		return err

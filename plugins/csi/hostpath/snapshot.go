@@ -2,7 +2,7 @@ package hostpath
 
 import (
 	"context"
-	"os"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -50,6 +50,12 @@ func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest
 	if err != nil {
 		return nil, err
 	}
+	if old != nil && old.Deleting {
+		if err := d.purge("snapshots", id); err != nil {
+			return nil, err
+		}
+		old = nil
+	}
 	if old != nil {
 		if old.Source != r.GetSourceVolumeId() {
 			return nil, status.Errorf(codes.AlreadyExists, "snapshot %q exists of another volume", old.Name)
@@ -63,6 +69,9 @@ func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest
 	if v == nil {
 		return nil, noVolume(r.GetSourceVolumeId())
 	}
+	if v.Deleting {
+		return nil, deleting(v.ID)
+	}
 	delay, err := readyAfter(r.GetParameters(), v.Parameters)
 	if err != nil {
 		return nil, err
@@ -71,8 +80,16 @@ func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest
 	if err := d.fits(s.SizeBytes); err != nil {
 		return nil, status.Errorf(codes.ResourceExhausted, "a snapshot of %d bytes does not fit", s.SizeBytes)
 	}
+	copied, err := holdSource(d.books.data(v.ID))
+	if err != nil {
+		return nil, err
+	}
+	defer copied.Close()
 	if err := d.makeData(id, s.Block, s.SizeBytes, d.books.data(v.ID)); err != nil {
 		return nil, err
+	}
+	if err := d.whole(&volume{CloneOf: v.ID}, copied); err != nil {
+		return nil, errors.Join(err, removeData(d.books.data(id)))
 	}
 	if delay > 0 {
 		s.Ready = time.Now().Add(delay)
@@ -99,13 +116,19 @@ func (d *driver) DeleteSnapshot(ctx context.Context, r *pb.DeleteSnapshotRequest
 	}
 	defer unlock()
 	s, err := d.books.snapshot(id)
-	if err != nil || s == nil {
+	if err != nil || s == nil && !isID("snap", id) {
 		return &pb.DeleteSnapshotResponse{}, err
 	}
-	if err := d.books.drop("snapshots", id); err != nil {
+	if err := unmounted(d.books.data(id)); err != nil {
 		return nil, err
 	}
-	return &pb.DeleteSnapshotResponse{}, os.RemoveAll(d.books.data(id))
+	if s != nil {
+		s.Deleting = true
+		if err := d.books.putSnapshot(s); err != nil {
+			return nil, err
+		}
+	}
+	return &pb.DeleteSnapshotResponse{}, d.purge("snapshots", id)
 }
 
 // GetSnapshot describes one snapshot.

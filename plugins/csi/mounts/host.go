@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,10 +25,18 @@ type Host interface {
 	Below(dir string) (List, error)
 	// At returns the topmost mount at exactly this path, nil when there is none.
 	At(path string) (*Entry, error)
+	// Tops returns the topmost mounts at those of the paths that are mounts, and the whole table: one look for many paths.
+	Tops(paths []string) (top map[string]*Entry, all List, err error)
 	// IsPoint reports whether path is a mount. A missing path is none.
 	IsPoint(path string) (bool, error)
 	// IsDevice reports whether path is a block device.
 	IsDevice(path string) bool
+	// Devices returns the block device nodes that are at root/*/*/dir/*. Nothing below a mount there is looked at.
+	Devices(root, dir string) ([]string, error)
+	// Elsewhere returns the id of a process in another mount namespace that has files of the mount; 0 when there is none.
+	Elsewhere(m *Entry) (pid int, err error)
+	// Watch calls changed after each change of the mount table until ctx ends.
+	Watch(ctx context.Context, changed func()) error
 	// Bind shows source at target, which must exist.
 	Bind(source, target string, f Flags) error
 	// Restrict adds restrictions to the mount at path.
@@ -80,6 +89,9 @@ func (System) Below(dir string) (List, error) { return Below(dir) }
 // At implements [Host].
 func (System) At(path string) (*Entry, error) { return At(path) }
 
+// Tops implements [Host].
+func (System) Tops(paths []string) (map[string]*Entry, List, error) { return Tops(paths) }
+
 // IsPoint implements [Host].
 func (System) IsPoint(path string) (bool, error) { return IsPoint(path) }
 
@@ -110,6 +122,56 @@ func (System) IsDevice(path string) bool {
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &x)
 	return err == nil && uint32(x.Mode)&unix.S_IFMT == unix.S_IFBLK
 }
+
+// Devices implements [Host].
+func (System) Devices(root, dir string) (out []string, err error) {
+	at := []string{root}
+	for range 2 {
+		var below []string
+		for _, d := range at {
+			names, err := namesOf(d)
+			if err != nil {
+				return nil, err
+			}
+			for _, n := range names {
+				if n.IsDir() {
+					below = append(below, filepath.Join(d, n.Name()))
+				}
+			}
+		}
+		at = below
+	}
+	for _, d := range at {
+		names, err := namesOf(filepath.Join(d, dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			if n.Type()&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice {
+				out = append(out, filepath.Join(d, dir, n.Name()))
+			}
+		}
+	}
+	return out, nil
+}
+
+// namesOf reads a directory; one that is not there, or is a file, has no names.
+func namesOf(dir string) ([]fs.DirEntry, error) {
+	names, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for device nodes: %w", err)
+	}
+	return names, nil
+}
+
+// Elsewhere implements [Host].
+func (System) Elsewhere(m *Entry) (int, error) { return Elsewhere(m) }
+
+// Watch implements [Host].
+func (System) Watch(ctx context.Context, changed func()) error { return Watch(ctx, changed) }
 
 // Sync implements [Host].
 func (System) Sync(m *Entry) error {

@@ -43,7 +43,34 @@ func numbersOf(unique uint64) (id int, dev string, err error) {
 }
 
 // uniqueOf finds the unique number of a mount of the table; 0 when the kernel does not tell it, or the mount is gone.
-func uniqueOf(e *Entry) uint64 {
+func uniqueOf(e *Entry) (out uint64) {
+	eachNumber(func(unique uint64, id int, dev string) (more bool) {
+		if id == e.ID && dev == e.Dev {
+			out = unique
+		}
+		return out == 0
+	})
+	return out
+}
+
+// giveUnique gives mounts of the table their unique numbers.
+func giveUnique(to map[string]*Entry) {
+	byID := make(map[int]*Entry, len(to))
+	for _, e := range to {
+		byID[e.ID] = e
+	}
+	left := len(byID)
+	eachNumber(func(unique uint64, id int, dev string) (more bool) {
+		if e := byID[id]; e != nil && e.Unique == 0 && e.Dev == dev {
+			e.Unique = unique
+			left--
+		}
+		return left > 0
+	})
+}
+
+// eachNumber tells the mounts, the newest first where the kernel can do that, until there are no more, or none is wanted.
+func eachNumber(tell func(unique uint64, id int, dev string) (more bool)) {
 	var ids [listed]uint64
 	order, last := uintptr(newestFirst), uint64(0)
 	for {
@@ -54,11 +81,11 @@ func uniqueOf(e *Entry) uint64 {
 			continue
 		}
 		if errno != 0 || n == 0 {
-			return 0
+			return
 		}
 		for _, unique := range ids[:n] {
-			if id, dev, err := numbersOf(unique); err == nil && id == e.ID && dev == e.Dev {
-				return unique
+			if id, dev, err := numbersOf(unique); err == nil && !tell(unique, id, dev) {
+				return
 			}
 		}
 		last = ids[n-1]

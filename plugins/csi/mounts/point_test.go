@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -69,6 +70,27 @@ func TestQuestionsAboutAnAutomountDoNotWaitForIt(t *testing.T) {
 	}
 	if on, err := mounts.IsPoint(path); on || err != nil {
 		t.Errorf("it is mounted still: %v", err)
+	}
+}
+
+// Nor for a file system whose server does not answer.
+func TestQuestionsAboutAHungMountDoNotWaitForIt(t *testing.T) {
+	root(t)
+	path := t.TempDir()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skipf("no fuse here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Mount("hung", path, "fuse", 0, "fd="+strconv.Itoa(fd)+",rootmode=40000,user_id=0,group_id=0"); err != nil {
+		t.Skipf("cannot mount fuse here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_FORCE|unix.MNT_DETACH) })
+	if !answers(t, "whether it is a mount", func() bool { on, err := mounts.IsPoint(path); return on && err == nil }) {
+		t.Error("it is no mount")
+	}
+	if answers(t, "whether it is a device", func() bool { return mounts.System{}.IsDevice(path) }) {
+		t.Error("it is a device")
 	}
 }
 

@@ -78,6 +78,11 @@ func TestExitIsOnRecordWhereTheStateIs(t *testing.T) {
 					t.Errorf("exit %+v %v", x, err)
 				}
 			}
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("supervising: %s", threadsOf(supervisor))
+				}
+			})
 			suite.Eventually(t, "the supervising process has ended", func() bool { return gone(supervisor) })
 			if c.moved { // to where it was
 				if err := unix.Mount(elsewhere, dir, "", unix.MS_BIND, ""); err != nil {

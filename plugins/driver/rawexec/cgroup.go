@@ -7,12 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/plugins/driver"
+	"github.com/open-nomad/open-nomad/plugins/driver/supervise"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
@@ -79,6 +82,33 @@ func (d *Driver) chooseCgroups(s *frame.Spec, c *taskConfig, t *driver.Task) err
 // ownCgroup is the cgroup directory of the task with that state path.
 func ownCgroup(parent, state string) string {
 	return filepath.Join(parent, filepath.Base(state)+scope)
+}
+
+// ofTask are the names of the cgroups of tasks, see statePath.
+var ofTask = regexp.MustCompile(`-[0-9a-f]{16}\.scope$`)
+
+// unusedFor is how long a cgroup without processes must have been there before it is taken for one that was left: the
+// start of a task makes one before the task is in it.
+const unusedFor = time.Minute
+
+// removeUnused removes the cgroups of tasks in which no process is: an earlier agent did not live until the kernel had
+// ended what was in them, and removed the files of the task before. Agents share the directory.
+func (d *Driver) removeUnused() {
+	for _, parent := range []string{d.cgroups(), d.cpusets()} {
+		if parent == "" {
+			continue
+		}
+		entries, _ := os.ReadDir(parent)
+		for _, e := range entries {
+			made, err := e.Info()
+			if err != nil || !ofTask.MatchString(e.Name()) || frame.IsHelperName(e.Name()) || time.Since(made.ModTime()) < unusedFor {
+				continue
+			}
+			if err := supervise.RemoveUnused(filepath.Join(parent, e.Name())); err != nil {
+				d.log.Warn("remove the cgroup of a task that has ended", "cgroup", e.Name(), "error", err)
+			}
+		}
+	}
 }
 
 // underCgroup is the directory that a job names, absolute or below root. Those that this node makes are not for jobs:

@@ -42,6 +42,6 @@ func (d *Driver) chooseCpuset(s *frame.Spec, c *taskConfig, t *driver.Task) {
 		return
 	}
 	if parent := d.cpusets(); parent != "" {
-		s.Cpuset = filepath.Join(parent, filepath.Base(s.State)+scope)
+		s.Cpuset = ownCgroup(parent, s.State)
 	}
 }

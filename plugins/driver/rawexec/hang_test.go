@@ -107,14 +107,7 @@ func TestStartThatHangsOutlivesTheAgent(t *testing.T) {
 			at, asked, answer := fuseThat(t, true)
 			task.Config["work_dir"] = at
 			startInKilledAgent(t, dir, task, asked)
-			scopes := func() (left []string) {
-				names, _ := filepath.Glob(filepath.Join(dir, "*", "*.lock"))
-				for _, n := range names {
-					found, _ := filepath.Glob("/sys/fs/cgroup/*/nomad.slice/" + strings.TrimSuffix(filepath.Base(n), ".lock") + ".scope")
-					left = append(left, found...)
-				}
-				return left
-			}()
+			scopes := scopesOf(dir)
 			d := newDriver(t, dir)
 			h, err := d.Find(suite.Context(t), task.ID)
 			if err != nil {

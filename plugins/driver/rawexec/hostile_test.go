@@ -120,6 +120,11 @@ func TestTasksEndWhateverIsInTheWay(t *testing.T) {
 			if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Signal != int(syscall.SIGKILL) {
 				t.Errorf("exit %+v %v", x, err)
 			}
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("left: %v\nmain: %s\nsupervising: %s", d.Remains(task.ID), threadsOf(main), threadsOf(supervisor))
+				}
+			})
 			suite.Eventually(t, "all processes are gone", func() bool { return gone(main) && gone(supervisor) && len(d.Remains(task.ID)) == 0 })
 		})
 	}

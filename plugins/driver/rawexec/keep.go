@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -39,15 +40,19 @@ func (d *Driver) setLease(s *frame.Spec, t *driver.Task) {
 
 // Keep implements [driver.Keeper].
 func (d *Driver) Keep(from int64, needed func(allocID string) bool) {
+	var all sync.WaitGroup
+	defer all.Wait()
 	for _, p := range d.keeping() {
-		switch {
-		case !needed(p.Ident().LeaseOf):
-			p.Release()
-		case from > 0:
-			if err := p.Renew(from); err != nil && p.Keeping() {
-				d.log.Warn("renew the lease of a task that has ended", "task", p.Ident().TaskID, "error", err)
+		needs := needed(p.Ident().LeaseOf)
+		all.Go(func() { // one that does not answer keeps no other waiting
+			if !needs {
+				p.Release()
+			} else if from > 0 {
+				if err := p.Renew(from); err != nil && p.Keeping() {
+					d.log.Warn("renew the lease of a task that has ended", "task", p.Ident().TaskID, "error", err)
+				}
 			}
-		}
+		})
 	}
 }
 

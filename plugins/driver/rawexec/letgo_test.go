@@ -43,12 +43,17 @@ func TestEndedStartThatHangsKeepsNoLease(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					done := make(chan error, 1)
 					go func() { _, err := d.Start(ctx, hung); done <- err }()
-					<-asked
+					select {
+					case <-asked:
+					case err := <-done:
+						t.Fatalf("it did not hang: %v", err)
+					}
 					cancel()
 					if err := <-done; err == nil {
 						t.Fatal("it was started")
 					}
 				}
+				scopes := scopesOf(dir)
 				task := suite.NewTask(t, sh("sleep 1000"))
 				task.ID, task.AllocID = task.ID+"/beside", "alloc"
 				l := *lease
@@ -63,6 +68,9 @@ func TestEndedStartThatHangsKeepsNoLease(t *testing.T) {
 				suite.Eventually(t, "the volume is unmounted", func() bool { return !isMounted(t, target) })
 				answer()
 				suite.Eventually(t, "nobody is left", func() bool { return holders(dir) == 0 })
+				for _, s := range scopes {
+					suite.Eventually(t, "its cgroup is removed", func() bool { return missing(s) })
+				}
 			})
 		}
 	}

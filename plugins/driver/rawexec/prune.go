@@ -54,6 +54,9 @@ func (d *Driver) Prune(ctx context.Context, spare []string, all bool) ([]string,
 		}
 		return err
 	}))
+	if all {
+		d.removeUnused()
+	}
 	slices.Sort(pruned)
 	return pruned, errors.Join(errs...)
 }
@@ -93,7 +96,7 @@ func (d *Driver) prune(ctx context.Context, state string, all bool) (string, err
 	id, err := d.find(ctx, state)
 	switch {
 	case errors.Is(err, fault.NotFound) && all:
-		supervise.EndLeftovers(state, d.cgroupOf(state))
+		supervise.EndLeftovers(state, d.cgroupOf(state), d.cpusetOf(state))
 		return "", supervise.Remove(state)
 	case errors.Is(err, fault.NotFound):
 		return "", nil
@@ -134,7 +137,7 @@ func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	ident, err := d.find(ctx, state)
 	if errors.Is(err, fault.Unavailable) {
 		if h, ok := supervise.Holder(state); ok {
-			h.TaskID, h.Cgroup = id, d.cgroupOf(state)
+			h.TaskID, h.Cgroup, h.Cpuset = id, d.cgroupOf(state), d.cpusetOf(state)
 			ident, err = h, nil
 		}
 	}
@@ -156,17 +159,23 @@ func (d *Driver) find(ctx context.Context, state string) (supervise.Ident, error
 	if err != nil {
 		return id, err
 	}
-	id.Cgroup = d.cgroupOf(state)
+	id.Cgroup, id.Cpuset = d.cgroupOf(state), d.cpusetOf(state)
 	return id, nil
 }
 
 // cgroupOf is the cgroup directory of the task with that state path, empty when there is none.
-func (d *Driver) cgroupOf(state string) string {
-	if parent := d.cgroups(); parent != "" {
-		own := ownCgroup(parent, state)
-		if _, err := os.Stat(own); err == nil {
-			return own
-		}
+func (d *Driver) cgroupOf(state string) string { return scopeIn(d.cgroups(), state) }
+
+// cpusetOf is its directory of the controller of cores, where that is one of cgroup version 1.
+func (d *Driver) cpusetOf(state string) string { return scopeIn(d.cpusets(), state) }
+
+func scopeIn(parent, state string) string {
+	if parent == "" {
+		return ""
 	}
-	return ""
+	own := ownCgroup(parent, state)
+	if _, err := os.Stat(own); err != nil {
+		return ""
+	}
+	return own
 }

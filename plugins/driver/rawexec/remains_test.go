@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,18 +80,21 @@ func fuseThat(t *testing.T, tells bool) (at string, asked chan struct{}, end fun
 			}
 		}
 	}()
-	ended := false
-	end = func() {
-		if !ended {
-			ended = true
-			_ = unix.Unmount(at, unix.MNT_FORCE)
-			_ = unix.Unmount(at, unix.MNT_DETACH)
-			<-served
-			_ = unix.Close(fd)
-		}
-	}
-	t.Cleanup(end)
+	end = endsOnce(t, at, fd, served)
 	return at, asked, end
+}
+
+// endsOnce returns what unmounts a file system that a test serves, at the end of the test at the latest.
+func endsOnce(t *testing.T, at string, fd int, served <-chan struct{}) func() {
+	t.Helper()
+	end := sync.OnceFunc(func() {
+		_ = unix.Unmount(at, unix.MNT_FORCE)
+		_ = unix.Unmount(at, unix.MNT_DETACH)
+		<-served
+		_ = unix.Close(fd)
+	})
+	t.Cleanup(end)
+	return end
 }
 
 // threadEnv makes this test binary a task of which another thread than the first opens a file.

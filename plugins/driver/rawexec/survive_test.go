@@ -35,6 +35,19 @@ func gone(pid int) bool {
 	return err != nil || strings.Contains(string(b), ") Z ")
 }
 
+// threadsOf says what the threads of a process do.
+func threadsOf(pid int) (out string) {
+	dirs, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*")
+	for _, dir := range dirs {
+		out += "\n" + dir
+		for _, name := range []string{"stat", "wchan", "syscall", "children", "stack"} {
+			b, _ := os.ReadFile(filepath.Join(dir, name))
+			out += " " + strings.TrimSpace(string(b))
+		}
+	}
+	return out
+}
+
 // family starts a task with a child in a session of its own.
 func family(t *testing.T, d *rawexec.Driver) (task *driver.Task, handle *driver.Handle, child int) {
 	t.Helper()

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -93,6 +92,10 @@ func Find(ctx context.Context, state string) (Ident, error) {
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
 	conn, r, err := dial(ctx, Ident{State: state})
+	for ends(err) && ctx.Err() == nil { // it is ending
+		time.Sleep(retryEvery)
+		conn, r, err = dial(ctx, Ident{State: state})
+	}
 	switch {
 	case (errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) && !locked(state):
 		return Ident{}, fault.New(fault.NotFound, "supervising process at %s: %w", state, err)
@@ -109,6 +112,11 @@ func Find(ctx context.Context, state string) (Ident, error) {
 	id.TaskTicks, _ = startTicks(id.TaskPID)
 	id.Mark = markAt(state)
 	return id, nil
+}
+
+// ends reports whether a connection broke off: the process behind it is ending.
+func ends(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // dial connects to the socket at a state path and checks that the process behind it is the one meant;
@@ -177,13 +185,16 @@ func peerPID(conn *net.UnixConn) (int, error) {
 }
 
 // endLeftovers kills what a vanished supervising process left. The kernel killed the main process with it; the others
-// are found by the task's cgroup, by its session, which is named after the main process, and, where they have left both,
+// are found by the task's cgroups, by its session, which is named after the main process, and, where they have left both,
 // as only root's can, by their environment.
 func endLeftovers(id Ident) {
 	killCgroup(id.Cgroup)
+	killCpuset(id.Cpuset)
 	killSession(id)
 	killOrphans(id)
-	removeCgroup(id.Cgroup)
+	for _, dir := range []string{id.Cgroup, id.Cpuset} {
+		removeCgroup(dir)
+	}
 }
 
 // killSession kills the session of the task's main process, unless its number is somebody else's by now: of a boot
@@ -212,47 +223,6 @@ func isHelper(pid int) bool {
 }
 
 // EndLeftovers kills and removes what a supervising process left that has vanished, and of which there is no handle.
-func EndLeftovers(state, cgroup string) {
-	endLeftovers(Ident{State: state, Boot: bootID(), Cgroup: cgroup, Mark: markAt(state)})
-}
-
-// Tries to remove a cgroup: at once, and beside for what the kernel takes long to end.
-const (
-	removeTries, removePause = 50, time.Millisecond
-	laterTries, laterPause   = 3600, time.Second
-)
-
-// removeCgroup removes a task's cgroup, with those that the task made in it.
-func removeCgroup(dir string) {
-	if dir != "" && !tryRemoval(dir, removeTries, removePause) {
-		go tryRemoval(dir, laterTries, laterPause)
-	}
-}
-
-func tryRemoval(dir string, tries int, pause time.Duration) bool {
-	for range tries {
-		if removeTree(dir) == nil {
-			return true
-		}
-		if _, err := os.Stat(dir); err != nil {
-			return true
-		}
-		time.Sleep(pause)
-	}
-	return false
-}
-
-// removeTree removes a cgroup with those in it; the error is that of the outermost.
-func removeTree(dir string) (err error) {
-	var all []string
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			all = append(all, path)
-		}
-		return nil // what has gone meanwhile is not in the way
-	})
-	for _, d := range slices.Backward(all) {
-		err = os.Remove(d)
-	}
-	return err
+func EndLeftovers(state, cgroup, cpuset string) {
+	endLeftovers(Ident{State: state, Boot: bootID(), Cgroup: cgroup, Cpuset: cpuset, Mark: markAt(state)})
 }

@@ -57,7 +57,9 @@ func TestStrangersInTheSessionOfAGoneTaskLive(t *testing.T) {
 		"of this boot":    {strings.TrimSpace(string(boot)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := exec.Command("setsid", "-w", "sh", "-c", `echo $$; sh -c 'sleep 300 >/dev/null 2>&1 </dev/null & echo $!'`).Output()
+			ask, answer := fifo(t), fifo(t)
+			script := `echo $$; sh -c 'cat <"$0" >"$1" 2>/dev/null & echo $!' "$0" "$1"`
+			out, err := exec.Command("setsid", "-w", "sh", "-c", script, ask.Name(), answer.Name()).Output()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,11 +79,45 @@ func TestStrangersInTheSessionOfAGoneTaskLive(t *testing.T) {
 					t.Fatal("what the task left lives on")
 				}
 			}
-			if c.lives && !alive(member) {
-				t.Error("a process that the task never had was killed")
+			if !c.lives {
+				return
+			}
+			// One with a signal that waits handles it before it answers.
+			if _, err := ask.WriteString("?"); err != nil {
+				t.Fatal(err)
+			}
+			if err := answer.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := answer.Read(make([]byte, 1)); err != nil {
+				t.Errorf("a process that the task never had was killed: %v", err)
+			}
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", member))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, set := range []string{"SigPnd", "ShdPnd"} {
+				if !strings.Contains(string(status), set+":\t0000000000000000\n") {
+					t.Errorf("a signal waits for a process that the task never had: %s", status)
+				}
 			}
 		})
 	}
+}
+
+// fifo makes a named pipe.
+func fifo(t *testing.T) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0) // with both ends open nobody waits for the other
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
 }
 
 func alive(pid int) bool {
@@ -139,5 +175,25 @@ func TestProcessesAreNotGoneForWantOfDescriptors(t *testing.T) {
 	}
 	if !alive(c.Process.Pid) {
 		t.Error("it was killed")
+	}
+}
+
+// A supervising process that is ending breaks connections off. It is waited for.
+func TestProcessThatEndsWhileItIsAskedIsNotFound(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", state+".sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		conn, err := l.Accept()
+		_ = l.Close()
+		if err == nil {
+			_ = conn.Close()
+		}
+	}()
+	if id, err := supervise.Find(t.Context(), state); !errors.Is(err, fault.NotFound) {
+		t.Errorf("%+v, %v", id, err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
 
 // send sends a signal to one process if it is still the one that started at ticks.
@@ -86,6 +88,19 @@ func killCgroup(dir string) {
 	raw, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	for _, f := range strings.Fields(string(raw)) {
 		if pid, err := strconv.Atoi(f); err == nil && pid > 1 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// killCpuset kills the processes of a cgroup of version 1, but for helpers: they stay in that when they are moved out of
+// the one of version 2.
+func killCpuset(dir string) {
+	if dir == "" {
+		return
+	}
+	for _, pid := range cgroup.ProcessesBelow(dir) {
+		if pid > 1 && !isHelper(pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}

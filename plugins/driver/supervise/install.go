@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/durable"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
@@ -71,17 +72,7 @@ func installed(path string, content []byte) bool {
 
 // write never lets a half-written program be executed, whoever else installs at the same time.
 func write(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".supervise-*")
-	if err != nil {
-		return fmt.Errorf("install the supervising program: %w", err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(programMode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	if err := durable.WriteFile(path, content, programMode); err != nil {
 		return fmt.Errorf("install the supervising program: %w", err)
 	}
 	return nil

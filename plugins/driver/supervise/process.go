@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
@@ -33,6 +36,8 @@ type Ident struct {
 	LeaseOf string `json:",omitempty"`
 	// Cgroup is the task's own cgroup directory, when it has one.
 	Cgroup string `json:",omitempty"`
+	// Cpuset is the task's own directory of the cgroup v1 controller of cores, when it has one.
+	Cpuset string `json:",omitempty"`
 	// Mark is the variable in the environment of the task's processes by which they are known.
 	Mark string `json:",omitempty"`
 }
@@ -59,7 +64,9 @@ type Process struct {
 
 	mu sync.Mutex
 	// conn is nil while the supervising process has not answered.
-	conn     *net.UnixConn
+	conn *net.UnixConn
+	// room is what the connection was made to hold; 0 is what the kernel gives.
+	room     int
 	detached bool
 	// givenUp is set when the supervising process is taken for gone whatever the kernel says.
 	givenUp bool
@@ -126,8 +133,14 @@ func (p *Process) Signal(sig syscall.Signal) error {
 // Kill kills everything that the task started.
 func (p *Process) Kill() error { return p.command(frame.Wrap(frame.KindKill, nil)) }
 
-// commandWait bounds handing over an order: one who reads nothing has room for many.
-const commandWait = 100 * time.Millisecond
+const (
+	// commandWait bounds handing over an order: one who reads nothing has room for many.
+	commandWait = 100 * time.Millisecond
+	// roomFirst and roomMax are how much a connection holds, in bytes that the kernel doubles, when the process has not
+	// read anything for long: it may be stopped, and all renewals of its lease count when it goes on. At 1.5 KiB for two of
+	// them that is enough for 20,000.
+	roomFirst, roomMax = 1 << 19, 1 << 23
+)
 
 // command hands over an order; one that fails because the process just ended is carried out.
 func (p *Process) command(b []byte) error {
@@ -156,9 +169,33 @@ func (p *Process) hand(b []byte) error {
 	if p.conn == nil {
 		return errGone
 	}
-	_ = p.conn.SetWriteDeadline(time.Now().Add(commandWait))
-	_, err := p.conn.Write(b)
-	return err
+	for {
+		_ = p.conn.SetWriteDeadline(time.Now().Add(commandWait))
+		n, err := p.conn.Write(b)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || p.room == roomMax {
+			return err
+		}
+		p.room = min(max(2*p.room, roomFirst), roomMax)
+		if err := widen(p.conn, p.room); err != nil {
+			return fmt.Errorf("make room for what it has not read: %w", err)
+		}
+	}
+}
+
+// widen lets a connection hold more, as far as this process may do that.
+func widen(conn *net.UnixConn, size int) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failure error
+	err = raw.Control(func(fd uintptr) {
+		failure = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, size)
+		if failure != nil {
+			failure = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, size)
+		}
+	})
+	return errors.Join(err, failure)
 }
 
 // Detach lets go of a task that runs on: nothing more is learnt about it and Done is never closed.
@@ -285,7 +322,7 @@ func (p *Process) reconnect() bool {
 			if p.conn != nil {
 				p.conn.Close()
 			}
-			if p.conn = conn; p.detached {
+			if p.conn, p.room = conn, 0; p.detached {
 				conn.Close()
 			}
 			return true
@@ -347,8 +384,9 @@ func Remove(state string) error {
 	return errors.Join(remove(state, ".sock"), RemoveExit(state))
 }
 
-// RemoveExit removes the files at a state path but for the socket, to which a process answers still that keeps a lease.
-func RemoveExit(state string) error { return remove(state, ".exit", ".exit.tmp", ".lock") }
+// RemoveExit removes the files at a state path but for the socket, to which a process answers still that keeps a lease. The
+// lock goes first: a supervising process that still tries to keep the exit makes the record of it.
+func RemoveExit(state string) error { return remove(state, ".lock", ".exit.tmp", ".exit") }
 
 func remove(state string, endings ...string) error {
 	var errs []error

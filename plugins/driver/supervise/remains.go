@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
 
 // Remain is a process of a task that is left, with the kernel's letter for its state and the kernel's function that
@@ -63,7 +65,7 @@ func isSupervising(pid int) bool {
 
 func (p *Process) pids() []int {
 	id := p.Ident()
-	out := inCgroup(id.Cgroup)
+	out := cgroup.Processes(id.Cgroup)
 	if alive(id.PID, id.Ticks) {
 		out = append(out, descendants(id.PID)...)
 	} else {
@@ -83,22 +85,6 @@ func (p *Process) orphans() (out []int) {
 			}
 		}
 	default:
-	}
-	return out
-}
-
-func inCgroup(dir string) (out []int) {
-	if dir == "" {
-		return nil
-	}
-	raw, err := os.ReadFile(dir + "/cgroup.procs")
-	if err != nil {
-		return nil
-	}
-	for _, f := range strings.Fields(string(raw)) {
-		if pid, err := strconv.Atoi(f); err == nil {
-			out = append(out, pid)
-		}
 	}
 	return out
 }

@@ -66,6 +66,8 @@ type layout struct {
 	attach         bool
 	// fuse makes the driver publish by FUSE file systems.
 	fuse bool
+	// disk is a block device that the driver mounts as each volume; empty for directories.
+	disk string
 	// prepare is called with each node before its agent starts.
 	prepare func(*kit.Host)
 }
@@ -119,6 +121,9 @@ func (b *bed) driverJob() *api.Job {
 	args := []string{"-nomad", b.Binary, "-state-dir", b.storage, "-node-id", "${node.unique.name}"}
 	if b.fuse {
 		args = append(args, "-fuse")
+	}
+	if b.disk != "" {
+		args = append(args, "-disk", b.disk)
 	}
 	if b.attach {
 		args = append(args, "--", "-attach")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
 // row is a line of the matrix.
@@ -96,7 +97,7 @@ func (b *bed) history(volume string) string {
 
 // attached are the nodes to which the driver has attached the volume.
 func (b *bed) attached(volume string) []string {
-	raw, err := os.ReadFile(filepath.Join(b.storage, "volumes", b.volumes[volume]+".json"))
+	raw, err := durable.Read(filepath.Join(b.storage, "volumes", b.volumes[volume]+".json"))
 	if err != nil {
 		return nil
 	}

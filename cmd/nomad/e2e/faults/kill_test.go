@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
 // operation is what a user asks for, the driver's calls that it takes, and how it ends.
@@ -100,7 +100,7 @@ func (b *bed) hasGrown(id string, size int64) error {
 	if err != nil {
 		return err
 	}
-	raw, err := os.ReadFile(filepath.Join(b.storage, "volumes", v.ExternalID+".json"))
+	raw, err := durable.Read(filepath.Join(b.storage, "volumes", v.ExternalID+".json"))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -293,8 +294,24 @@ func (a *Agent) clean() {
 		}
 	}
 	if len(a.Mounts()) == 0 {
+		a.removeCgroups()
 		_ = os.RemoveAll(a.Dir)
 	}
+}
+
+// removeCgroups removes those of the tasks whose supervising processes were killed before they could: they have the names of
+// their files.
+func (a *Agent) removeCgroups() {
+	_ = filepath.WalkDir(a.Dir, func(path string, _ fs.DirEntry, _ error) error {
+		name, ok := strings.CutSuffix(filepath.Base(path), ".lock")
+		if !ok {
+			return nil
+		}
+		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/cpuset"} {
+			_ = os.Remove(filepath.Join(root, "nomad.slice", name+".scope"))
+		}
+		return nil
+	})
 }
 
 // endProcesses kills what belongs to the agent's directory, and supervising processes that stay because they cannot

@@ -32,6 +32,10 @@ type Host struct {
 	broken  map[int]error
 	hung    map[int]chan struct{}
 	devices map[string]bool
+	// elsewhere are the processes that have files of the mounts at paths in other mount namespaces.
+	elsewhere map[string]int
+	// changes are told of changes of the table.
+	changes map[chan struct{}]bool
 	// slow are the paths whose unmount ends when the channel is closed, after the table has shown it.
 	slow map[string]chan struct{}
 	// unwritten are the paths that are written back when the channel is closed.
@@ -50,7 +54,7 @@ var _ mounts.Host = (*Host)(nil)
 func New(name string) *Host {
 	return &Host{
 		name: name, boot: 1, dirs: map[string]bool{}, busy: map[string]bool{}, broken: map[int]error{}, hung: map[int]chan struct{}{},
-		devices: map[string]bool{}, slow: map[string]chan struct{}{}, unwritten: map[string]chan struct{}{},
+		devices: map[string]bool{}, elsewhere: map[string]int{}, changes: map[chan struct{}]bool{}, slow: map[string]chan struct{}{}, unwritten: map[string]chan struct{}{},
 		born: time.Now(),
 	}
 }
@@ -148,6 +152,12 @@ func (h *Host) addLocked(e *mounts.Entry, f mounts.Flags) {
 	e.ID, e.Unique = h.lastID, uint64(h.lastID)
 	e.ReadOnly, e.Flags = f.ReadOnly, f
 	h.table = append(slices.Clone(h.table), e)
+	for c := range h.changes {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // Bind implements [mounts.Host]. What is below a mount is of its device, everything else of the host's own.
@@ -389,20 +399,6 @@ func (h *Host) IsPoint(path string) (bool, error) {
 	return e != nil, err
 }
 
-// SetDevice says whether path is a block device.
-func (h *Host) SetDevice(path string, is bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.devices[path] = is
-}
-
-// IsDevice implements [mounts.Host].
-func (h *Host) IsDevice(path string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.devices[path]
-}
-
 // Share implements [mounts.Host].
 func (h *Host) Share(string) error { return nil }
 
@@ -451,4 +447,28 @@ func (h *Host) BootID() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.name + "/" + strconv.Itoa(h.boot)
+}
+
+// Move renames a directory with all that is below it, mounts included.
+func (h *Host) Move(from, to string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	moved := func(path string) (string, bool) {
+		rest, inside := strings.CutPrefix(path+"/", from+"/")
+		return filepath.Join(to, rest), inside
+	}
+	h.table = slices.Clone(h.table)
+	for i, e := range h.table {
+		if point, inside := moved(e.Point); inside {
+			next := *e
+			next.Point = point
+			h.table[i] = &next
+		}
+	}
+	for d := range h.dirs {
+		if path, inside := moved(d); inside {
+			delete(h.dirs, d)
+			h.dirs[path] = true
+		}
+	}
 }

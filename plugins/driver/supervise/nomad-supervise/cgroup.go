@@ -26,7 +26,9 @@ func openCgroup(spec *frame.Spec) (*cgroup, *frame.Failed) {
 	}
 	c := &cgroup{path: spec.Cgroup, own: spec.OwnCgroup}
 	if c.own {
-		if err := syscall.Mkdir(c.path, 0o755); err != nil && err != syscall.EEXIST {
+		// The kernel may kill at once what begins in a cgroup of which the processes were killed once, as an ended start did.
+		removeTree(c.path)
+		if syscall.Mkdir(c.path, 0o755) != nil {
 			return nil, nil
 		}
 	}

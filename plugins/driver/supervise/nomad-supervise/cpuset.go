@@ -30,6 +30,6 @@ func enterCpuset(spec *frame.Spec) (leave func()) {
 
 func removeCpuset(spec *frame.Spec) {
 	if spec.Cpuset != "" {
-		_ = syscall.Rmdir(spec.Cpuset)
+		removeTree(spec.Cpuset)
 	}
 }

@@ -16,18 +16,21 @@ type supervisor struct {
 	listen int
 	state  *state
 
-	stdout, stderr *stream
-	cgroup         *cgroup
-	reaper         *reaper
+	logs   *logs // nil when nobody keeps the output
+	cgroup *cgroup
+	reaper *reaper
 
 	pid       int
 	pidfd     int
 	startedAt int64
 	lease     lease
+	// killed is set when an agent has told to kill the task.
+	killed bool
 	// helpers is set when only processes that serve mounts outlive the task, gone when no process of it is left.
 	helpers, gone bool
 	// exit is the report of the end; nil while the main process runs.
-	exit []byte
+	exit      []byte
+	recording recording
 }
 
 func main() {
@@ -47,6 +50,9 @@ func main() {
 		s.hide()
 		send(agentFD, frame.KindFailed, f.Encode())
 		syscall.Exit(1)
+	}
+	if s.logs != nil {
+		go s.logs.run()
 	}
 	s.introduce(agentFD)
 	s.lease.look()
@@ -98,12 +104,11 @@ func (s *supervisor) finish() {
 	s.endTree()
 	s.lease.leave()
 	status := s.reaper.status
-	if s.lease.over() {
+	if s.leaseOver() {
 		s.lease.ended = s.lease.ended || status != 0
 		s.lease.close(s.gone)
 	}
-	s.stdout.drain()
-	s.stderr.drain()
+	s.drain()
 	x := frame.Exited{Code: int64(status.ExitStatus()), FinishedAt: finishedAt, LeaseEnded: s.lease.ended, Keeps: s.lease.kept()}
 	if status.Signaled() {
 		x.Signal = int64(status.Signal())

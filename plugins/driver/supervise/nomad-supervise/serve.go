@@ -36,13 +36,13 @@ type agent struct {
 	unread int
 }
 
-// serve moves output and obeys commands until the main process has ended.
+// serve obeys commands until the main process has ended.
 func (s *supervisor) serve() {
 	for !s.turn(s.patience(s.lease.wait())) {
 		if s.abandoned() {
 			s.killTree(true)
 		}
-		if s.lease.over() {
+		if s.leaseOver() {
 			s.killTree(s.lease.ended)
 			s.lease.ended = true
 			s.lease.sever()
@@ -52,25 +52,21 @@ func (s *supervisor) serve() {
 
 // turn waits until something happens, and does what it asks for. It reports whether the reaper has a note.
 func (s *supervisor) turn(timeoutMS int64) bool {
-	fds := [9]pollFD{
+	fds := [8]pollFD{
 		{int32(s.reaper.note), pollIn, 0},
 		{int32(s.listen), pollIn, 0},
-		{s.stdout.fd(), pollIn, 0},
-		{s.stderr.fd(), pollIn, 0},
-		8: {s.lease.alarm(), pollIn, 0},
+		{s.logs.doing(), pollIn, 0},
+		7: {s.lease.alarm(), pollIn, 0},
 	}
 	for i := range s.agents {
-		fds[4+i] = pollFD{int32(s.agents[i].fd), pollIn, 0}
+		fds[3+i] = pollFD{int32(s.agents[i].fd), pollIn, 0}
 	}
 	poll(fds[:], timeoutMS)
 	if fds[2].revents != 0 {
-		s.stdout.pump()
-	}
-	if fds[3].revents != 0 {
-		s.stderr.pump()
+		s.logs.done()
 	}
 	for i := range s.agents {
-		if fds[4+i].revents != 0 {
+		if fds[3+i].revents != 0 {
 			s.hear(&s.agents[i])
 		}
 	}
@@ -117,24 +113,44 @@ func (a *agent) hangUp() {
 	a.fd, a.unread = -1, 0
 }
 
-func (s *supervisor) hear(a *agent) {
+// leaseOver reports whether the task must end. This process may have been stopped while the lease was renewed: what it was
+// told meanwhile counts, and others may use the volumes.
+func (s *supervisor) leaseOver() bool {
+	if s.lease.over() && !s.lease.ended {
+		for i := range s.agents {
+			for told := 0; told < toldMax && s.hear(&s.agents[i]); {
+				told++
+			}
+		}
+	}
+	return s.lease.over()
+}
+
+// toldMax is more than the renewals that a socket holds, see roomMax of package supervise.
+const toldMax = 1 << 15
+
+// hear reads what an agent says, and reports whether there may be more.
+func (s *supervisor) hear(a *agent) bool {
+	if a.fd < 0 {
+		return false
+	}
 	n, _, err := syscall.Recvfrom(a.fd, a.inbox[a.unread:], syscall.MSG_DONTWAIT)
 	if err == syscall.EAGAIN || err == syscall.EINTR {
-		return
+		return false
 	}
 	if err != nil || n <= 0 {
 		a.hangUp()
-		return
+		return false
 	}
 	a.unread += n
 	for {
 		used := s.obey(a.inbox[:a.unread])
 		if used < 0 {
 			a.hangUp()
-			return
+			return false
 		}
 		if used == 0 {
-			return
+			return true
 		}
 		copy(a.inbox[:], a.inbox[used:a.unread])
 		a.unread -= used
@@ -157,6 +173,7 @@ func (s *supervisor) obey(b []byte) int {
 	case kind == frame.KindSignal && n == 1:
 		pidfdSignal(s.pidfd, syscall.Signal(b[frame.HeaderSize]))
 	case kind == frame.KindKill && n == 0:
+		s.killed = true
 		s.killTree(false)
 	case kind == frame.KindRelease && n == 0:
 		s.lease.released = true

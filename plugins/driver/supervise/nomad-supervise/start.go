@@ -125,7 +125,7 @@ func (s *supervisor) execute(program string, v *view) *frame.Failed {
 		again := err == syscall.EAGAIN || err == syscall.ENOMEM || err == syscall.ETXTBSY
 		return failed(again, "execute "+program+": "+err.Error())
 	}
-	if s.stdout != nil {
+	if s.logs != nil {
 		_ = syscall.Close(outWrite)
 		_ = syscall.Close(errWrite)
 	}
@@ -160,9 +160,9 @@ func (s *supervisor) openStreams() (int, int, *frame.Failed) {
 	}
 	_ = syscall.SetNonblock(out[0], true)
 	_ = syscall.SetNonblock(err2[0], true)
-	s.stdout = newStream(out[0], logs, s.spec.Stdout, &s.spec)
-	s.stderr = newStream(err2[0], logs, s.spec.Stderr, &s.spec)
-	return out[1], err2[1], nil
+	var f *frame.Failed
+	s.logs, f = newLogs(newStream(out[0], logs, s.spec.Stdout, &s.spec), newStream(err2[0], logs, s.spec.Stderr, &s.spec), logs)
+	return out[1], err2[1], f
 }
 
 func credential(spec *frame.Spec) *syscall.Credential {

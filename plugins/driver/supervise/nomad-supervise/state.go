@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sync/atomic"
 	"syscall"
 
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
@@ -19,9 +20,31 @@ type state struct {
 	name string
 
 	// look is when to look next whether an agent can ever come, a time of CLOCK_BOOTTIME in nanoseconds; signs counts
-	// the looks in a row that say no.
-	look  int64
-	signs int
+	// the looks in a row that say no, taken how many looks were taken notice of.
+	look    int64
+	signs   int
+	taken   uint32
+	outlook outlook
+}
+
+// outlook is what is seen of the files. It is looked at in a goroutine of its own: the disk may hang.
+type outlook struct {
+	looking             atomic.Bool
+	looks               atomic.Uint32 // those that have ended
+	forgotten, vanished atomic.Bool
+}
+
+// begin begins a look unless one is under way.
+func (o *outlook) begin() {
+	if !o.looking.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		o.forgotten.Store(forgotten())
+		o.vanished.Store(vanished())
+		o.looks.Add(1)
+		o.looking.Store(false)
+	}()
 }
 
 // openState opens the present directory.
@@ -48,6 +71,8 @@ func forgotten() bool {
 const (
 	lookEveryNS = 10e9
 	lookAgainNS = 1e9
+	// lookTakesNS is about how long a look takes.
+	lookTakesNS = 20e6
 	// signsEnough is how many looks in a row say that nobody can come.
 	signsEnough = 2
 
@@ -67,19 +92,33 @@ func (s *supervisor) attended() bool {
 // abandoned reports whether no agent is here and none can ever come: the files are removed, or went with their file system.
 // Nobody would ever end the task, nor learn of its end.
 func (s *supervisor) abandoned() bool {
+	st, o := s.state, &s.state.outlook
+	looks := o.looks.Load()
 	if s.attended() {
-		s.state.look, s.state.signs = 0, 0
+		st.look, st.signs, st.taken = 0, 0, looks
 		return false
 	}
-	if now := bootTime(); now >= s.state.look {
-		if forgotten() || vanished() {
-			s.state.look = now + lookAgainNS
-			s.state.signs++
-		} else {
-			s.state.look, s.state.signs = now+lookEveryNS, 0
+	if now := bootTime(); now >= st.look {
+		switch {
+		case looks != st.taken && (o.forgotten.Load() || o.vanished.Load()):
+			st.look, st.taken = now+lookAgainNS, looks
+			st.signs++
+		case looks != st.taken:
+			st.look, st.signs, st.taken = now+lookEveryNS, 0, looks
+		case o.looking.Load():
+			st.look = now + lookAgainNS
+		default:
+			o.begin()
+			st.look = now + lookTakesNS
 		}
 	}
-	return s.state.signs >= signsEnough
+	return st.signs >= signsEnough
+}
+
+// isForgotten reports whether somebody has removed the file of the lock, as far as that is known. It looks again beside.
+func (s *supervisor) isForgotten() bool {
+	s.state.outlook.begin()
+	return s.state.outlook.forgotten.Load()
 }
 
 // patience bounds a wait while no agent is here, in milliseconds; negative means for ever.

@@ -12,13 +12,14 @@ const recordAgainMS = 1000
 // else may be there who takes the volumes away in time. Helpers are children of this process, and may write to its pipes.
 // What the kernel does not end is known, to every agent that comes, by being below this process.
 func (s *supervisor) stay() {
-	if s.gone {
-		s.stdout.close()
-		s.stderr.close()
+	closed := s.gone
+	if closed {
+		s.logs.ask(orderClose)
 	}
 	for recorded, told := false, false; ; {
+		s.leaseOver()
 		s.lease.finish(s.gone)
-		recorded = recorded || s.keep(s.exit) || forgotten() || s.abandoned()
+		recorded = recorded || s.record() || s.isForgotten() || s.abandoned()
 		asked := !recorded || s.lease.stop > 0
 		if !asked {
 			s.hide()
@@ -30,6 +31,9 @@ func (s *supervisor) stay() {
 		if !asked && s.gone {
 			s.cgroup.remove() // which is not possible before all have ended
 			removeCpuset(&s.spec)
+			if !closed {
+				s.drain()
+			}
 			return
 		}
 		wait := s.lease.wait()

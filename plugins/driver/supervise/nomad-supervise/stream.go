@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
-// buffer is shared by both streams: output moves on one goroutine.
+// buffer is shared by both streams: output moves on one goroutine, see [logs].
 var buffer [16 << 10]byte
 
 // stream moves one output of the task from its pipe to log files named <name>.<n>. The newest index
@@ -15,7 +15,7 @@ var buffer [16 << 10]byte
 // disk: what cannot be written is dropped.
 type stream struct {
 	pipe  int // -1 when nobody writes any more
-	dir   int // of the log files
+	dir   int // of the log files; others may use it too
 	name  string
 	index int64
 	file  int // -1 when it could not be opened
@@ -109,12 +109,9 @@ func (l *stream) open() {
 
 func (l *stream) remove(index int64) { _ = unlinkat(l.dir, l.name+"."+itoa(index)) }
 
-// close lets go of the pipe and the files.
+// close closes the pipe and the file.
 func (l *stream) close() {
-	if l == nil {
-		return
-	}
-	for _, fd := range [3]*int{&l.pipe, &l.file, &l.dir} {
+	for _, fd := range [2]*int{&l.pipe, &l.file} {
 		if *fd >= 0 {
 			_ = syscall.Close(*fd)
 		}
@@ -122,17 +119,10 @@ func (l *stream) close() {
 	}
 }
 
-func (l *stream) fd() int32 {
-	if l == nil {
-		return -1
-	}
-	return int32(l.pipe)
-}
-
 // pump moves what is there, at most a few buffers so that the other descriptors get their turn.
 func (l *stream) pump() {
 	for range 8 {
-		if l == nil || !l.move() {
+		if !l.move() {
 			return
 		}
 	}
@@ -140,9 +130,6 @@ func (l *stream) pump() {
 
 // drain moves what is there now: whoever else holds the pipe open may write without end.
 func (l *stream) drain() {
-	if l == nil {
-		return
-	}
 	for left := l.unread(); left > 0 && l.pipe >= 0; {
 		before := l.moved
 		if !l.move() {

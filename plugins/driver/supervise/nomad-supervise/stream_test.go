@@ -20,8 +20,33 @@ func streamFrom(t *testing.T, pipe int) (l *stream, file string) {
 		t.Fatal(err)
 	}
 	l = newStream(pipe, fd, dir+"/t.stdout", &frame.Spec{MaxFileBytes: 10 << 20, MaxFiles: 2})
-	t.Cleanup(l.close)
+	t.Cleanup(func() {
+		l.close()
+		_ = syscall.Close(fd)
+	})
 	return l, filepath.Join(dir, "t.stdout.0")
+}
+
+// TestLogsCloseEachDescriptorOnce: a number that is closed again may be that of the pipe by which the record of the exit is
+// told, and the supervising process would never end.
+func TestLogsCloseEachDescriptorOnce(t *testing.T) {
+	dir := t.TempDir()
+	dirFD, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &frame.Spec{MaxFileBytes: 10 << 20, MaxFiles: 2}
+	l, failed := newLogs(newStream(-1, dirFD, dir+"/t.stdout", spec), newStream(-1, dirFD, dir+"/t.stderr", spec), dirFD)
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	var st syscall.Stat_t
+	if l.stdout.close(); syscall.Fstat(dirFD, &st) != nil {
+		t.Fatal("the directory is closed while the other log uses it")
+	}
+	if l.close(); syscall.Fstat(dirFD, &st) != syscall.EBADF {
+		t.Error("the directory stays open")
+	}
 }
 
 // Who writes to the log of a task from outside may be faster than it is read.

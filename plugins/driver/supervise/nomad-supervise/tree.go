@@ -60,15 +60,13 @@ const stuckRounds = 200
 // in the kernel, or as long as the lease allows.
 func (s *supervisor) endTree() {
 	for round := range 1000 {
-		fds := [3]pollFD{{int32(s.reaper.note), pollIn, 0}, {s.stdout.fd(), pollIn, 0}, {s.stderr.fd(), pollIn, 0}}
+		fds := [1]pollFD{{int32(s.reaper.note), pollIn, 0}}
 		poll(fds[:], min(int64(round)+1, 10))
 		if fds[0].revents != 0 {
 			s.reaper.read()
 			s.gone = true
 			return
 		}
-		s.stdout.pump()
-		s.stderr.pump()
 		s.killTree(round > 3)
 		if s.lease.overdue() {
 			return

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
+	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
 // fences tells whether a detach takes the volume from a node that still has it mounted.
@@ -15,7 +16,7 @@ func (p *proxy) fences(call script.Event) bool {
 	if call.RPC != "ControllerUnpublishVolume" {
 		return false
 	}
-	raw, err := os.ReadFile(filepath.Join(p.dir, "volumes", filepath.Base(call.Volume)+".json"))
+	raw, err := durable.Read(filepath.Join(p.dir, "volumes", filepath.Base(call.Volume)+".json"))
 	if err != nil {
 		return false
 	}

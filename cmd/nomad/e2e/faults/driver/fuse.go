@@ -106,10 +106,13 @@ func serveFiles(source, target string) error {
 	return nil
 }
 
+// byFUSE are the calls that a driver of that kind carries out itself.
+var byFUSE = map[string]func([]byte) error{"NodePublishVolume": publish, "NodeUnpublishVolume": unpublish}
+
 // mounts reports whether the driver carries a call out itself, and does so.
 func (p *proxy) mounts(rpc string, body []byte) (answer, bool) {
-	do := map[string]func([]byte) error{"NodePublishVolume": publish, "NodeUnpublishVolume": unpublish}[rpc]
-	if !p.fuse || do == nil || len(body) < prefix {
+	do := p.own[rpc]
+	if do == nil || len(body) < prefix {
 		return answer{}, false
 	}
 	if err := do(body[prefix:]); err != nil {

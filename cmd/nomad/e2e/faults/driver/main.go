@@ -24,13 +24,20 @@ func main() {
 	dir := flag.String("state-dir", "", "state directory, shared by all nodes")
 	node := flag.String("node-id", "", "name of the node")
 	fuse := flag.Bool("fuse", false, "publish volumes by a FUSE file system")
+	device := flag.String("disk", "", "a block device with an ext4 file system that all nodes mount as each volume")
 	files := flag.Bool("serve", false, "serve such a file system; the arguments are source and target")
 	flag.Parse()
 	var err error
 	if *files {
 		err = serveFiles(flag.Arg(0), flag.Arg(1))
 	} else {
-		err = serve(*nomad, *dir, *node, *fuse, flag.Args())
+		own := map[string]func([]byte) error{}
+		if *fuse {
+			own = byFUSE
+		} else if *device != "" {
+			own = (&disk{device: *device, dir: *dir, node: *node}).does()
+		}
+		err = serve(*nomad, *dir, *node, own, flag.Args())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "faulty driver:", err)
@@ -38,7 +45,7 @@ func main() {
 	}
 }
 
-func serve(nomad, dir, node string, fuse bool, more []string) error {
+func serve(nomad, dir, node string, own map[string]func([]byte) error, more []string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -78,7 +85,7 @@ func serve(nomad, dir, node string, fuse bool, more []string) error {
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: newProxy(dir, node, inner, fuse), Protocols: plainHTTP2()}
+	s := &http.Server{Handler: newProxy(dir, node, inner, own), Protocols: plainHTTP2()}
 	go func() { ended <- s.Serve(l) }()
 	return <-ended
 }

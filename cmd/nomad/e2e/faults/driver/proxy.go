@@ -21,8 +21,8 @@ import (
 // proxy hands gRPC calls on. All calls of the CSI are unary, so bodies are read whole.
 type proxy struct {
 	dir, node string
-	// fuse is set when the driver publishes by a file system of its own.
-	fuse   bool
+	// own are the calls that are not handed on but carried out here, with their messages.
+	own    map[string]func(message []byte) error
 	client *http.Client
 	calls  atomic.Int64
 }
@@ -30,11 +30,11 @@ type proxy struct {
 // prefix is what stands before each message: a flag and a length.
 const prefix = 5
 
-func newProxy(dir, node, inner string, fuse bool) *proxy {
+func newProxy(dir, node, inner string, own map[string]func([]byte) error) *proxy {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", inner)
 	}
-	return &proxy{dir: dir, node: node, fuse: fuse, client: &http.Client{Transport: &http.Transport{DialContext: dial, Protocols: plainHTTP2()}}}
+	return &proxy{dir: dir, node: node, own: own, client: &http.Client{Transport: &http.Transport{DialContext: dial, Protocols: plainHTTP2()}}}
 }
 
 // answer is a response as it will be written.

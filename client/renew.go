@@ -1,0 +1,85 @@
+package client
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// renewWait bounds the wait for all who keep leases of volumes: heartbeats go on, and leases are ended, without those that do
+// not answer.
+const renewWait = time.Second
+
+// together does something for all allocations at once, and waits for them no longer than renewWait.
+func together(all []*entry, do func(*entry)) {
+	done := make(chan struct{})
+	var each sync.WaitGroup
+	for _, e := range all {
+		each.Go(func() { do(e) })
+	}
+	go func() {
+		each.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(renewWait)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}
+
+// renewal is how far the leases of an allocation's tasks are renewed.
+type renewal struct {
+	mu           sync.Mutex
+	wanted, done int64
+	// busy is set while they are renewed, asked while their drivers are asked whether they are kept.
+	busy  bool
+	asked atomic.Bool
+}
+
+// renew renews the leases of the tasks. While that takes long, what is asked for meanwhile follows.
+func (e *entry) renew(from int64) {
+	r := &e.renewal
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wanted = max(r.wanted, from); r.busy || e.group == nil {
+		return
+	}
+	r.busy = true
+	for r.done < r.wanted {
+		next := r.wanted
+		r.mu.Unlock()
+		e.group.Renew(next)
+		r.mu.Lock()
+		r.done = next
+	}
+	r.busy = false
+}
+
+// leasesKept tells of which allocations each task that uses volumes has a process that ends it with the lease. One that does
+// not answer is taken for none.
+func leasesKept(all []*entry) map[string]bool {
+	var mu sync.Mutex
+	kept := map[string]bool{}
+	together(all, func(e *entry) {
+		if e.group == nil || !e.renewal.asked.CompareAndSwap(false, true) {
+			return
+		}
+		yes := e.group.LeaseKept()
+		e.renewal.asked.Store(false)
+		if !yes {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if kept != nil {
+			kept[e.alloc.ID()] = true
+		}
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	out := kept
+	kept = nil // what answers later is not heard
+	return out
+}

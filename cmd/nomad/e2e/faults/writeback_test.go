@@ -1,0 +1,149 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
+	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+)
+
+// newDisk makes a block device with an ext4 file system that keeps much in the page cache.
+func newDisk(t *testing.T) (device string) {
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "image")
+	for _, c := range [][]string{
+		{"truncate", "-s", "6G", image},
+		{"mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", image},
+	} {
+		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("%v: %v %s", c, err, out)
+		}
+	}
+	out, err := exec.Command("losetup", "-f", "--show", "--direct-io=on", image).Output()
+	if err != nil {
+		t.Skipf("no loop device: %v", err)
+	}
+	device = strings.TrimSpace(string(out))
+	share := "/sys/block/" + filepath.Base(device) + "/bdi/min_ratio"
+	if err := os.WriteFile(share, []byte("90"), 0); err != nil {
+		t.Logf("the device gets no share of the dirty pages: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = os.WriteFile(share, []byte("0"), 0)
+		if out, err := exec.Command("losetup", "-d", device).CombinedOutput(); err != nil {
+			t.Errorf("losetup -d %s: %v %s", device, err, out)
+		}
+	})
+	return device
+}
+
+// dirtyMiB is how much of the page cache may be dirty before this host begins to write it back, with room for others.
+func dirtyMiB(t *testing.T) int64 {
+	t.Helper()
+	raw, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), "nr_dirty_background_threshold ")
+	pages, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := min(pages*int64(os.Getpagesize())>>20*2/5, 1500)
+	if size < 200 {
+		t.Skipf("this host keeps only %d MiB dirty", size)
+	}
+	return size
+}
+
+// A node that reaches its disk and no server has more in its page cache than can be written back within the lease: nothing
+// of it reaches the disk after the servers have given the volume to another node.
+func TestNothingIsWrittenBackAfterAVolumeHasMoved(t *testing.T) {
+	t.Run("with its agent", func(t *testing.T) { notWrittenBack(t, func(*kit.Host) {}) })
+	t.Run("without", func(t *testing.T) { notWrittenBack(t, (*kit.Host).Kill9) })
+}
+
+// notWrittenBack lets something happen to the node before it is cut off.
+func notWrittenBack(t *testing.T, before func(*kit.Host)) {
+	t.Helper()
+	device, size := newDisk(t), dirtyMiB(t)
+	b := layout{nodes: 2, disk: device}.bed(t)
+	b.volume("v1", map[string]any{"FenceAfter": time.Second, "Lease": lease, "WriteBack": 700 * time.Millisecond})
+	job := kit.WithVolume(kit.ShellJob("w", fmt.Sprintf(`trap '' TERM INT
+[ -e data/old ] && exec sleep 1000
+echo old >data/old && sync -f data/old
+dd if=/dev/zero of=data/big bs=1M count=%d 2>/dev/null; echo done >data/flag
+while :; do echo more >>data/big; sleep 0.05; done`, size)), "v1")
+	b.Register(job)
+	old := b.Running("w", 1)
+	from := b.host(old)
+	to := b.other(from)
+	on := func(h *kit.Host, file string) string {
+		for _, m := range h.VolumeMounts() {
+			if text, err := os.ReadFile(filepath.Join(m, file)); err == nil {
+				return string(text)
+			}
+		}
+		return ""
+	}
+	b.Until(30*time.Second, "the page cache to be dirty", func() error {
+		if on(from, "flag") == "" {
+			return fmt.Errorf("mounted are %q", from.VolumeMounts())
+		}
+		return nil
+	})
+	first, err := script.AllStaged(b.storage)
+	if err != nil || len(first) != 1 {
+		t.Fatal(first, err)
+	}
+	early, err := script.Written(device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if early -= first[0].After; early > size<<20/2 {
+		t.Skipf("this host does not keep %d MiB dirty: %d MiB were written", size, early>>20)
+	}
+
+	before(from)
+	cut := time.Now()
+	from.Cut()
+	next := b.moved("w", old.ID)
+	if h := b.host(next); h != to {
+		t.Fatalf("it moved to %s", h.Name)
+	}
+	all, err := script.AllStaged(b.storage)
+	if err != nil || len(all) != 2 || all[1].Node != to.Name {
+		t.Fatalf("the disk was staged %+v, %v", all, err)
+	}
+	seen := all[1]
+	b.figure(fmt.Sprintf("node cut %s, with %d MiB dirty, ext4", path.Base(t.Name()), size),
+		fmt.Sprintf("%d MiB reached the device before the cut, %d until the next node staged it %s after the cut, %d KiB then",
+			early>>20, (seen.Before-first[0].After-early)>>20, short(seen.At.Sub(cut)), (seen.After-seen.Before)>>10), "0 KiB then")
+	if seen.Busy {
+		t.Error("the old node had it mounted when the next one was told to mount it")
+	}
+	if seen.After != seen.Before {
+		t.Errorf("%d KiB reached the device after the servers had given it away", (seen.After-seen.Before)>>10)
+	}
+	if m := from.VolumeMounts(); len(m) != 0 {
+		t.Errorf("the cut node still has mounts: %q", m)
+	}
+	if text := on(to, "old"); text != "old\n" {
+		t.Errorf("what was written back long ago is %q", text)
+	}
+	from.Heal()
+	if !from.Alive() {
+		from.Restart()
+	}
+	b.status(from, "ready")
+	b.Stop("w", false)
+	b.clean()
+}

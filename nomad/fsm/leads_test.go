@@ -1,0 +1,71 @@
+package fsm_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// What was read in a term counts in that term only, although the server leads again.
+func TestLeaderOfALaterTermHasNotLedSince(t *testing.T) {
+	t.Parallel()
+	a, b := unformed(t, "a"), unformed(t, "b")
+	if err := a.Bootstrap([]api.RaftServer{{ID: a.id, Address: a.address}, {ID: b.id, Address: b.address}}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a leads", a.IsLeader)
+	term := a.Term()
+	for range 3 {
+		if err := a.Leads(t.Context(), term); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Leads(t.Context(), b.Term()); !errors.Is(err, fault.NotLeader) {
+		t.Errorf("a follower leads: %v", err)
+	}
+	over := func(from, to *member) {
+		until(t, to.id+" leads", func() bool {
+			if from.IsLeader() {
+				_ = from.TransferLeadership(t.Context(), to.id, to.address)
+			}
+			return to.IsLeader()
+		})
+	}
+	over(a, b)
+	if err := a.Leads(t.Context(), term); !errors.Is(err, fault.NotLeader) {
+		t.Errorf("the leader before leads: %v", err)
+	}
+	over(b, a)
+	if err := a.Leads(t.Context(), term); !errors.Is(err, fault.NotLeader) {
+		t.Errorf("it has led since an earlier term: %v", err)
+	}
+	if err := a.Leads(t.Context(), a.Term()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The word of a majority lasts for a moment; a leader that is alone asks in vain.
+func TestLeaderWithoutAMajorityDoesNotLead(t *testing.T) {
+	t.Parallel()
+	a, b := unformed(t, "a"), unformed(t, "b")
+	if err := a.Bootstrap([]api.RaftServer{{ID: a.id, Address: a.address}, {ID: b.id, Address: b.address}}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "one leads", func() bool { return a.IsLeader() || b.IsLeader() })
+	if b.IsLeader() {
+		a, b = b, a
+	}
+	term := a.Term()
+	if err := a.Leads(t.Context(), term); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it does not lead", func() bool { return errors.Is(a.Leads(t.Context(), term), fault.NotLeader) })
+	if err := a.Leads(t.Context(), a.Term()); !errors.Is(err, fault.NotLeader) {
+		t.Errorf("it leads alone: %v", err)
+	}
+}
