@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -166,11 +167,15 @@ func copyTree(from, to string) error {
 		return err
 	}
 	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return unlessGone(path, err)
 		}
 		info, err := root.Lstat(path)
+		if entry.IsDir() && (err != nil || !info.IsDir()) {
+			// What may come under its name from now on has no directory to be copied to.
+			return cmp.Or(unlessGone(path, err), fs.SkipDir)
+		}
 		if err != nil {
 			return unlessGone(path, err)
 		}
@@ -189,7 +194,9 @@ func copyTree(from, to string) error {
 			if from, err = root.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err != nil {
 				return unlessGone(path, err)
 			}
-			err = copyFile(from, target)
+			if err = copyFile(from, target); errors.Is(err, errReplaced) {
+				return nil
+			}
 		default:
 			return nil
 		}
@@ -200,13 +207,16 @@ func copyTree(from, to string) error {
 	})
 }
 
-// unlessGone passes over what is removed below the root of a tree while it is copied.
+// unlessGone passes over what is removed below the root of a tree while it is copied. What has taken its name meanwhile is
+// new, and not part of the copy.
 func unlessGone(path string, err error) error {
-	if path != "." && errors.Is(err, fs.ErrNotExist) {
+	if path != "." && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)) {
 		return nil
 	}
 	return err
 }
+
+var errReplaced = errors.New("replaced by what is no regular file while it was copied")
 
 // copyFile copies a regular file, and closes it; what has become a pipe meanwhile is not waited for.
 func copyFile(from *os.File, to string) error {
@@ -216,7 +226,7 @@ func copyFile(from *os.File, to string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s was replaced while it was copied", from.Name())
+		return fmt.Errorf("%s: %w", from.Name(), errReplaced)
 	}
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -83,9 +83,20 @@ func TestCopyPassesOverWhatVanishes(t *testing.T) {
 			_ = os.Remove(filepath.Join(volume, "e"))
 		}
 	})
+	task.Go(func() {
+		made, path := filepath.Join(volume, "made"), filepath.Join(volume, "made", "f")
+		for !over.Load() {
+			_ = os.Mkdir(made, 0o755)
+			_ = os.WriteFile(path, []byte("passes"), 0o644)
+			_ = os.Remove(path)
+			_ = os.Remove(made)
+			_ = os.WriteFile(made, []byte("no directory"), 0o644)
+			_ = os.Remove(made)
+		}
+	})
 	defer task.Wait()
 	defer over.Store(true)
-	for range 300 {
+	for range 1000 {
 		to := filepath.Join(dir, "copy")
 		if err := copyTree(volume, to); err != nil {
 			t.Fatal(err)
