@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,8 +34,8 @@ type adopted struct {
 	answers map[string]error
 	// denied are users that its tasks do not run as.
 	denied map[string]bool
-	// unsure is set when a handle could be neither taken up nor given up: nothing is pruned then.
-	unsure bool
+	// unsure are the attempts that could be neither taken up nor given up: they are spared.
+	unsure []string
 }
 
 // Recover tells how taking up the handle went.
@@ -168,11 +169,10 @@ func (c *Client) prune(ctx context.Context, spare []string, all bool) {
 	c.pruned = all
 	for name, d := range c.drivers {
 		p, ok := d.Driver.(pruner)
-		if !ok || d.unsure {
-			c.pruned = c.pruned && !d.unsure
+		if !ok {
 			continue
 		}
-		switch ended, err := p.Prune(ctx, spare, all); {
+		switch ended, err := p.Prune(ctx, slices.Concat(spare, d.unsure), all); {
 		case err != nil:
 			c.pruned = false
 			c.log.Warn("end tasks that nobody knows", "driver", name, "error", err)
@@ -218,7 +218,7 @@ func (a *adopted) adopt(ctx context.Context, h *driver.Handle) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if errors.Is(err, fault.Unavailable) || ctx.Err() != nil {
-		a.unsure = true // the task asks again
+		a.unsure = append(a.unsure, h.TaskID) // the task asks again
 		return
 	}
 	a.answers[h.TaskID] = err

@@ -22,10 +22,12 @@ import (
 const (
 	// assignWait bounds one blocking query, callMargin the call beyond that.
 	assignWait = 5 * time.Minute
-	callMargin = 30 * time.Second
-	callWait   = 10 * time.Second
-	retryMin   = 100 * time.Millisecond
-	retryMax   = 5 * time.Second
+	// settleAgain is after how long what could not be ended that nobody knows is ended again, at the latest.
+	settleAgain = 10 * time.Second
+	callMargin  = 30 * time.Second
+	callWait    = 10 * time.Second
+	retryMin    = 100 * time.Millisecond
+	retryMax    = 5 * time.Second
 )
 
 // restore takes up the allocations of an earlier agent process.
@@ -117,9 +119,13 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 		known[e.alloc.ID()] = e.alloc.Present().AllocModifyIndex
 	}
 	var index, line uint64
-	pause, settled, first := retryMin, c.stateLost, true
+	pause, settled, first := retryMin, false, true
 	for ctx.Err() == nil {
-		resp, err := c.assignments(ctx, known, index, line)
+		wait := assignWait
+		if !settled {
+			wait = settleAgain
+		}
+		resp, err := c.assignments(ctx, known, index, line, wait)
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
@@ -138,11 +144,12 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 				c.volumes.Listed(resp.Changed)
 			}
 			if !settled {
-				c.settle(life, resp.Changed)
-				settled = true
-			}
-			if first && c.pruned {
-				c.volumes.Settled()
+				if !c.pruned {
+					c.settle(life, resp.Changed)
+				}
+				if settled = c.pruned; settled {
+					c.volumes.Settled()
+				}
 			}
 			first = false
 			c.apply(life, resp, known)
@@ -152,12 +159,12 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 }
 
 // assignments asks for what differs from what is known. The line of an earlier answer makes a summary do.
-func (c *Client) assignments(ctx context.Context, known map[string]uint64, index, line uint64) (*api.NodeAssignmentsResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, assignWait+assignWait/16+callMargin)
+func (c *Client) assignments(ctx context.Context, known map[string]uint64, index, line uint64, wait time.Duration) (*api.NodeAssignmentsResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+callMargin)
 	defer cancel()
 	r := &api.NodeAssignmentsRequest{
 		NodeID: c.id, NodeSecret: c.secret, Known: known,
-		QueryOptions: api.QueryOptions{Region: c.conf.Region, Namespace: api.AllNamespaces, MinIndex: index, MaxWait: assignWait},
+		QueryOptions: api.QueryOptions{Region: c.conf.Region, Namespace: api.AllNamespaces, MinIndex: index, MaxWait: wait},
 	}
 	if index > 0 && line > 0 {
 		r.Known, r.Line, r.Count = nil, line, len(known)

@@ -53,7 +53,7 @@ func TestAssignmentsThatComeInPortionsAreOneAnswer(t *testing.T) {
 		p.allocs["old"] = &api.Allocation{ID: "old", AllocModifyIndex: 3}
 		c := &Client{conf: Config{Servers: p}}
 		known := map[string]uint64{"old": 3}
-		out, err := c.assignments(t.Context(), known, line, line)
+		out, err := c.assignments(t.Context(), known, line, line, assignWait)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,6 @@ var kinds = map[string]kind{
 	"GetCapacity":                kindRead,
 	"ControllerGetVolume":        kindRead,
 	"GetSnapshot":                kindRead,
-	"NodeGetVolumeStats":         kindRead,
 	"ListVolumes":                kindList,
 	"ListSnapshots":              kindList,
 

@@ -124,10 +124,6 @@ var answers = []struct {
 		n, err := c.NodeExpand(ctx, volume("v"), 1)
 		return when(err == nil && n < 0, "a negative size"), err
 	}},
-	{"NodeGetVolumeStats", func(ctx context.Context, c *csi.Client) (string, error) {
-		_, err := c.NodeStats(ctx, "v", "/t", "")
-		return "", err
-	}},
 	{"GetCapacity", func(ctx context.Context, c *csi.Client) (string, error) {
 		n, err := c.Capacity(ctx, nil, nil)
 		return when(err == nil && n < 0, "a negative capacity"), err

@@ -157,39 +157,3 @@ func (c *Client) NodeExpand(ctx context.Context, v *NodeVolume, capacityBytes in
 	}
 	return resp.GetCapacityBytes(), nil
 }
-
-// Usage is what a volume has and uses, of bytes or inodes; unknown numbers are 0.
-type Usage struct{ Total, Used, Available int64 }
-
-// Stats is the use of a volume.
-type Stats struct{ Bytes, Inodes Usage }
-
-// NodeStats asks how full a published volume is.
-func (c *Client) NodeStats(ctx context.Context, externalID, target, stagingPath string) (*Stats, error) {
-	caps, err := c.known(ctx, Services{Node: true})
-	if err != nil {
-		return nil, err
-	}
-	if !caps.Node.SupportsStats {
-		return nil, fault.New(fault.Unimplemented, "NodeGetVolumeStats: the plugin does not offer this")
-	}
-	if !caps.Node.RequiresNodeStageVolume {
-		stagingPath = ""
-	}
-	resp, err := call(ctx, c, "NodeGetVolumeStats", c.node.NodeGetVolumeStats,
-		&pb.NodeGetVolumeStatsRequest{VolumeId: externalID, VolumePath: target, StagingTargetPath: stagingPath})
-	if err != nil {
-		return nil, err
-	}
-	out := &Stats{}
-	for _, u := range resp.GetUsage() {
-		one := Usage{Total: u.GetTotal(), Used: u.GetUsed(), Available: u.GetAvailable()}
-		switch u.GetUnit() {
-		case pb.VolumeUsage_BYTES:
-			out.Bytes = one
-		case pb.VolumeUsage_INODES:
-			out.Inodes = one
-		}
-	}
-	return out, nil
-}
