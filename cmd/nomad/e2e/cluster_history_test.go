@@ -28,16 +28,7 @@ type access struct {
 // numbers is the rule that histories must keep: each job holds the number that was written last.
 var numbers = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		by := map[string][]porcupine.Operation{}
-		for _, o := range history {
-			job := o.Input.(access).job
-			by[job] = append(by[job], o)
-		}
-		var out [][]porcupine.Operation
-		for _, part := range by {
-			out = append(out, part)
-		}
-		return out
+		return parts(history, func(in any) string { return in.(access).job })
 	},
 	Init: func() any { return 0 },
 	Step: func(state, input, output any) (bool, any) {
@@ -46,6 +37,19 @@ var numbers = porcupine.Model{
 		}
 		return output.(int) == state.(int), state
 	},
+}
+
+// parts are the operations on each object.
+func parts(history []porcupine.Operation, object func(input any) string) (out [][]porcupine.Operation) {
+	by := map[string][]porcupine.Operation{}
+	for _, o := range history {
+		name := object(o.Input)
+		by[name] = append(by[name], o)
+	}
+	for _, part := range by {
+		out = append(out, part)
+	}
+	return out
 }
 
 // history is what all clients saw.
@@ -59,22 +63,44 @@ type history struct {
 
 func (h *history) now() int64 { return int64(time.Since(h.began)) }
 
-func (h *history) add(client int, in access, out int, call int64, err error) {
+// add takes one operation; with an error its outcome is not known, and a read then says nothing.
+func (h *history) add(client int, in, out any, call int64, err error) {
+	read := false
+	switch in := in.(type) {
+	case access:
+		read = !in.write
+	case use:
+		read = in.op == "read"
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o := porcupine.Operation{ClientId: client, Input: in, Output: out, Call: call, Return: h.now()}
 	switch {
-	case err != nil && !in.write:
-		return // it says nothing
+	case err != nil && read:
+		return
 	case err != nil:
 		o.Return = math.MaxInt64 // it may happen at any time from now on
+		o.Output = nil
 		h.unknown++
-	case in.write:
-		h.acked++
-	default:
+	case read:
 		h.reads++
+	default:
+		h.acked++
 	}
 	h.ops = append(h.ops, o)
+}
+
+// check fails the test unless the history keeps the rule.
+func (h *history) check(t *testing.T, what string, rule porcupine.Model) {
+	t.Helper()
+	//exhaustive:enforce
+	switch porcupine.CheckOperationsTimeout(rule, h.ops, 2*time.Minute) {
+	case porcupine.Ok:
+	case porcupine.Illegal:
+		t.Errorf("the history of %s is not linearizable", what)
+	case porcupine.Unknown:
+		t.Errorf("the history of %s could not be checked within two minutes", what)
+	}
 }
 
 // count is how many operations were answered.
@@ -164,9 +190,9 @@ func TestHistoryIsLinearizableWhileLeadersFail(t *testing.T) {
 	if out, code := c.servers[0].Run("operator", "autopilot", "set-config", "-cleanup-dead-servers=false"); code != 0 {
 		t.Fatal(out)
 	}
-	h := &history{began: time.Now()}
+	h, volumes := &history{began: time.Now()}, &history{began: time.Now()}
 	var mu sync.Mutex
-	number := 0
+	number := 1 // volumes are created by 1
 	next := func() int {
 		mu.Lock()
 		defer mu.Unlock()
@@ -177,6 +203,7 @@ func TestHistoryIsLinearizableWhileLeadersFail(t *testing.T) {
 	defer cancel()
 	var clients sync.WaitGroup
 	all := c.servers
+	storage, takes := c.useVolumes(ctx, volumes, next, &clients)
 	for i := range 4 {
 		clients.Go(func() {
 			if err := h.work(ctx, i, all, next); err != nil {
@@ -200,14 +227,16 @@ func TestHistoryIsLinearizableWhileLeadersFail(t *testing.T) {
 	if n := h.count(); n < operations {
 		t.Errorf("%d operations were answered, want %d", n, operations)
 	}
-	switch porcupine.CheckOperationsTimeout(numbers, h.ops, 2*time.Minute) {
-	case porcupine.Illegal:
-		t.Error("the history is not linearizable")
-	case porcupine.Unknown:
-		t.Error("the history could not be checked within two minutes")
+	h.check(t, "jobs", numbers)
+	volumes.check(t, "volumes", oneHolder)
+	noViolationIn(t, storage)
+	if n := takes(); n < rounds {
+		t.Errorf("jobs used volumes %d times in %d rounds", n, rounds)
 	}
-	kit.Measured(t, fmt.Sprintf("cluster | history while the leader is killed or cut off %d times | %d writes, %d of unknown outcome, %d reads: linearizable %v | linearizable",
+	kit.Measured(t, fmt.Sprintf("cluster | history of jobs while the leader is killed, cut off or frozen %d times | %d writes, %d of unknown outcome, %d reads: linearizable %v | linearizable",
 		rounds, h.acked, h.unknown, h.reads, !t.Failed()))
+	kit.Measured(t, fmt.Sprintf("cluster | history of volumes in the same time | %d uses by jobs, %d writes, %d of unknown outcome, %d reads: linearizable %v | linearizable",
+		takes(), volumes.acked, volumes.unknown, volumes.reads, !t.Failed()))
 }
 
 // more waits until so many operations were answered from now on, and a total.
