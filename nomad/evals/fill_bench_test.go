@@ -36,14 +36,22 @@ func BenchmarkFill(b *testing.B) {
 		done := 0
 		ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
 		err := state.Until(ctx, w.store, []state.Key{state.TableKey(state.TableEvals)}, func(tx *state.Txn) bool {
-			for done < jobs && tx.Eval(evalID(done)).Status == api.EvalStatusComplete {
-				done++
+			for ; done < jobs; done++ {
+				status := tx.Eval(evalID(done)).Status
+				switch status {
+				case api.EvalStatusComplete:
+					continue
+				case api.EvalStatusFailed, api.EvalStatusCancelled:
+					b.Errorf("evaluation %d of %d is %s", done+1, jobs, status)
+					return true
+				}
+				return false
 			}
-			return done == jobs
+			return true
 		})
 		cancel()
-		if err != nil {
-			b.Fatalf("%d of %d jobs were placed: %v", done, jobs, err)
+		if err != nil || b.Failed() {
+			b.Fatalf("%d of %d jobs were placed, the next one's evaluation is %+v: %v", done, jobs, w.store.Read().Eval(evalID(min(done, jobs-1))), err)
 		}
 		took := time.Since(began)
 		b.ReportMetric(took.Seconds(), "s-total")

@@ -3,9 +3,11 @@ package scheduler_test
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/cputime"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -78,6 +80,14 @@ var (
 			{LTarget: "${attr.cpu.arch}", RTarget: "^amd", Operand: "regexp"},
 		}
 	}
+	// racked allows 25 of the 50 racks, and with them half of the computed classes.
+	racked = func(j *api.Job) {
+		var racks []string
+		for i := range 25 {
+			racks = append(racks, fmt.Sprint("r", i))
+		}
+		j.Constraints = []*api.Constraint{{LTarget: "${meta.rack}", RTarget: strings.Join(racks, ","), Operand: api.ConstraintSetContainsAny}}
+	}
 	attracted = func(j *api.Job) {
 		j.Affinities = []*api.Affinity{{LTarget: "${node.datacenter}", RTarget: "dc-1", Operand: "=", Weight: 50}}
 	}
@@ -121,6 +131,9 @@ func BenchmarkSchedule(b *testing.B) {
 		{"constraint", 10_000, 1000, constrained, 0},
 		{"constraint", 10_000, 10_000, constrained, 0},
 		{"constraint", 10_000, 1, constrained, 0},
+		{"racks", 5000, 1000, racked, 0},
+		{"racks", 10_000, 1000, racked, 0},
+		{"racks", 10_000, 10_000, racked, 0},
 		{"affinity", 5000, 1000, attracted, 0},
 		{"affinity", 10_000, 1000, attracted, 0},
 		{"spread", 10_000, 1000, spreadOut, 0},
@@ -178,7 +191,7 @@ func measure(b *testing.B, c *cluster, j *api.Job, want int) {
 	e := &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "j", Type: j.Type, Priority: j.Priority}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	total := 0
+	total, used := 0, cputime.Process()
 	for b.Loop() {
 		o := scheduler.Schedule(scheduler.Input{View: tx, Fleet: f, Eval: e, Now: c.now, NewID: c.id, Seed: 7})
 		if got := len(placed(o)); got != want {
@@ -186,7 +199,9 @@ func measure(b *testing.B, c *cluster, j *api.Job, want int) {
 		}
 		total += want
 	}
+	used = cputime.Process() - used
 	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(used.Microseconds())/float64(total), "cpu-us/placement")
 	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "placements/s")
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(total), "B/placement")
 	b.ReportMetric(b.Elapsed().Seconds()*1000/float64(b.N), "ms/eval")

@@ -141,13 +141,13 @@ func (a *agent) until(tb testing.TB, what string, fact func(context.Context) boo
 	}
 }
 
-// residentMB is the server's resident memory.
-func (a *agent) residentMB() float64 {
+// memoryMB is a line of the server's memory in units of 10^6 bytes: VmRSS is resident now, VmHWM the most that ever was.
+func (a *agent) memoryMB(line string) float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid))
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+	for l := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(l, line+":"); ok {
 			kb, _ := strconv.Atoi(strings.Fields(rest)[0])
-			return float64(kb) / 1024
+			return float64(kb) * 1024 / 1e6
 		}
 	}
 	return 0

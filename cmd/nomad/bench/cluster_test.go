@@ -79,8 +79,10 @@ func quantile(d []time.Duration, q float64) float64 {
 	return float64(d[min(int(q*float64(len(d))), len(d)-1)].Microseconds()) / 1000
 }
 
-// BenchmarkRegister registers jobs with one allocation, 64 at once, until each is placed.
+// BenchmarkRegister registers jobs with one allocation, 64 at once, until each is placed, and prints what share of the
+// rate with the fewest nodes is left with the most.
 func BenchmarkRegister(b *testing.B) {
+	var rates []float64
 	for _, nodes := range []int{100, 1000, 2000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
 			a := startServer(b)
@@ -90,19 +92,29 @@ func BenchmarkRegister(b *testing.B) {
 			a.profile(b)
 			began, cpu, own, entries := time.Now(), a.cpu(), cpuOf(os.Getpid()), a.applied(b)
 			took := together(jobs, 64, func(i int) { a.placed(b, jobOf(fmt.Sprint("j", i), api.JobTypeService, 1)) })
-			b.ReportMetric(jobs/time.Since(began).Seconds(), "jobs/s")
+			rate := jobs / time.Since(began).Seconds()
+			rates = append(rates, rate)
+			b.ReportMetric(rate, "jobs/s")
 			b.ReportMetric(quantile(took, 0.5), "ms-p50")
 			b.ReportMetric(quantile(took, 0.99), "ms-p99")
 			b.ReportMetric(float64((a.cpu()-cpu).Microseconds())/1000/jobs, "cpu-ms/job")
 			b.ReportMetric(float64((cpuOf(os.Getpid())-own).Microseconds())/1000/jobs, "driver-cpu-ms/job")
 			b.ReportMetric(float64(a.applied(b)-entries)/jobs, "raft-entries/job")
-			b.ReportMetric(a.residentMB(), "MiB-server")
+			b.ReportMetric(a.memoryMB("VmRSS"), "MB-server")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+	if len(rates) < 2 {
+		return
+	}
+	b.Run("nodes=2000-of-100", func(b *testing.B) {
+		b.ReportMetric(100*rates[len(rates)-1]/rates[0], "%-of-jobs/s")
+		b.ReportMetric(0, "ns/op")
+	})
 }
 
-// BenchmarkDispatch runs instances of a parameterised job, 64 at once, and counts those that were taken.
+// BenchmarkDispatch runs instances of a parameterised job, 64 at once, and prints how many a second were taken, and how
+// many were placed, run and dead.
 func BenchmarkDispatch(b *testing.B) {
 	b.Run("nodes=1000", func(b *testing.B) {
 		a := startServer(b)
@@ -120,7 +132,12 @@ func BenchmarkDispatch(b *testing.B) {
 				b.Error(err)
 			}
 		})
-		b.ReportMetric(instances/time.Since(began).Seconds(), "jobs/s")
+		b.ReportMetric(instances/time.Since(began).Seconds(), "taken/s")
+		a.until(b, "all are dead", func(ctx context.Context) bool {
+			s, _, err := a.JobSummary(ctx, j.ID, rest.Query{})
+			return err == nil && s.Children != nil && s.Children.Dead == instances
+		})
+		b.ReportMetric(instances/time.Since(began).Seconds(), "finished/s")
 		b.ReportMetric(float64((a.cpu()-cpu).Microseconds())/1000/instances, "cpu-ms/job")
 		b.ReportMetric(0, "ns/op")
 	})
@@ -142,6 +159,7 @@ func BenchmarkRun(b *testing.B) {
 			newSwarm(b, a, 1000)
 			a.profile(b)
 			var placed, running []time.Duration
+			cpu := a.cpu()
 			for i := range 5 {
 				j := jobOf(fmt.Sprint("j", i), api.JobTypeService, c.count)
 				if c.with != nil {
@@ -158,14 +176,15 @@ func BenchmarkRun(b *testing.B) {
 			}
 			b.ReportMetric(float64(c.count)*1000/quantile(placed, 0.5), "placed/s")
 			b.ReportMetric(float64(c.count)*1000/quantile(running, 0.5), "running/s")
-			b.ReportMetric(a.residentMB(), "MiB-server")
+			b.ReportMetric(float64((a.cpu()-cpu).Microseconds())/float64(5*c.count), "cpu-us/alloc")
+			b.ReportMetric(a.memoryMB("VmRSS"), "MB-server")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
 }
 
-// BenchmarkHold registers 10,000 jobs with 5 allocations each and prints the server's memory while lists
-// are read.
+// BenchmarkHold registers 10,000 jobs with 5 allocations each and prints the highest resident memory that the server ever
+// had, until four readers have read the lists of allocations and jobs.
 func BenchmarkHold(b *testing.B) {
 	const jobs, each = 10_000, 5
 	a := startServer(b)
@@ -175,16 +194,18 @@ func BenchmarkHold(b *testing.B) {
 	together(jobs, 64, func(i int) { a.placed(b, jobOf(fmt.Sprint("j", i), api.JobTypeService, each)) })
 	b.ReportMetric(jobs*each/time.Since(began).Seconds(), "placed/s")
 	a.heap()
-	b.ReportMetric(a.residentMB(), "MiB-before-lists")
-	var lists []time.Duration
-	for range 10 {
-		began := time.Now()
+	b.ReportMetric(a.memoryMB("VmHWM"), "MB-peak-before-lists")
+	cpu := a.cpu()
+	lists := together(40, 4, func(int) {
 		if _, _, err := a.Allocs(b.Context(), rest.Query{}); err != nil {
-			b.Fatal(err)
+			b.Error(err)
 		}
-		lists = append(lists, time.Since(began))
-	}
-	b.ReportMetric(quantile(lists, 0.5), "ms-allocs-list")
-	b.ReportMetric(a.residentMB(), "MiB-server")
+		if _, _, err := a.Jobs(b.Context(), rest.Query{}); err != nil {
+			b.Error(err)
+		}
+	})
+	b.ReportMetric(quantile(lists, 0.5), "ms-lists")
+	b.ReportMetric(float64((a.cpu()-cpu).Microseconds())/1000/40, "cpu-ms/lists")
+	b.ReportMetric(a.memoryMB("VmHWM"), "MB-peak")
 	b.ReportMetric(0, "ns/op")
 }

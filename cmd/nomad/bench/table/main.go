@@ -3,15 +3,18 @@
 //	table -bars bars.tsv -json bench.json < bench.txt
 //
 // A figure that was measured several times is shown as its median. All figures go to the JSON file, with
-// the machine that they were measured on; the table shows those that have a bar.
+// the machine that they were measured on; the table shows those that have a bar, and beside each the processor time of
+// its benchmark, which other programs on the machine move less. A bar that no figure stands for is an error.
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -50,13 +53,19 @@ func run(in io.Reader, out io.Writer, barsFile, jsonFile string) error {
 	if err != nil {
 		return fmt.Errorf("read figures: %w", err)
 	}
-	if err := print(out, list, all); err != nil {
+	missing, err := print(out, list, all)
+	if err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
-	if jsonFile == "" {
-		return nil
+	if jsonFile != "" {
+		if err := save(jsonFile, all); err != nil {
+			return err
+		}
 	}
-	return save(jsonFile, all)
+	if len(missing) > 0 {
+		return fmt.Errorf("%d bars have no figure:\n%s", len(missing), strings.Join(missing, "\n"))
+	}
+	return nil
 }
 
 func readBars(file string) ([]bar, error) {
@@ -131,10 +140,22 @@ func median(values []float64) float64 {
 	return s[len(s)/2]
 }
 
-func print(out io.Writer, list []bar, all figures) error {
+// cpu lists what the benchmark says about processor time; "-" when that is nothing.
+func (f figures) cpu(benchmark string) string {
+	var found []string
+	for _, unit := range slices.Sorted(maps.Keys(f[benchmark])) {
+		if strings.HasPrefix(unit, "cpu-") {
+			found = append(found, figure(median(f[benchmark][unit]))+" "+strings.TrimPrefix(unit, "cpu-"))
+		}
+	}
+	return cmp.Or(strings.Join(found, ", "), "-")
+}
+
+// print shows the bars with their figures and returns the workloads of those that have none.
+func print(out io.Writer, list []bar, all figures) (missing []string, err error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\n%s, %d cores, load %s, %s\n\n", cpuName(), runtime.NumCPU(), load(), time.Now().Format(time.DateOnly))
-	fmt.Fprintln(w, "workload\telsewhere\tbar\tours\t")
+	fmt.Fprintln(w, "workload\telsewhere\tbar\tours\tprocessor time\t")
 	for _, b := range list {
 		values := all.of(b.benchmark, b.unit)
 		sign, verdict := "<=", ""
@@ -142,16 +163,18 @@ func print(out io.Writer, list []bar, all figures) error {
 			sign = ">="
 		}
 		ours := "not measured"
-		if len(values) > 0 {
+		if len(values) == 0 {
+			missing = append(missing, fmt.Sprintf("%s (%s of Benchmark%s)", b.workload, b.unit, b.benchmark))
+		} else {
 			v := median(values)
 			ours = figure(v) + " " + b.unit
 			if b.least && v < b.limit || !b.least && v > b.limit {
 				verdict = "BELOW THE BAR"
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\n", b.workload, b.elsewhere, sign, figure(b.limit), ours, verdict)
+		fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\t%s\n", b.workload, b.elsewhere, sign, figure(b.limit), ours, all.cpu(b.benchmark), verdict)
 	}
-	return w.Flush()
+	return missing, w.Flush()
 }
 
 func figure(v float64) string {

@@ -12,7 +12,7 @@ const output = `goos: linux
 BenchmarkSchedule/plain/nodes=10-2   3  100 ns/op  70 placements/s
 BenchmarkSchedule/plain/nodes=10-2   3  100 ns/op  90 placements/s
 BenchmarkSchedule/plain/nodes=10-2   3  100 ns/op  80 placements/s
-BenchmarkHold-2   1  512 MiB-server
+BenchmarkHold-2   1  512 MiB-server  3.5 cpu-ms/job
 PASS
 `
 
@@ -29,14 +29,13 @@ func TestMediansStandBesideTheirBars(t *testing.T) {
 	bars := write(t, "benchmark\tunit\tsign\tlimit\tworkload\telsewhere\n"+
 		"Schedule/plain/nodes=10\tplacements/s\t>=\t75\tplain\t5/s\n"+
 		"Hold\tMiB-server\t<=\t400\thold\t2 GB\n"+
-		"Schedule/plain/nodes=10\tms/op\t<=\t1\ttime\t-\n"+
-		"Other\tx\t<=\t1\tother\t-\n")
+		"Schedule/plain/nodes=10\tms/op\t<=\t1\ttime\t-\n")
 	saved := filepath.Join(t.TempDir(), "bench.json")
 	var out strings.Builder
 	if err := run(strings.NewReader(output), &out, bars, saved); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"80.0 placements/s", "0.0001 ms/op", "512.0 MiB-server   BELOW THE BAR", "not measured"} {
+	for _, want := range []string{"80.0 placements/s", "0.0001 ms/op", "512.0 MiB-server   3.5 ms/job      BELOW THE BAR"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}
@@ -48,6 +47,21 @@ func TestMediansStandBesideTheirBars(t *testing.T) {
 	text, _ := os.ReadFile(saved)
 	if err := json.Unmarshal(text, &kept); err != nil || kept.Figures["Hold"]["MiB-server"] != 512 {
 		t.Errorf("%s %v", text, err)
+	}
+}
+
+func TestBarWithoutAFigureIsAnError(t *testing.T) {
+	bars := write(t, "benchmark\tunit\tsign\tlimit\tworkload\telsewhere\n"+
+		"Hold\tMiB-server\t<=\t400\thold\t2 GB\n"+
+		"Hold\tMiB-peak\t<=\t400\tpeak\t-\n"+
+		"Other\tx\t<=\t1\tother\t-\n")
+	var out strings.Builder
+	err := run(strings.NewReader(output), &out, bars, "")
+	if err == nil || !strings.Contains(err.Error(), "peak (MiB-peak of BenchmarkHold)") || !strings.Contains(err.Error(), "2 bars") {
+		t.Errorf("%v", err)
+	}
+	if strings.Count(out.String(), "not measured") != 2 || !strings.Contains(out.String(), "512.0") {
+		t.Errorf("the table lacks figures or gaps:\n%s", out.String())
 	}
 }
 

@@ -66,6 +66,7 @@ func BenchmarkHundredVolumes(b *testing.B) {
 	for i := range n {
 		a.CreateVolume("hp", fmt.Sprintf("v%d", i))
 	}
+	used := -onProcessor(a.PID())
 	began := time.Now()
 	all(n, func(i int) {
 		a.Register(kit.WithVolume(kit.ShellJob(fmt.Sprintf("j%d", i), "exec sleep 1000"), fmt.Sprintf("v%d", i)))
@@ -76,6 +77,8 @@ func BenchmarkHundredVolumes(b *testing.B) {
 	all(n, func(i int) { a.Stop(fmt.Sprintf("j%d", i), false) })
 	freed(a, n)
 	b.ReportMetric(ms(time.Since(began)), "ms-all-freed")
+	used += onProcessor(a.PID())
+	b.ReportMetric(ms(used)/n, "cpu-ms-agent/job")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -84,7 +87,6 @@ func BenchmarkHundredVolumes(b *testing.B) {
 func BenchmarkTaskStarts(b *testing.B) {
 	const n = 200
 	a := kit.Start(b)
-	b.ReportMetric(float64(a.MemoryKB(a.PID(), "Rss"))/1024, "MiB-idle-agent")
 	job := kit.ShellJob("sleeps", "exec sleep 1000")
 	want := n
 	job.TaskGroups[0].Count = &want
@@ -134,19 +136,50 @@ func BenchmarkDeafStop(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkShortTasks prints how many raw_exec batch tasks that do nothing a node gets through in a second, from
-// the registration of one job with all of them to the servers' word that all are complete.
+// BenchmarkShortTasks prints how many raw_exec batch tasks that do nothing a node gets through in a second, until the
+// servers know that all are complete: 50 jobs that are dispatched at once, and one job that has 200.
 func BenchmarkShortTasks(b *testing.B) {
-	const n = 200
-	a := kit.Start(b)
-	job := kit.ShellJob("short", "exit 0")
-	kind, want := "batch", n
-	job.Type, job.TaskGroups[0].Count = &kind, &want
-	began := time.Now()
-	a.Register(job)
-	count(a, n, "complete")
-	b.ReportMetric(n/time.Since(began).Seconds(), "tasks/s")
-	b.ReportMetric(0, "ns/op")
+	b.Run("jobs=50", func(b *testing.B) {
+		const n, rounds = 50, 6
+		a := kit.Start(b)
+		job := kit.ShellJob("short", "exit 0")
+		kind := "batch"
+		job.Type, job.ParameterizedJob = &kind, &api.ParameterizedJobConfig{Payload: "optional"}
+		a.Register(job)
+		keyed(a)
+		var took []time.Duration
+		used := -onProcessor(a.PID())
+		for round := range rounds {
+			began := time.Now()
+			all(n, func(int) {
+				if _, _, err := a.API.Jobs().Dispatch("short", nil, nil, "", nil); err != nil {
+					b.Error(err)
+				}
+			})
+			count(a, n*(round+1), "complete")
+			took = append(took, time.Since(began))
+		}
+		used += onProcessor(a.PID())
+		b.ReportMetric(n/median(took).Seconds(), "tasks/s")
+		b.ReportMetric(ms(used)/(n*rounds), "cpu-ms-agent/task")
+		b.ReportMetric(0, "ns/op")
+	})
+	b.Run("count=200", func(b *testing.B) {
+		const n = 200
+		a := kit.Start(b)
+		job := kit.ShellJob("short", "exit 0")
+		kind, want := "batch", n
+		job.Type, job.TaskGroups[0].Count = &kind, &want
+		keyed(a)
+		used := -onProcessor(a.PID())
+		began := time.Now()
+		a.Register(job)
+		count(a, n, "complete")
+		b.ReportMetric(n/time.Since(began).Seconds(), "tasks/s")
+		used += onProcessor(a.PID())
+		b.ReportMetric(ms(used)/n, "cpu-ms-agent/task")
+		b.ReportMetric(0, "ns/op")
+	})
 }
 
 // keyed waits until the new cluster has its first key: to make one takes as much of a processor as many starts, now more

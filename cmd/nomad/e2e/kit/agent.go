@@ -34,9 +34,17 @@ type Agent struct {
 	log     *os.File
 }
 
-// Start builds a data directory and starts an agent in it. The agent and all that it left are
-// removed when the test ends.
+// Start builds a data directory and starts an agent in it, and waits until its node is ready. The agent and all that it
+// left are removed when the test ends.
 func Start(tb testing.TB) *Agent {
+	tb.Helper()
+	a := Prepare(tb)
+	a.Launch()
+	return a
+}
+
+// Prepare is Start without starting the agent.
+func Prepare(tb testing.TB) *Agent {
 	tb.Helper()
 	if os.Getuid() != 0 {
 		tb.Skip("real mounts need root")
@@ -79,7 +87,6 @@ plugin "raw_exec" {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(a.remove)
-	a.Launch()
 	return a
 }
 
@@ -140,8 +147,14 @@ func (a *Agent) Tmp() string { return filepath.Join(a.Dir, "t") }
 // Launch starts the agent's process and waits until it leads and its node is ready.
 func (a *Agent) Launch() {
 	a.tb.Helper()
-	a.spawn(a.Binary, "agent", "-config", a.config)
+	a.Spawn()
 	a.Ready(1)
+}
+
+// Spawn starts the agent's process and waits for nothing.
+func (a *Agent) Spawn() {
+	a.tb.Helper()
+	a.spawn(a.Binary, "agent", "-config", a.config)
 }
 
 // spawn starts the agent's process with its output in the log.
