@@ -166,6 +166,35 @@ func TestVolumeThatReliesOnItsStorageNeedsAPluginThatAttaches(t *testing.T) {
 	}
 }
 
+// A node that uses the volume without an attach, which its plugin needed none for then, is not cut off by the storage
+// although the plugin attaches volumes by now: the plan would be refused again and again.
+func TestVolumeThatReliesOnItsStorageComesToNoNodeThatUsesItWithoutAnAttach(t *testing.T) {
+	for notCalled, want := range map[bool]int{true: 0, false: 1} {
+		c := newCluster(t)
+		c.node("n", plugin(10, nil), func(n *api.Node) {
+			n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": {
+				PluginID: "p", Healthy: true, ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: true},
+			}}
+		})
+		c.volume("v", api.AccessMultiNodeSingleWriter, func(v *api.Volume) { v.Fence = api.FenceStorage })
+		c.write(func(tx *state.Txn) {
+			tx.PutAttachment(&api.VolumeAttachment{
+				PluginID: "p", ExternalID: "ext-v", NodeID: "n", State: api.AttachmentPublished, NotCalled: notCalled,
+				AccessMode: api.AccessMultiNodeSingleWriter, AttachmentMode: api.AttachmentFileSystem,
+			})
+		})
+		j := job("j", api.JobTypeService, 1, withVolume("v", func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessMultiNodeSingleWriter) }))
+		c.register(j)
+		o := c.run(j)
+		if len(placed(o)) != want {
+			t.Errorf("not called %v: placed %d, failed %+v", notCalled, len(placed(o)), o.Failed["g"])
+		}
+		if want == 0 && (!refusedFor(o, "is used on node n without an attach") || !slices.Equal(o.Missing, []string{"csi-volume:default:v"})) {
+			t.Errorf("missing %v, failed %+v", o.Missing, o.Failed["g"])
+		}
+	}
+}
+
 func TestTopologyMustContainOneOfTheVolumes(t *testing.T) {
 	c := newCluster(t)
 	c.node("a", plugin(10, map[string]string{"zone": "a", "rack": "1"}))

@@ -149,12 +149,29 @@ func (vs *Volumes) unusable(w want) string {
 		vs.missing[PluginResource(v.PluginID)] = true
 		return reason
 	}
-	r := w.request
-	c := &api.VolumeClaim{Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode}
-	if reason = claim.Unfenced(v, vs.book(v).specs, c, vs.controllersOf(v.PluginID)); reason != "" {
+	if reason = vs.unfenced(w, nil); reason != "" {
 		vs.missing[PluginResource(v.PluginID)] = true
 		vs.missing[VolumeResource(v.Namespace, v.ID)] = true
+	}
+	return reason
+}
+
+// unfenced is why nothing would cut off a lost node with that attachment, or with none, where the volume relies on that.
+func (vs *Volumes) unfenced(w want, at *api.VolumeAttachment) string {
+	r := w.request
+	c := &api.VolumeClaim{Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode}
+	if reason := claim.Unfenced(w.volume, vs.book(w.volume).specs, c, vs.controllersOf(w.volume.PluginID), at); reason != "" {
 		return "CSI " + reason
+	}
+	return ""
+}
+
+// uncalled is why the node, which uses the volume without an attach, cannot have another user of it, or "".
+func (vs *Volumes) uncalled(n *api.Node, w want) string {
+	for _, at := range vs.book(w.volume).attachments {
+		if at.NodeID == n.ID && claim.NeverAttached(at) {
+			return vs.unfenced(w, at)
+		}
 	}
 	return ""
 }
@@ -202,6 +219,9 @@ func (a *VolumeAsk) Refusal(n *api.Node) string {
 		reason = a.all.claimable(n, w)
 		if reason == "" {
 			reason = a.all.stale(n, w)
+		}
+		if reason == "" {
+			reason = a.all.uncalled(n, w)
 		}
 		if reason != "" {
 			a.all.missing[VolumeResource(w.volume.Namespace, w.volume.ID)] = true

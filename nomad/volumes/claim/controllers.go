@@ -47,10 +47,20 @@ func ControllersOf(nodes iter.Seq[*api.Node], plugin string) (c Controllers) {
 }
 
 // Unfenced says why nothing would keep the claim's node from writing once it is lost, where the volume relies on its
-// storage for that; empty where something does, or nobody minds. specs are all rows that name the external volume.
-func Unfenced(v *api.Volume, specs []*api.Volume, c *api.VolumeClaim, by Controllers) string {
-	if v.Fence != api.FenceStorage || by.Detach || !Contested(c, specs) {
+// storage for that; empty where something does, or nobody minds. specs are all rows that name the external volume, at is
+// its attachment to the claim's node, or nil.
+func Unfenced(v *api.Volume, specs []*api.Volume, c *api.VolumeClaim, by Controllers, at *api.VolumeAttachment) string {
+	switch {
+	case v.Fence != api.FenceStorage || !Contested(c, specs):
 		return ""
+	case !by.Detach:
+		return fmt.Sprintf("volume %q has fence = %q, and no healthy controller of CSI plugin %q attaches volumes", v.ID, v.Fence, v.PluginID)
+	case NeverAttached(at):
+		return fmt.Sprintf("volume %q has fence = %q, and is used on node %s without an attach, as CSI plugin %q needed none then: it is attached there when those users have stopped",
+			v.ID, v.Fence, at.NodeID, v.PluginID)
 	}
-	return fmt.Sprintf("volume %q has fence = %q, and no healthy controller of CSI plugin %q attaches volumes", v.ID, v.Fence, v.PluginID)
+	return ""
 }
+
+// NeverAttached reports whether users of a node go without an attach, so that there is nothing to detach.
+func NeverAttached(at *api.VolumeAttachment) bool { return at != nil && at.NotCalled }

@@ -40,13 +40,11 @@ func guard(tx *state.Txn, v *api.Volume, c *api.VolumeClaim) error {
 	if !claim.Contested(c, specs) {
 		return nil
 	}
-	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && a.NotCalled {
-		by.Detach = false // there is nothing to detach
-	}
-	if why := claim.Unfenced(v, specs, c, by); why != "" {
+	at := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
+	if why := claim.Unfenced(v, specs, c, by, at); why != "" {
 		return fault.New(fault.Conflict, "%s", why)
 	}
-	if !by.Detach || v.Fence == api.FenceLease || v.Fence == api.FenceBoth {
+	if !by.Detach || claim.NeverAttached(at) || v.Fence == api.FenceLease || v.Fence == api.FenceBoth {
 		lease(c, v)
 	}
 	return nil

@@ -154,11 +154,15 @@ func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) err
 		how.limit = min(how.limit, beside)
 	}
 	err := withSecrets(ledger.Secrets(r.state.Read(), a), func(secrets map[string]string) error {
+		asked := r.state.Read()
 		_, err := call(ctx, r, wire.ControllerUnpublish, how, &api.ControllerUnpublishRequest{
 			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence},
 			ExternalID:     a.ExternalID, ProviderNodeID: a.ProviderNodeID, Secrets: secrets,
 		})
-		if err != nil && failed(err).verdict() == fault.VerdictVerify {
+		switch {
+		case err == nil && a.State != api.AttachmentWrittenOff:
+			err = unproven(errors.New("it is answered that the volume is detached"), a, asked, r.state.Read())
+		case err != nil && failed(err).verdict() == fault.VerdictVerify:
 			err = r.detached(ctx, a, secrets, err)
 		}
 		return err
@@ -201,18 +205,18 @@ func (r *Reconciler) unpublishUnknown(ctx context.Context, a *api.VolumeAttachme
 // detached asks the provider whether a volume is detached whose driver does not know it, or its node: nothing is
 // proven by that. It returns the driver's error with what the provider says while it is not.
 func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secrets map[string]string, answer error) error {
+	asked := r.state.Read()
 	known, err := r.verify(ctx, &api.ControllerVerifyRequest{
 		ControllerCall: api.ControllerCall{PluginID: a.PluginID}, ExternalID: a.ExternalID, ProviderNodeID: a.ProviderNodeID,
 		Capabilities: []*api.VolumeCapability{{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode}},
 		MountOptions: a.MountOptions, Secrets: secrets, Context: a.Context,
 	})
-	now := ledger.Foreign(r.state.Read(), a.PluginID, a.Provider)
+	wrong := unproven(answer, a, asked, r.state.Read())
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: it is not verified: %w", answer, err)
-	case known.Attached != api.KnownYes && a.State != api.AttachmentWrittenOff && now != "":
-		return fmt.Errorf("%w: CSI plugin %q is driver %q now, and the volume was attached by %q, whose controller can detach it; `%s` asserts that it is detached",
-			answer, a.PluginID, now, a.Provider, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
+	case known.Attached != api.KnownYes && a.State != api.AttachmentWrittenOff && wrong != nil:
+		return wrong
 	case known.Exists == api.KnownNo || known.Attached == api.KnownNo:
 		return nil
 	case known.Attached == api.KnownYes:
@@ -221,6 +225,17 @@ func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secr
 		return nil
 	}
 	return fmt.Errorf("%w: the plugin has no call that verifies it; `%s` asserts it", answer, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
+}
+
+// unproven says why an answer of the plugin proves no detach: before the call or after it the plugin had a controller of
+// another driver than the one that attached the volume, which may have another volume by that id.
+func unproven(answer error, a *api.VolumeAttachment, before, after *state.Txn) error {
+	other := cmp.Or(ledger.Foreign(before, a.PluginID, a.Provider), ledger.Foreign(after, a.PluginID, a.Provider))
+	if other == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: CSI plugin %q is driver %q now, and the volume was attached by %q, whose controller can detach it; `%s` asserts that it is detached",
+		answer, a.PluginID, other, a.Provider, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
 }
 
 // verify asks what the provider knows.

@@ -154,6 +154,50 @@ func TestAnotherDriverDoesNotProveADetach(t *testing.T) {
 	}
 }
 
+// Another driver may have another volume by that id, which is not attached to that node: its yes proves no detach either,
+// whichever of the two the call has reached.
+func TestYesOfAnotherDriverDoesNotProveADetach(t *testing.T) {
+	t.Parallel()
+	another := func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "another" }
+	for when, change := range map[string]func(r *rig, n *volumestest.Node){
+		"before the call": func(r *rig, _ *volumestest.Node) { r.Change("n1", another) },
+		"while it is called": func(r *rig, n *volumestest.Node) {
+			n.On("Controller.Unpublish", func(context.Context, any) error {
+				r.Change("n1", another)
+				return nil
+			})
+		},
+	} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			n := r.Node("n1")
+			r.Node("n2", volumestest.NodeOnly)
+			r.Register(volumestest.Spec("v"))
+			r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+			r.MustClaim("v", "a1", "n1")
+			change(r, n)
+			n.Knows(api.ControllerVerifyResponse{Exists: api.KnownYes, Attached: api.KnownNo, By: "a test"})
+			r.Ends("a1", api.AllocClientStatusComplete)
+			r.Unmounted("v", "a1", "n1")
+			r.Eventually("it is told", func(tx *state.Txn) bool {
+				a := tx.Attachment("p", "ext-v", "n1")
+				return a == nil || strings.Contains(a.LastError, `driver "another" now`)
+			})
+			a := r.State.Read().Attachment("p", "ext-v", "n1")
+			if a == nil || !strings.Contains(a.LastError, `was attached by "prov"`) || !strings.Contains(a.LastError, "volume detach -force") {
+				t.Fatalf("the attachment is %+v", a)
+			}
+			if err := r.Place(volumestest.Alloc("a2", "n2", "v", writer, volumestest.Of("other"))); err == nil {
+				t.Error("another node gets the volume")
+			}
+			n.On("Controller.Unpublish", nil)
+			r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "prov" })
+			r.Free("v")
+		})
+	}
+}
+
 // Ids are a driver's own: another driver may have another volume by the id of one, and would delete that.
 func TestAnotherDriverDoesNotDelete(t *testing.T) {
 	t.Parallel()
