@@ -381,6 +381,10 @@ type VolumeClaim struct {
 	Lease time.Duration `json:",omitempty" msg:",omitempty"`
 	// WriteBack is the part of the lease in which the node writes back and unmounts.
 	WriteBack time.Duration `json:",omitempty" msg:",omitempty"`
+	// OnNodeLoss and FenceAfter are those of the volume when the claim was taken, or when the volume was deregistered. As
+	// long as it is there, its own count.
+	OnNodeLoss string        `json:",omitempty" msg:",omitempty"`
+	FenceAfter time.Duration `json:",omitempty" msg:",omitempty"`
 	// Proof and By say why the volume is unused on the node: see [VolumeRelease]. Empty before.
 	Proof string `json:",omitempty" msg:",omitempty"`
 	By    string `json:",omitempty" msg:",omitempty"`

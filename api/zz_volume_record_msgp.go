@@ -2016,8 +2016,8 @@ func (z *VolumeAttachment) Msgsize() (s int) {
 func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(27)
-	var zb0001Mask uint32 /* 27 bits */
+	zb0001Len := uint32(29)
+	var zb0001Mask uint32 /* 29 bits */
 	_ = zb0001Mask
 	if z.Namespace == "" {
 		zb0001Len--
@@ -2091,41 +2091,49 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x20000
 	}
-	if z.Proof == "" {
+	if z.OnNodeLoss == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40000
 	}
-	if z.By == "" {
+	if z.FenceAfter == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x80000
 	}
-	if z.Reason == "" {
+	if z.Proof == "" {
 		zb0001Len--
 		zb0001Mask |= 0x100000
 	}
-	if z.Predecessor == "" {
+	if z.By == "" {
 		zb0001Len--
 		zb0001Mask |= 0x200000
 	}
-	if z.Since == 0 {
+	if z.Reason == "" {
 		zb0001Len--
 		zb0001Mask |= 0x400000
 	}
-	if z.LastError == "" {
+	if z.Predecessor == "" {
 		zb0001Len--
 		zb0001Mask |= 0x800000
 	}
-	if z.NextRetry == 0 {
+	if z.Since == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x1000000
 	}
-	if z.CreateIndex == 0 {
+	if z.LastError == "" {
 		zb0001Len--
 		zb0001Mask |= 0x2000000
 	}
-	if z.ModifyIndex == 0 {
+	if z.NextRetry == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x4000000
+	}
+	if z.CreateIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8000000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -2257,46 +2265,56 @@ func (z *VolumeClaim) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendDuration(o, z.WriteBack)
 		}
 		if (zb0001Mask & 0x40000) == 0 { // if not omitted
+			// string "OnNodeLoss"
+			o = append(o, 0xaa, 0x4f, 0x6e, 0x4e, 0x6f, 0x64, 0x65, 0x4c, 0x6f, 0x73, 0x73)
+			o = msgp.AppendString(o, z.OnNodeLoss)
+		}
+		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+			// string "FenceAfter"
+			o = append(o, 0xaa, 0x46, 0x65, 0x6e, 0x63, 0x65, 0x41, 0x66, 0x74, 0x65, 0x72)
+			o = msgp.AppendDuration(o, z.FenceAfter)
+		}
+		if (zb0001Mask & 0x100000) == 0 { // if not omitted
 			// string "Proof"
 			o = append(o, 0xa5, 0x50, 0x72, 0x6f, 0x6f, 0x66)
 			o = msgp.AppendString(o, z.Proof)
 		}
-		if (zb0001Mask & 0x80000) == 0 { // if not omitted
+		if (zb0001Mask & 0x200000) == 0 { // if not omitted
 			// string "By"
 			o = append(o, 0xa2, 0x42, 0x79)
 			o = msgp.AppendString(o, z.By)
 		}
-		if (zb0001Mask & 0x100000) == 0 { // if not omitted
+		if (zb0001Mask & 0x400000) == 0 { // if not omitted
 			// string "Reason"
 			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.Reason)
 		}
-		if (zb0001Mask & 0x200000) == 0 { // if not omitted
+		if (zb0001Mask & 0x800000) == 0 { // if not omitted
 			// string "Predecessor"
 			o = append(o, 0xab, 0x50, 0x72, 0x65, 0x64, 0x65, 0x63, 0x65, 0x73, 0x73, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.Predecessor)
 		}
-		if (zb0001Mask & 0x400000) == 0 { // if not omitted
+		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
 			// string "Since"
 			o = append(o, 0xa5, 0x53, 0x69, 0x6e, 0x63, 0x65)
 			o = msgp.AppendInt64(o, z.Since)
 		}
-		if (zb0001Mask & 0x800000) == 0 { // if not omitted
+		if (zb0001Mask & 0x2000000) == 0 { // if not omitted
 			// string "LastError"
 			o = append(o, 0xa9, 0x4c, 0x61, 0x73, 0x74, 0x45, 0x72, 0x72, 0x6f, 0x72)
 			o = msgp.AppendString(o, z.LastError)
 		}
-		if (zb0001Mask & 0x1000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x4000000) == 0 { // if not omitted
 			// string "NextRetry"
 			o = append(o, 0xa9, 0x4e, 0x65, 0x78, 0x74, 0x52, 0x65, 0x74, 0x72, 0x79)
 			o = msgp.AppendInt64(o, z.NextRetry)
 		}
-		if (zb0001Mask & 0x2000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x8000000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x4000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -2512,6 +2530,18 @@ func (z *VolumeClaim) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "WriteBack")
 				return
 			}
+		case "OnNodeLoss":
+			z.OnNodeLoss, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "OnNodeLoss")
+				return
+			}
+		case "FenceAfter":
+			z.FenceAfter, bts, err = msgp.ReadDurationBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "FenceAfter")
+				return
+			}
 		case "Proof":
 			z.Proof, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -2589,7 +2619,7 @@ func (z *VolumeClaim) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(z.MountOptions.MountFlags[za0001])
 		}
 	}
-	s += 7 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(string(z.State)) + 9 + msgp.BoolSize + 6 + msgp.DurationSize + 10 + msgp.DurationSize + 6 + msgp.StringPrefixSize + len(z.Proof) + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason) + 12 + msgp.StringPrefixSize + len(z.Predecessor) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 7 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(string(z.State)) + 9 + msgp.BoolSize + 6 + msgp.DurationSize + 10 + msgp.DurationSize + 11 + msgp.StringPrefixSize + len(z.OnNodeLoss) + 11 + msgp.DurationSize + 6 + msgp.StringPrefixSize + len(z.Proof) + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason) + 12 + msgp.StringPrefixSize + len(z.Predecessor) + 6 + msgp.Int64Size + 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.Int64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 

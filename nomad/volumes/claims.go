@@ -64,7 +64,7 @@ func (s *Service) granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (
 	case c.State != api.ClaimReady || ledger.Awaits(tx, c):
 		return nil, nil
 	}
-	v := tx.Volume(ns, r.VolumeID)
+	v := ledger.SpecOf(tx, c)
 	if v == nil {
 		return nil, commands.Missing(ns, r.VolumeID)
 	}

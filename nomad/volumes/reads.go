@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
@@ -65,7 +66,7 @@ func listed(tx *state.Txn, r *api.VolumeListRequest) []*api.Volume {
 func onNode(tx *state.Txn, node string) []*api.Volume {
 	var list []*api.Volume
 	for c := range tx.ClaimsByNode(node) {
-		if v := tx.Volume(c.Namespace, c.VolumeID); v != nil && !slices.Contains(list, v) {
+		if v := ledger.SpecOf(tx, c); v != nil && !slices.Contains(list, v) {
 			list = append(list, v)
 		}
 	}

@@ -101,7 +101,7 @@ func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
-	held := claimsOn(tx, ns, r.VolumeID, r.NodeID)
+	held := claimsOn(tx, ns, r.VolumeID, what)
 	used := slices.DeleteFunc(slices.Clone(held), func(c *api.VolumeClaim) bool { return c.State == api.ClaimWaiting || ledger.Begins(tx, c) })
 	using := len(used) > 0
 	if using { // who waits for their end, on the same node, is not meant
@@ -240,9 +240,10 @@ func stuck(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) erro
 		"`%s` asserts that it is detached", r.VolumeID, r.NodeID, a.LastError, remedy.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, r.NodeID))
 }
 
-func claimsOn(tx *state.Txn, ns, volume, node string) []*api.VolumeClaim {
+// claimsOn are the claims by that id on what is to be detached.
+func claimsOn(tx *state.Txn, ns, volume string, w *commands.WriteOff) []*api.VolumeClaim {
 	return slices.DeleteFunc(slices.Collect(tx.ClaimsByVolume(ns, volume)), func(c *api.VolumeClaim) bool {
-		return c.NodeID != node || c.State == api.ClaimUnmounted
+		return c.NodeID != w.NodeID || c.State == api.ClaimUnmounted || c.PluginID != w.PluginID || c.ExternalID != w.ExternalID
 	})
 }
 

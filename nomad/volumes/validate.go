@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
@@ -40,7 +41,7 @@ func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint6
 func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.VolumeSpec) (open string, err error) {
 	tx := s.state.Read()
 	if old != nil && old.Provision.State != api.VolumeFailed {
-		if _, err := commands.Merged(old, spec, slices.Collect(tx.ClaimsByVolume(spec.Namespace, spec.ID))); err != nil {
+		if _, err := commands.Merged(old, spec, ledger.ClaimsOf(tx, old)); err != nil {
 			return "", err
 		}
 		if _, err := commands.Grows(old, spec); err != nil || !asksMore(old, spec) {

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
@@ -25,7 +26,7 @@ func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
 	if v.Provision.ExternalID == "" {
 		d.ExternalID = v.ExternalID
 	}
-	for c := range tx.ClaimsByVolume(v.Namespace, v.ID) {
+	for _, c := range ledger.ClaimsOf(tx, v) {
 		d.Claims = append(d.Claims, c)
 		if c.State == api.ClaimWaiting {
 			continue
@@ -87,7 +88,7 @@ func stub(tx *state.Txn, v *api.Volume, p *api.Plugin) *api.VolumeStub {
 	if v.Provision.ExternalID == "" {
 		s.ExternalID = v.ExternalID
 	}
-	for c := range tx.ClaimsByVolume(v.Namespace, v.ID) {
+	for _, c := range ledger.ClaimsOf(tx, v) {
 		switch {
 		case c.State == api.ClaimWaiting:
 			continue

@@ -9,7 +9,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // waitsFor says why a claim is not ready yet. The text changes with the rows and not with time.
@@ -25,7 +24,7 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 	}
 	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
 	if a != nil && a.State == api.AttachmentUnpublishing {
-		return stillAttached(c, a)
+		return stillAttached(tx, c, a)
 	}
 	if said := trouble(tx, c); said != "" {
 		return said
@@ -37,7 +36,7 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 	}
 	if a != nil && a.State == api.AttachmentPublishing {
 		if o := ledger.Elsewhere(tx, a); o != nil {
-			return stillAttached(c, o)
+			return stillAttached(tx, c, o)
 		}
 	}
 	for v := range tx.VolumesByExternal(c.PluginID, c.ExternalID) {
@@ -49,9 +48,9 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 }
 
 // stillAttached tells of an attachment that a claim waits for the end of.
-func stillAttached(c *api.VolumeClaim, a *api.VolumeAttachment) string {
+func stillAttached(tx *state.Txn, c *api.VolumeClaim, a *api.VolumeAttachment) string {
 	return fmt.Sprintf("it is still attached to node %s, %s; `%s` asserts that it is not",
-		a.NodeID, cmp.Or(failing(a), string(a.State)), remedy.DetachByForce(c.Namespace, c.VolumeID, a.NodeID))
+		a.NodeID, cmp.Or(failing(a), string(a.State)), ledger.DetachByForce(tx, c, a.NodeID))
 }
 
 // waitsBehind tells of the claim that another one waits for.
@@ -63,7 +62,7 @@ func waitsBehind(tx *state.Txn, c *api.VolumeClaim) string {
 		s := fmt.Sprintf("held by allocation %s of job %q on node %s: ", held.AllocID, held.JobID, held.NodeID)
 		a := tx.Attachment(held.PluginID, held.ExternalID, held.NodeID)
 		if held.State == api.ClaimUnmounted && a != nil && a.State == api.AttachmentUnpublishing {
-			return s + stillAttached(held, a)
+			return s + stillAttached(tx, held, a)
 		}
 		if said := trouble(tx, held); said != "" {
 			if held.State == api.ClaimReleasing {

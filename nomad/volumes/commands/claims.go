@@ -14,7 +14,8 @@ import (
 // Apply records the node's report.
 func (c *Report) Apply(tx *state.Txn) (any, error) {
 	h := ledger.Hold{Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID, Use: c.Use, NodeID: c.NodeID}
-	if held := tx.Claim(c.Namespace, c.VolumeID, c.AllocID, c.Use); c.LimitExpiry != 0 && held != nil && held.NodeID == c.NodeID {
+	held := tx.Claim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
+	if c.LimitExpiry != 0 && held != nil && held.NodeID == c.NodeID {
 		ledger.LearnLimit(tx, held.PluginID, held.ExternalID, c.NodeID, c.LimitExpiry)
 	}
 	switch {
@@ -26,7 +27,9 @@ func (c *Report) Apply(tx *state.Txn) (any, error) {
 	if err := ledger.Released(tx, h); err != nil {
 		return nil, err
 	}
-	ledger.Measured(tx, c.Namespace, c.VolumeID, time.Duration(c.WriteBack))
+	if held == nil || ledger.SpecOf(tx, held) != nil {
+		ledger.Measured(tx, c.Namespace, c.VolumeID, time.Duration(c.WriteBack))
+	}
 	return nil, nil
 }
 

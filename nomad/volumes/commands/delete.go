@@ -23,7 +23,7 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	if later(c.Seen, v.CreateIndex) {
 		return nil, changed(c.ID)
 	}
-	held := slices.Collect(tx.ClaimsByVolume(c.Namespace, c.ID))
+	held := ledger.ClaimsOf(tx, v)
 	live := slices.DeleteFunc(slices.Clone(held), func(h *api.VolumeClaim) bool {
 		a := tx.Alloc(h.AllocID)
 		return a == nil || a.Terminal()
@@ -41,6 +41,7 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 		return nil, err
 	}
 	ledger.Orphan(tx, v, tx.AgreedVersion() >= fsm.Ends)
+	ledger.LeavePolicy(tx, v)
 	tx.DeleteVolume(c.Namespace, c.ID)
 	if v.Provision.ExternalID == "" {
 		return nil, nil

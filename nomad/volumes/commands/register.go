@@ -2,7 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -69,7 +68,7 @@ func updated(tx *state.Txn, old *api.Volume, spec *api.VolumeSpec) (*api.Volume,
 	if err := ledger.FenceError(tx, spec); err != nil {
 		return nil, err
 	}
-	next, err := Merged(old, spec, slices.Collect(tx.ClaimsByVolume(spec.Namespace, spec.ID)))
+	next, err := Merged(old, spec, ledger.ClaimsOf(tx, old))
 	if err != nil {
 		return nil, err
 	}

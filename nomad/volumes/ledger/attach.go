@@ -76,7 +76,7 @@ func relying(tx *state.Txn, i Intent) iter.Seq2[*api.VolumeClaim, *api.Volume] {
 	claims := slices.Collect(tx.ClaimsByExternal(i.PluginID, i.ExternalID))
 	return func(yield func(*api.VolumeClaim, *api.Volume) bool) {
 		for _, c := range claims {
-			v := tx.Volume(c.Namespace, c.VolumeID)
+			v := SpecOf(tx, c)
 			if c.NodeID != i.NodeID || c.Lease > 0 || claim.Leaving(c.State) || !claim.Exclusive(c.AccessMode, c.Mode) || v == nil {
 				continue
 			}

@@ -209,8 +209,11 @@ func Next(tx *state.Txn, c *api.VolumeClaim) string {
 
 // Remedy is the command that ends a claim.
 func Remedy(tx *state.Txn, c *api.VolumeClaim) string {
-	if Stopping(tx, c) {
+	switch {
+	case Stopping(tx, c):
 		return remedy.Kill(c.Namespace, c.AllocID)
+	case !Runs(tx, c) && tx.Volume(c.Namespace, c.VolumeID) != nil && SpecOf(tx, c) == nil: // the id means another one
+		return DetachByForce(tx, c, c.NodeID)
 	}
 	return remedy.Claim(c, Runs(tx, c), Away(tx.Node(c.NodeID)))
 }

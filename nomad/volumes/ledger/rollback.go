@@ -165,7 +165,7 @@ func attachedNow(tx *state.Txn, c *api.VolumeClaim, late bool) {
 		PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode,
 		MountOptions: c.MountOptions, Called: true,
 	}
-	if v := tx.Volume(c.Namespace, c.VolumeID); v != nil {
+	if v := SpecOf(tx, c); v != nil {
 		next.Context = v.DriverContext()
 	}
 	state := api.AttachmentPublished
@@ -210,7 +210,7 @@ func adopt(tx *state.Txn, node string, late bool, which func(*api.StaleMount) bo
 
 // claimOfMount is a claim on what a node has mounted. Modes that nobody knows are those that exclude the most.
 func claimOfMount(tx *state.Txn, node string, m *api.StaleMount) *api.VolumeClaim {
-	v := tx.Volume(m.Namespace, m.VolumeID)
+	v := specOf(tx, m.Namespace, m.VolumeID, m.PluginID, m.ExternalID)
 	if v == nil {
 		v = &api.Volume{VolumeSpec: api.VolumeSpec{ID: m.VolumeID, Namespace: m.Namespace, PluginID: m.PluginID, ExternalID: m.ExternalID}}
 	}
@@ -220,6 +220,7 @@ func claimOfMount(tx *state.Txn, node string, m *api.StaleMount) *api.VolumeClai
 		AccessMode: cmp.Or(m.AccessMode, strictest(v)), AttachmentMode: m.AttachmentMode,
 	}
 	c.Mode = claim.ModeOf(m.ReadOnly, c.AccessMode)
+	policed(tx, c, v)
 	if a := tx.Alloc(m.AllocID); a != nil {
 		c.JobID, c.TaskGroup = a.JobID, a.TaskGroup
 	}

@@ -100,7 +100,7 @@ func (r Rules) settle(tx *state.Txn, plugin, external string) {
 
 // remember notes on the volume how a claim ended that had been mounted.
 func remember(tx *state.Txn, c *api.VolumeClaim) {
-	old := tx.Volume(c.Namespace, c.VolumeID)
+	old := SpecOf(tx, c)
 	if old == nil || c.Proof == "" {
 		return
 	}
@@ -149,7 +149,7 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 		next.Called, next.ProviderNodeID = true, cmp.Or(next.ProviderNodeID, left.ProviderNodeID)
 	}
 	for _, c := range claims {
-		v := tx.Volume(c.Namespace, c.VolumeID)
+		v := SpecOf(tx, c)
 		if c.NodeID != a.NodeID || !claim.Live(c.State) || v == nil {
 			continue
 		}

@@ -154,6 +154,7 @@ func claimOf(tx *state.Txn, v *api.Volume, r claim.Request) (*api.VolumeClaim, e
 		Mode: claim.ModeOf(r.ReadOnly, r.AccessMode), AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode,
 		MountOptions: r.MountOptions, State: api.ClaimTaken, Since: tx.Now().UnixNano(),
 	}
+	policed(tx, c, v)
 	return c, guard(tx, v, c)
 }
 

@@ -1,6 +1,7 @@
 package reconciler_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -78,4 +79,29 @@ func TestLeaseEndsOnANodeThatIsDisconnected(t *testing.T) {
 	if least := lease - silence; due < least {
 		t.Errorf("the volume moves after %s, want %s and a margin", due, least)
 	}
+}
+
+// While servers of before are in the cluster such a node is waited for. What it has moves when they are gone, without
+// any other change.
+func TestVolumesMoveFromDisconnectedNodesWhenAllServersKnowHow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(l *reconciler.Limits) { l.FenceAfter = 10 * time.Millisecond })
+	looked := make(chan string, 1000)
+	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends - 1) })
+	n1 := r.Node("n1", volumestest.NodeOnly)
+	r.Node("n2")
+	r.Register(volumestest.Spec("v"))
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	r.MustClaim("v", "a1", "n1")
+	n1.Disconnect()
+	r.Change("n1", func(n *api.Node) { n.Status = api.NodeStatusDisconnected })
+	r.Looking(func(what string) { looked <- what })
+	r.Ends("a1", api.AllocClientStatusLost)
+	for what := range looked {
+		if strings.HasPrefix(what, "release ") {
+			break
+		}
+	}
+	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
+	r.Free("v")
 }

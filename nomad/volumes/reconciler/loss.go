@@ -16,10 +16,7 @@ import (
 
 // lostOptions lists what proves, or lets us assume, that a node which is lost does not use the volume.
 func (r *Reconciler) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim) []option {
-	v := tx.Volume(c.Namespace, c.VolumeID)
-	if v == nil {
-		v = &api.Volume{}
-	}
+	onNodeLoss, fenceAfter := ledger.LossPolicy(tx, c)
 	var out []option
 	tell := func(at time.Time, why string) {
 		if e := r.explain(n, c, at, why); e != nil {
@@ -33,9 +30,9 @@ func (r *Reconciler) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim)
 		out = append(out, option{r.giveUp(c, proof, by), at})
 	}
 	since := r.lostAt(n, c)
-	fence := since.Add(cmp.Or(v.FenceAfter, r.limits.FenceAfter))
+	fence := since.Add(cmp.Or(fenceAfter, r.limits.FenceAfter))
 	switch contested := claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID))); {
-	case v.OnNodeLoss == api.NodeLossAssume:
+	case onNodeLoss == api.NodeLossAssume:
 		give(ledger.ProofAssumed, ledger.ByPolicy, since, "")
 	case c.Attach && c.Lease == 0:
 		give(ledger.ProofFenced, ledger.ByProvider, fence, "it is detached by its storage")
@@ -43,7 +40,7 @@ func (r *Reconciler) lostOptions(tx *state.Txn, n *api.Node, c *api.VolumeClaim)
 		give(ledger.ProofAssumed, ledger.ByPolicy, since, "")
 	case c.Lease == 0:
 		tell(time.Time{}, "neither its storage nor a lease keeps it from writing: the node must come back, or an operator detach the volume with -force")
-	case v.OnNodeLoss == api.NodeLossWait:
+	case onNodeLoss == api.NodeLossWait:
 		tell(time.Time{}, "on_node_loss is wait: the node must come back, or an operator detach the volume with -force")
 	case c.Attach:
 		give(ledger.ProofFenced, ledger.ByProvider, later(fence, r.leaseEnd(c)), "the node's lease ends, and then it is detached by its storage")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -41,6 +42,7 @@ type Rig struct {
 	Nodes      *Nodes
 	// Proposing is called before the reconciler proposes a command; nil does nothing.
 	Proposing func(fsm.Command)
+	looking   atomic.Pointer[func(string)]
 	limits    reconciler.Limits
 	stop      context.CancelFunc
 	ended     chan error
@@ -92,12 +94,21 @@ func (r *Rig) Log(w io.Writer) {
 func (r *Rig) Build(log hclog.Logger, limits reconciler.Limits) {
 	r.limits = limits
 	r.Reconciler = reconciler.New(reconciler.Config{
-		Log: log, State: r.State, Raft: proposer{r}, Nodes: r.Nodes, Limits: limits, Now: r.now,
+		Log: log, State: r.State, Raft: proposer{r}, Nodes: r.Nodes, Limits: limits, Now: r.now, Begin: r.begin,
 	})
 	r.Service = volumes.New(volumes.Config{
 		Log: log, State: r.State, Raft: r.Raft, Drivers: r.Reconciler, Outcomes: r.Reconciler,
 		Patience: limits.Patience, LimitExpiry: limits.LimitExpiry,
 	})
+}
+
+// Looking has fn be called whenever the reconciler begins to look at something.
+func (r *Rig) Looking(fn func(what string)) { r.looking.Store(&fn) }
+
+func (r *Rig) begin(_ context.Context, what string) {
+	if fn := r.looking.Load(); fn != nil {
+		(*fn)(what)
+	}
 }
 
 // proposer is the reconciler's way to the log.
