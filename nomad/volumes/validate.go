@@ -41,7 +41,7 @@ func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint6
 func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.VolumeSpec) (open string, err error) {
 	tx := s.state.Read()
 	if old != nil && old.Provision.State != api.VolumeFailed {
-		if _, err := commands.Merged(old, spec, ledger.ClaimsOf(tx, old)); err != nil {
+		if _, err := commands.Merged(old, spec, ledger.ClaimsOf(tx, old), tx.AgreedVersion()); err != nil {
 			return "", err
 		}
 		if _, err := commands.Grows(old, spec); err != nil || !asksMore(old, spec) {

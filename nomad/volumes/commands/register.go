@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
@@ -26,7 +27,11 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 		if i < len(c.NotValidated) {
 			next.Provision.NotValidated = c.NotValidated[i]
 		}
+		old := tx.Volume(spec.Namespace, spec.ID)
 		put(tx, next)
+		if old != nil && len(next.Provision.Topologies) > len(old.Provision.Topologies) && tx.AgreedVersion() >= fsm.Keyring { // told now
+			ledger.Mirror(tx, next)
+		}
 		ledger.Revive(tx, next)
 	}
 	return nil, nil
@@ -68,7 +73,7 @@ func updated(tx *state.Txn, old *api.Volume, spec *api.VolumeSpec) (*api.Volume,
 	if err := ledger.FenceError(tx, spec); err != nil {
 		return nil, err
 	}
-	next, err := Merged(old, spec, ledger.ClaimsOf(tx, old))
+	next, err := Merged(old, spec, ledger.ClaimsOf(tx, old), tx.AgreedVersion())
 	if err != nil {
 		return nil, err
 	}

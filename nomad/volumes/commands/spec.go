@@ -8,12 +8,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
 // Merged is a known volume with a new spec. It lists all fields that cannot change any more. What the
-// driver said stays; capacity is left to expansions.
-func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*api.Volume, error) {
+// driver said stays; capacity is left to expansions. held are the claims of the volume, agreed is the version of the log.
+func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim, agreed uint64) (*api.Volume, error) {
 	next := *old
 	var errs []error
 	fixed := func(field string, was, is string) {
@@ -33,9 +34,17 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*ap
 	if len(spec.Parameters) > 0 && !maps.Equal(spec.Parameters, old.Parameters) {
 		errs = append(errs, errors.New("parameters cannot change"))
 	}
-	if spec.RequestedTopologies != nil && len(old.Provision.Topologies) > 0 &&
-		!reflect.DeepEqual(spec.RequestedTopologies, old.RequestedTopologies) {
-		errs = append(errs, errors.New("topology_request cannot change"))
+	if spec.RequestedTopologies != nil && !reflect.DeepEqual(spec.RequestedTopologies, old.RequestedTopologies) {
+		switch says := tells(spec.RequestedTopologies); {
+		case len(old.Provision.Topologies) > 0:
+			errs = append(errs, errors.New("topology_request cannot change"))
+		case agreed < fsm.Keyring:
+		case old.Provision.Created && (says || tells(old.RequestedTopologies)):
+			errs = append(errs, errors.New("topology_request cannot change: the volume was created, and its driver has said that it can be used anywhere"))
+		default:
+			next.RequestedTopologies = spec.RequestedTopologies
+			next.Provision.Topologies = WithSegments(spec.RequestedTopologies.Required)
+		}
 	}
 	errs = append(errs, inUse(old, spec, held)...)
 	if len(errs) > 0 {
@@ -56,6 +65,11 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*ap
 		next.Context = spec.Context
 	}
 	return &next, nil
+}
+
+// tells reports whether a request names any topology.
+func tells(r *api.TopologyRequest) bool {
+	return r != nil && len(WithSegments(r.Required))+len(WithSegments(r.Preferred)) > 0
 }
 
 // inUse lists what cannot change while somebody uses the volume.
