@@ -65,11 +65,10 @@ func TestCountsThatAreKeptAreBounded(t *testing.T) {
 		_, err := r.Register(t.Context(), &api.JobRegisterRequest{Job: sized(0, 50_000), PreserveCounts: true})
 		return err
 	}
-	if err := register(fsm.Ends); err == nil || !strings.Contains(err.Error(), "100000 allocations") {
-		t.Errorf("the job asks for 100,000 allocations: %v", err)
-	}
-	if err := register(fsm.Ends - 1); err != nil {
-		t.Errorf("with servers that do not know the bound: %v", err)
+	for _, version := range []uint64{fsm.Ends - 1, fsm.Ends} {
+		if err := register(version); err == nil || !strings.Contains(err.Error(), "100000 allocations") {
+			t.Errorf("version %d: the job asks for 100,000 allocations: %v", version, err)
+		}
 	}
 }
 

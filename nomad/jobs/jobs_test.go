@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"slices"
@@ -34,6 +35,17 @@ type fixture struct {
 	*jobs.Service
 	t     testing.TB
 	store *state.Store
+	// before is called before each command; nil does nothing.
+	before func()
+	raft   *fsm.Local
+}
+
+// Propose implements [fsm.Proposer].
+func (r *fixture) Propose(ctx context.Context, c fsm.Command) (fsm.Result, error) {
+	if r.before != nil {
+		r.before()
+	}
+	return r.raft.Propose(ctx, c)
 }
 
 func open(t testing.TB) *fixture {
@@ -42,15 +54,17 @@ func open(t testing.TB) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{jobs.New(jobs.Config{
-		State: s, Raft: fsm.NewLocal(s, registry()), Versions: 3,
+	r := &fixture{t: t, store: s, raft: fsm.NewLocal(s, registry())}
+	r.Service = jobs.New(jobs.Config{
+		State: s, Raft: r, Versions: 3,
 		Preview: func(_ *state.Txn, j *api.Job) *jobs.Preview {
 			return &jobs.Preview{
 				Annotations: &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{"g": {Place: 2}}},
 				Created:     []*api.Evaluation{{ID: "preview", JobID: j.ID, JobModifyIndex: j.JobModifyIndex}},
 			}
 		},
-	}), t, s}
+	})
+	return r
 }
 
 func (r *fixture) put(fn func(*state.Txn)) {

@@ -181,9 +181,20 @@ func (s *Service) Scale(ctx context.Context, r *api.JobScaleRequest) (*api.JobRe
 	if err := brief(r); err != nil {
 		return nil, err
 	}
-	res, err := s.Raft.Propose(ctx, &Scale{
+	c := &Scale{
 		Namespace: ns, JobID: r.JobID, Group: group, Count: r.Count, Message: r.Message, Error: r.Error, Meta: r.Meta,
-		JobModifyIndex: r.JobModifyIndex, EvalID: uuid.NewString(), CountMax: s.Limits.Counts(), Versions: s.Config.Versions,
+		EvalID: uuid.NewString(), CountMax: s.Limits.Counts(), Versions: s.Config.Versions,
+	}
+	res, err := s.judged(ctx, ns, r.JobID, func(old *api.Job) (fsm.Command, error) {
+		c.JobModifyIndex = r.JobModifyIndex
+		if r.Count == nil || old == nil || old.Group(group) == nil || r.JobModifyIndex != 0 && r.JobModifyIndex != old.JobModifyIndex {
+			return c, nil
+		}
+		c.JobModifyIndex = old.JobModifyIndex
+		if err := c.fits(s.State.Read(), old, old.Group(group)); err != nil {
+			return nil, err
+		}
+		return c, s.worse(resized(old, group, int(*r.Count)), old)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scale job %q: %w", r.JobID, err)

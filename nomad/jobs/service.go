@@ -170,7 +170,15 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 	if r.PreserveCounts && s.State.Read().AgreedVersion() >= fsm.Ends {
 		c.CountMax = s.Limits.Counts()
 	}
-	res, err := s.Raft.Propose(ctx, c)
+	res, err := s.judged(ctx, j.Namespace, j.ID, func(old *api.Job) (fsm.Command, error) {
+		if !r.PreserveCounts && !r.PreserveResources {
+			return c, nil
+		}
+		if !r.EnforceIndex {
+			c.CheckIndex, c.JobModifyIndex = true, modified(old)
+		}
+		return c, s.worse(keeping(j, old, r.PreserveCounts, r.PreserveResources), j)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("register job %q: %w", j.ID, err)
 	}

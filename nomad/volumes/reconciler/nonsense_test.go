@@ -3,6 +3,7 @@ package reconciler_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -162,8 +163,9 @@ func TestYesOfAnotherDriverDoesNotProveADetach(t *testing.T) {
 	for when, change := range map[string]func(r *rig, n *volumestest.Node){
 		"before the call": func(r *rig, _ *volumestest.Node) { r.Change("n1", another) },
 		"while it is called": func(r *rig, n *volumestest.Node) {
+			var once sync.Once
 			n.On("Controller.Unpublish", func(context.Context, any) error {
-				r.Change("n1", another)
+				once.Do(func() { r.Change("n1", another) })
 				return nil
 			})
 		},
