@@ -30,33 +30,21 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()
-	if in, ok := v.(*incoming); ok {
-		in.read(buf.ReadOnlyData())
-		return nil
-	}
 	return decode(buf.ReadOnlyData(), v)
 }
 
-// incoming is a request on its way in. What gRPC is told is wrong with it would be answered as an internal fault.
-type incoming struct {
-	ctx  context.Context
-	into any
-	err  error
-}
-
-// read decodes the request and looks at it.
-func (in *incoming) read(b []byte) {
+// decodeRequest decodes a request and looks at it.
+func decodeRequest(ctx context.Context, b []byte, into any) error {
 	work := func() error {
-		if err := decode(b, in.into); err != nil {
+		if err := decode(b, into); err != nil {
 			return err
 		}
-		return shape.Input(in.into)
+		return shape.Input(into)
 	}
 	if len(b) <= smallBytes {
-		in.err = work()
-		return
+		return work()
 	}
-	in.err = InLongTurn(in.ctx, work)
+	return InLongTurn(ctx, work)
 }
 
 // encoded is an answer as it is sent.

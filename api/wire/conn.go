@@ -23,7 +23,10 @@ const (
 	readBytes  = 1 << 10
 	writeBytes = 4 << 10
 	// windowBytes is fixed: measuring it costs a ping for nearly every small message.
-	windowBytes   = 4 << 20
+	windowBytes = 4 << 20
+	// unreadBytes is how much of a request a server holds before it has made room for it, headerBytes bounds its metadata.
+	unreadBytes   = 64 << 10
+	headerBytes   = 16 << 10
 	keepaliveTime = 30 * time.Second
 	keepaliveWait = 10 * time.Second
 	// pathPrefix stands before a method's name on the wire.

@@ -23,11 +23,11 @@ const callsMax = 8192
 // when the last handler has; handlers see their context end with ctx. The hosts that call share the turns; nil does
 // not bound them.
 func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Processors) error {
-	return serve(ctx, l, handlers, log, turns)
+	return serve(ctx, l, handlers, log, turns, usualLimits)
 }
 
-func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Processors, more ...grpc.ServerOption) error {
-	srv := newServer(handlers, log, turns, more...)
+func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Processors, bounds limits, more ...grpc.ServerOption) error {
+	srv := newServer(handlers, log, turns, newBudget(bounds), more...)
 	stop := context.AfterFunc(ctx, srv.Stop)
 	defer srv.Stop()
 	defer stop()
@@ -38,12 +38,12 @@ func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Lo
 	return err
 }
 
-func newServer(handlers []Handler, log hclog.Logger, turns *Processors, more ...grpc.ServerOption) *grpc.Server {
+func newServer(handlers []Handler, log hclog.Logger, turns *Processors, room *budget, more ...grpc.ServerOption) *grpc.Server {
 	srv := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(finished{}),
 		grpc.ForceServerCodecV2(codec{}),
 		grpc.ReadBufferSize(readBytes), grpc.WriteBufferSize(writeBytes),
-		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
+		grpc.StaticStreamWindowSize(unreadBytes), grpc.StaticConnWindowSize(windowBytes), grpc.MaxHeaderListSize(headerBytes),
 		grpc.MaxRecvMsgSize(MaxMessageBytes), grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.MaxConcurrentStreams(callsMax), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveWait}),
@@ -51,36 +51,57 @@ func newServer(handlers []Handler, log hclog.Logger, turns *Processors, more ...
 	}, more...)...)
 	desc := &grpc.ServiceDesc{ServiceName: serviceName}
 	for _, h := range handlers {
-		desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: h.Name, Handler: bind(Recovered(h, log), turns)})
+		// A stream, as gRPC would read the whole request of any other method before anybody is asked.
+		desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: h.Name, Handler: bind(Recovered(h, log), turns, room)})
 	}
 	srv.RegisterService(desc, nil)
 	return srv
 }
 
 // bind gives a handler the shape that gRPC calls.
-func bind(h Handler, turns *Processors) grpc.MethodHandler {
-	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		who := PeerOf(ctx)
-		ctx = turns.For(ctx, cmp.Or(who.Origin, who.Address))
-		req := h.New()
-		in := &incoming{ctx: ctx, into: req}
-		err := decode(in)
-		if err == nil {
-			err = in.err
+func bind(h Handler, turns *Processors, room *budget) grpc.StreamHandler {
+	return func(_ any, stream grpc.ServerStream) error {
+		who := PeerOf(stream.Context())
+		ctx := turns.For(stream.Context(), cmp.Or(who.Origin, who.Address))
+		below, ok := grpc.ServerTransportStreamFromContext(ctx).(transportStream)
+		if !ok {
+			return toStatus(fault.New(fault.Internal, "%s: the length of a request cannot be read", h.Name))
 		}
+		b, err := answer(ctx, h, newReceiver(below, room.stall), room, host(cmp.Or(who.Origin, who.Address)))
 		if err != nil {
-			return nil, toStatus(fault.New(fault.Invalid, "%s: %w", h.Name, err))
+			return toStatus(err)
 		}
-		resp, err := h.Serve(ctx, req)
-		if err != nil {
-			return nil, toStatus(err)
-		}
-		b, err := encodeAnswer(ctx, h.Name, resp)
-		if err != nil {
-			return nil, toStatus(err)
-		}
-		return b, nil
+		return stream.SendMsg(b)
 	}
+}
+
+// answer reads a request when there is room for it, and serves it. The room is taken until the answer is there, as what
+// is made of a request may live as long.
+func answer(ctx context.Context, h Handler, from receiver, room *budget, client string) (encoded, error) {
+	n, err := from.length()
+	if err != nil {
+		return nil, notReceived(h.Name, err)
+	}
+	give, err := room.take(ctx, client, n)
+	if err != nil {
+		return nil, err
+	}
+	defer give()
+	buf, err := from.body(n)
+	if err != nil {
+		return nil, notReceived(h.Name, err)
+	}
+	req := h.New()
+	err = decodeRequest(ctx, buf.ReadOnlyData(), req)
+	buf.Free()
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "%s: %w", h.Name, err)
+	}
+	resp, err := h.Serve(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return encodeAnswer(ctx, h.Name, resp)
 }
 
 // Recovered makes a handler answer an internal fault, and log, where it would panic.

@@ -43,10 +43,15 @@ func (p *Processors) For(ctx context.Context, address string) context.Context {
 	if p == nil {
 		return ctx
 	}
+	return context.WithValue(ctx, clientKey{}, client{p, host(address)})
+}
+
+// host is a network address without its port.
+func host(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
-		address = host
+		return host
 	}
-	return context.WithValue(ctx, clientKey{}, client{p, address})
+	return address
 }
 
 // InTurn does a short piece of work when it is its client's turn, at once where ctx is of no client's request. It fails

@@ -1,0 +1,401 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// served serves handlers within limits on a loopback address and says how to dial it.
+func served(tb testing.TB, l limits, handlers ...Handler) (string, Dialer) {
+	tb.Helper()
+	id, err := SelfMade()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	port, err := Listen("127.0.0.1:0", id.Server, hclog.NewNullLogger())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() { _ = port.Run(ctx) })
+	all.Go(func() {
+		_ = serve(ctx, port.Listener(ProtocolRPC), handlers, hclog.NewNullLogger(), NewProcessors(2), l)
+	})
+	tb.Cleanup(func() { cancel(); all.Wait() })
+	return port.Addr().String(), Dialer{TLS: id.Client}
+}
+
+// sender makes calls frame by frame, as no well-behaved client does. It sends what it is allowed to.
+type sender struct {
+	*http2.Framer
+	conn net.Conn
+	mu   sync.Mutex
+	more *sync.Cond
+	// room is what may be sent on the connection, first on a new call, of on each.
+	room, first int
+	of          map[uint32]int
+	// status is with what gRPC code a call ended.
+	status map[uint32]string
+	gone   error
+}
+
+func send(tb testing.TB, address string, d Dialer) *sender {
+	tb.Helper()
+	conn, err := d.Dial(tb.Context(), address, ProtocolRPC)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = conn.Close() })
+	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
+		tb.Fatal(err)
+	}
+	s := &sender{Framer: http2.NewFramer(conn, conn), conn: conn, room: 65535, first: 65535, of: map[uint32]int{}, status: map[uint32]string{}}
+	s.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	s.more = sync.NewCond(&s.mu)
+	if err := s.WriteSettings(); err != nil {
+		tb.Fatal(err)
+	}
+	go s.read()
+	return s
+}
+
+func (s *sender) read() {
+	for {
+		f, err := s.ReadFrame()
+		s.mu.Lock()
+		switch f := f.(type) {
+		case *http2.SettingsFrame:
+			if n, ok := f.Value(http2.SettingInitialWindowSize); ok {
+				for id := range s.of {
+					s.of[id] += int(n) - s.first
+				}
+				s.first = int(n)
+			}
+			if !f.IsAck() {
+				err = s.WriteSettingsAck()
+			}
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				err = s.WritePing(true, f.Data)
+			}
+		case *http2.WindowUpdateFrame:
+			if f.StreamID == 0 {
+				s.room += int(f.Increment)
+			} else {
+				s.of[f.StreamID] += int(f.Increment)
+			}
+		case *http2.MetaHeadersFrame:
+			for _, h := range f.Fields {
+				if h.Name == "grpc-status" {
+					s.status[f.StreamID] = h.Value
+				}
+			}
+		}
+		s.gone = err
+		s.more.Broadcast()
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// begin begins a call and says how long its request will be.
+func (s *sender) begin(tb testing.TB, id uint32, method string, length int) {
+	tb.Helper()
+	var head bytes.Buffer
+	e := hpack.NewEncoder(&head)
+	for _, h := range [][2]string{
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", pathPrefix + method},
+		{":authority", "x"},
+		{"content-type", "application/grpc+msgp"},
+		{"te", "trailers"},
+	} {
+		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[id] = s.first
+	if err := s.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: head.Bytes(), EndHeaders: true}); err != nil {
+		tb.Fatal(err)
+	}
+	s.write(tb, id, binary.BigEndian.AppendUint32([]byte{0}, uint32(length)))
+}
+
+func (s *sender) write(tb testing.TB, id uint32, b []byte) {
+	tb.Helper()
+	s.room -= len(b)
+	s.of[id] -= len(b)
+	if err := s.WriteData(id, false, b); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// fill sends as much on each of the calls as the server takes, up to most bytes on each, and returns how much in all.
+// It is over when nothing more could be sent for a while.
+func (s *sender) fill(tb testing.TB, calls []uint32, most int, quiet time.Duration) int {
+	tb.Helper()
+	zeros, sent, all := make([]byte, 16<<10), map[uint32]int{}, 0
+	last := time.Now()
+	for time.Since(last) < quiet {
+		s.mu.Lock()
+		for _, id := range calls {
+			for s.status[id] == "" && s.room > 0 && s.of[id] > 0 && sent[id] < most {
+				n := min(len(zeros), s.room, s.of[id], most-sent[id])
+				s.write(tb, id, zeros[:n])
+				sent[id] += n
+				all += n
+				last = time.Now()
+			}
+		}
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	return all
+}
+
+// ended waits until a call has ended and returns its gRPC code.
+func (s *sender) ended(tb testing.TB, id uint32) int {
+	tb.Helper()
+	defer time.AfterFunc(time.Minute, func() { _ = s.conn.Close() }).Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.status[id] == "" {
+		if s.gone != nil {
+			tb.Fatalf("call %d: %v", id, s.gone)
+		}
+		s.more.Wait()
+	}
+	n, _ := strconv.Atoi(s.status[id])
+	return n
+}
+
+func ids(n int) []uint32 {
+	out := make([]uint32, n)
+	for i := range out {
+		out[i] = uint32(2*i + 1)
+	}
+	return out
+}
+
+// beats answers heartbeats; those of the node "hold" wait for release.
+func beats(release <-chan struct{}) Handler {
+	return NodeHeartbeat.Handle(func(_ context.Context, r *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+		if strings.HasPrefix(r.NodeID, "hold") {
+			<-release
+		}
+		return &api.NodeUpdateResponse{}, nil
+	})
+}
+
+func beat(n int) *api.NodeHeartbeatRequest {
+	return &api.NodeHeartbeatRequest{NodeID: "hold" + strings.Repeat("x", n)}
+}
+
+// A client that begins many long requests at once has no more of them in the server's memory than its share.
+func TestUnfinishedRequestsOfOneClientTakeItsShareOnly(t *testing.T) {
+	t.Parallel()
+	const mib, calls = 1 << 20, 64
+	l := limits{short: mib, long: 8 * mib, whole: 16 * mib, waiting: calls, patience: time.Hour, stall: time.Hour}
+	address, d := served(t, l, beats(nil))
+	s := send(t, address, d)
+	for _, id := range ids(calls) {
+		s.begin(t, id, NodeHeartbeat.Name, mib)
+	}
+	taken := s.fill(t, ids(calls), mib-1, 2*time.Second)
+	if most := 8*mib + calls*unreadBytes; taken > most || taken < 8*(mib-1) {
+		t.Errorf("%d bytes of %d requests of a MiB were taken, with room for %d", taken, calls, most)
+	}
+	quick, err := Connect(address, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = quick.Close() }()
+	if _, err := NodeHeartbeat.Call(t.Context(), quick, &api.NodeHeartbeatRequest{NodeID: "n1"}); err != nil {
+		t.Errorf("a short request of the same address: %v", err)
+	}
+}
+
+// What waits too long for room, or comes when too many wait, is refused; it is served once there is room again.
+func TestRequestsWithoutRoomAreRefusedAndServedLater(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	release := make(chan struct{})
+	l := limits{short: mib, long: 2 * mib, whole: 4 * mib, waiting: 1, patience: 50 * time.Millisecond, stall: time.Hour}
+	address, d := served(t, l, beats(release))
+	c, err := Connect(address, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	first := make(chan error, 1)
+	go func() {
+		_, err := NodeHeartbeat.Call(t.Context(), c, beat(mib+mib/2))
+		first <- err
+	}()
+	for {
+		_, err := NodeHeartbeat.Call(t.Context(), c, &api.NodeHeartbeatRequest{NodeID: strings.Repeat("x", mib)})
+		if errors.Is(err, fault.Exhausted) && strings.Contains(err.Error(), "of this address that are under way") {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	for {
+		_, err := NodeHeartbeat.Call(t.Context(), c, &api.NodeHeartbeatRequest{NodeID: strings.Repeat("x", mib)})
+		if err == nil {
+			break
+		} else if !errors.Is(err, fault.Exhausted) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The addresses share what all have, and none has more than its own part of it.
+func TestRoomIsSharedByAddresses(t *testing.T) {
+	t.Parallel()
+	const n = smallBytes + 1
+	b := newBudget(limits{short: 2 * smallBytes, long: 2 * n, whole: 3 * n, waiting: 1, patience: time.Millisecond, stall: time.Hour})
+	take := func(who string, bytes int) func() {
+		t.Helper()
+		give, err := b.take(t.Context(), who, bytes)
+		if err != nil {
+			t.Fatalf("%s: %v", who, err)
+		}
+		return give
+	}
+	refused := func(who string, bytes int, why string) {
+		t.Helper()
+		if _, err := b.take(t.Context(), who, bytes); !errors.Is(err, fault.Exhausted) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, not %q", who, err, why)
+		}
+	}
+	one, two := take("a", n), take("a", n)
+	refused("a", n, "of this address")
+	three := take("b", n)
+	refused("b", n, "of all clients")
+	short, other := take("a", smallBytes), take("b", 1)
+	two()
+	four := take("b", n)
+	for _, give := range []func(){one, three, four, short, other} {
+		give()
+	}
+	if len(b.by) != 0 {
+		t.Errorf("%d addresses are remembered without a request", len(b.by))
+	}
+	take("c", 2*n)()
+}
+
+// More requests of an address than may wait for room are refused at once.
+func TestFewRequestsWaitForRoom(t *testing.T) {
+	t.Parallel()
+	const n = smallBytes + 1
+	b := newBudget(limits{short: n, long: n, whole: n, waiting: 1, patience: time.Hour, stall: time.Hour})
+	give, err := b.take(t.Context(), "a", n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error)
+	go func() {
+		give, err := b.take(t.Context(), "a", n)
+		if err == nil {
+			give()
+		}
+		got <- err
+	}()
+	for {
+		b.mu.Lock()
+		waits := b.by["a"].waiting
+		b.mu.Unlock()
+		if waits == 1 {
+			break
+		}
+		runtime.Gosched()
+	}
+	if _, err := b.take(t.Context(), "a", n); !errors.Is(err, fault.Exhausted) {
+		t.Errorf("a second one that would wait: %v", err)
+	}
+	give()
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+}
+
+// Calls whose request does not come are ended: those that never begin it, and those that stop within.
+func TestRequestsThatDoNotComeAreEnded(t *testing.T) {
+	t.Parallel()
+	l := usualLimits
+	l.stall = 20 * time.Millisecond
+	address, d := served(t, l, beats(nil))
+	s := send(t, address, d)
+	s.begin(t, 1, NodeHeartbeat.Name, 100)
+	s.begin(t, 3, NodeHeartbeat.Name, MaxMessageBytes)
+	s.fill(t, []uint32{3}, 100<<10, time.Millisecond)
+	for _, id := range []uint32{1, 3} {
+		if code := s.ended(t, id); code != int(codeOf[fault.Timeout]) {
+			t.Errorf("call %d ended with code %d", id, code)
+		}
+	}
+}
+
+// What no call may send ends it, before it is read.
+func TestRequestsOfTheWrongShapeAreRefused(t *testing.T) {
+	t.Parallel()
+	address, d := served(t, usualLimits, beats(nil))
+	s := send(t, address, d)
+	s.begin(t, 1, NodeHeartbeat.Name, MaxMessageBytes+1)
+	if code := s.ended(t, 1); code != int(codeOf[fault.TooLarge]) {
+		t.Errorf("too long: code %d", code)
+	}
+	s.begin(t, 3, NodeHeartbeat.Name, 1)
+	s.mu.Lock()
+	s.write(t, 3, []byte("xy"))
+	s.mu.Unlock()
+	if code := s.ended(t, 3); code != int(codeOf[fault.Invalid]) {
+		t.Errorf("two requests in a call: code %d", code)
+	}
+}
+
+// BenchmarkHeldByUnfinishedRequests is how much memory a client takes that begins as many long requests on a connection as
+// it may have open, and finishes none.
+func BenchmarkHeldByUnfinishedRequests(b *testing.B) {
+	for b.Loop() {
+		address, d := served(b, usualLimits, beats(nil))
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		s := send(b, address, d)
+		for _, id := range ids(callsMax) {
+			s.begin(b, id, NodeHeartbeat.Name, MaxMessageBytes)
+		}
+		taken := s.fill(b, ids(callsMax), MaxMessageBytes-1, 2*time.Second)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(taken>>20), "MiB-sent")
+		b.ReportMetric(float64(int64(after.HeapInuse-before.HeapInuse)>>20), "MiB-held")
+		_ = s.conn.Close()
+	}
+}
