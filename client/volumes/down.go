@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -67,6 +68,9 @@ func (s *Service) retryRow(ctx context.Context, key string) error {
 	r := s.journal.row(key)
 	if r == nil {
 		return s.journal.settle()
+	}
+	if _, is := s.live.get(r.AllocID); is && r.State == rowClaiming { // it was planned for one of before
+		return nil
 	}
 	err := s.release(ctx, "undo ", key)
 	if err != nil && ctx.Err() == nil {
@@ -158,6 +162,25 @@ func (s *Service) unsettle() {
 	for _, st := range s.journal.allStages() {
 		if st.BootID == s.bootID && len(s.journal.users(&row{PluginID: st.PluginID, ExternalID: st.ExternalID})) == 0 {
 			s.undone[csiplugins.VolumeKey(st.PluginID, st.ExternalID)] = true
+		}
+	}
+}
+
+// doubtSessions takes back what the records say of sessions of which nobody has anything mounted: volumes are taken down
+// without a disk too, so that they may have been closed since.
+func (s *Service) doubtSessions() {
+	for _, st := range s.journal.allStages() {
+		if st.Seen != nil || !st.Done || st.BootID != s.bootID {
+			continue
+		}
+		open := slices.ContainsFunc(s.journal.users(&row{PluginID: st.PluginID, ExternalID: st.ExternalID}), func(r *row) bool {
+			on, err := s.occupied(r.Target.Host, r.device())
+			return err == nil && on
+		})
+		if !open {
+			next := *st
+			next.Done = false
+			s.journal.noteStage(next)
 		}
 	}
 }

@@ -82,11 +82,20 @@ func (s *Service) unanswered(r *row, failure error) {
 	}
 }
 
-// lookLate looks whether something was mounted for a row after its release. Then the row is there again, to be undone.
+// lookLate looks in the volume's turn whether something was mounted for a row after its release. Then the row is there
+// again, to be undone.
 func (s *Service) lookLate(ctx context.Context, key string) error {
 	key = strings.TrimPrefix(key, latePrefix)
 	r := s.late.watched(key)
-	if r == nil || s.journal.row(key) != nil {
+	if r == nil {
+		return nil
+	}
+	release, err := s.turn(ctx, "late "+key, r.PluginID, r.volume())
+	if err != nil {
+		return err
+	}
+	defer release()
+	if s.journal.row(key) != nil {
 		return nil
 	}
 	on, err := s.occupied(r.Target.Host, r.device())

@@ -113,3 +113,29 @@ func TestWatchForALateMountOutlastsTheLookOfAnEarlierOne(t *testing.T) {
 		v.until("the late mount is gone", v.nothing)
 	})
 }
+
+// A late mount is looked at in the volume's turn: what another allocation does with the volume meanwhile goes by the records
+// as it has found them.
+func TestLateMountWaitsForTheTurnOfItsVolume(t *testing.T) {
+	inVirtualTime(t, fake.Config{Deaf: true, NoStage: true}, func(t *testing.T, v *virtual) {
+		v.driver.Storage().Excuse("fake-node", true)
+		target := v.lateMount("w", 30*time.Minute)
+		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Times: 1, Delay: time.Hour})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		time.Sleep(29 * time.Minute)
+		go func() { defer close(ended); _, _ = v.svc.Up(ctx, workload("next")) }()
+		v.until("the other one has the turn", func() bool { return v.count("NodePublishVolume") == 2 })
+		v.until("the late mount is there", func() bool { return v.on(target) != nil })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		for key := range v.journal.keys("row/w/") {
+			t.Errorf("%s is written down while another allocation has the volume's turn", key)
+		}
+		stop()
+		<-ended
+		v.until("the late mount is gone", func() bool { return v.on(target) == nil })
+		_ = v.svc.Down(t.Context(), "next")
+		v.until("all is gone", func() bool { return v.nothing() && v.forgotten() })
+	})
+}

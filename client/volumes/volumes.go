@@ -168,6 +168,7 @@ func New(c Config) (*Service, error) {
 	if err = s.findStrays(); err != nil {
 		return nil, err
 	}
+	s.doubtSessions()
 	s.live = newLive(s.journal)
 	s.unsettle()
 	s.plugins, err = csiplugins.New(csiplugins.Config{
