@@ -28,8 +28,8 @@ var (
 	sums  = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// readTries is how often a file is read again of which two writers have changed both copies meanwhile.
-const readTries = 10
+// readTries is how often a file is read again that writers change meanwhile.
+const readTries = 100
 
 // Overwrite is [WriteFile] for what is written often: the older of two copies in the file is overwritten, which costs
 // syncs of that data and none of the directory, and needs no room on the disk. A file that there is not yet, was written
@@ -58,7 +58,7 @@ func overwrite(path string, content []byte) error {
 
 func putCopy(f *os.File, raw, content []byte) error {
 	size, ok := copySize(raw)
-	newest, at := newestCopy(raw, size)
+	newest, at, _ := newestCopy(raw, size)
 	if !ok || at < 0 || copyHeader+len(content) > size {
 		return errReplace
 	}
@@ -82,20 +82,30 @@ var syncData = func(f *os.File) error {
 	}
 }
 
+// readFile is a variable for tests.
+var readFile = os.ReadFile
+
 // Read returns the content of a file that [Overwrite] or [WriteFile] wrote: the old one or the new one whole while
-// another process writes, and after a loss of power.
+// another process writes, and after a loss of power. It is never older than what was written when Read began.
 func Read(path string) ([]byte, error) {
+	var before []byte
 	for range readTries {
-		raw, err := os.ReadFile(path)
+		raw, err := readFile(path)
 		if err != nil || !bytes.HasPrefix(raw, magic) {
 			return raw, err
 		}
 		size, _ := copySize(raw)
-		if newest, at := newestCopy(raw, size); at >= 0 {
+		newest, at, both := newestCopy(raw, size)
+		// The copies are not read at one moment. Where one is not whole, somebody may write it, and may have written the
+		// other one since that was read, unless nothing has changed between two reads.
+		if same := bytes.Equal(raw, before); at >= 0 && (both || same) {
 			return newest.content, nil
+		} else if same {
+			break
 		}
+		before = raw
 	}
-	return nil, fmt.Errorf("read %s: both copies of its content are damaged", path)
+	return nil, fmt.Errorf("read %s: both copies of its content are damaged, or being changed", path)
 }
 
 // copySize is the room of a copy; false means that the file has none.
@@ -113,19 +123,24 @@ type contentCopy struct {
 	content []byte
 }
 
-// newestCopy returns the newest whole copy and its place, 0 or 1; -1 means that there is none.
-func newestCopy(raw []byte, size int) (newest contentCopy, at int) {
+// newestCopy returns the newest whole copy and its place, 0 or 1; -1 means that there is none. both tells that both are whole.
+func newestCopy(raw []byte, size int) (newest contentCopy, at int, both bool) {
 	at = -1
+	whole := 0
 	for i := range 2 {
 		from := blockSize + i*size
 		if size < copyHeader || len(raw) < from+size {
 			break
 		}
-		if c, ok := decodeCopy(raw[from : from+size]); ok && c.number > newest.number {
+		c, ok := decodeCopy(raw[from : from+size])
+		if ok {
+			whole++
+		}
+		if ok && c.number > newest.number {
 			newest, at = c, i
 		}
 	}
-	return newest, at
+	return newest, at, whole == 2
 }
 
 func decodeCopy(b []byte) (contentCopy, bool) {
