@@ -222,12 +222,30 @@ func (b *books) lock(ctx context.Context, id string) (unlock func(), err error) 
 	if id != "" {
 		path = filepath.Join(b.dir, "locks", idOf("l", id))
 	}
+	return flock(ctx, path, id, unix.LOCK_EX)
+}
+
+// copying keeps the data of a volume or snapshot from being removed while it is copied, as often as there are copies.
+func (b *books) copying(ctx context.Context, id string) (unlock func(), err error) {
+	return flock(ctx, b.dataLock(id), id, unix.LOCK_SH)
+}
+
+// removing waits for the copies of the data of a volume or snapshot, and keeps others from beginning. It is taken before
+// the lock of the id, so that nobody waits for that meanwhile.
+func (b *books) removing(ctx context.Context, id string) (unlock func(), err error) {
+	return flock(ctx, b.dataLock(id), id, unix.LOCK_EX)
+}
+
+func (b *books) dataLock(id string) string { return filepath.Join(b.dir, "locks", idOf("d", id)) }
+
+// flock locks a file for a call for id.
+func flock(ctx context.Context, path, id string, how int) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
 	for pause := lockPauseMin; ; pause = min(2*pause, lockPauseMax) {
-		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); {
 		case err == nil:
 			return func() { f.Close() }, nil
 		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):

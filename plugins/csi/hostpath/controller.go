@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -141,6 +142,13 @@ func (d *driver) CreateVolume(ctx context.Context, r *pb.CreateVolumeRequest) (*
 		ID: id, Name: r.GetName(), Block: block, Parameters: r.GetParameters(),
 		Topologies: d.place(r.GetAccessibilityRequirements()),
 	}
+	if from := r.GetVolumeContentSource(); from != nil {
+		done, err := d.books.copying(ctx, cmp.Or(from.GetVolume().GetVolumeId(), from.GetSnapshot().GetSnapshotId()))
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
 	source, err := d.source(r, v)
 	if err != nil {
 		return nil, err
@@ -244,16 +252,8 @@ func (d *driver) source(r *pb.CreateVolumeRequest, v *volume) (path string, err 
 
 // fill makes the data of a volume and then its record. Capacity is checked under the lock of the whole.
 func (d *driver) fill(ctx context.Context, v *volume, source string) error {
-	copied, err := holdSource(source)
-	if err != nil {
-		return err
-	}
-	defer copied.Close()
 	if err := d.makeData(v.ID, v.Block, v.SizeBytes, source); err != nil {
 		return err
-	}
-	if err := d.whole(v, copied); err != nil {
-		return errors.Join(err, removeData(d.books.data(v.ID)))
 	}
 	unlock, err := d.books.lock(ctx, "")
 	if err != nil {
@@ -287,6 +287,11 @@ func (d *driver) DeleteVolume(ctx context.Context, r *pb.DeleteVolumeRequest) (*
 	if id == "" {
 		return nil, invalid("volume id is missing")
 	}
+	done, err := d.books.removing(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	unlock, err := d.books.lock(ctx, id)
 	if err != nil {
 		return nil, err

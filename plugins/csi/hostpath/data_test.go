@@ -141,38 +141,3 @@ func TestCopyIsWrittenBackBeforeItsRecord(t *testing.T) {
 		t.Errorf("%d pages of the copy are not written back", pages.Dirty+pages.Writeback)
 	}
 }
-
-// A source that is deleted and made anew while it is copied has been read in part: the copy must not be taken for whole.
-func TestCopyOfASourceThatWasMadeAnewIsRefused(t *testing.T) {
-	t.Parallel()
-	for name, remade := range map[string]bool{"made anew": true, "left alone": false} {
-		t.Run(name, func(t *testing.T) {
-			b, err := openBooks(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := &driver{books: b}
-			source := &volume{ID: "vol-source", Name: "source"}
-			create := func() {
-				if err := d.fill(t.Context(), source, ""); err != nil {
-					t.Fatal(err)
-				}
-			}
-			create()
-			copied, err := holdSource(b.data(source.ID))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer copied.Close()
-			if remade {
-				if err := d.purge("volumes", source.ID); err != nil {
-					t.Fatal(err)
-				}
-				create()
-			}
-			if err := d.whole(&volume{CloneOf: source.ID}, copied); (err != nil) != remade {
-				t.Errorf("the copy is judged: %v", err)
-			}
-		})
-	}
-}

@@ -1,8 +1,12 @@
 package hostpath_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -198,5 +202,66 @@ func TestCoveredVolumeIsNotCopied(t *testing.T) {
 	clone.Name, clone.CloneID = "b", v.ExternalID
 	if _, err := cl.CreateVolume(calls(t), &clone); err == nil {
 		t.Error("what covers a volume was cloned in its stead")
+	}
+}
+
+// A source that is deleted, and made anew, while it is copied would be copied in part.
+func TestCopiesOfWhatIsDeletedMeanwhileAreWhole(t *testing.T) {
+	t.Parallel()
+	const files = 100
+	state := t.TempDir()
+	cl := client(t, start(t, hostpath.Config{StateDir: state}))
+	made := api.ControllerCreateRequest{Name: "a", Capabilities: caps(api.AttachmentFileSystem), CapacityMinBytes: 1 << 20}
+	v := create(t, cl, made)
+	for i := range files {
+		if err := os.WriteFile(filepath.Join(state, "data", v.ExternalID, strconv.Itoa(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over := make(chan struct{})
+	var deleting sync.WaitGroup
+	deleting.Go(func() {
+		for {
+			snap, err := cl.CreateSnapshot(calls(t), &api.ControllerSnapshotRequest{Name: "s", ExternalID: v.ExternalID})
+			if err == nil {
+				err = cl.DeleteSnapshot(calls(t), &api.ControllerSnapshotDeleteRequest{ID: snap.ID})
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			select {
+			case <-over:
+				return
+			default:
+			}
+		}
+	})
+	defer deleting.Wait()
+	defer close(over)
+	snap, err := cl.CreateSnapshot(calls(t), &api.ControllerSnapshotRequest{Name: "s", ExternalID: v.ExternalID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := made
+	clone.SnapshotID = snap.ID
+	copies := 0
+	for i := 0; copies < 4; i++ {
+		clone.Name = "copy " + strconv.Itoa(i)
+		c, err := cl.CreateVolume(calls(t), &clone)
+		if err != nil {
+			if errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			continue
+		}
+		copies++
+		names, err := os.ReadDir(filepath.Join(state, "data", c.ExternalID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(names) != files {
+			t.Errorf("a copy has %d files of %d", len(names), files)
+		}
 	}
 }

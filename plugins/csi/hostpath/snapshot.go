@@ -2,7 +2,6 @@ package hostpath
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -62,6 +61,11 @@ func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest
 		}
 		return &pb.CreateSnapshotResponse{Snapshot: pbSnapshot(old)}, nil
 	}
+	done, err := d.books.copying(ctx, r.GetSourceVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	v, err := d.books.volume(r.GetSourceVolumeId())
 	if err != nil {
 		return nil, err
@@ -80,16 +84,8 @@ func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest
 	if err := d.fits(s.SizeBytes); err != nil {
 		return nil, status.Errorf(codes.ResourceExhausted, "a snapshot of %d bytes does not fit", s.SizeBytes)
 	}
-	copied, err := holdSource(d.books.data(v.ID))
-	if err != nil {
-		return nil, err
-	}
-	defer copied.Close()
 	if err := d.makeData(id, s.Block, s.SizeBytes, d.books.data(v.ID)); err != nil {
 		return nil, err
-	}
-	if err := d.whole(&volume{CloneOf: v.ID}, copied); err != nil {
-		return nil, errors.Join(err, removeData(d.books.data(id)))
 	}
 	if delay > 0 {
 		s.Ready = time.Now().Add(delay)
@@ -110,6 +106,11 @@ func (d *driver) DeleteSnapshot(ctx context.Context, r *pb.DeleteSnapshotRequest
 	if id == "" {
 		return nil, invalid("snapshot id is missing")
 	}
+	done, err := d.books.removing(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	unlock, err := d.books.lock(ctx, id)
 	if err != nil {
 		return nil, err
