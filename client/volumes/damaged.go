@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -72,6 +73,36 @@ func (l *lost) stale() *api.StaleMount {
 
 // pluginAt is the plugin below whose base a target or staging path is.
 func pluginAt(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
+
+// lose notes that the record of a row is not there though its mount is.
+func (j *journal) lose(key string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.byKey[key] == nil {
+		j.damaged[key] = true
+	}
+}
+
+// isDamaged reports whether there is a record of the key that could not be read.
+func (j *journal) isDamaged(key string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.damaged[key]
+}
+
+// damagedRows lists the keys of rows that could not be read.
+func (j *journal) damagedRows() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []string
+	for key := range j.damaged {
+		if strings.HasPrefix(key, rowPrefix) {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
 
 // releaseDamaged ends those damaged rows of an allocation of which nothing is mounted. The others stay, for what
 // is needed to unmount them is lost: the servers have it, and call [Service.Handlers]'s detach.

@@ -178,34 +178,48 @@ type journal struct {
 	owed map[string]bool
 	// damaged are the keys of records that could not be read. They are taken for something that is mounted.
 	damaged map[string]bool
+	spare   spare
 }
 
-func openJournal(b csiplugins.Bucket, log hclog.Logger) (*journal, error) {
+func openJournal(b csiplugins.Bucket, sp spare, log hclog.Logger) (*journal, error) {
 	raw, err := b.All()
 	if err != nil {
 		return nil, fmt.Errorf("read volume journal: %w", err)
 	}
-	j := &journal{bucket: b, byKey: map[string]*row{}, log: log, stages: map[string]*stage{}, owed: map[string]bool{}, damaged: map[string]bool{}}
+	j := &journal{bucket: b, byKey: map[string]*row{}, log: log, stages: map[string]*stage{}, owed: map[string]bool{}, damaged: map[string]bool{}, spare: sp}
 	j.ended = sync.NewCond(&j.mu)
+	copies := j.copies()
 	for key, value := range raw {
-		var err error
-		if strings.HasPrefix(key, stagePrefix) {
-			st := new(stage)
-			if err = decode(value, st, func() string { return st.key() }, key); err == nil {
-				j.stages[key] = st
-			}
-		} else {
-			r := new(row)
-			if err = decode(value, r, func() string { return r.key() }, key); err == nil {
-				j.keep(r)
-			}
+		err := j.read(key, value)
+		if err != nil && copies[key] != nil && j.read(key, copies[key]) == nil {
+			log.Error("a record of the volume journal cannot be read: its copy is taken", "key", key, "error", err)
+			continue
 		}
 		if err != nil {
 			log.Error("a record of the volume journal cannot be read: it is taken for a mount", "key", key, "error", err)
 			j.damaged[key] = true
 		}
 	}
+	j.restore(raw, copies)
 	return j, nil
+}
+
+// read takes a record over. Nobody else knows the journal yet.
+func (j *journal) read(key string, value []byte) error {
+	if strings.HasPrefix(key, stagePrefix) {
+		st := new(stage)
+		err := decode(value, st, func() string { return st.key() }, key)
+		if err == nil {
+			j.stages[key] = st
+		}
+		return err
+	}
+	r := new(row)
+	err := decode(value, r, func() string { return r.key() }, key)
+	if err == nil {
+		j.keep(r)
+	}
+	return err
 }
 
 // decode reads a record and makes sure that it is the one of its key.
@@ -276,10 +290,14 @@ func (j *journal) write(key string, raw []byte, done func(error)) (err error) {
 		j.writers--
 		j.ended.Broadcast()
 	}()
-	if raw == nil {
+	if raw == nil { // the copy goes first: what only it has was lost
+		j.copy(key, nil)
 		return j.bucket.Delete(key)
 	}
-	return j.bucket.Put(key, raw)
+	if err = j.bucket.Put(key, raw); err == nil {
+		j.copy(key, raw)
+	}
+	return err
 }
 
 // put makes the row durable before anybody sees it.
@@ -290,6 +308,7 @@ func (j *journal) put(r row) (*row, error) {
 			if err == nil {
 				j.keep(&r)
 				delete(j.damaged, r.id)
+				delete(j.spare.found, r.id)
 			}
 		})
 	}
@@ -328,6 +347,7 @@ func (j *journal) remove(key string) {
 		delete(j.byKey, key)
 		delete(j.stages, key)
 		delete(j.damaged, key)
+		delete(j.spare.found, key)
 		if err != nil {
 			j.log.Error("remove record of volume journal: it is tried again", "key", key, "error", err)
 			j.owed[key] = true
@@ -435,15 +455,6 @@ func (j *journal) owes() bool {
 	return len(j.owed) > 0
 }
 
-// lose notes that the record of a row is not there though its mount is.
-func (j *journal) lose(key string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.byKey[key] == nil {
-		j.damaged[key] = true
-	}
-}
-
 // mentions reports whether there is a row of the allocation, readable or not.
 func (j *journal) mentions(allocID string) bool {
 	j.mu.Lock()
@@ -459,25 +470,4 @@ func (j *journal) mentions(allocID string) bool {
 		}
 	}
 	return false
-}
-
-// isDamaged reports whether there is a record of the key that could not be read.
-func (j *journal) isDamaged(key string) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.damaged[key]
-}
-
-// damagedRows lists the keys of rows that could not be read.
-func (j *journal) damagedRows() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []string
-	for key := range j.damaged {
-		if strings.HasPrefix(key, rowPrefix) {
-			out = append(out, key)
-		}
-	}
-	slices.Sort(out)
-	return out
 }

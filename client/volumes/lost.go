@@ -127,6 +127,14 @@ func (t *strays) told() bool {
 	return t.listed != nil
 }
 
+// ready reports whether what no allocation explains is nobody's: the servers have said which allocations there are, and no
+// task runs that nobody knows.
+func (t *strays) ready() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.settled && t.listed != nil
+}
+
 func (t *strays) isListed(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

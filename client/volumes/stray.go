@@ -35,6 +35,9 @@ func (s *Service) Settled() {
 
 // planStrays plans to take away what is mounted for nobody.
 func (s *Service) planStrays() {
+	if s.strays.ready() {
+		s.planFound()
+	}
 	all, err := s.forNobody()
 	if err != nil {
 		s.log.Error("look for mounts that nobody has", "error", err)
@@ -49,10 +52,7 @@ func (s *Service) planStrays() {
 // known, their mounts may be any of these: the
 // servers were told of the records, and end them.
 func (s *Service) forNobody() (out []*mounts.Entry, err error) {
-	s.strays.mu.Lock()
-	ready := s.strays.settled && s.strays.listed != nil
-	s.strays.mu.Unlock()
-	if !ready || slices.ContainsFunc(s.lostRows("", nil), func(l *lost) bool { return l.volumeID == "" }) {
+	if !s.strays.ready() || slices.ContainsFunc(s.lostRows("", nil), func(l *lost) bool { return l.volumeID == "" }) {
 		return nil, nil
 	}
 	if out, err = s.nameless(); err != nil {

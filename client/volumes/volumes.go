@@ -33,6 +33,10 @@ type Config struct {
 	Servers wire.Caller
 	// Journal holds the mounts, Registry the plugins that must be known again after a restart.
 	Journal, Registry csiplugins.Bucket
+	// Spare holds a copy of the journal that outlives the loss of it; nil means that there is none. JournalLost says that
+	// the journal was lost as a whole: what the copy has counts then.
+	Spare       csiplugins.Bucket
+	JournalLost bool
 	// Fences holds the newest intents of controller calls; nil keeps them in memory.
 	Fences csiplugins.Bucket
 	// Updated is called with the whole fingerprint whenever it changed. It must not block.
@@ -159,7 +163,7 @@ func New(c Config) (*Service, error) {
 		Volumes: watched{s}, Tasks: c.Tasks, Host: c.Host, Root: s.root, Interval: c.ProbeInterval, Repairs: c.queue("repair "),
 		Failed: s.mountFailed, Log: c.Log,
 	})
-	if s.journal, err = openJournal(c.Journal, c.Log); err != nil {
+	if s.journal, err = openJournal(c.Journal, spare{bucket: c.Spare, lost: c.JournalLost}, c.Log); err != nil {
 		return nil, err
 	}
 	if err = s.followMoved(); err != nil {
@@ -330,7 +334,7 @@ func (s *Service) Restored(known map[string]Known) {
 		s.claimStrays(k.Alloc)
 	}
 	for _, r := range s.journal.rows() {
-		if ids[r.AllocID] {
+		if ids[r.AllocID] || s.journal.isFound(r.key()) {
 			continue
 		}
 		s.log.Info("taking down the mount of a forgotten allocation", "alloc_id", r.AllocID, "volume_id", r.VolumeID)

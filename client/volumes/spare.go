@@ -1,0 +1,107 @@
+package volumes
+
+import (
+	"bytes"
+	"path/filepath"
+
+	"github.com/open-nomad/open-nomad/client/csiplugins"
+)
+
+// The journal has a spare copy, in another file than the journal: without a record nobody knows what the driver calls a
+// volume, and so nobody can have it end a session that the mount table does not show. The copy has what the journal has, or
+// less, and outlives what mounts outlive.
+
+// spare is the copy of a journal.
+type spare struct {
+	// bucket is nil where there is none.
+	bucket csiplugins.Bucket
+	// lost is set when the journal was, as a whole: then the copy is the journal.
+	lost bool
+	// found are the keys of rows that only the copy had. Running tasks may use what they tell of, though nobody knows their
+	// allocations, until all tasks have ended that nobody knows.
+	found map[string]bool
+}
+
+// copies is what the copy has.
+func (j *journal) copies() map[string][]byte {
+	if j.spare.bucket == nil {
+		return nil
+	}
+	all, err := j.spare.bucket.All()
+	if err != nil {
+		j.log.Error("read the copy of the volume journal", "error", err)
+	}
+	return all
+}
+
+// restore takes from the copy what a lost journal had, and brings the copy up to date otherwise.
+func (j *journal) restore(raw, copies map[string][]byte) {
+	if j.spare.bucket == nil {
+		return
+	}
+	j.spare.found = map[string]bool{}
+	for key, value := range copies {
+		if raw[key] != nil {
+			continue
+		}
+		if !j.spare.lost {
+			j.copy(key, nil)
+			continue
+		}
+		if err := j.read(key, value); err != nil {
+			j.log.Error("the copy of a record of the volume journal cannot be read", "key", key, "error", err)
+			continue
+		}
+		if r := j.byKey[key]; r != nil {
+			if !r.touched() || r.State == rowReleased { // nothing is on the node
+				delete(j.byKey, key)
+				j.copy(key, nil)
+				continue
+			}
+			j.spare.found[key] = true
+		}
+		j.log.Warn("a record that the volume journal has lost is taken from its copy", "key", key)
+		if err := j.bucket.Put(key, value); err != nil {
+			j.log.Error("write volume journal", "key", key, "error", err)
+		}
+	}
+	for key, value := range raw {
+		if !j.damaged[key] && !bytes.Equal(copies[key], value) {
+			j.copy(key, value)
+		}
+	}
+}
+
+// copy writes, or removes, the copy of a record. It is best effort: an old copy is worse than none.
+func (j *journal) copy(key string, raw []byte) {
+	b := j.spare.bucket
+	if b == nil {
+		return
+	}
+	if raw != nil {
+		err := b.Put(key, raw)
+		if err == nil {
+			return
+		}
+		j.log.Debug("copy a record of the volume journal", "key", key, "error", err)
+	}
+	if err := b.Delete(key); err != nil {
+		j.log.Debug("remove the copy of a record of the volume journal", "key", key, "error", err)
+	}
+}
+
+// isFound reports whether only the copy had the row.
+func (j *journal) isFound(key string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.spare.found[key]
+}
+
+// planFound plans to take down what only the copy of the journal had, once nobody can have it.
+func (s *Service) planFound() {
+	for _, r := range s.journal.find(func(r *row) bool { return s.journal.spare.found[r.id] }) {
+		if _, is := s.live.get(r.AllocID); !is && !s.strays.isListed(filepath.Base(r.Target.Host)) {
+			s.retries.Add(r.key())
+		}
+	}
+}
