@@ -36,7 +36,10 @@ type Config struct {
 	Info func(ctx context.Context, address string) (*api.PeerInfoResponse, error)
 	// Autopilot is the autopilot's configuration; nil means [api.DefaultAutopilot].
 	Autopilot func() *api.AutopilotConfiguration
-	Log       hclog.Logger
+	// StrangersFor is how long a new leader gives Raft peers that gossip does not know before they count as failed; 0 means
+	// 10 minutes.
+	StrangersFor time.Duration
+	Log          hclog.Logger
 }
 
 // Join says which servers to find.

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,8 +16,7 @@ const (
 	reconcileEvery = 10 * time.Second
 	// silentFor is how long a server that gossip calls gone must not answer before it counts as dead.
 	silentFor = 3 * time.Second
-	// strangersFor is how long a new leader gives Raft peers that gossip does not know; a restarted
-	// cluster finds itself again in that time.
+	// strangersFor is the default of [Config.StrangersFor]; a restarted cluster finds itself again in that time.
 	strangersFor = 10 * time.Minute
 )
 
@@ -251,7 +251,8 @@ type oversight struct {
 
 func (o *oversight) AutopilotConfig() *api.AutopilotConfiguration { return o.m.conf.Autopilot() }
 
-// Peers are the members of the region, and for a while the Raft peers that gossip does not know yet.
+// Peers are the members of the region, and the Raft peers that gossip does not know: none is missing, as the autopilot
+// removes those that are without asking. After a while they count as failed.
 func (o *oversight) Peers() []fsm.Peer {
 	var out []fsm.Peer
 	seen := map[string]bool{}
@@ -263,8 +264,9 @@ func (o *oversight) Peers() []fsm.Peer {
 		seen[s.id] = true
 		out = append(out, fsm.Peer{ID: s.id, Name: s.name, Address: s.rpc, Version: s.build, Status: s.status})
 	}
-	if time.Since(o.since) > strangersFor {
-		return out
+	strangers := ""
+	if time.Since(o.since) > cmp.Or(o.m.conf.StrangersFor, strangersFor) {
+		strangers = statusFailed
 	}
 	peers, err := o.m.peers()
 	if err != nil {
@@ -272,7 +274,7 @@ func (o *oversight) Peers() []fsm.Peer {
 	}
 	for id, p := range peers {
 		if !seen[id] {
-			out = append(out, fsm.Peer{ID: id, Name: o.m.Name(id), Address: p.Address})
+			out = append(out, fsm.Peer{ID: id, Name: o.m.Name(id), Address: p.Address, Status: strangers})
 		}
 	}
 	return out
@@ -286,11 +288,13 @@ func (o *oversight) PeerInfo(ctx context.Context, p fsm.Peer) (*api.PeerInfoResp
 	return o.m.ask(ctx, server{rpc: p.Address})
 }
 
+// Evict has a failed server removed, unless it says itself that it lives.
 func (o *oversight) Evict(p fsm.Peer) {
-	o.m.log.Warn("a server is dead: removing it", "server", p.Name, "id", p.ID)
-	o.m.giveUp(p.ID)
+	if p.Status != statusFailed && p.Status != statusLeft {
+		return // the library takes what is not known for failed
+	}
 	select {
-	case o.m.evict <- p.Name:
+	case o.m.evict <- p:
 	default: // the autopilot asks again
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
 const (
@@ -40,7 +41,7 @@ type Members struct {
 	log    hclog.Logger
 	pool   *serf.Serf
 	events chan serf.Event
-	evict  chan string
+	evict  chan fsm.Peer
 	// known are the addresses of the servers, by name, that this one gossiped with before it was restarted.
 	known map[string]string
 
@@ -63,7 +64,7 @@ func Open(c Config) (*Members, error) {
 		c.Autopilot = api.DefaultAutopilot
 	}
 	m := &Members{
-		conf: c, log: c.Log, events: make(chan serf.Event, eventsMax), evict: make(chan string, 16),
+		conf: c, log: c.Log, events: make(chan serf.Event, eventsMax), evict: make(chan fsm.Peer, 16),
 		changed: make(chan struct{}), gone: map[string]string{}, refused: map[string]bool{},
 		given: map[string]bool{}, silent: map[string]time.Time{},
 	}
@@ -248,6 +249,11 @@ func (m *Members) happened(e serf.MemberEvent) {
 			delete(m.gone, s.id)
 		}
 	}
+	m.tell()
+}
+
+// tell wakes who waits for news; the mutex is held.
+func (m *Members) tell() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
@@ -275,13 +281,33 @@ func await(ctx context.Context, news <-chan struct{}, d time.Duration) bool {
 func (m *Members) evictions(ctx context.Context) {
 	for {
 		select {
-		case name := <-m.evict:
-			if err := m.pool.RemoveFailedNode(name); err != nil {
-				m.log.Warn("a failed server was not removed from gossip", "server", name, "error", err)
-			}
+		case p := <-m.evict:
+			m.evicted(ctx, p)
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// evicted gives up a server that the autopilot wants gone. Gossip may not have noticed yet that it is back, or not reach
+// it: one that answers stays, in gossip too, which tries no more to reach those that left.
+func (m *Members) evicted(ctx context.Context, p fsm.Peer) {
+	if info, err := m.ask(ctx, server{rpc: p.Address}); err == nil && info.ID == p.ID && !info.Leaving {
+		m.heard(p.ID)
+		m.once("back "+p.ID, "gossip takes a server for dead, and it answers: it stays", "server", p.Name, "id", p.ID, "rpc", p.Address)
+		return
+	}
+	m.log.Warn("a server is dead: removing it", "server", p.Name, "id", p.ID)
+	m.giveUp(p.ID)
+	if !slices.ContainsFunc(m.listed(), func(x serf.Member) bool { return x.Name == p.Name }) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.gone[p.ID] = p.Name
+		m.tell()
+		return
+	}
+	if err := m.pool.RemoveFailedNode(p.Name); err != nil {
+		m.log.Warn("a failed server was not removed from gossip", "server", p.Name, "error", err)
 	}
 }
 

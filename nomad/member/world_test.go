@@ -33,6 +33,8 @@ type consensus struct {
 	had     bool
 	peers   []*api.RaftServer
 	actions []string
+	// oversight is what the autopilot was given.
+	oversight fsm.Oversight
 }
 
 func (c *consensus) did(format string, args ...any) {
@@ -102,8 +104,13 @@ func (c *consensus) RemoveServer(_ context.Context, id string) error {
 	return nil
 }
 func (c *consensus) TransferLeadership(context.Context, string, string) error { return nil }
-func (c *consensus) Oversee(ctx context.Context, _ fsm.Oversight) error       { <-ctx.Done(); return nil }
 func (c *consensus) Health() *api.OperatorHealthReply                         { return nil }
+
+// Oversee hands the autopilot's way to the server to the test.
+func (c *consensus) Oversee(_ context.Context, o fsm.Oversight) error {
+	c.oversight = o
+	return nil
+}
 
 // world is where servers find each other's RPC ports.
 type world struct {
