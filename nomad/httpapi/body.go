@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -97,8 +98,22 @@ func (c *call) unmarshal(data []byte, into any) error {
 		if err := json.Unmarshal(data, into); err != nil {
 			return fault.New(fault.Invalid, "decode request body: %w", err)
 		}
-		return nil
+		return c.addressed(data)
 	})
+}
+
+// addressed takes the region and the namespace that the body names where the query names none.
+func (c *call) addressed(data []byte) error {
+	if c.params.Get("region") != "" && c.params.Get("namespace") != "" {
+		return nil
+	}
+	var body struct{ Region, Namespace string }
+	if err := json.Unmarshal(data, &body); err != nil {
+		return fault.New(fault.Invalid, "decode request body: %w", err)
+	}
+	c.query.Region = cmp.Or(c.params.Get("region"), body.Region, c.query.Region)
+	c.query.Namespace = cmp.Or(c.params.Get("namespace"), body.Namespace, c.query.Namespace)
+	return nil
 }
 
 // checkDepth refuses nesting that a decoder would pay for, in one pass and without memory.

@@ -111,6 +111,10 @@ func jobDeregister(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Jobs of several regions are refused at registration: to stop the job in all of them is to stop it here.
+	if _, err := boolean(c.params, "global"); err != nil {
+		return nil, err
+	}
 	priority, err := number(c.params, "eval_priority")
 	if err != nil {
 		return nil, err
