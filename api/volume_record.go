@@ -144,7 +144,8 @@ const (
 
 // VolumeProvision is what the driver and the provisioning machine say of a volume.
 type VolumeProvision struct {
-	// Provider is the name of the driver that made the volume, or knew it when it was registered; empty where that was not
+	// Provider is the name of the driver that made the volume, was asked to, or knew it when it was registered; while
+	// there is Replaces it is that of the driver that was asked for that; empty where that was not
 	// known. Another one may have another volume by its id.
 	Provider   string            `json:",omitempty" msg:",omitempty"`
 	State      VolumeState       `msg:",omitempty"`
@@ -227,7 +228,9 @@ type SnapshotIntent struct {
 	Since int64 `json:",omitempty" msg:",omitempty"`
 	// Began is the index at which it was asked for, where the row is another one since an older state was restored;
 	// else that is CreateIndex.
-	Began       uint64 `json:",omitempty" msg:",omitempty"`
+	Began uint64 `json:",omitempty" msg:",omitempty"`
+	// Provider is the name of the driver that the snapshot is of; empty where that was not known.
+	Provider    string `json:",omitempty" msg:",omitempty"`
 	CreateIndex uint64 `msg:",omitempty"`
 	ModifyIndex uint64 `msg:",omitempty"`
 }

@@ -608,8 +608,8 @@ func (z *Plugin) Msgsize() (s int) {
 func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(18)
-	var zb0001Mask uint32 /* 18 bits */
+	zb0001Len := uint32(19)
+	var zb0001Mask uint32 /* 19 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -675,13 +675,17 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x8000
 	}
-	if z.CreateIndex == 0 {
+	if z.Provider == "" {
 		zb0001Len--
 		zb0001Mask |= 0x10000
 	}
-	if z.ModifyIndex == 0 {
+	if z.CreateIndex == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20000
+	}
+	if z.ModifyIndex == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x40000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -777,11 +781,16 @@ func (z *SnapshotIntent) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendUint64(o, z.Began)
 		}
 		if (zb0001Mask & 0x10000) == 0 { // if not omitted
+			// string "Provider"
+			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Provider)
+		}
+		if (zb0001Mask & 0x20000) == 0 { // if not omitted
 			// string "CreateIndex"
 			o = append(o, 0xab, 0x43, 0x72, 0x65, 0x61, 0x74, 0x65, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.CreateIndex)
 		}
-		if (zb0001Mask & 0x20000) == 0 { // if not omitted
+		if (zb0001Mask & 0x40000) == 0 { // if not omitted
 			// string "ModifyIndex"
 			o = append(o, 0xab, 0x4d, 0x6f, 0x64, 0x69, 0x66, 0x79, 0x49, 0x6e, 0x64, 0x65, 0x78)
 			o = msgp.AppendUint64(o, z.ModifyIndex)
@@ -960,6 +969,12 @@ func (z *SnapshotIntent) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Began")
 				return
 			}
+		case "Provider":
+			z.Provider, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Provider")
+				return
+			}
 		case "CreateIndex":
 			z.CreateIndex, bts, err = msgp.ReadUint64Bytes(bts)
 			if err != nil {
@@ -1000,7 +1015,7 @@ func (z *SnapshotIntent) Msgsize() (s int) {
 			s += msgp.StringPrefixSize + len(za0003) + msgp.StringPrefixSize + len(za0004)
 		}
 	}
-	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 10 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.CutAs) + 6 + msgp.Int64Size + 6 + msgp.Uint64Size + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
+	s += 10 + msgp.StringPrefixSize + len(z.LastError) + 10 + msgp.BoolSize + 11 + msgp.StringPrefixSize + len(z.SnapshotID) + 9 + msgp.BoolSize + 10 + msgp.BoolSize + 6 + msgp.StringPrefixSize + len(z.CutAs) + 6 + msgp.Int64Size + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.Provider) + 12 + msgp.Uint64Size + 12 + msgp.Uint64Size
 	return
 }
 

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -29,7 +30,7 @@ func (c *Intend) Apply(tx *state.Txn) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Provision = api.VolumeProvision{State: api.VolumeCreating, Intent: tx.Index(), Began: tx.Index()}
+	v.Provision = api.VolumeProvision{State: api.VolumeCreating, Intent: tx.Index(), Began: tx.Index(), Provider: ledger.ServedBy(tx, spec.PluginID)}
 	old := tx.Volume(spec.Namespace, spec.ID)
 	switch {
 	case old == nil || old.Provision.State == api.VolumeFailed && !mayExist(old):
@@ -94,7 +95,7 @@ func joined(tx *state.Txn, old *api.Volume, spec *api.VolumeSpec) uint64 {
 // afterEarlier lets a creation follow one of the same row that may have had its effect. One that is under way keeps
 // its intent, so that its answer still counts.
 func afterEarlier(p *api.VolumeProvision, old *api.Volume, spec *api.VolumeSpec) {
-	p.Uncertain, p.Replaces = old.Provision.Uncertain, old.Provision.Replaces
+	p.Uncertain, p.Replaces, p.Provider = old.Provision.Uncertain, old.Provision.Replaces, old.Provision.Provider
 	if old.Provision.State == api.VolumeCreating {
 		p.Intent = old.Provision.Intent
 	}
@@ -180,7 +181,7 @@ func MadeByAnotherName(tx *state.Txn, v *api.Volume, external string) *api.Volum
 func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
 	p := &v.Provision
 	p.ExternalID, p.CapacityBytes, p.Context, p.Topologies = c.ExternalID, c.CapacityBytes, c.Context, c.Topologies
-	p.Created, p.Provider = true, ledger.ServedBy(tx, v.PluginID)
+	p.Created, p.Provider = true, cmp.Or(p.Provider, ledger.ServedBy(tx, v.PluginID))
 	if p.State == api.VolumeCreating {
 		p.State = api.VolumeAvailable
 	}
@@ -216,7 +217,7 @@ func undone(tx *state.Txn, v *api.Volume, reason string) {
 		return
 	}
 	p := &v.Provision
-	p.Replaces, p.Intent, p.Uncertain, p.LastError = nil, tx.Index(), false, reason
+	p.Replaces, p.Intent, p.Uncertain, p.LastError, p.Provider = nil, tx.Index(), false, reason, ledger.ServedBy(tx, v.PluginID)
 	put(tx, v)
 }
 

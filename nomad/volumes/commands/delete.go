@@ -145,6 +145,10 @@ func (c *ConfirmDelete) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Conflict, "volume %q: the driver's id of what is to be deleted is not known yet", c.ID)
 	}
 	err = ledger.MayDelete(tx, target)
+	if now := ledger.Foreign(tx, target.PluginID, target.Provision.Provider); p.Replaces != nil && now != "" { // not forgotten: the former one deletes it
+		err = fault.New(fault.Unavailable, "volume %q: what an earlier creation made (%s) is of driver %q, and CSI plugin %q is driver %q now: run the former again, or `%s` forgets it",
+			v.ID, target.RemoteID(), target.Provision.Provider, target.PluginID, now, remedy.Forget(v.Namespace, v.ID))
+	}
 	switch {
 	case errors.Is(err, fault.Unavailable):
 		return nil, err
@@ -186,7 +190,7 @@ func Doomed(v *api.Volume) *api.Volume {
 	if r := v.Provision.Replaces; r != nil {
 		target.VolumeSpec = *r
 		target.ID, target.Namespace = v.ID, v.Namespace
-		target.Provision = api.VolumeProvision{State: v.Provision.State, ExternalID: r.ExternalID, Intent: v.Provision.Intent, IntentSecrets: v.CallSecrets()}
+		target.Provision = api.VolumeProvision{State: v.Provision.State, ExternalID: r.ExternalID, Provider: v.Provision.Provider, Intent: v.Provision.Intent, IntentSecrets: v.CallSecrets()}
 	}
 	if target.Provision.ExternalID == "" {
 		return nil

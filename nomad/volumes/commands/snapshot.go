@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -34,13 +35,13 @@ func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 	switch {
 	case old == nil:
 		next := *c.Intent
-		next.Since = tx.Now().UnixNano()
+		next.Since, next.Provider = tx.Now().UnixNano(), providerOf(tx, c.Intent)
 		tx.PutSnapshotIntent(&next)
 		return tx.Index(), nil
 	case old.Unwanted && old.ExternalID == c.Intent.ExternalID:
 		// Wanted again, as something new to wait for.
 		next := *c.Intent
-		next.Uncertain, next.Since = old.Uncertain, old.Since
+		next.Uncertain, next.Since, next.Provider = old.Uncertain, old.Since, old.Provider
 		tx.DeleteSnapshotIntent(old.PluginID, old.Name, old.Delete)
 		tx.PutSnapshotIntent(&next)
 		return tx.Index(), nil
@@ -52,10 +53,20 @@ func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 	return old.Operation(), nil
 }
 
+// providerOf is the driver of a snapshot to be made: that of its source.
+func providerOf(tx *state.Txn, i *api.SnapshotIntent) string {
+	now := ledger.ServedBy(tx, i.PluginID)
+	if v := tx.Volume(i.Namespace, i.VolumeID); v != nil && tx.AgreedVersion() >= fsm.Keyring {
+		return cmp.Or(v.Provision.Provider, now)
+	}
+	return now
+}
+
 // remove intends a deletion. One that nobody had asked for is from then on the user's, who is told when the driver
 // refuses; other secrets count from the next call on.
 func (c *IntendSnapshot) remove(tx *state.Txn) uint64 {
 	next := *c.Intent
+	next.Provider = ledger.ServedBy(tx, next.PluginID)
 	if old := tx.SnapshotIntent(next.PluginID, next.Name, true); old != nil {
 		next = *old
 		next.Unwanted, next.Forgotten = false, false
@@ -65,7 +76,7 @@ func (c *IntendSnapshot) remove(tx *state.Txn) uint64 {
 	}
 	if made := Following(tx, next.PluginID, next.Name); made != nil {
 		unwanted := *made
-		unwanted.Unwanted, next.CutAs = true, made.Name
+		unwanted.Unwanted, next.CutAs, next.Provider = true, made.Name, made.Provider
 		tx.PutSnapshotIntent(&unwanted)
 	}
 	tx.PutSnapshotIntent(&next)
@@ -186,7 +197,7 @@ func (c *SnapshotAnswer) Apply(tx *state.Txn) (any, error) {
 	if c.SnapshotID != "" && tx.SnapshotIntent(c.PluginID, c.SnapshotID, true) == nil {
 		tx.PutSnapshotIntent(&api.SnapshotIntent{
 			PluginID: c.PluginID, Name: c.SnapshotID, Delete: true, Unwanted: true, CutAs: old.Name, Namespace: old.Namespace,
-			VolumeID: old.VolumeID, ExternalID: old.ExternalID, Secrets: old.Secrets,
+			VolumeID: old.VolumeID, ExternalID: old.ExternalID, Secrets: old.Secrets, Provider: old.Provider,
 		})
 	}
 	return nil, nil

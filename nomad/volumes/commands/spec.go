@@ -93,7 +93,7 @@ func inUse(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (errs
 func Grows(old *api.Volume, spec *api.VolumeSpec) (bool, error) {
 	low, high := spec.RequestedCapacityMin, spec.RequestedCapacityMax
 	has := old.Provision.CapacityBytes
-	if low == 0 && high == 0 || low == old.RequestedCapacityMin && high == old.RequestedCapacityMax && (low <= has || has == 0) && !old.Provision.NotGrown {
+	if low == 0 && high == 0 || low == old.RequestedCapacityMin && high == old.RequestedCapacityMax && (low <= has || has == 0 && old.Provision.LastError == "") && !old.Provision.NotGrown {
 		return false, nil
 	}
 	if high > 0 && high < has {

@@ -206,7 +206,7 @@ func (r *Reconciler) unpublishUnknown(ctx context.Context, a *api.VolumeAttachme
 // proven by that. It returns the driver's error with what the provider says while it is not.
 func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secrets map[string]string, answer error) error {
 	asked := r.state.Read()
-	known, err := r.verify(ctx, &api.ControllerVerifyRequest{
+	known, err := r.verify(ctx, "", &api.ControllerVerifyRequest{
 		ControllerCall: api.ControllerCall{PluginID: a.PluginID}, ExternalID: a.ExternalID, ProviderNodeID: a.ProviderNodeID,
 		Capabilities: []*api.VolumeCapability{{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode}},
 		MountOptions: a.MountOptions, Secrets: secrets, Context: a.Context,
@@ -238,9 +238,11 @@ func unproven(answer error, a *api.VolumeAttachment, before, after *state.Txn) e
 		answer, a.PluginID, other, a.Provider, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
 }
 
-// verify asks what the provider knows.
-func (r *Reconciler) verify(ctx context.Context, req *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
-	return call(ctx, r, wire.ControllerVerify, r.reading(req.PluginID, req.ExternalID, pluginview.Anything), req)
+// verify asks what the provider knows: that of the driver, or of any when none is given.
+func (r *Reconciler) verify(ctx context.Context, driver string, req *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
+	how := r.reading(req.PluginID, req.ExternalID, pluginview.Anything)
+	how.of = driver
+	return call(ctx, r, wire.ControllerVerify, how, req)
 }
 
 func attached(a *api.VolumeAttachment) *commands.Attached {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
@@ -23,13 +25,39 @@ type ask struct {
 	// kind names calls that share places on the controller's host; empty means without bound.
 	kind  string
 	width width
+	// of is the name of the driver that is to answer; empty is any.
+	of string
 	// lane is the node that the call attaches or detaches; its calls go one after the other.
 	lane string
 }
 
 // call asks a controller of the plugin, and the next one when the plugin was not reached there, cannot do what
 // is asked, or hung: two controllers are never at work on one call.
+// Where a certain driver has to answer, another one is not asked: while it is there a call may reach it.
 func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, Resp], a ask, req *Req) (*Resp, error) {
+	if err := another(r.state.Read(), a.plugin, a.of); err != nil {
+		return nil, err
+	}
+	resp, err := callAny(ctx, r, m, a, req)
+	if now := another(r.state.Read(), a.plugin, a.of); now != nil { // whose answer it is nobody knows
+		return nil, &lostAnswer{now}
+	}
+	return resp, err
+}
+
+// errAnotherDriver marks that the plugin is another driver by now than the one that is meant.
+var errAnotherDriver = errors.New("it may have something else by the same id or name: run the former again")
+
+// another is the error for a plugin that has healthy controllers of another driver than the given one.
+func another(tx *state.Txn, plugin, driver string) error {
+	now := ledger.Foreign(tx, plugin, driver)
+	if now == "" {
+		return nil
+	}
+	return fault.New(fault.Conflict, "CSI plugin %q is driver %q now, and driver %q is meant: %w", plugin, now, driver, errAnotherDriver)
+}
+
+func callAny[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, Resp], a ask, req *Req) (*Resp, error) {
 	ids, err := r.controllers(a)
 	if err != nil {
 		return nil, err

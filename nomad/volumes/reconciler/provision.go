@@ -108,7 +108,7 @@ func (r *Reconciler) create(ctx context.Context, v *api.Volume, t try) (out *api
 	err = withSecrets(creationSecrets(v), func(secrets map[string]string) (err error) {
 		req := commands.CreateRequest(wanted)
 		req.Secrets = secrets
-		out, err = call(ctx, r, wire.ControllerCreate, r.making(wanted.PluginID, wanted.Name, pluginview.CreateDelete, t), req)
+		out, err = call(ctx, r, wire.ControllerCreate, r.making(wanted.PluginID, v.Provision.Provider, wanted.Name, pluginview.CreateDelete, t), req)
 		return err
 	})
 	if err != nil {
@@ -127,13 +127,13 @@ func (r *Reconciler) create(ctx context.Context, v *api.Volume, t try) (out *api
 
 // making is how a controller is asked to make, grow or delete something. Drivers that begin anew with each call
 // need one that is long enough: the bound doubles each time that it was reached.
-func (r *Reconciler) making(plugin, object string, c pluginview.Capability, t try) ask {
+func (r *Reconciler) making(plugin, driver, object string, c pluginview.Capability, t try) ask {
 	limit := r.limits.MakeTimeout
 	for i := 0; i < t.timeouts && limit < r.limits.MakeTimeoutMax; i++ {
 		limit *= 2
 	}
 	return ask{
-		plugin: plugin, object: object, needs: c, limit: min(limit, max(r.limits.MakeTimeout, r.limits.MakeTimeoutMax)),
+		plugin: plugin, of: driver, object: object, needs: c, limit: min(limit, max(r.limits.MakeTimeout, r.limits.MakeTimeoutMax)),
 		kind: "make", width: width{r.limits.Making, r.limits.Making, r.limits.MakeSlowAfter},
 	}
 }
@@ -208,7 +208,7 @@ func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, 
 
 // verifyVolume asks what the provider knows of a volume by an id.
 func (r *Reconciler) verifyVolume(ctx context.Context, v *api.Volume, id string, secrets map[string]string) (*api.ControllerVerifyResponse, error) {
-	known, err := r.verify(ctx, &api.ControllerVerifyRequest{
+	known, err := r.verify(ctx, v.Provision.Provider, &api.ControllerVerifyRequest{
 		ControllerCall: api.ControllerCall{PluginID: v.PluginID}, ExternalID: id,
 		Capabilities: v.RequestedCapabilities, MountOptions: v.MountOptions, Secrets: secrets, Context: v.DriverContext(),
 	})
@@ -228,7 +228,7 @@ func (r *Reconciler) deleteOperation(row *api.Volume) operation {
 				return err
 			}
 			err := withSecrets(r.deletionSecrets(doomed), func(secrets map[string]string) error {
-				_, err := call(ctx, r, wire.ControllerDelete, r.making(doomed.PluginID, doomed.RemoteID(), pluginview.CreateDelete, t), &api.ControllerDeleteRequest{
+				_, err := call(ctx, r, wire.ControllerDelete, r.making(doomed.PluginID, doomed.Provision.Provider, doomed.RemoteID(), pluginview.CreateDelete, t), &api.ControllerDeleteRequest{
 					ControllerCall: api.ControllerCall{PluginID: doomed.PluginID, Fence: v.Provision.Intent},
 					ExternalID:     doomed.RemoteID(), Name: doomed.Name, Secrets: secrets,
 				})

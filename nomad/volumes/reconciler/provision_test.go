@@ -111,6 +111,26 @@ func TestExpansionIsOwedByTheNextNode(t *testing.T) {
 	r.Eventually("nothing is owed", func(tx *state.Txn) bool { return len(tx.Volume("default", "v").Provision.NodeExpansion) == 0 })
 }
 
+// Of a volume that was registered nobody knows the size: that it was asked for before does not mean that it has it.
+func TestExpansionOfAVolumeOfUnknownSizeCanBeAskedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, forAnAnswer)
+	n := r.Node("n1")
+	r.Register(volumestest.Spec("v"))
+	ask := func() error {
+		_, err := r.Service.Register(r.Context(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{grown("v")}})
+		return err
+	}
+	n.Says("Controller.Expand", codes.OutOfRange, "the pool is full")
+	for range 2 {
+		wants(t, ask(), fault.Invalid, "the pool is full")
+	}
+	n.On("Controller.Expand", nil)
+	if err := ask(); err != nil || r.Get("v").Capacity != 1000 {
+		t.Errorf("the volume has %d bytes, %v", r.Get("v").Capacity, err)
+	}
+}
+
 func TestExpansionThatTheDriverRefusesCanBeAskedAgain(t *testing.T) {
 	r := newRig(t)
 	n := r.Node("n1")

@@ -79,7 +79,7 @@ func (f failure) ends(t try) bool {
 		return t.alike >= few
 	}
 	var ours *ourRefusal
-	return f.unasked() || errors.As(f.err, &ours) || errors.Is(f.err, errNotOffered) || errors.Is(f.err, errNonsense)
+	return f.unasked() || errors.As(f.err, &ours) || errors.Is(f.err, errNotOffered) || errors.Is(f.err, errNonsense) || errors.Is(f.err, errAnotherDriver)
 }
 
 // passes reports whether an attach or detach is repeated until it succeeds, however often it fails so.
