@@ -266,6 +266,41 @@ func TestS26SingleWriterIsGivenOnce(t *testing.T) {
 }
 
 // S27: a mode outside the volume's capabilities is refused.
+// Who waits for a volume on a node that is not heard is told so, and the command that ends that.
+func TestRefusalTellsOfAHolderThatIsNotHeard(t *testing.T) {
+	for want, change := range map[string]func(*api.Allocation, *api.VolumeClaim){
+		"its node is disconnected, and it may still run there: it is free when the node is back and has stopped it, or when it is given up as lost; `nomad job stop first` ends that": func(a *api.Allocation, _ *api.VolumeClaim) { a.ClientStatus = api.AllocClientStatusUnknown },
+		"its node is disconnected: it is free when the node is back and has unmounted it, or is given up as lost; `nomad volume detach -force v n` ends that": func(a *api.Allocation, c *api.VolumeClaim) {
+			a.ClientStatus, c.State = api.AllocClientStatusLost, api.ClaimReleasing
+		},
+	} {
+		c := newCluster(t)
+		c.node("n", plugin(10, nil))
+		c.volume("v", api.AccessSingleNodeWriter)
+		first := job("first", api.JobTypeService, 1, withVolume("v"))
+		c.register(first)
+		o := c.run(first)
+		c.claim(o, "v")
+		c.write(func(tx *state.Txn) {
+			n := *tx.Node("n")
+			n.Status = api.NodeStatusDisconnected
+			tx.PutNode(&n)
+			for row := range tx.ClaimsByExternal("p", "ext-v") {
+				a, claim := *tx.Alloc(row.AllocID), *row
+				change(&a, &claim)
+				tx.PutAlloc(&a)
+				tx.PutClaim(&claim)
+			}
+		})
+		c.node("n2", plugin(10, nil))
+		second := job("second", api.JobTypeService, 1, withVolume("v"))
+		c.register(second)
+		if o := c.run(second); len(placed(o)) != 0 || !refusedFor(o, want) {
+			t.Errorf("%s: %+v", want, o.Failed["g"])
+		}
+	}
+}
+
 func TestS27ModeMustBeOffered(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", plugin(10, nil))

@@ -65,6 +65,10 @@ func TestHolderOnADisconnectedNodeIsSaidToBeSo(t *testing.T) {
 	if err := r.Delete("v"); err == nil || !strings.Contains(err.Error(), "disconnected") || strings.Contains(err.Error(), "it is free when that allocation stops") {
 		t.Errorf("the volume is held by one that: %v", err)
 	}
+	err := r.Place(volumestest.Alloc("a2", "n1", "v", writer, volumestest.Of("other")))
+	if err == nil || !strings.Contains(err.Error(), "disconnected") || !strings.Contains(err.Error(), "`nomad job stop job` ends that") {
+		t.Errorf("the next one is told: %v", err)
+	}
 }
 
 // The id of a snapshot to be deleted becomes the key of a row.

@@ -14,6 +14,7 @@ type book struct {
 	specs       []*api.Volume
 	attachments []*api.VolumeAttachment
 	all         []*api.VolumeClaim
+	holding     func(*api.VolumeClaim) claim.Holding
 	// stale are the nodes that may have it mounted for claims that were given up.
 	stale []*api.Node
 	// matter are the claims that keep somebody out, per kind of request: a volume that many share has many
@@ -49,6 +50,9 @@ func (vs *Volumes) book(v *api.Volume) *book {
 			all:         slices.Collect(vs.view.ClaimsByExternal(ext.plugin, ext.id)),
 			stale:       slices.Collect(vs.view.NodesByStaleMount(ext.plugin, ext.id)),
 			matter:      map[askKind][]*api.VolumeClaim{},
+			holding: func(c *api.VolumeClaim) claim.Holding {
+				return claim.Holding{Alloc: vs.view.Alloc(c.AllocID), Node: vs.view.Node(c.NodeID)}
+			},
 		}
 		vs.books[ext] = b
 	}
@@ -63,7 +67,7 @@ func (b *book) against(w want) claim.Book {
 		list = slices.DeleteFunc(slices.Clone(b.all), func(c *api.VolumeClaim) bool { return !b.matters(v, c, r) })
 		b.matter[kind] = list
 	}
-	return claim.Book{Claims: list, Attachments: b.attachments}
+	return claim.Book{Claims: list, Attachments: b.attachments, Holding: b.holding}
 }
 
 // add notes a claim that the plan takes; its kind was asked for before.

@@ -14,6 +14,8 @@ import (
 
 // VolumeView is what placement reads about CSI volumes.
 type VolumeView interface {
+	Node(id string) *api.Node
+	Alloc(id string) *api.Allocation
 	Volume(ns, id string) *api.Volume
 	VolumesByExternal(plugin, external string) iter.Seq[*api.Volume]
 	ClaimsByExternal(plugin, external string) iter.Seq[*api.VolumeClaim]

@@ -127,10 +127,10 @@ func (b Book) capacity(v *api.Volume, r Request, stopping map[string]bool) Answe
 	for _, held := range queued(against) {
 		why := excludes(held, r, a)
 		if !precedes(held, r, stopping) {
-			return Answer{Verdict: Refused, Reason: holds(v, held, why)}
+			return Answer{Verdict: Refused, Reason: b.holds(v, held, why)}
 		}
 		if answer.Verdict == Fit {
-			answer = Answer{Verdict: Waits, Predecessor: held.AllocID, Reason: holds(v, held, why)}
+			answer = Answer{Verdict: Waits, Predecessor: held.AllocID, Reason: b.holds(v, held, why)}
 		}
 	}
 	return answer
@@ -207,17 +207,46 @@ func rank(c *api.VolumeClaim) int {
 	return 0
 }
 
-// holds says who has the volume, since when, and what happens next.
-func holds(v *api.Volume, c *api.VolumeClaim, why string) string {
+// Holding is the allocation and the node of a claim; nil where there is none, or it is not known.
+type Holding struct {
+	Alloc *api.Allocation
+	Node  *api.Node
+}
+
+// disconnected reports whether the allocation is not heard of, and may run.
+func (h Holding) disconnected() bool {
+	return h.Alloc != nil && h.Alloc.ClientStatus == api.AllocClientStatusUnknown
+}
+
+// away reports whether the node is known not to be heard.
+func (h Holding) away() bool {
+	return h.Node != nil && (h.Node.Status == api.NodeStatusDown || h.Node.Status == api.NodeStatusDisconnected)
+}
+
+// holds says who has the volume, since when, what happens next, and what ends it where that may not happen by itself.
+func (b Book) holds(v *api.Volume, c *api.VolumeClaim, why string) string {
 	s := fmt.Sprintf("volume %q is held %s by allocation %s of job %q on node %s", v.ID, why, c.AllocID, c.JobID, c.NodeID)
 	if c.Since != 0 {
 		s += " since " + time.Unix(0, c.Since).UTC().Format(time.RFC3339)
 	}
-	return s + ": " + Next(c)
+	var h Holding
+	if b.Holding != nil {
+		h = b.Holding(c)
+	}
+	s += ": " + Next(c, h)
+	switch {
+	case c.State == api.ClaimReady && h.disconnected():
+		s += "; `" + remedy.StopJob(c.Namespace, c.JobID) + "` ends that"
+	case c.State == api.ClaimReleasing && h.away() && c.VolumeID == v.ID && c.Namespace == v.Namespace:
+		s += "; `" + remedy.DetachByForce(v.Namespace, v.ID, c.NodeID) + "` ends that"
+	case c.State == api.ClaimReleasing && h.away(): // its id may be that of another external volume by now
+		s += "; `" + remedy.DetachExternal(c.PluginID, c.ExternalID, c.NodeID) + "` ends that"
+	}
+	return s
 }
 
-// Next says what a claim waits for.
-func Next(c *api.VolumeClaim) string {
+// Next says what a claim waits for. Of an allocation whose node is not heard nobody knows whether it runs.
+func Next(c *api.VolumeClaim, h Holding) string {
 	//exhaustive:enforce
 	switch c.State {
 	case api.ClaimWaiting:
@@ -225,8 +254,14 @@ func Next(c *api.VolumeClaim) string {
 	case api.ClaimTaken:
 		return "it is being attached"
 	case api.ClaimReady:
+		if h.disconnected() {
+			return "its node is disconnected, and it may still run there: it is free when the node is back and has stopped it, or when it is given up as lost"
+		}
 		return "it is free when that allocation stops"
 	case api.ClaimReleasing:
+		if h.away() {
+			return fmt.Sprintf("its node is %s: it is free when the node is back and has unmounted it, or is given up as lost", h.Node.Status)
+		}
 		return "it is free when the node has unmounted it"
 	case api.ClaimUnmounted:
 	}

@@ -18,6 +18,8 @@ type Book struct {
 	Moved map[string]bool
 	// Unsure is set while nodes may have it mounted of which the servers, gone back to an older state, know nothing.
 	Unsure bool
+	// Holding tells who holds a claim, for what is said of it; nil where that is not known.
+	Holding func(*api.VolumeClaim) Holding
 
 	// nodes are the positions of attachments by node, allocs those of claims by allocation, while the book is settled: a
 	// volume may have as many of both as there are nodes.

@@ -198,13 +198,11 @@ func Stopping(tx *state.Txn, c *api.VolumeClaim) bool {
 	return a != nil && a.ServerTerminal() && a.ClientStatus == api.AllocClientStatusRunning && !Away(tx.Node(c.NodeID))
 }
 
-// Next says what a claim waits for. Of an allocation whose node is not heard nobody knows whether it runs.
-func Next(tx *state.Txn, c *api.VolumeClaim) string {
-	a := tx.Alloc(c.AllocID)
-	if c.State != api.ClaimReady || a == nil || a.ClientStatus != api.AllocClientStatusUnknown {
-		return claim.Next(c)
-	}
-	return "its node is disconnected, and it may still run there: it is free when the node is back and has stopped it, or when it is given up as lost"
+// Next says what a claim waits for.
+func Next(tx *state.Txn, c *api.VolumeClaim) string { return claim.Next(c, holding(tx, c)) }
+
+func holding(tx *state.Txn, c *api.VolumeClaim) claim.Holding {
+	return claim.Holding{Alloc: tx.Alloc(c.AllocID), Node: tx.Node(c.NodeID)}
 }
 
 // Remedy is the command that ends a claim.

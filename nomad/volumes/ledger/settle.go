@@ -30,6 +30,7 @@ func Read(tx *state.Txn, plugin, external string) claim.Book {
 		Stale:       staleNodes(tx, claims, plugin, external),
 		Moved:       movedNodes(tx, claims, attachments),
 		Unsure:      Unsure(tx) != "",
+		Holding:     func(c *api.VolumeClaim) claim.Holding { return holding(tx, c) },
 	}
 }
 
