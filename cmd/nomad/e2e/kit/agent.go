@@ -32,6 +32,7 @@ type Agent struct {
 	process *exec.Cmd
 	ended   chan struct{}
 	log     *os.File
+	clock   *Clock
 }
 
 // Start builds a data directory and starts an agent in it, and waits until its node is ready. The agent and all that it
@@ -99,17 +100,23 @@ func binary(tb testing.TB) string {
 	return bin
 }
 
-// FreePort is a port of loopback that nobody listens on. The system hands none like it to connections, so
-// that it is still free when what used it starts again.
+// FreePort is a port of loopback that nobody listens on. The system hands none like it to connections, and this function
+// to no other test before this one ends, so that it is still free when what used it starts again.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	const first, count = 10_000, 10_000
 	for range 100 {
 		port := first + rand.IntN(count)
+		hold, err := net.Listen("unix", fmt.Sprintf("@open-nomad-e2e-port-%d", port)) // tests of other processes see it too
+		if err != nil {
+			continue
+		}
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			_ = l.Close()
+			tb.Cleanup(func() { _ = hold.Close() })
 			return port
 		}
+		_ = hold.Close()
 	}
 	tb.Fatal("no port of loopback is free")
 	return 0
@@ -168,8 +175,15 @@ func (a *Agent) spawn(command string, args ...string) {
 	a.process = exec.Command(command, args...)
 	a.process.Stdout, a.process.Stderr = log, log
 	a.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := a.process.Start(); err != nil {
-		a.process = nil
+	start := a.process.Start
+	if a.clock != nil {
+		a.process.SysProcAttr.Ptrace = true
+		start = func() error { return a.clock.begin(a.process.Start) }
+	}
+	if err := start(); err != nil {
+		if a.process.Process == nil {
+			a.process = nil
+		}
 		a.tb.Fatal(err)
 	}
 	a.ended = make(chan struct{})
