@@ -148,17 +148,11 @@ func build(version string) string { return api.Compatible + "+open-nomad." + ver
 
 // self describes this agent.
 func (a *agent) self() *api.AgentSelf {
+	shown := a.cfg.Shown()
+	shown["Version"] = map[string]any{"Version": api.Compatible, "VersionPrerelease": "", "VersionMetadata": "open-nomad." + a.version, "Revision": ""}
 	out := &api.AgentSelf{
-		Config: map[string]any{
-			"Region": a.cfg.Region, "Datacenter": a.cfg.Datacenter, "NodeName": a.cfg.Name, "DataDir": a.cfg.DataDir,
-			"BindAddr": a.cfg.BindAddr, "LogLevel": a.cfg.LogLevel, "DevMode": a.cfg.Dev, "EnableDebug": a.cfg.EnableDebug,
-			"Files":   a.cfg.Files,
-			"Version": map[string]any{"Version": api.Compatible, "VersionPrerelease": "", "VersionMetadata": "open-nomad." + a.version, "Revision": ""},
-			"Server":  map[string]any{"Enabled": a.cfg.Server.Enabled, "BootstrapExpect": a.cfg.Server.BootstrapExpect},
-			"Client":  map[string]any{"Enabled": a.cfg.Client.Enabled, "NodeClass": a.cfg.Client.NodeClass, "NodePool": a.cfg.Client.NodePool},
-			"Ports":   map[string]any{"HTTP": a.cfg.Ports.HTTP, "RPC": a.cfg.Ports.RPC, "Serf": a.cfg.Ports.Serf},
-		},
-		Stats: map[string]map[string]string{"runtime": {"goroutines": strconv.Itoa(runtime.NumGoroutine())}},
+		Config: shown,
+		Stats:  map[string]map[string]string{"runtime": {"goroutines": strconv.Itoa(runtime.NumGoroutine())}},
 	}
 	if a.server != nil {
 		out.Stats = a.server.Stats()

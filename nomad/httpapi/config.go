@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -86,5 +87,11 @@ func (c *call) node(id string) (wire.Caller, string, error) {
 		return nil, "", fault.New(fault.Unavailable, "node %s is not reachable from this agent", id)
 	}
 	node, err := c.Node(id)
+	if errors.Is(err, fault.Unavailable) {
+		// To ask again helps when the node is one of the cluster.
+		if known, asked := wire.NodeGet.Call(c.ctx(), c.Servers, &api.NodeRequest{NodeID: id, QueryOptions: c.reads()}); asked == nil && known.Node == nil {
+			return nil, "", fault.New(fault.NotFound, "Unknown node: %s", id)
+		}
+	}
 	return node, id, err
 }

@@ -309,7 +309,13 @@ func TestAnswersAreZipped(t *testing.T) {
 
 func TestUnreachableNode(t *testing.T) {
 	t.Parallel()
-	expect(t, send(handler(world()), "GET", "/v1/client/stats?node_id=gone", ""), 503, "not connected")
+	// Clients ask again after 503: only a node of the cluster may come back.
+	c := world()
+	expect(t, send(handler(c), "GET", "/v1/client/stats?node_id=gone", ""), 404, "Unknown node")
+	on(c, wire.NodeGet, func(*api.NodeRequest) (*api.NodeGetResponse, error) {
+		return &api.NodeGetResponse{Node: &api.Node{ID: "gone"}}, nil
+	})
+	expect(t, send(handler(c), "GET", "/v1/client/stats?node_id=gone", ""), 503, "not connected")
 	h := httpapi.New(httpapi.Config{Servers: world()})
 	expect(t, send(h, "GET", "/v1/client/stats", ""), 400, "No local Node and node_id not provided")
 }
