@@ -86,6 +86,16 @@ func (l *logs) doing() int32 {
 	return int32(l.notes)
 }
 
+// idle reports whether nothing is under way of what was asked for.
+func (l *logs) idle() bool {
+	if fds := [1]pollFD{{l.doing(), pollIn, 0}}; fds[0].fd >= 0 {
+		if poll(fds[:], 0); fds[0].revents != 0 {
+			l.done()
+		}
+	}
+	return l == nil || !l.behind
+}
+
 func (l *logs) done() {
 	var b [1]byte
 	_, _ = syscall.Read(l.notes, b[:])
@@ -99,8 +109,12 @@ const (
 	drainHastyNS = 1e9
 )
 
-// drain waits until the output so far is written, or for no longer than that may take.
+// drain waits until the output so far is written, or for no longer than that may take. What has not come to an end since an
+// earlier wait is not waited for again.
 func (s *supervisor) drain() {
+	if !s.logs.idle() {
+		return
+	}
 	s.logs.ask(orderDrain)
 	for began := bootTime(); s.logs.doing() >= 0; {
 		limit := int64(drainNS)
