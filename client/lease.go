@@ -62,7 +62,7 @@ func (c *Client) renewLeases(sent int64) {
 // keepEnded renews the leases of tasks that have ended, and lets go of those whose volumes are unmounted.
 func (c *Client) keepEnded(sent int64) {
 	for _, d := range c.drivers {
-		d.Keep(sent, c.volumes.Leased)
+		d.Keep(sent, c.volumes.Leased())
 	}
 }
 
@@ -192,23 +192,20 @@ func (c *Client) silence() time.Duration {
 
 func (c *Client) endLeases(ctx context.Context, silence time.Duration, told map[string]bool) {
 	all := c.table.all()
-	kept := leasesKept(all)
+	kept, terms := leasesKept(all), c.volumes.LeaseTerms()
 	for _, e := range all {
 		id := e.alloc.ID()
-		l := c.volumes.Lease(id)
-		if e.group == nil || l == nil {
-			continue
-		}
-		if silence < l.Term.Stop() {
+		l, leased := terms[id]
+		if e.group == nil || !leased || silence < l.Stop() {
 			continue
 		}
 		e.group.KillUnleased(ctx)
-		if kept[id] && silence < l.Term.Last() {
+		if kept[id] && silence < l.Last() {
 			continue
 		}
 		if !told[id] {
 			told[id] = true
-			c.log.Warn("stop allocation: the lease of its volumes ends", "alloc_id", id, "term", l.Term.Term, "silence", silence)
+			c.log.Warn("stop allocation: the lease of its volumes ends", "alloc_id", id, "term", l.Term, "silence", silence)
 		}
 		e.alloc.Stop()
 	}

@@ -167,8 +167,10 @@ type journal struct {
 	bucket csiplugins.Bucket
 	mu     sync.Mutex // never held while the disk is waited for
 	byKey  map[string]*row
-	stages map[string]*stage
-	log    hclog.Logger
+	// byVolume has the same rows, by volume and key.
+	byVolume map[string]map[string]*row
+	stages   map[string]*stage
+	log      hclog.Logger
 	// writers counts those who write records; settling is set while what is owed is removed, which is done alone. ended
 	// tells of the end of either. A mutex would stop virtual time while it is waited for.
 	writers  int
@@ -186,7 +188,10 @@ func openJournal(b csiplugins.Bucket, sp spare, log hclog.Logger) (*journal, err
 	if err != nil {
 		return nil, fmt.Errorf("read volume journal: %w", err)
 	}
-	j := &journal{bucket: b, byKey: map[string]*row{}, log: log, stages: map[string]*stage{}, owed: map[string]bool{}, damaged: map[string]bool{}, spare: sp}
+	j := &journal{
+		bucket: b, spare: sp, log: log, byKey: map[string]*row{}, byVolume: map[string]map[string]*row{}, stages: map[string]*stage{},
+		owed: map[string]bool{}, damaged: map[string]bool{},
+	}
 	j.ended = sync.NewCond(&j.mu)
 	copies := j.copies()
 	for key, value := range raw {
@@ -237,7 +242,24 @@ func decode(raw []byte, into any, keyOf func() string, key string) error {
 func (j *journal) keep(r *row) {
 	r.id, r.vol = "", ""
 	r.id, r.vol = r.key(), r.volume()
+	j.drop(r.id)
 	j.byKey[r.id] = r
+	if j.byVolume[r.vol] == nil {
+		j.byVolume[r.vol] = map[string]*row{}
+	}
+	j.byVolume[r.vol][r.id] = r
+}
+
+// drop forgets the row of a key. The caller holds mu, or nobody else knows the journal.
+func (j *journal) drop(key string) {
+	old := j.byKey[key]
+	if old == nil {
+		return
+	}
+	delete(j.byKey, key)
+	if delete(j.byVolume[old.vol], key); len(j.byVolume[old.vol]) == 0 {
+		delete(j.byVolume, old.vol)
+	}
 }
 
 func (j *journal) row(key string) *row {
@@ -256,8 +278,11 @@ func (j *journal) ofAlloc(allocID string) []*row {
 func (j *journal) find(wanted func(*row) bool) []*row {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var out []*row
-	for _, r := range j.byKey {
+	return inOrder(j.byKey, wanted)
+}
+
+func inOrder(rows map[string]*row, wanted func(*row) bool) (out []*row) {
+	for _, r := range rows {
 		if wanted(r) {
 			out = append(out, r)
 		}
@@ -269,9 +294,9 @@ func (j *journal) find(wanted func(*row) bool) []*row {
 // users are the other rows of a volume for which something may be published.
 func (j *journal) users(of *row) []*row {
 	key, volume := of.key(), of.volume()
-	return j.find(func(r *row) bool {
-		return r.id != key && r.vol == volume && r.touched() && r.State != rowReleased
-	})
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return inOrder(j.byVolume[volume], func(r *row) bool { return r.id != key && r.touched() && r.State != rowReleased })
 }
 
 // write makes a record durable, or removes it when there is none. done brings memory up to date before anybody removes
@@ -344,7 +369,7 @@ func (j *journal) note(r row) *row {
 // remove forgets a record. One that cannot be removed from disk is owed: see [journal.settle].
 func (j *journal) remove(key string) {
 	_ = j.write(key, nil, func(err error) {
-		delete(j.byKey, key)
+		j.drop(key)
 		delete(j.stages, key)
 		delete(j.damaged, key)
 		delete(j.spare.found, key)

@@ -127,7 +127,7 @@ func (s *Service) eachSince(seen mounts.List, first *mounts.Entry, take func(*mo
 		if err := take(at); err != nil {
 			return err
 		}
-		if at, err = s.host.At(first.Point); err != nil || at == nil {
+		if at, err = s.mountedAt(first.Point, false); err != nil || at == nil {
 			return err
 		}
 		if !at.Before(first, seen) {

@@ -3,6 +3,7 @@ package volumes
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -93,11 +94,48 @@ func outlasted(term api.LeaseTerm, others []*row) bool {
 	return slices.ContainsFunc(others, func(o *row) bool { return o.Lease <= 0 || o.leaseTerm().Stop() > term.Stop() })
 }
 
-// Leased reports whether an allocation has something mounted under a lease, or may have: as long as something is that
-// nobody can tell the allocation of, it may be this one's.
-func (s *Service) Leased(allocID string) bool {
-	return slices.ContainsFunc(s.leased(), func(r *row) bool { return r.AllocID == allocID || r.AllocID == "" }) ||
-		slices.ContainsFunc(s.journal.damagedRows(), func(key string) bool { return allocOf(key) == allocID })
+// forEver is the end of what has no lease.
+const forEver = time.Duration(math.MaxInt64)
+
+// lasting is when the last user of each volume ends.
+func (s *Service) lasting(leased []*row) map[string]time.Duration {
+	last := map[string]time.Duration{}
+	for _, r := range leased {
+		last[r.volume()] = max(last[r.volume()], r.leaseTerm().Stop())
+	}
+	for _, r := range s.journal.find(func(r *row) bool {
+		return r.Lease <= 0 && r.touched() && r.State != rowReleased && r.BootID == s.bootID
+	}) {
+		last[r.volume()] = forEver
+	}
+	return last
+}
+
+// LeaseTerms are the leases of all allocations that have one, as [Service.Lease] tells them.
+func (s *Service) LeaseTerms() map[string]api.LeaseTerm {
+	out := map[string]api.LeaseTerm{}
+	for _, r := range s.leased() {
+		if l, is := out[r.AllocID]; !is || r.leaseTerm().Stop() < l.Stop() {
+			out[r.AllocID] = r.leaseTerm()
+		}
+	}
+	return out
+}
+
+// Leased returns a function that reports whether an allocation has something mounted under a lease, or may have: as long as
+// something is that nobody can tell the allocation of, it may be this one's. It tells of the moment of its first call.
+func (s *Service) Leased() func(allocID string) bool {
+	look := sync.OnceValue(func() map[string]bool {
+		out := map[string]bool{}
+		for _, r := range s.leased() {
+			out[r.AllocID] = true
+		}
+		for _, key := range s.journal.damagedRows() {
+			out[allocOf(key)] = true
+		}
+		return out
+	})
+	return func(allocID string) bool { return look()[allocID] || look()[""] }
 }
 
 // ShortestLease is the lease that ends its users first of all on the node; zero when there is none.
@@ -162,6 +200,7 @@ func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) boo
 	all := s.leased()
 	s.overdue.retain(all)
 	look := sync.OnceValue(func() sight { return s.lookAt(all) })
+	lasting := sync.OnceValue(func() map[string]time.Duration { return s.lasting(all) })
 	for _, r := range all {
 		// What is written while the users are killed is written back by the second time.
 		sync, again, cut := "sync "+r.key(), "again "+r.key(), "cut "+r.key()
@@ -176,7 +215,7 @@ func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) boo
 			}
 		}
 		if silence >= l.Last() && s.overdue.first(cut) {
-			due := s.due(r, all, look())
+			due := s.due(r, lasting()[r.volume()], look())
 			go func() {
 				s.cutOff(r, due)
 				s.overdue.forget(cut) // a call that was under way may mount it once more
@@ -186,7 +225,7 @@ func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) boo
 }
 
 // sight is what was mounted at the paths of rows, the topmost where there are several, with the rest of the table. There is
-// one for all leases that end: with a thousand volumes a look for each would be late.
+// one for all rows: with a thousand volumes a look for each would be late.
 type sight struct {
 	top map[string]*mounts.Entry
 	all mounts.List
@@ -199,7 +238,7 @@ func (s *Service) lookAt(rows []*row) (seen sight) {
 	}
 	var err error
 	if seen.top, seen.all, err = s.host.Tops(paths); err != nil {
-		s.log.Error("look for volumes whose leases end", "error", err)
+		s.log.Error("look at volumes", "error", err)
 	}
 	return seen
 }
@@ -234,12 +273,12 @@ type due struct {
 	seen   mounts.List
 }
 
-// due tells what is mounted at the row's paths. What others use for longer stays.
-func (s *Service) due(r *row, leased []*row, seen sight) (d due) {
+// due tells what is mounted at the row's paths. What others use for longer, until last, stays.
+func (s *Service) due(r *row, last time.Duration, seen sight) (d due) {
 	d.seen = seen.all
 	paths := []string{r.Target.Host}
 	d.own = paths
-	if others := s.besides(r, leased); !outlasted(r.leaseTerm(), others) {
+	if last <= r.leaseTerm().Stop() {
 		d.own = s.ownPaths(r)
 		if r.Stages {
 			paths = append(paths, r.Staging.Host)
@@ -257,7 +296,7 @@ func (s *Service) due(r *row, leased []*row, seen sight) (d due) {
 // served it. What is mounted at its paths by the time that a wait here is over is somebody else's.
 func (s *Service) cutOff(r *row, d due) {
 	for _, first := range d.mounts {
-		if err := s.eachSince(d.seen, first, func(at *mounts.Entry) error { return s.cutOffMount(r, d.own, at) }); err != nil {
+		if err := s.eachSince(d.seen, first, func(at *mounts.Entry) error { return s.cutOffMount(r, d, at) }); err != nil {
 			s.log.Error("cut off a volume whose lease ends", "volume_id", r.VolumeID, "path", first.Point, "error", err)
 		}
 	}
@@ -268,12 +307,8 @@ func (s *Service) cutOff(r *row, d due) {
 	s.plugins.KillHelpers(helpers)
 }
 
-func (s *Service) cutOffMount(r *row, own []string, at *mounts.Entry) error {
-	table, err := s.host.Table()
-	if err != nil {
-		return err
-	}
-	whole := ownsAll(table, at, own)
+func (s *Service) cutOffMount(r *row, d due, at *mounts.Entry) error {
+	whole := ownsAll(d.seen, at, d.own)
 	s.log.Warn("a volume is mounted at the end of its lease: cut it off",
 		"volume_id", r.VolumeID, "alloc_id", r.AllocID, "path", at.Point, "shut_down", whole)
 	ctx, l := context.Background(), r.leaseTerm()
@@ -306,11 +341,15 @@ func (s *Service) ownPaths(r *row) []string {
 // ownsAll reports whether the file system is mounted at these paths only, and one of the mounts shows all of it:
 // others would lose it too.
 func ownsAll(table mounts.List, of *mounts.Entry, paths []string) (yes bool) {
+	own := make(map[string]bool, len(paths))
+	for _, p := range paths {
+		own[p] = true
+	}
 	for _, e := range table {
 		if e.Dev != of.Dev {
 			continue
 		}
-		if !slices.Contains(paths, e.Point) {
+		if !own[e.Point] {
 			return false
 		}
 		yes = yes || e.Root == "/"

@@ -324,6 +324,38 @@ func (h slowTable) Tops(paths []string) (map[string]*mounts.Entry, mounts.List, 
 	return h.Host.Tops(paths)
 }
 
+func (h slowTable) Table() (mounts.List, error) {
+	h.since.Add(1)
+	time.Sleep(h.long)
+	return h.Host.Table()
+}
+
+// The mount table is looked at once for all mounts of a node: at the start, and when their leases end.
+func TestMountTableIsReadOnceForAllVolumes(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.leasedVolume()
+		for i := range 50 {
+			v.up(workload(fmt.Sprintf("w%d", i)))
+		}
+		v.stop()
+		asked := &atomic.Int64{}
+		v.conf.Host = slowTable{v.host, asked, 0}
+		v.start()
+		synctest.Wait()
+		if n := asked.Swap(0); n > 10 {
+			t.Errorf("read %d times at the start, for 50 mounts", n)
+		}
+		v.svc.EndLeases(leaseTerm, nobodyKeeps)
+		v.until("all are cut off", v.nothing)
+		if n := asked.Load(); n > 10 {
+			t.Errorf("read %d times when the leases of 50 mounts end", n)
+		}
+		for i := range 50 {
+			v.down(fmt.Sprintf("w%d", i))
+		}
+	})
+}
+
 // The leases of all volumes of a node may end at once: the last one is cut off as early as the first.
 func TestManyLeasesThatEndAreLookedAtOnce(t *testing.T) {
 	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {

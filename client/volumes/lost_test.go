@@ -84,7 +84,7 @@ func TestMountsOfALostJournalAreCutOffWithTheLease(t *testing.T) {
 				} else {
 					v.knows()
 				}
-				if got := v.svc.ShortestLease(); got.Stop() != term.Stop() || !v.svc.Leased("w") {
+				if got := v.svc.ShortestLease(); got.Stop() != term.Stop() || !v.svc.Leased()("w") {
 					t.Errorf("the shortest lease is %+v", got)
 				}
 				v.stop()
@@ -93,7 +93,7 @@ func TestMountsOfALostJournalAreCutOffWithTheLease(t *testing.T) {
 				if _, shut := v.ended(); v.on(at) != nil || shut == 0 {
 					t.Errorf("shut down %d times; at the target is %+v", shut, v.on(at))
 				}
-				if v.svc.ShortestLease().Term != 0 || !known && v.svc.Leased("w") {
+				if v.svc.ShortestLease().Term != 0 || !known && v.svc.Leased()("w") {
 					t.Error("a lease is kept of nothing")
 				}
 			})

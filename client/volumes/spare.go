@@ -54,7 +54,7 @@ func (j *journal) restore(raw, copies map[string][]byte) {
 		}
 		if r := j.byKey[key]; r != nil {
 			if !r.touched() || r.State == rowReleased { // nothing is on the node
-				delete(j.byKey, key)
+				j.drop(key)
 				j.copy(key, nil)
 				continue
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 	"github.com/open-nomad/open-nomad/plugins/csi"
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
 // claimTry bounds one call to the servers; a wait that is longer is a new call.
@@ -130,13 +131,18 @@ func (s *Service) adoptable(r *row) (bool, error) {
 		return false, nil
 	}
 	at, err := s.host.At(r.Target.Host)
-	if err != nil {
-		return false, err
+	return err == nil && s.isThere(r, at), err
+}
+
+// isThere reports whether what is mounted at the target of a row is what the journal has.
+func (s *Service) isThere(r *row, at *mounts.Entry) bool {
+	switch {
+	case r.BootID != s.bootID:
+		return false
+	case r.device() && r.Seen == nil:
+		return s.host.IsDevice(r.Target.Host)
 	}
-	if r.device() && r.Seen == nil {
-		return s.host.IsDevice(r.Target.Host), nil
-	}
-	return at != nil && sameMount(r.Seen, at), nil
+	return at != nil && sameMount(r.Seen, at)
 }
 
 // Mounted returns an error of class fault.Unavailable that names a volume of a running allocation which is not mounted

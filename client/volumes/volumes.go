@@ -290,7 +290,9 @@ func (s *Service) leaving(pluginID, allocID string) (n int) {
 
 // survey compares the journal with the mount table and plans what is left to do.
 func (s *Service) survey() {
-	for _, r := range s.journal.rows() {
+	rows := s.journal.rows()
+	seen := s.lookAt(rows)
+	for _, r := range rows {
 		switch r.State {
 		case rowLeaving, rowReleased:
 			s.retries.Add(r.key())
@@ -302,8 +304,8 @@ func (s *Service) survey() {
 			if r.Stale {
 				s.health.Repair(r.key())
 			}
-			if ok, err := s.adoptable(r); err != nil || !ok {
-				s.log.Warn("a mount of the journal is not there", "alloc_id", r.AllocID, "volume_id", r.VolumeID, "error", err)
+			if !s.isThere(r, seen.top[r.Target.Host]) {
+				s.log.Warn("a mount of the journal is not there", "alloc_id", r.AllocID, "volume_id", r.VolumeID)
 			}
 		}
 	}

@@ -120,9 +120,7 @@ func TestOrphansOfAKilledSupervisorEnd(t *testing.T) {
 			} else if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Err == "" {
 				t.Errorf("exit %+v %v, want an unknown outcome", x, err)
 			}
-			if !gone(child) {
-				t.Errorf("process %d of the task is left", child)
-			}
+			suite.Eventually(t, "the process of the task is gone", func() bool { return gone(child) })
 			if gone(other) {
 				t.Error("a process of another task was killed")
 			}

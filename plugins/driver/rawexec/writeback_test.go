@@ -3,16 +3,14 @@ package rawexec_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/disktest"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 	"github.com/open-nomad/open-nomad/plugins/driver/suite"
 )
@@ -27,35 +25,11 @@ type disk struct {
 func newDisk(t *testing.T, kind string) *disk {
 	t.Helper()
 	dir := t.TempDir()
-	image := filepath.Join(dir, "image")
-	mkfs := map[string][]string{
-		"ext4": {"mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", image},
-		"xfs":  {"mkfs.xfs", "-q", image},
-	}
-	for _, c := range [][]string{{"truncate", "-s", "6G", image}, mkfs[kind]} {
-		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("%v: %v %s", c, err, out)
-		}
-	}
-	out, err := exec.Command("losetup", "-f", "--show", "--direct-io=on", image).Output()
-	if err != nil {
-		t.Skipf("no loop device: %v", err)
-	}
-	d := &disk{dev: strings.TrimSpace(string(out)), kind: kind, staging: filepath.Join(dir, "staging"), target: filepath.Join(dir, "target")}
+	d := &disk{dev: disktest.Loop(t, kind), kind: kind, staging: filepath.Join(dir, "staging"), target: filepath.Join(dir, "target")}
 	t.Cleanup(func() {
 		_ = unix.Unmount(d.target, unix.MNT_DETACH)
 		_ = unix.Unmount(d.staging, unix.MNT_DETACH)
-		if out, err := exec.Command("losetup", "-d", d.dev).CombinedOutput(); err != nil {
-			t.Errorf("losetup -d %s: %v %s", d.dev, err, out)
-		}
 	})
-	// Let it have more dirty pages than a device that nobody knows yet. The device stays when it is let go of, and all of
-	// them together have no more than 100.
-	share := "/sys/block/" + filepath.Base(d.dev) + "/bdi/min_ratio"
-	if err := os.WriteFile(share, []byte("90"), 0); err != nil {
-		t.Logf("the device gets no share of the dirty pages: %v", err)
-	}
-	t.Cleanup(func() { _ = os.WriteFile(share, []byte("0"), 0) })
 	for _, p := range []string{d.staging, d.target} {
 		if err := os.Mkdir(p, 0o700); err != nil {
 			t.Fatal(err)
@@ -82,15 +56,11 @@ func (d *disk) task(t *testing.T, script string, term api.LeaseTerm) *driver.Tas
 // written is how many bytes have reached the device.
 func (d *disk) written(t *testing.T) int64 {
 	t.Helper()
-	b, err := os.ReadFile("/sys/block/" + filepath.Base(d.dev) + "/stat")
+	n, err := disktest.Written(d.dev)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := strconv.ParseInt(strings.Fields(string(b))[6], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n*512 - d.before
+	return n - d.before
 }
 
 // again mounts the disk as the next node does, and reads a file of it.
@@ -108,32 +78,13 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// keptDirty is how many MiB this host keeps in the page cache for a while, before it begins to write them back.
-func keptDirty(t *testing.T) int64 {
-	t.Helper()
-	b, err := os.ReadFile("/proc/vmstat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(b), "nr_dirty_background_threshold ")
-	pages, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	size := min(pages*int64(os.Getpagesize())>>20*2/5, 1500) // others have dirty pages too
-	if size < 200 {
-		t.Skipf("this host keeps only %d MiB dirty", size)
-	}
-	return size
-}
-
 // A node reaches its storage and no server. What its task wrote is more than can be written back in time.
 func TestNothingReachesTheDeviceAfterTheLease(t *testing.T) {
 	for _, kind := range []string{"ext4", "xfs"} {
 		t.Run(kind, func(t *testing.T) {
 			d := newDisk(t, kind)
 			r := newDriver(t, t.TempDir())
-			term, size := api.LeaseTerm{Term: 6 * time.Second, WriteBack: 700 * time.Millisecond}, keptDirty(t)
+			term, size := api.LeaseTerm{Term: 6 * time.Second, WriteBack: 700 * time.Millisecond}, disktest.KeptDirty(t)
 			task := d.task(t, fmt.Sprintf("echo old >v/old; sync -f v/old; dd if=/dev/zero of=v/big bs=1M count=%d 2>/dev/null; echo done >v/flag; sleep 1000", size), term)
 			if _, err := r.Start(suite.Context(t), task); err != nil {
 				t.Fatal(err)

@@ -3,66 +3,15 @@ package faults
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/disktest"
 )
-
-// newDisk makes a block device with an ext4 file system that keeps much in the page cache.
-func newDisk(t *testing.T) (device string) {
-	t.Helper()
-	image := filepath.Join(t.TempDir(), "image")
-	for _, c := range [][]string{
-		{"truncate", "-s", "6G", image},
-		{"mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", image},
-	} {
-		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("%v: %v %s", c, err, out)
-		}
-	}
-	out, err := exec.Command("losetup", "-f", "--show", "--direct-io=on", image).Output()
-	if err != nil {
-		t.Skipf("no loop device: %v", err)
-	}
-	device = strings.TrimSpace(string(out))
-	share := "/sys/block/" + filepath.Base(device) + "/bdi/min_ratio"
-	if err := os.WriteFile(share, []byte("90"), 0); err != nil {
-		t.Logf("the device gets no share of the dirty pages: %v", err)
-	}
-	t.Cleanup(func() {
-		_ = os.WriteFile(share, []byte("0"), 0)
-		if out, err := exec.Command("losetup", "-d", device).CombinedOutput(); err != nil {
-			t.Errorf("losetup -d %s: %v %s", device, err, out)
-		}
-	})
-	return device
-}
-
-// dirtyMiB is how much of the page cache may be dirty before this host begins to write it back, with room for others.
-func dirtyMiB(t *testing.T) int64 {
-	t.Helper()
-	raw, err := os.ReadFile("/proc/vmstat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(raw), "nr_dirty_background_threshold ")
-	pages, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	size := min(pages*int64(os.Getpagesize())>>20*2/5, 1500)
-	if size < 200 {
-		t.Skipf("this host keeps only %d MiB dirty", size)
-	}
-	return size
-}
 
 // A node that reaches its disk and no server has more in its page cache than can be written back within the lease: nothing
 // of it reaches the disk after the servers have given the volume to another node.
@@ -74,7 +23,7 @@ func TestNothingIsWrittenBackAfterAVolumeHasMoved(t *testing.T) {
 // notWrittenBack lets something happen to the node before it is cut off.
 func notWrittenBack(t *testing.T, before func(*kit.Host)) {
 	t.Helper()
-	device, size := newDisk(t), dirtyMiB(t)
+	device, size := disktest.Loop(t, "ext4"), disktest.KeptDirty(t)
 	b := layout{nodes: 2, disk: device}.bed(t)
 	b.volume("v1", map[string]any{"FenceAfter": time.Second, "Lease": lease, "WriteBack": 700 * time.Millisecond})
 	job := kit.WithVolume(kit.ShellJob("w", fmt.Sprintf(`trap '' TERM INT
@@ -104,7 +53,7 @@ while :; do echo more >>data/big; sleep 0.05; done`, size)), "v1")
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
 	}
-	early, err := script.Written(device)
+	early, err := disktest.Written(device)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
+	"github.com/open-nomad/open-nomad/internal/disktest"
 )
 
 // disk is a block device with an ext4 file system that all nodes reach and that is the storage of every volume.
@@ -39,11 +40,11 @@ func (d *disk) stage(message []byte) error {
 	if seen.Busy = errors.Is(err, syscall.EBUSY); err == nil {
 		_ = syscall.Close(fd)
 	}
-	if seen.Before, err = script.Written(d.device); err != nil {
+	if seen.Before, err = disktest.Written(d.device); err != nil {
 		return err
 	}
 	time.Sleep(quiet)
-	if seen.After, err = script.Written(d.device); err != nil {
+	if seen.After, err = disktest.Written(d.device); err != nil {
 		return err
 	}
 	if err := script.NoteStaged(d.dir, seen); err != nil {

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -51,15 +49,4 @@ func AllStaged(dir string) (all []Staged, err error) {
 		all = append(all, s)
 	}
 	return all, nil
-}
-
-// Written is how many bytes a block device of this host was written.
-func Written(device string) (int64, error) {
-	const sectorsWritten, sector = 6, 512 // Documentation/block/stat.rst of the kernel
-	raw, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(device), "stat"))
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(strings.Fields(string(raw))[sectorsWritten], 10, 64)
-	return n * sector, err
 }
