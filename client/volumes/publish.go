@@ -136,6 +136,9 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	if mounted.Seen, err = s.verify(ctx, r); err != nil {
 		return nil, err
 	}
+	if isBare(mounted.Seen, r) {
+		return nil, s.takeBare(ctx, p, r)
+	}
 	if err := s.restrict(&mounted); err != nil {
 		return nil, err
 	}

@@ -24,8 +24,9 @@ const Ends uint64 = 2
 // wait for it, a creation is not answered with what was made by another name, nor takes from a volume what is known of
 // its growth, what a lost node may have mounted is kept with the driver's id of its machine and with the row of that node,
 // why a volume is not deleted or attached is said by the entry, a failed expansion may tell the size, volumes and
-// attachments keep the names of their drivers, claims what their volumes say about the loss of a node, and those of a
-// volume whose id is that of another one by now are not of that.
+// attachments keep the names of their drivers, claims what their volumes say about the loss of a node, those of a
+// volume whose id is that of another one by now are not of that, a plugin comes to a node that takes nothing new but needs
+// it for its volumes, its job does not leave such nodes, and who goes on although its volume was given up is evaluated.
 const Keyring uint64 = 3
 
 // since lists the commands that later versions have added.

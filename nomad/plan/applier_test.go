@@ -413,3 +413,41 @@ func TestOlderVersionThatRunsIsPlacedThoughItIsForgotten(t *testing.T) {
 		t.Errorf("refused: %v", out.Reasons)
 	}
 }
+
+// A node that takes nothing new still gets the plugin that unmounts what it has, once all servers know that.
+func TestPluginIsPlacedOnANodeThatNeedsItForItsVolumes(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		version uint64
+		mounted bool
+		plugin  string
+		whole   bool
+	}{
+		{"needed", fsm.Keyring, true, "p", true},
+		{"not needed", fsm.Keyring, false, "p", false},
+		{"another one", fsm.Keyring, true, "q", false},
+		{"servers of before", fsm.Ends, true, "p", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			j := *w.job("j", false)
+			j.Type = api.JobTypeSystem
+			j.TaskGroups = []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t", CSIPluginConfig: &api.CSIPluginConfig{ID: c.plugin}}}}}
+			w.put(func(tx *state.Txn) {
+				tx.PutJob(&j)
+				n := *tx.Node("n1")
+				n.SchedulingEligibility, n.DrainStrategy = api.NodeSchedulingIneligible, &api.DrainStrategy{}
+				tx.PutNode(&n)
+				if c.mounted {
+					tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "over", NodeID: "n1", PluginID: "p", ExternalID: "x", State: api.ClaimReleasing})
+				}
+			})
+			w.put(func(tx *state.Txn) { tx.PutAgreedVersion(c.version) })
+			now := w.store.Read().Job("default", "j")
+			out := w.submit(planOf(now, nil, alloc(now, "a", "n1", 1)))
+			if placed := w.store.Read().Alloc("a") != nil; out.Whole != c.whole || placed != c.whole {
+				t.Errorf("placed %v: %+v", placed, out.PlanResult)
+			}
+		})
+	}
+}

@@ -230,7 +230,7 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, sto
 		if n == nil || n.Status != api.NodeStatusReady {
 			return &Refused{map[string]string{a.NodeID: "node is not ready"}}
 		}
-		if !feasible.Available(n) && tx.AgreedVersion() >= fsm.Ends { // its drain may be over: nothing comes any more
+		if !feasible.Takes(tx, n, a.Job, a.Group()) && tx.AgreedVersion() >= fsm.Ends { // its drain may be over: nothing comes any more
 			return &Refused{map[string]string{a.NodeID: notEligible}}
 		}
 		nameAs(n, a)

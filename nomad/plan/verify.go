@@ -96,7 +96,7 @@ func (v *verifier) fill(p *api.Plan, node string, stopping map[string]bool) stri
 		return ""
 	}
 	i := v.edit.Find(node)
-	if why := v.usable(i, node); why != "" {
+	if why := v.usable(p, i, node); why != "" {
 		return why
 	}
 	before := len(v.taken)
@@ -138,15 +138,21 @@ func (v *verifier) add(p *api.Plan, i int, a *api.Allocation, stopping map[strin
 
 const notEligible = "node is not eligible"
 
-func (v *verifier) usable(i int, node string) string {
+// usable is why the plan's placements cannot come to the node at all, or "".
+func (v *verifier) usable(p *api.Plan, i int, node string) string {
 	n := v.tx.Node(node)
 	switch {
 	case n == nil || i < 0:
 		return "node does not exist"
 	case n.Status != api.NodeStatusReady:
 		return "node is not ready"
-	case !feasible.Available(n):
-		return notEligible
+	case feasible.Available(n):
+		return ""
+	}
+	for _, a := range p.NodeAllocation[node] {
+		if with := withJob(p, a); isNew(a) && !feasible.Serves(v.tx, n, with.Job, with.Group()) {
+			return notEligible
+		}
 	}
 	return ""
 }

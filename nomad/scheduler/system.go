@@ -122,6 +122,8 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 				s.desired.Disconnect++
 			}
 		}
+	case reconcile.Deprived(a, n) != "":
+		s.stop(a, reconcile.Deprived(a, n), "")
 	case a.ClientStatus == api.AllocClientStatusUnknown && s.byNode[a.NodeID] == nil: // its node is about to report it
 		s.byNode[a.NodeID] = a
 		s.desired.Ignore++
@@ -187,7 +189,7 @@ func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
 		return
 	}
 	if reconcile.Destructive(a.Job, j, s.group.Name) {
-		if !feasible.Available(n) { // nothing new may come there, and nobody wants the old one
+		if !feasible.Takes(s.run.in.View, n, j, s.group) { // nothing new may come there, and nobody wants the old one
 			delete(s.byNode, a.NodeID)
 			s.stop(a, reconcile.NotNeeded, "")
 			return
@@ -230,7 +232,7 @@ func (s *systemGroup) candidates() int {
 	n := 0
 	for i := range s.run.edit.Size() {
 		row := s.run.edit.Row(i)
-		if row == nil || !s.placer.fit[i].ok() {
+		if row == nil || !s.suits(i, row.Node) {
 			continue
 		}
 		a := s.byNode[row.Node.ID]
@@ -243,6 +245,16 @@ func (s *systemGroup) candidates() int {
 		}
 	}
 	return n
+}
+
+// suits reports whether the rules allow an allocation on the node: it takes part in placement, or needs the plugin that
+// the group runs.
+func (s *systemGroup) suits(i int, n *api.Node) bool {
+	if s.placer.fit[i].ok() || !feasible.Serves(s.run.in.View, n, s.run.job, s.group) {
+		return s.placer.fit[i].ok()
+	}
+	reason, _ := s.static.Refusal(n)
+	return reason == "" && s.static.InPool(n) && s.static.InDatacenter(n)
 }
 
 // place replaces what must be replaced and fills the nodes that have nothing. Until canaries are promoted,
@@ -272,7 +284,7 @@ func (s *systemGroup) place() {
 	s.run.expect(s.run.edit.Size() - len(s.byNode))
 	for i := range s.run.edit.Size() {
 		row := s.run.edit.Row(i)
-		if row == nil || !p.fit[i].ok() || s.byNode[row.Node.ID] != nil {
+		if row == nil || s.byNode[row.Node.ID] != nil || !s.suits(i, row.Node) {
 			continue
 		}
 		if tries || s.rests(row.Node.ID) {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -17,7 +19,8 @@ const usersShown = 10
 // Needed refuses to let a job go, or to change it to next, while volumes need a CSI plugin that only this job
 // provides: without it they cannot be unmounted or detached. Node and controller plugins count apart: mounts
 // need an instance on their node, attachments and operations under way one of a controller. A node plugin
-// that changes its type counts as one that goes away: what it mounted, it mounted elsewhere.
+// that changes its type counts as one that goes away: what it mounted, it mounted elsewhere. So does a system job that
+// keeps the plugin and leaves the nodes of mounts, by its constraints, datacenters or pool.
 func Needed(tx *state.Txn, old, next *api.Job) error {
 	if old == nil || old.Stop {
 		return nil
@@ -26,12 +29,19 @@ func Needed(tx *state.Txn, old, next *api.Job) error {
 	was := offers(old)
 	for _, id := range slices.Sorted(maps.Keys(was)) {
 		loss := lossOf(tx, old, id, was[id], now[id])
+		if next != nil && next.Type == api.JobTypeSystem && tx.AgreedVersion() >= fsm.Keyring {
+			loss.old, loss.next = old, next
+		}
 		users := loss.users(tx)
 		if len(users) == 0 {
 			continue
 		}
 		what := fmt.Sprintf("job %q provides the CSI plugin %q, which is in use", old.ID, id)
-		if is := now[id]; is.any() {
+		switch is := now[id]; {
+		case !is.any():
+		case !loss.node && !loss.controller:
+			what = fmt.Sprintf("job %q takes the CSI plugin %q away from nodes where it is in use", old.ID, id)
+		default:
 			what = fmt.Sprintf("job %q changes the type of the CSI plugin %q from %s to %s, and it is in use", old.ID, id, was[id], is)
 		}
 		return fault.New(fault.Conflict, "%s: %s; stop those jobs first, or stop this one with -force", what, strings.Join(users, "; "))
@@ -87,6 +97,26 @@ type loss struct {
 	node, controller bool
 	// nodes are those where another job runs the node plugin.
 	nodes map[string]bool
+	// old and next are the job's versions, when it may leave nodes.
+	old, next *api.Job
+}
+
+// leaves reports whether the job's next version keeps the node plugin and cannot run it on that node any more.
+func (l loss) leaves(tx *state.Txn, node string) bool {
+	n := tx.Node(node)
+	return n != nil && l.next != nil && mayServe(l.old, l.plugin, n) && !mayServe(l.next, l.plugin, n)
+}
+
+// mayServe reports whether the job may run the node plugin on that node, as far as what the node is goes.
+func mayServe(j *api.Job, plugin string, n *api.Node) bool {
+	return slices.ContainsFunc(j.TaskGroups, func(g *api.TaskGroup) bool {
+		if g.Count == 0 || !groupOffers(g)[plugin].nodes().any() {
+			return false
+		}
+		s := feasible.NewStatic(j, g)
+		reason, _ := s.Refusal(n)
+		return reason == "" && s.InPool(n) && s.InDatacenter(n)
+	})
 }
 
 func lossOf(tx *state.Txn, j *api.Job, plugin string, was, is offer) loss {
@@ -116,14 +146,14 @@ func runs(a *api.Allocation, plugin string) offer {
 
 // users names what needs the lost part of the plugin to end.
 func (l loss) users(tx *state.Txn) []string {
-	if !l.node && !l.controller {
+	if !l.node && !l.controller && l.next == nil {
 		return nil
 	}
 	var list []string
 	claimed := map[string]bool{}
 	attaches := l.controller && mayAttach(tx, l.plugin)
 	for c := range tx.Claims() {
-		if c.PluginID == l.plugin && (l.node && Mounted(c) && !l.nodes[c.NodeID] || attaches && c.State != api.ClaimWaiting) {
+		if c.PluginID == l.plugin && (Mounted(c) && !l.nodes[c.NodeID] && (l.node || l.leaves(tx, c.NodeID)) || attaches && c.State != api.ClaimWaiting) {
 			claimed[c.ExternalID+" "+c.NodeID] = true
 			list = append(list, fmt.Sprintf("volume %q by allocation %s of job %q on node %s", c.VolumeID, c.AllocID, c.JobID, c.NodeID))
 		}

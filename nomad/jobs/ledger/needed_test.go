@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -142,6 +143,45 @@ func TestPluginIsNeededOnTheNodeOfTheMount(t *testing.T) {
 	stopped.Stop = true
 	w.jobs(&stopped)
 	w.check("the other is stopped", here, nil, user)
+}
+
+func TestPluginIsNotTakenAwayFromTheNodeOfAMountByConstraints(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	old := plugin("driver", monolith)
+	w.jobs(old)
+	w.put(func(tx *state.Txn) {
+		tx.PutAgreedVersion(fsm.Keyring)
+		tx.PutNode(&api.Node{ID: "n1", Datacenter: "dc1", NodePool: "default", Status: api.NodeStatusReady, Attributes: map[string]string{"kernel.name": "linux"}})
+	})
+	w.claim(api.ClaimReady, false)
+	const text = `job "driver" takes the CSI plugin "p" away from nodes where it is in use`
+	for what, change := range map[string]func(*api.Job){
+		"datacenter": func(j *api.Job) { j.Datacenters = []string{"dc2"} },
+		"pool":       func(j *api.Job) { j.NodePool = "other" },
+		"constraint": func(j *api.Job) {
+			j.Constraints = []*api.Constraint{{LTarget: "${attr.kernel.name}", Operand: "=", RTarget: "plan9"}}
+		},
+	} {
+		next := plugin("driver", monolith)
+		change(next)
+		w.check(what, old, next, text, user, "-force")
+		w.check(what+" of before", next, next)
+		other := plugin("other", nodeType)
+		w.jobs(other)
+		w.runs(other, "n1")
+		w.check(what+", and another job has it there", old, next)
+		stopped := *other
+		stopped.Stop = true
+		w.jobs(&stopped)
+		w.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
+		w.check(what+" among servers that would not refuse it", old, next)
+		w.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
+	}
+	w.claim(api.ClaimUnmounted, false)
+	next := plugin("driver", monolith)
+	next.Datacenters = []string{"dc2"}
+	w.check("nothing is mounted", old, next)
 }
 
 func TestPluginThatChangesItsTypeUnderAMountIsRefused(t *testing.T) {

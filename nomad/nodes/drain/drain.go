@@ -3,8 +3,8 @@
 //
 // The order: service allocations first, as many at once as their group's migrate block allows; batch
 // allocations when they end or the deadline comes; then system jobs, unless they are ignored; jobs
-// that run CSI plugins last, so that everything before them could unmount. At the deadline all go at
-// once; plugins of a forced drain, which has no deadline, go after [PluginPatience].
+// that run CSI plugins last, when no volume is left. At the deadline all go at once but the plugins:
+// without them volumes would stay on the node for ever, and the drain with them.
 //
 // A drain is over when neither an allocation nor a volume is left on the node: who is told that it is
 // over may switch the machine off. Volumes of allocations that stay, as system jobs may, do not count.
@@ -39,9 +39,6 @@ type Decision struct {
 	// Wake is when to look again though nothing changed; zero means never.
 	Wake time.Time
 }
-
-// PluginPatience is for how long plugins of a forced drain wait for volumes that do not go.
-const PluginPatience = time.Minute
 
 type tier int
 
@@ -83,34 +80,10 @@ func Next(v View) Decision {
 	if forced || users == 0 {
 		d.mark(left[system])
 	}
-	if alone && len(left[plugin]) > 0 {
-		d.plugins(v, left[plugin])
+	if alone && !v.Mounted {
+		d.mark(left[plugin])
 	}
 	return d
-}
-
-// plugins marks the plugins when they are not needed any more. Only a plugin can unmount; a volume that will
-// not go does not keep it beyond the deadline.
-func (d *Decision) plugins(v View, allocs []*api.Allocation) {
-	latest := v.Node.DrainStrategy.ForceDeadline
-	if v.Node.DrainStrategy.Deadline < 0 {
-		latest = changedAt(v.Node).Add(PluginPatience)
-	}
-	switch {
-	case !v.Mounted, !latest.IsZero() && !v.Now.Before(latest):
-		d.mark(allocs)
-	default:
-		d.Wake = sooner(d.Wake, latest)
-	}
-}
-
-// changedAt is when the drain got its present deadline.
-func changedAt(n *api.Node) time.Time {
-	at := n.DrainStrategy.StartedAt
-	if l := n.LastDrain; l != nil && l.UpdatedAt.After(at) {
-		at = l.UpdatedAt
-	}
-	return at
 }
 
 func (d *Decision) mark(allocs []*api.Allocation) {

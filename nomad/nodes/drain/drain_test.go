@@ -113,7 +113,9 @@ func TestPluginsWaitForTheirVolumes(t *testing.T) {
 		{"mounted", api.DrainSpec{Deadline: time.Hour}, 1001, true, false},
 		{"unmounted", api.DrainSpec{Deadline: time.Hour}, 1001, false, true},
 		{"mounted and forced", api.DrainSpec{Deadline: -1}, 1001, true, false},
-		{"mounted after the deadline", api.DrainSpec{Deadline: time.Second}, 1002, true, true},
+		{"mounted after the deadline", api.DrainSpec{Deadline: time.Second}, 5000, true, false},
+		{"unmounted after the deadline", api.DrainSpec{Deadline: time.Second}, 5000, false, true},
+		{"mounted long after it was forced", api.DrainSpec{Deadline: -1}, 5000, true, false},
 	} {
 		v := view(c.spec, time.Unix(c.now, 0), plug)
 		v.Mounted = c.mounted
@@ -149,29 +151,6 @@ func TestDrainIsNotOverWhileVolumesAreOnTheNode(t *testing.T) {
 	v.Mounted = true
 	if d := drain.Next(v); d.Held {
 		t.Errorf("it is an allocation that the drain waits for: %+v", d)
-	}
-}
-
-func TestForcedDrainLooksAgainAtAVolumeThatDoesNotGo(t *testing.T) {
-	t.Parallel()
-	plug := alloc("p", "n1", job("system", 1, 1, true))
-	forced := func(at time.Time) drain.View {
-		v := view(api.DrainSpec{Deadline: -1}, at, plug)
-		v.Mounted = true
-		return v
-	}
-	start := time.Unix(1000, 0)
-	end := start.Add(drain.PluginPatience)
-	if d := drain.Next(forced(start)); len(d.Migrate) != 0 || !d.Wake.Equal(end) {
-		t.Errorf("at the start: %+v", d)
-	}
-	if d := drain.Next(forced(end)); !slices.Equal(d.Migrate, []string{"p"}) || d.Done {
-		t.Errorf("at the end: %+v", d)
-	}
-	v := forced(end)
-	v.Node.LastDrain = &api.DrainMetadata{StartedAt: start, UpdatedAt: end}
-	if d := drain.Next(v); len(d.Migrate) != 0 || !d.Wake.Equal(end.Add(drain.PluginPatience)) {
-		t.Errorf("it was forced later: %+v", d)
 	}
 }
 

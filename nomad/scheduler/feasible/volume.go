@@ -24,6 +24,7 @@ type VolumeView interface {
 	AttachmentsByNode(node string) iter.Seq[*api.VolumeAttachment]
 	NodesByPlugin(plugin string) iter.Seq[*api.Node]
 	NodesByStaleMount(plugin, external string) iter.Seq[*api.Node]
+	AgreedVersion() uint64
 }
 
 // Resources outside of nodes that a blocked evaluation may wait for.

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -50,6 +51,15 @@ func FateOf(a *api.Allocation, n *api.Node, g *api.TaskGroup, now time.Time) Fat
 		return Fate{Unknown: true, Until: until}
 	}
 	return Fate{Lost: lost}
+}
+
+// Deprived is why an allocation whose node is there has to go all the same, or "": a volume that it uses there was given up,
+// so that its mount is cut off, or somebody else's by now. Volumes that all may share are not cut off.
+func Deprived(a *api.Allocation, n *api.Node) string {
+	if slices.ContainsFunc(n.StaleMounts, func(m *api.StaleMount) bool { return m.AllocID == a.ID && !m.Shared }) {
+		return deprived
+	}
+	return ""
 }
 
 // replacesLost reports whether allocations of the group are replaced when their node is lost.

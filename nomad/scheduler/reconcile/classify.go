@@ -32,15 +32,16 @@ func (p *pass) classify(a *api.Allocation) {
 
 func (p *pass) classifyByNode(a *api.Allocation) {
 	n := p.in.Node(a.NodeID)
-	if n != nil && n.Status == api.NodeStatusReady {
-		p.hold(a)
-		return
-	}
 	f := FateOf(a, n, p.group, p.in.Now)
 	switch {
 	case f.Lost != "":
 		p.noteOlder(a)
 		p.stop(a, f.Lost, api.AllocClientStatusLost)
+		p.lost = append(p.lost, a)
+		return
+	case !f.Unknown && Deprived(a, n) != "":
+		p.noteOlder(a)
+		p.stop(a, deprived, "")
 		p.lost = append(p.lost, a)
 		return
 	case !f.Unknown:

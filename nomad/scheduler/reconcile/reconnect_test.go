@@ -134,3 +134,35 @@ func TestWorkFinishedOutOfSightIsNotDoneTwice(t *testing.T) {
 		}
 	}
 }
+
+// While a node was away an operator, or a policy, may have given its volumes to others: what still runs on their mounts
+// there is the loser of each pair, and is replaced where nobody replaced it yet.
+func TestAllocationWhoseVolumeWasGivenUpDoesNotStay(t *testing.T) {
+	for option, status := range map[api.ReconcileOption]string{
+		api.ReconcileOptionKeepOriginal: api.NodeStatusReady, api.ReconcileOptionLongestRunning: api.NodeStatusInit,
+	} {
+		in, original, replacement := away(option)
+		var mounts []*api.StaleMount
+		in.Node = func(string) *api.Node { return &api.Node{Status: status, StaleMounts: mounts} }
+		mounts = []*api.StaleMount{{AllocID: original.ID, Shared: true}, {AllocID: "other"}}
+		if r := reconcile.Group(in); len(r.Stop) != 1 || r.Stop[0].Alloc != replacement {
+			t.Errorf("%s: nothing of its own was given up: %+v", option, r)
+		}
+		mounts = []*api.StaleMount{{AllocID: original.ID}}
+		if r := reconcile.Group(in); len(r.Stop) != 1 || r.Stop[0].Alloc != original || r.Stop[0].ClientStatus != "" || len(r.Place) != 0 {
+			t.Errorf("%s: %+v", option, r)
+		}
+		in.Allocs = []*api.Allocation{original}
+		r := reconcile.Group(in)
+		if len(r.Stop) != 1 || len(r.Place) != 1 || r.Place[0].Previous != original {
+			t.Errorf("%s, without replacement: %+v", option, r)
+		}
+		stopped := *original // no place was found
+		stopped.DesiredStatus, stopped.DesiredDescription = api.AllocDesiredStatusStop, r.Stop[0].Description
+		stopped.NextAllocation = ""
+		in.Allocs = []*api.Allocation{&stopped}
+		if r := reconcile.Group(in); len(r.Stop) != 0 || len(r.Place) != 1 || r.Place[0].Previous != &stopped {
+			t.Errorf("%s, later: %+v", option, r)
+		}
+	}
+}

@@ -16,6 +16,7 @@ const (
 	rescheduled = "alloc was rescheduled because it failed"
 	reconnected = "alloc not needed since its node reconnected and another one stays"
 	unknown     = "alloc is unknown since its node is disconnected"
+	deprived    = "alloc is stopped since a volume of it was given up"
 )
 
 // Input is one group of a job and all its allocations.

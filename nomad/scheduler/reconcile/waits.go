@@ -11,7 +11,7 @@ func (p *pass) unfollowed(a *api.Allocation) bool {
 	switch {
 	case a.NextAllocation != "" || a.DeploymentStatus != nil && a.DeploymentStatus.Canary:
 		return false
-	case a.DesiredDescription != Migrating && a.DesiredDescription != lost && a.DesiredDescription != nodeGone:
+	case a.DesiredDescription != Migrating && a.DesiredDescription != lost && a.DesiredDescription != nodeGone && a.DesiredDescription != deprived:
 		return false
 	}
 	i := Index(a.Name)

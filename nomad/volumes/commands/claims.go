@@ -2,6 +2,7 @@ package commands
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -42,12 +43,42 @@ func (c *Evict) Apply(tx *state.Txn) (any, error) {
 	if c.Lost && !lost(tx.Node(c.NodeID)) {
 		return nil, fault.New(fault.Conflict, "node %s has come back", c.NodeID)
 	}
-	for _, held := range c.claims(tx) {
+	list := c.claims(tx)
+	for _, held := range list {
 		if err := ledger.Assert(tx, ledger.HoldOf(held), c.Proof, c.By, c.Reason); err != nil {
 			return nil, err
 		}
 	}
+	if c.Proof != ledger.ProofReleased {
+		deprived(tx, list)
+	}
 	return nil, nil
+}
+
+// deprived evaluates the jobs of allocations that go on although their claims were given up: what they write now reaches
+// nobody, or is beside another writer. Those that cannot be heard are evaluated when their node is back.
+func deprived(tx *state.Txn, claims []*api.VolumeClaim) {
+	seen := map[[2]string]bool{}
+	for _, c := range claims {
+		a := tx.Alloc(c.AllocID)
+		if a == nil || a.Terminal() || ledger.Away(tx.Node(c.NodeID)) || tx.AgreedVersion() < fsm.Keyring {
+			continue
+		}
+		j := tx.Job(a.Namespace, a.JobID)
+		if j == nil {
+			j = a.Job
+		}
+		if j == nil || seen[[2]string{j.Namespace, j.ID}] {
+			continue
+		}
+		seen[[2]string{j.Namespace, j.ID}] = true
+		now := tx.Now().UnixNano()
+		tx.PutEval(&api.Evaluation{
+			ID:        fsm.DerivedID("deprived", strconv.FormatUint(tx.Index(), 10), j.Namespace, j.ID),
+			Namespace: j.Namespace, JobID: j.ID, Priority: j.Priority, Type: j.Type, TriggeredBy: api.TriggerAllocStop,
+			JobModifyIndex: j.JobModifyIndex, Status: api.EvalStatusPending, CreateTime: now, ModifyTime: now,
+		})
+	}
 }
 
 // claims are those to release that are there.
@@ -115,5 +146,12 @@ func (c *WriteOff) Apply(tx *state.Txn) (any, error) {
 	if c.StaleMounts {
 		return nil, ledger.WriteOffMounts(tx, w)
 	}
-	return nil, ledger.WriteOff(tx, w)
+	held := slices.DeleteFunc(slices.Collect(tx.ClaimsByExternal(c.PluginID, c.ExternalID)), func(held *api.VolumeClaim) bool {
+		return held.NodeID != c.NodeID || held.State != api.ClaimReady
+	})
+	err := ledger.WriteOff(tx, w)
+	if err == nil {
+		deprived(tx, held)
+	}
+	return nil, err
 }

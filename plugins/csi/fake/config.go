@@ -46,6 +46,8 @@ type Config struct {
 	MakeNode func(target string)
 	// NoMountAtStaging answers yes to staging without mounting anything, as drivers do that open a session.
 	NoMountAtStaging bool
+	// PublishStaging publishes what is at the staging path, be it mounted or not, as most drivers that stage do.
+	PublishStaging bool
 	// KeepTarget leaves target paths where they are when they are unpublished.
 	KeepTarget bool
 	// MountGroup adds VOLUME_MOUNT_GROUP; the group is only recorded with the call.

@@ -45,17 +45,20 @@ func (d *Driver) NodeGetInfo(context.Context, *pb.NodeGetInfoRequest) (*pb.NodeG
 
 // bind mounts the data of a volume when mounts are made. What is mounted already stays.
 func (c *Config) bind(id, path string, readOnly bool) error {
+	return c.bindOf(filepath.Join(c.DataDir, id), path, readOnly)
+}
+
+func (c *Config) bindOf(source, path string, readOnly bool) error {
 	if c.DataDir == "" {
 		return nil
 	}
 	if on, err := c.Host.IsPoint(path); err != nil || on {
 		return err
 	}
-	data := filepath.Join(c.DataDir, id)
-	if err := c.Host.MakeDir(data); err != nil {
+	if err := c.Host.MakeDir(source); err != nil {
 		return err
 	}
-	return c.Host.Bind(data, path, mounts.Flags{ReadOnly: readOnly})
+	return c.Host.Bind(source, path, mounts.Flags{ReadOnly: readOnly})
 }
 
 func (c *Config) unbind(path string) error {
@@ -163,7 +166,11 @@ func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeReq
 	if err := c.Host.MakeDir(target); err != nil {
 		return nil, err
 	}
-	if err := c.bind(v.id, target, want.readOnly); err != nil {
+	source := filepath.Join(c.DataDir, v.id)
+	if c.PublishStaging {
+		source = r.GetStagingTargetPath()
+	}
+	if err := c.bindOf(source, target, want.readOnly); err != nil {
 		return nil, err
 	}
 	put(v.published, c.NodeID, target, want)

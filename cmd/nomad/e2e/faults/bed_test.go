@@ -66,6 +66,8 @@ type layout struct {
 	attach         bool
 	// fuse makes the driver publish by FUSE file systems.
 	fuse bool
+	// odd makes the driver mount in one of the ways of its option.
+	odd string
 	// disk is a block device that the driver mounts as each volume; empty for directories.
 	disk string
 	// prepare is called with each node before its agent starts.
@@ -121,6 +123,9 @@ func (b *bed) driverJob() *api.Job {
 	args := []string{"-nomad", b.Binary, "-state-dir", b.storage, "-node-id", "${node.unique.name}"}
 	if b.fuse {
 		args = append(args, "-fuse")
+	}
+	if b.odd != "" {
+		args = append(args, "-odd", b.odd)
 	}
 	if b.disk != "" {
 		args = append(args, "-disk", b.disk)

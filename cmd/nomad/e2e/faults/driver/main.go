@@ -25,6 +25,7 @@ func main() {
 	node := flag.String("node-id", "", "name of the node")
 	fuse := flag.Bool("fuse", false, "publish volumes by a FUSE file system")
 	device := flag.String("disk", "", "a block device with an ext4 file system that all nodes mount as each volume")
+	how := flag.String("odd", "", "bind volumes early, over what is mounted, shared, or unmount them lazily")
 	files := flag.Bool("serve", false, "serve such a file system; the arguments are source and target")
 	flag.Parse()
 	var err error
@@ -34,6 +35,8 @@ func main() {
 		own := map[string]func([]byte) error{}
 		if *fuse {
 			own = byFUSE
+		} else if *how != "" {
+			own = (&odd{how: *how, dir: *dir}).does()
 		} else if *device != "" {
 			own = (&disk{device: *device, dir: *dir, node: *node}).does()
 		}

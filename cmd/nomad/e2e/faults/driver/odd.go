@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// odd mounts the directories of the storage in ways that the specification does not forbid, or that it does and
+// that drivers have all the same.
+type odd struct{ how, dir string }
+
+// does are the calls that the driver carries out itself.
+func (o *odd) does() map[string]func([]byte) error {
+	return map[string]func([]byte) error{
+		"NodeStageVolume": o.stage, "NodeUnstageVolume": o.unstage, "NodePublishVolume": o.publish, "NodeUnpublishVolume": o.unpublish,
+	}
+}
+
+// late is how much later than its answer an early driver stages.
+const late = time.Second
+
+func (o *odd) stage(message []byte) error {
+	source, staging := filepath.Join(o.dir, "data", filepath.Base(text(message, 1))), text(message, stageStaging)
+	if o.how == "early" {
+		time.AfterFunc(late, func() {
+			if err := o.bind(source, staging); err != nil {
+				fmt.Fprintln(os.Stderr, "late:", err)
+			}
+		})
+		return nil
+	}
+	return o.bind(source, staging)
+}
+
+func (o *odd) publish(message []byte) error {
+	return o.bind(text(message, publishStaging), text(message, publishTarget))
+}
+
+func (o *odd) bind(source, path string) error {
+	if mounted(path) && o.how != "over" {
+		return nil
+	}
+	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := syscall.Mount(source, path, "", syscall.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind %s to %s: %w", source, path, err)
+	}
+	if o.how == "shared" {
+		return syscall.Mount("", path, "", syscall.MS_SHARED, "")
+	}
+	return nil
+}
+
+func (o *odd) unstage(message []byte) error { return o.unbind(text(message, unstageStaging)) }
+
+func (o *odd) unpublish(message []byte) error { return o.unbind(text(message, unpublishTarget)) }
+
+// unbind takes one mount away, and the path when nothing is mounted there any more.
+func (o *odd) unbind(path string) error {
+	if mounted(path) {
+		flags := 0
+		if o.how == "lazy" {
+			flags = syscall.MNT_DETACH
+		}
+		if err := syscall.Unmount(path, flags); err != nil {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
+	}
+	if mounted(path) {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

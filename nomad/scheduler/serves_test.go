@@ -1,0 +1,84 @@
+package scheduler_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+func runsPlugin(id string) func(*api.Job) {
+	return func(j *api.Job) {
+		j.TaskGroups[0].Tasks[0].CSIPluginConfig = &api.CSIPluginConfig{ID: id, Type: api.CSIPluginTypeMonolith}
+	}
+}
+
+func draining(n *api.Node) {
+	n.DrainStrategy, n.SchedulingEligibility = &api.DrainStrategy{}, api.NodeSchedulingIneligible
+}
+
+func ineligible(n *api.Node) { n.SchedulingEligibility = api.NodeSchedulingIneligible }
+
+// A node that takes nothing new gets the plugin that can unmount what it has, and nothing else: without it volumes stay
+// there for ever.
+func TestPluginComesToANodeThatNeedsItForItsVolumes(t *testing.T) {
+	claimed := func(at api.ClaimState) func(*state.Txn) {
+		return func(tx *state.Txn) {
+			tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n0", PluginID: "p", ExternalID: "x", State: at})
+		}
+	}
+	put := func(tx *state.Txn) {
+		tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n0", State: api.AttachmentUnpublishing})
+	}
+	for name, c := range map[string]struct {
+		node    func(*api.Node)
+		has     func(*state.Txn)
+		change  func(*api.Job)
+		version uint64
+		comes   bool
+	}{
+		"draining and mounted":         {draining, claimed(api.ClaimReleasing), nil, fsm.Keyring, true},
+		"ineligible and mounted":       {ineligible, claimed(api.ClaimReady), nil, fsm.Keyring, true},
+		"attached":                     {draining, put, nil, fsm.Keyring, true},
+		"given up":                     {func(n *api.Node) { draining(n); n.StaleMounts = []*api.StaleMount{{PluginID: "p"}} }, nil, nil, fsm.Keyring, true},
+		"nothing there":                {draining, nil, nil, fsm.Keyring, false},
+		"unmounted":                    {draining, claimed(api.ClaimUnmounted), nil, fsm.Keyring, false},
+		"not yet its turn":             {draining, claimed(api.ClaimWaiting), nil, fsm.Keyring, false},
+		"another plugin":               {draining, claimed(api.ClaimReady), runsPlugin("q"), fsm.Keyring, false},
+		"no plugin":                    {draining, claimed(api.ClaimReady), func(j *api.Job) { j.TaskGroups[0].Tasks[0].CSIPluginConfig = nil }, fsm.Keyring, false},
+		"down":                         {func(n *api.Node) { draining(n); n.Status = api.NodeStatusDown }, claimed(api.ClaimReleasing), nil, fsm.Keyring, false},
+		"of a datacenter of others":    {draining, claimed(api.ClaimReady), func(j *api.Job) { j.Datacenters = []string{"dc2"} }, fsm.Keyring, false},
+		"servers that would refuse it": {draining, claimed(api.ClaimReleasing), nil, fsm.Ends, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newCluster(t)
+			n.write(func(tx *state.Txn) { tx.PutAgreedVersion(c.version) })
+			n.node("n0", c.node)
+			if c.has != nil {
+				n.write(c.has)
+			}
+			changes := []func(*api.Job){runsPlugin("p")}
+			if c.change != nil {
+				changes = append(changes, c.change)
+			}
+			j := job("s", api.JobTypeSystem, 1, changes...)
+			n.register(j)
+			if o := n.run(j); (len(placed(o)) == 1) != c.comes {
+				t.Fatalf("placed %d", len(placed(o)))
+			}
+			if !c.comes {
+				return
+			}
+			n.setRunning("s")
+			if o := n.run(j); !o.Empty() {
+				t.Errorf("placed %d, stopped %d once more", len(placed(o)), len(stopped(o)))
+			}
+			next := job("s", api.JobTypeSystem, 1, append(changes, func(j *api.Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{"a": "b"} })...)
+			n.register(next)
+			if o := n.run(next); len(stopped(o)) != 1 || len(placed(o)) != 1 {
+				t.Errorf("an update of the plugin stopped %d and placed %d", len(stopped(o)), len(placed(o)))
+			}
+		})
+	}
+}
