@@ -10,19 +10,22 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// limits bound what the requests of clients take of a server's memory while they are read and served.
+// limits bound what the requests of clients take of a server's memory while they are read and served, and their answers
+// while they are sent.
 type limits struct {
 	// short is how many bytes the requests up to smallBytes of one client address may have together, long those above,
 	// whole those above of all addresses.
 	short, long, whole int64
+	// answers is how many bytes of answers above smallBytes one address may have that it has not taken.
+	answers int64
 	// waiting is how many requests of one address may wait for room; others are refused at once.
 	waiting int
-	// patience is how long one waits, stall how long the sender may take for each portionBytes of it.
+	// patience is how long one waits, stall how long the client may take for each portionBytes of it, and of an answer.
 	patience, stall time.Duration
 }
 
 var usualLimits = limits{
-	short: 64 << 20, long: 4 * MaxMessageBytes, whole: 8 * MaxMessageBytes,
+	short: 64 << 20, long: 4 * MaxMessageBytes, whole: 8 * MaxMessageBytes, answers: 4 * MaxMessageBytes,
 	waiting:  256,
 	patience: 10 * time.Second, stall: 30 * time.Second,
 }
@@ -37,8 +40,8 @@ type budget struct {
 
 // share is what is left to a client address; waiting and users are guarded by the mutex of its budget.
 type share struct {
-	short, long    *semaphore.Weighted
-	waiting, users int
+	short, long, answers *semaphore.Weighted
+	waiting, users       int
 }
 
 func newBudget(l limits) *budget {
@@ -68,12 +71,26 @@ func (b *budget) take(ctx context.Context, address string, bytes int) (give func
 	return func() { b.whole.Release(n); s.long.Release(n); b.leave(address, s) }, nil
 }
 
+// hold makes room for an answer, like take. The answers of an address are in nobody else's way.
+func (b *budget) hold(ctx context.Context, address string, bytes int) (give func(), err error) {
+	n := int64(bytes)
+	if n <= smallBytes {
+		return func() {}, nil
+	}
+	s := b.enter(address)
+	if err := b.acquire(ctx, s, s.answers, n); err != nil {
+		b.leave(address, s)
+		return nil, err
+	}
+	return func() { s.answers.Release(n); b.leave(address, s) }, nil
+}
+
 func (b *budget) enter(address string) *share {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.by[address]
 	if s == nil {
-		s = &share{short: semaphore.NewWeighted(b.limits.short), long: semaphore.NewWeighted(b.long)}
+		s = &share{short: semaphore.NewWeighted(b.limits.short), long: semaphore.NewWeighted(b.long), answers: semaphore.NewWeighted(b.limits.answers)}
 		b.by[address] = s
 	}
 	s.users++
@@ -99,11 +116,14 @@ func (b *budget) acquire(ctx context.Context, s *share, of *semaphore.Weighted, 
 	ctx, cancel := context.WithTimeout(ctx, b.patience)
 	defer cancel()
 	if err := of.Acquire(ctx, n); err != nil {
-		what := "of this address"
-		if of == b.whole {
-			what = "of all clients"
+		what := "a request of %d bytes beside those of this address that are under way"
+		switch of {
+		case b.whole:
+			what = "a request of %d bytes beside those of all clients that are under way"
+		case s.answers:
+			what = "an answer of %d bytes beside those that this address has not taken"
 		}
-		return fault.New(fault.Exhausted, "no room for a request of %d bytes beside those %s that are under way: %w", n, what, err)
+		return fault.New(fault.Exhausted, "no room for "+what+": %w", n, err)
 	}
 	return nil
 }

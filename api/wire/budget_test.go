@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"runtime"
 	"strconv"
@@ -21,8 +22,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// served serves handlers within limits on a loopback address and says how to dial it.
-func served(tb testing.TB, l limits, handlers ...Handler) (string, Dialer) {
+// serving serves handlers within limits on a loopback address and says how to dial it.
+func serving(tb testing.TB, l limits, handlers ...Handler) (string, Dialer) {
 	tb.Helper()
 	id, err := SelfMade()
 	if err != nil {
@@ -42,8 +43,8 @@ func served(tb testing.TB, l limits, handlers ...Handler) (string, Dialer) {
 	return port.Addr().String(), Dialer{TLS: id.Client}
 }
 
-// sender makes calls frame by frame, as no well-behaved client does. It sends what it is allowed to.
-type sender struct {
+// sending makes calls frame by frame, as no well-behaved client does. It sends what it is allowed to.
+type sending struct {
 	*http2.Framer
 	conn net.Conn
 	mu   sync.Mutex
@@ -56,7 +57,7 @@ type sender struct {
 	gone   error
 }
 
-func send(tb testing.TB, address string, d Dialer) *sender {
+func send(tb testing.TB, address string, d Dialer) *sending {
 	tb.Helper()
 	conn, err := d.Dial(tb.Context(), address, ProtocolRPC)
 	if err != nil {
@@ -66,7 +67,7 @@ func send(tb testing.TB, address string, d Dialer) *sender {
 	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
 		tb.Fatal(err)
 	}
-	s := &sender{Framer: http2.NewFramer(conn, conn), conn: conn, room: 65535, first: 65535, of: map[uint32]int{}, status: map[uint32]string{}}
+	s := &sending{Framer: http2.NewFramer(conn, conn), conn: conn, room: 65535, first: 65535, of: map[uint32]int{}, status: map[uint32]string{}}
 	s.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	s.more = sync.NewCond(&s.mu)
 	if err := s.WriteSettings(); err != nil {
@@ -76,7 +77,7 @@ func send(tb testing.TB, address string, d Dialer) *sender {
 	return s
 }
 
-func (s *sender) read() {
+func (s *sending) read() {
 	for {
 		f, err := s.ReadFrame()
 		s.mu.Lock()
@@ -118,7 +119,7 @@ func (s *sender) read() {
 }
 
 // begin begins a call and says how long its request will be.
-func (s *sender) begin(tb testing.TB, id uint32, method string, length int) {
+func (s *sending) begin(tb testing.TB, id uint32, method string, length int) {
 	tb.Helper()
 	var head bytes.Buffer
 	e := hpack.NewEncoder(&head)
@@ -141,7 +142,7 @@ func (s *sender) begin(tb testing.TB, id uint32, method string, length int) {
 	s.write(tb, id, binary.BigEndian.AppendUint32([]byte{0}, uint32(length)))
 }
 
-func (s *sender) write(tb testing.TB, id uint32, b []byte) {
+func (s *sending) write(tb testing.TB, id uint32, b []byte) {
 	tb.Helper()
 	s.room -= len(b)
 	s.of[id] -= len(b)
@@ -152,7 +153,7 @@ func (s *sender) write(tb testing.TB, id uint32, b []byte) {
 
 // fill sends as much on each of the calls as the server takes, up to most bytes on each, and returns how much in all.
 // It is over when nothing more could be sent for a while.
-func (s *sender) fill(tb testing.TB, calls []uint32, most int, quiet time.Duration) int {
+func (s *sending) fill(tb testing.TB, calls []uint32, most int, quiet time.Duration) int {
 	tb.Helper()
 	zeros, sent, all := make([]byte, 16<<10), map[uint32]int{}, 0
 	last := time.Now()
@@ -174,7 +175,7 @@ func (s *sender) fill(tb testing.TB, calls []uint32, most int, quiet time.Durati
 }
 
 // ended waits until a call has ended and returns its gRPC code.
-func (s *sender) ended(tb testing.TB, id uint32) int {
+func (s *sending) ended(tb testing.TB, id uint32) int {
 	tb.Helper()
 	defer time.AfterFunc(time.Minute, func() { _ = s.conn.Close() }).Stop()
 	s.mu.Lock()
@@ -197,18 +198,15 @@ func ids(n int) []uint32 {
 	return out
 }
 
-// beats answers heartbeats; those of the node "hold" wait for release.
-func beats(release <-chan struct{}) Handler {
+// beats answers heartbeats; those of nodes "hold..." say that they are there and wait.
+func beats(there chan<- struct{}, release <-chan struct{}) Handler {
 	return NodeHeartbeat.Handle(func(_ context.Context, r *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
 		if strings.HasPrefix(r.NodeID, "hold") {
+			there <- struct{}{}
 			<-release
 		}
 		return &api.NodeUpdateResponse{}, nil
 	})
-}
-
-func beat(n int) *api.NodeHeartbeatRequest {
-	return &api.NodeHeartbeatRequest{NodeID: "hold" + strings.Repeat("x", n)}
 }
 
 // A client that begins many long requests at once has no more of them in the server's memory than its share.
@@ -216,7 +214,7 @@ func TestUnfinishedRequestsOfOneClientTakeItsShareOnly(t *testing.T) {
 	t.Parallel()
 	const mib, calls = 1 << 20, 64
 	l := limits{short: mib, long: 8 * mib, whole: 16 * mib, waiting: calls, patience: time.Hour, stall: time.Hour}
-	address, d := served(t, l, beats(nil))
+	address, d := serving(t, l, beats(nil, nil))
 	s := send(t, address, d)
 	for _, id := range ids(calls) {
 		s.begin(t, id, NodeHeartbeat.Name, mib)
@@ -239,9 +237,9 @@ func TestUnfinishedRequestsOfOneClientTakeItsShareOnly(t *testing.T) {
 func TestRequestsWithoutRoomAreRefusedAndServedLater(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
-	release := make(chan struct{})
+	there, release := make(chan struct{}), make(chan struct{})
 	l := limits{short: mib, long: 2 * mib, whole: 4 * mib, waiting: 1, patience: 50 * time.Millisecond, stall: time.Hour}
-	address, d := served(t, l, beats(release))
+	address, d := serving(t, l, beats(there, release))
 	c, err := Connect(address, d)
 	if err != nil {
 		t.Fatal(err)
@@ -249,23 +247,20 @@ func TestRequestsWithoutRoomAreRefusedAndServedLater(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	first := make(chan error, 1)
 	go func() {
-		_, err := NodeHeartbeat.Call(t.Context(), c, beat(mib+mib/2))
+		_, err := NodeHeartbeat.Call(t.Context(), c, &api.NodeHeartbeatRequest{NodeID: "hold" + strings.Repeat("x", mib+mib/2)})
 		first <- err
 	}()
-	for {
-		_, err := NodeHeartbeat.Call(t.Context(), c, &api.NodeHeartbeatRequest{NodeID: strings.Repeat("x", mib)})
-		if errors.Is(err, fault.Exhausted) && strings.Contains(err.Error(), "of this address that are under way") {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	<-there
+	second := &api.NodeHeartbeatRequest{NodeID: strings.Repeat("x", mib)}
+	if _, err := NodeHeartbeat.Call(t.Context(), c, second); !errors.Is(err, fault.Exhausted) || !strings.Contains(err.Error(), "of this address that are under way") {
+		t.Errorf("a second one: %v", err)
 	}
 	close(release)
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
-	for {
-		_, err := NodeHeartbeat.Call(t.Context(), c, &api.NodeHeartbeatRequest{NodeID: strings.Repeat("x", mib)})
+	for { // the room is given back after the answer
+		_, err := NodeHeartbeat.Call(t.Context(), c, second)
 		if err == nil {
 			break
 		} else if !errors.Is(err, fault.Exhausted) {
@@ -349,7 +344,7 @@ func TestRequestsThatDoNotComeAreEnded(t *testing.T) {
 	t.Parallel()
 	l := usualLimits
 	l.stall = 20 * time.Millisecond
-	address, d := served(t, l, beats(nil))
+	address, d := serving(t, l, beats(nil, nil))
 	s := send(t, address, d)
 	s.begin(t, 1, NodeHeartbeat.Name, 100)
 	s.begin(t, 3, NodeHeartbeat.Name, MaxMessageBytes)
@@ -364,7 +359,7 @@ func TestRequestsThatDoNotComeAreEnded(t *testing.T) {
 // What no call may send ends it, before it is read.
 func TestRequestsOfTheWrongShapeAreRefused(t *testing.T) {
 	t.Parallel()
-	address, d := served(t, usualLimits, beats(nil))
+	address, d := serving(t, usualLimits, beats(nil, nil))
 	s := send(t, address, d)
 	s.begin(t, 1, NodeHeartbeat.Name, MaxMessageBytes+1)
 	if code := s.ended(t, 1); code != int(codeOf[fault.TooLarge]) {
@@ -379,11 +374,116 @@ func TestRequestsOfTheWrongShapeAreRefused(t *testing.T) {
 	}
 }
 
+// ask makes a call with an empty request.
+func (s *sending) ask(tb testing.TB, id uint32, method string) {
+	tb.Helper()
+	s.begin(tb, id, method, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.WriteData(id, true, []byte{0x80}); err != nil { // a map of nothing
+		tb.Fatal(err)
+	}
+}
+
+// refused waits until so many calls have ended, all because there was no room.
+func (s *sending) refused(tb testing.TB, want int) {
+	tb.Helper()
+	defer time.AfterFunc(time.Minute, func() { _ = s.conn.Close() }).Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.status) < want {
+		if s.gone != nil {
+			tb.Fatalf("%d calls have ended: %v", len(s.status), s.gone)
+		}
+		s.more.Wait()
+	}
+	for id, code := range s.status {
+		if code != strconv.Itoa(int(codeOf[fault.Exhausted])) {
+			tb.Errorf("call %d ended with code %s", id, code)
+		}
+	}
+}
+
+// listing answers lists of so many bytes.
+func listing(bytes int) Handler {
+	return NodeList.Handle(func(context.Context, *api.NodeListRequest) (*api.NodeListResponse, error) {
+		return &api.NodeListResponse{Nodes: []*api.NodeStub{{Name: strings.Repeat("x", bytes)}}}, nil
+	})
+}
+
+// A client that asks much and takes nothing has no more answers in the server's memory than its share.
+func TestAnswersThatAreNotTakenAreOfTheShareOnly(t *testing.T) {
+	t.Parallel()
+	const mib, calls = 1 << 20, 32
+	l := limits{short: mib, long: mib, whole: mib, answers: 4*mib + mib/2, waiting: calls, patience: 50 * time.Millisecond, stall: time.Hour}
+	address, d := serving(t, l, listing(mib), beats(nil, nil))
+	s := send(t, address, d)
+	for _, id := range ids(calls) {
+		s.ask(t, id, NodeList.Name)
+	}
+	s.refused(t, calls-4)
+	other, err := Connect(address, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if _, err := NodeHeartbeat.Call(t.Context(), other, &api.NodeHeartbeatRequest{NodeID: "n1"}); err != nil {
+		t.Errorf("a short answer for the same address: %v", err)
+	}
+	_ = s.conn.Close()
+	for {
+		got, err := NodeList.Call(t.Context(), other, &api.NodeListRequest{})
+		if err == nil && len(got.Nodes[0].Name) == mib {
+			break // there is room again when the connection has ended
+		} else if !errors.Is(err, fault.Exhausted) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhoTakesNoAnswerLosesTheConnection(t *testing.T) {
+	t.Parallel()
+	l := usualLimits
+	l.stall = 50 * time.Millisecond
+	address, d := serving(t, l, listing(1<<20))
+	s := send(t, address, d)
+	s.ask(t, 1, NodeList.Name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer time.AfterFunc(time.Minute, func() { s.mu.Lock(); defer s.mu.Unlock(); s.gone = errors.New("nothing ended it"); s.more.Broadcast() }).Stop()
+	for s.gone == nil {
+		s.more.Wait()
+	}
+	if !errors.Is(s.gone, io.EOF) {
+		t.Error(s.gone)
+	}
+}
+
+// BenchmarkHeldByUntakenAnswers is how much memory a client takes that asks for as many long lists on a connection as it
+// may, and takes none.
+func BenchmarkHeldByUntakenAnswers(b *testing.B) {
+	for b.Loop() {
+		address, d := serving(b, usualLimits, listing(32<<20))
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		s := send(b, address, d)
+		for _, id := range ids(40) {
+			s.ask(b, id, NodeList.Name)
+		}
+		s.refused(b, 32)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(int64(after.HeapInuse-before.HeapInuse)>>20), "MiB-held")
+		_ = s.conn.Close()
+	}
+}
+
 // BenchmarkHeldByUnfinishedRequests is how much memory a client takes that begins as many long requests on a connection as
 // it may have open, and finishes none.
 func BenchmarkHeldByUnfinishedRequests(b *testing.B) {
 	for b.Loop() {
-		address, d := served(b, usualLimits, beats(nil))
+		address, d := serving(b, usualLimits, beats(nil, nil))
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)

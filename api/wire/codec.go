@@ -17,8 +17,11 @@ type codec struct{}
 func (codec) Name() string { return "msgp" }
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	if b, ok := v.(encoded); ok {
+	switch b := v.(type) {
+	case encoded:
 		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+	case *outgoing:
+		return mem.BufferSlice{mem.NewBuffer(&b.b, b)}, nil
 	}
 	b, err := encode(v)
 	if err != nil {
@@ -53,6 +56,14 @@ type encoded []byte
 // sizedMax is how much longer than a message an answer may be by its greatest possible size, which is some times its
 // own, so that it is worth to encode it.
 const sizedMax = 4
+
+// answerSize is the greatest possible size of an answer as it is sent.
+func answerSize(v any) int {
+	if p, ok := v.(partly); ok {
+		v = p.Sent()
+	}
+	return sizeOf(v)
+}
 
 // encodeAnswer encodes an answer, or says that it fits no message.
 func encodeAnswer(ctx context.Context, method string, v any) (b encoded, err error) {

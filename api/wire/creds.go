@@ -43,6 +43,7 @@ func handshaken(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
 	}}
 	info.role, info.region = proven(state)
+	info.end = c.Close
 	return c, info, nil
 }
 
@@ -51,6 +52,8 @@ type proof struct {
 	credentials.TLSInfo
 	role   Role
 	region string
+	// end closes the connection.
+	end func() error
 }
 
 // proven is the role of a peer whose certificate was verified.

@@ -67,41 +67,55 @@ func bind(h Handler, turns *Processors, room *budget) grpc.StreamHandler {
 		if !ok {
 			return toStatus(fault.New(fault.Internal, "%s: the length of a request cannot be read", h.Name))
 		}
-		b, err := answer(ctx, h, newReceiver(below, room.stall), room, host(cmp.Or(who.Origin, who.Address)))
-		if err != nil {
-			return toStatus(err)
-		}
-		return stream.SendMsg(b)
+		c := served{receiver: newReceiver(below, room.stall), sender: sender{stream, room.stall}, room: room, client: host(cmp.Or(who.Origin, who.Address))}
+		return toStatus(c.call(ctx, h))
 	}
 }
 
-// answer reads a request when there is room for it, and serves it. The room is taken until the answer is there, as what
-// is made of a request may live as long.
-func answer(ctx context.Context, h Handler, from receiver, room *budget, client string) (encoded, error) {
-	n, err := from.length()
+// served is a call of a client.
+type served struct {
+	receiver
+	sender
+	room   *budget
+	client string
+}
+
+// call reads a request when there is room for it, serves it, and sends the answer. The room is taken until the answer has
+// gone, as what is made of a request may live as long.
+func (c served) call(ctx context.Context, h Handler) error {
+	n, err := c.length()
 	if err != nil {
-		return nil, notReceived(h.Name, err)
+		return notReceived(h.Name, err)
 	}
-	give, err := room.take(ctx, client, n)
+	give, err := c.room.take(ctx, c.client, n)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer give()
-	buf, err := from.body(n)
+	buf, err := c.body(n)
 	if err != nil {
-		return nil, notReceived(h.Name, err)
+		return notReceived(h.Name, err)
 	}
 	req := h.New()
 	err = decodeRequest(ctx, buf.ReadOnlyData(), req)
 	buf.Free()
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "%s: %w", h.Name, err)
+		return fault.New(fault.Invalid, "%s: %w", h.Name, err)
 	}
 	resp, err := h.Serve(ctx, req)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return encodeAnswer(ctx, h.Name, resp)
+	gone, err := c.room.hold(ctx, c.client, min(answerSize(resp), MaxMessageBytes))
+	if err != nil {
+		return err
+	}
+	defer gone()
+	b, err := encodeAnswer(ctx, h.Name, resp)
+	if err != nil {
+		return err
+	}
+	return c.send(b)
 }
 
 // Recovered makes a handler answer an internal fault, and log, where it would panic.

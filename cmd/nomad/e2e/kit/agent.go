@@ -33,6 +33,7 @@ type Agent struct {
 	ended   chan struct{}
 	log     *os.File
 	clock   *Clock
+	ports   []int
 }
 
 // Start builds a data directory and starts an agent in it, and waits until its node is ready. The agent and all that it
@@ -56,8 +57,8 @@ func Prepare(tb testing.TB) *Agent {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	web := FreePort(tb)
-	a := &Agent{Dir: dir, Binary: bin, tb: tb, config: filepath.Join(dir, "agent.hcl")}
+	web, rpc := FreePort(tb), FreePort(tb)
+	a := &Agent{Dir: dir, Binary: bin, tb: tb, config: filepath.Join(dir, "agent.hcl"), ports: []int{web, rpc}}
 	body := fmt.Sprintf(`
 data_dir = %q
 bind_addr = "127.0.0.1"
@@ -79,7 +80,7 @@ plugin "raw_exec" {
   config {
     enabled = true
   }
-}`, filepath.Join(dir, "data"), web, FreePort(tb))
+}`, filepath.Join(dir, "data"), web, rpc)
 	if err := os.WriteFile(a.config, []byte(body), 0o600); err != nil {
 		tb.Fatal(err)
 	}
@@ -226,6 +227,13 @@ func (a *Agent) Kill() {
 			if line, err := os.ReadFile(file); err == nil && bytes.HasSuffix(line, []byte("agent\x00-config\x00"+a.config+"\x00")) {
 				return fmt.Errorf("%s is still the agent", filepath.Dir(file))
 			}
+		}
+		for _, port := range a.ports {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if err != nil {
+				return err // what is executed has no command line for a moment, and the ports still
+			}
+			_ = l.Close()
 		}
 		return nil
 	})
