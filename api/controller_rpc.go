@@ -5,6 +5,8 @@ type ControllerCall struct {
 	PluginID string `msg:",omitempty"`
 	// Fence is the raft index of the intent; 0 for calls that change nothing.
 	Fence uint64 `msg:",omitempty"`
+	// Provider is the name of the driver that is meant; a host whose plugin is another one refuses the call. Empty is any.
+	Provider string `msg:",omitempty"`
 }
 
 // ControllerPublishRequest attaches a volume to a node.

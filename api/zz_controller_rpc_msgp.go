@@ -16,8 +16,8 @@ const (
 func (z ControllerCall) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(2)
-	var zb0001Mask uint8 /* 2 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.PluginID == "" {
 		zb0001Len--
@@ -26,6 +26,10 @@ func (z ControllerCall) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Fence == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.Provider == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -41,6 +45,11 @@ func (z ControllerCall) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Fence"
 			o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 			o = msgp.AppendUint64(o, z.Fence)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Provider"
+			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Provider)
 		}
 	}
 	return
@@ -80,6 +89,12 @@ func (z *ControllerCall) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Fence")
 				return
 			}
+		case "Provider":
+			z.Provider, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Provider")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -94,7 +109,7 @@ func (z *ControllerCall) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z ControllerCall) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 6 + msgp.Uint64Size
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.Provider)
 	return
 }
 
@@ -153,8 +168,8 @@ func (z *ControllerCreateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -163,6 +178,10 @@ func (z *ControllerCreateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -178,6 +197,11 @@ func (z *ControllerCreateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -346,6 +370,12 @@ func (z *ControllerCreateRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 					z.ControllerCall.Fence, bts, err = msgp.ReadUint64Bytes(bts)
 					if err != nil {
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
+						return
+					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
 						return
 					}
 				default:
@@ -582,7 +612,7 @@ func (z *ControllerCreateRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerCreateRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 5 + msgp.StringPrefixSize + len(z.Name) + 17 + msgp.Int64Size + 17 + msgp.Int64Size + 13 + msgp.ArrayHeaderSize
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 5 + msgp.StringPrefixSize + len(z.Name) + 17 + msgp.Int64Size + 17 + msgp.Int64Size + 13 + msgp.ArrayHeaderSize
 	for za0001 := range z.Capabilities {
 		if z.Capabilities[za0001] == nil {
 			s += msgp.NilSize
@@ -937,8 +967,8 @@ func (z *ControllerDeleteRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -947,6 +977,10 @@ func (z *ControllerDeleteRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -962,6 +996,11 @@ func (z *ControllerDeleteRequest) MarshalMsg(b []byte) (o []byte, err error) {
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -1040,6 +1079,12 @@ func (z *ControllerDeleteRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
 						return
 					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
+						return
+					}
 				default:
 					bts, err = msgp.Skip(bts)
 					if err != nil {
@@ -1106,7 +1151,7 @@ func (z *ControllerDeleteRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerDeleteRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 5 + msgp.StringPrefixSize + len(z.Name) + 8 + msgp.MapHeaderSize
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 5 + msgp.StringPrefixSize + len(z.Name) + 8 + msgp.MapHeaderSize
 	if z.Secrets != nil {
 		for za0001, za0002 := range z.Secrets {
 			_ = za0002
@@ -1155,8 +1200,8 @@ func (z *ControllerExpandRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -1165,6 +1210,10 @@ func (z *ControllerExpandRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -1180,6 +1229,11 @@ func (z *ControllerExpandRequest) MarshalMsg(b []byte) (o []byte, err error) {
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -1313,6 +1367,12 @@ func (z *ControllerExpandRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 					z.ControllerCall.Fence, bts, err = msgp.ReadUint64Bytes(bts)
 					if err != nil {
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
+						return
+					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
 						return
 					}
 				default:
@@ -1471,7 +1531,7 @@ func (z *ControllerExpandRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerExpandRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 17 + msgp.Int64Size + 17 + msgp.Int64Size + 11
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 17 + msgp.Int64Size + 17 + msgp.Int64Size + 11
 	if z.Capability == nil {
 		s += msgp.NilSize
 	} else {
@@ -1605,8 +1665,8 @@ func (z *ControllerListRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -1615,6 +1675,10 @@ func (z *ControllerListRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -1630,6 +1694,11 @@ func (z *ControllerListRequest) MarshalMsg(b []byte) (o []byte, err error) {
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -1699,6 +1768,12 @@ func (z *ControllerListRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
 						return
 					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
+						return
+					}
 				default:
 					bts, err = msgp.Skip(bts)
 					if err != nil {
@@ -1733,7 +1808,7 @@ func (z *ControllerListRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerListRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.Int32Size + 6 + msgp.StringPrefixSize + len(z.Token)
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 11 + msgp.Int32Size + 6 + msgp.StringPrefixSize + len(z.Token)
 	return
 }
 
@@ -1917,8 +1992,8 @@ func (z *ControllerPublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -1927,6 +2002,10 @@ func (z *ControllerPublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -1942,6 +2021,11 @@ func (z *ControllerPublishRequest) MarshalMsg(b []byte) (o []byte, err error) {
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -2081,6 +2165,12 @@ func (z *ControllerPublishRequest) UnmarshalMsg(bts []byte) (o []byte, err error
 					z.ControllerCall.Fence, bts, err = msgp.ReadUint64Bytes(bts)
 					if err != nil {
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
+						return
+					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
 						return
 					}
 				default:
@@ -2274,7 +2364,7 @@ func (z *ControllerPublishRequest) UnmarshalMsg(bts []byte) (o []byte, err error
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerPublishRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 15 + msgp.StringPrefixSize + len(z.ProviderNodeID) + 11 + msgp.StringPrefixSize + len(string(z.AccessMode)) + 15 + msgp.StringPrefixSize + len(string(z.AttachmentMode)) + 13
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 15 + msgp.StringPrefixSize + len(z.ProviderNodeID) + 11 + msgp.StringPrefixSize + len(string(z.AccessMode)) + 15 + msgp.StringPrefixSize + len(string(z.AttachmentMode)) + 13
 	if z.MountOptions == nil {
 		s += msgp.NilSize
 	} else {
@@ -2426,8 +2516,8 @@ func (z *ControllerSnapshotDeleteRequest) MarshalMsg(b []byte) (o []byte, err er
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -2436,6 +2526,10 @@ func (z *ControllerSnapshotDeleteRequest) MarshalMsg(b []byte) (o []byte, err er
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -2451,6 +2545,11 @@ func (z *ControllerSnapshotDeleteRequest) MarshalMsg(b []byte) (o []byte, err er
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -2524,6 +2623,12 @@ func (z *ControllerSnapshotDeleteRequest) UnmarshalMsg(bts []byte) (o []byte, er
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
 						return
 					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
+						return
+					}
 				default:
 					bts, err = msgp.Skip(bts)
 					if err != nil {
@@ -2584,7 +2689,7 @@ func (z *ControllerSnapshotDeleteRequest) UnmarshalMsg(bts []byte) (o []byte, er
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerSnapshotDeleteRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 3 + msgp.StringPrefixSize + len(z.ID) + 8 + msgp.MapHeaderSize
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 3 + msgp.StringPrefixSize + len(z.ID) + 8 + msgp.MapHeaderSize
 	if z.Secrets != nil {
 		for za0001, za0002 := range z.Secrets {
 			_ = za0002
@@ -2629,8 +2734,8 @@ func (z *ControllerSnapshotListRequest) MarshalMsg(b []byte) (o []byte, err erro
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -2639,6 +2744,10 @@ func (z *ControllerSnapshotListRequest) MarshalMsg(b []byte) (o []byte, err erro
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -2654,6 +2763,11 @@ func (z *ControllerSnapshotListRequest) MarshalMsg(b []byte) (o []byte, err erro
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -2742,6 +2856,12 @@ func (z *ControllerSnapshotListRequest) UnmarshalMsg(bts []byte) (o []byte, err 
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
 						return
 					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
+						return
+					}
 				default:
 					bts, err = msgp.Skip(bts)
 					if err != nil {
@@ -2820,7 +2940,7 @@ func (z *ControllerSnapshotListRequest) UnmarshalMsg(bts []byte) (o []byte, err 
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerSnapshotListRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.Int32Size + 6 + msgp.StringPrefixSize + len(z.Token) + 8 + msgp.MapHeaderSize
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 11 + msgp.Int32Size + 6 + msgp.StringPrefixSize + len(z.Token) + 8 + msgp.MapHeaderSize
 	if z.Secrets != nil {
 		for za0001, za0002 := range z.Secrets {
 			_ = za0002
@@ -2995,8 +3115,8 @@ func (z *ControllerSnapshotRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -3005,6 +3125,10 @@ func (z *ControllerSnapshotRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -3020,6 +3144,11 @@ func (z *ControllerSnapshotRequest) MarshalMsg(b []byte) (o []byte, err error) {
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -3105,6 +3234,12 @@ func (z *ControllerSnapshotRequest) UnmarshalMsg(bts []byte) (o []byte, err erro
 					z.ControllerCall.Fence, bts, err = msgp.ReadUint64Bytes(bts)
 					if err != nil {
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
+						return
+					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
 						return
 					}
 				default:
@@ -3205,7 +3340,7 @@ func (z *ControllerSnapshotRequest) UnmarshalMsg(bts []byte) (o []byte, err erro
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerSnapshotRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 5 + msgp.StringPrefixSize + len(z.Name) + 11 + msgp.MapHeaderSize
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 5 + msgp.StringPrefixSize + len(z.Name) + 11 + msgp.MapHeaderSize
 	if z.Parameters != nil {
 		for za0001, za0002 := range z.Parameters {
 			_ = za0002
@@ -3340,8 +3475,8 @@ func (z *ControllerUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) 
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -3350,6 +3485,10 @@ func (z *ControllerUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) 
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -3365,6 +3504,11 @@ func (z *ControllerUnpublishRequest) MarshalMsg(b []byte) (o []byte, err error) 
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -3443,6 +3587,12 @@ func (z *ControllerUnpublishRequest) UnmarshalMsg(bts []byte) (o []byte, err err
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
 						return
 					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
+						return
+					}
 				default:
 					bts, err = msgp.Skip(bts)
 					if err != nil {
@@ -3509,7 +3659,7 @@ func (z *ControllerUnpublishRequest) UnmarshalMsg(bts []byte) (o []byte, err err
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerUnpublishRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 15 + msgp.StringPrefixSize + len(z.ProviderNodeID) + 8 + msgp.MapHeaderSize
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 15 + msgp.StringPrefixSize + len(z.ProviderNodeID) + 8 + msgp.MapHeaderSize
 	if z.Secrets != nil {
 		for za0001, za0002 := range z.Secrets {
 			_ = za0002
@@ -3558,8 +3708,8 @@ func (z *ControllerValidateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -3568,6 +3718,10 @@ func (z *ControllerValidateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -3583,6 +3737,11 @@ func (z *ControllerValidateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -3727,6 +3886,12 @@ func (z *ControllerValidateRequest) UnmarshalMsg(bts []byte) (o []byte, err erro
 					z.ControllerCall.Fence, bts, err = msgp.ReadUint64Bytes(bts)
 					if err != nil {
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
+						return
+					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
 						return
 					}
 				default:
@@ -3954,7 +4119,7 @@ func (z *ControllerValidateRequest) UnmarshalMsg(bts []byte) (o []byte, err erro
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerValidateRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 13 + msgp.ArrayHeaderSize
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 13 + msgp.ArrayHeaderSize
 	for za0001 := range z.Capabilities {
 		if z.Capabilities[za0001] == nil {
 			s += msgp.NilSize
@@ -4128,8 +4293,8 @@ func (z *ControllerVerifyRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		// string "ControllerCall"
 		o = append(o, 0xae, 0x43, 0x6f, 0x6e, 0x74, 0x72, 0x6f, 0x6c, 0x6c, 0x65, 0x72, 0x43, 0x61, 0x6c, 0x6c)
 		// check for omitted fields
-		zb0002Len := uint32(2)
-		var zb0002Mask uint8 /* 2 bits */
+		zb0002Len := uint32(3)
+		var zb0002Mask uint8 /* 3 bits */
 		_ = zb0002Mask
 		if z.ControllerCall.PluginID == "" {
 			zb0002Len--
@@ -4138,6 +4303,10 @@ func (z *ControllerVerifyRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		if z.ControllerCall.Fence == 0 {
 			zb0002Len--
 			zb0002Mask |= 0x2
+		}
+		if z.ControllerCall.Provider == "" {
+			zb0002Len--
+			zb0002Mask |= 0x4
 		}
 		// variable map header, size zb0002Len
 		o = append(o, 0x80|uint8(zb0002Len))
@@ -4153,6 +4322,11 @@ func (z *ControllerVerifyRequest) MarshalMsg(b []byte) (o []byte, err error) {
 				// string "Fence"
 				o = append(o, 0xa5, 0x46, 0x65, 0x6e, 0x63, 0x65)
 				o = msgp.AppendUint64(o, z.ControllerCall.Fence)
+			}
+			if (zb0002Mask & 0x4) == 0 { // if not omitted
+				// string "Provider"
+				o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+				o = msgp.AppendString(o, z.ControllerCall.Provider)
 			}
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
@@ -4303,6 +4477,12 @@ func (z *ControllerVerifyRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 					z.ControllerCall.Fence, bts, err = msgp.ReadUint64Bytes(bts)
 					if err != nil {
 						err = msgp.WrapError(err, "ControllerCall", "Fence")
+						return
+					}
+				case "Provider":
+					z.ControllerCall.Provider, bts, err = msgp.ReadStringBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "ControllerCall", "Provider")
 						return
 					}
 				default:
@@ -4516,7 +4696,7 @@ func (z *ControllerVerifyRequest) UnmarshalMsg(bts []byte) (o []byte, err error)
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *ControllerVerifyRequest) Msgsize() (s int) {
-	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 9 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.SourceID) + 15 + msgp.StringPrefixSize + len(z.ProviderNodeID) + 13 + msgp.ArrayHeaderSize
+	s = 1 + 15 + 1 + 9 + msgp.StringPrefixSize + len(z.ControllerCall.PluginID) + 6 + msgp.Uint64Size + 9 + msgp.StringPrefixSize + len(z.ControllerCall.Provider) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 9 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.SourceID) + 15 + msgp.StringPrefixSize + len(z.ProviderNodeID) + 13 + msgp.ArrayHeaderSize
 	for za0001 := range z.Capabilities {
 		if z.Capabilities[za0001] == nil {
 			s += msgp.NilSize

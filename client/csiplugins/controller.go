@@ -58,6 +58,9 @@ func control[T any](ctx context.Context, s *Service, c api.ControllerCall, o obj
 	if err != nil {
 		return none, err
 	}
+	if now := s.registry.provider(p); c.Provider != "" && now != "" && now != c.Provider {
+		return none, fault.New(fault.Conflict, "CSI plugin %q is driver %q here, and driver %q is meant", c.PluginID, now, c.Provider)
+	}
 	key := ""
 	if o.id != "" {
 		key = VolumeKey(c.PluginID, o.id)

@@ -134,6 +134,13 @@ func (g *registry) all() []*Plugin {
 	return slices.Clone(g.plugins)
 }
 
+// provider is the name of the instance's driver.
+func (g *registry) provider(p *Plugin) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return p.Provider
+}
+
 // stages reports whether the plugin wants volumes staged.
 func (g *registry) stages(p *Plugin) bool {
 	g.mu.Lock()

@@ -3,6 +3,7 @@ package volumes_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -60,6 +61,19 @@ func TestLeaderIsAskedForTheVeryCall(t *testing.T) {
 		}
 		if got := (api.VolumeIntentRequest{Call: asked.Call, ExternalID: asked.ExternalID, Part: asked.Part}); got != want || asked.Fence != 7 {
 			t.Errorf("for %+v the leader is asked %+v", want, asked)
+		}
+	}
+}
+
+// The rows of nodes tell late which driver a plugin is: a call that is meant for one reaches no other.
+func TestCallThatIsMeantForAnotherDriverIsRefused(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	for driver, refused := range map[string]bool{"": false, "fake.open-nomad.dev": false, "another": true} {
+		c := api.ControllerCall{PluginID: "p", Provider: driver}
+		_, err := handle(r, r.ctx(), wire.ControllerList, &api.ControllerListRequest{ControllerCall: c})
+		if refused != errors.Is(err, fault.Conflict) || refused && !strings.Contains(err.Error(), `driver "another" is meant`) || !refused && err != nil {
+			t.Errorf("%q: %v", driver, err)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (s *Service) Unpublish(ctx context.Context, r *api.VolumeUnpublishRequest) 
 	ns := namespaceOf(r.Namespace)
 	// A node that was started anew does not know which secrets its drivers quote.
 	report := *r
-	report.Error = mask.Text(r.Error, s.volumeSecrets(ns, r.VolumeID)...)
+	report.Error = mask.Text(r.Error, append(s.volumeSecrets(ns, r.VolumeID), s.claimSecrets(holdOf(r))...)...)
 	return s.reported(ctx, ns, &report)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/mask"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 // masked hides, in the errors of a request, the values of the secrets that came with it and of the volumes that
@@ -64,6 +65,19 @@ func (s *Service) specSecrets(specs []*api.VolumeSpec, ns string) (all []map[str
 		all = append(append(all, v.Secrets), s.volumeSecrets(ns, v.ID)...)
 	}
 	return all
+}
+
+// claimSecrets are those that the driver was called with for a claim, also when its volume is gone.
+func (s *Service) claimSecrets(h ledger.Hold) []map[string]string {
+	tx := s.state.Read()
+	c := tx.Claim(h.Namespace, h.VolumeID, h.AllocID, h.Use)
+	if c == nil {
+		return nil
+	}
+	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil {
+		return ledger.Secrets(tx, a)
+	}
+	return nil
 }
 
 func (s *Service) volumeSecrets(ns, id string) []map[string]string {

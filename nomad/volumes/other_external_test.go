@@ -93,3 +93,45 @@ func TestDetachByIDIsAboutWhatHasTheIDNow(t *testing.T) {
 		})
 	}
 }
+
+// Of several external volumes that had an id the one on the named node is meant when none has it any more.
+func TestDetachByAnIDThatIsGoneIsAboutTheNode(t *testing.T) {
+	t.Parallel()
+	r := reused(t)
+	r.MustPlace(volumestest.Alloc("a2", "n2", "v", writer))
+	r.MustClaim("v", "a2", "n2")
+	r.Ends("a2", api.AllocClientStatusComplete)
+	if _, err := r.Service.Deregister(r.Context(), &api.VolumeDeregisterRequest{VolumeID: "v", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	for alloc, node := range map[string]string{"a1": "n1", "a2": "n2"} {
+		if _, err := r.Service.Detach(r.Context(), &api.VolumeDetachRequest{VolumeID: "v", NodeID: node, Force: true}); err != nil {
+			t.Error(err)
+		}
+		if s := r.ClaimState("v", alloc); s == api.ClaimReleasing {
+			t.Errorf("the claim on %s is %s", node, s)
+		}
+	}
+}
+
+// The secrets of a volume that was deregistered by force are its attachments'.
+func TestReportsShowNoSecretsOfAForgottenVolume(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Node("n1")
+	v := volumestest.Spec("v")
+	v.Secrets = map[string]string{"key": "hunter2hunter2"}
+	r.Register(v)
+	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+	r.MustClaim("v", "a1", "n1")
+	r.Ends("a1", api.AllocClientStatusComplete)
+	if _, err := r.Service.Deregister(r.Context(), &api.VolumeDeregisterRequest{VolumeID: "v", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Report("v", "a1", "n1", "login with hunter2hunter2 failed"); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.State.Read().Claim("default", "v", "a1", ""); c.LastError == "" || strings.Contains(c.LastError, "hunter2") {
+		t.Errorf("the claim says %q", c.LastError)
+	}
+}

@@ -153,8 +153,8 @@ func otherSpec(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) 
 	}
 	for c := range tx.ClaimsByExternal(w.PluginID, w.ExternalID) {
 		if c.NodeID == w.NodeID && c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted && !ledger.Begins(tx, c) {
-			return fault.New(fault.Conflict, "volume %q has no claim on node %s, but volume %q in namespace %q, which names the same external volume, has: detach that",
-				r.VolumeID, r.NodeID, c.VolumeID, c.Namespace)
+			return fault.New(fault.Conflict, "volume %q has no claim on node %s, but volume %q in namespace %q, which names the same external volume, has: `%s` ends that",
+				r.VolumeID, r.NodeID, c.VolumeID, c.Namespace, ledger.Remedy(tx, c))
 		}
 	}
 	return nil
@@ -177,8 +177,15 @@ func detachable(tx *state.Txn, ns string, r *api.VolumeDetachRequest) (*commands
 		w.PluginID, w.ExternalID = v.PluginID, v.RemoteID()
 		return w, nil
 	}
-	for c := range tx.ClaimsByVolume(ns, r.VolumeID) { // deregistered by force
-		w.PluginID, w.ExternalID = c.PluginID, c.ExternalID
+	for c := range tx.ClaimsByVolume(ns, r.VolumeID) { // deregistered by force, perhaps more than once
+		if w.PluginID == "" || c.NodeID == r.NodeID {
+			w.PluginID, w.ExternalID = c.PluginID, c.ExternalID
+		}
+		if c.NodeID == r.NodeID {
+			break
+		}
+	}
+	if w.PluginID != "" {
 		return w, nil
 	}
 	return nil, commands.Missing(ns, r.VolumeID)

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
 )
 
@@ -180,6 +181,10 @@ func (s *Service) create(ctx context.Context, spec *api.VolumeSpec) (uint64, err
 			return 0, fault.Wrap(fault.Conflict, err)
 		}
 		return 0, err
+	}
+	if of := ledger.Drivers(tx, spec.PluginID); len(of) > 1 {
+		return 0, fault.New(fault.Conflict, "CSI plugin %q has controllers of drivers %q and %q, as while its job is changed, and nobody would know which one created the volume: ask again when there is one",
+			spec.PluginID, of[0], of[1])
 	}
 	named(spec)
 	res, err := s.raft.Propose(ctx, &commands.Intend{Spec: spec})

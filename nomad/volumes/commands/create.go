@@ -69,6 +69,12 @@ func sourceStays(tx *state.Txn, spec *api.VolumeSpec) error {
 		if err := ledger.Gather(tx, spec.PluginID, spec.CloneID).Deleting(); err != nil {
 			return fmt.Errorf("clone of %q: %w", spec.CloneID, err)
 		}
+		for v := range tx.VolumesByExternal(spec.PluginID, spec.CloneID) {
+			if now := ledger.Foreign(tx, spec.PluginID, v.Provision.Provider); now != "" && tx.AgreedVersion() >= fsm.Keyring {
+				return fault.New(fault.Conflict, "clone of %q: volume %q is of driver %q, and CSI plugin %q is driver %q now, which may have another volume by that id: run the former again",
+					spec.CloneID, v.ID, v.Provision.Provider, spec.PluginID, now)
+			}
+		}
 	}
 	if spec.SnapshotID != "" && tx.SnapshotIntent(spec.PluginID, spec.SnapshotID, true) != nil {
 		return fault.New(fault.Conflict, "volume %q: snapshot %q is being deleted; `%s` forgets that", spec.ID, spec.SnapshotID,

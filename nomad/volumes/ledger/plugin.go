@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"slices"
+
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
@@ -15,21 +17,28 @@ func canReadOnly(tx *state.Txn, plugin string) bool {
 	return false
 }
 
+// Drivers lists the names of the drivers whose healthy controllers the plugin has, in order; "" is one that has not told
+// its name.
+func Drivers(tx *state.Txn, plugin string) (names []string) {
+	for n := range tx.NodesByPlugin(plugin) {
+		if n.HealthyController(plugin) == nil {
+			continue
+		}
+		if name := n.CSIControllerPlugins[plugin].Provider; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Provider is the name of the driver whose healthy controllers the plugin has; "" when there are none, or of several
 // drivers.
 func Provider(tx *state.Txn, plugin string) string {
-	name := ""
-	for n := range tx.NodesByPlugin(plugin) {
-		c, i := n.HealthyController(plugin), n.CSIControllerPlugins[plugin]
-		switch {
-		case c == nil:
-		case i.Provider == "" || name != "" && i.Provider != name:
-			return ""
-		default:
-			name = i.Provider
-		}
+	if names := Drivers(tx, plugin); len(names) == 1 {
+		return names[0]
 	}
-	return name
+	return ""
 }
 
 // Foreign is the name of a driver other than the given one whose healthy controllers the plugin has, so that a call may

@@ -155,6 +155,9 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 			continue
 		}
 		next.Context = v.DriverContext()
+		if of := v.Provision.Provider; next.ProviderNodeID != "" && next.Provider == "" && of != "" && slices.Contains(Drivers(tx, a.PluginID), of) {
+			next.Provider = of // of several drivers it is the one that is asked
+		}
 		next.ReadOnly = a.AccessMode.ReadOnly() && readerOnly(v) && canReadOnly(tx, a.PluginID)
 		break
 	}

@@ -212,3 +212,103 @@ func TestAnotherDriverDoesNotGoOnWithACreation(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The rows tell late which driver a plugin is: the calls that only one driver may answer say which.
+func TestCallsSayWhichDriverIsMeant(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	n := r.Node("n1")
+	meant := make(chan string, 100)
+	for method, driver := range map[string]func(any) string{
+		"Controller.Create":         func(q any) string { return q.(*api.ControllerCreateRequest).Provider },
+		"Controller.Delete":         func(q any) string { return q.(*api.ControllerDeleteRequest).Provider },
+		"Controller.Expand":         func(q any) string { return q.(*api.ControllerExpandRequest).Provider },
+		"Controller.Snapshot":       func(q any) string { return q.(*api.ControllerSnapshotRequest).Provider },
+		"Controller.SnapshotDelete": func(q any) string { return q.(*api.ControllerSnapshotDeleteRequest).Provider },
+		"Controller.Unpublish":      func(q any) string { return q.(*api.ControllerUnpublishRequest).Provider },
+	} {
+		n.On(method, func(_ context.Context, q any) error {
+			meant <- method + " of " + driver(q)
+			return nil
+		})
+	}
+	said := func(want string) {
+		t.Helper()
+		if got := <-meant; got != want {
+			t.Errorf("the call is %s, want %s", got, want)
+		}
+	}
+	if err := r.Create(volumestest.Made("v")); err != nil {
+		t.Fatal(err)
+	}
+	said("Controller.Create of prov")
+	bigger := volumestest.Made("v")
+	bigger.RequestedCapacityMin = 1000
+	if err := r.Create(bigger); err != nil {
+		t.Fatal(err)
+	}
+	said("Controller.Expand of prov")
+	if _, err := r.Snapshot("s"); err != nil {
+		t.Fatal(err)
+	}
+	said("Controller.Snapshot of prov")
+	if _, err := r.Service.DeleteSnapshot(r.Context(), &api.SnapshotDeleteRequest{PluginID: "p", ID: "snap"}); err != nil {
+		t.Fatal(err)
+	}
+	said("Controller.SnapshotDelete of prov")
+	use := func() {
+		r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+		r.MustClaim("v", "a1", "n1")
+		r.Ends("a1", api.AllocClientStatusComplete)
+	}
+	use()
+	r.Unmounted("v", "a1", "n1")
+	said("Controller.Unpublish of prov")
+	r.Free("v")
+	if err := r.Delete("v"); err != nil {
+		t.Fatal(err)
+	}
+	said("Controller.Delete of prov")
+	r.Register(volumestest.Spec("v"))
+	use()
+	r.becomes("renamed") // it is asked too, though its yes proves nothing
+	r.Unmounted("v", "a1", "n1")
+	said("Controller.Unpublish of ")
+}
+
+// While a plugin is changed from one driver to another it may have controllers of both. What is attached then is
+// attached by the driver of the volume; nothing is created, as nobody would know by which.
+func TestOfTwoDriversTheOneOfTheVolumeAttaches(t *testing.T) {
+	t.Parallel()
+	for _, other := range []string{"n1", "n2"} { // one of them goes first for this volume
+		t.Run(other, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.Node("n1")
+			r.Node("n2")
+			r.Register(volumestest.Spec("v"))
+			r.Change(other, func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "another" })
+			r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+			r.MustClaim("v", "a1", "n1")
+			if a := r.State.Read().Attachment("p", "ext-v", "n1"); a.Provider != "prov" || r.Nodes.Of(other).Count("Controller.Publish") > 0 {
+				t.Errorf("attached by %q; the other driver is asked to %v", a.Provider, r.Nodes.Of(other).Calls())
+			}
+			wants(t, r.Create(volumestest.Made("w")), fault.Conflict, `drivers "another" and "prov"`)
+		})
+	}
+}
+
+// A copy of what another driver has by that id is no copy of the volume.
+func TestAnotherDriverCopiesNoVolume(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	n := r.Node("n1")
+	r.Register(volumestest.Spec("v"))
+	r.becomes("another")
+	copied := volumestest.Made("copy")
+	copied.CloneID = "ext-v"
+	wants(t, r.Create(copied), fault.Conflict, `of driver "prov"`, `driver "another" now`)
+	if n.Count("Controller.Create") > 0 {
+		t.Error("it is asked")
+	}
+}

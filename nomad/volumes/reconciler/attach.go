@@ -129,7 +129,7 @@ func (r *Reconciler) undo(ctx context.Context, a *api.VolumeAttachment, secrets 
 func (r *Reconciler) attachment(kind string, a *api.VolumeAttachment, most int) ask {
 	return ask{
 		plugin: a.PluginID, object: a.ExternalID, needs: pluginview.Attach, limit: r.limits.AttachTimeout,
-		kind: kind, width: width{most, most, r.limits.SlowAfter}, lane: a.NodeID,
+		kind: kind, width: width{most, most, r.limits.SlowAfter}, lane: a.NodeID, prefers: a.Provider,
 	}
 }
 
@@ -154,9 +154,12 @@ func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) err
 		how.limit = min(how.limit, beside)
 	}
 	err := withSecrets(ledger.Secrets(r.state.Read(), a), func(secrets map[string]string) error {
-		asked := r.state.Read()
+		asked, meant := r.state.Read(), a.Provider
+		if ledger.Foreign(asked, a.PluginID, a.Provider) != "" { // it is asked too: drivers are renamed
+			meant = ""
+		}
 		_, err := call(ctx, r, wire.ControllerUnpublish, how, &api.ControllerUnpublishRequest{
-			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence},
+			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence, Provider: meant},
 			ExternalID:     a.ExternalID, ProviderNodeID: a.ProviderNodeID, Secrets: secrets,
 		})
 		switch {
@@ -241,7 +244,7 @@ func unproven(answer error, a *api.VolumeAttachment, before, after *state.Txn) e
 // verify asks what the provider knows: that of the driver, or of any when none is given.
 func (r *Reconciler) verify(ctx context.Context, driver string, req *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
 	how := r.reading(req.PluginID, req.ExternalID, pluginview.Anything)
-	how.of = driver
+	how.of, req.Provider = driver, driver
 	return call(ctx, r, wire.ControllerVerify, how, req)
 }
 

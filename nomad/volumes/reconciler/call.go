@@ -27,6 +27,8 @@ type ask struct {
 	width width
 	// of is the name of the driver that is to answer; empty is any.
 	of string
+	// prefers is the name of the driver that is asked as long as there is one; empty is any.
+	prefers string
 	// lane is the node that the call attaches or detaches; its calls go one after the other.
 	lane string
 }
@@ -121,6 +123,7 @@ func (r *Reconciler) controllers(a ask) ([]string, error) {
 	case len(ids) == 0:
 		return nil, fault.Wrap(fault.Invalid, &notOffered{a.plugin, a.needs.Name})
 	}
+	ids = preferred(r.state.Read(), a, ids)
 	now := r.now()
 	slices.SortStableFunc(ids, func(x, y string) int {
 		switch a, b := r.flights.avoided(x, a.plugin, now), r.flights.avoided(y, a.plugin, now); {
@@ -132,6 +135,20 @@ func (r *Reconciler) controllers(a ask) ([]string, error) {
 		return -1
 	})
 	return ids, nil
+}
+
+// preferred are those hosts whose controller is of the driver that is preferred; all where none is.
+func preferred(tx *state.Txn, a ask, ids []string) []string {
+	var of []string
+	for _, id := range ids {
+		if n := tx.Node(id); a.prefers != "" && n != nil && n.CSIControllerPlugins[a.plugin] != nil && n.CSIControllerPlugins[a.plugin].Provider == a.prefers {
+			of = append(of, id)
+		}
+	}
+	if len(of) == 0 {
+		return ids
+	}
+	return of
 }
 
 type notOffered struct{ plugin, capability string }

@@ -107,7 +107,7 @@ func (r *Reconciler) create(ctx context.Context, v *api.Volume, t try) (out *api
 	wanted := creation(v)
 	err = withSecrets(creationSecrets(v), func(secrets map[string]string) (err error) {
 		req := commands.CreateRequest(wanted)
-		req.Secrets = secrets
+		req.Secrets, req.Provider = secrets, v.Provision.Provider
 		out, err = call(ctx, r, wire.ControllerCreate, r.making(wanted.PluginID, v.Provision.Provider, wanted.Name, pluginview.CreateDelete, t), req)
 		return err
 	})
@@ -229,7 +229,7 @@ func (r *Reconciler) deleteOperation(row *api.Volume) operation {
 			}
 			err := withSecrets(r.deletionSecrets(doomed), func(secrets map[string]string) error {
 				_, err := call(ctx, r, wire.ControllerDelete, r.making(doomed.PluginID, doomed.Provision.Provider, doomed.RemoteID(), pluginview.CreateDelete, t), &api.ControllerDeleteRequest{
-					ControllerCall: api.ControllerCall{PluginID: doomed.PluginID, Fence: v.Provision.Intent},
+					ControllerCall: api.ControllerCall{PluginID: doomed.PluginID, Fence: v.Provision.Intent, Provider: doomed.Provision.Provider},
 					ExternalID:     doomed.RemoteID(), Name: doomed.Name, Secrets: secrets,
 				})
 				return err
