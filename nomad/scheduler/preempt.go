@@ -180,6 +180,9 @@ func (p *placer) victims(i int) []victim {
 		if a == nil || a.ServerTerminal() || a.JobID == p.run.job.ID && a.Namespace == p.run.job.Namespace {
 			continue
 		}
+		if feasible.Holds(p.run.in.View, p.run.edit.Row(i).Node, a.Group()) { // who comes would keep it away, and volumes there
+			continue
+		}
 		all = append(all, victim{a, l})
 	}
 	slices.SortFunc(all, func(x, y victim) int {

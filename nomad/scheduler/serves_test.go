@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -11,6 +12,34 @@ import (
 func runsPlugin(id string) func(*api.Job) {
 	return func(j *api.Job) {
 		j.TaskGroups[0].Tasks[0].CSIPluginConfig = &api.CSIPluginConfig{ID: id, Type: api.CSIPluginTypeMonolith}
+	}
+}
+
+// Who evicts a plugin takes its place for good: what it had mounted could not leave.
+func TestPluginOfMountedVolumesIsNotEvicted(t *testing.T) {
+	for name, x := range map[string]struct {
+		claim api.ClaimState
+		kind  string
+		want  []string
+	}{
+		"mounted":             {api.ClaimReady, api.CSIPluginTypeNode, nil},
+		"unmounted":           {api.ClaimUnmounted, api.CSIPluginTypeNode, []string{"driver.g[0]"}},
+		"only the controller": {api.ClaimReady, api.CSIPluginTypeController, []string{"driver.g[0]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t).preempting()
+			c.nodes(1)
+			c.runs(sized("driver", 20, 3000, 1, runsPlugin("p"), func(j *api.Job) { j.TaskGroups[0].Tasks[0].CSIPluginConfig.Type = x.kind }))
+			c.write(func(tx *state.Txn) {
+				tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n0", PluginID: "p", ExternalID: "x", State: x.claim})
+			})
+			high := sized("high", 90, 3000, 1)
+			c.register(high)
+			o := c.run(high)
+			if got := evicted(o); !slices.Equal(got, x.want) || len(placed(o)) != len(x.want) {
+				t.Errorf("evicted %q, placed %d", got, len(placed(o)))
+			}
+		})
 	}
 }
 

@@ -21,8 +21,14 @@ func Serves(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
 	if j == nil || g == nil || j.Type != api.JobTypeSystem || n.Status != api.NodeStatusReady || Available(n) || view.AgreedVersion() < keyring {
 		return false
 	}
-	return slices.ContainsFunc(g.Tasks, func(t *api.Task) bool {
-		return t.CSIPluginConfig != nil && needs(view, n, t.CSIPluginConfig.ID)
+	return Holds(view, n, g)
+}
+
+// Holds reports whether the group runs a CSI plugin of the node's, and volumes of it are, or may be, mounted on the node or
+// attached to it. The group may be nil.
+func Holds(view VolumeView, n *api.Node, g *api.TaskGroup) bool {
+	return g != nil && slices.ContainsFunc(g.Tasks, func(t *api.Task) bool {
+		return t.CSIPluginConfig != nil && t.CSIPluginConfig.Type != api.CSIPluginTypeController && needs(view, n, t.CSIPluginConfig.ID)
 	})
 }
 
