@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/client/tasks"
 	"github.com/open-nomad/open-nomad/client/volumes"
+	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -119,7 +120,7 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 		known[e.alloc.ID()] = e.alloc.Present().AllocModifyIndex
 	}
 	var index, line uint64
-	pause, settled, first := retryMin, false, true
+	pauses, settled, first := retry.Between(retryMin, retryMax), false, true
 	for ctx.Err() == nil {
 		wait := assignWait
 		if !settled {
@@ -128,18 +129,19 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 		resp, err := c.assignments(ctx, known, index, line, wait)
 		switch {
 		case err != nil:
+			pause := pauses.Next()
 			if ctx.Err() == nil {
 				c.log.Warn("ask for assignments", "retry_in", pause, "error", err)
 			}
-			sleep(ctx, pause+jitter(pause))
-			pause = min(2*pause, retryMax)
+			retry.Sleep(ctx, pause)
 		case resp.Index < index:
 			// The servers went back in time. What they no longer list is removed when they say so again.
 			c.log.Warn("servers answered with older assignments", "index", resp.Index, "had", index)
 			index = 0
-			sleep(ctx, pause)
+			retry.Sleep(ctx, retryMin)
 		default:
-			index, line, pause = resp.Index, resp.Line, retryMin
+			index, line = resp.Index, resp.Line
+			pauses.Reset()
 			if first {
 				c.volumes.Listed(resp.Changed)
 			}
@@ -313,14 +315,4 @@ func (c *Client) find(id string) (*entry, error) {
 		return e, nil
 	}
 	return nil, fault.New(fault.NotFound, "Unknown allocation %q", id)
-}
-
-// sleep waits, or less when ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -154,7 +155,7 @@ func (c *Client) watchLeases(ctx context.Context) error {
 		if l.Term > 0 {
 			pause = min(pause, max((l.Term-l.Last())/2, freshenPause))
 		}
-		if sleep(ctx, pause); ctx.Err() != nil {
+		if !retry.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 		silence := c.silence()

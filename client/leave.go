@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/internal/durable"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 // DrainOnShutdown says how a node drains itself before its agent ends.
@@ -104,12 +105,13 @@ func (c *Client) undrain(ctx context.Context) error {
 		return nil
 	}
 	token := strings.TrimSpace(string(body))
-	for pause := retryMin; ctx.Err() == nil; pause = min(2*pause, retryMax) {
+	for pauses := retry.Between(retryMin, retryMax); ctx.Err() == nil; {
 		if err = c.undo(ctx, token); err == nil {
 			return os.Remove(path)
 		}
+		pause := pauses.Next()
 		c.log.Warn("end the drain of the last shutdown", "retry_in", pause, "error", err)
-		sleep(ctx, pause)
+		retry.Sleep(ctx, pause)
 	}
 	return nil
 }

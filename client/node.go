@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 const (
@@ -119,12 +120,13 @@ func (c *Client) missingPlugins() (missing []string) {
 
 // registerUntilDone registers the node as it is; it gives up only when ctx ends. Each try is bounded: see [Client.register].
 func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
-	pause, refused := retryMin, false
+	pauses, refused := retry.Between(retryMin, retryMax), false
 	for {
 		ttl, err := c.register(ctx)
 		if err == nil || ctx.Err() != nil {
 			return ttl, err
 		}
+		pause := pauses.Next()
 		switch {
 		case !errors.Is(err, fault.Denied):
 			c.log.Warn("register node", "retry_in", pause, "error", err)
@@ -135,8 +137,7 @@ func (c *Client) registerUntilDone(ctx context.Context) (time.Duration, error) {
 			c.log.Error("the servers refuse this node: remove client-id and secret-id in its state directory to make it a new one, or purge the other",
 				"node_id", c.id, "state_dir", c.conf.StateDir, "error", err)
 		}
-		sleep(ctx, pause+jitter(pause))
-		pause = min(2*pause, retryMax)
+		retry.Sleep(ctx, pause)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 // The least time between two reports; the first after a quiet time goes out at once. News that change the
@@ -104,7 +105,7 @@ func (c *Client) sendReports(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	pause := retryMin
+	pauses := retry.Between(retryMin, retryMax)
 	var last time.Time
 	for {
 		select {
@@ -116,13 +117,13 @@ func (c *Client) sendReports(ctx context.Context) error {
 		last = time.Now()
 		list := c.news()
 		if err := c.report(ctx, list); err != nil && ctx.Err() == nil {
+			pause := pauses.Next()
 			c.log.Warn("report allocations", "count", len(list), "retry_in", pause, "error", err)
 			c.reports.putBack(list)
-			sleep(ctx, pause)
-			pause = min(2*pause, retryMax)
+			retry.Sleep(ctx, pause)
 			continue
 		}
-		pause = retryMin
+		pauses.Reset()
 		c.acknowledged(list)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/volumes"
+	"github.com/open-nomad/open-nomad/internal/retry"
 	hostmounts "github.com/open-nomad/open-nomad/plugins/csi/mounts"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts/mountstest"
 	"github.com/open-nomad/open-nomad/plugins/driver"
@@ -23,7 +24,7 @@ type listing struct{ electorate }
 func (listing) Invoke(ctx context.Context, _ string, req, resp any) error {
 	r, out := req.(*api.NodeAssignmentsRequest), resp.(*api.NodeAssignmentsResponse)
 	if r.MinIndex > 0 {
-		sleep(ctx, r.MaxWait)
+		retry.Sleep(ctx, r.MaxWait)
 	}
 	out.Index = 7
 	return ctx.Err()

@@ -427,8 +427,8 @@ func TestSecretsMustBePairs(t *testing.T) {
 	run(t, newAgent(t, nil), "", "volume", "snapshot", "create", "-parameter", "x", "v1", "s").want(t, 1, "-parameter is not key=value")
 }
 
-// TestH2OnlyCapabilitiesThatAreThere: false ones are not listed.
-func TestH2OnlyCapabilitiesThatAreThere(t *testing.T) {
+// TestOnlyCapabilitiesThatAreThere: false ones are not listed.
+func TestOnlyCapabilitiesThatAreThere(t *testing.T) {
 	a := newAgent(t, map[string]any{
 		"GET /v1/plugins": []*api.PluginStub{{ID: "hostpath"}},
 		"GET /v1/plugin/csi/hostpath": &api.Plugin{

@@ -19,9 +19,9 @@ func (a *agent) wasAsked(text string) bool {
 	return false
 }
 
-// TestH5DetachResolvesVolumeAndNode: the prefix of a volume is resolved whether or not the node is there, and
+// TestDetachResolvesVolumeAndNode: the prefix of a volume is resolved whether or not the node is there, and
 // a prefix of several nodes ends the command.
-func TestH5DetachResolvesVolumeAndNode(t *testing.T) {
+func TestDetachResolvesVolumeAndNode(t *testing.T) {
 	answers := map[string]any{
 		"GET /v1/volumes": []*api.VolumeStub{{ID: "vol-one", Namespace: "default"}}, "DELETE /v1/volume/csi/vol-one/detach": "",
 		"GET /v1/nodes": []*api.NodeStub{{ID: "n1-a"}},
@@ -39,8 +39,8 @@ func TestH5DetachResolvesVolumeAndNode(t *testing.T) {
 	}
 }
 
-// TestH6WhatWasDoneIsSaid: detach and snapshot delete say what they did, and failures name the right thing.
-func TestH6WhatWasDoneIsSaid(t *testing.T) {
+// TestWhatWasDoneIsSaid: detach and snapshot delete say what they did, and failures name the right thing.
+func TestWhatWasDoneIsSaid(t *testing.T) {
 	answers := map[string]any{
 		"GET /v1/volumes": []*api.VolumeStub{{ID: "v1", Namespace: "default"}}, "DELETE /v1/volume/csi/v1/detach": "",
 		"GET /v1/nodes": []*api.NodeStub{{ID: "n1"}}, "GET /v1/plugins": []*api.PluginStub{{ID: "p"}},
@@ -59,8 +59,8 @@ func TestH6WhatWasDoneIsSaid(t *testing.T) {
 	}
 }
 
-// TestH7ExactPluginIDWinsOverItsPrefix: also when another plugin sorts first.
-func TestH7ExactPluginIDWinsOverItsPrefix(t *testing.T) {
+// TestExactPluginIDWinsOverItsPrefix: also when another plugin sorts first.
+func TestExactPluginIDWinsOverItsPrefix(t *testing.T) {
 	a := newAgent(t, map[string]any{
 		"GET /v1/plugins":          []*api.PluginStub{{ID: "ebs-a"}, {ID: "ebs"}},
 		"GET /v1/volumes/snapshot": &api.SnapshotListResponse{},
@@ -71,8 +71,8 @@ func TestH7ExactPluginIDWinsOverItsPrefix(t *testing.T) {
 	}
 }
 
-// TestH8DeleteActsInTheVolumesNamespace: with "*" the volume is looked for everywhere and deleted where it is.
-func TestH8DeleteActsInTheVolumesNamespace(t *testing.T) {
+// TestDeleteActsInTheVolumesNamespace: with "*" the volume is looked for everywhere and deleted where it is.
+func TestDeleteActsInTheVolumesNamespace(t *testing.T) {
 	a := newAgent(t, map[string]any{
 		"GET /v1/volumes": []*api.VolumeStub{{ID: "v1", Namespace: "team"}}, "DELETE /v1/volume/csi/v1/delete": "",
 	})
@@ -85,8 +85,8 @@ func TestH8DeleteActsInTheVolumesNamespace(t *testing.T) {
 	}
 }
 
-// TestH11MalformedParametersAreErrors: as secrets are; nothing is sent.
-func TestH11MalformedParametersAreErrors(t *testing.T) {
+// TestMalformedParametersAreErrors: as secrets are; nothing is sent.
+func TestMalformedParametersAreErrors(t *testing.T) {
 	for _, flag := range []string{"-parameter", "-secret"} {
 		a := newAgent(t, nil)
 		run(t, a, "", "volume", "snapshot", "create", flag, "x", "v1", "s").want(t, 1, flag+" is not key=value")

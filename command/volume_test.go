@@ -41,8 +41,8 @@ func TestCreateOfAKnownVolumeSaysThatNothingWasCreated(t *testing.T) {
 	}
 }
 
-// TestH3MisspeltKeysAreErrors: nothing in a volume file is ignored.
-func TestH3MisspeltKeysAreErrors(t *testing.T) {
+// TestMisspeltKeysAreErrors: nothing in a volume file is ignored.
+func TestMisspeltKeysAreErrors(t *testing.T) {
 	a := newAgent(t, nil)
 	run(t, a, "id = \"v\"\ncapcity_min = \"1GiB\"\n", "volume", "create", "-").want(t, 1, "stdin:2", "capcity_min")
 	if len(a.asked) > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 // handshakeTimeout bounds the TLS handshake of an accepted connection where [Limits] do not.
@@ -75,6 +76,12 @@ func (p *Port) Close() error {
 	return err
 }
 
+// Pauses after connections could not be accepted, as while the process has no descriptors left.
+const (
+	acceptPauseMin = 5 * time.Millisecond
+	acceptPauseMax = time.Second
+)
+
 // Run accepts connections until ctx ends, and closes the port.
 func (p *Port) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
@@ -82,21 +89,21 @@ func (p *Port) Run(ctx context.Context) error {
 	defer p.Close()
 	var shaking sync.WaitGroup
 	defer shaking.Wait()
-	pause := time.Duration(0)
+	pauses := retry.Between(acceptPauseMin, acceptPauseMax)
 	for {
 		conn, err := p.raw.Accept()
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			pause := pauses.Next()
 			p.log.Warn("accept connection", "error", err, "retry_in", pause)
-			if !sleep(ctx, pause) {
+			if !retry.Sleep(ctx, pause) {
 				return nil
 			}
 			continue
 		}
-		pause = 0
+		pauses.Reset()
 		leave, ok, tell := p.crowd.Enter(conn.RemoteAddr())
 		if tell {
 			p.log.Warn("refused connections of a client that has too many", "client", conn.RemoteAddr(), "rpc_max_conns_per_client", p.crowd.Max)
@@ -202,15 +209,3 @@ func (q *queue) Close() error {
 }
 
 func (q *queue) Addr() net.Addr { return q.addr }
-
-// sleep waits and reports whether ctx still lives.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

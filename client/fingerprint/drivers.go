@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -82,7 +83,7 @@ func (d *Drivers) Run(ctx context.Context) error {
 // follow reads one driver's channel and opens the next when it closes, unless the context has ended. A
 // channel that worked for a while is replaced at once, any other after a pause.
 func (d *Drivers) follow(ctx context.Context, one driver.Driver) {
-	wait := reopenMin
+	pauses := retry.Between(reopenMin, reopenMax)
 	for ctx.Err() == nil {
 		opened := time.Now()
 		got, err := d.read(ctx, one)
@@ -91,19 +92,12 @@ func (d *Drivers) follow(ctx context.Context, one driver.Driver) {
 		}
 		d.report(one.Name(), driver.Fingerprint{Err: err})
 		if got {
-			wait = reopenMin
+			pauses.Reset()
 			if time.Since(opened) >= reopenMin {
 				continue
 			}
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-		wait = min(2*wait, reopenMax)
+		pauses.Wait(ctx)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 // Pauses between tries.
@@ -136,7 +137,7 @@ func (l *Link) poke() {
 
 // Invoke calls a method at a server that can answer it.
 func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
-	pause := pauseMin
+	pauses, quick := retry.Between(pauseMin, pauseMax), retry.Between(pauseMin, pauseMin)
 	for try := 0; ; try++ {
 		conn, address, err := l.conn()
 		if err == nil {
@@ -147,12 +148,12 @@ func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 			return err
 		}
 		l.turn(address)
-		if !wait(ctx, pause/2+rand.N(pause)) {
-			return fmt.Errorf("call %s: %w; last answer: %w", method, ctx.Err(), err)
-		}
-		// The first pass over all servers is quick.
+		next := quick // for the first pass over all servers
 		if try >= len(l.Servers()) {
-			pause = min(2*pause, pauseMax)
+			next = pauses
+		}
+		if !next.Wait(ctx) {
+			return fmt.Errorf("call %s: %w; last answer: %w", method, ctx.Err(), err)
 		}
 	}
 }
@@ -160,17 +161,6 @@ func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 // passing reports whether another try may end better.
 func passing(err error) bool {
 	return errors.Is(err, fault.Unavailable) || errors.Is(err, fault.NotLeader)
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // conn returns the connection to the server whose turn it is, and counts a call that waits for it.

@@ -3,12 +3,12 @@ package link
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 // offer is one reversed connection that is kept open.
@@ -59,25 +59,25 @@ func (l *Link) keep(ctx context.Context, address string, hello wire.Hello) {
 	l.mu.Lock()
 	handlers := slices.Clone(l.handlers)
 	l.mu.Unlock()
-	pause := pauseMin
+	pauses, twin := retry.Between(pauseMin, pauseMax), retry.Between(pauseTwin, pauseTwin)
 	for ctx.Err() == nil {
 		err := wire.ServeReverse(ctx, address, l.dialer, hello, handlers, l.log, func() {
-			pause = pauseMin
+			pauses.Reset()
 			l.log.Debug("server can call this node", "server", address)
 		})
 		if ctx.Err() != nil {
 			return
 		}
+		pause := pauses.Next()
 		switch {
 		case errors.Is(err, fault.Denied):
 			l.log.Warn("server refuses this node", "server", address, "error", err)
 		case errors.Is(err, fault.Conflict):
 			l.log.Error("server refuses this node", "server", address, "error", err)
-			pause = pauseTwin
+			pause = twin.Next()
 		default:
 			l.log.Debug("server cannot call this node", "server", address, "error", err, "retry_in", pause)
 		}
-		wait(ctx, pause/2+rand.N(pause/2))
-		pause = min(2*pause, max(pauseMax, pause))
+		retry.Sleep(ctx, pause)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 // A server for which calls wait is asked every watchMin for a sign of life, and has watchWait to give it.
@@ -43,7 +44,7 @@ const (
 // another one: a host that lost its power or network resets no connection. A server is left only for one
 // that shows more; when all are slow or without a leader, calls go on waiting where they are.
 func (l *Link) watch(ctx context.Context) {
-	for wait(ctx, l.untilLook()) {
+	for retry.Sleep(ctx, l.untilLook()) {
 		var checks sync.WaitGroup
 		for _, address := range l.waitedFor() {
 			checks.Go(func() { l.check(ctx, address) })

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 // Step is one thing to bring up and take down. Both directions may be repeated at any time, also after a
@@ -102,7 +104,7 @@ func (e *Engine[S]) marks(ctx context.Context) (marks map[string]string, err err
 
 // untilDone repeats do with growing pauses until it succeeds or ctx ends.
 func (e *Engine[S]) untilDone(ctx context.Context, action string, do func() error) error {
-	pause := e.pace.First
+	pauses := retry.Between(e.pace.First, e.pace.Max)
 	for {
 		err := do()
 		if err == nil {
@@ -111,14 +113,10 @@ func (e *Engine[S]) untilDone(ctx context.Context, action string, do func() erro
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", action, ctx.Err())
 		}
+		pause := pauses.Next()
 		e.log.Warn("step failed and is repeated", "action", action, "retry_in", pause, "error", err)
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !retry.Sleep(ctx, pause) {
 			return fmt.Errorf("%s: %w", action, ctx.Err())
 		}
-		pause = min(2*pause, e.pace.Max)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/deadlines"
 )
 
 // Config holds the broker's limits; zero fields take their defaults.
@@ -29,11 +30,12 @@ type Config struct {
 type Broker struct {
 	cfg Config
 
-	mu     sync.Mutex
-	items  map[string]*item
-	jobs   map[jobKey]*jobQueue
-	ready  map[string]*readyQueue
-	clock  deadlines
+	mu    sync.Mutex
+	items map[string]*item
+	jobs  map[jobKey]*jobQueue
+	ready map[string]*readyQueue
+	// clock has what is to be done with an item at a time, while that is the deadline of the state that the item is in.
+	clock  deadlines.Heap[*item, func()]
 	rearm  chan struct{}
 	arrive chan struct{} // closed when something became ready
 
@@ -57,8 +59,6 @@ type item struct {
 	patience time.Duration
 	// again is a version that came while out: it follows after the ack.
 	again *api.Evaluation
-	// due is the deadline of the state that the item is in; nil when it has none.
-	due *deadline
 }
 
 // jobQueue is one job: the evaluation that is ready, out or about to be retried, and those that wait for it.
@@ -357,7 +357,7 @@ func (b *Broker) Stats() Stats {
 		switch q := b.jobs[keyOf(it.eval)]; {
 		case it.token != "":
 			s.Out++
-		case it.due != nil:
+		case b.due(it):
 			s.Delayed++
 		case q != nil && q.active == it:
 			s.Ready++

@@ -3,6 +3,8 @@ package broker
 import (
 	"fmt"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/deadlines"
 )
 
 // Extend starts the nack timer of a delivery again.
@@ -39,7 +41,7 @@ func (b *Broker) Keep(id, token string) error {
 	if err != nil {
 		return fmt.Errorf("keep: %w", err)
 	}
-	if it.due != nil {
+	if b.due(it) {
 		b.expect(it)
 	}
 	return nil
@@ -124,7 +126,7 @@ func (b *Broker) Pause() {
 	clear(b.items)
 	clear(b.jobs)
 	clear(b.ready)
-	b.clock = nil
+	b.clock = deadlines.Heap[*item, func()]{}
 }
 
 // Resume takes evaluations again; the caller enqueues those of the state.

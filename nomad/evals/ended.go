@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 const (
@@ -71,8 +72,8 @@ func (l *leader) clean(ctx context.Context) error {
 		if len(writes) > 0 {
 			pause = endedAgain
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return err
+		if !retry.Sleep(ctx, pause) {
+			return ctx.Err()
 		}
 		failed, cancelled := l.broker.TakeEnded()
 		writes = append(append(writes, l.over.take()...), cancel(cancelled, "canceled after more recent eval was processed")...)

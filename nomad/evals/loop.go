@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -181,22 +182,11 @@ func (l *leader) configured(before, now *api.SchedulerConfiguration) {
 	}))
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // retry wakes those that used up their attempts from time to time.
 func (l *leader) retry(ctx context.Context) error {
 	for {
-		if err := sleep(ctx, retryMaxed); err != nil {
-			return err
+		if !retry.Sleep(ctx, retryMaxed) {
+			return ctx.Err()
 		}
 		l.wake(l.blocked.Where(func(e *api.Evaluation) bool { return e.TriggeredBy == api.TriggerMaxPlans }))
 	}

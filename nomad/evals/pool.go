@@ -3,7 +3,6 @@ package evals
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
 
@@ -93,27 +93,26 @@ func (s *Service) staff(ctx context.Context) error {
 
 // run takes work while the shift lasts; what it has taken it finishes while ctx lives.
 func (w *worker) run(ctx, shift context.Context) {
-	for pause := retryMin; shift.Err() == nil; {
+	for pauses := retry.Between(retryMin, retryMax); shift.Err() == nil; {
 		w.is("WaitingToDequeue")
 		d, t, err := w.find(shift)
 		if t != nil {
 			w.serve(ctx, d, t)
 		}
 		if err == nil {
-			pause = retryMin
+			pauses.Reset()
 			continue
 		}
 		if shift.Err() != nil {
 			return
 		}
-		wait := pause/2 + rand.N(pause)
+		wait := pauses.Next()
 		if errors.Is(err, fault.Denied) || errors.Is(err, fault.Unimplemented) {
 			w.Log.Info("the leader hands out no work to this server", "error", err, "retry_in", refusedWait)
 			wait = refusedWait
 		}
 		w.is("Backoff")
 		w.rest(shift, wait)
-		pause = min(2*pause, retryMax)
 	}
 }
 

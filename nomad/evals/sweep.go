@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -26,8 +27,8 @@ func (s *Service) MissedWakes() uint64 { return s.missed.Load() }
 // sweep tries from time to time whether blocked evaluations could run after all, and wakes those that could.
 func (l *leader) sweep(ctx context.Context) error {
 	for {
-		if err := sleep(ctx, l.SweepEvery); err != nil {
-			return err
+		if !retry.Sleep(ctx, l.SweepEvery) {
+			return ctx.Err()
 		}
 		for _, e := range l.blocked.Some(sweepMax) {
 			if err := l.tryOut(ctx, e); err != nil {

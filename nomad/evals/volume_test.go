@@ -93,7 +93,7 @@ func TestPluginThatBecomesHealthyWakes(t *testing.T) {
 }
 
 // S11: a claim that is released wakes the job that waits for it.
-func TestS11FreedClaimWakes(t *testing.T) {
+func TestFreedClaimWakes(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.pluginNode("n1", true)
@@ -183,7 +183,7 @@ func TestEarlierCreationThatIsNotUndoneWakes(t *testing.T) {
 }
 
 // S26: two jobs race for one single-writer volume; at no time do both have it.
-func TestS26RaceForASingleWriterHasOneWinner(t *testing.T) {
+func TestRaceForASingleWriterHasOneWinner(t *testing.T) {
 	for range 20 {
 		w := newWorld(t)
 		w.node("n1")
@@ -202,7 +202,7 @@ func TestS26RaceForASingleWriterHasOneWinner(t *testing.T) {
 }
 
 // S48: a learned limit that is forgotten wakes the job that it kept waiting.
-func TestS48ForgottenLimitWakes(t *testing.T) {
+func TestForgottenLimitWakes(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	w.pluginNode("n1", true)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
@@ -87,7 +88,7 @@ func (w *worker) attended(ctx context.Context, d desk, t *task) error {
 	ctx, end := context.WithCancelCause(ctx)
 	var signs sync.WaitGroup
 	signs.Go(func() {
-		for sleep(ctx, keepEvery) == nil {
+		for retry.Sleep(ctx, keepEvery) {
 			bounded, cancel := context.WithTimeout(ctx, lendTime)
 			err := d.keep(bounded, t)
 			cancel()

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 // IsLeader reports whether this server leads and everything committed before its term is applied
@@ -76,7 +77,7 @@ func begin(ctx context.Context, work func(context.Context)) (stop func()) {
 
 // term retries run until the term is over, and begins it anew after a restore.
 func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
-	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
+	for pauses := retry.Between(100*time.Millisecond, 5*time.Second); ctx.Err() == nil; {
 		renewed := r.renewal()
 		number := r.raft.CurrentTerm()
 		err := r.Barrier(ctx)
@@ -95,14 +96,12 @@ func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 			return
 		case ended(renewed):
 			r.log.Info("another state was restored: the leader's duties begin anew")
-			pause = 50 * time.Millisecond
+			pauses.Reset()
 			continue
 		}
+		pause := pauses.Next()
 		r.log.Error("leader duties ended early", "error", err, "retry_in", pause)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		retry.Sleep(ctx, pause)
 	}
 }
 

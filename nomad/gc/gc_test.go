@@ -214,7 +214,7 @@ func TestYoungThingsStayInPeriodicRuns(t *testing.T) {
 func fsmApply(r *fixture, c fsm.Command) (fsm.Result, error) { return r.Raft.Propose(r.t.Context(), c) }
 
 // S7, S37: a step that fails does not keep the others from running.
-func TestS7StepsAreIsolated(t *testing.T) {
+func TestStepsAreIsolated(t *testing.T) {
 	broken := errors.New("broken")
 	r := newFixture(t, gc.Step{Name: "claims", Run: func(context.Context, bool) error { return broken }})
 	r.put(func(tx *state.Txn) { tx.PutNode(&api.Node{ID: "n", Status: api.NodeStatusDown}) })

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestH9PluginListsAreNeverNull: an unknown type is the caller's fault, and no plugins are an empty list.
-func TestH9PluginListsAreNeverNull(t *testing.T) {
+// TestPluginListsAreNeverNull: an unknown type is the caller's fault, and no plugins are an empty list.
+func TestPluginListsAreNeverNull(t *testing.T) {
 	h := handler(newCluster())
 	expect(t, send(h, "GET", "/v1/plugins?type=x", ""), http.StatusBadRequest, `no plugins of type "x"`)
 	for _, target := range []string{"/v1/plugins", "/v1/plugins?type=csi"} {

@@ -175,8 +175,8 @@ func TestNamespaceOfAJob(t *testing.T) {
 	}
 }
 
-// TestS39BodyCannotSetServerFields: what the server derives cannot be set through a volume's body.
-func TestS39BodyCannotSetServerFields(t *testing.T) {
+// TestBodyCannotSetServerFields: what the server derives cannot be set through a volume's body.
+func TestBodyCannotSetServerFields(t *testing.T) {
 	t.Parallel()
 	c := world()
 	body := `{"Volumes":[{"ID":"v1","Schedulable":true,"CreateIndex":4,"Provision":{"State":"available"},"WriteAllocs":{"a":null},"Secrets":{"k":"v"}}],"Timestamp":9}`
@@ -187,8 +187,8 @@ func TestS39BodyCannotSetServerFields(t *testing.T) {
 	}
 }
 
-// TestH10PathAndBodyMustAgree: a volume is not registered under another id than the path says.
-func TestH10PathAndBodyMustAgree(t *testing.T) {
+// TestPathAndBodyMustAgree: a volume is not registered under another id than the path says.
+func TestPathAndBodyMustAgree(t *testing.T) {
 	t.Parallel()
 	c := world()
 	expect(t, send(handler(c), "PUT", "/v1/volume/csi/a", `{"Volumes":[{"ID":"b"}]}`), 400, `"b"`)
@@ -197,8 +197,8 @@ func TestH10PathAndBodyMustAgree(t *testing.T) {
 	}
 }
 
-// TestH4SecretsMayHoldCommas: the JSON form of the header carries any value.
-func TestH4SecretsMayHoldCommas(t *testing.T) {
+// TestSecretsMayHoldCommas: the JSON form of the header carries any value.
+func TestSecretsMayHoldCommas(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{"k=v,l=w": "v", `{"k":"a,b=c","l":"w"}`: "a,b=c"} {
 		c := world()
@@ -223,8 +223,8 @@ func TestNothingSecretLeaves(t *testing.T) {
 	}
 }
 
-// TestH1ClassesBecomeCodes: whose fault it is decides the code.
-func TestH1ClassesBecomeCodes(t *testing.T) {
+// TestClassesBecomeCodes: whose fault it is decides the code.
+func TestClassesBecomeCodes(t *testing.T) {
 	t.Parallel()
 	for class, code := range map[fault.Class]int{
 		fault.Invalid: 400, fault.Denied: 403, fault.NotFound: 404, fault.Conflict: 409, fault.Exhausted: 429,

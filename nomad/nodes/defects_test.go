@@ -11,7 +11,7 @@ import (
 
 // C21: a drain leaves a plugin alone until the node has said that nothing of it is mounted any more,
 // however long ago its users ended.
-func TestC21DrainKeepsThePluginUntilUnmountEnds(t *testing.T) {
+func TestDrainKeepsThePluginUntilUnmountEnds(t *testing.T) {
 	t.Parallel()
 	r := open(t, nodes.Heartbeat{})
 	r.lead()

@@ -10,5 +10,6 @@ func (s *Service) Counts(id string) bool {
 func (d *deadlines) has(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.by[id] != nil
+	_, has := d.nodes.Get(id)
+	return has
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // S48: what drivers have taught the servers of a node's room is not lost when the node registers anew.
-func TestS48LearnedLimitOutlivesRegistration(t *testing.T) {
+func TestLearnedLimitOutlivesRegistration(t *testing.T) {
 	t.Parallel()
 	r := open(t, nodes.Heartbeat{})
 	r.register(node("n1"))

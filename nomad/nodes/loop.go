@@ -60,7 +60,7 @@ func (s *Service) watchDeadlines(ctx context.Context, d *deadlines) error {
 }
 
 // lose marks nodes as lost; one for which that fails is tried again in a second.
-func (s *Service) lose(ctx context.Context, d *deadlines, due []*deadline) {
+func (s *Service) lose(ctx context.Context, d *deadlines, due []deadline) {
 	var g errgroup.Group
 	g.SetLimit(lossWorkers)
 	for _, e := range due {

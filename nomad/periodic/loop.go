@@ -93,7 +93,7 @@ func (s *Service) changed(a *agenda, b state.Batch) {
 	for _, c := range b.Changes {
 		for _, row := range []any{c.After, c.Before} {
 			j, _ := row.(*api.Job)
-			if j == nil || j.Periodic == nil && a.by[name{j.Namespace, j.ID}] == nil {
+			if j == nil || j.Periodic == nil && !a.has(name{j.Namespace, j.ID}) {
 				continue
 			}
 			if now := tx.Job(j.Namespace, j.ID); now != nil {

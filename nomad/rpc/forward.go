@@ -3,12 +3,12 @@ package rpc
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 // hopsMax bounds how often a call is forwarded: once to another region, once to the leader, and once
@@ -71,7 +71,7 @@ func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serv
 		return nil, fault.New(fault.NotLeader, "%s was forwarded %d times and met no leader", h.Name, hopsMax)
 	}
 	var since time.Time
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+	for pauses := retry.Between(pauseMin, pauseMax); ; {
 		var resp any
 		again, err := false, error(nil)
 		switch led := s.config.Raft.IsLeader(); {
@@ -95,7 +95,7 @@ func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serv
 		if since.IsZero() {
 			since = time.Now()
 		}
-		if time.Since(since) >= s.config.Hold || !sleep(ctx, pause/2+rand.N(pause)) {
+		if time.Since(since) >= s.config.Hold || !pauses.Wait(ctx) {
 			return nil, err
 		}
 	}
@@ -133,7 +133,7 @@ func (s *Server) itself(ctx context.Context, req any, next serve, address string
 		return nil, errors.Join(tooLarge, err)
 	}
 	for s.config.State.Read().Index() < leader.Applied {
-		if !sleep(ctx, pauseMin) {
+		if !retry.Sleep(ctx, pauseMin) {
 			return nil, ctx.Err()
 		}
 	}
@@ -146,23 +146,11 @@ func ready(ctx context.Context, conn *wire.Conn) error {
 	return conn.Ready(ctx)
 }
 
-// sleep waits and reports whether ctx lives.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // watch drops the connection to a leader when another one leads: calls that it will not answer any
 // more, as when its host lost power, end then and not minutes later.
 func (s *Server) watch(ctx context.Context) {
 	last := ""
-	for sleep(ctx, pauseMax) {
+	for retry.Sleep(ctx, pauseMax) {
 		now := s.config.Raft.LeaderAddress()
 		if now == "" || now == last {
 			continue

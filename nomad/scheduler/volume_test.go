@@ -73,8 +73,8 @@ func refusedFor(o *scheduler.Output, part string) bool {
 	return false
 }
 
-// TestS44SystemJobsWaitForMissingVolumesToo: a volume that is not there is named and waited for by every type of job.
-func TestS44SystemJobsWaitForMissingVolumesToo(t *testing.T) {
+// TestSystemJobsWaitForMissingVolumesToo: a volume that is not there is named and waited for by every type of job.
+func TestSystemJobsWaitForMissingVolumesToo(t *testing.T) {
 	for _, kind := range []string{api.JobTypeService, api.JobTypeSystem} {
 		c := newCluster(t)
 		c.node("n1", plugin(10, nil))
@@ -210,7 +210,7 @@ func TestTopologyMustContainOneOfTheVolumes(t *testing.T) {
 }
 
 // S25: planned volumes count, per_alloc and several volumes too; an attached volume counts once.
-func TestS25VolumeLimitCountsDistinctVolumes(t *testing.T) {
+func TestVolumeLimitCountsDistinctVolumes(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", plugin(2, nil))
 	c.node("n2", plugin(2, nil))
@@ -245,7 +245,7 @@ func TestS25VolumeLimitCountsDistinctVolumes(t *testing.T) {
 }
 
 // S26: a single writer is not given twice, neither within a plan nor to another job; the reason names the holder.
-func TestS26SingleWriterIsGivenOnce(t *testing.T) {
+func TestSingleWriterIsGivenOnce(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", plugin(10, nil))
 	c.node("n2", plugin(10, nil))
@@ -301,7 +301,7 @@ func TestRefusalTellsOfAHolderThatIsNotHeard(t *testing.T) {
 	}
 }
 
-func TestS27ModeMustBeOffered(t *testing.T) {
+func TestModeMustBeOffered(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", plugin(10, nil))
 	c.volume("v", api.AccessSingleNodeWriter)
@@ -313,7 +313,7 @@ func TestS27ModeMustBeOffered(t *testing.T) {
 }
 
 // S28: replacing the holder of an exclusive volume stops it and places the successor in one plan.
-func TestS28HolderIsReplacedInOnePlan(t *testing.T) {
+func TestHolderIsReplacedInOnePlan(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", plugin(10, nil))
 	c.node("n2", plugin(10, nil))
