@@ -14,7 +14,7 @@ import (
 // while they are sent.
 type limits struct {
 	// short is how many bytes the requests up to smallBytes of one client address may have together, long those above,
-	// whole those above of all addresses.
+	// whole those above of all addresses. No address has more of the whole than it leaves to others.
 	short, long, whole int64
 	// answers is how many bytes of answers above smallBytes one address may have that it has not taken.
 	answers int64
@@ -33,19 +33,22 @@ var usualLimits = limits{
 // budget is what is left of the limits.
 type budget struct {
 	limits
-	whole *semaphore.Weighted
-	mu    sync.Mutex
-	by    map[string]*share
+	mu sync.Mutex
+	by map[string]*share
+	// free is what is left of the whole, freed is closed when that grows.
+	free  int64
+	freed chan struct{}
 }
 
-// share is what is left to a client address; waiting and users are guarded by the mutex of its budget.
+// share is what a client address has and may have; the mutex of its budget guards the numbers.
 type share struct {
-	short, long, answers *semaphore.Weighted
-	waiting, users       int
+	short, answers *semaphore.Weighted
+	long           int64
+	waiting, users int
 }
 
 func newBudget(l limits) *budget {
-	return &budget{limits: l, whole: semaphore.NewWeighted(l.whole), by: map[string]*share{}}
+	return &budget{limits: l, by: map[string]*share{}, free: l.whole, freed: make(chan struct{})}
 }
 
 // take makes room for a request of a client address, until give is called. It waits for as long as others of the address,
@@ -53,22 +56,55 @@ func newBudget(l limits) *budget {
 func (b *budget) take(ctx context.Context, address string, bytes int) (give func(), err error) {
 	n, s := int64(bytes), b.enter(address)
 	if n <= smallBytes {
-		if err := b.acquire(ctx, s, s.short, n); err != nil {
+		if err := b.acquire(ctx, s, s.short, n, "a request"); err != nil {
 			b.leave(address, s)
 			return nil, err
 		}
 		return func() { s.short.Release(n); b.leave(address, s) }, nil
 	}
-	if err := b.acquire(ctx, s, s.long, n); err != nil {
+	if _, why := b.share(s, n); why != "" {
+		err = b.patient(ctx, s, func(ctx context.Context) error {
+			for {
+				freed, why := b.share(s, n)
+				if why == "" {
+					return nil
+				}
+				select {
+				case <-freed:
+				case <-ctx.Done():
+					return fault.New(fault.Exhausted, "no room for a request of %d bytes beside those %s that are under way: %w", n, why, ctx.Err())
+				}
+			}
+		})
+	}
+	if err != nil {
 		b.leave(address, s)
 		return nil, err
 	}
-	if err := b.acquire(ctx, s, b.whole, n); err != nil {
-		s.long.Release(n)
-		b.leave(address, s)
-		return nil, err
+	return func() { b.unshare(s, n); b.leave(address, s) }, nil
+}
+
+// share takes n bytes of the whole for an address, or says whose requests are in the way and when to ask again.
+func (b *budget) share(s *share, n int64) (freed <-chan struct{}, why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch mine := s.long + n; {
+	case mine > b.long:
+		return b.freed, "of this address"
+	case mine > b.free-n:
+		return b.freed, "of all clients"
+	default:
+		s.long, b.free = mine, b.free-n
+		return nil, ""
 	}
-	return func() { b.whole.Release(n); s.long.Release(n); b.leave(address, s) }, nil
+}
+
+func (b *budget) unshare(s *share, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.long, b.free = s.long-n, b.free+n
+	close(b.freed)
+	b.freed = make(chan struct{})
 }
 
 // hold makes room for an answer, like take. The answers of an address are in nobody else's way.
@@ -78,7 +114,7 @@ func (b *budget) hold(ctx context.Context, address string, bytes int) (give func
 		return func() {}, nil
 	}
 	s := b.enter(address)
-	if err := b.acquire(ctx, s, s.answers, n); err != nil {
+	if err := b.acquire(ctx, s, s.answers, n, "an answer"); err != nil {
 		b.leave(address, s)
 		return nil, err
 	}
@@ -90,7 +126,7 @@ func (b *budget) enter(address string) *share {
 	defer b.mu.Unlock()
 	s := b.by[address]
 	if s == nil {
-		s = &share{short: semaphore.NewWeighted(b.limits.short), long: semaphore.NewWeighted(b.long), answers: semaphore.NewWeighted(b.limits.answers)}
+		s = &share{short: semaphore.NewWeighted(b.limits.short), answers: semaphore.NewWeighted(b.limits.answers)}
 		b.by[address] = s
 	}
 	s.users++
@@ -105,27 +141,27 @@ func (b *budget) leave(address string, s *share) {
 	}
 }
 
-func (b *budget) acquire(ctx context.Context, s *share, of *semaphore.Weighted, n int64) error {
+func (b *budget) acquire(ctx context.Context, s *share, of *semaphore.Weighted, n int64, what string) error {
 	if of.TryAcquire(n) {
 		return nil
 	}
+	return b.patient(ctx, s, func(ctx context.Context) error {
+		if err := of.Acquire(ctx, n); err != nil {
+			return fault.New(fault.Exhausted, "no room for %s of %d bytes beside those of this address that are under way: %w", what, n, err)
+		}
+		return nil
+	})
+}
+
+// patient lets one of not too many of an address wait, for not too long.
+func (b *budget) patient(ctx context.Context, s *share, get func(context.Context) error) error {
 	if !b.wait(s, 1) {
-		return fault.New(fault.Exhausted, "too many requests of this address wait until others of it are served")
+		return fault.New(fault.Exhausted, "too many calls of this address wait until others of it are over")
 	}
 	defer b.wait(s, -1)
 	ctx, cancel := context.WithTimeout(ctx, b.patience)
 	defer cancel()
-	if err := of.Acquire(ctx, n); err != nil {
-		what := "a request of %d bytes beside those of this address that are under way"
-		switch of {
-		case b.whole:
-			what = "a request of %d bytes beside those of all clients that are under way"
-		case s.answers:
-			what = "an answer of %d bytes beside those that this address has not taken"
-		}
-		return fault.New(fault.Exhausted, "no room for "+what+": %w", n, err)
-	}
-	return nil
+	return get(ctx)
 }
 
 // wait counts who waits; it reports false when one more is too many.

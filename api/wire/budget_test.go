@@ -113,7 +113,7 @@ func TestRequestsWithoutRoomAreRefusedAndServedLater(t *testing.T) {
 func TestRoomIsSharedByAddresses(t *testing.T) {
 	t.Parallel()
 	const n = smallBytes + 1
-	b := newBudget(limits{short: 2 * smallBytes, long: 2 * n, whole: 3 * n, waiting: 1, patience: time.Millisecond, stall: time.Hour})
+	b := newBudget(limits{short: 2 * smallBytes, long: 4 * n, whole: 6 * n, waiting: 1, patience: time.Millisecond, stall: time.Hour})
 	take := func(who string, bytes int) func() {
 		t.Helper()
 		give, err := b.take(t.Context(), who, bytes)
@@ -128,16 +128,22 @@ func TestRoomIsSharedByAddresses(t *testing.T) {
 			t.Errorf("%s: %v, not %q", who, err, why)
 		}
 	}
-	one, two := take("a", n), take("a", n)
-	refused("a", n, "of this address")
-	three := take("b", n)
-	refused("b", n, "of all clients")
-	short, other := take("a", smallBytes), take("b", 1)
-	two()
-	four := take("b", n)
-	for _, give := range []func(){one, three, four, short, other} {
+	var gives []func()
+	for _, who := range []string{"a", "a", "a", "b", "c"} { // each leaves as much as it has, so that others find some
+		gives = append(gives, take(who, n))
+	}
+	for _, who := range []string{"a", "b", "d"} {
+		refused(who, n, "of all clients")
+	}
+	gives = append(gives, take("a", smallBytes), take("d", 1))
+	gives[0]()
+	gives[1]()
+	gives = append(gives[2:], take("d", n), take("a", smallBytes))
+	refused("a", 1, "of this address")
+	for _, give := range gives {
 		give()
 	}
+	refused("a", 5*n, "of this address")
 	if len(b.by) != 0 {
 		t.Errorf("%d addresses are remembered without a request", len(b.by))
 	}
@@ -148,7 +154,7 @@ func TestRoomIsSharedByAddresses(t *testing.T) {
 func TestFewRequestsWaitForRoom(t *testing.T) {
 	t.Parallel()
 	const n = smallBytes + 1
-	b := newBudget(limits{short: n, long: n, whole: n, waiting: 1, patience: time.Hour, stall: time.Hour})
+	b := newBudget(limits{short: n, long: n, whole: 2 * n, waiting: 1, patience: time.Hour, stall: time.Hour})
 	give, err := b.take(t.Context(), "a", n)
 	if err != nil {
 		t.Fatal(err)
