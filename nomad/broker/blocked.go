@@ -11,7 +11,7 @@ import (
 // eventsMax bounds the remembered events; forgetting them costs spurious wake-ups.
 const eventsMax = 200_000
 
-// Fits reports whether the node may have room for what the evaluation could not place; surely not when it says no.
+// Fits reports whether the node may have capacity for what the evaluation could not place; surely not when it says no.
 type Fits func(e *api.Evaluation, node string) bool
 
 // Blocked holds evaluations that wait for capacity or for something outside of nodes.
@@ -42,7 +42,7 @@ type blockKey struct {
 	node string
 }
 
-// NewBlocked makes an empty tracker; without fits all nodes have room. It is asked in calls of Block and
+// NewBlocked makes an empty tracker; without fits all nodes have capacity. It is asked in calls of Block and
 // NodeFreed only.
 func NewBlocked(fits Fits) *Blocked {
 	if fits == nil {
@@ -185,7 +185,7 @@ func (b *Blocked) Forget(id string) {
 	b.drop(id)
 }
 
-// NodeFreed tells that a node has more room, or is new or usable again; it answers who should run.
+// NodeFreed tells that a node has more capacity, or is new or usable again; it answers who should run.
 func (b *Blocked) NodeFreed(node, class string, index uint64) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -330,7 +330,7 @@ func (b *Blocked) Count() (all, escaped int) {
 	return len(b.evals), escaped
 }
 
-// trim makes room for an event.
+// trim drops old events, so that one more has its place.
 func (b *Blocked) trim(index uint64) {
 	if len(b.classOf)+len(b.needs)+len(b.jobs) >= eventsMax {
 		b.forgetEvents()

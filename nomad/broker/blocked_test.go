@@ -91,21 +91,21 @@ func TestOneBlockedEvaluationPerJob(t *testing.T) {
 }
 
 func TestOnlyNodesWithRoomWake(t *testing.T) {
-	room := map[string]bool{"n1": true}
-	b := broker.NewBlocked(func(_ *api.Evaluation, node string) bool { return room[node] })
+	capacity := map[string]bool{"n1": true}
+	b := broker.NewBlocked(func(_ *api.Evaluation, node string) bool { return capacity[node] })
 	b.Block(blocked("any", "a", 5))
 	b.Block(blocked("one", "b", 5, func(e *api.Evaluation) { e.NodeID = "n2" }))
 	if got := ids(b.NodeFreed("n2", "c", 6)); len(got) != 0 {
 		t.Fatalf("woke %v", got)
 	}
 	if missed, _ := b.Block(blocked("late", "c", 5)); missed {
-		t.Fatal("a node without room was missed")
+		t.Fatal("a node without capacity was missed")
 	}
 	if got := ids(b.NodeFreed("n1", "c", 7)); len(got) != 2 || !got["any"] || !got["late"] {
 		t.Fatalf("woke %v", got)
 	}
 	if missed, _ := b.Block(blocked("later", "d", 6)); !missed {
-		t.Fatal("the node with room was not missed")
+		t.Fatal("the node with capacity was not missed")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// rig is the room over a state in memory, with a job of two versions: 0 is stable, 1 is being deployed.
+// rig is the service over a state in memory, with a job of two versions: 0 is stable, 1 is being deployed.
 type rig struct {
 	*deployments.Service
 	t     *testing.T
@@ -138,7 +138,7 @@ func (r *rig) status(want, description string) {
 	}
 }
 
-// evals counts the evaluations that the room made.
+// evals counts the evaluations that the service made.
 func (r *rig) evals(want int) {
 	r.t.Helper()
 	n := 0

@@ -44,7 +44,7 @@ func (r *capacity) look(ctx context.Context) error {
 	return nil
 }
 
-// fits reports whether the node may have room for what the evaluation waits for: surely not when that is more than
+// fits reports whether the node may have capacity for what the evaluation waits for: surely not when that is more than
 // what is free there together with what its job holds there, unless it may evict others.
 func (r *capacity) fits(e *api.Evaluation, node string) bool {
 	s := r.site(node)

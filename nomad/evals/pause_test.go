@@ -31,7 +31,7 @@ func TestPausedBrokerHandsOutAgainFromTheState(t *testing.T) {
 	w.pause(true)
 	w.job("b", 1, evalID(3))
 	w.node("n3")
-	w.node("n2") // room for the blocked one: nobody may hear of it now
+	w.node("n2") // capacity for the blocked one: nobody may hear of it now
 	if _, err := w.raft.Propose(t.Context(), &write{}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestOldTokensAreRefused(t *testing.T) {
 	}
 }
 
-// Room that is too small for a blocked evaluation does not wake it.
+// Capacity that is too small for a blocked evaluation does not wake it.
 func TestTooLittleRoomWakesNobody(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")

@@ -77,7 +77,7 @@ func TestTheSweepLeavesWhatIsDueToItsEvaluation(t *testing.T) {
 				tx.PutDeployment(&over)
 			}
 		})
-		w.register(evalID(2), version(2000)) // its canary waits for room
+		w.register(evalID(2), version(2000)) // its canary waits for capacity
 		w.untilEval(evalID(2), api.EvalStatusComplete)
 		w.change("j", func(a *api.Allocation) {
 			a.ClientStatus, a.ModifyTime = api.AllocClientStatusFailed, time.Now().UnixNano()

@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
 
-// changed draws the consequences of one changed row; nodes with more room are gathered in freed.
+// changed draws the consequences of one changed row; nodes with more capacity are gathered in freed.
 func (l *leader) changed(c state.Change, index uint64, freed map[string]bool) {
 	switch c.Table {
 	case state.TableEvals:
@@ -260,7 +260,7 @@ func cheaper(before, after *api.Allocation) bool {
 	return before.Job != nil && after.Job != nil && after.Job.Priority < before.Job.Priority
 }
 
-// nodesFreed wakes those whom the nodes' room may be enough for.
+// nodesFreed wakes those whom the nodes' capacity may be enough for.
 func (l *leader) nodesFreed(freed map[string]bool, index uint64) {
 	tx := l.State.Read()
 	for id := range freed {

@@ -91,7 +91,7 @@ func (w *world) onePerZone(kind string) {
 	w.untilEval(e.BlockedEval, api.EvalStatusBlocked)
 }
 
-// What was freed is the property; the room is on another node.
+// What was freed is the property; the capacity is on another node.
 func TestAFreedPropertyWakes(t *testing.T) {
 	w := newWorld(t)
 	w.onePerZone(api.JobTypeBatch)

@@ -172,7 +172,7 @@ func TestJobsAreOverByWhatBelongsToThem(t *testing.T) {
 		{"batch job that waits for its next try", batch(func(_ *api.Job, e *api.Evaluation, a *api.Allocation) {
 			a.ClientStatus, e.Status = api.AllocClientStatusFailed, api.EvalStatusPending
 		}), false},
-		{"batch job that waits for room", batch(func(_ *api.Job, e *api.Evaluation, _ *api.Allocation) {
+		{"batch job that waits for capacity", batch(func(_ *api.Job, e *api.Evaluation, _ *api.Allocation) {
 			e.Status = api.EvalStatusBlocked
 		}), false},
 		{"parent of periodic jobs", batch(func(j *api.Job, _ *api.Evaluation, _ *api.Allocation) {

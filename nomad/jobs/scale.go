@@ -29,7 +29,7 @@ const (
 	metaMax    = 4 << 10
 )
 
-// brief refuses an event that takes much room.
+// brief refuses an event that takes much memory.
 func brief(r *api.JobScaleRequest) error {
 	if n := len(r.Message); n > messageMax {
 		return fault.New(fault.Invalid, "the message of a scaling event has %d bytes, at most %d are possible", n, messageMax)

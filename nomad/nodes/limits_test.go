@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 )
 
-// S48: what drivers have taught the servers of a node's room is not lost when the node registers anew.
+// What drivers have taught the servers of a node's capacity is not lost when the node registers anew.
 func TestLearnedLimitOutlivesRegistration(t *testing.T) {
 	t.Parallel()
 	r := open(t, nodes.Heartbeat{})

@@ -143,7 +143,7 @@ func TestPlanIsCommittedWithItsEvaluation(t *testing.T) {
 	}
 }
 
-// What is lost, or has to leave its node, is stopped also when its successor finds no room.
+// What is lost, or has to leave its node, is stopped also when its successor finds no capacity.
 func TestWhatMustGoIsStoppedWithoutItsSuccessor(t *testing.T) {
 	for name, goes := range map[string]func(*api.Allocation){
 		"lost":   func(a *api.Allocation) { a.ClientStatus = api.AllocClientStatusLost },

@@ -140,7 +140,7 @@ func (e *Entry) placements(tx *state.Txn) ([]*api.Allocation, error) {
 	return places, nil
 }
 
-// needed leaves out placements that have nothing to do any more, and the evictions that were to make room for them.
+// needed leaves out placements that have nothing to do any more, and the evictions that were to free capacity for them.
 func (e *Entry) needed(tx *state.Txn, job *api.Job, places []*api.Allocation) ([]*api.Allocation, []*Stop) {
 	needless := map[string]bool{}
 	places = slices.DeleteFunc(places, func(a *api.Allocation) bool {

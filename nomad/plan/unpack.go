@@ -168,7 +168,7 @@ func (u *unpacker) absent() bool {
 	return false
 }
 
-// The least bytes of a port and of a score: room is made for no more than there can be.
+// The least bytes of a port and of a score: memory is taken for no more than there can be.
 const portBytes, scoreBytes = 4, 9
 
 func (u *unpacker) resourcesOf() *api.AllocatedResources {

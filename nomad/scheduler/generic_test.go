@@ -88,7 +88,7 @@ func TestCrowdedNodesAreTakenLast(t *testing.T) {
 		t.Errorf("%s was crowded for one evaluation, placed on %v", best, on)
 	}
 	if on := schedule(20, best); len(on) != 3 || on[best] != 4 {
-		t.Errorf("others have room for 16, placed on %v", on)
+		t.Errorf("others have capacity for 16, placed on %v", on)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestLostNodeIsReplacedAndDrainMigrates(t *testing.T) {
 	}
 }
 
-// The room comes later: the successor knows whom it follows, and how often that was tried before.
+// The capacity comes later: the successor knows whom it follows, and how often that was tried before.
 func TestDrainedAllocationThatHadToWaitIsFollowed(t *testing.T) {
 	c := newCluster(t)
 	c.nodes(1)
@@ -196,11 +196,11 @@ func TestDrainedAllocationThatHadToWaitIsFollowed(t *testing.T) {
 		a.RescheduleTracker = &api.RescheduleTracker{Events: []*api.RescheduleEvent{{PrevAllocID: "before"}}}
 	})
 	if o := c.run(j); len(stopped(o)) != 1 || len(placed(o)) != 0 {
-		t.Fatalf("without room: %+v", o.Plan)
+		t.Fatalf("without capacity: %+v", o.Plan)
 	}
 	c.node("other")
 	if p := placed(c.run(j)); len(p) != 1 || p[0].PreviousAllocation != old.ID || p[0].RescheduleTracker == nil || len(p[0].RescheduleTracker.Events) != 1 {
-		t.Fatalf("with room: %+v", p)
+		t.Fatalf("with capacity: %+v", p)
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 
 // cost is what one evaluation of the job takes: what it allocates, and the median processor time of five: a
 // busy machine spoils caches, and a virtual one may count too little, the more so the shorter what is measured.
-// So each of the five is as many evaluations as are said to be worth counting. Limits on time leave room: they
+// So each of the five is as many evaluations as are said to be worth counting. Limits on time are wide: they
 // tell one order of growth from another.
 func cost(t *testing.T, nodes, filled int, j *api.Job, evals int) (cpu time.Duration, bytes uint64) {
 	t.Helper()

@@ -91,7 +91,7 @@ type replay struct {
 	before *state.Txn
 	*table
 	roster *fleet.Edit
-	paired bool // some predecessor made room in the middle of the plan
+	paired bool // some predecessor freed capacity in the middle of the plan
 }
 
 // follow checks the plan of the job from what was there before.

@@ -27,7 +27,7 @@ type scene struct {
 	writers     []string
 }
 
-// table is what there is in the middle of a plan: nodes, and the allocations that take room.
+// table is what there is in the middle of a plan: nodes, and the allocations that take capacity.
 type table struct {
 	nodes  map[string]*api.Node
 	allocs []*api.Allocation

@@ -22,7 +22,7 @@ type placer struct {
 	distinct   *distinct
 	resources  *api.AllocatedResources
 	hasVolumes bool
-	// volatile says that the next allocation may find room where this one did not: volumes per allocation.
+	// volatile says that the next allocation may find capacity where this one did not: volumes per allocation.
 	volatile bool
 
 	// load is what an allocation takes that has the shared resources.
@@ -156,7 +156,7 @@ func (p *placer) drop(i int) {
 	p.board.Drop(i)
 }
 
-// score ranks the node, or takes it off the board when it has no room now.
+// score ranks the node, or takes it off the board when it has no capacity now.
 func (p *placer) score(i int) {
 	if p.board == nil || !p.fit[i].ok() {
 		return
@@ -212,7 +212,7 @@ func (p *placer) fitOf(total, used fleet.Amount) float64 {
 	return score
 }
 
-// refusal is why the node cannot take one more now: what refused it, and whether it is a matter of room.
+// refusal is why the node cannot take one more now: what refused it, and whether it is a matter of capacity.
 func (p *placer) refusal(row *fleet.Row) (reason string, exhausted bool) {
 	if reason := p.distinct.refusal(row.Node); reason != "" {
 		return reason, false
@@ -317,7 +317,7 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 	}
 }
 
-// take puts the allocation on the node if it has room.
+// take puts the allocation on the node if it has capacity.
 func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
 	row := p.run.edit.Row(i)
 	if reason, _ := p.refusal(row); reason != "" {

@@ -32,7 +32,7 @@ func (r *run) mayPreempt() bool {
 	return c.ServiceSchedulerEnabled
 }
 
-// preempt makes room for the allocation on some node by evicting work of lower priority, and places it there.
+// preempt frees capacity for the allocation on some node by evicting work of lower priority, and places it there.
 // Nodes are ranked by an estimate of who would have to go; on the best one it is found out exactly.
 func (p *placer) preempt(a *api.Allocation, ask *feasible.VolumeAsk) bool {
 	if !p.run.mayPreempt() {
@@ -74,7 +74,7 @@ func (p *placer) weigh(i int) {
 	p.sacrifice.Put(c)
 }
 
-// netPriority estimates how much is lost when room for the ask is made on the node: the highest priority
+// netPriority estimates how much is lost when capacity for the ask is freed on the node: the highest priority
 // among those that go, and the sum of all divided by it. It answers false when not enough can go.
 func netPriority(row *fleet.Row, ask fleet.Amount, priority int) (float64, bool) {
 	missing := row.Used.Add(ask).Sub(row.Total)
@@ -211,7 +211,7 @@ func (p *placer) next(i int, left []victim, moved map[string]int) int {
 	return best
 }
 
-// blocks reports whether the load has something that only one can have and that the group needs. Where room
+// blocks reports whether the load has something that only one can have and that the group needs. Where capacity
 // is missing for another reason everybody blocks.
 func (p *placer) blocks(row *fleet.Row, l fleet.Load) bool {
 	x := l.Exclusive
@@ -256,7 +256,7 @@ func (r *run) strain(v victim, moved map[string]int) float64 {
 	return 0
 }
 
-// spare lets those stay after all without whom there is room as well; those of the highest priority first.
+// spare lets those stay after all without whom there is capacity as well; those of the highest priority first.
 func (p *placer) spare(i int, gone []victim) []victim {
 	slices.SortStableFunc(gone, func(x, y victim) int { return y.load.Priority - x.load.Priority })
 	return slices.DeleteFunc(gone, func(v victim) bool {

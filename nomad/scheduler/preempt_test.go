@@ -81,7 +81,7 @@ func TestWhoIsEvicted(t *testing.T) {
 		"the one that is nearest in size": {
 			[]*api.Job{sized("big", 20, 2500, 1), sized("small", 20, 1500, 1)}, sized("new", 50, 1400, 1), "small.g[0]",
 		},
-		"nobody for whom there is room without": {
+		"nobody for whom there is capacity without": {
 			[]*api.Job{sized("a", 10, 500, 1), sized("b", 20, 3500, 1)}, sized("new", 50, 3400, 1), "b.g[0]",
 		},
 		"all when all are needed": {
@@ -162,7 +162,7 @@ func TestNobodyIsEvictedWhereThereIsRoom(t *testing.T) {
 	}
 }
 
-// What is evicted is always less important, and always makes room.
+// What is evicted is always less important, and always frees capacity.
 func TestEvictionsMakeRoom(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newCluster(t).preempting()

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 )
 
-// oneInZone asks for a place of its own zone: group a for n0, group b for much room.
+// oneInZone asks for a place of its own zone: group a for n0, group b for much memory.
 func oneInZone(cpu int) *api.Job {
 	return job("z", api.JobTypeService, 1, func(j *api.Job) {
 		j.Constraints = []*api.Constraint{{Operand: api.ConstraintDistinctProperty, LTarget: "${meta.zone}"}}

@@ -40,7 +40,7 @@ func memoryMax(ask *api.Resources) int64 {
 	return int64(ask.MemoryMaxMB)
 }
 
-// Reasons why a node has no room for what tasks want for themselves.
+// Reasons why a node has no capacity for what tasks want for themselves.
 const (
 	noCores   = "cores"
 	noDevices = "devices: no devices match request"

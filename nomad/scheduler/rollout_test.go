@@ -341,6 +341,6 @@ func TestFailedAllocationWithoutPlaceIsMarkedAndTriedAgain(t *testing.T) {
 	c.node("n1")
 	o := c.run(j)
 	if p := placed(o); len(p) != 1 || p[0].RescheduleTracker.LastReschedule != "ok" || len(stopped(o)) != 1 {
-		t.Fatalf("with room: %+v", p)
+		t.Fatalf("with capacity: %+v", p)
 	}
 }

@@ -35,7 +35,7 @@ type run struct {
 	surveys []*survey
 	// near are the allocations that are too near to others of the job, by group and id.
 	near map[string]map[string]bool
-	// refused are the groups of a system job that found no room, by node.
+	// refused are the groups of a system job that found no capacity, by node.
 	refused map[string][]string
 	// asked is the earliest time that each follow-up was asked for.
 	asked []time.Time
@@ -145,7 +145,7 @@ func (r *run) unvacate(a *api.Allocation) {
 	}
 }
 
-// expect makes room in the plan for new allocations, most of which will be on nodes of their own.
+// expect allocates what the plan needs for new allocations, most of which will be on nodes of their own.
 func (r *run) expect(n int) {
 	if p := r.out.Plan; n > 8 && len(p.NodeAllocation) == 0 {
 		p.NodeAllocation = make(map[string][]*api.Allocation, min(n, r.in.Fleet.Len()))
@@ -187,7 +187,7 @@ func (r *run) followUp(at time.Time, trigger, why string) string {
 	return e.ID
 }
 
-// full notes that a group of a system job found no room on the node.
+// full notes that a group of a system job found no capacity on the node.
 func (r *run) full(node, group string) {
 	if r.refused == nil {
 		r.refused = map[string][]string{}

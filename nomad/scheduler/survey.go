@@ -15,7 +15,7 @@ type survey struct {
 	static     *feasible.Static
 	affinities *rank.Affinities
 	spreads    *rank.Spreads
-	// board ranks the nodes that have room; nil for system jobs, which are told their nodes.
+	// board ranks the nodes that have capacity; nil for system jobs, which are told their nodes.
 	board *rank.Board
 
 	// nodes are as they were looked at, by index; fit is what came of it, and seen sums it up.

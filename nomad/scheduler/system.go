@@ -226,7 +226,7 @@ func (s *systemGroup) rollOut() {
 	}
 }
 
-// candidates counts the nodes that have room or an allocation, unless that is of this version already and
+// candidates counts the nodes that have capacity or an allocation, unless that is of this version already and
 // was not brought by the deployment.
 func (s *systemGroup) candidates() int {
 	n := 0
@@ -333,7 +333,7 @@ func (s *systemGroup) placeOn(p *placer, i int, prev *api.Allocation, canary boo
 	return false
 }
 
-// refuse counts a node without room as a failure; a node that the rules leave out is none.
+// refuse counts a node without capacity as a failure; a node that the rules leave out is none.
 func (s *systemGroup) refuse(p *placer, i int, ask *feasible.VolumeAsk) {
 	row := s.run.edit.Row(i)
 	if p.failed == nil {

@@ -59,7 +59,7 @@ type Output struct {
 	Classes map[string]bool
 	Escaped bool
 	Missing []string
-	// FullNodes are nodes on which a system job found no room, and Watched the evaluations that wait for one
+	// FullNodes are nodes on which a system job found no capacity, and Watched the evaluations that wait for one
 	// already, by node.
 	FullNodes []string
 	Watched   map[string]string

@@ -98,7 +98,7 @@ func TestManyFullNodesShareOneEvaluation(t *testing.T) {
 	}
 }
 
-// Who waits for a node and was never told of a group that has no room there now does not wait for that group.
+// Who waits for a node and was never told of a group that has no capacity there now does not wait for that group.
 func TestAWatcherOfOtherGroupsIsReplaced(t *testing.T) {
 	c := newCluster(t)
 	c.nodes(2)

@@ -36,7 +36,7 @@ func TestStatusFollowsAllocationsAndEvaluations(t *testing.T) {
 		{"system job that is looked at again", system, nil, []*api.Evaluation{closed, open}, "running", nil},
 		{"system job just registered", system, nil, []*api.Evaluation{open}, "pending", nil},
 		{"system job stopped", &api.Job{Type: api.JobTypeSystem, Stop: true}, nil, []*api.Evaluation{closed}, "dead", nil},
-		{"rolled out without room", plain, nil, []*api.Evaluation{closed, open}, "running", []*api.Deployment{{Status: api.DeploymentStatusRunning}}},
+		{"rolled out without capacity", plain, nil, []*api.Evaluation{closed, open}, "running", []*api.Deployment{{Status: api.DeploymentStatusRunning}}},
 		{"its roll-out failed", plain, nil, []*api.Evaluation{closed}, "dead", []*api.Deployment{{Status: api.DeploymentStatusFailed}}},
 		{"the roll-out of another version", plain, nil, []*api.Evaluation{closed}, "dead", []*api.Deployment{{Status: api.DeploymentStatusRunning, JobVersion: 1}}},
 		{"waits for its times", parent, nil, nil, "running", nil},

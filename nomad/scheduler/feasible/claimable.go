@@ -98,7 +98,7 @@ func (b *book) matters(v *api.Volume, c *api.VolumeClaim, r claim.Request) bool 
 	return false
 }
 
-// claimable is why the volume's claims leave no room for the allocation on the node, or "".
+// claimable is why the volume's claims leave no capacity for the allocation on the node, or "".
 func (vs *Volumes) claimable(n *api.Node, w want) string {
 	answer := claim.Fits(w.volume, vs.book(w.volume).against(w), w.on(n), vs.stopping)
 	if answer.Verdict == claim.Refused {

@@ -92,7 +92,7 @@ func (h *held) all() iter.Seq2[string, Load] {
 	}
 }
 
-// own makes the copy independent of the one that it was made from, with room for one more.
+// own makes the copy independent of the one that it was made from, with capacity for one more.
 func (h *held) own() {
 	h.recent, h.gone = append(make([]holding, 0, len(h.recent)+1), h.recent...), slices.Clone(h.gone)
 }

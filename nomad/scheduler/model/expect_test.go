@@ -55,7 +55,7 @@ func (w *world) legal(tx *state.Txn) error {
 			}
 		}
 		for a := range tx.AllocsByNode(n.ID) {
-			// What a plan stops gives its room to what the same plan places. A later one may stop it once more.
+			// What a plan stops gives its capacity to what the same plan places. A later one may stop it once more.
 			leaves := a.DesiredStatus != api.AllocDesiredStatusRun && a.AllocModifyIndex >= came
 			if !a.ClientTerminal() && !leaves {
 				used += cpuOf(a.Job, a.TaskGroup)
@@ -352,7 +352,7 @@ func blocked(tx *state.Txn, id string, j *api.Job, short map[string]bool) error 
 	case len(short) == 0 && len(waiting) > 0:
 		return fmt.Errorf("evaluation %s waits for nothing", waiting[0].ID)
 	case len(short) > 0 && len(waiting) == 0:
-		return fmt.Errorf("nobody waits for room for %v", slices.Sorted(maps.Keys(short)))
+		return fmt.Errorf("nobody waits for capacity for %v", slices.Sorted(maps.Keys(short)))
 	case len(waiting) > 1 && !everywhere:
 		return fmt.Errorf("%d evaluations wait", len(waiting))
 	}

@@ -43,7 +43,7 @@ func (p *part) counted() error {
 			continue
 		case changed:
 			if n := place(p.after, p.job, p.name, p.after.Alloc(a.ID)); n != nil {
-				return fmt.Errorf("%s is not replaced, although there is room on %s", show(a), n.ID)
+				return fmt.Errorf("%s is not replaced, although there is capacity on %s", show(a), n.ID)
 			}
 			p.short++
 		case p.after.Alloc(a.ID).Job.Version != p.job.Version:
@@ -63,7 +63,7 @@ func (p *part) counted() error {
 	}
 	p.short += missing
 	if n := place(p.after, p.job, p.name, nil); n != nil {
-		return fmt.Errorf("%d are missing, although there is room on %s", missing, n.ID)
+		return fmt.Errorf("%d are missing, although there is capacity on %s", missing, n.ID)
 	}
 	return p.apart()
 }
@@ -212,7 +212,7 @@ func (p *part) named(taken, again map[int]bool, need int) error {
 		if taken[i] {
 			return fmt.Errorf("two have the name %s", a.Name)
 		}
-		prev := p.after.Alloc(a.PreviousAllocation) // which may have waited for room for some steps
+		prev := p.after.Alloc(a.PreviousAllocation) // which may have waited for capacity for some steps
 		follows := prev != nil && prev.Name == a.Name && !lives(prev)
 		if !free[i] && !again[i] && !follows && !p.canaried {
 			return fmt.Errorf("%s came, free are %v", show(a), free)
@@ -290,7 +290,7 @@ func (p *part) on(n *api.Node) error {
 	case old != nil && !p.lives(old) && !p.linked(old):
 		return fmt.Errorf("%s was stopped and has no successor", show(old))
 	case fits(p.after, p.job, p.name, n, old):
-		return fmt.Errorf("there is none, although there is room")
+		return fmt.Errorf("there is none, although there is capacity")
 	}
 	p.short++
 	return nil

@@ -117,14 +117,14 @@ func recorded() map[string][]step {
 			alone, preempt(true, true), register(one("low", batch, 1, 800, with(10, "a"))), runs("low", 1),
 			register(one("high", service, 1, 800, with(80, "a"))), runs("low", 0), waits("low"), stopJob("high", false), runs("low", 1),
 		},
-		"stopped batch work waits for room and runs again": {
+		"stopped batch work waits for capacity and runs again": {
 			alone, register(one("b", batch, 1, 600)), nodeUp("n1", "a", 500), eligible("n0", false),
 			end("b", 0, "user"), runs("b", 0), waits("b"), eligible("n0", true), runs("b", 1), finish("b"), runs("b", 0),
 		},
-		"drained batch work waits for room": {
+		"drained batch work waits for capacity": {
 			alone, register(one("b", batch, 1, 600)), drain("n0"), runs("b", 0), waits("b"), nodeUp("n1", "b", 1000), runs("b", 1),
 		},
-		"drained batch work moves to another room": {
+		"drained batch work moves to another node": {
 			alone, register(one("b", batch, 2, 400)), nodeUp("n1", "b", 1000), drain("n0"), runs("b", 2),
 		},
 		"batch work that its node ended alone is done again": {

@@ -123,10 +123,10 @@ func (p *part) tried(d *api.Deployment, g *api.DeploymentState) error {
 	case canaries > g.DesiredCanaries:
 		return fmt.Errorf("%d canaries of %d", canaries, g.DesiredCanaries)
 	case canaries < g.DesiredCanaries && p.short == 0:
-		return fmt.Errorf("%d canaries of %d and nobody waits for room", canaries, g.DesiredCanaries)
+		return fmt.Errorf("%d canaries of %d and nobody waits for capacity", canaries, g.DesiredCanaries)
 	case canaries < g.DesiredCanaries:
 		if n := place(p.after, p.job, p.name, nil); n != nil {
-			return fmt.Errorf("%d canaries of %d, although there is room on %s", canaries, g.DesiredCanaries, n.ID)
+			return fmt.Errorf("%d canaries of %d, although there is capacity on %s", canaries, g.DesiredCanaries, n.ID)
 		}
 	}
 	before := p.before.Job("default", p.id)
@@ -146,7 +146,7 @@ func (p *part) tried(d *api.Deployment, g *api.DeploymentState) error {
 	return nil
 }
 
-// stuck is a roll-out that goes on: for want of room only.
+// stuck is a roll-out that goes on: for want of capacity only.
 func (p *part) stuck(d *api.Deployment) error {
 	p.open()
 	if p.short == 0 {
@@ -162,7 +162,7 @@ func (p *part) stuck(d *api.Deployment) error {
 	}
 	if len(p.now) < p.count {
 		if n := place(p.after, p.job, p.name, nil); n != nil {
-			return fmt.Errorf("%d of %d, although there is room on %s", len(p.now), p.count, n.ID)
+			return fmt.Errorf("%d of %d, although there is capacity on %s", len(p.now), p.count, n.ID)
 		}
 	}
 	return nil

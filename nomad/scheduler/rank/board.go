@@ -34,7 +34,7 @@ func NewBoard(size int) *Board {
 	return &Board{groups: map[group]int{}, places: make([]place, size)}
 }
 
-// Grow makes room for nodes with indexes below size.
+// Grow allocates for nodes with indexes below size.
 func (b *Board) Grow(size int) {
 	if more := size - len(b.places); more > 0 {
 		b.places = append(b.places, make([]place, more)...)
