@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/nomad/api"
 )
 
 // TestNodeThatTakesNothingNewKeepsThePluginOfItsVolumes updates the plugin while a node that has a volume is ineligible,
@@ -28,6 +30,7 @@ func TestNodeThatTakesNothingNewKeepsThePluginOfItsVolumes(t *testing.T) {
 	old := drivers(h)
 	next := b.driverJob()
 	next.TaskGroups[0].Tasks[0].Env = map[string]string{"RELEASE": "2"}
+	next.Update = &api.UpdateStrategy{MaxParallel: ptr(2), HealthCheck: ptr("task_states"), MinHealthyTime: ptr(100 * time.Millisecond)}
 	b.Register(next)
 	b.Until(30*time.Second, "the plugin to be another one", func() error {
 		if now := drivers(h); len(now) != 1 || now[0] == old[0] {
