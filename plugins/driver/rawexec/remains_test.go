@@ -268,7 +268,7 @@ func TestStuckOrphansOfAVanishedSupervisingProcessAreTold(t *testing.T) {
 
 func untilStuck(t *testing.T, d *rawexec.Driver, id, name string) []driver.Remain {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		left := d.Remains(id)
 		if len(left) == 1 && left[0].Stuck() && left[0].Name == name {
 			return left
