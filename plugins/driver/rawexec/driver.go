@@ -181,6 +181,7 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	}
 	if err != nil {
 		d.forget(t.ID)
+		d.dropLease(spec.LeaseOf)
 		return nil, fmt.Errorf("start task %s: %w", t.Name, err)
 	}
 	d.adopt(t.ID, p)
@@ -274,6 +275,7 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 		return fmt.Errorf("destroy task %s: %w", id, err)
 	}
 	d.forget(id)
+	d.dropLease(t.process.Ident().LeaseOf)
 	return nil
 }
 

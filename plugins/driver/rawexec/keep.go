@@ -33,9 +33,14 @@ func (d *Driver) setLease(s *frame.Spec, t *driver.Task) {
 	s.Lease, s.LeaseFrom, s.Unmount, s.Beside = int64(l.Term.Stop()), l.From, l.Unmount, l.Beside
 	s.LeaseCut, s.LeaseEnd, s.Shared = int64(l.Term.Cut()), int64(l.Term.Term), l.Shared
 	s.LeaseOf = cmp.Or(t.AllocID, t.ID)
+	s.LeaseFile = d.leaseFile(s.LeaseOf)
+}
+
+// leaseFile is what all supervising processes of an allocation lock which have its lease.
+func (d *Driver) leaseFile(allocID string) string {
 	h := fnv.New64a()
-	h.Write([]byte(s.LeaseOf))
-	s.LeaseFile = filepath.Join(d.shard(h.Sum64()), fmt.Sprintf("%016x", h.Sum64())+supervise.LeaseEnding)
+	h.Write([]byte(allocID))
+	return filepath.Join(d.shard(h.Sum64()), fmt.Sprintf("%016x", h.Sum64())+supervise.LeaseEnding)
 }
 
 // Keep implements [driver.Keeper].
@@ -58,16 +63,38 @@ func (d *Driver) Keep(from int64, needed func(allocID string) bool) {
 
 // keeping lists the supervising processes that keep leases of tasks that have ended, and forgets those that have left.
 func (d *Driver) keeping() []*supervise.Process {
+	var ended []*supervise.Process
+	defer func() {
+		if len(ended) > 0 {
+			go d.clean(ended) // the disk may hang
+		}
+	}()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.kept = slices.DeleteFunc(d.kept, func(p *supervise.Process) bool { return !p.Keeping() })
-	out := slices.Clone(d.kept)
+	d.kept = slices.DeleteFunc(d.kept, func(p *supervise.Process) bool {
+		gone := !p.Keeping() && p.Gone()
+		if gone {
+			ended = append(ended, p)
+		}
+		return gone
+	})
+	out := slices.DeleteFunc(slices.Clone(d.kept), func(p *supervise.Process) bool { return !p.Keeping() })
 	for _, t := range d.tasks {
 		if t.process != nil && t.process.Keeping() {
 			out = append(out, t.process)
 		}
 	}
 	return out
+}
+
+// clean removes what processes left that kept leases and may have been killed.
+func (d *Driver) clean(ended []*supervise.Process) {
+	for _, p := range ended {
+		if err := p.Clean(); err != nil {
+			d.log.Warn("remove the socket of a process that kept a lease", "task", p.Ident().TaskID, "error", err)
+		}
+		d.dropLease(p.Ident().LeaseOf)
+	}
 }
 
 // keep takes over a supervising process of which nothing is needed but that it keeps a lease; its task is forgotten.
@@ -164,17 +191,29 @@ func atOnce(list []string, do func(string) error) error {
 	return errors.Join(errs...)
 }
 
-// removeLeases removes the files of leases that nobody has. While it looks at one no task of the allocation can start.
+// removeLeases removes the files of leases that nobody has.
 func removeLeases(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, "*"+supervise.LeaseEnding))
 	for _, name := range names {
-		f, err := os.Open(name)
-		if err != nil {
-			continue
-		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			_ = os.Remove(name)
-		}
-		_ = f.Close()
+		removeLease(name)
 	}
+}
+
+// dropLease removes the file of an allocation's lease if nobody has that: the last one may have been killed.
+func (d *Driver) dropLease(allocID string) {
+	if allocID != "" {
+		removeLease(d.leaseFile(allocID))
+	}
+}
+
+// removeLease removes the file of a lease that nobody has. While it looks no task of the allocation can start.
+func removeLease(name string) {
+	f, err := os.Open(name)
+	if err != nil {
+		return
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		_ = os.Remove(name)
+	}
+	_ = f.Close()
 }

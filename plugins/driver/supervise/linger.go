@@ -2,6 +2,9 @@ package supervise
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -73,6 +76,19 @@ func (p *Process) linger() {
 		p.setKeeping(false)
 		p.reap()
 	}
+}
+
+// Gone reports whether the supervising process has ended.
+func (p *Process) Gone() bool { return !p.alive() }
+
+// Clean removes the socket of a supervising process that has ended while it kept the lease of a task that is forgotten: one
+// that is killed cannot.
+func (p *Process) Clean() error {
+	state := p.Ident().State
+	if _, err := os.Lstat(state + ".lock"); !errors.Is(err, fs.ErrNotExist) {
+		return err // the task is not forgotten
+	}
+	return remove(state, ".sock")
 }
 
 // alive reports whether the supervising process has not ended.
