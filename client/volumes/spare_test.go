@@ -129,3 +129,37 @@ func TestOldCopyOfTheJournalIsNoMount(t *testing.T) {
 		v.clean()
 	})
 }
+
+// A copy that cannot be written holds nothing up. What it has of before, when the journal is lost, leads to no unstage under
+// the mount of an allocation that it does not have.
+func TestCopyOfBeforeEndsNobodysSession(t *testing.T) {
+	for name, c := range map[string]fake.Config{"session": {NoMountAtStaging: true}, "mount": {}} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, c, func(t *testing.T, v *virtual) {
+				v.stop()
+				disk := &failing{bucket: &bucket{}}
+				v.conf.Spare = disk
+				v.start()
+				w := workload("w")
+				v.up(workload("over"))
+				disk.down.Store(true)
+				at := v.up(w)["a"].Source
+				v.down("over")
+				disk.down.Store(false)
+				v.loseJournal()
+				v.knows(w)
+				v.svc.Listed([]*api.Allocation{w})
+				v.svc.Settled()
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				if n := v.count("NodeUnstageVolume"); n != 0 || v.on(at) == nil {
+					t.Errorf("unstaged %d times under the mount at %s", n, at)
+				}
+				v.up(w)
+				v.down("w")
+				v.until("all is forgotten", v.forgotten)
+				v.clean()
+			})
+		})
+	}
+}
