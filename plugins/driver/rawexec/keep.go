@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -199,21 +200,38 @@ func removeLeases(dir string) {
 	}
 }
 
-// dropLease removes the file of an allocation's lease if nobody has that: the last one may have been killed.
-func (d *Driver) dropLease(allocID string) {
-	if allocID != "" {
-		removeLease(d.leaseFile(allocID))
-	}
-}
+// dropTries and dropPause bound the wait for a process that was killed and has not let go of its files.
+const (
+	dropTries = 100
+	dropPause = 50 * time.Millisecond
+)
 
-// removeLease removes the file of a lease that nobody has. While it looks no task of the allocation can start.
-func removeLease(name string) {
-	f, err := os.Open(name)
-	if err != nil {
+// dropLease removes the file of an allocation's lease if nobody has that, or soon will: the last one may have been killed.
+func (d *Driver) dropLease(allocID string) {
+	if allocID == "" || removeLease(d.leaseFile(allocID)) {
 		return
 	}
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-		_ = os.Remove(name)
+	go func() {
+		for range dropTries {
+			time.Sleep(dropPause)
+			if removeLease(d.leaseFile(allocID)) {
+				return
+			}
+		}
+	}()
+}
+
+// removeLease removes the file of a lease, and reports false when somebody has that. While it looks no task of the allocation
+// can start.
+func removeLease(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return true
 	}
-	_ = f.Close()
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return false
+	}
+	_ = os.Remove(name)
+	return true
 }
