@@ -159,7 +159,7 @@ func TestEveryMethodKnowsItsCallers(t *testing.T) {
 				if !errors.Is(err, fault.Unimplemented) {
 					t.Errorf("%s calls %s of nodes at a server: %v", c.who, m.name, err)
 				}
-			case m.name == "Node.Register", m.name == "Node.Call": // what they ask for decides, in the room
+			case m.name == "Node.Register", m.name == "Node.Call": // what they ask for decides, where it is served
 			case refused == c.may[m.auth]:
 				t.Errorf("%s calls %s, which is %s: %v", c.who, m.name, m.auth, err)
 			}

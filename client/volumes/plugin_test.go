@@ -54,7 +54,7 @@ func TestManyPluginsRegisterAtOnce(t *testing.T) {
 		updated := c.Updated
 		c.Updated = func(a, b map[string]*api.CSIInfo) {
 			updated(a, b)
-			// A consumer that looks back into the room must not find it locked.
+			// A consumer that asks the service must not find it locked.
 			if r := node.Load(); r != nil {
 				_, _ = handle(r, context.Background(), wire.ControllerList, &api.ControllerListRequest{ControllerCall: api.ControllerCall{PluginID: "p"}})
 			}

@@ -138,7 +138,7 @@ func (s *server) crash() {
 	s.die()
 }
 
-// now is the clock that the volumes room counts by.
+// now is the clock of the volumes service.
 func (s *server) now() time.Time {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
