@@ -293,7 +293,9 @@ func (s *Service) survey() {
 	rows := s.journal.rows()
 	seen := s.lookAt(rows)
 	for _, r := range rows {
+		//exhaustive:enforce
 		switch r.State {
+		case rowClaiming: // nothing was mounted yet
 		case rowLeaving, rowReleased:
 			s.retries.Add(r.key())
 		case rowMounting:

@@ -141,7 +141,9 @@ func asks(r *api.VolumeIntentRequest, call api.IntentCall, part string) bool {
 }
 
 func attaches(a *api.VolumeAttachment, r *api.VolumeIntentRequest) bool {
+	//exhaustive:enforce
 	switch a.State {
+	case api.AttachmentPublished:
 	case api.AttachmentPublishing:
 		return asks(r, api.CallAttach, a.ProviderNodeID)
 	case api.AttachmentUnpublishing, api.AttachmentWrittenOff:

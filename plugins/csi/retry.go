@@ -156,11 +156,13 @@ func (b Backoff) Again(err error, alike int) bool {
 	if few <= 0 {
 		few = 3
 	}
+	//exhaustive:enforce
 	switch VerdictOf(err) {
 	case fault.VerdictRetry, fault.VerdictRetrySoon:
 		return true
 	case fault.VerdictUncertain:
 		return alike < few
+	case fault.VerdictFinal, fault.VerdictVerify, fault.VerdictLimit, fault.VerdictChanged:
 	}
 	return false
 }

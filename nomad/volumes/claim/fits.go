@@ -139,7 +139,9 @@ func (b Book) capacity(v *api.Volume, r Request, stopping map[string]bool) Answe
 // Unusable is why nobody may take the volume now, whoever uses it and wherever; empty when they may. specs are all
 // rows that name the external volume.
 func Unusable(v *api.Volume, specs []*api.Volume) string {
+	//exhaustive:enforce
 	switch v.Provision.State {
+	case api.VolumeAvailable, api.VolumeExpanding:
 	case api.VolumeCreating:
 		return fmt.Sprintf("volume %q is being created", v.ID)
 	case api.VolumeDeleting:

@@ -293,7 +293,9 @@ func RollbackOver(tx *state.Txn) error {
 // what a call that is under way does is not known then.
 func renewVolumes(tx *state.Txn) {
 	for _, v := range slices.Collect(tx.Volumes(api.AllNamespaces)) {
+		//exhaustive:enforce
 		switch v.Provision.State {
+		case api.VolumeAvailable, api.VolumeFailed:
 		case api.VolumeCreating, api.VolumeDeleting, api.VolumeExpanding:
 			next := *v
 			p := &next.Provision

@@ -105,11 +105,13 @@ func last(before []error, err error, lost bool) error {
 // elsewhere reports whether another controller may be asked at once: this one was not reached, or its call was
 // ended. One whose answer was lost on the way may still be at work.
 func (f failure) elsewhere() bool {
+	//exhaustive:enforce
 	switch f.verdict() {
 	case "":
 		return f.hung || f.cut || !f.lost && errors.Is(f.err, fault.Unavailable)
 	case fault.VerdictRetrySoon, fault.VerdictChanged:
 		return true
+	case fault.VerdictRetry, fault.VerdictFinal, fault.VerdictUncertain, fault.VerdictVerify, fault.VerdictLimit:
 	}
 	return f.hung
 }

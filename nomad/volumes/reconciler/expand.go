@@ -21,7 +21,10 @@ func (r *Reconciler) volumeOps(tx *state.Txn, plugin, external string) (ops []op
 		return int(a.Provision.Intent) - int(b.Provision.Intent)
 	})
 	for _, v := range specs {
+		//exhaustive:enforce
 		switch v.Provision.State {
+		case api.VolumeAvailable, api.VolumeFailed:
+		case api.VolumeCreating: // has no external volume yet
 		case api.VolumeDeleting:
 			ops = append(ops, r.deleteOperation(v))
 		case api.VolumeExpanding:

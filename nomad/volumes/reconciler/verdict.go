@@ -72,11 +72,13 @@ func (f failure) credentials() bool { return f.call != nil && f.call.Credentials
 
 // ends reports whether repeating an operation that makes something has no point any more.
 func (f failure) ends(t try) bool {
+	//exhaustive:enforce
 	switch f.verdict() {
 	case fault.VerdictFinal:
 		return true
 	case fault.VerdictUncertain, fault.VerdictLimit, fault.VerdictVerify:
 		return t.alike >= few
+	case fault.VerdictRetry, fault.VerdictRetrySoon, fault.VerdictChanged:
 	}
 	var ours *ourRefusal
 	return f.unasked() || errors.As(f.err, &ours) || errors.Is(f.err, errNotOffered) || errors.Is(f.err, errNonsense) || errors.Is(f.err, errAnotherDriver)
@@ -84,9 +86,11 @@ func (f failure) ends(t try) bool {
 
 // passes reports whether an attach or detach is repeated until it succeeds, however often it fails so.
 func (f failure) passes() bool {
+	//exhaustive:enforce
 	switch f.verdict() {
 	case fault.VerdictFinal, fault.VerdictUncertain, fault.VerdictLimit:
 		return false
+	case fault.VerdictRetry, fault.VerdictRetrySoon, fault.VerdictVerify, fault.VerdictChanged:
 	}
 	return true
 }
