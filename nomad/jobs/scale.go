@@ -82,9 +82,10 @@ func (c *Scale) Apply(tx *state.Txn) (any, error) {
 	return out, nil
 }
 
-// fits refuses a count that the group cannot have, or not now.
+// fits refuses a count that the group cannot have, or not now. A smaller one is a step to what is allowed.
 func (c *Scale) fits(tx *state.Txn, j *api.Job, g *api.TaskGroup) error {
 	count, total := *c.Count, max(0, min(*c.Count, rules.AllocsMax+1))
+	fewer := count < int64(g.Count) && tx.AgreedVersion() >= fsm.Keyring
 	for _, other := range j.TaskGroups {
 		if other != g {
 			total += int64(other.Count)
@@ -100,7 +101,7 @@ func (c *Scale) fits(tx *state.Txn, j *api.Job, g *api.TaskGroup) error {
 		return fault.New(fault.Invalid, "group count was less than scaling policy minimum: %d < %d", count, p.Min)
 	case p != nil && count > p.Max:
 		return fault.New(fault.Invalid, "group count was greater than scaling policy maximum: %d > %d", count, p.Max)
-	case c.CountMax > 0 && (count > int64(c.CountMax) || total > int64(c.CountMax)):
+	case !fewer && c.CountMax > 0 && (count > int64(c.CountMax) || total > int64(c.CountMax)):
 		return fault.New(fault.Invalid, "group %q: with count %d the job asks for more than %d allocations", g.Name, count, c.CountMax)
 	}
 	for d := range tx.DeploymentsByJob(j.Namespace, j.ID) {
@@ -191,8 +192,9 @@ func (s *Service) Scale(ctx context.Context, r *api.JobScaleRequest) (*api.JobRe
 			return c, nil
 		}
 		c.JobModifyIndex = old.JobModifyIndex
-		if err := c.fits(s.State.Read(), old, old.Group(group)); err != nil {
-			return nil, err
+		g := old.Group(group)
+		if err := c.fits(s.State.Read(), old, g); err != nil || *r.Count <= int64(g.Count) { // what is wrong with fewer was so before
+			return c, err
 		}
 		return c, s.worse(resized(old, group, int(*r.Count)), old)
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -81,6 +82,30 @@ func TestJobThatWouldNotBeAcceptedTodayIsScaled(t *testing.T) {
 	if err := r.resize(2); err != nil {
 		t.Error(err)
 	}
+}
+
+// A job that an earlier version scaled too far, or that has more than is allowed by now, gets fewer step by step: the less
+// it has the less is wrong.
+func TestJobWithTooManyAllocationsIsScaledDown(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	r.Limits.CountMax = 4
+	r.register(on(map[string]*api.VolumeRequest{"data": exclusive()}))
+	r.put(func(tx *state.Txn) {
+		tx.PutAgreedVersion(fsm.Keyring)
+		j := *tx.Job("default", "web")
+		g := *j.TaskGroups[0]
+		g.Count = 7
+		j.TaskGroups = []*api.TaskGroup{&g}
+		tx.PutJob(&j)
+	})
+	for _, count := range []int64{6, 5, 3} {
+		if err := r.resize(count); err != nil {
+			t.Errorf("to %d: %v", count, err)
+		}
+	}
+	refused(t, r.resize(4), fault.Invalid, "allows one allocation, count is 4")
+	refused(t, r.resize(5), fault.Invalid, "more than 4 allocations")
 }
 
 // The job that was judged is the one that is scaled.

@@ -111,3 +111,46 @@ func TestPluginComesToANodeThatNeedsItForItsVolumes(t *testing.T) {
 		})
 	}
 }
+
+// A node may come to another datacenter or pool, or lose what the job's rules ask for: the plugin there stays as it is
+// until its volumes have left.
+func TestPluginStaysOnANodeThatLeavesItsJobWhileItHasVolumes(t *testing.T) {
+	for name, leave := range map[string]func(*api.Node){
+		"datacenter": func(n *api.Node) { n.Datacenter = "dc2" },
+		"pool":       func(n *api.Node) { n.NodePool = "other" },
+		"rules":      func(n *api.Node) { n.Attributes = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newCluster(t)
+			n.node("n0", func(n *api.Node) { n.Datacenter, n.Attributes = "dc1", map[string]string{"rack": "r1"} })
+			rules := func(j *api.Job) {
+				j.Datacenters = []string{"dc1"}
+				j.Constraints = []*api.Constraint{{LTarget: "${attr.rack}", Operand: "=", RTarget: "r1"}}
+			}
+			j := job("s", api.JobTypeSystem, 1, runsPlugin("p"), rules)
+			n.register(j)
+			if o := n.run(j); len(placed(o)) != 1 {
+				t.Fatalf("placed %d", len(placed(o)))
+			}
+			n.setRunning("s")
+			n.write(func(tx *state.Txn) {
+				now := *tx.Node("n0")
+				leave(&now)
+				tx.PutNode(&now)
+				tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n0", PluginID: "p", ExternalID: "x", State: api.ClaimReady})
+			})
+			if o := n.run(j); !o.Empty() {
+				t.Errorf("placed %d, stopped %d while a volume is mounted", len(placed(o)), len(stopped(o)))
+			}
+			next := job("s", api.JobTypeSystem, 1, runsPlugin("p"), rules, func(j *api.Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{"a": "b"} })
+			n.register(next)
+			if o := n.run(next); len(placed(o))+len(stopped(o)) != 0 {
+				t.Errorf("an update placed %d, stopped %d while a volume is mounted", len(placed(o)), len(stopped(o)))
+			}
+			n.write(func(tx *state.Txn) { tx.DeleteClaim("default", "v", "a", "") })
+			if o := n.run(next); len(placed(o)) != 0 || len(stopped(o)) != 1 {
+				t.Errorf("placed %d, stopped %d when nothing is mounted any more", len(placed(o)), len(stopped(o)))
+			}
+		})
+	}
+}

@@ -130,7 +130,7 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 	case a.DesiredTransition.Migrate:
 		s.stop(a, reconcile.Migrating, "")
 		s.desired.Migrate++
-	case !s.static.InPool(n) || !s.static.InDatacenter(n) || s.byNode[a.NodeID] != nil:
+	case s.byNode[a.NodeID] != nil || !s.reaches(n) && !s.holds(n):
 		s.stop(a, reconcile.NotNeeded, "")
 	default:
 		s.byNode[a.NodeID] = a
@@ -183,7 +183,11 @@ func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
 		}
 		return
 	}
-	if reason, _ := s.static.Refusal(n); reason != "" {
+	if reason, _ := s.static.Refusal(n); reason != "" || !s.reaches(n) {
+		if s.holds(n) { // as it is, until its volumes have left
+			s.desired.Ignore++
+			return
+		}
 		delete(s.byNode, a.NodeID)
 		s.stop(a, reconcile.NotNeeded, "")
 		return
@@ -199,6 +203,12 @@ func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
 	}
 	s.update = append(s.update, a)
 }
+
+// reaches reports whether the node is of the job's pool and datacenters.
+func (s *systemGroup) reaches(n *api.Node) bool { return s.static.InPool(n) && s.static.InDatacenter(n) }
+
+// holds reports whether the node needs the plugin that the group runs for its volumes.
+func (s *systemGroup) holds(n *api.Node) bool { return feasible.Holds(s.run.in.View, n, s.group) }
 
 func (s *systemGroup) stop(a *api.Allocation, why, client string) {
 	s.desired.Stop++
@@ -254,7 +264,7 @@ func (s *systemGroup) suits(i int, n *api.Node) bool {
 		return s.placer.fit[i].ok()
 	}
 	reason, _ := s.static.Refusal(n)
-	return reason == "" && s.static.InPool(n) && s.static.InDatacenter(n)
+	return reason == "" && s.reaches(n)
 }
 
 // place replaces what must be replaced and fills the nodes that have nothing. Until canaries are promoted,
