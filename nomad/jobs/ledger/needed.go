@@ -30,7 +30,7 @@ func Needed(tx *state.Txn, old, next *api.Job) error {
 	for _, id := range slices.Sorted(maps.Keys(was)) {
 		loss := lossOf(tx, old, id, was[id], now[id])
 		if next != nil && next.Type == api.JobTypeSystem && tx.AgreedVersion() >= fsm.Keyring {
-			loss.old, loss.next = old, next
+			loss.leaves = leaving(tx, id, old, next)
 		}
 		users := loss.users(tx)
 		if len(users) == 0 {
@@ -97,26 +97,39 @@ type loss struct {
 	node, controller bool
 	// nodes are those where another job runs the node plugin.
 	nodes map[string]bool
-	// old and next are the job's versions, when it may leave nodes.
-	old, next *api.Job
+	// leaves reports of a node whether the job's next version keeps the node plugin and cannot run it there any more; nil
+	// where it leaves none.
+	leaves func(node string) bool
 }
 
-// leaves reports whether the job's next version keeps the node plugin and cannot run it on that node any more.
-func (l loss) leaves(tx *state.Txn, node string) bool {
-	n := tx.Node(node)
-	return n != nil && l.next != nil && mayServe(l.old, l.plugin, n) && !mayServe(l.next, l.plugin, n)
-}
-
-// mayServe reports whether the job may run the node plugin on that node, as far as what the node is goes.
-func mayServe(j *api.Job, plugin string, n *api.Node) bool {
-	return slices.ContainsFunc(j.TaskGroups, func(g *api.TaskGroup) bool {
-		if g.Count == 0 || !groupOffers(g)[plugin].nodes().any() {
-			return false
+// leaving compares where two versions of a job may run the node plugin. A node is looked at once, whatever has volumes there.
+func leaving(tx *state.Txn, plugin string, old, next *api.Job) func(node string) bool {
+	was, is := places(old, plugin), places(next, plugin)
+	known := map[string]bool{}
+	return func(node string) bool {
+		leaves, seen := known[node]
+		if n := tx.Node(node); !seen && n != nil {
+			leaves = was(n) && !is(n)
+			known[node] = leaves
 		}
-		s := feasible.NewStatic(j, g)
-		reason, _ := s.Refusal(n)
-		return reason == "" && s.InPool(n) && s.InDatacenter(n)
-	})
+		return leaves
+	}
+}
+
+// places reports of a node whether the job may run the node plugin there, as far as what the node is goes.
+func places(j *api.Job, plugin string) func(*api.Node) bool {
+	var asks []*feasible.Static
+	for _, g := range j.TaskGroups {
+		if g.Count != 0 && groupOffers(g)[plugin].nodes().any() {
+			asks = append(asks, feasible.NewStatic(j, g))
+		}
+	}
+	return func(n *api.Node) bool {
+		return slices.ContainsFunc(asks, func(s *feasible.Static) bool {
+			reason, _ := s.Refusal(n)
+			return reason == "" && s.InPool(n) && s.InDatacenter(n)
+		})
+	}
 }
 
 func lossOf(tx *state.Txn, j *api.Job, plugin string, was, is offer) loss {
@@ -146,14 +159,14 @@ func runs(a *api.Allocation, plugin string) offer {
 
 // users names what needs the lost part of the plugin to end.
 func (l loss) users(tx *state.Txn) []string {
-	if !l.node && !l.controller && l.next == nil {
+	if !l.node && !l.controller && l.leaves == nil {
 		return nil
 	}
 	var list []string
 	claimed := map[string]bool{}
 	attaches := l.controller && mayAttach(tx, l.plugin)
 	for c := range tx.Claims() {
-		if c.PluginID == l.plugin && (Mounted(c) && !l.nodes[c.NodeID] && (l.node || l.leaves(tx, c.NodeID)) || attaches && c.State != api.ClaimWaiting) {
+		if c.PluginID == l.plugin && (Mounted(c) && !l.nodes[c.NodeID] && (l.node || l.leaves != nil && l.leaves(c.NodeID)) || attaches && c.State != api.ClaimWaiting) {
 			claimed[c.ExternalID+" "+c.NodeID] = true
 			list = append(list, fmt.Sprintf("volume %q by allocation %s of job %q on node %s", c.VolumeID, c.AllocID, c.JobID, c.NodeID))
 		}
