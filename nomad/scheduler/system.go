@@ -205,7 +205,9 @@ func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
 }
 
 // reaches reports whether the node is of the job's pool and datacenters.
-func (s *systemGroup) reaches(n *api.Node) bool { return s.static.InPool(n) && s.static.InDatacenter(n) }
+func (s *systemGroup) reaches(n *api.Node) bool {
+	return s.static.InPool(n) && s.static.InDatacenter(n)
+}
 
 // holds reports whether the node needs the plugin that the group runs for its volumes.
 func (s *systemGroup) holds(n *api.Node) bool { return feasible.Holds(s.run.in.View, n, s.group) }

@@ -48,7 +48,7 @@ func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, 
 }
 
 // errAnotherDriver marks that the plugin is another driver by now than the one that is meant.
-var errAnotherDriver = errors.New("it may have something else by the same id or name: run the former again")
+var errAnotherDriver = errors.New("it may have something else by the same id or name: run the former again, or, if it was renamed, register the volume anew, by another id while this one is in use")
 
 // another is the error for a plugin that has healthy controllers of another driver than the given one.
 func another(tx *state.Txn, plugin, driver string) error {
