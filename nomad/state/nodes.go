@@ -21,6 +21,10 @@ func pluginsOfNode(n *api.Node) []string {
 	return ids
 }
 
+func controllersOfNode(n *api.Node) []string {
+	return slices.Collect(maps.Keys(n.CSIControllerPlugins))
+}
+
 // staleOnNode are the external volumes that the node may still have mounted of claims that were given up.
 func staleOnNode(n *api.Node) (keys []string) {
 	for _, m := range n.StaleMounts {
@@ -44,6 +48,11 @@ func (t *Txn) NodesPrefix(prefix string) iter.Seq[*api.Node] {
 // NodesByPlugin lists the nodes that report an instance of the CSI plugin.
 func (t *Txn) NodesByPlugin(plugin string) iter.Seq[*api.Node] {
 	return nodes.list(t, "plugin", plugin)
+}
+
+// NodesByController lists the nodes that report a controller of the CSI plugin; all may have instances of it.
+func (t *Txn) NodesByController(plugin string) iter.Seq[*api.Node] {
+	return nodes.list(t, "controller", plugin)
 }
 
 // NodesByStaleMount lists the nodes that may still have an external volume mounted of claims that were given up.

@@ -36,7 +36,8 @@ const (
 var (
 	nodes = tableOf(
 		TableNodes, func(n *api.Node) stamps { return stamps{&n.CreateIndex, &n.ModifyIndex} },
-		unique(func(n *api.Node) string { return n.ID }), byEach("plugin", pluginsOfNode), byEach("stale", staleOnNode),
+		unique(func(n *api.Node) string { return n.ID }), byEach("plugin", pluginsOfNode), byEach("controller", controllersOfNode),
+		byEach("stale", staleOnNode),
 	)
 	jobs = tableOf(
 		TableJobs, func(j *api.Job) stamps { return stamps{&j.CreateIndex, &j.ModifyIndex} },

@@ -194,7 +194,7 @@ func Mounted(c *api.VolumeClaim) bool {
 // controller has said what it can, they may.
 func mayAttach(tx *state.Txn, plugin string) bool {
 	told := false
-	for n := range tx.NodesByPlugin(plugin) {
+	for n := range tx.NodesByController(plugin) {
 		if i := n.CSIControllerPlugins[plugin]; i != nil && i.ControllerInfo != nil {
 			told = true
 			if i.ControllerInfo.SupportsAttachDetach {

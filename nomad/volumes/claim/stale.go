@@ -28,7 +28,7 @@ func Twin(n *api.Node, plugin, external string, stale iter.Seq[*api.Node]) (*api
 		return nil, nil
 	}
 	for o := range stale {
-		if o.ID == n.ID || o.BootID != "" && n.BootID != "" && o.BootID != n.BootID {
+		if o.ID == n.ID || Rebooted(o, n) {
 			continue
 		}
 		for _, m := range o.StaleMounts {
@@ -38,6 +38,11 @@ func Twin(n *api.Node, plugin, external string, stale iter.Seq[*api.Node]) (*api
 		}
 	}
 	return nil, nil
+}
+
+// Rebooted reports whether two nodes, if they are one machine, have told of two boots of it.
+func Rebooted(n, o *api.Node) bool {
+	return n.BootID != "" && o.BootID != "" && n.BootID != o.BootID
 }
 
 // NotYetTwin says why the volume cannot be attached to a node because of what [Twin] found.

@@ -9,7 +9,7 @@ import (
 
 // canReadOnly reports whether a controller takes the read-only flag.
 func canReadOnly(tx *state.Txn, plugin string) bool {
-	for n := range tx.NodesByPlugin(plugin) {
+	for n := range tx.NodesByController(plugin) {
 		if i := n.CSIControllerPlugins[plugin]; i != nil && i.ControllerInfo != nil && i.ControllerInfo.SupportsReadOnlyAttach {
 			return true
 		}
@@ -20,7 +20,7 @@ func canReadOnly(tx *state.Txn, plugin string) bool {
 // Drivers lists the names of the drivers whose healthy controllers the plugin has, in order; "" is one that has not told
 // its name.
 func Drivers(tx *state.Txn, plugin string) (names []string) {
-	for n := range tx.NodesByPlugin(plugin) {
+	for n := range tx.NodesByController(plugin) {
 		if n.HealthyController(plugin) == nil {
 			continue
 		}
@@ -45,7 +45,7 @@ func Provider(tx *state.Txn, plugin string) string {
 // reach it; "" when there is none, or when no driver is given. The first by name is told of several.
 func Foreign(tx *state.Txn, plugin, provider string) string {
 	name := ""
-	for n := range tx.NodesByPlugin(plugin) {
+	for n := range tx.NodesByController(plugin) {
 		if n.HealthyController(plugin) == nil || provider == "" {
 			continue
 		}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -38,20 +37,24 @@ func Awaited(tx *state.Txn, n *api.Node, leaves func(*api.Node) bool) bool {
 	if tx.AgreedVersion() < Keyring {
 		return false
 	}
-	return slices.ContainsFunc(n.StaleMounts, func(m *api.StaleMount) bool {
-		if !Attaches(tx, m.PluginID) {
-			return false
+	machines := map[string]map[string]bool{} // by plugin, what its driver calls the node, or called it
+	for _, m := range n.StaleMounts {
+		if machines[m.PluginID] == nil {
+			machines[m.PluginID] = map[string]bool{claim.ProviderNode(n, m.PluginID): true}
 		}
-		for o := range tx.NodesByPlugin(m.PluginID) {
-			if o.ID == n.ID {
-				continue
-			}
-			if _, found := claim.Twin(o, m.PluginID, m.ExternalID, slices.Values([]*api.Node{n})); found != nil && !leaves(o) {
+		machines[m.PluginID][m.ProviderNodeID] = true
+	}
+	for plugin, names := range machines {
+		if delete(names, ""); len(names) == 0 || !Attaches(tx, plugin) {
+			continue
+		}
+		for o := range tx.NodesByPlugin(plugin) {
+			if o.ID != n.ID && names[claim.ProviderNode(o, plugin)] && !claim.Rebooted(n, o) && !leaves(o) {
 				return true
 			}
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // Purged lets those go on who waited for what the node had mounted, after its row is gone.

@@ -11,34 +11,33 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// BenchmarkReadBesideManyNodes prints how long it takes to collect what is known of a volume while so many claims wait to
-// use it on 2,000 nodes, none of which has a mount of before.
-func BenchmarkReadBesideManyNodes(b *testing.B) {
-	for _, many := range []int{1, 1000} {
-		b.Run(fmt.Sprint("claims=", many), func(b *testing.B) {
-			s, err := state.New()
-			if err != nil {
-				b.Fatal(err)
-			}
-			tx := s.Write(1, time.Unix(1_700_000_000, 0))
-			tx.PutAgreedVersion(fsm.Version)
-			for i := range 2000 {
-				id := fmt.Sprintf("n%04d", i)
-				tx.PutNode(&api.Node{ID: id, CSINodePlugins: map[string]*api.CSIInfo{"p": {PluginID: "p", NodeInfo: &api.CSINodeInfo{ID: "machine-" + id}}}})
-				if i < many {
-					tx.PutClaim(&api.VolumeClaim{
-						Namespace: "default", VolumeID: "v", AllocID: "a-" + id, NodeID: id, PluginID: "p", ExternalID: "ext-v", Attach: true,
-						State: api.ClaimTaken, AccessMode: api.AccessMultiNodeMultiWriter,
-					})
-				}
-			}
-			tx.Commit()
-			read := s.Read()
-			for b.Loop() {
-				if book := ledger.Read(read, "p", "ext-v"); len(book.Claims) != many {
-					b.Fatal(len(book.Claims))
-				}
-			}
+// What it costs to find that nobody waits for what a lost node had mounted: 50 volumes of a plugin that 5,000 nodes run.
+func BenchmarkAwaited(b *testing.B) {
+	s, err := state.New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	tx := s.Write(1, time.Unix(1, 0))
+	tx.PutAgreedVersion(fsm.Keyring)
+	for i := range 5000 {
+		id := fmt.Sprintf("n%d", i)
+		tx.PutNode(&api.Node{
+			ID: id, Status: api.NodeStatusReady, CSINodePlugins: map[string]*api.CSIInfo{
+				"p": {PluginID: "p", Healthy: true, RequiresControllerPlugin: true, NodeInfo: &api.CSINodeInfo{ID: "machine-" + id}},
+			},
 		})
+	}
+	lost := &api.Node{ID: "lost", Status: api.NodeStatusDown}
+	for i := range 50 {
+		lost.StaleMounts = append(lost.StaleMounts, &api.StaleMount{
+			Namespace: "default", VolumeID: fmt.Sprint(i), AllocID: fmt.Sprint(i), PluginID: "p", ExternalID: fmt.Sprint(i), ProviderNodeID: "machine-lost",
+		})
+	}
+	tx.PutNode(lost)
+	tx.Commit()
+	for b.Loop() {
+		if ledger.Awaited(s.Read(), lost, func(*api.Node) bool { return false }) {
+			b.Fatal("somebody waits")
+		}
 	}
 }

@@ -38,7 +38,7 @@ var (
 func Controllers(tx *state.Txn, plugin, object string, c Capability) ([]string, error) {
 	var ids, why []string
 	healthy := false
-	for n := range tx.NodesByPlugin(plugin) {
+	for n := range tx.NodesByController(plugin) {
 		i := n.CSIControllerPlugins[plugin]
 		if info := n.HealthyController(plugin); info != nil {
 			healthy = true
