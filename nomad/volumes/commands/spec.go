@@ -34,7 +34,7 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim, agre
 	if len(spec.Parameters) > 0 && !maps.Equal(spec.Parameters, old.Parameters) {
 		errs = append(errs, errors.New("parameters cannot change"))
 	}
-	if spec.RequestedTopologies != nil && !reflect.DeepEqual(spec.RequestedTopologies, old.RequestedTopologies) {
+	if spec.RequestedTopologies != nil && !sameTopologies(spec.RequestedTopologies, old.RequestedTopologies, agreed) {
 		switch says := tells(spec.RequestedTopologies); {
 		case len(old.Provision.Topologies) > 0:
 			errs = append(errs, errors.New("topology_request cannot change"))
@@ -65,6 +65,20 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim, agre
 		next.Context = spec.Context
 	}
 	return &next, nil
+}
+
+// sameTopologies compares two requests: an empty list says as much as none.
+func sameTopologies(a, b *api.TopologyRequest, agreed uint64) bool {
+	if agreed < fsm.Keyring {
+		return reflect.DeepEqual(a, b)
+	}
+	lists := func(r *api.TopologyRequest) (l [2][]*api.Topology) {
+		if r != nil {
+			l = [2][]*api.Topology{WithSegments(r.Required), WithSegments(r.Preferred)}
+		}
+		return l
+	}
+	return reflect.DeepEqual(lists(a), lists(b))
 }
 
 // tells reports whether a request names any topology.

@@ -74,6 +74,34 @@ func TestTopologiesMayBeToldLater(t *testing.T) {
 	}
 }
 
+// Clients that send all fields say nothing by an empty list, nor by a request without any topology.
+func TestTopologiesAreTheSameHoweverNothingIsSaid(t *testing.T) {
+	t.Parallel()
+	empty := &api.TopologyRequest{Required: []*api.Topology{}, Preferred: []*api.Topology{}}
+	full := zone("a")
+	full.Preferred = []*api.Topology{}
+	for name, c := range map[string]struct {
+		was, is *api.TopologyRequest
+		agreed  uint64
+		refused bool
+	}{
+		"an empty list":             {zone("a"), full, fsm.Keyring, false},
+		"no topologies":             {nil, empty, fsm.Keyring, false},
+		"servers of before":         {nil, empty, fsm.Ends, true},
+		"other topologies":          {zone("a"), zone("b"), fsm.Keyring, true},
+		"none any more":             {zone("a"), empty, fsm.Keyring, true},
+		"preferred where none were": {zone("a"), &api.TopologyRequest{Required: zone("a").Required, Preferred: zone("b").Required}, fsm.Keyring, true},
+	} {
+		old := &api.Volume{VolumeSpec: *spec("v", "x"), Provision: api.VolumeProvision{Topologies: zone("a").Required}}
+		old.RequestedTopologies = c.was
+		next := spec("v", "x")
+		next.RequestedTopologies = c.is
+		if _, err := commands.Merged(old, next, nil, c.agreed); (err != nil) != c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Where a volume that was created can be used is for its driver to say.
 func TestTopologiesOfACreatedVolumeCannotChange(t *testing.T) {
 	t.Parallel()
