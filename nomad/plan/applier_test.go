@@ -145,16 +145,19 @@ func TestPlanIsCommittedWithItsEvaluation(t *testing.T) {
 
 // What is lost, or has to leave its node, is stopped also when its successor finds no capacity.
 func TestWhatMustGoIsStoppedWithoutItsSuccessor(t *testing.T) {
-	for name, goes := range map[string]func(*api.Allocation){
-		"lost":   func(a *api.Allocation) { a.ClientStatus = api.AllocClientStatusLost },
-		"drains": func(a *api.Allocation) { a.DesiredTransition.Migrate = true },
+	for name, goes := range map[string]func(*api.Allocation, *api.Node){
+		"lost":             func(a *api.Allocation, _ *api.Node) { a.ClientStatus = api.AllocClientStatusLost },
+		"drains":           func(a *api.Allocation, _ *api.Node) { a.DesiredTransition.Migrate = true },
+		"lost its volumes": func(a *api.Allocation, n *api.Node) { n.StaleMounts = []*api.StaleMount{{AllocID: a.ID}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			j := w.job("j", false)
 			w.submit(planOf(j, nil, alloc(j, "full", "n1", 900), alloc(j, "old", "n2", 300)))
 			old := *w.store.Read().Alloc("old")
-			goes(&old)
+			n := *w.store.Read().Node("n2")
+			goes(&old, &n)
+			w.put(func(tx *state.Txn) { tx.PutNode(&n) })
 			if old.DesiredTransition.Migrate {
 				w.put(func(tx *state.Txn) { tx.PutAlloc(&old) })
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -205,6 +206,9 @@ func (v *verifier) keepPredecessors(p *api.Plan, c *checked) {
 func (v *verifier) keep(p *api.Plan, c *checked, id string) {
 	old := v.tx.Alloc(id)
 	if old == nil || old.DesiredTransition.Migrate {
+		return
+	}
+	if n := v.tx.Node(old.NodeID); n != nil && reconcile.Deprived(old, n) != "" {
 		return
 	}
 	stops := c.plan.NodeUpdate[old.NodeID]
