@@ -26,8 +26,8 @@ const Ends uint64 = 2
 // why a volume is not deleted or attached is said by the entry, a failed expansion may tell the size, volumes and
 // attachments keep the names of their drivers, claims what their volumes say about the loss of a node, those of a
 // volume whose id is that of another one by now are not of that, a plugin comes to a node that takes nothing new but needs
-// it for its volumes, its job does not leave such nodes, who goes on although its volume was given up is evaluated, and a
-// job that has more than is allowed is scaled down to what still is more.
+// it for its volumes, its job does not leave such nodes, who goes on although its volume was given up is evaluated, a job
+// that has more than is allowed is scaled down to what still is more, and a topology_request that says nothing is none.
 const Keyring uint64 = 3
 
 // since lists the commands that later versions have added.
