@@ -26,11 +26,11 @@ func openFile(path string, log hclog.Logger) (f *file, fresh bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, false, fmt.Errorf("make directory of client state: %w", err)
 	}
-	_, missing := os.Stat(path)
 	b, err := openBolt(path)
 	switch {
 	case err == nil:
-		return &file{b}, missing != nil, nil
+		f = &file{b}
+		return f, f.empty(), nil
 	case errors.Is(err, bolterr.ErrTimeout):
 		return nil, false, fault.New(fault.Conflict, "client state %s is locked by another agent", path)
 	case !damaged(err):
@@ -164,5 +164,14 @@ func (f *file) all(bucket, prefix string) (map[string][]byte, error) {
 	})
 	return out, err
 }
+
+// empty reports whether nothing was ever written.
+func (f *file) empty() bool {
+	return f.bolt.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func([]byte, *bbolt.Bucket) error { return errNotEmpty })
+	}) == nil
+}
+
+var errNotEmpty = errors.New("there is a bucket")
 
 func (f *file) close() error { return f.bolt.Close() }

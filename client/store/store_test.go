@@ -227,3 +227,48 @@ func TestRecordThatCannotBeStoredHurtsNobodyElse(t *testing.T) {
 		t.Errorf("the record of another allocation is lost: %v %v", all, err)
 	}
 }
+
+// Who makes up for the loss of a store may be killed halfway: until it is done the store says so.
+func TestStoreIsPartialUntilItIsComplete(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	for _, c := range []struct{ partial, write, complete bool }{
+		{partial: true}, {partial: true, write: true}, {partial: true, write: true, complete: true}, {write: true}, {},
+	} {
+		db := open(t, path)
+		if db.Partial() != c.partial {
+			t.Fatalf("partial is %v: %+v", db.Partial(), c)
+		}
+		if c.write {
+			if err := db.Bucket("volumes").Put("a", []byte("1")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.complete {
+			if err := db.Complete(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A process that is killed after its first record has left the mark too: both are one write.
+func TestFirstRecordOfAStoreTellsThatItIsPartial(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, filepath.Join(dir, "state.db"))
+	if err := db.Bucket("volumes").Put("a", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "copy.db"), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := open(t, filepath.Join(dir, "copy.db")); again.Fresh() || !again.Partial() {
+		t.Errorf("fresh %v, partial %v", again.Fresh(), again.Partial())
+	}
+}

@@ -12,10 +12,11 @@ import (
 )
 
 // isBare reports whether what is published is the directory of the staging path itself, without any volume on it: the
-// driver said that it is staged before it was, or the mount went away. Files that are written there never reach the volume.
+// driver said that it is staged before it was, or the mount went away. Files that are written there never reach the volume. A
+// device node there is the volume.
 func isBare(at *mounts.Entry, r *row) bool {
 	own := "/" + csiplugins.StagingDir + "/" + filepath.Base(r.Staging.Host) + "/"
-	return at != nil && r.Stages && strings.Contains(at.Root+"/", own)
+	return at != nil && r.Stages && !r.device() && strings.Contains(at.Root+"/", own)
 }
 
 // takeBare takes such a mount away and has the volume staged once more by the next try.

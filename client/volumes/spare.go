@@ -15,9 +15,11 @@ import (
 type spare struct {
 	// bucket is nil where there is none.
 	bucket csiplugins.Bucket
-	// lost is set when the journal was, as a whole: then the copy is the journal.
+	// lost is set when the journal was, as a whole, and may not have all of the copy yet: then the copy is the journal.
 	lost bool
-	// found are the keys of rows that only the copy had. Running tasks may use what they tell of, though nobody knows their
+	// unwritten is set when the journal could not be given something that the copy has.
+	unwritten bool
+	// found are the keys of rows that were lost with the journal, or may have been. Running tasks may use what they tell of, though nobody knows their
 	// allocations, until all tasks have ended that nobody knows.
 	found map[string]bool
 }
@@ -63,9 +65,13 @@ func (j *journal) restore(raw, copies map[string][]byte) {
 		j.log.Warn("a record that the volume journal has lost is taken from its copy", "key", key)
 		if err := j.bucket.Put(key, value); err != nil {
 			j.log.Error("write volume journal", "key", key, "error", err)
+			j.spare.unwritten = true
 		}
 	}
 	for key, value := range raw {
+		if r := j.byKey[key]; r != nil && j.spare.lost { // an earlier process may have taken it from the copy
+			j.spare.found[key] = true
+		}
 		if !j.damaged[key] && !bytes.Equal(copies[key], value) {
 			j.copy(key, value)
 		}
@@ -90,14 +96,14 @@ func (j *journal) copy(key string, raw []byte) {
 	}
 }
 
-// isFound reports whether only the copy had the row.
+// isFound reports whether the row was lost with the journal, or may have been.
 func (j *journal) isFound(key string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.spare.found[key]
 }
 
-// planFound plans to take down what only the copy of the journal had, once nobody can have it.
+// planFound plans to take down what was lost with the journal, once nobody can have it.
 func (s *Service) planFound() {
 	for _, r := range s.journal.find(func(r *row) bool { return s.journal.spare.found[r.id] }) {
 		if _, is := s.live.get(r.AllocID); !is && !s.strays.isListed(filepath.Base(r.Target.Host)) {

@@ -163,3 +163,45 @@ func TestCopyOfBeforeEndsNobodysSession(t *testing.T) {
 		})
 	}
 }
+
+// An agent that took the records of a lost journal from their copy is followed by others before it has written them, or
+// before the servers have said who may have the volumes: neither the copy nor the mounts are given up meanwhile.
+func TestLostJournalIsMadeUpForThoughAgentsEndHalfway(t *testing.T) {
+	for name, full := range map[string]bool{"the disk was full": true, "all was written": false} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, fake.Config{NoMountAtStaging: true}, func(t *testing.T, v *virtual) {
+				spare := v.withSpare()
+				at := v.up(workload("gone"))["a"].Source
+				v.stop()
+				v.journal.lose("")
+				complete := false
+				disk := &failing{bucket: v.journal}
+				v.conf.Journal, v.conf.JournalLost, v.conf.JournalComplete = disk, true, func() error { complete = true; return nil }
+				disk.down.Store(full)
+				v.start()
+				v.knows()
+				if full {
+					v.svc.Settled()
+				}
+				v.stop()
+				if complete {
+					t.Fatal("the journal is said to be complete")
+				}
+				disk.down.Store(false)
+				v.start()
+				v.knows()
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				if left, _ := spare.All(); len(left) == 0 || v.on(at) == nil || v.released("gone") {
+					t.Fatalf("given up before the servers have said which allocations there are; %d copies are left", len(left))
+				}
+				v.settled()
+				v.untilReleased("gone")
+				if !complete {
+					t.Error("the journal is never said to be complete")
+				}
+				v.clean()
+			})
+		})
+	}
+}

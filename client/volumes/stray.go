@@ -31,6 +31,11 @@ func (s *Service) Settled() {
 	s.strays.settled = true
 	s.strays.mu.Unlock()
 	s.planStrays()
+	if s.conf.JournalComplete != nil && !s.journal.spare.unwritten {
+		if err := s.conf.JournalComplete(); err != nil {
+			s.log.Warn("note that the volume journal is complete", "error", err)
+		}
+	}
 }
 
 // planStrays plans to take away what is mounted for nobody.

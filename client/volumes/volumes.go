@@ -37,6 +37,9 @@ type Config struct {
 	// the journal was lost as a whole: what the copy has counts then.
 	Spare       csiplugins.Bucket
 	JournalLost bool
+	// JournalComplete is called when the journal has what the copy had, and no task runs that nobody knows: what the copy has
+	// beyond the journal counts for nothing from then on. It must not wait for the disk; may be nil.
+	JournalComplete func() error
 	// Fences holds the newest intents of controller calls; nil keeps them in memory.
 	Fences csiplugins.Bucket
 	// Updated is called with the whole fingerprint whenever it changed. It must not block.
