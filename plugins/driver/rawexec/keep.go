@@ -221,6 +221,9 @@ func (d *Driver) dropLease(allocID string) {
 	}()
 }
 
+// lockAlone locks a file that nobody else has. It is a variable for tests.
+var lockAlone = func(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
+
 // removeLease removes the file of a lease, and reports false when somebody has that. While it looks no task of the allocation
 // can start.
 func removeLease(name string) bool {
@@ -229,9 +232,12 @@ func removeLease(name string) bool {
 		return true
 	}
 	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if lockAlone(f) != nil {
 		return false
 	}
-	_ = os.Remove(name)
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil || st.Nlink > 0 { // else the name is that of a newer file, which somebody may have
+		_ = os.Remove(name)
+	}
 	return true
 }

@@ -42,12 +42,13 @@ func (l *lease) alone() bool {
 	return l.file < 0 || syscall.Flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
-// drop lets go of the lease. The last one removes the file.
+// drop lets go of the lease. The last one removes the file, unless that was done before: then another one may have its name.
 func (l *lease) drop() {
 	if l.file < 0 {
 		return
 	}
-	if l.alone() {
+	var st syscall.Stat_t
+	if l.alone() && syscall.Fstat(l.file, &st) == nil && st.Nlink > 0 {
 		_ = syscall.Unlink(l.path)
 	}
 	_ = syscall.Close(l.file)

@@ -37,3 +37,31 @@ func TestLastOneOfALeaseIsAlone(t *testing.T) {
 		t.Error("the next one is not alone")
 	}
 }
+
+// One of two whose lease is over waits for something else, and lets go of it when the other one has removed the file, and
+// somebody has a new one.
+func TestFileOfANewerLeaseStays(t *testing.T) {
+	path := t.TempDir() + "/l"
+	join := func() *lease {
+		l := &lease{path: path, file: -1}
+		if f := l.join(); f != nil {
+			t.Fatal(f.Text)
+		}
+		return l
+	}
+	late, last := join(), join()
+	if late.alone() {
+		t.Fatal("one of two is alone")
+	}
+	last.drop()
+	newer := join()
+	late.drop()
+	var st syscall.Stat_t
+	if syscall.Fstat(newer.file, &st) != nil || st.Nlink == 0 {
+		t.Error("the file of a lease was removed that somebody has")
+	}
+	newer.drop()
+	if syscall.Stat(path, &st) == nil {
+		t.Error("the file is left")
+	}
+}
