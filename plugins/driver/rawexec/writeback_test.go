@@ -78,6 +78,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// givenAway is for how long after the last renewal the servers give a volume to nobody else: its lease, with what a clock may
+// be wrong, and what a busy host may be late.
+func givenAway(l api.LeaseTerm) time.Duration { return l.Term + l.Term/40 + 2*time.Second }
+
 // A node reaches its storage and no server. What its task wrote is more than can be written back in time.
 func TestNothingReachesTheDeviceAfterTheLease(t *testing.T) {
 	for _, kind := range []string{"ext4", "xfs"} {
@@ -107,10 +111,10 @@ func TestNothingReachesTheDeviceAfterTheLease(t *testing.T) {
 			}
 			suite.Eventually(t, "the end of the lease", at(term.Term))
 			end := d.written(t)
+			suite.Eventually(t, "the servers to give the volume away", at(givenAway(term)))
 			if isMounted(t, d.target) || isMounted(t, d.staging) {
-				t.Error("it is mounted after its lease")
+				t.Error("it is mounted when it is somebody else's")
 			}
-			suite.Eventually(t, "the servers to give the volume away", at(term.Term+term.Term/40+2*time.Second))
 			given := d.written(t)
 			suite.Eventually(t, "a while after", at(term.Term+term.Term/2))
 			t.Logf("MiB that reached the device: %d before the end of the task, %d until the end of the lease, %d after it", early>>20, end>>20, (given-end)>>20)
@@ -140,8 +144,8 @@ func TestWhatCanBeWrittenBackInTimeIs(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = r.Destroy(bounded(t), task.ID) })
 			suite.Eventually(t, "it is unmounted", func() bool { return !isMounted(t, d.target) && !isMounted(t, d.staging) })
-			if now := bootTime(t); now > task.Lease.From+int64(term.Term) {
-				t.Errorf("unmounted %s after the end", time.Duration(now-task.Lease.From)-term.Term)
+			if late := bootTime(t) - task.Lease.From - int64(givenAway(term)); late > 0 {
+				t.Errorf("unmounted %s after it was given away", time.Duration(late))
 			}
 			if text, err := d.again(t, "flag"); err != nil || text != "last\n" {
 				t.Errorf("the last write is %q, %v", text, err)

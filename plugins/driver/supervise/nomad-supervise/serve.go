@@ -123,7 +123,11 @@ func (s *supervisor) leaseOver() bool {
 			}
 		}
 	}
-	return s.lease.over()
+	over := s.lease.over()
+	if over {
+		s.lease.hurry()
+	}
+	return over
 }
 
 // toldMax is more than the renewals that a socket holds, see roomMax of package supervise.
