@@ -43,8 +43,8 @@ type lease struct {
 	lapsed bool
 	// timer ends a wait at the end of the lease, also when the host slept; -1 when there is none.
 	timer int
-	// cutOff is set when a task that does not end was cut off, hurried when this process goes before others.
-	cutOff, hurried bool
+	// cutOff is set when a task that does not end was cut off.
+	cutOff bool
 }
 
 func takeLease(spec *frame.Spec) (lease, *frame.Failed) {

@@ -123,11 +123,7 @@ func (s *supervisor) leaseOver() bool {
 			}
 		}
 	}
-	over := s.lease.over()
-	if over {
-		s.lease.hurry()
-	}
-	return over
+	return s.lease.over()
 }
 
 // toldMax is more than the renewals that a socket holds, see roomMax of package supervise.
