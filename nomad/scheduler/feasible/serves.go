@@ -6,8 +6,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// keyring is the version of the log of that name, see package fsm, which is no lower layer.
-const keyring uint64 = 3
+// Keyring is the version of the log of that name, see package fsm, which is no lower layer.
+const Keyring uint64 = 3
 
 // Takes reports whether an allocation of the group may be placed on the node as far as that takes part in placement. One
 // that takes nothing new gets the CSI plugins that it needs to give its volumes back: they come as system jobs.
@@ -18,7 +18,7 @@ func Takes(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
 // Serves reports whether the node takes nothing new and yet needs the group, which runs a CSI plugin, for volumes that are,
 // or may be, mounted on it or attached to it: without the plugin they would stay there for ever.
 func Serves(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
-	if j == nil || g == nil || j.Type != api.JobTypeSystem || n.Status != api.NodeStatusReady || Available(n) || view.AgreedVersion() < keyring {
+	if j == nil || g == nil || j.Type != api.JobTypeSystem || n.Status != api.NodeStatusReady || Available(n) || view.AgreedVersion() < Keyring {
 		return false
 	}
 	return Holds(view, n, g)
