@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/keyed"
 )
 
 // limits bound what the requests of clients take of a server's memory while they are read and served, and their answers
@@ -33,8 +34,8 @@ var usualLimits = limits{
 // budget is what is left of the limits.
 type budget struct {
 	limits
+	by *keyed.Map[*share]
 	mu sync.Mutex
-	by map[string]*share
 	// free is what is left of the whole, freed is closed when that grows.
 	free  int64
 	freed chan struct{}
@@ -44,23 +45,26 @@ type budget struct {
 type share struct {
 	short, answers *semaphore.Weighted
 	long           int64
-	waiting, users int
+	waiting        int
 }
 
 func newBudget(l limits) *budget {
-	return &budget{limits: l, by: map[string]*share{}, free: l.whole, freed: make(chan struct{})}
+	first := func() *share {
+		return &share{short: semaphore.NewWeighted(l.short), answers: semaphore.NewWeighted(l.answers)}
+	}
+	return &budget{limits: l, by: keyed.New(first), free: l.whole, freed: make(chan struct{})}
 }
 
 // take makes room for a request of a client address, until give is called. It waits for as long as others of the address,
 // or of all, have it. Short requests wait neither for long ones nor for those of other addresses.
 func (b *budget) take(ctx context.Context, address string, bytes int) (give func(), err error) {
-	n, s := int64(bytes), b.enter(address)
+	n, s := int64(bytes), b.by.Enter(address)
 	if n <= smallBytes {
 		if err := b.acquire(ctx, s, s.short, n, "a request"); err != nil {
-			b.leave(address, s)
+			b.by.Leave(address)
 			return nil, err
 		}
-		return func() { s.short.Release(n); b.leave(address, s) }, nil
+		return func() { s.short.Release(n); b.by.Leave(address) }, nil
 	}
 	if _, why := b.share(s, n); why != "" {
 		err = b.patient(ctx, s, func(ctx context.Context) error {
@@ -78,10 +82,10 @@ func (b *budget) take(ctx context.Context, address string, bytes int) (give func
 		})
 	}
 	if err != nil {
-		b.leave(address, s)
+		b.by.Leave(address)
 		return nil, err
 	}
-	return func() { b.unshare(s, n); b.leave(address, s) }, nil
+	return func() { b.unshare(s, n); b.by.Leave(address) }, nil
 }
 
 // share takes n bytes of the whole for an address, or says whose requests are in the way and when to ask again.
@@ -113,32 +117,12 @@ func (b *budget) hold(ctx context.Context, address string, bytes int) (give func
 	if n <= smallBytes {
 		return func() {}, nil
 	}
-	s := b.enter(address)
+	s := b.by.Enter(address)
 	if err := b.acquire(ctx, s, s.answers, n, "an answer"); err != nil {
-		b.leave(address, s)
+		b.by.Leave(address)
 		return nil, err
 	}
-	return func() { s.answers.Release(n); b.leave(address, s) }, nil
-}
-
-func (b *budget) enter(address string) *share {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.by[address]
-	if s == nil {
-		s = &share{short: semaphore.NewWeighted(b.limits.short), answers: semaphore.NewWeighted(b.limits.answers)}
-		b.by[address] = s
-	}
-	s.users++
-	return s
-}
-
-func (b *budget) leave(address string, s *share) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s.users--; s.users == 0 {
-		delete(b.by, address)
-	}
+	return func() { s.answers.Release(n); b.by.Leave(address) }, nil
 }
 
 func (b *budget) acquire(ctx context.Context, s *share, of *semaphore.Weighted, n int64, what string) error {

@@ -144,8 +144,8 @@ func TestRoomIsSharedByAddresses(t *testing.T) {
 		give()
 	}
 	refused("a", 5*n, "of this address")
-	if len(b.by) != 0 {
-		t.Errorf("%d addresses are remembered without a request", len(b.by))
+	if n := b.by.Len(); n != 0 {
+		t.Errorf("%d addresses are remembered without a request", n)
 	}
 	take("c", 2*n)()
 }
@@ -168,9 +168,11 @@ func TestFewRequestsWaitForRoom(t *testing.T) {
 		got <- err
 	}()
 	for {
+		s := b.by.Enter("a")
 		b.mu.Lock()
-		waits := b.by["a"].waiting
+		waits := s.waiting
 		b.mu.Unlock()
+		b.by.Leave("a")
 		if waits == 1 {
 			break
 		}

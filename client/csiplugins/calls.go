@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/keyed"
 )
 
 const (
@@ -23,57 +25,32 @@ const (
 
 // calls bounds how many calls of volumes are in flight to each plugin. Probes are not counted.
 type calls struct {
-	most   int
-	mu     sync.Mutex
-	places map[string]*places
+	most int
+	// places are those of one plugin and node.
+	places *keyed.Map[chan struct{}]
 }
 
-// places are those of one plugin and node.
-type places struct {
-	free  chan struct{}
-	users int
+func newCalls(most int) calls {
+	return calls{most, keyed.New(func() chan struct{} { return make(chan struct{}, most) })}
 }
 
 // take waits for one of the plugin's places for calls that concern the node. The place is given up when release is
 // called or the call has lasted for placeMax.
 func (c *calls) take(ctx context.Context, pluginID, node string) (release func(), err error) {
 	key := pluginID + "\x00" + node
-	p := c.enter(key)
+	places := c.places.Enter(key)
 	select {
-	case p.free <- struct{}{}:
+	case places <- struct{}{}:
 	case <-ctx.Done():
-		c.leave(key, p)
+		c.places.Leave(key)
 		return nil, fmt.Errorf("wait for one of %d calls to plugin %s: %w", c.most, pluginID, ctx.Err())
 	}
 	give := sync.OnceFunc(func() {
-		<-p.free
-		c.leave(key, p)
+		<-places
+		c.places.Leave(key)
 	})
 	timer := time.AfterFunc(placeMax, give)
 	return func() { timer.Stop(); give() }, nil
-}
-
-func (c *calls) enter(key string) *places {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.places == nil {
-		c.places = map[string]*places{}
-	}
-	p := c.places[key]
-	if p == nil {
-		p = &places{free: make(chan struct{}, c.most)}
-		c.places[key] = p
-	}
-	p.users++
-	return p
-}
-
-func (c *calls) leave(key string, p *places) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p.users--; p.users == 0 {
-		delete(c.places, key)
-	}
 }
 
 // Turn waits until no other call of the volume is in flight, and then for a place at its plugin: who waits

@@ -16,7 +16,7 @@ import (
 // Calls that hang take no places from those that concern other nodes, and give their own up after a while.
 func TestCallsThatHangCostOnlyTheirOwnNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &calls{most: 8}
+		c := newCalls(8)
 		var hung sync.WaitGroup
 		over := make(chan struct{})
 		for range 40 {
@@ -44,8 +44,8 @@ func TestCallsThatHangCostOnlyTheirOwnNode(t *testing.T) {
 		release()
 		close(over)
 		hung.Wait()
-		if len(c.places) != 0 {
-			t.Errorf("%d kinds of places are left", len(c.places))
+		if c.places.Len() != 0 {
+			t.Errorf("%d kinds of places are left", c.places.Len())
 		}
 	})
 }

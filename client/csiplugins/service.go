@@ -107,7 +107,7 @@ func New(c Config) (*Service, error) {
 	if c.Calls <= 0 {
 		c.Calls = defaultCalls
 	}
-	s := &Service{conf: c, calls: calls{most: c.Calls}}
+	s := &Service{conf: c, calls: newCalls(c.Calls)}
 	var err error
 	if s.fences, err = openFences(c.Fences, c.Log); err != nil {
 		return nil, err

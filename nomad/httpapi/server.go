@@ -45,7 +45,7 @@ func New(c Config) http.Handler {
 	if c.Turns == nil {
 		c.Turns = wire.NewProcessors(runtime.GOMAXPROCS(0))
 	}
-	s := &server{Config: c, routes: newTable(allRoutes()), parses: newParses(), bodies: lanes{by: map[string]*lane{}}}
+	s := &server{Config: c, routes: newTable(allRoutes()), parses: newParses(), bodies: newLanes()}
 	site := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))
 	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(gzipMinBytes), gzhttp.CompressionLevel(1), gzhttp.DropETag())
 	if err != nil {
