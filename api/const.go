@@ -141,6 +141,7 @@ const (
 	EventKilled                 = "Killed"
 	EventKilling                = "Killing"
 	EventLeaderDead             = "Leader Task Dead"
+	EventMainDead               = "Main Tasks Dead"
 	EventNotRestarting          = "Not Restarting"
 	EventReceived               = "Received"
 	EventRestartSignal          = "Restart Signaled"

@@ -25,6 +25,8 @@ type ControllerPublishRequest struct {
 // ControllerPublishResponse carries what the node needs to stage the volume.
 type ControllerPublishResponse struct {
 	PublishContext map[string]string `msg:",omitempty"`
+	// Provider is the name of the driver that has answered; hosts of before do not tell it.
+	Provider string `msg:",omitempty"`
 }
 
 // ControllerUnpublishRequest detaches a volume from a node.
@@ -52,6 +54,8 @@ type ControllerValidateResponse struct {
 	Validated bool `msg:",omitempty"`
 	// Message is why it is not validated.
 	Message string `msg:",omitempty"`
+	// Provider is the name of the driver that has answered; hosts of before do not tell it.
+	Provider string `msg:",omitempty"`
 }
 
 // ControllerCreateRequest creates a volume; Name is the idempotency key.
@@ -77,6 +81,8 @@ type ControllerCreateResponse struct {
 	Topologies    []*Topology       `msg:",omitempty"`
 	// OtherSource is set when the plugin does not say that the volume is made from what was asked for.
 	OtherSource bool `msg:",omitempty"`
+	// Provider is the name of the driver that has answered; hosts of before do not tell it.
+	Provider string `msg:",omitempty"`
 }
 
 // ControllerDeleteRequest deletes a volume.

@@ -47,6 +47,11 @@ type Node struct {
 	// or by force. It goes with the node's word that the mount is gone, or with another boot. A node that the
 	// servers do not know brings what it has mounted.
 	StaleMounts []*StaleMount `json:",omitempty" msg:",omitempty"`
+	// Process and Number are those of the newest registration, see [NodeRegisterRequest]; Former are the processes before
+	// it, the oldest first.
+	Process string   `json:"-" msg:",omitempty"`
+	Number  uint64   `json:"-" msg:",omitempty"`
+	Former  []string `json:"-" msg:",omitempty"`
 	// Silence is for how long nothing had been heard of a node when it was found to be down.
 	Silence time.Duration `json:"-" msg:",omitempty"`
 	// RPCAddr is the address that servers see; diagnostic only.

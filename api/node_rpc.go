@@ -8,6 +8,9 @@ type NodeRegisterRequest struct {
 	// Rollback is the newest mark of [NodeUpdateResponse] that the node had seen before it looked at what it has
 	// mounted, [RollbackUnseen] before any; 0 of an agent that knows of none.
 	Rollback int64 `msg:",omitempty"`
+	// Process names the process of the agent, Number grows with each registration of it: what comes late is not taken.
+	Process string `msg:",omitempty"`
+	Number  uint64 `msg:",omitempty"`
 	WriteRequest
 }
 
@@ -37,6 +40,9 @@ type NodeUpdateResponse struct {
 	// Rollback, when it is set, is the mark of an older state that was restored. Nothing was taken of the registration,
 	// which may have been built before that: the node looks at what it has mounted, and registers again with the mark.
 	Rollback int64 `msg:",omitempty"`
+	// Late says that nothing was taken of the registration: the servers have a newer one, or one of a later process of
+	// the agent. A process that hears it goes by another name from then on, and registers again.
+	Late bool `msg:",omitempty"`
 	WriteMeta
 }
 
@@ -64,11 +70,14 @@ type NodeAssignmentsResponse struct {
 	QueryMeta
 }
 
-// AllocUpdateRequest reports the client half of allocations.
+// AllocUpdateRequest reports the client half of allocations. Process is that of [NodeRegisterRequest], Number grows with
+// each report of it: one that comes late is refused.
 type AllocUpdateRequest struct {
 	NodeID     string        `msg:",omitempty"`
 	NodeSecret string        `msg:",omitempty"`
 	Allocs     []*Allocation `msg:",omitempty"`
+	Process    string        `msg:",omitempty"`
+	Number     uint64        `msg:",omitempty"`
 	WriteRequest
 }
 

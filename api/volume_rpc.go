@@ -48,6 +48,9 @@ type VolumeDetachRequest struct {
 	// PluginID and ExternalID name an attachment whose volume is not registered any more; VolumeID is empty then.
 	PluginID   string `msg:",omitempty"`
 	ExternalID string `msg:",omitempty"`
+	// Provider names a driver of the plugin that is gone for good: all that it has attached, and that waits to be detached, is
+	// meant, on the node or on all. VolumeID and ExternalID are empty then.
+	Provider string `msg:",omitempty"`
 	// By and Reason are recorded with a detach that is forced: who asserts it and why.
 	By     string `msg:",omitempty"`
 	Reason string `msg:",omitempty"`
@@ -269,6 +272,14 @@ type PluginListResponse struct {
 type PluginGetRequest struct {
 	ID string `msg:",omitempty"`
 	QueryOptions
+}
+
+// PluginRenamedRequest says that the driver of a CSI plugin, by the name that it gives itself, has another one by now.
+type PluginRenamedRequest struct {
+	ID      string `msg:",omitempty"`
+	Former  string `msg:",omitempty"`
+	Present string `msg:",omitempty"`
+	WriteRequest
 }
 
 // PluginGetResponse holds one CSI plugin; Plugin is nil when it does not exist.

@@ -815,8 +815,8 @@ func (z HostVolumeInfo) Msgsize() (s int) {
 func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(38)
-	var zb0001Mask uint64 /* 38 bits */
+	zb0001Len := uint32(41)
+	var zb0001Mask uint64 /* 41 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -962,13 +962,25 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x800000000
 	}
-	if z.Silence == 0 {
+	if z.Process == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1000000000
 	}
-	if z.RPCAddr == "" {
+	if z.Number == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x2000000000
+	}
+	if z.Former == nil {
+		zb0001Len--
+		zb0001Mask |= 0x4000000000
+	}
+	if z.Silence == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8000000000
+	}
+	if z.RPCAddr == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10000000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -1345,11 +1357,29 @@ func (z *Node) MarshalMsg(b []byte) (o []byte, err error) {
 			}
 		}
 		if (zb0001Mask & 0x1000000000) == 0 { // if not omitted
+			// string "Process"
+			o = append(o, 0xa7, 0x50, 0x72, 0x6f, 0x63, 0x65, 0x73, 0x73)
+			o = msgp.AppendString(o, z.Process)
+		}
+		if (zb0001Mask & 0x2000000000) == 0 { // if not omitted
+			// string "Number"
+			o = append(o, 0xa6, 0x4e, 0x75, 0x6d, 0x62, 0x65, 0x72)
+			o = msgp.AppendUint64(o, z.Number)
+		}
+		if (zb0001Mask & 0x4000000000) == 0 { // if not omitted
+			// string "Former"
+			o = append(o, 0xa6, 0x46, 0x6f, 0x72, 0x6d, 0x65, 0x72)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Former)))
+			for za0019 := range z.Former {
+				o = msgp.AppendString(o, z.Former[za0019])
+			}
+		}
+		if (zb0001Mask & 0x8000000000) == 0 { // if not omitted
 			// string "Silence"
 			o = append(o, 0xa7, 0x53, 0x69, 0x6c, 0x65, 0x6e, 0x63, 0x65)
 			o = msgp.AppendDuration(o, z.Silence)
 		}
-		if (zb0001Mask & 0x2000000000) == 0 { // if not omitted
+		if (zb0001Mask & 0x10000000000) == 0 { // if not omitted
 			// string "RPCAddr"
 			o = append(o, 0xa7, 0x52, 0x50, 0x43, 0x41, 0x64, 0x64, 0x72)
 			o = msgp.AppendString(o, z.RPCAddr)
@@ -2042,6 +2072,41 @@ func (z *Node) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					}
 				}
 			}
+		case "Process":
+			z.Process, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Process")
+				return
+			}
+		case "Number":
+			z.Number, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Number")
+				return
+			}
+		case "Former":
+			var zb0014 uint32
+			zb0014, bts, err = msgp.ReadArrayHeaderBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Former")
+				return
+			}
+			if zb0014 > z020bc06climitArrays {
+				err = msgp.ErrLimitExceeded
+				return
+			}
+			if cap(z.Former) >= int(zb0014) {
+				z.Former = z.Former[:zb0014]
+			} else {
+				z.Former = make([]string, zb0014)
+			}
+			for za0019 := range z.Former {
+				z.Former[za0019], bts, err = msgp.ReadStringBytes(bts)
+				if err != nil {
+					err = msgp.WrapError(err, "Former", za0019)
+					return
+				}
+			}
 		case "Silence":
 			z.Silence, bts, err = msgp.ReadDurationBytes(bts)
 			if err != nil {
@@ -2193,6 +2258,10 @@ func (z *Node) Msgsize() (s int) {
 		} else {
 			s += z.StaleMounts[za0018].Msgsize()
 		}
+	}
+	s += 8 + msgp.StringPrefixSize + len(z.Process) + 7 + msgp.Uint64Size + 7 + msgp.ArrayHeaderSize
+	for za0019 := range z.Former {
+		s += msgp.StringPrefixSize + len(z.Former[za0019])
 	}
 	s += 8 + msgp.DurationSize + 8 + msgp.StringPrefixSize + len(z.RPCAddr)
 	return

@@ -16,8 +16,8 @@ const (
 func (z *AllocUpdateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(4)
-	var zb0001Mask uint8 /* 4 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.NodeID == "" {
 		zb0001Len--
@@ -30,6 +30,14 @@ func (z *AllocUpdateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Allocs == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
+	}
+	if z.Process == "" {
+		zb0001Len--
+		zb0001Mask |= 0x8
+	}
+	if z.Number == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -61,6 +69,16 @@ func (z *AllocUpdateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 					}
 				}
 			}
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Process"
+			o = append(o, 0xa7, 0x50, 0x72, 0x6f, 0x63, 0x65, 0x73, 0x73)
+			o = msgp.AppendString(o, z.Process)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Number"
+			o = append(o, 0xa6, 0x4e, 0x75, 0x6d, 0x62, 0x65, 0x72)
+			o = msgp.AppendUint64(o, z.Number)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -141,6 +159,18 @@ func (z *AllocUpdateRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					}
 				}
 			}
+		case "Process":
+			z.Process, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Process")
+				return
+			}
+		case "Number":
+			z.Number, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Number")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -169,7 +199,7 @@ func (z *AllocUpdateRequest) Msgsize() (s int) {
 			s += z.Allocs[za0001].Msgsize()
 		}
 	}
-	s += 13 + z.WriteRequest.Msgsize()
+	s += 8 + msgp.StringPrefixSize + len(z.Process) + 7 + msgp.Uint64Size + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -1434,8 +1464,8 @@ func (z *NodeListResponse) Msgsize() (s int) {
 func (z *NodeRegisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(5)
+	var zb0001Mask uint8 /* 5 bits */
 	_ = zb0001Mask
 	if z.Node == nil {
 		zb0001Len--
@@ -1444,6 +1474,14 @@ func (z *NodeRegisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Rollback == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.Process == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	if z.Number == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x8
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1467,6 +1505,16 @@ func (z *NodeRegisterRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Rollback"
 			o = append(o, 0xa8, 0x52, 0x6f, 0x6c, 0x6c, 0x62, 0x61, 0x63, 0x6b)
 			o = msgp.AppendInt64(o, z.Rollback)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Process"
+			o = append(o, 0xa7, 0x50, 0x72, 0x6f, 0x63, 0x65, 0x73, 0x73)
+			o = msgp.AppendString(o, z.Process)
+		}
+		if (zb0001Mask & 0x8) == 0 { // if not omitted
+			// string "Number"
+			o = append(o, 0xa6, 0x4e, 0x75, 0x6d, 0x62, 0x65, 0x72)
+			o = msgp.AppendUint64(o, z.Number)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -1524,6 +1572,18 @@ func (z *NodeRegisterRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Rollback")
 				return
 			}
+		case "Process":
+			z.Process, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Process")
+				return
+			}
+		case "Number":
+			z.Number, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Number")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -1550,7 +1610,7 @@ func (z *NodeRegisterRequest) Msgsize() (s int) {
 	} else {
 		s += z.Node.Msgsize()
 	}
-	s += 9 + msgp.Int64Size + 13 + z.WriteRequest.Msgsize()
+	s += 9 + msgp.Int64Size + 8 + msgp.StringPrefixSize + len(z.Process) + 7 + msgp.Uint64Size + 13 + z.WriteRequest.Msgsize()
 	return
 }
 
@@ -1642,8 +1702,8 @@ func (z *NodeRequest) Msgsize() (s int) {
 func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(7)
-	var zb0001Mask uint8 /* 7 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.HeartbeatTTL == 0 {
 		zb0001Len--
@@ -1668,6 +1728,10 @@ func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Rollback == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x20
+	}
+	if z.Late == false {
+		zb0001Len--
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1717,6 +1781,11 @@ func (z *NodeUpdateResponse) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Rollback"
 			o = append(o, 0xa8, 0x52, 0x6f, 0x6c, 0x6c, 0x62, 0x61, 0x63, 0x6b)
 			o = msgp.AppendInt64(o, z.Rollback)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
+			// string "Late"
+			o = append(o, 0xa4, 0x4c, 0x61, 0x74, 0x65)
+			o = msgp.AppendBool(o, z.Late)
 		}
 		// string "WriteMeta"
 		o = append(o, 0xa9, 0x57, 0x72, 0x69, 0x74, 0x65, 0x4d, 0x65, 0x74, 0x61)
@@ -1842,6 +1911,12 @@ func (z *NodeUpdateResponse) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "Rollback")
 				return
 			}
+		case "Late":
+			z.Late, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Late")
+				return
+			}
 		case "WriteMeta":
 			var zb0004 uint32
 			zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
@@ -1903,7 +1978,7 @@ func (z *NodeUpdateResponse) Msgsize() (s int) {
 	} else {
 		s += z.Voters.Msgsize()
 	}
-	s += 5 + msgp.BoolSize + 9 + msgp.Int64Size + 10 + 1 + 6 + msgp.Uint64Size
+	s += 5 + msgp.BoolSize + 9 + msgp.Int64Size + 5 + msgp.BoolSize + 10 + 1 + 6 + msgp.Uint64Size
 	return
 }
 

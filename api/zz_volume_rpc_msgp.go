@@ -691,6 +691,120 @@ func (z *PluginListResponse) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z *PluginRenamedRequest) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
+	_ = zb0001Mask
+	if z.ID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.Former == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.Present == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "ID"
+			o = append(o, 0xa2, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "Former"
+			o = append(o, 0xa6, 0x46, 0x6f, 0x72, 0x6d, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Former)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "Present"
+			o = append(o, 0xa7, 0x50, 0x72, 0x65, 0x73, 0x65, 0x6e, 0x74)
+			o = msgp.AppendString(o, z.Present)
+		}
+		// string "WriteRequest"
+		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
+		o, err = z.WriteRequest.MarshalMsg(o)
+		if err != nil {
+			err = msgp.WrapError(err, "WriteRequest")
+			return
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *PluginRenamedRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > zc955a9falimitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "ID":
+			z.ID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ID")
+				return
+			}
+		case "Former":
+			z.Former, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Former")
+				return
+			}
+		case "Present":
+			z.Present, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Present")
+				return
+			}
+		case "WriteRequest":
+			bts, err = z.WriteRequest.UnmarshalMsg(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "WriteRequest")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z *PluginRenamedRequest) Msgsize() (s int) {
+	s = 1 + 3 + msgp.StringPrefixSize + len(z.ID) + 7 + msgp.StringPrefixSize + len(z.Former) + 8 + msgp.StringPrefixSize + len(z.Present) + 13 + z.WriteRequest.Msgsize()
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *SnapshotCreateRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
@@ -2546,8 +2660,8 @@ func (z *VolumeDeregisterRequest) Msgsize() (s int) {
 func (z *VolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(8)
-	var zb0001Mask uint8 /* 8 bits */
+	zb0001Len := uint32(9)
+	var zb0001Mask uint16 /* 9 bits */
 	_ = zb0001Mask
 	if z.VolumeID == "" {
 		zb0001Len--
@@ -2569,13 +2683,17 @@ func (z *VolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.By == "" {
+	if z.Provider == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.Reason == "" {
+	if z.By == "" {
 		zb0001Len--
 		zb0001Mask |= 0x40
+	}
+	if z.Reason == "" {
+		zb0001Len--
+		zb0001Mask |= 0x80
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -2608,11 +2726,16 @@ func (z *VolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.ExternalID)
 		}
 		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Provider"
+			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
+			o = msgp.AppendString(o, z.Provider)
+		}
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "By"
 			o = append(o, 0xa2, 0x42, 0x79)
 			o = msgp.AppendString(o, z.By)
 		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
+		if (zb0001Mask & 0x80) == 0 { // if not omitted
 			// string "Reason"
 			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.Reason)
@@ -2680,6 +2803,12 @@ func (z *VolumeDetachRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "ExternalID")
 				return
 			}
+		case "Provider":
+			z.Provider, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Provider")
+				return
+			}
 		case "By":
 			z.By, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -2712,7 +2841,7 @@ func (z *VolumeDetachRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeDetachRequest) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason) + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 9 + msgp.StringPrefixSize + len(z.Provider) + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason) + 13 + z.WriteRequest.Msgsize()
 	return
 }
 

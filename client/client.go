@@ -48,6 +48,8 @@ type Client struct {
 	servers atomic.Pointer[[]string]
 	// rollback is the newest mark of a restore of the servers that was heard of; serveNode alone uses it.
 	rollback int64
+	// sequence tells the servers what is new from what comes late.
+	sequence sequence
 	// voters are those whose word counts when no leader is heard of.
 	voters atomic.Pointer[api.Voters]
 	// answered is when a server last answered a heartbeat or registration, in [bootTime].
@@ -189,13 +191,13 @@ func (c *Client) Run(ctx context.Context) error {
 	return c.db.Close()
 }
 
-// loop is one duty of the node for as long as it runs.
+// loop is one of the loops of the node, for as long as it runs.
 type loop struct {
 	name string
 	run  func(context.Context) error
 }
 
-// loops lists the duties in the order in which they begin.
+// loops lists them in the order in which they begin.
 func (c *Client) loops() []loop {
 	return []loop{
 		{"store", c.db.Run},
@@ -210,7 +212,7 @@ func (c *Client) loops() []loop {
 	}
 }
 
-// workLoops are the duties that end first: nothing new begins, and nobody replaces what ends then, while a
+// workLoops are the loops that end first: nothing new begins, and nobody replaces what ends then, while a
 // development node ends what it has. Allocations live as long as life.
 func (c *Client) workLoops(life context.Context) []loop {
 	return []loop{

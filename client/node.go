@@ -149,19 +149,23 @@ func (c *Client) register(ctx context.Context) (time.Duration, error) {
 		n := *c.node.present()
 		n.StaleMounts = c.volumes.Mounts()
 		sent := bootTime()
+		process, number := c.sequence.next()
 		resp, err := wire.NodeRegister.Call(call, c.conf.Servers, &api.NodeRegisterRequest{
-			Node: &n, Rollback: c.rollback, WriteRequest: api.WriteRequest{Region: c.conf.Region},
+			Node: &n, Rollback: c.rollback, Process: process, Number: number, WriteRequest: api.WriteRequest{Region: c.conf.Region},
 		})
 		switch {
 		case err != nil:
 			c.withoutLeader(ctx)
 			return beatRetry + jitter(beatRetry), err
+		case resp.Late:
+			c.sequence.rename()
 		case resp.Rollback == 0:
 			return c.heard(resp, sent), nil
+		default:
+			c.rollback = resp.Rollback // what was sent may be older than the restore: it is said again
 		}
-		c.rollback = resp.Rollback // what was sent may be older than the restore: it is said again
 	}
-	return beatRetry + jitter(beatRetry), fault.New(fault.Unavailable, "the servers are restored again and again")
+	return beatRetry + jitter(beatRetry), fault.New(fault.Unavailable, "the servers are restored again and again, or another agent is this node, too")
 }
 
 // heard takes over what the servers tell with every answer to what was sent at a time of [bootTime].

@@ -193,8 +193,9 @@ func (c *Client) report(ctx context.Context, list []*api.Allocation) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callMargin)
 	defer cancel()
+	process, number := c.sequence.next()
 	_, err := wire.NodeUpdateAllocs.Call(ctx, c.conf.Servers, &api.AllocUpdateRequest{
-		NodeID: c.id, NodeSecret: c.secret, Allocs: list, WriteRequest: api.WriteRequest{Region: c.conf.Region},
+		NodeID: c.id, NodeSecret: c.secret, Allocs: list, Process: process, Number: number, WriteRequest: api.WriteRequest{Region: c.conf.Region},
 	})
 	return err
 }

@@ -26,7 +26,9 @@ type servers struct {
 	// rollback is the mark that registrations need, marks are those of all that were taken.
 	rollback int64
 	marks    []int64
-	deaf     bool
+	// process registered last; one by the name former is told that it comes late.
+	process, former string
+	deaf            bool
 	// replaces is set when an allocation that ended and should run is placed again.
 	replaces bool
 	// events are what nodes have told of themselves.
@@ -138,8 +140,12 @@ func (s *servers) Invoke(ctx context.Context, method string, req, resp any) erro
 	switch r := req.(type) {
 	case *api.NodeRegisterRequest:
 		s.mu.Lock()
-		mark := s.rollback
+		mark, late := s.rollback, r.Process != "" && r.Process == s.former
 		s.mu.Unlock()
+		if late {
+			resp.(*api.NodeUpdateResponse).Late = true
+			return nil
+		}
 		if mark != 0 && r.Rollback != mark && r.Rollback != 0 {
 			resp.(*api.NodeUpdateResponse).Rollback = mark
 			return nil
@@ -150,6 +156,7 @@ func (s *servers) Invoke(ctx context.Context, method string, req, resp any) erro
 			s.nodes[r.Node.ID] = r.Node
 			s.registers++
 			s.marks = append(s.marks, r.Rollback)
+			s.process = r.Process
 			out.Servers = s.tell
 		})
 		return nil

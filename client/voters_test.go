@@ -61,6 +61,7 @@ func nodeOf(t *testing.T, dir string, e electorate) *Client {
 	t.Helper()
 	c := &Client{conf: Config{Servers: e, StateDir: dir}, log: hclog.NewNullLogger(), table: &table{}}
 	c.recallVoters()
+	t.Cleanup(func() { c.files.end() }) // before its directory goes
 	return c
 }
 

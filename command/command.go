@@ -110,6 +110,7 @@ func shortForms() []*cli.Command {
 		alloc.Logs("logs"), alloc.Files("fs"),
 		hidden(alloc.Status("alloc-status")), hidden(node.Status("node-status")), hidden(node.Drain("node-drain")),
 		hidden(eval.Status("eval-status")), hidden(server.Members("server-members")),
+		hidden(server.Join("server-join")), hidden(server.ForceLeave("server-force-leave")),
 	}
 }
 

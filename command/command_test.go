@@ -369,10 +369,10 @@ func TestVolumeDetach(t *testing.T) {
 		code  int
 	}{
 		{[]*api.NodeStub{{ID: "n1111111-0000"}}, "n111", "node=n1111111-0000", 0},
-		{nil, "dead", "node=dead-node-1", 0}, // S8: the node is gone, its claim is not
+		{nil, "dead", "node=dead-node-1", 0}, // The node is gone, its claim is not
 		{nil, "lost", "node=lost-node-1", 0}, // the node and its claims are gone, an attachment is not
 		{nil, gone, "node=" + gone, 0},
-		{[]*api.NodeStub{{ID: "n1-a"}, {ID: "n1-b"}}, "n1", "", 1}, // H5: ambiguous is an error, not a guess
+		{[]*api.NodeStub{{ID: "n1-a"}, {ID: "n1-b"}}, "n1", "", 1}, // Ambiguous is an error, not a guess
 		// The tables show names. What names no node would be a success that ends nothing.
 		{[]*api.NodeStub{{ID: "e5-a", Name: "web1"}, {ID: "e6-b", Name: "web2"}}, "web2", "node=e6-b", 0},
 		{[]*api.NodeStub{{ID: "e5-a", Name: "web1"}}, "web3", "", 1},
@@ -423,7 +423,7 @@ func TestSecretsMustBePairs(t *testing.T) {
 	if o := run(t, newAgent(t, nil), "", "volume", "delete", "-secret", "hunter2", "v1"); strings.Contains(o.err, "hunter2") {
 		t.Error("the secret is printed")
 	}
-	// H11: parameters are checked as secrets are.
+	// Parameters are checked as secrets are.
 	run(t, newAgent(t, nil), "", "volume", "snapshot", "create", "-parameter", "x", "v1", "s").want(t, 1, "-parameter is not key=value")
 }
 

@@ -23,7 +23,7 @@ func leaves(c *cli.Command, path string) (out []string) {
 }
 
 // unasked are the verbs that show nothing of a server, give on what they get as it is, or are other names of verbs.
-var unasked = strings.Fields(`init version alloc-status eval-status fs inspect logs node-drain node-status plan run server-members start stop validate`)
+var unasked = strings.Fields(`init version alloc-status eval-status fs inspect logs node-drain node-status plan run server-force-leave server-join server-members start stop validate`)
 
 var unaskedPaths = []string{
 	"job init", "volume init", "operator api", "operator raft recover", "operator gossip keyring generate",
@@ -38,6 +38,17 @@ func TestEveryVerbIsShownOddAnswers(t *testing.T) {
 		}
 		if !slices.ContainsFunc(verbs, func(v string) bool { return v == leaf || strings.HasPrefix(v, leaf+" ") }) {
 			t.Errorf("%s is not among the verbs", leaf)
+		}
+	}
+}
+
+// Scripts call verbs by the names that they once had.
+func TestOldNamesOfVerbsStay(t *testing.T) {
+	t.Parallel()
+	all := leaves(command.New(), "")
+	for _, name := range []string{"alloc-status", "eval-status", "node-drain", "node-status", "server-force-leave", "server-join", "server-members"} {
+		if !slices.Contains(all, name) {
+			t.Errorf("there is no %s", name)
 		}
 	}
 }

@@ -158,8 +158,8 @@ func (d *decoder) blocks(field reflect.Value, blocks hcl.Blocks, name string) {
 		item := reflect.New(elemStruct(field.Type()))
 		d.prefill(item.Interface(), strings.Join(append([]string{name}, b.Labels...), " "))
 		d.structure(item.Elem(), b.Body, b.Labels)
-		if policy, ok := item.Interface().(*api.ScalingPolicy); ok && len(b.Labels) == 1 {
-			policy.Type = "vertical_" + b.Labels[0]
+		if policy, ok := item.Interface().(*api.ScalingPolicy); ok {
+			d.scaling(policy, b)
 		}
 		d.keep(field, item, b)
 	}

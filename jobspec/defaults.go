@@ -44,8 +44,8 @@ func reschedules(jobType string) bool {
 	return jobType == api.JobTypeService || jobType == api.JobTypeBatch
 }
 
-// groupScaling is the name of the block that scales a group, as prefill sees it; tasks have others.
-const groupScaling = "scaling"
+// scalingBlock is the name of blocks that scale. Of a group's, prefill sees just the name, of a task's a label too.
+const scalingBlock = "scaling"
 
 // prefill puts the defaults into a new item before it is decoded over. block is its name in files.
 func (d *decoder) prefill(item any, block string) {
@@ -72,16 +72,27 @@ func (s *surroundings) inherit(dst reflect.Value) {
 	}
 }
 
-// countUnsaid is the count of a group that says none, until all of it is read.
-const countUnsaid = math.MinInt
+// countUnsaid is the count of a group that says none, and minUnsaid the least that it is scaled to, until all of it is read.
+const (
+	countUnsaid = math.MinInt
+	minUnsaid   = math.MinInt64
+)
 
 // said completes an item, of which all is read, with defaults that depend on the rest of it.
 func said(item any) {
-	if g, ok := item.(*api.TaskGroup); ok && g.Count == countUnsaid {
+	g, ok := item.(*api.TaskGroup)
+	if !ok {
+		return
+	}
+	s := g.Scaling
+	if g.Count == countUnsaid {
 		g.Count = 1
-		if s := g.Scaling; s != nil && s.Min > 1 {
+		if s != nil && s.Min > 1 {
 			g.Count = int(s.Min)
 		}
+	}
+	if s != nil && s.Min == minUnsaid {
+		s.Min = int64(g.Count)
 	}
 }
 
@@ -125,7 +136,9 @@ func prefill(item any, block, jobType string, restart *api.RestartPolicy, update
 	case *api.VolumeMount:
 		v.PropagationMode = api.VolumeMountPropagationPrivate
 	case *api.ScalingPolicy:
-		v.Enabled = block == groupScaling
+		if block == scalingBlock {
+			v.Enabled, v.Min = true, minUnsaid
+		}
 	case *api.RequestedDevice:
 		v.Count = 1
 	default:
@@ -171,6 +184,9 @@ func Canonicalize(j *api.Job) {
 	if updates(j.Type) && j.Update == nil {
 		u := updateDefault()
 		j.Update = &u
+	}
+	if !updates(j.Type) && j.Update != nil && *j.Update == (api.UpdateStrategy{}) {
+		j.Update = nil // as it is read, and sent back
 	}
 	for _, g := range j.TaskGroups {
 		canonicalizeGroup(j, g)

@@ -70,7 +70,7 @@ func (d *plainDecoder) value(dst reflect.Value, raw []byte, path string) error {
 // plainBlock is the name of the block that a path stands for, where its defaults depend on it.
 func plainBlock(path string) string {
 	if strings.HasSuffix(strings.ToLower(path), ".scaling") {
-		return groupScaling
+		return scalingBlock
 	}
 	return ""
 }

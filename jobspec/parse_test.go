@@ -191,3 +191,63 @@ func TestCountIsAtLeastWhatItMayBeScaledTo(t *testing.T) {
 		}
 	}
 }
+
+// Autoscalers rely on the bounds: one that nobody gave is the count.
+func TestScalingPoliciesAreCompletedAndChecked(t *testing.T) {
+	file := func(group, task string) []byte {
+		return []byte("job \"j\" {\n group \"g\" {\n count = 4\n" + group + "\n task \"t\" {\n driver = \"mock\"\n" + task + "\n}\n}\n}\n")
+	}
+	job, err := jobspec.Parse(jobspec.Input{Path: "j.hcl", Body: file("scaling {\n max = 5\n}", "scaling \"mem\" {\n max = 900\n}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := job.TaskGroups[0]
+	if s := g.Scaling; s.Min != 4 || s.Type != "horizontal" || !s.Enabled {
+		t.Errorf("the group is scaled by %+v", s)
+	}
+	if s := g.Tasks[0].ScalingPolicies[0]; s.Min != 0 || s.Type != "vertical_mem" {
+		t.Errorf("the task is scaled by %+v", s)
+	}
+	sent, err := jobspec.DecodeJSON([]byte(`{"ID":"j","TaskGroups":[{"Name":"g","Count":4,"Scaling":{"Max":5,"Min":null}},{"Name":"h","Count":4,"Scaling":{"Max":5,"Min":0}}]}`))
+	if err != nil || sent.TaskGroups[0].Scaling.Min != 4 || sent.TaskGroups[1].Scaling.Min != 0 {
+		t.Errorf("sent: %v, %+v, %+v", err, sent.TaskGroups[0].Scaling, sent.TaskGroups[1].Scaling)
+	}
+	for want, body := range map[string][]byte{
+		"j.hcl:4:1: scaling needs max":                                      file("scaling {\n min = 1\n}", ""),
+		`j.hcl:7:1: scaling needs max`:                                      file("", "scaling \"cpu\" {\n min = 1\n}"),
+		`j.hcl:7:9: scaling of a task is one of cpu, mem`:                   file("", "scaling \"disk\" {\n max = 1\n}"),
+		`j.hcl:10:1: scaling "cpu" is there twice`:                          file("", "scaling \"cpu\" {\n max = 1\n}\nscaling \"cpu\" {\n max = 2\n}"),
+		`j.hcl:4:1: scaling has the type "horizontal" here, not "vertical"`: file("scaling {\n max = 5\n type = \"vertical\"\n}", ""),
+	} {
+		if _, err := jobspec.Parse(jobspec.Input{Path: "j.hcl", Body: body}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
+}
+
+func TestReservedPortsHaveABlockOfTheirOwn(t *testing.T) {
+	job, err := jobspec.Parse(jobspec.Input{Path: "j.hcl", Body: []byte(`job "j" {
+  group "g" {
+    network {
+      reserved_ports "ssh" {
+        static = 22
+      }
+      port "http" {
+        static = 80
+      }
+      port "any" {}
+    }
+    task "t" {
+      driver = "mock"
+    }
+  }
+}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := job.TaskGroups[0].Networks[0]
+	if len(n.ReservedPorts) != 2 || n.ReservedPorts[0] != (api.Port{Label: "ssh", Value: 22}) || len(n.DynamicPorts) != 1 {
+		t.Errorf("ports %+v, %+v", n.ReservedPorts, n.DynamicPorts)
+	}
+}

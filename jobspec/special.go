@@ -2,6 +2,8 @@ package jobspec
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -27,10 +29,8 @@ func special(t reflect.Type, s *hcl.BodySchema) *hcl.BodySchema {
 		addAttributes(s, api.ConstraintDistinctHosts)
 	case reflect.TypeFor[api.Affinity]():
 		addAttributes(s, shortForms...)
-	case reflect.TypeFor[api.NetworkResource]():
-		dropBlock(s, "reserved_ports")
 	case reflect.TypeFor[api.Task]():
-		labelBlock(s, "scaling")
+		labelBlock(s, scalingBlock)
 	case reflect.TypeFor[api.TaskGroup]():
 		addBlocks(s, "vault", "secret")
 		labelBlock(s, "secret")
@@ -58,15 +58,6 @@ func labelBlock(s *hcl.BodySchema, name string) {
 	for i := range s.Blocks {
 		if s.Blocks[i].Type == name {
 			s.Blocks[i].LabelNames = []string{"name"}
-		}
-	}
-}
-
-func dropBlock(s *hcl.BodySchema, name string) {
-	for i := range s.Blocks {
-		if s.Blocks[i].Type == name {
-			s.Blocks = append(s.Blocks[:i], s.Blocks[i+1:]...)
-			return
 		}
 	}
 }
@@ -100,12 +91,44 @@ func (d *decoder) finish(dst reflect.Value, c *hcl.BodyContent) {
 		said(v)
 	case *api.Task:
 		v.Identities = defaultIdentity(v)
+		d.once(c.Blocks.OfType(scalingBlock))
 	case *api.NetworkResource:
 		splitPorts(v)
 	case *api.Constraint:
 		v.LTarget, v.Operand, v.RTarget = d.short(c, v.LTarget, v.Operand, v.RTarget)
 	case *api.Affinity:
 		v.LTarget, v.Operand, v.RTarget = d.short(c, v.LTarget, v.Operand, v.RTarget)
+	}
+}
+
+// scaling completes a scaling policy by where it stands, and refuses what no autoscaler could use.
+func (d *decoder) scaling(p *api.ScalingPolicy, b *hcl.Block) {
+	kind := "horizontal"
+	if len(b.Labels) == 1 {
+		kind = "vertical_" + b.Labels[0]
+		if !slices.Contains(scaledOfTasks, b.Labels[0]) {
+			d.diags = append(d.diags, problem(b.LabelRanges[0], "scaling of a task is one of %s", strings.Join(scaledOfTasks, ", ")))
+		}
+	}
+	if p.Type != "" && p.Type != kind {
+		d.diags = append(d.diags, problem(b.DefRange, "scaling has the type %q here, not %q", kind, p.Type))
+	}
+	p.Type = kind
+	c, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "max"}}})
+	if c.Attributes["max"] == nil {
+		d.diags = append(d.diags, problem(b.DefRange, "scaling needs max"))
+	}
+}
+
+// scaledOfTasks are the labels of scaling blocks of tasks.
+var scaledOfTasks = []string{"cpu", "mem"}
+
+// once refuses a second block with the labels of another.
+func (d *decoder) once(blocks hcl.Blocks) {
+	for i, b := range blocks {
+		if slices.ContainsFunc(blocks[:i], func(o *hcl.Block) bool { return slices.Equal(o.Labels, b.Labels) }) {
+			d.diags = append(d.diags, problem(b.DefRange, "%s %q is there twice", b.Type, strings.Join(b.Labels, " ")))
+		}
 	}
 }
 

@@ -15,7 +15,12 @@ import (
 // start runs a server and waits until it leads.
 func start(tb testing.TB, dir string) (s *nomad.Server, stop func()) {
 	tb.Helper()
-	s, err := nomad.New(nomad.Config{Name: "s1", Region: "global", Datacenter: "dc1", Dir: dir, Bind: "127.0.0.1:0", Log: hclog.NewNullLogger()})
+	return launch(tb, nomad.Config{Name: "s1", Region: "global", Datacenter: "dc1", Dir: dir, Bind: "127.0.0.1:0", Log: hclog.NewNullLogger()})
+}
+
+func launch(tb testing.TB, conf nomad.Config) (s *nomad.Server, stop func()) {
+	tb.Helper()
+	s, err := nomad.New(conf)
 	if err != nil {
 		tb.Fatal(err)
 	}

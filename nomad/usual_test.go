@@ -3,3 +3,5 @@
 package nomad_test
 
 const sparse = 1
+
+const stories = 6

@@ -103,6 +103,16 @@ func (c *Client) DetachExternal(ctx context.Context, plugin, external, node stri
 	return err
 }
 
+// DetachDriver ends all that a driver of a plugin, which is gone for good, has attached to the node, or to any without one,
+// and that waits to be detached.
+func (c *Client) DetachDriver(ctx context.Context, plugin, driver, node string, a Assertion) error {
+	v := a.values(node)
+	v.Set("plugin_id", plugin)
+	v.Set("driver", driver)
+	_, err := c.do(ctx, http.MethodDelete, []string{"volumes", "attachments"}, v, nil, nil)
+	return err
+}
+
 // Attachments lists what is attached to nodes, and mounts of claims that were given up; Params may hold node_id,
 // plugin_id and volume_id.
 func (c *Client) Attachments(ctx context.Context, q Query) ([]*api.AttachmentStub, Meta, error) {
@@ -161,6 +171,12 @@ func (c *Client) Snapshots(ctx context.Context, plugin string, secrets map[strin
 // Plugins lists CSI plugins.
 func (c *Client) Plugins(ctx context.Context, q Query) ([]*api.PluginStub, Meta, error) {
 	return get[[]*api.PluginStub](ctx, c, q.with("type", api.VolumeTypeCSI), "plugins")
+}
+
+// PluginRenamed says that the driver of a CSI plugin has another name by now.
+func (c *Client) PluginRenamed(ctx context.Context, id, former, present string) error {
+	_, err := c.do(ctx, http.MethodPut, []string{"plugin", "csi", id, "renamed"}, url.Values{"former": {former}, "present": {present}}, nil, nil)
+	return err
 }
 
 // Plugin reads one CSI plugin.

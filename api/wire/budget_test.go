@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/net/http2"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -38,6 +39,13 @@ func serving(tb testing.TB, l limits, handlers ...Handler) (string, Dialer) {
 	return port.Addr().String(), Dialer{TLS: id.Client}
 }
 
+// narrow are limits with little room for long requests, and for so many that wait.
+func narrow(requests extent, waiting int64) limits {
+	l := usualLimits
+	l.requests, l.waiting, l.patience, l.stall = requests, extent{waiting, 2 * waiting}, time.Hour, time.Hour
+	return l
+}
+
 // beats answers heartbeats; those of nodes "hold..." say that they are there and wait.
 func beats(there chan<- struct{}, release <-chan struct{}) Handler {
 	return NodeHeartbeat.Handle(func(_ context.Context, r *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
@@ -53,7 +61,7 @@ func beats(there chan<- struct{}, release <-chan struct{}) Handler {
 func TestUnfinishedRequestsOfOneClientTakeItsShareOnly(t *testing.T) {
 	t.Parallel()
 	const mib, calls = 1 << 20, 64
-	l := limits{short: mib, long: 8 * mib, whole: 16 * mib, waiting: calls, patience: time.Hour, stall: time.Hour}
+	l := narrow(extent{8 * mib, 16 * mib}, calls)
 	address, d := serving(t, l, beats(nil, nil))
 	s := send(t, address, d)
 	for _, id := range ids(calls) {
@@ -78,7 +86,8 @@ func TestRequestsWithoutRoomAreRefusedAndServedLater(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	there, release := make(chan struct{}), make(chan struct{})
-	l := limits{short: mib, long: 2 * mib, whole: 4 * mib, waiting: 1, patience: 50 * time.Millisecond, stall: time.Hour}
+	l := narrow(extent{2 * mib, 4 * mib}, 1)
+	l.patience = 50 * time.Millisecond
 	address, d := serving(t, l, beats(there, release))
 	c, err := Connect(address, d)
 	if err != nil {
@@ -109,81 +118,31 @@ func TestRequestsWithoutRoomAreRefusedAndServedLater(t *testing.T) {
 	}
 }
 
-// The addresses share what all have, and none has more than its own part of it.
-func TestRoomIsSharedByAddresses(t *testing.T) {
+// A client that begins many calls has no more of them open than its share, on all its connections, and is in no other one's way.
+func TestCallsThatAreOpenAreOfTheShareOnly(t *testing.T) {
 	t.Parallel()
-	const n = smallBytes + 1
-	b := newBudget(limits{short: 2 * smallBytes, long: 4 * n, whole: 6 * n, waiting: 1, patience: time.Millisecond, stall: time.Hour})
-	take := func(who string, bytes int) func() {
-		t.Helper()
-		give, err := b.take(t.Context(), who, bytes)
-		if err != nil {
-			t.Fatalf("%s: %v", who, err)
-		}
-		return give
-	}
-	refused := func(who string, bytes int, why string) {
-		t.Helper()
-		if _, err := b.take(t.Context(), who, bytes); !errors.Is(err, fault.Exhausted) || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v, not %q", who, err, why)
+	l := usualLimits
+	l.calls, l.waiting, l.patience, l.stall = extent{10, 100}, extent{1, 1}, 50*time.Millisecond, time.Hour
+	address, d := serving(t, l, beats(nil, nil))
+	first, second := send(t, address, d), send(t, address, d)
+	for _, s := range []*sending{first, second} {
+		for _, id := range ids(10) {
+			s.begin(t, id, NodeHeartbeat.Name, 100)
 		}
 	}
-	var gives []func()
-	for _, who := range []string{"a", "a", "a", "b", "c"} { // each leaves as much as it has, so that others find some
-		gives = append(gives, take(who, n))
-	}
-	for _, who := range []string{"a", "b", "d"} {
-		refused(who, n, "of all clients")
-	}
-	gives = append(gives, take("a", smallBytes), take("d", 1))
-	gives[0]()
-	gives[1]()
-	gives = append(gives[2:], take("d", n), take("a", smallBytes))
-	refused("a", 1, "of this address")
-	for _, give := range gives {
-		give()
-	}
-	refused("a", 5*n, "of this address")
-	if n := b.by.Len(); n != 0 {
-		t.Errorf("%d addresses are remembered without a request", n)
-	}
-	take("c", 2*n)()
-}
-
-// More requests of an address than may wait for room are refused at once.
-func TestFewRequestsWaitForRoom(t *testing.T) {
-	t.Parallel()
-	const n = smallBytes + 1
-	b := newBudget(limits{short: n, long: n, whole: 2 * n, waiting: 1, patience: time.Hour, stall: time.Hour})
-	give, err := b.take(t.Context(), "a", n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(chan error)
-	go func() {
-		give, err := b.take(t.Context(), "a", n)
-		if err == nil {
-			give()
+	for end := time.Now().Add(time.Minute); first.over(t)+second.over(t) < 10; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d and %d of 20 calls were refused", first.over(t), second.over(t))
 		}
-		got <- err
-	}()
-	for {
-		s := b.by.Enter("a")
-		b.mu.Lock()
-		waits := s.waiting
-		b.mu.Unlock()
-		b.by.Leave("a")
-		if waits == 1 {
-			break
+	}
+	b := newBudget(l)
+	for range 10 {
+		if _, err := b.enter(t.Context(), "a"); err != nil {
+			t.Fatal(err)
 		}
-		runtime.Gosched()
 	}
-	if _, err := b.take(t.Context(), "a", n); !errors.Is(err, fault.Exhausted) {
-		t.Errorf("a second one that would wait: %v", err)
-	}
-	give()
-	if err := <-got; err != nil {
-		t.Error(err)
+	if _, err := b.enter(t.Context(), "b"); err != nil {
+		t.Errorf("another address: %v", err)
 	}
 }
 
@@ -252,6 +211,19 @@ func (s *sending) refused(tb testing.TB, want int) {
 	}
 }
 
+// over is how many calls have ended, all because there was no room.
+func (s *sending) over(tb testing.TB) int {
+	tb.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, code := range s.status {
+		if code != strconv.Itoa(int(codeOf[fault.Exhausted])) {
+			tb.Errorf("call %d ended with code %s", id, code)
+		}
+	}
+	return len(s.status)
+}
+
 // listing answers lists of so many bytes.
 func listing(bytes int) Handler {
 	return NodeList.Handle(func(context.Context, *api.NodeListRequest) (*api.NodeListResponse, error) {
@@ -263,7 +235,8 @@ func listing(bytes int) Handler {
 func TestAnswersThatAreNotTakenAreOfTheShareOnly(t *testing.T) {
 	t.Parallel()
 	const mib, calls = 1 << 20, 32
-	l := limits{short: mib, long: mib, whole: mib, answers: 4*mib + mib/2, waiting: calls, patience: 50 * time.Millisecond, stall: time.Hour}
+	l := narrow(extent{mib, 2 * mib}, calls)
+	l.answers, l.patience = extent{4*mib + mib/2, 9 * mib}, 50*time.Millisecond
 	address, d := serving(t, l, listing(mib), beats(nil, nil))
 	s := send(t, address, d)
 	for _, id := range ids(calls) {
@@ -289,21 +262,102 @@ func TestAnswersThatAreNotTakenAreOfTheShareOnly(t *testing.T) {
 	}
 }
 
+func TestShortAnswersThatAreNotTakenAreOfTheShareOnly(t *testing.T) {
+	t.Parallel()
+	const n, calls = 32 << 10, 64
+	l := narrow(extent{1 << 20, 2 << 20}, calls)
+	l.shortAnswers, l.patience = extent{8*n + n/2, 17 * n}, 50*time.Millisecond
+	address, d := serving(t, l, listing(n-100))
+	s := send(t, address, d)
+	if err := s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids(calls) {
+		s.ask(t, id, NodeList.Name)
+	}
+	s.refused(t, calls-8)
+	if over := s.over(t); over != calls-8 {
+		t.Errorf("%d of %d answers found no room; there is some for 8", over, calls)
+	}
+}
+
 func TestWhoTakesNoAnswerLosesTheConnection(t *testing.T) {
 	t.Parallel()
-	l := usualLimits
-	l.stall = 50 * time.Millisecond
-	address, d := serving(t, l, listing(1<<20))
-	s := send(t, address, d)
-	s.ask(t, 1, NodeList.Name)
+	for _, bytes := range []int{1 << 20, 40 << 10} {
+		l := usualLimits
+		l.stall = 50 * time.Millisecond
+		address, d := serving(t, l, listing(bytes))
+		s := send(t, address, d)
+		for _, id := range ids(3) {
+			s.ask(t, id, NodeList.Name)
+		}
+		s.lost(t)
+	}
+}
+
+// lost waits until the connection has ended.
+func (s *sending) lost(tb testing.TB) {
+	tb.Helper()
+	defer time.AfterFunc(time.Minute, func() { s.mu.Lock(); defer s.mu.Unlock(); s.gone = errors.New("nothing ended it"); s.more.Broadcast() }).Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer time.AfterFunc(time.Minute, func() { s.mu.Lock(); defer s.mu.Unlock(); s.gone = errors.New("nothing ended it"); s.more.Broadcast() }).Stop()
 	for s.gone == nil {
 		s.more.Wait()
 	}
 	if !errors.Is(s.gone, io.EOF) {
-		t.Error(s.gone)
+		tb.Error(s.gone)
+	}
+}
+
+// A client may give up calls whose answers it does not take; the connection stays, and so does the room of what is queued.
+func TestAnswersOfCallsThatWereGivenUpLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	address, d := serving(t, usualLimits, listing(1<<20), beats(nil, nil))
+	c, err := Connect(address, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	for i := range 300 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*20)*time.Microsecond)
+		_, _ = NodeList.Call(ctx, c, &api.NodeListRequest{})
+		cancel()
+	}
+	if _, err := NodeHeartbeat.Call(t.Context(), c, &api.NodeHeartbeatRequest{NodeID: "n1"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkHeldByOpenCalls is how much memory a client takes that has as many calls open as it may, with metadata, that wait
+// for news.
+func BenchmarkHeldByOpenCalls(b *testing.B) {
+	for b.Loop() {
+		there, release := make(chan struct{}, callsMax), make(chan struct{})
+		address, d := serving(b, usualLimits, beats(there, release))
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		s := send(b, address, d)
+		body, err := encode(&api.NodeHeartbeatRequest{NodeID: "hold"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, id := range ids(callsMax) {
+			s.begin(b, id, NodeHeartbeat.Name, len(body))
+			s.mu.Lock()
+			if err := s.WriteData(id, true, body); err != nil {
+				b.Fatal(err)
+			}
+			s.mu.Unlock()
+		}
+		for range callsMax {
+			<-there
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(int64(after.HeapInuse+after.StackInuse-before.HeapInuse-before.StackInuse))/callsMax/1024, "KiB-a-call")
+		close(release)
+		_ = s.conn.Close()
 	}
 }
 

@@ -39,6 +39,9 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 // decodeRequest decodes a request and looks at it.
 func decodeRequest(ctx context.Context, b []byte, into any) error {
 	work := func() error {
+		if err := dense(b); err != nil {
+			return err
+		}
 		if err := decode(b, into); err != nil {
 			return err
 		}

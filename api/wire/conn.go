@@ -24,7 +24,7 @@ const (
 	writeBytes = 4 << 10
 	// windowBytes is fixed: measuring it costs a ping for nearly every small message.
 	windowBytes = 4 << 20
-	// unreadBytes is how much of a request a server holds before it has made room for it, headerBytes bounds its metadata.
+	// unreadBytes is how much of a request a server holds before its budget has it, headerBytes bounds its metadata.
 	unreadBytes   = 64 << 10
 	headerBytes   = 16 << 10
 	keepaliveTime = 30 * time.Second

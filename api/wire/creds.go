@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync"
 
 	"google.golang.org/grpc/credentials"
 )
@@ -43,8 +44,22 @@ func handshaken(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
 	}}
 	info.role, info.region = proven(state)
-	info.end = c.Close
-	return c, info, nil
+	e := &ending{Conn: c, ended: make(chan struct{})}
+	info.end, info.ended = e.Close, e.ended
+	return e, info, nil
+}
+
+// ending is a connection that tells when this side has closed it.
+type ending struct {
+	net.Conn
+	once  sync.Once
+	ended chan struct{}
+}
+
+// Close implements [net.Conn].
+func (e *ending) Close() error {
+	defer e.once.Do(func() { close(e.ended) })
+	return e.Conn.Close()
 }
 
 // proof is what gRPC keeps of a connection for [PeerOf].
@@ -52,8 +67,9 @@ type proof struct {
 	credentials.TLSInfo
 	role   Role
 	region string
-	// end closes the connection.
-	end func() error
+	// end closes the connection; ended is closed then.
+	end   func() error
+	ended <-chan struct{}
 }
 
 // proven is the role of a peer whose certificate was verified.

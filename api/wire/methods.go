@@ -174,6 +174,8 @@ var (
 	PluginList = Method[api.PluginListRequest, api.PluginListResponse]{"Plugin.List", Any, ByUser}
 	// PluginGet reads one CSI plugin.
 	PluginGet = Method[api.PluginGetRequest, api.PluginGetResponse]{"Plugin.Get", Any, ByUser}
+	// PluginRenamed says that a plugin's driver was renamed.
+	PluginRenamed = Method[api.PluginRenamedRequest, api.WriteMeta]{"Plugin.Renamed", Leader, ByUser}
 )
 
 // Methods of Status.

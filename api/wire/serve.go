@@ -38,7 +38,7 @@ func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Lo
 	return err
 }
 
-func newServer(handlers []Handler, log hclog.Logger, turns *Processors, room *budget, more ...grpc.ServerOption) *grpc.Server {
+func newServer(handlers []Handler, log hclog.Logger, turns *Processors, b *budget, more ...grpc.ServerOption) *grpc.Server {
 	srv := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(finished{}),
 		grpc.ForceServerCodecV2(codec{}),
@@ -52,14 +52,14 @@ func newServer(handlers []Handler, log hclog.Logger, turns *Processors, room *bu
 	desc := &grpc.ServiceDesc{ServiceName: serviceName}
 	for _, h := range handlers {
 		// A stream, as gRPC would read the whole request of any other method before anybody is asked.
-		desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: h.Name, Handler: bind(Recovered(h, log), turns, room)})
+		desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: h.Name, Handler: bind(Recovered(h, log), turns, b)})
 	}
 	srv.RegisterService(desc, nil)
 	return srv
 }
 
 // bind gives a handler the shape that gRPC calls.
-func bind(h Handler, turns *Processors, room *budget) grpc.StreamHandler {
+func bind(h Handler, turns *Processors, b *budget) grpc.StreamHandler {
 	return func(_ any, stream grpc.ServerStream) error {
 		who := PeerOf(stream.Context())
 		ctx := turns.For(stream.Context(), cmp.Or(who.Origin, who.Address))
@@ -67,7 +67,7 @@ func bind(h Handler, turns *Processors, room *budget) grpc.StreamHandler {
 		if !ok {
 			return toStatus(fault.New(fault.Internal, "%s: the length of a request cannot be read", h.Name))
 		}
-		c := served{receiver: newReceiver(below, room.stall), sender: sender{stream, room.stall}, room: room, client: host(cmp.Or(who.Origin, who.Address))}
+		c := served{receiver: newReceiver(below, b.stall), sender: sender{stream, b.stall}, budget: b, client: host(cmp.Or(who.Origin, who.Address))}
 		return toStatus(c.call(ctx, h))
 	}
 }
@@ -76,18 +76,23 @@ func bind(h Handler, turns *Processors, room *budget) grpc.StreamHandler {
 type served struct {
 	receiver
 	sender
-	room   *budget
+	budget *budget
 	client string
 }
 
-// call reads a request when there is room for it, serves it, and sends the answer. The room is taken until the answer has
+// call reads a request when the budget has it, serves it, and sends the answer. Its share is taken until the answer has
 // gone, as what is made of a request may live as long.
 func (c served) call(ctx context.Context, h Handler) error {
+	leave, err := c.budget.enter(ctx, c.client)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	n, err := c.length()
 	if err != nil {
 		return notReceived(h.Name, err)
 	}
-	give, err := c.room.take(ctx, c.client, n)
+	give, err := c.budget.read(ctx, c.client, n)
 	if err != nil {
 		return err
 	}
@@ -106,12 +111,17 @@ func (c served) call(ctx context.Context, h Handler) error {
 	if err != nil {
 		return err
 	}
-	gone, err := c.room.hold(ctx, c.client, min(answerSize(resp), MaxMessageBytes))
+	return c.answer(ctx, h.Name, resp)
+}
+
+// answer encodes and sends an answer when the budget has it.
+func (c served) answer(ctx context.Context, method string, resp any) error {
+	gone, err := c.budget.hold(ctx, c.client, min(answerSize(resp), MaxMessageBytes))
 	if err != nil {
 		return err
 	}
 	defer gone()
-	b, err := encodeAnswer(ctx, h.Name, resp)
+	b, err := encodeAnswer(ctx, method, resp)
 	if err != nil {
 		return err
 	}

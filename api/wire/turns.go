@@ -85,11 +85,25 @@ func (t *Turns) do(ctx context.Context, client string, work func() error) error 
 	return work()
 }
 
+// Try takes a turn that is free, until [Turns.Give].
+func (t *Turns) Try() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.try()
+}
+
+func (t *Turns) try() bool {
+	if t.free == 0 {
+		return false
+	}
+	t.free--
+	return true
+}
+
 // Take waits for the client's turn, until [Turns.Give].
 func (t *Turns) Take(ctx context.Context, client string) error {
 	t.mu.Lock()
-	if t.free > 0 {
-		t.free--
+	if t.try() {
 		t.mu.Unlock()
 		return nil
 	}

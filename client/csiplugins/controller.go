@@ -79,13 +79,30 @@ func control[T any](ctx context.Context, s *Service, c api.ControllerCall, o obj
 	}
 	var out T
 	err = s.Called(p, func() (err error) { out, err = do(ctx, p.client); return err })
+	now := s.registry.provider(p)
+	switch {
+	case c.Provider != "" && now != "" && now != c.Provider: // of class Internal: what became of it is not known
+		return none, fault.New(fault.Internal, "CSI plugin %q became driver %q while it was asked, and driver %q is meant", c.PluginID, now, c.Provider)
+	case errors.Is(err, fault.Unavailable), errors.Is(err, fault.Timeout):
+		p.Recheck()
+	}
 	if err != nil {
-		if errors.Is(err, fault.Unavailable) || errors.Is(err, fault.Timeout) {
-			p.Recheck()
-		}
 		return none, fmt.Errorf("plugin %s: %w", c.PluginID, err)
 	}
+	sign(out, now)
 	return out, nil
+}
+
+// sign adds the name of the driver to an answer by which servers come to know whose volume it is.
+func sign(answer any, driver string) {
+	switch a := answer.(type) {
+	case *api.ControllerPublishResponse:
+		a.Provider = driver
+	case *api.ControllerValidateResponse:
+		a.Provider = driver
+	case *api.ControllerCreateResponse:
+		a.Provider = driver
+	}
 }
 
 // empty fits functions without result.

@@ -66,15 +66,15 @@ func (s *Service) MakeDirs(base Place) error {
 	return nil
 }
 
-// PrepareRoot makes our directory and lets mounts below it be seen through copies of it.
+// PrepareRoot makes our directory and lets mounts below it be seen through copies of it, and unmounts too. A stranger may have
+// ended that since the last time.
 func (s *Service) PrepareRoot() error {
-	s.share.Do(func() {
-		if s.shareErr = s.conf.Host.MakeDir(s.conf.Root); s.shareErr != nil {
-			return
-		}
-		s.shareErr = s.conf.Host.Share(s.conf.Root)
-	})
-	return s.shareErr
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
+	if err := s.conf.Host.MakeDir(s.conf.Root); err != nil {
+		return err
+	}
+	return s.conf.Host.Share(s.conf.Root)
 }
 
 // LeaveRoot undoes [Service.PrepareRoot] when nobody needs it: no plugin is left behind that could mount

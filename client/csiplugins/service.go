@@ -72,8 +72,7 @@ type Service struct {
 	// helpersMu is held while processes are moved to scopes.
 	helpersMu sync.Mutex
 
-	share    sync.Once
-	shareErr error
+	sharing sync.Mutex
 }
 
 // New makes the service from what the registry remembers. Nothing runs before [Service.Run].

@@ -2,8 +2,9 @@
 // and servers call down over connections that the node dialled itself.
 //
 // Calls fail over: an answer of class Unavailable or NotLeader is tried again at the next server,
-// with growing pauses, for as long as the caller's context lives. So callers set deadlines, and only
-// methods that may be repeated are called through a link.
+// with growing pauses, for as long as the caller's context lives. So callers set deadlines, and calls
+// that must not be repeated, as the writes of users, have a context of [wire.Once]: they are sent again only
+// where no server has begun them.
 //
 // A host that loses its power or its network resets no connection. So a server for which calls wait is
 // asked every second for a sign of life (more seldom in large clusters); when it gives none, or knows no

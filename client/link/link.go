@@ -16,10 +16,12 @@ import (
 	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
-// Pauses between tries.
+// Pauses between tries, and the wait for a connection.
 const (
 	pauseMin = 50 * time.Millisecond
 	pauseMax = time.Second
+	// readyTimeout bounds the wait for a connection of a call that is not repeated.
+	readyTimeout = 2 * time.Second
 	// pauseTwin lies between tries while another agent lives with this node's identity.
 	pauseTwin = 10 * time.Second
 )
@@ -135,16 +137,18 @@ func (l *Link) poke() {
 	}
 }
 
-// Invoke calls a method at a server that can answer it.
+// Invoke calls a method at a server that can answer it. A call of [wire.Once] that a server may have begun is not sent
+// to another one.
 func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 	pauses, quick := retry.Between(pauseMin, pauseMax), retry.Between(pauseMin, pauseMin)
 	for try := 0; ; try++ {
 		conn, address, err := l.conn()
+		begun := false
 		if err == nil {
-			err = conn.Invoke(ctx, method, req, resp)
+			begun, err = invoke(ctx, conn, method, req, resp)
 			l.free(address)
 		}
-		if err == nil || !passing(err) {
+		if err == nil || !passing(err) || begun && wire.IsOnce(ctx) && !errors.Is(err, fault.NotLeader) {
 			return err
 		}
 		l.turn(address)
@@ -156,6 +160,18 @@ func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 			return fmt.Errorf("call %s: %w; last answer: %w", method, ctx.Err(), err)
 		}
 	}
+}
+
+// invoke calls a method at one server; begun says that the server may have it.
+func invoke(ctx context.Context, conn *wire.Conn, method string, req, resp any) (begun bool, err error) {
+	if wire.IsOnce(ctx) {
+		ready, cancel := context.WithTimeout(ctx, readyTimeout)
+		defer cancel()
+		if err := conn.Ready(ready); err != nil {
+			return false, err
+		}
+	}
+	return true, conn.Invoke(ctx, method, req, resp)
 }
 
 // passing reports whether another try may end better.

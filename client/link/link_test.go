@@ -127,6 +127,43 @@ func TestCallsFailOver(t *testing.T) {
 	}
 }
 
+// What must not happen twice goes to another server only where it cannot have begun.
+func TestCallsThatMustNotBeRepeated(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	lost := func(class fault.Class) func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+		return func(context.Context, *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
+			if calls.Add(1) == 1 {
+				return nil, fault.New(class, "the first")
+			}
+			return &api.NodeUpdateResponse{EvalIDs: []string{"again"}}, nil
+		}
+	}
+	for what, c := range map[string]struct {
+		once  bool
+		first fault.Class
+		calls int32
+	}{
+		"a repeatable call that is lost":  {false, fault.Unavailable, 2},
+		"a write that is lost":            {true, fault.Unavailable, 1},
+		"a write to one that leads not":   {true, fault.NotLeader, 2},
+		"a repeatable call, wrong server": {false, fault.NotLeader, 2},
+	} {
+		calls.Store(0)
+		a, d := start(t, "127.0.0.1:0", lost(c.first))
+		l := open(t, d, dead(t), a.port.Addr().String())
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		if c.once {
+			ctx = wire.Once(ctx)
+		}
+		_, err := wire.NodeHeartbeat.Call(ctx, l, &api.NodeHeartbeatRequest{})
+		cancel()
+		if got := calls.Load(); got != c.calls || (err == nil) != (c.calls == 2) {
+			t.Errorf("%s: %d calls, want %d: %v", what, got, c.calls, err)
+		}
+	}
+}
+
 func TestOtherFaultsAreAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32

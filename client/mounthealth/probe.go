@@ -79,6 +79,19 @@ func (l *Prober) Check(ctx context.Context, at *mounts.Entry) (Health, string) {
 	return l.statfs(at, false).health(ctx)
 }
 
+// Usable is Check for a mount that is about to be used. Who mounts a file system that was shut down, as at the end of a lease,
+// gets the same one as long as somebody has files of it, and nothing but a question to its root tells.
+func (l *Prober) Usable(ctx context.Context, at *mounts.Entry) (Health, string) {
+	if h, why := l.Check(ctx, at); h != Healthy {
+		return h, why
+	}
+	h, why := l.ask("root", at, false, func() error { return l.host.Root(at) }).health(ctx)
+	if h == Failed {
+		why += ": it was shut down, and is there as long as anything has it mounted or its files open"
+	}
+	return h, why
+}
+
 func (l *Prober) statfs(at *mounts.Entry, bounded bool) *question {
 	return l.ask("statfs", at, bounded, func() error { return l.host.Statfs(at.Point) })
 }

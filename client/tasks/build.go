@@ -101,15 +101,24 @@ func (t *task) env(a *api.Allocation, spec *api.Task, d driver.Driver, extra map
 	return taskenv.New(in)
 }
 
+// mounted returns an error when a volume that the task is to have is not mounted any more.
+func (t *task) mounted(spec *api.Task) error {
+	if len(spec.VolumeMounts) == 0 || t.g.conf.Mounted == nil {
+		return nil
+	}
+	if err := t.g.conf.Mounted(); err != nil {
+		return fmt.Errorf("task %s: %w", t.name, err)
+	}
+	return nil
+}
+
 // volumeMounts turns the task's volume_mount blocks into mounts of what the allocation got.
 func (t *task) volumeMounts(spec *api.Task, d driver.Driver, env *taskenv.Env) ([]driver.Mount, error) {
 	if len(spec.VolumeMounts) > 0 && !d.Capabilities().Mounts {
 		return nil, fault.New(fault.Invalid, "task %s: driver %s cannot mount volumes", t.name, d.Name())
 	}
-	if len(spec.VolumeMounts) > 0 && t.g.conf.Mounted != nil {
-		if err := t.g.conf.Mounted(); err != nil {
-			return nil, fmt.Errorf("task %s: %w", t.name, err)
-		}
+	if err := t.mounted(spec); err != nil {
+		return nil, err
 	}
 	t.g.mu.Lock()
 	have := t.g.mounts

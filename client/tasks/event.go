@@ -14,7 +14,6 @@ const eventsMax = 10
 
 // Event types that the dictionary does not name.
 const (
-	eventMainDead      = "Main Tasks Dead"
 	eventShutdownDelay = "Waiting for shutdown delay"
 	eventSkipDelay     = "Skipping shutdown delay"
 	eventRestoreFailed = "Failed Restoring Task"
@@ -94,8 +93,8 @@ func causeEvent(because why) *api.TaskEvent {
 		return e
 	case api.EventLeaderDead:
 		return event(api.EventLeaderDead, "Leader Task in Group dead")
-	case eventMainDead:
-		return event(eventMainDead, "Main tasks in the group died")
+	case api.EventMainDead:
+		return event(api.EventMainDead, "Main tasks in the group died")
 	}
 	return nil
 }

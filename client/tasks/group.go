@@ -53,8 +53,8 @@ type Config struct {
 	Plugin func(a *api.Allocation, t *api.Task, isolated bool) (Plugin, error)
 	// Lease tells, at the start of each attempt, the lease that the task has to keep; nil when none.
 	Lease func() *driver.Lease
-	// Mounted returns an error when a volume of the allocation is not mounted any more; nil asks nobody. It is asked before
-	// each attempt of a task that mounts one.
+	// Mounted returns an error when a volume of the allocation is not mounted any more; nil asks nobody. It is asked before and
+	// after the start of each attempt of a task that mounts one.
 	Mounted func() error
 	// KillTimeoutMax caps the kill timeout of tasks; 0 means no cap.
 	KillTimeoutMax time.Duration

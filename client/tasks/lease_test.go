@@ -241,30 +241,33 @@ func TestTaskWithoutVolumesHasNoLease(t *testing.T) {
 	})
 }
 
-// What a task writes where its volume was mounted would be lost.
+// What a task writes where its volume was mounted would be lost. It may be unmounted while the task is started, too.
 func TestTaskIsNotStartedWithoutItsVolume(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, "service", &api.Task{Name: "t", VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "d"}}})
-		b.mounts = map[string]driver.Mount{"data": {Source: "/v"}}
-		gone := true
-		b.conf.Mounted = func() error {
-			if gone {
-				gone = false
-				return fault.New(fault.Unavailable, "volume is not mounted any more")
-			}
-			return nil
-		}
-		b.renew(t)
-		wait := b.run(t.Context())
-		b.until(t, "it runs", running("t"))
-		if n := len(b.driver.started); n != 1 || b.States()["t"].Restarts != 1 {
-			t.Errorf("started %d times after %d restarts", n, b.States()["t"].Restarts)
-		}
-		b.Stop()
-		if err := wait(); err != nil {
-			t.Fatal(err)
-		}
-	})
+	for name, at := range map[string]int{"before the start": 1, "during the start": 2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t, "service", &api.Task{Name: "t", VolumeMounts: []*api.VolumeMount{{Volume: "data", Destination: "d"}}})
+				b.mounts = map[string]driver.Mount{"data": {Source: "/v"}}
+				looks := 0
+				b.conf.Mounted = func() error {
+					if looks++; looks == at {
+						return fault.New(fault.Unavailable, "volume is not mounted any more")
+					}
+					return nil
+				}
+				b.renew(t)
+				wait := b.run(t.Context())
+				b.until(t, "it runs", running("t"))
+				if n := len(b.driver.started); n != at || b.States()["t"].Restarts != 1 {
+					t.Errorf("started %d times after %d restarts", n, b.States()["t"].Restarts)
+				}
+				b.Stop()
+				if err := wait(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
 }
 
 // After a restart of the agent the tasks are taken up when all volumes of their allocation are there: one of them may be

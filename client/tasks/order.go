@@ -43,7 +43,7 @@ func order(rows []row, stopping bool) orders {
 		if mainsDead(rows) {
 			for _, r := range rows {
 				if r.hook == api.TaskLifecycleHookPrestart || r.hook == api.TaskLifecycleHookPoststart {
-					end(out, r, why{event: eventMainDead})
+					end(out, r, why{event: api.EventMainDead})
 				}
 			}
 		}

@@ -54,7 +54,7 @@ func (t Tracker) Next(p *api.RestartPolicy, e Ending, again bool, now time.Time,
 		return t, Decision{Failed: true, Reason: reasonUnrecoverable}
 	}
 	if p == nil || p.Attempts <= 0 {
-		return t, Decision{Failed: !e.Success, Reason: reasonNone}
+		return t, Decision{Failed: true, Reason: reasonNone}
 	}
 	// A window that begins in the future was begun before the clock was set back.
 	if t.WindowStart.IsZero() || t.WindowStart.After(now) || !now.Before(t.WindowStart.Add(p.Interval)) {

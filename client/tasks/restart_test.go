@@ -25,12 +25,12 @@ func TestRestartPolicy(t *testing.T) {
 		policy *api.RestartPolicy
 		steps  []step
 	}{
-		"no policy":              {nil, []step{{0, failed, true, tasks.Decision{Failed: true, Reason: "Policy allows no restarts"}}}},
-		"no attempts":            {&api.RestartPolicy{Interval: time.Minute, Mode: "delay"}, []step{{0, failed, true, tasks.Decision{Failed: true, Reason: "Policy allows no restarts"}}}},
-		"batch is done":          {fail, []step{{0, fine, false, tasks.Decision{}}}},
-		"service starts again":   {fail, []step{{0, fine, true, within}}},
-		"unrecoverable":          {fail, []step{{0, tasks.Ending{Unrecoverable: true}, true, tasks.Decision{Failed: true, Reason: "Error was unrecoverable"}}}},
-		"success needs no retry": {nil, []step{{0, fine, true, tasks.Decision{Reason: "Policy allows no restarts"}}}},
+		"no policy":                           {nil, []step{{0, failed, true, tasks.Decision{Failed: true, Reason: "Policy allows no restarts"}}}},
+		"no attempts":                         {&api.RestartPolicy{Interval: time.Minute, Mode: "delay"}, []step{{0, failed, true, tasks.Decision{Failed: true, Reason: "Policy allows no restarts"}}}},
+		"batch is done":                       {fail, []step{{0, fine, false, tasks.Decision{}}}},
+		"service starts again":                {fail, []step{{0, fine, true, within}}},
+		"unrecoverable":                       {fail, []step{{0, tasks.Ending{Unrecoverable: true}, true, tasks.Decision{Failed: true, Reason: "Error was unrecoverable"}}}},
+		"no attempts for a service that ends": {&api.RestartPolicy{Mode: "fail"}, []step{{0, fine, true, tasks.Decision{Failed: true, Reason: "Policy allows no restarts"}}}},
 		"fail after attempts": {fail, []step{
 			{0, failed, true, within},
 			{20 * time.Second, failed, true, within},

@@ -151,6 +151,11 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		return "", &outcome{err: err}
 	}
 	h, err := d.Start(starting, job)
+	if err == nil {
+		if err = t.mounted(spec); err != nil { // it was unmounted during the start: the task may have the directory below it
+			t.bury(ctx, d, id)
+		}
+	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
@@ -19,7 +20,13 @@ func isBare(at *mounts.Entry, r *row) bool {
 	return at != nil && r.Stages && !r.device() && strings.Contains(at.Root+"/", own)
 }
 
-// takeBare takes such a mount away and has the volume staged once more by the next try.
+// bareForgets is after how many such mounts the plugin is asked to unstage first: it may believe that what a stranger has
+// unmounted is staged.
+const bareForgets = 2
+
+// takeBare takes such a mount away and has the volume staged once more by the next try. A driver that has mounted nothing
+// after many of them, and some time, never will: whether it stages nothing, or keeps volumes in that very directory, what
+// tasks write would be on the disk of the node.
 func (s *Service) takeBare(ctx context.Context, p *csiplugins.Plugin, r *row) error {
 	if err := s.takeTarget(ctx, &undoing{p: p}, r); err != nil {
 		return fmt.Errorf("unpublish the directory of the staging path: %w", err)
@@ -29,5 +36,13 @@ func (s *Service) takeBare(ctx context.Context, p *csiplugins.Plugin, r *row) er
 		next.Done = false
 		s.journal.noteStage(next)
 	}
-	return fault.New(fault.Unavailable, "the plugin published the directory %s and not the volume, which is not staged there although it said so", r.Staging.Host)
+	next := *r
+	next.Bare = r.Bare.once()
+	s.journal.note(next)
+	class, then := fault.Unavailable, "it is staged once more"
+	if s.gaveUp(next.Bare) {
+		class = fault.Internal
+		then = fmt.Sprintf("%d times, for %s: that directory is on the disk of the node, and is no volume", next.Bare.Failures, time.Since(next.Bare.FailingSince).Round(time.Second))
+	}
+	return fault.New(class, "the plugin published the directory %s and not the volume, which is not staged there although it said so: %s", r.Staging.Host, then)
 }

@@ -3,8 +3,11 @@ package volumes_test
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
@@ -41,6 +44,67 @@ func TestDirectoryOfTheStagingPathIsNotTakenForTheVolume(t *testing.T) {
 				mend(v)
 				if at := v.on(v.up(workload("w"))["a"].Source); at == nil || at.Root != "/data/v" {
 					t.Errorf("%+v is mounted", at)
+				}
+				v.down("w")
+				v.untilReleased("w")
+				v.clean()
+			})
+		})
+	}
+}
+
+// A driver that never mounts what it says is staged is given up, with the reason.
+func TestDriverThatNeverStagesIsGivenUp(t *testing.T) {
+	inVirtualTime(t, fake.Config{NoMountAtStaging: true, PublishStaging: true}, func(t *testing.T, v *virtual) {
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err := v.svc.Up(ctx, workload("w"))
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "is no volume") {
+			t.Errorf("up: %v", err)
+		}
+		if took := time.Since(begin); took < time.Minute || took > 5*time.Minute {
+			t.Errorf("it was given up after %s", took)
+		}
+		v.down("w")
+		v.untilReleased("w")
+		v.clean()
+		v.driver.Change(func(c *fake.Config) { c.NoMountAtStaging = false })
+		v.up(workload("next"))
+		v.down("next")
+		v.clean()
+	})
+}
+
+// What a driver believes to be staged, and a stranger has unmounted, is unstaged and staged anew.
+func TestStagingThatAStrangerHasUnmountedIsMadeAnew(t *testing.T) {
+	for name, known := range map[string]bool{"of an earlier try": false, "of a mount": true} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, fake.Config{PublishStaging: true, BelievesStaged: true}, func(t *testing.T, v *virtual) {
+				if known {
+					v.up(workload("w"))
+				} else {
+					v.driver.Script(fake.Fault{RPC: "NodeStageVolume", Times: 1, Code: codes.Internal, Text: "after it was mounted", Late: true})
+					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+					_, err := v.svc.Up(ctx, workload("w"))
+					if cancel(); err == nil {
+						t.Fatal("the staging did not fail")
+					}
+				}
+				v.stop()
+				all, _ := v.host.Table()
+				for _, e := range all {
+					if err := v.host.Unmount(e.Point); err != nil {
+						t.Fatal(err)
+					}
+				}
+				v.start()
+				v.knows(workload("w"))
+				if at := v.on(v.up(workload("w"))["a"].Source); at == nil || at.Root != "/data/v" {
+					t.Errorf("%+v is mounted", at)
+				}
+				if n := v.count("NodePublishVolume"); known && n != 2 {
+					t.Errorf("it was published %d times: the directory too", n)
 				}
 				v.down("w")
 				v.untilReleased("w")

@@ -189,7 +189,7 @@ func (s *Service) detachUnknown(ctx context.Context, req *api.NodeVolumeDetachRe
 	}
 	if staged == nil && u.p != nil && s.plugins.Stages(u.p) {
 		r.Staging = stagingAt(u.p.Base, r.PluginID, r.ExternalID)
-		if err := s.mendStage(r); err != nil {
+		if err := s.mendStage(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -291,7 +291,7 @@ func (s *Service) mend(ctx context.Context, next row) (*row, error) {
 	if staged := s.findMount(csiplugins.StagingDir, csiplugins.VolumeKey(next.PluginID, next.ExternalID)); next.Stages && staged != nil {
 		next.Staging = place{Host: staged.Point, Plugin: staged.Point}
 	}
-	if err := s.mendStage(&next); err != nil {
+	if err := s.mendStage(ctx, &next); err != nil {
 		return nil, err
 	}
 	if next.State, next.Seen = rowMounted, at; isNode(at) {
@@ -301,11 +301,11 @@ func (s *Service) mend(ctx context.Context, next row) (*row, error) {
 		return nil, err
 	}
 	s.log.Warn("a record could not be read: its mount is kept", "volume_id", next.VolumeID, "alloc_id", next.AllocID, "path", at.Point)
-	return s.journal.put(next)
+	return s.journal.put(ctx, next)
 }
 
 // mendStage makes a new record for the staging of a published volume: it is there although nothing may be mounted for it.
-func (s *Service) mendStage(r *row) error {
+func (s *Service) mendStage(ctx context.Context, r *row) error {
 	if !r.Stages || s.journal.stageOf(r.PluginID, r.ExternalID) != nil {
 		return nil
 	}
@@ -313,7 +313,7 @@ func (s *Service) mendStage(r *row) error {
 	if err != nil {
 		return err
 	}
-	return s.journal.putStage(stage{
+	return s.journal.putStage(ctx, stage{
 		PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, Seen: seen, Done: seen != nil, BootID: s.bootID, AllocID: r.AllocID,
 	})
 }

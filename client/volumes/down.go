@@ -278,7 +278,7 @@ func (s *Service) dropStage(ctx context.Context, key string) error {
 	if err = s.takeStaging(ctx, u, st); err != nil && ctx.Err() == nil {
 		next := *cmp.Or(s.journal.stage(key), st) // its session is noted as one that may be closed
 		next.failing = st.failing.once()
-		if err := s.journal.putStage(next); err != nil {
+		if err := s.journal.putStage(ctx, next); err != nil {
 			s.log.Warn("count the failures of an unstage", "path", st.Path.Host, "error", err)
 		}
 	}
@@ -362,8 +362,14 @@ func (s *Service) tellSlow(ctx context.Context, r *row) (stop func()) {
 	}
 }
 
-// silent says why nothing is heard of a plugin.
+// diskSilent says why nothing is heard of the disk that records are written to.
+const diskSilent = "the disk of the node has not answered yet"
+
+// silent says why nothing is heard of a plugin, or of the disk that records are written to before it is called.
 func (s *Service) silent(pluginID string) string {
+	if s.journal.hangs() >= writeWaitHung {
+		return diskSilent
+	}
 	if _, err := s.plugins.Find(api.CSIPluginTypeNode, pluginID); err != nil {
 		return err.Error()
 	}

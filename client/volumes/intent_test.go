@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -62,6 +64,56 @@ func TestLeaderIsAskedForTheVeryCall(t *testing.T) {
 		if got := (api.VolumeIntentRequest{Call: asked.Call, ExternalID: asked.ExternalID, Part: asked.Part}); got != want || asked.Fence != 7 {
 			t.Errorf("for %+v the leader is asked %+v", want, asked)
 		}
+	}
+}
+
+// Servers come to know whose volume it is by the answers about it.
+func TestAnswersAreSignedWithTheDriver(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	created, err := handle(r, r.ctx(), wire.ControllerCreate, &api.ControllerCreateRequest{
+		ControllerCall: api.ControllerCall{PluginID: "p", Fence: 5}, Name: "signed",
+		Capabilities: []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}},
+	})
+	if err != nil || created.Provider != "fake.open-nomad.dev" {
+		t.Fatalf("%+v: %v", created, err)
+	}
+	valid, err := handle(r, r.ctx(), wire.ControllerValidate, &api.ControllerValidateRequest{
+		ControllerCall: api.ControllerCall{PluginID: "p"}, ExternalID: created.ExternalID,
+		Capabilities: []*api.VolumeCapability{{AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem}},
+	})
+	if err != nil || valid.Provider != "fake.open-nomad.dev" {
+		t.Fatalf("%+v: %v", valid, err)
+	}
+}
+
+// A plugin that becomes another driver while it is asked may have answered as either of them.
+func TestAnswerOfAPluginThatBecameAnotherDriverIsLost(t *testing.T) {
+	r := newRig(t, fake.Config{})
+	r.plugIn("plug")
+	begun, told := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r.driver.Change(func(c *fake.Config) {
+		c.Pace = func(c fake.Call) time.Duration {
+			if c.RPC == "DeleteVolume" {
+				once.Do(func() { close(begun); <-told })
+			}
+			return 0
+		}
+	})
+	answer := make(chan error, 1)
+	go func() {
+		_, err := handle(r, r.ctx(), wire.ControllerDelete, &api.ControllerDeleteRequest{
+			ControllerCall: api.ControllerCall{PluginID: "p", Fence: 5, Provider: "fake.open-nomad.dev"}, ExternalID: "v",
+		})
+		answer <- err
+	}()
+	<-begun
+	r.driver.Change(func(c *fake.Config) { c.Name = "another" })
+	r.node("another driver", func(i *api.CSIInfo) bool { return i != nil && i.Provider == "another" })
+	close(told)
+	if err := <-answer; fault.Of(err) != fault.Internal || !strings.Contains(err.Error(), `became driver "another"`) {
+		t.Errorf("answered: %v", err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package volumes
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,6 +80,8 @@ type row struct {
 	// Told is the last failure that the servers know of.
 	Told string `json:",omitempty"`
 	failing
+	// Bare counts how often the plugin has published the directory of the staging path and not the volume.
+	Bare failing `json:",omitzero"`
 	// Helpers are the scopes of the processes that serve the mount and outlive the plugin.
 	Helpers []string `json:",omitempty"`
 
@@ -85,7 +89,7 @@ type row struct {
 	id, vol string
 }
 
-// failing counts the failures of the plugin to take something down; FailingSince is when the first was.
+// failing counts the failures of the plugin at something, as to take it down; FailingSince is when the first was.
 type failing struct {
 	Failures     int       `json:",omitempty"`
 	FailingSince time.Time `json:",omitzero"`
@@ -171,11 +175,8 @@ type journal struct {
 	byVolume map[string]map[string]*row
 	stages   map[string]*stage
 	log      hclog.Logger
-	// writers counts those who write records; settling is set while what is owed is removed, which is done alone. ended
-	// tells of the end of either. A mutex would stop virtual time while it is waited for.
-	writers  int
-	settling bool
-	ended    *sync.Cond
+	// writes are those that are under way, or wait for that, by key.
+	writes map[string]*writes
 	// owed are the keys of records that must be removed from disk still.
 	owed map[string]bool
 	// damaged are the keys of records that could not be read. They are taken for something that is mounted.
@@ -189,10 +190,13 @@ func openJournal(b csiplugins.Bucket, sp spare, log hclog.Logger) (*journal, err
 		return nil, fmt.Errorf("read volume journal: %w", err)
 	}
 	j := &journal{
-		bucket: b, spare: sp, log: log, byKey: map[string]*row{}, byVolume: map[string]map[string]*row{}, stages: map[string]*stage{},
+		bucket: b, spare: sp, log: log, writes: map[string]*writes{}, byKey: map[string]*row{}, byVolume: map[string]map[string]*row{}, stages: map[string]*stage{},
 		owed: map[string]bool{}, damaged: map[string]bool{},
 	}
-	j.ended = sync.NewCond(&j.mu)
+	j.spare.copying = map[string]*copying{}
+	if j.spare.tell == nil {
+		j.spare.tell = func(error) {}
+	}
 	copies := j.copies()
 	for key, value := range raw {
 		err := j.read(key, value)
@@ -299,48 +303,23 @@ func (j *journal) users(of *row) []*row {
 	return inOrder(j.byVolume[volume], func(r *row) bool { return r.id != key && r.touched() && r.State != rowReleased })
 }
 
-// write makes a record durable, or removes it when there is none. done brings memory up to date before anybody removes
-// what is owed: that goes by what is in memory.
-func (j *journal) write(key string, raw []byte, done func(error)) (err error) {
-	j.mu.Lock()
-	for j.settling {
-		j.ended.Wait()
-	}
-	j.writers++
-	j.mu.Unlock()
-	defer func() {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		done(err)
-		j.writers--
-		j.ended.Broadcast()
-	}()
-	if raw == nil { // the copy goes first: what only it has was lost
-		j.copy(key, nil)
-		return j.bucket.Delete(key)
-	}
-	if err = j.bucket.Put(key, raw); err == nil {
-		j.copy(key, raw)
-	}
-	return err
-}
-
-// put makes the row durable before anybody sees it.
-func (j *journal) put(r row) (*row, error) {
+// put makes the row durable before anybody sees it. What the disk does not answer in time is given up.
+func (j *journal) put(ctx context.Context, r row) (*row, error) {
 	raw, err := json.Marshal(&r)
 	if err == nil {
-		err = j.write(r.key(), raw, func(err error) {
-			if err == nil {
-				j.keep(&r)
-				delete(j.damaged, r.id)
-				delete(j.spare.found, r.id)
-			}
-		})
+		err = j.write(ctx.Done(), r.key(), raw, func() { j.keepPut(&r) }, j.giveUp)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write journal of volume %s: %w", r.VolumeID, passing(err))
+		return nil, fmt.Errorf("write journal of volume %s: %w", r.VolumeID, cmp.Or(ctx.Err(), passing(err)))
 	}
 	return &r, nil
+}
+
+// keepPut makes the row that is on disk the one of its key. The caller holds mu.
+func (j *journal) keepPut(r *row) {
+	j.keep(r)
+	delete(j.damaged, r.id)
+	delete(j.spare.found, r.id)
 }
 
 // passing is the failure of a write as one that may pass: a full disk is no reason to fail an allocation. What the
@@ -355,72 +334,27 @@ func passing(err error) error {
 // note puts a row whose record may follow later: what is taken down needs no record to go on. A crash before
 // leaves the older record, and all is taken down again.
 func (j *journal) note(r row) *row {
-	kept, err := j.put(r)
+	raw, err := json.Marshal(&r)
 	if err == nil {
-		return kept
+		err = j.write(nil, r.key(), raw, func() { j.keepPut(&r) }, func(*write) { j.keep(&r) })
 	}
-	j.log.Error("write volume journal: the record follows", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "error", err)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.keep(&r)
+	if err != nil {
+		j.log.Error("write volume journal: the record follows", "volume_id", r.VolumeID, "alloc_id", r.AllocID, "error", err)
+	}
 	return &r
 }
 
 // remove forgets a record. One that cannot be removed from disk is owed: see [journal.settle].
 func (j *journal) remove(key string) {
-	_ = j.write(key, nil, func(err error) {
+	drop := func() {
 		j.drop(key)
 		delete(j.stages, key)
 		delete(j.damaged, key)
 		delete(j.spare.found, key)
-		if err != nil {
-			j.log.Error("remove record of volume journal: it is tried again", "key", key, "error", err)
-			j.owed[key] = true
-		}
-	})
-}
-
-// settle removes the records from disk that could not be removed, unless there is a new one of their key.
-func (j *journal) settle() error {
-	j.mu.Lock()
-	if len(j.owed) == 0 {
-		j.mu.Unlock()
-		return nil
 	}
-	for j.settling || j.writers > 0 {
-		j.ended.Wait()
+	if err := j.write(nil, key, nil, drop, func(*write) { drop(); j.owed[key] = true }); err != nil {
+		j.log.Error("remove record of volume journal: it is tried again", "key", key, "error", err)
 	}
-	j.settling = true
-	j.mu.Unlock()
-	defer func() {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.settling = false
-		j.ended.Broadcast()
-	}()
-	for _, key := range j.owing() {
-		if err := j.bucket.Delete(key); err != nil {
-			return fmt.Errorf("write volume journal: %w", err)
-		}
-		j.mu.Lock()
-		delete(j.owed, key)
-		j.mu.Unlock()
-	}
-	return nil
-}
-
-// owing lists the records that must be removed from disk still, and forgets those of which there is a new one.
-func (j *journal) owing() (keys []string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for key := range j.owed {
-		if j.byKey[key] == nil && j.stages[key] == nil {
-			keys = append(keys, key)
-		} else {
-			delete(j.owed, key)
-		}
-	}
-	return keys
 }
 
 func (j *journal) stageOf(pluginID, externalID string) *stage {
@@ -439,29 +373,32 @@ func (j *journal) allStages() []*stage {
 	return out
 }
 
-func (j *journal) putStage(st stage) error {
+// putStage makes the staging durable as put does rows.
+func (j *journal) putStage(ctx context.Context, st stage) error {
 	raw, err := json.Marshal(&st)
 	if err == nil {
-		err = j.write(st.key(), raw, func(err error) {
-			if err == nil {
-				j.stages[st.key()] = &st
-				delete(j.damaged, st.key())
-			}
-		})
+		err = j.write(ctx.Done(), st.key(), raw, func() { j.keepStage(&st) }, j.giveUp)
 	}
 	if err != nil {
-		return fmt.Errorf("write journal of staged volume: %w", passing(err))
+		return fmt.Errorf("write journal of staged volume: %w", cmp.Or(ctx.Err(), passing(err)))
 	}
 	return nil
 }
 
+// keepStage makes the staging that is on disk the one of its key. The caller holds mu.
+func (j *journal) keepStage(st *stage) {
+	j.stages[st.key()] = st
+	delete(j.damaged, st.key())
+}
+
 // noteStage puts a staging whose record may follow later, as note does with rows.
 func (j *journal) noteStage(st stage) *stage {
-	if err := j.putStage(st); err != nil {
+	raw, err := json.Marshal(&st)
+	if err == nil {
+		err = j.write(nil, st.key(), raw, func() { j.keepStage(&st) }, func(*write) { j.stages[st.key()] = &st })
+	}
+	if err != nil {
 		j.log.Error("write volume journal: the record follows", "plugin_id", st.PluginID, "path", st.Path.Host, "error", err)
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.stages[st.key()] = &st
 	}
 	return &st
 }
@@ -471,13 +408,6 @@ func (j *journal) stage(key string) *stage {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.stages[key]
-}
-
-// owes reports whether records must be removed from disk still.
-func (j *journal) owes() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return len(j.owed) > 0
 }
 
 // mentions reports whether there is a row of the allocation, readable or not.

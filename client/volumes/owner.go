@@ -47,7 +47,7 @@ func (s *Service) handOver(ctx context.Context, p *csiplugins.Plugin, q *request
 	}
 	next := *now
 	next.State = rowMounted
-	return s.journal.put(next)
+	return s.journal.put(ctx, next)
 }
 
 // tellProgress tells a reason for the wait that changes, until stop is called.

@@ -31,7 +31,7 @@ func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClai
 	r.ReadOnly = q.use.ReadOnly || c.Mode == api.ClaimRead || r.AccessMode.ReadOnly()
 	r.Target = targetAt(p.Base, r.Namespace, r.VolumeID, r.AllocID, r.Use)
 	if before := s.journal.row(r.key()); before != nil {
-		r.Stale = before.Stale
+		r.Stale, r.Bare = before.Stale, before.Bare
 		if before.touched() && before.BootID == s.bootID {
 			r.Target = place{Host: before.Target.Host, Plugin: p.See(before.Target)}
 		}
@@ -102,10 +102,13 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	if err := s.admit(p, &next); err != nil {
 		return nil, err
 	}
+	if err := s.plugins.PrepareRoot(); err != nil {
+		s.log.Debug("an unmount of the volume may not reach tasks of others that have copied the mount", "error", err)
+	}
 	if err := s.plugins.MakeDirs(p.Base); err != nil {
 		return nil, err
 	}
-	r, err := s.journal.put(next)
+	r, err := s.journal.put(ctx, next)
 	if err != nil {
 		return nil, err
 	}
@@ -142,11 +145,11 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	if err := s.restrict(&mounted); err != nil {
 		return nil, err
 	}
-	mounted.Helpers = s.keepHelpers(ctx, p, mounted.Seen)
+	mounted.Helpers, mounted.Bare = s.keepHelpers(ctx, p, mounted.Seen), failing{}
 	if !r.owned() {
 		mounted.State = rowMounted
 	}
-	return s.journal.put(mounted)
+	return s.journal.put(ctx, mounted)
 }
 
 // admit keeps to the access modes even where drivers do not, and where a claim was given up while this node
@@ -192,7 +195,7 @@ func (s *Service) clearTarget(ctx context.Context, p *csiplugins.Plugin, r, befo
 	why := "it is not in the journal"
 	if before != nil && before.State == rowMounting && before.BootID == s.bootID && before.Target.Host == r.Target.Host {
 		var h mounthealth.Health
-		if h, why = s.health.Prober().Check(ctx, at); h != mounthealth.Failed {
+		if h, why = s.health.Prober().Usable(ctx, at); h != mounthealth.Failed {
 			return nil
 		}
 	}
@@ -218,7 +221,7 @@ func (s *Service) verify(ctx context.Context, r *row) (*mounts.Entry, error) {
 	if at == nil {
 		return nil, fault.New(fault.Unavailable, "the plugin says that it is published, but nothing is mounted at %s", r.Target.Host)
 	}
-	if h, why := s.health.Prober().Check(ctx, at); h != mounthealth.Healthy {
+	if h, why := s.health.Prober().Usable(ctx, at); h != mounthealth.Healthy {
 		return nil, fault.New(fault.Unavailable, "the mount at %s is not usable: %s", r.Target.Host, cmp.Or(why, "it did not answer in time"))
 	}
 	return at, nil

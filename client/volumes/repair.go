@@ -50,7 +50,7 @@ func (v watched) Refreshed(ctx context.Context, key string) error {
 	}
 	next := *r
 	next.Stale = false
-	_, err = v.s.journal.put(next)
+	_, err = v.s.journal.put(ctx, next)
 	return err
 }
 
@@ -163,7 +163,7 @@ func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key str
 	default:
 		s.log.Debug("take a failed mount away", "path", r.Target.Host, "why", why)
 	}
-	if r, err = s.setStale(r); err != nil {
+	if r, err = s.setStale(ctx, r); err != nil {
 		return false, err
 	}
 	if at != nil && h == mounthealth.Unresponsive {
@@ -255,11 +255,11 @@ func (s *Service) nobodyNeeds(ctx context.Context, st *stage, rows []*row) error
 
 // setStale writes down that tasks have an older mount than the one that is published next. The caller holds the
 // volume's turn.
-func (s *Service) setStale(r *row) (*row, error) {
+func (s *Service) setStale(ctx context.Context, r *row) (*row, error) {
 	if r.Stale {
 		return r, nil
 	}
 	next := *r
 	next.Stale = true
-	return s.journal.put(next)
+	return s.journal.put(ctx, next)
 }

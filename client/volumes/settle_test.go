@@ -62,14 +62,14 @@ func TestRecordOutlivesTheRemovalOfAnEarlierOne(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if _, err := j.put(r); err != nil {
+					if _, err := j.put(t.Context(), r); err != nil {
 						t.Fatal(err)
 					}
 					d.full = true
 					j.remove(r.key())
 					d.full = false
 					gate, last := make(chan struct{}), make(chan struct{})
-					settle, put := func() { _ = j.settle() }, func() { _, _ = j.put(r) }
+					settle, put := func() { _ = j.settle() }, func() { _, _ = j.put(t.Context(), r) }
 					if first == "removal" {
 						d.removals = gate
 						go settle()

@@ -3,7 +3,9 @@ package volumes
 import (
 	"bytes"
 	"path/filepath"
+	"time"
 
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 )
 
@@ -15,6 +17,11 @@ import (
 type spare struct {
 	// bucket is nil where there is none.
 	bucket csiplugins.Bucket
+	// copying are the copies that are being written, by key.
+	copying map[string]*copying
+	// hangs is set when somebody was told that a copy hangs; tell, which must not block, does, and that it does not any more.
+	hangs bool
+	tell  func(error)
 	// lost is set when the journal was, as a whole, and may not have all of the copy yet: then the copy is the journal.
 	lost bool
 	// unwritten is set when the journal could not be given something that the copy has.
@@ -78,20 +85,71 @@ func (j *journal) restore(raw, copies map[string][]byte) {
 	}
 }
 
-// copy writes, or removes, the copy of a record. It is best effort: an old copy is worse than none.
-func (j *journal) copy(key string, raw []byte) {
-	b := j.spare.bucket
-	if b == nil {
-		return
+// copying is what is being done about the copy of one record.
+type copying struct {
+	// want is what the copy is to be, nil for none; changed is set when that has changed since it was begun.
+	want    []byte
+	changed bool
+	since   time.Time
+	// over is closed when nothing is left to do.
+	over chan struct{}
+}
+
+// copy writes, or removes, the copy of a record, beside: the disk may hang. It is best effort: an old copy is worse than
+// none.
+func (j *journal) copy(key string, raw []byte) (over <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	c := j.spare.copying[key]
+	if c == nil {
+		c = &copying{since: time.Now(), over: make(chan struct{})}
+		if j.spare.bucket == nil {
+			close(c.over)
+			return c.over
+		}
+		j.spare.copying[key] = c
+		go j.leadCopy(key, c)
 	}
+	if time.Since(c.since) >= writeWait && !j.spare.hangs {
+		j.spare.hangs = true
+		j.log.Warn("the disk does not answer below the copy of the volume journal", "since", c.since)
+		j.spare.tell(fault.New(fault.Unavailable, "the disk of the node has not answered since %s", c.since.UTC().Format(time.RFC3339)))
+	}
+	c.want, c.changed = raw, true
+	return c.over
+}
+
+func (j *journal) leadCopy(key string, c *copying) {
+	for {
+		j.mu.Lock()
+		if !c.changed {
+			delete(j.spare.copying, key)
+			close(c.over)
+			j.mu.Unlock()
+			return
+		}
+		raw := c.want
+		c.changed = false
+		j.mu.Unlock()
+		j.copyNow(key, raw)
+		j.mu.Lock()
+		if c.since = time.Now(); j.spare.hangs {
+			j.spare.hangs = false
+			j.spare.tell(nil)
+		}
+		j.mu.Unlock()
+	}
+}
+
+func (j *journal) copyNow(key string, raw []byte) {
 	if raw != nil {
-		err := b.Put(key, raw)
+		err := j.spare.bucket.Put(key, raw)
 		if err == nil {
 			return
 		}
 		j.log.Debug("copy a record of the volume journal", "key", key, "error", err)
 	}
-	if err := b.Delete(key); err != nil {
+	if err := j.spare.bucket.Delete(key); err != nil {
 		j.log.Debug("remove the copy of a record of the volume journal", "key", key, "error", err)
 	}
 }

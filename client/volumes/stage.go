@@ -42,6 +42,11 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 		return unknown
 	}
 	here := st != nil && st.BootID == s.bootID && st.Path.Host == r.Staging.Host
+	if here && st.Done && at != nil && !sameMount(st.Seen, at) {
+		if err := s.covered(ctx, st, at, users); err != nil {
+			return err
+		}
+	}
 	if here && !st.Done { // it may be staged so
 		if misfit = st.misfit(r, users); misfit != nil && len(users) > 0 {
 			return fault.Wrap(fault.Unavailable, misfit)
@@ -58,7 +63,7 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 		case at == nil:
 			return nil
 		default:
-			h, why := s.health.Prober().Check(ctx, at)
+			h, why := s.health.Prober().Usable(ctx, at)
 			if h == mounthealth.Healthy {
 				return nil
 			}
@@ -67,18 +72,14 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 			}
 		}
 	}
-	if len(users) == 0 && (misfit != nil || at != nil && (st == nil || st.Done)) {
+	// What a stranger has unmounted the driver believes to be staged.
+	taken := at == nil && here && st.Done && st.Seen != nil || r.Bare.Failures == bareForgets
+	if len(users) == 0 && (misfit != nil || taken || at != nil && (st == nil || st.Done)) {
 		if unknown != nil {
 			return unknown
 		}
-		// A try of before may have published it too: nothing is unstaged under a mount.
-		if err := s.clearTarget(ctx, p, r, nil); err != nil {
+		if err := s.unstageLeft(ctx, p, r, st, taken); err != nil {
 			return err
-		}
-		s.log.Warn("unstage what an earlier use left behind", "volume_id", r.VolumeID, "path", r.Staging.Host)
-		left := cmp.Or(st, &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging})
-		if err := s.takeStaging(ctx, &undoing{p: p}, left); err != nil {
-			return fmt.Errorf("unstage what was left behind: %w", err)
 		}
 	}
 	if err := s.host.MakeDir(r.Staging.Host); err != nil {
@@ -88,7 +89,7 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 		PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, BootID: s.bootID,
 		AllocID: r.AllocID, AccessMode: mode, Options: options, Known: true,
 	}
-	if err := s.journal.putStage(next); err != nil {
+	if err := s.journal.putStage(ctx, next); err != nil {
 		return err
 	}
 	staged := r.node(v.Secrets)
@@ -101,7 +102,51 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 	}
 	next.Helpers = s.keepHelpers(ctx, p, next.Seen)
 	next.Done = true
-	return s.journal.putStage(next)
+	return s.journal.putStage(ctx, next)
+}
+
+// covered returns an error when a stranger has mounted something over a staging that lives, and that others use: it would be
+// published in the place of the volume. Where nobody has a mount of it that lives a driver may have mended it.
+func (s *Service) covered(ctx context.Context, st *stage, at *mounts.Entry, users []*row) error {
+	if st.Seen == nil || len(users) == 0 {
+		return nil
+	}
+	below, err := s.host.Below(s.root)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(below, func(e *mounts.Entry) bool { return e.Point == st.Path.Host && e.Same(st.Seen) }) {
+		return nil
+	}
+	for _, o := range users {
+		on := below.AtExactly(o.Target.Host)
+		if on == nil || !on.Same(st.Seen) {
+			continue
+		}
+		if h, _ := s.health.Prober().Check(ctx, on); h == mounthealth.Healthy {
+			return fault.New(fault.Unavailable, "%s (%s) is mounted over the volume at %s, which allocation %s uses: unmount it", at.Dev, at.FSType, st.Path.Host, o.AllocID)
+		}
+	}
+	return nil
+}
+
+// unstageLeft unstages what an earlier use left behind. A try of before may have published it too: nothing is unstaged under
+// a mount. Where the mounts were taken away the driver is told all the same.
+func (s *Service) unstageLeft(ctx context.Context, p *csiplugins.Plugin, r *row, st *stage, taken bool) error {
+	if err := s.clearTarget(ctx, p, r, nil); err != nil {
+		return err
+	}
+	if taken {
+		if err := s.takeTarget(ctx, &undoing{p: p}, r); err != nil {
+			return err
+		}
+	}
+	s.log.Warn("unstage what an earlier use left behind", "volume_id", r.VolumeID, "path", r.Staging.Host)
+	left := cmp.Or(st, &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging})
+	if err := s.takeStaging(ctx, &undoing{p: p}, left); err != nil {
+		return fmt.Errorf("unstage what was left behind: %w", err)
+	}
+	return nil
 }
 
 // allLeave reports whether the rows are being unmounted.

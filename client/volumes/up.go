@@ -80,11 +80,13 @@ func (s *Service) mount(ctx context.Context, q *request) (*row, error) {
 	}
 	key := q.key()
 	before := s.journal.row(key)
-	if before == nil && !s.journal.isDamaged(key) {
-		s.journal.note(row{State: rowClaiming, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name})
-	}
 	begin := time.Now()
 	q.wait = &wait{s: s, req: q, begun: begin, shown: before != nil && before.touched()}
+	if before == nil && !s.journal.isDamaged(key) {
+		told := q.wait.during(false, func() string { return "mount: " + diskSilent })
+		s.journal.note(row{State: rowClaiming, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name})
+		told()
+	}
 	given, err := s.claim(ctx, q)
 	if err != nil {
 		return nil, err
@@ -301,3 +303,14 @@ func (s *Service) tellMount(message, volumeID, allocID string, err error) {
 	}
 	s.conf.NodeEvent(&api.NodeEvent{Subsystem: "Storage", Message: message, Details: d, Timestamp: time.Now()})
 }
+
+// tellCopy records that the copy of the journal hangs, or does not any more. It does not block.
+func (s *Service) tellCopy(err error) {
+	d := map[string]string{"success": "true"}
+	if err != nil {
+		d["success"], d["error"] = "false", err.Error()
+	}
+	s.conf.NodeEvent(&api.NodeEvent{Subsystem: "Storage", Message: copyMessage, Details: d, Timestamp: time.Now()})
+}
+
+const copyMessage = "Copy the records of volumes"

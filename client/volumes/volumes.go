@@ -166,7 +166,7 @@ func New(c Config) (*Service, error) {
 		Volumes: watched{s}, Tasks: c.Tasks, Host: c.Host, Root: s.root, Interval: c.ProbeInterval, Repairs: c.queue("repair "),
 		Failed: s.mountFailed, Log: c.Log,
 	})
-	if s.journal, err = openJournal(c.Journal, spare{bucket: c.Spare, lost: c.JournalLost}, c.Log); err != nil {
+	if s.journal, err = openJournal(c.Journal, spare{bucket: c.Spare, lost: c.JournalLost, tell: s.tellCopy}, c.Log); err != nil {
 		return nil, err
 	}
 	if err = s.followMoved(); err != nil {

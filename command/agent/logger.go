@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/command/agent/config"
+	"github.com/open-nomad/open-nomad/command/agent/logfile"
 )
 
 // newLogger logs to standard error and, when a file is named, there too.
@@ -21,13 +22,11 @@ func newLogger(cfg *config.Config) (hclog.Logger, io.Closer, error) {
 	var out io.Writer = os.Stderr
 	var closer io.Closer = io.NopCloser(nil)
 	if cfg.LogFile != "" {
-		name := cfg.LogFile
-		if strings.HasSuffix(name, "/") {
-			name += "nomad.log"
-		}
-		file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		file, err := logfile.Open(logfile.Config{
+			Path: cfg.LogFile, BytesMax: int64(cfg.LogRotateBytes), AgeMax: cfg.LogRotateDuration, ArchivesMax: cfg.LogRotateMaxFiles,
+		})
 		if err != nil {
-			return nil, nil, fault.New(fault.Invalid, "log file: %w", err)
+			return nil, nil, fault.Wrap(fault.Invalid, err)
 		}
 		out, closer = io.MultiWriter(os.Stderr, file), file
 	}

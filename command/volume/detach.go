@@ -14,15 +14,17 @@ import (
 func Detach(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "end what a volume has on a node: claims, attachment, mounts that were given up",
-		Args: "<volume> <node>", Min: 1, Max: 2,
+		Args: "<volume> <node>", Min: 0, Max: 2,
 		Description: "The node is asked to unmount, and the storage detaches the volume after that. With -force your word\n" +
 			"ends all of it, whatever node and driver say: make sure that nothing on the node can write to the\n" +
 			"volume any more. A volume that no specification names any more is given by -plugin and -external-id,\n" +
-			"and the node is the only argument then. See 'nomad volume attachments'.",
+			"and the node is the only argument then. With -plugin and -driver all is meant that a driver which is gone\n" +
+			"for good has attached, and that nobody uses. See 'nomad volume attachments'.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "force", Usage: "you know that the node no longer uses the volume, for example because it is off"},
 			&cli.StringFlag{Name: "reason", Usage: "`text` that is recorded with -force"},
 			&cli.StringFlag{Name: "plugin", Usage: "`plugin` of a volume that is not registered any more"},
+			&cli.StringFlag{Name: "driver", Usage: "the former `name` of the driver of -plugin, by which volumes were attached"},
 			&cli.StringFlag{Name: "external-id", Usage: "the driver's `id` of a volume that is not registered any more"},
 		},
 		Run: detach,
@@ -33,6 +35,9 @@ func detach(ctx context.Context, s *session.Session) error {
 	a := rest.Assertion{Force: s.Bool("force"), Reason: s.String("reason")}
 	if a.Reason != "" && !a.Force {
 		return fault.New(fault.Invalid, "-reason goes with -force only")
+	}
+	if s.IsSet("driver") {
+		return detachDriver(ctx, s, a)
 	}
 	if s.IsSet("plugin") || s.IsSet("external-id") {
 		return detachExternal(ctx, s, a)
@@ -68,5 +73,22 @@ func detachExternal(ctx context.Context, s *session.Session, a rest.Assertion) e
 		return session.Failed("detaching volume", err)
 	}
 	s.Printf("External volume %q detached from node %q\n", external, node)
+	return nil
+}
+
+func detachDriver(ctx context.Context, s *session.Session, a rest.Assertion) (err error) {
+	plugin, driver, node := s.String("plugin"), s.String("driver"), ""
+	if plugin == "" || driver == "" || !a.Force || s.IsSet("external-id") || len(s.Args) > 1 {
+		return fault.New(fault.Invalid, "-driver goes with -plugin and -force, with a node as the only argument, or none")
+	}
+	if len(s.Args) == 1 {
+		if node, err = nodeOf(ctx, s, s.Arg(0), ""); err != nil {
+			return err
+		}
+	}
+	if err := s.DetachDriver(ctx, plugin, driver, node, a); err != nil {
+		return session.Failed("detaching volumes", err)
+	}
+	s.Printf("What driver %q of plugin %q had attached, and nobody uses, is detached\n", driver, plugin)
 	return nil
 }

@@ -56,6 +56,27 @@ func Loop(t T, kind string) (device string) {
 	return device
 }
 
+// Elsewhere makes another device of the file behind a loop device, as another host has it: what is left on this one of the file
+// system that was mounted before is not seen. XFS has to be mounted with nouuid there.
+func Elsewhere(t T, device string) (other string) {
+	t.Helper()
+	image, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/loop/backing_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "-f", "--show", "--direct-io=on", strings.TrimSpace(string(image))).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other = strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if out, err := exec.Command("losetup", "-d", other).CombinedOutput(); err != nil {
+			t.Errorf("losetup -d %s: %v %s", other, err, out)
+		}
+	})
+	return other
+}
+
 // KeptDirty is how many MiB this host keeps in the page cache before it begins to write them back, with room for others.
 // Where that is too little to tell anything the test is skipped.
 func KeptDirty(t T) int64 {

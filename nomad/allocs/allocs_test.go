@@ -229,29 +229,50 @@ func TestFilterSeesWholeAllocations(t *testing.T) {
 func TestWorkThatANodeEndedByItselfIsEvaluated(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{api.JobTypeService, api.JobTypeBatch, api.JobTypeSysbatch} {
-		r, s, _ := open(t)
-		place(s, "a1", "n1")
-		edit := s.Write(s.Read().Index()+1, time.Now())
-		edit.PutAgreedVersion(fsm.Version)
-		j := *edit.Job("default", "web")
-		j.Type = kind
-		j.TaskGroups = []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t"}}, Disconnect: &api.DisconnectStrategy{StopOnClientAfter: time.Second, Replace: true}}}
-		a := *edit.Alloc("a1")
-		a.Job, a.ClientStatus = &j, api.AllocClientStatusRunning
-		edit.PutJob(&j)
-		edit.PutAlloc(&a)
-		edit.Commit()
-		end := report("a1", api.AllocClientStatusComplete)
-		end.TaskStates = map[string]*api.TaskState{"t": {State: api.TaskStateDead, FinishedAt: time.Now(), Events: []*api.TaskEvent{{Type: api.EventStarted}, {Type: api.EventKilling}, {Type: api.EventKilled}}}}
-		if _, err := r.Update(t.Context(), &api.AllocUpdateRequest{NodeID: "n1", Allocs: []*api.Allocation{end}}); err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for range s.Read().EvalsByJob("default", "web") {
-			n++
-		}
-		if n == 0 {
+		if n := evaluationsOfAnEnd(t, kind, fsm.Version, api.EventStarted, api.EventKilling, api.EventKilled); n == 0 {
 			t.Errorf("%s: nobody looks after what the node ended", kind)
 		}
 	}
+}
+
+// Servers of before evaluated the end of a sidecar, and all servers must make the same of an entry.
+func TestWorkThatEndedWithItsSidecarIsOver(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{api.JobTypeBatch, api.JobTypeSysbatch} {
+		for version, want := range map[uint64]int{1: 0, fsm.Ends: 1, fsm.Keyring: 0} {
+			if n := evaluationsOfAnEnd(t, kind, version, api.EventStarted, api.EventMainDead, api.EventKilling, api.EventKilled); n != want {
+				t.Errorf("%s, version %d: %d evaluations, want %d", kind, version, n, want)
+			}
+		}
+	}
+}
+
+// evaluationsOfAnEnd is how many evaluations there are when an allocation that stops without servers ends well after such events.
+func evaluationsOfAnEnd(t *testing.T, kind string, version uint64, events ...string) int {
+	t.Helper()
+	r, s, _ := open(t)
+	place(s, "a1", "n1")
+	edit := s.Write(s.Read().Index()+1, time.Now())
+	edit.PutAgreedVersion(version)
+	j := *edit.Job("default", "web")
+	j.Type = kind
+	j.TaskGroups = []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t"}}, Disconnect: &api.DisconnectStrategy{StopOnClientAfter: time.Second, Replace: true}}}
+	a := *edit.Alloc("a1")
+	a.Job, a.ClientStatus = &j, api.AllocClientStatusRunning
+	edit.PutJob(&j)
+	edit.PutAlloc(&a)
+	edit.Commit()
+	end := report("a1", api.AllocClientStatusComplete)
+	end.TaskStates = map[string]*api.TaskState{"t": {State: api.TaskStateDead, FinishedAt: time.Now()}}
+	for _, kind := range events {
+		end.TaskStates["t"].Events = append(end.TaskStates["t"].Events, &api.TaskEvent{Type: kind})
+	}
+	if _, err := r.Update(t.Context(), &api.AllocUpdateRequest{NodeID: "n1", Allocs: []*api.Allocation{end}}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for range s.Read().EvalsByJob("default", "web") {
+		n++
+	}
+	return n
 }

@@ -123,7 +123,10 @@ func isToGoOn(tx *state.Txn, j *api.Job, a *api.Allocation) bool {
 	if j.Type == api.JobTypeService || j.Type == api.JobTypeSystem {
 		return true
 	}
-	return tx.AgreedVersion() >= fsm.Ends && reconcile.StoppedAlone(a)
+	if tx.AgreedVersion() < fsm.Keyring {
+		return tx.AgreedVersion() >= fsm.Ends && reconcile.StoppedAloneBefore(a)
+	}
+	return reconcile.StoppedAlone(a)
 }
 
 func evaluation(tx *state.Txn, j *api.Job, id, trigger string) *api.Evaluation {

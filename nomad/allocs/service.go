@@ -28,6 +28,7 @@ type Service struct {
 	state   *state.Store
 	raft    fsm.Proposer
 	reports *batcher
+	newest  newest
 }
 
 // New makes the service.
@@ -107,6 +108,9 @@ func (s *Service) Update(ctx context.Context, r *api.AllocUpdateRequest) (*api.W
 			return nil, fault.New(fault.TooLarge, "the report on alloc %q has %d bytes, at most %d are possible", a.ID, n, reportMax)
 		}
 		reports = append(reports, half)
+	}
+	if err := s.newest.admit(s.state.Read(), r); err != nil {
+		return nil, err
 	}
 	index, err := s.reports.send(ctx, reports)
 	if err != nil {

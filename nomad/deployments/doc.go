@@ -1,5 +1,5 @@
 // Package deployments is the service of deployments: reading them, what users ask of them (promote, pause, fail,
-// health of an allocation by hand), and the leader's duty that carries them on.
+// health of an allocation by hand), and the leader's loop that carries them on.
 //
 // Who writes what: a plan makes a deployment, says what it wants and ends it as successful or cancelled, for only
 // the scheduler knows that nothing is left to do (nomad/plan). What is counted from allocations is written by

@@ -61,7 +61,7 @@ func judge(tx *state.Txn, d *api.Deployment, now time.Time) *verdict {
 		}
 	}
 	if v.fail == "" && promotesItself(d) {
-		v.promote = slices.DeleteFunc(unpromoted(d), func(name string) bool { return !ripe(tx, d.TaskGroups[name]) })
+		v.promote = slices.DeleteFunc(unpromoted(d), func(name string) bool { return !canariesHealthy(tx, d.TaskGroups[name]) })
 		if len(v.promote) < len(unpromoted(d)) {
 			v.promote = nil
 		}
@@ -122,8 +122,8 @@ func unpromoted(d *api.Deployment) []string {
 	return names
 }
 
-// ripe reports whether all canaries of a group are placed and healthy.
-func ripe(tx *state.Txn, g *api.DeploymentState) bool {
+// canariesHealthy reports whether all canaries of a group are placed and healthy.
+func canariesHealthy(tx *state.Txn, g *api.DeploymentState) bool {
 	return healthyCanaries(tx, g) >= g.DesiredCanaries
 }
 

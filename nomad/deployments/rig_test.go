@@ -160,7 +160,7 @@ func refused(t *testing.T, err error, class fault.Class, text string) {
 	}
 }
 
-// lead runs the leader's duty until the returned function is called.
+// lead runs the leader's loop until the returned function is called.
 func (r *rig) lead() (end func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan error, 1)

@@ -20,14 +20,14 @@ const (
 	retry = time.Second
 )
 
-// Run is the leader's duty: it carries deployments on when something changed or a deadline passed, until ctx
+// Run is the leader's loop: it carries deployments on when something changed or a deadline passed, until ctx
 // ends. What is counted from allocations is in the deployments, so it follows only them.
 func (s *Service) Run(ctx context.Context) error {
 	feed := s.State.Feed(state.TableDeployments)
 	defer feed.Close()
 	w := newAgenda()
 	for {
-		b, err := nextBefore(ctx, feed, w.next())
+		b, err := feed.NextBefore(ctx, w.next())
 		if err != nil {
 			return nil //nolint:nilerr // the term is over
 		}
@@ -36,20 +36,6 @@ func (s *Service) Run(ctx context.Context) error {
 		for s.step(ctx, w, now) {
 		}
 	}
-}
-
-// nextBefore waits for changes or for the time, whichever comes first.
-func nextBefore(ctx context.Context, feed *state.Feed, at time.Time) (state.Batch, error) {
-	if at.IsZero() {
-		return feed.Next(ctx)
-	}
-	bounded, cancel := context.WithDeadline(ctx, at)
-	defer cancel()
-	b, err := feed.Next(bounded)
-	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
-		return state.Batch{}, nil
-	}
-	return b, err
 }
 
 // take notes which deployments changed.

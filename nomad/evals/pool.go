@@ -118,7 +118,7 @@ func (w *worker) run(ctx, shift context.Context) {
 
 // find gets work from whoever leads; nothing and no error when there was none for a while, or when the
 // leader is another one now.
-func (w *worker) find(ctx context.Context) (desk, *task, error) {
+func (w *worker) find(ctx context.Context) (source, *task, error) {
 	here, moved := w.leads()
 	if here != nil {
 		t, err := here.take(ctx, w.kinds)

@@ -66,6 +66,28 @@ func (w *world) jobOn(volume, id, eval string, mode api.AccessMode) {
 	})
 }
 
+// newVolumeWorld has a node with a healthy plugin, and a volume v of it.
+func newVolumeWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.node("n1")
+	w.pluginNode("n1", true)
+	w.volume("v")
+	return w
+}
+
+// stopHolder stops the job "holder", whose claim stays.
+func (w *world) stopHolder(held *api.Allocation) {
+	w.write(func(tx *state.Txn) {
+		j := *tx.Job("default", "holder")
+		j.Stop = true
+		tx.PutJob(&j)
+		a := *tx.Alloc(held.ID)
+		a.DesiredStatus = api.AllocDesiredStatusStop
+		tx.PutAlloc(&a)
+	})
+}
+
 func TestVolumeCreatedAfterItsJobWakesIt(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
@@ -92,12 +114,9 @@ func TestPluginThatBecomesHealthyWakes(t *testing.T) {
 	w.untilLive("j", 1)
 }
 
-// S11: a claim that is released wakes the job that waits for it.
+// A claim that is released wakes the job that waits for it.
 func TestFreedClaimWakes(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1")
-	w.pluginNode("n1", true)
-	w.volume("v")
+	w := newVolumeWorld(t)
 	w.volumeJob("holder", evalID(1))
 	w.untilLive("holder", 1)
 	held := w.live("holder")[0]
@@ -105,14 +124,7 @@ func TestFreedClaimWakes(t *testing.T) {
 	if !slices.Contains(b.MissingNonNodeResources, "csi-volume:default:v") {
 		t.Fatalf("waits for %v", b.MissingNonNodeResources)
 	}
-	w.write(func(tx *state.Txn) {
-		j := *tx.Job("default", "holder")
-		j.Stop = true
-		tx.PutJob(&j)
-		a := *tx.Alloc(held.ID)
-		a.DesiredStatus = api.AllocDesiredStatusStop
-		tx.PutAlloc(&a)
-	})
+	w.stopHolder(held)
 	if n := len(w.live("waiter")); n != 0 {
 		t.Fatalf("%d placed while the volume was held", n)
 	}
@@ -122,33 +134,20 @@ func TestFreedClaimWakes(t *testing.T) {
 
 // A claim freed through one volume wakes the job that waits for the same external volume under another name.
 func TestFreedClaimWakesThoseThatWaitForItUnderAnotherName(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1")
-	w.pluginNode("n1", true)
-	w.volume("v")
+	w := newVolumeWorld(t)
 	w.volume("w")
 	w.volumeJobOn("w", "holder", evalID(1))
 	w.untilLive("holder", 1)
 	held := w.live("holder")[0]
 	w.blockedJob("waiter", 2)
-	w.write(func(tx *state.Txn) {
-		j := *tx.Job("default", "holder")
-		j.Stop = true
-		tx.PutJob(&j)
-		a := *tx.Alloc(held.ID)
-		a.DesiredStatus = api.AllocDesiredStatusStop
-		tx.PutAlloc(&a)
-	})
+	w.stopHolder(held)
 	w.write(func(tx *state.Txn) { tx.DeleteClaim("default", "w", held.ID, "") })
 	w.untilLive("waiter", 1)
 }
 
 // A claim that is unmounted leaves its volume to whoever comes to the same node, though its detach may never end.
 func TestUnmountedClaimWakes(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1")
-	w.pluginNode("n1", true)
-	w.volume("v")
+	w := newVolumeWorld(t)
 	w.volumeJob("holder", evalID(1))
 	w.untilLive("holder", 1)
 	held := w.live("holder")[0]
@@ -163,10 +162,7 @@ func TestUnmountedClaimWakes(t *testing.T) {
 
 // An earlier creation that made the external volume, and that is not undone after all, keeps nobody from it any more.
 func TestEarlierCreationThatIsNotUndoneWakes(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1")
-	w.pluginNode("n1", true)
-	w.volume("v")
+	w := newVolumeWorld(t)
 	other := func(replaces *api.VolumeSpec) {
 		w.write(func(tx *state.Txn) {
 			tx.PutVolume(&api.Volume{
@@ -182,7 +178,7 @@ func TestEarlierCreationThatIsNotUndoneWakes(t *testing.T) {
 	w.untilLive("j", 1)
 }
 
-// S26: two jobs race for one single-writer volume; at no time do both have it.
+// Two jobs race for one single-writer volume; at no time do both have it.
 func TestRaceForASingleWriterHasOneWinner(t *testing.T) {
 	for range 20 {
 		w := newWorld(t)
@@ -201,12 +197,9 @@ func TestRaceForASingleWriterHasOneWinner(t *testing.T) {
 	}
 }
 
-// S48: a learned limit that is forgotten wakes the job that it kept waiting.
+// A learned limit that is forgotten wakes the job that it kept waiting.
 func TestForgottenLimitWakes(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1")
-	w.pluginNode("n1", true)
-	w.volume("v")
+	w := newVolumeWorld(t)
 	limit := func(limits map[string]*api.CSILimit) {
 		w.write(func(tx *state.Txn) {
 			n := *tx.Node("n1")
@@ -222,10 +215,7 @@ func TestForgottenLimitWakes(t *testing.T) {
 
 // TestCleanNodeWakes has a job wait for the mount of a claim that was given up.
 func TestCleanNodeWakes(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1")
-	w.pluginNode("n1", true)
-	w.volume("v")
+	w := newVolumeWorld(t)
 	stale := func(mounts ...*api.StaleMount) {
 		w.write(func(tx *state.Txn) {
 			n, v := *tx.Node("n1"), tx.Volume("default", "v")
@@ -390,10 +380,7 @@ func TestControllerOnANodeThatTakesNoWorkWakes(t *testing.T) {
 
 // TestVolumeWithOtherMountOptionsWakes: users with other options do not share a mount on a node.
 func TestVolumeWithOtherMountOptionsWakes(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1")
-	w.pluginNode("n1", true)
-	w.volume("v")
+	w := newVolumeWorld(t)
 	w.volume("w")
 	options := func(id, fs string) {
 		w.write(func(tx *state.Txn) {
@@ -412,4 +399,31 @@ func TestVolumeWithOtherMountOptionsWakes(t *testing.T) {
 	w.untilEval(e.BlockedEval, api.EvalStatusBlocked)
 	options("v", "ext4")
 	w.untilLive("j", 1)
+}
+
+// Whatever of a volume refuses it on a node, its job waits for the volume too: it may be registered anew for where the
+// driver says that it is now, or for another plugin.
+func TestVolumeThatIsRegisteredAnewWakes(t *testing.T) {
+	for name, wrong := range map[string]func(*api.Volume){
+		"topology": func(v *api.Volume) {
+			v.Provision.Topologies = []*api.Topology{{Segments: map[string]string{"zone": "away"}}}
+		},
+		"plugin": func(v *api.Volume) { v.PluginID = "former" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1")
+			w.pluginNode("n1", true)
+			w.volume("v")
+			w.write(func(tx *state.Txn) {
+				v := *tx.Volume("default", "v")
+				wrong(&v)
+				tx.PutVolume(&v)
+			})
+			w.blockedJob("j", 1)
+			w.write(func(tx *state.Txn) { tx.DeleteVolume("default", "v") })
+			w.volume("v")
+			w.untilLive("j", 1)
+		})
+	}
 }

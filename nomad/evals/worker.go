@@ -45,10 +45,12 @@ type task struct {
 	index uint64
 	// crowded are the nodes where earlier attempts came too late.
 	crowded []string
+	// apart is set when few attempts are left.
+	apart bool
 }
 
-// desk is where a worker gets work and where the results go: the leader, in this process or not.
-type desk interface {
+// source is where a worker gets work and where the results go: the leader, in this process or not.
+type source interface {
 	take(ctx context.Context, kinds []string) (*task, error)
 	done(ctx context.Context, t *task) error
 	giveBack(ctx context.Context, t *task) error
@@ -58,8 +60,8 @@ type desk interface {
 	submit(ctx context.Context, t *task, s plan.Submission) (*plan.Outcome, error)
 }
 
-// serve processes one evaluation and tells the desk what became of it.
-func (w *worker) serve(ctx context.Context, d desk, t *task) {
+// serve processes one evaluation and tells its source what became of it.
+func (w *worker) serve(ctx context.Context, d source, t *task) {
 	err := w.attended(ctx, d, t)
 	if err == nil {
 		if err := d.done(ctx, t); err != nil {
@@ -82,9 +84,9 @@ func (w *worker) serve(ctx context.Context, d desk, t *task) {
 	}
 }
 
-// attended processes the evaluation and gives signs of life meanwhile. It gives up when the desk says that
+// attended processes the evaluation and gives signs of life meanwhile. It gives up when its source says that
 // somebody else has the evaluation.
-func (w *worker) attended(ctx context.Context, d desk, t *task) error {
+func (w *worker) attended(ctx context.Context, d source, t *task) error {
 	ctx, end := context.WithCancelCause(ctx)
 	var signs sync.WaitGroup
 	signs.Go(func() {
@@ -108,7 +110,7 @@ func (w *worker) attended(ctx context.Context, d desk, t *task) error {
 }
 
 // process runs the scheduler until its plan is committed as a whole or the attempts are used up.
-func (w *worker) process(ctx context.Context, d desk, t *task) error {
+func (w *worker) process(ctx context.Context, d source, t *task) error {
 	e := t.eval
 	if e.TriggeredBy == api.TriggerScheduled {
 		return fail(ctx, d, t, fmt.Sprintf("unknown trigger %q", e.TriggeredBy))
@@ -123,6 +125,7 @@ func (w *worker) process(ctx context.Context, d desk, t *task) error {
 		if stored := tx.Eval(e.ID); stored == nil || stored.Terminal() {
 			return nil
 		}
+		t.apart = left <= attemptsOf(e.Type)/2
 		done, progress, o, err := w.attempt(ctx, d, tx, t)
 		if done || err != nil {
 			return err
@@ -155,7 +158,7 @@ func (s *Service) snapshot(ctx context.Context, index uint64) (*state.Txn, error
 	return tx, nil
 }
 
-func (w *worker) attempt(ctx context.Context, d desk, tx *state.Txn, t *task) (done, progress bool, o *scheduler.Output, err error) {
+func (w *worker) attempt(ctx context.Context, d source, tx *state.Txn, t *task) (done, progress bool, o *scheduler.Output, err error) {
 	f, err := w.roster.Fleet(ctx)
 	if err != nil {
 		return false, false, nil, fmt.Errorf("fleet: %w", err)
@@ -164,7 +167,7 @@ func (w *worker) attempt(ctx context.Context, d desk, tx *state.Txn, t *task) (d
 	e, now := t.eval, time.Now()
 	o, evals, err := w.schedule(scheduler.Input{
 		View: tx, Fleet: f, Eval: e, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
-		Crowded: t.crowded, Memory: &w.memory,
+		Crowded: t.crowded, Apart: t.apart, Memory: &w.memory,
 	}, tx)
 	if err != nil {
 		return true, false, nil, fail(ctx, d, t, err.Error())
@@ -220,7 +223,7 @@ func progressed(out *plan.Outcome) bool {
 // bringsOn tells what is placed, or taken over to the job's version, from notes on what has ended or is out of sight.
 func bringsOn(a *api.Allocation) bool { return a.CreateIndex == 0 || a.Job == nil }
 
-func fail(ctx context.Context, d desk, t *task, why string) error {
+func fail(ctx context.Context, d source, t *task, why string) error {
 	failed := *t.eval
 	failed.Status, failed.StatusDescription = api.EvalStatusFailed, why
 	return d.update(ctx, t, []*api.Evaluation{&failed})

@@ -64,6 +64,7 @@ const (
 	KindRollbackEnd
 	KindAttachmentUndo
 	KindSnapshotGiveUp
+	KindDriverRename
 )
 
 // Commands on the cluster.

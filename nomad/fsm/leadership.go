@@ -95,12 +95,12 @@ func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 		case ctx.Err() != nil:
 			return
 		case ended(renewed):
-			r.log.Info("another state was restored: the leader's duties begin anew")
+			r.log.Info("another state was restored: the leader's loops begin anew")
 			pauses.Reset()
 			continue
 		}
 		pause := pauses.Next()
-		r.log.Error("leader duties ended early", "error", err, "retry_in", pause)
+		r.log.Error("leader loops ended early", "error", err, "retry_in", pause)
 		retry.Sleep(ctx, pause)
 	}
 }
@@ -128,7 +128,7 @@ func ended(c <-chan struct{}) bool {
 	}
 }
 
-// renewal is closed when the state is replaced by another one: what the leader's duties remember is of the old.
+// renewal is closed when the state is replaced by another one: what the leader's loops remember is of the old.
 func (r *Raft) renewal() <-chan struct{} {
 	r.renewing.Lock()
 	defer r.renewing.Unlock()

@@ -70,3 +70,19 @@ func bootTime() time.Duration {
 	}
 	return time.Duration(t.Nano())
 }
+
+// commits is the key of contexts whose proposals are watched.
+type commits struct{}
+
+// Commits returns a context for calls of [Raft], and whether one with it, or with one made from it, had a majority so far:
+// a command was committed, also one that was refused then, the servers changed, or the leadership was handed over.
+func (r *Raft) Commits(ctx context.Context) (context.Context, func() bool) {
+	committed := new(atomic.Bool)
+	return context.WithValue(ctx, commits{}, committed), committed.Load
+}
+
+func noteCommit(ctx context.Context) {
+	if committed, watched := ctx.Value(commits{}).(*atomic.Bool); watched {
+		committed.Store(true)
+	}
+}

@@ -69,3 +69,38 @@ func TestLeaderWithoutAMajorityDoesNotLead(t *testing.T) {
 		t.Errorf("it leads alone: %v", err)
 	}
 }
+
+// A proposal that the command itself refuses is committed all the same; one that never came into the log is not.
+func TestCommitsAreOfTheirCallOnly(t *testing.T) {
+	t.Parallel()
+	a := unformed(t, "a")
+	if err := a.Bootstrap([]api.RaftServer{{ID: a.id, Address: a.address}}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a leads", a.IsLeader)
+	ctx, committed := a.Commits(t.Context())
+	_, other := a.Commits(t.Context())
+	if committed() {
+		t.Error("committed before anything was proposed")
+	}
+	if _, err := a.Propose(ctx, &mark{"bad"}); !errors.Is(err, fault.Conflict) {
+		t.Fatal(err)
+	}
+	if !committed() || other() {
+		t.Errorf("committed %v, by another call %v", committed(), other())
+	}
+	ctx, committed = a.Commits(t.Context())
+	if err := a.Snapshot(ctx); err != nil || committed() {
+		t.Errorf("a snapshot: %v, committed %v", err, committed())
+	}
+	if err := a.AddNonvoter(ctx, "other", "127.0.0.1:1"); err != nil || !committed() {
+		t.Errorf("a server: %v, committed %v", err, committed())
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, committed = a.Commits(t.Context())
+	if _, err := a.Propose(ctx, &mark{"bad"}); err == nil || committed() {
+		t.Errorf("after the end: %v, committed %v", err, committed())
+	}
+}

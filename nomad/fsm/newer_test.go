@@ -79,7 +79,7 @@ func TestInspectionTellsOfANewerCluster(t *testing.T) {
 	}
 }
 
-// What the duties remember is of the state before.
+// What the loops remember is of the state before.
 func TestARestoreBeginsTheLeadersDutiesAnew(t *testing.T) {
 	t.Parallel()
 	r, s := open(t, "")
@@ -104,7 +104,7 @@ func TestARestoreBeginsTheLeadersDutiesAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if <-begun {
-		t.Error("the duties began with the state of before")
+		t.Error("the loops began with the state of before")
 	}
 	if !r.IsLeader() {
 		t.Error("it leads no more")

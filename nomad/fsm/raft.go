@@ -275,15 +275,23 @@ func (r *Raft) VerifyLeader(ctx context.Context) error { return await(ctx, r.raf
 
 // Snapshot writes a snapshot now; nothing new to write is no error.
 func (r *Raft) Snapshot(ctx context.Context) error {
-	err := await(ctx, r.raft.Snapshot())
+	err := wait(ctx, r.raft.Snapshot())
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
 	}
 	return err
 }
 
-// await waits for a future of raft, or for ctx.
+// await waits for a future of raft that a majority has to confirm, or for ctx.
 func await(ctx context.Context, f raft.Future) error {
+	err := wait(ctx, f)
+	if err == nil {
+		noteCommit(ctx)
+	}
+	return err
+}
+
+func wait(ctx context.Context, f raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()
 	select {

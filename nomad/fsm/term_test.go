@@ -25,10 +25,10 @@ func (h *held) Apply(tx *state.Txn) (any, error) {
 	return h.mark.Apply(tx)
 }
 
-// A server leads, loses the leadership and wins it again while a duty of its first term still ends a call.
+// A server leads, loses the leadership and wins it again while a loop of its first term still ends a call.
 func TestANewTermDoesNotAnswerBeforeItHasCaughtUp(t *testing.T) {
 	t.Parallel()
-	duty, gate := make(chan struct{}), make(chan struct{})
+	loop, gate := make(chan struct{}), make(chan struct{})
 	var slow *state.Store
 	hold := func(s *state.Store) {
 		if s == slow {
@@ -61,7 +61,7 @@ func TestANewTermDoesNotAnswerBeforeItHasCaughtUp(t *testing.T) {
 		t.Cleanup(func() { cancel(); <-done; _ = r.Close() })
 		return &member{r, id, c.Advertise}
 	}
-	a, b := begin("a", duty), begin("b", nil)
+	a, b := begin("a", loop), begin("b", nil)
 	slow = stores["a"]
 	if err := a.Bootstrap([]api.RaftServer{{ID: "a", Address: a.address}, {ID: "b", Address: b.address}}); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestANewTermDoesNotAnswerBeforeItHasCaughtUp(t *testing.T) {
 		t.Error("a may answer, and has not applied what b committed and confirmed")
 	}
 	close(gate)
-	close(duty)
+	close(loop)
 	until(t, "a leads again", a.IsLeader)
 	if slow.Read().Namespace("committed-by-b") == nil {
 		t.Error("a leads without what b committed")

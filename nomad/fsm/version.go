@@ -22,19 +22,22 @@ const Ends uint64 = 2
 
 // Keyring is the version from which on the cluster has root keys, an operator's word on a detach leaves the claims that
 // wait for it, a creation is not answered with what was made by another name, nor takes from a volume what is known of
-// its growth, what a lost node may have mounted is kept with the driver's id of its machine and with the row of that node,
-// why a volume is not deleted or attached is said by the entry, a failed expansion may tell the size, volumes and
-// attachments keep the names of their drivers, claims what their volumes say about the loss of a node, those of a
-// volume whose id is that of another one by now are not of that, a plugin comes to a node that takes nothing new but needs
-// it for its volumes, its job does not leave such nodes, who goes on although its volume was given up is evaluated, a job
-// that has more than is allowed is scaled down to what still is more, and a topology_request that says nothing is none.
+// its growth, what a lost node may have mounted is kept with the driver's id of its machine and with the row of that
+// node, why a volume is not deleted or attached is said by the entry, a failed expansion may tell the size, volumes and
+// attachments keep the names of their drivers, which are learnt from answers and attach what is theirs, claims what
+// their volumes say about the loss of a node, those of a volume whose id is that of another one by now are not of that,
+// a plugin comes to a node that takes nothing new but needs it for its volumes, its job does not leave such nodes, it
+// comes back to those that have left its job and is looked at when they are back, who goes on although its volume was
+// given up is evaluated, a job that has more than is allowed is scaled down to what still is more, a topology_request
+// that says nothing is none, nodes keep the names of the processes that registered, and work whose sidecars were ended
+// with it is not taken for work that its node ended.
 const Keyring uint64 = 3
 
 // since lists the commands that later versions have added.
 var since = map[Kind]uint64{
 	KindVolumeDeleteConfirm: 2, KindVolumeWriteOff: 2, KindRollbackEnd: 2, KindAttachmentUndo: 2,
 	KindSnapshotGiveUp: 2, KindRestoreMark: Ends,
-	KindRootKeyAdd: Keyring, KindRootKeyDelete: Keyring,
+	KindDriverRename: Keyring, KindRootKeyAdd: Keyring, KindRootKeyDelete: Keyring,
 	KindNext: Keyring + 1,
 }
 

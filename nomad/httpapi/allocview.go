@@ -11,6 +11,7 @@ import (
 // shares and what each task has. Tools that sum up a node read them.
 type allocView struct {
 	*api.Allocation
+	Job                *api.Job
 	AllocatedResources *resourcesView
 	NetworkStatus      *api.AllocNetworkStatus
 	SigningKeyID       string
@@ -21,7 +22,7 @@ type allocView struct {
 
 func viewAlloc(a *api.Allocation) *allocView {
 	v := &allocView{
-		Allocation: a, AllocatedResources: viewResources(a), NetworkStatus: cmp.Or(a.NetworkStatus, &api.AllocNetworkStatus{}),
+		Allocation: a, Job: viewJob(a.Job), AllocatedResources: viewResources(a), NetworkStatus: cmp.Or(a.NetworkStatus, &api.AllocNetworkStatus{}),
 		Resources: &api.Resources{}, SharedResources: &api.Resources{}, TaskResources: map[string]*api.Resources{},
 	}
 	given := a.AllocatedResources

@@ -27,6 +27,9 @@ const (
 // errSlow is said of a body that does not come.
 var errSlow = fault.New(fault.Invalid, "the request body did not come in time")
 
+// errCut is said of a body that has to give way to others.
+var errCut = fault.New(fault.Exhausted, "the request body came slowly while others waited for its place")
+
 // errEmpty is said of a body that must be there.
 var errEmpty = fault.New(fault.Invalid, "Request body is empty")
 
@@ -44,28 +47,49 @@ func (c *call) bytes(limit int64) ([]byte, error) {
 	if c.r.ContentLength > limit {
 		return nil, fault.New(fault.TooLarge, "request body of %d bytes is over the limit of %d", c.r.ContentLength, limit)
 	}
-	if n := c.r.ContentLength; c.done == nil && (n < 0 || n > trustedBytes) {
-		leave, err := c.bodies.enter(c.ctx(), wire.ClientOf(c.ctx()))
-		if err != nil {
-			return nil, err
-		}
-		c.done = leave // what is made of the body is there as long as the request is
+	read, err := c.arrive()
+	if err != nil {
+		return nil, err
 	}
+	defer read()
 	var data bytes.Buffer
 	if n := c.r.ContentLength; n > 0 {
 		data.Grow(int(min(n, trustedBytes)) + bytes.MinRead)
 	}
-	_, err := data.ReadFrom(http.MaxBytesReader(c.w, c.r.Body, limit))
+	_, err = data.ReadFrom(http.MaxBytesReader(c.w, c.r.Body, limit))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, fault.New(fault.TooLarge, "request body is over the limit of %d bytes", limit)
+	case errors.Is(err, errCut):
+		return nil, errCut
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errSlow
 	case err != nil:
 		return nil, fault.New(fault.Invalid, "read request body: %w", err)
 	}
 	return data.Bytes(), nil
+}
+
+// arrive waits for a place for the body; read is called when it is there. What is made of it is there as long as the request
+// is, and so is the place.
+func (c *call) arrive() (read func(), err error) {
+	n := c.r.ContentLength
+	if c.done != nil || n == 0 {
+		return func() {}, nil
+	}
+	bodies := c.short
+	if n < 0 || n > trustedBytes {
+		bodies = c.long
+	}
+	if c.done, err = bodies.enter(c.ctx(), wire.ClientOf(c.ctx())); err != nil {
+		return nil, err
+	}
+	if b, ok := c.r.Body.(*pacedBody); ok {
+		b.begin()
+		return bodies.reads(b.end), nil
+	}
+	return func() {}, nil
 }
 
 // decode reads a body that must be there into a request type.

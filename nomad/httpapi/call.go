@@ -21,7 +21,7 @@ type call struct {
 	tag    string // from the path, too
 	query  api.QueryOptions
 	params url.Values
-	done   func() // when the request is over; nil while it has no large body
+	done   func() // when the request is over; nil while it has no body
 }
 
 func (c *call) ctx() context.Context { return c.r.Context() }

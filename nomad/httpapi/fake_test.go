@@ -22,11 +22,12 @@ import (
 type cluster struct {
 	mu      sync.Mutex
 	asked   map[string][]any
+	once    map[string]bool
 	answers map[string]func(req any) (any, error)
 }
 
 func newCluster() *cluster {
-	return &cluster{asked: map[string][]any{}, answers: map[string]func(any) (any, error){}}
+	return &cluster{asked: map[string][]any{}, once: map[string]bool{}, answers: map[string]func(any) (any, error){}}
 }
 
 // on sets the answer of a method.
@@ -35,9 +36,10 @@ func on[Req, Resp any](c *cluster, m wire.Method[Req, Resp], fn func(*Req) (*Res
 }
 
 // Invoke implements wire.Caller; methods without an answer give an empty one.
-func (c *cluster) Invoke(_ context.Context, method string, req, resp any) error {
+func (c *cluster) Invoke(ctx context.Context, method string, req, resp any) error {
 	c.mu.Lock()
 	c.asked[method] = append(c.asked[method], req)
+	c.once[method] = wire.IsOnce(ctx)
 	c.mu.Unlock()
 	fn, ok := c.answers[method]
 	if !ok {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -183,11 +184,13 @@ func (f field) try(t *testing.T) (fate, why string) {
 		} else {
 			body = f.in(t, body, value)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), followed)
-		w := httptest.NewRecorder()
-		agentOf(c).ServeHTTP(w, httptest.NewRequestWithContext(ctx, f.method, target, strings.NewReader(body)))
-		ended := ctx.Err() == nil
-		cancel()
+		w, ended := httptest.NewRecorder(), false
+		synctest.Test(t, func(t *testing.T) { // the time of streams passes while they wait, and not while others compute
+			ctx, cancel := context.WithTimeout(t.Context(), followed)
+			defer cancel()
+			agentOf(c).ServeHTTP(w, httptest.NewRequestWithContext(ctx, f.method, target, strings.NewReader(body)))
+			ended = ctx.Err() == nil
+		})
 		if said := w.Body.String(); w.Code >= 400 && strings.Contains(said, "not in this version") {
 			return "refused", said
 		} else if strings.Contains(said, `"Warnings"`) && strings.Contains(said, f.name[strings.LastIndex(f.name, ".")+1:]+" ") {

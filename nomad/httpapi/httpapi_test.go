@@ -44,7 +44,7 @@ var everyRoute = []string{
 	"GET /v1/volumes/attachments", "DELETE /v1/volumes/attachments?node=n&plugin_id=p&external_id=x",
 	"GET /v1/volumes/external?plugin_id=p", `PUT /v1/volumes/snapshot {"Snapshots":[{"SourceVolumeID":"v"}]}`,
 	"DELETE /v1/volumes/snapshot?plugin_id=p&snapshot_id=s", "GET /v1/volumes/snapshot?plugin_id=p",
-	"GET /v1/plugins?type=csi", "GET /v1/plugin/csi/p",
+	"GET /v1/plugins?type=csi", "GET /v1/plugin/csi/p", "PUT /v1/plugin/csi/p/renamed",
 	"GET /v1/status/leader", "GET /v1/status/peers", "GET /v1/agent/members",
 	"GET /v1/namespaces", "GET /v1/namespace/n", `PUT /v1/namespace {"Name":"n"}`, "DELETE /v1/namespace/n",
 	"GET /v1/operator/scheduler/configuration", "PUT /v1/operator/scheduler/configuration {}", "GET /v1/operator/raft/configuration",
@@ -426,4 +426,20 @@ func FuzzRequests(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What changes something is not sent to a second server when the first may have begun it; reads are.
+func TestOnlyReadsMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	h := handler(c)
+	send(h, http.MethodGet, "/v1/jobs", "")
+	send(h, http.MethodPut, "/v1/job/web/dispatch", "{}")
+	send(h, http.MethodDelete, "/v1/job/web", "")
+	want := map[string]bool{wire.JobList.Name: false, wire.JobDispatch.Name: true, wire.JobDeregister.Name: true}
+	for method, once := range want {
+		if got, called := c.once[method]; !called || got != once {
+			t.Errorf("%s: called %v, once %v, want %v", method, called, got, once)
+		}
+	}
 }

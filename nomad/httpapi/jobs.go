@@ -88,7 +88,7 @@ func jobGet(c *call) (any, error) {
 	if out.Job == nil {
 		return nil, missing("job not found")
 	}
-	return unpacked(out.Job), nil
+	return viewJob(unpacked(out.Job)), nil
 }
 
 // unpacked is a job with its payload as it was dispatched; it is kept compressed.
@@ -131,6 +131,9 @@ func jobVersions(c *call) (any, error) {
 	c.read(out.QueryMeta)
 	if len(out.Versions) == 0 {
 		return nil, missing("job versions not found")
+	}
+	for i, j := range out.Versions {
+		out.Versions[i] = viewJob(j)
 	}
 	return out, nil
 }

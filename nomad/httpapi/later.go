@@ -55,20 +55,7 @@ var siteRoutes = []route{
 	{method: "GET", pattern: "/v1/client/allocation/:id/checks", serve: allocChecks},
 }
 
-func siteHome(c *call) (any, error) {
-	to := "/ui/"
-	if c.r.URL.RawQuery != "" {
-		to += "?" + c.r.URL.RawQuery
-	}
-	return redirect(c, to)
-}
-
-// redirect sends a client on with its method and its body.
-func redirect(c *call, to string) (any, error) {
-	c.w.Header().Set("Location", to)
-	c.w.WriteHeader(http.StatusTemporaryRedirect)
-	return nil, errStreamed
-}
+func siteHome(c *call) (any, error) { return nil, sendOn(c.w, c.r, "/ui/") }
 
 func sitePage(c *call) (any, error) {
 	c.w.Header().Set("Content-Type", "text/html; charset=utf-8")

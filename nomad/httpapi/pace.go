@@ -3,6 +3,7 @@ package httpapi
 import (
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -50,12 +51,45 @@ type pacedBody struct {
 	pace
 	since time.Time
 	got   int64
+	mu    sync.Mutex
+	ended bool
+}
+
+// begin begins the time for the whole body anew.
+func (b *pacedBody) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.since = time.Now()
+}
+
+// end makes this and all later reads fail.
+func (b *pacedBody) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	_ = b.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// wait begins the time for a read.
+func (b *pacedBody) wait() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return errCut
+	}
+	_ = b.conn.SetReadDeadline(b.until(b.since, b.got))
+	return nil
 }
 
 // Read implements [io.Reader].
 func (b *pacedBody) Read(into []byte) (int, error) {
-	_ = b.conn.SetReadDeadline(b.until(b.since, b.got))
+	if err := b.wait(); err != nil {
+		return 0, err
+	}
 	n, err := b.ReadCloser.Read(into)
+	if err != nil && err != io.EOF && b.wait() != nil {
+		return n, errCut
+	}
 	b.got += int64(n)
 	if err == io.EOF {
 		_ = b.conn.SetReadDeadline(time.Time{}) // the server looks from here on whether the client is still there

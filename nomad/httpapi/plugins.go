@@ -9,6 +9,7 @@ import (
 var pluginRoutes = []route{
 	{method: "GET", pattern: "/v1/plugins", serve: pluginList},
 	{method: "GET", pattern: "/v1/plugin/csi/:id", serve: pluginGet},
+	{method: "PUT", pattern: "/v1/plugin/csi/:id/renamed", serve: pluginRenamed},
 }
 
 func pluginList(c *call) (any, error) {
@@ -37,4 +38,10 @@ func pluginGet(c *call) (any, error) {
 		return nil, missing("plugin not found")
 	}
 	return viewPlugin(out.Plugin), nil
+}
+
+func pluginRenamed(c *call) (any, error) {
+	return emptyWrite(c)(wire.PluginRenamed.Call(c.ctx(), c.Servers, &api.PluginRenamedRequest{
+		ID: c.id, Former: c.params.Get("former"), Present: c.params.Get("present"), WriteRequest: c.writes(),
+	}))
 }

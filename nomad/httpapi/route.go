@@ -98,6 +98,11 @@ func (t table) find(r *http.Request) (route, target, error) {
 	return route{}, target{}, fault.New(fault.NotFound, "Invalid URL %q: there is no such endpoint", path)
 }
 
+// below reports whether an object's id may follow the path and a slash.
+func (t table) below(path string) bool {
+	return slices.ContainsFunc(t.ids, func(x idRoutes) bool { return x.prefix == path+"/" })
+}
+
 // split takes the escaped id and tag out of a path that fits.
 func (x idRoutes) split(path string) (id, tag string, ok bool) {
 	rest, ok := strings.CutPrefix(path, x.prefix)

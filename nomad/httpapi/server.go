@@ -31,7 +31,8 @@ type server struct {
 	Config
 	routes table
 	parses *parses
-	bodies lanes
+	long   *lanes
+	short  *lanes
 }
 
 // errStreamed is the outcome of an endpoint that wrote its own answer.
@@ -45,7 +46,7 @@ func New(c Config) http.Handler {
 	if c.Turns == nil {
 		c.Turns = wire.NewProcessors(runtime.GOMAXPROCS(0))
 	}
-	s := &server{Config: c, routes: newTable(allRoutes()), parses: newParses(), bodies: newLanes()}
+	s := &server{Config: c, routes: newTable(allRoutes()), parses: newParses(), long: newLanes(longMax, longAll), short: newLanes(shortMax, shortAll)}
 	site := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))
 	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(gzipMinBytes), gzhttp.CompressionLevel(1), gzhttp.DropETag())
 	if err != nil {
@@ -95,17 +96,15 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) answer(w http.ResponseWriter, r *http.Request) error {
 	if at := r.URL.EscapedPath(); at != cleaned(at) {
-		to := cleaned(at)
-		if r.URL.RawQuery != "" {
-			to += "?" + r.URL.RawQuery
-		}
-		_, err := redirect(&call{w: w}, to)
-		return err
+		return sendOn(w, r, cleaned(at))
 	}
 	if crossSite(w, r) {
 		return errStreamed
 	}
 	route, at, err := s.routes.find(r)
+	if at := r.URL.EscapedPath(); errors.Is(err, fault.NotFound) && s.routes.below(at) {
+		return sendOn(w, r, at+"/")
+	}
 	if err != nil {
 		return err
 	}
@@ -120,6 +119,9 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := bound(r.Context(), route.stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))
 	defer cancel()
 	ctx = s.Turns.For(ctx, r.RemoteAddr)
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		ctx = wire.Once(ctx)
+	}
 	c := &call{server: s, w: w, r: r.WithContext(ctx), id: at.id, tag: at.tag, query: q, params: params}
 	defer func() {
 		if c.done != nil {
@@ -131,6 +133,16 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return c.write(out)
+}
+
+// sendOn redirects the client to another path, with its method, body and query.
+func sendOn(w http.ResponseWriter, r *http.Request, to string) error {
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusTemporaryRedirect)
+	return errStreamed
 }
 
 // cleaned is an escaped path without empty and dotted parts; the slash at its end stays.

@@ -49,6 +49,9 @@ func objects() *cluster {
 		return &api.AllocListResponse{Allocs: []*api.AllocStub{stub}}, nil
 	})
 	on(c, wire.JobGet, func(*api.JobRequest) (*api.JobGetResponse, error) { return &api.JobGetResponse{Job: a.Job}, nil })
+	on(c, wire.JobVersions, func(*api.JobVersionsRequest) (*api.JobVersionsResponse, error) {
+		return &api.JobVersionsResponse{Versions: []*api.Job{a.Job}}, nil
+	})
 	on(c, wire.JobSubmission, func(*api.JobRequest) (*api.JobSubmissionResponse, error) {
 		return &api.JobSubmissionResponse{Submission: &api.JobSubmission{Source: "x"}, JobModifyIndex: 9}, nil
 	})
@@ -88,6 +91,9 @@ func TestAnswersHaveTheKeysAndNullsThatClientsKnow(t *testing.T) {
 	}{
 		{"/v1/job/web", "TaskGroups.0.MaxRunDuration", float64(time.Hour)},
 		{"/v1/job/web", "TaskGroups.0.ShutdownDelay", nil},
+		{"/v1/job/web", "Update.MaxParallel", 0.0},
+		{"/v1/job/web/versions", "Versions.0.Update.MaxParallel", 0.0},
+		{"/v1/allocation/a1", "Job.Update.MaxParallel", 0.0},
 		{"/v1/job/web", "TaskGroups.0.StopAfterClientDisconnect", nil},
 		{"/v1/job/web", "TaskGroups.0.MaxClientDisconnect", nil},
 		{"/v1/job/web", "TaskGroups.0.Disconnect.LostAfter", 1.0},
@@ -189,6 +195,7 @@ func TestUncleanPathsAreSentOn(t *testing.T) {
 		"//v1/jobs": "/v1/jobs", "/v1//jobs?prefix=a%2Fb": "/v1/jobs?prefix=a%2Fb", "/v1/./jobs": "/v1/jobs", "/v1/x/../jobs": "/v1/jobs",
 		"/v1/job/web//allocations": "/v1/job/web/allocations", "/v1/job/a%2F%2Fb//plan": "/v1/job/a%2F%2Fb/plan",
 		"//evil.example/..//x": "/x", "/": "/ui/", "/?a=b": "/ui/?a=b",
+		"/ui": "/ui/", "/ui?a=b": "/ui/?a=b", "/v1/job": "/v1/job/", "/v1/volume/csi?x=y": "/v1/volume/csi/?x=y",
 	} {
 		r := httptest.NewRequest("GET", "http://h"+target, nil)
 		w := httptest.NewRecorder()
@@ -196,6 +203,9 @@ func TestUncleanPathsAreSentOn(t *testing.T) {
 		if got := w.Header().Get("Location"); w.Code != 307 || got != want {
 			t.Errorf("%s: %d to %q, want %q", target, w.Code, got, want)
 		}
+	}
+	for _, target := range []string{"/v1/job/", "/v1/jobb"} {
+		expect(t, send(h, "GET", target, ""), 404, "there is no such endpoint")
 	}
 	for _, target := range []string{"/v1/job/a%2F%2Fb", "/v1/jobs", "/ui/", "/ui/jobs"} {
 		if w := send(h, "GET", target, ""); w.Code != 200 {

@@ -9,6 +9,16 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
+// viewJob is a job as clients read it: those of all types have an update block, which they look into.
+func viewJob(j *api.Job) *api.Job {
+	if j == nil || j.Update != nil {
+		return j
+	}
+	v := *j
+	v.Update = &api.UpdateStrategy{}
+	return &v
+}
+
 // nodeView is a node with what this version has nothing to say of.
 type nodeView struct {
 	*api.Node

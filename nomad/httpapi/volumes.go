@@ -167,7 +167,7 @@ func volumeDetach(c *call) (any, error) {
 // detach adds to the request what all ways to ask for it have in common. Who asks is known by address only.
 func detach(c *call, r *api.VolumeDetachRequest) (any, error) {
 	r.NodeID, r.Reason, r.WriteRequest = c.params.Get("node"), c.params.Get("reason"), c.writes()
-	if r.NodeID == "" {
+	if r.NodeID == "" && r.Provider == "" {
 		return nil, fault.New(fault.Invalid, "detach requires node ID")
 	}
 	force, err := boolean(c.params, "force")
@@ -194,9 +194,9 @@ func volumeAttachments(c *call) (any, error) {
 	}))
 }
 
-// attachmentEnd detaches a volume that no specification names any more.
+// attachmentEnd detaches a volume that no specification names any more, or all that a driver has attached.
 func attachmentEnd(c *call) (any, error) {
-	return detach(c, &api.VolumeDetachRequest{PluginID: c.params.Get("plugin_id"), ExternalID: c.params.Get("external_id")})
+	return detach(c, &api.VolumeDetachRequest{PluginID: c.params.Get("plugin_id"), ExternalID: c.params.Get("external_id"), Provider: c.params.Get("driver")})
 }
 
 func volumeExternal(c *call) (any, error) {

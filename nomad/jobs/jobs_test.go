@@ -154,6 +154,21 @@ func TestVersionCountsUpOnlyWithTheSpecification(t *testing.T) {
 	}
 }
 
+// Clients read jobs of all types with an update block, and send it back.
+func TestAnEmptyUpdateBlockOfABatchJobIsNoChange(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	j := web()
+	j.Type = api.JobTypeBatch
+	r.register(j)
+	again := web()
+	again.Type, again.Update = api.JobTypeBatch, &api.UpdateStrategy{}
+	r.register(again)
+	if got := r.get("web"); got.Version != 0 || got.Update != nil {
+		t.Errorf("version %d, update %+v", got.Version, got.Update)
+	}
+}
+
 func TestVersionsArePrunedAndCompared(t *testing.T) {
 	t.Parallel()
 	r := open(t)

@@ -92,7 +92,7 @@ func TestDifferentExpectationsAreTold(t *testing.T) {
 	}
 }
 
-// lead has a server do the leader's duty until the test ends.
+// lead has a server do the leader's loop until the test ends.
 func (h *host) lead() *host {
 	h.t.Helper()
 	h.raft.put(h.conf.ID, h.conf.RPC, true)

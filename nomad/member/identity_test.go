@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// leads runs the leader's duty of a with the peers until the test ends.
+// leads runs the leader's loop of a with the peers until the test ends.
 func (h *host) leads(t *testing.T, peers ...*api.RaftServer) {
 	t.Helper()
 	h.raft.mu.Lock()

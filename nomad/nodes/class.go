@@ -61,6 +61,7 @@ func seen(n *api.Node) api.Node {
 	s.CreateIndex, s.ModifyIndex = 0, 0
 	s.HTTPAddr, s.RPCAddr, s.TLSEnabled, s.SecretID = "", "", false, ""
 	s.CgroupParent, s.GCVolumesOnNodeGC, s.BootID, s.Silence, s.StaleMounts = "", false, "", 0, nil
+	s.Process, s.Number, s.Former = "", 0, nil
 	s.Drivers = nil // the class says which of them work
 	s.CSIControllerPlugins, s.CSINodePlugins = unworded(n.CSIControllerPlugins), unworded(n.CSINodePlugins)
 	return s

@@ -24,6 +24,8 @@ type Outcome struct {
 	Evals []string
 	// Rollback is the mark that a registration lacks which was not taken.
 	Rollback int64
+	// Late says that a registration was not taken because there is a newer one.
+	Late bool
 }
 
 // RegisterNode stores a node's fingerprint.
@@ -119,6 +121,9 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	if mark := ledger.Asks(tx, n.ID, old == nil); mark != 0 && c.Rollback != 0 && c.Rollback != mark {
 		return &Outcome{Rollback: mark}, nil
 	}
+	if old != nil && late(n, old) {
+		return &Outcome{Late: true}, nil
+	}
 	asked, mounts := n.Status, n.StaleMounts
 	n.CSILimits = nil
 	n.Status = api.NodeStatusInit
@@ -133,6 +138,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	} else {
 		n.StaleMounts = ledger.Unexplained(tx, n, old.StaleMounts)
 		keep(n, old)
+		n.Former = former(n, old)
 		if lost(old.Status) {
 			n.Status, n.StatusUpdatedAt = api.NodeStatusInit, tx.Now().Unix()
 			n.Events = withEvents(n.Events, tx, event("Node re-registered", api.NodeEventSubsystemCluster))
@@ -153,7 +159,8 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			return nil, err
 		}
 	}
-	if ledger.Told(tx, n.ID, mounts, old == nil) {
+	told := ledger.Told(tx, n.ID, mounts, old == nil)
+	if told {
 		assignAgain(tx, n.ID)
 	}
 	if news || rebooted {
@@ -161,10 +168,28 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			return nil, err
 		}
 	}
-	if n.Status == api.NodeStatusReady && news {
+	brings := tx.AgreedVersion() >= fsm.Keyring && (told || old != nil && len(n.StaleMounts) > len(old.StaleMounts)) // and needs plugins
+	if n.Status == api.NodeStatusReady && (news || brings) {
 		return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
 	}
 	return &Outcome{}, nil
+}
+
+// late reports whether a registration was sent before the one that is known: by way of a server that was cut off or
+// frozen it may come after it.
+func late(n, known *api.Node) bool {
+	return n.Process != "" && (n.Process == known.Process && n.Number < known.Number || slices.Contains(known.Former, n.Process))
+}
+
+// formerKept is how many former processes of an agent are known.
+const formerKept = 4
+
+func former(n, old *api.Node) []string {
+	if old.Process == "" || old.Process == n.Process {
+		return old.Former
+	}
+	all := append(slices.Clone(old.Former), old.Process)
+	return all[max(0, len(all)-formerKept):]
 }
 
 // assignAgain has a node be told again of the allocations that it runs by an older state, so that it answers what became

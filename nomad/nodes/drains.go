@@ -20,7 +20,7 @@ func (s *Service) drainLoop(ctx context.Context) error {
 	draining, waits := map[string]bool{}, drainWaits{}
 	var wake time.Time
 	for {
-		b, err := nextBefore(ctx, feed, wake)
+		b, err := feed.NextBefore(ctx, wake)
 		if err != nil {
 			return nil //nolint:nilerr // the term is over
 		}
@@ -38,20 +38,6 @@ func (s *Service) drainLoop(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// nextBefore waits for changes or for the time, whichever comes first.
-func nextBefore(ctx context.Context, feed *state.Feed, at time.Time) (state.Batch, error) {
-	if at.IsZero() {
-		return feed.Next(ctx)
-	}
-	bounded, cancel := context.WithDeadline(ctx, at)
-	defer cancel()
-	b, err := feed.Next(bounded)
-	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
-		return state.Batch{}, nil
-	}
-	return b, err
 }
 
 // follow keeps the set of draining nodes.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -51,7 +52,7 @@ func (s *evalSet) add(j *api.Job, a *api.Allocation) {
 }
 
 // evaluate creates evaluations of all jobs that have something on the node, and of all system jobs
-// that could have.
+// that could have, or whose CSI plugin the node needs.
 func evaluate(tx *state.Txn, n *api.Node, trigger, seed string) []string {
 	evals := newEvals(tx, n, trigger, seed)
 	for _, a := range slices.Collect(tx.AllocsByNode(n.ID)) {
@@ -60,11 +61,18 @@ func evaluate(tx *state.Txn, n *api.Node, trigger, seed string) []string {
 		}
 	}
 	for _, j := range slices.Collect(tx.Jobs(api.AllNamespaces)) {
-		if systemJob(j) && !j.Stop && mayRun(j, n) {
+		if systemJob(j) && !j.Stop && (mayRun(j, n) || needs(tx, n, j)) {
 			evals.add(j, nil)
 		}
 	}
 	return evals.ids
+}
+
+// needs reports whether the node needs a CSI plugin that the job runs.
+func needs(tx *state.Txn, n *api.Node, j *api.Job) bool {
+	return slices.ContainsFunc(j.TaskGroups, func(g *api.TaskGroup) bool {
+		return feasible.RunsPlugin(g) && feasible.Needs(tx, n, g)
+	})
 }
 
 func systemJob(j *api.Job) bool {

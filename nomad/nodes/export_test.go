@@ -1,6 +1,6 @@
 package nodes
 
-// Counts reports whether the leader duty watches the node.
+// Counts reports whether the leader loop watches the node.
 func (s *Service) Counts(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

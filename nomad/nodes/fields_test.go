@@ -17,7 +17,7 @@ var serversWrite = []string{
 // unseen are those that no scheduler looks at.
 var unseen = []string{
 	"ID", "HTTPAddr", "TLSEnabled", "CgroupParent", "GCVolumesOnNodeGC", "SecretID", "BootID", "Silence", "RPCAddr", "StaleMounts",
-	"CreateIndex", "ModifyIndex",
+	"CreateIndex", "ModifyIndex", "Process", "Number", "Former",
 	// The class says which drivers work, and is made of the rest.
 	"Drivers", "ComputedClass",
 	// What plugins tell people about their health.
@@ -45,6 +45,14 @@ func TestEveryFieldThatSchedulersSeeIsNews(t *testing.T) {
 		if !differs(a, b) {
 			t.Errorf("%s is no news", f.Path)
 		}
+	}
+}
+
+func TestWhoSaysItIsNoNews(t *testing.T) {
+	a, b := apitest.Full(&api.Node{}), apitest.Full(&api.Node{})
+	b.Process, b.Number, b.Former = "another", a.Number+1, []string{a.Process}
+	if differs(a, b) {
+		t.Error("each registration has all jobs evaluated")
 	}
 }
 

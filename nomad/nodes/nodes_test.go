@@ -54,7 +54,7 @@ func open(t *testing.T, beat nodes.Heartbeat) *fixture {
 	})}
 }
 
-// lead runs the leader duty until the test ends.
+// lead runs the leader loop until the test ends.
 func (r *fixture) lead() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -62,19 +62,19 @@ func (r *fixture) lead() {
 	r.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			r.t.Errorf("leader duty: %v", err)
+			r.t.Errorf("leader loop: %v", err)
 		}
 	})
 }
 
-// awaitLead waits until the leader duty counts nodes.
+// awaitLead waits until the leader loop counts nodes.
 func (r *fixture) awaitLead() {
 	r.t.Helper()
 	r.register(node("sample"))
 	limit := time.Now().Add(30 * time.Second)
 	for !r.Counts("sample") {
 		if time.Now().After(limit) {
-			r.t.Fatal("the leader duty does not begin")
+			r.t.Fatal("the leader loop does not begin")
 		}
 		runtime.Gosched()
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// serve runs a whole server with this one service: port, raft on disk, RPC, leader duties.
+// serve runs a whole server with this one service: port, raft on disk, RPC, leader loops.
 func serve(t *testing.T, dir string) (caller *wire.Conn, srv *rpc.Server, dialer wire.Dialer, address string, stop func()) {
 	t.Helper()
 	check := func(err error) {

@@ -147,6 +147,10 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 	}
 	n.RPCAddr = wire.PeerOf(ctx).Address
 	n.ComputedClass = computedClass(&n)
+	n.Process, n.Number, n.Former = "", 0, nil
+	if s.state.Read().AgreedVersion() >= fsm.Keyring {
+		n.Process, n.Number = r.Process, r.Number
+	}
 	got, err := s.propose(ctx, &RegisterNode{Node: &n, Rollback: r.Rollback, Seed: uuid.NewString()})
 	if err != nil {
 		if errors.Is(err, fault.Denied) {
@@ -154,8 +158,8 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 		}
 		return nil, fmt.Errorf("register node %q: %w", n.ID, err)
 	}
-	if got.rollback != 0 { // the node was not heard
-		return &api.NodeUpdateResponse{Rollback: got.rollback}, nil
+	if got.rollback != 0 || got.late { // the node was not heard
+		return &api.NodeUpdateResponse{Rollback: got.rollback, Late: got.late}, nil
 	}
 	return s.update(n.ID, n.Status, got)
 }
@@ -299,6 +303,7 @@ type answer struct {
 	index    uint64
 	evals    []string
 	rollback int64
+	late     bool
 }
 
 func (s *Service) propose(ctx context.Context, c fsm.Command) (answer, error) {
@@ -308,7 +313,7 @@ func (s *Service) propose(ctx context.Context, c fsm.Command) (answer, error) {
 	}
 	got := answer{index: res.Index}
 	if o, ok := res.Value.(*Outcome); ok {
-		got.evals, got.rollback = o.Evals, o.Rollback
+		got.evals, got.rollback, got.late = o.Evals, o.Rollback, o.Late
 	}
 	return got, nil
 }

@@ -1,6 +1,6 @@
 // Package periodic is the service that launches periodic jobs at their times.
 //
-// It is a duty of the leader with one clock: a heap of what comes next, kept in step with the jobs by the
+// It is a loop of the leader with one clock: a heap of what comes next, kept in step with the jobs by the
 // change feed. It holds nothing that state does not say: the next time of a job follows from its crons,
 // its time zone, and the later of its last launch and its last change. A new leader therefore finds the
 // times that nobody served, and launches once for all of them.

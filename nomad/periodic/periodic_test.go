@@ -38,7 +38,7 @@ func open(t *testing.T) *world {
 	return &world{t: t, store: s, jobs: jobs.New(jobs.Config{State: s, Raft: fsm.NewLocal(s, r)})}
 }
 
-// lead runs the duty of one leader until the answer is called.
+// lead runs the loop of one leader until the answer is called.
 func (w *world) lead() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -52,7 +52,7 @@ func (w *world) lead() (end func()) {
 	return func() {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
-			w.t.Errorf("the duty ended: %v", err)
+			w.t.Errorf("the loop ended: %v", err)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package rpc is the RPC server: it serves the method table to nodes, to other servers and
 // to the HTTP server in the same process, and reaches nodes over the connections that they dialled.
 //
-// Every call passes the same stations, wherever it came from:
+// Every call passes the same interceptors, wherever it came from:
 //
 //	recover -> observe -> region -> authenticate -> leader -> handler
 //

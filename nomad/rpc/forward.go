@@ -30,7 +30,7 @@ func (s *Server) led(h wire.Handler, next serve) serve {
 			return next(ctx, req)
 		case !s.config.Raft.IsLeader():
 		case h.Scope != wire.Any:
-			return next(ctx, req)
+			return s.write(ctx, req, next)
 		default:
 			if resp, led, err := s.read(ctx, req, next); led {
 				return resp, err
@@ -49,6 +49,24 @@ func (s *Server) read(ctx context.Context, req any, next serve) (resp any, led b
 		return nil, !errors.Is(lost, fault.NotLeader), lost
 	}
 	return resp, true, err
+}
+
+// write serves a write of the leader. What brought an entry into the log had a majority; a refusal, or that there was
+// nothing to do, may come from a state that another leader has left behind, and counts only if this server still leads.
+func (s *Server) write(ctx context.Context, req any, next serve) (any, error) {
+	term := s.config.Raft.Term()
+	ctx, committed := s.config.Raft.Commits(ctx)
+	resp, err := next(ctx, req)
+	switch {
+	case committed() && errors.Is(err, fault.NotLeader): // after the first of its entries: another leader would begin anew
+		return nil, fault.New(fault.Unavailable, "the outcome is unknown: %v", err)
+	case committed(), errors.Is(err, fault.NotLeader), errors.Is(err, fault.Unavailable):
+		return resp, err
+	}
+	if lost := s.config.Raft.Leads(ctx, term); lost != nil { // an entry may be under way: no other leader is asked
+		return nil, fault.New(fault.Unavailable, "the outcome is unknown: %v", lost)
+	}
+	return resp, err
 }
 
 func needsLeader(scope wire.Scope, req any) bool {
@@ -80,7 +98,7 @@ func (s *Server) forward(ctx context.Context, h wire.Handler, req any, next serv
 				again = true
 			}
 		case led:
-			resp, err = next(ctx, req)
+			resp, err = s.write(ctx, req, next)
 			again = errors.Is(err, fault.NotLeader)
 		default:
 			leader := s.config.Raft.LeaderAddress()

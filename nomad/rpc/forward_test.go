@@ -285,3 +285,44 @@ func TestReadThatOutlastsATermIsMadeAgain(t *testing.T) {
 		t.Errorf("%+v %v after %d reads", got, err, reads)
 	}
 }
+
+// A leader that was replaced and does not know it yet answers writes by a state that is over: that is no answer.
+func TestAnswerOfALeaderThatWasReplacedIsAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for _, refused := range []error{nil, fault.New(fault.NotFound, "there is none"), errors.New("no such thing")} {
+		old, raft, _ := patient(t, time.Minute, nil, wire.NodePurge.Handle(func(context.Context, *api.NodeWriteRequest) (*api.NodeWriteResponse, error) {
+			return &api.NodeWriteResponse{EvalIDs: []string{""}}, refused
+		}))
+		raft.leads.Store(true)
+		if _, err := purge(t.Context(), old); !errors.Is(err, refused) {
+			t.Errorf("while it leads: %v, want %v", err, refused)
+		}
+		raft.lost.Store(true)
+		if _, err := purge(t.Context(), old); fault.Of(err) != fault.Unavailable || errors.Is(err, fault.NotFound) || errors.Is(err, fault.NotLeader) {
+			t.Errorf("after it was replaced: %v", err)
+		}
+		raft.committed.Store(true)
+		if _, err := purge(t.Context(), old); !errors.Is(err, refused) {
+			t.Errorf("of a call of which an entry was committed: %v, want %v", err, refused)
+		}
+	}
+}
+
+// A call that lost the leadership between two of its entries has done a part of its work: it is not begun anew.
+func TestCallOfWhichAPartIsCommittedIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	var raft *cluster
+	var s *rpc.Server
+	s, raft, _ = patient(t, time.Minute, nil, wire.NodePurge.Handle(func(context.Context, *api.NodeWriteRequest) (*api.NodeWriteResponse, error) {
+		if calls++; calls == 1 {
+			raft.committed.Store(true)
+			return nil, fault.New(fault.NotLeader, "another one leads")
+		}
+		return &api.NodeWriteResponse{EvalIDs: []string{"again"}}, nil
+	}))
+	raft.leads.Store(true)
+	if got, err := purge(t.Context(), s); fault.Of(err) != fault.Unavailable || errors.Is(err, fault.NotLeader) || calls != 1 {
+		t.Errorf("called %d times: %q %v", calls, got, err)
+	}
+}

@@ -47,6 +47,8 @@ type Raft interface {
 	Term() uint64
 	// Leads fails with fault.NotLeader unless this server leads and has led since it was in the term.
 	Leads(ctx context.Context, term uint64) error
+	// Commits returns a context for what asks a majority, and whether one has confirmed any of it so far.
+	Commits(ctx context.Context) (context.Context, func() bool)
 	// LeaderAddress is the address of the leader, or empty.
 	LeaderAddress() string
 	// LastContact is when a follower last heard of the leader; zero on the leader.
@@ -85,7 +87,7 @@ func (s *Server) Handle(handlers ...wire.Handler) {
 	}
 }
 
-// Methods are all that is served here, with the stations before them.
+// Methods are all that is served here, with the interceptors before them.
 func (s *Server) Methods() []wire.Handler { return slices.Collect(maps.Values(s.handlers)) }
 
 // Invoke serves a call of this process, here or on the leader. It implements [wire.Caller].

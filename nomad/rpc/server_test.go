@@ -19,7 +19,10 @@ import (
 type cluster struct {
 	leads atomic.Bool
 	// lost says that this one leads no more and does not know it yet.
-	lost    atomic.Bool
+	lost atomic.Bool
+	// committed says that calls bring entries into the log.
+	committed atomic.Bool
+
 	term    atomic.Uint64
 	address atomic.Value
 	asked   func(times int32)
@@ -40,6 +43,10 @@ func (c *cluster) Leads(_ context.Context, term uint64) error {
 		return fault.New(fault.NotLeader, "another one leads")
 	}
 	return nil
+}
+
+func (c *cluster) Commits(ctx context.Context) (context.Context, func() bool) {
+	return ctx, c.committed.Load
 }
 
 func (c *cluster) LeaderAddress() string {

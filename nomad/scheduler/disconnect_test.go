@@ -119,6 +119,32 @@ func TestSysbatchThatItsNodeEndedIsNotDone(t *testing.T) {
 	}
 }
 
+// Sidecars end with the work that they are for, and the leader's followers with it: that is no end that a node chose.
+func TestWorkThatEndedWithItsSidecarsIsDone(t *testing.T) {
+	for _, kind := range []string{api.JobTypeBatch, api.JobTypeSysbatch} {
+		for _, reason := range []string{api.EventMainDead, api.EventLeaderDead} {
+			c := newCluster(t)
+			c.nodes(1)
+			j := job("j", kind, 1, func(j *api.Job) {
+				j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, Delay: time.Minute, DelayFunction: "constant"}
+				j.TaskGroups[0].Disconnect = &api.DisconnectStrategy{StopOnClientAfter: time.Second, Replace: true}
+			})
+			c.register(j)
+			c.run(j)
+			c.each("j", func(a *api.Allocation) {
+				ended(a)
+				a.TaskStates["sidecar"] = &api.TaskState{State: api.TaskStateDead, FinishedAt: c.now, Events: []*api.TaskEvent{
+					{Type: api.EventStarted}, {Type: reason}, {Type: api.EventKilling}, {Type: api.EventTerminated}, {Type: api.EventKilled},
+				}}
+			})
+			c.now = c.now.Add(2 * time.Hour)
+			if o := c.run(j); len(placed(o))+len(o.FollowUps) != 0 {
+				t.Errorf("%s, %s: %d placed again, %d evaluations to come", kind, reason, len(placed(o)), len(o.FollowUps))
+			}
+		}
+	}
+}
+
 // Two nodes that go down within five seconds of each other: both allocations that end by themselves are replaced.
 func TestEveryAllocationThatEndsByItselfIsFollowedInTime(t *testing.T) {
 	c := newCluster(t)

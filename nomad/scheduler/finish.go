@@ -27,7 +27,12 @@ func Done(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID fu
 	done.WaitUntil, done.ClassEligibility, done.EscapedComputedClass = time.Time{}, nil, false
 	done.MissingNonNodeResources, done.BlockedEval = nil, ""
 	done.DeploymentID = o.DeploymentID
+	done.NextEval, done.PlanAnnotations = "", &api.PlanAnnotations{DesiredTGUpdates: o.Plan.Annotations.DesiredTGUpdates}
+	if len(o.FollowUps) > 0 {
+		done.NextEval = o.FollowUps[0].ID
+	}
 	if len(o.Failed) == 0 {
+		done.FailedTGAllocs = nil
 		return []*api.Evaluation{&done}
 	}
 	again := e.TriggeredBy == api.TriggerQueuedAllocs && (e.NodeID == "" || slices.Contains(o.FullNodes, e.NodeID))
@@ -52,7 +57,7 @@ func Done(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID fu
 // wait lets the evaluation wait for what its job could not get.
 func wait(e *api.Evaluation, o *Output, snapshot uint64) {
 	e.Status = api.EvalStatusBlocked
-	e.FailedTGAllocs = o.Failed
+	e.FailedTGAllocs, e.PlanAnnotations = o.Failed, nil
 	e.ClassEligibility, e.EscapedComputedClass = o.Classes, o.Escaped || e.NodeID == "" && len(o.FullNodes) > 0
 	e.MissingNonNodeResources, e.SnapshotIndex = o.Missing, snapshot
 }

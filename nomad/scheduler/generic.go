@@ -49,12 +49,12 @@ func (r *run) reconcile(names []string) (map[string]reconcile.Result, bool) {
 	for _, name := range names {
 		results[name] = reconcile.Group(reconcile.Input{
 			Job: r.job, Group: name, Allocs: r.allocs[name], Deployments: r.deployments, Current: r.current,
-			Node: r.node, CanStay: r.canStay, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
+			Node: r.node, CanStay: r.canStay, Needed: func(a *api.Allocation) bool { return r.needed(a, a.Group()) }, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
 		})
 	}
 	for name, res := range results {
 		if res.State != nil {
-			r.enrol(name, res.State)
+			r.addGroup(name, res.State)
 		}
 		settled = settled && (res.Settled || r.live && r.job.Group(name) == nil)
 	}
@@ -176,6 +176,21 @@ func (r *run) noPlacement(pl *reconcile.Place) {
 	}
 }
 
+// plugin reports whether the group is that of a service that runs CSI plugins on its nodes.
+func (r *run) plugin(g *api.TaskGroup) bool {
+	return r.kind() == api.JobTypeService && feasible.RunsPlugin(g)
+}
+
+// needed reports whether the node of an allocation needs the CSI plugin that the group runs.
+func (r *run) needed(a *api.Allocation, g *api.TaskGroup) bool {
+	i := r.edit.Find(a.NodeID)
+	return i >= 0 && r.needs(i, g)
+}
+
+func (r *run) needs(i int, g *api.TaskGroup) bool {
+	return r.plugin(g) && feasible.Needs(r.in.View, r.edit.Row(i).Node, g)
+}
+
 // place places one allocation, with its predecessor's stop when it has one.
 func (p *placer) place(pl *reconcile.Place) bool {
 	if p.failed != nil && !p.volatile && pl.Stop == nil {
@@ -187,7 +202,11 @@ func (p *placer) place(pl *reconcile.Place) bool {
 		p.vacate(pl.Stop.Alloc)
 	}
 	a := p.newAlloc(pl)
-	if !p.choose(a, p.preferred(pl.Previous), p.avoided(pl)) {
+	preferred := p.preferred(pl.Previous)
+	if i := p.waiting(pl); i >= 0 {
+		preferred = i
+	}
+	if !p.choose(a, preferred, p.avoided(pl)) {
 		if paired {
 			p.unvacate(pl.Stop.Alloc)
 		}
@@ -225,6 +244,33 @@ func (p *placer) newAlloc(pl *reconcile.Place) *api.Allocation {
 		}
 	}
 	return a
+}
+
+// waiting is a node that waits for the CSI plugin that the group runs, or -1: volumes of it are there, and of the group there
+// was one, which has ended. That of the predecessor goes first. Without capacity there it is placed elsewhere, for it may be
+// the controller of others.
+func (p *placer) waiting(pl *reconcile.Place) int {
+	if pl.Canary || !p.run.plugin(p.group) {
+		return -1
+	}
+	has := map[string]bool{}
+	for _, a := range p.run.allocs[p.group.Name] {
+		has[a.NodeID] = has[a.NodeID] || !a.Terminal() && !p.run.gone[a.ID] && (pl.Stop == nil || a.ID != pl.Stop.Alloc.ID)
+	}
+	for node, placed := range p.run.out.Plan.NodeAllocation {
+		for _, a := range placed {
+			has[node] = has[node] || a.TaskGroup == p.group.Name && a.CreateIndex == 0
+		}
+	}
+	if prev := pl.Previous; prev != nil && !has[prev.NodeID] && p.run.needed(prev, p.group) {
+		return p.run.edit.Find(prev.NodeID)
+	}
+	for _, a := range p.run.allocs[p.group.Name] {
+		if !has[a.NodeID] && p.run.needed(a, p.group) && (pl.Stop == nil || !p.run.needed(pl.Stop.Alloc, p.group)) {
+			return p.run.edit.Find(a.NodeID)
+		}
+	}
+	return -1
 }
 
 // preferred is the node of the predecessor when the data of the group should stay or be near; else -1.

@@ -92,6 +92,30 @@ func TestCrowdedNodesAreTakenLast(t *testing.T) {
 	}
 }
 
+// What is left of a job loses its places to the plans of others for as long as it wants the nodes that they want.
+func TestWhoCameTooLateAgainAndAgainPlacesWhereOthersDoNot(t *testing.T) {
+	for algorithm, others := range map[api.SchedulerAlgorithm]bool{api.SchedulerAlgorithmBinpack: true, api.SchedulerAlgorithmSpread: false} {
+		c := newCluster(t)
+		c.nodes(2)
+		c.write(func(tx *state.Txn) { tx.PutSchedulerConfig(&api.SchedulerConfiguration{SchedulerAlgorithm: algorithm}) })
+		first := job("first", api.JobTypeService, 1)
+		c.register(first)
+		full := placed(c.run(first))[0].NodeID
+		second := job("second", api.JobTypeService, 1)
+		c.register(second)
+		memory := &scheduler.Memory{}
+		for _, apart := range []bool{false, true, false} {
+			o := scheduler.Schedule(scheduler.Input{
+				View: c.store.Read(), Fleet: c.fleet(), Now: c.now, NewID: c.id, Seed: 7, Apart: apart, Memory: memory,
+				Eval: &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "second", Type: api.JobTypeService, Priority: 50},
+			})
+			if on := placed(o)[0].NodeID; (on == full) != (others != apart) {
+				t.Errorf("%s, apart from others: %v: placed on %s, the fullest node is %s", algorithm, apart, on, full)
+			}
+		}
+	}
+}
+
 func TestUpdateInPlaceOrDestructive(t *testing.T) {
 	c := newCluster(t)
 	c.nodes(2)

@@ -27,8 +27,8 @@ type placer struct {
 
 	// load is what an allocation takes that has the shared resources.
 	load fleet.Load
-	// sacrifice ranks nodes by what would be evicted there; nil until somebody must be.
-	sacrifice *rank.Board
+	// evictable ranks nodes by what would be evicted there; nil until somebody must be.
+	evictable *rank.Board
 	failed    *api.AllocationMetric
 	// crowded are the nodes that stay off the board as long as there are others.
 	crowded []int
@@ -51,7 +51,7 @@ func newPlacer(r *run, g *api.TaskGroup) *placer {
 	p.begin(r.edit)
 	p.countLive()
 	p.catchUp(r.in.Fleet, r.edit, p.score)
-	p.shun(r.in.Crowded)
+	p.setAside(r.in.Crowded)
 	r.admit(p.seen.eligibility())
 	return p
 }
@@ -145,7 +145,7 @@ func (p *placer) count(i, n int) {
 func (p *placer) touch(i int) {
 	p.note(i)
 	p.score(i)
-	if p.sacrifice != nil {
+	if p.evictable != nil {
 		p.weigh(i)
 	}
 }
@@ -255,8 +255,8 @@ func (p *placer) deviceScore(row *fleet.Row) (float64, bool) {
 	return g.score, true
 }
 
-// shun takes nodes off the board until nothing else is left.
-func (p *placer) shun(nodes []string) {
+// setAside takes nodes off the board until nothing else is left.
+func (p *placer) setAside(nodes []string) {
 	if p.board == nil {
 		return
 	}
@@ -268,14 +268,14 @@ func (p *placer) shun(nodes []string) {
 	}
 }
 
-// admitCrowded puts back what was shunned and reports whether that was anything.
+// admitCrowded puts back what was set aside and reports whether that was anything.
 func (p *placer) admitCrowded() bool {
-	shunned := p.crowded
+	aside := p.crowded
 	p.crowded = nil
-	for _, i := range shunned {
+	for _, i := range aside {
 		p.touch(i)
 	}
-	return len(shunned) > 0
+	return len(aside) > 0
 }
 
 // choose finds the best node for the allocation and gives it its resources there.
@@ -286,7 +286,7 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 			return false
 		}
 	}
-	if preferred >= 0 && p.fit[preferred].ok() && p.take(a, preferred, ask) {
+	if preferred >= 0 && (p.fit[preferred].ok() || p.run.needs(preferred, p.group)) && p.take(a, preferred, ask) {
 		row := p.run.edit.Row(preferred)
 		p.explain(a, rank.Candidate{Node: preferred, Sum: p.fitOf(row.Total, row.Used), Parts: 1}, occasion{})
 		return true

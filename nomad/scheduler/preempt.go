@@ -38,14 +38,14 @@ func (p *placer) preempt(a *api.Allocation, ask *feasible.VolumeAsk) bool {
 	if !p.run.mayPreempt() {
 		return false
 	}
-	if p.sacrifice == nil {
-		p.sacrifice = rank.NewBoard(p.run.edit.Size())
+	if p.evictable == nil {
+		p.evictable = rank.NewBoard(p.run.edit.Size())
 		for i := range p.fit {
 			p.weigh(i)
 		}
 	}
 	for {
-		best, ok := p.sacrifice.Best(p.spreads.Boost, nil)
+		best, ok := p.evictable.Best(p.spreads.Boost, nil)
 		if !ok {
 			return false
 		}
@@ -54,7 +54,7 @@ func (p *placer) preempt(a *api.Allocation, ask *feasible.VolumeAsk) bool {
 			p.explain(a, best, now)
 			return true
 		}
-		p.sacrifice.Drop(best.Node)
+		p.evictable.Drop(best.Node)
 	}
 }
 
@@ -63,7 +63,7 @@ func (p *placer) weigh(i int) {
 	if !p.fit[i].ok() {
 		return
 	}
-	p.sacrifice.Drop(i)
+	p.evictable.Drop(i)
 	row := p.run.edit.Row(i)
 	net, enough := netPriority(row, p.ask, p.run.job.Priority)
 	if !enough {
@@ -71,7 +71,7 @@ func (p *placer) weigh(i int) {
 	}
 	c := p.candidate(i, row)
 	c.Sum, c.Parts = c.Sum+rank.Preemption(net), c.Parts+1
-	p.sacrifice.Put(c)
+	p.evictable.Put(c)
 }
 
 // netPriority estimates how much is lost when capacity for the ask is freed on the node: the highest priority

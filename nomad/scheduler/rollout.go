@@ -15,8 +15,8 @@ func (r *run) findDeployment() {
 	r.current, r.out.Plan.DeploymentUpdates = reconcile.Current(r.job, r.deployments)
 }
 
-// enrol puts a group's part into the deployment, which is created when there is none.
-func (r *run) enrol(group string, s *api.DeploymentState) {
+// addGroup puts a group's part into the deployment, which is created when there is none.
+func (r *run) addGroup(group string, s *api.DeploymentState) {
 	d := r.out.Plan.Deployment
 	switch {
 	case d != nil:

@@ -85,7 +85,7 @@ func (r *run) configure() {
 			oversub = oversub || p.SchedulerConfiguration.MemoryOversubscriptionEnabled
 		}
 	}
-	r.oversub, r.spread = oversub, algorithm == api.SchedulerAlgorithmSpread
+	r.oversub, r.spread = oversub, (algorithm == api.SchedulerAlgorithmSpread) != r.in.Apart
 }
 
 func (r *run) kind() string {

@@ -73,11 +73,10 @@ func TestPluginComesToANodeThatNeedsItForItsVolumes(t *testing.T) {
 		"given up":                     {func(n *api.Node) { draining(n); n.StaleMounts = []*api.StaleMount{{PluginID: "p"}} }, nil, nil, fsm.Keyring, true},
 		"nothing there":                {draining, nil, nil, fsm.Keyring, false},
 		"unmounted":                    {draining, claimed(api.ClaimUnmounted), nil, fsm.Keyring, false},
-		"not yet its turn":             {draining, claimed(api.ClaimWaiting), nil, fsm.Keyring, false},
+		"not yet its turn":             {draining, claimed(api.ClaimWaiting), nil, fsm.Keyring, true},
 		"another plugin":               {draining, claimed(api.ClaimReady), runsPlugin("q"), fsm.Keyring, false},
 		"no plugin":                    {draining, claimed(api.ClaimReady), func(j *api.Job) { j.TaskGroups[0].Tasks[0].CSIPluginConfig = nil }, fsm.Keyring, false},
 		"down":                         {func(n *api.Node) { draining(n); n.Status = api.NodeStatusDown }, claimed(api.ClaimReleasing), nil, fsm.Keyring, false},
-		"of a datacenter of others":    {draining, claimed(api.ClaimReady), func(j *api.Job) { j.Datacenters = []string{"dc2"} }, fsm.Keyring, false},
 		"servers that would refuse it": {draining, claimed(api.ClaimReleasing), nil, fsm.Ends, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func (r *run) system() {
 		}
 		r.queue(name)
 		s := &systemGroup{
-			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, ended: map[string][]*api.Allocation{}, redo: map[string]bool{},
+			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, had: map[string]bool{}, ended: map[string][]*api.Allocation{}, redo: map[string]bool{},
 			roll: reconcile.RolloutOf(g, r.current), name: reconcile.Name(r.job.ID, name, 0),
 		}
 		r.out.Plan.Annotations.DesiredTGUpdates[name] = s.desired
@@ -57,7 +57,9 @@ type systemGroup struct {
 	name string
 	// byNode is what a node keeps or, in replace, what is to be replaced there; what is in update goes over
 	// to the job's version.
-	byNode  map[string]*api.Allocation
+	byNode map[string]*api.Allocation
+	// had are the nodes of which the group had an allocation, whatever became of it.
+	had     map[string]bool
 	replace []*api.Allocation
 	update  []*api.Allocation
 	static  *feasible.Static
@@ -94,7 +96,7 @@ func (s *systemGroup) review() {
 }
 
 func (s *systemGroup) reviewOne(a *api.Allocation) {
-	s.ran = s.ran || s.current(a)
+	s.ran, s.had[a.NodeID] = s.ran || s.current(a), true
 	if a.ServerTerminal() {
 		return
 	}
@@ -224,12 +226,12 @@ func (s *systemGroup) rollOut() {
 	switch now := s.roll.Running(); {
 	case s.run.kind() == api.JobTypeSysbatch:
 	case s.roll.Begins(total, s.ran, len(s.update)+len(s.replace) > 0):
-		s.run.enrol(name, s.roll.State(total, s.roll.Share(len(s.replace))))
+		s.run.addGroup(name, s.roll.State(total, s.roll.Share(len(s.replace))))
 		s.roll = reconcile.RolloutOf(s.group, s.run.current)
 	case now != nil && now.DesiredTotal != total:
 		changed := *now
 		changed.DesiredTotal = total
-		s.run.enrol(name, &changed)
+		s.run.addGroup(name, &changed)
 		s.roll = reconcile.RolloutOf(s.group, s.run.current)
 	}
 	for _, a := range s.update {
@@ -244,29 +246,34 @@ func (s *systemGroup) candidates() int {
 	n := 0
 	for i := range s.run.edit.Size() {
 		row := s.run.edit.Row(i)
-		if row == nil || !s.suits(i, row.Node) {
+		if row == nil {
 			continue
 		}
-		a := s.byNode[row.Node.ID]
-		if a == nil {
-			if _, full := s.placer.refusal(row); !full {
+		switch a := s.byNode[row.Node.ID]; {
+		case a == nil:
+			if _, full := s.placer.refusal(row); !full && s.suits(i, row.Node) {
 				n++
 			}
-		} else if s.roll.Member(a) || !s.current(a) {
+		case s.roll.Member(a) && s.suits(i, row.Node), !s.current(a) && s.takes(i, row.Node): // what stays as it is is not rolled out
 			n++
 		}
 	}
 	return n
 }
 
-// suits reports whether the rules allow an allocation on the node: it takes part in placement, or needs the plugin that
+// takes reports whether the rules allow an allocation on the node: it takes part in placement, or needs the plugin that
 // the group runs.
-func (s *systemGroup) suits(i int, n *api.Node) bool {
+func (s *systemGroup) takes(i int, n *api.Node) bool {
 	if s.placer.fit[i].ok() || !feasible.Serves(s.run.in.View, n, s.run.job, s.group) {
 		return s.placer.fit[i].ok()
 	}
 	reason, _ := s.static.Refusal(n)
 	return reason == "" && s.reaches(n)
+}
+
+// suits reports whether a node without an allocation is to have one: it takes it, or has left the job and needs the plugin.
+func (s *systemGroup) suits(i int, n *api.Node) bool {
+	return s.takes(i, n) || s.run.kind() == api.JobTypeSystem && feasible.Left(s.run.in.View, n, s.run.job, s.group, s.had[n.ID])
 }
 
 // place replaces what must be replaced and fills the nodes that have nothing. Until canaries are promoted,
@@ -345,20 +352,22 @@ func (s *systemGroup) placeOn(p *placer, i int, prev *api.Allocation, canary boo
 	return false
 }
 
-// refuse counts a node without capacity as a failure; a node that the rules leave out is none.
+// refuse counts a node without capacity, or whose volumes others have, as a failure; a node that the rules leave out is
+// none.
 func (s *systemGroup) refuse(p *placer, i int, ask *feasible.VolumeAsk) {
 	row := s.run.edit.Row(i)
 	if p.failed == nil {
 		p.failed = p.seen.metric()
 	}
 	reason, full := p.refusal(row)
+	waits := false // for the volumes, not for the node
 	switch {
 	case reason != "" && !full:
 		filtered(p.failed, row.Node, reason, 1)
 		return
 	case reason == "" && ask != nil && ask.Refusal(row.Node) != "":
 		filtered(p.failed, row.Node, ask.Refusal(row.Node), 1)
-		if ask.Impossible() == "" {
+		if waits = ask.Impossible() != "" || ask.Taken(row.Node); !waits {
 			return
 		}
 	case reason == "":
@@ -368,7 +377,7 @@ func (s *systemGroup) refuse(p *placer, i int, ask *feasible.VolumeAsk) {
 	}
 	s.run.out.Failed[s.group.Name] = p.failed
 	s.run.out.Queued[s.group.Name]++
-	if ask == nil || ask.Impossible() == "" {
+	if !waits && (ask == nil || ask.Impossible() == "") {
 		s.run.full(row.Node.ID, s.group.Name)
 	}
 }

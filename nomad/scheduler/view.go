@@ -40,6 +40,9 @@ type Input struct {
 	// Crowded are nodes that others filled while earlier attempts at the evaluation chose them: they are taken
 	// when nothing else will do.
 	Crowded []string
+	// Apart ranks nodes by the algorithm that the cluster does not have: earlier attempts came too late, again and again,
+	// where the others place too.
+	Apart bool
 	// Memory keeps what was found out about the nodes for the next evaluation; nil keeps nothing.
 	Memory *Memory
 }

@@ -106,8 +106,29 @@ func TestPluginMustBeHealthyOnTheNode(t *testing.T) {
 	if !refusedFor(o, "plugin p is missing from client none") || !refusedFor(o, "plugin p is unhealthy on client sick") {
 		t.Fatalf("failed %+v", o.Failed["g"])
 	}
-	if !slices.Equal(o.Missing, []string{"csi-plugin:p"}) {
+	if !slices.Equal(o.Missing, []string{"csi-plugin:p", "csi-volume:default:v"}) {
 		t.Fatalf("missing %v", o.Missing)
+	}
+}
+
+func TestRefusalByTopologySaysWhereTheVolumeCanBeUsed(t *testing.T) {
+	c := newCluster(t)
+	c.node("n", plugin(10, nil))
+	at := func(zone string) *api.Topology {
+		return &api.Topology{Segments: map[string]string{"zone": zone, "rack": "r"}}
+	}
+	c.volume("v", api.AccessSingleNodeWriter, func(v *api.Volume) { v.Provision.Topologies = []*api.Topology{at("b"), at("c")} })
+	c.volume("many", api.AccessSingleNodeWriter, func(v *api.Volume) {
+		v.Provision.Topologies = []*api.Topology{at("1"), at("2"), at("3"), at("4"), at("5"), at("6"), at("7")}
+	})
+	for source, want := range map[string]string{
+		"v": `did not meet topology requirement: CSI volume "v" can be used where rack=r,zone=b or rack=r,zone=c`, "many": "zone=5 or other places",
+	} {
+		j := job("j", api.JobTypeService, 1, withVolume(source))
+		c.register(j)
+		if o := c.run(j); !refusedFor(o, want) || !slices.Equal(o.Missing, []string{"csi-volume:default:" + source}) {
+			t.Errorf("missing %v, failed %+v", o.Missing, o.Failed["g"])
+		}
 	}
 }
 
@@ -209,7 +230,7 @@ func TestTopologyMustContainOneOfTheVolumes(t *testing.T) {
 	}
 }
 
-// S25: planned volumes count, per_alloc and several volumes too; an attached volume counts once.
+// Planned volumes count, per_alloc and several volumes too; an attached volume counts once.
 func TestVolumeLimitCountsDistinctVolumes(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", plugin(2, nil))
@@ -244,7 +265,7 @@ func TestVolumeLimitCountsDistinctVolumes(t *testing.T) {
 	}
 }
 
-// S26: a single writer is not given twice, neither within a plan nor to another job; the reason names the holder.
+// A single writer is not given twice, neither within a plan nor to another job; the reason names the holder.
 func TestSingleWriterIsGivenOnce(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", plugin(10, nil))
@@ -265,7 +286,7 @@ func TestSingleWriterIsGivenOnce(t *testing.T) {
 	}
 }
 
-// S27: a mode outside the volume's capabilities is refused.
+// A mode outside the volume's capabilities is refused.
 // Who waits for a volume on a node that is not heard is told so, and the command that ends that.
 func TestRefusalTellsOfAHolderThatIsNotHeard(t *testing.T) {
 	for want, change := range map[string]func(*api.Allocation, *api.VolumeClaim){
@@ -312,7 +333,7 @@ func TestModeMustBeOffered(t *testing.T) {
 	}
 }
 
-// S28: replacing the holder of an exclusive volume stops it and places the successor in one plan.
+// Replacing the holder of an exclusive volume stops it and places the successor in one plan.
 func TestHolderIsReplacedInOnePlan(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", plugin(10, nil))
@@ -423,5 +444,54 @@ func TestUsesThatTheVolumeKeepsApartWaitForIt(t *testing.T) {
 	c.register(j)
 	if o := c.run(j); !refusedFor(o, "it is mounted as one file system") || !slices.Equal(o.Missing, []string{"csi-volume:default:v"}) {
 		t.Fatalf("missing %v, failed %+v", o.Missing, o.Failed["g"])
+	}
+}
+
+// A system job waits for what others have of a volume, as every job does: no change of a node would have it looked at
+// again. Nodes where the volume cannot be used at all are left out of such a job.
+func TestSystemJobsWaitForVolumesThatOthersHave(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit    int64
+		zone     string
+		holds    string
+		want     string
+		waitsFor []string
+	}{
+		"held":     {10, "", "v", "is held as single-node-writer by allocation a1", []string{"csi-volume:default:v"}},
+		"limit":    {1, "", "other", "has the maximum number of volumes", []string{"csi-plugin:p", "csi-volume:default:v"}},
+		"topology": {10, "away", "other", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t)
+			w.node("n1", plugin(c.limit, nil))
+			w.volume("other", api.AccessSingleNodeWriter)
+			w.volume("v", api.AccessSingleNodeWriter, func(v *api.Volume) {
+				if c.zone != "" {
+					v.Provision.Topologies = []*api.Topology{{Segments: map[string]string{"zone": c.zone}}}
+				}
+			})
+			w.write(func(tx *state.Txn) {
+				tx.PutClaim(&api.VolumeClaim{
+					Namespace: "default", VolumeID: c.holds, AllocID: "a1", NodeID: "n1", JobID: "holder", PluginID: "p", ExternalID: "ext-" + c.holds,
+					Mode: api.ClaimWrite, AccessMode: api.AccessSingleNodeWriter, AttachmentMode: api.AttachmentFileSystem, State: api.ClaimReady,
+				})
+			})
+			j := job("j", api.JobTypeSystem, 1, withVolume("v"))
+			w.register(j)
+			o := w.run(j)
+			done := scheduler.Done(&api.Evaluation{ID: "e"}, o, 1, w.now, w.id)
+			if c.want == "" {
+				if len(o.Failed) != 0 || len(done) != 1 {
+					t.Fatalf("failed %+v, %d evaluations", o.Failed["g"], len(done))
+				}
+				return
+			}
+			if len(placed(o)) != 0 || !refusedFor(o, c.want) || len(o.FullNodes) != 0 || o.Queued["g"] != 1 {
+				t.Fatalf("queued %v, full %v, failed %+v", o.Queued, o.FullNodes, o.Failed["g"])
+			}
+			if b := done[0]; b.Status != api.EvalStatusBlocked || !slices.Equal(b.MissingNonNodeResources, c.waitsFor) {
+				t.Fatalf("blocked %+v", b)
+			}
+		})
 	}
 }

@@ -108,7 +108,7 @@ func (b Bug) rules(r ledger.Rules) ledger.Rules {
 		}
 		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return anyMode(settle, b, at) }
 	case BugRestless:
-		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return restless(settle(b, at)) }
+		r.Settle = func(b claim.Book, at claim.Moment) claim.Book { return unsettled(settle(b, at)) }
 	}
 	return r
 }
@@ -188,7 +188,7 @@ func unwoken(settle func(claim.Book, claim.Moment) claim.Book, b claim.Book, at 
 	return b
 }
 
-func restless(b claim.Book) claim.Book {
+func unsettled(b claim.Book) claim.Book {
 	b.Claims = slices.Clone(b.Claims)
 	for i, c := range b.Claims {
 		if c.State == api.ClaimReady {

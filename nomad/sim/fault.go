@@ -22,7 +22,7 @@ func (w *World) fault() {
 		if n.cut.IsZero() {
 			w.tell("%s is cut off", n.id)
 			n.cut = w.now
-			n.hush(w.now)
+			n.silence(w.now)
 		}
 	case 3, 4:
 		n.heal(w)
@@ -64,7 +64,7 @@ func (w *World) returned(n *node) {
 	})
 }
 
-func (n *node) hush(since time.Time) {
+func (n *node) silence(since time.Time) {
 	if n.silent.IsZero() {
 		n.silent = since
 	}
@@ -87,7 +87,7 @@ func (w *World) lose(n *node) {
 	if n.cut.IsZero() && !w.chance(20) || !n.cut.IsZero() && w.now.Sub(n.cut) < silence {
 		return
 	}
-	n.hush(w.now.Add(-silence)) // its heartbeats were lost
+	n.silence(w.now.Add(-silence)) // its heartbeats were lost
 	_ = w.propose(n.id+" is down", func(tx *state.Txn) error {
 		next := *tx.Node(n.id)
 		if next.Status == api.NodeStatusDown {

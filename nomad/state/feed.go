@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
 )
@@ -128,6 +129,20 @@ func (f *Feed) Next(ctx context.Context) (Batch, error) {
 			return b, nil
 		}
 	}
+}
+
+// NextBefore waits for changes or for the time, whichever comes first: then without changes. The zero time never comes.
+func (f *Feed) NextBefore(ctx context.Context, at time.Time) (Batch, error) {
+	if at.IsZero() {
+		return f.Next(ctx)
+	}
+	bounded, cancel := context.WithDeadline(ctx, at)
+	defer cancel()
+	b, err := f.Next(bounded)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		return Batch{}, nil
+	}
+	return b, err
 }
 
 // Close ends the feed.

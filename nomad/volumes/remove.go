@@ -82,11 +82,10 @@ func deletable(tx *state.Txn, ns, id string) error {
 	if p := pluginview.Of(tx, v.PluginID); p != nil && !pluginview.HasController(tx, v.PluginID) {
 		return fault.New(fault.Invalid, "CSI plugin %q has no controller that could delete volume %q: deregister it and delete it at its provider", v.PluginID, id)
 	}
-	err := pluginview.Needs(tx, v.PluginID, pluginview.CreateDelete)
-	if fault.Of(err) == fault.Unavailable && err != nil {
-		return fault.New(fault.Conflict, "volume %q cannot be deleted: %w", id, err)
+	if err := pluginview.Needs(tx, v.PluginID, pluginview.CreateDelete); err != nil {
+		return fmt.Errorf("volume %q cannot be deleted: %w", id, err)
 	}
-	return err
+	return nil
 }
 
 // Detach releases all claims of a volume on a node, also those of allocations that no longer exist. The
@@ -95,6 +94,9 @@ func deletable(tx *state.Txn, ns, id string) error {
 // there is none either what may still be mounted, then what was written off and its driver still fails to detach, and at
 // last claims that have not begun. Where there is nothing at all it does nothing.
 func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.WriteMeta, error) {
+	if r.Provider != "" {
+		return s.detachDriver(ctx, r)
+	}
 	tx := s.state.Read()
 	ns := namespaceOf(r.Namespace)
 	what, err := detachable(tx, ns, r)

@@ -3,12 +3,12 @@ package volumes
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -23,11 +23,14 @@ func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint6
 		if old != nil && old.Provision.State != api.VolumeFailed {
 			known = old.CreateIndex
 		}
-		open, err := s.validated(ctx, old, spec)
+		open, by, err := s.validated(ctx, old, spec)
 		if err != nil {
 			return 0, err
 		}
-		c.NotValidated, c.Known = append(c.NotValidated, open), append(c.Known, known)
+		c.NotValidated, c.Known, c.Providers = append(c.NotValidated, open), append(c.Known, known), append(c.Providers, by)
+	}
+	if s.state.Read().AgreedVersion() < fsm.Keyring {
+		c.Providers = nil
 	}
 	index, err := s.write(ctx, c)
 	if err != nil {
@@ -37,32 +40,31 @@ func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint6
 }
 
 // validated asks the plugin about a volume before it is registered, and before it is to be used in a way that the
-// plugin has not been asked about. A plugin may leave it open: then it says why it has not confirmed it.
-func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.VolumeSpec) (open string, err error) {
+// plugin has not been asked about. A plugin may leave it open: then it says why it has not confirmed it. by is the name of
+// the driver that has answered.
+func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.VolumeSpec) (open, by string, err error) {
 	tx := s.state.Read()
 	if old != nil && old.Provision.State != api.VolumeFailed {
 		if _, err := commands.Merged(old, spec, ledger.ClaimsOf(tx, old), tx.AgreedVersion()); err != nil {
-			return "", err
+			return "", "", err
 		}
 		if _, err := commands.Grows(old, spec); err != nil || !asksMore(old, spec) {
-			return old.Provision.NotValidated, err
+			return old.Provision.NotValidated, "", err
 		}
 	} else if err := answered(tx, spec); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if !pluginview.HasController(tx, spec.PluginID) {
-		return "", nil
+		return "", "", nil
 	}
 	out, err := s.drivers.Validate(ctx, validation(old, spec))
 	switch {
-	case errors.Is(err, fault.Unavailable):
-		return "", fault.New(fault.Conflict, "volume %q cannot be validated: %w", spec.ID, err)
 	case err != nil:
-		return "", fmt.Errorf("validate volume %q: %w", spec.ID, err)
-	case !out.Validated:
-		return cmp.Or(out.Message, "the plugin has not confirmed the capabilities"), nil
+		return "", "", fmt.Errorf("validate volume %q: %w", spec.ID, err)
+	case !out.Validated: // it may not know the volume at all
+		return cmp.Or(out.Message, "the plugin has not confirmed the capabilities"), "", nil
 	}
-	return "", nil
+	return "", out.Provider, nil
 }
 
 // answered refuses a new volume of a plugin of which no instance runs: nobody could say whether it exists.
@@ -71,12 +73,15 @@ func answered(tx *state.Txn, spec *api.VolumeSpec) error {
 	if p != nil && p.ControllersHealthy+p.NodesHealthy > 0 {
 		return nil
 	}
-	return fault.New(fault.Conflict, "volume %q cannot be registered: no instance of CSI plugin %q is healthy; see `nomad plugin status %s` and the status of the plugin's job",
+	return fault.New(fault.Unavailable, "volume %q cannot be registered: no instance of CSI plugin %q is healthy; see `nomad plugin status %s` and the status of the plugin's job",
 		spec.ID, spec.PluginID, spec.PluginID)
 }
 
 func validation(old *api.Volume, spec *api.VolumeSpec) *api.ControllerValidateRequest {
-	asked := &api.Volume{VolumeSpec: *spec}
+	asked, of := &api.Volume{VolumeSpec: *spec}, ""
+	if old != nil && old.Provision.State != api.VolumeFailed {
+		of = old.Provision.Provider
+	}
 	if old != nil {
 		asked.Provision.ExternalID, asked.Provision.Context = old.Provision.ExternalID, old.Provision.Context
 		if len(spec.Secrets) == 0 {
@@ -84,7 +89,7 @@ func validation(old *api.Volume, spec *api.VolumeSpec) *api.ControllerValidateRe
 		}
 	}
 	return &api.ControllerValidateRequest{
-		ControllerCall: api.ControllerCall{PluginID: spec.PluginID}, ExternalID: asked.RemoteID(),
+		ControllerCall: api.ControllerCall{PluginID: spec.PluginID, Provider: of}, ExternalID: asked.RemoteID(),
 		Capabilities: spec.RequestedCapabilities, MountOptions: spec.MountOptions, Parameters: spec.Parameters,
 		Secrets: asked.Secrets, Context: asked.DriverContext(),
 	}

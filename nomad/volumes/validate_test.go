@@ -104,7 +104,7 @@ func TestVolumeIsRegisteredWhenAnInstanceOfItsPluginRuns(t *testing.T) {
 	})
 	refused := func(what string) {
 		t.Helper()
-		if err := r.registers(volumestest.Spec("v")); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "nomad plugin status p") {
+		if err := r.registers(volumestest.Spec("v")); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "nomad plugin status p") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -177,9 +177,6 @@ func (s *Service) made(spec *api.VolumeSpec) bool {
 func (s *Service) create(ctx context.Context, spec *api.VolumeSpec) (uint64, error) {
 	tx := s.state.Read()
 	if err := pluginview.Needs(tx, spec.PluginID, pluginview.CreateDelete); err != nil {
-		if errors.Is(err, fault.Unavailable) {
-			return 0, fault.Wrap(fault.Conflict, err)
-		}
 		return 0, err
 	}
 	if of := ledger.Drivers(tx, spec.PluginID); len(of) > 1 {

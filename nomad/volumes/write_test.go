@@ -68,7 +68,7 @@ func TestRegisterAsksTheController(t *testing.T) {
 	}
 	r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins["p"].Healthy = false })
 	_, err = r.Service.Register(t.Context(), &api.VolumeRegisterRequest{Volumes: []*api.VolumeSpec{volumestest.Spec("v")}})
-	if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "no healthy controller") {
+	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no healthy controller") {
 		t.Fatalf("error is %v", err)
 	}
 }
@@ -162,7 +162,7 @@ func TestUpdateNamesAllFieldsThatCannotChange(t *testing.T) {
 func TestCreateOfAPluginWithoutController(t *testing.T) {
 	r := newRig(t)
 	r.Node("n1", volumestest.NoController)
-	if err := r.Create(volumestest.Made("v")); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "controller") {
+	if err := r.Create(volumestest.Made("v")); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "controller") {
 		t.Fatalf("error is %v", err)
 	}
 	if r.State.Read().Volume("default", "v") != nil {

@@ -9,9 +9,6 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// FingerprintPeriod is the longest time between two values of a fingerprint channel.
-const FingerprintPeriod = 30 * time.Second
-
 // Driver runs tasks of one kind. Methods may be called from many goroutines; the package comment tells
 // what each promises.
 type Driver interface {

@@ -23,6 +23,22 @@ type use struct {
 	number          int
 }
 
+func (u use) wrote() (string, int) {
+	if u.op != "register" {
+		return u.volume, 0
+	}
+	return u.volume, u.number
+}
+
+func (u use) saw(out any) (string, int) {
+	if u.op != "read" {
+		return u.volume, 0
+	}
+	return u.volume, out.(claimed).number
+}
+
+func (u use) replaces() bool { return false }
+
 // claimed is a volume as it was read: the number that it is registered by, 0 when it is not registered, and the jobs that
 // hold claims on it. As the outcome of an operation, refused says that the volume's state did not permit it.
 type claimed struct {

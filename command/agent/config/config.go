@@ -12,25 +12,30 @@ type Config struct {
 	Region     string `hcl:"region"`
 	Datacenter string `hcl:"datacenter"`
 	// Name is the name of the node and the server; the host's name when empty.
-	Name               string            `hcl:"name"`
-	DataDir            string            `hcl:"data_dir"`
-	BindAddr           string            `hcl:"bind_addr"`
-	LogLevel           string            `hcl:"log_level"`
-	LogJSON            bool              `hcl:"log_json"`
-	LogFile            string            `hcl:"log_file"`
-	LogIncludeLocation bool              `hcl:"log_include_location"`
-	EnableDebug        bool              `hcl:"enable_debug"`
-	LeaveOnInterrupt   bool              `hcl:"leave_on_interrupt"`
-	LeaveOnTerminate   bool              `hcl:"leave_on_terminate"`
-	Ports              Ports             `hcl:"ports"`
-	Addresses          Addresses         `hcl:"addresses"`
-	Advertise          Addresses         `hcl:"advertise"`
-	Server             Server            `hcl:"server"`
-	Client             Client            `hcl:"client"`
-	Plugins            map[string]Plugin `hcl:"plugin"`
-	TLS                TLS               `hcl:"tls"`
-	ACL                ACL               `hcl:"acl"`
-	Limits             Limits            `hcl:"limits"`
+	Name               string `hcl:"name"`
+	DataDir            string `hcl:"data_dir"`
+	BindAddr           string `hcl:"bind_addr"`
+	LogLevel           string `hcl:"log_level"`
+	LogJSON            bool   `hcl:"log_json"`
+	LogFile            string `hcl:"log_file"`
+	LogIncludeLocation bool   `hcl:"log_include_location"`
+	// LogRotateDuration and LogRotateBytes are when the log file is closed and another one begun; 0 is never.
+	LogRotateDuration time.Duration `hcl:"log_rotate_duration"`
+	LogRotateBytes    int           `hcl:"log_rotate_bytes"`
+	// LogRotateMaxFiles is how many closed log files are kept: 0 keeps all, less keeps none.
+	LogRotateMaxFiles int               `hcl:"log_rotate_max_files"`
+	EnableDebug       bool              `hcl:"enable_debug"`
+	LeaveOnInterrupt  bool              `hcl:"leave_on_interrupt"`
+	LeaveOnTerminate  bool              `hcl:"leave_on_terminate"`
+	Ports             Ports             `hcl:"ports"`
+	Addresses         Addresses         `hcl:"addresses"`
+	Advertise         Addresses         `hcl:"advertise"`
+	Server            Server            `hcl:"server"`
+	Client            Client            `hcl:"client"`
+	Plugins           map[string]Plugin `hcl:"plugin"`
+	TLS               TLS               `hcl:"tls"`
+	ACL               ACL               `hcl:"acl"`
+	Limits            Limits            `hcl:"limits"`
 	// Autopilot is what a new cluster begins with.
 	Autopilot Autopilot `hcl:"autopilot"`
 	// HTTPHeaders are added to every answer of the HTTP API.
@@ -248,7 +253,7 @@ type Plugin struct {
 func Default() *Config {
 	autopilot := api.DefaultAutopilot()
 	return &Config{
-		Region: "global", Datacenter: "dc1", BindAddr: "0.0.0.0", LogLevel: "INFO",
+		Region: "global", Datacenter: "dc1", BindAddr: "0.0.0.0", LogLevel: "INFO", LogRotateDuration: 24 * time.Hour,
 		Ports: Ports{HTTP: 4646, RPC: 4647, Serf: 4648},
 		Server: Server{
 			NodeGCThreshold: 24 * time.Hour, JobGCInterval: 5 * time.Minute, JobGCThreshold: 4 * time.Hour,

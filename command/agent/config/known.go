@@ -6,9 +6,6 @@ import "strings"
 // block stands for all that is in it. It shrinks as features arrive.
 var known = map[string]bool{
 	"plugin_dir":                                true,
-	"log_rotate_duration":                       true,
-	"log_rotate_bytes":                          true,
-	"log_rotate_max_files":                      true,
 	"client.alloc_mounts_dir":                   true,
 	"client.host_volumes_dir":                   true,
 	"client.host_volume_plugin_dir":             true,

@@ -13,6 +13,7 @@ func (c *Config) Shown() map[string]any {
 		"Region": c.Region, "Datacenter": c.Datacenter, "NodeName": c.Name, "DataDir": c.DataDir,
 		"BindAddr": c.BindAddr, "DevMode": c.Dev, "EnableDebug": c.EnableDebug, "Files": c.Files, "ConfigPaths": c.Files,
 		"LogLevel": c.LogLevel, "LogJson": c.LogJSON, "LogFile": c.LogFile, "LogIncludeLocation": c.LogIncludeLocation,
+		"LogRotateDuration": c.LogRotateDuration.String(), "LogRotateBytes": c.LogRotateBytes, "LogRotateMaxFiles": c.LogRotateMaxFiles,
 		"LeaveOnInt": c.LeaveOnInterrupt, "LeaveOnTerm": c.LeaveOnTerminate,
 		"Ports":          map[string]any{"HTTP": c.Ports.HTTP, "RPC": c.Ports.RPC, "Serf": c.Ports.Serf},
 		"Addresses":      c.Addresses.shown(c.BindAddr),

@@ -47,6 +47,7 @@ func (c *Config) Validate() error {
 	}
 	wrong(c.Client.MinDynamicPort > c.Client.MaxDynamicPort, "client.min_dynamic_port %d is above max_dynamic_port %d",
 		c.Client.MinDynamicPort, c.Client.MaxDynamicPort)
+	wrong(c.LogRotateDuration < 0 || c.LogRotateBytes < 0, "log_rotate_duration and log_rotate_bytes are not negative")
 	for key, bad := range map[string]bool{
 		"http_max_conns_per_client": c.Limits.HTTPConnsPerClient < 0, "https_handshake_timeout": c.Limits.HTTPSHandshake < 0,
 		"rpc_max_conns_per_client": c.Limits.RPCConnsPerClient < 0, "rpc_handshake_timeout": c.Limits.RPCHandshake < 0,

@@ -18,6 +18,9 @@ func (c *check) network(where string, g *api.TaskGroup) {
 		c.wrong(!slices.Contains([]string{"", "host", "bridge", "none"}, n.Mode) && !strings.HasPrefix(n.Mode, "cni/"),
 			"%s: network mode %q is not host, bridge, none or cni/<name>", where, n.Mode)
 		c.atMost(n.MBits, QuantityMax, "%s: network mbits", where)
+		for _, p := range n.ReservedPorts {
+			c.wrong(p.Value == 0, "%s: reserved port %q has no static number", where, p.Label)
+		}
 		for _, p := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
 			c.wrong(p.Label == "", "%s: a port has no name", where)
 			c.wrong(labels[p.Label], "%s: port %q is there twice", where, p.Label)

@@ -139,7 +139,20 @@ func (c *check) scaling(where string, g *api.TaskGroup) {
 		return
 	}
 	c.wrong(everywhere(c.job), "%s: Task groups with job type %s do not support scaling blocks", where, c.job.Type)
+	c.oneOf(s.Type, []string{"", "horizontal"}, "%s: scaling type", where)
 	c.wrong(s.Min < 0, "%s: scaling min %d is negative", where, s.Min)
 	c.wrong(s.Max < s.Min, "%s: scaling max %d is below min %d", where, s.Max, s.Min)
 	c.wrong(int64(g.Count) < s.Min || int64(g.Count) > s.Max && s.Max >= s.Min, "%s: count %d is not between scaling min %d and max %d", where, g.Count, s.Min, s.Max)
+}
+
+// scaled refuses policies of a task that no autoscaler could use.
+func (c *check) scaled(where string, all []*api.ScalingPolicy) {
+	seen := map[string]bool{}
+	for _, s := range all {
+		c.oneOf(s.Type, []string{"vertical_cpu", "vertical_mem"}, "%s: scaling type", where)
+		c.wrong(seen[s.Type], "%s: scaling %q is there twice", where, s.Type)
+		c.wrong(s.Min < 0, "%s: scaling min %d is negative", where, s.Min)
+		c.wrong(s.Max < s.Min, "%s: scaling max %d is below min %d", where, s.Max, s.Min)
+		seen[s.Type] = true
+	}
 }

@@ -257,6 +257,21 @@ var spoiledJobs = []spoiled{
 		t.Resources.NUMA = &api.NUMAResource{Affinity: "require", Devices: []string{"nvidia/gpu"}}
 	}},
 	{"do not fit into an ephemeral_disk of 300 MB", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.LogConfig.MaxFiles = 1 << 40 }},
+	{`task "t": scaling type "horizontal" is not one of vertical_cpu, vertical_mem`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.ScalingPolicies = []*api.ScalingPolicy{{Type: "horizontal", Max: 1}}
+	}},
+	{`task "t": scaling "vertical_cpu" is there twice`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.ScalingPolicies = []*api.ScalingPolicy{{Type: "vertical_cpu", Max: 1}, {Type: "vertical_cpu", Max: 1}}
+	}},
+	{`task "t": scaling max 1 is below min 2`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.ScalingPolicies = []*api.ScalingPolicy{{Type: "vertical_mem", Min: 2, Max: 1}}
+	}},
+	{`group "g": scaling type "vertical_cpu" is not one of`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Scaling = &api.ScalingPolicy{Type: "vertical_cpu", Max: 1}
+	}},
+	{`reserved port "x" has no static number`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Networks = []*api.NetworkResource{{ReservedPorts: []api.Port{{Label: "x"}}}}
+	}},
 	{"has no main task", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Lifecycle = &api.TaskLifecycle{Hook: "prestart"} }},
 	{`lifecycle hook "later"`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Lifecycle = &api.TaskLifecycle{Hook: "later"} }},
 	{`names volume "nope", which the group does not have`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.VolumeMounts[0].Volume = "nope" }},

@@ -28,6 +28,7 @@ func (c *check) task(where string, g *api.TaskGroup, t *api.Task) {
 	}
 	c.mounts(where, g, t)
 	c.plugin(where, t.CSIPluginConfig)
+	c.scaled(where, t.ScalingPolicies)
 	c.templates(where, t.Templates)
 	c.signal(where+": kill_signal", t.KillSignal)
 	if t.Vault != nil {

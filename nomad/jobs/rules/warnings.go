@@ -28,6 +28,10 @@ func Warnings(j *api.Job, oversubscribe bool, more ...string) string {
 		}
 		warn(g.MaxClientDisconnect != 0 || g.StopAfterClientDisconnect != 0 || g.PreventRescheduleOnLost,
 			"group %q: max_client_disconnect, stop_after_client_disconnect and prevent_reschedule_on_lost are deprecated; use the disconnect block", g.Name)
+		for _, n := range g.Networks {
+			warn(n.MBits != 0, "group %q: mbits of a network is deprecated and ignored", g.Name)
+			warn(n.Device != "" || n.CIDR != "" || n.IP != "", "group %q: device, cidr and ip of a network are ignored: a port may name a host_network", g.Name)
+		}
 		delayed := g.ShutdownDelay > 0
 		for _, t := range g.Tasks {
 			delayed = delayed || t.ShutdownDelay > 0

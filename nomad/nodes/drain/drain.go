@@ -1,7 +1,8 @@
 // Package drain decides which allocations of a draining node move next, and when the drain is over.
 // It is pure: it sees a node, its allocations and those of their jobs, and the time.
 //
-// The order: service allocations first, as many at once as their group's migrate block allows; batch
+// The order: service allocations first, as many at once as their group's migrate block allows, or all of a
+// group that shares a volume which one node may use: none could be elsewhere before the last is gone; batch
 // allocations when they end or the deadline comes; then system jobs, unless they are ignored; jobs
 // that run CSI plugins last, when no volume is left. At the deadline all go at once but the plugins:
 // without them volumes would stay on the node for ever, and the drain with them.
@@ -129,13 +130,30 @@ func runsPlugin(a *api.Allocation) bool {
 	return false
 }
 
+// together reports whether all allocations of the group are on one node, for a volume that they share.
+func together(g *api.TaskGroup) bool {
+	if g == nil {
+		return false
+	}
+	for _, r := range g.Volumes {
+		if r != nil && r.Type == api.VolumeTypeCSI && !r.PerAlloc && api.AccessMode(r.AccessMode).SingleNode() {
+			return true
+		}
+	}
+	return false
+}
+
 // paced returns what may go now without leaving a group with fewer than count - max_parallel healthy
-// allocations, and when to look again because some may be healthy then.
+// allocations, and when to look again because some may be healthy then. No group that is together waits for that.
 func paced(v View, allocs []*api.Allocation) (ids []string, wake time.Time) {
 	type key struct{ namespace, job, group string }
 	budget := map[key]int{}
 	for _, a := range allocs {
 		if !movable(a) {
+			continue
+		}
+		if together(a.Group()) {
+			ids = append(ids, a.ID)
 			continue
 		}
 		k := key{a.Namespace, a.JobID, a.TaskGroup}

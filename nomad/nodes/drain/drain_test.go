@@ -179,3 +179,34 @@ func TestNextOneWaitsUntilTheReplacementIsHealthy(t *testing.T) {
 		t.Fatalf("one that is found healthy: %+v", d)
 	}
 }
+
+// Whoever shares a volume that one node may use goes with the others: its replacement gets the volume elsewhere when the
+// last of them is gone, so that waiting for one to be healthy there would last until the deadline, or for ever.
+func TestGroupThatSharesAVolumeOfOneNodeMovesTogether(t *testing.T) {
+	t.Parallel()
+	for mode, together := range map[api.AccessMode]bool{
+		api.AccessSingleNodeMulti: true, api.AccessMultiNodeMultiWriter: false, api.AccessMultiNodeReader: false,
+	} {
+		for _, perAlloc := range []bool{false, true} {
+			svc := job("service", 3, 1, false)
+			svc.TaskGroups[0].Volumes = map[string]*api.VolumeRequest{"data": {
+				Type: api.VolumeTypeCSI, Source: "v", PerAlloc: perAlloc, AccessMode: string(mode), AttachmentMode: string(api.AttachmentFileSystem),
+			}}
+			all := []*api.Allocation{alloc("s1", "n1", svc), alloc("s2", "n1", svc), alloc("s3", "n1", svc)}
+			want := []string{"s1"}
+			if together && !perAlloc {
+				want = []string{"s1", "s2", "s3"}
+			}
+			if d := drain.Next(view(api.DrainSpec{}, time.Unix(1001, 0), all...)); !slices.Equal(d.Migrate, want) {
+				t.Errorf("%s, per_alloc %t: %v go, want %v", mode, perAlloc, d.Migrate, want)
+			}
+			if len(want) == 1 {
+				continue
+			}
+			all[0].ClientStatus, all[0].DesiredStatus = api.AllocClientStatusComplete, api.AllocDesiredStatusStop
+			if d := drain.Next(view(api.DrainSpec{}, time.Unix(1001, 0), all...)); !slices.Equal(d.Migrate, want[1:]) {
+				t.Errorf("%s, one of them is gone: %v go, want %v", mode, d.Migrate, want[1:])
+			}
+		}
+	}
+}

@@ -10,7 +10,7 @@ import (
 const Keyring uint64 = 3
 
 // Takes reports whether an allocation of the group may be placed on the node as far as that takes part in placement. One
-// that takes nothing new gets the CSI plugins that it needs to give its volumes back: they come as system jobs.
+// that takes nothing new gets the CSI plugins that it needs to give its volumes back.
 func Takes(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
 	return Available(n) || Serves(view, n, j, g)
 }
@@ -18,26 +18,80 @@ func Takes(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
 // Serves reports whether the node takes nothing new and yet needs the group, which runs a CSI plugin, for volumes that are,
 // or may be, mounted on it or attached to it: without the plugin they would stay there for ever.
 func Serves(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
-	if j == nil || g == nil || j.Type != api.JobTypeSystem || n.Status != api.NodeStatusReady || Available(n) || view.AgreedVersion() < Keyring {
+	if j == nil || j.Type != api.JobTypeSystem && j.Type != api.JobTypeService || Available(n) {
 		return false
 	}
-	return Holds(view, n, g)
+	return Needs(view, n, g)
+}
+
+// Needs reports whether the node is there and needs the group: a plugin belongs to a node as long as its volumes do,
+// whatever else the node is.
+func Needs(view VolumeView, n *api.Node, g *api.TaskGroup) bool {
+	return n.Status == api.NodeStatusReady && view.AgreedVersion() >= Keyring && Holds(view, n, g)
 }
 
 // Holds reports whether the group runs a CSI plugin of the node's, and volumes of it are, or may be, mounted on the node or
 // attached to it. The group may be nil.
 func Holds(view VolumeView, n *api.Node, g *api.TaskGroup) bool {
-	return g != nil && slices.ContainsFunc(g.Tasks, func(t *api.Task) bool {
-		return t.CSIPluginConfig != nil && t.CSIPluginConfig.Type != api.CSIPluginTypeController && needs(view, n, t.CSIPluginConfig.ID)
+	return slices.ContainsFunc(nodePlugins(g), func(id string) bool { return needs(view, n, id) })
+}
+
+// RunsPlugin reports whether the group runs CSI plugins for the volumes of its node.
+func RunsPlugin(g *api.TaskGroup) bool { return len(nodePlugins(g)) > 0 }
+
+// nodePlugins are the CSI plugins that the group runs for the volumes of its node.
+func nodePlugins(g *api.TaskGroup) (ids []string) {
+	if g == nil {
+		return nil
+	}
+	for _, t := range g.Tasks {
+		if t.CSIPluginConfig != nil && t.CSIPluginConfig.Type != api.CSIPluginTypeController {
+			ids = append(ids, t.CSIPluginConfig.ID)
+		}
+	}
+	return ids
+}
+
+// Left reports whether a node that is none of the job's by what it is, its datacenter, its pool or its properties, is to
+// have the CSI plugin that the group runs all the same, as it needs it. That is for no job to do where another one may
+// run the plugin there; of several that may not, it is for one that had it there.
+func Left(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup, had bool) bool {
+	if !Needs(view, n, g) {
+		return false
+	}
+	for _, id := range nodePlugins(g) {
+		for other := range view.JobsByPlugin(id) {
+			if other.Stop || other.ID == j.ID && other.Namespace == j.Namespace {
+				continue
+			}
+			if !had || mayRun(other, id, n) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// mayRun reports whether the system job may run the node's part of the plugin on the node by what that is.
+func mayRun(j *api.Job, plugin string, n *api.Node) bool {
+	return j.Type == api.JobTypeSystem && slices.ContainsFunc(j.TaskGroups, func(g *api.TaskGroup) bool {
+		if g.Count == 0 || !slices.Contains(nodePlugins(g), plugin) {
+			return false
+		}
+		s := NewStatic(j, g)
+		reason, _ := s.Refusal(n)
+		return reason == "" && s.InPool(n) && s.InDatacenter(n)
 	})
 }
 
+// needs reports whether volumes of the plugin are on the node, or are to be: who waits for its turn mounts there, and
+// nobody looks at the plugin's job again when the turn has come.
 func needs(view VolumeView, n *api.Node, plugin string) bool {
 	if slices.ContainsFunc(n.StaleMounts, func(m *api.StaleMount) bool { return m.PluginID == plugin }) {
 		return true
 	}
 	for c := range view.ClaimsByNode(n.ID) {
-		if c.PluginID == plugin && c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted {
+		if c.PluginID == plugin && c.State != api.ClaimUnmounted {
 			return true
 		}
 	}

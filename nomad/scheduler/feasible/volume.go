@@ -23,6 +23,7 @@ type VolumeView interface {
 	ClaimsByNode(node string) iter.Seq[*api.VolumeClaim]
 	AttachmentsByNode(node string) iter.Seq[*api.VolumeAttachment]
 	NodesByPlugin(plugin string) iter.Seq[*api.Node]
+	JobsByPlugin(plugin string) iter.Seq[*api.Job]
 	NodesByStaleMount(plugin, external string) iter.Seq[*api.Node]
 	AgreedVersion() uint64
 }
@@ -206,32 +207,48 @@ func (vs *Volumes) attaches(v *api.Volume) bool {
 
 // Refusal is why the allocation's volumes cannot be used on the node, or "".
 func (a *VolumeAsk) Refusal(n *api.Node) string {
+	reason, _ := a.refusal(n)
+	return reason
+}
+
+// Taken reports whether it is for what others have that the volumes cannot be used on the node: its plugins serve it, and
+// it is where they can be used.
+func (a *VolumeAsk) Taken(n *api.Node) bool {
+	_, taken := a.refusal(n)
+	return taken
+}
+
+func (a *VolumeAsk) refusal(n *api.Node) (reason string, taken bool) {
 	if a.impossible != "" {
-		return a.impossible
+		return a.impossible, false
 	}
 	var buf [4]external
 	added := buf[:0]
 	for _, w := range a.wants {
-		reason, news := a.all.onThis(n, w, added)
-		if reason != "" {
-			return reason
+		reason := a.all.onThis(n, w)
+		if reason == "" {
+			var news bool
+			taken = true
+			if reason, news = a.all.fits(n, w, added); news {
+				added = append(added, w.external())
+			}
 		}
-		if news {
-			added = append(added, w.external())
+		if reason == "" {
+			reason = a.all.claimable(n, w)
 		}
-		reason = a.all.claimable(n, w)
 		if reason == "" {
 			reason = a.all.stale(n, w)
 		}
 		if reason == "" {
 			reason = a.all.uncalled(n, w)
 		}
-		if reason != "" {
+		if reason != "" { // the volume may be registered anew, whatever it is
 			a.all.missing[VolumeResource(w.volume.Namespace, w.volume.ID)] = true
-			return reason
+			return reason, taken
 		}
+		taken = false
 	}
-	return ""
+	return "", false
 }
 
 // stale is why a mount of a claim that was given up keeps the volume from the node, or "".
@@ -247,22 +264,27 @@ func (vs *Volumes) stale(n *api.Node, w want) string {
 	return "CSI " + claim.NotYetTwin(v.Namespace, v.ID, n.ID, v.PluginID, o, m)
 }
 
-// onThis checks the node's plugin, its topology and its volume limit. added are volumes of the same
-// allocation that were counted before; news says that this one counts, too.
-func (vs *Volumes) onThis(n *api.Node, w want, added []external) (reason string, news bool) {
+// onThis checks the node's plugin and its topology.
+func (vs *Volumes) onThis(n *api.Node, w want) string {
 	plugin := w.volume.PluginID
 	if reason := claim.Unserved(n, plugin); reason != "" {
 		vs.missing[PluginResource(plugin)] = true
-		return reason, false
+		return reason
 	}
 	if vs.attaches(w.volume) && claim.ProviderNode(n, plugin) == "" {
 		vs.missing[PluginResource(plugin)] = true
-		return fmt.Sprintf("CSI plugin %s has not told its name of client %s", plugin, n.ID), false
+		return fmt.Sprintf("CSI plugin %s has not told its name of client %s", plugin, n.ID)
 	}
 	if info := n.CSINodePlugins[plugin]; info.NodeInfo != nil && !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies) {
-		return "did not meet topology requirement", false
+		return fmt.Sprintf("did not meet topology requirement: CSI volume %q can be used where %s", w.volume.ID, places(w.volume.Provision.Topologies))
 	}
-	here, ext := vs.volumesOn(n.ID), w.external()
+	return ""
+}
+
+// fits checks the node's volume limit. added are volumes of the same allocation that were counted before; news says that
+// this one counts, too.
+func (vs *Volumes) fits(n *api.Node, w want, added []external) (reason string, news bool) {
+	plugin, here, ext := w.volume.PluginID, vs.volumesOn(n.ID), w.external()
 	if slices.Contains(here, ext) || slices.Contains(added, ext) {
 		return "", false
 	}
@@ -316,6 +338,29 @@ func reaches(node *api.Topology, volume []*api.Topology) bool {
 		}
 	}
 	return wanted == 0
+}
+
+// placesNamed bounds how many topologies of a volume are named.
+const placesNamed = 5
+
+// places says where the topologies are.
+func places(list []*api.Topology) string {
+	var all []string
+	for _, t := range list {
+		if t == nil || len(t.Segments) == 0 {
+			continue
+		}
+		if len(all) == placesNamed {
+			all = append(all, "other places")
+			break
+		}
+		var segments []string
+		for _, k := range slices.Sorted(maps.Keys(t.Segments)) {
+			segments = append(segments, k+"="+t.Segments[k])
+		}
+		all = append(all, strings.Join(segments, ","))
+	}
+	return strings.Join(all, " or ")
 }
 
 // contains compares keys without regard to case.

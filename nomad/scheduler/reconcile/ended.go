@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -19,8 +20,17 @@ func Succeeded(a *api.Allocation) bool {
 	return true
 }
 
-// StoppedAlone reports whether a node that heard nothing from the servers ended the allocation by itself.
+// StoppedAlone reports whether a node that heard nothing from the servers ended the allocation by itself. A task that is killed
+// because others have ended says so.
 func StoppedAlone(a *api.Allocation) bool {
+	return killedBut(a, api.EventLeaderDead, api.EventMainDead)
+}
+
+// StoppedAloneBefore is StoppedAlone as servers knew it that took the end of a sidecar for one that nobody had asked for.
+func StoppedAloneBefore(a *api.Allocation) bool { return killedBut(a, api.EventLeaderDead) }
+
+// killedBut reports whether a task of a group that ends without servers was killed, but for these reasons.
+func killedBut(a *api.Allocation, reasons ...string) bool {
 	g := a.Group()
 	if g == nil || stopsAfter(g) <= 0 {
 		return false
@@ -29,12 +39,12 @@ func StoppedAlone(a *api.Allocation) bool {
 		return false
 	}
 	for _, t := range a.TaskStates {
-		killed, leader := false, false
+		killed, explained := false, false
 		for _, e := range t.Events {
 			killed = killed || e.Type == api.EventKilling
-			leader = leader || e.Type == api.EventLeaderDead
+			explained = explained || slices.Contains(reasons, e.Type)
 		}
-		if killed && !leader {
+		if killed && !explained {
 			return true
 		}
 	}

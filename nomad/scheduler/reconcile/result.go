@@ -32,6 +32,8 @@ type Input struct {
 	Node func(id string) *api.Node
 	// CanStay reports whether an allocation may stay on its node under Job; asked before in-place updates.
 	CanStay func(*api.Allocation) bool
+	// Needed reports whether the node of an allocation cannot do without it, for its volumes; nil when none has any.
+	Needed func(*api.Allocation) bool
 	// Pending reports whether the evaluation exists and is still to come.
 	Pending func(evalID string) bool
 	// EvalID is the evaluation that is being processed.

@@ -7,7 +7,7 @@ import (
 )
 
 // stopSurplus stops second bearers of a name, and then what is beyond the count, the highest names first.
-// What moves anyway goes before what stays.
+// What moves anyway goes before what stays; what its node needs stays too.
 func (p *pass) stopSurplus() {
 	p.stopTwins()
 	surplus := len(p.keep) + p.moving() - p.group.Count
@@ -18,7 +18,7 @@ func (p *pass) stopSurplus() {
 	drop := func(list *[]row, which func(row) bool) {
 		for i := len(*list) - 1; i >= 0 && surplus > 0; i-- {
 			r := &(*list)[i]
-			if !p.canary(r.Allocation) && which(*r) {
+			if !p.canary(r.Allocation) && which(*r) && !p.needed(r.Allocation) {
 				surplus--
 				p.stop(r.Allocation, NotNeeded, "")
 				r.Allocation = nil
@@ -33,6 +33,9 @@ func (p *pass) stopSurplus() {
 	drop(&p.migrate, any)
 	drop(&p.keep, any)
 }
+
+// needed reports whether the allocation's node cannot do without it.
+func (p *pass) needed(a *api.Allocation) bool { return p.in.Needed != nil && p.in.Needed(a) }
 
 // moving counts what migrates and holds a name.
 func (p *pass) moving() int {

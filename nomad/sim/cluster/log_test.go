@@ -287,7 +287,7 @@ func (w *World) depose(r *rand.Rand, why string) {
 	}
 }
 
-// elect begins a term: the winner has everything that was committed, and duties begin once it is applied
+// elect begins a term: the winner has everything that was committed, and loops begin once it is applied
 // and a majority has acknowledged the winner.
 func (w *World) elect(r *rand.Rand) {
 	var able []*server

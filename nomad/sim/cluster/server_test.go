@@ -49,7 +49,7 @@ type server struct {
 	applied    int
 	ready      bool
 	knows      *server
-	stop       context.CancelFunc // of its duties
+	stop       context.CancelFunc // of its loops
 	ended      *sync.WaitGroup    // by them
 	handlers   map[string]wire.Handler
 	volumes    *volumes.Service
@@ -162,7 +162,7 @@ func (s *server) VerifyLeader(ctx context.Context) error {
 	return nil
 }
 
-// begin starts the duties of the leader, once those of an earlier term have ended; the lock is held.
+// begin starts the loops of the leader, once those of an earlier term have ended; the lock is held.
 func (s *server) begin() {
 	ctx, stop := context.WithCancel(s.life)
 	s.stop()

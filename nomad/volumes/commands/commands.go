@@ -15,6 +15,9 @@ type Register struct {
 	// NotValidated says for each of Specs why its driver has not confirmed the capabilities; empty where it has, or
 	// need not. Without any, what is known of the volumes stays.
 	NotValidated []string `msg:",omitempty"`
+	// Providers is for each of Specs the name of the driver that was asked about it and has answered; empty where that is
+	// not known.
+	Providers []string `msg:",omitempty"`
 	// Known is for each of Specs the CreateIndex of the volume whose driver need not be asked about all of it; 0 for
 	// a new one.
 	Known []uint64 `msg:",omitempty"`
@@ -46,6 +49,8 @@ type Provisioned struct {
 	CapacityBytes int64             `msg:",omitempty"`
 	Context       map[string]string `msg:",omitempty"`
 	Topologies    []*api.Topology   `msg:",omitempty"`
+	// Provider is the name of the driver that has answered.
+	Provider string `msg:",omitempty"`
 }
 
 // Deregister forgets a volume without asking its provider. Claims that are still being given back
@@ -164,7 +169,9 @@ type Attached struct {
 	// be detached.
 	NotCalled      bool              `msg:",omitempty"`
 	PublishContext map[string]string `msg:",omitempty"`
-	Reason         string            `msg:",omitempty"`
+	// Provider is the name of the driver that has attached the volume; empty where its host does not tell it.
+	Provider string `msg:",omitempty"`
+	Reason   string `msg:",omitempty"`
 	// Refused is the error class of an answer that ends a publish: the driver would answer alike again.
 	Refused   uint8 `msg:",omitempty"`
 	NextRetry int64 `msg:",omitempty"`
@@ -173,6 +180,15 @@ type Attached struct {
 	Prepare bool `msg:",omitempty"`
 	// LimitExpiry is until when the node takes no more volumes, in Unix nanoseconds; 0 says nothing of its limit.
 	LimitExpiry int64 `msg:"NoRoom,omitempty"`
+}
+
+// RenameDriver is an operator's word that the driver of a plugin has another name by now, and is the same one.
+type RenameDriver struct {
+	PluginID string `msg:",omitempty"`
+	Former   string `msg:",omitempty"`
+	Present  string `msg:",omitempty"`
+	// Seen is the index of the state that the operator's word is about: what came after it is not meant.
+	Seen uint64 `msg:",omitempty"`
 }
 
 // UndoAttach has a volume be detached that the driver may have attached after its row was gone. Row is what that was,
@@ -266,6 +282,7 @@ func All(r *fsm.Registry) {
 		func() fsm.Command { return &GiveUpSnapshot{} },
 		func() fsm.Command { return &Attached{} },
 		func() fsm.Command { return &UndoAttach{} },
+		func() fsm.Command { return &RenameDriver{} },
 		func() fsm.Command { return &WriteOff{} },
 		func() fsm.Command { return &Reconcile{} },
 		func() fsm.Command { return &RollbackOver{} },
@@ -321,6 +338,9 @@ func (*Attached) Kind() fsm.Kind { return fsm.KindAttachmentResult }
 
 // Kind implements [fsm.Command].
 func (*UndoAttach) Kind() fsm.Kind { return fsm.KindAttachmentUndo }
+
+// Kind implements [fsm.Command].
+func (*RenameDriver) Kind() fsm.Kind { return fsm.KindDriverRename }
 
 // Kind implements [fsm.Command].
 func (*Reconcile) Kind() fsm.Kind { return fsm.KindVolumeClaimsReconcile }

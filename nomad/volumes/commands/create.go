@@ -187,7 +187,7 @@ func MadeByAnotherName(tx *state.Txn, v *api.Volume, external string) *api.Volum
 func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
 	p := &v.Provision
 	p.ExternalID, p.CapacityBytes, p.Context, p.Topologies = c.ExternalID, c.CapacityBytes, c.Context, c.Topologies
-	p.Created, p.Provider = true, cmp.Or(p.Provider, ledger.ServedBy(tx, v.PluginID))
+	p.Created, p.Provider = true, cmp.Or(p.Provider, c.Provider, ledger.ServedBy(tx, v.PluginID))
 	if p.State == api.VolumeCreating {
 		p.State = api.VolumeAvailable
 	}

@@ -102,7 +102,7 @@ func (c *EndExpand) grown(tx *state.Txn, v *api.Volume) {
 	}
 	p.NotGrown = false
 	if c.NodesOwe {
-		p.NodeExpansion = owing(tx, &next)
+		p.NodeExpansion = toExpand(tx, &next)
 	}
 	put(tx, &next)
 	ledger.Mirror(tx, &next)
@@ -111,8 +111,8 @@ func (c *EndExpand) grown(tx *state.Txn, v *api.Volume) {
 // AnyNode stands for whichever node stages the volume next.
 const AnyNode = "*"
 
-// owing lists the nodes that may have the volume staged.
-func owing(tx *state.Txn, v *api.Volume) []string {
+// toExpand lists the nodes that may have the volume staged.
+func toExpand(tx *state.Txn, v *api.Volume) []string {
 	var nodes []string
 	for _, c := range ledger.ExternalOf(tx, v).Claims {
 		if claim.Live(c.State) && !slices.Contains(nodes, c.NodeID) {

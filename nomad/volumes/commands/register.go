@@ -28,6 +28,9 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 			next.Provision.NotValidated = c.NotValidated[i]
 		}
 		old := tx.Volume(spec.Namespace, spec.ID)
+		if i < len(c.Providers) && c.Providers[i] != "" && (old == nil || next.Provision.Provider == "") { // rather than who else is there
+			next.Provision.Provider = c.Providers[i]
+		}
 		put(tx, next)
 		if old != nil && len(next.Provision.Topologies) > len(old.Provision.Topologies) && tx.AgreedVersion() >= fsm.Keyring { // told now
 			ledger.Mirror(tx, next)

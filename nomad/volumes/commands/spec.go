@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Merged is a known volume with a new spec. It lists all fields that cannot change any more. What the
@@ -37,7 +38,8 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim, agre
 	if spec.RequestedTopologies != nil && !sameTopologies(spec.RequestedTopologies, old.RequestedTopologies, agreed) {
 		switch says := tells(spec.RequestedTopologies); {
 		case len(old.Provision.Topologies) > 0:
-			errs = append(errs, errors.New("topology_request cannot change"))
+			errs = append(errs, fmt.Errorf("topology_request cannot change: where the driver says something else by now, `%s` and register the volume anew, with its external_id %q and its context",
+				remedy.Deregister(old.Namespace, old.ID), old.RemoteID()))
 		case agreed < fsm.Keyring:
 		case old.Provision.Created && (says || tells(old.RequestedTopologies)):
 			errs = append(errs, errors.New("topology_request cannot change: the volume was created, and its driver has said that it can be used anywhere"))

@@ -195,3 +195,16 @@ func Prepare(tx *state.Txn, i Intent) error {
 	tx.PutAttachment(&next)
 	return nil
 }
+
+// AnsweredBy records which driver has attached the volume, where that was not known, and whose volume it is by that. One that
+// was known is the one that has answered.
+func AnsweredBy(tx *state.Txn, i Intent, driver string) {
+	if a := tx.Attachment(i.PluginID, i.ExternalID, i.NodeID); a != nil && a.Provider != "" {
+		driver = a.Provider
+	} else if a != nil && driver != "" && tx.AgreedVersion() >= Keyring {
+		next := *a
+		next.Provider = driver
+		tx.PutAttachment(&next)
+	}
+	Learn(tx, i.PluginID, i.ExternalID, driver)
+}

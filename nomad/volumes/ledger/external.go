@@ -74,8 +74,8 @@ func MayDelete(tx *state.Txn, v *api.Volume) error {
 		return err
 	}
 	if made, now := v.Provision.Provider, Foreign(tx, v.PluginID, v.Provision.Provider); now != "" {
-		return fault.New(fault.Conflict, "volume %q is of driver %q, and CSI plugin %q is driver %q now, which may have another volume by the id %q: run the former again, or `%s` forgets the volume, which can be registered anew if the driver was renamed",
-			v.ID, made, v.PluginID, now, v.RemoteID(), remedy.Deregister(v.Namespace, v.ID))
+		return fault.New(fault.Conflict, "volume %q is of driver %q, and CSI plugin %q is driver %q now, which may have another volume by the id %q: run the former again, `%s` if it was renamed, or `%s` forgets the volume",
+			v.ID, made, v.PluginID, now, v.RemoteID(), remedy.Renamed(v.PluginID, made, now), remedy.Deregister(v.Namespace, v.ID))
 	}
 	return NotCopied(tx, v.PluginID, "volume", v.RemoteID(), func(s *api.VolumeSpec) string { return s.CloneID })
 }

@@ -56,6 +56,11 @@ func Foreign(tx *state.Txn, plugin, provider string) string {
 	return name
 }
 
+// Missing reports whether the plugin has healthy controllers of other drivers, and none that is, or may be, of the given one.
+func Missing(tx *state.Txn, plugin, provider string) bool {
+	return Foreign(tx, plugin, provider) != "" && !slices.ContainsFunc(Drivers(tx, plugin), func(d string) bool { return d == provider || d == "" })
+}
+
 // ProviderNode is the driver's id of a node, or "".
 func ProviderNode(tx *state.Txn, plugin, node string) string {
 	n := tx.Node(node)

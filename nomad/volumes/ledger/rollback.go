@@ -166,7 +166,7 @@ func attachedNow(tx *state.Txn, c *api.VolumeClaim, late bool) {
 		MountOptions: c.MountOptions, Called: true,
 	}
 	if v := SpecOf(tx, c); v != nil {
-		next.Context = v.DriverContext()
+		next.Context, next.Provider = v.DriverContext(), v.Provision.Provider // which is empty where servers of before are
 	}
 	state := api.AttachmentPublished
 	if a != nil {

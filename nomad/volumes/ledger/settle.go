@@ -142,26 +142,40 @@ func fresh[T any](before, after []*T) (rows []*T) {
 // that it attaches, so that what was not called needs no controller to undo.
 func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *api.VolumeAttachment {
 	next := *a
-	if controllers(tx, a.PluginID).Detach {
-		next.ProviderNodeID = ProviderNode(tx, a.PluginID, a.NodeID)
-		next.Provider = ServedBy(tx, a.PluginID)
-	}
-	if left := tx.WrittenOffTo(a.PluginID, a.ExternalID, a.NodeID); left != nil { // it may be attached already
-		next.Called, next.ProviderNodeID = true, cmp.Or(next.ProviderNodeID, left.ProviderNodeID)
-	}
+	of := ""
 	for _, c := range claims {
 		v := SpecOf(tx, c)
 		if c.NodeID != a.NodeID || !claim.Live(c.State) || v == nil {
 			continue
 		}
+		of = v.Provision.Provider
 		next.Context = v.DriverContext()
-		if of := v.Provision.Provider; next.ProviderNodeID != "" && next.Provider == "" && of != "" && slices.Contains(Drivers(tx, a.PluginID), of) {
-			next.Provider = of // of several drivers it is the one that is asked
-		}
 		next.ReadOnly = a.AccessMode.ReadOnly() && readerOnly(v) && canReadOnly(tx, a.PluginID)
 		break
 	}
+	next.Provider = attacher(tx, a.PluginID, of)
+	if controllers(tx, a.PluginID).Detach && !Missing(tx, a.PluginID, next.Provider) && (next.Provider != "" || !several(tx, a.PluginID)) {
+		next.ProviderNodeID = ProviderNode(tx, a.PluginID, a.NodeID)
+	}
+	if left := tx.WrittenOffTo(a.PluginID, a.ExternalID, a.NodeID); left != nil { // it may be attached already
+		next.Called, next.ProviderNodeID = true, cmp.Or(next.ProviderNodeID, left.ProviderNodeID)
+	}
 	return &next
+}
+
+// several reports whether the plugin has healthy controllers of several drivers, so that nobody is asked to attach what is of
+// an unknown one.
+func several(tx *state.Txn, plugin string) bool {
+	return tx.AgreedVersion() >= Keyring && len(Drivers(tx, plugin)) > 1
+}
+
+// attacher is the name of the driver that is to attach a volume: the volume's, else the one that is there. None is known
+// while no controller is.
+func attacher(tx *state.Txn, plugin, of string) string {
+	if tx.AgreedVersion() < Keyring {
+		return ""
+	}
+	return cmp.Or(of, Provider(tx, plugin))
 }
 
 // ServedBy is the name of the driver that is asked now, as rows keep it; see [Provider].

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -44,7 +45,7 @@ func (r *Reconciler) lookExternal(ctx context.Context, k key, t tries) time.Time
 
 func (r *Reconciler) publishOperation(a *api.VolumeAttachment) operation {
 	return operation{
-		name:   fmt.Sprintf("publish %s to %s by %d", a.ExternalID, a.NodeID, a.Fence),
+		name:   fmt.Sprintf("publish %s to %s by %d at %s", a.ExternalID, a.NodeID, a.Fence, a.Provider),
 		plugin: a.PluginID,
 		do:     func(ctx context.Context, t try) error { return r.publish(ctx, a, t) },
 		failed: r.publishFailed(a),
@@ -53,6 +54,9 @@ func (r *Reconciler) publishOperation(a *api.VolumeAttachment) operation {
 
 func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try) error {
 	tx, result := r.state.Read(), attached(a)
+	if err := whose(tx, a.PluginID, a.Provider); err != nil { // it neither attaches this, nor says that nothing needs to be
+		return fmt.Errorf("attach to node %s: %w", a.NodeID, err)
+	}
 	attaches, err := pluginview.Capable(tx, a.PluginID, pluginview.Attach)
 	if err != nil && ledger.Attaches(tx, a.PluginID) { // else it has no controller at all
 		return err
@@ -77,7 +81,7 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 	err = withSecrets(ledger.Secrets(tx, a), func(secrets map[string]string) (err error) {
 		with = secrets
 		out, err = call(ctx, r, wire.ControllerPublish, r.attachment("attach", a, r.limits.Attaching), &api.ControllerPublishRequest{
-			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence},
+			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence, Provider: a.Provider},
 			ExternalID:     a.ExternalID, ProviderNodeID: a.ProviderNodeID, AccessMode: a.AccessMode,
 			AttachmentMode: a.AttachmentMode, MountOptions: a.MountOptions, ReadOnly: a.ReadOnly,
 			Secrets: secrets, Context: a.Context,
@@ -87,6 +91,9 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 	switch {
 	case err == nil:
 		result.Published, result.PublishContext = true, out.PublishContext
+		if r.state.Read().AgreedVersion() >= fsm.Keyring {
+			result.Provider = out.Provider
+		}
 		if err = r.record(ctx, result); errors.Is(err, errReplaced) {
 			r.undo(ctx, a, with)
 		}
@@ -129,13 +136,13 @@ func (r *Reconciler) undo(ctx context.Context, a *api.VolumeAttachment, secrets 
 func (r *Reconciler) attachment(kind string, a *api.VolumeAttachment, most int) ask {
 	return ask{
 		plugin: a.PluginID, object: a.ExternalID, needs: pluginview.Attach, limit: r.limits.AttachTimeout,
-		kind: kind, width: width{most, most, r.limits.SlowAfter}, lane: a.NodeID, prefers: a.Provider,
+		kind: kind, width: width{most, most, r.limits.SlowAfter}, lane: a.NodeID, of: a.Provider,
 	}
 }
 
 func (r *Reconciler) unpublishOperation(a *api.VolumeAttachment) operation {
 	return operation{
-		name:   fmt.Sprintf("unpublish %s from %s by %d", a.ExternalID, a.NodeID, a.Fence),
+		name:   fmt.Sprintf("unpublish %s from %s by %d at %s", a.ExternalID, a.NodeID, a.Fence, a.Provider),
 		plugin: a.PluginID,
 		do:     func(ctx context.Context, _ try) error { return r.unpublish(ctx, a) },
 		failed: r.attachFailed(a),
@@ -154,23 +161,23 @@ func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) err
 		how.limit = min(how.limit, beside)
 	}
 	err := withSecrets(ledger.Secrets(r.state.Read(), a), func(secrets map[string]string) error {
-		asked, meant := r.state.Read(), a.Provider
-		if ledger.Foreign(asked, a.PluginID, a.Provider) != "" { // it is asked too: drivers are renamed
-			meant = ""
-		}
 		_, err := call(ctx, r, wire.ControllerUnpublish, how, &api.ControllerUnpublishRequest{
-			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence, Provider: meant},
+			ControllerCall: api.ControllerCall{PluginID: a.PluginID, Fence: a.Fence, Provider: a.Provider},
 			ExternalID:     a.ExternalID, ProviderNodeID: a.ProviderNodeID, Secrets: secrets,
 		})
-		switch {
-		case err == nil && a.State != api.AttachmentWrittenOff:
-			err = unproven(errors.New("it is answered that the volume is detached"), a, asked, r.state.Read())
-		case err != nil && failed(err).verdict() == fault.VerdictVerify:
+		if err != nil && failed(err).verdict() == fault.VerdictVerify {
 			err = r.detached(ctx, a, secrets, err)
 		}
 		return err
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, errAnotherDriver):
+		if a.Provider == "" {
+			return fmt.Errorf("detach from node %s: %w; `%s` asserts that it is detached", a.NodeID, err, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
+		}
+		return fmt.Errorf("detach from node %s: %w, or, if it is gone for good, `%s` asserts that all is detached that it has attached and nobody uses",
+			a.NodeID, err, remedy.DetachDriver(a.PluginID, a.Provider))
+	case err != nil:
 		return fmt.Errorf("detach from node %s: %w", a.NodeID, err)
 	}
 	return r.record(ctx, attached(a))
@@ -194,6 +201,9 @@ func taken(tx *state.Txn, a *api.VolumeAttachment) bool {
 // of the node. A plugin that attaches nothing has not been called.
 func (r *Reconciler) unpublishUnknown(ctx context.Context, a *api.VolumeAttachment) error {
 	tx, next := r.state.Read(), attached(a)
+	if err := whose(tx, a.PluginID, a.Provider); err != nil {
+		return fmt.Errorf("detach from node %s: %w", a.NodeID, err)
+	}
 	switch {
 	case !ledger.Attaches(tx, a.PluginID):
 	case ledger.ProviderNode(tx, a.PluginID, a.NodeID) == "":
@@ -208,18 +218,14 @@ func (r *Reconciler) unpublishUnknown(ctx context.Context, a *api.VolumeAttachme
 // detached asks the provider whether a volume is detached whose driver does not know it, or its node: nothing is
 // proven by that. It returns the driver's error with what the provider says while it is not.
 func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secrets map[string]string, answer error) error {
-	asked := r.state.Read()
-	known, err := r.verify(ctx, "", &api.ControllerVerifyRequest{
+	known, err := r.verify(ctx, a.Provider, &api.ControllerVerifyRequest{
 		ControllerCall: api.ControllerCall{PluginID: a.PluginID}, ExternalID: a.ExternalID, ProviderNodeID: a.ProviderNodeID,
 		Capabilities: []*api.VolumeCapability{{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode}},
 		MountOptions: a.MountOptions, Secrets: secrets, Context: a.Context,
 	})
-	wrong := unproven(answer, a, asked, r.state.Read())
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: it is not verified: %w", answer, err)
-	case known.Attached != api.KnownYes && a.State != api.AttachmentWrittenOff && wrong != nil:
-		return wrong
 	case known.Exists == api.KnownNo || known.Attached == api.KnownNo:
 		return nil
 	case known.Attached == api.KnownYes:
@@ -228,17 +234,6 @@ func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secr
 		return nil
 	}
 	return fmt.Errorf("%w: the plugin has no call that verifies it; `%s` asserts it", answer, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
-}
-
-// unproven says why an answer of the plugin proves no detach: before the call or after it the plugin had a controller of
-// another driver than the one that attached the volume, which may have another volume by that id.
-func unproven(answer error, a *api.VolumeAttachment, before, after *state.Txn) error {
-	other := cmp.Or(ledger.Foreign(before, a.PluginID, a.Provider), ledger.Foreign(after, a.PluginID, a.Provider))
-	if other == "" {
-		return nil
-	}
-	return fmt.Errorf("%w: CSI plugin %q is driver %q now, and the volume was attached by %q, whose controller can detach it; `%s` asserts that it is detached",
-		answer, a.PluginID, other, a.Provider, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
 }
 
 // verify asks what the provider knows: that of the driver, or of any when none is given.
@@ -278,7 +273,7 @@ func (r *Reconciler) unattached(a *api.VolumeAttachment, f failure, t try) *comm
 func (r *Reconciler) publishFailed(a *api.VolumeAttachment) func(context.Context, failure, try) error {
 	again := r.attachFailed(a)
 	return func(ctx context.Context, f failure, t try) error {
-		if !f.ends(t) || errors.Is(f.err, errNotOffered) {
+		if !f.ends(t) || errors.Is(f.err, errNotOffered) || errors.Is(f.err, errAnotherDriver) { // they may come
 			return again(ctx, f, t)
 		}
 		result := r.unattached(a, f, t)

@@ -1,17 +1,20 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // ask is how a controller of a plugin is to be called.
@@ -27,39 +30,40 @@ type ask struct {
 	width width
 	// of is the name of the driver that is to answer; empty is any.
 	of string
-	// prefers is the name of the driver that is asked as long as there is one; empty is any.
-	prefers string
 	// lane is the node that the call attaches or detaches; its calls go one after the other.
 	lane string
 }
 
-// call asks a controller of the plugin, and the next one when the plugin was not reached there, cannot do what
-// is asked, or hung: two controllers are never at work on one call.
-// Where a certain driver has to answer, another one is not asked: while it is there a call may reach it.
-func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, Resp], a ask, req *Req) (*Resp, error) {
-	if err := another(r.state.Read(), a.plugin, a.of); err != nil {
-		return nil, err
-	}
-	resp, err := callAny(ctx, r, m, a, req)
-	if now := another(r.state.Read(), a.plugin, a.of); now != nil { // whose answer it is nobody knows
-		return nil, &lostAnswer{now}
-	}
-	return resp, err
-}
+// errAnotherDriver marks that another driver than the one that is meant has the plugin's id, or has answered.
+var errAnotherDriver = errors.New("it may have something else by the same id or name")
 
-// errAnotherDriver marks that the plugin is another driver by now than the one that is meant.
-var errAnotherDriver = errors.New("it may have something else by the same id or name: run the former again, or, if it was renamed, register the volume anew, by another id while this one is in use")
-
-// another is the error for a plugin that has healthy controllers of another driver than the given one.
+// another is the error for a plugin that has healthy controllers of other drivers, and none of the given one.
 func another(tx *state.Txn, plugin, driver string) error {
-	now := ledger.Foreign(tx, plugin, driver)
-	if now == "" {
+	if !ledger.Missing(tx, plugin, driver) {
 		return nil
 	}
-	return fault.New(fault.Conflict, "CSI plugin %q is driver %q now, and driver %q is meant: %w", plugin, now, driver, errAnotherDriver)
+	return notOf(plugin, driver, ledger.Foreign(tx, plugin, driver))
 }
 
-func callAny[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, Resp], a ask, req *Req) (*Resp, error) {
+// whose is the error for a call that changes something of a volume whose driver is not known, while the plugin has
+// controllers of several: nobody knows which of them has it, and others may have something by the same id.
+func whose(tx *state.Txn, plugin, driver string) error {
+	if of := ledger.Drivers(tx, plugin); driver == "" && len(of) > 1 && tx.AgreedVersion() >= ledger.Keyring { // before it, none is recorded
+		return fault.New(fault.Conflict, "CSI plugin %q has controllers of drivers %q and %q, and it is not known whose this is: %w: ask again when there is one",
+			plugin, of[0], of[1], errAnotherDriver)
+	}
+	return another(tx, plugin, driver)
+}
+
+func notOf(plugin, driver, now string) error {
+	return fault.New(fault.Conflict, "CSI plugin %q is driver %q now, and driver %q is meant: %w: run that one again, or, if it was renamed, `%s`",
+		plugin, now, driver, errAnotherDriver, remedy.Renamed(plugin, driver, now))
+}
+
+// call asks a controller of the plugin, and the next one when the plugin was not reached there, cannot do what
+// is asked, or hung: two controllers are never at work on one call.
+// Where a certain driver has to answer, only its controllers are asked, and only their answer counts.
+func call[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Req, Resp], a ask, req *Req) (*Resp, error) {
 	ids, err := r.controllers(a)
 	if err != nil {
 		return nil, err
@@ -71,6 +75,9 @@ func callAny[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Re
 			r.begin(ctx, "another controller for "+a.kind+" "+a.object+" "+a.lane)
 		}
 		resp, err := callController(ctx, r, m, a, id, req)
+		if now := r.answering(id, a, resp); a.of != "" && now != "" && now != a.of && answered(err) { // it may be about something else
+			resp, err = nil, &lostAnswer{notOf(a.plugin, a.of, now)}
+		}
 		if err == nil {
 			return resp, nil
 		}
@@ -87,6 +94,9 @@ func callAny[Req, Resp any](ctx context.Context, r *Reconciler, m wire.Method[Re
 	}
 	return nil, nil // not reached: there is a controller
 }
+
+// answered reports whether a plugin has said yes or no.
+func answered(err error) bool { return err == nil || failed(err).call != nil }
 
 // avoidFor is how long a controller that did not answer is asked after the others.
 const avoidFor = time.Minute
@@ -118,14 +128,22 @@ func (f failure) elsewhere() bool {
 
 // controllers lists whom to ask, those that hung of late at the end.
 func (r *Reconciler) controllers(a ask) ([]string, error) {
-	ids, err := pluginview.Controllers(r.state.Read(), a.plugin, a.object, a.needs)
+	tx := r.state.Read()
+	fits := another
+	if a.kind != "" { // it changes something
+		fits = whose
+	}
+	if err := fits(tx, a.plugin, a.of); err != nil {
+		return nil, err
+	}
+	ids, err := pluginview.Controllers(tx, a.plugin, a.object, a.needs)
+	ids = of(tx, a, ids)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(ids) == 0:
 		return nil, fault.Wrap(fault.Invalid, &notOffered{a.plugin, a.needs.Name})
 	}
-	ids = preferred(r.state.Read(), a, ids)
 	now := r.now()
 	slices.SortStableFunc(ids, func(x, y string) int {
 		switch a, b := r.flights.avoided(x, a.plugin, now), r.flights.avoided(y, a.plugin, now); {
@@ -139,18 +157,44 @@ func (r *Reconciler) controllers(a ask) ([]string, error) {
 	return ids, nil
 }
 
-// preferred are those hosts whose controller is of the driver that is preferred; all where none is.
-func preferred(tx *state.Txn, a ask, ids []string) []string {
-	var of []string
-	for _, id := range ids {
-		if n := tx.Node(id); a.prefers != "" && n != nil && n.CSIControllerPlugins[a.plugin] != nil && n.CSIControllerPlugins[a.plugin].Provider == a.prefers {
-			of = append(of, id)
-		}
-	}
-	if len(of) == 0 {
+// of are the hosts whose controller is of the driver that is to answer, or has not told its name to the servers: the host
+// knows it.
+func of(tx *state.Txn, a ask, ids []string) []string {
+	if a.of == "" {
 		return ids
 	}
-	return of
+	return slices.DeleteFunc(ids, func(id string) bool {
+		now := told(tx, id, a.plugin)
+		return now != "" && now != a.of
+	})
+}
+
+// told is the name of the driver whose controller the node has, as its row tells.
+func told(tx *state.Txn, node, plugin string) string {
+	if n := tx.Node(node); n != nil && n.CSIControllerPlugins[plugin] != nil {
+		return n.CSIControllerPlugins[plugin].Provider
+	}
+	return ""
+}
+
+// answering is the name of the driver that has answered: by its host, else by the row of that.
+func (r *Reconciler) answering(host string, a ask, resp any) string {
+	name := ""
+	switch out := resp.(type) {
+	case *api.ControllerPublishResponse:
+		if out != nil {
+			name = out.Provider
+		}
+	case *api.ControllerValidateResponse:
+		if out != nil {
+			name = out.Provider
+		}
+	case *api.ControllerCreateResponse:
+		if out != nil {
+			name = out.Provider
+		}
+	}
+	return cmp.Or(name, told(r.state.Read(), host, a.plugin))
 }
 
 type notOffered struct{ plugin, capability string }

@@ -48,10 +48,14 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 			if err != nil {
 				return err
 			}
-			return r.record(ctx, &commands.Provisioned{
+			done := &commands.Provisioned{
 				Answer: answer(v), ExternalID: out.ExternalID, CapacityBytes: out.CapacityBytes,
 				Context: out.Context, Topologies: commands.WithSegments(out.Topologies),
-			})
+			}
+			if r.state.Read().AgreedVersion() >= fsm.Keyring {
+				done.Provider = out.Provider
+			}
+			return r.record(ctx, done)
 		},
 		failed: func(ctx context.Context, f failure, t try) error { return r.createFailed(ctx, v, f, t) },
 	}

@@ -11,6 +11,8 @@ import (
 type Config struct {
 	// Storage is shared by the drivers of several nodes; nil makes a new one.
 	Storage *Storage
+	// Name is what the driver calls itself; empty means fake.open-nomad.dev.
+	Name string
 	// NodeID is the provider's name of the node; empty means fake-node.
 	NodeID string
 	// NoController leaves the controller service out, NoNode the node service.
@@ -46,6 +48,8 @@ type Config struct {
 	MakeNode func(target string)
 	// NoMountAtStaging answers yes to staging without mounting anything, as drivers do that open a session.
 	NoMountAtStaging bool
+	// BelievesStaged answers yes to staging again without a look whether it is mounted still.
+	BelievesStaged bool
 	// PublishStaging publishes what is at the staging path, be it mounted or not, as most drivers that stage do.
 	PublishStaging bool
 	// KeepTarget leaves target paths where they are when they are unpublished.

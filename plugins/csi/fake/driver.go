@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -249,7 +250,7 @@ func pathOf(req any) string {
 
 // GetPluginInfo names the driver.
 func (d *Driver) GetPluginInfo(context.Context, *pb.GetPluginInfoRequest) (*pb.GetPluginInfoResponse, error) {
-	return &pb.GetPluginInfoResponse{Name: "fake.open-nomad.dev", VendorVersion: "1"}, nil
+	return &pb.GetPluginInfoResponse{Name: cmp.Or(d.config().Name, "fake.open-nomad.dev"), VendorVersion: "1"}, nil
 }
 
 // GetPluginCapabilities says what Config says.

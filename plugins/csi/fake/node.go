@@ -105,10 +105,11 @@ func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest
 			s.violatedLocked(c.NodeID, "volume %s is staged at %s and at %s", v.id, other, path)
 		}
 	}
-	if have, ok := v.staged[c.NodeID][path]; ok && !have.like(want) {
+	have, staged := v.staged[c.NodeID][path]
+	if staged && !have.like(want) {
 		return nil, status.Errorf(codes.AlreadyExists, "volume %q is staged at %s in another way", v.id, path)
 	}
-	if !c.NoMountAtStaging {
+	if !c.NoMountAtStaging && (!staged || !c.BelievesStaged) {
 		if err := c.bind(v.id, path, false); err != nil {
 			return nil, err
 		}

@@ -231,7 +231,8 @@ func (b *books) copying(ctx context.Context, id string) (unlock func(), err erro
 }
 
 // removing waits for the copies of the data of a volume or snapshot, and keeps others from beginning. It is taken before
-// the lock of the id, so that nobody waits for that meanwhile.
+// the lock of the id, so that nobody waits for that meanwhile, and after the mark, or copies that follow each other would keep
+// it from coming.
 func (b *books) removing(ctx context.Context, id string) (unlock func(), err error) {
 	return flock(ctx, b.dataLock(id), id, unix.LOCK_EX)
 }

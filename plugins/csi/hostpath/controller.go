@@ -121,7 +121,7 @@ func (d *driver) CreateVolume(ctx context.Context, r *pb.CreateVolumeRequest) (*
 		return nil, err
 	}
 	id := idOf("vol", r.GetName())
-	unlock, err := d.books.lock(ctx, id)
+	unlock, err := d.lockNew(ctx, "volumes", "vol", id)
 	if err != nil {
 		return nil, err
 	}
@@ -130,13 +130,8 @@ func (d *driver) CreateVolume(ctx context.Context, r *pb.CreateVolumeRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	if old != nil && !old.Deleting {
-		return sameVolume(old, r, block)
-	}
 	if old != nil {
-		if err := d.purge("volumes", id); err != nil {
-			return nil, err
-		}
+		return sameVolume(old, r, block)
 	}
 	v := &volume{
 		ID: id, Name: r.GetName(), Block: block, Parameters: r.GetParameters(),
@@ -287,38 +282,32 @@ func (d *driver) DeleteVolume(ctx context.Context, r *pb.DeleteVolumeRequest) (*
 	if id == "" {
 		return nil, invalid("volume id is missing")
 	}
-	done, err := d.books.removing(ctx, id)
-	if err != nil {
+	if err := d.markVolume(ctx, id); err != nil {
 		return nil, err
 	}
-	defer done()
+	return &pb.DeleteVolumeResponse{}, d.endDeletion(ctx, "volumes", "vol", id)
+}
+
+// markVolume has a volume that nobody uses deleted: from now on it is neither used nor copied.
+func (d *driver) markVolume(ctx context.Context, id string) error {
 	unlock, err := d.books.lock(ctx, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unlock()
 	v, err := d.books.volume(id)
-	if err != nil {
-		return nil, err
-	}
-	if v == nil && isID("vol", id) { // data without a record is what a creation left, or a deletion of earlier versions
-		return &pb.DeleteVolumeResponse{}, d.purge("volumes", id)
-	}
-	if v == nil {
-		return &pb.DeleteVolumeResponse{}, nil
+	if err != nil || v == nil || v.Deleting {
+		return err
 	}
 	if n := len(v.Attached) + len(v.Staged); n > 0 {
 		d.violation(ViolationDeleteUsed, id, "", "the volume is in use")
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is in use", id)
+		return status.Errorf(codes.FailedPrecondition, "volume %q is in use", id)
 	}
 	if err := unmounted(d.books.data(id)); err != nil {
-		return nil, err
+		return err
 	}
 	v.Deleting = true
-	if err := d.books.putVolume(v); err != nil {
-		return nil, err
-	}
-	return &pb.DeleteVolumeResponse{}, d.purge("volumes", id)
+	return d.books.putVolume(v)
 }
 
 // ValidateVolumeCapabilities confirms what the volume can do.

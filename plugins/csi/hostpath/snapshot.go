@@ -40,7 +40,7 @@ func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest
 		return nil, invalid("snapshot name or source volume is missing")
 	}
 	id := idOf("snap", r.GetName())
-	unlock, err := d.books.lock(ctx, id)
+	unlock, err := d.lockNew(ctx, "snapshots", "snap", id)
 	if err != nil {
 		return nil, err
 	}
@@ -48,12 +48,6 @@ func (d *driver) CreateSnapshot(ctx context.Context, r *pb.CreateSnapshotRequest
 	old, err := d.books.snapshot(id)
 	if err != nil {
 		return nil, err
-	}
-	if old != nil && old.Deleting {
-		if err := d.purge("snapshots", id); err != nil {
-			return nil, err
-		}
-		old = nil
 	}
 	if old != nil {
 		if old.Source != r.GetSourceVolumeId() {
@@ -106,30 +100,28 @@ func (d *driver) DeleteSnapshot(ctx context.Context, r *pb.DeleteSnapshotRequest
 	if id == "" {
 		return nil, invalid("snapshot id is missing")
 	}
-	done, err := d.books.removing(ctx, id)
-	if err != nil {
+	if err := d.markSnapshot(ctx, id); err != nil {
 		return nil, err
 	}
-	defer done()
+	return &pb.DeleteSnapshotResponse{}, d.endDeletion(ctx, "snapshots", "snap", id)
+}
+
+// markSnapshot has a snapshot deleted: from now on it is not copied.
+func (d *driver) markSnapshot(ctx context.Context, id string) error {
 	unlock, err := d.books.lock(ctx, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unlock()
 	s, err := d.books.snapshot(id)
-	if err != nil || s == nil && !isID("snap", id) {
-		return &pb.DeleteSnapshotResponse{}, err
+	if err != nil || s == nil || s.Deleting {
+		return err
 	}
 	if err := unmounted(d.books.data(id)); err != nil {
-		return nil, err
+		return err
 	}
-	if s != nil {
-		s.Deleting = true
-		if err := d.books.putSnapshot(s); err != nil {
-			return nil, err
-		}
-	}
-	return &pb.DeleteSnapshotResponse{}, d.purge("snapshots", id)
+	s.Deleting = true
+	return d.books.putSnapshot(s)
 }
 
 // GetSnapshot describes one snapshot.

@@ -144,7 +144,15 @@ func Share(dir string) error {
 		return err
 	}
 	if own == nil {
-		if err := unix.Mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		// A bind over them would hide them: they could not be unmounted, and the table shows them for ever.
+		inside, err := Below(dir)
+		if err != nil {
+			return err
+		}
+		if len(inside) > 0 {
+			return fmt.Errorf("share mounts below %s: %s is mounted already, in a way that is not shared", dir, inside[0].Point)
+		}
+		if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("bind %s to itself: %w", dir, err)
 		}
 	}

@@ -59,6 +59,9 @@ type Host interface {
 	Share(dir string) error
 	// Statfs asks the file system at path for a sign of life. It may block for ever.
 	Statfs(path string) error
+	// Root asks the directory that a mount shows, which a file system that was shut down refuses with EIO; Statfs does not
+	// tell. It may block for ever.
+	Root(m *Entry) error
 	// MakeDir makes a directory and its parents unless path is a mount, which is left alone.
 	MakeDir(path string) error
 	// RemoveLeaf removes a file or an empty directory; a missing one is success. A mount is an error of class
@@ -210,6 +213,9 @@ func (System) Statfs(path string) error {
 	}
 	return nil
 }
+
+// Root implements [Host].
+func (System) Root(m *Entry) error { return m.onRoot(unix.Fsync) }
 
 // MakeDir implements [Host].
 func (System) MakeDir(path string) error {

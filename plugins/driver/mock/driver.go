@@ -49,25 +49,9 @@ func (d *Driver) ValidateConfig(config map[string]any) error { return ValidateCo
 
 // Fingerprint is always healthy.
 func (d *Driver) Fingerprint(ctx context.Context) (<-chan driver.Fingerprint, error) {
-	ch := make(chan driver.Fingerprint)
-	go func() {
-		defer close(ch)
-		tick := time.NewTicker(driver.FingerprintPeriod)
-		defer tick.Stop()
-		for {
-			select {
-			case ch <- driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "true"}}:
-			case <-ctx.Done():
-				return
-			}
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return ch, nil
+	return driver.Fingerprints(ctx, func(context.Context) driver.Fingerprint {
+		return driver.Fingerprint{Health: driver.Healthy, Description: "Healthy", Attributes: map[string]string{"driver." + Name: "true"}}
+	}), nil
 }
 
 // state is what a handle holds: enough to go on with the timers.

@@ -110,25 +110,7 @@ func (d *Driver) ValidateConfig(config map[string]any) error { return ValidateCo
 
 // Fingerprint reports whether tasks can run.
 func (d *Driver) Fingerprint(ctx context.Context) (<-chan driver.Fingerprint, error) {
-	ch := make(chan driver.Fingerprint)
-	go func() {
-		defer close(ch)
-		t := time.NewTicker(driver.FingerprintPeriod)
-		defer t.Stop()
-		for {
-			select {
-			case ch <- d.health(ctx):
-			case <-ctx.Done():
-				return
-			}
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return ch, nil
+	return driver.Fingerprints(ctx, d.health), nil
 }
 
 func (d *Driver) health(ctx context.Context) driver.Fingerprint {

@@ -96,7 +96,6 @@ func (d *Driver) prune(ctx context.Context, state string, all bool) (string, err
 	id, err := d.find(ctx, state)
 	switch {
 	case errors.Is(err, fault.NotFound) && all:
-		supervise.EndLeftovers(state, d.cgroupOf(state), d.cpusetOf(state))
 		return "", supervise.Remove(state)
 	case errors.Is(err, fault.NotFound):
 		return "", nil
@@ -128,7 +127,8 @@ func ownMounts(pid int) bool {
 }
 
 // Find returns the handle of an attempt that runs, or whose exit is on record. One whose supervising process does not
-// answer is taken for one that runs: its start may hang. It implements [driver.Finder].
+// answer is taken for one that runs: its start may hang; and so is one whose supervising process has vanished, while the
+// kernel does not end what that left. It implements [driver.Finder].
 func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	state := d.statePath(id)
 	if !leftTraces(state) {
@@ -137,8 +137,11 @@ func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	ident, err := d.find(ctx, state)
 	if errors.Is(err, fault.Unavailable) {
 		if h, ok := supervise.Holder(state); ok {
-			h.TaskID, h.Cgroup, h.Cpuset = id, d.cgroupOf(state), d.cpusetOf(state)
-			ident, err = h, nil
+			h.Cgroup, h.Cpuset = d.cgroupOf(state), d.cpusetOf(state)
+			ident = h
+		}
+		if ident.State != "" {
+			ident.TaskID, err = id, nil
 		}
 	}
 	if x, ok := supervise.ExitOf(state); err != nil && ok {
@@ -153,14 +156,23 @@ func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	return handleOf(ident)
 }
 
-// find asks the supervising process behind a state path.
+// find asks the supervising process behind a state path. What one left that has vanished is ended:
+// nobody supervises it, whoever the attempt belongs to. What the kernel does not end is an error of class
+// fault.Unavailable, with the ident by which that is known.
 func (d *Driver) find(ctx context.Context, state string) (supervise.Ident, error) {
 	id, err := supervise.Find(ctx, state)
-	if err != nil {
-		return id, err
+	if err == nil {
+		id.Cgroup, id.Cpuset = d.cgroupOf(state), d.cpusetOf(state)
+		return id, nil
 	}
-	id.Cgroup, id.Cpuset = d.cgroupOf(state), d.cpusetOf(state)
-	return id, nil
+	if !errors.Is(err, fault.NotFound) {
+		return supervise.Ident{}, err
+	}
+	id, left := supervise.EndLeftovers(ctx, state, d.cgroupOf(state), d.cpusetOf(state))
+	if len(left) == 0 {
+		return supervise.Ident{}, err
+	}
+	return id, fault.New(fault.Unavailable, "end what is left at %s: %s", state, driver.Explain(remainsOf(left)))
 }
 
 // cgroupOf is the cgroup directory of the task with that state path, empty when there is none.

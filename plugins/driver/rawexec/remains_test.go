@@ -229,40 +229,57 @@ func TestLeaseOfATaskThatTheKernelDoesNotEndIsKept(t *testing.T) {
 	}
 }
 
-// Nobody can say how the task ended, and what it left may write still.
+// Nobody can say how the task ended, and what it left may write still: whether its handle was stored or not.
 func TestStuckOrphansOfAVanishedSupervisingProcessAreTold(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	without := func(conf *rawexec.Config) { conf.NoCgroups = true }
-	d := newDriver(t, dir, without)
-	at, asked, end := silentFuse(t)
-	task := suite.NewTask(t, sh(`setsid cat "$AT/x" & sleep 1000`))
-	task.Env["AT"] = at
-	h, supervisor := begin(t, d, task)
-	select {
-	case <-asked:
-	case <-time.After(30 * time.Second):
-		t.Fatal("the task never asked")
-	}
-	_ = d.Close()
-	if err := unix.Kill(supervisor, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
-	d = newDriver(t, dir, without)
-	if err := d.Recover(suite.Context(t), h); err != nil {
-		t.Fatal(err)
-	}
-	if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Err == "" {
-		t.Errorf("exit %+v %v, want an unknown outcome", x, err)
-	}
-	if left := d.Remains(task.ID); len(left) != 1 || !left[0].Stuck() {
-		t.Errorf("left: %+v", left)
-	}
-	end()
-	suite.Eventually(t, "nothing is left", func() bool { return len(d.Remains(task.ID)) == 0 })
-	if err := d.Destroy(suite.Context(t), task.ID); err != nil {
-		t.Error(err)
+	for name, stored := range map[string]bool{"with a handle": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			without := func(conf *rawexec.Config) { conf.NoCgroups = true }
+			d := newDriver(t, dir, without)
+			at, asked, end := silentFuse(t)
+			task := suite.NewTask(t, sh(`setsid cat "$AT/x" & sleep 1000`))
+			task.Env["AT"] = at
+			h, supervisor := begin(t, d, task)
+			select {
+			case <-asked:
+			case <-time.After(30 * time.Second):
+				t.Fatal("the task never asked")
+			}
+			_ = d.Close()
+			if err := unix.Kill(supervisor, unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			suite.Eventually(t, "the supervising process is gone", func() bool { return gone(supervisor) })
+			d = newDriver(t, dir, without)
+			if !stored {
+				if _, err := d.Start(suite.Context(t), task); !errors.Is(err, fault.Unavailable) {
+					t.Errorf("start beside what is left: %v, want unavailable", err)
+				}
+				if _, err := d.Prune(suite.Context(t), nil, true); !errors.Is(err, fault.Unavailable) {
+					t.Errorf("prune what is left: %v, want unavailable", err)
+				}
+				var err error
+				if h, err = d.Find(suite.Context(t), task.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.Recover(suite.Context(t), h); err != nil {
+				t.Fatal(err)
+			}
+			if x, err := d.Wait(suite.Context(t), task.ID); err != nil || x.Err == "" {
+				t.Errorf("exit %+v %v, want an unknown outcome", x, err)
+			}
+			if left := d.Remains(task.ID); len(left) != 1 || !left[0].Stuck() {
+				t.Errorf("left: %+v", left)
+			}
+			end()
+			suite.Eventually(t, "nothing is left", func() bool { return len(d.Remains(task.ID)) == 0 })
+			if err := d.Destroy(suite.Context(t), task.ID); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -91,21 +91,21 @@ func (d *Driver) task(id string) (*task, error) {
 }
 
 func (d *Driver) launch(ctx context.Context, program string, spec *frame.Spec) (*supervise.Process, error) {
-	if err := clearState(ctx, spec.State); err != nil {
+	if err := d.clearState(ctx, spec.State); err != nil {
 		return nil, err
 	}
 	return supervise.Start(ctx, program, spec)
 }
 
 // clearState removes what an earlier start of the same task left, unless that one runs or has run.
-func clearState(ctx context.Context, state string) error {
+func (d *Driver) clearState(ctx context.Context, state string) error {
 	if !leftTraces(state) {
 		return nil
 	}
 	if _, ok := supervise.ExitOf(state); ok {
 		return fault.New(fault.Conflict, "the task has run already")
 	}
-	switch id, err := supervise.Find(ctx, state); {
+	switch id, err := d.find(ctx, state); {
 	case err == nil:
 		return fault.New(fault.Conflict, "task %s runs already, as process %d", id.TaskID, id.TaskPID)
 	case !errors.Is(err, fault.NotFound):
@@ -232,6 +232,10 @@ func (d *Driver) Remains(id string) (out []driver.Remain) {
 	default:
 		left = t.process.Remains()
 	}
+	return remainsOf(left)
+}
+
+func remainsOf(left []supervise.Remain) (out []driver.Remain) {
 	for _, r := range left {
 		out = append(out, driver.Remain(r))
 	}

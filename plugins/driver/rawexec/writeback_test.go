@@ -63,13 +63,17 @@ func (d *disk) written(t *testing.T) int64 {
 	return n - d.before
 }
 
-// again mounts the disk as the next node does, and reads a file of it.
+// again mounts the disk as the next node does, and reads a file of it. On this node the device has the file system that was
+// shut down as long as anything has it open or mounted, in other mount namespaces too.
 func (d *disk) again(t *testing.T, name string) (string, error) {
 	t.Helper()
-	if err := unix.Mount(d.dev, d.staging, d.kind, 0, ""); err != nil {
+	options := map[string]string{"xfs": "nouuid"}
+	dev, at := disktest.Elsewhere(t, d.dev), t.TempDir()
+	if err := unix.Mount(dev, at, d.kind, 0, options[d.kind]); err != nil {
 		t.Fatalf("the next node cannot mount it: %v", err)
 	}
-	b, err := os.ReadFile(filepath.Join(d.staging, name))
+	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+	b, err := os.ReadFile(filepath.Join(at, name))
 	return string(b), err
 }
 

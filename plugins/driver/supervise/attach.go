@@ -222,7 +222,23 @@ func isHelper(pid int) bool {
 	})
 }
 
-// EndLeftovers kills and removes what a supervising process left that has vanished, and of which there is no handle.
-func EndLeftovers(state, cgroup, cpuset string) {
-	endLeftovers(Ident{State: state, Boot: bootID(), Cgroup: cgroup, Cpuset: cpuset, Mark: markAt(state)})
+// EndLeftovers kills and removes what a supervising process left that has vanished, and of which there is no handle. It returns by what that is known which the kernel has not ended in time, and those processes. While it
+// kills, no other one begins there.
+func EndLeftovers(ctx context.Context, state, cgroup, cpuset string) (Ident, []Remain) {
+	f, err := os.Open(state + ".lock")
+	if err == nil {
+		defer f.Close()
+		for tries := 1; unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; tries++ {
+			if tries == holdTries {
+				return Ident{}, nil // there is one
+			}
+			time.Sleep(holdPause)
+		}
+	}
+	id := Ident{State: state, Boot: bootID(), Cgroup: cgroup, Cpuset: cpuset, Mark: markAt(state)}
+	endLeftovers(id)
+	if p := ended(id, Exit{Lost: true}); p.holdsOn(ctx) {
+		return id, p.Remains()
+	}
+	return id, nil
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -82,13 +84,21 @@ func (p *Process) linger() {
 func (p *Process) Gone() bool { return !p.alive() }
 
 // Clean removes the socket of a supervising process that has ended while it kept the lease of a task that is forgotten: one
-// that is killed cannot.
+// that is killed cannot. It has the lock meanwhile, so that the socket is not that of one which has just begun.
 func (p *Process) Clean() error {
 	state := p.Ident().State
-	if _, err := os.Lstat(state + ".lock"); !errors.Is(err, fs.ErrNotExist) {
-		return err // the task is not forgotten
+	f, err := os.OpenFile(state+".lock", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // the task is not forgotten
 	}
-	return remove(state, ".sock")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return nil // one begins
+	}
+	return remove(state, ".sock", ".lock")
 }
 
 // alive reports whether the supervising process has not ended.

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,20 +14,46 @@ import (
 // process that has not come as far as its socket. The file has room for the exit, which is recorded there when the disk
 // takes nothing more; behind it is the mark of the task's processes.
 func lock(state, mark string) (*os.File, error) {
-	fd, err := unix.Open(state+".lock", unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
+	f, err := hold(state)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
+		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), state+".lock")
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		return nil, fault.New(fault.Conflict, "start the supervising process: there is one at %s: %w", state, err)
-	}
-	if _, err := unix.Pwrite(fd, append(room[:], mark...), 0); err != nil {
+	if _, err := f.WriteAt(append(room[:], mark...), 0); err != nil {
 		_ = f.Close()
 		return nil, fault.New(fault.Unavailable, "start the supervising process: make room for its exit: %w", err)
 	}
 	return f, nil
+}
+
+// holdTries and holdPause bound the wait for one who removes what a supervising process has left.
+const (
+	holdTries = 100
+	holdPause = 20 * time.Millisecond
+)
+
+// hold makes and locks the file of the lock. What it locks is what has the name: it may be removed meanwhile.
+func hold(state string) (*os.File, error) {
+	for range holdTries {
+		f, err := os.OpenFile(state+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, fault.New(fault.Unavailable, "start the supervising process: %w", err)
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && isNamed(f) {
+			return f, nil
+		}
+		_ = f.Close()
+		if err != nil {
+			time.Sleep(holdPause)
+		}
+	}
+	return nil, fault.New(fault.Conflict, "start the supervising process: there is one at %s", state)
+}
+
+// isNamed reports whether a file has a name still.
+func isNamed(f *os.File) bool {
+	var st unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink > 0
 }
 
 // room is what the file of the lock holds until there is an exit.

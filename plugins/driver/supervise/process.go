@@ -388,10 +388,13 @@ func Remove(state string) error {
 // lock goes first: a supervising process that still tries to keep the exit makes the record of it.
 func RemoveExit(state string) error { return remove(state, ".lock", ".exit.tmp", ".exit") }
 
+// unlink is a variable for tests.
+var unlink = os.Remove
+
 func remove(state string, endings ...string) error {
 	var errs []error
 	for _, ending := range endings {
-		if err := os.Remove(state + ending); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := unlink(state + ending); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}

@@ -42,6 +42,9 @@ type Host struct {
 	unwritten map[string]chan struct{}
 	// shut are the devices of file systems that were shut down, synced those that were written back.
 	shut, synced []string
+	// held are the devices of which somebody has files open, over the mounts of what was shut down.
+	held map[string]bool
+	over map[int]bool
 	// aborted are the devices of file systems whose waiters were told to fail, aborting is called after one was.
 	aborted  []string
 	aborting func(*mounts.Entry)
@@ -54,7 +57,7 @@ var _ mounts.Host = (*Host)(nil)
 func New(name string) *Host {
 	return &Host{
 		name: name, boot: 1, dirs: map[string]bool{}, busy: map[string]bool{}, broken: map[int]error{}, hung: map[int]chan struct{}{},
-		devices: map[string]bool{}, elsewhere: map[string]int{}, changes: map[chan struct{}]bool{}, slow: map[string]chan struct{}{}, unwritten: map[string]chan struct{}{},
+		devices: map[string]bool{}, held: map[string]bool{}, over: map[int]bool{}, elsewhere: map[string]int{}, changes: map[chan struct{}]bool{}, slow: map[string]chan struct{}{}, unwritten: map[string]chan struct{}{},
 		born: time.Now(),
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// C21: a drain leaves a plugin alone until the node has said that nothing of it is mounted any more,
+// A drain leaves a plugin alone until the node has said that nothing of it is mounted any more,
 // however long ago its users ended.
 func TestDrainKeepsThePluginUntilUnmountEnds(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 
 type serve = func(context.Context, any) (any, error)
 
-// guarded puts the stations before a handler. Who calls is checked by every server that the call meets; the
+// guarded puts the interceptors before a handler. Who calls is checked by every server that the call meets; the
 // secret of a node right before it is served, so that no way leads round that: not by a server that wins an
 // election while it holds the call.
 func (s *Server) guarded(h wire.Handler) wire.Handler {

@@ -86,7 +86,7 @@ func (s *Service) write(ctx context.Context, evals []*api.Evaluation) error {
 	return nil
 }
 
-// remote is the desk of a leader that is another server.
+// remote is the source of a leader that is another server.
 type remote struct{ to wire.Caller }
 
 func (r remote) take(ctx context.Context, kinds []string) (*task, error) {
@@ -129,7 +129,7 @@ func (r remote) submit(ctx context.Context, _ *task, s plan.Submission) (*plan.O
 	return &plan.Outcome{PlanResult: out.Result, Whole: out.Whole}, nil
 }
 
-// What remote desks ask of the leader.
+// What remote sources ask of the leader.
 
 func (s *Service) leading() (*leader, error) {
 	if l, _ := s.leads(); l != nil {

@@ -1,0 +1,124 @@
+package volumes_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/csiplugins"
+	"github.com/open-nomad/open-nomad/plugins/csi/fake"
+	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
+)
+
+// points are where the volume of an allocation is published and staged.
+func (v *virtual) points(target string) map[string]string {
+	v.t.Helper()
+	out := map[string]string{"target": target}
+	all, _ := v.host.Table()
+	for _, e := range all {
+		if strings.Contains(e.Point, "/"+csiplugins.StagingDir+"/") {
+			out["staging"] = e.Point
+		}
+	}
+	if out["staging"] == "" {
+		v.t.Fatal("nothing is staged")
+	}
+	return out
+}
+
+// Strangers unmount what is published and staged, or mount something over it. The tasks that start after that have the volume,
+// never what is there in its place, and it can be unmounted.
+func TestWhatStrangersDoToMountsIsSeenAndMended(t *testing.T) {
+	unmount := func(v *virtual, path string) error { return v.host.Unmount(path) }
+	cover := func(v *virtual, path string) error { return v.host.Mount("9:9", "tmpfs", path, mounts.Flags{}) }
+	twice := func(v *virtual, path string) error {
+		if err := cover(v, path); err != nil {
+			return err
+		}
+		return v.host.Bind("/data/other", path, mounts.Flags{})
+	}
+	for what, do := range map[string]func(*virtual, string) error{"unmount": unmount, "cover": cover, "cover twice": twice} {
+		for where, at := range map[string][]string{"the target": {"target"}, "the staging": {"staging"}, "both": {"target", "staging"}} {
+			for name, restarted := range map[string]bool{"": false, ", then the agent is started again": true} {
+				t.Run(what+" "+where+name, func(t *testing.T) {
+					inVirtualTime(t, fake.Config{PublishStaging: true}, func(t *testing.T, v *virtual) {
+						points := v.points(v.up(workload("w"))["a"].Source)
+						for _, p := range at {
+							if err := do(v, points[p]); err != nil {
+								t.Fatal(err)
+							}
+						}
+						if err := v.svc.Mounted("w"); (err != nil) != (at[0] == "target") {
+							t.Errorf("mounted: %v", err)
+						}
+						if restarted {
+							v.stop()
+							v.start()
+							v.knows(workload("w"))
+						}
+						if what != "unmount" && where == "the staging" { // others use the volume, so that it stays staged
+							ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+							_, err := v.svc.Up(ctx, workload("next"))
+							if cancel(); err == nil || !strings.Contains(err.Error(), "is mounted over the volume") {
+								t.Errorf("up on what is covered: %v", err)
+							}
+							for on := v.on(points["staging"]); on.Root != "/data/v"; on = v.on(points["staging"]) {
+								if err := v.host.Remove(on); err != nil {
+									t.Fatal(err)
+								}
+							}
+						}
+						for _, id := range []string{"w", "next", "w"} {
+							source := v.up(workload(id))["a"].Source
+							if on := v.on(source); on == nil || on.Root != "/data/v" {
+								t.Errorf("%s has %+v at %s", id, on, source)
+							}
+							if err := v.svc.Mounted(id); err != nil {
+								t.Errorf("mounted: %v", err)
+							}
+						}
+						v.down("w")
+						v.down("next")
+						v.untilReleased("w")
+						v.untilReleased("next")
+						v.clean()
+					})
+				})
+			}
+		}
+	}
+}
+
+// shares counts how often mounts below the root were shared.
+type shares struct {
+	mounts.Host
+	n atomic.Int64
+}
+
+func (s *shares) Share(dir string) error {
+	s.n.Add(1)
+	return s.Host.Share(dir)
+}
+
+// A stranger may make private what tasks copy: unmounts would not reach their copies. It is shared again before a volume is
+// mounted.
+func TestMountsAreSharedAgainBeforeAVolumeIsMounted(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.stop()
+		host := &shares{Host: v.host}
+		v.conf.Host = host
+		v.start()
+		for _, id := range []string{"w", "next"} {
+			before := host.n.Load()
+			v.up(workload(id))
+			if host.n.Load() == before {
+				t.Errorf("%s: nobody looked", id)
+			}
+		}
+		v.down("w")
+		v.down("next")
+		v.clean()
+	})
+}

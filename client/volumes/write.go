@@ -1,0 +1,208 @@
+package volumes
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// The disk may hang, for good too. Nobody waits for it without an end: records are written beside, those of one key one
+// after the other, and who waits gives up. What is brought up is then tried again, what is taken down goes on.
+
+const (
+	// writeWait is how long the disk has to take a record.
+	writeWait = 10 * time.Second
+	// writeWaitHung is how long it has while it has not taken another one in that time.
+	writeWaitHung = time.Second
+)
+
+// write is a record that is being written, or, when there is none, being removed.
+type write struct {
+	raw []byte
+	// done brings memory up to date when it is on disk; nil when nobody waits for that any more. late does when it is
+	// not, because the disk refuses, or does not answer.
+	done func()
+	late func(*write)
+	// undone is set when what it writes is not to be on disk.
+	undone bool
+	// over is closed when it has ended, with err.
+	over chan struct{}
+	err  error
+}
+
+// writes are those of one key, in their order; the first one is under way.
+type writes struct {
+	queue []*write
+	since time.Time
+}
+
+// write makes a record durable, or removes it when there is none. done or late has brought memory up to date when it
+// returns, and holds mu. It is given up when the disk does not answer, or giveUp is closed.
+func (j *journal) write(giveUp <-chan struct{}, key string, raw []byte, done func(), late func(*write)) error {
+	j.mu.Lock()
+	w := j.begin(key, &write{raw: raw, done: done, late: late, over: make(chan struct{})})
+	j.mu.Unlock()
+	return j.await(giveUp, w)
+}
+
+// await waits for the end of a write, or gives it up.
+func (j *journal) await(giveUp <-chan struct{}, w *write) error {
+	patience := writeWait
+	if j.hangs() >= writeWait {
+		patience = writeWaitHung
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-w.over:
+		return w.err
+	case <-giveUp:
+	case <-timer.C:
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	select {
+	case <-w.over:
+		return w.err
+	default:
+	}
+	w.done = nil
+	w.late(w)
+	return errNoAnswer
+}
+
+var errNoAnswer = fault.New(fault.Unavailable, "the disk of the node does not answer")
+
+// hangs is for how long the disk has not answered somebody.
+func (j *journal) hangs() (longest time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, w := range j.writes {
+		longest = max(longest, time.Since(w.since))
+	}
+	return longest
+}
+
+// begin puts a write behind those of its key. The caller holds mu.
+func (j *journal) begin(key string, w *write) *write {
+	all := j.writes[key]
+	if all == nil {
+		all = &writes{since: time.Now()}
+		j.writes[key] = all
+		go j.lead(key, all)
+	}
+	all.queue = append(all.queue, w)
+	return w
+}
+
+// lead writes what is to be written of a key.
+func (j *journal) lead(key string, all *writes) {
+	for {
+		j.mu.Lock()
+		if len(all.queue) == 0 {
+			delete(j.writes, key)
+			j.mu.Unlock()
+			return
+		}
+		w := all.queue[0]
+		all.since = time.Now()
+		j.mu.Unlock()
+		w.err = j.apply(key, w.raw)
+		j.mu.Lock()
+		all.queue = all.queue[1:]
+		switch {
+		case w.undone && w.err == nil && len(all.queue) == 0 && !j.damaged[key]:
+			j.begin(key, &write{raw: j.record(key), over: make(chan struct{})})
+		case w.done != nil && w.err == nil:
+			w.done()
+		case w.done != nil:
+			w.late(w)
+		}
+		close(w.over)
+		j.mu.Unlock()
+	}
+}
+
+// apply writes or removes a record. A copy is written after its record, and removed before it: what only it has was lost.
+// One that hangs is waited for only then.
+func (j *journal) apply(key string, raw []byte) error {
+	if raw != nil {
+		err := j.bucket.Put(key, raw)
+		if err == nil {
+			j.copy(key, raw)
+		}
+		return err
+	}
+	timer := time.NewTimer(writeWaitHung)
+	defer timer.Stop()
+	select {
+	case <-j.copy(key, nil):
+	case <-timer.C:
+		j.log.Warn("the disk does not answer below the copy of the volume journal", "key", key)
+	}
+	return j.bucket.Delete(key)
+}
+
+// giveUp has the disk keep what memory has. The caller holds mu.
+func (j *journal) giveUp(w *write) {
+	w.undone = true
+	for _, all := range j.writes {
+		if at := slices.Index(all.queue, w); at > 0 {
+			all.queue = slices.Delete(all.queue, at, at+1)
+		}
+	}
+}
+
+// record is what memory has of a key, nil when it has nothing. The caller holds mu.
+func (j *journal) record(key string) (raw []byte) {
+	if r := j.byKey[key]; r != nil {
+		raw, _ = json.Marshal(r)
+	} else if st := j.stages[key]; st != nil {
+		raw, _ = json.Marshal(st)
+	}
+	return raw
+}
+
+// settle removes the records from disk that could not be removed, unless there is a new one of their key.
+func (j *journal) settle() error {
+	for key, w := range j.settling() {
+		if err := j.await(nil, w); err != nil {
+			return fmt.Errorf("write volume journal: %w", err)
+		}
+		j.log.Debug("removed a record of the volume journal that was owed", "key", key)
+	}
+	return nil
+}
+
+// settling begins to remove what is owed, and forgets what there is a new record of, on disk or on its way there.
+func (j *journal) settling() map[string]*write {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	out := map[string]*write{}
+	for key := range j.owed {
+		var last *write
+		if all := j.writes[key]; all != nil && len(all.queue) > 0 {
+			last = all.queue[len(all.queue)-1]
+		}
+		switch {
+		case j.byKey[key] != nil || j.stages[key] != nil || last != nil && last.raw != nil && !last.undone:
+			delete(j.owed, key)
+		case last != nil && last.raw == nil && last.done == nil: // nobody waits for it, and it is not over
+			last.done, last.late = func() { delete(j.owed, key) }, func(*write) {}
+			out[key] = last
+		default:
+			out[key] = j.begin(key, &write{done: func() { delete(j.owed, key) }, late: func(*write) {}, over: make(chan struct{})})
+		}
+	}
+	return out
+}
+
+// owes reports whether records must be removed from disk still.
+func (j *journal) owes() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.owed) > 0
+}

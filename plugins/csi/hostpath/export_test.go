@@ -1,0 +1,4 @@
+package hostpath
+
+// DataLock is the file that copies of a volume or snapshot lock.
+func DataLock(stateDir, id string) string { return (&books{stateDir}).dataLock(id) }
