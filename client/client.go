@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,9 @@ type Client struct {
 	files    files
 	// registered is closed when the servers know the node.
 	registered chan struct{}
+	// tried is closed when the disks were tried once or do not answer; disksTried closes it.
+	tried      chan struct{}
+	disksTried func()
 	// collect wakes the removal of ended allocations.
 	collect chan struct{}
 }
@@ -91,6 +95,8 @@ func New(conf Config) (*Client, error) {
 		lease:      lease{born: bootTime(), hurry: make(chan struct{}, 1)},
 		registered: make(chan struct{}), collect: make(chan struct{}, 1),
 	}
+	c.tried = make(chan struct{})
+	c.disksTried = sync.OnceFunc(func() { close(c.tried) })
 	c.stats = stats.New(conf.AllocDir, func() int64 {
 		if r := c.node.present().NodeResources; r != nil {
 			return r.Cpu.CpuShares

@@ -20,6 +20,8 @@ const (
 	diskEvery = 5 * time.Second
 	// diskWait is how long a try may take before the disk counts as one that does not answer.
 	diskWait = 10 * time.Second
+	// diskFirst is that for the first try, which the registration of the node waits for.
+	diskFirst = 2 * time.Second
 	// diskLeave is for how long a node that ends waits for a try.
 	diskLeave = 2 * time.Second
 	// diskRoom is what must fit while all is well, diskRoomAgain what must fit after trouble.
@@ -43,9 +45,9 @@ func (c *Client) disks() []disk {
 func (c *Client) watchDisks(ctx context.Context) error {
 	tick := time.NewTicker(cmp.Or(c.conf.DiskInterval, diskEvery))
 	defer tick.Stop()
-	trouble := ""
+	trouble, wait := "", diskFirst
 	for {
-		next := c.tryDisks(ctx, trouble)
+		next := c.tryDisks(ctx, trouble, wait)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -53,6 +55,8 @@ func (c *Client) watchDisks(ctx context.Context) error {
 			c.setTrouble(next)
 			trouble = next
 		}
+		wait = diskWait
+		c.disksTried()
 		select {
 		case <-tick.C:
 		case <-c.db.Trouble():
@@ -62,9 +66,9 @@ func (c *Client) watchDisks(ctx context.Context) error {
 	}
 }
 
-// tryDisks says what is wrong with the disks, empty when nothing is. A disk that hangs holds up the caller
-// only until that is told.
-func (c *Client) tryDisks(ctx context.Context, before string) string {
+// tryDisks says what is wrong with the disks, empty when nothing is. A disk that hangs for longer than wait is shown
+// as one that does not answer until it does.
+func (c *Client) tryDisks(ctx context.Context, before string, wait time.Duration) string {
 	room := int64(diskRoom)
 	if before != "" {
 		room = diskRoomAgain
@@ -79,7 +83,7 @@ func (c *Client) tryDisks(ctx context.Context, before string) string {
 		}
 		done <- ""
 	}()
-	limit := time.NewTimer(diskWait)
+	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	select {
 	case text := <-done:
@@ -92,9 +96,10 @@ func (c *Client) tryDisks(ctx context.Context, before string) string {
 		return before
 	case <-limit.C:
 	}
-	text := fmt.Sprintf("Client state cannot be written: the disk has not answered for %s", diskWait)
+	text := fmt.Sprintf("Client state cannot be written: the disk has not answered for %s", wait)
 	if before == "" {
 		c.setTrouble(text)
+		c.disksTried()
 	}
 	select {
 	case answer := <-done:

@@ -89,6 +89,28 @@ func TestFullDiskOfTheClient(t *testing.T) {
 	b.until(t, "running after a restart", func() bool { return b.status("stays") == api.AllocClientStatusRunning })
 }
 
+// TestRestartWithAFullDisk: servers that saw the node healthy for a moment would place on it what cannot start there.
+func TestRestartWithAFullDisk(t *testing.T) {
+	b := setup(t)
+	tmpfs(t, b.conf.StateDir, "size=4m")
+	b.start(t)
+	b.until(t, "registered", func() bool { return len(b.took) > 0 })
+	fill(t, filepath.Join(b.conf.StateDir, "fill"))
+	b.broken = true // its last records are lost
+	for range 10 {
+		b.stop()
+		known := 0
+		b.edit(func() { known = len(b.took) })
+		b.start(t)
+		b.until(t, "registered again", func() bool { return len(b.took) > known })
+		b.edit(func() {
+			if n := b.took[known]; !shows(n, false, "no space left on device") {
+				t.Errorf("first registered with the driver %+v", n.Drivers["mock_driver"])
+			}
+		})
+	}
+}
+
 func TestReadOnlyAllocationDirectory(t *testing.T) {
 	b := setup(t)
 	b.conf.DiskInterval = 300 * time.Millisecond

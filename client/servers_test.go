@@ -26,6 +26,8 @@ type servers struct {
 	// rollback is the mark that registrations need, marks are those of all that were taken.
 	rollback int64
 	marks    []int64
+	// took lists the nodes as they were registered.
+	took []*api.Node
 	// process registered last; one by the name former is told that it comes late.
 	process, former string
 	deaf            bool
@@ -154,6 +156,7 @@ func (s *servers) Invoke(ctx context.Context, method string, req, resp any) erro
 		out.HeartbeatTTL = 200 * time.Millisecond
 		s.edit(func() {
 			s.nodes[r.Node.ID] = r.Node
+			s.took = append(s.took, r.Node)
 			s.registers++
 			s.marks = append(s.marks, r.Rollback)
 			s.process = r.Process
