@@ -15,6 +15,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -65,6 +66,12 @@ type event struct {
 	Action, Package, Test, Output, ImportPath string
 }
 
+// spoken is a line that a test or its helper wrote, by its source file; so many of each test that failed are said again at
+// the end, where the log of an agent does not hide them.
+var spoken = regexp.MustCompile(`^ +[a-z0-9_]+\.go:[0-9]+: `)
+
+const saidAtMost = 10
+
 // report is what is shown of a run.
 type report struct {
 	out     io.Writer
@@ -73,6 +80,7 @@ type report struct {
 	strict  bool
 
 	lines              map[string][]string // output of tests that have not ended
+	said               map[string][]string // by test that failed: what its source lines said
 	tests, failed      int
 	runs, fails        map[string]int // by test: -count runs each several times
 	skipped, unwelcome []string
@@ -82,7 +90,7 @@ type report struct {
 func newReport(out io.Writer, allowed []allowance, run string, strict bool) *report {
 	return &report{
 		out: out, allowed: allowed, run: run, strict: strict,
-		lines: map[string][]string{}, runs: map[string]int{}, fails: map[string]int{},
+		lines: map[string][]string{}, said: map[string][]string{}, runs: map[string]int{}, fails: map[string]int{},
 	}
 }
 
@@ -133,6 +141,9 @@ func (r *report) ended(e event, name string) {
 		r.fails[name]++
 		for _, l := range r.lines[name] {
 			fmt.Fprint(r.out, l)
+			if spoken.MatchString(l) {
+				r.said[name] = append(r.said[name], l)
+			}
 		}
 	case "skip":
 		r.skipped = append(r.skipped, name)
@@ -167,6 +178,12 @@ func (r *report) end() error {
 	fmt.Fprintf(r.out, "%d tests, %d failed, %d skipped, of which %d are not expected to\n", r.tests, r.failed, len(r.skipped), len(r.unwelcome))
 	for _, name := range slices.Sorted(maps.Keys(r.fails)) {
 		fmt.Fprintf(r.out, "failed %d of %d times: %s\n", r.fails[name], r.runs[name], strings.ReplaceAll(name, "\t", " "))
+		for i, l := range r.said[name] {
+			if i == saidAtMost {
+				break
+			}
+			fmt.Fprint(r.out, l)
+		}
 	}
 	for _, u := range r.unwelcome {
 		fmt.Fprintln(r.out, "skipped:", strings.ReplaceAll(u, "\t", " "))

@@ -73,3 +73,12 @@ func TestFailuresAreShownAndAnError(t *testing.T) {
 		t.Errorf("a panic: %v\n%s", err, out)
 	}
 }
+
+// TestFailuresAreSaidAgainAtTheEnd: the log that a test printed may be long, and whoever reads it sees its end.
+func TestFailuresAreSaidAgainAtTheEnd(t *testing.T) {
+	out, err := follow(logOf(t, sample, "Fails"), false)
+	_, end, found := strings.Cut(out, "failed 1 of 1 times: sample TestFails\n")
+	if err == nil || !found || !strings.Contains(end, "a_test.go:7: heard") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
