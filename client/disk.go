@@ -24,7 +24,8 @@ const (
 	diskFirst = 2 * time.Second
 	// diskLeave is for how long a node that ends waits for a try.
 	diskLeave = 2 * time.Second
-	// diskRoom is what must fit while all is well, diskRoomAgain what must fit after trouble.
+	// diskRoom is what must fit while all is well, diskRoomAgain what must fit after trouble, and at the start of the
+	// agent, before which there may have been some.
 	diskRoom      = 64 << 10
 	diskRoomAgain = 1 << 20
 
@@ -45,9 +46,9 @@ func (c *Client) disks() []disk {
 func (c *Client) watchDisks(ctx context.Context) error {
 	tick := time.NewTicker(cmp.Or(c.conf.DiskInterval, diskEvery))
 	defer tick.Stop()
-	trouble, wait := "", diskFirst
+	trouble, wait, room := "", diskFirst, int64(diskRoomAgain)
 	for {
-		next := c.tryDisks(ctx, trouble, wait)
+		next := c.tryDisks(ctx, trouble, wait, room)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -55,7 +56,9 @@ func (c *Client) watchDisks(ctx context.Context) error {
 			c.setTrouble(next)
 			trouble = next
 		}
-		wait = diskWait
+		if wait, room = diskWait, diskRoom; trouble != "" {
+			room = diskRoomAgain
+		}
 		c.disksTried()
 		select {
 		case <-tick.C:
@@ -66,13 +69,9 @@ func (c *Client) watchDisks(ctx context.Context) error {
 	}
 }
 
-// tryDisks says what is wrong with the disks, empty when nothing is. A disk that hangs for longer than wait is shown
-// as one that does not answer until it does.
-func (c *Client) tryDisks(ctx context.Context, before string, wait time.Duration) string {
-	room := int64(diskRoom)
-	if before != "" {
-		room = diskRoomAgain
-	}
+// tryDisks says what is wrong with the disks, empty when so many bytes can be written. A disk that hangs for longer
+// than wait is shown as one that does not answer until it does.
+func (c *Client) tryDisks(ctx context.Context, before string, wait time.Duration, room int64) string {
 	done := make(chan string, 1)
 	go func() {
 		for _, d := range c.disks() {

@@ -95,10 +95,18 @@ func TestRestartWithAFullDisk(t *testing.T) {
 	tmpfs(t, b.conf.StateDir, "size=4m")
 	b.start(t)
 	b.until(t, "registered", func() bool { return len(b.took) > 0 })
-	fill(t, filepath.Join(b.conf.StateDir, "fill"))
+	full := filepath.Join(b.conf.StateDir, "fill")
+	fill(t, full)
+	info, err := os.Stat(full)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.broken = true // its last records are lost
 	for range 10 {
 		b.stop()
+		if err := os.Truncate(full, info.Size()-(256<<10)); err != nil {
+			t.Fatal(err) // some room is left, as it is when tasks end, and not enough to take up new work
+		}
 		known := 0
 		b.edit(func() { known = len(b.took) })
 		b.start(t)
