@@ -427,3 +427,31 @@ func TestVolumeThatIsRegisteredAnewWakes(t *testing.T) {
 		})
 	}
 }
+
+// The same when it is the node that comes to where the volume is: its plugin tells other segments.
+func TestNodeThatComesToTheTopologyOfAVolumeWakes(t *testing.T) {
+	for _, kind := range []string{api.JobTypeService, api.JobTypeBatch} {
+		w := newVolumeWorld(t)
+		w.write(func(tx *state.Txn) {
+			v := *tx.Volume("default", "v")
+			v.Provision.Topologies = []*api.Topology{{Segments: map[string]string{"zone": "a"}}}
+			tx.PutVolume(&v)
+		})
+		w.volumeJob("j", evalID(1))
+		w.write(func(tx *state.Txn) {
+			j := *tx.Job("default", "j")
+			j.Type = kind
+			tx.PutJob(&j)
+		})
+		e := w.untilEval(evalID(1), api.EvalStatusComplete)
+		w.untilEval(e.BlockedEval, api.EvalStatusBlocked)
+		w.changeNode("n1", func(n *api.Node) {
+			info := *n.CSINodePlugins["p"]
+			told := *info.NodeInfo
+			told.AccessibleTopology = &api.Topology{Segments: map[string]string{"zone": "a"}}
+			info.NodeInfo = &told
+			n.CSINodePlugins = map[string]*api.CSIInfo{"p": &info}
+		})
+		w.untilLive("j", 1)
+	}
+}

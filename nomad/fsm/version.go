@@ -29,8 +29,9 @@ const Ends uint64 = 2
 // a plugin comes to a node that takes nothing new but needs it for its volumes, its job does not leave such nodes, it
 // comes back to those that have left its job and is looked at when they are back, who goes on although its volume was
 // given up is evaluated, a job that has more than is allowed is scaled down to what still is more, a topology_request
-// that says nothing is none, nodes keep the names of the processes that registered, and work whose sidecars were ended
-// with it is not taken for work that its node ended.
+// that says nothing is none, nodes keep the names of the processes that registered, work whose sidecars were ended
+// with it is not taken for work that its node ended, and system jobs are looked at when a volume of theirs can be used on
+// other nodes, but not when they are only templates of others.
 const Keyring uint64 = 3
 
 // since lists the commands that later versions have added.

@@ -61,7 +61,7 @@ func evaluate(tx *state.Txn, n *api.Node, trigger, seed string) []string {
 		}
 	}
 	for _, j := range slices.Collect(tx.Jobs(api.AllNamespaces)) {
-		if systemJob(j) && !j.Stop && (mayRun(j, n) || needs(tx, n, j)) {
+		if systemJob(j) && !j.Stop && !template(tx, j) && (mayRun(j, n) || needs(tx, n, j)) {
 			evals.add(j, nil)
 		}
 	}
@@ -77,6 +77,11 @@ func needs(tx *state.Txn, n *api.Node, j *api.Job) bool {
 
 func systemJob(j *api.Job) bool {
 	return j.Type == api.JobTypeSystem || j.Type == api.JobTypeSysbatch
+}
+
+// template reports whether the job is only there to be dispatched or launched as others.
+func template(tx *state.Txn, j *api.Job) bool {
+	return (j.Periodic != nil || j.ParameterizedJob != nil) && tx.AgreedVersion() >= fsm.Keyring
 }
 
 func mayRun(j *api.Job, n *api.Node) bool {

@@ -205,3 +205,27 @@ func TestSystemJobThatEndsWellIsNotPlacedInALoop(t *testing.T) {
 		t.Errorf("%d allocations at one moment", n)
 	}
 }
+
+// What looks at a system job when its volume has another topology is the entry that says so; here it is placed by it.
+func TestSystemJobComesToWhereItsVolumeCanBeUsedNow(t *testing.T) {
+	for _, kind := range []string{api.JobTypeSystem, api.JobTypeSysbatch} {
+		c := newCluster(t)
+		c.node("a", plugin(10, map[string]string{"zone": "a"}))
+		c.node("b", plugin(10, map[string]string{"zone": "b"}))
+		in := func(zone string) func(*api.Volume) {
+			return func(v *api.Volume) {
+				v.Provision.Topologies = []*api.Topology{{Segments: map[string]string{"zone": zone}}}
+			}
+		}
+		j := job("s", kind, 1, withVolume("v", func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessMultiNodeMultiWriter) }))
+		c.register(j)
+		for _, zone := range []string{"a", "b"} {
+			c.volume("v", api.AccessMultiNodeMultiWriter, in(zone))
+			o := c.run(j)
+			if p := placed(o); len(p) != 1 || p[0].NodeID != zone || len(o.Failed) != 0 {
+				t.Errorf("%s, zone %s: placed %+v, failed %+v", kind, zone, p, o.Failed)
+			}
+			c.setRunning("s")
+		}
+	}
+}

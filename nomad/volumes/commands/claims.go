@@ -2,7 +2,6 @@ package commands
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -72,12 +71,7 @@ func deprived(tx *state.Txn, claims []*api.VolumeClaim) {
 			continue
 		}
 		seen[[2]string{j.Namespace, j.ID}] = true
-		now := tx.Now().UnixNano()
-		tx.PutEval(&api.Evaluation{
-			ID:        fsm.DerivedID("deprived", strconv.FormatUint(tx.Index(), 10), j.Namespace, j.ID),
-			Namespace: j.Namespace, JobID: j.ID, Priority: j.Priority, Type: j.Type, TriggeredBy: api.TriggerAllocStop,
-			JobModifyIndex: j.JobModifyIndex, Status: api.EvalStatusPending, CreateTime: now, ModifyTime: now,
-		})
+		evaluate(tx, j, "deprived", api.TriggerAllocStop)
 	}
 }
 

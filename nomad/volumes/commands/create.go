@@ -185,6 +185,7 @@ func MadeByAnotherName(tx *state.Txn, v *api.Volume, external string) *api.Volum
 
 // made records the driver's yes. Other specs may name the volume already.
 func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
+	old := *v
 	p := &v.Provision
 	p.ExternalID, p.CapacityBytes, p.Context, p.Topologies = c.ExternalID, c.CapacityBytes, c.Context, c.Topologies
 	p.Created, p.Provider = true, cmp.Or(p.Provider, c.Provider, ledger.ServedBy(tx, v.PluginID))
@@ -196,6 +197,7 @@ func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
 	}
 	put(tx, v)
 	ledger.Mirror(tx, v)
+	placeable(tx, &old, v)
 	ledger.Revive(tx, v)
 }
 

@@ -35,6 +35,7 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 		if old != nil && len(next.Provision.Topologies) > len(old.Provision.Topologies) && tx.AgreedVersion() >= fsm.Keyring { // told now
 			ledger.Mirror(tx, next)
 		}
+		placeable(tx, old, next)
 		ledger.Revive(tx, next)
 	}
 	return nil, nil
