@@ -37,6 +37,9 @@ type Allocation struct {
 	ModifyTime            int64                  `msg:",omitempty"`
 	AllocStates           []*AllocState          `msg:",omitempty"`
 	SharedResources       *Resources             `json:"-" msg:",omitempty"`
+	// ReportProcess and ReportNumber are those of the node's newest report on it, see [AllocUpdateRequest].
+	ReportProcess string `json:"-" msg:",omitempty"`
+	ReportNumber  uint64 `json:"-" msg:",omitempty"`
 }
 
 // AllocStub is the row of an allocation in lists.

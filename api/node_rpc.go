@@ -17,12 +17,15 @@ type NodeRegisterRequest struct {
 // RollbackUnseen is the mark of a node that has seen none.
 const RollbackUnseen int64 = 1
 
-// NodeHeartbeatRequest tells that a node lives and what its status is.
+// NodeHeartbeatRequest tells that a node lives and what its status is. Process is that of [NodeRegisterRequest], Number
+// grows with each heartbeat of it: one that comes late is refused.
 type NodeHeartbeatRequest struct {
 	NodeID     string       `msg:",omitempty"`
 	NodeSecret string       `msg:",omitempty"`
 	Status     string       `msg:",omitempty"`
 	Events     []*NodeEvent `msg:",omitempty"`
+	Process    string       `msg:",omitempty"`
+	Number     uint64       `msg:",omitempty"`
 	WriteRequest
 }
 
@@ -71,7 +74,7 @@ type NodeAssignmentsResponse struct {
 }
 
 // AllocUpdateRequest reports the client half of allocations. Process is that of [NodeRegisterRequest], Number grows with
-// each report of it: one that comes late is refused.
+// each report of it: what comes late is not taken.
 type AllocUpdateRequest struct {
 	NodeID     string        `msg:",omitempty"`
 	NodeSecret string        `msg:",omitempty"`

@@ -2088,8 +2088,8 @@ func (z *AllocatedTaskResources) Msgsize() (s int) {
 func (z *Allocation) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(33)
-	var zb0001Mask uint64 /* 33 bits */
+	zb0001Len := uint32(35)
+	var zb0001Mask uint64 /* 35 bits */
 	_ = zb0001Mask
 	if z.ID == "" {
 		zb0001Len--
@@ -2218,6 +2218,14 @@ func (z *Allocation) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.SharedResources == nil {
 		zb0001Len--
 		zb0001Mask |= 0x100000000
+	}
+	if z.ReportProcess == "" {
+		zb0001Len--
+		zb0001Mask |= 0x200000000
+	}
+	if z.ReportNumber == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x400000000
 	}
 	// variable map header, size zb0001Len
 	o = msgp.AppendMapHeader(o, zb0001Len)
@@ -2570,6 +2578,16 @@ func (z *Allocation) MarshalMsg(b []byte) (o []byte, err error) {
 					return
 				}
 			}
+		}
+		if (zb0001Mask & 0x200000000) == 0 { // if not omitted
+			// string "ReportProcess"
+			o = append(o, 0xad, 0x52, 0x65, 0x70, 0x6f, 0x72, 0x74, 0x50, 0x72, 0x6f, 0x63, 0x65, 0x73, 0x73)
+			o = msgp.AppendString(o, z.ReportProcess)
+		}
+		if (zb0001Mask & 0x400000000) == 0 { // if not omitted
+			// string "ReportNumber"
+			o = append(o, 0xac, 0x52, 0x65, 0x70, 0x6f, 0x72, 0x74, 0x4e, 0x75, 0x6d, 0x62, 0x65, 0x72)
+			o = msgp.AppendUint64(o, z.ReportNumber)
 		}
 	}
 	return
@@ -3093,6 +3111,18 @@ func (z *Allocation) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					return
 				}
 			}
+		case "ReportProcess":
+			z.ReportProcess, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ReportProcess")
+				return
+			}
+		case "ReportNumber":
+			z.ReportNumber, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ReportNumber")
+				return
+			}
 		default:
 			bts, err = msgp.Skip(bts)
 			if err != nil {
@@ -3181,6 +3211,7 @@ func (z *Allocation) Msgsize() (s int) {
 	} else {
 		s += z.SharedResources.Msgsize()
 	}
+	s += 14 + msgp.StringPrefixSize + len(z.ReportProcess) + 13 + msgp.Uint64Size
 	return
 }
 

@@ -1058,8 +1058,8 @@ func (z *NodeGetResponse) Msgsize() (s int) {
 func (z *NodeHeartbeatRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(7)
+	var zb0001Mask uint8 /* 7 bits */
 	_ = zb0001Mask
 	if z.NodeID == "" {
 		zb0001Len--
@@ -1076,6 +1076,14 @@ func (z *NodeHeartbeatRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Events == nil {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.Process == "" {
+		zb0001Len--
+		zb0001Mask |= 0x10
+	}
+	if z.Number == 0 {
+		zb0001Len--
+		zb0001Mask |= 0x20
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1112,6 +1120,16 @@ func (z *NodeHeartbeatRequest) MarshalMsg(b []byte) (o []byte, err error) {
 					}
 				}
 			}
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Process"
+			o = append(o, 0xa7, 0x50, 0x72, 0x6f, 0x63, 0x65, 0x73, 0x73)
+			o = msgp.AppendString(o, z.Process)
+		}
+		if (zb0001Mask & 0x20) == 0 { // if not omitted
+			// string "Number"
+			o = append(o, 0xa6, 0x4e, 0x75, 0x6d, 0x62, 0x65, 0x72)
+			o = msgp.AppendUint64(o, z.Number)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -1198,6 +1216,18 @@ func (z *NodeHeartbeatRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 					}
 				}
 			}
+		case "Process":
+			z.Process, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Process")
+				return
+			}
+		case "Number":
+			z.Number, bts, err = msgp.ReadUint64Bytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Number")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -1226,7 +1256,7 @@ func (z *NodeHeartbeatRequest) Msgsize() (s int) {
 			s += z.Events[za0001].Msgsize()
 		}
 	}
-	s += 13 + z.WriteRequest.Msgsize()
+	s += 8 + msgp.StringPrefixSize + len(z.Process) + 7 + msgp.Uint64Size + 13 + z.WriteRequest.Msgsize()
 	return
 }
 

@@ -197,8 +197,10 @@ func (c *Client) beat(ctx context.Context) time.Duration {
 	call, cancel := context.WithTimeout(ctx, c.beatWait())
 	defer cancel()
 	sent := bootTime()
+	process, number := c.sequence.next()
 	resp, err := wire.NodeHeartbeat.Call(call, c.conf.Servers, &api.NodeHeartbeatRequest{
-		NodeID: c.id, NodeSecret: c.secret, Status: api.NodeStatusReady, Events: events, WriteRequest: api.WriteRequest{Region: c.conf.Region},
+		NodeID: c.id, NodeSecret: c.secret, Status: api.NodeStatusReady, Events: events, Process: process, Number: number,
+		WriteRequest: api.WriteRequest{Region: c.conf.Region},
 	})
 	switch {
 	case err == nil:
@@ -210,7 +212,7 @@ func (c *Client) beat(ctx context.Context) time.Duration {
 	c.log.Warn("heartbeat was not answered", "error", err)
 	c.withoutLeader(ctx)
 	if errors.Is(err, fault.NotFound) {
-		c.node.poke() // purged: register again
+		c.node.poke() // purged, or another process has registered: register again
 	}
 	return beatRetry + jitter(beatRetry)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// sequence names this process of the agent and numbers its registrations and reports, so that the servers do not take one
+// sequence names this process of the agent and numbers its registrations, heartbeats and reports, so that the servers do not take one
 // that comes late, by way of a server that was cut off or frozen, for news.
 type sequence struct {
 	mu      sync.Mutex

@@ -21,7 +21,7 @@ type Outcome struct {
 }
 
 // UpdateClient takes over the client half of allocations. Each names its node in NodeID; those that
-// are unknown or run elsewhere are skipped.
+// are unknown or run elsewhere are skipped, and so is a report that was sent before the one that is known.
 type UpdateClient struct {
 	Allocs []*api.Allocation `msg:",omitempty"`
 	Seed   string            `msg:",omitempty"`
@@ -53,7 +53,7 @@ func (c *UpdateClient) Apply(tx *state.Txn) (any, error) {
 	sheet := tally.New(tx)
 	for _, report := range c.Allocs {
 		old := tx.Alloc(report.ID)
-		if old == nil || old.NodeID != report.NodeID {
+		if old == nil || old.NodeID != report.NodeID || late(tx, old, report) {
 			continue
 		}
 		next := merged(tx, old, report)
@@ -76,6 +76,13 @@ func (c *UpdateClient) Apply(tx *state.Txn) (any, error) {
 	return out, nil
 }
 
+// late reports whether a report was sent before the one that is known: by way of a server that was cut off or frozen it may
+// come after it, when others lead.
+func late(tx *state.Txn, old, report *api.Allocation) bool {
+	return tx.AgreedVersion() >= fsm.Keyring && report.ReportProcess != "" &&
+		report.ReportProcess == old.ReportProcess && report.ReportNumber < old.ReportNumber
+}
+
 // merged takes the client half from the report and everything else from the record. A terminal
 // allocation does not come back to life.
 func merged(tx *state.Txn, old, report *api.Allocation) *api.Allocation {
@@ -85,6 +92,9 @@ func merged(tx *state.Txn, old, report *api.Allocation) *api.Allocation {
 		next.ClientStatus, next.ClientDescription = report.ClientStatus, report.ClientDescription
 	}
 	next.TaskStates = report.TaskStates
+	if tx.AgreedVersion() >= fsm.Keyring {
+		next.ReportProcess, next.ReportNumber = report.ReportProcess, report.ReportNumber
+	}
 	if report.NetworkStatus != nil {
 		next.NetworkStatus = report.NetworkStatus
 	}

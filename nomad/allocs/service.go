@@ -28,7 +28,6 @@ type Service struct {
 	state   *state.Store
 	raft    fsm.Proposer
 	reports *batcher
-	newest  newest
 }
 
 // New makes the service.
@@ -98,25 +97,46 @@ func (s *Service) Update(ctx context.Context, r *api.AllocUpdateRequest) (*api.W
 	if len(r.Allocs) == 0 {
 		return nil, fault.New(fault.Invalid, "must update at least one allocation")
 	}
+	process, err := heard(s.state.Read().Node(r.NodeID), r)
+	if err != nil {
+		return nil, err
+	}
 	reports := make([]*api.Allocation, 0, len(r.Allocs))
 	for _, a := range r.Allocs {
 		if err := check(a); err != nil {
 			return nil, err
 		}
 		half := brief(clientHalf(a, r.NodeID))
+		if process != "" {
+			half.ReportProcess, half.ReportNumber = process, r.Number
+		}
 		if n := half.Msgsize(); n > reportMax {
 			return nil, fault.New(fault.TooLarge, "the report on alloc %q has %d bytes, at most %d are possible", a.ID, n, reportMax)
 		}
 		reports = append(reports, half)
-	}
-	if err := s.newest.admit(s.state.Read(), r); err != nil {
-		return nil, err
 	}
 	index, err := s.reports.send(ctx, reports)
 	if err != nil {
 		return nil, fmt.Errorf("update %d allocs of node %q: %w", len(reports), r.NodeID, err)
 	}
 	return &api.WriteMeta{Index: index}, nil
+}
+
+// heard returns the process of the agent that reports, empty where it is not known, and refuses what was sent by another one
+// than that has registered last, or by a node that is lost: it is not back before it has registered, or sent a heartbeat. A
+// node sends what was refused anew.
+func heard(n *api.Node, r *api.AllocUpdateRequest) (process string, err error) {
+	switch {
+	case n == nil:
+		return "", nil
+	case n.Status == api.NodeStatusDown || n.Status == api.NodeStatusDisconnected:
+		return "", fault.New(fault.Conflict, "node %q is %s: it must send a heartbeat before it reports", n.ID, n.Status)
+	case n.Process == "" || r.Process == "": // an agent that says nothing of its process
+		return "", nil
+	case r.Process != n.Process:
+		return "", fault.New(fault.Conflict, "another process of node %q has registered since it sent this report", n.ID)
+	}
+	return n.Process, nil
 }
 
 func check(a *api.Allocation) error {

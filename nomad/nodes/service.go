@@ -67,6 +67,8 @@ type Service struct {
 	watch *deadlines // while leading
 	// refusals are the nodes whose refusal was told.
 	refusals map[string]bool
+
+	newest newest
 }
 
 // New makes the service; zero times in the configuration take their defaults.
@@ -216,6 +218,9 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 	if ledger.Untold(tx, r.NodeID) { // as a node that is not known, it registers at once, and tells what it has mounted
 		return nil, fault.New(fault.NotFound, "the servers were restored to an older state: node %q must register again", r.NodeID)
 	}
+	if err := s.newest.admit(n, r); err != nil {
+		return nil, err
+	}
 	status := r.Status
 	if status == "" && lost(n.Status) {
 		status = api.NodeStatusReady
@@ -291,6 +296,7 @@ func (s *Service) ttlFor(nodes int) time.Duration {
 }
 
 func (s *Service) forget(id string) {
+	s.newest.forget(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watch != nil {
