@@ -51,8 +51,8 @@ func (s *evalSet) add(j *api.Job, a *api.Allocation) {
 	s.ids = append(s.ids, e.ID)
 }
 
-// evaluate creates evaluations of all jobs that have something on the node, and of all system jobs
-// that could have, or whose CSI plugin the node needs.
+// evaluate creates evaluations of all jobs that have something on the node, of those whose CSI plugin the node needs, and
+// of all system jobs that could have something there.
 func evaluate(tx *state.Txn, n *api.Node, trigger, seed string) []string {
 	evals := newEvals(tx, n, trigger, seed)
 	for _, a := range slices.Collect(tx.AllocsByNode(n.ID)) {
@@ -61,7 +61,8 @@ func evaluate(tx *state.Txn, n *api.Node, trigger, seed string) []string {
 		}
 	}
 	for _, j := range slices.Collect(tx.Jobs(api.AllNamespaces)) {
-		if systemJob(j) && !j.Stop && !template(tx, j) && (mayRun(j, n) || needs(tx, n, j)) {
+		system := systemJob(j)
+		if !j.Stop && !template(tx, j) && (system && mayRun(j, n) || (system || j.Type == api.JobTypeService) && needs(tx, n, j)) {
 			evals.add(j, nil)
 		}
 	}

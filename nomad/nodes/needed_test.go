@@ -16,20 +16,24 @@ import (
 func TestNodeThatNeedsAPluginHasItsJobEvaluated(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
+		job     string
 		claim   api.ClaimState
 		kind    string
 		version uint64
 		want    []string
 	}{
-		"mounted":             {api.ClaimReleasing, api.CSIPluginTypeNode, fsm.Keyring, []string{"driver node-update"}},
-		"unmounted":           {api.ClaimUnmounted, api.CSIPluginTypeNode, fsm.Keyring, nil},
-		"only the controller": {api.ClaimReleasing, api.CSIPluginTypeController, fsm.Keyring, nil},
-		"older servers":       {api.ClaimReleasing, api.CSIPluginTypeNode, fsm.Ends, nil},
+		"mounted":             {api.JobTypeSystem, api.ClaimReleasing, api.CSIPluginTypeNode, fsm.Keyring, []string{"driver node-update"}},
+		"a service":           {api.JobTypeService, api.ClaimReleasing, api.CSIPluginTypeNode, fsm.Keyring, []string{"driver node-update"}},
+		"waits":               {api.JobTypeService, api.ClaimWaiting, api.CSIPluginTypeNode, fsm.Keyring, []string{"driver node-update"}},
+		"work that ends":      {api.JobTypeBatch, api.ClaimReleasing, api.CSIPluginTypeNode, fsm.Keyring, nil},
+		"unmounted":           {api.JobTypeSystem, api.ClaimUnmounted, api.CSIPluginTypeNode, fsm.Keyring, nil},
+		"only the controller": {api.JobTypeSystem, api.ClaimReleasing, api.CSIPluginTypeController, fsm.Keyring, nil},
+		"older servers":       {api.JobTypeService, api.ClaimReleasing, api.CSIPluginTypeNode, fsm.Ends, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := open(t, nodes.Heartbeat{})
-			r.place(api.JobTypeSystem, "driver", "elsewhere", func(g *api.TaskGroup) {
+			r.place(x.job, "driver", "elsewhere", func(g *api.TaskGroup) {
 				g.Tasks[0].CSIPluginConfig = &api.CSIPluginConfig{ID: "p", Type: x.kind}
 			})
 			r.write(func(tx *state.Txn) {

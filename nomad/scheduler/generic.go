@@ -38,6 +38,7 @@ func (r *run) generic() {
 	for _, name := range names {
 		if r.live && r.job.Group(name) != nil {
 			r.placeGroup(r.job.Group(name), results[name].Place)
+			r.serve(r.job.Group(name), results[name].Older)
 		}
 	}
 	r.out.Missing = r.volumes.Missing()
@@ -193,24 +194,26 @@ func (r *run) needs(i int, g *api.TaskGroup) bool {
 
 // place places one allocation, with its predecessor's stop when it has one.
 func (p *placer) place(pl *reconcile.Place) bool {
-	if p.failed != nil && !p.volatile && pl.Stop == nil {
+	if p.failed != nil && !p.volatile && pl.Stop == nil && pl.Node == "" {
 		p.failed.CoalescedFailures++
 		return false
 	}
 	paired := pl.Stop != nil
+	node := p.pinned(pl)
 	if paired {
 		p.vacate(pl.Stop.Alloc)
 	}
 	a := p.newAlloc(pl)
-	preferred := p.preferred(pl.Previous)
-	if i := p.waiting(pl); i >= 0 {
-		preferred = i
-	}
-	if !p.choose(a, preferred, p.avoided(pl)) {
+	switch {
+	case node != "" && p.placeAt(a, node):
+	case node == "" && p.chooseFor(a, pl):
+	default:
 		if paired {
 			p.unvacate(pl.Stop.Alloc)
 		}
-		p.fail(a)
+		if node == "" {
+			p.fail(a)
+		}
 		return false
 	}
 	if paired {
@@ -218,6 +221,15 @@ func (p *placer) place(pl *reconcile.Place) bool {
 	}
 	p.run.add(a)
 	return true
+}
+
+// chooseFor finds the best node for the allocation: first that of its data, or one that waits for its plugin.
+func (p *placer) chooseFor(a *api.Allocation, pl *reconcile.Place) bool {
+	preferred := p.preferred(pl.Previous)
+	if i := p.waiting(pl); i >= 0 {
+		preferred = i
+	}
+	return p.choose(a, preferred, p.avoided(pl))
 }
 
 func (p *placer) newAlloc(pl *reconcile.Place) *api.Allocation {

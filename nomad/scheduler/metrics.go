@@ -130,22 +130,27 @@ func (p *placer) fail(a *api.Allocation) {
 		if !p.fit[i].ok() {
 			continue
 		}
-		n := p.run.edit.Row(i).Node
-		reason, full := p.refusal(p.run.edit.Row(i))
-		switch {
-		case reason != "" && full:
-			exhausted(m, n, reason)
-		case reason != "":
-			filtered(m, n, reason, 1)
-		case ask != nil && ask.Refusal(n) != "":
-			filtered(m, n, ask.Refusal(n), 1)
-		default:
-			exhausted(m, n, "network: dynamic port selection failed")
-		}
+		p.refusedBy(m, i, ask)
 	}
 	m.ResourcesExhausted = lacking(p.group, m.DimensionExhausted)
 	p.failed = m
 	p.run.out.Failed[p.group.Name] = m
+}
+
+// refusedBy counts a node that has no place for one more.
+func (p *placer) refusedBy(m *api.AllocationMetric, i int, ask *feasible.VolumeAsk) {
+	n := p.run.edit.Row(i).Node
+	reason, full := p.refusal(p.run.edit.Row(i))
+	switch {
+	case reason != "" && full:
+		exhausted(m, n, reason)
+	case reason != "":
+		filtered(m, n, reason, 1)
+	case ask != nil && ask.Refusal(n) != "":
+		filtered(m, n, ask.Refusal(n), 1)
+	default:
+		exhausted(m, n, "network: dynamic port selection failed")
+	}
 }
 
 // lacking is what each task of the group asked for of the dimensions that ran out on some node.

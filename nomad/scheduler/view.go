@@ -17,6 +17,7 @@ type View interface {
 	Job(ns, id string) *api.Job
 	Eval(id string) *api.Evaluation
 	AllocsByJob(ns, job string) iter.Seq[*api.Allocation]
+	AllocsByNode(node string) iter.Seq[*api.Allocation]
 	EvalsByJob(ns, job string) iter.Seq[*api.Evaluation]
 	DeploymentsByJob(ns, job string) iter.Seq[*api.Deployment]
 	SchedulerConfig() *api.SchedulerConfiguration

@@ -1,6 +1,7 @@
 package feasible
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -52,19 +53,26 @@ func nodePlugins(g *api.TaskGroup) (ids []string) {
 	return ids
 }
 
-// Left reports whether a node that is none of the job's by what it is, its datacenter, its pool or its properties, is to
-// have the CSI plugin that the group runs all the same, as it needs it. That is for no job to do where another one may
-// run the plugin there; of several that may not, it is for one that had it there.
+// SharesPlugin reports whether two groups run one CSI plugin for the volumes of their nodes. Each may be nil.
+func SharesPlugin(a, b *api.TaskGroup) bool {
+	ids := nodePlugins(b)
+	return slices.ContainsFunc(nodePlugins(a), func(id string) bool { return slices.Contains(ids, id) })
+}
+
+// Left reports whether a node that is none of the job's by what it is, its datacenter, its pool or its properties, or on
+// which a service has nothing, is to have the CSI plugin that the group runs all the same, as it needs it. That is for no
+// job to do where another one may run the plugin there; of several that may not, it is for one that had it there, and for
+// the first by its name when that is not known any more.
 func Left(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup, had bool) bool {
 	if !Needs(view, n, g) {
 		return false
 	}
 	for _, id := range nodePlugins(g) {
 		for other := range view.JobsByPlugin(id) {
-			if other.Stop || other.ID == j.ID && other.Namespace == j.Namespace {
+			if other.Stop || other.ID == j.ID && other.Namespace == j.Namespace || !slices.ContainsFunc(other.TaskGroups, func(g *api.TaskGroup) bool { return provides(g, id) }) {
 				continue
 			}
-			if !had || mayRun(other, id, n) {
+			if first := cmp.Or(cmp.Compare(j.Namespace, other.Namespace), cmp.Compare(j.ID, other.ID)) < 0; !had && !first || mayRun(other, id, n) {
 				return false
 			}
 		}
@@ -72,10 +80,15 @@ func Left(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup, had bool) 
 	return true
 }
 
+// provides reports whether the group runs the plugin for the volumes of its nodes.
+func provides(g *api.TaskGroup, plugin string) bool {
+	return g.Count > 0 && slices.Contains(nodePlugins(g), plugin)
+}
+
 // mayRun reports whether the system job may run the node's part of the plugin on the node by what that is.
 func mayRun(j *api.Job, plugin string, n *api.Node) bool {
 	return j.Type == api.JobTypeSystem && slices.ContainsFunc(j.TaskGroups, func(g *api.TaskGroup) bool {
-		if g.Count == 0 || !slices.Contains(nodePlugins(g), plugin) {
+		if !provides(g, plugin) {
 			return false
 		}
 		s := NewStatic(j, g)

@@ -115,13 +115,16 @@ func (p *pass) placeAgain() {
 	p.placeMigrating()
 	for _, a := range p.failed {
 		canary := p.canary(a)
-		s := &Stop{Alloc: a, Description: rescheduled}
+		s, node := &Stop{Alloc: a, Description: rescheduled}, ""
 		if !canary && p.open() <= 0 {
-			s.Description = NotNeeded
-			p.res.Stop = append(p.res.Stop, *s)
-			continue
+			if !p.needed(a) || p.besides(a) {
+				s.Description = NotNeeded
+				p.res.Stop = append(p.res.Stop, *s)
+				continue
+			}
+			node = a.NodeID
 		}
-		p.place(Place{Name: a.Name, Previous: a, Failed: true, Stop: s, Canary: canary, Job: p.versionFor(a)})
+		p.place(Place{Name: a.Name, Previous: a, Failed: true, Stop: s, Canary: canary, Job: p.versionFor(a), Node: node})
 		p.res.Desired.RescheduleNow++
 	}
 	for _, list := range [][]*api.Allocation{p.lost, p.replaced} {
@@ -237,6 +240,9 @@ func (p *pass) conclude() {
 			canaries = p.roll.update.Canary
 		}
 		p.res.State = p.roll.State(total, canaries)
+	}
+	if p.unpromoted {
+		p.res.Older = p.older
 	}
 	p.res.Settled = !changes && len(p.res.Place)+len(p.migrate)+p.later+p.waiting == 0 && p.roll.Done()
 }

@@ -36,6 +36,11 @@ func (p *pass) reconnect() {
 		if p.staysBefore(original, replacement) {
 			loser = replacement
 		}
+		if original.NodeID != replacement.NodeID && p.needed(loser) { // for the volumes of its node
+			if loser = other(loser, original, replacement); p.needed(loser) {
+				continue
+			}
+		}
 		gone[loser] = true
 		p.stop(loser, reconnected, "")
 		p.res.Desired.Reconnect++
@@ -43,6 +48,14 @@ func (p *pass) reconnect() {
 	if len(gone) > 0 {
 		p.keep = slices.DeleteFunc(p.keep, func(r row) bool { return gone[r.Allocation] })
 	}
+}
+
+// other is the one of two that is not a.
+func other(a, one, two *api.Allocation) *api.Allocation {
+	if a == one {
+		return two
+	}
+	return one
 }
 
 // replacements are the newest kept allocations that took over a name.

@@ -54,6 +54,8 @@ type Place struct {
 	Canary bool
 	// Job is set when the allocation is to be of an older version: the new one is not promoted yet.
 	Job *api.Job
+	// Node is the only node that will do; empty is any.
+	Node string
 }
 
 // Stop is an allocation to be stopped.
@@ -82,6 +84,8 @@ type Result struct {
 	Place  []Place
 	// State is the group's part of a deployment to be created; nil when none is.
 	State *api.DeploymentState
+	// Older is what runs while canaries are not promoted; else nil.
+	Older *api.Job
 	// Settled says that nothing is left to do and the group's part of the current deployment is done.
 	Settled bool
 	Desired api.DesiredUpdates

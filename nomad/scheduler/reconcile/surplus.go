@@ -11,6 +11,11 @@ import (
 func (p *pass) stopSurplus() {
 	p.stopTwins()
 	surplus := len(p.keep) + p.moving() - p.group.Count
+	for _, r := range p.keep { // nobody goes for one that has come back to its node before that is there
+		if r.index >= p.group.Count && !r.ok && p.needed(r.Allocation) {
+			surplus--
+		}
+	}
 	if surplus <= 0 {
 		return
 	}
@@ -37,6 +42,11 @@ func (p *pass) stopSurplus() {
 // needed reports whether the allocation's node cannot do without it.
 func (p *pass) needed(a *api.Allocation) bool { return p.in.Needed != nil && p.in.Needed(a) }
 
+// besides reports whether another allocation that is kept is on the node of this one.
+func (p *pass) besides(a *api.Allocation) bool {
+	return slices.ContainsFunc(p.keep, func(r row) bool { return r.Allocation != a && r.NodeID == a.NodeID })
+}
+
 // moving counts what migrates and holds a name.
 func (p *pass) moving() int {
 	n := len(p.migrate)
@@ -49,7 +59,8 @@ func (p *pass) moving() int {
 }
 
 // stopTwins leaves one allocation under each name: of the newest version, and of those the one that runs, or has done its work.
-// A promoted canary has the name of the one that it replaces.
+// A promoted canary has the name of the one that it replaces. What its node needs stays, to be updated there, unless the
+// other one is on that node too.
 func (p *pass) stopTwins() {
 	var seen indexes
 	twins := false
@@ -64,10 +75,14 @@ func (p *pass) stopTwins() {
 			}
 			return p.better(b.Allocation, a.Allocation)
 		})
-		last := -1
+		last, served := -1, []string(nil)
 		p.keep = slices.DeleteFunc(p.keep, func(r row) bool {
 			if r.index < 0 || r.index != last {
-				last = r.index
+				last, served = r.index, []string{r.NodeID}
+				return false
+			}
+			if !r.Terminal() && !slices.Contains(served, r.NodeID) && p.needed(r.Allocation) {
+				served = append(served, r.NodeID)
 				return false
 			}
 			p.giveUp(r.Allocation)
