@@ -26,6 +26,15 @@ type mounts struct {
 
 // Up mounts the volumes of the allocation's group.
 func (m *mounts) Up(ctx context.Context, a *api.Allocation) (map[string]driver.Mount, error) {
+	return m.all(a, func() (map[string]volumes.Mount, error) { return m.csi.Up(ctx, a) })
+}
+
+// Adopt answers what an earlier agent process mounted.
+func (m *mounts) Adopt(a *api.Allocation) (map[string]driver.Mount, error) {
+	return m.all(a, func() (map[string]volumes.Mount, error) { return m.csi.Adopt(a) })
+}
+
+func (m *mounts) all(a *api.Allocation, mounted func() (map[string]volumes.Mount, error)) (map[string]driver.Mount, error) {
 	out := map[string]driver.Mount{}
 	for name, req := range a.Group().Volumes {
 		if req.Type != api.VolumeTypeHost {
@@ -37,7 +46,7 @@ func (m *mounts) Up(ctx context.Context, a *api.Allocation) (map[string]driver.M
 		}
 		out[name] = driver.Mount{Source: v.Path, ReadOnly: v.ReadOnly || req.ReadOnly}
 	}
-	csi, err := m.csi.Up(ctx, a)
+	csi, err := mounted()
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,9 @@ type Volumes interface {
 	// Up mounts all volumes of the allocation and returns them by their name in the group. An error is
 	// final: what passes is retried inside.
 	Up(ctx context.Context, a *api.Allocation) (map[string]driver.Mount, error)
+	// Adopt returns what an earlier agent process mounted for the allocation, without any effect; an error means that
+	// something of it is not there.
+	Adopt(a *api.Allocation) (map[string]driver.Mount, error)
 	// Down unmounts them, also when Up failed or an earlier agent process ran it.
 	Down(ctx context.Context, allocID string) error
 }
@@ -198,7 +201,7 @@ func (a *Alloc) markVolumes() error {
 // of ctx; a step that failed ends the tasks instead.
 func (a *Alloc) up(ctx context.Context, engine *steps.Engine[Scope], scope *Scope) error {
 	if a.over() {
-		if !allDead(a.tasks.States()) {
+		if !allDead(a.tasks.States()) && !a.resume(ctx, scope) {
 			a.tasks.Abandon(ctx, nil)
 		}
 		return ctx.Err()
@@ -221,7 +224,9 @@ func (a *Alloc) up(ctx context.Context, engine *steps.Engine[Scope], scope *Scop
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && stopped && scope.running == nil:
-		a.tasks.Abandon(ctx, nil)
+		if !a.resume(ctx, scope) {
+			a.tasks.Abandon(ctx, nil)
+		}
 		return ctx.Err()
 	case err != nil && scope.running == nil:
 		a.conf.Log.Warn("allocation cannot be set up", "alloc_id", a.id, "error", err)
@@ -233,6 +238,24 @@ func (a *Alloc) up(ctx context.Context, engine *steps.Engine[Scope], scope *Scop
 	case <-a.stopping:
 	}
 	return ctx.Err()
+}
+
+// resume goes on with the end of tasks that an earlier agent process led: they end in their order, and poststop tasks,
+// which may use the volumes, are run. It reports false when there is nothing to go on with, or not all volumes are there.
+func (a *Alloc) resume(ctx context.Context, scope *Scope) bool {
+	step := workload{a.tasks}
+	if mark := a.marks[step.Name()]; mark != steps.MarkBegun && mark != steps.MarkUp || a.isBroken() != nil {
+		return false
+	}
+	if a.conf.Volumes != nil {
+		var err error
+		if scope.Mounts, err = a.conf.Volumes.Adopt(scope.Alloc); err != nil {
+			a.conf.Log.Warn("tasks that were being stopped are ended at once", "alloc_id", a.id, "error", err)
+			return false
+		}
+	}
+	a.tasks.Stop()
+	return step.Up(ctx, scope) == nil
 }
 
 // over reports whether there is nothing to bring up: the tasks have ended, or must.

@@ -44,6 +44,12 @@ type mounts struct {
 	hang     bool
 	upErr    error
 	downErrs int
+	// adoptErr says what is not mounted any more.
+	adoptErr error
+}
+
+func (m *mounts) Adopt(a *api.Allocation) (map[string]driver.Mount, error) {
+	return map[string]driver.Mount{"data": {Source: "/vol/" + a.ID}}, m.adoptErr
 }
 
 func (m *mounts) Up(ctx context.Context, a *api.Allocation) (map[string]driver.Mount, error) {

@@ -104,7 +104,8 @@ func New(c Config) (*Group, error) {
 }
 
 // Run leads the tasks until all are dead, and returns nil; when ctx ends it leaves them running and returns
-// its error. It may be called once.
+// its error. It may be called once. A group that was told to stop before goes on with what an earlier agent process
+// began: its tasks end in their order, and poststop tasks run to their end.
 func (g *Group) Run(ctx context.Context, mounts map[string]driver.Mount) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -113,7 +114,16 @@ func (g *Group) Run(ctx context.Context, mounts map[string]driver.Mount) error {
 	lead := func(t *task) { all.Go(func() { t.run(ctx) }) }
 	g.mu.Lock()
 	g.mounts, g.lead = mounts, lead
+	select {
+	case <-g.asked:
+		g.stopping = true // the delay was an earlier process's
+	default:
+	}
+	stopping := g.stopping
 	g.mu.Unlock()
+	if stopping {
+		g.follow() // who is to end is told before its attempt is taken up: one that ends now is not started again
+	}
 	for _, t := range g.tasks {
 		lead(t)
 	}

@@ -50,6 +50,14 @@ func requestsOf(a *api.Allocation) []*request {
 	return out
 }
 
+// serve notes the mount of a row under the names of all requests that it serves.
+func (q *request) serve(r *row, out map[string]Mount) {
+	for _, alias := range q.use.Aliases {
+		readOnly := r.ReadOnly || q.alloc.Group().Volumes[alias].ReadOnly
+		out[alias] = Mount{Source: r.Target.Host, Device: r.device(), ReadOnly: readOnly, Owner: r.Owner}
+	}
+}
+
 // staging returns the mode and options that the volume is staged with for a use with these: the mode in which
 // somebody writes, and the flags of single mounts that all uses by the allocation have in common. Each is
 // published with its own.

@@ -46,15 +46,29 @@ func (s *Service) Up(ctx context.Context, alloc *api.Allocation) (map[string]Mou
 				cancel()
 				return
 			}
-			for _, alias := range q.use.Aliases {
-				readOnly := r.ReadOnly || alloc.Group().Volumes[alias].ReadOnly
-				out[alias] = Mount{Source: r.Target.Host, Device: r.device(), ReadOnly: readOnly, Owner: r.Owner}
-			}
+			q.serve(r, out)
 		})
 	}
 	all.Wait()
 	if len(errs) > 0 {
 		return nil, first(errs)
+	}
+	return out, nil
+}
+
+// Adopt returns the mounts that an earlier agent process made for the allocation, by the names of their requests. It
+// calls and writes nothing; an error means that one of them is not there.
+func (s *Service) Adopt(alloc *api.Allocation) (map[string]Mount, error) {
+	out := map[string]Mount{}
+	for _, q := range requestsOf(alloc) {
+		r, err := s.adopt(q)
+		if err == nil && r == nil {
+			err = fault.New(fault.Unavailable, "it is not mounted any more")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("volume %q: %w", q.name(), err)
+		}
+		q.serve(r, out)
 	}
 	return out, nil
 }
