@@ -36,22 +36,22 @@ func (r *Raft) Bootstrap(servers []api.RaftServer) error {
 
 // AddVoter makes a server a voter, or records its new address.
 func (r *Raft) AddVoter(ctx context.Context, id, address string) error {
-	return await(ctx, r.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(address), 0, enqueueTimeout))
+	return r.await(ctx, r.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(address), 0, enqueueTimeout))
 }
 
 // AddNonvoter lets a server copy the log without a vote.
 func (r *Raft) AddNonvoter(ctx context.Context, id, address string) error {
-	return await(ctx, r.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(address), 0, enqueueTimeout))
+	return r.await(ctx, r.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(address), 0, enqueueTimeout))
 }
 
 // DemoteVoter takes the vote of a server.
 func (r *Raft) DemoteVoter(ctx context.Context, id string) error {
-	return await(ctx, r.raft.DemoteVoter(raft.ServerID(id), 0, enqueueTimeout))
+	return r.await(ctx, r.raft.DemoteVoter(raft.ServerID(id), 0, enqueueTimeout))
 }
 
 // RemoveServer takes a server out of the cluster.
 func (r *Raft) RemoveServer(ctx context.Context, id string) error {
-	return await(ctx, r.raft.RemoveServer(raft.ServerID(id), 0, enqueueTimeout))
+	return r.await(ctx, r.raft.RemoveServer(raft.ServerID(id), 0, enqueueTimeout))
 }
 
 // TransferLeadership makes another voter lead: the named one, or with an empty id any.
@@ -62,9 +62,9 @@ func (r *Raft) TransferLeadership(ctx context.Context, id, address string) error
 	r.lease.handing.Add(1)
 	defer r.lease.handing.Add(-1)
 	if id == "" {
-		return await(ctx, r.raft.LeadershipTransfer())
+		return r.await(ctx, r.raft.LeadershipTransfer())
 	}
-	return await(ctx, r.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(address)))
+	return r.await(ctx, r.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(address)))
 }
 
 // LastIndex is the index of the newest entry in the log.

@@ -157,7 +157,7 @@ func (r *Raft) readdress(ctx context.Context) error {
 	for _, s := range f.Configuration().Servers {
 		if s.ID == raft.ServerID(r.id) && s.Address != here {
 			r.log.Info("this server has a new address", "old", s.Address, "new", here)
-			return await(ctx, r.raft.AddVoter(s.ID, here, 0, enqueueTimeout))
+			return r.await(ctx, r.raft.AddVoter(s.ID, here, 0, enqueueTimeout))
 		}
 	}
 	return nil

@@ -1,8 +1,10 @@
 package fsm_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -102,5 +104,22 @@ func TestCommitsAreOfTheirCallOnly(t *testing.T) {
 	ctx, committed = a.Commits(t.Context())
 	if _, err := a.Propose(ctx, &mark{"bad"}); err == nil || committed() {
 		t.Errorf("after the end: %v, committed %v", err, committed())
+	}
+}
+
+// What lies in a queue of raft when it ends is never answered.
+func TestNobodyWaitsForAServerThatHasEnded(t *testing.T) {
+	t.Parallel()
+	r, _ := open(t, "")
+	lead(t, r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 20 { // some find the queue open
+		if err := r.VerifyLeader(ctx); !errors.Is(err, fault.Unavailable) {
+			t.Fatalf("it leads: %v", err)
+		}
 	}
 }

@@ -88,6 +88,9 @@ type Raft struct {
 	standing sync.Mutex
 	renewing sync.Mutex
 	renewed  chan struct{}
+	// ended is closed when raft takes nothing any more.
+	ended chan struct{}
+	end   sync.Once
 }
 
 // Open locks the data directory, opens the stores, restores the state and joins the cluster.
@@ -107,7 +110,7 @@ func Open(c Config) (*Raft, error) {
 	r := &Raft{
 		id: c.ID, state: c.State, log: c.Log, stores: st, scratch: c.Dir, rollBack: c.RollBack,
 		machine: newMachine(c.State, c.Registry, c.Log),
-		leading: make(chan bool, 1),
+		leading: make(chan bool, 1), ended: make(chan struct{}),
 	}
 	if err := r.start(c); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -196,6 +199,7 @@ func (r *Raft) Close() error {
 	var errs []error
 	if r.raft != nil {
 		errs = append(errs, r.raft.Shutdown().Error())
+		r.end.Do(func() { close(r.ended) })
 	}
 	if r.transport != nil {
 		errs = append(errs, r.transport.Close())
@@ -234,7 +238,7 @@ func (r *Raft) Propose(ctx context.Context, cmd Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := await(ctx, f); err != nil {
+	if err := r.await(ctx, f); err != nil {
 		return Result{}, err
 	}
 	done, ok := f.Response().(applied)
@@ -268,14 +272,16 @@ func (r *Raft) now() time.Time {
 }
 
 // Barrier waits until everything that was committed before is applied here.
-func (r *Raft) Barrier(ctx context.Context) error { return await(ctx, r.raft.Barrier(enqueueTimeout)) }
+func (r *Raft) Barrier(ctx context.Context) error {
+	return r.await(ctx, r.raft.Barrier(enqueueTimeout))
+}
 
 // VerifyLeader asks a majority of the servers whether this one still leads.
-func (r *Raft) VerifyLeader(ctx context.Context) error { return await(ctx, r.raft.VerifyLeader()) }
+func (r *Raft) VerifyLeader(ctx context.Context) error { return r.await(ctx, r.raft.VerifyLeader()) }
 
 // Snapshot writes a snapshot now; nothing new to write is no error.
 func (r *Raft) Snapshot(ctx context.Context) error {
-	err := wait(ctx, r.raft.Snapshot())
+	err := r.wait(ctx, r.raft.Snapshot())
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
 	}
@@ -283,20 +289,23 @@ func (r *Raft) Snapshot(ctx context.Context) error {
 }
 
 // await waits for a future of raft that a majority has to confirm, or for ctx.
-func await(ctx context.Context, f raft.Future) error {
-	err := wait(ctx, f)
+func (r *Raft) await(ctx context.Context, f raft.Future) error {
+	err := r.wait(ctx, f)
 	if err == nil {
 		noteCommit(ctx)
 	}
 	return err
 }
 
-func wait(ctx context.Context, f raft.Future) error {
+// wait gives up when raft has ended: what was in its queues then is never answered.
+func (r *Raft) wait(ctx context.Context, f raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()
 	select {
 	case err := <-done:
 		return classify(err)
+	case <-r.ended:
+		return fault.New(fault.Unavailable, "the outcome is unknown: %w", raft.ErrRaftShutdown)
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return fault.New(fault.Timeout, "raft did not commit in time; the outcome is unknown: %w", ctx.Err())

@@ -59,7 +59,7 @@ func (r *Raft) mark(ctx context.Context, begin bool) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, r.raft.ApplyLog(raft.Log{Data: b}, enqueueTimeout))
+	return r.await(ctx, r.raft.ApplyLog(raft.Log{Data: b}, enqueueTimeout))
 }
 
 // mend ends a restore that another leader began, or this one in an earlier term: servers may be on two lines, see
