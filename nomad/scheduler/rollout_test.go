@@ -344,3 +344,87 @@ func TestFailedAllocationWithoutPlaceIsMarkedAndTriedAgain(t *testing.T) {
 		t.Fatalf("with capacity: %+v", p)
 	}
 }
+
+// A canary that is stopped comes back, also where nothing of the older version is left that it may replace.
+func TestASystemCanaryThatIsStoppedComesBack(t *testing.T) {
+	u := api.UpdateStrategy{MaxParallel: 4, Canary: 100, AutoPromote: true}
+	c := deployed(t, api.JobTypeSystem, 1, u)
+	j := job("j", api.JobTypeSystem, 1, updated(u), user("new"))
+	c.register(j)
+	c.run(j)
+	c.decide("j", true)
+	d := c.deployment("j")
+	for _, id := range d.TaskGroups["g"].PlacedCanaries[:2] {
+		c.write(func(tx *state.Txn) {
+			next := *tx.Alloc(id)
+			next.DesiredTransition.Migrate = true
+			tx.PutAlloc(&next)
+		})
+	}
+	o := c.run(j)
+	if got := c.users("j"); got != "map[new:4]" {
+		t.Fatalf("have %s", got)
+	}
+	for _, a := range placed(o) {
+		if a.DeploymentStatus == nil || !a.DeploymentStatus.Canary || a.DeploymentID != d.ID {
+			t.Errorf("what follows a canary is none: %+v", a)
+		}
+	}
+	if o := c.run(j); !o.Empty() {
+		t.Errorf("something is left to do: %+v", o.Plan)
+	}
+}
+
+// Canaries for which there are no nodes any more are not waited for.
+func TestSystemCanariesFollowTheNodes(t *testing.T) {
+	u := api.UpdateStrategy{MaxParallel: 4, Canary: 100, AutoPromote: true}
+	c := deployed(t, api.JobTypeSystem, 1, u)
+	j := job("j", api.JobTypeSystem, 1, updated(u), user("new"))
+	c.register(j)
+	c.run(j)
+	c.decide("j", true)
+	down := func(n *api.Node) { n.Status = api.NodeStatusDown }
+	c.node("n0", down)
+	c.run(j)
+	if g := c.deployment("j").TaskGroups["g"]; g.DesiredCanaries != 3 || g.DesiredTotal != 3 {
+		t.Fatalf("state %+v", g)
+	}
+	c.node("n0")
+	c.run(j)
+	if g := c.deployment("j").TaskGroups["g"]; g.DesiredCanaries != 3 || g.DesiredTotal != 4 {
+		t.Fatalf("state %+v", g)
+	}
+	for _, n := range []string{"n0", "n1", "n2", "n3"} {
+		c.node(n, down)
+	}
+	c.run(j)
+	if d := c.deployment("j"); !d.Active() || d.TaskGroups["g"].DesiredCanaries != 1 {
+		t.Fatalf("without a node: %+v", d)
+	}
+}
+
+// A canary whose node is full waits for it like anything else.
+func TestASystemCanaryWaitsForItsNode(t *testing.T) {
+	u := api.UpdateStrategy{MaxParallel: 4, Canary: 100, AutoPromote: true}
+	c := newCluster(t)
+	c.nodes(1)
+	j := job("j", api.JobTypeSystem, 1, updated(u), user("old"))
+	c.register(j)
+	c.run(j)
+	c.decide("j", true)
+	c.run(j)
+	j = job("j", api.JobTypeSystem, 1, updated(u), user("new"))
+	c.register(j)
+	c.run(j)
+	c.each("j", func(a *api.Allocation) { a.ClientStatus, a.DesiredStatus = "complete", api.AllocDesiredStatusEvict })
+	small := func(n *api.Node) { n.NodeResources.Cpu.CpuShares = 100 }
+	c.node("n0", small)
+	if o := c.run(j); len(o.FullNodes) != 1 {
+		t.Fatalf("nobody waits for the node: %+v", o)
+	}
+	c.node("n0")
+	c.run(j)
+	if got := c.users("j"); got != "map[new:1]" {
+		t.Fatalf("have %s", got)
+	}
+}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ func (r *run) system() {
 		}
 		r.queue(name)
 		s := &systemGroup{
-			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, had: map[string]bool{}, ended: map[string][]*api.Allocation{}, redo: map[string]bool{},
+			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, had: map[string]bool{}, tried: map[string]bool{}, moved: map[string]*api.Allocation{}, ended: map[string][]*api.Allocation{}, redo: map[string]bool{},
 			roll: reconcile.RolloutOf(g, r.current), name: reconcile.Name(r.job.ID, name, 0),
 		}
 		r.out.Plan.Annotations.DesiredTGUpdates[name] = s.desired
@@ -59,7 +60,12 @@ type systemGroup struct {
 	// to the job's version.
 	byNode map[string]*api.Allocation
 	// had are the nodes of which the group had an allocation, whatever became of it.
-	had     map[string]bool
+	had map[string]bool
+	// tried are those of which it had a canary of the deployment.
+	tried map[string]bool
+	// moved are those that somebody wants stopped, by node. What follows one there names it: the plan leaves it out when
+	// the work was finished meanwhile.
+	moved   map[string]*api.Allocation
 	replace []*api.Allocation
 	update  []*api.Allocation
 	static  *feasible.Static
@@ -97,6 +103,9 @@ func (s *systemGroup) review() {
 
 func (s *systemGroup) reviewOne(a *api.Allocation) {
 	s.ran, s.had[a.NodeID] = s.ran || s.current(a), true
+	if s.roll.Member(a) && a.DeploymentStatus != nil && a.DeploymentStatus.Canary {
+		s.tried[a.NodeID] = true
+	}
 	if a.ServerTerminal() {
 		return
 	}
@@ -132,6 +141,7 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 	case a.DesiredTransition.Migrate:
 		s.stop(a, reconcile.Migrating, "")
 		s.desired.Migrate++
+		s.moved[a.NodeID] = a
 	case s.byNode[a.NodeID] != nil || !s.reaches(n) && !s.holds(n):
 		s.stop(a, reconcile.NotNeeded, "")
 	default:
@@ -228,9 +238,12 @@ func (s *systemGroup) rollOut() {
 	case s.roll.Begins(total, s.ran, len(s.update)+len(s.replace) > 0):
 		s.run.addGroup(name, s.roll.State(total, s.roll.Share(len(s.replace))))
 		s.roll = reconcile.RolloutOf(s.group, s.run.current)
-	case now != nil && now.DesiredTotal != total:
+	case now != nil && (now.DesiredTotal != total || s.roll.Unpromoted() && now.DesiredCanaries > max(1, total)):
 		changed := *now
 		changed.DesiredTotal = total
+		if s.roll.Unpromoted() { // there may be fewer nodes to try it out on than there were
+			changed.DesiredCanaries = min(changed.DesiredCanaries, max(1, total))
+		}
 		s.run.addGroup(name, &changed)
 		s.roll = reconcile.RolloutOf(s.group, s.run.current)
 	}
@@ -279,43 +292,91 @@ func (s *systemGroup) suits(i int, n *api.Node) bool {
 // place replaces what must be replaced and fills the nodes that have nothing. Until canaries are promoted,
 // only they are placed.
 func (s *systemGroup) place() {
-	p := s.placer
-	tries := s.roll.Unpromoted()
-	n := s.roll.Limit(len(s.replace), s.members, 0)
-	if tries && !s.roll.Halted() {
-		n = min(len(s.replace), max(0, s.roll.Canaries()-s.canaries))
+	if s.roll.Unpromoted() {
+		s.tryOut()
+	} else {
+		s.replaceSome(s.roll.Limit(len(s.replace), s.members, 0), false)
+		s.run.expect(s.run.edit.Size() - len(s.byNode))
+		for i, node := range s.empty() {
+			if s.rests(node) {
+				s.waiting++
+				continue
+			}
+			s.desired.Place++
+			if s.placeOn(s.placer, i, s.moved[node], false) {
+				s.waiting++
+			}
+		}
 	}
+	s.explainNowhere()
+}
+
+// tryOut places the canaries that are missing: where one was that has gone, so that no other node loses what it has; in
+// place of older allocations; and else on nodes that have none. One that failed comes back to its node, later.
+func (s *systemGroup) tryOut() {
+	missing := max(0, s.roll.Canaries()-s.canaries)
+	if s.roll.Halted() {
+		missing = 0
+	}
+	var others []int
+	for i, node := range s.empty() {
+		s.waiting++
+		switch {
+		case !s.tried[node]:
+			others = append(others, i)
+		case missing == 0:
+		case s.rests(node):
+			missing--
+		case s.fill(i):
+			missing--
+		}
+	}
+	missing -= s.replaceSome(min(missing, len(s.replace)), true)
+	for _, i := range others {
+		if missing > 0 && !s.rests(s.run.edit.Row(i).Node.ID) && s.fill(i) {
+			missing--
+		}
+	}
+}
+
+// fill places a canary on a node that has no allocation.
+func (s *systemGroup) fill(i int) bool {
+	s.desired.Canary++
+	return s.placeOn(s.placer, i, s.moved[s.run.edit.Row(i).Node.ID], true)
+}
+
+// empty are the nodes that are to have an allocation and have none, with their ids.
+func (s *systemGroup) empty() iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for i := range s.run.edit.Size() {
+			row := s.run.edit.Row(i)
+			if row != nil && s.byNode[row.Node.ID] == nil && s.suits(i, row.Node) && !yield(i, row.Node.ID) {
+				return
+			}
+		}
+	}
+}
+
+// replaceSome replaces the first n of those that must be replaced, and answers for how many there was capacity.
+func (s *systemGroup) replaceSome(n int, canaries bool) (done int) {
+	p := s.placer
 	s.waiting += len(s.replace)
 	s.desired.Ignore += uint64(len(s.replace) - n)
 	for _, a := range s.replace[:n] {
-		if tries {
+		if canaries {
 			s.desired.Canary++
 		} else {
 			s.desired.DestructiveUpdate++
 		}
 		p.vacate(a)
-		if !s.placeOn(p, s.run.edit.Find(a.NodeID), a, tries) {
+		if !s.placeOn(p, s.run.edit.Find(a.NodeID), a, canaries) {
 			p.unvacate(a)
 			continue
 		}
 		s.run.stop(a, reconcile.Updating, "")
+		done++
 	}
-	s.run.expect(s.run.edit.Size() - len(s.byNode))
-	for i := range s.run.edit.Size() {
-		row := s.run.edit.Row(i)
-		if row == nil || s.byNode[row.Node.ID] != nil || !s.suits(i, row.Node) {
-			continue
-		}
-		if tries || s.rests(row.Node.ID) {
-			s.waiting++
-			continue
-		}
-		s.desired.Place++
-		if s.placeOn(p, i, nil, false) {
-			s.waiting++
-		}
-	}
-	s.explainNowhere()
+	return done
 }
 
 // explainNowhere says in a dry run why no node at all suits the group. It is no failure: nobody waits for a node.

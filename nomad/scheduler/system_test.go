@@ -229,3 +229,20 @@ func TestSystemJobComesToWhereItsVolumeCanBeUsedNow(t *testing.T) {
 		}
 	}
 }
+
+// Work may be finished while it is moved: the plan leaves out what follows it, if it knows what that is.
+func TestWhatFollowsStoppedWorkOnANodeNamesIt(t *testing.T) {
+	for _, kind := range []string{api.JobTypeSysbatch, api.JobTypeSystem} {
+		c := newCluster(t)
+		c.nodes(1)
+		j := job("s", kind, 1)
+		c.register(j)
+		first := placed(c.run(j))[0]
+		c.each("s", func(a *api.Allocation) {
+			a.ClientStatus, a.DesiredTransition.Migrate = api.AllocClientStatusRunning, true
+		})
+		if next := placed(c.run(j)); len(next) != 1 || next[0].PreviousAllocation != first.ID {
+			t.Errorf("%s: %s is followed by %+v", kind, first.ID, next)
+		}
+	}
+}
