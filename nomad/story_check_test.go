@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -117,7 +118,7 @@ func (w *story) count() {
 
 // settle waits until all is as it must be, and says what is not. With all, everything is of the newest version.
 func (w *story) settle(all bool) (bad []string) {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(settleMax); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if bad = w.wrong(all); len(bad) == 0 {
 			return nil
 		}
@@ -139,6 +140,9 @@ func (w *story) wrong(all bool) (bad []string) {
 	for _, e := range call(w, wire.EvalList, &api.EvalListRequest{}).Evaluations {
 		if e.Status == api.EvalStatusPending && e.WaitUntil.IsZero() {
 			say("evaluation %s of %s is pending", e.ID[:8], e.JobID)
+		}
+		if e.Status == api.EvalStatusBlocked && e.TriggeredBy == api.TriggerMaxPlans {
+			say("evaluation %s of %s is to be tried again", e.ID[:8], e.JobID)
 		}
 		waits[e.JobID] = waits[e.JobID] || e.Status == api.EvalStatusBlocked
 	}
@@ -213,4 +217,46 @@ func (w *story) wrongWith(j *api.Job, allocs []*api.Allocation, all bool) string
 		return fmt.Sprintf("%d of %d run", has, want)
 	}
 	return ""
+}
+
+// asleep evaluates all jobs of a server where all is quiet, and says what was placed or stopped only then.
+func (w *story) asleep() (bad []string) {
+	was := map[string]*api.Allocation{}
+	for _, a := range w.allocs() {
+		was[a.ID] = a
+	}
+	for _, j := range w.jobs() {
+		call(w, wire.JobEvaluate, &api.JobEvaluateRequest{JobID: j.ID})
+	}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		pending := func(e *api.Evaluation) bool { return e.Status == api.EvalStatusPending && e.WaitUntil.IsZero() }
+		if !slices.ContainsFunc(call(w, wire.EvalList, &api.EvalListRequest{}).Evaluations, pending) {
+			break
+		}
+	}
+	for _, a := range w.allocs() {
+		switch old := was[a.ID]; {
+		case old == nil:
+			bad = append(bad, fmt.Sprintf("allocation %s of %s was placed on %s only when the job was evaluated by hand", a.ID[:8], a.JobID, a.NodeName))
+		case old.DesiredStatus != a.DesiredStatus:
+			bad = append(bad, fmt.Sprintf("allocation %s of %s is to %s only since the job was evaluated by hand", a.ID[:8], a.JobID, a.DesiredStatus))
+		}
+	}
+	return bad
+}
+
+// history tells what there is of a job.
+func (w *story) history(id string) {
+	r := api.JobRequest{JobID: id}
+	for _, d := range call(w, wire.JobDeployments, &r).Deployments {
+		w.tell("deployment %s of version %d: %s, %s, %+v", d.ID[:8], d.JobVersion, d.Status, d.StatusDescription, d.TaskGroups["g"])
+	}
+	for _, a := range w.allocs() {
+		if a.JobID == id {
+			w.tell("allocation %s of version %d on %s: to %s, %s, %d to %d, deployment %.8s %+v", a.ID[:8], a.Job.Version, a.NodeName, a.DesiredStatus, a.ClientStatus, a.CreateIndex, a.ModifyIndex, a.DeploymentID, a.DeploymentStatus)
+		}
+	}
+	for _, e := range call(w, wire.EvalList, &api.EvalListRequest{JobID: id}).Evaluations {
+		w.tell("evaluation %s by %s of %.8s: %s, %s, snapshot %d, %d to %d, failed %v", e.ID[:8], e.TriggeredBy, e.NodeID, e.Status, e.StatusDescription, e.SnapshotIndex, e.CreateIndex, e.ModifyIndex, e.FailedTGAllocs != nil)
+	}
 }

@@ -2,6 +2,7 @@ package nomad_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -24,7 +25,12 @@ const (
 	storyActs  = 200
 	// callMax is longer than any call may take.
 	callMax = time.Minute
+	// settleMax is longer than an evaluation waits that came too late again and again.
+	settleMax = 100 * time.Second
 )
+
+// A story comes out differently each time, for the nodes and the server have clocks of their own.
+var firstStory = flag.Uint64("story", 0, "the first story that is told; TestWhatUsersAskForIsDoneOnce tells some from there on")
 
 // story is a server whose users do anything, and nodes that do what they are told.
 type story struct {
@@ -44,7 +50,7 @@ type story struct {
 
 // What users ask for is done, and once, whatever they and the nodes do meanwhile and though the server starts anew.
 func TestWhatUsersAskForIsDoneOnce(t *testing.T) {
-	for seed := range uint64(stories) {
+	for seed := *firstStory; seed < *firstStory+uint64(stories); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := &story{t: t, rnd: rand.New(rand.NewPCG(seed, 7)), down: map[int]bool{}, seen: map[string]bool{}, work: map[string]int{}}
 			conf := nomad.Config{
@@ -74,9 +80,17 @@ func TestWhatUsersAskForIsDoneOnce(t *testing.T) {
 			bad := w.settle(false)
 			if len(bad) == 0 {
 				w.again()
-				bad = w.settle(false) // not all: a deployment of a system job may stay behind, which is not understood yet
+				bad = w.settle(true)
+			}
+			if len(bad) == 0 {
+				bad = w.asleep()
 			}
 			if len(bad) > 0 {
+				for _, j := range w.jobs() {
+					if strings.Contains(strings.Join(bad, ""), j.ID) {
+						w.history(j.ID)
+					}
+				}
 				t.Errorf("%s\n%s", strings.Join(bad, "\n"), strings.Join(w.told, "\n"))
 			}
 		})
