@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/stats"
 	"github.com/open-nomad/open-nomad/client/store"
 	"github.com/open-nomad/open-nomad/client/volumes"
+	"github.com/open-nomad/open-nomad/internal/slow"
 	"github.com/open-nomad/open-nomad/internal/workgroup"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
@@ -57,6 +57,8 @@ type Client struct {
 	answered atomic.Int64
 	lease    lease
 	files    files
+	// waits is what the start waits for.
+	waits atomic.Pointer[string]
 	// registered is closed when the servers know the node.
 	registered chan struct{}
 	// tried is closed when the disks were tried once or do not answer; disksTried closes it.
@@ -65,6 +67,9 @@ type Client struct {
 	// collect wakes the removal of ended allocations.
 	collect chan struct{}
 }
+
+// databaseFile is the database, in the state directory.
+const databaseFile = "state.db"
 
 // New builds the node: it opens the state in the state directory, and makes or reads the node's identity.
 // Nothing runs before [Client.Run].
@@ -75,16 +80,18 @@ func New(conf Config) (*Client, error) {
 	if conf.RawExec.StateDir == "" {
 		conf.RawExec.StateDir = filepath.Join(conf.StateDir, "raw_exec")
 	}
+	log := conf.Log.Named("client")
+	done := slow.Begin(log, "read the identity of the node", conf.StateDir)
 	id, secret, fresh, err := identity(conf.StateDir)
-	if err != nil {
+	if done(); err != nil {
 		return nil, err
 	}
-	log := conf.Log.Named("client")
 	for _, name := range conf.unknownOptions() {
 		log.Warn("nothing reads this client option", "option", name)
 	}
-	db, err := store.Open(filepath.Join(conf.StateDir, "state.db"), log)
-	if err != nil {
+	done = slow.Begin(log, "open the client state", filepath.Join(conf.StateDir, databaseFile))
+	db, err := store.Open(filepath.Join(conf.StateDir, databaseFile), log)
+	if done(); err != nil {
 		return nil, err
 	}
 	c := &Client{
@@ -103,14 +110,26 @@ func New(conf Config) (*Client, error) {
 		}
 		return 0
 	})
-	if err := errors.Join(c.services(), c.tree.Prepare(), os.MkdirAll(conf.RawExec.StateDir, 0o700), dirs.Apart(conf.RawExec.StateDir)); err != nil {
+	if err := c.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	conf.Servers.Handle(c.Handlers()...)
+	defer slow.Begin(log, "read the last heartbeat", conf.StateDir)()
 	c.recall()
 	c.recallVoters()
 	c.recallLease()
 	return c, nil
+}
+
+// prepare makes the directories of the node, and reads what it knows of volumes.
+func (c *Client) prepare() error {
+	done := slow.Begin(c.log, "read the records of volumes", filepath.Join(c.conf.StateDir, "csi"))
+	err := c.services()
+	if done(); err != nil {
+		return err
+	}
+	defer slow.Begin(c.log, "make the directories of tasks", c.conf.AllocDir+" and "+c.conf.RawExec.StateDir)()
+	return errors.Join(c.tree.Prepare(), os.MkdirAll(c.conf.RawExec.StateDir, 0o700), dirs.Apart(c.conf.RawExec.StateDir))
 }
 
 // services builds what the node is made of.
@@ -148,15 +167,16 @@ func (c *Client) Registered() <-chan struct{} { return c.registered }
 func (c *Client) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	if err := c.fill(ctx); err != nil { // ctx ended
+	records, err := c.takeOver(ctx, life)
+	switch {
+	case errors.Is(err, errHangs): // and so would closing the database
+		c.log.Warn("the agent ends though it has not started", "error", err)
+		return nil
+	case err != nil && ctx.Err() != nil:
 		return c.db.Close()
+	case err != nil:
+		return errors.Join(err, c.db.Close())
 	}
-	records, err := c.db.Allocs()
-	if err != nil {
-		return errors.Join(fmt.Errorf("start client: %w", err), c.db.Close())
-	}
-	c.adopt(life, records)
-	c.volumes.Restored(known(records))
 	work, endWork := context.WithCancel(life)
 	defer endWork()
 	var loops, working workgroup.Group

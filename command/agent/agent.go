@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/link"
 	"github.com/open-nomad/open-nomad/command/agent/config"
+	"github.com/open-nomad/open-nomad/internal/slow"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 )
@@ -58,8 +59,9 @@ func Run(ctx context.Context, cfg *config.Config, version string, hangups <-chan
 	for _, w := range cfg.Warnings {
 		log.Warn(w)
 	}
+	done := slow.Begin(log, "make the data directories", cfg.DataDir)
 	dirs, err := makeDirs(cfg)
-	if err != nil {
+	if done(); err != nil {
 		return err
 	}
 	if at := closed(dirs.alloc); cfg.Client.Enabled && at != "" {
@@ -107,7 +109,9 @@ func (a *agent) build() (err error) {
 		return fault.New(fault.Unavailable, "HTTP port: %w", err)
 	}
 	if a.cfg.Server.Enabled {
-		if a.server, err = nomad.New(a.serverConfig()); err != nil {
+		done := slow.Begin(a.log, "open the state of the server", a.dirs.server)
+		a.server, err = nomad.New(a.serverConfig())
+		if done(); err != nil {
 			return err
 		}
 	}
@@ -277,6 +281,9 @@ func (a *agent) health(context.Context) *api.AgentHealthResponse {
 		case <-a.node.Registered():
 		default:
 			out.Client = &api.AgentHealth{Message: "the node is not registered yet"}
+			if waits := a.node.Waits(); waits != "" {
+				out.Client.Message += ": it has to " + waits
+			}
 		}
 	}
 	return out

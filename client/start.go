@@ -1,0 +1,68 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/client/store"
+	"github.com/open-nomad/open-nomad/internal/slow"
+)
+
+// errHangs is the outcome of a start that was ended while it waited for a disk.
+var errHangs = errors.New("it hangs")
+
+// first does one thing of the start, and tells in the log, and by [Client.Waits], when that takes long. It does not wait for
+// what hangs once ctx has ended.
+func (c *Client) first(ctx context.Context, what, path string, do func() error) error {
+	done := make(chan error, 1)
+	text := what + " at " + path
+	c.waits.Store(&text)
+	over := slow.Begin(c.log, what, path)
+	go func() { done <- do() }()
+	defer over()
+	defer c.waits.Store(nil)
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(diskLeave):
+		return fault.New(fault.Unavailable, "%s: %w", text, errHangs)
+	}
+}
+
+// Waits says what the start of the node is doing, and empty once it is over.
+func (c *Client) Waits() string {
+	if w := c.waits.Load(); w != nil {
+		return *w
+	}
+	return ""
+}
+
+// takeOver looks at the host, reads what an earlier agent process has left, and takes up its tasks.
+func (c *Client) takeOver(ctx, life context.Context) (map[string]*store.AllocRecord, error) {
+	if err := c.first(ctx, "look at the host", c.conf.AllocDir, func() error { return c.fill(ctx) }); err != nil {
+		return nil, err
+	}
+	var records map[string]*store.AllocRecord
+	err := c.first(ctx, "read the allocations of before", filepath.Join(c.conf.StateDir, databaseFile), func() (err error) {
+		records, err = c.db.Allocs()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start client: %w", err)
+	}
+	err = c.first(ctx, "take up the tasks of before", c.conf.RawExec.StateDir, func() error {
+		c.adopt(life, records)
+		c.volumes.Restored(known(records))
+		return nil
+	})
+	return records, err
+}
