@@ -44,5 +44,8 @@ func (s *Service) takeBare(ctx context.Context, p *csiplugins.Plugin, r *row) er
 		class = fault.Internal
 		then = fmt.Sprintf("%d times, for %s: that directory is on the disk of the node, and is no volume", next.Bare.Failures, time.Since(next.Bare.FailingSince).Round(time.Second))
 	}
+	if users := s.journal.users(r); len(users) > 0 {
+		then += fmt.Sprintf("; the plugin can be told to unstage it once allocation %s, which uses it on this node, has ended", users[0].AllocID)
+	}
 	return fault.New(class, "the plugin published the directory %s and not the volume, which is not staged there although it said so: %s", r.Staging.Host, then)
 }

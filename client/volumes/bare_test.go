@@ -76,6 +76,37 @@ func TestDriverThatNeverStagesIsGivenUp(t *testing.T) {
 	})
 }
 
+// What a driver believes to be staged, and a stranger has unmounted under those who use it, is there again for the next
+// user, and those of before keep their mounts.
+func TestStagingThatAStrangerHasUnmountedUnderItsUsersIsMendedFromTheirMounts(t *testing.T) {
+	for name, believes := range map[string]bool{"a driver that believes it staged": true, "one that looks": false} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, fake.Config{PublishStaging: true, BelievesStaged: believes}, func(t *testing.T, v *virtual) {
+				points := v.points(v.up(workload("w"))["a"].Source)
+				if err := v.host.Unmount(points["staging"]); err != nil {
+					t.Fatal(err)
+				}
+				for _, id := range []string{"next", "third"} {
+					if on := v.on(v.up(workload(id))["a"].Source); on == nil || on.Root != "/data/v" {
+						t.Errorf("%s has %+v", id, on)
+					}
+				}
+				if on := v.on(points["target"]); on == nil || on.Root != "/data/v" {
+					t.Errorf("the user of before has %+v", on)
+				}
+				if n := v.count("NodePublishVolume"); n != 3 {
+					t.Errorf("it was published %d times: the directory too", n)
+				}
+				for _, id := range []string{"w", "next", "third"} {
+					v.down(id)
+					v.untilReleased(id)
+				}
+				v.clean()
+			})
+		})
+	}
+}
+
 // What a driver believes to be staged, and a stranger has unmounted, is unstaged and staged anew.
 func TestStagingThatAStrangerHasUnmountedIsMadeAnew(t *testing.T) {
 	for name, known := range map[string]bool{"of an earlier try": false, "of a mount": true} {

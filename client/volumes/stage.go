@@ -47,6 +47,11 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 			return err
 		}
 	}
+	if here && st.Done && st.Seen != nil && at == nil {
+		if at, err = s.mendStaging(ctx, st, users); err != nil {
+			return err
+		}
+	}
 	if here && !st.Done { // it may be staged so
 		if misfit = st.misfit(r, users); misfit != nil && len(users) > 0 {
 			return fault.Wrap(fault.Unavailable, misfit)
