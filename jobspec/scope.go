@@ -1,15 +1,16 @@
 package jobspec
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
+	"github.com/open-nomad/open-nomad/jobspec/expr"
 )
 
 // variable is a declared variable on its way to a value.
@@ -32,16 +33,16 @@ var validationSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 
 // scope evaluates variables and locals into what expressions of the job can see.
 func (p *parser) scope(blocks hcl.Blocks) (*hcl.EvalContext, hcl.Diagnostics) {
-	base := &hcl.EvalContext{Functions: functions(p.in.Files, p.meter), Variables: map[string]cty.Value{}}
+	base := &hcl.EvalContext{Functions: expr.Functions(p.in.Files, p.meter), Variables: map[string]cty.Value{}}
 	vars, diags := declared(blocks, base)
 	diags = append(diags, p.assign(vars, base)...)
 	values := map[string]cty.Value{}
-	if len(vars) > NamesMax {
-		return base, append(diags, problem(vars[NamesMax].decl, "more than %d variables", NamesMax))
+	if len(vars) > bounds.NamesMax {
+		return base, append(diags, expr.Problem(vars[bounds.NamesMax].decl, "more than %d variables", bounds.NamesMax))
 	}
 	for _, v := range vars {
 		if v.value == cty.NilVal {
-			diags = append(diags, problem(v.decl, "variable %q has no value: give it a default, -var '%s=...', or NOMAD_VAR_%s", v.name, v.name, v.name))
+			diags = append(diags, expr.Problem(v.decl, "variable %q has no value: give it a default, -var '%s=...', or NOMAD_VAR_%s", v.name, v.name, v.name))
 			continue
 		}
 		values[v.name] = v.value
@@ -63,13 +64,13 @@ func declared(blocks hcl.Blocks, base *hcl.EvalContext) ([]*variable, hcl.Diagno
 	var diags hcl.Diagnostics
 	add := func(v *variable) {
 		if slices.ContainsFunc(vars, func(o *variable) bool { return o.name == v.name }) {
-			diags = append(diags, problem(v.decl, "variable %q is declared twice", v.name))
+			diags = append(diags, expr.Problem(v.decl, "variable %q is declared twice", v.name))
 			return
 		}
 		vars = append(vars, v)
 	}
-	if all := blocks.OfType("variable"); len(all) > NamesMax {
-		return nil, append(diags, problem(all[NamesMax].DefRange, "more than %d variables", NamesMax))
+	if all := blocks.OfType("variable"); len(all) > bounds.NamesMax {
+		return nil, append(diags, expr.Problem(all[bounds.NamesMax].DefRange, "more than %d variables", bounds.NamesMax))
 	}
 	for _, b := range blocks.OfType("variable") {
 		v, more := declare(b, base)
@@ -92,7 +93,7 @@ func declare(b *hcl.Block, base *hcl.EvalContext) (*variable, hcl.Diagnostics) {
 	v := &variable{name: b.Labels[0], typ: cty.DynamicPseudoType, decl: b.DefRange}
 	content, diags := b.Body.Content(variableSchema)
 	if a := content.Attributes["type"]; a != nil {
-		if more := checkType(a.Expr); more.HasErrors() {
+		if more := expr.CheckType(a.Expr); more.HasErrors() {
 			return v, append(diags, more...)
 		}
 		typ, more := typeexpr.TypeConstraint(a.Expr)
@@ -105,7 +106,7 @@ func declare(b *hcl.Block, base *hcl.EvalContext) (*variable, hcl.Diagnostics) {
 		if !more.HasErrors() {
 			converted, err := convert.Convert(value, v.typ)
 			if err != nil {
-				diags = append(diags, problem(a.Expr.Range(), "default of variable %q: %v", v.name, err))
+				diags = append(diags, expr.Problem(a.Expr.Range(), "default of variable %q: %v", v.name, err))
 			} else {
 				v.value = converted
 			}
@@ -141,14 +142,14 @@ func (p *parser) assign(vars []*variable, base *hcl.EvalContext) hcl.Diagnostics
 		case v != nil:
 			diags = append(diags, v.setText(p.in.Vars[name], "-var "+name)...)
 		case !p.in.Lenient:
-			diags = append(diags, problem(hcl.Range{Filename: "-var " + name}, "variable %q is not declared in %s", name, p.in.Path))
+			diags = append(diags, expr.Problem(hcl.Range{Filename: "-var " + name}, "variable %q is not declared in %s", name, p.in.Path))
 		}
 	}
 	return diags
 }
 
 func (p *parser) assignFile(f File, find func(string) *variable, base *hcl.EvalContext) hcl.Diagnostics {
-	body, err := parseBody(f.Path, f.Body, p.meter)
+	body, err := expr.Body(f.Path, f.Body, p.meter)
 	if err != nil {
 		return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: err.Error()}}
 	}
@@ -157,7 +158,7 @@ func (p *parser) assignFile(f File, find func(string) *variable, base *hcl.EvalC
 		v := find(name)
 		if v == nil {
 			if !p.in.Lenient {
-				diags = append(diags, problem(a.NameRange, "variable %q is not declared in %s", name, p.in.Path))
+				diags = append(diags, expr.Problem(a.NameRange, "variable %q is not declared in %s", name, p.in.Path))
 			}
 			continue
 		}
@@ -170,37 +171,13 @@ func (p *parser) assignFile(f File, find func(string) *variable, base *hcl.EvalC
 	return diags
 }
 
-// checkType refuses a type of a file in JSON, where it is a text, that nests too deeply.
-func checkType(e hcl.Expression) hcl.Diagnostics {
-	if _, texts := e.(jsonExpression); !texts {
-		return nil
-	}
-	text, diags := e.Value(nil)
-	if diags.HasErrors() || text.IsNull() || text.Type() != cty.String {
-		return diags
-	}
-	if err := CheckSize(e.Range().Filename, []byte(text.AsString())); err != nil {
-		return hcl.Diagnostics{problem(e.Range(), "%v", err)}
-	}
-	return nil
-}
-
 // setText sets a value given as text: itself for strings, else an HCL expression.
 func (v *variable) setText(text, source string) hcl.Diagnostics {
 	rng := hcl.Range{Filename: source, Start: hcl.InitialPos, End: hcl.InitialPos}
 	if v.typ == cty.DynamicPseudoType || v.typ.IsPrimitiveType() {
 		return v.set(cty.StringVal(text), rng)
 	}
-	if err := CheckSize(source, []byte(text)); err != nil {
-		return hcl.Diagnostics{problem(rng, "%v", err)}
-	}
-	expr, diags := hclsyntax.ParseExpression([]byte(text), source, hcl.InitialPos)
-	if diags.HasErrors() {
-		return diags
-	}
-	m := newMeter()
-	m.watch(expr)
-	value, diags := m.wrap(expr).Value(nil)
+	value, diags := expr.Value(source, text)
 	if diags.HasErrors() {
 		return diags
 	}
@@ -210,7 +187,7 @@ func (v *variable) setText(text, source string) hcl.Diagnostics {
 func (v *variable) set(value cty.Value, rng hcl.Range) hcl.Diagnostics {
 	converted, err := convert.Convert(value, v.typ)
 	if err != nil {
-		return hcl.Diagnostics{problem(rng, "variable %q: %v", v.name, err)}
+		return hcl.Diagnostics{expr.Problem(rng, "variable %q: %v", v.name, err)}
 	}
 	v.value = converted
 	return nil
@@ -233,9 +210,9 @@ func (v *variable) validate(scope *hcl.EvalContext) hcl.Diagnostics {
 			continue
 		}
 		if holds.IsNull() || holds.Type() != cty.Bool {
-			diags = append(diags, problem(condition.Range(), "condition of variable %q is not true or false", v.name))
+			diags = append(diags, expr.Problem(condition.Range(), "condition of variable %q is not true or false", v.name))
 		} else if holds.False() {
-			diags = append(diags, problem(condition.Range(), "variable %q: %s", v.name, textOf(text)))
+			diags = append(diags, expr.Problem(condition.Range(), "variable %q: %s", v.name, textOf(text)))
 		}
 	}
 	return diags
@@ -257,10 +234,10 @@ func evaluateLocals(blocks hcl.Blocks, base *hcl.EvalContext) (map[string]cty.Va
 		diags = append(diags, more...)
 		for name, a := range attrs {
 			if open[name] != nil {
-				diags = append(diags, problem(a.NameRange, "local %q is declared twice", name))
+				diags = append(diags, expr.Problem(a.NameRange, "local %q is declared twice", name))
 			}
-			if open[name] = a; len(open) > NamesMax {
-				return nil, append(diags, problem(a.NameRange, "more than %d locals", NamesMax))
+			if open[name] = a; len(open) > bounds.NamesMax {
+				return nil, append(diags, expr.Problem(a.NameRange, "more than %d locals", bounds.NamesMax))
 			}
 		}
 	}
@@ -276,14 +253,14 @@ func evaluateLocals(blocks hcl.Blocks, base *hcl.EvalContext) (map[string]cty.Va
 				continue
 			}
 			base.Variables["local"] = cty.ObjectVal(values)
-			value, more := evaluate(open[name].Expr, base)
+			value, more := expr.Evaluate(open[name].Expr, base)
 			diags = append(diags, more...)
 			values[name] = value
 			delete(open, name)
 		}
 		if len(open) == before {
 			names := slices.Sorted(mapKeys(open))
-			return values, append(diags, problem(open[names[0]].NameRange, "locals depend on each other in a circle: %s", strings.Join(names, ", ")))
+			return values, append(diags, expr.Problem(open[names[0]].NameRange, "locals depend on each other in a circle: %s", strings.Join(names, ", ")))
 		}
 	}
 	return values, diags
@@ -311,8 +288,4 @@ func mapKeys[V any](m map[string]V) func(yield func(string) bool) {
 			}
 		}
 	}
-}
-
-func problem(rng hcl.Range, format string, args ...any) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: fmt.Sprintf(format, args...), Subject: &rng}
 }

@@ -1,4 +1,5 @@
-// Package cputime measures processor time for benchmarks: other programs on the machine move it less than the clock.
+// Package cputime measures processor time for benchmarks and bounds of tests: other programs on the machine move it less
+// than the clock.
 package cputime
 
 import (

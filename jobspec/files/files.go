@@ -7,12 +7,12 @@ import (
 
 	"github.com/hashicorp/go-cty-funcs/filesystem"
 
-	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/jobspec/expr"
 )
 
 // Functions are the file functions with paths relative to the directory.
-func Functions(dir string) jobspec.FileFunctions {
-	return jobspec.FileFunctions{
+func Functions(dir string) expr.FileFunctions {
+	return expr.FileFunctions{
 		"abspath": filesystem.AbsPathFunc, "basename": filesystem.BasenameFunc, "dirname": filesystem.DirnameFunc,
 		"pathexpand": filesystem.PathExpandFunc,
 		"file":       filesystem.MakeFileFunc(dir, false), "filebase64": filesystem.MakeFileFunc(dir, true),

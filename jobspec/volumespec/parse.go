@@ -5,7 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
 	"github.com/open-nomad/open-nomad/jobspec/hcl1"
 )
 
@@ -13,8 +13,8 @@ import (
 // every mistake as file:line:column: reason. What a complete specification needs is checked by the
 // server: a file for "volume register" says other things than one for "volume create".
 func Parse(path string, source []byte) (*api.VolumeSpec, error) {
-	if len(source) > jobspec.SizeMax {
-		return nil, fault.New(fault.TooLarge, "%s: %d bytes, at most %d are read", path, len(source), jobspec.SizeMax)
+	if err := bounds.CheckSize(path, len(source)); err != nil {
+		return nil, err
 	}
 	items, err := hcl1.Parse(path, source)
 	if err != nil {

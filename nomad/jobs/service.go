@@ -13,7 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
+	"github.com/open-nomad/open-nomad/jobspec/defaults"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
@@ -97,7 +98,7 @@ func (s *Service) prepare(in *api.Job, namespace string) (*api.Job, error) {
 	if namespace != "" {
 		j.Namespace = namespace
 	}
-	jobspec.Canonicalize(&j)
+	defaults.Canonicalize(&j)
 	rules.Complete(&j)
 	if errs := s.check(&j); len(errs) > 0 {
 		return &j, fault.Wrap(fault.Invalid, fmt.Errorf("job %q: %w", j.ID, errors.Join(errs...)))
@@ -130,8 +131,8 @@ func never(p *api.PeriodicConfig, now time.Time) (errs []error) {
 
 // gaps refuses a job whose groups or tasks are missing where they are listed, or are too many to look at.
 func gaps(j *api.Job) error {
-	if n := len(j.TaskGroups); n > jobspec.GroupsMax {
-		return fault.New(fault.Invalid, "job %q: job has %d groups, at most %d are possible", j.ID, n, jobspec.GroupsMax)
+	if n := len(j.TaskGroups); n > bounds.GroupsMax {
+		return fault.New(fault.Invalid, "job %q: job has %d groups, at most %d are possible", j.ID, n, bounds.GroupsMax)
 	}
 	for i, g := range j.TaskGroups {
 		if g == nil || slices.Contains(g.Tasks, nil) {

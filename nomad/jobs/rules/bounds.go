@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
 )
 
 // Bounds that no configuration lifts: what a job says is added up, compared with each other and placed.
@@ -80,10 +80,10 @@ func Breadth(j *api.Job) error {
 	if volumes > volumesSum {
 		return fmt.Errorf("job has %d volumes, at most %d are possible", volumes, volumesSum)
 	}
-	if tasks > jobspec.TasksMax {
-		return fmt.Errorf("job has %d tasks, at most %d are possible", tasks, jobspec.TasksMax)
+	if tasks > bounds.TasksMax {
+		return fmt.Errorf("job has %d tasks, at most %d are possible", tasks, bounds.TasksMax)
 	}
-	b := breadths{left: jobspec.EntriesMax}
+	b := breadths{left: bounds.EntriesMax}
 	return b.of(reflect.ValueOf(j), "")
 }
 
@@ -139,7 +139,7 @@ func (b *breadths) take(n int, path string) error {
 		return fmt.Errorf("job%s has %d entries, at most %d are possible", path, n, entriesMax)
 	}
 	if b.left -= n; b.left < 0 {
-		return fmt.Errorf("job has more than %d entries in its lists and maps", jobspec.EntriesMax)
+		return fmt.Errorf("job has more than %d entries in its lists and maps", bounds.EntriesMax)
 	}
 	return nil
 }

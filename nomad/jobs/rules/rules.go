@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
 )
 
 // Limits bound what a job may ask for.
@@ -94,8 +94,8 @@ func (c *check) named(what, name string, limit int) {
 
 // Check lists everything that is wrong with a job.
 func Check(j *api.Job, limits Limits) []error {
-	if n := len(j.TaskGroups); n > jobspec.GroupsMax {
-		return []error{fmt.Errorf("job has %d groups, at most %d are possible", n, jobspec.GroupsMax)}
+	if n := len(j.TaskGroups); n > bounds.GroupsMax {
+		return []error{fmt.Errorf("job has %d groups, at most %d are possible", n, bounds.GroupsMax)}
 	}
 	if err := Breadth(j); err != nil {
 		return []error{err}

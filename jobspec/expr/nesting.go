@@ -1,4 +1,4 @@
-package jobspec
+package expr
 
 import (
 	"encoding/json"
@@ -12,41 +12,28 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
 )
 
-// Limits of a job, for texts that nobody wrote by hand.
-const (
-	// SizeMax is the largest file in bytes.
-	SizeMax = 1 << 20
-	// DepthMax is the deepest nesting of brackets and templates.
-	DepthMax = 100
-	// chainMax bounds what nests in one expression without brackets: operators, conditions, indexes and calls.
-	chainMax = 1000
-	// GroupsMax is how many groups a job may have.
-	GroupsMax = 10_000
-	// TasksMax is how many tasks all groups of a job may have, EntriesMax how many entries all its lists and maps.
-	TasksMax   = 20_000
-	EntriesMax = 200_000
-	// NamesMax is how many variables and how many locals a file may have.
-	NamesMax = 1000
-)
+// chainMax bounds what nests in one expression without brackets: operators, conditions, indexes and calls.
+const chainMax = 1000
 
-// CheckSize refuses texts that are too large or nested too deeply to be parsed safely: parsers recurse, and a stack that
+// Check refuses texts that are too large or nested too deeply to be parsed safely: parsers recurse, and a stack that
 // overflows ends the process.
-func CheckSize(path string, body []byte) error {
-	if len(body) > SizeMax {
-		return fault.New(fault.TooLarge, "%s: %d bytes, at most %d are read", path, len(body), SizeMax)
+func Check(path string, body []byte) error {
+	if err := bounds.CheckSize(path, len(body)); err != nil {
+		return err
 	}
 	tokens, _ := hclsyntax.LexConfig(body, path, hcl.InitialPos)
 	return checkNesting(path, tokens)
 }
 
-// checkTexts is CheckSize for a file in JSON. Its texts may be templates, whatever is escaped in them.
+// checkTexts is Check for a file in JSON. Its texts may be templates, whatever is escaped in them.
 func checkTexts(path string, body []byte) error {
-	if len(body) > SizeMax {
-		return fault.New(fault.TooLarge, "%s: %d bytes, at most %d are read", path, len(body), SizeMax)
+	if err := bounds.CheckSize(path, len(body)); err != nil {
+		return err
 	}
-	if err := CheckJSON(body); err != nil {
+	if err := bounds.CheckJSON(body); err != nil {
 		return fault.New(fault.Of(err), "%s: %w", path, err)
 	}
 	in := jsontext.NewDecoder(strings.NewReader(string(body)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -107,8 +94,8 @@ func checkNesting(path string, tokens hclsyntax.Tokens) error {
 			return fault.New(fault.Invalid, "%s:%d:%d: a number is out of range", path, t.Range.Start.Line, t.Range.Start.Column)
 		}
 		n.step(t, tokens[i+1:])
-		if len(n.open) > DepthMax+1 || n.controls > DepthMax || n.top().chain > chainMax {
-			return fault.New(fault.Invalid, "%s:%d:%d: nested deeper than %d levels", path, t.Range.Start.Line, t.Range.Start.Column, DepthMax)
+		if len(n.open) > bounds.DepthMax+1 || n.controls > bounds.DepthMax || n.top().chain > chainMax {
+			return fault.New(fault.Invalid, "%s:%d:%d: nested deeper than %d levels", path, t.Range.Start.Line, t.Range.Start.Column, bounds.DepthMax)
 		}
 	}
 	return nil

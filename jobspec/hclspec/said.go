@@ -1,11 +1,13 @@
-package jobspec
+package hclspec
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/jobspec/fields"
 )
 
 // Said notes which fields a job file gives a value: [Said.JSON] shows the job without the defaults of the others.
@@ -77,7 +79,7 @@ func (s *Said) plain(v reflect.Value) any {
 	case reflect.Struct:
 		return s.object(v)
 	case reflect.Slice:
-		if !v.IsNil() && elemStruct(v.Type()).Kind() == reflect.Struct {
+		if !v.IsNil() && fields.Elem(v.Type()).Kind() == reflect.Struct {
 			all := []any{}
 			for i := range v.Len() {
 				all = append(all, s.plain(v.Index(i)))
@@ -85,7 +87,7 @@ func (s *Said) plain(v reflect.Value) any {
 			return all
 		}
 	case reflect.Map:
-		if !v.IsNil() && elemStruct(v.Type()).Kind() == reflect.Struct {
+		if !v.IsNil() && fields.Elem(v.Type()).Kind() == reflect.Struct {
 			all := map[string]any{}
 			for it := v.MapRange(); it.Next(); {
 				all[it.Key().String()] = s.plain(it.Value())
@@ -110,7 +112,7 @@ func (s *Said) object(v reflect.Value) any {
 		if name == "-" || options == "omitempty" && v.Field(i).IsZero() {
 			continue
 		}
-		setDefault(&name, f.Name)
+		name = cmp.Or(name, f.Name)
 		switch {
 		case !known || said&(1<<i) != 0 || !isScalar(f.Type):
 			all[name] = s.plain(v.Field(i))

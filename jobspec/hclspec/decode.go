@@ -1,10 +1,9 @@
-package jobspec
+package hclspec
 
 import (
 	"fmt"
 	"math/big"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,9 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/jobspec/defaults"
+	"github.com/open-nomad/open-nomad/jobspec/expr"
+	"github.com/open-nomad/open-nomad/jobspec/fields"
 )
 
 var durationType = reflect.TypeFor[time.Duration]()
@@ -26,37 +28,7 @@ type decoder struct {
 	// texts are the blocks as written, by the offset where they begin.
 	texts map[int]*hclsyntax.Body
 	said  *Said
-	surroundings
-}
-
-// key is one tagged field of a struct.
-type key struct {
-	name  string
-	kind  string
-	index int
-}
-
-// keysOf lists the tagged fields of a struct type.
-func keysOf(t reflect.Type) []key {
-	var keys []key
-	for i := range t.NumField() {
-		tag := t.Field(i).Tag.Get("hcl")
-		if tag == "" || tag == "-" {
-			continue
-		}
-		name, kind, _ := strings.Cut(tag, ",")
-		keys = append(keys, key{name, kind, i})
-	}
-	slices.SortStableFunc(keys, func(a, b key) int { return inherited(b) - inherited(a) })
-	return keys
-}
-
-// inherited is 1 for blocks that blocks inside take over: they are decoded first.
-func inherited(k key) int {
-	if k.kind == "block" && (k.name == "restart" || k.name == "update") {
-		return 1
-	}
-	return 0
+	defaults.Surroundings
 }
 
 // isMap reports whether a block is free-form: its keys are data.
@@ -71,18 +43,10 @@ func isMap(t reflect.Type) bool {
 	return false
 }
 
-// elemStruct is the struct behind a block field: *T, []*T, []T or map[string]*T.
-func elemStruct(t reflect.Type) reflect.Type {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
-		t = t.Elem()
-	}
-	return t
-}
-
 func labelsOf(t reflect.Type) []string {
 	var names []string
-	for _, k := range keysOf(t) {
-		if k.kind == "label" {
+	for _, k := range fields.Tagged(t) {
+		if k.Kind == "label" {
 			names = append(names, "name")
 		}
 	}
@@ -92,18 +56,18 @@ func labelsOf(t reflect.Type) []string {
 // schemaOf is what a struct's body may hold, the special keys of its type included.
 func schemaOf(t reflect.Type) *hcl.BodySchema {
 	s := &hcl.BodySchema{}
-	for _, k := range keysOf(t) {
+	for _, k := range fields.Tagged(t) {
 		switch {
-		case k.kind == "label":
-		case k.kind == "block" && isMap(t.Field(k.index).Type):
-			s.Blocks = append(s.Blocks, hcl.BlockHeaderSchema{Type: k.name})
-			if t.Field(k.index).Type.Elem().Kind() != reflect.Interface {
-				s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: k.name})
+		case k.Kind == "label":
+		case k.Kind == "block" && isMap(t.Field(k.Index).Type):
+			s.Blocks = append(s.Blocks, hcl.BlockHeaderSchema{Type: k.Name})
+			if t.Field(k.Index).Type.Elem().Kind() != reflect.Interface {
+				s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: k.Name})
 			}
-		case k.kind == "block":
-			s.Blocks = append(s.Blocks, hcl.BlockHeaderSchema{Type: k.name, LabelNames: labelsOf(elemStruct(t.Field(k.index).Type))})
+		case k.Kind == "block":
+			s.Blocks = append(s.Blocks, hcl.BlockHeaderSchema{Type: k.Name, LabelNames: labelsOf(fields.Elem(t.Field(k.Index).Type))})
 		default:
-			s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: k.name, Required: k.kind == ""})
+			s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: k.Name, Required: k.Kind == ""})
 		}
 	}
 	return special(t, s)
@@ -121,24 +85,24 @@ func (d *decoder) structure(dst reflect.Value, body hcl.Body, labels []string) {
 	t := dst.Type()
 	c := d.content(body, schemaOf(t))
 	d.said.begin(dst)
-	defer func(around surroundings) { d.surroundings = around }(d.surroundings)
-	for _, k := range keysOf(t) {
-		field := dst.Field(k.index)
+	defer func(around defaults.Surroundings) { d.Surroundings = around }(d.Surroundings)
+	for _, k := range fields.Tagged(t) {
+		field := dst.Field(k.Index)
 		switch {
-		case k.kind == "label":
+		case k.Kind == "label":
 			if len(labels) > 0 {
 				field.SetString(labels[0])
-				d.said.note(dst, k.index)
+				d.said.note(dst, k.Index)
 				labels = labels[1:]
 			}
-		case k.kind == "block" && isMap(field.Type()):
-			d.mapping(field, k.name, c)
-		case k.kind == "block":
-			d.blocks(field, c.Blocks.OfType(k.name), k.name)
-			d.inherit(dst)
+		case k.Kind == "block" && isMap(field.Type()):
+			d.mapping(field, k.Name, c)
+		case k.Kind == "block":
+			d.blocks(field, c.Blocks.OfType(k.Name), k.Name)
+			d.Inherit(dst)
 		default:
-			if a := c.Attributes[k.name]; a != nil && d.attribute(field, a) {
-				d.said.note(dst, k.index)
+			if a := c.Attributes[k.Name]; a != nil && d.attribute(field, a) {
+				d.said.note(dst, k.Index)
 			}
 		}
 	}
@@ -151,12 +115,12 @@ func (d *decoder) blocks(field reflect.Value, blocks hcl.Blocks, name string) {
 		return
 	}
 	if field.Kind() == reflect.Pointer && len(blocks) > 1 {
-		d.diags = append(d.diags, problem(blocks[1].DefRange, "a second %s block; the first is on line %d", name, blocks[0].DefRange.Start.Line))
+		d.diags = append(d.diags, expr.Problem(blocks[1].DefRange, "a second %s block; the first is on line %d", name, blocks[0].DefRange.Start.Line))
 		return
 	}
 	for _, b := range blocks {
-		item := reflect.New(elemStruct(field.Type()))
-		d.prefill(item.Interface(), strings.Join(append([]string{name}, b.Labels...), " "))
+		item := reflect.New(fields.Elem(field.Type()))
+		d.Prefill(item.Interface(), strings.Join(append([]string{name}, b.Labels...), " "), d.jobType)
 		d.structure(item.Elem(), b.Body, b.Labels)
 		if policy, ok := item.Interface().(*api.ScalingPolicy); ok {
 			d.scaling(policy, b)
@@ -180,7 +144,7 @@ func (d *decoder) keep(field, item reflect.Value, b *hcl.Block) {
 		}
 		label := reflect.ValueOf(b.Labels[0])
 		if field.MapIndex(label).IsValid() {
-			d.diags = append(d.diags, problem(b.DefRange, "%s %q is there twice", b.Type, b.Labels[0]))
+			d.diags = append(d.diags, expr.Problem(b.DefRange, "%s %q is there twice", b.Type, b.Labels[0]))
 		}
 		field.SetMapIndex(label, item)
 	}
@@ -188,13 +152,13 @@ func (d *decoder) keep(field, item reflect.Value, b *hcl.Block) {
 
 // attribute evaluates and converts one attribute; false when it gives no value.
 func (d *decoder) attribute(field reflect.Value, a *hcl.Attribute) bool {
-	v, diags := evaluate(a.Expr, d.scope)
+	v, diags := expr.Evaluate(a.Expr, d.scope)
 	d.diags = append(d.diags, diags...)
 	if diags.HasErrors() || v.IsNull() {
 		return false
 	}
 	if err := assign(field, v); err != nil {
-		d.diags = append(d.diags, problem(a.Expr.Range(), "%s: %v", a.Name, err))
+		d.diags = append(d.diags, expr.Problem(a.Expr.Range(), "%s: %v", a.Name, err))
 		return false
 	}
 	return true

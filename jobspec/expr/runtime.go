@@ -1,4 +1,4 @@
-package jobspec
+package expr
 
 import (
 	"strconv"
@@ -10,8 +10,8 @@ import (
 // ours are the roots that a job file itself gives meaning to.
 var ours = map[string]bool{"var": true, "local": true, "each": true, "path": true}
 
-// evaluate evaluates an expression. References to what is only known later become their own text.
-func evaluate(e hcl.Expression, scope *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+// Evaluate evaluates an expression. References to what is only known later become their own text.
+func Evaluate(e hcl.Expression, scope *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	later := later{}
 	for _, t := range e.Variables() {
 		if !ours[t.RootName()] && !known(scope, t.RootName()) {

@@ -1,4 +1,4 @@
-package jobspec
+package jsonspec
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
 )
 
 // Nothing is built from a list of groups that is too long.
@@ -22,7 +23,7 @@ func TestTooManyGroupsAreRefusedUnbuilt(t *testing.T) {
 	body := text(100_000)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := DecodeJSON(body)
+	_, err := Decode(body)
 	runtime.ReadMemStats(&after)
 	if fault.Of(err) != fault.Invalid || !strings.Contains(err.Error(), "job has 100000 groups, at most 10000 are possible") {
 		t.Errorf("got %v", err)
@@ -32,7 +33,7 @@ func TestTooManyGroupsAreRefusedUnbuilt(t *testing.T) {
 	} else {
 		t.Logf("%d MiB for a text of %d MiB", used, len(body)>>20)
 	}
-	if j, err := DecodeJSON(text(GroupsMax)); err != nil || len(j.TaskGroups) != GroupsMax {
+	if j, err := Decode(text(bounds.GroupsMax)); err != nil || len(j.TaskGroups) != bounds.GroupsMax {
 		t.Errorf("as many as are possible: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
-package jobspec
+package jsonspec
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,19 +11,18 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
+	"github.com/open-nomad/open-nomad/jobspec/defaults"
 )
 
-// JSONMax is the largest job in JSON, in bytes.
-const JSONMax = 8 << 20
-
-// DecodeJSON decodes a job over the defaults of its type; null leaves the default. Texts that are
-// too large or nested too deeply are refused before anything is built from them. Of members with
-// the same name the last one counts.
-func DecodeJSON(body []byte) (*api.Job, error) {
-	if err := checkBytes(len(body)); err != nil {
+// Decode decodes a job over the defaults of its type; null leaves the default. Texts that are too large or nested too
+// deeply are refused before anything is built from them. Of members with the same name the last one counts. Errors are of
+// the class [fault.Invalid], or [fault.TooLarge] beyond [bounds.JSONMax], and name the path in the job.
+func Decode(body []byte) (*api.Job, error) {
+	if err := bounds.CheckJSONSize(len(body)); err != nil {
 		return nil, err
 	}
-	doc, err := read(body, DepthMax)
+	doc, err := read(body, bounds.DepthMax)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "job: %w", err)
 	}
@@ -45,15 +45,15 @@ type Request struct {
 	Namespace         string
 }
 
-// DecodeRequest decodes a request, and the job in it as DecodeJSON does. The caller bounds its size.
+// DecodeRequest decodes a request, and the job in it as [Decode] does. The caller bounds its size.
 func DecodeRequest(body []byte) (*Request, error) {
-	doc, err := read(body, DepthMax+1)
+	doc, err := read(body, bounds.DepthMax+1)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "decode request body: %w", err)
 	}
 	r := &Request{}
-	left := EntriesMax
-	d := jsonDecoder{document: doc, left: &left}
+	left := bounds.EntriesMax
+	d := decoder{document: doc, left: &left}
 	if err := d.value(reflect.ValueOf(r).Elem(), 0, ""); err != nil {
 		return nil, fault.New(fault.Invalid, "decode request body%w", err)
 	}
@@ -61,51 +61,16 @@ func DecodeRequest(body []byte) (*Request, error) {
 	if job < 0 || doc.kind(job) == 'n' {
 		return r, nil
 	}
-	if err := checkBytes(len(doc.raw(job))); err != nil {
+	if err := bounds.CheckJSONSize(len(doc.raw(job))); err != nil {
 		return nil, err
 	}
 	r.Job, err = jobAt(doc, job)
 	return r, err
 }
 
-func checkBytes(n int) error {
-	if n > JSONMax {
-		return fault.New(fault.TooLarge, "job: %d bytes, at most %d are read", n, JSONMax)
-	}
-	return nil
-}
-
-// CheckJSON refuses texts that are too large or nested too deeply.
-func CheckJSON(body []byte) error {
-	if err := checkBytes(len(body)); err != nil {
-		return err
-	}
-	depth, inString := 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			if depth++; depth > DepthMax {
-				return tooDeep(i)
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return nil
-}
-
-func tooDeep(at int) error {
-	return fault.New(fault.Invalid, "job: nested deeper than %d levels at byte %d", DepthMax, at)
-}
-
 func jobAt(doc *document, at int) (*api.Job, error) {
-	left := EntriesMax
-	d := jsonDecoder{document: doc, jobType: api.JobTypeService, left: &left}
+	left := bounds.EntriesMax
+	d := decoder{document: doc, jobType: api.JobTypeService, left: &left}
 	if doc.kind(at) == '{' {
 		if i := doc.member(at, "Type"); i >= 0 && doc.kind(i) == '"' {
 			d.jobType = doc.str(i)
@@ -114,9 +79,9 @@ func jobAt(doc *document, at int) (*api.Job, error) {
 			return nil, err
 		}
 	}
-	setDefault(&d.jobType, api.JobTypeService)
+	d.jobType = cmp.Or(d.jobType, api.JobTypeService)
 	job := &api.Job{}
-	prefill(job, "job", d.jobType, nil, nil)
+	defaults.Surroundings{}.Prefill(job, "job", d.jobType)
 	if err := d.value(reflect.ValueOf(job).Elem(), at, ""); err != nil {
 		return nil, fault.New(fault.Invalid, "job%w", err)
 	}
@@ -126,15 +91,15 @@ func jobAt(doc *document, at int) (*api.Job, error) {
 // checkGroups refuses too many groups or tasks before anything is built from them.
 func checkGroups(doc *document, job int) error {
 	groups := doc.list(job, "TaskGroups")
-	if n := len(groups); n > GroupsMax {
-		return fault.New(fault.Invalid, "job has %d groups, at most %d are possible", n, GroupsMax)
+	if n := len(groups); n > bounds.GroupsMax {
+		return fault.New(fault.Invalid, "job has %d groups, at most %d are possible", n, bounds.GroupsMax)
 	}
 	tasks := 0
 	for _, g := range groups {
 		tasks += len(doc.list(g, "Tasks"))
 	}
-	if tasks > TasksMax {
-		return fault.New(fault.Invalid, "job has %d tasks, at most %d are possible", tasks, TasksMax)
+	if tasks > bounds.TasksMax {
+		return fault.New(fault.Invalid, "job has %d tasks, at most %d are possible", tasks, bounds.TasksMax)
 	}
 	return nil
 }
@@ -151,25 +116,25 @@ func (d *document) list(object int, name string) []int {
 	return slices.Collect(d.items(at))
 }
 
-// jsonDecoder decodes structs over the defaults that the HCL reader uses too. Its errors begin with
+// decoder decodes structs over the defaults that the HCL reader uses too. Its errors begin with
 // where in the struct they are.
-type jsonDecoder struct {
+type decoder struct {
 	*document
 	jobType string
 	// left is how many more entries lists and maps may have.
 	left *int
-	surroundings
+	defaults.Surroundings
 }
 
 // value decodes value i; block is its name in files, where defaults depend on it.
-func (d *jsonDecoder) value(dst reflect.Value, i int, block string) error {
+func (d *decoder) value(dst reflect.Value, i int, block string) error {
 	c := d.kind(i)
 	switch kind := dst.Kind(); {
 	case c == 'n':
 		return nil
 	case kind == reflect.Pointer:
 		item := reflect.New(dst.Type().Elem())
-		prefill(item.Interface(), block, d.jobType, d.restart, d.update)
+		d.Prefill(item.Interface(), block, d.jobType)
 		dst.Set(item)
 		return d.value(item.Elem(), i, block)
 	case kind == reflect.Struct && c == '{':
@@ -189,7 +154,7 @@ func (d *jsonDecoder) value(dst reflect.Value, i int, block string) error {
 }
 
 // scalar decodes a value whose kind is common; false leaves it to others.
-func (d *jsonDecoder) scalar(dst reflect.Value, i int) bool {
+func (d *decoder) scalar(dst reflect.Value, i int) bool {
 	c := d.kind(i)
 	number := c == '-' || '0' <= c && c <= '9'
 	switch kind := dst.Kind(); {
@@ -224,7 +189,7 @@ func (d *jsonDecoder) scalar(dst reflect.Value, i int) bool {
 }
 
 // free is a value without a schema; false when a number is out of range.
-func (d *jsonDecoder) free(i int) (any, bool) {
+func (d *decoder) free(i int) (any, bool) {
 	switch d.kind(i) {
 	case 'n':
 		return nil, true
@@ -259,33 +224,33 @@ func (d *jsonDecoder) free(i int) (any, bool) {
 
 // structure decodes an object over what dst holds: first the blocks that others inside inherit from,
 // wherever they stand in the text.
-func (d *jsonDecoder) structure(dst reflect.Value, i int) error {
-	fields := fieldsOf[dst.Type()]
+func (d *decoder) structure(dst reflect.Value, i int) error {
+	known := fieldsOf[dst.Type()]
 	var keys [fieldsMax]int32 // of each field, the last one; 0 is none
 	for key := range d.members(i) {
-		if f, ok := fields.find(d.document, key); ok {
+		if f, ok := known.find(d.document, key); ok {
 			keys[f] = int32(key)
 		}
 	}
 	inner := *d
-	for at, f := range fields.list {
+	for at, f := range known.list {
 		key := int(keys[at])
 		if key == 0 {
 			continue
 		}
-		if err := inner.value(dst.Field(f.index), key+1, f.name); err != nil {
+		if err := inner.value(dst.Field(f.Index), key+1, f.Name); err != nil {
 			return fmt.Errorf(".%s%w", d.str(key), err)
 		}
-		inner.inherit(dst)
+		inner.Inherit(dst)
 	}
-	said(dst.Addr().Interface())
+	defaults.Complete(dst.Addr().Interface())
 	if j, ok := dst.Addr().Interface().(*api.Job); ok {
 		return d.handDown(j, i)
 	}
 	return nil
 }
 
-func (d *jsonDecoder) list(dst reflect.Value, i int) error {
+func (d *decoder) list(dst reflect.Value, i int) error {
 	n := 0
 	for range d.items(i) {
 		n++
@@ -305,14 +270,14 @@ func (d *jsonDecoder) list(dst reflect.Value, i int) error {
 }
 
 // take refuses more entries than a job may have, before room is made for them.
-func (d *jsonDecoder) take(n int) error {
+func (d *decoder) take(n int) error {
 	if *d.left -= n; *d.left < 0 {
-		return fmt.Errorf(": more than %d entries in lists and maps", EntriesMax)
+		return fmt.Errorf(": more than %d entries in lists and maps", bounds.EntriesMax)
 	}
 	return nil
 }
 
-func (d *jsonDecoder) mapping(dst reflect.Value, i int) error {
+func (d *decoder) mapping(dst reflect.Value, i int) error {
 	m := reflect.MakeMap(dst.Type())
 	dst.Set(m)
 	v := reflect.New(dst.Type().Elem()).Elem()
@@ -333,7 +298,7 @@ func (d *jsonDecoder) mapping(dst reflect.Value, i int) error {
 var errNull = errors.New(" is null")
 
 // item decodes a value of a list or a map.
-func (d *jsonDecoder) item(dst reflect.Value, i int) error {
+func (d *decoder) item(dst reflect.Value, i int) error {
 	if dst.Kind() == reflect.Pointer && d.kind(i) == 'n' {
 		return errNull
 	}

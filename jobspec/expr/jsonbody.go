@@ -1,4 +1,4 @@
-package jobspec
+package expr
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 // jsonBody is a body in JSON whose templates are weighed like those of the native syntax.
 type jsonBody struct {
 	hcl.Body
-	meter *meter
+	meter *Meter
 }
 
 // Content implements [hcl.Body].
@@ -50,7 +50,7 @@ func (b jsonBody) attributes(attrs hcl.Attributes) hcl.Attributes {
 
 type jsonExpression struct {
 	hcl.Expression
-	meter *meter
+	meter *Meter
 }
 
 // UnwrapExpression lets static analysis see the expression itself.
@@ -92,7 +92,7 @@ func (e jsonExpression) evaluate(v cty.Value, ctx *hcl.EvalContext) (cty.Value, 
 			if name, err := convert.Convert(k, cty.String); err == nil && name.IsKnown() && !name.IsNull() {
 				all[name.AsString()] = inner
 			} else if !diags.HasErrors() {
-				diags = append(diags, problem(e.Range(), "a key is not a text"))
+				diags = append(diags, Problem(e.Range(), "a key is not a text"))
 			}
 		}
 		return cty.ObjectVal(all), diags

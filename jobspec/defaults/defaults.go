@@ -1,4 +1,7 @@
-package jobspec
+// Package defaults has what a job means where it says nothing. Readers decode over it: before a block is decoded its
+// struct is filled by [Surroundings.Prefill], then what is there overwrites. [Canonicalize] adds the blocks that were not
+// written at all.
+package defaults
 
 import (
 	"math"
@@ -44,22 +47,17 @@ func reschedules(jobType string) bool {
 	return jobType == api.JobTypeService || jobType == api.JobTypeBatch
 }
 
-// scalingBlock is the name of blocks that scale. Of a group's, prefill sees just the name, of a task's a label too.
-const scalingBlock = "scaling"
+// ScalingBlock is the name of blocks that scale. Of a group's, Prefill sees just the name, of a task's a label too.
+const ScalingBlock = "scaling"
 
-// prefill puts the defaults into a new item before it is decoded over. block is its name in files.
-func (d *decoder) prefill(item any, block string) {
-	prefill(item, block, d.jobType, d.restart, d.update)
-}
-
-// surroundings are the blocks around that blocks inside start from.
-type surroundings struct {
+// Surroundings are the blocks around that blocks inside start from.
+type Surroundings struct {
 	restart *api.RestartPolicy
 	update  *api.UpdateStrategy
 }
 
-// inherit takes over what a decoded struct says for those inside it.
-func (s *surroundings) inherit(dst reflect.Value) {
+// Inherit takes over what a decoded struct says for those inside it.
+func (s *Surroundings) Inherit(dst reflect.Value) {
 	switch v := dst.Addr().Interface().(type) {
 	case *api.TaskGroup:
 		if v.RestartPolicy != nil {
@@ -78,8 +76,8 @@ const (
 	minUnsaid   = math.MinInt64
 )
 
-// said completes an item, of which all is read, with defaults that depend on the rest of it.
-func said(item any) {
+// Complete completes an item, of which all is read, with the defaults that depend on the rest of it.
+func Complete(item any) {
 	g, ok := item.(*api.TaskGroup)
 	if !ok {
 		return
@@ -96,7 +94,9 @@ func said(item any) {
 	}
 }
 
-func prefill(item any, block, jobType string, restart *api.RestartPolicy, update *api.UpdateStrategy) {
+// Prefill puts the defaults into a new item before it is decoded over. block is its name in files, jobType the type of
+// the job around it.
+func (s Surroundings) Prefill(item any, block, jobType string) {
 	switch v := item.(type) {
 	case *api.Job:
 		v.Type, v.Priority = jobType, api.JobDefaultPriority
@@ -106,13 +106,13 @@ func prefill(item any, block, jobType string, restart *api.RestartPolicy, update
 		v.KillTimeout = 5 * time.Second
 	case *api.RestartPolicy:
 		*v = restartDefault(jobType)
-		if restart != nil {
-			*v = *restart
+		if s.restart != nil {
+			*v = *s.restart
 		}
 	case *api.UpdateStrategy:
 		*v = updateDefault()
-		if update != nil {
-			*v = *update
+		if s.update != nil {
+			*v = *s.update
 		}
 	case *api.ReschedulePolicy:
 		*v = rescheduleDefault(jobType)
@@ -136,7 +136,7 @@ func prefill(item any, block, jobType string, restart *api.RestartPolicy, update
 	case *api.VolumeMount:
 		v.PropagationMode = api.VolumeMountPropagationPrivate
 	case *api.ScalingPolicy:
-		if block == scalingBlock {
+		if block == ScalingBlock {
 			v.Enabled, v.Min = true, minUnsaid
 		}
 	case *api.RequestedDevice:

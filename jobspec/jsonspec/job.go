@@ -1,4 +1,4 @@
-package jobspec
+package jsonspec
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 // handDown gives the groups of a job what only files and programs say for all of them: a job itself has no such fields.
-func (d *jsonDecoder) handDown(j *api.Job, i int) error {
+func (d *decoder) handDown(j *api.Job, i int) error {
 	var all struct {
 		Reschedule *api.ReschedulePolicy
 		Migrate    *api.MigrateStrategy

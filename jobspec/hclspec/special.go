@@ -1,4 +1,4 @@
-package jobspec
+package hclspec
 
 import (
 	"reflect"
@@ -9,6 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/jobspec/defaults"
+	"github.com/open-nomad/open-nomad/jobspec/expr"
 )
 
 // shortForms are operators that may be written as keys: regexp = "x" means operator and value.
@@ -30,7 +32,7 @@ func special(t reflect.Type, s *hcl.BodySchema) *hcl.BodySchema {
 	case reflect.TypeFor[api.Affinity]():
 		addAttributes(s, shortForms...)
 	case reflect.TypeFor[api.Task]():
-		labelBlock(s, scalingBlock)
+		labelBlock(s, defaults.ScalingBlock)
 	case reflect.TypeFor[api.TaskGroup]():
 		addBlocks(s, "vault", "secret")
 		labelBlock(s, "secret")
@@ -69,7 +71,7 @@ func (d *decoder) peekString(body hcl.Body, name string) (string, bool) {
 	if a == nil {
 		return "", false
 	}
-	v, diags := evaluate(a.Expr, d.scope)
+	v, diags := expr.Evaluate(a.Expr, d.scope)
 	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
 		return "", false
 	}
@@ -77,7 +79,7 @@ func (d *decoder) peekString(body hcl.Body, name string) (string, bool) {
 }
 
 func (d *decoder) job(job *api.Job, body hcl.Body) {
-	d.prefill(job, "job")
+	d.Prefill(job, "job", d.jobType)
 	d.structure(reflect.ValueOf(job).Elem(), body, nil)
 }
 
@@ -88,10 +90,10 @@ func (d *decoder) finish(dst reflect.Value, c *hcl.BodyContent) {
 		d.finishJob(v, c)
 	case *api.TaskGroup:
 		d.finishGroup(v, c)
-		said(v)
+		defaults.Complete(v)
 	case *api.Task:
 		v.Identities = defaultIdentity(v)
-		d.once(c.Blocks.OfType(scalingBlock))
+		d.once(c.Blocks.OfType(defaults.ScalingBlock))
 	case *api.NetworkResource:
 		splitPorts(v)
 	case *api.Constraint:
@@ -107,16 +109,16 @@ func (d *decoder) scaling(p *api.ScalingPolicy, b *hcl.Block) {
 	if len(b.Labels) == 1 {
 		kind = "vertical_" + b.Labels[0]
 		if !slices.Contains(scaledOfTasks, b.Labels[0]) {
-			d.diags = append(d.diags, problem(b.LabelRanges[0], "scaling of a task is one of %s", strings.Join(scaledOfTasks, ", ")))
+			d.diags = append(d.diags, expr.Problem(b.LabelRanges[0], "scaling of a task is one of %s", strings.Join(scaledOfTasks, ", ")))
 		}
 	}
 	if p.Type != "" && p.Type != kind {
-		d.diags = append(d.diags, problem(b.DefRange, "scaling has the type %q here, not %q", kind, p.Type))
+		d.diags = append(d.diags, expr.Problem(b.DefRange, "scaling has the type %q here, not %q", kind, p.Type))
 	}
 	p.Type = kind
 	c, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "max"}}})
 	if c.Attributes["max"] == nil {
-		d.diags = append(d.diags, problem(b.DefRange, "scaling needs max"))
+		d.diags = append(d.diags, expr.Problem(b.DefRange, "scaling needs max"))
 	}
 }
 
@@ -127,7 +129,7 @@ var scaledOfTasks = []string{"cpu", "mem"}
 func (d *decoder) once(blocks hcl.Blocks) {
 	for i, b := range blocks {
 		if slices.ContainsFunc(blocks[:i], func(o *hcl.Block) bool { return slices.Equal(o.Labels, b.Labels) }) {
-			d.diags = append(d.diags, problem(b.DefRange, "%s %q is there twice", b.Type, strings.Join(b.Labels, " ")))
+			d.diags = append(d.diags, expr.Problem(b.DefRange, "%s %q is there twice", b.Type, strings.Join(b.Labels, " ")))
 		}
 	}
 }
@@ -229,8 +231,8 @@ func (d *decoder) finishJob(j *api.Job, c *hcl.BodyContent) {
 	}
 	for _, t := range extra.Tasks {
 		g := &api.TaskGroup{Name: t.Name}
-		d.prefill(g, "group")
-		said(g)
+		d.Prefill(g, "group", d.jobType)
+		defaults.Complete(g)
 		g.Tasks = []*api.Task{t}
 		j.TaskGroups = append(j.TaskGroups, g)
 	}

@@ -1,4 +1,4 @@
-package jobspec
+package expr
 
 import (
 	"errors"
@@ -22,8 +22,8 @@ type FileFunctions map[string]function.Function
 // fileFunctions are the names that answer an error where files are not provided.
 var fileFunctions = []string{"abspath", "basename", "dirname", "file", "filebase64", "fileexists", "fileset", "pathexpand"}
 
-// functions is the set that expressions can call; the meter weighs what they make.
-func functions(files FileFunctions, m *meter) map[string]function.Function {
+// Functions is the set that expressions can call; the meter weighs what they make.
+func Functions(files FileFunctions, m *Meter) map[string]function.Function {
 	all := map[string]function.Function{
 		"abs": stdlib.AbsoluteFunc, "base64decode": encoding.Base64DecodeFunc, "base64encode": encoding.Base64EncodeFunc,
 		"bcrypt": crypto.BcryptFunc, "can": tryfunc.CanFunc, "ceil": stdlib.CeilFunc, "chomp": stdlib.ChompFunc,

@@ -1,4 +1,4 @@
-package jobspec
+package expr
 
 import (
 	"errors"
@@ -85,7 +85,7 @@ var guards = map[string]func(args []cty.Value) error{
 }
 
 // guarded is a function whose arguments are checked and weighed before, and whose result after.
-func guarded(name string, f function.Function, m *meter) function.Function {
+func guarded(name string, f function.Function, m *Meter) function.Function {
 	guard := guards[name]
 	return function.New(&function.Spec{
 		Description: f.Description(), Params: f.Params(), VarParam: f.VarParam(),

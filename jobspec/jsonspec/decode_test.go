@@ -1,4 +1,4 @@
-package jobspec
+package jsonspec
 
 import (
 	"encoding"
@@ -16,12 +16,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
 )
 
 func TestJobsAreDecodedAsThePlainWayDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := jobText(t)
-		got, err := DecodeJSON([]byte(text))
+		got, err := Decode([]byte(text))
 		want, wantErr := plainDecode([]byte(text))
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("%s\nerror %v, the plain way %v", text, err, wantErr)
@@ -33,7 +34,7 @@ func TestJobsAreDecodedAsThePlainWayDoes(t *testing.T) {
 }
 
 func TestRecordedJobsAreDecodedAsThePlainWayDoes(t *testing.T) {
-	paths, _ := filepath.Glob("testdata/*.json")
+	paths, _ := filepath.Glob("../testdata/*.json")
 	if len(paths) == 0 {
 		t.Fatal("no files")
 	}
@@ -42,7 +43,7 @@ func TestRecordedJobsAreDecodedAsThePlainWayDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := DecodeJSON(text)
+		got, err := Decode(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +165,9 @@ func (w *writer) object(t reflect.Type, depth int) {
 		w.space()
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		setDefault(&name, f.Name)
+		if name == "" {
+			name = f.Name
+		}
 		fmt.Fprintf(w, "%q", change(name))
 		w.space()
 		w.WriteString(":")
@@ -231,7 +234,7 @@ func TestMistakesAreNamedByTheirPath(t *testing.T) {
 		`{"ID":"j"} x`:      "job: invalid character 'x' after top-level value",
 		``:                  "job: unexpected end of JSON input",
 	} {
-		_, err := DecodeJSON([]byte(text))
+		_, err := Decode([]byte(text))
 		if !errors.Is(err, fault.Invalid) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
@@ -251,7 +254,7 @@ func TestRequestHoldsItsJob(t *testing.T) {
 		`[]`:                   "decode request body: json: cannot unmarshal array",
 		`{`:                    "decode request body: unexpected end of JSON input",
 		`{"Job":{"ID":7}}`:     "job.ID: json: cannot unmarshal number",
-		`{"Job":` + strings.Repeat("[", DepthMax+1): "nested deeper than 100 levels",
+		`{"Job":` + strings.Repeat("[", bounds.DepthMax+1): "nested deeper than 100 levels",
 	} {
 		if _, err := DecodeRequest([]byte(text)); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
@@ -276,7 +279,7 @@ func FuzzJSONText(f *testing.F) {
 		if err == nil {
 			var want any
 			_ = json.Unmarshal([]byte(text), &want)
-			got, ok := (&jsonDecoder{document: d}).free(0)
+			got, ok := (&decoder{document: d}).free(0)
 			if ok && !reflect.DeepEqual(got, want) {
 				t.Fatalf("%q: got %v, want %v", text, got, want)
 			}
@@ -284,7 +287,7 @@ func FuzzJSONText(f *testing.F) {
 	})
 }
 
-func BenchmarkDecodeJSON(b *testing.B) {
+func BenchmarkDecode(b *testing.B) {
 	small := &api.Job{
 		ID: "j1", Name: "j1", Type: api.JobTypeService, Datacenters: []string{"*"},
 		TaskGroups: []*api.TaskGroup{{
@@ -296,12 +299,12 @@ func BenchmarkDecodeJSON(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	large, err := os.ReadFile("testdata/04-task-level.nomad.hcl.canon.json")
+	large, err := os.ReadFile("../testdata/04-task-level.nomad.hcl.canon.json")
 	if err != nil {
 		b.Fatal(err)
 	}
 	for name, body := range map[string][]byte{"small": body, "large": large} {
-		for way, decode := range map[string]func([]byte) (*api.Job, error){"plain": plainDecode, "ours": DecodeJSON} {
+		for way, decode := range map[string]func([]byte) (*api.Job, error){"plain": plainDecode, "ours": Decode} {
 			b.Run(name+"/"+way, func(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(len(body)))

@@ -1,4 +1,4 @@
-package jobspec
+package jsonspec
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
 )
 
 // document is a JSON text that was read once: all its values in the order of the text, an object's
@@ -42,7 +44,7 @@ func read(text []byte, depth int) (*document, error) {
 		case '{', '[':
 			_, err = in.ReadToken()
 			if in.StackDepth() > depth {
-				return nil, tooDeep(int(in.InputOffset()) - 1)
+				return nil, bounds.TooDeep(int(in.InputOffset()) - 1)
 			}
 			open = append(open, len(d.spans))
 			d.spans = append(d.spans, span{start: int32(in.InputOffset()) - 1})

@@ -1,7 +1,8 @@
-package jobspec
+package jsonspec
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -10,10 +11,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
+	"github.com/open-nomad/open-nomad/jobspec/defaults"
+	"github.com/open-nomad/open-nomad/jobspec/fields"
 )
 
 func plainDecode(body []byte) (*api.Job, error) {
-	if err := CheckJSON(body); err != nil {
+	if err := bounds.CheckJSON(body); err != nil {
 		return nil, err
 	}
 	var head struct {
@@ -23,19 +27,19 @@ func plainDecode(body []byte) (*api.Job, error) {
 		return nil, fault.New(fault.Invalid, "job: %w", err)
 	}
 	d := plainDecoder{jobType: head.Type}
-	setDefault(&d.jobType, api.JobTypeService)
+	d.jobType = cmp.Or(d.jobType, api.JobTypeService)
 	job := &api.Job{}
-	prefill(job, "job", d.jobType, nil, nil)
+	d.Prefill(job, "job", d.jobType)
 	if err := d.value(reflect.ValueOf(job).Elem(), body, "job"); err != nil {
 		return nil, fault.Wrap(fault.Invalid, err)
 	}
 	return job, nil
 }
 
-// plainDecoder decodes jobs the plain way, one encoding/json call a value: the model of [jsonDecoder].
+// plainDecoder decodes jobs the plain way, one encoding/json call a value: the model of [decoder].
 type plainDecoder struct {
 	jobType string
-	surroundings
+	defaults.Surroundings
 }
 
 var nullJSON = []byte("null")
@@ -48,7 +52,7 @@ func (d *plainDecoder) value(dst reflect.Value, raw []byte, path string) error {
 	switch {
 	case t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
 		item := reflect.New(t.Elem())
-		prefill(item.Interface(), plainBlock(path), d.jobType, d.restart, d.update)
+		d.Prefill(item.Interface(), plainBlock(path), d.jobType)
 		if err := d.value(item.Elem(), raw, path); err != nil {
 			return err
 		}
@@ -56,9 +60,9 @@ func (d *plainDecoder) value(dst reflect.Value, raw []byte, path string) error {
 		return nil
 	case t.Kind() == reflect.Struct && t.PkgPath() != "time":
 		return d.structure(dst, raw, path)
-	case t.Kind() == reflect.Slice && elemStruct(t).Kind() == reflect.Struct:
+	case t.Kind() == reflect.Slice && fields.Elem(t).Kind() == reflect.Struct:
 		return d.list(dst, raw, path)
-	case t.Kind() == reflect.Map && elemStruct(t).Kind() == reflect.Struct:
+	case t.Kind() == reflect.Map && fields.Elem(t).Kind() == reflect.Struct:
 		return d.mapping(dst, raw, path)
 	}
 	if err := json.Unmarshal(raw, dst.Addr().Interface()); err != nil {
@@ -70,20 +74,20 @@ func (d *plainDecoder) value(dst reflect.Value, raw []byte, path string) error {
 // plainBlock is the name of the block that a path stands for, where its defaults depend on it.
 func plainBlock(path string) string {
 	if strings.HasSuffix(strings.ToLower(path), ".scaling") {
-		return scalingBlock
+		return defaults.ScalingBlock
 	}
 	return ""
 }
 
 func (d *plainDecoder) structure(dst reflect.Value, raw []byte, path string) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	inner := *d
 	names := plainFields[dst.Type()]
 	for _, blocks := range []bool{true, false} {
-		for name, value := range fields {
+		for name, value := range members {
 			f, ok := names[strings.ToLower(name)]
 			if !ok || f.inherited != blocks {
 				continue
@@ -92,9 +96,9 @@ func (d *plainDecoder) structure(dst reflect.Value, raw []byte, path string) err
 				return err
 			}
 		}
-		inner.inherit(dst)
+		inner.Inherit(dst)
 	}
-	said(dst.Addr().Interface())
+	defaults.Complete(dst.Addr().Interface())
 	return nil
 }
 
@@ -116,16 +120,16 @@ func addPlainFields(all map[reflect.Type]map[string]plainField, t reflect.Type) 
 	if t.Kind() != reflect.Struct || all[t] != nil {
 		return all
 	}
-	fields := map[string]plainField{}
-	all[t] = fields
+	names := map[string]plainField{}
+	all[t] = names
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if tag == "-" {
 			continue
 		}
-		setDefault(&tag, f.Name)
-		fields[strings.ToLower(tag)] = plainField{i, f.Name == "RestartPolicy" || f.Name == "Update"}
+		tag = cmp.Or(tag, f.Name)
+		names[strings.ToLower(tag)] = plainField{i, f.Name == "RestartPolicy" || f.Name == "Update"}
 		addPlainFields(all, f.Type)
 	}
 	return all

@@ -1,4 +1,4 @@
-package jobspec
+package expr
 
 import (
 	"fmt"
@@ -23,9 +23,9 @@ const (
 	exponentMax = 2048
 )
 
-// meter weighs the values that expressions make. What is made more than once weighs each time, and what takes
+// Meter weighs the values that expressions make. What is made more than once weighs each time, and what takes
 // long to make weighs more than it holds, so it bounds both time and memory.
-type meter struct {
+type Meter struct {
 	left int
 	// excess says what was too much; where says of which expression.
 	excess string
@@ -34,31 +34,33 @@ type meter struct {
 	stopped func() bool
 }
 
-func newMeter() *meter { return &meter{left: WeightMax} }
+// NewMeter is a meter that nothing was weighed with. stopped, where it is set, is asked again and again whether nobody
+// waits for the outcome any more.
+func NewMeter(stopped func() bool) *Meter { return &Meter{left: WeightMax, stopped: stopped} }
 
-// diagnostics answers what was too much, or nothing.
-func (m *meter) diagnostics() hcl.Diagnostics {
+// Diagnostics answers what was too much, or nothing.
+func (m *Meter) Diagnostics() hcl.Diagnostics {
 	if m.excess == "" {
 		return nil
 	}
-	return hcl.Diagnostics{problem(m.where, "%s", m.excess)}
+	return hcl.Diagnostics{Problem(m.where, "%s", m.excess)}
 }
 
-func (m *meter) exceeded(text string) {
+func (m *Meter) exceeded(text string) {
 	if m.excess == "" {
 		m.excess = text
 	}
 }
 
 // at tells where the excess happened; the innermost expression says it first.
-func (m *meter) at(r hcl.Range) {
+func (m *Meter) at(r hcl.Range) {
 	if m.excess != "" && m.where.Filename == "" {
 		m.where = r
 	}
 }
 
 // take reports whether there was still room for the weight.
-func (m *meter) take(weight int) bool {
+func (m *Meter) take(weight int) bool {
 	if m.stopped != nil && m.stopped() {
 		m.exceeded("nobody waits for the job any more")
 		return false
@@ -72,7 +74,7 @@ func (m *meter) take(weight int) bool {
 }
 
 // toil is take for what a call weighs because of its time.
-func (m *meter) toil(weight int) bool {
+func (m *Meter) toil(weight int) bool {
 	if weight > m.left {
 		m.exceeded("hashes and comparisons take more than the time that a job file has: use fewer of them")
 	}
@@ -80,7 +82,7 @@ func (m *meter) toil(weight int) bool {
 }
 
 // weigh takes the weight of a value with all that is inside.
-func (m *meter) weigh(v cty.Value) bool {
+func (m *Meter) weigh(v cty.Value) bool {
 	if !m.take(valueWeight) {
 		return false
 	}
@@ -109,7 +111,7 @@ func (m *meter) weigh(v cty.Value) bool {
 // weighed is an expression whose value is weighed. The parentheses keep what it wraps visible to walks.
 type weighed struct {
 	*hclsyntax.ParenthesesExpr
-	meter *meter
+	meter *Meter
 }
 
 // Value implements [hcl.Expression]. Beyond the limit it is unknown, which ends loops around it.
@@ -125,7 +127,7 @@ func (w weighed) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	}
 	w.meter.at(w.Range())
 	if w.meter.excess != "" {
-		return cty.DynamicVal, w.meter.diagnostics()
+		return cty.DynamicVal, w.meter.Diagnostics()
 	}
 	return v, diags
 }
@@ -134,7 +136,7 @@ func (w weighed) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 func (w weighed) UnwrapExpression() hcl.Expression { return w.Expression }
 
 // wrap makes an expression weighed, unless what it makes is already there.
-func (m *meter) wrap(e hclsyntax.Expression) hclsyntax.Expression {
+func (m *Meter) wrap(e hclsyntax.Expression) hclsyntax.Expression {
 	switch e.(type) {
 	case nil, *hclsyntax.LiteralValueExpr, weighed:
 		return e
@@ -143,18 +145,18 @@ func (m *meter) wrap(e hclsyntax.Expression) hclsyntax.Expression {
 }
 
 // always makes an expression weighed even if it is only a literal.
-func (m *meter) always(e hclsyntax.Expression) hclsyntax.Expression {
+func (m *Meter) always(e hclsyntax.Expression) hclsyntax.Expression {
 	return weighed{&hclsyntax.ParenthesesExpr{Expression: e, SrcRange: e.Range()}, m}
 }
 
-func (m *meter) wrapAll(all []hclsyntax.Expression) {
+func (m *Meter) wrapAll(all []hclsyntax.Expression) {
 	for i, e := range all {
 		all[i] = m.wrap(e)
 	}
 }
 
 // watch weighs everything below a parsed text where values grow: repeated, joined or compared.
-func (m *meter) watch(n hclsyntax.Node) {
+func (m *Meter) watch(n hclsyntax.Node) {
 	hclsyntax.VisitAll(n, func(n hclsyntax.Node) hcl.Diagnostics {
 		switch n := n.(type) {
 		case *hclsyntax.Attribute:
@@ -185,21 +187,21 @@ func (m *meter) watch(n hclsyntax.Node) {
 }
 
 // condition is weighed in every turn of its loop, also in those that it leaves out.
-func (m *meter) condition(e hclsyntax.Expression) hclsyntax.Expression {
+func (m *Meter) condition(e hclsyntax.Expression) hclsyntax.Expression {
 	if e == nil {
 		return nil
 	}
 	return m.always(e)
 }
 
-// blocks weighs the blocks that a dynamic block makes.
-func (m *meter) blocks() dynblock.ExpandOption {
+// Blocks weighs the blocks that a dynamic block makes.
+func (m *Meter) Blocks() dynblock.ExpandOption {
 	return dynblock.OptCheckForEach(func(v cty.Value, e hcl.Expression, _ *hcl.EvalContext) hcl.Diagnostics {
 		v, _ = v.Unmark()
 		if v != cty.NilVal && v.IsKnown() && !v.IsNull() && v.CanIterateElements() {
 			m.take(v.LengthInt() * blockWeight)
 		}
 		m.at(e.Range())
-		return m.diagnostics()
+		return m.Diagnostics()
 	})
 }

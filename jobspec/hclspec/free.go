@@ -1,4 +1,4 @@
-package jobspec
+package hclspec
 
 import (
 	"math/big"
@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/jobspec/expr"
 )
 
 // mapping decodes a free-form block, or the attribute of the same name, into a map.
@@ -16,11 +18,11 @@ func (d *decoder) mapping(field reflect.Value, name string, c *hcl.BodyContent) 
 	attr := c.Attributes[name]
 	switch {
 	case attr != nil && len(blocks) > 0:
-		d.diags = append(d.diags, problem(attr.NameRange, "%s is given as a block and as a map", name))
+		d.diags = append(d.diags, expr.Problem(attr.NameRange, "%s is given as a block and as a map", name))
 	case attr != nil:
 		d.attribute(field, attr)
 	case len(blocks) > 1:
-		d.diags = append(d.diags, problem(blocks[1].DefRange, "a second %s block; the first is on line %d", name, blocks[0].DefRange.Start.Line))
+		d.diags = append(d.diags, expr.Problem(blocks[1].DefRange, "a second %s block; the first is on line %d", name, blocks[0].DefRange.Start.Line))
 	case len(blocks) == 1 && field.Type().Elem().Kind() != reflect.Interface:
 		d.stringMap(field, blocks[0])
 	case len(blocks) == 1:
@@ -32,7 +34,7 @@ func (d *decoder) stringMap(field reflect.Value, b *hcl.Block) {
 	c := d.freeContent(b)
 	m := reflect.MakeMap(field.Type())
 	for _, stray := range c.Blocks {
-		d.diags = append(d.diags, problem(stray.DefRange, "a block %q is not allowed in %s", stray.Type, b.Type))
+		d.diags = append(d.diags, expr.Problem(stray.DefRange, "a block %q is not allowed in %s", stray.Type, b.Type))
 	}
 	for name, a := range c.Attributes {
 		item := reflect.New(field.Type().Elem()).Elem()
@@ -47,7 +49,7 @@ func (d *decoder) free(b *hcl.Block) map[string]any {
 	m := map[string]any{}
 	c := d.freeContent(b)
 	for name, a := range c.Attributes {
-		v, diags := evaluate(a.Expr, d.scope)
+		v, diags := expr.Evaluate(a.Expr, d.scope)
 		d.diags = append(d.diags, diags...)
 		m[name] = boxed(plain(v))
 	}
