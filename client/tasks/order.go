@@ -1,6 +1,8 @@
 package tasks
 
 import (
+	"time"
+
 	"github.com/open-nomad/open-nomad/api"
 )
 
@@ -15,6 +17,8 @@ type row struct {
 	opened, started, failed bool
 	// ending is set when the task was told to end.
 	ending bool
+	// began is when it was started last, ended when it died; zero when it was not, or did not.
+	began, ended time.Time
 }
 
 func (r row) main() bool { return r.hook == "" }
@@ -64,6 +68,19 @@ func end(out orders, r row, because why) {
 	}
 }
 
+// misplaced reports whether a poststop task runs that was begun as another kind of task: an update changed that.
+func misplaced(r row, rows []row) bool {
+	if r.hook != api.TaskLifecycleHookPoststop || r.state != api.TaskStateRunning {
+		return false
+	}
+	for _, m := range rows {
+		if m.main() && (!m.dead() || m.ended.After(r.began)) {
+			return true
+		}
+	}
+	return false
+}
+
 // cause tells whether and why all tasks but poststop ones must end.
 func cause(rows []row, stopping bool) (why, bool) {
 	if stopping {
@@ -87,7 +104,7 @@ func nextToEnd(rows []row) []row {
 	stages := make([][]row, 3)
 	for _, r := range rows {
 		switch {
-		case r.dead() || r.hook == api.TaskLifecycleHookPoststop:
+		case r.dead() || r.hook == api.TaskLifecycleHookPoststop && !misplaced(r, rows):
 		case r.leader:
 			stages[0] = append(stages[0], r)
 		case !r.sidecar:

@@ -71,6 +71,8 @@ func TestOrder(t *testing.T) {
 		{"n:running:ending p:dead side:running:poststart,sidecar", true, ""},
 		{"n:dead side:running:poststart,sidecar stop:pending:poststop", true, "open stop end side(Killing)"},
 		{"n:dead stop:running:poststop", true, ""},
+		{"n:running stop:running:poststop", true, "end n(Killing) stop(Killing)"}, // it was a main task
+		{"n:running stop:pending:poststop", true, "end n(Killing)"},
 		{"n:dead stop:dead:poststop,failed", false, ""},
 	} {
 		got := order(parse(c.rows), c.stopping)

@@ -64,7 +64,7 @@ func (t *task) row() row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.rec.State
-	r := row{name: t.name, leader: t.spec.Leader, state: s.State, failed: s.Failed, started: !s.StartedAt.IsZero(), opened: t.opened, ending: t.ending}
+	r := row{name: t.name, leader: t.spec.Leader, state: s.State, failed: s.Failed, started: !s.StartedAt.IsZero(), opened: t.opened, ending: t.ending, began: s.StartedAt, ended: s.FinishedAt}
 	if l := t.spec.Lifecycle; l != nil {
 		r.hook, r.sidecar = l.Hook, l.Sidecar
 	}
