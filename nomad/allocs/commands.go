@@ -1,10 +1,13 @@
 package allocs
 
 import (
+	"slices"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/deployments/tally"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -71,6 +74,14 @@ func (c *UpdateClient) Apply(tx *state.Txn) (any, error) {
 			tx.PutEval(e)
 			out.Evals = append(out.Evals, e.ID)
 		}
+		for _, j := range needed(tx, old, next) {
+			if key := [2]string{j.Namespace, j.ID}; !evaluated[key] {
+				evaluated[key] = true
+				e := evaluation(tx, j, fsm.DerivedID(c.Seed, j.Namespace, j.ID), api.TriggerNodeUpdate)
+				tx.PutEval(e)
+				out.Evals = append(out.Evals, e.ID)
+			}
+		}
 	}
 	sheet.Write()
 	return out, nil
@@ -126,6 +137,31 @@ func follow(tx *state.Txn, old, next *api.Allocation, seed string) *api.Evaluati
 		return nil
 	}
 	return evaluation(tx, j, fsm.DerivedID(seed, j.Namespace, j.ID), trigger)
+}
+
+// needed lists the jobs that run the CSI plugins of an allocation which has ended, where its node needs them still and nothing
+// on it runs them: its own job may be stopped, or have nothing more to do there.
+func needed(tx *state.Txn, old, next *api.Allocation) (jobs []*api.Job) {
+	g, n := next.Group(), tx.Node(next.NodeID)
+	if old.ClientTerminal() || !next.ClientTerminal() || g == nil || n == nil || !feasible.RunsPlugin(g) || !feasible.Needs(tx, n, g) {
+		return nil
+	}
+	for a := range tx.AllocsByNode(n.ID) {
+		if !a.Terminal() && feasible.SharesPlugin(a.Group(), g) {
+			return nil
+		}
+	}
+	for _, t := range g.Tasks {
+		if t.CSIPluginConfig == nil {
+			continue
+		}
+		for j := range tx.JobsByPlugin(t.CSIPluginConfig.ID) {
+			if !j.Stop && (j.Type == api.JobTypeService || j.Type == api.JobTypeSystem) && !slices.Contains(jobs, j) {
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	return jobs
 }
 
 // isToGoOn reports whether somebody else is to do what the allocation, which ended well, did not.

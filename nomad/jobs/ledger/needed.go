@@ -95,8 +95,12 @@ func groupOffers(g *api.TaskGroup) map[string]offer {
 type loss struct {
 	plugin           string
 	node, controller bool
-	// nodes are those where another job runs the node plugin.
-	nodes map[string]bool
+	// nodes are those where another job runs the node plugin, and own those where this one runs something.
+	nodes, own map[string]bool
+	// theirs are the nodes where other system jobs may run the node plugin.
+	theirs []func(*api.Node) bool
+	// drivers are those of the controllers that other jobs run, and mine of those that this one runs; empty is any.
+	drivers, mine map[string]bool
 	// leaves reports of a node whether the job's next version keeps the node plugin and cannot run it there any more; nil
 	// where it leaves none.
 	leaves func(node string) bool
@@ -133,20 +137,81 @@ func places(j *api.Job, plugin string) func(*api.Node) bool {
 }
 
 func lossOf(tx *state.Txn, j *api.Job, plugin string, was, is offer) loss {
-	l := loss{plugin: plugin, controller: was.controller() && !is.controller(), nodes: map[string]bool{}}
+	l := loss{
+		plugin: plugin, controller: was.controller() && !is.controller(), nodes: map[string]bool{}, own: map[string]bool{},
+		drivers: map[string]bool{}, mine: map[string]bool{},
+	}
 	l.node = slices.ContainsFunc(was.nodes(), func(t string) bool { return !slices.Contains(is, t) })
+	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
+		l.own[a.NodeID] = l.own[a.NodeID] || !a.Terminal()
+		if driver, _ := controls(tx, a, plugin); runs(a, plugin).controller() {
+			l.mine[driver] = true
+		}
+	}
 	for other := range tx.JobsByPlugin(plugin) {
 		if other.Stop || other.ID == j.ID && other.Namespace == j.Namespace {
 			continue
 		}
+		if other.Type == api.JobTypeSystem && tx.AgreedVersion() >= fsm.Keyring {
+			l.theirs = append(l.theirs, places(other, plugin))
+		}
 		for a := range tx.AllocsByJob(other.Namespace, other.ID) {
-			if o := runs(a, plugin); o.any() {
-				l.controller = l.controller && !o.controller()
-				l.nodes[a.NodeID] = l.nodes[a.NodeID] || o.nodes().any()
+			o := runs(a, plugin)
+			if driver, able := controls(tx, a, plugin); able && o.controller() {
+				l.drivers[driver] = true
 			}
+			l.nodes[a.NodeID] = l.nodes[a.NodeID] || o.nodes().any() && mounts(tx, a, plugin)
 		}
 	}
 	return l
+}
+
+// controls is the name of the driver whose controller the allocation runs, empty while that is not known, and whether that can
+// be asked: what its node tells of it, unless another instance of the plugin is the active one there.
+func controls(tx *state.Txn, a *api.Allocation, plugin string) (driver string, able bool) {
+	if tx.AgreedVersion() < fsm.Keyring {
+		return "", true
+	}
+	n := tx.Node(a.NodeID)
+	if n == nil || n.Status != api.NodeStatusReady {
+		return "", false
+	}
+	if i := n.CSIControllerPlugins[plugin]; i != nil && i.AllocID == a.ID {
+		return i.Provider, i.Healthy
+	}
+	return "", true
+}
+
+// mounts reports whether the node plugin that the allocation runs works, as far as is known.
+func mounts(tx *state.Txn, a *api.Allocation, plugin string) bool {
+	n := tx.Node(a.NodeID)
+	if n == nil || tx.AgreedVersion() < fsm.Keyring {
+		return true
+	}
+	i := n.CSINodePlugins[plugin]
+	return i == nil || i.AllocID != a.ID || i.Healthy || n.Status != api.NodeStatusReady
+}
+
+// elsewhere reports whether the mounts on a node are for others to end: another job runs the plugin there, or may, and this
+// one has nothing there.
+func (l loss) elsewhere(tx *state.Txn, node string) bool {
+	if l.nodes[node] {
+		return true
+	}
+	n := tx.Node(node)
+	return n != nil && !l.own[node] && slices.ContainsFunc(l.theirs, func(places func(*api.Node) bool) bool { return places(n) })
+}
+
+// controlled reports whether a driver keeps its controllers, as other jobs run some; one that is not known may be any. Where
+// others do, what is of neither driver is not for this one to end.
+func (l loss) controlled(driver string) bool {
+	switch {
+	case !l.controller || l.drivers[""] || l.drivers[driver]:
+		return true
+	case len(l.drivers) == 0:
+		return false
+	}
+	return driver == "" || len(l.mine) > 0 && !l.mine[""] && !l.mine[driver]
 }
 
 // runs is what the allocation provides of the plugin as long as it is not told to stop.
@@ -163,26 +228,44 @@ func (l loss) users(tx *state.Txn) []string {
 		return nil
 	}
 	var list []string
-	claimed := map[string]bool{}
+	claimed, others := map[string]bool{}, map[string]bool{}
 	attaches := l.controller && mayAttach(tx, l.plugin)
 	for c := range tx.Claims() {
-		if c.PluginID == l.plugin && (Mounted(c) && !l.nodes[c.NodeID] && (l.node || l.leaves != nil && l.leaves(c.NodeID)) || attaches && c.State != api.ClaimWaiting) {
+		if c.PluginID != l.plugin {
+			continue
+		}
+		if _, known := others[c.NodeID]; !known {
+			others[c.NodeID] = l.elsewhere(tx, c.NodeID)
+		}
+		mount := Mounted(c) && !others[c.NodeID] && (l.node || l.leaves != nil && l.leaves(c.NodeID))
+		if mount || attaches && c.State != api.ClaimWaiting && !l.controlled(driverOf(tx, c)) {
 			claimed[c.ExternalID+" "+c.NodeID] = true
 			list = append(list, fmt.Sprintf("volume %q by allocation %s of job %q on node %s", c.VolumeID, c.AllocID, c.JobID, c.NodeID))
 		}
 	}
 	if l.controller {
 		for a := range tx.Attachments() {
-			if a.PluginID == l.plugin && !claimed[a.ExternalID+" "+a.NodeID] {
+			if a.PluginID == l.plugin && !claimed[a.ExternalID+" "+a.NodeID] && !l.controlled(a.Provider) {
 				list = append(list, fmt.Sprintf("external volume %q attached to node %s", a.ExternalID, a.NodeID))
 			}
 		}
-		list = append(list, underWay(tx, l.plugin)...)
+		list = append(list, l.underWay(tx)...)
 	}
 	if more := len(list) - usersShown; more > 0 {
 		list = append(list[:usersShown], fmt.Sprintf("and %d more", more))
 	}
 	return list
+}
+
+// driverOf is the name of the driver that has attached, or is to attach, the volume of a claim; empty where it is not known.
+func driverOf(tx *state.Txn, c *api.VolumeClaim) string {
+	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil {
+		return a.Provider
+	}
+	for v := range tx.VolumesByExternal(c.PluginID, c.ExternalID) {
+		return v.Provision.Provider
+	}
+	return ""
 }
 
 // Mounted reports whether the volume of a claim may be mounted on its node.
@@ -205,9 +288,12 @@ func mayAttach(tx *state.Txn, plugin string) bool {
 	return !told
 }
 
-// underWay names the operations that a controller has to end.
-func underWay(tx *state.Txn, plugin string) (list []string) {
-	for v := range tx.VolumesByPlugin(plugin) {
+// underWay names the operations that only a lost controller can end.
+func (l loss) underWay(tx *state.Txn) (list []string) {
+	for v := range tx.VolumesByPlugin(l.plugin) {
+		if l.controlled(v.Provision.Provider) {
+			continue
+		}
 		//exhaustive:enforce
 		switch v.Provision.State {
 		case api.VolumeAvailable, api.VolumeFailed:
@@ -216,7 +302,7 @@ func underWay(tx *state.Txn, plugin string) (list []string) {
 		}
 	}
 	for i := range tx.SnapshotIntents() {
-		if i.PluginID != plugin || i.Forgotten {
+		if i.PluginID != l.plugin || i.Forgotten || l.controlled(i.Provider) {
 			continue
 		}
 		what := "made"

@@ -1,0 +1,125 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// told is the node's row of an instance of the job that the node reports.
+func (w world) told(j *api.Job, node string, change func(*api.Node, *api.CSIInfo)) {
+	w.put(func(tx *state.Txn) {
+		i := &api.CSIInfo{PluginID: "p", AllocID: j.ID + node, Healthy: true, Provider: "driver", ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: true}}
+		n := &api.Node{ID: node, Status: api.NodeStatusReady, Datacenter: "dc1", NodePool: "default"}
+		change(n, i)
+		n.CSIControllerPlugins, n.CSINodePlugins = map[string]*api.CSIInfo{"p": i}, map[string]*api.CSIInfo{"p": i}
+		tx.PutNode(n)
+	})
+}
+
+// Another job's instance stands in for one that is stopped when it can do what that did.
+func TestOtherJobsStandInWhenTheyCan(t *testing.T) {
+	t.Parallel()
+	const attached = `external volume "x" attached to node n1`
+	for name, x := range map[string]struct {
+		row     func(*api.Node, *api.CSIInfo)
+		version uint64
+		texts   []string
+	}{
+		"healthy":                {func(*api.Node, *api.CSIInfo) {}, fsm.Keyring, nil},
+		"unhealthy":              {func(_ *api.Node, i *api.CSIInfo) { i.Healthy = false }, fsm.Keyring, []string{attached}},
+		"on a node that is down": {func(n *api.Node, _ *api.CSIInfo) { n.Status = api.NodeStatusDown }, fsm.Keyring, []string{attached}},
+		"another driver":         {func(_ *api.Node, i *api.CSIInfo) { i.Provider = "another" }, fsm.Keyring, []string{attached}},
+		"of an unknown name":     {func(_ *api.Node, i *api.CSIInfo) { i.Provider = "" }, fsm.Keyring, nil},
+		"behind another instance": {func(_ *api.Node, i *api.CSIInfo) {
+			i.AllocID, i.Healthy, i.Provider = "newer", false, "another"
+		}, fsm.Keyring, nil},
+		"among older servers": {func(_ *api.Node, i *api.CSIInfo) { i.Healthy = false }, fsm.Ends, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.put(func(tx *state.Txn) { tx.PutAgreedVersion(x.version) })
+			old, other := plugin("old", monolith), plugin("other", controllerType)
+			w.jobs(old, other)
+			w.runs(other, "n2")
+			w.told(other, "n2", x.row)
+			w.put(func(tx *state.Txn) {
+				tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n1", Provider: "driver", State: api.AttachmentUnpublishing})
+			})
+			w.check(name, old, nil, x.texts...)
+		})
+	}
+}
+
+// What is being made by one driver is not for another one to end.
+func TestOperationsNeedTheControllerOfTheirDriver(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
+	old, other := plugin("old", monolith), plugin("other", controllerType)
+	w.jobs(old, other)
+	w.runs(old, "n1")
+	w.told(old, "n1", func(*api.Node, *api.CSIInfo) {})
+	w.runs(other, "n2")
+	w.told(other, "n2", func(_ *api.Node, i *api.CSIInfo) { i.Provider = "another" })
+	w.put(func(tx *state.Txn) {
+		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{Namespace: "default", ID: "new", PluginID: "p"}, Provision: api.VolumeProvision{State: api.VolumeCreating, Provider: "driver"}})
+		tx.PutVolume(&api.Volume{VolumeSpec: api.VolumeSpec{Namespace: "default", ID: "theirs", PluginID: "p"}, Provision: api.VolumeProvision{State: api.VolumeCreating, Provider: "another"}})
+		tx.PutSnapshotIntent(&api.SnapshotIntent{PluginID: "p", Name: "monday", Provider: "driver"})
+	})
+	w.check("the other driver", old, nil, `volume "new", which is creating`, `snapshot "monday", which is being made`)
+	w.told(other, "n2", func(*api.Node, *api.CSIInfo) {})
+	w.check("the same driver", old, nil)
+	w.told(other, "n2", func(_ *api.Node, i *api.CSIInfo) { i.Provider = "a third" })
+	err := ledger.Needed(w.s.Read(), old, nil)
+	if err == nil || strings.Contains(err.Error(), "theirs") {
+		t.Errorf("what is of neither driver: %v", err)
+	}
+}
+
+// A mount on a node that is another system job's, and on which this one runs nothing, keeps this one from nothing.
+func TestMountOnANodeOfAnotherJobIsItsOwn(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
+	old, other := plugin("old", monolith), plugin("other", monolith)
+	old.Datacenters, other.Datacenters = []string{"dc2"}, []string{"dc1"}
+	w.jobs(old, other)
+	w.runs(old, "n2")
+	w.runs(other, "n3")
+	w.told(other, "n3", func(*api.Node, *api.CSIInfo) {})
+	w.put(func(tx *state.Txn) {
+		tx.PutNode(&api.Node{ID: "n1", Status: api.NodeStatusDown, Datacenter: "dc1", NodePool: "default"})
+	})
+	w.claim(api.ClaimReleasing, false)
+	w.put(func(tx *state.Txn) { // nothing is attached
+		tx.PutNode(&api.Node{ID: "n3", Status: api.NodeStatusReady, CSIControllerPlugins: map[string]*api.CSIInfo{
+			"p": {PluginID: "p", AllocID: "othern3", Healthy: true, ControllerInfo: &api.CSIControllerInfo{}},
+		}})
+	})
+	w.check("the node is the other's", old, nil)
+	w.check("it is this one's", other, nil, user)
+	w.runs(old, "n1")
+	w.check("this one runs there all the same", old, nil, user)
+}
+
+// An instance beside it that is not healthy ends no mount.
+func TestUnhealthyInstanceDoesNotStandInForMounts(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
+	old, other := plugin("old", nodeType), plugin("other", nodeType)
+	w.jobs(old, other)
+	w.runs(other, "n1")
+	w.claim(api.ClaimReady, false)
+	w.told(other, "n1", func(*api.Node, *api.CSIInfo) {})
+	w.check("healthy", old, nil)
+	w.told(other, "n1", func(_ *api.Node, i *api.CSIInfo) { i.Healthy = false })
+	w.runs(old, "n1")
+	w.check("unhealthy", old, nil, user)
+}
