@@ -166,20 +166,23 @@ func (g *Group) revive(t *task) error {
 	return nil
 }
 
-// delayStop lets the group's shutdown delay pass after Stop before the tasks are told to end.
+// delayStop lets the group's shutdown delay pass after Stop before the tasks are told to end, and tells of long waits.
 func (g *Group) delayStop(ctx context.Context) {
 	select {
 	case <-g.asked:
 	case <-ctx.Done():
 		return
 	}
-	if delay := g.present().Group().ShutdownDelay; !pause(ctx, delay, g.hasty) {
+	delay := g.present().Group().ShutdownDelay
+	g.tellDelay(delay)
+	if !pause(ctx, delay, g.hasty) {
 		return
 	}
 	g.mu.Lock()
 	g.stopping = true
 	g.mu.Unlock()
 	g.poke()
+	g.tellPoststop(ctx)
 }
 
 // pause waits for the delay, or less when skip is closed; it reports whether ctx still lives.

@@ -131,6 +131,26 @@ func TestFailureIsEvaluatedOnce(t *testing.T) {
 	}
 }
 
+// Who stops an allocation once more, because it is in its shutdown delay, reaches its node, which hears of the desired half.
+func TestStopWithoutDelayReachesTheNodeOfWhatIsBeingStopped(t *testing.T) {
+	t.Parallel()
+	r, s, _ := open(t)
+	place(s, "a1", "n1")
+	tx := s.Write(s.Read().Index()+1, time.Now())
+	tx.PutAgreedVersion(fsm.Version)
+	a := *tx.Alloc("a1")
+	a.DesiredStatus = api.AllocDesiredStatusStop
+	tx.PutAlloc(&a)
+	tx.Commit()
+	before := s.Read().Alloc("a1").AllocModifyIndex
+	if _, err := r.Stop(t.Context(), &api.AllocStopRequest{AllocID: "a1"}); err != nil || s.Read().Alloc("a1").AllocModifyIndex != before {
+		t.Errorf("nothing is new for the node: %v", err)
+	}
+	if _, err := r.Stop(t.Context(), &api.AllocStopRequest{AllocID: "a1", NoShutdownDelay: true}); err != nil || s.Read().Alloc("a1").AllocModifyIndex == before {
+		t.Errorf("the node does not hear of it: %v", err)
+	}
+}
+
 func TestStopMarksAndEvaluates(t *testing.T) {
 	t.Parallel()
 	r, s, _ := open(t)

@@ -193,6 +193,9 @@ func (c *Transition) Apply(tx *state.Txn) (any, error) {
 	next := *old
 	next.DesiredTransition = c.Transition
 	next.ModifyTime = tx.Now().UnixNano()
+	if c.Transition.NoShutdownDelay && tx.AgreedVersion() >= fsm.Keyring { // it may be in its delay
+		next.AllocModifyIndex = tx.Index()
+	}
 	tx.PutAlloc(&next)
 	j := tx.Job(old.Namespace, old.JobID)
 	if j == nil {

@@ -199,17 +199,21 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	return out, nil
 }
 
-// hurry lets the tasks of a job stop without their shutdown delay.
+// hurry lets the tasks of a job stop without their shutdown delay, those too that are in it since an earlier stop.
 func hurry(tx *state.Txn, j *api.Job) {
 	var running []*api.Allocation
+	anew := tx.AgreedVersion() >= fsm.Keyring
 	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
-		if !a.Terminal() {
+		if !a.Terminal() || anew && !a.ClientTerminal() {
 			running = append(running, a)
 		}
 	}
 	for _, a := range running {
 		next := *a
 		next.DesiredTransition.NoShutdownDelay = true
+		if anew {
+			next.AllocModifyIndex = tx.Index()
+		}
 		tx.PutAlloc(&next)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -69,6 +70,26 @@ func TestStopInAHurry(t *testing.T) {
 	tx := r.store.Read()
 	if !tx.Alloc("a").DesiredTransition.NoShutdownDelay || tx.Alloc("b").DesiredTransition.NoShutdownDelay {
 		t.Error("only what runs is to stop without delay")
+	}
+}
+
+// What an earlier stop has brought into its shutdown delay, at most for ever, is hurried too, and its node hears of it.
+func TestStopInAHurryOfWhatIsBeingStopped(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	r.register(web())
+	r.alloc("a", api.AllocClientStatusRunning)
+	tx := r.store.Write(r.store.Read().Index()+1, r.store.Read().Now())
+	tx.PutAgreedVersion(fsm.Version)
+	a := *tx.Alloc("a")
+	a.DesiredStatus = api.AllocDesiredStatusStop
+	tx.PutAlloc(&a)
+	tx.Commit()
+	before := r.store.Read().Alloc("a").AllocModifyIndex
+	r.stop(&api.JobDeregisterRequest{JobID: "web"})
+	r.stop(&api.JobDeregisterRequest{JobID: "web", NoShutdownDelay: true})
+	if a := r.store.Read().Alloc("a"); !a.DesiredTransition.NoShutdownDelay || a.AllocModifyIndex == before {
+		t.Errorf("%+v, told %d after %d", a.DesiredTransition, a.AllocModifyIndex, before)
 	}
 }
 

@@ -1,0 +1,45 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+)
+
+// longStop is how long a stop may wait for what nothing bounds before people are told.
+const longStop = time.Minute
+
+// tellDelay tells that a stop waits for a long shutdown delay of the group.
+func (g *Group) tellDelay(delay time.Duration) {
+	select {
+	case <-g.hasty:
+		return
+	default:
+	}
+	if delay < longStop {
+		return
+	}
+	for _, t := range g.tasks {
+		if t.active() && t.row().hook != api.TaskLifecycleHookPoststop {
+			t.say(message(eventSlow, fmt.Sprintf("The stop waits for the shutdown_delay of its group, %s: nomad alloc stop -no-shutdown-delay %s skips it", delay, g.present().ID)))
+		}
+	}
+}
+
+// tellPoststop tells, once for each, for which poststop tasks the end of a stopped allocation waits. They are not killed:
+// what they are there for, such as an unlock or a copy, may take long.
+func (g *Group) tellPoststop(ctx context.Context) {
+	told := map[string]bool{}
+	for pause(ctx, longStop, nil) {
+		for _, t := range g.tasks {
+			_, _, err := t.alive()
+			if s := t.state(); err != nil || told[t.name] || t.row().hook != api.TaskLifecycleHookPoststop || time.Since(s.StartedAt) < longStop {
+				continue
+			}
+			told[t.name] = true
+			t.say(message(eventSlow, fmt.Sprintf("The allocation is stopped and ends when this poststop task does, which nothing bounds: nomad alloc signal -s SIGKILL %s %s ends it", g.present().ID, t.name)))
+		}
+	}
+}
