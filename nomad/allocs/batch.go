@@ -53,8 +53,8 @@ func newBatcher(r fsm.Proposer) *batcher {
 func (b *batcher) send(ctx context.Context, reports []*api.Allocation) (uint64, error) {
 	mine := &part{allocs: reports}
 	joined, first := b.join(mine)
-	if first {
-		b.propose(ctx, joined)
+	if first { // beside: a server that ends waits for its callers, and must not wait for a log that hangs
+		go b.propose(ctx, joined)
 	}
 	select {
 	case <-joined.done:

@@ -2,10 +2,13 @@ package allocs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -137,4 +140,37 @@ func TestLargeReportsAreCutOrRefused(t *testing.T) {
 	if err := send(); fault.Of(err) != fault.TooLarge || !strings.Contains(err.Error(), "at most 1048576") {
 		t.Errorf("got %.300v", err)
 	}
+}
+
+// A server that ends waits for those who are being answered: nobody waits for the log longer than he wants an answer.
+func TestReporterThatGivesUpDoesNotWaitForTheLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, s, c := open(t)
+		place(s, "a1", "n1")
+		c.hold = make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		given := make(chan error)
+		go func() {
+			_, err := r.Update(ctx, &api.AllocUpdateRequest{NodeID: "n1", Allocs: []*api.Allocation{report("a1", "running")}})
+			given <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		cancel()
+		select {
+		case err := <-given:
+			if !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
+				t.Errorf("%v after %s", err, time.Since(began))
+			}
+		case <-time.After(time.Minute):
+			t.Error("it waits for the log")
+			go func() { <-given }()
+		}
+		close(c.hold) // the others who report with it are heard
+		synctest.Wait()
+		if a := s.Read().Alloc("a1"); a.ClientStatus != "running" {
+			t.Errorf("it is %s", a.ClientStatus)
+		}
+	})
 }
