@@ -94,8 +94,8 @@ func (r *capacity) ask(e *api.Evaluation) fleet.Amount {
 	return ask
 }
 
-// leastAsk is what the smallest group needs that the evaluation could not place. Until canaries are promoted, groups
-// are placed as they were in older versions, too.
+// leastAsk is what the smallest group needs that the evaluation could not place. Until canaries are promoted, and when
+// they never will be, groups are placed as they were in older versions, too.
 func leastAsk(tx *state.Txn, e *api.Evaluation) fleet.Amount {
 	failed := e.FailedTGAllocs
 	if before := tx.Eval(e.PreviousEval); len(failed) == 0 && before != nil {
@@ -107,8 +107,8 @@ func leastAsk(tx *state.Txn, e *api.Evaluation) fleet.Amount {
 	}
 	versions := []*api.Job{j}
 	for d := range tx.DeploymentsByJob(e.Namespace, e.JobID) {
-		if d.Active() {
-			versions = append(versions, tx.JobVersions(e.Namespace, e.JobID)...)
+		if d.Active() || d.Status == api.DeploymentStatusFailed && d.JobVersion == j.Version && d.JobCreateIndex == j.CreateIndex {
+			versions = append(versions, olderVersions(tx, j)...)
 			break
 		}
 	}
@@ -129,4 +129,17 @@ func leastAsk(tx *state.Txn, e *api.Evaluation) fleet.Amount {
 		return fleet.Amount{}
 	}
 	return *least
+}
+
+// olderVersions are those that are kept, and those that allocations have, which may be kept no more.
+func olderVersions(tx *state.Txn, j *api.Job) []*api.Job {
+	versions := tx.JobVersions(j.Namespace, j.ID)
+	known := map[*api.Job]bool{}
+	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
+		if a.Job != nil && !known[a.Job] {
+			known[a.Job] = true
+			versions = append(versions, a.Job)
+		}
+	}
+	return versions
 }

@@ -257,3 +257,48 @@ func TestADryRunCreatesWhatWouldFollowOnly(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// Who has failed to roll a version out goes on in the older one, which asks for less.
+func TestWhatAnOlderVersionHadWakesAfterAFailedRollOut(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"n1", "n2"} {
+		w.node(id)
+		w.changeNode(id, inZone("z", 500))
+	}
+	version := func(cpu int) *api.Job {
+		j := service("j", cpu)
+		j.TaskGroups[0].Update = &api.UpdateStrategy{MaxParallel: 1, Canary: 2}
+		return j
+	}
+	decided := func(status string) {
+		w.write(func(tx *state.Txn) {
+			for d := range tx.DeploymentsByJob("default", "j") {
+				if d.Active() {
+					over := *d
+					over.Status = status
+					tx.PutDeployment(&over)
+				}
+			}
+		})
+	}
+	w.register(evalID(1), version(400))
+	w.untilLive("j", 1)
+	w.change("j", runs)
+	decided(api.DeploymentStatusSuccessful)
+	w.register(evalID(2), service("other", 400))
+	w.untilLive("other", 1)
+	w.register(evalID(3), version(800))
+	w.untilEval(evalID(3), api.EvalStatusComplete)
+	decided(api.DeploymentStatusFailed)
+	w.changeNode(w.live("j")[0].NodeID, func(n *api.Node) { n.Status = api.NodeStatusDown })
+	w.write(func(tx *state.Txn) {
+		tx.PutEval(&api.Evaluation{
+			ID: evalID(4), Namespace: "default", JobID: "j", Type: api.JobTypeService, Priority: 50, Status: api.EvalStatusPending,
+			TriggeredBy: api.TriggerNodeUpdate,
+		})
+	})
+	e := w.untilEval(evalID(4), api.EvalStatusComplete)
+	w.untilEval(e.BlockedEval, api.EvalStatusBlocked)
+	w.change("other", ends)
+	w.untilVersion("j", 0)
+}
