@@ -107,3 +107,44 @@ func TestAttachmentsNameTheCommandThatEndsThem(t *testing.T) {
 		t.Errorf("on a disconnected node it is ended by %q", got)
 	}
 }
+
+// What a driver that is gone for good has attached is ended by one command, as its errors say, and not volume by volume.
+func TestAttachmentsOfADriverThatIsGoneNameTheCommandThatEndsAllOfThem(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Halt()
+	r.Node("n1")
+	const all = "nomad volume detach -force -plugin p -driver former"
+	for name, x := range map[string]struct {
+		at       api.AttachmentState
+		provider string
+		failure  string
+		want     string
+	}{
+		"waits":                       {api.AttachmentUnpublishing, "former", "", all},
+		"failed":                      {api.AttachmentUnpublishing, "former", "another driver", all},
+		"written off, and failed":     {api.AttachmentWrittenOff, "former", "another driver", all},
+		"written off":                 {api.AttachmentWrittenOff, "former", "", "nomad volume detach -force v n1"},
+		"in use":                      {api.AttachmentPublished, "former", "", "nomad volume detach -force v n1"},
+		"of the driver that is there": {api.AttachmentUnpublishing, "prov", "INTERNAL", "nomad volume detach -force v n1"},
+		"of a driver not known":       {api.AttachmentUnpublishing, "", "INTERNAL", "nomad volume detach -force v n1"},
+	} {
+		r.Edit(func(tx *state.Txn) {
+			tx.PutVolume(&api.Volume{VolumeSpec: *volumestest.Spec("v"), Provision: api.VolumeProvision{State: api.VolumeAvailable}})
+			tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "ext-v", NodeID: "n1", State: x.at, Provider: x.provider, LastError: x.failure})
+		})
+		out, err := r.Service.Attachments(r.Context(), &api.VolumeAttachmentListRequest{})
+		if err != nil || len(out.Attachments) != 1 || out.Attachments[0].Remedy != x.want {
+			t.Errorf("%s: %v, %+v, want %s", name, err, out.Attachments[0], x.want)
+		}
+	}
+	// Where no controller is left, nobody knows whether the driver is gone for good.
+	r.Change("n1", func(n *api.Node) { n.CSIControllerPlugins = nil })
+	r.Edit(func(tx *state.Txn) {
+		tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "ext-v", NodeID: "n1", State: api.AttachmentUnpublishing, Provider: "former"})
+	})
+	out, err := r.Service.Attachments(r.Context(), &api.VolumeAttachmentListRequest{})
+	if err != nil || out.Attachments[0].Remedy != "nomad volume detach -force v n1" {
+		t.Errorf("%v, %+v", err, out.Attachments[0])
+	}
+}
