@@ -45,6 +45,20 @@ func VolumeUses(requests map[string]*VolumeRequest, allocName string) (uses []*V
 	return uses
 }
 
+// OnOneNode reports whether all allocations of the group are on one node, for a CSI volume that they share. The group may
+// be nil.
+func (g *TaskGroup) OnOneNode() bool {
+	if g == nil {
+		return false
+	}
+	for _, r := range g.Volumes {
+		if r != nil && r.Type == VolumeTypeCSI && !r.PerAlloc && AccessMode(r.AccessMode).SingleNode() {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *VolumeRequest) use(alias, allocName string) *VolumeUse {
 	return &VolumeUse{
 		VolumeID: r.SourceFor(allocName), Aliases: []string{alias}, ReadOnly: r.ReadOnly,

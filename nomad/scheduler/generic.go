@@ -35,6 +35,7 @@ func (r *run) generic() {
 		r.queue(name)
 	}
 	r.settle(settled)
+	r.leave = leaving(names, results)
 	for _, name := range names {
 		if r.live && r.job.Group(name) != nil {
 			r.placeGroup(r.job.Group(name), results[name].Place)
@@ -50,7 +51,7 @@ func (r *run) reconcile(names []string) (map[string]reconcile.Result, bool) {
 	for _, name := range names {
 		results[name] = reconcile.Group(reconcile.Input{
 			Job: r.job, Group: name, Allocs: r.allocs[name], Deployments: r.deployments, Current: r.current,
-			Node: r.node, CanStay: r.canStay, Needed: func(a *api.Allocation) bool { return r.needed(a, a.Group()) }, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
+			Node: r.node, CanStay: r.canStay, Needed: func(a *api.Allocation) bool { return r.needed(a, a.Group()) }, Bound: r.bound, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
 		})
 	}
 	for name, res := range results {
@@ -198,26 +199,40 @@ func (p *placer) place(pl *reconcile.Place) bool {
 		p.failed.CoalescedFailures++
 		return false
 	}
-	paired := pl.Stop != nil
+	paired := pl.Stop != nil && !p.run.stopped[pl.Stop.Alloc.ID]
 	node := p.pinned(pl)
 	if paired {
 		p.vacate(pl.Stop.Alloc)
+	}
+	var others []*api.Allocation
+	if pl.Together && paired {
+		others = p.vacateOthers(pl.Stop.Alloc)
 	}
 	a := p.newAlloc(pl)
 	switch {
 	case node != "" && p.placeAt(a, node):
 	case node == "" && p.chooseFor(a, pl):
 	default:
+		if pl.Together {
+			p.fail(a) // else their own claims would be what refuses them
+		}
+		for _, o := range others {
+			p.back(o)
+		}
 		if paired {
 			p.unvacate(pl.Stop.Alloc)
 		}
-		if node == "" {
+		if node == "" && !pl.Together {
 			p.fail(a)
 		}
 		return false
 	}
 	if paired {
 		p.run.stop(pl.Stop.Alloc, pl.Stop.Description, pl.Stop.ClientStatus)
+	}
+	for _, o := range others {
+		p.run.stop(o, pl.Stop.Description, "")
+		p.run.stopped[o.ID] = true
 	}
 	p.run.add(a)
 	return true

@@ -21,6 +21,9 @@ type run struct {
 	allocs map[string][]*api.Allocation
 	// gone are the allocations that the plan stops.
 	gone map[string]bool
+	// leave are the allocations that leave their volumes together, stopped those of them that the plan stops for another one.
+	leave   []*api.Allocation
+	stopped map[string]bool
 	// deployments are all of the job; current is the one of its version, or nil.
 	deployments []*api.Deployment
 	current     *api.Deployment
@@ -48,7 +51,7 @@ func newRun(in Input) *run {
 		in.Now = in.Eval.WaitUntil
 	}
 	r := &run{
-		in: in, job: in.Job, edit: in.Fleet.Edit(), gone: map[string]bool{},
+		in: in, job: in.Job, edit: in.Fleet.Edit(), gone: map[string]bool{}, stopped: map[string]bool{},
 		allocs: map[string][]*api.Allocation{},
 	}
 	if r.job == nil {

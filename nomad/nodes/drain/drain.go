@@ -130,21 +130,8 @@ func runsPlugin(a *api.Allocation) bool {
 	return false
 }
 
-// together reports whether all allocations of the group are on one node, for a volume that they share.
-func together(g *api.TaskGroup) bool {
-	if g == nil {
-		return false
-	}
-	for _, r := range g.Volumes {
-		if r != nil && r.Type == api.VolumeTypeCSI && !r.PerAlloc && api.AccessMode(r.AccessMode).SingleNode() {
-			return true
-		}
-	}
-	return false
-}
-
 // paced returns what may go now without leaving a group with fewer than count - max_parallel healthy
-// allocations, and when to look again because some may be healthy then. No group that is together waits for that.
+// allocations, and when to look again because some may be healthy then. No group that is on one node for its volume waits for that.
 func paced(v View, allocs []*api.Allocation) (ids []string, wake time.Time) {
 	type key struct{ namespace, job, group string }
 	budget := map[key]int{}
@@ -152,7 +139,7 @@ func paced(v View, allocs []*api.Allocation) (ids []string, wake time.Time) {
 		if !movable(a) {
 			continue
 		}
-		if together(a.Group()) {
+		if a.Group().OnOneNode() {
 			ids = append(ids, a.ID)
 			continue
 		}

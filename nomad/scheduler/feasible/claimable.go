@@ -1,6 +1,7 @@
 package feasible
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -102,7 +103,25 @@ func (b *book) matters(v *api.Volume, c *api.VolumeClaim, r claim.Request) bool 
 func (vs *Volumes) claimable(n *api.Node, w want) string {
 	answer := claim.Fits(w.volume, vs.book(w.volume).against(w), w.on(n), vs.stopping)
 	if answer.Verdict == claim.Refused {
-		return "CSI " + answer.Reason
+		return "CSI " + answer.Reason + vs.closed(n, w)
+	}
+	return ""
+}
+
+// closed says of a volume that one node may use, and that could be shared there, that this node takes nothing new; or "".
+func (vs *Volumes) closed(n *api.Node, w want) string {
+	if w.request.AccessMode != api.AccessSingleNodeMulti {
+		return ""
+	}
+	for _, c := range vs.book(w.volume).all {
+		at := vs.view.Node(c.NodeID)
+		if c.NodeID == n.ID || c.State != api.ClaimReady || at == nil || at.Status != api.NodeStatusReady || Available(at) {
+			continue
+		}
+		if at.DrainStrategy != nil {
+			return fmt.Sprintf("; node %s, where it is shared, is being drained", at.ID)
+		}
+		return fmt.Sprintf("; node %s, where it is shared, is not eligible: `nomad node eligibility -enable %s` lets others come there", at.ID, at.ID)
 	}
 	return ""
 }

@@ -209,12 +209,16 @@ func countOf(g *api.TaskGroup) int {
 	return g.Count
 }
 
-// replace begins destructive updates, as many as may be under way at once.
+// replace begins destructive updates, as many as may be under way at once, or all where they can only go together.
 func (p *pass) replace() {
 	n := len(p.destructive)
 	now := 0
 	if !p.unpromoted {
 		now = p.roll.Limit(n, p.members, p.placed)
+	}
+	bound := p.group.OnOneNode() && now > 0 && p.in.Bound != nil && p.in.Bound(p.destructive[0].Allocation)
+	if bound {
+		now = n
 	}
 	p.res.Desired.Ignore += uint64(n - now)
 	p.res.Desired.DestructiveUpdate += uint64(now)
@@ -226,7 +230,7 @@ func (p *pass) replace() {
 	p.res.Place = slices.Grow(p.res.Place, now)
 	for i, r := range rows {
 		stops[i] = Stop{Alloc: r.Allocation, Description: Updating}
-		p.res.Place = append(p.res.Place, Place{Name: r.Name, Previous: r.Allocation, Stop: &stops[i]})
+		p.res.Place = append(p.res.Place, Place{Name: r.Name, Previous: r.Allocation, Stop: &stops[i], Together: bound})
 	}
 }
 

@@ -34,6 +34,9 @@ type Input struct {
 	CanStay func(*api.Allocation) bool
 	// Needed reports whether the node of an allocation cannot do without it, for its volumes; nil when none has any.
 	Needed func(*api.Allocation) bool
+	// Bound reports whether an allocation that is to be replaced shares a volume that one node may use, and its successor
+	// cannot be on that node: it can only leave the volume together with the others. Nil when none shares any.
+	Bound func(*api.Allocation) bool
 	// Pending reports whether the evaluation exists and is still to come.
 	Pending func(evalID string) bool
 	// EvalID is the evaluation that is being processed.
@@ -48,6 +51,9 @@ type Place struct {
 	Previous *api.Allocation
 	// Stop is the stop of Previous to be done only when a place was found.
 	Stop *Stop
+	// Together says that Previous leaves its volume together with the others that have it set: nobody can have it elsewhere
+	// before the last of them is gone. They are stopped when a place for one successor was found.
+	Together bool
 	// Failed says that Previous failed: its nodes are avoided and the attempt is recorded.
 	Failed bool
 	// Canary says that it tries the job's version out beside what runs.
