@@ -15,6 +15,7 @@ import (
 
 var (
 	seeds = flag.Int("seeds", seedsUsual, "how many seeds to play")
+	from  = flag.Uint64("from", 1, "the first of them")
 	seed  = flag.Uint64("seed", 0, "play this seed only and tell its story")
 	steps = flag.Int("steps", sim.DefaultSteps, "how many steps a seed has before everything stops")
 )
@@ -30,7 +31,7 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	begin := time.Now()
-	failure, tally := play(uint64(*seeds), sim.NoBug)
+	failure, tally := play(*from, uint64(*seeds), sim.NoBug)
 	if failure != nil {
 		t.Fatalf("%v\nplay it again: go test ./nomad/sim -run Simulation -steps %d -seed %d", failure, *steps, failure.Story.Seed)
 	}
@@ -41,8 +42,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// play plays seeds 1..n at once and answers the failure with the least seed, and what happened.
-func play(n uint64, bug sim.Bug) (*sim.Failure, sim.Tally) {
+// play plays n seeds from one on at once and answers the failure with the least seed, and what happened.
+func play(from, n uint64, bug sim.Bug) (*sim.Failure, sim.Tally) {
 	var next atomic.Uint64
 	var mu sync.Mutex
 	var first *sim.Failure
@@ -51,9 +52,9 @@ func play(n uint64, bug sim.Bug) (*sim.Failure, sim.Tally) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for {
-				i := next.Add(1)
+				i := from + next.Add(1) - 1
 				mu.Lock()
-				done := i > n || first != nil && first.Story.Seed < i
+				done := i >= from+n || first != nil && first.Story.Seed < i
 				mu.Unlock()
 				if done {
 					return
@@ -82,7 +83,7 @@ func TestEveryPlantedBugIsCaught(t *testing.T) {
 	}
 	for _, bug := range sim.Bugs() {
 		t.Run(string(bug), func(t *testing.T) {
-			f, _ := play(plantedWithin, bug)
+			f, _ := play(1, plantedWithin, bug)
 			if f == nil {
 				t.Fatalf("%d seeds did not tell", plantedWithin)
 			}

@@ -34,7 +34,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			}
 		}
 		t.Run(strings.ReplaceAll(string(bug), " ", "-"), func(t *testing.T) {
-			w, _ := playAll(t, within, bug)
+			w, _ := playAll(t, 1, uint64(within), bug)
 			if w == nil {
 				t.Fatalf("%d seeds did not tell", within)
 			}

@@ -14,6 +14,7 @@ import (
 
 var (
 	seeds    = flag.Int("seeds", seedsUsual, "how many seeds to play")
+	from     = flag.Uint64("from", 1, "the first of them")
 	seed     = flag.Uint64("seed", 0, "play this seed only and tell its story")
 	messages = flag.Bool("messages", false, "tell of each message, throw of dice and write to a disk too")
 	steps    = flag.Int("steps", 500, "how many events a seed has before all faults cease")
@@ -44,7 +45,7 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	begin := time.Now()
-	first, tally := playAll(t, *seeds, NoBug)
+	first, tally := playAll(t, *from, uint64(*seeds), NoBug)
 	if first != nil {
 		t.Fatalf("seed %d: %s\n%s\nplay it again: go test ./nomad/sim/cluster -run Simulation -v -steps %d -seed %d",
 			first.seed, first.broken, first.last(), *steps, first.seed)
@@ -55,24 +56,24 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// playAll plays seeds 1..n, several at once, and answers the broken one with the least number.
-func playAll(t *testing.T, n int, bug Bug) (first *World, tally Tally) {
+// playAll plays n seeds from one on, several at once, and answers the broken one with the least number.
+func playAll(t *testing.T, from, n uint64, bug Bug) (first *World, tally Tally) {
 	t.Helper()
-	var next atomic.Int64
+	var next atomic.Uint64
 	var mu sync.Mutex
 	t.Run("seeds", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
 				for {
-					i := next.Add(1)
+					i := from + next.Add(1) - 1
 					mu.Lock()
-					done := int(i) > n || first != nil && first.seed < uint64(i)
+					done := i >= from+n || first != nil && first.seed < i
 					mu.Unlock()
 					if done {
 						return
 					}
-					w := play(t, uint64(i), Options{Steps: *steps, Bug: bug})
+					w := play(t, i, Options{Steps: *steps, Bug: bug})
 					mu.Lock()
 					tally.add(w.tally)
 					if w.broken != "" && (first == nil || w.seed < first.seed) {

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -217,6 +218,8 @@ func (w *World) schedule(j *job, move bool) {
 		case !a.ClientTerminal() && (n == nil || n.Status == api.NodeStatusDown):
 			e.Stops = append(e.Stops, &plan.Stop{ID: a.ID, Why: "lost", ClientStatus: api.AllocClientStatusLost})
 		case a.ClientTerminal():
+		case reconcile.Deprived(a, n) != "":
+			e.Stops = append(e.Stops, &plan.Stop{ID: a.ID, Why: "deprived"})
 		default:
 			live = append(live, a)
 		}
