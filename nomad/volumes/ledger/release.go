@@ -245,7 +245,7 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w word) error {
 		next.Presumed = w.proof != ProofReleased && w.by != ByBoot
 		tx.PutClaim(&next)
 		if next.Presumed {
-			givenUp(tx, &next, w.by == ByPolicy && !claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID))))
+			givenUp(tx, &next, w.by == ByPolicy && !cutOff(tx, c) && !claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID))))
 		}
 	}
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && to != "" && weaker(w.proof, a.Proof) {
@@ -255,6 +255,12 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w word) error {
 	}
 	r.settle(tx, c.PluginID, c.ExternalID)
 	return nil
+}
+
+// cutOff reports whether the detach that follows cuts the node of a claim off, whoever gave it up and whatever others may
+// do with the volume.
+func cutOff(tx *state.Txn, c *api.VolumeClaim) bool {
+	return c.Attach && tx.AgreedVersion() >= Keyring && !claim.NeverAttached(tx.Attachment(c.PluginID, c.ExternalID, c.NodeID))
 }
 
 // confirmed records that a node which was given up has unmounted after all.

@@ -465,3 +465,31 @@ func TestNodeGetsNoVolumeBeforeItHasTold(t *testing.T) {
 		}
 	}
 }
+
+// What a node tells after the wait may be somebody else's by now. Its allocation is stopped then: schedulers see that by the
+// note.
+func TestWhoTellsLateThatItHasWhatOthersGotIsNoted(t *testing.T) {
+	t.Parallel()
+	for other, noted := range map[string]bool{"n2": true, "": false} {
+		b := newBook(t)
+		b.must(func(tx *state.Txn) error {
+			tx.PutAgreedVersion(ledger.Keyring)
+			tx.PutRollback(&api.Rollback{At: 1, Open: true, Untold: []string{"n1"}})
+			tx.PutAlloc(&api.Allocation{ID: "a", NodeID: "n1", DesiredStatus: api.AllocDesiredStatusRun})
+			tx.PutClaim(held(api.ClaimWaiting))
+			if other != "" {
+				tx.PutClaim(with(held(api.ClaimReady), func(c *api.VolumeClaim) { c.AllocID, c.NodeID = "b", other }))
+			}
+			return nil
+		})
+		b.must(func(tx *state.Txn) error {
+			ledger.Told(tx, "n1", []*api.StaleMount{{Namespace: "default", VolumeID: "v", AllocID: "a", PluginID: "p", ExternalID: "x"}}, false)
+			return nil
+		})
+		c, notes := b.state.Read().Claim("default", "v", "a", ""), b.state.Read().Node("n1").StaleMounts
+		want := map[bool]api.ClaimState{true: api.ClaimReleasing, false: api.ClaimReady}[noted]
+		if c.State != want || (len(notes) == 1) != noted {
+			t.Errorf("beside a user on %q the claim is %s, stale are %v", other, c.State, notes)
+		}
+	}
+}

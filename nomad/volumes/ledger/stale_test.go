@@ -57,6 +57,35 @@ func TestVolumeThatWasGivenUpComesBackAfterTheNodesWord(t *testing.T) {
 	b.attachment()
 }
 
+// Who is given up by a policy loses a volume that all may share all the same, when it is detached from the node: schedulers
+// stop an allocation that has lost its volume, and leave alone whose mount is nobody's harm and as good as before.
+func TestANoteTellsWhoIsCutOffFromAVolumeThatAllMayShare(t *testing.T) {
+	t.Parallel()
+	for name, attaches := range map[string]bool{"a detach follows": true, "nothing was attached": false} {
+		b := newBook(t)
+		b.must(func(tx *state.Txn) error {
+			tx.PutAgreedVersion(ledger.Keyring)
+			v := *tx.Volume("default", "v")
+			v.RequestedCapabilities = []*api.VolumeCapability{{AccessMode: api.AccessMultiNodeMultiWriter, AttachmentMode: api.AttachmentFileSystem}}
+			tx.PutVolume(&v)
+			return nil
+		})
+		b.must(take(taker("a1", "n1")))
+		b.must(func(tx *state.Txn) error {
+			if attaches {
+				return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil)
+			}
+			return ledger.PublishNeedless(tx, ledger.IntentOf(b.attachment()))
+		})
+		b.must(func(tx *state.Txn) error {
+			return ledger.Evict(tx, hold("v", "a1", ""), ledger.ProofAssumed, ledger.ByPolicy)
+		})
+		if m := b.stale(); len(m) != 1 || m[0].Shared == attaches {
+			t.Errorf("%s: stale mounts are %+v", name, m)
+		}
+	}
+}
+
 func TestVolumeThatWasGivenUpIsFreeElsewhere(t *testing.T) {
 	b := givenUp(t)
 	b.must(take(taker("a2", "n2")))
