@@ -271,6 +271,9 @@ func (a *agent) fingerprint() *api.Node {
 	}
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
+	if n.w.bug == BugPurged && n.w.newest().store.Read().Node(n.id) == nil {
+		row.StaleMounts = nil
+	}
 	row.CSIControllerPlugins, row.CSINodePlugins = a.controllers, a.nodes
 	return row
 }

@@ -84,6 +84,14 @@ const (
 	BugStaleMounts Bug = "stale mounts forgotten"
 	// BugSpecLocked has the servers take the second spec of a volume for another volume.
 	BugSpecLocked Bug = "locks of one spec only"
+	// BugUnnamed has another driver give itself the name of the one that has the volumes.
+	BugUnnamed Bug = "drivers known by their plugin"
+	// BugPurged has nodes that the servers do not know, such as one that was purged, tell no mounts.
+	BugPurged Bug = "purged nodes taken for new"
+	// BugOwnVersion has a server decide by the version of its own log, whatever the others understand.
+	BugOwnVersion Bug = "version of the log not agreed"
+	// BugLossPolicy has the servers not know what a volume wants when its node is lost.
+	BugLossPolicy Bug = "loss policy forgotten"
 )
 
 // Bugs lists all bugs that can be planted.
@@ -92,7 +100,7 @@ func Bugs() []Bug {
 		BugNoFence, BugTwoCalls, BugUncalled, BugProofSkipped, BugNoTerm, BugNoLease, BugSilentLeader, BugToldServers, BugEarlyReport,
 		BugBootIgnored, BugBootOfAgent, BugUnresumed, BugEarlyFree, BugTwiceMade, BugTwiceApplied, BugOwnClock, BugEarlyClaim, BugDeafLeader, BugStaleMounts,
 		BugWriteBack, BugVerdictLost, BugNotFound, BugFrozenSecrets, BugStorageOnly, BugUsesMixed, BugHungPlaces,
-		BugOldSnapshot, BugFreshEmpty, BugBareRestore, BugSpecLocked,
+		BugOldSnapshot, BugFreshEmpty, BugBareRestore, BugSpecLocked, BugUnnamed, BugPurged, BugOwnVersion, BugLossPolicy,
 	}
 }
 

@@ -286,8 +286,14 @@ func (w *World) unserved() string {
 	for _, j := range w.jobs {
 		live := 0
 		for a := range tx.AllocsByJob(home(j.id), j.id) {
-			if !a.Terminal() {
-				live++
+			if a.Terminal() {
+				continue
+			}
+			live++
+			for _, u := range a.VolumeUses() {
+				if tx.Claim(a.Namespace, u.VolumeID, a.ID, u.Name) == nil && (w.dead == nil || a.NodeID != w.dead.id) {
+					return fmt.Sprintf("the claim that %s has not on %s", a.ID, u.VolumeID)
+				}
 			}
 		}
 		able := !j.rival

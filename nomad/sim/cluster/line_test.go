@@ -28,6 +28,8 @@ type process struct {
 	up       bool
 	// poor is set while a controller has lost the capability to attach, as one of another version has.
 	poor bool
+	// name is the driver's.
+	name string
 }
 
 func (p *process) socket() string { return p.alloc }
@@ -93,6 +95,9 @@ func (l *line) Invoke(ctx context.Context, method string, args, reply any, opts 
 	}
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
+	}
+	if l.p.name == other {
+		return r.elsewhere()
 	}
 	if poor && strings.Contains(rpc, "publishVolume") || poor && strings.Contains(rpc, "PublishVolume") {
 		return status.Error(codes.Unimplemented, "not in this version")

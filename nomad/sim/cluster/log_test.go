@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -197,6 +199,9 @@ func (s *server) applyTo(n int) (res fsm.Result, err error) {
 		if s.w.bug == BugOwnClock && s.w.log.leader != s {
 			e.raw, _ = s.local.Entry(e.cmd, time.Now().Add(s.clock))
 		}
+		if _, ok := e.cmd.(*member.AgreeVersion); ok && s.w.bug == BugOwnVersion && s.id == "s3" {
+			e.raw, _ = s.local.Entry(&member.AgreeVersion{}, time.Now())
+		}
 		gone := s.disowning(e.cmd)
 		res, err = s.local.Apply(e.raw)
 		if gone != nil && err == nil {
@@ -217,6 +222,9 @@ func (s *server) applyTo(n int) (res fsm.Result, err error) {
 func (w *World) committed(e entry, err error) {
 	w.tell("log %d of %s: %s%s", len(w.log.entries), e.by, e.what(), orError(err))
 	if v, ok := e.cmd.(*commands.Evict); ok && err == nil && v.Proof != ledger.ProofReleased {
+		if w.losses[v.VolumeID] == api.NodeLossWait && v.By == ledger.ByLease {
+			w.fail("%s is given up by a lease, and waits for its node when that is lost", v.VolumeID)
+		}
 		for i, a := range v.AllocIDs {
 			uses := []string{"", written, read}
 			if i < len(v.Uses) {

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/allocs"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -84,7 +85,7 @@ func (w *World) restart(s *server) {
 		panic(err)
 	}
 	registry := fsm.NewRegistry()
-	for _, commands := range []func(*fsm.Registry){commands.All, nodes.Commands, allocs.Commands, plan.Commands, gc.Commands} {
+	for _, commands := range []func(*fsm.Registry){commands.All, nodes.Commands, allocs.Commands, plan.Commands, gc.Commands, member.Commands} {
 		commands(registry)
 	}
 	registry.Register(func() fsm.Command { return &op{} })

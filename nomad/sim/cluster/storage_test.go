@@ -140,6 +140,10 @@ func told(req any) string {
 		return fmt.Sprintf(" %s force=%v", r.VolumeID, r.Force)
 	case *api.VolumeIntentRequest:
 		return fmt.Sprintf(" %s by %d", r.ExternalID, r.Fence)
+	case *api.NodeWriteRequest:
+		return " " + r.NodeID
+	case *api.PluginRenamedRequest:
+		return " from " + r.Former + " to " + r.Present
 	case *api.VolumeDetachRequest:
 		return " " + r.VolumeID + " from " + r.NodeID
 	}

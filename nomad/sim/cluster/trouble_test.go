@@ -23,6 +23,9 @@ func (w *World) existing() []*api.VolumeSpec {
 	}
 	for _, v := range list {
 		v.ExternalID = "x-" + v.ID
+		if w.bug != BugLossPolicy {
+			v.OnNodeLoss = w.losses[v.ID]
+		}
 		if v.ID == both && w.bug != BugStorageOnly {
 			v.Fence = api.FenceBoth
 		}
@@ -86,6 +89,7 @@ func (w *World) amend() {
 	for _, id := range w.lost(tx) {
 		w.forget(id)
 	}
+	w.sayRenamed(tx)
 }
 
 // spoil breaks something on a node; the lock is held.
@@ -136,10 +140,18 @@ func (n *node) replace(p *process) {
 		kind = api.CSIPluginTypeNode
 	}
 	next := n.install(p.id, kind)
-	n.crash(p, false)
-	next.up = true
 	n.w.tell("%s runs the plugin %s as %s", n.id, p.id, kind)
+	n.succeed(p, next)
+}
+
+// succeed has a process serve in the place of another one; the lock is held.
+func (n *node) succeed(p, next *process) {
+	n.crash(p, false)
+	next.up = n.os.Err() == nil
 	a := n.agent
+	if a == nil || a.svc == nil { // the next agent serves it
+		return
+	}
 	if stop := a.serving[p.alloc]; stop != nil {
 		stop()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
+	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -95,6 +96,9 @@ func (w *World) found() {
 	w.changed(votersOf(w.servers).Servers)
 	w.elect(w.rnd)
 	time.Sleep(time.Second)
+	if w.rnd.IntN(5) > 0 { // the other servers are of before, and updated later
+		w.agree()
+	}
 	w.mu.Lock()
 	for i := range 2 {
 		w.hosts = append(w.hosts, w.newNode(fmt.Sprintf("host%d", i+1), true))
@@ -123,6 +127,9 @@ func (w *World) found() {
 	defer w.mu.Unlock()
 	w.founded = last != nil
 }
+
+// agree has all servers understand the present version of the log.
+func (w *World) agree() { _ = w.proposed(&member.AgreeVersion{Version: fsm.Version}) }
 
 // truth is the state of the server that has applied most.
 func (w *World) truth() *state.Store {
@@ -304,7 +311,7 @@ func (w *World) step() {
 	r := w.rnd
 	j := w.jobs[r.IntN(len(w.jobs))]
 	id := made[r.IntN(len(made))]
-	switch n := r.IntN(103); {
+	switch n := r.IntN(109); {
 	case n < 20:
 		j.wanted = !j.wanted || r.IntN(3) > 0
 		w.schedule(j, false)
@@ -316,24 +323,32 @@ func (w *World) step() {
 		}
 	case n < 54:
 		go w.create(id)
-	case n < 57:
+	case n < 58:
 		go w.remove1(w.either(id))
-	case n < 60:
+	case n < 61:
 		go w.expand(w.either(id), 1<<30*int64(1+w.rnd.IntN(20)))
-	case n < 63:
+	case n < 64:
 		w.collect()
-	case n < 67:
-		w.give()
 	case n < 68:
+		w.give()
+	case n < 69:
 		w.renew(w.existing()[r.IntN(len(w.existing()))], r.IntN(4) > 0)
-	case n < 71:
-		w.depose(r, "by chance")
 	case n < 72:
+		w.depose(r, "by chance")
+	case n < 73:
 		w.archive(r)
-	case n < 76:
+	case n < 77:
 		w.server(w.list()[r.IntN(3)])
-	case n < 79:
+	case n < 80:
 		w.share()
+	case n < 81:
+		go w.agree()
+	case n < 82:
+		w.estrange(w.hosts[r.IntN(len(w.hosts))])
+	case n < 83:
+		w.rename()
+	case n < 85:
+		w.purge(w.nodes[r.IntN(len(w.nodes))])
 	default:
 		n := w.nodes[r.IntN(len(w.nodes))]
 		if r.IntN(10) == 0 {
@@ -378,6 +393,21 @@ func (w *World) give() {
 			return
 		}
 	}
+}
+
+// purge has an operator say that a node is gone, mostly of one that is down. While servers that went back to an older
+// state wait for what nodes tell, that must be so: they believe it.
+func (w *World) purge(n *node) {
+	tx, likely := w.truth().Read(), w.rnd.IntN(4) == 0
+	w.mu.Lock()
+	off := n.os.Err() != nil
+	w.mu.Unlock()
+	if row := tx.Node(n.id); row == nil || row.Status != api.NodeStatusDown && !likely || tx.Rollback() != nil && !off {
+		return
+	}
+	go func() {
+		_ = w.user(&api.NodeWriteRequest{NodeID: n.id}, wire.NodePurge.Name, &api.NodeWriteResponse{})
+	}()
 }
 
 // harm does something to a node, or makes it good.
