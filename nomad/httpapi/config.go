@@ -1,17 +1,15 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
 )
 
 // Config says what the HTTP server needs. Only Servers is needed; whatever else is missing answers
@@ -32,7 +30,7 @@ type Config struct {
 	// Reload reads this agent's configuration again.
 	Reload func() error
 	// Schedulers are the workers of this agent's server; nil where no server runs.
-	Schedulers Schedulers
+	Schedulers agent.Schedulers
 	// ServerAddresses lists the servers that this agent's client half knows.
 	ServerAddresses func() []string
 	// SetServerAddresses replaces them until the servers tell others; nil where no client half runs.
@@ -70,28 +68,4 @@ func Server(h http.Handler) *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
 	}
-}
-
-// node reaches the node that a request names, or this agent's own.
-func (c *call) node(id string) (wire.Caller, string, error) {
-	elsewhere := c.query.Region != "" && c.query.Region != cmp.Or(c.Region, api.GlobalRegion)
-	if id == "" && c.LocalNodeID != nil && !elsewhere {
-		id = c.LocalNodeID()
-	}
-	switch {
-	case id == "":
-		return nil, "", fault.New(fault.Invalid, "No local Node and node_id not provided")
-	case elsewhere:
-		return wire.Through(c.Servers, c.query.Region, id), id, nil
-	case c.Node == nil:
-		return nil, "", fault.New(fault.Unavailable, "node %s is not reachable from this agent", id)
-	}
-	node, err := c.Node(id)
-	if errors.Is(err, fault.Unavailable) {
-		// To ask again helps when the node is one of the cluster.
-		if known, asked := wire.NodeGet.Call(c.ctx(), c.Servers, &api.NodeRequest{NodeID: id, QueryOptions: c.reads()}); asked == nil && known.Node == nil {
-			return nil, "", fault.New(fault.NotFound, "Unknown node: %s", id)
-		}
-	}
-	return node, id, err
 }

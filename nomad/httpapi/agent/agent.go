@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
+)
+
+// Config says what the endpoints need of this agent. Whatever is missing answers with a clear error or an empty document.
+type Config struct {
+	// Name and Datacenter are those of this agent.
+	Name, Datacenter string
+	// Self describes this agent.
+	Self func() *api.AgentSelf
+	// Gauges are this agent's numbers by the names of metrics.
+	Gauges func() map[string]float64
+	// Health tells how the halves of this agent are.
+	Health func(ctx context.Context) *api.AgentHealthResponse
+	// Reload reads this agent's configuration again.
+	Reload func() error
+	// Schedulers are the workers of this agent's server; nil where no server runs.
+	Schedulers Schedulers
+	// ServerAddresses lists the servers that this agent's client half knows.
+	ServerAddresses func() []string
+	// SetServerAddresses replaces them until the servers tell others; nil where no client half runs.
+	SetServerAddresses func([]string) error
+}
+
+// Routes are the endpoints of this agent, and of the servers that it knows.
+func Routes(a Config) []endpoint.Route {
+	return []endpoint.Route{
+		{Method: "GET", Pattern: "/v1/agent/self", Serve: a.agentSelf},
+		{Method: "GET", Pattern: "/v1/agent/members", Serve: a.agentMembers},
+		{Method: "GET", Pattern: "/v1/agent/health", Serve: a.agentHealth},
+		{Method: "GET", Pattern: "/v1/agent/servers", Serve: a.agentServers},
+		{Method: "GET", Pattern: "/v1/status/leader", Serve: statusLeader},
+		{Method: "GET", Pattern: "/v1/status/peers", Serve: statusPeers},
+		{Method: "GET", Pattern: "/v1/regions", Serve: regions},
+		{Method: "PUT", Pattern: "/v1/agent/join", Serve: agentJoin},
+		{Method: "PUT", Pattern: "/v1/agent/force-leave", Serve: agentForceLeave},
+		{Method: "PUT", Pattern: "/v1/agent/servers", Serve: a.setAgentServers},
+		{Method: "GET", Pattern: "/v1/agent/keyring/list", Serve: keyring(api.KeyringList)},
+		{Method: "PUT", Pattern: "/v1/agent/keyring/list", Serve: keyring(api.KeyringList)},
+		{Method: "PUT", Pattern: "/v1/agent/keyring/install", Serve: keyring(api.KeyringInstall)},
+		{Method: "PUT", Pattern: "/v1/agent/keyring/use", Serve: keyring(api.KeyringUse)},
+		{Method: "PUT", Pattern: "/v1/agent/keyring/remove", Serve: keyring(api.KeyringRemove)},
+		{Method: "DELETE", Pattern: "/v1/agent/keyring/remove", Serve: keyring(api.KeyringRemove)},
+		{Method: "GET", Pattern: "/v1/metrics", Serve: a.metrics},
+		{Method: "GET", Pattern: "/v1/agent/schedulers", Serve: a.schedulerWorkers},
+		{Method: "GET", Pattern: "/v1/agent/schedulers/config", Serve: a.schedulerWorkerConfig},
+		{Method: "PUT", Pattern: "/v1/agent/schedulers/config", Serve: a.setSchedulerWorkerConfig},
+		{Method: "PUT", Pattern: "/v1/agent/reload", Serve: a.agentReload},
+	}
+}
+
+func (a Config) agentSelf(c *endpoint.Call) (any, error) {
+	if a.Self == nil {
+		return nil, fault.New(fault.Unimplemented, "this agent does not describe itself")
+	}
+	return a.Self(), nil
+}
+
+func members(c *endpoint.Call) ([]*api.AgentMember, error) {
+	out, err := wire.StatusMembers.Call(c.Context(), c.Servers, new(c.Reads()))
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.List(out.Members), nil
+}
+
+func (a Config) agentMembers(c *endpoint.Call) (any, error) {
+	m, err := members(c)
+	if err != nil {
+		return nil, err
+	}
+	return api.ServerMembers{ServerName: a.Name, ServerRegion: c.Region, ServerDC: a.Datacenter, Members: m}, nil
+}
+
+// agentHealth answers for load balancers: 500 when the asked half is not well.
+func (a Config) agentHealth(c *endpoint.Call) (any, error) {
+	var h api.AgentHealthResponse
+	if a.Health != nil {
+		if got := a.Health(c.Context()); got != nil {
+			h = *got
+		}
+	}
+	switch kind := c.Params.Get("type"); kind {
+	case "":
+	case "server":
+		h.Client = nil
+	case "client":
+		h.Server = nil
+	default:
+		return nil, fault.New(fault.Invalid, "type %q is neither server nor client", kind)
+	}
+	well := (h.Client == nil || h.Client.Ok) && (h.Server == nil || h.Server.Ok)
+	if well {
+		return h, nil
+	}
+	return c.Status(http.StatusInternalServerError, h)
+}
+
+func (a Config) agentServers(c *endpoint.Call) (any, error) {
+	if a.ServerAddresses == nil {
+		return []string{}, nil
+	}
+	return endpoint.List(a.ServerAddresses()), nil
+}
+
+func statusLeader(c *endpoint.Call) (any, error) {
+	out, err := wire.StatusLeader.Call(c.Context(), c.Servers, new(c.Reads()))
+	if err != nil {
+		return nil, err
+	}
+	return out.Leader, nil
+}
+
+func statusPeers(c *endpoint.Call) (any, error) {
+	out, err := wire.StatusPeers.Call(c.Context(), c.Servers, new(c.Reads()))
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.List(out.Peers), nil
+}
+
+// agentReload does what SIGHUP does, and tells how it went.
+func (a Config) agentReload(*endpoint.Call) (any, error) {
+	if a.Reload == nil {
+		return nil, fault.New(fault.Unimplemented, "this agent cannot reload its configuration")
+	}
+	return nil, a.Reload()
+}

@@ -1,0 +1,110 @@
+package allocs
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/allocs/row"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/encode"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
+)
+
+// Routes are the endpoints of allocations, of their tasks, files and logs.
+func Routes() []endpoint.Route { return slices.Concat(allocRoutes, clientRoutes, fileRoutes) }
+
+var allocRoutes = []endpoint.Route{
+	{Method: "GET", Pattern: "/v1/allocations", Serve: allocList},
+	{Method: "GET", Pattern: "/v1/allocation/:id", Serve: allocGet},
+	{Method: "PUT", Pattern: "/v1/allocation/:id/stop", Serve: allocStop},
+	{Method: "GET", Pattern: "/v1/node/:id/allocations", Serve: nodeAllocations},
+	{Method: "GET", Pattern: "/v1/allocation/:id/checks", Serve: allocChecks},
+	{Method: "GET", Pattern: "/v1/client/allocation/:id/checks", Serve: allocChecks},
+}
+
+func allocList(c *endpoint.Call) (any, error) {
+	resources, err := c.Bool("resources")
+	if err != nil {
+		return nil, err
+	}
+	states := true
+	if c.Params.Has("task_states") {
+		if states, err = c.Bool("task_states"); err != nil {
+			return nil, err
+		}
+	}
+	out, err := endpoint.ReadRows(c, wire.AllocList, &api.AllocListRequest{QueryOptions: c.Filters()})
+	if err != nil {
+		return nil, err
+	}
+	stub := &api.AllocStub{} // of the row that is looked at
+	rows, err := endpoint.Paged(c, out.Allocs, endpoint.ByTime(func(a *api.Allocation) (uint64, string) { return a.CreateIndex, a.ID }))
+	if err != nil {
+		return nil, err
+	}
+	return encode.Views(rows, func(a *api.Allocation) any {
+		row.Fill(stub, a)
+		v := stubView{AllocStub: stub}
+		if resources {
+			v.AllocatedResources = viewResources(a)
+		}
+		if states {
+			v.TaskStates = viewStates(a.TaskStates)
+		}
+		return v
+	}), nil
+}
+
+func allocGet(c *endpoint.Call) (any, error) {
+	a, meta, err := allocation(c, c.ID)
+	c.SetRead(meta)
+	if err != nil {
+		return nil, err
+	}
+	return viewAlloc(a), nil
+}
+
+// allocation reads the named allocation.
+func allocation(c *endpoint.Call, id string) (*api.Allocation, api.QueryMeta, error) {
+	out, err := wire.AllocGet.Call(c.Context(), c.Servers, &api.AllocRequest{AllocID: id, QueryOptions: c.Reads()})
+	if err != nil {
+		return nil, api.QueryMeta{}, err
+	}
+	if out.Alloc == nil {
+		return nil, out.QueryMeta, endpoint.Missing("alloc not found")
+	}
+	return out.Alloc, out.QueryMeta, nil
+}
+
+func allocStop(c *endpoint.Call) (any, error) {
+	noDelay, err := c.Bool("no_shutdown_delay")
+	if err != nil {
+		return nil, err
+	}
+	reschedule, err := c.Bool("reschedule")
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.Write(c, wire.AllocStop, &api.AllocStopRequest{
+		AllocID: c.ID, NoShutdownDelay: noDelay, Reschedule: reschedule, WriteRequest: c.Writes(),
+	})
+}
+
+// allocChecks is empty for every allocation: jobs with services are not registered.
+func allocChecks(c *endpoint.Call) (any, error) {
+	_, meta, err := allocation(c, c.ID)
+	c.SetRead(meta)
+	return struct{}{}, err
+}
+
+func nodeAllocations(c *endpoint.Call) (any, error) {
+	out, err := endpoint.Read(c, wire.NodeAllocations, &api.NodeRequest{NodeID: c.ID, QueryOptions: c.Reads()})
+	if err != nil {
+		return nil, err
+	}
+	views := make([]*allocView, 0, len(out.Allocs))
+	for _, a := range out.Allocs {
+		views = append(views, viewAlloc(a))
+	}
+	return views, nil
+}

@@ -1,0 +1,2 @@
+// Package deployments has the HTTP endpoints of deployments.
+package deployments

@@ -1,0 +1,173 @@
+package endpoint
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+)
+
+// Call is one request on its way.
+type Call struct {
+	*Server
+	// W takes the answers of endpoints that write themselves; they return [ErrStreamed].
+	W http.ResponseWriter
+	R *http.Request
+	// ID and Tag are what the path names.
+	ID, Tag string
+	// Query are the options that every read knows, Params is the whole query.
+	Query  api.QueryOptions
+	Params url.Values
+	done   func() // when the request is over; nil while it has no body
+}
+
+// Context ends with the request, at its deadline at the latest.
+func (c *Call) Context() context.Context { return c.R.Context() }
+
+// Bounds of a blocking read.
+const (
+	waitDefault = 5 * time.Minute
+	waitMax     = 10 * time.Minute
+)
+
+// parseQuery reads the options that every read knows. Filter, paging and order are done here.
+func parseQuery(r *http.Request, p url.Values) (api.QueryOptions, error) {
+	q := api.QueryOptions{
+		Region: p.Get("region"), Namespace: p.Get("namespace"), AuthToken: token(r),
+		Prefix: p.Get("prefix"), Filter: p.Get("filter"), NextToken: p.Get("next_token"),
+		Reverse: p.Get("reverse") == "true",
+	}
+	if q.Namespace == "" {
+		q.Namespace = api.DefaultNamespace
+	}
+	var err error
+	if p.Has("stale") {
+		if q.Stale, err = flag(p, "stale"); err != nil {
+			return q, err
+		}
+	}
+	if s := p.Get("index"); s != "" {
+		if q.MinIndex, err = strconv.ParseUint(s, 10, 64); err != nil {
+			return q, fault.New(fault.Invalid, "Invalid index")
+		}
+	}
+	if s := p.Get("wait"); s != "" {
+		if q.MaxWait, err = time.ParseDuration(s); err != nil || q.MaxWait < 0 {
+			return q, fault.New(fault.Invalid, "Invalid wait time")
+		}
+	}
+	if s := p.Get("per_page"); s != "" {
+		n, err := strconv.ParseInt(s, 10, 32)
+		if err != nil || n < 0 {
+			return q, fault.New(fault.Invalid, "per_page %q is not a number of rows", s)
+		}
+		q.PerPage = int32(n)
+	}
+	return q, nil
+}
+
+// waitBound is the longest that a blocking read may take.
+func waitBound(q api.QueryOptions) time.Duration {
+	d := q.MaxWait
+	if d <= 0 {
+		d = waitDefault
+	}
+	d = min(d, waitMax)
+	return d + d/16
+}
+
+// token reads the secret of the caller.
+func token(r *http.Request) string {
+	if t := strings.TrimSpace(r.Header.Get("X-Nomad-Token")); t != "" {
+		return t
+	}
+	words := strings.Fields(r.Header.Get("Authorization"))
+	if len(words) >= 2 && strings.EqualFold(words[0], "Bearer") {
+		return words[1]
+	}
+	return ""
+}
+
+// Bool reads a flag; present without a value is true.
+func (c *Call) Bool(name string) (bool, error) { return flag(c.Params, name) }
+
+func flag(p url.Values, name string) (bool, error) {
+	if !p.Has(name) {
+		return false, nil
+	}
+	s := p.Get(name)
+	if s == "" {
+		return true, nil
+	}
+	b, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, fault.New(fault.Invalid, "invalid %s value %q: want true or false", name, s)
+	}
+	return b, nil
+}
+
+// Int reads an optional whole number; 0 when it is not there.
+func (c *Call) Int(name string) (int64, error) {
+	s := c.Params.Get(name)
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, fault.New(fault.Invalid, "invalid %s value %q: want a whole number", name, s)
+	}
+	return n, nil
+}
+
+// Filters are the options for a call whose rows the servers filter: they have what the rows do not show.
+func (c *Call) Filters() api.QueryOptions {
+	q := c.Reads()
+	q.Filter = c.Query.Filter
+	return q
+}
+
+// Reads are the options for a call: without what is done here.
+func (c *Call) Reads() api.QueryOptions {
+	q := c.Query
+	q.Filter, q.NextToken, q.PerPage, q.Reverse = "", "", 0, false
+	return q
+}
+
+// Writes are the options of a write.
+func (c *Call) Writes() api.WriteRequest {
+	return api.WriteRequest{
+		Region: c.Query.Region, Namespace: c.Query.Namespace, SecretID: c.Query.AuthToken,
+		IdempotencyToken: c.Params.Get("idempotency_token"),
+	}
+}
+
+// SetRead sets the headers of a read; it is called before a missing object is reported too.
+func (c *Call) SetRead(m api.QueryMeta) {
+	h := c.W.Header()
+	h.Set("X-Nomad-Index", strconv.FormatUint(max(m.Index, 1), 10))
+	h.Set("X-Nomad-LastContact", strconv.FormatInt(m.LastContact.Milliseconds(), 10))
+	// A consistent read was answered by the leader.
+	h.Set("X-Nomad-KnownLeader", strconv.FormatBool(m.KnownLeader || !c.Query.Stale))
+}
+
+// SetReadRows is SetRead for lists of jobs, evaluations and allocations, whose index clients know as 0 while there was none
+// ever. Within the cluster, where every index is waited for, it is 1: no row can be that old.
+func (c *Call) SetReadRows(m api.QueryMeta) {
+	c.SetRead(m)
+	if m.Index <= 1 {
+		c.W.Header().Set("X-Nomad-Index", "0")
+	}
+}
+
+// SetWrote sets the header of a write.
+func (c *Call) SetWrote(m api.WriteMeta) {
+	c.W.Header().Set("X-Nomad-Index", strconv.FormatUint(m.Index, 10))
+}
+
+// Missing is the answer for an object that does not exist.
+func Missing(text string) error { return fault.New(fault.NotFound, "%s", text) }

@@ -1,0 +1,209 @@
+package endpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/admission"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/encode"
+)
+
+// Bounds of one request.
+const (
+	requestTimeout = 2 * time.Minute
+	volumeTimeout  = 10 * time.Minute
+)
+
+// Config says what all endpoints need.
+type Config struct {
+	// Servers carries every server method.
+	Servers wire.Caller
+	// Node reaches a node; it fails with fault.Unavailable when the node is not connected.
+	Node func(id string) (wire.Caller, error)
+	// LocalNodeID is the id of this agent's node, or "" when it has none.
+	LocalNodeID func() string
+	// Region is that of this agent.
+	Region string
+	// OtherRegions says that Servers know the ways to other regions.
+	OtherRegions bool
+	Log          hclog.Logger
+	// Turns are those of the processors that encoding and decoding wait for.
+	Turns *wire.Processors
+}
+
+// Server finds the endpoint of a request, calls it and writes its answer.
+type Server struct {
+	Config
+	routes table
+	bodies *admission.Bodies
+}
+
+// NewServer serves the routes.
+func NewServer(c Config, routes []Route) *Server {
+	return &Server{Config: c, routes: newTable(routes), bodies: admission.NewBodies()}
+}
+
+// ErrStreamed is the outcome of an endpoint that wrote its own answer.
+var ErrStreamed = errors.New("answer was streamed")
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	err := s.answer(w, r)
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrStreamed):
+	default:
+		s.writeError(w, r, err)
+	}
+	if s.Log.IsDebug() {
+		s.Log.Debug("request", "method", r.Method, "path", r.URL.RequestURI(), "took", time.Since(start))
+	}
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
+	if at := r.URL.EscapedPath(); at != cleaned(at) {
+		return SendOn(w, r, cleaned(at))
+	}
+	if crossSite(w, r) {
+		return ErrStreamed
+	}
+	route, at, err := s.routes.find(r)
+	if at := r.URL.EscapedPath(); errors.Is(err, fault.NotFound) && s.routes.below(at) {
+		return SendOn(w, r, at+"/")
+	}
+	if err != nil {
+		return err
+	}
+	params := r.URL.Query()
+	q, err := parseQuery(r, params)
+	if err != nil {
+		return err
+	}
+	if home := cmp.Or(s.Region, api.GlobalRegion); !s.OtherRegions && cmp.Or(q.Region, home) != home {
+		return fault.New(fault.Invalid, "No path to region")
+	}
+	ctx, cancel := bound(r.Context(), route.Stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))
+	defer cancel()
+	ctx = s.Turns.For(ctx, r.RemoteAddr)
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		ctx = wire.Once(ctx)
+	}
+	c := &Call{Server: s, W: w, R: r.WithContext(ctx), ID: at.id, Tag: at.tag, Query: q, Params: params}
+	defer func() {
+		if c.done != nil {
+			c.done()
+		}
+	}()
+	out, err := route.Serve(c)
+	if err != nil {
+		return err
+	}
+	if out == nil {
+		return nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := encode.Answer(ctx, w, out, params.Has("pretty") && params.Get("pretty") != "0"); !errors.Is(err, encode.ErrGone) {
+		return err
+	}
+	return ErrStreamed
+}
+
+// SendOn redirects the client to another path, with its method, body and query.
+func SendOn(w http.ResponseWriter, r *http.Request, to string) error {
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusTemporaryRedirect)
+	return ErrStreamed
+}
+
+// cleaned is an escaped path without empty and dotted parts; the slash at its end stays.
+func cleaned(at string) string {
+	to := path.Clean("/" + at)
+	if strings.HasSuffix(at, "/") && to != "/" {
+		to += "/"
+	}
+	return to
+}
+
+// crossSite lets pages of other sites read what browsers are known to read from nodes. It reports whether it answered
+// the question of a browser whether that is so.
+func crossSite(w http.ResponseWriter, r *http.Request) bool {
+	if r.Header.Get("Origin") == "" || !slices.ContainsFunc(crossPaths, func(p string) bool { return strings.HasPrefix(r.URL.Path, p) }) {
+		return false
+	}
+	method := r.Method
+	asks := method == http.MethodOptions
+	if asks {
+		method = r.Header.Get("Access-Control-Request-Method")
+	}
+	if method != http.MethodGet && method != http.MethodHead {
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Allow-Credentials", "true")
+	if asks {
+		h.Set("Access-Control-Allow-Methods", method)
+		if wanted := r.Header.Get("Access-Control-Request-Headers"); wanted != "" {
+			h.Set("Access-Control-Allow-Headers", wanted)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return asks
+}
+
+var crossPaths = []string{"/v1/client/fs/", "/v1/client/stats", "/v1/client/allocation/", "/v1/client/metadata", "/v1/client/identity"}
+
+// bound gives a request its deadline. Streams end with their client.
+func bound(ctx context.Context, stream, blocking, volume bool, wait time.Duration) (context.Context, context.CancelFunc) {
+	switch {
+	case stream:
+		return context.WithCancel(ctx)
+	case blocking:
+		return context.WithTimeout(ctx, wait+requestTimeout)
+	case volume:
+		return context.WithTimeout(ctx, volumeTimeout)
+	}
+	return context.WithTimeout(ctx, requestTimeout)
+}
+
+// writeError is the one place where an error becomes a code and a text.
+func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && !errors.Is(err, errSlow) {
+		return // the client went away
+	}
+	code := statusOf(err)
+	if code >= http.StatusInternalServerError {
+		s.Log.Error("request failed", "method", r.Method, "path", r.URL.Path, "code", code, "error", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(err.Error()))
+}
+
+func statusOf(err error) int {
+	if errors.Is(err, errMethod) {
+		return http.StatusMethodNotAllowed
+	}
+	class := fault.Of(err)
+	if class == fault.Internal && errors.Is(err, context.DeadlineExceeded) {
+		class = fault.Timeout
+	}
+	return class.HTTPStatus()
+}

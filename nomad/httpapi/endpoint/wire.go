@@ -1,0 +1,116 @@
+package endpoint
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+)
+
+// Answer is a response of a read: it embeds what the headers say.
+type Answer[R any] interface {
+	*R
+	Answer() *api.QueryMeta
+}
+
+// written is a response of a write.
+type written[R any] interface {
+	*R
+	Written() *api.WriteMeta
+}
+
+// Read calls a method of the servers and sets the headers of a read, also for an answer that lacks the object.
+func Read[Q, R any, A Answer[R]](c *Call, m wire.Method[Q, R], req *Q) (*R, error) {
+	out, err := m.Call(c.Context(), c.Servers, req)
+	if err != nil {
+		return nil, err
+	}
+	c.SetRead(*A(out).Answer())
+	return out, nil
+}
+
+// ReadRows is Read for lists whose index is 0 while there was no row ever; see [Call.SetReadRows].
+func ReadRows[Q, R any, A Answer[R]](c *Call, m wire.Method[Q, R], req *Q) (*R, error) {
+	out, err := Read[Q, R, A](c, m, req)
+	if err == nil {
+		c.SetReadRows(*A(out).Answer())
+	}
+	return out, err
+}
+
+// Write calls a method of the servers, sets the header of a write and answers what the servers say.
+func Write[Q, R any, W written[R]](c *Call, m wire.Method[Q, R], req *Q) (any, error) {
+	out, err := m.Call(c.Context(), c.Servers, req)
+	if err != nil {
+		return nil, err
+	}
+	c.SetWrote(*W(out).Written())
+	return out, nil
+}
+
+// WriteEmpty is Write for what answers its index only.
+func WriteEmpty[Q any](c *Call, m wire.Method[Q, api.WriteMeta], req *Q) (any, error) {
+	_, err := Write(c, m, req)
+	return nil, err
+}
+
+// Found answers an object, or, when there is none, an error of the class [fault.NotFound].
+func Found[T any](object *T, otherwise string) (any, error) {
+	if object == nil {
+		return nil, Missing(otherwise)
+	}
+	return object, nil
+}
+
+// Status answers with another code than 200, for load balancers: the body says why.
+func (c *Call) Status(code int, out any) (any, error) {
+	body, err := json.Marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	c.W.Header().Set("Content-Type", "application/json")
+	c.W.WriteHeader(code)
+	_, _ = c.W.Write(body)
+	return nil, ErrStreamed
+}
+
+// ToNode reaches the node that a request names, or this agent's own.
+func (c *Call) ToNode(id string) (wire.Caller, string, error) {
+	elsewhere := c.Query.Region != "" && c.Query.Region != cmp.Or(c.Region, api.GlobalRegion)
+	if id == "" && c.LocalNodeID != nil && !elsewhere {
+		id = c.LocalNodeID()
+	}
+	switch {
+	case id == "":
+		return nil, "", fault.New(fault.Invalid, "No local Node and node_id not provided")
+	case elsewhere:
+		return wire.Through(c.Servers, c.Query.Region, id), id, nil
+	case c.Node == nil:
+		return nil, "", fault.New(fault.Unavailable, "node %s is not reachable from this agent", id)
+	}
+	node, err := c.Node(id)
+	if errors.Is(err, fault.Unavailable) {
+		// To ask again helps when the node is one of the cluster.
+		if known, asked := wire.NodeGet.Call(c.Context(), c.Servers, &api.NodeRequest{NodeID: id, QueryOptions: c.Reads()}); asked == nil && known.Node == nil {
+			return nil, "", fault.New(fault.NotFound, "Unknown node: %s", id)
+		}
+	}
+	return node, id, err
+}
+
+// Broken ends an answer: with an error while nothing was sent, else by cutting the connection, so
+// that the client sees that something is missing.
+func (c *Call) Broken(begun bool, err error) error {
+	if !begun {
+		return err
+	}
+	if c.Context().Err() == nil {
+		c.Log.Warn("stream broke off", "path", c.R.URL.Path, "error", err)
+		panic(http.ErrAbortHandler)
+	}
+	return ErrStreamed
+}

@@ -1,0 +1,2 @@
+// Package evals has the HTTP endpoints of evaluations.
+package evals

@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/klauspost/compress/gzhttp"
+
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/admission"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/allocs"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/deployments"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/evals"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/jobs"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/namespaces"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/nodes"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/operator"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/search"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/volumes"
+)
+
+// gzipMinBytes is the least that is packed: below, packing takes longer than sending.
+const gzipMinBytes = 4 << 10
+
+// New makes the handler of the whole API.
+func New(c Config) http.Handler {
+	if c.Log == nil {
+		c.Log = hclog.NewNullLogger()
+	}
+	if c.Turns == nil {
+		c.Turns = wire.NewProcessors(runtime.GOMAXPROCS(0))
+	}
+	site := http.NewCrossOriginProtection().Handler(endpoint.NewServer(endpoint.Config{
+		Servers: c.Servers, Node: c.Node, LocalNodeID: c.LocalNodeID, Region: c.Region, OtherRegions: c.OtherRegions, Log: c.Log, Turns: c.Turns,
+	}, c.routes()))
+	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(gzipMinBytes), gzhttp.CompressionLevel(1), gzhttp.DropETag())
+	if err != nil {
+		panic(err) // constant options
+	}
+	zipped := zip(site)
+	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for k, v := range c.Headers {
+			w.Header().Set(k, v)
+		}
+		if h := c.extra(r.URL.Path); h != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/v1/client/fs/") {
+			site.ServeHTTP(w, r) // streams flush small pieces and files may be compressed already
+			return
+		}
+		zipped.ServeHTTP(w, r)
+	})
+	return admission.Paced(all, c.Stall)
+}
+
+// routes is the whole table, one part per noun.
+func (c Config) routes() []endpoint.Route {
+	self := agent.Config{
+		Name: c.Name, Datacenter: c.Datacenter, Self: c.Self, Gauges: c.Gauges, Health: c.Health, Reload: c.Reload, Schedulers: c.Schedulers,
+		ServerAddresses: c.ServerAddresses, SetServerAddresses: c.SetServerAddresses,
+	}
+	return slices.Concat(jobs.Routes(), evals.Routes, allocs.Routes(), deployments.Routes, nodes.Routes(), volumes.Routes(), namespaces.Routes,
+		agent.Routes(self), operator.Routes(), search.Routes, siteRoutes, refusedRoutes())
+}
+
+// extra is the handler of a further prefix of paths, the longest that fits.
+func (c Config) extra(path string) http.Handler {
+	best := ""
+	for prefix := range c.Extra {
+		if strings.HasPrefix(path, prefix) && len(prefix) > len(best) {
+			best = prefix
+		}
+	}
+	return c.Extra[best]
+}

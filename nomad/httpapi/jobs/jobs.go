@@ -1,0 +1,263 @@
+package jobs
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/snappy"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/encode"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/view"
+)
+
+// Routes are the endpoints of jobs and of scaling policies.
+func Routes() []endpoint.Route {
+	p := newParses()
+	return slices.Concat(jobRoutes, jobChangeRoutes, scalingRoutes, []endpoint.Route{
+		{Method: "PUT", Pattern: "/v1/jobs/parse", Serve: p.serve},
+	})
+}
+
+var jobRoutes = []endpoint.Route{
+	{Method: "GET", Pattern: "/v1/jobs", Serve: jobList},
+	{Method: "PUT", Pattern: "/v1/jobs", Serve: jobRegister},
+	{Method: "PUT", Pattern: "/v1/validate/job", Serve: jobValidate},
+	{Method: "GET", Pattern: "/v1/job/:id", Serve: jobGet},
+	{Method: "PUT", Pattern: "/v1/job/:id", Serve: jobRegister},
+	{Method: "DELETE", Pattern: "/v1/job/:id", Serve: jobDeregister},
+	{Method: "PUT", Pattern: "/v1/job/:id/plan", Serve: jobPlan},
+	{Method: "PUT", Pattern: "/v1/job/:id/evaluate", Serve: jobEvaluate},
+	{Method: "GET", Pattern: "/v1/job/:id/versions", Serve: jobVersions},
+	{Method: "GET", Pattern: "/v1/job/:id/submission", Serve: jobSubmission},
+	{Method: "GET", Pattern: "/v1/job/:id/summary", Serve: jobSummary},
+	{Method: "GET", Pattern: "/v1/job/:id/allocations", Serve: jobAllocations},
+	{Method: "GET", Pattern: "/v1/job/:id/evaluations", Serve: jobEvaluations},
+	{Method: "GET", Pattern: "/v1/job/:id/deployments", Serve: jobDeployments},
+	{Method: "GET", Pattern: "/v1/job/:id/deployment", Serve: jobDeployment},
+	{Method: "GET", Pattern: "/v1/job/:id/actions", Serve: jobActions},
+	{Method: "GET", Pattern: "/v1/node/pool/:id/jobs", Serve: poolJobs},
+}
+
+func jobList(c *endpoint.Call) (any, error) {
+	return jobsWhere(c, func(*api.JobStub) bool { return true })
+}
+
+func jobsWhere(c *endpoint.Call, keep func(*api.JobStub) bool) (any, error) {
+	meta, err := c.Bool("meta")
+	if err != nil {
+		return nil, err
+	}
+	out, err := endpoint.ReadRows(c, wire.JobList, &api.JobListRequest{QueryOptions: c.Filters()})
+	if err != nil {
+		return nil, err
+	}
+	rows, err := endpoint.Paged(c, endpoint.Kept(out.Jobs, keep), endpoint.ByPath(func(j *api.JobStub) (string, string) { return j.Namespace, j.ID }))
+	if err != nil {
+		return nil, err
+	}
+	return encode.Views(rows, func(j *api.JobStub) any {
+		shown := *j
+		if !meta {
+			shown.Meta = nil
+		}
+		return jobView{JobStub: &shown}
+	}), nil
+}
+
+// jobView is a row of the list of jobs; this version has no jobs in several regions.
+type jobView struct {
+	*api.JobStub
+	Multiregion *api.Multiregion
+}
+
+// requestOf is the request for the job of the path.
+func requestOf(c *endpoint.Call) (*api.JobRequest, error) {
+	all, err := c.Bool("all")
+	if err != nil {
+		return nil, err
+	}
+	version, err := c.Int("version")
+	if err != nil {
+		return nil, err
+	}
+	if version < 0 {
+		return nil, fault.New(fault.Invalid, "invalid version value %d: want a whole number from 0", version)
+	}
+	return &api.JobRequest{JobID: c.ID, All: all, Version: uint64(version), QueryOptions: c.Reads()}, nil
+}
+
+// ofJob reads what a method answers for the job of the path.
+func ofJob[R any, A endpoint.Answer[R]](c *endpoint.Call, m wire.Method[api.JobRequest, R]) (*R, error) {
+	req, err := requestOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.Read[api.JobRequest, R, A](c, m, req)
+}
+
+// rowsOfJob is ofJob for lists; see [endpoint.ReadRows].
+func rowsOfJob[R any, A endpoint.Answer[R]](c *endpoint.Call, m wire.Method[api.JobRequest, R]) (*R, error) {
+	req, err := requestOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.ReadRows[api.JobRequest, R, A](c, m, req)
+}
+
+func jobGet(c *endpoint.Call) (any, error) {
+	out, err := ofJob(c, wire.JobGet)
+	if err != nil {
+		return nil, err
+	}
+	if out.Job == nil {
+		return nil, endpoint.Missing("job not found")
+	}
+	return view.Job(unpacked(out.Job)), nil
+}
+
+// unpacked is a job with its payload as it was dispatched; it is kept compressed.
+func unpacked(j *api.Job) *api.Job {
+	if len(j.Payload) == 0 {
+		return j
+	}
+	if n, err := snappy.DecodedLen(j.Payload); err != nil || n > endpoint.BodyMax {
+		return j
+	}
+	plain, err := snappy.Decode(nil, j.Payload)
+	if err != nil {
+		return j
+	}
+	whole := *j
+	whole.Payload = plain
+	return &whole
+}
+
+func jobVersions(c *endpoint.Call) (any, error) {
+	diffs, err := c.Bool("diffs")
+	if err != nil {
+		return nil, err
+	}
+	req := &api.JobVersionsRequest{JobID: c.ID, Diffs: diffs, DiffTag: c.Params.Get("diff_tag"), QueryOptions: c.Reads()}
+	if text := c.Params.Get("diff_version"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "invalid diff_version value %q: want a whole number from 0", text)
+		}
+		req.DiffVersion = &n
+	}
+	if req.DiffTag != "" && req.DiffVersion != nil {
+		return nil, fault.New(fault.Invalid, "diff_tag and diff_version cannot both be given")
+	}
+	out, err := endpoint.Read(c, wire.JobVersions, req)
+	if err != nil {
+		return nil, err
+	}
+	if len(out.Versions) == 0 {
+		return nil, endpoint.Missing("job versions not found")
+	}
+	for i, j := range out.Versions {
+		out.Versions[i] = view.Job(j)
+	}
+	return out, nil
+}
+
+func jobSubmission(c *endpoint.Call) (any, error) {
+	req, err := requestOf(c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := endpoint.Read(c, wire.JobSubmission, req)
+	if err != nil {
+		return nil, err
+	}
+	if out.Submission == nil {
+		return nil, endpoint.Missing("job source not found")
+	}
+	return submissionView{out.Submission, c.Query.Namespace, c.ID, req.Version, out.JobModifyIndex}, nil
+}
+
+func jobSummary(c *endpoint.Call) (any, error) {
+	out, err := ofJob(c, wire.JobSummary)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.Found(out.JobSummary, "job not found")
+}
+
+func jobAllocations(c *endpoint.Call) (any, error) {
+	out, err := rowsOfJob(c, wire.JobAllocations)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.List(out.Allocs), nil
+}
+
+func jobEvaluations(c *endpoint.Call) (any, error) {
+	out, err := rowsOfJob(c, wire.JobEvaluations)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.List(out.Evaluations), nil
+}
+
+func jobDeployments(c *endpoint.Call) (any, error) {
+	out, err := ofJob(c, wire.JobDeployments)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.List(out.Deployments), nil
+}
+
+// jobDeployment answers the latest deployment, and null when there is none.
+func jobDeployment(c *endpoint.Call) (any, error) {
+	out, err := ofJob(c, wire.JobDeployment)
+	if err != nil {
+		return nil, err
+	}
+	return out.Deployment, nil
+}
+
+func poolJobs(c *endpoint.Call) (any, error) {
+	if c.Query.Prefix != "" {
+		return nil, fault.New(fault.Invalid, "prefix argument not allowed")
+	}
+	return jobsWhere(c, func(j *api.JobStub) bool { return j.NodePool == c.ID })
+}
+
+// jobActions is empty for every job: those with actions are not registered.
+func jobActions(c *endpoint.Call) (any, error) {
+	if _, err := jobGet(c); err != nil {
+		return nil, err
+	}
+	return []string{}, nil
+}
+
+// planView is the answer of a plan: what would not be is null.
+type planView struct {
+	*api.JobPlanResponse
+	FailedTGAllocs     map[string]*api.AllocationMetric
+	NextPeriodicLaunch *time.Time
+}
+
+func viewPlan(p *api.JobPlanResponse) planView {
+	v := planView{JobPlanResponse: p}
+	if len(p.FailedTGAllocs) > 0 {
+		v.FailedTGAllocs = p.FailedTGAllocs
+	}
+	if !p.NextPeriodicLaunch.IsZero() {
+		v.NextPeriodicLaunch = &p.NextPeriodicLaunch
+	}
+	return v
+}
+
+// submissionView is the source of a job with the version that it is of.
+type submissionView struct {
+	*api.JobSubmission
+	Namespace, JobID        string
+	Version, JobModifyIndex uint64
+}

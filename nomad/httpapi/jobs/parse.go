@@ -1,0 +1,105 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/jobspec"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
+)
+
+// Bounds of parsing strangers' job files.
+const (
+	parsesMax    = 2
+	parseTimeout = 10 * time.Second
+)
+
+// errLate is why a parse ended that took too long.
+var errLate = errors.New("parsing took too long")
+
+// parses lets few job files be parsed at once, none of them for long, and each client in its turn.
+type parses struct {
+	turns *wire.Turns
+	limit time.Duration
+	parse func(jobspec.Input) (*api.Job, error)
+}
+
+func newParses() *parses {
+	return &parses{turns: wire.NewTurns(parsesMax), limit: parseTimeout, parse: jobspec.Parse}
+}
+
+// do parses when it is its turn. A parse that takes too long, or whose request was given up, is not waited for: it is
+// stopped, and keeps its turn until it has noticed.
+func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
+	if err := p.turns.Take(ctx, wire.ClientOf(ctx)); err != nil {
+		return nil, fault.New(fault.Exhausted, "job file: %d others are being parsed: %w", parsesMax, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, p.limit, errLate)
+	defer cancel()
+	in.Stopped = func() bool { return ctx.Err() != nil }
+	type outcome struct {
+		job *api.Job
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		defer p.turns.Give()
+		var o outcome
+		defer func() {
+			if r := recover(); r != nil { // nobody else recovers what this goroutine does
+				o = outcome{nil, fault.New(fault.Internal, "the parser panicked: %v", r)}
+			}
+			done <- o
+		}()
+		o.job, o.err = p.parse(in)
+	}()
+	select {
+	case o := <-done:
+		if ctx.Err() == nil {
+			return o.job, o.err
+		}
+	case <-ctx.Done():
+	}
+	if errors.Is(context.Cause(ctx), errLate) {
+		return nil, fault.New(fault.Invalid, "job file: parsing took longer than %v", p.limit)
+	}
+	return nil, fault.New(fault.Timeout, "parse job file: %w", ctx.Err())
+}
+
+// parseJob parses the text form of a job: with all defaults, or as a tree without any.
+func (p *parses) parseJob(ctx context.Context, b api.JobsParseRequest) (any, error) {
+	said := &jobspec.Said{}
+	in := jobspec.Input{Path: "input.hcl", Body: []byte(b.JobHCL), Said: said}
+	if b.Variables != "" {
+		in.VarFiles = []jobspec.File{{Path: "variables.hcl", Body: []byte(b.Variables)}}
+	}
+	j, err := p.do(ctx, in)
+	if err != nil {
+		return nil, fault.New(fault.Of(err), "Failed to parse job: %w", err)
+	}
+	if !b.Canonicalize {
+		return said.JSON(j), nil
+	}
+	jobspec.Canonicalize(j)
+	return j, nil
+}
+
+// serve is the endpoint.
+func (p *parses) serve(c *endpoint.Call) (any, error) {
+	var b api.JobsParseRequest
+	if err := c.Decode(bodyMax, &b); err != nil {
+		return nil, err
+	}
+	if b.JobHCL == "" {
+		return nil, fault.New(fault.Invalid, "Job spec is empty")
+	}
+	j, err := p.parseJob(c.Context(), b)
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}

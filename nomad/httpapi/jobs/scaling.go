@@ -1,0 +1,71 @@
+package jobs
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
+)
+
+var scalingRoutes = []endpoint.Route{
+	{Method: "GET", Pattern: "/v1/job/:id/scale", Serve: jobScaleStatus},
+	{Method: "PUT", Pattern: "/v1/job/:id/scale", Serve: jobScale},
+	{Method: "GET", Pattern: "/v1/scaling/policies", Serve: scalingPolicies},
+	{Method: "GET", Pattern: "/v1/scaling/policy/:id", Serve: scalingPolicy},
+}
+
+func jobScaleStatus(c *endpoint.Call) (any, error) {
+	out, err := ofJob(c, wire.JobScaleStatus)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.Found(out.JobScaleStatus, "job not found")
+}
+
+func jobScale(c *endpoint.Call) (any, error) {
+	var req api.JobScaleRequest
+	if err := c.Decode(endpoint.BodyMax, &req); err != nil {
+		return nil, err
+	}
+	if id := cmp.Or(req.Target["Job"], req.JobID); id != "" && id != c.ID {
+		return nil, fault.New(fault.Invalid, "job ID in payload did not match URL: the path says %q, the body %q", c.ID, id)
+	}
+	req.JobID, req.WriteRequest = c.ID, c.Writes()
+	return endpoint.Write(c, wire.JobScale, &req)
+}
+
+// scalingPolicyStub is a row of the list of scaling policies.
+type scalingPolicyStub struct {
+	ID          string
+	Enabled     bool
+	Type        string
+	Target      map[string]string
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+func scalingPolicies(c *endpoint.Call) (any, error) {
+	out, err := endpoint.Read(c, wire.ScalingPolicyList, &api.ScalingPolicyListRequest{JobID: c.Params.Get("job"), Type: c.Params.Get("type"), QueryOptions: c.Reads()})
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]*scalingPolicyStub, 0, len(out.Policies))
+	for _, p := range out.Policies {
+		if !strings.HasPrefix(p.ID, c.Query.Prefix) {
+			continue
+		}
+		rows = append(rows, &scalingPolicyStub{p.ID, p.Enabled, p.Type, p.Target, p.CreateIndex, p.ModifyIndex})
+	}
+	return endpoint.Page(c, rows, endpoint.ByName(func(p *scalingPolicyStub) string { return p.ID }))
+}
+
+func scalingPolicy(c *endpoint.Call) (any, error) {
+	out, err := endpoint.Read(c, wire.ScalingPolicyGet, &api.NameRequest{Name: c.ID, QueryOptions: c.Reads()})
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.Found(out.Policy, "policy not found")
+}

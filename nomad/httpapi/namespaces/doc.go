@@ -1,0 +1,2 @@
+// Package namespaces has the HTTP endpoints of namespaces.
+package namespaces

@@ -1,0 +1,2 @@
+// Package nodes has the HTTP endpoints of nodes and of node pools.
+package nodes

@@ -1,0 +1,126 @@
+package nodes
+
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
+)
+
+// Routes are the endpoints of nodes and node pools.
+func Routes() []endpoint.Route { return slices.Concat(nodeRoutes, poolRoutes) }
+
+var nodeRoutes = []endpoint.Route{
+	{Method: "GET", Pattern: "/v1/nodes", Serve: nodeList},
+	{Method: "GET", Pattern: "/v1/node/:id", Serve: nodeGet},
+	{Method: "PUT", Pattern: "/v1/node/:id/evaluate", Serve: nodeEvaluate},
+	{Method: "PUT", Pattern: "/v1/node/:id/purge", Serve: nodePurge},
+	{Method: "PUT", Pattern: "/v1/node/:id/eligibility", Serve: nodeEligibility},
+	{Method: "PUT", Pattern: "/v1/node/:id/drain", Serve: nodeDrain},
+	{Method: "GET", Pattern: "/v1/client/stats", Serve: clientStats},
+	{Method: "*", Pattern: "/v1/client/gc", Serve: clientGC},
+}
+
+func nodeList(c *endpoint.Call) (any, error) {
+	return nodesWhere(c, func(*api.NodeStub) bool { return true })
+}
+
+func nodesWhere(c *endpoint.Call, keep func(*api.NodeStub) bool) (any, error) {
+	resources, err := c.Bool("resources")
+	if err != nil {
+		return nil, err
+	}
+	system, err := c.Bool("os")
+	if err != nil {
+		return nil, err
+	}
+	out, err := endpoint.Read(c, wire.NodeList, &api.NodeListRequest{Resources: resources, OS: system, QueryOptions: c.Filters()})
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.Paged(c, endpoint.Kept(out.Nodes, keep), endpoint.ByName(func(n *api.NodeStub) string { return n.ID }))
+}
+
+func nodeGet(c *endpoint.Call) (any, error) {
+	out, err := endpoint.Read(c, wire.NodeGet, &api.NodeRequest{NodeID: c.ID, QueryOptions: c.Reads()})
+	if err != nil {
+		return nil, err
+	}
+	if out.Node == nil {
+		return nil, endpoint.Missing("node not found")
+	}
+	return nodeView{Node: out.Node.Redacted()}, nil
+}
+
+func nodeEvaluate(c *endpoint.Call) (any, error) {
+	return endpoint.Write(c, wire.NodeEvaluate, &api.NodeWriteRequest{NodeID: c.ID, WriteRequest: c.Writes()})
+}
+
+func nodePurge(c *endpoint.Call) (any, error) {
+	return endpoint.Write(c, wire.NodePurge, &api.NodeWriteRequest{NodeID: c.ID, WriteRequest: c.Writes()})
+}
+
+func nodeEligibility(c *endpoint.Call) (any, error) {
+	var body struct{ NodeID, Eligibility string }
+	if err := c.Decode(endpoint.BodyMax, &body); err != nil {
+		return nil, err
+	}
+	if body.NodeID != "" && body.NodeID != c.ID {
+		return nil, fault.New(fault.Invalid, "node id %q of the body is not %q of the path", body.NodeID, c.ID)
+	}
+	return endpoint.Write(c, wire.NodeEligibility, &api.NodeEligibilityRequest{NodeID: c.ID, Eligibility: body.Eligibility, WriteRequest: c.Writes()})
+}
+
+func nodeDrain(c *endpoint.Call) (any, error) {
+	var body struct {
+		NodeID       string
+		DrainSpec    *api.DrainSpec
+		MarkEligible bool
+		Meta         map[string]string
+	}
+	if err := c.Decode(endpoint.BodyMax, &body); err != nil {
+		return nil, err
+	}
+	if body.NodeID != "" && body.NodeID != c.ID {
+		return nil, fault.New(fault.Invalid, "node id %q of the body is not %q of the path", body.NodeID, c.ID)
+	}
+	return endpoint.Write(c, wire.NodeDrain, &api.NodeDrainRequest{
+		NodeID: c.ID, DrainSpec: body.DrainSpec, MarkEligible: body.MarkEligible, Meta: body.Meta, WriteRequest: c.Writes(),
+	})
+}
+
+func clientStats(c *endpoint.Call) (any, error) {
+	node, id, err := c.ToNode(c.Params.Get("node_id"))
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.ClientNodeStats.Call(c.Context(), node, &api.NodeRequest{NodeID: id, QueryOptions: c.Reads()})
+	if err != nil {
+		return nil, err
+	}
+	return hostStatsView{HostStats: out.Stats}, nil
+}
+
+func clientGC(c *endpoint.Call) (any, error) {
+	node, id, err := c.ToNode(c.Params.Get("node_id"))
+	if err != nil {
+		return nil, err
+	}
+	_, err = wire.ClientNodeGC.Call(c.Context(), node, &api.NodeRequest{NodeID: id, QueryOptions: c.Reads()})
+	return nil, err
+}
+
+// nodeView is a node with what this version has nothing to say of.
+type nodeView struct {
+	*api.Node
+	Links                map[string]string
+	IdentitySigningKeyID string
+}
+
+// hostStatsView is what a node uses, with no devices: this version measures none.
+type hostStatsView struct {
+	*api.HostStats
+	DeviceStats []string
+}

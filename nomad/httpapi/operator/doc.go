@@ -1,0 +1,2 @@
+// Package operator has the HTTP endpoints of those who run the cluster.
+package operator

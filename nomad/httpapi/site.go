@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
+)
+
+// later are the paths of features that are not in this version. They say so: "not found" would be said of the object.
+var later = []string{
+	"/v1/jobs/statuses", "/v1/job/:id/services", "/v1/job/:id/action", "/v1/allocation/:id/services",
+	"/v1/volume/host/:id", "/v1/volumes/claims", "/v1/volumes/claim/:id",
+	"/v1/acl/:id", "/v1/vars", "/v1/var/:id", "/v1/services", "/v1/service/:id", "/v1/search/fuzzy", "/v1/event/stream",
+	"/v1/client/allocation/:id/exec", "/v1/client/allocation/:id/snapshot", "/v1/client/allocation/:id/pause",
+	"/v1/client/metadata", "/v1/client/identity", "/v1/client/identity/renew",
+	"/v1/agent/host", "/v1/agent/monitor", "/v1/agent/monitor/export", "/v1/agent/pprof/:id",
+	"/v1/operator/upgrade-check/vault-workload-identity", "/.well-known/openid-configuration",
+}
+
+// enterprise are the paths that the free edition of the compatible system refuses.
+var enterprise = []string{
+	"/v1/sentinel/policies", "/v1/sentinel/policy/:id", "/v1/quotas", "/v1/quota-usages", "/v1/quota/:id", "/v1/quota",
+	"/v1/recommendation", "/v1/recommendations", "/v1/recommendations/apply", "/v1/recommendation/:id", "/v1/operator/utilization",
+}
+
+func notYet(c *endpoint.Call) (any, error) {
+	return nil, fault.New(fault.Unimplemented, "%s: not in this version", c.R.URL.Path)
+}
+
+func notFree(*endpoint.Call) (any, error) {
+	return nil, fault.New(fault.Unimplemented, "Nomad Enterprise only endpoint")
+}
+
+// refusedRoutes answer for paths that clients know and this version does not serve.
+func refusedRoutes() []endpoint.Route {
+	var rows []endpoint.Route
+	for _, p := range later {
+		rows = append(rows, endpoint.Route{Method: "*", Pattern: p, Serve: notYet})
+	}
+	for _, p := range enterprise {
+		rows = append(rows, endpoint.Route{Method: "*", Pattern: p, Serve: notFree})
+	}
+	return rows
+}
+
+// siteRoutes are for browsers, and for what asks without knowing the API.
+var siteRoutes = []endpoint.Route{
+	{Method: "GET", Pattern: "/", Serve: siteHome},
+	{Method: "GET", Pattern: "/ui/", Serve: sitePage},
+	{Method: "GET", Pattern: "/ui/:id", Serve: sitePage},
+	{Method: "GET", Pattern: "/v1/operator/license", Serve: license},
+	{Method: "PUT", Pattern: "/v1/operator/license", Serve: notFree},
+}
+
+func siteHome(c *endpoint.Call) (any, error) { return nil, endpoint.SendOn(c.W, c.R, "/ui/") }
+
+func sitePage(c *endpoint.Call) (any, error) {
+	c.W.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = c.W.Write([]byte("<!doctype html><title>open-nomad</title><p>The web interface is not in this version.\n"))
+	return nil, endpoint.ErrStreamed
+}
+
+func license(c *endpoint.Call) (any, error) {
+	c.W.WriteHeader(http.StatusNoContent)
+	return nil, endpoint.ErrStreamed
+}

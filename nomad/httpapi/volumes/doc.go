@@ -1,0 +1,3 @@
+// Package volumes has the HTTP endpoints of volumes, of their snapshots and of CSI plugins. Nothing secret leaves: volumes
+// go through Redacted.
+package volumes
