@@ -102,9 +102,7 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	if err := s.admit(p, &next); err != nil {
 		return nil, err
 	}
-	if err := s.plugins.PrepareRoot(); err != nil {
-		s.log.Debug("an unmount of the volume may not reach tasks of others that have copied the mount", "error", err)
-	}
+	s.shareRoot()
 	if err := s.plugins.MakeDirs(p.Base); err != nil {
 		return nil, err
 	}

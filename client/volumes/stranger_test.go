@@ -2,6 +2,7 @@ package volumes_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -94,12 +95,56 @@ func TestWhatStrangersDoToMountsIsSeenAndMended(t *testing.T) {
 // shares counts how often mounts below the root were shared.
 type shares struct {
 	mounts.Host
-	n atomic.Int64
+	n    atomic.Int64
+	fail atomic.Pointer[error]
 }
 
 func (s *shares) Share(dir string) error {
 	s.n.Add(1)
+	if err := s.fail.Load(); err != nil {
+		return *err
+	}
 	return s.Host.Share(dir)
+}
+
+// Where mounts cannot be shared, as on a private one with others inside, volumes are mounted, and the node says once what
+// follows and when that is over.
+func TestMountsThatCannotBeSharedAreTold(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		v.stop()
+		host := &shares{Host: v.host}
+		v.conf.Host = host
+		why := errors.New("/ is private: mount --make-shared / shares both")
+		host.fail.Store(&why)
+		v.start()
+		told := func() (all []string) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			for _, e := range v.events {
+				if e.Message == "Share mounts with tasks" {
+					all = append(all, e.Details["success"]+e.Details["error"])
+				}
+			}
+			return all
+		}
+		if all := told(); len(all) > 0 {
+			t.Errorf("told without a volume: %q", all)
+		}
+		v.up(workload("w"))
+		v.up(workload("next"))
+		if all := told(); len(all) != 1 || all[0] != "false"+why.Error() {
+			t.Errorf("told: %q", all)
+		}
+		host.fail.Store(nil)
+		v.up(workload("third"))
+		if all := told(); len(all) != 2 || all[1] != "true" {
+			t.Errorf("told: %q", all)
+		}
+		for _, id := range []string{"w", "next", "third"} {
+			v.down(id)
+		}
+		v.clean()
+	})
 }
 
 // A stranger may make private what tasks copy: unmounts would not reach their copies. It is shared again before a volume is

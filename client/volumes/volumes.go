@@ -132,6 +132,7 @@ type Service struct {
 	overdue overdue
 	efforts efforts
 	late    late
+	sharing sharing
 	// presumed is the lease of mounts whose records cannot be read.
 	presumed api.LeaseTerm
 	// unsettled are the rows of which the plugin may be serving calls of an earlier agent process, born is the uptime
@@ -261,8 +262,10 @@ func (s *Service) Plugins() *csiplugins.Service { return s.plugins }
 // Run restores the journal and leads everything that works beside the calls: retries, health, fingerprints.
 // It ends with ctx; what hangs in the kernel then is left behind.
 func (s *Service) Run(ctx context.Context) error {
-	if err := s.plugins.PrepareRoot(); err != nil {
-		s.log.Warn("mounts of plugins with file system isolation will not be seen", "error", err)
+	if len(s.journal.rows()) > 0 {
+		s.shareRoot()
+	} else if err := s.plugins.PrepareRoot(); err != nil { // it is told with the first volume
+		s.log.Debug("the directory of volumes is not shared", "error", err)
 	}
 	s.survey()
 	var all sync.WaitGroup

@@ -150,7 +150,8 @@ func Share(dir string) error {
 			return err
 		}
 		if len(inside) > 0 {
-			return fmt.Errorf("share mounts below %s: %s is mounted already, in a way that is not shared", dir, inside[0].Point)
+			return fmt.Errorf("share mounts below %s: %s is mounted there already, and %s, which the directory is on, is private: mount --make-shared %s shares both",
+				dir, inside[0].Point, within.Point, within.Point)
 		}
 		if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("bind %s to itself: %w", dir, err)
