@@ -35,7 +35,10 @@ func (r *run) generic() {
 		r.queue(name)
 	}
 	r.settle(settled)
-	r.leave = leaving(names, results)
+	r.leave, r.outdated = leaving(names, results), map[string][]*api.Allocation{}
+	for _, name := range names {
+		r.outdated[name] = results[name].Outdated
+	}
 	for _, name := range names {
 		if r.live && r.job.Group(name) != nil {
 			r.placeGroup(r.job.Group(name), results[name].Place)
@@ -209,21 +212,20 @@ func (p *placer) place(pl *reconcile.Place) bool {
 		others = p.vacateOthers(pl.Stop.Alloc)
 	}
 	a := p.newAlloc(pl)
-	switch {
-	case node != "" && p.placeAt(a, node):
-	case node == "" && p.chooseFor(a, pl):
-	default:
-		if pl.Together {
-			p.fail(a) // else their own claims would be what refuses them
-		}
+	found := node != "" && p.placeAt(a, node) || node == "" && p.chooseFor(a, pl)
+	gone := found
+	if !found && paired && node == "" && !pl.Together {
+		others, gone, found = p.makeWay(a, pl.Stop.Alloc)
+	}
+	if !found && node == "" {
+		p.fail(a) // while they are gone: else what refuses it may be what they have
+	}
+	if !gone {
 		for _, o := range others {
 			p.back(o)
 		}
 		if paired {
 			p.unvacate(pl.Stop.Alloc)
-		}
-		if node == "" && !pl.Together {
-			p.fail(a)
 		}
 		return false
 	}
@@ -234,8 +236,10 @@ func (p *placer) place(pl *reconcile.Place) bool {
 		p.run.stop(o, pl.Stop.Description, "")
 		p.run.stopped[o.ID] = true
 	}
-	p.run.add(a)
-	return true
+	if found {
+		p.run.add(a)
+	}
+	return found
 }
 
 // chooseFor finds the best node for the allocation: first that of its data, or one that waits for its plugin.

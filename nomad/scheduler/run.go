@@ -24,6 +24,8 @@ type run struct {
 	// leave are the allocations that leave their volumes together, stopped those of them that the plan stops for another one.
 	leave   []*api.Allocation
 	stopped map[string]bool
+	// outdated are the allocations that are to be replaced, now or later, by group.
+	outdated map[string][]*api.Allocation
 	// deployments are all of the job; current is the one of its version, or nil.
 	deployments []*api.Deployment
 	current     *api.Deployment

@@ -370,8 +370,10 @@ func (s *systemGroup) replaceSome(n int, canaries bool) (done int) {
 		}
 		p.vacate(a)
 		if !s.placeOn(p, s.run.edit.Find(a.NodeID), a, canaries) {
-			p.unvacate(a)
-			continue
+			if _, leaves, _ := p.makeWay(p.newAlloc(&reconcile.Place{Name: s.name, Previous: a}), a); !leaves {
+				p.unvacate(a)
+				continue
+			}
 		}
 		s.run.stop(a, reconcile.Updating, "")
 		done++

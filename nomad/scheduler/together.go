@@ -55,3 +55,38 @@ func (p *placer) back(o *api.Allocation) {
 	p.run.unvacate(o)
 	p.touch(p.run.edit.Find(o.NodeID))
 }
+
+// makeWay frees a node for the successor of an allocation there that is vacated, when nothing keeps it from the node but
+// volumes of those that are to be replaced. It answers who of them has to go with that allocation, if they can go at all, and
+// whether the successor was placed: where the node takes no more volumes it comes when theirs have left.
+func (p *placer) makeWay(a, prev *api.Allocation) (others []*api.Allocation, gone, found bool) {
+	i := p.run.edit.Find(prev.NodeID)
+	if !p.hasVolumes || i < 0 || !p.fit[i].ok() || p.run.node(prev.NodeID) == nil {
+		return nil, false, false
+	}
+	if reason, _ := p.refusal(p.run.edit.Row(i)); reason != "" {
+		return nil, false, false
+	}
+	if p.comesLater(a, i) {
+		return nil, true, false
+	}
+	for _, o := range p.run.outdated[p.group.Name] {
+		if o.NodeID == prev.NodeID && !p.run.gone[o.ID] {
+			p.vacate(o)
+			others = append(others, o)
+		}
+	}
+	if len(others) == 0 {
+		return nil, false, false
+	}
+	if p.take(a, i, p.run.volumes.Ask(p.group, a)) {
+		return others, true, true
+	}
+	return others, p.comesLater(a, i), false
+}
+
+// comesLater reports whether the allocation can be on the node when the volumes have left it that nobody keeps there.
+func (p *placer) comesLater(a *api.Allocation, i int) bool {
+	ask := p.run.volumes.Ask(p.group, a)
+	return ask.Impossible() == "" && ask.Later(p.run.edit.Row(i).Node)
+}

@@ -1,10 +1,12 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -114,5 +116,110 @@ func TestStaleMountOfTheMachineSteersPlacement(t *testing.T) {
 	c.node("n2", plugin(0, nil))
 	if p := placed(c.run(j)); len(p) != 1 || p[0].NodeID != "n2" {
 		t.Errorf("placed %+v", p)
+	}
+}
+
+// An update to another volume of the plugin, on a node that takes no more of them: what leaves is what it waits for.
+func TestUpdateToAnotherVolumeLeavesANodeThatIsFull(t *testing.T) {
+	multi := func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessMultiNodeMultiWriter) }
+	perAlloc := func(r *api.VolumeRequest) { multi(r); r.PerAlloc = true }
+	one := updated(api.UpdateStrategy{MaxParallel: 1})
+	for name, x := range map[string]struct {
+		kind           string
+		count          int
+		limit          int64
+		how            func(*api.VolumeRequest)
+		change         func(*api.Job)
+		first, another []string
+		stopped        int
+	}{
+		"one":               {api.JobTypeService, 1, 1, multi, one, []string{"v"}, []string{"w"}, 1},
+		"at once":           {api.JobTypeService, 2, 1, multi, func(*api.Job) {}, []string{"v"}, []string{"w"}, 2},
+		"shared":            {api.JobTypeService, 2, 1, multi, one, []string{"v"}, []string{"w"}, 2},
+		"each has its own":  {api.JobTypeService, 2, 2, perAlloc, one, []string{"v[0]", "v[1]"}, []string{"w[0]", "w[1]"}, 1},
+		"batch":             {api.JobTypeBatch, 1, 1, multi, func(*api.Job) {}, []string{"v"}, []string{"w"}, 1},
+		"system":            {api.JobTypeSystem, 1, 1, multi, one, []string{"v"}, []string{"w"}, 1},
+		"there is capacity": {api.JobTypeService, 2, 2, multi, one, []string{"v"}, []string{"w"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.node("n1", plugin(x.limit, nil))
+			for _, v := range append(x.first, x.another...) {
+				c.volume(v, api.AccessMultiNodeMultiWriter)
+			}
+			// settle has what a plan stops give its volumes back, and what it places have them.
+			settle := func(o *scheduler.Output, volumes []string) {
+				for i, a := range placed(o) {
+					c.write(func(tx *state.Txn) {
+						id := volumes[min(i, len(volumes)-1)]
+						if len(volumes) > 1 {
+							id = volumes[int(a.Name[len(a.Name)-2]-'0')]
+						}
+						tx.PutClaim(&api.VolumeClaim{
+							Namespace: "default", VolumeID: id, AllocID: a.ID, NodeID: a.NodeID, JobID: a.JobID, TaskGroup: a.TaskGroup,
+							PluginID: "p", ExternalID: "ext-" + id, Mode: api.ClaimWrite, State: api.ClaimReady,
+							AccessMode: api.AccessMultiNodeMultiWriter, AttachmentMode: api.AttachmentFileSystem,
+						})
+					})
+				}
+				for _, a := range stopped(o) {
+					c.write(func(tx *state.Txn) {
+						for held := range tx.ClaimsByAlloc(a.ID) {
+							tx.DeleteClaim(held.Namespace, held.VolumeID, held.AllocID, held.Use)
+						}
+					})
+				}
+				c.decide("j", true)
+			}
+			j := job("j", x.kind, x.count, x.change, user("old"), withVolume("v", x.how))
+			c.register(j)
+			settle(c.run(j), x.first)
+			settle(c.run(j), x.first)
+			if len(c.live("j")) != x.count {
+				t.Fatalf("%d allocations", len(c.live("j")))
+			}
+			next := job("j", x.kind, x.count, x.change, user("new"), withVolume("w", x.how))
+			c.register(next)
+			o := c.run(next)
+			if len(stopped(o)) != x.stopped || len(placed(o)) == 0 && !refusedFor(o, "maximum number of volumes") {
+				t.Fatalf("stopped %d, placed %d, failed %+v", len(stopped(o)), len(placed(o)), o.Failed["g"])
+			}
+			if len(placed(o)) == 0 && !slices.Contains(o.Missing, "csi-plugin:p") {
+				t.Errorf("waits for %v", o.Missing)
+			}
+			for range 2 * x.count {
+				settle(o, x.another)
+				o = c.run(next)
+			}
+			settle(o, x.another)
+			if got, want := c.users("j"), fmt.Sprintf("map[new:%d]", x.count); got != want {
+				t.Errorf("in the end %s, want %s, failed %+v", got, want, o.Failed["g"])
+			}
+		})
+	}
+}
+
+// Who would not have a place there either when the volumes have left is not stopped.
+func TestUpdateToAnotherVolumeStopsNobodyForNothing(t *testing.T) {
+	multi := func(r *api.VolumeRequest) { r.AccessMode = string(api.AccessMultiNodeMultiWriter) }
+	for name, change := range map[string]func(*api.Job){
+		"capacity": func(j *api.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = 9000 },
+		"volume":   withVolume("absent", multi),
+		"limit":    withVolume("x", multi), // two where one can be
+	} {
+		c := newCluster(t)
+		c.node("n1", plugin(1, nil))
+		for _, v := range []string{"v", "w", "x"} {
+			c.volume(v, api.AccessMultiNodeMultiWriter)
+		}
+		j := job("j", api.JobTypeService, 1, withVolume("v", multi))
+		c.register(j)
+		c.claim(c.run(j), "v")
+		c.setRunning("j")
+		next := job("j", api.JobTypeService, 1, user("new"), withVolume("w", multi), change)
+		c.register(next)
+		if o := c.run(next); len(stopped(o)) != 0 || len(placed(o)) != 0 {
+			t.Errorf("%s: stopped %d, placed %d", name, len(stopped(o)), len(placed(o)))
+		}
 	}
 }

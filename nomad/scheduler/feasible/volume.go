@@ -51,6 +51,8 @@ type Volumes struct {
 	// onNode are the external volumes on each node: attached, claimed, or planned.
 	onNode      map[string][]external
 	controllers map[string]claim.Controllers
+	// later leaves out of the volumes on a node those that leave it by the plan.
+	later bool
 }
 
 type external struct{ plugin, id string }
@@ -218,6 +220,13 @@ func (a *VolumeAsk) Taken(n *api.Node) bool {
 	return taken
 }
 
+// Later reports whether the volumes can be used on the node when those have left it whose users the plan stops.
+func (a *VolumeAsk) Later(n *api.Node) bool {
+	a.all.later = true
+	defer func() { a.all.later = false }()
+	return a.Refusal(n) == ""
+}
+
 func (a *VolumeAsk) refusal(n *api.Node) (reason string, taken bool) {
 	if a.impossible != "" {
 		return a.impossible, false
@@ -285,6 +294,9 @@ func (vs *Volumes) onThis(n *api.Node, w want) string {
 // this one counts, too.
 func (vs *Volumes) fits(n *api.Node, w want, added []external) (reason string, news bool) {
 	plugin, here, ext := w.volume.PluginID, vs.volumesOn(n.ID), w.external()
+	if vs.later {
+		here = vs.keptOn(n.ID, here)
+	}
 	if slices.Contains(here, ext) || slices.Contains(added, ext) {
 		return "", false
 	}
@@ -316,6 +328,27 @@ func (vs *Volumes) volumesOn(node string) []external {
 	}
 	vs.onNode[node] = here
 	return here
+}
+
+// keptOn are the volumes on the node without those that leave it by the plan: it stops whoever has them there and was not
+// giving them back.
+func (vs *Volumes) keptOn(node string, here []external) (kept []external) {
+	stopped, stays := map[external]bool{}, map[external]bool{}
+	for c := range vs.view.ClaimsByNode(node) {
+		ext := external{c.PluginID, c.ExternalID}
+		switch {
+		case vs.stopping[c.AllocID]:
+			stopped[ext] = true
+		case !claim.Leaving(c.State):
+			stays[ext] = true
+		}
+	}
+	for _, ext := range here {
+		if !stopped[ext] || stays[ext] {
+			kept = append(kept, ext)
+		}
+	}
+	return kept
 }
 
 func with[T comparable](list []T, e T) []T {

@@ -225,6 +225,9 @@ func (p *pass) replace() {
 	if now == 0 {
 		return
 	}
+	for _, r := range p.destructive {
+		p.res.Outdated = append(p.res.Outdated, r.Allocation)
+	}
 	rows := byIndex(p.destructive)[:now]
 	stops := make([]Stop, now)
 	p.res.Place = slices.Grow(p.res.Place, now)

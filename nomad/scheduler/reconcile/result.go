@@ -88,6 +88,8 @@ type Result struct {
 	Amend  []Amend
 	Update []*api.Allocation
 	Place  []Place
+	// Outdated are those that are to be replaced, now or later, when any is now.
+	Outdated []*api.Allocation
 	// State is the group's part of a deployment to be created; nil when none is.
 	State *api.DeploymentState
 	// Older is what runs while canaries are not promoted; else nil.
