@@ -105,6 +105,11 @@ type VolumeClaimResponse struct {
 	Volume         *Volume           `msg:",omitempty"`
 	Claim          *VolumeClaim      `msg:",omitempty"`
 	PublishContext map[string]string `msg:",omitempty"`
+	// Driver is the name of the driver that the volume is of; empty where it is not known.
+	Driver string `json:",omitempty" msg:",omitempty"`
+	// OtherDrivers are the names of other drivers that the plugin has controllers of. An instance of one of them may have
+	// another volume by the same id, and is not asked for this one. A driver may name its node plugin as it names no controller.
+	OtherDrivers []string `json:",omitempty" msg:",omitempty"`
 	// NodeExpand asks the node to call NodeExpandVolume after publishing.
 	NodeExpand bool `msg:",omitempty"`
 	// Waiting is why the claim is not ready yet; empty when it is.

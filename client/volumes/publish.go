@@ -3,7 +3,9 @@ package volumes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -45,6 +47,20 @@ func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClai
 	return r
 }
 
+// errStranger marks that the node's plugin is another driver than the volume's. The plugin may become that again, or an operator
+// say that it was renamed: it is waited for, as the servers wait with what that driver has attached.
+var errStranger = errors.New("it may have another volume by the same id")
+
+// stranger refuses to have a volume mounted by another driver than its own.
+func (s *Service) stranger(p *csiplugins.Plugin, reply *api.VolumeClaimResponse) error {
+	now := s.plugins.Provider(p)
+	if now == "" || now == reply.Driver || !slices.Contains(reply.OtherDrivers, now) {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "CSI plugin %q is driver %q on this node, and the volume is of driver %q: %w: run that one again, or, if it was renamed, say so with `nomad plugin renamed`",
+		p.PluginID, now, reply.Driver, errStranger)
+}
+
 // stagedBefore is where the volume may be staged on this boot already; nil when nobody staged it. Where the record of
 // that is lost, those who use it know, or the mount table.
 func (s *Service) stagedBefore(r *row) *place {
@@ -79,6 +95,9 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 		return nil, err
 	}
 	defer release()
+	if err := s.stranger(p, reply.VolumeClaimResponse); err != nil {
+		return nil, err
+	}
 	next := s.intent(p, q, reply.VolumeClaimResponse)
 	before := s.journal.row(next.key())
 	if before == nil && !s.journal.isDamaged(next.key()) || before != nil && (before.State == rowLeaving || before.State == rowReleased) {

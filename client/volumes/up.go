@@ -258,6 +258,7 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 		return nil, err
 	}
 	var done *row
+	strange := false
 	b := s.backoff(q.wait, true, "mount volume", "volume_id", q.name(), "alloc_id", q.alloc.ID, "plugin_id", id)
 	others, _ := s.others.LoadOrStore(id, &csi.Others{})
 	b.Others = others.(*csi.Others)
@@ -273,7 +274,7 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 			return err
 		}
 		for again := true; again; again = errors.Is(err, errStale) {
-			if s.stale(given) {
+			if strange || s.stale(given) {
 				told() // the servers' silence is told as theirs
 				if given, err = s.claim(ctx, q); err != nil {
 					return err
@@ -286,6 +287,7 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 				return err
 			}
 			done, err = s.publishOnce(ctx, p, q, given)
+			strange = errors.Is(err, errStranger)
 		}
 		if err != nil {
 			if errors.Is(err, fault.Unavailable) {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"slices"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 )
@@ -30,6 +31,26 @@ func Drivers(tx *state.Txn, plugin string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Strangers tells whose the volume of a claim is, empty where that is not known, and the names of other drivers that nodes
+// report controllers of, in order. A node plugin of such a name is of another driver; of a name that no controller has it may
+// be the other half of the volume's own.
+func Strangers(tx *state.Txn, c *api.VolumeClaim, v *api.Volume) (driver string, others []string) {
+	driver = v.Provision.Provider
+	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil && a.Provider != "" {
+		driver = a.Provider
+	}
+	if driver == "" {
+		return "", nil
+	}
+	for n := range tx.NodesByController(c.PluginID) {
+		if i := n.CSIControllerPlugins[c.PluginID]; i != nil && i.Provider != "" && i.Provider != driver && !slices.Contains(others, i.Provider) {
+			others = append(others, i.Provider)
+		}
+	}
+	slices.Sort(others)
+	return driver, others
 }
 
 // Provider is the name of the driver whose healthy controllers the plugin has; "" when there are none, or of several
