@@ -57,6 +57,10 @@ type Client struct {
 	answered atomic.Int64
 	lease    lease
 	files    files
+	// heardBefore is when an earlier process of the agent sent its last heartbeat that was answered, as far as that is noted, else
+	// when this one began; heardNoted is set while there is a note, and is of who sends heartbeats.
+	heardBefore int64
+	heardNoted  bool
 	// waits is what the start waits for.
 	waits atomic.Pointer[string]
 	// registered is closed when the servers know the node.
@@ -118,6 +122,7 @@ func New(conf Config) (*Client, error) {
 	c.recall()
 	c.recallVoters()
 	c.recallLease()
+	c.recallHeard()
 	return c, nil
 }
 

@@ -175,7 +175,8 @@ func (c *Client) register(ctx context.Context) (time.Duration, error) {
 // heard takes over what the servers tell with every answer to what was sent at a time of [bootTime].
 func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 	c.renewLeases(sent)
-	c.answered.Store(bootTime())
+	c.answered.Store(sent)
+	c.keepHeard(sent)
 	c.told(resp.Servers)
 	c.toldVoters(resp.Voters)
 	if resp.HeartbeatTTL <= 0 {
@@ -228,7 +229,7 @@ func (c *Client) watchSilence(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		c.stopAlone(time.Duration(bootTime() - max(c.answered.Load(), c.lease.born)))
+		c.stopAlone(c.alone())
 	}
 }
 

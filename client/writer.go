@@ -64,11 +64,11 @@ func (w *writer) run() {
 }
 
 // files are what the node writes beside its database.
-type files struct{ lease, servers, voters writer }
+type files struct{ lease, servers, voters, heard writer }
 
 // end waits, bounded, for what is being written, and names what hangs.
 func (f *files) end() (left []string) {
-	for name, w := range map[string]*writer{leaseFile: &f.lease, serversFile: &f.servers, votersFile: &f.voters} {
+	for name, w := range map[string]*writer{leaseFile: &f.lease, serversFile: &f.servers, votersFile: &f.voters, heardFile: &f.heard} {
 		w.mu.Lock()
 		busy, last := w.busy, w.next
 		w.mu.Unlock()
