@@ -42,7 +42,9 @@ func (w *World) checkRecords() {
 	tx := w.newest().store.Read()
 	for _, v := range w.storage.Known() {
 		for _, on := range v.Attached {
-			if node := on[len("provider-"):]; tx.Attachment("attach", v.ID, node) == nil && tx.Attachment("attach", v.ID+alias, node) == nil {
+			node := on[len("provider-"):]
+			known := tx.Attachment("attach", v.ID, node) != nil || tx.WrittenOffTo("attach", v.ID, node) != nil
+			if !known && tx.Attachment("attach", v.ID+alias, node) == nil && tx.WrittenOffTo("attach", v.ID+alias, node) == nil {
 				w.fail("%s is attached to %s and nothing is recorded", v.ID, on)
 			}
 		}
@@ -336,6 +338,12 @@ func (w *World) left() string {
 			continue
 		}
 		return fmt.Sprintf("the attachment of %s to %s (%s, %s)", a.ExternalID, a.NodeID, a.State, a.LastError)
+	}
+	for a := range tx.WrittenOff() {
+		if w.dead != nil && a.NodeID == w.dead.id {
+			continue
+		}
+		return fmt.Sprintf("what was written off of %s to %s (%s)", a.ExternalID, a.NodeID, a.LastError)
 	}
 	for n := range tx.Nodes() {
 		if w.dead != nil && n.ID == w.dead.id {

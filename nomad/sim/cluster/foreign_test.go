@@ -161,3 +161,25 @@ func (w *World) sayRenamed(tx *state.Txn) {
 		}
 	}
 }
+
+// writeOff has an operator end a detach that fails: one, or all those of a driver that has another name by now. He has cut
+// the node off with the storage's own means then.
+func (w *World) writeOff() {
+	var stuck []*api.VolumeAttachment
+	for a := range w.truth().Read().Attachments() {
+		if a.State == api.AttachmentUnpublishing && a.LastError != "" {
+			stuck = append(stuck, a)
+		}
+	}
+	if len(stuck) == 0 {
+		return
+	}
+	a := stuck[w.rnd.IntN(len(stuck))]
+	r := &api.VolumeDetachRequest{PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, Force: true}
+	w.mu.Lock()
+	if slices.Contains(w.former, a.Provider) {
+		r = &api.VolumeDetachRequest{PluginID: a.PluginID, Provider: a.Provider, Force: true}
+	}
+	w.mu.Unlock()
+	go func() { _ = w.user(r, wire.VolumeDetach.Name, &api.WriteMeta{}) }()
+}

@@ -12,7 +12,7 @@ import (
 var planted = flag.Int("planted", 0, "within how many seeds each planted bug must be found; 0 looks for the quick ones only")
 
 // slow are bugs that take more than a few seeds.
-var slow = []Bug{BugNoFence, BugEarlyClaim, BugSilentLeader, BugToldServers, BugDeafLeader, BugUnresumed, BugStaleMounts, BugWriteBack, BugNotFound, BugVerdictLost, BugHungPlaces}
+var slow = []Bug{BugNoFence, BugEarlyClaim, BugSilentLeader, BugToldServers, BugDeafLeader, BugUnresumed, BugStaleMounts, BugWriteBack, BugNotFound, BugVerdictLost, BugHungPlaces, BugPurged}
 
 // rare are bugs that a few hundred seeds do not show; they are planted when more are played.
 var rare = []Bug{BugForgetful}

@@ -311,7 +311,7 @@ func (w *World) step() {
 	r := w.rnd
 	j := w.jobs[r.IntN(len(w.jobs))]
 	id := made[r.IntN(len(made))]
-	switch n := r.IntN(109); {
+	switch n := r.IntN(111); {
 	case n < 20:
 		j.wanted = !j.wanted || r.IntN(3) > 0
 		w.schedule(j, false)
@@ -349,6 +349,8 @@ func (w *World) step() {
 		w.rename()
 	case n < 85:
 		w.purge(w.nodes[r.IntN(len(w.nodes))])
+	case n < 87:
+		w.writeOff()
 	default:
 		n := w.nodes[r.IntN(len(w.nodes))]
 		if r.IntN(10) == 0 {
