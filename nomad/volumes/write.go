@@ -183,6 +183,10 @@ func (s *Service) create(ctx context.Context, spec *api.VolumeSpec) (uint64, err
 		return 0, fault.New(fault.Conflict, "CSI plugin %q has controllers of drivers %q and %q, as while its job is changed, and nobody would know which one created the volume: ask again when there is one",
 			spec.PluginID, of[0], of[1])
 	}
+	if t := spec.RequestedTopologies; t != nil && len(commands.WithSegments(t.Required)) > 0 && !pluginview.Places(tx, spec.PluginID) {
+		return 0, fault.New(fault.Invalid, "topology_request requires places, and CSI plugin %q cannot be asked to create volumes in any (it does not announce VOLUME_ACCESSIBILITY_CONSTRAINTS): leave topology_request out, or use a plugin that can",
+			spec.PluginID)
+	}
 	named(spec)
 	res, err := s.raft.Propose(ctx, &commands.Intend{Spec: spec})
 	if err != nil {
@@ -230,6 +234,9 @@ func (s *Service) written(specs []*api.VolumeSpec, index uint64) *api.VolumeWrit
 		if v := tx.Volume(spec.Namespace, spec.ID); v != nil {
 			out.Volumes = append(out.Volumes, detail(tx, v))
 			warnings = append(warnings, twins(tx, v)...)
+			if t := spec.RequestedTopologies; v.Provision.Created && t != nil && len(commands.WithSegments(t.Preferred)) > 0 && !pluginview.Places(tx, v.PluginID) {
+				warnings = append(warnings, fmt.Sprintf("volume %q: its plugin %q was not told of the preferred places of topology_request: it cannot be asked to create volumes in any", v.ID, v.PluginID))
+			}
 		}
 	}
 	out.Warnings = strings.Join(warnings, "\n")
