@@ -81,7 +81,7 @@ var sameLayer = []string{
 	"nomad/jobs/ledger>nomad/", "nomad/deployments/tally>nomad/state", "client/taskenv>plugins/driver",
 	"plugins/>plugins/", "client/fingerprint>plugins/",
 	"client/csiplugins>plugins/", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "nomad/httpapi>nomad/httpapi/", "nomad/httpapi/>nomad/httpapi/endpoint", "nomad/httpapi/>nomad/httpapi/encode", "nomad/httpapi/>nomad/httpapi/view", "nomad/httpapi/endpoint>nomad/httpapi/admission", "command>command/", "command/>command/",
-	"jobspec>jobspec/", "jobspec/files>jobspec/", "jobspec/examples>jobspec", "jobspec/expr>jobspec/bounds", "jobspec/hclspec>jobspec/", "jobspec/jsonspec>jobspec/", "jobspec/volumespec>jobspec/", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec/", "api/>api", "cmd/>",
+	"jobspec>jobspec/", "jobspec/files>jobspec/", "jobspec/examples>jobspec", "jobspec/expr>jobspec/bounds", "jobspec/expr>jobspec/nesting", "jobspec/nesting>jobspec/bounds", "jobspec/hclspec>jobspec/", "jobspec/jsonspec>jobspec/", "jobspec/volumespec>jobspec/", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec/", "api/>api", "cmd/>",
 }
 
 func allowedSideways(from, to string) bool {
@@ -147,7 +147,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/memberlist":             {"nomad/member"},
 	"google.golang.org/grpc":                      {"api/wire", "nomad/rpc", "client/link", "plugins/", "nomad/volumes/volumestest"},
 	"github.com/hashicorp/hcl/hcl":                {"jobspec/hcl1"},
-	"github.com/hashicorp/hcl/v2":                 {"jobspec", "jobspec/expr", "jobspec/hclspec"},
+	"github.com/hashicorp/hcl/v2":                 {"jobspec", "jobspec/nesting", "jobspec/expr", "jobspec/hclspec"},
 	"github.com/container-storage-interface/spec": {"plugins/csi", "plugins/csi/"},
 	"go.etcd.io/bbolt":                            {"client/store"},
 	"github.com/urfave/cli/v3":                    {"command", "command/", "cmd/nomad"},

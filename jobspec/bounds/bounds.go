@@ -20,6 +20,8 @@ const (
 	EntriesMax = 200_000
 	// NamesMax is how many variables and how many locals a file may have.
 	NamesMax = 1000
+	// ExponentMax is the largest binary exponent of a number; decimals of larger ones are long.
+	ExponentMax = 2048
 )
 
 // CheckSize refuses a file of more than [SizeMax] bytes; the path is for the error, which is of the class

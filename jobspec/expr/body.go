@@ -11,15 +11,16 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/nesting"
 )
 
 // Body checks and parses a text in HCL or JSON, which its first sign tells; the meter weighs what its expressions make.
 func Body(path string, text []byte, m *Meter) (hcl.Body, error) {
 	trimmed := bytes.TrimSpace(text)
 	inJSON := len(trimmed) > 0 && trimmed[0] == '{'
-	check := Check
+	check := nesting.Check
 	if inJSON {
-		check = checkTexts
+		check = nesting.CheckJSON
 	}
 	if err := check(path, text); err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func Body(path string, text []byte, m *Meter) (hcl.Body, error) {
 
 // Value parses and evaluates an expression that stands alone, on a meter of its own; source names it in errors.
 func Value(source, text string) (cty.Value, hcl.Diagnostics) {
-	if err := Check(source, []byte(text)); err != nil {
+	if err := nesting.Check(source, []byte(text)); err != nil {
 		return cty.DynamicVal, hcl.Diagnostics{Problem(hcl.Range{Filename: source, Start: hcl.InitialPos, End: hcl.InitialPos}, "%v", err)}
 	}
 	e, diags := hclsyntax.ParseExpression([]byte(text), source, hcl.InitialPos)
@@ -64,7 +65,7 @@ func CheckType(e hcl.Expression) hcl.Diagnostics {
 	if diags.HasErrors() || text.IsNull() || text.Type() != cty.String {
 		return diags
 	}
-	if err := Check(e.Range().Filename, []byte(text.AsString())); err != nil {
+	if err := nesting.Check(e.Range().Filename, []byte(text.AsString())); err != nil {
 		return hcl.Diagnostics{Problem(e.Range(), "%v", err)}
 	}
 	return nil

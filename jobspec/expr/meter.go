@@ -7,6 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2/ext/dynblock"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/jobspec/bounds"
 )
 
 // Weights of what expressions make. All that one file makes weighs at most [WeightMax].
@@ -19,8 +21,6 @@ const (
 	blockWeight = 1 << 10
 	// mistakeWeight is what a mistake weighs: loops repeat them.
 	mistakeWeight = 16 << 10
-	// exponentMax is the largest binary exponent of a number; decimals of larger ones are long.
-	exponentMax = 2048
 )
 
 // Meter weighs the values that expressions make. What is made more than once weighs each time, and what takes
@@ -94,7 +94,7 @@ func (m *Meter) weigh(v cty.Value) bool {
 	case v.Type() == cty.String:
 		return m.take(len(v.AsString()))
 	case v.Type() == cty.Number:
-		if e := v.AsBigFloat().MantExp(nil); e > exponentMax || e < -exponentMax {
+		if e := v.AsBigFloat().MantExp(nil); e > bounds.ExponentMax || e < -bounds.ExponentMax {
 			m.exceeded("a number is out of range")
 			return false
 		}

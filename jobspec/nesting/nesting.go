@@ -1,4 +1,6 @@
-package expr
+// Package nesting refuses texts of job files whose nesting could overflow the stack of the parsers, which recurse: it looks
+// at them with the lexer, which does not.
+package nesting
 
 import (
 	"encoding/json"
@@ -18,8 +20,8 @@ import (
 // chainMax bounds what nests in one expression without brackets: operators, conditions, indexes and calls.
 const chainMax = 1000
 
-// Check refuses texts that are too large or nested too deeply to be parsed safely: parsers recurse, and a stack that
-// overflows ends the process.
+// Check refuses texts in HCL that are too large or nested too deeply to be parsed safely. Its errors are of the class
+// [fault.TooLarge] or [fault.Invalid] and begin with the path.
 func Check(path string, body []byte) error {
 	if err := bounds.CheckSize(path, len(body)); err != nil {
 		return err
@@ -28,8 +30,8 @@ func Check(path string, body []byte) error {
 	return checkNesting(path, tokens)
 }
 
-// checkTexts is Check for a file in JSON. Its texts may be templates, whatever is escaped in them.
-func checkTexts(path string, body []byte) error {
+// CheckJSON is [Check] for a file in JSON. Its texts may be templates, whatever is escaped in them.
+func CheckJSON(path string, body []byte) error {
 	if err := bounds.CheckSize(path, len(body)); err != nil {
 		return err
 	}
@@ -68,7 +70,7 @@ func checkTexts(path string, body []byte) error {
 // tooLarge reports a number that takes long to write out.
 func tooLarge(number string) bool {
 	f, _, err := big.ParseFloat(number, 10, 64, big.ToNearestEven)
-	return err == nil && f.MantExp(nil) > exponentMax
+	return err == nil && f.MantExp(nil) > bounds.ExponentMax
 }
 
 // bracket is one that is open, and what nests inside of it without brackets.
