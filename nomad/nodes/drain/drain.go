@@ -2,8 +2,9 @@
 // It is pure: it sees a node, its allocations and those of their jobs, and the time.
 //
 // The order: service allocations first, as many at once as their group's migrate block allows, or all of a
-// group that shares a volume which one node may use: none could be elsewhere before the last is gone; batch
-// allocations when they end or the deadline comes; then system jobs, unless they are ignored; jobs
+// group that shares a volume which one node may use: none could be elsewhere before the last is gone, nor before
+// batch work that shares it is, for which they stay; batch allocations when they end or the deadline comes; then
+// system jobs, unless they are ignored; jobs
 // that run CSI plugins last, when no volume is left. At the deadline all go at once but the plugins:
 // without them volumes would stay on the node for ever, and the drain with them.
 //
@@ -12,6 +13,7 @@
 package drain
 
 import (
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -75,7 +77,7 @@ func Next(v View) Decision {
 		d.mark(left[service])
 		d.mark(left[batch])
 	} else {
-		ids, wake := paced(v, left[service])
+		ids, wake := paced(v, free(left[service], left[batch]))
 		d.Migrate, d.Wake = append(d.Migrate, ids...), sooner(d.Wake, wake)
 	}
 	if forced || users == 0 {
@@ -128,6 +130,25 @@ func runsPlugin(a *api.Allocation) bool {
 		}
 	}
 	return false
+}
+
+// free are those of the services that share no volume which one node may use with batch work: that keeps it here until
+// it ends or the deadline comes, and nobody has it elsewhere before.
+func free(services, batch []*api.Allocation) []*api.Allocation {
+	kept := map[[2]string]bool{}
+	for _, b := range batch {
+		for _, u := range b.VolumeUses() {
+			if u.AccessMode.SingleNode() {
+				kept[[2]string{b.Namespace, u.VolumeID}] = true
+			}
+		}
+	}
+	if len(kept) == 0 {
+		return services
+	}
+	return slices.DeleteFunc(slices.Clone(services), func(a *api.Allocation) bool {
+		return slices.ContainsFunc(a.VolumeUses(), func(u *api.VolumeUse) bool { return kept[[2]string{a.Namespace, u.VolumeID}] })
+	})
 }
 
 // paced returns what may go now without leaving a group with fewer than count - max_parallel healthy

@@ -210,3 +210,37 @@ func TestGroupThatSharesAVolumeOfOneNodeMovesTogether(t *testing.T) {
 		}
 	}
 }
+
+// Nobody has a volume of one node elsewhere while batch work uses it here: whoever shares it goes on until that goes.
+func TestServiceStaysWhileBatchWorkKeepsItsVolumeOnTheNode(t *testing.T) {
+	t.Parallel()
+	now, deadline := time.Unix(1001, 0), time.Unix(1000, 0).Add(time.Hour)
+	for name, c := range map[string]struct {
+		source string
+		mode   api.AccessMode
+		want   []string
+	}{
+		"the same":      {"v", api.AccessSingleNodeMulti, nil},
+		"another":       {"w", api.AccessSingleNodeMulti, []string{"s1", "s2"}},
+		"of many nodes": {"v", api.AccessMultiNodeMultiWriter, []string{"s1", "s2"}},
+	} {
+		uses := func(kind, source string, mode api.AccessMode) *api.Job {
+			j := job(kind, 2, 2, false)
+			j.TaskGroups[0].Volumes = map[string]*api.VolumeRequest{"data": {Type: api.VolumeTypeCSI, Source: source, AccessMode: string(mode)}}
+			return j
+		}
+		svc, bat := uses("service", c.source, c.mode), uses("batch", "v", c.mode)
+		s1, s2, b := alloc("s1", "n1", svc), alloc("s2", "n1", svc), alloc("b", "n1", bat)
+		spec := api.DrainSpec{Deadline: time.Hour}
+		if d := drain.Next(view(spec, now, s1, s2, b)); !slices.Equal(d.Migrate, c.want) {
+			t.Errorf("%s: %v go, want %v", name, d.Migrate, c.want)
+		}
+		if d := drain.Next(view(spec, deadline, s1, s2, b)); !slices.Equal(d.Migrate, []string{"s1", "s2", "b"}) {
+			t.Errorf("%s: %v go at the deadline", name, d.Migrate)
+		}
+		b.ClientStatus = api.AllocClientStatusComplete
+		if d := drain.Next(view(spec, now, s1, s2, b)); !slices.Equal(d.Migrate, []string{"s1", "s2"}) {
+			t.Errorf("%s: %v go when the work is done", name, d.Migrate)
+		}
+	}
+}
