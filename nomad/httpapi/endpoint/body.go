@@ -19,6 +19,10 @@ const (
 	BodyMax = 1 << 20
 	// bodyDepth bounds the nesting of objects and arrays.
 	bodyDepth = 128
+	// Bounds of the objects, and of all values, in a body: the first so many are free, and there must be so many bytes for
+	// each further one. An empty object takes three bytes, and half a KiB in memory.
+	objectsFree, objectBytes = 64 << 10, 256
+	valuesFree, valueBytes   = 256 << 10, 16
 )
 
 // errSlow is said of a body that does not come.
@@ -33,7 +37,7 @@ func (c *Call) Body(limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return data, checkDepth(data)
+	return data, checkShape(data)
 }
 
 // Bytes reads a whole bounded body; one that says that it is too large is not read at all.
@@ -124,9 +128,10 @@ func (c *Call) addressed(data []byte) error {
 	return nil
 }
 
-// checkDepth refuses nesting that a decoder would pay for, in one pass and without memory.
-func checkDepth(data []byte) error {
-	depth, quoted, escaped := 0, false, false
+// checkShape refuses nesting that a decoder would pay for, and more objects and values than what they could say explains,
+// in one pass and without memory.
+func checkShape(data []byte) error {
+	depth, objects, values, quoted, escaped := 0, 0, 0, false, false
 	for _, b := range data {
 		switch {
 		case escaped:
@@ -140,9 +145,21 @@ func checkDepth(data []byte) error {
 			if depth++; depth > bodyDepth {
 				return fault.New(fault.Invalid, "request body is nested deeper than %d levels", bodyDepth)
 			}
+			values++ // the first one in it
+			if b == '{' {
+				objects++
+			}
 		case b == '}' || b == ']':
 			depth--
+		case b == ',':
+			values++
 		}
+	}
+	if most := objectsFree + len(data)/objectBytes; objects > most {
+		return fault.New(fault.TooLarge, "%d objects in a request body of %d bytes; at most %d are possible", objects, len(data), most)
+	}
+	if most := valuesFree + len(data)/valueBytes; values > most {
+		return fault.New(fault.TooLarge, "%d values in a request body of %d bytes; at most %d are possible", values, len(data), most)
 	}
 	return nil
 }

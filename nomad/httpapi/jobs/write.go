@@ -31,7 +31,7 @@ func jobOf(c *endpoint.Call) (*jobspec.Request, api.WriteRequest, error) {
 // jobIn is the job in a body, whatever its ID.
 func jobIn(c *endpoint.Call) (*jobspec.Request, api.WriteRequest, error) {
 	w := c.Writes()
-	data, err := c.Bytes(bodyMax)
+	data, err := c.Body(bodyMax)
 	if err != nil {
 		return nil, w, err
 	}
