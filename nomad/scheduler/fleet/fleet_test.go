@@ -197,3 +197,17 @@ func TestLifecycleCountsWhatRunsAtOnce(t *testing.T) {
 		t.Fatalf("asks %d", got)
 	}
 }
+
+// A node that names no networks has the address of its HTTP server.
+func TestTheAddressOfAnAgentIsThatOfItsNode(t *testing.T) {
+	for given, want := range map[string]string{
+		"10.0.0.1:4646": "10.0.0.1", "[fd00::1]:4646": "fd00::1", "10.0.0.1": "10.0.0.1", "host": "host", "": "",
+	} {
+		n := &api.Node{ID: "n", HTTPAddr: given, NodeResources: &api.NodeResources{}}
+		f := fleet.Build(1, slices.Values([]*api.Node{n}), slices.Values([]*api.Allocation(nil)))
+		r := f.Row(f.Find("n"))
+		if got := r.Address(r.Network("")[0]).IP; got != want {
+			t.Errorf("%q is at %q", given, got)
+		}
+	}
+}

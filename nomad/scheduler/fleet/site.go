@@ -86,6 +86,9 @@ func (s *site) addNetworks(n *api.Node) {
 	}
 	if len(s.networks[DefaultNetwork]) == 0 {
 		host, _, _ := strings.Cut(n.HTTPAddr, ":")
+		if at, err := netip.ParseAddrPort(n.HTTPAddr); err == nil {
+			host = at.Addr().String()
+		}
 		s.addKnown(DefaultNetwork, host, "", "")
 	}
 }
