@@ -219,14 +219,22 @@ func (w *story) wrongWith(j *api.Job, allocs []*api.Allocation, all bool) string
 	return ""
 }
 
-// asleep evaluates all jobs of a server where all is quiet, and says what was placed or stopped only then.
+// asleep evaluates all jobs of a server where all is quiet, and says what was placed or stopped only then. What is to be
+// looked at later, or is being rolled out, is left out: its time may come now.
 func (w *story) asleep() (bad []string) {
 	was := map[string]*api.Allocation{}
 	for _, a := range w.allocs() {
 		was[a.ID] = a
 	}
+	later := map[string]bool{}
+	for _, e := range call(w, wire.EvalList, &api.EvalListRequest{}).Evaluations {
+		later[e.JobID] = later[e.JobID] || e.Status == api.EvalStatusPending && !e.WaitUntil.IsZero()
+	}
+	byHand := map[string]bool{}
 	for _, j := range w.jobs() {
-		call(w, wire.JobEvaluate, &api.JobEvaluateRequest{JobID: j.ID})
+		d := call(w, wire.JobDeployment, &api.JobRequest{JobID: j.ID}).Deployment
+		later[j.ID] = later[j.ID] || d != nil && d.Status == api.DeploymentStatusRunning
+		byHand[call(w, wire.JobEvaluate, &api.JobEvaluateRequest{JobID: j.ID}).EvalID] = true
 	}
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		pending := func(e *api.Evaluation) bool { return e.Status == api.EvalStatusPending && e.WaitUntil.IsZero() }
@@ -236,9 +244,10 @@ func (w *story) asleep() (bad []string) {
 	}
 	for _, a := range w.allocs() {
 		switch old := was[a.ID]; {
-		case old == nil:
+		case later[a.JobID]:
+		case old == nil && byHand[a.EvalID]:
 			bad = append(bad, fmt.Sprintf("allocation %s of %s was placed on %s only when the job was evaluated by hand", a.ID[:8], a.JobID, a.NodeName))
-		case old.DesiredStatus != a.DesiredStatus:
+		case old != nil && old.DesiredStatus != a.DesiredStatus:
 			bad = append(bad, fmt.Sprintf("allocation %s of %s is to %s only since the job was evaluated by hand", a.ID[:8], a.JobID, a.DesiredStatus))
 		}
 	}

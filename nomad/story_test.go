@@ -79,6 +79,9 @@ func TestWhatUsersAskForIsDoneOnce(t *testing.T) {
 			w.heal()
 			bad := w.settle(false)
 			if len(bad) == 0 {
+				bad = w.asleep()
+			}
+			if len(bad) == 0 {
 				w.again()
 				bad = w.settle(true)
 			}
