@@ -135,7 +135,15 @@ func (w *story) prepare(preempts bool) {
 			PreemptionConfig:   api.PreemptionConfig{SystemSchedulerEnabled: true, BatchSchedulerEnabled: true, ServiceSchedulerEnabled: true, SysBatchSchedulerEnabled: true},
 		}})
 	}
+	w.enlist()
+}
+
+// enlist registers the nodes that the servers do not know.
+func (w *story) enlist() {
 	for i := range storyNodes {
+		if call(w, wire.NodeGet, &api.NodeRequest{NodeID: idOf(i)}).Node != nil {
+			continue
+		}
 		call(w, wire.NodeRegister, &api.NodeRegisterRequest{Node: &api.Node{
 			ID: idOf(i), SecretID: secretOf(i), Name: fmt.Sprint("n", i), Datacenter: "dc1", NodePool: "default",
 			Status: api.NodeStatusReady, SchedulingEligibility: api.NodeSchedulingEligible,
@@ -197,7 +205,7 @@ func (w *story) draw(k int) *api.Job {
 func (w *story) act() {
 	k, i := w.rnd.IntN(storyJobs), w.rnd.IntN(storyNodes)
 	id, node := jobID(k), idOf(i)
-	switch w.rnd.IntN(22) {
+	switch w.rnd.IntN(23) {
 	case 0, 1, 2, 3, 4:
 		j := w.draw(k)
 		w.tell("register %s: count %d, cpu %d, priority %d, env %v, update %+v", id, j.TaskGroups[0].Count, j.TaskGroups[0].Tasks[0].Resources.CPU, j.Priority, j.TaskGroups[0].Tasks[0].Env, j.TaskGroups[0].Update)
@@ -243,6 +251,10 @@ func (w *story) act() {
 	case 21:
 		w.tell("evaluate %s", id)
 		call(w, wire.JobEvaluate, &api.JobEvaluateRequest{JobID: id, EvalOptions: api.EvalOptions{ForceReschedule: w.rnd.IntN(2) == 0}})
+	case 22:
+		w.tell("collect garbage")
+		call(w, wire.SystemGC, &api.WriteRequest{})
+		w.enlist()
 	}
 }
 
