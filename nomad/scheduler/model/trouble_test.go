@@ -142,7 +142,11 @@ func outOfSight(node string, up step) step {
 			w.follow()
 			time.Sleep(time.Second)
 		}
-		for a := range w.store.Read().AllocsByNode(node) {
+		tx = w.store.Read()
+		if err := w.propose(&nodes.SetStatus{NodeID: node, Status: api.NodeStatusReady, Seed: uuid.NewString()}); err != nil {
+			return err // its heartbeat: only then are its reports taken
+		}
+		for a := range tx.AllocsByNode(node) {
 			switch d := a.Job.Group(a.TaskGroup).Disconnect; {
 			case a.ClientStatus != api.AllocClientStatusUnknown || a.DesiredStatus != api.AllocDesiredStatusRun:
 			case d != nil && d.LostAfter > 0:
