@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// sequence names this process of the agent and numbers its registrations, heartbeats and reports, so that the servers do not take one
-// that comes late, by way of a server that was cut off or frozen, for news.
+// sequence names this process of the agent and numbers its registrations, heartbeats and reports, so that the servers do
+// not take one that comes late, by way of a server that was cut off or frozen, for news.
 type sequence struct {
 	mu      sync.Mutex
 	process string

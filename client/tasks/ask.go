@@ -21,9 +21,9 @@ const (
 // Stop asks all tasks to end; Run returns when they have. It may be called any number of times.
 func (g *Group) Stop() { g.askOnce.Do(func() { close(g.asked) }) }
 
-// Abandon ends the tasks of a group that will not be run, all at once and poststop tasks too: as killed, or as failed in their setup when err
-// is given. Attempts of an earlier agent process that still run are taken up and killed. It returns when
-// all tasks are dead, or when ctx ends.
+// Abandon ends the tasks of a group that will not be run, all at once and poststop tasks too: as killed, or as failed in
+// their setup when err is given. Attempts of an earlier agent process that still run are taken up and killed. It returns
+// when all tasks are dead, or when ctx ends.
 func (g *Group) Abandon(ctx context.Context, err error) {
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -27,12 +27,12 @@ const Ends uint64 = 2
 // attachments keep the names of their drivers, which are learnt from answers and attach what is theirs, claims what
 // their volumes say about the loss of a node, those of a volume whose id is that of another one by now are not of that,
 // a plugin comes to a node that takes nothing new but needs it for its volumes, its job does not leave such nodes, it
-// comes back to those that have left its job, or to which a service brought it, and is looked at when they are back,
-// or it has ended there, a job of a plugin is not stopped for another one that cannot do what it does, who goes on although its volume was
-// given up is evaluated, a job that has more than is allowed is scaled down to what still is more, a topology_request
-// that says nothing is none, nodes keep the names of the processes that registered, work whose sidecars were ended
-// with it is not taken for work that its node ended, and system jobs are looked at when a volume of theirs can be used on
-// other nodes, but not when they are only templates of others.
+// comes back to those that have left its job, or to which a service brought it, and is looked at when they are back, or
+// it has ended there, a job of a plugin is not stopped for another one that cannot do what it does, who goes on although
+// its volume was given up is evaluated, a job that has more than is allowed is scaled down to what still is more, a
+// topology_request that says nothing is none, nodes keep the names of the processes that registered, work whose sidecars
+// were ended with it is not taken for work that its node ended, one volume of a driver has no second plugin, and system
+// jobs are looked at when a volume of theirs can be used on other nodes, but not when they are only templates of others.
 const Keyring uint64 = 3
 
 // since lists the commands that later versions have added.

@@ -147,6 +147,9 @@ func (c *Provisioned) Apply(tx *state.Txn) (any, error) {
 	if o := MadeByAnotherName(tx, v, c.ExternalID); o != nil && tx.AgreedVersion() >= fsm.Keyring { // answered at the same time
 		return nil, fault.New(fault.Conflict, "%s is volume %q in namespace %q, which was made by the name %q", c.ExternalID, o.ID, o.Namespace, o.Name)
 	}
+	if o := Twin(tx, v, c.ExternalID); o != nil {
+		return nil, fault.New(fault.Conflict, "%s is volume %q in namespace %q, of plugin %q of the same driver", c.ExternalID, o.ID, o.Namespace, o.PluginID)
+	}
 	p := &v.Provision
 	switch deleting := p.State == api.VolumeDeleting; {
 	case c.ExternalID != "":

@@ -31,6 +31,9 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 		if i < len(c.Providers) && c.Providers[i] != "" && (old == nil || next.Provision.Provider == "") { // rather than who else is there
 			next.Provision.Provider = c.Providers[i]
 		}
+		if err := noTwin(tx, old, next); err != nil {
+			return nil, err
+		}
 		put(tx, next)
 		if old != nil && len(next.Provision.Topologies) > len(old.Provision.Topologies) && tx.AgreedVersion() >= fsm.Keyring { // told now
 			ledger.Mirror(tx, next)

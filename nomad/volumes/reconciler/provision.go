@@ -66,7 +66,10 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 func unusable(tx *state.Txn, v *api.Volume, out *api.ControllerCreateResponse) error {
 	wanted, what := creation(v), ""
 	undoes := v.Provision.State == api.VolumeDeleting || v.Provision.Replaces != nil
+	twin := commands.Twin(tx, wanted, out.ExternalID)
 	switch o := commands.MadeByAnotherName(tx, wanted, out.ExternalID); {
+	case twin != nil:
+		what = fmt.Sprintf("%s is volume %q in namespace %q, of plugin %q of the same driver", out.ExternalID, twin.ID, twin.Namespace, twin.PluginID)
 	case wanted.CloneID != "" && out.ExternalID == wanted.CloneID:
 		what = fmt.Sprintf("%s is what was to be copied", out.ExternalID)
 	case o != nil:
