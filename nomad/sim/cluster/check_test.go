@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 )
 
 // What this file asserts is written apart from what the services do.
@@ -48,7 +49,7 @@ func (w *World) checkRecords() {
 				w.fail("%s is attached to %s and nothing is recorded", v.ID, on)
 			}
 		}
-		if v.Name != v.ID && tx.Volume("default", v.Name) == nil && !w.archives.forgotten[v.Name] && !w.disowned[v.ID] {
+		if v.Name != v.ID && !recorded(tx, v) && !w.archives.forgotten[v.Name] && !w.disowned[v.ID] {
 			w.fail("the provider has %s (%s) without a row or an intent", v.ID, v.Name)
 		}
 	}
@@ -60,6 +61,15 @@ func (w *World) checkRecords() {
 		}
 	}
 	w.checkClaims(tx)
+}
+
+// recorded reports whether a volume that was made has a row, of its name or of its id: a second spec of what an uncertain
+// creation made stays when that is given up.
+func recorded(tx *state.Txn, k fake.Known) bool {
+	for range tx.VolumesByExternal("attach", k.ID) {
+		return true
+	}
+	return tx.Volume("default", k.Name) != nil
 }
 
 // checkClaims asserts that nobody is attached elsewhere before the old node is proven off, and that
@@ -375,7 +385,7 @@ func (w *World) left() string {
 		}
 	}
 	for _, v := range w.storage.Known() {
-		if v.Name != v.ID && tx.Volume("default", v.Name) == nil && !w.archives.forgotten[v.Name] && !w.disowned[v.ID] {
+		if v.Name != v.ID && !recorded(tx, v) && !w.archives.forgotten[v.Name] && !w.disowned[v.ID] {
 			return "an orphan at the provider: " + v.ID
 		}
 	}

@@ -179,6 +179,9 @@ func (r *request) play(ctx context.Context, reply proto.Message) (err error, ans
 	w.mu.Lock()
 	if m, ok := r.args.(*pb.CreateVolumeRequest); ok && w.made(m.GetName()) {
 		f.took, f.late = min(f.took, 10*time.Millisecond), 0 // what is there is not made later, after it was deleted meanwhile
+		if slices.Contains(odd[r.rpc], f.before) {           // nor refused for good: a driver that has made it says so
+			f.before = codes.Unavailable
+		}
 	}
 	if w.hangs(r.args) {
 		w.mu.Unlock()

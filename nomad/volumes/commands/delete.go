@@ -145,9 +145,15 @@ func (c *ConfirmDelete) Apply(tx *state.Txn) (any, error) {
 		return nil, fault.New(fault.Conflict, "volume %q: the driver's id of what is to be deleted is not known yet", c.ID)
 	}
 	err = ledger.MayDelete(tx, target)
-	if now := ledger.Foreign(tx, target.PluginID, target.Provision.Provider); p.Replaces != nil && now != "" { // not forgotten: the former one deletes it
+	now := ledger.Foreign(tx, target.PluginID, target.Provision.Provider)
+	switch {
+	case now == "":
+	case p.Replaces != nil: // not forgotten: the former one deletes it
 		err = fault.New(fault.Unavailable, "volume %q: what an earlier creation made (%s) is of driver %q, and CSI plugin %q is driver %q now: run the former again, or `%s` forgets it",
 			v.ID, target.RemoteID(), target.Provision.Provider, target.PluginID, now, remedy.Forget(v.Namespace, v.ID))
+	case p.Uncertain && tx.AgreedVersion() >= fsm.Keyring: // not given back: the former one may be at work on it
+		err = fault.New(fault.Unavailable, "volume %q: driver %q may be deleting it, and CSI plugin %q is driver %q now: run the former again, `%s` if it was renamed, or `%s` forgets it",
+			v.ID, target.Provision.Provider, target.PluginID, now, remedy.Renamed(target.PluginID, target.Provision.Provider, now), remedy.Forget(v.Namespace, v.ID))
 	}
 	switch {
 	case errors.Is(err, fault.Unavailable):

@@ -188,9 +188,37 @@ func TestYesOfAnotherDriverDeletesNothing(t *testing.T) {
 	n := r.Node("n1")
 	r.Register(volumestest.Spec("v"))
 	r.becomesWhileAsked(n, "Controller.Delete")
-	wants(t, r.Delete("v"), fault.Conflict, `driver "another" now`)
-	if v := r.State.Read().Volume("default", "v"); v == nil || v.Provision.State != api.VolumeAvailable {
+	wants(t, r.Delete("v"), fault.Unavailable, `driver "another" now`)
+	if v := r.State.Read().Volume("default", "v"); v == nil || v.Provision.State != api.VolumeDeleting {
 		t.Errorf("the volume is %+v", v)
+	}
+}
+
+// A deletion that a driver may be at work on is not given back when another one comes: who got the volume then would lose it.
+func TestDeletionThatADriverMayHaveBegunIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, begun := range map[string]bool{"the answer was lost": true, "it was never asked": false} {
+		r := newRig(t)
+		n := r.Node("n1")
+		r.Register(volumestest.Spec("v"))
+		n.On("Controller.Delete", func(context.Context, any) error {
+			r.becomes("another")
+			return fault.New(fault.Timeout, "no answer")
+		})
+		if !begun {
+			r.becomes("another")
+		}
+		wants(t, r.Delete("v"), map[bool]fault.Class{true: fault.Unavailable, false: fault.Conflict}[begun], `driver "another" now`)
+		want := map[bool]api.VolumeState{true: api.VolumeDeleting, false: api.VolumeAvailable}[begun]
+		if v := r.State.Read().Volume("default", "v"); v == nil || v.Provision.State != want {
+			t.Errorf("%s: the volume is %+v", name, v)
+		}
+		if !begun {
+			continue
+		}
+		n.On("Controller.Delete", func(context.Context, any) error { return nil })
+		r.becomes("prov")
+		r.Eventually("the deletion goes on", func(tx *state.Txn) bool { return tx.Volume("default", "v") == nil })
 	}
 }
 

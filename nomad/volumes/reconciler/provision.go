@@ -3,6 +3,7 @@ package reconciler
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -231,6 +232,11 @@ func (r *Reconciler) deleteOperation(row *api.Volume) operation {
 	return operation{
 		name: fmt.Sprintf("delete %s/%s by %d", v.Namespace, v.ID, v.Provision.Operation()),
 		do: func(ctx context.Context, t try) error {
+			if v.Provision.Uncertain || t.uncertain {
+				if err := another(r.state.Read(), doomed.PluginID, doomed.Provision.Provider); err != nil {
+					return err
+				}
+			}
 			if err := r.confirmDelete(ctx, v); err != nil {
 				return err
 			}
@@ -275,10 +281,16 @@ func (r *Reconciler) confirmDelete(ctx context.Context, v *api.Volume) error {
 }
 
 // deleteFailed gives the volume back when its driver will not delete it. A driver that refused, and certainly
-// did nothing, is asked a few times: users wait for that answer.
+// did nothing, is asked a few times: users wait for that answer. What one driver may have begun is not given back because
+// another one has come: it goes on when the first is there again, or was renamed.
 func (r *Reconciler) deleteFailed(ctx context.Context, v, doomed *api.Volume, f failure, t try) error {
 	a := r.failure(v, f, t)
 	switch {
+	case a.Uncertain && errors.Is(f.err, errAnotherDriver): // the driver that was asked before may be at work on it
+		r.refused(requestOf(v), f.err)
+		if !t.shows(v.Provision.LastError, f) && v.Provision.Uncertain {
+			return nil
+		}
 	case f.ends(t), f.verdict() == fault.VerdictRetry && !f.uncertain && t.alike >= few:
 		if a.Uncertain && r.unknown(ctx, doomed) {
 			return r.record(ctx, &commands.EndDelete{Answer: answer(v)})
