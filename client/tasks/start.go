@@ -133,10 +133,15 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	if number == 1 {
 		_ = t.change(lazily, nil, message(api.EventSetup, "Building Task Directory"))
 	}
-	var job *driver.Task
-	err := t.onDisk(starting, func() (err error) { job, err = t.build(spec, d, p, id); return err })
-	if starting.Err() != nil {
-		return "", &outcome{left: ctx.Err() != nil, told: t.isTold()}
+	job, err := t.build(spec, d, p, id)
+	for told := false; dirs.Unwritable(err); told = true {
+		if !told {
+			t.say(message(eventSlow, "The disk of the node is waited for: "+err.Error()))
+		}
+		if !pause(starting, retryPause, nil) {
+			return "", &outcome{left: ctx.Err() != nil, told: t.isTold()}
+		}
+		job, err = t.build(spec, d, p, id)
 	}
 	if err == nil {
 		err = subPaths(starting, job)
@@ -145,8 +150,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		t.say(setupFailure(err))
 		return "", &outcome{err: err}
 	}
-	var h *driver.Handle
-	err = t.onDisk(starting, func() (err error) { h, err = d.Start(starting, job); return err })
+	h, err := d.Start(starting, job)
 	if err == nil {
 		if err = t.mounted(spec); err != nil { // it was unmounted during the start: the task may have the directory below it
 			t.bury(ctx, d, id)
@@ -157,7 +161,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	case ctx.Err() != nil:
 		return "", &outcome{left: true}
 	case t.isTold():
-		if !errors.Is(err, context.Canceled) && !dirs.Unwritable(err) { // it has not ended with its context
+		if !errors.Is(err, context.Canceled) { // it has not ended with its context
 			t.say(message(eventStuck, err.Error()))
 		}
 		return "", &outcome{told: true}
@@ -173,23 +177,6 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 		return "", &outcome{err: fault.Wrap(fault.Unavailable, err)}
 	}
 	return id, nil
-}
-
-// onDisk does what needs the disk of the node again until the disk takes it, and says so once: that it takes nothing is the
-// fault of the node, and not of the task. With the end of ctx it gives up.
-func (t *task) onDisk(ctx context.Context, do func() error) error {
-	for told := false; ; told = true {
-		err := do()
-		if !dirs.Unwritable(err) {
-			return err
-		}
-		if !told {
-			t.say(message(eventSlow, "The disk of the node is waited for: "+err.Error()))
-		}
-		if !pause(ctx, retryPause, nil) {
-			return err
-		}
-	}
 }
 
 // watchStart gives a start up when the task is told to end, and tells people, once, what holds one up that takes long.
