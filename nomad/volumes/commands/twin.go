@@ -38,7 +38,7 @@ func excludes(v *api.Volume) bool {
 
 // noTwin refuses a volume, or one that excludes others from now on, whose users would not exclude those of its twin.
 func noTwin(tx *state.Txn, old, v *api.Volume) error {
-	if old != nil && (excludes(old) || !excludes(v)) {
+	if old != nil && old.Provision.State != api.VolumeFailed && (excludes(old) || !excludes(v)) {
 		return nil
 	}
 	o := Twin(tx, v, v.RemoteID())

@@ -74,3 +74,16 @@ func TestCreationIsNotAnsweredByAVolumeOfAnotherPlugin(t *testing.T) {
 	b.refused(&commands.Provisioned{Answer: b.answer("w"), ExternalID: "x"}, `volume "v"`, "of the same driver")
 	b.must(&commands.Provisioned{Answer: b.answer("w"), ExternalID: "y"})
 }
+
+// What a creation that failed has left is a new volume when it is registered.
+func TestFailedCreationDoesNotBecomeATwin(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.twoPlugins("d", "d")
+	b.register("v", "x")
+	b.create("w", of("q"))
+	b.must(&commands.Provisioned{Answer: b.answer("w", final)})
+	w := spec("w", "x")
+	of("q")(w)
+	b.refused(&commands.Register{Specs: []*api.VolumeSpec{w}}, `is volume "v"`)
+}
