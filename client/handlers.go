@@ -118,8 +118,8 @@ func (c *Client) collectAlloc(ctx context.Context, r *api.AllocRequest) (*api.Em
 	}
 }
 
-func (c *Client) nodeStats(context.Context, *api.NodeRequest) (*api.NodeStatsResponse, error) {
-	s, err := c.stats.Read()
+func (c *Client) nodeStats(ctx context.Context, _ *api.NodeRequest) (*api.NodeStatsResponse, error) {
+	s, err := c.stats.Read(ctx)
 	return &api.NodeStatsResponse{Stats: s}, err
 }
 

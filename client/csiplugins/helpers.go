@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/opencontainers/cgroups"
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
@@ -51,9 +51,9 @@ func (s *Service) KeepHelpers(ctx context.Context, p *Plugin, at *mounts.Entry) 
 	defer s.helpersMu.Unlock()
 	var scopes []string
 	for _, dir := range append([]string{own}, helperScopes(filepath.Dir(own))...) {
-		pids := cgroup.ProcessesBelow(dir)
+		pids := pidsIn(dir)
 		if len(pids) == 0 { // what an agent that ended meanwhile could not remove
-			_ = cgroup.Remove(dir)
+			_ = cgroups.RemovePath(dir)
 		}
 		for _, helper := range pids {
 			c := connectionsOf(helper)
@@ -111,22 +111,22 @@ func (s *Service) endHelper(dir string) {
 		return
 	}
 	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline); time.Sleep(helperPace) {
-		if len(cgroup.ProcessesBelow(dir)) > 0 {
+		if len(pidsIn(dir)) > 0 {
 			continue
 		}
 		// A process that has ended and is not reaped yet keeps its cgroup.
-		if err := cgroup.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if err := cgroups.RemovePath(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 			return
 		}
 	}
 	if s.serving(dir) {
 		return
 	}
-	s.conf.Log.Warn("end processes that served a mount: they did not end with it", "scope", dir, "processes", cgroup.ProcessesBelow(dir))
+	s.conf.Log.Warn("end processes that served a mount: they did not end with it", "scope", dir, "processes", pidsIn(dir))
 	if !s.killHelper(dir) {
 		return
 	}
-	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline) && cgroup.Remove(dir) != nil; time.Sleep(helperPace) {
+	for deadline := time.Now().Add(helperWait); time.Now().Before(deadline) && cgroups.RemovePath(dir) != nil; time.Sleep(helperPace) {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -140,7 +140,7 @@ func (s *Service) serving(dir string) bool {
 	if err != nil {
 		return true
 	}
-	for _, pid := range cgroup.ProcessesBelow(dir) {
+	for _, pid := range pidsIn(dir) {
 		c := connectionsOf(pid)
 		if c.unknown || slices.ContainsFunc(table, func(e *mounts.Entry) bool { return strings.HasPrefix(e.Dev, "0:") && c.has(minorOf(e.Dev)) }) {
 			return true
@@ -265,6 +265,12 @@ func minorOf(dev string) uint64 {
 	return n
 }
 
+// pidsIn lists the processes of a cgroup and of the cgroups in it, as far as they can be read.
+func pidsIn(dir string) []int {
+	pids, _ := cgroups.GetAllPids(dir)
+	return pids
+}
+
 // moveHelper moves a process, with those that it started, from the plugin's cgroup to a scope of its own.
 func moveHelper(from string, pid int) (string, error) {
 	scope := filepath.Join(filepath.Dir(from), frame.HelperName(strconv.Itoa(pid), Hash(from, strconv.Itoa(pid))[:frame.HelperHash]))
@@ -282,7 +288,7 @@ func moveHelper(from string, pid int) (string, error) {
 		_ = os.Remove(scope)
 		return "", fmt.Errorf("move process %d, which serves a mount, to a scope of its own: %w", pid, err)
 	}
-	for _, other := range cgroup.ProcessesBelow(from) {
+	for _, other := range pidsIn(from) {
 		if descends(other, pid) {
 			if err := move(other); err != nil {
 				return scope, fmt.Errorf("move process %d, which serves a mount, to a scope of its own: %w", other, err)

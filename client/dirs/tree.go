@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
@@ -19,9 +17,6 @@ const (
 	secretsName = "secrets"
 	tmpName     = "tmp"
 )
-
-// topDir is FS_TOPDIR_FL, what chattr +T sets.
-const topDir = 0x00020000
 
 // nobody owns what tasks of any user may write to.
 const nobody = 65534
@@ -35,45 +30,12 @@ func New(root string) Tree { return Tree{root} }
 // Root is the directory of the tree.
 func (t Tree) Root() string { return t.root }
 
-// Prepare makes the root, whose allocations have nothing to do with each other; see [Apart].
+// Prepare creates the root.
 func (t Tree) Prepare() error {
 	if err := os.MkdirAll(t.root, 0o711); err != nil {
-		return fmt.Errorf("make directory of allocations: %w", err)
-	}
-	return Apart(t.root)
-}
-
-// Apart tells an ext4 without a journal that the directories in dir have nothing to do with each other. It then
-// puts them into different groups of the disk, as it does with home directories. Else the inodes of all come from
-// one group, where each new one is looked for behind all that were removed in the last minutes.
-func Apart(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("spread directories: %w", err)
-	}
-	defer f.Close()
-	if !reusesLate(int(f.Fd())) {
-		return nil
-	}
-	if flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS); err == nil && flags&topDir == 0 {
-		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags|topDir))
+		return fmt.Errorf("create the directory of allocations: %w", err)
 	}
 	return nil
-}
-
-// reusesLate reports whether the file system passes over inodes that were removed just now.
-func reusesLate(fd int) bool {
-	var fs unix.Statfs_t
-	var st unix.Stat_t
-	if unix.Fstatfs(fd, &fs) != nil || fs.Type != unix.EXT4_SUPER_MAGIC || unix.Fstat(fd, &st) != nil {
-		return false
-	}
-	device, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)))
-	if err != nil {
-		return false
-	}
-	journals, _ := filepath.Glob("/proc/fs/jbd2/" + filepath.Base(device) + "-*")
-	return len(journals) == 0
 }
 
 // Alloc returns the directories of one allocation. An id that is no single path element is refused.

@@ -1,48 +1,23 @@
 package fingerprint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"strings"
+
+	"github.com/shirou/gopsutil/v4/host"
 
 	"github.com/open-nomad/open-nomad/api"
 )
 
-func probeOS(_ context.Context, _ *Config, n *api.Node) error {
-	b, err := os.ReadFile("/etc/os-release")
-	if os.IsNotExist(err) {
-		b, err = os.ReadFile("/usr/lib/os-release")
-	}
+func probeOS(ctx context.Context, _ *Config, n *api.Node) error {
+	name, _, version, err := host.PlatformInformationWithContext(ctx)
+	n.Attributes["os.name"] = cmp.Or(name, "linux")
 	if err != nil {
-		n.Attributes["os.name"] = "linux"
-		return fmt.Errorf("read os-release: %w", err)
+		return fmt.Errorf("read the name and version of the operating system: %w", err)
 	}
-	release := parseRelease(string(b))
-	name, version := release["ID"], release["VERSION_ID"]
-	if name == "debian" {
-		if b, err := os.ReadFile("/etc/debian_version"); err == nil && strings.HasPrefix(string(b), version+".") {
-			version = strings.TrimSpace(string(b))
-		}
-	}
-	if name == "" {
-		name = "linux"
-	}
-	n.Attributes["os.name"] = name
 	if version != "" {
 		n.Attributes["os.version"] = version
 	}
 	return nil
-}
-
-// parseRelease reads KEY=value lines, whose values may be quoted.
-func parseRelease(text string) map[string]string {
-	out := map[string]string{}
-	for line := range strings.Lines(text) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		if ok && !strings.HasPrefix(key, "#") {
-			out[key] = strings.Trim(value, `"'`)
-		}
-	}
-	return out
 }

@@ -5,23 +5,6 @@ import (
 	"testing"
 )
 
-func TestParseRelease(t *testing.T) {
-	got := parseRelease("# comment\nID=debian\nVERSION_ID=\"12\"\n\nbroken\nNAME='A B'\n")
-	if got["ID"] != "debian" || got["VERSION_ID"] != "12" || got["NAME"] != "A B" || len(got) != 3 {
-		t.Error(got)
-	}
-}
-
-func TestParseCPU(t *testing.T) {
-	got := parseCPU("processor\t: 0\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 2445.424\n\nprocessor\t: 1\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 2600.6\n")
-	if got != (cpuInfo{cores: 2, mhz: 2601, model: "AMD EPYC"}) {
-		t.Error(got)
-	}
-	if got := parseCPU("processor : 0\ncpu MHz : NaN\n"); got.cores != 1 {
-		t.Error(got)
-	}
-}
-
 func TestParseRoute(t *testing.T) {
 	const head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
 	for _, c := range []struct{ text, want string }{

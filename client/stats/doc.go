@@ -1,2 +1,2 @@
-// Package stats measures what the host uses, from /proc and statfs.
+// Package stats measures what the host uses: memory, processors, uptime and the file system of allocations.
 package stats

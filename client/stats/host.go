@@ -1,157 +1,109 @@
 package stats
 
 import (
-	"bufio"
-	"bytes"
+	"context"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/disk"
+	"github.com/shirou/gopsutil/v4/host"
+	"github.com/shirou/gopsutil/v4/mem"
 
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Host measures one host. Processor use is that since the measurement before.
+// Host measures one host. Processor use covers the time since the previous measurement.
 type Host struct {
 	allocDir string
 	mhz      func() int64
-	proc     string
 
 	mu   sync.Mutex
-	last map[string]ticks
+	last map[string]cpu.TimesStat // by processor, "cpu-total" for all
 }
 
-// ticks are the counters of one processor.
-type ticks struct{ user, system, idle, total float64 }
-
-// New makes a meter; allocDir is the directory whose file system is measured, mhz tells what all processors
-// can do together.
+// New returns a meter. allocDir is the directory whose file system is measured; mhz returns the compute capacity of all
+// processors together.
 func New(allocDir string, mhz func() int64) *Host {
-	return &Host{allocDir: allocDir, mhz: mhz, proc: "/proc", last: map[string]ticks{}}
+	return &Host{allocDir: allocDir, mhz: mhz, last: map[string]cpu.TimesStat{}}
 }
 
-// Read measures now.
-func (h *Host) Read() (*api.HostStats, error) {
+// Read measures the host.
+func (h *Host) Read(ctx context.Context) (*api.HostStats, error) {
 	out := &api.HostStats{Timestamp: time.Now().UnixNano()}
-	var err error
-	if out.Memory, err = h.memory(); err != nil {
-		return nil, err
+	memory, err := mem.VirtualMemoryWithContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read memory use: %w", err)
 	}
-	if err := h.cpu(out); err != nil {
-		return nil, err
+	out.Memory = &api.HostMemoryStats{
+		Total: memory.Total, Available: memory.Available, Free: memory.Free, Used: memory.Total - min(memory.Total, memory.Available),
 	}
-	if out.Uptime, err = h.uptime(); err != nil {
-		return nil, err
+	if err := h.readCPU(ctx, out); err != nil {
+		return nil, fmt.Errorf("read processor use: %w", err)
 	}
-	disk, err := Disk(h.allocDir)
+	if out.Uptime, err = host.UptimeWithContext(ctx); err != nil {
+		return nil, fmt.Errorf("read uptime: %w", err)
+	}
+	allocs, err := Disk(h.allocDir)
 	if err != nil {
 		return nil, err
 	}
-	out.AllocDirStats, out.DiskStats = disk, []*api.HostDiskStats{disk}
+	out.AllocDirStats, out.DiskStats = allocs, []*api.HostDiskStats{allocs}
 	return out, nil
 }
 
 // Disk measures the file system that holds the directory.
 func Disk(dir string) (*api.HostDiskStats, error) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
+	u, err := disk.Usage(dir)
+	if err != nil {
 		return nil, fmt.Errorf("measure file system of %s: %w", dir, err)
 	}
-	block := uint64(s.Bsize)
-	out := &api.HostDiskStats{Mountpoint: dir, Size: s.Blocks * block, Available: s.Bavail * block, Used: (s.Blocks - s.Bfree) * block}
-	if usable := out.Used + out.Available; usable > 0 {
-		out.UsedPercent = 100 * float64(out.Used) / float64(usable)
-	}
-	if s.Files > 0 {
-		out.InodesUsedPercent = 100 * float64(s.Files-s.Ffree) / float64(s.Files)
-	}
-	return out, nil
+	return &api.HostDiskStats{
+		Mountpoint: dir, Size: u.Total, Available: u.Free, Used: u.Used,
+		UsedPercent: u.UsedPercent, InodesUsedPercent: u.InodesUsedPercent,
+	}, nil
 }
 
-func (h *Host) memory() (*api.HostMemoryStats, error) {
-	b, err := os.ReadFile(h.proc + "/meminfo")
+func (h *Host) readCPU(ctx context.Context, out *api.HostStats) error {
+	all, err := cpu.TimesWithContext(ctx, false)
 	if err != nil {
-		return nil, fmt.Errorf("read memory use: %w", err)
+		return err
 	}
-	out := &api.HostMemoryStats{}
-	fields := map[string]*uint64{"MemTotal:": &out.Total, "MemAvailable:": &out.Available, "MemFree:": &out.Free}
-	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
-		words := strings.Fields(lines.Text())
-		if len(words) < 2 || fields[words[0]] == nil {
-			continue
-		}
-		kib, err := strconv.ParseUint(words[1], 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("read memory use: %w", err)
-		}
-		*fields[words[0]] = kib << 10
-	}
-	out.Used = out.Total - min(out.Total, out.Available)
-	return out, nil
-}
-
-func (h *Host) cpu(out *api.HostStats) error {
-	b, err := os.ReadFile(h.proc + "/stat")
+	each, err := cpu.TimesWithContext(ctx, true)
 	if err != nil {
-		return fmt.Errorf("read processor use: %w", err)
+		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
-		words := strings.Fields(lines.Text())
-		if len(words) < 8 || !strings.HasPrefix(words[0], "cpu") {
-			continue
+	capacity := float64(h.mhz())
+	for _, now := range append(all, each...) {
+		use := usage(h.last[now.CPU], now)
+		h.last[now.CPU] = now
+		switch {
+		case use == nil:
+		case strings.HasPrefix(now.CPU, "cpu-"):
+			out.CPUTicksConsumed = capacity * use.TotalPercent / 100
+		default:
+			use.TotalTicks = capacity / float64(len(each)) * use.TotalPercent / 100
+			out.CPU = append(out.CPU, use)
 		}
-		now := parseTicks(words[1:])
-		before := h.last[words[0]]
-		h.last[words[0]] = now
-		span := now.total - before.total
-		if span <= 0 {
-			continue
-		}
-		use := &api.HostCPUStats{
-			CPU: words[0], User: 100 * (now.user - before.user) / span,
-			System: 100 * (now.system - before.system) / span, Idle: 100 * (now.idle - before.idle) / span,
-		}
-		if words[0] == "cpu" {
-			out.CPUTicksConsumed = float64(h.mhz()) * (100 - use.Idle) / 100
-			continue
-		}
-		use.TotalPercent = 100 - use.Idle
-		out.CPU = append(out.CPU, use)
-	}
-	for _, use := range out.CPU {
-		use.TotalTicks = float64(h.mhz()) / float64(len(out.CPU)) * use.TotalPercent / 100
 	}
 	return nil
 }
 
-// parseTicks reads user, nice, system, idle, iowait, irq, softirq and steal.
-func parseTicks(words []string) ticks {
-	var v [8]float64
-	for i := range min(len(v), len(words)) {
-		v[i], _ = strconv.ParseFloat(words[i], 64)
+// usage returns the use of a processor between two readings of its times, or nil if no time has passed.
+func usage(before, now cpu.TimesStat) *api.HostCPUStats {
+	total := func(t cpu.TimesStat) float64 {
+		return t.User + t.Nice + t.System + t.Idle + t.Iowait + t.Irq + t.Softirq + t.Steal
 	}
-	t := ticks{user: v[0] + v[1], system: v[2] + v[5] + v[6], idle: v[3] + v[4]}
-	for _, x := range v {
-		t.total += x
+	span := total(now) - total(before)
+	if span <= 0 {
+		return nil
 	}
-	return t
-}
-
-func (h *Host) uptime() (uint64, error) {
-	b, err := os.ReadFile(h.proc + "/uptime")
-	if err != nil {
-		return 0, fmt.Errorf("read uptime: %w", err)
-	}
-	word, _, _ := strings.Cut(string(b), " ")
-	seconds, err := strconv.ParseFloat(word, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read uptime: %w", err)
-	}
-	return uint64(seconds), nil
+	user := now.User + now.Nice - before.User - before.Nice
+	system := now.System + now.Irq + now.Softirq - before.System - before.Irq - before.Softirq
+	idle := 100 * (now.Idle + now.Iowait - before.Idle - before.Iowait) / span
+	return &api.HostCPUStats{CPU: now.CPU, User: 100 * user / span, System: 100 * system / span, Idle: idle, TotalPercent: 100 - idle}
 }

@@ -168,7 +168,7 @@ func setMounts(s *frame.Spec, t *driver.Task) error {
 	return nil
 }
 
-// shards is over how many directories the files of tasks are spread; see dirs.Apart of the client.
+// shards is the number of directories over which the files of tasks are spread, so that no directory grows large.
 const shards = 16
 
 func (d *Driver) shard(i uint64) string {

@@ -9,9 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/opencontainers/cgroups"
 	"golang.org/x/sys/unix"
-
-	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
 
 // send sends a signal to one process if it is still the one that started at ticks.
@@ -99,7 +98,8 @@ func killCpuset(dir string) {
 	if dir == "" {
 		return
 	}
-	for _, pid := range cgroup.ProcessesBelow(dir) {
+	pids, _ := cgroups.GetAllPids(dir)
+	for _, pid := range pids {
 		if pid > 1 && !isHelper(pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/opencontainers/cgroups"
 )
 
 // Remain is a process of a task that is left, with the kernel's letter for its state and the kernel's function that
@@ -65,7 +65,7 @@ func isSupervising(pid int) bool {
 
 func (p *Process) pids() []int {
 	id := p.Ident()
-	out := cgroup.Processes(id.Cgroup)
+	out, _ := cgroups.GetPids(id.Cgroup)
 	if alive(id.PID, id.Ticks) {
 		out = append(out, descendants(id.PID)...)
 	} else {
