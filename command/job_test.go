@@ -95,7 +95,7 @@ func TestValidate(t *testing.T) {
 func TestRunOutputPrintsTheJob(t *testing.T) {
 	file := jobFile(t, withVariables)
 	a := newAgent(t, nil)
-	run(t, a, "", "job", "run", "-output", file).want(t, 0, `"ID": "x"`, `"note": "none"`)
+	run(t, a, "", "job", "run", "-output", file).want(t, 0, `"ID": "x"`, `"note": "none"`, `"Namespace": null`, `"Priority": null`, `"Update": null`)
 	if len(a.asked) > 0 {
 		t.Errorf("asked %v", a.asked)
 	}

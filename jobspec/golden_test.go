@@ -57,19 +57,22 @@ func settled(v any) any {
 
 func equal(a, b any) bool { return cmp.Equal(a, b) }
 
-func asJSON(t *testing.T, v any) any {
+// decoded is v as JSON and back.
+func decoded(t *testing.T, v any) (out any) {
 	t.Helper()
 	body, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out any
 	if err := json.Unmarshal(body, &out); err != nil {
 		t.Fatal(err)
 	}
-	return settled(out)
+	return out
 }
 
+func asJSON(t *testing.T, v any) any { return settled(decoded(t, v)) }
+
+// A job has the recorded JSON forms: as the file has it, and with all defaults.
 func TestGoldenFiles(t *testing.T) {
 	paths, _ := filepath.Glob("testdata/[0-9]*.nomad.hcl")
 	for _, f := range paths {
@@ -78,35 +81,50 @@ func TestGoldenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			job, err := jobspec.Parse(jobspec.Input{Path: f, Body: body, Files: files.Functions("testdata")})
+			set := &jobspec.Presence{}
+			job, err := jobspec.Parse(jobspec.Input{Path: f, Body: body, Files: files.Functions("testdata"), Presence: set})
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := os.ReadFile(f + ".canon.json")
-			if errors.Is(err, os.ErrNotExist) {
-				return
+			if _, err := os.Stat(f + ".source.json"); errors.Is(err, os.ErrNotExist) {
+				return // a file of our own
 			}
-			jobspec.Canonicalize(job)
-			var expected any
-			if err := json.Unmarshal(want, &expected); err != nil {
-				t.Fatal(err)
-			}
-			// These two live in the groups; the job's own are not kept.
-			delete(expected.(map[string]any), "Migrate")
-			delete(expected.(map[string]any), "Reschedule")
-			if diff := cmp.Diff(settled(expected), asJSON(t, job)); diff != "" {
+			var source struct{ Job any }
+			recorded(t, f+".source.json", &source)
+			if diff := cmp.Diff(source.Job, decoded(t, set.Source(job))); diff != "" {
 				t.Errorf("differs (-want +got):\n%s", diff)
 			}
-			again, err := jobspec.DecodeJSON(want)
+			jobspec.Canonicalize(job)
+			var canonical any
+			if _, err := os.Stat(f + ".canon.json"); errors.Is(err, os.ErrNotExist) {
+				return
+			}
+			text := recorded(t, f+".canon.json", &canonical)
+			if diff := cmp.Diff(canonical, decoded(t, set.Canonical(job))); diff != "" {
+				t.Errorf("with all defaults it differs (-want +got):\n%s", diff)
+			}
+			again, err := jobspec.DecodeJSON(text)
 			if err != nil {
 				t.Fatal(err)
 			}
 			jobspec.Canonicalize(again)
-			if diff := cmp.Diff(settled(expected), asJSON(t, again)); diff != "" {
+			if diff := cmp.Diff(asJSON(t, job), asJSON(t, again)); diff != "" {
 				t.Errorf("the JSON reader differs (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+func recorded(t *testing.T, path string, into any) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 var place = regexp.MustCompile(`\.hcl:\d+:\d+: `)

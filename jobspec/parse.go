@@ -29,8 +29,8 @@ type Input struct {
 	Files expr.FileFunctions
 	// Stopped, when set, is asked again and again whether nobody waits for the job any more.
 	Stopped func() bool
-	// Said, when set, takes note of what the file says itself.
-	Said *hclspec.Said
+	// Presence, when set, records which fields the file sets.
+	Presence *hclspec.Presence
 }
 
 // Parse turns a job file into a job without defaults that depend on the cluster. The error lists
@@ -72,7 +72,7 @@ func (p *parser) job(body hcl.Body) (*api.Job, hcl.Diagnostics, error) {
 	if len(jobs) != 1 {
 		return nil, nil, oneJob(p.in.Path, jobs)
 	}
-	job, diags := hclspec.Job(jobs[0], scope, p.meter, p.in.Said)
+	job, diags := hclspec.Job(jobs[0], scope, p.meter, p.in.Presence)
 	return job, diags, nil
 }
 

@@ -26,8 +26,8 @@ const (
 // does not.
 type FileFunctions = expr.FileFunctions
 
-// Said notes which fields a job file gives a value: Said.JSON shows the job without the defaults of the others.
-type Said = hclspec.Said
+// Presence records which fields a job file sets: its JSON form of the job has null for the others.
+type Presence = hclspec.Presence
 
 // Request is what programs send with a job.
 type Request = jsonspec.Request

@@ -25,10 +25,11 @@ func fileFlags() []cli.Flag {
 	}
 }
 
-// source is a job and the text that it came from.
+// source is a job and the text that it came from. output is the job without defaults, as JSON is made of it.
 type source struct {
 	job        *api.Job
 	submission *api.JobSubmission
+	output     func() any
 }
 
 // environment lists the variables of job files that the environment sets.

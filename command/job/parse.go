@@ -30,7 +30,10 @@ func fromJSON(text []byte) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &source{job: j, submission: &api.JobSubmission{Source: string(text), Format: "json"}}, nil
+	return &source{
+		job: j, submission: &api.JobSubmission{Source: string(text), Format: "json"},
+		output: func() any { return json.RawMessage(text) },
+	}, nil
 }
 
 // fromHCL parses a job file with its variables.
@@ -39,7 +42,8 @@ func fromHCL(s *session.Session, name string, text []byte) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := jobspec.Input{Path: name, Body: text, Vars: vars, Env: environment(), Lenient: !s.Bool("hcl2-strict"), Files: files.Functions(directory(name))}
+	presence := &jobspec.Presence{}
+	in := jobspec.Input{Path: name, Body: text, Presence: presence, Vars: vars, Env: environment(), Lenient: !s.Bool("hcl2-strict"), Files: files.Functions(directory(name))}
 	var values []string
 	for _, path := range s.Strings("var-file") {
 		_, body, err := s.Source(path)
@@ -53,9 +57,12 @@ func fromHCL(s *session.Session, name string, text []byte) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &source{job: j, submission: &api.JobSubmission{
-		Source: string(text), Format: "hcl2", VariableFlags: vars, Variables: strings.Join(values, "\n"),
-	}}, nil
+	return &source{
+		job: j, submission: &api.JobSubmission{
+			Source: string(text), Format: "hcl2", VariableFlags: vars, Variables: strings.Join(values, "\n"),
+		},
+		output: func() any { return presence.Source(j) },
+	}, nil
 }
 
 // directory is where relative paths of a job file start: beside it, or here for one from stdin.

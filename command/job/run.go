@@ -40,7 +40,7 @@ func run(ctx context.Context, s *session.Session) error {
 		return err
 	}
 	if s.Bool("output") {
-		return view.JSON(s.Out, struct{ Job *api.Job }{src.job})
+		return view.JSON(s.Out, struct{ Job any }{src.output()})
 	}
 	req := &api.JobRegisterRequest{
 		Job: src.job, Submission: src.submission, EvalPriority: s.Int("eval-priority"),

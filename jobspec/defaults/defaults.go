@@ -253,8 +253,9 @@ func canonicalizeTask(g *api.TaskGroup, t *api.Task) {
 			p.HealthTimeout = 30 * time.Second
 		}
 	}
-	if t.Vault != nil && t.Vault.ChangeSignal == "" {
-		t.Vault.ChangeSignal = "SIGHUP"
+	if t.Vault != nil {
+		setDefault(&t.Vault.ChangeSignal, "SIGHUP")
+		setDefault(&t.Vault.Cluster, "default")
 	}
 	canonicalizeServices(t.Services)
 }

@@ -27,7 +27,7 @@ type decoder struct {
 	diags   hcl.Diagnostics
 	// texts are the blocks as written, by the offset where they begin.
 	texts map[int]*hclsyntax.Body
-	said  *Said
+	set   *Presence
 	defaults.Surroundings
 }
 
@@ -84,7 +84,7 @@ func (d *decoder) content(body hcl.Body, s *hcl.BodySchema) *hcl.BodyContent {
 func (d *decoder) structure(dst reflect.Value, body hcl.Body, labels []string) {
 	t := dst.Type()
 	c := d.content(body, schemaOf(t))
-	d.said.begin(dst)
+	d.set.add(dst.Addr().Interface())
 	defer func(around defaults.Surroundings) { d.Surroundings = around }(d.Surroundings)
 	for _, k := range fields.Tagged(t) {
 		field := dst.Field(k.Index)
@@ -92,7 +92,7 @@ func (d *decoder) structure(dst reflect.Value, body hcl.Body, labels []string) {
 		case k.Kind == "label":
 			if len(labels) > 0 {
 				field.SetString(labels[0])
-				d.said.note(dst, k.Index)
+				d.set.note(dst.Addr().Interface(), k.Index)
 				labels = labels[1:]
 			}
 		case k.Kind == "block" && isMap(field.Type()):
@@ -102,7 +102,7 @@ func (d *decoder) structure(dst reflect.Value, body hcl.Body, labels []string) {
 			d.Inherit(dst)
 		default:
 			if a := c.Attributes[k.Name]; a != nil && d.attribute(field, a) {
-				d.said.note(dst, k.Index)
+				d.set.note(dst.Addr().Interface(), k.Index)
 			}
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec/expr"
 )
 
-// Job decodes the job block over the defaults of its type. said, where it is not nil, takes note of what the block
-// says itself.
-func Job(block *hcl.Block, scope *hcl.EvalContext, m *expr.Meter, said *Said) (*api.Job, hcl.Diagnostics) {
-	d := &decoder{scope: scope, jobType: api.JobTypeService, texts: textsOf(block.Body), said: said}
+// Job decodes the job block over the defaults of its type. set, where it is not nil, records the fields that the block
+// sets.
+func Job(block *hcl.Block, scope *hcl.EvalContext, m *expr.Meter, set *Presence) (*api.Job, hcl.Diagnostics) {
+	d := &decoder{scope: scope, jobType: api.JobTypeService, texts: textsOf(block.Body), set: set}
 	body := dynblock.Expand(block.Body, scope, m.Blocks())
 	if typ, ok := d.peekString(body, "type"); ok {
 		d.jobType = typ

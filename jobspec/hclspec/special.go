@@ -198,7 +198,7 @@ func (d *decoder) finishGroup(g *api.TaskGroup, c *hcl.BodyContent) {
 	v := reflect.ValueOf(&shared).Elem()
 	d.blocks(v.Field(0), c.Blocks.OfType("vault"), "vault")
 	d.blocks(v.Field(1), c.Blocks.OfType("secret"), "secret")
-	share(g.Tasks, shared.Vault, shared.Secrets)
+	d.share(g.Tasks, shared.Vault, shared.Secrets)
 	for name, req := range g.Volumes {
 		if req.Name == "" {
 			req.Name = name
@@ -206,12 +206,13 @@ func (d *decoder) finishGroup(g *api.TaskGroup, c *hcl.BodyContent) {
 	}
 }
 
-// share copies what is said around tasks to the tasks; a task's own vault block wins.
-func share(tasks []*api.Task, vault *api.Vault, secrets []*api.Secret) {
+// share copies the blocks around tasks to the tasks; a task's own vault block wins.
+func (d *decoder) share(tasks []*api.Task, vault *api.Vault, secrets []*api.Secret) {
 	for _, t := range tasks {
 		if t.Vault == nil && vault != nil {
 			own := *vault
 			t.Vault = &own
+			d.set.copied(t.Vault, vault)
 		}
 		t.Secrets = append(t.Secrets, secrets...)
 	}
@@ -229,22 +230,29 @@ func (d *decoder) finishJob(j *api.Job, c *hcl.BodyContent) {
 	for i, name := range []string{"task", "vault", "secret", "migrate", "reschedule"} {
 		d.blocks(v.Field(i), c.Blocks.OfType(name), name)
 	}
+	if d.set != nil {
+		d.set.migrate, d.set.reschedule = extra.Migrate, extra.Reschedule
+	}
 	for _, t := range extra.Tasks {
 		g := &api.TaskGroup{Name: t.Name}
+		d.set.add(g)
+		d.set.note(g, 0)
 		d.Prefill(g, "group", d.jobType)
 		defaults.Complete(g)
 		g.Tasks = []*api.Task{t}
 		j.TaskGroups = append(j.TaskGroups, g)
 	}
 	for _, g := range j.TaskGroups {
-		share(g.Tasks, extra.Vault, extra.Secrets)
+		d.share(g.Tasks, extra.Vault, extra.Secrets)
 		if g.Migrate == nil && extra.Migrate != nil {
 			own := *extra.Migrate
 			g.Migrate = &own
+			d.set.inherit(g.Migrate, extra.Migrate)
 		}
 		if g.ReschedulePolicy == nil && extra.Reschedule != nil {
 			own := *extra.Reschedule
 			g.ReschedulePolicy = &own
+			d.set.inherit(g.ReschedulePolicy, extra.Reschedule)
 		}
 	}
 }

@@ -70,10 +70,10 @@ func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
 	return nil, fault.New(fault.Timeout, "parse job file: %w", ctx.Err())
 }
 
-// parseJob parses the text form of a job: with all defaults, or as a tree without any.
+// parseJob parses a job file into JSON, with all defaults or without any.
 func (p *parses) parseJob(ctx context.Context, b api.JobsParseRequest) (any, error) {
-	said := &jobspec.Said{}
-	in := jobspec.Input{Path: "input.hcl", Body: []byte(b.JobHCL), Said: said}
+	presence := &jobspec.Presence{}
+	in := jobspec.Input{Path: "input.hcl", Body: []byte(b.JobHCL), Presence: presence}
 	if b.Variables != "" {
 		in.VarFiles = []jobspec.File{{Path: "variables.hcl", Body: []byte(b.Variables)}}
 	}
@@ -82,10 +82,10 @@ func (p *parses) parseJob(ctx context.Context, b api.JobsParseRequest) (any, err
 		return nil, fault.New(fault.Of(err), "Failed to parse job: %w", err)
 	}
 	if !b.Canonicalize {
-		return said.JSON(j), nil
+		return presence.Source(j), nil
 	}
 	jobspec.Canonicalize(j)
-	return j, nil
+	return presence.Canonical(j), nil
 }
 
 // serve is the endpoint.
