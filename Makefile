@@ -5,8 +5,9 @@ BIN := bin/nomad
 SUPERVISE := plugins/driver/supervise/bin/nomad-supervise
 E2E_TABLE := bin/e2e-table.txt
 TESTLOG := $(CURDIR)/bin/testlog
-# With STRICT=1 a test that skips itself and is not on the list is an error.
-LOGGED = $(TESTLOG) -expected $(CURDIR)/cmd/nomad/testlog/expected.txt $(if $(STRICT),-strict)
+ROOT := $(filter 0,$(shell id -u))
+# When root runs the tests, a test that skips itself and is not on the list is an error.
+LOGGED = $(TESTLOG) -expected $(CURDIR)/cmd/nomad/testlog/expected.txt $(if $(ROOT),-strict)
 VERSION ?= 0.1.0
 LDFLAGS := -s -w -X github.com/open-nomad/open-nomad/command.Version=$(VERSION)
 SEEDS ?= 10000
@@ -19,10 +20,14 @@ IN ?= ./...
 ATONCE ?= $(shell expr $$(nproc) + 1)
 TOOL := $(GO) tool -modfile=tools/go.mod
 PKGS = $$($(GO) list ./... | grep -v /e2e)
-# Where goroutines meet.
-RACED := ./api/... ./nomad/... ./client/... ./plugins/... ./command/...
+# The race detector runs where goroutines meet, and in make soak over the simulations, which it makes ten times slower.
+PLAIN := $$($(GO) list ./... | grep -e /cmd/ -e /internal/ -e /jobspec -e /nomad/nomad/sim | grep -v /e2e)
+RACED := $$($(GO) list ./... | grep -v -e /cmd/ -e /internal/ -e /jobspec -e /nomad/nomad/sim)
+SOAKED := api nomad client plugins command internal jobspec
+SOAK_SEEDS := 10000
+SOAK_CLUSTER_SEEDS := 500
 
-.PHONY: build check test unit e2e sdk flake sim bench fuzz mutate cover demo generate supervise clean
+.PHONY: build check test unit tools e2e sdk soak flake sim bench fuzz mutate cover demo generate supervise clean
 
 build: supervise
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/nomad
@@ -48,29 +53,44 @@ check: supervise
 	for m in cmd/nomad/e2e cmd/nomad/e2e/sdk; do (cd $$m && $(GO) vet ./...) || exit 1; done
 	$(GO) test ./cmd/nomad
 
+# At most 12 minutes on two processors. What repeats itself for long is in make soak.
 test: unit e2e sdk
 
-# All packages; the race detector where goroutines meet. What is vetted is vetted by make check; many tests wait, so that
-# one package more than there are processors is tested at once.
-unit: supervise $(TESTLOG)
-	@set -o pipefail; $(GO) test -json -vet off -p $(ATONCE) -timeout 15m $(PKGS) | $(LOGGED)
+# Every package once: with the race detector where goroutines meet, without it elsewhere. make check has vetted them. Many
+# tests wait, so one package more than there are processors is tested at a time.
+unit: supervise tools $(TESTLOG)
+	@set -o pipefail; $(GO) test -json -vet off -p $(ATONCE) -timeout 15m $(PLAIN) | $(LOGGED)
 	@set -o pipefail; $(GO) test -json -vet off -p $(ATONCE) -timeout 15m -race -tags invariants $(RACED) | $(LOGGED) -run race
 
 # Shows what go test shows, and counts what was skipped.
 $(TESTLOG): $(wildcard cmd/nomad/testlog/*.go)
 	$(GO) build -o $@ ./cmd/nomad/testlog
 
-e2e: build $(TESTLOG)
+# Installs what the tests need, as root.
+tools:
+	@.ci/tools
+
+e2e: build tools $(TESTLOG)
 	@rm -f $(E2E_TABLE)
-	@set -o pipefail; if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) E2E_TABLE=$(CURDIR)/$(E2E_TABLE) \
+	@set -o pipefail; if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && NOMAD_BIN=$(CURDIR)/$(BIN) E2E_TABLE=$(CURDIR)/$(E2E_TABLE) \
 	  $(GO) test -json -timeout 25m -count=1 -p 2 ./... | $(LOGGED); status=$$?; \
 	  sort $(CURDIR)/$(E2E_TABLE) 2>/dev/null; exit $$status; \
 	else echo "left out: the end-to-end tests with real mounts need root"; fi
 
 # The tests of the public Go SDK, against our program: a minute.
-sdk: build $(TESTLOG)
-	@set -o pipefail; if [ "$$(id -u)" = 0 ]; then cd cmd/nomad/e2e/sdk && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -json -timeout 12m -count=1 ./... | $(LOGGED); \
+sdk: build tools $(TESTLOG)
+	@set -o pipefail; if [ "$(ROOT)" ]; then cd cmd/nomad/e2e/sdk && NOMAD_BIN=$(CURDIR)/$(BIN) $(GO) test -json -timeout 12m -count=1 ./... | $(LOGGED); \
 	else echo "left out: the tests of the SDK need root"; fi
+
+# The long runs, half an hour: the simulations, how cost grows, every test that repeats itself (those of the files that
+# use soaktest), and each fuzz target for some seconds.
+soak: build tools $(TESTLOG)
+	$(MAKE) sim SEEDS=$(SOAK_SEEDS) CLUSTER_SEEDS=$(SOAK_CLUSTER_SEEDS)
+	@set -o pipefail; $(GO) test -json -vet off -timeout 15m -race -tags invariants ./nomad/sim/... | $(LOGGED) -run race
+	@set -o pipefail; export SOAK=1 NOMAD_BIN=$(CURDIR)/$(BIN); tests() { grep -rl --include='*_test.go' soaktest $$* | xargs sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' | paste -sd '|'; }; \
+	  $(GO) test -json -vet off -timeout 20m -run "^($$(tests $(SOAKED)))$$" $$(grep -rl --include='*_test.go' soaktest $(SOAKED) | xargs -n 1 dirname | sort -u | sed 's,^,./,') | $(LOGGED) -run soak && \
+	  if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && $(GO) test -json -timeout 25m -count=1 -p 2 -run "^($$(tests .))$$" ./... | $(LOGGED) -run soak; fi
+	$(MAKE) fuzz FUZZ=3s
 
 # Every end-to-end test TIMES times while two loops keep two processors busy: none may fail. RUN names tests, IN packages.
 flake: build $(TESTLOG)

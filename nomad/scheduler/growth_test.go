@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 )
@@ -74,9 +75,7 @@ func exponent(small, large float64, times float64) float64 {
 }
 
 func TestCostGrowsWithTheCountAtMostLinearly(t *testing.T) {
-	if raceDetector {
-		t.Skip("the race detector has costs of its own")
-	}
+	soaktest.Only(t)
 	for name, change := range map[string]func(*api.Job){
 		"constraint": constrained, "affinity": attracted, "spread": spreadOut, "property": propertied, "ports": ported,
 	} {
@@ -100,9 +99,7 @@ func TestCostGrowsWithTheCountAtMostLinearly(t *testing.T) {
 }
 
 func TestCostDoesNotGrowWithWhatRunsOnTheNodes(t *testing.T) {
-	if raceDetector {
-		t.Skip("the race detector has costs of its own")
-	}
+	soaktest.Only(t)
 	var tried []string
 	for range triesMax {
 		emptyTime, empty := cost(t, 100, 0, benchJob("j", api.JobTypeService, 1000), 8)
@@ -119,9 +116,7 @@ func TestCostDoesNotGrowWithWhatRunsOnTheNodes(t *testing.T) {
 }
 
 func TestPlacementCostGrowsWithTheLogarithmOfTheNodes(t *testing.T) {
-	if raceDetector {
-		t.Skip("the race detector has costs of its own")
-	}
+	soaktest.Only(t)
 	// Two counts give the cost of a placement without the survey of the nodes.
 	each := func(nodes int) float64 {
 		few, _ := cost(t, nodes, 0, benchJob("j", api.JobTypeService, 1000, constrained), 8)
@@ -141,9 +136,7 @@ func TestPlacementCostGrowsWithTheLogarithmOfTheNodes(t *testing.T) {
 
 // One job more with one allocation is what most evaluations are.
 func TestOneMoreJobCostsLittleMoreOnMoreNodes(t *testing.T) {
-	if raceDetector {
-		t.Skip("the race detector has costs of its own")
-	}
+	soaktest.Only(t)
 	small, large := oneMore(t, 1000), oneMore(t, 8000)
 	if large > 16<<10 || float64(large) > 2*float64(small) {
 		t.Errorf("%d bytes on 1,000 nodes, %d on 8,000", small, large)

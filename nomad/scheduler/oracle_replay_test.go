@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -264,11 +265,7 @@ func (r *replay) undone(n *api.Node, name string) bool {
 }
 
 func TestPlansAreLegalBestAndComplete(t *testing.T) {
-	times := 6
-	if raceDetector {
-		times = 1
-	}
-	for i := range times { // a hundred worlds each
+	for i := range soaktest.Rounds(1, 6) { // a hundred worlds each
 		t.Run(fmt.Sprint(i), func(t *testing.T) { rapid.Check(t, func(rt *rapid.T) { oneWorld(t, rt) }) })
 	}
 }

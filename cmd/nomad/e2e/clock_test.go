@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // TestClockSetWhileManyEnd: an agent whose clock is set back and forth, by seconds and by years, also while it is down,
@@ -39,7 +40,7 @@ func TestClockSetWhileManyEnd(t *testing.T) {
 
 	dice, sets := seeded(t), 0
 	var sum tally
-	for round := range kit.Rounds(t, "E2E_CLOCK_ROUNDS", 1) {
+	for round := range soaktest.Rounds(1, 5) {
 		s := shortTasks(a, fmt.Sprintf("short-%d", round), 50, 5)
 		for end := time.Now().Add(6 * time.Second); time.Now().Before(end); sets++ {
 			by := []time.Duration{time.Second, time.Minute, time.Hour, year, 10 * year}[dice.IntN(5)]

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // access is one read or write of a job's number.
@@ -238,9 +238,6 @@ func (h *history) work(ctx context.Context, client int, servers []*kit.Host, nex
 	return nil
 }
 
-// operations is how many answers a history has at least.
-const operations = 2000
-
 // trouble is what happens to a leader; it ends when the function that it answers is called. Clients reach the leader all
 // the while, as far as it answers.
 var trouble = []func(c *cluster, leader *kit.Host) (end func()){
@@ -276,10 +273,7 @@ func (c *cluster) without(one *kit.Host) (rest []*kit.Host) {
 
 func TestHistoryIsLinearizableWhileLeadersFail(t *testing.T) {
 	t.Parallel()
-	rounds := 4 * len(trouble)
-	if n, err := strconv.Atoi(os.Getenv("KILLS")); err == nil {
-		rounds = n
-	}
+	rounds, operations := soaktest.Rounds(1, 4)*len(trouble), soaktest.Rounds(500, 2000) // operations is the least number of replies
 	c := newCluster(t)
 	// A server that gossip thinks dead is removed, also when it has just come back: two would be left, and then one of them fails.
 	if out, code := c.servers[0].Run("operator", "autopilot", "set-config", "-cleanup-dead-servers=false"); code != 0 {

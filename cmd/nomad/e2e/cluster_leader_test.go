@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // cluster is three servers with a client, each on a host of its own.
@@ -126,7 +127,7 @@ func (c *cluster) write(name string) time.Duration {
 func impatient() *http.Client { return &http.Client{Timeout: time.Second} }
 
 func TestLeaderKilled(t *testing.T) {
-	const rounds = 10
+	rounds := soaktest.Rounds(3, 20)
 	c := newCluster(t)
 	c.servers[0].Register(kit.ShellJob("w", "exec sleep 1000"))
 	alloc := c.servers[0].Running("w", 1)

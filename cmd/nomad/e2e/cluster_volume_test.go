@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // TestVolumesAcrossLeaders gives one volume on from job to job while leaders are killed.
 func TestVolumesAcrossLeaders(t *testing.T) {
 	t.Parallel()
-	const rounds = 6
+	rounds := soaktest.Rounds(2, 8)
 	c := newCluster(t)
 	any := c.leader(nil)
 	plugin := any.PluginJob("hp", "-attach")

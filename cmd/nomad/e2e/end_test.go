@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // TestExitCodeTellsWhetherTheAgentLeft stops agents that leave and that do not.
@@ -33,7 +34,7 @@ func TestExitCodeTellsWhetherTheAgentLeft(t *testing.T) {
 
 // TestDevelopmentAgentLeavesNothing ends agents whose jobs would be replaced, as in the tutorial.
 func TestDevelopmentAgentLeavesNothing(t *testing.T) {
-	for range kit.Rounds(t, "DEV_ROUNDS", 2) {
+	for range soaktest.Rounds(1, 5) {
 		a := kit.StartDev(t)
 		a.Plugin("hostpath")
 		a.CreateVolume("hostpath", "data")

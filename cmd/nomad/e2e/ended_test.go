@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // killsAtOnce is how often the agent is killed while the tasks of one job end.
@@ -21,7 +22,7 @@ const killsAtOnce = 6
 func TestAgentKilledWhileManyEnd(t *testing.T) {
 	a := kit.Start(t)
 	const many = 150
-	kills, dice := kit.Rounds(t, "E2E_KILLS", killsAtOnce), seeded(t)
+	kills, dice := soaktest.Rounds(1, 5)*killsAtOnce, seeded(t)
 	var sum tally
 	for round := 0; round*killsAtOnce < kills; round++ {
 		s := shortTasks(a, fmt.Sprintf("short-%d", round), many, 8)

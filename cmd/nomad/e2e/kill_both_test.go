@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // family holds its volume with a process that outlives shell and supervising process unless somebody ends it.
@@ -39,7 +40,7 @@ func TestAgentAndSupervisingProcessesKilledTogether(t *testing.T) {
 		kills += len(chosen)
 		a.Launch()
 	}
-	for round := range kit.Rounds(t, "E2E_BOTH_ROUNDS", 2) {
+	for round := range soaktest.Rounds(1, 5) {
 		job := func(i int) string { return fmt.Sprintf("w%d-%d", round, i) }
 		for i := range many {
 			j := kit.WithVolume(kit.ShellJob(job(i), family), fmt.Sprint("v", i))

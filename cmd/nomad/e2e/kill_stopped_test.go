@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // TestSupervisingProcessesStoppedWhileManyEnd: processes that are stopped and continued at any moment, also while the
@@ -24,7 +25,7 @@ func TestSupervisingProcessesStoppedWhileManyEnd(t *testing.T) {
 	a.Running("deaf", deaf)
 	var sum tally
 	stops := 0
-	for round := range kit.Rounds(t, "E2E_STOP_ROUNDS", 1) {
+	for round := range soaktest.Rounds(1, 5) {
 		s := shortTasks(a, fmt.Sprintf("short-%d", round), 50, 5)
 		for end := time.Now().Add(6 * time.Second); time.Now().Before(end); stops++ {
 			stopped := some(dice, a.Supervisors())

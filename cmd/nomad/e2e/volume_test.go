@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // forever holds its volume: it notes each instance and each beat, which shows when two overlap.
@@ -160,7 +161,7 @@ func TestRacingJobsNeverShareAWriter(t *testing.T) {
 	a := kit.Start(t)
 	a.Plugin("hp")
 	a.CreateVolume("hp", "v1")
-	for round := range 50 {
+	for round := range soaktest.Rounds(5, 50) {
 		var racers sync.WaitGroup
 		ids := []string{fmt.Sprintf("left-%d", round), fmt.Sprintf("right-%d", round)}
 		for _, id := range ids {
@@ -214,7 +215,7 @@ func TestVolumeCreatedAfterItsJob(t *testing.T) {
 	t.Logf("running %v after the volume exists", time.Since(began))
 }
 
-func TestHundredsOfCyclesLeaveNothing(t *testing.T) {
+func TestManyCyclesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	a := kit.Start(t)
 	a.Plugin("hp")
@@ -236,11 +237,12 @@ func TestHundredsOfCyclesLeaveNothing(t *testing.T) {
 		return len(a.Mounts()), len(a.Sockets()), len(a.Processes()), a.Goroutines()
 	}
 	m0, s0, p0, g0 := settle()
-	for range 200 {
+	cycles := soaktest.Rounds(20, 200)
+	for range cycles {
 		cycle()
 	}
 	m1, s1, p1, g1 := settle()
-	t.Logf("before and after 200 cycles: mounts %d %d, sockets %d %d, processes %d %d, goroutines %d %d", m0, m1, s0, s1, p0, p1, g0, g1)
+	t.Logf("before and after %d cycles: mounts %d %d, sockets %d %d, processes %d %d, goroutines %d %d", cycles, m0, m1, s0, s1, p0, p1, g0, g1)
 	if m1 > m0 || s1 > s0 || p1 > p0 || g1 > g0+10 {
 		t.Error("something is left over")
 	}

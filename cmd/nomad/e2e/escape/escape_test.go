@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // Bounds of what hostile tasks may cost the agent.
@@ -40,7 +41,7 @@ func TestHostileTasksStayInTheirAllocations(t *testing.T) {
 		return nil
 	})
 
-	seconds := kit.Rounds(t, "E2E_ESCAPE_SECONDS", 20) // races need their turns
+	seconds := soaktest.Rounds(8, 40) // races need their turns
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(seconds)*time.Second)
 	defer cancel()
 	w := newWatch(b)

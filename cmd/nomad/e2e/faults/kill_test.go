@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 	"github.com/open-nomad/open-nomad/internal/durable"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // operation is what a user asks for, the driver's calls that it takes, and how it ends.
@@ -274,7 +275,7 @@ func TestFault07ServerKilledInsideCalls(t *testing.T) {
 }
 
 func killInside(t *testing.T, servers int) {
-	all := kit.Rounds(t, "KILLS", 25)
+	all := soaktest.Rounds(12, 50)
 	k := &kills{bed: layout{servers: servers, nodes: 2, attach: true}.bed(t), togo: all, by: map[string]int{}}
 	for round := 0; k.togo > 0; round++ {
 		id := fmt.Sprint("v", round)

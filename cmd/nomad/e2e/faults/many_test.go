@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 func TestFault10ManyStartAndStopTogether(t *testing.T) {
-	const many, rounds = 50, 5
+	many, rounds := 50, soaktest.Rounds(1, 5)
 	b := newBed(t, 2, true)
 	id := func(i int) string { return fmt.Sprint("v", i) }
 	each := func(do func(i int)) {
@@ -83,7 +84,7 @@ func (b *bed) count(status string, want int) error {
 }
 
 func TestFault11TwoJobsRaceForOneVolume(t *testing.T) {
-	rounds := kit.Rounds(t, "RACES", 50)
+	rounds := soaktest.Rounds(10, 50)
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	both := 0

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // stamping writes who writes, and when by the clock of its host. It ignores every plea to stop.
@@ -182,7 +183,7 @@ func (o turn) checked(t *testing.T) {
 }
 
 func TestFault05PartitionsOneAfterTheOther(t *testing.T) {
-	rounds := kit.Rounds(t, "ROUNDS", 3)
+	rounds := soaktest.Rounds(3, 12)
 	for _, attach := range []bool{true, false} {
 		t.Run(map[bool]string{true: "attach", false: "lease"}[attach], func(t *testing.T) {
 			const side = 3 // so many pairs at once

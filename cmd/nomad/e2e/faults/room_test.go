@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // resourceExhausted is the gRPC code of a driver without room.
@@ -71,7 +72,7 @@ func TestFault12NodeWithoutRoomGetsNoMore(t *testing.T) {
 }
 
 func TestFault18VolumeExpandedWhileClaimed(t *testing.T) {
-	const rounds = 8
+	rounds := soaktest.Rounds(3, 12)
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	for i := range rounds {

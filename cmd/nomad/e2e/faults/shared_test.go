@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // many lets several allocations write on a volume at once.
@@ -74,7 +75,7 @@ func TestFault17AgentRestartedThenOneOfTwoUsersStops(t *testing.T) {
 }
 
 func TestFault18VolumeEditedWhileClaimed(t *testing.T) {
-	const rounds = 15
+	rounds := soaktest.Rounds(5, 30)
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
 	stop := make(chan struct{})

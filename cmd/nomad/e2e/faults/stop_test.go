@@ -9,12 +9,13 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 func TestFault01StoppedJobGivesItsVolumeToTheWaiting(t *testing.T) {
 	b := newBed(t, 2, true)
 	b.volume("v1", nil)
-	const rounds = 20
+	rounds := soaktest.Rounds(5, 20)
 	var free, next []time.Duration
 	name := func(i int) string { return fmt.Sprint("w", i) }
 	// Rounds change between the same and the other node.
@@ -49,7 +50,7 @@ func TestFault01StoppedJobGivesItsVolumeToTheWaiting(t *testing.T) {
 	}
 	b.within("the slowest release", slices.Max(free), 500*time.Millisecond)
 	b.within("the slowest start", slices.Max(next), 2*time.Second)
-	b.row(1, "stop with a waiting job, 20 rounds", fmt.Sprintf("free: median %s, worst %s; next runs: median %s, worst %s; %d detaches for %d releases",
+	b.row(1, fmt.Sprintf("stop with a waiting job, %d rounds", rounds), fmt.Sprintf("free: median %s, worst %s; next runs: median %s, worst %s; %d detaches for %d releases",
 		short(median(free)), short(slices.Max(free)), short(median(next)), short(slices.Max(next)), detaches, rounds+1),
 		"free <= 0.5 s; runs <= 2 s after, 20 of 20; one detach each")
 }

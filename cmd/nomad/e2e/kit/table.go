@@ -3,23 +3,8 @@ package kit
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"testing"
 )
-
-// Rounds is how often a test repeats itself: what the environment variable says, else the normal number.
-func Rounds(tb testing.TB, variable string, normal int) int {
-	tb.Helper()
-	said := os.Getenv(variable)
-	if said == "" {
-		return normal
-	}
-	n, err := strconv.Atoi(said)
-	if err != nil || n < 1 {
-		tb.Fatalf("%s=%q is not a number of rounds", variable, said)
-	}
-	return n
-}
 
 // Measured logs a line of figures and adds it to the table that make e2e prints at its end: the file
 // that E2E_TABLE names.
