@@ -18,8 +18,8 @@ const holdMax = 5 * time.Second
 // Caller carries calls of this process to the server's methods.
 func (s *Server) Caller() wire.Caller { return s.rpc }
 
-// Turns are those of all who use this server.
-func (s *Server) Turns() *wire.Processors { return s.rpc.Turns() }
+// CPU returns the limits that all users of this server share.
+func (s *Server) CPU() *wire.CPU { return s.rpc.CPU() }
 
 // Node reaches a node through the server that it is connected to.
 func (s *Server) Node(id string) (wire.Caller, error) { return s.rpc.Node(id) }

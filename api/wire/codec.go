@@ -11,17 +11,14 @@ import (
 	"github.com/open-nomad/open-nomad/api/shape"
 )
 
-// codec carries plain structs as msgp; it is the gRPC content subtype "msgp".
+// codec encodes plain structs with msgp; it is the gRPC content subtype "msgp".
 type codec struct{}
 
 func (codec) Name() string { return "msgp" }
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	switch b := v.(type) {
-	case encoded:
+	if b, ok := v.(encoded); ok {
 		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
-	case *outgoing:
-		return mem.BufferSlice{mem.NewBuffer(&b.b, b)}, nil
 	}
 	b, err := encode(v)
 	if err != nil {
@@ -32,14 +29,18 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	if m, ok := v.(*message); ok {
+		m.Buffer = buf
+		return nil
+	}
 	defer buf.Free()
 	return decode(buf.ReadOnlyData(), v)
 }
 
-// decodeRequest decodes a request and looks at it.
+// decodeRequest decodes and checks a request.
 func decodeRequest(ctx context.Context, b []byte, into any) error {
 	work := func() error {
-		if err := dense(b); err != nil {
+		if err := rejectSparse(b); err != nil {
 			return err
 		}
 		if err := decode(b, into); err != nil {
@@ -50,25 +51,17 @@ func decodeRequest(ctx context.Context, b []byte, into any) error {
 	if len(b) <= smallBytes {
 		return work()
 	}
-	return InLongTurn(ctx, work)
+	return RunLong(ctx, work)
 }
 
-// encoded is an answer as it is sent.
+// encoded is an encoded reply.
 type encoded []byte
 
-// sizedMax is how much longer than a message an answer may be by its greatest possible size, which is some times its
-// own, so that it is worth to encode it.
+// sizedMax limits the maximum encoded size (Msgsize) of a reply, in messages. Replies above it are rejected without being
+// encoded; that size is up to four times the real one.
 const sizedMax = 4
 
-// answerSize is the greatest possible size of an answer as it is sent.
-func answerSize(v any) int {
-	if p, ok := v.(partly); ok {
-		v = p.Sent()
-	}
-	return sizeOf(v)
-}
-
-// encodeAnswer encodes an answer, or says that it fits no message.
+// encodeAnswer encodes a reply. It returns a fault of class TooLarge when the reply exceeds MaxMessageBytes.
 func encodeAnswer(ctx context.Context, method string, v any) (b encoded, err error) {
 	if p, ok := v.(partly); ok {
 		v = p.Sent()
@@ -84,7 +77,7 @@ func encodeAnswer(ctx context.Context, method string, v any) (b encoded, err err
 	case size <= smallBytes:
 		err = work()
 	default:
-		err = InTurn(ctx, work)
+		err = RunShort(ctx, work)
 	}
 	if err == nil && len(b) > MaxMessageBytes {
 		return nil, tooLarge(method)
@@ -92,7 +85,7 @@ func encodeAnswer(ctx context.Context, method string, v any) (b encoded, err err
 	return b, err
 }
 
-// sizeOf is the greatest possible size of a message.
+// sizeOf returns the maximum encoded size of a message.
 func sizeOf(v any) int {
 	if s, ok := v.(msgp.Sizer); ok {
 		return s.Msgsize()
@@ -101,10 +94,10 @@ func sizeOf(v any) int {
 }
 
 func tooLarge(method string) error {
-	return fault.New(fault.TooLarge, "the answer of %s has more than %d MiB: ask a server of that region, or for less", method, MaxMessageBytes>>20)
+	return fault.New(fault.TooLarge, "the reply of %s exceeds %d MiB; query a server of that region, or request less", method, MaxMessageBytes>>20)
 }
 
-// partly is a message of which a part does not go between processes.
+// partly is a message that is sent without some of its fields.
 type partly interface{ Sent() any }
 
 func encode(v any) ([]byte, error) {
@@ -122,7 +115,7 @@ func encodeSized(v any, size int) ([]byte, error) {
 	return m.MarshalMsg(make([]byte, 0, size))
 }
 
-// decode reads one message; nothing in v refers to b afterwards.
+// decode decodes one message; v does not refer to b afterwards.
 func decode(b []byte, v any) error {
 	u, ok := v.(msgp.Unmarshaler)
 	if !ok {

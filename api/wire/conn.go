@@ -17,35 +17,36 @@ import (
 
 // Limits of every connection.
 const (
-	// MaxMessageBytes bounds one message: a plan, the assignments of a node.
+	// MaxMessageBytes limits one message: a plan, the assignments of a node.
 	MaxMessageBytes = 64 << 20
-	// TLS reads whole records by itself, so what reads frames needs little.
+	// readBytes is small because TLS buffers whole records.
 	readBytes  = 1 << 10
 	writeBytes = 4 << 10
-	// windowBytes is fixed: measuring it costs a ping for nearly every small message.
+	// windowBytes is static: estimating it costs a ping for nearly every small message.
 	windowBytes = 4 << 20
-	// unreadBytes is how much of a request a server holds before its budget has it, headerBytes bounds its metadata.
+	// unreadBytes is the flow-control window of a call: what a client may send before the server reads the request.
+	// headerBytes limits its metadata.
 	unreadBytes   = 64 << 10
 	headerBytes   = 16 << 10
 	keepaliveTime = 30 * time.Second
 	keepaliveWait = 10 * time.Second
-	// pathPrefix stands before a method's name on the wire.
+	// pathPrefix precedes a method's name in the HTTP/2 path.
 	pathPrefix = "/" + serviceName + "/"
 )
 
-// Conn calls the methods of one process; it connects when it is first used and reconnects by itself.
+// Conn calls the methods of one process. It connects on first use and reconnects after failures.
 type Conn struct {
 	cc *grpc.ClientConn
 }
 
-// Connect makes a connection to a server. It does not dial yet, so it does not fail on a dead one.
+// Connect makes a connection to a server. It does not dial before the first call.
 func Connect(address string, d Dialer) (*Conn, error) {
 	return newConn(address, func(ctx context.Context, _ string) (net.Conn, error) {
 		return d.Dial(ctx, address, ProtocolRPC)
 	}, instance(d.Instance)...)
 }
 
-// instance has every call say which process of a node makes it.
+// instance adds the name of the calling process of a node to every call.
 func instance(name string) []grpc.DialOption {
 	if name == "" {
 		return nil
@@ -80,7 +81,7 @@ func newConn(address string, dial func(context.Context, string) (net.Conn, error
 	return &Conn{cc: cc}, nil
 }
 
-// Ready connects and waits for it, so that who fails here has sent nothing.
+// Ready waits until the connection is established. When it fails, nothing was sent.
 func (c *Conn) Ready(ctx context.Context) error {
 	for {
 		switch state := c.cc.GetState(); state {
@@ -91,7 +92,7 @@ func (c *Conn) Ready(ctx context.Context) error {
 		default:
 			c.cc.Connect()
 			if !c.cc.WaitForStateChange(ctx, state) {
-				return fault.New(fault.Unavailable, "%s does not answer: %w", c.cc.CanonicalTarget(), ctx.Err())
+				return fault.New(fault.Unavailable, "%s did not accept a connection: %w", c.cc.CanonicalTarget(), ctx.Err())
 			}
 		}
 	}

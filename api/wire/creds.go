@@ -5,12 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"sync"
 
 	"google.golang.org/grpc/credentials"
 )
 
-// finished tells gRPC that TLS was finished before it saw the connection.
+// finished are credentials for connections whose TLS handshake is complete.
 type finished struct{}
 
 func (finished) ClientHandshake(_ context.Context, _ string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -44,22 +43,8 @@ func handshaken(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
 	}}
 	info.role, info.region = proven(state)
-	e := &ending{Conn: c, ended: make(chan struct{})}
-	info.end, info.ended = e.Close, e.ended
-	return e, info, nil
-}
-
-// ending is a connection that tells when this side has closed it.
-type ending struct {
-	net.Conn
-	once  sync.Once
-	ended chan struct{}
-}
-
-// Close implements [net.Conn].
-func (e *ending) Close() error {
-	defer e.once.Do(func() { close(e.ended) })
-	return e.Conn.Close()
+	info.end = c.Close
+	return c, info, nil
 }
 
 // proof is what gRPC keeps of a connection for [PeerOf].
@@ -67,12 +52,11 @@ type proof struct {
 	credentials.TLSInfo
 	role   Role
 	region string
-	// end closes the connection; ended is closed then.
-	end   func() error
-	ended <-chan struct{}
+	// end closes the connection.
+	end func() error
 }
 
-// proven is the role of a peer whose certificate was verified.
+// proven returns the role and region in the verified certificate of a peer.
 func proven(s tls.ConnectionState) (Role, string) {
 	if len(s.VerifiedChains) == 0 {
 		return Unproven, ""

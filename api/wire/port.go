@@ -26,7 +26,7 @@ type Port struct {
 	log    hclog.Logger
 	queues map[string]*queue
 	said   recent
-	crowd  Crowd
+	conns  ConnLimit
 	shake  time.Duration
 }
 
@@ -40,7 +40,7 @@ type Limits struct {
 
 // Limit sets the limits; it must be called before [Port.Run].
 func (p *Port) Limit(l Limits) {
-	p.crowd.Max = l.ConnsPerClient
+	p.conns.Max = l.ConnsPerClient
 	if l.Handshake > 0 {
 		p.shake = l.Handshake
 	}
@@ -104,17 +104,15 @@ func (p *Port) Run(ctx context.Context) error {
 			continue
 		}
 		pauses.Reset()
-		leave, ok, tell := p.crowd.Enter(conn.RemoteAddr())
-		if tell {
-			p.log.Warn("refused connections of a client that has too many", "client", conn.RemoteAddr(), "rpc_max_conns_per_client", p.crowd.Max)
-		}
+		counted, ok := p.conns.Accept(conn, func() {
+			p.log.Warn("too many connections from one client: closed a new one", "client", conn.RemoteAddr(), "rpc_max_conns_per_client", p.conns.Max)
+		})
 		if !ok {
 			_ = conn.Close()
 			continue
 		}
-		unstalled(conn)
-		conn = &counted{Conn: conn, leave: leave}
-		shaking.Go(func() { p.route(ctx, conn) })
+		setUserTimeout(conn)
+		shaking.Go(func() { p.route(ctx, counted) })
 	}
 }
 

@@ -37,7 +37,7 @@ func ServeReverse(ctx context.Context, address string, d Dialer, hello Hello, ha
 	if opened != nil {
 		opened()
 	}
-	if err := serve(ctx, newSingle(conn), handlers, log, nil, usualLimits, grpc.ConnectionTimeout(parkedMax)); err != nil && !errors.Is(err, io.EOF) {
+	if err := serve(ctx, newSingle(conn), handlers, log, nil, requestTimeout, grpc.ConnectionTimeout(parkedMax)); err != nil && !errors.Is(err, io.EOF) {
 		return fault.New(fault.Unavailable, "serve server %s: %w", address, err)
 	}
 	if ctx.Err() != nil {

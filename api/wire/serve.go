@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"runtime/debug"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
@@ -15,19 +16,18 @@ import (
 
 const serviceName = "nomad"
 
-// callsMax is how many calls a connection may have open; the caller keeps others waiting. Another server brings those of
-// all its clients, who wait for news for minutes.
+// callsMax limits the open calls of a connection; the caller queues more. Another server forwards the calls of all its
+// clients, and blocking queries last for minutes.
 const callsMax = 8192
 
-// Serve answers calls that arrive on the listener until ctx ends or the listener closes. It returns
-// when the last handler has; handlers see their context end with ctx. The hosts that call share the turns; nil does
-// not bound them.
-func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Processors) error {
-	return serve(ctx, l, handlers, log, turns, usualLimits)
+// Serve serves calls that arrive on the listener until ctx ends or the listener closes. It returns when the last handler
+// has returned; the contexts of handlers end with ctx. cpu limits what is computed for clients; nil means no limit.
+func Serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, cpu *CPU) error {
+	return serve(ctx, l, handlers, log, cpu, requestTimeout)
 }
 
-func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, turns *Processors, bounds limits, more ...grpc.ServerOption) error {
-	srv := newServer(handlers, log, turns, newBudget(bounds), more...)
+func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Logger, cpu *CPU, timeout time.Duration, more ...grpc.ServerOption) error {
+	srv := newServer(handlers, log, cpu, newRequests(timeout), more...)
 	stop := context.AfterFunc(ctx, srv.Stop)
 	defer srv.Stop()
 	defer stop()
@@ -38,7 +38,7 @@ func serve(ctx context.Context, l net.Listener, handlers []Handler, log hclog.Lo
 	return err
 }
 
-func newServer(handlers []Handler, log hclog.Logger, turns *Processors, b *budget, more ...grpc.ServerOption) *grpc.Server {
+func newServer(handlers []Handler, log hclog.Logger, cpu *CPU, r *requests, more ...grpc.ServerOption) *grpc.Server {
 	srv := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(finished{}),
 		grpc.ForceServerCodecV2(codec{}),
@@ -51,84 +51,37 @@ func newServer(handlers []Handler, log hclog.Logger, turns *Processors, b *budge
 	}, more...)...)
 	desc := &grpc.ServiceDesc{ServiceName: serviceName}
 	for _, h := range handlers {
-		// A stream, as gRPC would read the whole request of any other method before anybody is asked.
-		desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: h.Name, Handler: bind(Recovered(h, log), turns, b)})
+		// gRPC reads the whole request of a unary method before it calls the handler; a stream is read by the handler.
+		desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: h.Name, Handler: bind(Recovered(h, log), cpu, r)})
 	}
 	srv.RegisterService(desc, nil)
 	return srv
 }
 
-// bind gives a handler the shape that gRPC calls.
-func bind(h Handler, turns *Processors, b *budget) grpc.StreamHandler {
+// bind makes the gRPC handler of a method.
+func bind(h Handler, cpu *CPU, r *requests) grpc.StreamHandler {
 	return func(_ any, stream grpc.ServerStream) error {
 		who := PeerOf(stream.Context())
-		ctx := turns.For(stream.Context(), cmp.Or(who.Origin, who.Address))
-		below, ok := grpc.ServerTransportStreamFromContext(ctx).(transportStream)
-		if !ok {
-			return toStatus(fault.New(fault.Internal, "%s: the length of a request cannot be read", h.Name))
+		client := host(cmp.Or(who.Origin, who.Address))
+		ctx := cpu.For(stream.Context(), client)
+		req, done, err := r.receive(ctx, stream, client, h)
+		if err != nil {
+			return toStatus(err)
 		}
-		c := served{receiver: newReceiver(below, b.stall), sender: sender{stream, b.stall}, budget: b, client: host(cmp.Or(who.Origin, who.Address))}
-		return toStatus(c.call(ctx, h))
+		defer done()
+		resp, err := h.Serve(ctx, req)
+		if err != nil {
+			return toStatus(err)
+		}
+		b, err := encodeAnswer(ctx, h.Name, resp)
+		if err != nil {
+			return toStatus(err)
+		}
+		return stream.SendMsg(b)
 	}
 }
 
-// served is a call of a client.
-type served struct {
-	receiver
-	sender
-	budget *budget
-	client string
-}
-
-// call reads a request when the budget has it, serves it, and sends the answer. Its share is taken until the answer has
-// gone, as what is made of a request may live as long.
-func (c served) call(ctx context.Context, h Handler) error {
-	leave, err := c.budget.enter(ctx, c.client)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	n, err := c.length()
-	if err != nil {
-		return notReceived(h.Name, err)
-	}
-	give, err := c.budget.read(ctx, c.client, n)
-	if err != nil {
-		return err
-	}
-	defer give()
-	buf, err := c.body(n)
-	if err != nil {
-		return notReceived(h.Name, err)
-	}
-	req := h.New()
-	err = decodeRequest(ctx, buf.ReadOnlyData(), req)
-	buf.Free()
-	if err != nil {
-		return fault.New(fault.Invalid, "%s: %w", h.Name, err)
-	}
-	resp, err := h.Serve(ctx, req)
-	if err != nil {
-		return err
-	}
-	return c.answer(ctx, h.Name, resp)
-}
-
-// answer encodes and sends an answer when the budget has it.
-func (c served) answer(ctx context.Context, method string, resp any) error {
-	gone, err := c.budget.hold(ctx, c.client, min(answerSize(resp), MaxMessageBytes))
-	if err != nil {
-		return err
-	}
-	defer gone()
-	b, err := encodeAnswer(ctx, method, resp)
-	if err != nil {
-		return err
-	}
-	return c.send(b)
-}
-
-// Recovered makes a handler answer an internal fault, and log, where it would panic.
+// Recovered makes a handler that logs a panic and returns an internal fault.
 func Recovered(h Handler, log hclog.Logger) Handler {
 	serve := h.Serve
 	h.Serve = func(ctx context.Context, req any) (resp any, err error) {

@@ -140,7 +140,7 @@ func guarded(t *testing.T, id *wire.Reloadable) (address string, log *notes) {
 			func(ctx context.Context, _ *api.NodeHeartbeatRequest) (*api.NodeUpdateResponse, error) {
 				p := wire.PeerOf(ctx)
 				return &api.NodeUpdateResponse{Servers: []string{string(p.Role), p.Region, wire.ClientOf(ctx)}}, nil
-			})}, hclog.NewNullLogger(), wire.NewProcessors(1))
+			})}, hclog.NewNullLogger(), wire.NewCPU(1))
 	})
 	for _, protocol := range []string{wire.ProtocolRaft, wire.ProtocolReverse} {
 		wg.Go(func() {
@@ -221,7 +221,7 @@ func TestPeersAreKnownByRole(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	address, _ := guarded(t, load(t, a.files("server.global.nomad", time.Hour)))
-	forwarded := wire.WithHops(wire.NewProcessors(1).For(t.Context(), "10.9.8.7:4646"), 1)
+	forwarded := wire.WithHops(wire.NewCPU(1).For(t.Context(), "10.9.8.7:4646"), 1)
 	for name, want := range map[string]string{ // a server's word for whom it forwards counts, nobody else's
 		"client.global.nomad": "client global 127.0.0.1", "server.eu.nomad": "server eu 10.9.8.7", "server.global.nomad": "server global 10.9.8.7",
 	} {

@@ -80,7 +80,7 @@ var sameLayer = []string{
 	"nomad/volumes/claim>nomad/volumes/remedy", "nomad/fsm>nomad/state", "nomad/rpc>nomad/state", "nomad/plan>", "nomad/broker>", "nomad/volumes/ledger>nomad/state", "nomad/volumes/commands>nomad/", "nomad/volumes/pluginview>nomad/state",
 	"nomad/jobs/ledger>nomad/", "nomad/deployments/tally>nomad/state", "client/taskenv>plugins/driver",
 	"plugins/>plugins/", "client/fingerprint>plugins/",
-	"client/csiplugins>plugins/", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "nomad/httpapi>nomad/httpapi/", "nomad/httpapi/>nomad/httpapi/endpoint", "nomad/httpapi/>nomad/httpapi/encode", "nomad/httpapi/>nomad/httpapi/view", "nomad/httpapi/endpoint>nomad/httpapi/admission", "command>command/", "command/>command/",
+	"client/csiplugins>plugins/", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "nomad/httpapi>nomad/httpapi/", "nomad/httpapi/>nomad/httpapi/endpoint", "nomad/httpapi/>nomad/httpapi/encode", "nomad/httpapi/>nomad/httpapi/view", "command>command/", "command/>command/",
 	"jobspec>jobspec/", "jobspec/files>jobspec/", "jobspec/examples>jobspec", "jobspec/expr>jobspec/bounds", "jobspec/expr>jobspec/nesting", "jobspec/nesting>jobspec/bounds", "jobspec/hclspec>jobspec/", "jobspec/jsonspec>jobspec/", "jobspec/volumespec>jobspec/", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec/", "api/>api", "cmd/>",
 }
 

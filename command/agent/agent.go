@@ -231,7 +231,7 @@ func (a *agent) httpConfig() httpapi.Config {
 	}
 	if a.server != nil {
 		c.Servers, c.Node, c.Schedulers = a.server.Caller(), a.server.Node, a.server.Schedulers()
-		c.Turns = a.server.Turns()
+		c.CPU = a.server.CPU()
 		return c
 	}
 	c.Servers, c.Node = a.link, a.ownNode

@@ -29,12 +29,12 @@ func Rows[T any](ctx context.Context, rows []T, expression string, view func(T) 
 		return nil, fault.New(fault.Invalid, "filter has %d bytes; at most %d are read", len(expression), maxBytes)
 	}
 	var filter *bexpr.Evaluator
-	err = wire.InLongTurn(ctx, func() (err error) {
+	err = wire.RunLong(ctx, func() (err error) {
 		filter, err = bexpr.CreateEvaluator(expression)
 		return unreadable(err)
 	})
 	for i := 0; i < len(rows) && err == nil; {
-		err = wire.InTurn(ctx, func() error {
+		err = wire.RunShort(ctx, func() error {
 			for end := time.Now().Add(turnTime); i < len(rows) && time.Now().Before(end); i++ {
 				ok, err := filter.Evaluate(view(rows[i]))
 				if err != nil {

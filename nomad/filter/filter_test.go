@@ -31,7 +31,7 @@ func TestLongFiltersAreRefused(t *testing.T) {
 // A filter that takes long for each of many rows lets others in between, and ends with its request.
 func TestFiltersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := wire.NewProcessors(1)
+		turns := wire.NewCPU(1)
 		ctx, giveUp := context.WithCancel(turns.For(t.Context(), "a"))
 		var rows atomic.Int32
 		ended := make(chan error, 1)
@@ -44,7 +44,7 @@ func TestFiltersTakeTurns(t *testing.T) {
 			ended <- err
 		}()
 		time.Sleep(turnTime / 2)
-		if err := wire.InTurn(turns.For(t.Context(), "b"), func() error { return nil }); err != nil || rows.Load() > 2 {
+		if err := wire.RunShort(turns.For(t.Context(), "b"), func() error { return nil }); err != nil || rows.Load() > 2 {
 			t.Errorf("after %d rows: %v", rows.Load(), err)
 		}
 		giveUp()

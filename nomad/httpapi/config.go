@@ -46,8 +46,8 @@ type Config struct {
 	// Extra handles further path prefixes, such as "/ui/".
 	Extra map[string]http.Handler
 	Log   hclog.Logger
-	// Turns are those of the server in the same process, where there is one.
-	Turns *wire.Processors
+	// CPU are the limits of the server in the same process; nil makes new ones.
+	CPU *wire.CPU
 	// Stall is how long a client may stand still while it sends a body or takes an answer; 0 means half a minute.
 	Stall time.Duration
 }

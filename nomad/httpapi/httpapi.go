@@ -10,7 +10,6 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/httpapi/admission"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/allocs"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/deployments"
@@ -32,11 +31,11 @@ func New(c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = hclog.NewNullLogger()
 	}
-	if c.Turns == nil {
-		c.Turns = wire.NewProcessors(runtime.GOMAXPROCS(0))
+	if c.CPU == nil {
+		c.CPU = wire.NewCPU(runtime.GOMAXPROCS(0))
 	}
 	site := http.NewCrossOriginProtection().Handler(endpoint.NewServer(endpoint.Config{
-		Servers: c.Servers, Node: c.Node, LocalNodeID: c.LocalNodeID, Region: c.Region, OtherRegions: c.OtherRegions, Log: c.Log, Turns: c.Turns,
+		Servers: c.Servers, Node: c.Node, LocalNodeID: c.LocalNodeID, Region: c.Region, OtherRegions: c.OtherRegions, Log: c.Log, CPU: c.CPU,
 	}, c.routes()))
 	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(gzipMinBytes), gzhttp.CompressionLevel(1), gzhttp.DropETag())
 	if err != nil {
@@ -57,7 +56,7 @@ func New(c Config) http.Handler {
 		}
 		zipped.ServeHTTP(w, r)
 	})
-	return admission.Paced(all, c.Stall)
+	return paced(all, c.Stall)
 }
 
 // routes is the whole table, one part per noun.

@@ -24,21 +24,39 @@ const tooMany = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nC
 
 // Guard applies the limits to a listener, before TLS where there is any.
 func (l Limits) Guard(raw net.Listener, secure bool, log hclog.Logger) net.Listener {
-	crowd := &wire.Crowd{Max: l.ConnsPerClient}
-	guarded := crowd.Guard(raw, func(conn net.Conn, tell bool) {
-		if tell {
-			log.Warn("refused connections of a client that has too many", "client", conn.RemoteAddr(), "http_max_conns_per_client", l.ConnsPerClient)
+	limited := &limitedListener{Listener: raw, conns: wire.ConnLimit{Max: l.ConnsPerClient}, secure: secure, log: log}
+	if !secure || l.Handshake <= 0 {
+		return limited
+	}
+	return &hurried{limited, l.Handshake}
+}
+
+type limitedListener struct {
+	net.Listener
+	conns  wire.ConnLimit
+	secure bool
+	log    hclog.Logger
+}
+
+// Accept implements [net.Listener].
+func (l *limitedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
 		}
-		if !secure { // it fits into the buffers of a new connection
+		counted, ok := l.conns.Accept(conn, func() {
+			l.log.Warn("too many connections from one client: closed a new one", "client", conn.RemoteAddr(), "http_max_conns_per_client", l.conns.Max)
+		})
+		if ok {
+			return counted, nil
+		}
+		if !l.secure { // it fits into the buffers of a new connection
 			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
 			_, _ = conn.Write([]byte(tooMany))
 		}
 		_ = conn.Close()
-	})
-	if !secure || l.Handshake <= 0 {
-		return guarded
 	}
-	return &hurried{guarded, l.Handshake}
 }
 
 // hurried is a listener whose connections must have finished TLS in time.

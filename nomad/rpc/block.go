@@ -28,7 +28,7 @@ func Block(ctx context.Context, s *state.Store, q *api.QueryOptions, m *api.Quer
 		w := s.Watch(keys...)
 		index := s.Touched(keys...)
 		tx := s.Read()
-		if err := wire.InTurn(ctx, func() error { return read(tx) }); err != nil {
+		if err := wire.RunShort(ctx, func() error { return read(tx) }); err != nil {
 			w.Stop()
 			return err
 		}

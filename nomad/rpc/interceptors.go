@@ -83,7 +83,7 @@ func computed(h wire.Handler) serve {
 		return h.Serve
 	}
 	return func(ctx context.Context, req any) (resp any, err error) {
-		err = wire.InLongTurn(ctx, func() error {
+		err = wire.RunLong(ctx, func() error {
 			resp, err = h.Serve(ctx, req)
 			return err
 		})

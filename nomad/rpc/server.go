@@ -68,12 +68,12 @@ type Server struct {
 	nodes    nodes
 	peers    peers
 	relays   relays
-	turns    *wire.Processors
+	cpu      *wire.CPU
 }
 
 // New makes a server without methods.
 func New(c Config) *Server {
-	s := &Server{config: c, handlers: map[string]wire.Handler{}, turns: wire.NewProcessors(runtime.GOMAXPROCS(0))}
+	s := &Server{config: c, handlers: map[string]wire.Handler{}, cpu: wire.NewCPU(runtime.GOMAXPROCS(0))}
 	s.nodes.log = c.Log
 	s.peers.dialer = c.Dialer
 	s.Handle(wire.NodeRelay.Handle(s.Relay), wire.NodeCall.Handle(s.CallNode))
@@ -108,8 +108,8 @@ func (s *Server) Invoke(ctx context.Context, method string, req, resp any) error
 	return nil
 }
 
-// Turns are those of all who call, for what else is computed for them.
-func (s *Server) Turns() *wire.Processors { return s.turns }
+// CPU returns the limits that calls share, for other work of the process.
+func (s *Server) CPU() *wire.CPU { return s.cpu }
 
 // Node returns the way to a node: directly when it is connected here, else through the server that
 // holds it, which the first call finds out. It implements [NodeCaller].
@@ -147,7 +147,7 @@ func (s *Server) Run(ctx context.Context, port *wire.Port) error {
 		s.nodes.run(ctx, port.Listener(wire.ProtocolReverse), s.verify)
 	})
 	wg.Go(func() { s.watch(ctx) })
-	err := wire.Serve(ctx, port.Listener(wire.ProtocolRPC), s.Methods(), s.config.Log, s.turns)
+	err := wire.Serve(ctx, port.Listener(wire.ProtocolRPC), s.Methods(), s.config.Log, s.cpu)
 	if whole.Err() != nil {
 		return nil // the port may learn of the end before ctx does
 	}

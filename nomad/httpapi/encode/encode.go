@@ -127,7 +127,7 @@ func (p *pieces) list(n int, at func(int) any, pretty bool) error {
 // turn encodes when it is the client's turn, and sends nothing meanwhile. When that fails, an answer that has begun is
 // cut, so that it does not look like a whole one.
 func (p *pieces) turn(encode func() error) error {
-	err := wire.InTurn(p.ctx, encode)
+	err := wire.RunShort(p.ctx, encode)
 	if err != nil && p.sent {
 		panic(http.ErrAbortHandler)
 	}

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -10,13 +11,15 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/httpapi/admission"
+	"github.com/open-nomad/open-nomad/internal/keyed"
 )
 
 // Bounds of request bodies.
 const (
 	// BodyMax bounds bodies of requests that hold no job, in bytes.
 	BodyMax = 1 << 20
+	// smallBody is the size above which few bodies may be in memory at once.
+	smallBody = 64 << 10
 	// bodyDepth bounds the nesting of objects and arrays.
 	bodyDepth = 128
 	// Bounds of the objects, and of all values, in a body: the first so many are free, and there must be so many bytes for
@@ -25,13 +28,30 @@ const (
 	valuesFree, valueBytes   = 256 << 10, 16
 )
 
-// errSlow is said of a body that does not come.
-var errSlow = fault.New(fault.Invalid, "the request body did not come in time")
+var errSlow = fault.New(fault.Invalid, "the client did not send the request body in time")
 
-// ErrEmpty is said of a body that must be there.
+// ErrEmpty means that a required body is missing.
 var ErrEmpty = fault.New(fault.Invalid, "Request body is empty")
 
-// Body reads a whole bounded body of JSON.
+// bodies limits the request bodies in memory, for each client address and in total.
+type bodies struct{ large, small *keyed.Slots }
+
+func newBodies() bodies { return bodies{keyed.NewSlots(4, 32), keyed.NewSlots(256, 4096)} }
+
+// acquire waits for a slot for the body of a request, until release is called.
+func (b bodies) acquire(ctx context.Context, r *http.Request) (release func(), err error) {
+	slots := b.small
+	if r.ContentLength < 0 || r.ContentLength > smallBody {
+		slots = b.large
+	}
+	release, err = slots.Acquire(ctx, wire.ClientOf(ctx))
+	if err != nil {
+		return nil, fault.New(fault.Exhausted, "too many request bodies of this size are in memory; retry later: %w", err)
+	}
+	return release, nil
+}
+
+// Body reads a JSON body of at most limit bytes.
 func (c *Call) Body(limit int64) ([]byte, error) {
 	data, err := c.Bytes(limit)
 	if err != nil {
@@ -40,43 +60,33 @@ func (c *Call) Body(limit int64) ([]byte, error) {
 	return data, checkShape(data)
 }
 
-// Bytes reads a whole bounded body; one that says that it is too large is not read at all.
+// Bytes reads a body of at most limit bytes. A larger Content-Length is refused before anything is read.
 func (c *Call) Bytes(limit int64) ([]byte, error) {
 	if c.R.ContentLength > limit {
 		return nil, fault.New(fault.TooLarge, "request body of %d bytes is over the limit of %d", c.R.ContentLength, limit)
 	}
-	read, err := c.arrive()
-	if err != nil {
-		return nil, err
+	if c.done == nil && c.R.ContentLength != 0 {
+		release, err := c.bodies.acquire(c.Context(), c.R)
+		if err != nil {
+			return nil, err
+		}
+		c.done = release
 	}
-	defer read()
 	var data bytes.Buffer
 	if n := c.R.ContentLength; n > 0 {
-		data.Grow(int(min(n, admission.Long)) + bytes.MinRead)
+		data.Grow(int(min(n, smallBody)) + bytes.MinRead)
 	}
-	_, err = data.ReadFrom(http.MaxBytesReader(c.W, c.R.Body, limit))
+	_, err := data.ReadFrom(http.MaxBytesReader(c.W, c.R.Body, limit))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, fault.New(fault.TooLarge, "request body is over the limit of %d bytes", limit)
-	case errors.Is(err, admission.ErrCut):
-		return nil, admission.ErrCut
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errSlow
 	case err != nil:
 		return nil, fault.New(fault.Invalid, "read request body: %w", err)
 	}
 	return data.Bytes(), nil
-}
-
-// arrive waits for a place for the body; read is called when it is there. What is made of it is there as long as the request
-// is, and so is the place.
-func (c *Call) arrive() (read func(), err error) {
-	if c.done != nil || c.R.ContentLength == 0 {
-		return func() {}, nil
-	}
-	read, c.done, err = c.bodies.Enter(c.Context(), wire.ClientOf(c.Context()), c.R)
-	return read, err
 }
 
 // Decode reads a body that must be there into a request type.
@@ -100,13 +110,13 @@ func (c *Call) DecodeMaybe(into any) error {
 	return c.Unmarshal(data, into)
 }
 
-// Unmarshal decodes a body that was read, in the turn of the client, and takes the region and the namespace in it.
+// Unmarshal decodes a body, and sets the region and the namespace of the query from it.
 func (c *Call) Unmarshal(data []byte, into any) error {
-	turn := wire.InTurn
-	if len(data) > admission.Long {
-		turn = wire.InLongTurn
+	run := wire.RunShort
+	if len(data) > smallBody {
+		run = wire.RunLong
 	}
-	return turn(c.Context(), func() error {
+	return run(c.Context(), func() error {
 		if err := json.Unmarshal(data, into); err != nil {
 			return fault.New(fault.Invalid, "decode request body: %w", err)
 		}
@@ -114,7 +124,7 @@ func (c *Call) Unmarshal(data []byte, into any) error {
 	})
 }
 
-// addressed takes the region and the namespace that the body names where the query names none.
+// addressed sets the region and the namespace from the body where the query has none.
 func (c *Call) addressed(data []byte) error {
 	if c.Params.Get("region") != "" && c.Params.Get("namespace") != "" {
 		return nil

@@ -23,7 +23,7 @@ type Call struct {
 	// Query are the options that every read knows, Params is the whole query.
 	Query  api.QueryOptions
 	Params url.Values
-	done   func() // when the request is over; nil while it has no body
+	done   func() // releases the slot of the body; nil when there is none
 }
 
 // Context ends with the request, at its deadline at the latest.

@@ -75,7 +75,7 @@ func Page[T any](c *Call, rows []*T, by Order[T]) ([]*T, error) {
 
 // Paged orders and cuts a list that servers have filtered.
 func Paged[T any](c *Call, rows []*T, by Order[T]) ([]*T, error) {
-	err := wire.InTurn(c.Context(), func() error {
+	err := wire.RunShort(c.Context(), func() error {
 		rows = slices.Clone(rows)
 		slices.SortFunc(rows, by.compare)
 		return nil

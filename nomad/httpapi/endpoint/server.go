@@ -15,7 +15,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/httpapi/admission"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/encode"
 )
 
@@ -38,20 +37,20 @@ type Config struct {
 	// OtherRegions says that Servers know the ways to other regions.
 	OtherRegions bool
 	Log          hclog.Logger
-	// Turns are those of the processors that encoding and decoding wait for.
-	Turns *wire.Processors
+	// CPU limits encoding and decoding.
+	CPU *wire.CPU
 }
 
 // Server finds the endpoint of a request, calls it and writes its answer.
 type Server struct {
 	Config
 	routes table
-	bodies *admission.Bodies
+	bodies bodies
 }
 
 // NewServer serves the routes.
 func NewServer(c Config, routes []Route) *Server {
-	return &Server{Config: c, routes: newTable(routes), bodies: admission.NewBodies()}
+	return &Server{Config: c, routes: newTable(routes), bodies: newBodies()}
 }
 
 // ErrStreamed is the outcome of an endpoint that wrote its own answer.
@@ -96,7 +95,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := bound(r.Context(), route.Stays, q.MinIndex > 0, strings.HasPrefix(r.URL.Path, "/v1/volume"), waitBound(q))
 	defer cancel()
-	ctx = s.Turns.For(ctx, r.RemoteAddr)
+	ctx = s.CPU.For(ctx, r.RemoteAddr)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		ctx = wire.Once(ctx)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/keyed"
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
@@ -21,21 +22,22 @@ const (
 // errLate is why a parse ended that took too long.
 var errLate = errors.New("parsing took too long")
 
-// parses lets few job files be parsed at once, none of them for long, and each client in its turn.
+// parses limits how many job files are parsed at once, for each client and in total, and for how long.
 type parses struct {
-	turns *wire.Turns
+	slots *keyed.Slots
 	limit time.Duration
 	parse func(jobspec.Input) (*api.Job, error)
 }
 
 func newParses() *parses {
-	return &parses{turns: wire.NewTurns(parsesMax), limit: parseTimeout, parse: jobspec.Parse}
+	return &parses{slots: keyed.NewSlots(parsesMax, parsesMax), limit: parseTimeout, parse: jobspec.Parse}
 }
 
-// do parses when it is its turn. A parse that takes too long, or whose request was given up, is not waited for: it is
-// stopped, and keeps its turn until it has noticed.
+// do parses a job file when a slot is free. It does not wait for a parse that takes too long or whose request ended: that
+// is stopped, and keeps its slot until it has returned.
 func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
-	if err := p.turns.Take(ctx, wire.ClientOf(ctx)); err != nil {
+	release, err := p.slots.Acquire(ctx, wire.ClientOf(ctx))
+	if err != nil {
 		return nil, fault.New(fault.Exhausted, "job file: %d others are being parsed: %w", parsesMax, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limit, errLate)
@@ -47,7 +49,7 @@ func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		defer p.turns.Give()
+		defer release()
 		var o outcome
 		defer func() {
 			if r := recover(); r != nil { // nobody else recovers what this goroutine does

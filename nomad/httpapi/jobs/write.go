@@ -39,7 +39,7 @@ func jobIn(c *endpoint.Call) (*jobspec.Request, api.WriteRequest, error) {
 		return nil, w, endpoint.ErrEmpty
 	}
 	var b *jobspec.Request
-	if err := wire.InLongTurn(c.Context(), func() (err error) { b, err = jobspec.DecodeRequest(data); return err }); err != nil {
+	if err := wire.RunLong(c.Context(), func() (err error) { b, err = jobspec.DecodeRequest(data); return err }); err != nil {
 		return nil, w, err
 	}
 	j := b.Job

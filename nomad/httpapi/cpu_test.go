@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 )
 
-// Whatever a client asks for is computed when it is its turn, so that many requests of one address are in nobody's way.
-func TestRequestsAreComputedInTurn(t *testing.T) {
+// All that a request computes waits for a slot, so that many requests of one address do not delay others.
+func TestRequestsWaitForTheProcessors(t *testing.T) {
 	for what, ask := range map[string]func() *http.Request{
 		"order a list": func() *http.Request { return httptest.NewRequest(http.MethodGet, "/v1/jobs", nil) },
 		"encode one":   func() *http.Request { return httptest.NewRequest(http.MethodGet, "/v1/node/n1", nil) },
@@ -25,11 +25,11 @@ func TestRequestsAreComputedInTurn(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			turns := wire.NewProcessors(1)
-			h := httpapi.New(httpapi.Config{Servers: world(), Turns: turns})
+			cpu := wire.NewCPU(1)
+			h := httpapi.New(httpapi.Config{Servers: world(), CPU: cpu})
 			let, done := make(chan struct{}), make(chan struct{}, 1)
-			for _, turn := range []func(context.Context, func() error) error{wire.InTurn, wire.InLongTurn} {
-				go func() { _ = turn(turns.For(t.Context(), "a flood"), func() error { <-let; return nil }) }()
+			for _, run := range []func(context.Context, func() error) error{wire.RunShort, wire.RunLong} {
+				go func() { _ = run(cpu.For(t.Context(), "a flood"), func() error { <-let; return nil }) }()
 			}
 			synctest.Wait()
 			go func() {
@@ -38,7 +38,7 @@ func TestRequestsAreComputedInTurn(t *testing.T) {
 			}()
 			synctest.Wait()
 			if len(done) > 0 {
-				t.Errorf("%s: it waited for no turn", what)
+				t.Errorf("%s: it did not wait for a slot", what)
 			}
 			close(let)
 			<-done

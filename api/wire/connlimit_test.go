@@ -62,7 +62,7 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 	closed(t, dial(t, address))
 	closed(t, dial(t, address))
 	if n := strings.Count(log.String(), "too many"); n != 1 {
-		t.Errorf("told %d times:\n%s", n, log)
+		t.Errorf("logged %d times:\n%s", n, log)
 	}
 	_ = open[0].Close()
 	for end := time.Now().Add(30 * time.Second); ; {

@@ -4,19 +4,21 @@ import (
 	"net"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
-func TestConnectionsDoNotStandStillForLong(t *testing.T) {
+func TestConnectionsHaveAUserTimeout(t *testing.T) {
 	t.Parallel()
 	a := tcpClient(t)
-	unstalled(a)
+	setUserTimeout(a)
 	raw, err := a.(syscall.Conn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = raw.Control(func(fd uintptr) {
-		if ms, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout); err != nil || ms != int(stallTimeout.Milliseconds()) {
-			t.Errorf("the bound is %d ms %v", ms, err)
+		if ms, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT); err != nil || ms != int(userTimeout.Milliseconds()) {
+			t.Errorf("the timeout is %d ms %v", ms, err)
 		}
 	})
 	if err != nil {
@@ -24,7 +26,7 @@ func TestConnectionsDoNotStandStillForLong(t *testing.T) {
 	}
 }
 
-// tcpClient is the near end of a connection.
+// tcpClient returns the client end of a connection.
 func tcpClient(t *testing.T) net.Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// hollow is a registration of a job with so many tasks that say nothing.
+// hollow returns an encoded registration of a job with so many empty tasks.
 func hollow(tasks int) []byte {
 	var b bytes.Buffer
 	w := msgp.NewWriter(&b)
@@ -31,8 +31,8 @@ func hollow(tasks int) []byte {
 	return b.Bytes()
 }
 
-// A request of a MiB could take 430 MiB when it was decoded.
-func TestRequestsOfHollowStructuresAreRefusedBeforeTheyAreDecoded(t *testing.T) {
+// A decoded request of a MiB could take 430 MiB.
+func TestRequestsOfEmptyStructsAreRejectedBeforeTheyAreDecoded(t *testing.T) {
 	t.Parallel()
 	for tasks, refused := range map[int]bool{1: false, 50_000: false, 100_000: true, 1_000_000: true} {
 		var r api.JobRegisterRequest
@@ -43,8 +43,8 @@ func TestRequestsOfHollowStructuresAreRefusedBeforeTheyAreDecoded(t *testing.T) 
 	}
 }
 
-// What there really is has far fewer structures than are possible.
-func TestWhatIsSaidIsDenseEnough(t *testing.T) {
+// Real requests have far fewer structs than the limit.
+func TestRealRequestsAreNotTooSparse(t *testing.T) {
 	t.Parallel()
 	id := func(n int) string { return fmt.Sprintf("%08d-0000-0000-0000-000000000000", n) }
 	plan := &api.Plan{EvalID: id(1), NodeAllocation: map[string][]*api.Allocation{}}
@@ -74,8 +74,8 @@ func TestWhatIsSaidIsDenseEnough(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := dense(b); err != nil || len(b)/structs(b) < 2*structBytes {
-			t.Errorf("%s: %d bytes for each of %d structures: %v", what, len(b)/structs(b), structs(b), err)
+		if err := rejectSparse(b); err != nil || len(b)/countStructs(b) < 2*structBytes {
+			t.Errorf("%s: %d bytes for each of %d structs: %v", what, len(b)/countStructs(b), countStructs(b), err)
 		}
 	}
 }
