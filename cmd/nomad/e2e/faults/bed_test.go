@@ -68,8 +68,8 @@ type layout struct {
 	fuse bool
 	// odd makes the driver mount in one of the ways of its option.
 	odd string
-	// disk is a block device that the driver mounts as each volume; empty for directories.
-	disk string
+	// disk is a block device that the driver mounts as each volume, with the file system fs; empty for directories.
+	disk, fs string
 	// prepare is called with each node before its agent starts.
 	prepare func(*kit.Host)
 }
@@ -128,7 +128,7 @@ func (b *bed) driverJob() *api.Job {
 		args = append(args, "-odd", b.odd)
 	}
 	if b.disk != "" {
-		args = append(args, "-disk", b.disk)
+		args = append(args, "-disk", b.disk, "-fs", b.fs)
 	}
 	if b.attach {
 		args = append(args, "--", "-attach")

@@ -11,20 +11,25 @@ import (
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/faults/script"
 	"github.com/open-nomad/open-nomad/cmd/nomad/e2e/kit"
 	"github.com/open-nomad/open-nomad/internal/disktest"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 )
 
 // A node that reaches its disk and no server has more in its page cache than can be written back within the lease: nothing
 // of it reaches the disk after the servers have given the volume to another node.
 func TestNothingIsWrittenBackAfterAVolumeHasMoved(t *testing.T) {
-	t.Run("with its agent", func(t *testing.T) { notWrittenBack(t, func(*kit.Host) {}) })
-	t.Run("without", func(t *testing.T) { notWrittenBack(t, (*kit.Host).Kill9) })
+	t.Run("ext4/agent killed", func(t *testing.T) { notWrittenBack(t, "ext4", (*kit.Host).Kill9) })
+	t.Run("xfs/agent runs", func(t *testing.T) { notWrittenBack(t, "xfs", func(*kit.Host) {}) })
+	if soaktest.On() {
+		t.Run("ext4/agent runs", func(t *testing.T) { notWrittenBack(t, "ext4", func(*kit.Host) {}) })
+		t.Run("xfs/agent killed", func(t *testing.T) { notWrittenBack(t, "xfs", (*kit.Host).Kill9) })
+	}
 }
 
-// notWrittenBack lets something happen to the node before it is cut off.
-func notWrittenBack(t *testing.T, before func(*kit.Host)) {
+// notWrittenBack calls before with the node before it cuts the node off.
+func notWrittenBack(t *testing.T, fs string, before func(*kit.Host)) {
 	t.Helper()
-	device, size := disktest.Loop(t, "ext4"), disktest.KeptDirty(t)
-	b := layout{nodes: 2, disk: device}.bed(t)
+	device, size := disktest.Loop(t, fs), disktest.KeptDirty(t)
+	b := layout{nodes: 2, disk: device, fs: fs}.bed(t)
 	b.volume("v1", map[string]any{"FenceAfter": time.Second, "Lease": lease, "WriteBack": 700 * time.Millisecond})
 	job := kit.WithVolume(kit.ShellJob("w", fmt.Sprintf(`trap '' TERM INT
 [ -e data/old ] && exec sleep 1000
@@ -73,7 +78,7 @@ while :; do echo more >>data/big; sleep 0.05; done`, size)), "v1")
 		t.Fatalf("the disk was staged %+v, %v", all, err)
 	}
 	seen := all[1]
-	b.figure(fmt.Sprintf("node cut %s, with %d MiB dirty, ext4", path.Base(t.Name()), size),
+	b.figure(fmt.Sprintf("node cut, %s, with %d MiB dirty, %s", path.Base(t.Name()), size, fs),
 		fmt.Sprintf("%d MiB reached the device before the cut, %d until the next node staged it %s after the cut, %d KiB then",
 			early>>20, (seen.Before-first[0].After-early)>>20, short(seen.At.Sub(cut)), (seen.After-seen.Before)>>10), "0 KiB then")
 	if seen.Busy {

@@ -11,8 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/disktest"
 )
 
-// disk is a block device with an ext4 file system that all nodes reach and that is the storage of every volume.
-type disk struct{ device, dir, node string }
+// disk is a block device with a file system that all nodes reach and that is the storage of every volume.
+type disk struct{ device, kind, dir, node string }
 
 // does are the calls that the driver carries out itself.
 func (d *disk) does() map[string]func([]byte) error {
@@ -53,7 +53,7 @@ func (d *disk) stage(message []byte) error {
 	if err := os.Mkdir(staging, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return syscall.Mount(d.device, staging, "ext4", 0, "")
+	return syscall.Mount(d.device, staging, d.kind, 0, "")
 }
 
 func (d *disk) publish(message []byte) error {

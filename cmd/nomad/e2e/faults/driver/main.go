@@ -24,7 +24,8 @@ func main() {
 	dir := flag.String("state-dir", "", "state directory, shared by all nodes")
 	node := flag.String("node-id", "", "name of the node")
 	fuse := flag.Bool("fuse", false, "publish volumes by a FUSE file system")
-	device := flag.String("disk", "", "a block device with an ext4 file system that all nodes mount as each volume")
+	device := flag.String("disk", "", "a block device that all nodes mount as each volume")
+	kind := flag.String("fs", "ext4", "the file system of that device")
 	how := flag.String("odd", "", "bind volumes early, over what is mounted, shared, or unmount them lazily")
 	files := flag.Bool("serve", false, "serve such a file system; the arguments are source and target")
 	flag.Parse()
@@ -38,7 +39,7 @@ func main() {
 		} else if *how != "" {
 			own = (&odd{how: *how, dir: *dir}).does()
 		} else if *device != "" {
-			own = (&disk{device: *device, dir: *dir, node: *node}).does()
+			own = (&disk{device: *device, kind: *kind, dir: *dir, node: *node}).does()
 		}
 		err = serve(*nomad, *dir, *node, own, flag.Args())
 	}
