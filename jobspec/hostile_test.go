@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/internal/cputime"
+	"github.com/open-nomad/open-nomad/internal/cputimetest"
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
@@ -117,11 +117,11 @@ var limit = regexp.MustCompile(`more than|at most|larger than|out of range`)
 // a slow machine, or with the race detector, as whatever a file makes.
 func hash(t *testing.T) time.Duration {
 	t.Helper()
-	before := cputime.Process()
+	before := cputimetest.Process()
 	if _, err := jobspec.Parse(jobspec.Input{Body: []byte(inMeta(`bcrypt("x", 12)`))}); err != nil {
 		t.Fatal(err)
 	}
-	return cputime.Process() - before
+	return cputimetest.Process() - before
 }
 
 func TestHostileFilesAreRefusedSoon(t *testing.T) {
@@ -130,9 +130,9 @@ func TestHostileFilesAreRefusedSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			began := cputime.Process()
+			began := cputimetest.Process()
 			_, err := jobspec.Parse(jobspec.Input{Body: []byte(body)})
-			took := cputime.Process() - began
+			took := cputimetest.Process() - began
 			runtime.ReadMemStats(&after)
 			if err == nil {
 				t.Fatalf("accepted after %v", took)

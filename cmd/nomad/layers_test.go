@@ -137,6 +137,33 @@ func TestServerAndClientAreApart(t *testing.T) {
 	}
 }
 
+// support reports whether a package, by its name, serves tests only.
+func support(path string) bool {
+	return strings.HasSuffix(path, "test") || slices.Contains([]string{"fake", "suite", "model"}, filepath.Base(path)) ||
+		strings.HasPrefix(path, "cmd/") && path != "cmd/nomad" || matches(path, "nomad/sim") || matches(path, "nomad/sim/")
+}
+
+// ownPrograms are programs that are built into nomad, or used to build it.
+const ownPrograms = "plugins/driver/supervise/"
+
+func TestPackagesForTestsAreNamedSo(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "./cmd/nomad", "./"+ownPrograms+"...")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	shipped := strings.Fields(string(out))
+	for _, p := range packages(t) {
+		switch ships := slices.Contains(shipped, module+p.path); {
+		case ships && support(p.path):
+			t.Errorf("%s is for tests by its name and is part of the nomad program", p.path)
+		case !ships && !support(p.path):
+			t.Errorf("%s is not part of the nomad program: give a package for tests a name that ends with test", p.path)
+		}
+	}
+}
+
 // homes says where third-party names may appear.
 var homes = map[string][]string{
 	"github.com/hashicorp/raft":                   {"nomad/fsm"},

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/internal/cputime"
+	"github.com/open-nomad/open-nomad/internal/cputimetest"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
@@ -31,9 +31,9 @@ func BenchmarkWrites(b *testing.B) {
 				}
 				n := 1000 * writers
 				for b.Loop() {
-					used := cputime.Process()
+					used := cputimetest.Process()
 					rate := together(b, writers, n, propose)
-					b.ReportMetric(float64((cputime.Process()-used).Microseconds())/float64(n), "cpu-us/write")
+					b.ReportMetric(float64((cputimetest.Process()-used).Microseconds())/float64(n), "cpu-us/write")
 					b.ReportMetric(rate, "writes/s")
 					b.ReportMetric(rate/limit(b, servers, writers, n), "of-limit")
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/internal/cputime"
+	"github.com/open-nomad/open-nomad/internal/cputimetest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -82,8 +82,8 @@ func BenchmarkPlan(b *testing.B) {
 		}
 		round++
 		b.StartTimer()
-		began := cputime.Process()
-		lap := func(step string) { spent[step] += cputime.Process() - began; began = cputime.Process() }
+		began := cputimetest.Process()
+		lap := func(step string) { spent[step] += cputimetest.Process() - began; began = cputimetest.Process() }
 		checked := newVerifier(roster.fleet, tx).check(p)
 		if len(checked.refused) > 0 {
 			b.Fatal(checked.refused)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/internal/cputime"
+	"github.com/open-nomad/open-nomad/internal/cputimetest"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -191,7 +191,7 @@ func measure(b *testing.B, c *cluster, j *api.Job, want int) {
 	e := &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "j", Type: j.Type, Priority: j.Priority}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	total, used := 0, cputime.Process()
+	total, used := 0, cputimetest.Process()
 	for b.Loop() {
 		o := scheduler.Schedule(scheduler.Input{View: tx, Fleet: f, Eval: e, Now: c.now, NewID: c.id, Seed: 7})
 		if got := len(placed(o)); got != want {
@@ -199,7 +199,7 @@ func measure(b *testing.B, c *cluster, j *api.Job, want int) {
 		}
 		total += want
 	}
-	used = cputime.Process() - used
+	used = cputimetest.Process() - used
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(float64(used.Microseconds())/float64(total), "cpu-us/placement")
 	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "placements/s")

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/internal/cputime"
+	"github.com/open-nomad/open-nomad/internal/cputimetest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -67,7 +67,7 @@ func BenchmarkPutAllocs(b *testing.B) {
 		b.StopTimer()
 		none := live()
 		list, s := running(n), newStore(b)
-		before, began := live(), cputime.Process()
+		before, began := live(), cputimetest.Process()
 		b.StartTimer()
 		for i := 0; i < n; i += batch {
 			write(s, uint64(10+i), func(tx *state.Txn) {
@@ -77,7 +77,7 @@ func BenchmarkPutAllocs(b *testing.B) {
 			})
 		}
 		b.StopTimer()
-		spent += cputime.Process() - began
+		spent += cputimetest.Process() - began
 		after := live()
 		b.ReportMetric(float64(after-before)/n, "table-B/alloc")
 		b.ReportMetric(float64(after-none)/n, "heap-B/alloc")
@@ -101,7 +101,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 	var file bytes.Buffer
 	b.Run("save", func(b *testing.B) {
-		began := cputime.Process()
+		began := cputimetest.Process()
 		for b.Loop() {
 			file.Reset()
 			if err := s.Read().Dump(&file); err != nil {
@@ -109,20 +109,20 @@ func BenchmarkSnapshot(b *testing.B) {
 			}
 		}
 		b.ReportMetric(float64(file.Len())/1e6, "MB")
-		b.ReportMetric((cputime.Process()-began).Seconds()/float64(b.N), "cpu-s")
+		b.ReportMetric((cputimetest.Process()-began).Seconds()/float64(b.N), "cpu-s")
 	})
 	s = nil
 	b.Run("restore", func(b *testing.B) {
 		var spent time.Duration
 		for b.Loop() {
 			b.StopTimer()
-			to, before, began := newStore(b), live(), cputime.Process()
+			to, before, began := newStore(b), live(), cputimetest.Process()
 			b.StartTimer()
 			if err := to.Restore(bytes.NewReader(file.Bytes())); err != nil {
 				b.Fatal(err)
 			}
 			b.StopTimer()
-			spent += cputime.Process() - began
+			spent += cputimetest.Process() - began
 			b.ReportMetric(float64(live()-before)/n, "heap-B/alloc")
 			runtime.KeepAlive(to)
 			b.StartTimer()

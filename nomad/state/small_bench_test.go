@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/internal/cputime"
+	"github.com/open-nomad/open-nomad/internal/cputimetest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -22,7 +22,7 @@ func BenchmarkSmall(b *testing.B) {
 		}
 	})
 	res := list[0].AllocatedResources
-	index, began := uint64(10), cputime.Process()
+	index, began := uint64(10), cputimetest.Process()
 	b.ReportAllocs()
 	for b.Loop() {
 		index++
@@ -39,5 +39,5 @@ func BenchmarkSmall(b *testing.B) {
 			tx.PutAlloc(alloc)
 		})
 	}
-	b.ReportMetric(float64((cputime.Process()-began).Nanoseconds())/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64((cputimetest.Process()-began).Nanoseconds())/float64(b.N), "cpu-ns/op")
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/internal/cputime"
+	"github.com/open-nomad/open-nomad/internal/cputimetest"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
@@ -60,11 +60,11 @@ func BenchmarkGroup(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("%s/n=%d", c.name, n), func(b *testing.B) {
 				b.ReportAllocs()
-				before := cputime.Process()
+				before := cputimetest.Process()
 				for b.Loop() {
 					reconcile.Group(c.in)
 				}
-				b.ReportMetric(float64((cputime.Process()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+				b.ReportMetric(float64((cputimetest.Process()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 			})
 		}
 	}

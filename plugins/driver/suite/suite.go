@@ -45,7 +45,7 @@ type Harness struct {
 	Logs bool
 }
 
-const limit = 20 * time.Second
+const limit = time.Minute
 
 // Run runs the contract.
 func Run(t *testing.T, h Harness) {

@@ -1,6 +1,6 @@
-// Package cputime measures processor time for benchmarks and bounds of tests: other programs on the machine move it less
+// Package cputimetest measures processor time for benchmarks and bounds of tests: other programs on the machine move it less
 // than the clock.
-package cputime
+package cputimetest
 
 import (
 	"syscall"
