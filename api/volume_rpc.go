@@ -57,6 +57,12 @@ type VolumeDetachRequest struct {
 	WriteRequest
 }
 
+// VolumeDetachResponse says what a node may still have of the volume.
+type VolumeDetachResponse struct {
+	Warnings string `msg:",omitempty"`
+	WriteMeta
+}
+
 // VolumeListRequest lists volumes, optionally of one plugin or on one node.
 type VolumeListRequest struct {
 	PluginID string `msg:",omitempty"`

@@ -3,6 +3,8 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -86,21 +88,28 @@ func (a Assertion) values(node string) url.Values {
 	return v
 }
 
-// DetachVolume releases all claims of a volume on a node. With force the operator's word ends also attachments
-// and mounts that nobody else ends.
-func (c *Client) DetachVolume(ctx context.Context, id, node string, a Assertion) error {
-	_, err := c.do(ctx, http.MethodDelete, []string{"volume", "csi", id, "detach"}, a.values(node), nil, nil)
-	return err
+// DetachVolume ends what a volume has on a node. With force the operator's word ends claims, attachments and mounts that
+// neither node nor driver ends; the warnings say what the node may still have mounted.
+func (c *Client) DetachVolume(ctx context.Context, id, node string, a Assertion) (warnings string, err error) {
+	return c.detach(ctx, []string{"volume", "csi", id, "detach"}, a.values(node))
 }
 
 // DetachExternal is [Client.DetachVolume] for a volume that no specification names any more, by its plugin and the
 // driver's id of it.
-func (c *Client) DetachExternal(ctx context.Context, plugin, external, node string, a Assertion) error {
+func (c *Client) DetachExternal(ctx context.Context, plugin, external, node string, a Assertion) (warnings string, err error) {
 	v := a.values(node)
 	v.Set("plugin_id", plugin)
 	v.Set("external_id", external)
-	_, err := c.do(ctx, http.MethodDelete, []string{"volumes", "attachments"}, v, nil, nil)
-	return err
+	return c.detach(ctx, []string{"volumes", "attachments"}, v)
+}
+
+func (c *Client) detach(ctx context.Context, path []string, v url.Values) (warnings string, err error) {
+	var out struct{ Warnings string }
+	_, err = c.do(ctx, http.MethodDelete, path, v, nil, &out)
+	if errors.Is(err, io.EOF) { // there are no warnings
+		err = nil
+	}
+	return out.Warnings, err
 }
 
 // DetachDriver ends all that a driver of a plugin, which is gone for good, has attached to the node, or to any without one,

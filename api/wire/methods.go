@@ -145,7 +145,7 @@ var (
 	// VolumeDelete deletes a volume at the provider.
 	VolumeDelete = Method[api.VolumeDeleteRequest, api.WriteMeta]{"Volume.Delete", Leader, ByUser}
 	// VolumeDetach releases a volume from a node.
-	VolumeDetach = Method[api.VolumeDetachRequest, api.WriteMeta]{"Volume.Detach", Leader, ByUser}
+	VolumeDetach = Method[api.VolumeDetachRequest, api.VolumeDetachResponse]{"Volume.Detach", Leader, ByUser}
 	// VolumeList lists volumes.
 	VolumeList = Method[api.VolumeListRequest, api.VolumeListResponse]{"Volume.List", Any, ByUser}
 	// VolumeAttachments lists attachments, and mounts that are not confirmed to be gone.

@@ -16,9 +16,10 @@ func Detach(name string) *cli.Command {
 		Name: name, Usage: "end what a volume has on a node: claims, attachment, mounts that were given up",
 		Args: "<volume> <node>", Min: 0, Max: 2,
 		Description: "The node is asked to unmount, and the storage detaches the volume after that. With -force your word\n" +
-			"ends all of it, whatever node and driver say: make sure that nothing on the node can write to the\n" +
-			"volume any more. A volume that no specification names any more is given by -plugin and -external-id,\n" +
-			"and the node is the only argument then. With -plugin and -driver all is meant that a driver which is gone\n" +
+			"ends claim and attachment and frees the volume, whatever node and driver say: make sure that nothing\n" +
+			"on the node can write to it. A node that is alive and has it mounted keeps it, unless you repeat -force.\n" +
+			"A volume that no specification names is given by -plugin and -external-id, with the node as the only\n" +
+			"argument. With -plugin and -driver all is meant that a driver which is gone\n" +
 			"for good has attached, and that nobody uses. See 'nomad volume attachments'.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "force", Usage: "you know that the node no longer uses the volume, for example because it is off"},
@@ -53,10 +54,12 @@ func detach(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	if err := s.DetachVolume(ctx, v.ID, id, a); err != nil {
+	warnings, err := s.DetachVolume(ctx, v.ID, id, a)
+	if err != nil {
 		return session.Failed("detaching volume", err)
 	}
 	s.Printf("Volume %q detached from node %q\n", v.ID, id)
+	warn(s, warnings)
 	return nil
 }
 
@@ -69,10 +72,12 @@ func detachExternal(ctx context.Context, s *session.Session, a rest.Assertion) e
 	if err != nil {
 		return err
 	}
-	if err := s.DetachExternal(ctx, plugin, external, node, a); err != nil {
+	warnings, err := s.DetachExternal(ctx, plugin, external, node, a)
+	if err != nil {
 		return session.Failed("detaching volume", err)
 	}
 	s.Printf("External volume %q detached from node %q\n", external, node)
+	warn(s, warnings)
 	return nil
 }
 

@@ -78,12 +78,12 @@ func world() *cluster {
 			{PluginID: r.PluginID, ExternalID: "x1", NodeID: r.NodeID, VolumeID: r.VolumeID, State: "unpublishing", Remedy: "nomad volume detach -force v1 n1"},
 		}, QueryMeta: meta}, nil
 	})
-	on(c, wire.VolumeDetach, func(r *api.VolumeDetachRequest) (*api.WriteMeta, error) {
+	on(c, wire.VolumeDetach, func(r *api.VolumeDetachRequest) (*api.VolumeDetachResponse, error) {
 		if r.By != "from 192.0.2.1" && r.By != "from 127.0.0.1" {
 			return nil, fault.New(fault.Internal, "by %q", r.By)
 		}
 		if r.NodeID == "n" {
-			return &api.WriteMeta{Index: 8}, nil
+			return &api.VolumeDetachResponse{WriteMeta: api.WriteMeta{Index: 8}}, nil
 		}
 		return nil, fault.New(fault.Conflict, "asked for volume %q, plugin %q, external %q on %q, force %v because %q", r.VolumeID, r.PluginID, r.ExternalID, r.NodeID, r.Force, r.Reason)
 	})

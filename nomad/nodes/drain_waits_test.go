@@ -59,7 +59,10 @@ func TestVolumesLeftNameTheirErrorAndTheCommandThatEndsThem(t *testing.T) {
 	tx.PutClaim(&api.VolumeClaim{Namespace: "apps", VolumeID: "v 2", AllocID: "d", NodeID: "n1", PluginID: "p", ExternalID: "x2", State: api.ClaimReleasing})
 	tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "w", AllocID: "b", NodeID: "n1", PluginID: "p", ExternalID: "y", State: api.ClaimWaiting})
 	tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "y", NodeID: "n1", State: api.AttachmentUnpublishing, LastError: strings.Repeat("x", 1000)})
-	n := &api.Node{ID: "n1", Status: api.NodeStatusReady, StaleMounts: []*api.StaleMount{{VolumeID: "z", AllocID: "c"}}}
+	n := &api.Node{
+		ID: "n1", Status: api.NodeStatusReady, StaleMounts: []*api.StaleMount{{VolumeID: "z", AllocID: "c"}},
+		CSINodePlugins: map[string]*api.CSIInfo{"p": {PluginID: "p", Healthy: true}},
+	}
 	tx.PutNode(n)
 	tx.Commit()
 	want := []string{

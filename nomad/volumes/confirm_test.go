@@ -230,16 +230,12 @@ func TestCallsOfBeforeAnOperatorsWordAreRefused(t *testing.T) {
 	n.Says("Controller.Unpublish", codes.Unavailable, "later")
 	r.Register(volumestest.Spec("v"))
 	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-	force := func() {
-		t.Helper()
-		if _, err := r.Service.Detach(r.Context(), &api.VolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	attach := r.State.Read().Attachment("p", "ext-v", "n1").Fence
-	force()
+	r.Ends("a1", api.AllocClientStatusComplete)
 	detach := r.State.Read().Attachment("p", "ext-v", "n1").Fence
-	force()
+	if _, err := r.Service.Detach(r.Context(), &api.VolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true}); err != nil {
+		t.Fatal(err)
+	}
 	left := r.State.Read().WrittenOffTo("p", "ext-v", "n1").Fence
 	for fence, ok := range map[uint64]bool{attach: false, detach: false, left: true} {
 		if err := r.confirm("ext-v", fence); ok != (err == nil) || !ok && !errors.Is(err, fault.Conflict) {

@@ -3,13 +3,17 @@ package volumes
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // forceWait bounds asking a node to unmount what its plugin cannot, forceAgain asking one that did not answer lately.
@@ -52,6 +56,76 @@ func (s *silence) note(node [2]string, silent bool, now time.Time) {
 		}
 		s.since[node] = now
 	}
+}
+
+// detachByForce ends claims that are in use on the operator's word, and then their attachment: the node unmounts and the
+// driver detaches if they can; an attachment that the driver keeps is written off. One that a node which is heard still
+// has mounted stays, and the answer says so: a second request writes it off all the same.
+func (s *Service) detachByForce(ctx context.Context, w *commands.WriteOff, r *api.VolumeDetachRequest, used []*api.VolumeClaim) (*api.VolumeDetachResponse, error) {
+	index, err := s.evict(ctx, r, used, ledger.ProofAssumed, byOperator(r))
+	if err != nil {
+		return nil, err
+	}
+	s.unmountByForce(ctx, used)
+	tx, ended := s.ended(ctx, w, used)
+	if ended {
+		out := detached(index)
+		out.Warnings = stillMounted(tx, w)
+		return out, nil
+	}
+	if err := otherSpec(tx, w, r); err != nil {
+		return nil, err
+	}
+	again := remedy.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, r.NodeID)
+	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
+	switch mounted := staleOn(tx, w); {
+	case len(mounted) > 0 && !ledger.Away(tx.Node(w.NodeID)):
+		return nil, fault.New(fault.Conflict, "volume %q is not free: node %s still has it mounted for allocation %s; `%s` frees it all the same",
+			r.VolumeID, short(w.NodeID), short(mounted[0].AllocID), again)
+	case a == nil || a.State != api.AttachmentUnpublishing:
+		return nil, fault.New(fault.Conflict, "volume %q is used on node %s again; `%s` detaches it", r.VolumeID, short(w.NodeID), again)
+	}
+	return s.writeOff(ctx, tx, w)
+}
+
+// ended waits until the claims are gone, and as long as their driver may detach: until it fails for the first time. It
+// returns the state after that, and whether they are gone.
+func (s *Service) ended(ctx context.Context, w *commands.WriteOff, claims []*api.VolumeClaim) (tx *state.Txn, gone bool) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	keys := []state.Key{state.VolumeClaimsKey(claims[0].Namespace, claims[0].VolumeID), state.AttachmentsKey(w.PluginID, w.ExternalID)}
+	look := func(now *state.Txn) bool {
+		tx = now
+		gone = !slices.ContainsFunc(claims, func(c *api.VolumeClaim) bool { return now.Claim(c.Namespace, c.VolumeID, c.AllocID, c.Use) != nil })
+		a := now.Attachment(w.PluginID, w.ExternalID, w.NodeID)
+		return gone || a == nil || a.State != api.AttachmentUnpublishing || a.LastError != ""
+	}
+	_ = state.Until(ctx, s.state, keys, look) // what is there when the time is over is looked at below
+	look(s.state.Read())
+	return tx, gone
+}
+
+// stillMounted says that the node may still have the volume mounted, which is free for others; empty when it has not.
+func stillMounted(tx *state.Txn, w *commands.WriteOff) string {
+	mounted := staleOn(tx, w)
+	switch n := tx.Node(w.NodeID); {
+	case len(mounted) == 0:
+		return ""
+	case ledger.Away(n):
+		return fmt.Sprintf("Node %s is %s and may still have the volume mounted. It unmounts when it is back.", short(w.NodeID), n.Status)
+	}
+	return fmt.Sprintf("The volume is free, but node %s still has it mounted for allocation %s and may write to it until it has unmounted it: see \"nomad volume attachments -node %s\".",
+		short(w.NodeID), short(mounted[0].AllocID), short(w.NodeID))
+}
+
+// short is the part of an id that is shown.
+func short(id string) string { return id[:min(len(id), 8)] }
+
+// usedOn are the claims on the node that may have the external volume mounted.
+func usedOn(tx *state.Txn, w *commands.WriteOff) []*api.VolumeClaim {
+	return slices.DeleteFunc(slices.Collect(tx.ClaimsByExternal(w.PluginID, w.ExternalID)), func(c *api.VolumeClaim) bool {
+		return c.NodeID != w.NodeID || c.State != api.ClaimReady && c.State != api.ClaimReleasing
+	})
 }
 
 // unmountByForce has a node that is there unmount by itself what is left of allocations that are over, whether its

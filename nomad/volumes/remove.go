@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -88,61 +89,69 @@ func deletable(tx *state.Txn, ns, id string) error {
 	return nil
 }
 
-// Detach releases all claims of a volume on a node, also those of allocations that no longer exist. The
-// node is asked to unmount first; with Force the operator answers for it, and then the driver is asked to detach the
-// volume. Where no claim has anything on the node, Force writes off an attachment that the driver does not undo, where
-// there is none either what may still be mounted, then what was written off and its driver still fails to detach, and at
-// last claims that have not begun. Where there is nothing at all it does nothing.
-func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.WriteMeta, error) {
+// Detach ends what a volume has on a node. The node is asked to unmount first; with Force the operator's word ends the
+// claims and their attachment: see [Service.detachByForce]. Claims that wait for that go on.
+func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.VolumeDetachResponse, error) {
 	if r.Provider != "" {
 		return s.detachDriver(ctx, r)
 	}
 	tx := s.state.Read()
-	ns := namespaceOf(r.Namespace)
-	what, err := detachable(tx, ns, r)
+	what, err := detachable(tx, namespaceOf(r.Namespace), r)
 	if err != nil {
 		return nil, err
 	}
-	held := claimsOn(tx, ns, r.VolumeID, what)
+	held := claimsOn(tx, namespaceOf(r.Namespace), r.VolumeID, what)
 	used := slices.DeleteFunc(slices.Clone(held), func(c *api.VolumeClaim) bool { return c.State == api.ClaimWaiting || ledger.Begins(tx, c) })
-	using := len(used) > 0
-	if using { // who waits for their end, on the same node, is not meant
-		held = used
-	}
 	switch {
-	case using:
-	case r.Force && (len(held) == 0 || remains(tx, what)):
+	case !r.Force && len(used) == 0:
+		if err := stuck(tx, what, r); err != nil || len(held) == 0 {
+			return detached(tx.TableIndex(state.TableClaims)), err
+		}
+		fallthrough
+	case !r.Force:
+		if len(used) > 0 {
+			held = used
+		}
+		if err := s.unmountAll(ctx, tx, r.NodeID, held); err != nil {
+			return nil, err
+		}
+		index, err := s.evict(ctx, r, held, ledger.ProofReleased, ledger.ByNode)
+		return detached(index), err
+	case len(used) > 0:
+		return s.detachByForce(ctx, what, r, used)
+	case len(held) == 0 || remains(tx, what):
 		if err := otherSpec(tx, what, r); err != nil {
 			return nil, err
 		}
 		return s.writeOff(ctx, tx, what)
-	case !r.Force:
-		if err := stuck(tx, what, r); err != nil || len(held) == 0 {
-			return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, err
-		}
 	}
-	evict := &commands.Evict{Namespace: ns, VolumeID: r.VolumeID, NodeID: r.NodeID, Proof: ledger.ProofAssumed, By: ledger.ByOperator, Reason: r.Reason}
-	if r.By != "" {
-		evict.By += " " + r.By
-	}
-	if !r.Force {
-		if err := s.unmountAll(ctx, tx, r.NodeID, held); err != nil {
-			return nil, err
-		}
-		evict.Proof, evict.By, evict.Reason = ledger.ProofReleased, ledger.ByNode, ""
+	index, err := s.evict(ctx, r, held, ledger.ProofAssumed, byOperator(r)) // nothing else holds claims that have not begun
+	return detached(index), err
+}
+
+func detached(index uint64) *api.VolumeDetachResponse {
+	return &api.VolumeDetachResponse{WriteMeta: api.WriteMeta{Index: index}}
+}
+
+func byOperator(r *api.VolumeDetachRequest) string {
+	return strings.TrimSpace(ledger.ByOperator + " " + r.By)
+}
+
+// evict ends claims by a proof.
+func (s *Service) evict(ctx context.Context, r *api.VolumeDetachRequest, held []*api.VolumeClaim, proof, by string) (uint64, error) {
+	evict := &commands.Evict{Namespace: namespaceOf(r.Namespace), VolumeID: r.VolumeID, NodeID: r.NodeID, Proof: proof, By: by}
+	if proof == ledger.ProofAssumed {
+		evict.Reason = r.Reason
 	}
 	for _, c := range held {
 		evict.AllocIDs, evict.Uses = append(evict.AllocIDs, c.AllocID), append(evict.Uses, c.Use)
 	}
 	index, err := s.write(ctx, evict)
 	if err != nil {
-		return nil, fmt.Errorf("detach volume %q from node %s: %w", r.VolumeID, r.NodeID, err)
+		return 0, fmt.Errorf("detach volume %q from node %s: %w", r.VolumeID, r.NodeID, err)
 	}
-	if r.Force {
-		s.unmountByForce(ctx, held)
-	}
-	s.log.Info("volume detached by an operator", "volume", r.VolumeID, "namespace", ns, "node", r.NodeID, "proof", evict.Proof)
-	return &api.WriteMeta{Index: index}, nil
+	s.log.Info("volume detached by an operator", "volume", r.VolumeID, "namespace", evict.Namespace, "node", r.NodeID, "proof", proof)
+	return index, nil
 }
 
 // reasonMax bounds, in bytes, what an operator may give as a reason.
@@ -195,11 +204,14 @@ func detachable(tx *state.Txn, ns string, r *api.VolumeDetachRequest) (*commands
 
 // writeOff ends on the operator's word what is held of the volume on the node; when nothing is, what may still be
 // mounted of it.
-func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.WriteOff) (*api.WriteMeta, error) {
+func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.WriteOff) (*api.VolumeDetachResponse, error) {
 	if !remains(tx, w) { // what comes from now on is not meant
-		return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, nil
+		return detached(tx.TableIndex(state.TableClaims)), nil
 	}
-	if mounted := staleOn(tx, w); !holds(tx, w) && len(mounted) > 0 {
+	mounted := staleOn(tx, w)
+	if held := holds(tx, w); held {
+		s.unmountByForce(ctx, append(mounted, usedOn(tx, w)...))
+	} else if len(mounted) > 0 {
 		w.StaleMounts = true
 		for _, c := range mounted {
 			w.Since = max(w.Since, c.Since)
@@ -207,17 +219,20 @@ func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.Write
 	}
 	index, err := s.write(ctx, w)
 	if errors.Is(err, fault.NotFound) {
-		return &api.WriteMeta{Index: tx.TableIndex(state.TableClaims)}, nil
+		return detached(tx.TableIndex(state.TableClaims)), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("detach %q of plugin %q from node %s: %w", w.ExternalID, w.PluginID, w.NodeID, err)
 	}
+	out := detached(index)
 	if w.StaleMounts {
-		s.unmountByForce(ctx, staleOn(tx, w))
+		s.unmountByForce(ctx, mounted)
+	} else {
+		out.Warnings = stillMounted(s.state.Read(), w)
 	}
 	s.log.Info("volume detached on the word of an operator", "external_id", w.ExternalID, "plugin", w.PluginID,
 		"node", w.NodeID, "by", w.By, "reason", w.Reason, "stale_mounts", w.StaleMounts)
-	return &api.WriteMeta{Index: index}, nil
+	return out, nil
 }
 
 // remains reports whether there is anything that an operator's word writes off.

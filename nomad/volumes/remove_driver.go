@@ -12,7 +12,7 @@ import (
 
 // detachDriver ends, on an operator's word, all that waits to be detached by a driver that is gone for good, and then what
 // was written off and that driver still fails to detach. What is in use stays until its users have stopped.
-func (s *Service) detachDriver(ctx context.Context, r *api.VolumeDetachRequest) (*api.WriteMeta, error) {
+func (s *Service) detachDriver(ctx context.Context, r *api.VolumeDetachRequest) (*api.VolumeDetachResponse, error) {
 	switch {
 	case !r.Force:
 		return nil, fault.New(fault.Invalid, "what a driver has attached is detached by force only")
@@ -23,7 +23,7 @@ func (s *Service) detachDriver(ctx context.Context, r *api.VolumeDetachRequest) 
 	}
 	tx := s.state.Read()
 	var errs []error
-	meta := &api.WriteMeta{Index: tx.TableIndex(state.TableAttachments)}
+	meta := detached(tx.TableIndex(state.TableAttachments))
 	for _, a := range waiting(tx, r) {
 		done, err := s.writeOff(ctx, tx, &commands.WriteOff{
 			PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, By: r.By, Reason: r.Reason, Seen: tx.Index(),

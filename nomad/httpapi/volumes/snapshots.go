@@ -105,8 +105,5 @@ func snapshotDelete(c *endpoint.Call) (any, error) {
 		return nil, err
 	}
 	c.SetWrote(out.WriteMeta)
-	if out.Warnings == "" {
-		return nil, nil
-	}
-	return struct{ Warnings string }{out.Warnings}, nil
+	return warned(out.Warnings)
 }

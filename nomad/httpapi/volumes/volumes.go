@@ -178,7 +178,20 @@ func detach(c *endpoint.Call, r *api.VolumeDetachRequest) (any, error) {
 	if host, _, err := net.SplitHostPort(c.R.RemoteAddr); err == nil {
 		r.By = "from " + host
 	}
-	return endpoint.WriteEmpty(c, wire.VolumeDetach, r)
+	out, err := wire.VolumeDetach.Call(c.Context(), c.Servers, r)
+	if err != nil {
+		return nil, err
+	}
+	c.SetWrote(out.WriteMeta)
+	return warned(out.Warnings)
+}
+
+// warned answers warnings, or nothing when there are none.
+func warned(warnings string) (any, error) {
+	if warnings == "" {
+		return nil, nil
+	}
+	return struct{ Warnings string }{warnings}, nil
 }
 
 func volumeAttachments(c *endpoint.Call) (any, error) {

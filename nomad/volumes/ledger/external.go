@@ -213,7 +213,22 @@ func Remedy(tx *state.Txn, c *api.VolumeClaim) string {
 	case !Runs(tx, c) && tx.Volume(c.Namespace, c.VolumeID) != nil && SpecOf(tx, c) == nil: // the id means another one
 		return DetachByForce(tx, c, c.NodeID)
 	}
-	return remedy.Claim(c, Runs(tx, c), Away(tx.Node(c.NodeID)))
+	return remedy.Claim(c, Runs(tx, c), !unmounts(tx, c))
+}
+
+// unmounts reports whether the node of a claim can be asked to end it: it is heard, and its
+// plugin is healthy. A claim that is unmounted waits for its driver.
+func unmounts(tx *state.Txn, c *api.VolumeClaim) bool {
+	n := tx.Node(c.NodeID)
+	if c.State == api.ClaimUnmounted {
+		a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
+		return a == nil || a.LastError == ""
+	}
+	p := (*api.CSIInfo)(nil)
+	if n != nil {
+		p = n.CSINodePlugins[c.PluginID]
+	}
+	return !Away(n) && p != nil && p.Healthy
 }
 
 // holdersNamed bounds how many holders are named.

@@ -56,3 +56,49 @@ func TestOperatorEndsAnAttachmentThatTheDriverKeeps(t *testing.T) {
 	b.clean()
 	b.figure("the driver refuses a detach for ever; volume detach -force", "listed with node, error and command; the next job runs "+short(took)+" after", "freed whatever the driver says")
 }
+
+// One forced detach frees a volume that is claimed and attached when its plugin is gone for good.
+func TestOneForcedDetachFreesTheVolumeOfAPluginThatIsGone(t *testing.T) {
+	b := newBed(t, 2, true)
+	b.volume("v1", nil)
+	b.allowed = []string{"detach-while-staged n1"} // the node unmounts without the driver
+	h := b.nodes[0]
+	b.Register(on(writer("w", "v1"), h))
+	b.beats("v1", b.Running("w", 1).ID)
+	b.StopPlugin("hp")
+	b.Until(30*time.Second, "the plugins to end", func() error {
+		if n := len(b.Allocs("hp", "running")); n > 0 {
+			return fmt.Errorf("%d run", n)
+		}
+		return nil
+	})
+	b.Stop("w", false)
+	b.Until(30*time.Second, "the task to end", func() error {
+		if p := h.Shells(); len(p) > 0 {
+			return fmt.Errorf("%v run", p)
+		}
+		return nil
+	})
+	if n := b.Claimed("v1"); n != 1 {
+		t.Fatalf("%d claims", n)
+	}
+	ends := "nomad volume detach -force v1 " + h.NodeID(b.Host)
+	if out, code := b.Run("volume", "deregister", "v1"); code == 0 || !strings.Contains(out, "`"+ends+"`") {
+		t.Fatalf("deregister: exit %d, no %q in: %s", code, ends, out)
+	}
+	began := time.Now()
+	if out, code := b.Run(strings.Fields(ends)[1:]...); code != 0 {
+		t.Fatalf("detach -force: exit %d: %s", code, out)
+	}
+	took := time.Since(began)
+	if n := b.Claimed("v1"); n != 0 {
+		t.Errorf("%d claims are left", n)
+	}
+	b.Register(b.driverJob())
+	b.PluginOn("hp", 2)
+	b.Register(on(writer("next", "v1"), b.nodes[1]))
+	b.beats("v1", b.Running("next", 1).ID)
+	b.Stop("next", false)
+	b.clean()
+	b.figure("a plugin that is gone keeps claim and attachment; volume detach -force", "freed by one command in "+short(took), "one command")
+}
