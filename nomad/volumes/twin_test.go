@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -28,22 +27,19 @@ func TestNewNodeOfAMachineWaitsForTheMountsOfTheOldOne(t *testing.T) {
 		machine string
 		boot    string
 		mount   *api.StaleMount
-		version uint64
 		waits   bool
 	}{
-		"of the same machine":                                           {"provider-old", "boot-1", stale, fsm.Ends, true},
-		"of the same machine, boots not known":                          {"provider-old", "", stale, fsm.Ends, true},
-		"of the same machine, booted since":                             {"provider-old", "boot-2", stale, fsm.Ends, false},
-		"of another machine":                                            {"provider-new", "boot-1", stale, fsm.Ends, false},
-		"of another volume":                                             {"provider-old", "boot-1", &other, fsm.Ends, false},
-		"while a server does not know the rule":                         {"provider-old", "boot-1", stale, fsm.Ends - 1, false},
-		"that plugin of the old node is gone, and its machine is noted": {"provider-then", "boot-1", &noted, fsm.Keyring, true},
-		"of another machine than noted":                                 {"provider-new", "boot-1", &noted, fsm.Keyring, false},
+		"of the same machine":                                           {"provider-old", "boot-1", stale, true},
+		"of the same machine, boots not known":                          {"provider-old", "", stale, true},
+		"of the same machine, booted since":                             {"provider-old", "boot-2", stale, false},
+		"of another machine":                                            {"provider-new", "boot-1", stale, false},
+		"of another volume":                                             {"provider-old", "boot-1", &other, false},
+		"that plugin of the old node is gone, and its machine is noted": {"provider-then", "boot-1", &noted, true},
+		"of another machine than noted":                                 {"provider-new", "boot-1", &noted, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(c.version) })
 			r.Node("old", volumestest.NodeOnly)
 			var attached atomic.Int32
 			r.Node("new").On("Controller.Publish", func(context.Context, any) error { attached.Add(1); return nil })

@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -29,9 +28,6 @@ func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint6
 		}
 		c.NotValidated, c.Known, c.Providers = append(c.NotValidated, open), append(c.Known, known), append(c.Providers, by)
 	}
-	if s.state.Read().AgreedVersion() < fsm.Keyring {
-		c.Providers = nil
-	}
 	index, err := s.write(ctx, c)
 	if err != nil {
 		return 0, fmt.Errorf("register %s: %w", names(specs), err)
@@ -45,7 +41,7 @@ func (s *Service) register(ctx context.Context, specs ...*api.VolumeSpec) (uint6
 func (s *Service) validated(ctx context.Context, old *api.Volume, spec *api.VolumeSpec) (open, by string, err error) {
 	tx := s.state.Read()
 	if old != nil && old.Provision.State != api.VolumeFailed {
-		if _, err := commands.Merged(old, spec, ledger.ClaimsOf(tx, old), tx.AgreedVersion()); err != nil {
+		if _, err := commands.Merged(old, spec, ledger.ClaimsOf(tx, old)); err != nil {
 			return "", "", err
 		}
 		if _, err := commands.Grows(old, spec); err != nil || !asksMore(old, spec) {

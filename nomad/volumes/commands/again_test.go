@@ -365,7 +365,6 @@ func (b *bed) driver(name string) {
 		n := *tx.Node("n1")
 		c := *n.CSIControllerPlugins["p"]
 		c.Provider = name
-		tx.PutAgreedVersion(fsm.Keyring)
 		n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": &c}
 		tx.PutNode(&n)
 		return nil

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
@@ -85,7 +84,6 @@ func TestCreationThatIsGivenUpSparesWhatIsRegistered(t *testing.T) {
 // What its nodes owe to a volume is not forgotten when a creation is answered with it.
 func TestCreationThatIsAnsweredByAKnownVolumeTakesNothingFromIt(t *testing.T) {
 	b := newBed(t)
-	b.edit(func(tx *state.Txn) error { tx.PutAgreedVersion(fsm.Keyring); return nil })
 	b.offline()
 	b.register("v", "x")
 	b.must(&commands.BeginExpand{Namespace: "default", ID: "v", CapacityMinBytes: 20})
@@ -102,7 +100,6 @@ func TestCreationThatIsAnsweredByAKnownVolumeTakesNothingFromIt(t *testing.T) {
 // Two creations may be answered with one volume at the same time.
 func TestTwoCreationsDoNotGetOneVolume(t *testing.T) {
 	b := newBed(t)
-	b.edit(func(tx *state.Txn) error { tx.PutAgreedVersion(fsm.Keyring); return nil })
 	b.create("v")
 	b.create("w")
 	b.must(&commands.Provisioned{Answer: b.answer("v"), ExternalID: "x"})
@@ -116,7 +113,6 @@ func TestTwoCreationsDoNotGetOneVolume(t *testing.T) {
 func TestDeletionThatADriverMayHaveBegunWaitsForThatOne(t *testing.T) {
 	for uncertain, want := range map[bool]api.VolumeState{true: api.VolumeDeleting, false: api.VolumeAvailable} {
 		b := newBed(t)
-		b.edit(func(tx *state.Txn) error { tx.PutAgreedVersion(fsm.Keyring); return nil })
 		b.driver("former")
 		b.register("v", "x")
 		b.must(b.delete("v"))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -35,11 +34,7 @@ func (c *Report) Apply(tx *state.Txn) (any, error) {
 
 // Apply releases the claims. Those that are gone already are passed over.
 func (c *Evict) Apply(tx *state.Txn) (any, error) {
-	lost := ledger.Lost
-	if tx.AgreedVersion() >= fsm.Ends {
-		lost = ledger.Away
-	}
-	if c.Lost && !lost(tx.Node(c.NodeID)) {
+	if c.Lost && !ledger.Away(tx.Node(c.NodeID)) {
 		return nil, fault.New(fault.Conflict, "node %s has come back", c.NodeID)
 	}
 	list := c.claims(tx)
@@ -60,7 +55,7 @@ func deprived(tx *state.Txn, claims []*api.VolumeClaim) {
 	seen := map[[2]string]bool{}
 	for _, c := range claims {
 		a := tx.Alloc(c.AllocID)
-		if a == nil || a.Terminal() || ledger.Away(tx.Node(c.NodeID)) || tx.AgreedVersion() < fsm.Keyring {
+		if a == nil || a.Terminal() || ledger.Away(tx.Node(c.NodeID)) {
 			continue
 		}
 		j := tx.Job(a.Namespace, a.JobID)
@@ -144,7 +139,6 @@ func (c *RollbackOver) Apply(tx *state.Txn) (any, error) {
 func (c *WriteOff) Apply(tx *state.Txn) (any, error) {
 	w := ledger.Assertion{
 		PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, By: c.By, Reason: c.Reason, Seen: c.Seen, Since: c.Since,
-		All: tx.AgreedVersion() < fsm.Keyring,
 	}
 	if c.StaleMounts {
 		return nil, ledger.WriteOffMounts(tx, w)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
@@ -30,7 +29,7 @@ func (c *Intend) Apply(tx *state.Txn) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Provision = api.VolumeProvision{State: api.VolumeCreating, Intent: tx.Index(), Began: tx.Index(), Provider: ledger.ServedBy(tx, spec.PluginID)}
+	v.Provision = api.VolumeProvision{State: api.VolumeCreating, Intent: tx.Index(), Began: tx.Index(), Provider: ledger.Provider(tx, spec.PluginID)}
 	old := tx.Volume(spec.Namespace, spec.ID)
 	switch {
 	case old == nil || old.Provision.State == api.VolumeFailed && !mayExist(old):
@@ -70,7 +69,7 @@ func sourceStays(tx *state.Txn, spec *api.VolumeSpec) error {
 			return fmt.Errorf("clone of %q: %w", spec.CloneID, err)
 		}
 		for v := range tx.VolumesByExternal(spec.PluginID, spec.CloneID) {
-			if now := ledger.Foreign(tx, spec.PluginID, v.Provision.Provider); now != "" && tx.AgreedVersion() >= fsm.Keyring {
+			if now := ledger.Foreign(tx, spec.PluginID, v.Provision.Provider); now != "" {
 				return fault.New(fault.Conflict, "clone of %q: volume %q is of driver %q, and CSI plugin %q is driver %q now, which may have another volume by that id: run the former again",
 					spec.CloneID, v.ID, v.Provision.Provider, spec.PluginID, now)
 			}
@@ -144,7 +143,7 @@ func (c *Provisioned) Apply(tx *state.Txn) (any, error) {
 	if err := Answerable(tx, v.PluginID, c.ExternalID); err != nil {
 		return nil, err
 	}
-	if o := MadeByAnotherName(tx, v, c.ExternalID); o != nil && tx.AgreedVersion() >= fsm.Keyring { // answered at the same time
+	if o := MadeByAnotherName(tx, v, c.ExternalID); o != nil { // answered at the same time
 		return nil, fault.New(fault.Conflict, "%s is volume %q in namespace %q, which was made by the name %q", c.ExternalID, o.ID, o.Namespace, o.Name)
 	}
 	if o := Twin(tx, v, c.ExternalID); o != nil {
@@ -191,13 +190,11 @@ func (c *Provisioned) made(tx *state.Txn, v *api.Volume) {
 	old := *v
 	p := &v.Provision
 	p.ExternalID, p.CapacityBytes, p.Context, p.Topologies = c.ExternalID, c.CapacityBytes, c.Context, c.Topologies
-	p.Created, p.Provider = true, cmp.Or(p.Provider, c.Provider, ledger.ServedBy(tx, v.PluginID))
+	p.Created, p.Provider = true, cmp.Or(p.Provider, c.Provider, ledger.Provider(tx, v.PluginID))
 	if p.State == api.VolumeCreating {
 		p.State = api.VolumeAvailable
 	}
-	if tx.AgreedVersion() >= fsm.Keyring {
-		ledger.Grown(tx, v)
-	}
+	ledger.Grown(tx, v)
 	put(tx, v)
 	ledger.Mirror(tx, v)
 	placeable(tx, &old, v)
@@ -228,7 +225,7 @@ func undone(tx *state.Txn, v *api.Volume, reason string) {
 		return
 	}
 	p := &v.Provision
-	p.Replaces, p.Intent, p.Uncertain, p.LastError, p.Provider = nil, tx.Index(), false, reason, ledger.ServedBy(tx, v.PluginID)
+	p.Replaces, p.Intent, p.Uncertain, p.LastError, p.Provider = nil, tx.Index(), false, reason, ledger.Provider(tx, v.PluginID)
 	put(tx, v)
 }
 

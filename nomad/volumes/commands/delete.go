@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
@@ -40,7 +39,7 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	if err := ledger.Reconcile(tx, held); err != nil {
 		return nil, err
 	}
-	ledger.Orphan(tx, v, tx.AgreedVersion() >= fsm.Ends)
+	ledger.Orphan(tx, v)
 	ledger.LeavePolicy(tx, v)
 	tx.DeleteVolume(c.Namespace, c.ID)
 	if v.Provision.ExternalID == "" {
@@ -151,7 +150,7 @@ func (c *ConfirmDelete) Apply(tx *state.Txn) (any, error) {
 	case p.Replaces != nil: // not forgotten: the former one deletes it
 		err = fault.New(fault.Unavailable, "volume %q: what an earlier creation made (%s) is of driver %q, and CSI plugin %q is driver %q now: run the former again, or `%s` forgets it",
 			v.ID, target.RemoteID(), target.Provision.Provider, target.PluginID, now, remedy.Forget(v.Namespace, v.ID))
-	case p.Uncertain && tx.AgreedVersion() >= fsm.Keyring: // not given back: the former one may be at work on it
+	case p.Uncertain: // not given back: the former one may be at work on it
 		err = fault.New(fault.Unavailable, "volume %q: driver %q may be deleting it, and CSI plugin %q is driver %q now: run the former again, `%s` if it was renamed, or `%s` forgets it",
 			v.ID, target.Provision.Provider, target.PluginID, now, remedy.Renamed(target.PluginID, target.Provision.Provider, now), remedy.Forget(v.Namespace, v.ID))
 	}
@@ -163,14 +162,10 @@ func (c *ConfirmDelete) Apply(tx *state.Txn) (any, error) {
 		put(tx, v)
 		return Confirmation{Intent: p.Intent}, nil
 	}
-	kept := c.Kept
-	if tx.AgreedVersion() < fsm.Keyring {
-		kept = Kept(v, err)
-	}
 	if p.Replaces != nil {
-		undone(tx, v, kept)
+		undone(tx, v, c.Kept)
 	} else {
-		p.State, p.LastError, p.IntentSecrets = api.VolumeAvailable, kept, nil
+		p.State, p.LastError, p.IntentSecrets = api.VolumeAvailable, c.Kept, nil
 		put(tx, v)
 	}
 	return Confirmation{Reason: err.Error()}, nil
@@ -216,16 +211,11 @@ func (c *EndDelete) Apply(tx *state.Txn) (any, error) {
 		undone(tx, v, "")
 		return nil, nil
 	case gone && p.State == api.VolumeDeleting:
-		if tx.AgreedVersion() >= fsm.Ends {
-			ledger.Orphan(tx, v, true)
-		}
+		ledger.Orphan(tx, v)
 		tx.DeleteVolume(v.Namespace, v.ID)
 		return nil, nil
 	case kept && p.Replaces != nil:
 		p.State = api.VolumeFailed
-		if tx.AgreedVersion() < fsm.Keyring {
-			p.LastError = Undeleted(v, c.Answer.Reason)
-		}
 	case kept && p.State == api.VolumeDeleting:
 		p.State, p.Uncertain, p.IntentSecrets = api.VolumeAvailable, false, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
@@ -162,9 +161,7 @@ func TestDeregisterByForceEndsADeletionOnlyWithoutControllers(t *testing.T) {
 // What a server stores is what the entry says, not how its own program words a refusal: servers of two builds would
 // differ.
 func TestWordsOfRefusalsAreThoseOfTheEntry(t *testing.T) {
-	newest := func(tx *state.Txn) error { tx.PutAgreedVersion(fsm.Version); return nil }
 	b := newBed(t)
-	b.edit(newest)
 	b.register("v", "x")
 	b.must(b.delete("v"))
 	b.edit(func(tx *state.Txn) error {
@@ -177,7 +174,6 @@ func TestWordsOfRefusalsAreThoseOfTheEntry(t *testing.T) {
 	}
 
 	b = newBed(t)
-	b.edit(newest)
 	b.register("v", "x")
 	b.edit(func(tx *state.Txn) error {
 		v := *tx.Volume("default", "v")

@@ -21,21 +21,18 @@ func TestWhoLosesItsVolumeByForceIsEvaluated(t *testing.T) {
 		command fsm.Command
 		status  string
 		client  string
-		version uint64
 		evals   int
 	}{
-		"taken away":           {evict(ledger.ProofAssumed), api.NodeStatusReady, api.AllocClientStatusRunning, fsm.Keyring, 1},
-		"written off":          {writeOff, api.NodeStatusReady, api.AllocClientStatusRunning, fsm.Keyring, 1},
-		"given back":           {evict(ledger.ProofReleased), api.NodeStatusReady, api.AllocClientStatusRunning, fsm.Keyring, 0},
-		"over":                 {evict(ledger.ProofAssumed), api.NodeStatusReady, api.AllocClientStatusComplete, fsm.Keyring, 0},
-		"not heard":            {evict(ledger.ProofFenced), api.NodeStatusDisconnected, api.AllocClientStatusUnknown, fsm.Keyring, 0},
-		"among former servers": {evict(ledger.ProofAssumed), api.NodeStatusReady, api.AllocClientStatusRunning, fsm.Ends, 0},
+		"taken away":  {evict(ledger.ProofAssumed), api.NodeStatusReady, api.AllocClientStatusRunning, 1},
+		"written off": {writeOff, api.NodeStatusReady, api.AllocClientStatusRunning, 1},
+		"given back":  {evict(ledger.ProofReleased), api.NodeStatusReady, api.AllocClientStatusRunning, 0},
+		"over":        {evict(ledger.ProofAssumed), api.NodeStatusReady, api.AllocClientStatusComplete, 0},
+		"not heard":   {evict(ledger.ProofFenced), api.NodeStatusDisconnected, api.AllocClientStatusUnknown, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
 			b.edit(func(tx *state.Txn) error {
-				tx.PutAgreedVersion(c.version)
 				n := *tx.Node("n1")
 				n.Status = c.status
 				tx.PutNode(&n)

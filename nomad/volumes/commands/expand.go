@@ -6,7 +6,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -84,7 +83,7 @@ func (c *EndExpand) Apply(tx *state.Txn) (any, error) {
 	case c.Answer.Final:
 		p.State = api.VolumeAvailable
 		put(tx, v)
-		if c.CapacityBytes > p.CapacityBytes && tx.AgreedVersion() >= fsm.Keyring {
+		if c.CapacityBytes > p.CapacityBytes {
 			c.grown(tx, v)
 		}
 	default:

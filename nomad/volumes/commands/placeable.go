@@ -15,7 +15,7 @@ import (
 // before. They leave out the nodes that lack its plugin or are outside its topologies, and wait for none of them.
 func placeable(tx *state.Txn, old, v *api.Volume) {
 	same := old != nil && old.PluginID == v.PluginID && reflect.DeepEqual(old.Provision.Topologies, v.Provision.Topologies)
-	if same || tx.AgreedVersion() < fsm.Keyring {
+	if same {
 		return
 	}
 	for _, spec := range ledger.ExternalOf(tx, v).Specs {

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
@@ -76,16 +75,11 @@ func TestSystemJobsAreLookedAtWhenTheirVolumeComesToOtherNodes(t *testing.T) {
 			b.evaluated("j")
 			b.must(&commands.Provisioned{Answer: b.answer("v"), ExternalID: "y", Topologies: []*api.Topology{{Segments: map[string]string{"zone": "a"}}}})
 		}, 1},
-		"among former servers": {[]func(*api.VolumeSpec){in("a")}, func(b *bed) {
-			b.edit(func(tx *state.Txn) error { tx.PutAgreedVersion(fsm.Ends); return nil })
-			anew(b, in("b"))
-		}, 0},
 	} {
 		for _, kind := range []string{api.JobTypeSystem, api.JobTypeSysbatch} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				t.Parallel()
 				b := newBed(t)
-				b.edit(func(tx *state.Txn) error { tx.PutAgreedVersion(fsm.Keyring); return nil })
 				b.register("v", "x", c.before...)
 				b.asking("j", kind, "v")
 				b.asking("stopped", kind, "v", func(j *api.Job) { j.Stop = true })

@@ -5,7 +5,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
@@ -35,7 +34,7 @@ func (c *Register) Apply(tx *state.Txn) (any, error) {
 			return nil, err
 		}
 		put(tx, next)
-		if old != nil && len(next.Provision.Topologies) > len(old.Provision.Topologies) && tx.AgreedVersion() >= fsm.Keyring { // told now
+		if old != nil && len(next.Provision.Topologies) > len(old.Provision.Topologies) { // told now
 			ledger.Mirror(tx, next)
 		}
 		placeable(tx, old, next)
@@ -57,7 +56,7 @@ func registered(tx *state.Txn, spec *api.VolumeSpec) (*api.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Provision = api.VolumeProvision{State: api.VolumeAvailable, ExternalID: spec.ExternalID, Provider: ledger.ServedBy(tx, spec.PluginID)}
+	v.Provision = api.VolumeProvision{State: api.VolumeAvailable, ExternalID: spec.ExternalID, Provider: ledger.Provider(tx, spec.PluginID)}
 	if spec.ExternalID == "" {
 		v.Provision.ExternalID = spec.ID
 	}
@@ -80,7 +79,7 @@ func updated(tx *state.Txn, old *api.Volume, spec *api.VolumeSpec) (*api.Volume,
 	if err := ledger.FenceError(tx, spec); err != nil {
 		return nil, err
 	}
-	next, err := Merged(old, spec, ledger.ClaimsOf(tx, old), tx.AgreedVersion())
+	next, err := Merged(old, spec, ledger.ClaimsOf(tx, old))
 	if err != nil {
 		return nil, err
 	}

@@ -55,8 +55,8 @@ func (c *IntendSnapshot) Apply(tx *state.Txn) (any, error) {
 
 // providerOf is the driver of a snapshot to be made: that of its source.
 func providerOf(tx *state.Txn, i *api.SnapshotIntent) string {
-	now := ledger.ServedBy(tx, i.PluginID)
-	if v := tx.Volume(i.Namespace, i.VolumeID); v != nil && tx.AgreedVersion() >= fsm.Keyring {
+	now := ledger.Provider(tx, i.PluginID)
+	if v := tx.Volume(i.Namespace, i.VolumeID); v != nil {
 		return cmp.Or(v.Provision.Provider, now)
 	}
 	return now
@@ -66,7 +66,7 @@ func providerOf(tx *state.Txn, i *api.SnapshotIntent) string {
 // refuses; other secrets count from the next call on.
 func (c *IntendSnapshot) remove(tx *state.Txn) uint64 {
 	next := *c.Intent
-	next.Provider = ledger.ServedBy(tx, next.PluginID)
+	next.Provider = ledger.Provider(tx, next.PluginID)
 	if old := tx.SnapshotIntent(next.PluginID, next.Name, true); old != nil {
 		next = *old
 		next.Unwanted, next.Forgotten = false, false

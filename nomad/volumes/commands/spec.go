@@ -8,14 +8,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Merged is a known volume with a new spec. It lists all fields that cannot change any more. What the
-// driver said stays; capacity is left to expansions. held are the claims of the volume, agreed is the version of the log.
-func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim, agreed uint64) (*api.Volume, error) {
+// driver said stays; capacity is left to expansions. held are the claims of the volume.
+func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*api.Volume, error) {
 	next := *old
 	var errs []error
 	fixed := func(field string, was, is string) {
@@ -35,12 +34,11 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim, agre
 	if len(spec.Parameters) > 0 && !maps.Equal(spec.Parameters, old.Parameters) {
 		errs = append(errs, errors.New("parameters cannot change"))
 	}
-	if spec.RequestedTopologies != nil && !sameTopologies(spec.RequestedTopologies, old.RequestedTopologies, agreed) {
+	if spec.RequestedTopologies != nil && !sameTopologies(spec.RequestedTopologies, old.RequestedTopologies) {
 		switch says := tells(spec.RequestedTopologies); {
 		case len(old.Provision.Topologies) > 0:
 			errs = append(errs, fmt.Errorf("topology_request cannot change: where the driver says something else by now, `%s` and register the volume anew, with its external_id %q and its context",
 				remedy.Deregister(old.Namespace, old.ID), old.RemoteID()))
-		case agreed < fsm.Keyring:
 		case old.Provision.Created && (says || tells(old.RequestedTopologies)):
 			errs = append(errs, errors.New("topology_request cannot change: the volume was created, and its driver has said that it can be used anywhere"))
 		default:
@@ -70,10 +68,7 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim, agre
 }
 
 // sameTopologies compares two requests: an empty list says as much as none.
-func sameTopologies(a, b *api.TopologyRequest, agreed uint64) bool {
-	if agreed < fsm.Keyring {
-		return reflect.DeepEqual(a, b)
-	}
+func sameTopologies(a, b *api.TopologyRequest) bool {
 	lists := func(r *api.TopologyRequest) (l [2][]*api.Topology) {
 		if r != nil {
 			l = [2][]*api.Topology{WithSegments(r.Required), WithSegments(r.Preferred)}

@@ -8,8 +8,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/apitest"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
-	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
 
@@ -35,7 +33,7 @@ func TestEveryFieldOfANewSpecIsTakenOrRefused(t *testing.T) {
 			spec, old := apitest.Full(&api.VolumeSpec{}), base()
 			f.Set(spec)
 			change(&old.Provision)
-			next, err := commands.Merged(old, spec, nil, fsm.Version)
+			next, err := commands.Merged(old, spec, nil)
 			if err == nil && !reflect.DeepEqual(f.Get(&next.VolumeSpec), f.Get(spec)) {
 				t.Errorf("%s: %s is %v, and %v was asked for without an error", name, f.Path, f.Get(&next.VolumeSpec), f.Get(spec))
 			}
@@ -54,7 +52,6 @@ func zone(name string) *api.TopologyRequest {
 func TestTopologiesMayBeToldLater(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.edit(func(tx *state.Txn) error { tx.PutAgreedVersion(fsm.Version); return nil })
 	b.register("v", "x")
 	b.register("w", "x")
 	b.register("v", "x", func(s *api.VolumeSpec) { s.RequestedTopologies = zone("a") })
@@ -82,21 +79,19 @@ func TestTopologiesAreTheSameHoweverNothingIsSaid(t *testing.T) {
 	full.Preferred = []*api.Topology{}
 	for name, c := range map[string]struct {
 		was, is *api.TopologyRequest
-		agreed  uint64
 		refused bool
 	}{
-		"an empty list":             {zone("a"), full, fsm.Keyring, false},
-		"no topologies":             {nil, empty, fsm.Keyring, false},
-		"servers of before":         {nil, empty, fsm.Ends, true},
-		"other topologies":          {zone("a"), zone("b"), fsm.Keyring, true},
-		"none any more":             {zone("a"), empty, fsm.Keyring, true},
-		"preferred where none were": {zone("a"), &api.TopologyRequest{Required: zone("a").Required, Preferred: zone("b").Required}, fsm.Keyring, true},
+		"an empty list":             {zone("a"), full, false},
+		"no topologies":             {nil, empty, false},
+		"other topologies":          {zone("a"), zone("b"), true},
+		"none any more":             {zone("a"), empty, true},
+		"preferred where none were": {zone("a"), &api.TopologyRequest{Required: zone("a").Required, Preferred: zone("b").Required}, true},
 	} {
 		old := &api.Volume{VolumeSpec: *spec("v", "x"), Provision: api.VolumeProvision{Topologies: zone("a").Required}}
 		old.RequestedTopologies = c.was
 		next := spec("v", "x")
 		next.RequestedTopologies = c.is
-		if _, err := commands.Merged(old, next, nil, c.agreed); (err != nil) != c.refused {
+		if _, err := commands.Merged(old, next, nil); (err != nil) != c.refused {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -106,7 +101,6 @@ func TestTopologiesAreTheSameHoweverNothingIsSaid(t *testing.T) {
 func TestTopologiesOfACreatedVolumeCannotChange(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.edit(func(tx *state.Txn) error { tx.PutAgreedVersion(fsm.Version); return nil })
 	b.create("v")
 	b.must(&commands.Provisioned{Answer: b.answer("v"), ExternalID: "x"})
 	for request, refused := range map[*api.TopologyRequest]bool{zone("a"): true, {}: false, nil: false} {

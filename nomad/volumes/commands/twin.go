@@ -6,7 +6,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -16,8 +15,8 @@ import (
 // has one volume of an id, and users of different plugins do not exclude each other. It is nil where both may be written
 // by all at once, or where one of the drivers is not known.
 func Twin(tx *state.Txn, v *api.Volume, external string) *api.Volume {
-	driver := cmp.Or(v.Provision.Provider, ledger.ServedBy(tx, v.PluginID))
-	if driver == "" || external == "" || tx.AgreedVersion() < fsm.Keyring {
+	driver := cmp.Or(v.Provision.Provider, ledger.Provider(tx, v.PluginID))
+	if driver == "" || external == "" {
 		return nil
 	}
 	for o := range tx.Volumes(api.AllNamespaces) {

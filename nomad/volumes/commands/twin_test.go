@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 )
@@ -12,7 +11,6 @@ import (
 // twoPlugins has two plugins, of these drivers, on the bed's node with controllers.
 func (b *bed) twoPlugins(p, q string) {
 	b.edit(func(tx *state.Txn) error {
-		tx.PutAgreedVersion(fsm.Keyring)
 		n := *tx.Node("n1")
 		n.CSIControllerPlugins = map[string]*api.CSIInfo{}
 		for id, driver := range map[string]string{"p": p, "q": q} {

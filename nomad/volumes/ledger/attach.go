@@ -41,10 +41,7 @@ func PublishNeedless(tx *state.Txn, i Intent) error {
 		return err
 	}
 	if why := NeedsAttach(tx, i); why != "" {
-		if tx.AgreedVersion() >= Keyring { // the proposer refuses it, with these words in the entry
-			return fault.New(fault.Conflict, "%s", why)
-		}
-		return PublishRefused(tx, i, why, uint8(fault.Conflict), 1)
+		return fault.New(fault.Conflict, "%s", why)
 	}
 	for c, v := range relying(tx, i) {
 		next := *c
@@ -190,7 +187,7 @@ func Prepare(tx *state.Txn, i Intent) error {
 		return fault.New(fault.Unavailable, "node %s does not report CSI plugin %q", i.NodeID, i.PluginID)
 	}
 	if next.Provider == "" && !next.Called {
-		next.Provider = ServedBy(tx, i.PluginID)
+		next.Provider = Provider(tx, i.PluginID)
 	}
 	tx.PutAttachment(&next)
 	return nil
@@ -201,7 +198,7 @@ func Prepare(tx *state.Txn, i Intent) error {
 func AnsweredBy(tx *state.Txn, i Intent, driver string) {
 	if a := tx.Attachment(i.PluginID, i.ExternalID, i.NodeID); a != nil && a.Provider != "" {
 		driver = a.Provider
-	} else if a != nil && driver != "" && tx.AgreedVersion() >= Keyring {
+	} else if a != nil && driver != "" {
 		next := *a
 		next.Provider = driver
 		tx.PutAttachment(&next)

@@ -10,7 +10,7 @@ import (
 
 // Learn records on the specs of an external volume whose driver is not known the name of the one that has answered about it.
 func Learn(tx *state.Txn, plugin, external, driver string) {
-	if driver == "" || tx.AgreedVersion() < Keyring {
+	if driver == "" {
 		return
 	}
 	for _, v := range Gather(tx, plugin, external).Specs {

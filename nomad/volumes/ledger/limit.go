@@ -50,7 +50,7 @@ func ExpireLimits(tx *state.Txn) {
 // Until is when a limit is forgotten: at once where its time is further ahead than any, by a clock that was fast.
 func Until(tx *state.Txn, l *api.CSILimit, now time.Time) time.Time {
 	at := time.Unix(0, l.Until)
-	if at.Sub(now) > LimitExpiry && tx.AgreedVersion() >= Ends {
+	if at.Sub(now) > LimitExpiry {
 		return now
 	}
 	return at

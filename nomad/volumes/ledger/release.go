@@ -173,7 +173,7 @@ func (r Rules) NodeChanged(tx *state.Txn, nodeID string) error {
 	for _, c := range slices.Collect(tx.ClaimsByNode(nodeID)) {
 		r.settle(tx, c.PluginID, c.ExternalID)
 	}
-	if n := tx.Node(nodeID); n != nil && tx.AgreedVersion() >= Keyring { // others on its machine may wait for its mounts
+	if n := tx.Node(nodeID); n != nil { // others on its machine may wait for its mounts
 		for _, m := range n.StaleMounts {
 			r.settle(tx, m.PluginID, m.ExternalID)
 		}
@@ -260,7 +260,7 @@ func (r Rules) unmounted(tx *state.Txn, c *api.VolumeClaim, w word) error {
 // cutOff reports whether the detach that follows cuts the node of a claim off, whoever gave it up and whatever others may
 // do with the volume.
 func cutOff(tx *state.Txn, c *api.VolumeClaim) bool {
-	return c.Attach && tx.AgreedVersion() >= Keyring && !claim.NeverAttached(tx.Attachment(c.PluginID, c.ExternalID, c.NodeID))
+	return c.Attach && !claim.NeverAttached(tx.Attachment(c.PluginID, c.ExternalID, c.NodeID))
 }
 
 // confirmed records that a node which was given up has unmounted after all.

@@ -473,7 +473,6 @@ func TestWhoTellsLateThatItHasWhatOthersGotIsNoted(t *testing.T) {
 	for other, noted := range map[string]bool{"n2": true, "": false} {
 		b := newBook(t)
 		b.must(func(tx *state.Txn) error {
-			tx.PutAgreedVersion(ledger.Keyring)
 			tx.PutRollback(&api.Rollback{At: 1, Open: true, Untold: []string{"n1"}})
 			tx.PutAlloc(&api.Allocation{ID: "a", NodeID: "n1", DesiredStatus: api.AllocDesiredStatusRun})
 			tx.PutClaim(held(api.ClaimWaiting))

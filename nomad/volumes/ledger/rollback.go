@@ -136,9 +136,7 @@ func believed(tx *state.Txn, c *api.VolumeClaim, mounted, late bool) bool {
 		next.State, next.Predecessor = api.ClaimReady, ""
 		if late && contends(tx, c) {
 			next.State = api.ClaimReleasing
-			if tx.AgreedVersion() >= Keyring { // by which schedulers see that its allocation has to go
-				givenUp(tx, &next, false)
-			}
+			givenUp(tx, &next, false)
 		}
 	case mounted && c.State == api.ClaimUnmounted && !late:
 		next.State, next.Presumed, next.Proof, next.By, next.Reason = api.ClaimReleasing, false, "", "", ""

@@ -62,22 +62,22 @@ func Adopt(tx *state.Txn, v *api.Volume) {
 }
 
 // Orphan leaves the secrets of the last spec of an external volume to its attachments, which still have to be
-// undone. With keep those that have some already, from before a restore, keep them, and snapshots that have to be deleted
-// get those that their requests did not bring. It is called before the spec is forgotten.
-func Orphan(tx *state.Txn, v *api.Volume, keep bool) {
+// undone. Attachments that have secrets already, from before a restore, keep them, and snapshots that have to be deleted
+// get the secrets that their requests did not bring. It is called before the spec is forgotten.
+func Orphan(tx *state.Txn, v *api.Volume) {
 	e := ExternalOf(tx, v)
 	if e.other(v, func(*api.Volume) bool { return true }) != nil {
 		return
 	}
 	for _, a := range slices.Concat(e.Attachments, e.WrittenOff) {
-		if keep && len(a.Secrets) > 0 {
+		if len(a.Secrets) > 0 {
 			continue
 		}
 		next := *a
 		next.Secrets = v.Secrets
 		tx.PutAttachment(&next)
 	}
-	if keep && len(v.Secrets) > 0 {
+	if len(v.Secrets) > 0 {
 		leaveToSnapshots(tx, v)
 	}
 }

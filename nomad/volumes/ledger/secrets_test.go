@@ -67,7 +67,7 @@ func TestLastSpecLeavesItsSecretsToItsAttachments(t *testing.T) {
 	b.change("rotated")
 	forget := func(id string) {
 		b.must(func(tx *state.Txn) error {
-			ledger.Orphan(tx, tx.Volume("default", id), true)
+			ledger.Orphan(tx, tx.Volume("default", id))
 			tx.DeleteVolume("default", id)
 			return nil
 		})
@@ -111,7 +111,7 @@ func TestLastSpecTakesNoSecretsFromItsAttachments(t *testing.T) {
 			tx.PutAttachment(&a)
 			v := *tx.Volume("default", "v")
 			v.Secrets = spec
-			ledger.Orphan(tx, &v, true)
+			ledger.Orphan(tx, &v)
 			tx.DeleteVolume("default", "v")
 			return nil
 		})

@@ -37,9 +37,6 @@ func Read(tx *state.Txn, plugin, external string) claim.Book {
 // movedNodes lists the nodes on which claims are about to use the volume and whose plugin tells another id now than the
 // one that it was attached by: the agent runs on another machine.
 func movedNodes(tx *state.Txn, claims []*api.VolumeClaim, attachments []*api.VolumeAttachment) map[string]bool {
-	if tx.AgreedVersion() < Ends {
-		return nil
-	}
 	var begins, moved map[string]bool
 	for _, c := range claims {
 		if c.State == api.ClaimWaiting || c.State == api.ClaimTaken {
@@ -153,7 +150,7 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 		next.ReadOnly = a.AccessMode.ReadOnly() && readerOnly(v) && canReadOnly(tx, a.PluginID)
 		break
 	}
-	next.Provider = attacher(tx, a.PluginID, of)
+	next.Provider = cmp.Or(of, Provider(tx, a.PluginID))
 	if controllers(tx, a.PluginID).Detach && !Missing(tx, a.PluginID, next.Provider) && (next.Provider != "" || !several(tx, a.PluginID)) {
 		next.ProviderNodeID = ProviderNode(tx, a.PluginID, a.NodeID)
 	}
@@ -166,24 +163,7 @@ func intent(tx *state.Txn, a *api.VolumeAttachment, claims []*api.VolumeClaim) *
 // several reports whether the plugin has healthy controllers of several drivers, so that nobody is asked to attach what is of
 // an unknown one.
 func several(tx *state.Txn, plugin string) bool {
-	return tx.AgreedVersion() >= Keyring && len(Drivers(tx, plugin)) > 1
-}
-
-// attacher is the name of the driver that is to attach a volume: the volume's, else the one that is there. None is known
-// while no controller is.
-func attacher(tx *state.Txn, plugin, of string) string {
-	if tx.AgreedVersion() < Keyring {
-		return ""
-	}
-	return cmp.Or(of, Provider(tx, plugin))
-}
-
-// ServedBy is the name of the driver that is asked now, as rows keep it; see [Provider].
-func ServedBy(tx *state.Txn, plugin string) string {
-	if tx.AgreedVersion() < Keyring {
-		return ""
-	}
-	return Provider(tx, plugin)
+	return len(Drivers(tx, plugin)) > 1
 }
 
 // readerOnly reports that nobody may ever write the volume by this spec, so that attaching it read-only is in no

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -43,7 +42,6 @@ func newShare(tb testing.TB, many int) *share {
 	}
 	s := &share{state: st, index: 1}
 	tx := st.Write(1, time.Unix(1_700_000_000, 0))
-	tx.PutAgreedVersion(fsm.Version)
 	const mode = api.AccessMultiNodeMultiWriter
 	tx.PutVolume(&api.Volume{
 		VolumeSpec: api.VolumeSpec{

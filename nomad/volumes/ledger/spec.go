@@ -17,7 +17,7 @@ func SpecOf(tx *state.Txn, c *api.VolumeClaim) *api.Volume {
 
 func specOf(tx *state.Txn, namespace, id, plugin, external string) *api.Volume {
 	v := tx.Volume(namespace, id)
-	if v == nil || tx.AgreedVersion() >= Keyring && (v.PluginID != plugin || v.RemoteID() != external) {
+	if v == nil || v.PluginID != plugin || v.RemoteID() != external {
 		return nil
 	}
 	return v
@@ -47,9 +47,7 @@ func LossPolicy(tx *state.Txn, c *api.VolumeClaim) (onNodeLoss string, fenceAfte
 
 // policed records on a claim what its volume says about the loss of a node.
 func policed(tx *state.Txn, c *api.VolumeClaim, v *api.Volume) {
-	if tx.AgreedVersion() >= Keyring {
-		c.OnNodeLoss, c.FenceAfter = v.OnNodeLoss, v.FenceAfter
-	}
+	c.OnNodeLoss, c.FenceAfter = v.OnNodeLoss, v.FenceAfter
 }
 
 // LeavePolicy leaves to the claims of a volume what it says about the loss of a node. It is called before the volume is

@@ -64,7 +64,6 @@ func TestANoteTellsWhoIsCutOffFromAVolumeThatAllMayShare(t *testing.T) {
 	for name, attaches := range map[string]bool{"a detach follows": true, "nothing was attached": false} {
 		b := newBook(t)
 		b.must(func(tx *state.Txn) error {
-			tx.PutAgreedVersion(ledger.Keyring)
 			v := *tx.Volume("default", "v")
 			v.RequestedCapabilities = []*api.VolumeCapability{{AccessMode: api.AccessMultiNodeMultiWriter, AttachmentMode: api.AttachmentFileSystem}}
 			tx.PutVolume(&v)

@@ -20,7 +20,7 @@ func StaleFor(tx *state.Txn, c *api.VolumeClaim) (*api.StaleMount, string) {
 	if m := claim.Stale(n, c.PluginID, c.ExternalID); m != nil {
 		return m, claim.NotYet(c.Namespace, c.VolumeID, n.ID, m)
 	}
-	if !c.Attach || tx.AgreedVersion() < Ends {
+	if !c.Attach {
 		return nil, ""
 	}
 	o, m := claim.Twin(n, c.PluginID, c.ExternalID, tx.NodesByStaleMount(c.PluginID, c.ExternalID))
@@ -34,9 +34,6 @@ func StaleFor(tx *state.Txn, c *api.VolumeClaim) (*api.StaleMount, string) {
 // as long as this one may have it mounted. Its row must stay: nothing else knows of the mounts. Nodes that leave with this
 // one wait for nothing.
 func Awaited(tx *state.Txn, n *api.Node, leaves func(*api.Node) bool) bool {
-	if tx.AgreedVersion() < Keyring {
-		return false
-	}
 	machines := map[string]map[string]bool{} // by plugin, what its driver calls the node, or called it
 	for _, m := range n.StaleMounts {
 		if machines[m.PluginID] == nil {
@@ -59,9 +56,6 @@ func Awaited(tx *state.Txn, n *api.Node, leaves func(*api.Node) bool) bool {
 
 // Purged lets those go on who waited for what the node had mounted, after its row is gone.
 func Purged(tx *state.Txn, n *api.Node) {
-	if tx.AgreedVersion() < Ends {
-		return
-	}
 	for _, m := range n.StaleMounts {
 		Standard().settle(tx, m.PluginID, m.ExternalID)
 	}
@@ -69,9 +63,6 @@ func Purged(tx *state.Txn, n *api.Node) {
 
 // Located adds the driver's id of the machine to mounts of the node that lack it, where its plugin tells it.
 func Located(tx *state.Txn, n *api.Node) {
-	if tx.AgreedVersion() < Keyring {
-		return
-	}
 	for i, m := range n.StaleMounts {
 		if id := claim.ProviderNode(n, m.PluginID); m.ProviderNodeID == "" && id != "" {
 			next := *m
@@ -84,9 +75,6 @@ func Located(tx *state.Txn, n *api.Node) {
 // machineOf is the driver's id of the machine on which a claim has the volume, by its attachment or by the node's
 // plugin; empty where neither knows it.
 func machineOf(tx *state.Txn, c *api.VolumeClaim) string {
-	if tx.AgreedVersion() < Keyring {
-		return ""
-	}
 	attached := ""
 	if a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID); a != nil {
 		attached = a.ProviderNodeID

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -18,7 +17,6 @@ func BenchmarkAwaited(b *testing.B) {
 		b.Fatal(err)
 	}
 	tx := s.Write(1, time.Unix(1, 0))
-	tx.PutAgreedVersion(fsm.Keyring)
 	for i := range 5000 {
 		id := fmt.Sprintf("n%d", i)
 		tx.PutNode(&api.Node{

@@ -15,9 +15,6 @@ type Assertion struct {
 	Seen uint64
 	// Since is that of the newest of the mounts that it is about; 0 means all.
 	Since int64
-	// All ends claims too that only wait for what is ended, and has the attach that follows forget the former one, as it
-	// did before [fsm.Keyring].
-	All bool
 }
 
 // later refuses the word on what came after the state that it is about.
@@ -59,7 +56,7 @@ func Begins(tx *state.Txn, c *api.VolumeClaim) bool {
 func WriteOff(tx *state.Txn, w Assertion) error {
 	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
 	held := slices.DeleteFunc(Gather(tx, w.PluginID, w.ExternalID).Claims, func(c *api.VolumeClaim) bool {
-		return c.NodeID != w.NodeID || c.State == api.ClaimWaiting || !w.All && Begins(tx, c)
+		return c.NodeID != w.NodeID || c.State == api.ClaimWaiting || Begins(tx, c)
 	})
 	if a == nil && len(held) == 0 {
 		if left := tx.WrittenOffTo(w.PluginID, w.ExternalID, w.NodeID); left != nil && left.LastError != "" {
@@ -96,16 +93,12 @@ func WriteOff(tx *state.Txn, w Assertion) error {
 	if len(held) == 0 {
 		w.remember(tx, "")
 	}
-	undo := a != nil && !a.NotCalled && (a.ProviderNodeID != "" || a.Called)
-	if undo && !w.All {
+	if a != nil && !a.NotCalled && (a.ProviderNodeID != "" || a.Called) {
 		tx.PutAttachment(writtenOff(tx, a)) // before what follows: an attach for who waited takes its place
 	} else {
 		tx.DeleteAttachment(w.PluginID, w.ExternalID, w.NodeID)
 	}
 	r.settle(tx, w.PluginID, w.ExternalID)
-	if undo && w.All && tx.Attachment(w.PluginID, w.ExternalID, w.NodeID) == nil {
-		tx.PutAttachment(writtenOff(tx, a))
-	}
 	return nil
 }
 

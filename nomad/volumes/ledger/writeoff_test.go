@@ -234,44 +234,6 @@ func TestOperatorsWordOnADetachLeavesWhoWaitsForIt(t *testing.T) {
 	}
 }
 
-// An entry has the effect that it had for servers of before [ledger.Keyring]: the rows of all servers must agree.
-func TestOperatorsWordAttachesAsBeforeWhileAServerDoesNotKnowTheRule(t *testing.T) {
-	t.Parallel()
-	b := newBook(t)
-	b.attaches(true)
-	first, next := taker("a1", "n1"), taker("a2", "n1")
-	first.Job.TaskGroups[0].Volumes["v"].AccessMode = string(api.AccessMultiNodeReader)
-	first.Job.TaskGroups[0].Volumes["v"].ReadOnly = true
-	next.Job.TaskGroups[0].Volumes["v"].AccessMode = string(api.AccessSingleNodeWriter)
-	b.must(func(tx *state.Txn) error {
-		v := *tx.Volume("default", "v")
-		v.RequestedCapabilities = append(v.RequestedCapabilities, &api.VolumeCapability{AccessMode: api.AccessMultiNodeReader, AttachmentMode: api.AttachmentFileSystem})
-		tx.PutVolume(&v)
-		return nil
-	})
-	b.must(take(first))
-	b.must(func(tx *state.Txn) error { return ledger.PublishDone(tx, ledger.IntentOf(b.attachment()), nil) })
-	b.must(take2(next, "a1"))
-	if w := b.waiter(); w.State != api.ClaimWaiting {
-		t.Fatalf("the claim is %s", w.State)
-	}
-	b.must(func(tx *state.Txn) error {
-		c := *tx.Claim("default", "v", "a1", "")
-		c.State = api.ClaimUnmounted // its detach is under way
-		tx.PutClaim(&c)
-		a := *tx.Attachment("p", "x", "n1")
-		a.State = api.AttachmentUnpublishing
-		tx.PutAttachment(&a)
-		return nil
-	})
-	w := asserted
-	w.All = true
-	b.must(func(tx *state.Txn) error { return ledger.WriteOff(tx, w) })
-	if a := b.attachment(); a.State != api.AttachmentPublishing || a.Called {
-		t.Errorf("attached as %+v", a)
-	}
-}
-
 // The word was about a detach: a claim that is being attached meanwhile is not meant, and one that had begun is.
 func TestOperatorsWordOnADetachIsNotAboutTheNextAttach(t *testing.T) {
 	t.Parallel()

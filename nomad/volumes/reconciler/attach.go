@@ -10,7 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -90,10 +89,7 @@ func (r *Reconciler) publish(ctx context.Context, a *api.VolumeAttachment, t try
 	})
 	switch {
 	case err == nil:
-		result.Published, result.PublishContext = true, out.PublishContext
-		if r.state.Read().AgreedVersion() >= fsm.Keyring {
-			result.Provider = out.Provider
-		}
+		result.Published, result.PublishContext, result.Provider = true, out.PublishContext, out.Provider
 		if err = r.record(ctx, result); errors.Is(err, errReplaced) {
 			r.undo(ctx, a, with)
 		}

@@ -48,7 +48,7 @@ func another(tx *state.Txn, plugin, driver string) error {
 // whose is the error for a call that changes something of a volume whose driver is not known, while the plugin has
 // controllers of several: nobody knows which of them has it, and others may have something by the same id.
 func whose(tx *state.Txn, plugin, driver string) error {
-	if of := ledger.Drivers(tx, plugin); driver == "" && len(of) > 1 && tx.AgreedVersion() >= ledger.Keyring { // before it, none is recorded
+	if of := ledger.Drivers(tx, plugin); driver == "" && len(of) > 1 {
 		return fault.New(fault.Conflict, "CSI plugin %q has controllers of drivers %q and %q, and it is not known whose this is: %w: ask again when there is one",
 			plugin, of[0], of[1], errAnotherDriver)
 	}

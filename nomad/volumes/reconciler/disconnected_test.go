@@ -1,12 +1,10 @@
 package reconciler_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
@@ -18,7 +16,6 @@ import (
 func TestVolumeOfALostAllocationMovesFromANodeThatIsDisconnected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(l *reconciler.Limits) { l.FenceAfter = 10 * time.Millisecond })
-	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
 	n1 := r.Node("n1", volumestest.NodeOnly)
 	n2 := r.Node("n2")
 	r.Register(volumestest.Spec("v"), volumestest.Spec("w"))
@@ -44,7 +41,6 @@ func TestVolumeOfALostAllocationMovesFromANodeThatIsDisconnected(t *testing.T) {
 func TestVolumeOfAStoppedAllocationMovesFromANodeThatIsDisconnected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(l *reconciler.Limits) { l.FenceAfter = 10 * time.Millisecond })
-	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
 	n1 := r.Node("n1", volumestest.NodeOnly)
 	n2 := r.Node("n2")
 	r.Register(volumestest.Spec("v"))
@@ -65,7 +61,6 @@ func TestLeaseEndsOnANodeThatIsDisconnected(t *testing.T) {
 	t.Parallel()
 	const lease, silence = time.Hour, 10 * time.Minute
 	r := leased(t, func(v *api.VolumeSpec) { v.Lease = lease })
-	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
 	r.Later(2 * lease) // the term of the leader began long ago
 	began := time.Now().Add(2 * lease)
 	r.Change("n1", func(n *api.Node) { n.Status, n.Silence = api.NodeStatusDisconnected, silence })
@@ -79,29 +74,4 @@ func TestLeaseEndsOnANodeThatIsDisconnected(t *testing.T) {
 	if least := lease - silence; due < least {
 		t.Errorf("the volume moves after %s, want %s and a margin", due, least)
 	}
-}
-
-// While servers of before are in the cluster such a node is waited for. What it has moves when they are gone, without
-// any other change.
-func TestVolumesMoveFromDisconnectedNodesWhenAllServersKnowHow(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(l *reconciler.Limits) { l.FenceAfter = 10 * time.Millisecond })
-	looked := make(chan string, 1000)
-	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends - 1) })
-	n1 := r.Node("n1", volumestest.NodeOnly)
-	r.Node("n2")
-	r.Register(volumestest.Spec("v"))
-	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-	r.MustClaim("v", "a1", "n1")
-	n1.Disconnect()
-	r.Change("n1", func(n *api.Node) { n.Status = api.NodeStatusDisconnected })
-	r.Looking(func(what string) { looked <- what })
-	r.Ends("a1", api.AllocClientStatusLost)
-	for what := range looked {
-		if strings.HasPrefix(what, "release ") {
-			break
-		}
-	}
-	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
-	r.Free("v")
 }

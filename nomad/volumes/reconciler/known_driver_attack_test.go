@@ -7,8 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
-	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 
@@ -117,34 +115,4 @@ func TestErrorOfAnotherDriverEndsNothing(t *testing.T) {
 	n.On("Controller.Publish", nil)
 	r.becomes("prov")
 	r.MustClaim("v", "a1", "n1")
-}
-
-// Rows of servers that told no drivers apart have none: where there is one driver it goes on with them, and is known then.
-func TestRowsOfBeforeDriversWereKnown(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	n := r.Node("n1")
-	n.Signs("prov")
-	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
-	r.Register(volumestest.Spec("v"))
-	r.Register(volumestest.Spec("w"))
-	for v, a := range map[string]string{"v": "a1", "w": "a2"} {
-		r.MustPlace(volumestest.Alloc(a, "n1", v, writer))
-		r.MustClaim(v, a, "n1")
-	}
-	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
-	r.Ends("a1", api.AllocClientStatusComplete)
-	r.Unmounted("v", "a1", "n1")
-	r.Free("v")
-	r.MustPlace(volumestest.Alloc("a3", "n1", "v", writer))
-	r.MustClaim("v", "a3", "n1")
-	if r.driverOf("v") != "prov" {
-		t.Errorf("the volume is of %q", r.driverOf("v"))
-	}
-	r.Node("n2", func(n *api.Node) { n.CSIControllerPlugins["p"].Provider = "another" })
-	r.Ends("a2", api.AllocClientStatusComplete)
-	r.Unmounted("w", "a2", "n1")
-	r.stuck("w", "n1", "not known whose")
-	r.Change("n2", volumestest.NodeOnly)
-	r.Free("w")
 }

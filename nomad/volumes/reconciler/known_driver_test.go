@@ -9,7 +9,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
@@ -331,18 +330,6 @@ func TestDriverIsLearntFromTheFirstAnswer(t *testing.T) {
 		n.Signs("prov")
 		if err := r.Create(volumestest.Made("v")); err != nil || r.driverOf("v") != "prov" {
 			t.Errorf("of %q: %v", r.driverOf("v"), err)
-		}
-	})
-	t.Run("not by servers of before", func(t *testing.T) {
-		t.Parallel()
-		r := newRig(t)
-		r.Node("n1").Signs("prov")
-		r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
-		r.Register(volumestest.Spec("v"))
-		r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-		r.MustClaim("v", "a1", "n1")
-		if a := r.State.Read().Attachment("p", "ext-v", "n1"); a.Provider != "" || r.driverOf("v") != "" {
-			t.Errorf("known are %q and %q", a.Provider, r.driverOf("v"))
 		}
 	})
 }

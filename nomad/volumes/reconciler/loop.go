@@ -58,7 +58,6 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return err
 		}
 		if b.Resync {
-			r.agreed = r.state.Read().AgreedVersion()
 			r.wakeAll(ctx, q)
 			continue
 		}
@@ -179,20 +178,10 @@ func (r *Reconciler) changed(ctx context.Context, q *queue, tx *state.Txn, c sta
 		r.lossChanged(ctx, q, tx, c)
 	case state.TableCluster:
 		q.wake(ctx, rollbackKey(), false)
-		r.versionChanged(ctx, q, tx)
 	case state.TableNodes:
 		r.nodeChanged(ctx, q, tx, c)
 	case state.TableSnapshots:
 		r.snapshotEnded(ctx, q, tx, c)
-	}
-}
-
-// versionChanged looks at all that is there again when the servers have agreed on another version of the log: what waits
-// for nothing else may be due by its rules.
-func (r *Reconciler) versionChanged(ctx context.Context, q *queue, tx *state.Txn) {
-	if v := tx.AgreedVersion(); v != r.agreed {
-		r.agreed = v
-		r.wakeAll(ctx, q)
 	}
 }
 

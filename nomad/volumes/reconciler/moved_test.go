@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
-	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 
@@ -16,7 +14,6 @@ import (
 func moving(t *testing.T, mode api.AccessMode) (r *rig, calls func() []string) {
 	t.Helper()
 	r = newRig(t)
-	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
 	n := r.Node("n2")
 	r.Node("n1", volumestest.NodeOnly)
 	var mu sync.Mutex

@@ -11,7 +11,6 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -51,10 +50,7 @@ func (r *Reconciler) createOperation(v *api.Volume) operation {
 			}
 			done := &commands.Provisioned{
 				Answer: answer(v), ExternalID: out.ExternalID, CapacityBytes: out.CapacityBytes,
-				Context: out.Context, Topologies: commands.WithSegments(out.Topologies),
-			}
-			if r.state.Read().AgreedVersion() >= fsm.Keyring {
-				done.Provider = out.Provider
+				Context: out.Context, Topologies: commands.WithSegments(out.Topologies), Provider: out.Provider,
 			}
 			return r.record(ctx, done)
 		},
@@ -169,7 +165,7 @@ func (r *Reconciler) createFailed(ctx context.Context, v *api.Volume, f failure,
 	case over && !undoes:
 		a.Final = true
 		r.refused(requestOf(v), f.err)
-		if v.Provision.Replaces != nil && r.state.Read().AgreedVersion() >= fsm.Keyring {
+		if v.Provision.Replaces != nil {
 			a.Reason = commands.Undeleted(v, a.Reason)
 		}
 	case !t.shows(v.Provision.LastError, f) && a.Uncertain == v.Provision.Uncertain:

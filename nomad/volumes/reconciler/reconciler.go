@@ -45,9 +45,6 @@ type Reconciler struct {
 	flights  *flights
 	troubled *troubled
 
-	// agreed is the version of the log by which the loop has looked at everything.
-	agreed uint64
-
 	mu sync.Mutex
 	// refusals are final answers of drivers, for the callers that wait for them.
 	refusals map[request]error

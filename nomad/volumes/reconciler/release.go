@@ -53,7 +53,7 @@ type option struct {
 func (r *Reconciler) options(tx *state.Txn, c *api.VolumeClaim) []option {
 	n, a := tx.Node(c.NodeID), tx.Alloc(c.AllocID)
 	over, unwanted := a == nil || a.ClientTerminal(), a == nil || a.Terminal()
-	switch lost := ledger.Lost(n) || unwanted && ledger.Away(n) && tx.AgreedVersion() >= ledger.Ends; {
+	switch lost := ledger.Lost(n) || unwanted && ledger.Away(n); {
 	case lost && outdated(tx, c.NodeID):
 		return nil
 	case lost:

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
@@ -113,7 +112,6 @@ func TestUnwantedSnapshotIsDeletedWithTheSecretsOfAVolumeThatIsGone(t *testing.T
 			v := volumestest.Spec("v")
 			v.Secrets = map[string]string{"key": "value"}
 			r.Register(v)
-			r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Version) })
 			refuse := make(chan struct{})
 			n.On("Controller.SnapshotDelete", func(_ context.Context, q any) error {
 				select {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
@@ -74,7 +73,6 @@ func TestLearnedLimitExpires(t *testing.T) {
 func TestLearnedLimitExpiresThoughAClockWasFast(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
 	r.Node("n1", func(n *api.Node) {
 		n.CSILimits = map[string]*api.CSILimit{"p": {Volumes: 1, Until: time.Now().Add(24 * time.Hour).UnixNano()}}
 	})

@@ -76,7 +76,6 @@ func New(t T, change ...func(*reconciler.Limits)) *Rig {
 	commands.All(registry)
 	registry.Register(func() fsm.Command { return &edit{} })
 	r := &Rig{T: t, State: s, Raft: fsm.NewLocal(s, registry), Nodes: &Nodes{all: map[string]*Node{}}}
-	r.Edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Version) })
 	r.Build(hclog.NewNullLogger(), limits)
 	r.Start()
 	t.Cleanup(r.Halt)
