@@ -74,7 +74,6 @@ func newWorld(seed uint64, bug Bug) (*World, error) {
 	w.raft = fsm.NewLocal(s, registry)
 	w.raft.Now = func() time.Time { return w.now }
 	tx := s.Write(s.Read().Index()+1, w.now)
-	tx.PutAgreedVersion(fsm.Version)
 	tx.Commit()
 	w.found()
 	return w, nil

@@ -88,8 +88,6 @@ const (
 	BugUnnamed Bug = "drivers known by their plugin"
 	// BugPurged has nodes that the servers do not know, such as one that was purged, tell no mounts.
 	BugPurged Bug = "purged nodes taken for new"
-	// BugOwnVersion has a server decide by the version of its own log, whatever the others understand.
-	BugOwnVersion Bug = "version of the log not agreed"
 	// BugLossPolicy has the servers not know what a volume wants when its node is lost.
 	BugLossPolicy Bug = "loss policy forgotten"
 )
@@ -100,7 +98,7 @@ func Bugs() []Bug {
 		BugNoFence, BugTwoCalls, BugUncalled, BugProofSkipped, BugNoTerm, BugNoLease, BugSilentLeader, BugToldServers, BugEarlyReport,
 		BugBootIgnored, BugBootOfAgent, BugUnresumed, BugEarlyFree, BugTwiceMade, BugTwiceApplied, BugOwnClock, BugEarlyClaim, BugDeafLeader, BugStaleMounts,
 		BugWriteBack, BugVerdictLost, BugNotFound, BugFrozenSecrets, BugStorageOnly, BugUsesMixed, BugHungPlaces,
-		BugOldSnapshot, BugFreshEmpty, BugBareRestore, BugSpecLocked, BugUnnamed, BugPurged, BugOwnVersion, BugLossPolicy,
+		BugOldSnapshot, BugFreshEmpty, BugBareRestore, BugSpecLocked, BugUnnamed, BugPurged, BugLossPolicy,
 	}
 }
 

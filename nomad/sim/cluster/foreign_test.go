@@ -13,7 +13,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
 // A host of controllers runs another driver under the plugin's id for a while. To that one the ids of volumes are those
@@ -54,7 +53,7 @@ func (w *World) estrange(n *node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	tx, strange := w.newest().store.Read(), func(p *process) bool { return p.name != w.driver }
-	if tx.AgreedVersion() < ledger.Keyring || slices.ContainsFunc(w.controllers(), strange) || !w.owned(tx) {
+	if slices.ContainsFunc(w.controllers(), strange) || !w.owned(tx) {
 		return
 	}
 	p := n.plugins[0]

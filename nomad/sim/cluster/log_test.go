@@ -10,7 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
-	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
@@ -198,9 +197,6 @@ func (s *server) applyTo(n int) (res fsm.Result, err error) {
 		}
 		if s.w.bug == BugOwnClock && s.w.log.leader != s {
 			e.raw, _ = s.local.Entry(e.cmd, time.Now().Add(s.clock))
-		}
-		if _, ok := e.cmd.(*member.AgreeVersion); ok && s.w.bug == BugOwnVersion && s.id == "s3" {
-			e.raw, _ = s.local.Entry(&member.AgreeVersion{}, time.Now())
 		}
 		gone := s.disowning(e.cmd)
 		res, err = s.local.Apply(e.raw)

@@ -93,7 +93,6 @@ func (w *World) merged(s *server) []byte {
 	now, before := s.store.Read(), older.Read()
 	w.spare(before, now)
 	tx := older.Write(now.Index()+1, time.Now().Add(s.clock))
-	tx.PutAgreedVersion(now.AgreedVersion())
 	if w.bug != BugBareRestore {
 		ledger.RollBack(tx, now)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/gc"
-	"github.com/open-nomad/open-nomad/nomad/member"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -96,9 +95,6 @@ func (w *World) found() {
 	w.changed(votersOf(w.servers).Servers)
 	w.elect(w.rnd)
 	time.Sleep(time.Second)
-	if w.rnd.IntN(5) > 0 { // the other servers are of before, and updated later
-		w.agree()
-	}
 	w.mu.Lock()
 	for i := range 2 {
 		w.hosts = append(w.hosts, w.newNode(fmt.Sprintf("host%d", i+1), true))
@@ -127,9 +123,6 @@ func (w *World) found() {
 	defer w.mu.Unlock()
 	w.founded = last != nil
 }
-
-// agree has all servers understand the present version of the log.
-func (w *World) agree() { _ = w.proposed(&member.AgreeVersion{Version: fsm.Version}) }
 
 // truth is the state of the server that has applied most.
 func (w *World) truth() *state.Store {
@@ -339,10 +332,8 @@ func (w *World) step() {
 		w.archive(r)
 	case n < 77:
 		w.server(w.list()[r.IntN(3)])
-	case n < 80:
-		w.share()
 	case n < 81:
-		go w.agree()
+		w.share()
 	case n < 82:
 		w.estrange(w.hosts[r.IntN(len(w.hosts))])
 	case n < 83:
