@@ -56,7 +56,7 @@ func (c *UpdateClient) Apply(tx *state.Txn) (any, error) {
 	sheet := tally.New(tx)
 	for _, report := range c.Allocs {
 		old := tx.Alloc(report.ID)
-		if old == nil || old.NodeID != report.NodeID || late(tx, old, report) {
+		if old == nil || old.NodeID != report.NodeID || late(old, report) {
 			continue
 		}
 		next := merged(tx, old, report)
@@ -89,9 +89,8 @@ func (c *UpdateClient) Apply(tx *state.Txn) (any, error) {
 
 // late reports whether a report was sent before the one that is known: by way of a server that was cut off or frozen it may
 // come after it, when others lead.
-func late(tx *state.Txn, old, report *api.Allocation) bool {
-	return tx.AgreedVersion() >= fsm.Keyring && report.ReportProcess != "" &&
-		report.ReportProcess == old.ReportProcess && report.ReportNumber < old.ReportNumber
+func late(old, report *api.Allocation) bool {
+	return report.ReportProcess != "" && report.ReportProcess == old.ReportProcess && report.ReportNumber < old.ReportNumber
 }
 
 // merged takes the client half from the report and everything else from the record. A terminal
@@ -103,9 +102,7 @@ func merged(tx *state.Txn, old, report *api.Allocation) *api.Allocation {
 		next.ClientStatus, next.ClientDescription = report.ClientStatus, report.ClientDescription
 	}
 	next.TaskStates = report.TaskStates
-	if tx.AgreedVersion() >= fsm.Keyring {
-		next.ReportProcess, next.ReportNumber = report.ReportProcess, report.ReportNumber
-	}
+	next.ReportProcess, next.ReportNumber = report.ReportProcess, report.ReportNumber
 	if report.NetworkStatus != nil {
 		next.NetworkStatus = report.NetworkStatus
 	}
@@ -131,7 +128,7 @@ func follow(tx *state.Txn, old, next *api.Allocation, seed string) *api.Evaluati
 		trigger = api.TriggerReconnect
 	case next.ClientStatus == api.AllocClientStatusFailed && next.DesiredStatus == api.AllocDesiredStatusRun:
 		trigger = api.TriggerRetryFailedAlloc
-	case next.ClientStatus == api.AllocClientStatusComplete && next.DesiredStatus == api.AllocDesiredStatusRun && isToGoOn(tx, j, next):
+	case next.ClientStatus == api.AllocClientStatusComplete && next.DesiredStatus == api.AllocDesiredStatusRun && isToGoOn(j, next):
 		trigger = api.TriggerRetryFailedAlloc
 	default:
 		return nil
@@ -165,12 +162,9 @@ func needed(tx *state.Txn, old, next *api.Allocation) (jobs []*api.Job) {
 }
 
 // isToGoOn reports whether somebody else is to do what the allocation, which ended well, did not.
-func isToGoOn(tx *state.Txn, j *api.Job, a *api.Allocation) bool {
+func isToGoOn(j *api.Job, a *api.Allocation) bool {
 	if j.Type == api.JobTypeService || j.Type == api.JobTypeSystem {
 		return true
-	}
-	if tx.AgreedVersion() < fsm.Keyring {
-		return tx.AgreedVersion() >= fsm.Ends && reconcile.StoppedAloneBefore(a)
 	}
 	return reconcile.StoppedAlone(a)
 }
@@ -193,7 +187,7 @@ func (c *Transition) Apply(tx *state.Txn) (any, error) {
 	next := *old
 	next.DesiredTransition = c.Transition
 	next.ModifyTime = tx.Now().UnixNano()
-	if c.Transition.NoShutdownDelay && tx.AgreedVersion() >= fsm.Keyring { // it may be in its delay
+	if c.Transition.NoShutdownDelay { // it may be in its delay
 		next.AllocModifyIndex = tx.Index()
 	}
 	tx.PutAlloc(&next)

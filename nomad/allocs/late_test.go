@@ -10,7 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/allocs"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
 // A node that is dead cannot have said that its allocations run, whenever it said so: they would be taken for those of a
@@ -42,7 +41,6 @@ func TestLateReportIsNotTakenByANewLeader(t *testing.T) {
 	place(s, "a1", "n1")
 	place(s, "a2", "n1")
 	tx := s.Write(s.Read().Index()+1, time.Now())
-	tx.PutAgreedVersion(fsm.Version)
 	tx.PutNode(&api.Node{ID: "n1", Process: "p"})
 	tx.Commit()
 	say := func(leader *allocs.Service, number uint64, id, status, state string) {
@@ -81,7 +79,6 @@ func TestLateReportIsNotTaken(t *testing.T) {
 	place(s, "a1", "n1")
 	register := func(process string) {
 		tx := s.Write(s.Read().Index()+1, time.Now())
-		tx.PutAgreedVersion(fsm.Version)
 		tx.PutNode(&api.Node{ID: "n1", Process: process})
 		tx.Commit()
 	}

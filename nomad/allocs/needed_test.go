@@ -6,28 +6,24 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
 // A plugin that has ended on a node with volumes has those jobs looked at that run it: its own may be stopped by force.
 func TestEndOfAPluginThatIsNeededEvaluatesTheJobsThatRunIt(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
-		claim   api.ClaimState
-		beside  bool
-		version uint64
-		want    []string
+		claim  api.ClaimState
+		beside bool
+		want   []string
 	}{
-		"mounted":                   {api.ClaimReady, false, fsm.Keyring, []string{"other"}},
-		"another instance is there": {api.ClaimReady, true, fsm.Keyring, nil},
-		"nothing is mounted":        {api.ClaimUnmounted, false, fsm.Keyring, nil},
-		"older servers":             {api.ClaimReady, false, fsm.Ends, nil},
+		"mounted":                   {api.ClaimReady, false, []string{"other"}},
+		"another instance is there": {api.ClaimReady, true, nil},
+		"nothing is mounted":        {api.ClaimUnmounted, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			svc, s, _ := open(t)
 			tx := s.Write(s.Read().Index()+1, time.Now())
-			tx.PutAgreedVersion(x.version)
 			tx.PutNode(&api.Node{ID: "n1", Status: api.NodeStatusReady})
 			for _, id := range []string{"stopped", "other", "work"} {
 				j := &api.Job{ID: id, Namespace: "default", Type: api.JobTypeService, Stop: id == "stopped", TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{

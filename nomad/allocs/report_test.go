@@ -14,7 +14,7 @@ import (
 
 // Each field of an allocation is either the node's to write or the servers': a new one has to be given to one.
 func TestReportOfANodeChangesWhatIsTheNodesAndNothingElse(t *testing.T) {
-	nodes := []string{"ClientStatus", "ClientDescription", "TaskStates", "NetworkStatus"}
+	nodes := []string{"ClientStatus", "ClientDescription", "TaskStates", "NetworkStatus", "ReportProcess", "ReportNumber"}
 	both := []string{"DeploymentStatus", "AllocStates", "ModifyTime"} // other tests tell how
 	s, err := state.New()
 	if err != nil {

@@ -36,7 +36,6 @@ func newWorld(t *testing.T) *world {
 	roster := plan.NewRoster(s)
 	w.applier = plan.NewApplier(plan.Config{State: s, Raft: w.raft, Roster: roster, Log: hclog.NewNullLogger()})
 	w.put(func(tx *state.Txn) {
-		tx.PutAgreedVersion(fsm.Version)
 		for _, id := range []string{"n1", "n2"} {
 			tx.PutNode(&api.Node{
 				ID: id, Status: api.NodeStatusReady, SchedulingEligibility: api.NodeSchedulingEligible,
@@ -307,31 +306,6 @@ func TestFinishedWorkIsNotTakenAway(t *testing.T) {
 	}
 }
 
-// What an entry does is the same for all programs that apply it: until all servers know the new rules, the old ones hold.
-func TestOldServersSeeTheSameOutcomeOfAPlan(t *testing.T) {
-	w := newWorld(t)
-	w.put(func(tx *state.Txn) { tx.PutAgreedVersion(1) })
-	j := w.job("j", false)
-	a := alloc(j, "a", "n1", 100)
-	a.ClientStatus = api.AllocClientStatusComplete
-	w.put(func(tx *state.Txn) {
-		a.Job = j
-		tx.PutAlloc(a)
-		tx.PutJobVersion(j)
-	})
-	w.submit(deploy(j))
-	p := planOf(j, nil)
-	moved := *a
-	moved.Job, moved.DesiredStatus, moved.DesiredDescription = nil, api.AllocDesiredStatusStop, reconcile.Migrating
-	p.NodeUpdate[a.NodeID] = []*api.Allocation{&moved}
-	p.DeploymentUpdates = []*api.DeploymentStatusUpdate{{DeploymentID: "dj", Status: api.DeploymentStatusSuccessful}}
-	w.submit(p)
-	tx := w.store.Read()
-	if tx.Alloc("a").DesiredStatus != api.AllocDesiredStatusStop || tx.JobVersion("default", "j", 0).Stable {
-		t.Errorf("desired %s, stable %v", tx.Alloc("a").DesiredStatus, tx.JobVersion("default", "j", 0).Stable)
-	}
-}
-
 // Work that ended well while a plan was made that moves it, or gives it up, stays finished: nobody does it once more.
 // What only its node ended, and what is of an older version, is done elsewhere.
 func TestFinishedWorkIsNotMovedElsewhere(t *testing.T) {
@@ -340,19 +314,15 @@ func TestFinishedWorkIsNotMovedElsewhere(t *testing.T) {
 		events  []*api.TaskEvent
 		lost    bool
 		version uint64
-		agreed  uint64
 		again   bool
 	}{
-		"moved":                    {agreed: fsm.Version},
-		"given up":                 {lost: true, agreed: fsm.Version},
-		"ended by its node":        {events: killed, agreed: fsm.Version, again: true},
-		"of an older version":      {version: 1, agreed: fsm.Version, again: true},
-		"among servers of before":  {agreed: 1, again: true},
-		"given up, of before that": {lost: true, agreed: 1, again: true},
+		"moved":               {},
+		"given up":            {lost: true},
+		"ended by its node":   {events: killed, again: true},
+		"of an older version": {version: 1, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.put(func(tx *state.Txn) { tx.PutAgreedVersion(c.agreed) })
 			j := w.job("j", false)
 			batch := *j
 			batch.Type = api.JobTypeBatch
@@ -417,19 +387,17 @@ func TestOlderVersionThatRunsIsPlacedThoughItIsForgotten(t *testing.T) {
 	}
 }
 
-// A node that takes nothing new still gets the plugin that unmounts what it has, once all servers know that.
+// A node that takes nothing new still gets the plugin that unmounts what it has.
 func TestPluginIsPlacedOnANodeThatNeedsItForItsVolumes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		version uint64
 		mounted bool
 		plugin  string
 		whole   bool
 	}{
-		{"needed", fsm.Keyring, true, "p", true},
-		{"not needed", fsm.Keyring, false, "p", false},
-		{"another one", fsm.Keyring, true, "q", false},
-		{"servers of before", fsm.Ends, true, "p", false},
+		{"needed", true, "p", true},
+		{"not needed", false, "p", false},
+		{"another one", true, "q", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -445,7 +413,6 @@ func TestPluginIsPlacedOnANodeThatNeedsItForItsVolumes(t *testing.T) {
 					tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "over", NodeID: "n1", PluginID: "p", ExternalID: "x", State: api.ClaimReleasing})
 				}
 			})
-			w.put(func(tx *state.Txn) { tx.PutAgreedVersion(c.version) })
 			now := w.store.Read().Job("default", "j")
 			out := w.submit(planOf(now, nil, alloc(now, "a", "n1", 1)))
 			if placed := w.store.Read().Alloc("a") != nil; out.Whole != c.whole || placed != c.whole {

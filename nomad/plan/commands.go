@@ -201,9 +201,6 @@ func (e *Entry) versionOf(tx *state.Txn, placed *api.Allocation, job *api.Job) *
 	if prev := tx.Alloc(placed.PreviousAllocation); prev != nil && prev.Job != nil && prev.Job.Version == version {
 		return prev.Job
 	}
-	if tx.AgreedVersion() < fsm.Ends {
-		return nil
-	}
 	for a := range tx.AllocsByJob(e.Namespace, e.JobID) { // the version may be kept no longer than its allocations are
 		if a.Job != nil && a.Job.Version == version && a.Job.CreateIndex == e.CreateIndex {
 			return a.Job
@@ -230,7 +227,7 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, sto
 		if n == nil || n.Status != api.NodeStatusReady {
 			return &Refused{map[string]string{a.NodeID: "node is not ready"}}
 		}
-		if !feasible.Takes(tx, n, a.Job, a.Group()) && tx.AgreedVersion() >= fsm.Ends { // its drain may be over: nothing comes any more
+		if !feasible.Takes(tx, n, a.Job, a.Group()) { // its drain may be over: nothing comes any more
 			return &Refused{map[string]string{a.NodeID: notEligible}}
 		}
 		nameAs(n, a)
@@ -238,9 +235,7 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, sto
 		if err != nil {
 			return &Refused{map[string]string{a.NodeID: err.Error()}}
 		}
-		if tx.AgreedVersion() >= fsm.Ends {
-			taken = append(taken, claims...)
-		}
+		taken = append(taken, claims...)
 	}
 	return nil
 }
@@ -264,7 +259,7 @@ func nameAs(n *api.Node, a *api.Allocation) {
 // tooLate reports whether the allocation's work was done before anybody could take it away.
 func (s *Stop) tooLate(tx *state.Txn, old *api.Allocation) bool {
 	moves := s.EvictedBy != "" || s.Why == reconcile.Migrating || s.ClientStatus == api.AllocClientStatusLost && old.Job != nil && reconcile.RunsOnce(old.Job)
-	return moves && tx.AgreedVersion() >= fsm.Ends && reconcile.Finished(old)
+	return moves && reconcile.Finished(old)
 }
 
 func stop(tx *state.Txn, s *Stop) error {
@@ -382,7 +377,7 @@ func (e *Entry) deployments(tx *state.Txn) {
 			d := *old
 			d.Status, d.StatusDescription, d.ModifyTime = u.Status, u.StatusDescription, now
 			tx.PutDeployment(&d)
-			if d.Status == api.DeploymentStatusSuccessful && tx.AgreedVersion() >= fsm.Ends {
+			if d.Status == api.DeploymentStatusSuccessful {
 				settle(tx, &d)
 			}
 		}

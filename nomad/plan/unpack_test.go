@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/share"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -21,7 +20,6 @@ func settled(t testing.TB, places []*api.Allocation) (*state.Store, *Apply) {
 		t.Fatal(err)
 	}
 	tx := s.Write(1, time.Unix(1_700_000_000, 0))
-	tx.PutAgreedVersion(fsm.Version)
 	for _, a := range places {
 		tx.PutNode(&api.Node{ID: a.NodeID, Status: api.NodeStatusReady, SchedulingEligibility: api.NodeSchedulingEligible})
 	}

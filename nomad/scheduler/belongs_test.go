@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -56,22 +55,19 @@ func TestPluginComesBackToANodeThatHasLeftItsJob(t *testing.T) {
 		}
 	}
 	for name, x := range map[string]struct {
-		ends    func(*cluster)
-		has     api.ClaimState
-		version uint64
-		want    int
+		ends func(*cluster)
+		has  api.ClaimState
+		want int
 	}{
-		"failed":                         {ends, api.ClaimReady, fsm.Keyring, 1},
-		"lost with its node":             {lost, api.ClaimReleasing, fsm.Keyring, 1},
-		"collected since":                {collected, api.ClaimReady, fsm.Keyring, 1},
-		"nothing is there":               {ends, api.ClaimUnmounted, fsm.Keyring, 0},
-		"another job runs it there":      {beside("dc2"), api.ClaimReady, fsm.Keyring, 0},
-		"another job runs it elsewhere":  {beside("dc3"), api.ClaimReady, fsm.Keyring, 1},
-		"servers that know no such rule": {ends, api.ClaimReady, fsm.Ends, 0},
+		"failed":                        {ends, api.ClaimReady, 1},
+		"lost with its node":            {lost, api.ClaimReleasing, 1},
+		"collected since":               {collected, api.ClaimReady, 1},
+		"nothing is there":              {ends, api.ClaimUnmounted, 0},
+		"another job runs it there":     {beside("dc2"), api.ClaimReady, 0},
+		"another job runs it elsewhere": {beside("dc3"), api.ClaimReady, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
-			c.write(func(tx *state.Txn) { tx.PutAgreedVersion(x.version) })
 			c.node("n0")
 			j := job("s", api.JobTypeSystem, 1, runsPlugin("p"), of("dc1"))
 			c.register(j)
@@ -101,7 +97,6 @@ func TestPluginComesBackToANodeThatHasLeftItsJob(t *testing.T) {
 // Who waits for its turn will need the plugin: nobody looks at the job again when the turn has come.
 func TestPluginStaysForAClaimThatWaits(t *testing.T) {
 	c := newCluster(t)
-	c.write(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
 	c.node("n0", ineligible)
 	c.has("n0", api.ClaimWaiting)
 	j := job("s", api.JobTypeSystem, 1, runsPlugin("p"))
@@ -131,25 +126,22 @@ func TestPluginOfAServiceGoesOnWhereItsVolumesAre(t *testing.T) {
 		return &next
 	}
 	for name, x := range map[string]struct {
-		node    func(*api.Node)
-		ends    func(*cluster, *api.Job) *api.Job
-		has     api.ClaimState
-		version uint64
-		stays   bool
+		node  func(*api.Node)
+		ends  func(*cluster, *api.Job) *api.Job
+		has   api.ClaimState
+		stays bool
 	}{
-		"failed, eligible":               {func(*api.Node) {}, fails, api.ClaimReady, fsm.Keyring, true},
-		"failed, ineligible":             {ineligible, fails, api.ClaimReady, fsm.Keyring, true},
-		"failed, draining":               {draining, fails, api.ClaimReleasing, fsm.Keyring, true},
-		"updated, eligible":              {func(*api.Node) {}, updated, api.ClaimReady, fsm.Keyring, true},
-		"updated, ineligible":            {ineligible, updated, api.ClaimReady, fsm.Keyring, true},
-		"of another datacenter":          {func(n *api.Node) { n.Datacenter = "dc2" }, fails, api.ClaimReady, fsm.Keyring, true},
-		"nothing is there":               {ineligible, fails, api.ClaimUnmounted, fsm.Keyring, false},
-		"the node is down":               {func(n *api.Node) { n.Status = api.NodeStatusDown }, fails, api.ClaimReady, fsm.Keyring, false},
-		"servers that know no such rule": {ineligible, fails, api.ClaimReady, fsm.Ends, false},
+		"failed, eligible":      {func(*api.Node) {}, fails, api.ClaimReady, true},
+		"failed, ineligible":    {ineligible, fails, api.ClaimReady, true},
+		"failed, draining":      {draining, fails, api.ClaimReleasing, true},
+		"updated, eligible":     {func(*api.Node) {}, updated, api.ClaimReady, true},
+		"updated, ineligible":   {ineligible, updated, api.ClaimReady, true},
+		"of another datacenter": {func(n *api.Node) { n.Datacenter = "dc2" }, fails, api.ClaimReady, true},
+		"nothing is there":      {ineligible, fails, api.ClaimUnmounted, false},
+		"the node is down":      {func(n *api.Node) { n.Status = api.NodeStatusDown }, fails, api.ClaimReady, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
-			c.write(func(tx *state.Txn) { tx.PutAgreedVersion(x.version) })
 			c.node("n0")
 			j := job("s", api.JobTypeService, 1, runsPlugin("p"), of("dc1"), func(j *api.Job) {
 				j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Unlimited: true, DelayFunction: "constant", Delay: time.Second}
@@ -176,7 +168,6 @@ func TestPluginOfAServiceGoesOnWhereItsVolumesAre(t *testing.T) {
 // again, the next one that is placed comes to the node.
 func TestPluginOfAServiceGoesElsewhereWithoutCapacity(t *testing.T) {
 	c := newCluster(t)
-	c.write(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
 	c.node("n0")
 	j := job("s", api.JobTypeService, 1, runsPlugin("p"))
 	c.register(j)
@@ -204,7 +195,6 @@ func TestPluginOfAServiceGoesElsewhereWithoutCapacity(t *testing.T) {
 // Of a service that is scaled down, those stay whose node needs them.
 func TestPluginThatIsNeededIsNotScaledAway(t *testing.T) {
 	c := newCluster(t)
-	c.write(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
 	c.nodes(2)
 	distinct := func(j *api.Job) { j.Constraints = []*api.Constraint{{Operand: api.ConstraintDistinctHosts}} }
 	j := job("s", api.JobTypeService, 2, runsPlugin("p"), distinct)
@@ -227,7 +217,6 @@ func TestPluginThatIsNeededIsNotScaledAway(t *testing.T) {
 // What stays as it is on a node that has left the job is no part of a deployment: that would never be over.
 func TestDeploymentDoesNotWaitForAPluginThatStaysAsItIs(t *testing.T) {
 	c := newCluster(t)
-	c.write(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
 	c.nodes(2)
 	rolls := func(j *api.Job) {
 		j.TaskGroups[0].Update = &api.UpdateStrategy{MaxParallel: 1, HealthCheck: "task_states", MinHealthyTime: 1, HealthyDeadline: time.Minute}

@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 func pluginCluster(t *testing.T, nodes int) *cluster {
 	c := newCluster(t)
-	c.write(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
 	c.nodes(nodes)
 	return c
 }
@@ -114,7 +112,6 @@ func TestPluginOfAServiceComesBackToANodeThatIsBack(t *testing.T) {
 			forgotten(c)
 			c.register(job("this", api.JobTypeService, 1, runsPlugin("p")))
 		}, 1},
-		"servers that know no such rule": {func(*api.Node) {}, func(c *cluster) { c.write(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) }) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, j := away(t)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -61,27 +60,24 @@ func TestPluginComesToANodeThatNeedsItForItsVolumes(t *testing.T) {
 		tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "x", NodeID: "n0", State: api.AttachmentUnpublishing})
 	}
 	for name, c := range map[string]struct {
-		node    func(*api.Node)
-		has     func(*state.Txn)
-		change  func(*api.Job)
-		version uint64
-		comes   bool
+		node   func(*api.Node)
+		has    func(*state.Txn)
+		change func(*api.Job)
+		comes  bool
 	}{
-		"draining and mounted":         {draining, claimed(api.ClaimReleasing), nil, fsm.Keyring, true},
-		"ineligible and mounted":       {ineligible, claimed(api.ClaimReady), nil, fsm.Keyring, true},
-		"attached":                     {draining, put, nil, fsm.Keyring, true},
-		"given up":                     {func(n *api.Node) { draining(n); n.StaleMounts = []*api.StaleMount{{PluginID: "p"}} }, nil, nil, fsm.Keyring, true},
-		"nothing there":                {draining, nil, nil, fsm.Keyring, false},
-		"unmounted":                    {draining, claimed(api.ClaimUnmounted), nil, fsm.Keyring, false},
-		"not yet its turn":             {draining, claimed(api.ClaimWaiting), nil, fsm.Keyring, true},
-		"another plugin":               {draining, claimed(api.ClaimReady), runsPlugin("q"), fsm.Keyring, false},
-		"no plugin":                    {draining, claimed(api.ClaimReady), func(j *api.Job) { j.TaskGroups[0].Tasks[0].CSIPluginConfig = nil }, fsm.Keyring, false},
-		"down":                         {func(n *api.Node) { draining(n); n.Status = api.NodeStatusDown }, claimed(api.ClaimReleasing), nil, fsm.Keyring, false},
-		"servers that would refuse it": {draining, claimed(api.ClaimReleasing), nil, fsm.Ends, false},
+		"draining and mounted":   {draining, claimed(api.ClaimReleasing), nil, true},
+		"ineligible and mounted": {ineligible, claimed(api.ClaimReady), nil, true},
+		"attached":               {draining, put, nil, true},
+		"given up":               {func(n *api.Node) { draining(n); n.StaleMounts = []*api.StaleMount{{PluginID: "p"}} }, nil, nil, true},
+		"nothing there":          {draining, nil, nil, false},
+		"unmounted":              {draining, claimed(api.ClaimUnmounted), nil, false},
+		"not yet its turn":       {draining, claimed(api.ClaimWaiting), nil, true},
+		"another plugin":         {draining, claimed(api.ClaimReady), runsPlugin("q"), false},
+		"no plugin":              {draining, claimed(api.ClaimReady), func(j *api.Job) { j.TaskGroups[0].Tasks[0].CSIPluginConfig = nil }, false},
+		"down":                   {func(n *api.Node) { draining(n); n.Status = api.NodeStatusDown }, claimed(api.ClaimReleasing), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newCluster(t)
-			n.write(func(tx *state.Txn) { tx.PutAgreedVersion(c.version) })
 			n.node("n0", c.node)
 			if c.has != nil {
 				n.write(c.has)

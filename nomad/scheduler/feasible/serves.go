@@ -7,9 +7,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Keyring is the version of the log of that name, see package fsm, which is no lower layer.
-const Keyring uint64 = 3
-
 // Takes reports whether an allocation of the group may be placed on the node as far as that takes part in placement. One
 // that takes nothing new gets the CSI plugins that it needs to give its volumes back.
 func Takes(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
@@ -28,7 +25,7 @@ func Serves(view VolumeView, n *api.Node, j *api.Job, g *api.TaskGroup) bool {
 // Needs reports whether the node is there and needs the group: a plugin belongs to a node as long as its volumes do,
 // whatever else the node is.
 func Needs(view VolumeView, n *api.Node, g *api.TaskGroup) bool {
-	return n.Status == api.NodeStatusReady && view.AgreedVersion() >= Keyring && Holds(view, n, g)
+	return n.Status == api.NodeStatusReady && Holds(view, n, g)
 }
 
 // Holds reports whether the group runs a CSI plugin of the node's, and volumes of it are, or may be, mounted on the node or

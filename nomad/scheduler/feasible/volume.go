@@ -25,7 +25,6 @@ type VolumeView interface {
 	NodesByPlugin(plugin string) iter.Seq[*api.Node]
 	JobsByPlugin(plugin string) iter.Seq[*api.Job]
 	NodesByStaleMount(plugin, external string) iter.Seq[*api.Node]
-	AgreedVersion() uint64
 }
 
 // Resources outside of nodes that a blocked evaluation may wait for.

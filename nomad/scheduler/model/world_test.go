@@ -100,7 +100,6 @@ func newWorld(t *testing.T, workers int, slow time.Duration) *world {
 	}
 	w.evals = evals.New(evals.Config{State: s, Raft: w.log, Workers: workers, SweepEvery: 20 * time.Second})
 	tx := s.Write(s.Read().Index()+1, time.Now())
-	tx.PutAgreedVersion(fsm.Version)
 	tx.Commit()
 	ctx, cancel := context.WithCancel(context.Background())
 	g, ctx := errgroup.WithContext(ctx)

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -21,16 +20,8 @@ func Succeeded(a *api.Allocation) bool {
 }
 
 // StoppedAlone reports whether a node that heard nothing from the servers ended the allocation by itself. A task that is killed
-// because others have ended says so.
+// because others have ended has an event with that reason.
 func StoppedAlone(a *api.Allocation) bool {
-	return killedBut(a, api.EventLeaderDead, api.EventMainDead)
-}
-
-// StoppedAloneBefore is StoppedAlone as servers knew it that took the end of a sidecar for one that nobody had asked for.
-func StoppedAloneBefore(a *api.Allocation) bool { return killedBut(a, api.EventLeaderDead) }
-
-// killedBut reports whether a task of a group that ends without servers was killed, but for these reasons.
-func killedBut(a *api.Allocation, reasons ...string) bool {
 	g := a.Group()
 	if g == nil || stopsAfter(g) <= 0 {
 		return false
@@ -42,7 +33,7 @@ func killedBut(a *api.Allocation, reasons ...string) bool {
 		killed, explained := false, false
 		for _, e := range t.Events {
 			killed = killed || e.Type == api.EventKilling
-			explained = explained || slices.Contains(reasons, e.Type)
+			explained = explained || e.Type == api.EventLeaderDead || e.Type == api.EventMainDead
 		}
 		if killed && !explained {
 			return true
