@@ -218,7 +218,7 @@ func (c *SetHealth) Apply(tx *state.Txn) (any, error) {
 	}
 	sheet.Write()
 	d = tx.Deployment(d.ID)
-	if len(c.Unhealthy) == 0 || tx.AgreedVersion() < fsm.Ends {
+	if len(c.Unhealthy) == 0 {
 		return carryOn(tx, d, true, c.EvalID), nil
 	}
 	revert := slices.ContainsFunc(c.Unhealthy, func(id string) bool {

@@ -54,7 +54,6 @@ func open(t *testing.T) *rig {
 	raft := &flaky{Proposer: fsm.NewLocal(s, r)}
 	out := &rig{deployments.New(deployments.Config{State: s, Raft: raft}), t, s, raft}
 	out.put(func(tx *state.Txn) {
-		tx.PutAgreedVersion(fsm.Version)
 		old := job(0, "one")
 		old.Stable = true
 		tx.PutJobVersion(old)

@@ -258,17 +258,3 @@ func TestUnhealthyByHandGoesBack(t *testing.T) {
 	}
 	r.status(api.DeploymentStatusFailed, "Failed due to unhealthy allocations - rolling back to job version 0")
 }
-
-func TestUnhealthyByHandIsLeftToTheWatcherUntilAllServersKnowBetter(t *testing.T) {
-	t.Parallel()
-	r := open(t)
-	r.put(func(tx *state.Txn) { tx.PutAgreedVersion(1) })
-	r.deploy(nil)
-	r.place("a1", nil)
-	if _, err := r.AllocHealth(t.Context(), &api.DeploymentAllocHealthRequest{DeploymentID: "d", UnhealthyAllocationIDs: []string{"a1"}}); err != nil {
-		t.Fatal(err)
-	}
-	if d := r.deployment(); d.Status != api.DeploymentStatusRunning || d.TaskGroups["g"].UnhealthyAllocs != 1 {
-		t.Errorf("deployment %s, %+v", d.Status, d.TaskGroups["g"])
-	}
-}

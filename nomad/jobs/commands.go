@@ -178,9 +178,7 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	} else if !old.Stop {
 		j := *old
 		j.Stop, j.JobModifyIndex, j.Version = true, tx.Index(), old.Version+1
-		if tx.AgreedVersion() >= fsm.Ends {
-			j.SubmitTime = tx.Now().UnixNano() // of the version that stops; collection counts from it
-		}
+		j.SubmitTime = tx.Now().UnixNano() // of the version that stops; collection counts from it
 		tx.PutJob(&j)
 		version := j
 		tx.PutJobVersion(&version)
@@ -202,18 +200,15 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 // hurry lets the tasks of a job stop without their shutdown delay, those too that are in it since an earlier stop.
 func hurry(tx *state.Txn, j *api.Job) {
 	var running []*api.Allocation
-	anew := tx.AgreedVersion() >= fsm.Keyring
 	for a := range tx.AllocsByJob(j.Namespace, j.ID) {
-		if !a.Terminal() || anew && !a.ClientTerminal() {
+		if !a.ClientTerminal() {
 			running = append(running, a)
 		}
 	}
 	for _, a := range running {
 		next := *a
 		next.DesiredTransition.NoShutdownDelay = true
-		if anew {
-			next.AllocModifyIndex = tx.Index()
-		}
+		next.AllocModifyIndex = tx.Index()
 		tx.PutAlloc(&next)
 	}
 }

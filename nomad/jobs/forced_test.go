@@ -8,16 +8,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // A launch out of turn takes the place of none of the times to come.
 func TestForcedLaunchesLeaveTheTimesAlone(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	r.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
 	j := web()
 	j.Type = api.JobTypeBatch
 	j.Periodic = &api.PeriodicConfig{Enabled: true, SpecType: "cron", Spec: "* * * * *", TimeZone: "UTC"}
@@ -53,7 +50,6 @@ func TestForcedLaunchInTheSecondOfATimeIsBesideIt(t *testing.T) {
 	t.Parallel()
 	for _, first := range []bool{true, false} {
 		r := open(t)
-		r.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
 		j := web()
 		j.Type = api.JobTypeBatch
 		j.Periodic = &api.PeriodicConfig{Enabled: true, SpecType: "cron", Spec: "* * * * *", TimeZone: "UTC"}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -33,20 +32,17 @@ func (c *Launch) Apply(tx *state.Txn) (any, error) {
 		last = tx.Now()
 	}
 	tx.PutLaunch(c.Namespace, c.JobID, last)
-	id := launchID(p.ID, c.At)
-	if tx.AgreedVersion() >= fsm.Ends {
-		id = spareID(tx, p, c.At) // whoever has this second was launched by hand: the time itself is taken once
-	}
-	if tx.Job(c.Namespace, id) != nil || p.Periodic.ProhibitOverlap && live(tx, p) {
+	if p.Periodic.ProhibitOverlap && live(tx, p) {
 		return &Instance{}, nil
 	}
-	return begin(tx, instance(p, id), c.EvalID, api.TriggerPeriodicJob), nil
+	// An instance of this second was launched by hand: the planned time itself is used once.
+	return begin(tx, instance(p, spareID(tx, p, c.At)), c.EvalID, api.TriggerPeriodicJob), nil
 }
 
 // lastLaunch is when the job was launched last; zero when that is of a clock that was wrong.
 func lastLaunch(tx *state.Txn, ns, id string) time.Time {
 	last := tx.LastLaunch(ns, id)
-	if tx.AgreedVersion() >= fsm.Ends && last.After(tx.Now().Add(ledger.ClockSlack)) {
+	if last.After(tx.Now().Add(ledger.ClockSlack)) {
 		return time.Time{}
 	}
 	return last
@@ -74,14 +70,7 @@ func (c *Launch) force(tx *state.Txn, p *api.Job) (any, error) {
 	case p.Stop:
 		return nil, fault.New(fault.Invalid, "job %q is stopped", c.JobID)
 	}
-	if tx.AgreedVersion() >= fsm.Ends {
-		return begin(tx, instance(p, spareID(tx, p, c.At)), c.EvalID, api.TriggerPeriodicJob), nil
-	}
-	at := c.At
-	for tx.Job(c.Namespace, launchID(p.ID, at)) != nil {
-		at = at.Add(time.Second)
-	}
-	return begin(tx, instance(p, launchID(p.ID, at)), c.EvalID, api.TriggerPeriodicJob), nil
+	return begin(tx, instance(p, spareID(tx, p, c.At)), c.EvalID, api.TriggerPeriodicJob), nil
 }
 
 // live reports whether an instance of the job has not ended.

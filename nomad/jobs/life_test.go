@@ -7,7 +7,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -80,7 +79,6 @@ func TestStopInAHurryOfWhatIsBeingStopped(t *testing.T) {
 	r.register(web())
 	r.alloc("a", api.AllocClientStatusRunning)
 	tx := r.store.Write(r.store.Read().Index()+1, r.store.Read().Now())
-	tx.PutAgreedVersion(fsm.Version)
 	a := *tx.Alloc("a")
 	a.DesiredStatus = api.AllocDesiredStatusStop
 	tx.PutAlloc(&a)

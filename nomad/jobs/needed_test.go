@@ -71,6 +71,7 @@ func TestPluginThatAnotherJobRunsOnTheNodeIsStopped(t *testing.T) {
 	}
 	instance := func(node, status string) {
 		r.put(func(tx *state.Txn) {
+			tx.PutNode(&api.Node{ID: node, Status: api.NodeStatusReady})
 			tx.PutAlloc(&api.Allocation{
 				ID: "i", Namespace: "default", JobID: "driver-2", NodeID: node, TaskGroup: "g", Job: tx.Job("default", "driver-2"),
 				DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: status,

@@ -85,7 +85,7 @@ func (c *Scale) Apply(tx *state.Txn) (any, error) {
 // fits refuses a count that the group cannot have, or not now. A smaller one is a step to what is allowed.
 func (c *Scale) fits(tx *state.Txn, j *api.Job, g *api.TaskGroup) error {
 	count, total := *c.Count, max(0, min(*c.Count, rules.AllocsMax+1))
-	fewer := count < int64(g.Count) && tx.AgreedVersion() >= fsm.Keyring
+	fewer := count < int64(g.Count)
 	for _, other := range j.TaskGroups {
 		if other != g {
 			total += int64(other.Count)
@@ -144,9 +144,7 @@ func record(tx *state.Txn, j *api.Job, group string, e *api.ScalingEvent) {
 	}
 	all := append([]*api.ScalingEvent{e}, next.Groups[group]...)
 	next.Groups[group] = all[:min(len(all), scalingEventsMax)]
-	if tx.AgreedVersion() >= fsm.Ends {
-		forget(next, j)
-	}
+	forget(next, j)
 	tx.PutJobScaling(next)
 }
 

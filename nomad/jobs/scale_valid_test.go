@@ -6,7 +6,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -92,7 +91,6 @@ func TestJobWithTooManyAllocationsIsScaledDown(t *testing.T) {
 	r.Limits.CountMax = 4
 	r.register(on(map[string]*api.VolumeRequest{"data": exclusive()}))
 	r.put(func(tx *state.Txn) {
-		tx.PutAgreedVersion(fsm.Keyring)
 		j := *tx.Job("default", "web")
 		g := *j.TaskGroups[0]
 		g.Count = 7

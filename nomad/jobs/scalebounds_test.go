@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -39,37 +38,32 @@ func TestLargeScalingEventsAreRefused(t *testing.T) {
 // The events of all groups are one row, which snapshots must be able to hold.
 func TestScalingEventsOfAJobAreBoundedTogether(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[uint64]int{fsm.Ends: 5000, fsm.Ends - 1: 12_020} {
-		r := open(t)
-		r.put(func(tx *state.Txn) {
-			tx.PutAgreedVersion(version)
-			j := web()
-			j.Namespace, j.TaskGroups = "default", nil
-			events := &api.JobScalingEvents{Namespace: "default", JobID: "web", Groups: map[string][]*api.ScalingEvent{}}
-			for i := range 1000 {
-				name := fmt.Sprint("g", i)
-				j.TaskGroups = append(j.TaskGroups, &api.TaskGroup{Name: name})
-				events.Groups[name] = repeatEvents(12)
-			}
-			events.Groups["gone"] = repeatEvents(20)
-			tx.PutJob(j)
-			tx.PutJobScaling(events)
-		})
-		tx := r.store.Write(1000, time.Now())
-		if _, err := (&jobs.Scale{Namespace: "default", JobID: "web", Group: "g1", Message: "newest", Error: true}).Apply(tx); err != nil {
-			t.Fatal(err)
+	const want = 5000
+	r := open(t)
+	r.put(func(tx *state.Txn) {
+		j := web()
+		j.Namespace, j.TaskGroups = "default", nil
+		events := &api.JobScalingEvents{Namespace: "default", JobID: "web", Groups: map[string][]*api.ScalingEvent{}}
+		for i := range 1000 {
+			name := fmt.Sprint("g", i)
+			j.TaskGroups = append(j.TaskGroups, &api.TaskGroup{Name: name})
+			events.Groups[name] = repeatEvents(12)
 		}
-		got, all := tx.JobScaling("default", "web"), 0
-		for _, events := range got.Groups {
-			all += len(events)
-		}
-		tx.Abort()
-		if version < fsm.Ends {
-			want++
-		}
-		if all != want || got.Groups["g1"][0].Message != "newest" || (got.Groups["gone"] == nil) != (version >= fsm.Ends) {
-			t.Errorf("version %d: %d events, want %d", version, all, want)
-		}
+		events.Groups["gone"] = repeatEvents(20)
+		tx.PutJob(j)
+		tx.PutJobScaling(events)
+	})
+	tx := r.store.Write(1000, time.Now())
+	if _, err := (&jobs.Scale{Namespace: "default", JobID: "web", Group: "g1", Message: "newest", Error: true}).Apply(tx); err != nil {
+		t.Fatal(err)
+	}
+	got, all := tx.JobScaling("default", "web"), 0
+	for _, events := range got.Groups {
+		all += len(events)
+	}
+	tx.Abort()
+	if all != want || got.Groups["g1"][0].Message != "newest" || got.Groups["gone"] != nil {
+		t.Errorf("%d events, want %d", all, want)
 	}
 }
 

@@ -168,7 +168,7 @@ func (s *Service) Register(ctx context.Context, r *api.JobRegisterRequest) (*api
 		CheckIndex: r.EnforceIndex, JobModifyIndex: r.JobModifyIndex,
 		KeepCounts: r.PreserveCounts, KeepResources: r.PreserveResources, Versions: s.Config.Versions,
 	}
-	if r.PreserveCounts && s.State.Read().AgreedVersion() >= fsm.Ends {
+	if r.PreserveCounts {
 		c.CountMax = s.Limits.Counts()
 	}
 	res, err := s.judged(ctx, j.Namespace, j.ID, func(old *api.Job) (fsm.Command, error) {

@@ -252,7 +252,6 @@ func TestJobIsLaunchedAfterTheClockWasAhead(t *testing.T) {
 				w := open(t)
 				w.register(&api.PeriodicConfig{Specs: []string{"0 * * * *"}})
 				tx := w.store.Write(w.store.Read().Index()+1, time.Now())
-				tx.PutAgreedVersion(fsm.Version)
 				ahead(tx, time.Now().AddDate(1, 0, 0))
 				tx.Commit()
 				defer w.lead()()

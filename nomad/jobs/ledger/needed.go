@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -29,7 +28,7 @@ func Needed(tx *state.Txn, old, next *api.Job) error {
 	was := offers(old)
 	for _, id := range slices.Sorted(maps.Keys(was)) {
 		loss := lossOf(tx, old, id, was[id], now[id])
-		if next != nil && next.Type == api.JobTypeSystem && tx.AgreedVersion() >= fsm.Keyring {
+		if next != nil && next.Type == api.JobTypeSystem {
 			loss.leaves = leaving(tx, id, old, next)
 		}
 		users := loss.users(tx)
@@ -152,7 +151,7 @@ func lossOf(tx *state.Txn, j *api.Job, plugin string, was, is offer) loss {
 		if other.Stop || other.ID == j.ID && other.Namespace == j.Namespace {
 			continue
 		}
-		if other.Type == api.JobTypeSystem && tx.AgreedVersion() >= fsm.Keyring {
+		if other.Type == api.JobTypeSystem {
 			l.theirs = append(l.theirs, places(other, plugin))
 		}
 		for a := range tx.AllocsByJob(other.Namespace, other.ID) {
@@ -169,9 +168,6 @@ func lossOf(tx *state.Txn, j *api.Job, plugin string, was, is offer) loss {
 // controls is the name of the driver whose controller the allocation runs, empty while that is not known, and whether that can
 // be asked: what its node tells of it, unless another instance of the plugin is the active one there.
 func controls(tx *state.Txn, a *api.Allocation, plugin string) (driver string, able bool) {
-	if tx.AgreedVersion() < fsm.Keyring {
-		return "", true
-	}
 	n := tx.Node(a.NodeID)
 	if n == nil || n.Status != api.NodeStatusReady {
 		return "", false
@@ -185,7 +181,7 @@ func controls(tx *state.Txn, a *api.Allocation, plugin string) (driver string, a
 // mounts reports whether the node plugin that the allocation runs works, as far as is known.
 func mounts(tx *state.Txn, a *api.Allocation, plugin string) bool {
 	n := tx.Node(a.NodeID)
-	if n == nil || tx.AgreedVersion() < fsm.Keyring {
+	if n == nil {
 		return true
 	}
 	i := n.CSINodePlugins[plugin]

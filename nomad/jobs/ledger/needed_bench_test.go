@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -22,7 +21,6 @@ func BenchmarkChangePluginOfManyMounts(b *testing.B) {
 		j.Constraints = append(j.Constraints, &api.Constraint{LTarget: fmt.Sprintf("${attr.a%d}", i), Operand: api.ConstraintRegex, RTarget: "^v[0-9]+$"})
 	}
 	tx := s.Write(1, time.Unix(1, 0))
-	tx.PutAgreedVersion(fsm.Keyring)
 	tx.PutJob(j)
 	for i := range 500 {
 		node := fmt.Sprintf("n%d", i)

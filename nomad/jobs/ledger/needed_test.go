@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -151,7 +150,6 @@ func TestPluginIsNotTakenAwayFromTheNodeOfAMountByConstraints(t *testing.T) {
 	old := plugin("driver", monolith)
 	w.jobs(old)
 	w.put(func(tx *state.Txn) {
-		tx.PutAgreedVersion(fsm.Keyring)
 		tx.PutNode(&api.Node{ID: "n1", Datacenter: "dc1", NodePool: "default", Status: api.NodeStatusReady, Attributes: map[string]string{"kernel.name": "linux"}})
 	})
 	w.claim(api.ClaimReady, false)
@@ -174,9 +172,6 @@ func TestPluginIsNotTakenAwayFromTheNodeOfAMountByConstraints(t *testing.T) {
 		stopped := *other
 		stopped.Stop = true
 		w.jobs(&stopped)
-		w.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
-		w.check(what+" among servers that would not refuse it", old, next)
-		w.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
 	}
 	w.claim(api.ClaimUnmounted, false)
 	next := plugin("driver", monolith)

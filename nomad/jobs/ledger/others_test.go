@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -26,24 +25,21 @@ func TestOtherJobsStandInWhenTheyCan(t *testing.T) {
 	t.Parallel()
 	const attached = `external volume "x" attached to node n1`
 	for name, x := range map[string]struct {
-		row     func(*api.Node, *api.CSIInfo)
-		version uint64
-		texts   []string
+		row   func(*api.Node, *api.CSIInfo)
+		texts []string
 	}{
-		"healthy":                {func(*api.Node, *api.CSIInfo) {}, fsm.Keyring, nil},
-		"unhealthy":              {func(_ *api.Node, i *api.CSIInfo) { i.Healthy = false }, fsm.Keyring, []string{attached}},
-		"on a node that is down": {func(n *api.Node, _ *api.CSIInfo) { n.Status = api.NodeStatusDown }, fsm.Keyring, []string{attached}},
-		"another driver":         {func(_ *api.Node, i *api.CSIInfo) { i.Provider = "another" }, fsm.Keyring, []string{attached}},
-		"of an unknown name":     {func(_ *api.Node, i *api.CSIInfo) { i.Provider = "" }, fsm.Keyring, nil},
+		"healthy":                {func(*api.Node, *api.CSIInfo) {}, nil},
+		"unhealthy":              {func(_ *api.Node, i *api.CSIInfo) { i.Healthy = false }, []string{attached}},
+		"on a node that is down": {func(n *api.Node, _ *api.CSIInfo) { n.Status = api.NodeStatusDown }, []string{attached}},
+		"another driver":         {func(_ *api.Node, i *api.CSIInfo) { i.Provider = "another" }, []string{attached}},
+		"of an unknown name":     {func(_ *api.Node, i *api.CSIInfo) { i.Provider = "" }, nil},
 		"behind another instance": {func(_ *api.Node, i *api.CSIInfo) {
 			i.AllocID, i.Healthy, i.Provider = "newer", false, "another"
-		}, fsm.Keyring, nil},
-		"among older servers": {func(_ *api.Node, i *api.CSIInfo) { i.Healthy = false }, fsm.Ends, nil},
+		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
-			w.put(func(tx *state.Txn) { tx.PutAgreedVersion(x.version) })
 			old, other := plugin("old", monolith), plugin("other", controllerType)
 			w.jobs(old, other)
 			w.runs(other, "n2")
@@ -60,7 +56,6 @@ func TestOtherJobsStandInWhenTheyCan(t *testing.T) {
 func TestOperationsNeedTheControllerOfTheirDriver(t *testing.T) {
 	t.Parallel()
 	w := open(t)
-	w.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
 	old, other := plugin("old", monolith), plugin("other", controllerType)
 	w.jobs(old, other)
 	w.runs(old, "n1")
@@ -86,7 +81,6 @@ func TestOperationsNeedTheControllerOfTheirDriver(t *testing.T) {
 func TestMountOnANodeOfAnotherJobIsItsOwn(t *testing.T) {
 	t.Parallel()
 	w := open(t)
-	w.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
 	old, other := plugin("old", monolith), plugin("other", monolith)
 	old.Datacenters, other.Datacenters = []string{"dc2"}, []string{"dc1"}
 	w.jobs(old, other)
@@ -112,7 +106,6 @@ func TestMountOnANodeOfAnotherJobIsItsOwn(t *testing.T) {
 func TestUnhealthyInstanceDoesNotStandInForMounts(t *testing.T) {
 	t.Parallel()
 	w := open(t)
-	w.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
 	old, other := plugin("old", nodeType), plugin("other", nodeType)
 	w.jobs(old, other)
 	w.runs(other, "n1")
