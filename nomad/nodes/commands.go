@@ -168,7 +168,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			return nil, err
 		}
 	}
-	brings := tx.AgreedVersion() >= fsm.Keyring && (told || old != nil && len(n.StaleMounts) > len(old.StaleMounts)) // and needs plugins
+	brings := told || old != nil && len(n.StaleMounts) > len(old.StaleMounts) // and needs plugins
 	if n.Status == api.NodeStatusReady && (news || brings) {
 		return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
 	}
@@ -311,7 +311,7 @@ func held(tx *state.Txn, n *api.Node, now time.Time) bool {
 		return false
 	}
 	since := now.Sub(time.Unix(n.StatusUpdatedAt, 0))
-	ahead := since < -cleanWait && tx.AgreedVersion() >= fsm.Ends // by a clock that was fast
+	ahead := since < -cleanWait // by a clock that was fast
 	over := n.Status == api.NodeStatusInit && (since >= cleanWait || ahead)
 	return !over && ledger.Unclean(tx, n)
 }

@@ -62,7 +62,7 @@ func evaluate(tx *state.Txn, n *api.Node, trigger, seed string) []string {
 	}
 	for _, j := range slices.Collect(tx.Jobs(api.AllNamespaces)) {
 		system := systemJob(j)
-		if !j.Stop && !template(tx, j) && (system && mayRun(j, n) || (system || j.Type == api.JobTypeService) && needs(tx, n, j)) {
+		if !j.Stop && !template(j) && (system && mayRun(j, n) || (system || j.Type == api.JobTypeService) && needs(tx, n, j)) {
 			evals.add(j, nil)
 		}
 	}
@@ -81,8 +81,8 @@ func systemJob(j *api.Job) bool {
 }
 
 // template reports whether the job is only there to be dispatched or launched as others.
-func template(tx *state.Txn, j *api.Job) bool {
-	return (j.Periodic != nil || j.ParameterizedJob != nil) && tx.AgreedVersion() >= fsm.Keyring
+func template(j *api.Job) bool {
+	return j.Periodic != nil || j.ParameterizedJob != nil
 }
 
 func mayRun(j *api.Job, n *api.Node) bool {

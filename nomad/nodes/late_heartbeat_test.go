@@ -8,9 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // A heartbeat that was held up on its way, at a server that was frozen or cut off, is no sign of life: it neither puts off
@@ -19,7 +17,6 @@ func TestLateHeartbeatIsNoSignOfLife(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, nodes.Heartbeat{MinTTL: time.Second, Grace: time.Second, FailoverTTL: time.Minute})
-		r.edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Version) })
 		r.lead()
 		synctest.Wait()
 		for _, process := range []string{"first", "second"} {

@@ -4,9 +4,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // A registration that was held up on its way, at a server that was frozen or cut off, and comes after newer ones, would have
@@ -14,7 +12,6 @@ import (
 func TestLateRegistrationIsNotTaken(t *testing.T) {
 	t.Parallel()
 	r := open(t, nodes.Heartbeat{})
-	r.edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Version) })
 	say := func(process string, number uint64, boot string) (late bool) {
 		t.Helper()
 		n := node("n1")
@@ -50,21 +47,5 @@ func TestLateRegistrationIsNotTaken(t *testing.T) {
 		if after := r.state.Read().Node("n1"); s.late && (after.BootID != before.BootID || after.ModifyIndex != before.ModifyIndex) {
 			t.Errorf("%d: %s %d was taken", i, s.process, s.number)
 		}
-	}
-}
-
-// Servers of an earlier version do not know the names of processes.
-func TestProcessesAreNotToldBeforeAllServersKnowThem(t *testing.T) {
-	t.Parallel()
-	r := open(t, nodes.Heartbeat{})
-	r.edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
-	for number := uint64(2); number > 0; number-- {
-		out, err := r.Register(t.Context(), &api.NodeRegisterRequest{Node: node("n1"), Process: "first", Number: number})
-		if err != nil || out.Late {
-			t.Fatalf("%+v %v", out, err)
-		}
-	}
-	if n := r.state.Read().Node("n1"); n.Process != "" || n.Number != 0 || n.Former != nil {
-		t.Errorf("stored %q %d %v", n.Process, n.Number, n.Former)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -16,19 +15,17 @@ import (
 func TestNodeThatNeedsAPluginHasItsJobEvaluated(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
-		job     string
-		claim   api.ClaimState
-		kind    string
-		version uint64
-		want    []string
+		job   string
+		claim api.ClaimState
+		kind  string
+		want  []string
 	}{
-		"mounted":             {api.JobTypeSystem, api.ClaimReleasing, api.CSIPluginTypeNode, fsm.Keyring, []string{"driver node-update"}},
-		"a service":           {api.JobTypeService, api.ClaimReleasing, api.CSIPluginTypeNode, fsm.Keyring, []string{"driver node-update"}},
-		"waits":               {api.JobTypeService, api.ClaimWaiting, api.CSIPluginTypeNode, fsm.Keyring, []string{"driver node-update"}},
-		"work that ends":      {api.JobTypeBatch, api.ClaimReleasing, api.CSIPluginTypeNode, fsm.Keyring, nil},
-		"unmounted":           {api.JobTypeSystem, api.ClaimUnmounted, api.CSIPluginTypeNode, fsm.Keyring, nil},
-		"only the controller": {api.JobTypeSystem, api.ClaimReleasing, api.CSIPluginTypeController, fsm.Keyring, nil},
-		"older servers":       {api.JobTypeService, api.ClaimReleasing, api.CSIPluginTypeNode, fsm.Ends, nil},
+		"mounted":             {api.JobTypeSystem, api.ClaimReleasing, api.CSIPluginTypeNode, []string{"driver node-update"}},
+		"a service":           {api.JobTypeService, api.ClaimReleasing, api.CSIPluginTypeNode, []string{"driver node-update"}},
+		"waits":               {api.JobTypeService, api.ClaimWaiting, api.CSIPluginTypeNode, []string{"driver node-update"}},
+		"work that ends":      {api.JobTypeBatch, api.ClaimReleasing, api.CSIPluginTypeNode, nil},
+		"unmounted":           {api.JobTypeSystem, api.ClaimUnmounted, api.CSIPluginTypeNode, nil},
+		"only the controller": {api.JobTypeSystem, api.ClaimReleasing, api.CSIPluginTypeController, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +34,6 @@ func TestNodeThatNeedsAPluginHasItsJobEvaluated(t *testing.T) {
 				g.Tasks[0].CSIPluginConfig = &api.CSIPluginConfig{ID: "p", Type: x.kind}
 			})
 			r.write(func(tx *state.Txn) {
-				tx.PutAgreedVersion(x.version)
 				tx.PutClaim(&api.VolumeClaim{Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "n1", PluginID: "p", ExternalID: "x", State: x.claim})
 			})
 			moved := node("n1")
@@ -54,7 +50,6 @@ func TestNodeThatNeedsAPluginHasItsJobEvaluated(t *testing.T) {
 func TestNodeThatBringsMountsHasTheJobOfTheirPluginEvaluated(t *testing.T) {
 	t.Parallel()
 	r := open(t, nodes.Heartbeat{})
-	r.write(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Keyring) })
 	r.place(api.JobTypeSystem, "driver", "elsewhere", func(g *api.TaskGroup) {
 		g.Tasks[0].CSIPluginConfig = &api.CSIPluginConfig{ID: "p", Type: api.CSIPluginTypeNode}
 	})

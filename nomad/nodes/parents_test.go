@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -13,26 +12,20 @@ import (
 // A job that is only the template of those that are dispatched or launched is never placed itself.
 func TestNodeEvaluatesNoTemplatesOfJobs(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[uint64][]string{
-		fsm.Keyring: {"run node-update"},
-		fsm.Ends:    {"daily node-update", "run node-update", "work node-update"},
+	r := open(t, nodes.Heartbeat{})
+	for id, change := range map[string]func(*api.Job){
+		"run": func(*api.Job) {}, "work": func(j *api.Job) { j.ParameterizedJob = &api.ParameterizedJobConfig{} },
+		"daily": func(j *api.Job) { j.Periodic = &api.PeriodicConfig{} },
 	} {
-		r := open(t, nodes.Heartbeat{})
-		for id, change := range map[string]func(*api.Job){
-			"run": func(*api.Job) {}, "work": func(j *api.Job) { j.ParameterizedJob = &api.ParameterizedJobConfig{} },
-			"daily": func(j *api.Job) { j.Periodic = &api.PeriodicConfig{} },
-		} {
-			r.place(api.JobTypeSysbatch, id, "elsewhere")
-			r.write(func(tx *state.Txn) {
-				j := *tx.Job("default", id)
-				change(&j)
-				tx.PutJob(&j)
-				tx.PutAgreedVersion(version)
-			})
-		}
-		r.register(node("n1"))
-		if got := r.jobsOf(r.beat("n1", api.NodeStatusReady).EvalIDs); !slices.Equal(got, want) {
-			t.Errorf("version %d: evaluations %v", version, got)
-		}
+		r.place(api.JobTypeSysbatch, id, "elsewhere")
+		r.write(func(tx *state.Txn) {
+			j := *tx.Job("default", id)
+			change(&j)
+			tx.PutJob(&j)
+		})
+	}
+	r.register(node("n1"))
+	if got := r.jobsOf(r.beat("n1", api.NodeStatusReady).EvalIDs); !slices.Equal(got, []string{"run node-update"}) {
+		t.Errorf("evaluations %v", got)
 	}
 }

@@ -149,10 +149,7 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 	}
 	n.RPCAddr = wire.PeerOf(ctx).Address
 	n.ComputedClass = computedClass(&n)
-	n.Process, n.Number, n.Former = "", 0, nil
-	if s.state.Read().AgreedVersion() >= fsm.Keyring {
-		n.Process, n.Number = r.Process, r.Number
-	}
+	n.Process, n.Number, n.Former = r.Process, r.Number, nil
 	got, err := s.propose(ctx, &RegisterNode{Node: &n, Rollback: r.Rollback, Seed: uuid.NewString()})
 	if err != nil {
 		if errors.Is(err, fault.Denied) {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -88,7 +87,6 @@ func TestNodeIsNotHeldForEver(t *testing.T) {
 	for name, by := range map[string]int64{"long ago": -31, "by a clock that was fast": 24 * 60 * 60} {
 		t.Run(name, func(t *testing.T) {
 			r := returning(t)
-			r.edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Ends) })
 			r.beat("n1", api.NodeStatusReady)
 			r.is(api.NodeStatusInit)
 			r.change(func(n *api.Node) { n.StatusUpdatedAt += by })
@@ -237,7 +235,6 @@ func TestNodeThatCannotUnmountIsNotHeld(t *testing.T) {
 func TestMountsOfANodeHaveItsMachine(t *testing.T) {
 	t.Parallel()
 	r := open(t, nodes.Heartbeat{})
-	r.edit(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Version) })
 	mount := &api.StaleMount{Namespace: "default", VolumeID: "v", AllocID: "a", PluginID: "p", ExternalID: "x"}
 	n := plugged("n1", true)
 	n.CSINodePlugins = nil
