@@ -8,7 +8,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/filter"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -89,13 +88,11 @@ func inUse(tx *state.Txn, e *api.Evaluation) string {
 		if !a.Terminal() || !a.ClientTerminal() {
 			return fmt.Sprintf("allocation %s is not terminal", a.ID)
 		}
-		if tx.AgreedVersion() >= fsm.Ends {
-			switch {
-			case reconcile.Remembered(a, j, dead):
-				return fmt.Sprintf("allocation %s tells job %q what is done", a.ID, e.JobID)
-			case awaitsSuccessor(j, a):
-				return fmt.Sprintf("allocation %s waits to be placed again", a.ID)
-			}
+		switch {
+		case reconcile.Remembered(a, j, dead):
+			return fmt.Sprintf("allocation %s tells job %q what is done", a.ID, e.JobID)
+		case awaitsSuccessor(j, a):
+			return fmt.Sprintf("allocation %s waits to be placed again", a.ID)
 		}
 		for c := range tx.ClaimsByAlloc(a.ID) {
 			return fmt.Sprintf("allocation %s still claims volume %q", a.ID, c.VolumeID)

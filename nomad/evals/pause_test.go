@@ -162,7 +162,6 @@ func TestDeletedEvaluationDoesNotTakeFinishedWorkAlong(t *testing.T) {
 	evals.Commands(r)
 	j := &api.Job{ID: "j", Namespace: "default", Type: api.JobTypeBatch, TaskGroups: []*api.TaskGroup{{Name: "g", Count: 2}}}
 	tx := s.Write(2, time.Now())
-	tx.PutAgreedVersion(fsm.Version)
 	tx.PutSchedulerConfig(&api.SchedulerConfiguration{PauseEvalBroker: true})
 	tx.PutJob(j)
 	tx.PutEval(&api.Evaluation{ID: "e", Namespace: "default", JobID: "j", Type: j.Type, Status: api.EvalStatusComplete})

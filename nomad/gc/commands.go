@@ -37,24 +37,19 @@ func (*Reap) Kind() fsm.Kind { return fsm.KindGCReap }
 
 // Apply implements [fsm.Command]. Jobs go first: what a job that runs once did is needed as long as it is there.
 func (r *Reap) Apply(tx *state.Txn) (any, error) {
-	n, jobsFirst := 0, tx.AgreedVersion() >= fsm.Ends
+	n := 0
 	count := func(did bool) {
 		if did {
 			n++
 		}
 	}
-	jobs := func() {
-		for _, id := range r.Jobs {
-			j := tx.Job(id.Namespace, id.ID)
-			count(j != nil && jobOver(tx, j) && (jobsFirst && nothingLeft(tx, j) || !jobsFirst && forgotten(tx, j)) && tx.DeleteJob(id.Namespace, id.ID))
-		}
-	}
-	if jobsFirst {
-		jobs()
+	for _, id := range r.Jobs {
+		j := tx.Job(id.Namespace, id.ID)
+		count(j != nil && jobOver(tx, j) && nothingLeft(tx, j) && tx.DeleteJob(id.Namespace, id.ID))
 	}
 	for _, id := range r.Allocs {
 		a := tx.Alloc(id)
-		count(a != nil && allocOver(tx, a) && !(jobsFirst && remembered(tx, a)) && tx.DeleteAlloc(id))
+		count(a != nil && allocOver(tx, a) && !remembered(tx, a) && tx.DeleteAlloc(id))
 	}
 	for _, id := range r.Evals {
 		e := tx.Eval(id)
@@ -72,9 +67,6 @@ func (r *Reap) Apply(tx *state.Txn) (any, error) {
 			n++
 		}
 	}
-	if !jobsFirst {
-		jobs()
-	}
 	return n, nil
 }
 
@@ -91,11 +83,6 @@ func nothingLeft(tx *state.Txn, j *api.Job) bool {
 		}
 	}
 	return true
-}
-
-// forgotten reports whether nothing of the job is there but its row.
-func forgotten(tx *state.Txn, j *api.Job) bool {
-	return first(tx.EvalsByJob(j.Namespace, j.ID)) == nil && first(tx.AllocsByJob(j.Namespace, j.ID)) == nil
 }
 
 func remembered(tx *state.Txn, a *api.Allocation) bool {

@@ -93,7 +93,6 @@ func TestTemplatesStayForAWhileAfterTheirStop(t *testing.T) {
 			}
 			j.ID, j.Namespace, j.SubmitTime = "j", "default", start.UnixNano()
 			tx := s.Write(s.Read().Index()+1, start)
-			tx.PutAgreedVersion(fsm.Version)
 			tx.PutJob(j)
 			tx.PutJobVersion(j)
 			tx.Commit()

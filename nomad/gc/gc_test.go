@@ -31,7 +31,6 @@ func newFixture(t *testing.T, extra ...gc.Step) *fixture {
 	f := &fixture{gc.New(gc.Config{
 		State: s, Raft: fsm.NewLocal(s, r), Extra: extra, Now: func() time.Time { return start.Add(time.Hour) },
 	}), t, s}
-	f.put(func(tx *state.Txn) { tx.PutAgreedVersion(fsm.Version) })
 	return f
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -133,23 +132,16 @@ func set(ids []string) map[string]bool {
 	return m
 }
 
-// reap proposes the garbage in commands of bounded size: jobs first, and what they leave is over for sure. Servers of
-// an older version want them last.
+// reap proposes the garbage in commands of bounded size. Jobs come first: what they leave has ended for certain.
 func (s *Service) reap(ctx context.Context, all *Reap) error {
-	jobsFirst := s.State.Read().AgreedVersion() >= fsm.Ends
 	for {
 		part := &Reap{}
 		left := reapMax
-		if jobsFirst {
-			part.Jobs, all.Jobs = cut(all.Jobs, &left)
-		}
+		part.Jobs, all.Jobs = cut(all.Jobs, &left)
 		part.Allocs, all.Allocs = cut(all.Allocs, &left)
 		part.Evals, all.Evals = cut(all.Evals, &left)
 		part.Deployments, all.Deployments = cut(all.Deployments, &left)
 		part.Nodes, all.Nodes = cut(all.Nodes, &left)
-		if !jobsFirst {
-			part.Jobs, all.Jobs = cut(all.Jobs, &left)
-		}
 		if left == reapMax {
 			return nil
 		}
