@@ -43,21 +43,13 @@ type world struct {
 	servers map[string]*keyring.Service
 }
 
-func newWorld(t *testing.T, version uint64) *world {
+func newWorld(t *testing.T) *world {
 	t.Helper()
 	s, err := state.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, state: s, raft: fsm.NewLocal(s, registry()), servers: map[string]*keyring.Service{}}
-	w.agree(version)
-	return w
-}
-
-func (w *world) agree(version uint64) {
-	tx := w.state.Write(w.state.Read().Index()+1, time.Now())
-	tx.PutAgreedVersion(version)
-	tx.Commit()
+	return &world{t: t, state: s, raft: fsm.NewLocal(s, registry()), servers: map[string]*keyring.Service{}}
 }
 
 // Invoke answers for one server.
@@ -143,7 +135,7 @@ func eventually(t *testing.T, what string, fact func() bool) {
 
 func TestLeaderMakesOneKeyAndKeepsItOverRestarts(t *testing.T) {
 	t.Parallel()
-	w, dir := newWorld(t, fsm.Keyring), t.TempDir()
+	w, dir := newWorld(t), t.TempDir()
 	stop := w.run(w.server("a", dir).Lead)
 	id := w.active()
 	stop()
@@ -164,20 +156,9 @@ func TestLeaderMakesOneKeyAndKeepsItOverRestarts(t *testing.T) {
 	}
 }
 
-func TestNoKeyIsMadeBeforeAllServersKnowIt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, fsm.Keyring-1)
-	w.run(w.server("a", "").Lead)
-	if w.state.Read().ActiveRootKey() != nil {
-		t.Fatal("a key was made")
-	}
-	w.agree(fsm.Keyring)
-	w.active()
-}
-
 func TestNeitherLogNorStateHoldWhatUnwraps(t *testing.T) {
 	t.Parallel()
-	w, dir := newWorld(t, fsm.Keyring), t.TempDir()
+	w, dir := newWorld(t), t.TempDir()
 	a := w.server("a", dir)
 	w.run(a.Lead)
 	out, err := a.Unlock(t.Context(), &api.RootKeyUnlockRequest{KeyID: w.active()})
@@ -199,7 +180,7 @@ func TestNeitherLogNorStateHoldWhatUnwraps(t *testing.T) {
 
 func TestOtherServersFetchWhatUnwraps(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fsm.Keyring)
+	w := newWorld(t)
 	w.run(w.server("a", t.TempDir()).Lead)
 	id := w.active()
 	dir := t.TempDir()
@@ -218,7 +199,7 @@ func TestOtherServersFetchWhatUnwraps(t *testing.T) {
 
 func TestALeaderThatNobodyCanHelpMakesANewKey(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fsm.Keyring)
+	w := newWorld(t)
 	stop := w.run(w.server("a", t.TempDir()).Lead)
 	lost := w.active()
 	stop()
@@ -236,7 +217,7 @@ func TestALeaderThatNobodyCanHelpMakesANewKey(t *testing.T) {
 
 func TestRotationRetiresAndDeletionForgets(t *testing.T) {
 	t.Parallel()
-	w, dir := newWorld(t, fsm.Keyring), t.TempDir()
+	w, dir := newWorld(t), t.TempDir()
 	a := w.server("a", dir)
 	w.run(a.Run)
 	w.run(a.Lead)
@@ -272,7 +253,7 @@ func TestRotationRetiresAndDeletionForgets(t *testing.T) {
 
 func TestOfTwoKeysMadeAtOnceOneStays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fsm.Keyring)
+	w := newWorld(t)
 	k := func(id string) *api.RootKey {
 		return &api.RootKey{RootKeyMeta: api.RootKeyMeta{KeyID: id, State: api.RootKeyActive}}
 	}

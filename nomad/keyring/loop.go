@@ -8,7 +8,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -97,11 +96,8 @@ func (s *Service) ask(ctx context.Context, address, id string) ([]byte, error) {
 
 // Lead makes the first root key, and a new one when nobody can unwrap the active one any more. The leader runs it.
 func (s *Service) Lead(ctx context.Context) error {
-	err := state.Until(ctx, s.State, []state.Key{state.TableKey(state.TableCluster)}, func(tx *state.Txn) bool {
-		return tx.AgreedVersion() >= fsm.Keyring
-	})
 	var locked time.Time
-	for err == nil && ctx.Err() == nil {
+	for ctx.Err() == nil {
 		w := s.State.Watch(table...)
 		key := s.State.Read().ActiveRootKey()
 		usable := key != nil && s.hold(ctx, key)
@@ -118,7 +114,7 @@ func (s *Service) Lead(ctx context.Context) error {
 		}
 		wait(ctx, w, usable)
 	}
-	return err
+	return nil
 }
 
 func (s *Service) renew(ctx context.Context, lost *api.RootKey) error {
