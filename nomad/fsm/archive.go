@@ -179,7 +179,7 @@ func loadArchive(rd io.Reader) (Meta, *state.Store, error) {
 	pipe, feed := io.Pipe()
 	decoded := make(chan error, 1)
 	go func() {
-		err := s.Restore(pipe, understood)
+		err := s.Restore(pipe, minVersion)
 		_, _ = io.Copy(io.Discard, pipe)
 		decoded <- err
 	}()
@@ -251,8 +251,8 @@ func (r *Raft) reconcile(older *state.Store) {
 	if agreed := r.Agreed(); tx.AgreedVersion() < agreed {
 		tx.PutAgreedVersion(agreed)
 	}
-	tx.PutRestoring(tx.AgreedVersion() >= Ends) // until all have it
-	if r.rollBack != nil && tx.AgreedVersion() >= Ends {
+	tx.PutRestoring(true) // until all servers have it
+	if r.rollBack != nil {
 		r.rollBack(tx, r.state.Read())
 	}
 	tx.Commit()

@@ -92,7 +92,7 @@ func (m *machine) beginWith(snapshots raft.SnapshotStore, n snapshotName) error 
 }
 
 func (m *machine) restore(r io.Reader) error {
-	return m.state.Restore(bufio.NewReaderSize(r, 1<<20), understood)
+	return m.state.Restore(bufio.NewReaderSize(r, 1<<20), minVersion)
 }
 
 // continues says why the log does not lead from one snapshot to another. A snapshot that a user restored follows from

@@ -137,7 +137,7 @@ func (m *machine) run(index uint64, e entry, cmd Command) (done applied) {
 	if err != nil {
 		return applied{err: err}
 	}
-	if err := understood(tx); err != nil {
+	if err := minVersion(tx); err != nil {
 		return applied{err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
 	}
 	committed = true

@@ -222,7 +222,7 @@ func (r *Raft) Propose(ctx context.Context, cmd Command) (Result, error) {
 	if r.raft.State() != raft.Leader {
 		return Result{}, notLeader()
 	}
-	if err := r.speakable(cmd.Kind()); err != nil {
+	if err := r.checkVersion(cmd.Kind()); err != nil {
 		return Result{}, err
 	}
 	b, err := encodeEntry(cmd, r.now(), r.id)

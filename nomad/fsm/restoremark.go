@@ -48,14 +48,9 @@ func (c *RestoreMark) UnmarshalMsg(b []byte) (rest []byte, err error) {
 	return b, err
 }
 
-// mark writes that a restore begins or has ended, while other commands are refused. Servers that have not agreed on
-// the version do without.
+// mark writes that a restore begins or has ended, while other commands are refused.
 func (r *Raft) mark(ctx context.Context, begin bool) error {
-	c := &RestoreMark{Begin: begin}
-	if r.speakable(c.Kind()) != nil {
-		return nil
-	}
-	b, err := encodeEntry(c, r.now(), r.id)
+	b, err := encodeEntry(&RestoreMark{Begin: begin}, r.now(), r.id)
 	if err != nil {
 		return err
 	}

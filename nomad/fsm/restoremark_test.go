@@ -17,16 +17,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// agree has the servers agree on the version that brought the mark of a restore.
-type agree struct{ mark }
-
-func (*agree) Kind() fsm.Kind { return fsm.KindAgreeVersion }
-
-func (*agree) Apply(tx *state.Txn) (any, error) {
-	tx.PutAgreedVersion(fsm.Ends)
-	return nil, nil
-}
-
 // network connects servers, but for one that is cut off.
 type network struct {
 	mu    sync.Mutex
@@ -83,7 +73,6 @@ func (n *network) join(t *testing.T, id, dir, address string, rollBack func(olde
 		c.Listener, c.Advertise = l, address
 	}
 	c.ID, c.Single, c.Dial, c.RollBack = id, false, n.dial(c.Advertise), rollBack
-	c.Registry.Register(func() fsm.Command { return &agree{} })
 	r, err := fsm.Open(c)
 	if err != nil {
 		t.Fatal(err)
@@ -145,9 +134,6 @@ func TestLeaderThatIsLostInARestoreComesToTheStateOfTheOthers(t *testing.T) {
 				return l
 			}
 			first = leader(all)
-			if _, err := first.Propose(t.Context(), &agree{}); err != nil {
-				t.Fatal(err)
-			}
 			archive, _ := saved(t, first.Raft)
 			propose(t, first.Raft, "kept")
 			if err := first.RestoreArchive(t.Context(), bytes.NewReader(archive)); err == nil {
@@ -206,9 +192,6 @@ func TestRestoreEndsItsMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "it leads", p.IsLeader)
-	if _, err := p.Propose(t.Context(), &agree{}); err != nil {
-		t.Fatal(err)
-	}
 	archive, _ := saved(t, p.Raft)
 	if err := p.RestoreArchive(t.Context(), bytes.NewReader(archive)); err != nil {
 		t.Fatal(err)
