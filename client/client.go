@@ -146,7 +146,7 @@ func (c *Client) services() (err error) {
 	c.watch = fingerprint.NewDrivers(list, c.driverChanged, c.log)
 	conf := volumes.Config{
 		StateDir: c.conf.StateDir, NodeID: c.ID, NodeSecret: func() string { return c.secret }, Servers: afterRegistration{c.conf.Servers, c.registered},
-		Journal: c.db.Bucket("volumes"), Spare: store.InFiles(filepath.Join(c.conf.StateDir, "csi", "journal")), JournalLost: c.db.Partial(), JournalComplete: c.db.Complete,
+		Journal:  c.db.Bucket("volumes"),
 		Registry: c.db.Bucket("plugins"), Fences: c.db.Bucket("fences"), Updated: c.pluginsChanged,
 		NodeEvent: c.node.tell, Log: c.log.Named("volumes"),
 		Tasks: mountUsers{c}, Silence: c.silence, Promise: c.promise,

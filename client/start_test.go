@@ -3,7 +3,6 @@ package client_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,8 +40,8 @@ func TestStartThatHangsSaysWhereItWaits(t *testing.T) {
 	b.stop()
 	out := &logged{}
 	b.conf.Log = hclog.New(&hclog.LoggerOptions{Output: out})
-	hung := filepath.Join(b.conf.StateDir, "csi", "journal", "x.json")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(hung), 0o700), unix.Mkfifo(hung, 0o600)); err != nil {
+	hung := filepath.Join(b.conf.StateDir, "lease")
+	if err := unix.Mkfifo(hung, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	made := make(chan error)
@@ -53,7 +52,7 @@ func TestStartThatHangsSaysWhereItWaits(t *testing.T) {
 		made <- err
 	}()
 	eventually(t, "the wait is told", func() bool {
-		return out.has("does not start yet") && out.has("path="+filepath.Join(b.conf.StateDir, "csi"))
+		return out.has("does not start yet") && out.has("path="+b.conf.StateDir)
 	})
 	if err := os.WriteFile(hung, nil, 0o600); err != nil { // the disk answers
 		t.Fatal(err)

@@ -168,9 +168,6 @@ func (s *Service) Wait(ctx context.Context, kind, id string, bound time.Duration
 	return s.registry.wait(ctx, kind, id, bound)
 }
 
-// Provider is the name of the instance's driver, as its last good probe told it.
-func (s *Service) Provider(p *Plugin) string { return s.registry.provider(p) }
-
 // Stages reports whether the instance wants volumes staged.
 func (s *Service) Stages(p *Plugin) bool { return s.registry.stages(p) }
 

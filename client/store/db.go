@@ -35,10 +35,8 @@ type slot struct{ bucket, key string }
 type DB struct {
 	log   hclog.Logger
 	fresh bool
-	// partial is set while what was lost with an earlier store may not be in this one.
-	partial bool
-	back    backend
-	kick    chan struct{}
+	back  backend
+	kick  chan struct{}
 	// trouble is poked by every commit that failed.
 	trouble chan struct{}
 
@@ -78,20 +76,9 @@ func Open(path string, log hclog.Logger) (*DB, error) {
 		return nil, err
 	}
 	db := newDB(back, log)
-	db.fresh, db.partial = fresh, fresh
-	if fresh { // before anything else is in it, or together with that
-		return db, db.write(map[slot][]byte{partialMark: {1}}, pace{kept: true})
-	}
-	mark, err := back.get(partialMark)
-	if err != nil {
-		return nil, errors.Join(err, back.close())
-	}
-	db.partial = mark != nil
+	db.fresh = fresh
 	return db, nil
 }
-
-// partialMark is there until the store is complete.
-var partialMark = slot{"store", "partial"}
 
 // Memory makes a store that is kept in memory only, for tests and development agents.
 func Memory() *DB {
@@ -104,15 +91,6 @@ func newDB(back backend, log hclog.Logger) *DB {
 
 // Fresh reports whether the store was made by this Open: because there was none, or only a damaged one.
 func (db *DB) Fresh() bool { return db.fresh }
-
-// Partial reports whether the store was made by this Open or by an earlier one, and nobody has called [DB.Complete] since:
-// what was lost with the one before may not be in it.
-func (db *DB) Partial() bool { return db.partial }
-
-// Complete says that all is in the store that could be had again after a loss. It does not wait for the disk.
-func (db *DB) Complete() error {
-	return db.write(map[slot][]byte{partialMark: nil}, pace{kept: true})
-}
 
 // Run makes lazy writes durable until ctx ends.
 func (db *DB) Run(ctx context.Context) error {

@@ -23,7 +23,7 @@ func TestDeviceNodeBelowTheStagingPathIsTheVolume(t *testing.T) {
 		"/":             {api.AttachmentFileSystem, false},
 	} {
 		r := &row{Stages: true, AttachmentMode: c.mode, Staging: stagingAt(place{Host: base}, "p", "v")}
-		if got := isBare(&mounts.Entry{Root: root, Point: base + csiplugins.TargetDir + "/t"}, r); got != c.bare {
+		if got := showsStagingDir(&mounts.Entry{Root: root, Point: base + csiplugins.TargetDir + "/t"}, r); got != c.bare {
 			t.Errorf("a %s of %s is taken for the directory of the staging path: %v", c.mode, root, got)
 		}
 	}

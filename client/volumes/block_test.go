@@ -166,6 +166,11 @@ func TestNodeDetachOfUnknownAllocation(t *testing.T) {
 	r.start()
 	r.supervise(r.plug)
 	r.healthy()
+	if _, err := handle(r, r.ctx(), wire.NodeVolumeDetach, ask); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("detach of a mount that a task may use: %v", err)
+	}
+	r.svc.Listed([]*api.Allocation{workload("w")})
+	r.svc.Settled()
 	if _, err := handle(r, r.ctx(), wire.NodeVolumeDetach, ask); err != nil {
 		t.Errorf("detach of a forgotten mount: %v", err)
 	}

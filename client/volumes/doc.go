@@ -28,7 +28,7 @@
 //     answered, or the node has unmounted it in its stead; until then the row stays, across restarts, and
 //     [Service.Run] keeps trying.
 //   - An allocation that the node knows is not unmounted before [Service.Down], whoever asks.
-//   - A record that cannot be read is a mount until the mount table says otherwise.
+//   - A mount without a readable record is in use until no allocation can need it.
 //   - A path that is, or contains, a mount is never removed; a path that may be a dead mount is never stat'ed.
 //   - The end of the agent is not the end of a plugin: nothing is reported unhealthy because of it.
 //

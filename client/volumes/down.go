@@ -32,7 +32,7 @@ const EventUnmounted = "Volume Unmounted By Node"
 // fails stays in the journal and is tried again by [Service.Run]; the error tells of the first try.
 // Down of an allocation without volumes does nothing. Plugins of the allocation are forgotten.
 func (s *Service) Down(ctx context.Context, allocID string) error {
-	alloc := s.live.end(allocID)
+	s.live.end(allocID)
 	s.plugins.Drop(allocID)
 	rows := s.journal.ofAlloc(allocID)
 	var all sync.WaitGroup
@@ -47,7 +47,7 @@ func (s *Service) Down(ctx context.Context, allocID string) error {
 		})
 	}
 	all.Wait()
-	err := errors.Join(append(errs, s.releaseDamaged(ctx, allocID, alloc))...)
+	err := errors.Join(append(errs, s.unreleased(allocID))...)
 	if err == nil {
 		s.live.forget(allocID)
 	}
@@ -59,11 +59,8 @@ func (s *Service) retryRow(ctx context.Context, key string) error {
 	if strings.HasPrefix(key, stagePrefix) {
 		return s.dropStage(ctx, key)
 	}
-	if strings.HasPrefix(key, latePrefix) {
-		return s.lookLate(ctx, key)
-	}
-	if path, is := strings.CutPrefix(key, strayPrefix); is {
-		return s.dropStray(ctx, path)
+	if path, is := strings.CutPrefix(key, unrecordedPrefix); is {
+		return s.unmountUnneeded(ctx, path)
 	}
 	r := s.journal.row(key)
 	if r == nil {
@@ -107,6 +104,9 @@ func (s *Service) release(ctx context.Context, by, key string) error {
 // unmount takes a row from whatever state to released. With force the node does what the plugin cannot.
 func (s *Service) unmount(ctx context.Context, by string, r *row, force bool) error {
 	if !r.touched() {
+		if err := s.unreleased(r.AllocID); err != nil {
+			return err
+		}
 		next := *r
 		next.State = rowReleased
 		s.journal.note(next)
@@ -123,9 +123,6 @@ func (s *Service) unmount(ctx context.Context, by string, r *row, force bool) er
 	}
 	if err := s.settle(ctx, r.key(), r.volume()); err != nil {
 		return err
-	}
-	if s.unsettled[r.key()] {
-		s.late.add(r)
 	}
 	begin := time.Now()
 	s.writeBack(ctx, r)
@@ -286,6 +283,15 @@ func (s *Service) dropStage(ctx context.Context, key string) error {
 	return err
 }
 
+// planStages schedules the unstaging of volumes that no row uses.
+func (s *Service) planStages() {
+	for _, st := range s.journal.allStages() {
+		if len(s.journal.users(&row{PluginID: st.PluginID, ExternalID: st.ExternalID})) == 0 {
+			s.retries.Add(st.key())
+		}
+	}
+}
+
 // tellReleased reports that nothing is left on the node, and ends the row.
 func (s *Service) tellReleased(ctx context.Context, key string) error {
 	r := s.journal.row(key)
@@ -303,11 +309,8 @@ func (s *Service) tellReleased(ctx context.Context, key string) error {
 func (s *Service) forget(key string) {
 	s.notes.drop(key, s.notes.get(key))
 	s.journal.remove(key)
-	if id := allocOf(key); !s.journal.mentions(id) {
+	if id, _, _ := strings.Cut(strings.TrimPrefix(key, rowPrefix), "/"); len(s.journal.ofAlloc(id)) == 0 {
 		s.live.leave(id)
-	}
-	if s.late.released(key) {
-		s.retries.Later(latePrefix + key)
 	}
 	if s.journal.owes() {
 		s.retries.Later(owedKey)

@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -64,39 +65,25 @@ func (s *Service) nodeDetach(ctx context.Context, req *api.NodeVolumeDetachReque
 	if _, is := s.live.get(req.AllocID); is {
 		return nil, fault.New(fault.Conflict, "allocation %s still runs on this node", req.AllocID)
 	}
-	rows := s.rowsOf(req)
-	for _, r := range rows {
-		if r.State != rowReleased {
-			if err := s.unmount(ctx, "detach ", r, req.Force); err != nil {
-				return nil, err
-			}
-		}
-		s.forget(r.key())
+	if req.VolumeID == "" {
+		return nil, fault.New(fault.Invalid, "detach a volume of allocation %s: the id of the volume is required", req.AllocID)
 	}
-	switch {
-	case len(rows) > 0:
+	r := s.journal.row(rowKey(req.AllocID, req.Namespace, req.VolumeID, req.Use))
+	if r == nil || !r.touched() {
+		made, err := s.recordDetach(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		r = cmp.Or(made, r)
+	}
+	if r == nil {
 		return &api.Empty{}, nil
-	case req.VolumeID == "":
-		return &api.Empty{}, s.detachNameless(ctx, req)
 	}
-	if err := s.detachUnknown(ctx, req); err != nil {
-		return nil, err
-	}
-	if key := rowKey(req.AllocID, req.Namespace, req.VolumeID, req.Use); s.journal.isDamaged(key) {
-		return &api.Empty{}, s.giveUpDamaged(key)
-	}
-	return &api.Empty{}, nil
-}
-
-// rowsOf lists the rows of a claim: those of all uses when only rows of named ones are there.
-func (s *Service) rowsOf(req *api.NodeVolumeDetachRequest) []*row {
-	if r := s.journal.row(rowKey(req.AllocID, req.Namespace, req.VolumeID, req.Use)); r != nil || req.Use != "" {
-		if r == nil {
-			return nil
+	if r.State != rowReleased {
+		if err := s.unmount(ctx, "detach ", r, req.Force); err != nil {
+			return nil, err
 		}
-		return []*row{r}
 	}
-	return s.journal.find(func(r *row) bool {
-		return r.AllocID == req.AllocID && r.Namespace == req.Namespace && r.VolumeID == req.VolumeID
-	})
+	s.forget(r.key())
+	return &api.Empty{}, nil
 }

@@ -80,8 +80,6 @@ type row struct {
 	// Told is the last failure that the servers know of.
 	Told string `json:",omitempty"`
 	failing
-	// Bare counts how often the plugin has published the directory of the staging path and not the volume.
-	Bare failing `json:",omitzero"`
 	// Helpers are the scopes of the processes that serve the mount and outlive the plugin.
 	Helpers []string `json:",omitempty"`
 
@@ -153,8 +151,6 @@ type stage struct {
 	AllocID    string            `json:",omitempty"`
 	AccessMode api.AccessMode    `json:",omitempty"`
 	Options    *api.MountOptions `json:",omitempty"`
-	// Known is set when AccessMode and Options are known: records of earlier agents do not have them.
-	Known bool `json:",omitempty"`
 	// Helpers are the scopes of the processes that serve the mount and outlive the plugin.
 	Helpers []string `json:",omitempty"`
 	failing
@@ -179,45 +175,42 @@ type journal struct {
 	writes map[string]*writes
 	// owed are the keys of records that must be removed from disk still.
 	owed map[string]bool
-	// damaged are the keys of records that could not be read. They are taken for something that is mounted.
-	damaged map[string]bool
-	spare   spare
 }
 
-func openJournal(b csiplugins.Bucket, sp spare, log hclog.Logger) (*journal, error) {
+// openJournal reads the records. One that cannot be read is removed, and so is one of this boot whose mount is below another
+// root, because the state directory was renamed: what is mounted for it is an unrecorded mount.
+func openJournal(b csiplugins.Bucket, root, bootID string, log hclog.Logger) (*journal, error) {
 	raw, err := b.All()
 	if err != nil {
 		return nil, fmt.Errorf("read volume journal: %w", err)
 	}
 	j := &journal{
-		bucket: b, spare: sp, log: log, writes: map[string]*writes{}, byKey: map[string]*row{}, byVolume: map[string]map[string]*row{}, stages: map[string]*stage{},
-		owed: map[string]bool{}, damaged: map[string]bool{},
+		bucket: b, log: log, writes: map[string]*writes{}, byKey: map[string]*row{}, byVolume: map[string]map[string]*row{}, stages: map[string]*stage{},
+		owed: map[string]bool{},
 	}
-	j.spare.copying = map[string]*copying{}
-	if j.spare.tell == nil {
-		j.spare.tell = func(error) {}
+	current := func(boot string, at place) error {
+		if boot == bootID && (isStaging(at.Host) || isTarget(at.Host)) && !within(at.Host, root) {
+			return fault.New(fault.Conflict, "it is of %s, outside of %s", at.Host, root)
+		}
+		return nil
 	}
-	copies := j.copies()
 	for key, value := range raw {
-		err := j.read(key, value)
-		if err != nil && copies[key] != nil && j.read(key, copies[key]) == nil {
-			log.Error("a record of the volume journal cannot be read: its copy is taken", "key", key, "error", err)
-			continue
-		}
-		if err != nil {
-			log.Error("a record of the volume journal cannot be read: it is taken for a mount", "key", key, "error", err)
-			j.damaged[key] = true
+		if err := j.read(key, value, current); err != nil {
+			log.Error("a record of the volume journal is dropped: the mount table shows what is mounted", "key", key, "error", err)
+			j.owed[key] = true
 		}
 	}
-	j.restore(raw, copies)
 	return j, nil
 }
 
-// read takes a record over. Nobody else knows the journal yet.
-func (j *journal) read(key string, value []byte) error {
+// read adds a stored record. The journal is not shared yet.
+func (j *journal) read(key string, value []byte, current func(boot string, at place) error) error {
 	if strings.HasPrefix(key, stagePrefix) {
 		st := new(stage)
 		err := decode(value, st, func() string { return st.key() }, key)
+		if err == nil {
+			err = current(st.BootID, st.Path)
+		}
 		if err == nil {
 			j.stages[key] = st
 		}
@@ -225,6 +218,9 @@ func (j *journal) read(key string, value []byte) error {
 	}
 	r := new(row)
 	err := decode(value, r, func() string { return r.key() }, key)
+	if err == nil {
+		err = current(r.BootID, r.Target)
+	}
 	if err == nil {
 		j.keep(r)
 	}
@@ -318,8 +314,6 @@ func (j *journal) put(ctx context.Context, r row) (*row, error) {
 // keepPut makes the row that is on disk the one of its key. The caller holds mu.
 func (j *journal) keepPut(r *row) {
 	j.keep(r)
-	delete(j.damaged, r.id)
-	delete(j.spare.found, r.id)
 }
 
 // passing is the failure of a write as one that may pass: a full disk is no reason to fail an allocation. What the
@@ -349,8 +343,6 @@ func (j *journal) remove(key string) {
 	drop := func() {
 		j.drop(key)
 		delete(j.stages, key)
-		delete(j.damaged, key)
-		delete(j.spare.found, key)
 	}
 	if err := j.write(nil, key, nil, drop, func(*write) { drop(); j.owed[key] = true }); err != nil {
 		j.log.Error("remove record of volume journal: it is tried again", "key", key, "error", err)
@@ -388,7 +380,6 @@ func (j *journal) putStage(ctx context.Context, st stage) error {
 // keepStage makes the staging that is on disk the one of its key. The caller holds mu.
 func (j *journal) keepStage(st *stage) {
 	j.stages[st.key()] = st
-	delete(j.damaged, st.key())
 }
 
 // noteStage puts a staging whose record may follow later, as note does with rows.
@@ -408,21 +399,4 @@ func (j *journal) stage(key string) *stage {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.stages[key]
-}
-
-// mentions reports whether there is a row of the allocation, readable or not.
-func (j *journal) mentions(allocID string) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for key, r := range j.byKey {
-		if r.AllocID == allocID || allocOf(key) == allocID {
-			return true
-		}
-	}
-	for key := range j.damaged {
-		if strings.HasPrefix(key, rowPrefix) && allocOf(key) == allocID {
-			return true
-		}
-	}
-	return false
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 )
@@ -55,160 +53,6 @@ func (v *virtual) knows(all ...*api.Allocation) {
 
 // told says that the servers have no other allocations on the node than it knows.
 func (v *virtual) told() { v.svc.Listed(nil) }
-
-func TestUnreadableRecordIsTakenForAMount(t *testing.T) {
-	for _, which := range []string{"row/", ""} {
-		t.Run("records "+which, func(t *testing.T) {
-			inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-				over := workload("over")
-				at := v.up(over)["a"].Source
-				v.stop()
-				v.journal.spoil(which)
-				v.start()
-				v.knows(over)
-				if err := v.svc.Down(t.Context(), "over"); err == nil || v.on(at) == nil {
-					t.Errorf("Down of an unreadable record returns %v", err)
-				}
-				if v.released("over") {
-					t.Error("the servers were told that it is released")
-				}
-				told := v.svc.Mounts()
-				if len(told) != 1 || told[0].VolumeID != "v" || told[0].AllocID != "over" || told[0].PluginID != "p" {
-					t.Errorf("the servers are told of %+v", told)
-				}
-				if err := v.detach(&api.NodeVolumeDetachRequest{AllocID: "over"}); err != nil {
-					t.Errorf("a detach with what the servers know: %v", err)
-				}
-				v.clean()
-				if err := v.svc.Down(t.Context(), "over"); err != nil {
-					t.Errorf("Down when all is gone: %v", err)
-				}
-			})
-		})
-	}
-}
-
-// asked serves a detach with what the servers know of a mount that they were told of.
-func (v *virtual) asked(m *api.StaleMount) error {
-	v.t.Helper()
-	_, err := serve(v.t, v.svc, v.t.Context(), wire.NodeVolumeDetach, &api.NodeVolumeDetachRequest{
-		Namespace: m.Namespace, VolumeID: m.VolumeID, PluginID: m.PluginID, ExternalID: m.ExternalID, AllocID: m.AllocID, Use: m.Use,
-	})
-	return err
-}
-
-// Servers may not know either what the driver calls the volume of a record that cannot be read: it may be registered
-// no more.
-func TestUnreadableRecordIsUnmountedWithoutTheExternalID(t *testing.T) {
-	for which, driver := range map[string]bool{"row/": true, "": false} {
-		inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-			over := workload("over")
-			at := v.up(over)["a"].Source
-			v.stop()
-			v.journal.spoil(which)
-			v.start()
-			v.knows(over)
-			told := v.svc.Mounts()
-			if len(told) != 1 {
-				t.Fatalf("the servers are told of %+v", told)
-			}
-			if err := v.asked(told[0]); err != nil || v.on(at) != nil {
-				t.Errorf("records %q: it is mounted still: %v", which, err)
-			}
-			if n := len(v.svc.Mounts()); n != 0 {
-				t.Errorf("records %q: the servers would be told of %d mounts", which, n)
-			}
-			if driver {
-				v.until("it is unstaged", func() bool { return v.count("NodeUnstageVolume") == 1 })
-				v.clean()
-			}
-		})
-	}
-}
-
-// Nobody on the node knows whose mount a record of a forgotten allocation was: what no known one explains goes.
-func TestUnreadableRecordOfAForgottenAllocationIsUnmounted(t *testing.T) {
-	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-		gone, known, damaged := v.up(workload("gone"))["a"].Source, v.up(workload("w"))["a"].Source, v.up(workload("w2"))["a"].Source
-		v.stop()
-		v.journal.spoil("row/gone")
-		v.journal.spoil("row/w2")
-		v.start()
-		v.knows(workload("w"), workload("w2"))
-		v.told()
-		told := v.svc.Mounts()
-		i := slices.IndexFunc(told, func(m *api.StaleMount) bool { return m.AllocID == "gone" })
-		if i < 0 || told[i].VolumeID != "" {
-			t.Fatalf("the servers are told of %+v", told)
-		}
-		if err := v.asked(told[i]); err != nil || v.on(gone) != nil {
-			t.Errorf("it is mounted still: %v", err)
-		}
-		if v.on(known) == nil || v.on(damaged) == nil {
-			t.Error("an allocation that is known has lost its mount")
-		}
-		if n := len(v.svc.Mounts()); n != 2 {
-			t.Errorf("the servers would be told of %d mounts", n)
-		}
-	})
-}
-
-func TestUnreadableRecordOfNothingIsReleased(t *testing.T) {
-	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-		over := workload("over")
-		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Code: codes.InvalidArgument})
-		if _, err := v.svc.Up(t.Context(), over); err == nil {
-			t.Fatal("published")
-		}
-		v.stop()
-		v.journal.spoil("row/")
-		v.start()
-		v.knows(over)
-		v.down("over")
-		if !v.released("over") {
-			t.Error("the servers were not told")
-		}
-		v.until("the staging that nobody uses is unstaged", func() bool { return v.count("NodeUnstageVolume") == 1 })
-		v.until("nothing is left", func() bool { rows, _ := v.journal.All(); return len(rows) == 0 })
-	})
-}
-
-// A driver may stage without mounting anything: a record of a staging that cannot be read is undone all the same.
-func TestUnreadableRecordOfAStagingIsUnstaged(t *testing.T) {
-	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-		over := workload("over")
-		v.up(over)
-		v.stop()
-		v.journal.spoil("stage/")
-		if err := v.host.Unmount(v.driver.Calls("NodeStageVolume")[0].Path); err != nil {
-			t.Fatal(err)
-		}
-		v.start()
-		v.knows(over)
-		v.down("over")
-		v.clean()
-	})
-}
-
-// A running task keeps its mount although the record of it is lost.
-func TestUnreadableRecordOfARunningAllocationIsMadeAnew(t *testing.T) {
-	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-		at := v.up(workload("w"))["a"]
-		v.stop()
-		v.journal.spoil("")
-		v.start()
-		v.knows(workload("w"))
-		calls := len(v.driver.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume"))
-		if again := v.up(workload("w"))["a"]; again != at {
-			t.Errorf("the mount is %+v, was %+v", again, at)
-		}
-		if n := len(v.driver.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume")) - calls; n != 0 {
-			t.Errorf("%d calls for a mount that is there", n)
-		}
-		v.down("w")
-		v.clean()
-	})
-}
 
 // An allocation that the node knows and whose tasks may run is never unmounted, whoever asks.
 func TestDetachSparesAllocationsWhoseTasksMayRun(t *testing.T) {

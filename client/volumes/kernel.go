@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/mounthealth"
+	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
@@ -198,5 +199,34 @@ func isOpen(e *effort) bool {
 		return false
 	default:
 		return true
+	}
+}
+
+// lookPause is the minimum time between two reads of the mount table that follow changes of it.
+const lookPause = time.Second
+
+// watchMounts looks for unrecorded mounts after each change of the mount table, at most once per [lookPause].
+func (s *Service) watchMounts(ctx context.Context) {
+	changed, ended := make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := s.host.Watch(ctx, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("watch the mount table: mounts without a record are found at the next start of the agent", "error", err)
+		}
+	}()
+	defer func() { <-ended }()
+	for ctx.Err() == nil {
+		select {
+		case <-changed:
+			s.planUnmounts()
+			retry.Sleep(ctx, lookPause)
+		case <-ctx.Done():
+		}
 	}
 }

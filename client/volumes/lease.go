@@ -37,7 +37,7 @@ func (s *Service) promise(r *row) error {
 // leased lists the rows that have something mounted under a lease, or may have.
 func (s *Service) leased() []*row {
 	rows := s.journal.find(func(r *row) bool { return r.Lease > 0 && r.touched() && r.State != rowReleased && r.BootID == s.bootID })
-	return append(rows, s.presume(rows)...)
+	return append(rows, s.unrecordedLeases(rows)...)
 }
 
 // Lease is the lease of an allocation's volumes: the one that ends its tasks first. nil means that there is none.
@@ -129,9 +129,6 @@ func (s *Service) Leased() func(allocID string) bool {
 		out := map[string]bool{}
 		for _, r := range s.leased() {
 			out[r.AllocID] = true
-		}
-		for _, key := range s.journal.damagedRows() {
-			out[allocOf(key)] = true
 		}
 		return out
 	})

@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -27,9 +28,6 @@ func newLive(j *journal) *live {
 			l.allocs[r.AllocID] = known{}
 		}
 	}
-	for _, key := range j.damagedRows() {
-		l.allocs[allocOf(key)] = known{}
-	}
 	return l
 }
 
@@ -49,8 +47,17 @@ func (l *live) add(a *api.Allocation) {
 	l.allocs[a.ID] = known{alloc: a}
 }
 
-// end notes that the tasks have ended and returns the allocation, nil when it is not known.
-func (l *live) end(id string) *api.Allocation {
+// list adds an allocation that the servers list here and that the node has not started.
+func (l *live) list(a *api.Allocation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, is := l.allocs[a.ID]; !is {
+		l.allocs[a.ID] = known{alloc: a, over: true}
+	}
+}
+
+// end records that the tasks of the allocation have ended.
+func (l *live) end(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k, ok := l.allocs[id]
@@ -58,7 +65,6 @@ func (l *live) end(id string) *api.Allocation {
 		k.over = true
 		l.allocs[id] = k
 	}
-	return k.alloc
 }
 
 // forget ends what is known of an allocation.
@@ -85,18 +91,27 @@ func (l *live) get(id string) (*api.Allocation, bool) {
 	return k.alloc, ok && !k.over
 }
 
-// targets are the names of what may be mounted for the allocations.
-func (l *live) targets() map[string]bool {
+// targets returns the uses of the allocations by the names of their target paths.
+func (l *live) targets() map[string]target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	names := map[string]bool{}
+	out := map[string]target{}
 	for _, k := range l.allocs {
-		if k.alloc == nil {
-			continue
-		}
-		for name := range targetsOf(k.alloc) {
-			names[name] = true
+		if k.alloc != nil {
+			maps.Copy(out, targetsOf(k.alloc))
 		}
 	}
-	return names
+	return out
+}
+
+// target identifies the use that a target path belongs to.
+type target struct{ allocID, namespace, volumeID, use string }
+
+// targetsOf returns the uses of an allocation by the names of their target paths.
+func targetsOf(a *api.Allocation) map[string]target {
+	out := map[string]target{}
+	for _, u := range a.VolumeUses() {
+		out[targetName(a.Namespace, u.VolumeID, a.ID, u.Name)] = target{a.ID, a.Namespace, u.VolumeID, u.Name}
+	}
+	return out
 }

@@ -45,14 +45,12 @@ func (s *Service) removeLeaf(path string) error {
 	return err
 }
 
-// orphans lists mounts below plugins' bases that no row of the journal explains.
-func (s *Service) orphans() ([]*mounts.Entry, error) {
-	below, err := s.below()
-	if err != nil {
-		return nil, err
-	}
-	return s.orphansIn(below), nil
-}
+func isTarget(path string) bool { return filepath.Base(filepath.Dir(path)) == csiplugins.TargetDir }
+
+func isStaging(path string) bool { return filepath.Base(filepath.Dir(path)) == csiplugins.StagingDir }
+
+// pluginAt returns the id of the plugin that a target or staging path belongs to.
+func pluginAt(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
 
 // below lists what is at our paths: mounts, and the device nodes that drivers make at targets instead.
 func (s *Service) below() (mounts.List, error) {
@@ -69,20 +67,3 @@ func (s *Service) below() (mounts.List, error) {
 
 // isNode reports whether an entry of [Service.below] is a device node, and no mount.
 func isNode(e *mounts.Entry) bool { return e.Dev == "" }
-
-func (s *Service) orphansIn(below mounts.List) (out []*mounts.Entry) {
-	known := map[string]bool{}
-	for _, r := range s.journal.rows() {
-		known[r.Target.Host] = true
-	}
-	for _, st := range s.journal.allStages() {
-		known[st.Path.Host] = true
-	}
-	for _, e := range below {
-		dir := filepath.Base(filepath.Dir(e.Point))
-		if (dir == csiplugins.StagingDir || dir == csiplugins.TargetDir) && !known[e.Point] {
-			out = append(out, e)
-		}
-	}
-	return out
-}

@@ -3,9 +3,8 @@ package volumes
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
+	"path/filepath"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -33,7 +32,7 @@ func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClai
 	r.ReadOnly = q.use.ReadOnly || c.Mode == api.ClaimRead || r.AccessMode.ReadOnly()
 	r.Target = targetAt(p.Base, r.Namespace, r.VolumeID, r.AllocID, r.Use)
 	if before := s.journal.row(r.key()); before != nil {
-		r.Stale, r.Bare = before.Stale, before.Bare
+		r.Stale = before.Stale
 		if before.touched() && before.BootID == s.bootID {
 			r.Target = place{Host: before.Target.Host, Plugin: p.See(before.Target)}
 		}
@@ -45,20 +44,6 @@ func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClai
 		}
 	}
 	return r
-}
-
-// errStranger marks that the node's plugin is another driver than the volume's. The plugin may become that again, or an operator
-// say that it was renamed: it is waited for, as the servers wait with what that driver has attached.
-var errStranger = errors.New("it may have another volume by the same id")
-
-// stranger refuses to have a volume mounted by another driver than its own.
-func (s *Service) stranger(p *csiplugins.Plugin, reply *api.VolumeClaimResponse) error {
-	now := s.plugins.Provider(p)
-	if now == "" || now == reply.Driver || !slices.Contains(reply.OtherDrivers, now) {
-		return nil
-	}
-	return fault.New(fault.Unavailable, "CSI plugin %q is driver %q on this node, and the volume is of driver %q: %w: run that one again, or, if it was renamed, say so with `nomad plugin renamed`",
-		p.PluginID, now, reply.Driver, errStranger)
 }
 
 // stagedBefore is where the volume may be staged on this boot already; nil when nobody staged it. Where the record of
@@ -79,7 +64,7 @@ func (s *Service) stagedBefore(r *row) *place {
 			return &o.Staging
 		}
 	}
-	if s.journal.isDamaged(stageKey(r.PluginID, r.ExternalID)) {
+	if s.unrecorded.found.Load() {
 		if at := s.findMount(csiplugins.StagingDir, r.volume()); at != nil {
 			return &place{Host: at.Point, Plugin: at.Point}
 		}
@@ -95,23 +80,17 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 		return nil, err
 	}
 	defer release()
-	if err := s.stranger(p, reply.VolumeClaimResponse); err != nil {
-		return nil, err
-	}
 	next := s.intent(p, q, reply.VolumeClaimResponse)
 	before := s.journal.row(next.key())
-	if before == nil && !s.journal.isDamaged(next.key()) || before != nil && (before.State == rowLeaving || before.State == rowReleased) {
+	if before == nil || before.State == rowLeaving || before.State == rowReleased {
 		return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", next.AllocID)
 	}
-	if before != nil && before.touched() && before.BootID == s.bootID && before.volume() != next.volume() {
+	if before.touched() && before.BootID == s.bootID && before.volume() != next.volume() {
 		return nil, fault.New(fault.Conflict, "it may be mounted as %q of plugin %s, and is %q of plugin %s now: allocation %s has to give that up first",
 			before.ExternalID, before.PluginID, next.ExternalID, next.PluginID, next.AllocID)
 	}
-	if err := s.strays.isGoing(next.Target.Host); err != nil {
-		return nil, err
-	}
-	if before == nil {
-		if r, err := s.mend(ctx, next); r != nil || err != nil {
+	if !before.touched() {
+		if r, err := s.adoptUnrecorded(ctx, next); r != nil || err != nil {
 			return r, err
 		}
 	}
@@ -129,9 +108,6 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	if err != nil {
 		return nil, err
 	}
-	if err := s.strays.isGoing(next.Staging.Host); err != nil { // the row is seen by who takes it away
-		return nil, err
-	}
 	if err := s.promise(r); err != nil {
 		return nil, err
 	}
@@ -141,7 +117,6 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	secrets := reply.Volume.Secrets
 	if r.Stages {
 		if err := s.stage(ctx, p, q, r, reply.Volume); err != nil {
-			s.unanswered(r, err)
 			return nil, fmt.Errorf("stage: %w", err)
 		}
 	}
@@ -149,20 +124,19 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 		return nil, err
 	}
 	if err := s.plugins.Called(p, func() error { return p.Client().NodePublish(ctx, r.node(secrets)) }); err != nil {
-		s.unanswered(r, err)
 		return nil, fmt.Errorf("publish: %w", err)
 	}
 	mounted := *r
 	if mounted.Seen, err = s.verify(ctx, r); err != nil {
 		return nil, err
 	}
-	if isBare(mounted.Seen, r) {
-		return nil, s.takeBare(ctx, p, r)
+	if showsStagingDir(mounted.Seen, r) {
+		return nil, s.clearStagingDir(ctx, p, r)
 	}
 	if err := s.restrict(&mounted); err != nil {
 		return nil, err
 	}
-	mounted.Helpers, mounted.Bare = s.keepHelpers(ctx, p, mounted.Seen), failing{}
+	mounted.Helpers = s.keepHelpers(ctx, p, mounted.Seen)
 	if !r.owned() {
 		mounted.State = rowMounted
 	}
@@ -188,8 +162,14 @@ func (s *Service) admit(p *csiplugins.Plugin, r *row) error {
 			return fault.New(class, "allocation %s uses it as a %s on this node", o.AllocID, o.AttachmentMode)
 		}
 	}
-	if err := s.admitDamaged(r); err != nil {
-		return err
+	if r.AccessMode.SingleUser() && s.unrecorded.found.Load() {
+		staged, err := s.mountedAt(r.Staging.Host, r.Stages)
+		if err != nil {
+			return err
+		}
+		if err := s.unrecordedUser(r, staged); err != nil {
+			return err
+		}
 	}
 	if r.Stages && p.Base.Plugin != p.Base.Host && !within(r.Staging.Host, p.Base.Host) {
 		return fault.New(fault.Unavailable,
@@ -242,6 +222,26 @@ func (s *Service) verify(ctx context.Context, r *row) (*mounts.Entry, error) {
 		return nil, fault.New(fault.Unavailable, "the mount at %s is not usable: %s", r.Target.Host, cmp.Or(why, "it did not answer in time"))
 	}
 	return at, nil
+}
+
+// showsStagingDir reports whether the plugin has published the directory of the staging path and not the volume: files
+// written there would be on the disk of the node. A device node in that directory is the volume.
+func showsStagingDir(at *mounts.Entry, r *row) bool {
+	dir := "/" + csiplugins.StagingDir + "/" + filepath.Base(r.Staging.Host) + "/"
+	return at != nil && r.Stages && !r.device() && strings.Contains(at.Root+"/", dir)
+}
+
+// clearStagingDir unpublishes that directory. The next try stages the volume again.
+func (s *Service) clearStagingDir(ctx context.Context, p *csiplugins.Plugin, r *row) error {
+	if err := s.takeTarget(ctx, &undoing{p: p}, r); err != nil {
+		return fmt.Errorf("unpublish the directory of the staging path: %w", err)
+	}
+	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
+		next := *st
+		next.Done = false
+		s.journal.noteStage(next)
+	}
+	return fault.New(fault.Unavailable, "the plugin published the directory %s and not the volume, which is not mounted there although the plugin staged it", r.Staging.Host)
 }
 
 // restrict sees to it that the mount has the protective flags that were asked for: drivers pass some of them

@@ -118,17 +118,14 @@ func (s *Service) republish(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// requestOf returns the request that made the row. One of an agent that knew no uses is any of the volume's.
+// requestOf returns the request that made the row.
 func (s *Service) requestOf(r *row) (*request, error) {
 	a, _ := s.live.get(r.AllocID)
 	if a == nil {
 		return nil, fault.New(fault.Unavailable, "allocation %s is not taken up yet", r.AllocID)
 	}
 	for _, q := range requestsOf(a) {
-		if q.volumeID() == r.VolumeID && (q.use.Name == r.Use || r.Use == "") {
-			use := *q.use
-			use.Name = r.Use
-			q.use = &use
+		if q.key() == r.key() {
 			return q, nil
 		}
 	}

@@ -58,7 +58,7 @@ func TestRecordOutlivesTheRemovalOfAnEarlierOne(t *testing.T) {
 			for range 200 {
 				synctest.Test(t, func(t *testing.T) {
 					d := &slowDisk{m: map[string]string{}}
-					j, err := openJournal(d, spare{}, hclog.NewNullLogger())
+					j, err := openJournal(d, "/", "", hclog.NewNullLogger())
 					if err != nil {
 						t.Fatal(err)
 					}

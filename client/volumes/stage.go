@@ -29,26 +29,11 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 	if err != nil {
 		return err
 	}
-	var misfit, unknown error
+	var misfit error
 	users := s.journal.users(r)
-	if len(users) == 0 && at != nil {
-		below, err := s.host.Below(s.root)
-		if err != nil {
-			return err
-		}
-		unknown = s.unknown(r, below, at)
-	}
-	if unknown != nil && r.AccessMode.SingleUser() {
-		return unknown
-	}
 	here := st != nil && st.BootID == s.bootID && st.Path.Host == r.Staging.Host
 	if here && st.Done && at != nil && !sameMount(st.Seen, at) {
-		if err := s.covered(ctx, st, at, users); err != nil {
-			return err
-		}
-	}
-	if here && st.Done && st.Seen != nil && at == nil {
-		if at, err = s.mendStaging(ctx, st, users); err != nil {
+		if err := s.covered(st, at, users); err != nil {
 			return err
 		}
 	}
@@ -78,10 +63,12 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 		}
 	}
 	// What a stranger has unmounted the driver believes to be staged.
-	taken := at == nil && here && st.Done && st.Seen != nil || r.Bare.Failures == bareForgets
+	taken := at == nil && here && st.Done && st.Seen != nil
 	if len(users) == 0 && (misfit != nil || taken || at != nil && (st == nil || st.Done)) {
-		if unknown != nil {
-			return unknown
+		if at != nil {
+			if err := s.unrecordedUser(r, at); err != nil {
+				return err
+			}
 		}
 		if err := s.unstageLeft(ctx, p, r, st, taken); err != nil {
 			return err
@@ -92,7 +79,7 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 	}
 	next := stage{
 		PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, BootID: s.bootID,
-		AllocID: r.AllocID, AccessMode: mode, Options: options, Known: true,
+		AllocID: r.AllocID, AccessMode: mode, Options: options,
 	}
 	if err := s.journal.putStage(ctx, next); err != nil {
 		return err
@@ -110,25 +97,15 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 	return s.journal.putStage(ctx, next)
 }
 
-// covered returns an error when a stranger has mounted something over a staging that lives, and that others use: it would be
-// published in the place of the volume. Where nobody has a mount of it that lives a driver may have mended it.
-func (s *Service) covered(ctx context.Context, st *stage, at *mounts.Entry, users []*row) error {
-	if st.Seen == nil || len(users) == 0 {
-		return nil
-	}
-	below, err := s.host.Below(s.root)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(below, func(e *mounts.Entry) bool { return e.Point == st.Path.Host && e.Same(st.Seen) }) {
-		return nil
-	}
+// covered returns an error if something is mounted over a staging whose mounts other users have: it would be published in
+// place of the volume.
+func (s *Service) covered(st *stage, at *mounts.Entry, users []*row) error {
 	for _, o := range users {
-		on := below.AtExactly(o.Target.Host)
-		if on == nil || !on.Same(st.Seen) {
-			continue
+		on, err := s.host.At(o.Target.Host)
+		if err != nil {
+			return err
 		}
-		if h, _ := s.health.Prober().Check(ctx, on); h == mounthealth.Healthy {
+		if st.Seen != nil && on != nil && on.Same(st.Seen) {
 			return fault.New(fault.Unavailable, "%s (%s) is mounted over the volume at %s, which allocation %s uses: unmount it", at.Dev, at.FSType, st.Path.Host, o.AllocID)
 		}
 	}
@@ -162,9 +139,6 @@ func allLeave(rows []*row) bool {
 // misfit says why a user cannot share the staging; nil when it can. Users may differ in the flags of single
 // mounts as long as the staging has none that they do not want.
 func (st *stage) misfit(r *row, users []*row) error {
-	if !st.Known {
-		return nil
-	}
 	who := st.AllocID
 	if len(users) > 0 && !slices.ContainsFunc(users, func(o *row) bool { return o.AllocID == who }) {
 		who = users[0].AllocID

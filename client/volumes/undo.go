@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -174,23 +173,17 @@ func (s *Service) occupied(path string, device bool) (bool, error) {
 	return on || device && s.host.IsDevice(path), err
 }
 
-// stagingOf is the staging that the row uses. A record that is lost, or cannot be read, is made up from the row and
-// the mount table; nil when there is none.
+// stagingOf returns the staging that the row uses, or nil. A missing record is replaced by the row and the mount table.
 func (s *Service) stagingOf(r *row) *stage {
-	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
+	st := s.journal.stageOf(r.PluginID, r.ExternalID)
+	if st != nil || !r.Stages {
 		return st
 	}
-	damaged := s.journal.isDamaged(stageKey(r.PluginID, r.ExternalID))
-	if !r.Stages && !damaged {
-		return nil
+	st = &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging, BootID: r.BootID}
+	if at := s.findMount(csiplugins.StagingDir, r.volume()); at != nil {
+		st.Path, st.Seen = place{Host: at.Point, Plugin: at.Point}, at
 	}
-	path, at := r.Staging, s.findMount(csiplugins.StagingDir, csiplugins.VolumeKey(r.PluginID, r.ExternalID))
-	if at != nil {
-		path = place{Host: at.Point, Plugin: at.Point}
-	} else if !damaged || path.Host == "" {
-		return nil
-	}
-	return &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: path, Seen: at, BootID: s.bootID}
+	return st
 }
 
 // used reports whether somebody else needs the staging: a row of the journal, or a mount of the same files
@@ -204,49 +197,11 @@ func (s *Service) used(r *row, st *stage) (bool, error) {
 		return false, err
 	}
 	// The record may be older than what is staged now.
-	if now := below.AtExactly(st.Path.Host); st.Seen != nil || now != nil {
-		return false, s.unknown(r, below, st.Seen, now)
-	}
-	if st.BootID != s.bootID {
+	now := below.AtExactly(st.Path.Host)
+	if st.Seen == nil && now == nil && st.BootID != s.bootID { // no session outlives the boot
 		return false, nil
 	}
-	return false, s.unknownSession(r, below)
-}
-
-// unknown returns an error when a mount that the journal does not know shows the files of a staging: a task may be
-// using it. The row's own target is none.
-func (s *Service) unknown(r *row, below mounts.List, staged ...*mounts.Entry) error {
-	for _, e := range s.orphansIn(below) {
-		for _, st := range staged {
-			if st != nil && e.Point != st.Point && e.Point != r.Target.Host && e.Same(st) {
-				return staysStaged(e)
-			}
-		}
-	}
-	return nil
-}
-
-// unknownSession returns an error when an allocation may be using a volume of which the driver mounts nothing where it
-// stages: nothing tells which volume a target shows whose record is lost, so each target of the plugin may.
-func (s *Service) unknownSession(r *row, below mounts.List) error {
-	orphans := s.orphansIn(below)
-	if len(orphans) == 0 {
-		return nil
-	}
-	known, nameless := s.live.targets(), false
-	for _, l := range s.lostRows("", nil) {
-		nameless = nameless || l.volumeID == ""
-	}
-	for _, e := range orphans {
-		if isTarget(e) && pluginAt(e.Point) == r.PluginID && e.Point != r.Target.Host && (nameless || known[filepath.Base(e.Point)]) {
-			return staysStaged(e)
-		}
-	}
-	return nil
-}
-
-func staysStaged(e *mounts.Entry) error {
-	return fault.New(fault.Unavailable, "it stays staged: %s is mounted and not in the journal", e.Point)
+	return false, s.unrecordedUser(r, st.Seen, now)
 }
 
 // findMount finds what is mounted, or a device node that is, below any plugin's base under the name; dir is that of stagings or targets.

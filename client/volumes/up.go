@@ -29,7 +29,6 @@ func (s *Service) Up(ctx context.Context, alloc *api.Allocation) (map[string]Mou
 		return out, nil
 	}
 	s.live.add(alloc)
-	s.claimStrays(alloc)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var all sync.WaitGroup
@@ -96,7 +95,7 @@ func (s *Service) mount(ctx context.Context, q *request) (*row, error) {
 	before := s.journal.row(key)
 	begin := time.Now()
 	q.wait = &wait{s: s, req: q, begun: begin, shown: before != nil && before.touched()}
-	if before == nil && !s.journal.isDamaged(key) {
+	if before == nil {
 		told := q.wait.during(false, func() string { return "mount: " + diskSilent })
 		s.journal.note(row{State: rowClaiming, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name})
 		told()
@@ -116,29 +115,23 @@ func (s *Service) mount(ctx context.Context, q *request) (*row, error) {
 	return r, nil
 }
 
-// adopt returns the mount of the use that is there from an earlier agent process, nil when there is none.
-// Agents that knew no uses made one mount for all of a volume: it goes on serving them.
+// adopt returns the mount of the use that an earlier agent process made, or nil.
 func (s *Service) adopt(q *request) (*row, error) {
-	for _, use := range []string{q.use.Name, ""} {
-		r := s.journal.row(rowKey(q.alloc.ID, q.alloc.Namespace, q.volumeID(), use))
-		switch {
-		case r == nil:
-			continue
-		case r.State == rowLeaving || r.State == rowReleased:
-			return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", q.alloc.ID)
-		case r.State != rowMounted:
-			continue
-		}
-		ok, err := s.adoptable(r)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			s.log.Debug("adopted mount", "alloc_id", r.AllocID, "volume_id", q.name(), "path", r.Target.Host)
-			return r, nil
-		}
+	r := s.journal.row(q.key())
+	switch {
+	case r == nil:
+		return nil, nil
+	case r.State == rowLeaving || r.State == rowReleased:
+		return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", q.alloc.ID)
+	case r.State != rowMounted:
+		return nil, nil
 	}
-	return nil, nil
+	ok, err := s.adoptable(r)
+	if err != nil || !ok {
+		return nil, err
+	}
+	s.log.Debug("adopted mount", "alloc_id", r.AllocID, "volume_id", q.name(), "path", r.Target.Host)
+	return r, nil
 }
 
 // adoptable reports whether a mount of an earlier agent process is there as the journal has it.
@@ -258,7 +251,6 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 		return nil, err
 	}
 	var done *row
-	strange := false
 	b := s.backoff(q.wait, true, "mount volume", "volume_id", q.name(), "alloc_id", q.alloc.ID, "plugin_id", id)
 	others, _ := s.others.LoadOrStore(id, &csi.Others{})
 	b.Others = others.(*csi.Others)
@@ -274,7 +266,7 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 			return err
 		}
 		for again := true; again; again = errors.Is(err, errStale) {
-			if strange || s.stale(given) {
+			if s.stale(given) {
 				told() // the servers' silence is told as theirs
 				if given, err = s.claim(ctx, q); err != nil {
 					return err
@@ -287,7 +279,6 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 				return err
 			}
 			done, err = s.publishOnce(ctx, p, q, given)
-			strange = errors.Is(err, errStranger)
 		}
 		if err != nil {
 			if errors.Is(err, fault.Unavailable) {
@@ -319,14 +310,3 @@ func (s *Service) tellMount(message, volumeID, allocID string, err error) {
 	}
 	s.conf.NodeEvent(&api.NodeEvent{Subsystem: "Storage", Message: message, Details: d, Timestamp: time.Now()})
 }
-
-// tellCopy records that the copy of the journal hangs, or does not any more. It does not block.
-func (s *Service) tellCopy(err error) {
-	d := map[string]string{"success": "true"}
-	if err != nil {
-		d["success"], d["error"] = "false", err.Error()
-	}
-	s.conf.NodeEvent(&api.NodeEvent{Subsystem: "Storage", Message: copyMessage, Details: d, Timestamp: time.Now()})
-}
-
-const copyMessage = "Copy the records of volumes"

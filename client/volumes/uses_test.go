@@ -14,9 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
@@ -123,25 +122,9 @@ func TestUsesAreDetachedByThemselves(t *testing.T) {
 		if n := v.count("NodeUnstageVolume"); n != 0 {
 			t.Error("unstaged under the other use")
 		}
-		// Servers that know no uses mean all of them.
-		if err := v.detach(&api.NodeVolumeDetachRequest{AllocID: "over"}); err != nil {
+		if err := v.detach(&api.NodeVolumeDetachRequest{AllocID: "over", Use: "b"}); err != nil {
 			t.Fatal(err)
 		}
-		v.clean()
-	})
-}
-
-// The mount that an older agent made for all requests of a volume goes on serving them after an upgrade.
-func TestMountOfBeforeUsesIsAdoptedForAll(t *testing.T) {
-	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-		v.up(workload("w"))
-		calls := len(v.driver.Calls())
-		a := twice("w")
-		m := v.up(a)
-		if m["a"].Source != m["b"].Source || len(v.driver.Calls()) != calls {
-			t.Errorf("mounts %+v with %d calls", m, len(v.driver.Calls())-calls)
-		}
-		v.down("w")
 		v.clean()
 	})
 }

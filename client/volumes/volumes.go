@@ -33,13 +33,6 @@ type Config struct {
 	Servers wire.Caller
 	// Journal holds the mounts, Registry the plugins that must be known again after a restart.
 	Journal, Registry csiplugins.Bucket
-	// Spare holds a copy of the journal that outlives the loss of it; nil means that there is none. JournalLost says that
-	// the journal was lost as a whole: what the copy has counts then.
-	Spare       csiplugins.Bucket
-	JournalLost bool
-	// JournalComplete is called when the journal has what the copy had, and no task runs that nobody knows: what the copy has
-	// beyond the journal counts for nothing from then on. It must not wait for the disk; may be nil.
-	JournalComplete func() error
 	// Fences holds the newest intents of controller calls; nil keeps them in memory.
 	Fences csiplugins.Bucket
 	// Updated is called with the whole fingerprint whenever it changed. It must not block.
@@ -128,13 +121,11 @@ type Service struct {
 	notes   notes
 	bootID  string
 	live    *live
-	strays  strays
 	overdue overdue
 	efforts efforts
-	late    late
 	sharing sharing
-	// presumed is the lease of mounts whose records cannot be read.
-	presumed api.LeaseTerm
+	// unrecorded are the mounts that no record explains.
+	unrecorded unrecorded
 	// unsettled are the rows of which the plugin may be serving calls of an earlier agent process, born is the uptime
 	// at the start of this one.
 	unsettled map[string]bool
@@ -167,13 +158,11 @@ func New(c Config) (*Service, error) {
 		Volumes: watched{s}, Tasks: c.Tasks, Host: c.Host, Root: s.root, Interval: c.ProbeInterval, Repairs: c.queue("repair "),
 		Failed: s.mountFailed, Log: c.Log,
 	})
-	if s.journal, err = openJournal(c.Journal, spare{bucket: c.Spare, lost: c.JournalLost, tell: s.tellCopy}, c.Log); err != nil {
+	if s.journal, err = openJournal(c.Journal, s.root, s.bootID, c.Log); err != nil {
 		return nil, err
 	}
-	if err = s.followMoved(); err != nil {
-		return nil, err
-	}
-	if err = s.findStrays(); err != nil {
+	s.unrecorded.reported = map[string]string{}
+	if _, _, err = s.listUnrecorded(); err != nil {
 		return nil, err
 	}
 	s.doubtSessions()
@@ -317,12 +306,15 @@ func (s *Service) survey() {
 			}
 		}
 	}
-	orphans, err := s.orphans()
+	if s.journal.owes() {
+		s.retries.Add(owedKey)
+	}
+	unrecorded, _, err := s.listUnrecorded()
 	if err != nil {
 		s.log.Warn("look for forgotten mounts", "error", err)
 	}
-	for _, e := range orphans {
-		s.log.Warn("a mount that the journal does not know: it is unmounted when nobody can have it", "path", e.Point)
+	for _, e := range unrecorded {
+		s.log.Warn("a mount has no record: it is adopted by its allocation, or unmounted if no allocation needs it", "path", e.Point)
 	}
 }
 
@@ -340,11 +332,8 @@ func (s *Service) Restored(known map[string]Known) {
 		ids[id] = true
 	}
 	s.live.restored(known)
-	for _, k := range known {
-		s.claimStrays(k.Alloc)
-	}
 	for _, r := range s.journal.rows() {
-		if ids[r.AllocID] || s.journal.isFound(r.key()) {
+		if ids[r.AllocID] {
 			continue
 		}
 		s.log.Info("taking down the mount of a forgotten allocation", "alloc_id", r.AllocID, "volume_id", r.VolumeID)
@@ -354,8 +343,8 @@ func (s *Service) Restored(known map[string]Known) {
 	s.planStages()
 }
 
-// Mounts is what may be mounted on the node, for servers that have forgotten it. Records that cannot be read are
-// part of it.
+// Mounts returns what may be mounted on the node, for servers that have lost it. Mounts without a record are included
+// if their allocation is known.
 func (s *Service) Mounts() (all []*api.StaleMount) {
 	s.told.Add(1) // before it looks: what is mounted after it is asked for again
 	for _, r := range s.journal.rows() {
@@ -366,8 +355,13 @@ func (s *Service) Mounts() (all []*api.StaleMount) {
 			})
 		}
 	}
-	for _, l := range s.lostRows("", nil) {
-		all = append(all, l.stale())
+	for _, r := range s.unrecordedRows() {
+		if r.AllocID != "" {
+			all = append(all, &api.StaleMount{
+				Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, PluginID: r.PluginID,
+				LastError: "the node has no record of this mount",
+			})
+		}
 	}
 	return all
 }

@@ -114,7 +114,7 @@ func (j *journal) lead(key string, all *writes) {
 		j.mu.Lock()
 		all.queue = all.queue[1:]
 		switch {
-		case w.undone && w.err == nil && len(all.queue) == 0 && !j.damaged[key]:
+		case w.undone && w.err == nil && len(all.queue) == 0:
 			j.begin(key, &write{raw: j.record(key), over: make(chan struct{})})
 		case w.done != nil && w.err == nil:
 			w.done()
@@ -126,24 +126,12 @@ func (j *journal) lead(key string, all *writes) {
 	}
 }
 
-// apply writes or removes a record. A copy is written after its record, and removed before it: what only it has was lost.
-// One that hangs is waited for only then.
+// apply writes or removes a record.
 func (j *journal) apply(key string, raw []byte) error {
-	if raw != nil {
-		err := j.bucket.Put(key, raw)
-		if err == nil {
-			j.copy(key, raw)
-		}
-		return err
+	if raw == nil {
+		return j.bucket.Delete(key)
 	}
-	timer := time.NewTimer(writeWaitHung)
-	defer timer.Stop()
-	select {
-	case <-j.copy(key, nil):
-	case <-timer.C:
-		j.log.Warn("the disk does not answer below the copy of the volume journal", "key", key)
-	}
-	return j.bucket.Delete(key)
+	return j.bucket.Put(key, raw)
 }
 
 // giveUp has the disk keep what memory has. The caller holds mu.

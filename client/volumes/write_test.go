@@ -3,7 +3,6 @@ package volumes_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/client/volumes"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 )
 
@@ -92,26 +90,19 @@ func (h *hanging) Delete(key string) error {
 	return h.bucket.Delete(key)
 }
 
-// onHangingDisk runs a test with a journal, or a copy of one, whose writes may hang.
-func onHangingDisk(t *testing.T, c fake.Config, disk func(*volumes.Config, *hanging), test func(*testing.T, *virtual, *hanging)) {
+// onHangingDisk runs a test with a journal whose writes may hang.
+func onHangingDisk(t *testing.T, test func(*testing.T, *virtual, *hanging)) {
 	t.Helper()
-	inVirtualTime(t, c, func(t *testing.T, v *virtual) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
 		v.driver.Storage().Add("v2")
 		v.stop()
-		h := &hanging{bucket: &bucket{}}
-		disk(&v.conf, h)
+		h := &hanging{bucket: v.journal}
+		v.conf.Journal = h
 		v.start()
 		defer h.answer()
 		test(t, v, h)
 	})
 }
-
-func inJournal(c *volumes.Config, h *hanging) {
-	h.bucket = c.Journal.(*bucket)
-	c.Journal = h
-}
-
-func inSpare(c *volumes.Config, h *hanging) { c.Spare = h }
 
 func using(alloc, volume string) *api.Allocation {
 	return workload(alloc, &api.VolumeRequest{Source: volume})
@@ -122,7 +113,7 @@ func using(alloc, volume string) *api.Allocation {
 func TestMountWhoseRecordHangsCanBeGivenUp(t *testing.T) {
 	for word, says := range map[string]string{"row/w/": "write journal", "stage/": "stage: write journal"} {
 		t.Run(word, func(t *testing.T) {
-			onHangingDisk(t, fake.Config{}, inJournal, func(t *testing.T, v *virtual, h *hanging) {
+			onHangingDisk(t, func(t *testing.T, v *virtual, h *hanging) {
 				if word == "stage/" { // its staging is on record
 					v.up(using("other", "v2"))
 				}
@@ -152,7 +143,7 @@ func TestMountWhoseRecordHangsCanBeGivenUp(t *testing.T) {
 
 // What the disk takes after all, when nobody waited for it any more, is not what it keeps.
 func TestRecordThatComesLateIsNotKept(t *testing.T) {
-	onHangingDisk(t, fake.Config{}, inJournal, func(t *testing.T, v *virtual, h *hanging) {
+	onHangingDisk(t, func(t *testing.T, v *virtual, h *hanging) {
 		h.hang("row/w/", "stage/")
 		done := make(chan error, 1)
 		go func() { _, err := v.svc.Up(t.Context(), workload("w")); done <- err }()
@@ -177,61 +168,25 @@ func TestRecordThatComesLateIsNotKept(t *testing.T) {
 	})
 }
 
-// What is taken down needs no record: neither the journal nor its copy.
+// An unmount needs no record.
 func TestVolumesAreTakenDownWhileTheDiskHangs(t *testing.T) {
-	for name, where := range map[string]func(*volumes.Config, *hanging){"journal": inJournal, "copy": inSpare} {
-		t.Run(name, func(t *testing.T) {
-			onHangingDisk(t, fake.Config{}, where, func(t *testing.T, v *virtual, h *hanging) {
-				v.up(using("w", "v"))
-				v.up(using("other", "v2"))
-				h.hang("/")
-				begin := time.Now()
-				v.down("w")
-				v.untilReleased("w")
-				if took := time.Since(begin); took > time.Minute {
-					t.Errorf("it took %s", took)
-				}
-				v.down("other")
-				v.untilReleased("other")
-				h.answer()
-				v.until("the records are gone", func() bool {
-					rows, _ := v.journal.All()
-					copies, _ := h.All()
-					return len(rows)+len(copies) == 0
-				})
-				v.clean()
-			})
-		})
-	}
-}
-
-// A copy that hangs holds up nobody.
-func TestVolumesAreMountedWhileTheCopyHangs(t *testing.T) {
-	onHangingDisk(t, fake.Config{}, inSpare, func(t *testing.T, v *virtual, h *hanging) {
+	onHangingDisk(t, func(t *testing.T, v *virtual, h *hanging) {
+		v.up(using("w", "v"))
+		v.up(using("other", "v2"))
 		h.hang("/")
 		begin := time.Now()
-		v.up(using("w", "v"))
 		v.down("w")
-		v.up(using("w2", "v"))
-		if took := time.Since(begin); took > 30*time.Second {
+		v.untilReleased("w")
+		if took := time.Since(begin); took > time.Minute {
 			t.Errorf("it took %s", took)
 		}
-		if h.hung() == 0 {
-			t.Error("nothing hung")
-		}
-		time.Sleep(time.Minute)
-		v.down("w2")
-		v.up(using("w2", "v"))
-		if !v.event("Copy the records of volumes") {
-			t.Error("the node does not say so")
-		}
+		v.down("other")
+		v.untilReleased("other")
 		h.answer()
-		v.until("the copy has what the journal has", func() bool {
+		v.until("the records are gone", func() bool {
 			rows, _ := v.journal.All()
-			copies, _ := h.All()
-			return maps.EqualFunc(rows, copies, func(a, b []byte) bool { return string(a) == string(b) })
+			return len(rows) == 0
 		})
-		v.down("w2")
 		v.clean()
 	})
 }
@@ -239,38 +194,35 @@ func TestVolumesAreMountedWhileTheCopyHangs(t *testing.T) {
 // An agent is killed while the disk hangs: the next one has the older records, and leaves nothing.
 func TestAgentIsKilledWhileTheDiskHangs(t *testing.T) {
 	for _, word := range []string{"row/", "stage/", "/"} {
-		for name, where := range map[string]func(*volumes.Config, *hanging){"journal": inJournal, "copy": inSpare} {
-			for what, mounted := range map[string]bool{"during a mount": false, "during an unmount": true} {
-				t.Run(word+" of the "+name+" "+what, func(t *testing.T) {
-					onHangingDisk(t, fake.Config{}, where, func(t *testing.T, v *virtual, h *hanging) {
-						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-						defer cancel()
-						if mounted {
-							v.up(using("w", "v"))
-							h.hang(word)
-							_ = v.svc.Down(ctx, "w")
-						} else {
-							h.hang(word)
-							_, _ = v.svc.Up(ctx, using("w", "v"))
-						}
-						v.stop()
-						h.killed()
-						v.start()
-						v.knows(using("w", "v"))
-						if !mounted {
-							v.up(using("w", "v"))
-						}
-						v.down("w")
-						v.untilReleased("w")
-						v.until("the records are gone", func() bool {
-							rows, _ := v.journal.All()
-							copies, _ := h.All()
-							return len(rows)+len(copies) == 0
-						})
-						v.clean()
+		for what, mounted := range map[string]bool{"during a mount": false, "during an unmount": true} {
+			t.Run(word+" "+what, func(t *testing.T) {
+				onHangingDisk(t, func(t *testing.T, v *virtual, h *hanging) {
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+					defer cancel()
+					if mounted {
+						v.up(using("w", "v"))
+						h.hang(word)
+						_ = v.svc.Down(ctx, "w")
+					} else {
+						h.hang(word)
+						_, _ = v.svc.Up(ctx, using("w", "v"))
+					}
+					v.stop()
+					h.killed()
+					v.start()
+					v.knows(using("w", "v"))
+					if !mounted {
+						v.up(using("w", "v"))
+					}
+					v.down("w")
+					v.untilReleased("w")
+					v.until("the records are gone", func() bool {
+						rows, _ := v.journal.All()
+						return len(rows) == 0
 					})
+					v.clean()
 				})
-			}
+			})
 		}
 	}
 }

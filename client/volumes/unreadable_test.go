@@ -8,12 +8,100 @@ import (
 	"testing/synctest"
 	"time"
 
+	pb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
+
+func TestUnreadableRecordIsTakenForAMount(t *testing.T) {
+	for _, which := range []string{"row/", ""} {
+		t.Run("records "+which, func(t *testing.T) {
+			inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+				over := workload("over")
+				at := v.up(over)["a"].Source
+				v.stop()
+				v.journal.spoil(which)
+				v.start()
+				v.knows(over)
+				if err := v.svc.Down(t.Context(), "over"); err == nil || v.on(at) == nil {
+					t.Errorf("Down of an unreadable record returns %v", err)
+				}
+				if v.released("over") {
+					t.Error("the servers were told that it is released")
+				}
+				told := v.svc.Mounts()
+				if len(told) != 1 || told[0].VolumeID != "v" || told[0].AllocID != "over" || told[0].PluginID != "p" {
+					t.Errorf("the servers are told of %+v", told)
+				}
+				v.settled()
+				if err := v.detach(&api.NodeVolumeDetachRequest{AllocID: "over"}); err != nil {
+					t.Errorf("a detach with what the servers know: %v", err)
+				}
+				v.clean()
+				if err := v.svc.Down(t.Context(), "over"); err != nil {
+					t.Errorf("Down when all is gone: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestUnreadableRecordOfNothingIsReleased(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		over := workload("over")
+		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Code: codes.InvalidArgument})
+		if _, err := v.svc.Up(t.Context(), over); err == nil {
+			t.Fatal("published")
+		}
+		v.stop()
+		v.journal.spoil("row/")
+		v.start()
+		v.knows(over)
+		v.down("over")
+		v.until("the staging that nobody uses is unstaged", func() bool { return v.count("NodeUnstageVolume") == 1 })
+		v.until("nothing is left", func() bool { rows, _ := v.journal.All(); return len(rows) == 0 })
+	})
+}
+
+// A driver may stage without mounting anything: a record of a staging that cannot be read is undone all the same.
+func TestUnreadableRecordOfAStagingIsUnstaged(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		over := workload("over")
+		v.up(over)
+		v.stop()
+		v.journal.spoil("stage/")
+		if err := v.host.Unmount(v.driver.Calls("NodeStageVolume")[0].Path); err != nil {
+			t.Fatal(err)
+		}
+		v.start()
+		v.knows(over)
+		v.down("over")
+		v.clean()
+	})
+}
+
+// A running task keeps its mount although the record of it is lost.
+func TestUnreadableRecordOfARunningAllocationIsMadeAnew(t *testing.T) {
+	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
+		at := v.up(workload("w"))["a"]
+		v.stop()
+		v.journal.spoil("")
+		v.start()
+		v.knows(workload("w"))
+		calls := len(v.driver.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume"))
+		if again := v.up(workload("w"))["a"]; again != at {
+			t.Errorf("the mount is %+v, was %+v", again, at)
+		}
+		if n := len(v.driver.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume")) - calls; n != 0 {
+			t.Errorf("%d calls for a mount that is there", n)
+		}
+		v.down("w")
+		v.clean()
+	})
+}
 
 // settled says that the servers have no other allocations on the node than it knows, and that no other tasks run.
 func (v *virtual) settled() {
@@ -72,7 +160,7 @@ func TestMountsThatNoAllocationExplainsAreTakenAway(t *testing.T) {
 		if v.on(kept) == nil {
 			t.Fatal("a known allocation has lost its mount")
 		}
-		if !v.event("Unmount what no allocation explains") {
+		if !v.event("Unmount volume without a record") {
 			t.Error("nobody was told")
 		}
 		v.up(workload("w"))
@@ -117,7 +205,7 @@ func TestMountThatAProcessHasStays(t *testing.T) {
 		}
 		n := 0
 		for _, e := range v.events {
-			if e.Message == "Unmount what no allocation explains" {
+			if e.Message == "Unmount volume without a record" {
 				n++
 			}
 		}
@@ -220,6 +308,8 @@ func TestDeviceNodeWhoseRecordIsLostIsTakenUp(t *testing.T) {
 func TestLateMountIsTakenAwayAtOnce(t *testing.T) {
 	inVirtualTime(t, fake.Config{Deaf: true, NoStage: true}, func(t *testing.T, v *virtual) {
 		v.driver.Storage().Excuse("fake-node", true)
+		v.knows()
+		v.settled()
 		target := v.lateMount("w", 30*time.Minute)
 		var begun atomic.Int64
 		go v.host.Watch(t.Context(), func() { begun.Store(time.Now().UnixNano()) })
@@ -228,7 +318,6 @@ func TestLateMountIsTakenAwayAtOnce(t *testing.T) {
 		if took := time.Since(time.Unix(0, begun.Load())); took > 2*time.Second {
 			t.Errorf("it was there for %s", took)
 		}
-		v.clean()
 	})
 }
 
@@ -267,11 +356,57 @@ func TestMountOfNobodyThatDoesNotAnswerIsNotAborted(t *testing.T) {
 		if aborted := v.host.Aborted(); len(aborted) > 0 || v.on(at) == nil {
 			t.Errorf("aborted %v, mounted is %v", aborted, v.on(at))
 		}
-		if !v.event("Unmount what no allocation explains") {
+		if !v.event("Unmount volume without a record") {
 			t.Error("nobody was told")
 		}
 		v.host.Wake()
 		v.host.SetBusy(at, false)
 		v.until("it is gone", v.nothing)
 	})
+}
+
+// A driver may end a call long after everybody has given it up, and the volume is released: what it mounts then is
+// taken down too.
+func TestMountThatComesAfterTheReleaseIsTakenDown(t *testing.T) {
+	for name, rpc := range map[string]string{"published": "NodePublishVolume", "staged": "NodeStageVolume"} {
+		for _, who := range []string{"the same agent", "another agent"} {
+			t.Run(name+" for "+who, func(t *testing.T) {
+				inVirtualTime(t, fake.Config{Deaf: true, NoStage: rpc == "NodePublishVolume"}, func(t *testing.T, v *virtual) {
+					v.driver.Storage().Excuse("fake-node", true)
+					v.driver.Script(fake.Fault{RPC: rpc, Times: 1, Delay: 5 * time.Minute})
+					ctx, stop := context.WithCancel(t.Context())
+					ended := make(chan struct{})
+					go func() { defer close(ended); _, _ = v.svc.Up(ctx, workload("w")) }()
+					v.until("it is being mounted", func() bool { return v.count(rpc) == 1 })
+					stop()
+					<-ended
+					if who == "another agent" {
+						v.stop()
+						v.start()
+						v.knows()
+					}
+					v.settled()
+					_ = v.svc.Down(t.Context(), "w")
+					v.untilReleased("w")
+					if q, ok := v.driver.Calls(rpc)[0].Request.(*pb.NodeStageVolumeRequest); ok { // many drivers make the path
+						if err := v.host.MakeDir(q.GetStagingTargetPath()); err != nil {
+							t.Fatal(err)
+						}
+					}
+					comes := 0
+					for range 20 {
+						time.Sleep(30 * time.Second)
+						synctest.Wait()
+						if table, _ := v.host.Table(); len(table) > 0 {
+							comes++
+						}
+					}
+					if comes > 4 {
+						t.Errorf("it was mounted for %d times 30 s", comes)
+					}
+					v.until("nothing is mounted", v.nothing)
+				})
+			})
+		}
+	}
 }
