@@ -28,7 +28,13 @@ func benchNode(i int) *api.Node {
 			Networks: []*api.NetworkResource{{Mode: "host", Device: "eth0", IP: "10.0.0.1"}},
 		},
 	}
-	plugin(1<<20, nil)(n)
+	plugin(1<<20, map[string]string{"rack": n.Meta["rack"]})(n)
+	n.CSINodePlugins["p"].RequiresControllerPlugin = true
+	if i%50 == 0 { // a controller in each fiftieth
+		n.CSIControllerPlugins = map[string]*api.CSIInfo{"p": {
+			PluginID: "p", Healthy: true, RequiresControllerPlugin: true, ControllerInfo: &api.CSIControllerInfo{SupportsAttachDetach: true},
+		}}
+	}
 	return n
 }
 
@@ -170,11 +176,15 @@ func BenchmarkSchedule(b *testing.B) {
 	})
 }
 
-// volumesOf creates the volumes that the job asks for.
+// volumesOf creates the volumes that the job asks for. A shared one can be used in 25 of the 50 racks.
 func (c *cluster) volumesOf(j *api.Job, count int) {
 	for _, r := range j.TaskGroups[0].Volumes {
 		if !r.PerAlloc {
-			c.volume(r.Source, api.AccessMultiNodeMultiWriter)
+			c.volume(r.Source, api.AccessMultiNodeMultiWriter, func(v *api.Volume) {
+				for i := range 25 {
+					v.Provision.Topologies = append(v.Provision.Topologies, &api.Topology{Segments: map[string]string{"rack": fmt.Sprint("r", i)}})
+				}
+			})
 			continue
 		}
 		for i := range count {

@@ -310,8 +310,8 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 			p.explain(a, best, now)
 			return true
 		}
-		p.drop(best.Node)
-		if p.hasVolumes {
+		p.drop(best.Node) // for good where the node cannot reach a shared volume
+		if p.hasVolumes && (p.volatile || ask.Taken(p.run.edit.Row(best.Node).Node)) {
 			later = append(later, best.Node)
 		}
 	}

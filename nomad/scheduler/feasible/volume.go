@@ -50,6 +50,7 @@ type Volumes struct {
 	// onNode are the external volumes on each node: attached, claimed, or planned.
 	onNode      map[string][]external
 	controllers map[string]claim.Controllers
+	outsides    map[*api.Volume]string
 	// later leaves out of the volumes on a node those that leave it by the plan.
 	later bool
 }
@@ -66,6 +67,7 @@ func (vs *Volumes) begin() {
 	if vs.books == nil {
 		vs.missing, vs.controllers = map[string]bool{}, map[string]claim.Controllers{}
 		vs.books, vs.onNode = map[external]*book{}, map[string][]external{}
+		vs.outsides = map[*api.Volume]string{}
 	}
 }
 
@@ -284,9 +286,19 @@ func (vs *Volumes) onThis(n *api.Node, w want) string {
 		return fmt.Sprintf("CSI plugin %s has not told its name of client %s", plugin, n.ID)
 	}
 	if info := n.CSINodePlugins[plugin]; info.NodeInfo != nil && !reaches(info.NodeInfo.AccessibleTopology, w.volume.Provision.Topologies) {
-		return fmt.Sprintf("did not meet topology requirement: CSI volume %q can be used where %s", w.volume.ID, places(w.volume.Provision.Topologies))
+		return vs.outside(w.volume)
 	}
 	return ""
+}
+
+// outside is the refusal of all nodes that do not reach the volume.
+func (vs *Volumes) outside(v *api.Volume) string {
+	text, known := vs.outsides[v]
+	if !known {
+		text = fmt.Sprintf("did not meet topology requirement: CSI volume %q can be used where %s", v.ID, places(v.Provision.Topologies))
+		vs.outsides[v] = text
+	}
+	return text
 }
 
 // fits checks the node's volume limit. added are volumes of the same allocation that were counted before; news says that
