@@ -21,8 +21,9 @@ ATONCE ?= $(shell expr $$(nproc) + 1)
 TOOL := $(GO) tool -modfile=tools/go.mod
 PKGS = $$($(GO) list ./... | grep -v /e2e)
 # The race detector runs where goroutines meet, and in make soak over the simulations, which it makes ten times slower.
-PLAIN := $$($(GO) list ./... | grep -e /cmd/ -e /internal/ -e /jobspec -e /nomad/nomad/sim | grep -v /e2e)
-RACED := $$($(GO) list ./... | grep -v -e /cmd/ -e /internal/ -e /jobspec -e /nomad/nomad/sim)
+SIMS := ./nomad/sim/... ./nomad/scheduler/model
+PLAIN := $$($(GO) list ./cmd/... ./internal/... ./jobspec/... | grep -v /e2e) $(SIMS)
+RACED := $$($(GO) list ./api/... ./nomad/... ./client/... ./plugins/... ./command/... | grep -v -e /nomad/nomad/sim -e /scheduler/model)
 SOAKED := api nomad client plugins command internal jobspec
 SOAK_SEEDS := 10000
 SOAK_CLUSTER_SEEDS := 500
@@ -86,7 +87,7 @@ sdk: build tools $(TESTLOG)
 # use soaktest), and each fuzz target for some seconds.
 soak: build tools $(TESTLOG)
 	$(MAKE) sim SEEDS=$(SOAK_SEEDS) CLUSTER_SEEDS=$(SOAK_CLUSTER_SEEDS)
-	@set -o pipefail; $(GO) test -json -vet off -timeout 15m -race -tags invariants ./nomad/sim/... | $(LOGGED) -run race
+	@set -o pipefail; $(GO) test -json -vet off -timeout 15m -race -tags invariants $(SIMS) | $(LOGGED) -run race
 	@set -o pipefail; export SOAK=1 NOMAD_BIN=$(CURDIR)/$(BIN); tests() { grep -rl --include='*_test.go' soaktest $$* | xargs sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' | paste -sd '|'; }; \
 	  $(GO) test -json -vet off -timeout 20m -run "^($$(tests $(SOAKED)))$$" $$(grep -rl --include='*_test.go' soaktest $(SOAKED) | xargs -n 1 dirname | sort -u | sed 's,^,./,') | $(LOGGED) -run soak && \
 	  if [ "$(ROOT)" ]; then cd cmd/nomad/e2e && $(GO) test -json -timeout 25m -count=1 -p 2 -run "^($$(tests .))$$" ./... | $(LOGGED) -run soak; fi

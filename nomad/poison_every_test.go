@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 )
 
@@ -235,7 +236,7 @@ func (v *stocked) poisoned(h wire.Handler, alloc *api.AllocStub) int {
 		var kind reflect.Type
 		at.set(reflect.ValueOf(sane(h, alloc)), func(f reflect.Value) { kind = f.Type() })
 		for k, p := range poisons(kind) {
-			if (i+k)%sparse > 0 {
+			if (i+k)%soaktest.Rounds(50, 1) > 0 {
 				continue
 			}
 			req := sane(h, alloc)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/nodes"
 )
@@ -50,7 +51,7 @@ type story struct {
 
 // What users ask for is done, and once, whatever they and the nodes do meanwhile and though the server starts anew.
 func TestWhatUsersAskForIsDoneOnce(t *testing.T) {
-	for seed := *firstStory; seed < *firstStory+uint64(stories); seed++ {
+	for seed := *firstStory; seed < *firstStory+uint64(soaktest.Rounds(1, 6)); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := &story{t: t, rnd: rand.New(rand.NewPCG(seed, 7)), down: map[int]bool{}, seen: map[string]bool{}, work: map[string]int{}}
 			conf := nomad.Config{

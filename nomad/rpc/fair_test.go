@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/internal/soaktest"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -46,6 +47,7 @@ func (s *server) from(t *testing.T, host string) string {
 // A connection with as many calls under way as it may have is in nobody's way: neither of reads, which wait for
 // a turn, nor of the short calls that keep nodes alive.
 func TestAFloodOfReadsIsInNobodysWay(t *testing.T) {
+	soaktest.Only(t)
 	const calls = 8192 // of one connection
 	store, err := state.New()
 	if err != nil {
