@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -130,6 +131,9 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 		switch {
 		case err != nil:
 			pause := pauses.Next()
+			if errors.Is(err, fault.NotFound) {
+				c.node.poke() // purged, or not in the state that was restored: register again
+			}
 			if ctx.Err() == nil {
 				c.log.Warn("ask for assignments", "retry_in", pause, "error", err)
 			}
