@@ -122,7 +122,7 @@ func TestADamagedSnapshotThatTheLogCannotMakeUpForEndsTheStartWithWords(t *testi
 			_ = r.Close()
 			t.Fatalf("%s: it started", what)
 		}
-		for _, word := range []string{filepath.Base(snapshots[1]), "move " + dir + " away"} {
+		for _, word := range []string{filepath.Base(snapshots[1]), "move " + dir + " away", "nomad operator raft recover"} {
 			if !strings.Contains(err.Error(), word) {
 				t.Errorf("%s: %q is not in %v", what, word, err)
 			}

@@ -60,9 +60,10 @@ func verifyEntry(logs raft.LogStore, index uint64) error {
 	return err
 }
 
-// damaged is the one line about a log that cannot be used.
+// damaged is the error for a log that cannot be used.
 func damaged(dir string, err error) error {
-	return fault.New(fault.Invalid, "the raft log in %s is damaged: %w; to go on, stop this server, move %s away "+
-		"and start it again: it then joins the other servers and copies their log; where there are none, restore a snapshot afterwards",
+	return fault.New(fault.Invalid, "the raft log in %s is damaged: %w. Where other servers have the log, move %s away "+
+		"and start this server again: it joins them and copies their log. Where there are none, `nomad operator raft recover <data_dir>` "+
+		"shows what can be read and can cut off the damaged end; otherwise move the log away, start and restore a snapshot",
 		dir, err, dir)
 }
