@@ -55,7 +55,7 @@ func (a *adopted) Recover(ctx context.Context, h *driver.Handle) error {
 func (a *adopted) Renew(id string, from int64) error {
 	l, ok := a.Driver.(driver.LeaseKeeper)
 	if !ok {
-		return fault.New(fault.Unimplemented, "driver %s keeps no leases", a.Name())
+		return fault.New(fault.Unimplemented, "driver %s does not support leases", a.Name())
 	}
 	return l.Renew(id, from)
 }

@@ -110,13 +110,13 @@ func Default() Config {
 func (c *Config) validate() error {
 	switch {
 	case c.StateDir == "" || c.AllocDir == "":
-		return fault.New(fault.Invalid, "client: state and allocation directories must be given")
+		return fault.New(fault.Invalid, "client: state and allocation directories are required")
 	case c.Servers == nil:
-		return fault.New(fault.Invalid, "client: no way to the servers is given")
+		return fault.New(fault.Invalid, "client: no servers configured")
 	case c.Name == "":
-		return fault.New(fault.Invalid, "client: the node has no name")
+		return fault.New(fault.Invalid, "client: a node name is required")
 	case c.Log == nil:
-		return fault.New(fault.Invalid, "client: no logger is given")
+		return fault.New(fault.Invalid, "client: a logger is required")
 	}
 	return nil
 }

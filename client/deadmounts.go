@@ -21,14 +21,14 @@ func (c *Config) volumeOptions(to *volumes.Config) error {
 	if v := c.Options[optionProbeInterval]; v != "" {
 		d, err := time.ParseDuration(v)
 		if err != nil || d < time.Second {
-			return fault.New(fault.Invalid, "client: option %s: %q is no duration of at least 1s", optionProbeInterval, v)
+			return fault.New(fault.Invalid, "client: option %s: %q is not a duration of at least 1s", optionProbeInterval, v)
 		}
 		to.ProbeInterval = d
 	}
 	if v := c.Options[optionPluginCalls]; v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 {
-			return fault.New(fault.Invalid, "client: option %s: %q is no number of at least 1", optionPluginCalls, v)
+			return fault.New(fault.Invalid, "client: option %s: %q is not a number of at least 1", optionPluginCalls, v)
 		}
 		to.PluginCalls = n
 	}

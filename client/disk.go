@@ -95,7 +95,7 @@ func (c *Client) tryDisks(ctx context.Context, before string, wait time.Duration
 		return before
 	case <-limit.C:
 	}
-	text := fmt.Sprintf("Client state cannot be written: the disk has not answered for %s", wait)
+	text := fmt.Sprintf("Client state cannot be written: the disk has not responded for %s", wait)
 	if before == "" {
 		c.setTrouble(text)
 		c.disksTried()

@@ -66,7 +66,7 @@ func (c *Client) keepLease() {
 func (c *Client) promise() error {
 	err := c.files.lease.await(c.noteLease, promiseWait)
 	if err != nil && !c.lease.noted.Load() { // an older note ends the lease early, none would be taken for the end of all
-		return fault.New(fault.Unavailable, "note the last heartbeat, from which its lease counts: %w", err)
+		return fault.New(fault.Unavailable, "store the time of the last heartbeat, from which its lease counts: %w", err)
 	}
 	return nil
 }

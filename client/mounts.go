@@ -80,7 +80,7 @@ func (c *Client) mounts(a *api.Allocation) *mounts {
 			WriteRequest: api.WriteRequest{Region: c.conf.Region, Namespace: a.Namespace},
 		})
 		if err != nil && !errors.Is(err, fault.NotFound) {
-			return fmt.Errorf("give back volume %q: %w", volumeID, err)
+			return fmt.Errorf("release volume %q: %w", volumeID, err)
 		}
 		return nil
 	}}

@@ -29,7 +29,7 @@ func (w *writer) await(write func() error, limit time.Duration) error {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return fault.New(fault.Timeout, "the disk has not answered for %s", limit)
+		return fault.New(fault.Timeout, "the disk has not responded for %s", limit)
 	}
 }
 

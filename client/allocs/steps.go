@@ -96,7 +96,7 @@ func (b *building) ended(ctx context.Context) error {
 	case <-over:
 		return nil
 	case <-ctx.Done():
-		return fault.New(fault.Timeout, "the disk of its directory does not answer: %w", ctx.Err())
+		return fault.New(fault.Timeout, "the disk of its directory does not respond: %w", ctx.Err())
 	}
 }
 

@@ -131,7 +131,7 @@ func (s *Service) pass(ctx context.Context, key string, next fence) error {
 	}
 	newest := s.fences.newest(key)
 	if next.Intent < newest.Intent && time.Since(newest.At) < fenceSettles {
-		return fault.New(fault.Conflict, "the call belongs to intent %d, and intent %d was seen already", next.Intent, newest.Intent)
+		return fault.New(fault.Conflict, "the call has intent %d, which is older than intent %d", next.Intent, newest.Intent)
 	}
 	if next.Intent > newest.Intent {
 		if err := s.fences.set(key, next); err != nil {
@@ -164,7 +164,7 @@ func (s *Service) confirmInTime(ctx context.Context, f fence) error {
 			return nil
 		}
 	}
-	return fault.New(fault.Unavailable, "the servers took longer than %s to answer, %d times", api.ConfirmTerm, confirmTries)
+	return fault.New(fault.Unavailable, "the servers did not confirm the call within %s in %d tries", api.ConfirmTerm, confirmTries)
 }
 
 // confirm asks the leader whether the intent is still the newest of its object. An error of class Conflict means
@@ -185,7 +185,7 @@ func (s *Service) confirm(ctx context.Context, f fence) error {
 	case errors.Is(err, fault.Conflict):
 		return err
 	}
-	return fault.New(fault.Unavailable, "the servers cannot be asked: %w", err)
+	return fault.New(fault.Unavailable, "cannot reach the servers: %w", err)
 }
 
 // pruneFences prunes until ctx ends.

@@ -41,11 +41,11 @@ func (s *Service) KeepHelpers(ctx context.Context, p *Plugin, at *mounts.Entry) 
 	}
 	connection := minorOf(at.Dev)
 	if connectionsOf(pid).has(connection) {
-		return nil, fmt.Errorf("plugin %s serves the mount at %s itself: it ends with the plugin", p.PluginID, at.Point)
+		return nil, fmt.Errorf("the main process of plugin %s serves the mount at %s: the mount ends with the plugin", p.PluginID, at.Point)
 	}
 	own := cgroupOf(pid)
 	if own == "" || own == cgroupOf(os.Getpid()) {
-		return nil, fmt.Errorf("plugin %s has no cgroup of its own: what serves the mount at %s ends with it", p.PluginID, at.Point)
+		return nil, fmt.Errorf("plugin %s has no cgroup: the processes that serve the mount at %s end with the plugin", p.PluginID, at.Point)
 	}
 	s.helpersMu.Lock()
 	defer s.helpersMu.Unlock()
@@ -286,12 +286,12 @@ func moveHelper(from string, pid int) (string, error) {
 	}
 	if err := move(pid); err != nil {
 		_ = os.Remove(scope)
-		return "", fmt.Errorf("move process %d, which serves a mount, to a scope of its own: %w", pid, err)
+		return "", fmt.Errorf("move process %d, which serves a mount, to its own scope: %w", pid, err)
 	}
 	for _, other := range pidsIn(from) {
 		if descends(other, pid) {
 			if err := move(other); err != nil {
-				return scope, fmt.Errorf("move process %d, which serves a mount, to a scope of its own: %w", other, err)
+				return scope, fmt.Errorf("move process %d, which serves a mount, to its own scope: %w", other, err)
 			}
 		}
 	}

@@ -239,7 +239,7 @@ func (w *watch) look(ctx context.Context) time.Duration {
 // probe asks the plugin, unless there is nobody to ask yet.
 func (w *watch) probe(ctx context.Context) finding {
 	if _, err := os.Lstat(w.plugin.Socket); err != nil && !w.known && !w.p.unseen {
-		return finding{err: fault.New(fault.Unavailable, "the plugin has not made its socket %s", w.plugin.Socket)}
+		return finding{err: fault.New(fault.Unavailable, "the plugin has not created its socket %s", w.plugin.Socket)}
 	}
 	return w.p.s.registry.ask(ctx, w.plugin)
 }

@@ -126,7 +126,7 @@ func fill(at int, name string, e entry) error {
 	}
 	if e.given() {
 		if err := unix.Fchown(fd, nobody, nobody); err != nil {
-			return fmt.Errorf("give directory away: %w", err)
+			return fmt.Errorf("set the owner of the directory: %w", err)
 		}
 	}
 	return unix.Fchmod(fd, e.mode)
@@ -139,7 +139,7 @@ func part(at int, e entry) error {
 	}
 	if e.given() {
 		if err := unix.Fchownat(at, e.name, nobody, nobody, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return fmt.Errorf("give directory away: %w", err)
+			return fmt.Errorf("set the owner of the directory: %w", err)
 		}
 	}
 	return unix.Fchmodat(at, e.name, e.mode, 0)

@@ -97,7 +97,7 @@ func contentType(f *os.File, name string) string {
 // with it. A limit of 0 means 64 KiB; more than 4 MiB are never returned at once.
 func (a Alloc) Read(name string, offset, limit int64) (piece []byte, eof bool, err error) {
 	if offset < 0 || limit < 0 {
-		return nil, false, fault.New(fault.Invalid, "read of %s from %d, %d bytes: want numbers from 0", name, offset, limit)
+		return nil, false, fault.New(fault.Invalid, "read of %s from %d, %d bytes: offset and limit must not be negative", name, offset, limit)
 	}
 	if limit == 0 {
 		limit = pieceBytes
@@ -129,7 +129,7 @@ func open(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 		if err != nil {
 			return nil, nil, said(name, err)
 		}
-		return nil, nil, fault.New(fault.Invalid, "%s is no file and no directory", name)
+		return nil, nil, fault.New(fault.Invalid, "%s is neither a file nor a directory", name)
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

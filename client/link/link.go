@@ -157,7 +157,7 @@ func (l *Link) Invoke(ctx context.Context, method string, req, resp any) error {
 			next = pauses
 		}
 		if !next.Wait(ctx) {
-			return fmt.Errorf("call %s: %w; last answer: %w", method, ctx.Err(), err)
+			return fmt.Errorf("call %s: %w; last error: %w", method, ctx.Err(), err)
 		}
 	}
 }

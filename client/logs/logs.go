@@ -90,7 +90,7 @@ func check(r *Request) error {
 	case r.Kind != "stdout" && r.Kind != "stderr":
 		return fault.New(fault.Invalid, "log type %q must be stdout or stderr", r.Kind)
 	case r.Task == "" || strings.ContainsAny(r.Task, "/\x00"):
-		return fault.New(fault.Invalid, "task name %q", r.Task)
+		return fault.New(fault.Invalid, "invalid task name %q", r.Task)
 	case r.Origin != "" && r.Origin != "start" && r.Origin != "end":
 		return fault.New(fault.Invalid, "origin %q must be start or end", r.Origin)
 	case r.Offset < 0 || r.Limit < 0 || r.Cursor.Offset < 0 || r.Cursor.Index < 0:

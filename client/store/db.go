@@ -156,7 +156,7 @@ const (
 func storable(values map[slot][]byte) error {
 	for at, value := range values {
 		if at.bucket == "" || at.key == "" || len(at.key) > keyMax || len(value) > valueMax {
-			return fault.New(fault.Invalid, "client state takes no key of %d bytes with %d bytes in %q", len(at.key), len(value), at.bucket)
+			return fault.New(fault.Invalid, "client state cannot store a key of %d bytes with a value of %d bytes in %q", len(at.key), len(value), at.bucket)
 		}
 	}
 	return nil

@@ -172,6 +172,6 @@ func (f *file) empty() bool {
 	}) == nil
 }
 
-var errNotEmpty = errors.New("there is a bucket")
+var errNotEmpty = errors.New("the database has a bucket")
 
 func (f *file) close() error { return f.bolt.Close() }

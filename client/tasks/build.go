@@ -175,7 +175,7 @@ const payloadMax = 1 << 20
 
 func unpack(packed []byte) ([]byte, error) {
 	if n, err := snappy.DecodedLen(packed); err != nil || n > payloadMax {
-		return nil, fault.New(fault.Invalid, "it is not packed, or larger than %d bytes", payloadMax)
+		return nil, fault.New(fault.Invalid, "it is not compressed, or larger than %d bytes", payloadMax)
 	}
 	return snappy.Decode(nil, packed)
 }

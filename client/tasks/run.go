@@ -190,7 +190,7 @@ func (t *task) plugin(spec *api.Task, d driver.Driver) (Plugin, error) {
 		return nil, nil
 	}
 	if t.g.conf.Plugin == nil {
-		return nil, fault.New(fault.Unimplemented, "task %s: this node runs no csi plugins", t.name)
+		return nil, fault.New(fault.Unimplemented, "task %s: this node does not run csi plugins", t.name)
 	}
 	return t.g.conf.Plugin(t.g.present(), spec, d.Capabilities().Isolation != driver.IsolationNone)
 }

@@ -366,7 +366,7 @@ func (s *Service) tellSlow(ctx context.Context, r *row) (stop func()) {
 }
 
 // diskSilent says why nothing is heard of the disk that records are written to.
-const diskSilent = "the disk of the node has not answered yet"
+const diskSilent = "the disk of the node has not responded yet"
 
 // silent says why nothing is heard of a plugin, or of the disk that records are written to before it is called.
 func (s *Service) silent(pluginID string) string {
@@ -376,7 +376,7 @@ func (s *Service) silent(pluginID string) string {
 	if _, err := s.plugins.Find(api.CSIPluginTypeNode, pluginID); err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("plugin %q has not answered yet", pluginID)
+	return fmt.Sprintf("plugin %q has not responded yet", pluginID)
 }
 
 func (s *Service) report(ctx context.Context, r *row, failure string) error {

@@ -44,7 +44,7 @@ func (s *Service) expand(ctx context.Context, r *row, capacity int64, secrets ma
 	}
 	defer release()
 	if r = s.journal.row(r.key()); r == nil || r.State != rowMounted {
-		return fault.New(fault.NotFound, "the volume is not mounted on this node any more")
+		return fault.New(fault.NotFound, "the volume is no longer mounted on this node")
 	}
 	return s.plugins.Called(p, func() error {
 		_, err := p.Client().NodeExpand(ctx, r.node(secrets), capacity)

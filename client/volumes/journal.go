@@ -190,7 +190,7 @@ func openJournal(b csiplugins.Bucket, root, bootID string, log hclog.Logger) (*j
 	}
 	current := func(boot string, at place) error {
 		if boot == bootID && (isStaging(at.Host) || isTarget(at.Host)) && !within(at.Host, root) {
-			return fault.New(fault.Conflict, "it is of %s, outside of %s", at.Host, root)
+			return fault.New(fault.Conflict, "its path %s is outside of %s", at.Host, root)
 		}
 		return nil
 	}
@@ -233,7 +233,7 @@ func decode(raw []byte, into any, keyOf func() string, key string) error {
 		return err
 	}
 	if keyOf() != key {
-		return fault.New(fault.Internal, "it is not what its key says")
+		return fault.New(fault.Internal, "its content does not match its key")
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (e *effort) wait(ctx context.Context, limit time.Duration) error {
 	case <-e.over:
 		return e.err
 	case <-ctx.Done():
-		return fault.New(fault.Timeout, "the kernel has not ended it within %s", limit)
+		return fault.New(fault.Timeout, "the kernel did not complete it within %s", limit)
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *Service) eachSince(seen mounts.List, first *mounts.Entry, take func(*mo
 			return err
 		}
 		if !at.Before(first, seen) {
-			return fault.New(fault.Unavailable, "something was mounted at %s meanwhile", first.Point)
+			return fault.New(fault.Unavailable, "another mount appeared at %s", first.Point)
 		}
 	}
 	return fault.New(fault.Unavailable, "more than %d mounts are on top of each other at %s", stackedMax, first.Point)
@@ -145,7 +145,7 @@ func (s *Service) unmounting(ctx context.Context, path string) error {
 		if e.wait(ctx, umountWait) == nil || !isOpen(e) { // one that has failed is there still
 			continue
 		}
-		return fault.New(fault.Unavailable, "the kernel has not ended the node's unmount of %s: it may be writing back", path)
+		return fault.New(fault.Unavailable, "the kernel has not completed the unmount of %s: it may be writing back", path)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (s *Service) writeBack(ctx context.Context, r *row) {
 			break
 		}
 		if h, why := s.health.Prober().Check(ctx, at); h != mounthealth.Healthy {
-			err = fmt.Errorf("it hangs: %s", why)
+			err = fmt.Errorf("it does not respond: %s", why)
 			break
 		}
 	}

@@ -259,7 +259,7 @@ func (s *Service) leaseOver(r *row) error {
 	if r.Lease <= 0 || s.conf.Silence == nil || s.conf.Silence() < r.leaseTerm().Stop() {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "its lease of %s is over: no server answers this node", r.Lease)
+	return fault.New(fault.Unavailable, "its lease of %s has expired: no server responds to this node", r.Lease)
 }
 
 // due is what is taken from the node at the end of a row's lease: mounts, the topmost where there are several, and the

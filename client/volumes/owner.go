@@ -26,7 +26,7 @@ func (r *row) owned() bool {
 func (s *Service) handOver(ctx context.Context, p *csiplugins.Plugin, q *request, r *row) (*row, error) {
 	var seen atomic.Int64
 	told := s.tellProgress(q, func() string {
-		return fmt.Sprintf("mount: the volume's files are given to their owner, %d so far", seen.Load())
+		return fmt.Sprintf("mount: the owner of the volume's files is set, %d so far", seen.Load())
 	})
 	err := s.conf.Own(ctx, r.Target.Host, r.Owner, s.plugins.TakesGroup(p), &seen)
 	told()
@@ -43,7 +43,7 @@ func (s *Service) handOver(ctx context.Context, p *csiplugins.Plugin, q *request
 		return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", r.AllocID)
 	}
 	if ok, err := s.adoptable(now); err != nil || !ok {
-		return nil, errors.Join(err, fault.New(fault.Unavailable, "it was unmounted while its files were given to their owner"))
+		return nil, errors.Join(err, fault.New(fault.Unavailable, "it was unmounted while the owner of its files was set"))
 	}
 	next := *now
 	next.State = rowMounted

@@ -86,7 +86,7 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 		return nil, fault.New(fault.Conflict, "it is being unmounted for allocation %s", next.AllocID)
 	}
 	if before.touched() && before.BootID == s.bootID && before.volume() != next.volume() {
-		return nil, fault.New(fault.Conflict, "it may be mounted as %q of plugin %s, and is %q of plugin %s now: allocation %s has to give that up first",
+		return nil, fault.New(fault.Conflict, "it may be mounted as %q of plugin %s and is now %q of plugin %s: it can be mounted after allocation %s has released it",
 			before.ExternalID, before.PluginID, next.ExternalID, next.PluginID, next.AllocID)
 	}
 	if !before.touched() {
@@ -150,9 +150,9 @@ func (s *Service) admit(p *csiplugins.Plugin, r *row) error {
 	for _, o := range others {
 		if r.AccessMode.SingleUser() || o.AccessMode.SingleUser() {
 			if o.AllocID == r.AllocID {
-				return fault.New(fault.Conflict, "the group uses it as %q too, and access mode %s allows one use", cmp.Or(o.Use, o.VolumeID), r.AccessMode)
+				return fault.New(fault.Conflict, "the group also uses it as %q, and access mode %s allows one use", cmp.Or(o.Use, o.VolumeID), r.AccessMode)
 			}
-			return fault.New(fault.Unavailable, "allocation %s has it, and access mode %s allows one", o.AllocID, cmp.Or(r.AccessMode, o.AccessMode))
+			return fault.New(fault.Unavailable, "allocation %s uses it, and access mode %s allows one user", o.AllocID, cmp.Or(r.AccessMode, o.AccessMode))
 		}
 		if o.AttachmentMode != r.AttachmentMode {
 			class := fault.Conflict
@@ -173,7 +173,7 @@ func (s *Service) admit(p *csiplugins.Plugin, r *row) error {
 	}
 	if r.Stages && p.Base.Plugin != p.Base.Host && !within(r.Staging.Host, p.Base.Host) {
 		return fault.New(fault.Unavailable,
-			"it is staged at %s, which this instance of plugin %s does not see; it can be staged anew when its users have ended", r.Staging.Host, p.PluginID)
+			"it is staged at %s, which this instance of plugin %s cannot see; it can be staged again after its users have ended", r.Staging.Host, p.PluginID)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (s *Service) clearTarget(ctx context.Context, p *csiplugins.Plugin, r, befo
 	}
 	s.log.Warn("unpublish what is mounted at the target", "volume_id", r.VolumeID, "path", r.Target.Host, "why", why)
 	if err := s.takeTarget(ctx, &undoing{p: p}, r); err != nil {
-		return fmt.Errorf("unpublish what is mounted at the target: %w", err)
+		return fmt.Errorf("unpublish the previous mount at the target: %w", err)
 	}
 	return nil
 }
@@ -211,15 +211,15 @@ func (s *Service) verify(ctx context.Context, r *row) (*mounts.Entry, error) {
 	}
 	if r.device() {
 		if !s.host.IsDevice(r.Target.Host) {
-			return nil, fault.New(fault.Unavailable, "the plugin says that it is published, but %s is no block device", r.Target.Host)
+			return nil, fault.New(fault.Unavailable, "the plugin reports success, but %s is not a block device", r.Target.Host)
 		}
 		return at, nil
 	}
 	if at == nil {
-		return nil, fault.New(fault.Unavailable, "the plugin says that it is published, but nothing is mounted at %s", r.Target.Host)
+		return nil, fault.New(fault.Unavailable, "the plugin reports success, but nothing is mounted at %s", r.Target.Host)
 	}
 	if h, why := s.health.Prober().Usable(ctx, at); h != mounthealth.Healthy {
-		return nil, fault.New(fault.Unavailable, "the mount at %s is not usable: %s", r.Target.Host, cmp.Or(why, "it did not answer in time"))
+		return nil, fault.New(fault.Unavailable, "the mount at %s is not usable: %s", r.Target.Host, cmp.Or(why, "it did not respond in time"))
 	}
 	return at, nil
 }

@@ -122,14 +122,14 @@ func (s *Service) republish(ctx context.Context, key string) (bool, error) {
 func (s *Service) requestOf(r *row) (*request, error) {
 	a, _ := s.live.get(r.AllocID)
 	if a == nil {
-		return nil, fault.New(fault.Unavailable, "allocation %s is not taken up yet", r.AllocID)
+		return nil, fault.New(fault.Unavailable, "allocation %s has not started on this node yet", r.AllocID)
 	}
 	for _, q := range requestsOf(a) {
 		if q.key() == r.key() {
 			return q, nil
 		}
 	}
-	return nil, fault.New(fault.NotFound, "allocation %s does not ask for volume %s", r.AllocID, nameOf(r.VolumeID, r.Use))
+	return nil, fault.New(fault.NotFound, "allocation %s does not use volume %s", r.AllocID, nameOf(r.VolumeID, r.Use))
 }
 
 // clearFailed unpublishes the row's failed mount, and unstages below it when the staging has failed too. It
@@ -156,7 +156,7 @@ func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key str
 	case mounthealth.Healthy:
 		return r.State == rowMounting, nil
 	case mounthealth.Unknown:
-		return false, fault.New(fault.Unavailable, "it is not known whether the mount at %s lives", r.Target.Host)
+		return false, fault.New(fault.Unavailable, "the state of the mount at %s is unknown", r.Target.Host)
 	default:
 		s.log.Debug("take a failed mount away", "path", r.Target.Host, "why", why)
 	}

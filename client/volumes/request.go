@@ -74,7 +74,7 @@ func (q *request) staging(mode api.AccessMode, own, volume *api.MountOptions) (a
 		theirs := u.MountOptions.Over(volume)
 		if !own.SameFileSystem(theirs) {
 			return "", nil, fault.New(fault.Invalid,
-				"the group's requests %q and %q want other file systems or options of one volume: only flags of single mounts may differ",
+				"requests %q and %q of the group need different file systems or options of one volume: only per-mount flags may differ",
 				q.use.Aliases[0], u.Aliases[0])
 		}
 		if theirs != nil && fsType == "" {

@@ -31,7 +31,7 @@ func TestOneSilenceIsToldWhileTheServersAreAskedAgain(t *testing.T) {
 			}
 			v.start()
 			v.up(workload("w"))
-			if n := v.users.count(`Waiting w v Volume "v": claim: the servers have not answered yet`); asked != 2 || n != 1 {
+			if n := v.users.count(`Waiting w v Volume "v": claim: the servers have not responded yet`); asked != 2 || n != 1 {
 				t.Errorf("the servers were asked %d times; said was %q", asked, v.users.said)
 			}
 			v.down("w")

@@ -58,7 +58,7 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 				return nil
 			}
 			if h == mounthealth.Unknown {
-				return fault.New(fault.Unavailable, "it is not known whether the mount at %s lives: %s", at.Point, why)
+				return fault.New(fault.Unavailable, "the state of the mount at %s is unknown: %s", at.Point, why)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func (s *Service) unstageLeft(ctx context.Context, p *csiplugins.Plugin, r *row,
 	s.log.Warn("unstage what an earlier use left behind", "volume_id", r.VolumeID, "path", r.Staging.Host)
 	left := cmp.Or(st, &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging})
 	if err := s.takeStaging(ctx, &undoing{p: p}, left); err != nil {
-		return fmt.Errorf("unstage what was left behind: %w", err)
+		return fmt.Errorf("unstage the previous staging: %w", err)
 	}
 	return nil
 }
@@ -144,17 +144,17 @@ func (st *stage) misfit(r *row, users []*row) error {
 		who = users[0].AllocID
 	}
 	if !st.Options.SameFileSystem(r.MountOptions) {
-		return fault.New(fault.Conflict, "allocation %s has it on this node with %s, and this one asks for %s: they cannot share it",
+		return fault.New(fault.Conflict, "allocation %s uses it on this node with %s, and this one needs %s: they cannot share it",
 			who, optionsText(st.Options), optionsText(r.MountOptions))
 	}
 	wanted := r.MountOptions.PerMountFlags()
 	for _, f := range st.Options.PerMountFlags() {
 		if !slices.Contains(wanted, f) {
-			return fault.New(fault.Conflict, "allocation %s has it on this node with the mount flag %s, which this one does not ask for: they cannot share it", who, f)
+			return fault.New(fault.Conflict, "allocation %s uses it on this node with the mount flag %s, which this one does not have: they cannot share it", who, f)
 		}
 	}
 	if st.AccessMode.ReadOnly() && !r.AccessMode.ReadOnly() {
-		return fault.New(fault.Unavailable, "allocation %s has it on this node in mode %s, in which nobody may write", who, st.AccessMode)
+		return fault.New(fault.Unavailable, "allocation %s uses it on this node in mode %s, which allows no writer", who, st.AccessMode)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func (s *Service) takeOff(ctx context.Context, u *undoing, t taking, call func(c
 		}
 		t.untold = !on
 	}
-	failure := error(fault.New(fault.Unavailable, "%s", cmp.Or(u.without, "no instance of the plugin is there")))
+	failure := error(fault.New(fault.Unavailable, "%s", cmp.Or(u.without, "the plugin has no instance on this node")))
 	if u.p != nil {
 		failure = call(ctx)
 	}
@@ -142,7 +142,7 @@ func (s *Service) takeOff(ctx context.Context, u *undoing, t taking, call func(c
 		}
 		return nil
 	case failure == nil:
-		failure = fault.New(fault.Unavailable, "the plugin says that it is done, but %s is still mounted", t.at.Host)
+		failure = fault.New(fault.Unavailable, "the plugin reports success, but %s is still mounted", t.at.Host)
 	}
 	failure = fmt.Errorf("%s: %w", t.what, failure)
 	if !there || !u.own {

@@ -62,7 +62,7 @@ func (s *Service) Adopt(alloc *api.Allocation) (map[string]Mount, error) {
 	for _, q := range requestsOf(alloc) {
 		r, err := s.adopt(q)
 		if err == nil && r == nil {
-			err = fault.New(fault.Unavailable, "it is not mounted any more")
+			err = fault.New(fault.Unavailable, "it is no longer mounted")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("volume %q: %w", q.name(), err)
@@ -161,9 +161,9 @@ func (s *Service) Mounted(allocID string) error {
 		ok, err := s.adoptable(r)
 		switch {
 		case err != nil:
-			return fault.New(fault.Unavailable, "look whether volume %q is mounted: %w", r.VolumeID, err)
+			return fault.New(fault.Unavailable, "check whether volume %q is mounted: %w", r.VolumeID, err)
 		case !ok || r.State != rowMounted:
-			return fault.New(fault.Unavailable, "volume %q is not mounted any more at %s", r.VolumeID, r.Target.Host)
+			return fault.New(fault.Unavailable, "volume %q is no longer mounted at %s", r.VolumeID, r.Target.Host)
 		}
 	}
 	return nil
@@ -197,7 +197,7 @@ func (s *Service) stale(g *grant) bool {
 }
 
 // errStale has the servers asked again.
-var errStale = errors.New("the servers may have given it to somebody else meanwhile")
+var errStale = errors.New("the servers may have granted it to another allocation")
 
 // claim waits until the servers say that the volume may be mounted.
 func (s *Service) claim(ctx context.Context, q *request) (*grant, error) {
@@ -213,7 +213,7 @@ func (s *Service) claim(ctx context.Context, q *request) (*grant, error) {
 	case err != nil:
 		return nil, fmt.Errorf("claim: %w", err)
 	case reply == nil || reply.Volume == nil || reply.Claim == nil:
-		return nil, fault.New(fault.Internal, "claim: the servers answered without a volume or claim")
+		return nil, fault.New(fault.Internal, "claim: the servers replied without a volume or claim")
 	}
 	return &grant{reply, s.host.Uptime(), told}, nil
 }
@@ -227,7 +227,7 @@ func (s *Service) claimOnce(ctx context.Context, q *request) (*api.VolumeClaimRe
 	}
 	req.Namespace = q.alloc.Namespace
 	var reason atomic.Value
-	reason.Store("the servers have not answered yet")
+	reason.Store("the servers have not responded yet")
 	defer q.wait.during(false, func() string { return "claim: " + reason.Load().(string) })()
 	for {
 		reply, err := wire.VolumeClaim.Call(ctx, s.conf.Servers, req)
@@ -235,7 +235,7 @@ func (s *Service) claimOnce(ctx context.Context, q *request) (*api.VolumeClaimRe
 		case err != nil || reply == nil || reply.Waiting == "":
 			return reply, err
 		case reply.Waiting == req.Known:
-			return nil, fault.New(fault.Unavailable, "the servers say twice: %s", reply.Waiting)
+			return nil, fault.New(fault.Unavailable, "the claim still waits: %s", reply.Waiting)
 		}
 		req.Known = reply.Waiting
 		reason.Store(reply.Waiting)

@@ -340,7 +340,7 @@ func TestOwnerWalkHoldsNeitherTurnNorPlace(t *testing.T) {
 		v.servers.mu.Lock()
 		told := slices.Clone(v.servers.failures)
 		v.servers.mu.Unlock()
-		if len(told) < 2 || !strings.Contains(told[1], "given to their owner") || told[0] == told[len(told)-1] {
+		if len(told) < 2 || !strings.Contains(told[1], "owner of the volume's files is set") || told[0] == told[len(told)-1] {
 			t.Errorf("the servers were told %q", told)
 		}
 		if n := v.users.count(volumes.EventWaiting + " big"); n != 1 {

@@ -98,7 +98,7 @@ func TestHungCallAndMissingPluginAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := r.begin("w2")
-	u.until(t, 1, `Waiting w2 v Volume "v": mount: plugin "p" has not answered yet`)
+	u.until(t, 1, `Waiting w2 v Volume "v": mount: plugin "p" has not responded yet`)
 	for _, d := range []chan error{done, other} {
 		if err := <-d; err != nil {
 			t.Fatal(err)

@@ -74,7 +74,7 @@ func (j *journal) await(giveUp <-chan struct{}, w *write) error {
 	return errNoAnswer
 }
 
-var errNoAnswer = fault.New(fault.Unavailable, "the disk of the node does not answer")
+var errNoAnswer = fault.New(fault.Unavailable, "the disk of the node does not respond")
 
 // hangs is for how long the disk has not answered somebody.
 func (j *journal) hangs() (longest time.Duration) {
