@@ -369,7 +369,7 @@ func TestSetupThatCannotWorkFailsTheTask(t *testing.T) {
 		"template":                  {Templates: []*api.Template{{EmbeddedTmpl: `{{ env "X" }}`}}},
 		"vault":                     {Vault: &api.Vault{}},
 		"not a volume of the group": {VolumeMounts: []*api.VolumeMount{{Volume: "none", Destination: "x"}}},
-		"no csi plugins":            {CSIPluginConfig: &api.CSIPluginConfig{ID: "p"}},
+		"does not run csi plugins":  {CSIPluginConfig: &api.CSIPluginConfig{ID: "p"}},
 		"escapes":                   {Templates: []*api.Template{{EmbeddedTmpl: "x", DestPath: "../../out"}}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
