@@ -29,66 +29,116 @@ func TestMain(m *testing.M) {
 type agent struct {
 	*rest.Client
 	rpc string
-	pid int
+	// all are the RPC addresses of the servers of its cluster.
+	all     []string
+	pid     int
+	config  string
+	process *exec.Cmd
 }
 
+// startServer starts a cluster of one server.
 func startServer(tb testing.TB) *agent {
 	tb.Helper()
-	bin := os.Getenv("NOMAD_BIN")
-	if bin == "" {
+	return startServers(tb, 1)[0]
+}
+
+// startServers starts a cluster of n servers and waits until each knows the leader.
+func startServers(tb testing.TB, n int) []*agent {
+	tb.Helper()
+	if os.Getenv("NOMAD_BIN") == "" {
 		tb.Skip("NOMAD_BIN does not name the program: run make bench")
 	}
-	dir := tb.TempDir()
-	web, rpc := freePort(tb), freePort(tb)
-	config := filepath.Join(dir, "agent.hcl")
-	text := fmt.Sprintf(`
+	var servers []*agent
+	var serf []int
+	var all, join []string
+	for range n {
+		a := &agent{rpc: fmt.Sprintf("127.0.0.1:%d", freePort(tb))}
+		servers, all = append(servers, a), append(all, a.rpc)
+		port := 0 // one server needs none
+		if n > 1 {
+			port = freePort(tb)
+		}
+		serf, join = append(serf, port), append(join, fmt.Sprintf("%q", fmt.Sprint("127.0.0.1:", port)))
+	}
+	for i, a := range servers {
+		a.all = all
+		peers := ""
+		if n > 1 {
+			peers = fmt.Sprintf("server_join {\n    retry_join = [%s]\n    retry_interval = \"1s\"\n  }", strings.Join(join, ", "))
+		}
+		dir, web := tb.TempDir(), freePort(tb)
+		_, rpc, _ := strings.Cut(a.rpc, ":")
+		a.config = filepath.Join(dir, "agent.hcl")
+		text := fmt.Sprintf(`
+name = "s%d"
 data_dir = %q
 bind_addr = "127.0.0.1"
 log_level = "WARN"
 enable_debug = true
 ports {
   http = %d
-  rpc = %d
-  serf = 0
+  rpc = %s
+  serf = %d
 }
 server {
   enabled = true
-  bootstrap_expect = 1
+  bootstrap_expect = %d
+  %s
 }
 limits {
   http_max_conns_per_client = 0
   rpc_max_conns_per_client = 0
-}`, filepath.Join(dir, "data"), web, rpc)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	log, err := os.Create(filepath.Join(dir, "agent.log"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p := exec.Command(bin, "agent", "-config", config)
-	p.Stdout, p.Stderr = log, log
-	if err := p.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		_ = p.Process.Kill()
-		_ = p.Wait()
-		_ = log.Close()
-		if text, _ := os.ReadFile(log.Name()); tb.Failed() {
-			tb.Logf("%s", text[max(0, len(text)-4000):])
+}`, i, filepath.Join(dir, "data"), web, rpc, serf[i], n, peers)
+		if err := os.WriteFile(a.config, []byte(text), 0o600); err != nil {
+			tb.Fatal(err)
 		}
-	})
-	c, err := rest.New(rest.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web)})
+		var err error
+		if a.Client, err = rest.New(rest.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", web)}); err != nil {
+			tb.Fatal(err)
+		}
+		a.launch(tb)
+		tb.Cleanup(func() {
+			a.kill()
+			if text, _ := os.ReadFile(a.config + ".log"); tb.Failed() {
+				tb.Logf("%s", text[max(0, len(text)-4000):])
+			}
+		})
+	}
+	for _, a := range servers {
+		a.led(tb)
+	}
+	return servers
+}
+
+// launch starts the process.
+func (a *agent) launch(tb testing.TB) {
+	tb.Helper()
+	log, err := os.OpenFile(a.config+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	a := &agent{Client: c, rpc: fmt.Sprintf("127.0.0.1:%d", rpc), pid: p.Process.Pid}
+	defer log.Close()
+	a.process = exec.Command(os.Getenv("NOMAD_BIN"), "agent", "-config", a.config)
+	a.process.Stdout, a.process.Stderr = log, log
+	if err := a.process.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	a.pid = a.process.Process.Pid
+}
+
+// kill ends the process with SIGKILL.
+func (a *agent) kill() {
+	_ = a.process.Process.Kill()
+	_ = a.process.Wait()
+}
+
+// led waits until the server knows the leader.
+func (a *agent) led(tb testing.TB) {
+	tb.Helper()
 	a.until(tb, "a leader", func(ctx context.Context) bool {
-		leader, err := c.Leader(ctx)
+		leader, err := a.Leader(ctx)
 		return err == nil && leader != ""
 	})
-	return a
 }
 
 // profile writes a CPU profile of the server to the file that PROFILE names, of PROFILE_SECONDS from now.

@@ -214,3 +214,34 @@ func BenchmarkHold(b *testing.B) {
 	b.ReportMetric(a.memoryMB("VmHWM"), "MB-peak")
 	b.ReportMetric(0, "ns/op")
 }
+
+// BenchmarkRestartOfAllServers kills three servers at once, which hold 10,000 jobs with 50,000 allocations, and prints how
+// long it takes from the start of the processes until one leads and until the first write succeeds.
+func BenchmarkRestartOfAllServers(b *testing.B) {
+	const jobs, each = 10_000, 5
+	all := startServers(b, 3)
+	newSwarm(b, all[0], 1000)
+	together(jobs, 64, func(i int) { all[0].placed(b, jobOf(fmt.Sprint("j", i), api.JobTypeService, each)) })
+	for _, a := range all {
+		a.kill()
+	}
+	began, cpu := time.Now(), time.Duration(0)
+	for _, a := range all {
+		a.launch(b)
+	}
+	all[0].led(b)
+	b.ReportMetric(time.Since(began).Seconds(), "s-to-leader")
+	all[0].until(b, "a write", func(ctx context.Context) bool {
+		_, err := all[0].RegisterJob(ctx, &api.JobRegisterRequest{Job: jobOf("after", api.JobTypeService, 1)})
+		return err == nil
+	})
+	b.ReportMetric(time.Since(began).Seconds(), "s-to-write")
+	for _, a := range all {
+		cpu += a.cpu()
+	}
+	b.ReportMetric(cpu.Seconds(), "cpu-s")
+	if allocs, _, err := all[0].Allocs(b.Context(), rest.Query{}); err != nil || len(allocs) < jobs*each {
+		b.Fatalf("%d of %d allocations after the restart: %v", len(allocs), jobs*each, err)
+	}
+	b.ReportMetric(0, "ns/op")
+}

@@ -32,7 +32,7 @@ func newSwarm(tb testing.TB, server *agent, n int) *swarm {
 	slots := make(chan struct{}, 32)
 	for i := range n {
 		node := &simNode{tb: tb, node: nodeOf(i), up: link.New(link.Config{
-			Servers: []string{server.rpc}, Dialer: wire.Dialer{TLS: id.Client}, Log: hclog.NewNullLogger(),
+			Servers: server.all, Dialer: wire.Dialer{TLS: id.Client}, Log: hclog.NewNullLogger(),
 		})}
 		ready.Add(1)
 		live.Go(func() {

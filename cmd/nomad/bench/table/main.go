@@ -1,6 +1,6 @@
 // Command table reads the output of `go test -bench` and prints the figures beside the bars to beat.
 //
-//	table -bars bars.tsv -json bench.json < bench.txt
+//	table -bars bars.tsv -json bench.json -doc benchmarks.md < bench.txt
 //
 // A figure that was measured several times is shown as its median. All figures go to the JSON file, with
 // the machine that they were measured on; the table shows those that have a bar, and beside each the processor time of
@@ -37,14 +37,15 @@ type figures map[string]map[string][]float64
 func main() {
 	bars := flag.String("bars", "", "file with the bars: benchmark, unit, >= or <=, limit, workload, elsewhere; separated by tabs")
 	out := flag.String("json", "", "file that takes all figures")
+	doc := flag.String("doc", "", "file that takes the table as a document")
 	flag.Parse()
-	if err := run(os.Stdin, os.Stdout, *bars, *out); err != nil {
+	if err := run(os.Stdin, os.Stdout, *bars, *out, *doc); err != nil {
 		fmt.Fprintln(os.Stderr, "table:", err)
 		os.Exit(1)
 	}
 }
 
-func run(in io.Reader, out io.Writer, barsFile, jsonFile string) error {
+func run(in io.Reader, out io.Writer, barsFile, jsonFile, docFile string) error {
 	list, err := readBars(barsFile)
 	if err != nil {
 		return err
@@ -53,9 +54,14 @@ func run(in io.Reader, out io.Writer, barsFile, jsonFile string) error {
 	if err != nil {
 		return fmt.Errorf("read figures: %w", err)
 	}
-	missing, err := print(out, list, all)
-	if err != nil {
+	table, missing := rows(list, all)
+	if err := print(out, table); err != nil {
 		return fmt.Errorf("print: %w", err)
+	}
+	if docFile != "" {
+		if err := os.WriteFile(docFile, []byte(markdown(table)), 0o644); err != nil {
+			return fmt.Errorf("save the table: %w", err)
+		}
 	}
 	if jsonFile != "" {
 		if err := save(jsonFile, all); err != nil {
@@ -151,11 +157,11 @@ func (f figures) cpu(benchmark string) string {
 	return cmp.Or(strings.Join(found, ", "), "-")
 }
 
-// print shows the bars with their figures and returns the workloads of those that have none.
-func print(out io.Writer, list []bar, all figures) (missing []string, err error) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\n%s, %d cores, load %s, %s\n\n", cpuName(), runtime.NumCPU(), load(), time.Now().Format(time.DateOnly))
-	fmt.Fprintln(w, "workload\telsewhere\tbar\tours\tprocessor time\t")
+// head names the columns of the table.
+var head = []string{"workload", "elsewhere", "bar", "ours", "processor time", ""}
+
+// rows returns a row per bar, and the workloads of the bars that have no figure.
+func rows(list []bar, all figures) (table [][]string, missing []string) {
 	for _, b := range list {
 		values := all.of(b.benchmark, b.unit)
 		sign, verdict := "<=", ""
@@ -172,9 +178,43 @@ func print(out io.Writer, list []bar, all figures) (missing []string, err error)
 				verdict = "BELOW THE BAR"
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\t%s\n", b.workload, b.elsewhere, sign, figure(b.limit), ours, all.cpu(b.benchmark), verdict)
+		table = append(table, []string{b.workload, b.elsewhere, sign + " " + figure(b.limit), ours, all.cpu(b.benchmark), verdict})
 	}
-	return missing, w.Flush()
+	return table, missing
+}
+
+// machine describes where and when the figures were measured.
+func machine() string {
+	return fmt.Sprintf("%s, %d cores, load %s, %s", cpuName(), runtime.NumCPU(), load(), time.Now().Format(time.DateOnly))
+}
+
+// print writes the table for a terminal.
+func print(out io.Writer, table [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\n%s\n\n", machine())
+	for _, row := range append([][]string{head}, table...) {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}
+
+// markdown is the table as a document.
+func markdown(table [][]string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, `# Benchmarks
+
+`+"`make bench`"+` writes this file. Each figure is the median of its runs. "Elsewhere" was measured on another machine and only orients. A row that misses its bar says BELOW THE BAR.
+
+Measured on %s.
+
+`, machine())
+	for i, row := range append([][]string{head}, table...) {
+		fmt.Fprintf(&out, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			out.WriteString(strings.Repeat("|---", len(head)) + "|\n")
+		}
+	}
+	return out.String()
 }
 
 func figure(v float64) string {

@@ -30,9 +30,9 @@ func TestMediansStandBesideTheirBars(t *testing.T) {
 		"Schedule/plain/nodes=10\tplacements/s\t>=\t75\tplain\t5/s\n"+
 		"Hold\tMiB-server\t<=\t400\thold\t2 GB\n"+
 		"Schedule/plain/nodes=10\tms/op\t<=\t1\ttime\t-\n")
-	saved := filepath.Join(t.TempDir(), "bench.json")
+	saved, doc := filepath.Join(t.TempDir(), "bench.json"), filepath.Join(t.TempDir(), "benchmarks.md")
 	var out strings.Builder
-	if err := run(strings.NewReader(output), &out, bars, saved); err != nil {
+	if err := run(strings.NewReader(output), &out, bars, saved, doc); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"80.0 placements/s", "0.0001 ms/op", "512.0 MiB-server   3.5 ms/job      BELOW THE BAR"} {
@@ -42,6 +42,9 @@ func TestMediansStandBesideTheirBars(t *testing.T) {
 	}
 	if strings.Count(out.String(), "BELOW") != 1 {
 		t.Errorf("verdicts:\n%s", out.String())
+	}
+	if text, err := os.ReadFile(doc); err != nil || !strings.Contains(string(text), "| hold | 2 GB | <= 400.0 | 512.0 MiB-server | 3.5 ms/job | BELOW THE BAR |\n") {
+		t.Errorf("%s %v", text, err)
 	}
 	var kept struct{ Figures map[string]map[string]float64 }
 	text, _ := os.ReadFile(saved)
@@ -56,7 +59,7 @@ func TestBarWithoutAFigureIsAnError(t *testing.T) {
 		"Hold\tMiB-peak\t<=\t400\tpeak\t-\n"+
 		"Other\tx\t<=\t1\tother\t-\n")
 	var out strings.Builder
-	err := run(strings.NewReader(output), &out, bars, "")
+	err := run(strings.NewReader(output), &out, bars, "", "")
 	if err == nil || !strings.Contains(err.Error(), "peak (MiB-peak of BenchmarkHold)") || !strings.Contains(err.Error(), "2 bars") {
 		t.Errorf("%v", err)
 	}
@@ -67,7 +70,7 @@ func TestBarWithoutAFigureIsAnError(t *testing.T) {
 
 func TestBrokenBarsAreNamed(t *testing.T) {
 	bars := write(t, "head\nA\tb\t=\t75\tplain\t5/s\n")
-	err := run(strings.NewReader(output), &strings.Builder{}, bars, "")
+	err := run(strings.NewReader(output), &strings.Builder{}, bars, "", "")
 	if err == nil || !strings.Contains(err.Error(), "bars.tsv:2") {
 		t.Fatal(err)
 	}
