@@ -14,7 +14,7 @@ SEEDS ?= 10000
 CLUSTER_SEEDS ?= 2000
 FUZZ ?= 30s
 COUNT ?= 5
-MUTATE ?= 40m
+MUTATE ?= nomad/volumes/claim nomad/scheduler/rank nomad/plan
 TIMES ?= 20
 RUN ?= .
 IN ?= ./...
@@ -120,10 +120,10 @@ fuzz:
 	  list=$$($(GO) test -list '^Fuzz' $$p) || { echo "$$list"; exit 1; }; \
 	  for f in $$(echo "$$list" | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZ) $$p || exit 1; done; done
 
-# Small changes of the code of the cores, one after the other: a test must notice each, unless it is on the committed
-# list. WRITE=1 writes the list.
+# Small changes of the code of the packages MUTATE, one after the other: the report names those that no test of the package
+# notices (LIVED).
 mutate: supervise
-	$(GO) run ./cmd/nomad/mutate -for $(MUTATE) $(if $(WRITE),-write)
+	@for p in $(MUTATE); do echo "== $$p"; $(TOOL) gremlins unleash --timeout-coefficient 20 $$p || exit 1; done
 
 cover: supervise
 	$(GO) test -coverprofile coverage.out $(PKGS)
