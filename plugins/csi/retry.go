@@ -15,8 +15,8 @@ import (
 type Backoff struct {
 	// First is the first wait, doubled each time up to Max; 0 means 1 s and 1 min.
 	First, Max time.Duration
-	// Few is how many tries uncertain calls get; 0 means 3.
-	Few int
+	// MaxUncertain is how many tries uncertain calls get; 0 means 3.
+	MaxUncertain int
 	// Noted is told of every failed try before the wait; may be nil.
 	Noted func(err error, next time.Duration)
 	// Chance returns a duration below the bound, for the jitter of waits; nil means any.
@@ -152,7 +152,7 @@ func Do(ctx context.Context, b Backoff, call func(context.Context) error) error 
 
 // Again reports whether a call is repeated that failed with err, alike times with the same verdict and code.
 func (b Backoff) Again(err error, alike int) bool {
-	few := b.Few
+	few := b.MaxUncertain
 	if few <= 0 {
 		few = 3
 	}

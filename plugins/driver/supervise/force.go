@@ -52,10 +52,10 @@ func (p *Process) Force() {
 // not say how its task ended.
 func (p *Process) GiveUp() {
 	id := p.Ident()
-	starting := looked(descendants(id.PID))
+	starting := statAll(descendants(id.PID))
 	_ = send(id.PID, id.Ticks, syscall.SIGKILL)
 	if id.TaskPID == 0 {
-		letGo(process{pid: id.PID, ticks: id.Ticks}, starting)
+		releaseLease(process{pid: id.PID, ticks: id.Ticks}, starting)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

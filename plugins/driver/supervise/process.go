@@ -248,7 +248,7 @@ func (p *Process) follow() {
 	if p.exit.keeps {
 		p.setKeeping(true)
 		close(p.done)
-		p.linger()
+		p.followLease()
 		return
 	}
 	if p.conn != nil {

@@ -42,7 +42,7 @@ func Start(ctx context.Context, program string, spec *frame.Spec) (*Process, err
 	running, err := p.introduce(ctx, rest)
 	if err != nil {
 		conn.Close()
-		return nil, p.giveUp(err)
+		return nil, p.abandon(err)
 	}
 	p.note(running)
 	go p.follow()

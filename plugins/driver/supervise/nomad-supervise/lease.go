@@ -144,7 +144,7 @@ func (l *lease) leave() {
 func (l *lease) sever() {
 	if l.overdue() && !l.cutOff {
 		l.cutOff = true
-		l.begin(l.unmount, l.severed)
+		l.begin(l.unmount, l.cutMount)
 	}
 }
 
@@ -164,7 +164,7 @@ func (l *lease) close(gone bool) {
 		}
 	}
 	if l.left() {
-		l.begin(l.unmount, l.severed).ended(l, l.last())
+		l.begin(l.unmount, l.cutMount).ended(l, l.last())
 	}
 }
 

@@ -105,7 +105,7 @@ func TestOnlyMountsOfTheLeaseAreTakenAway(t *testing.T) {
 		t.Skip("needs root")
 	}
 	for name, take := range map[string]func(*lease, string){
-		"unmounted": func(l *lease, _ string) { l.unmountAll("") }, "cut off": (*lease).severed,
+		"unmounted": func(l *lease, _ string) { l.unmountAll("") }, "cut off": (*lease).cutMount,
 	} {
 		for mount, c := range map[string]struct{ newer, renewed bool }{
 			"its own": {}, "another one": {newer: true}, "another one that was there at the last renewal": {true, true},
@@ -170,7 +170,7 @@ func TestMountThatComesWhileAHungOneIsCutOffStays(t *testing.T) {
 	l := &lease{from: bootTime(), stop: 1e6, cut: 2e6, end: 1e9, unmount: []string{path}, timer: -1}
 	l.looked()
 	ended := make(chan struct{})
-	go func() { defer close(ended); l.severed(path) }()
+	go func() { defer close(ended); l.cutMount(path) }()
 	var b [1 << 17]byte
 	for asked := 0; asked < 2; asked++ { // the first message opens the connection, the second comes from the shutdown
 		fds := []pollFD{{int32(hung), pollIn, 0}}

@@ -58,7 +58,7 @@ func main() {
 	s.lease.look()
 	s.serve()
 	s.finish()
-	s.stay()
+	s.keepLease()
 	syscall.Exit(0)
 }
 

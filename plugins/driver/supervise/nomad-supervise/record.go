@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
-func (s *supervisor) tell() {
+func (s *supervisor) reportExit() {
 	for i := range s.agents {
 		send(s.agents[i].fd, frame.KindExited, s.exit)
 	}

@@ -34,16 +34,16 @@ func (r *reaper) run() {
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
-			r.tell()
+			r.reportExit()
 			return
 		case pid == r.main:
 			r.status = ws
-			r.tell()
+			r.reportExit()
 		}
 	}
 }
 
-func (r *reaper) tell() {
+func (r *reaper) reportExit() {
 	b := [1]byte{1}
 	_, _ = syscall.Write(r.send, b[:])
 }

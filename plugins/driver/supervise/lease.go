@@ -56,8 +56,8 @@ func (p *Process) isReleased() bool {
 	return p.released
 }
 
-// linger stays in touch with a supervising process that keeps a lease, until it has ended.
-func (p *Process) linger() {
+// followLease stays in touch with a supervising process that keeps a lease, until it has ended.
+func (p *Process) followLease() {
 	for {
 		if p.conn != nil {
 			for err := error(nil); err == nil; {
@@ -115,7 +115,7 @@ func attachEnded(ctx context.Context, id Ident, x Exit) *Process {
 		return p
 	}
 	p.conn, p.keeping = conn, true
-	go p.linger()
+	go p.followLease()
 	return p
 }
 

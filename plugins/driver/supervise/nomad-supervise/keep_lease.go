@@ -5,13 +5,13 @@ import "syscall"
 // recordAgainMS is how long to wait before a record that failed is tried again.
 const recordAgainMS = 1000
 
-// stay tells the exit and ends when it is on record, the lease is over or let go of, and no process of the task is left.
+// keepLease reports the exit and returns when it is on record, the lease has ended or was released, and no process of the task is left.
 //
 // Where the exit cannot be kept for agents to come this process stays for them instead, until it can, or until an agent
 // has removed the traces of the task: an exit that nobody knows is a task that is run again. While there is a lease nobody
 // else may be there who takes the volumes away in time. Helpers are children of this process, and may write to its pipes.
 // What the kernel does not end is known, to every agent that comes, by being below this process.
-func (s *supervisor) stay() {
+func (s *supervisor) keepLease() {
 	closed := s.gone
 	if closed {
 		s.logs.ask(orderClose)
@@ -25,7 +25,7 @@ func (s *supervisor) stay() {
 			s.hide()
 		}
 		if !recorded || !told {
-			s.tell()
+			s.reportExit()
 			told = recorded
 		}
 		if !asked && s.gone {

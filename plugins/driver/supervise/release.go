@@ -12,16 +12,16 @@ import (
 // LeaseEnding ends the names of files that all supervising processes of an allocation lock which have its lease.
 const LeaseEnding = ".lease"
 
-// letGo takes the lock of a lease from processes that were killed before they came to their task, and that the kernel does
+// releaseLease takes the lock of a lease from processes that were killed before they came to their task, and that the kernel does
 // not end: they never use the volumes, and others of the allocation wait for them before they unmount those. The lock belongs
 // to the open file, which all of them have, and which is taken from one for that. The supervising process itself, which may
 // be ending and have no program any more, is no task; what it has begun may be one.
-func letGo(supervising process, begun []process) {
+func releaseLease(supervising process, begun []process) {
 	if slices.ContainsFunc(begun, process.isTask) {
 		return
 	}
 	for _, p := range append(slices.Clip(begun), supervising) {
-		p.letGo()
+		p.releaseLease()
 	}
 }
 
@@ -31,7 +31,7 @@ func (p process) isTask() bool {
 	return ok && now == p.ticks && len(lives([]int{p.pid})) > 0 && !isSupervising(p.pid)
 }
 
-func (p process) letGo() {
+func (p process) releaseLease() {
 	process, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
 		return

@@ -17,12 +17,12 @@ const (
 	statxNoFollow = 0x100
 )
 
-// severed takes a volume away without writing anything more: the file system is shut down, so that what is in its
+// cutMount takes a volume away without writing anything more: the file system is shut down, so that what is in its
 // page cache never reaches the storage. Forcing ends the connection of FUSE file systems, and what waits for a
 // file server: those that hang cannot be opened, so the shutdown has half of the time that is left. A file system
 // that is mounted elsewhere too belongs to others: it is only unmounted here. All of it is done with the mount that is
 // found first, which is kept open: another one may be at the path after the wait.
-func (l *lease) severed(path string) {
+func (l *lease) cutMount(path string) {
 	at, flags := path, umountNoFollow
 	if fd, err := syscall.Open(path, oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0); err == nil {
 		defer syscall.Close(fd)

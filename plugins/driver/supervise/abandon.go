@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveUpWait is how long a start that is given up is waited for; what hangs in the kernel is waited for beside.
-const giveUpWait = 2 * time.Second
+// abandonWait is how long a start that is given up is waited for; what hangs in the kernel is waited for beside.
+const abandonWait = 2 * time.Second
 
 // Hang is the error of a start that was given up and that the kernel has not ended: a volume of the task does not answer.
 // Nothing is begun any more when it does.
@@ -29,17 +29,17 @@ func (h *Hang) Error() string { return h.Err.Error() }
 // Unwrap is that reason.
 func (h *Hang) Unwrap() error { return h.Err }
 
-// giveUp ends a start, with all that the task has begun: the supervising process begins nothing more while it is stopped,
+// abandon ends a start, with all that the task has begun: the supervising process begins nothing more while it is stopped,
 // and what it has begun stays below it.
-func (p *Process) giveUp(cause error) error {
+func (p *Process) abandon(cause error) error {
 	id := p.Ident()
 	if !errors.As(cause, new(refused)) {
 		_ = p.child.Signal(syscall.SIGSTOP)
 		p.killBelow()
 	}
-	below := looked(descendants(id.PID))
+	below := statAll(descendants(id.PID))
 	_ = p.child.Kill()
-	letGo(process{pid: id.PID, ticks: id.Ticks}, below)
+	releaseLease(process{pid: id.PID, ticks: id.Ticks}, below)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -55,7 +55,7 @@ func (p *Process) giveUp(cause error) error {
 	select {
 	case <-gone:
 		return cause
-	case <-time.After(giveUpWait):
+	case <-time.After(abandonWait):
 		left := []int{id.PID}
 		for _, b := range below {
 			left = append(left, b.pid)
@@ -84,7 +84,7 @@ func lives(pids []int) (out []Remain) {
 	return out
 }
 
-func looked(pids []int) (out []process) {
+func statAll(pids []int) (out []process) {
 	for _, pid := range pids {
 		if p, ok := stat(pid); ok {
 			out = append(out, p)
