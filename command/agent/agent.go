@@ -200,7 +200,7 @@ func (a *agent) serveHTTP(ctx context.Context) error {
 	ended := make(chan error, 1)
 	server.ErrorLog = complaints{a.log.Named("http")}.logger()
 	limits := httpapi.Limits{ConnsPerClient: a.cfg.Limits.HTTPConnsPerClient, Handshake: a.cfg.Limits.HTTPSHandshake}
-	guarded := limits.Guard(a.http, a.tls.http != nil, a.log.Named("http"))
+	guarded := limits.Guard(server, a.http, a.tls.http != nil, a.log.Named("http"))
 	go func() { ended <- server.Serve(a.tls.listener(guarded)) }()
 	select {
 	case err := <-ended:

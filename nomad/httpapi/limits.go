@@ -1,30 +1,39 @@
 package httpapi
 
 import (
+	"io"
 	"net"
+	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// Limits bound what clients may take of the HTTP port.
+// Limits limit what clients may take of the HTTP port.
 type Limits struct {
-	// ConnsPerClient is how many connections one client address may have; 0 does not bound them.
+	// ConnsPerClient is how many connections one client address may have; 0 means no limit.
 	ConnsPerClient int
-	// Handshake bounds the TLS handshake; 0 leaves it to the time for a request's head.
+	// Handshake limits the TLS handshake; 0 leaves it to the timeout of request headers.
 	Handshake time.Duration
 }
 
-// tooMany is the answer to a connection over the limit.
-const tooMany = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
-	"This address has too many connections: close some, or wait.\n"
+// Connections over the limit are served an error for a short time; further ones are closed.
+const (
+	excessMax     = 256
+	excessTimeout = 2 * time.Second
+	excessDrain   = 16 << 20
+	tooMany       = "too many connections from this address: close some and retry"
+)
 
-// Guard applies the limits to a listener, before TLS where there is any.
-func (l Limits) Guard(raw net.Listener, secure bool, log hclog.Logger) net.Listener {
-	limited := &limitedListener{Listener: raw, conns: wire.ConnLimit{Max: l.ConnsPerClient}, secure: secure, log: log}
+// Guard applies the limits to a server and returns the listener for it, before TLS where secure.
+func (l Limits) Guard(server *http.Server, raw net.Listener, secure bool, log hclog.Logger) net.Listener {
+	limited := &limitedListener{Listener: raw, conns: wire.ConnLimit{Max: l.ConnsPerClient}, slots: semaphore.NewWeighted(excessMax), log: log}
+	server.Handler = limited.refuse(server.Handler)
 	if !secure || l.Handshake <= 0 {
 		return limited
 	}
@@ -33,9 +42,11 @@ func (l Limits) Guard(raw net.Listener, secure bool, log hclog.Logger) net.Liste
 
 type limitedListener struct {
 	net.Listener
-	conns  wire.ConnLimit
-	secure bool
-	log    hclog.Logger
+	conns wire.ConnLimit
+	log   hclog.Logger
+	// excess are the remote addresses of connections over the limit that are served an error.
+	excess sync.Map
+	slots  *semaphore.Weighted
 }
 
 // Accept implements [net.Listener].
@@ -46,20 +57,56 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		counted, ok := l.conns.Accept(conn, func() {
-			l.log.Warn("too many connections from one client: closed a new one", "client", conn.RemoteAddr(), "http_max_conns_per_client", l.conns.Max)
+			l.log.Warn("too many connections from one client: refused a new one", "client", conn.RemoteAddr(), "http_max_conns_per_client", l.conns.Max)
 		})
 		if ok {
 			return counted, nil
 		}
-		if !l.secure { // it fits into the buffers of a new connection
-			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-			_, _ = conn.Write([]byte(tooMany))
+		if l.slots.TryAcquire(1) {
+			return l.admitExcess(conn), nil
 		}
 		_ = conn.Close()
 	}
 }
 
-// hurried is a listener whose connections must have finished TLS in time.
+// admitExcess returns a connection over the limit that is closed after excessTimeout.
+func (l *limitedListener) admitExcess(conn net.Conn) net.Conn {
+	address := conn.RemoteAddr().String()
+	l.excess.Store(address, nil)
+	timeout := time.AfterFunc(excessTimeout, func() { _ = conn.Close() })
+	return &excessConn{conn, sync.OnceFunc(func() {
+		timeout.Stop()
+		l.excess.Delete(address)
+		l.slots.Release(1)
+	})}
+}
+
+type excessConn struct {
+	net.Conn
+	release func()
+}
+
+// Close implements [net.Conn].
+func (c *excessConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}
+
+// refuse replies 429 to requests on connections over the limit, once the body has arrived: a client that still sends would
+// see a reset connection.
+func (l *limitedListener) refuse(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, excess := l.excess.Load(r.RemoteAddr); !excess {
+			next.ServeHTTP(w, r)
+			return
+		}
+		_, _ = io.CopyN(io.Discard, r.Body, excessDrain)
+		w.Header().Set("Connection", "close")
+		http.Error(w, tooMany, http.StatusTooManyRequests)
+	})
+}
+
+// hurried is a listener whose connections must finish their TLS handshake in time.
 type hurried struct {
 	net.Listener
 	within time.Duration
@@ -75,8 +122,8 @@ func (h *hurried) Accept() (net.Conn, error) {
 	return c, c.SetDeadline(c.end)
 }
 
-// shaking is a connection whose deadlines cannot be later than the end of the handshake. The HTTP server takes its
-// own deadline away when the handshake is done.
+// shaking is a connection whose deadlines are not later than that of the handshake, until the HTTP server clears its own
+// deadline after the handshake.
 type shaking struct {
 	net.Conn
 	end  time.Time

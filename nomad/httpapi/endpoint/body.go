@@ -14,16 +14,16 @@ import (
 	"github.com/open-nomad/open-nomad/internal/keyed"
 )
 
-// Bounds of request bodies.
+// Limits of request bodies.
 const (
-	// BodyMax bounds bodies of requests that hold no job, in bytes.
+	// BodyMax limits bodies of requests without a job, in bytes.
 	BodyMax = 1 << 20
 	// smallBody is the size above which few bodies may be in memory at once.
 	smallBody = 64 << 10
-	// bodyDepth bounds the nesting of objects and arrays.
+	// bodyDepth limits the nesting of objects and arrays.
 	bodyDepth = 128
-	// Bounds of the objects, and of all values, in a body: the first so many are free, and there must be so many bytes for
-	// each further one. An empty object takes three bytes, and half a KiB in memory.
+	// Limits of the objects, and of all values, in a body: a number, and one more for each so many bytes. An empty object
+	// takes three bytes of JSON, and half a KiB of memory.
 	objectsFree, objectBytes = 64 << 10, 256
 	valuesFree, valueBytes   = 256 << 10, 16
 )
@@ -57,7 +57,7 @@ func (c *Call) Body(limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return data, checkShape(data)
+	return data, checkStructure(data)
 }
 
 // Bytes reads a body of at most limit bytes. A larger Content-Length is refused before anything is read.
@@ -135,41 +135,5 @@ func (c *Call) addressed(data []byte) error {
 	}
 	c.Query.Region = cmp.Or(c.Params.Get("region"), body.Region, c.Query.Region)
 	c.Query.Namespace = cmp.Or(c.Params.Get("namespace"), body.Namespace, c.Query.Namespace)
-	return nil
-}
-
-// checkShape refuses nesting that a decoder would pay for, and more objects and values than what they could say explains,
-// in one pass and without memory.
-func checkShape(data []byte) error {
-	depth, objects, values, quoted, escaped := 0, 0, 0, false, false
-	for _, b := range data {
-		switch {
-		case escaped:
-			escaped = false
-		case quoted && b == '\\':
-			escaped = true
-		case b == '"':
-			quoted = !quoted
-		case quoted:
-		case b == '{' || b == '[':
-			if depth++; depth > bodyDepth {
-				return fault.New(fault.Invalid, "request body is nested deeper than %d levels", bodyDepth)
-			}
-			values++ // the first one in it
-			if b == '{' {
-				objects++
-			}
-		case b == '}' || b == ']':
-			depth--
-		case b == ',':
-			values++
-		}
-	}
-	if most := objectsFree + len(data)/objectBytes; objects > most {
-		return fault.New(fault.TooLarge, "%d objects in a request body of %d bytes; at most %d are possible", objects, len(data), most)
-	}
-	if most := valuesFree + len(data)/valueBytes; values > most {
-		return fault.New(fault.TooLarge, "%d values in a request body of %d bytes; at most %d are possible", values, len(data), most)
-	}
 	return nil
 }
