@@ -52,7 +52,7 @@ func TestStartThatHangsSaysWhereItWaits(t *testing.T) {
 		made <- err
 	}()
 	eventually(t, "the wait is told", func() bool {
-		return out.has("does not start yet") && out.has("path="+b.conf.StateDir)
+		return out.has("starting the agent takes long") && out.has("path="+b.conf.StateDir)
 	})
 	if err := os.WriteFile(hung, nil, 0o600); err != nil { // the disk answers
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestStartThatHangsSaysWhereItWaits(t *testing.T) {
 	if err := node.Run(ctx); err != nil {
 		t.Error(err)
 	}
-	if !out.has("goes on starting") {
+	if !out.has("starting the agent continues") {
 		t.Error("it is not told that the start goes on")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
 )
 
-// shutdownWait bounds how long open HTTP requests may hold up the end.
+// gcPercent is the default of GOGC for the agent: its heap grows to 1.5 times the live objects.
+const gcPercent = 50
+
+// shutdownWait limits how long the agent waits for open HTTP requests when it ends.
 const shutdownWait = 2 * time.Second
 
 // agent is a running agent: at least one of server and node is set.
@@ -73,7 +77,9 @@ func Run(ctx context.Context, cfg *config.Config, version string, hangups <-chan
 	if cfg.Name == "" {
 		cfg.Name, _ = os.Hostname()
 	}
-	paceHeap()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	a := &agent{cfg: cfg, version: version, log: log, dirs: dirs}
 	if a.tls, err = secure(cfg); err != nil {
 		return err

@@ -1,2 +1,2 @@
-// Package slow tells of what takes long, and may do so for ever: a start that reads a disk which hangs. It ends nothing.
+// Package slow logs steps of a start that take long, such as reading a disk that hangs. It does not end them.
 package slow

@@ -7,30 +7,31 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Something takes long after tellAfter, and is told again after twice as long each time, at most tellEvery.
+// A step is logged after firstLog, and again after pauses that double up to maxPause. They have no jitter: nothing is
+// retried.
 const (
-	tellAfter = 5 * time.Second
-	tellEvery = 5 * time.Minute
+	firstLog = 5 * time.Second
+	maxPause = 5 * time.Minute
 )
 
-// Begin says that something begins, which needs the path. It is told in the log while it lasts for long; done ends that.
+// Begin starts to watch a step that needs the path, and logs it while it takes long, until done is called.
 func Begin(log hclog.Logger, what, path string) (done func()) {
-	begun, over := time.Now(), make(chan struct{})
-	var told sync.WaitGroup
-	told.Go(func() {
-		for pause := tellAfter; ; pause = min(2*pause, tellEvery) {
+	start, ended := time.Now(), make(chan struct{})
+	var logs sync.WaitGroup
+	logs.Go(func() {
+		for pause := firstLog; ; pause = min(2*pause, maxPause) {
 			timer := time.NewTimer(pause)
 			select {
 			case <-timer.C:
-				log.Warn("the agent does not start yet: this takes long, and goes on", "waits_for", what, "path", path, "since", begun.UTC().Format(time.RFC3339))
-			case <-over:
+				log.Warn("starting the agent takes long", "waits_for", what, "path", path, "since", start.UTC().Format(time.RFC3339))
+			case <-ended:
 				timer.Stop()
-				if pause > tellAfter {
-					log.Info("the agent goes on starting", "waited_for", what, "path", path, "took", time.Since(begun).Round(time.Millisecond))
+				if pause > firstLog {
+					log.Info("starting the agent continues", "waited_for", what, "path", path, "took", time.Since(start).Round(time.Millisecond))
 				}
 				return
 			}
 		}
 	})
-	return func() { close(over); told.Wait() }
+	return func() { close(ended); logs.Wait() }
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/slow"
 )
 
-func TestWhatTakesLongIsTold(t *testing.T) {
+func TestSlowStepsAreLogged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		takes         time.Duration
@@ -27,7 +27,7 @@ func TestWhatTakesLongIsTold(t *testing.T) {
 				`waits_for="read it" path=/x`: c.waits, `waited_for="read it" path=/x took=`: c.goesOn,
 			} {
 				if n := strings.Count(out.String(), text); n != want {
-					t.Errorf("%s: %q is told %d times, want %d:\n%s", c.takes, text, n, want, out.String())
+					t.Errorf("%s: %q is logged %d times, want %d:\n%s", c.takes, text, n, want, out.String())
 				}
 			}
 		})

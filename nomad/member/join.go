@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
-// gossipPort is where servers gossip unless they are told otherwise.
+// gossipPort is the default port for gossip.
 const gossipPort = "4648"
 
-// withPort completes addresses that have no port.
+// withPort adds the default port to addresses without one.
 func withPort(addresses []string) []string {
 	var out []string
 	for _, a := range addresses {
@@ -24,7 +25,7 @@ func withPort(addresses []string) []string {
 	return out
 }
 
-// join finds the configured servers. It fails only when the tries are bounded and used up.
+// join joins the configured servers. It fails only after the configured number of tries.
 func (m *Members) join(ctx context.Context) error {
 	if len(m.conf.Join.Start) > 0 {
 		if _, err := m.Join(m.conf.Join.Start); err != nil {
@@ -38,26 +39,22 @@ func (m *Members) join(ctx context.Context) error {
 	if interval <= 0 {
 		interval = DefaultInterval
 	}
-	for try, pause := 1, time.Second; ; try++ {
+	pace := retry.Between(min(time.Second, interval), interval)
+	for try := 1; ; try++ {
+		pause := min(pace.Next(), interval) // servers that start together find each other within seconds
 		n, err := m.Join(m.conf.Join.Retry)
 		switch {
 		case n > 0 && len(m.listed()) > 1:
-			m.log.Info("joined other servers", "answered", n, "addresses", m.conf.Join.Retry)
+			m.log.Info("joined other servers", "replied", n, "addresses", m.conf.Join.Retry)
 			return nil
 		case n > 0:
-			// Only this server itself has answered so far.
-			try = 0
+			try = 0 // only this server itself has replied
 		case m.conf.Join.Max > 0 && try >= m.conf.Join.Max:
-			return fault.New(fault.Unavailable, "retry_join: no server answered in %d tries: %w", try, err)
+			return fault.New(fault.Unavailable, "retry_join: no server replied in %d tries: %w", try, err)
 		default:
-			m.log.Warn("no server to join has answered; trying again", "addresses", m.conf.Join.Retry, "try", try, "retry_in", min(pause, interval), "error", err)
+			m.log.Warn("no server to join has replied", "addresses", m.conf.Join.Retry, "try", try, "retry_in", pause, "error", err)
 		}
-		if !await(ctx, nil, min(pause, interval)) {
-			return nil
-		}
-		// Servers that are started together find each other within seconds, whatever the interval.
-		pause = min(2*pause, interval)
-		if len(m.listed()) > 1 {
+		if !retry.Sleep(ctx, pause) || len(m.listed()) > 1 {
 			return nil
 		}
 	}

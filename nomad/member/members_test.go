@@ -126,7 +126,7 @@ func TestJoinGoesOnUntilItWorks(t *testing.T) {
 	a := w.host(t, "a", 0)
 	a.conf.Join.Retry = []string{address, "no-such-host.invalid:1"}
 	a.start()
-	until(t, "the failure is told", func() bool { return a.log.count("no server to join has answered") > 0 && a.log.count(address) > 0 })
+	until(t, "the failure is logged", func() bool { return a.log.count("no server to join has replied") > 0 && a.log.count(address) > 0 })
 	b := w.host(t, "b", 1)
 	b.conf.Bind = address
 	b.start()

@@ -8,14 +8,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
-// remembered reads from the file of the gossip library whom this server gossiped with when it ended: the addresses
-// of members by name. A server that left remembers nobody, unless it is to come back.
+// remembered reads the addresses of the last known members, by name, from the file of the gossip library. A server that
+// left has none, unless it is configured to rejoin.
 func remembered(path string, rejoinAfterLeave bool) map[string]string {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil // the library, which reads it too, says why
+		return nil // the library reads it too and logs the error
 	}
 	defer f.Close()
 	known := map[string]string{}
@@ -34,22 +36,20 @@ func remembered(path string, rejoinAfterLeave bool) map[string]string {
 	return known
 }
 
-// rejoin asks those again that this server remembers and that have not answered when it began: the library asks each
-// once, until one has answered. So servers that are restarted together find each other in any order.
+// rejoin contacts the remembered members that did not reply at the start, for forgetAfter: the library contacts each
+// once, until one replies. So servers that are restarted together find each other in any order.
 func (m *Members) rejoin(ctx context.Context) {
 	missing := m.known
 	delete(missing, m.ownName())
-	end := time.Now().Add(forgetAfter)
-	for pause := time.Second; len(missing) > 0 && time.Now().Before(end); pause = min(2*pause, reconnectInterval) {
-		if !await(ctx, nil, pause) {
-			return
-		}
+	ctx, cancel := context.WithTimeout(ctx, forgetAfter)
+	defer cancel()
+	for pace := retry.Between(time.Second, reconnectInterval); len(missing) > 0 && pace.Wait(ctx); {
 		for _, x := range m.listed() {
 			delete(missing, x.Name)
 		}
 		for _, name := range slices.Sorted(maps.Keys(missing)) {
 			if _, err := m.Join([]string{missing[name]}); err != nil {
-				m.log.Debug("a server that was known before the restart does not answer", "server", name, "address", missing[name], "error", err)
+				m.log.Debug("a server that was known before the restart does not reply", "server", name, "address", missing[name], "error", err)
 			}
 		}
 	}

@@ -1,8 +1,11 @@
-// Package logfile writes the log of the agent to a file that is closed and renamed when it is large or old.
+// Package logfile writes the log of the agent to a file that is renamed when it is large or old.
 //
 // Invariants:
-//   - A line stands in one file.
-//   - A file that cannot be renamed, or made anew, is written on: no line is lost for the sake of rotation.
+//   - A line is not split between files.
+//   - When the file cannot be renamed or created, writing continues in the old one: rotation loses no line.
+//
+// Lumberjack would not do: its limit is in megabytes, it cannot keep zero archives or rotate by age, and it drops the line
+// when a rotation fails.
 package logfile
 
 import (
@@ -17,22 +20,22 @@ import (
 	"time"
 )
 
-// Default is the name of the file where only a directory is named.
+// Default is the name of the file when Path is a directory.
 const Default = "nomad.log"
 
-// Config says where the log is and when it is rotated.
+// Config configures a log file.
 type Config struct {
 	// Path is the file, or its directory with a slash at the end.
 	Path string
-	// BytesMax is the size above which no line is added; 0 is no bound.
+	// BytesMax limits the size; 0 means no limit.
 	BytesMax int64
-	// AgeMax is the time after which a file is closed; 0 is no bound.
+	// AgeMax limits the time that a file is used; 0 means no limit.
 	AgeMax time.Duration
-	// ArchivesMax is how many closed files are kept, the newest: 0 keeps all, less keeps none.
+	// ArchivesMax is the number of renamed files to keep: 0 keeps all, a negative number none.
 	ArchivesMax int
 }
 
-// File is the log. Its methods may be called at once.
+// File is the log. Its methods may be called concurrently.
 type File struct {
 	conf Config
 
@@ -42,7 +45,7 @@ type File struct {
 	opened time.Time
 }
 
-// Open opens the file, or makes it, readable by its owner only. What it has stays.
+// Open opens the file for appending, or creates it, readable by its owner only.
 func Open(c Config) (*File, error) {
 	if strings.HasSuffix(c.Path, "/") {
 		c.Path += Default
@@ -62,13 +65,13 @@ func (f *File) open() error {
 	info, err := file.Stat()
 	if err != nil {
 		_ = file.Close()
-		return fmt.Errorf("look at log file: %w", err)
+		return fmt.Errorf("stat log file: %w", err)
 	}
 	f.file, f.bytes, f.opened = file, info.Size(), time.Now()
 	return nil
 }
 
-// Write adds a line, to a new file when the present one is full or old.
+// Write appends a line, after a rotation if that is due.
 func (f *File) Write(line []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,14 +83,14 @@ func (f *File) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// due reports whether the file is to be closed before the line is written. One that is empty never is.
+// due reports whether the file must be rotated before a line of that length is written. An empty file is not rotated.
 func (f *File) due(line int) bool {
 	full := f.conf.BytesMax > 0 && f.bytes+int64(line) > f.conf.BytesMax
 	old := f.conf.AgeMax > 0 && time.Since(f.opened) >= f.conf.AgeMax
 	return f.bytes > 0 && (full || old)
 }
 
-// rotate renames the file and makes a new one; when it cannot, the file is written on until it is due again.
+// rotate renames the file and creates a new one. After a failure it is tried again when the next rotation is due.
 func (f *File) rotate() {
 	was := f.file
 	err := os.Rename(f.conf.Path, f.archive(time.Now()))
@@ -99,19 +102,19 @@ func (f *File) rotate() {
 	f.bytes, f.opened = 0, time.Now()
 }
 
-// archive is the name of the file when it was closed at that time: nomad-<nanoseconds>.log.
+// archive returns the name of a file that is renamed at that time: nomad-<nanoseconds>.log.
 func (f *File) archive(at time.Time) string {
 	head, tail := f.parts()
 	return fmt.Sprintf("%s%019d%s", head, at.UnixNano(), tail)
 }
 
-// parts are what stands before and behind the time in names of archives.
+// parts returns the text before and after the time in the names of archives.
 func (f *File) parts() (head, tail string) {
 	tail = filepath.Ext(f.conf.Path)
 	return strings.TrimSuffix(f.conf.Path, tail) + "-", tail
 }
 
-// prune removes the oldest archives. What else begins like them stays.
+// prune removes the oldest archives and no other file.
 func (f *File) prune() {
 	if f.conf.ArchivesMax == 0 {
 		return
