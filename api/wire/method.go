@@ -6,42 +6,40 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// Scope says which process serves a method.
+// Scope is the kind of process that serves a method.
 type Scope uint8
 
 // Scopes.
 const (
-	// Leader methods run on the leader; other servers forward once.
+	// Leader methods run on the leader; other servers forward them.
 	Leader Scope = iota
-	// Any methods are reads: any server answers them when the request allows stale data, else the leader.
+	// Any methods are reads: any server serves them when the request allows stale data, else the leader.
 	Any
-	// Local methods run on the server that was asked.
+	// Local methods run on the server that receives the call.
 	Local
-	// OnNode methods are served by a client agent, over the connection that it dialled.
+	// OnNode methods run on a client agent, over the connection that it dialed.
 	OnNode
 )
 
-// Auth says who may call a method.
+// Auth is the kind of caller that a method permits.
 type Auth uint8
 
 // Callers.
 const (
-	// ByUser methods are reached through HTTP; a token decides.
+	// ByUser methods are called through HTTP; a token decides.
 	ByUser Auth = iota
-	// ByNode methods are called by client agents, which prove themselves by their node's secret.
+	// ByNode methods are called by client agents, which authenticate with their node's secret.
 	ByNode
 	// ByServer methods are called between servers, and by servers on nodes.
 	ByServer
-	// ByPeer methods hand secrets from server to server: as ByServer, and where certificates prove nothing only
-	// the hosts of living servers are answered.
+	// ByPeer methods carry secrets between servers: as ByServer, but without certificates only the hosts of living servers
+	// may call them.
 	ByPeer
-	// ByOperator methods are reached through the HTTP API of a server: no node may call them, nor have one of
-	// its users call them.
+	// ByOperator methods are called through the HTTP API of a server; neither nodes nor their users may call them.
 	ByOperator
 )
 
-// Caller carries a call to where its method is served. In-process servers, remote servers and
-// nodes are all callers.
+// Caller sends a call to the process that serves its method: a server in the same process, a remote server or a node.
 type Caller interface {
 	// Invoke sends req and fills resp; both are pointers to msgp-coded structs.
 	Invoke(ctx context.Context, method string, req, resp any) error
@@ -66,7 +64,7 @@ func (m Method[Req, Resp]) Call(ctx context.Context, c Caller, req *Req) (*Resp,
 // Handle binds the method to the function that serves it.
 func (m Method[Req, Resp]) Handle(fn func(context.Context, *Req) (*Resp, error)) Handler {
 	return Handler{
-		Name: m.Name, Scope: m.Scope, Auth: m.Auth,
+		Name: m.Name, Scope: m.Scope, Auth: m.Auth, Heavy: heavy[m.Name],
 		New:      func() any { return new(Req) },
 		NewReply: func() any { return new(Resp) },
 		Serve: func(ctx context.Context, req any) (any, error) {
@@ -83,14 +81,16 @@ func (m Method[Req, Resp]) Handle(fn func(context.Context, *Req) (*Resp, error))
 	}
 }
 
-// Handler serves one method without its types.
+// Handler serves one method; requests and replies are untyped.
 type Handler struct {
 	Name  string
 	Scope Scope
 	Auth  Auth
+	// Heavy methods compute for up to seconds; few run at once.
+	Heavy bool
 	// New makes an empty request to decode into.
 	New func() any
-	// NewReply makes an empty response, for who forwards the call.
+	// NewReply makes an empty response for a server that forwards the call.
 	NewReply func() any
 	Serve    func(ctx context.Context, req any) (any, error)
 }

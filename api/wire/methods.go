@@ -2,6 +2,9 @@ package wire
 
 import "github.com/open-nomad/open-nomad/api"
 
+// heavy are the methods that compute for up to seconds and wait for nothing.
+var heavy = map[string]bool{JobPlan.Name: true, JobValidate.Name: true}
+
 // Methods of Node.
 var (
 	// NodeRegister registers a node or updates its fingerprint.

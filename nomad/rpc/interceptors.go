@@ -15,11 +15,10 @@ import (
 
 type serve = func(context.Context, any) (any, error)
 
-// guarded puts the interceptors before a handler. Who calls is checked by every server that the call meets; the
-// secret of a node right before it is served, so that no way leads round that: not by a server that wins an
-// election while it holds the call.
+// guarded adds the interceptors to a handler. Every server on the way checks the caller. The server that serves the call
+// checks the secret of a node right before, even when it won an election while it held the call.
 func (s *Server) guarded(h wire.Handler) wire.Handler {
-	h.Serve = s.admitted(h, whole(h, s.regional(h, s.led(h, s.proven(h, s.stamped(computed(h)))))))
+	h.Serve = s.admitted(h, rejectNulls(h, s.regional(h, s.led(h, s.proven(h, s.stamped(limitCPU(h)))))))
 	h = wire.Recovered(h, s.config.Log)
 	h.Serve = s.observed(h)
 	return h
@@ -38,7 +37,7 @@ func (s *Server) observed(h wire.Handler) serve {
 	}
 }
 
-// admitted refuses callers whose certificate does not let them call the method.
+// admitted rejects callers whose certificate does not permit the method.
 func (s *Server) admitted(h wire.Handler, next serve) serve {
 	return func(ctx context.Context, req any) (any, error) {
 		if p := wire.PeerOf(ctx); p.Remote() {
@@ -46,7 +45,7 @@ func (s *Server) admitted(h wire.Handler, next serve) serve {
 				return nil, err
 			}
 			if p.Instance != "" && h.Auth == wire.ByNode {
-				// Who has another secret is told so by those who compare it, and no more.
+				// A caller with a wrong secret is rejected where the secret is compared.
 				who := nodeOf(req)
 				if !errors.Is(s.verify(ctx, who), fault.Denied) {
 					if err := s.nodes.taken(ctx, who.NodeID, p.Instance, p.Address); err != nil {
@@ -59,7 +58,7 @@ func (s *Server) admitted(h wire.Handler, next serve) serve {
 	}
 }
 
-// may is the table of who may call what over the network: what a certificate proves and where.
+// may checks whether the certificate of a remote caller permits a method.
 func (s *Server) may(p wire.Peer, h wire.Handler) error {
 	home := p.Of(s.config.Region)
 	switch {
@@ -76,10 +75,9 @@ func (s *Server) may(p wire.Peer, h wire.Handler) error {
 	return nil
 }
 
-// computed has those wait for their turn that compute long for a short request, and wait for nothing. Reads do it in
-// [Block].
-func computed(h wire.Handler) serve {
-	if h.Name != wire.JobPlan.Name && h.Name != wire.JobValidate.Name {
+// limitCPU runs heavy methods as long work. Reads are limited in [Block].
+func limitCPU(h wire.Handler) serve {
+	if !h.Heavy {
 		return h.Serve
 	}
 	return func(ctx context.Context, req any) (resp any, err error) {
@@ -91,9 +89,9 @@ func computed(h wire.Handler) serve {
 	}
 }
 
-// proven lets only nodes in that prove themselves by their secret.
+// proven rejects nodes with a wrong secret.
 func (s *Server) proven(h wire.Handler, next serve) serve {
-	if h.Auth != wire.ByNode || h.Name == wire.NodeRegister.Name { // that service compares or records the secret in the same raft entry
+	if h.Auth != wire.ByNode || h.Name == wire.NodeRegister.Name { // that service checks or records the secret in the raft entry
 		return next
 	}
 	checked := func(ctx context.Context, req any) (any, error) {
@@ -108,7 +106,7 @@ func (s *Server) proven(h wire.Handler, next serve) serve {
 	}
 	return func(ctx context.Context, req any) (any, error) {
 		if !s.config.Raft.IsLeader() {
-			// What this server knows may be old, or nothing at all after a start: the leader decides.
+			// The state of this server may be old: the leader decides.
 			if id, secret := credentials(req); id != "" && s.verify(ctx, wire.Hello{NodeID: id, Secret: secret}) != nil {
 				return s.forward(ctx, h, req, checked)
 			}
@@ -117,9 +115,9 @@ func (s *Server) proven(h wire.Handler, next serve) serve {
 	}
 }
 
-// whole refuses requests with holes where no code expects them. What comes over the network was looked at when it
-// was decoded, and what workers of this process send is this program's own.
-func whole(h wire.Handler, next serve) serve {
+// rejectNulls rejects requests with nulls in lists and maps. Requests from the network were checked when they were decoded,
+// and requests of other servers come from this program.
+func rejectNulls(h wire.Handler, next serve) serve {
 	if h.Auth == wire.ByServer || h.Auth == wire.ByPeer {
 		return next
 	}
@@ -133,9 +131,8 @@ func whole(h wire.Handler, next serve) serve {
 	}
 }
 
-// amongServers reports whether a remote peer may call a server method. Where no roles are proven the
-// servers must still reach each other: what a server answers about itself is open then, and what the
-// leader does for servers, and what they tell each other in secret, is for who speaks from the host of a living one.
+// amongServers reports whether a remote peer may call a server method. Without certificates the servers must still reach
+// each other: then any peer may call local methods, and a peer on the host of a living server the leader's and the secret ones.
 func (s *Server) amongServers(p wire.Peer, h wire.Handler) bool {
 	if p.Role != wire.Unproven {
 		return p.Role == wire.RoleServer
@@ -154,7 +151,7 @@ func (s *Server) hostOfServer(address string) bool {
 	})
 }
 
-// nodeOf is what a node method's request says of who asks.
+// nodeOf returns the node that makes a request.
 func nodeOf(req any) wire.Hello {
 	if r, ok := req.(*api.NodeRegisterRequest); ok && r.Node != nil {
 		return wire.Hello{NodeID: r.Node.ID, Secret: r.Node.SecretID}
@@ -163,7 +160,7 @@ func nodeOf(req any) wire.Hello {
 	return wire.Hello{NodeID: id, Secret: secret}
 }
 
-// credentials returns how a node method's request says who calls; empty for unknown requests.
+// credentials returns the node id and secret in the request of a node method; empty for other requests.
 func credentials(req any) (nodeID, secret string) {
 	switch r := req.(type) {
 	case *api.NodeHeartbeatRequest:
