@@ -83,18 +83,22 @@ type StaleMount struct {
 	Shared bool `json:",omitempty" msg:",omitempty"`
 }
 
-// Rollback is what the servers have to find out after they went back to an older state, by a restore.
+// Rollback is the hold on volumes after a restore: until all nodes have reported their mounts, no volume that excludes
+// another user is given to a user, detached or deleted.
 type Rollback struct {
-	// At is when that was, in Unix nanoseconds. A registration counts that proves by it that it was built after that.
+	// At is the time of the restore in Unix nanoseconds. A registration that carries it was built after the restore.
 	At int64 `msg:",omitempty"`
-	// Untold are the nodes that have not registered since, and told what they have mounted; by id.
-	Untold []string `msg:",omitempty"`
-	// Awaited are those of Untold that nobody knew to be down. Until they have told, or for long enough, Open is not
-	// set, and volumes that exclude a user elsewhere are neither given to anybody nor detached nor deleted.
-	Awaited []string `msg:",omitempty"`
-	Open    bool     `msg:",omitempty"`
-	// Lease is the longest promise that the state before knew of.
-	Lease time.Duration `msg:",omitempty"`
+	// Unreported are the ids of the nodes that have not reported their mounts since the restore.
+	Unreported []string `msg:",omitempty"`
+	// Released are the volumes that an operator detached by force from nodes of Unreported.
+	Released []*ReleasedVolume `msg:",omitempty"`
+}
+
+// ReleasedVolume is an external volume that does not wait for the report of a node.
+type ReleasedVolume struct {
+	PluginID   string `msg:",omitempty"`
+	ExternalID string `msg:",omitempty"`
+	NodeID     string `msg:",omitempty"`
 }
 
 // NodeStub is the row of a node in lists.

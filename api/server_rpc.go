@@ -66,6 +66,8 @@ type SnapshotRestoreRequest struct {
 	Offset int64  `msg:",omitempty"`
 	Data   []byte `msg:",omitempty"`
 	Last   bool   `msg:",omitempty"`
+	// Force restores although external volumes are attached.
+	Force bool `msg:",omitempty"`
 	WriteRequest
 }
 

@@ -5250,31 +5250,124 @@ func (z *NodeTopology) Msgsize() (s int) {
 }
 
 // MarshalMsg implements msgp.Marshaler
+func (z ReleasedVolume) MarshalMsg(b []byte) (o []byte, err error) {
+	o = msgp.Require(b, z.Msgsize())
+	// check for omitted fields
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
+	_ = zb0001Mask
+	if z.PluginID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x1
+	}
+	if z.ExternalID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x2
+	}
+	if z.NodeID == "" {
+		zb0001Len--
+		zb0001Mask |= 0x4
+	}
+	// variable map header, size zb0001Len
+	o = append(o, 0x80|uint8(zb0001Len))
+
+	// skip if no fields are to be emitted
+	if zb0001Len != 0 {
+		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "PluginID"
+			o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+			o = msgp.AppendString(o, z.PluginID)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
+			// string "ExternalID"
+			o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
+			o = msgp.AppendString(o, z.ExternalID)
+		}
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
+			// string "NodeID"
+			o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+			o = msgp.AppendString(o, z.NodeID)
+		}
+	}
+	return
+}
+
+// UnmarshalMsg implements msgp.Unmarshaler
+func (z *ReleasedVolume) UnmarshalMsg(bts []byte) (o []byte, err error) {
+	var field []byte
+	_ = field
+	var zb0001 uint32
+	zb0001, bts, err = msgp.ReadMapHeaderBytes(bts)
+	if err != nil {
+		err = msgp.WrapError(err)
+		return
+	}
+	if zb0001 > z020bc06climitMaps {
+		err = msgp.ErrLimitExceeded
+		return
+	}
+	for zb0001 > 0 {
+		zb0001--
+		field, bts, err = msgp.ReadMapKeyZC(bts)
+		if err != nil {
+			err = msgp.WrapError(err)
+			return
+		}
+		switch msgp.UnsafeString(field) {
+		case "PluginID":
+			z.PluginID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "PluginID")
+				return
+			}
+		case "ExternalID":
+			z.ExternalID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "ExternalID")
+				return
+			}
+		case "NodeID":
+			z.NodeID, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodeID")
+				return
+			}
+		default:
+			bts, err = msgp.Skip(bts)
+			if err != nil {
+				err = msgp.WrapError(err)
+				return
+			}
+		}
+	}
+	o = bts
+	return
+}
+
+// Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
+func (z ReleasedVolume) Msgsize() (s int) {
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 7 + msgp.StringPrefixSize + len(z.NodeID)
+	return
+}
+
+// MarshalMsg implements msgp.Marshaler
 func (z *Rollback) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(3)
+	var zb0001Mask uint8 /* 3 bits */
 	_ = zb0001Mask
 	if z.At == 0 {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
-	if z.Untold == nil {
+	if z.Unreported == nil {
 		zb0001Len--
 		zb0001Mask |= 0x2
 	}
-	if z.Awaited == nil {
+	if z.Released == nil {
 		zb0001Len--
 		zb0001Mask |= 0x4
-	}
-	if z.Open == false {
-		zb0001Len--
-		zb0001Mask |= 0x8
-	}
-	if z.Lease == 0 {
-		zb0001Len--
-		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -5287,30 +5380,60 @@ func (z *Rollback) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendInt64(o, z.At)
 		}
 		if (zb0001Mask & 0x2) == 0 { // if not omitted
-			// string "Untold"
-			o = append(o, 0xa6, 0x55, 0x6e, 0x74, 0x6f, 0x6c, 0x64)
-			o = msgp.AppendArrayHeader(o, uint32(len(z.Untold)))
-			for za0001 := range z.Untold {
-				o = msgp.AppendString(o, z.Untold[za0001])
+			// string "Unreported"
+			o = append(o, 0xaa, 0x55, 0x6e, 0x72, 0x65, 0x70, 0x6f, 0x72, 0x74, 0x65, 0x64)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Unreported)))
+			for za0001 := range z.Unreported {
+				o = msgp.AppendString(o, z.Unreported[za0001])
 			}
 		}
 		if (zb0001Mask & 0x4) == 0 { // if not omitted
-			// string "Awaited"
-			o = append(o, 0xa7, 0x41, 0x77, 0x61, 0x69, 0x74, 0x65, 0x64)
-			o = msgp.AppendArrayHeader(o, uint32(len(z.Awaited)))
-			for za0002 := range z.Awaited {
-				o = msgp.AppendString(o, z.Awaited[za0002])
+			// string "Released"
+			o = append(o, 0xa8, 0x52, 0x65, 0x6c, 0x65, 0x61, 0x73, 0x65, 0x64)
+			o = msgp.AppendArrayHeader(o, uint32(len(z.Released)))
+			for za0002 := range z.Released {
+				if z.Released[za0002] == nil {
+					o = msgp.AppendNil(o)
+				} else {
+					// check for omitted fields
+					zb0002Len := uint32(3)
+					var zb0002Mask uint8 /* 3 bits */
+					_ = zb0002Mask
+					if z.Released[za0002].PluginID == "" {
+						zb0002Len--
+						zb0002Mask |= 0x1
+					}
+					if z.Released[za0002].ExternalID == "" {
+						zb0002Len--
+						zb0002Mask |= 0x2
+					}
+					if z.Released[za0002].NodeID == "" {
+						zb0002Len--
+						zb0002Mask |= 0x4
+					}
+					// variable map header, size zb0002Len
+					o = append(o, 0x80|uint8(zb0002Len))
+
+					// skip if no fields are to be emitted
+					if zb0002Len != 0 {
+						if (zb0002Mask & 0x1) == 0 { // if not omitted
+							// string "PluginID"
+							o = append(o, 0xa8, 0x50, 0x6c, 0x75, 0x67, 0x69, 0x6e, 0x49, 0x44)
+							o = msgp.AppendString(o, z.Released[za0002].PluginID)
+						}
+						if (zb0002Mask & 0x2) == 0 { // if not omitted
+							// string "ExternalID"
+							o = append(o, 0xaa, 0x45, 0x78, 0x74, 0x65, 0x72, 0x6e, 0x61, 0x6c, 0x49, 0x44)
+							o = msgp.AppendString(o, z.Released[za0002].ExternalID)
+						}
+						if (zb0002Mask & 0x4) == 0 { // if not omitted
+							// string "NodeID"
+							o = append(o, 0xa6, 0x4e, 0x6f, 0x64, 0x65, 0x49, 0x44)
+							o = msgp.AppendString(o, z.Released[za0002].NodeID)
+						}
+					}
+				}
 			}
-		}
-		if (zb0001Mask & 0x8) == 0 { // if not omitted
-			// string "Open"
-			o = append(o, 0xa4, 0x4f, 0x70, 0x65, 0x6e)
-			o = msgp.AppendBool(o, z.Open)
-		}
-		if (zb0001Mask & 0x10) == 0 { // if not omitted
-			// string "Lease"
-			o = append(o, 0xa5, 0x4c, 0x65, 0x61, 0x73, 0x65)
-			o = msgp.AppendDuration(o, z.Lease)
 		}
 	}
 	return
@@ -5344,63 +5467,101 @@ func (z *Rollback) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "At")
 				return
 			}
-		case "Untold":
+		case "Unreported":
 			var zb0002 uint32
 			zb0002, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "Untold")
+				err = msgp.WrapError(err, "Unreported")
 				return
 			}
 			if zb0002 > z020bc06climitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.Untold) >= int(zb0002) {
-				z.Untold = z.Untold[:zb0002]
+			if cap(z.Unreported) >= int(zb0002) {
+				z.Unreported = z.Unreported[:zb0002]
 			} else {
-				z.Untold = make([]string, zb0002)
+				z.Unreported = make([]string, zb0002)
 			}
-			for za0001 := range z.Untold {
-				z.Untold[za0001], bts, err = msgp.ReadStringBytes(bts)
+			for za0001 := range z.Unreported {
+				z.Unreported[za0001], bts, err = msgp.ReadStringBytes(bts)
 				if err != nil {
-					err = msgp.WrapError(err, "Untold", za0001)
+					err = msgp.WrapError(err, "Unreported", za0001)
 					return
 				}
 			}
-		case "Awaited":
+		case "Released":
 			var zb0003 uint32
 			zb0003, bts, err = msgp.ReadArrayHeaderBytes(bts)
 			if err != nil {
-				err = msgp.WrapError(err, "Awaited")
+				err = msgp.WrapError(err, "Released")
 				return
 			}
 			if zb0003 > z020bc06climitArrays {
 				err = msgp.ErrLimitExceeded
 				return
 			}
-			if cap(z.Awaited) >= int(zb0003) {
-				z.Awaited = z.Awaited[:zb0003]
+			if cap(z.Released) >= int(zb0003) {
+				z.Released = z.Released[:zb0003]
 			} else {
-				z.Awaited = make([]string, zb0003)
+				z.Released = make([]*ReleasedVolume, zb0003)
 			}
-			for za0002 := range z.Awaited {
-				z.Awaited[za0002], bts, err = msgp.ReadStringBytes(bts)
-				if err != nil {
-					err = msgp.WrapError(err, "Awaited", za0002)
-					return
+			for za0002 := range z.Released {
+				if msgp.IsNil(bts) {
+					bts, err = msgp.ReadNilBytes(bts)
+					if err != nil {
+						return
+					}
+					z.Released[za0002] = nil
+				} else {
+					if z.Released[za0002] == nil {
+						z.Released[za0002] = new(ReleasedVolume)
+					}
+					var zb0004 uint32
+					zb0004, bts, err = msgp.ReadMapHeaderBytes(bts)
+					if err != nil {
+						err = msgp.WrapError(err, "Released", za0002)
+						return
+					}
+					if zb0004 > z020bc06climitMaps {
+						err = msgp.ErrLimitExceeded
+						return
+					}
+					for zb0004 > 0 {
+						zb0004--
+						field, bts, err = msgp.ReadMapKeyZC(bts)
+						if err != nil {
+							err = msgp.WrapError(err, "Released", za0002)
+							return
+						}
+						switch msgp.UnsafeString(field) {
+						case "PluginID":
+							z.Released[za0002].PluginID, bts, err = msgp.ReadStringBytes(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "Released", za0002, "PluginID")
+								return
+							}
+						case "ExternalID":
+							z.Released[za0002].ExternalID, bts, err = msgp.ReadStringBytes(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "Released", za0002, "ExternalID")
+								return
+							}
+						case "NodeID":
+							z.Released[za0002].NodeID, bts, err = msgp.ReadStringBytes(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "Released", za0002, "NodeID")
+								return
+							}
+						default:
+							bts, err = msgp.Skip(bts)
+							if err != nil {
+								err = msgp.WrapError(err, "Released", za0002)
+								return
+							}
+						}
+					}
 				}
-			}
-		case "Open":
-			z.Open, bts, err = msgp.ReadBoolBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Open")
-				return
-			}
-		case "Lease":
-			z.Lease, bts, err = msgp.ReadDurationBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Lease")
-				return
 			}
 		default:
 			bts, err = msgp.Skip(bts)
@@ -5416,15 +5577,18 @@ func (z *Rollback) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *Rollback) Msgsize() (s int) {
-	s = 1 + 3 + msgp.Int64Size + 7 + msgp.ArrayHeaderSize
-	for za0001 := range z.Untold {
-		s += msgp.StringPrefixSize + len(z.Untold[za0001])
+	s = 1 + 3 + msgp.Int64Size + 11 + msgp.ArrayHeaderSize
+	for za0001 := range z.Unreported {
+		s += msgp.StringPrefixSize + len(z.Unreported[za0001])
 	}
-	s += 8 + msgp.ArrayHeaderSize
-	for za0002 := range z.Awaited {
-		s += msgp.StringPrefixSize + len(z.Awaited[za0002])
+	s += 9 + msgp.ArrayHeaderSize
+	for za0002 := range z.Released {
+		if z.Released[za0002] == nil {
+			s += msgp.NilSize
+		} else {
+			s += 1 + 9 + msgp.StringPrefixSize + len(z.Released[za0002].PluginID) + 11 + msgp.StringPrefixSize + len(z.Released[za0002].ExternalID) + 7 + msgp.StringPrefixSize + len(z.Released[za0002].NodeID)
+		}
 	}
-	s += 5 + msgp.BoolSize + 6 + msgp.DurationSize
 	return
 }
 

@@ -1646,8 +1646,8 @@ func (z *SnapshotReadResponse) Msgsize() (s int) {
 func (z *SnapshotRestoreRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(5)
-	var zb0001Mask uint8 /* 5 bits */
+	zb0001Len := uint32(6)
+	var zb0001Mask uint8 /* 6 bits */
 	_ = zb0001Mask
 	if z.Token == "" {
 		zb0001Len--
@@ -1664,6 +1664,10 @@ func (z *SnapshotRestoreRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	if z.Last == false {
 		zb0001Len--
 		zb0001Mask |= 0x8
+	}
+	if z.Force == false {
+		zb0001Len--
+		zb0001Mask |= 0x10
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1689,6 +1693,11 @@ func (z *SnapshotRestoreRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			// string "Last"
 			o = append(o, 0xa4, 0x4c, 0x61, 0x73, 0x74)
 			o = msgp.AppendBool(o, z.Last)
+		}
+		if (zb0001Mask & 0x10) == 0 { // if not omitted
+			// string "Force"
+			o = append(o, 0xa5, 0x46, 0x6f, 0x72, 0x63, 0x65)
+			o = msgp.AppendBool(o, z.Force)
 		}
 		// string "WriteRequest"
 		o = append(o, 0xac, 0x57, 0x72, 0x69, 0x74, 0x65, 0x52, 0x65, 0x71, 0x75, 0x65, 0x73, 0x74)
@@ -1763,6 +1772,12 @@ func (z *SnapshotRestoreRequest) UnmarshalMsg(bts []byte) (o []byte, err error) 
 				err = msgp.WrapError(err, "Last")
 				return
 			}
+		case "Force":
+			z.Force, bts, err = msgp.ReadBoolBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "Force")
+				return
+			}
 		case "WriteRequest":
 			bts, err = z.WriteRequest.UnmarshalMsg(bts)
 			if err != nil {
@@ -1783,7 +1798,7 @@ func (z *SnapshotRestoreRequest) UnmarshalMsg(bts []byte) (o []byte, err error) 
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *SnapshotRestoreRequest) Msgsize() (s int) {
-	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 7 + msgp.Int64Size + 5 + msgp.BytesPrefixSize + len(z.Data) + 5 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 6 + msgp.StringPrefixSize + len(z.Token) + 7 + msgp.Int64Size + 5 + msgp.BytesPrefixSize + len(z.Data) + 5 + msgp.BoolSize + 6 + msgp.BoolSize + 13 + z.WriteRequest.Msgsize()
 	return
 }
 

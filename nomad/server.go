@@ -143,7 +143,8 @@ func (s *Server) consensus() (err error) {
 	}
 	tuning := s.conf.Raft
 	s.raft, err = fsm.Open(fsm.Config{
-		ID: s.id, Advertise: s.advertise, Dir: dir, Single: s.conf.single(), State: s.state, Registry: Commands(), RollBack: ledger.RollBack,
+		ID: s.id, Advertise: s.advertise, Dir: dir, Single: s.conf.single(), State: s.state, Registry: Commands(),
+		MayRestore: ledger.MayRestore, RollBack: ledger.RollBack,
 		HeartbeatTimeout: time.Duration(max(1, tuning.Multiplier)) * fsm.Default().HeartbeatTimeout,
 		SnapshotInterval: tuning.SnapshotInterval, SnapshotThreshold: tuning.SnapshotThreshold, TrailingLogs: tuning.TrailingLogs,
 		Listener: s.port.Listener(wire.ProtocolRaft), Log: s.conf.Log.Named("raft"),

@@ -108,9 +108,14 @@ func (c *Client) SaveSnapshot(ctx context.Context, stale, redacted bool, out io.
 	return c.Raw(ctx, http.MethodGet, []string{"operator", "snapshot"}, v, out)
 }
 
-// RestoreSnapshot replaces the whole state by that of a snapshot, and returns what is to be known of that.
-func (c *Client) RestoreSnapshot(ctx context.Context, in io.Reader) (warnings string, err error) {
-	r, err := c.request(ctx, http.MethodPut, []string{"operator", "snapshot"}, nil, in)
+// RestoreSnapshot replaces the whole state by that of a snapshot, with force also while external volumes are attached, and
+// returns warnings.
+func (c *Client) RestoreSnapshot(ctx context.Context, force bool, in io.Reader) (warnings string, err error) {
+	v := url.Values{}
+	if force {
+		v.Set("force", "true")
+	}
+	r, err := c.request(ctx, http.MethodPut, []string{"operator", "snapshot"}, v, in)
 	if err != nil {
 		return "", err
 	}

@@ -91,13 +91,16 @@ func save(ctx context.Context, s *session.Session, path string) error {
 func SnapshotRestore(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "replace the state of the servers by that of a file", Args: "<file>", Min: 1, Max: 1,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "force", Usage: "restore although external volumes are attached: they wait until every node has reported its mounts"},
+		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			f, err := os.Open(s.Arg(0))
 			if err != nil {
 				return fmt.Errorf("restore snapshot: %w", err)
 			}
 			defer f.Close()
-			warnings, err := s.RestoreSnapshot(ctx, f)
+			warnings, err := s.RestoreSnapshot(ctx, s.Bool("force"), f)
 			if err != nil {
 				return session.Failed("restoring snapshot", err)
 			}

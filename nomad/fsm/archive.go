@@ -199,8 +199,9 @@ func loadArchive(rd io.Reader) (Meta, *state.Store, error) {
 }
 
 // RestoreArchive replaces the state of the whole cluster by that of an archive. The archive is checked
-// whole, down to a trial of reading every row, before anything changes. Only the leader can do it.
-func (r *Raft) RestoreArchive(ctx context.Context, rd io.Reader) error {
+// whole, down to a trial of reading every row, before anything changes. Only the leader can do it. Without force it is
+// refused by [Config.MayRestore], on a state that no command changes meanwhile.
+func (r *Raft) RestoreArchive(ctx context.Context, rd io.Reader, force bool) error {
 	if !r.IsLeader() {
 		return notLeader()
 	}
@@ -223,6 +224,11 @@ func (r *Raft) RestoreArchive(ctx context.Context, rd io.Reader) error {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
 	defer r.open()
+	if !force && r.mayRestore != nil {
+		if err := r.mayRestore(r.state.Read()); err != nil {
+			return fmt.Errorf("restore snapshot: %w", err)
+		}
+	}
 	term := r.raft.CurrentTerm()
 	if err := r.mark(ctx, true); err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)

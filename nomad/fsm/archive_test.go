@@ -66,7 +66,7 @@ func TestArchiveRestores(t *testing.T) {
 		t.Fatalf("inspect: %+v %v, want %+v", got, err, m)
 	}
 	propose(t, r, "three")
-	if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive)); err != nil {
+	if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive), true); err != nil {
 		t.Fatal(err)
 	}
 	check := func(s *state.Store, when string) {
@@ -98,7 +98,7 @@ func TestArchiveOfAnotherClusterKeepsThisOnesServers(t *testing.T) {
 	b, s := leading(t, "")
 	propose(t, b, "ours")
 	before, _ := b.Configuration()
-	if err := b.RestoreArchive(t.Context(), bytes.NewReader(archive)); err != nil {
+	if err := b.RestoreArchive(t.Context(), bytes.NewReader(archive), true); err != nil {
 		t.Fatal(err)
 	}
 	after, err := b.Configuration()
@@ -198,7 +198,7 @@ func TestBrokenArchivesChangeNothing(t *testing.T) {
 	propose(t, r, "two")
 	index := s.Read().Index()
 	for name, b := range cases {
-		err := r.RestoreArchive(t.Context(), bytes.NewReader(b))
+		err := r.RestoreArchive(t.Context(), bytes.NewReader(b), true)
 		if !errors.Is(err, fault.Invalid) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -233,7 +233,7 @@ func TestOnlyTheLeaderRestores(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer follower.Close()
-	if err := follower.RestoreArchive(t.Context(), bytes.NewReader(archive)); !errors.Is(err, fault.NotLeader) {
+	if err := follower.RestoreArchive(t.Context(), bytes.NewReader(archive), true); !errors.Is(err, fault.NotLeader) {
 		t.Fatalf("restore without a leader: %v", err)
 	}
 	if _, err := follower.SaveArchive(t.Context(), io.Discard, false); err != nil {
@@ -298,7 +298,7 @@ func BenchmarkArchive(b *testing.B) {
 	})
 	b.Run("restore", func(b *testing.B) {
 		for b.Loop() {
-			if err := r.RestoreArchive(b.Context(), bytes.NewReader(archive)); err != nil {
+			if err := r.RestoreArchive(b.Context(), bytes.NewReader(archive), true); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -406,7 +406,7 @@ func TestRedactedSnapshotIsNotRestored(t *testing.T) {
 	if err := fsm.RedactArchive(t.Context(), bytes.NewReader(whole[:len(whole)/2]), io.Discard); !errors.Is(err, fault.Invalid) {
 		t.Errorf("half a snapshot: %v", err)
 	}
-	if err := r.RestoreArchive(t.Context(), bytes.NewReader(body)); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "redacted") {
+	if err := r.RestoreArchive(t.Context(), bytes.NewReader(body), true); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "redacted") {
 		t.Errorf("restored: %v", err)
 	}
 }

@@ -47,7 +47,7 @@ func TestASnapshotOfANewerClusterIsRefused(t *testing.T) {
 		go func() { _ = r.Lead(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
 		until(t, "it leads", r.IsLeader)
 		propose(t, r, "ours")
-		err = r.RestoreArchive(t.Context(), archive)
+		err = r.RestoreArchive(t.Context(), archive, true)
 		if !errors.Is(err, fault.Unimplemented) || !strings.Contains(err.Error(), "version 99") || r.Failure() != nil {
 			t.Errorf("restore: %v; failure: %v", err, r.Failure())
 		}
@@ -100,7 +100,7 @@ func TestARestoreBeginsTheLeadersDutiesAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	propose(t, r, "later")
-	if err := r.RestoreArchive(t.Context(), &archive); err != nil {
+	if err := r.RestoreArchive(t.Context(), &archive, true); err != nil {
 		t.Fatal(err)
 	}
 	if <-begun {

@@ -31,7 +31,9 @@ type Config struct {
 
 	State    *state.Store
 	Registry *Registry
-	// RollBack brings what the state of the moment says of the world into an older one that takes its place.
+	// MayRestore refuses a restore that is not forced.
+	MayRestore func(now *state.Txn) error
+	// RollBack prepares an older state for taking the place of the present one.
 	RollBack func(older, now *state.Txn)
 	// Listener delivers the raft connections of the port.
 	Listener net.Listener
@@ -65,16 +67,17 @@ const (
 
 // Raft brings commands into the replicated log. It implements [Proposer].
 type Raft struct {
-	id        string
-	state     *state.Store
-	log       hclog.Logger
-	machine   *machine
-	stores    *stores
-	transport *raft.NetworkTransport
-	raft      *raft.Raft
-	leading   chan bool
-	last      atomic.Int64
-	rollBack  func(older, now *state.Txn)
+	id         string
+	state      *state.Store
+	log        hclog.Logger
+	machine    *machine
+	stores     *stores
+	transport  *raft.NetworkTransport
+	raft       *raft.Raft
+	leading    chan bool
+	last       atomic.Int64
+	mayRestore func(now *state.Txn) error
+	rollBack   func(older, now *state.Txn)
 	// writing guards restoring, and is held while a command is queued: what is committed between a restore's look at
 	// the state and its end would be lost.
 	writing   sync.RWMutex
@@ -108,7 +111,7 @@ func Open(c Config) (*Raft, error) {
 	st.configs = newConfigLog(st.logs)
 	st.logs = st.configs
 	r := &Raft{
-		id: c.ID, state: c.State, log: c.Log, stores: st, scratch: c.Dir, rollBack: c.RollBack,
+		id: c.ID, state: c.State, log: c.Log, stores: st, scratch: c.Dir, mayRestore: c.MayRestore, rollBack: c.RollBack,
 		machine: newMachine(c.State, c.Registry, c.Log),
 		leading: make(chan bool, 1), ended: make(chan struct{}),
 	}

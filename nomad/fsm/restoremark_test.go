@@ -136,7 +136,7 @@ func TestLeaderThatIsLostInARestoreComesToTheStateOfTheOthers(t *testing.T) {
 			first = leader(all)
 			archive, _ := saved(t, first.Raft)
 			propose(t, first.Raft, "kept")
-			if err := first.RestoreArchive(t.Context(), bytes.NewReader(archive)); err == nil {
+			if err := first.RestoreArchive(t.Context(), bytes.NewReader(archive), true); err == nil {
 				t.Fatal("restored without a majority")
 			}
 			var others []*peer
@@ -193,7 +193,7 @@ func TestRestoreEndsItsMark(t *testing.T) {
 	}
 	until(t, "it leads", p.IsLeader)
 	archive, _ := saved(t, p.Raft)
-	if err := p.RestoreArchive(t.Context(), bytes.NewReader(archive)); err != nil {
+	if err := p.RestoreArchive(t.Context(), bytes.NewReader(archive), true); err != nil {
 		t.Fatal(err)
 	}
 	if !seen || p.state.Read().Restoring() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,10 +12,11 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// After a restore all nodes are to be asked that either state knows.
-func TestARestoreForgetsWhatNodesHaveTold(t *testing.T) {
+// After a restore the nodes of both states have to report their mounts.
+func TestARestoreAsksNodesForTheirMounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r, s := leading(t, dir)
@@ -23,20 +25,21 @@ func TestARestoreForgetsWhatNodesHaveTold(t *testing.T) {
 		for _, id := range nodes {
 			tx.PutNode(&api.Node{ID: id, Status: status})
 		}
+		tx.PutClusterID("c")
 		tx.Commit()
 	}
 	put(api.NodeStatusReady, "stays", "dies")
 	archive, _ := saved(t, r)
 	put(api.NodeStatusReady, "later")
 	put(api.NodeStatusDown, "dies")
-	if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive)); err != nil {
+	if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive), true); err != nil {
 		t.Fatal(err)
 	}
 	check := func(s *state.Store) {
 		t.Helper()
 		b := s.Read().Rollback()
-		if b == nil || b.Open || !slices.Equal(b.Untold, []string{"dies", "later", "stays"}) || !slices.Equal(b.Awaited, []string{"later", "stays"}) {
-			t.Fatalf("asked are %+v", b)
+		if b == nil || !slices.Equal(b.Unreported, []string{"later", "stays"}) {
+			t.Fatalf("waited for are %+v", b)
 		}
 	}
 	check(s)
@@ -47,7 +50,7 @@ func TestARestoreForgetsWhatNodesHaveTold(t *testing.T) {
 	check(s)
 }
 
-func TestASecondRestoreStillWaitsForWhomTheFirstOneDid(t *testing.T) {
+func TestASecondRestoreWaitsForTheNodesOfTheFirst(t *testing.T) {
 	t.Parallel()
 	r, s := leading(t, t.TempDir())
 	archive, _ := saved(t, r)
@@ -55,45 +58,42 @@ func TestASecondRestoreStillWaitsForWhomTheFirstOneDid(t *testing.T) {
 	tx.PutNode(&api.Node{ID: "later", Status: api.NodeStatusReady})
 	tx.Commit()
 	for range 2 {
-		if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive)); err != nil {
+		if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive), true); err != nil {
 			t.Fatal(err)
 		}
-		if b := s.Read().Rollback(); b == nil || !slices.Contains(b.Awaited, "later") || !slices.Contains(b.Untold, "later") {
-			t.Fatalf("asked are %+v", b)
+		if b := s.Read().Rollback(); b == nil || !slices.Contains(b.Unreported, "later") {
+			t.Fatalf("waited for are %+v", b)
 		}
 	}
 }
 
-// A node that has just been found down keeps what it was promised, and what it is attached to.
-func TestARestoreRemembersWhatLostNodesMayHave(t *testing.T) {
+// The check is made on the state that the restore replaces, and nothing of it changes when it refuses.
+func TestRestoreIsRefusedWithoutForceWhileVolumesAreAttached(t *testing.T) {
 	t.Parallel()
-	r, s := leading(t, t.TempDir())
-	put := func(fn func(*state.Txn)) {
-		tx := s.Write(s.Read().Index()+1, time.Now())
-		fn(tx)
-		tx.Commit()
-	}
-	put(func(tx *state.Txn) { tx.PutNode(&api.Node{ID: "lost", Status: api.NodeStatusReady}) })
+	c, s := config(t, t.TempDir())
+	c.MayRestore, c.RollBack = ledger.MayRestore, ledger.RollBack
+	r := run(t, c)
 	archive, _ := saved(t, r)
-	put(func(tx *state.Txn) {
-		tx.PutNode(&api.Node{ID: "lost", Status: api.NodeStatusDown, StatusUpdatedAt: time.Now().Unix()})
-		tx.PutClaim(&api.VolumeClaim{
-			Namespace: "default", VolumeID: "v", AllocID: "a", NodeID: "lost", PluginID: "p", ExternalID: "ext-v",
-			State: api.ClaimReleasing, AccessMode: api.AccessSingleNodeWriter, Lease: time.Hour, Attach: true,
-		})
-		tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "ext-v", NodeID: "lost", ProviderNodeID: "i-1", State: api.AttachmentPublished})
-	})
-	for range 2 { // the second one in the middle of the wait after the first
-		if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive)); err != nil {
-			t.Fatal(err)
-		}
-		tx := s.Read()
-		if c := tx.Claim("default", "v", "a", ""); c == nil || c.State != api.ClaimReleasing || c.Lease != time.Hour {
-			t.Errorf("the promise to the lost node is %+v", c)
-		}
-		if a := tx.Attachment("p", "ext-v", "lost"); a == nil || a.ProviderNodeID != "i-1" {
-			t.Errorf("at the provider only is an attachment: %+v", a)
-		}
+	tx := s.Write(s.Read().Index()+1, time.Now())
+	tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "ext-v", NodeID: "n1", State: api.AttachmentPublished})
+	tx.Commit()
+	if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive), false); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "1 external volumes") {
+		t.Fatalf("restored beside an attached volume: %v", err)
+	}
+	if tx := s.Read(); tx.Attachment("p", "ext-v", "n1") == nil || tx.Restoring() {
+		t.Error("the refusal has changed the state")
+	}
+	if _, err := r.Propose(t.Context(), &mark{"kept"}); err != nil {
+		t.Errorf("a command after the refusal: %v", err)
+	}
+	if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive), true); err != nil || s.Read().Attachment("p", "ext-v", "n1") == nil {
+		t.Errorf("by force: %v", err)
+	}
+	tx = s.Write(s.Read().Index()+1, time.Now())
+	tx.DeleteAttachment("p", "ext-v", "n1")
+	tx.Commit()
+	if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive), false); err != nil {
+		t.Errorf("with nothing attached: %v", err)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestNothingIsWrittenWhileAStateIsRestored(t *testing.T) {
 	c.RollBack = func(_, _ *state.Txn) { _, during = r.Propose(t.Context(), &mark{"lost"}) }
 	r = run(t, c)
 	archive, _ := saved(t, r)
-	if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive)); err != nil {
+	if err := r.RestoreArchive(t.Context(), bytes.NewReader(archive), true); err != nil {
 		t.Fatal(err)
 	}
 	if !errors.Is(during, fault.Unavailable) {
@@ -126,11 +126,11 @@ func TestARestoreIntoANewClusterWaitsForNodes(t *testing.T) {
 	tx.Commit()
 	archive, _ := saved(t, r)
 	fresh, now := leading(t, t.TempDir())
-	if err := fresh.RestoreArchive(t.Context(), bytes.NewReader(archive)); err != nil {
+	if err := fresh.RestoreArchive(t.Context(), bytes.NewReader(archive), true); err != nil {
 		t.Fatal(err)
 	}
-	if b := now.Read().Rollback(); b == nil || !slices.Contains(b.Awaited, "n1") {
-		t.Errorf("volumes go on before n1 has told what it has mounted: %+v", b)
+	if b := now.Read().Rollback(); b == nil || !slices.Contains(b.Unreported, "n1") {
+		t.Errorf("volumes do not wait for n1: %+v", b)
 	}
 }
 

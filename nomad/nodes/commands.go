@@ -118,7 +118,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 	if old != nil && old.SecretID != n.SecretID {
 		return nil, fault.New(fault.Denied, "node %q is registered with another secret", n.ID)
 	}
-	if mark := ledger.Asks(tx, n.ID, old == nil); mark != 0 && c.Rollback != 0 && c.Rollback != mark {
+	if mark := ledger.Mark(tx, n.ID, old == nil); mark != 0 && c.Rollback != 0 && c.Rollback != mark {
 		return &Outcome{Rollback: mark}, nil
 	}
 	if old != nil && late(n, old) {
@@ -159,8 +159,8 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			return nil, err
 		}
 	}
-	told := ledger.Told(tx, n.ID, mounts, old == nil)
-	if told {
+	reported := ledger.Reported(tx, n.ID, mounts, old == nil)
+	if reported {
 		assignAgain(tx, n.ID)
 	}
 	if news || rebooted {
@@ -168,7 +168,7 @@ func (c *RegisterNode) Apply(tx *state.Txn) (any, error) {
 			return nil, err
 		}
 	}
-	brings := told || old != nil && len(n.StaleMounts) > len(old.StaleMounts) // and needs plugins
+	brings := reported || old != nil && len(n.StaleMounts) > len(old.StaleMounts) // and needs plugins
 	if n.Status == api.NodeStatusReady && (news || brings) {
 		return &Outcome{Evals: evaluate(tx, n, api.TriggerNodeUpdate, c.Seed)}, nil
 	}
@@ -276,7 +276,7 @@ func (c *SetEligibility) Apply(tx *state.Txn) (any, error) {
 
 // Apply forgets the node; its jobs find their allocations lost.
 func (c *PurgeNode) Apply(tx *state.Txn) (any, error) {
-	n, asked := tx.Node(c.NodeID), ledger.Unasked(tx, c.NodeID)
+	n, asked := tx.Node(c.NodeID), ledger.Forgo(tx, c.NodeID)
 	switch {
 	case n == nil && asked: // an older state that was restored does not know it
 		return &Outcome{}, nil

@@ -67,7 +67,7 @@ func TestNodeTellsAgainHowItsAllocationsEndedAfterARestore(t *testing.T) {
 	for id, status := range map[string]string{"runs": api.AllocClientStatusRunning, "failed": api.AllocClientStatusFailed} {
 		tx.PutAlloc(&api.Allocation{ID: id, NodeID: "n", Namespace: "default", JobID: "j", AllocModifyIndex: 3, DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: status})
 	}
-	tx.PutRollback(&api.Rollback{At: 7, Untold: []string{"n"}})
+	tx.PutRollback(&api.Rollback{At: 7, Unreported: []string{"n"}})
 	tx.Commit()
 	n := node("n")
 	if resp, err := r.Register(t.Context(), &api.NodeRegisterRequest{Node: n, Rollback: 7}); err != nil || resp.Rollback != 0 {

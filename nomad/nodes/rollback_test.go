@@ -12,14 +12,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 )
 
-// Servers that went back to an older state ask a node for what it has mounted when they hear of it.
+// After a restore a heartbeat is answered as that of an unknown node, which registers with its mounts.
 func TestNodeRegistersAgainAfterARestore(t *testing.T) {
 	t.Parallel()
 	r := open(t, nodes.Heartbeat{})
 	r.register(plugged("n1", true))
 	r.beat("n1", api.NodeStatusReady)
 	r.edit(func(tx *state.Txn) {
-		tx.PutRollback(&api.Rollback{Untold: []string{"n1", "n2"}, Awaited: []string{"n1", "n2"}})
+		tx.PutRollback(&api.Rollback{At: 77, Unreported: []string{"n1", "n2"}})
 	})
 	for range 2 { // one that does not register at once is asked again
 		_, err := r.Heartbeat(t.Context(), &api.NodeHeartbeatRequest{NodeID: "n1", NodeSecret: "secret of n1", Status: api.NodeStatusReady})
@@ -41,14 +41,14 @@ func TestNodeRegistersAgainAfterARestore(t *testing.T) {
 	if m := r.state.Read().Node("n1").StaleMounts; len(m) != 1 || m[0].AllocID != "a2" {
 		t.Errorf("stale mounts %+v", m)
 	}
-	if b := r.state.Read().Rollback(); len(b.Untold) != 1 || len(b.Awaited) != 1 || b.Untold[0] != "n2" {
+	if b := r.state.Read().Rollback(); len(b.Unreported) != 1 || b.Unreported[0] != "n2" {
 		t.Errorf("still asked are %+v", b)
 	}
 }
 
-// A registration that was on its way when the servers were restored, or is repeated later, does not know what the node
-// got meanwhile.
-func TestRegistrationOfBeforeARestoreIsNotBelieved(t *testing.T) {
+// A registration that was on its way during the restore, or is repeated later, does not contain what the node got in the
+// meantime.
+func TestRegistrationThatWasBuiltBeforeARestoreIsRefused(t *testing.T) {
 	t.Parallel()
 	for what, known := range map[string]bool{"known": true, "unknown": false} {
 		r := open(t, nodes.Heartbeat{})
@@ -60,9 +60,9 @@ func TestRegistrationOfBeforeARestoreIsNotBelieved(t *testing.T) {
 			r.register(before)
 		}
 		r.edit(func(tx *state.Txn) {
-			tx.PutRollback(&api.Rollback{At: 77, Untold: []string{"n1", "n2"}, Awaited: []string{"n1", "n2"}})
+			tx.PutRollback(&api.Rollback{At: 77, Unreported: []string{"n1", "n2"}})
 			if !known {
-				tx.PutRollback(&api.Rollback{At: 77, Untold: []string{"n2"}, Awaited: []string{"n2"}})
+				tx.PutRollback(&api.Rollback{At: 77, Unreported: []string{"n2"}})
 			}
 			tx.PutClaim(&api.VolumeClaim{
 				Namespace: "default", VolumeID: "v", AllocID: "a1", NodeID: "n1", PluginID: "p", ExternalID: "x",
@@ -74,7 +74,7 @@ func TestRegistrationOfBeforeARestoreIsNotBelieved(t *testing.T) {
 			if err != nil || out.Rollback != 77 || out.HeartbeatTTL != 0 {
 				t.Fatalf("%s: a registration of before is answered with %+v: %v", what, out, err)
 			}
-			if tx := r.state.Read(); tx.Claim("default", "v", "a1", "") == nil || known && len(tx.Rollback().Untold) != 2 || !known && tx.Node("n1") != nil {
+			if tx := r.state.Read(); tx.Claim("default", "v", "a1", "") == nil || known && len(tx.Rollback().Unreported) != 2 || !known && tx.Node("n1") != nil {
 				t.Fatalf("%s: a registration of before is believed: still asked are %+v", what, tx.Rollback())
 			}
 		}
@@ -84,52 +84,48 @@ func TestRegistrationOfBeforeARestoreIsNotBelieved(t *testing.T) {
 				t.Fatalf("%s: the registration is answered with %+v: %v", what, out, err)
 			}
 		}
-		if c, b := r.state.Read().Claim("default", "v", "a1", ""), r.state.Read().Rollback(); c == nil || c.State != api.ClaimReady || len(b.Untold) != 1 {
+		if c, b := r.state.Read().Claim("default", "v", "a1", ""), r.state.Read().Rollback(); c == nil || c.State != api.ClaimReady || len(b.Unreported) != 1 {
 			t.Errorf("%s: the claim is %+v, still asked are %+v", what, c, b)
 		}
 	}
 }
 
-// A node that is gone for good is not waited for when an operator has purged it, and whoever waits is told how.
+// A node that does not return is not waited for when an operator has purged it, which the reason of the wait names.
 func TestPurgeEndsTheWaitForANodeAfterARestore(t *testing.T) {
 	t.Parallel()
 	r := open(t, nodes.Heartbeat{})
 	r.register(plugged("known", true))
 	r.edit(func(tx *state.Txn) {
-		tx.PutRollback(&api.Rollback{At: 77, Untold: []string{"known", "unknown"}, Awaited: []string{"known", "unknown"}})
+		tx.PutRollback(&api.Rollback{At: 77, Unreported: []string{"unknown", "known"}})
 	})
-	if why := ledger.Unsure(r.state.Read()); !strings.Contains(why, "/v1/node/unknown/purge") {
-		t.Errorf("who waits is told: %s", why)
+	if why := ledger.Held(r.state.Read(), "p", "x"); !strings.Contains(why, "/v1/node/unknown/purge") {
+		t.Errorf("the reason is: %s", why)
 	}
 	for _, id := range []string{"unknown", "known"} {
 		if _, err := r.Purge(t.Context(), &api.NodeWriteRequest{NodeID: id}); err != nil {
 			t.Fatalf("purge %s: %v", id, err)
 		}
 	}
-	if b := r.state.Read().Rollback(); b == nil || len(b.Untold)+len(b.Awaited) != 0 {
+	if b := r.state.Read().Rollback(); b == nil || len(b.Unreported) != 0 {
 		t.Errorf("still asked are %+v", b)
 	}
 	if _, err := r.Purge(t.Context(), &api.NodeWriteRequest{NodeID: "unknown"}); !errors.Is(err, fault.NotFound) {
 		t.Errorf("purged twice: %v", err)
 	}
-	r.edit(func(tx *state.Txn) { tx.PutRollback(&api.Rollback{At: 77, Open: true, Untold: []string{"unknown"}}) })
-	if _, err := r.Purge(t.Context(), &api.NodeWriteRequest{NodeID: "unknown"}); err != nil || r.state.Read().Rollback() != nil {
-		t.Errorf("%v; still asked are %+v", err, r.state.Read().Rollback())
-	}
 }
 
-// A restore into a new cluster knows nothing of nodes that joined after the snapshot.
-func TestUnknownNodeTellsItsMountsAfterARestoreToo(t *testing.T) {
+// The archive that a new cluster restores does not contain nodes that joined after it was saved.
+func TestUnknownNodeReportsItsMountsAfterARestoreToo(t *testing.T) {
 	t.Parallel()
 	r := open(t, nodes.Heartbeat{})
-	r.edit(func(tx *state.Txn) { tx.PutRollback(&api.Rollback{Untold: []string{"n2"}}) })
+	r.edit(func(tx *state.Txn) { tx.PutRollback(&api.Rollback{At: 77, Unreported: []string{"n2"}}) })
 	n := plugged("n1", true)
 	n.StaleMounts = []*api.StaleMount{{Namespace: "default", VolumeID: "v", AllocID: "a1", PluginID: "p", ExternalID: "x"}}
 	r.register(n)
 	if c := r.state.Read().Claim("default", "v", "a1", ""); c == nil || c.State != api.ClaimReleasing {
 		t.Errorf("what it has mounted is claimed as %+v", c)
 	}
-	if b := r.state.Read().Rollback(); b == nil || len(b.Untold) != 1 {
+	if b := r.state.Read().Rollback(); b == nil || len(b.Unreported) != 1 {
 		t.Errorf("still asked are %+v", b)
 	}
 }

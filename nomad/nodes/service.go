@@ -212,7 +212,7 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 	if n == nil {
 		return nil, missing(r.NodeID)
 	}
-	if ledger.Untold(tx, r.NodeID) { // as a node that is not known, it registers at once, and tells what it has mounted
+	if ledger.Unreported(tx, r.NodeID) { // as an unknown node it registers at once, with its mounts
 		return nil, fault.New(fault.NotFound, "the servers were restored to an older state: node %q must register again", r.NodeID)
 	}
 	if err := s.newest.admit(n, r); err != nil {

@@ -30,7 +30,7 @@ func (a *archive) SaveArchive(_ context.Context, w io.Writer, _ bool) (fsm.Meta,
 	return fsm.Meta{}, err
 }
 
-func (a *archive) RestoreArchive(_ context.Context, r io.Reader) (err error) {
+func (a *archive) RestoreArchive(_ context.Context, r io.Reader, _ bool) (err error) {
 	if a.refuse != nil {
 		return a.refuse
 	}

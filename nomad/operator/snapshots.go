@@ -22,7 +22,7 @@ import (
 // Archive saves and restores the whole state.
 type Archive interface {
 	SaveArchive(ctx context.Context, w io.Writer, redacted bool) (fsm.Meta, error)
-	RestoreArchive(ctx context.Context, r io.Reader) error
+	RestoreArchive(ctx context.Context, r io.Reader, force bool) error
 }
 
 // Bounds of snapshots on their way: they go in pieces, and a file holds what was not fetched or not
@@ -219,7 +219,7 @@ func (s *Service) take(ctx context.Context, x *transfer, r *api.SnapshotRestoreR
 		return nil, true, fmt.Errorf("keep snapshot: %w", err)
 	}
 	was := s.state.Read().ClusterID()
-	if err := s.archive.RestoreArchive(ctx, x.file); err != nil {
+	if err := s.archive.RestoreArchive(ctx, x.file, r.Force); err != nil {
 		return nil, true, err
 	}
 	if now := s.state.Read().ClusterID(); was != "" && now != was {

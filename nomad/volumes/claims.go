@@ -61,7 +61,7 @@ func (s *Service) granted(tx *state.Txn, ns string, r *api.VolumeClaimRequest) (
 			return nil, err
 		}
 		return nil, unattachable(tx, c)
-	case c.State != api.ClaimReady || ledger.Awaits(tx, c):
+	case c.State != api.ClaimReady || ledger.ClaimHeld(tx, c):
 		return nil, nil
 	}
 	v := ledger.SpecOf(tx, c)

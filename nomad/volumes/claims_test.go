@@ -326,19 +326,19 @@ func TestClaimDoesNotWaitForEverForAnOldMount(t *testing.T) {
 	}
 }
 
-func TestNodeThatHasNotToldItsMountsGetsNoVolume(t *testing.T) {
+func TestNodeThatHasNotReportedItsMountsGetsNoVolume(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.Node("n1", volumestest.NoController)
 	r.Register(volumestest.Spec("v"))
 	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
 	r.MustClaim("v", "a1", "n1")
-	r.Edit(func(tx *state.Txn) { tx.PutRollback(&api.Rollback{At: 1, Untold: []string{"n1"}, Open: true}) })
+	r.Edit(func(tx *state.Txn) { tx.PutRollback(&api.Rollback{At: 1, Unreported: []string{"n1"}}) })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := r.Service.Claim(ctx, &api.VolumeClaimRequest{VolumeID: "v", AllocID: "a1", NodeID: "n1", NodeSecret: "secret-n1"})
 	if err == nil || !strings.Contains(err.Error(), "restored to an older state") {
-		t.Errorf("a claim of the older state is answered before its node has told what is true now: %v", err)
+		t.Errorf("a claim of the older state is answered before its node has reported its mounts: %v", err)
 	}
 }
 

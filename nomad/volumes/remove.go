@@ -238,7 +238,7 @@ func (s *Service) writeOff(ctx context.Context, tx *state.Txn, w *commands.Write
 // remains reports whether there is anything that an operator's word writes off.
 func remains(tx *state.Txn, w *commands.WriteOff) bool {
 	left := tx.WrittenOffTo(w.PluginID, w.ExternalID, w.NodeID)
-	return holds(tx, w) || len(staleOn(tx, w)) > 0 || left != nil && left.LastError != ""
+	return holds(tx, w) || len(staleOn(tx, w)) > 0 || left != nil && left.LastError != "" || ledger.WaitsFor(tx, w.PluginID, w.ExternalID, w.NodeID)
 }
 
 // holds reports whether the external volume has an attachment on the node, or a claim that is past waiting and has begun.

@@ -19,8 +19,8 @@ func waitsFor(tx *state.Txn, ns string, r *api.VolumeClaimRequest) string {
 		return "it is gone"
 	case c.State == api.ClaimWaiting:
 		return waitsBehind(tx, c)
-	case ledger.Awaits(tx, c):
-		return cmp.Or(ledger.Unsure(tx), "the servers were restored to an older state, and its node has not told since what it has mounted")
+	case ledger.ClaimHeld(tx, c):
+		return cmp.Or(ledger.Held(tx, c.PluginID, c.ExternalID), claim.Held)
 	}
 	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
 	if a != nil && a.State == api.AttachmentUnpublishing {

@@ -45,7 +45,11 @@ func snapshotRestore(c *endpoint.Call) (any, error) {
 	if c.R.ContentLength > api.SnapshotMax {
 		return nil, fault.New(fault.TooLarge, "the snapshot has %d bytes; at most %d can be restored", c.R.ContentLength, int64(api.SnapshotMax))
 	}
-	req := &api.SnapshotRestoreRequest{WriteRequest: c.Writes()}
+	force, err := c.Bool("force")
+	if err != nil {
+		return nil, err
+	}
+	req := &api.SnapshotRestoreRequest{Force: force, WriteRequest: c.Writes()}
 	buf := make([]byte, api.PieceMax)
 	for {
 		n, err := io.ReadFull(c.R.Body, buf)

@@ -16,8 +16,8 @@ type Book struct {
 	Stale map[string]bool
 	// Moved are nodes that the driver knows by another id by now than the one that they were attached by.
 	Moved map[string]bool
-	// Unsure is set while nodes may have it mounted of which the servers, gone back to an older state, know nothing.
-	Unsure bool
+	// Held is set after a restore, while nodes that have not reported their mounts may have the volume mounted.
+	Held bool
 	// Holding tells who holds a claim, for what is said of it; nil where that is not known.
 	Holding func(*api.VolumeClaim) Holding
 
@@ -27,11 +27,11 @@ type Book struct {
 	allocs map[string][]int
 }
 
-// Unsure is why nobody gets a volume then.
-const Unsure = "the servers were restored to an older state: who uses the volume is known when all nodes have told what they have mounted"
+// Held is why no user gets a volume then.
+const Held = "the servers were restored to an older state, and the volume waits until all nodes have reported their mounts"
 
-// uncertain reports whether somebody may have the volume mounted whom the claim excludes.
-func (b *Book) uncertain(c *api.VolumeClaim) bool { return b.Unsure && Contested(c, b.Specs) }
+// held reports whether the volume may be mounted for a user that the claim excludes.
+func (b *Book) held(c *api.VolumeClaim) bool { return b.Held && Contested(c, b.Specs) }
 
 // Moment is the command in which something happens: its raft index and its time in Unix nanoseconds.
 type Moment struct {
@@ -151,7 +151,7 @@ func RequestOf(c *api.VolumeClaim) Request {
 func (b *Book) attach(at Moment) bool {
 	changed, grows := false, slices.ContainsFunc(b.Specs, GrowsOutOfUse)
 	for _, c := range b.Claims {
-		if !grows && c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil && !b.Stale[c.NodeID] && !b.uncertain(c) {
+		if !grows && c.Attach && c.State == api.ClaimTaken && b.on(c.NodeID) == nil && !b.Stale[c.NodeID] && !b.held(c) {
 			most := b.strongest(c)
 			b.nodes[c.NodeID] = len(b.Attachments)
 			b.Attachments = append(b.Attachments, &api.VolumeAttachment{
@@ -231,7 +231,7 @@ func (b *Book) ready(at Moment) bool {
 	}
 	changed := false
 	for _, c := range slices.Clone(b.Claims) {
-		if c.State != api.ClaimTaken || b.Stale[c.NodeID] || b.uncertain(c) {
+		if c.State != api.ClaimTaken || b.Stale[c.NodeID] || b.held(c) {
 			continue
 		}
 		if a := b.on(c.NodeID); c.Attach && (a == nil || a.State != api.AttachmentPublished || !b.served(a, c)) {

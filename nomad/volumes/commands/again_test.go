@@ -259,11 +259,11 @@ var repeated = slices.Concat([]again{
 		b.grown(10)
 		return &commands.NodeExpanded{Namespace: "default", ID: "v", NodeID: "n1", Reason: "no", Seen: b.index()}
 	}, func(b *bed) { b.grown(20) }},
-	{"go on after a restore", func(b *bed) fsm.Command {
-		b.edit(func(tx *state.Txn) error { tx.PutRollback(&api.Rollback{At: 1, Untold: []string{"n1"}}); return nil })
-		return &commands.RollbackOver{At: 1}
+	{"end the hold of a restore", func(b *bed) fsm.Command {
+		b.edit(func(tx *state.Txn) error { tx.PutRollback(&api.Rollback{At: 1}); return nil })
+		return &commands.EndHold{At: 1}
 	}, func(b *bed) {
-		b.edit(func(tx *state.Txn) error { tx.PutRollback(&api.Rollback{At: 2, Untold: []string{"n1"}}); return nil })
+		b.edit(func(tx *state.Txn) error { tx.PutRollback(&api.Rollback{At: 2}); return nil })
 	}},
 	{"reconcile", func(b *bed) fsm.Command {
 		b.register("v", "x")

@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -45,6 +47,11 @@ func (c *Evict) Apply(tx *state.Txn) (any, error) {
 	}
 	if c.Proof != ledger.ProofReleased {
 		deprived(tx, list)
+	}
+	for _, held := range list {
+		if strings.HasPrefix(c.By, ledger.ByOperator) {
+			ledger.ReleaseHeld(tx, held.PluginID, held.ExternalID, c.NodeID)
+		}
 	}
 	return nil, nil
 }
@@ -127,12 +134,12 @@ func (*Reconcile) Apply(tx *state.Txn) (any, error) {
 	return nil, ledger.Reconcile(tx, slices.Collect(tx.Claims()))
 }
 
-// Apply goes on with what waited for nodes.
-func (c *RollbackOver) Apply(tx *state.Txn) (any, error) {
+// Apply releases what waited for nodes.
+func (c *EndHold) Apply(tx *state.Txn) (any, error) {
 	if b := tx.Rollback(); b != nil && c.At != 0 && c.At != b.At {
-		return nil, fault.New(fault.Conflict, "an older state was restored again meanwhile")
+		return nil, fault.New(fault.Conflict, "an older state was restored again in the meantime")
 	}
-	return nil, ledger.RollbackOver(tx)
+	return nil, ledger.EndHold(tx)
 }
 
 // Apply ends an attachment, or stale mounts, on an operator's word.
@@ -140,15 +147,23 @@ func (c *WriteOff) Apply(tx *state.Txn) (any, error) {
 	w := ledger.Assertion{
 		PluginID: c.PluginID, ExternalID: c.ExternalID, NodeID: c.NodeID, By: c.By, Reason: c.Reason, Seen: c.Seen, Since: c.Since,
 	}
-	if c.StaleMounts {
-		return nil, ledger.WriteOffMounts(tx, w)
-	}
 	held := slices.DeleteFunc(slices.Collect(tx.ClaimsByExternal(c.PluginID, c.ExternalID)), func(held *api.VolumeClaim) bool {
 		return held.NodeID != c.NodeID || held.State != api.ClaimReady
 	})
-	err := ledger.WriteOff(tx, w)
-	if err == nil {
+	waits := ledger.WaitsFor(tx, c.PluginID, c.ExternalID, c.NodeID)
+	writeOff := ledger.WriteOff
+	if c.StaleMounts {
+		writeOff = ledger.WriteOffMounts
+	}
+	err := writeOff(tx, w)
+	switch {
+	case waits && errors.Is(err, fault.NotFound):
+		err = nil
+	case err == nil && !c.StaleMounts:
 		deprived(tx, held)
+	}
+	if err == nil {
+		ledger.ReleaseHeld(tx, c.PluginID, c.ExternalID, c.NodeID)
 	}
 	return nil, err
 }

@@ -256,9 +256,9 @@ type WriteOff struct {
 // Reconcile lets all claims follow their allocations, also those that were forgotten.
 type Reconcile struct{}
 
-// RollbackOver goes on with volumes after an older state was restored: the nodes have told what they have mounted, or
-// were waited for. At is that of the [api.Rollback].
-type RollbackOver struct {
+// EndHold ends the hold on volumes after a restore: all nodes have reported their mounts. At is that of the
+// [api.Rollback].
+type EndHold struct {
 	At int64 `msg:",omitempty"`
 }
 
@@ -285,7 +285,7 @@ func All(r *fsm.Registry) {
 		func() fsm.Command { return &RenameDriver{} },
 		func() fsm.Command { return &WriteOff{} },
 		func() fsm.Command { return &Reconcile{} },
-		func() fsm.Command { return &RollbackOver{} },
+		func() fsm.Command { return &EndHold{} },
 	} {
 		r.Register(make)
 	}
@@ -313,7 +313,7 @@ func (*ConfirmDelete) Kind() fsm.Kind { return fsm.KindVolumeDeleteConfirm }
 func (*WriteOff) Kind() fsm.Kind { return fsm.KindVolumeWriteOff }
 
 // Kind implements [fsm.Command].
-func (*RollbackOver) Kind() fsm.Kind { return fsm.KindRollbackEnd }
+func (*EndHold) Kind() fsm.Kind { return fsm.KindRollbackEnd }
 
 // Kind implements [fsm.Command].
 func (*EndDelete) Kind() fsm.Kind { return fsm.KindVolumeDeleteEnd }

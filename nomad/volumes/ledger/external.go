@@ -67,7 +67,7 @@ func (e External) Deleting() error {
 // another spec, a snapshot that is being made. It is asked when a deletion begins and again in the entry before
 // each call.
 func MayDelete(tx *state.Txn, v *api.Volume) error {
-	if why := Unsure(tx); why != "" {
+	if why := Held(tx, v.PluginID, v.RemoteID()); why != "" {
 		return fault.New(fault.Unavailable, "volume %q is not deleted now: %s", v.ID, why)
 	}
 	if err := ExternalOf(tx, v).onlyOf(tx, v); err != nil {

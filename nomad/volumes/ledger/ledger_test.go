@@ -24,6 +24,7 @@ func newBook(t *testing.T) *book {
 	}
 	b := &book{t, s}
 	b.must(func(tx *state.Txn) error {
+		tx.PutClusterID("of the test")
 		for _, id := range []string{"n1", "n2"} {
 			tx.PutNode(&api.Node{
 				ID: id, Status: api.NodeStatusReady,

@@ -2,205 +2,125 @@ package ledger
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
+	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
-// RollBack brings what a state says of nodes and providers into the older one that comes in its place, for those do not
-// go back. What one of them may have is there when either state says so; what destroys something is intended when both
-// do. Nothing is settled: that waits for what the nodes tell.
-func RollBack(tx, was *state.Txn) {
-	tx.PutRollback(asked(tx, was))
-	endForgotten(tx, was)
-	bringAttachments(tx, was)
-	for c := range was.Claims() {
-		bringClaim(tx, c)
-	}
-	for n := range was.Nodes() {
-		bringNode(tx, was, n)
-	}
-	for _, v := range slices.Collect(tx.Volumes(api.AllNamespaces)) {
-		switch {
-		case v.Provision.State == api.VolumeDeleting || v.Provision.Replaces != nil:
-			bringDeletion(tx, v, was.Volume(v.Namespace, v.ID))
-		case v.Provision.State == api.VolumeCreating: // its driver may have been asked since
-			next := *v
-			next.Provision.Uncertain = true
-			tx.PutVolume(&next)
+// MayRestore refuses the restore of an older state while external volumes are attached or claimed.
+func MayRestore(tx *state.Txn) error {
+	used, first := map[[2]string]bool{}, ""
+	count := func(plugin, external, node string) {
+		if used[[2]string{plugin, external}] = true; first == "" {
+			first = fmt.Sprintf("%s of CSI plugin %s on node %s", external, plugin, node)
 		}
 	}
-	bringSnapshots(tx, was)
+	for a := range tx.Attachments() {
+		count(a.PluginID, a.ExternalID, a.NodeID)
+	}
+	for c := range tx.Claims() {
+		if c.State != api.ClaimWaiting {
+			count(c.PluginID, c.ExternalID, c.NodeID)
+		}
+	}
+	if len(used) == 0 {
+		return nil
+	}
+	return fault.New(fault.Conflict, "%d external volumes are attached, the first is %s: stop the jobs that use them and restore when they are detached, "+
+		"or restore with -force (force=true), after which volumes wait until every node has reported its mounts", len(used), first)
 }
 
-// asked are the nodes that have to tell what they have mounted: all that either state knows. Those that are down now
-// are not waited for, as their claims are known.
-func asked(tx, was *state.Txn) *api.Rollback {
-	next := &api.Rollback{At: tx.Now().UnixNano()}
-	awaited := map[string]bool{}
-	for n := range tx.Nodes() {
-		awaited[n.ID] = true
-	}
-	for n := range was.Nodes() {
-		awaited[n.ID] = n.Status != api.NodeStatusDown
-	}
-	for c := range was.Claims() {
-		if _, known := awaited[c.NodeID]; !known {
-			awaited[c.NodeID] = false
+// RollBack prepares an older state for taking the place of the present one. Nodes and providers do not go back: volumes
+// wait until all nodes have reported their mounts, attachments of both states are kept, and only deletions that both
+// states contain continue.
+func RollBack(tx, was *state.Txn) {
+	tx.PutRollback(&api.Rollback{At: tx.Now().UnixNano(), Unreported: unreported(tx, was)})
+	keepAttachments(tx, was)
+	for _, v := range slices.Collect(tx.Volumes(api.AllNamespaces)) {
+		if v.Provision.State == api.VolumeDeleting || v.Provision.Replaces != nil {
+			endDeletion(tx, v, was.Volume(v.Namespace, v.ID))
 		}
-		next.Lease = max(next.Lease, c.Lease)
 	}
-	for v := range was.Volumes(api.AllNamespaces) {
-		next.Lease = max(next.Lease, v.Lease)
+	for _, i := range slices.Collect(tx.SnapshotIntents()) { // no caller waits for them
+		tx.DeleteSnapshotIntent(i.PluginID, i.Name, i.Delete)
 	}
-	for _, before := range []*api.Rollback{was.Rollback(), tx.Rollback()} { // either may be of the wait after another restore
-		if before == nil {
+}
+
+// unreported lists the nodes of both states, but those that are down or purged and had nothing in either.
+func unreported(tx, was *state.Txn) []string {
+	nodes := map[string]bool{}
+	for _, s := range []*state.Txn{tx, was} {
+		for n := range s.Nodes() {
+			nodes[n.ID] = nodes[n.ID] || len(n.StaleMounts) > 0
+		}
+		for c := range s.Claims() {
+			nodes[c.NodeID] = true
+		}
+		for a := range s.Attachments() {
+			nodes[a.NodeID] = true
+		}
+		if r := s.Rollback(); r != nil {
+			for _, id := range r.Unreported {
+				nodes[id] = true
+			}
+		}
+	}
+	maps.DeleteFunc(nodes, func(id string, uses bool) bool {
+		return !uses && sameCluster(tx, was) && Lost(was.Node(id))
+	})
+	return slices.Sorted(maps.Keys(nodes))
+}
+
+// sameCluster reports whether the present state is a later one of the same servers. A new cluster knows no attachments.
+func sameCluster(tx, was *state.Txn) bool {
+	return tx.ClusterID() != "" && tx.ClusterID() == was.ClusterID()
+}
+
+// keepAttachments keeps the attachments of both states; of two rows the one with the newer intent. One that the present
+// state does not contain was detached: it has to be attached again before anything is mounted on it.
+func keepAttachments(tx, was *state.Txn) {
+	row := func(s *state.Txn, a *api.VolumeAttachment) *api.VolumeAttachment { return IntentOf(a).row(s) }
+	for _, a := range slices.Collect(tx.Attachments()) {
+		if sameCluster(tx, was) && row(was, a) == nil {
+			attachAgain(tx, a)
+		}
+	}
+	for _, a := range slices.AppendSeq(slices.Collect(was.Attachments()), was.WrittenOff()) {
+		next, old := *a, row(tx, a)
+		if old != nil && old.Fence > a.Fence {
 			continue
 		}
-		for _, id := range before.Untold {
-			awaited[id] = awaited[id] || slices.Contains(before.Awaited, id)
+		if old != nil {
+			next.ProviderNodeID = cmp.Or(next.ProviderNodeID, old.ProviderNodeID)
 		}
-		next.Lease = max(next.Lease, before.Lease)
-	}
-	next.Untold = slices.Sorted(maps.Keys(awaited))
-	next.Awaited = slices.DeleteFunc(slices.Clone(next.Untold), func(id string) bool { return !awaited[id] })
-	return next
-}
-
-// endForgotten ends the claims of nodes that the older state knows and the present one has forgotten: such a node was
-// lost, and what it had was given up and detached. It may come back with the mounts, to which nothing is attached. The
-// servers of a new cluster have forgotten nothing.
-func endForgotten(tx, was *state.Txn) {
-	if tx.ClusterID() != was.ClusterID() {
-		return
-	}
-	for _, c := range slices.Collect(tx.Claims()) {
-		guarded := c.Attach || claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID)))
-		if guarded && c.CreateIndex <= was.Index() && was.Node(c.NodeID) == nil && HoldOf(c).claim(was) == nil {
-			tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
-			givenUp(tx, c, false)
-		}
-	}
-}
-
-// bringNode takes over the node's secret, without which it could not tell, and notes of what it may have mounted for
-// claims that were given up. Such a claim does not come back when it has ended in the present state: its node was cut
-// off for good. That of a shared user does, for its node was not cut off from anything.
-func bringNode(tx, was *state.Txn, n *api.Node) {
-	old := tx.Node(n.ID)
-	if old == nil {
-		return
-	}
-	next := *old
-	next.SecretID, next.StaleMounts = n.SecretID, slices.Clone(old.StaleMounts)
-	for _, m := range n.StaleMounts {
-		h := holdOf(m, n.ID)
-		c := held(tx, n.ID, m)
-		if c != nil && held(was, n.ID, m) == nil && !m.Shared {
-			tx.DeleteClaim(c.Namespace, c.VolumeID, c.AllocID, c.Use)
-			c = nil
-		}
-		if (c == nil || claim.Leaving(c.State)) && !slices.ContainsFunc(next.StaleMounts, h.stale) {
-			next.StaleMounts = append(next.StaleMounts, m)
-		}
-	}
-	if next.SecretID != old.SecretID || len(next.StaleMounts) > len(old.StaleMounts) {
-		tx.PutNode(&next)
-	}
-}
-
-// bringAttachments takes over all attachments. One that only the older state has may have ended since: it is attached
-// once more where it is wanted, and else detached once more, also where it would give the path back to a mount whose
-// claim was given up.
-func bringAttachments(tx, was *state.Txn) {
-	for _, a := range slices.Collect(tx.Attachments()) {
-		next := *a
-		if now := was.Attachment(a.PluginID, a.ExternalID, a.NodeID); now != nil {
-			if !supersedes(a, now) {
-				next = *now
-			}
-			next.ProviderNodeID = cmp.Or(next.ProviderNodeID, a.ProviderNodeID, now.ProviderNodeID)
-		} else if !a.NotCalled {
-			next.Called = true
-			n := was.Node(a.NodeID)
-			switch {
-			case n != nil && claim.Stale(n, a.PluginID, a.ExternalID) != nil:
-				next.State = api.AttachmentUnpublishing
-			case a.State == api.AttachmentPublished:
-				next.State = api.AttachmentPublishing
+		if len(Gather(tx, a.PluginID, a.ExternalID).Specs) == 0 {
+			for _, v := range Gather(was, a.PluginID, a.ExternalID).Specs {
+				next.Secrets = v.Secrets
 			}
 		}
-		tx.PutAttachment(withLeft(tx, was, &next))
-	}
-	for a := range was.Attachments() {
-		if tx.Attachment(a.PluginID, a.ExternalID, a.NodeID) == nil {
-			next := *a
-			tx.PutAttachment(withLeft(tx, was, &next))
-		}
-	}
-	for a := range was.WrittenOff() {
-		if tx.Attachment(a.PluginID, a.ExternalID, a.NodeID) == nil {
-			next := *a
-			tx.PutAttachment(withLeft(tx, was, &next))
-		}
+		tx.PutAttachment(&next)
 	}
 }
 
-// supersedes reports whether the older state's row is the newer one all the same: somebody went back, and now forth.
-func supersedes(a, now *api.VolumeAttachment) bool {
-	return a.Fence > now.Fence || a.Fence == now.Fence && a.State == api.AttachmentPublished && now.State == api.AttachmentPublishing
+// attachAgain has the driver asked to attach a volume again, or to detach it where no claim needs it.
+func attachAgain(tx *state.Txn, a *api.VolumeAttachment) {
+	if a.State != api.AttachmentPublished || a.NotCalled {
+		return
+	}
+	next := *a
+	next.State, next.Called = api.AttachmentPublishing, true
+	tx.PutAttachment(&next)
 }
 
-// withLeft leaves to an attachment what detaching it needs and only the state before has.
-func withLeft(tx, was *state.Txn, a *api.VolumeAttachment) *api.VolumeAttachment {
-	if a.Called && (controllers(was, a.PluginID).Detach || controllers(tx, a.PluginID).Detach) {
-		a.ProviderNodeID = cmp.Or(a.ProviderNodeID, ProviderNode(was, a.PluginID, a.NodeID), ProviderNode(tx, a.PluginID, a.NodeID))
-	}
-	for _, v := range Gather(was, a.PluginID, a.ExternalID).Specs {
-		known := slices.ContainsFunc(Secrets(tx, a), func(s map[string]string) bool { return maps.Equal(s, v.Secrets) })
-		if len(v.Secrets) > 0 && !known {
-			a.Secrets = v.Secrets
-		}
-	}
-	return a
-}
-
-// bringClaim takes over a claim whose node may have the volume mounted, or attached. Where both states have it, the one
-// that says that more is there counts.
-func bringClaim(tx *state.Txn, c *api.VolumeClaim) {
-	old, next := HoldOf(c).claim(tx), *c
-	switch {
-	case c.State == api.ClaimWaiting || c.State == api.ClaimTaken: // its node was not told that it may
-		if old == nil {
-			return
-		}
-		next = *old
-	case old != nil && there(old) >= there(c):
-		next = *old
-	case c.State == api.ClaimReady && Forgotten(tx, c):
-		next.State, next.Since, next.LastError, next.NextRetry = api.ClaimReleasing, tx.Now().UnixNano(), "", 0
-	}
-	next.Lease, next.WriteBack, next.Attach = max(next.Lease, c.Lease), max(next.WriteBack, c.WriteBack), next.Attach || c.Attach
-	tx.PutClaim(&next)
-}
-
-// there orders claims by what their nodes may have of them.
-func there(c *api.VolumeClaim) int {
-	switch {
-	case c.State == api.ClaimReady, c.State == api.ClaimReleasing, c.Presumed:
-		return 2
-	case c.State == api.ClaimTaken:
-		return 1
-	}
-	return 0
-}
-
-// bringDeletion goes on with a deletion that both states intend. Another one has ended since, and the volume may have
-// been used after that.
-func bringDeletion(tx *state.Txn, v, now *api.Volume) {
+// endDeletion ends a deletion that the present state does not contain: the volume may have been used since.
+func endDeletion(tx *state.Txn, v, now *api.Volume) {
 	next := *v
 	p := &next.Provision
 	switch {
@@ -215,7 +135,7 @@ func bringDeletion(tx *state.Txn, v, now *api.Volume) {
 			p.State, p.Uncertain, p.IntentSecrets = api.VolumeFailed, false, nil
 		}
 	default:
-		p.LastError, p.IntentSecrets = "not deleted: the servers were restored to an older state", nil
+		p.LastError, p.IntentSecrets = "not deleted: the servers were restored to an older state; delete it again", nil
 		if p.State = api.VolumeAvailable; p.ExternalID == "" {
 			p.State, p.Uncertain = api.VolumeFailed, true
 		}
@@ -223,34 +143,213 @@ func bringDeletion(tx *state.Txn, v, now *api.Volume) {
 	tx.PutVolume(&next)
 }
 
-// bringSnapshots goes on with what both states intend. What only the older one intends to cut may have been cut, and
-// deleted, since: what is there already by its name is kept.
-func bringSnapshots(tx, was *state.Txn) {
-	for _, i := range slices.Collect(tx.SnapshotIntents()) {
-		next, now := *i, was.SnapshotIntent(i.PluginID, i.Name, i.Delete)
-		switch {
-		case now != nil && now.Operation() == i.Operation() && now.Since == i.Since:
-			next = *now
-		case i.Delete || i.SnapshotID != "":
-			tx.DeleteSnapshotIntent(i.PluginID, i.Name, i.Delete)
-			continue
-		default:
-			next.Unwanted, next.Since = true, tx.Now().UnixNano()
-		}
-		tx.PutSnapshotIntent(&next)
+// nodesNamed is how many nodes an error names.
+const nodesNamed = 3
+
+// Held returns why an external volume waits since a restore, and what ends the wait; "" when it does not wait.
+func Held(tx *state.Txn, plugin, external string) string {
+	r := tx.Rollback()
+	if r == nil {
+		return ""
 	}
-	for i := range was.SnapshotIntents() {
-		cut := !i.Delete && !(i.Unwanted && i.SnapshotID != "")
-		if cut && tx.SnapshotIntent(i.PluginID, i.Name, false) == nil {
-			next := *i
-			next.Began = i.Operation()
-			tx.PutSnapshotIntent(&next)
+	waits := slices.DeleteFunc(slices.Clone(r.Unreported), func(id string) bool { return released(r, plugin, external, id) })
+	switch {
+	case len(waits) > 0:
+		return fmt.Sprintf("%s; %d have not, the first are %s: `%s` releases this volume, `%s` forgets a node that does not return", claim.Held, len(waits),
+			strings.Join(waits[:min(len(waits), nodesNamed)], ", "), remedy.DetachExternal(plugin, external, waits[0]), remedy.PurgeNode(waits[0]))
+	case slices.ContainsFunc(r.Released, func(v *api.ReleasedVolume) bool { return v.PluginID == plugin && v.ExternalID == external }):
+		return ""
+	}
+	return claim.Held
+}
+
+func released(r *api.Rollback, plugin, external, node string) bool {
+	return slices.ContainsFunc(r.Released, func(v *api.ReleasedVolume) bool {
+		return *v == api.ReleasedVolume{PluginID: plugin, ExternalID: external, NodeID: node}
+	})
+}
+
+// WaitsFor reports whether an external volume waits for the report of a node.
+func WaitsFor(tx *state.Txn, plugin, external, node string) bool {
+	return Unreported(tx, node) && !released(tx.Rollback(), plugin, external, node)
+}
+
+// ReleaseHeld ends the wait of an external volume for the report of a node, by an operator's override.
+func ReleaseHeld(tx *state.Txn, plugin, external, node string) {
+	if !WaitsFor(tx, plugin, external, node) {
+		return
+	}
+	next := *tx.Rollback()
+	next.Released = append(slices.Clone(next.Released), &api.ReleasedVolume{PluginID: plugin, ExternalID: external, NodeID: node})
+	if tx.PutRollback(&next); Held(tx, plugin, external) != "" {
+		return
+	}
+	e := Gather(tx, plugin, external)
+	renew(tx, e.Attachments)
+	renew(tx, e.WrittenOff)
+	for _, v := range e.Specs {
+		renewOperation(tx, v)
+	}
+	requeue(tx, plugin, external)
+}
+
+// Unreported reports whether the node has to register, with its mounts, before anything is taken from it.
+func Unreported(tx *state.Txn, node string) bool {
+	r := tx.Rollback()
+	return r != nil && slices.Contains(r.Unreported, node)
+}
+
+// Forgo ends the wait for the report of a node. It returns whether there was one.
+func Forgo(tx *state.Txn, node string) bool {
+	if !Unreported(tx, node) {
+		return false
+	}
+	next := *tx.Rollback()
+	next.Unreported = slices.DeleteFunc(slices.Clone(next.Unreported), func(id string) bool { return id == node })
+	tx.PutRollback(&next)
+	return true
+}
+
+// ClaimHeld reports whether a claim waits since a restore: for the report of its own node, or of any node where it
+// excludes other users.
+func ClaimHeld(tx *state.Txn, c *api.VolumeClaim) bool {
+	return Unreported(tx, c.NodeID) ||
+		Held(tx, c.PluginID, c.ExternalID) != "" && claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID)))
+}
+
+// AttachHeld reports whether an attach waits since a restore: for the reports of nodes, as its claims do, or for the end
+// of an attachment to another node.
+func AttachHeld(tx *state.Txn, a *api.VolumeAttachment) bool {
+	if Unreported(tx, a.NodeID) || Elsewhere(tx, a) != nil {
+		return true
+	}
+	used := false
+	for c := range tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
+		if c.NodeID == a.NodeID && ClaimHeld(tx, c) {
+			return true
 		}
+		used = used || c.NodeID == a.NodeID
+	}
+	return !used && Held(tx, a.PluginID, a.ExternalID) != ""
+}
+
+// Elsewhere returns an attachment to another node, where one of the two is for a single node; nil when there is none.
+func Elsewhere(tx *state.Txn, a *api.VolumeAttachment) *api.VolumeAttachment {
+	for o := range tx.AttachmentsOf(a.PluginID, a.ExternalID) {
+		if o.NodeID != a.NodeID && (a.AccessMode.SingleNode() || o.AccessMode.SingleNode()) {
+			return o
+		}
+	}
+	return nil
+}
+
+// Mark returns the mark of the restore that the node's registration has to carry, since one that was built before does
+// not contain what was mounted meanwhile; 0 when none is needed. fresh is set for a node that the state does not contain.
+func Mark(tx *state.Txn, node string, fresh bool) int64 {
+	if fresh && tx.Rollback() != nil || Unreported(tx, node) {
+		return tx.Rollback().At
+	}
+	return 0
+}
+
+// Reported corrects the restored state by the mounts that a node reports, and returns whether it had to report. A mount
+// that no ready claim with its attachment explains is unmounted, and a claim without its mount waits again.
+func Reported(tx *state.Txn, node string, mounts []*api.StaleMount, fresh bool) bool {
+	if Mark(tx, node, fresh) == 0 {
+		return false
+	}
+	Forgo(tx, node)
+	renew(tx, slices.Collect(tx.AttachmentsByNode(node)))
+	mounted, touched := map[[2]string]bool{}, map[[2]string]bool{}
+	for _, m := range mounts {
+		mounted[[2]string{m.PluginID, m.ExternalID}] = true
+	}
+	for _, c := range slices.Collect(tx.ClaimsByNode(node)) {
+		var m *api.StaleMount
+		if i := slices.IndexFunc(mounts, Hold{c.Namespace, c.VolumeID, c.AllocID, c.Use, node}.stale); i >= 0 {
+			m = mounts[i]
+		}
+		e := [2]string{c.PluginID, c.ExternalID}
+		mounted[e], touched[e] = mounted[e] || m != nil, true
+		correct(tx, c, m)
+	}
+	adopt(tx, node, func(m *api.StaleMount) bool { // what was noted before is in nobody's way but where nothing proves that
+		return (m.Shared || m.Since == tx.Now().UnixNano()) && slices.ContainsFunc(mounts, Hold{m.Namespace, m.VolumeID, m.AllocID, m.Use, node}.stale)
+	}, touched)
+	for _, a := range slices.Collect(tx.AttachmentsByNode(node)) {
+		if !mounted[[2]string{a.PluginID, a.ExternalID}] {
+			attachAgain(tx, a)
+		}
+	}
+	for _, e := range slices.SortedFunc(maps.Keys(touched), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		requeue(tx, e[0], e[1])
+	}
+	return true
+}
+
+// correct brings a claim in line with the mount that its node reports for it; nil when there is none.
+func correct(tx *state.Txn, c *api.VolumeClaim, m *api.StaleMount) {
+	next, mounted := *c, m != nil
+	a := tx.Attachment(c.PluginID, c.ExternalID, c.NodeID)
+	sound := c.State == api.ClaimReady && (!c.Attach || a != nil && a.State == api.AttachmentPublished)
+	switch {
+	case mounted && c.State == api.ClaimReleasing:
+	case mounted && !sound && c.State != api.ClaimUnmounted: // the note has the scheduler stop its allocation
+		next.State, next.Predecessor = api.ClaimReleasing, ""
+		givenUp(tx, &next, false)
+	case !mounted && c.State == api.ClaimReady:
+		next.State = api.ClaimWaiting
+	}
+	if mounted && next.State == api.ClaimReleasing {
+		attachedNow(tx, &next)
+	}
+	if mounted {
+		next.Lease = max(next.Lease, m.Lease)
+	}
+	if next.State != c.State {
+		next.Since = tx.Now().UnixNano()
+	}
+	if next.State != c.State || next.Lease != c.Lease {
+		tx.PutClaim(&next)
 	}
 }
 
-// renew makes the intents of attachments the newest of all: the hosts of controllers may have seen newer ones, of the
-// state before. Their drivers may have been called for them.
+// EndHold ends the wait after a restore, when all nodes have reported.
+func EndHold(tx *state.Txn) error {
+	r := tx.Rollback()
+	if r == nil || len(r.Unreported) > 0 {
+		return fault.New(fault.Conflict, "no restore waits for its end: nodes have not reported their mounts, or it has ended")
+	}
+	tx.PutRollback(nil)
+	renew(tx, slices.Collect(tx.Attachments()))
+	renew(tx, slices.Collect(tx.WrittenOff()))
+	for _, v := range slices.Collect(tx.Volumes(api.AllNamespaces)) {
+		renewOperation(tx, v)
+	}
+	for _, c := range slices.Collect(tx.Claims()) {
+		queueAgain(tx, c)
+	}
+	if err := Reconcile(tx, slices.Collect(tx.Claims())); err != nil {
+		return err
+	}
+	for _, a := range slices.Collect(tx.Attachments()) { // an attachment without a claim is detached
+		if a.State != api.AttachmentUnpublishing && tx.Attachment(a.PluginID, a.ExternalID, a.NodeID) == a && !claimed(tx, a) {
+			Standard().settle(tx, a.PluginID, a.ExternalID)
+		}
+	}
+	return nil
+}
+
+// claimed reports whether the volume has a claim on any node.
+func claimed(tx *state.Txn, a *api.VolumeAttachment) bool {
+	for range tx.ClaimsByExternal(a.PluginID, a.ExternalID) {
+		return true
+	}
+	return false
+}
+
+// renew makes the intents of attachments newer than those that the hosts of controllers received before the restore.
+// Their drivers may have been called for them.
 func renew(tx *state.Txn, attachments []*api.VolumeAttachment) {
 	for _, a := range attachments {
 		if a.State == api.AttachmentPublished {
@@ -262,25 +361,31 @@ func renew(tx *state.Txn, attachments []*api.VolumeAttachment) {
 	}
 }
 
-// renewSnapshots does the same for snapshots: those who wait for the answer know it by what it was asked for with.
-func renewSnapshots(tx *state.Txn) {
-	for _, i := range slices.Collect(tx.SnapshotIntents()) {
-		next := *i
-		next.Began = i.Operation()
-		tx.DeleteSnapshotIntent(i.PluginID, i.Name, i.Delete)
-		tx.PutSnapshotIntent(&next)
+// renewOperation does the same for a creation, deletion or expansion. Its driver may have been called since.
+func renewOperation(tx *state.Txn, v *api.Volume) {
+	//exhaustive:enforce
+	switch v.Provision.State {
+	case api.VolumeAvailable, api.VolumeFailed:
+	case api.VolumeCreating, api.VolumeDeleting, api.VolumeExpanding:
+		next := *v
+		p := &next.Provision
+		p.Began, p.Intent, p.Uncertain = p.Operation(), tx.Index(), p.Uncertain || p.State != api.VolumeExpanding
+		tx.PutVolume(&next)
 	}
 }
 
-// contends reports whether another node has what a claim excludes, or may have it.
-func contends(tx *state.Txn, c *api.VolumeClaim) bool {
-	if !claim.Contested(c, slices.Collect(tx.VolumesByExternal(c.PluginID, c.ExternalID))) {
-		return false
+// requeue has claims that are not mounted wait for those that are.
+func requeue(tx *state.Txn, plugin, external string) {
+	for _, c := range slices.Collect(tx.ClaimsByExternal(plugin, external)) {
+		queueAgain(tx, c)
 	}
-	for o := range tx.ClaimsByExternal(c.PluginID, c.ExternalID) {
-		if o.NodeID != c.NodeID && there(o) == 2 {
-			return true
-		}
+	Standard().settle(tx, plugin, external)
+}
+
+func queueAgain(tx *state.Txn, c *api.VolumeClaim) {
+	if c.State == api.ClaimTaken {
+		next := *c
+		next.State = api.ClaimWaiting
+		tx.PutClaim(&next)
 	}
-	return false
 }

@@ -29,7 +29,7 @@ func Read(tx *state.Txn, plugin, external string) claim.Book {
 		Attachments: attachments,
 		Stale:       staleNodes(tx, claims, plugin, external),
 		Moved:       movedNodes(tx, claims, attachments),
-		Unsure:      Unsure(tx) != "",
+		Held:        Held(tx, plugin, external) != "",
 		Holding:     func(c *api.VolumeClaim) claim.Holding { return holding(tx, c) },
 	}
 }

@@ -27,11 +27,11 @@ func (r *Reconciler) lookExternal(ctx context.Context, k key, t tries) time.Time
 			switch {
 			case a.State == api.AttachmentUnpublishing:
 				detaches = append(detaches, r.unpublishOperation(a))
-			case a.State == api.AttachmentPublishing && a.Refused == 0 && !ledger.AttachAwaits(tx, a):
+			case a.State == api.AttachmentPublishing && a.Refused == 0 && !ledger.AttachHeld(tx, a):
 				attaches = append(attaches, r.publishOperation(a))
 			}
 		}
-		if ledger.Unsure(tx) != "" {
+		if ledger.Held(tx, k.a, k.b) != "" {
 			return attaches
 		}
 		all := append(detaches, attaches...)

@@ -20,7 +20,7 @@ func (r *Reconciler) giveWay(ctx context.Context, plugin, external string) (_ co
 	ctx, cut := context.WithCancelCause(ctx)
 	waits := func(tx *state.Txn, detach bool) bool {
 		for a := range tx.AttachmentsOf(plugin, external) {
-			wanted := a.State == api.AttachmentUnpublishing || !detach && a.State == api.AttachmentPublishing && !ledger.AttachAwaits(tx, a)
+			wanted := a.State == api.AttachmentUnpublishing || !detach && a.State == api.AttachmentPublishing && !ledger.AttachHeld(tx, a)
 			if wanted && a.LastError == "" {
 				return true
 			}

@@ -21,7 +21,7 @@ func hookKey(node string) key { return key{kindHook, node, "", ""} }
 func (r *Reconciler) lookHook(ctx context.Context, k key, t tries, done func(*state.Txn)) time.Time {
 	return r.doAll(ctx, t, func() []operation {
 		tx := r.state.Read()
-		if r.limits.FenceHook == "" || !ledger.Lost(tx.Node(k.a)) || outdated(tx, k.a) || r.shutOff(tx.Node(k.a), k.a) || !releasing(tx, k.a) {
+		if r.limits.FenceHook == "" || !ledger.Lost(tx.Node(k.a)) || ledger.Unreported(tx, k.a) || r.shutOff(tx.Node(k.a), k.a) || !releasing(tx, k.a) {
 			return nil
 		}
 		return []operation{{

@@ -22,7 +22,7 @@ const (
 	kindLimit    = "limit"    // node
 	kindHook     = "hook"     // node
 	kindStale    = "stale"    // node, volume, allocation
-	kindRollback = "rollback"
+	kindRestore  = "restore"
 )
 
 func externalKey(plugin, external string) key { return key{kindExternal, plugin, external, ""} }
@@ -58,6 +58,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return err
 		}
 		if b.Resync {
+			r.hold = r.state.Read().Rollback()
 			r.wakeAll(ctx, q)
 			continue
 		}
@@ -79,8 +80,8 @@ func (r *Reconciler) look(ctx context.Context, q *queue, k key, t *tries) time.T
 		return r.lookSnapshot(ctx, k, *t)
 	case kindLimit:
 		return r.lookLimit(ctx, k)
-	case kindRollback:
-		return r.lookRollback(ctx, q)
+	case kindRestore:
+		return r.endHold(ctx)
 	case kindStale:
 		return r.lookStale(ctx, k, *t)
 	case kindHook:
@@ -93,7 +94,7 @@ func (r *Reconciler) wakeAll(ctx context.Context, q *queue) {
 	tx := r.state.Read()
 	r.noteLosses(tx)
 	r.flights.check(tx, "")
-	q.wake(ctx, rollbackKey(), false)
+	q.wake(ctx, restoreKey(), false)
 	for n := range tx.Nodes() {
 		r.wakeNode(ctx, q, n, false)
 	}
@@ -177,7 +178,8 @@ func (r *Reconciler) changed(ctx context.Context, q *queue, tx *state.Txn, c sta
 	case state.TableVolumes:
 		r.lossChanged(ctx, q, tx, c)
 	case state.TableCluster:
-		q.wake(ctx, rollbackKey(), false)
+		q.wake(ctx, restoreKey(), false)
+		r.holdChanged(ctx, q, tx)
 	case state.TableNodes:
 		r.nodeChanged(ctx, q, tx, c)
 	case state.TableSnapshots:

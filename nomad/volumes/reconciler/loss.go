@@ -92,10 +92,9 @@ type losses struct {
 	fenced map[string]loss
 	// returns counts how often nodes came back.
 	returns map[string]int
-	// rollback tells the restore of an older state that was seen last, since when, and whether nodes are waited for.
-	rollback int64
+	// restored is the mark of the last restore that was seen, and since when.
+	restored int64
 	since    time.Time
-	unsure   bool
 }
 
 // loss tells the losses of a node apart: between two of them it was there, which may have been missed.
@@ -154,7 +153,6 @@ func (r *Reconciler) newTerm() {
 	r.termIndex = tx.Index()
 	r.losses = losses{
 		term: r.now(), last: map[string]heard{}, seen: map[string]time.Time{}, fenced: map[string]loss{}, returns: map[string]int{},
-		unsure: ledger.Unsure(tx) != "",
 	}
 }
 

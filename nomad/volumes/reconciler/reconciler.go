@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -44,6 +45,9 @@ type Reconciler struct {
 	places   *places
 	flights  *flights
 	troubled *troubled
+
+	// hold is the hold after a restore as it was last seen.
+	hold *api.Rollback
 
 	mu sync.Mutex
 	// refusals are final answers of drivers, for the callers that wait for them.

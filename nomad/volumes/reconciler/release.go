@@ -54,7 +54,7 @@ func (r *Reconciler) options(tx *state.Txn, c *api.VolumeClaim) []option {
 	n, a := tx.Node(c.NodeID), tx.Alloc(c.AllocID)
 	over, unwanted := a == nil || a.ClientTerminal(), a == nil || a.Terminal()
 	switch lost := ledger.Lost(n) || unwanted && ledger.Away(n); {
-	case lost && outdated(tx, c.NodeID):
+	case lost && ledger.Unreported(tx, c.NodeID):
 		return nil
 	case lost:
 		return r.lostOptions(tx, n, c)

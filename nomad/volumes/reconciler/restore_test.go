@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,127 +12,272 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/reconciler"
 	"github.com/open-nomad/open-nomad/nomad/volumes/volumestest"
 )
 
-// goesBack has servers that know the present state go back to one of before.
-func (r *rig) goesBack(old *bytes.Buffer) {
+// atOnce gives nodes that the servers do not know no time to register.
+func atOnce(l *reconciler.Limits) { l.Regather = time.Millisecond }
+
+// saved returns the state.
+func (r *rig) saved() *bytes.Buffer {
+	r.T.Helper()
+	var b bytes.Buffer
+	if err := r.State.Read().Dump(&b); err != nil {
+		r.T.Fatal(err)
+	}
+	return &b
+}
+
+// restore replaces the state by an older one. The nodes have not reported their mounts since.
+func (r *rig) restore(old *bytes.Buffer, nodes ...string) {
 	r.T.Helper()
 	r.Halt()
-	older, err := state.New()
-	if err == nil {
-		err = older.Restore(old)
-	}
-	if err != nil {
+	if err := r.State.Restore(old); err != nil {
 		r.T.Fatal(err)
 	}
-	tx := older.Write(older.Read().Index(), time.Now())
-	ledger.RollBack(tx, r.State.Read())
-	tx.Commit()
-	var merged bytes.Buffer
-	if err := older.Read().Dump(&merged); err != nil {
-		r.T.Fatal(err)
-	}
-	index := r.State.Read().Index()
-	if err := r.State.Restore(&merged); err != nil {
-		r.T.Fatal(err)
-	}
-	for r.State.Read().Index() < index { // those of the log do not go back
-		r.Edit(func(*state.Txn) {})
-	}
+	r.Edit(func(tx *state.Txn) { tx.PutRollback(&api.Rollback{At: 1, Unreported: nodes}) })
 	r.Start()
 }
 
-// What is attached to a node that died is known after a restore too, and ended as it would have been.
-func TestWhatADeadNodeHadIsFreedAfterARestore(t *testing.T) {
+// reports has a node register, with the volume mounted for an allocation or without.
+func (r *rig) reports(node string, allocs ...string) {
+	r.T.Helper()
+	r.Edit(func(tx *state.Txn) {
+		n := *tx.Node(node)
+		n.StaleMounts = nil
+		for _, a := range allocs {
+			n.StaleMounts = append(n.StaleMounts, &api.StaleMount{
+				Namespace: "default", VolumeID: "v", AllocID: a, PluginID: "p", ExternalID: "ext-v",
+				AccessMode: writer, AttachmentMode: api.AttachmentFileSystem,
+			})
+		}
+		mounts := n.StaleMounts
+		n.StaleMounts = ledger.Unexplained(tx, &n, nil)
+		tx.PutNode(&n)
+		ledger.Reported(tx, node, mounts, false)
+	})
+}
+
+// released waits for the end of the hold.
+func (r *rig) released() {
+	r.T.Helper()
+	keys := []state.Key{state.TableKey(state.TableCluster)}
+	for {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		err := state.Until(ctx, r.State, keys, func(tx *state.Txn) bool { return tx.Rollback() == nil })
+		cancel()
+		switch {
+		case err == nil:
+			return
+		case r.Context().Err() != nil:
+			r.T.Fatal(err)
+		}
+		r.Edit(func(tx *state.Txn) { tx.PutRollback(tx.Rollback()) }) // the timer does not follow the clock of the test
+	}
+}
+
+// No user gets a volume that another node has mounted, which the older state does not contain.
+func TestNoUserGetsAVolumeBeforeAllNodesHaveReported(t *testing.T) {
 	t.Parallel()
-	for _, forced := range []bool{false, true} {
-		r := newRig(t, atOnce, func(l *reconciler.Limits) { l.FenceAfter = 30 * time.Second })
-		n1, n2 := r.Node("n1", volumestest.NodeOnly), r.Node("n2")
+	for what, kind := range map[string]func(*api.Node){"attached": func(*api.Node) {}, "not attached": volumestest.NoController} {
+		r := newRig(t, atOnce)
+		n1, n2 := r.Node("n1", kind), r.Node("n2", kind)
 		r.Register(volumestest.Spec("v"))
 		old := r.saved()
 		r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
 		r.MustClaim("v", "a1", "n1")
-		r.Down("n1", time.Second)
-		r.goesBack(old)
-		r.Down("n1", time.Second)
-		r.tells("n2")
-		r.goesOn()
+		before := n2.Count("Controller.Publish")
+		r.restore(old, "n1", "n2")
 		r.MustPlace(volumestest.Alloc("a2", "n2", "v", writer))
-		if s := r.ClaimState("v", "a2"); s != api.ClaimWaiting || n2.Count("Controller.Unpublish") != 0 {
-			t.Fatalf("the claim is %q while n1 may write", s)
+		r.reports("n2")
+		if s := r.ClaimState("v", "a2"); s != api.ClaimTaken {
+			t.Fatalf("%s: the claim is %q before n1 has reported", what, s)
 		}
-		if forced {
-			if _, err := r.Service.Detach(r.Context(), &api.VolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true}); err != nil {
-				t.Fatal(err)
+		r.reports("n1", "a1")
+		r.released()
+		c := r.State.Read().Claim("default", "v", "a2", "")
+		if c.State != api.ClaimWaiting || c.Predecessor != "a1" || n2.Count("Controller.Publish") != before {
+			t.Fatalf("%s: the claim is %+v, calls are %v", what, c, n2.Calls())
+		}
+		r.Unmounted("v", "a1", "n1")
+		r.MustClaim("v", "a2", "n2")
+		if detached := n1.Count("Controller.Unpublish")+n2.Count("Controller.Unpublish") == 1; detached != (what == "attached") {
+			t.Errorf("%s: calls are %v and %v", what, n1.Calls(), n2.Calls())
+		}
+	}
+}
+
+// A ready claim of the older state waits when its node does not have the volume mounted and another one has.
+func TestReadyClaimOfAnOlderStateWaitsForTheMountElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, first := range []string{"n1", "n2"} {
+			r := newRig(t, atOnce)
+			r.Node("n1", volumestest.NoController)
+			r.Node("n2", volumestest.NoController)
+			r.Register(volumestest.Spec("v"))
+			r.MustPlace(volumestest.Alloc("a2", "n2", "v", writer))
+			r.MustClaim("v", "a2", "n2")
+			r.restore(r.saved(), "n1", "n2")
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			_, err := r.Service.Claim(ctx, &api.VolumeClaimRequest{VolumeID: "v", AllocID: "a2", NodeID: "n2", NodeSecret: "secret-n2"})
+			if err == nil || !strings.Contains(err.Error(), "restored to an older state") {
+				t.Fatalf("claim: %v", err)
 			}
-		} else {
-			r.Later(time.Minute)
-			r.Edit(func(tx *state.Txn) { // it is looked at again
-				v := *tx.Volume("default", "v")
-				v.FenceAfter = 20 * time.Second
-				tx.PutVolume(&v)
+			tell := map[string]func(){"n1": func() { r.reports("n1", "a1") }, "n2": func() { r.reports("n2") }}
+			tell[first]()
+			delete(tell, first)
+			for _, other := range tell {
+				other()
+			}
+			r.released()
+			if s := r.ClaimState("v", "a2"); s != api.ClaimWaiting {
+				t.Fatalf("%s first: the claim is %q while n1 has the volume", first, s)
+			}
+			r.Unmounted("v", "a1", "n1")
+			r.MustClaim("v", "a2", "n2")
+		}
+	})
+}
+
+// shares has a node get a volume that excludes no user, also during the hold.
+func (r *rig) shares(alloc, node string) {
+	r.T.Helper()
+	r.MustPlace(volumestest.Alloc(alloc, node, "shared", api.AccessMultiNodeMultiWriter))
+	r.MustClaim("shared", alloc, node)
+}
+
+// A deletion of the older state does not hit what was used since.
+func TestNoVolumeIsDeletedBeforeAllNodesHaveReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, atOnce)
+		n1 := r.Node("n1")
+		r.Register(volumestest.Spec("v"))
+		r.Halt()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := r.Service.Delete(ctx, &api.VolumeDeleteRequest{VolumeID: "v"}); err == nil {
+			t.Fatal("deleted without a leader")
+		}
+		r.restore(r.saved(), "n1")
+		if err := r.Delete("v"); err == nil || !strings.Contains(err.Error(), "restored to an older state") {
+			t.Errorf("delete: %v", err)
+		}
+		r.reports("n1", "a1")
+		r.released()
+		r.Eventually("it is given back", func(tx *state.Txn) bool {
+			v := tx.Volume("default", "v")
+			return v == nil || v.Provision.State == api.VolumeAvailable
+		})
+		if n1.Count("Controller.Delete") != 0 {
+			t.Error("a volume that is mounted is deleted")
+		}
+	})
+}
+
+// A node that does not return is waited for until an operator detaches the volume from it by force, or purges it.
+func TestOperatorEndsTheWaitForANode(t *testing.T) {
+	t.Parallel()
+	for _, claimed := range []bool{false, true} {
+		r := newRig(t, atOnce)
+		n1, n2 := r.Node("n1", volumestest.NodeOnly), r.Node("n2")
+		r.Register(volumestest.Spec("v"), volumestest.Spec("w"), volumestest.Spec("shared", api.AccessMultiNodeMultiWriter))
+		if claimed { // in the older state too
+			r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
+			r.MustClaim("v", "a1", "n1")
+		}
+		r.Down("n1", time.Hour)
+		attaches := n1.Count("Controller.Publish") + n2.Count("Controller.Publish")
+		r.restore(r.saved(), "n1", "n2")
+		if claimed {
+			r.Edit(func(tx *state.Txn) {
+				a := *tx.Alloc("a1")
+				a.DesiredStatus, a.ClientStatus = api.AllocDesiredStatusStop, api.AllocClientStatusLost
+				tx.PutAlloc(&a)
+				if err := ledger.AllocChanged(tx, &a); err != nil {
+					t.Error(err)
+				}
 			})
+		} else {
+			r.MustPlace(volumestest.Alloc("a2", "n2", "v", writer))
+		}
+		r.MustPlace(volumestest.Alloc("w2", "n2", "w", writer))
+		r.reports("n2")
+		r.Later(2 * ledger.LeaseDefault)
+		for i := range 20 { // while others are served
+			r.shares(fmt.Sprint("s", i), "n2")
+		}
+		if n := n1.Count("Controller.Publish") + n2.Count("Controller.Publish"); n != attaches+1 || n1.Count("Controller.Unpublish")+n2.Count("Controller.Unpublish") != 0 {
+			t.Fatalf("claimed %t: before the node has reported, calls are %v and %v", claimed, n1.Calls(), n2.Calls())
+		}
+		if _, err := r.Service.Detach(r.Context(), &api.VolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		if claimed {
+			r.MustPlace(volumestest.Alloc("a2", "n2", "v", writer))
 		}
 		r.MustClaim("v", "a2", "n2")
-		if n1.Count("Controller.Unpublish")+n2.Count("Controller.Unpublish") != 1 {
-			t.Errorf("it was never detached from n1: %v", n2.Calls())
+		if s := r.ClaimState("w", "w2"); s == api.ClaimReady {
+			t.Errorf("claimed %t: the override is about one volume, and another one is %s", claimed, s)
+		}
+		r.Edit(func(tx *state.Txn) { ledger.Forgo(tx, "n1") })
+		r.released()
+		r.MustClaim("w", "w2", "n2")
+	}
+}
+
+// Nodes that the servers do not know have the time to register, from when the leader saw the restore.
+func TestUnknownNodesHaveTheTimeToRegister(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(l *reconciler.Limits) { l.Regather = time.Hour })
+	r.Node("n1")
+	r.Register(volumestest.Spec("v"))
+	r.Later(2 * time.Hour) // the term is older
+	r.restore(r.saved(), "n1")
+	r.reports("n1")
+	for range 30 {
+		<-time.After(10 * time.Millisecond)
+		if r.State.Read().Rollback() == nil {
+			t.Fatal("volumes are released before unknown nodes had the time to register")
 		}
 	}
+	for range 300 {
+		if r.State.Read().Rollback() == nil {
+			return
+		}
+		r.Later(time.Hour)
+		r.Edit(func(tx *state.Txn) { tx.PutRollback(tx.Rollback()) })
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("the hold does not end")
 }
 
-// What a provider alone has attached, without a claim, is detached.
-func TestWhatNobodyClaimsIsDetachedAfterARestore(t *testing.T) {
+// An attach could give a mount its path back that was given up, also of a shared volume.
+func TestNothingIsAttachedToANodeThatHasNotReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, atOnce)
-	n := r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	old := r.saved()
-	r.Halt()
-	r.Edit(func(tx *state.Txn) {
-		tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "ext-v", NodeID: "n1", ProviderNodeID: "i-1", State: api.AttachmentPublished})
-	})
-	r.Start()
-	r.goesBack(old)
-	fence := r.State.Read().Attachment("p", "ext-v", "n1").Fence
-	if n.Count("Controller.Unpublish") != 0 {
-		t.Error("it is detached before its node has told")
+	n1, n2 := r.Node("n1"), r.Node("n2")
+	r.Register(volumestest.Spec("shared", api.AccessMultiNodeMultiWriter))
+	r.restore(r.saved(), "n1")
+	r.MustPlace(volumestest.Alloc("s1", "n1", "shared", api.AccessMultiNodeMultiWriter))
+	r.shares("s2", "n2")
+	attaches := func() int { return n1.Count("Controller.Publish") + n2.Count("Controller.Publish") }
+	if attaches() != 1 {
+		t.Errorf("%d attaches: %v and %v", attaches(), n1.Calls(), n2.Calls())
 	}
-	r.tells("n1")
-	r.goesOn()
-	if a := r.State.Read().Attachment("p", "ext-v", "n1"); a != nil && a.Fence <= fence {
-		t.Errorf("the intent %d is older than others that hosts have seen", a.Fence)
-	}
-	r.Eventually("it is detached", func(tx *state.Txn) bool { return tx.Attachment("p", "ext-v", "n1") == nil })
-	if n.Count("Controller.Unpublish") != 1 {
-		t.Errorf("calls are %v", n.Calls())
+	r.reports("n1")
+	r.MustClaim("shared", "s1", "n1")
+	if attaches() < 2 { // more when the intent is renewed, as the wait ends, while the node is attached
+		t.Errorf("%d attaches: %v and %v", attaches(), n1.Calls(), n2.Calls())
 	}
 }
 
-// What has been detached since the older state is attached once more before it is used.
-func TestWhatWasDetachedSinceIsAttachedAfterARestore(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, atOnce)
-	n := r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-	r.MustClaim("v", "a1", "n1")
-	old := r.saved()
-	r.Unmounted("v", "a1", "n1")
-	r.Eventually("it is detached", func(tx *state.Txn) bool { return tx.Attachment("p", "ext-v", "n1") == nil })
-	r.goesBack(old)
-	r.tells("n1")
-	r.MustClaim("v", "a1", "n1")
-	if n.Count("Controller.Publish") != 2 {
-		t.Errorf("calls are %v", n.Calls())
-	}
-}
-
-// A node tells what it has mounted while its plugin is away: the volume is attached, and has to be detached.
+// A node reports a mount while its plugin is away: the volume is attached, and has to be detached.
 func TestMountOfANodeWithoutItsPluginIsDetached(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, atOnce)
@@ -146,9 +290,9 @@ func TestMountOfANodeWithoutItsPluginIsDetached(t *testing.T) {
 	r.restore(old, "n1", "n2")
 	r.MustPlace(volumestest.Alloc("a2", "n2", "v", writer))
 	r.Change("n1", func(n *api.Node) { n.CSINodePlugins = nil })
-	r.tells("n1", "a1")
-	r.tells("n2")
-	r.goesOn()
+	r.reports("n1", "a1")
+	r.reports("n2")
+	r.released()
 	r.Unmounted("v", "a1", "n1")
 	r.Eventually("what it waits for is told", func(tx *state.Txn) bool {
 		a := tx.Attachment("p", "ext-v", "n1")
@@ -164,108 +308,8 @@ func TestMountOfANodeWithoutItsPluginIsDetached(t *testing.T) {
 	}
 }
 
-// A plugin that is away when its node tells may turn out to attach nothing: there is nothing to detach.
-func TestMountOfAPluginThatDoesNotAttachIsNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, atOnce)
-	r.Node("n1", volumestest.NoController)
-	r.Register(volumestest.Spec("v"))
-	old := r.saved()
-	r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-	r.MustClaim("v", "a1", "n1")
-	plugins := r.State.Read().Node("n1").CSINodePlugins
-	r.restore(old, "n1")
-	r.Change("n1", func(n *api.Node) { n.CSINodePlugins = nil })
-	r.tells("n1", "a1")
-	r.goesOn()
-	if a := r.State.Read().Attachment("p", "ext-v", "n1"); a == nil || a.ProviderNodeID != "" || !a.Called {
-		t.Fatalf("what nobody knows is %+v", a)
-	}
-	r.Change("n1", func(n *api.Node) { n.CSINodePlugins = plugins })
-	r.Unmounted("v", "a1", "n1")
-	r.MustPlace(volumestest.Alloc("a2", "n1", "v", writer))
-	r.MustClaim("v", "a2", "n1")
-}
-
-// A node that tells after the wait has what it has, and nobody gets it beside it.
-func TestMountThatIsToldLateIsKnown(t *testing.T) {
-	t.Parallel()
-	for _, elsewhere := range []bool{false, true} {
-		r := newRig(t, atOnce)
-		r.Node("n1", volumestest.NoController)
-		r.Node("n2", volumestest.NoController)
-		r.Register(volumestest.Spec("v"))
-		r.MustPlace(volumestest.Alloc("a1", "n1", "v", writer))
-		r.MustClaim("v", "a1", "n1")
-		r.Halt()
-		r.Edit(func(tx *state.Txn) { // in the older state it was not mounted yet
-			c := *tx.Claim("default", "v", "a1", "")
-			c.State = api.ClaimWaiting
-			tx.PutClaim(&c)
-			if elsewhere {
-				other := c
-				other.AllocID, other.NodeID, other.State = "a0", "n2", api.ClaimReady
-				tx.PutClaim(&other)
-				a := *tx.Alloc("a1")
-				a.ID, a.NodeID = "a0", "n2"
-				tx.PutAlloc(&a)
-			}
-			tx.PutRollback(&api.Rollback{At: 1, Untold: []string{"n1"}, Open: true})
-		})
-		r.Start()
-		r.tells("n1", "a1", "gone")
-		want := map[bool]api.ClaimState{false: api.ClaimReady, true: api.ClaimReleasing}[elsewhere]
-		if s := r.ClaimState("v", "a1"); s != want {
-			t.Errorf("elsewhere %t: the claim is %q", elsewhere, s)
-		}
-		if s := r.ClaimState("v", "gone"); s != api.ClaimReleasing {
-			t.Errorf("elsewhere %t: what it has mounted besides is %q", elsewhere, s)
-		}
-		if b := r.State.Read().Rollback(); b != nil {
-			t.Errorf("all have told, and %+v is left", b)
-		}
-	}
-}
-
-// What is detached on the word of an operator, or for a node that was lost, is not attached because the node tells.
-func TestADetachGoesOnThoughItsNodeTellsLate(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, atOnce)
-	r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	r.Halt()
-	r.Edit(func(tx *state.Txn) {
-		tx.PutAttachment(&api.VolumeAttachment{PluginID: "p", ExternalID: "ext-v", NodeID: "n1", ProviderNodeID: "i-1", State: api.AttachmentUnpublishing})
-		tx.PutRollback(&api.Rollback{At: 1, Untold: []string{"n1"}, Open: true})
-	})
-	r.tells("n1", "a1")
-	if a := r.State.Read().Attachment("p", "ext-v", "n1"); a == nil || a.State != api.AttachmentUnpublishing || a.Fence == 0 {
-		t.Errorf("the attachment is %+v", a)
-	}
-	r.Start()
-	r.Eventually("it is detached", func(tx *state.Txn) bool { return tx.Attachment("p", "ext-v", "n1") == nil })
-}
-
-// Nothing is attached to a node for a volume of one user before it has told what it has mounted.
-func TestNothingIsAttachedToANodeThatHasNotTold(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, atOnce)
-	n := r.Node("n1")
-	r.Node("n2", volumestest.NodeOnly)
-	r.Register(volumestest.Spec("v"), volumestest.Spec("w"))
-	r.Edit(func(tx *state.Txn) { tx.PutRollback(&api.Rollback{At: 1, Untold: []string{"n2"}, Open: true}) })
-	r.MustPlace(volumestest.Alloc("a2", "n2", "v", writer))
-	r.MustPlace(volumestest.Alloc("a1", "n1", "w", writer))
-	r.MustClaim("w", "a1", "n1")
-	if n.Count("Controller.Publish") != 1 {
-		t.Errorf("calls are %v", n.Calls())
-	}
-	r.tells("n2")
-	r.MustClaim("v", "a2", "n2")
-}
-
-// A row that says that a node is lost is an old one, while it has not told.
-func TestNodeOfAnOlderStateIsNotGivenUpBeforeItHasTold(t *testing.T) {
+// The row of a lost node is outdated until the node has reported.
+func TestNodeOfAnOlderStateIsNotGivenUpBeforeItHasReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, atOnce)
 	n := r.Node("n1")
@@ -291,117 +335,10 @@ func TestNodeOfAnOlderStateIsNotGivenUpBeforeItHasTold(t *testing.T) {
 		t.Errorf("the claim is %+v", c)
 	}
 	r.Change("n1", func(n *api.Node) { n.Status = api.NodeStatusReady })
-	r.tells("n1", "a1")
-	r.goesOn()
+	r.reports("n1", "a1")
+	r.released()
 	if s := r.ClaimState("v", "a1"); s != api.ClaimReleasing && s != "" || n.Count("NodeVolume.Detach") == 0 && n.Count("Controller.Unpublish") > 0 {
 		t.Errorf("the claim is %s, calls are %v", s, n.Calls())
-	}
-}
-
-// Somebody has ended the wait: the answer to this leader may have been lost.
-func TestWhatWaitedGoesOnWhoeverEndedTheWait(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.Node("n1")
-	r.Node("n2")
-	r.Register(volumestest.Spec("v"), volumestest.Spec("shared", api.AccessMultiNodeMultiWriter))
-	r.Halt()
-	r.Edit(func(tx *state.Txn) {
-		v := *tx.Volume("default", "v")
-		v.Provision.State, v.Provision.Intent, v.RequestedCapacityMin = api.VolumeExpanding, tx.Index(), 10
-		tx.PutVolume(&v)
-	})
-	r.restore(r.saved(), "n1")
-	r.shares("s1", "n2") // it has begun to wait
-	r.Edit(func(tx *state.Txn) {
-		if err := ledger.RollbackOver(tx); err != nil {
-			t.Error(err)
-		}
-	})
-	r.Eventually("the volume grows", func(tx *state.Txn) bool { return tx.Volume("default", "v").Provision.State == api.VolumeAvailable })
-}
-
-// Nobody knows yet whether a snapshot is still unwanted.
-func TestNoSnapshotIsDeletedUntilNodesHaveTold(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, atOnce)
-	n := r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	r.Halt()
-	r.Edit(func(tx *state.Txn) {
-		tx.PutSnapshotIntent(&api.SnapshotIntent{PluginID: "p", Name: "id", Delete: true, ExternalID: "ext-v"})
-	})
-	r.restore(r.saved(), "n1")
-	if _, err := r.Snapshot("s"); err != nil {
-		t.Errorf("one that is wanted: %v", err)
-	}
-	if n.Count("Controller.SnapshotDelete") != 0 {
-		t.Error("it is deleted")
-	}
-	r.tells("n1")
-	r.goesOn()
-	r.noIntents()
-	if n.Count("Controller.SnapshotDelete") != 1 {
-		t.Errorf("calls are %v", n.Calls())
-	}
-}
-
-// Snapshots that are being cut when the servers go back are answered to those who have asked for them.
-func TestAnswersOfSnapshotsAreNotMixedUpByARestore(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, atOnce, forAnAnswer)
-	n := r.Node("n1")
-	r.Register(volumestest.Spec("v"))
-	old := r.saved()
-	var calls atomic.Int32
-	n.On("Controller.Snapshot", func(ctx context.Context, q any) error {
-		switch {
-		case calls.Add(1) <= 2:
-			<-ctx.Done()
-			return ctx.Err()
-		case q.(*api.ControllerSnapshotRequest).Name == "bad":
-			return volumestest.Says("Controller.Snapshot", codes.PermissionDenied, "not that one")
-		}
-		return nil
-	})
-	answers := map[string]chan error{"good": make(chan error, 1), "bad": make(chan error, 1)}
-	for name, answer := range answers {
-		go func() {
-			_, err := r.Snapshot(name)
-			answer <- err
-		}()
-		n.Await(t, "Controller.Snapshot")
-	}
-	r.goesBack(old)
-	if err := <-answers["good"]; err != nil {
-		t.Errorf("one that was made: %v", err)
-	}
-	wants(t, <-answers["bad"], fault.Denied, "not that one")
-}
-
-// What nobody wanted in the older state may have been asked for again since.
-func TestSnapshotThatWasMadeSinceTheOlderStateIsKept(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, atOnce)
-	n := r.Node("n1")
-	n.SnapshotsCut(time.Now().Add(-time.Minute))
-	r.Register(volumestest.Spec("v"))
-	r.Halt()
-	r.Edit(func(tx *state.Txn) {
-		tx.PutSnapshotIntent(&api.SnapshotIntent{
-			PluginID: "p", Name: "s", Namespace: "default", VolumeID: "v", ExternalID: "ext-v",
-			Unwanted: true, Uncertain: true, Since: time.Now().Add(-time.Hour).UnixNano(),
-		})
-	})
-	old := r.saved()
-	r.Edit(func(tx *state.Txn) { tx.DeleteSnapshotIntent("p", "s", false) })
-	r.Start()
-	r.goesBack(old)
-	r.tells("n1")
-	r.goesOn()
-	r.noIntents()
-	if n.Count("Controller.SnapshotDelete") != 0 {
-		t.Error("a snapshot that was cut before the restore, for whom is not known any more, is deleted")
 	}
 }
 

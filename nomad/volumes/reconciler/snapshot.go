@@ -30,7 +30,7 @@ func (r *Reconciler) lookSnapshot(ctx context.Context, k key, t tries) time.Time
 	return r.doAll(ctx, t, func() []operation {
 		i := r.state.Read().SnapshotIntent(k.a, k.b, k.c == "delete")
 		switch {
-		case i == nil || (i.Delete || i.Unwanted) && ledger.Unsure(r.state.Read()) != "": // what nobody knows is not deleted
+		case i == nil:
 			return nil
 		case i.Delete:
 			return []operation{r.snapshotDeletion(i)}
