@@ -185,9 +185,9 @@ func (c *Client) prune(ctx context.Context, spare []string, all bool) {
 // pruneWait bounds ending what nobody knows once the servers have said which allocations there are.
 const pruneWait = 30 * time.Second
 
-// settle ends what nobody knows, now that all allocations are known: those of the node and those in first, the first
+// endUnknownTasks ends tasks of unknown allocations, after all allocations are known: those of the node and those in first, the first
 // answer of the servers.
-func (c *Client) settle(ctx context.Context, first []*api.Allocation) {
+func (c *Client) endUnknownTasks(ctx context.Context, first []*api.Allocation) {
 	ctx, cancel := context.WithTimeout(ctx, pruneWait)
 	defer cancel()
 	c.recallLeases(ctx) // those that did not answer at first

@@ -40,7 +40,7 @@ func TestAttemptThatIsNotOnRecordIsTakenUp(t *testing.T) {
 		"a later one": {"a/t/3", func(n *Client) {
 			n.adopt(t.Context(), map[string]*store.AllocRecord{"a": {Alloc: a, Tasks: map[string]*store.TaskRecord{"t": {Attempt: 2}}}})
 		}},
-		"of an allocation that the servers know": {"a/t/1", func(n *Client) { n.settle(t.Context(), []*api.Allocation{a}) }},
+		"of an allocation that the servers know": {"a/t/1", func(n *Client) { n.endUnknownTasks(t.Context(), []*api.Allocation{a}) }},
 	} {
 		d := &surviving{id: c.id}
 		n := nodeOf(t, t.TempDir(), electorate{})

@@ -151,7 +151,7 @@ func (c *Client) followAssignments(ctx, life context.Context) error {
 			}
 			if !settled {
 				if !c.pruned {
-					c.settle(life, resp.Changed)
+					c.endUnknownTasks(life, resp.Changed)
 				}
 				if settled = c.pruned; settled {
 					c.volumes.Settled()

@@ -119,10 +119,10 @@ func New(conf Config) (*Client, error) {
 	}
 	conf.Servers.Handle(c.Handlers()...)
 	defer slow.Begin(log, "read the last heartbeat", conf.StateDir)()
-	c.recall()
-	c.recallVoters()
-	c.recallLease()
-	c.recallHeard()
+	c.readServersFile()
+	c.readVotersFile()
+	c.readLeaseFile()
+	c.readHeartbeatFile()
 	return c, nil
 }
 
@@ -212,7 +212,7 @@ func (c *Client) Run(ctx context.Context) error {
 		c.log.Warn("the agent ends though these have not: they hang", "left", left)
 	}
 	if c.conf.Dev {
-		c.unmountLeft()
+		c.unmountLeftovers()
 	}
 	c.keepEnded(0)
 	if left := c.files.end(); len(left) > 0 {
@@ -238,7 +238,7 @@ func (c *Client) loops() []loop {
 		{"node", c.serveNode},
 		{"silence", c.watchSilence},
 		{"leases", c.watchLeases},
-		{"undrain", c.undrain},
+		{"endDrain", c.endDrain},
 		{"collect", c.collectEnded},
 	}
 }

@@ -55,8 +55,8 @@ func (c *Client) renewLeases(sent int64) {
 	}
 	c.endMissed(sent)
 	c.lease.from.Store(sent)
-	c.keepLease()
-	together(c.table.all(), func(e *entry) { e.renew(sent) })
+	c.storeLease()
+	forEachEntry(c.table.all(), func(e *entry) { e.renew(sent) })
 	c.keepEnded(sent)
 }
 
@@ -98,7 +98,7 @@ func (c *Client) leaseOf(allocID string) *driver.Lease {
 	}
 	c.freshen(l.Term.Stop())
 	from := c.lease.since()
-	c.keepLease()
+	c.storeLease()
 	return &driver.Lease{Term: l.Term, From: from, Unmount: l.Unmount, Beside: l.Beside}
 }
 
@@ -161,7 +161,7 @@ func (c *Client) watchLeases(ctx context.Context) error {
 		silence := c.silence()
 		c.keepEnded(0)
 		if l.Term <= 0 {
-			c.dropLease()
+			c.removeLeaseFile()
 		}
 		if l.Term <= 0 || silence < l.Stop() {
 			clear(told)

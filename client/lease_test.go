@@ -41,7 +41,7 @@ func TestLeaseGoesOnInTheNextAgentProcess(t *testing.T) {
 		}
 		n := nodeOf(t, dir, electorate{})
 		n.lease.born = 7
-		n.recallLease()
+		n.readLeaseFile()
 		if got := n.lease.from.Load(); got != c.from {
 			t.Errorf("%s: from %d, want %d", c.name, got, c.from)
 		}
@@ -78,7 +78,7 @@ func TestLeasesWithoutANoteAreOver(t *testing.T) {
 				}
 			}
 			n.lease.born = bootTime()
-			n.recallLease()
+			n.readLeaseFile()
 			if over := n.silence() >= l.Stop(); over != c.over {
 				t.Errorf("a silence of %s, want over: %v", n.silence(), c.over)
 			}
@@ -107,7 +107,7 @@ func TestPromiseIsRefusedWhereItCannotBeNoted(t *testing.T) {
 	}
 	next := nodeOf(t, dir, electorate{})
 	next.volumes = n.volumes
-	if next.recallLease(); next.lease.since() != 7 {
+	if next.readLeaseFile(); next.lease.since() != 7 {
 		t.Errorf("the next agent counts from %d", next.lease.since())
 	}
 	if err := os.Mkdir(block, 0o700); err != nil {

@@ -176,9 +176,9 @@ func (c *Client) register(ctx context.Context) (time.Duration, error) {
 func (c *Client) heard(resp *api.NodeUpdateResponse, sent int64) time.Duration {
 	c.renewLeases(sent)
 	c.answered.Store(sent)
-	c.keepHeard(sent)
-	c.told(resp.Servers)
-	c.toldVoters(resp.Voters)
+	c.storeHeartbeat(sent)
+	c.serversReceived(resp.Servers)
+	c.votersReceived(resp.Voters)
 	if resp.HeartbeatTTL <= 0 {
 		return beatRetry
 	}

@@ -10,8 +10,8 @@ import (
 // not answer.
 const renewWait = time.Second
 
-// together does something for all allocations at once, and waits for them no longer than renewWait.
-func together(all []*entry, do func(*entry)) {
+// forEachEntry calls do for all allocations concurrently and waits at most renewWait.
+func forEachEntry(all []*entry, do func(*entry)) {
 	done := make(chan struct{})
 	var each sync.WaitGroup
 	for _, e := range all {
@@ -62,7 +62,7 @@ func (e *entry) renew(from int64) {
 func leasesKept(all []*entry) map[string]bool {
 	var mu sync.Mutex
 	kept := map[string]bool{}
-	together(all, func(e *entry) {
+	forEachEntry(all, func(e *entry) {
 		if e.group == nil || !e.renewal.asked.CompareAndSwap(false, true) {
 			return
 		}

@@ -109,7 +109,7 @@ func TestTaskThatIsNotReachedIsSpared(t *testing.T) {
 	c.table = newTable()
 	c.drivers = map[string]*adopted{"d": {Driver: d, answers: map[string]error{}}}
 	c.drivers["d"].adopt(t.Context(), &driver.Handle{Driver: "d", TaskID: "a/t/4"})
-	c.settle(t.Context(), nil)
+	c.endUnknownTasks(t.Context(), nil)
 	if !c.pruned || !slices.Contains(d.spared, "a/t/4") {
 		t.Errorf("spared are %q, all others have ended: %v", d.spared, c.pruned)
 	}

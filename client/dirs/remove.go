@@ -108,14 +108,14 @@ func (r *removal) empty(dir int, name string) error {
 	return nil
 }
 
-// saidError is an error that names its place already.
-type saidError struct{ error }
+// reportedError is an error that names its place already.
+type reportedError struct{ error }
 
-func (e saidError) Unwrap() error { return e.error }
+func (e reportedError) Unwrap() error { return e.error }
 
 // say names the place of an error.
 func (r *removal) say(err error) error {
-	var done saidError
+	var done reportedError
 	switch {
 	case err == nil || errors.Is(err, unix.ENOENT):
 		return nil
@@ -125,8 +125,8 @@ func (r *removal) say(err error) error {
 	path := filepath.Join(r.path...)
 	switch {
 	case errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EXDEV):
-		return saidError{fault.New(fault.Conflict, "%s is a mount point and is not removed", path)}
+		return reportedError{fault.New(fault.Conflict, "%s is a mount point and is not removed", path)}
 	default:
-		return saidError{fmt.Errorf("remove %s: %w", path, err)}
+		return reportedError{fmt.Errorf("remove %s: %w", path, err)}
 	}
 }

@@ -69,14 +69,14 @@ type Config struct {
 
 // Group is all tasks of one allocation.
 type Group struct {
-	conf  Config
-	tasks []*task
-	wake  chan struct{}
+	conf   Config
+	tasks  []*task
+	wakeup chan struct{}
 
-	// asked is closed by Stop, hasty when shutdown delays are skipped.
-	asked, hasty chan struct{}
-	askOnce      sync.Once
-	hastyOnce    sync.Once
+	// asked is closed by Stop, skipDelay when shutdown delays are skipped.
+	asked, skipDelay chan struct{}
+	askOnce          sync.Once
+	skipDelayOnce    sync.Once
 
 	mu       sync.Mutex
 	alloc    *api.Allocation
@@ -93,13 +93,13 @@ func New(c Config) (*Group, error) {
 		return nil, fault.New(fault.Invalid, "allocation %s has no task group %q in its job", c.Alloc.ID, c.Alloc.TaskGroup)
 	}
 	g := &Group{
-		conf: c, alloc: c.Alloc, wake: make(chan struct{}, 1),
-		asked: make(chan struct{}), hasty: make(chan struct{}),
+		conf: c, alloc: c.Alloc, wakeup: make(chan struct{}, 1),
+		asked: make(chan struct{}), skipDelay: make(chan struct{}),
 	}
 	for _, spec := range tg.Tasks {
 		g.tasks = append(g.tasks, newTask(g, spec, c.Restored[spec.Name]))
 	}
-	g.hurry(c.Alloc)
+	g.skipShutdownDelay(c.Alloc)
 	return g, nil
 }
 
@@ -130,7 +130,7 @@ func (g *Group) Run(ctx context.Context, mounts map[string]driver.Mount) error {
 	all.Go(func() { g.delayStop(ctx) })
 	for !g.follow() || !g.close() {
 		select {
-		case <-g.wake:
+		case <-g.wakeup:
 		case <-ctx.Done():
 			g.mu.Lock()
 			g.lead = nil
@@ -162,7 +162,7 @@ func (g *Group) revive(t *task) error {
 		return fault.New(fault.Conflict, "Task not running")
 	}
 	g.lead(t)
-	g.poke()
+	g.wake()
 	return nil
 }
 
@@ -175,13 +175,13 @@ func (g *Group) delayStop(ctx context.Context) {
 	}
 	delay := g.present().Group().ShutdownDelay
 	g.tellDelay(delay)
-	if !pause(ctx, delay, g.hasty) {
+	if !pause(ctx, delay, g.skipDelay) {
 		return
 	}
 	g.mu.Lock()
 	g.stopping = true
 	g.mu.Unlock()
-	g.poke()
+	g.wake()
 	g.tellPoststop(ctx)
 }
 
@@ -226,9 +226,9 @@ func (g *Group) follow() bool {
 	return false
 }
 
-func (g *Group) poke() {
+func (g *Group) wake() {
 	select {
-	case g.wake <- struct{}{}:
+	case g.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -241,6 +241,6 @@ func (g *Group) present() *api.Allocation {
 
 // changed tells the group and its owner that a task has a new state.
 func (g *Group) changed() {
-	g.poke()
+	g.wake()
 	g.conf.Changed()
 }

@@ -133,9 +133,9 @@ func TestShutdownDelaysCanBeSkipped(t *testing.T) {
 		began := time.Now()
 		b.Stop()
 		synctest.Wait()
-		hasty := *b.conf.Alloc
-		hasty.DesiredTransition.NoShutdownDelay = true
-		b.Update(&hasty)
+		skipDelay := *b.conf.Alloc
+		skipDelay.DesiredTransition.NoShutdownDelay = true
+		b.Update(&skipDelay)
 		if err := wait(); err != nil || time.Since(began) != 0 {
 			t.Fatalf("%v after %s", err, time.Since(began))
 		}

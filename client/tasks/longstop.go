@@ -14,7 +14,7 @@ const longStop = time.Minute
 // tellDelay tells that a stop waits for a long shutdown delay of the group.
 func (g *Group) tellDelay(delay time.Duration) {
 	select {
-	case <-g.hasty:
+	case <-g.skipDelay:
 		return
 	default:
 	}

@@ -157,15 +157,15 @@ func (t *task) attempt(ctx context.Context) (next sequel, left bool) {
 		}
 		return t.unborn(*o), false
 	}
-	t.reach(d, id)
-	defer t.reach(nil, "")
-	out := t.attend(ctx, d, id, p)
+	t.setHandle(d, id)
+	defer t.setHandle(nil, "")
+	out := t.superviseTask(ctx, d, id, p)
 	if out.left || !t.awaitRemains(ctx, d, id) {
 		return sequel{}, true
 	}
 	// The traces of an attempt go when its end is durable, and not before: else it would be taken for lost, and run again.
 	if next, err = t.conclude(finally, out, terminated(out.exit)); err == nil {
-		t.bury(ctx, d, id)
+		t.destroyAttempt(ctx, d, id)
 	}
 	if p != nil {
 		p.Cleanup()
@@ -179,7 +179,7 @@ func (t *task) unborn(o outcome, events ...*api.TaskEvent) sequel {
 	return next
 }
 
-func (t *task) reach(d driver.Driver, id string) {
+func (t *task) setHandle(d driver.Driver, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.driver, t.id = d, id

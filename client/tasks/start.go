@@ -153,7 +153,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	h, err := d.Start(starting, job)
 	if err == nil {
 		if err = t.mounted(spec); err != nil { // it was unmounted during the start: the task may have the directory below it
-			t.bury(ctx, d, id)
+			t.destroyAttempt(ctx, d, id)
 		}
 	}
 	switch {
@@ -173,7 +173,7 @@ func (t *task) start(ctx context.Context, spec *api.Task, d driver.Driver, p Plu
 	}
 	if err := t.begun(firmly, d, h, number); err != nil {
 		t.say(driverFailure(err))
-		t.bury(ctx, d, id)
+		t.destroyAttempt(ctx, d, id)
 		return "", &outcome{err: fault.Wrap(fault.Unavailable, err)}
 	}
 	return id, nil

@@ -19,20 +19,19 @@ import (
 // Bounds of one try to take a volume down; Run tries again.
 const (
 	downPluginWait = 5 * time.Second
-	tellWait       = 10 * time.Second
-	// lateWait is how long after the start of the agent a plugin may be at work on a call of the process before:
-	// nobody tells when that has ended.
-	lateWait = 2 * time.Second
+	reportWait     = 10 * time.Second
+	// earlierCallWait is how long after the start of the agent a plugin may still be serving a call of the previous process.
+	earlierCallWait = 2 * time.Second
 )
 
 // EventUnmounted is the type of events of tasks whose volumes the node unmounted in the plugin's stead.
 const EventUnmounted = "Volume Unmounted By Node"
 
-// Down unpublishes what the allocation has, unstages what nobody else uses, and tells the servers. What
-// fails stays in the journal and is tried again by [Service.Run]; the error tells of the first try.
-// Down of an allocation without volumes does nothing. Plugins of the allocation are forgotten.
+// Down unpublishes the volumes of the allocation, unstages those without another user, and reports the releases. A failed
+// row stays in the journal and is repeated by [Service.Run]; the error is that of the first try. Plugins of the allocation
+// are removed.
 func (s *Service) Down(ctx context.Context, allocID string) error {
-	s.live.end(allocID)
+	s.allocs.end(allocID)
 	s.plugins.Drop(allocID)
 	rows := s.journal.ofAlloc(allocID)
 	var all sync.WaitGroup
@@ -49,7 +48,7 @@ func (s *Service) Down(ctx context.Context, allocID string) error {
 	all.Wait()
 	err := errors.Join(append(errs, s.unreleased(allocID))...)
 	if err == nil {
-		s.live.forget(allocID)
+		s.allocs.forget(allocID)
 	}
 	return err
 }
@@ -57,16 +56,16 @@ func (s *Service) Down(ctx context.Context, allocID string) error {
 // retryRow is a try of Run. A key is that of a row, or of a staging that no row uses.
 func (s *Service) retryRow(ctx context.Context, key string) error {
 	if strings.HasPrefix(key, stagePrefix) {
-		return s.dropStage(ctx, key)
+		return s.unstageUnused(ctx, key)
 	}
 	if path, is := strings.CutPrefix(key, unrecordedPrefix); is {
 		return s.unmountUnneeded(ctx, path)
 	}
 	r := s.journal.row(key)
 	if r == nil {
-		return s.journal.settle()
+		return s.journal.retryRemovals()
 	}
-	if _, is := s.live.get(r.AllocID); is && r.State == rowClaiming { // it was planned for one of before
+	if _, is := s.allocs.get(r.AllocID); is && r.State == rowClaiming { // it was planned for one of before
 		return nil
 	}
 	err := s.release(ctx, "undo ", key)
@@ -84,21 +83,21 @@ func (s *Service) release(ctx context.Context, by, key string) error {
 	}
 	if r.State != rowReleased {
 		begin := time.Now()
-		told := s.tellSlow(ctx, r)
+		told := s.reportSlow(ctx, r)
 		err := s.unmount(ctx, by, r, false)
 		told()
 		if r.touched() {
-			s.tellMount("Unmount volume", r.VolumeID, r.AllocID, err)
+			s.reportMount("Unmount volume", r.VolumeID, r.AllocID, err)
 		}
 		if err != nil {
-			s.tellFailure(ctx, key, err)
+			s.reportFailure(ctx, key, err)
 			return err
 		}
 		if r.touched() {
 			s.log.Info("unmounted volume", "volume_id", nameOf(r.VolumeID, r.Use), "alloc_id", r.AllocID, "took", time.Since(begin))
 		}
 	}
-	return s.tellReleased(ctx, key)
+	return s.reportReleased(ctx, key)
 }
 
 // unmount takes a row from whatever state to released. With force the node does what the plugin cannot.
@@ -112,7 +111,7 @@ func (s *Service) unmount(ctx context.Context, by string, r *row, force bool) er
 		s.journal.note(next)
 		return nil
 	}
-	if err := s.leave(ctx, r.key()); err != nil {
+	if err := s.markLeaving(ctx, r.key()); err != nil {
 		return err
 	}
 	// The plugin is waited for outside of the volume's turn.
@@ -121,7 +120,7 @@ func (s *Service) unmount(ctx context.Context, by string, r *row, force bool) er
 	if err != nil && !force && !gone {
 		return err
 	}
-	if err := s.settle(ctx, r.key(), r.volume()); err != nil {
+	if err := s.awaitEarlierCalls(ctx, r.key(), r.volume()); err != nil {
 		return err
 	}
 	begin := time.Now()
@@ -134,9 +133,9 @@ func (s *Service) unmount(ctx context.Context, by string, r *row, force bool) er
 	if r = s.journal.row(r.key()); r == nil || r.State == rowReleased {
 		return nil
 	}
-	u := &undoing{p: p, own: force || gone || s.gaveUp(r.failing), force: force, again: r.Failures+1 < unstageTries}
+	u := &undoRun{p: p, own: force || gone || s.pluginFailed(r.failing), force: force, again: r.Failures+1 < unstageTries}
 	err = s.undo(ctx, u, r)
-	s.tellOwn(r, u)
+	s.reportOwnUnmounts(r, u)
 	if err != nil {
 		s.countFailure(ctx, p, r, err)
 		return err
@@ -147,25 +146,25 @@ func (s *Service) unmount(ctx context.Context, by string, r *row, force bool) er
 	return nil
 }
 
-// unsettle notes what calls an agent process before this one may have left behind.
-func (s *Service) unsettle() {
-	s.born, s.unsettled, s.undone = s.host.Uptime(), map[string]bool{}, map[string]bool{}
+// markSessionsUnknown records which rows and volumes the previous agent process may have left calls for.
+func (s *Service) markSessionsUnknown() {
+	s.started, s.unknownRows, s.unknownVolumes = s.host.Uptime(), map[string]bool{}, map[string]bool{}
 	for _, r := range s.journal.rows() {
-		s.unsettled[r.key()] = r.BootID == s.bootID && (r.State == rowMounting || r.State == rowLeaving)
+		s.unknownRows[r.key()] = r.BootID == s.bootID && (r.State == rowMounting || r.State == rowLeaving)
 		if r.BootID == s.bootID && r.State == rowLeaving {
-			s.undone[r.volume()] = true
+			s.unknownVolumes[r.volume()] = true
 		}
 	}
 	for _, st := range s.journal.allStages() {
 		if st.BootID == s.bootID && len(s.journal.users(&row{PluginID: st.PluginID, ExternalID: st.ExternalID})) == 0 {
-			s.undone[csiplugins.VolumeKey(st.PluginID, st.ExternalID)] = true
+			s.unknownVolumes[csiplugins.VolumeKey(st.PluginID, st.ExternalID)] = true
 		}
 	}
 }
 
-// doubtSessions takes back what the records say of sessions of which nobody has anything mounted: volumes are taken down
-// without a disk too, so that they may have been closed since.
-func (s *Service) doubtSessions() {
+// markSessionsUncertain marks sessions without a mounted user as not staged: they may have been closed while the disk took
+// no records.
+func (s *Service) markSessionsUncertain() {
 	for _, st := range s.journal.allStages() {
 		if st.Seen != nil || !st.Done || st.BootID != s.bootID {
 			continue
@@ -182,11 +181,10 @@ func (s *Service) doubtSessions() {
 	}
 }
 
-// settle waits for calls that an agent process before this one may have left behind: those for the row, and those that take
-// down something of its volume.
-func (s *Service) settle(ctx context.Context, key, volume string) error {
-	rest := s.born + lateWait - s.host.Uptime()
-	if !s.unsettled[key] && !s.undone[volume] || rest <= 0 {
+// awaitEarlierCalls waits for calls of the previous agent process for the row, and for those that unmount its volume.
+func (s *Service) awaitEarlierCalls(ctx context.Context, key, volume string) error {
+	rest := s.started + earlierCallWait - s.host.Uptime()
+	if !s.unknownRows[key] && !s.unknownVolumes[volume] || rest <= 0 {
 		return nil
 	}
 	timer := time.NewTimer(rest)
@@ -199,9 +197,8 @@ func (s *Service) settle(ctx context.Context, key, volume string) error {
 	}
 }
 
-// gaveUp reports whether the plugin has failed to take something down so often, and for so long, that the node
-// does it itself.
-func (s *Service) gaveUp(f failing) bool {
+// pluginFailed reports whether the plugin has failed often and long enough that the node unmounts without it.
+func (s *Service) pluginFailed(f failing) bool {
 	return f.Failures >= undoTries && time.Since(f.FailingSince) >= s.conf.UndoPatience
 }
 
@@ -218,17 +215,17 @@ func (s *Service) countFailure(ctx context.Context, p *csiplugins.Plugin, r *row
 	s.journal.note(next)
 }
 
-// tellOwn records what the node did in the plugin's stead.
-func (s *Service) tellOwn(r *row, u *undoing) {
+// reportOwnUnmounts records what the node unmounted without the plugin.
+func (s *Service) reportOwnUnmounts(r *row, u *undoRun) {
 	for _, n := range u.notes {
 		s.log.Warn("unmounted in the plugin's stead", "volume_id", nameOf(r.VolumeID, r.Use), "alloc_id", r.AllocID, "what", n)
-		s.tellMount("Unmounted in the plugin's stead", r.VolumeID, r.AllocID, fault.New(fault.Unavailable, "%s", n))
+		s.reportMount("Unmounted in the plugin's stead", r.VolumeID, r.AllocID, fault.New(fault.Unavailable, "%s", n))
 		s.conf.Tasks.Tell(r.AllocID, r.VolumeID, EventUnmounted, fmt.Sprintf("volume %s: %s", r.VolumeID, n))
 	}
 }
 
-// leave marks the row, so that it is taken down whatever happens, and nothing is mounted for it any more.
-func (s *Service) leave(ctx context.Context, key string) error {
+// markLeaving records that the row is unmounted: from then on nothing is mounted for it.
+func (s *Service) markLeaving(ctx context.Context, key string) error {
 	r := s.journal.row(key)
 	if r == nil || r.State == rowLeaving || r.State == rowReleased {
 		return nil
@@ -247,8 +244,8 @@ func (s *Service) leave(ctx context.Context, key string) error {
 	return nil
 }
 
-// dropStage unstages a volume that no row uses: the row was lost.
-func (s *Service) dropStage(ctx context.Context, key string) error {
+// unstageUnused unstages a volume that no row uses.
+func (s *Service) unstageUnused(ctx context.Context, key string) error {
 	st := s.journal.stage(key)
 	if st == nil {
 		return nil
@@ -271,15 +268,15 @@ func (s *Service) dropStage(ctx context.Context, key string) error {
 		return err
 	}
 	s.log.Warn("unstage a volume that nobody uses", "plugin_id", st.PluginID, "path", st.Path.Host)
-	u := &undoing{p: p, own: p == nil || s.gaveUp(st.failing)}
-	if err = s.takeStaging(ctx, u, st); err != nil && ctx.Err() == nil {
+	u := &undoRun{p: p, own: p == nil || s.pluginFailed(st.failing)}
+	if err = s.unstagePath(ctx, u, st); err != nil && ctx.Err() == nil {
 		next := *cmp.Or(s.journal.stage(key), st) // its session is noted as one that may be closed
 		next.failing = st.failing.once()
 		if err := s.journal.putStage(ctx, next); err != nil {
 			s.log.Warn("count the failures of an unstage", "path", st.Path.Host, "error", err)
 		}
 	}
-	s.tellOwn(nobody, u)
+	s.reportOwnUnmounts(nobody, u)
 	return err
 }
 
@@ -292,8 +289,8 @@ func (s *Service) planStages() {
 	}
 }
 
-// tellReleased reports that nothing is left on the node, and ends the row.
-func (s *Service) tellReleased(ctx context.Context, key string) error {
+// reportReleased reports that nothing is left on the node, and ends the row.
+func (s *Service) reportReleased(ctx context.Context, key string) error {
 	r := s.journal.row(key)
 	if r == nil {
 		return nil
@@ -305,23 +302,23 @@ func (s *Service) tellReleased(ctx context.Context, key string) error {
 	return nil
 }
 
-// forget removes a record; what cannot be removed from disk is tried again.
+// forget removes a record. A removal that fails is repeated.
 func (s *Service) forget(key string) {
 	s.notes.drop(key, s.notes.get(key))
 	s.journal.remove(key)
 	if id, _, _ := strings.Cut(strings.TrimPrefix(key, rowPrefix), "/"); len(s.journal.ofAlloc(id)) == 0 {
-		s.live.leave(id)
+		s.allocs.leave(id)
 	}
-	if s.journal.owes() {
-		s.retries.Later(owedKey)
+	if s.journal.hasRemovals() {
+		s.retries.Later(removalsKey)
 	}
 }
 
-// owedKey stands in the queue for the records that must be removed from disk still.
-const owedKey = "owed"
+// removalsKey is the key of outstanding removals of records in the queue.
+const removalsKey = "owed"
 
-// tellFailure lets the servers show why the claim stays. It is said once for each reason, and best effort.
-func (s *Service) tellFailure(ctx context.Context, key string, failure error) {
+// reportFailure lets the servers show why the claim stays. It is said once for each reason, and best pendingCall.
+func (s *Service) reportFailure(ctx context.Context, key string, failure error) {
 	r := s.journal.row(key)
 	if r == nil || r.Told == failure.Error() || ctx.Err() != nil {
 		return
@@ -337,15 +334,15 @@ func (s *Service) tellFailure(ctx context.Context, key string, failure error) {
 	}
 }
 
-// Explain tells the servers why the volumes of an allocation cannot be taken down yet, best effort.
+// Explain tells the servers why the volumes of an allocation cannot be taken down yet, best pendingCall.
 func (s *Service) Explain(ctx context.Context, allocID, reason string) {
 	for _, r := range s.journal.ofAlloc(allocID) {
-		s.tellFailure(ctx, r.key(), fault.New(fault.Unavailable, "%s", reason))
+		s.reportFailure(ctx, r.key(), fault.New(fault.Unavailable, "%s", reason))
 	}
 }
 
-// tellSlow tells the servers when an unmount takes longer than [slowAfter]; stop ends that.
-func (s *Service) tellSlow(ctx context.Context, r *row) (stop func()) {
+// reportSlow reports to the servers an unmount that takes longer than [slowAfter], until stop is called.
+func (s *Service) reportSlow(ctx context.Context, r *row) (stop func()) {
 	if !r.touched() || r.Told != "" {
 		return func() {}
 	}
@@ -353,7 +350,7 @@ func (s *Service) tellSlow(ctx context.Context, r *row) (stop func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(slowAfter, func() {
 		defer close(done)
-		if err := s.report(ctx, r, "unmount: "+s.silent(r.PluginID)); err != nil && ctx.Err() == nil {
+		if err := s.report(ctx, r, "unmount: "+s.silenceReason(r.PluginID)); err != nil && ctx.Err() == nil {
 			s.log.Debug("report a slow unmount", "volume_id", r.VolumeID, "error", err)
 		}
 	})
@@ -365,13 +362,13 @@ func (s *Service) tellSlow(ctx context.Context, r *row) (stop func()) {
 	}
 }
 
-// diskSilent says why nothing is heard of the disk that records are written to.
-const diskSilent = "the disk of the node has not responded yet"
+// diskSilence is the reason for a wait for the disk.
+const diskSilence = "the disk of the node has not responded yet"
 
-// silent says why nothing is heard of a plugin, or of the disk that records are written to before it is called.
-func (s *Service) silent(pluginID string) string {
+// silenceReason names what has not responded: the disk, or the plugin.
+func (s *Service) silenceReason(pluginID string) string {
 	if s.journal.hangs() >= writeWaitHung {
-		return diskSilent
+		return diskSilence
 	}
 	if _, err := s.plugins.Find(api.CSIPluginTypeNode, pluginID); err != nil {
 		return err.Error()
@@ -380,7 +377,7 @@ func (s *Service) silent(pluginID string) string {
 }
 
 func (s *Service) report(ctx context.Context, r *row, failure string) error {
-	ctx, cancel := context.WithTimeout(ctx, tellWait)
+	ctx, cancel := context.WithTimeout(ctx, reportWait)
 	defer cancel()
 	req := &api.VolumeUnpublishRequest{VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, Error: failure}
 	if failure == "" {

@@ -173,8 +173,8 @@ type journal struct {
 	log      hclog.Logger
 	// writes are those that are under way, or wait for that, by key.
 	writes map[string]*writes
-	// owed are the keys of records that must be removed from disk still.
-	owed map[string]bool
+	// removals are the keys of records that must be removed from disk still.
+	removals map[string]bool
 }
 
 // openJournal reads the records. One that cannot be read is removed, and so is one of this boot whose mount is below another
@@ -186,7 +186,7 @@ func openJournal(b csiplugins.Bucket, root, bootID string, log hclog.Logger) (*j
 	}
 	j := &journal{
 		bucket: b, log: log, writes: map[string]*writes{}, byKey: map[string]*row{}, byVolume: map[string]map[string]*row{}, stages: map[string]*stage{},
-		owed: map[string]bool{},
+		removals: map[string]bool{},
 	}
 	current := func(boot string, at place) error {
 		if boot == bootID && (isStaging(at.Host) || isTarget(at.Host)) && !within(at.Host, root) {
@@ -197,7 +197,7 @@ func openJournal(b csiplugins.Bucket, root, bootID string, log hclog.Logger) (*j
 	for key, value := range raw {
 		if err := j.read(key, value, current); err != nil {
 			log.Error("a record of the volume journal is dropped: the mount table shows what is mounted", "key", key, "error", err)
-			j.owed[key] = true
+			j.removals[key] = true
 		}
 	}
 	return j, nil
@@ -338,13 +338,13 @@ func (j *journal) note(r row) *row {
 	return &r
 }
 
-// remove forgets a record. One that cannot be removed from disk is owed: see [journal.settle].
+// remove forgets a record. One that cannot be removed from disk is removals: see [journal.retryRemovals].
 func (j *journal) remove(key string) {
 	drop := func() {
 		j.drop(key)
 		delete(j.stages, key)
 	}
-	if err := j.write(nil, key, nil, drop, func(*write) { drop(); j.owed[key] = true }); err != nil {
+	if err := j.write(nil, key, nil, drop, func(*write) { drop(); j.removals[key] = true }); err != nil {
 		j.log.Error("remove record of volume journal: it is tried again", "key", key, "error", err)
 	}
 }

@@ -25,29 +25,29 @@ const (
 	syncLook = 5 * time.Second
 )
 
-// efforts are system calls that file systems hold up, by what they are about. They cannot be interrupted: there is
-// one of a kind, and each keeps a thread until the kernel ends it.
-type efforts struct {
+// pendingCalls are system calls that a file system may block, by key. They cannot be interrupted: each key has at most one,
+// which holds a thread until the kernel completes it.
+type pendingCalls struct {
 	mu   sync.Mutex
-	open map[string]*effort
+	open map[string]*pendingCall
 }
 
-type effort struct {
+type pendingCall struct {
 	over chan struct{}
 	err  error
 }
 
-// begin begins an effort unless one of the key is under way.
-func (o *efforts) begin(key string, do func() error) *effort {
+// begin starts a call unless one of the key is pending.
+func (o *pendingCalls) begin(key string, do func() error) *pendingCall {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if e := o.open[key]; e != nil {
 		return e
 	}
 	if o.open == nil {
-		o.open = map[string]*effort{}
+		o.open = map[string]*pendingCall{}
 	}
-	e := &effort{over: make(chan struct{})}
+	e := &pendingCall{over: make(chan struct{})}
 	o.open[key] = e
 	go func() {
 		e.err = do()
@@ -59,13 +59,13 @@ func (o *efforts) begin(key string, do func() error) *effort {
 	return e
 }
 
-// effortAt is the key of an effort about a mount. Another mount at its path has another.
-func effortAt(what string, at *mounts.Entry) string {
+// callKey returns the key of a call about a mount. Another mount at its path has another key.
+func callKey(what string, at *mounts.Entry) string {
 	return what + " " + at.Point + " " + strconv.Itoa(at.ID) + " " + strconv.FormatUint(at.Unique, 10)
 }
 
-// about lists the efforts of a kind about mounts at the path that are under way.
-func (o *efforts) about(what, path string) (out []*effort) {
+// about lists the pending calls of a kind about mounts at the path.
+func (o *pendingCalls) about(what, path string) (out []*pendingCall) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key, e := range o.open {
@@ -77,7 +77,7 @@ func (o *efforts) about(what, path string) (out []*effort) {
 }
 
 // wait waits for the end, no longer than the limit.
-func (e *effort) wait(ctx context.Context, limit time.Duration) error {
+func (e *pendingCall) wait(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	select {
@@ -88,8 +88,8 @@ func (e *effort) wait(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// unmountOurselves unmounts what a plugin cannot. A mount that somebody uses stays, for it may be written to,
-// unless it has failed or an operator asked for it; then it is detached. own are the paths of its volume.
+// unmountOurselves unmounts without the plugin. A mount in use stays, unless it has failed or force is set: then it is
+// detached. own are the paths of its volume.
 func (s *Service) unmountOurselves(ctx context.Context, path string, own []string, force bool) (how string, err error) {
 	at, err := s.host.At(path)
 	if err != nil || at == nil {
@@ -100,7 +100,7 @@ func (s *Service) unmountOurselves(ctx context.Context, path string, own []strin
 		s.abort(ctx, at, own)
 	}
 	take := func(what string, one func(*mounts.Entry) error) error {
-		return s.efforts.begin(effortAt(what, at), func() error { return s.eachFrom(at, one) }).wait(ctx, umountWait)
+		return s.pending.begin(callKey(what, at), func() error { return s.eachFrom(at, one) }).wait(ctx, umountWait)
 	}
 	if err = take("unmount", s.host.Remove); err == nil {
 		return "the node unmounted", nil
@@ -138,10 +138,10 @@ func (s *Service) eachSince(seen mounts.List, first *mounts.Entry, take func(*mo
 	return fault.New(fault.Unavailable, "more than %d mounts are on top of each other at %s", stackedMax, first.Point)
 }
 
-// unmounting returns an error while the kernel has not ended an unmount of our own: what the mount table does not
-// show any more may still be written back, and what is mounted there would be taken for it.
+// unmounting returns an error while an unmount by this agent is pending: the mount may be written back although the mount
+// table no longer shows it.
 func (s *Service) unmounting(ctx context.Context, path string) error {
-	for _, e := range append(s.efforts.about("unmount", path), s.efforts.about("detach", path)...) {
+	for _, e := range append(s.pending.about("unmount", path), s.pending.about("detach", path)...) {
 		if e.wait(ctx, umountWait) == nil || !isOpen(e) { // one that has failed is there still
 			continue
 		}
@@ -178,7 +178,7 @@ func (s *Service) writeBack(ctx context.Context, r *row) {
 	if h, _ := s.health.Prober().Check(ctx, at); h != mounthealth.Healthy {
 		return
 	}
-	e := s.efforts.begin("sync "+at.Dev, func() error { return s.host.Sync(at) })
+	e := s.pending.begin("sync "+at.Dev, func() error { return s.host.Sync(at) })
 	for begun := time.Now(); time.Since(begun) < syncWait; {
 		if err = e.wait(ctx, syncLook); err == nil || !isOpen(e) || ctx.Err() != nil {
 			break
@@ -193,7 +193,7 @@ func (s *Service) writeBack(ctx context.Context, r *row) {
 	}
 }
 
-func isOpen(e *effort) bool {
+func isOpen(e *pendingCall) bool {
 	select {
 	case <-e.over:
 		return false

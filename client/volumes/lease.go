@@ -57,8 +57,8 @@ func (s *Service) Lease(allocID string) *Lease {
 	var staged []string
 	for _, r := range own {
 		out.Unmount = append(out.Unmount, r.Target.Host)
-		others := slices.DeleteFunc(s.besides(r, all), func(o *row) bool { return o.AllocID == allocID })
-		if outlasted(out.Term, others) {
+		others := slices.DeleteFunc(s.otherRows(r, all), func(o *row) bool { return o.AllocID == allocID })
+		if usedAfter(out.Term, others) {
 			continue
 		}
 		if r.Stages {
@@ -74,8 +74,8 @@ func (s *Service) Lease(allocID string) *Lease {
 	return out
 }
 
-// besides lists the other rows of a row's volume on this boot: those in leased, and those without a lease.
-func (s *Service) besides(r *row, leased []*row) (out []*row) {
+// otherRows lists the other rows of a row's volume on this boot: those in leased, and those without a lease.
+func (s *Service) otherRows(r *row, leased []*row) (out []*row) {
 	for _, o := range leased {
 		if o.key() != r.key() && o.volume() == r.volume() {
 			out = append(out, o)
@@ -89,16 +89,16 @@ func (s *Service) besides(r *row, leased []*row) (out []*row) {
 	return out
 }
 
-// outlasted reports whether somebody may use the volume after the end of a lease.
-func outlasted(term api.LeaseTerm, others []*row) bool {
+// usedAfter reports whether somebody may use the volume after the end of a lease.
+func usedAfter(term api.LeaseTerm, others []*row) bool {
 	return slices.ContainsFunc(others, func(o *row) bool { return o.Lease <= 0 || o.leaseTerm().Stop() > term.Stop() })
 }
 
-// forEver is the end of what has no lease.
-const forEver = time.Duration(math.MaxInt64)
+// noEnd is the end of what has no lease.
+const noEnd = time.Duration(math.MaxInt64)
 
-// lasting is when the last user of each volume ends.
-func (s *Service) lasting(leased []*row) map[string]time.Duration {
+// lastStops is when the last user of each volume ends.
+func (s *Service) lastStops(leased []*row) map[string]time.Duration {
 	last := map[string]time.Duration{}
 	for _, r := range leased {
 		last[r.volume()] = max(last[r.volume()], r.leaseTerm().Stop())
@@ -106,7 +106,7 @@ func (s *Service) lasting(leased []*row) map[string]time.Duration {
 	for _, r := range s.journal.find(func(r *row) bool {
 		return r.Lease <= 0 && r.touched() && r.State != rowReleased && r.BootID == s.bootID
 	}) {
-		last[r.volume()] = forEver
+		last[r.volume()] = noEnd
 	}
 	return last
 }
@@ -145,14 +145,14 @@ func (s *Service) ShortestLease() (term api.LeaseTerm) {
 	return term
 }
 
-// overdue is what was begun because leases end: file systems may hold it up.
-type overdue struct {
+// leaseEnds is what was begun because leases end: file systems may hold it up.
+type leaseEnds struct {
 	mu    sync.Mutex
 	begun map[string]bool
 }
 
 // first notes that something is begun; it reports false when it was before.
-func (o *overdue) first(key string) bool {
+func (o *leaseEnds) first(key string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.begun[key] {
@@ -166,7 +166,7 @@ func (o *overdue) first(key string) bool {
 }
 
 // retain forgets what was begun for rows that are not in the list.
-func (o *overdue) retain(list []*row) {
+func (o *leaseEnds) retain(list []*row) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.begun) == 0 {
@@ -182,7 +182,7 @@ func (o *overdue) retain(list []*row) {
 	})
 }
 
-func (o *overdue) forget(keys ...string) {
+func (o *leaseEnds) forget(keys ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, k := range keys {
@@ -195,40 +195,40 @@ func (o *overdue) forget(keys ...string) {
 // allocations whose tasks have a process that does that; it may have died.
 func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) bool) {
 	all := s.leased()
-	s.overdue.retain(all)
-	look := sync.OnceValue(func() sight { return s.lookAt(all) })
-	lasting := sync.OnceValue(func() map[string]time.Duration { return s.lasting(all) })
+	s.leaseEnds.retain(all)
+	look := sync.OnceValue(func() mountView { return s.viewMounts(all) })
+	lastStops := sync.OnceValue(func() map[string]time.Duration { return s.lastStops(all) })
 	for _, r := range all {
 		// What is written while the users are killed is written back by the second time.
 		sync, again, cut := "sync "+r.key(), "again "+r.key(), "cut "+r.key()
 		l := r.leaseTerm()
 		if silence < l.Stop() {
-			s.overdue.forget(sync, again)
+			s.leaseEnds.forget(sync, again)
 			continue
 		}
 		if silence < l.Cut() && !kept(r.AllocID) {
-			if s.overdue.first(sync) || silence >= (l.Stop()+l.Cut())/2 && s.overdue.first(again) {
-				s.syncOverdue(r, look())
+			if s.leaseEnds.first(sync) || silence >= (l.Stop()+l.Cut())/2 && s.leaseEnds.first(again) {
+				s.startSync(r, look())
 			}
 		}
-		if silence >= l.Last() && s.overdue.first(cut) {
-			due := s.due(r, lasting()[r.volume()], look())
+		if silence >= l.Last() && s.leaseEnds.first(cut) {
+			due := s.due(r, lastStops()[r.volume()], look())
 			go func() {
 				s.cutOff(r, due)
-				s.overdue.forget(cut) // a call that was under way may mount it once more
+				s.leaseEnds.forget(cut) // a call that was under way may mount it once more
 			}()
 		}
 	}
 }
 
-// sight is what was mounted at the paths of rows, the topmost where there are several, with the rest of the table. There is
+// mountView is what was mounted at the paths of rows, the topmost where there are several, with the rest of the table. There is
 // one for all rows: with a thousand volumes a look for each would be late.
-type sight struct {
+type mountView struct {
 	top map[string]*mounts.Entry
 	all mounts.List
 }
 
-func (s *Service) lookAt(rows []*row) (seen sight) {
+func (s *Service) viewMounts(rows []*row) (seen mountView) {
 	var paths []string
 	for _, r := range rows {
 		paths = append(paths, r.Target.Host, r.Staging.Host)
@@ -240,8 +240,8 @@ func (s *Service) lookAt(rows []*row) (seen sight) {
 	return seen
 }
 
-// syncOverdue begins to write back the file system at a row's target, unless that is under way.
-func (s *Service) syncOverdue(r *row, seen sight) {
+// startSync begins to write back the file system at a row's target, unless that is under way.
+func (s *Service) startSync(r *row, seen mountView) {
 	if r.device() {
 		return
 	}
@@ -250,7 +250,7 @@ func (s *Service) syncOverdue(r *row, seen sight) {
 		s.log.Warn("write a volume back whose lease ends: nothing is seen there", "volume_id", r.VolumeID, "path", r.Target.Host)
 		return
 	}
-	s.efforts.begin("sync "+at.Dev, func() error { return s.host.Sync(at) })
+	s.pending.begin("sync "+at.Dev, func() error { return s.host.Sync(at) })
 }
 
 // leaseOver reports that the servers may give the row's volume away, or have done so: nothing may be mounted for it
@@ -271,7 +271,7 @@ type due struct {
 }
 
 // due tells what is mounted at the row's paths. What others use for longer, until last, stays.
-func (s *Service) due(r *row, last time.Duration, seen sight) (d due) {
+func (s *Service) due(r *row, last time.Duration, seen mountView) (d due) {
 	d.seen = seen.all
 	paths := []string{r.Target.Host}
 	d.own = paths
@@ -312,12 +312,12 @@ func (s *Service) cutOffMount(r *row, d due, at *mounts.Entry) error {
 	limit := max((l.Term-l.Last())/2, time.Millisecond)
 	if whole {
 		// A file system that hangs cannot be opened, which its shutdown needs.
-		if err := s.efforts.begin(effortAt("shut down", at), func() error { return s.host.ShutDown(at) }).wait(ctx, limit); err != nil {
+		if err := s.pending.begin(callKey("shut down", at), func() error { return s.host.ShutDown(at) }).wait(ctx, limit); err != nil {
 			s.log.Info("the file system cannot be shut down", "path", at.Point, "type", at.FSType, "error", err)
 		}
-		_ = s.efforts.begin(effortAt("abort", at), func() error { return s.host.Abort(at) }).wait(ctx, limit)
+		_ = s.pending.begin(callKey("abort", at), func() error { return s.host.Abort(at) }).wait(ctx, limit)
 	}
-	return s.efforts.begin(effortAt("detach", at), func() error { return s.host.Detach(at) }).wait(ctx, umountWait)
+	return s.pending.begin(callKey("detach", at), func() error { return s.host.Detach(at) }).wait(ctx, umountWait)
 }
 
 // ownPaths are the paths of the row's volume, for all its users.

@@ -197,7 +197,7 @@ func (s *Service) clearTarget(ctx context.Context, p *csiplugins.Plugin, r, befo
 		}
 	}
 	s.log.Warn("unpublish what is mounted at the target", "volume_id", r.VolumeID, "path", r.Target.Host, "why", why)
-	if err := s.takeTarget(ctx, &undoing{p: p}, r); err != nil {
+	if err := s.unpublishTarget(ctx, &undoRun{p: p}, r); err != nil {
 		return fmt.Errorf("unpublish the previous mount at the target: %w", err)
 	}
 	return nil
@@ -233,7 +233,7 @@ func showsStagingDir(at *mounts.Entry, r *row) bool {
 
 // clearStagingDir unpublishes that directory. The next try stages the volume again.
 func (s *Service) clearStagingDir(ctx context.Context, p *csiplugins.Plugin, r *row) error {
-	if err := s.takeTarget(ctx, &undoing{p: p}, r); err != nil {
+	if err := s.unpublishTarget(ctx, &undoRun{p: p}, r); err != nil {
 		return fmt.Errorf("unpublish the directory of the staging path: %w", err)
 	}
 	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {

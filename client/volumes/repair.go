@@ -10,12 +10,12 @@ import (
 	"github.com/open-nomad/open-nomad/client/mounthealth"
 )
 
-// watched is the service as the monitor of mounts sees it.
-type watched struct{ s *Service }
+// healthView is the service as the monitor of mounts sees it.
+type healthView struct{ s *Service }
 
 // Published lists the mounts of the node, those included whose repair is under way. It implements
 // [mounthealth.Volumes], with the methods below.
-func (v watched) Published() []mounthealth.Mount {
+func (v healthView) Published() []mounthealth.Mount {
 	var out []mounthealth.Mount
 	for _, r := range v.s.journal.rows() {
 		if repairable(r) {
@@ -26,7 +26,7 @@ func (v watched) Published() []mounthealth.Mount {
 }
 
 // Find returns one of the mounts.
-func (v watched) Find(key string) (mounthealth.Mount, bool) {
+func (v healthView) Find(key string) (mounthealth.Mount, bool) {
 	r := v.s.journal.row(key)
 	if !repairable(r) {
 		return mounthealth.Mount{}, false
@@ -35,7 +35,7 @@ func (v watched) Find(key string) (mounthealth.Mount, bool) {
 }
 
 // Refreshed records that no running task has an older mount.
-func (v watched) Refreshed(ctx context.Context, key string) error {
+func (v healthView) Refreshed(ctx context.Context, key string) error {
 	r := v.s.journal.row(key)
 	if r == nil {
 		return nil
@@ -55,7 +55,7 @@ func (v watched) Refreshed(ctx context.Context, key string) error {
 }
 
 // Republish takes a failed mount away and publishes its volume anew.
-func (v watched) Republish(ctx context.Context, key string) (bool, error) {
+func (v healthView) Republish(ctx context.Context, key string) (bool, error) {
 	return v.s.republish(ctx, key)
 }
 
@@ -87,7 +87,7 @@ func repairable(r *row) bool {
 
 // mountFailed records the failure of a mount as an event of the node.
 func (s *Service) mountFailed(m mounthealth.Mount, why string) {
-	s.tellMount("Dead mount", m.VolumeID, m.AllocID, fault.New(fault.Unavailable, "%s: %s", m.Path, why))
+	s.reportMount("Dead mount", m.VolumeID, m.AllocID, fault.New(fault.Unavailable, "%s: %s", m.Path, why))
 }
 
 // republish takes a failed mount away and publishes the volume anew. The row stays mounted meanwhile: after a
@@ -120,7 +120,7 @@ func (s *Service) republish(ctx context.Context, key string) (bool, error) {
 
 // requestOf returns the request that made the row.
 func (s *Service) requestOf(r *row) (*request, error) {
-	a, _ := s.live.get(r.AllocID)
+	a, _ := s.allocs.get(r.AllocID)
 	if a == nil {
 		return nil, fault.New(fault.Unavailable, "allocation %s has not started on this node yet", r.AllocID)
 	}
@@ -166,9 +166,9 @@ func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key str
 	if at != nil && h == mounthealth.Unresponsive {
 		s.abort(ctx, at, s.ownPaths(r))
 	}
-	u := &undoing{p: p, own: s.gaveUp(r.failing)}
+	u := &undoRun{p: p, own: s.pluginFailed(r.failing)}
 	err = s.clearMounts(ctx, u, r)
-	s.tellOwn(r, u)
+	s.reportOwnUnmounts(r, u)
 	if err != nil {
 		s.countFailure(ctx, p, r, err)
 		return false, err
@@ -183,8 +183,8 @@ func (s *Service) clearFailed(ctx context.Context, p *csiplugins.Plugin, key str
 
 // clearMounts takes the target off, then the staging when it has failed too. Paths are removed last. The caller
 // holds the volume's turn.
-func (s *Service) clearMounts(ctx context.Context, u *undoing, r *row) error {
-	if err := s.takeTarget(ctx, u, r); err != nil {
+func (s *Service) clearMounts(ctx context.Context, u *undoRun, r *row) error {
+	if err := s.unpublishTarget(ctx, u, r); err != nil {
 		return err
 	}
 	if err := s.clearStaging(ctx, u, r); err != nil {
@@ -196,7 +196,7 @@ func (s *Service) clearMounts(ctx context.Context, u *undoing, r *row) error {
 
 // clearStaging takes a failed staging off. Other allocations whose mounts of it are healthy keep it; failed mounts
 // of others go with it, and are published anew by their own repair.
-func (s *Service) clearStaging(ctx context.Context, u *undoing, r *row) error {
+func (s *Service) clearStaging(ctx context.Context, u *undoRun, r *row) error {
 	st := s.journal.stageOf(r.PluginID, r.ExternalID)
 	if st == nil || st.Seen == nil {
 		return nil // there is none, or nothing is mounted for it
@@ -213,18 +213,18 @@ func (s *Service) clearStaging(ctx context.Context, u *undoing, r *row) error {
 		return nil
 	}
 	others := s.journal.users(r)
-	if err := s.nobodyNeeds(ctx, st, others); err != nil {
+	if err := s.checkUnused(ctx, st, others); err != nil {
 		return err
 	}
 	for _, o := range others {
-		if err := s.takeTarget(ctx, u, o); err != nil {
+		if err := s.unpublishTarget(ctx, u, o); err != nil {
 			return err
 		}
 	}
 	if h == mounthealth.Unresponsive {
 		s.abort(ctx, at, s.ownPaths(r))
 	}
-	if err := s.takeStaging(ctx, u, st); err != nil {
+	if err := s.unstagePath(ctx, u, st); err != nil {
 		return err
 	}
 	for _, o := range others {
@@ -233,8 +233,8 @@ func (s *Service) clearStaging(ctx context.Context, u *undoing, r *row) error {
 	return nil
 }
 
-// nobodyNeeds returns an error when one of the rows has a mount of the staging that may be healthy.
-func (s *Service) nobodyNeeds(ctx context.Context, st *stage, rows []*row) error {
+// checkUnused returns an error when one of the rows has a mount of the staging that may be healthy.
+func (s *Service) checkUnused(ctx context.Context, st *stage, rows []*row) error {
 	for _, o := range rows {
 		at, err := s.host.At(o.Target.Host)
 		if err != nil {

@@ -13,7 +13,7 @@ type request struct {
 	alloc *api.Allocation
 	use   *api.VolumeUse
 	// beside are all uses of the volume by the allocation, this one included.
-	beside []*api.VolumeUse
+	uses []*api.VolumeUse
 	// wait tells why the volume is not mounted yet; nil when nobody is told.
 	wait *wait
 }
@@ -42,7 +42,7 @@ func requestsOf(a *api.Allocation) []*request {
 		q := &request{alloc: a, use: u}
 		for _, o := range uses {
 			if o.VolumeID == u.VolumeID {
-				q.beside = append(q.beside, o)
+				q.uses = append(q.uses, o)
 			}
 		}
 		out = append(out, q)
@@ -67,7 +67,7 @@ func (q *request) staging(mode api.AccessMode, own, volume *api.MountOptions) (a
 	if own != nil {
 		fsType = own.FSType
 	}
-	for _, u := range q.beside {
+	for _, u := range q.uses {
 		if u.Name == q.use.Name {
 			continue
 		}

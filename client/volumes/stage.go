@@ -29,7 +29,7 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 	if err != nil {
 		return err
 	}
-	var misfit error
+	var mismatch error
 	users := s.journal.users(r)
 	here := st != nil && st.BootID == s.bootID && st.Path.Host == r.Staging.Host
 	if here && st.Done && at != nil && !sameMount(st.Seen, at) {
@@ -38,18 +38,18 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 		}
 	}
 	if here && !st.Done { // it may be staged so
-		if misfit = st.misfit(r, users); misfit != nil && len(users) > 0 {
-			return fault.Wrap(fault.Unavailable, misfit)
+		if mismatch = st.mismatch(r, users); mismatch != nil && len(users) > 0 {
+			return fault.Wrap(fault.Unavailable, mismatch)
 		}
 	}
 	if here && st.Done && sameMount(st.Seen, at) {
-		misfit = st.misfit(r, users)
+		mismatch = st.mismatch(r, users)
 		switch {
-		case misfit != nil && len(users) > 0 && allLeave(users):
-			return fault.Wrap(fault.Unavailable, misfit)
-		case misfit != nil && len(users) > 0:
-			return misfit
-		case misfit != nil: // nobody is in the way of another staging
+		case mismatch != nil && len(users) > 0 && allLeave(users):
+			return fault.Wrap(fault.Unavailable, mismatch)
+		case mismatch != nil && len(users) > 0:
+			return mismatch
+		case mismatch != nil: // nobody is in the way of another staging
 		case at == nil:
 			return nil
 		default:
@@ -64,7 +64,7 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 	}
 	// What a stranger has unmounted the driver believes to be staged.
 	taken := at == nil && here && st.Done && st.Seen != nil
-	if len(users) == 0 && (misfit != nil || taken || at != nil && (st == nil || st.Done)) {
+	if len(users) == 0 && (mismatch != nil || taken || at != nil && (st == nil || st.Done)) {
 		if at != nil {
 			if err := s.unrecordedUser(r, at); err != nil {
 				return err
@@ -119,13 +119,13 @@ func (s *Service) unstageLeft(ctx context.Context, p *csiplugins.Plugin, r *row,
 		return err
 	}
 	if taken {
-		if err := s.takeTarget(ctx, &undoing{p: p}, r); err != nil {
+		if err := s.unpublishTarget(ctx, &undoRun{p: p}, r); err != nil {
 			return err
 		}
 	}
 	s.log.Warn("unstage what an earlier use left behind", "volume_id", r.VolumeID, "path", r.Staging.Host)
 	left := cmp.Or(st, &stage{PluginID: r.PluginID, ExternalID: r.ExternalID, Path: r.Staging})
-	if err := s.takeStaging(ctx, &undoing{p: p}, left); err != nil {
+	if err := s.unstagePath(ctx, &undoRun{p: p}, left); err != nil {
 		return fmt.Errorf("unstage the previous staging: %w", err)
 	}
 	return nil
@@ -136,9 +136,9 @@ func allLeave(rows []*row) bool {
 	return !slices.ContainsFunc(rows, func(r *row) bool { return r.State != rowLeaving })
 }
 
-// misfit says why a user cannot share the staging; nil when it can. Users may differ in the flags of single
+// mismatch says why a user cannot share the staging; nil when it can. Users may differ in the flags of single
 // mounts as long as the staging has none that they do not want.
-func (st *stage) misfit(r *row, users []*row) error {
+func (st *stage) mismatch(r *row, users []*row) error {
 	who := st.AllocID
 	if len(users) > 0 && !slices.ContainsFunc(users, func(o *row) bool { return o.AllocID == who }) {
 		who = users[0].AllocID

@@ -21,8 +21,8 @@ const (
 	unstageTries = 3
 )
 
-// undoing is one try to take a row down.
-type undoing struct {
+// undoRun is one try to take a row down.
+type undoRun struct {
 	// p is nil when the node must do without the plugin: no instance is there, or another reason.
 	p       *csiplugins.Plugin
 	without string
@@ -36,8 +36,8 @@ type undoing struct {
 
 // undo unpublishes, and unstages when the row was the last user. It can be begun again at every point: what is
 // over is decided by the mount table, and paths are removed last. The caller holds the volume's turn.
-func (s *Service) undo(ctx context.Context, u *undoing, r *row) error {
-	if err := s.takeTarget(ctx, u, r); err != nil {
+func (s *Service) undo(ctx context.Context, u *undoRun, r *row) error {
+	if err := s.unpublishTarget(ctx, u, r); err != nil {
 		return err
 	}
 	if st := s.stagingOf(r); st != nil {
@@ -46,7 +46,7 @@ func (s *Service) undo(ctx context.Context, u *undoing, r *row) error {
 			return err
 		}
 		if !used {
-			if err := s.takeStaging(ctx, u, st); err != nil {
+			if err := s.unstagePath(ctx, u, st); err != nil {
 				return err
 			}
 		}
@@ -55,12 +55,12 @@ func (s *Service) undo(ctx context.Context, u *undoing, r *row) error {
 	return nil
 }
 
-// takeTarget takes a row's volume off its target. The path stays.
-func (s *Service) takeTarget(ctx context.Context, u *undoing, r *row) error {
+// unpublishTarget takes a row's volume off its target. The path stays.
+func (s *Service) unpublishTarget(ctx context.Context, u *undoRun, r *row) error {
 	if r.Target.Host == "" {
 		return nil
 	}
-	err := s.takeOff(ctx, u, taking{at: r.Target, own: s.ownPaths(r), device: r.device(), what: "unpublish"}, func(ctx context.Context) error {
+	err := s.unmountPath(ctx, u, removal{at: r.Target, own: s.ownPaths(r), device: r.device(), what: "unpublish"}, func(ctx context.Context) error {
 		return s.plugins.Called(u.p, func() error { return u.p.Client().NodeUnpublish(ctx, r.ExternalID, u.p.See(r.Target)) })
 	})
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *Service) takeTarget(ctx context.Context, u *undoing, r *row) error {
 	return nil
 }
 
-// takeStaging takes a volume off its staging path and forgets the staging.
-func (s *Service) takeStaging(ctx context.Context, u *undoing, st *stage) error {
+// unstagePath takes a volume off its staging path and forgets the staging.
+func (s *Service) unstagePath(ctx context.Context, u *undoRun, st *stage) error {
 	session := st.Seen == nil && st.BootID == s.bootID // no session outlives the boot
 	if session && st.Done {
 		// From here on it may be closed, which no mount tells: who comes next opens it again.
@@ -80,8 +80,8 @@ func (s *Service) takeStaging(ctx context.Context, u *undoing, st *stage) error 
 		st = s.journal.noteStage(next)
 	}
 	nobody := &row{PluginID: st.PluginID, ExternalID: st.ExternalID}
-	err := s.takeOff(ctx, u, taking{
-		at: st.Path, own: append(s.ownPaths(nobody), st.Path.Host), what: "unstage", untold: session, again: u.again && st.BootID == s.bootID,
+	err := s.unmountPath(ctx, u, removal{
+		at: st.Path, own: append(s.ownPaths(nobody), st.Path.Host), what: "unstage", unseen: session, again: u.again && st.BootID == s.bootID,
 	}, func(ctx context.Context) error {
 		return s.plugins.Called(u.p, func() error { return u.p.Client().NodeUnstage(ctx, st.ExternalID, u.p.See(st.Path)) })
 	})
@@ -94,31 +94,31 @@ func (s *Service) takeStaging(ctx context.Context, u *undoing, st *stage) error 
 	return nil
 }
 
-// taking is what is taken off.
-type taking struct {
+// removal is what is taken off.
+type removal struct {
 	at     place
 	own    []string // the paths of the volume
 	device bool
 	what   string
-	// untold is set when the driver is not known to have mounted something there: unless that is seen, the mount
+	// unseen is set when the driver is not known to have mounted something there: unless that is seen, the mount
 	// table does not tell what it has.
-	untold bool
+	unseen bool
 	// again is set when nothing mounted is not enough: beside a mount a driver has devices and sessions to close.
 	again bool
 }
 
-// takeOff has the plugin take a volume off a path. It is over when the plugin said so and nothing is there; when
+// unmountPath has the plugin take a volume off a path. It is over when the plugin said so and nothing is there; when
 // nothing is there although the plugin, which did answer, failed; and when the node has unmounted it itself.
-func (s *Service) takeOff(ctx context.Context, u *undoing, t taking, call func(context.Context) error) error {
+func (s *Service) unmountPath(ctx context.Context, u *undoRun, t removal, call func(context.Context) error) error {
 	if err := s.unmounting(ctx, t.at.Host); err != nil && !u.force {
 		return fmt.Errorf("%s: %w", t.what, err)
 	}
-	if t.untold {
+	if t.unseen {
 		on, err := s.occupied(t.at.Host, t.device)
 		if err != nil {
 			return err
 		}
-		t.untold = !on
+		t.unseen = !on
 	}
 	failure := error(fault.New(fault.Unavailable, "%s", cmp.Or(u.without, "the plugin has no instance on this node")))
 	if u.p != nil {
@@ -128,16 +128,16 @@ func (s *Service) takeOff(ctx context.Context, u *undoing, t taking, call func(c
 	if err != nil {
 		return err
 	}
-	t.again = t.again || t.untold
+	t.again = t.again || t.unseen
 	absent := errors.Is(failure, fault.NotFound)
 	switch {
 	case !there && failure == nil:
 		return nil
-	case !there && (u.own || answered(failure) && (!t.again || absent && !t.untold)):
+	case !there && (u.own || answered(failure) && (!t.again || absent && !t.unseen)):
 		if u.p != nil && !absent {
 			s.log.Warn("the plugin failed at what is over", "what", t.what, "path", t.at.Host, "error", failure)
 		}
-		if t.untold {
+		if t.unseen {
 			u.notes = append(u.notes, fmt.Sprintf("what the plugin has for it besides mounts is given up: %s: %s", t.what, failure))
 		}
 		return nil

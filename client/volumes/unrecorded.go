@@ -40,7 +40,7 @@ type unrecorded struct {
 func (s *Service) Listed(all []*api.Allocation) {
 	for _, a := range all {
 		if a != nil && a.Group() != nil && !a.ClientTerminal() {
-			s.live.list(a)
+			s.allocs.list(a)
 		}
 	}
 	s.unrecorded.mu.Lock()
@@ -98,7 +98,7 @@ func (s *Service) unrecordedRows() (out []*row) {
 	if err != nil {
 		s.log.Error("list volumes without a record", "error", err)
 	}
-	targets := s.live.targets()
+	targets := s.allocs.targets()
 	for _, at := range all {
 		if !isTarget(at.Point) {
 			continue
@@ -284,7 +284,7 @@ func (s *Service) unneeded() (out []*mounts.Entry, err error) {
 	if err != nil || len(all) == 0 || !s.unrecorded.ready() {
 		return nil, err
 	}
-	targets, staged := s.live.targets(), map[string]bool{}
+	targets, staged := s.allocs.targets(), map[string]bool{}
 	for _, r := range s.journal.rows() {
 		staged[r.Staging.Host] = r.touched() || staged[r.Staging.Host]
 	}
@@ -350,9 +350,9 @@ func (s *Service) unmountUnrecorded(ctx context.Context, e *mounts.Entry, force 
 		return fault.New(fault.Conflict, "%s is a device node: device nodes are not removed, because their users cannot be determined", e.Point)
 	}
 	h, _ := s.health.Prober().Check(ctx, e)
-	err := s.efforts.begin(effortAt("unmount", e), func() error {
-		if t, known := s.live.targets()[filepath.Base(e.Point)]; known {
-			if _, is := s.live.get(t.allocID); is {
+	err := s.pending.begin(callKey("unmount", e), func() error {
+		if t, known := s.allocs.targets()[filepath.Base(e.Point)]; known {
+			if _, is := s.allocs.get(t.allocID); is {
 				return fault.New(fault.Conflict, "allocation %s runs on this node again", t.allocID)
 			}
 		}

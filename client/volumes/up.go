@@ -28,7 +28,7 @@ func (s *Service) Up(ctx context.Context, alloc *api.Allocation) (map[string]Mou
 	if len(list) == 0 {
 		return out, nil
 	}
-	s.live.add(alloc)
+	s.allocs.add(alloc)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var all sync.WaitGroup
@@ -50,7 +50,7 @@ func (s *Service) Up(ctx context.Context, alloc *api.Allocation) (map[string]Mou
 	}
 	all.Wait()
 	if len(errs) > 0 {
-		return nil, first(errs)
+		return nil, dropCanceled(errs)
 	}
 	return out, nil
 }
@@ -72,8 +72,8 @@ func (s *Service) Adopt(alloc *api.Allocation) (map[string]Mount, error) {
 	return out, nil
 }
 
-// first leaves out what only failed because something else did.
-func first(errs []error) error {
+// dropCanceled joins the errors without those that follow from the cancellation after the first error.
+func dropCanceled(errs []error) error {
 	var causes []error
 	for _, err := range errs {
 		if !errors.Is(err, context.Canceled) {
@@ -96,7 +96,7 @@ func (s *Service) mount(ctx context.Context, q *request) (*row, error) {
 	begin := time.Now()
 	q.wait = &wait{s: s, req: q, begun: begin, shown: before != nil && before.touched()}
 	if before == nil {
-		told := q.wait.during(false, func() string { return "mount: " + diskSilent })
+		told := q.wait.during(false, func() string { return "mount: " + diskSilence })
 		s.journal.note(row{State: rowClaiming, AllocID: q.alloc.ID, Namespace: q.alloc.Namespace, VolumeID: q.volumeID(), Use: q.use.Name})
 		told()
 	}
@@ -105,9 +105,9 @@ func (s *Service) mount(ctx context.Context, q *request) (*row, error) {
 		return nil, err
 	}
 	r, err := s.publish(ctx, q, given)
-	s.tellMount("Mount volume", q.volumeID(), q.alloc.ID, err)
+	s.reportMount("Mount volume", q.volumeID(), q.alloc.ID, err)
 	if err != nil {
-		s.tellNoRoom(ctx, q, err)
+		s.reportNoRoom(ctx, q, err)
 		return nil, err
 	}
 	q.wait.over()
@@ -143,7 +143,7 @@ func (s *Service) adoptable(r *row) (bool, error) {
 	return err == nil && s.isThere(r, at), err
 }
 
-// isThere reports whether what is mounted at the target of a row is what the journal has.
+// isThere reports whether the mount of the row is at its target.
 func (s *Service) isThere(r *row, at *mounts.Entry) bool {
 	switch {
 	case r.BootID != s.bootID:
@@ -154,8 +154,8 @@ func (s *Service) isThere(r *row, at *mounts.Entry) bool {
 	return at != nil && sameMount(r.Seen, at)
 }
 
-// Mounted returns an error of class fault.Unavailable that names a volume of a running allocation which is not mounted
-// any more: what a task writes to the directory below it would be lost.
+// Mounted returns an error of class fault.Unavailable if a volume of a running allocation is no longer mounted: a task would
+// write to the directory below.
 func (s *Service) Mounted(allocID string) error {
 	for _, r := range s.journal.ofAlloc(allocID) {
 		ok, err := s.adoptable(r)
@@ -181,31 +181,32 @@ func (s *Service) backoff(t *wait, show bool, what string, args ...any) csi.Back
 	return b
 }
 
-// grant is the servers' word that a volume may be mounted.
+// grant is the reply of the servers that allows a mount.
 type grant struct {
 	*api.VolumeClaimResponse
-	// at is the uptime at which it came, told how often the servers had been told all mounts before it was asked for.
-	at   time.Duration
-	told int64
+	// at is the uptime at the reply.
+	at time.Duration
+	// mountReports counts the full mount reports before the request.
+	mountReports int64
 }
 
-// stale reports whether the servers may have given the volume to somebody else since, without this node knowing. Those
-// that were told all mounts may have gone back to an older state, and know nothing of the grant.
+// stale reports whether the servers may have granted the volume to another allocation since. Servers that requested a full
+// mount report may have been restored from a snapshot without this grant.
 func (s *Service) stale(g *grant) bool {
 	l := api.LeaseTerm{Term: g.Claim.Lease, WriteBack: g.Claim.WriteBack}
-	return l.Term > 0 && s.host.Uptime()-g.at >= l.Stop() || s.told.Load() != g.told
+	return l.Term > 0 && s.host.Uptime()-g.at >= l.Stop() || s.mountReports.Load() != g.mountReports
 }
 
-// errStale has the servers asked again.
+// errStale leads to another claim.
 var errStale = errors.New("the servers may have granted it to another allocation")
 
-// claim waits until the servers say that the volume may be mounted.
+// claim waits until the servers grant the volume.
 func (s *Service) claim(ctx context.Context, q *request) (*grant, error) {
 	var reply *api.VolumeClaimResponse
-	var told int64
+	var reports int64
 	b := s.backoff(q.wait, false, "claim volume", "volume_id", q.name(), "alloc_id", q.alloc.ID)
 	err := csi.Do(ctx, b, func(ctx context.Context) (err error) {
-		told = s.told.Load()
+		reports = s.mountReports.Load()
 		reply, err = s.claimOnce(ctx, q)
 		return err
 	})
@@ -215,10 +216,10 @@ func (s *Service) claim(ctx context.Context, q *request) (*grant, error) {
 	case reply == nil || reply.Volume == nil || reply.Claim == nil:
 		return nil, fault.New(fault.Internal, "claim: the servers replied without a volume or claim")
 	}
-	return &grant{reply, s.host.Uptime(), told}, nil
+	return &grant{reply, s.host.Uptime(), reports}, nil
 }
 
-// claimOnce asks until the claim is ready, and passes on what the servers say of the wait meanwhile.
+// claimOnce requests the claim until it is granted, and reports the reason of the wait.
 func (s *Service) claimOnce(ctx context.Context, q *request) (*api.VolumeClaimResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTry)
 	defer cancel()
@@ -255,7 +256,9 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 	others, _ := s.others.LoadOrStore(id, &csi.Others{})
 	b.Others = others.(*csi.Others)
 	err := csi.Do(ctx, b, func(ctx context.Context) error {
-		silent := func() (stop func()) { return q.wait.during(true, func() string { return "mount: " + s.silent(id) }) }
+		silent := func() (stop func()) {
+			return q.wait.during(true, func() string { return "mount: " + s.silenceReason(id) })
+		}
 		told := silent()
 		defer func() { told() }()
 		p, err := s.plugins.Wait(ctx, api.CSIPluginTypeNode, id, s.conf.PluginWait)
@@ -275,7 +278,7 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 			}
 			// An unmount that ends after a mount would take that with it.
 			volume := csiplugins.VolumeKey(id, cmp.Or(given.Claim.ExternalID, given.Volume.RemoteID()))
-			if err = s.settle(ctx, "", volume); err != nil {
+			if err = s.awaitEarlierCalls(ctx, "", volume); err != nil {
 				return err
 			}
 			done, err = s.publishOnce(ctx, p, q, given)
@@ -290,7 +293,7 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 			return nil
 		}
 		told()
-		done, err = s.handOver(ctx, p, q, done)
+		done, err = s.setOwner(ctx, p, q, done)
 		return err
 	})
 	if err != nil {
@@ -302,8 +305,8 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 	return done, nil
 }
 
-// tellMount records an event of the node.
-func (s *Service) tellMount(message, volumeID, allocID string, err error) {
+// reportMount records a node event about a mount.
+func (s *Service) reportMount(message, volumeID, allocID string, err error) {
 	d := map[string]string{"volume_id": volumeID, "alloc_id": allocID, "success": "true"}
 	if err != nil {
 		d["success"], d["error"] = "false", err.Error()

@@ -88,15 +88,15 @@ type Tasks interface {
 	Lost(allocID string) bool
 }
 
-type nobody struct{}
+type noTasks struct{}
 
-func (nobody) Tell(_, _, _, _ string)                                      {}
-func (nobody) Restart(context.Context, string, string, bool, string) error { return nil }
-func (nobody) Signal(context.Context, string, string, string, string) error {
+func (noTasks) Tell(_, _, _, _ string)                                      {}
+func (noTasks) Restart(context.Context, string, string, bool, string) error { return nil }
+func (noTasks) Signal(context.Context, string, string, string, string) error {
 	return nil
 }
-func (nobody) Leaving(string) bool { return false }
-func (nobody) Lost(string) bool    { return false }
+func (noTasks) Leaving(string) bool { return false }
+func (noTasks) Lost(string) bool    { return false }
 
 // Mount is where a volume is on this host, ready to be shown inside tasks.
 type Mount struct {
@@ -110,31 +110,30 @@ type Mount struct {
 
 // Service mounts and unmounts the CSI volumes of the node's allocations.
 type Service struct {
-	conf    Config
-	log     hclog.Logger
-	host    mounts.Host
-	root    string // StateDir/csi, without symbolic links once Run or Prepare made it
-	journal *journal
-	plugins *csiplugins.Service
-	health  *mounthealth.Monitor
-	retries *workqueue.Queue
-	notes   notes
-	bootID  string
-	live    *live
-	overdue overdue
-	efforts efforts
-	sharing sharing
+	conf      Config
+	log       hclog.Logger
+	host      mounts.Host
+	root      string // StateDir/csi, without symbolic links once Run or Prepare made it
+	journal   *journal
+	plugins   *csiplugins.Service
+	health    *mounthealth.Monitor
+	retries   *workqueue.Queue
+	notes     notes
+	bootID    string
+	allocs    *knownAllocs
+	leaseEnds leaseEnds
+	pending   pendingCalls
+	sharing   sharing
 	// unrecorded are the mounts that no record explains.
 	unrecorded unrecorded
-	// unsettled are the rows of which the plugin may be serving calls of an earlier agent process, born is the uptime
-	// at the start of this one.
-	unsettled map[string]bool
-	// undone are the volumes of which it may be taking something down.
-	undone map[string]bool
-	born   time.Duration
-	others sync.Map // the mounts of each plugin, as *csi.Others
-	// told counts how often the servers were told all mounts.
-	told atomic.Int64
+	// unknownRows are the rows with calls that an earlier agent process may have left in the plugin, unknownVolumes the
+	// volumes that it may be unmounting; started is the uptime at the start of this process.
+	unknownRows    map[string]bool
+	unknownVolumes map[string]bool
+	started        time.Duration
+	others         sync.Map // the mounts of each plugin, as *csi.Others
+	// mountReports counts full mount reports to the servers.
+	mountReports atomic.Int64
 }
 
 // New makes the service from what the buckets remember. Nothing runs before [Service.Run].
@@ -155,7 +154,7 @@ func New(c Config) (*Service, error) {
 		retries: c.queue("undo "), notes: notes{queue: c.queue("note ")},
 	}
 	s.health = mounthealth.NewMonitor(mounthealth.Config{
-		Volumes: watched{s}, Tasks: c.Tasks, Host: c.Host, Root: s.root, Interval: c.ProbeInterval, Repairs: c.queue("repair "),
+		Volumes: healthView{s}, Tasks: c.Tasks, Host: c.Host, Root: s.root, Interval: c.ProbeInterval, Repairs: c.queue("repair "),
 		Failed: s.mountFailed, Log: c.Log,
 	})
 	if s.journal, err = openJournal(c.Journal, s.root, s.bootID, c.Log); err != nil {
@@ -165,9 +164,9 @@ func New(c Config) (*Service, error) {
 	if _, _, err = s.listUnrecorded(); err != nil {
 		return nil, err
 	}
-	s.doubtSessions()
-	s.live = newLive(s.journal)
-	s.unsettle()
+	s.markSessionsUncertain()
+	s.allocs = newKnownAllocs(s.journal)
+	s.markSessionsUnknown()
 	s.plugins, err = csiplugins.New(csiplugins.Config{
 		Root: s.root, Registry: c.Registry, Fences: c.Fences, Servers: c.Servers, NodeID: c.NodeID, NodeSecret: c.NodeSecret,
 		Host: c.Host, Dial: c.Dial, Connect: c.Connect, Updated: c.Updated, NodeEvent: c.NodeEvent, Leaving: s.leaving,
@@ -231,7 +230,7 @@ func (c Config) complete() Config {
 		c.NodeSecret = func() string { return "" }
 	}
 	if c.Tasks == nil {
-		c.Tasks = nobody{}
+		c.Tasks = noTasks{}
 	}
 	if c.Host == nil {
 		c.Host = mounts.System{}
@@ -256,11 +255,11 @@ func (s *Service) Run(ctx context.Context) error {
 	} else if err := s.plugins.PrepareRoot(); err != nil { // it is told with the first volume
 		s.log.Debug("the directory of volumes is not shared", "error", err)
 	}
-	s.survey()
+	s.reconcileMounts()
 	var all sync.WaitGroup
 	all.Go(func() { s.plugins.Run(ctx) })
 	all.Go(func() { s.health.Run(ctx) })
-	all.Go(func() { s.notes.queue.Run(ctx, s.tellNote) })
+	all.Go(func() { s.notes.queue.Run(ctx, s.sendNote) })
 	all.Go(func() { s.watchMounts(ctx) })
 	if left := s.retries.Run(ctx, s.retryRow); len(left) > 0 {
 		s.log.Warn("volumes are being taken down still at the end: the next start goes on with it", "left", left)
@@ -272,7 +271,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// leaving counts the volumes of a plugin that are mounted for allocations that leave the node.
+// leaving counts the volumes of a plugin whose allocations are leaving the node.
 func (s *Service) leaving(pluginID, allocID string) (n int) {
 	lost := s.conf.Tasks.Lost(allocID)
 	for _, r := range s.journal.rows() {
@@ -283,10 +282,10 @@ func (s *Service) leaving(pluginID, allocID string) (n int) {
 	return n
 }
 
-// survey compares the journal with the mount table and plans what is left to do.
-func (s *Service) survey() {
+// reconcileMounts compares the journal with the mount table at the start of the agent and schedules the remaining work.
+func (s *Service) reconcileMounts() {
 	rows := s.journal.rows()
-	seen := s.lookAt(rows)
+	seen := s.viewMounts(rows)
 	for _, r := range rows {
 		//exhaustive:enforce
 		switch r.State {
@@ -306,8 +305,8 @@ func (s *Service) survey() {
 			}
 		}
 	}
-	if s.journal.owes() {
-		s.retries.Add(owedKey)
+	if s.journal.hasRemovals() {
+		s.retries.Add(removalsKey)
 	}
 	unrecorded, _, err := s.listUnrecorded()
 	if err != nil {
@@ -331,7 +330,7 @@ func (s *Service) Restored(known map[string]Known) {
 	for id := range known {
 		ids[id] = true
 	}
-	s.live.restored(known)
+	s.allocs.restored(known)
 	for _, r := range s.journal.rows() {
 		if ids[r.AllocID] {
 			continue
@@ -346,7 +345,7 @@ func (s *Service) Restored(known map[string]Known) {
 // Mounts returns what may be mounted on the node, for servers that have lost it. Mounts without a record are included
 // if their allocation is known.
 func (s *Service) Mounts() (all []*api.StaleMount) {
-	s.told.Add(1) // before it looks: what is mounted after it is asked for again
+	s.mountReports.Add(1) // before the look: later mounts request their claim again
 	for _, r := range s.journal.rows() {
 		if r.touched() && r.State != rowReleased && r.BootID == s.bootID {
 			all = append(all, &api.StaleMount{

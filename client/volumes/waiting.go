@@ -178,8 +178,8 @@ func (n *notes) drop(key string, told *note) {
 	}
 }
 
-// tellNote tells the servers the present note of a row.
-func (s *Service) tellNote(ctx context.Context, key string) error {
+// sendNote tells the servers the present note of a row.
+func (s *Service) sendNote(ctx context.Context, key string) error {
 	n, r := s.notes.get(key), s.journal.row(key)
 	if n == nil {
 		return nil
@@ -188,7 +188,7 @@ func (s *Service) tellNote(ctx context.Context, key string) error {
 		s.notes.drop(key, n)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, tellWait)
+	ctx, cancel := context.WithTimeout(ctx, reportWait)
 	defer cancel()
 	req := &api.VolumeUnpublishRequest{VolumeID: r.VolumeID, AllocID: r.AllocID, Use: r.Use, Mounting: true, Error: n.reason}
 	req.Namespace = r.Namespace
@@ -204,14 +204,14 @@ func (s *Service) tellNote(ctx context.Context, key string) error {
 	return nil
 }
 
-// tellNoRoom lets the servers know when the driver has no room for the volume on this node, before the
-// allocation fails and is placed anew. It is best effort: the next one that meets the limit tells it again.
-func (s *Service) tellNoRoom(ctx context.Context, w *request, failure error) {
+// reportNoRoom lets the servers know when the driver has no room for the volume on this node, before the
+// allocation fails and is placed anew. It is best pendingCall: the next one that meets the limit tells it again.
+func (s *Service) reportNoRoom(ctx context.Context, w *request, failure error) {
 	var said *fault.Call
 	if !errors.As(failure, &said) || said.Verdict != fault.VerdictLimit {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tellWait)
+	ctx, cancel := context.WithTimeout(ctx, reportWait)
 	defer cancel()
 	req := &api.VolumeUnpublishRequest{VolumeID: w.volumeID(), AllocID: w.alloc.ID, Use: w.use.Name, Mounting: true, NoRoom: true, Error: failure.Error()}
 	req.Namespace = w.alloc.Namespace

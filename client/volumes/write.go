@@ -92,14 +92,14 @@ func (j *journal) begin(key string, w *write) *write {
 	if all == nil {
 		all = &writes{since: time.Now()}
 		j.writes[key] = all
-		go j.lead(key, all)
+		go j.runWrites(key, all)
 	}
 	all.queue = append(all.queue, w)
 	return w
 }
 
-// lead writes what is to be written of a key.
-func (j *journal) lead(key string, all *writes) {
+// runWrites performs the writes of a key in order.
+func (j *journal) runWrites(key string, all *writes) {
 	for {
 		j.mu.Lock()
 		if len(all.queue) == 0 {
@@ -154,43 +154,43 @@ func (j *journal) record(key string) (raw []byte) {
 	return raw
 }
 
-// settle removes the records from disk that could not be removed, unless there is a new one of their key.
-func (j *journal) settle() error {
-	for key, w := range j.settling() {
+// retryRemovals removes the records whose removal from disk failed, unless their key has a new record.
+func (j *journal) retryRemovals() error {
+	for key, w := range j.beginRemovals() {
 		if err := j.await(nil, w); err != nil {
 			return fmt.Errorf("write volume journal: %w", err)
 		}
-		j.log.Debug("removed a record of the volume journal that was owed", "key", key)
+		j.log.Debug("removed a record of the volume journal that was outstanding", "key", key)
 	}
 	return nil
 }
 
-// settling begins to remove what is owed, and forgets what there is a new record of, on disk or on its way there.
-func (j *journal) settling() map[string]*write {
+// beginRemovals begins to remove what is removals, and forgets what there is a new record of, on disk or on its way there.
+func (j *journal) beginRemovals() map[string]*write {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	out := map[string]*write{}
-	for key := range j.owed {
+	for key := range j.removals {
 		var last *write
 		if all := j.writes[key]; all != nil && len(all.queue) > 0 {
 			last = all.queue[len(all.queue)-1]
 		}
 		switch {
 		case j.byKey[key] != nil || j.stages[key] != nil || last != nil && last.raw != nil && !last.undone:
-			delete(j.owed, key)
+			delete(j.removals, key)
 		case last != nil && last.raw == nil && last.done == nil: // nobody waits for it, and it is not over
-			last.done, last.late = func() { delete(j.owed, key) }, func(*write) {}
+			last.done, last.late = func() { delete(j.removals, key) }, func(*write) {}
 			out[key] = last
 		default:
-			out[key] = j.begin(key, &write{done: func() { delete(j.owed, key) }, late: func(*write) {}, over: make(chan struct{})})
+			out[key] = j.begin(key, &write{done: func() { delete(j.removals, key) }, late: func(*write) {}, over: make(chan struct{})})
 		}
 	}
 	return out
 }
 
-// owes reports whether records must be removed from disk still.
-func (j *journal) owes() bool {
+// hasRemovals reports whether records must be removed from disk still.
+func (j *journal) hasRemovals() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.owed) > 0
+	return len(j.removals) > 0
 }

@@ -23,9 +23,9 @@ const leaseFile = "lease"
 // longAgo is before all that leases may count from.
 const longAgo = math.MinInt64 / 2
 
-// recallLease reads the note of an earlier agent process. Without one, leases of what is mounted are over: nobody knows
+// readLeaseFile reads the note of an earlier agent process. Without one, leases of what is mounted are over: nobody knows
 // for how long the servers were not heard.
-func (c *Client) recallLease() {
+func (c *Client) readLeaseFile() {
 	body, err := os.ReadFile(filepath.Join(c.conf.StateDir, leaseFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.log.Warn("the last heartbeat before the start is not known", "error", err)
@@ -53,26 +53,26 @@ func thisBoot() string { return cmp.Or((hostmounts.System{}).BootID(), "-") }
 // promiseWait bounds the wait for the disk before something is mounted under a lease.
 const promiseWait = 5 * time.Second
 
-// keepLease notes when the last answered heartbeat was sent, while that matters. It does not wait for the disk: an older
+// storeLease notes when the last answered heartbeat was sent, while that matters. It does not wait for the disk: an older
 // note ends the leases early, and only after a restart.
-func (c *Client) keepLease() {
+func (c *Client) storeLease() {
 	if c.volumes == nil || c.volumes.ShortestLease().Term <= 0 {
 		return
 	}
-	c.files.lease.begin(c.noteLease)
+	c.files.lease.begin(c.writeLeaseFile)
 }
 
 // promise is called when something is about to be mounted under a lease.
 func (c *Client) promise() error {
-	err := c.files.lease.await(c.noteLease, promiseWait)
+	err := c.files.lease.await(c.writeLeaseFile, promiseWait)
 	if err != nil && !c.lease.noted.Load() { // an older note ends the lease early, none would be taken for the end of all
 		return fault.New(fault.Unavailable, "store the time of the last heartbeat, from which its lease counts: %w", err)
 	}
 	return nil
 }
 
-// noteLease writes the note; once there are no leases it is removed: the next one does not begin that long ago.
-func (c *Client) noteLease() error {
+// writeLeaseFile writes the note; once there are no leases it is removed: the next one does not begin that long ago.
+func (c *Client) writeLeaseFile() error {
 	path := filepath.Join(c.conf.StateDir, leaseFile)
 	l := c.volumes.ShortestLease()
 	if l.Term <= 0 {
@@ -97,9 +97,9 @@ func (c *Client) noteLease() error {
 	return nil
 }
 
-// dropLease forgets the note once there are no leases.
-func (c *Client) dropLease() {
+// removeLeaseFile forgets the note once there are no leases.
+func (c *Client) removeLeaseFile() {
 	if c.lease.noted.Load() && c.volumes.ShortestLease().Term <= 0 {
-		c.files.lease.begin(c.noteLease)
+		c.files.lease.begin(c.writeLeaseFile)
 	}
 }

@@ -17,8 +17,8 @@ const (
 	aloneGrace = 5 * time.Second
 )
 
-// recallHeard reads the note of an earlier agent process. Times of another boot say nothing.
-func (c *Client) recallHeard() {
+// readHeartbeatFile reads the note of an earlier agent process. Times of another boot say nothing.
+func (c *Client) readHeartbeatFile() {
 	c.heardBefore = c.lease.born
 	body, err := os.ReadFile(filepath.Join(c.conf.StateDir, heardFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -32,9 +32,9 @@ func (c *Client) recallHeard() {
 	c.heardNoted = err == nil
 }
 
-// keepHeard notes when the last answered heartbeat was sent, while that matters. It does not wait for the disk: an older note
+// storeHeartbeat notes when the last answered heartbeat was sent, while that matters. It does not wait for the disk: an older note
 // ends groups early, and only after a restart.
-func (c *Client) keepHeard(sent int64) {
+func (c *Client) storeHeartbeat(sent int64) {
 	path := filepath.Join(c.conf.StateDir, heardFile)
 	matters := false
 	for _, e := range c.table.all() {

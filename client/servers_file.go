@@ -15,9 +15,9 @@ import (
 // are gone finds the cluster through them.
 const serversFile = "servers"
 
-// recall hands the servers that an earlier agent process was told to the link. Without them the node
-// depends on its configuration, so that nothing here is worth failing for.
-func (c *Client) recall() {
+// readServersFile passes the servers of an earlier agent process to the link. Without them the node depends on its
+// configuration, so that no failure is returned.
+func (c *Client) readServersFile() {
 	body, err := os.ReadFile(filepath.Join(c.conf.StateDir, serversFile))
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -30,8 +30,8 @@ func (c *Client) recall() {
 	c.conf.Servers.Remember(servers)
 }
 
-// told takes over the servers of an answer, and keeps them for the next agent process. Heartbeats do not wait for the disk.
-func (c *Client) told(servers []string) {
+// serversReceived stores the servers of a reply for the next agent process. Heartbeats do not wait for the disk.
+func (c *Client) serversReceived(servers []string) {
 	if len(servers) == 0 {
 		return
 	}

@@ -54,8 +54,8 @@ func TestHungDiskHoldsUpNoLease(t *testing.T) {
 	for range 3 {
 		returns(t, "the renewal", func() { n.renewLeases(n.lease.from.Load() + 1) })
 	}
-	returns(t, "the lease of a task that starts", func() { n.keepLease() })
-	returns(t, "the end of leases", n.dropLease)
+	returns(t, "the lease of a task that starts", func() { n.storeLease() })
+	returns(t, "the end of leases", n.removeLeaseFile)
 	returns(t, "a promise", func() {
 		if err := n.promise(); !errors.Is(err, fault.Unavailable) {
 			t.Errorf("a promise that is not on record: %v", err)
@@ -69,7 +69,7 @@ func TestHungDiskHoldsUpNoLease(t *testing.T) {
 	if err := n.promise(); err != nil {
 		t.Errorf("when the disk answers again: %v", err)
 	}
-	if next.recallLease(); next.lease.from.Load() != 10 {
+	if next.readLeaseFile(); next.lease.from.Load() != 10 {
 		t.Errorf("the note is of %d", next.lease.from.Load())
 	}
 }
@@ -84,8 +84,8 @@ func TestHungDiskHoldsUpNoHeartbeat(t *testing.T) {
 	}
 	for range 3 {
 		returns(t, "an answer", func() {
-			n.toldVoters(voters(1, "a"))
-			n.told([]string{"b", "a"})
+			n.votersReceived(voters(1, "a"))
+			n.serversReceived([]string{"b", "a"})
 		})
 	}
 	close(hang)
@@ -93,7 +93,7 @@ func TestHungDiskHoldsUpNoHeartbeat(t *testing.T) {
 		t.Errorf("%v hang still", left)
 	}
 	next := nodeOf(t, dir, electorate{Servers: silentServers{}})
-	next.recall()
+	next.readServersFile()
 	if v := next.voters.Load(); v == nil || v.Servers["a"] == "" {
 		t.Errorf("the voters are %+v", v)
 	}

@@ -50,7 +50,7 @@ func (d *slowDisk) kept() map[string]string {
 	return maps.Clone(d.m)
 }
 
-// TestRecordOutlivesTheRemovalOfAnEarlierOne writes a record anew while the disk still owes its removal, in both orders.
+// TestRecordOutlivesTheRemovalOfAnEarlierOne writes a record anew while the disk still hasRemovals its removal, in both orders.
 func TestRecordOutlivesTheRemovalOfAnEarlierOne(t *testing.T) {
 	r := row{State: rowMounted, AllocID: "a", Namespace: "default", VolumeID: "v"}
 	for _, first := range []string{"removal", "record"} {
@@ -69,7 +69,7 @@ func TestRecordOutlivesTheRemovalOfAnEarlierOne(t *testing.T) {
 					j.remove(r.key())
 					d.full = false
 					gate, last := make(chan struct{}), make(chan struct{})
-					settle, put := func() { _ = j.settle() }, func() { _, _ = j.put(t.Context(), r) }
+					settle, put := func() { _ = j.retryRemovals() }, func() { _, _ = j.put(t.Context(), r) }
 					if first == "removal" {
 						d.removals = gate
 						go settle()

@@ -60,7 +60,7 @@ func leaderless(v *api.Voters, ids ...string) map[string]*api.StatusLeaderRespon
 func nodeOf(t *testing.T, dir string, e electorate) *Client {
 	t.Helper()
 	c := &Client{conf: Config{Servers: e, StateDir: dir}, log: hclog.NewNullLogger(), table: &table{}}
-	c.recallVoters()
+	c.readVotersFile()
 	t.Cleanup(func() { c.files.end() }) // before its directory goes
 	return c
 }
@@ -70,7 +70,7 @@ func nodeOf(t *testing.T, dir string, e electorate) *Client {
 func TestLeasesDoNotGoOnByMostOfTheLivingServers(t *testing.T) {
 	all := voters(7, "s1", "s2", "s3", "s4", "s5")
 	c := nodeOf(t, t.TempDir(), electorate{known: []string{"at s1", "at s2", "at s3"}, answers: leaderless(all, "s2", "s3")})
-	c.toldVoters(all)
+	c.votersReceived(all)
 	c.withoutLeader(t.Context())
 	if c.lease.from.Load() > 0 {
 		t.Error("2 of 5 voters say that nobody leads, and the leases of the node go on")
@@ -80,7 +80,7 @@ func TestLeasesDoNotGoOnByMostOfTheLivingServers(t *testing.T) {
 func TestLeasesGoOnByMostOfTheVoters(t *testing.T) {
 	all := voters(7, "s1", "s2", "s3", "s4", "s5")
 	c := nodeOf(t, t.TempDir(), electorate{known: []string{"at s1", "at s2"}, answers: leaderless(all, "s3", "s4", "s5")})
-	c.toldVoters(all)
+	c.votersReceived(all)
 	c.withoutLeader(t.Context())
 	if c.lease.from.Load() == 0 {
 		t.Error("3 of 5 voters, whom gossip thinks dead, say that nobody leads, and the leases end")
@@ -90,9 +90,9 @@ func TestLeasesGoOnByMostOfTheVoters(t *testing.T) {
 func TestVotersAreKnownAfterARestart(t *testing.T) {
 	dir, all := t.TempDir(), voters(7, "s1", "s2", "s3")
 	c := nodeOf(t, dir, electorate{})
-	c.toldVoters(voters(3, "s1"))
-	c.toldVoters(all)
-	c.toldVoters(nil) // they are changing
+	c.votersReceived(voters(3, "s1"))
+	c.votersReceived(all)
+	c.votersReceived(nil) // they are changing
 	c.files.end()
 	e := electorate{known: []string{"at s1"}, answers: leaderless(all, "s1")}
 	again := nodeOf(t, dir, e)

@@ -92,8 +92,8 @@ func (c *Client) self(ctx context.Context, index uint64) (*api.Node, uint64, err
 	return resp.Node, resp.Index, nil
 }
 
-// undrain makes a node eligible again that an earlier agent process drained at its end.
-func (c *Client) undrain(ctx context.Context) error {
+// endDrain makes a node eligible again that an earlier agent process drained at its end.
+func (c *Client) endDrain(ctx context.Context) error {
 	path := filepath.Join(c.conf.StateDir, drainedFile)
 	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

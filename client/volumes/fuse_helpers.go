@@ -8,7 +8,7 @@ import (
 )
 
 // keepHelpers lets the processes that serve a mount of FUSE outlive the plugin, and returns their scopes. It is best
-// effort: without it the mount ends with the plugin, and is published anew.
+// pendingCall: without it the mount ends with the plugin, and is published anew.
 func (s *Service) keepHelpers(ctx context.Context, p *csiplugins.Plugin, at *mounts.Entry) []string {
 	if at == nil || !isFuse(at.FSType) {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// attend stays with a running attempt until it has ended, or until ctx ends.
-func (t *task) attend(ctx context.Context, d driver.Driver, id string, p Plugin) outcome {
+// superviseTask stays with a running attempt until it has ended, or until ctx ends.
+func (t *task) superviseTask(ctx context.Context, d driver.Driver, id string, p Plugin) outcome {
 	beside, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
@@ -65,11 +65,11 @@ func (t *task) kill(ctx context.Context, d driver.Driver, id string, exits <-cha
 	t.mu.Unlock()
 	if spec.ShutdownDelay > 0 {
 		t.say(message(eventShutdownDelay, fmt.Sprintf("Waiting for shutdown_delay of %s before killing the task.", spec.ShutdownDelay)))
-		if !pause(ctx, spec.ShutdownDelay, t.g.hasty) {
+		if !pause(ctx, spec.ShutdownDelay, t.g.skipDelay) {
 			return nil, false
 		}
 		select {
-		case <-t.g.hasty:
+		case <-t.g.skipDelay:
 			t.say(message(eventSkipDelay, "Skipping shutdown_delay"))
 		default:
 		}
@@ -107,8 +107,8 @@ func (t *task) stop(ctx context.Context, d driver.Driver, id string, exits <-cha
 	}
 }
 
-// bury makes the driver forget an attempt.
-func (t *task) bury(ctx context.Context, d driver.Driver, id string) {
+// destroyAttempt removes what the driver keeps of an attempt.
+func (t *task) destroyAttempt(ctx context.Context, d driver.Driver, id string) {
 	if err := d.Destroy(ctx, id); err != nil && !errors.Is(err, fault.NotFound) {
 		t.g.conf.Log.Warn("clean up after task", "task", t.name, "error", err)
 	}

@@ -13,19 +13,19 @@ import (
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 )
 
-// walkTold is how often the progress of giving a volume to its owner is told.
-const walkTold = 5 * time.Second
+// progressInterval is how often the progress of giving a volume to its owner is told.
+const progressInterval = 5 * time.Second
 
 // owned reports whether the volume must be given to its owner before it can be used.
 func (r *row) owned() bool {
 	return r.Owner != nil && r.Owner.Policy != api.OwnerNever && !r.device() && !r.ReadOnly
 }
 
-// handOver gives what was just published to the volume's owner and ends the mounting. That may take long on a
+// setOwner gives what was just published to the volume's owner and ends the mounting. That may take long on a
 // volume with many files, so it holds neither the volume's turn nor a place at the plugin, and ends with ctx.
-func (s *Service) handOver(ctx context.Context, p *csiplugins.Plugin, q *request, r *row) (*row, error) {
+func (s *Service) setOwner(ctx context.Context, p *csiplugins.Plugin, q *request, r *row) (*row, error) {
 	var seen atomic.Int64
-	told := s.tellProgress(q, func() string {
+	told := s.reportProgress(q, func() string {
 		return fmt.Sprintf("mount: the owner of the volume's files is set, %d so far", seen.Load())
 	})
 	err := s.conf.Own(ctx, r.Target.Host, r.Owner, s.plugins.TakesGroup(p), &seen)
@@ -50,8 +50,8 @@ func (s *Service) handOver(ctx context.Context, p *csiplugins.Plugin, q *request
 	return s.journal.put(ctx, next)
 }
 
-// tellProgress tells a reason for the wait that changes, until stop is called.
-func (s *Service) tellProgress(q *request, reason func() string) (stop func()) {
+// reportProgress tells a reason for the wait that changes, until stop is called.
+func (s *Service) reportProgress(q *request, reason func() string) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -61,7 +61,7 @@ func (s *Service) tellProgress(q *request, reason func() string) (stop func()) {
 			select {
 			case <-wait.C:
 				q.wait.progress(reason())
-				wait.Reset(walkTold)
+				wait.Reset(progressInterval)
 			case <-done:
 				return
 			}

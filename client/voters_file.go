@@ -16,7 +16,7 @@ import (
 // count others in their place.
 const votersFile = "voters"
 
-func (c *Client) recallVoters() {
+func (c *Client) readVotersFile() {
 	body, err := os.ReadFile(filepath.Join(c.conf.StateDir, votersFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -32,9 +32,9 @@ func (c *Client) recallVoters() {
 	c.voters.Store(v)
 }
 
-// toldVoters takes over the voters of an answer. Each set that a leader tells is one that was committed, which is
+// votersReceived takes over the voters of an answer. Each set that a leader tells is one that was committed, which is
 // all that counting needs; none is known while it changes, and the one before is kept.
-func (c *Client) toldVoters(v *api.Voters) {
+func (c *Client) votersReceived(v *api.Voters) {
 	if v == nil || reflect.DeepEqual(v, c.voters.Load()) {
 		return
 	}

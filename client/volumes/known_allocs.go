@@ -7,57 +7,56 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// live knows the allocations whose tasks may use their volumes: from when the node takes them up, again after a
-// restart of the agent, until [Service.Down]. What the journal holds counts until the node has said which
-// allocations it knows.
-type live struct {
+// knownAllocs are the allocations whose tasks may use their volumes, from their start on the node, or the restart of the
+// agent, until [Service.Down]. Until [Service.Restored] they are those of the journal.
+type knownAllocs struct {
 	mu     sync.Mutex
-	allocs map[string]known
+	allocs map[string]knownAlloc
 }
 
-// known is an allocation; alloc is nil when only the journal knows it, over is set when its tasks have ended.
-type known struct {
+// knownAlloc is an allocation. alloc is nil if only the journal has it, over is set after its tasks have ended.
+type knownAlloc struct {
 	alloc *api.Allocation
 	over  bool
 }
 
-func newLive(j *journal) *live {
-	l := &live{allocs: map[string]known{}}
+func newKnownAllocs(j *journal) *knownAllocs {
+	l := &knownAllocs{allocs: map[string]knownAlloc{}}
 	for _, r := range j.rows() {
 		if r.State != rowLeaving && r.State != rowReleased {
-			l.allocs[r.AllocID] = known{}
+			l.allocs[r.AllocID] = knownAlloc{}
 		}
 	}
 	return l
 }
 
 // restored takes over which allocations the node knows.
-func (l *live) restored(all map[string]Known) {
+func (l *knownAllocs) restored(all map[string]Known) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.allocs)
 	for id, k := range all {
-		l.allocs[id] = known{alloc: k.Alloc, over: k.Ended}
+		l.allocs[id] = knownAlloc{alloc: k.Alloc, over: k.Ended}
 	}
 }
 
-func (l *live) add(a *api.Allocation) {
+func (l *knownAllocs) add(a *api.Allocation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.allocs[a.ID] = known{alloc: a}
+	l.allocs[a.ID] = knownAlloc{alloc: a}
 }
 
 // list adds an allocation that the servers list here and that the node has not started.
-func (l *live) list(a *api.Allocation) {
+func (l *knownAllocs) list(a *api.Allocation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, is := l.allocs[a.ID]; !is {
-		l.allocs[a.ID] = known{alloc: a, over: true}
+		l.allocs[a.ID] = knownAlloc{alloc: a, over: true}
 	}
 }
 
 // end records that the tasks of the allocation have ended.
-func (l *live) end(id string) {
+func (l *knownAllocs) end(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k, ok := l.allocs[id]
@@ -68,14 +67,14 @@ func (l *live) end(id string) {
 }
 
 // forget ends what is known of an allocation.
-func (l *live) forget(id string) {
+func (l *knownAllocs) forget(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.allocs, id)
 }
 
 // leave ends what is known of an allocation whose tasks have ended: its last record is gone.
-func (l *live) leave(id string) {
+func (l *knownAllocs) leave(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.allocs[id].over {
@@ -84,7 +83,7 @@ func (l *live) leave(id string) {
 }
 
 // get returns the allocation, nil when it is not known, and reports whether it is live.
-func (l *live) get(id string) (*api.Allocation, bool) {
+func (l *knownAllocs) get(id string) (*api.Allocation, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k, ok := l.allocs[id]
@@ -92,7 +91,7 @@ func (l *live) get(id string) (*api.Allocation, bool) {
 }
 
 // targets returns the uses of the allocations by the names of their target paths.
-func (l *live) targets() map[string]target {
+func (l *knownAllocs) targets() map[string]target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := map[string]target{}

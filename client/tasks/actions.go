@@ -62,13 +62,13 @@ func (g *Group) Update(a *api.Allocation) {
 			}
 		}
 	}
-	g.hurry(a)
+	g.skipShutdownDelay(a)
 }
 
-// hurry skips shutdown delays when the servers ask for it.
-func (g *Group) hurry(a *api.Allocation) {
+// skipShutdownDelay skips shutdown delays when the servers ask for it.
+func (g *Group) skipShutdownDelay(a *api.Allocation) {
 	if a.DesiredTransition.NoShutdownDelay {
-		g.hastyOnce.Do(func() { close(g.hasty) })
+		g.skipDelayOnce.Do(func() { close(g.skipDelay) })
 	}
 }
 

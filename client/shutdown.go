@@ -59,9 +59,9 @@ func runsPlugin(a *api.Allocation) bool {
 	return slices.ContainsFunc(a.Group().Tasks, func(t *api.Task) bool { return t.CSIPluginConfig != nil })
 }
 
-// unmountLeft removes mounts below the node's directories that outlived their users, the innermost first:
+// unmountLeftovers removes mounts below the node's directories that outlived their users, the innermost first:
 // nobody will be there to do it. One that hangs, or is busy, stays, and so does its directory.
-func (c *Client) unmountLeft() {
+func (c *Client) unmountLeftovers() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

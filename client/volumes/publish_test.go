@@ -3,11 +3,13 @@ package volumes_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
@@ -164,6 +166,103 @@ func TestMountsAreSharedAgainBeforeAVolumeIsMounted(t *testing.T) {
 		}
 		v.down("w")
 		v.down("next")
+		v.clean()
+	})
+}
+
+// The servers give a volume to another allocation on this node when they gave the first one's claim up
+// while the node was away; its mounts may still be here.
+func TestVolumeOfOneUserWaitsForMountsOfAClaimThatWasGivenUp(t *testing.T) {
+	for _, mode := range []api.AccessMode{api.AccessSingleNodeWriter, api.AccessSingleNodeReader, api.AccessSingleNodeSingle} {
+		t.Run(string(mode), func(t *testing.T) {
+			r := newRig(t, fake.Config{})
+			r.plugIn("plug")
+			r.servers.onClaim(func(_ context.Context, _ *api.VolumeClaimRequest, out *api.VolumeClaimResponse) error {
+				out.Claim.AccessMode = mode
+				return nil
+			})
+			r.up(workload("old"))
+			done := make(chan error, 1)
+			go func() {
+				_, err := r.svc.Up(r.ctx(), workload("new"))
+				done <- err
+			}()
+			r.servers.until(t, "the second claim is told why it waits", func() bool { return len(r.servers.failures) > 0 })
+			if n := r.count("NodePublishVolume"); n != 1 {
+				t.Fatalf("%d times published while the first has it", n)
+			}
+			r.down("old")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			if n := r.count("NodePublishVolume"); n != 2 {
+				t.Errorf("%d times published in the end", n)
+			}
+			r.down("new")
+		})
+	}
+}
+
+// A driver that says too early that a volume is staged publishes the empty directory of the staging path: a task would
+// write to the disk of its node, and find nothing of it elsewhere.
+func TestDirectoryOfTheStagingPathIsNotTakenForTheVolume(t *testing.T) {
+	staging := filepath.Join("/state/csi/monolith/p", csiplugins.StagingDir, csiplugins.Hash("p", "v"))
+	late := func(v *virtual) {
+		if err := errors.Join(v.host.MakeDir(staging), v.host.Bind("/data/v", staging, mounts.Flags{})); err != nil {
+			v.t.Error(err)
+		}
+	}
+	for name, mend := range map[string]func(*virtual){
+		"staged when it is asked for again": func(v *virtual) { v.driver.Change(func(c *fake.Config) { c.NoMountAtStaging = false }) },
+		"staged late":                       late,
+		"staged late, and right after that": func(v *virtual) {
+			late(v)
+			v.driver.Change(func(c *fake.Config) { c.NoMountAtStaging = false })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, fake.Config{NoMountAtStaging: true, PublishStaging: true}, func(t *testing.T, v *virtual) {
+				early, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if m, err := v.svc.Up(early, workload("w")); err == nil {
+					t.Fatalf("the allocation gets %+v of %s", m, v.on(m["a"].Source).Root)
+				}
+				if n := v.count("NodeStageVolume"); n < 2 {
+					t.Errorf("staged %d times", n)
+				}
+				mend(v)
+				if at := v.on(v.up(workload("w"))["a"].Source); at == nil || at.Root != "/data/v" {
+					t.Errorf("%+v is mounted", at)
+				}
+				v.down("w")
+				v.untilReleased("w")
+				v.clean()
+			})
+		})
+	}
+}
+
+// A staging that the driver made and a third party has unmounted is unstaged and staged again.
+func TestStagingThatAThirdPartyHasUnmountedIsStagedAgain(t *testing.T) {
+	inVirtualTime(t, fake.Config{PublishStaging: true, BelievesStaged: true}, func(t *testing.T, v *virtual) {
+		v.up(workload("w"))
+		v.stop()
+		all, _ := v.host.Table()
+		for _, e := range all {
+			if err := v.host.Unmount(e.Point); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v.start()
+		v.knows(workload("w"))
+		if at := v.on(v.up(workload("w"))["a"].Source); at == nil || at.Root != "/data/v" {
+			t.Errorf("%+v is mounted", at)
+		}
+		if n := v.count("NodePublishVolume"); n != 2 {
+			t.Errorf("it was published %d times: the directory too", n)
+		}
+		v.down("w")
+		v.untilReleased("w")
 		v.clean()
 	})
 }
