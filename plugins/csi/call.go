@@ -66,7 +66,7 @@ func call[Req, Resp any](ctx context.Context, c *Client, rpc string, fn method[R
 	return nil, said
 }
 
-// send makes a call. One that changes something is alone with its object, and is not taken for ended when its
+// send makes a call. One that changes something is alone with its object, and is not treated as ended when its
 // caller gives up: it goes on for [Timeouts.Linger], and the next one for the object waits for it. So a driver that
 // does not refuse overlapping calls (ABORTED) sees none of this client, unless it stays silent even
 // longer than that; then the call is cancelled first.
@@ -109,7 +109,7 @@ func send[Req, Resp any](ctx context.Context, c *Client, rpc string, fn method[R
 	return nil, status.FromContextError(ctx.Err()).Err()
 }
 
-// settle is how long the next call for the object waits after one was cancelled, for its end is not told.
+// settle is how long the next call for the object waits after one was cancelled, because its end is unknown.
 const settle = 500 * time.Millisecond
 
 func (c *Client) linger() time.Duration {
@@ -180,7 +180,7 @@ func (t *turns) end(object string, mine *turn) {
 	close(mine.over)
 }
 
-// learnSecrets remembers the secrets of a request, so that no text of the plugin tells them.
+// learnSecrets remembers the secrets of a request, so that no text of the plugin reveals them.
 func (c *Client) learnSecrets(req any) {
 	if r, ok := req.(interface{ GetSecrets() map[string]string }); ok {
 		c.secrets.Add(r.GetSecrets())

@@ -135,7 +135,7 @@ func (c *Client) dial(conf Config) (*grpc.ClientConn, error) {
 // Close ends the connection and the calls in flight.
 func (c *Client) Close() error { return c.close() }
 
-// logged tells of calls by name, code and duration; never of their content, which may be secret.
+// logged logs calls by name, code and duration; never their content, which may be secret.
 func (c *Client) logged(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	begin := time.Now()
 	err := call(ctx, method, req, reply, cc, opts...)

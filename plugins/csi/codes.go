@@ -87,7 +87,7 @@ var rules = map[codes.Code]rule{
 	codes.DeadlineExceeded: {class: fault.Timeout, verdict: fault.VerdictRetry, uncertain: true},
 	codes.Unavailable:      {class: fault.Unavailable, verdict: fault.VerdictRetry, uncertain: true},
 	// Aborted: another call for the object, maybe an earlier try of this one, has not ended. A list begins
-	// anew: its token is not valid.
+	// again: its token is not valid.
 	codes.Aborted: {
 		class: fault.Unavailable, verdict: fault.VerdictRetry, uncertain: true,
 		except: by{kindList: fault.VerdictFinal},

@@ -42,10 +42,10 @@ func (c *Client) CreateVolume(ctx context.Context, r *api.ControllerCreateReques
 	}, nil
 }
 
-// otherSource reports whether a volume is not made from what was asked for, as far as the plugin tells.
-func otherSource(asked, told *pb.VolumeContentSource) bool {
-	return asked != nil && (asked.GetVolume().GetVolumeId() != told.GetVolume().GetVolumeId() ||
-		asked.GetSnapshot().GetSnapshotId() != told.GetSnapshot().GetSnapshotId())
+// otherSource reports whether the plugin names another source for a volume than was asked for.
+func otherSource(asked, reported *pb.VolumeContentSource) bool {
+	return asked != nil && (asked.GetVolume().GetVolumeId() != reported.GetVolume().GetVolumeId() ||
+		asked.GetSnapshot().GetSnapshotId() != reported.GetSnapshot().GetSnapshotId())
 }
 
 func createRequest(r *api.ControllerCreateRequest, caps *Capabilities) (*pb.CreateVolumeRequest, error) {
@@ -181,7 +181,7 @@ func (c *Client) ControllerUnpublish(ctx context.Context, r *api.ControllerUnpub
 	return err
 }
 
-// ControllerExpand grows a volume and says whether the nodes that use it must follow.
+// ControllerExpand grows a volume and reports whether the nodes that use it must follow.
 func (c *Client) ControllerExpand(ctx context.Context, r *api.ControllerExpandRequest) (*api.ControllerExpandResponse, error) {
 	caps, err := c.needs(ctx, "ControllerExpandVolume", func(i *api.CSIControllerInfo) bool { return i.SupportsExpand })
 	if err != nil {

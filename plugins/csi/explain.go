@@ -122,8 +122,8 @@ func hole(rpc, what string) *fault.Call {
 	return c
 }
 
-// VerdictOf says what to do about err: what the table says of a plugin's answer, and for other errors what
-// their class says. It is empty for nil.
+// VerdictOf returns what to do about err: by the table for a plugin's reply, and by the class for
+// other errors. It is empty for nil.
 func VerdictOf(err error) fault.Verdict {
 	var c *fault.Call
 	switch {

@@ -58,7 +58,7 @@ func (c *Client) PluginInfo(ctx context.Context) (Info, error) {
 	return Info{Name: r.GetName(), Version: c.plain(r.GetVendorVersion())}, nil
 }
 
-// Services says which services of a plugin to ask.
+// Services selects the services of a plugin that are asked.
 type Services struct{ Controller, Node bool }
 
 // Fingerprint asks for all capabilities, and what the plugin says of its node. The services named must

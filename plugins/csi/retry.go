@@ -11,29 +11,29 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// Backoff says how long to wait between tries.
+// Backoff defines how long to wait between tries.
 type Backoff struct {
 	// First is the first wait, doubled each time up to Max; 0 means 1 s and 1 min.
 	First, Max time.Duration
-	// MaxUncertain is how many tries uncertain calls get; 0 means 3.
+	// MaxUncertain is the number of attempts after uncertain results; 0 means 3.
 	MaxUncertain int
-	// Noted is told of every failed try before the wait; may be nil.
+	// Noted is called with every failed try before the wait; may be nil.
 	Noted func(err error, next time.Duration)
-	// Chance returns a duration below the bound, for the jitter of waits; nil means any.
+	// Chance returns a random duration in [0, below) for the jitter of waits; nil means rand.N.
 	Chance func(below time.Duration) time.Duration
 	// Others are calls that succeed when this one does, as far as can be known; nil means none.
 	Others *Others
 }
 
-// Others are calls that wait for the same plugin, each between two tries of its own. A success of one has a few of the
-// others tried early, whose successes do the same: what waited follows as fast as the plugin works. An early try is
-// followed by one at its time. Nil are no others.
+// Others are calls that wait for the same plugin, each between two of its attempts. A success wakes a few waiting calls
+// early, so the backlog drains at the plugin's speed. An early attempt is followed by one at the usual time. Nil means no
+// other calls.
 type Others struct {
 	mu      sync.Mutex
 	waiting []chan struct{} // in the order in which they came
 }
 
-// hastened is how many others a success has tried early.
+// hastened is the number of calls that a success wakes early.
 const hastened = 4
 
 func (o *Others) passed() {
@@ -49,7 +49,7 @@ func (o *Others) passed() {
 	o.waiting = o.waiting[n:]
 }
 
-// wait waits for so long, for the end of ctx, or for a success of another one, and reports that it was the last.
+// wait waits for d, the end of ctx, or a success of another call, and reports whether it was the success.
 func (o *Others) wait(ctx context.Context, d time.Duration) (early bool) {
 	if o == nil {
 		return pause(ctx, d, nil)
@@ -66,7 +66,7 @@ func (o *Others) wait(ctx context.Context, d time.Duration) (early bool) {
 	return pause(ctx, d, mine)
 }
 
-// pause waits for so long, or for the end of ctx, and reports that woken came before.
+// pause waits for d, the end of ctx, or woken, and reports whether it was woken.
 func pause(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -167,13 +167,13 @@ func (b Backoff) Again(err error, alike int) bool {
 	return false
 }
 
-// unreached reports that a plugin could not be asked at all: looking for it again costs it nothing.
+// unreached reports whether the call never reached the plugin: another attempt costs the plugin nothing.
 func unreached(err error) bool {
 	var c *fault.Call
 	return errors.As(err, &c) && c.Verdict == fault.VerdictRetrySoon && !c.Uncertain
 }
 
-// failureOf tells failures apart.
+// failureOf returns a key that identifies the kind of failure.
 func failureOf(err error) string {
 	var c *fault.Call
 	if errors.As(err, &c) {

@@ -52,7 +52,7 @@ func (c *Client) DeleteSnapshot(ctx context.Context, r *api.ControllerSnapshotDe
 }
 
 // errNoCall is that a plugin has no call for what is asked.
-var errNoCall = fault.New(fault.Unimplemented, "the plugin has no call that tells")
+var errNoCall = fault.New(fault.Unimplemented, "the plugin has no RPC that reports it")
 
 // findSnapshot asks for one snapshot and names the call. It returns nil for one that does not exist.
 func (c *Client) findSnapshot(ctx context.Context, id, source string, secrets map[string]string) (*api.Snapshot, string, error) {

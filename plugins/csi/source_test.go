@@ -16,18 +16,18 @@ func TestVolumeOfAnotherSourceIsTold(t *testing.T) {
 		return &pb.VolumeContentSource{Type: &pb.VolumeContentSource_Snapshot{Snapshot: &pb.VolumeContentSource_SnapshotSource{SnapshotId: id}}}
 	}
 	for name, c := range map[string]struct {
-		asked, told *pb.VolumeContentSource
-		other       bool
+		asked, reported *pb.VolumeContentSource
+		other           bool
 	}{
 		"none":              {},
-		"none was asked":    {told: volume("a")},
-		"the same volume":   {asked: volume("a"), told: volume("a")},
-		"the same snapshot": {asked: snapshot("a"), told: snapshot("a")},
-		"another volume":    {asked: volume("a"), told: volume("b"), other: true},
-		"another kind":      {asked: volume("a"), told: snapshot("a"), other: true},
+		"none was asked":    {reported: volume("a")},
+		"the same volume":   {asked: volume("a"), reported: volume("a")},
+		"the same snapshot": {asked: snapshot("a"), reported: snapshot("a")},
+		"another volume":    {asked: volume("a"), reported: volume("b"), other: true},
+		"another kind":      {asked: volume("a"), reported: snapshot("a"), other: true},
 		"empty":             {asked: snapshot("a"), other: true},
 	} {
-		if other := otherSource(c.asked, c.told); other != c.other {
+		if other := otherSource(c.asked, c.reported); other != c.other {
 			t.Errorf("%s: another source is %t", name, other)
 		}
 	}

@@ -16,7 +16,7 @@ const verifyPages = 1000
 
 // Verify asks what the provider knows of a volume or snapshot, by the best call that the plugin has: of a volume
 // ControllerGetVolume, ListVolumes or ValidateVolumeCapabilities; of a snapshot GetSnapshot or ListSnapshots.
-// What no call tells is [api.KnownNothing]. An error means that the plugin could not say it now.
+// What no RPC reports is [api.KnownNothing]. An error means that the plugin could not report it now.
 //
 // A volume that does not exist is attached to no node.
 func (c *Client) Verify(ctx context.Context, r *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
@@ -52,7 +52,7 @@ func missing(by string) *api.ControllerVerifyResponse {
 	return &api.ControllerVerifyResponse{Exists: api.KnownNo, Attached: api.KnownNo, By: by}
 }
 
-// found is the answer of a call that tells the size of a volume, and its nodes if the plugin says that it does.
+// found is the reply of a call that reports the size of a volume, and its nodes if the plugin has that capability.
 func found(r *api.ControllerVerifyRequest, caps *Capabilities, nodes []string, bytes int64, by string) *api.ControllerVerifyResponse {
 	out := &api.ControllerVerifyResponse{Exists: api.KnownYes, By: by, CapacityBytes: max(bytes, 0)}
 	if r.ProviderNodeID == "" || !caps.Controller.SupportsListVolumesAttachedNodes {
@@ -80,7 +80,7 @@ func (c *Client) verifyByGet(ctx context.Context, r *api.ControllerVerifyRequest
 }
 
 // verifyByList searches the provider's list. A volume that is not in it may still exist, for a list is no
-// snapshot of the provider and some plugins list only a part: nil then, and another call must tell.
+// snapshot of the provider and some plugins list only a part: nil then, and another call must decide.
 func (c *Client) verifyByList(ctx context.Context, r *api.ControllerVerifyRequest, caps *Capabilities) (*api.ControllerVerifyResponse, error) {
 	next, seen := &api.ControllerListRequest{MaxEntries: pageMax}, pages{}
 	for range verifyPages {
@@ -106,7 +106,7 @@ func (c *Client) verifyByList(ctx context.Context, r *api.ControllerVerifyReques
 // pages are the tokens of a list that is read to its end.
 type pages map[string]bool
 
-// next refuses a page that was read already: the list would never end, and what it lacks says nothing.
+// next rejects a page token that was used already: the list would never end.
 func (p pages) next(rpc, token string) error {
 	if p[token] {
 		return hole(rpc, "a page that it had answered before: the driver repeats its pages")

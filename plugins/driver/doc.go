@@ -12,19 +12,19 @@
 //
 // A task is known to a driver by [Task].ID from a successful Start or Recover until Destroy. The id names
 // one attempt: a restarted task gets a new id, so that late answers about the old attempt cannot be
-// mistaken for news of the new one. Every method that gets an id the driver does not know answers an error
+// mistaken for news of the new one. Every method that gets an id the driver does not know returns an error
 // of class fault.NotFound.
 //
 // Start returns when the main process of the task runs (its program was found and executed), together with
 // a [Handle]. The node stores the handle before it does anything else. When Start fails nothing is left
-// behind, and [Recoverable] tells whether trying again can help.
+// behind, and [Recoverable] reports whether trying again can help.
 //
 // Wait blocks until the main process has ended and may be called by many, before and after the end, with
 // the same answer. A cancelled context ends the wait and not the task.
 //
 // Stop sends the signal to the main process, waits for its end, and after the timeout kills everything the
 // task started. When it returns nil the task has exited. Stopping an exited task succeeds. When its
-// context ends first, Stop returns and the escalation does not happen; calling it again starts anew.
+// context ends first, Stop returns and the escalation does not happen; a new call starts from the beginning.
 //
 // When the main process ends by itself the driver ends what else the task started: a task is its main
 // process, and no child outlives it.
@@ -35,8 +35,8 @@
 // # Restart of the agent
 //
 // Tasks outlive the agent. After a restart the node calls Recover with each stored handle, once, before any
-// other method for that id. Recover answers nil when the task runs or when its exit is still known (Wait
-// then answers at once), and fault.NotFound when the task is gone for ever and nothing about its end can
+// other method for that id. Recover returns nil when the task runs or when its exit is still known (Wait
+// then returns at once), and fault.NotFound when the task no longer exists and nothing about its end can
 // be learned. In the latter case the driver has removed its remains.
 //
 // # Health

@@ -14,7 +14,7 @@ import (
 type Driver interface {
 	// Name is the name that job files use, such as "raw_exec".
 	Name() string
-	// Capabilities tells what tasks of the driver can use. It never changes.
+	// Capabilities returns what tasks of the driver can use. It never changes.
 	Capabilities() Capabilities
 	// ValidateConfig checks the config block of a task; the error names every unknown or ill-typed key.
 	ValidateConfig(config map[string]any) error
@@ -31,9 +31,9 @@ type Driver interface {
 	Stop(ctx context.Context, id, signal string, timeout time.Duration) error
 	// Destroy kills the task if it runs and forgets it.
 	Destroy(ctx context.Context, id string) error
-	// Inspect tells where the task stands.
+	// Inspect returns the state of the task.
 	Inspect(id string) (*Status, error)
-	// Stats tells what the task uses now.
+	// Stats returns the current use of resources.
 	Stats(ctx context.Context, id string) (*api.TaskResourceUsage, error)
 	// Signal sends a signal to the task's main process.
 	Signal(ctx context.Context, id, signal string) error
@@ -50,7 +50,7 @@ type LeaseKeeper interface {
 // Keeper is a driver whose supervising processes keep the lease also after their tasks have ended, until the volumes are
 // unmounted: the agent may die before.
 type Keeper interface {
-	// Keep moves on the time from which the leases of ended tasks count, unless it is 0, and lets go of those that are
+	// Keep moves on the time from which the leases of ended tasks count, unless it is 0, and releases those that are
 	// not needed: the allocation has nothing mounted under a lease any more.
 	Keep(from int64, needed func(allocID string) bool)
 	// Recall takes up leases that are kept for ended tasks, which an earlier agent process has forgotten.
@@ -100,7 +100,7 @@ const (
 // Fingerprint is one report of a driver about itself.
 type Fingerprint struct {
 	Health Health
-	// Description says why, for people.
+	// Description is the reason, for people.
 	Description string
 	// Attributes become node attributes; an empty value removes one.
 	Attributes map[string]string

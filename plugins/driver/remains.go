@@ -13,7 +13,7 @@ type Remainer interface {
 	Remains(id string) []Remain
 }
 
-// Finder is a driver that keeps traces of attempts whose handles nobody stored.
+// Finder is a driver that keeps traces of attempts whose handles were not stored.
 type Finder interface {
 	// Find returns the handle of an attempt, running or ended, of which there are traces. An error of class
 	// fault.NotFound means that there are none, one of class fault.Unavailable that this cannot be told now.

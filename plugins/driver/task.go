@@ -55,7 +55,7 @@ type Lease struct {
 	Shared bool
 }
 
-// Logs says where the output of a task is kept: at most MaxFiles files of MaxFileSizeMB MiB per stream,
+// Logs describes where the output of a task is kept: at most MaxFiles files of MaxFileSizeMB MiB per stream,
 // named <task>.stdout.<n> and <task>.stderr.<n> in Dir.
 type Logs struct {
 	// Dir is the logs directory of the allocation on the host.
@@ -121,9 +121,9 @@ type Exit struct {
 	Signal int
 	// OOMKilled is set when the kernel killed it for want of memory.
 	OOMKilled bool
-	// LeaseEnded is set when the task was ended because its [Lease] was over.
+	// LeaseEnded is set when the task was ended because its [Lease] had ended.
 	LeaseEnded bool
-	// Err says why the outcome is not known or not the task's own doing; empty otherwise.
+	// Err explains why the outcome is not known or not the task's own doing; empty otherwise.
 	Err string
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
-// Config says what the driver can do. The zero value is a controller and node in one with staging, creation,
+// Config describes what the driver can do. The zero value is a controller and node in one with staging, creation,
 // expansion, snapshots and lists, without attaching.
 type Config struct {
 	// Storage is shared by the drivers of several nodes; nil makes a new one.
@@ -58,7 +58,7 @@ type Config struct {
 	MountGroup bool
 	// OfflineExpansion says that volumes must not be in use while they grow.
 	OfflineExpansion bool
-	// Deaf makes the driver go on with its work when a caller gives up, as most do; it answers nobody then.
+	// Deaf makes the driver go on with its work when a caller gives up, as most do; its reply is lost then.
 	Deaf bool
 	// SnapshotTime is how long a snapshot takes until it is ready to use.
 	SnapshotTime time.Duration
@@ -67,7 +67,7 @@ type Config struct {
 }
 
 // Change gives the driver other capabilities, as an upgrade does. What it is served as stays until it is served
-// anew.
+// again.
 func (d *Driver) Change(change func(*Config)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

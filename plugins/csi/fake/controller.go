@@ -20,7 +20,7 @@ func invalid(text string) error { return status.Error(codes.InvalidArgument, tex
 
 func noVolume(id string) error { return status.Errorf(codes.NotFound, "volume %q does not exist", id) }
 
-// ControllerGetCapabilities says what Config says.
+// ControllerGetCapabilities returns the capabilities of Config.
 func (d *Driver) ControllerGetCapabilities(context.Context, *pb.ControllerGetCapabilitiesRequest) (*pb.ControllerGetCapabilitiesResponse, error) {
 	c := d.config()
 	out := &pb.ControllerGetCapabilitiesResponse{}

@@ -140,11 +140,11 @@ func (d *Driver) living(ctx context.Context) *life {
 	return d.life
 }
 
-// Crash ends the process that was started last: calls in flight are answered by nobody, and nobody can reach it
-// until [Driver.Restart] or until it is served anew.
+// Crash ends the process that was started last: calls in flight get no reply, and no caller can reach it
+// until [Driver.Restart] or until it is served again.
 func (d *Driver) Crash() { d.living(context.Background()).end() }
 
-// Restart begins the process anew if it has crashed, for calls of functions.
+// Restart begins the process again if it has crashed, for calls of functions.
 func (d *Driver) Restart() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,7 +153,7 @@ func (d *Driver) Restart() {
 	}
 }
 
-// SetReady says what Probe answers.
+// SetReady sets the reply of Probe.
 func (d *Driver) SetReady(ready bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -253,7 +253,7 @@ func (d *Driver) GetPluginInfo(context.Context, *pb.GetPluginInfoRequest) (*pb.G
 	return &pb.GetPluginInfoResponse{Name: cmp.Or(d.config().Name, "fake.open-nomad.dev"), VendorVersion: "1"}, nil
 }
 
-// GetPluginCapabilities says what Config says.
+// GetPluginCapabilities returns the capabilities of Config.
 func (d *Driver) GetPluginCapabilities(context.Context, *pb.GetPluginCapabilitiesRequest) (*pb.GetPluginCapabilitiesResponse, error) {
 	c := d.config()
 	out := &pb.GetPluginCapabilitiesResponse{}
@@ -277,7 +277,7 @@ func (d *Driver) GetPluginCapabilities(context.Context, *pb.GetPluginCapabilitie
 	return out, nil
 }
 
-// Probe answers what SetReady said.
+// Probe returns what SetReady said.
 func (d *Driver) Probe(context.Context, *pb.ProbeRequest) (*pb.ProbeResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

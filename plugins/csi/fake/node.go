@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
-// NodeGetCapabilities says what Config says.
+// NodeGetCapabilities returns the capabilities of Config.
 func (d *Driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesRequest) (*pb.NodeGetCapabilitiesResponse, error) {
 	c := d.config()
 	out := &pb.NodeGetCapabilitiesResponse{}

@@ -141,7 +141,7 @@ func (s *Storage) Overlaps() []string {
 }
 
 // Excuse says that a node was cut off or lost: what others do about its volumes meanwhile, and what it does
-// that nobody else knows, is no violation.
+// that no other part knows, is no violation.
 func (s *Storage) Excuse(node string, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -65,7 +65,7 @@ func (d *Driver) faultLocked(c Call) *Fault {
 	return nil
 }
 
-// play answers a call as the script says, in the time that it takes.
+// play serves a call as scripted, in the time that it takes.
 func (d *Driver) play(ctx context.Context, conf Config, c Call, f *Fault, next grpc.UnaryHandler) (resp any, err error) {
 	caller := ctx
 	if conf.Deaf {
@@ -150,7 +150,7 @@ func quoted(req any) string {
 	return strings.Join(out, " ")
 }
 
-// Codes are those of the CSI specification and of gRPC that a plugin may answer, and one that nobody knows.
+// Codes are those of the CSI specification and of gRPC that a plugin may return, and one that is unknown.
 var Codes = []codes.Code{
 	codes.Canceled, codes.Unknown, codes.InvalidArgument, codes.DeadlineExceeded, codes.NotFound, codes.AlreadyExists,
 	codes.PermissionDenied, codes.ResourceExhausted, codes.FailedPrecondition, codes.Aborted, codes.OutOfRange,

@@ -36,7 +36,7 @@ type volume struct {
 	Attached map[string]attachment `json:",omitempty"`
 	// Staged are the nodes on which the volume is, or may be, staged, with the path.
 	Staged map[string]string `json:",omitempty"`
-	// Deleting is set while the data is removed: the volume can be deleted, or made anew, and nothing else.
+	// Deleting is set while the data is removed: the volume can be deleted, or made again, and nothing else.
 	Deleting bool `json:",omitempty"`
 }
 
@@ -60,7 +60,7 @@ type snapshot struct {
 
 func (s *snapshot) ready() bool { return !time.Now().Before(s.Ready) }
 
-// node is what a node says of itself.
+// node is what a node reports about itself.
 type node struct {
 	ID         string
 	MaxVolumes int64
@@ -231,7 +231,7 @@ func (b *books) copying(ctx context.Context, id string) (unlock func(), err erro
 }
 
 // removing waits for the copies of the data of a volume or snapshot, and keeps others from beginning. It is taken before
-// the lock of the id, so that nobody waits for that meanwhile, and after the mark, or copies that follow each other would keep
+// the lock of the id, so that no call waits for that meanwhile, and after the mark, or copies that follow each other would keep
 // it from coming.
 func (b *books) removing(ctx context.Context, id string) (unlock func(), err error) {
 	return flock(ctx, b.dataLock(id), id, unix.LOCK_EX)

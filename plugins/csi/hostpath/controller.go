@@ -20,7 +20,7 @@ import (
 // defaultSize is the size of a volume whose request names none.
 const defaultSize = 1 << 30
 
-// ControllerGetCapabilities says what the controller can do.
+// ControllerGetCapabilities returns the capabilities of the controller.
 func (d *driver) ControllerGetCapabilities(context.Context, *pb.ControllerGetCapabilitiesRequest) (*pb.ControllerGetCapabilitiesResponse, error) {
 	can := []pb.ControllerServiceCapability_RPC_Type{
 		pb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
@@ -57,7 +57,7 @@ func deleting(id string) error {
 
 func noVolume(id string) error { return status.Errorf(codes.NotFound, "volume %q does not exist", id) }
 
-// blockOf checks capabilities and says whether they ask for a block device.
+// blockOf checks capabilities and reports whether they ask for a block device.
 func blockOf(caps ...*pb.VolumeCapability) (bool, error) {
 	block, mount := false, false
 	for _, c := range caps {
@@ -154,7 +154,7 @@ func (d *driver) CreateVolume(ctx context.Context, r *pb.CreateVolumeRequest) (*
 	return created(v), nil
 }
 
-// sameVolume answers a repeated creation.
+// sameVolume serves a repeated creation.
 func sameVolume(v *volume, r *pb.CreateVolumeRequest, block bool) (*pb.CreateVolumeResponse, error) {
 	low, high := r.GetCapacityRange().GetRequiredBytes(), r.GetCapacityRange().GetLimitBytes()
 	if v.SizeBytes < low || high > 0 && v.SizeBytes > high || v.Block != block ||
@@ -288,7 +288,7 @@ func (d *driver) DeleteVolume(ctx context.Context, r *pb.DeleteVolumeRequest) (*
 	return &pb.DeleteVolumeResponse{}, d.endDeletion(ctx, "volumes", "vol", id)
 }
 
-// markVolume has a volume that nobody uses deleted: from now on it is neither used nor copied.
+// markVolume marks an unused volume as deleted: from now on it is neither used nor copied.
 func (d *driver) markVolume(ctx context.Context, id string) error {
 	unlock, err := d.books.lock(ctx, id)
 	if err != nil {
@@ -391,7 +391,7 @@ func (d *driver) ControllerGetVolume(_ context.Context, r *pb.ControllerGetVolum
 	}}, nil
 }
 
-// GetCapacity tells what is left of the limit, or of the file system.
+// GetCapacity returns what is left of the limit, or of the file system.
 func (d *driver) GetCapacity(_ context.Context, r *pb.GetCapacityRequest) (*pb.GetCapacityResponse, error) {
 	if d.conf.CapacityBytes > 0 {
 		used, err := d.books.used()

@@ -63,7 +63,7 @@ func (d *driver) purge(kind, id string) error {
 
 func draftOf(final string) string { return final + ".new" }
 
-// removeData removes a directory or image. What somebody has mounted inside is not ours: it is looked for first, and
+// removeData removes a directory or image. What a user has mounted inside is not ours: it is looked for first, and
 // what is mounted later is not entered.
 func removeData(path string) error {
 	if err := unmounted(path); err != nil {

@@ -7,9 +7,9 @@ import (
 
 // A deletion marks the record first: what is marked is neither used nor copied any more, so that the copies which are under
 // way are the last ones. When they have ended its data goes, and then the record. What is marked can be deleted again, or
-// made anew, and nothing else.
+// made again, and nothing else.
 
-// mark is what records of volumes and snapshots tell of their deletion.
+// mark is what records of volumes and snapshots contain about their deletion.
 type mark struct{ Deleting bool }
 
 // endDeletion removes what is marked, or has no record, as what a creation left, or a deletion of earlier versions. It
@@ -29,7 +29,7 @@ func (d *driver) endDeletion(ctx context.Context, kind, prefix, id string) error
 	if err != nil || m == nil && !isID(prefix, id) {
 		return err
 	}
-	if m != nil && !m.Deleting { // it was deleted, and made anew
+	if m != nil && !m.Deleting { // it was deleted, and made again
 		return nil
 	}
 	return d.purge(kind, id)

@@ -9,14 +9,14 @@
 //	volumes/<id>.json    record of a volume, read and written by package durable (Overwrite)
 //	snapshots/<id>.json  record of a snapshot
 //	data/<id>            directory or image of a volume or snapshot
-//	nodes/<node>.json    what a node said of itself
+//	nodes/<node>.json    what a node reported about itself
 //	nodes/<node>/<id>    the node's own hard link to an image: its loop device is found by this name
 //	locks/<id>, lock     flocks: one for each volume, one for the whole
 //	violations.log       what an orchestrator must not do, and did: one JSON line each
 //
 // Ids are derived from names, so that a call that is repeated after a crash finds its half-done work. Data
 // is made under another name and renamed, and the record is written last. Deletion marks the record, removes the data and
-// then the record: until then the volume is listed, and can only be deleted again, or made anew. What
+// then the record: until then the volume is listed, and can only be deleted again, or made again. What
 // a node has mounted is never remembered but read from the mount table, so kill -9 at any point leaves
 // nothing that a repeated call does not repair.
 //

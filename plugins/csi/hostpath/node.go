@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
-// NodeGetCapabilities says what the node part can do.
+// NodeGetCapabilities returns the capabilities of the node part.
 func (d *driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesRequest) (*pb.NodeGetCapabilitiesResponse, error) {
 	out := &pb.NodeGetCapabilitiesResponse{}
 	for _, t := range []pb.NodeServiceCapability_RPC_Type{
@@ -197,7 +197,7 @@ func (d *driver) staged(v *volume, path string, table mounts.List) (string, erro
 	return path, nil
 }
 
-// published lists where the volume is mounted beside its staging paths and one target.
+// published lists where the volume is mounted, except its staging paths and one target.
 func published(v *volume, source, target string, table mounts.List) ([]string, error) {
 	want, err := table.Of(source)
 	if err != nil {
@@ -372,7 +372,7 @@ func (d *driver) mountedAt(id, path string) (*volume, error) {
 	return v, nil
 }
 
-// NodeExpandVolume tells the loop device that its image has grown.
+// NodeExpandVolume makes the loop device use the new size of its image.
 func (d *driver) NodeExpandVolume(ctx context.Context, r *pb.NodeExpandVolumeRequest) (*pb.NodeExpandVolumeResponse, error) {
 	if r.GetVolumeId() == "" || r.GetVolumePath() == "" {
 		return nil, invalid("volume id or path is missing")

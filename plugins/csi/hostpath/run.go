@@ -58,7 +58,7 @@ func Run(ctx context.Context, c Config) error {
 	return csi.Serve(ctx, l, s)
 }
 
-// guard turns panics into answers and logs calls by their names.
+// guard turns panics into errors and logs calls by their names.
 func (d *driver) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	begin := time.Now()
 	defer func() {
@@ -81,7 +81,7 @@ func (d *driver) GetPluginInfo(context.Context, *pb.GetPluginInfoRequest) (*pb.G
 	return &pb.GetPluginInfoResponse{Name: d.conf.DriverName, VendorVersion: Version}, nil
 }
 
-// GetPluginCapabilities says what the driver as a whole can do.
+// GetPluginCapabilities returns the capabilities of the whole driver.
 func (d *driver) GetPluginCapabilities(context.Context, *pb.GetPluginCapabilitiesRequest) (*pb.GetPluginCapabilitiesResponse, error) {
 	out := &pb.GetPluginCapabilitiesResponse{}
 	service := func(t pb.PluginCapability_Service_Type) {
@@ -102,7 +102,7 @@ func (d *driver) GetPluginCapabilities(context.Context, *pb.GetPluginCapabilitie
 	return out, nil
 }
 
-// Probe answers that the driver lives, as long as its state directory does.
+// Probe succeeds as long as the state directory exists.
 func (d *driver) Probe(context.Context, *pb.ProbeRequest) (*pb.ProbeResponse, error) {
 	if err := d.books.check(); err != nil {
 		return nil, status.Errorf(codes.FailedPrecondition, "%v", err)

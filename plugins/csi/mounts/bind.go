@@ -144,7 +144,7 @@ func Share(dir string) error {
 		return err
 	}
 	if own == nil {
-		// A bind over them would hide them: they could not be unmounted, and the table shows them for ever.
+		// A bind over them would hide them: they could not be unmounted, and the table shows them indefinitely.
 		inside, err := Below(dir)
 		if err != nil {
 			return err

@@ -44,23 +44,23 @@ type Host interface {
 	// Unmount removes the mounts at path that are there when it begins, never lazily. A path without mount is success.
 	Unmount(path string) error
 	// Remove removes the mount, never lazily. For it and the next methods a mount is what [Host.At] has shown: one that
-	// is gone is success, another one at its path is left alone.
+	// no longer exists is a success, another one at its path is left alone.
 	Remove(m *Entry) error
 	// Detach removes the mount lazily. Other mounts of its file system go on.
 	Detach(m *Entry) error
 	// Abort makes the file system fail what waits for it (MNT_FORCE), wherever it is mounted. The mount stays.
 	Abort(m *Entry) error
-	// Sync writes the data of the file system back. It may block for ever.
+	// Sync writes the data of the file system back. It may block indefinitely.
 	Sync(m *Entry) error
 	// ShutDown ends the file system, wherever it is mounted: what is in its page cache never reaches the storage. Not
 	// all types can do that.
 	ShutDown(m *Entry) error
 	// Share makes mounts below dir visible to mounts that were copied from it.
 	Share(dir string) error
-	// Statfs asks the file system at path for a sign of life. It may block for ever.
+	// Statfs asks the file system at path for a sign of life. It may block indefinitely.
 	Statfs(path string) error
 	// Root asks the directory that a mount shows, which a file system that was shut down refuses with EIO; Statfs does not
-	// tell. It may block for ever.
+	// tell. It may block indefinitely.
 	Root(m *Entry) error
 	// MakeDir makes a directory and its parents unless path is a mount, which is left alone.
 	MakeDir(path string) error

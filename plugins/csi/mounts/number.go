@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the kernel tells of a mount by its unique number (statmount and listmount, Linux 6.8), without a path that leads
+// What the kernel reports about a mount by its unique number (statmount and listmount, Linux 6.8), without a path that leads
 // into a file system which may hang.
 const (
 	requestSize = 24
@@ -31,7 +31,7 @@ type request struct {
 	id, param uint64
 }
 
-// numbersOf returns the number of the mount table and the device of a mount; unix.ENOENT when it is gone.
+// numbersOf returns the number of the mount table and the device of a mount; unix.ENOENT when it no longer exists.
 func numbersOf(unique uint64) (id int, dev string, err error) {
 	q := request{size: requestSize, id: unique, param: basicOfDevice | basicOfMount}
 	var x [answerSize]byte
@@ -42,7 +42,7 @@ func numbersOf(unique uint64) (id int, dev string, err error) {
 	return int(number(answerNumber)), fmt.Sprintf("%d:%d", number(answerMajor), number(answerMinor)), nil
 }
 
-// uniqueOf finds the unique number of a mount of the table; 0 when the kernel does not tell it, or the mount is gone.
+// uniqueOf finds the unique number of a mount of the table; 0 when the kernel does not report it, or the mount no longer exists.
 func uniqueOf(e *Entry) (out uint64) {
 	eachNumber(func(unique uint64, id int, dev string) (more bool) {
 		if id == e.ID && dev == e.Dev {
@@ -69,7 +69,7 @@ func giveUnique(to map[string]*Entry) {
 	})
 }
 
-// eachNumber tells the mounts, the newest first where the kernel can do that, until there are no more, or none is wanted.
+// eachNumber calls tell with the mounts, the newest first where the kernel can do that, until there are no more, or none is wanted.
 func eachNumber(tell func(unique uint64, id int, dev string) (more bool)) {
 	var ids [listed]uint64
 	order, last := uintptr(newestFirst), uint64(0)

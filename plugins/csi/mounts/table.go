@@ -12,11 +12,11 @@ import (
 
 // Entry is a line of the mount table.
 type Entry struct {
-	// ID is the number of the mount in the table; the kernel gives those of mounts that are gone again.
+	// ID is the number of the mount in the table; the kernel reuses those of removed mounts.
 	ID int
 	// Unique is the number that it gives once, higher for later mounts. [At] alone asks for it, and it is 0 before Linux 6.8.
 	Unique uint64 `json:",omitzero"`
-	// Dev is the device as major:minor; together with Root it tells what is mounted.
+	// Dev is the device as major:minor; together with Root it identifies what is mounted.
 	Dev string
 	// Root is what of the file system is mounted, a path within it.
 	Root string

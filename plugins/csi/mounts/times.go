@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Times says when reading a mount changes access times; empty leaves it as it is on the mount that is bound.
+// Times defines when reading a mount changes access times; empty leaves it as it is on the mount that is bound.
 type Times struct {
 	// Access is noatime, relatime or strictatime.
 	Access string `json:",omitempty"`

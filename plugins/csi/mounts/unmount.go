@@ -153,7 +153,7 @@ func (e *Entry) Before(o *Entry, seen List) bool {
 	return false
 }
 
-// Remove removes the mount, never lazily. One that is gone is success. Another one at its path stays; it is an error when
+// Remove removes the mount, never lazily. One that no longer exists is a success. Another one at its path stays; it is an error when
 // this one is, or may be, below it. A busy one is tried again for a short time.
 func Remove(m *Entry) error {
 	for try := range busyTries {
@@ -173,9 +173,9 @@ func Remove(m *Entry) error {
 	return nil
 }
 
-// Detach removes the mount lazily: it is gone from its path at once, and ends when nobody uses it any more. It is for
+// Detach removes the mount lazily: it leaves its path at once, and ends when no process uses it any more. It is for
 // mounts that cannot be removed otherwise. Nothing is forced: that would end the file system wherever else it is mounted.
-// One that is gone is success. Another one at its path stays; it is an error when this one is, or may be, below it.
+// One that no longer exists is a success. Another one at its path stays; it is an error when this one is, or may be, below it.
 func Detach(m *Entry) error { return m.through(unix.MNT_DETACH) }
 
 // Abort makes the file system fail what waits for it (MNT_FORCE), wherever it is mounted. The mount stays.
@@ -201,7 +201,7 @@ func (e *Entry) through(flags int) error {
 	return fmt.Errorf("unmount %s: %w", e.Point, err)
 }
 
-// hold opens the mount, without asking its file system. The descriptor is -1 when it is gone from its path.
+// hold opens the mount, without asking its file system. The descriptor is -1 when the mount has left its path.
 func (e *Entry) hold() (fd int, err error) {
 	fd, err = unix.Open(e.Point, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {
@@ -218,7 +218,7 @@ func (e *Entry) hold() (fd int, err error) {
 	return fd, nil
 }
 
-// isAt reports whether the mount is what an open descriptor of its path shows; false means that it is gone. A mount that
+// isAt reports whether the mount is what an open descriptor of its path shows; false means that it no longer exists. A mount that
 // is there, and another one shown, is an error.
 func (e *Entry) isAt(fd int) (bool, error) {
 	// The number of the table belongs to this mount for as long as it is open.

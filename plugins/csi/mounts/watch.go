@@ -12,7 +12,7 @@ import (
 // Watch calls changed after each change of the mount table of this process, until ctx ends. It needs a thread, and does not
 // read the table.
 func Watch(ctx context.Context, changed func()) error {
-	// Who polls it is told of a change once: the runtime must not, as it does with an os.File.
+	// Who polls it is notified of a change once: the runtime must not, as it does with an os.File.
 	table, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("watch the mount table: %w", err)

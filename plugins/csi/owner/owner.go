@@ -18,7 +18,7 @@ import (
 // depthMax bounds how deep a volume is walked: each level holds a descriptor.
 const depthMax = 512
 
-// keep tells the kernel to leave an id.
+// keep makes the kernel leave an id.
 const keep = -1
 
 // beneath opens one name of a directory, and nothing else.

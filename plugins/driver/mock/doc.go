@@ -2,5 +2,5 @@
 // config says, without any process. It serves tests of everything above drivers, and trials of job files.
 //
 // Tasks live in the memory of the driver instance. Recover takes up a task whose handle says that it would
-// still run, and answers not found for one that has ended meanwhile, as after a restart of the host.
+// still run, and returns not found for one that has ended meanwhile, as after a restart of the host.
 package mock

@@ -39,7 +39,7 @@ func New(log hclog.Logger) *Driver { return &Driver{log: log.Named(Name), tasks:
 // Name is "mock_driver".
 func (d *Driver) Name() string { return Name }
 
-// Capabilities of mock_driver: it accepts mounts and shows them to nobody.
+// Capabilities of mock_driver: it accepts mounts and makes none.
 func (d *Driver) Capabilities() driver.Capabilities {
 	return driver.Capabilities{Mounts: true, Signals: true, Isolation: driver.IsolationNone}
 }
@@ -172,7 +172,7 @@ func (d *Driver) Destroy(_ context.Context, id string) error {
 	return nil
 }
 
-// Inspect tells where the task stands.
+// Inspect returns the state of the task.
 func (d *Driver) Inspect(id string) (*driver.Status, error) {
 	t, err := d.task(id)
 	if err != nil {

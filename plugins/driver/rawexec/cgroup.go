@@ -87,7 +87,7 @@ func ownCgroup(parent, state string) string {
 // ofTask are the names of the cgroups of tasks, see statePath.
 var ofTask = regexp.MustCompile(`-[0-9a-f]{16}\.scope$`)
 
-// unusedFor is how long a cgroup without processes must have been there before it is taken for one that was left: the
+// unusedFor is how long a cgroup without processes must have been there before it is treated as one that was left: the
 // start of a task makes one before the task is in it.
 const unusedFor = time.Minute
 

@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// Config is what the agent's configuration says about the driver.
+// Config is the part of the agent's configuration about the driver.
 type Config struct {
 	// Enabled must be set: tasks of this driver have the power of the agent.
 	Enabled bool
@@ -65,7 +65,7 @@ func invalid(text string) error {
 	return fault.New(fault.Invalid, "config of driver %s: %s", Name, text)
 }
 
-// denied tells whether a variable is kept from the task.
+// denied reports whether a variable is kept from the task.
 func denied(name string, patterns ...[]string) bool {
 	for _, list := range patterns {
 		for _, p := range list {

@@ -274,7 +274,7 @@ func (d *Driver) Signal(_ context.Context, id, signal string) error {
 	return t.process.Signal(sig)
 }
 
-// Renew tells the supervising process of a task that a heartbeat was answered. It implements [driver.LeaseKeeper].
+// Renew extends the lease of a task after a successful heartbeat. It implements [driver.LeaseKeeper].
 func (d *Driver) Renew(id string, from int64) error {
 	t, err := d.task(id)
 	if err != nil {
@@ -289,7 +289,7 @@ func (d *Driver) Renew(id string, from int64) error {
 	return nil
 }
 
-// Close lets go of all tasks, which run on: the agent ends. They are known again after Recover.
+// Close releases all tasks, which run on: the agent ends. They are known again after Recover.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -306,7 +306,7 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// Inspect tells where the task stands.
+// Inspect returns the state of the task.
 func (d *Driver) Inspect(id string) (*driver.Status, error) {
 	t, err := d.task(id)
 	if err != nil {

@@ -50,7 +50,7 @@ func (d *Driver) Keep(from int64, needed func(allocID string) bool) {
 	defer all.Wait()
 	for _, p := range d.keeping() {
 		needs := needed(p.Ident().LeaseOf)
-		all.Go(func() { // one that does not answer keeps no other waiting
+		all.Go(func() { // one that does not respond keeps no other waiting
 			if !needs {
 				p.Release()
 			} else if from > 0 {
@@ -108,7 +108,7 @@ func (d *Driver) keep(p *supervise.Process) {
 	d.spareKeepers(p.Ident().LeaseOf)
 }
 
-// leave lets go of a connection to the same supervising process, which goes on keeping its lease. It needs the lock.
+// leave releases a connection to the same supervising process, which goes on keeping its lease. It needs the lock.
 func (d *Driver) leave(same *supervise.Process) {
 	d.kept = slices.DeleteFunc(d.kept, func(p *supervise.Process) bool {
 		if p == same || p.Ident().State != same.Ident().State {
@@ -119,7 +119,7 @@ func (d *Driver) leave(same *supervise.Process) {
 	})
 }
 
-// spareKeepers lets go of the processes that keep the lease of an allocation after their task, but for the last one, and of
+// spareKeepers releases the processes that keep the lease of an allocation after their task, but for the last one, and of
 // that too while a task runs that has the lease.
 func (d *Driver) spareKeepers(allocID string) {
 	d.mu.Lock()
@@ -192,7 +192,7 @@ func atOnce(list []string, do func(string) error) error {
 	return errors.Join(errs...)
 }
 
-// removeLeases removes the files of leases that nobody has.
+// removeLeases removes the files of leases that no process has.
 func removeLeases(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, "*"+supervise.LeaseEnding))
 	for _, name := range names {
@@ -200,13 +200,13 @@ func removeLeases(dir string) {
 	}
 }
 
-// dropTries and dropPause bound the wait for a process that was killed and has not let go of its files.
+// dropTries and dropPause bound the wait for a process that was killed and has not released its files.
 const (
 	dropTries = 100
 	dropPause = 50 * time.Millisecond
 )
 
-// dropLease removes the file of an allocation's lease if nobody has that, or soon will: the last one may have been killed.
+// dropLease removes the file of an allocation's lease if no process has that, or soon will: the last one may have been killed.
 func (d *Driver) dropLease(allocID string) {
 	if allocID == "" || removeLease(d.leaseFile(allocID)) {
 		return
@@ -221,10 +221,10 @@ func (d *Driver) dropLease(allocID string) {
 	}()
 }
 
-// lockAlone locks a file that nobody else has. It is a variable for tests.
+// lockAlone locks a file that no other process has. It is a variable for tests.
 var lockAlone = func(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-// removeLease removes the file of a lease, and reports false when somebody has that. While it looks no task of the allocation
+// removeLease removes the file of a lease, and reports false when a process has that. While it looks no task of the allocation
 // can start.
 func removeLease(name string) bool {
 	f, err := os.Open(name)
@@ -236,7 +236,7 @@ func removeLease(name string) bool {
 		return false
 	}
 	var st unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &st) != nil || st.Nlink > 0 { // else the name is that of a newer file, which somebody may have
+	if unix.Fstat(int(f.Fd()), &st) != nil || st.Nlink > 0 { // else the name is that of a newer file, which a process may have
 		_ = os.Remove(name)
 	}
 	return true

@@ -127,7 +127,7 @@ func ownMounts(pid int) bool {
 }
 
 // Find returns the handle of an attempt that runs, or whose exit is on record. One whose supervising process does not
-// answer is taken for one that runs: its start may hang; and so is one whose supervising process has vanished, while the
+// answer is treated as one that runs: its start may hang; and so is one whose supervising process has vanished, while the
 // kernel does not end what that left. It implements [driver.Finder].
 func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	state := d.statePath(id)
@@ -157,7 +157,7 @@ func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 }
 
 // find asks the supervising process behind a state path. What one left that has vanished is ended:
-// nobody supervises it, whoever the attempt belongs to. What the kernel does not end is an error of class
+// no process supervises it, whoever the attempt belongs to. What the kernel does not end is an error of class
 // fault.Unavailable, with the ident by which that is known.
 func (d *Driver) find(ctx context.Context, state string) (supervise.Ident, error) {
 	id, err := supervise.Find(ctx, state)

@@ -21,7 +21,7 @@ import (
 // task is a task that this driver knows; process is nil while it is being started, and when its start hangs.
 type task struct {
 	process *supervise.Process
-	// hangs is set when the start was given up and has not ended.
+	// hangs is set when the start was abandoned and has not ended.
 	hangs *supervise.Hang
 
 	mu       sync.Mutex

@@ -15,14 +15,14 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// Harness says how to make the driver and its tasks. Each config is that of one task.
+// Harness defines how to make the driver and its tasks. Each config is that of one task.
 type Harness struct {
 	// New makes a driver instance over the same durable state as the instances before it.
 	New func(t *testing.T) driver.Driver
 
-	// Sleep runs until it is told to end by the driver's default signal or SIGTERM.
+	// Sleep runs until it is ordered to end by the driver's default signal or SIGTERM.
 	Sleep map[string]any
-	// Stubborn runs for ever, ignores SIGINT and SIGTERM, and prints "ready" when it does.
+	// Stubborn runs indefinitely, ignores SIGINT and SIGTERM, and prints "ready" when it does.
 	Stubborn map[string]any
 	// Exit7 ends at once with code 7.
 	Exit7 map[string]any
@@ -171,7 +171,7 @@ func (b *bench) wait(t *testing.T, id string) *driver.Exit {
 	return x
 }
 
-// LogText is what a stream of a task holds by now.
+// LogText returns what a stream of a task holds now.
 func LogText(task *driver.Task, kind string) string {
 	b, err := os.ReadFile(filepath.Join(task.Logs.Dir, task.Name+"."+kind+".0"))
 	if err != nil {

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// abandonWait is how long a start that is given up is waited for; what hangs in the kernel is waited for beside.
+// abandonWait is how long a start that is abandoned is waited for; what hangs in the kernel is waited for in the background.
 const abandonWait = 2 * time.Second
 
-// Hang is the error of a start that was given up and that the kernel has not ended: a volume of the task does not answer.
+// Hang is the error of a start that was abandoned and that the kernel has not ended: a volume of the task does not respond.
 // Nothing is begun any more when it does.
 type Hang struct {
 	// Left are the processes that hang.
 	Left []Remain
 	// Gone is closed when they have ended and their files are removed.
 	Gone <-chan struct{}
-	// Err is why the start was given up.
+	// Err is why the start was abandoned.
 	Err error
 }
 
-// Error says why the start was given up.
+// Error explains why the start was abandoned.
 func (h *Hang) Error() string { return h.Err.Error() }
 
 // Unwrap is that reason.
@@ -108,7 +108,7 @@ const awaitPause = 50 * time.Millisecond
 // starting lists the supervising process and what is below it.
 func starting(pid int) []Remain { return lives(append([]int{pid}, descendants(pid)...)) }
 
-// Starting lists the supervising process at a state path and what is below it, whether it answers or not.
+// Starting lists the supervising process at a state path and what is below it, whether it responds or not.
 func Starting(state string) []Remain {
 	id, ok := Holder(state)
 	if !ok {
@@ -120,7 +120,7 @@ func Starting(state string) []Remain {
 // lockFD is the descriptor by which a supervising process holds its lock.
 const lockFD = 4
 
-// Holder finds the supervising process at a state path by its lock, also one that does not answer: it hangs, or is stopped.
+// Holder finds the supervising process at a state path by its lock, also one that does not respond: it hangs, or is stopped.
 // It does not tell the task, nor its main process.
 func Holder(state string) (Ident, bool) {
 	var lock unix.Stat_t

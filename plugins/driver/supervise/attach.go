@@ -27,7 +27,7 @@ const (
 
 // Attach takes up a task that an earlier agent started: it runs, or its exit is on record. When neither
 // holds, what is left of it is killed and, unless the kernel does not end that, the error is of class fault.NotFound. A supervising process that does not
-// answer in time is waited for beside.
+// answer in time is waited for in the background.
 func Attach(caller context.Context, id Ident) (*Process, error) {
 	limit := attachTimeout
 	if id.Boot != "" {
@@ -87,7 +87,7 @@ func (p *Process) holdsOn(ctx context.Context) bool {
 }
 
 // Find asks the supervising process behind a state path who it is; used for paths that no handle names. An
-// error of class fault.NotFound means that none runs, one of class fault.Unavailable that it does not answer.
+// error of class fault.NotFound means that none runs, one of class fault.Unavailable that it does not respond.
 func Find(ctx context.Context, state string) (Ident, error) {
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
@@ -197,8 +197,8 @@ func endLeftovers(id Ident) {
 	}
 }
 
-// killSession kills the session of the task's main process, unless its number is somebody else's by now: of a boot
-// that is over, or of which the handle does not tell, nothing is left that can be known by its number.
+// killSession kills the session of the task's main process, unless its number is another process's now: of a boot
+// that has ended, or of which the handle does not tell, nothing is left that can be known by its number.
 func killSession(id Ident) {
 	if id.TaskPID <= 1 || id.Boot == "" || id.Boot != bootID() {
 		return

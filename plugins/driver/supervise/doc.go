@@ -3,7 +3,7 @@
 // The program itself is in nomad-supervise, the protocol in frame.
 //
 // The program is built into the directory bin, which is compiled into this package. A build without
-// it (plain go build, go vet) works; Install then answers an error that names the remedy.
+// it (plain go build, go vet) works; Install then returns an error that names the remedy.
 //
 // Invariants: a supervising process is known by its boot, pid and start time together, never by the pid
 // alone; the exit of a task is learnt from its report or its exit file, never guessed; nothing is synced to

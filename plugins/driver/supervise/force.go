@@ -48,8 +48,8 @@ func (p *Process) Force() {
 	}
 }
 
-// GiveUp kills the supervising process, and takes it for gone when the kernel does not end it. It is for one that does
-// not say how its task ended.
+// GiveUp kills the supervising process, and treats it as ended when the kernel does not end it. It is for a process that
+// does not report how its task ended.
 func (p *Process) GiveUp() {
 	id := p.Ident()
 	starting := statAll(descendants(id.PID))

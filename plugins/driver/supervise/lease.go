@@ -14,15 +14,15 @@ import (
 )
 
 // A supervising process with a lease stays after the exit of its task: it takes the volumes away when the lease ends, in
-// case that no agent is there. An agent lets go of it when they are unmounted, or when another process keeps them.
+// case that no agent is there. An agent releases it when they are unmounted, or when another process keeps them.
 
 // Renew moves on the time, a reading of CLOCK_BOOTTIME in nanoseconds, from which the task's lease counts. An error of
-// class fault.NotFound means that nobody keeps it any more.
+// class fault.NotFound means that no process keeps it any more.
 func (p *Process) Renew(from int64) error {
 	select {
 	case <-p.done:
 		if !p.Keeping() {
-			return fault.New(fault.NotFound, "nobody keeps the lease of task %s", p.Ident().TaskID)
+			return fault.New(fault.NotFound, "no process keeps the lease of task %s", p.Ident().TaskID)
 		}
 	default:
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // markName is the variable of a task's environment that its processes hand on to all that they start, and that tells
-// whose they are when they have left cgroup and session. Its value is drawn for each attempt: nobody can know another's
+// whose they are when they have left cgroup and session. Its value is drawn for each attempt: no process can know another's
 // before it runs, so that no job can lend it to processes that are not its own.
 const markName = "NOMAD_ATTEMPT_MARK="
 
@@ -62,8 +62,8 @@ func environ(p process) []byte {
 	return b
 }
 
-// orphans are the processes that carry the mark of a task whose supervising process is gone. They began after it did.
-// Those that belong to another task by now are left to that one.
+// orphans are the processes that carry the mark of a task whose supervising process has ended. They began after it did.
+// Those that belong to another task now are left to that one.
 func orphans(id Ident) (out []process) {
 	if !isMark(id.Mark) || id.Boot == "" || id.Boot != bootID() {
 		return nil

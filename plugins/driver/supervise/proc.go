@@ -20,8 +20,8 @@ type process struct {
 	rssPages             uint64
 }
 
-// alive tells whether the process that started at ticks still runs; a zombie does not. Who cannot look, for want of
-// descriptors, does not know that it is gone.
+// alive reports whether the process that started at ticks still runs; a zombie does not. Who cannot look, for want of
+// descriptors, does not know that it has ended.
 func alive(pid int, ticks uint64) bool {
 	p, err := lookAt("/proc/" + strconv.Itoa(pid))
 	if err != nil {
@@ -46,7 +46,7 @@ func bootID() string {
 	return id
 }
 
-// anotherBoot reports whether a process is known to be of a boot that is over.
+// anotherBoot reports whether a process is known to be of a boot that has ended.
 func (id Ident) anotherBoot() bool {
 	now := bootID()
 	return id.Boot != "" && now != "" && id.Boot != now

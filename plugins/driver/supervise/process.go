@@ -48,7 +48,7 @@ type Exit struct {
 	Signal    int
 	OOMKilled bool
 	Lost      bool
-	// LeaseEnded means that the supervising process ended the task because its lease was over.
+	// LeaseEnded means that the supervising process ended the task because its lease had ended.
 	LeaseEnded bool
 	// keeps means that the supervising process stays, to keep the lease.
 	keeps      bool
@@ -68,9 +68,9 @@ type Process struct {
 	// room is what the connection was made to hold; 0 is what the kernel gives.
 	room     int
 	detached bool
-	// givenUp is set when the supervising process is taken for gone whatever the kernel says.
+	// givenUp is set when the supervising process is treated as ended whatever the kernel reports.
 	givenUp bool
-	// keeping is set while the supervising process keeps the lease after the exit, released when it was told to let go.
+	// keeping is set while the supervising process keeps the lease after the exit, released when it was ordered to release the lease.
 	keeping, released bool
 }
 
@@ -113,7 +113,7 @@ func (p *Process) learn(r *frame.Running) {
 	}
 }
 
-// Done is closed when the task has exited and its tree is gone.
+// Done is closed when the task has exited and its tree has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Exit is how the task ended; call it after Done is closed.
@@ -198,7 +198,7 @@ func widen(conn *net.UnixConn, size int) error {
 	return errors.Join(err, failure)
 }
 
-// Detach lets go of a task that runs on: nothing more is learnt about it and Done is never closed.
+// Detach releases a task that runs on: nothing more is learnt about it and Done is never closed.
 func (p *Process) Detach() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -309,7 +309,7 @@ func (p *Process) exited() (Exit, bool) {
 	}
 }
 
-// reconnect comes back after a broken connection; false means that the supervising process is gone.
+// reconnect comes back after a broken connection; false means that the supervising process has ended.
 func (p *Process) reconnect() bool {
 	for p.alive() && !p.isGivenUp() && !p.isDetached() {
 		ctx, cancel := context.WithTimeout(context.Background(), attachTimeout)
@@ -358,7 +358,7 @@ const (
 	wantPause = 20 * time.Millisecond
 )
 
-// readWhole reads a file. One that cannot be read for want of descriptors is not taken for none at once.
+// readWhole reads a file. One that cannot be read for want of descriptors is not treated as none at once.
 func readWhole(path string) (b []byte, err error) {
 	for range wantTries {
 		b, err = os.ReadFile(path)

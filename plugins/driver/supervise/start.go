@@ -110,7 +110,7 @@ func offer(conn *net.UnixConn, b []byte) (rest []byte) {
 func (p *Process) introduce(ctx context.Context, rest []byte) (*frame.Running, error) {
 	stop := context.AfterFunc(ctx, func() { p.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if len(rest) > 0 { // else the task may be over by now
+	if len(rest) > 0 { // else the task may be over now
 		if _, err := p.conn.Write(rest); err != nil {
 			return nil, wrapConn(ctx, err)
 		}

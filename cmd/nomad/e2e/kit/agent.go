@@ -255,7 +255,7 @@ func (a *Agent) Terminate(limit time.Duration) int {
 // hang is how long anything may take on a machine that others use too; bars on the time itself are kept by who measures.
 const hang = 60 * time.Second
 
-// Until asks every 20 ms until check answers nil, or fails the test after the limit, which is at least a minute.
+// Until asks every 20 ms until check returns nil, or fails the test after the limit, which is at least a minute.
 func (a *Agent) Until(limit time.Duration, what string, check func() error) time.Duration {
 	a.tb.Helper()
 	limit = max(limit, hang)

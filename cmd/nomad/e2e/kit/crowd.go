@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Within tells whether a measured time is below its bar. What is above it fails no test before half a minute has gone by,
+// Within reports whether a measured time is below its bar. What is above it fails no test before half a minute has gone by,
 // which grows with what others take of the machine, now or at an earlier time: the figures are in the table and in the
 // benchmarks, and a test that fails by them fails where nothing is wrong.
 func Within(got, bar time.Duration, earlier float64) bool {

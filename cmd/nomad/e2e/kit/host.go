@@ -87,7 +87,7 @@ func (a *Agent) holds(pid int) bool {
 	})
 }
 
-// Lives tells whether a process runs: one that ended and was not reaped yet does not.
+// Lives reports whether a process runs: one that ended and was not reaped yet does not.
 func Lives(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -152,7 +152,7 @@ func SingleWriter(plugin, id string) *api.CSIVolume {
 	}
 }
 
-// Claimed answers how many allocations hold the volume.
+// Claimed returns how many allocations hold the volume.
 func (a *Agent) Claimed(volume string) int {
 	a.tb.Helper()
 	v, _, err := a.API.CSIVolumes().Info(volume, nil)

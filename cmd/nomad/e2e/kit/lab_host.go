@@ -90,7 +90,7 @@ func (h *Host) Restart() {
 	h.spawn("nsenter", "--net=/run/netns/"+h.lab.space(h.Name), "--", h.Binary, "agent", "-config", h.config)
 }
 
-// Alive tells whether the agent runs.
+// Alive reports whether the agent runs.
 func (h *Host) Alive() bool {
 	if h.process == nil {
 		return false

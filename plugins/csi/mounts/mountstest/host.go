@@ -34,7 +34,7 @@ type Host struct {
 	devices map[string]bool
 	// elsewhere are the processes that have files of the mounts at paths in other mount namespaces.
 	elsewhere map[string]int
-	// changes are told of changes of the table.
+	// changes are notified when the table changes.
 	changes map[chan struct{}]bool
 	// slow are the paths whose unmount ends when the channel is closed, after the table has shown it.
 	slow map[string]chan struct{}
@@ -42,7 +42,7 @@ type Host struct {
 	unwritten map[string]chan struct{}
 	// shut are the devices of file systems that were shut down, synced those that were written back.
 	shut, synced []string
-	// held are the devices of which somebody has files open, over the mounts of what was shut down.
+	// held are the devices of which other processes have files open, over the mounts of what was shut down.
 	held map[string]bool
 	over map[int]bool
 	// aborted are the devices of file systems whose waiters were told to fail, aborting is called after one was.
@@ -73,7 +73,7 @@ func (h *Host) Reboot() {
 	h.releaseLocked()
 }
 
-// Kill makes the mount at path fail like a file system whose server is gone.
+// Kill makes the mount at path fail like a file system whose server no longer exists.
 func (h *Host) Kill(path string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,7 +132,7 @@ func (h *Host) written(path string) {
 	}
 }
 
-// SetBusy says whether the mounts at path are in use, so that they cannot be unmounted.
+// SetBusy sets whether the mounts at path are in use, so that they cannot be unmounted.
 func (h *Host) SetBusy(path string, busy bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -257,7 +257,7 @@ func (h *Host) take(m *mounts.Entry, lazily bool) (slow chan struct{}, err error
 	return h.slow[m.Point], nil
 }
 
-// topLocked finds a mount that was seen; nil when it is gone. Another one that covers it is an error.
+// topLocked finds a mount that was seen; nil when it no longer exists. Another one that covers it is an error.
 func (h *Host) topLocked(m *mounts.Entry) (*mounts.Entry, error) {
 	e := h.table.AtExactly(m.Point)
 	switch {

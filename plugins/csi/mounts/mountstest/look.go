@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
-// SetDevice says whether path is a block device.
+// SetDevice sets whether path is a block device.
 func (h *Host) SetDevice(path string, is bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -35,7 +35,7 @@ func (h *Host) Devices(root, dir string) (out []string, err error) {
 	return out, nil
 }
 
-// SetElsewhere says which process has the files of the mount at path in another mount namespace; 0 is none.
+// SetElsewhere sets which process has the files of the mount at path in another mount namespace; 0 is none.
 func (h *Host) SetElsewhere(path string, pid int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

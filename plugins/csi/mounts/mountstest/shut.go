@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
-// Hold has somebody keep files of the file system of a device open, until letGo is called: what mounts it anew once it was
+// Hold lets another process keep files of the file system of a device open, until letGo is called: what mounts it again once it was
 // shut down gets the same one, and keeps it.
 func (h *Host) Hold(dev string) (letGo func()) {
 	h.mu.Lock()

@@ -13,7 +13,7 @@ const (
 	KindKill Kind = 'K'
 	// KindLease carries the time, as eight bytes, that a lease counts from: CLOCK_BOOTTIME in nanoseconds.
 	KindLease Kind = 'L'
-	// KindRelease ends the keeping of a lease after the exit of the task: its volumes are unmounted, or somebody else
+	// KindRelease ends the keeping of a lease after the exit of the task: its volumes are unmounted, or another process
 	// keeps it.
 	KindRelease Kind = 'E'
 	// KindRunning carries a Running.

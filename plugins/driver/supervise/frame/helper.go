@@ -1,7 +1,7 @@
 package frame
 
 // A process that serves a mount is moved to a scope of its own: it is not ended with the task that started it, but by
-// the node when the mount is gone.
+// the node when the mount has ended.
 const (
 	helperPrefix = "nomad-"
 	// HelperScope ends the names of such scopes.
@@ -38,7 +38,7 @@ func all(text, of string) bool {
 }
 
 // InHelperScope reports whether the process with that /proc/<pid>/cgroup is in a scope of helpers, or below one: helpers
-// may make cgroups. Jobs choose names of cgroups too, so ours tells whether a directory is the agent's.
+// may make cgroups. Jobs choose names of cgroups too, so the function reports whether a directory is the agent's.
 func InHelperScope(cgroup string, ours func(dir string) bool) bool {
 	for _, dir := range Unified(cgroup) {
 		start := len(cgroupRoot) + 1

@@ -1,6 +1,6 @@
 package frame
 
-// Running says which process is the task's main one; its PID is 0 once that has ended.
+// Running names the task's main process; its PID is 0 once that has ended.
 type Running struct {
 	TaskID string
 	PID    int64
@@ -30,7 +30,7 @@ func (m *Running) Decode(b []byte) error {
 	return r.end()
 }
 
-// Failed says why the task was not started.
+// Failed is the reason why the task was not started.
 type Failed struct {
 	// Again tells that the same spec may work later.
 	Again bool
@@ -55,7 +55,7 @@ func (m *Failed) Decode(b []byte) error {
 // ExitedMax is more than the bytes of any [Exited].
 const ExitedMax = 128
 
-// Exited says how the main process ended.
+// Exited describes how the main process ended.
 type Exited struct {
 	Code   int64
 	Signal int64

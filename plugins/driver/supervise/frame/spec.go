@@ -2,7 +2,7 @@ package frame
 
 // Spec is all that a supervising process needs to know about its task.
 type Spec struct {
-	// TaskID is told to whoever connects.
+	// TaskID is sent to whoever connects.
 	TaskID string
 	// State is the path of the socket and the exit file without .sock and .exit; TaskDir and AllocDir are the only trees in
 	// which directories for mounts are made.
@@ -45,7 +45,7 @@ type Spec struct {
 	OOMScore int64
 
 	// Lease is for how long in nanoseconds the task may run after LeaseFrom, a reading of CLOCK_BOOTTIME in
-	// nanoseconds which KindLease frames move on; 0 means for ever. When it ends the task is killed and the
+	// nanoseconds which KindLease frames extend; 0 means no limit. When it ends the task is killed and the
 	// paths in Unmount, which are those of the host, are unmounted in their order. What is not written back
 	// after LeaseCut is cut off, and nothing is waited for after LeaseEnd.
 	Lease     int64
@@ -56,7 +56,7 @@ type Spec struct {
 	// Beside lists where else on the host the same volumes may be mounted.
 	Beside []string
 	// LeaseOf is who has the lease together with others: all tasks of one allocation. Each holds LeaseFile locked, and
-	// the last one takes the volumes away. Shared tells that tasks use them for which nobody holds it.
+	// the last one takes the volumes away. Shared is set when tasks without such a lock use them too.
 	LeaseOf   string
 	LeaseFile string
 	Shared    bool

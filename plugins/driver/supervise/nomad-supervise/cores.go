@@ -13,7 +13,7 @@ const coreWords = 256
 
 type coreSet [coreWords]uint64
 
-// pin makes this thread run on the cores only, so that what it forks does too, and answers how to take that
+// pin makes this thread run on the cores only, so that what it forks does too, and returns how to take that
 // back. The supervising process itself stays free.
 func pin(cores []int64) (release func(), f *frame.Failed) {
 	if len(cores) == 0 {
@@ -38,7 +38,7 @@ func pin(cores []int64) (release func(), f *frame.Failed) {
 	return nil, failed(true, "run on the reserved cores "+coreList(cores)+": not possible")
 }
 
-// affinity answers how many bytes the kernel wrote, or a negative number.
+// affinity returns how many bytes the kernel wrote, or a negative number.
 func affinity(call uintptr, set *coreSet, size int) int {
 	n, _, e := syscall.RawSyscall(call, 0, uintptr(size), uintptr(unsafe.Pointer(set)))
 	if e != 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // enterCpuset moves this thread into a cgroup v1 cpuset for the task, so that what it forks is held to the
-// cores even when it asks for others, and answers how to leave it. The thread goes to the directory above,
+// cores even when it asks for others, and returns how to leave it. The thread goes to the directory above,
 // which has all cores: where it came from may be out of sight. Without a cpuset the pinned cores stay the
 // task's own will.
 func enterCpuset(spec *frame.Spec) (leave func()) {

@@ -132,7 +132,7 @@ func mountTable() []byte {
 	}
 }
 
-// eachMount tells number, device, root and mount point of each line "id parent device root point ...".
+// eachMount calls tell with number, device, root and mount point of each line "id parent device root point ...".
 func eachMount(table []byte, tell func(id, dev, root, point string)) {
 	var fields [5]string
 	for start := 0; start < len(table); {

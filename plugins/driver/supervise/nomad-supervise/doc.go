@@ -10,7 +10,7 @@
 // its supervisor. When the task has mounts or a lease, the main goroutine is locked to the main thread, which
 // is in the task's mount namespace while it makes it and while it forks the task.
 // The second goroutine reaps: the process is a child subreaper, so every descendant of the task ends up
-// below it, and "no child left" is the proof that the task's tree is gone. The third one moves the output of the task: a
+// below it, and "no child left" is the proof that the task's tree has ended. The third one moves the output of the task: a
 // disk that hangs below the logs holds up neither an agent's orders nor the end of a lease.
 //
 // Started by the agent with the directory of Spec.State as working directory and one end of a socket pair as

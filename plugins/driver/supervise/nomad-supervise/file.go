@@ -79,7 +79,7 @@ func itoa(n int64) string {
 	return string(b[i:])
 }
 
-// atoi answers -1 for what is not a number.
+// atoi returns -1 for what is not a number.
 func atoi(s string) int {
 	if s == "" || len(s) > 18 {
 		return -1

@@ -8,7 +8,7 @@ const recordAgainMS = 1000
 // keepLease reports the exit and returns when it is on record, the lease has ended or was released, and no process of the task is left.
 //
 // Where the exit cannot be kept for agents to come this process stays for them instead, until it can, or until an agent
-// has removed the traces of the task: an exit that nobody knows is a task that is run again. While there is a lease nobody
+// has removed the traces of the task: a task whose exit is unknown is run again. While there is a lease no process
 // else may be there who takes the volumes away in time. Helpers are children of this process, and may write to its pipes.
 // What the kernel does not end is known, to every agent that comes, by being below this process.
 func (s *supervisor) keepLease() {

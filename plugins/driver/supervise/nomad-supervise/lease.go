@@ -10,11 +10,11 @@ import (
 const (
 	clockBoottime  = 7
 	umountNoFollow = 8
-	// againMS is the pause between tries to end a task whose lease is over, or to unmount what others use.
+	// againMS is the pause between tries to end a task whose lease has ended, or to unmount what others use.
 	againMS = 100
 	// lookMS bounds a wait for the file systems: it does not go on while the host sleeps, and the lease does.
 	lookMS = 1000
-	// lateNS is how long there is for what begins when all of the lease is over already, as after a sleep.
+	// lateNS is how long there is for what begins when all of the lease has ended already, as after a sleep.
 	lateNS = 2e9
 
 	timerAbsolute = 1
@@ -30,16 +30,16 @@ type lease struct {
 	home            int // the host's mount namespace; -1 when the thread is there
 	unmount, beside []string
 	seen            *sight
-	// file is locked by all who have the lease together, path is its name; -1 when nobody else is asked for. shared tells
+	// file is locked by all who have the lease together, path is its name; -1 when no other process is asked for. shared tells
 	// of users who do not lock it.
 	file   int
 	path   string
 	shared bool
 
-	// ended is set when the task is killed because its lease is over, released when nothing needs to be kept any more,
+	// ended is set when the task is killed because its lease has ended, released when nothing needs to be kept any more,
 	// closed when the volumes were taken away.
 	ended, released, closed bool
-	// lapsed is set when a renewal came of a time after the end: the volumes may be somebody else's by now.
+	// lapsed is set when a renewal came of a time after the end: the volumes may be another process's now.
 	lapsed bool
 	// timer ends a wait at the end of the lease, also when the host slept; -1 when there is none.
 	timer int
@@ -93,7 +93,7 @@ func (l *lease) alarm() int32 {
 	return int32(l.timer)
 }
 
-// wait is for how many milliseconds nothing needs to be done; negative means for ever.
+// wait is for how many milliseconds nothing needs to be done; negative means indefinitely.
 func (l *lease) wait() int64 {
 	switch {
 	case l.stop <= 0:
@@ -107,7 +107,7 @@ func (l *lease) wait() int64 {
 // until is how many milliseconds are left.
 func (l *lease) until(at int64) int64 { return max(l.from+at-bootTime(), 0) / 1e6 }
 
-// over reports whether the task must end. It stays so: the mounts may be taken away by now.
+// over reports whether the task must end. It stays so: the mounts may be taken away now.
 func (l *lease) over() bool {
 	return l.ended || l.lapsed || l.stop > 0 && bootTime() >= l.from+l.stop
 }
@@ -118,7 +118,7 @@ func (l *lease) overdue() bool { return l.over() && bootTime() >= l.from+l.cut }
 // kept reports whether there is a lease that goes on.
 func (l *lease) kept() bool { return l.stop > 0 && !l.released && !l.over() }
 
-// finish ends the lease when it is over or let go of, once nothing but keeping it is left to do.
+// finish closes the lease when it has ended or was released, once nothing but keeping it is left to do.
 func (l *lease) finish(gone bool) {
 	if l.stop <= 0 || l.kept() {
 		return
@@ -150,7 +150,7 @@ func (l *lease) sever() {
 
 // close takes the volumes away from the host at the end of the lease: data is written back first, and cut off when that
 // takes too long. gone tells that nothing of the task is left. Then others who have the lease do it after their own end.
-// While somebody may write, what is mounted stays so until it is cut off, for an unmount would hide it from that.
+// While a process may write, what is mounted stays so until it is cut off, for an unmount would hide it from that.
 func (l *lease) close(gone bool) {
 	l.closed = true
 	if gone && !l.alone() {

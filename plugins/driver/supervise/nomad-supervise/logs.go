@@ -35,7 +35,7 @@ func newLogs(stdout, stderr *stream, dir int) (*logs, *frame.Failed) {
 	return &logs{stdout: stdout, stderr: stderr, dir: dir, orders: orders[0], order: orders[1], notes: notes[0], note: notes[1]}, nil
 }
 
-// run moves output until it is told to close the files.
+// run moves output until it is ordered to close the files.
 func (l *logs) run() {
 	for {
 		fds := [3]pollFD{{int32(l.orders), pollIn, 0}, {int32(l.stdout.pipe), pollIn, 0}, {int32(l.stderr.pipe), pollIn, 0}}

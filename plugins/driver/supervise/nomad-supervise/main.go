@@ -16,7 +16,7 @@ type supervisor struct {
 	listen int
 	state  *state
 
-	logs   *logs // nil when nobody keeps the output
+	logs   *logs // nil when no process keeps the output
 	cgroup *cgroup
 	reaper *reaper
 
@@ -24,7 +24,7 @@ type supervisor struct {
 	pidfd     int
 	startedAt int64
 	lease     lease
-	// killed is set when an agent has told to kill the task.
+	// killed is set when an agent has ordered the kill of the task.
 	killed bool
 	// helpers is set when only processes that serve mounts outlive the task, gone when no process of it is left.
 	helpers, gone bool

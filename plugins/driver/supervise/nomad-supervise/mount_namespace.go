@@ -59,7 +59,7 @@ func (v *view) in(do func() error) error {
 	return err
 }
 
-// close lets go of the namespaces: that of the task lives as long as its processes.
+// close releases the namespaces: that of the task lives as long as its processes.
 func (v *view) close() {
 	if v != nil {
 		_ = syscall.Close(v.task)

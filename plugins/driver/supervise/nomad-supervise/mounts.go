@@ -125,7 +125,7 @@ func (n *namespace) isMirror(dev uint64) bool {
 	return false
 }
 
-// below tells whether path lies strictly under root.
+// below reports whether path lies strictly under root.
 func below(path, root string) bool {
 	if root == "/" {
 		return path != "/"

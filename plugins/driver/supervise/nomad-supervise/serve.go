@@ -15,7 +15,7 @@ type pollFD struct {
 	revents int16
 }
 
-// poll waits for one of the descriptors; a negative timeout waits for ever, negative descriptors are skipped.
+// poll waits for one of the descriptors; a negative timeout waits indefinitely, negative descriptors are skipped.
 func poll(fds []pollFD, timeoutMS int64) {
 	var limit *syscall.Timespec
 	if timeoutMS >= 0 {
@@ -129,7 +129,7 @@ func (s *supervisor) leaseOver() bool {
 // toldMax is more than the renewals that a socket holds, see roomMax of package supervise.
 const toldMax = 1 << 15
 
-// hear reads what an agent says, and reports whether there may be more.
+// hear reads a frame of an agent, and reports whether there may be more.
 func (s *supervisor) hear(a *agent) bool {
 	if a.fd < 0 {
 		return false

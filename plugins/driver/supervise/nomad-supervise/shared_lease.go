@@ -33,16 +33,16 @@ func (l *lease) join() *frame.Failed {
 			poll([]pollFD{{-1, 0, 0}}, joinPauseMS)
 		}
 	}
-	return failed(true, "its volumes are being taken away, because their lease is over")
+	return failed(true, "its volumes are being unmounted, because their lease has ended")
 }
 
-// alone reports whether nobody else has the lease, and keeps others from joining then. Among those who ask at once
+// alone reports whether no other process has the lease, and keeps others from joining then. Among those who ask at once
 // exactly one is the last; the others do not have it any more.
 func (l *lease) alone() bool {
 	return l.file < 0 || syscall.Flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
-// drop lets go of the lease. The last one removes the file, unless that was done before: then another one may have its name.
+// drop releases the lease. The last one removes the file, unless that was done before: then another one may have its name.
 func (l *lease) drop() {
 	if l.file < 0 {
 		return

@@ -10,7 +10,7 @@ const prSetChildSubreaper = 36
 
 func failed(again bool, text string) *frame.Failed { return &frame.Failed{Again: again, Text: text} }
 
-// start brings the task up; when it answers a failure the task does not run.
+// start starts the task; when it returns a failure the task does not run.
 func (s *supervisor) start() *frame.Failed {
 	if _, _, e := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); e != 0 {
 		return failed(false, "become a subreaper: "+e.Error())
@@ -37,7 +37,7 @@ func (s *supervisor) start() *frame.Failed {
 		return f
 	}
 	if s.lease.over() {
-		return failed(true, "the lease of its volumes is over: no server answers this node")
+		return failed(true, "the lease of its volumes has ended: no server responds to this node")
 	}
 	defer view.close()
 	return s.execute(program, view)

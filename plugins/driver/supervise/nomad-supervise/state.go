@@ -62,7 +62,7 @@ func (s *state) rename(from, to string) bool {
 
 func (s *state) remove(ending string) { _ = unlinkat(s.dir, s.name+ending) }
 
-// forgotten reports whether somebody has removed the file of the lock.
+// forgotten reports whether a process has removed the file of the lock.
 func forgotten() bool {
 	var st syscall.Stat_t
 	return syscall.Fstat(lockFD, &st) == nil && st.Nlink == 0
@@ -73,7 +73,7 @@ const (
 	lookAgainNS = 1e9
 	// lookTakesNS is about how long a look takes.
 	lookTakesNS = 20e6
-	// signsEnough is how many looks in a row say that nobody can come.
+	// signsEnough is how many looks in a row say that no process can come.
 	signsEnough = 2
 
 	tmpfsMagic, ramfsMagic = 0x01021994, 0x858458f6
@@ -90,7 +90,7 @@ func (s *supervisor) attended() bool {
 }
 
 // abandoned reports whether no agent is here and none can ever come: the files are removed, or went with their file system.
-// Nobody would ever end the task, nor learn of its end.
+// No process would ever end the task, nor learn of its end.
 func (s *supervisor) abandoned() bool {
 	st, o := s.state, &s.state.outlook
 	looks := o.looks.Load()
@@ -115,13 +115,13 @@ func (s *supervisor) abandoned() bool {
 	return st.signs >= signsEnough
 }
 
-// isForgotten reports whether somebody has removed the file of the lock, as far as that is known. It looks again beside.
+// isForgotten reports whether a process has removed the file of the lock, as far as that is known. It looks again in the background.
 func (s *supervisor) isForgotten() bool {
 	s.state.outlook.begin()
 	return s.state.outlook.forgotten.Load()
 }
 
-// patience bounds a wait while no agent is here, in milliseconds; negative means for ever.
+// patience bounds a wait while no agent is here, in milliseconds; negative means indefinitely.
 func (s *supervisor) patience(waitMS int64) int64 {
 	if s.attended() {
 		return waitMS

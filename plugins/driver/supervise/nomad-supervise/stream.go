@@ -14,7 +14,7 @@ var buffer [16 << 10]byte
 // grows; a line is cut by the change of files only when it does not fit. The task never waits for a full
 // disk: what cannot be written is dropped.
 type stream struct {
-	pipe  int // -1 when nobody writes any more
+	pipe  int // -1 when no process writes any more
 	dir   int // of the log files; others may use it too
 	name  string
 	index int64

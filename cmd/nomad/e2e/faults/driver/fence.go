@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/durable"
 )
 
-// fences tells whether a detach takes the volume from a node that still has it mounted.
+// fences reports whether a detach takes the volume from a node that still has it mounted.
 func (p *proxy) fences(call script.Event) bool {
 	if call.RPC != "ControllerUnpublishVolume" {
 		return false

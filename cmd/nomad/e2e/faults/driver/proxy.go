@@ -165,7 +165,7 @@ func (p *proxy) admits(rpc string, body []byte) (refused string, err error) {
 	return "", nil
 }
 
-// wait waits until the time is over, the condition is true or the caller is gone, which answers false.
+// wait waits until the time has passed or the condition is true; it returns false when the caller has given up.
 func wait(ctx context.Context, d time.Duration, over func() bool) bool {
 	end := time.After(d)
 	tick := time.NewTicker(50 * time.Millisecond)
