@@ -6,7 +6,7 @@
 //	codec.go DIR             all exported types of the package
 //	codec.go DIR FILE...     those of the named files, each read alone
 //
-// A type that is not coded is named beside it: //msgp:ignore TYPE. Codecs whose source file is gone are removed; "go
+// A type without a codec is named next to it: //msgp:ignore TYPE. Codecs without a source file are removed; "go
 // generate", which had listed them before, then stops: run it again.
 package main
 

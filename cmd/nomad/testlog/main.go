@@ -66,7 +66,7 @@ type event struct {
 	Action, Package, Test, Output, ImportPath string
 }
 
-// spoken is a line that a test or its helper wrote, by its source file; so many of each test that failed are said again at
+// spoken is a line that a test or its helper wrote, by its source file; saidAtMost of each failed test are repeated at
 // the end, where the log of an agent does not hide them.
 var spoken = regexp.MustCompile(`^ +[a-z0-9_]+\.go:[0-9]+: `)
 
@@ -80,7 +80,7 @@ type report struct {
 	strict  bool
 
 	lines              map[string][]string // output of tests that have not ended
-	said               map[string][]string // by test that failed: what its source lines said
+	said               map[string][]string // by failed test: the lines that its source wrote
 	tests, failed      int
 	runs, fails        map[string]int // by test: -count runs each several times
 	skipped, unwelcome []string
@@ -159,7 +159,7 @@ func (a allowance) covers(e event, run string) bool {
 	return a.pkg == e.Package && (a.test == e.Test || a.test == test+"/*" && test != e.Test) && (a.run == "all" || a.run == run)
 }
 
-// reason is what a test said last before it skipped.
+// reason is the last line that a test wrote before it skipped.
 func reason(lines []string) string {
 	for _, l := range slices.Backward(lines) {
 		if l = strings.TrimSpace(l); l != "" && !strings.HasPrefix(l, "---") && !strings.HasPrefix(l, "===") {

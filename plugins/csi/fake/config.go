@@ -32,7 +32,7 @@ type Config struct {
 	// Topology makes volumes reachable only from nodes with these segments.
 	Topology   map[string]string
 	MaxVolumes int64
-	// Starting makes Probe answer not ready until SetReady.
+	// Starting makes Probe report not ready until SetReady.
 	Starting bool
 	// NilEntries makes lists have holes, as broken plugins do.
 	NilEntries bool
@@ -42,13 +42,13 @@ type Config struct {
 	DataDir string
 	// Host is where binds are made; nil means this machine.
 	Host mounts.Host
-	// NoMountAtTarget answers yes to publishing without mounting anything.
+	// NoMountAtTarget makes publishing succeed without a mount.
 	NoMountAtTarget bool
 	// MakeNode makes the device node of a volume that is published as a device; nil binds a directory.
 	MakeNode func(target string)
-	// NoMountAtStaging answers yes to staging without mounting anything, as drivers do that open a session.
+	// NoMountAtStaging makes staging succeed without a mount, as drivers do that open a session.
 	NoMountAtStaging bool
-	// BelievesStaged answers yes to staging again without a look whether it is mounted still.
+	// BelievesStaged makes repeated staging succeed without a check of the mount.
 	BelievesStaged bool
 	// PublishStaging publishes what is at the staging path, be it mounted or not, as most drivers that stage do.
 	PublishStaging bool
@@ -56,7 +56,7 @@ type Config struct {
 	KeepTarget bool
 	// MountGroup adds VOLUME_MOUNT_GROUP; the group is only recorded with the call.
 	MountGroup bool
-	// OfflineExpansion says that volumes must not be in use while they grow.
+	// OfflineExpansion requires that volumes are not in use while they grow.
 	OfflineExpansion bool
 	// Deaf makes the driver go on with its work when a caller gives up, as most do; its reply is lost then.
 	Deaf bool

@@ -40,7 +40,7 @@ func (c *conn) add(s *grpc.ServiceDesc) {
 	}
 }
 
-// Invoke implements [grpc.ClientConnInterface]. What the driver works on and what it answers are copies.
+// Invoke implements [grpc.ClientConnInterface]. Requests and replies are copies.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()

@@ -162,7 +162,7 @@ func page[T any](items []T, token string, most int32) ([]T, string, error) {
 	return items, "", nil
 }
 
-// ListVolumes lists volumes, with holes when Config says so.
+// ListVolumes lists volumes, with nil entries when Config asks for them.
 func (d *Driver) ListVolumes(_ context.Context, r *pb.ListVolumesRequest) (*pb.ListVolumesResponse, error) {
 	c := d.config()
 	if err := d.offered("ListVolumes", !c.NoLists); err != nil {

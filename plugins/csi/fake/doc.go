@@ -1,4 +1,4 @@
-// Package fake is a CSI driver for tests: it keeps volumes in memory, does what a fault script says, and
+// Package fake is a CSI driver for tests: it keeps volumes in memory, follows a fault script, and
 // watches whether its caller keeps to the rules.
 //
 // A [Storage] is the provider and outlives drivers; each [Driver] is one plugin process on one node, served on
@@ -9,10 +9,10 @@
 //
 // # What it plays
 //
-// A [Fault] names a call, and maybe a volume, node or how many calls to let pass. It answers any code, any
+// A [Fault] names a call, and maybe a volume, node or how many calls to let pass. It returns any code, any
 // text or any reply, quickly or slowly, before the work or after it; it hangs until the caller gives up, or
 // crashes the plugin. [EveryFault] lists every code at every call in all four ways, [Nonsense] the replies that
-// make no sense. Lines follow each other: an uncertain answer, then a final one, are two.
+// make no sense. Lines follow each other: an uncertain reply, then a final one, are two.
 //
 // The provider asks for secrets ([Storage.RequireSecrets]), which may be rotated while volumes are in use; its
 // errors may quote those that it got. Snapshots may need minutes until they are ready. Drivers of one storage

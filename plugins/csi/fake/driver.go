@@ -57,7 +57,7 @@ func (d *Driver) Storage() *Storage { return d.store }
 // ErrCrashed is what Serve returns after a crash.
 var ErrCrashed = errors.New("crashed by script")
 
-// Serve answers on the socket until ctx ends or a fault crashes it; it may be called again.
+// Serve serves on the socket until ctx ends or a fault crashes it; it may be called again.
 func (d *Driver) Serve(ctx context.Context, socket string) error {
 	l, err := csi.Listen(socket)
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *Driver) Serve(ctx context.Context, socket string) error {
 	return d.ServeListener(ctx, l)
 }
 
-// ServeListener answers on a listener, of a connection in memory for example, as [Driver.Serve] does on a socket.
+// ServeListener serves on a listener, of a connection in memory for example, as [Driver.Serve] does on a socket.
 func (d *Driver) ServeListener(ctx context.Context, l net.Listener) error {
 	c, process := d.config(), newLife()
 	s := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -277,7 +277,7 @@ func (d *Driver) GetPluginCapabilities(context.Context, *pb.GetPluginCapabilitie
 	return out, nil
 }
 
-// Probe returns what SetReady said.
+// Probe returns what SetReady set.
 func (d *Driver) Probe(context.Context, *pb.ProbeRequest) (*pb.ProbeResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -140,7 +140,7 @@ func (s *Storage) Overlaps() []string {
 	return slices.Clone(s.overlaps)
 }
 
-// Excuse says that a node was cut off or lost: what others do about its volumes meanwhile, and what it does
+// Excuse marks a node as cut off or lost: what others do about its volumes meanwhile, and what it does
 // that no other part knows, is no violation.
 func (s *Storage) Excuse(node string, on bool) {
 	s.mu.Lock()

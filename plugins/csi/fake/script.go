@@ -21,7 +21,7 @@ type Fault struct {
 	Volume, Node string
 	// Skip lets so many fitting calls pass; Times is how many fail after that, 0 means all.
 	Skip, Times int
-	// Code is the answer; codes.OK lets the call work after its delay.
+	// Code is the code of the reply; codes.OK lets the call work after its delay.
 	Code codes.Code
 	// Text is the message; empty means "injected". In it, [Quote] stands for the secrets of the call.
 	Text string

@@ -171,7 +171,7 @@ type Use struct {
 	SizeBytes                   int64
 }
 
-// Use tells where a volume is attached (nodes), staged and published (node:path), in order.
+// Use lists where a volume is attached (nodes), staged and published (node:path), in order.
 func (s *Storage) Use(id string) Use {
 	t, ok := s.Truth(id)
 	if !ok {

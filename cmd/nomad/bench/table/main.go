@@ -1,9 +1,9 @@
-// Command table reads the output of `go test -bench` and prints the figures beside the bars to beat.
+// Command table reads the output of `go test -bench` and prints the figures next to the bars to beat.
 //
 //	table -bars bars.tsv -json bench.json -doc benchmarks.md < bench.txt
 //
 // A figure that was measured several times is shown as its median. All figures go to the JSON file, with
-// the machine that they were measured on; the table shows those that have a bar, and beside each the processor time of
+// the machine that they were measured on; the table shows those that have a bar, and for each the processor time of
 // its benchmark, which other programs on the machine move less. A bar that no figure stands for is an error.
 package main
 
@@ -146,7 +146,7 @@ func median(values []float64) float64 {
 	return s[len(s)/2]
 }
 
-// cpu lists what the benchmark says about processor time; "-" when that is nothing.
+// cpu lists the processor times that the benchmark reports; "-" when there are none.
 func (f figures) cpu(benchmark string) string {
 	var found []string
 	for _, unit := range slices.Sorted(maps.Keys(f[benchmark])) {

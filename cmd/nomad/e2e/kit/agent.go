@@ -101,7 +101,7 @@ func binary(tb testing.TB) string {
 	return bin
 }
 
-// FreePort is a port of loopback that nobody listens on. The system hands none like it to connections, and this function
+// FreePort returns a free port of loopback. The system hands none like it to connections, and this function
 // to no other test before this one ends, so that it is still free when what used it starts again.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
@@ -350,7 +350,7 @@ func (a *Agent) removeCgroups() {
 }
 
 // endProcesses kills what belongs to the agent's directory, and supervising processes that stay because they cannot
-// record an exit: only what they have open tells whose they are.
+// record an exit: only their open files identify the task.
 func (a *Agent) endProcesses() {
 	for range 50 {
 		pids := a.processes(func(pid int) bool { return a.owns(pid) || a.holds(pid) })

@@ -16,7 +16,7 @@ import (
 )
 
 // Clock is the wall clock of one agent, which can be set without touching the machine's. Its monotonic clock, its
-// supervising processes and its tasks keep the machine's, as they do when somebody sets a machine's clock.
+// supervising processes and its tasks keep the machine's, as they do when a machine's clock is set.
 //
 // A process asks the code that the kernel maps into it (vDSO) for the time. Before the agent's first instruction that code
 // is exchanged for some that asks the kernel and adds a number of seconds, which may be changed while it runs.
@@ -146,7 +146,7 @@ func vdso(pid int) (first, last int64, err error) {
 	return 0, 0, fmt.Errorf("process %d has no vDSO", pid)
 }
 
-// Seen fails the test unless a time that the agent told is of its clock and not of the machine's.
+// Seen fails the test unless a time that the agent reported is of its clock and not of the machine's.
 func (c *Clock) Seen(tb testing.TB, told time.Time) {
 	tb.Helper()
 	if off := time.Until(told) - c.offset; off.Abs() > time.Minute {

@@ -162,7 +162,7 @@ func (a *Agent) Claimed(volume string) int {
 	return len(v.ReadAllocs) + len(v.WriteAllocs)
 }
 
-// Free waits until nobody holds the volume.
+// Free waits until no allocation holds the volume.
 func (a *Agent) Free(volume string) time.Duration {
 	a.tb.Helper()
 	return a.Until(30*time.Second, "volume "+volume+" to be free", func() error {

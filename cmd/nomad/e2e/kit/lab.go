@@ -143,7 +143,7 @@ func (l *Lab) Host(name string) *Host {
 	return h
 }
 
-// nowhere is a hardware address that nobody has.
+// nowhere is a hardware address that no host has.
 const nowhere = "02:00:00:00:00:01"
 
 // Partition makes two hosts lose what they send to each other; connections stall.

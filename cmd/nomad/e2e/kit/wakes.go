@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/nomad/api"
 )
 
-// wokeAll fails the test when the agent's server found an evaluation that could run and that nobody had woken. An agent
-// that is not there to be asked tells nothing.
+// wokeAll fails the test when the agent's server found an evaluation that could run and that was not woken. An agent
+// that does not run is not checked.
 func (a *Agent) wokeAll() {
 	if a.API == nil {
 		return

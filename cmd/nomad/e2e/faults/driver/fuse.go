@@ -16,7 +16,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Codes of gRPC that the driver itself answers.
+// Codes of gRPC that the driver itself returns.
 const (
 	internal        = 13
 	unauthenticated = 16
@@ -60,7 +60,7 @@ func publish(message []byte) error {
 	return nil
 }
 
-// unpublish takes the mount away and then the directory. One that is gone already is an error, which the
+// unpublish takes the mount away and then the directory. One that no longer exists is an error, which the
 // specification forbids and many drivers of this kind do.
 func unpublish(message []byte) error {
 	target := text(message, unpublishTarget)

@@ -1,6 +1,6 @@
 // Command driver is a CSI driver for tests of faults: it runs the embedded driver of the nomad
 // binary and stands between it and the agent, where it delays, refuses, swallows and records calls
-// as a script says.
+// by a script.
 package main
 
 import (

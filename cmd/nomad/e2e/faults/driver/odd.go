@@ -20,7 +20,7 @@ func (o *odd) does() map[string]func([]byte) error {
 	}
 }
 
-// late is how much later than its answer an early driver stages.
+// late is the time between the reply of an early driver and its staging.
 const late = time.Second
 
 func (o *odd) stage(message []byte) error {

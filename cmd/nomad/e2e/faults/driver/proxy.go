@@ -37,7 +37,7 @@ func newProxy(dir, node, inner string, own map[string]func([]byte) error) *proxy
 	return &proxy{dir: dir, node: node, own: own, client: &http.Client{Transport: &http.Transport{DialContext: dial, Protocols: plainHTTP2()}}}
 }
 
-// answer is a response as it will be written.
+// answer is a response before it is written.
 type answer struct {
 	header, trailer http.Header
 	body            []byte
@@ -117,7 +117,7 @@ func (p *proxy) describe(rpc string, body []byte) script.Event {
 	return e
 }
 
-// decide does what the script says, or lets the driver answer.
+// decide serves a call by the script, or forwards it to the driver.
 func (p *proxy) decide(r *http.Request, call script.Event, body []byte) answer {
 	if refused, err := p.admits(call.RPC, body); err != nil {
 		return status(internal, err.Error())

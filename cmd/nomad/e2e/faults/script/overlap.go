@@ -7,7 +7,7 @@ import (
 )
 
 // Overlaps lists pairs of calls for one volume that were in flight at once and must not be: any two at the
-// controllers, whichever they are; any two on one node; and one at a controller beside one on the node that
+// controllers, whichever they are; any two on one node; and one at a controller concurrently with one on the node that
 // it is about. Calls without an end, whose driver was killed, are left out.
 func Overlaps(calls []Call) []string {
 	var found []string

@@ -1,4 +1,4 @@
-// Package script is what the tests and the faulty driver say to each other through files of the
+// Package script is the protocol of the tests and the faulty driver, in files of the
 // driver's state directory: which calls go wrong, and which calls there were.
 package script
 
@@ -21,13 +21,13 @@ type Fault struct {
 	RPC, Node, Volume, To string
 	// Parameter is one of a creation, as key=value.
 	Parameter string
-	// Code is the gRPC code of the answer; 0 lets the driver answer.
+	// Code is the gRPC code of the reply; 0 forwards the call to the driver.
 	Code int
-	// Text is the message of the answer.
+	// Text is the message of the reply.
 	Text string
 	// Delay comes before all else.
 	Delay time.Duration
-	// Hang answers nothing until the caller gives up or the fault is gone.
+	// Hang sends no reply until the caller gives up or the fault is removed.
 	Hang bool
 	// Lost lets the driver do the work before the call hangs or Code is answered.
 	Lost bool
@@ -103,7 +103,7 @@ func passwordFile(dir string) string { return filepath.Join(dir, "password") }
 // Require makes the driver refuse calls whose secrets have another password; empty lets all in.
 func Require(dir, password string) error { return replace(passwordFile(dir), []byte(password)) }
 
-// Password is what Require said.
+// Password is the last argument of Require.
 func Password(dir string) (string, error) {
 	raw, err := os.ReadFile(passwordFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,7 +112,7 @@ func Password(dir string) (string, error) {
 	return string(raw), err
 }
 
-// Find answers the first fault for a call, or nil.
+// Find returns the first fault for a call, or nil.
 func Find(dir string, call Event) (*Fault, error) {
 	raw, err := os.ReadFile(faultsFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
