@@ -201,6 +201,37 @@ func TestNodeWithoutRoomIsLeftOutWithThePredecessorsStop(t *testing.T) {
 	}
 }
 
+// A predecessor that keeps running keeps its capacity: what the plan places there instead is refused.
+func TestNodeOfAPredecessorThatStaysIsRefused(t *testing.T) {
+	w := newWorld(t)
+	j := w.job("j", false)
+	w.submit(planOf(j, nil, alloc(j, "full", "n1", 900), alloc(j, "old", "n2", 900)))
+	old := w.store.Read().Alloc("old")
+	tooMuch := alloc(j, "new", "n1", 200)
+	tooMuch.PreviousAllocation = "old"
+	out := w.submit(planOf(j, []*api.Allocation{old}, tooMuch, alloc(j, "instead", "n2", 900)))
+	tx := w.store.Read()
+	if out.Whole || out.Reasons["n2"] == "" || tx.Alloc("instead") != nil || tx.Alloc("old").ServerTerminal() {
+		t.Fatalf("outcome %+v", out.PlanResult)
+	}
+}
+
+// A refused node takes no volumes from the other nodes of the plan.
+func TestRefusedNodeGivesItsClaimsBack(t *testing.T) {
+	w := newWorld(t)
+	w.put(func(tx *state.Txn) {
+		n := *tx.Node("n2")
+		n.CSINodePlugins = map[string]*api.CSIInfo{"p": {PluginID: "p", Healthy: true, NodeInfo: &api.CSINodeInfo{ID: "n2"}}}
+		tx.PutNode(&n)
+	})
+	j := w.job("j", true)
+	out := w.submit(planOf(j, nil, alloc(j, "user", "n1", 10), alloc(j, "large", "n1", 5000), alloc(j, "other", "n2", 10)))
+	tx := w.store.Read()
+	if out.Whole || tx.Alloc("user") != nil || tx.Alloc("other") == nil {
+		t.Fatalf("outcome %+v", out.PlanResult)
+	}
+}
+
 func TestUnusableNodeAndGoneJobAreRefused(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j", false)

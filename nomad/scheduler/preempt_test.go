@@ -117,6 +117,27 @@ func TestWhoIsEvicted(t *testing.T) {
 	}
 }
 
+// Of two nodes the one loses its work where the sum of the priorities is lower.
+func TestFewerAreEvicted(t *testing.T) {
+	on := func(node int) func(*api.Job) {
+		return func(j *api.Job) {
+			j.Constraints = []*api.Constraint{{LTarget: "${node.unique.name}", RTarget: fmt.Sprint("n", node), Operand: "="}}
+		}
+	}
+	for single := range 2 {
+		c := newCluster(t).preempting()
+		c.nodes(2)
+		one, two := sized("one", 20, 4000, 1, on(single)), sized("two", 20, 2000, 2, on(1-single))
+		one.TaskGroups[0].Tasks[0].Resources.MemoryMB *= 2
+		c.runs(one, two)
+		comes := sized("new", 50, 4000, 1)
+		c.register(comes)
+		if got := evicted(c.plan(comes)); !slices.Equal(got, []string{"one.g[0]"}) {
+			t.Errorf("the single one is on n%d: evicted %q", single, got)
+		}
+	}
+}
+
 func TestEvictionsSayForWhom(t *testing.T) {
 	c := newCluster(t).preempting()
 	c.nodes(1)

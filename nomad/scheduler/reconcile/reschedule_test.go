@@ -44,6 +44,7 @@ func TestDelays(t *testing.T) {
 		{"exponential", policy("exponential", 30*s), s, []time.Duration{5 * s, 10 * s, 20 * s, 30 * s, 30 * s, 30 * s, 30 * s, 30 * s}},
 		{"fibonacci", policy("fibonacci", 40*s), s, []time.Duration{5 * s, 5 * s, 10 * s, 15 * s, 25 * s, 40 * s, 40 * s}},
 		{"falls back after a long life", policy("exponential", 20*s), time.Minute, []time.Duration{5 * s, 10 * s, 20 * s, 5 * s}},
+		{"falls back after a life just above the limit", policy("exponential", 20*s), 21 * s, []time.Duration{5 * s, 10 * s, 20 * s, 5 * s}},
 		{"limited", &api.ReschedulePolicy{Attempts: 2, Interval: time.Hour, Delay: 5 * s, DelayFunction: "constant"}, s, []time.Duration{5 * s, 5 * s, -1}},
 		{"delay beyond interval", &api.ReschedulePolicy{Attempts: 9, Interval: 8 * s, Delay: 5 * s, DelayFunction: "exponential", MaxDelay: time.Hour}, s, []time.Duration{5 * s, -1}},
 		{"none", nil, s, []time.Duration{-1}},
