@@ -16,35 +16,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/client/volumes"
-	"github.com/open-nomad/open-nomad/plugins/csi"
 	"github.com/open-nomad/open-nomad/plugins/csi/fake"
 )
-
-func TestUnavailableIsRetried(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	r.plugIn("plug")
-	r.driver.Script(fake.Fault{RPC: "NodeStageVolume", Times: 2, Code: codes.Unavailable},
-		fake.Fault{RPC: "NodePublishVolume", Times: 1, Code: codes.Aborted})
-	r.up(workload("w"))
-	if n := r.count("NodeStageVolume"); n < 3 {
-		t.Errorf("%d stage calls", n)
-	}
-	r.down("w")
-}
-
-func TestHungCallHasADeadline(t *testing.T) {
-	r := newRigWith(t, fake.Config{}, func(c *volumes.Config) { c.Timeouts = csi.Timeouts{Change: 100 * time.Millisecond} })
-	r.plugIn("plug")
-	r.up(workload("w"))
-	r.driver.Script(fake.Fault{RPC: "NodeUnpublishVolume", Times: 1, Hang: true})
-	if err := r.svc.Down(r.ctx(), "w"); err == nil {
-		t.Error("a hung unpublish is a success")
-	}
-	r.servers.until(t, "released by the retry", func() bool { return r.servers.isReleased("w") })
-	if n := r.mounted(); n != 0 {
-		t.Errorf("%d mounts are left", n)
-	}
-}
 
 func TestWaitingForTheTurnIsNeverSuccess(t *testing.T) {
 	r := newRig(t, fake.Config{})
@@ -68,41 +41,6 @@ func TestWaitingForTheTurnIsNeverSuccess(t *testing.T) {
 	giveUp()
 	down.Wait()
 	r.servers.until(t, "released", func() bool { return r.servers.isReleased("w") })
-}
-
-func TestMountOptionsDoNotSplitTheCount(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	r.plugIn("plug")
-	with := func(id string) *api.Allocation {
-		return workload(id, &api.VolumeRequest{Source: "v", MountOptions: &api.MountOptions{FSType: "ext4"}})
-	}
-	r.up(with("w1"))
-	r.up(with("w2"))
-	r.down("w1")
-	if n := r.count("NodeUnstageVolume"); n != 0 {
-		t.Errorf("unstaged %d times while another allocation uses the volume", n)
-	}
-	r.down("w2")
-	if n := r.count("NodeUnstageVolume"); n != 1 {
-		t.Errorf("unstaged %d times by the last one", n)
-	}
-}
-
-func TestStagingCountSurvivesRestart(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	p := r.plugIn("plug")
-	r.up(workload("w1"))
-	r.up(workload("w2"))
-	r.restart()
-	r.supervise(p)
-	r.down("w1")
-	if n := r.count("NodeUnstageVolume"); n != 0 {
-		t.Errorf("unstaged %d times under another allocation", n)
-	}
-	r.down("w2")
-	if n := r.count("NodeUnstageVolume"); n != 1 {
-		t.Errorf("unstaged %d times by the last one", n)
-	}
 }
 
 func TestStagingCountSurvivesPluginReplacement(t *testing.T) {
@@ -141,43 +79,6 @@ func TestFailedUnmountKeepsTheClaim(t *testing.T) {
 	}
 	r.driver.Heal()
 	r.servers.until(t, "released once it works", func() bool { return r.servers.isReleased("w") })
-}
-
-func TestUnmountIsRetriedAfterRestart(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	p := r.plugIn("plug")
-	r.up(workload("w"))
-	r.driver.Script(fake.Fault{RPC: "NodeUnpublishVolume", Code: codes.Internal})
-	if err := r.svc.Down(r.ctx(), "w"); err == nil {
-		t.Fatal("Down succeeds")
-	}
-	r.stop()
-	r.driver.Heal()
-	r.start()
-	r.supervise(p)
-	r.servers.until(t, "released after the restart", func() bool { return r.servers.isReleased("w") })
-	if n := r.mounted(); n != 0 {
-		t.Errorf("%d mounts are left", n)
-	}
-}
-
-func TestReportIsRetriedAfterRestart(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	p := r.plugIn("plug")
-	r.up(workload("w"))
-	r.servers.onReport(func(*api.VolumeUnpublishRequest) error { return fault.New(fault.Unavailable, "no servers") })
-	if err := r.svc.Down(r.ctx(), "w"); err == nil {
-		t.Fatal("Down succeeds although the servers do not know")
-	}
-	r.stop()
-	r.servers.onReport(nil)
-	calls := r.count("NodeUnpublishVolume")
-	r.start()
-	r.supervise(p)
-	r.servers.until(t, "released after the restart", func() bool { return r.servers.isReleased("w") })
-	if n := r.count("NodeUnpublishVolume"); n != calls {
-		t.Errorf("unpublished %d times more, only to tell the servers", n-calls)
-	}
 }
 
 func TestClaimWaitEndsWithTheContext(t *testing.T) {

@@ -145,25 +145,6 @@ func TestPluginOfAnotherTypeFindsAStagingWhoseRecordCannotBeRead(t *testing.T) {
 	}
 }
 
-// Without any record the mount table tells where it is staged.
-func TestPluginOfAnotherTypeFindsAStagingWithoutRecords(t *testing.T) {
-	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Times: 1, Code: codes.InvalidArgument})
-		if _, err := v.svc.Up(t.Context(), workload("w1")); err == nil {
-			t.Fatal("published")
-		}
-		v.stop()
-		v.journal.spoil("")
-		v.kind = api.CSIPluginTypeNode
-		v.start()
-		v.knows(workload("w1"))
-		v.up(workload("w2"))
-		v.down("w1")
-		v.down("w2")
-		v.clean()
-	})
-}
-
 // failing is a bucket on a disk that takes no writes.
 type failing struct {
 	*bucket

@@ -355,31 +355,3 @@ func TestMountTableIsReadOnceForAllVolumes(t *testing.T) {
 		}
 	})
 }
-
-// The leases of all volumes of a node may end at once: the last one is cut off as early as the first.
-func TestManyLeasesThatEndAreLookedAtOnce(t *testing.T) {
-	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-		v.leasedVolume()
-		v.stop()
-		asked := &atomic.Int64{}
-		v.conf.Host = slowTable{v.host, asked, 0}
-		v.start()
-		for i := range 50 {
-			v.up(workload(fmt.Sprintf("w%d", i)))
-		}
-		v.stop()
-		v.conf.Host = slowTable{v.host, asked, 50 * time.Millisecond}
-		v.start()
-		before := asked.Load()
-		begun := time.Now()
-		v.svc.EndLeases(leaseTerm-leaseWriteBack, nobodyKeeps) // they are written back
-		v.svc.EndLeases(leaseTerm, nobodyKeeps)                // and cut off
-		if took := time.Since(begun); took > time.Second {
-			t.Errorf("looking at 50 volumes takes %s, in %d looks", took, asked.Load()-before)
-		}
-		v.until("all are cut off", v.nothing)
-		for i := range 50 {
-			v.down(fmt.Sprintf("w%d", i))
-		}
-	})
-}

@@ -41,14 +41,6 @@ func TestOneSupervisorPerTask(t *testing.T) {
 	}
 }
 
-func TestDroppingAnotherAllocationKeepsThePlugin(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	r.plugIn("plug")
-	r.down("somebody-else")
-	r.up(workload("w"))
-	r.down("w")
-}
-
 func TestManyPluginsRegisterAtOnce(t *testing.T) {
 	var node atomic.Pointer[rig]
 	r := newRigWith(t, fake.Config{}, func(c *volumes.Config) {
@@ -231,32 +223,6 @@ func TestCleanupDoesNotDescendIntoMounts(t *testing.T) {
 	}
 }
 
-func TestDirectoriesAreRemoved(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	p := r.plugIn("plug")
-	r.up(workload("w"))
-	r.down("w")
-	r.unplug(p)
-	for _, dir := range []string{"monolith/p/s", "monolith/p/t", "plugins"} {
-		left, err := os.ReadDir(filepath.Join(r.conf.StateDir, "csi", dir))
-		if err != nil || len(left) != 0 {
-			t.Errorf("%s still has %v: %v", dir, left, err)
-		}
-	}
-}
-
-func TestOneStagingPathPerVolume(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	r.plugIn("plug")
-	r.up(workload("w1", &api.VolumeRequest{Source: "v"}))
-	r.up(workload("w2", &api.VolumeRequest{Source: "v", ReadOnly: true}))
-	if n := r.count("NodeStageVolume"); n != 1 {
-		t.Errorf("staged %d times", n)
-	}
-	r.down("w1")
-	r.down("w2")
-}
-
 func TestUnstageAndMountDoNotMix(t *testing.T) {
 	r := newRig(t, fake.Config{})
 	r.plugIn("plug")
@@ -276,38 +242,6 @@ func TestUnstageAndMountDoNotMix(t *testing.T) {
 	all.Wait() // the driver's rules are checked at the end of the test
 	if n := r.mounted(); n != 0 {
 		t.Errorf("%d mounts are left", n)
-	}
-}
-
-func TestCrashInTheMiddleLeavesNoMount(t *testing.T) {
-	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
-		t.Run(rpc, func(t *testing.T) {
-			r := newRig(t, fake.Config{})
-			p := r.plugIn("plug")
-			// The call has its effect, and the agent dies before it hears of it.
-			r.driver.Script(fake.Fault{RPC: rpc, Late: true, Hang: true})
-			ctx, die := context.WithCancel(r.ctx())
-			done := make(chan struct{})
-			go func() { defer close(done); _, _ = r.svc.Up(ctx, workload("w")) }()
-			if err := r.driver.Await(r.ctx(), rpc, 1); err != nil {
-				t.Fatal(err)
-			}
-			die()
-			<-done
-			r.stop()
-			r.driver.Heal()
-			r.driver.Storage().Excuse("fake-node", true) // the driver may not have noticed that its caller died
-			r.start()
-			r.supervise(p)
-			r.restored(pluginOf("plug"))
-			r.servers.until(t, "released", func() bool { return r.servers.isReleased("w") })
-			if n := r.mounted(); n != 0 {
-				t.Errorf("%d mounts are left", n)
-			}
-			if u := r.driver.Storage().Use("v"); len(u.Staged)+len(u.Published) != 0 {
-				t.Errorf("the driver still has %+v", u)
-			}
-		})
 	}
 }
 

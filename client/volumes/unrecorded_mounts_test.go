@@ -49,23 +49,6 @@ func TestUnreadableRecordIsTakenForAMount(t *testing.T) {
 	}
 }
 
-func TestUnreadableRecordOfNothingIsReleased(t *testing.T) {
-	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-		over := workload("over")
-		v.driver.Script(fake.Fault{RPC: "NodePublishVolume", Code: codes.InvalidArgument})
-		if _, err := v.svc.Up(t.Context(), over); err == nil {
-			t.Fatal("published")
-		}
-		v.stop()
-		v.journal.spoil("row/")
-		v.start()
-		v.knows(over)
-		v.down("over")
-		v.until("the staging that nobody uses is unstaged", func() bool { return v.count("NodeUnstageVolume") == 1 })
-		v.until("nothing is left", func() bool { rows, _ := v.journal.All(); return len(rows) == 0 })
-	})
-}
-
 // A driver may stage without mounting anything: a record of a staging that cannot be read is undone all the same.
 func TestUnreadableRecordOfAStagingIsUnstaged(t *testing.T) {
 	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
@@ -79,26 +62,6 @@ func TestUnreadableRecordOfAStagingIsUnstaged(t *testing.T) {
 		v.start()
 		v.knows(over)
 		v.down("over")
-		v.clean()
-	})
-}
-
-// A running task keeps its mount although the record of it is lost.
-func TestUnreadableRecordOfARunningAllocationIsMadeAnew(t *testing.T) {
-	inVirtualTime(t, fake.Config{}, func(t *testing.T, v *virtual) {
-		at := v.up(workload("w"))["a"]
-		v.stop()
-		v.journal.spoil("")
-		v.start()
-		v.knows(workload("w"))
-		calls := len(v.driver.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume"))
-		if again := v.up(workload("w"))["a"]; again != at {
-			t.Errorf("the mount is %+v, was %+v", again, at)
-		}
-		if n := len(v.driver.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume")) - calls; n != 0 {
-			t.Errorf("%d calls for a mount that is there", n)
-		}
-		v.down("w")
 		v.clean()
 	})
 }

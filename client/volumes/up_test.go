@@ -38,16 +38,6 @@ func TestUpMountsAndDownFrees(t *testing.T) {
 	}
 }
 
-func TestUpOfAllocationWithoutVolumes(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	a := workload("w")
-	a.Job.TaskGroups[0].Volumes = map[string]*api.VolumeRequest{"h": {Type: "host", Source: "x"}}
-	if m, err := r.svc.Up(r.ctx(), a); err != nil || len(m) != 0 {
-		t.Errorf("mounts %v: %v", m, err)
-	}
-	r.down("w")
-}
-
 func TestPerAllocSourceHasTheIndex(t *testing.T) {
 	r := newRig(t, fake.Config{})
 	r.driver.Storage().Add("v[0]")
@@ -87,17 +77,6 @@ func TestFinalErrorFailsAtOnceWithTheDriversText(t *testing.T) {
 	r.down("w")
 }
 
-func TestLateSuccessIsRepeatedWithTheSameFields(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	r.plugIn("plug")
-	r.driver.Script(fake.Fault{RPC: "NodePublishVolume", Times: 1, Code: codes.DeadlineExceeded, Late: true})
-	r.up(workload("w"))
-	if c := r.driver.Calls("NodePublishVolume"); len(c) != 2 || c[0].Path != c[1].Path {
-		t.Errorf("calls %+v", c)
-	}
-	r.down("w")
-}
-
 func TestPublishWithoutMountIsNotBelieved(t *testing.T) {
 	r := newRig(t, fake.Config{NoMountAtTarget: true})
 	r.plugIn("plug")
@@ -121,20 +100,6 @@ func TestPathsAreShort(t *testing.T) {
 		}
 	}
 	r.down("w")
-}
-
-func TestMultipleVolumesOfOneAllocation(t *testing.T) {
-	r := newRig(t, fake.Config{})
-	r.driver.Storage().Add("second")
-	r.plugIn("plug")
-	m := r.up(workload("w", &api.VolumeRequest{Source: "v"}, &api.VolumeRequest{Source: "second"}, &api.VolumeRequest{Source: "v", ReadOnly: true}))
-	if len(m) != 3 || m["a"].Source != m["c"].Source || m["a"].Source == m["b"].Source || m["a"].ReadOnly || !m["c"].ReadOnly {
-		t.Errorf("mounts %+v", m)
-	}
-	r.down("w")
-	if n := r.mounted(); n != 0 {
-		t.Errorf("%d mounts are left", n)
-	}
 }
 
 func TestRequestOptionsReplaceTheVolumes(t *testing.T) {

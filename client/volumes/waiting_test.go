@@ -75,16 +75,6 @@ func TestMountThatWaitsTellsWhyOnceAndWhenItGoesOn(t *testing.T) {
 	}
 }
 
-func TestMountWithoutWaitIsSilent(t *testing.T) {
-	r, u, seen := waitRig(t, fake.Config{})
-	r.plugIn("plug")
-	r.up(workload("w"))
-	r.down("w")
-	if len(u.said) != 0 || len(seen) != 0 {
-		t.Errorf("told %q, %d reports", u.said, len(seen))
-	}
-}
-
 func TestHungCallAndMissingPluginAreTold(t *testing.T) {
 	r, u, seen := waitRig(t, fake.Config{})
 	done := r.begin("w")
