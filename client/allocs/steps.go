@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/client/dirs"
 	"github.com/open-nomad/open-nomad/client/steps"
+	"github.com/open-nomad/open-nomad/internal/retry"
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
@@ -134,9 +135,7 @@ func (s directories) Up(ctx context.Context, _ *Scope) error {
 			return err
 		}
 		tell(err.Error())
-		select {
-		case <-time.After(diskPause):
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, diskPause) {
 			return ctx.Err()
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
 const (
@@ -100,16 +101,10 @@ func (db *DB) Run(ctx context.Context) error {
 			return db.Flush()
 		case <-db.kick:
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(flushDelay):
-		}
+		retry.Sleep(ctx, flushDelay)
 		if err := db.Flush(); err != nil {
 			db.log.Error("write client state", "retry_in", retryDelay, "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(retryDelay):
-			}
+			retry.Sleep(ctx, retryDelay)
 			db.poke(db.kick)
 		}
 	}
