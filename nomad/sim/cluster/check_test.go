@@ -55,7 +55,7 @@ func (w *World) checkRecords() {
 	}
 	for _, n := range w.nodes {
 		for _, m := range n.live() {
-			if !w.outcast[m.key()] && tx.Claim(home(m.volume), m.volume, m.alloc, m.use) == nil {
+			if !w.outcast[m.key()] && !ledger.Unreported(tx, n.id) && tx.Claim(home(m.volume), m.volume, m.alloc, m.use) == nil {
 				w.fail("%s is mounted on %s and has no claim", m.key(), n.id)
 			}
 		}
@@ -244,22 +244,11 @@ func (w *World) keptFrom(tx *state.Txn, alloc string) bool {
 	return false
 }
 
-// patience is within what all is well again when faults have ceased. Who never tells after a restore is waited for as
-// long as anybody may have promised it a volume.
-func (w *World) patience() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.archives.restores > 0 {
-		return w.lease + 5*time.Minute + 2*ledger.LeaseDefault
-	}
-	return w.lease + 5*time.Minute
-}
+// patience is the time within which everything is served again when faults have ceased.
+func (w *World) patience() time.Duration { return w.lease + 5*time.Minute }
 
 // until plays on, without faults, until nothing is amiss.
 func (w *World) until(what string, bound time.Duration, amiss func() string) {
-	if w.truth().Read().Rollback() != nil { // nodes that are silent are waited for
-		bound += ledger.LeaseDefault + 2*w.lease
-	}
 	begun := time.Now()
 	for !w.failed() {
 		w.mu.Lock()
@@ -272,6 +261,7 @@ func (w *World) until(what string, bound time.Duration, amiss func() string) {
 			w.schedule(j, false)
 		}
 		w.amend()
+		w.forgo()
 		time.Sleep(time.Second + w.some(w.rnd, time.Second))
 		w.quiet()
 		w.check()

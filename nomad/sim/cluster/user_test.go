@@ -403,6 +403,13 @@ func (w *World) purge(n *node) {
 	}()
 }
 
+// forgo has an operator purge the dead machine that volumes wait for since a restore.
+func (w *World) forgo() {
+	if w.dead != nil && ledger.Unreported(w.truth().Read(), w.dead.id) {
+		_ = w.user(&api.NodeWriteRequest{NodeID: w.dead.id}, wire.NodePurge.Name, &api.NodeWriteResponse{})
+	}
+}
+
 // harm does something to a node, or makes it good.
 func (w *World) harm(n *node) {
 	r := w.rnd
