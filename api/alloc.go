@@ -174,7 +174,7 @@ type DesiredTransition struct {
 	MigrateDisablePlacement bool `msg:",omitempty"`
 }
 
-// IsZero reports whether nothing is asked; rows and entries of before the field do without it.
+// IsZero reports whether nothing is requested; it is then omitted in rows and log entries.
 func (d DesiredTransition) IsZero() bool { return d == DesiredTransition{} }
 
 // RescheduleTracker is the history of a rescheduled allocation.

@@ -124,7 +124,7 @@ type AllocLogsResponse struct {
 	Cursor LogCursor `msg:",omitempty"`
 	// End is set when the cursor stands at the end of the newest file.
 	End bool `msg:",omitempty"`
-	// Ended is set when the task is over and will write no more.
+	// Ended is set when the task has ended and writes no more.
 	Ended bool `msg:",omitempty"`
 }
 

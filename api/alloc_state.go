@@ -9,12 +9,12 @@ type AllocState struct {
 	Time  time.Time `msg:",omitempty"`
 }
 
-// ServerTerminal reports whether the servers want the allocation gone.
+// ServerTerminal reports whether the servers want the allocation stopped.
 func (a *Allocation) ServerTerminal() bool {
 	return a.DesiredStatus == AllocDesiredStatusStop || a.DesiredStatus == AllocDesiredStatusEvict
 }
 
-// ClientTerminal reports whether the node is done with the allocation, or is given up.
+// ClientTerminal reports whether the allocation has ended on its node, or its node is lost.
 func (a *Allocation) ClientTerminal() bool {
 	switch a.ClientStatus {
 	case AllocClientStatusComplete, AllocClientStatusFailed, AllocClientStatusLost:
@@ -23,7 +23,7 @@ func (a *Allocation) ClientTerminal() bool {
 	return false
 }
 
-// Terminal reports whether the allocation is over on either side.
+// Terminal reports whether the allocation has ended on either side.
 func (a *Allocation) Terminal() bool { return a.ServerTerminal() || a.ClientTerminal() }
 
 // Group returns the allocation's task group, or nil.

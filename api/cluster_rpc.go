@@ -76,7 +76,7 @@ type SchedulerConfigRequest struct {
 	WriteRequest
 }
 
-// SchedulerConfigWriteResponse tells whether the configuration was written.
+// SchedulerConfigWriteResponse reports whether the configuration was written.
 type SchedulerConfigWriteResponse struct {
 	Updated bool `msg:",omitempty"`
 	WriteMeta

@@ -10,7 +10,7 @@ type ConsulConnect struct {
 	SidecarTask    *SidecarTask          `hcl:"sidecar_task,block" msg:",omitempty"`
 }
 
-// ConsulSidecarService is the sidecar that is registered beside a service.
+// ConsulSidecarService is the sidecar that is registered with a service.
 type ConsulSidecarService struct {
 	Tags                   []string          `hcl:"tags,optional" msg:",omitempty"`
 	Port                   string            `hcl:"port,optional" msg:",omitempty"`

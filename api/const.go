@@ -1,6 +1,6 @@
 package api
 
-// Client status of an allocation: what its node says.
+// Client status of an allocation, as its node reports it.
 const (
 	AllocClientStatusComplete = "complete"
 	AllocClientStatusFailed   = "failed"

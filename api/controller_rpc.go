@@ -105,7 +105,7 @@ type ControllerExpandRequest struct {
 	Secrets          map[string]string `msg:",omitempty"`
 }
 
-// ControllerExpandResponse says how large the volume is now and whether its nodes must follow.
+// ControllerExpandResponse contains the new size of the volume and whether its nodes must expand it too.
 type ControllerExpandResponse struct {
 	CapacityBytes         int64 `msg:",omitempty"`
 	NodeExpansionRequired bool  `msg:",omitempty"`
@@ -206,21 +206,21 @@ type ControllerVerifyRequest struct {
 
 // What a provider knows.
 const (
-	// KnownYes means that the provider says so.
+	// KnownYes means that the provider confirms it.
 	KnownYes = "yes"
 	// KnownNo means that the provider denies it.
 	KnownNo = "no"
-	// KnownNothing means that the plugin has no call that tells.
+	// KnownNothing means that the plugin has no RPC that can report it.
 	KnownNothing = ""
 )
 
 // ControllerVerifyResponse is what a provider knows: see the constants KnownYes, KnownNo and KnownNothing.
 type ControllerVerifyResponse struct {
 	Exists string `msg:",omitempty"`
-	// Attached says whether the volume is attached to the node in question.
+	// Attached reports whether the volume is attached to the node in question.
 	Attached string `msg:",omitempty"`
-	// By names the calls that told.
+	// By names the RPCs that reported it.
 	By string `msg:",omitempty"`
-	// CapacityBytes is how large the volume is; 0 where no call tells.
+	// CapacityBytes is the size of the volume; 0 when no RPC reports it.
 	CapacityBytes int64 `json:",omitempty" msg:",omitempty"`
 }

@@ -41,7 +41,7 @@ type DeploymentPromoteRequest struct {
 	WriteRequest
 }
 
-// DeploymentAllocHealthRequest says by hand which allocations are healthy.
+// DeploymentAllocHealthRequest sets the health of allocations by hand.
 type DeploymentAllocHealthRequest struct {
 	DeploymentID           string   `msg:",omitempty"`
 	HealthyAllocationIDs   []string `msg:",omitempty"`
@@ -93,7 +93,7 @@ type EvalDequeueResponse struct {
 	WaitIndex uint64      `msg:",omitempty"`
 }
 
-// EvalAckRequest says that an evaluation was processed, or must be given to another worker (Nack), or
+// EvalAckRequest reports that an evaluation was processed, or must be given to another worker (Nack), or
 // that the worker is still at it (Extend).
 type EvalAckRequest struct {
 	EvalID string `msg:",omitempty"`
@@ -114,7 +114,7 @@ type PlanSubmitRequest struct {
 	Evals []*Evaluation `msg:",omitempty"`
 }
 
-// PlanSubmitResponse is what of the plan was committed; Whole says that all of it was.
+// PlanSubmitResponse is the committed part of a plan; Whole is set when all of it was committed.
 type PlanSubmitResponse struct {
 	Result *PlanResult `msg:",omitempty"`
 	Whole  bool        `msg:",omitempty"`

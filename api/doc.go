@@ -7,7 +7,7 @@
 //
 // Invariants:
 //   - Scalars are never pointers: zero means unset, and defaults are decoded over, not patched after.
-//   - Durations are nanoseconds, memory and disk MiB, processor shares MHz, unless a name says otherwise.
+//   - Durations are nanoseconds, memory and disk MiB, processor shares MHz, unless a name contains another unit.
 //   - Fields are only added, never re-typed: the stored shape is the public shape.
 //   - What was read from the state store is never changed: copy the struct, replace the part, put it back.
 //   - No function here is longer than ten lines, and nothing but the standard library is imported

@@ -1,13 +1,13 @@
 package api
 
-// Options returns the options of a read, whatever request they are part of.
+// Options returns the options of a read's request.
 func (q *QueryOptions) Options() *QueryOptions { return q }
 
-// Answer returns what a read answers beside its data, whatever response it is part of.
+// Answer returns the metadata of a read's response.
 func (m *QueryMeta) Answer() *QueryMeta { return m }
 
-// Writes returns the options of a write, whatever request they are part of.
+// Writes returns the options of a write's request.
 func (w *WriteRequest) Writes() *WriteRequest { return w }
 
-// Written returns what a write answers beside its data, whatever response it is part of.
+// Written returns the metadata of a write's response.
 func (m *WriteMeta) Written() *WriteMeta { return m }

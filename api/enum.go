@@ -1,6 +1,6 @@
 package api
 
-// ReconcileOption says which allocation is kept when a disconnected one returns.
+// ReconcileOption selects the allocation to keep when a disconnected one returns.
 type ReconcileOption string
 
 // SchedulerAlgorithm is binpack or spread.

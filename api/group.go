@@ -29,7 +29,7 @@ type TaskGroup struct {
 	PreventRescheduleOnLost   bool                      `hcl:"prevent_reschedule_on_lost,optional" msg:",omitempty"`
 }
 
-// RestartPolicy says how often and when a failed task is restarted on its node.
+// RestartPolicy configures restarts of a failed task on its node.
 type RestartPolicy struct {
 	Interval        time.Duration `hcl:"interval,optional" msg:",omitempty"`
 	Attempts        int           `hcl:"attempts,optional" msg:",omitempty"`
@@ -38,7 +38,7 @@ type RestartPolicy struct {
 	RenderTemplates bool          `hcl:"render_templates,optional" msg:",omitempty"`
 }
 
-// ReschedulePolicy says how often and when a failed allocation is placed again.
+// ReschedulePolicy configures when a failed allocation is placed again.
 type ReschedulePolicy struct {
 	Attempts      int           `hcl:"attempts,optional" msg:",omitempty"`
 	Interval      time.Duration `hcl:"interval,optional" msg:",omitempty"`
@@ -56,7 +56,7 @@ type MigrateStrategy struct {
 	HealthyDeadline time.Duration `hcl:"healthy_deadline,optional" msg:",omitempty"`
 }
 
-// DisconnectStrategy says what happens to a group whose node stops answering.
+// DisconnectStrategy configures what happens to a group whose node disconnects.
 type DisconnectStrategy struct {
 	LostAfter         time.Duration    `hcl:"lost_after,optional" msg:",omitempty"`
 	StopOnClientAfter time.Duration    `hcl:"stop_on_client_after,optional" msg:",omitempty"`

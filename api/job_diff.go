@@ -45,7 +45,7 @@ type FieldDiff struct {
 	Annotations []string `msg:",omitempty"`
 }
 
-// PlanAnnotations says what a plan would do per group.
+// PlanAnnotations contains the changes of a plan per group.
 type PlanAnnotations struct {
 	DesiredTGUpdates map[string]*DesiredUpdates `msg:",omitempty"`
 	PreemptedAllocs  []*AllocStub               `msg:",omitempty"`

@@ -57,7 +57,7 @@ type JobPlanRequest struct {
 	WriteRequest
 }
 
-// JobPlanResponse says what registering a job would do.
+// JobPlanResponse contains what registering a job would change.
 type JobPlanResponse struct {
 	JobModifyIndex     uint64                       `msg:",omitempty"`
 	CreatedEvals       []*Evaluation                `msg:",omitempty"`

@@ -1,6 +1,6 @@
 package api
 
-// RootKeyState says what a root key is used for.
+// RootKeyState is the use of a root key.
 type RootKeyState string
 
 // States of root keys.
@@ -80,7 +80,7 @@ type RootKeyRotateResponse struct {
 	WriteMeta
 }
 
-// RootKeyDeleteRequest forgets a key for ever.
+// RootKeyDeleteRequest deletes a key.
 type RootKeyDeleteRequest struct {
 	KeyID string `msg:",omitempty"`
 	Force bool   `msg:",omitempty"`

@@ -39,7 +39,7 @@ type Node struct {
 	ComputedClass            string `msg:",omitempty"`
 	LastMissedHeartbeatIndex uint64 `msg:",omitempty"`
 	LastAllocUpdateIndex     uint64 `msg:",omitempty"`
-	// BootID tells one boot of the host from the next.
+	// BootID identifies one boot of the host.
 	BootID string `json:"-" msg:",omitempty"`
 	// CSILimits are the limits of volumes per plugin that drivers have taught by refusing one more.
 	CSILimits map[string]*CSILimit `json:",omitempty" msg:",omitempty"`
@@ -160,7 +160,7 @@ type NodeProcessors struct {
 	Topology *NodeTopology `msg:",omitempty"`
 }
 
-// NodeTopology says which core belongs to which NUMA node. Distances is a square matrix, row by row.
+// NodeTopology maps cores to NUMA nodes. Distances is a square matrix, row by row.
 type NodeTopology struct {
 	Nodes                  []int       `msg:",omitempty"`
 	Distances              [][]int     `msg:",omitempty"`

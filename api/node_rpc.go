@@ -17,8 +17,8 @@ type NodeRegisterRequest struct {
 // RollbackUnseen is the mark of a node that has seen none.
 const RollbackUnseen int64 = 1
 
-// NodeHeartbeatRequest tells that a node lives and what its status is. Process is that of [NodeRegisterRequest], Number
-// grows with each heartbeat of it: one that comes late is refused.
+// NodeHeartbeatRequest is a heartbeat with the status of a node. Process is that of [NodeRegisterRequest], Number
+// grows with each heartbeat of it: a late one is refused.
 type NodeHeartbeatRequest struct {
 	NodeID     string       `msg:",omitempty"`
 	NodeSecret string       `msg:",omitempty"`
@@ -49,7 +49,7 @@ type NodeUpdateResponse struct {
 	WriteMeta
 }
 
-// NodeAssignmentsRequest asks for the allocations of a node. Known tells what the node has:
+// NodeAssignmentsRequest requests the allocations of a node. Known is what the node has:
 // allocation id to AllocModifyIndex. With the Line of an earlier answer it need not be there: Newest, the
 // highest AllocModifyIndex that the node has, and Count, how many allocations it has, are enough.
 type NodeAssignmentsRequest struct {

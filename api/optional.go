@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// In JSON, what nobody has said is null where 0 or false would say something else to programs.
+// In JSON, an unset value is null where 0 or false would mean something else to programs.
 
 // orNull is nil for the zero value.
 func orNull[T comparable](v T) *T {
@@ -16,7 +16,7 @@ func orNull[T comparable](v T) *T {
 	return &v
 }
 
-// MarshalJSON writes durations that nobody has said as null.
+// MarshalJSON writes an unset duration as null.
 func (g TaskGroup) MarshalJSON() ([]byte, error) {
 	type plain TaskGroup
 	return json.Marshal(struct {
@@ -25,7 +25,7 @@ func (g TaskGroup) MarshalJSON() ([]byte, error) {
 	}{plain(g), orNull(g.ShutdownDelay), orNull(g.MaxRunDuration), orNull(g.StopAfterClientDisconnect), orNull(g.MaxClientDisconnect)})
 }
 
-// MarshalJSON writes durations that nobody has said as null.
+// MarshalJSON writes an unset duration as null.
 func (d DisconnectStrategy) MarshalJSON() ([]byte, error) {
 	type plain DisconnectStrategy
 	return json.Marshal(struct {
@@ -34,7 +34,7 @@ func (d DisconnectStrategy) MarshalJSON() ([]byte, error) {
 	}{plain(d), orNull(d.LostAfter), orNull(d.StopOnClientAfter)})
 }
 
-// MarshalJSON writes an owner that nobody has said as null.
+// MarshalJSON writes an unset owner as null.
 func (t Template) MarshalJSON() ([]byte, error) {
 	type plain Template
 	return json.Marshal(struct {
@@ -43,7 +43,7 @@ func (t Template) MarshalJSON() ([]byte, error) {
 	}{plain(t), orNull(t.Uid), orNull(t.Gid)})
 }
 
-// MarshalJSON writes Enabled as null where nobody has said it: false would be logs that are switched off.
+// MarshalJSON writes an unset Enabled as null: false would mean disabled logs.
 func (l LogConfig) MarshalJSON() ([]byte, error) {
 	type plain LogConfig
 	return json.Marshal(struct {

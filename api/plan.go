@@ -36,7 +36,7 @@ type PlanResult struct {
 	NodePreemptions map[string][]*Allocation `msg:",omitempty"`
 	// RejectedNodes had their part dropped.
 	RejectedNodes []string `msg:",omitempty"`
-	// Reasons says per rejected node why.
+	// Reasons has the reason per rejected node.
 	Reasons map[string]string `msg:",omitempty"`
 	// RefreshIndex asks the scheduler to retry on state at least this new; 0 when all was committed.
 	RefreshIndex uint64 `msg:",omitempty"`

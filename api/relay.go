@@ -9,7 +9,7 @@ type RelayRequest struct {
 	Body []byte `msg:",omitempty,limit=67108864"`
 }
 
-// RelayResponse is what the node answered, encoded. Held says that the node is connected to the server.
+// RelayResponse is the encoded reply of the node. Held is set when the node is connected to the server.
 type RelayResponse struct {
 	Held bool   `msg:",omitempty"`
 	Body []byte `msg:",omitempty,limit=67108864"`

@@ -21,7 +21,7 @@ type QueryOptions struct {
 	Reverse   bool   `json:",omitempty" msg:",omitempty"`
 }
 
-// QueryMeta is what every read answers beside its data.
+// QueryMeta is the metadata of every read's response.
 type QueryMeta struct {
 	// Index is the raft index that the answer reflects; it is sent as X-Nomad-Index.
 	Index       uint64        `msg:",omitempty"`
@@ -38,7 +38,7 @@ type WriteRequest struct {
 	IdempotencyToken string `json:",omitempty" msg:",omitempty"`
 }
 
-// WriteMeta is what every write answers beside its data.
+// WriteMeta is the metadata of every write's response.
 type WriteMeta struct {
 	// Index is the raft index of the write.
 	Index uint64 `msg:",omitempty"`

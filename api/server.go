@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// AutopilotConfiguration says how the leader keeps the set of servers in order. On the wire durations
+// AutopilotConfiguration configures how the leader manages the set of servers. On the wire durations
 // are texts such as "200ms".
 type AutopilotConfiguration struct {
 	// CleanupDeadServers removes failed servers when a new one has joined or enough remain.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// DefaultAutopilot is the autopilot's configuration of a cluster where nobody set one.
+// DefaultAutopilot is the default autopilot configuration of a cluster.
 func DefaultAutopilot() *AutopilotConfiguration {
 	return &AutopilotConfiguration{
 		CleanupDeadServers: true, LastContactThreshold: 200 * time.Millisecond,

@@ -7,7 +7,7 @@ type RaftPeerRequest struct {
 	WriteRequest
 }
 
-// LeadershipTransferResponse tells from which server to which the leadership was to move.
+// LeadershipTransferResponse names the servers between which the leadership was to move.
 type LeadershipTransferResponse struct {
 	From RaftServer `msg:",omitempty"`
 	To   RaftServer `msg:",omitempty"`
@@ -28,7 +28,7 @@ type AutopilotConfigRequest struct {
 	WriteRequest
 }
 
-// AutopilotConfigWriteResponse tells whether the configuration was written.
+// AutopilotConfigWriteResponse reports whether the configuration was written.
 type AutopilotConfigWriteResponse struct {
 	Updated bool `msg:",omitempty"`
 	WriteMeta
@@ -74,7 +74,7 @@ type SnapshotRestoreRequest struct {
 // SnapshotRestoreResponse names the restore to go on with.
 type SnapshotRestoreResponse struct {
 	Token string `msg:",omitempty"`
-	// Warnings tell what an operator should know of a restore that was done.
+	// Warnings are for the operator after a restore.
 	Warnings string `msg:",omitempty"`
 	WriteMeta
 }
@@ -118,12 +118,12 @@ type RegionListResponse struct {
 	Regions []string `msg:",omitempty"`
 }
 
-// PeerInfoResponse is what a server tells others about its log.
+// PeerInfoResponse describes a server's log to other servers.
 type PeerInfoResponse struct {
 	// ID names the server; Cluster names the log that it belongs to, empty before it has one.
 	ID      string `msg:",omitempty"`
 	Cluster string `msg:",omitempty"`
-	// Bootstrapped says that the server has a log with a configuration.
+	// Bootstrapped is set when the server has a log with a configuration.
 	Bootstrapped bool `msg:",omitempty"`
 	// Seen are the ids of the servers of its region that wait like it for a first configuration.
 	Seen []string `msg:",omitempty"`
@@ -133,7 +133,7 @@ type PeerInfoResponse struct {
 	LastContactNS int64  `msg:",omitempty"`
 	// Applied is the index of the server's state; 0 is that of programs which did not say.
 	Applied uint64 `msg:",omitempty"`
-	// Leaving says that the server is on its way out of the cluster for good.
+	// Leaving is set while the server leaves the cluster permanently.
 	Leaving bool `msg:",omitempty"`
 	// Version is the version of the log's language that it understands; 0 is that of programs which did not say.
 	Version uint64 `msg:",omitempty"`

@@ -57,7 +57,7 @@ type ServiceCheck struct {
 	OnUpdate               string              `hcl:"on_update,optional" msg:",omitempty"`
 }
 
-// CheckRestart says when failing checks restart a task.
+// CheckRestart configures when failing checks restart a task.
 type CheckRestart struct {
 	Limit          int           `hcl:"limit,optional" msg:",omitempty"`
 	Grace          time.Duration `hcl:"grace,optional" msg:",omitempty"`

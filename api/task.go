@@ -40,7 +40,7 @@ type Task struct {
 	Schedule        *TaskSchedule          `hcl:"schedule,block" msg:",omitempty"`
 }
 
-// TaskLifecycle places a task before, beside or after the main tasks.
+// TaskLifecycle runs a task before, concurrently with or after the main tasks.
 type TaskLifecycle struct {
 	Hook    string `hcl:"hook" msg:",omitempty"`
 	Sidecar bool   `hcl:"sidecar,optional" msg:",omitempty"`
@@ -214,7 +214,7 @@ type TaskEvent struct {
 	*TaskEventCause `msg:",omitempty"`
 }
 
-// TaskEventCause is what only some events tell; KillTimeout and StartDelay in nanoseconds.
+// TaskEventCause has the fields of some events only; KillTimeout and StartDelay in nanoseconds.
 type TaskEventCause struct {
 	RestartReason    string        `msg:",omitempty"`
 	SetupError       string        `msg:",omitempty"`

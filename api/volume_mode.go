@@ -23,7 +23,7 @@ func (m AccessMode) SingleUser() bool {
 // SingleNode reports whether a volume in this mode is used on at most one node.
 func (m AccessMode) SingleNode() bool { return m.SingleUser() || m == AccessSingleNodeMulti }
 
-// ReadOnly reports whether nobody may write in this mode.
+// ReadOnly reports whether the mode permits no writes.
 func (m AccessMode) ReadOnly() bool { return m == AccessSingleNodeReader || m == AccessMultiNodeReader }
 
 // DriverContext is the volume context that drivers get: their own of a created volume, else the user's.
@@ -88,7 +88,7 @@ func (m *MountOptions) SameFileSystem(o *MountOptions) bool {
 	return (a == b || a == "" || b == "") && slices.Equal(shared(m), shared(o))
 }
 
-// mayShare is [MountOptions.SameFileSystem] of options whose flags may be another's where they have none.
+// mayShare is [MountOptions.SameFileSystem], except that options without flags match all flags.
 func (m *MountOptions) mayShare(o *MountOptions) bool {
 	if len(m.flags()) == 0 || len(o.flags()) == 0 {
 		m, o = &MountOptions{FSType: m.fsType()}, &MountOptions{FSType: o.fsType()}

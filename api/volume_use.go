@@ -81,7 +81,7 @@ func (u *VolumeUse) same(o *VolumeUse) bool {
 		(u.ReadOnly == o.ReadOnly || u.AccessMode == "" || u.AccessMode.SingleUser()) && u.MountOptions.Equal(o.MountOptions)
 }
 
-// Contradicts says why one allocation cannot use the same volume in both ways, naming the requests; empty when it
+// Contradicts returns why one allocation cannot use the same volume in both ways, naming the requests; empty when it
 // can, as far as that is known without the volume: what options leave open is the volume's. A node attaches and
 // stages a volume once, for all its users.
 func (u *VolumeUse) Contradicts(o *VolumeUse) string {

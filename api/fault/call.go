@@ -3,7 +3,7 @@ package fault
 import "fmt"
 
 // Verdict is what a caller does after a call to a storage plugin failed. One table makes it, in plugins/csi;
-// nobody else decides by codes or texts.
+// no other code decides by codes or texts.
 type Verdict string
 
 // Verdicts.
@@ -21,7 +21,7 @@ const (
 	VerdictVerify Verdict = "done after verification"
 	// VerdictLimit is a limit: try elsewhere, or later.
 	VerdictLimit Verdict = "limit"
-	// VerdictChanged means that the plugin cannot do what it announced: its capabilities are read anew and
+	// VerdictChanged means that the plugin cannot do what it announced: its capabilities are read again and
 	// another instance may be asked.
 	VerdictChanged Verdict = "capability changed"
 )

@@ -18,17 +18,17 @@ const (
 	shortestCore = 8
 )
 
-// words are values that say nothing and appear in every text.
+// words are values that are not secret and appear in every text.
 var words = []string{"true", "false", "none", "null", "yes", "no", "on", "off", "default"}
 
 func short(value string) bool {
 	return len(value) < shortest || slices.Contains(words, strings.ToLower(value))
 }
 
-// forms are the ways in which a value may be printed: anywhere, or beside the name of its key.
+// forms are the ways in which a value may be printed: anywhere, or next to the name of its key.
 type forms struct {
 	texts []string
-	// beside is the key of a short value.
+	// beside is the key that a short value must follow.
 	beside string
 	value  string
 }

@@ -1,4 +1,4 @@
-// Package mask hides the values of secrets in texts: what storage plugins answer, and what is recorded, shown
+// Package mask hides the values of secrets in texts: replies of storage plugins, and what is recorded, shown
 // or logged of it.
 //
 // A value is hidden in the forms in which programs print it: as it is, without white space around it, line by
@@ -8,8 +8,8 @@
 //
 // Values of four bytes and more are hidden wherever they appear; a user name or a pool that is kept among the
 // secrets is one of them. Shorter values, and words such as "true", would be found in every text: they are
-// hidden only beside the name of their key, as in pin=12. What stands after a name such as password= or
-// "token": is hidden even if the value was never told.
+// hidden only next to the name of their key, as in pin=12. What stands after a name such as password= or
+// "token": is hidden even if the value is not known.
 package mask
 
 import (
@@ -64,7 +64,7 @@ func (m *Masker) Add(secrets map[string]string) {
 	}
 }
 
-// AddFlags remembers the values of mount flags whose names say that they are secret, such as password=x.
+// AddFlags remembers the values of mount flags with a secret name, such as password=x.
 func (m *Masker) AddFlags(flags []string) {
 	if m == nil {
 		return

@@ -40,13 +40,13 @@ func (c *Client) SignalAlloc(ctx context.Context, id, task, signal string) error
 	return err
 }
 
-// AllocStats tells what an allocation uses.
+// AllocStats returns the resource usage of an allocation.
 func (c *Client) AllocStats(ctx context.Context, id string) (*api.AllocResourceUsage, error) {
 	out, _, err := get[*api.AllocResourceUsage](ctx, c, Query{}, "client", "allocation", id, "stats")
 	return out, err
 }
 
-// LogOptions say which part of which log is wanted.
+// LogOptions select a part of a log.
 type LogOptions struct {
 	Task string
 	// Kind is stdout or stderr.

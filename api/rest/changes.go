@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// Difference says what every version of a job is compared with: the version Tag names, or Version;
-// nothing said means the version before.
+// Difference selects the version that every version of a job is compared with: that of Tag, or Version;
+// by default the previous version.
 type Difference struct {
 	Tag     string
 	Version string

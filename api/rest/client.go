@@ -42,7 +42,7 @@ type Query struct {
 	Params url.Values
 }
 
-// Meta is what a read answers beside its data.
+// Meta is the metadata of a read's response.
 type Meta struct {
 	Index       uint64
 	LastContact time.Duration

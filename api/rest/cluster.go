@@ -21,7 +21,7 @@ func (c *Client) Members(ctx context.Context) (*api.ServerMembers, error) {
 	return out, err
 }
 
-// Health tells how the asked agent is.
+// Health returns the health of the agent.
 func (c *Client) Health(ctx context.Context) (*api.AgentHealthResponse, error) {
 	out, _, err := get[*api.AgentHealthResponse](ctx, c, Query{}, "agent", "health")
 	return out, err

@@ -13,10 +13,10 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// DefaultAddress is where an agent listens unless it is told otherwise.
+// DefaultAddress is the default address of an agent.
 const DefaultAddress = "http://127.0.0.1:4646"
 
-// Config says where the API is and who asks. The zero value is the default address, without TLS and token.
+// Config configures a client. The zero value is the default address, without TLS and token.
 type Config struct {
 	// Address is http://, https:// or unix:// with a path.
 	Address   string

@@ -52,7 +52,7 @@ func startsNull(r *bufio.Reader) bool {
 	return string(word) == "null"
 }
 
-// hole finds a null among the objects of a list or map, and tells where it is.
+// hole finds a null among the objects of a list or map and returns its path.
 func hole(v reflect.Value) (at string, found bool) {
 	if !mayHold(v.Type()) {
 		return "", false
@@ -65,7 +65,7 @@ func hole(v reflect.Value) (at string, found bool) {
 		return hole(v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).Tag.Get("null") == "allowed" { // the keys are all that it says
+			if v.Type().Field(i).Tag.Get("null") == "allowed" { // only its keys matter
 				continue
 			}
 			if at, found = hole(v.Field(i)); found {
@@ -97,7 +97,7 @@ func member(v reflect.Value) (at string, found bool) {
 
 var holders sync.Map // reflect.Type -> bool
 
-// mayHold tells whether values of a type can have lists or maps of objects.
+// mayHold reports whether values of a type can have lists or maps of objects.
 func mayHold(t reflect.Type) bool {
 	if known, ok := holders.Load(t); ok {
 		return known.(bool)

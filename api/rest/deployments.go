@@ -42,7 +42,7 @@ func (c *Client) UnblockDeployment(ctx context.Context, id string) (*api.Deploym
 	return put[api.DeploymentUpdateResponse](ctx, c, nil, &api.DeploymentWriteRequest{DeploymentID: id}, "deployment", "unblock", id)
 }
 
-// SetAllocHealth says by hand which allocations of a deployment are healthy.
+// SetAllocHealth sets the health of allocations of a deployment by hand.
 func (c *Client) SetAllocHealth(ctx context.Context, id string, healthy, unhealthy []string) (*api.DeploymentUpdateResponse, error) {
 	body := &api.DeploymentAllocHealthRequest{DeploymentID: id, HealthyAllocationIDs: healthy, UnhealthyAllocationIDs: unhealthy}
 	return put[api.DeploymentUpdateResponse](ctx, c, nil, body, "deployment", "allocation-health", id)

@@ -46,7 +46,7 @@ func (c *Client) PurgeNode(ctx context.Context, id string) (*api.NodeWriteRespon
 	return put[api.NodeWriteResponse](ctx, c, nil, nil, "node", id, "purge")
 }
 
-// NodeStats tells what a node uses; "" is the node of the asked agent.
+// NodeStats returns the resource usage of a node; "" is the node of the agent.
 func (c *Client) NodeStats(ctx context.Context, id string) (*api.HostStats, error) {
 	q := Query{}
 	if id != "" {

@@ -45,7 +45,7 @@ func (c *Client) SetAutopilotConfig(ctx context.Context, a *api.AutopilotConfigu
 	return err == nil && *out, err
 }
 
-// ServerHealth tells how the servers are; servers that are not well are no error.
+// ServerHealth returns the health of the servers; unhealthy servers are no error.
 func (c *Client) ServerHealth(ctx context.Context) (*api.OperatorHealthReply, error) {
 	out, _, err := get[*api.OperatorHealthReply](ctx, c, Query{}, "operator", "autopilot", "health")
 	var refused *Error

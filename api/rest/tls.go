@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// TLS says whom to trust, and who we are.
+// TLS configures the trusted authorities and our certificate.
 type TLS struct {
 	// CACert is a file and CAPath a folder with authorities; CACert wins, and without both the
 	// system's are trusted.
@@ -80,7 +80,7 @@ func (t TLS) authorities() ([]string, error) {
 	return files, nil
 }
 
-// explain tells what to do about a connection that failed for its certificates.
+// explain adds the next step to a certificate error.
 func (c *Client) explain(err error) error {
 	if c.base.Scheme != "https" {
 		return err
@@ -94,7 +94,7 @@ func (c *Client) explain(err error) error {
 	case errors.As(err, &unknown) && t.CACert == "" && t.CAPath == "":
 		return fmt.Errorf("%w (name the authority with -ca-cert or NOMAD_CACERT)", err)
 	case errors.As(err, &name):
-		return fmt.Errorf("%w (say which name to expect with -tls-server-name or NOMAD_TLS_SERVER_NAME)", err)
+		return fmt.Errorf("%w (set the expected name with -tls-server-name or NOMAD_TLS_SERVER_NAME)", err)
 	case t.ClientCert == "" && closed(err):
 		// The agent closed while we were writing, and its reason was lost.
 		return fmt.Errorf("%w (the agent may demand a client certificate: %s)", err, set)

@@ -182,7 +182,7 @@ func (c *Client) Plugins(ctx context.Context, q Query) ([]*api.PluginStub, Meta,
 	return get[[]*api.PluginStub](ctx, c, q.with("type", api.VolumeTypeCSI), "plugins")
 }
 
-// PluginRenamed says that the driver of a CSI plugin has another name by now.
+// PluginRenamed records that the driver of a CSI plugin was renamed.
 func (c *Client) PluginRenamed(ctx context.Context, id, former, present string) error {
 	_, err := c.do(ctx, http.MethodPut, []string{"plugin", "csi", id, "renamed"}, url.Values{"former": {former}, "present": {present}}, nil, nil)
 	return err

@@ -13,7 +13,7 @@ const DepthMax = 128
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// dated refuses times that have no text.
+// dated rejects times that have no text form.
 func dated(v reflect.Value) *flaw {
 	if year := v.Interface().(time.Time).Year(); year < 0 || year > 9999 {
 		return &flaw{why: fmt.Sprintf("is in the year %d; years from 0 to 9999 are possible", year)}
@@ -28,16 +28,16 @@ func finite(v reflect.Value) *flaw {
 	return nil
 }
 
-// sayable looks at a value whose type says nothing.
-func sayable(v reflect.Value, depth int) *flaw {
+// checkJSONValue validates an untyped value.
+func checkJSONValue(v reflect.Value, depth int) *flaw {
 	if depth > DepthMax {
 		return &flaw{why: fmt.Sprintf("is nested deeper than %d levels", DepthMax), everywhere: true}
 	}
 	switch v.Kind() {
 	case reflect.Interface:
-		return sayable(v.Elem(), depth)
+		return checkJSONValue(v.Elem(), depth)
 	case reflect.Pointer:
-		return sayable(v.Elem(), depth+1)
+		return checkJSONValue(v.Elem(), depth+1)
 	case reflect.Float32, reflect.Float64:
 		return finite(v)
 	case reflect.Complex64, reflect.Complex128, reflect.Chan, reflect.Func, reflect.UnsafePointer:
@@ -51,13 +51,13 @@ func sayable(v reflect.Value, depth int) *flaw {
 			return nil
 		}
 		for i := range v.Len() {
-			if bad := sayable(v.Index(i), depth+1); bad != nil {
+			if bad := checkJSONValue(v.Index(i), depth+1); bad != nil {
 				return bad.within("[" + strconv.Itoa(i) + "]")
 			}
 		}
 	case reflect.Map:
 		for i := v.MapRange(); i.Next(); {
-			if bad := sayable(i.Value(), depth+1); bad != nil {
+			if bad := checkJSONValue(i.Value(), depth+1); bad != nil {
 				return bad.within(fmt.Sprintf("[%q]", fmt.Sprint(i.Key())))
 			}
 		}

@@ -1,6 +1,6 @@
 // Package shape refuses values that have the right types and that no code is written for: a null in a list or
-// a map, and more entries than a decoder reads. Nil fields are allowed. What comes from others must also be sayable
-// in JSON, with values of any type: else one object would spoil every answer that lists it.
+// a map, and more entries than a decoder reads. Nil fields are allowed. Input of clients must also be valid
+// as JSON, with values of any type: else one object would break every reply that lists it.
 //
 // What there is to look for in a type is found once; a type whose lists and maps hold no pointers costs a
 // comparison of lengths.
@@ -17,14 +17,14 @@ import (
 )
 
 // EntriesMax is how many entries a list, a map or a []byte may have where its field does not say otherwise. It
-// is what "msgp:limit" says beside the types.
+// equals the "msgp:limit" directives of the types.
 const EntriesMax = 1_000_000
 
-// Check refuses a value, with the name of the first field that is wrong. What it refuses stays the same for ever:
-// it decides about entries of the log.
+// Check rejects a value and names the first invalid field. Its rules never change:
+// it validates entries of the log.
 func Check(v any) error { return known.check(v) }
 
-// Input is Check for what comes from others: it also refuses what JSON cannot say.
+// Input is Check for requests: it also rejects values that JSON cannot represent.
 func Input(v any) error { return knownInput.check(v) }
 
 func (k *looks) check(v any) error {
@@ -45,7 +45,7 @@ func (k *looks) check(v any) error {
 // flaw is where something is wrong, built from the inside out, and what.
 type flaw struct {
 	path, why  string
-	everywhere bool // in a value of any type: a path into it tells nothing
+	everywhere bool // in a value of any type: a path into it does not help
 }
 
 func (f *flaw) at(step string) *flaw {
@@ -110,7 +110,7 @@ func (k *looks) learn(t reflect.Type, made map[reflect.Type]*look) *look {
 		case t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64:
 			l.find = finite
 		case t.Kind() == reflect.Interface:
-			l.find = func(v reflect.Value) *flaw { return sayable(v, 0) }
+			l.find = func(v reflect.Value) *flaw { return checkJSONValue(v, 0) }
 		}
 	}
 	return l

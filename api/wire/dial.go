@@ -22,11 +22,11 @@ type Dialer struct {
 	Region string
 	// Instance names the process of a node that calls, when it is not empty.
 	Instance string
-	// Refusals, when set, is told of servers with which our certificates do not get along.
+	// Refusals, when set, records servers that refuse our certificates or whose certificates we refuse.
 	Refusals *Refusals
 }
 
-// Dial opens a connection that speaks one protocol, once the server has let us in.
+// Dial opens a connection for one protocol and waits until the server has accepted it.
 func (d Dialer) Dial(ctx context.Context, address, protocol string) (net.Conn, error) {
 	conn, err := d.dial(ctx, address, protocol)
 	if err != nil {
@@ -56,7 +56,7 @@ func (d Dialer) dial(ctx context.Context, address, protocol string) (net.Conn, e
 	return conn, nil
 }
 
-// admitted waits for the server's word that our certificate will do.
+// admitted waits until the server accepts or refuses our certificate.
 func admitted(ctx context.Context, conn net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -73,7 +73,7 @@ func admitted(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// refusal names our certificate when it is what the server did not like.
+// refusal adds our certificate to the error when the server refused it.
 func refusal(err error, config *tls.Config) error {
 	var remote *net.OpError
 	if !errors.As(err, &remote) || remote.Op != "remote error" {

@@ -4,12 +4,12 @@
 //	reply, err := wire.VolumeClaim.Call(ctx, servers, req)   // caller
 //	wire.VolumeClaim.Handle(volumes.Claim)                   // service
 //
-// A [Method] says where it is served ([Leader], [Any], [OnNode]) and who may call it. Messages are
+// A [Method] defines where it is served ([Leader], [Any], [OnNode]) and who may call it. Messages are
 // msgp-coded structs of package api. Faults keep their class across the wire.
 //
-// One port carries Raft, RPC and the nodes' reversed connections, told apart by ALPN inside TLS 1.3.
+// One port serves Raft, RPC and the nodes' reversed connections, selected by ALPN in TLS 1.3.
 // A [Reloadable] makes the TLS mutual: each end verifies the other's chain, and its [Role] where the
-// names are to be verified. After the handshake the server says in one frame whether it lets the
-// dialer in, so that a refusal is the outcome of the dial and not of some later call. [SelfMade]
+// names are to be verified. After the handshake the server sends one frame that accepts or refuses the
+// dialer, so that the dial fails on a refusal and not some later call. [SelfMade]
 // encrypts only.
 package wire

@@ -10,12 +10,12 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// Files say where the certificates of an agent are, and how much they must prove.
+// Files are the certificate files of an agent and how peers are verified.
 type Files struct {
-	// CA holds the authorities whose certificates are believed, Cert our chain, Key its key; all PEM.
+	// CA holds the trusted authorities, Cert our chain, Key its key; all PEM.
 	CA, Cert, Key string
 	// VerifyServerHostname makes servers prove by name that they are servers of the region that was
-	// dialled, and everybody who dials that it is a server or a client.
+	// dialed, and makes every dialer prove that it is a server or a client.
 	VerifyServerHostname bool
 	// Region is our own.
 	Region string
@@ -143,7 +143,7 @@ func readAuthorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// unlike says which names a peer should have had.
+// unlike returns the error for a peer without the wanted name.
 func unlike(want string, leaf *x509.Certificate) error {
 	return fmt.Errorf("the peer is not %s but has %s", want, describe(leaf))
 }

@@ -25,7 +25,7 @@ const Domain = "nomad"
 // Name is the DNS name by which a certificate proves the role in a region.
 func (r Role) Name(region string) string { return string(r) + "." + region + "." + Domain }
 
-// Identify tells the strongest role that a certificate names, and in which region; home wins when
+// Identify returns the strongest role that a certificate names, and its region; home wins when
 // it names several regions. It verifies nothing.
 func Identify(cert *x509.Certificate, home string) (Role, string) {
 	for _, role := range []Role{RoleServer, RoleClient, RoleCLI} {
@@ -51,7 +51,7 @@ func Identify(cert *x509.Certificate, home string) (Role, string) {
 	return Unproven, ""
 }
 
-// describe names a certificate in one line, for who has to find out why it was refused.
+// describe returns one line about a certificate for errors.
 func describe(cert *x509.Certificate) string {
 	names := strings.Join(cert.DNSNames, ", ")
 	if names == "" {
@@ -61,7 +61,7 @@ func describe(cert *x509.Certificate) string {
 		cert.Issuer.CommonName, cert.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// fits tells what is wrong with a peer of a role on a protocol; "" when nothing is. A peer without a
+// fits returns why a role may not use a protocol, or "". A peer without a
 // role passes here: whether it must have one was decided in the handshake.
 func fits(role Role, protocol string) string {
 	switch {

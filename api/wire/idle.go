@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// earlyMax bounds what a peer may say on a parked connection: the greeting of HTTP/2 and no more.
+// earlyMax limits what a peer may send on an idle connection: the preface of HTTP/2.
 const earlyMax = 16 << 10
 
-// parked is a connection that nobody has needed yet: one goroutine sees whether it drops and keeps what the
-// peer says first. Most nodes are never called, and a gRPC client for each would cost a hundred times that.
-type parked struct {
+// idleConn is a connection without calls so far: one goroutine notices when it drops and keeps what the
+// peer sends. Most nodes are never called, and a gRPC client for each would cost a hundred times that.
+type idleConn struct {
 	*watchedConn
 	done  chan struct{}
 	early []byte // the watcher's until done is closed
 }
 
-// park watches the connection until it is woken; gone is called once when it is closed or has dropped.
-func park(conn net.Conn, gone func()) *parked {
-	p := &parked{watchedConn: newWatched(conn, gone), done: make(chan struct{})}
+// newIdle watches the connection until it is woken; gone is called once when the connection has ended.
+func newIdle(conn net.Conn, gone func()) *idleConn {
+	p := &idleConn{watchedConn: newWatched(conn, gone), done: make(chan struct{})}
 	go p.watch()
 	return p
 }
 
-func (p *parked) watch() {
+func (p *idleConn) watch() {
 	defer close(p.done)
 	buffer := make([]byte, 256)
 	for {
@@ -40,15 +40,15 @@ func (p *parked) watch() {
 	}
 }
 
-// wake ends the watch: from now on the connection is read by the caller.
-func (p *parked) wake() {
+// wake ends the watch; the caller reads the connection from now on.
+func (p *idleConn) wake() {
 	_ = p.SetReadDeadline(time.Unix(1, 0))
 	<-p.done
 	_ = p.SetReadDeadline(time.Time{})
 }
 
-// Read gives what was said while the connection was parked, and then what comes.
-func (p *parked) Read(b []byte) (int, error) {
+// Read returns first what arrived while the connection was idle.
+func (p *idleConn) Read(b []byte) (int, error) {
 	if len(p.early) > 0 {
 		n := copy(b, p.early)
 		p.early = p.early[n:]

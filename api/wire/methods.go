@@ -9,7 +9,7 @@ var heavy = map[string]bool{JobPlan.Name: true, JobValidate.Name: true}
 var (
 	// NodeRegister registers a node or updates its fingerprint.
 	NodeRegister = Method[api.NodeRegisterRequest, api.NodeUpdateResponse]{"Node.Register", Leader, ByNode}
-	// NodeHeartbeat tells that a node lives.
+	// NodeHeartbeat renews the lease of a node.
 	NodeHeartbeat = Method[api.NodeHeartbeatRequest, api.NodeUpdateResponse]{"Node.Heartbeat", Leader, ByNode}
 	// NodeAssignments blocks until the node's allocations change.
 	NodeAssignments = Method[api.NodeAssignmentsRequest, api.NodeAssignmentsResponse]{"Node.Assignments", Any, ByNode}
@@ -31,7 +31,7 @@ var (
 	NodePurge = Method[api.NodeWriteRequest, api.NodeWriteResponse]{"Node.Purge", Leader, ByUser}
 	// NodeRelay passes a call on to a node that is connected to the asked server.
 	NodeRelay = Method[api.RelayRequest, api.RelayResponse]{"Node.Relay", Local, ByServer}
-	// NodeCall has a node answer a user's call: one of ClientAlloc or ClientNode.
+	// NodeCall forwards a user's call of ClientAlloc or ClientNode to a node.
 	NodeCall = Method[api.NodeCallRequest, api.RelayResponse]{"Node.Call", Local, ByUser}
 )
 
@@ -41,7 +41,7 @@ var (
 	JobRegister = Method[api.JobRegisterRequest, api.JobRegisterResponse]{"Job.Register", Leader, ByUser}
 	// JobValidate checks a job.
 	JobValidate = Method[api.JobValidateRequest, api.JobValidateResponse]{"Job.Validate", Leader, ByUser}
-	// JobPlan says what registering would do.
+	// JobPlan returns what a registration would change.
 	JobPlan = Method[api.JobPlanRequest, api.JobPlanResponse]{"Job.Plan", Leader, ByUser}
 	// JobDeregister stops or purges a job.
 	JobDeregister = Method[api.JobDeregisterRequest, api.JobRegisterResponse]{"Job.Deregister", Leader, ByUser}
@@ -99,7 +99,7 @@ var (
 	EvalDelete = Method[api.EvalDeleteRequest, api.EvalDeleteResponse]{"Eval.Delete", Leader, ByUser}
 	// EvalDequeue hands work to a server's worker.
 	EvalDequeue = Method[api.EvalDequeueRequest, api.EvalDequeueResponse]{"Eval.Dequeue", Leader, ByServer}
-	// EvalAck says what became of the work.
+	// EvalAck reports the outcome of an evaluation.
 	EvalAck = Method[api.EvalAckRequest, api.Empty]{"Eval.Ack", Leader, ByServer}
 	// EvalUpdate writes processed evaluations.
 	EvalUpdate = Method[api.EvalUpdateRequest, api.WriteMeta]{"Eval.Update", Leader, ByServer}
@@ -131,7 +131,7 @@ var (
 	DeploymentPause = Method[api.DeploymentPauseRequest, api.DeploymentUpdateResponse]{"Deployment.Pause", Leader, ByUser}
 	// DeploymentPromote promotes canaries.
 	DeploymentPromote = Method[api.DeploymentPromoteRequest, api.DeploymentUpdateResponse]{"Deployment.Promote", Leader, ByUser}
-	// DeploymentAllocHealth says by hand which allocations are healthy.
+	// DeploymentAllocHealth sets the health of allocations by hand.
 	DeploymentAllocHealth = Method[api.DeploymentAllocHealthRequest, api.DeploymentUpdateResponse]{"Deployment.AllocHealth", Leader, ByUser}
 	// DeploymentUnblock lets a blocked multi-region deployment end.
 	DeploymentUnblock = Method[api.DeploymentWriteRequest, api.DeploymentUpdateResponse]{"Deployment.Unblock", Leader, ByUser}
@@ -151,7 +151,7 @@ var (
 	VolumeDetach = Method[api.VolumeDetachRequest, api.VolumeDetachResponse]{"Volume.Detach", Leader, ByUser}
 	// VolumeList lists volumes.
 	VolumeList = Method[api.VolumeListRequest, api.VolumeListResponse]{"Volume.List", Any, ByUser}
-	// VolumeAttachments lists attachments, and mounts that are not confirmed to be gone.
+	// VolumeAttachments lists attachments, and mounts whose removal is not confirmed.
 	VolumeAttachments = Method[api.VolumeAttachmentListRequest, api.VolumeAttachmentListResponse]{"Volume.Attachments", Any, ByUser}
 	// VolumeGet reads one volume.
 	VolumeGet = Method[api.VolumeGetRequest, api.VolumeGetResponse]{"Volume.Get", Any, ByUser}
@@ -177,19 +177,19 @@ var (
 	PluginList = Method[api.PluginListRequest, api.PluginListResponse]{"Plugin.List", Any, ByUser}
 	// PluginGet reads one CSI plugin.
 	PluginGet = Method[api.PluginGetRequest, api.PluginGetResponse]{"Plugin.Get", Any, ByUser}
-	// PluginRenamed says that a plugin's driver was renamed.
+	// PluginRenamed records that a plugin's driver was renamed.
 	PluginRenamed = Method[api.PluginRenamedRequest, api.WriteMeta]{"Plugin.Renamed", Leader, ByUser}
 )
 
 // Methods of Status.
 var (
-	// StatusLeader tells who leads.
+	// StatusLeader returns the address of the leader.
 	StatusLeader = Method[api.QueryOptions, api.StatusLeaderResponse]{"Status.Leader", Local, ByUser}
 	// StatusPeers lists the Raft peers.
 	StatusPeers = Method[api.QueryOptions, api.StatusPeersResponse]{"Status.Peers", Local, ByUser}
 	// StatusMembers lists the servers.
 	StatusMembers = Method[api.QueryOptions, api.MembersResponse]{"Status.Members", Local, ByUser}
-	// StatusPeerInfo tells other servers about this one's log.
+	// StatusPeerInfo describes this server's log to other servers.
 	StatusPeerInfo = Method[api.Empty, api.PeerInfoResponse]{"Status.PeerInfo", Local, ByServer}
 	// StatusJoin joins other servers by gossip.
 	StatusJoin = Method[api.ServerJoinRequest, api.ServerJoinResponse]{"Status.Join", Local, ByOperator}
@@ -235,7 +235,7 @@ var (
 	KeyringRotate = Method[api.RootKeyRotateRequest, api.RootKeyRotateResponse]{"Keyring.Rotate", Leader, ByOperator}
 	// KeyringDelete forgets a root key.
 	KeyringDelete = Method[api.RootKeyDeleteRequest, api.WriteMeta]{"Keyring.Delete", Leader, ByOperator}
-	// KeyringUnlock tells another server what unwraps a root key.
+	// KeyringUnlock returns to another server the key that unwraps a root key.
 	KeyringUnlock = Method[api.RootKeyUnlockRequest, api.RootKeyUnlockResponse]{"Keyring.Unlock", Local, ByPeer}
 )
 
@@ -255,7 +255,7 @@ var (
 	OperatorAutopilotConfig = Method[api.QueryOptions, api.AutopilotConfigResponse]{"Operator.AutopilotConfig", Any, ByUser}
 	// OperatorSetAutopilotConfig writes the autopilot's configuration.
 	OperatorSetAutopilotConfig = Method[api.AutopilotConfigRequest, api.AutopilotConfigWriteResponse]{"Operator.SetAutopilotConfig", Leader, ByUser}
-	// OperatorServerHealth tells how the servers are.
+	// OperatorServerHealth returns the health of the servers.
 	OperatorServerHealth = Method[api.QueryOptions, api.ServerHealthResponse]{"Operator.ServerHealth", Leader, ByUser}
 	// OperatorSnapshotRead reads a snapshot piece by piece.
 	OperatorSnapshotRead = Method[api.SnapshotReadRequest, api.SnapshotReadResponse]{"Operator.SnapshotRead", Leader, ByOperator}
@@ -311,7 +311,7 @@ var (
 	ClientAllocRestart = Method[api.AllocRestartRequest, api.Empty]{"ClientAlloc.Restart", OnNode, ByUser}
 	// ClientAllocSignal signals tasks.
 	ClientAllocSignal = Method[api.AllocSignalRequest, api.Empty]{"ClientAlloc.Signal", OnNode, ByUser}
-	// ClientAllocStats tells what an allocation uses.
+	// ClientAllocStats returns the resource usage of an allocation.
 	ClientAllocStats = Method[api.AllocRequest, api.AllocStatsResponse]{"ClientAlloc.Stats", OnNode, ByUser}
 	// ClientAllocLogs reads a piece of a log.
 	ClientAllocLogs = Method[api.AllocLogsRequest, api.AllocLogsResponse]{"ClientAlloc.Logs", OnNode, ByUser}
@@ -327,7 +327,7 @@ var (
 
 // Methods of ClientNode.
 var (
-	// ClientNodeStats tells what a node uses.
+	// ClientNodeStats returns the resource usage of a node.
 	ClientNodeStats = Method[api.NodeRequest, api.NodeStatsResponse]{"ClientNode.Stats", OnNode, ByUser}
 	// ClientNodeGC collects all ended allocations.
 	ClientNodeGC = Method[api.NodeRequest, api.Empty]{"ClientNode.GC", OnNode, ByUser}

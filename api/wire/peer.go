@@ -19,7 +19,7 @@ const instanceKey = "nomad-instance"
 // originKey is the metadata key by which a server names the client whose call it forwards.
 const originKey = "nomad-client"
 
-// Peer says from where a call came.
+// Peer identifies the caller of a method.
 type Peer struct {
 	// Address is the network address of the caller; empty for calls inside the process.
 	Address string
@@ -39,13 +39,13 @@ type Peer struct {
 // Remote reports whether the call came over the network.
 func (p Peer) Remote() bool { return p.Address != "" }
 
-// Of reports whether the caller's role is of a region; who proves no role is of every one.
+// Of reports whether the caller belongs to a region; a caller without a proven role belongs to every region.
 func (p Peer) Of(region string) bool {
 	return p.Role == Unproven || region == "" || strings.EqualFold(p.Region, region) ||
 		slices.ContainsFunc(p.names, func(name string) bool { return strings.EqualFold(name, p.Role.Name(region)) })
 }
 
-// PeerOf tells who made the call that ctx serves.
+// PeerOf returns the caller whose request ctx belongs to.
 func PeerOf(ctx context.Context) Peer {
 	var p Peer
 	if from, ok := peer.FromContext(ctx); ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/retry"
 )
 
-// handshakeTimeout bounds the TLS handshake of an accepted connection where [Limits] do not.
+// handshakeTimeout limits the TLS handshake of an accepted connection where [Limits] do not.
 const handshakeTimeout = 5 * time.Second
 
 // Port is the one port of a server: it finishes TLS and hands each connection to the listener of
@@ -30,11 +30,11 @@ type Port struct {
 	shake  time.Duration
 }
 
-// Limits bound what one client may take of a port.
+// Limits limit what one client may take of a port.
 type Limits struct {
-	// ConnsPerClient is how many connections one client address may have; 0 does not bound them.
+	// ConnsPerClient is how many connections one client address may have; 0 means no limit.
 	ConnsPerClient int
-	// Handshake bounds the TLS handshake; 0 means five seconds.
+	// Handshake limits the TLS handshake; 0 means five seconds.
 	Handshake time.Duration
 }
 
@@ -139,8 +139,8 @@ func (p *Port) route(ctx context.Context, raw net.Conn) {
 	}
 }
 
-// admit tells the dialer that its certificate was accepted, or, when it is verified, why its role
-// does not fit. Without this word a dialer learns of a refusal only from its first call.
+// admit sends the dialer that its certificate was accepted, or why its role
+// does not fit. Without this frame a dialer learns of a refusal only from its first call.
 func admit(conn *tls.Conn, state tls.ConnectionState) error {
 	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return err
@@ -156,8 +156,8 @@ func admit(conn *tls.Conn, state tls.ConnectionState) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// refused logs why a peer was not let in: what concerns certificates for all to see, once in a while
-// per host, and what any port scanner does for debugging only.
+// refused logs why a peer was refused: certificate errors as warnings, once a minute
+// per host, everything else, such as port scans, for debugging only.
 func (p *Port) refused(raw net.Conn, err error) {
 	host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	if aboutCertificates(err) {

@@ -21,13 +21,13 @@ const (
 	recentPause = time.Minute
 )
 
-// recent remembers what was said lately, so that a peer that keeps trying does not fill the log.
+// recent remembers logged errors, so that a peer that keeps retrying does not fill the log.
 type recent struct {
 	mu sync.Mutex
 	at map[string]time.Time
 }
 
-// first reports whether the error of a peer was not said within the last minute.
+// first reports whether the error of a peer was not logged within the last minute.
 func (r *recent) first(peer string, err error, now time.Time) bool {
 	reason, _, _ := strings.Cut(err.Error(), "current time")
 	text := peer + " " + reason
@@ -81,7 +81,7 @@ func blamed(err error) error {
 }
 
 // Refusals logs, once in a while per server and reason, why servers are not reached for their
-// certificates or ours: connections are retried for ever, and nobody else would say it.
+// certificates or ours: connections are retried indefinitely, and nothing else logs it.
 type Refusals struct {
 	log  hclog.Logger
 	said recent

@@ -70,7 +70,7 @@ func (m *material) accepting() *tls.Config {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{m.cert},
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: m.pool,
-		SessionTicketsDisabled: true, // each connection proves itself anew
+		SessionTicketsDisabled: true, // every connection authenticates again
 		VerifyConnection:       m.verifyDialer,
 	}
 	if m.files.Upgrade {
@@ -91,7 +91,7 @@ func (m *material) verifyDialer(s tls.ConnectionState) error {
 	case role == RoleServer && (region == home || s.NegotiatedProtocol == ProtocolRPC):
 		return nil // servers of other regions forward requests
 	case role != Unproven && fits(role, s.NegotiatedProtocol) != "":
-		return nil // the port says so, and why
+		return nil // the port logs the reason
 	case role == RoleClient && region == home:
 		return nil
 	case s.NegotiatedProtocol != ProtocolRaft:

@@ -16,10 +16,10 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// parkedMax is how long a server may leave a node uncalled.
-const parkedMax = 100 * 365 * 24 * time.Hour
+// idleMax replaces gRPC's connection timeout: a server may never call a node.
+const idleMax = 100 * 365 * 24 * time.Hour
 
-// ServeReverse dials a server and answers its calls on that connection until the connection drops
+// ServeReverse dials a server and serves its calls on that connection until the connection drops
 // or ctx ends. opened is called, when not nil, once the server has accepted the node.
 func ServeReverse(ctx context.Context, address string, d Dialer, hello Hello, handlers []Handler, log hclog.Logger, opened func()) error {
 	conn, err := d.Dial(ctx, address, ProtocolReverse)
@@ -27,7 +27,7 @@ func ServeReverse(ctx context.Context, address string, d Dialer, hello Hello, ha
 		return err
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // gRPC waits for the first word of a server that never calls
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // gRPC waits for the first bytes of a server that never calls
 	defer stop()
 	if err := greet(conn, hello); err != nil && ctx.Err() != nil {
 		return nil
@@ -37,7 +37,7 @@ func ServeReverse(ctx context.Context, address string, d Dialer, hello Hello, ha
 	if opened != nil {
 		opened()
 	}
-	if err := serve(ctx, newSingle(conn), handlers, log, nil, requestTimeout, grpc.ConnectionTimeout(parkedMax)); err != nil && !errors.Is(err, io.EOF) {
+	if err := serve(ctx, newSingle(conn), handlers, log, nil, requestTimeout, grpc.ConnectionTimeout(idleMax)); err != nil && !errors.Is(err, io.EOF) {
 		return fault.New(fault.Unavailable, "serve server %s: %w", address, err)
 	}
 	if ctx.Err() != nil {
@@ -46,13 +46,13 @@ func ServeReverse(ctx context.Context, address string, d Dialer, hello Hello, ha
 	return fault.New(fault.Unavailable, "server %s closed the reversed connection", address)
 }
 
-// Reverse is the server's end of a reversed connection: a way to call one node. It costs next to nothing before
+// Reverse is the server's end of a reversed connection. It calls one node and uses few resources before
 // the first call.
 type Reverse struct {
 	NodeID string
 	// Instance names the process of the node, Address is where it is.
 	Instance, Address string
-	parked            *parked
+	idle              *idleConn
 
 	mu   sync.Mutex
 	conn *Conn
@@ -73,19 +73,19 @@ func (r *Reverse) awake() (*Conn, error) {
 	if r.conn != nil {
 		return r.conn, nil
 	}
-	r.parked.wake()
-	c, err := newConn("node-"+r.NodeID, oneDial(r.parked))
+	r.idle.wake()
+	c, err := newConn("node-"+r.NodeID, oneDial(r.idle))
 	if err != nil {
-		_ = r.parked.Close()
+		_ = r.idle.Close()
 		return nil, err
 	}
 	r.conn = c
 	return c, nil
 }
 
-// Alive reports whether the node answers.
+// Alive reports whether the node replies.
 func (r *Reverse) Alive(ctx context.Context) bool {
-	err := r.Invoke(ctx, "Node.Alive", &api.Empty{}, &api.Empty{}) // no node serves it, and those that live say so
+	err := r.Invoke(ctx, "Node.Alive", &api.Empty{}, &api.Empty{}) // no node serves it: a living one replies Unimplemented
 	return err == nil || errors.Is(err, fault.Unimplemented)
 }
 
@@ -96,11 +96,11 @@ func (r *Reverse) Close() error {
 	if r.conn != nil {
 		_ = r.conn.Close()
 	}
-	return r.parked.Close()
+	return r.idle.Close()
 }
 
-// AcceptReverse reads the hello of a node, asks check whether to believe it, and turns the roles
-// round. The connection is closed when it fails. dropped is called once it is closed or has dropped.
+// AcceptReverse reads the hello of a node, verifies it with check, and swaps the roles of client
+// and server. It closes the connection on failure. dropped is called when the connection has ended.
 func AcceptReverse(ctx context.Context, conn net.Conn, check func(context.Context, Hello) error, dropped func(*Reverse)) (*Reverse, error) {
 	hello, err := welcomed(ctx, conn, check)
 	if err != nil {
@@ -108,6 +108,6 @@ func AcceptReverse(ctx context.Context, conn net.Conn, check func(context.Contex
 		return nil, err
 	}
 	r := &Reverse{NodeID: hello.NodeID, Instance: hello.Instance, Address: conn.RemoteAddr().String()}
-	r.parked = park(conn, func() { dropped(r) })
+	r.idle = newIdle(conn, func() { dropped(r) })
 	return r, nil
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The protocols that share one port, told apart by ALPN.
+// The protocols that share one port, by ALPN.
 const (
 	ProtocolRaft    = "nomad-raft/1"
 	ProtocolRPC     = "nomad-rpc/1"

@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg *config.Config, version string, hangups <-chan
 	return nil
 }
 
-// build makes the parts in order: the HTTP port before all that takes long, so that a port in use is told at once.
+// build makes the parts in order: the HTTP port before all that takes long, so that a port in use is reported at once.
 func (a *agent) build() (err error) {
 	drivers, err := a.plugins()
 	if err != nil {
@@ -272,7 +272,7 @@ func (a *agent) rpcAddress() string {
 	return ""
 }
 
-// health tells how the halves are.
+// health returns the health of the server and the client.
 func (a *agent) health(context.Context) *api.AgentHealthResponse {
 	out := &api.AgentHealthResponse{}
 	if a.server != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// leaveWait bounds the leaving of a server, drainDeadline that of what runs on a node unless it is said.
+// leaveWait limits the leave of a server, drainDeadline is the default for the drain of a node.
 const (
 	leaveWait     = 15 * time.Second
 	drainDeadline = time.Hour

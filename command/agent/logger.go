@@ -36,7 +36,7 @@ func newLogger(cfg *config.Config) (hclog.Logger, io.Closer, error) {
 	}), closer, nil
 }
 
-// banner says in a few lines what runs where.
+// banner returns a summary of the agent for the start.
 func banner(cfg *config.Config, version, httpAddr, rpcAddr, nodeID string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "==> open-nomad agent started\n\n")

@@ -143,7 +143,7 @@ func gcLimits(a *agent) gc.Limits {
 	return l
 }
 
-// build is what servers tell of their version: the release whose surface they have, and their own beside it.
+// build is the version that servers report: the release that they are compatible with, and their own.
 func build(version string) string { return api.Compatible + "+open-nomad." + version }
 
 // self describes this agent.

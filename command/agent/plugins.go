@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/rawexec"
 )
 
-// drivers is what the plugin blocks say.
+// drivers returns the configuration in the plugin blocks.
 type drivers struct {
 	rawExec rawexec.Config
 	mock    bool

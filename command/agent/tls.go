@@ -98,7 +98,7 @@ func (s security) way(log hclog.Logger) (wire.Dialer, error) {
 	return wire.Dialer{TLS: made.Client, Refusals: refusals}, err
 }
 
-// warn tells what an operator should know about how safe the transport is.
+// warn logs what an operator should know about the safety of the transport.
 func (s security) warn(cfg *config.Config, log hclog.Logger) {
 	t := cfg.TLS
 	s.warnEnd(log)
@@ -106,7 +106,7 @@ func (s security) warn(cfg *config.Config, log hclog.Logger) {
 	case cfg.Dev:
 		return
 	case !t.RPC:
-		log.Warn("connections between agents are encrypted but nobody proves who he is: set tls { rpc = true } with certificates")
+		log.Warn("connections between agents are encrypted but not authenticated: set tls { rpc = true } with certificates")
 	case t.RPCUpgradeMode:
 		log.Warn("tls.rpc_upgrade_mode accepts agents that prove nothing: turn it off when all have certificates")
 	case !t.VerifyServerHostname:
@@ -210,7 +210,7 @@ func (s security) described() string {
 	return "none"
 }
 
-// transport tells in the banner what is protected how.
+// transport describes for the banner what TLS protects.
 func transport(t config.TLS) string {
 	var parts []string
 	switch {
@@ -230,7 +230,7 @@ func transport(t config.TLS) string {
 	return strings.Join(parts, "; ")
 }
 
-// complaints takes what net/http says about connections: who only knocks is for debugging.
+// complaints receives the log of net/http: clients that only connect are logged for debugging.
 type complaints struct{ log hclog.Logger }
 
 func (c complaints) logger() *log.Logger { return log.New(c, "", 0) }

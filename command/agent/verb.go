@@ -50,7 +50,7 @@ func Command(version string) *cli.Command {
 			&cli.BoolFlag{Name: "log-include-location", Usage: "log file and line"},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
-			hangups := make(chan os.Signal, 1) // first of all: a SIGHUP that nobody waits for ends the process
+			hangups := make(chan os.Signal, 1) // first of all: an unhandled SIGHUP ends the process
 			signal.Notify(hangups, syscall.SIGHUP)
 			defer signal.Stop(hangups)
 			cfg, err := configure(c)
@@ -69,7 +69,7 @@ func Command(version string) *cli.Command {
 	}
 }
 
-// fail answers one exit code for everything that keeps an agent from running.
+// fail returns one exit code for everything that keeps an agent from running.
 func fail(err error) error {
 	return cli.Exit(fmt.Sprintf("nomad agent: %v", err), 1)
 }
@@ -124,7 +124,7 @@ func configure(c *cli.Command) (*config.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// joins reads the flags that say whom to join.
+// joins reads the flags with the servers to join.
 func joins(c *cli.Command, cfg *config.Config) {
 	to := &cfg.Server.ServerJoin
 	if cfg.Client.Enabled && !cfg.Server.Enabled {

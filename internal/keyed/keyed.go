@@ -1,4 +1,4 @@
-// Package keyed keeps a value for each key as long as somebody uses it, such as the limits of a client address.
+// Package keyed keeps a value for each key while the key is in use, such as the limits of a client address.
 package keyed
 
 import "sync"
@@ -16,12 +16,12 @@ type entry[V any] struct {
 	users int
 }
 
-// New is an empty map whose values are made by that function for the first user of a key.
+// New returns an empty map; first makes the value for the first user of a key.
 func New[V any](first func() V) *Map[V] {
 	return &Map[V]{make: first, by: map[string]*entry[V]{}}
 }
 
-// Enter is the value of the key for one more user, who calls Leave once.
+// Enter returns the value of the key for one more user, who must call Leave once.
 func (m *Map[V]) Enter(key string) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -34,7 +34,7 @@ func (m *Map[V]) Enter(key string) V {
 	return e.value
 }
 
-// Leave ends one use; with the last one the value is forgotten.
+// Leave ends one use; the last one removes the value.
 func (m *Map[V]) Leave(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,7 +44,7 @@ func (m *Map[V]) Leave(key string) {
 	}
 }
 
-// Len is how many keys are in use.
+// Len returns the number of keys in use.
 func (m *Map[V]) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

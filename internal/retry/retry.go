@@ -1,5 +1,5 @@
-// Package retry paces what is tried again: pauses that double up to a bound, with jitter, so that many who failed
-// together do not come back together. Servers and clients share it.
+// Package retry paces retries: pauses that double up to a maximum, with jitter, so that many that failed
+// together do not retry together. Servers and clients share it.
 package retry
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Pace hands out the pauses between the tries of one thing. It is for one goroutine.
+// Pace returns the pauses between the attempts of one operation. It is for one goroutine.
 type Pace struct{ pauses backoff.ExponentialBackOff }
 
 // Between is a pace whose pauses begin around least and double until they are around most: each is half of that to one and
@@ -20,16 +20,16 @@ func Between(least, most time.Duration) *Pace {
 	return p
 }
 
-// Next is the pause before the next try.
+// Next returns the pause before the next attempt.
 func (p *Pace) Next() time.Duration { return p.pauses.NextBackOff() }
 
-// Reset begins with short pauses again, after a success.
+// Reset starts with short pauses again, after a success.
 func (p *Pace) Reset() { p.pauses.Reset() }
 
-// Wait waits for the next pause and reports whether ctx still lives.
+// Wait waits for the next pause; it returns false when ctx ends first.
 func (p *Pace) Wait(ctx context.Context) bool { return Sleep(ctx, p.Next()) }
 
-// Sleep waits and reports whether ctx still lives.
+// Sleep waits for d; it returns false when ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

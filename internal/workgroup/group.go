@@ -18,7 +18,7 @@ type Group struct {
 	all     sync.WaitGroup
 }
 
-// Go does something beside its caller.
+// Go runs a function in its own goroutine.
 func (g *Group) Go(name string, do func()) {
 	g.mu.Lock()
 	if g.running == nil {

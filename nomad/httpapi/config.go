@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/agent"
 )
 
-// Config says what the HTTP server needs. Only Servers is needed; whatever else is missing answers
-// with a clear error or an empty document.
+// Config configures the HTTP server. Only Servers is required; requests for what is missing return
+// an error or an empty document.
 type Config struct {
 	// Servers carries every server method.
 	Servers wire.Caller
@@ -25,7 +25,7 @@ type Config struct {
 	Self func() *api.AgentSelf
 	// Gauges are this agent's numbers by the names of metrics.
 	Gauges func() map[string]float64
-	// Health tells how the halves of this agent are.
+	// Health returns the health of this agent's server and client.
 	Health func(ctx context.Context) *api.AgentHealthResponse
 	// Reload reads this agent's configuration again.
 	Reload func() error
@@ -33,22 +33,22 @@ type Config struct {
 	Schedulers agent.Schedulers
 	// ServerAddresses lists the servers that this agent's client half knows.
 	ServerAddresses func() []string
-	// SetServerAddresses replaces them until the servers tell others; nil where no client half runs.
+	// SetServerAddresses replaces them until the servers report others; nil where no client runs.
 	SetServerAddresses func([]string) error
 	// Name, Region and Datacenter are those of this agent.
 	Name       string
 	Region     string
 	Datacenter string
-	// OtherRegions says that Servers know the ways to other regions.
+	// OtherRegions is set when Servers forward to other regions.
 	OtherRegions bool
-	// Headers are added to every answer.
+	// Headers are added to every response.
 	Headers map[string]string
 	// Extra handles further path prefixes, such as "/ui/".
 	Extra map[string]http.Handler
 	Log   hclog.Logger
 	// CPU are the limits of the server in the same process; nil makes new ones.
 	CPU *wire.CPU
-	// Stall is how long a client may stand still while it sends a body or takes an answer; 0 means half a minute.
+	// Stall is how long a client may pause while it sends a body or receives a response; 0 means 30 seconds.
 	Stall time.Duration
 }
 
@@ -59,8 +59,8 @@ const (
 	headerBytes   = 1 << 20
 )
 
-// Server makes the HTTP server for a handler: bounded headers and idle connections. The handler of [New] bounds how
-// slowly bodies come and answers are taken; reads may block and logs may be followed.
+// Server makes the HTTP server for a handler, with limits for headers and idle connections. The handler of [New] limits
+// slow bodies and slow readers; reads may block and logs may be followed.
 func Server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
 
-// later are the paths of features that are not in this version. They say so: "not found" would be said of the object.
+// later are the paths of features that are not in this version: 501, because 404 would refer to the object.
 var later = []string{
 	"/v1/jobs/statuses", "/v1/job/:id/services", "/v1/job/:id/action", "/v1/allocation/:id/services",
 	"/v1/volume/host/:id", "/v1/volumes/claims", "/v1/volumes/claim/:id",
@@ -32,7 +32,7 @@ func notFree(*endpoint.Call) (any, error) {
 	return nil, fault.New(fault.Unimplemented, "Nomad Enterprise only endpoint")
 }
 
-// refusedRoutes answer for paths that clients know and this version does not serve.
+// refusedRoutes are the routes of paths that clients know and this version does not serve.
 func refusedRoutes() []endpoint.Route {
 	var rows []endpoint.Route
 	for _, p := range later {

@@ -16,10 +16,10 @@ const (
 	waitMax     = 10 * time.Minute
 )
 
-// Block runs read on a snapshot and sets the answer's index to when the keys were last touched.
-// With q.MinIndex it runs read again until that index is greater, or q.MaxWait is over, or another state was
-// restored, whose indexes cannot be compared with those of before; then the last answer stands. read must
-// overwrite what an earlier run answered.
+// Block runs read on a snapshot and sets the reply's index to that of the last change of the keys.
+// With q.MinIndex it runs read again until that index is greater, or q.MaxWait has passed, or another state was
+// restored, whose indexes cannot be compared with the previous ones; then the last reply is returned. read must
+// overwrite the reply of an earlier run.
 func Block(ctx context.Context, s *state.Store, q *api.QueryOptions, m *api.QueryMeta, keys []state.Key, read func(tx *state.Txn) error) error {
 	wait, cancel := context.WithTimeout(ctx, waitOf(q))
 	defer cancel()

@@ -16,13 +16,13 @@ import (
 const hopsMax = 3
 
 const (
-	// readyTimeout bounds one try to connect to a server; then it is looked again who leads.
+	// readyTimeout limits one attempt to connect to a server; then the leader is looked up again.
 	readyTimeout = 500 * time.Millisecond
 	pauseMin     = 10 * time.Millisecond
 	pauseMax     = 100 * time.Millisecond
 )
 
-// led forwards what this server must not answer.
+// led forwards calls that this server must not serve.
 func (s *Server) led(h wire.Handler, next serve) serve {
 	return func(ctx context.Context, req any) (any, error) {
 		switch {
@@ -58,7 +58,7 @@ func (s *Server) write(ctx context.Context, req any, next serve) (any, error) {
 	ctx, committed := s.config.Raft.Commits(ctx)
 	resp, err := next(ctx, req)
 	switch {
-	case committed() && errors.Is(err, fault.NotLeader): // after the first of its entries: another leader would begin anew
+	case committed() && errors.Is(err, fault.NotLeader): // after the first of its entries: another leader would begin again
 		return nil, fault.New(fault.Unavailable, "the outcome is unknown: %v", err)
 	case committed(), errors.Is(err, fault.NotLeader), errors.Is(err, fault.Unavailable):
 		return resp, err

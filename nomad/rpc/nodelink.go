@@ -23,7 +23,7 @@ type nodes struct {
 }
 
 const (
-	// aliveTimeout is how long a node may take to say that it lives when another one comes with its identity.
+	// aliveTimeout limits the check whether a node is alive when another one has its identity.
 	aliveTimeout = time.Second
 	// twinsTold lies between two words about the same two nodes.
 	twinsTold = time.Minute

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// askTimeout bounds the question who holds a node.
+// askTimeout limits the search for the server that a node is connected to.
 const askTimeout = 2 * time.Second
 
 // relays remember which server holds a node that is not connected here.
@@ -60,7 +60,7 @@ type relayed struct {
 	node   string
 }
 
-// Invoke finds the way anew for each call, so that a caller may be kept. It implements [wire.Caller].
+// Invoke finds the server again for each call, so that a caller may be kept. It implements [wire.Caller].
 func (r relayed) Invoke(ctx context.Context, method string, req, resp any) error {
 	if direct, err := r.server.nodes.get(r.node); err == nil {
 		return direct.Invoke(ctx, method, req, resp)
@@ -90,7 +90,7 @@ func (r relayed) Invoke(ctx context.Context, method string, req, resp any) error
 	return err
 }
 
-// holder finds the server that holds a node: the one that did last, or the first of all that says so.
+// holder finds the server that a node is connected to: the last known one, or the first that reports it.
 func (s *Server) holder(ctx context.Context, node string) (string, error) {
 	if address := s.relays.get(node); address != "" {
 		return address, nil
@@ -129,7 +129,7 @@ func (s *Server) holds(ctx context.Context, address, node string) bool {
 func (s *Server) Relay(ctx context.Context, r *api.RelayRequest) (*api.RelayResponse, error) {
 	node, err := s.nodes.get(r.NodeID)
 	if err != nil {
-		return &api.RelayResponse{}, nil //nolint:nilerr // that the node is not here is the answer
+		return &api.RelayResponse{}, nil //nolint:nilerr // the node is not connected here
 	}
 	out := &api.RelayResponse{Held: true}
 	if r.Method == "" {
@@ -143,7 +143,7 @@ func (s *Server) Relay(ctx context.Context, r *api.RelayRequest) (*api.RelayResp
 	return out, nil
 }
 
-// CallNode has a node of this region answer a user's call, through whichever server holds it.
+// CallNode forwards a user's call to a node of this region, through the server that it is connected to.
 func (s *Server) CallNode(ctx context.Context, r *api.NodeCallRequest) (*api.RelayResponse, error) {
 	if !forUsers(r.Method) {
 		return nil, fault.New(fault.Denied, "%q is no call of users to nodes", r.Method)
@@ -159,7 +159,7 @@ func (s *Server) CallNode(ctx context.Context, r *api.NodeCallRequest) (*api.Rel
 	return &api.RelayResponse{Held: true, Body: resp}, nil
 }
 
-// forUsers tells the methods of nodes that users call from those that only servers may.
+// forUsers reports whether users may call a method of nodes.
 func forUsers(method string) bool {
 	return strings.HasPrefix(method, "ClientAlloc.") || strings.HasPrefix(method, "ClientNode.")
 }

@@ -20,13 +20,13 @@ import (
 // Config is what the RPC server needs.
 type Config struct {
 	Log hclog.Logger
-	// Raft tells who leads.
+	// Raft is the consensus engine.
 	Raft Raft
-	// State answers reads of which the leader's answer fits no message; nil refuses them.
+	// State serves reads whose reply from the leader exceeds a message; nil refuses them.
 	State *state.Store
 	// Dialer reaches other servers.
 	Dialer wire.Dialer
-	// VerifyNode says whether a node proved itself; it fails closed when nil.
+	// VerifyNode checks the secret of a node; nil refuses all.
 	VerifyNode func(ctx context.Context, nodeID, secret string) error
 	// Region is where this server is, Address its own RPC address among those of Servers.
 	Region, Address string
@@ -35,7 +35,7 @@ type Config struct {
 	Servers func(region string) []string
 	// Hold is how long a call waits for a leader before it fails; 0 does not wait.
 	Hold time.Duration
-	// Observe, when set, is told of every call that was served here.
+	// Observe, when set, is called after every call that was served here.
 	Observe func(method string, took time.Duration, err error)
 }
 
@@ -102,7 +102,7 @@ func (s *Server) Invoke(ctx context.Context, method string, req, resp any) error
 	}
 	to, from := reflect.ValueOf(resp), reflect.ValueOf(got)
 	if to.Type() != from.Type() || from.IsNil() {
-		return fault.New(fault.Internal, "%s answers a %T, not a %T", method, got, resp)
+		return fault.New(fault.Internal, "%s returned a %T, not a %T", method, got, resp)
 	}
 	to.Elem().Set(from.Elem())
 	return nil
@@ -161,7 +161,7 @@ func (s *Server) verify(ctx context.Context, h wire.Hello) error {
 	return s.config.VerifyNode(ctx, h.NodeID, h.Secret)
 }
 
-// stamp tells in the answer of a read who leads and how old the data may be.
+// stamp records in the reply of a read whether there is a leader and how old the data may be.
 func (s *Server) stamp(resp any) {
 	r, ok := resp.(interface{ Answer() *api.QueryMeta })
 	if !ok {

@@ -49,7 +49,7 @@ func serverDir(dataDir string) (string, error) {
 	return "", fault.New(fault.NotFound, "there is no raft log of a server in %s", dataDir)
 }
 
-// peers reads the file that says who votes.
+// peers reads the file with the voters.
 func peers(path string) ([]api.RaftServer, error) {
 	body, err := os.ReadFile(path)
 	if err != nil {
@@ -75,12 +75,12 @@ func peers(path string) ([]api.RaftServer, error) {
 		out = append(out, api.RaftServer{ID: p.ID, Address: p.Address, Voter: !p.NonVoter})
 	}
 	if voters == 0 {
-		return nil, fault.New(fault.Invalid, "peers: %s names nobody who votes", path)
+		return nil, fault.New(fault.Invalid, "peers: %s contains no voter", path)
 	}
 	return out, nil
 }
 
-// Words tell what was found and done, line by line.
+// Words describe what was found and done, line by line.
 func Words(r *fsm.Recovered) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

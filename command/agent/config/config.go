@@ -38,7 +38,7 @@ type Config struct {
 	Limits            Limits            `hcl:"limits"`
 	// Autopilot is what a new cluster begins with.
 	Autopilot Autopilot `hcl:"autopilot"`
-	// HTTPHeaders are added to every answer of the HTTP API.
+	// HTTPHeaders are added to every response of the HTTP API.
 	HTTPHeaders map[string]string `hcl:"http_api_response_headers"`
 
 	// Dev is set by -dev: server and client in one, nothing kept.
@@ -106,7 +106,7 @@ type Server struct {
 	Encrypt          string     `hcl:"encrypt"`
 	ServerJoin       ServerJoin `hcl:"server_join"`
 	RejoinAfterLeave bool       `hcl:"rejoin_after_leave"`
-	// StartJoin to RetryInterval are the old place of what server_join says.
+	// StartJoin to RetryInterval are the deprecated keys of server_join.
 	StartJoin             []string      `hcl:"start_join"`
 	RetryJoin             []string      `hcl:"retry_join"`
 	RetryMax              int           `hcl:"retry_max"`
@@ -121,7 +121,7 @@ type Server struct {
 	Scheduler Scheduler `hcl:"default_scheduler_config"`
 }
 
-// PlanRejection says when a node that plans are rejected on is taken out of scheduling.
+// PlanRejection configures when a node with rejected plans becomes ineligible.
 type PlanRejection struct {
 	Enabled   bool          `hcl:"enabled"`
 	Threshold int           `hcl:"node_threshold"`
@@ -166,7 +166,7 @@ type Client struct {
 
 // DrainOnShutdown is how a client drains its node when leave_on_interrupt or leave_on_terminate ends it.
 type DrainOnShutdown struct {
-	// Deadline is an hour where it is not said.
+	// Deadline defaults to an hour.
 	Deadline         time.Duration `hcl:"deadline"`
 	Force            bool          `hcl:"force"`
 	IgnoreSystemJobs bool          `hcl:"ignore_system_jobs"`
@@ -203,7 +203,7 @@ type ServerJoin struct {
 	RetryInterval time.Duration `hcl:"retry_interval"`
 }
 
-// Joins merges the two places where a server is told whom to join; server_join wins.
+// Joins merges server_join with its deprecated keys; server_join wins.
 func (s Server) Joins() ServerJoin {
 	j := s.ServerJoin
 	j.StartJoin = append(append([]string{}, j.StartJoin...), s.StartJoin...)

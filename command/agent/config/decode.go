@@ -33,7 +33,7 @@ func (d *decoder) wrong(it hcl1.Item, format string, args ...any) {
 	d.errs = append(d.errs, d.at(it, format, args...))
 }
 
-// block returns what a block says. In JSON it may be written as a list of one or several.
+// block returns the content of a block. In JSON it may be a list of one or several.
 func block(v hcl1.Value) (items []hcl1.Item, ok bool) {
 	if v.Kind != hcl1.List {
 		return v.Items, v.Kind == hcl1.Block
@@ -99,7 +99,7 @@ func (d *decoder) hurts(it hcl1.Item, path string) {
 	}
 }
 
-// foreignKeys refuses providers of root keys that this version does not have, unless they are said to be inactive.
+// foreignKeys rejects providers of root keys that this version does not have, unless they are inactive.
 func (d *decoder) foreignKeys(it hcl1.Item, items []hcl1.Item) {
 	named := map[string][]hcl1.Item{}
 	if len(it.Labels) == 1 {

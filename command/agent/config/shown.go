@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Shown is the configuration as GET /v1/agent/self tells it, by the names that clients know: durations in nanoseconds, save
-// for those of garbage collection and limits, which are texts. The key of gossip and what plugins are told are left out.
+// Shown is the configuration in the reply of GET /v1/agent/self, by the names that clients know: durations in nanoseconds, except
+// for those of garbage collection and limits, which are texts. The gossip key and the configuration of plugins are left out.
 func (c *Config) Shown() map[string]any {
 	return map[string]any{
 		"Region": c.Region, "Datacenter": c.Datacenter, "NodeName": c.Name, "DataDir": c.DataDir,
@@ -109,7 +109,7 @@ func pluginsShown(plugins map[string]Plugin) []map[string]any {
 	return out
 }
 
-// headersShown are the headers without those that hold what proves who one is.
+// headersShown are the headers without credentials.
 func headersShown(headers map[string]string) map[string]string {
 	out := map[string]string{}
 	for name, value := range headers {

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver"
 )
 
-// sourceMax is the most of a job's source that servers can be told to keep, in bytes: it goes through the log.
+// sourceMax limits the configured size of a job's source, in bytes: it is stored in the log.
 const sourceMax = 4 << 20
 
 // Validate reports everything that is wrong with the configuration.

@@ -12,10 +12,10 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// Call is one request on its way.
+// Call is one request.
 type Call struct {
 	*Server
-	// W takes the answers of endpoints that write themselves; they return [ErrStreamed].
+	// W is for endpoints that write their own response; they return [ErrStreamed].
 	W http.ResponseWriter
 	R *http.Request
 	// ID and Tag are what the path names.
@@ -169,5 +169,5 @@ func (c *Call) SetWrote(m api.WriteMeta) {
 	c.W.Header().Set("X-Nomad-Index", strconv.FormatUint(m.Index, 10))
 }
 
-// Missing is the answer for an object that does not exist.
+// Missing returns the error for an object that does not exist.
 func Missing(text string) error { return fault.New(fault.NotFound, "%s", text) }

@@ -5,5 +5,5 @@
 // Invariants:
 //   - A request body is decoded into a request type only, never into a stored record, after its size and its nesting
 //     were bounded.
-//   - Errors are translated in one place, writeError: plain text, and a code that says whose fault it is.
+//   - Errors are translated in one place, writeError: plain text, and the code of the fault's class.
 package endpoint

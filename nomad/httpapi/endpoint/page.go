@@ -96,7 +96,7 @@ func Paged[T any](c *Call, rows []*T, by Order[T]) ([]*T, error) {
 	return List(rows), nil
 }
 
-// from drops the rows before a token; the row itself may be gone.
+// from drops the rows before a token; the row of the token may have been deleted.
 func from[T any](rows []*T, token string, reverse bool, key func(*T) string) []*T {
 	i := sort.Search(len(rows), func(i int) bool {
 		if reverse {

@@ -9,20 +9,20 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// Func serves one method of one path; what it returns is encoded, nil is an empty answer.
+// Func serves one method of one path; its result is encoded, nil is an empty response.
 type Func func(*Call) (any, error)
 
 // Route is one row of the table. The pattern's ":id" stands for an object's id, which may contain
 // slashes when they are escaped, and even when they are not, as long as no other pattern fits better.
 // A ":tag" behind it stands for a name of the object's own.
 type Route struct {
-	Method  string // PUT answers POST too, * all
+	Method  string // PUT serves POST too, * all
 	Pattern string
 	Serve   Func
 	Stays   bool // a stream: no deadline
 }
 
-// errMethod is the class of requests with a method that the path does not know.
+// errMethod means that the path does not support the method.
 var errMethod = fault.New(fault.Invalid, "Invalid method")
 
 // table finds routes: whole paths first, then the longest prefix and suffix around an id.

@@ -24,7 +24,7 @@ const (
 	volumeTimeout  = 10 * time.Minute
 )
 
-// Config says what all endpoints need.
+// Config configures all endpoints.
 type Config struct {
 	// Servers carries every server method.
 	Servers wire.Caller
@@ -34,14 +34,14 @@ type Config struct {
 	LocalNodeID func() string
 	// Region is that of this agent.
 	Region string
-	// OtherRegions says that Servers know the ways to other regions.
+	// OtherRegions is set when Servers forward to other regions.
 	OtherRegions bool
 	Log          hclog.Logger
 	// CPU limits encoding and decoding.
 	CPU *wire.CPU
 }
 
-// Server finds the endpoint of a request, calls it and writes its answer.
+// Server finds the endpoint of a request, calls it and writes the response.
 type Server struct {
 	Config
 	routes table
@@ -53,7 +53,7 @@ func NewServer(c Config, routes []Route) *Server {
 	return &Server{Config: c, routes: newTable(routes), bodies: newBodies()}
 }
 
-// ErrStreamed is the outcome of an endpoint that wrote its own answer.
+// ErrStreamed means that the endpoint wrote its own response.
 var ErrStreamed = errors.New("answer was streamed")
 
 // ServeHTTP implements [http.Handler].

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// Answer is a response of a read: it embeds what the headers say.
+// Answer is the reply of a read; it embeds the values of the headers.
 type Answer[R any] interface {
 	*R
 	Answer() *api.QueryMeta
@@ -23,7 +23,7 @@ type written[R any] interface {
 	Written() *api.WriteMeta
 }
 
-// Read calls a method of the servers and sets the headers of a read, also for an answer that lacks the object.
+// Read calls a method of the servers and sets the headers of a read, also for a reply without the object.
 func Read[Q, R any, A Answer[R]](c *Call, m wire.Method[Q, R], req *Q) (*R, error) {
 	out, err := m.Call(c.Context(), c.Servers, req)
 	if err != nil {
@@ -42,7 +42,7 @@ func ReadRows[Q, R any, A Answer[R]](c *Call, m wire.Method[Q, R], req *Q) (*R, 
 	return out, err
 }
 
-// Write calls a method of the servers, sets the header of a write and answers what the servers say.
+// Write calls a method of the servers, sets the header of a write and returns the reply.
 func Write[Q, R any, W written[R]](c *Call, m wire.Method[Q, R], req *Q) (any, error) {
 	out, err := m.Call(c.Context(), c.Servers, req)
 	if err != nil {
@@ -52,13 +52,13 @@ func Write[Q, R any, W written[R]](c *Call, m wire.Method[Q, R], req *Q) (any, e
 	return out, nil
 }
 
-// WriteEmpty is Write for what answers its index only.
+// WriteEmpty is Write for methods that return an index only.
 func WriteEmpty[Q any](c *Call, m wire.Method[Q, api.WriteMeta], req *Q) (any, error) {
 	_, err := Write(c, m, req)
 	return nil, err
 }
 
-// Found answers an object, or, when there is none, an error of the class [fault.NotFound].
+// Found returns an object, or an error of the class [fault.NotFound] when it is nil.
 func Found[T any](object *T, otherwise string) (any, error) {
 	if object == nil {
 		return nil, Missing(otherwise)
@@ -66,7 +66,7 @@ func Found[T any](object *T, otherwise string) (any, error) {
 	return object, nil
 }
 
-// Status answers with another code than 200, for load balancers: the body says why.
+// Status writes a response with another code than 200, for load balancers.
 func (c *Call) Status(code int, out any) (any, error) {
 	body, err := json.Marshal(out)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *Call) ToNode(id string) (wire.Caller, string, error) {
 	}
 	node, err := c.Node(id)
 	if errors.Is(err, fault.Unavailable) {
-		// To ask again helps when the node is one of the cluster.
+		// A retry may succeed only when the node belongs to the cluster.
 		if known, asked := wire.NodeGet.Call(c.Context(), c.Servers, &api.NodeRequest{NodeID: id, QueryOptions: c.Reads()}); asked == nil && known.Node == nil {
 			return nil, "", fault.New(fault.NotFound, "Unknown node: %s", id)
 		}
@@ -102,7 +102,7 @@ func (c *Call) ToNode(id string) (wire.Caller, string, error) {
 	return node, id, err
 }
 
-// Broken ends an answer: with an error while nothing was sent, else by cutting the connection, so
+// Broken ends a response: with an error when nothing was sent, else by closing the connection, so
 // that the client sees that something is missing.
 func (c *Call) Broken(begun bool, err error) error {
 	if !begun {

@@ -4,9 +4,9 @@ import "context"
 
 type once struct{}
 
-// Once returns a context for calls whose repetition would do something twice: who repeats calls that failed sends them
-// again only where no server has begun them.
+// Once returns a context for calls that are not idempotent: failed calls are retried
+// only where no server has begun them.
 func Once(ctx context.Context) context.Context { return context.WithValue(ctx, once{}, true) }
 
-// IsOnce reports whether ctx is of [Once].
+// IsOnce reports whether ctx was returned by [Once].
 func IsOnce(ctx context.Context) bool { return ctx.Value(once{}) != nil }

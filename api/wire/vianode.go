@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// Through calls a node by way of the servers, which know where it is connected. A region that is not
+// Through calls a node through the servers, which know where it is connected. A region that is not
 // empty is where the node is.
 func Through(servers Caller, region, node string) Caller { return through{servers, region, node} }
 
@@ -34,7 +34,7 @@ func (t through) Invoke(ctx context.Context, method string, req, resp any) error
 	return err
 }
 
-// secretOf is the secret of the user who calls.
+// secretOf returns the token in a request.
 func secretOf(req any) string {
 	switch r := req.(type) {
 	case interface{ Options() *api.QueryOptions }:
@@ -45,7 +45,7 @@ func secretOf(req any) string {
 	return ""
 }
 
-// Coded encodes a request that is carried inside of another one, and returns how to decode the answer.
+// Coded encodes a request to be sent inside another one, and returns the decoder of the reply.
 func Coded(req, resp any) ([]byte, msgp.Unmarshaler, error) {
 	from, ok := req.(msgp.Marshaler)
 	into, ok2 := resp.(msgp.Unmarshaler)

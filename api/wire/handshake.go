@@ -13,18 +13,18 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// helloBytes bounds the greeting of a reversed connection.
+// helloBytes limits the frames of the handshake.
 const helloBytes = 4 << 10
 
-// Hello is what a node says first on the connection that it offers to a server.
+// Hello is the first frame of a node on a reversed connection.
 type Hello struct {
 	NodeID string `json:"node"`
 	Secret string `json:"secret"`
-	// Instance names the agent's process: two with one identity differ in it. Older programs say none.
+	// Instance identifies the agent's process: two processes with one identity differ in it.
 	Instance string `json:"instance,omitempty"`
 }
 
-// welcome is the server's answer to a hello; an empty error accepts it.
+// welcome is the server's reply to a hello; an empty error accepts it.
 type welcome struct {
 	Class fault.Class `json:"class,omitempty"`
 	Error string      `json:"error,omitempty"`
@@ -61,7 +61,7 @@ func welcomed(ctx context.Context, conn net.Conn, check func(context.Context, He
 		return hello, errors.Join(err, writeFrame(conn, welcome{Class: fault.Of(err), Error: err.Error()}))
 	}
 	if err := writeFrame(conn, welcome{}); err != nil {
-		return hello, fmt.Errorf("answer hello: %w", err)
+		return hello, fmt.Errorf("reply to hello: %w", err)
 	}
 	return hello, conn.SetDeadline(time.Time{})
 }

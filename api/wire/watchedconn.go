@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// watchedConn tells once that it was closed.
+// watchedConn calls closed once when it is closed.
 type watchedConn struct {
 	net.Conn
 	once   sync.Once
@@ -24,7 +24,7 @@ func (c *watchedConn) Close() error {
 	return err
 }
 
-// below is the connection that is watched.
+// below returns the watched connection.
 func (c *watchedConn) below() net.Conn { return c.Conn }
 
 // oneDial hands the connection out once; a reversed connection cannot be dialled again.

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// Direct is a caller of handlers in the same process.
+// Direct returns a caller of handlers in the same process.
 func Direct(handlers ...Handler) Caller {
 	d := direct{}
 	for _, h := range handlers {
@@ -18,7 +18,7 @@ func Direct(handlers ...Handler) Caller {
 
 type direct map[string]Handler
 
-// Invoke serves the call in the caller's goroutine.
+// Invoke implements [Caller].
 func (d direct) Invoke(ctx context.Context, method string, req, resp any) error {
 	h, ok := d[method]
 	if !ok {
