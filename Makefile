@@ -10,8 +10,8 @@ ROOT := $(filter 0,$(shell id -u))
 LOGGED = $(TESTLOG) -expected $(CURDIR)/cmd/nomad/testlog/expected.txt $(if $(ROOT),-strict)
 VERSION ?= 0.1.0
 LDFLAGS := -s -w -X github.com/open-nomad/open-nomad/command.Version=$(VERSION)
-SEEDS ?= 10000
-CLUSTER_SEEDS ?= 2000
+SEEDS ?= 5000
+CLUSTER_SEEDS ?= 500
 FUZZ ?= 30s
 COUNT ?= 5
 MUTATE ?= nomad/volumes/claim nomad/scheduler/rank nomad/plan
