@@ -13,7 +13,7 @@ import (
 )
 
 // errGone ends calls whose other end went away.
-var errGone = errors.New("went away during the call")
+var errGone = errors.New("was lost during the call")
 
 // flight is a call to a node: to its controller of the plugin, or with an empty plugin to the node itself.
 type flight struct{ node, plugin string }

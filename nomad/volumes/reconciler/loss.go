@@ -60,7 +60,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// lostAt is since when nobody knows what happens on the node. A leader that did not see the loss has the
+// lostAt returns the time of the node's last confirmed heartbeat. A leader that did not see the loss has the
 // second of its record, which may have been the end of that second; the loss was no later than when it was noticed,
 // whatever the clock of that record was.
 func (r *Reconciler) lostAt(n *api.Node, c *api.VolumeClaim) time.Time {

@@ -192,7 +192,7 @@ func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, 
 		a.Final, a.Reason = false, fmt.Sprintf("%v: it is not verified: %v", f.err, err)
 		return r.record(ctx, &commands.Provisioned{Answer: a})
 	case known.Exists == api.KnownYes:
-		unproven := fault.New(fault.Conflict, "plugin %q has a volume %q, which a creation of %q that was never answered may have made, or somebody else before: "+
+		unproven := fault.New(fault.Conflict, "plugin %q has a volume %q, which a creation of %q that was never answered may have made, or another client before: "+
 			"delete it at the provider if it is not needed, and `%s` forgets it; `%s` asks the plugin again: %w",
 			made.PluginID, made.Name, v.ID, remedy.Forget(v.Namespace, v.ID), remedy.Delete(v.Namespace, v.ID), f.err)
 		a.Reason = unproven.Error()
@@ -259,7 +259,7 @@ func (r *Reconciler) deletionSecrets(doomed *api.Volume) []map[string]string {
 // confirmDelete looks again, in the log, at who uses the external volume: the intent may be old, and what its
 // driver destroys does not come back.
 func (r *Reconciler) confirmDelete(ctx context.Context, v *api.Volume) error {
-	why := fault.New(fault.Conflict, "somebody came to use it meanwhile")
+	why := fault.New(fault.Conflict, "the volume was claimed in the meantime")
 	if doomed := commands.Doomed(v); doomed != nil {
 		why = cmp.Or(ledger.MayDelete(r.state.Read(), doomed), why)
 	}

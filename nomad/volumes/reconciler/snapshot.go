@@ -84,7 +84,7 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 				return r.record(ctx, &done)
 			}
 			if d := commands.Leaving(r.state.Read(), i.PluginID, i.Name); d != nil {
-				return fault.New(fault.Unavailable, "snapshot %s, which was cut under the same name, is being deleted: it is made anew after that", d.Name)
+				return fault.New(fault.Unavailable, "snapshot %s, which was cut under the same name, is being deleted: it is made again after that", d.Name)
 			}
 			asked := r.state.Read()
 			made, err := r.snapshot(ctx, i, t)
