@@ -40,7 +40,7 @@ const (
 
 // Meta describes a snapshot's archive.
 type Meta struct {
-	// Format and Version say what wrote the archive.
+	// Format and Version identify the format of the archive.
 	Format  string
 	Version int
 	ID      string
@@ -49,7 +49,7 @@ type Meta struct {
 	Term  uint64
 	// Size is the length of the state in bytes.
 	Size int64
-	// Redacted says that the secrets of nodes and volumes were left out: it cannot be restored.
+	// Redacted is set when the secrets of nodes and volumes are left out. Such an archive cannot be restored.
 	Redacted bool `json:",omitempty"`
 	// Created is when the archive was made.
 	Created time.Time
@@ -153,7 +153,7 @@ func (g guarded) Write(b []byte) (int, error) {
 	return g.w.Write(b)
 }
 
-// InspectArchive checks an archive whole and tells what it holds.
+// InspectArchive checks a whole archive and describes it.
 func InspectArchive(rd io.Reader) (Meta, error) {
 	m, _, err := loadArchive(rd)
 	return m, err
@@ -249,9 +249,8 @@ func (r *Raft) RestoreArchive(ctx context.Context, rd io.Reader, force bool) err
 	return r.install(ctx, m, f)
 }
 
-// reconcile brings into the state that is restored what does not go back with it. The agreed version is that of the
-// entries that come after it, and a server that is away may hold entries of before: it never goes down. Servers of a new
-// cluster know what is in the archive.
+// reconcile carries into the restored state what must not go back with it. The agreed version never decreases: later log
+// entries depend on it, and a server that is away may still hold earlier ones.
 func (r *Raft) reconcile(older *state.Store) {
 	tx := older.Write(older.Read().Index(), r.now())
 	if agreed := r.Agreed(); tx.AgreedVersion() < agreed {
@@ -264,7 +263,7 @@ func (r *Raft) reconcile(older *state.Store) {
 	tx.Commit()
 }
 
-// shut refuses commands, and waits until those of before are applied.
+// shut refuses new commands and waits until the earlier ones are applied.
 func (r *Raft) shut(ctx context.Context) error {
 	r.writing.Lock()
 	was := r.restoring

@@ -22,13 +22,13 @@ type Peer struct {
 
 // Oversight is what the autopilot asks about the servers of the region.
 type Oversight interface {
-	// AutopilotConfig says how to keep the servers in order.
+	// AutopilotConfig returns the configuration of the autopilot.
 	AutopilotConfig() *api.AutopilotConfiguration
 	// Peers lists the servers that are known.
 	Peers() []Peer
 	// PeerInfo asks a server about its log.
 	PeerInfo(ctx context.Context, p Peer) (*api.PeerInfoResponse, error)
-	// Evict tells that a failed server shall count as gone; it must not block.
+	// Evict marks a failed server as removed; it must not block.
 	Evict(p Peer)
 }
 
@@ -45,7 +45,7 @@ func (r *Raft) Oversee(ctx context.Context, o Oversight) error {
 	return nil
 }
 
-// Health tells how the servers are, as the autopilot of the leader sees them; nil elsewhere.
+// Health returns the health of the servers as the autopilot of the leader sees it; nil on other servers.
 func (r *Raft) Health() *api.OperatorHealthReply {
 	pilot := r.pilot.Load()
 	if pilot == nil {
@@ -101,7 +101,7 @@ func (o *overseer) KnownServers() map[raft.ServerID]*autopilot.Server {
 	return out
 }
 
-// FetchServerStats asks all servers at once; those that do not answer in time have no statistics.
+// FetchServerStats asks all servers at once; servers that do not reply in time have no statistics.
 func (o *overseer) FetchServerStats(ctx context.Context, servers map[raft.ServerID]*autopilot.Server) map[raft.ServerID]*autopilot.ServerStats {
 	type answer struct {
 		id    raft.ServerID

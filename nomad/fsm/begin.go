@@ -15,14 +15,14 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// damagedSnapshots is the directory beside "snapshots" for those that could not be read.
+// damagedSnapshots is the directory next to "snapshots" for snapshots that could not be read.
 const damagedSnapshots = "snapshots.damaged"
 
 // begun is what a start begins with.
 type begun struct {
 	// index is that of the restored snapshot, 0 when there is none.
 	index uint64
-	// damaged are the names of newer snapshots that could not be read, why says why.
+	// damaged holds the names of newer snapshots that could not be read; why is the reason.
 	damaged []string
 	why     error
 }
@@ -50,7 +50,7 @@ func snapshotNames(dir string) (all []snapshotName, err error) {
 }
 
 // begin restores the newest snapshot of the directory that can be read. An older one will do only where the log has
-// all that lies between it and the newest: what this server has told others to have, it must have.
+// all that lies between it and the newest: entries that this server has acknowledged must not be lost.
 func (m *machine) begin(st *stores, dir string) (begun, error) {
 	var b begun
 	all, err := snapshotNames(dir)
@@ -60,7 +60,7 @@ func (m *machine) begin(st *stores, dir string) (begun, error) {
 	for _, n := range all {
 		if b.why != nil {
 			if err := continues(st.logs, n, all[0]); err != nil {
-				return b, damaged(dir, fmt.Errorf("%w; the one before, %s, will not do: %w", b.why, n.name, err))
+				return b, damaged(dir, fmt.Errorf("%w; the previous one, %s, cannot be used: %w", b.why, n.name, err))
 			}
 		}
 		err := m.beginWith(st.snapshots, n)
@@ -86,7 +86,7 @@ func (m *machine) beginWith(snapshots raft.SnapshotStore, n snapshotName) error 
 	}
 	defer body.Close()
 	if meta.Index != n.index || meta.Term != n.term || meta.Version < raft.SnapshotVersionMin || meta.Version > raft.SnapshotVersionMax {
-		return fault.New(fault.Invalid, "it says that it is of entry %d and term %d, format %d", meta.Index, meta.Term, meta.Version)
+		return fault.New(fault.Invalid, "it contains entry %d of term %d in format %d", meta.Index, meta.Term, meta.Version)
 	}
 	return m.restore(body)
 }
@@ -95,7 +95,7 @@ func (m *machine) restore(r io.Reader) error {
 	return m.state.Restore(bufio.NewReaderSize(r, 1<<20), minVersion)
 }
 
-// continues says why the log does not lead from one snapshot to another. A snapshot that a user restored follows from
+// continues returns an error when the log does not lead from one snapshot to another. A snapshot that a user restored follows from
 // no log: it has an index of its own.
 func continues(logs raft.LogStore, from, to snapshotName) error {
 	for i := from.index + 1; i <= to.index; i++ {
@@ -113,7 +113,7 @@ func continues(logs raft.LogStore, from, to snapshotName) error {
 	return nil
 }
 
-// reaches fails when the log goes on after an index, but not from there.
+// reaches returns an error when the log continues after an index but does not begin there.
 func reaches(logs raft.LogStore, index uint64, dir string) error {
 	first, err := logs.FirstIndex()
 	if err != nil {

@@ -109,7 +109,7 @@ func (r *Raft) stand() {
 	}
 }
 
-// unknownOutcome is the answer when leadership went while an entry was under way: the next leader may
+// unknownOutcome is the error when leadership was lost while an entry was being committed: the next leader may
 // have it or not.
 func unknownOutcome(err error) error {
 	return fault.New(fault.Unavailable, "the outcome is unknown: %w", err)

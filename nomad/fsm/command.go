@@ -31,7 +31,7 @@ type Proposer interface {
 	Propose(ctx context.Context, cmd Command) (Result, error)
 }
 
-// Leader is the log of a server whose answers others rely on: it knows whether the server leads still. One that was
+// Leader is the log of a server whose replies others rely on: it reports whether the server still leads. One that was
 // stopped for a while may not have noticed that it was replaced.
 type Leader interface {
 	Proposer

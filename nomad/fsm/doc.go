@@ -10,10 +10,10 @@
 // are numbers in one append-only list.
 //
 // Invariants:
-//   - Apply runs in one write transaction, which is committed when it answers no error and aborted
+//   - Apply runs in one write transaction, which is committed when it returns no error and aborted
 //     otherwise. The proposer gets that error with its class.
 //   - An entry whose checksum is wrong, or whose kind is unknown and below [KindSkippable], stops the
-//     machine: nothing after it is applied, no snapshot is taken, and [Raft.Failed] tells the server to
+//     machine: nothing after it is applied, no snapshot is taken, and [Raft.Failed] signals the server to
 //     end. The disk then has what a newer program or another server needs to go on.
 //   - One process uses a data directory: a lock file is held while it is open.
 //   - Time in a command is the proposer's; Apply sees it as tx.Now().

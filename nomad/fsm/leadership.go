@@ -11,7 +11,7 @@ import (
 )
 
 // IsLeader reports whether this server leads and everything committed before its term is applied
-// here: only then may it answer for the cluster. It is false while [Raft.Lead] does not run.
+// here: only then may it reply for the cluster. It is false while [Raft.Lead] does not run.
 func (r *Raft) IsLeader() bool { return r.raft.State() == raft.Leader && r.answers() }
 
 // answers reports whether what was committed before the term of the moment is applied here.
@@ -30,7 +30,7 @@ func (r *Raft) LeaderAddress() string {
 // LastContact is when a follower last heard of the leader.
 func (r *Raft) LastContact() time.Time { return r.raft.LastContact() }
 
-// Leadership tells of changes; only the newest one waits for a slow reader. There must be at most
+// Leadership sends changes of leadership; a slow reader receives only the newest one. There must be at most
 // one reader, [Raft.Lead] among them.
 func (r *Raft) Leadership() <-chan bool { return r.raft.LeaderCh() }
 
@@ -75,7 +75,7 @@ func begin(ctx context.Context, work func(context.Context)) (stop func()) {
 	}
 }
 
-// term retries run until the term is over, and begins it anew after a restore.
+// term retries run until the term ends, and starts it again after a restore.
 func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 	for pauses := retry.Between(100*time.Millisecond, 5*time.Second); ctx.Err() == nil; {
 		renewed := r.renewal()
@@ -95,7 +95,7 @@ func (r *Raft) term(ctx context.Context, run func(context.Context) error) {
 		case ctx.Err() != nil:
 			return
 		case ended(renewed):
-			r.log.Info("another state was restored: the leader's loops begin anew")
+			r.log.Info("another state was restored: the leader's loops start again")
 			pauses.Reset()
 			continue
 		}

@@ -13,10 +13,10 @@ import (
 // leadsTimeout bounds the wait for a majority.
 const leadsTimeout = 5 * time.Second
 
-// lease is how long the word of a majority that this server leads is taken for true.
+// lease is how long the confirmation of a majority that this server leads is valid.
 type lease struct {
 	length time.Duration
-	// turn is held by who asks the majority, and guards since and term.
+	// turn is held by the caller that asks the majority; it guards since and term.
 	turn chan struct{}
 	// since is when the majority was asked that said yes last, in the term: CLOCK_BOOTTIME, which goes on while the process
 	// is frozen and while the host sleeps.
@@ -33,7 +33,7 @@ func (r *Raft) Term() uint64 { return r.raft.CurrentTerm() }
 // meanwhile is what the leader had. A majority is asked, at most once in a quarter of the heartbeat timeout.
 func (r *Raft) Leads(ctx context.Context, term uint64) error {
 	asked := bootTime()
-	wait, cancel := context.WithTimeout(ctx, leadsTimeout) // a log that hangs answers nothing
+	wait, cancel := context.WithTimeout(ctx, leadsTimeout) // a log that hangs never replies
 	defer cancel()
 	select {
 	case r.lease.turn <- struct{}{}:
@@ -60,7 +60,7 @@ func notKnown(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fault.New(fault.NotLeader, "no majority says that this server leads: %w", err)
+	return fault.New(fault.NotLeader, "no majority confirms that this server leads: %w", err)
 }
 
 func bootTime() time.Duration {

@@ -62,7 +62,7 @@ func (l *Local) Entry(cmd Command, now time.Time) ([]byte, error) {
 	return b, nil
 }
 
-// Apply applies an entry, whoever made it, at the next index.
+// Apply applies an entry at the next index.
 func (l *Local) Apply(entry []byte) (Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,7 +29,7 @@ func newMachine(s *state.Store, r *Registry, log hclog.Logger) *machine {
 	return &machine{state: s, registry: r, log: log, failed: make(chan struct{})}
 }
 
-// applied is the answer to the proposer.
+// applied is the result for the proposer.
 type applied struct {
 	value any
 	err   error
@@ -59,7 +59,7 @@ func (m *machine) apply(index uint64, b []byte) applied {
 	if err := decodeInto(cmd, e.body); err != nil {
 		return applied{err: m.fail(fmt.Errorf("log entry %d: %w", index, err))}
 	}
-	// A program of before may have let it into the log: it changes nothing, on all servers alike.
+	// An earlier program may have written it: it changes nothing, and all servers do the same.
 	if err := Sound(cmd); err != nil {
 		return applied{err: fmt.Errorf("log entry %d, command kind %d: %w", index, e.kind, err)}
 	}

@@ -20,7 +20,7 @@ import (
 
 // Config is what the consensus engine needs.
 type Config struct {
-	// ID names this server for ever; Name is what people call it.
+	// ID is the permanent id of this server; Name is its name for people.
 	ID string
 	// Advertise is the address at which other servers reach the port, host:port.
 	Advertise string
@@ -210,14 +210,14 @@ func (r *Raft) Close() error {
 	return errors.Join(append(errs, r.stores.close())...)
 }
 
-// Failed is closed when the log holds something that this program must not skip; Failure says what.
+// Failed is closed when the log holds something that this program must not skip; Failure returns the reason.
 func (r *Raft) Failed() <-chan struct{} { return r.machine.failed }
 
 // Failure is why the state machine stopped, or nil.
 func (r *Raft) Failure() error { return r.machine.failure() }
 
 // Propose brings a command into the log and waits until it is applied here. When ctx ends first the
-// outcome is unknown and the answer a fault.Timeout.
+// outcome is unknown and the error is a fault.Timeout.
 func (r *Raft) Propose(ctx context.Context, cmd Command) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, err

@@ -31,20 +31,20 @@ type Recovery struct {
 	Log   hclog.Logger
 }
 
-// Recovered says what a log holds, and what was done.
+// Recovered describes the contents of a log and the changes made.
 type Recovered struct {
 	// Snapshot is the index of the snapshot that a start begins with; First and Last are those of the log after it.
 	Snapshot, First, Last uint64
 	// Damaged are newer snapshots that cannot be read; the log makes up for them.
 	Damaged []string
-	// Bad is the first entry that cannot be read or applied, Why says why; 0 when a server would start.
+	// Bad is the first entry that cannot be read or applied and Why is the reason; 0 when a server would start.
 	Bad uint64
 	Why error
 	// Backup is the copy of the directory as it was; empty when nothing was to be changed.
 	Backup string
 }
 
-// Recover looks at the log of a stopped server, and changes it as it is told, after a copy was made.
+// Recover inspects the log of a stopped server and, after making a copy, applies the requested changes.
 func Recover(r Recovery) (*Recovered, error) {
 	if _, err := os.Stat(filepath.Join(r.Dir, "wal")); err != nil {
 		return nil, fault.New(fault.NotFound, "there is no raft log in %s", r.Dir)
@@ -64,7 +64,7 @@ func Recover(r Recovery) (*Recovered, error) {
 	return out, errors.Join(err, st.close())
 }
 
-// backup copies the directory beside itself.
+// backup copies the directory next to the original.
 func (r Recovery) backup() (string, error) {
 	lock, err := lockDir(r.Dir)
 	if err != nil {

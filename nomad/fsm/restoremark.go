@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// RestoreMark says that a restore begins, or has ended: a leader that finds one begun gives its own state to all.
+// RestoreMark records that a restore begins or has ended. A leader that finds a begun restore gives its own state to all servers.
 type RestoreMark struct {
 	Begin bool
 }
@@ -57,13 +57,13 @@ func (r *Raft) mark(ctx context.Context, begin bool) error {
 	return r.await(ctx, r.raft.ApplyLog(raft.Log{Data: b}, enqueueTimeout))
 }
 
-// mend ends a restore that another leader began, or this one in an earlier term: servers may be on two lines, see
-// DESIGN.md. Whoever is on the other one, or comes back from it, gets the state of this server.
+// mend ends a restore that another leader began, or this one in an earlier term: servers may have two different
+// histories, see DESIGN.md. A server with the other history gets the state of this server.
 func (r *Raft) mend(ctx context.Context) error {
 	if !r.state.Read().Restoring() {
 		return nil
 	}
-	r.log.Warn("a restore was begun and not ended: all servers get the state of this one")
+	r.log.Warn("found an unfinished restore: all servers get the state of this server")
 	if err := r.shut(ctx); err != nil {
 		return fmt.Errorf("end a restore: %w", err)
 	}

@@ -52,7 +52,7 @@ func verifyEntry(logs raft.LogStore, index uint64) error {
 	case err != nil:
 		return err
 	case l.Index != index:
-		return fmt.Errorf("it says that it is entry %d", l.Index)
+		return fmt.Errorf("its index is %d", l.Index)
 	case l.Type != raft.LogCommand:
 		return nil
 	}

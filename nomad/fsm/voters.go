@@ -25,7 +25,7 @@ func newConfigLog(logs raft.LogStore) *configLog {
 	return &configLog{LogStore: logs, entries: map[uint64]raft.Configuration{}}
 }
 
-// IsMonotonic passes on what the log says of itself. It implements [raft.MonotonicLogStore].
+// IsMonotonic returns the property of the wrapped log. It implements [raft.MonotonicLogStore].
 func (c *configLog) IsMonotonic() bool {
 	m, ok := c.LogStore.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()
@@ -85,7 +85,7 @@ func (c *configLog) newest() (uint64, raft.Configuration) {
 	return index, c.entries[index]
 }
 
-// Voters are the newest voters that this server knows of, and whether it knows that they are committed.
+// Voters returns the newest voters that this server has, and whether it knows that they are committed.
 func (r *Raft) Voters() (_ *api.Voters, settled bool, _ error) {
 	f := r.raft.GetConfiguration()
 	if err := f.Error(); err != nil {
