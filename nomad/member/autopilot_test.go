@@ -48,7 +48,7 @@ func TestADeadServerThatAnswersIsNotRemoved(t *testing.T) {
 		t.Fatalf("the autopilot sees %+v", dead)
 	}
 	o.Evict(dead)
-	until(t, "b was asked", func() bool { return a.log.count("and it answers") == 1 })
+	until(t, "b was asked", func() bool { return a.log.count("but it replies") == 1 })
 	a.looked(t, w, "d")
 	if status := a.status("b"); status != "failed" || a.removed("b") {
 		t.Errorf("b is %s in gossip, which tries to reach only those that failed: %q", status, a.raft.all())
@@ -81,7 +81,7 @@ func TestPeersUnknownToGossipAreAskedBeforeTheyAreRemoved(t *testing.T) {
 		t.Fatalf("later the autopilot sees %+v", p)
 	}
 	o.Evict(p)
-	until(t, "c was asked", func() bool { return b.log.count("and it answers") == 1 })
+	until(t, "c was asked", func() bool { return b.log.count("but it replies") == 1 })
 	c.stop()
 	o.Evict(p)
 	until(t, "c is removed when it is dead", func() bool { return b.removed("c") })

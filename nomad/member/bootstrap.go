@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
-// advise tells what an operator should know about the number of servers.
+// advise logs advice about the number of servers.
 func (m *Members) advise() {
 	switch expect := m.conf.Expect; {
 	case expect == 0:
@@ -24,7 +24,7 @@ func (m *Members) advise() {
 	}
 }
 
-// PeerInfo tells other servers about the log of this one.
+// PeerInfo describes the log of this server to other servers.
 func (m *Members) PeerInfo(context.Context, *api.Empty) (*api.PeerInfoResponse, error) {
 	had, err := m.conf.Raft.Bootstrapped()
 	if err != nil {
@@ -141,7 +141,7 @@ func (m *Members) agreed(ctx context.Context, all []server) bool {
 			info, err := m.ask(ctx, s)
 			switch {
 			case err != nil:
-				m.log.Info("waiting for a server to answer before a new cluster is made", "server", s.name, "rpc", s.rpc, "error", err)
+				m.log.Info("waiting for a server to reply before a new cluster is created", "server", s.name, "rpc", s.rpc, "error", err)
 			case info.Bootstrapped:
 				m.once("has "+s.id, "a server already belongs to a cluster, or makes one: waiting to be taken in", "server", s.name)
 			}

@@ -149,7 +149,7 @@ func TestLeaderRefusesOtherLogs(t *testing.T) {
 	const line = "belongs to another cluster"
 	until(t, "all are told", func() bool {
 		return a.log.count(line) == 1 && foreign.log.count(line) >= 1 &&
-			a.log.count("cannot say of which cluster") == 1 && a.log.count("another one answers for") == 1
+			a.log.count("does not report the cluster of its log") == 1 && a.log.count("another server replies at") == 1
 	})
 	own := w.host(t, "o", 0, a)
 	own.raft.had = true

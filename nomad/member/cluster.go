@@ -17,8 +17,8 @@ import (
 
 func (m *Members) nameFile() string { return filepath.Join(m.conf.Dir, "cluster_id") }
 
-// readName reads which cluster the log on disk belongs to: the log itself tells only once a leader
-// has said how much of it is committed.
+// readName reads which cluster the log on disk belongs to: the state has it only after a leader
+// has announced how much of the log is committed.
 func (m *Members) readName() error {
 	if m.conf.Dir == "" {
 		return nil
@@ -31,7 +31,7 @@ func (m *Members) readName() error {
 	return nil
 }
 
-// keepName writes the cluster's name down whenever the log tells another one.
+// keepName stores the name of the cluster whenever it changes in the log.
 func (m *Members) keepName(ctx context.Context) error {
 	for {
 		m.mu.Lock()
@@ -109,7 +109,7 @@ func (m *Members) meet(ctx context.Context) {
 	}
 }
 
-// foreign reports whether a server holds another cluster's log, and says so once.
+// foreign reports whether a server holds the log of another cluster, and logs that once.
 func (m *Members) foreign(s server, info *api.PeerInfoResponse) bool {
 	own := m.cluster()
 	if info.Cluster == "" || own == "" || info.Cluster == own {

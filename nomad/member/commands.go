@@ -9,7 +9,7 @@ import (
 
 //msgp:limit arrays:1000000 maps:1000000
 
-// NameCluster gives the cluster its name for ever; a second one is not taken.
+// NameCluster names the cluster permanently; a second name is ignored.
 type NameCluster struct {
 	ID string `msg:",omitempty"`
 }
@@ -39,7 +39,7 @@ func (c *AgreeVersion) Apply(tx *state.Txn) (any, error) {
 	return tx.AgreedVersion(), nil
 }
 
-// Apply stores the name unless there is one, and answers the one in force.
+// Apply stores the name unless there is one, and returns the name in force.
 func (c *NameCluster) Apply(tx *state.Txn) (any, error) {
 	if tx.ClusterID() == "" {
 		tx.PutClusterID(c.ID)

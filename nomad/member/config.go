@@ -16,7 +16,7 @@ type Config struct {
 	ID, Name, Region, Datacenter, Build string
 	// RPC is the address that others reach the RPC port at.
 	RPC string
-	// Bind is the gossip address, Advertise what others are told; empty means the bound one. Without
+	// Bind is the gossip address, Advertise the address announced to others; empty means the bound one. Without
 	// Bind this server stays alone.
 	Bind, Advertise string
 	// Expect is how many servers wait for each other before the first configuration; 0 waits to be taken
@@ -42,7 +42,7 @@ type Config struct {
 	Log          hclog.Logger
 }
 
-// Join says which servers to find.
+// Join configures which servers to find.
 type Join struct {
 	// Start is tried once, Retry until it works.
 	Start, Retry []string

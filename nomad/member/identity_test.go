@@ -98,7 +98,7 @@ func TestAPeerIsAskedBeforeItIsRemoved(t *testing.T) {
 	if err := liar.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "b was asked", func() bool { return a.log.count("says itself that it did not") == 1 })
+	until(t, "b was asked", func() bool { return a.log.count("the server denies it") == 1 })
 	a.looked(t, w, "d")
 	if actions := a.raft.all(); slices.Contains(actions, "remove b") {
 		t.Errorf("b was removed without its word: %q", actions)

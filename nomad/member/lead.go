@@ -14,7 +14,7 @@ import (
 const (
 	// reconcileEvery lies between looks at the members without news.
 	reconcileEvery = 10 * time.Second
-	// silentFor is how long a server that gossip calls gone must not answer before it counts as dead.
+	// silentFor is how long a server that gossip reports as failed must not reply before it counts as dead.
 	silentFor = 3 * time.Second
 	// strangersFor is the default of [Config.StrangersFor]; a restarted cluster finds itself again in that time.
 	strangersFor = 10 * time.Minute
@@ -58,7 +58,7 @@ func (m *Members) peers() (map[string]*api.RaftServer, error) {
 	return out, nil
 }
 
-// reconcile takes new servers in and drops those that left. It does what it can and answers the first
+// reconcile takes new servers in and drops those that left. It does what it can and returns the first
 // failure.
 func (m *Members) reconcile(ctx context.Context) error {
 	var first error
@@ -82,7 +82,7 @@ func (m *Members) reconcile(ctx context.Context) error {
 func (m *Members) settle(ctx context.Context, n names) error {
 	living, id := n.alive(), n[0].id
 	if len(living) > 1 {
-		m.twins(living)
+		m.duplicateServers(living)
 	}
 	var first error
 	for _, s := range living {
@@ -108,8 +108,8 @@ func (m *Members) settle(ctx context.Context, n names) error {
 	return m.dismiss(ctx, peers[id], "left")
 }
 
-// twins tells of several living servers with one id.
-func (m *Members) twins(living names) {
+// duplicateServers logs when several living servers have one id.
+func (m *Members) duplicateServers(living names) {
 	var all []string
 	for _, s := range living {
 		all = append(all, s.name+" at "+s.rpc)
@@ -126,14 +126,14 @@ func (m *Members) twins(living names) {
 	}
 }
 
-// dismiss removes a Raft peer of which gossip says that it is gone. Gossip proves nothing: the peer itself is asked.
-// One that does not answer is removed when an operator, or the autopilot, wants the dead gone.
+// dismiss removes a Raft peer that gossip reports as failed or left. Gossip proves nothing: the peer itself is asked.
+// A peer that does not reply is removed when an operator or the autopilot requests it.
 func (m *Members) dismiss(ctx context.Context, p *api.RaftServer, how string) error {
 	info, err := m.ask(ctx, server{rpc: p.Address})
 	switch {
 	case err == nil && info.ID == p.ID && !info.Leaving:
 		m.heard(p.ID)
-		m.once("lives "+p.ID, "gossip says that a server "+how+", and it says itself that it did not: it stays a raft peer",
+		m.once("lives "+p.ID, "gossip reports that a server "+how+", and the server denies it: it stays a raft peer",
 			"id", p.ID, "rpc", p.Address)
 		return nil
 	case err != nil && !m.unwanted(p.ID):
@@ -146,14 +146,14 @@ func (m *Members) dismiss(ctx context.Context, p *api.RaftServer, how string) er
 	return m.conf.Raft.RemoveServer(ctx, p.ID)
 }
 
-// unwanted reports whether an operator wants a server gone if it is dead, by name or by the autopilot's configuration.
+// unwanted reports whether a dead server is to be removed, by request of an operator or by the configuration of the autopilot.
 func (m *Members) unwanted(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.given[id] || m.conf.Autopilot().CleanupDeadServers
 }
 
-// lost reports whether a peer that does not answer has done so for long enough.
+// lost reports whether a peer has not replied for long enough.
 func (m *Members) lost(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,12 +180,12 @@ func (m *Members) admit(ctx context.Context, s server, peers map[string]*api.Raf
 	case err != nil:
 		return fmt.Errorf("ask at %s: %w", s.rpc, err)
 	case info.ID != s.id:
-		m.once("id "+s.id+info.ID, "gossip names a server that another one answers for: it is not taken in", "server", s.name, "rpc", s.rpc, "id", s.id, "answers", info.ID)
+		m.once("id "+s.id+info.ID, "another server replies at the address that gossip has for a server: it is not added", "server", s.name, "rpc", s.rpc, "id", s.id, "answers", info.ID)
 		return nil
 	case m.foreign(s, info), m.tooOld(s):
 		return nil
 	case peers[s.id] == nil && info.Bootstrapped && info.Cluster == "":
-		m.once("nameless "+s.id, "a server has a log but cannot say of which cluster: it is not taken in before it can", "server", s.name, "rpc", s.rpc)
+		m.once("nameless "+s.id, "a server does not report the cluster of its log: it is not added until it does", "server", s.name, "rpc", s.rpc)
 		return nil
 	}
 	for _, p := range peers {
@@ -243,7 +243,7 @@ func (m *Members) dropForgotten(ctx context.Context) error {
 	return nil
 }
 
-// oversight answers the autopilot's questions during one term.
+// oversight serves the autopilot during one term.
 type oversight struct {
 	m     *Members
 	since time.Time
@@ -280,7 +280,7 @@ func (o *oversight) Peers() []fsm.Peer {
 	return out
 }
 
-// PeerInfo asks a server, or tells of this one.
+// PeerInfo asks a server for its state, or returns that of this server.
 func (o *oversight) PeerInfo(ctx context.Context, p fsm.Peer) (*api.PeerInfoResponse, error) {
 	if p.ID == o.m.conf.ID {
 		return o.m.PeerInfo(ctx, &api.Empty{})
@@ -288,7 +288,7 @@ func (o *oversight) PeerInfo(ctx context.Context, p fsm.Peer) (*api.PeerInfoResp
 	return o.m.ask(ctx, server{rpc: p.Address})
 }
 
-// Evict has a failed server removed, unless it says itself that it lives.
+// Evict removes a failed server unless the server itself replies.
 func (o *oversight) Evict(p fsm.Peer) {
 	if p.Status != statusFailed && p.Status != statusLeft {
 		return // the library takes what is not known for failed

@@ -13,7 +13,7 @@ const (
 	removalPoll    = 50 * time.Millisecond
 )
 
-// Leave takes this server out of the cluster for good: another one leads, it says that it leaves, and waits
+// Leave removes this server from the cluster permanently: it transfers the leadership, announces that it leaves, and waits
 // until the others have removed it.
 func (m *Members) Leave(ctx context.Context) error {
 	peers, err := m.peers()
@@ -69,7 +69,7 @@ func (m *Members) removed(ctx context.Context) {
 			return
 		}
 		if !await(ctx, nil, removalPoll) {
-			m.log.Info("not told of being removed; going")
+			m.log.Info("stopping before the removal was confirmed")
 			return
 		}
 	}

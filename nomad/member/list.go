@@ -28,7 +28,7 @@ type server struct {
 	version                              uint64
 }
 
-// tags tell others how to reach this server.
+// tags describe how to reach this server.
 func (m *Members) tags() map[string]string {
 	host, port, _ := net.SplitHostPort(m.conf.RPC)
 	tags := map[string]string{
@@ -44,7 +44,7 @@ func (m *Members) tags() map[string]string {
 	return tags
 }
 
-// parse reads a member; it is not a server when its tags do not say so.
+// parse reads a member; a member without the tags of a server is none.
 func parse(x serf.Member) (server, bool) {
 	if x.Tags["role"] != roleServer || x.Tags["id"] == "" || x.Tags["port"] == "" {
 		return server{}, false
@@ -83,8 +83,8 @@ func (m *Members) servers(region string) []server {
 	return out
 }
 
-// names are the members that carry the id of one server: it may have been renamed, and what gossip says of an id
-// anybody with the gossip key can say.
+// names are the members that carry the id of one server: it may have been renamed, and anyone
+// with the gossip key can claim an id.
 type names []server
 
 // byID groups the servers of this region, sorted by id.
@@ -170,7 +170,7 @@ func (m *Members) Servers(region string) []string {
 	return out
 }
 
-// Name is what people call the server with the id; the id when nobody knows it.
+// Name returns the name of the server with the id, or the id when the name is unknown.
 func (m *Members) Name(id string) string {
 	for _, n := range m.byID() {
 		if n[0].id == id {

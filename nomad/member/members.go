@@ -52,8 +52,8 @@ type Members struct {
 	named   string
 	trying  bool
 	leaving bool
-	// given up are the servers that an operator or the autopilot wants gone, silent since when a peer that gossip
-	// calls gone does not answer; by id.
+	// givenUp are the servers that an operator or the autopilot wants removed; silent is since when a peer that gossip
+	// reports as failed does not reply. Both are by id.
 	given  map[string]bool
 	silent map[string]time.Time
 }
@@ -209,7 +209,7 @@ func (m *Members) Run(ctx context.Context) error {
 	return err
 }
 
-// drain takes all events, and remembers who is gone.
+// drain takes all events and records which servers left.
 func (m *Members) drain() {
 	for {
 		select {
@@ -249,11 +249,11 @@ func (m *Members) happened(e serf.MemberEvent) {
 			delete(m.gone, s.id)
 		}
 	}
-	m.tell()
+	m.wake()
 }
 
-// tell wakes who waits for news; the mutex is held.
-func (m *Members) tell() {
+// wake wakes the waiters; the mutex is held.
+func (m *Members) wake() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
@@ -289,12 +289,12 @@ func (m *Members) evictions(ctx context.Context) {
 	}
 }
 
-// evicted gives up a server that the autopilot wants gone. Gossip may not have noticed yet that it is back, or not reach
-// it: one that answers stays, in gossip too, which tries no more to reach those that left.
+// evicted gives up a server that the autopilot wants removed. Gossip may not have noticed that it is back, or may not reach
+// it. A server that replies stays, also in gossip, which does not contact servers that left.
 func (m *Members) evicted(ctx context.Context, p fsm.Peer) {
 	if info, err := m.ask(ctx, server{rpc: p.Address}); err == nil && info.ID == p.ID && !info.Leaving {
 		m.heard(p.ID)
-		m.once("back "+p.ID, "gossip takes a server for dead, and it answers: it stays", "server", p.Name, "id", p.ID, "rpc", p.Address)
+		m.once("back "+p.ID, "gossip reports a server as dead, but it replies: it stays", "server", p.Name, "id", p.ID, "rpc", p.Address)
 		return
 	}
 	m.log.Warn("a server is dead: removing it", "server", p.Name, "id", p.ID)
@@ -303,7 +303,7 @@ func (m *Members) evicted(ctx context.Context, p fsm.Peer) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.gone[p.ID] = p.Name
-		m.tell()
+		m.wake()
 		return
 	}
 	if err := m.pool.RemoveFailedNode(p.Name); err != nil {
@@ -355,7 +355,7 @@ func (m *Members) ForceLeave(name string, prune bool) error {
 	return nil
 }
 
-// giveUp remembers that somebody who may decide it wants a server gone.
+// giveUp records an authorized request to remove a server.
 func (m *Members) giveUp(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

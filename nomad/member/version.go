@@ -8,7 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
-// versionOf reads the version of the log's language from a server's tag; 1 when it does not say.
+// versionOf reads the version of the log from the tag of a server; 1 without a valid tag.
 func versionOf(tag string) uint64 {
 	v, err := strconv.ParseUint(tag, 10, 32)
 	if err != nil || v == 0 {
@@ -17,8 +17,8 @@ func versionOf(tag string) uint64 {
 	return v
 }
 
-// agree raises the version of the log to what all Raft peers say themselves that they understand. A peer that does
-// not answer keeps it where it is.
+// agree raises the version of the log to the newest that all Raft peers report. The version stays when a peer
+// does not reply.
 func (m *Members) agree(ctx context.Context) error {
 	agreed := m.conf.State.Read().AgreedVersion()
 	if fsm.Version <= agreed {
@@ -49,13 +49,13 @@ func (m *Members) agree(ctx context.Context) error {
 	return nil
 }
 
-// tooOld reports, once, a server that would not understand what the others write.
+// tooOld reports whether a server is older than the agreed version, and logs that once.
 func (m *Members) tooOld(s server) bool {
 	agreed := m.conf.State.Read().AgreedVersion()
 	if s.version >= agreed {
 		return false
 	}
-	m.once("old "+s.id, "a server is too old for this cluster: it is not taken in, start a newer program there",
+	m.once("old "+s.id, "a server is too old for this cluster and is not added: start a newer program there",
 		"server", s.name, "its_version", s.version, "agreed_version", agreed)
 	return true
 }
