@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/ids"
 )
 
-// Bounds of what a node says of itself. It is a row on every server, a part of every list of nodes, and added up.
+// Bounds of what a node reports of itself. It is a row on every server, a part of every list of nodes, and added up.
 const (
 	nameMax = 256
 	poolMax = 128
@@ -24,17 +24,17 @@ const (
 	reservedMax = 16 << 10
 	// quantityMax bounds MHz, MB and Mbit/s.
 	quantityMax = 1 << 40
-	// mountsMax bounds the mounts that a node tells, and those that were noted before; mountMax is one in bytes.
+	// mountsMax bounds the mounts that a node reports, and those recorded earlier; mountMax is one in bytes.
 	mountsMax = 10_000
 	mountMax  = 4 << 10
-	// drainMetaMax bounds the keys and values of what an operator says of a drain, in bytes.
+	// drainMetaMax bounds the keys and values in the metadata of a drain, in bytes.
 	drainMetaMax = 16 << 10
 	// textMax is how much of a text is kept, detailsMax how many details of an event.
 	textMax    = 1 << 10
 	detailsMax = 32
 )
 
-// drainBounds refuses a drain of which is said too much: lists of nodes show it.
+// drainBounds refuses a drain with too much metadata: lists of nodes show it.
 func drainBounds(meta map[string]string) error {
 	n := 0
 	for k, v := range meta {
@@ -46,7 +46,7 @@ func drainBounds(meta map[string]string) error {
 	return nil
 }
 
-// bounds refuses a node that says too much of itself.
+// bounds refuses a node record that is too large.
 func bounds(n *api.Node, noted int) error {
 	for what, name := range map[string]string{"ID": n.ID, "name": n.Name, "datacenter": n.Datacenter, "class": n.NodeClass, "secret ID": n.SecretID} {
 		if len(name) > nameMax {
@@ -97,7 +97,7 @@ func bounds(n *api.Node, noted int) error {
 		{"networks", networks, networksMax},
 		{"characters of reserved ports", reserved, reservedMax},
 		{"mounts", len(n.StaleMounts), mountsMax},
-		{"mounts, with those of before", len(n.StaleMounts) + noted, 2 * mountsMax},
+		{"mounts, including earlier ones", len(n.StaleMounts) + noted, 2 * mountsMax},
 		{"bytes of drivers and host volumes", shown.Msgsize() - (&api.Node{}).Msgsize(), shownMax},
 		{"bytes", n.Msgsize(), nodeMax + mountsMax*mountMax},
 		{"bytes without its mounts", sizeWithoutMounts(n), nodeMax},
@@ -129,7 +129,7 @@ func cut(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
-// briefDrivers cuts what drivers say of their health: it is for people, and no reason to refuse a node.
+// briefDrivers shortens the health descriptions of drivers: they are for people, and no reason to refuse a node.
 func briefDrivers(all map[string]*api.DriverInfo) map[string]*api.DriverInfo {
 	if all == nil {
 		return nil
@@ -146,8 +146,8 @@ func briefDrivers(all map[string]*api.DriverInfo) map[string]*api.DriverInfo {
 	return out
 }
 
-// namedPlugins takes plugins whose drivers name themselves, or the node, by what cannot be stored and shown for
-// unhealthy: that is no reason to refuse a node. A driver that has not told its id of the node yet tells it later.
+// namedPlugins marks plugins as unhealthy whose driver reports a name or node id that cannot be stored and shown:
+// that is no reason to refuse a node. A driver may report its id of the node later.
 func namedPlugins(all map[string]*api.CSIInfo) map[string]*api.CSIInfo {
 	if all == nil {
 		return nil
@@ -191,7 +191,7 @@ func wrongID(id string, most int) string {
 	return ids.Wrong(id)
 }
 
-// briefEvents keeps of a node's events what is kept of them, in short: a heartbeat is not refused for what it tells.
+// briefEvents shortens the events of a node to the kept size: a heartbeat is not refused for its events.
 func briefEvents(all []*api.NodeEvent) []*api.NodeEvent {
 	all = all[max(0, len(all)-eventsKept):]
 	out := make([]*api.NodeEvent, 0, len(all))

@@ -62,12 +62,12 @@ func seen(n *api.Node) api.Node {
 	s.HTTPAddr, s.RPCAddr, s.TLSEnabled, s.SecretID = "", "", false, ""
 	s.CgroupParent, s.GCVolumesOnNodeGC, s.BootID, s.Silence, s.StaleMounts = "", false, "", 0, nil
 	s.Process, s.Number, s.Former = "", 0, nil
-	s.Drivers = nil // the class says which of them work
+	s.Drivers = nil // the class has which of them work
 	s.CSIControllerPlugins, s.CSINodePlugins = unworded(n.CSIControllerPlugins), unworded(n.CSINodePlugins)
 	return s
 }
 
-// unworded are plugins without what they tell people about their health.
+// unworded returns plugins without their health descriptions.
 func unworded(plugins map[string]*api.CSIInfo) map[string]*api.CSIInfo {
 	m := make(map[string]*api.CSIInfo, len(plugins))
 	for id, p := range plugins {

@@ -19,12 +19,12 @@ import (
 // eventsKept is how many events a node remembers.
 const eventsKept = 10
 
-// Outcome is what commands on nodes answer.
+// Outcome is the result of commands on nodes.
 type Outcome struct {
 	Evals []string
 	// Rollback is the mark that a registration lacks which was not taken.
 	Rollback int64
-	// Late says that a registration was not taken because there is a newer one.
+	// Late is set when a registration was ignored because there is a newer one.
 	Late bool
 }
 
@@ -81,7 +81,7 @@ type StepDrain struct {
 	NodeID  string   `msg:",omitempty"`
 	Migrate []string `msg:",omitempty"`
 	Done    bool     `msg:",omitempty"`
-	// Waits says which volumes the drain waits for, when that is news.
+	// Waits lists the volumes that the drain waits for, when that has changed.
 	Waits string `msg:",omitempty"`
 	Seed  string `msg:",omitempty"`
 }

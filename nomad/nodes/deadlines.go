@@ -39,7 +39,7 @@ func (d *deadlines) set(id string, now, at time.Time) bool {
 	return true
 }
 
-// put sets a deadline and wakes who waits when it is the nearest; the caller holds the lock.
+// put sets a deadline and wakes the waiter when it is the nearest; the caller holds the lock.
 func (d *deadlines) put(id string, seen, at time.Time) {
 	if !d.nodes.Set(id, at, seen) {
 		return
@@ -73,7 +73,7 @@ func (d *deadlines) drop(id string) {
 	d.nodes.Drop(id)
 }
 
-// retry puts a node back that could not be marked, or is to be looked at again.
+// retry puts a node back that could not be marked, or is to be checked again.
 func (d *deadlines) retry(e deadline, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,7 +88,7 @@ type deadline struct {
 	seen time.Time
 }
 
-// expired takes out the nodes that are due and tells when the next one is; zero means never.
+// expired removes the nodes that are due and returns when the next one is; zero means never.
 func (d *deadlines) expired(now time.Time) (due []deadline, next time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

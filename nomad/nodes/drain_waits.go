@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// drainWaitsAfter is for how long a drain waits for volumes before it says so, drainWaitsEvery how often it
-	// says so at most.
+	// drainWaitsAfter is how long a drain waits for volumes before it reports that; drainWaitsEvery is the least time between
+	// two reports.
 	drainWaitsAfter = 10 * time.Second
 	drainWaitsEvery = time.Minute
 	// drainWaitsShown bounds how many volumes are named.
@@ -23,7 +23,7 @@ const (
 	causeMax = 200
 )
 
-// drainWaits remembers of draining nodes since when they wait for volumes, and what of that was told.
+// drainWaits records since when draining nodes wait for volumes, and what was reported of that.
 type drainWaits map[string]*drainWait
 
 type drainWait struct {
@@ -36,7 +36,7 @@ func (w drainWaits) keep(draining map[string]bool) {
 	maps.DeleteFunc(w, func(id string, _ *drainWait) bool { return !draining[id] })
 }
 
-// news is what to tell now of what the drain waits for, and when there may be more to tell.
+// news returns what to report now of what the drain waits for, and when there may be more.
 func (w drainWaits) news(id string, left []string, now time.Time) (text string, again time.Time) {
 	if len(left) == 0 {
 		delete(w, id)
@@ -64,7 +64,7 @@ func (w drainWaits) news(id string, left []string, now time.Time) (text string, 
 	return text, now.Add(drainWaitsEvery)
 }
 
-func (w drainWaits) told(id, text string, now time.Time) {
+func (w drainWaits) reported(id, text string, now time.Time) {
 	w[id].text, w[id].toldAt = text, now
 }
 

@@ -20,7 +20,7 @@ func TestDrainSaysWhichVolumesItWaitsFor(t *testing.T) {
 			t.Errorf("after %s: look again at %s", after, again)
 		}
 		if text != "" {
-			w.told("n1", text, now)
+			w.reported("n1", text, now)
 		}
 		return text
 	}

@@ -22,7 +22,7 @@ func (s *Service) drainLoop(ctx context.Context) error {
 	for {
 		b, err := feed.NextBefore(ctx, wake)
 		if err != nil {
-			return nil //nolint:nilerr // the term is over
+			return nil //nolint:nilerr // the term has ended
 		}
 		follow(s.state, b, draining)
 		waits.keep(draining)
@@ -61,7 +61,7 @@ func follow(s *state.Store, b state.Batch, draining map[string]bool) {
 	}
 }
 
-// drainNode takes the next step of one drain and tells when to look again.
+// drainNode takes the next step of one drain and returns when to check again.
 func (s *Service) drainNode(ctx context.Context, id string, waits drainWaits) (time.Time, error) {
 	tx := s.state.Read()
 	n := tx.Node(id)
@@ -92,7 +92,7 @@ func (s *Service) drainNode(ctx context.Context, id string, waits drainWaits) (t
 	case d.Done:
 		s.log.Info("node drain complete", "node", id)
 	case news != "":
-		waits.told(id, news, now)
+		waits.reported(id, news, now)
 		s.log.Warn("node drain waits for volumes", "node", id, "volumes", news)
 	}
 	return d.Wake, nil

@@ -24,7 +24,7 @@ func newEvals(tx *state.Txn, n *api.Node, trigger, seed string) *evalSet {
 	return &evalSet{tx: tx, node: n, trigger: trigger, seed: seed, seen: map[[2]string]bool{}}
 }
 
-// add evaluates the job; when it is gone, the version that a still runs.
+// add evaluates the job or, when it was removed, the version that a still runs.
 func (s *evalSet) add(j *api.Job, a *api.Allocation) {
 	if j == nil && a != nil {
 		j = a.Job

@@ -31,7 +31,7 @@ func (s *newest) admit(n *api.Node, r *api.NodeHeartbeatRequest) error {
 	defer s.mu.Unlock()
 	last := s.byNode[n.ID]
 	if r.Process != n.Process || r.Number < n.Number || r.Process == last.process && r.Number < last.number {
-		return fault.New(fault.NotFound, "node %q has said something newer since it sent this heartbeat: it must register again", n.ID)
+		return fault.New(fault.NotFound, "node %q sent newer data after this heartbeat: it must register again", n.ID)
 	}
 	if s.byNode == nil {
 		s.byNode = map[string]sequence{}

@@ -11,10 +11,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// waitDefault bounds how long assignments wait when the node does not say.
+// waitDefault bounds how long assignments wait when the request has no bound.
 const waitDefault = 5 * time.Minute
 
-// Assignments waits until what a node should run differs from what it knows, and tells the difference.
+// Assignments waits until what a node should run differs from what it has, and returns the difference.
 func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest) (*api.NodeAssignmentsResponse, error) {
 	out := &api.NodeAssignmentsResponse{}
 	q := r.QueryOptions
@@ -51,11 +51,11 @@ func (s *Service) Assignments(ctx context.Context, r *api.NodeAssignmentsRequest
 	}
 }
 
-// portionMax bounds what one answer says of allocations, in bytes: each comes with its job.
+// portionMax bounds the allocations in one reply, in bytes: each comes with its job.
 const portionMax = 16 << 20
 
-// portion leaves out of an answer what does not fit into a message, and reports whether it did. Without an index it is
-// no state to go on from: the node tells what it has, and is answered the rest.
+// portion cuts a reply that does not fit into a message, and reports whether it did. Such a reply has no index: the node
+// sends what it has, and receives the rest.
 func portion(out *api.NodeAssignmentsResponse) bool {
 	size := 0
 	for i, a := range out.Changed {
@@ -67,7 +67,7 @@ func portion(out *api.NodeAssignmentsResponse) bool {
 	return false
 }
 
-// since answers what changed in the state that the node's last answer came from, and whether anything did. What
+// since returns what changed since the last reply to the node, and whether anything did. What
 // was decided since then has a higher index than all that the node has.
 func since(tx *state.Txn, r *api.NodeAssignmentsRequest, out *api.NodeAssignmentsResponse) bool {
 	out.Assigned, out.Changed = nil, nil
@@ -89,7 +89,7 @@ func since(tx *state.Txn, r *api.NodeAssignmentsRequest, out *api.NodeAssignment
 	return len(out.Changed) > 0 || !out.Kept
 }
 
-// compared answers what differs from what the node has, and whether anything does.
+// compared returns what differs from what the node has, and whether anything does.
 func compared(tx *state.Txn, r *api.NodeAssignmentsRequest, out *api.NodeAssignmentsResponse) bool {
 	out.Assigned, out.Changed, out.Kept = nil, nil, false
 	known := 0

@@ -26,14 +26,14 @@ type Config struct {
 	Log   hclog.Logger
 	State *state.Store
 	Raft  fsm.Leader
-	// Servers lists the RPC addresses that nodes are told of; nil tells none.
+	// Servers lists the RPC addresses that nodes receive; nil means none.
 	Servers func() []string
-	// Voters are those of the raft log, and whether they are committed; nil tells none.
+	// Voters returns the voters of the raft log, and whether they are committed; nil means unknown.
 	Voters func() (voters *api.Voters, settled bool, err error)
 
 	Heartbeat Heartbeat
-	// Chance answers a random duration below the given one; nil means chance itself. Simulations have it repeat.
-	Chance func(below time.Duration) time.Duration
+	// Jitter returns a random duration in [0, below). Nil means [rand.N]. Simulations make it repeatable.
+	Jitter func(below time.Duration) time.Duration
 }
 
 // Heartbeat are the times of node liveness; zero fields mean those of [DefaultHeartbeat].
@@ -61,11 +61,11 @@ type Service struct {
 	servers func() []string
 	voters  func() (*api.Voters, bool, error)
 	beat    Heartbeat
-	chance  func(time.Duration) time.Duration
+	jitter  func(time.Duration) time.Duration
 
 	mu    sync.Mutex
 	watch *deadlines // while leading
-	// refusals are the nodes whose refusal was told.
+	// refusals are the nodes whose refusal was logged.
 	refusals map[string]bool
 
 	newest newest
@@ -94,11 +94,11 @@ func New(c Config) *Service {
 	if voters == nil {
 		voters = func() (*api.Voters, bool, error) { return nil, false, nil }
 	}
-	chance := c.Chance
-	if chance == nil {
-		chance = func(below time.Duration) time.Duration { return rand.N(below) }
+	jitter := c.Jitter
+	if jitter == nil {
+		jitter = func(below time.Duration) time.Duration { return rand.N(below) }
 	}
-	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, voters: voters, beat: beat, chance: chance}
+	return &Service{log: c.Log, state: c.State, raft: c.Raft, servers: servers, voters: voters, beat: beat, jitter: jitter}
 }
 
 // Handlers binds the RPC methods of the service.
@@ -117,7 +117,7 @@ func (s *Service) Handlers() []wire.Handler {
 	}
 }
 
-// Verify says whether a node proved itself by its secret.
+// Verify returns an error unless the secret is that of the node.
 func (s *Service) Verify(_ context.Context, nodeID, secret string) error {
 	n := s.state.Read().Node(nodeID)
 	if n == nil {
@@ -166,7 +166,7 @@ func (s *Service) Register(ctx context.Context, r *api.NodeRegisterRequest) (*ap
 // refusalsKept bounds how many refused nodes are remembered.
 const refusalsKept = 1000
 
-// refused tells operators of a node that is not let in, once for each address.
+// refused logs a node that is refused, once for each address.
 func (s *Service) refused(n *api.Node, err error) {
 	host, _, _ := net.SplitHostPort(n.RPCAddr)
 	who := n.ID + " " + n.Name + " " + host
@@ -225,7 +225,7 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 	switch status {
 	case "", api.NodeStatusReady, api.NodeStatusInit:
 	case api.NodeStatusDown:
-		// A node that shuts down says so.
+		// A node that shuts down reports it.
 	default:
 		return nil, fault.New(fault.Invalid, "invalid status %q for node %q", r.Status, r.NodeID)
 	}
@@ -233,7 +233,7 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 		status = n.Status
 	}
 	if (status == "" || status == n.Status) && len(r.Events) == 0 {
-		// The answer renews leases: a server that leads no more, and has not noticed, must not give it.
+		// The reply renews leases: a server that no longer leads, and has not noticed, must not send it.
 		if err := s.raft.VerifyLeader(ctx); err != nil {
 			return nil, fmt.Errorf("heartbeat of node %q: %w", n.ID, err)
 		}
@@ -250,9 +250,9 @@ func (s *Service) Heartbeat(ctx context.Context, r *api.NodeHeartbeatRequest) (*
 	return s.update(n.ID, r.Status, got)
 }
 
-// update starts the node's time anew and tells it how long that is, and that it is not yet what it asked to be. A node
-// that is found lost meanwhile gets no answer: its leases end a term after it was heard before, and this must not renew
-// them. It asks again.
+// update restarts the heartbeat timer of the node and returns its length, and whether the node is held. A node that is
+// found lost in the meantime gets no reply: its leases end one term after its previous heartbeat, and this call must not
+// renew them. The node retries.
 func (s *Service) update(id, asked string, got answer) (*api.NodeUpdateResponse, error) {
 	ttl := s.ttl()
 	s.mu.Lock()
@@ -289,7 +289,7 @@ func (s *Service) ttl() time.Duration { return s.ttlFor(0) }
 // ttlFor grows with the number of nodes; up to as much again is added so that they spread.
 func (s *Service) ttlFor(nodes int) time.Duration {
 	ttl := max(s.beat.MinTTL, time.Duration(float64(nodes)/s.beat.MaxPerSecond*float64(time.Second)))
-	return ttl + s.chance(ttl)
+	return ttl + s.jitter(ttl)
 }
 
 func (s *Service) forget(id string) {
@@ -301,7 +301,7 @@ func (s *Service) forget(id string) {
 	}
 }
 
-// answer is what a proposed command of this service answered.
+// answer is the result of a proposed command of this service.
 type answer struct {
 	index    uint64
 	evals    []string

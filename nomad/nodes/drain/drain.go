@@ -1,14 +1,14 @@
-// Package drain decides which allocations of a draining node move next, and when the drain is over.
+// Package drain decides which allocations of a draining node move next, and when the drain has ended.
 // It is pure: it sees a node, its allocations and those of their jobs, and the time.
 //
 // The order: service allocations first, as many at once as their group's migrate block allows, or all of a
-// group that shares a volume which one node may use: none could be elsewhere before the last is gone, nor before
+// group that shares a volume which one node may use: none could be elsewhere before the last has ended, nor before
 // batch work that shares it is, for which they stay; batch allocations when they end or the deadline comes; then
 // system jobs, unless they are ignored; jobs
 // that run CSI plugins last, when no volume is left. At the deadline all go at once but the plugins:
-// without them volumes would stay on the node for ever, and the drain with them.
+// without them volumes would stay on the node indefinitely, and the drain with them.
 //
-// A drain is over when neither an allocation nor a volume is left on the node: who is told that it is
+// A drain has ended when neither an allocation nor a volume is left on the node: who is told that it is
 // over may switch the machine off. Volumes of allocations that stay, as system jobs may, do not count.
 package drain
 
@@ -166,7 +166,7 @@ func paced(v View, allocs []*api.Allocation) (ids []string, wake time.Time) {
 		}
 		k := key{a.Namespace, a.JobID, a.TaskGroup}
 		if _, known := budget[k]; !known {
-			n, at := spare(v, v.Group(k.namespace, k.job, k.group), a)
+			n, at := surplus(v, v.Group(k.namespace, k.job, k.group), a)
 			budget[k], wake = n, sooner(wake, at)
 		}
 		if budget[k] > 0 {
@@ -196,8 +196,8 @@ func healthyAt(v View, g *api.TaskGroup, a *api.Allocation) (at time.Time, ever 
 	return time.Unix(0, a.ModifyTime).Add(g.Migrate.MinHealthyTime), true
 }
 
-// spare counts how many allocations of a's group may leave, and tells when there may be more.
-func spare(v View, group []*api.Allocation, a *api.Allocation) (n int, wake time.Time) {
+// surplus returns how many allocations of a's group may leave, and when there may be more.
+func surplus(v View, group []*api.Allocation, a *api.Allocation) (n int, wake time.Time) {
 	g := a.Group()
 	if g == nil {
 		return len(group), wake

@@ -114,7 +114,7 @@ func (w *World) restart(s *server) {
 	s.volumes = volumes.New(volumes.Config{State: store, Raft: s, Drivers: s.reconciler, Outcomes: s.reconciler, Now: s.now})
 	s.nodes = nodes.New(nodes.Config{
 		Log: quiet, State: store, Raft: s, Voters: s.voters,
-		Chance:    func(below time.Duration) time.Duration { return w.some(w.dice.roll(s.id+" ttl"), below) },
+		Jitter:    func(below time.Duration) time.Duration { return w.some(w.dice.roll(s.id+" ttl"), below) },
 		Heartbeat: nodes.Heartbeat{MinTTL: beatMin, Grace: beatGrace, FailoverTTL: failoverTTL},
 	})
 	s.handlers = map[string]wire.Handler{}
