@@ -17,7 +17,7 @@ import (
 const reapMax = 5_000
 
 // Delete deletes evaluations that were chosen by id or by a filter. Handing out must be paused, so that
-// nobody works on them. By id, one that still has work is refused; by filter such ones are left out.
+// no worker has them. By id, one that still has work is refused; by filter such ones are left out.
 func (s *Service) Delete(ctx context.Context, r *api.EvalDeleteRequest) (*api.EvalDeleteResponse, error) {
 	tx := s.State.Read()
 	if !tx.SchedulerConfig().PauseEvalBroker {
@@ -79,7 +79,7 @@ func filtered(ctx context.Context, tx *state.Txn, r *api.EvalDeleteRequest) ([]s
 	return ids, err
 }
 
-// inUse says why an evaluation must stay: it has allocations that run, that their job still needs, or whose volumes
+// inUse returns why an evaluation must stay: it has allocations that run, that their job still needs, or whose volumes
 // are not given back.
 func inUse(tx *state.Txn, e *api.Evaluation) string {
 	j := tx.Job(e.Namespace, e.JobID)
@@ -90,9 +90,9 @@ func inUse(tx *state.Txn, e *api.Evaluation) string {
 		}
 		switch {
 		case reconcile.Remembered(a, j, dead):
-			return fmt.Sprintf("allocation %s tells job %q what is done", a.ID, e.JobID)
+			return fmt.Sprintf("allocation %s records the finished work of job %q", a.ID, e.JobID)
 		case awaitsSuccessor(j, a):
-			return fmt.Sprintf("allocation %s waits to be placed again", a.ID)
+			return fmt.Sprintf("allocation %s is about to be rescheduled", a.ID)
 		}
 		for c := range tx.ClaimsByAlloc(a.ID) {
 			return fmt.Sprintf("allocation %s still claims volume %q", a.ID, c.VolumeID)
@@ -114,8 +114,8 @@ func awaitsSuccessor(j *api.Job, a *api.Allocation) bool {
 	return again
 }
 
-// Apply implements [fsm.Command]. It answers how many evaluations it forgot, as an int: those that are
-// gone or in use now, or are handed out again, stay.
+// Apply implements [fsm.Command]. Its result is the number of deleted evaluations, an int: those that are
+// deleted or in use now, or are handed out again, stay.
 func (r *Reap) Apply(tx *state.Txn) (any, error) {
 	gone := 0
 	if !tx.SchedulerConfig().PauseEvalBroker {

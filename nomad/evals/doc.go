@@ -5,7 +5,7 @@
 //	           -> blocked tracker -> (node, volume, plugin, claim changed) -> broker
 //
 // Run first reads everything and then follows changes, so after a change of leader it is right without
-// memory. Other services only write evaluations into the state; nobody calls the broker.
+// memory. Other services only write evaluations into the state; no service calls the broker.
 //
 // Who writes what: workers write the status of evaluations and create blocked and follow-up ones, through
 // nomad/plan when there is a plan, else by [Update]. A terminal evaluation is never written again.

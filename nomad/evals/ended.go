@@ -103,7 +103,7 @@ func cancel(evals []*api.Evaluation, why string) []*api.Evaluation {
 	return writes
 }
 
-// giveUp fails an evaluation that nobody could process and has another one follow later.
+// giveUp fails an evaluation that no worker could process, and creates a later follow-up.
 func giveUp(e *api.Evaluation, now time.Time) []*api.Evaluation {
 	next := &api.Evaluation{
 		ID: newID(), Namespace: e.Namespace, JobID: e.JobID, Type: e.Type, Priority: e.Priority,

@@ -57,9 +57,9 @@ func (p *progress) reach(index uint64) {
 // Run hands out evaluations and commits plans while this server leads; [Service.Work] must run too.
 func (s *Service) Run(ctx context.Context) error {
 	l := &leader{
-		Service: s, broker: broker.New(s.Broker), over: newEnded(), capacity: newCapacity(s.State, s.roster.Fleet),
+		Service: s, broker: broker.New(s.Broker), over: newEnded(), capacity: newCapacity(s.State, s.fleets.Fleet),
 		plans: plan.NewApplier(plan.Config{
-			State: s.State, Raft: s.Raft, Roster: s.roster, Log: s.Log, Rejections: s.Rejections, Ineligible: s.Ineligible,
+			State: s.State, Raft: s.Raft, FleetCache: s.fleets, Log: s.Log, Rejections: s.Rejections, Ineligible: s.Ineligible,
 		}),
 		seen: progress{moved: make(chan struct{})},
 	}

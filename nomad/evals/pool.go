@@ -42,7 +42,7 @@ type worker struct {
 	id      string
 	kinds   []string
 	started time.Time
-	// memory is what the worker found out about the roster's nodes.
+	// memory is what the worker found out about the nodes of the fleet.
 	memory scheduler.Memory
 
 	mu   sync.Mutex
@@ -55,10 +55,10 @@ func (w *worker) is(what string) {
 	w.what = what
 }
 
-// Work keeps the fleet in step with the state and processes evaluations until ctx ends, whoever leads.
+// Work keeps the fleet in step with the state and processes evaluations until ctx ends, whichever server leads.
 func (s *Service) Work(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.roster.Run(ctx) })
+	g.Go(func() error { return s.fleets.Run(ctx) })
 	g.Go(func() error { return s.staff(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
@@ -116,7 +116,7 @@ func (w *worker) run(ctx, shift context.Context) {
 	}
 }
 
-// find gets work from whoever leads; nothing and no error when there was none for a while, or when the
+// find gets work from the leader; nothing and no error when there was none for a while, or when the
 // leader is another one now.
 func (w *worker) find(ctx context.Context) (source, *task, error) {
 	here, moved := w.leads()
@@ -165,7 +165,7 @@ func (w *worker) rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Workers tells what every worker of this server does now.
+// Workers describes what every worker of this server does now.
 func (s *Service) Workers() []*api.SchedulerWorker {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *Service) SetWorkerConfig(_ context.Context, number int, enabled []strin
 	return nil
 }
 
-// KindsOf checks names of schedulers and answers the queues that they stand for.
+// KindsOf checks names of schedulers and returns their queues.
 func KindsOf(enabled []string) ([]string, error) {
 	var chosen []string
 	for _, k := range enabled {

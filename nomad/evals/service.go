@@ -33,21 +33,21 @@ type Config struct {
 	// Kinds are the types of jobs whose evaluations this server processes; none means all.
 	Kinds  []string
 	Broker broker.Config
-	// SweepEvery is how often the leader looks for blocked evaluations that nobody woke; default a minute.
+	// SweepEvery is how often the leader looks for blocked evaluations that were not woken; default a minute.
 	SweepEvery time.Duration
 	// Leader carries calls to the leader; with nil the workers work only while this server leads.
 	Leader wire.Caller
-	// Rejections says what happens to nodes that plans are rejected on again and again, and Ineligible how
+	// Rejections configures what happens to nodes on which plans are rejected repeatedly, and Ineligible how
 	// a node is taken out of scheduling.
 	Rejections plan.Rejections
 	Ineligible func(ctx context.Context, node string) error
 }
 
-// Service answers reads of evaluations, processes evaluations on every server, and on the leader hands
+// Service serves reads of evaluations, processes evaluations on every server, and on the leader hands
 // them out.
 type Service struct {
 	Config
-	roster *plan.Roster
+	fleets *plan.FleetCache
 	// conflicts counts the plans that were refused in part.
 	conflicts atomic.Uint64
 	// missed counts the blocked evaluations that could run and had not been woken.
@@ -76,7 +76,7 @@ func New(c Config) *Service {
 	if c.Broker.NewToken == nil {
 		c.Broker.NewToken = newID
 	}
-	s := &Service{Config: c, roster: plan.NewRoster(c.State), moved: make(chan struct{})}
+	s := &Service{Config: c, fleets: plan.NewFleetCache(c.State), moved: make(chan struct{})}
 	s.pool.number, s.pool.kinds, s.pool.changed = max(0, c.Workers), c.Kinds, make(chan struct{})
 	return s
 }

@@ -44,7 +44,7 @@ func (l *leader) tryOut(ctx context.Context, e *api.Evaluation) error {
 		return ctx.Err()
 	}
 	tx := l.State.Read()
-	f, err := l.roster.Fleet(ctx)
+	f, err := l.fleets.Fleet(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (l *leader) tryOut(ctx context.Context, e *api.Evaluation) error {
 	}
 	if woken := l.blocked.Take(e); len(woken) > 0 {
 		l.missed.Add(1)
-		l.Log.Warn("a blocked evaluation could run and nobody had woken it", "eval", e.ID, "job", e.JobID, "namespace", e.Namespace)
+		l.Log.Warn("a blocked evaluation could run and was not woken", "eval", e.ID, "job", e.JobID, "namespace", e.Namespace)
 		l.wake(woken)
 	}
 	return nil

@@ -159,7 +159,7 @@ func (s *Service) snapshot(ctx context.Context, index uint64) (*state.Txn, error
 }
 
 func (w *worker) attempt(ctx context.Context, d source, tx *state.Txn, t *task) (done, progress bool, o *scheduler.Output, err error) {
-	f, err := w.roster.Fleet(ctx)
+	f, err := w.fleets.Fleet(ctx)
 	if err != nil {
 		return false, false, nil, fmt.Errorf("fleet: %w", err)
 	}

@@ -25,11 +25,11 @@ const (
 
 // Config is what an applier needs.
 type Config struct {
-	State  *state.Store
-	Raft   fsm.Proposer
-	Roster *Roster
-	Log    hclog.Logger
-	// Rejections says what happens to nodes that plans are rejected on again and again.
+	State      *state.Store
+	Raft       fsm.Proposer
+	FleetCache *FleetCache
+	Log        hclog.Logger
+	// Rejections configures what happens to nodes on which plans are rejected repeatedly.
 	Rejections Rejections
 	// Ineligible takes a node out of scheduling.
 	Ineligible func(ctx context.Context, node string) error
@@ -60,7 +60,7 @@ func (a *Applier) Submit(ctx context.Context, s Submission) (*Outcome, error) {
 	}
 }
 
-// Run commits plans until ctx ends; then those that wait are told that nobody leads here. While one entry
+// Run commits plans until ctx ends; then waiting plans are refused because this server does not lead. While one entry
 // is on its way to the log, the next is verified on top of it.
 func (a *Applier) Run(ctx context.Context) error {
 	defer a.queue.close()
@@ -95,7 +95,7 @@ type flight struct {
 	outcomes []*Outcome
 	left     []*api.Plan
 	refused  []string
-	// done is closed when the entry is in the log or failed; then whole tells which.
+	// done is closed when the entry is in the log or failed; then whole holds which.
 	done  chan struct{}
 	whole bool
 }
@@ -119,7 +119,7 @@ func (f *flight) weight() int {
 
 // verify checks plans on the latest state and, if there is one, on top of the entry under way.
 func (a *Applier) verify(ctx context.Context, batch []*ticket, under *flight) (*flight, error) {
-	nodes, err := a.Roster.Fleet(ctx)
+	nodes, err := a.FleetCache.Fleet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (v *verifier) assume(plans []*api.Plan) {
 func (f *flight) add(batch []*ticket) {
 	for _, t := range batch {
 		checked := f.v.check(t.Plan)
-		f.v.spare(checked)
+		f.v.keepVictims(checked)
 		out := &Outcome{PlanResult: checked.result(), Whole: len(checked.refused) == 0}
 		evals := preempted(f.v.tx, checked.plan)
 		if out.Whole {
@@ -173,8 +173,8 @@ func (e *Entry) compact() {
 	}
 }
 
-// spare evicts nobody for a placement that was refused.
-func (v *verifier) spare(c *checked) {
+// keepVictims cancels the evictions for a placement that was refused.
+func (v *verifier) keepVictims(c *checked) {
 	for node := range c.refused {
 		for _, a := range c.plan.NodePreemptions[node] {
 			v.restore(a.ID)

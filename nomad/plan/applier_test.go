@@ -33,8 +33,8 @@ func newWorld(t *testing.T) *world {
 	r := fsm.NewRegistry()
 	plan.Commands(r)
 	w := &world{t: t, store: s, raft: fsm.NewLocal(s, r)}
-	roster := plan.NewRoster(s)
-	w.applier = plan.NewApplier(plan.Config{State: s, Raft: w.raft, Roster: roster, Log: hclog.NewNullLogger()})
+	fleets := plan.NewFleetCache(s)
+	w.applier = plan.NewApplier(plan.Config{State: s, Raft: w.raft, FleetCache: fleets, Log: hclog.NewNullLogger()})
 	w.put(func(tx *state.Txn) {
 		for _, id := range []string{"n1", "n2"} {
 			tx.PutNode(&api.Node{
@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{roster.Run, w.applier.Run} {
+	for _, run := range []func(context.Context) error{fleets.Run, w.applier.Run} {
 		running.Go(func() {
 			if err := run(ctx); !errors.Is(err, context.Canceled) {
 				t.Errorf("run ended with %v", err)
@@ -303,7 +303,7 @@ func TestEmptyApplierRefusesAfterLeadership(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := plan.NewApplier(plan.Config{State: s, Roster: plan.NewRoster(s), Log: hclog.NewNullLogger()})
+	a := plan.NewApplier(plan.Config{State: s, FleetCache: plan.NewFleetCache(s), Log: hclog.NewNullLogger()})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := a.Submit(ctx, plan.Submission{Plan: &api.Plan{}}); !errors.Is(err, context.DeadlineExceeded) {

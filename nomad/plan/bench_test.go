@@ -60,14 +60,14 @@ func BenchmarkPlan(b *testing.B) {
 	spent := map[string]time.Duration{}
 	steps := []string{"verify", "encode", "decode", "apply", "follow"}
 	size, round := 0, 0
-	roster, feed := NewRoster(s), s.Feed(state.TableNodes, state.TableAllocs)
+	fleets, feed := NewFleetCache(s), s.Feed(state.TableNodes, state.TableAllocs)
 	defer feed.Close()
 	follow := func() {
 		news, err := feed.Next(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}
-		roster.advance(news)
+		fleets.advance(news)
 	}
 	follow()
 	placed := stored(n) // nobody keeps the rows of a plan: its log form is what the state gets
@@ -84,7 +84,7 @@ func BenchmarkPlan(b *testing.B) {
 		b.StartTimer()
 		began := cputimetest.Process()
 		lap := func(step string) { spent[step] += cputimetest.Process() - began; began = cputimetest.Process() }
-		checked := newVerifier(roster.fleet, tx).check(p)
+		checked := newVerifier(fleets.fleet, tx).check(p)
 		if len(checked.refused) > 0 {
 			b.Fatal(checked.refused)
 		}

@@ -23,7 +23,7 @@ func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &Apply{} })
 }
 
-// Apply commits plans. Its answer is a []*Refused with one element per plan: nil for a committed one.
+// Apply commits plans. Its result is a []*Refused with one element per plan: nil for a committed one.
 type Apply struct {
 	Plans []*Entry `msg:",omitempty"`
 }
@@ -68,11 +68,11 @@ type Amend struct {
 	ClientStatus      string            `msg:",omitempty"`
 	ClientDescription string            `msg:",omitempty"`
 	AllocStates       []*api.AllocState `msg:",omitempty"`
-	// LastReschedule says what became of the attempt to place a failed allocation again.
+	// LastReschedule is the outcome of the attempt to reschedule a failed allocation.
 	LastReschedule string `msg:",omitempty"`
 }
 
-// Refused says why a plan was not committed, per node; "" is the plan as a whole.
+// Refused holds why a plan was not committed, per node; "" is the whole plan.
 type Refused struct{ Reasons map[string]string }
 
 // Kind implements [fsm.Command].
@@ -127,7 +127,7 @@ func (e *Entry) apply(tx *state.Txn) (*Refused, error) {
 	return nil, nil
 }
 
-// placements are the new allocations as rows that nobody else has.
+// placements returns the new allocations as rows that are not shared.
 func (e *Entry) placements(tx *state.Txn) ([]*api.Allocation, error) {
 	places, err := unpack(e.Packed, tx.Alike())
 	if err != nil {
@@ -174,7 +174,7 @@ func ids(stops []*Stop) map[string]bool {
 	return m
 }
 
-// job is the version that the plan was made for; nil when it is gone or stopped.
+// job is the version that the plan was made for; nil when it was removed or stopped.
 func (e *Entry) job(tx *state.Txn) *api.Job {
 	now := tx.Job(e.Namespace, e.JobID)
 	if now == nil || now.CreateIndex != e.CreateIndex {
@@ -213,7 +213,7 @@ func (e *Entry) versionOf(tx *state.Txn, placed *api.Allocation, job *api.Job) *
 // job.
 func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, stopping map[string]bool) *Refused {
 	if job == nil && len(places)+len(e.Updates) > 0 {
-		return &Refused{map[string]string{"": fmt.Sprintf("job %q version %d is gone", e.JobID, e.Version)}}
+		return &Refused{map[string]string{"": fmt.Sprintf("job %q version %d was removed", e.JobID, e.Version)}}
 	}
 	if now := tx.Job(e.Namespace, e.JobID); len(places) > 0 && now.Stop {
 		return &Refused{map[string]string{"": fmt.Sprintf("job %q was stopped", e.JobID)}}
@@ -221,7 +221,7 @@ func (e *Entry) guard(tx *state.Txn, job *api.Job, places []*api.Allocation, sto
 	var taken []*api.VolumeClaim // what the placements take is judged together, as it is taken
 	for _, a := range places {
 		if a.Job = e.versionOf(tx, a, job); a.Job == nil {
-			return &Refused{map[string]string{a.NodeID: fmt.Sprintf("job %q version %d is gone", e.JobID, e.Olds[a.ID])}}
+			return &Refused{map[string]string{a.NodeID: fmt.Sprintf("job %q version %d was removed", e.JobID, e.Olds[a.ID])}}
 		}
 		n := tx.Node(a.NodeID)
 		if n == nil || n.Status != api.NodeStatusReady {

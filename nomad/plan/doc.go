@@ -10,7 +10,7 @@
 // [Apply] checks once more what other commands may have changed meanwhile (the job, the nodes, the
 // claims) and refuses a plan as a whole if it no longer fits.
 //
-// [Roster] keeps the fleet in step with the state.
+// [FleetCache] keeps the fleet in step with the state.
 //
 // Who writes what: Apply writes the desired half of allocations, the links between an allocation and
 // its successor, and the evaluation whose plan was committed as a whole. Claims are written by

@@ -21,8 +21,8 @@ import (
 //	version | number of placements | placement ...
 //	placement: pattern, id, name, node, node's name, predecessor, resources, ports, metrics
 //
-// Patterns, ids, strings, resources, counts and scores are in lists that grow as packing goes on: 0 and the
-// value for a new one, else its place in the list. A pattern is an allocation without what the other parts say.
+// Templates, ids, strings, resources, counts and scores are in lists that grow during packing: 0 and the
+// value for a new one, else its position in the list. A template holds the fields that all allocations of a placement share.
 const packVersion = 1
 
 // pack makes the log form of placements.
@@ -102,7 +102,7 @@ func (p *packer) rawID(s string) {
 const rawIDMark = math.MaxUint32
 
 func (p *packer) placement(a *api.Allocation) error {
-	if err := p.patternOf(a); err != nil {
+	if err := p.templateOf(a); err != nil {
 		return err
 	}
 	p.rawID(a.ID)
@@ -116,8 +116,8 @@ func (p *packer) placement(a *api.Allocation) error {
 	return p.metrics(a.Metrics)
 }
 
-// patternOf writes what the other parts of a placement do not say.
-func (p *packer) patternOf(a *api.Allocation) error {
+// templateOf writes the fields that the other parts of a placement do not hold.
+func (p *packer) templateOf(a *api.Allocation) error {
 	p.pattern = *a
 	p.pattern.ID, p.pattern.Name, p.pattern.NodeID, p.pattern.NodeName, p.pattern.PreviousAllocation = "", "", "", "", ""
 	p.pattern.Job, p.pattern.AllocatedResources, p.pattern.Metrics = nil, nil, nil

@@ -45,12 +45,12 @@ func (s *slow) Propose(ctx context.Context, cmd fsm.Command) (fsm.Result, error)
 func sluggish(t *testing.T, c plan.Config) (*world, *slow) {
 	w := newWorld(t)
 	log := &slow{w.raft, make(chan int), make(chan error)}
-	roster := plan.NewRoster(w.store)
-	c.State, c.Raft, c.Roster, c.Log = w.store, log, roster, hclog.NewNullLogger()
+	fleets := plan.NewFleetCache(w.store)
+	c.State, c.Raft, c.FleetCache, c.Log = w.store, log, fleets, hclog.NewNullLogger()
 	w.applier = plan.NewApplier(c)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = roster.Run(ctx) })
+	running.Go(func() { _ = fleets.Run(ctx) })
 	running.Go(func() { _ = w.applier.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	return w, log
@@ -214,7 +214,7 @@ func TestTheFleetDoesNotWaitForARowThatCameAndWent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := plan.NewRoster(s)
+	r := plan.NewFleetCache(s)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	go func() { _ = r.Run(ctx) }()
@@ -238,7 +238,7 @@ func TestTheFleetKnowsANewPriority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := plan.NewRoster(s)
+	r := plan.NewFleetCache(s)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	go func() { _ = r.Run(ctx) }()

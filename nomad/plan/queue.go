@@ -62,9 +62,9 @@ func (q *queue) push(s Submission) *ticket {
 	return t
 }
 
-// refuse tells that nobody leads here.
+// refuse replies that this server does not lead.
 func (t *ticket) refuse() {
-	t.done <- answer{err: fault.New(fault.NotLeader, "plans are not applied here any more")}
+	t.done <- answer{err: fault.New(fault.NotLeader, "this server does not apply plans any more")}
 }
 
 // close refuses what waits and what comes.

@@ -25,7 +25,7 @@ type rejected struct {
 // rejectedMax bounds the remembered nodes.
 const rejectedMax = 50_000
 
-// note counts a rejection and reports whether it is one too many; then the count begins anew.
+// note counts a rejection and reports whether it is one too many; then the count restarts.
 func (r *rejected) note(node string, now time.Time, c Rejections) bool {
 	limit, window := c.Threshold, c.Window
 	if limit <= 0 {

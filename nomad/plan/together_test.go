@@ -96,11 +96,11 @@ func TestPlanThatNoLongerFitsTogetherLeavesItsEntryWhole(t *testing.T) {
 
 		tally := &counted{Proposer: w.raft}
 		log := &slow{tally, make(chan int), make(chan error)}
-		roster := plan.NewRoster(w.store)
-		w.applier = plan.NewApplier(plan.Config{State: w.store, Raft: log, Roster: roster, Log: hclog.NewNullLogger()})
+		fleets := plan.NewFleetCache(w.store)
+		w.applier = plan.NewApplier(plan.Config{State: w.store, Raft: log, FleetCache: fleets, Log: hclog.NewNullLogger()})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go func() { _ = roster.Run(ctx) }()
+		go func() { _ = fleets.Run(ctx) }()
 		go func() { _ = w.applier.Run(ctx) }()
 
 		first := w.later(&plan.Submission{Plan: planOf(innocent, nil, alloc(innocent, "0", "n2", 10))})

@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// unpack answers the placements of a plan's log form. They share what the pool has seen.
+// unpack returns the placements of a plan's log form. They share what the pool has seen.
 func unpack(b []byte, alike *share.Pool) ([]*api.Allocation, error) {
 	if len(b) == 0 {
 		return nil, nil

@@ -90,7 +90,7 @@ func (v *verifier) restore(id string) {
 	}
 }
 
-// fill adds the plan's placements on one node, or answers why they cannot be there.
+// fill adds the plan's placements on one node, or returns why they cannot be there.
 func (v *verifier) fill(p *api.Plan, node string, stopping map[string]bool) string {
 	list := p.NodeAllocation[node]
 	if !slices.ContainsFunc(list, isNew) {
@@ -118,7 +118,7 @@ func (v *verifier) fill(p *api.Plan, node string, stopping map[string]bool) stri
 	return ""
 }
 
-// add adds one placement on a node, or answers why it cannot be there.
+// add adds one placement on a node, or returns why it cannot be there.
 func (v *verifier) add(p *api.Plan, i int, a *api.Allocation, stopping map[string]bool) string {
 	v.with = *a
 	if a.Job == nil {
@@ -168,7 +168,7 @@ func withJob(p *api.Plan, a *api.Allocation) *api.Allocation {
 	return &with
 }
 
-// shared reports whether the group asks for the port whoever else has it.
+// shared reports whether the group accepts a port that others have.
 func shared(g *api.TaskGroup, port int) bool {
 	if g == nil {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Roster keeps the fleet in step with nodes and allocations.
-type Roster struct {
+// FleetCache keeps a fleet up to date with the nodes and allocations of the state.
+type FleetCache struct {
 	store *state.Store
 
 	mu    sync.Mutex
@@ -19,13 +19,13 @@ type Roster struct {
 	moved chan struct{} // closed when fleet was replaced
 }
 
-// NewRoster makes a roster; it is empty until Run works.
-func NewRoster(s *state.Store) *Roster {
-	return &Roster{store: s, fleet: fleet.New(), moved: make(chan struct{})}
+// NewFleetCache makes a cache, which is empty until Run works.
+func NewFleetCache(s *state.Store) *FleetCache {
+	return &FleetCache{store: s, fleet: fleet.New(), moved: make(chan struct{})}
 }
 
 // Run follows the state until ctx ends.
-func (r *Roster) Run(ctx context.Context) error {
+func (r *FleetCache) Run(ctx context.Context) error {
 	f := r.store.Feed(state.TableNodes, state.TableAllocs)
 	defer f.Close()
 	for {
@@ -37,7 +37,7 @@ func (r *Roster) Run(ctx context.Context) error {
 	}
 }
 
-func (r *Roster) advance(b state.Batch) {
+func (r *FleetCache) advance(b state.Batch) {
 	r.mu.Lock()
 	current, line := r.fleet, r.line
 	r.mu.Unlock()
@@ -99,7 +99,7 @@ func priorityOf(a *api.Allocation) int {
 
 // Fleet is the fleet with everything that was committed before the call. After a restore that is the fleet of the
 // restored state, whose indexes may be lower.
-func (r *Roster) Fleet(ctx context.Context) (*fleet.Fleet, error) {
+func (r *FleetCache) Fleet(ctx context.Context) (*fleet.Fleet, error) {
 	tx := r.store.Read()
 	want := tx.TableIndex(state.TableNodes, state.TableAllocs)
 	for {

@@ -32,7 +32,7 @@ func TestFleetIsThatOfTheRestoredState(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(9, func(tx *state.Txn) { tx.DeleteAlloc("a") })
-	r := plan.NewRoster(s)
+	r := plan.NewFleetCache(s)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = r.Run(ctx) }()
