@@ -24,7 +24,7 @@ func (t *Txn) Alloc(id string) *api.Allocation { return allocs.get(t, id) }
 // Allocs lists the allocations of a namespace by id.
 func (t *Txn) Allocs(ns string) iter.Seq[*api.Allocation] { return t.AllocsPrefix(ns, "") }
 
-// AllocsPrefix lists the allocations whose id starts so.
+// AllocsPrefix lists the allocations whose id has the prefix.
 func (t *Txn) AllocsPrefix(ns, prefix string) iter.Seq[*api.Allocation] {
 	return filter(allocs.from(t, prefix), func(a *api.Allocation) bool {
 		return ns == api.AllNamespaces || a.Namespace == ns
@@ -59,5 +59,5 @@ func (t *Txn) PutAlloc(a *api.Allocation) {
 	t.summarizeAlloc(allocs.put(t, a), a)
 }
 
-// DeleteAlloc forgets the allocation and tells whether there was one.
+// DeleteAlloc deletes the allocation and reports whether there was one.
 func (t *Txn) DeleteAlloc(id string) bool { return allocs.remove(t, t.Alloc(id)) }

@@ -25,7 +25,7 @@ func (t *Txn) Namespaces() iter.Seq[*api.Namespace] { return namespaces.all(t) }
 // PutNamespace stores the namespace.
 func (t *Txn) PutNamespace(n *api.Namespace) { namespaces.put(t, n) }
 
-// DeleteNamespace forgets the namespace and tells whether there was one.
+// DeleteNamespace deletes the namespace and reports whether there was one.
 func (t *Txn) DeleteNamespace(name string) bool { return namespaces.remove(t, t.Namespace(name)) }
 
 // NodePool returns the node pool, or nil.
@@ -37,7 +37,7 @@ func (t *Txn) NodePools() iter.Seq[*api.NodePool] { return nodePools.all(t) }
 // PutNodePool stores the node pool.
 func (t *Txn) PutNodePool(p *api.NodePool) { nodePools.put(t, p) }
 
-// DeleteNodePool forgets the node pool and tells whether there was one.
+// DeleteNodePool deletes the node pool and reports whether there was one.
 func (t *Txn) DeleteNodePool(name string) bool { return nodePools.remove(t, t.NodePool(name)) }
 
 // SchedulerConfig returns the scheduling configuration, the default one when none was stored.

@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// clusterRow names the cluster that the log belongs to, and the version of the log's language that all
+// clusterRow names the cluster that the log belongs to, and the version of the log that all
 // of its servers have agreed on.
 type clusterRow struct {
 	ID       string
@@ -33,7 +33,7 @@ func (t *Txn) PutClusterID(id string) {
 	clusters.put(t, &c)
 }
 
-// AgreedVersion is the version of the log's language that all servers understand; 1 at the least.
+// AgreedVersion is the version of the log that all servers understand; at least 1.
 func (t *Txn) AgreedVersion() uint64 { return max(1, t.cluster().Version) }
 
 // PutAgreedVersion stores the version that all servers understand.
@@ -53,7 +53,7 @@ func (t *Txn) PutRollback(r *api.Rollback) {
 	clusters.put(t, &c)
 }
 
-// Restoring reports whether a restore was begun and has not ended: servers may have the state of before, or after it.
+// Restoring reports whether a restore was begun and has not ended: servers may have the previous or the restored state.
 func (t *Txn) Restoring() bool { return t.cluster().Restoring }
 
 // PutRestoring stores whether a restore was begun and has not ended.

@@ -30,5 +30,5 @@ func (t *Txn) DeploymentsByJob(ns, job string) iter.Seq[*api.Deployment] {
 // PutDeployment stores the deployment.
 func (t *Txn) PutDeployment(d *api.Deployment) { deployments.put(t, d) }
 
-// DeleteDeployment forgets the deployment and tells whether there was one.
+// DeleteDeployment deletes the deployment and reports whether there was one.
 func (t *Txn) DeleteDeployment(id string) bool { return deployments.remove(t, t.Deployment(id)) }

@@ -18,7 +18,7 @@ func (t *Txn) Eval(id string) *api.Evaluation { return evals.get(t, id) }
 // Evals lists the evaluations of a namespace by id.
 func (t *Txn) Evals(ns string) iter.Seq[*api.Evaluation] { return t.EvalsPrefix(ns, "") }
 
-// EvalsPrefix lists the evaluations whose id starts so.
+// EvalsPrefix lists the evaluations whose id has the prefix.
 func (t *Txn) EvalsPrefix(ns, prefix string) iter.Seq[*api.Evaluation] {
 	return filter(evals.from(t, prefix), func(e *api.Evaluation) bool {
 		return ns == api.AllNamespaces || e.Namespace == ns
@@ -36,5 +36,5 @@ func (t *Txn) PutEval(e *api.Evaluation) {
 	t.summarizeEval(e)
 }
 
-// DeleteEval forgets the evaluation and tells whether there was one.
+// DeleteEval deletes the evaluation and reports whether there was one.
 func (t *Txn) DeleteEval(id string) bool { return evals.remove(t, t.Eval(id)) }

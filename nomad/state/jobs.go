@@ -57,7 +57,7 @@ func (t *Txn) Job(ns, id string) *api.Job { return jobs.get(t, rowKey(ns, id)) }
 // Jobs lists the jobs of a namespace by id.
 func (t *Txn) Jobs(ns string) iter.Seq[*api.Job] { return inNamespace(jobs, t, ns) }
 
-// JobsPrefix lists the jobs whose id starts so.
+// JobsPrefix lists the jobs whose id has the prefix.
 func (t *Txn) JobsPrefix(ns, prefix string) iter.Seq[*api.Job] {
 	return filter(byPrefix(jobs, t, ns, prefix), func(j *api.Job) bool { return hasPrefix(j.ID, prefix) })
 }

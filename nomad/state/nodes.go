@@ -40,7 +40,7 @@ func (t *Txn) Node(id string) *api.Node { return nodes.get(t, id) }
 // Nodes lists all nodes by id.
 func (t *Txn) Nodes() iter.Seq[*api.Node] { return nodes.all(t) }
 
-// NodesPrefix lists the nodes whose id starts so.
+// NodesPrefix lists the nodes whose id has the prefix.
 func (t *Txn) NodesPrefix(prefix string) iter.Seq[*api.Node] {
 	return nodes.from(t, prefix)
 }
@@ -63,5 +63,5 @@ func (t *Txn) NodesByStaleMount(plugin, external string) iter.Seq[*api.Node] {
 // PutNode stores the node.
 func (t *Txn) PutNode(n *api.Node) { nodes.put(t, n) }
 
-// DeleteNode forgets the node and tells whether there was one.
+// DeleteNode deletes the node and reports whether there was one.
 func (t *Txn) DeleteNode(id string) bool { return nodes.remove(t, t.Node(id)) }

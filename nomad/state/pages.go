@@ -139,7 +139,7 @@ func (v *view) insertRecord(l *layout, row any) (old any) {
 			}
 		}
 		for _, k := range keys {
-			v.join(i, k, c)
+			v.upsert(i, k, c)
 		}
 	}
 	return old
@@ -186,15 +186,15 @@ func (v *view) noteRecord(l *layout, key string, old *cell[record], row any) (nu
 	return v.writer + uint64(at)
 }
 
-// join puts a record into a group of an index, or in the place of an older one there.
-func (v *view) join(i *index, key string, c *cell[record]) {
+// upsert adds a record to a group of an index, or replaces the record with its key.
+func (v *view) upsert(i *index, key string, c *cell[record]) {
 	p := v.ownPage(i)
 	p.groups = p.groups.change(v.edit(), headOf(key), key, func(g *cell[group]) *cell[group] {
 		members, old := membersOf(g).put(v.edit(), c.value.created, c)
 		if old != nil {
-			return v.regrouped(g, key, members, 0)
+			return v.withMembers(g, key, members, 0)
 		}
-		return v.regrouped(g, key, members, 1)
+		return v.withMembers(g, key, members, 1)
 	})
 }
 
@@ -211,11 +211,11 @@ func (v *view) leave(l *layout, i *index, key string, c *cell[record]) {
 		v.left = append(v.left, Key{l.name, i.name, key})
 		return
 	}
-	p.groups = p.groups.change(v.edit(), headOf(key), key, func(g *cell[group]) *cell[group] { return v.regrouped(g, key, members, -1) })
+	p.groups = p.groups.change(v.edit(), headOf(key), key, func(g *cell[group]) *cell[group] { return v.withMembers(g, key, members, -1) })
 }
 
-// regrouped is the cell of a group with its new members. It is this writer's already where the old members are.
-func (v *view) regrouped(g *cell[group], key string, members *node[record], more int) *cell[group] {
+// withMembers returns the cell of a group with new members. The cell is copied unless this transaction already owns it.
+func (v *view) withMembers(g *cell[group], key string, members *node[record], more int) *cell[group] {
 	switch {
 	case g == nil:
 		return &cell[group]{key, group{members, v.index, uint64(more)}}

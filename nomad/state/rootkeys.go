@@ -25,5 +25,5 @@ func (t *Txn) ActiveRootKey() *api.RootKey {
 // PutRootKey stores the root key.
 func (t *Txn) PutRootKey(k *api.RootKey) { rootKeys.put(t, k) }
 
-// DeleteRootKey forgets the root key and tells whether there was one.
+// DeleteRootKey deletes the root key and reports whether there was one.
 func (t *Txn) DeleteRootKey(id string) bool { return rootKeys.remove(t, t.RootKey(id)) }

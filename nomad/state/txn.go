@@ -20,7 +20,7 @@ type Txn struct {
 // Index is the raft index being applied, or of the last commit that a read sees.
 func (t *Txn) Index() uint64 { return t.mem.index }
 
-// Line tells states apart whose indexes cannot be compared: it changes with every restore and differs
+// Line identifies the history since the last restore; indexes are comparable only within one line: it changes with every restore and differs
 // between servers.
 func (t *Txn) Line() uint64 { return t.mem.line }
 
@@ -41,7 +41,7 @@ func (t *Txn) TableIndex(names ...string) uint64 {
 	return highest
 }
 
-// Commit publishes the changes, wakes those who watch them, and feeds them.
+// Commit publishes the changes, wakes their watchers, and feeds them.
 func (t *Txn) Commit() {
 	t.mem.commit()
 	t.store.published(&t.mem)

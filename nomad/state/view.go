@@ -11,7 +11,7 @@ import (
 // version is all tables at one index.
 type version struct {
 	index uint64
-	// line is a number of its own for what came about without a restore in between.
+	// line identifies the history since the last restore; indexes are comparable only within one line.
 	line uint64
 	// rows reads the tables.
 	rows *memdb.Txn
@@ -74,7 +74,7 @@ func (m *memory) begin(db *memdb.MemDB, at uint64) view {
 
 // commit makes the version the newest one.
 func (v *view) commit() {
-	v.unmove()
+	v.resetUnchanged()
 	v.write.Commit()
 	next := v.version
 	next.rows = v.db.Txn(false)
@@ -82,24 +82,24 @@ func (v *view) commit() {
 	v.memory.newest.Store(&next)
 }
 
-// unmove takes back the index of tables whose rows only came and went: nobody is told of that, so nobody must wait
-// for it.
-func (v *view) unmove() {
+// resetUnchanged restores the index of tables in which rows were only added and deleted again: no watcher is woken for
+// that, so none must wait for the index.
+func (v *view) resetUnchanged() {
 	if !v.removed {
 		return
 	}
-	told := map[string]bool{}
+	differs := map[string]bool{}
 	for _, c := range v.changes {
-		told[c.Table] = told[c.Table] || c.Before != nil || c.After != nil
+		differs[c.Table] = differs[c.Table] || c.Before != nil || c.After != nil
 	}
 	for _, l := range tables {
-		if moved, seen := told[l.name]; seen && !moved {
+		if changed, seen := differs[l.name]; seen && !changed {
 			v.changed[l.number] = v.memory.newest.Load().changed[l.number]
 		}
 	}
 }
 
-// get answers the row with the primary key, or nil.
+// get returns the row with the primary key, or nil.
 func (v *view) get(l *layout, key string) any {
 	if l.paged {
 		return v.record(l, key)
@@ -107,7 +107,7 @@ func (v *view) get(l *layout, key string) any {
 	return v.row(l, key)
 }
 
-// from calls do with the rows whose primary keys begin so, in order, until it answers false.
+// from calls do for each row whose primary key has the prefix, in key order, until do returns false.
 func (v *view) from(l *layout, prefix string, do func(row any) bool) {
 	if l.paged {
 		v.recordsFrom(l, prefix, do)
@@ -116,7 +116,7 @@ func (v *view) from(l *layout, prefix string, do func(row any) bool) {
 	v.rowsFrom(l, prefix, do)
 }
 
-// group calls do with the rows of a group, in the order in which they came, until it answers false.
+// group calls do for each row of a group, in the order of creation, until do returns false.
 func (v *view) group(l *layout, i *index, key string, do func(row any) bool) {
 	if l.paged {
 		v.members(i, key).all(func(c *cell[record]) bool { return do(c.value.row) })
@@ -125,7 +125,7 @@ func (v *view) group(l *layout, i *index, key string, do func(row any) bool) {
 	v.rowsOf(l, i, key, do)
 }
 
-// each calls do with the rows that list lists until it answers false. Rows may be changed meanwhile.
+// each calls do for each row that list yields until do returns false. Rows may be changed meanwhile.
 func (v *view) each(list func(func(row any) bool), do func(row any) bool) {
 	if v.write == nil {
 		list(do)
@@ -143,7 +143,7 @@ func (v *view) each(list func(func(row any) bool), do func(row any) bool) {
 	}
 }
 
-// insert stores a row and answers the one that it replaces.
+// insert stores a row and returns the row that it replaces.
 func (v *view) insert(l *layout, row any) (old any) {
 	if l.paged {
 		return v.insertRecord(l, row)
@@ -185,7 +185,7 @@ func (v *view) noteRow(l *layout, key string, old, row any) {
 	v.noted[rowOf{l, key}] = v.note(l, old, row)
 }
 
-// note remembers a change and answers where.
+// note records a change and returns its position.
 func (v *view) note(l *layout, old, row any) (at int) {
 	v.touch(l)
 	v.removed = v.removed || row == nil

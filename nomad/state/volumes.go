@@ -51,7 +51,7 @@ func (t *Txn) PutSnapshotIntent(i *api.SnapshotIntent) {
 	snapshots.put(t, i)
 }
 
-// DeleteSnapshotIntent forgets an intent and tells whether there was one.
+// DeleteSnapshotIntent deletes an intent and reports whether there was one.
 func (t *Txn) DeleteSnapshotIntent(plugin, name string, del bool) bool {
 	return snapshots.remove(t, t.SnapshotIntent(plugin, name, del))
 }
@@ -62,7 +62,7 @@ func (t *Txn) Volume(ns, id string) *api.Volume { return volumes.get(t, rowKey(n
 // Volumes lists the volumes of a namespace by id.
 func (t *Txn) Volumes(ns string) iter.Seq[*api.Volume] { return inNamespace(volumes, t, ns) }
 
-// VolumesPrefix lists the volumes whose id starts so.
+// VolumesPrefix lists the volumes whose id has the prefix.
 func (t *Txn) VolumesPrefix(ns, prefix string) iter.Seq[*api.Volume] {
 	return filter(byPrefix(volumes, t, ns, prefix), func(v *api.Volume) bool { return hasPrefix(v.ID, prefix) })
 }
@@ -92,7 +92,7 @@ func externalOfVolume(v *api.Volume) []string {
 // PutVolume stores the volume.
 func (t *Txn) PutVolume(v *api.Volume) { volumes.put(t, v) }
 
-// DeleteVolume forgets the volume and tells whether there was one.
+// DeleteVolume deletes the volume and reports whether there was one.
 func (t *Txn) DeleteVolume(ns, id string) bool { return volumes.remove(t, t.Volume(ns, id)) }
 
 // Claim returns an allocation's claim on a volume, or nil. use is that of the claim: empty where the
@@ -129,7 +129,7 @@ func (t *Txn) PutClaim(c *api.VolumeClaim) {
 	claims.put(t, c)
 }
 
-// DeleteClaim forgets the claim and tells whether there was one.
+// DeleteClaim deletes the claim and reports whether there was one.
 func (t *Txn) DeleteClaim(ns, volume, alloc, use string) bool {
 	return claims.remove(t, t.Claim(ns, volume, alloc, use))
 }
@@ -187,7 +187,7 @@ func (t *Txn) PutAttachment(a *api.VolumeAttachment) {
 	attachments.put(t, a)
 }
 
-// DeleteAttachment forgets the attachment, also one that was written off, and tells whether there was one.
+// DeleteAttachment deletes the attachment, also one that was written off, and reports whether there was one.
 func (t *Txn) DeleteAttachment(plugin, external, node string) bool {
 	return attachments.remove(t, attachments.get(t, rowKey(plugin, external, node)))
 }

@@ -31,7 +31,7 @@ func (w *watches) init() {
 	w.cells, w.left, w.floor = map[place]map[string]map[*Watcher]struct{}{}, map[Key]uint64{}, 1
 }
 
-// fire wakes those whose rows a commit changed. Keys are made only for indexes that somebody watches.
+// fire wakes the watchers of rows that a commit changed. Keys are made only for watched indexes.
 func (w *watches) fire(v *view) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +57,7 @@ func (w *watches) fire(v *view) {
 	}
 }
 
-// wakeAll wakes who watches keys of one index that changes touched.
+// wakeAll wakes the watchers of keys of one index that changes touched.
 func wakeAll(watched map[string]map[*Watcher]struct{}, i *index, table string, changes []Change) {
 	var one [1]string
 	last := ""
@@ -171,7 +171,7 @@ func (s *Store) touchedOne(k Key) uint64 {
 	return max(s.watch.floor, last, s.watch.left[k])
 }
 
-// Until waits until holds answers true, asking again whenever one of the keys was touched.
+// Until waits until holds returns true, asking again whenever one of the keys was touched.
 func Until(ctx context.Context, s *Store, keys []Key, holds func(tx *Txn) bool) error {
 	for {
 		w := s.Watch(keys...)
