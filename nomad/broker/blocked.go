@@ -11,7 +11,7 @@ import (
 // eventsMax bounds the remembered events; forgetting them costs spurious wake-ups.
 const eventsMax = 200_000
 
-// Fits reports whether the node may have capacity for what the evaluation could not place; surely not when it says no.
+// Fits reports whether the node may have capacity for what the evaluation could not place; false is certain.
 type Fits func(e *api.Evaluation, node string) bool
 
 // Blocked holds evaluations that wait for capacity or for something outside of nodes.
@@ -185,7 +185,7 @@ func (b *Blocked) Forget(id string) {
 	b.drop(id)
 }
 
-// NodeFreed tells that a node has more capacity, or is new or usable again; it answers who should run.
+// NodeFreed records that a node has more capacity, or is new or usable again; it returns the evaluations to run.
 func (b *Blocked) NodeFreed(node, class string, index uint64) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,7 +204,7 @@ func (b *Blocked) NodeFreed(node, class string, index uint64) []*api.Evaluation 
 	return b.wake(ids)
 }
 
-// NodeGone tells that a node is no more: those who wait for it alone should run and see.
+// NodeGone records that a node was removed: evaluations that wait only for it run again.
 func (b *Blocked) NodeGone(node string) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,7 +242,7 @@ func (b *Blocked) Clear() {
 	}
 }
 
-// NeedMet tells that a volume or plugin changed for the better; it answers who should run.
+// NeedMet records that a volume or plugin changed for the better; it returns the evaluations to run.
 func (b *Blocked) NeedMet(resource string, index uint64) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -251,7 +251,7 @@ func (b *Blocked) NeedMet(resource string, index uint64) []*api.Evaluation {
 	return b.wake(slices.Collect(maps.Keys(b.byNeed[resource])))
 }
 
-// JobFreed tells that something of the job went which kept more of it out; it answers who should run.
+// JobFreed records the end of something of the job that blocked the rest; it returns the evaluations to run.
 func (b *Blocked) JobFreed(ns, job string, index uint64) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -261,7 +261,7 @@ func (b *Blocked) JobFreed(ns, job string, index uint64) []*api.Evaluation {
 	return b.wake(slices.Collect(maps.Keys(b.ofJob[key])))
 }
 
-// Where answers those for which which holds, to be tried again.
+// Where returns the evaluations for which which holds, to be tried again.
 func (b *Blocked) Where(which func(*api.Evaluation) bool) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -274,7 +274,7 @@ func (b *Blocked) Where(which func(*api.Evaluation) bool) []*api.Evaluation {
 	return b.wake(ids)
 }
 
-// Some answers up to n of those that wait; they stay filed.
+// Some returns up to n waiting evaluations; they stay filed.
 func (b *Blocked) Some(n int) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -288,7 +288,7 @@ func (b *Blocked) Some(n int) []*api.Evaluation {
 	return some
 }
 
-// Take answers this very evaluation, to be tried again, while it is filed still.
+// Take returns this evaluation, to be tried again, if it is still filed.
 func (b *Blocked) Take(e *api.Evaluation) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -298,7 +298,7 @@ func (b *Blocked) Take(e *api.Evaluation) []*api.Evaluation {
 	return b.wake([]string{e.ID})
 }
 
-// Superseded drops and answers what of the job was refused before the index.
+// Superseded drops and returns what of the job was refused before the index.
 func (b *Blocked) Superseded(ns, job string, index uint64) []*api.Evaluation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -311,7 +311,7 @@ func (b *Blocked) Superseded(ns, job string, index uint64) []*api.Evaluation {
 	return old
 }
 
-// OfJob answers the ids of what the job has blocked.
+// OfJob returns the ids of the blocked evaluations of the job.
 func (b *Blocked) OfJob(ns, job string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -338,7 +338,7 @@ func (b *Blocked) trim(index uint64) {
 	}
 }
 
-// wake drops the evaluations and answers them as pending ones.
+// wake drops the evaluations and returns them as pending ones.
 func (b *Blocked) wake(ids []string) []*api.Evaluation {
 	var woken []*api.Evaluation
 	for _, id := range ids {

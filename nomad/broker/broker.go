@@ -15,7 +15,7 @@ import (
 
 // Config holds the broker's limits; zero fields take their defaults.
 type Config struct {
-	// NackTimeout ends a delivery that nobody acks; default 60 s.
+	// NackTimeout ends a delivery that is not acknowledged; default 60 s.
 	NackTimeout time.Duration
 	// DeliveryLimit is how often an evaluation is handed out before it is given up; default 3.
 	DeliveryLimit int
@@ -52,7 +52,7 @@ type jobKey struct{ namespace, id string }
 type item struct {
 	eval       *api.Evaluation
 	deliveries int
-	// woken says that it was blocked before.
+	// woken is set when it was blocked before.
 	woken bool
 	token string // set while out
 	// patience replaces the nack timeout for one delivery when it is set.
@@ -155,7 +155,7 @@ func (b *Broker) makeReady(it *item) {
 	b.arrive = make(chan struct{})
 }
 
-// Dequeue waits for an evaluation of one of the kinds and answers it with the token of its delivery.
+// Dequeue waits for an evaluation of one of the kinds and returns it with the token of its delivery.
 func (b *Broker) Dequeue(ctx context.Context, kinds ...string) (*api.Evaluation, string, error) {
 	for {
 		b.mu.Lock()
@@ -336,7 +336,7 @@ func (b *Broker) signal() {
 // Ended signals that TakeEnded has something.
 func (b *Broker) Ended() <-chan struct{} { return b.ended }
 
-// TakeEnded answers the evaluations that were given up and those that were cancelled since the last call.
+// TakeEnded returns the evaluations that were given up and those that were cancelled since the last call.
 func (b *Broker) TakeEnded() (failed, cancelled []*api.Evaluation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -348,7 +348,7 @@ func (b *Broker) TakeEnded() (failed, cancelled []*api.Evaluation) {
 // Stats counts evaluations by where they are.
 type Stats struct{ Ready, Out, Waiting, Delayed int }
 
-// Stats answers how many evaluations are where.
+// Stats returns how many evaluations are in each state.
 func (b *Broker) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -48,7 +48,7 @@ func (b *Broker) Keep(id, token string) error {
 }
 
 // Hold stops the nack timer of a delivery, whose plan is about to be committed, until Extend starts it
-// again: nobody else gets the evaluation meanwhile.
+// again: no other worker gets the evaluation in the meantime.
 func (b *Broker) Hold(id, token string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -38,7 +38,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	}
 }
 
-// expire does what is due and answers how long nothing else is.
+// expire does what is due and returns the time until the next timer.
 func (b *Broker) expire() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,7 +17,7 @@ func Commands(r *fsm.Registry) {
 	r.Register(func() fsm.Command { return &Recount{} })
 }
 
-// Reap forgets objects that are still over when it is applied. It answers how many it forgot, as an int.
+// Reap deletes objects that still count as ended when it is applied. Its result is the number of deleted objects, an int.
 type Reap struct {
 	Allocs      []string `msg:",omitempty"`
 	Evals       []string `msg:",omitempty"`
@@ -90,7 +90,7 @@ func remembered(tx *state.Txn, a *api.Allocation) bool {
 	return j != nil && reconcile.Remembered(a, j, j.Stop && dead(tx, j))
 }
 
-// Recount makes all job summaries anew from the allocations.
+// Recount recomputes all job summaries from the allocations.
 type Recount struct{}
 
 // Kind implements [fsm.Command].

@@ -18,7 +18,7 @@ func first[T any](rows iter.Seq[*T]) *T {
 	return nil
 }
 
-// allocOver reports whether nobody needs the allocation any more.
+// allocOver reports whether the allocation is not needed any more.
 func allocOver(tx *state.Txn, a *api.Allocation) bool {
 	if !a.ClientTerminal() && (!a.ServerTerminal() || tx.Node(a.NodeID) != nil) {
 		return false
@@ -33,7 +33,7 @@ func allocOver(tx *state.Txn, a *api.Allocation) bool {
 	return a.ClientStatus != api.AllocClientStatusFailed || a.ServerTerminal() || a.NextAllocation != "" || !mayRetry(j, a)
 }
 
-// dead reports whether nothing of the job runs or will run. What a job's row says of its status is
+// dead reports whether nothing of the job runs or will run. The status in the row of a job is
 // as old as its registration.
 func dead(tx *state.Txn, j *api.Job) bool {
 	return rules.Status(j, tx.AllocsByJob(j.Namespace, j.ID), tx.EvalsByJob(j.Namespace, j.ID), tx.DeploymentsByJob(j.Namespace, j.ID)) == api.JobStatusDead
@@ -64,8 +64,8 @@ func evalOver(tx *state.Txn, e *api.Evaluation, before time.Time) bool {
 	return true
 }
 
-// tellsEnd reports whether the evaluation is the newest of a job that was stopped: it tells when that was.
-func tellsEnd(tx *state.Txn, e *api.Evaluation) bool {
+// recordsEnd reports whether the evaluation is the newest of a stopped job: it records when the job was stopped.
+func recordsEnd(tx *state.Txn, e *api.Evaluation) bool {
 	if j := tx.Job(e.Namespace, e.JobID); j == nil || !j.Stop {
 		return false
 	}
@@ -77,8 +77,8 @@ func tellsEnd(tx *state.Txn, e *api.Evaluation) bool {
 	return true
 }
 
-// jobOver reports whether the job itself is over; its evaluations and allocations are looked at
-// apart. A service with nothing to run, such as one scaled to zero, is over only when it is stopped.
+// jobOver reports whether the job itself has ended; its evaluations and allocations are checked
+// separately. A service with nothing to run, such as one scaled to zero, has ended only when it is stopped.
 func jobOver(tx *state.Txn, j *api.Job) bool {
 	if !j.Stop && !reconcile.RunsOnce(j) || j.VersionTag != nil || !dead(tx, j) {
 		return false
@@ -92,7 +92,7 @@ func jobOver(tx *state.Txn, j *api.Job) bool {
 }
 
 // nodeOver reports whether the node is down, nothing is left on it, and no other node waits for what it may have mounted.
-// together are the ids of those that are collected with it: two on a machine that is gone would keep each other.
+// together are the ids of those that are collected with it: two on a removed machine would keep each other.
 func nodeOver(tx *state.Txn, n *api.Node, together map[string]bool) bool {
 	return empty(tx, n) && !ledger.Awaited(tx, n, func(o *api.Node) bool { return together[o.ID] && empty(tx, o) })
 }

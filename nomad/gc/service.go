@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Limits say how often and how old; zero fields take the defaults of [Default].
+// Limits configure how often to collect and from which age; zero fields take the values of [Default].
 type Limits struct {
 	Interval            time.Duration `hcl:"job_gc_interval,optional"`
 	EvalThreshold       time.Duration `hcl:"eval_gc_threshold,optional"`
@@ -24,7 +24,7 @@ type Limits struct {
 	DeploymentThreshold time.Duration `hcl:"deployment_gc_threshold,optional"`
 }
 
-// Default answers the usual limits.
+// Default returns the default limits.
 func Default() Limits {
 	return Limits{
 		Interval: 5 * time.Minute, EvalThreshold: time.Hour, BatchEvalThreshold: 24 * time.Hour,
@@ -73,7 +73,7 @@ func (s *Service) Handlers() []wire.Handler {
 	return []wire.Handler{wire.SystemGC.Handle(s.GC), wire.SystemReconcile.Handle(s.Reconcile)}
 }
 
-// GC collects everything that is over, however young.
+// GC collects everything that has ended, of any age.
 func (s *Service) GC(ctx context.Context, _ *api.WriteRequest) (*api.WriteMeta, error) {
 	if err := s.collect(ctx, true); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *Service) GC(ctx context.Context, _ *api.WriteRequest) (*api.WriteMeta, 
 	return &api.WriteMeta{Index: s.State.Read().Index()}, nil
 }
 
-// Reconcile makes the job summaries anew.
+// Reconcile recomputes the job summaries.
 func (s *Service) Reconcile(ctx context.Context, _ *api.WriteRequest) (*api.WriteMeta, error) {
 	res, err := s.Raft.Propose(ctx, &Recount{})
 	if err != nil {

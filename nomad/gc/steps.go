@@ -43,7 +43,7 @@ func (s *Service) reapEvals(ctx context.Context, now bool) error {
 		if e.Type == api.JobTypeBatch || e.Type == api.JobTypeSysbatch {
 			threshold = s.Limits.BatchEvalThreshold
 		}
-		if tellsEnd(tx, e) {
+		if recordsEnd(tx, e) {
 			threshold = max(threshold, s.Limits.JobThreshold)
 		}
 		if evalOver(tx, e, s.before(threshold, now)) {

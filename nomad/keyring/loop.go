@@ -94,7 +94,7 @@ func (s *Service) ask(ctx context.Context, address, id string) ([]byte, error) {
 	return out.Unlock, nil
 }
 
-// Lead makes the first root key, and a new one when nobody can unwrap the active one any more. The leader runs it.
+// Lead creates the first root key, and a new one when no server can unwrap the active one. The leader runs it.
 func (s *Service) Lead(ctx context.Context) error {
 	var locked time.Time
 	for ctx.Err() == nil {
@@ -119,7 +119,7 @@ func (s *Service) Lead(ctx context.Context) error {
 
 func (s *Service) renew(ctx context.Context, lost *api.RootKey) error {
 	if lost != nil {
-		s.Log.Error("nobody can unwrap the active root key: a new one takes its place", "lost", lost.KeyID)
+		s.Log.Error("no server can unwrap the active root key: a new key replaces it", "lost", lost.KeyID)
 	}
 	_, err := s.rotate(ctx)
 	if errors.Is(err, fault.Conflict) {

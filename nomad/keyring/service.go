@@ -141,7 +141,7 @@ func (s *Service) Delete(ctx context.Context, r *api.RootKeyDeleteRequest) (*api
 	return &api.WriteMeta{Index: res.Index}, nil
 }
 
-// Unlock tells another server what unwraps a key.
+// Unlock returns what unwraps a key to another server.
 func (s *Service) Unlock(_ context.Context, r *api.RootKeyUnlockRequest) (*api.RootKeyUnlockResponse, error) {
 	unlock, err := s.store.get(r.KeyID)
 	if err != nil {

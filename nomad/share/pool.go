@@ -13,7 +13,7 @@ type Pool struct {
 	scores    Scores
 }
 
-// Text answers the first equal string.
+// Text returns the first equal string.
 func (p *Pool) Text(s string) string {
 	if s == "" {
 		return ""
@@ -28,7 +28,7 @@ func (p *Pool) Text(s string) string {
 	return s
 }
 
-// Alloc replaces parts of an allocation, which nobody else has yet, by equal ones that the pool has seen.
+// Alloc replaces parts of a private allocation by equal ones that the pool has seen.
 func (p *Pool) Alloc(a *api.Allocation) {
 	for _, s := range []*string{
 		&a.Namespace, &a.EvalID, &a.JobID, &a.TaskGroup, &a.NodeID, &a.NodeName, &a.DeploymentID,
@@ -58,18 +58,18 @@ func (p *Pool) task(t *api.TaskState) {
 	}
 }
 
-// Resources answers equal ones that the pool has seen, or remembers these. They have no ports.
+// Resources returns equal ones that the pool has seen, or remembers these. They have no ports.
 func (p *Pool) Resources(r *api.AllocatedResources) *api.AllocatedResources {
 	return known(&p.resources, r, SameResources)
 }
 
-// Counts answers a metric with the same counts that the pool has seen, or remembers this one. Its time and its
+// Counts returns a metric with the same counts that the pool has seen, or remembers this one. Its time and its
 // scores are its own.
 func (p *Pool) Counts(m *api.AllocationMetric) *api.AllocationMetric {
 	return known(&p.counts, m, SameCounts)
 }
 
-// known answers one of the latest of a list that is the same, or else adds the value.
+// known returns one of the latest of a list that is the same, or else adds the value.
 func known[T any](list *[]T, value T, same func(a, b T) bool) T {
 	if at := Latest(*list, func(o T) bool { return same(o, value) }); at > 0 {
 		return (*list)[at-1]

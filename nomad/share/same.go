@@ -12,7 +12,7 @@ import (
 // sameMax bounds how many of the latest values are compared with the next one.
 const sameMax = 16
 
-// Latest finds an equal one among the latest of a list and answers its place, counted from 1; 0 is none.
+// Latest finds an equal one among the latest of a list and returns its position, counted from 1; 0 is none.
 func Latest[T any](list []T, same func(T) bool) int {
 	for i := len(list) - 1; i >= max(0, len(list)-sameMax); i-- {
 		if same(list[i]) {
@@ -28,7 +28,7 @@ type Scores struct {
 	sums []uint64
 }
 
-// Place answers the place of an equal map among the latest, counted from 1, or 0 and adds the map.
+// Place returns the position of an equal map among the latest, counted from 1, or 0 and adds the map.
 func (s *Scores) Place(m map[string]float64) int {
 	var sum uint64
 	for name, score := range m {
