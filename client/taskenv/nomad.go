@@ -81,7 +81,7 @@ func (e *Env) ports(in Input) {
 	if res == nil {
 		return
 	}
-	for _, p := range sharedPorts(res) {
+	for _, p := range res.Shared.Ports {
 		port := p.Value
 		if p.To > 0 {
 			port = p.To
@@ -115,14 +115,6 @@ func (e *Env) allocNetwork(n *api.AllocNetworkStatus, label string, port int) {
 	e.set("ALLOC_INTERFACE_"+label, n.InterfaceName)
 	e.set("ALLOC_IP_"+label, n.Address)
 	e.set("ALLOC_ADDR_"+label, address(n.Address, port))
-}
-
-// sharedPorts lists the ports of a group; older servers fill in the networks only.
-func sharedPorts(res *api.AllocatedResources) []api.PortMapping {
-	if len(res.Shared.Ports) > 0 {
-		return res.Shared.Ports
-	}
-	return networkPorts(res.Shared.Networks)
 }
 
 func networkPorts(networks []*api.NetworkResource) []api.PortMapping {
