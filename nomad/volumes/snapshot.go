@@ -87,7 +87,7 @@ func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteReque
 	if r.ID == "" {
 		return nil, fault.New(fault.Invalid, "missing snapshot ID")
 	}
-	if why := ids.Wrong(r.ID); why != "" && !knownByName(s.state.Read(), r.PluginID, r.ID) { // what earlier versions took ends by its name
+	if why := ids.Wrong(r.ID); why != "" {
 		return nil, fault.New(fault.Invalid, "snapshot ID %.64q: %s", r.ID, why)
 	}
 	if err := snapshotSizes(nil, nil, r.Secrets); err != nil {
@@ -109,16 +109,6 @@ func (s *Service) DeleteSnapshot(ctx context.Context, r *api.SnapshotDeleteReque
 		return nil, fmt.Errorf("delete snapshot %q: %w", r.ID, err)
 	}
 	return &api.SnapshotDeleteResponse{WriteMeta: api.WriteMeta{Index: s.state.Read().Index()}}, nil
-}
-
-// knownByName reports whether something is intended with a snapshot of the name or id.
-func knownByName(tx *state.Txn, plugin, id string) bool {
-	for i := range tx.SnapshotIntents() {
-		if i.PluginID == plugin && (i.Name == id || i.SnapshotID == id || i.CutAs == id) {
-			return true
-		}
-	}
-	return false
 }
 
 // giveUpSnapshot has a snapshot that is being made, and whose id is not known yet, be looked for and deleted.

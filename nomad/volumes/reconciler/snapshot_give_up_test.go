@@ -230,27 +230,3 @@ func TestSnapshotThatIsForgottenBeforeItsAnswerIsRecordedIsNotAnswered(t *testin
 		})
 	}
 }
-
-// Earlier versions took any text for the name of a snapshot: what is under way by one ends by it, and keeps its volume
-// from being deleted until then.
-func TestSnapshotUnderWayByAnyNameEndsByIt(t *testing.T) {
-	t.Parallel()
-	for name, force := range map[string]bool{"forgotten": true, "given up": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			p := provide(r.Node("n1"))
-			p.script("Controller.Snapshot", always, codes.Unavailable)
-			r.Register(volumestest.Spec("v"))
-			_, err := r.Snapshot("a\tb")
-			wants(t, err, fault.Invalid, "control character")
-			r.Edit(func(tx *state.Txn) {
-				tx.PutSnapshotIntent(&api.SnapshotIntent{PluginID: "p", Name: "a\tb", Namespace: "default", VolumeID: "v", ExternalID: "ext-v"})
-			})
-			_, err = r.deleteSnapshot("a\tb", force)
-			if i := r.State.Read().SnapshotIntent("p", "a\tb", false); i != nil && !i.Unwanted {
-				t.Errorf("it goes on: %v", err)
-			}
-		})
-	}
-}
