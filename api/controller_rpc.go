@@ -25,7 +25,7 @@ type ControllerPublishRequest struct {
 // ControllerPublishResponse carries what the node needs to stage the volume.
 type ControllerPublishResponse struct {
 	PublishContext map[string]string `msg:",omitempty"`
-	// Provider is the name of the driver that has answered; hosts of before do not tell it.
+	// Provider is the name of the driver that replied.
 	Provider string `msg:",omitempty"`
 }
 
@@ -54,7 +54,7 @@ type ControllerValidateResponse struct {
 	Validated bool `msg:",omitempty"`
 	// Message is why it is not validated.
 	Message string `msg:",omitempty"`
-	// Provider is the name of the driver that has answered; hosts of before do not tell it.
+	// Provider is the name of the driver that replied.
 	Provider string `msg:",omitempty"`
 }
 
@@ -81,7 +81,7 @@ type ControllerCreateResponse struct {
 	Topologies    []*Topology       `msg:",omitempty"`
 	// OtherSource is set when the plugin does not say that the volume is made from what was asked for.
 	OtherSource bool `msg:",omitempty"`
-	// Provider is the name of the driver that has answered; hosts of before do not tell it.
+	// Provider is the name of the driver that replied.
 	Provider string `msg:",omitempty"`
 }
 

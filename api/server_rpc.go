@@ -131,10 +131,10 @@ type PeerInfoResponse struct {
 	LastIndex     uint64 `msg:",omitempty"`
 	LastTerm      uint64 `msg:",omitempty"`
 	LastContactNS int64  `msg:",omitempty"`
-	// Applied is the index of the server's state; 0 is that of programs which did not say.
+	// Applied is the index of the server's state.
 	Applied uint64 `msg:",omitempty"`
 	// Leaving is set while the server leaves the cluster permanently.
 	Leaving bool `msg:",omitempty"`
-	// Version is the version of the log's language that it understands; 0 is that of programs which did not say.
+	// Version is the newest version of the log that the server understands.
 	Version uint64 `msg:",omitempty"`
 }

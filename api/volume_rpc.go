@@ -154,7 +154,7 @@ type VolumeIntentRequest struct {
 	ExternalID string `msg:",omitempty"`
 	// Fence is the raft index of the intent, as in [ControllerCall].
 	Fence uint64 `msg:",omitempty"`
-	// Call is what the driver is asked for; empty from hosts of before, which do not say it.
+	// Call is what the driver is asked for.
 	Call IntentCall `msg:",omitempty"`
 	// Part is the provider's id of the node that is attached or detached, the name of what is made, the id of the
 	// snapshot that is deleted; empty for what concerns the volume as a whole.
