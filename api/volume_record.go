@@ -33,42 +33,42 @@ const (
 
 // VolumeSpec is what a user says of a volume. Re-submitting it never touches what the driver said.
 type VolumeSpec struct {
-	ID        string `msg:",omitempty"`
-	Name      string `msg:",omitempty"`
-	Namespace string `msg:",omitempty"`
-	PluginID  string `msg:",omitempty"`
+	ID        string `hcl:"id" msg:",omitempty"`
+	Name      string `hcl:"name" msg:",omitempty"`
+	Namespace string `hcl:"namespace" msg:",omitempty"`
+	PluginID  string `hcl:"plugin_id" msg:",omitempty"`
 	// ExternalID is the provider's id of a volume that exists already; empty for volumes to be created.
-	ExternalID            string              `msg:",omitempty"`
-	RequestedTopologies   *TopologyRequest    `msg:",omitempty"`
-	RequestedCapacityMin  int64               `msg:",omitempty"`
-	RequestedCapacityMax  int64               `msg:",omitempty"`
-	RequestedCapabilities []*VolumeCapability `msg:",omitempty"`
-	MountOptions          *MountOptions       `msg:",omitempty"`
+	ExternalID            string              `hcl:"external_id" msg:",omitempty"`
+	RequestedTopologies   *TopologyRequest    `hcl:"topology_request" msg:",omitempty"`
+	RequestedCapacityMin  int64               `hcl:"capacity_min" msg:",omitempty"`
+	RequestedCapacityMax  int64               `hcl:"capacity_max" msg:",omitempty"`
+	RequestedCapabilities []*VolumeCapability `hcl:"capability" msg:",omitempty"`
+	MountOptions          *MountOptions       `hcl:"mount_options" msg:",omitempty"`
 	// Secrets are passed to the driver and never shown.
-	Secrets    map[string]string `msg:",omitempty"`
-	Parameters map[string]string `msg:",omitempty"`
+	Secrets    map[string]string `hcl:"secrets" msg:",omitempty"`
+	Parameters map[string]string `hcl:"parameters" msg:",omitempty"`
 	// Context is opaque to us; for created volumes the driver's context is used instead.
-	Context    map[string]string `msg:",omitempty"`
-	CloneID    string            `msg:",omitempty"`
-	SnapshotID string            `msg:",omitempty"`
+	Context    map[string]string `hcl:"context" msg:",omitempty"`
+	CloneID    string            `hcl:"clone_id" msg:",omitempty"`
+	SnapshotID string            `hcl:"snapshot_id" msg:",omitempty"`
 	// Owner is who owns the root of the mounted file system; nil leaves it as the driver made it.
-	Owner *VolumeOwner `json:",omitempty" msg:",omitempty"`
+	Owner *VolumeOwner `hcl:"owner" json:",omitempty" msg:",omitempty"`
 	// OnMountDead is what the node does when a mount stops answering: republish, restart, signal or
 	// ignore; empty means ignore.
-	OnMountDead string `json:",omitempty" msg:",omitempty"`
+	OnMountDead string `hcl:"on_mount_dead" json:",omitempty" msg:",omitempty"`
 	// OnNodeLoss says what frees the volume from a node that is lost: fence, wait or assume; empty means fence.
-	OnNodeLoss string `json:",omitempty" msg:",omitempty"`
+	OnNodeLoss string `hcl:"on_node_loss" json:",omitempty" msg:",omitempty"`
 	// FenceAfter is how long a node must be down before the volume is detached from it; 0 means the
 	// server's default.
-	FenceAfter time.Duration `json:",omitempty" msg:",omitempty"`
+	FenceAfter time.Duration `hcl:"fence_after" json:",omitempty" msg:",omitempty"`
 	// Lease is for how long a node may use an exclusive volume without attach after its last answered
 	// heartbeat; 0 means the server's default.
-	Lease time.Duration `json:",omitempty" msg:",omitempty"`
+	Lease time.Duration `hcl:"lease" json:",omitempty" msg:",omitempty"`
 	// Fence says what keeps a node that was lost from writing: storage, lease or both; empty means storage
 	// where the driver attaches and lease where it does not.
-	Fence string `json:",omitempty" msg:",omitempty"`
+	Fence string `hcl:"fence" json:",omitempty" msg:",omitempty"`
 	// WriteBack is the part of the lease that is kept for writing data back and unmounting; 0 means the default.
-	WriteBack time.Duration `json:",omitempty" msg:",omitempty"`
+	WriteBack time.Duration `hcl:"write_back" json:",omitempty" msg:",omitempty"`
 }
 
 // What keeps a node that was lost from writing to a volume.

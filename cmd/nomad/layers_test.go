@@ -81,7 +81,7 @@ var sameLayer = []string{
 	"nomad/jobs/ledger>nomad/", "nomad/deployments/tally>nomad/state", "client/taskenv>plugins/driver",
 	"plugins/>plugins/", "client/fingerprint>plugins/",
 	"client/csiplugins>plugins/", "client/mounthealth>plugins/", "client/mounthealth>client/workqueue", "client/workqueue>plugins/", "client/stats>", "client/gc>", "client/logs>", "nomad/sim>", "nomad/httpapi>nomad/httpapi/", "nomad/httpapi/>nomad/httpapi/endpoint", "nomad/httpapi/>nomad/httpapi/encode", "nomad/httpapi/>nomad/httpapi/view", "command>command/", "command/>command/",
-	"jobspec>jobspec/", "jobspec/files>jobspec/", "jobspec/examples>jobspec", "jobspec/expr>jobspec/bounds", "jobspec/expr>jobspec/nesting", "jobspec/nesting>jobspec/bounds", "jobspec/hclspec>jobspec/", "jobspec/jsonspec>jobspec/", "jobspec/volumespec>jobspec/", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec/", "api/>api", "cmd/>",
+	"jobspec>jobspec/", "jobspec/files>jobspec/", "jobspec/examples>jobspec", "jobspec/expr>jobspec/bounds", "jobspec/expr>jobspec/nesting", "jobspec/nesting>jobspec/bounds", "jobspec/hclspec>jobspec/", "jobspec/hcl1>jobspec/tree", "jobspec/jsonspec>jobspec/", "jobspec/volumespec>jobspec/", "nomad/scheduler>nomad/", "nomad/scheduler/>nomad/", "nomad/jobs/rules>jobspec/", "api/>api", "cmd/>",
 }
 
 func allowedSideways(from, to string) bool {

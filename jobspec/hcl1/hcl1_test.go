@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/jobspec/hcl1"
+	"github.com/open-nomad/open-nomad/jobspec/tree"
 )
 
 func TestBothSyntaxesGiveOneTree(t *testing.T) {
@@ -22,10 +23,10 @@ func TestBothSyntaxesGiveOneTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(hcl, json, cmpopts.IgnoreTypes(hcl1.Place{})); d != "" {
+	if d := cmp.Diff(hcl, json, cmpopts.IgnoreTypes(tree.Place{})); d != "" {
 		t.Error(d)
 	}
-	if hcl[1].At != (hcl1.Place{Line: 1, Column: 19}) || hcl[4].Value.Items[0].At != (hcl1.Place{Line: 3, Column: 9}) || json[1].At != (hcl1.Place{Line: 1, Column: 20}) {
+	if hcl[1].At != (tree.Place{Line: 1, Column: 19}) || hcl[4].Value.Items[0].At != (tree.Place{Line: 3, Column: 9}) || json[1].At != (tree.Place{Line: 1, Column: 20}) {
 		t.Errorf("places are %+v and %+v", hcl, json)
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/tree"
 )
 
 // parseJSON reads the same tree from JSON.
-func parseJSON(path string, source []byte) ([]Item, error) {
+func parseJSON(path string, source []byte) ([]tree.Item, error) {
 	p := &jsonParser{source: source, decoder: json.NewDecoder(bytes.NewReader(source))}
 	p.decoder.UseNumber()
 	v, err := p.value()
@@ -18,7 +19,7 @@ func parseJSON(path string, source []byte) ([]Item, error) {
 		err = errors.New("there is more behind the closing brace")
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, &Error{path, p.place(), err.Error()})
+		return nil, fault.Wrap(fault.Invalid, &tree.Error{Path: path, At: p.place(), Reason: err.Error()})
 	}
 	return v.Items, nil
 }
@@ -30,18 +31,18 @@ type jsonParser struct {
 }
 
 // place is where the next token begins.
-func (p *jsonParser) place() Place {
+func (p *jsonParser) place() tree.Place {
 	offset := int(p.decoder.InputOffset())
 	for offset < len(p.source) && bytes.IndexByte([]byte(" \t\r\n,:"), p.source[offset]) >= 0 {
 		offset++
 	}
 	before := p.source[:offset]
 	line := bytes.LastIndexByte(before, '\n')
-	return Place{bytes.Count(before, []byte{'\n'}) + 1, offset - line}
+	return tree.Place{Line: bytes.Count(before, []byte{'\n'}) + 1, Column: offset - line}
 }
 
-func (p *jsonParser) value() (Value, error) {
-	v := Value{At: p.place()}
+func (p *jsonParser) value() (tree.Value, error) {
+	v := tree.Value{At: p.place()}
 	t, err := p.decoder.Token()
 	if err != nil {
 		return v, err
@@ -50,11 +51,11 @@ func (p *jsonParser) value() (Value, error) {
 	case string:
 		v.Text = t
 	case json.Number:
-		v.Kind, v.Text = Number, t.String()
+		v.Kind, v.Text = tree.Number, t.String()
 	case bool:
-		v.Kind, v.Text = Bool, fmt.Sprint(t)
+		v.Kind, v.Text = tree.Bool, fmt.Sprint(t)
 	case nil:
-		v.Kind = Null
+		v.Kind = tree.Null
 	case json.Delim:
 		if p.depth++; p.depth > DepthMax {
 			return v, fmt.Errorf("nested deeper than %d levels", DepthMax)
@@ -68,8 +69,8 @@ func (p *jsonParser) value() (Value, error) {
 	return v, nil
 }
 
-func (p *jsonParser) list(v Value) (Value, error) {
-	v.Kind = List
+func (p *jsonParser) list(v tree.Value) (tree.Value, error) {
+	v.Kind = tree.List
 	for p.decoder.More() {
 		element, err := p.value()
 		if err != nil {
@@ -81,10 +82,10 @@ func (p *jsonParser) list(v Value) (Value, error) {
 	return v, err
 }
 
-func (p *jsonParser) items(v Value) (Value, error) {
-	v.Kind = Block
+func (p *jsonParser) items(v tree.Value) (tree.Value, error) {
+	v.Kind = tree.Block
 	for p.decoder.More() {
-		it := Item{At: p.place()}
+		it := tree.Item{At: p.place()}
 		key, err := p.decoder.Token()
 		if err != nil {
 			return v, err

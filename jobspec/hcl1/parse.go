@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/hcl/token"
 
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/jobspec/tree"
 )
 
 // DepthMax bounds nesting: parsers recurse.
@@ -20,10 +21,10 @@ const DepthMax = 100
 
 // Parse reads a file in the syntax that its first byte tells: a brace begins JSON. The path is for errors, which are
 // an [*Error] of kind [fault.Invalid] that names the first mistake. The caller bounds the size of the source.
-func Parse(path string, source []byte) (items []Item, err error) {
+func Parse(path string, source []byte) (items []tree.Item, err error) {
 	defer func() { // the parser of HCL panics on some nonsense
 		if r := recover(); r != nil {
-			items, err = nil, fault.Wrap(fault.Invalid, &Error{path, Place{1, 1}, fmt.Sprintf("this cannot be read: %v", r)})
+			items, err = nil, fault.Wrap(fault.Invalid, &tree.Error{Path: path, At: tree.Place{Line: 1, Column: 1}, Reason: fmt.Sprintf("this cannot be read: %v", r)})
 		}
 	}()
 	if trimmed := bytes.TrimSpace(source); len(trimmed) > 0 && trimmed[0] == '{' {
@@ -38,7 +39,7 @@ func Parse(path string, source []byte) (items []Item, err error) {
 		items, err = itemsOf(file.Node.(*ast.ObjectList))
 	}
 	if err != nil {
-		mistake := &Error{path, Place{1, 1}, err.Error()}
+		mistake := &tree.Error{Path: path, At: tree.Place{Line: 1, Column: 1}, Reason: err.Error()}
 		var place *parser.PosError
 		if errors.As(err, &place) {
 			mistake.At, mistake.Reason = placeOf(place.Pos), reasonOf(place.Err)
@@ -62,7 +63,7 @@ func reasonOf(err error) string {
 
 // check finds what the parser does not report: nesting that is too deep, braces without a partner, and a last key
 // without its value.
-func check(source []byte) *Error {
+func check(source []byte) *tree.Error {
 	s := scanner.New(source)
 	s.Error = func(token.Pos, string) {} // the parser reports it
 	var open []token.Token
@@ -76,30 +77,32 @@ func check(source []byte) *Error {
 			switch {
 			case len(open) > 0:
 				last := open[len(open)-1]
-				return &Error{At: placeOf(last.Pos), Reason: fmt.Sprintf("%q is never closed", last.Text)}
+				return &tree.Error{At: placeOf(last.Pos), Reason: fmt.Sprintf("%q is never closed", last.Text)}
 			case before.Type == token.ASSIGN:
-				return &Error{At: placeOf(before.Pos), Reason: "a value is needed after the equals sign"}
+				return &tree.Error{At: placeOf(before.Pos), Reason: "a value is needed after the equals sign"}
 			}
 			return nil
 		case token.LBRACE, token.LBRACK:
 			if open = append(open, t); len(open) > DepthMax {
-				return &Error{At: placeOf(t.Pos), Reason: fmt.Sprintf("nested deeper than %d levels", DepthMax)}
+				return &tree.Error{At: placeOf(t.Pos), Reason: fmt.Sprintf("nested deeper than %d levels", DepthMax)}
 			}
 		case token.RBRACE, token.RBRACK:
 			if len(open) == 0 || (open[len(open)-1].Type == token.LBRACE) != (t.Type == token.RBRACE) {
-				return &Error{At: placeOf(t.Pos), Reason: fmt.Sprintf("%q closes nothing", t.Text)}
+				return &tree.Error{At: placeOf(t.Pos), Reason: fmt.Sprintf("%q closes nothing", t.Text)}
 			}
 			open = open[:len(open)-1]
 		}
 	}
 }
 
-func placeOf(p token.Pos) Place { return Place{max(p.Line, 1), max(p.Column, 1)} }
+func placeOf(p token.Pos) tree.Place {
+	return tree.Place{Line: max(p.Line, 1), Column: max(p.Column, 1)}
+}
 
-func itemsOf(list *ast.ObjectList) ([]Item, error) {
-	var items []Item
+func itemsOf(list *ast.ObjectList) ([]tree.Item, error) {
+	var items []tree.Item
 	for _, o := range list.Items {
-		it := Item{At: placeOf(o.Keys[0].Pos())}
+		it := tree.Item{At: placeOf(o.Keys[0].Pos())}
 		for i, k := range o.Keys {
 			word, err := textOf(k.Token)
 			if err != nil {
@@ -121,15 +124,15 @@ func itemsOf(list *ast.ObjectList) ([]Item, error) {
 	return items, nil
 }
 
-func valueOf(n ast.Node) (Value, error) {
-	v := Value{At: placeOf(n.Pos())}
+func valueOf(n ast.Node) (tree.Value, error) {
+	v := tree.Value{At: placeOf(n.Pos())}
 	var err error
 	switch n := n.(type) {
 	case *ast.ObjectType:
-		v.Kind = Block
+		v.Kind = tree.Block
 		v.Items, err = itemsOf(n.List)
 	case *ast.ListType:
-		v.Kind = List
+		v.Kind = tree.List
 		for _, e := range n.List {
 			element, err := valueOf(e)
 			if err != nil {
@@ -144,14 +147,14 @@ func valueOf(n ast.Node) (Value, error) {
 	return v, err
 }
 
-func kindOf(t token.Type) Kind {
+func kindOf(t token.Type) tree.Kind {
 	switch t {
 	case token.NUMBER, token.FLOAT:
-		return Number
+		return tree.Number
 	case token.BOOL:
-		return Bool
+		return tree.Bool
 	}
-	return String
+	return tree.String
 }
 
 func textOf(t token.Token) (string, error) {

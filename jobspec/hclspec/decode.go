@@ -1,24 +1,20 @@
 package hclspec
 
 import (
-	"fmt"
-	"math/big"
 	"reflect"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/jobspec/defaults"
 	"github.com/open-nomad/open-nomad/jobspec/expr"
 	"github.com/open-nomad/open-nomad/jobspec/fields"
+	"github.com/open-nomad/open-nomad/jobspec/tree"
 )
-
-var durationType = reflect.TypeFor[time.Duration]()
 
 // decoder decodes bodies over structs by their hcl tags and collects all that is wrong.
 type decoder struct {
@@ -157,128 +153,43 @@ func (d *decoder) attribute(field reflect.Value, a *hcl.Attribute) bool {
 	if diags.HasErrors() || v.IsNull() {
 		return false
 	}
-	if err := assign(field, v); err != nil {
+	if !v.IsWhollyKnown() {
+		d.diags = append(d.diags, expr.Problem(a.Expr.Range(), "%s: the value is not known", a.Name))
+		return false
+	}
+	if err := tree.Assign(field, valueOf(v)); err != nil {
 		d.diags = append(d.diags, expr.Problem(a.Expr.Range(), "%s: %v", a.Name, err))
 		return false
 	}
 	return true
 }
 
-// assign converts a value to the kind of the field.
-func assign(dst reflect.Value, v cty.Value) error {
-	if dst.Kind() == reflect.Pointer {
-		inner := reflect.New(dst.Type().Elem())
-		if err := assign(inner.Elem(), v); err != nil {
-			return err
-		}
-		dst.Set(inner)
-		return nil
-	}
-	if !v.IsWhollyKnown() {
-		return fmt.Errorf("the value is not known")
-	}
+// valueOf turns an evaluated value into one that [tree.Assign] converts. What is not known is null.
+func valueOf(v cty.Value) tree.Value {
 	switch {
-	case dst.Type() == durationType:
-		return assignDuration(dst, v)
-	case dst.Kind() == reflect.Slice:
-		return assignList(dst, v)
-	case dst.Kind() == reflect.Map:
-		return assignMap(dst, v)
+	case v == cty.NilVal || v.IsNull() || !v.IsKnown():
+		return tree.Value{Kind: tree.Null}
+	case v.Type() == cty.String:
+		return tree.Value{Text: v.AsString()}
+	case v.Type() == cty.Bool:
+		return tree.Value{Kind: tree.Bool, Text: strconv.FormatBool(v.True())}
+	case v.Type() == cty.Number:
+		return tree.Value{Kind: tree.Number, Text: v.AsBigFloat().Text('f', -1)}
+	case !v.CanIterateElements():
+		return tree.Value{Kind: tree.Null}
 	}
-	return assignScalar(dst, v)
-}
-
-func assignScalar(dst reflect.Value, v cty.Value) error {
-	want := cty.Number
-	switch dst.Kind() {
-	case reflect.String:
-		want = cty.String
-	case reflect.Bool:
-		want = cty.Bool
+	isMap := v.Type().IsObjectType() || v.Type().IsMapType()
+	all := tree.Value{Kind: tree.List}
+	if isMap {
+		all.Kind = tree.Block
 	}
-	c, err := convert.Convert(v, want)
-	if err != nil || c.IsNull() {
-		return fmt.Errorf("a %s is needed, not %s", want.FriendlyName(), v.Type().FriendlyName())
-	}
-	switch want {
-	case cty.String:
-		dst.SetString(c.AsString())
-		return nil
-	case cty.Bool:
-		dst.SetBool(c.True())
-		return nil
-	}
-	if dst.CanFloat() {
-		f, _ := c.AsBigFloat().Float64()
-		dst.SetFloat(f)
-		return nil
-	}
-	i, accuracy := c.AsBigFloat().Int64()
-	switch {
-	case accuracy != big.Exact:
-		return fmt.Errorf("a whole number is needed")
-	case dst.CanUint() && (i < 0 || dst.OverflowUint(uint64(i))), dst.CanInt() && dst.OverflowInt(i):
-		return fmt.Errorf("%d is out of range", i)
-	case dst.CanUint():
-		dst.SetUint(uint64(i))
-	default:
-		dst.SetInt(i)
-	}
-	return nil
-}
-
-func assignDuration(dst reflect.Value, v cty.Value) error {
-	if v.Type() == cty.Number {
-		i, accuracy := v.AsBigFloat().Int64()
-		if accuracy != big.Exact {
-			return fmt.Errorf("a whole number of nanoseconds is needed")
-		}
-		dst.SetInt(i)
-		return nil
-	}
-	if v.Type() != cty.String {
-		return fmt.Errorf(`a duration such as "30s" is needed`)
-	}
-	t, err := time.ParseDuration(v.AsString())
-	if err != nil {
-		return fmt.Errorf(`%q is not a duration such as "30s"`, v.AsString())
-	}
-	dst.SetInt(int64(t))
-	return nil
-}
-
-func assignList(dst reflect.Value, v cty.Value) error {
-	if !v.CanIterateElements() || v.Type().IsObjectType() || v.Type().IsMapType() {
-		return fmt.Errorf("a list is needed")
-	}
-	list := reflect.MakeSlice(dst.Type(), 0, v.LengthInt())
-	for it := v.ElementIterator(); it.Next(); {
-		_, e := it.Element()
-		item := reflect.New(dst.Type().Elem()).Elem()
-		if err := assign(item, e); err != nil {
-			return fmt.Errorf("element %d: %w", list.Len(), err)
-		}
-		list = reflect.Append(list, item)
-	}
-	dst.Set(list)
-	return nil
-}
-
-func assignMap(dst reflect.Value, v cty.Value) error {
-	if !v.CanIterateElements() || !(v.Type().IsObjectType() || v.Type().IsMapType()) {
-		return fmt.Errorf("a map is needed")
-	}
-	m := reflect.MakeMap(dst.Type())
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
-		item := reflect.New(dst.Type().Elem()).Elem()
-		if item.Kind() == reflect.Interface {
-			item.Set(reflect.ValueOf(plain(e)))
-		} else if err := assign(item, e); err != nil {
-			return fmt.Errorf("key %q: %w", k.AsString(), err)
+		if isMap {
+			all.Items = append(all.Items, tree.Item{Key: k.AsString(), Value: valueOf(e)})
+		} else {
+			all.List = append(all.List, valueOf(e))
 		}
-		m.SetMapIndex(reflect.ValueOf(k.AsString()), item)
 	}
-	dst.Set(m)
-	return nil
+	return all
 }

@@ -1,13 +1,11 @@
 package hclspec
 
 import (
-	"math/big"
 	"reflect"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/jobspec/expr"
 )
@@ -51,7 +49,7 @@ func (d *decoder) free(b *hcl.Block) map[string]any {
 	for name, a := range c.Attributes {
 		v, diags := expr.Evaluate(a.Expr, d.scope)
 		d.diags = append(d.diags, diags...)
-		m[name] = boxed(plain(v))
+		m[name] = boxed(valueOf(v).Any())
 	}
 	for _, inner := range c.Blocks {
 		d.nest(m, inner)
@@ -130,37 +128,4 @@ func (d *decoder) nest(m map[string]any, b *hcl.Block) {
 	}
 	list, _ := m[b.Type].([]any)
 	m[b.Type] = append(list, value)
-}
-
-// plain turns a value into what JSON decoding would give, whole numbers as int64.
-func plain(v cty.Value) any {
-	switch {
-	case v == cty.NilVal || v.IsNull() || !v.IsKnown():
-		return nil
-	case v.Type() == cty.String:
-		return v.AsString()
-	case v.Type() == cty.Bool:
-		return v.True()
-	case v.Type() == cty.Number:
-		if i, accuracy := v.AsBigFloat().Int64(); accuracy == big.Exact {
-			return i
-		}
-		f, _ := v.AsBigFloat().Float64()
-		return f
-	case v.Type().IsObjectType() || v.Type().IsMapType():
-		m := map[string]any{}
-		for it := v.ElementIterator(); it.Next(); {
-			k, e := it.Element()
-			m[k.AsString()] = plain(e)
-		}
-		return m
-	case v.CanIterateElements():
-		list := []any{}
-		for it := v.ElementIterator(); it.Next(); {
-			_, e := it.Element()
-			list = append(list, plain(e))
-		}
-		return list
-	}
-	return nil
 }

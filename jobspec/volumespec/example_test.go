@@ -27,5 +27,5 @@ capability {
 	fmt.Println(err)
 	// Output:
 	// db hostpath 10 single-node-writer
-	// db.volume.hcl:2:1: "acces_mode" is not a key of a volume file; did you mean "access_mode"?
+	// db.volume.hcl:2:1: unknown key "acces_mode"; did you mean "access_mode"?
 }

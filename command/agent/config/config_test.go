@@ -65,7 +65,7 @@ func TestUnknownKeyIsNamedWithItsPlace(t *testing.T) {
 	for body, want := range map[string]string{
 		"region = \"a\"\nclient {\n  node_clas = \"x\"\n}": `a.hcl:3:3: unknown key "client.node_clas"; did you mean "node_class"?`,
 		`{"server":{"bogus":1}}`:                           `a.hcl:1:12: unknown key "server.bogus"`,
-		"client {\n  gc_max_allocs = \"many\"\n}":          `a.hcl:2:3: client.gc_max_allocs: a number is needed`,
+		"client {\n  gc_max_allocs = \"many\"\n}":          `a.hcl:2:19: client.gc_max_allocs: a number is needed`,
 		"server {\n  heartbeat_grace = \"soon\"\n}":        `"soon" is not a duration`,
 		"region = ":  "a.hcl:1:",
 		"client = 5": "client must be a block",
@@ -263,7 +263,7 @@ region = "eu"`,
 func TestMistakesOnALineOfSeveralKeysAreFound(t *testing.T) {
 	for body, want := range map[string]string{
 		"region = \"eu\"\nserver { enabled = true bootstap = 3 }":               "a.hcl:2:25:",
-		"client { enabled = true, meta { x = \"1\" } } server { enabled = 12 }": "a.hcl:1:54:",
+		"client { enabled = true, meta { x = \"1\" } } server { enabled = 12 }": "a.hcl:1:64:",
 		"client { enabled = true } }":                                           "a.hcl:1:",
 		"client { enabled = true enabled { } = }":                               "a.hcl:1:",
 		"client { enabled = true meta { x = 1 + 2 } }":                          "a.hcl:1:",

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"sort"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/jobspec/hcl1"
 )
 
 // fileMax bounds a configuration file in bytes.
@@ -78,20 +76,5 @@ func (c *Config) loadFile(path string) error {
 		return err
 	}
 	c.Files = append(c.Files, path)
-	return nil
-}
-
-// Decode decodes one file's content over c. Whether it is JSON is seen from its first character.
-func (c *Config) Decode(path string, body []byte) error {
-	items, err := hcl1.Parse(path, body)
-	if err != nil {
-		return err
-	}
-	d := decoder{path: path}
-	d.body(reflect.ValueOf(c).Elem(), items, "")
-	c.Warnings = append(c.Warnings, d.warnings...)
-	if len(d.errs) > 0 {
-		return fault.Wrap(fault.Invalid, errors.Join(d.errs...))
-	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package hcl1
+package tree
 
 import "fmt"
 
