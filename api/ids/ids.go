@@ -5,7 +5,6 @@ package ids
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -24,8 +23,8 @@ func Wrong(s string) string {
 		return fmt.Sprintf("it has %d bytes, of at most %d", len(s), Max)
 	case !utf8.ValidString(s):
 		return "it is no UTF-8"
-	case strings.ContainsFunc(s, unicode.IsControl):
-		return "it has a control character"
+	case strings.ContainsFunc(s, Steers):
+		return "it has a control character or one that turns the direction of text"
 	}
 	return ""
 }

@@ -76,6 +76,10 @@ func TestTagsKeepVersions(t *testing.T) {
 	if err != nil || out.Name != "golden" || out.Description != "keep" || out.TaggedTime == 0 {
 		t.Fatalf("%+v %v", out, err)
 	}
+	for _, q := range []api.JobTagRequest{{Name: "\x1b", Latest: true}, {Name: "a", Description: "\x1b", Latest: true}} {
+		_, err := tag(q)
+		refused(t, err, fault.Invalid, "contains the character U+001B")
+	}
 	r.sized(2)
 	if _, err := r.Stable(t.Context(), &api.JobStabilityRequest{JobID: "web", JobVersion: 1, Stable: true}); err != nil {
 		t.Fatal(err)
@@ -315,6 +319,7 @@ func TestDispatchIsRefused(t *testing.T) {
 		{api.JobDispatchRequest{JobID: "par", Meta: who, Payload: make([]byte, 16<<10+1)}, fault.Invalid, "16385 > 16384"},
 		{api.JobDispatchRequest{JobID: "par", Meta: who, Priority: 101}, fault.Invalid, "priority 101"},
 		{api.JobDispatchRequest{JobID: "par", Meta: who, IDPrefixTemplate: "a b"}, fault.Invalid, `"a b"`},
+		{api.JobDispatchRequest{JobID: "par", Meta: who, IDPrefixTemplate: "\u202e"}, fault.Invalid, `id prefix "\u202e" contains the character U+202E`},
 		{api.JobDispatchRequest{JobID: "par", Meta: who, IdempotencyToken: strings.Repeat("t", 257)}, fault.Invalid, "idempotency token"},
 		{api.JobDispatchRequest{JobID: "par", Meta: who, IdempotencyToken: "a\x1b[2J"}, fault.Invalid, "idempotency token"},
 	} {

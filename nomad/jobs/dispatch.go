@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -138,7 +139,10 @@ func (s *Service) dispatchable(ns string, r *api.JobDispatchRequest) error {
 	if r.Priority != 0 && (r.Priority < 1 || r.Priority > s.Limits.PriorityMax) {
 		return fault.New(fault.Invalid, "job priority %d is not between 1 and %d", r.Priority, s.Limits.PriorityMax)
 	}
-	if id := dispatchID(r.JobID, r.IDPrefixTemplate, time.Time{}); strings.ContainsAny(id, " \t\n\x00") || len(id) > rules.IDMax {
+	if err := ids.CheckText("id prefix", r.IDPrefixTemplate); err != nil {
+		return fault.Wrap(fault.Invalid, err)
+	}
+	if id := dispatchID(r.JobID, r.IDPrefixTemplate, time.Time{}); strings.Contains(id, " ") || len(id) > rules.IDMax {
 		return fault.New(fault.Invalid, "id prefix %q makes no possible job ID", r.IDPrefixTemplate)
 	}
 	return fault.Wrap(fault.Invalid, rules.Dispatch(p.ParameterizedJob, r.Payload, r.Meta))

@@ -1,11 +1,13 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -85,6 +87,9 @@ func (s *Service) Tag(ctx context.Context, r *api.JobTagRequest) (*api.JobTagRes
 		return nil, fault.New(fault.Invalid, "a version tag needs a name")
 	case len(r.Name) > tagNameMax || len(r.Description) > tagDescriptionMax:
 		return nil, fault.New(fault.Invalid, "a tag's name has at most %d bytes, its description %d", tagNameMax, tagDescriptionMax)
+	}
+	if err := cmp.Or(ids.CheckText("tag name", r.Name), ids.CheckText("tag description", r.Description)); err != nil {
+		return nil, fault.Wrap(fault.Invalid, err)
 	}
 	if err := s.mayTag(r); err != nil {
 		return nil, err

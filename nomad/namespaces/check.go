@@ -3,9 +3,12 @@ package namespaces
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/api/ids"
 )
 
 // Bounds of what people may write.
@@ -38,6 +41,15 @@ func named(name string, underscore bool) bool {
 	return name != "" && len(name) <= nameMax
 }
 
+// shownErrors refuses control and bidirectional characters.
+func shownErrors(what, description string, meta map[string]string) []error {
+	errs := []error{ids.CheckText("description of the "+what, description)}
+	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		errs = append(errs, ids.CheckText("meta key of the "+what, key))
+	}
+	return errs
+}
+
 func checkNamespace(n *api.Namespace) error {
 	var errs []error
 	if !named(n.Name, false) {
@@ -49,6 +61,7 @@ func checkNamespace(n *api.Namespace) error {
 	if m := metaBytes(n.Meta); m > metaMax {
 		errs = append(errs, fmt.Errorf("meta of namespace %q has %d bytes, at most %d are possible", n.Name, m, metaMax))
 	}
+	errs = append(errs, shownErrors("namespace", n.Description, n.Meta)...)
 	if n.Quota != "" {
 		errs = append(errs, fmt.Errorf("quota %q of namespace %q does not exist", n.Quota, n.Name))
 	}
@@ -69,6 +82,7 @@ func checkPool(p *api.NodePool) error {
 	if m := metaBytes(p.Meta); m > metaMax {
 		errs = append(errs, fmt.Errorf("meta of node pool %q has %d bytes, at most %d are possible", p.Name, m, metaMax))
 	}
+	errs = append(errs, shownErrors("node pool", p.Description, p.Meta)...)
 	if c := p.SchedulerConfiguration; c != nil {
 		switch c.SchedulerAlgorithm {
 		case "", api.SchedulerAlgorithmBinpack, api.SchedulerAlgorithmSpread:

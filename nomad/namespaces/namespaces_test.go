@@ -194,3 +194,17 @@ func TestBadSpecificationsAreRefused(t *testing.T) {
 		refused(t, err, fault.Invalid)
 	}
 }
+
+func TestTextThatSteersTerminalsIsRefused(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	for text, want := range map[string]string{"\x1b": "U+001B", "a\u202eb": "U+202E"} {
+		meta := map[string]string{text: "x"}
+		refused(t, r.upsert(&api.Namespace{Name: "a", Description: text}), fault.Invalid, "description of the namespace", want)
+		refused(t, r.upsert(&api.Namespace{Name: "a", Meta: meta}), fault.Invalid, "meta key of the namespace", want)
+		for _, p := range []*api.NodePool{{Name: "a", Description: text}, {Name: "a", Meta: meta}} {
+			_, err := r.UpsertPool(t.Context(), &api.NodePoolUpsertRequest{Spec: p})
+			refused(t, err, fault.Invalid, "of the node pool", want)
+		}
+	}
+}

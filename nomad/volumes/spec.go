@@ -97,8 +97,8 @@ func tooLarge(texts map[string]string, maps map[string]map[string]string) (errs 
 	for name, text := range texts {
 		if len(text) > textMax {
 			errs = append(errs, fmt.Errorf("%s is longer than %d bytes", name, textMax))
-		} else if why := ids.Wrong(text); why != "" && text != "" {
-			errs = append(errs, fmt.Errorf("%s %q: %s", name, text, why))
+		} else if err := ids.CheckText(name, text); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	for name, m := range maps {

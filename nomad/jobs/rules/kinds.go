@@ -46,6 +46,9 @@ func (c *check) parameterized(p *api.ParameterizedJobConfig) {
 	c.wrong(!ends(c.job), "parameterized is for batch and sysbatch jobs, not %s", c.job.Type)
 	c.oneOf(p.Payload, []string{"optional", "required", "forbidden"}, "parameterized payload")
 	optional := map[string]bool{}
+	for _, key := range slices.Concat(p.MetaRequired, p.MetaOptional) {
+		c.text("parameterized meta key", key)
+	}
 	for _, key := range p.MetaOptional {
 		optional[key] = true
 	}

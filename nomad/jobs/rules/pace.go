@@ -140,9 +140,16 @@ func (c *check) scaling(where string, g *api.TaskGroup) {
 	}
 	c.wrong(everywhere(c.job), "%s: Task groups with job type %s do not support scaling blocks", where, c.job.Type)
 	c.oneOf(s.Type, []string{"", "horizontal"}, "%s: scaling type", where)
+	c.policyKeys(where, s)
 	c.wrong(s.Min < 0, "%s: scaling min %d is negative", where, s.Min)
 	c.wrong(s.Max < s.Min, "%s: scaling max %d is below min %d", where, s.Max, s.Min)
 	c.wrong(int64(g.Count) < s.Min || int64(g.Count) > s.Max && s.Max >= s.Min, "%s: count %d is not between scaling min %d and max %d", where, g.Count, s.Min, s.Max)
+}
+
+func (c *check) policyKeys(where string, s *api.ScalingPolicy) {
+	for _, key := range sorted(s.Policy) {
+		c.text(where+": scaling policy key", key)
+	}
 }
 
 // scaled refuses policies of a task that no autoscaler could use.
@@ -153,6 +160,7 @@ func (c *check) scaled(where string, all []*api.ScalingPolicy) {
 		c.wrong(seen[s.Type], "%s: scaling %q is there twice", where, s.Type)
 		c.wrong(s.Min < 0, "%s: scaling min %d is negative", where, s.Min)
 		c.wrong(s.Max < s.Min, "%s: scaling max %d is below min %d", where, s.Max, s.Min)
+		c.policyKeys(where, s)
 		seen[s.Type] = true
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/jobspec/bounds"
 )
 
@@ -88,8 +88,37 @@ func brief(name string) string {
 // named refuses names that are long, or that a terminal would obey.
 func (c *check) named(what, name string, limit int) {
 	c.wrong(len(name) > limit, "%s %q is longer than %d characters", what, brief(name), limit)
-	c.wrong(strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || !utf8.ValidString(name),
+	err := ids.CheckText(what, name)
+	if err != nil {
+		c.wrong(true, "%w", err)
+	}
+	c.wrong(err == nil && strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }),
 		"%s %q contains characters that cannot be printed", what, brief(name))
+}
+
+// text refuses control and bidirectional characters.
+func (c *check) text(field, value string) {
+	if err := ids.CheckText(field, value); err != nil {
+		c.wrong(true, "%w", err)
+	}
+}
+
+func (c *check) metaKeys(where string, meta map[string]string) {
+	for _, key := range sorted(meta) {
+		c.text(where+": meta key", key)
+	}
+}
+
+// description checks what the web UI shows. It may have several lines.
+func (c *check) description(ui *api.JobUIConfig) {
+	if ui == nil {
+		return
+	}
+	c.text("job ui: description", strings.NewReplacer("\n", "", "\r", "", "\t", "").Replace(ui.Description))
+	for _, link := range ui.Links {
+		c.text("job ui: label of a link", link.Label)
+		c.text("job ui: url of a link", link.URL)
+	}
 }
 
 // Check lists everything that is wrong with a job.
@@ -104,7 +133,14 @@ func Check(j *api.Job, limits Limits) []error {
 	c.wrong(j.ID == "", "job has no ID")
 	c.wrong(strings.ContainsAny(j.ID, " \x00"), "job ID %q contains a space or NUL", brief(j.ID))
 	c.wrong(len(j.ID) > IDMax, "job ID %q is longer than %d characters", brief(j.ID), IDMax)
-	c.wrong(!utf8.ValidString(j.ID), "job ID %q is no text", brief(j.ID))
+	c.text("job ID", j.ID)
+	c.text("namespace", j.Namespace)
+	c.text("node pool", j.NodePool)
+	for _, d := range j.Datacenters {
+		c.text("datacenter", d)
+	}
+	c.metaKeys("job", j.Meta)
+	c.description(j.UI)
 	if j.Name != j.ID { // which is the name of a job without one
 		c.named("job name", j.Name, IDMax)
 	}
@@ -148,6 +184,7 @@ func (c *check) group(g *api.TaskGroup, where string) {
 	c.wrong(g.Count < 0, "%s: count %d is negative", where, g.Count)
 	c.wrong(everywhere(c.job) && g.Count > 1, "%s: a %s job runs once per node, count %d is not possible", where, c.job.Type, g.Count)
 	c.wrong(len(g.Tasks) == 0, "%s has no task", where)
+	c.metaKeys(where, g.Meta)
 	c.labels = labels(g)
 	c.wrong(g.ShutdownDelay < 0, "%s: shutdown_delay is negative", where)
 	c.wrong(g.MaxRunDuration < 0, "%s: max_run_duration is negative", where)
@@ -178,6 +215,7 @@ func (c *check) tasks(where string, g *api.TaskGroup) {
 		c.wrong(t.Name == "", "%s: task %d has no name", where, i+1)
 		c.wrong(seen[t.Name], "%s is there twice", task)
 		seen[t.Name] = true
+		c.metaKeys(task, t.Meta)
 		if t.Leader {
 			leaders++
 		}

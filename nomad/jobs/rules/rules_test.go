@@ -115,14 +115,31 @@ type spoiled struct {
 }
 
 var spoiledJobs = []spoiled{
+	{`job ID "a\u202eb" contains the character U+202E`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a\u202eb" }},
+	{`namespace "\u0085" contains the character U+0085`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Namespace = "\u0085" }},
+	{`node pool "\x1b" contains the character U+001B`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.NodePool = "\x1b" }},
+	{`datacenter "\u2066" contains the character U+2066`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Datacenters = []string{"dc1", "\u2066"} }},
+	{`job: meta key "\n" contains the character U+000A`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Meta = map[string]string{"\n": "x"} }},
+	{`group "g": meta key "\t" contains the character U+0009`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Meta = map[string]string{"\t": "x"} }},
+	{`task "t": meta key "\u2069" contains the character U+2069`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Meta = map[string]string{"\u2069": "x"} }},
+	{`job ui: description "\x1b" contains the character U+001B`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.UI = &api.JobUIConfig{Description: "\n\x1b"} }},
+	{`label of a link "\u202a" contains the character U+202A`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) {
+		j.UI = &api.JobUIConfig{Links: []*api.JobUILink{{Label: "\u202a"}}}
+	}},
+	{`scaling policy key "\x1b" contains the character U+001B`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Scaling.Policy = map[string]any{"\x1b": 1}
+	}},
+	{`parameterized meta key "\x1b" contains the character U+001B`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) {
+		j.Type, j.ParameterizedJob = "batch", &api.ParameterizedJobConfig{MetaRequired: []string{"\x1b"}}
+	}},
 	{"job has no ID", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "" }},
 	{`job ID "a b" contains a space`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a b" }},
-	{`job ID "a\x00b" contains a space or NUL`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a\x00b" }},
-	{`job name "\x1b]0;x\a" contains characters`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Name = "\x1b]0;x\a" }},
-	{`group name "a\nb" contains characters`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Name = "a\nb" }},
+	{`job ID "a\x00b" contains the character U+0000`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.ID = "a\x00b" }},
+	{`job name "\x1b]0;x\a" contains the character U+001B`, func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Name = "\x1b]0;x\a" }},
+	{`group name "a\nb" contains the character U+000A`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Name = "a\nb" }},
 	{"group name \"ggg", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Name = strings.Repeat("g", 129) }},
 	{`ttt..." is longer than 128 characters`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Name = strings.Repeat("t", 40_000) }},
-	{`task name "\xff" contains characters`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Name = "\xff" }},
+	{`task name "\xff" is not UTF-8`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Name = "\xff" }},
 	{`kill_signal "SIGKILL,SIGTERM" is not one signal`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.KillSignal = "SIGKILL,SIGTERM" }},
 	{`change_signal "SIGHUP, SIGTERM" is not one signal`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.Templates = []*api.Template{{ChangeMode: "signal", ChangeSignal: "SIGHUP, SIGTERM"}}
