@@ -23,27 +23,20 @@ func Status(name string) *cli.Command {
 			&cli.BoolFlag{Name: "short", Usage: "tasks in one line each"},
 			&cli.BoolFlag{Name: "stats", Usage: "show what is used in detail"},
 		},
-		Run: status,
+		Run: find.ListOr(list, find.Alloc, Show),
 	}.Command()
 }
 
-func status(ctx context.Context, s *session.Session) error {
-	if len(s.Args) == 0 {
-		allocs, _, err := s.Allocs(ctx, rest.Query{})
-		if err != nil {
-			return session.Failed("querying allocations", err)
-		}
-		if s.Formatted() {
-			return s.Document(allocs)
-		}
-		s.Print(rows.Allocs(allocs, s.Verbose, time.Now()))
-		return nil
-	}
-	stub, err := find.Alloc(ctx, s, s.Arg(0))
+func list(ctx context.Context, s *session.Session) error {
+	allocs, _, err := s.Allocs(ctx, rest.Query{})
 	if err != nil {
-		return err
+		return session.Failed("querying allocations", err)
 	}
-	return Show(ctx, s, stub)
+	if s.Formatted() {
+		return s.Document(allocs)
+	}
+	s.Print(rows.Allocs(allocs, s.Verbose, time.Now()))
+	return nil
 }
 
 // Show prints one allocation.

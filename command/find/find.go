@@ -52,6 +52,22 @@ func (k kind[T]) one(typed string, found []*T) (*T, error) {
 	return nil, fault.New(fault.Invalid, "Prefix %q matched multiple %s\n\n%s", typed, k.many(), strings.TrimRight(k.table(exact), "\n"))
 }
 
+// ListOr lists without an argument, or else shows the object that the argument names.
+func ListOr[T any](list func(context.Context, *session.Session) error, find func(context.Context, *session.Session, string) (T, error),
+	show func(context.Context, *session.Session, T) error,
+) func(context.Context, *session.Session) error {
+	return func(ctx context.Context, s *session.Session) error {
+		if len(s.Args) == 0 {
+			return list(ctx, s)
+		}
+		found, err := find(ctx, s, s.Arg(0))
+		if err != nil {
+			return err
+		}
+		return show(ctx, s, found)
+	}
+}
+
 func table[T any](head []string, found []*T, row func(*T) []string) string {
 	all := [][]string{head}
 	for _, o := range found {

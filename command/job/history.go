@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v3"
@@ -44,12 +45,8 @@ func history(ctx context.Context, s *session.Session) error {
 		return err
 	}
 	if text := s.String("version"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return fault.New(fault.Invalid, "-version %q is not a number", text)
-		}
-		if versions, diffs = only(versions, diffs, n); len(versions) == 0 {
-			return fault.New(fault.NotFound, "job %q has no version %d", stub.ID, n)
+		if versions, diffs, err = only(stub.ID, versions, diffs, text); err != nil {
+			return err
 		}
 	}
 	if s.Formatted() {
@@ -102,15 +99,14 @@ func versionFacts(j *api.Job) [][2]string {
 }
 
 // only keeps one version and the difference that belongs to it.
-func only(versions []*api.Job, diffs []*api.JobDiff, n uint64) ([]*api.Job, []*api.JobDiff) {
-	for i, j := range versions {
-		if j.Version != n {
-			continue
-		}
-		if i < len(diffs) {
-			return versions[i : i+1], diffs[i : i+1]
-		}
-		return versions[i : i+1], nil
+func only(id string, versions []*api.Job, diffs []*api.JobDiff, text string) ([]*api.Job, []*api.JobDiff, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return nil, nil, fault.New(fault.Invalid, "-version %q is not a number", text)
 	}
-	return nil, nil
+	i := slices.IndexFunc(versions, func(j *api.Job) bool { return j.Version == n })
+	if i < 0 {
+		return nil, nil, fault.New(fault.NotFound, "job %q has no version %d", id, n)
+	}
+	return versions[i : i+1], diffs[min(i, len(diffs)):min(i+1, len(diffs))], nil
 }

@@ -2,12 +2,10 @@ package job
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/find"
 	"github.com/open-nomad/open-nomad/command/session"
@@ -63,18 +61,13 @@ func version(ctx context.Context, s *session.Session, id, text string) (*api.Job
 		}
 		return j, nil
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "-version %q is not a number", text)
-	}
 	out, err := s.JobVersions(ctx, id, false)
 	if err != nil {
 		return nil, session.Failed("reading job versions", err)
 	}
-	for _, j := range out.Versions {
-		if j.Version == n {
-			return j, nil
-		}
+	versions, _, err := only(id, out.Versions, nil, text)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fault.New(fault.NotFound, "job %q has no version %d", id, n)
+	return versions[0], nil
 }

@@ -27,19 +27,8 @@ func Status(name string) *cli.Command {
 			&cli.BoolFlag{Name: "evals", Usage: "show evaluations"},
 			&cli.BoolFlag{Name: "all-allocs", Usage: "show allocations of earlier incarnations of the job too"},
 		},
-		Run: status,
+		Run: find.ListOr(List, find.Job, Show),
 	}.Command()
-}
-
-func status(ctx context.Context, s *session.Session) error {
-	if len(s.Args) == 0 {
-		return List(ctx, s)
-	}
-	stub, err := find.Job(ctx, s, s.Arg(0))
-	if err != nil {
-		return err
-	}
-	return Show(ctx, s, stub)
 }
 
 // List prints all jobs of the session's namespace.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/rest"
 	"github.com/open-nomad/open-nomad/command/alloc"
@@ -35,88 +36,61 @@ func Any(name string) *cli.Command {
 	}.Command()
 }
 
-// order is the order in which kinds are shown when an exact id has several.
-var order = []string{"jobs", "allocs", "nodes", "evals", "deployment", "volumes", "plugins"}
+// kinds are what an id may name, in the order in which an exact id is looked for.
+var kinds = []struct {
+	name string
+	show func(context.Context, *session.Session) error
+}{
+	{"jobs", find.ListOr(job.List, find.Job, job.Show)},
+	{"allocs", find.ListOr(job.List, find.Alloc, alloc.Show)},
+	{"nodes", find.ListOr(job.List, find.Node, func(ctx context.Context, s *session.Session, n *api.NodeStub) error {
+		return node.Show(ctx, s, n.ID)
+	})},
+	{"evals", find.ListOr(job.List, find.Eval, eval.Show)},
+	{"deployment", find.ListOr(job.List, find.Deployment, deployment.Show)},
+	{"volumes", find.ListOr(job.List, find.Volume, func(ctx context.Context, s *session.Session, v *api.VolumeStub) error {
+		s.Client = s.In(v.Namespace)
+		return volume.Show(ctx, s, v.ID)
+	})},
+	{"plugins", find.ListOr(job.List, find.Plugin, func(ctx context.Context, s *session.Session, p *api.PluginStub) error {
+		return plugin.Show(ctx, s, p.ID)
+	})},
+}
 
 func anything(ctx context.Context, s *session.Session) error {
 	if len(s.Args) == 0 {
 		return job.List(ctx, s)
 	}
-	id := s.Arg(0)
-	matches, err := s.Search(ctx, id, "all", rest.Query{})
+	matches, err := s.Search(ctx, s.Arg(0), "all", rest.Query{})
 	if err != nil {
 		return session.Failed("querying search", err)
 	}
-	kind, err := choose(id, matches)
+	show, err := choose(s.Arg(0), matches)
 	if err != nil {
 		return err
 	}
-	switch kind {
-	case "jobs":
-		j, err := find.Job(ctx, s, id)
-		if err != nil {
-			return err
-		}
-		return job.Show(ctx, s, j)
-	case "allocs":
-		a, err := find.Alloc(ctx, s, id)
-		if err != nil {
-			return err
-		}
-		return alloc.Show(ctx, s, a)
-	case "nodes":
-		n, err := find.Node(ctx, s, id)
-		if err != nil {
-			return err
-		}
-		return node.Show(ctx, s, n.ID)
-	case "evals":
-		e, err := find.Eval(ctx, s, id)
-		if err != nil {
-			return err
-		}
-		return eval.Show(ctx, s, e)
-	case "volumes":
-		v, err := find.Volume(ctx, s, id)
-		if err != nil {
-			return err
-		}
-		s.Client = s.In(v.Namespace)
-		return volume.Show(ctx, s, v.ID)
-	case "plugins":
-		p, err := find.Plugin(ctx, s, id)
-		if err != nil {
-			return err
-		}
-		return plugin.Show(ctx, s, p.ID)
-	}
-	d, err := find.Deployment(ctx, s, id)
-	if err != nil {
-		return err
-	}
-	return deployment.Show(ctx, s, d)
+	return show(ctx, s)
 }
 
-// choose picks the kind that an id belongs to: one that has it exactly, else the only one with matches.
-func choose(id string, matches map[string][]string) (string, error) {
-	var kinds []string
-	for _, k := range order {
-		if slices.Contains(matches[k], id) {
-			return k, nil
-		}
-		if len(matches[k]) > 0 {
-			kinds = append(kinds, k)
-		}
-	}
-	switch len(kinds) {
-	case 0:
-		return "", fault.New(fault.NotFound, "No matches found for id %q", id)
-	case 1:
-		return kinds[0], nil
-	}
+// choose picks the kind that has the id exactly, or else the only kind with matches.
+func choose(id string, matches map[string][]string) (func(context.Context, *session.Session) error, error) {
 	var b strings.Builder
+	var found []func(context.Context, *session.Session) error
 	for _, k := range kinds {
-		b.WriteString("\n\n" + strings.ToUpper(k[:1]) + k[1:] + "\n" + view.Inline(strings.Join(matches[k], ", ")))
+		ids := matches[k.name]
+		if slices.Contains(ids, id) {
+			return k.show, nil
+		}
+		if len(ids) > 0 {
+			found = append(found, k.show)
+			b.WriteString("\n\n" + strings.ToUpper(k.name[:1]) + k.name[1:] + "\n" + view.Inline(strings.Join(ids, ", ")))
+		}
 	}
-	return "", fault.New(fault.Invalid, "Multiple matches found for id %q%s", id, b.String())
+	switch len(found) {
+	case 0:
+		return nil, fault.New(fault.NotFound, "No matches found for id %q", id)
+	case 1:
+		return found[0], nil
+	}
+	return nil, fault.New(fault.Invalid, "Multiple matches found for id %q%s", id, b.String())
 }
