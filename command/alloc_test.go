@@ -46,5 +46,5 @@ func TestAllocStatus(t *testing.T) {
 		"GET /v1/allocations": []*api.AllocStub{{ID: "a1111111", Namespace: "default"}}, "GET /v1/allocation/a1111111": alloc,
 		"GET /v1/client/allocation/a1111111/stats": &refusal{503, "node is not connected"},
 	})
-	run(t, a, "", "alloc", "status", "a1").want(t, 0, "Job Version         = 3", `Task "t" is "running"`, "50 MHz", "32 MiB", "v[2]", "Started", "Task started by client", "Resource use is unknown")
+	run(t, a, "", "alloc", "status", "a1").want(t, 0, "Job Version         = 3", `Task "t" is "running"`, "50 MHz", "32 MiB", "v[2]", "Started", "Task started by client", "Could not read the resource usage")
 }

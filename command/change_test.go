@@ -46,7 +46,7 @@ func TestRevertByNumberAndTag(t *testing.T) {
 			t.Errorf("%s: %+v", text, req)
 		}
 	}
-	run(t, newAgent(t, changed()), "", "job", "revert", "web", "silver").want(t, 1, `"silver" is neither`)
+	run(t, newAgent(t, changed()), "", "job", "revert", "web", "silver").want(t, 1, `"silver" is not a version`)
 	run(t, newAgent(t, changed()), "", "job", "revert", "-detach", "web", "0").want(t, 0, "Job revert successful\nEvaluation ID: e1")
 }
 
@@ -60,7 +60,7 @@ func TestHistoryComparesWithWhatIsNamed(t *testing.T) {
 	if o := run(t, newAgent(t, changed()), "", "job", "history", "web"); strings.Contains(o.out, "Priority") {
 		t.Errorf("a difference without -p: %s", o.out)
 	}
-	run(t, a, "", "job", "history", "-diff-tag", "x", "-diff-version", "1", "web").want(t, 1, "only one")
+	run(t, a, "", "job", "history", "-diff-tag", "x", "-diff-version", "1", "web").want(t, 1, "cannot be combined")
 	run(t, a, "", "job", "history", "-p", "-force-color", "web").want(t, 0, "\x1b[33m+/- Priority: \"50\" => \"60\"\x1b[0m\n")
 }
 
@@ -101,7 +101,7 @@ func TestScale(t *testing.T) {
 	o := run(t, a, "", "job", "scaling-events", "-verbose", "web")
 	o.want(t, 0, "g           2      3          false  less        e9", "N/A    2          true   no metrics  <none>")
 	status.TaskGroups["h"] = &api.TaskGroupScaleStatus{}
-	run(t, a, "", "job", "scale", "web", "5").want(t, 1, "several groups, say which: g, h")
+	run(t, a, "", "job", "scale", "web", "5").want(t, 1, "several groups, specify one: g, h")
 }
 
 func TestDispatch(t *testing.T) {
@@ -126,7 +126,7 @@ func TestDispatch(t *testing.T) {
 	}
 	run(t, a, "", "job", "dispatch", "web", file+".none").want(t, 1, "input.none")
 	run(t, a, "", "job", "dispatch", "-meta", "novalue", "web").want(t, 1, "not key=value")
-	run(t, a, "", "job", "dispatch", "-wait", "-detach", "web").want(t, 1, "only one")
+	run(t, a, "", "job", "dispatch", "-wait", "-detach", "web").want(t, 1, "cannot be combined")
 }
 
 func TestDispatchWaitsForTheEnd(t *testing.T) {
@@ -266,7 +266,7 @@ func TestEvalDeleteNeedsAPausedBroker(t *testing.T) {
 	}
 	a = newAgent(t, answers)
 	run(t, a, "n\n", "eval", "delete", "e1").want(t, 0, "Canceling")
-	run(t, a, "", "eval", "delete").want(t, 1, "say which")
+	run(t, a, "", "eval", "delete").want(t, 1, "specify an evaluation")
 	if a.wasAsked("DELETE") {
 		t.Error("deleted without consent")
 	}

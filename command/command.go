@@ -50,7 +50,7 @@ func New(extra ...*cli.Command) *cli.Command {
 		return 1
 	})
 	return &cli.Command{
-		Name: "nomad", Usage: "run jobs on a cluster, with volumes that just work",
+		Name: "nomad", Usage: "run jobs with CSI volumes on a cluster",
 		Commands: verbs, HideHelp: true, HideVersion: true,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", Local: true},

@@ -72,7 +72,7 @@ func TestFailedDeploymentsThatGoBackAreFollowed(t *testing.T) {
 	back := rollout("running", func(d *api.Deployment) { d.ID, d.JobVersion, d.CreateIndex = "e2222222-0000", 3, 9 })
 	answers["GET /v1/job/web/deployment"] = back
 	o := run(t, newAgent(t, answers), "", "deployment", "status", "-monitor", "d1")
-	o.want(t, 1, "version 3 is deployed again", `Monitoring deployment "e2222222"`, "is failed")
+	o.want(t, 1, "reverted: deployed as version 3", `Monitoring deployment "e2222222"`, "is failed")
 }
 
 func TestDeploymentsAreSteered(t *testing.T) {

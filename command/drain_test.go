@@ -25,7 +25,7 @@ func TestDrainShowsWhatItWaitsFor(t *testing.T) {
 		"GET /v1/node/" + drained + "/allocations": []*api.Allocation{},
 	})
 	out := run(t, a, "", "node", "drain", "-enable", "-yes", drained)
-	out.want(t, 0, "Ctrl-C to stop monitoring", `waits for volumes: volume "v" is mounted`, "the drain is over")
+	out.want(t, 0, "Ctrl-C to stop monitoring", `waits for volumes: volume "v" is mounted`, "the drain has ended")
 	if strings.Count(out.out, "waits for volumes") != 1 || strings.Contains(out.out, "older") {
 		t.Errorf("events are not shown once, or old ones are: %s", out.out)
 	}

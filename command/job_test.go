@@ -122,5 +122,5 @@ func TestTemplatesAreJobs(t *testing.T) {
 		run(t, newAgent(t, nil), "", "run", "-output", path).want(t, 0, `"TaskGroups"`)
 	}
 	run(t, nil, "", "job", "init", "-template", "nope", filepath.Join(t.TempDir(), "x")).want(t, 1, `no template "nope"`)
-	run(t, nil, "", "job", "init", "-template", "batch", "-short").want(t, 1, "only one")
+	run(t, nil, "", "job", "init", "-template", "batch", "-short").want(t, 1, "cannot be combined")
 }

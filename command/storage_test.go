@@ -114,7 +114,7 @@ func TestVolumesOfANodeAreFoundByAPrefixOfItsID(t *testing.T) {
 func TestQuestionWithoutAnAnswerFails(t *testing.T) {
 	a := attachmentsAgent(t)
 	a.answers["DELETE /v1/volume/csi/data"] = map[string]any{}
-	run(t, a, "", "volume", "deregister", "-force", "data").want(t, 1, "no answer to the question")
+	run(t, a, "", "volume", "deregister", "-force", "data").want(t, 1, "no confirmation")
 	run(t, a, "n\n", "volume", "deregister", "-force", "data").want(t, 0, "Cancelling")
 	run(t, a, "\n", "volume", "deregister", "-force", "data").want(t, 0, "Cancelling")
 	run(t, a, "y", "volume", "deregister", "-force", "data").want(t, 0, "Successfully deregistered")

@@ -27,7 +27,7 @@ type Input struct {
 	Lenient bool
 	// Files gives functions such as file() access to files; nil disables them.
 	Files expr.FileFunctions
-	// Stopped, when set, is asked again and again whether nobody waits for the job any more.
+	// Stopped, when set, is asked again and again whether the request was canceled.
 	Stopped func() bool
 	// Presence, when set, records which fields the file sets.
 	Presence *hclspec.Presence
@@ -90,9 +90,9 @@ type parser struct {
 
 func oneJob(path string, jobs hcl.Blocks) error {
 	if len(jobs) == 0 {
-		return fault.New(fault.Invalid, `%s:1:1: no job: a job file has one block job "name" { ... }`, path)
+		return fault.New(fault.Invalid, `%s:1:1: a job file needs one block job "name" { ... }`, path)
 	}
 	r := jobs[1].DefRange
-	return fault.New(fault.Invalid, "%s:%d:%d: a second job: a file has one; the first is on line %d",
+	return fault.New(fault.Invalid, "%s:%d:%d: a second job block: a file has one; the first is on line %d",
 		r.Filename, r.Start.Line, r.Start.Column, jobs[0].DefRange.Start.Line)
 }

@@ -260,7 +260,7 @@ func evaluateLocals(blocks hcl.Blocks, base *hcl.EvalContext) (map[string]cty.Va
 		}
 		if len(open) == before {
 			names := slices.Sorted(mapKeys(open))
-			return values, append(diags, expr.Problem(open[names[0]].NameRange, "locals depend on each other in a circle: %s", strings.Join(names, ", ")))
+			return values, append(diags, expr.Problem(open[names[0]].NameRange, "locals depend on each other in a cycle: %s", strings.Join(names, ", ")))
 		}
 	}
 	return values, diags

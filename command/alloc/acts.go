@@ -13,7 +13,7 @@ import (
 // Stop is "nomad alloc stop".
 func Stop(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "stop an allocation; its job gets another one", Args: "<allocation>", Min: 1, Max: 1,
+		Name: name, Usage: "stop an allocation and reschedule it", Args: "<allocation>", Min: 1, Max: 1,
 		Flags: []cli.Flag{
 			session.Verbose(), session.Detach(),
 			&cli.BoolFlag{Name: "no-shutdown-delay", Usage: "do not wait for shutdown delays"},
@@ -42,8 +42,8 @@ func Restart(name string) *cli.Command {
 		Name: name, Usage: "restart the tasks of an allocation in place", Args: "<allocation> [<task>]", Min: 1, Max: 2,
 		Flags: []cli.Flag{
 			session.Verbose(),
-			&cli.BoolFlag{Name: "all-tasks", Usage: "restart ended tasks too"},
-			&cli.StringFlag{Name: "task", Usage: "`name` of the one task"},
+			&cli.BoolFlag{Name: "all-tasks", Usage: "also restart tasks that have ended"},
+			&cli.StringFlag{Name: "task", Usage: "`name` of the task"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			a, err := target(ctx, s)
@@ -55,7 +55,7 @@ func Restart(name string) *cli.Command {
 				name = s.Arg(1)
 			}
 			if name != "" && s.Bool("all-tasks") {
-				return fault.New(fault.Invalid, "-all-tasks and a task are given: only one of them is allowed")
+				return fault.New(fault.Invalid, "-all-tasks cannot be combined with a task argument")
 			}
 			if err := s.RestartAlloc(ctx, a.ID, name, s.Bool("all-tasks")); err != nil {
 				return session.Failed("restarting allocation", err)
@@ -72,7 +72,7 @@ func Signal(name string) *cli.Command {
 		Flags: []cli.Flag{
 			session.Verbose(),
 			&cli.StringFlag{Name: "s", Value: "SIGKILL", Usage: "`name` of the signal"},
-			&cli.StringFlag{Name: "task", Usage: "`name` of the one task"},
+			&cli.StringFlag{Name: "task", Usage: "`name` of the task"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			a, err := target(ctx, s)

@@ -17,8 +17,8 @@ func Files(name string) *cli.Command {
 		Flags: []cli.Flag{
 			session.Verbose(),
 			&cli.BoolFlag{Name: "stat", Usage: "describe the file instead of printing it"},
-			&cli.BoolFlag{Name: "H", Usage: "sizes that people read"},
-			&cli.BoolFlag{Name: "job", Usage: "the argument is a job: any allocation of it will do"},
+			&cli.BoolFlag{Name: "H", Usage: "print human-readable sizes"},
+			&cli.BoolFlag{Name: "job", Usage: "the argument is a job; any of its allocations is used"},
 			&cli.StringFlag{Name: "group", Usage: "`name` of the group, with -job"},
 		},
 		Run: files,

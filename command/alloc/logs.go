@@ -33,12 +33,12 @@ func Logs(name string) *cli.Command {
 			session.Verbose(),
 			&cli.BoolFlag{Name: "stderr", Usage: "print stderr"},
 			&cli.BoolFlag{Name: "stdout", Usage: "print stdout"},
-			&cli.BoolFlag{Name: "f", Usage: "go on printing what is written"},
-			&cli.BoolFlag{Name: "tail", Usage: "print the end only"},
+			&cli.BoolFlag{Name: "f", Usage: "follow the output"},
+			&cli.BoolFlag{Name: "tail", Usage: "print only the end"},
 			&cli.IntFlag{Name: "n", Value: -1, Usage: "`lines` to print from the end"},
 			&cli.Int64Flag{Name: "c", Value: -1, Usage: "`bytes` to print from the end"},
 			&cli.StringFlag{Name: "task", Usage: "`name` of the task"},
-			&cli.BoolFlag{Name: "job", Usage: "the argument is a job: any allocation of it will do"},
+			&cli.BoolFlag{Name: "job", Usage: "the argument is a job; any of its allocations is used"},
 			&cli.StringFlag{Name: "group", Usage: "`name` of the group, with -job"},
 		},
 		Run: logs,
@@ -86,7 +86,7 @@ func show(ctx context.Context, s *session.Session, alloc, task, kind string, out
 		lines = tailLines
 	}
 	if lines >= 0 && size >= 0 {
-		return fault.New(fault.Invalid, "-n and -c are given: only one of them is allowed")
+		return fault.New(fault.Invalid, "-n and -c cannot be combined")
 	}
 	if lines >= 0 {
 		text, err := end(ctx, s, alloc, o, lines)

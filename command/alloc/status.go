@@ -20,8 +20,8 @@ func Status(name string) *cli.Command {
 		Name: name, Usage: "list allocations, or show one", Args: "[<allocation>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
 			session.Verbose(),
-			&cli.BoolFlag{Name: "short", Usage: "tasks in one line each"},
-			&cli.BoolFlag{Name: "stats", Usage: "show what is used in detail"},
+			&cli.BoolFlag{Name: "short", Usage: "show one line per task"},
+			&cli.BoolFlag{Name: "stats", Usage: "show detailed resource usage"},
 		},
 		Run: find.ListOr(list, find.Alloc, Show),
 	}.Command()
@@ -58,7 +58,7 @@ func Show(ctx context.Context, s *session.Session, stub *api.AllocStub) error {
 	var used *api.AllocResourceUsage
 	if a.ClientStatus == api.AllocClientStatusRunning {
 		if used, err = s.AllocStats(ctx, a.ID); err != nil {
-			s.Warnf("Resource use is unknown: %s", err)
+			s.Warnf("Could not read the resource usage: %s", err)
 		}
 	}
 	for _, t := range taskNames(a) {

@@ -19,7 +19,7 @@ import (
 
 // Group is "nomad deployment".
 func Group() *cli.Command {
-	return session.Group("deployment", "look at roll-outs of jobs and steer them",
+	return session.Group("deployment", "list and control deployments",
 		List("list"), Status("status"), Promote("promote"), Fail("fail"), Pause("pause"), Resume("resume"), Unblock("unblock"))
 }
 
@@ -27,7 +27,7 @@ func Group() *cli.Command {
 func List(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list deployments", Format: true,
-		Flags: []cli.Flag{session.Verbose(), &cli.StringFlag{Name: "filter", Usage: "those that a filter `expression` holds for"}},
+		Flags: []cli.Flag{session.Verbose(), &cli.StringFlag{Name: "filter", Usage: "use only those that match the filter `expression`"}},
 		Run:   list,
 	}.Command()
 }
@@ -51,8 +51,8 @@ func Status(name string) *cli.Command {
 		Name: name, Usage: "list deployments, or show one", Args: "[<deployment>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
 			session.Verbose(),
-			&cli.BoolFlag{Name: "monitor", Usage: "watch it to its end; exits 1 when it fails"},
-			&cli.StringFlag{Name: "wait", Value: "2s", Usage: "with -monitor: longest `time` between two looks"},
+			&cli.BoolFlag{Name: "monitor", Usage: "monitor the deployment until it ends; exit 1 if it fails"},
+			&cli.StringFlag{Name: "wait", Value: "2s", Usage: "with -monitor: `interval` between two checks"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			if len(s.Args) == 0 {

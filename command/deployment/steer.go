@@ -39,7 +39,7 @@ func (v steering) run(ctx context.Context, s *session.Session) error {
 	}
 	s.Printf("Deployment %q %s\n", s.ID(d.ID), v.done)
 	if out.RevertedJobVersion != nil {
-		s.Printf("Job %q went back to what version %d was\n", d.JobID, *out.RevertedJobVersion)
+		s.Printf("Job %q was reverted to version %d\n", d.JobID, *out.RevertedJobVersion)
 	}
 	return After(ctx, s, out, v.ends && out.RevertedJobVersion == nil)
 }

@@ -16,11 +16,11 @@ import (
 func Delete(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "delete evaluations", Args: "[<evaluation>]", Max: 1,
-		Description: "For clusters whose scheduler is flooded. It has to be paused before:\n" +
+		Description: "Use this when the scheduler is overloaded. Pause it first:\n" +
 			"nomad operator scheduler set-config -pause-eval-broker=true",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "filter", Usage: "those that a filter `expression` holds for"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+			&cli.StringFlag{Name: "filter", Usage: "use only those that match the filter `expression`"},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation"},
 		},
 		Run: remove,
 	}.Command()
@@ -30,9 +30,9 @@ func remove(ctx context.Context, s *session.Session) error {
 	filter := s.String("filter")
 	switch {
 	case filter != "" && len(s.Args) > 0:
-		return fault.New(fault.Invalid, "-filter and an evaluation are given: only one of them is allowed")
+		return fault.New(fault.Invalid, "-filter cannot be combined with an evaluation argument")
 	case filter == "" && len(s.Args) == 0:
-		return fault.New(fault.Invalid, "say which evaluations: one by its id, or some by -filter")
+		return fault.New(fault.Invalid, "specify an evaluation or -filter")
 	}
 	config, err := s.SchedulerConfig(ctx)
 	if err != nil {

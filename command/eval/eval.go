@@ -21,14 +21,14 @@ import (
 
 // Group is "nomad eval".
 func Group() *cli.Command {
-	return session.Group("eval", "look at evaluations", List("list"), Status("status"), Delete("delete"))
+	return session.Group("eval", "list and delete evaluations", List("list"), Status("status"), Delete("delete"))
 }
 
 // Status is "nomad eval status".
 func Status(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "show an evaluation", Args: "<evaluation>", Min: 1, Max: 1, Format: true,
-		Flags: []cli.Flag{session.Verbose(), &cli.BoolFlag{Name: "monitor", Usage: "watch it to its end"}},
+		Flags: []cli.Flag{session.Verbose(), &cli.BoolFlag{Name: "monitor", Usage: "monitor the evaluation until it completes"}},
 		Run: func(ctx context.Context, s *session.Session) error {
 			e, err := find.Eval(ctx, s, s.Arg(0))
 			if err != nil {
@@ -106,7 +106,7 @@ func showFailures(ctx context.Context, s *session.Session, e *api.Evaluation) er
 	if e.Status == api.EvalStatusBlocked && len(failed) == 0 && e.PreviousEval != "" {
 		before, _, err := s.Eval(ctx, e.PreviousEval, rest.Query{})
 		if err != nil && !errors.Is(err, fault.NotFound) {
-			return session.Failed("querying the evaluation before", err)
+			return session.Failed("querying the previous evaluation", err)
 		}
 		if err == nil {
 			failed = before.FailedTGAllocs

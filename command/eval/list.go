@@ -18,11 +18,11 @@ func List(name string) *cli.Command {
 		Name: name, Usage: "list evaluations", Format: true,
 		Flags: []cli.Flag{
 			session.Verbose(),
-			&cli.StringFlag{Name: "job", Usage: "of one `job`"},
-			&cli.StringFlag{Name: "status", Usage: "with one `status`"},
-			&cli.StringFlag{Name: "filter", Usage: "that a filter `expression` holds for"},
-			&cli.IntFlag{Name: "per-page", Usage: "`rows` per page"},
-			&cli.StringFlag{Name: "page-token", Usage: "`token` of the page"},
+			&cli.StringFlag{Name: "job", Usage: "list only those of this `job`"},
+			&cli.StringFlag{Name: "status", Usage: "list only those with this `status`"},
+			&cli.StringFlag{Name: "filter", Usage: "list only what matches the filter `expression`"},
+			&cli.IntFlag{Name: "per-page", Usage: "number of `rows` per page"},
+			&cli.StringFlag{Name: "page-token", Usage: "start at the page with this `token`"},
 		},
 		Run: list,
 	}.Command()
@@ -51,7 +51,7 @@ func list(ctx context.Context, s *session.Session) error {
 	}
 	s.Print(view.Table(table...))
 	if meta.NextToken != "" {
-		s.Printf("\nThere are more: nomad eval list -page-token %s\n", meta.NextToken)
+		s.Printf("\nMore results: nomad eval list -page-token %s\n", meta.NextToken)
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func LocalNode(ctx context.Context, s *session.Session) (string, error) {
 	}
 	id := self.Stats["client"]["node_id"]
 	if id == "" {
-		return "", fault.New(fault.Invalid, "the asked agent runs no client")
+		return "", fault.New(fault.Invalid, "the contacted agent does not run a client")
 	}
 	return id, nil
 }

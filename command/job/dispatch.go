@@ -26,8 +26,8 @@ func Dispatch(name string) *cli.Command {
 		Flags: []cli.Flag{
 			session.Verbose(), session.Detach(),
 			&cli.StringSliceFlag{Name: "meta", Usage: "`key=value` for the instance; may be repeated"},
-			&cli.StringFlag{Name: "idempotency-token", Usage: "the same `token` twice runs one instance"},
-			&cli.StringFlag{Name: "id-prefix-template", Usage: "`text` within the id of the instance"},
+			&cli.StringFlag{Name: "idempotency-token", Usage: "dispatch at most one instance with this `token`"},
+			&cli.StringFlag{Name: "id-prefix-template", Usage: "`text` to include in the ID of the instance"},
 			&cli.IntFlag{Name: "priority", Usage: "`priority` of the instance instead of the job's"},
 			&cli.BoolFlag{Name: "wait", Usage: "wait until the instance has ended; exits 1 when it failed"},
 		},
@@ -37,7 +37,7 @@ func Dispatch(name string) *cli.Command {
 
 func dispatch(ctx context.Context, s *session.Session) error {
 	if s.Bool("detach") && s.Bool("wait") {
-		return fault.New(fault.Invalid, "-detach and -wait are given: only one of them is allowed")
+		return fault.New(fault.Invalid, "-detach and -wait cannot be combined")
 	}
 	meta, err := s.KeyValues("meta")
 	if err != nil {
@@ -118,7 +118,7 @@ func Periodic(name string) *cli.Command {
 // PeriodicForce is "nomad job periodic force".
 func PeriodicForce(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "launch a periodic job out of turn", Args: "<job>", Min: 1, Max: 1,
+		Name: name, Usage: "launch a periodic job immediately", Args: "<job>", Min: 1, Max: 1,
 		Flags: []cli.Flag{session.Verbose(), session.Detach()},
 		Run: func(ctx context.Context, s *session.Session) error {
 			j, err := find.Job(ctx, s, s.Arg(0))

@@ -18,7 +18,7 @@ const variablePrefix = "NOMAD_VAR_"
 func fileFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "var", Usage: "set a variable: `name=value`; may be repeated"},
-		&cli.StringSliceFlag{Name: "var-file", Usage: "`file` with values of variables; may be repeated"},
+		&cli.StringSliceFlag{Name: "var-file", Usage: "`file` with variable values; may be repeated"},
 		&cli.BoolFlag{Name: "hcl2-strict", Value: true, Usage: "refuse variables that the job does not declare"},
 		&cli.StringFlag{Name: "vault-namespace", Usage: "`namespace` of Vault for the job"},
 		&cli.StringFlag{Name: "consul-namespace", Usage: "`namespace` of Consul for the job"},

@@ -22,8 +22,8 @@ func History(name string) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "p", Usage: "show the differences between versions"},
 			&cli.BoolFlag{Name: "full", Usage: "print whole jobs"},
-			&cli.StringFlag{Name: "version", Usage: "one `version` only"},
-			&cli.StringFlag{Name: "diff-version", Usage: "with -p: compare with this `version` instead of the one before"},
+			&cli.StringFlag{Name: "version", Usage: "show only this `version`"},
+			&cli.StringFlag{Name: "diff-version", Usage: "with -p: compare with this `version` instead of the previous one"},
 			&cli.StringFlag{Name: "diff-tag", Usage: "with -p: compare with the version that this `tag` names"},
 		},
 		Run: history,
@@ -33,7 +33,7 @@ func History(name string) *cli.Command {
 func history(ctx context.Context, s *session.Session) error {
 	to := rest.Difference{Tag: s.String("diff-tag"), Version: s.String("diff-version")}
 	if to.Tag != "" && to.Version != "" {
-		return fault.New(fault.Invalid, "-diff-tag and -diff-version are given: only one of them is allowed")
+		return fault.New(fault.Invalid, "-diff-tag and -diff-version cannot be combined")
 	}
 	stub, err := find.Job(ctx, s, s.Arg(0))
 	if err != nil {

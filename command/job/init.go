@@ -20,8 +20,8 @@ func Init(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "write an example job file", Args: "[<file>]", Max: 1, Offline: true,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "short", Usage: "without comments"},
-			&cli.StringFlag{Name: "template", Usage: "the job of a `template`"},
+			&cli.BoolFlag{Name: "short", Usage: "write the file without comments"},
+			&cli.StringFlag{Name: "template", Usage: "write the `template` with this name"},
 			&cli.BoolFlag{Name: "list-templates", Usage: "list the templates instead"},
 			&cli.BoolFlag{Name: "connect", Hidden: true},
 		},
@@ -41,7 +41,7 @@ func initialise(_ context.Context, s *session.Session) error {
 	text := examples.Long
 	switch {
 	case s.Bool("short") && s.IsSet("template"):
-		return fault.New(fault.Invalid, "-short and -template are given: only one of them is allowed")
+		return fault.New(fault.Invalid, "-short and -template cannot be combined")
 	case s.Bool("short"):
 		text = examples.Short
 	case s.IsSet("template"):

@@ -19,7 +19,7 @@ func Inspect(name string) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "version", Usage: "`version` of the job"},
 			&cli.BoolFlag{Name: "hcl", Usage: "print the job's source"},
-			&cli.BoolFlag{Name: "with-vars", Usage: "print the values of variables too, with -hcl"},
+			&cli.BoolFlag{Name: "with-vars", Usage: "with -hcl: also print the variable values"},
 		},
 		Run: inspect,
 	}.Command()

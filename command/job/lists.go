@@ -18,7 +18,7 @@ import (
 func Allocs(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list the allocations of a job", Args: "<job>", Min: 1, Max: 1, Format: true,
-		Flags: []cli.Flag{session.Verbose(), &cli.BoolFlag{Name: "all", Usage: "of earlier incarnations of the job too"}},
+		Flags: []cli.Flag{session.Verbose(), &cli.BoolFlag{Name: "all", Usage: "include those of earlier jobs with this ID"}},
 		Run: func(ctx context.Context, s *session.Session) error {
 			j, err := find.Job(ctx, s, s.Arg(0))
 			if err != nil {
@@ -43,7 +43,7 @@ func Evaluate(name string) *cli.Command {
 		Name: name, Usage: "evaluate a job again", Args: "<job>", Min: 1, Max: 1,
 		Flags: []cli.Flag{
 			session.Verbose(), session.Detach(),
-			&cli.BoolFlag{Name: "force-reschedule", Usage: "reschedule failed allocations at once"},
+			&cli.BoolFlag{Name: "force-reschedule", Usage: "reschedule failed allocations immediately"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			j, err := find.Job(ctx, s, s.Arg(0))
@@ -70,8 +70,8 @@ func Deployments(name string) *cli.Command {
 		Name: name, Usage: "list the deployments of a job", Args: "<job>", Min: 1, Max: 1, Format: true,
 		Flags: []cli.Flag{
 			session.Verbose(),
-			&cli.BoolFlag{Name: "latest", Usage: "the latest only"},
-			&cli.BoolFlag{Name: "all", Usage: "of earlier incarnations of the job too"},
+			&cli.BoolFlag{Name: "latest", Usage: "show only the latest deployment"},
+			&cli.BoolFlag{Name: "all", Usage: "include those of earlier jobs with this ID"},
 		},
 		Run: deployments,
 	}.Command()

@@ -29,7 +29,7 @@ func Plan(name string) *cli.Command {
 		Flags: slices.Concat(fileFlags(), []cli.Flag{
 			session.Verbose(),
 			&cli.BoolFlag{Name: "json", Usage: "the file is JSON"},
-			&cli.BoolFlag{Name: "diff", Value: true, Usage: "show the differences to the registered job"},
+			&cli.BoolFlag{Name: "diff", Value: true, Usage: "show the differences from the registered job"},
 			&cli.BoolFlag{Name: "json-output", Usage: "print the plan as JSON"},
 			&cli.StringFlag{Name: "t", Usage: "print the plan through a Go `template`"},
 			&cli.BoolFlag{Name: "policy-override", Hidden: true},
@@ -90,8 +90,8 @@ func printPlan(s *session.Session, out *api.JobPlanResponse) {
 	warn(s, out.Warnings)
 	s.Printf("Job Modify Index: %d\n", out.JobModifyIndex)
 	s.Printf("To submit the job with version verification run:\n\nnomad job run -check-index %d%s %s\n\n", out.JobModifyIndex, fileArguments(s), s.Arg(0))
-	s.Print("With -check-index the job is registered only while its modify index is still\n" +
-		"this one: nobody changed it since, and the plan above still holds.\n")
+	s.Print("With -check-index the job is registered only if its modify index is still this\n" +
+		"one, so that the plan above still applies.\n")
 }
 
 // preempted lists the allocations that would have to go.

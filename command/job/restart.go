@@ -31,15 +31,15 @@ func Restart(name string) *cli.Command {
 			"other nodes, and each batch is over when its replacements run.",
 		Flags: []cli.Flag{
 			session.Verbose(),
-			&cli.StringFlag{Name: "batch-size", Value: "1", Usage: "`number` of allocations at a time, or a share such as 20%"},
-			&cli.StringFlag{Name: "batch-wait", Value: "0s", Usage: "`time` between two batches; ask waits for an answer"},
-			&cli.StringFlag{Name: "on-error", Value: ask, Usage: "`what` to do when an allocation fails to restart: ask or fail"},
+			&cli.StringFlag{Name: "batch-size", Value: "1", Usage: "`number` of allocations per batch, or a percentage such as 20%"},
+			&cli.StringFlag{Name: "batch-wait", Value: "0s", Usage: "`time` between two batches; ask waits for confirmation"},
+			&cli.StringFlag{Name: "on-error", Value: ask, Usage: "`action` when an allocation fails to restart: ask or fail"},
 			&cli.BoolFlag{Name: "reschedule", Usage: "replace allocations instead of restarting their tasks"},
-			&cli.BoolFlag{Name: "all-tasks", Usage: "restart tasks that have ended, too"},
+			&cli.BoolFlag{Name: "all-tasks", Usage: "also restart tasks that have ended"},
 			&cli.BoolFlag{Name: "no-shutdown-delay", Usage: "with -reschedule: do not wait for shutdown delays"},
 			&cli.StringSliceFlag{Name: "group", Usage: "only this `group`; may be repeated"},
 			&cli.StringSliceFlag{Name: "task", Usage: "only this `task`; may be repeated"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask, and go on after errors"},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation, and continue after errors"},
 		},
 		Run: restart,
 	}.Command()
@@ -95,7 +95,7 @@ func newRollout(s *session.Session) (*rollout, error) {
 	text, share := strings.CutSuffix(s.String("batch-size"), "%")
 	n, err := strconv.Atoi(text)
 	if err != nil || n <= 0 || share && n > 100 {
-		return nil, fault.New(fault.Invalid, "-batch-size %q is neither a number from 1 nor a share from 1%% to 100%%", s.String("batch-size"))
+		return nil, fault.New(fault.Invalid, "-batch-size %q is neither a positive number nor a percentage from 1%% to 100%%", s.String("batch-size"))
 	}
 	if r.size = n; share {
 		r.size, r.percent = 0, n
@@ -117,11 +117,11 @@ func newRollout(s *session.Session) (*rollout, error) {
 	}
 	switch whole := s.Bool("reschedule"); {
 	case whole && (s.Bool("all-tasks") || len(s.Strings("task")) > 0):
-		return nil, fault.New(fault.Invalid, "-reschedule replaces whole allocations: -task and -all-tasks do not go with it")
+		return nil, fault.New(fault.Invalid, "-reschedule replaces whole allocations and cannot be combined with -task or -all-tasks")
 	case !whole && s.Bool("no-shutdown-delay"):
-		return nil, fault.New(fault.Invalid, "-no-shutdown-delay goes with -reschedule only")
+		return nil, fault.New(fault.Invalid, "-no-shutdown-delay requires -reschedule")
 	case s.Bool("all-tasks") && len(s.Strings("task")) > 0:
-		return nil, fault.New(fault.Invalid, "-all-tasks and -task are given: only one of them is allowed")
+		return nil, fault.New(fault.Invalid, "-all-tasks and -task cannot be combined")
 	}
 	return r, nil
 }
@@ -286,7 +286,7 @@ func (r *rollout) evaluated(ctx context.Context, a *api.AllocStub, id string) er
 		}
 		switch index = meta.Index; {
 		case len(e.FailedTGAllocs) > 0 || e.Status == api.EvalStatusBlocked:
-			return fault.New(fault.Exhausted, "nothing could be placed for allocation %s: see nomad eval status %s", r.ID(a.ID), r.ID(id))
+			return fault.New(fault.Exhausted, "no replacement could be placed for allocation %s: see nomad eval status %s", r.ID(a.ID), r.ID(id))
 		case e.Terminal():
 			return nil
 		}

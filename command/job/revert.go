@@ -15,7 +15,7 @@ import (
 // Revert is "nomad job revert".
 func Revert(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "go back to an older version of a job", Args: "<job> <version|tag>", Min: 2, Max: 2,
+		Name: name, Usage: "revert a job to an earlier version", Args: "<job> <version|tag>", Min: 2, Max: 2,
 		Flags: []cli.Flag{session.Verbose(), session.Detach()},
 		Run:   revert,
 	}.Command()
@@ -62,5 +62,5 @@ func tagged(ctx context.Context, s *session.Session, id, tag string) (*api.Job, 
 			return j, nil
 		}
 	}
-	return nil, fault.New(fault.NotFound, "%q is neither the number nor the tag of a version of job %q", tag, id)
+	return nil, fault.New(fault.NotFound, "%q is not a version number or tag of job %q", tag, id)
 }

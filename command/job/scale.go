@@ -26,7 +26,7 @@ func Scale(name string) *cli.Command {
 		Name: name, Usage: "change the count of a group", Args: "<job> [<group>] <count>", Min: 2, Max: 3,
 		Flags: []cli.Flag{
 			session.Verbose(), session.Detach(),
-			&cli.StringFlag{Name: "check-index", Usage: "only while the job's modify index is `index`"},
+			&cli.StringFlag{Name: "check-index", Usage: "scale only if the job's modify index is `index`"},
 		},
 		Run: scale,
 	}.Command()
@@ -36,7 +36,7 @@ func scale(ctx context.Context, s *session.Session) error {
 	text := s.Args[len(s.Args)-1]
 	count, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || count < 0 {
-		return fault.New(fault.Invalid, "count %q is not a whole number from 0", text)
+		return fault.New(fault.Invalid, "count %q is not a non-negative integer", text)
 	}
 	req := &api.JobScaleRequest{Count: &count, Message: scaledBy}
 	if text := s.String("check-index"); text != "" {
@@ -74,13 +74,13 @@ func onlyGroup(ctx context.Context, s *session.Session, id string) (string, erro
 	if len(groups) == 1 {
 		return groups[0], nil
 	}
-	return "", fault.New(fault.Invalid, "job %q has several groups, say which: %s", id, view.Inline(strings.Join(groups, ", ")))
+	return "", fault.New(fault.Invalid, "job %q has several groups, specify one: %s", id, view.Inline(strings.Join(groups, ", ")))
 }
 
 // ScalingEvents is "nomad job scaling-events".
 func ScalingEvents(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "list how a job was scaled", Args: "<job>", Min: 1, Max: 1,
+		Name: name, Usage: "list the scaling events of a job", Args: "<job>", Min: 1, Max: 1,
 		Flags: []cli.Flag{session.Verbose()},
 		Run:   scalingEvents,
 	}.Command()

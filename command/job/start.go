@@ -46,7 +46,7 @@ func startOne(ctx context.Context, s *session.Session, typed string) error {
 		return fault.New(fault.Conflict, "job %q is not stopped, its status is %q", j.ID, j.Status)
 	}
 	if j.Dispatched || len(j.Payload) > 0 {
-		return fault.New(fault.Invalid, "job %q is an instance of %q: dispatch that again", j.ID, j.ParentID)
+		return fault.New(fault.Invalid, "job %q is an instance of %q: dispatch that job instead", j.ID, j.ParentID)
 	}
 	req := &api.JobRegisterRequest{Job: j, EnforceIndex: true, JobModifyIndex: j.JobModifyIndex}
 	switch req.Submission, err = at.JobSubmission(ctx, j.ID, j.Version); {

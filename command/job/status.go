@@ -23,9 +23,9 @@ func Status(name string) *cli.Command {
 		Name: name, Usage: "list jobs, or show one", Args: "[<job>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
 			session.Verbose(),
-			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
+			&cli.BoolFlag{Name: "short", Usage: "show basic information only"},
 			&cli.BoolFlag{Name: "evals", Usage: "show evaluations"},
-			&cli.BoolFlag{Name: "all-allocs", Usage: "show allocations of earlier incarnations of the job too"},
+			&cli.BoolFlag{Name: "all-allocs", Usage: "include allocations of earlier jobs with this ID"},
 		},
 		Run: find.ListOr(List, find.Job, Show),
 	}.Command()

@@ -19,10 +19,10 @@ func Stop(name string) *cli.Command {
 		Name: name, Usage: "stop jobs", Args: "<job>...", Min: 1, Max: -1,
 		Flags: []cli.Flag{
 			session.Verbose(), session.Detach(),
-			&cli.BoolFlag{Name: "purge", Usage: "forget the job altogether"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+			&cli.BoolFlag{Name: "purge", Usage: "delete the job instead of keeping it stopped"},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation"},
 			&cli.BoolFlag{Name: "global", Usage: "stop the job in all regions"},
-			&cli.BoolFlag{Name: "force", Usage: "also where volumes still need a CSI plugin of the job"},
+			&cli.BoolFlag{Name: "force", Usage: "stop the job even if volumes need its CSI plugin"},
 			&cli.BoolFlag{Name: "no-shutdown-delay", Usage: "do not wait for shutdown delays"},
 			&cli.IntFlag{Name: "eval-priority", Usage: "`priority` of the evaluation"},
 		},

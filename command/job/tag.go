@@ -23,11 +23,11 @@ func tagName() cli.Flag { return &cli.StringFlag{Name: "name", Usage: "`name` of
 // TagApply is "nomad job tag apply".
 func TagApply(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "name a version of a job", Args: "<job>", Min: 1, Max: 1,
+		Name: name, Usage: "tag a version of a job", Args: "<job>", Min: 1, Max: 1,
 		Flags: []cli.Flag{
 			tagName(),
-			&cli.StringFlag{Name: "version", Usage: "number of the `version`; the newest when not given"},
-			&cli.StringFlag{Name: "description", Usage: "`text` about the version"},
+			&cli.StringFlag{Name: "version", Usage: "number of the `version`; default is the latest"},
+			&cli.StringFlag{Name: "description", Usage: "description `text`"},
 		},
 		Run: tagApply,
 	}.Command()
@@ -63,7 +63,7 @@ func tagApply(ctx context.Context, s *session.Session) error {
 // TagUnset is "nomad job tag unset".
 func TagUnset(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "take the name of a version away", Args: "<job>", Min: 1, Max: 1, Flags: []cli.Flag{tagName()},
+		Name: name, Usage: "remove the tag of a version", Args: "<job>", Min: 1, Max: 1, Flags: []cli.Flag{tagName()},
 		Run: func(ctx context.Context, s *session.Session) error {
 			tag := s.String("name")
 			if tag == "" {

@@ -117,7 +117,7 @@ func takenBack(ctx context.Context, s *session.Session, failed *api.Deployment, 
 	for range revertLooks {
 		d, err := s.JobDeployment(ctx, failed.JobID)
 		if err == nil && d != nil && d.ID != failed.ID && d.CreateIndex > failed.CreateIndex {
-			s.Printf("\n==> %s: The job went back: version %d is deployed again\n", view.Time(time.Now()), d.JobVersion)
+			s.Printf("\n==> %s: The job was reverted: deployed as version %d\n", view.Time(time.Now()), d.JobVersion)
 			if err := DeploymentEvery(ctx, s, d.ID, wait); err != nil {
 				s.Warnf("%s", err)
 			}

@@ -16,7 +16,7 @@ func Apply(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "create or update a namespace", Args: "<namespace>", Min: 1, Max: 1,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "description", Usage: "`text` about it"},
+			&cli.StringFlag{Name: "description", Usage: "description `text`"},
 			&cli.StringFlag{Name: "quota", Hidden: true},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {

@@ -12,10 +12,10 @@ import (
 // Config is "nomad node config".
 func Config(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "show or replace the servers that the asked agent's node knows", Args: "[<server>...]", Max: -1,
+		Name: name, Usage: "show or replace the server list of the contacted agent", Args: "[<server>...]", Max: -1,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "servers", Usage: "list the known servers"},
-			&cli.BoolFlag{Name: "update-servers", Usage: "replace them by the given ones"},
+			&cli.BoolFlag{Name: "update-servers", Usage: "replace the list with the arguments"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			switch {
@@ -37,7 +37,7 @@ func Config(name string) *cli.Command {
 				}
 				return nil
 			}
-			return fault.New(fault.Invalid, "give -servers or -update-servers")
+			return fault.New(fault.Invalid, "specify -servers or -update-servers")
 		},
 	}.Command()
 }

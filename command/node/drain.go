@@ -25,14 +25,14 @@ func Drain(name string) *cli.Command {
 			session.Detach(),
 			&cli.BoolFlag{Name: "enable", Usage: "start the drain"},
 			&cli.BoolFlag{Name: "disable", Usage: "end the drain"},
-			&cli.BoolFlag{Name: "monitor", Usage: "watch a drain that runs"},
-			&cli.StringFlag{Name: "deadline", Usage: "`duration` after which the rest is stopped; 1h unless said"},
-			&cli.BoolFlag{Name: "no-deadline", Usage: "wait without bound"},
-			&cli.BoolFlag{Name: "force", Usage: "stop everything at once"},
+			&cli.BoolFlag{Name: "monitor", Usage: "watch a drain that is in progress"},
+			&cli.StringFlag{Name: "deadline", Usage: "`duration` after which the remaining allocations are stopped; default 1h"},
+			&cli.BoolFlag{Name: "no-deadline", Usage: "do not stop the remaining allocations after a deadline"},
+			&cli.BoolFlag{Name: "force", Usage: "stop all allocations immediately"},
 			&cli.BoolFlag{Name: "ignore-system", Usage: "leave system jobs running"},
-			&cli.BoolFlag{Name: "keep-ineligible", Usage: "stay ineligible after -disable"},
-			&cli.BoolFlag{Name: "self", Usage: "the node of the asked agent"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+			&cli.BoolFlag{Name: "keep-ineligible", Usage: "keep the node ineligible after -disable"},
+			&cli.BoolFlag{Name: "self", Usage: "use the node of the contacted agent"},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation"},
 			&cli.StringFlag{Name: "m", Usage: "`message` to record"},
 			&cli.StringSliceFlag{Name: "meta", Usage: "`key=value` to record; may be repeated"},
 		},
@@ -42,14 +42,14 @@ func Drain(name string) *cli.Command {
 
 func drain(ctx context.Context, s *session.Session) error {
 	if !s.Bool("monitor") && s.Bool("enable") == s.Bool("disable") {
-		return fault.New(fault.Invalid, "give either -enable or -disable, or -monitor")
+		return fault.New(fault.Invalid, "use one of -enable, -disable and -monitor")
 	}
 	id, err := target(ctx, s)
 	if err != nil {
 		return err
 	}
 	if s.Bool("monitor") && (s.Bool("detach") || s.Bool("enable") || s.Bool("disable")) {
-		return fault.New(fault.Invalid, "-monitor only watches: it goes with none of -enable, -disable and -detach")
+		return fault.New(fault.Invalid, "-monitor cannot be combined with -enable, -disable or -detach")
 	}
 	if s.Bool("monitor") {
 		return watch(ctx, s, id, 0)
@@ -109,7 +109,7 @@ func drainSpec(s *session.Session) (*api.DrainSpec, error) {
 	spec := &api.DrainSpec{Deadline: drainDeadline, IgnoreSystemJobs: s.Bool("ignore-system")}
 	switch {
 	case s.Bool("force") && s.Bool("no-deadline"), s.Bool("no-deadline") && s.IsSet("deadline"), s.Bool("force") && s.IsSet("deadline"):
-		return nil, fault.New(fault.Invalid, "-force, -deadline and -no-deadline exclude each other")
+		return nil, fault.New(fault.Invalid, "-force, -deadline and -no-deadline cannot be combined")
 	case s.Bool("force"):
 		spec.Deadline = -time.Second
 	case s.Bool("no-deadline"):
@@ -151,7 +151,7 @@ func watch(ctx context.Context, s *session.Session, id string, index uint64) err
 			status[a.ID] = now
 		}
 		if n.DrainStrategy == nil {
-			s.Printf("%s: No drain strategy set for node %s: the drain is over\n", view.Time(time.Now()), id)
+			s.Printf("%s: No drain strategy set for node %s: the drain has ended\n", view.Time(time.Now()), id)
 			return nil
 		}
 	}

@@ -19,12 +19,12 @@ func Group() *cli.Command {
 func target(ctx context.Context, s *session.Session) (string, error) {
 	if s.Bool("self") {
 		if len(s.Args) > 0 {
-			return "", fault.New(fault.Invalid, "-self and a node are given: only one of them is allowed")
+			return "", fault.New(fault.Invalid, "-self cannot be combined with a node argument")
 		}
 		return find.LocalNode(ctx, s)
 	}
 	if len(s.Args) == 0 {
-		return "", fault.New(fault.Invalid, "name a node, or give -self")
+		return "", fault.New(fault.Invalid, "specify a node or -self")
 	}
 	n, err := find.Node(ctx, s, s.Arg(0))
 	if err != nil {
@@ -36,15 +36,15 @@ func target(ctx context.Context, s *session.Session) (string, error) {
 // Eligibility is "nomad node eligibility".
 func Eligibility(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "let a node take new allocations, or not", Args: "[<node>]", Max: 1,
+		Name: name, Usage: "set whether a node accepts new allocations", Args: "[<node>]", Max: 1,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "enable", Usage: "make it eligible"},
 			&cli.BoolFlag{Name: "disable", Usage: "make it ineligible"},
-			&cli.BoolFlag{Name: "self", Usage: "the node of the asked agent"},
+			&cli.BoolFlag{Name: "self", Usage: "use the node of the contacted agent"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			if s.Bool("enable") == s.Bool("disable") {
-				return fault.New(fault.Invalid, "give either -enable or -disable")
+				return fault.New(fault.Invalid, "use either -enable or -disable")
 			}
 			id, err := target(ctx, s)
 			if err != nil {

@@ -32,7 +32,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	}
 	volumes, err := volumesOn(ctx, s, n.ID, allocs)
 	if err != nil {
-		s.Warnf("Volumes of the node are unknown: %s", err)
+		s.Warnf("Could not read the volumes of the node: %s", err)
 	}
 	if volumes != "" {
 		s.Titled("CSI Volumes", volumes)
@@ -43,7 +43,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	if !s.Bool("short") {
 		showResources(s, n, allocs, stats)
 		if statsErr != nil {
-			s.Warnf("Resource use is unknown: %s", statsErr)
+			s.Warnf("Could not read the resource usage: %s", statsErr)
 		}
 	}
 	stubs := make([]*api.AllocStub, 0, len(allocs))

@@ -19,15 +19,15 @@ func Status(name string) *cli.Command {
 		Name: name, Usage: "list nodes, or show one", Args: "[<node>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
 			session.Verbose(),
-			&cli.BoolFlag{Name: "self", Usage: "the node of the asked agent"},
-			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
-			&cli.BoolFlag{Name: "stats", Usage: "show what is used in detail"},
+			&cli.BoolFlag{Name: "self", Usage: "use the node of the contacted agent"},
+			&cli.BoolFlag{Name: "short", Usage: "show basic information only"},
+			&cli.BoolFlag{Name: "stats", Usage: "show detailed resource usage"},
 			&cli.BoolFlag{Name: "allocs", Usage: "count running allocations in the list"},
 			&cli.BoolFlag{Name: "os", Usage: "show the operating system in the list"},
 			&cli.BoolFlag{Name: "quiet", Usage: "print ids only"},
-			&cli.StringFlag{Name: "filter", Usage: "that a filter `expression` holds for"},
-			&cli.IntFlag{Name: "per-page", Usage: "`rows` per page"},
-			&cli.StringFlag{Name: "page-token", Usage: "`token` of the page"},
+			&cli.StringFlag{Name: "filter", Usage: "list only what matches the filter `expression`"},
+			&cli.IntFlag{Name: "per-page", Usage: "number of `rows` per page"},
+			&cli.StringFlag{Name: "page-token", Usage: "start at the page with this `token`"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			if len(s.Args) == 0 && !s.Bool("self") {
@@ -72,7 +72,7 @@ func list(ctx context.Context, s *session.Session) error {
 	}
 	s.Print(view.Table(table...))
 	if meta.NextToken != "" {
-		s.Printf("\nThere are more: nomad node status -page-token %s\n", meta.NextToken)
+		s.Printf("\nMore results: nomad node status -page-token %s\n", meta.NextToken)
 	}
 	return nil
 }

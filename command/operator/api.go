@@ -30,14 +30,14 @@ var secretHeaders = []string{"X-Nomad-Token", "Authorization"}
 func API(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "send a request to any endpoint of the API", Args: "<path> [<body>]", Min: 1, Max: 2,
-		Description: "The body is the second argument, \"-\" reads it from stdin; piped input is the body, too.\n" +
+		Description: "The body is the second argument, \"-\" reads it from stdin. Piped input is also used as the body.\n" +
 			"The method is GET, or PUT when there is a body.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "X", Usage: "`method` of the request"},
 			&cli.StringSliceFlag{Name: "H", Usage: "`header` such as \"Accept: text/plain\"; may be repeated"},
-			&cli.StringFlag{Name: "filter", Usage: "rows that a filter `expression` holds for"},
+			&cli.StringFlag{Name: "filter", Usage: "return only rows that match the filter `expression`"},
 			&cli.BoolFlag{Name: "dryrun", Usage: "print the request as a curl command instead of sending it"},
-			&cli.BoolFlag{Name: "verbose", Usage: "print the heads of request and answer to stderr"},
+			&cli.BoolFlag{Name: "verbose", Usage: "print the headers of request and response to stderr"},
 		},
 		Run: callAPI,
 	}.Command()
@@ -119,7 +119,7 @@ func requestBody(s *session.Session) (io.Reader, error) {
 	case err != nil:
 		return nil, session.Failed("reading the body", err)
 	case len(body) > bodyLimit:
-		return nil, fault.New(fault.TooLarge, "the body is over the limit of %d bytes", bodyLimit)
+		return nil, fault.New(fault.TooLarge, "the body exceeds the limit of %d bytes", bodyLimit)
 	case len(body) == 0:
 		return nil, nil //nolint:nilnil // no body
 	}

@@ -17,7 +17,7 @@ import (
 // AutopilotGet is "nomad operator autopilot get-config".
 func AutopilotGet(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "show how the servers are kept in order", Format: true,
+		Name: name, Usage: "show the autopilot configuration", Format: true,
 		Run: func(ctx context.Context, s *session.Session) error {
 			c, err := s.AutopilotConfig(ctx)
 			if err != nil {
@@ -92,7 +92,7 @@ func kindOf(usage string) string {
 
 // AutopilotSet is "nomad operator autopilot set-config".
 func AutopilotSet(name string) *cli.Command {
-	v := session.Verb{Name: name, Usage: "change how the servers are kept in order", Run: setAutopilot}
+	v := session.Verb{Name: name, Usage: "change the autopilot configuration", Run: setAutopilot}
 	for _, f := range settings {
 		v.Flags = append(v.Flags, &cli.StringFlag{Name: f.flag, Usage: f.usage})
 	}
@@ -116,14 +116,14 @@ func setAutopilot(ctx context.Context, s *session.Session) error {
 		}
 	}
 	if said == 0 {
-		return fault.New(fault.Invalid, "nothing was said to be changed: see nomad operator autopilot set-config -help")
+		return fault.New(fault.Invalid, "specify at least one setting: see nomad operator autopilot set-config -help")
 	}
 	updated, err := s.SetAutopilotConfig(ctx, c)
 	switch {
 	case err != nil:
 		return session.Failed("setting autopilot configuration", err)
 	case !updated:
-		return fault.New(fault.Conflict, "somebody else changed the configuration meanwhile: try again")
+		return fault.New(fault.Conflict, "the configuration changed in the meantime: try again")
 	}
 	s.Println("Configuration updated!")
 	return nil
@@ -132,7 +132,7 @@ func setAutopilot(ctx context.Context, s *session.Session) error {
 // Health is "nomad operator autopilot health".
 func Health(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "tell how the servers are", Format: true,
+		Name: name, Usage: "show the health of the servers", Format: true,
 		Run: func(ctx context.Context, s *session.Session) error {
 			h, err := s.ServerHealth(ctx)
 			if err != nil {

@@ -18,7 +18,7 @@ import (
 // KeyGenerate is "nomad operator gossip keyring generate".
 func KeyGenerate(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "make a new gossip key",
+		Name: name, Usage: "generate a gossip key",
 		Run: func(_ context.Context, s *session.Session) error {
 			key := make([]byte, 32)
 			if _, err := rand.Read(key); err != nil {
@@ -33,7 +33,7 @@ func KeyGenerate(name string) *cli.Command {
 // KeyList is "nomad operator gossip keyring list".
 func KeyList(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "list the gossip keys and how many servers have each",
+		Name: name, Usage: "list the gossip keys and the number of servers that have each",
 		Run: func(ctx context.Context, s *session.Session) error {
 			s.Println("Gathering installed encryption keys...")
 			out, err := keys(ctx, s, api.KeyringList, "")

@@ -31,7 +31,7 @@ func Group() *cli.Command {
 func ListPeers(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "list the Raft peers",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "stale", Usage: "any server may answer"}},
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "stale", Usage: "allow any server to respond; the result may be stale"}},
 		Run: func(ctx context.Context, s *session.Session) error {
 			out, err := s.RaftConfiguration(ctx, s.Bool("stale"))
 			if err != nil {

@@ -13,22 +13,22 @@ import (
 // RaftRecover is "nomad operator raft recover".
 func RaftRecover(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "have a stopped server start again",
-		Description: "Looks at the raft log in an agent's data directory, and tells whether a server would start with it. With -skip, " +
+		Name: name, Usage: "check and repair the raft log of a stopped server",
+		Description: "Checks whether a server starts with the raft log in an agent's data directory. With -skip, " +
 			"-cut or -peers the log is changed, after a copy was made beside it. The agent must not run.",
 		Args: "<data directory>", Min: 1, Max: 1, Offline: true,
 		Flags: []cli.Flag{
-			&cli.Int64Flag{Name: "skip", Usage: "have the entry with this `index` do nothing; the same on every server"},
-			&cli.Int64Flag{Name: "cut", Usage: "drop the entry with this `index` and all that follow; the same on every server"},
+			&cli.Int64Flag{Name: "skip", Usage: "make the entry with this `index` a no-op; use the same index on every server"},
+			&cli.Int64Flag{Name: "cut", Usage: "delete the entry with this `index` and all later ones; use the same index on every server"},
 			&cli.StringFlag{Name: "peers", Usage: "JSON `file` of the servers that make up the cluster from now on: [{\"id\": ..., \"address\": \"host:4647\"}]"},
 		},
 		Run: func(_ context.Context, s *session.Session) error {
 			skip, cut := s.Int64("skip"), s.Int64("cut")
 			switch {
 			case skip != 0 && cut != 0:
-				return fault.New(fault.Invalid, "give either -skip or -cut")
+				return fault.New(fault.Invalid, "use either -skip or -cut")
 			case skip < 0 || cut < 0:
-				return fault.New(fault.Invalid, "an index is not negative")
+				return fault.New(fault.Invalid, "an index must not be negative")
 			}
 			out, err := archive.Recover(s.Arg(0), uint64(skip), uint64(cut), s.String("peers"))
 			if out != nil {
@@ -40,7 +40,7 @@ func RaftRecover(name string) *cli.Command {
 				return err
 			}
 			if out.Bad != 0 {
-				return fault.New(fault.Invalid, "a server would not start with this log")
+				return fault.New(fault.Invalid, "a server cannot start with this log")
 			}
 			return nil
 		},

@@ -29,16 +29,16 @@ func RootKeyList(name string) *cli.Command {
 // RootKeyRotate is "nomad operator root keyring rotate".
 func RootKeyRotate(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "make a new root key; what older ones signed stays valid",
+		Name: name, Usage: "create a new root key; signatures of older keys stay valid",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "full", Usage: "encrypt all data with the new key"},
-			&cli.BoolFlag{Name: "now", Usage: "use the new key at once, which is what this version does"},
-			&cli.StringFlag{Name: "prepublish", Usage: "`duration` that the new key is published before it is used; not in this version"},
+			&cli.BoolFlag{Name: "now", Usage: "use the new key immediately; this version always does"},
+			&cli.StringFlag{Name: "prepublish", Usage: "`duration` for which the new key is published before it is used; not in this version"},
 			session.Verbose(),
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			if s.String("prepublish") != "" {
-				return fault.New(fault.Unimplemented, "-prepublish is not in this version: a new key is used at once")
+				return fault.New(fault.Unimplemented, "-prepublish is not in this version: a new key is used immediately")
 			}
 			key, err := s.RotateRootKey(ctx, s.Bool("full"))
 			if err != nil {
@@ -53,8 +53,8 @@ func RootKeyRotate(name string) *cli.Command {
 // RootKeyRemove is "nomad operator root keyring remove".
 func RootKeyRemove(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "forget a root key; what it signed is valid no more", Args: "<key ID>", Min: 1, Max: 1,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "also when it was used"}},
+		Name: name, Usage: "remove a root key; its signatures become invalid", Args: "<key ID>", Min: 1, Max: 1,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "remove the key even if it is in use"}},
 		Run: func(ctx context.Context, s *session.Session) error {
 			if err := s.DeleteRootKey(ctx, s.Arg(0), s.Bool("force")); err != nil {
 				return session.Failed("removing the root key", err)

@@ -62,8 +62,8 @@ var switches = []struct {
 func SetConfig(name string) *cli.Command {
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "scheduler-algorithm", Usage: "`binpack` or spread"},
-		&cli.StringFlag{Name: "node-limit-for-feasibility-checks", Usage: "`number` of nodes that are looked at for jobs with affinities or spreads"},
-		&cli.StringFlag{Name: "check-index", Usage: "only while the configuration's modify index is `index`"},
+		&cli.StringFlag{Name: "node-limit-for-feasibility-checks", Usage: "`number` of nodes that are evaluated for jobs with affinities or spreads"},
+		&cli.StringFlag{Name: "check-index", Usage: "change it only if its modify index is `index`"},
 	}
 	for _, x := range switches {
 		flags = append(flags, &cli.StringFlag{Name: x.flag, Usage: x.usage + ": `true` or false"})
@@ -117,7 +117,7 @@ func setConfig(ctx context.Context, s *session.Session) error {
 		return session.Failed("setting scheduler configuration", err)
 	}
 	if !done.Updated {
-		return fault.New(fault.Conflict, "the scheduler configuration was changed meanwhile: look at it and try again")
+		return fault.New(fault.Conflict, "the scheduler configuration changed in the meantime: check it and try again")
 	}
 	s.Println("Scheduler configuration updated!")
 	return nil

@@ -37,8 +37,8 @@ func SnapshotSave(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "save the state of the servers to a file", Args: "[<file>]", Max: 1,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "stale", Usage: "any server may answer"},
-			&cli.BoolFlag{Name: "redact", Usage: "leave out secrets; the file is to look at, and cannot be restored"},
+			&cli.BoolFlag{Name: "stale", Usage: "allow any server to respond; the result may be stale"},
+			&cli.BoolFlag{Name: "redact", Usage: "omit secrets; the file is for inspection and cannot be restored"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			path := s.Arg(0)
@@ -57,7 +57,7 @@ func SnapshotSave(name string) *cli.Command {
 // save writes beside the file and checks what came before it takes the file's name.
 func save(ctx context.Context, s *session.Session, path string) error {
 	if _, err := os.Lstat(path); err == nil {
-		return fault.New(fault.Conflict, "%s exists: give another name", path)
+		return fault.New(fault.Conflict, "%s already exists: choose another name", path)
 	}
 	part := path + ".unverified"
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
@@ -76,10 +76,10 @@ func save(ctx context.Context, s *session.Session, path string) error {
 	}
 	m, err := describe(f)
 	if err != nil {
-		return fmt.Errorf("the snapshot did not come whole, try again: %w", err)
+		return fmt.Errorf("the snapshot is incomplete, try again: %w", err)
 	}
 	if s.Bool("redact") && !m.Redacted {
-		return fault.New(fault.Unimplemented, "the server is too old to leave secrets out of a snapshot")
+		return fault.New(fault.Unimplemented, "the server does not support snapshots without secrets")
 	}
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("save snapshot: %w", err)
@@ -90,7 +90,7 @@ func save(ctx context.Context, s *session.Session, path string) error {
 // SnapshotRestore is "nomad operator snapshot restore".
 func SnapshotRestore(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "replace the state of the servers by that of a file", Args: "<file>", Min: 1, Max: 1,
+		Name: name, Usage: "replace the state of the servers with a snapshot", Args: "<file>", Min: 1, Max: 1,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "force", Usage: "restore although external volumes are attached: they wait until every node has reported its mounts"},
 		},
@@ -116,7 +116,7 @@ func SnapshotRestore(name string) *cli.Command {
 // SnapshotInspect is "nomad operator snapshot inspect".
 func SnapshotInspect(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "check a snapshot and tell what it is", Args: "<file>", Min: 1, Max: 1, Format: true,
+		Name: name, Usage: "verify a snapshot and show its metadata", Args: "<file>", Min: 1, Max: 1, Format: true,
 		Run: func(_ context.Context, s *session.Session) error {
 			f, err := os.Open(s.Arg(0))
 			if err != nil {
@@ -142,13 +142,13 @@ func SnapshotInspect(name string) *cli.Command {
 // SnapshotRedact is "nomad operator snapshot redact".
 func SnapshotRedact(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "take the secrets out of a snapshot; the file is to look at then, and cannot be restored",
+		Name: name, Usage: "remove the secrets from a snapshot; the file can then be inspected but not restored",
 		Args: "<file>", Min: 1, Max: 1, Offline: true,
 		Run: func(ctx context.Context, s *session.Session) error {
 			if err := archive.Redact(ctx, s.Arg(0)); err != nil {
 				return err
 			}
-			s.Printf("Snapshot %s has no secrets any more\n", s.Arg(0))
+			s.Printf("Removed the secrets from snapshot %s\n", s.Arg(0))
 			return nil
 		},
 	}.Command()
@@ -170,13 +170,13 @@ type description struct {
 func describe(r io.Reader) (*description, error) {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "this is no snapshot: %w", err)
+		return nil, fault.New(fault.Invalid, "not a snapshot: %w", err)
 	}
 	pack, m, found := tar.NewReader(zip), new(description), map[string]string{}
 	for {
 		head, err := pack.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, fault.New(fault.Invalid, "the snapshot is cut: it has no checksums")
+			return nil, fault.New(fault.Invalid, "the snapshot is truncated: it has no checksums")
 		}
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "the snapshot is damaged: %w", err)
@@ -208,7 +208,7 @@ func describe(r io.Reader) (*description, error) {
 func (m *description) readable() error {
 	switch {
 	case m.Format != snapshotFormat:
-		return fault.New(fault.Invalid, "this is no snapshot of this program: its format is %q", m.Format)
+		return fault.New(fault.Invalid, "not a snapshot of this program: the format is %q", m.Format)
 	case m.Version != snapshotVersion:
 		return fault.New(fault.Invalid, "the snapshot has version %d; this program reads version %d", m.Version, snapshotVersion)
 	}
@@ -225,7 +225,7 @@ func ended(pack *tar.Reader, zip io.Reader) error {
 		_, err = io.Copy(io.Discard, zip)
 	}
 	if err != nil {
-		return fault.New(fault.Invalid, "the snapshot is cut: %w", err)
+		return fault.New(fault.Invalid, "the snapshot is truncated: %w", err)
 	}
 	return nil
 }

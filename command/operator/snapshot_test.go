@@ -61,12 +61,12 @@ func TestDescribeRefusesWhatRestoreWouldRefuse(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"its last bytes cut": {good[:len(good)-4], "cut"},
-		"gzip's checksum":    {wrongSum, "cut"},
+		"its last bytes cut": {good[:len(good)-4], "truncated"},
+		"gzip's checksum":    {wrongSum, "truncated"},
 		"another program":    {archived(t, `{"Version":1,"ID":"2-9-1"}`), "of this program"},
 		"a newer version":    {archived(t, strings.Replace(goodMeta, `"Version":1`, `"Version":2`, 1)), "version 2"},
 		"more than it says":  {archived(t, goodMeta, part{"more", "x"}), `"more"`},
-		"no archive":         {[]byte("hello\n"), "no snapshot"},
+		"no archive":         {[]byte("hello\n"), "not a snapshot"},
 		"half":               {good[:len(good)/2], "damaged"},
 	} {
 		m, err := describe(bytes.NewReader(c.file))

@@ -25,8 +25,8 @@ func List(name string) *cli.Command {
 		Name: name, Usage: "list scaling policies", Format: true,
 		Flags: []cli.Flag{
 			session.Verbose(),
-			&cli.StringFlag{Name: "job", Usage: "of one `job`"},
-			&cli.StringFlag{Name: "type", Usage: "of one `type`, such as horizontal"},
+			&cli.StringFlag{Name: "job", Usage: "list only those of this `job`"},
+			&cli.StringFlag{Name: "type", Usage: "list only those of this `type`, such as horizontal"},
 		},
 		Run: func(ctx context.Context, s *session.Session) error {
 			found, _, err := s.ScalingPolicies(ctx, s.String("job"), s.String("type"), rest.Query{})

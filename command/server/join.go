@@ -13,7 +13,7 @@ import (
 // Join is "nomad server join".
 func Join(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "make the asked server join others", Args: "<address>...", Min: 1, Max: -1,
+		Name: name, Usage: "join the contacted server to other servers", Args: "<address>...", Min: 1, Max: -1,
 		Run: func(ctx context.Context, s *session.Session) error {
 			n, complaint, err := s.Client.Join(ctx, s.Args)
 			switch {
@@ -34,7 +34,7 @@ func Join(name string) *cli.Command {
 func ForceLeave(name string) *cli.Command {
 	return session.Verb{
 		Name: name, Usage: "eject a failed server", Args: "<name>", Min: 1, Max: 1,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "prune", Usage: "forget the server altogether"}},
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "prune", Usage: "remove the server permanently"}},
 		Run: func(ctx context.Context, s *session.Session) error {
 			if err := s.Client.ForceLeave(ctx, s.Arg(0), s.Bool("prune")); err != nil {
 				return session.Failed("force-leaving server "+s.Arg(0), err)

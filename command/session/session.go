@@ -85,11 +85,13 @@ func connection(c *cli.Command) rest.Config {
 }
 
 // Verbose is the flag of verbs that can show more.
-func Verbose() cli.Flag { return &cli.BoolFlag{Name: "verbose", Usage: "show whole ids and more"} }
+func Verbose() cli.Flag {
+	return &cli.BoolFlag{Name: "verbose", Usage: "show full IDs and more details"}
+}
 
 // Detach is the flag of verbs that would wait.
 func Detach() cli.Flag {
-	return &cli.BoolFlag{Name: "detach", Usage: "return at once instead of watching what follows"}
+	return &cli.BoolFlag{Name: "detach", Usage: "return immediately instead of monitoring the result"}
 }
 
 // Bool, String, Strings and Int read flags.
@@ -218,7 +220,7 @@ func (s *Session) Confirm(question string) (bool, error) {
 	answer, ended := s.line()
 	if ended && answer == "" {
 		s.Println()
-		return false, fault.New(fault.Invalid, "no answer to the question: the input is at its end")
+		return false, fault.New(fault.Invalid, "no confirmation: end of input")
 	}
 	switch answer = strings.TrimSpace(answer); answer {
 	case "y", "yes":
@@ -233,7 +235,7 @@ func (s *Session) Confirm(question string) (bool, error) {
 	case "n", "no":
 		return false, nil
 	}
-	return false, fault.New(fault.Invalid, "no answer to the question is %q", answer)
+	return false, fault.New(fault.Invalid, "expected y or yes, got %q", answer)
 }
 
 // line reads one line and nothing of the next.

@@ -13,7 +13,7 @@ import (
 // AgentInfo is "nomad agent-info".
 func AgentInfo(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "show the asked agent's numbers", Format: true,
+		Name: name, Usage: "show the metrics of the contacted agent", Format: true,
 		Run: func(ctx context.Context, s *session.Session) error {
 			self, err := s.Self(ctx)
 			if err != nil {

@@ -25,12 +25,12 @@ import (
 // Any is "nomad status".
 func Any(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "list jobs, or show whatever has an id that begins like this", Args: "[<id>]", Max: 1, Format: true,
+		Name: name, Usage: "list jobs, or show the object whose ID has this prefix", Args: "[<id>]", Max: 1, Format: true,
 		Flags: []cli.Flag{
 			session.Verbose(),
-			&cli.BoolFlag{Name: "short", Usage: "basic facts only"},
-			&cli.BoolFlag{Name: "evals", Usage: "of a job: show evaluations"},
-			&cli.BoolFlag{Name: "all-allocs", Usage: "of a job: show allocations of earlier incarnations too"},
+			&cli.BoolFlag{Name: "short", Usage: "show basic information only"},
+			&cli.BoolFlag{Name: "evals", Usage: "for a job: show evaluations"},
+			&cli.BoolFlag{Name: "all-allocs", Usage: "for a job: include allocations of earlier jobs with this ID"},
 		},
 		Run: anything,
 	}.Command()

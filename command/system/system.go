@@ -17,7 +17,7 @@ func Group() *cli.Command {
 // GC is "nomad system gc".
 func GC(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "collect garbage now",
+		Name: name, Usage: "run garbage collection",
 		Run: func(ctx context.Context, s *session.Session) error {
 			if err := s.GC(ctx); err != nil {
 				return session.Failed("running system garbage-collection", err)
@@ -30,7 +30,7 @@ func GC(name string) *cli.Command {
 // Summaries is "nomad system reconcile summaries".
 func Summaries(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "count the summaries of all jobs again",
+		Name: name, Usage: "recompute the summaries of all jobs",
 		Run: func(ctx context.Context, s *session.Session) error {
 			if err := s.ReconcileSummaries(ctx); err != nil {
 				return session.Failed("running system summary reconciliation", err)

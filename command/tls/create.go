@@ -87,7 +87,7 @@ func (r request) make(by *signer, now time.Time) (pair, error) {
 		return pair{}, fault.New(fault.Invalid, "the authority expired at %s", by.cert.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if cert.NotAfter.After(by.cert.NotAfter) {
-		return pair{}, fault.New(fault.Invalid, "the certificate would outlive its authority, which ends at %s: use fewer -days",
+		return pair{}, fault.New(fault.Invalid, "the certificate would outlive its authority, which expires at %s: use fewer -days",
 			by.cert.NotAfter.UTC().Format(time.RFC3339))
 	}
 	own := string(r.role) + "." + r.region + "." + r.domain

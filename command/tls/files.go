@@ -16,7 +16,7 @@ func save(s *session.Session, p pair, title, stem string) error {
 	cert, key := stem+".pem", stem+"-key.pem"
 	for _, path := range []string{cert, key} {
 		if _, err := os.Lstat(path); err == nil {
-			return session.Failed("saving "+path, fault.New(fault.Conflict, "the file exists, and is not overwritten"))
+			return session.Failed("saving "+path, fault.New(fault.Conflict, "the file already exists"))
 		}
 	}
 	if err := write(key, p.key, 0o600); err != nil {
@@ -76,7 +76,7 @@ func (s *signer) stands(p pair) error {
 	roots := x509.NewCertPool()
 	roots.AddCert(s.cert)
 	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
-		return fault.New(fault.Invalid, "the authority must not sign it: %w", err)
+		return fault.New(fault.Invalid, "the authority is not allowed to sign it: %w", err)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func readKey(path string) (crypto.Signer, error) {
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "%s holds no key that is understood: %w", path, err)
+		return nil, fault.New(fault.Invalid, "%s holds no supported key: %w", path, err)
 	}
 	if signer, ok := key.(crypto.Signer); ok {
 		return signer, nil

@@ -81,13 +81,13 @@ func TestNothingIsOverwritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, said := run(t, "ca", "create"); code != 1 || !strings.Contains(said, "nomad-agent-ca.pem: the file exists") {
+	if code, said := run(t, "ca", "create"); code != 1 || !strings.Contains(said, "nomad-agent-ca.pem: the file already exists") {
 		t.Errorf("exit code %d, said %q", code, said)
 	}
 	if err := os.Remove("nomad-agent-ca.pem"); err != nil {
 		t.Fatal(err)
 	}
-	if code, said := run(t, "ca", "create"); code != 1 || !strings.Contains(said, "nomad-agent-ca-key.pem: the file exists") {
+	if code, said := run(t, "ca", "create"); code != 1 || !strings.Contains(said, "nomad-agent-ca-key.pem: the file already exists") {
 		t.Errorf("exit code %d, said %q", code, said)
 	}
 	after, err := os.ReadFile("nomad-agent-ca-key.pem")

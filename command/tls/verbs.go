@@ -26,17 +26,17 @@ func Group() *cli.Command {
 // CreateAuthority is "nomad tls ca create".
 func CreateAuthority(name string) *cli.Command {
 	flags := []cli.Flag{
-		&cli.StringSliceFlag{Name: "additional-domain", Usage: "further `domain` that certificates may name; needs -name-constraint; may be repeated"},
+		&cli.StringSliceFlag{Name: "additional-domain", Usage: "additional `domain` for certificates; needs -name-constraint; may be repeated"},
 		&cli.StringFlag{Name: "common-name", Usage: "common `name` of the authority"},
 		&cli.IntFlag{Name: "days", Value: 1825, Usage: "`days` for which the authority is valid"},
 		&cli.StringFlag{Name: "domain", Value: wire.Domain, Usage: "`domain` of the cluster"},
-		&cli.BoolFlag{Name: "name-constraint", Usage: "let the authority sign names of the domain only"},
+		&cli.BoolFlag{Name: "name-constraint", Usage: "restrict the authority to names of the domain"},
 	}
 	for _, n := range []string{"country", "locality", "organization", "organizational-unit", "postal-code", "province", "street-address"} {
 		flags = append(flags, &cli.StringFlag{Name: n, Usage: strings.ReplaceAll(n, "-", " ") + " of the authority"})
 	}
 	return session.Verb{
-		Name: name, Usage: "make a certificate authority and its key in the current folder", Offline: true, Flags: flags,
+		Name: name, Usage: "create a certificate authority and its key in the current directory", Offline: true, Flags: flags,
 		Run: func(_ context.Context, s *session.Session) error {
 			a := authority{
 				commonName: s.String("common-name"), country: s.String("country"), locality: s.String("locality"),
@@ -56,18 +56,18 @@ func CreateAuthority(name string) *cli.Command {
 // CreateCertificate is "nomad tls cert create".
 func CreateCertificate(name string) *cli.Command {
 	return session.Verb{
-		Name: name, Usage: "make a certificate and its key in the current folder", Offline: true,
+		Name: name, Usage: "create a certificate and its key in the current directory", Offline: true,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "server", Usage: "make a certificate for servers"},
-			&cli.BoolFlag{Name: "client", Usage: "make a certificate for clients"},
-			&cli.BoolFlag{Name: "cli", Usage: "make a certificate for users of the command line"},
+			&cli.BoolFlag{Name: "server", Usage: "create a certificate for servers"},
+			&cli.BoolFlag{Name: "client", Usage: "create a certificate for clients"},
+			&cli.BoolFlag{Name: "cli", Usage: "create a certificate for users of the command line"},
 			&cli.StringFlag{Name: "region", Usage: "`region` of the certificate, global by default (NOMAD_REGION)"},
 			&cli.StringFlag{Name: "domain", Value: wire.Domain, Usage: "`domain` of the cluster"},
 			&cli.StringFlag{Name: "ca", Value: placeholder + "-agent-ca.pem", Usage: "`file` with the authority's certificate"},
 			&cli.StringFlag{Name: "key", Value: placeholder + "-agent-ca-key.pem", Usage: "`file` with the authority's key"},
 			&cli.IntFlag{Name: "days", Value: 365, Usage: "`days` for which the certificate is valid"},
-			&cli.StringSliceFlag{Name: "additional-dnsname", Usage: "further DNS `name`; localhost is always there; may be repeated"},
-			&cli.StringSliceFlag{Name: "additional-ipaddress", Usage: "further IP `address`; 127.0.0.1 is always there; may be repeated"},
+			&cli.StringSliceFlag{Name: "additional-dnsname", Usage: "additional DNS `name`; localhost is always included; may be repeated"},
+			&cli.StringSliceFlag{Name: "additional-ipaddress", Usage: "additional IP `address`; 127.0.0.1 is always included; may be repeated"},
 		},
 		Run: func(_ context.Context, s *session.Session) error {
 			r := request{

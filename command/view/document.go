@@ -14,7 +14,7 @@ import (
 func JSON(w io.Writer, v any) error {
 	out, err := json.MarshalIndent(v, "", "    ")
 	if err != nil {
-		return fmt.Errorf("encode answer: %w", err)
+		return fmt.Errorf("encode output: %w", err)
 	}
 	_, err = fmt.Fprintln(w, Text(string(out)))
 	return err

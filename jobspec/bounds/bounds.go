@@ -28,7 +28,7 @@ const (
 // [fault.TooLarge].
 func CheckSize(path string, bytes int) error {
 	if bytes > SizeMax {
-		return fault.New(fault.TooLarge, "%s: %d bytes, at most %d are read", path, bytes, SizeMax)
+		return fault.New(fault.TooLarge, "%s: %d bytes exceed the limit of %d", path, bytes, SizeMax)
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ func CheckSize(path string, bytes int) error {
 // CheckJSONSize refuses a job in JSON of more than [JSONMax] bytes with an error of the class [fault.TooLarge].
 func CheckJSONSize(bytes int) error {
 	if bytes > JSONMax {
-		return fault.New(fault.TooLarge, "job: %d bytes, at most %d are read", bytes, JSONMax)
+		return fault.New(fault.TooLarge, "job: %d bytes exceed the limit of %d", bytes, JSONMax)
 	}
 	return nil
 }

@@ -64,6 +64,6 @@ func Functions(files FileFunctions, m *Meter) map[string]function.Function {
 var noFiles = function.New(&function.Spec{
 	VarParam: &function.Parameter{Name: "path", Type: cty.DynamicPseudoType},
 	Type: func([]cty.Value) (cty.Type, error) {
-		return cty.NilType, errors.New("functions that read files work on the command line only")
+		return cty.NilType, errors.New("functions that read files are available on the command line only")
 	},
 })

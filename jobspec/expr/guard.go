@@ -57,7 +57,7 @@ func pairs(args []cty.Value) int {
 	return 8 * n * n
 }
 
-var errWeight = errors.New("the file's expressions make too much")
+var errWeight = errors.New("the expressions of the file produce too much")
 
 // guards say before a call whether its outcome is far larger than what it is given.
 var guards = map[string]func(args []cty.Value) error{

@@ -92,7 +92,7 @@ func (e jsonExpression) evaluate(v cty.Value, ctx *hcl.EvalContext) (cty.Value, 
 			if name, err := convert.Convert(k, cty.String); err == nil && name.IsKnown() && !name.IsNull() {
 				all[name.AsString()] = inner
 			} else if !diags.HasErrors() {
-				diags = append(diags, Problem(e.Range(), "a key is not a text"))
+				diags = append(diags, Problem(e.Range(), "a key is not a string"))
 			}
 		}
 		return cty.ObjectVal(all), diags

@@ -62,11 +62,11 @@ func (m *Meter) at(r hcl.Range) {
 // take reports whether there was still room for the weight.
 func (m *Meter) take(weight int) bool {
 	if m.stopped != nil && m.stopped() {
-		m.exceeded("nobody waits for the job any more")
+		m.exceeded("the request was canceled")
 		return false
 	}
 	if m.excess != "" || weight > m.left {
-		m.exceeded(fmt.Sprintf("expressions make more than %d MiB of values: use shorter lists and texts or fewer nested loops", WeightMax>>20))
+		m.exceeded(fmt.Sprintf("expressions produce more than %d MiB of values: use shorter lists and strings or fewer nested loops", WeightMax>>20))
 		return false
 	}
 	m.left -= weight
@@ -76,7 +76,7 @@ func (m *Meter) take(weight int) bool {
 // toil is take for what a call weighs because of its time.
 func (m *Meter) toil(weight int) bool {
 	if weight > m.left {
-		m.exceeded("hashes and comparisons take more than the time that a job file has: use fewer of them")
+		m.exceeded("hashes and comparisons exceed the time limit of a job file: use fewer of them")
 	}
 	return m.take(weight)
 }

@@ -16,7 +16,7 @@ func parseJSON(path string, source []byte) ([]tree.Item, error) {
 	p.decoder.UseNumber()
 	v, err := p.value()
 	if err == nil && p.decoder.More() {
-		err = errors.New("there is more behind the closing brace")
+		err = errors.New("unexpected text after the closing brace")
 	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, &tree.Error{Path: path, At: p.place(), Reason: err.Error()})

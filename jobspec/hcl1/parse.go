@@ -24,7 +24,7 @@ const DepthMax = 100
 func Parse(path string, source []byte) (items []tree.Item, err error) {
 	defer func() { // the parser of HCL panics on some nonsense
 		if r := recover(); r != nil {
-			items, err = nil, fault.Wrap(fault.Invalid, &tree.Error{Path: path, At: tree.Place{Line: 1, Column: 1}, Reason: fmt.Sprintf("this cannot be read: %v", r)})
+			items, err = nil, fault.Wrap(fault.Invalid, &tree.Error{Path: path, At: tree.Place{Line: 1, Column: 1}, Reason: fmt.Sprintf("the file cannot be parsed: %v", r)})
 		}
 	}()
 	if trimmed := bytes.TrimSpace(source); len(trimmed) > 0 && trimmed[0] == '{' {
@@ -56,7 +56,7 @@ func reasonOf(err error) string {
 		return fmt.Sprintf("%q is not a value: put strings in quotes", word)
 	}
 	if strings.HasPrefix(said, "nested object expected") {
-		return "a key without a value stands before this: after a key an equals sign or an opening brace is needed"
+		return "the previous key has no value: an equals sign or an opening brace must follow a key"
 	}
 	return said
 }
@@ -162,7 +162,7 @@ func textOf(t token.Token) (string, error) {
 	case token.STRING:
 		s, err := hclstrconv.Unquote(t.Text)
 		if err != nil {
-			return "", &parser.PosError{Pos: t.Pos, Err: errors.New("this string has a line break or a backslash that means nothing")}
+			return "", &parser.PosError{Pos: t.Pos, Err: errors.New("this string has a line break or an invalid escape")}
 		}
 		return s, nil
 	case token.HEREDOC:

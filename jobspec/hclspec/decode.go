@@ -154,7 +154,7 @@ func (d *decoder) attribute(field reflect.Value, a *hcl.Attribute) bool {
 		return false
 	}
 	if !v.IsWhollyKnown() {
-		d.diags = append(d.diags, expr.Problem(a.Expr.Range(), "%s: the value is not known", a.Name))
+		d.diags = append(d.diags, expr.Problem(a.Expr.Range(), "%s: the value is unknown", a.Name))
 		return false
 	}
 	if err := tree.Assign(field, valueOf(v)); err != nil {

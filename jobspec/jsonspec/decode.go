@@ -92,14 +92,14 @@ func jobAt(doc *document, at int) (*api.Job, error) {
 func checkGroups(doc *document, job int) error {
 	groups := doc.list(job, "TaskGroups")
 	if n := len(groups); n > bounds.GroupsMax {
-		return fault.New(fault.Invalid, "job has %d groups, at most %d are possible", n, bounds.GroupsMax)
+		return fault.New(fault.Invalid, "job has %d groups, the limit is %d", n, bounds.GroupsMax)
 	}
 	tasks := 0
 	for _, g := range groups {
 		tasks += len(doc.list(g, "Tasks"))
 	}
 	if tasks > bounds.TasksMax {
-		return fault.New(fault.Invalid, "job has %d tasks, at most %d are possible", tasks, bounds.TasksMax)
+		return fault.New(fault.Invalid, "job has %d tasks, the limit is %d", tasks, bounds.TasksMax)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func TestTooManyGroupsAreRefusedUnbuilt(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err := Decode(body)
 	runtime.ReadMemStats(&after)
-	if fault.Of(err) != fault.Invalid || !strings.Contains(err.Error(), "job has 100000 groups, at most 10000 are possible") {
+	if fault.Of(err) != fault.Invalid || !strings.Contains(err.Error(), "job has 100000 groups, the limit is 10000") {
 		t.Errorf("got %v", err)
 	}
 	if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 80 {
@@ -41,7 +41,7 @@ func TestTooManyGroupsAreRefusedUnbuilt(t *testing.T) {
 // An element costs its struct, however little text it takes.
 func TestManyEntriesAreRefusedBeforeRoomIsMadeForThem(t *testing.T) {
 	for want, text := range map[string]string{
-		"job has 140000 tasks, at most 20000":            `{"Job":{"ID":"a","TaskGroups":[{"Name":"g","Tasks":[` + strings.Repeat("{},", 139_999) + `{}]}]}}`,
+		"job has 140000 tasks, the limit is 20000":       `{"Job":{"ID":"a","TaskGroups":[{"Name":"g","Tasks":[` + strings.Repeat("{},", 139_999) + `{}]}]}}`,
 		"more than 200000 entries in lists":              `{"Job":{"ID":"a","TaskGroups":[{"Name":"g","Services":[` + strings.Repeat("{},", 399_999) + `{}]}]}}`,
 		"more than 200000 entries in lists and maps":     `{"Job":{"ID":"a","TaskGroups":[` + strings.Repeat(`{"Networks":[{},{},{},{}],"Tasks":[{}]},`, 9_999) + `{"Constraints":[` + strings.Repeat("{},", 199_999) + `{}]}]}}`,
 		".VariableFlags: more than 200000 entries in li": `{"Submission":{"VariableFlags":{"":""` + strings.Repeat(`,"":""`, 400_000) + `}}}`,

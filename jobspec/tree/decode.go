@@ -84,7 +84,7 @@ func (d *Decoder) twice(items []Item, single func(key string) bool) {
 			continue
 		}
 		if first, twice := seen[it.Key]; twice {
-			d.Mistake(it.At, "%s is there twice; the first is on line %d", it.Key, first.Line)
+			d.Mistake(it.At, "%s is defined twice; the first is on line %d", it.Key, first.Line)
 		}
 		seen[it.Key] = it.At
 	}

@@ -115,7 +115,7 @@ var badJobs = []badJob{
 	{name: "negative disk", group: `"EphemeralDisk":{"SizeMB":-5}`, says: []string{inGroup, "ephemeral_disk"}},
 	{name: "devices near cores", task: `"Resources":{"Cores":1,"NUMA":{"Affinity":"require","Devices":["gpu"]}}`, says: []string{inGroup, inTask, `numa devices ["gpu"] are not supported`}},
 	{name: "number too large", group: `"Count":1e300`, says: []string{"Count"}},
-	{name: "20,000 groups", groups: 20_000, says: []string{"job has 20001 groups, at most 10000 are possible"}},
+	{name: "20,000 groups", groups: 20_000, says: []string{"job has 20001 groups, the limit is 10000"}},
 	{name: "100,000 groups", groups: 100_000, says: []string{"Job.TaskGroups is too large: 200005 objects in a request body"}, code: http.StatusRequestEntityTooLarge},
 }
 

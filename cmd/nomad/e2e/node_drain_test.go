@@ -70,7 +70,7 @@ func TestDrainMovesServicesThenSystemJobs(t *testing.T) {
 
 	began := time.Now()
 	out, code := server.Run("node", "drain", "-enable", "-yes", "-deadline", "4s", "-m", "new disks", "-meta", "ticket=7", left[:8])
-	if code != 0 || !strings.Contains(out, "drain strategy set") || !strings.Contains(out, "the drain is over") {
+	if code != 0 || !strings.Contains(out, "drain strategy set") || !strings.Contains(out, "the drain has ended") {
 		t.Fatalf("exit %d: %s", code, out)
 	}
 	took := time.Since(began)
@@ -143,7 +143,7 @@ func TestForcedDrainCanLeaveSystemJobs(t *testing.T) {
 	if out, code := nodes[0].Run("node", "drain", "-enable", "-self", "-force", "-ignore-system", "-detach"); code != 0 {
 		t.Fatal(out)
 	}
-	if out, code := server.Run("node", "drain", "-monitor", left); code != 0 || !strings.Contains(out, "the drain is over") {
+	if out, code := server.Run("node", "drain", "-monitor", left); code != 0 || !strings.Contains(out, "the drain has ended") {
 		t.Fatalf("exit %d: %s", code, out)
 	}
 	if n := on(server, "sys", "running", left); n != 1 {

@@ -350,8 +350,8 @@ data_dir = "/d"`)
 
 func TestValuesThatAreThereTwiceAndLabelsAreRefused(t *testing.T) {
 	for body, want := range map[string]string{
-		"region = \"a\"\nregion = \"b\"":       "a.hcl:2:1: region is there twice; the first is on line 1",
-		"client {\n meta { a = 1, a = 2 }\n}":  "a.hcl:2:16: a is there twice",
+		"region = \"a\"\nregion = \"b\"":       "a.hcl:2:1: region is defined twice; the first is on line 1",
+		"client {\n meta { a = 1, a = 2 }\n}":  "a.hcl:2:16: a is defined twice",
 		"client \"x\" {\n enabled = true\n}":   `a.hcl:1:1: client takes no label such as "x"`,
 		"plugin \"a\" \"b\" {}":                "a.hcl:1:1: plugin needs one label",
 		`{"plugin": {"raw_exec": 5}}`:          `a.hcl:1:13: plugin "raw_exec" must be a block`,

@@ -66,7 +66,7 @@ func (c *Config) loadFile(path string) error {
 		return fault.New(fault.Invalid, "configuration: %w", err)
 	}
 	if info.Size() > fileMax {
-		return fault.New(fault.TooLarge, "configuration %s: %d bytes, at most %d are read", path, info.Size(), fileMax)
+		return fault.New(fault.TooLarge, "configuration %s: %d bytes exceed the limit of %d", path, info.Size(), fileMax)
 	}
 	body, err := os.ReadFile(path)
 	if err != nil {
