@@ -106,6 +106,16 @@ func (v *view) rowsOf(l *layout, i *index, key string, do func(any) bool) {
 	walk(it, do)
 }
 
+func (v *view) walkRows(l *layout, key string, reverse bool, do func(key string, row any) bool) {
+	find := v.reading().LowerBound
+	if reverse {
+		find = v.reading().ReverseLowerBound
+	}
+	it, err := find(l.name, "id", key)
+	must(err)
+	walk(it, func(row any) bool { return do(l.primary().key(row), row) })
+}
+
 func walk(it memdb.ResultIterator, do func(any) bool) {
 	for row := it.Next(); row != nil && do(row); row = it.Next() {
 	}

@@ -61,6 +61,7 @@ var (
 		TableEvals, func(e *api.Evaluation) stamps { return stamps{&e.CreateIndex, &e.ModifyIndex} },
 		unique(func(e *api.Evaluation) string { return e.ID }),
 		by("job", func(e *api.Evaluation) string { return rowKey(e.Namespace, e.JobID) }),
+		by("namespace", func(e *api.Evaluation) string { return e.Namespace }),
 	)
 	allocs = tableOf(
 		TableAllocs, func(a *api.Allocation) stamps { return stamps{&a.CreateIndex, &a.ModifyIndex} },
@@ -68,11 +69,13 @@ var (
 		by("node", func(a *api.Allocation) string { return a.NodeID }),
 		by("eval", func(a *api.Allocation) string { return a.EvalID }),
 		by("job", func(a *api.Allocation) string { return rowKey(a.Namespace, a.JobID) }),
+		by("namespace", func(a *api.Allocation) string { return a.Namespace }),
 	)
 	deployments = tableOf(
 		TableDeployments, func(d *api.Deployment) stamps { return stamps{&d.CreateIndex, &d.ModifyIndex} },
 		unique(func(d *api.Deployment) string { return d.ID }),
 		by("job", func(d *api.Deployment) string { return rowKey(d.Namespace, d.JobID) }),
+		by("namespace", func(d *api.Deployment) string { return d.Namespace }),
 	)
 	volumes = tableOf(
 		TableVolumes, func(v *api.Volume) stamps { return stamps{&v.CreateIndex, &v.ModifyIndex} },
@@ -128,7 +131,7 @@ var (
 // tables finds tables by name; schema is what memdb knows of them.
 var tables, schema = func() (map[string]*layout, *memdb.DBSchema) {
 	m, s := map[string]*layout{}, &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{pageTable: pageSchema}}
-	for _, l := range []*layout{jobs.layout, versions.layout, summaries.layout, evals.layout, allocs.layout} {
+	for _, l := range []*layout{jobs.layout, versions.layout, summaries.layout, evals.layout, allocs.layout, deployments.layout} {
 		l.paged = true
 	}
 	for n, l := range []*layout{

@@ -114,6 +114,31 @@ func (n *node[T]) ascend(head uint64, key string, do func(*cell[T]) bool) bool {
 	return true
 }
 
+// walk calls do with the cells that are not before the place, or backwards with those that are not behind it, until it
+// answers false.
+func (n *node[T]) walk(head uint64, key string, reverse bool, do func(*cell[T]) bool) bool {
+	switch {
+	case n == nil:
+		return true
+	case reverse:
+		return n.descend(head, key, do)
+	}
+	return n.ascend(head, key, do)
+}
+
+func (n *node[T]) descend(head uint64, key string, do func(*cell[T]) bool) bool {
+	end, same := n.find(head, key)
+	if same {
+		end++
+	}
+	for i := end - 1; i >= 0; i-- {
+		if n.kids != nil && !n.kids[i].descend(head, key, do) || n.kids == nil && !do(n.entries[i].cell) {
+			return false
+		}
+	}
+	return true
+}
+
 // since calls do with all cells that were put after the index, and with neighbours of theirs, in order, until it
 // answers false.
 func (n *node[T]) since(index uint64, do func(*cell[T]) bool) bool {

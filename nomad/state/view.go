@@ -116,6 +116,16 @@ func (v *view) from(l *layout, prefix string, do func(row any) bool) {
 	v.rowsFrom(l, prefix, do)
 }
 
+// walk calls do with the rows whose primary keys are not before the key, in order, or backwards with those whose keys are
+// not behind it, until it answers false.
+func (v *view) walk(l *layout, key string, reverse bool, do func(key string, row any) bool) {
+	if l.paged {
+		v.page(l.primary()).records.walk(headOf(key), key, reverse, func(c *cell[record]) bool { return do(c.key, c.value.row) })
+		return
+	}
+	v.walkRows(l, key, reverse, do)
+}
+
 // group calls do for each row of a group, in the order of creation, until do returns false.
 func (v *view) group(l *layout, i *index, key string, do func(row any) bool) {
 	if l.paged {
