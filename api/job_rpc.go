@@ -99,8 +99,9 @@ type JobRequest struct {
 	QueryOptions
 }
 
-// JobListRequest lists jobs.
+// JobListRequest lists jobs, of one node pool when it is named.
 type JobListRequest struct {
+	NodePool string `msg:",omitempty"`
 	QueryOptions
 }
 

@@ -86,8 +86,9 @@ type AllocUpdateRequest struct {
 
 // NodeListRequest lists nodes; Resources adds their resources, OS their attributes' os.name.
 type NodeListRequest struct {
-	Resources bool `msg:",omitempty"`
-	OS        bool `msg:",omitempty"`
+	NodePool  string `msg:",omitempty"`
+	Resources bool   `msg:",omitempty"`
+	OS        bool   `msg:",omitempty"`
 	QueryOptions
 }
 

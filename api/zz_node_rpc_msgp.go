@@ -1264,16 +1264,20 @@ func (z *NodeHeartbeatRequest) Msgsize() (s int) {
 func (z *NodeListRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(3)
-	var zb0001Mask uint8 /* 3 bits */
+	zb0001Len := uint32(4)
+	var zb0001Mask uint8 /* 4 bits */
 	_ = zb0001Mask
-	if z.Resources == false {
+	if z.NodePool == "" {
 		zb0001Len--
 		zb0001Mask |= 0x1
 	}
-	if z.OS == false {
+	if z.Resources == false {
 		zb0001Len--
 		zb0001Mask |= 0x2
+	}
+	if z.OS == false {
+		zb0001Len--
+		zb0001Mask |= 0x4
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -1281,11 +1285,16 @@ func (z *NodeListRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	// skip if no fields are to be emitted
 	if zb0001Len != 0 {
 		if (zb0001Mask & 0x1) == 0 { // if not omitted
+			// string "NodePool"
+			o = append(o, 0xa8, 0x4e, 0x6f, 0x64, 0x65, 0x50, 0x6f, 0x6f, 0x6c)
+			o = msgp.AppendString(o, z.NodePool)
+		}
+		if (zb0001Mask & 0x2) == 0 { // if not omitted
 			// string "Resources"
 			o = append(o, 0xa9, 0x52, 0x65, 0x73, 0x6f, 0x75, 0x72, 0x63, 0x65, 0x73)
 			o = msgp.AppendBool(o, z.Resources)
 		}
-		if (zb0001Mask & 0x2) == 0 { // if not omitted
+		if (zb0001Mask & 0x4) == 0 { // if not omitted
 			// string "OS"
 			o = append(o, 0xa2, 0x4f, 0x53)
 			o = msgp.AppendBool(o, z.OS)
@@ -1323,6 +1332,12 @@ func (z *NodeListRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 			return
 		}
 		switch msgp.UnsafeString(field) {
+		case "NodePool":
+			z.NodePool, bts, err = msgp.ReadStringBytes(bts)
+			if err != nil {
+				err = msgp.WrapError(err, "NodePool")
+				return
+			}
 		case "Resources":
 			z.Resources, bts, err = msgp.ReadBoolBytes(bts)
 			if err != nil {
@@ -1355,7 +1370,7 @@ func (z *NodeListRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *NodeListRequest) Msgsize() (s int) {
-	s = 1 + 10 + msgp.BoolSize + 3 + msgp.BoolSize + 13 + z.QueryOptions.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.NodePool) + 10 + msgp.BoolSize + 3 + msgp.BoolSize + 13 + z.QueryOptions.Msgsize()
 	return
 }
 

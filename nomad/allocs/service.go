@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/filter"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -45,24 +45,14 @@ func (s *Service) Handlers() []wire.Handler {
 	}
 }
 
-// List lists allocations.
+// List lists allocations by creation.
 func (s *Service) List(ctx context.Context, r *api.AllocListRequest) (*api.AllocRowsResponse, error) {
 	out := &api.AllocRowsResponse{}
-	ns := r.Namespace
-	if ns == "" {
-		ns = api.DefaultNamespace
-	}
-	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.TableKey(state.TableAllocs)}, func(tx *state.Txn) error {
-		out.Allocs = nil
-		for a := range tx.AllocsPrefix(ns, r.Prefix) {
-			out.Allocs = append(out.Allocs, a)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	out.Allocs, err = filter.Rows(ctx, out.Allocs, r.Filter, func(a *api.Allocation) any { return a })
+	var err error
+	out.Allocs, err = page.Read(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.TableKey(state.TableAllocs)},
+		func(tx *state.Txn) page.List[*api.Allocation, *api.Allocation] {
+			return page.Stored(tx.AllocSpan, func(a *api.Allocation) string { return state.AgeToken(a.CreateIndex, a.ID) })
+		})
 	return out, err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -19,18 +20,14 @@ func namespace(ns string) string {
 	return ns
 }
 
-// List lists the deployments of a namespace.
+// List lists deployments by creation.
 func (s *Service) List(ctx context.Context, r *api.QueryOptions) (*api.DeploymentListResponse, error) {
 	out := &api.DeploymentListResponse{}
-	err := rpc.Block(ctx, s.State, r, &out.QueryMeta, []state.Key{state.TableKey(state.TableDeployments)}, func(tx *state.Txn) error {
-		out.Deployments = []*api.Deployment{}
-		for d := range tx.Deployments(namespace(r.Namespace)) {
-			if strings.HasPrefix(d.ID, r.Prefix) {
-				out.Deployments = append(out.Deployments, d)
-			}
-		}
-		return nil
-	})
+	var err error
+	out.Deployments, err = page.Read(ctx, s.State, r, &out.QueryMeta, []state.Key{state.TableKey(state.TableDeployments)},
+		func(tx *state.Txn) page.List[*api.Deployment, *api.Deployment] {
+			return page.Stored(tx.DeploymentSpan, func(d *api.Deployment) string { return state.AgeToken(d.CreateIndex, d.ID) })
+		})
 	return out, err
 }
 

@@ -3,12 +3,11 @@ package evals
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
-	"github.com/open-nomad/open-nomad/nomad/filter"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -65,11 +64,7 @@ func chosen(ctx context.Context, tx *state.Txn, r *api.EvalDeleteRequest) ([]str
 }
 
 func filtered(ctx context.Context, tx *state.Txn, r *api.EvalDeleteRequest) ([]string, error) {
-	ns := r.Namespace
-	if ns == "" {
-		ns = api.DefaultNamespace
-	}
-	found, err := filter.Rows(ctx, slices.Collect(tx.Evals(ns)), r.Filter, func(e *api.Evaluation) any { return e })
+	found, _, err := page.Of(ctx, &api.QueryOptions{Namespace: r.Namespace, Filter: r.Filter}, listOf(tx, &api.EvalListRequest{}))
 	var ids []string
 	for _, e := range found {
 		if inUse(tx, e) == "" {

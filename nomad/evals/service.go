@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -97,69 +96,41 @@ func (s *Service) Handlers() []wire.Handler {
 
 func namespaceOf(q *api.QueryOptions) string { return cmp.Or(q.Namespace, api.DefaultNamespace) }
 
-// List lists evaluations.
+// List lists evaluations by creation.
 func (s *Service) List(ctx context.Context, r *api.EvalListRequest) (*api.EvalListResponse, error) {
 	resp := &api.EvalListResponse{}
-	keys := []state.Key{state.TableKey(state.TableEvals)}
-	err := rpc.Block(ctx, s.State, &r.QueryOptions, &resp.QueryMeta, keys, func(tx *state.Txn) error {
-		resp.Evaluations = slices.Collect(matching(tx, r))
-		page(resp, &r.QueryOptions)
-		return nil
+	var err error
+	resp.Evaluations, err = page.Read(ctx, s.State, &r.QueryOptions, &resp.QueryMeta, evalKeys, func(tx *state.Txn) page.List[*api.Evaluation, *api.Evaluation] {
+		return listOf(tx, r)
 	})
 	return resp, err
 }
 
-// Count counts evaluations.
+var evalKeys = []state.Key{state.TableKey(state.TableEvals)}
+
+// Count counts the evaluations of a list.
 func (s *Service) Count(ctx context.Context, r *api.EvalListRequest) (*api.EvalCountResponse, error) {
 	resp := &api.EvalCountResponse{}
-	keys := []state.Key{state.TableKey(state.TableEvals)}
-	err := rpc.Block(ctx, s.State, &r.QueryOptions, &resp.QueryMeta, keys, func(tx *state.Txn) error {
-		resp.Count = 0
-		for range matching(tx, r) {
-			resp.Count++
-		}
-		return nil
+	whole := r.QueryOptions
+	whole.PerPage, whole.NextToken = 0, ""
+	found, err := page.Read(ctx, s.State, &whole, &resp.QueryMeta, evalKeys, func(tx *state.Txn) page.List[*api.Evaluation, *api.Evaluation] {
+		return listOf(tx, r)
 	})
+	resp.Count = len(found)
 	return resp, err
 }
 
-// matching are the evaluations that a list asks for.
-func matching(tx *state.Txn, r *api.EvalListRequest) iter.Seq[*api.Evaluation] {
-	ns := namespaceOf(&r.QueryOptions)
-	all := tx.EvalsPrefix(ns, r.Prefix)
-	if r.JobID != "" && ns != api.AllNamespaces {
-		all = tx.EvalsByJob(ns, r.JobID)
+// listOf are the evaluations that a request names.
+func listOf(tx *state.Txn, r *api.EvalListRequest) page.List[*api.Evaluation, *api.Evaluation] {
+	token := func(e *api.Evaluation) string { return state.AgeToken(e.CreateIndex, e.ID) }
+	l := page.Stored(tx.EvalSpan, token)
+	if ns := namespaceOf(&r.QueryOptions); r.JobID != "" && ns != api.AllNamespaces {
+		l.Walk = func(s state.Span) iter.Seq[*api.Evaluation] { return tx.JobEvalSpan(r.JobID, s) }
 	}
-	return func(yield func(*api.Evaluation) bool) {
-		for e := range all {
-			wanted := (r.JobID == "" || e.JobID == r.JobID) && (r.Status == "" || e.Status == r.Status) && strings.HasPrefix(e.ID, r.Prefix)
-			if wanted && !yield(e) {
-				return
-			}
-		}
+	l.Keep = func(e *api.Evaluation) bool {
+		return (r.JobID == "" || e.JobID == r.JobID) && (r.Status == "" || e.Status == r.Status)
 	}
-}
-
-// page cuts the list to one page; the token is the id of the first row of the next one.
-func page(resp *api.EvalListResponse, q *api.QueryOptions) {
-	slices.SortFunc(resp.Evaluations, func(a, b *api.Evaluation) int {
-		if d := cmp.Compare(a.CreateIndex, b.CreateIndex); d != 0 {
-			return d
-		}
-		return cmp.Compare(a.ID, b.ID)
-	})
-	if q.Reverse {
-		slices.Reverse(resp.Evaluations)
-	}
-	if q.NextToken != "" {
-		at := slices.IndexFunc(resp.Evaluations, func(e *api.Evaluation) bool { return e.ID == q.NextToken })
-		resp.Evaluations = resp.Evaluations[max(at, 0):]
-	}
-	resp.NextToken = ""
-	if n := int(q.PerPage); n > 0 && len(resp.Evaluations) > n {
-		resp.NextToken = resp.Evaluations[n].ID
-		resp.Evaluations = resp.Evaluations[:n]
-	}
+	return l
 }
 
 // Get reads one evaluation.

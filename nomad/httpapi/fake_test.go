@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
-	"github.com/open-nomad/open-nomad/nomad/filter"
 	"github.com/open-nomad/open-nomad/nomad/httpapi"
+	"github.com/open-nomad/open-nomad/nomad/page"
 )
 
 // cluster answers wire calls from a table and remembers what was asked.
@@ -53,9 +53,11 @@ func (c *cluster) Invoke(ctx context.Context, method string, req, resp any) erro
 	return nil
 }
 
-// keep filters the rows of an answer, as servers do.
-func keep[T any](expression string, rows []*T) ([]*T, error) {
-	return filter.Rows(context.Background(), rows, expression, func(r *T) any { return r })
+// paged is the page of a list that a request asks for, as servers answer it.
+func paged[T any](q api.QueryOptions, rows []*T, token func(*T) string) ([]*T, api.QueryMeta, error) {
+	q.Prefix = ""
+	kept, next, err := page.Of(context.Background(), &q, page.Stored(page.Sorted(slices.Clone(rows), token), token))
+	return kept, api.QueryMeta{Index: 7, KnownLeader: true, NextToken: next}, err
 }
 
 func (c *cluster) methods() []string { return slices.Sorted(maps.Keys(c.asked)) }

@@ -121,8 +121,8 @@ func TestJobIDsMayContainSlashesAndVerbs(t *testing.T) {
 func TestQueryOptionsReachTheServer(t *testing.T) {
 	t.Parallel()
 	c := world()
-	send(handler(c), "GET", "/v1/jobs?index=5&wait=2s&stale&namespace=*&prefix=w&region=global&per_page=1&filter=ID+is+not+empty", "", "Authorization", "bearer secret x")
-	want := api.QueryOptions{Region: "global", Namespace: "*", AuthToken: "secret", Stale: true, MinIndex: 5, MaxWait: 2 * time.Second, Prefix: "w", Filter: "ID is not empty"}
+	send(handler(c), "GET", "/v1/jobs?index=5&wait=2s&stale&namespace=*&prefix=w&region=global&per_page=1&next_token=b.a&reverse=true&filter=ID+is+not+empty", "", "Authorization", "bearer secret x")
+	want := api.QueryOptions{Region: "global", Namespace: "*", AuthToken: "secret", Stale: true, MinIndex: 5, MaxWait: 2 * time.Second, Prefix: "w", Filter: "ID is not empty", PerPage: 1, NextToken: "b.a", Reverse: true}
 	if got := last(t, c, wire.JobList).QueryOptions; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // sink is an answer that nobody reads.
@@ -60,8 +61,8 @@ func allocRows(n int) []*api.Allocation {
 func allocs(rows []*api.Allocation) *cluster {
 	c := newCluster()
 	on(c, wire.AllocList, func(r *api.AllocListRequest) (*api.AllocRowsResponse, error) {
-		rows, err := keep(r.Filter, rows)
-		return &api.AllocRowsResponse{Allocs: rows, QueryMeta: api.QueryMeta{Index: 7}}, err
+		rows, meta, err := paged(r.QueryOptions, rows, func(a *api.Allocation) string { return state.AgeToken(a.CreateIndex, a.ID) })
+		return &api.AllocRowsResponse{Allocs: rows, QueryMeta: meta}, err
 	})
 	return c
 }

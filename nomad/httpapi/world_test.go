@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // world is a small cluster: a node, a job with an allocation, a volume and its plugin.
@@ -36,11 +37,11 @@ func world() *cluster {
 		return &api.NodeGetResponse{Node: &api.Node{ID: "n1", SecretID: "hunter2"}, QueryMeta: meta}, nil
 	})
 	on(c, wire.JobList, func(r *api.JobListRequest) (*api.JobListResponse, error) {
-		rows, err := keep(r.Filter, []*api.JobStub{
+		rows, meta, err := paged(r.QueryOptions, []*api.JobStub{
 			{ID: "web", Namespace: "default", Type: "service", Priority: 50, Status: "running", Meta: map[string]string{"team": "x"}},
 			{ID: "api", Namespace: "default", Type: "batch", Priority: 70, Status: "dead"},
 			{ID: "etl", Namespace: "default", Type: "batch", Priority: 10, Status: "pending"},
-		})
+		}, func(j *api.JobStub) string { return state.PathToken(j.Namespace, j.ID) })
 		return &api.JobListResponse{Jobs: rows, QueryMeta: meta}, err
 	})
 	on(c, wire.JobGet, func(r *api.JobRequest) (*api.JobGetResponse, error) {
@@ -189,11 +190,14 @@ func deployed(c *cluster, meta api.QueryMeta) {
 		return &api.ScalingPolicyGetResponse{Policy: policy, QueryMeta: meta}, nil
 	})
 	evals := []*api.Evaluation{{ID: "e1", JobID: "web", Status: "complete"}, {ID: "e2", JobID: "db", Status: "pending"}}
-	on(c, wire.EvalList, func(*api.EvalListRequest) (*api.EvalListResponse, error) {
-		return &api.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
+	byID := func(e *api.Evaluation) string { return e.ID }
+	on(c, wire.EvalList, func(r *api.EvalListRequest) (*api.EvalListResponse, error) {
+		rows, meta, err := paged(r.QueryOptions, evals, byID)
+		return &api.EvalListResponse{Evaluations: rows, QueryMeta: meta}, err
 	})
-	on(c, wire.EvalCount, func(*api.EvalListRequest) (*api.EvalCountResponse, error) {
-		return &api.EvalCountResponse{Count: len(evals), QueryMeta: meta}, nil
+	on(c, wire.EvalCount, func(r *api.EvalListRequest) (*api.EvalCountResponse, error) {
+		rows, meta, err := paged(r.QueryOptions, evals, byID)
+		return &api.EvalCountResponse{Count: len(rows), QueryMeta: meta}, err
 	})
 	on(c, wire.EvalDelete, func(r *api.EvalDeleteRequest) (*api.EvalDeleteResponse, error) {
 		return &api.EvalDeleteResponse{Count: len(r.EvalIDs), WriteMeta: api.WriteMeta{Index: 9}}, nil

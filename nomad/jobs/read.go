@@ -6,10 +6,10 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
-	"github.com/open-nomad/open-nomad/nomad/filter"
 	"github.com/open-nomad/open-nomad/nomad/jobs/diff"
 	"github.com/open-nomad/open-nomad/nomad/jobs/ledger"
 	"github.com/open-nomad/open-nomad/nomad/jobs/rules"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -35,39 +35,21 @@ func withStatus(tx *state.Txn, j *api.Job) *api.Job {
 	return &shown
 }
 
-// List lists jobs.
+// List lists jobs by namespace and id.
 func (s *Service) List(ctx context.Context, r *api.JobListRequest) (*api.JobListResponse, error) {
 	out := &api.JobListResponse{}
 	keys := []state.Key{state.TableKey(state.TableJobs), state.TableKey(state.TableSummaries), state.TableKey(state.TableEvals), state.TableKey(state.TableDeployments)}
-	var found []listed
-	err := rpc.Block(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
-		found = nil
-		for j := range tx.JobsPrefix(namespace(r.Namespace), r.Prefix) {
-			found = append(found, listed{j, jobRow(tx, j)})
+	var err error
+	out.Jobs, err = page.Read(ctx, s.State, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) page.List[*api.Job, *api.JobStub] {
+		return page.List[*api.Job, *api.JobStub]{
+			Walk:  tx.JobSpan,
+			Token: func(j *api.Job) string { return state.PathToken(j.Namespace, j.ID) },
+			Keep:  func(j *api.Job) bool { return r.NodePool == "" || r.NodePool == j.NodePool },
+			View:  func(j *api.Job) any { return withStatus(tx, j) },
+			Row:   func(j *api.Job) *api.JobStub { return jobRow(tx, j) },
 		}
-		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	found, err = filter.Rows(ctx, found, r.Filter, listed.whole)
-	for _, j := range found {
-		out.Jobs = append(out.Jobs, j.row)
-	}
 	return out, err
-}
-
-// listed is a job with its row.
-type listed struct {
-	job *api.Job
-	row *api.JobStub
-}
-
-// whole is the job as clients see it.
-func (l listed) whole() any {
-	shown := *l.job
-	shown.Status = l.row.Status
-	return &shown
 }
 
 func jobRow(tx *state.Txn, j *api.Job) *api.JobStub {

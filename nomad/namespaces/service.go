@@ -2,13 +2,12 @@ package namespaces
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -41,12 +40,12 @@ func (s *Service) Handlers() []wire.Handler {
 	}
 }
 
-// List lists the namespaces whose name begins with the prefix.
+// List lists namespaces by name.
 func (s *Service) List(ctx context.Context, q *api.QueryOptions) (*api.NamespaceListResponse, error) {
 	out := &api.NamespaceListResponse{}
-	err := rpc.Block(ctx, s.State, q, &out.QueryMeta, []state.Key{state.TableKey(state.TableNamespaces)}, func(tx *state.Txn) error {
-		out.Namespaces = slices.DeleteFunc(slices.Collect(tx.Namespaces()), func(n *api.Namespace) bool { return !strings.HasPrefix(n.Name, q.Prefix) })
-		return nil
+	var err error
+	out.Namespaces, err = page.Read(ctx, s.State, q, &out.QueryMeta, []state.Key{state.TableKey(state.TableNamespaces)}, func(tx *state.Txn) page.List[*api.Namespace, *api.Namespace] {
+		return page.Stored(tx.NamespaceSpan, func(n *api.Namespace) string { return n.Name })
 	})
 	return out, err
 }
@@ -81,12 +80,12 @@ func (s *Service) Delete(ctx context.Context, r *api.NameWriteRequest) (*api.Wri
 	return s.propose(ctx, &DeleteNamespace{Name: r.Name})
 }
 
-// Pools lists the node pools whose name begins with the prefix.
+// Pools lists node pools by name.
 func (s *Service) Pools(ctx context.Context, q *api.QueryOptions) (*api.NodePoolListResponse, error) {
 	out := &api.NodePoolListResponse{}
-	err := rpc.Block(ctx, s.State, q, &out.QueryMeta, []state.Key{state.TableKey(state.TableNodePools)}, func(tx *state.Txn) error {
-		out.Pools = slices.DeleteFunc(slices.Collect(tx.NodePools()), func(p *api.NodePool) bool { return !strings.HasPrefix(p.Name, q.Prefix) })
-		return nil
+	var err error
+	out.Pools, err = page.Read(ctx, s.State, q, &out.QueryMeta, []state.Key{state.TableKey(state.TableNodePools)}, func(tx *state.Txn) page.List[*api.NodePool, *api.NodePool] {
+		return page.Stored(tx.NodePoolSpan, func(p *api.NodePool) string { return p.Name })
 	})
 	return out, err
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/filter"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -106,24 +106,22 @@ func compared(tx *state.Txn, r *api.NodeAssignmentsRequest, out *api.NodeAssignm
 	return len(out.Changed) > 0 || known != len(r.Known)
 }
 
-// List lists nodes.
+// List lists nodes by id, of one node pool when it is named.
 func (s *Service) List(ctx context.Context, r *api.NodeListRequest) (*api.NodeListResponse, error) {
 	out := &api.NodeListResponse{}
-	var found []*api.Node
-	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, []state.Key{state.TableKey(state.TableNodes)}, func(tx *state.Txn) error {
-		found = nil
-		for n := range tx.NodesPrefix(r.Prefix) {
-			found = append(found, n)
+	var err error
+	keys := []state.Key{state.TableKey(state.TableNodes)}
+	out.Nodes, err = page.Read(ctx, s.state, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) page.List[*api.Node, *api.NodeStub] {
+		return page.List[*api.Node, *api.NodeStub]{
+			Walk:  tx.NodeSpan,
+			Token: func(n *api.Node) string { return n.ID },
+			Keep: func(n *api.Node) bool {
+				return r.NodePool == "" || r.NodePool == api.NodePoolAll || r.NodePool == n.NodePool
+			},
+			View: func(n *api.Node) any { return n.Redacted() },
+			Row:  func(n *api.Node) *api.NodeStub { return stub(n, r) },
 		}
-		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	found, err = filter.Rows(ctx, found, r.Filter, func(n *api.Node) any { return n.Redacted() })
-	for _, n := range found {
-		out.Nodes = append(out.Nodes, stub(n, r))
-	}
 	return out, err
 }
 

@@ -22,11 +22,8 @@ func EvalAllocsKey(eval string) Key { return Key{TableAllocs, "eval", eval} }
 func (t *Txn) Alloc(id string) *api.Allocation { return allocs.get(t, id) }
 
 // Allocs lists the allocations of a namespace by id.
-func (t *Txn) Allocs(ns string) iter.Seq[*api.Allocation] { return t.AllocsPrefix(ns, "") }
-
-// AllocsPrefix lists the allocations whose id has the prefix.
-func (t *Txn) AllocsPrefix(ns, prefix string) iter.Seq[*api.Allocation] {
-	return filter(allocs.from(t, prefix), func(a *api.Allocation) bool {
+func (t *Txn) Allocs(ns string) iter.Seq[*api.Allocation] {
+	return filter(allocs.all(t), func(a *api.Allocation) bool {
 		return ns == api.AllNamespaces || a.Namespace == ns
 	})
 }

@@ -2,12 +2,9 @@ package state
 
 import (
 	"iter"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 )
-
-func hasPrefix(id, prefix string) bool { return strings.HasPrefix(id, prefix) }
 
 // putBuiltins stores what every cluster has from the start.
 func (t *Txn) putBuiltins() {

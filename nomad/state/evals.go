@@ -16,11 +16,8 @@ func JobEvalsKey(ns, job string) Key { return Key{TableEvals, "job", rowKey(ns, 
 func (t *Txn) Eval(id string) *api.Evaluation { return evals.get(t, id) }
 
 // Evals lists the evaluations of a namespace by id.
-func (t *Txn) Evals(ns string) iter.Seq[*api.Evaluation] { return t.EvalsPrefix(ns, "") }
-
-// EvalsPrefix lists the evaluations whose id has the prefix.
-func (t *Txn) EvalsPrefix(ns, prefix string) iter.Seq[*api.Evaluation] {
-	return filter(evals.from(t, prefix), func(e *api.Evaluation) bool {
+func (t *Txn) Evals(ns string) iter.Seq[*api.Evaluation] {
+	return filter(evals.all(t), func(e *api.Evaluation) bool {
 		return ns == api.AllNamespaces || e.Namespace == ns
 	})
 }

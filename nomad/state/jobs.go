@@ -57,11 +57,6 @@ func (t *Txn) Job(ns, id string) *api.Job { return jobs.get(t, rowKey(ns, id)) }
 // Jobs lists the jobs of a namespace by id.
 func (t *Txn) Jobs(ns string) iter.Seq[*api.Job] { return inNamespace(jobs, t, ns) }
 
-// JobsPrefix lists the jobs whose id has the prefix.
-func (t *Txn) JobsPrefix(ns, prefix string) iter.Seq[*api.Job] {
-	return filter(byPrefix(jobs, t, ns, prefix), func(j *api.Job) bool { return hasPrefix(j.ID, prefix) })
-}
-
 // JobsByPlugin lists the jobs with a task that is an instance of the CSI plugin.
 func (t *Txn) JobsByPlugin(plugin string) iter.Seq[*api.Job] { return jobs.list(t, "plugin", plugin) }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,8 +75,8 @@ func (m *model) agree(tx *state.Txn) error {
 			"node": {slices.Collect(tx.AllocsByNode(id)), inGroup(func(a *api.Allocation) bool { return a.NodeID == id })},
 			"eval": {slices.Collect(tx.AllocsByEval(id)), inGroup(func(a *api.Allocation) bool { return a.EvalID == id })},
 			"prefix": {
-				slices.Collect(tx.AllocsPrefix("default", id)),
-				list(func(a *api.Allocation) bool { return len(a.ID) >= len(id) && a.ID[:len(id)] == id }),
+				slices.Collect(tx.AllocSpan(state.Span{Namespace: "default", Prefix: id})),
+				inGroup(func(a *api.Allocation) bool { return strings.HasPrefix(a.ID, id) }),
 			},
 		} {
 			if err := check(what+" "+id, pair[0], pair[1]); err != nil {

@@ -40,11 +40,6 @@ func (t *Txn) Node(id string) *api.Node { return nodes.get(t, id) }
 // Nodes lists all nodes by id.
 func (t *Txn) Nodes() iter.Seq[*api.Node] { return nodes.all(t) }
 
-// NodesPrefix lists the nodes whose id has the prefix.
-func (t *Txn) NodesPrefix(prefix string) iter.Seq[*api.Node] {
-	return nodes.from(t, prefix)
-}
-
 // NodesByPlugin lists the nodes that report an instance of the CSI plugin.
 func (t *Txn) NodesByPlugin(plugin string) iter.Seq[*api.Node] {
 	return nodes.list(t, "plugin", plugin)

@@ -78,7 +78,7 @@ func TestPrefixStaysInNamespace(t *testing.T) {
 		}
 	})
 	ids := func(ns, prefix string) (out []string) {
-		for v := range s.Read().VolumesPrefix(ns, prefix) {
+		for v := range s.Read().VolumeSpan(state.Span{Namespace: ns, Prefix: prefix}) {
 			out = append(out, v.Namespace+"/"+v.ID)
 		}
 		return out

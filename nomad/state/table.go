@@ -118,15 +118,10 @@ func (t table[T]) remove(tx *Txn, old *T) bool {
 
 // inNamespace lists rows of one namespace, or of all for "*".
 func inNamespace[T any](t table[T], tx *Txn, ns string) iter.Seq[*T] {
-	return byPrefix(t, tx, ns, "")
-}
-
-// byPrefix lists rows whose (namespace, id) key starts so.
-func byPrefix[T any](t table[T], tx *Txn, ns, prefix string) iter.Seq[*T] {
 	if ns == api.AllNamespaces {
 		return t.all(tx)
 	}
-	return t.from(tx, rowKey(ns, prefix))
+	return t.from(tx, rowKey(ns, ""))
 }
 
 func filter[T any](seq iter.Seq[*T], keep func(*T) bool) iter.Seq[*T] {

@@ -62,11 +62,6 @@ func (t *Txn) Volume(ns, id string) *api.Volume { return volumes.get(t, rowKey(n
 // Volumes lists the volumes of a namespace by id.
 func (t *Txn) Volumes(ns string) iter.Seq[*api.Volume] { return inNamespace(volumes, t, ns) }
 
-// VolumesPrefix lists the volumes whose id has the prefix.
-func (t *Txn) VolumesPrefix(ns, prefix string) iter.Seq[*api.Volume] {
-	return filter(byPrefix(volumes, t, ns, prefix), func(v *api.Volume) bool { return hasPrefix(v.ID, prefix) })
-}
-
 // VolumesByPlugin lists the volumes of a plugin.
 func (t *Txn) VolumesByPlugin(plugin string) iter.Seq[*api.Volume] {
 	return volumes.list(t, "plugin", plugin)

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
@@ -20,30 +21,35 @@ const staleMount = "stale mount"
 func (s *Service) Attachments(ctx context.Context, r *api.VolumeAttachmentListRequest) (*api.VolumeAttachmentListResponse, error) {
 	out := &api.VolumeAttachmentListResponse{}
 	keys := tables(state.TableAttachments, state.TableNodes, state.TableClaims, state.TableVolumes)
-	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
-		out.Attachments = []*api.AttachmentStub{}
-		gone := driversGone(tx)
-		for a := range attachmentsOf(tx, r.NodeID) {
-			out.Attachments = append(out.Attachments, attachmentStub(tx, a, gone))
+	q := r.QueryOptions
+	q.Prefix = ""
+	var err error
+	out.Attachments, err = page.Read(ctx, s.state, &q, &out.QueryMeta, keys, func(tx *state.Txn) page.List[*api.AttachmentStub, *api.AttachmentStub] {
+		token := func(a *api.AttachmentStub) string {
+			return strings.Join([]string{a.NodeID, a.PluginID, a.ExternalID, a.AllocID}, " ")
 		}
-		for a := range tx.WrittenOff() {
-			if r.NodeID == "" || r.NodeID == a.NodeID {
-				out.Attachments = append(out.Attachments, attachmentStub(tx, a, gone))
-			}
-		}
-		for n := range nodesOf(tx, r.NodeID) {
-			for _, m := range n.StaleMounts {
-				out.Attachments = append(out.Attachments, staleStub(tx, n, m))
-			}
-		}
-		out.Attachments = slices.DeleteFunc(out.Attachments, func(a *api.AttachmentStub) bool { return !asked(tx, r, a) })
-		slices.SortFunc(out.Attachments, func(a, b *api.AttachmentStub) int {
-			return cmp.Or(cmp.Compare(a.NodeID, b.NodeID), cmp.Compare(a.PluginID, b.PluginID), cmp.Compare(a.ExternalID, b.ExternalID),
-				cmp.Compare(a.AllocID, b.AllocID))
-		})
-		return nil
+		return page.Stored(page.Sorted(attachmentRows(tx, r), token), token)
 	})
 	return out, err
+}
+
+func attachmentRows(tx *state.Txn, r *api.VolumeAttachmentListRequest) []*api.AttachmentStub {
+	var rows []*api.AttachmentStub
+	gone := driversGone(tx)
+	for a := range attachmentsOf(tx, r.NodeID) {
+		rows = append(rows, attachmentStub(tx, a, gone))
+	}
+	for a := range tx.WrittenOff() {
+		if r.NodeID == "" || r.NodeID == a.NodeID {
+			rows = append(rows, attachmentStub(tx, a, gone))
+		}
+	}
+	for n := range nodesOf(tx, r.NodeID) {
+		for _, m := range n.StaleMounts {
+			rows = append(rows, staleStub(tx, n, m))
+		}
+	}
+	return slices.DeleteFunc(rows, func(a *api.AttachmentStub) bool { return !asked(tx, r, a) })
 }
 
 func attachmentsOf(tx *state.Txn, node string) func(func(*api.VolumeAttachment) bool) {

@@ -3,11 +3,11 @@ package volumes
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/allocs/row"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
@@ -17,21 +17,21 @@ import (
 // ListPlugins lists CSI plugins by id.
 func (s *Service) ListPlugins(ctx context.Context, r *api.PluginListRequest) (*api.PluginListResponse, error) {
 	out := &api.PluginListResponse{}
-	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, pluginKeys(), func(tx *state.Txn) error {
-		out.Plugins = []*api.PluginStub{}
+	var err error
+	out.Plugins, err = page.Read(ctx, s.state, &r.QueryOptions, &out.QueryMeta, pluginKeys(), func(tx *state.Txn) page.List[*api.PluginStub, *api.PluginStub] {
+		var rows []*api.PluginStub
 		for _, id := range pluginview.IDs(tx) {
-			p := pluginview.Of(tx, id)
-			if p == nil || !strings.HasPrefix(id, r.Prefix) {
-				continue
+			if p := pluginview.Of(tx, id); p != nil {
+				rows = append(rows, &api.PluginStub{
+					ID: p.ID, Provider: p.Provider, ControllerRequired: p.ControllerRequired,
+					ControllersHealthy: p.ControllersHealthy, ControllersExpected: p.ControllersExpected,
+					NodesHealthy: p.NodesHealthy, NodesExpected: p.NodesExpected,
+					CreateIndex: p.CreateIndex, ModifyIndex: p.ModifyIndex,
+				})
 			}
-			out.Plugins = append(out.Plugins, &api.PluginStub{
-				ID: p.ID, Provider: p.Provider, ControllerRequired: p.ControllerRequired,
-				ControllersHealthy: p.ControllersHealthy, ControllersExpected: p.ControllersExpected,
-				NodesHealthy: p.NodesHealthy, NodesExpected: p.NodesExpected,
-				CreateIndex: p.CreateIndex, ModifyIndex: p.ModifyIndex,
-			})
 		}
-		return nil
+		token := func(p *api.PluginStub) string { return p.ID }
+		return page.Stored(page.Sorted(rows, token), token)
 	})
 	return out, err
 }

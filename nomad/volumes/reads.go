@@ -1,13 +1,11 @@
 package volumes
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
@@ -18,18 +16,27 @@ import (
 func (s *Service) List(ctx context.Context, r *api.VolumeListRequest) (*api.VolumeListResponse, error) {
 	out := &api.VolumeListResponse{}
 	keys := tables(state.TableVolumes, state.TableClaims, state.TableNodes, state.TableJobs)
-	err := rpc.Block(ctx, s.state, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) error {
-		out.Volumes = []*api.VolumeStub{}
+	var err error
+	out.Volumes, err = page.Read(ctx, s.state, &r.QueryOptions, &out.QueryMeta, keys, func(tx *state.Txn) page.List[*api.Volume, *api.VolumeStub] {
 		plugins := map[string]*api.Plugin{}
-		for _, v := range listed(tx, r) {
+		row := func(v *api.Volume) *api.VolumeStub {
 			p, known := plugins[v.PluginID]
 			if !known {
 				p = pluginview.Of(tx, v.PluginID)
 				plugins[v.PluginID] = p
 			}
-			out.Volumes = append(out.Volumes, stub(tx, v, p))
+			return stub(tx, v, p)
 		}
-		return nil
+		used := onNode(tx, r.NodeID)
+		return page.List[*api.Volume, *api.VolumeStub]{
+			Walk:  tx.VolumeSpan,
+			Token: func(v *api.Volume) string { return state.PathToken(v.Namespace, v.ID) },
+			Keep: func(v *api.Volume) bool {
+				return (r.NodeID == "" || used[v]) && (r.PluginID == "" || v.PluginID == r.PluginID)
+			},
+			View: func(v *api.Volume) any { return row(v) },
+			Row:  row,
+		}
 	})
 	return out, err
 }
@@ -42,35 +49,15 @@ func tables(names ...string) []state.Key {
 	return keys
 }
 
-func listed(tx *state.Txn, r *api.VolumeListRequest) []*api.Volume {
-	ns := namespaceOf(r.Namespace)
-	var list []*api.Volume
-	switch {
-	case r.NodeID != "":
-		list = onNode(tx, r.NodeID)
-	case r.PluginID != "":
-		list = slices.Collect(tx.VolumesByPlugin(r.PluginID))
-	default:
-		list = slices.Collect(tx.VolumesPrefix(ns, r.Prefix))
-	}
-	list = slices.DeleteFunc(list, func(v *api.Volume) bool {
-		return ns != api.AllNamespaces && v.Namespace != ns || r.PluginID != "" && v.PluginID != r.PluginID || !strings.HasPrefix(v.ID, r.Prefix)
-	})
-	slices.SortFunc(list, func(a, b *api.Volume) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID))
-	})
-	return list
-}
-
-// onNode lists the volumes that have a claim on the node, each once.
-func onNode(tx *state.Txn, node string) []*api.Volume {
-	var list []*api.Volume
+// onNode are the volumes that have a claim on the node.
+func onNode(tx *state.Txn, node string) map[*api.Volume]bool {
+	used := map[*api.Volume]bool{}
 	for c := range tx.ClaimsByNode(node) {
-		if v := ledger.SpecOf(tx, c); v != nil && !slices.Contains(list, v) {
-			list = append(list, v)
+		if v := ledger.SpecOf(tx, c); v != nil {
+			used[v] = true
 		}
 	}
-	return list
+	return used
 }
 
 // Get reads one volume.

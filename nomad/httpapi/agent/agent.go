@@ -65,7 +65,7 @@ func (a Config) agentSelf(c *endpoint.Call) (any, error) {
 }
 
 func members(c *endpoint.Call) ([]*api.AgentMember, error) {
-	out, err := wire.StatusMembers.Call(c.Context(), c.Servers, new(c.Reads()))
+	out, err := wire.StatusMembers.Call(c.Context(), c.Servers, &c.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +108,11 @@ func (a Config) agentServers(c *endpoint.Call) (any, error) {
 	if a.ServerAddresses == nil {
 		return []string{}, nil
 	}
-	return endpoint.List(a.ServerAddresses()), nil
+	return a.ServerAddresses(), nil
 }
 
 func statusLeader(c *endpoint.Call) (any, error) {
-	out, err := wire.StatusLeader.Call(c.Context(), c.Servers, new(c.Reads()))
+	out, err := wire.StatusLeader.Call(c.Context(), c.Servers, &c.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -120,11 +120,11 @@ func statusLeader(c *endpoint.Call) (any, error) {
 }
 
 func statusPeers(c *endpoint.Call) (any, error) {
-	out, err := wire.StatusPeers.Call(c.Context(), c.Servers, new(c.Reads()))
+	out, err := wire.StatusPeers.Call(c.Context(), c.Servers, &c.Query)
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.List(out.Peers), nil
+	return out.Peers, nil
 }
 
 // agentReload does what SIGHUP does, and tells how it went.

@@ -10,11 +10,11 @@ import (
 )
 
 func regions(c *endpoint.Call) (any, error) {
-	out, err := wire.StatusRegions.Call(c.Context(), c.Servers, new(c.Reads()))
+	out, err := wire.StatusRegions.Call(c.Context(), c.Servers, &c.Query)
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.List(out.Regions), nil
+	return out.Regions, nil
 }
 
 // joined is the answer of a join as clients know it.

@@ -33,16 +33,12 @@ func allocList(c *endpoint.Call) (any, error) {
 			return nil, err
 		}
 	}
-	out, err := endpoint.ReadRows(c, wire.AllocList, &api.AllocListRequest{QueryOptions: c.Filters()})
+	out, err := endpoint.ReadRows(c, wire.AllocList, &api.AllocListRequest{QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
 	stub := &api.AllocStub{} // of the row that is looked at
-	rows, err := endpoint.Paged(c, out.Allocs, endpoint.ByTime(func(a *api.Allocation) (uint64, string) { return a.CreateIndex, a.ID }))
-	if err != nil {
-		return nil, err
-	}
-	return encode.Views(rows, func(a *api.Allocation) any {
+	return encode.Views(out.Allocs, func(a *api.Allocation) any {
 		row.Fill(stub, a)
 		v := stubView{AllocStub: stub}
 		if resources {
@@ -66,7 +62,7 @@ func allocGet(c *endpoint.Call) (any, error) {
 
 // allocation reads the named allocation.
 func allocation(c *endpoint.Call, id string) (*api.Allocation, api.QueryMeta, error) {
-	out, err := wire.AllocGet.Call(c.Context(), c.Servers, &api.AllocRequest{AllocID: id, QueryOptions: c.Reads()})
+	out, err := wire.AllocGet.Call(c.Context(), c.Servers, &api.AllocRequest{AllocID: id, QueryOptions: c.Query})
 	if err != nil {
 		return nil, api.QueryMeta{}, err
 	}
@@ -98,7 +94,7 @@ func allocChecks(c *endpoint.Call) (any, error) {
 }
 
 func nodeAllocations(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.NodeAllocations, &api.NodeRequest{NodeID: c.ID, QueryOptions: c.Reads()})
+	out, err := endpoint.Read(c, wire.NodeAllocations, &api.NodeRequest{NodeID: c.ID, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func clientAllocStats(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.ClientAllocStats.Call(c.Context(), node, &api.AllocRequest{AllocID: a.ID, QueryOptions: c.Reads()})
+	out, err := wire.ClientAllocStats.Call(c.Context(), node, &api.AllocRequest{AllocID: a.ID, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +102,6 @@ func clientAllocGC(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = wire.ClientAllocGC.Call(c.Context(), node, &api.AllocRequest{AllocID: a.ID, QueryOptions: c.Reads()})
+	_, err = wire.ClientAllocGC.Call(c.Context(), node, &api.AllocRequest{AllocID: a.ID, QueryOptions: c.Query})
 	return nil, err
 }

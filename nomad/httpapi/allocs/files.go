@@ -26,7 +26,7 @@ func fileRequest(c *endpoint.Call, path string) (wire.Caller, *api.AllocFileRequ
 	if err != nil {
 		return nil, nil, err
 	}
-	return node, &api.AllocFileRequest{AllocID: a.ID, Path: path, QueryOptions: c.Reads()}, nil
+	return node, &api.AllocFileRequest{AllocID: a.ID, Path: path, QueryOptions: c.Query}, nil
 }
 
 func fileList(c *endpoint.Call) (any, error) {
@@ -38,7 +38,7 @@ func fileList(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.List(out.Files), nil
+	return out.Files, nil
 }
 
 func namedFile(c *endpoint.Call) (wire.Caller, *api.AllocFileRequest, error) {

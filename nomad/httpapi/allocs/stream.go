@@ -95,7 +95,7 @@ func logs(c *endpoint.Call) (any, error) {
 		return nil, err
 	}
 	req := &api.AllocLogsRequest{
-		AllocID: a.ID, Task: task, Kind: kind, Origin: origin, Offset: offset, Limit: pieceBytes, QueryOptions: c.Reads(),
+		AllocID: a.ID, Task: task, Kind: kind, Origin: origin, Offset: offset, Limit: pieceBytes, QueryOptions: c.Query,
 	}
 	if follow {
 		req.Wait = heartbeat

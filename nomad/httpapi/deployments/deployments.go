@@ -20,15 +20,15 @@ var Routes = []endpoint.Route{
 }
 
 func deploymentList(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.DeploymentList, new(c.Reads()))
+	out, err := endpoint.Read(c, wire.DeploymentList, &c.Query)
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.Page(c, out.Deployments, endpoint.ByTime(func(d *api.Deployment) (uint64, string) { return d.CreateIndex, d.ID }))
+	return out.Deployments, nil
 }
 
 func request(c *endpoint.Call) *api.DeploymentRequest {
-	return &api.DeploymentRequest{DeploymentID: c.ID, QueryOptions: c.Reads()}
+	return &api.DeploymentRequest{DeploymentID: c.ID, QueryOptions: c.Query}
 }
 
 func deploymentGet(c *endpoint.Call) (any, error) {
@@ -44,7 +44,7 @@ func deploymentAllocations(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.List(out.Allocs), nil
+	return out.Allocs, nil
 }
 
 func deploymentFail(c *endpoint.Call) (any, error) {

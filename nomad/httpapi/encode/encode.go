@@ -89,7 +89,7 @@ func rowsOf(out any) (n int, at func(i int) any) {
 		return v.len(), v.at
 	}
 	rows := reflect.ValueOf(out)
-	if rows.Kind() != reflect.Slice || rows.Type().Elem().Kind() != reflect.Pointer || rows.IsNil() {
+	if rows.Kind() != reflect.Slice || rows.Type().Elem().Kind() == reflect.Uint8 {
 		return 0, nil
 	}
 	return rows.Len(), func(i int) any { return rows.Index(i).Interface() }

@@ -35,7 +35,7 @@ const (
 	waitMax     = 10 * time.Minute
 )
 
-// parseQuery reads the options that every read knows. Filter, paging and order are done here.
+// parseQuery reads the options that every read knows.
 func parseQuery(r *http.Request, p url.Values) (api.QueryOptions, error) {
 	q := api.QueryOptions{
 		Region: p.Get("region"), Namespace: p.Get("namespace"), AuthToken: token(r),
@@ -124,20 +124,6 @@ func (c *Call) Int(name string) (int64, error) {
 	return n, nil
 }
 
-// Filters are the options for a call whose rows the servers filter: they have what the rows do not show.
-func (c *Call) Filters() api.QueryOptions {
-	q := c.Reads()
-	q.Filter = c.Query.Filter
-	return q
-}
-
-// Reads are the options for a call: without what is done here.
-func (c *Call) Reads() api.QueryOptions {
-	q := c.Query
-	q.Filter, q.NextToken, q.PerPage, q.Reverse = "", "", 0, false
-	return q
-}
-
 // Writes are the options of a write.
 func (c *Call) Writes() api.WriteRequest {
 	return api.WriteRequest{
@@ -153,6 +139,9 @@ func (c *Call) SetRead(m api.QueryMeta) {
 	h.Set("X-Nomad-LastContact", strconv.FormatInt(m.LastContact.Milliseconds(), 10))
 	// A consistent read was answered by the leader.
 	h.Set("X-Nomad-KnownLeader", strconv.FormatBool(m.KnownLeader || !c.Query.Stale))
+	if m.NextToken != "" {
+		h.Set("X-Nomad-NextToken", m.NextToken)
+	}
 }
 
 // SetReadRows is SetRead for lists of jobs, evaluations and allocations, whose index clients know as 0 while there was none

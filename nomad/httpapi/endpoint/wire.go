@@ -95,7 +95,7 @@ func (c *Call) ToNode(id string) (wire.Caller, string, error) {
 	node, err := c.Node(id)
 	if errors.Is(err, fault.Unavailable) {
 		// A retry may succeed only when the node belongs to the cluster.
-		if known, asked := wire.NodeGet.Call(c.Context(), c.Servers, &api.NodeRequest{NodeID: id, QueryOptions: c.Reads()}); asked == nil && known.Node == nil {
+		if known, asked := wire.NodeGet.Call(c.Context(), c.Servers, &api.NodeRequest{NodeID: id, QueryOptions: c.Query}); asked == nil && known.Node == nil {
 			return nil, "", fault.New(fault.NotFound, "Unknown node: %s", id)
 		}
 	}
@@ -113,4 +113,12 @@ func (c *Call) Broken(begun bool, err error) error {
 		panic(http.ErrAbortHandler)
 	}
 	return ErrStreamed
+}
+
+// List makes a nil list an empty one.
+func List[T any](rows []T) []T {
+	if rows == nil {
+		return []T{}
+	}
+	return rows
 }

@@ -17,7 +17,7 @@ var Routes = []endpoint.Route{
 }
 
 func listRequest(c *endpoint.Call) *api.EvalListRequest {
-	return &api.EvalListRequest{JobID: c.Params.Get("job"), Status: c.Params.Get("status"), QueryOptions: c.Reads()}
+	return &api.EvalListRequest{JobID: c.Params.Get("job"), Status: c.Params.Get("status"), QueryOptions: c.Query}
 }
 
 func evalList(c *endpoint.Call) (any, error) {
@@ -29,30 +29,11 @@ func evalList(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.Page(c, out.Evaluations, endpoint.ByTime(func(e *api.Evaluation) (uint64, string) { return e.CreateIndex, e.ID }))
+	return out.Evaluations, nil
 }
 
-// evalCount lets the servers count, unless a filter needs the rows.
 func evalCount(c *endpoint.Call) (any, error) {
-	req := listRequest(c)
-	if c.Query.Filter == "" {
-		out, err := wire.EvalCount.Call(c.Context(), c.Servers, req)
-		if err != nil {
-			return nil, err
-		}
-		c.SetRead(out.QueryMeta)
-		return out, nil
-	}
-	out, err := wire.EvalList.Call(c.Context(), c.Servers, req)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := endpoint.Filtered(c, out.Evaluations)
-	if err != nil {
-		return nil, err
-	}
-	c.SetRead(out.QueryMeta)
-	return &api.EvalCountResponse{Count: len(rows), QueryMeta: out.QueryMeta}, nil
+	return endpoint.Read(c, wire.EvalCount, listRequest(c))
 }
 
 func evalDelete(c *endpoint.Call) (any, error) {
@@ -80,7 +61,7 @@ func evalGet(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := endpoint.Read(c, wire.EvalGet, &api.EvalRequest{EvalID: c.ID, Related: related, QueryOptions: c.Reads()})
+	out, err := endpoint.Read(c, wire.EvalGet, &api.EvalRequest{EvalID: c.ID, Related: related, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +69,9 @@ func evalGet(c *endpoint.Call) (any, error) {
 }
 
 func evalAllocations(c *endpoint.Call) (any, error) {
-	out, err := endpoint.ReadRows(c, wire.EvalAllocations, &api.EvalRequest{EvalID: c.ID, QueryOptions: c.Reads()})
+	out, err := endpoint.ReadRows(c, wire.EvalAllocations, &api.EvalRequest{EvalID: c.ID, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.List(out.Allocs), nil
+	return out.Allocs, nil
 }

@@ -112,6 +112,6 @@ func dispatch(c *endpoint.Call, req *api.JobDispatchRequest) (any, error) {
 }
 
 func jobPeriodicForce(c *endpoint.Call) (any, error) {
-	q := c.Reads()
+	q := c.Query
 	return endpoint.Write(c, wire.JobPeriodicForce, &api.JobRequest{JobID: c.ID, QueryOptions: q})
 }

@@ -44,23 +44,20 @@ var jobRoutes = []endpoint.Route{
 }
 
 func jobList(c *endpoint.Call) (any, error) {
-	return jobsWhere(c, func(*api.JobStub) bool { return true })
+	return jobsOf(c, "")
 }
 
-func jobsWhere(c *endpoint.Call, keep func(*api.JobStub) bool) (any, error) {
+// jobsOf lists jobs, of one node pool when it is named.
+func jobsOf(c *endpoint.Call, pool string) (any, error) {
 	meta, err := c.Bool("meta")
 	if err != nil {
 		return nil, err
 	}
-	out, err := endpoint.ReadRows(c, wire.JobList, &api.JobListRequest{QueryOptions: c.Filters()})
+	out, err := endpoint.ReadRows(c, wire.JobList, &api.JobListRequest{NodePool: pool, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
-	rows, err := endpoint.Paged(c, endpoint.Kept(out.Jobs, keep), endpoint.ByPath(func(j *api.JobStub) (string, string) { return j.Namespace, j.ID }))
-	if err != nil {
-		return nil, err
-	}
-	return encode.Views(rows, func(j *api.JobStub) any {
+	return encode.Views(out.Jobs, func(j *api.JobStub) any {
 		shown := *j
 		if !meta {
 			shown.Meta = nil
@@ -88,7 +85,7 @@ func requestOf(c *endpoint.Call) (*api.JobRequest, error) {
 	if version < 0 {
 		return nil, fault.New(fault.Invalid, "invalid version value %d: want a whole number from 0", version)
 	}
-	return &api.JobRequest{JobID: c.ID, All: all, Version: uint64(version), QueryOptions: c.Reads()}, nil
+	return &api.JobRequest{JobID: c.ID, All: all, Version: uint64(version), QueryOptions: c.Query}, nil
 }
 
 // ofJob reads what a method answers for the job of the path.
@@ -142,7 +139,7 @@ func jobVersions(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := &api.JobVersionsRequest{JobID: c.ID, Diffs: diffs, DiffTag: c.Params.Get("diff_tag"), QueryOptions: c.Reads()}
+	req := &api.JobVersionsRequest{JobID: c.ID, Diffs: diffs, DiffTag: c.Params.Get("diff_tag"), QueryOptions: c.Query}
 	if text := c.Params.Get("diff_version"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -194,7 +191,7 @@ func jobAllocations(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.List(out.Allocs), nil
+	return out.Allocs, nil
 }
 
 func jobEvaluations(c *endpoint.Call) (any, error) {
@@ -202,7 +199,7 @@ func jobEvaluations(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.List(out.Evaluations), nil
+	return out.Evaluations, nil
 }
 
 func jobDeployments(c *endpoint.Call) (any, error) {
@@ -210,7 +207,7 @@ func jobDeployments(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.List(out.Deployments), nil
+	return out.Deployments, nil
 }
 
 // jobDeployment answers the latest deployment, and null when there is none.
@@ -226,7 +223,7 @@ func poolJobs(c *endpoint.Call) (any, error) {
 	if c.Query.Prefix != "" {
 		return nil, fault.New(fault.Invalid, "prefix argument not allowed")
 	}
-	return jobsWhere(c, func(j *api.JobStub) bool { return j.NodePool == c.ID })
+	return jobsOf(c, c.ID)
 }
 
 // jobActions is empty for every job: those with actions are not registered.

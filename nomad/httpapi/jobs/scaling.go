@@ -2,11 +2,11 @@ package jobs
 
 import (
 	"cmp"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
+	"github.com/open-nomad/open-nomad/nomad/httpapi/encode"
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
 
@@ -48,22 +48,17 @@ type scalingPolicyStub struct {
 }
 
 func scalingPolicies(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.ScalingPolicyList, &api.ScalingPolicyListRequest{JobID: c.Params.Get("job"), Type: c.Params.Get("type"), QueryOptions: c.Reads()})
+	out, err := endpoint.Read(c, wire.ScalingPolicyList, &api.ScalingPolicyListRequest{JobID: c.Params.Get("job"), Type: c.Params.Get("type"), QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]*scalingPolicyStub, 0, len(out.Policies))
-	for _, p := range out.Policies {
-		if !strings.HasPrefix(p.ID, c.Query.Prefix) {
-			continue
-		}
-		rows = append(rows, &scalingPolicyStub{p.ID, p.Enabled, p.Type, p.Target, p.CreateIndex, p.ModifyIndex})
-	}
-	return endpoint.Page(c, rows, endpoint.ByName(func(p *scalingPolicyStub) string { return p.ID }))
+	return encode.Views(out.Policies, func(p *api.ScalingPolicy) any {
+		return scalingPolicyStub{p.ID, p.Enabled, p.Type, p.Target, p.CreateIndex, p.ModifyIndex}
+	}), nil
 }
 
 func scalingPolicy(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.ScalingPolicyGet, &api.NameRequest{Name: c.ID, QueryOptions: c.Reads()})
+	out, err := endpoint.Read(c, wire.ScalingPolicyGet, &api.NameRequest{Name: c.ID, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}

@@ -19,16 +19,15 @@ var Routes = []endpoint.Route{
 }
 
 func namespaceList(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.NamespaceList, new(c.Reads()))
+	out, err := endpoint.Read(c, wire.NamespaceList, &c.Query)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := endpoint.Page(c, out.Namespaces, endpoint.ByName(func(n *api.Namespace) string { return n.Name }))
-	return encode.Views(rows, viewNamespace), err
+	return encode.Views(out.Namespaces, viewNamespace), nil
 }
 
 func namespaceGet(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.NamespaceGet, &api.NameRequest{Name: c.ID, QueryOptions: c.Reads()})
+	out, err := endpoint.Read(c, wire.NamespaceGet, &api.NameRequest{Name: c.ID, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}

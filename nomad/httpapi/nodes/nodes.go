@@ -24,10 +24,11 @@ var nodeRoutes = []endpoint.Route{
 }
 
 func nodeList(c *endpoint.Call) (any, error) {
-	return nodesWhere(c, func(*api.NodeStub) bool { return true })
+	return nodesOf(c, "")
 }
 
-func nodesWhere(c *endpoint.Call, keep func(*api.NodeStub) bool) (any, error) {
+// nodesOf lists nodes, of one node pool when it is named.
+func nodesOf(c *endpoint.Call, pool string) (any, error) {
 	resources, err := c.Bool("resources")
 	if err != nil {
 		return nil, err
@@ -36,15 +37,15 @@ func nodesWhere(c *endpoint.Call, keep func(*api.NodeStub) bool) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := endpoint.Read(c, wire.NodeList, &api.NodeListRequest{Resources: resources, OS: system, QueryOptions: c.Filters()})
+	out, err := endpoint.Read(c, wire.NodeList, &api.NodeListRequest{NodePool: pool, Resources: resources, OS: system, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.Paged(c, endpoint.Kept(out.Nodes, keep), endpoint.ByName(func(n *api.NodeStub) string { return n.ID }))
+	return out.Nodes, nil
 }
 
 func nodeGet(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.NodeGet, &api.NodeRequest{NodeID: c.ID, QueryOptions: c.Reads()})
+	out, err := endpoint.Read(c, wire.NodeGet, &api.NodeRequest{NodeID: c.ID, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func clientStats(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.ClientNodeStats.Call(c.Context(), node, &api.NodeRequest{NodeID: id, QueryOptions: c.Reads()})
+	out, err := wire.ClientNodeStats.Call(c.Context(), node, &api.NodeRequest{NodeID: id, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func clientGC(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = wire.ClientNodeGC.Call(c.Context(), node, &api.NodeRequest{NodeID: id, QueryOptions: c.Reads()})
+	_, err = wire.ClientNodeGC.Call(c.Context(), node, &api.NodeRequest{NodeID: id, QueryOptions: c.Query})
 	return nil, err
 }
 

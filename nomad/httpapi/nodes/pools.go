@@ -22,16 +22,15 @@ var poolRoutes = []endpoint.Route{
 }
 
 func poolList(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.NodePoolList, new(c.Reads()))
+	out, err := endpoint.Read(c, wire.NodePoolList, &c.Query)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := endpoint.Page(c, out.Pools, endpoint.ByName(func(p *api.NodePool) string { return p.Name }))
-	return encode.Views(rows, viewPool), err
+	return encode.Views(out.Pools, viewPool), nil
 }
 
 func poolGet(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.NodePoolGet, &api.NameRequest{Name: c.ID, QueryOptions: c.Reads()})
+	out, err := endpoint.Read(c, wire.NodePoolGet, &api.NameRequest{Name: c.ID, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +64,7 @@ func poolNodes(c *endpoint.Call) (any, error) {
 	if c.Query.Prefix != "" {
 		return nil, fault.New(fault.Invalid, "prefix argument not allowed")
 	}
-	return nodesWhere(c, func(n *api.NodeStub) bool { return c.ID == api.NodePoolAll || n.NodePool == c.ID })
+	return nodesOf(c, c.ID)
 }
 
 // span is a duration in a body: a number of nanoseconds or a text such as "24h"; no text is none.

@@ -17,7 +17,7 @@ func snapshotSave(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := &api.SnapshotReadRequest{Redact: redact, QueryOptions: c.Reads()}
+	req := &api.SnapshotReadRequest{Redact: redact, QueryOptions: c.Query}
 	for {
 		piece, err := wire.OperatorSnapshotRead.Call(c.Context(), c.Servers, req)
 		if err != nil {

@@ -18,7 +18,7 @@ var keyringRoutes = []endpoint.Route{
 const webKeysFor = "public, max-age=60"
 
 func webKeys(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.KeyringPublic, new(c.Reads()))
+	out, err := endpoint.Read(c, wire.KeyringPublic, &c.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -28,11 +28,11 @@ func webKeys(c *endpoint.Call) (any, error) {
 }
 
 func rootKeys(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.KeyringList, new(c.Reads()))
+	out, err := endpoint.Read(c, wire.KeyringList, &c.Query)
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.List(out.Keys), nil
+	return out.Keys, nil
 }
 
 func rotateRootKey(c *endpoint.Call) (any, error) {

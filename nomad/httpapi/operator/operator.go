@@ -21,7 +21,7 @@ var operatorRoutes = []endpoint.Route{
 }
 
 func schedulerConfig(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.OperatorSchedulerConfig, new(c.Reads()))
+	out, err := endpoint.Read(c, wire.OperatorSchedulerConfig, &c.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func setSchedulerConfig(c *endpoint.Call) (any, error) {
 }
 
 func raftConfiguration(c *endpoint.Call) (any, error) {
-	out, err := wire.OperatorRaftConfiguration.Call(c.Context(), c.Servers, new(c.Reads()))
+	out, err := wire.OperatorRaftConfiguration.Call(c.Context(), c.Servers, &c.Query)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func transferLeadership(c *endpoint.Call) (any, error) {
 }
 
 func autopilotConfig(c *endpoint.Call) (any, error) {
-	out, err := wire.OperatorAutopilotConfig.Call(c.Context(), c.Servers, new(c.Reads()))
+	out, err := wire.OperatorAutopilotConfig.Call(c.Context(), c.Servers, &c.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func setAutopilotConfig(c *endpoint.Call) (any, error) {
 
 // serverHealth answers 429 with the same body when the servers are not well, for load balancers.
 func serverHealth(c *endpoint.Call) (any, error) {
-	out, err := wire.OperatorServerHealth.Call(c.Context(), c.Servers, new(c.Reads()))
+	out, err := wire.OperatorServerHealth.Call(c.Context(), c.Servers, &c.Query)
 	if err != nil {
 		return nil, err
 	}

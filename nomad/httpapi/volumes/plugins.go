@@ -21,15 +21,15 @@ func pluginList(c *endpoint.Call) (any, error) {
 	default:
 		return nil, fault.New(fault.Invalid, "there are no plugins of type %q, only csi", kind)
 	}
-	out, err := endpoint.Read(c, wire.PluginList, &api.PluginListRequest{QueryOptions: c.Reads()})
+	out, err := endpoint.Read(c, wire.PluginList, &api.PluginListRequest{QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.Page(c, out.Plugins, endpoint.ByName(func(p *api.PluginStub) string { return p.ID }))
+	return out.Plugins, nil
 }
 
 func pluginGet(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.PluginGet, &api.PluginGetRequest{ID: c.ID, QueryOptions: c.Reads()})
+	out, err := endpoint.Read(c, wire.PluginGet, &api.PluginGetRequest{ID: c.ID, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}

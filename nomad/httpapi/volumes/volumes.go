@@ -40,23 +40,22 @@ func volumeList(c *endpoint.Call) (any, error) {
 		return []*api.VolumeStub{}, nil
 	case api.VolumeTypeHost: // this version has none that are made while it runs
 		c.SetReadRows(api.QueryMeta{})
-		_, err := endpoint.Filtered(c, []*api.VolumeStub{})
-		return []*api.VolumeStub{}, err
+		return []*api.VolumeStub{}, nil
 	case api.VolumeTypeCSI:
 	default:
 		return nil, fault.New(fault.NotFound, "there are no volumes of type %q, only csi and host", kind)
 	}
 	out, err := endpoint.Read(c, wire.VolumeList, &api.VolumeListRequest{
-		PluginID: c.Params.Get("plugin_id"), NodeID: c.Params.Get("node_id"), QueryOptions: c.Reads(),
+		PluginID: c.Params.Get("plugin_id"), NodeID: c.Params.Get("node_id"), QueryOptions: c.Query,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.Page(c, out.Volumes, endpoint.ByPath(func(v *api.VolumeStub) (string, string) { return v.Namespace, v.ID }))
+	return out.Volumes, nil
 }
 
 func volumeGet(c *endpoint.Call) (any, error) {
-	out, err := endpoint.Read(c, wire.VolumeGet, &api.VolumeGetRequest{ID: c.ID, QueryOptions: c.Reads()})
+	out, err := endpoint.Read(c, wire.VolumeGet, &api.VolumeGetRequest{ID: c.ID, QueryOptions: c.Query})
 	if err != nil {
 		return nil, err
 	}
@@ -196,14 +195,12 @@ func warned(warnings string) (any, error) {
 
 func volumeAttachments(c *endpoint.Call) (any, error) {
 	out, err := endpoint.Read(c, wire.VolumeAttachments, &api.VolumeAttachmentListRequest{
-		NodeID: c.Params.Get("node_id"), PluginID: c.Params.Get("plugin_id"), VolumeID: c.Params.Get("volume_id"), QueryOptions: c.Reads(),
+		NodeID: c.Params.Get("node_id"), PluginID: c.Params.Get("plugin_id"), VolumeID: c.Params.Get("volume_id"), QueryOptions: c.Query,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.Page(c, out.Attachments, endpoint.ByName(func(a *api.AttachmentStub) string {
-		return strings.Join([]string{a.NodeID, a.PluginID, a.ExternalID, a.AllocID}, " ")
-	}))
+	return out.Attachments, nil
 }
 
 // attachmentEnd detaches a volume that no specification names any more, or all that a driver has attached.

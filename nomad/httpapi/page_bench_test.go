@@ -1,0 +1,105 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/wire"
+	allocservice "github.com/open-nomad/open-nomad/nomad/allocs"
+	"github.com/open-nomad/open-nomad/nomad/evals"
+	"github.com/open-nomad/open-nomad/nomad/httpapi"
+	"github.com/open-nomad/open-nomad/nomad/jobs"
+	"github.com/open-nomad/open-nomad/nomad/page"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// filled has as many jobs, each with an allocation and an evaluation, in ten namespaces.
+func filled(tb testing.TB, n int) *state.Store {
+	tb.Helper()
+	s, err := state.New()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	rows := allocRows(n)
+	for at := range slices.Chunk(rows, 1000) {
+		tx := s.Write(s.Read().Index()+1, time.Now())
+		for _, a := range at {
+			ns := fmt.Sprint("ns", a.CreateTime%10)
+			j := &api.Job{
+				ID: fmt.Sprintf("job-%06d", a.CreateTime), Name: "job", Namespace: ns, Type: api.JobTypeService, Priority: 50, Datacenters: []string{"dc1"}, NodePool: "default",
+				TaskGroups: []*api.TaskGroup{{Name: "g", Count: 1, Tasks: []*api.Task{{Name: "t", Driver: "raw_exec"}}}},
+			}
+			a.Namespace, a.JobID, a.Job = ns, j.ID, j
+			tx.PutJob(j)
+			tx.PutEval(&api.Evaluation{ID: a.ID, Namespace: ns, JobID: j.ID, Type: j.Type, Priority: 50, TriggeredBy: "job-register", Status: api.EvalStatusComplete})
+			tx.PutAlloc(a)
+		}
+		tx.Commit()
+	}
+	return s
+}
+
+// pages serves the lists of a state over HTTP, to callers who see the visible namespaces.
+func pages(tb testing.TB, s *state.Store, visible func(namespace string) bool) *httptest.Server {
+	tb.Helper()
+	log := hclog.NewNullLogger()
+	var handlers []wire.Handler
+	for _, service := range []interface{ Handlers() []wire.Handler }{
+		jobs.New(jobs.Config{Log: log, State: s}), allocservice.New(allocservice.Config{Log: log, State: s}), evals.New(evals.Config{Log: log, State: s}),
+	} {
+		for _, h := range service.Handlers() {
+			serve := h.Serve
+			h.Serve = func(ctx context.Context, req any) (any, error) {
+				if visible != nil {
+					ctx = page.WithVisible(ctx, visible)
+				}
+				return serve(ctx, req)
+			}
+			handlers = append(handlers, h)
+		}
+	}
+	server := httptest.NewServer(httpapi.New(httpapi.Config{Servers: wire.Direct(handlers...), Region: "global"}))
+	tb.Cleanup(server.Close)
+	return server
+}
+
+// BenchmarkPage reads a page of 100 rows out of 50,000.
+func BenchmarkPage(b *testing.B) {
+	const rows, pageRows, reads = 50_000, 100, 100
+	s := filled(b, rows)
+	plain := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	for rights, visible := range map[string]func(string) bool{"all": nil, "half": func(ns string) bool { return ns >= "ns5" }} {
+		server := pages(b, s, visible)
+		for _, list := range []string{"jobs", "allocations", "evaluations"} {
+			b.Run(list+"/"+rights, func(b *testing.B) {
+				url := fmt.Sprintf("%s/v1/%s?namespace=*&per_page=%d", server.URL, list, pageRows)
+				var took []time.Duration
+				for b.Loop() {
+					for range reads {
+						start := time.Now()
+						r, err := plain.Get(url)
+						if err != nil {
+							b.Fatal(err)
+						}
+						if _, err := io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != http.StatusOK || r.Header.Get("X-Nomad-NextToken") == "" {
+							b.Fatalf("status %d, %v", r.StatusCode, err)
+						}
+						_ = r.Body.Close()
+						took = append(took, time.Since(start))
+					}
+				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[len(took)/2])/float64(time.Millisecond), "ms-p50")
+			})
+		}
+	}
+}
