@@ -32,23 +32,24 @@ type Request struct {
 	Task string
 	// Kind is stdout or stderr.
 	Kind string
-	// Origin is start or end and counts, with Offset, only while Cursor is not started. Offset is the
-	// distance in bytes from the beginning or back from the end, over all files.
+	// Origin (start or end) and Offset say where to begin while Cursor is not started. Offset is the distance in bytes from
+	// the beginning or back from the end, over all files. A request that waits begins at offset 0 from the end with the first
+	// byte of the newest file: that is what `alloc logs -f` of the official command line sends.
 	Origin string
 	Offset int64
 	Cursor api.LogCursor
 	// Limit bounds the piece in bytes; 0 means 64 KiB.
 	Limit int64
-	// Wait is how long to wait when there is nothing more yet.
+	// Wait bounds how long Read waits for data at the end of the log.
 	Wait time.Duration
-	// Done, when not nil, ends the wait early: nothing more will be written after it is closed.
+	// Done, when not nil, ends the wait: nothing is written after it is closed.
 	Done <-chan struct{}
 }
 
-// Piece is a part of a log. An empty one has the cursor at which more will appear.
+// Piece is a part of a log. An empty one has the cursor of the next byte to come.
 type Piece struct {
 	Data []byte
-	// File is the name of the file that Data comes from.
+	// File is the path of the file that Data comes from, relative to the directory of the allocation.
 	File   string
 	Cursor api.LogCursor
 	// End is set when the cursor stands at the end of the newest file.
@@ -126,11 +127,14 @@ func read(r *Request) (*Piece, error) {
 	c := r.Cursor
 	if !c.Started {
 		c = place(files, r.Origin, r.Offset)
+		if newest := files[len(files)-1]; r.Wait > 0 && r.Origin == api.OriginEnd && r.Offset == 0 {
+			c = api.LogCursor{Started: true, Index: newest.index}
+		}
 	}
 	for {
 		i, known := slices.BinarySearchFunc(files, c.Index, func(f file, index int64) int { return cmp.Compare(f.index, index) })
 		if i == len(files) {
-			return &Piece{Cursor: c, File: r.name(c.Index), End: true}, nil
+			return &Piece{Cursor: c, File: r.path(c.Index), End: true}, nil
 		}
 		if !known {
 			c = api.LogCursor{Started: true, Index: files[i].index}
@@ -147,7 +151,7 @@ func read(r *Request) (*Piece, error) {
 		}
 		at := c.Offset
 		c.Offset += int64(len(data))
-		return &Piece{Data: data, File: r.name(c.Index), Cursor: c, End: newest && at+int64(len(data)) >= files[i].size}, nil
+		return &Piece{Data: data, File: r.path(c.Index), Cursor: c, End: newest && at+int64(len(data)) >= files[i].size}, nil
 	}
 }
 
@@ -155,7 +159,9 @@ func (r *Request) name(index int64) string {
 	return r.Task + "." + r.Kind + "." + strconv.FormatInt(index, 10)
 }
 
-// Bounds of a directory, which tasks may fill: what lies beyond is not seen.
+func (r *Request) path(index int64) string { return "alloc/logs/" + r.name(index) }
+
+// Bounds of a directory, which tasks may fill. Files beyond them are not listed.
 const (
 	namesMax = 100_000
 	filesMax = 10_000
@@ -211,8 +217,8 @@ func place(files []file, origin string, offset int64) api.LogCursor {
 	return api.LogCursor{Started: true, Index: last.index, Offset: last.size}
 }
 
-// readAt reads from one file, and tells from where: its beginning when it is shorter than it was. One that was
-// removed meanwhile, is not regular, or is kept from others by a lease of its task, is empty.
+// readAt reads from one file, and returns the offset that it read from: 0 when the file is shorter than the offset. A file
+// that does not exist, is not regular, or that a lease of its task blocks counts as empty.
 func readAt(dir *os.File, r *Request, c api.LogCursor) (data []byte, from int64, err error) {
 	fd, err := unix.Openat(int(dir.Fd()), r.name(c.Index), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	switch {

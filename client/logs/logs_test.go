@@ -66,6 +66,19 @@ func all(t *testing.T, r logs.Request) (string, api.LogCursor) {
 	return "", api.LogCursor{}
 }
 
+// The official command line follows a log from offset 0 of its end, and expects the newest file as a whole.
+func TestFollowersOfTheEndSeeTheNewestFile(t *testing.T) {
+	r := sample(t)
+	r.Origin = "end"
+	for wait, want := range map[time.Duration]string{time.Second: "cccc\n", 0: ""} {
+		r.Wait = wait
+		p, err := logs.Read(t.Context(), r)
+		if err != nil || string(p.Data) != want || p.File != "alloc/logs/web.stdout.10" {
+			t.Errorf("wait %s: %+v, %v", wait, p, err)
+		}
+	}
+}
+
 func sample(t *testing.T) logs.Request {
 	dir := t.TempDir()
 	write(t, dir, "web.stdout.8", "aaaa\n")
@@ -109,7 +122,7 @@ func TestCursorSurvivesRotationAndRemoval(t *testing.T) {
 	r := sample(t)
 	r.Limit = 3
 	p, err := logs.Read(t.Context(), r)
-	if err != nil || string(p.Data) != "aaa" || p.File != "web.stdout.8" || p.End {
+	if err != nil || string(p.Data) != "aaa" || p.File != "alloc/logs/web.stdout.8" || p.End {
 		t.Fatalf("%+v %v", p, err)
 	}
 	r.Cursor = p.Cursor
@@ -140,7 +153,7 @@ func TestWaitEndsWithNewOutput(t *testing.T) {
 	r.Cursor, r.Wait = p.Cursor, time.Minute
 	go write(t, dirOf(t, r), "web.stdout.11", "new\n")
 	p, err = logs.Read(t.Context(), r)
-	if err != nil || string(p.Data) != "new\n" || p.File != "web.stdout.11" {
+	if err != nil || string(p.Data) != "new\n" || p.File != "alloc/logs/web.stdout.11" {
 		t.Errorf("%+v %v", p, err)
 	}
 }
@@ -160,7 +173,8 @@ func TestWaitForTheFirstFile(t *testing.T) {
 
 func TestWaitEndsWithDoneAndContext(t *testing.T) {
 	r := sample(t)
-	r.Origin, r.Wait = "end", time.Minute
+	_, r.Cursor = all(t, r)
+	r.Wait = time.Minute
 	done := make(chan struct{})
 	close(done)
 	r.Done = done
