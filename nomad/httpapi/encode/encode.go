@@ -33,6 +33,7 @@ type pieces struct {
 var spare = sync.Pool{New: func() any {
 	p := &pieces{}
 	p.json = json.NewEncoder(&p.Buffer)
+	p.json.SetEscapeHTML(false)
 	return p
 }}
 

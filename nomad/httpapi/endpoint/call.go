@@ -57,16 +57,17 @@ func parseQuery(r *http.Request, p url.Values) (api.QueryOptions, error) {
 		}
 	}
 	if s := p.Get("wait"); s != "" {
-		if q.MaxWait, err = time.ParseDuration(s); err != nil || q.MaxWait < 0 {
+		if q.MaxWait, err = time.ParseDuration(s); err != nil {
 			return q, fault.New(fault.Invalid, "Invalid wait time")
 		}
+		q.MaxWait = max(q.MaxWait, 0)
 	}
 	if s := p.Get("per_page"); s != "" {
 		n, err := strconv.ParseInt(s, 10, 32)
-		if err != nil || n < 0 {
+		if err != nil {
 			return q, fault.New(fault.Invalid, "per_page %q is not a number of rows", s)
 		}
-		q.PerPage = int32(n)
+		q.PerPage = int32(max(n, 0))
 	}
 	return q, nil
 }

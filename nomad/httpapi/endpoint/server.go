@@ -186,9 +186,11 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		return // the client went away
 	}
 	code := statusOf(err)
-	if code >= http.StatusInternalServerError {
-		s.Log.Error("request failed", "method", r.Method, "path", r.URL.Path, "code", code, "error", err)
+	logAt := s.Log.Debug
+	if code >= http.StatusInternalServerError && code != http.StatusNotImplemented {
+		logAt = s.Log.Error
 	}
+	logAt("request failed", "method", r.Method, "path", r.URL.Path, "code", code, "error", err)
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
