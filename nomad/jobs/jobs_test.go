@@ -229,11 +229,11 @@ func TestRegisterRefuses(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	for text, change := range map[string]func(*api.Job){
-		`namespace "nowhere" does not exist`: func(j *api.Job) { j.Namespace = "nowhere" },
-		`namespace "*" does not exist`:       func(j *api.Job) { j.Namespace = "*" },
-		`node pool "deep" does not exist`:    func(j *api.Job) { j.NodePool = "deep" },
-		"group 2 or a task of it is null":    func(j *api.Job) { j.TaskGroups = append(j.TaskGroups, nil) },
-		"no driver":                          func(j *api.Job) { j.TaskGroups[0].Tasks[0].Driver = "" },
+		`nonexistent namespace "nowhere"`: func(j *api.Job) { j.Namespace = "nowhere" },
+		`nonexistent namespace "*"`:       func(j *api.Job) { j.Namespace = "*" },
+		`node pool "deep" does not exist`: func(j *api.Job) { j.NodePool = "deep" },
+		"group 2 or a task of it is null": func(j *api.Job) { j.TaskGroups = append(j.TaskGroups, nil) },
+		"no driver":                       func(j *api.Job) { j.TaskGroups[0].Tasks[0].Driver = "" },
 	} {
 		j := web()
 		change(j)

@@ -112,7 +112,7 @@ func once(seen map[[2]string]bool, spec *api.VolumeSpec) error {
 func provided(tx *state.Txn, spec *api.VolumeSpec) error {
 	var errs []error
 	if tx.Namespace(spec.Namespace) == nil {
-		errs = append(errs, fmt.Errorf("namespace %q does not exist", spec.Namespace))
+		errs = append(errs, fmt.Errorf("nonexistent namespace %q", spec.Namespace))
 	}
 	if spec.PluginID != "" && pluginview.Of(tx, spec.PluginID) == nil {
 		errs = append(errs, fmt.Errorf("no CSI plugin named: %s (neither a node nor a job provides it: run its job first)", spec.PluginID))

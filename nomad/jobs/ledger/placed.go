@@ -9,7 +9,7 @@ import (
 // Placed reports a namespace or node pool of a job that does not exist.
 func Placed(tx *state.Txn, j *api.Job) error {
 	if tx.Namespace(j.Namespace) == nil {
-		return fault.New(fault.Invalid, "job %q: namespace %q does not exist", j.ID, j.Namespace)
+		return fault.New(fault.Invalid, "job %q is in nonexistent namespace %q", j.ID, j.Namespace)
 	}
 	if tx.NodePool(j.NodePool) == nil {
 		return fault.New(fault.Invalid, "job %q: node pool %q does not exist", j.ID, j.NodePool)

@@ -89,7 +89,7 @@ func updated(tx *state.Txn, old *api.Volume, spec *api.VolumeSpec) (*api.Volume,
 
 func fresh(tx *state.Txn, spec *api.VolumeSpec) (*api.Volume, error) {
 	if tx.Namespace(spec.Namespace) == nil {
-		return nil, fault.New(fault.Invalid, "volume %q: namespace %q does not exist", spec.ID, spec.Namespace)
+		return nil, fault.New(fault.Invalid, "volume %q is in nonexistent namespace %q", spec.ID, spec.Namespace)
 	}
 	if err := ledger.FenceError(tx, spec); err != nil {
 		return nil, err
