@@ -21,13 +21,6 @@ type hanging struct {
 	words []string
 	end   chan struct{}
 	dead  bool // whoever waits was killed
-	kept  int  // how many writes have hung
-}
-
-func (h *hanging) hung() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.kept
 }
 
 func (h *hanging) hang(words ...string) {
@@ -61,9 +54,6 @@ func (h *hanging) wait(key string) error {
 	h.mu.Lock()
 	end := h.end
 	hangs := slices.ContainsFunc(h.words, func(word string) bool { return strings.Contains(key, word) })
-	if hangs {
-		h.kept++
-	}
 	h.mu.Unlock()
 	if hangs {
 		<-end
