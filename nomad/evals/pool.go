@@ -42,8 +42,8 @@ type worker struct {
 	id      string
 	kinds   []string
 	started time.Time
-	// memory is what the worker found out about the nodes of the fleet.
-	memory scheduler.Memory
+	// memory caches the worker's rankings of the nodes of the fleet.
+	memory scheduler.RankingCache
 
 	mu   sync.Mutex
 	what string

@@ -136,7 +136,7 @@ func (w *worker) process(ctx context.Context, d source, t *task) error {
 		}
 	}
 	why := fmt.Sprintf("maximum attempts reached (%d)", attemptsOf(e.Type))
-	return d.update(ctx, t, scheduler.GaveUp(e, why, last, time.Now(), newID))
+	return d.update(ctx, t, scheduler.Failed(e, why, last, time.Now(), newID))
 }
 
 // snapshot is this server's state once it has what was there at the index.
@@ -167,7 +167,7 @@ func (w *worker) attempt(ctx context.Context, d source, tx *state.Txn, t *task) 
 	e, now := t.eval, time.Now()
 	o, evals, err := w.schedule(scheduler.Input{
 		View: tx, Fleet: f, Eval: e, Now: now, NewID: newID, Seed: seedOf(e.ID, tx.Index()),
-		Crowded: t.crowded, Apart: t.apart, Memory: &w.memory,
+		Contended: t.crowded, OppositeAlgorithm: t.apart, Rankings: &w.memory,
 	}, tx)
 	if err != nil {
 		return true, false, nil, fail(ctx, d, t, err.Error())
@@ -201,7 +201,7 @@ func (w *worker) schedule(in scheduler.Input, tx *state.Txn) (o *scheduler.Outpu
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			w.memory = scheduler.Memory{}
+			w.memory = scheduler.RankingCache{}
 			w.Log.Error("the scheduler panicked", "eval", e.ID, "job", e.JobID, "namespace", e.Namespace, "panic", r, "stack", string(debug.Stack()))
 			err = fmt.Errorf("the scheduler panicked: %v", r)
 		}

@@ -221,11 +221,11 @@ func measure(b *testing.B, c *cluster, j *api.Job, want int) {
 func again(b *testing.B, c *cluster) {
 	c.register(benchJob("j", api.JobTypeService, 1, constrained))
 	tx := c.store.Read()
-	f, memory := fleet.Build(tx.Index(), tx.Nodes(), tx.Allocs(api.AllNamespaces)), &scheduler.Memory{}
+	f, memory := fleet.Build(tx.Index(), tx.Nodes(), tx.Allocs(api.AllNamespaces)), &scheduler.RankingCache{}
 	e := &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "j", Type: api.JobTypeService, Priority: 50}
 	n := 0
 	for b.Loop() {
-		o := scheduler.Schedule(scheduler.Input{View: tx, Fleet: f, Eval: e, Now: c.now, NewID: c.id, Seed: 7, Memory: memory})
+		o := scheduler.Schedule(scheduler.Input{View: tx, Fleet: f, Eval: e, Now: c.now, NewID: c.id, Seed: 7, Rankings: memory})
 		edit := f.Edit()
 		for _, a := range placed(o) {
 			a.Job = o.Plan.Job

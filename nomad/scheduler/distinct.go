@@ -95,22 +95,22 @@ func (d *distinct) refusal(node *api.Node) string {
 	return ""
 }
 
-// tooNear reports whether the group's distances keep the allocation from where it is: of those that are too near to
-// each other the lowest names stay.
-func (r *run) tooNear(g *api.TaskGroup, a *api.Allocation) bool {
-	near, known := r.near[g.Name]
+// violatesDistinct reports whether a distinct constraint forbids the allocation on its node. Of conflicting allocations
+// those with the lowest name indexes stay.
+func (r *run) violatesDistinct(g *api.TaskGroup, a *api.Allocation) bool {
+	near, known := r.tooNear[g.Name]
 	if !known {
-		if r.near == nil {
-			r.near = map[string]map[string]bool{}
+		if r.tooNear == nil {
+			r.tooNear = map[string]map[string]bool{}
 		}
-		near = r.crowd(newDistinct(r.job, g), g.Name)
-		r.near[g.Name] = near
+		near = r.distinctViolations(newDistinct(r.job, g), g.Name)
+		r.tooNear[g.Name] = near
 	}
 	return near[a.ID]
 }
 
-// crowd finds the allocations of the group that are too near to others of the job.
-func (r *run) crowd(d *distinct, group string) map[string]bool {
+// distinctViolations returns the allocations of the group that violate distinct constraints.
+func (r *run) distinctViolations(d *distinct, group string) map[string]bool {
 	if !d.jobHosts && !d.groupHosts && len(d.properties) == 0 {
 		return nil
 	}

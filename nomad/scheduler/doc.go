@@ -1,18 +1,18 @@
 // Package scheduler decides which allocations a job gets and where: pure functions from a snapshot, a
-// fleet and an evaluation to a plan. It starts nothing, writes nothing and knows no clock: time, ids
-// and the seed are arguments.
+// fleet and an evaluation to a plan. It has no side effects and reads no clock: time, IDs and the
+// seed are arguments.
 //
-// [Schedule] serves all four kinds of jobs. Service and batch (generic.go) reconcile each group with its
-// count and place what is missing on the best nodes; system and sysbatch (system.go) want one allocation
-// per group on every node that can run it. Both try their placements in an overlay of the fleet, so
-// whatever a plan stops or places is seen by its next placement: capacity, ports, volumes.
+// [Schedule] handles all four job types. Service and batch (generic.go) reconcile each group with its
+// count and place missing allocations on the best nodes; system and sysbatch (system.go) run one allocation per group
+// on every node that allows it. Both work on an edit of the fleet, so each placement sees the capacity, ports and volumes
+// that earlier stops and placements of the plan freed or took.
 //
-// The parts: package fleet (what nodes have and what is used), feasible (may this node run it at all),
-// rank (which node is best), reconcile (what to do with a group).
+// Subpackages: fleet (capacity and use of nodes), feasible (constraints), rank (scores) and reconcile (changes of a
+// group).
 //
 // Invariants:
-//   - A plan never uses more of a node than the fleet says is free, less what the plan stops there.
+//   - A plan never uses more of a node than is free in the fleet plus what the plan stops there.
 //   - An allocation that is replaced is stopped by the same plan that places its successor, and only
-//     when the successor found a place, unless its node is lost or it must move.
-//   - Every refusal is counted in the metrics of the group with a reason that names the thing.
+//     when the successor was placed, unless its node is lost or it must migrate.
+//   - Every refusal is counted in the metrics of the group with its reason.
 package scheduler

@@ -12,13 +12,12 @@ const nodeBlocksMax = 64
 
 // Descriptions of blocked evaluations.
 const (
-	WhyBlocked = "created to place remaining allocations"
-	whyMaxed   = "created due to placement conflicts"
+	DescriptionBlocked = "created to place remaining allocations"
+	whyMaxed           = "created due to placement conflicts"
 )
 
-// Done closes the evaluation when its plan was committed as a whole. It answers the evaluation as it is
-// to be stored, and those to be created. An evaluation that was blocked and still cannot place
-// everything blocks again under its own id.
+// Done completes the evaluation after its plan was committed as a whole. It returns the evaluation to be stored and
+// those to be created. A blocked evaluation that still cannot place everything blocks again under its own ID.
 func Done(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID func() string) []*api.Evaluation {
 	done := *e
 	done.Status, done.StatusDescription = api.EvalStatusComplete, ""
@@ -37,8 +36,8 @@ func Done(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID fu
 	}
 	again := e.TriggeredBy == api.TriggerQueuedAllocs && (e.NodeID == "" || slices.Contains(o.FullNodes, e.NodeID))
 	if again {
-		wait(&done, o, snapshot)
-		done.StatusDescription = WhyBlocked
+		block(&done, o, snapshot)
+		done.StatusDescription = DescriptionBlocked
 	}
 	var blocked []*api.Evaluation
 	if !again || e.NodeID != "" {
@@ -54,16 +53,16 @@ func Done(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID fu
 	return append(blocked, &done)
 }
 
-// wait lets the evaluation wait for what its job could not get.
-func wait(e *api.Evaluation, o *Output, snapshot uint64) {
+// block makes the evaluation wait for the resources that its job lacks.
+func block(e *api.Evaluation, o *Output, snapshot uint64) {
 	e.Status = api.EvalStatusBlocked
 	e.FailedTGAllocs, e.PlanAnnotations = o.Failed, nil
 	e.ClassEligibility, e.EscapedComputedClass = o.Classes, o.Escaped || e.NodeID == "" && len(o.FullNodes) > 0
 	e.MissingNonNodeResources, e.SnapshotIndex = o.Missing, snapshot
 }
 
-// blockedEvals are those that wait for what nobody waits for yet: one per node that is full, or one for anything.
-// An evaluation that waited for its node itself makes no more than one.
+// blockedEvals returns evaluations for what no other evaluation waits for yet: one per full node, or one for any change.
+// An evaluation that itself waited for its node creates at most one.
 func blockedEvals(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, newID func() string) []*api.Evaluation {
 	var nodes []string
 	waits := e.Status == api.EvalStatusBlocked
@@ -73,9 +72,9 @@ func blockedEvals(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, 
 		}
 	}
 	blocked := func(node string) *api.Evaluation {
-		b := child(e, api.TriggerQueuedAllocs, WhyBlocked, now, newID)
+		b := child(e, api.TriggerQueuedAllocs, DescriptionBlocked, now, newID)
 		b.NodeID = node
-		wait(b, o, snapshot)
+		block(b, o, snapshot)
 		return b
 	}
 	switch {
@@ -91,7 +90,7 @@ func blockedEvals(e *api.Evaluation, o *Output, snapshot uint64, now time.Time, 
 	return all
 }
 
-// child is a new evaluation of the same job that follows e.
+// child returns a new evaluation of the same job that follows e.
 func child(e *api.Evaluation, trigger, why string, now time.Time, newID func() string) *api.Evaluation {
 	return &api.Evaluation{
 		ID: newID(), Namespace: e.Namespace, JobID: e.JobID, Type: e.Type, Priority: e.Priority,
@@ -100,12 +99,12 @@ func child(e *api.Evaluation, trigger, why string, now time.Time, newID func() s
 	}
 }
 
-// GaveUp closes the evaluation after too many attempts; a blocked one is created to try again later.
-func GaveUp(e *api.Evaluation, why string, o *Output, now time.Time, newID func() string) []*api.Evaluation {
+// Failed fails the evaluation after too many attempts and creates a blocked one to try again later.
+func Failed(e *api.Evaluation, why string, o *Output, now time.Time, newID func() string) []*api.Evaluation {
 	failed := *e
 	failed.Status, failed.StatusDescription, failed.ModifyTime = api.EvalStatusFailed, why, now.UnixNano()
 	b := child(e, api.TriggerMaxPlans, whyMaxed, now, newID)
-	wait(b, o, o.Plan.SnapshotIndex)
+	block(b, o, o.Plan.SnapshotIndex)
 	b.EscapedComputedClass = true
 	failed.BlockedEval = b.ID
 	return []*api.Evaluation{b, &failed}

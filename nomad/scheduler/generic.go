@@ -14,8 +14,8 @@ const (
 	whyDisconnect = "created to end the wait for disconnected allocations"
 )
 
-// generic processes service and batch jobs. First everything is stopped that goes anyway, in all groups,
-// so that its place is free for all; then each group places.
+// generic processes service and batch jobs. It first applies the unconditional stops of all groups, so that every group
+// can use the freed capacity, and then places each group.
 func (r *run) generic() {
 	names := r.groups()
 	results, settled := r.reconcile(names)
@@ -25,36 +25,36 @@ func (r *run) generic() {
 			r.stop(s.Alloc, s.Description, s.ClientStatus)
 		}
 		for _, a := range res.Amend {
-			r.amend(a)
+			r.updateStatus(a)
 		}
 		for _, a := range res.Update {
 			r.updateInPlace(a)
 		}
 		desired := res.Desired
 		r.out.Plan.Annotations.DesiredTGUpdates[name] = &desired
-		r.queue(name)
+		r.resetQueued(name)
 	}
-	r.settle(settled)
-	r.leave, r.outdated = leaving(names, results), map[string][]*api.Allocation{}
+	r.finishDeployment(settled)
+	r.leavingTogether, r.outdated = replacedTogether(names, results), map[string][]*api.Allocation{}
 	for _, name := range names {
 		r.outdated[name] = results[name].Outdated
 	}
 	for _, name := range names {
 		if r.live && r.job.Group(name) != nil {
 			r.placeGroup(r.job.Group(name), results[name].Place)
-			r.serve(r.job.Group(name), results[name].Older)
+			r.restorePlugins(r.job.Group(name), results[name].Older)
 		}
 	}
 	r.out.Missing = r.volumes.Missing()
 }
 
-// reconcile compares all groups, begins the deployment if there is to be one, and reports whether all are settled.
+// reconcile compares all groups, creates the deployment if one is needed, and reports whether all groups are settled.
 func (r *run) reconcile(names []string) (map[string]reconcile.Result, bool) {
 	results, settled := map[string]reconcile.Result{}, true
 	for _, name := range names {
 		results[name] = reconcile.Group(reconcile.Input{
 			Job: r.job, Group: name, Allocs: r.allocs[name], Deployments: r.deployments, Current: r.current,
-			Node: r.node, CanStay: r.canStay, Needed: func(a *api.Allocation) bool { return r.needed(a, a.Group()) }, Bound: r.bound, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
+			Node: r.node, CanStay: r.canStay, Needed: func(a *api.Allocation) bool { return r.allocNeeded(a, a.Group()) }, Bound: r.boundToVolume, Pending: r.pending, EvalID: r.in.Eval.ID, Now: r.in.Now,
 		})
 	}
 	for name, res := range results {
@@ -71,12 +71,12 @@ func (r *run) pending(evalID string) bool {
 	return e != nil && !e.Terminal()
 }
 
-// comesBack reports whether an evaluation other than this one is still to look at the allocation.
-func (r *run) comesBack(a *api.Allocation) bool {
+// hasFollowUp reports whether another pending evaluation will process the allocation.
+func (r *run) hasFollowUp(a *api.Allocation) bool {
 	return a.FollowupEvalID != "" && a.FollowupEvalID != r.in.Eval.ID && r.pending(a.FollowupEvalID)
 }
 
-// canStay is the fit test of an in-place update: the node must still be one for the group.
+// canStay reports whether an allocation may be updated in place: its node must still satisfy the rules of the group.
 func (r *run) canStay(a *api.Allocation) bool {
 	n := r.node(a.NodeID)
 	g := r.job.Group(a.TaskGroup)
@@ -94,23 +94,22 @@ func (r *run) canStay(a *api.Allocation) bool {
 		return false
 	}
 	reason, _ := s.Refusal(n)
-	return reason == "" && !r.tooNear(g, a)
+	return reason == "" && !r.violatesDistinct(g, a)
 }
 
-// updateInPlace takes an allocation over to the job's version as it is; under a deployment its health
-// has to be found out again.
+// updateInPlace moves a running allocation to the job's version. Under a deployment its health is determined again.
 func (r *run) updateInPlace(a *api.Allocation) {
 	next := *a
 	next.Job, next.EvalID = nil, r.in.Eval.ID
-	if r.joins(a.TaskGroup) && a.DeploymentID != r.current.ID {
+	if r.inDeployment(a.TaskGroup) && a.DeploymentID != r.current.ID {
 		next.DeploymentID, next.DeploymentStatus = r.current.ID, nil
 	}
 	r.add(&next)
 }
 
-// amend changes what the servers remember of an allocation. Such rows keep their job in the plan: they
-// stay at their version.
-func (r *run) amend(a reconcile.Amend) {
+// updateStatus changes the stored status of an allocation. Such allocations keep their job in the plan, because their
+// version does not change.
+func (r *run) updateStatus(a reconcile.Amend) {
 	next := *a.Alloc
 	if a.ClientStatus != "" {
 		next.ClientStatus, next.ClientDescription = a.ClientStatus, a.Description
@@ -127,9 +126,9 @@ func (r *run) amend(a reconcile.Amend) {
 	r.add(&next)
 }
 
-// placeGroup places what the group asks for. First comes what stays of older versions, by their rules.
+// placeGroup places the group. Allocations of older versions come first, by the rules of their version.
 func (r *run) placeGroup(g *api.TaskGroup, places []reconcile.Place) {
-	r.expect(len(places))
+	r.growPlan(len(places))
 	var versions []*api.Job
 	for i := range places {
 		if j := places[i].Job; j != nil && !slices.Contains(versions, j) {
@@ -154,7 +153,7 @@ func (r *run) placeGroup(g *api.TaskGroup, places []reconcile.Place) {
 	}
 }
 
-// placerOf is a placer for the group, or for what it was in an older job.
+// placerOf returns a placer for the group, or for the same group of an older version.
 func (r *run) placerOf(g *api.TaskGroup, older *api.Job) *placer {
 	if older == nil || older.Group(g.Name) == nil {
 		return newPlacer(r, g)
@@ -162,11 +161,11 @@ func (r *run) placerOf(g *api.TaskGroup, older *api.Job) *placer {
 	then := *r
 	then.job = older
 	p := newPlacer(&then, older.Group(g.Name))
-	r.surveys = then.surveys
+	r.rankings = then.rankings
 	return p
 }
 
-// noPlacement notes on a failed allocation that nobody could follow it yet.
+// noPlacement records on a failed allocation that its replacement was not placed.
 func (r *run) noPlacement(pl *reconcile.Place) {
 	if !pl.Failed || pl.Stop == nil {
 		return
@@ -181,29 +180,29 @@ func (r *run) noPlacement(pl *reconcile.Place) {
 	}
 }
 
-// plugin reports whether the group is that of a service that runs CSI plugins on its nodes.
-func (r *run) plugin(g *api.TaskGroup) bool {
+// isPluginService reports whether the group belongs to a service job and runs CSI node plugins.
+func (r *run) isPluginService(g *api.TaskGroup) bool {
 	return r.kind() == api.JobTypeService && feasible.RunsPlugin(g)
 }
 
-// needed reports whether the node of an allocation needs the CSI plugin that the group runs.
-func (r *run) needed(a *api.Allocation, g *api.TaskGroup) bool {
+// allocNeeded reports whether the node of an allocation needs a CSI plugin that the group runs.
+func (r *run) allocNeeded(a *api.Allocation, g *api.TaskGroup) bool {
 	i := r.edit.Find(a.NodeID)
-	return i >= 0 && r.needs(i, g)
+	return i >= 0 && r.groupNeeded(i, g)
 }
 
-func (r *run) needs(i int, g *api.TaskGroup) bool {
-	return r.plugin(g) && feasible.Needs(r.in.View, r.edit.Row(i).Node, g)
+func (r *run) groupNeeded(i int, g *api.TaskGroup) bool {
+	return r.isPluginService(g) && feasible.Needs(r.in.View, r.edit.Row(i).Node, g)
 }
 
-// place places one allocation, with its predecessor's stop when it has one.
+// place places one allocation and stops its predecessor when the placement requires it.
 func (p *placer) place(pl *reconcile.Place) bool {
-	if p.failed != nil && !p.volatile && pl.Stop == nil && pl.Node == "" {
+	if p.failed != nil && !p.perAllocVolumes && pl.Stop == nil && pl.Node == "" {
 		p.failed.CoalescedFailures++
 		return false
 	}
-	paired := pl.Stop != nil && !p.run.stopped[pl.Stop.Alloc.ID]
-	node := p.pinned(pl)
+	paired := pl.Stop != nil && !p.run.stoppedTogether[pl.Stop.Alloc.ID]
+	node := p.requiredNode(pl)
 	if paired {
 		p.vacate(pl.Stop.Alloc)
 	}
@@ -215,14 +214,14 @@ func (p *placer) place(pl *reconcile.Place) bool {
 	found := node != "" && p.placeAt(a, node) || node == "" && p.chooseFor(a, pl)
 	gone := found
 	if !found && paired && node == "" && !pl.Together {
-		others, gone, found = p.makeWay(a, pl.Stop.Alloc)
+		others, gone, found = p.placeAfterOutdated(a, pl.Stop.Alloc)
 	}
 	if !found && node == "" {
-		p.fail(a) // while they are gone: else what refuses it may be what they have
+		p.recordFailure(a) // before their resources are restored: those could be the reason
 	}
 	if !gone {
 		for _, o := range others {
-			p.back(o)
+			p.restoreOther(o)
 		}
 		if paired {
 			p.unvacate(pl.Stop.Alloc)
@@ -234,7 +233,7 @@ func (p *placer) place(pl *reconcile.Place) bool {
 	}
 	for _, o := range others {
 		p.run.stop(o, pl.Stop.Description, "")
-		p.run.stopped[o.ID] = true
+		p.run.stoppedTogether[o.ID] = true
 	}
 	if found {
 		p.run.add(a)
@@ -242,10 +241,10 @@ func (p *placer) place(pl *reconcile.Place) bool {
 	return found
 }
 
-// chooseFor finds the best node for the allocation: first that of its data, or one that waits for its plugin.
+// chooseFor finds the best node for the allocation. It prefers the node of its data, or one that misses its plugin.
 func (p *placer) chooseFor(a *api.Allocation, pl *reconcile.Place) bool {
 	preferred := p.preferred(pl.Previous)
-	if i := p.waiting(pl); i >= 0 {
+	if i := p.nodeMissingPlugin(pl); i >= 0 {
 		preferred = i
 	}
 	return p.choose(a, preferred, p.avoided(pl))
@@ -260,7 +259,7 @@ func (p *placer) newAlloc(pl *reconcile.Place) *api.Allocation {
 	}
 	if pl.Job != nil {
 		a.Job = pl.Job
-	} else if r.joins(p.group.Name) {
+	} else if r.inDeployment(p.group.Name) {
 		a.DeploymentID = r.current.ID
 		if pl.Canary {
 			a.DeploymentStatus = &api.AllocDeploymentStatus{Canary: true}
@@ -277,11 +276,11 @@ func (p *placer) newAlloc(pl *reconcile.Place) *api.Allocation {
 	return a
 }
 
-// waiting is a node that waits for the CSI plugin that the group runs, or -1: volumes of it are there, and of the group there
-// was one, which has ended. That of the predecessor goes first. Without capacity there it is placed elsewhere, for it may be
-// the controller of others.
-func (p *placer) waiting(pl *reconcile.Place) int {
-	if pl.Canary || !p.run.plugin(p.group) {
+// nodeMissingPlugin returns a node that needs the CSI plugin of the group and where the group's allocation has ended, or -1.
+// The predecessor's node is first. Without capacity there the plugin is placed on another node, because it may be the
+// only controller.
+func (p *placer) nodeMissingPlugin(pl *reconcile.Place) int {
+	if pl.Canary || !p.run.isPluginService(p.group) {
 		return -1
 	}
 	has := map[string]bool{}
@@ -293,18 +292,18 @@ func (p *placer) waiting(pl *reconcile.Place) int {
 			has[node] = has[node] || a.TaskGroup == p.group.Name && a.CreateIndex == 0
 		}
 	}
-	if prev := pl.Previous; prev != nil && !has[prev.NodeID] && p.run.needed(prev, p.group) {
+	if prev := pl.Previous; prev != nil && !has[prev.NodeID] && p.run.allocNeeded(prev, p.group) {
 		return p.run.edit.Find(prev.NodeID)
 	}
 	for _, a := range p.run.allocs[p.group.Name] {
-		if !has[a.NodeID] && p.run.needed(a, p.group) && (pl.Stop == nil || !p.run.needed(pl.Stop.Alloc, p.group)) {
+		if !has[a.NodeID] && p.run.allocNeeded(a, p.group) && (pl.Stop == nil || !p.run.allocNeeded(pl.Stop.Alloc, p.group)) {
 			return p.run.edit.Find(a.NodeID)
 		}
 	}
 	return -1
 }
 
-// preferred is the node of the predecessor when the data of the group should stay or be near; else -1.
+// preferred returns the predecessor's node when the group has a sticky or migrating disk, else -1.
 func (p *placer) preferred(prev *api.Allocation) int {
 	d := p.group.EphemeralDisk
 	if prev == nil || d == nil || !d.Sticky && !d.Migrate || prev.ClientStatus == api.AllocClientStatusFailed {
@@ -326,19 +325,19 @@ func (p *placer) avoided(pl *reconcile.Place) map[int]bool {
 	return nodes
 }
 
-// vacate frees what the allocation uses, for the choice of its successor.
+// vacate frees the allocation's resources for the choice of its successor.
 func (p *placer) vacate(a *api.Allocation) {
 	p.run.vacate(a)
-	p.left(a, -1)
+	p.countVacated(a, -1)
 }
 
 func (p *placer) unvacate(a *api.Allocation) {
 	p.run.unvacate(a)
-	p.left(a, 1)
+	p.countVacated(a, 1)
 }
 
-// left counts an allocation of the group out of (or back into) what the choice of nodes depends on.
-func (p *placer) left(a *api.Allocation, n int) {
+// countVacated removes an allocation of the group from the counts (n = -1) or adds it again (n = 1).
+func (p *placer) countVacated(a *api.Allocation, n int) {
 	i := p.run.edit.Find(a.NodeID)
 	if i < 0 {
 		return
@@ -347,8 +346,8 @@ func (p *placer) left(a *api.Allocation, n int) {
 		p.count(i, n)
 	}
 	p.touch(i)
-	if n < 0 && len(p.distinct.properties) > 0 { // other nodes of that property may do now
-		for i := range p.fit {
+	if n < 0 && len(p.distinct.properties) > 0 { // other nodes with that property may fit now
+		for i := range p.ranks {
 			p.touch(i)
 		}
 	}

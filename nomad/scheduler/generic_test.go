@@ -64,12 +64,12 @@ func TestCrowdedNodesAreTakenLast(t *testing.T) {
 	first := job("first", api.JobTypeService, 1)
 	c.register(first)
 	best := placed(c.run(first))[0].NodeID
-	memory, rows := &scheduler.Memory{}, c.fleet()
+	memory, rows := &scheduler.RankingCache{}, c.fleet()
 	schedule := func(count int, crowded ...string) map[string]int {
 		j := job("second", api.JobTypeService, count)
 		c.register(j)
 		o := scheduler.Schedule(scheduler.Input{
-			View: c.store.Read(), Fleet: rows, Now: c.now, NewID: c.id, Seed: 7, Crowded: crowded, Memory: memory,
+			View: c.store.Read(), Fleet: rows, Now: c.now, NewID: c.id, Seed: 7, Contended: crowded, Rankings: memory,
 			Eval: &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "second", Type: api.JobTypeService, Priority: 50},
 		})
 		on := map[string]int{}
@@ -103,10 +103,10 @@ func TestWhoCameTooLateAgainAndAgainPlacesWhereOthersDoNot(t *testing.T) {
 		full := placed(c.run(first))[0].NodeID
 		second := job("second", api.JobTypeService, 1)
 		c.register(second)
-		memory := &scheduler.Memory{}
+		memory := &scheduler.RankingCache{}
 		for _, apart := range []bool{false, true, false} {
 			o := scheduler.Schedule(scheduler.Input{
-				View: c.store.Read(), Fleet: c.fleet(), Now: c.now, NewID: c.id, Seed: 7, Apart: apart, Memory: memory,
+				View: c.store.Read(), Fleet: c.fleet(), Now: c.now, NewID: c.id, Seed: 7, OppositeAlgorithm: apart, Rankings: memory,
 				Eval: &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "second", Type: api.JobTypeService, Priority: 50},
 			})
 			if on := placed(o)[0].NodeID; (on == full) != (others != apart) {

@@ -117,7 +117,7 @@ func TestCostDoesNotGrowWithWhatRunsOnTheNodes(t *testing.T) {
 
 func TestPlacementCostGrowsWithTheLogarithmOfTheNodes(t *testing.T) {
 	soaktest.Only(t)
-	// Two counts give the cost of a placement without the survey of the nodes.
+	// Two counts give the cost of a placement without ranking the nodes.
 	each := func(nodes int) float64 {
 		few, _ := cost(t, nodes, 0, benchJob("j", api.JobTypeService, 1000, constrained), 8)
 		many, _ := cost(t, nodes, 0, benchJob("j", api.JobTypeService, 9000, constrained), 1)
@@ -147,13 +147,13 @@ func TestOneMoreJobCostsLittleMoreOnMoreNodes(t *testing.T) {
 func oneMore(t *testing.T, nodes int) uint64 {
 	c := benchCluster(t, nodes)
 	c.register(benchJob("j", api.JobTypeService, 1, constrained))
-	tx, f, memory := c.store.Read(), c.fleet(), &scheduler.Memory{}
+	tx, f, memory := c.store.Read(), c.fleet(), &scheduler.RankingCache{}
 	e := &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "j", Type: api.JobTypeService, Priority: 50}
 	least := uint64(math.MaxUint64)
 	for range 20 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		o := scheduler.Schedule(scheduler.Input{View: tx, Fleet: f, Eval: e, Now: c.now, NewID: c.id, Seed: 7, Memory: memory})
+		o := scheduler.Schedule(scheduler.Input{View: tx, Fleet: f, Eval: e, Now: c.now, NewID: c.id, Seed: 7, Rankings: memory})
 		runtime.ReadMemStats(&after)
 		least = min(least, after.TotalAlloc-before.TotalAlloc)
 		edit := f.Edit()

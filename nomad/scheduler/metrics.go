@@ -8,32 +8,32 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/rank"
 )
 
-// tally counts nodes for the metrics of a group.
-type tally struct {
+// nodeCounts counts nodes for the metrics of a group.
+type nodeCounts struct {
 	base api.AllocationMetric
-	// lent says that the maps of base were handed out: then they stay as they are.
-	lent    bool
+	// shared reports whether the maps of base are in use by allocations and must not change.
+	shared  bool
 	classes map[string]*class
-	// eligible says per class whether the group may run there; nil when that has to be found out again.
+	// eligible caches the result of eligibility; nil when outdated.
 	eligible map[string]bool
 }
 
-// class counts the nodes of a class, and those that the group may run on as far as the class tells.
+// class counts the nodes of a computed class, and those that no rule about the class excludes.
 type class struct{ nodes, may int }
 
-func newTally(j *api.Job) *tally {
+func newNodeCounts(j *api.Job) *nodeCounts {
 	pool := j.NodePool
 	if pool == "" {
 		pool = api.NodePoolDefault
 	}
-	return &tally{base: api.AllocationMetric{NodePool: pool, NodesAvailable: map[string]int{}}, classes: map[string]*class{}}
+	return &nodeCounts{base: api.AllocationMetric{NodePool: pool, NodesAvailable: map[string]int{}}, classes: map[string]*class{}}
 }
 
-// sees counts a node of the pool; by is 1 or -1.
-func (t *tally) sees(n *api.Node, v verdict, by int) {
-	t.own()
+// countNode adds or removes a node of the pool; by is 1 or -1.
+func (t *nodeCounts) countNode(n *api.Node, v verdict, by int) {
+	t.unshare()
 	t.base.NodesInPool += by
-	if v == elsewhere {
+	if v == otherDatacenter {
 		return
 	}
 	t.base.NodesAvailable = add(t.base.NodesAvailable, n.Datacenter, by)
@@ -55,9 +55,11 @@ func (t *tally) sees(n *api.Node, v verdict, by int) {
 	t.eligible = nil
 }
 
-func (t *tally) filter(n *api.Node, reason string, by int) { filtered(&t.base, n, reason, by) }
+func (t *nodeCounts) countFiltered(n *api.Node, reason string, by int) {
+	countFiltered(&t.base, n, reason, by)
+}
 
-func filtered(m *api.AllocationMetric, n *api.Node, reason string, by int) {
+func countFiltered(m *api.AllocationMetric, n *api.Node, reason string, by int) {
 	m.NodesFiltered += by
 	m.ConstraintFiltered = add(m.ConstraintFiltered, reason, by)
 	if n.NodeClass != "" {
@@ -65,7 +67,7 @@ func filtered(m *api.AllocationMetric, n *api.Node, reason string, by int) {
 	}
 }
 
-func exhausted(m *api.AllocationMetric, n *api.Node, dimension string) {
+func countExhausted(m *api.AllocationMetric, n *api.Node, dimension string) {
 	m.NodesExhausted++
 	m.DimensionExhausted = add(m.DimensionExhausted, dimension, 1)
 	if n.NodeClass != "" {
@@ -73,7 +75,7 @@ func exhausted(m *api.AllocationMetric, n *api.Node, dimension string) {
 	}
 }
 
-// add counts; what is none is not in the map.
+// add changes a count and deletes it at zero.
 func add(m map[string]int, key string, by int) map[string]int {
 	if m == nil {
 		m = map[string]int{}
@@ -84,21 +86,21 @@ func add(m map[string]int, key string, by int) map[string]int {
 	return m
 }
 
-// lend hands the counts out, to be read only.
-func (t *tally) lend() api.AllocationMetric {
-	t.lent = true
+// share returns the counts, read-only.
+func (t *nodeCounts) share() api.AllocationMetric {
+	t.shared = true
 	return t.base
 }
 
-// own makes the maps the tally's own again.
-func (t *tally) own() {
-	if t.lent {
-		t.base, t.lent = *t.metric(), false
+// unshare copies the maps if they are shared.
+func (t *nodeCounts) unshare() {
+	if t.shared {
+		t.base, t.shared = *t.metric(), false
 	}
 }
 
-// eligibility says per class whether the group may run there; to be read only.
-func (t *tally) eligibility() map[string]bool {
+// eligibility returns, per class, whether the group may run there; read-only.
+func (t *nodeCounts) eligibility() map[string]bool {
 	if t.eligible == nil {
 		t.eligible = make(map[string]bool, len(t.classes))
 		for name, c := range t.classes {
@@ -108,53 +110,53 @@ func (t *tally) eligibility() map[string]bool {
 	return t.eligible
 }
 
-// metric is a copy of the counts.
-func (t *tally) metric() *api.AllocationMetric {
+// metric returns a copy of the counts.
+func (t *nodeCounts) metric() *api.AllocationMetric {
 	m := t.base
 	m.NodesAvailable, m.ConstraintFiltered, m.ClassFiltered = maps.Clone(m.NodesAvailable), maps.Clone(m.ConstraintFiltered), maps.Clone(m.ClassFiltered)
 	return &m
 }
 
-// fail records why the allocation found no node; further failures of the group are only counted.
-func (p *placer) fail(a *api.Allocation) {
+// recordFailure records why no node fits the allocation. Further failures of the group are only counted.
+func (p *placer) recordFailure(a *api.Allocation) {
 	if p.failed != nil {
 		p.failed.CoalescedFailures++
 		return
 	}
-	m := p.seen.metric()
+	m := p.counts.metric()
 	var ask *feasible.VolumeAsk
 	if p.hasVolumes {
 		ask = p.run.volumes.Ask(p.group, a)
 	}
-	for i := range p.fit {
-		if !p.fit[i].ok() {
+	for i := range p.ranks {
+		if !p.ranks[i].ok() {
 			continue
 		}
-		p.refusedBy(m, i, ask)
+		p.countRefusal(m, i, ask)
 	}
-	m.ResourcesExhausted = lacking(p.group, m.DimensionExhausted)
+	m.ResourcesExhausted = resourcesShort(p.group, m.DimensionExhausted)
 	p.failed = m
 	p.run.out.Failed[p.group.Name] = m
 }
 
-// refusedBy counts a node that has no place for one more.
-func (p *placer) refusedBy(m *api.AllocationMetric, i int, ask *feasible.VolumeAsk) {
+// countRefusal counts a node that cannot take the allocation.
+func (p *placer) countRefusal(m *api.AllocationMetric, i int, ask *feasible.VolumeAsk) {
 	n := p.run.edit.Row(i).Node
 	reason, full := p.refusal(p.run.edit.Row(i))
 	switch {
 	case reason != "" && full:
-		exhausted(m, n, reason)
+		countExhausted(m, n, reason)
 	case reason != "":
-		filtered(m, n, reason, 1)
+		countFiltered(m, n, reason, 1)
 	case ask != nil && ask.Refusal(n) != "":
-		filtered(m, n, ask.Refusal(n), 1)
+		countFiltered(m, n, ask.Refusal(n), 1)
 	default:
-		exhausted(m, n, "network: dynamic port selection failed")
+		countExhausted(m, n, "network: dynamic port selection failed")
 	}
 }
 
-// lacking is what each task of the group asked for of the dimensions that ran out on some node.
-func lacking(g *api.TaskGroup, dimensions map[string]int) map[string]*api.Resources {
+// resourcesShort returns, per task, the requested amounts of the dimensions that were exhausted on some node.
+func resourcesShort(g *api.TaskGroup, dimensions map[string]int) map[string]*api.Resources {
 	var all map[string]*api.Resources
 	for _, t := range g.Tasks {
 		ask, lacks := t.Resources, api.Resources{}
@@ -183,50 +185,49 @@ func lacking(g *api.TaskGroup, dimensions map[string]int) map[string]*api.Resour
 	return all
 }
 
-// othersMax is how many other nodes the first allocation that an evaluation places of a group shows the scores
-// of; the other allocations show their own node only.
-const othersMax = 4
+// otherScoresMax is the number of other nodes whose scores the first placed allocation of a group records. The remaining
+// allocations record only their own node.
+const otherScoresMax = 4
 
-// explanation is how a node was chosen, in one piece: every allocation has one.
+// explanation holds the metrics of an allocation in one memory block, because every allocation has them.
 type explanation struct {
 	metric api.AllocationMetric
 	chosen api.NodeScoreMeta
 	scores [1]*api.NodeScoreMeta
 }
 
-// occasion is what counted for one placement beside the standing of its node.
-type occasion struct {
+// placementScore holds the score parts of one placement that are not in the nodeRank.
+type placementScore struct {
 	fit, spread, device float64
-	collisions          int // allocations of the group that were there before
+	collisions          int // other allocations of the group on the node
 	penalty             bool
 }
 
-// occasion is what counts for the next placement on the node; its fit and its collisions are known afterwards, too.
-func (p *placer) occasion(c rank.Candidate, avoid map[int]bool) occasion {
-	now := occasion{spread: p.spreads.Boost(c.Tuple), penalty: avoid[c.Node]}
-	if p.special.preferred() {
+// placementScoreOf returns the score parts of the next placement on the node. The caller adds fit and collisions.
+func (p *placer) placementScoreOf(c rank.Candidate, avoid map[int]bool) placementScore {
+	now := placementScore{spread: p.spreads.Boost(c.Tuple), penalty: avoid[c.Node]}
+	if p.exclusive.prefersDevices() {
 		now.device, _ = p.deviceScore(p.run.edit.Row(c.Node))
 	}
 	return now
 }
 
-// explain writes into a placed allocation how its node was chosen. The counts are shared by all of the
-// group.
-func (p *placer) explain(a *api.Allocation, chosen rank.Candidate, now occasion) {
+// explain records in a placed allocation how its node was chosen. All allocations of the group share the counts.
+func (p *placer) explain(a *api.Allocation, chosen rank.Candidate, now placementScore) {
 	row := p.run.edit.Row(chosen.Node)
 	now.fit, now.collisions = p.fitOf(row.Total, row.Used), max(int(p.collisions[chosen.Node])-1, 0)
-	x := &explanation{metric: p.seen.lend(), chosen: p.scoreMeta(chosen, now)}
+	x := &explanation{metric: p.counts.share(), chosen: p.scoreMeta(chosen, now)}
 	x.scores[0] = &x.chosen
 	x.metric.ScoreMetaData, a.Metrics = x.scores[:], &x.metric
-	if p.explained || p.board == nil {
+	if p.explained || p.queue == nil {
 		return
 	}
 	p.explained = true
-	others := make([]api.NodeScoreMeta, 0, othersMax)
-	list := append(make([]*api.NodeScoreMeta, 0, othersMax+1), &x.chosen)
-	for _, c := range p.board.Top(othersMax+1, p.spreads.Boost) {
-		if c.Node != chosen.Node && len(list) <= othersMax {
-			then := p.occasion(c, nil)
+	others := make([]api.NodeScoreMeta, 0, otherScoresMax)
+	list := append(make([]*api.NodeScoreMeta, 0, otherScoresMax+1), &x.chosen)
+	for _, c := range p.queue.Top(otherScoresMax+1, p.spreads.Boost) {
+		if c.Node != chosen.Node && len(list) <= otherScoresMax {
+			then := p.placementScoreOf(c, nil)
 			then.fit, then.collisions = p.fitScore(p.run.edit.Row(c.Node)), int(p.collisions[c.Node])
 			others = append(others, p.scoreMeta(c, then))
 			list = append(list, &others[len(others)-1])
@@ -235,26 +236,26 @@ func (p *placer) explain(a *api.Allocation, chosen rank.Candidate, now occasion)
 	x.metric.ScoreMetaData = list
 }
 
-// explainSystem is explain for a node that was not chosen among others.
+// explainSystem is explain for a node that was not chosen by rank.
 func (p *placer) explainSystem(a *api.Allocation, i int) {
 	row := p.run.edit.Row(i)
-	p.explain(a, rank.Candidate{Node: i, Sum: p.fitOf(row.Total, row.Used), Parts: 1}, occasion{})
+	p.explain(a, rank.Candidate{Node: i, Sum: p.fitOf(row.Total, row.Used), Parts: 1}, placementScore{})
 }
 
-// scoreMeta shows the parts of a score.
-func (p *placer) scoreMeta(c rank.Candidate, now occasion) api.NodeScoreMeta {
-	s := &p.fit[c.Node]
+// scoreMeta returns the parts of a score.
+func (p *placer) scoreMeta(c rank.Candidate, now placementScore) api.NodeScoreMeta {
+	s := &p.ranks[c.Node]
 	meta := api.NodeScoreMeta{NodeID: p.run.edit.Row(c.Node).Node.ID, NormScore: c.Mean()}
-	devices := p.special.preferred()
-	if now.collisions == 0 && !s.preferred() && !devices && p.spreads.Empty() && !now.penalty {
-		meta.Scores = p.fitAlone(now.fit)
+	devices := p.exclusive.prefersDevices()
+	if now.collisions == 0 && !s.hasAffinity() && !devices && p.spreads.Empty() && !now.penalty {
+		meta.Scores = p.fitOnlyScores(now.fit)
 		return meta
 	}
 	meta.Scores = map[string]float64{rank.PartFit: now.fit}
 	if now.collisions > 0 {
 		meta.Scores[rank.PartAntiAffinity] = rank.AntiAffinity(now.collisions, p.group.Count)
 	}
-	if s.preferred() {
+	if s.hasAffinity() {
 		meta.Scores[rank.PartAffinity] = s.affinity
 	}
 	if devices {
@@ -269,12 +270,12 @@ func (p *placer) scoreMeta(c rank.Candidate, now occasion) api.NodeScoreMeta {
 	return meta
 }
 
-// fitAlone are the scores of a node for which nothing but the fit counts. Nodes with equal scores share them.
-func (s *survey) fitAlone(fit float64) map[string]float64 {
-	m := s.alone[fit]
+// fitOnlyScores returns the score map of a node for which only the fit counts. Nodes with equal scores share the map.
+func (s *ranking) fitOnlyScores(fit float64) map[string]float64 {
+	m := s.fitOnly[fit]
 	if m == nil {
 		m = map[string]float64{rank.PartFit: fit}
-		s.alone[fit] = m
+		s.fitOnly[fit] = m
 	}
 	return m
 }

@@ -9,55 +9,55 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/rank"
 )
 
-// placer chooses nodes for the allocations of one group. What it knows of the nodes is a survey; after that
-// only the nodes that a placement or a stop touched are looked at again.
+// placer chooses nodes for the allocations of one group. It starts from a ranking of all nodes; afterwards it scores
+// again only the nodes that a placement or a stop touched.
 type placer struct {
-	*survey
+	*ranking
 	run        *run
 	group      *api.TaskGroup
 	ask        fleet.Amount
 	ports      portsAsk
-	special    *special
+	exclusive  *exclusiveAsk
 	writes     []fleet.Write
 	distinct   *distinct
 	resources  *api.AllocatedResources
 	hasVolumes bool
-	// volatile says that the next allocation may find capacity where this one did not: volumes per allocation.
-	volatile bool
+	// perAllocVolumes reports whether volumes differ per allocation: the next one may fit where this one did not.
+	perAllocVolumes bool
 
-	// load is what an allocation takes that has the shared resources.
+	// load is the load of an allocation with the shared resources.
 	load fleet.Load
-	// evictable ranks nodes by what would be evicted there; nil until somebody must be.
-	evictable *rank.Board
-	failed    *api.AllocationMetric
-	// crowded are the nodes that stay off the board as long as there are others.
-	crowded []int
-	// explained is set when an allocation shows how other nodes did.
+	// evictionQueue ranks nodes by the estimated cost of evictions; nil until the first preemption.
+	evictionQueue *rank.Queue
+	failed        *api.AllocationMetric
+	// contended are the nodes that stay out of the queue while other nodes fit.
+	contended []int
+	// explained is set when an allocation records the scores of other nodes.
 	explained bool
 }
 
-// newPlacer surveys the nodes. The placer of a system job is told its nodes and ranks none.
+// newPlacer ranks the nodes. For a system job it applies the static rules and ranks none.
 func newPlacer(r *run, g *api.TaskGroup) *placer {
 	p := &placer{
-		run: r, group: g, survey: r.surveyFor(g), ask: fleet.AskOf(g), ports: asksOf(g), distinct: newDistinct(r.job, g),
-		special: newSpecial(g), writes: fleet.WritesOf(g), resources: r.resourcesOf(g),
+		run: r, group: g, ranking: r.rankingFor(g), ask: fleet.AskOf(g), ports: asksOf(g), distinct: newDistinct(r.job, g),
+		exclusive: newExclusiveAsk(g), writes: fleet.WritesOf(g), resources: r.resourcesOf(g),
 	}
 	p.load = p.loadOf(p.resources)
 	for _, v := range g.Volumes {
 		p.hasVolumes = p.hasVolumes || v.Type == api.VolumeTypeCSI
-		p.volatile = p.volatile || v.Type == api.VolumeTypeCSI && v.PerAlloc
+		p.perAllocVolumes = p.perAllocVolumes || v.Type == api.VolumeTypeCSI && v.PerAlloc
 	}
 	r.out.Escaped = r.out.Escaped || p.static.Escaped
 	p.begin(r.edit)
 	p.countLive()
-	p.catchUp(r.in.Fleet, r.edit, p.score)
-	p.setAside(r.in.Crowded)
-	r.admit(p.seen.eligibility())
+	p.refresh(r.in.Fleet, r.edit, p.score)
+	p.deferContended(r.in.Contended)
+	r.mergeClasses(p.counts.eligibility())
 	return p
 }
 
-// admit adds to the classes of nodes that may run a group of the job those that may run one more.
-func (r *run) admit(classes map[string]bool) {
+// mergeClasses adds the class eligibility of one more group to that of the job.
+func (r *run) mergeClasses(classes map[string]bool) {
 	if len(r.out.Classes) == 0 {
 		r.out.Classes = classes
 		return
@@ -75,31 +75,31 @@ func (r *run) admit(classes map[string]bool) {
 	r.out.Classes = all
 }
 
-// loadOf is what an allocation of the group takes that has the resources.
+// loadOf returns the load of an allocation of the group with the resources.
 func (p *placer) loadOf(res *api.AllocatedResources) fleet.Load {
 	l := fleet.LoadOf(p.group, res)
 	l.Priority = p.run.job.Priority
 	return l
 }
 
-// surveyFor takes a survey that an earlier evaluation left, or begins one. It is given back at the end, unless what
-// happens on one node changes how others rank.
-func (r *run) surveyFor(g *api.TaskGroup) *survey {
+// rankingFor returns a cached ranking or a new one. It goes to the cache at the end of the evaluation, unless a placement
+// on one node changes the rank of others.
+func (r *run) rankingFor(g *api.TaskGroup) *ranking {
 	k := r.kind()
 	ranks := k != api.JobTypeSystem && k != api.JobTypeSysbatch
 	if len(newDistinct(r.job, g).properties) > 0 {
-		return newSurvey(r.job, g, ranks)
+		return newRanking(r.job, g, ranks)
 	}
-	s := r.in.Memory.take(r, g)
+	s := r.in.Rankings.get(r, g)
 	if s == nil {
-		s = newSurvey(r.job, g, ranks)
-		s.shape = r.in.Memory.named()
+		s = newRanking(r.job, g, ranks)
+		s.shape = r.in.Rankings.lastShape()
 	}
-	r.surveys = append(r.surveys, s)
+	r.rankings = append(r.rankings, s)
 	return s
 }
 
-// countLive counts the job's live allocations that the plan keeps, and those it placed already.
+// countLive counts the job's live allocations that the plan keeps and those that it placed.
 func (p *placer) countLive() {
 	for _, allocs := range p.run.allocs {
 		for _, a := range allocs {
@@ -127,7 +127,7 @@ func (p *placer) countOther(group, node string) {
 		return
 	}
 	p.distinct.count(p.run.edit.Row(i).Node, false, 1)
-	p.note(i)
+	p.markTouched(i)
 }
 
 // count adds n allocations of this group on the node.
@@ -138,44 +138,44 @@ func (p *placer) count(i, n int) {
 	if !p.spreads.Empty() {
 		p.spreads.Count(p.tupleOf(i, node), n)
 	}
-	p.note(i)
+	p.markTouched(i)
 }
 
-// touch ranks the node anew for this evaluation.
+// touch scores the node again for this evaluation.
 func (p *placer) touch(i int) {
-	p.note(i)
+	p.markTouched(i)
 	p.score(i)
-	if p.evictable != nil {
-		p.weigh(i)
+	if p.evictionQueue != nil {
+		p.scoreEviction(i)
 	}
 }
 
-// drop takes the node off the board for this evaluation.
-func (p *placer) drop(i int) {
-	p.note(i)
-	p.board.Drop(i)
+// removeCandidate removes the node from the queue for this evaluation.
+func (p *placer) removeCandidate(i int) {
+	p.markTouched(i)
+	p.queue.Drop(i)
 }
 
-// score ranks the node, or takes it off the board when it has no capacity now.
+// score puts the node into the queue, or removes it when it has no capacity.
 func (p *placer) score(i int) {
-	if p.board == nil || !p.fit[i].ok() {
+	if p.queue == nil || !p.ranks[i].ok() {
 		return
 	}
 	row := p.run.edit.Row(i)
 	if reason, _ := p.refusal(row); reason != "" {
-		p.board.Drop(i)
+		p.queue.Drop(i)
 		return
 	}
-	p.board.Put(p.candidate(i, row))
+	p.queue.Put(p.candidate(i, row))
 }
 
 func (p *placer) candidate(i int, row *fleet.Row) rank.Candidate {
-	s := &p.fit[i]
-	c := rank.Candidate{Node: i, Tuple: int(s.tuple), Sum: p.fitScore(row), Parts: 1, Tie: tie(p.run.in.Seed, i)}
+	s := &p.ranks[i]
+	c := rank.Candidate{Node: i, Tuple: int(s.tuple), Sum: p.fitScore(row), Parts: 1, Tie: tieBreaker(p.run.in.Seed, i)}
 	if n := int(p.collisions[i]); n > 0 {
 		c.Sum, c.Parts = c.Sum+rank.AntiAffinity(n, p.group.Count), c.Parts+1
 	}
-	if s.preferred() {
+	if s.hasAffinity() {
 		c.Sum, c.Parts = c.Sum+s.affinity, c.Parts+1
 	}
 	if score, preferred := p.deviceScore(row); preferred {
@@ -186,8 +186,8 @@ func (p *placer) candidate(i int, row *fleet.Row) rank.Candidate {
 
 func (p *placer) fitScore(row *fleet.Row) float64 {
 	ask := p.ask
-	if p.special != nil {
-		if g, why := p.special.on(row); why == "" {
+	if p.exclusive != nil {
+		if g, why := p.exclusive.grantOn(row); why == "" {
 			ask.CPU += g.mhz
 		}
 	}
@@ -212,7 +212,7 @@ func (p *placer) fitOf(total, used fleet.Amount) float64 {
 	return score
 }
 
-// refusal is why the node cannot take one more now: what refused it, and whether it is a matter of capacity.
+// refusal returns why the node cannot take another allocation, or "", and whether it lacks capacity.
 func (p *placer) refusal(row *fleet.Row) (reason string, exhausted bool) {
 	if reason := p.distinct.refusal(row.Node); reason != "" {
 		return reason, false
@@ -221,8 +221,8 @@ func (p *placer) refusal(row *fleet.Row) (reason string, exhausted bool) {
 		return "max allocation exceeded", true
 	}
 	ask := p.ask
-	if p.special != nil {
-		g, why := p.special.on(row)
+	if p.exclusive != nil {
+		g, why := p.exclusive.grantOn(row)
 		if why != "" {
 			return why, true
 		}
@@ -242,43 +242,43 @@ func (p *placer) refusal(row *fleet.Row) (reason string, exhausted bool) {
 	return "", false
 }
 
-// deviceScore is how much the devices are preferred that the node would give; false when the group has no
-// preferences about devices.
+// deviceScore returns the affinity score of the devices that the node would grant; false when the group has no device
+// affinities.
 func (p *placer) deviceScore(row *fleet.Row) (float64, bool) {
-	if !p.special.preferred() {
+	if !p.exclusive.prefersDevices() {
 		return 0, false
 	}
-	g, why := p.special.on(row)
+	g, why := p.exclusive.grantOn(row)
 	if why != "" {
 		return 0, false
 	}
 	return g.score, true
 }
 
-// setAside takes nodes off the board until nothing else is left.
-func (p *placer) setAside(nodes []string) {
-	if p.board == nil {
+// deferContended removes nodes from the queue until no other node is left.
+func (p *placer) deferContended(nodes []string) {
+	if p.queue == nil {
 		return
 	}
 	for _, id := range nodes {
 		if i := p.run.edit.Find(id); i >= 0 {
-			p.drop(i)
-			p.crowded = append(p.crowded, i)
+			p.removeCandidate(i)
+			p.contended = append(p.contended, i)
 		}
 	}
 }
 
-// admitCrowded puts back what was set aside and reports whether that was anything.
-func (p *placer) admitCrowded() bool {
-	aside := p.crowded
-	p.crowded = nil
+// restoreContended puts the deferred nodes back and reports whether there were any.
+func (p *placer) restoreContended() bool {
+	aside := p.contended
+	p.contended = nil
 	for _, i := range aside {
 		p.touch(i)
 	}
 	return len(aside) > 0
 }
 
-// choose finds the best node for the allocation and gives it its resources there.
+// choose finds the best node for the allocation and assigns its resources.
 func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bool {
 	var ask *feasible.VolumeAsk
 	if p.hasVolumes {
@@ -286,9 +286,9 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 			return false
 		}
 	}
-	if preferred >= 0 && (p.fit[preferred].ok() || p.run.needs(preferred, p.group)) && p.take(a, preferred, ask) {
+	if preferred >= 0 && (p.ranks[preferred].ok() || p.run.groupNeeded(preferred, p.group)) && p.take(a, preferred, ask) {
 		row := p.run.edit.Row(preferred)
-		p.explain(a, rank.Candidate{Node: preferred, Sum: p.fitOf(row.Total, row.Used), Parts: 1}, occasion{})
+		p.explain(a, rank.Candidate{Node: preferred, Sum: p.fitOf(row.Total, row.Used), Parts: 1}, placementScore{})
 		return true
 	}
 	var later []int
@@ -298,26 +298,26 @@ func (p *placer) choose(a *api.Allocation, preferred int, avoid map[int]bool) bo
 		}
 	}()
 	for {
-		best, ok := p.board.Best(p.spreads.Boost, avoid)
-		if !ok && p.admitCrowded() {
+		best, ok := p.queue.Best(p.spreads.Boost, avoid)
+		if !ok && p.restoreContended() {
 			continue
 		}
 		if !ok {
 			return p.preempt(a, ask)
 		}
-		now := p.occasion(best, avoid)
+		now := p.placementScoreOf(best, avoid)
 		if p.take(a, best.Node, ask) {
 			p.explain(a, best, now)
 			return true
 		}
-		p.drop(best.Node) // for good where the node cannot reach a shared volume
-		if p.hasVolumes && (p.volatile || ask.Taken(p.run.edit.Row(best.Node).Node)) {
+		p.removeCandidate(best.Node) // permanently where the node cannot reach a shared volume
+		if p.hasVolumes && (p.perAllocVolumes || ask.Taken(p.run.edit.Row(best.Node).Node)) {
 			later = append(later, best.Node)
 		}
 	}
 }
 
-// take puts the allocation on the node if it has capacity.
+// take places the allocation on the node if it has capacity.
 func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
 	row := p.run.edit.Row(i)
 	if reason, _ := p.refusal(row); reason != "" {
@@ -344,12 +344,12 @@ func (p *placer) take(a *api.Allocation, i int, ask *feasible.VolumeAsk) bool {
 	return true
 }
 
-// assign is what an allocation gets on the node. Those that get nothing of their own share it.
+// assign returns the resources of an allocation on the node. Groups without exclusive resources share one value.
 func (p *placer) assign(row *fleet.Row) (*api.AllocatedResources, bool) {
-	if p.special == nil && p.ports.network == nil {
+	if p.exclusive == nil && p.ports.network == nil {
 		return p.resources, true
 	}
-	g, why := p.special.on(row)
+	g, why := p.exclusive.grantOn(row)
 	if why != "" {
 		return nil, false
 	}
@@ -357,8 +357,8 @@ func (p *placer) assign(row *fleet.Row) (*api.AllocatedResources, bool) {
 	return &api.AllocatedResources{Tasks: g.tasks(row, p.resources.Tasks), Shared: shared}, why == ""
 }
 
-// tie is a number that orders equally good nodes differently for each seed.
-func tie(seed uint64, i int) uint32 {
+// tieBreaker returns a number that orders nodes of equal score differently for each seed.
+func tieBreaker(seed uint64, i int) uint32 {
 	x := seed ^ uint64(i)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -9,20 +9,20 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 )
 
-// Range of dynamic ports of a node that names none; the end is exclusive.
+// The default range of dynamic ports; the end is exclusive.
 const (
 	dynamicMin = 20_000
 	dynamicMax = 32_000
 )
 
-// portsAsk is the network that a group asks for: its first one.
+// portsAsk is the requested network of a group: its first one.
 type portsAsk struct {
 	network *api.NetworkResource
 	static  []portAsk
 	dynamic []portAsk
 }
 
-// portAsk is one port and the host network that it is to be on, which may depend on the node.
+// portAsk is one requested port and its host network, which may depend on the node.
 type portAsk struct {
 	api.Port
 	on feasible.Target
@@ -44,7 +44,7 @@ func asksOf(g *api.TaskGroup) portsAsk {
 	return a
 }
 
-// addresses are those of the node that the port may be on, by position.
+// addresses returns the positions of the node's addresses that the port may use.
 func (p *portAsk) addresses(row *fleet.Row) []int {
 	name, _ := p.on.Value(row.Node)
 	return row.Network(name)
@@ -60,12 +60,12 @@ func (p *portAsk) unreachable(row *fleet.Row) string {
 
 const noDynamicPort = "network: dynamic port selection failed"
 
-// given are ports that were chosen for an allocation but do not count yet.
+// given are ports that are chosen for an allocation but not taken yet.
 type given []takenPort
 
 type takenPort struct{ address, port int }
 
-// refusal is why the node's ports do not suffice, or "".
+// refusal returns why the node's ports do not suffice, or "".
 func (a *portsAsk) refusal(row *fleet.Row) string {
 	for i := range a.static {
 		if _, why := a.static[i].fixed(row, nil); why != "" {
@@ -84,7 +84,7 @@ func (a *portsAsk) refusal(row *fleet.Row) string {
 	return ""
 }
 
-// fixed chooses the address for a static port: the first on which it is free.
+// fixed returns the first address on which a static port is free.
 func (p *portAsk) fixed(row *fleet.Row, taken given) (takenPort, string) {
 	addresses := p.addresses(row)
 	if len(addresses) == 0 {
@@ -99,7 +99,7 @@ func (p *portAsk) fixed(row *fleet.Row, taken given) (takenPort, string) {
 	return takenPort{}, "network: reserved port collision " + p.Label + "=" + strconv.Itoa(p.Value)
 }
 
-// free chooses a dynamic port in [low, high), looking from start and round.
+// free chooses a dynamic port in [low, high), searching from start and wrapping around.
 func (p *portAsk) free(row *fleet.Row, taken given, low, high, start int) (takenPort, string) {
 	addresses := p.addresses(row)
 	if len(addresses) == 0 {
@@ -134,7 +134,7 @@ func dynamicRange(n *api.Node) (low, high int) {
 	return low, high
 }
 
-// assign gives ports on the node. It answers the shared resources with them, or why there are none.
+// assign chooses ports on the node. It returns the shared resources with them, or why there are none.
 func (a *portsAsk) assign(row *fleet.Row, base api.AllocatedSharedResources, seed uint64) (api.AllocatedSharedResources, string) {
 	if a.network == nil {
 		return base, ""
@@ -161,7 +161,7 @@ func (a *portsAsk) assign(row *fleet.Row, base api.AllocatedSharedResources, see
 		net.ReservedPorts = append(net.ReservedPorts, add(a.static[i].Port, t))
 	}
 	low, high := dynamicRange(row.Node)
-	start := low + int(uint64(tie(seed, row.Count()))%uint64(max(high-low, 1)))
+	start := low + int(uint64(tieBreaker(seed, row.Count()))%uint64(max(high-low, 1)))
 	for i := range a.dynamic {
 		t, why := a.dynamic[i].free(row, taken, low, high, start)
 		if why != "" {

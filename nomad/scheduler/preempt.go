@@ -12,11 +12,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/rank"
 )
 
-// priorityGap is how much lower the priority of a job must be to give way.
+// priorityGap is how much lower the priority of an evicted job must be.
 const priorityGap = 10
 
-// manyMoves is what it costs to take one allocation more from a group than its migrate block allows.
-const manyMoves = 50.0
+// movePenalty is the cost of each eviction from a group beyond its migrate.max_parallel.
+const movePenalty = 50.0
 
 // mayPreempt reports whether jobs of this kind may evict others.
 func (r *run) mayPreempt() bool {
@@ -32,38 +32,38 @@ func (r *run) mayPreempt() bool {
 	return c.ServiceSchedulerEnabled
 }
 
-// preempt frees capacity for the allocation on some node by evicting work of lower priority, and places it there.
-// Nodes are ranked by an estimate of who would have to go; on the best one it is found out exactly.
+// preempt evicts work of lower priority from some node and places the allocation there. Nodes are ranked by an estimate;
+// the victims are determined exactly on the best node.
 func (p *placer) preempt(a *api.Allocation, ask *feasible.VolumeAsk) bool {
 	if !p.run.mayPreempt() {
 		return false
 	}
-	if p.evictable == nil {
-		p.evictable = rank.NewBoard(p.run.edit.Size())
-		for i := range p.fit {
-			p.weigh(i)
+	if p.evictionQueue == nil {
+		p.evictionQueue = rank.NewQueue(p.run.edit.Size())
+		for i := range p.ranks {
+			p.scoreEviction(i)
 		}
 	}
 	for {
-		best, ok := p.evictable.Best(p.spreads.Boost, nil)
+		best, ok := p.evictionQueue.Best(p.spreads.Boost, nil)
 		if !ok {
 			return false
 		}
-		now := p.occasion(best, nil)
+		now := p.placementScoreOf(best, nil)
 		if p.preemptOn(a, best.Node, ask) {
 			p.explain(a, best, now)
 			return true
 		}
-		p.evictable.Drop(best.Node)
+		p.evictionQueue.Drop(best.Node)
 	}
 }
 
-// weigh ranks the node by what would be evicted there, or drops it when that is not enough.
-func (p *placer) weigh(i int) {
-	if !p.fit[i].ok() {
+// scoreEviction ranks the node by the estimated evictions, or removes it when they would not free enough.
+func (p *placer) scoreEviction(i int) {
+	if !p.ranks[i].ok() {
 		return
 	}
-	p.evictable.Drop(i)
+	p.evictionQueue.Drop(i)
 	row := p.run.edit.Row(i)
 	net, enough := netPriority(row, p.ask, p.run.job.Priority)
 	if !enough {
@@ -71,7 +71,7 @@ func (p *placer) weigh(i int) {
 	}
 	c := p.candidate(i, row)
 	c.Sum, c.Parts = c.Sum+rank.Preemption(net), c.Parts+1
-	p.evictable.Put(c)
+	p.evictionQueue.Put(c)
 }
 
 // netPriority estimates how much is lost when capacity for the ask is freed on the node: the highest priority
@@ -83,7 +83,7 @@ func netPriority(row *fleet.Row, ask fleet.Amount, priority int) (float64, bool)
 		if s.Priority > priority-priorityGap {
 			break
 		}
-		share := min(1, max(part(missing.CPU, s.CPU), part(missing.MemoryMB, s.MemoryMB), part(missing.DiskMB, s.DiskMB)))
+		share := min(1, max(shareOf(missing.CPU, s.CPU), shareOf(missing.MemoryMB, s.MemoryMB), shareOf(missing.DiskMB, s.DiskMB)))
 		if n := math.Ceil(share * float64(s.Count)); n > 0 {
 			highest = float64(s.Priority)
 			sum += n * highest
@@ -102,8 +102,8 @@ func netPriority(row *fleet.Row, ask fleet.Amount, priority int) (float64, bool)
 	return highest + sum/max(highest, 1), true
 }
 
-// part is which share of what is used is missing.
-func part(missing, used int64) float64 {
+// shareOf returns the missing amount as a share of the used amount.
+func shareOf(missing, used int64) float64 {
 	if missing <= 0 {
 		return 0
 	}
@@ -145,7 +145,7 @@ func (p *placer) preemptOn(a *api.Allocation, i int, ask *feasible.VolumeAsk) bo
 			giveBack()
 			return false
 		}
-		next := p.next(i, left, moved)
+		next := p.nextVictim(i, left, moved)
 		if next < 0 {
 			giveBack()
 			return false
@@ -156,7 +156,7 @@ func (p *placer) preemptOn(a *api.Allocation, i int, ask *feasible.VolumeAsk) bo
 		moved[v.group()]++
 		p.run.edit.Remove(i, v.alloc.ID)
 	}
-	gone = p.spare(i, gone)
+	gone = p.keepVictims(i, gone)
 	if !p.take(a, i, ask) {
 		giveBack()
 		return false
@@ -165,11 +165,11 @@ func (p *placer) preemptOn(a *api.Allocation, i int, ask *feasible.VolumeAsk) bo
 		p.run.evict(v.alloc, a)
 		a.PreemptedAllocations = append(a.PreemptedAllocations, v.alloc.ID)
 	}
-	p.run.annotate(p.group.Name, gone)
+	p.run.annotatePreemptions(p.group.Name, gone)
 	return true
 }
 
-// victims are the allocations of the node that may be evicted, lowest priority first.
+// victims returns the allocations of the node that may be evicted, lowest priority first.
 func (p *placer) victims(i int) []victim {
 	var all []victim
 	for id, l := range p.run.edit.Row(i).Loads() {
@@ -180,7 +180,7 @@ func (p *placer) victims(i int) []victim {
 		if a == nil || a.ServerTerminal() || a.JobID == p.run.job.ID && a.Namespace == p.run.job.Namespace {
 			continue
 		}
-		if feasible.Holds(p.run.in.View, p.run.edit.Row(i).Node, a.Group()) { // who comes would keep it away, and volumes there
+		if feasible.Holds(p.run.in.View, p.run.edit.Row(i).Node, a.Group()) { // its eviction would strand volumes on the node
 			continue
 		}
 		all = append(all, victim{a, l})
@@ -191,9 +191,9 @@ func (p *placer) victims(i int) []victim {
 	return all
 }
 
-// next is who goes next, or -1: among those of the lowest priority the one that comes closest to what is
-// missing; where a port, cores or devices are missing, one that has such.
-func (p *placer) next(i int, left []victim, moved map[string]int) int {
+// nextVictim returns the index of the next victim, or -1: the lowest priority first, then the closest to the missing
+// amount. Where a port, cores or devices are missing, only allocations that hold some qualify.
+func (p *placer) nextVictim(i int, left []victim, moved map[string]int) int {
 	row := p.run.edit.Row(i)
 	missing := row.Used.Add(p.ask).Sub(row.Total)
 	best, least := -1, math.Inf(1)
@@ -201,19 +201,19 @@ func (p *placer) next(i int, left []victim, moved map[string]int) int {
 		if best >= 0 && v.load.Priority > left[best].load.Priority {
 			break
 		}
-		if missing == missing.Min(fleet.Amount{}) && !p.blocks(row, v.load) {
+		if missing == missing.Min(fleet.Amount{}) && !p.holdsWanted(row, v.load) {
 			continue
 		}
-		if d := distance(missing, v.load.Amount) + p.run.strain(v, moved); d < least {
+		if d := distance(missing, v.load.Amount) + p.run.migratePenalty(v, moved); d < least {
 			best, least = n, d
 		}
 	}
 	return best
 }
 
-// blocks reports whether the load has something that only one can have and that the group needs. Where capacity
-// is missing for another reason everybody blocks.
-func (p *placer) blocks(row *fleet.Row, l fleet.Load) bool {
+// holdsWanted reports whether the load holds an exclusive resource that the group needs. At the node's limit of
+// allocations every load qualifies.
+func (p *placer) holdsWanted(row *fleet.Row, l fleet.Load) bool {
 	x := l.Exclusive
 	if limit := row.Node.NodeMaxAllocs; limit > 0 && row.Count() >= limit {
 		return true
@@ -229,10 +229,10 @@ func (p *placer) blocks(row *fleet.Row, l fleet.Load) bool {
 		}
 	}
 	dynamic := len(p.ports.dynamic) > 0 && len(x.Ports) > 0 && p.ports.refusal(row) == noDynamicPort
-	return dynamic || p.special != nil && len(x.Cores)+len(x.Devices) > 0
+	return dynamic || p.exclusive != nil && len(x.Cores)+len(x.Devices) > 0
 }
 
-// distance is how far the amount is from what is missing, 0 for the same.
+// distance returns how far the amount is from the missing one; 0 if equal.
 func distance(missing, amount fleet.Amount) float64 {
 	sum := 0.0
 	for _, d := range [][2]int64{{missing.CPU, amount.CPU}, {missing.MemoryMB, amount.MemoryMB}, {missing.DiskMB, amount.DiskMB}} {
@@ -244,20 +244,20 @@ func distance(missing, amount fleet.Amount) float64 {
 	return math.Sqrt(sum)
 }
 
-// strain is the penalty for taking more of a group at once than its migrate block allows.
-func (r *run) strain(v victim, moved map[string]int) float64 {
+// migratePenalty returns the penalty for evicting more of a group at once than its migrate block allows.
+func (r *run) migratePenalty(v victim, moved map[string]int) float64 {
 	g := v.alloc.Group()
 	if g == nil || g.Migrate == nil {
 		return 0
 	}
 	if n := r.evicted[v.group()] + moved[v.group()]; n >= g.Migrate.MaxParallel {
-		return manyMoves * float64(n+1-g.Migrate.MaxParallel)
+		return movePenalty * float64(n+1-g.Migrate.MaxParallel)
 	}
 	return 0
 }
 
-// spare lets those stay after all without whom there is capacity as well; those of the highest priority first.
-func (p *placer) spare(i int, gone []victim) []victim {
+// keepVictims restores the victims whose eviction is not necessary, highest priority first, and returns the others.
+func (p *placer) keepVictims(i int, gone []victim) []victim {
 	slices.SortStableFunc(gone, func(x, y victim) int { return y.load.Priority - x.load.Priority })
 	return slices.DeleteFunc(gone, func(v victim) bool {
 		p.run.edit.Add(i, v.alloc.ID, v.load)
@@ -271,7 +271,7 @@ func (p *placer) spare(i int, gone []victim) []victim {
 	})
 }
 
-// evict adds the eviction of a victim, whose place is free in the overlay already, to the plan.
+// evict adds the eviction of a victim to the plan. Its resources are already free in the fleet edit.
 func (r *run) evict(a, by *api.Allocation) {
 	evicted := *a
 	evicted.Job = nil
@@ -290,8 +290,8 @@ func (r *run) evict(a, by *api.Allocation) {
 	r.evicted[victim{alloc: a}.group()]++
 }
 
-// annotate tells who reads the plan what it evicts.
-func (r *run) annotate(group string, gone []victim) {
+// annotatePreemptions adds the evictions to the annotations of the plan.
+func (r *run) annotatePreemptions(group string, gone []victim) {
 	notes := r.out.Plan.Annotations
 	if d := notes.DesiredTGUpdates[group]; d != nil {
 		d.Preemptions += uint64(len(gone))

@@ -34,7 +34,7 @@ func TestAFreedPropertyIsNoticedOnAllItsNodes(t *testing.T) {
 	c.node("n1", inZone("z", 4000))
 	j := oneInZone(3000)
 	c.register(j)
-	f, memory := fleet.New(), &scheduler.Memory{}
+	f, memory := fleet.New(), &scheduler.RankingCache{}
 	plan := func() *scheduler.Output {
 		e := f.Edit()
 		tx := c.store.Read()
@@ -49,7 +49,7 @@ func TestAFreedPropertyIsNoticedOnAllItsNodes(t *testing.T) {
 		f = e.Done(c.index)
 		return scheduler.Schedule(scheduler.Input{
 			View: tx, Fleet: f, Eval: &api.Evaluation{ID: c.id(), Namespace: "default", JobID: "z", Type: j.Type}, Now: c.now,
-			NewID: c.id, Seed: 7, Memory: memory,
+			NewID: c.id, Seed: 7, Rankings: memory,
 		})
 	}
 	if o := plan(); len(placed(o)) != 1 || len(o.Failed) != 1 {

@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 )
 
-// resourcesOf is what each allocation of the group gets, apart from what depends on the node. All of them
-// share it.
+// resourcesOf returns the resources of the group's allocations that do not depend on the node. All of them share the
+// value.
 func (r *run) resourcesOf(g *api.TaskGroup) *api.AllocatedResources {
 	res := &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{}}
 	for _, t := range g.Tasks {
@@ -32,7 +32,7 @@ func (r *run) resourcesOf(g *api.TaskGroup) *api.AllocatedResources {
 	return res
 }
 
-// memoryMax is the limit of a task that may use more memory than it reserves; -1 is none, 0 the reserved.
+// memoryMax returns the memory limit of a task; -1 means no limit, 0 the reserved amount.
 func memoryMax(ask *api.Resources) int64 {
 	if ask.MemoryMaxMB > 0 {
 		return int64(ask.MemoryMaxMB + ask.SecretsMB)
@@ -40,25 +40,25 @@ func memoryMax(ask *api.Resources) int64 {
 	return int64(ask.MemoryMaxMB)
 }
 
-// Reasons why a node has no capacity for what tasks want for themselves.
+// Reasons why a node lacks exclusive resources.
 const (
 	noCores   = "cores"
 	noDevices = "devices: no devices match request"
 )
 
-// special is what the tasks of a group want for themselves alone: cores and devices. Which of them they get
-// depends on the node. It is empty for most groups.
-type special struct {
+// exclusiveAsk holds the requests of a group's tasks for cores and devices. Which ones they get depends on the node. It is
+// nil for most groups.
+type exclusiveAsk struct {
 	cores   []coreAsk
 	devices []deviceAsk
-	// weight is the sum of the weights of all affinities to devices, without their signs.
+	// weight is the sum of the absolute weights of all device affinities.
 	weight float64
 }
 
 type coreAsk struct {
 	task  string
 	count int
-	// numa is how much the cores should be of one NUMA node.
+	// numa is the NUMA affinity of the cores.
 	numa string
 }
 
@@ -67,12 +67,12 @@ type deviceAsk struct {
 	*feasible.Device
 }
 
-// grant is what a node would give of the special requests.
+// grant is an assignment of a node's cores and devices.
 type grant struct {
 	mhz     int64
 	cores   map[string][]uint16
 	devices []deviceGrant
-	// score is how much the devices are preferred.
+	// score is the affinity score of the devices.
 	score float64
 }
 
@@ -81,14 +81,14 @@ type deviceGrant struct {
 	given *api.AllocatedDeviceResource
 }
 
-func newSpecial(g *api.TaskGroup) *special {
-	var s *special
+func newExclusiveAsk(g *api.TaskGroup) *exclusiveAsk {
+	var s *exclusiveAsk
 	for _, t := range g.Tasks {
 		if t.Resources == nil || t.Resources.Cores <= 0 && len(t.Resources.Devices) == 0 {
 			continue
 		}
 		if s == nil {
-			s = &special{}
+			s = &exclusiveAsk{}
 		}
 		if n := t.Resources.Cores; n > 0 {
 			ask := coreAsk{task: t.Name, count: n}
@@ -106,7 +106,7 @@ func newSpecial(g *api.TaskGroup) *special {
 	if s == nil || len(s.cores)+len(s.devices) == 0 {
 		return nil
 	}
-	// Who is hard to please comes first: all cores of one NUMA node, many of them.
+	// The most constrained requests come first: those for one NUMA node, then those for many cores.
 	slices.SortStableFunc(s.cores, func(a, b coreAsk) int {
 		if a.rank() != b.rank() {
 			return a.rank() - b.rank()
@@ -129,14 +129,14 @@ func (a coreAsk) rank() int {
 	return 2
 }
 
-// How a task wants the cores that it reserves to lie.
+// NUMA affinities of reserved cores.
 const (
 	numaRequire = "require"
 	numaPrefer  = "prefer"
 )
 
-// on is what the node would give now, or why it cannot.
-func (s *special) on(row *fleet.Row) (*grant, string) {
+// grantOn returns an assignment on the node, or why there is none.
+func (s *exclusiveAsk) grantOn(row *fleet.Row) (*grant, string) {
 	g := &grant{}
 	if s == nil {
 		return g, ""
@@ -165,13 +165,13 @@ func (s *special) on(row *fleet.Row) (*grant, string) {
 	return g, ""
 }
 
-// preferred reports whether the group prefers some devices.
-func (s *special) preferred() bool { return s != nil && s.weight > 0 }
+// prefersDevices reports whether the group has device affinities.
+func (s *exclusiveAsk) prefersDevices() bool { return s != nil && s.weight > 0 }
 
-// searchMax bounds the tries to fit the requests of one group on one node.
+// searchMax bounds the attempts to fit the requests of one group on one node.
 const searchMax = 256
 
-// coreSearch gives cores to tasks one after the other, and takes back when a later one finds none.
+// coreSearch assigns cores to tasks in order and backtracks when a later one finds none.
 type coreSearch struct {
 	numa  []fleet.Bits
 	asks  []coreAsk
@@ -201,8 +201,7 @@ func (s *coreSearch) solve(k int, free fleet.Bits) bool {
 	return false
 }
 
-// places are the sets from which the task may take its cores, best first: the NUMA node that has the
-// fewest cores left over.
+// places returns the sets from which the task may take its cores, best first: the NUMA node with the fewest free cores.
 func (s *coreSearch) places(ask coreAsk, free fleet.Bits) []fleet.Bits {
 	var sets []fleet.Bits
 	if ask.rank() < 2 {
@@ -230,8 +229,8 @@ func lowest(set fleet.Bits, n int) []uint16 {
 	return ids
 }
 
-// deviceSearch gives instances to requests one after the other, the best group first, and keeps the way
-// that is preferred most. Where nothing is preferred the first way is the best.
+// deviceSearch assigns instances to requests in order, the best group first, and keeps the assignment with the highest
+// score. Without affinities the first assignment is the best.
 type deviceSearch struct {
 	row   *fleet.Row
 	asks  []deviceAsk
@@ -253,7 +252,7 @@ func newDeviceSearch(row *fleet.Row, asks []deviceAsk) *deviceSearch {
 	return s
 }
 
-// solve serves the requests from the k-th on in all ways, until the tries are used up.
+// solve tries all assignments of the requests from the k-th on, within searchMax.
 func (s *deviceSearch) solve(k int, prefers bool) {
 	if k == len(s.asks) {
 		if !s.found || s.score > s.matched {
@@ -286,7 +285,7 @@ type deviceChoice struct {
 	score float64
 }
 
-// choices are the groups that could serve the request now, the most preferred first.
+// choices returns the device groups that can serve the request, highest score first.
 func (s *deviceSearch) choices(ask deviceAsk) []deviceChoice {
 	var all []deviceChoice
 	for i, g := range s.row.Devices() {
@@ -307,7 +306,7 @@ func (s *deviceSearch) choices(ask deviceAsk) []deviceChoice {
 	return all
 }
 
-// tasks are the resources of the tasks with what the node gives of the special requests.
+// tasks returns the resources of the tasks with the granted cores and devices.
 func (g *grant) tasks(row *fleet.Row, base map[string]*api.AllocatedTaskResources) map[string]*api.AllocatedTaskResources {
 	if len(g.cores)+len(g.devices) == 0 {
 		return base

@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// findDeployment looks the deployment of the job's version up and cancels those of other versions.
+// findDeployment finds the deployment of the job's version and cancels those of other versions.
 func (r *run) findDeployment() {
 	for d := range r.in.View.DeploymentsByJob(r.in.Eval.Namespace, r.in.Eval.JobID) {
 		r.deployments = append(r.deployments, d)
@@ -15,7 +15,7 @@ func (r *run) findDeployment() {
 	r.current, r.out.Plan.DeploymentUpdates = reconcile.Current(r.job, r.deployments)
 }
 
-// addGroup puts a group's part into the deployment, which is created when there is none.
+// addGroup adds a group to the deployment, which it creates if there is none.
 func (r *run) addGroup(group string, s *api.DeploymentState) {
 	d := r.out.Plan.Deployment
 	switch {
@@ -33,13 +33,13 @@ func (r *run) addGroup(group string, s *api.DeploymentState) {
 	r.out.Plan.Deployment, r.current = d, d
 }
 
-// joins reports whether allocations of the group are of the deployment.
-func (r *run) joins(group string) bool {
+// inDeployment reports whether allocations of the group belong to the deployment.
+func (r *run) inDeployment(group string) bool {
 	return r.current != nil && r.current.Active() && r.current.TaskGroups[group] != nil
 }
 
-// settle ends the deployment well when all groups are done with it.
-func (r *run) settle(all bool) {
+// finishDeployment marks the deployment successful when all groups have completed it.
+func (r *run) finishDeployment(all bool) {
 	d := r.current
 	if !all || d == nil || d.CreateIndex == 0 || d.Status != api.DeploymentStatusRunning {
 		return

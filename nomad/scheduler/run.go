@@ -14,46 +14,47 @@ import (
 type run struct {
 	in   Input
 	out  *Output
-	job  *api.Job // nil when gone
+	job  *api.Job // nil when deleted
 	live bool     // the job exists and is not stopped
 	edit *fleet.Edit
 	// allocs are all allocations of the job, by group.
 	allocs map[string][]*api.Allocation
-	// gone are the allocations that the plan stops.
+	// gone are the allocations that the plan stops, by ID.
 	gone map[string]bool
-	// leave are the allocations that leave their volumes together, stopped those of them that the plan stops for another one.
-	leave   []*api.Allocation
-	stopped map[string]bool
+	// leavingTogether are the allocations that release their volumes together; stoppedTogether are those of them that the
+	// plan stopped with another one.
+	leavingTogether []*api.Allocation
+	stoppedTogether map[string]bool
 	// outdated are the allocations that are to be replaced, now or later, by group.
 	outdated map[string][]*api.Allocation
 	// deployments are all of the job; current is the one of its version, or nil.
 	deployments []*api.Deployment
 	current     *api.Deployment
-	// statics remember the rules per group for in-place updates.
+	// statics caches the rules per group for in-place updates.
 	statics map[string]*feasible.Static
 	volumes *feasible.Volumes
 	oversub bool
 	spread  bool
 	// evicted counts the evictions of the plan by job and group.
 	evicted map[string]int
-	// surveys are those that the placers of this run took.
-	surveys []*survey
-	// near are the allocations that are too near to others of the job, by group and id.
-	near map[string]map[string]bool
+	// rankings are the rankings that the placers of this run use.
+	rankings []*ranking
+	// tooNear are the allocations that violate distinct constraints, by group and ID.
+	tooNear map[string]map[string]bool
 	// refused are the groups of a system job that found no capacity, by node.
 	refused map[string][]string
-	// asked is the earliest time that each follow-up was asked for.
+	// asked is the earliest requested time of each follow-up.
 	asked []time.Time
-	// ownClasses says that the run may change out.Classes.
+	// ownClasses reports whether the run may modify out.Classes.
 	ownClasses bool
 }
 
 func newRun(in Input) *run {
-	if in.Eval.WaitUntil.After(in.Now) { // by the clock of who handed it out its time has come
+	if in.Eval.WaitUntil.After(in.Now) { // it is due by the clock of the broker
 		in.Now = in.Eval.WaitUntil
 	}
 	r := &run{
-		in: in, job: in.Job, edit: in.Fleet.Edit(), gone: map[string]bool{}, stopped: map[string]bool{},
+		in: in, job: in.Job, edit: in.Fleet.Edit(), gone: map[string]bool{}, stoppedTogether: map[string]bool{},
 		allocs: map[string][]*api.Allocation{},
 	}
 	if r.job == nil {
@@ -80,7 +81,7 @@ func newRun(in Input) *run {
 	return r
 }
 
-// configure takes over how the cluster places, and what the job's pool says instead.
+// configure reads the scheduler configuration of the cluster and the overrides of the job's node pool.
 func (r *run) configure() {
 	c := r.in.View.SchedulerConfig()
 	algorithm, oversub := c.SchedulerAlgorithm, c.MemoryOversubscriptionEnabled
@@ -90,7 +91,7 @@ func (r *run) configure() {
 			oversub = oversub || p.SchedulerConfiguration.MemoryOversubscriptionEnabled
 		}
 	}
-	r.oversub, r.spread = oversub, (algorithm == api.SchedulerAlgorithmSpread) != r.in.Apart
+	r.oversub, r.spread = oversub, (algorithm == api.SchedulerAlgorithmSpread) != r.in.OppositeAlgorithm
 }
 
 func (r *run) kind() string {
@@ -100,7 +101,7 @@ func (r *run) kind() string {
 	return r.in.Eval.Type
 }
 
-// groups are the names of all groups that the job has or has allocations of, in the job's order.
+// groups returns the names of the job's groups in order, then those of removed groups with allocations.
 func (r *run) groups() []string {
 	var names []string
 	if r.live {
@@ -118,10 +119,10 @@ func (r *run) groups() []string {
 	return append(names, old...)
 }
 
-// queue says that nothing of the group waits yet.
-func (r *run) queue(name string) { r.out.Queued[name] = 0 }
+// resetQueued starts the group's count of queued allocations at zero.
+func (r *run) resetQueued(name string) { r.out.Queued[name] = 0 }
 
-// stop adds the stop of an allocation to the plan and to the overlay.
+// stop adds the stop of an allocation to the plan and frees its resources.
 func (r *run) stop(a *api.Allocation, why, clientStatus string) {
 	stopped := *a
 	stopped.Job = nil
@@ -134,7 +135,7 @@ func (r *run) stop(a *api.Allocation, why, clientStatus string) {
 	r.vacate(a)
 }
 
-// vacate frees in the overlay what the allocation uses.
+// vacate frees the resources of the allocation in the fleet edit.
 func (r *run) vacate(a *api.Allocation) {
 	r.gone[a.ID] = true
 	if i := r.edit.Find(a.NodeID); i >= 0 {
@@ -142,7 +143,7 @@ func (r *run) vacate(a *api.Allocation) {
 	}
 }
 
-// unvacate takes vacate back.
+// unvacate undoes vacate.
 func (r *run) unvacate(a *api.Allocation) {
 	delete(r.gone, a.ID)
 	if i := r.edit.Find(a.NodeID); i >= 0 && !a.ClientTerminal() {
@@ -150,23 +151,23 @@ func (r *run) unvacate(a *api.Allocation) {
 	}
 }
 
-// expect allocates what the plan needs for new allocations, most of which will be on nodes of their own.
-func (r *run) expect(n int) {
+// growPlan allocates space for n new allocations, most of which will be on distinct nodes.
+func (r *run) growPlan(n int) {
 	if p := r.out.Plan; n > 8 && len(p.NodeAllocation) == 0 {
 		p.NodeAllocation = make(map[string][]*api.Allocation, min(n, r.in.Fleet.Len()))
 	}
 }
 
-// add puts an allocation into the plan: a new one, or one that is updated in place.
+// add adds an allocation to the plan: a new one, or one that is updated in place.
 func (r *run) add(a *api.Allocation) {
 	nodes := r.out.Plan.NodeAllocation
 	nodes[a.NodeID] = append(nodes[a.NodeID], a)
 }
 
-// followUpShare is how far apart requests for a follow-up may be to share one.
+// followUpShare is the time span within which requests share one follow-up evaluation.
 const followUpShare = 5 * time.Second
 
-// followUp is the id of an evaluation at that time; requests close to each other share the latest.
+// followUp returns the ID of an evaluation at that time. Requests close to each other share one, at the latest time.
 func (r *run) followUp(at time.Time, trigger, why string) string {
 	for i, e := range r.out.FollowUps {
 		first, last := r.asked[i], e.WaitUntil
@@ -192,8 +193,8 @@ func (r *run) followUp(at time.Time, trigger, why string) string {
 	return e.ID
 }
 
-// full notes that a group of a system job found no capacity on the node.
-func (r *run) full(node, group string) {
+// addFullNode records that a group of a system job found no capacity on the node.
+func (r *run) addFullNode(node, group string) {
 	if r.refused == nil {
 		r.refused = map[string][]string{}
 	}
@@ -201,9 +202,9 @@ func (r *run) full(node, group string) {
 	r.out.FullNodes = append(r.out.FullNodes, node)
 }
 
-// watch finds the evaluations of the job that wait for one node each. Those that were refused before another
-// placed everything are about to be cancelled, and those that were not told of a group do not wait for it.
-func (r *run) watch() {
+// findWatched finds the job's blocked evaluations that wait for one node each. It skips those older than an evaluation
+// that placed everything, because they are about to be cancelled, and those that do not cover a refused group.
+func (r *run) findWatched() {
 	if len(r.out.FullNodes) == 0 {
 		return
 	}
@@ -219,8 +220,8 @@ func (r *run) watch() {
 	}
 	r.out.Watched = map[string]string{}
 	for _, e := range waiting {
-		untold := func(group string) bool { return e.FailedTGAllocs[group] == nil }
-		if e.SnapshotIndex >= placed && !slices.ContainsFunc(r.refused[e.NodeID], untold) {
+		uncovered := func(group string) bool { return e.FailedTGAllocs[group] == nil }
+		if e.SnapshotIndex >= placed && !slices.ContainsFunc(r.refused[e.NodeID], uncovered) {
 			r.out.Watched[e.NodeID] = e.ID
 		}
 	}

@@ -22,9 +22,9 @@ func (r *run) system() {
 			r.stopGroup(name)
 			continue
 		}
-		r.queue(name)
+		r.resetQueued(name)
 		s := &systemGroup{
-			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, had: map[string]bool{}, tried: map[string]bool{}, moved: map[string]*api.Allocation{}, ended: map[string][]*api.Allocation{}, redo: map[string]bool{},
+			run: r, group: g, desired: &api.DesiredUpdates{}, byNode: map[string]*api.Allocation{}, hadAlloc: map[string]bool{}, hadCanary: map[string]bool{}, migrating: map[string]*api.Allocation{}, ended: map[string][]*api.Allocation{}, outdatedWork: map[string]bool{},
 			roll: reconcile.RolloutOf(g, r.current), name: reconcile.Name(r.job.ID, name, 0),
 		}
 		r.out.Plan.Annotations.DesiredTGUpdates[name] = s.desired
@@ -33,7 +33,7 @@ func (r *run) system() {
 		s.place()
 		settled = settled && s.settled()
 	}
-	r.settle(settled)
+	r.finishDeployment(settled)
 	r.out.Missing = r.volumes.Missing()
 }
 
@@ -44,7 +44,7 @@ func (r *run) stopGroup(name string) {
 	for _, s := range res.Stop {
 		r.stop(s.Alloc, s.Description, s.ClientStatus)
 	}
-	r.queue(name)
+	r.resetQueued(name)
 	desired := res.Desired
 	r.out.Plan.Annotations.DesiredTGUpdates[name] = &desired
 }
@@ -54,44 +54,43 @@ type systemGroup struct {
 	run     *run
 	group   *api.TaskGroup
 	desired *api.DesiredUpdates
-	// name is that of all allocations.
+	// name is the name of all allocations of the group.
 	name string
-	// byNode is what a node keeps or, in replace, what is to be replaced there; what is in update goes over
-	// to the job's version.
+	// byNode are the allocations that stay, by node. Those also in replace are to be replaced, those in update are
+	// updated in place.
 	byNode map[string]*api.Allocation
-	// had are the nodes of which the group had an allocation, whatever became of it.
-	had map[string]bool
-	// tried are those of which it had a canary of the deployment.
-	tried map[string]bool
-	// moved are those that somebody wants stopped, by node. What follows one there names it: the plan leaves it out when
-	// the work was finished meanwhile.
-	moved   map[string]*api.Allocation
-	replace []*api.Allocation
-	update  []*api.Allocation
-	static  *feasible.Static
-	placer  *placer
-	// roll is the group's part of the deployment, members and canaries are its allocations; ran says that
-	// this version has some.
+	// hadAlloc are the nodes that ever ran an allocation of the group.
+	hadAlloc map[string]bool
+	// hadCanary are the nodes that ran a canary of the deployment.
+	hadCanary map[string]bool
+	// migrating are the allocations that are to migrate, by node. Their successors name them as previous allocations: the plan
+	// omits the successor when the work finished in the meantime.
+	migrating map[string]*api.Allocation
+	replace   []*api.Allocation
+	update    []*api.Allocation
+	static    *feasible.Static
+	placer    *placer
+	// roll is the group's part of the deployment; members and canaries count its allocations. ran reports whether
+	// this version has allocations.
 	roll     reconcile.Rollout
 	members  reconcile.Health
 	canaries int
 	ran      bool
-	// waiting counts nodes that wait for something: placed on now, resting, or not allowed yet.
+	// waiting counts nodes with unfinished work: placed on now, backing off, or not allowed yet.
 	waiting int
-	// ended are the allocations of this version that failed, or ended although they were to go on, per node, newest
-	// first.
+	// ended are the allocations of this version that failed or ended unexpectedly, per node, newest first.
 	ended map[string][]*api.Allocation
-	// redo are nodes where the newest finished work is not what the job asks for.
-	redo map[string]bool
+	// outdatedWork are nodes whose newest finished allocation did different work than the job specifies.
+	outdatedWork map[string]bool
 }
 
-// A node on which a system job failed or ended is tried again after retryFirst; each further end doubles that.
+// A system job that failed or ended on a node is retried there after retryFirst; each further failure doubles the delay.
 const (
 	retryFirst = 5 * time.Second
 	retryMax   = time.Hour
 )
 
-// review decides about the allocations that exist.
+// review classifies the existing allocations.
 func (s *systemGroup) review() {
 	s.static = feasible.NewStatic(s.run.job, s.group)
 	allocs := slices.Clone(s.run.allocs[s.group.Name])
@@ -102,9 +101,9 @@ func (s *systemGroup) review() {
 }
 
 func (s *systemGroup) reviewOne(a *api.Allocation) {
-	s.ran, s.had[a.NodeID] = s.ran || s.current(a), true
+	s.ran, s.hadAlloc[a.NodeID] = s.ran || s.current(a), true
 	if s.roll.Member(a) && a.DeploymentStatus != nil && a.DeploymentStatus.Canary {
-		s.tried[a.NodeID] = true
+		s.hadCanary[a.NodeID] = true
 	}
 	if a.ServerTerminal() {
 		return
@@ -113,8 +112,8 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 		switch {
 		case s.finished(a) && s.byNode[a.NodeID] == nil:
 			s.byNode[a.NodeID] = a
-		case s.once() && reconcile.Finished(a): // what it did before that is older still
-			s.redo[a.NodeID] = true
+		case s.isSysbatch() && reconcile.Finished(a): // earlier work is older still
+			s.outdatedWork[a.NodeID] = true
 		case s.current(a) && !a.DesiredTransition.Migrate:
 			s.ended[a.NodeID] = append(s.ended[a.NodeID], a)
 		}
@@ -125,10 +124,10 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 	switch {
 	case fate.Lost != "":
 		s.stop(a, fate.Lost, api.AllocClientStatusLost)
-	case fate.Unknown: // nobody can take its place elsewhere
+	case fate.Unknown: // no other node can replace it
 		s.byNode[a.NodeID] = a
-		if m, news := reconcile.Forgotten(a, fate, s.run.comesBack(a)); news {
-			s.run.amend(m)
+		if m, news := reconcile.Forgotten(a, fate, s.run.hasFollowUp(a)); news {
+			s.run.updateStatus(m)
 			if m.ClientStatus != "" {
 				s.desired.Disconnect++
 			}
@@ -141,30 +140,30 @@ func (s *systemGroup) reviewOne(a *api.Allocation) {
 	case a.DesiredTransition.Migrate:
 		s.stop(a, reconcile.Migrating, "")
 		s.desired.Migrate++
-		s.moved[a.NodeID] = a
-	case s.byNode[a.NodeID] != nil || !s.reaches(n) && !s.holds(n):
+		s.migrating[a.NodeID] = a
+	case s.byNode[a.NodeID] != nil || !s.inPoolAndDatacenter(n) && !s.needsPlugin(n):
 		s.stop(a, reconcile.NotNeeded, "")
 	default:
 		s.byNode[a.NodeID] = a
-		s.renew(a, n)
+		s.updateAlloc(a, n)
 	}
 }
 
-func (s *systemGroup) once() bool { return s.run.kind() == api.JobTypeSysbatch }
+func (s *systemGroup) isSysbatch() bool { return s.run.kind() == api.JobTypeSysbatch }
 
-// finished reports whether a sysbatch allocation did the work that the job's version asks for: an older version
-// may have asked for the same.
+// finished reports whether a sysbatch allocation did the work that the job specifies. An older version may specify the
+// same work.
 func (s *systemGroup) finished(a *api.Allocation) bool {
-	return s.once() && reconcile.Finished(a) && !s.redo[a.NodeID] && reconcile.SameWork(a, s.run.job)
+	return s.isSysbatch() && reconcile.Finished(a) && !s.outdatedWork[a.NodeID] && reconcile.SameWork(a, s.run.job)
 }
 
 func (s *systemGroup) current(a *api.Allocation) bool {
 	return a.Job != nil && a.Job.Version == s.run.job.Version && a.Job.CreateIndex == s.run.job.CreateIndex
 }
 
-// rests reports whether the node is left alone for now because the job failed or ended there; a
-// follow-up evaluation comes when that is over.
-func (s *systemGroup) rests(node string) bool {
+// backsOff reports whether the job failed or ended on the node and its retry delay has not passed. A follow-up evaluation
+// retries it.
+func (s *systemGroup) backsOff(node string) bool {
 	ends := s.ended[node]
 	if len(ends) == 0 || ends[0].DesiredTransition.ForceReschedule {
 		return false
@@ -175,15 +174,15 @@ func (s *systemGroup) rests(node string) bool {
 	if last.FollowupEvalID == s.run.in.Eval.ID && last.FollowupEvalID != "" || !due.After(s.run.in.Now.Add(time.Second)) {
 		return false
 	}
-	if !s.run.comesBack(last) {
-		s.run.amend(reconcile.Amend{Alloc: last, RescheduleAt: due})
+	if !s.run.hasFollowUp(last) {
+		s.run.updateStatus(reconcile.Amend{Alloc: last, RescheduleAt: due})
 		s.desired.RescheduleLater++
 	}
 	return true
 }
 
-// renew finds how a running allocation comes to the job's version.
-func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
+// updateAlloc decides how a running allocation changes to the job's version.
+func (s *systemGroup) updateAlloc(a *api.Allocation, n *api.Node) {
 	j := s.run.job
 	if a.Job != nil && a.Job.JobModifyIndex == j.JobModifyIndex && a.Job.CreateIndex == j.CreateIndex {
 		s.desired.Ignore++
@@ -195,8 +194,8 @@ func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
 		}
 		return
 	}
-	if reason, _ := s.static.Refusal(n); reason != "" || !s.reaches(n) {
-		if s.holds(n) { // as it is, until its volumes have left
+	if reason, _ := s.static.Refusal(n); reason != "" || !s.inPoolAndDatacenter(n) {
+		if s.needsPlugin(n) { // unchanged until its volumes are detached
 			s.desired.Ignore++
 			return
 		}
@@ -205,7 +204,7 @@ func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
 		return
 	}
 	if reconcile.Destructive(a.Job, j, s.group.Name) {
-		if !feasible.Takes(s.run.in.View, n, j, s.group) { // nothing new may come there, and nobody wants the old one
+		if !feasible.Takes(s.run.in.View, n, j, s.group) { // the node accepts nothing new, and the old version is not wanted
 			delete(s.byNode, a.NodeID)
 			s.stop(a, reconcile.NotNeeded, "")
 			return
@@ -216,20 +215,20 @@ func (s *systemGroup) renew(a *api.Allocation, n *api.Node) {
 	s.update = append(s.update, a)
 }
 
-// reaches reports whether the node is of the job's pool and datacenters.
-func (s *systemGroup) reaches(n *api.Node) bool {
+// inPoolAndDatacenter reports whether the node is in the job's pool and datacenters.
+func (s *systemGroup) inPoolAndDatacenter(n *api.Node) bool {
 	return s.static.InPool(n) && s.static.InDatacenter(n)
 }
 
-// holds reports whether the node needs the plugin that the group runs for its volumes.
-func (s *systemGroup) holds(n *api.Node) bool { return feasible.Holds(s.run.in.View, n, s.group) }
+// needsPlugin reports whether volumes on the node need the plugin that the group runs.
+func (s *systemGroup) needsPlugin(n *api.Node) bool { return feasible.Holds(s.run.in.View, n, s.group) }
 
 func (s *systemGroup) stop(a *api.Allocation, why, client string) {
 	s.desired.Stop++
 	s.run.stop(a, why, client)
 }
 
-// rollOut begins a deployment, or keeps its total in step with the nodes, and updates in place.
+// rollOut creates a deployment or updates its total to the number of nodes, and updates in place.
 func (s *systemGroup) rollOut() {
 	s.placer = newPlacer(s.run, s.group)
 	total, name := s.candidates(), s.group.Name
@@ -241,7 +240,7 @@ func (s *systemGroup) rollOut() {
 	case now != nil && (now.DesiredTotal != total || s.roll.Unpromoted() && now.DesiredCanaries > max(1, total)):
 		changed := *now
 		changed.DesiredTotal = total
-		if s.roll.Unpromoted() { // there may be fewer nodes to try it out on than there were
+		if s.roll.Unpromoted() { // there may be fewer nodes for canaries than before
 			changed.DesiredCanaries = min(changed.DesiredCanaries, max(1, total))
 		}
 		s.run.addGroup(name, &changed)
@@ -253,8 +252,8 @@ func (s *systemGroup) rollOut() {
 	}
 }
 
-// candidates counts the nodes that have capacity or an allocation, unless that is of this version already and
-// was not brought by the deployment.
+// candidates counts the nodes with capacity or an allocation. It omits allocations that already had this version before
+// the deployment.
 func (s *systemGroup) candidates() int {
 	n := 0
 	for i := range s.run.edit.Size() {
@@ -264,100 +263,101 @@ func (s *systemGroup) candidates() int {
 		}
 		switch a := s.byNode[row.Node.ID]; {
 		case a == nil:
-			if _, full := s.placer.refusal(row); !full && s.suits(i, row.Node) {
+			if _, full := s.placer.refusal(row); !full && s.wanted(i, row.Node) {
 				n++
 			}
-		case s.roll.Member(a) && s.suits(i, row.Node), !s.current(a) && s.takes(i, row.Node): // what stays as it is is not rolled out
+		case s.roll.Member(a) && s.wanted(i, row.Node), !s.current(a) && s.allows(i, row.Node): // unchanged allocations are not part of the roll-out
 			n++
 		}
 	}
 	return n
 }
 
-// takes reports whether the rules allow an allocation on the node: it takes part in placement, or needs the plugin that
-// the group runs.
-func (s *systemGroup) takes(i int, n *api.Node) bool {
-	if s.placer.fit[i].ok() || !feasible.Serves(s.run.in.View, n, s.run.job, s.group) {
-		return s.placer.fit[i].ok()
+// allows reports whether the rules allow an allocation on the node: the node accepts placements or needs the group's
+// plugin.
+func (s *systemGroup) allows(i int, n *api.Node) bool {
+	if s.placer.ranks[i].ok() || !feasible.Serves(s.run.in.View, n, s.run.job, s.group) {
+		return s.placer.ranks[i].ok()
 	}
 	reason, _ := s.static.Refusal(n)
-	return reason == "" && s.reaches(n)
+	return reason == "" && s.inPoolAndDatacenter(n)
 }
 
-// suits reports whether a node without an allocation is to have one: it takes it, or has left the job and needs the plugin.
-func (s *systemGroup) suits(i int, n *api.Node) bool {
-	return s.takes(i, n) || s.run.kind() == api.JobTypeSystem && feasible.Left(s.run.in.View, n, s.run.job, s.group, s.had[n.ID])
+// wanted reports whether a node without an allocation is to have one: the rules allow it, or the node no longer matches
+// the job and needs its plugin.
+func (s *systemGroup) wanted(i int, n *api.Node) bool {
+	return s.allows(i, n) || s.run.kind() == api.JobTypeSystem && feasible.Left(s.run.in.View, n, s.run.job, s.group, s.hadAlloc[n.ID])
 }
 
-// place replaces what must be replaced and fills the nodes that have nothing. Until canaries are promoted,
-// only they are placed.
+// place replaces outdated allocations and places on nodes without one. Until canaries are promoted, it places only
+// canaries.
 func (s *systemGroup) place() {
 	if s.roll.Unpromoted() {
-		s.tryOut()
+		s.placeCanaries()
 	} else {
 		s.replaceSome(s.roll.Limit(len(s.replace), s.members, 0), false)
-		s.run.expect(s.run.edit.Size() - len(s.byNode))
-		for i, node := range s.empty() {
-			if s.rests(node) {
+		s.run.growPlan(s.run.edit.Size() - len(s.byNode))
+		for i, node := range s.emptyNodes() {
+			if s.backsOff(node) {
 				s.waiting++
 				continue
 			}
 			s.desired.Place++
-			if s.placeOn(s.placer, i, s.moved[node], false) {
+			if s.placeOn(s.placer, i, s.migrating[node], false) {
 				s.waiting++
 			}
 		}
 	}
-	s.explainNowhere()
+	s.explainNoNode()
 }
 
-// tryOut places the canaries that are missing: where one was that has gone, so that no other node loses what it has; in
-// place of older allocations; and else on nodes that have none. One that failed comes back to its node, later.
-func (s *systemGroup) tryOut() {
+// placeCanaries places the missing canaries: first on nodes that had one, so that no further node is updated; then in
+// place of older allocations; then on nodes without an allocation. A failed canary is retried on its node after a delay.
+func (s *systemGroup) placeCanaries() {
 	missing := max(0, s.roll.Canaries()-s.canaries)
 	if s.roll.Halted() {
 		missing = 0
 	}
 	var others []int
-	for i, node := range s.empty() {
+	for i, node := range s.emptyNodes() {
 		s.waiting++
 		switch {
-		case !s.tried[node]:
+		case !s.hadCanary[node]:
 			others = append(others, i)
 		case missing == 0:
-		case s.rests(node):
+		case s.backsOff(node):
 			missing--
-		case s.fill(i):
+		case s.placeCanary(i):
 			missing--
 		}
 	}
 	missing -= s.replaceSome(min(missing, len(s.replace)), true)
 	for _, i := range others {
-		if missing > 0 && !s.rests(s.run.edit.Row(i).Node.ID) && s.fill(i) {
+		if missing > 0 && !s.backsOff(s.run.edit.Row(i).Node.ID) && s.placeCanary(i) {
 			missing--
 		}
 	}
 }
 
-// fill places a canary on a node that has no allocation.
-func (s *systemGroup) fill(i int) bool {
+// placeCanary places a canary on a node without an allocation.
+func (s *systemGroup) placeCanary(i int) bool {
 	s.desired.Canary++
-	return s.placeOn(s.placer, i, s.moved[s.run.edit.Row(i).Node.ID], true)
+	return s.placeOn(s.placer, i, s.migrating[s.run.edit.Row(i).Node.ID], true)
 }
 
-// empty are the nodes that are to have an allocation and have none, with their ids.
-func (s *systemGroup) empty() iter.Seq2[int, string] {
+// emptyNodes returns the nodes that are to have an allocation and have none, with their IDs.
+func (s *systemGroup) emptyNodes() iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		for i := range s.run.edit.Size() {
 			row := s.run.edit.Row(i)
-			if row != nil && s.byNode[row.Node.ID] == nil && s.suits(i, row.Node) && !yield(i, row.Node.ID) {
+			if row != nil && s.byNode[row.Node.ID] == nil && s.wanted(i, row.Node) && !yield(i, row.Node.ID) {
 				return
 			}
 		}
 	}
 }
 
-// replaceSome replaces the first n of those that must be replaced, and answers for how many there was capacity.
+// replaceSome replaces the first n outdated allocations and returns for how many there was capacity.
 func (s *systemGroup) replaceSome(n int, canaries bool) (done int) {
 	p := s.placer
 	s.waiting += len(s.replace)
@@ -370,7 +370,7 @@ func (s *systemGroup) replaceSome(n int, canaries bool) (done int) {
 		}
 		p.vacate(a)
 		if !s.placeOn(p, s.run.edit.Find(a.NodeID), a, canaries) {
-			if _, leaves, _ := p.makeWay(p.newAlloc(&reconcile.Place{Name: s.name, Previous: a}), a); !leaves {
+			if _, leaves, _ := p.placeAfterOutdated(p.newAlloc(&reconcile.Place{Name: s.name, Previous: a}), a); !leaves {
 				p.unvacate(a)
 				continue
 			}
@@ -381,20 +381,20 @@ func (s *systemGroup) replaceSome(n int, canaries bool) (done int) {
 	return done
 }
 
-// explainNowhere says in a dry run why no node at all suits the group. It is no failure: nobody waits for a node.
-func (s *systemGroup) explainNowhere() {
+// explainNoNode records in a dry run why no node matches the group. It is not a failure: no evaluation waits for a node.
+func (s *systemGroup) explainNoNode() {
 	if !s.run.in.Eval.AnnotatePlan || len(s.byNode) > 0 || s.run.out.Failed[s.group.Name] != nil {
 		return
 	}
 	for i := range s.run.edit.Size() {
-		if s.placer.fit[i].ok() {
+		if s.placer.ranks[i].ok() {
 			return
 		}
 	}
-	s.run.out.Failed[s.group.Name] = s.placer.seen.metric()
+	s.run.out.Failed[s.group.Name] = s.placer.counts.metric()
 }
 
-// settled reports whether nothing is left to do and the group's part of the deployment is done.
+// settled reports whether no work is left and the group's part of the deployment is complete.
 func (s *systemGroup) settled() bool {
 	return s.waiting+len(s.update)+s.members.Undecided+s.members.Unhealthy == 0 && s.roll.Done()
 }
@@ -411,36 +411,36 @@ func (s *systemGroup) placeOn(p *placer, i int, prev *api.Allocation, canary boo
 		r.add(a)
 		return true
 	}
-	s.refuse(p, i, ask)
+	s.recordRefusal(p, i, ask)
 	return false
 }
 
-// refuse counts a node without capacity, or whose volumes others have, as a failure; a node that the rules leave out is
-// none.
-func (s *systemGroup) refuse(p *placer, i int, ask *feasible.VolumeAsk) {
+// recordRefusal counts a node without capacity, or whose volumes other allocations use, as a failure. A node that the
+// rules exclude is not a failure.
+func (s *systemGroup) recordRefusal(p *placer, i int, ask *feasible.VolumeAsk) {
 	row := s.run.edit.Row(i)
 	if p.failed == nil {
-		p.failed = p.seen.metric()
+		p.failed = p.counts.metric()
 	}
 	reason, full := p.refusal(row)
 	waits := false // for the volumes, not for the node
 	switch {
 	case reason != "" && !full:
-		filtered(p.failed, row.Node, reason, 1)
+		countFiltered(p.failed, row.Node, reason, 1)
 		return
 	case reason == "" && ask != nil && ask.Refusal(row.Node) != "":
-		filtered(p.failed, row.Node, ask.Refusal(row.Node), 1)
+		countFiltered(p.failed, row.Node, ask.Refusal(row.Node), 1)
 		if waits = ask.Impossible() != "" || ask.Taken(row.Node); !waits {
 			return
 		}
 	case reason == "":
-		exhausted(p.failed, row.Node, "network: dynamic port selection failed")
+		countExhausted(p.failed, row.Node, "network: dynamic port selection failed")
 	default:
-		exhausted(p.failed, row.Node, reason)
+		countExhausted(p.failed, row.Node, reason)
 	}
 	s.run.out.Failed[s.group.Name] = p.failed
 	s.run.out.Queued[s.group.Name]++
 	if !waits && (ask == nil || ask.Impossible() == "") {
-		s.run.full(row.Node.ID, s.group.Name)
+		s.run.addFullNode(row.Node.ID, s.group.Name)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 )
 
-// View is what the scheduler reads of a snapshot; a read transaction of the state store is one.
+// View is the part of a state snapshot that the scheduler reads. A read transaction of the state store implements it.
 type View interface {
 	Index() uint64
 	Node(id string) *api.Node
@@ -28,43 +28,43 @@ type View interface {
 // Input is one evaluation to be processed.
 type Input struct {
 	View View
-	// Fleet has at least the changes that View has.
+	// Fleet is at least as recent as View.
 	Fleet *fleet.Fleet
 	Eval  *api.Evaluation
-	// Job is used instead of the stored one when set: for dry runs.
+	// Job, when set, replaces the stored job: for dry runs.
 	Job *api.Job
 	Now time.Time
-	// NewID makes ids of allocations and evaluations.
+	// NewID returns IDs for allocations and evaluations.
 	NewID func() string
-	// Seed decides between equally good nodes.
+	// Seed breaks ties between nodes with equal scores.
 	Seed uint64
-	// Crowded are nodes that others filled while earlier attempts at the evaluation chose them: they are taken
-	// when nothing else will do.
-	Crowded []string
-	// Apart ranks nodes by the algorithm that the cluster does not have: earlier attempts came too late, again and again,
-	// where the others place too.
-	Apart bool
-	// Memory keeps what was found out about the nodes for the next evaluation; nil keeps nothing.
-	Memory *Memory
+	// Contended are nodes whose placements were rejected in earlier attempts of the evaluation, because other plans
+	// filled them first. They are used only when no other node fits.
+	Contended []string
+	// OppositeAlgorithm ranks nodes by the algorithm that the cluster is not configured with. Set it when earlier
+	// attempts lost to concurrent plans repeatedly.
+	OppositeAlgorithm bool
+	// Rankings caches node rankings for the next evaluation; nil caches nothing.
+	Rankings *RankingCache
 }
 
-// Output is what the evaluation leads to.
+// Output is the result of an evaluation.
 type Output struct {
 	Plan *api.Plan
-	// DeploymentID is the deployment that the job's version is rolled out by; "" when there is none.
+	// DeploymentID is the deployment of the job's version; "" when there is none.
 	DeploymentID string
-	// Failed says per group why not all of it could be placed.
+	// Failed holds, per group, why some allocations were not placed.
 	Failed map[string]*api.AllocationMetric
-	// Queued counts per group what could not be placed.
+	// Queued counts, per group, the allocations that were not placed.
 	Queued map[string]int
-	// FollowUps are evaluations to be created, whose ids the plan mentions.
+	// FollowUps are evaluations to be created; the plan refers to their IDs.
 	FollowUps []*api.Evaluation
-	// Classes, Escaped and Missing say what a blocked evaluation waits for.
+	// Classes, Escaped and Missing define what a blocked evaluation waits for.
 	Classes map[string]bool
 	Escaped bool
 	Missing []string
-	// FullNodes are nodes on which a system job found no capacity, and Watched the evaluations that wait for one
-	// already, by node.
+	// FullNodes are nodes on which a system job found no capacity. Watched are the existing evaluations that wait for
+	// one node, by node.
 	FullNodes []string
 	Watched   map[string]string
 }
@@ -81,21 +81,21 @@ func Schedule(in Input) *Output {
 	r := newRun(in)
 	if r.job != nil {
 		for _, g := range r.job.TaskGroups {
-			r.queue(g.Name)
+			r.resetQueued(g.Name)
 		}
 	}
 	switch r.kind() {
 	case api.JobTypeSystem, api.JobTypeSysbatch:
 		r.system()
-		r.watch()
+		r.findWatched()
 	default:
 		r.generic()
 	}
 	if r.current != nil {
 		r.out.DeploymentID = r.current.ID
 	}
-	for _, s := range r.surveys {
-		in.Memory.give(s)
+	for _, s := range r.rankings {
+		in.Rankings.put(s)
 	}
 	return r.out
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// Affinities are the preferences of a job, a group and its tasks about nodes.
+// Affinities are the node affinities of a job, a group and its tasks.
 type Affinities struct {
 	rules   []*feasible.Rule
 	weights []float64
 	total   float64
 }
 
-// NewAffinities gathers the affinities of the group.
+// NewAffinities returns the affinities of the group.
 func NewAffinities(j *api.Job, g *api.TaskGroup) *Affinities {
 	a := &Affinities{}
 	a.add(j.Affinities)
@@ -33,7 +33,7 @@ func (a *Affinities) add(list []*api.Affinity) {
 	}
 }
 
-// Score is the weight that the node matches, as a share of all weight; false when there is nothing to say.
+// Score returns the matched weight as a share of the total weight; false when there are no affinities.
 func (a *Affinities) Score(n *api.Node) (float64, bool) {
 	if a.total == 0 {
 		return 0, false

@@ -6,7 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/fleet"
 )
 
-// Names of the parts of a score, as they are shown.
+// Names of the parts of a score in the API.
 const (
 	PartFit          = "binpack"
 	PartAntiAffinity = "job-anti-affinity"
@@ -19,7 +19,7 @@ const (
 
 const fitMax = 18
 
-// BinPack prefers full nodes: 0 for an empty node, 1 for a full one. used includes what is to be placed.
+// BinPack prefers full nodes: 0 for an empty node, 1 for a full one. used includes the allocation to be placed.
 func BinPack(total, used fleet.Amount) float64 {
 	s := 20 - math.Pow(10, freeShare(total.CPU, used.CPU)) - math.Pow(10, freeShare(total.MemoryMB, used.MemoryMB))
 	return clamp(s) / fitMax
@@ -40,11 +40,11 @@ func freeShare(total, used int64) float64 {
 	return 1 - float64(used)/float64(total)
 }
 
-// Preemption is the part for a node on which others are evicted: 1 when little is lost, 0 when much is. net
-// is the highest priority among them, and the sum of all divided by it.
+// Preemption returns the part for a node with evictions: 1 when they cost little, 0 when they cost much. net is the highest
+// evicted priority plus the sum of all evicted priorities divided by it.
 func Preemption(net float64) float64 { return 1 / (1 + math.Exp(0.0048*(net-2048))) }
 
-// AntiAffinity is the part for a node that has collisions allocations of the same group already.
+// AntiAffinity returns the part for a node that already runs the given number of allocations of the group.
 func AntiAffinity(collisions, desired int) float64 {
 	return -float64(collisions+1) / float64(max(desired, 1))
 }

@@ -1,6 +1,6 @@
 package rank
 
-// entry is a candidate of a heap.
+// entry is a candidate in a heap.
 type entry struct {
 	sum  float64
 	node int32
@@ -19,8 +19,8 @@ func (e *entry) precedes(c Candidate) bool {
 	return e.tie < c.Tie || e.tie == c.Tie && int(e.node) < c.Node
 }
 
-// heap is a binary heap that notes where each node is; container/heap would box every entry. It is put in
-// order when it is first read, so that filling it costs little. The list begins at 1.
+// heap is a binary heap that records the slot of each node; container/heap would box every entry. It is ordered on the
+// first read, so that filling it is cheap. The list begins at 1.
 type heap struct {
 	group   group
 	list    []entry
@@ -29,7 +29,7 @@ type heap struct {
 
 func (h *heap) len() int { return len(h.list) - 1 }
 
-// top is the first entry. It is to be read before the heap changes.
+// top returns the first entry, which is valid until the heap changes.
 func (h *heap) top(places []place) *entry {
 	if !h.ordered {
 		h.ordered = true
@@ -54,7 +54,7 @@ func (h *heap) push(e entry, places []place) {
 	h.replace(h.len(), e, places)
 }
 
-// replace puts an entry where another one was.
+// replace replaces the entry at a slot.
 func (h *heap) replace(i int, e entry, places []place) {
 	if !h.ordered {
 		h.set(i, e, places)

@@ -32,11 +32,11 @@ func TestFitScores(t *testing.T) {
 	}
 }
 
-// The board answers what looking at every candidate answers.
+// The queue returns what a scan of every candidate returns.
 func TestBoardFindsTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const nodes = 30
-		b := rank.NewBoard(nodes)
+		b := rank.NewQueue(nodes)
 		all := map[int]rank.Candidate{}
 		boosts := []float64{0, rapid.Float64Range(-1, 1).Draw(t, "boost")}
 		boost := func(tuple int) float64 { return boosts[tuple] }
@@ -136,7 +136,7 @@ func evenly(used map[string]int, value string) float64 {
 }
 
 func TestTopLeavesTheBoardAsItIs(t *testing.T) {
-	b := rank.NewBoard(5)
+	b := rank.NewQueue(5)
 	for i := range 5 {
 		b.Put(rank.Candidate{Node: i, Tuple: i % 2, Sum: float64(i) / 10, Parts: 1})
 	}

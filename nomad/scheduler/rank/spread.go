@@ -8,15 +8,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// implicit is the target of all values that no target names.
+// implicit is the target of all values without a target of their own.
 const implicit = "*"
 
-// Spreads counts how a group is spread over the values of some attributes and says how welcome one
-// more allocation would be.
+// Spreads counts how a group is spread over attribute values and scores further allocations.
 type Spreads struct {
 	all    []*spread
 	tuples map[string]int
-	// values are the numbers of the values per tuple and spread; none where a node has no such attribute.
+	// values are the value numbers per tuple and spread; none where a node lacks the attribute.
 	values [][]int32
 }
 
@@ -29,7 +28,7 @@ type spread struct {
 	wanted map[string]float64
 
 	numbers map[string]int32
-	// desired is what is wanted of each value, 0 where nothing is, and used how many there are.
+	// desired is the desired count of each value (0: no target), and used the present count.
 	desired []float64
 	used    []int
 	// levels counts the values by their use. low and high are the least and the most use of those in use,
@@ -38,7 +37,7 @@ type spread struct {
 	low, high int
 }
 
-// number is that of a value.
+// number returns the number of a value.
 func (sp *spread) number(value string) int32 {
 	n, known := sp.numbers[value]
 	if !known {
@@ -84,7 +83,7 @@ func (sp *spread) reset() {
 	sp.low, sp.high = 0, 0
 }
 
-// NewSpreads gathers the spreads of the job and the group.
+// NewSpreads returns the spreads of the job and the group.
 func NewSpreads(j *api.Job, g *api.TaskGroup) *Spreads {
 	s := &Spreads{tuples: map[string]int{}}
 	sum := 0.0
@@ -121,7 +120,7 @@ func wantedOf(sp *api.Spread, count int) map[string]float64 {
 	return m
 }
 
-// Reset forgets all counts.
+// Reset sets all counts to zero.
 func (s *Spreads) Reset() {
 	for _, sp := range s.all {
 		sp.reset()
@@ -131,7 +130,7 @@ func (s *Spreads) Reset() {
 // Empty reports whether there are no spreads.
 func (s *Spreads) Empty() bool { return len(s.all) == 0 }
 
-// Tuple numbers the combination of values that the node has.
+// Tuple returns the number of the node's combination of values.
 func (s *Spreads) Tuple(n *api.Node) int {
 	if len(s.all) == 0 {
 		return 0
@@ -167,7 +166,7 @@ func (s *Spreads) Count(tuple, n int) {
 	}
 }
 
-// Boost is the part for one more allocation on a node of the tuple.
+// Boost returns the spread part for an additional allocation on a node of the tuple.
 func (s *Spreads) Boost(tuple int) float64 {
 	sum := 0.0
 	for i, sp := range s.all {
@@ -185,7 +184,7 @@ func (s *Spreads) Boost(tuple int) float64 {
 	return sum
 }
 
-// evenBoost pulls towards the values that are used least.
+// evenBoost favours the least used values.
 func (sp *spread) evenBoost(current int) float64 {
 	low, high := sp.low, sp.high
 	if high == 0 {

@@ -6,53 +6,52 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// surveysMax bounds the surveys that are kept, each of which holds about 60 bytes per node.
-const surveysMax = 64
+// rankingsMax bounds the cached rankings, each of which holds about 60 bytes per node.
+const rankingsMax = 64
 
-// Memory keeps surveys of the nodes from one evaluation to the next, for groups that ask the same. It
-// belongs to one line of fleets and to one worker: it is not to be used by two evaluations at once. A nil
-// memory remembers nothing.
-type Memory struct {
-	kept []*survey // oldest first
-	// shape is that of the group that asked last; it is written over by the next.
+// RankingCache keeps rankings of the nodes between evaluations, for task groups with equal requests. It belongs
+// to one history of fleets and one worker and is not safe for concurrent use. A nil cache keeps nothing.
+type RankingCache struct {
+	entries []*ranking // oldest first
+	// shape is the shape of the last get; the next one overwrites it.
 	shape []byte
 }
 
-// take hands out a survey that serves the group, or nil.
-func (m *Memory) take(r *run, g *api.TaskGroup) *survey {
+// get removes and returns a ranking for the group, or nil.
+func (m *RankingCache) get(r *run, g *api.TaskGroup) *ranking {
 	if m == nil {
 		return nil
 	}
 	m.shape = appendShape(m.shape[:0], r, g)
-	for i := len(m.kept) - 1; i >= 0; i-- {
-		if s := m.kept[i]; s.shape == string(m.shape) {
-			m.kept = slices.Delete(m.kept, i, i+1)
+	for i := len(m.entries) - 1; i >= 0; i-- {
+		if s := m.entries[i]; s.shape == string(m.shape) {
+			m.entries = slices.Delete(m.entries, i, i+1)
 			return s
 		}
 	}
 	return nil
 }
 
-// named is the shape of the group that asked last.
-func (m *Memory) named() string {
+// lastShape returns the shape of the last get.
+func (m *RankingCache) lastShape() string {
 	if m == nil {
 		return ""
 	}
 	return string(m.shape)
 }
 
-// give keeps a survey for the next evaluation.
-func (m *Memory) give(s *survey) {
+// put stores a ranking for the next evaluation.
+func (m *RankingCache) put(s *ranking) {
 	if m == nil {
 		return
 	}
-	if len(m.kept) == surveysMax {
-		m.kept = slices.Delete(m.kept, 0, 1)
+	if len(m.entries) == rankingsMax {
+		m.entries = slices.Delete(m.entries, 0, 1)
 	}
-	m.kept = append(m.kept, s)
+	m.entries = append(m.entries, s)
 }
 
-// appendShape writes all that a survey for the group depends on. Groups of one shape can share surveys.
+// appendShape appends everything that a ranking for the group depends on. Groups of one shape share rankings.
 func appendShape(text []byte, r *run, g *api.TaskGroup) []byte {
 	j := r.job
 	ask := &api.TaskGroup{

@@ -6,9 +6,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// bound reports whether the allocation shares a volume that one node may use, and no allocation of its group as it is now
-// may come to that node, whatever capacity it has.
-func (r *run) bound(a *api.Allocation) bool {
+// boundToVolume reports whether the allocation shares a single-node volume and its node accepts no allocation of the
+// group's current version, whatever its capacity.
+func (r *run) boundToVolume(a *api.Allocation) bool {
 	n, g := r.node(a.NodeID), r.job.Group(a.TaskGroup)
 	if n == nil || !g.OnOneNode() || !a.Group().OnOneNode() {
 		return false
@@ -16,8 +16,8 @@ func (r *run) bound(a *api.Allocation) bool {
 	return !feasible.Takes(r.in.View, n, r.job, g) || !r.canStay(a)
 }
 
-// leaving are the allocations of all groups that leave their volumes together.
-func leaving(groups []string, results map[string]reconcile.Result) (all []*api.Allocation) {
+// replacedTogether returns the allocations of all groups that must release their shared volumes together.
+func replacedTogether(groups []string, results map[string]reconcile.Result) (all []*api.Allocation) {
 	for _, name := range groups {
 		for i := range results[name].Place {
 			if pl := &results[name].Place[i]; pl.Together {
@@ -28,10 +28,10 @@ func leaving(groups []string, results map[string]reconcile.Result) (all []*api.A
 	return all
 }
 
-// vacateOthers frees what those use who leave their volumes together with the allocation, on its node. It answers whom the
-// plan did not stop before.
+// vacateOthers frees the resources of the allocations on the node of a that release their volumes together with it. It
+// returns those that the plan did not stop already.
 func (p *placer) vacateOthers(a *api.Allocation) (others []*api.Allocation) {
-	for _, o := range p.run.leave {
+	for _, o := range p.run.leavingTogether {
 		if o.NodeID != a.NodeID || p.run.gone[o.ID] {
 			continue
 		}
@@ -46,8 +46,8 @@ func (p *placer) vacateOthers(a *api.Allocation) (others []*api.Allocation) {
 	return others
 }
 
-// back takes vacateOthers back for one of them.
-func (p *placer) back(o *api.Allocation) {
+// restoreOther undoes vacateOthers for one allocation.
+func (p *placer) restoreOther(o *api.Allocation) {
 	if o.TaskGroup == p.group.Name {
 		p.unvacate(o)
 		return
@@ -56,18 +56,18 @@ func (p *placer) back(o *api.Allocation) {
 	p.touch(p.run.edit.Find(o.NodeID))
 }
 
-// makeWay frees a node for the successor of an allocation there that is vacated, when nothing keeps it from the node but
-// volumes of those that are to be replaced. It answers who of them has to go with that allocation, if they can go at all, and
-// whether the successor was placed: where the node takes no more volumes it comes when theirs have left.
-func (p *placer) makeWay(a, prev *api.Allocation) (others []*api.Allocation, gone, found bool) {
+// placeAfterOutdated places the successor of the vacated allocation prev on the node of prev when only volumes of
+// outdated allocations prevent it. It returns the allocations to stop with prev, whether they and prev are to be stopped,
+// and whether the successor was placed: on a node at its volume limit it is placed after their volumes are detached.
+func (p *placer) placeAfterOutdated(a, prev *api.Allocation) (others []*api.Allocation, stop, found bool) {
 	i := p.run.edit.Find(prev.NodeID)
-	if !p.hasVolumes || i < 0 || !p.fit[i].ok() || p.run.node(prev.NodeID) == nil {
+	if !p.hasVolumes || i < 0 || !p.ranks[i].ok() || p.run.node(prev.NodeID) == nil {
 		return nil, false, false
 	}
 	if reason, _ := p.refusal(p.run.edit.Row(i)); reason != "" {
 		return nil, false, false
 	}
-	if p.comesLater(a, i) {
+	if p.fitsLater(a, i) {
 		return nil, true, false
 	}
 	for _, o := range p.run.outdated[p.group.Name] {
@@ -82,11 +82,11 @@ func (p *placer) makeWay(a, prev *api.Allocation) (others []*api.Allocation, gon
 	if p.take(a, i, p.run.volumes.Ask(p.group, a)) {
 		return others, true, true
 	}
-	return others, p.comesLater(a, i), false
+	return others, p.fitsLater(a, i), false
 }
 
-// comesLater reports whether the allocation can be on the node when the volumes have left it that nobody keeps there.
-func (p *placer) comesLater(a *api.Allocation, i int) bool {
+// fitsLater reports whether the allocation fits on the node after the volumes that no allocation uses are detached.
+func (p *placer) fitsLater(a *api.Allocation, i int) bool {
 	ask := p.run.volumes.Ask(p.group, a)
 	return ask.Impossible() == "" && ask.Later(p.run.edit.Row(i).Node)
 }

@@ -6,25 +6,25 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// serve places what nodes need that have nobody who runs it: a CSI plugin that was replaced elsewhere while its node was
-// away, or because there was no capacity for it. Such allocations are beyond the count of the group, by their names too, and
-// go before others when their volumes have left. While canaries are unpromoted they are of the older version.
-func (r *run) serve(g *api.TaskGroup, older *api.Job) {
-	if !r.plugin(g) || g.Count == 0 {
+// restorePlugins places CSI plugins on nodes that need them and run none: the plugin was replaced on another node while
+// its node was down or had no capacity. These allocations exceed the count of the group, in their name indexes too, and
+// are the first to stop after their volumes are detached. While canaries are unpromoted they have the older version.
+func (r *run) restorePlugins(g *api.TaskGroup, older *api.Job) {
+	if !r.isPluginService(g) || g.Count == 0 {
 		return
 	}
 	if older != nil && !feasible.SharesPlugin(older.Group(g.Name), g) {
 		older = nil
 	}
 	var p *placer
-	names := r.namesOf(g.Name)
+	names := r.usedIndexes(g.Name)
 	had := map[string]bool{}
 	for _, a := range r.allocs[g.Name] {
 		had[a.NodeID] = true
 	}
 	for i := range r.edit.Size() {
 		row := r.edit.Row(i)
-		if row == nil || !feasible.Left(r.in.View, row.Node, r.job, g, had[row.Node.ID]) || r.served(row.Node, g) {
+		if row == nil || !feasible.Left(r.in.View, row.Node, r.job, g, had[row.Node.ID]) || r.pluginPresent(row.Node, g) {
 			continue
 		}
 		if p == nil {
@@ -43,9 +43,9 @@ func (r *run) serve(g *api.TaskGroup, older *api.Job) {
 	}
 }
 
-// served reports whether something on the node runs the CSI plugins of the group, or is to: what failed there is tried again
-// by the rules of its own job.
-func (r *run) served(n *api.Node, g *api.TaskGroup) bool {
+// pluginPresent reports whether an allocation on the node runs a CSI plugin of the group or is to run it. A failed one is
+// rescheduled by the rules of its own job.
+func (r *run) pluginPresent(n *api.Node, g *api.TaskGroup) bool {
 	for a := range r.in.View.AllocsByNode(n.ID) {
 		if !a.ServerTerminal() && !r.gone[a.ID] && feasible.SharesPlugin(a.Group(), g) {
 			return true
@@ -63,8 +63,8 @@ func (r *run) served(n *api.Node, g *api.TaskGroup) bool {
 	return false
 }
 
-// namesOf are the indexes of the names that allocations of the group have, or get by the plan.
-func (r *run) namesOf(group string) map[int]bool {
+// usedIndexes returns the name indexes of the group's allocations, including those in the plan.
+func (r *run) usedIndexes(group string) map[int]bool {
 	names := map[int]bool{}
 	for _, a := range r.allocs[group] {
 		if !a.ServerTerminal() && !r.gone[a.ID] {
@@ -81,16 +81,16 @@ func (r *run) namesOf(group string) map[int]bool {
 	return names
 }
 
-// pinned is the node on which the allocation is to be or nowhere: its predecessor runs a CSI plugin there that the node
-// needs, and serves it until there is capacity for its successor.
-func (p *placer) pinned(pl *reconcile.Place) string {
-	if pl.Node == "" && pl.Stop != nil && !pl.Failed && p.run.needed(pl.Stop.Alloc, p.group) {
+// requiredNode returns the only node on which the allocation may be placed, or "". The predecessor runs a CSI plugin that
+// the node needs, and keeps running until there is capacity for its successor.
+func (p *placer) requiredNode(pl *reconcile.Place) string {
+	if pl.Node == "" && pl.Stop != nil && !pl.Failed && p.run.allocNeeded(pl.Stop.Alloc, p.group) {
 		return pl.Stop.Alloc.NodeID
 	}
 	return pl.Node
 }
 
-// placeAt places the allocation on the node and nowhere else. When it has no capacity, each change of it may help.
+// placeAt places the allocation on the node and on no other. Without capacity, any change of the node unblocks the evaluation.
 func (p *placer) placeAt(a *api.Allocation, node string) bool {
 	i := p.run.edit.Find(node)
 	if i < 0 {
@@ -106,10 +106,10 @@ func (p *placer) placeAt(a *api.Allocation, node string) bool {
 	}
 	m := p.run.out.Failed[p.group.Name]
 	if m == nil {
-		m = p.seen.metric()
+		m = p.counts.metric()
 		p.run.out.Failed[p.group.Name] = m
 	}
-	p.refusedBy(m, i, ask)
+	p.countRefusal(m, i, ask)
 	p.run.out.Escaped = true
 	return false
 }

@@ -24,7 +24,7 @@ var shapes = []func(*api.Job){
 func TestMemoryChangesNoDecision(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newCluster(t)
-		memory, f := &scheduler.Memory{}, fleet.New()
+		memory, f := &scheduler.RankingCache{}, fleet.New()
 		put := func(changes func(tx *state.Txn, e *fleet.Edit)) {
 			e := f.Edit()
 			c.write(func(tx *state.Txn) { changes(tx, e) })
@@ -62,14 +62,14 @@ func TestMemoryChangesNoDecision(t *testing.T) {
 }
 
 // decide compares the two ways.
-func decide(t *rapid.T, c *cluster, f *fleet.Fleet, m *scheduler.Memory, j *api.Job, keep func(*scheduler.Output)) {
+func decide(t *rapid.T, c *cluster, f *fleet.Fleet, m *scheduler.RankingCache, j *api.Job, keep func(*scheduler.Output)) {
 	tx := c.store.Read()
 	in := scheduler.Input{
 		View: tx, Fleet: f, Now: c.now, NewID: c.id, Seed: 7,
 		Eval: &api.Evaluation{ID: c.id(), Namespace: "default", JobID: j.ID, Type: j.Type, Priority: 50},
 	}
 	fresh := scheduler.Schedule(in)
-	in.Memory = m
+	in.Rankings = m
 	remembered := scheduler.Schedule(in)
 	keep(remembered)
 	if a, b := whereabouts(fresh), whereabouts(remembered); !reflect.DeepEqual(a, b) {
@@ -93,15 +93,15 @@ func whereabouts(o *scheduler.Output) map[string]string {
 	return m
 }
 
-// What an allocation says of its placement stays, whatever the survey finds later.
+// What an allocation says of its placement stays, whatever later rankings contain.
 func TestMetricsStayAsTheyWere(t *testing.T) {
 	c := newCluster(t)
 	c.nodes(3)
-	memory, f := &scheduler.Memory{}, c.fleet()
+	memory, f := &scheduler.RankingCache{}, c.fleet()
 	metrics := func(id string) *api.AllocationMetric {
 		c.register(job(id, api.JobTypeService, 1))
 		o := scheduler.Schedule(scheduler.Input{
-			View: c.store.Read(), Fleet: f, Now: c.now, NewID: c.id, Memory: memory,
+			View: c.store.Read(), Fleet: f, Now: c.now, NewID: c.id, Rankings: memory,
 			Eval: &api.Evaluation{ID: c.id(), Namespace: "default", JobID: id, Type: api.JobTypeService},
 		})
 		return placed(o)[0].Metrics
