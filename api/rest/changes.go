@@ -34,12 +34,6 @@ func (c *Client) RevertJob(ctx context.Context, id string, version uint64, enfor
 	return put[api.JobRegisterResponse](ctx, c, nil, body, "job", id, "revert")
 }
 
-// StableJob marks a version of a job as one to go back to, or not.
-func (c *Client) StableJob(ctx context.Context, id string, version uint64, stable bool) (*api.JobStabilityResponse, error) {
-	body := &api.JobStabilityRequest{JobID: id, JobVersion: version, Stable: stable}
-	return put[api.JobStabilityResponse](ctx, c, nil, body, "job", id, "stable")
-}
-
 // Tag is a name for a version of a job; no Version means the newest.
 type Tag struct {
 	Name        string
@@ -115,10 +109,4 @@ func (c *Client) DeleteEvals(ctx context.Context, ids []string, filter string) (
 func (c *Client) CountEvals(ctx context.Context, q Query) (int, error) {
 	out, _, err := get[api.EvalCountResponse](ctx, c, q, "evaluations", "count")
 	return out.Count, err
-}
-
-// SchedulerWorkers lists the workers of the asked server.
-func (c *Client) SchedulerWorkers(ctx context.Context) (*api.SchedulerWorkers, error) {
-	out, _, err := get[*api.SchedulerWorkers](ctx, c, Query{}, "agent", "schedulers")
-	return out, err
 }

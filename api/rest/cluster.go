@@ -21,21 +21,9 @@ func (c *Client) Members(ctx context.Context) (*api.ServerMembers, error) {
 	return out, err
 }
 
-// Health returns the health of the agent.
-func (c *Client) Health(ctx context.Context) (*api.AgentHealthResponse, error) {
-	out, _, err := get[*api.AgentHealthResponse](ctx, c, Query{}, "agent", "health")
-	return out, err
-}
-
 // Leader is the RPC address of the leader.
 func (c *Client) Leader(ctx context.Context) (string, error) {
 	out, _, err := get[string](ctx, c, Query{}, "status", "leader")
-	return out, err
-}
-
-// Regions lists the known regions.
-func (c *Client) Regions(ctx context.Context) ([]string, error) {
-	out, _, err := get[[]string](ctx, c, Query{}, "regions")
 	return out, err
 }
 

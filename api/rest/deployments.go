@@ -41,9 +41,3 @@ func (c *Client) PromoteDeployment(ctx context.Context, id string, groups ...str
 func (c *Client) UnblockDeployment(ctx context.Context, id string) (*api.DeploymentUpdateResponse, error) {
 	return put[api.DeploymentUpdateResponse](ctx, c, nil, &api.DeploymentWriteRequest{DeploymentID: id}, "deployment", "unblock", id)
 }
-
-// SetAllocHealth sets the health of allocations of a deployment by hand.
-func (c *Client) SetAllocHealth(ctx context.Context, id string, healthy, unhealthy []string) (*api.DeploymentUpdateResponse, error) {
-	body := &api.DeploymentAllocHealthRequest{DeploymentID: id, HealthyAllocationIDs: healthy, UnhealthyAllocationIDs: unhealthy}
-	return put[api.DeploymentUpdateResponse](ctx, c, nil, body, "deployment", "allocation-health", id)
-}

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -45,11 +44,6 @@ func (c *Client) PlanJob(ctx context.Context, r *api.JobPlanRequest) (*api.JobPl
 // ValidateJob asks whether a job is valid.
 func (c *Client) ValidateJob(ctx context.Context, j *api.Job) (*api.JobValidateResponse, error) {
 	return put[api.JobValidateResponse](ctx, c, inJob(j), &api.JobValidateRequest{Job: j}, "validate", "job")
-}
-
-// ParseJob turns a job file into a job.
-func (c *Client) ParseJob(ctx context.Context, r api.JobsParseRequest) (*api.Job, error) {
-	return put[api.Job](ctx, c, nil, r, "jobs", "parse")
 }
 
 // StopOptions are the options of stopping a job.
@@ -117,12 +111,6 @@ func (c *Client) JobDeployments(ctx context.Context, id string, q Query) ([]*api
 func (c *Client) JobDeployment(ctx context.Context, id string) (*api.Deployment, error) {
 	var out *api.Deployment
 	_, err := c.do(ctx, http.MethodGet, []string{"job", id, "deployment"}, nil, nil, nullable{&out})
-	return out, err
-}
-
-// JobJSON reads one job as the server sent it.
-func (c *Client) JobJSON(ctx context.Context, id string) (json.RawMessage, error) {
-	out, _, err := get[json.RawMessage](ctx, c, Query{}, "job", id)
 	return out, err
 }
 

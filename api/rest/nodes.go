@@ -36,16 +36,6 @@ func (c *Client) Drain(ctx context.Context, id string, spec *api.DrainSpec, mark
 	return put[api.NodeWriteResponse](ctx, c, nil, body, "node", id, "drain")
 }
 
-// EvaluateNode evaluates all jobs of a node.
-func (c *Client) EvaluateNode(ctx context.Context, id string) (*api.NodeWriteResponse, error) {
-	return put[api.NodeWriteResponse](ctx, c, nil, nil, "node", id, "evaluate")
-}
-
-// PurgeNode forgets a node.
-func (c *Client) PurgeNode(ctx context.Context, id string) (*api.NodeWriteResponse, error) {
-	return put[api.NodeWriteResponse](ctx, c, nil, nil, "node", id, "purge")
-}
-
 // NodeStats returns the resource usage of a node; "" is the node of the agent.
 func (c *Client) NodeStats(ctx context.Context, id string) (*api.HostStats, error) {
 	q := Query{}
@@ -54,9 +44,4 @@ func (c *Client) NodeStats(ctx context.Context, id string) (*api.HostStats, erro
 	}
 	out, _, err := get[*api.HostStats](ctx, c, q, "client", "stats")
 	return out, err
-}
-
-// NodePools lists node pools.
-func (c *Client) NodePools(ctx context.Context, q Query) ([]*api.NodePool, Meta, error) {
-	return get[[]*api.NodePool](ctx, c, q, "node", "pools")
 }
