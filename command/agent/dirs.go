@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -126,8 +125,4 @@ func removeTemporary(dir string, log hclog.Logger) {
 	if err := dirs.Remove(dir); err != nil {
 		log.Error("the temporary data directory stays", "dir", dir, "error", err)
 	}
-}
-
-func (l layout) String() string {
-	return fmt.Sprintf("server %s, state %s, alloc %s", l.server, l.state, l.alloc)
 }
