@@ -7,7 +7,6 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec/expr"
 	"github.com/open-nomad/open-nomad/jobspec/hclspec"
 	"github.com/open-nomad/open-nomad/jobspec/jsonspec"
-	"github.com/open-nomad/open-nomad/jobspec/nesting"
 )
 
 // Limits of a job; package bounds says of each what it bounds.
@@ -40,9 +39,6 @@ func DecodeRequest(body []byte) (*Request, error) { return jsonspec.DecodeReques
 
 // CheckJSON is [bounds.CheckJSON]: it refuses texts that are too large or nested too deeply.
 func CheckJSON(body []byte) error { return bounds.CheckJSON(body) }
-
-// CheckSize is [nesting.Check]: it refuses texts in HCL that are too large or nested too deeply to be parsed.
-func CheckSize(path string, body []byte) error { return nesting.Check(path, body) }
 
 // Canonicalize is [defaults.Canonicalize]: it completes a job with the defaults of what it does not say.
 func Canonicalize(j *api.Job) { defaults.Canonicalize(j) }
