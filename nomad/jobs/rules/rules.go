@@ -228,17 +228,4 @@ func (c *check) tasks(where string, g *api.TaskGroup) {
 	c.wrong(len(g.Tasks) > 0 && mains == 0, "%s has no main task: every task has a lifecycle block", where)
 }
 
-// Plugins lists the CSI plugins that the job's tasks are.
-func Plugins(j *api.Job) []string {
-	var ids []string
-	for _, g := range j.TaskGroups {
-		for _, t := range g.Tasks {
-			if p := t.CSIPluginConfig; p != nil && !slices.Contains(ids, p.ID) {
-				ids = append(ids, p.ID)
-			}
-		}
-	}
-	return ids
-}
-
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
