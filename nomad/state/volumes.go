@@ -12,19 +12,10 @@ func VolumeKey(ns, id string) Key { return Key{TableVolumes, "id", rowKey(ns, id
 // VolumeClaimsKey is all claims of a volume.
 func VolumeClaimsKey(ns, id string) Key { return Key{TableClaims, "volume", rowKey(ns, id)} }
 
-// NodeClaimsKey is all claims on a node.
-func NodeClaimsKey(node string) Key { return Key{TableClaims, "node", node} }
-
-// AllocClaimsKey is all claims of an allocation.
-func AllocClaimsKey(alloc string) Key { return Key{TableClaims, "alloc", alloc} }
-
 // AttachmentsKey is all attachments of an external volume.
 func AttachmentsKey(plugin, external string) Key {
 	return Key{TableAttachments, "volume", rowKey(plugin, external)}
 }
-
-// NodeAttachmentsKey is all attachments to a node.
-func NodeAttachmentsKey(node string) Key { return Key{TableAttachments, "node", node} }
 
 // SnapshotKey is one snapshot that is to be made, or deleted.
 func SnapshotKey(plugin, name string, del bool) Key {
