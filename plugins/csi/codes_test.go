@@ -154,15 +154,6 @@ func TestDeleteOfWhatIsNotThereSucceeds(t *testing.T) {
 	}
 }
 
-func TestNodeLooksItselfWhatIsLeft(t *testing.T) {
-	if err := csi.Unverified(csi.Explain("NodeUnstageVolume", codes.NotFound, "x")); err != nil {
-		t.Errorf("unstaging what is not there: %v", err)
-	}
-	if err := csi.Unverified(csi.Explain("NodeUnstageVolume", codes.Internal, "x")); err == nil {
-		t.Error("a failure is dropped")
-	}
-}
-
 func TestDetachIsNotProvenByNotFound(t *testing.T) {
 	d := fake.New(fake.Config{Attach: true})
 	d.Storage().Add("v")

@@ -140,12 +140,3 @@ func VerdictOf(err error) fault.Verdict {
 	}
 	return fault.VerdictFinal
 }
-
-// Unverified drops an error that means "done, if that is so": for callers that look themselves, as a node
-// does in its mount table.
-func Unverified(err error) error {
-	if VerdictOf(err) == fault.VerdictVerify {
-		return nil
-	}
-	return err
-}

@@ -95,8 +95,8 @@ func (c *Client) NodePublish(ctx context.Context, v *NodeVolume) error {
 	return err
 }
 
-// NodeUnpublish takes the volume away from its target path. After NOT_FOUND the mount table decides: see
-// [Unverified].
+// NodeUnpublish unmounts the volume from its target path. NOT_FOUND has the verdict [fault.VerdictVerify]: the mount
+// table shows whether the volume is unmounted.
 func (c *Client) NodeUnpublish(ctx context.Context, externalID, target string) error {
 	if err := firstError(checkID("external id", externalID), checkPath("target path", target)); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (c *Client) NodeUnpublish(ctx context.Context, externalID, target string) e
 	return err
 }
 
-// NodeUnstage undoes NodeStage. After NOT_FOUND the mount table decides: see [Unverified].
+// NodeUnstage undoes NodeStage. NOT_FOUND has the verdict [fault.VerdictVerify], as for NodeUnpublish.
 func (c *Client) NodeUnstage(ctx context.Context, externalID, stagingPath string) error {
 	if err := firstError(checkID("external id", externalID), checkPath("staging path", stagingPath)); err != nil {
 		return err
