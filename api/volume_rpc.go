@@ -48,9 +48,6 @@ type VolumeDetachRequest struct {
 	// PluginID and ExternalID name an attachment whose volume is not registered any more; VolumeID is empty then.
 	PluginID   string `msg:",omitempty"`
 	ExternalID string `msg:",omitempty"`
-	// Provider names a driver of the plugin that is gone for good: all that it has attached, and that waits to be detached, is
-	// meant, on the node or on all. VolumeID and ExternalID are empty then.
-	Provider string `msg:",omitempty"`
 	// By and Reason are recorded with a detach that is forced: who asserts it and why.
 	By     string `msg:",omitempty"`
 	Reason string `msg:",omitempty"`

@@ -2714,8 +2714,8 @@ func (z *VolumeDeregisterRequest) Msgsize() (s int) {
 func (z *VolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 	o = msgp.Require(b, z.Msgsize())
 	// check for omitted fields
-	zb0001Len := uint32(9)
-	var zb0001Mask uint16 /* 9 bits */
+	zb0001Len := uint32(8)
+	var zb0001Mask uint8 /* 8 bits */
 	_ = zb0001Mask
 	if z.VolumeID == "" {
 		zb0001Len--
@@ -2737,17 +2737,13 @@ func (z *VolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 		zb0001Len--
 		zb0001Mask |= 0x10
 	}
-	if z.Provider == "" {
+	if z.By == "" {
 		zb0001Len--
 		zb0001Mask |= 0x20
 	}
-	if z.By == "" {
-		zb0001Len--
-		zb0001Mask |= 0x40
-	}
 	if z.Reason == "" {
 		zb0001Len--
-		zb0001Mask |= 0x80
+		zb0001Mask |= 0x40
 	}
 	// variable map header, size zb0001Len
 	o = append(o, 0x80|uint8(zb0001Len))
@@ -2780,16 +2776,11 @@ func (z *VolumeDetachRequest) MarshalMsg(b []byte) (o []byte, err error) {
 			o = msgp.AppendString(o, z.ExternalID)
 		}
 		if (zb0001Mask & 0x20) == 0 { // if not omitted
-			// string "Provider"
-			o = append(o, 0xa8, 0x50, 0x72, 0x6f, 0x76, 0x69, 0x64, 0x65, 0x72)
-			o = msgp.AppendString(o, z.Provider)
-		}
-		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "By"
 			o = append(o, 0xa2, 0x42, 0x79)
 			o = msgp.AppendString(o, z.By)
 		}
-		if (zb0001Mask & 0x80) == 0 { // if not omitted
+		if (zb0001Mask & 0x40) == 0 { // if not omitted
 			// string "Reason"
 			o = append(o, 0xa6, 0x52, 0x65, 0x61, 0x73, 0x6f, 0x6e)
 			o = msgp.AppendString(o, z.Reason)
@@ -2857,12 +2848,6 @@ func (z *VolumeDetachRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 				err = msgp.WrapError(err, "ExternalID")
 				return
 			}
-		case "Provider":
-			z.Provider, bts, err = msgp.ReadStringBytes(bts)
-			if err != nil {
-				err = msgp.WrapError(err, "Provider")
-				return
-			}
 		case "By":
 			z.By, bts, err = msgp.ReadStringBytes(bts)
 			if err != nil {
@@ -2895,7 +2880,7 @@ func (z *VolumeDetachRequest) UnmarshalMsg(bts []byte) (o []byte, err error) {
 
 // Msgsize returns an upper bound estimate of the number of bytes occupied by the serialized message
 func (z *VolumeDetachRequest) Msgsize() (s int) {
-	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 9 + msgp.StringPrefixSize + len(z.Provider) + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason) + 13 + z.WriteRequest.Msgsize()
+	s = 1 + 9 + msgp.StringPrefixSize + len(z.VolumeID) + 7 + msgp.StringPrefixSize + len(z.NodeID) + 6 + msgp.BoolSize + 9 + msgp.StringPrefixSize + len(z.PluginID) + 11 + msgp.StringPrefixSize + len(z.ExternalID) + 3 + msgp.StringPrefixSize + len(z.By) + 7 + msgp.StringPrefixSize + len(z.Reason) + 13 + z.WriteRequest.Msgsize()
 	return
 }
 

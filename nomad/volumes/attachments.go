@@ -35,13 +35,12 @@ func (s *Service) Attachments(ctx context.Context, r *api.VolumeAttachmentListRe
 
 func attachmentRows(tx *state.Txn, r *api.VolumeAttachmentListRequest) []*api.AttachmentStub {
 	var rows []*api.AttachmentStub
-	gone := driversGone(tx)
 	for a := range attachmentsOf(tx, r.NodeID) {
-		rows = append(rows, attachmentStub(tx, a, gone))
+		rows = append(rows, attachmentStub(tx, a))
 	}
 	for a := range tx.WrittenOff() {
 		if r.NodeID == "" || r.NodeID == a.NodeID {
-			rows = append(rows, attachmentStub(tx, a, gone))
+			rows = append(rows, attachmentStub(tx, a))
 		}
 	}
 	for n := range nodesOf(tx, r.NodeID) {
@@ -86,7 +85,7 @@ func asked(tx *state.Txn, r *api.VolumeAttachmentListRequest, a *api.AttachmentS
 	return v != nil && v.PluginID == a.PluginID && v.RemoteID() == a.ExternalID
 }
 
-func attachmentStub(tx *state.Txn, a *api.VolumeAttachment, gone func(*api.VolumeAttachment) bool) *api.AttachmentStub {
+func attachmentStub(tx *state.Txn, a *api.VolumeAttachment) *api.AttachmentStub {
 	s := withNames(tx, &api.AttachmentStub{
 		PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, State: string(a.State), Since: a.Since,
 		LastError: a.LastError, NextRetry: a.NextRetry, Attempts: a.Attempts,
@@ -99,28 +98,7 @@ func attachmentStub(tx *state.Txn, a *api.VolumeAttachment, gone func(*api.Volum
 	}
 	s.Claims = len(held)
 	s.Remedy = remedied(tx, s, held)
-	if len(held) == 0 && gone(a) {
-		s.Remedy = remedy.DetachDriver(a.PluginID, a.Provider)
-	}
 	return s
-}
-
-// driversGone reports of attachments whether they wait for a driver that the plugin is not any more: one command ends all of
-// them. A driver is looked for once.
-func driversGone(tx *state.Txn) func(*api.VolumeAttachment) bool {
-	known := map[[2]string]bool{}
-	return func(a *api.VolumeAttachment) bool {
-		if a.Provider == "" || a.State != api.AttachmentUnpublishing && (a.State != api.AttachmentWrittenOff || a.LastError == "") {
-			return false
-		}
-		key := [2]string{a.PluginID, a.Provider}
-		gone, seen := known[key]
-		if !seen {
-			gone = ledger.Missing(tx, a.PluginID, a.Provider)
-			known[key] = gone
-		}
-		return gone
-	}
 }
 
 func staleStub(tx *state.Txn, n *api.Node, m *api.StaleMount) *api.AttachmentStub {
@@ -146,7 +124,7 @@ func withNames(tx *state.Txn, s *api.AttachmentStub) *api.AttachmentStub {
 }
 
 // remedied is the command that ends an attachment or a stale mount: stopping who uses it, else asking the node,
-// else, when it should be gone, taking the operator's word for it. What a driver that is gone has attached is ended at once.
+// else, when it should be gone, taking the operator's word for it.
 func remedied(tx *state.Txn, s *api.AttachmentStub, held []*api.VolumeClaim) string {
 	if len(held) > 0 {
 		worst := held[0]

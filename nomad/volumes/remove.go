@@ -92,9 +92,6 @@ func deletable(tx *state.Txn, ns, id string) error {
 // Detach ends what a volume has on a node. The node is asked to unmount first; with Force the operator's word ends the
 // claims and their attachment: see [Service.detachByForce]. Claims that wait for that go on.
 func (s *Service) Detach(ctx context.Context, r *api.VolumeDetachRequest) (*api.VolumeDetachResponse, error) {
-	if r.Provider != "" {
-		return s.detachDriver(ctx, r)
-	}
 	tx := s.state.Read()
 	what, err := detachable(tx, namespaceOf(r.Namespace), r)
 	if err != nil {

@@ -166,7 +166,7 @@ func volumeDetach(c *endpoint.Call) (any, error) {
 // detach adds to the request what all ways to ask for it have in common. Who asks is known by address only.
 func detach(c *endpoint.Call, r *api.VolumeDetachRequest) (any, error) {
 	r.NodeID, r.Reason, r.WriteRequest = c.Params.Get("node"), c.Params.Get("reason"), c.Writes()
-	if r.NodeID == "" && r.Provider == "" {
+	if r.NodeID == "" {
 		return nil, fault.New(fault.Invalid, "detach requires node ID")
 	}
 	force, err := c.Bool("force")
@@ -203,9 +203,9 @@ func volumeAttachments(c *endpoint.Call) (any, error) {
 	return out.Attachments, nil
 }
 
-// attachmentEnd detaches a volume that no specification names any more, or all that a driver has attached.
+// attachmentEnd detaches a volume that no specification names.
 func attachmentEnd(c *endpoint.Call) (any, error) {
-	return detach(c, &api.VolumeDetachRequest{PluginID: c.Params.Get("plugin_id"), ExternalID: c.Params.Get("external_id"), Provider: c.Params.Get("driver")})
+	return detach(c, &api.VolumeDetachRequest{PluginID: c.Params.Get("plugin_id"), ExternalID: c.Params.Get("external_id")})
 }
 
 func volumeExternal(c *endpoint.Call) (any, error) {

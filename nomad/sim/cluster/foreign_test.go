@@ -161,7 +161,7 @@ func (w *World) sayRenamed(tx *state.Txn) {
 	}
 }
 
-// writeOff has an operator end a detach that fails: one, or all those of a driver that has another name by now. He has cut
+// writeOff has an operator end a detach that fails: He has cut
 // the node off with the storage's own means then, and waits with that for the end of calls that the driver works on: an
 // attach that comes later gives the node its path back (seed 6038 of 1,000 steps).
 func (w *World) writeOff() {
@@ -183,10 +183,5 @@ func (w *World) writeOff() {
 	}
 	a := stuck[w.rnd.IntN(len(stuck))]
 	r := &api.VolumeDetachRequest{PluginID: a.PluginID, ExternalID: a.ExternalID, NodeID: a.NodeID, Force: true}
-	w.mu.Lock()
-	if slices.Contains(w.former, a.Provider) {
-		r = &api.VolumeDetachRequest{PluginID: a.PluginID, Provider: a.Provider, Force: true}
-	}
-	w.mu.Unlock()
-	go func() { _ = w.user(r, wire.VolumeDetach.Name, &api.WriteMeta{}) }()
+	go func() { _ = w.user(r, wire.VolumeDetach.Name, &api.VolumeDetachResponse{}) }()
 }

@@ -145,7 +145,7 @@ func told(req any) string {
 	case *api.PluginRenamedRequest:
 		return " from " + r.Former + " to " + r.Present
 	case *api.VolumeDetachRequest:
-		return " " + r.VolumeID + r.ExternalID + r.Provider + " from " + r.NodeID
+		return " " + r.VolumeID + r.ExternalID + " from " + r.NodeID
 	}
 	return ""
 }

@@ -381,7 +381,7 @@ func (w *World) give() {
 	for c := range w.truth().Read().ClaimsByNode(off.id) {
 		if c.State == api.ClaimReleasing {
 			go func() {
-				_ = w.user(&api.VolumeDetachRequest{VolumeID: c.VolumeID, NodeID: off.id, Force: true, WriteRequest: api.WriteRequest{Namespace: c.Namespace}}, wire.VolumeDetach.Name, &api.WriteMeta{})
+				_ = w.user(&api.VolumeDetachRequest{VolumeID: c.VolumeID, NodeID: off.id, Force: true, WriteRequest: api.WriteRequest{Namespace: c.Namespace}}, wire.VolumeDetach.Name, &api.VolumeDetachResponse{})
 			}()
 			return
 		}

@@ -168,11 +168,7 @@ func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) err
 	})
 	switch {
 	case errors.Is(err, errAnotherDriver):
-		if a.Provider == "" {
-			return fmt.Errorf("detach from node %s: %w; `%s` asserts that it is detached", a.NodeID, err, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
-		}
-		return fmt.Errorf("detach from node %s: %w, or, if it is gone for good, `%s` asserts that all is detached that it has attached and nobody uses",
-			a.NodeID, err, remedy.DetachDriver(a.PluginID, a.Provider))
+		return fmt.Errorf("detach from node %s: %w; `%s` asserts that it is detached", a.NodeID, err, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
 	case err != nil:
 		return fmt.Errorf("detach from node %s: %w", a.NodeID, err)
 	}

@@ -26,11 +26,6 @@ func DetachExternal(plugin, external, node string) string {
 	return "nomad volume detach -force -plugin " + word(plugin) + " -external-id " + word(external) + " " + word(node)
 }
 
-// DetachDriver is [DetachByForce] for all that a driver has attached and nobody uses.
-func DetachDriver(plugin, driver string) string {
-	return "nomad volume detach -force -plugin " + word(plugin) + " -driver " + word(driver)
-}
-
 // Renamed says that a plugin's driver has another name by now, and is the same one.
 func Renamed(plugin, former, present string) string {
 	return "nomad plugin renamed " + word(plugin) + " " + word(former) + " " + word(present)
