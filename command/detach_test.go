@@ -9,8 +9,7 @@ import (
 
 // TestVolumesOfADriverAreDetached: one command for all that a driver which is gone has attached.
 func TestVolumesOfADriverAreDetached(t *testing.T) {
-	for args, want := range map[string]string{
-	} {
+	for args, want := range map[string]string{} {
 		a := newAgent(t, map[string]any{
 			"GET /v1/nodes": []*api.NodeStub{{ID: "n1-a"}}, "GET /v1/volumes/attachments": []*api.AttachmentStub{}, "DELETE /v1/volumes/attachments": "",
 		})
