@@ -76,14 +76,14 @@ func (s *Service) detachByForce(ctx context.Context, w *commands.WriteOff, r *ap
 	if err := otherSpec(tx, w, r); err != nil {
 		return nil, err
 	}
-	again := remedy.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, r.NodeID)
+	again := remedy.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, ledger.ShortNode(tx, r.NodeID))
 	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
 	switch mounted := staleOn(tx, w); {
 	case len(mounted) > 0 && !ledger.Away(tx.Node(w.NodeID)):
 		return nil, fault.New(fault.Conflict, "volume %q is not free: node %s still has it mounted for allocation %s; `%s` frees it all the same",
-			r.VolumeID, short(w.NodeID), short(mounted[0].AllocID), again)
+			r.VolumeID, ledger.Short(w.NodeID), ledger.Short(mounted[0].AllocID), again)
 	case a == nil || a.State != api.AttachmentUnpublishing:
-		return nil, fault.New(fault.Conflict, "volume %q is used on node %s again; `%s` detaches it", r.VolumeID, short(w.NodeID), again)
+		return nil, fault.New(fault.Conflict, "volume %q is used on node %s again; `%s` detaches it", r.VolumeID, ledger.Short(w.NodeID), again)
 	}
 	return s.writeOff(ctx, tx, w)
 }
@@ -112,14 +112,11 @@ func stillMounted(tx *state.Txn, w *commands.WriteOff) string {
 	case len(mounted) == 0:
 		return ""
 	case ledger.Away(n):
-		return fmt.Sprintf("Node %s is %s and may still have the volume mounted. It unmounts when it is back.", short(w.NodeID), n.Status)
+		return fmt.Sprintf("Node %s is %s and may still have the volume mounted. It unmounts when it is back.", ledger.Short(w.NodeID), n.Status)
 	}
 	return fmt.Sprintf("The volume is free, but node %s still has it mounted for allocation %s and may write to it until it has unmounted it: see \"nomad volume attachments -node %s\".",
-		short(w.NodeID), short(mounted[0].AllocID), short(w.NodeID))
+		ledger.Short(w.NodeID), ledger.Short(mounted[0].AllocID), ledger.Short(w.NodeID))
 }
-
-// short is the part of an id that is shown.
-func short(id string) string { return id[:min(len(id), 8)] }
 
 // usedOn are the claims on the node that may have the external volume mounted.
 func usedOn(tx *state.Txn, w *commands.WriteOff) []*api.VolumeClaim {

@@ -161,8 +161,8 @@ func otherSpec(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) 
 	}
 	for c := range tx.ClaimsByExternal(w.PluginID, w.ExternalID) {
 		if c.NodeID == w.NodeID && c.State != api.ClaimWaiting && c.State != api.ClaimUnmounted && !ledger.Begins(tx, c) {
-			return fault.New(fault.Conflict, "volume %q has no claim on node %s, but volume %q in namespace %q, which names the same external volume, has: `%s` ends that",
-				r.VolumeID, r.NodeID, c.VolumeID, c.Namespace, ledger.Remedy(tx, c))
+			return fault.New(fault.Conflict, "volume %q is also volume %q in namespace %q, in use on node %s: `%s` ends that",
+				r.VolumeID, c.VolumeID, c.Namespace, ledger.Short(r.NodeID), ledger.Brief(tx, c))
 		}
 	}
 	return nil
@@ -257,8 +257,8 @@ func stuck(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) erro
 	if a == nil || a.State != api.AttachmentUnpublishing || a.LastError == "" {
 		return nil
 	}
-	return fault.New(fault.Conflict, "volume %q is not used on node %s and is being detached, which is repeated until its driver answers: %s; "+
-		"`%s` asserts that it is detached", r.VolumeID, r.NodeID, a.LastError, remedy.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, r.NodeID))
+	return fault.New(fault.Conflict, "volume %q is not used on node %s, and its driver has not detached it yet: `%s` asserts that it is detached\n%s",
+		r.VolumeID, ledger.Short(r.NodeID), remedy.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, ledger.ShortNode(tx, r.NodeID)), a.LastError)
 }
 
 // claimsOn are the claims by that id on what is to be detached.
@@ -271,12 +271,12 @@ func claimsOn(tx *state.Txn, ns, volume string, w *commands.WriteOff) []*api.Vol
 // unmountAll asks the node to unmount what is left of allocations that are over.
 func (s *Service) unmountAll(ctx context.Context, tx *state.Txn, node string, held []*api.VolumeClaim) error {
 	if n := tx.Node(node); ledger.Lost(n) {
-		return fault.New(fault.Conflict, "node %s is down and cannot be asked to unmount: `%s` asserts that nothing uses the volume there", node,
-			remedy.DetachByForce(held[0].Namespace, held[0].VolumeID, node))
+		return fault.New(fault.Conflict, "node %s is down and cannot unmount: `%s` asserts that nothing uses the volume there", ledger.Short(node),
+			remedy.DetachByForce(held[0].Namespace, held[0].VolumeID, ledger.ShortNode(tx, node)))
 	}
 	for _, c := range held {
 		if a := tx.Alloc(c.AllocID); a != nil && !a.Terminal() {
-			return fault.New(fault.Conflict, "volume in use: %q is held by allocation %s of job %q, which runs on node %s: `%s` ends it", c.VolumeID, c.AllocID, c.JobID, node, ledger.Remedy(tx, c))
+			return fault.New(fault.Conflict, "volume in use: %q is held by allocation %s, which runs on node %s: `%s` ends it", c.VolumeID, ledger.Short(c.AllocID), ledger.Short(node), ledger.Brief(tx, c))
 		}
 	}
 	for _, c := range held {

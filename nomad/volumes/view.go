@@ -33,7 +33,7 @@ func detail(tx *state.Txn, v *api.Volume) *api.VolumeDetail {
 		}
 		d.AccessMode, d.AttachmentMode = cmp.Or(d.AccessMode, c.AccessMode), cmp.Or(d.AttachmentMode, c.AttachmentMode)
 		a := tx.Alloc(c.AllocID)
-		if a != nil {
+		if a != nil && !slices.ContainsFunc(d.Allocations, func(o *api.AllocStub) bool { return o.ID == a.ID }) {
 			d.Allocations = append(d.Allocations, row.Of(a))
 		}
 		users(d, c)[c.AllocID] = a

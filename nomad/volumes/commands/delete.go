@@ -29,7 +29,7 @@ func (c *Deregister) Apply(tx *state.Txn) (any, error) {
 	})
 	switch {
 	case c.Force && len(live) > 0:
-		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s, which still run", c.ID, ledger.Holders(tx, live))
+		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s", c.ID, ledger.Holders(tx, live))
 	case !c.Force && len(held) > 0:
 		return nil, fault.New(fault.Conflict, "volume in use: %q is held by %s", c.ID, ledger.Holders(tx, held))
 	}

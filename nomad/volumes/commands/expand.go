@@ -20,12 +20,12 @@ func Expandable(tx *state.Txn, v *api.Volume) error {
 	}
 	e := ledger.ExternalOf(tx, v)
 	if len(e.Claims) > 0 {
-		return fault.New(fault.Conflict, "plugin %q expands volumes only while nobody uses them, and volume %q is held by %s",
+		return fault.New(fault.Conflict, "volume in use: plugin %q expands unused volumes only, and %q is held by %s",
 			v.PluginID, v.ID, ledger.Holders(tx, e.Claims))
 	}
 	for _, a := range e.Attachments {
-		return fault.New(fault.Conflict, "plugin %q expands volumes only while nobody uses them, and volume %q is attached to node %s (%s); %s",
-			v.PluginID, v.ID, a.NodeID, a.State, ledger.Detached(v, a))
+		return fault.New(fault.Conflict, "volume in use: plugin %q expands unused volumes only, and %q is attached to node %s (%s); %s",
+			v.PluginID, v.ID, ledger.Short(a.NodeID), a.State, ledger.Detached(v, a))
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (e External) onlyOf(tx *state.Txn, v *api.Volume) error {
 		return fault.New(fault.Conflict, "volume in use: %q is held by %s", v.ID, Holders(tx, e.Claims))
 	}
 	for _, a := range e.Attachments {
-		return fault.New(fault.Conflict, "volume in use: %q is attached to node %s (%s); %s", v.ID, a.NodeID, a.State, Detached(v, a))
+		return fault.New(fault.Conflict, "volume in use: %q is attached to node %s (%s); %s", v.ID, Short(a.NodeID), a.State, Detached(v, a))
 	}
 	for _, i := range e.Snapshots {
 		return fault.New(fault.Conflict, "volume in use: snapshot %q of %q is being made; `%s` gives it up, with -force at once", i.Name, v.ID, remedy.Snapshot(i))
@@ -206,14 +206,35 @@ func holding(tx *state.Txn, c *api.VolumeClaim) claim.Holding {
 }
 
 // Remedy is the command that ends a claim.
-func Remedy(tx *state.Txn, c *api.VolumeClaim) string {
+func Remedy(tx *state.Txn, c *api.VolumeClaim) string { return endedBy(tx, c, c) }
+
+// Brief is [Remedy] with the short ids of the allocation and of a node that is known.
+func Brief(tx *state.Txn, c *api.VolumeClaim) string {
+	named := *c
+	named.AllocID, named.NodeID = Short(c.AllocID), ShortNode(tx, c.NodeID)
+	return endedBy(tx, c, &named)
+}
+
+// Short is the part of an id that refusals show.
+func Short(id string) string { return id[:min(len(id), 8)] }
+
+// ShortNode is the part of a node's id by which commands find it: all of it when the node is not known.
+func ShortNode(tx *state.Txn, id string) string {
+	if tx.Node(id) == nil {
+		return id
+	}
+	return Short(id)
+}
+
+// endedBy is the command that ends a claim, with the ids of named.
+func endedBy(tx *state.Txn, c, named *api.VolumeClaim) string {
 	switch {
 	case Stopping(tx, c):
-		return remedy.Kill(c.Namespace, c.AllocID)
+		return remedy.Kill(named.Namespace, named.AllocID)
 	case !Runs(tx, c) && tx.Volume(c.Namespace, c.VolumeID) != nil && SpecOf(tx, c) == nil: // the id means another one
-		return DetachByForce(tx, c, c.NodeID)
+		return DetachByForce(tx, named, named.NodeID)
 	}
-	return remedy.Claim(c, Runs(tx, c), !unmounts(tx, c))
+	return remedy.Claim(named, Runs(tx, c), !unmounts(tx, c))
 }
 
 // unmounts reports whether the node of a claim can be asked to end it: it is heard, and its
@@ -231,17 +252,29 @@ func unmounts(tx *state.Txn, c *api.VolumeClaim) bool {
 	return !Away(n) && p != nil && p.Healthy
 }
 
-// holdersNamed bounds how many holders are named.
-const holdersNamed = 5
-
-// Holders names claims, with what each of them waits for and what ends it; of many the first.
+// Holders names the first of claims, by its allocation and all its uses, with the command that ends it, and the number of
+// other allocations. "nomad volume status" lists them all.
 func Holders(tx *state.Txn, claims []*api.VolumeClaim) string {
-	var names []string
-	for _, c := range claims[:min(len(claims), holdersNamed)] {
-		names = append(names, fmt.Sprintf("allocation %s of job %q on node %s (%s: %s; `%s` ends it)", c.AllocID, c.JobID, c.NodeID, c.State, Next(tx, c), Remedy(tx, c)))
+	first, others, uses := claims[0], map[string]bool{}, []string{}
+	for _, c := range claims {
+		switch {
+		case c.AllocID != first.AllocID || c.NodeID != first.NodeID:
+			others[c.AllocID] = true
+		case c.Use != "" && c.VolumeID == first.VolumeID:
+			uses = append(uses, c.Use)
+		}
 	}
-	if more := len(claims) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
+	as := ""
+	if len(uses) > 1 {
+		as = " (as " + strings.Join(uses, ", ") + ")"
 	}
-	return strings.Join(names, ", ")
+	away := ""
+	if n := tx.Node(first.NodeID); n != nil && Away(n) {
+		away = " (" + n.Status + ")"
+	}
+	s := fmt.Sprintf("allocation %s%s on node %s%s: `%s` ends it", Short(first.AllocID), as, Short(first.NodeID), away, Brief(tx, first))
+	if n := len(others); n > 0 {
+		s += fmt.Sprintf(", and %d more", n)
+	}
+	return s
 }

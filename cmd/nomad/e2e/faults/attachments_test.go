@@ -82,7 +82,7 @@ func TestOneForcedDetachFreesTheVolumeOfAPluginThatIsGone(t *testing.T) {
 	if n := b.Claimed("v1"); n != 1 {
 		t.Fatalf("%d claims", n)
 	}
-	ends := "nomad volume detach -force v1 " + h.NodeID(b.Host)
+	ends := "nomad volume detach -force v1 " + h.NodeID(b.Host)[:8]
 	if out, code := b.Run("volume", "deregister", "v1"); code == 0 || !strings.Contains(out, "`"+ends+"`") {
 		t.Fatalf("deregister: exit %d, no %q in: %s", code, ends, out)
 	}
