@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // staleMount is the state, in lists, of a mount whose claim was given up.
@@ -134,7 +134,7 @@ func remedied(tx *state.Txn, s *api.AttachmentStub, held []*api.VolumeClaim) str
 		return ledger.Remedy(tx, worst)
 	}
 	if s.VolumeID == "" {
-		return remedy.DetachExternal(s.PluginID, s.ExternalID, s.NodeID)
+		return commandtext.DetachExternal(s.PluginID, s.ExternalID, s.NodeID)
 	}
-	return remedy.DetachByForce(s.Namespace, s.VolumeID, s.NodeID)
+	return commandtext.DetachByForce(s.Namespace, s.VolumeID, s.NodeID)
 }

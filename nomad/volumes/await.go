@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
 // await waits until the intent is answered. While its calls fail it waits for Patience, then it answers
@@ -46,11 +46,11 @@ func (s *Service) await(ctx context.Context, ns, id string, intent uint64, durin
 func waysOut(v *api.Volume) string {
 	switch v.Provision.State {
 	case api.VolumeDeleting:
-		return "; " + remedy.Unanswered(v)
+		return "; " + commandtext.Unanswered(v)
 	case api.VolumeExpanding:
-		return fmt.Sprintf("; `%s` forgets the volume, which may have grown or not", remedy.Forget(v.Namespace, v.ID))
+		return fmt.Sprintf("; `%s` forgets the volume, which may have grown or not", commandtext.Forget(v.Namespace, v.ID))
 	}
-	return fmt.Sprintf("; \"nomad volume create\" with other fields replaces it, \"%s\" gives it up", remedy.Delete(v.Namespace, v.ID))
+	return fmt.Sprintf("; \"nomad volume create\" with other fields replaces it, \"%s\" gives it up", commandtext.Delete(v.Namespace, v.ID))
 }
 
 // refusal is the final error that ended an intent: the driver's own while this server knows it, else the row's reason.

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // forceWait bounds asking a node to unmount what its plugin cannot, forceAgain asking one that did not answer lately.
@@ -76,7 +76,7 @@ func (s *Service) detachByForce(ctx context.Context, w *commands.WriteOff, r *ap
 	if err := otherSpec(tx, w, r); err != nil {
 		return nil, err
 	}
-	again := remedy.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, ledger.ShortNode(tx, r.NodeID))
+	again := commandtext.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, ledger.ShortNode(tx, r.NodeID))
 	a := tx.Attachment(w.PluginID, w.ExternalID, w.NodeID)
 	switch mounted := staleOn(tx, w); {
 	case len(mounted) > 0 && !ledger.Away(tx.Node(w.NodeID)):

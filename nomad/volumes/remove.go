@@ -11,9 +11,9 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Deregister forgets a volume and leaves it at its provider.
@@ -258,7 +258,7 @@ func stuck(tx *state.Txn, w *commands.WriteOff, r *api.VolumeDetachRequest) erro
 		return nil
 	}
 	return fault.New(fault.Conflict, "volume %q is not used on node %s, and its driver has not detached it yet: `%s` asserts that it is detached\n%s",
-		r.VolumeID, ledger.Short(r.NodeID), remedy.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, ledger.ShortNode(tx, r.NodeID)), a.LastError)
+		r.VolumeID, ledger.Short(r.NodeID), commandtext.DetachByForce(namespaceOf(r.Namespace), r.VolumeID, ledger.ShortNode(tx, r.NodeID)), a.LastError)
 }
 
 // claimsOn are the claims by that id on what is to be detached.
@@ -272,7 +272,7 @@ func claimsOn(tx *state.Txn, ns, volume string, w *commands.WriteOff) []*api.Vol
 func (s *Service) unmountAll(ctx context.Context, tx *state.Txn, node string, held []*api.VolumeClaim) error {
 	if n := tx.Node(node); ledger.Lost(n) {
 		return fault.New(fault.Conflict, "node %s is down and cannot unmount: `%s` asserts that nothing uses the volume there", ledger.Short(node),
-			remedy.DetachByForce(held[0].Namespace, held[0].VolumeID, ledger.ShortNode(tx, node)))
+			commandtext.DetachByForce(held[0].Namespace, held[0].VolumeID, ledger.ShortNode(tx, node)))
 	}
 	for _, c := range held {
 		if a := tx.Alloc(c.AllocID); a != nil && !a.Terminal() {
@@ -284,7 +284,7 @@ func (s *Service) unmountAll(ctx context.Context, tx *state.Txn, node string, he
 			if ledger.Stopping(tx, c) {
 				err = fmt.Errorf("%w, and is being stopped: `%s` ends it", err, ledger.Remedy(tx, c))
 			}
-			return fmt.Errorf("detach volume %q: %w; `%s` asserts that nothing uses it there", c.VolumeID, err, remedy.DetachByForce(c.Namespace, c.VolumeID, node))
+			return fmt.Errorf("detach volume %q: %w; `%s` asserts that nothing uses it there", c.VolumeID, err, commandtext.DetachByForce(c.Namespace, c.VolumeID, node))
 		}
 	}
 	return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/ids"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // CreateSnapshots makes snapshots of registered volumes.
@@ -132,7 +132,7 @@ func (s *Service) giveUpSnapshot(ctx context.Context, c *commands.GiveUpSnapshot
 	switch {
 	case open != nil && open.Unwanted:
 		return nil, fault.New(fault.Unavailable, "snapshot %q is deleted when its driver says that it has made it, which it is asked until it does: %s; `%s` forgets it",
-			given.Name, cmp.Or(open.LastError, "it has not answered yet"), remedy.ForgetSnapshot(given.PluginID, given.Name))
+			given.Name, cmp.Or(open.LastError, "it has not answered yet"), commandtext.ForgetSnapshot(given.PluginID, given.Name))
 	case err != nil:
 		return nil, fault.New(fault.Timeout, "snapshot %q: %w", given.Name, err)
 	case open != nil:
@@ -231,7 +231,7 @@ func (s *Service) intend(ctx context.Context, i *api.SnapshotIntent) (*api.Snaps
 		return nil, fault.New(fault.Conflict, "it was given up meanwhile")
 	case known:
 	case pending:
-		return nil, fault.New(fault.Unavailable, "the driver has not answered yet, it is asked again until it does: %s; `%s` gives it up", now.LastError, remedy.Snapshot(now))
+		return nil, fault.New(fault.Unavailable, "the driver has not answered yet, it is asked again until it does: %s; `%s` gives it up", now.LastError, commandtext.Snapshot(now))
 	default:
 		return nil, fault.New(fault.Unavailable, "the driver answered another server: list the snapshots, or ask again with the same name")
 	}

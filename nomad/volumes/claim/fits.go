@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
 // Verdict is whether an allocation may have a volume.
@@ -162,9 +162,9 @@ func Unusable(v *api.Volume, specs []*api.Volume) string {
 func BeingDeleted(v *api.Volume, plugin, external string) string {
 	switch {
 	case Undoes(v, plugin, external):
-		return fmt.Sprintf("%s, made by an earlier creation of volume %q in namespace %q, is being deleted; %s", external, v.ID, v.Namespace, remedy.Unanswered(v))
+		return fmt.Sprintf("%s, made by an earlier creation of volume %q in namespace %q, is being deleted; %s", external, v.ID, v.Namespace, commandtext.Unanswered(v))
 	case v.Provision.State == api.VolumeDeleting:
-		return fmt.Sprintf("volume %q in namespace %q is being deleted; %s", v.ID, v.Namespace, remedy.Unanswered(v))
+		return fmt.Sprintf("volume %q in namespace %q is being deleted; %s", v.ID, v.Namespace, commandtext.Unanswered(v))
 	}
 	return ""
 }
@@ -238,11 +238,11 @@ func (b Book) holds(v *api.Volume, c *api.VolumeClaim, why string) string {
 	s += ": " + Next(c, h)
 	switch {
 	case c.State == api.ClaimReady && h.disconnected():
-		s += "; `" + remedy.StopJob(c.Namespace, c.JobID) + "` ends that"
+		s += "; `" + commandtext.StopJob(c.Namespace, c.JobID) + "` ends that"
 	case c.State == api.ClaimReleasing && h.away() && c.VolumeID == v.ID && c.Namespace == v.Namespace:
-		s += "; `" + remedy.DetachByForce(v.Namespace, v.ID, c.NodeID) + "` ends that"
+		s += "; `" + commandtext.DetachByForce(v.Namespace, v.ID, c.NodeID) + "` ends that"
 	case c.State == api.ClaimReleasing && h.away(): // its id may be that of another external volume by now
-		s += "; `" + remedy.DetachExternal(c.PluginID, c.ExternalID, c.NodeID) + "` ends that"
+		s += "; `" + commandtext.DetachExternal(c.PluginID, c.ExternalID, c.NodeID) + "` ends that"
 	}
 	return s
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
 // Stale is a mount of the external volume that the node may still have of a claim that was given up; nil when
@@ -55,7 +55,7 @@ func NotYetTwin(namespace, volume, node, plugin string, twin *api.Node, m *api.S
 // volume as who asks does: the one that the mount was made for may be gone.
 func NotYet(namespace, volume, node string, m *api.StaleMount) string {
 	s := fmt.Sprintf("volume %q may still be mounted on node %s for allocation %s, whose claim was given up: it can be used there when the node has unmounted it (`%s` asserts that)",
-		volume, node, m.AllocID, remedy.DetachByForce(namespace, volume, node))
+		volume, node, m.AllocID, commandtext.DetachByForce(namespace, volume, node))
 	if m.LastError != "" {
 		s += ", which failed: " + m.LastError
 	}

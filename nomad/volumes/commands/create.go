@@ -10,8 +10,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Apply stores the intent to create a volume, and returns the operation to wait for. The same intent once more
@@ -38,7 +38,7 @@ func (c *Intend) Apply(tx *state.Txn) (any, error) {
 	case old.PluginID != spec.PluginID && (old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed):
 		// The new plugin must not be asked about the ids of the other, nor with its secrets.
 		return nil, fault.New(fault.Conflict, "volume %q is of plugin %q, which may have made it: \"%s\" gives it up, and then it can be created by plugin %q",
-			spec.ID, old.PluginID, remedy.Delete(spec.Namespace, spec.ID), spec.PluginID)
+			spec.ID, old.PluginID, commandtext.Delete(spec.Namespace, spec.ID), spec.PluginID)
 	case old.Provision.State == api.VolumeCreating || old.Provision.State == api.VolumeFailed:
 		v.CreateTime = old.CreateTime
 		afterEarlier(&v.Provision, old, spec)
@@ -77,7 +77,7 @@ func sourceStays(tx *state.Txn, spec *api.VolumeSpec) error {
 	}
 	if spec.SnapshotID != "" && tx.SnapshotIntent(spec.PluginID, spec.SnapshotID, true) != nil {
 		return fault.New(fault.Conflict, "volume %q: snapshot %q is being deleted; `%s` forgets that", spec.ID, spec.SnapshotID,
-			remedy.ForgetSnapshot(spec.PluginID, spec.SnapshotID))
+			commandtext.ForgetSnapshot(spec.PluginID, spec.SnapshotID))
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Apply forgets the volume. Claims of allocations that are over stay and are given back.
@@ -61,7 +61,7 @@ func (c *Deregister) ends(tx *state.Txn, v *api.Volume) error {
 	case reason == "" && !expands, c.Force && (v.Provision.State == api.VolumeFailed || expands):
 		return nil
 	case expands:
-		return fault.New(fault.Conflict, "volume %q is being expanded: ask again when that has ended; `%s` forgets it", c.ID, remedy.Forget(c.Namespace, c.ID))
+		return fault.New(fault.Conflict, "volume %q is being expanded: ask again when that has ended; `%s` forgets it", c.ID, commandtext.Forget(c.Namespace, c.ID))
 	case !c.Force:
 		return fault.New(fault.Conflict, "%s", reason)
 	}
@@ -149,10 +149,10 @@ func (c *ConfirmDelete) Apply(tx *state.Txn) (any, error) {
 	case now == "":
 	case p.Replaces != nil: // not forgotten: the former one deletes it
 		err = fault.New(fault.Unavailable, "volume %q: what an earlier creation made (%s) is of driver %q, and CSI plugin %q is driver %q now: run the former again, or `%s` forgets it",
-			v.ID, target.RemoteID(), target.Provision.Provider, target.PluginID, now, remedy.Forget(v.Namespace, v.ID))
+			v.ID, target.RemoteID(), target.Provision.Provider, target.PluginID, now, commandtext.Forget(v.Namespace, v.ID))
 	case p.Uncertain: // not given back: the former one may be at work on it
 		err = fault.New(fault.Unavailable, "volume %q: driver %q may be deleting it, and CSI plugin %q is driver %q now: run the former again, `%s` if it was renamed, or `%s` forgets it",
-			v.ID, target.Provision.Provider, target.PluginID, now, remedy.Renamed(target.PluginID, target.Provision.Provider, now), remedy.Forget(v.Namespace, v.ID))
+			v.ID, target.Provision.Provider, target.PluginID, now, commandtext.Renamed(target.PluginID, target.Provision.Provider, now), commandtext.Forget(v.Namespace, v.ID))
 	}
 	switch {
 	case errors.Is(err, fault.Unavailable):

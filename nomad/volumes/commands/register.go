@@ -6,9 +6,9 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // Apply stores new volumes and the new specs of known ones.
@@ -105,10 +105,10 @@ func put(tx *state.Txn, v *api.Volume) {
 // unfinished says why the row of a volume stands for something that its provider may have or may lose, and how
 // that is ended; empty when it does not.
 func unfinished(v *api.Volume) string {
-	end := fmt.Sprintf("\"nomad volume create\" with other fields replaces the creation, \"%s\" gives it up", remedy.Delete(v.Namespace, v.ID))
+	end := fmt.Sprintf("\"nomad volume create\" with other fields replaces the creation, \"%s\" gives it up", commandtext.Delete(v.Namespace, v.ID))
 	switch s := v.Provision.State; {
 	case s == api.VolumeDeleting:
-		return fmt.Sprintf("volume %q is being deleted; %s", v.ID, remedy.Unanswered(v))
+		return fmt.Sprintf("volume %q is being deleted; %s", v.ID, commandtext.Unanswered(v))
 	case s == api.VolumeCreating:
 		return fmt.Sprintf("volume %q is being created: %s", v.ID, end)
 	case s == api.VolumeFailed && mayExist(v):

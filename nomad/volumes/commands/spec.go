@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
 // Merged is a known volume with a new spec. It lists all fields that cannot change any more. What the
@@ -38,7 +38,7 @@ func Merged(old *api.Volume, spec *api.VolumeSpec, held []*api.VolumeClaim) (*ap
 		switch says := tells(spec.RequestedTopologies); {
 		case len(old.Provision.Topologies) > 0:
 			errs = append(errs, fmt.Errorf("topology_request cannot change: where the driver says something else by now, `%s` and register the volume anew, with its external_id %q and its context",
-				remedy.Deregister(old.Namespace, old.ID), old.RemoteID()))
+				commandtext.Deregister(old.Namespace, old.ID), old.RemoteID()))
 		case old.Provision.Created && (says || tells(old.RequestedTopologies)):
 			errs = append(errs, errors.New("topology_request cannot change: the volume was created, and its driver has said that it can be used anywhere"))
 		default:

@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
 // External is everything that the state holds of one external volume, under whatever spec. Operations, claims and
@@ -75,7 +75,7 @@ func MayDelete(tx *state.Txn, v *api.Volume) error {
 	}
 	if made, now := v.Provision.Provider, Foreign(tx, v.PluginID, v.Provision.Provider); now != "" {
 		return fault.New(fault.Conflict, "volume %q is of driver %q, and CSI plugin %q is driver %q now, which may have another volume by the id %q: run the former again, `%s` if it was renamed, or `%s` forgets the volume",
-			v.ID, made, v.PluginID, now, v.RemoteID(), remedy.Renamed(v.PluginID, made, now), remedy.Deregister(v.Namespace, v.ID))
+			v.ID, made, v.PluginID, now, v.RemoteID(), commandtext.Renamed(v.PluginID, made, now), commandtext.Deregister(v.Namespace, v.ID))
 	}
 	return NotCopied(tx, v.PluginID, "volume", v.RemoteID(), func(s *api.VolumeSpec) string { return s.CloneID })
 }
@@ -90,7 +90,7 @@ func NotCopied(tx *state.Txn, plugin, what, id string, source func(*api.VolumeSp
 		}
 		if source(&v.VolumeSpec) == id || p.Replaces != nil && source(p.Replaces) == id {
 			return fault.New(fault.Conflict, "%s in use: volume %q in namespace %q is being created from %q; `%s` gives it up", what, v.ID, v.Namespace, id,
-				remedy.Delete(v.Namespace, v.ID))
+				commandtext.Delete(v.Namespace, v.ID))
 		}
 	}
 	return nil
@@ -105,10 +105,10 @@ func (e External) onlyOf(tx *state.Txn, v *api.Volume) error {
 		return fault.New(fault.Conflict, "volume in use: %q is attached to node %s (%s); %s", v.ID, Short(a.NodeID), a.State, Detached(v, a))
 	}
 	for _, i := range e.Snapshots {
-		return fault.New(fault.Conflict, "volume in use: snapshot %q of %q is being made; `%s` gives it up, with -force at once", i.Name, v.ID, remedy.Snapshot(i))
+		return fault.New(fault.Conflict, "volume in use: snapshot %q of %q is being made; `%s` gives it up, with -force at once", i.Name, v.ID, commandtext.Snapshot(i))
 	}
 	if o := e.other(v, func(*api.Volume) bool { return true }); o != nil {
-		return fault.New(fault.Conflict, "volume %q in namespace %q names the same external volume as %q: `%s` forgets it", o.ID, o.Namespace, v.ID, remedy.Deregister(o.Namespace, o.ID))
+		return fault.New(fault.Conflict, "volume %q in namespace %q names the same external volume as %q: `%s` forgets it", o.ID, o.Namespace, v.ID, commandtext.Deregister(o.Namespace, o.ID))
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func MayExpand(tx *state.Txn, v *api.Volume) error {
 	}
 	if o := e.other(v, func(o *api.Volume) bool { return o.Provision.State == api.VolumeExpanding }); o != nil {
 		return fault.New(fault.Conflict, "volume %q in namespace %q, which names the same external volume as %q, is being expanded: ask again when that has ended; `%s` forgets it",
-			o.ID, o.Namespace, v.ID, remedy.Forget(o.Namespace, o.ID))
+			o.ID, o.Namespace, v.ID, commandtext.Forget(o.Namespace, o.ID))
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func inherit(to, from *api.Volume) {
 
 // Detached says how an attachment that stays in the way is ended.
 func Detached(v *api.Volume, a *api.VolumeAttachment) string {
-	return fmt.Sprintf("`%s` asserts that it is not", remedy.DetachByForce(v.Namespace, v.ID, a.NodeID))
+	return fmt.Sprintf("`%s` asserts that it is not", commandtext.DetachByForce(v.Namespace, v.ID, a.NodeID))
 }
 
 // Runs reports whether the claim's allocation is not over.
@@ -230,11 +230,11 @@ func ShortNode(tx *state.Txn, id string) string {
 func endedBy(tx *state.Txn, c, named *api.VolumeClaim) string {
 	switch {
 	case Stopping(tx, c):
-		return remedy.Kill(named.Namespace, named.AllocID)
+		return commandtext.Kill(named.Namespace, named.AllocID)
 	case !Runs(tx, c) && tx.Volume(c.Namespace, c.VolumeID) != nil && SpecOf(tx, c) == nil: // the id means another one
 		return DetachByForce(tx, named, named.NodeID)
 	}
-	return remedy.Claim(named, Runs(tx, c), !unmounts(tx, c))
+	return commandtext.Claim(named, Runs(tx, c), !unmounts(tx, c))
 }
 
 // unmounts reports whether the node of a claim can be asked to end it: it is heard, and its

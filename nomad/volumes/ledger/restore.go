@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/claim"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
 // MayRestore refuses the restore of an older state while external volumes are attached or claimed.
@@ -156,7 +156,7 @@ func Held(tx *state.Txn, plugin, external string) string {
 	switch {
 	case len(waits) > 0:
 		return fmt.Sprintf("%s; %d have not, the first are %s: `%s` releases this volume, `%s` forgets a node that does not return", claim.Held, len(waits),
-			strings.Join(waits[:min(len(waits), nodesNamed)], ", "), remedy.DetachExternal(plugin, external, waits[0]), remedy.PurgeNode(waits[0]))
+			strings.Join(waits[:min(len(waits), nodesNamed)], ", "), commandtext.DetachExternal(plugin, external, waits[0]), commandtext.PurgeNode(waits[0]))
 	case slices.ContainsFunc(r.Released, func(v *api.ReleasedVolume) bool { return v.PluginID == plugin && v.ExternalID == external }):
 		return ""
 	}

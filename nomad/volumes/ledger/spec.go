@@ -6,7 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
 // SpecOf is the volume by which a claim was taken; nil when it was deregistered since, also when its id is that of another
@@ -31,9 +31,9 @@ func ClaimsOf(tx *state.Txn, v *api.Volume) []*api.VolumeClaim {
 // DetachByForce is the command that ends what the external volume of a claim has on a node on an operator's word.
 func DetachByForce(tx *state.Txn, c *api.VolumeClaim, node string) string {
 	if tx.Volume(c.Namespace, c.VolumeID) != nil && SpecOf(tx, c) == nil {
-		return remedy.DetachExternal(c.PluginID, c.ExternalID, node)
+		return commandtext.DetachExternal(c.PluginID, c.ExternalID, node)
 	}
-	return remedy.DetachByForce(c.Namespace, c.VolumeID, node)
+	return commandtext.DetachByForce(c.Namespace, c.VolumeID, node)
 }
 
 // LossPolicy says what frees a volume of a claim from a node that is lost, and after which time its storage does: as its

@@ -12,9 +12,9 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // lookExternal makes the calls that one external volume needs, one after the other: detaches first, as they
@@ -168,7 +168,7 @@ func (r *Reconciler) unpublish(ctx context.Context, a *api.VolumeAttachment) err
 	})
 	switch {
 	case errors.Is(err, errAnotherDriver):
-		return fmt.Errorf("detach from node %s: %w; `%s` asserts that it is detached", a.NodeID, err, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
+		return fmt.Errorf("detach from node %s: %w; `%s` asserts that it is detached", a.NodeID, err, commandtext.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
 	case err != nil:
 		return fmt.Errorf("detach from node %s: %w", a.NodeID, err)
 	}
@@ -225,7 +225,7 @@ func (r *Reconciler) detached(ctx context.Context, a *api.VolumeAttachment, secr
 	case a.State == api.AttachmentWrittenOff: // an operator asserts it too
 		return nil
 	}
-	return fmt.Errorf("%w: the plugin has no call that verifies it; `%s` asserts it", answer, remedy.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
+	return fmt.Errorf("%w: the plugin has no call that verifies it; `%s` asserts it", answer, commandtext.DetachExternal(a.PluginID, a.ExternalID, a.NodeID))
 }
 
 // verify asks what the provider knows: that of the driver, or of any when none is given.

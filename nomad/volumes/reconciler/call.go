@@ -12,9 +12,9 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // ask is how a controller of a plugin is to be called.
@@ -57,7 +57,7 @@ func whose(tx *state.Txn, plugin, driver string) error {
 
 func notOf(plugin, driver, now string) error {
 	return fault.New(fault.Conflict, "CSI plugin %q is driver %q now, and driver %q is meant: %w: run that one again, or, if it was renamed, `%s`",
-		plugin, now, driver, errAnotherDriver, remedy.Renamed(plugin, driver, now))
+		plugin, now, driver, errAnotherDriver, commandtext.Renamed(plugin, driver, now))
 }
 
 // call asks a controller of the plugin, and the next one when the plugin was not reached there, cannot do what

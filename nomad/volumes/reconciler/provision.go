@@ -13,9 +13,9 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 // lookCreation creates a volume whose external id is not known yet. What is to be deleted, or comes in the place
@@ -74,9 +74,9 @@ func unusable(tx *state.Txn, v *api.Volume, out *api.ControllerCreateResponse) e
 	case undoes:
 		return nil
 	case out.OtherSource:
-		what = fmt.Sprintf("%s is not made from what was to be copied; `%s` deletes it", out.ExternalID, remedy.Delete(v.Namespace, v.ID))
+		what = fmt.Sprintf("%s is not made from what was to be copied; `%s` deletes it", out.ExternalID, commandtext.Delete(v.Namespace, v.ID))
 	case out.CapacityBytes != 0 && out.CapacityBytes < wanted.RequestedCapacityMin:
-		what = fmt.Sprintf("%s has %d bytes, of at least %d; `%s` deletes it", out.ExternalID, out.CapacityBytes, wanted.RequestedCapacityMin, remedy.Delete(v.Namespace, v.ID))
+		what = fmt.Sprintf("%s has %d bytes, of at least %d; `%s` deletes it", out.ExternalID, out.CapacityBytes, wanted.RequestedCapacityMin, commandtext.Delete(v.Namespace, v.ID))
 	default:
 		return nil
 	}
@@ -194,7 +194,7 @@ func (r *Reconciler) undoUnknown(ctx context.Context, v *api.Volume, f failure, 
 	case known.Exists == api.KnownYes:
 		unproven := fault.New(fault.Conflict, "plugin %q has a volume %q, which a creation of %q that was never answered may have made, or another client before: "+
 			"delete it at the provider if it is not needed, and `%s` forgets it; `%s` asks the plugin again: %w",
-			made.PluginID, made.Name, v.ID, remedy.Forget(v.Namespace, v.ID), remedy.Delete(v.Namespace, v.ID), f.err)
+			made.PluginID, made.Name, v.ID, commandtext.Forget(v.Namespace, v.ID), commandtext.Delete(v.Namespace, v.ID), f.err)
 		a.Reason = unproven.Error()
 		r.refused(requestOf(v), unproven)
 		return r.record(ctx, &commands.Provisioned{Answer: a})

@@ -13,9 +13,9 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/volumes/commands"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 	"github.com/open-nomad/open-nomad/nomad/volumes/ledger"
 	"github.com/open-nomad/open-nomad/nomad/volumes/pluginview"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
 )
 
 func snapshotKey(i *api.SnapshotIntent) key {
@@ -106,7 +106,7 @@ func (r *Reconciler) snapshotCreation(i *api.SnapshotIntent) operation {
 				r.log.Warn("a snapshot is kept though its request failed: it may be one of before, by the same name", "snapshot", i.Name,
 					"id", made.ID, "plugin", i.PluginID, "volume", i.VolumeID)
 				r.refused(snapshotRequest(i), fault.New(fault.Conflict, "snapshot %s is kept: it has the name %q, and was cut before that was asked for, or for another request; `%s` deletes it",
-					made.ID, i.Name, remedy.DeleteSnapshot(i.PluginID, made.ID)))
+					made.ID, i.Name, commandtext.DeleteSnapshot(i.PluginID, made.ID)))
 				return r.record(ctx, &done)
 			}
 			done.SnapshotID = made.ID
@@ -220,7 +220,7 @@ func (r *Reconciler) snapshotFailed(ctx context.Context, i *api.SnapshotIntent, 
 		r.log.Warn("a snapshot was cut and does not get ready", "snapshot", i.Name, "id", i.SnapshotID, "plugin", i.PluginID, "volume", i.VolumeID, "error", f.err)
 		a.Ended = true
 		return r.tell(ctx, i, outcome{err: fmt.Errorf("snapshot %s was cut, and its driver does not make it ready; `%s` deletes it: %w",
-			i.SnapshotID, remedy.Snapshot(i), f.err)}, &a)
+			i.SnapshotID, commandtext.Snapshot(i), f.err)}, &a)
 	case i.SnapshotID != "":
 		if !t.shows(i.LastError, f) {
 			return nil

@@ -1,5 +1,5 @@
-// Package remedy words the commands that end what stands in a volume's way, for those who are refused because of it.
-package remedy
+// Package commandtext words the commands that end what stands in a volume's way, for those who are refused because of it.
+package commandtext
 
 import (
 	"strings"

@@ -3,7 +3,7 @@ package volumes
 import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/state"
-	"github.com/open-nomad/open-nomad/nomad/volumes/remedy"
+	"github.com/open-nomad/open-nomad/nomad/volumes/commandtext"
 )
 
 // underWay lists the snapshots of a plugin, or of one of its volumes where external is given, that are being made or
@@ -15,13 +15,13 @@ func underWay(tx *state.Txn, plugin, external string) (list []*api.SnapshotUnder
 		}
 		s := &api.SnapshotUnderWay{
 			Name: i.Name, SnapshotID: i.SnapshotID, Source: i.ExternalID, State: "being made", Since: i.Since, LastError: i.LastError,
-			Remedy: remedy.Snapshot(i),
+			Remedy: commandtext.Snapshot(i),
 		}
 		switch {
 		case i.Delete:
-			s.SnapshotID, s.State, s.Remedy = i.Name, "being deleted", remedy.ForgetSnapshot(plugin, i.Name)
+			s.SnapshotID, s.State, s.Remedy = i.Name, "being deleted", commandtext.ForgetSnapshot(plugin, i.Name)
 		case i.Unwanted:
-			s.State, s.Remedy = "given up", remedy.ForgetSnapshot(plugin, i.Name)
+			s.State, s.Remedy = "given up", commandtext.ForgetSnapshot(plugin, i.Name)
 		case i.SnapshotID != "":
 			s.State = "not ready"
 		}
