@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// defaultCalls is how many calls of volumes one plugin gets at once unless the configuration says otherwise.
-	// Calls for different nodes are counted apart.
+	// defaultCalls is the default limit of concurrent volume calls to one plugin. Calls for different nodes are counted
+	// separately.
 	defaultCalls = 8
 	// placeMax is for how long a call keeps its place: a call that hangs is followed without one.
 	placeMax = 10 * time.Second
-	// suspectAfter is how long a call may take before the plugin's health is looked at, suspectEvery how often
-	// that is done again.
+	// suspectAfter is the duration of a call after which the plugin's health is probed; suspectEvery is the interval of
+	// further probes.
 	suspectAfter = time.Second
 	suspectEvery = 5 * time.Second
 	// quickProbe bounds such a look.
@@ -34,7 +34,7 @@ func newCalls(most int) calls {
 	return calls{most, keyed.New(func() chan struct{} { return make(chan struct{}, most) })}
 }
 
-// take waits for one of the plugin's places for calls that concern the node. The place is given up when release is
+// take waits for a free slot of the plugin for calls that concern the node. The slot is released when release is
 // called or the call has lasted for placeMax.
 func (c *calls) take(ctx context.Context, pluginID, node string) (release func(), err error) {
 	key := pluginID + "\x00" + node
@@ -81,8 +81,8 @@ func (s *Service) Lock(ctx context.Context, volume string) (unlock func(), err e
 	return s.locks.take(ctx, volume)
 }
 
-// Called makes a call to an instance. While the call takes long the instance's health is looked at, so that one
-// that hangs is known to be unhealthy long before the call runs out of time.
+// Called makes a call to an instance. It probes the instance during a long call, so that a hung instance becomes
+// unhealthy long before the call times out.
 func (s *Service) Called(p *Plugin, call func() error) error {
 	over := make(chan struct{})
 	defer close(over)
@@ -91,7 +91,7 @@ func (s *Service) Called(p *Plugin, call func() error) error {
 	return call()
 }
 
-// suspect probes an instance quickly until the call is over.
+// suspect probes an instance at short intervals until the call ends.
 func (s *Service) suspect(p *Plugin, over <-chan struct{}) {
 	tick := time.NewTicker(suspectEvery)
 	defer tick.Stop()

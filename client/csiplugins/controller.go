@@ -93,7 +93,7 @@ func control[T any](ctx context.Context, s *Service, c api.ControllerCall, o obj
 	return out, nil
 }
 
-// sign adds the name of the driver to an answer by which servers come to know whose volume it is.
+// sign adds the driver's name to a reply. Servers learn from it which driver owns the volume.
 func sign(answer any, driver string) {
 	switch a := answer.(type) {
 	case *api.ControllerPublishResponse:

@@ -1,6 +1,6 @@
-// Package csiplugins knows the CSI plugins that tasks of this node provide: it supervises them, probes their
-// health, tells the node's fingerprint, gives out the places of calls to them, and makes the controller calls
-// of servers.
+// Package csiplugins manages the CSI plugins that tasks of this node provide. It supervises them, probes their health,
+// publishes them in the node's fingerprint, limits the concurrent calls to them, and makes the controller calls of
+// servers.
 //
 // # Instances
 //
@@ -10,8 +10,8 @@
 //
 // # Calls
 //
-// [Service.Turn] lets one call per volume through at a time, whoever makes it, and bounds the calls in flight
-// to each plugin. Who waits for a volume keeps no place.
+// [Service.Turn] lets one call per volume through at a time, regardless of the caller, and bounds the calls in flight
+// to each plugin. A call that waits for a volume does not hold a slot of the plugin.
 //
 // # Invariants
 //

@@ -18,16 +18,16 @@ import (
 const (
 	// confirmWait bounds asking the servers whether an intent is still the newest.
 	confirmWait = 10 * time.Second
-	// confirmTries is how often they are asked when their answers come too late to count.
+	// confirmTries is the number of attempts to confirm an intent when replies arrive too late to count.
 	confirmTries = 5
 	// fencesKept is how many fences are kept before those are looked for that are not needed any more.
 	fencesKept = 4096
 	// fencesAsked is how many of them are asked about at once, fencesEvery how often.
 	fencesAsked = 64
 	fencesEvery = 10 * time.Second
-	// fenceSettles is how long after a newer intent an older one is refused whatever the servers say: a leader that
-	// was deposed has stepped down long before. After it the leader's word counts, for indexes go back when an
-	// older snapshot is restored into a new cluster.
+	// fenceSettles is the time after a newer intent during which an older one is refused, whatever the servers reply: a
+	// deposed leader has stepped down long before. After that time the leader's reply decides, because indexes go back
+	// when an older snapshot is restored into a new cluster.
 	fenceSettles = 10 * time.Minute
 )
 
@@ -37,7 +37,7 @@ type fence struct {
 	// ExternalID is empty for an object that is not a volume with an id yet.
 	ExternalID string `json:",omitempty"`
 	Intent     uint64
-	// Call and Part are those of [api.VolumeIntentRequest]; a record of before has none.
+	// Call and Part are those of [api.VolumeIntentRequest]; records of earlier versions have neither.
 	Call api.IntentCall `json:",omitempty"`
 	Part string         `json:",omitempty"`
 	// At is when the intent was seen first.
@@ -123,8 +123,8 @@ func (f *fences) drop(key string, old fence) {
 	delete(f.seen, key)
 }
 
-// pass lets a changing call through: its intent is not older than the newest one seen here, and the leader says
-// that it is the newest of all. The intent is durable before the call goes out. The caller holds the object's turn.
+// pass admits a changing call if its intent is not older than the newest one seen here and the leader confirms that it
+// is the newest of all. The intent is durable before the call is sent. The caller holds the object's turn.
 func (s *Service) pass(ctx context.Context, key string, next fence) error {
 	if next.Intent == 0 {
 		return nil
@@ -151,8 +151,8 @@ func (s *Service) pass(ctx context.Context, key string, next fence) error {
 	return ctx.Err()
 }
 
-// confirmInTime confirms the intent with an answer that is good still: another host may have been told to go on since
-// one that took longer.
+// confirmInTime confirms the intent with a reply that is still valid: after a slower reply another host may have
+// received a newer intent.
 func (s *Service) confirmInTime(ctx context.Context, f fence) error {
 	for range confirmTries {
 		asked := time.Now()

@@ -11,8 +11,8 @@ import (
 // unhealthyPause is how often an unhealthy plugin is probed.
 const unhealthyPause = 2 * time.Second
 
-// ask asks the instance how it is and what it can do, all anew each time: a restarted plugin may have
-// another configuration.
+// ask probes the instance's health and capabilities. It requests everything again each time, because a restarted
+// plugin may have another configuration.
 func (g *registry) ask(ctx context.Context, p *Plugin) finding {
 	ready, err := p.client.Probe(ctx)
 	if err != nil {

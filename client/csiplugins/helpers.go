@@ -27,7 +27,7 @@ import (
 
 const (
 	fuseDevice = "/dev/fuse"
-	// helperWait bounds the wait for a helper to end by itself when its mount is gone.
+	// helperWait bounds the wait for a helper to exit by itself after its mount was removed.
 	helperWait = 5 * time.Second
 	helperPace = 50 * time.Millisecond
 )
@@ -75,7 +75,7 @@ func (s *Service) KeepHelpers(ctx context.Context, p *Plugin, at *mounts.Entry) 
 	return scopes, nil
 }
 
-// EndHelpers ends the processes of scopes, after their mounts are gone: most end by themselves. Those that serve
+// EndHelpers ends the processes of scopes whose mounts were removed. Most exit by themselves. Processes that serve
 // other mounts stay.
 func (s *Service) EndHelpers(scopes []string) {
 	for _, dir := range scopes {
@@ -200,7 +200,7 @@ func helperScopes(dir string) []string {
 // connections are the FUSE connections that a process serves.
 type connections struct {
 	ids []uint64
-	// unknown is set when it serves some of which the kernel does not tell the number, as older ones do.
+	// unknown is set when the process serves a connection whose number the kernel does not report, as older kernels do.
 	unknown bool
 }
 
@@ -232,9 +232,9 @@ func connectionsOf(pid int) (out connections) {
 	return out
 }
 
-// over reports whether the connection behind a process's descriptor of FUSE has ended: its mount is gone, and its number
-// may be that of another mount. The kernel tells so by POLLERR. What cannot be asked (before Linux 5.6, or without the
-// right to) counts as going on.
+// over reports whether the connection behind a process's FUSE descriptor has ended. The mount of an ended connection
+// is removed and its number may belong to another mount. The kernel reports the end by POLLERR. A connection that
+// cannot be queried (before Linux 5.6, or without permission) counts as open.
 func over(pid int, fd string) bool {
 	number, err := strconv.Atoi(fd)
 	if err != nil {

@@ -17,7 +17,7 @@ type turn struct {
 	waiters int
 }
 
-// take waits for its turn. When ctx ends first the error says so, and the caller must not go on.
+// take waits for its turn. It returns an error when ctx ends first; the caller must not continue then.
 func (l *locks) take(ctx context.Context, key string) (release func(), err error) {
 	l.mu.Lock()
 	if l.held == nil {

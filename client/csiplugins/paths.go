@@ -77,8 +77,8 @@ func (s *Service) PrepareRoot() error {
 	return s.conf.Host.Share(s.conf.Root)
 }
 
-// LeaveRoot undoes [Service.PrepareRoot] when nobody needs it: no plugin is left behind that could mount
-// something, and nothing is mounted.
+// LeaveRoot undoes [Service.PrepareRoot] when it is no longer needed: no plugin is left that could mount something,
+// and nothing is mounted.
 func (s *Service) LeaveRoot() {
 	below, err := s.conf.Host.Below(s.conf.Root)
 	if err != nil || len(below) != 1 || below[0].Point != s.conf.Root || s.Alive() {

@@ -177,7 +177,7 @@ func (g *registry) active(kind, id string) *Plugin {
 	return first
 }
 
-// find returns a healthy plugin, or an error of class Unavailable that says what is missing.
+// find returns a healthy plugin, or an error of class Unavailable that names what is missing.
 func (g *registry) find(kind, id string) (*Plugin, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -194,7 +194,7 @@ func (g *registry) find(kind, id string) (*Plugin, error) {
 // ErrNoPlugin marks that the wait for a plugin has reached its bound.
 var ErrNoPlugin = errors.New("gave up waiting for the plugin")
 
-// wait returns a healthy plugin, waiting for one at most as long as bound says.
+// wait returns a healthy plugin. It waits for one for at most bound.
 func (g *registry) wait(ctx context.Context, kind, id string, bound time.Duration) (*Plugin, error) {
 	limit := time.NewTimer(bound)
 	defer limit.Stop()
@@ -216,8 +216,8 @@ func (g *registry) wait(ctx context.Context, kind, id string, bound time.Duratio
 	}
 }
 
-// adopt returns the plugin of a task for its supervisor: the remembered one, or one that is not
-// registered yet. known tells which.
+// adopt returns the plugin of a task for its supervisor: the remembered one, or one that is not registered yet. known
+// reports which.
 func (g *registry) adopt(fresh *Plugin) (p *Plugin, known bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -248,7 +248,7 @@ type finding struct {
 	info csi.Info
 	caps *csi.Capabilities
 	err  error
-	// starting is set when the plugin says that it is not ready yet.
+	// starting is set when the plugin reports that it is not ready yet.
 	starting bool
 }
 
@@ -262,7 +262,7 @@ func (f *finding) description() string {
 	return "healthy"
 }
 
-// note writes down what a probe found, registers the plugin with the first good news, and tells of changes.
+// note records the result of a probe, registers the plugin at the first successful probe, and reports changes.
 // Capabilities stay known while the plugin is unhealthy.
 func (g *registry) note(p *Plugin, f finding) {
 	g.mu.Lock()
@@ -406,8 +406,7 @@ func (g *registry) closing() {
 	}
 }
 
-// publish tells the node's fingerprint when it has changed. It never holds the registry's mutex while it
-// calls out.
+// publish reports changes to the node's fingerprint. It never holds the registry's mutex while it calls out.
 func (g *registry) publish() {
 	g.pubMu.Lock()
 	defer g.pubMu.Unlock()

@@ -32,8 +32,8 @@ type Config struct {
 	Registry Bucket
 	// Fences holds the newest intents of controller calls; nil keeps them in memory.
 	Fences Bucket
-	// Servers are asked, before a controller call that changes something, whether its intent is still the newest;
-	// nil asks nobody. NodeID and NodeSecret tell who asks.
+	// Servers confirm, before a controller call that changes something, that its intent is still the newest; nil skips
+	// the confirmation. NodeID and NodeSecret identify this node.
 	Servers            wire.Caller
 	NodeID, NodeSecret func() string
 	// Host is where mounts and directories are; nil means this machine.
@@ -158,12 +158,11 @@ func (s *Service) Serve(ctx context.Context, i Instance) error {
 // Rest notes that the task of an instance does not run.
 func (s *Service) Rest(allocID, task string) { s.registry.rest(allocID + "/" + task) }
 
-// Find returns a healthy instance, or an error of class Unavailable that says what is missing. kind is
+// Find returns a healthy instance, or an error of class Unavailable that names what is missing. kind is
 // api.CSIPluginTypeController or api.CSIPluginTypeNode.
 func (s *Service) Find(kind, id string) (*Plugin, error) { return s.registry.find(kind, id) }
 
-// Wait returns a healthy instance, waiting for one at most as long as bound says; then the error is
-// [ErrNoPlugin].
+// Wait returns a healthy instance. It waits for one for at most bound, then returns [ErrNoPlugin].
 func (s *Service) Wait(ctx context.Context, kind, id string, bound time.Duration) (*Plugin, error) {
 	return s.registry.wait(ctx, kind, id, bound)
 }
@@ -182,7 +181,7 @@ func (s *Service) Retain(allocs map[string]bool) {
 	s.registry.drop(func(p *Plugin) bool { return !allocs[p.AllocID] })
 }
 
-// Drop forgets the instances of an allocation, and nobody else's.
+// Drop forgets the instances of one allocation.
 func (s *Service) Drop(allocID string) {
 	s.registry.drop(func(p *Plugin) bool { return p.AllocID == allocID })
 }

@@ -39,7 +39,7 @@ type Task struct {
 	timeout time.Duration
 }
 
-// Task returns what the task needs; isolated tells that it has file system isolation.
+// Task returns what the task needs; isolated reports whether it has file system isolation.
 func (s *Service) Task(alloc *api.Allocation, task *api.Task, isolated bool) (*Task, error) {
 	c := task.CSIPluginConfig
 	if c == nil {
@@ -120,8 +120,8 @@ func (p *Task) Prepare() ([]driver.Mount, map[string]string, error) {
 	}, map[string]string{endpointVariable: "unix://" + filepath.Join(p.mountDir, socketName)}, nil
 }
 
-// Supervise waits for the plugin's socket, registers the plugin and watches its health until ctx ends.
-// say records an event of the task, restart asks for a restart that counts as a failure.
+// Supervise waits for the plugin's socket, registers the plugin and watches its health until ctx ends. It calls say to
+// record an event of the task and restart to request a restart that counts as a failure.
 func (p *Task) Supervise(ctx context.Context, say func(eventType, message string), restart func(reason string)) {
 	fresh := p.plugin
 	pl, known, err := p.s.registry.adopt(&fresh)
@@ -201,7 +201,7 @@ type watch struct {
 	tries int
 }
 
-// look probes once, tells the news and returns how long to wait.
+// look probes once, reports changes and returns how long to wait.
 func (w *watch) look(ctx context.Context) time.Duration {
 	f := w.probe(ctx)
 	if ctx.Err() != nil {
@@ -236,7 +236,7 @@ func (w *watch) look(ctx context.Context) time.Duration {
 	return min(25*time.Millisecond<<min(w.tries-1, 6), time.Second)
 }
 
-// probe asks the plugin, unless there is nobody to ask yet.
+// probe probes the plugin if it is reachable.
 func (w *watch) probe(ctx context.Context) finding {
 	if _, err := os.Lstat(w.plugin.Socket); err != nil && !w.known && !w.p.unseen {
 		return finding{err: fault.New(fault.Unavailable, "the plugin has not created its socket %s", w.plugin.Socket)}
@@ -268,9 +268,9 @@ func (g *registry) has(p *Plugin) bool {
 	return false
 }
 
-// Cleanup removes the socket directory after the task has ended. It never descends into a mount. The plugin
-// stays known, as not running, until its allocation is over or Config.PluginGrace has passed: a restarted
-// task takes it up again.
+// Cleanup removes the socket directory after the task has ended. It never descends into a mount. The plugin stays
+// known, as not running, until its allocation has ended or Config.PluginGrace has passed: a restarted task takes it up
+// again.
 func (p *Task) Cleanup() {
 	p.s.registry.rest(p.plugin.key())
 	if p.own {

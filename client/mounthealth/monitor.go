@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	// DefaultInterval is how often mounts are probed unless the configuration says otherwise.
+	// DefaultInterval is the default interval of mount probes.
 	DefaultInterval = 10 * time.Second
 	// probeWorkers is how many mounts are asked at once.
 	probeWorkers = 16
@@ -50,7 +50,7 @@ type Mount struct {
 	Policy string
 	// Mounted is not set while a repair is under way.
 	Mounted bool
-	// Stale is set while running tasks still have the mount of before a repair.
+	// Stale is set while running tasks still have the mount from before a repair.
 	Stale bool
 	// Version changes whenever what is known of the mount changes. It must be comparable.
 	Version any
@@ -62,8 +62,8 @@ type Volumes interface {
 	Published() []Mount
 	// Find returns one of them.
 	Find(key string) (Mount, bool)
-	// Republish takes a failed mount away and publishes its volume anew; it reports false when there was nothing
-	// to do. An error means that it must be tried again. It marks the mount as stale before it takes it away.
+	// Republish removes a failed mount and publishes its volume again. It returns false when there was nothing to do.
+	// After an error it must be called again. It marks the mount as stale before it removes it.
 	Republish(ctx context.Context, key string) (bool, error)
 	// Refreshed records that no running task has an older mount.
 	Refreshed(ctx context.Context, key string) error
@@ -182,7 +182,7 @@ func (m *Monitor) Examine(ctx context.Context, p Mount, at *mounts.Entry) (Healt
 	return m.prober.Look(ctx, at)
 }
 
-// judge tells the news of a mount and plans what the volume's policy wants.
+// judge reports a change of a mount's health and plans what the volume's policy requires.
 func (m *Monitor) judge(ctx context.Context, p Mount, h Health, why string) {
 	if now, ok := m.conf.Volumes.Find(p.Key); ctx.Err() != nil || !ok || now.Version != p.Version {
 		return // it has changed meanwhile

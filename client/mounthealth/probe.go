@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// answerWait is how long a mount has to answer; one that takes longer is unresponsive.
+	// answerWait is the time within which a mount has to respond; a slower mount is unresponsive.
 	answerWait = 3 * time.Second
 	// openMax bounds the questions of sweeps that may still be answered in time. Those to unresponsive mounts,
 	// which never return, are not counted: there is one per mount.
@@ -29,13 +29,13 @@ const (
 type Health int
 
 const (
-	// Unknown says nothing: too many questions are open already, or the time was over.
+	// Unknown means no result: too many probes are pending, or the context ended.
 	Unknown Health = iota
-	// Healthy mounts answer.
+	// Healthy means that the mount responds.
 	Healthy
-	// Unresponsive mounts give no answer, which may pass.
+	// Unresponsive means that the mount does not respond, which may be temporary.
 	Unresponsive
-	// Failed mounts answer with an error that only a new mount ends.
+	// Failed means that the mount returns an error that only a new mount ends.
 	Failed
 )
 
@@ -57,8 +57,8 @@ func NewProber(host mounts.Host) *Prober {
 	return &Prober{host: host, checks: make(chan struct{}, checks), open: map[string]*question{}}
 }
 
-// Look asks one mount and says why it is not healthy. It waits no longer than 3 s, and not at all for a mount
-// whose question is open longer than that. It is Unknown when too many mounts are being asked.
+// Look probes one mount and returns why it is not healthy. It waits for at most 3 s, and not at all for a mount whose
+// probe has been pending longer than that. It returns Unknown when too many probes are pending.
 func (l *Prober) Look(ctx context.Context, at *mounts.Entry) (Health, string) {
 	q := l.statfs(at, true)
 	if q == nil {
@@ -67,8 +67,8 @@ func (l *Prober) Look(ctx context.Context, at *mounts.Entry) (Health, string) {
 	return q.health(ctx)
 }
 
-// Check asks one mount for somebody who must know: it is Unknown only when ctx ends. Places for such questions
-// are their own, and one that is not answered in time gives its place up.
+// Check probes one mount for a caller that needs a result: it returns Unknown only when ctx ends. It uses slots of its
+// own, and a probe that gets no response in time releases its slot.
 func (l *Prober) Check(ctx context.Context, at *mounts.Entry) (Health, string) {
 	select {
 	case l.checks <- struct{}{}:
@@ -79,8 +79,9 @@ func (l *Prober) Check(ctx context.Context, at *mounts.Entry) (Health, string) {
 	return l.statfs(at, false).health(ctx)
 }
 
-// Usable is Check for a mount that is about to be used. Who mounts a file system that was shut down, as at the end of a lease,
-// gets the same one as long as somebody has files of it, and nothing but a question to its root tells.
+// Usable is Check for a mount that is about to be used. It also opens the root. A file system that was shut down, as
+// at the end of a lease, stays shut down at new mounts while a process holds its files open, and statfs does not show
+// that.
 func (l *Prober) Usable(ctx context.Context, at *mounts.Entry) (Health, string) {
 	if h, why := l.Check(ctx, at); h != Healthy {
 		return h, why
@@ -96,13 +97,13 @@ func (l *Prober) statfs(at *mounts.Entry, bounded bool) *question {
 	return l.ask("statfs", at, bounded, func() error { return l.host.Statfs(at.Point) })
 }
 
-// health waits for the answer.
+// health waits for the result.
 func (q *question) health(ctx context.Context) (Health, string) {
 	timer := time.NewTimer(answerWait - time.Since(q.asked))
 	defer timer.Stop()
 	select {
 	case err := <-q.answer:
-		q.answer <- err // for others who wait for the same answer
+		q.answer <- err // for others who wait for the same result
 		if broken(err) {
 			return Failed, fmt.Sprintf("it answers %q", err)
 		}
@@ -114,8 +115,8 @@ func (q *question) health(ctx context.Context) (Health, string) {
 	}
 }
 
-// Abort lets all that waits for an unresponsive mount fail, our own question too: nothing can unmount it before.
-// File systems that cannot be told so are unmounted if nobody uses them.
+// Abort makes all calls that wait for an unresponsive mount fail, including pending probes, because it cannot be
+// unmounted before. File systems that do not support that are unmounted if they are not in use.
 func (l *Prober) Abort(ctx context.Context, at *mounts.Entry) {
 	q := l.ask("abort", at, false, func() error { return l.host.Abort(at) })
 	timer := time.NewTimer(answerWait - time.Since(q.asked))

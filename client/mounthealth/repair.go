@@ -11,7 +11,7 @@ import (
 const (
 	// failSignal is what tasks get whose volume wants a signal.
 	failSignal = "SIGHUP"
-	// repairWait bounds one try to publish a failed mount anew.
+	// repairWait bounds one attempt to publish a failed mount again.
 	repairWait = 2 * time.Minute
 	// tasksWait bounds asking the tasks for a signal or restart.
 	tasksWait = 10 * time.Second
@@ -57,7 +57,7 @@ func (m *Monitor) republish(ctx context.Context, p Mount) error {
 	return nil
 }
 
-// refresh restarts the tasks that still have the mount of before a repair.
+// refresh restarts the tasks that still have the mount from before a repair.
 func (m *Monitor) refresh(ctx context.Context, key, reason string) error {
 	p, ok := m.conf.Volumes.Find(key)
 	if !ok || !p.Mounted || !p.Stale {

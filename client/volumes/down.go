@@ -65,7 +65,7 @@ func (s *Service) retryRow(ctx context.Context, key string) error {
 	if r == nil {
 		return s.journal.retryRemovals()
 	}
-	if _, is := s.allocs.get(r.AllocID); is && r.State == rowClaiming { // it was planned for one of before
+	if _, is := s.allocs.get(r.AllocID); is && r.State == rowClaiming { // the retry was planned for a previous row
 		return nil
 	}
 	err := s.release(ctx, "undo ", key)
@@ -317,7 +317,7 @@ func (s *Service) forget(key string) {
 // removalsKey is the key of outstanding removals of records in the queue.
 const removalsKey = "owed"
 
-// reportFailure lets the servers show why the claim stays. It is said once for each reason, and best pendingCall.
+// reportFailure lets the servers show why the claim stays. Each reason is reported once, with best effort.
 func (s *Service) reportFailure(ctx context.Context, key string, failure error) {
 	r := s.journal.row(key)
 	if r == nil || r.Told == failure.Error() || ctx.Err() != nil {
@@ -334,7 +334,7 @@ func (s *Service) reportFailure(ctx context.Context, key string, failure error) 
 	}
 }
 
-// Explain tells the servers why the volumes of an allocation cannot be taken down yet, best pendingCall.
+// Explain reports to the servers why the volumes of an allocation cannot be unmounted yet, with best effort.
 func (s *Service) Explain(ctx context.Context, allocID, reason string) {
 	for _, r := range s.journal.ofAlloc(allocID) {
 		s.reportFailure(ctx, r.key(), fault.New(fault.Unavailable, "%s", reason))

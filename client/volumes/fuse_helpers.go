@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
-// keepHelpers lets the processes that serve a mount of FUSE outlive the plugin, and returns their scopes. It is best
-// pendingCall: without it the mount ends with the plugin, and is published anew.
+// keepHelpers lets the processes that serve a FUSE mount outlive the plugin, and returns their scopes. It is best
+// effort: without it the mount ends with the plugin and is published again.
 func (s *Service) keepHelpers(ctx context.Context, p *csiplugins.Plugin, at *mounts.Entry) []string {
 	if at == nil || !isFuse(at.FSType) {
 		return nil
@@ -20,5 +20,5 @@ func (s *Service) keepHelpers(ctx context.Context, p *csiplugins.Plugin, at *mou
 	return scopes
 }
 
-// endHelpers ends the processes of scopes whose mount is gone.
+// endHelpers ends the processes of scopes whose mount was removed.
 func (s *Service) endHelpers(scopes []string) { s.plugins.EndHelpers(scopes) }

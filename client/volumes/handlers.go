@@ -59,8 +59,8 @@ func (s *Service) expandQuietly(ctx context.Context, r *row, v *api.Volume) {
 	}
 }
 
-// nodeDetach unmounts a volume of one allocation, even of one that nobody here remembers. With Force the node
-// unmounts by itself what the plugin cannot, or what it is not there to do.
+// nodeDetach unmounts a volume of one allocation, even of one that this node does not remember. With Force the node
+// itself unmounts what the plugin cannot unmount or is not running to unmount.
 func (s *Service) nodeDetach(ctx context.Context, req *api.NodeVolumeDetachRequest) (*api.Empty, error) {
 	if _, is := s.allocs.get(req.AllocID); is {
 		return nil, fault.New(fault.Conflict, "allocation %s still runs on this node", req.AllocID)

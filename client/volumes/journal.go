@@ -36,7 +36,7 @@ const (
 	rowMounting rowState = "mounting"
 	// rowMounted is published, and was seen in the mount table.
 	rowMounted rowState = "mounted"
-	// rowLeaving must be unpublished, and unstaged when nobody else uses the volume.
+	// rowLeaving must be unpublished, and unstaged when it is the volume's last use.
 	rowLeaving rowState = "leaving"
 	// rowReleased has nothing on the node; the servers do not know yet.
 	rowReleased rowState = "released"
@@ -48,7 +48,7 @@ type row struct {
 	AllocID   string
 	Namespace string
 	VolumeID  string
-	// Use tells the uses of one volume by one allocation apart; empty for the only one.
+	// Use distinguishes the uses of one volume by one allocation; empty for the only one.
 	Use        string `json:",omitempty"`
 	PluginID   string
 	ExternalID string
@@ -67,15 +67,15 @@ type row struct {
 	// Seen is what was mounted at the target.
 	Seen   *mounts.Entry `json:",omitempty"`
 	BootID string
-	// Lease is for how long the volume may be used after the last answered heartbeat; 0 means for ever.
+	// Lease is for how long the volume may be used after the last heartbeat that got a reply; 0 means indefinitely.
 	Lease time.Duration `json:",omitempty"`
-	// WriteBack is the last part of the lease, in which nobody uses the volume any more.
+	// WriteBack is the last part of the lease, in which no process uses the volume any more.
 	WriteBack time.Duration `json:",omitempty"`
 	// Took is how long writing back and unmounting took.
 	Took time.Duration `json:",omitempty"`
 	// OnMountDead is the volume's policy for a mount that stops answering.
 	OnMountDead string `json:",omitempty"`
-	// Stale is set while running tasks still have the mount of before a republish.
+	// Stale is set while running tasks still have the mount from before a republish.
 	Stale bool `json:",omitempty"`
 	// Told is the last failure that the servers know of.
 	Told string `json:",omitempty"`
@@ -83,7 +83,7 @@ type row struct {
 	// Helpers are the scopes of the processes that serve the mount and outlive the plugin.
 	Helpers []string `json:",omitempty"`
 
-	// id and vol are what key and volume answer, set by the journal: they are hashes.
+	// id and vol are the hashes that key and volume return. The journal sets them.
 	id, vol string
 }
 
@@ -238,7 +238,7 @@ func decode(raw []byte, into any, keyOf func() string, key string) error {
 	return nil
 }
 
-// keep makes the row the one of its key. The caller holds mu, or nobody else knows the journal.
+// keep makes the row the one of its key. The caller holds mu, or is the only user of the journal.
 func (j *journal) keep(r *row) {
 	r.id, r.vol = "", ""
 	r.id, r.vol = r.key(), r.volume()
@@ -250,7 +250,7 @@ func (j *journal) keep(r *row) {
 	j.byVolume[r.vol][r.id] = r
 }
 
-// drop forgets the row of a key. The caller holds mu, or nobody else knows the journal.
+// drop forgets the row of a key. The caller holds mu, or is the only user of the journal.
 func (j *journal) drop(key string) {
 	old := j.byKey[key]
 	if old == nil {
@@ -299,7 +299,7 @@ func (j *journal) users(of *row) []*row {
 	return inOrder(j.byVolume[volume], func(r *row) bool { return r.id != key && r.touched() && r.State != rowReleased })
 }
 
-// put makes the row durable before anybody sees it. What the disk does not answer in time is given up.
+// put makes the row durable before it becomes visible. It abandons a write that the disk does not complete in time.
 func (j *journal) put(ctx context.Context, r row) (*row, error) {
 	raw, err := json.Marshal(&r)
 	if err == nil {

@@ -160,9 +160,9 @@ func (s *Service) abort(ctx context.Context, at *mounts.Entry, own []string) {
 	s.health.Prober().Abort(ctx, at)
 }
 
-// writeBack has the last user's file system written back before anything is unmounted. Until that is over the mount
-// is in the table, where the end of a lease finds it: an unmount that writes back is nowhere to be seen. What hangs
-// is not waited for.
+// writeBack writes the last user's file system back before anything is unmounted. Until that has ended the mount stays
+// in the table, where the end of a lease finds it: an unmount that writes back is not visible anywhere. It does not
+// wait for a file system that hangs.
 func (s *Service) writeBack(ctx context.Context, r *row) {
 	if r.Seen == nil || r.device() || r.ReadOnly || r.Seen.Root != "/" || r.BootID != s.bootID || len(s.journal.users(r)) > 0 {
 		return

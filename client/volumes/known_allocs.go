@@ -73,7 +73,7 @@ func (l *knownAllocs) forget(id string) {
 	delete(l.allocs, id)
 }
 
-// leave ends what is known of an allocation whose tasks have ended: its last record is gone.
+// leave forgets an allocation whose tasks have ended and whose last record was removed.
 func (l *knownAllocs) leave(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,7 +26,7 @@ type Lease struct {
 
 func (r *row) leaseTerm() api.LeaseTerm { return api.LeaseTerm{Term: r.Lease, WriteBack: r.WriteBack} }
 
-// promise sees to it that the lease of a row does not begin anew with the next agent process.
+// promise ensures that the lease of a row does not start again with the next agent process.
 func (s *Service) promise(r *row) error {
 	if r.Lease <= 0 || s.conf.Promise == nil {
 		return nil
@@ -89,7 +89,7 @@ func (s *Service) otherRows(r *row, leased []*row) (out []*row) {
 	return out
 }
 
-// usedAfter reports whether somebody may use the volume after the end of a lease.
+// usedAfter reports whether another row allows use of the volume after the end of a lease.
 func usedAfter(term api.LeaseTerm, others []*row) bool {
 	return slices.ContainsFunc(others, func(o *row) bool { return o.Lease <= 0 || o.leaseTerm().Stop() > term.Stop() })
 }
@@ -111,7 +111,7 @@ func (s *Service) lastStops(leased []*row) map[string]time.Duration {
 	return last
 }
 
-// LeaseTerms are the leases of all allocations that have one, as [Service.Lease] tells them.
+// LeaseTerms returns the leases of all allocations that have one, as [Service.Lease] returns them.
 func (s *Service) LeaseTerms() map[string]api.LeaseTerm {
 	out := map[string]api.LeaseTerm{}
 	for _, r := range s.leased() {
@@ -122,8 +122,9 @@ func (s *Service) LeaseTerms() map[string]api.LeaseTerm {
 	return out
 }
 
-// Leased returns a function that reports whether an allocation has something mounted under a lease, or may have: as long as
-// something is that nobody can tell the allocation of, it may be this one's. It tells of the moment of its first call.
+// Leased returns a function that reports whether an allocation has, or may have, something mounted under a lease. A
+// mount whose allocation cannot be determined counts for every allocation. The function reports the state at its first
+// call.
 func (s *Service) Leased() func(allocID string) bool {
 	look := sync.OnceValue(func() map[string]bool {
 		out := map[string]bool{}
@@ -190,9 +191,9 @@ func (o *leaseEnds) forget(keys ...string) {
 	}
 }
 
-// EndLeases does what is due after a silence of the servers, and notes when they are heard again: volumes whose users
-// nobody else ends are written back, and in the end what is mounted still, for whatever reason, is cut off. kept tells the
-// allocations whose tasks have a process that does that; it may have died.
+// EndLeases does what is due after a silence of the servers, and records when they are heard again. It writes back
+// volumes whose users no other process ends, and in the end cuts off whatever is still mounted. kept reports whether
+// the tasks of an allocation have a process that does that; it may have died.
 func (s *Service) EndLeases(silence time.Duration, kept func(allocID string) bool) {
 	all := s.leased()
 	s.leaseEnds.retain(all)
@@ -253,8 +254,8 @@ func (s *Service) startSync(r *row, seen mountView) {
 	s.pending.begin("sync "+at.Dev, func() error { return s.host.Sync(at) })
 }
 
-// leaseOver reports that the servers may give the row's volume away, or have done so: nothing may be mounted for it
-// before they answer.
+// leaseOver returns an error when the servers may give the row's volume to another node, or have done so: nothing may
+// be mounted for it before they reply.
 func (s *Service) leaseOver(r *row) error {
 	if r.Lease <= 0 || s.conf.Silence == nil || s.conf.Silence() < r.leaseTerm().Stop() {
 		return nil
@@ -270,7 +271,7 @@ type due struct {
 	seen   mounts.List
 }
 
-// due tells what is mounted at the row's paths. What others use for longer, until last, stays.
+// due returns what is mounted at the row's paths. It leaves out what others use for longer, until last.
 func (s *Service) due(r *row, last time.Duration, seen mountView) (d due) {
 	d.seen = seen.all
 	paths := []string{r.Target.Host}
@@ -289,8 +290,8 @@ func (s *Service) due(r *row, last time.Duration, seen mountView) (d due) {
 	return d
 }
 
-// cutOff takes a volume from the node, and what is not written back with it: in the kernel, and in processes that
-// served it. What is mounted at its paths by the time that a wait here is over is somebody else's.
+// cutOff removes a volume from the node, with the data that is not written back, in the kernel and in the processes
+// that served it. A mount that appears at its paths during a wait here belongs to another use.
 func (s *Service) cutOff(r *row, d due) {
 	for _, first := range d.mounts {
 		if err := s.eachSince(d.seen, first, func(at *mounts.Entry) error { return s.cutOffMount(r, d, at) }); err != nil {

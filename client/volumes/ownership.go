@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/csiplugins"
 )
 
-// progressInterval is how often the progress of giving a volume to its owner is told.
+// progressInterval is how often the progress of setting a volume's owner is reported.
 const progressInterval = 5 * time.Second
 
 // owned reports whether the volume must be given to its owner before it can be used.
@@ -50,7 +50,7 @@ func (s *Service) setOwner(ctx context.Context, p *csiplugins.Plugin, q *request
 	return s.journal.put(ctx, next)
 }
 
-// reportProgress tells a reason for the wait that changes, until stop is called.
+// reportProgress reports a changing reason for the wait until stop is called.
 func (s *Service) reportProgress(q *request, reason func() string) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

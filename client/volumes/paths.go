@@ -22,8 +22,8 @@ func targetAt(base place, namespace, volumeID, allocID, use string) place {
 	return base.Join(csiplugins.TargetDir, targetName(namespace, volumeID, allocID, use))
 }
 
-// targetName names the target of one use. That of the only use of a volume is what it was before uses were told
-// apart.
+// targetName names the target of one use. The name for the only use of a volume is the one that versions without uses
+// gave it.
 func targetName(namespace, volumeID, allocID, use string) string {
 	if use == "" {
 		return csiplugins.Hash(namespace, volumeID, allocID)

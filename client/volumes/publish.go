@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
-// intent makes the row that says what is about to be done. Where an earlier try, or another user, has the
+// intent returns the row that records what is about to be done. Where an earlier attempt, or another user, has the
 // volume on this boot, its paths are kept: a plugin that comes back as another type has another base.
 func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClaimResponse) row {
 	v, c := reply.Volume, reply.Claim
@@ -46,8 +46,8 @@ func (s *Service) intent(p *csiplugins.Plugin, q *request, reply *api.VolumeClai
 	return r
 }
 
-// stagedBefore is where the volume may be staged on this boot already; nil when nobody staged it. Where the record of
-// that is lost, those who use it know, or the mount table.
+// stagedBefore returns the place where the volume may already be staged on this boot; nil when it was not staged. If
+// the record of that is lost, the place comes from the rows of its users or the mount table.
 func (s *Service) stagedBefore(r *row) *place {
 	if st := s.journal.stageOf(r.PluginID, r.ExternalID); st != nil {
 		if st.BootID != s.bootID {
@@ -111,7 +111,7 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	if err := s.promise(r); err != nil {
 		return nil, err
 	}
-	if s.stale(reply) { // from now on the servers are told of it
+	if s.stale(reply) { // from now on changes are reported to the servers
 		return nil, errStale
 	}
 	secrets := reply.Volume.Secrets
@@ -143,8 +143,8 @@ func (s *Service) publishOnce(ctx context.Context, p *csiplugins.Plugin, q *requ
 	return s.journal.put(ctx, mounted)
 }
 
-// admit keeps to the access modes even where drivers do not, and where a claim was given up while this node
-// was away: the mounts of its allocation must be gone before another one is given the volume here.
+// admit enforces the access modes even where drivers do not, and where a claim was released while this node was away:
+// the mounts of its allocation must be removed before another allocation gets the volume here.
 func (s *Service) admit(p *csiplugins.Plugin, r *row) error {
 	others := s.journal.users(r)
 	for _, o := range others {
@@ -203,7 +203,7 @@ func (s *Service) clearTarget(ctx context.Context, p *csiplugins.Plugin, r, befo
 	return nil
 }
 
-// verify looks at what the driver published: a mount that answers, or a device node.
+// verify checks what the driver published: a mount that responds, or a device node.
 func (s *Service) verify(ctx context.Context, r *row) (*mounts.Entry, error) {
 	at, err := s.host.At(r.Target.Host)
 	if err != nil {

@@ -54,7 +54,7 @@ func (v healthView) Refreshed(ctx context.Context, key string) error {
 	return err
 }
 
-// Republish takes a failed mount away and publishes its volume anew.
+// Republish removes a failed mount and publishes its volume again.
 func (v healthView) Republish(ctx context.Context, key string) (bool, error) {
 	return v.s.republish(ctx, key)
 }
@@ -66,8 +66,8 @@ func mountOf(r *row) mounthealth.Mount {
 	}
 }
 
-// policy is what the volume wants of a mount that has failed. File systems that a process of the plugin serves end
-// with it, so they are published anew unless the volume says otherwise.
+// policy returns the volume's policy for a failed mount. A file system that a process of the plugin serves ends with
+// it, so it is published again unless the volume specifies otherwise.
 func (r *row) policy() string {
 	if r.OnMountDead == "" && r.Seen != nil && isFuse(r.Seen.FSType) {
 		return api.MountDeadRepublish
@@ -90,8 +90,8 @@ func (s *Service) mountFailed(m mounthealth.Mount, why string) {
 	s.reportMount("Dead mount", m.VolumeID, m.AllocID, fault.New(fault.Unavailable, "%s: %s", m.Path, why))
 }
 
-// republish takes a failed mount away and publishes the volume anew. The row stays mounted meanwhile: after a
-// crash Up finds nothing at the target and publishes, and Down undoes what there may be.
+// republish removes a failed mount and publishes the volume again. The row stays mounted meanwhile: after a crash Up
+// finds nothing at the target and publishes, and Down undoes what there may be.
 func (s *Service) republish(ctx context.Context, key string) (bool, error) {
 	r := s.journal.row(key)
 	if !repairable(r) {
@@ -194,8 +194,8 @@ func (s *Service) clearMounts(ctx context.Context, u *undoRun, r *row) error {
 	return nil
 }
 
-// clearStaging takes a failed staging off. Other allocations whose mounts of it are healthy keep it; failed mounts
-// of others go with it, and are published anew by their own repair.
+// clearStaging removes a failed staging. Other allocations whose mounts of it are healthy keep it; failed mounts of
+// others are removed with it, and their own repair publishes them again.
 func (s *Service) clearStaging(ctx context.Context, u *undoRun, r *row) error {
 	st := s.journal.stageOf(r.PluginID, r.ExternalID)
 	if st == nil || st.Seen == nil {

@@ -12,9 +12,9 @@ import (
 type request struct {
 	alloc *api.Allocation
 	use   *api.VolumeUse
-	// beside are all uses of the volume by the allocation, this one included.
+	// uses are all uses of the volume by the allocation, this one included.
 	uses []*api.VolumeUse
-	// wait tells why the volume is not mounted yet; nil when nobody is told.
+	// wait reports why the volume is not mounted yet; nil reports nothing.
 	wait *wait
 }
 
@@ -58,9 +58,9 @@ func (q *request) serve(r *row, out map[string]Mount) {
 	}
 }
 
-// staging returns the mode and options that the volume is staged with for a use with these: the mode in which
-// somebody writes, and the flags of single mounts that all uses by the allocation have in common. Each is
-// published with its own.
+// staging returns the mode and options that the volume is staged with for a use with these: a mode that writes if any
+// use writes, and the flags of single mounts that all uses by the allocation have in common. Each use is published
+// with its own.
 func (q *request) staging(mode api.AccessMode, own, volume *api.MountOptions) (api.AccessMode, *api.MountOptions, error) {
 	common := own.PerMountFlags()
 	fsType := ""

@@ -10,12 +10,13 @@ import (
 // sharing is how the directory of volumes is shared with those who copy mounts.
 type sharing struct {
 	mu sync.Mutex
-	// told is the reason that was told why it is not shared; empty while it is.
+	// told is the last reported reason why the directory is not shared; empty while it is shared.
 	told string
 }
 
-// shareRoot makes the directory of volumes, and shares it where that can be. Where it cannot, volumes are mounted all the same,
-// and people are told once for each reason: a task that has copied another one's mount keeps it, and with it the device.
+// shareRoot creates the directory of volumes, and shares it where possible. Where it is not possible volumes are
+// mounted all the same, and each reason is reported once: a task that has copied another one's mount keeps it, and
+// with it the device.
 func (s *Service) shareRoot() {
 	err := s.plugins.PrepareRoot()
 	reason := ""

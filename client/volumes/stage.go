@@ -14,8 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/csi/mounts"
 )
 
-// stage makes sure that the volume is staged. A staging of before is used only when the journal and the
-// mount table agree on it. The caller holds the volume's turn.
+// stage makes sure that the volume is staged. It uses a previous staging only when the journal and the mount table
+// agree on it. The caller holds the volume's turn.
 func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r *row, v *api.Volume) error {
 	mode, options, err := q.staging(r.AccessMode, r.MountOptions, v.MountOptions)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Service) stage(ctx context.Context, p *csiplugins.Plugin, q *request, r
 			return fault.Wrap(fault.Unavailable, mismatch)
 		case mismatch != nil && len(users) > 0:
 			return mismatch
-		case mismatch != nil: // nobody is in the way of another staging
+		case mismatch != nil: // no user prevents another staging
 		case at == nil:
 			return nil
 		default:
@@ -112,8 +112,8 @@ func (s *Service) covered(st *stage, at *mounts.Entry, users []*row) error {
 	return nil
 }
 
-// unstageLeft unstages what an earlier use left behind. A try of before may have published it too: nothing is unstaged under
-// a mount. Where the mounts were taken away the driver is told all the same.
+// unstageLeft unstages what an earlier use left behind. An earlier attempt may have published it too: nothing is
+// unstaged under a mount. The driver is called even where the mounts were already removed.
 func (s *Service) unstageLeft(ctx context.Context, p *csiplugins.Plugin, r *row, st *stage, taken bool) error {
 	if err := s.clearTarget(ctx, p, r, nil); err != nil {
 		return err
@@ -136,7 +136,7 @@ func allLeave(rows []*row) bool {
 	return !slices.ContainsFunc(rows, func(r *row) bool { return r.State != rowLeaving })
 }
 
-// mismatch says why a user cannot share the staging; nil when it can. Users may differ in the flags of single
+// mismatch returns why a user cannot share the staging; nil when it can. Users may differ in the flags of single
 // mounts as long as the staging has none that they do not want.
 func (st *stage) mismatch(r *row, users []*row) error {
 	who := st.AllocID

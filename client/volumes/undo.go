@@ -17,7 +17,8 @@ const (
 	// down before the node unmounts it itself.
 	undoTries    = 5
 	undoPatience = time.Minute
-	// unstageTries is how often a plugin must have failed to unstage what is not mounted any more before that is over.
+	// unstageTries is how often a plugin must have failed to unstage what is no longer mounted before it counts as
+	// unstaged.
 	unstageTries = 3
 )
 
@@ -30,7 +31,7 @@ type undoRun struct {
 	own, force bool
 	// again is set while the plugin is asked once more to unstage what is not mounted any more, because it failed.
 	again bool
-	// notes say what the node did itself.
+	// notes describe what the node did itself.
 	notes []string
 }
 
@@ -74,7 +75,7 @@ func (s *Service) unpublishTarget(ctx context.Context, u *undoRun, r *row) error
 func (s *Service) unstagePath(ctx context.Context, u *undoRun, st *stage) error {
 	session := st.Seen == nil && st.BootID == s.bootID // no session outlives the boot
 	if session && st.Done {
-		// From here on it may be closed, which no mount tells: who comes next opens it again.
+		// From here on the driver may have closed the session, which no mount shows. The next user stages again.
 		next := *st
 		next.Done = false
 		st = s.journal.noteStage(next)
@@ -100,15 +101,15 @@ type removal struct {
 	own    []string // the paths of the volume
 	device bool
 	what   string
-	// unseen is set when the driver is not known to have mounted something there: unless that is seen, the mount
-	// table does not tell what it has.
+	// unseen is set when it is not known whether the driver mounted something there: unless a mount was seen, the mount
+	// table does not show what the driver holds.
 	unseen bool
-	// again is set when nothing mounted is not enough: beside a mount a driver has devices and sessions to close.
+	// again is set when an absent mount is not enough: a driver also has devices and sessions to close.
 	again bool
 }
 
-// unmountPath has the plugin take a volume off a path. It is over when the plugin said so and nothing is there; when
-// nothing is there although the plugin, which did answer, failed; and when the node has unmounted it itself.
+// unmountPath lets the plugin remove a volume from a path. It is done in three cases: the plugin succeeded and nothing
+// is there; the plugin replied with a failure but nothing is there; or the node has unmounted it itself.
 func (s *Service) unmountPath(ctx context.Context, u *undoRun, t removal, call func(context.Context) error) error {
 	if err := s.unmounting(ctx, t.at.Host); err != nil && !u.force {
 		return fmt.Errorf("%s: %w", t.what, err)
@@ -161,7 +162,7 @@ func (s *Service) unmountPath(ctx context.Context, u *undoRun, t removal, call f
 	return nil
 }
 
-// answered reports whether an error is the plugin's answer, after which none of its work is under way.
+// answered reports whether an error is the plugin's reply, after which none of its work is under way.
 func answered(err error) bool {
 	return !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Timeout) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
@@ -186,8 +187,8 @@ func (s *Service) stagingOf(r *row) *stage {
 	return st
 }
 
-// used reports whether somebody else needs the staging: a row of the journal, or a mount of the same files
-// below the plugin's base that the journal does not know.
+// used reports whether another user needs the staging: a row of the journal, or a mount of the same files below the
+// plugin's base that the journal does not know.
 func (s *Service) used(r *row, st *stage) (bool, error) {
 	if len(s.journal.users(r)) > 0 {
 		return true, nil

@@ -169,7 +169,7 @@ func (s *Service) Mounted(allocID string) error {
 	return nil
 }
 
-// backoff tells of failed tries, with show the servers too.
+// backoff reports failed attempts to the tasks and, with show, to the servers.
 func (s *Service) backoff(t *wait, show bool, what string, args ...any) csi.Backoff {
 	b := csi.Backoff{First: min(500*time.Millisecond, s.conf.RetryMax), Max: s.conf.RetryMax, Noted: func(err error, next time.Duration) {
 		s.log.Warn(what, append(args, "retry_in", next, "error", err)...)
@@ -270,7 +270,7 @@ func (s *Service) publish(ctx context.Context, q *request, given *grant) (*row, 
 		}
 		for again := true; again; again = errors.Is(err, errStale) {
 			if s.stale(given) {
-				told() // the servers' silence is told as theirs
+				told() // silence of the servers is reported separately
 				if given, err = s.claim(ctx, q); err != nil {
 					return err
 				}

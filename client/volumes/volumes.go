@@ -54,7 +54,7 @@ type Config struct {
 	PluginCalls int
 	// ProbeInterval is how often mounts are asked whether they live; 0 means 10 s.
 	ProbeInterval time.Duration
-	// Tasks are told of dead mounts; nil means nobody is.
+	// Tasks receive events of dead mounts; nil drops them.
 	Tasks Tasks
 	// Host is where mounts and directories are; nil means this machine.
 	Host mounts.Host
@@ -65,10 +65,11 @@ type Config struct {
 	Dial csi.Dialer
 	// Connect makes connections to plugins in the place of Dial; nil means that Dial does.
 	Connect csi.Connector
-	// Silence is for how long no server was heard, by a clock that goes on while the host sleeps; nil means never.
+	// Silence returns for how long no server was heard, by a clock that keeps running while the host sleeps; nil means
+	// never.
 	Silence func() time.Duration
-	// Promise is called before anything is mounted under a lease: from when leases count must be known after a restart.
-	// Nothing is mounted when it fails. nil means that nobody needs that.
+	// Promise is called before anything is mounted under a lease: the start of leases must be known after a restart.
+	// Nothing is mounted when it fails. nil means that it is not needed.
 	Promise func() error
 	// Timeouts bound single calls of plugins; zero means the defaults.
 	Timeouts csi.Timeouts
@@ -82,7 +83,7 @@ type Config struct {
 // Tasks are the tasks of the node's allocations, as far as volumes concern them.
 type Tasks interface {
 	mounthealth.Tasks
-	// Leaving reports whether the allocation was told to end, or has ended.
+	// Leaving reports whether the allocation is being stopped, or has ended.
 	Leaving(allocID string) bool
 	// Lost reports whether the servers had given the allocation up, as they do with all of a node.
 	Lost(allocID string) bool
@@ -191,16 +192,16 @@ func (c *Config) queue(kind string) *workqueue.Queue {
 	return q
 }
 
-// begin is called before something is done beside other things.
+// begin is called before something starts that runs concurrently with other work.
 func (s *Service) begin(ctx context.Context, what string) {
 	if s.conf.Begin != nil {
 		s.conf.Begin(ctx, what)
 	}
 }
 
-// turn waits for the volume's turn at its plugin. by is who wants it: what waited for the same thing begins one after
-// the other, and not at the moment at which the one before ends. Nothing is begun that was given up meanwhile, as by
-// the end of the one before.
+// turn waits for the volume's turn at its plugin. by names the waiter: waits for the same thing start one after the
+// other, not all at the moment at which the previous one ends. Nothing starts whose context has ended meanwhile, as by
+// the end of the previous one.
 func (s *Service) turn(ctx context.Context, by, pluginID, volume string) (release func(), err error) {
 	s.begin(ctx, by)
 	since := time.Now()
@@ -247,12 +248,12 @@ func (c Config) complete() Config {
 // Plugins is the service that supervises the plugins of the node.
 func (s *Service) Plugins() *csiplugins.Service { return s.plugins }
 
-// Run restores the journal and leads everything that works beside the calls: retries, health, fingerprints.
+// Run restores the journal and runs everything that works concurrently with the calls: retries, health, fingerprints.
 // It ends with ctx; what hangs in the kernel then is left behind.
 func (s *Service) Run(ctx context.Context) error {
 	if len(s.journal.rows()) > 0 {
 		s.shareRoot()
-	} else if err := s.plugins.PrepareRoot(); err != nil { // it is told with the first volume
+	} else if err := s.plugins.PrepareRoot(); err != nil { // reported with the first volume
 		s.log.Debug("the directory of volumes is not shared", "error", err)
 	}
 	s.reconcileMounts()
@@ -324,7 +325,7 @@ type Known struct {
 	Ended bool
 }
 
-// Restored says which allocations the node still knows after a restart, by id; mounts of others are taken down.
+// Restored lists the allocations that the node still knows after a restart, by id; mounts of others are unmounted.
 func (s *Service) Restored(known map[string]Known) {
 	ids := make(map[string]bool, len(known))
 	for id := range known {

@@ -19,24 +19,24 @@ const (
 	EventWaited  = "Waiting Ended"
 )
 
-// slowAfter is how long something may take in silence before it is told as a wait.
+// slowAfter is how long an operation may take before it is reported as a wait.
 const slowAfter = time.Second
 
-// wait is one allocation's wait for one volume. The tasks are told once of each reason in a row and when it
-// is over, the servers of what only the node knows. A nil wait tells nobody.
+// wait is one allocation's wait for one volume. It reports each new reason, and its end, to the tasks once, and to the
+// servers what only the node knows. A nil wait reports nothing.
 type wait struct {
 	s     *Service
 	req   *request
 	begun time.Time
 	mu    sync.Mutex
-	// reason is what the tasks were told last.
+	// reason is the reason that was last reported to the tasks.
 	reason string
 	// shown is set when the servers may show a reason.
 	shown bool
 }
 
-// because tells the reason of the wait; next is when it may end, zero when nobody knows. With show the servers
-// are told too.
+// because reports the reason of the wait; next is when it may end, zero when that is unknown. With show it also
+// reports to the servers.
 func (t *wait) because(reason string, next time.Time, show bool) {
 	if t == nil {
 		return
@@ -58,7 +58,7 @@ func (t *wait) because(reason string, next time.Time, show bool) {
 	t.s.conf.Tasks.Tell(t.req.alloc.ID, t.req.volumeID(), EventWaiting, text)
 }
 
-// progress tells the servers, and the tasks the first time, how far something is that takes long.
+// progress reports the progress of a long operation to the servers, and the first time to the tasks.
 func (t *wait) progress(reason string) {
 	if t == nil {
 		return
@@ -73,15 +73,15 @@ func (t *wait) progress(reason string) {
 	t.s.notes.set(t.key(), note{reason: reason})
 }
 
-// since tells the reason of a wait that has lasted for [slowAfter] already.
+// since reports the reason of a wait that has lasted for [slowAfter] already.
 func (t *wait) since(reason string) {
 	if t != nil && time.Since(t.begun) >= slowAfter {
 		t.because(reason, time.Time{}, false)
 	}
 }
 
-// during tells the reason when what begins now has not ended, by a call of stop, in [slowAfter], and nothing
-// was told yet: what failed says more than what is silent.
+// during reports the reason when stop is not called within [slowAfter] and nothing was reported yet: a failure
+// explains more than a silence.
 func (t *wait) during(show bool, reason func() string) (stop func()) {
 	if t == nil {
 		return func() {}
@@ -103,7 +103,7 @@ func (t *wait) during(show bool, reason func() string) (stop func()) {
 	}
 }
 
-// over tells those who were told of a reason that the volume is mounted.
+// over reports that the volume is mounted, if a reason was reported before.
 func (t *wait) over() {
 	if t == nil {
 		return
@@ -129,7 +129,7 @@ func (t *wait) key() string {
 	return t.req.key()
 }
 
-// noteEvery is how often the servers are told anew when only the next try is another.
+// noteEvery is how often a note is sent to the servers again when only its next attempt has changed.
 const noteEvery = 30 * time.Second
 
 // note is what the servers should show of a claim that is not mounted; one without reason takes it back.
@@ -139,8 +139,8 @@ type note struct {
 	said   time.Time
 }
 
-// notes are the reasons that are, or must be, told to the servers, by the keys of rows. A crash forgets them:
-// who mounts again after it takes back what may be left.
+// notes are the reasons that are, or must be, reported to the servers, by the keys of rows. A crash forgets them: the
+// next mount of the row withdraws a note that may be left.
 type notes struct {
 	mu    sync.Mutex
 	byKey map[string]*note
@@ -178,7 +178,7 @@ func (n *notes) drop(key string, told *note) {
 	}
 }
 
-// sendNote tells the servers the present note of a row.
+// sendNote sends the current note of a row to the servers.
 func (s *Service) sendNote(ctx context.Context, key string) error {
 	n, r := s.notes.get(key), s.journal.row(key)
 	if n == nil {
@@ -204,8 +204,8 @@ func (s *Service) sendNote(ctx context.Context, key string) error {
 	return nil
 }
 
-// reportNoRoom lets the servers know when the driver has no room for the volume on this node, before the
-// allocation fails and is placed anew. It is best pendingCall: the next one that meets the limit tells it again.
+// reportNoRoom reports to the servers that the driver has no capacity for the volume on this node, before the
+// allocation fails and is placed again. It is best effort: the next allocation that meets the limit reports it again.
 func (s *Service) reportNoRoom(ctx context.Context, w *request, failure error) {
 	var said *fault.Call
 	if !errors.As(failure, &said) || said.Verdict != fault.VerdictLimit {

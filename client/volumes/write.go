@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// The disk may hang, for good too. Nobody waits for it without an end: records are written beside, those of one key one
-// after the other, and who waits gives up. What is brought up is then tried again, what is taken down goes on.
+// The disk may hang, also permanently. Every wait for it is bounded: records are written in the background, those of
+// one key one after the other, and waiters time out. Mounting is then tried again; unmounting continues.
 
 const (
 	// writeWait is how long the disk has to take a record.
@@ -22,8 +22,8 @@ const (
 // write is a record that is being written, or, when there is none, being removed.
 type write struct {
 	raw []byte
-	// done brings memory up to date when it is on disk; nil when nobody waits for that any more. late does when it is
-	// not, because the disk refuses, or does not answer.
+	// done updates memory when the record is on disk; nil when its waiter has timed out. late updates it when the
+	// record is not on disk, because the disk fails or does not respond.
 	done func()
 	late func(*write)
 	// undone is set when what it writes is not to be on disk.
@@ -39,8 +39,8 @@ type writes struct {
 	since time.Time
 }
 
-// write makes a record durable, or removes it when there is none. done or late has brought memory up to date when it
-// returns, and holds mu. It is given up when the disk does not answer, or giveUp is closed.
+// write makes a record durable, or removes it when there is none. done or late has updated memory when it returns, and
+// is called with mu held. The wait is abandoned when the disk does not respond, or giveUp is closed.
 func (j *journal) write(giveUp <-chan struct{}, key string, raw []byte, done func(), late func(*write)) error {
 	j.mu.Lock()
 	w := j.begin(key, &write{raw: raw, done: done, late: late, over: make(chan struct{})})
@@ -76,7 +76,7 @@ func (j *journal) await(giveUp <-chan struct{}, w *write) error {
 
 var errNoAnswer = fault.New(fault.Unavailable, "the disk of the node does not respond")
 
-// hangs is for how long the disk has not answered somebody.
+// hangs returns for how long the disk has not completed a write.
 func (j *journal) hangs() (longest time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -178,7 +178,7 @@ func (j *journal) beginRemovals() map[string]*write {
 		switch {
 		case j.byKey[key] != nil || j.stages[key] != nil || last != nil && last.raw != nil && !last.undone:
 			delete(j.removals, key)
-		case last != nil && last.raw == nil && last.done == nil: // nobody waits for it, and it is not over
+		case last != nil && last.raw == nil && last.done == nil: // its waiter has timed out, and it is still pending
 			last.done, last.late = func() { delete(j.removals, key) }, func(*write) {}
 			out[key] = last
 		default:

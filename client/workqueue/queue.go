@@ -150,7 +150,7 @@ func (q *Queue) Run(ctx context.Context, try func(context.Context, string) error
 	}
 }
 
-// next takes a key that is due, or says how long nothing will be.
+// next takes a key that is due, or returns how long none will be.
 func (q *Queue) next() (key string, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
