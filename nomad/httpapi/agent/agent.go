@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
 
-// Config says what the endpoints need of this agent. Whatever is missing answers with a clear error or an empty document.
+// Config holds what the endpoints need of this agent. A missing part gives a clear error or an empty document.
 type Config struct {
 	// Name and Datacenter are those of this agent.
 	Name, Datacenter string
@@ -18,7 +18,7 @@ type Config struct {
 	Self func() *api.AgentSelf
 	// Gauges are this agent's numbers by the names of metrics.
 	Gauges func() map[string]float64
-	// Health tells how the halves of this agent are.
+	// Health reports the health of this agent's server and client.
 	Health func(ctx context.Context) *api.AgentHealthResponse
 	// Reload reads this agent's configuration again.
 	Reload func() error
@@ -26,7 +26,7 @@ type Config struct {
 	Schedulers Schedulers
 	// ServerAddresses lists the servers that this agent's client half knows.
 	ServerAddresses func() []string
-	// SetServerAddresses replaces them until the servers tell others; nil where no client half runs.
+	// SetServerAddresses replaces them until the servers report others; nil where no client half runs.
 	SetServerAddresses func([]string) error
 }
 
@@ -80,7 +80,7 @@ func (a Config) agentMembers(c *endpoint.Call) (any, error) {
 	return api.ServerMembers{ServerName: a.Name, ServerRegion: c.Region, ServerDC: a.Datacenter, Members: m}, nil
 }
 
-// agentHealth answers load balancers: 500 when the server, the client or the one that the type names is unhealthy.
+// agentHealth serves load balancers: 500 when the server, the client or the one that the type names is unhealthy.
 func (a Config) agentHealth(c *endpoint.Call) (any, error) {
 	var h api.AgentHealthResponse
 	if a.Health != nil {
@@ -123,7 +123,7 @@ func statusPeers(c *endpoint.Call) (any, error) {
 	return out.Peers, nil
 }
 
-// agentReload does what SIGHUP does, and answers with its error.
+// agentReload does what SIGHUP does, and returns its error.
 func (a Config) agentReload(*endpoint.Call) (any, error) {
 	if a.Reload == nil {
 		return nil, fault.New(fault.Unimplemented, "this agent cannot reload its configuration")

@@ -17,7 +17,7 @@ func regions(c *endpoint.Call) (any, error) {
 	return out.Regions, nil
 }
 
-// joined is the answer of a join as clients know it.
+// joined is the response to a join as clients know it.
 type joined struct {
 	NumJoined int    `json:"num_joined"`
 	Error     string `json:"error"`

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/httpapi/endpoint"
 )
 
-// metricsEvery is the length of the intervals that answers are stamped with.
+// metricsEvery is the length of the intervals that responses are stamped with.
 const metricsEvery = 10 * time.Second
 
 // gauge is a number as it is now.
@@ -21,7 +21,7 @@ type gauge struct {
 	Labels map[string]string
 }
 
-// summary is the answer of GET /v1/metrics.
+// summary is the response of GET /v1/metrics.
 type summary struct {
 	Timestamp                 string
 	Gauges                    []gauge

@@ -12,7 +12,7 @@ import (
 
 // Schedulers are the workers of this agent's server.
 type Schedulers interface {
-	// Workers tells what every worker does now.
+	// Workers returns what every worker does now.
 	Workers() []*api.SchedulerWorker
 	// WorkerConfig is how many workers there are, and which evaluations they take.
 	WorkerConfig() (number int, kinds []string)
@@ -67,7 +67,7 @@ func (a Config) setSchedulerWorkerConfig(c *endpoint.Call) (any, error) {
 	if body.Number == nil && body.Kinds == nil {
 		return nil, fault.New(fault.Invalid, "Invalid request: it says neither num_schedulers nor enabled_schedulers")
 	}
-	// What the body does not say stays.
+	// Fields that the body leaves out stay unchanged.
 	n, kinds := s.WorkerConfig()
 	if body.Number != nil {
 		n = *body.Number

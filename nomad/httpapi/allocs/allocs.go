@@ -37,7 +37,7 @@ func allocList(c *endpoint.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	stub := &api.AllocStub{} // of the row that is looked at
+	stub := &api.AllocStub{} // of the row that is being encoded
 	return encode.Views(out.Allocs, func(a *api.Allocation) any {
 		row.Fill(stub, a)
 		v := stubView{AllocStub: stub}

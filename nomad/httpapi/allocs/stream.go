@@ -16,7 +16,7 @@ import (
 const (
 	// heartbeat is how long a followed stream is silent before it sends an empty frame.
 	heartbeat = time.Second
-	// filePoll is how often a followed file is looked at.
+	// filePoll is how often a followed file is checked.
 	filePoll = 500 * time.Millisecond
 )
 

@@ -1,5 +1,5 @@
-// Package encode writes the answers of endpoints as JSON: lists row by row and piece by piece, so that a long one is never
-// in memory as a whole, and each piece when it is the client's turn.
+// Package encode writes the responses of endpoints as JSON: lists row by row and piece by piece, so that a long list is
+// never in memory as a whole, and each piece when it is the client's turn.
 package encode
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/open-nomad/open-nomad/api/wire"
 )
 
-// answerBytes is how much of an answer is encoded before it is sent.
+// answerBytes is how much of a response is encoded before it is sent.
 const answerBytes = 32 << 10
 
-// indent is that of answers for people.
+// indent is that of responses for people.
 const indent = "    "
 
-// pieces encodes an answer piece by piece, so that a long list is never in memory as a whole.
+// pieces encodes a response piece by piece, so that a long list is never in memory as a whole.
 type pieces struct {
 	bytes.Buffer
 	json *json.Encoder
@@ -37,11 +37,11 @@ var spare = sync.Pool{New: func() any {
 	return p
 }}
 
-// ErrGone is the outcome when nobody reads the answer any more.
+// ErrGone is returned when the client no longer reads the response.
 var ErrGone = errors.New("nobody reads the answer")
 
-// Answer encodes the answer of a request, indented when it is pretty. An error before anything was sent leaves the status
-// open; behind that the connection is cut.
+// Answer encodes the response to a request, indented when pretty is set. After an error before anything was sent, the
+// status can still be set; after a later one the connection is cut.
 func Answer(ctx context.Context, w http.ResponseWriter, out any, pretty bool) error {
 	p := spare.Get().(*pieces)
 	p.ctx, p.w, p.sent = ctx, w, false
@@ -78,7 +78,7 @@ type views[T any] struct {
 func (v views[T]) len() int     { return len(v.rows) }
 func (v views[T]) at(i int) any { return v.view(v.rows[i]) }
 
-// Views answers rows each of which is made when it is encoded; a view may take the place of the one before.
+// Views returns rows that are made one by one when they are encoded; a view may reuse the memory of the previous one.
 func Views[T any](rows []*T, view func(*T) any) any { return views[T]{rows, view} }
 
 // rowsOf are the rows of a list; at is nil for anything else.
@@ -118,15 +118,15 @@ func (p *pieces) list(n int, at func(int) any, pretty bool) error {
 			return err
 		}
 		if p.Len() >= answerBytes && !p.send() {
-			return ErrGone // nobody reads it any more
+			return ErrGone // the client no longer reads it
 		}
 	}
 	p.WriteString(end)
 	return nil
 }
 
-// turn encodes when it is the client's turn, and sends nothing meanwhile. When that fails, an answer that has begun is
-// cut, so that it does not look like a whole one.
+// turn encodes when it is the client's turn, and sends nothing meanwhile. When that fails, a response that has begun is
+// cut, so that it does not look complete.
 func (p *pieces) turn(encode func() error) error {
 	err := wire.RunShort(p.ctx, encode)
 	if err != nil && p.sent {

@@ -88,7 +88,7 @@ func requestOf(c *endpoint.Call) (*api.JobRequest, error) {
 	return &api.JobRequest{JobID: c.ID, All: all, Version: uint64(version), QueryOptions: c.Query}, nil
 }
 
-// ofJob reads what a method answers for the job of the path.
+// ofJob returns the result of a method for the job of the path.
 func ofJob[R any, A endpoint.Answer[R]](c *endpoint.Call, m wire.Method[api.JobRequest, R]) (*R, error) {
 	req, err := requestOf(c)
 	if err != nil {
@@ -210,7 +210,7 @@ func jobDeployments(c *endpoint.Call) (any, error) {
 	return out.Deployments, nil
 }
 
-// jobDeployment answers the latest deployment, and null when there is none.
+// jobDeployment returns the latest deployment, and null when there is none.
 func jobDeployment(c *endpoint.Call) (any, error) {
 	out, err := ofJob(c, wire.JobDeployment)
 	if err != nil {
@@ -234,7 +234,7 @@ func jobActions(c *endpoint.Call) (any, error) {
 	return []string{}, nil
 }
 
-// planView is the answer of a plan: what would not be is null.
+// planView is the response of a plan: absent parts are null.
 type planView struct {
 	*api.JobPlanResponse
 	FailedTGAllocs     map[string]*api.AllocationMetric

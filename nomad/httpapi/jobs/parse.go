@@ -52,7 +52,7 @@ func (p *parses) do(ctx context.Context, in jobspec.Input) (*api.Job, error) {
 		defer release()
 		var o outcome
 		defer func() {
-			if r := recover(); r != nil { // nobody else recovers what this goroutine does
+			if r := recover(); r != nil { // nothing else recovers a panic of this goroutine
 				o = outcome{nil, fault.New(fault.Internal, "the parser panicked: %v", r)}
 			}
 			done <- o

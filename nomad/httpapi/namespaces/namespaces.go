@@ -52,7 +52,7 @@ func namespaceDelete(c *endpoint.Call) (any, error) {
 	return endpoint.WriteEmpty(c, wire.NamespaceDelete, &api.NameWriteRequest{Name: c.ID, WriteRequest: c.Writes()})
 }
 
-// namespaceView is a namespace with a hash of what it says.
+// namespaceView is a namespace with a hash of its content.
 type namespaceView struct {
 	*api.Namespace
 	Hash string

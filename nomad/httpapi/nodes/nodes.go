@@ -113,7 +113,7 @@ func clientGC(c *endpoint.Call) (any, error) {
 	return nil, err
 }
 
-// nodeView is a node with what this version has nothing to say of.
+// nodeView is a node with fields that this version leaves empty.
 type nodeView struct {
 	*api.Node
 	Links                map[string]string

@@ -85,14 +85,14 @@ func (s *span) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// poolView is a node pool with a hash of what it says.
+// poolView is a node pool with a hash of its content.
 type poolView struct {
 	*api.NodePool
 	NodeIdentityTTL time.Duration
 	Hash            string
 }
 
-// identityTTL is how long identities of nodes live in pools that say nothing else.
+// identityTTL is how long identities of nodes live in pools that set no other time.
 const identityTTL = 24 * time.Hour
 
 func viewPool(p *api.NodePool) any {

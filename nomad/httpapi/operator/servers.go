@@ -73,7 +73,7 @@ func setAutopilotConfig(c *endpoint.Call) (any, error) {
 	return out.Updated, nil
 }
 
-// serverHealth answers 429 with the same body when the servers are not well, for load balancers.
+// serverHealth replies 429 with the same body when the servers are unhealthy, for load balancers.
 func serverHealth(c *endpoint.Call) (any, error) {
 	out, err := wire.OperatorServerHealth.Call(c.Context(), c.Servers, &c.Query)
 	if err != nil {

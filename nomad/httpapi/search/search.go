@@ -18,7 +18,7 @@ var Routes = []endpoint.Route{
 // searchLimit is how many matches of one context are answered.
 const searchLimit = 20
 
-// searchAnswer is the answer of a prefix search.
+// searchAnswer is the response to a prefix search.
 type searchAnswer struct {
 	Matches     map[string][]string
 	Truncations map[string]bool
@@ -64,7 +64,7 @@ var finders = []finder{
 	})},
 }
 
-// by finds the ids in the answer of a list to the options of a read.
+// by returns a function that lists with m, given the options of a read, and returns the ids.
 func by[Q, R any, A asked[Q], B endpoint.Answer[R]](m wire.Method[Q, R], ids func(*R) []string) func(*endpoint.Call, api.QueryOptions) ([]string, api.QueryMeta, error) {
 	return func(c *endpoint.Call, q api.QueryOptions) ([]string, api.QueryMeta, error) {
 		req := new(Q)

@@ -85,7 +85,7 @@ func onlyIDs(allocs map[string]*api.Allocation) map[string]*api.Allocation {
 	return ids
 }
 
-// specs decodes the volumes of a register or create. What the body says beyond a spec is ignored.
+// specs decodes the volumes of a register or create. Fields of the body that a spec does not have are ignored.
 func specs(c *endpoint.Call) ([]*api.VolumeSpec, error) {
 	var body struct{ Volumes []*api.VolumeSpec }
 	if err := c.Decode(endpoint.BodyMax, &body); err != nil {
@@ -185,7 +185,7 @@ func detach(c *endpoint.Call, r *api.VolumeDetachRequest) (any, error) {
 	return warned(out.Warnings)
 }
 
-// warned answers warnings, or nothing when there are none.
+// warned returns warnings, or nothing when there are none.
 func warned(warnings string) (any, error) {
 	if warnings == "" {
 		return nil, nil
@@ -223,14 +223,14 @@ func volumeExternal(c *endpoint.Call) (any, error) {
 	return providerView{&answer, readProvider(c)}, nil
 }
 
-// providerMeta is beside the answers of a provider, which have no index.
+// providerMeta is the metadata of provider responses, which have no index.
 type providerMeta struct {
 	Index       uint64
 	LastContact time.Duration
 	KnownLeader bool
 }
 
-// readProvider sets the headers of a read that the provider answers.
+// readProvider sets the headers of a read that the provider serves.
 func readProvider(c *endpoint.Call) providerMeta {
 	c.SetReadRows(api.QueryMeta{})
 	return providerMeta{}
