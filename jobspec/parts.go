@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec/jsonspec"
 )
 
-// Limits of a job; package bounds says of each what it bounds.
+// Limits of a job; package bounds documents each.
 const (
 	SizeMax    = bounds.SizeMax
 	JSONMax    = bounds.JSONMax
@@ -40,5 +40,5 @@ func DecodeRequest(body []byte) (*Request, error) { return jsonspec.DecodeReques
 // CheckJSON is [bounds.CheckJSON]: it refuses texts that are too large or nested too deeply.
 func CheckJSON(body []byte) error { return bounds.CheckJSON(body) }
 
-// Canonicalize is [defaults.Canonicalize]: it completes a job with the defaults of what it does not say.
+// Canonicalize is [defaults.Canonicalize]: it completes a job with the defaults of its unset fields.
 func Canonicalize(j *api.Job) { defaults.Canonicalize(j) }

@@ -1,5 +1,5 @@
-// Package bounds says how large a job may be, for texts that nobody wrote by hand: parsers recurse, and a stack that
-// overflows ends the process.
+// Package bounds limits the size of a job, for generated texts: parsers recurse, and a stack that overflows ends the
+// process.
 package bounds
 
 import "github.com/open-nomad/open-nomad/api/fault"

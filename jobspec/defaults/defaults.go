@@ -1,6 +1,6 @@
-// Package defaults has what a job means where it says nothing. Readers decode over it: before a block is decoded its
-// struct is filled by [Surroundings.Prefill], then what is there overwrites. [Canonicalize] adds the blocks that were not
-// written at all.
+// Package defaults holds the defaults of fields that a job leaves out. Readers decode over them: before a block is
+// decoded, [Surroundings.Prefill] fills its struct, then the block's values overwrite it. [Canonicalize] adds the
+// blocks that were not written at all.
 package defaults
 
 import (
@@ -56,7 +56,7 @@ type Surroundings struct {
 	update  *api.UpdateStrategy
 }
 
-// Inherit takes over what a decoded struct says for those inside it.
+// Inherit keeps the values of a decoded struct that the structs inside it inherit.
 func (s *Surroundings) Inherit(dst reflect.Value) {
 	switch v := dst.Addr().Interface().(type) {
 	case *api.TaskGroup:
@@ -70,7 +70,8 @@ func (s *Surroundings) Inherit(dst reflect.Value) {
 	}
 }
 
-// countUnsaid is the count of a group that says none, and minUnsaid the least that it is scaled to, until all of it is read.
+// countUnsaid stands for the count of a group without one, and minUnsaid for its minimum, until the whole group is
+// read.
 const (
 	countUnsaid = math.MinInt
 	minUnsaid   = math.MinInt64
@@ -172,7 +173,7 @@ func prefillLater(item any) {
 	}
 }
 
-// Canonicalize completes a job with the defaults of what it does not say. It is idempotent.
+// Canonicalize completes a job with the defaults of its unset fields. It is idempotent.
 func Canonicalize(j *api.Job) {
 	setDefault(&j.Name, j.ID)
 	setDefault(&j.Region, api.GlobalRegion)

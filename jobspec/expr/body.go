@@ -14,7 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec/nesting"
 )
 
-// Body checks and parses a text in HCL or JSON, which its first sign tells; the meter weighs what its expressions make.
+// Body checks and parses a text in HCL or JSON, depending on its first character. The meter weighs its expressions'
+// values.
 func Body(path string, text []byte, m *Meter) (hcl.Body, error) {
 	trimmed := bytes.TrimSpace(text)
 	inJSON := len(trimmed) > 0 && trimmed[0] == '{'

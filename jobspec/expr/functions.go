@@ -19,7 +19,7 @@ import (
 // provides them; a server does not.
 type FileFunctions map[string]function.Function
 
-// fileFunctions are the names that answer an error where files are not provided.
+// fileFunctions are the names that return an error where files are not provided.
 var fileFunctions = []string{"abspath", "basename", "dirname", "file", "filebase64", "fileexists", "fileset", "pathexpand"}
 
 // Functions is the set that expressions can call; the meter weighs what they make.

@@ -59,7 +59,7 @@ func pairs(args []cty.Value) int {
 
 var errWeight = errors.New("the expressions of the file produce too much")
 
-// guards say before a call whether its outcome is far larger than what it is given.
+// guards check before a call whether its result would be far larger than its arguments.
 var guards = map[string]func(args []cty.Value) error{
 	"format":     formatGuard,
 	"formatlist": formatGuard,
@@ -130,7 +130,7 @@ func grows(a, b int) error {
 	return nil
 }
 
-// given answers an argument that is there.
+// given returns an argument that is set.
 func given(args []cty.Value, i int) (cty.Value, bool) {
 	if i >= len(args) {
 		return cty.NilVal, false

@@ -56,7 +56,7 @@ type jsonExpression struct {
 // UnwrapExpression lets static analysis see the expression itself.
 func (e jsonExpression) UnwrapExpression() hcl.Expression { return e.Expression }
 
-// Value implements [hcl.Expression]: without a context JSON answers its texts as they are written.
+// Value implements [hcl.Expression]. Without a context it returns the strings of the JSON unevaluated.
 func (e jsonExpression) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	v, diags := e.Expression.Value(nil)
 	if ctx == nil || diags.HasErrors() {

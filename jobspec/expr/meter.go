@@ -27,18 +27,18 @@ const (
 // long to make weighs more than it holds, so it bounds both time and memory.
 type Meter struct {
 	left int
-	// excess says what was too much; where says of which expression.
+	// excess is the first excess; where is the expression that caused it.
 	excess string
 	where  hcl.Range
-	// stopped says that nobody waits for the outcome; nil never does.
+	// stopped reports that no caller waits for the result; nil is never stopped.
 	stopped func() bool
 }
 
-// NewMeter is a meter that nothing was weighed with. stopped, where it is set, is asked again and again whether nobody
-// waits for the outcome any more.
+// NewMeter returns an unused meter. stopped, if set, is called repeatedly and reports whether no caller waits for the
+// result any more.
 func NewMeter(stopped func() bool) *Meter { return &Meter{left: WeightMax, stopped: stopped} }
 
-// Diagnostics answers what was too much, or nothing.
+// Diagnostics returns the excess, or nothing.
 func (m *Meter) Diagnostics() hcl.Diagnostics {
 	if m.excess == "" {
 		return nil
@@ -52,7 +52,7 @@ func (m *Meter) exceeded(text string) {
 	}
 }
 
-// at tells where the excess happened; the innermost expression says it first.
+// at sets the place of the excess; the innermost expression is called first.
 func (m *Meter) at(r hcl.Range) {
 	if m.excess != "" && m.where.Filename == "" {
 		m.where = r

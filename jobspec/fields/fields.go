@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Field is one field of a struct: what its hcl tag says, and its number. Without a tag Name and Kind are empty.
+// Field is one field of a struct: the content of its hcl tag, and its number. Without a tag Name and Kind are empty.
 type Field struct {
 	// Name is that of the attribute or block in files.
 	Name string

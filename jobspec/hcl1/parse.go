@@ -19,7 +19,7 @@ import (
 // DepthMax bounds nesting: parsers recurse.
 const DepthMax = 100
 
-// Parse reads a file in the syntax that its first byte tells: a brace begins JSON. The path is for errors, which are
+// Parse reads a file in the syntax that its first byte selects: a brace begins JSON. The path is for errors, which are
 // an [*Error] of kind [fault.Invalid] that names the first mistake. The caller bounds the size of the source.
 func Parse(path string, source []byte) (items []tree.Item, err error) {
 	defer func() { // the parser of HCL panics on some nonsense
@@ -49,7 +49,7 @@ func Parse(path string, source []byte) (items []tree.Item, err error) {
 	return items, nil
 }
 
-// reasonOf says in the words of users what the parser says of its tokens.
+// reasonOf rewrites the parser's message about its tokens in the words of users.
 func reasonOf(err error) string {
 	said := err.Error()
 	if _, word, bare := strings.Cut(said, " IDENT "); bare && strings.HasPrefix(said, "Unknown token") {

@@ -57,7 +57,7 @@ func (d *decoder) free(b *hcl.Block) map[string]any {
 	return m
 }
 
-// freeContent reads a body whose keys are not known beforehand: the text says which there are.
+// freeContent reads a body whose keys are not known beforehand: they are taken from the text.
 func (d *decoder) freeContent(b *hcl.Block) *hcl.BodyContent {
 	var s hcl.BodySchema
 	native := d.texts[b.TypeRange.Start.Byte]

@@ -22,7 +22,7 @@ var shortForms = []string{
 // wholeForms are short forms that name the attribute themselves.
 var wholeForms = []string{api.ConstraintDistinctProperty, api.ConstraintAttributeIsSet, api.ConstraintAttributeIsNotSet}
 
-// special changes the schema of types whose files say more than their tags.
+// special changes the schema of types whose files allow more than their tags.
 func special(t reflect.Type, s *hcl.BodySchema) *hcl.BodySchema {
 	switch t {
 	case reflect.TypeFor[api.Constraint]():
@@ -83,7 +83,7 @@ func (d *decoder) job(job *api.Job, body hcl.Body) {
 	d.structure(reflect.ValueOf(job).Elem(), body, nil)
 }
 
-// finish applies what the tags cannot say, after the tagged fields of dst are decoded.
+// finish applies what the tags cannot express, after the tagged fields of dst are decoded.
 func (d *decoder) finish(dst reflect.Value, c *hcl.BodyContent) {
 	switch v := dst.Addr().Interface().(type) {
 	case *api.Job:

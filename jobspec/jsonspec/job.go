@@ -8,7 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 )
 
-// handDown gives the groups of a job what only files and programs say for all of them: a job itself has no such fields.
+// handDown gives the groups of a job the values that only files and programs set for all of them: a job itself has no
+// such fields.
 func (d *decoder) handDown(j *api.Job, i int) error {
 	var all struct {
 		Reschedule *api.ReschedulePolicy

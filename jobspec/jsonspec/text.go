@@ -74,7 +74,7 @@ func read(text []byte, depth int) (*document, error) {
 	return d, nil
 }
 
-// misread is what encoding/json says of a text, in the words that users know.
+// misread returns the error of encoding/json for a text, which users know.
 func misread(text []byte, err error) error {
 	var whole json.RawMessage
 	return cmp.Or(json.Unmarshal(text, &whole), err)

@@ -5,7 +5,7 @@ import "fmt"
 // Place is where something stands in a file: line and column, from 1.
 type Place struct{ Line, Column int }
 
-// Kind tells what a value is.
+// Kind is the kind of a value.
 type Kind uint8
 
 // The kinds of values.

@@ -17,8 +17,7 @@ var units = map[string]float64{
 	"e": 1e18, "eb": 1e18, "ei": 1 << 60, "eib": 1 << 60,
 }
 
-// Bytes reads a capacity such as "10GiB", "1.5 TB" or "1048576"; empty is 0. It tells whether the
-// text is one.
+// Bytes reads a capacity such as "10GiB", "1.5 TB" or "1048576"; empty is 0. It reports whether the text is a capacity.
 func Bytes(s string) (int64, bool) {
 	s = strings.TrimSpace(s)
 	if s == "" {
