@@ -36,7 +36,7 @@ const unknownCommand = 127
 // ownHelp turns the library's help off, which would print two dashes and take arguments for topics.
 var ownHelp = sync.OnceFunc(func() { cli.HelpFlag = nil })
 
-// New makes the tree; extra commands stand beside the others.
+// New makes the command tree; extra commands are added to it.
 func New(extra ...*cli.Command) *cli.Command {
 	ownHelp()
 	verbs := slices.Concat(groups(), shortForms())

@@ -72,8 +72,8 @@ func makeDirs(cfg *config.Config) (layout, error) {
 	return l, nil
 }
 
-// entered creates the data directory so that tasks of all users get to their own directories: nobody but its owner
-// sees what else is there. The mode of one that was there is the operator's.
+// entered creates the data directory so that tasks of all users can reach their own directories. Only its owner can
+// list what else it contains. The mode of an existing directory is left to the operator.
 func entered(dir string, ours bool) error {
 	_, err := os.Stat(dir)
 	if err == nil && !ours {

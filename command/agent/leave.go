@@ -17,8 +17,8 @@ const (
 	drainDeadline = time.Hour
 )
 
-// untilSignal ends the context at an interrupt or a termination. Where the configuration says so the
-// node is drained and the server leaves the others first, unless a second signal comes.
+// untilSignal ends the context at an interrupt or a termination. If the configuration requires it, the node is drained
+// and the server leaves the cluster first, unless a second signal arrives.
 func (a *agent) untilSignal(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals, done := make(chan os.Signal, 2), make(chan struct{})

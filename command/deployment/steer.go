@@ -17,7 +17,7 @@ type steering struct {
 	flags       []cli.Flag
 	doing, done string
 	change      func(ctx context.Context, s *session.Session, id string) (*api.DeploymentUpdateResponse, error)
-	ends        bool // the deployment is over after it
+	ends        bool // the verb ends the deployment
 }
 
 func (v steering) command() *cli.Command {

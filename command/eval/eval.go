@@ -100,7 +100,7 @@ func Show(ctx context.Context, s *session.Session, found *api.Evaluation) error 
 	return nil
 }
 
-// showFailures tells what was not placed; of a blocked evaluation the one before it knows.
+// showFailures prints the placement failures of an evaluation. Those of a blocked evaluation are in the previous one.
 func showFailures(ctx context.Context, s *session.Session, e *api.Evaluation) error {
 	failed := e.FailedTGAllocs
 	if e.Status == api.EvalStatusBlocked && len(failed) == 0 && e.PreviousEval != "" {

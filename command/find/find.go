@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/view"
 )
 
-// kind is how a kind of object is named, told apart and listed.
+// kind describes how objects of a kind are named, identified and listed.
 type kind[T any] struct {
 	name  string
 	id    func(*T) string
@@ -217,7 +217,7 @@ func EvalTable(evals []*api.Evaluation) string {
 	})
 }
 
-// PlacementFailures tells whether an evaluation left something unplaced.
+// PlacementFailures reports whether an evaluation has failed placements.
 func PlacementFailures(e *api.Evaluation) string {
 	if e.Status == api.EvalStatusBlocked {
 		return "N/A - In Progress"

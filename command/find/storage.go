@@ -33,9 +33,9 @@ func VolumeTable(volumes []*api.VolumeStub) string {
 	})
 }
 
-// NodeOrGone is the id of a node by its id, a prefix of it or its name, as tables of volumes show it. A node that is gone
-// for good is looked for among the ids of gone, and a whole id is taken as it is. All else is refused: a node that nobody
-// knows holds nothing, which would look like success.
+// NodeOrGone returns the id of a node by its id, an id prefix or its name, as tables of volumes show it. If no such
+// node exists, the ids that gone returns are searched, and a whole id is returned as it is. Anything else is refused:
+// an unknown node holds nothing, which would look like success.
 func NodeOrGone(ctx context.Context, s *session.Session, typed string, gone func() ([]string, error)) (string, error) {
 	n, err := Node(ctx, s, typed)
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/view"
 )
 
-// parent tells whether a job only launches others.
+// parent reports whether a job only launches others.
 func parent(j *api.Job) bool {
 	return j.Periodic != nil || j.ParameterizedJob != nil && !j.Dispatched
 }
@@ -59,7 +59,7 @@ func showChildren(ctx context.Context, s *session.Session, j *api.Job) error {
 	return nil
 }
 
-// nextLaunch says when a periodic job is launched next.
+// nextLaunch describes when a periodic job is launched next.
 func nextLaunch(j *api.Job, now time.Time) string {
 	if j.Stop || !j.Periodic.Enabled {
 		return "none (the job is stopped or its schedule is not enabled)"

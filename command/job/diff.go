@@ -20,8 +20,8 @@ func mark(kind string) string {
 	return "   "
 }
 
-// diffText prints a difference between two versions of a job. The updates say per group what a
-// plan would do; without them what did not change is left out.
+// diffText prints a difference between two versions of a job. The updates describe per group what a plan would do;
+// without them, unchanged parts are left out.
 func diffText(d *api.JobDiff, updates map[string]*api.DesiredUpdates) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s Job: %q\n", mark(d.Type), d.ID)

@@ -65,7 +65,7 @@ func fromHCL(s *session.Session, name string, text []byte) (*source, error) {
 	}, nil
 }
 
-// directory is where relative paths of a job file start: beside it, or here for one from stdin.
+// directory returns the base of relative paths in a job file: its own directory, or the working directory for stdin.
 func directory(name string) string {
 	if name == stdin {
 		return "."

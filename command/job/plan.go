@@ -103,7 +103,7 @@ func preempted(s *session.Session, allocs []*api.AllocStub) string {
 	return view.Table(table...)
 }
 
-// fileArguments spells the flags again that say how the file is read.
+// fileArguments formats the flags that control how the file is read.
 func fileArguments(s *session.Session) string {
 	var b strings.Builder
 	if s.Bool("json") {

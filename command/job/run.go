@@ -75,8 +75,8 @@ func warn(s *session.Session, warnings string) {
 	}
 }
 
-// follow watches the evaluation of a change, or says only that it was done. Periodic and parameterized
-// jobs have none.
+// follow watches the evaluation of a change, or only prints that the change is done. Changes of periodic and
+// parameterized jobs have no evaluation.
 func follow(ctx context.Context, s *session.Session, done, eval string) error {
 	if eval == "" || s.Bool("detach") {
 		s.Println(done)

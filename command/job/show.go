@@ -82,7 +82,7 @@ func evaluations(ctx context.Context, s *session.Session, j *api.Job) error {
 	return nil
 }
 
-// placementFailure tells why a job waits: the evaluation that it was blocked by knows.
+// placementFailure prints why a job is blocked, from the evaluation that has the failed placements.
 func placementFailure(s *session.Session, blocked *api.Evaluation, evals []*api.Evaluation) {
 	s.Print("\nPlacement Failure\n")
 	for _, e := range evals {

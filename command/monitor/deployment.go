@@ -50,7 +50,7 @@ func DeploymentEvery(ctx context.Context, s *session.Session, id string, wait ti
 	}
 }
 
-// progress is what was told of a deployment so far.
+// progress is the part of a deployment that was printed last.
 type progress struct{ status, groups string }
 
 // tell prints a deployment whole when its status is new, and its groups when only they changed.
@@ -68,7 +68,7 @@ func (p *progress) tell(s *session.Session, d *api.Deployment) {
 	waitingFor(s, d)
 }
 
-// waitingFor says what a deployment that stands still needs from a person.
+// waitingFor prints the command that a waiting deployment needs from an operator.
 func waitingFor(s *session.Session, d *api.Deployment) {
 	switch {
 	case d.Status == api.DeploymentStatusPaused:
@@ -105,7 +105,7 @@ func ended(ctx context.Context, s *session.Session, d *api.Deployment) error {
 	return nil
 }
 
-// takenBack follows the deployment of the older version that a job goes back to, when its groups say so.
+// takenBack follows the deployment of the older version that a job reverts to, if its groups have auto_revert.
 func takenBack(ctx context.Context, s *session.Session, failed *api.Deployment, wait time.Duration) {
 	reverts := false
 	for _, g := range failed.TaskGroups {

@@ -19,7 +19,7 @@ import (
 // lookAgain bounds how long one blocking read of an evaluation waits.
 const lookAgain = 2 * time.Second
 
-// watch is what was told so far.
+// watch is the state that was printed so far.
 type watch struct {
 	s          *session.Session
 	status     string
@@ -125,7 +125,7 @@ func (w *watch) alloc(e *api.Evaluation, a *api.AllocStub) {
 	w.line("Allocation %q status changed: %q -> %q%s", w.s.ID(a.ID), before, a.ClientStatus, note)
 }
 
-// finish tells the outcome and goes on with what follows from it.
+// finish prints the outcome and follows the next evaluation or the deployment.
 func (w *watch) finish(ctx context.Context, e *api.Evaluation) error {
 	if len(e.FailedTGAllocs) == 0 {
 		w.head("Evaluation %q finished with status %q", w.s.ID(e.ID), e.Status)

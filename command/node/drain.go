@@ -124,7 +124,7 @@ func drainSpec(s *session.Session) (*api.DrainSpec, error) {
 	return spec, nil
 }
 
-// watch shows how allocations leave, and what the drain waits for, until it is over.
+// watch shows how allocations leave, and what the drain waits for, until the drain has ended.
 func watch(ctx context.Context, s *session.Session, id string, index uint64) error {
 	status, seen := map[string]string{}, index
 	for {

@@ -130,7 +130,7 @@ func writes(method string) bool {
 	return slices.Contains([]string{http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodPatch}, strings.ToUpper(method))
 }
 
-// piped tells whether the input is a pipe or a file.
+// piped reports whether the input is a pipe or a file.
 func piped(input io.Reader) bool {
 	f, ok := input.(*os.File)
 	if !ok {

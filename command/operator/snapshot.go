@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	// smallMax bounds the files of an archive beside the state.
+	// smallMax bounds the files of an archive other than the state.
 	smallMax = 1 << 20
-	// snapshotFormat and snapshotVersion are what a readable archive says of itself.
+	// snapshotFormat and snapshotVersion are the values in the description of a readable archive.
 	snapshotFormat  = "open-nomad snapshot"
 	snapshotVersion = 1
 )
@@ -54,7 +54,7 @@ func SnapshotSave(name string) *cli.Command {
 	}.Command()
 }
 
-// save writes beside the file and checks what came before it takes the file's name.
+// save writes to a temporary file next to the target, checks its content and renames it.
 func save(ctx context.Context, s *session.Session, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fault.New(fault.Conflict, "%s already exists: choose another name", path)
@@ -154,7 +154,7 @@ func SnapshotRedact(name string) *cli.Command {
 	}.Command()
 }
 
-// description is what an archive says of itself.
+// description is the metadata of an archive.
 type description struct {
 	Format        string
 	Version       int

@@ -92,7 +92,7 @@ func Show(ctx context.Context, s *session.Session, id string) error {
 	return nil
 }
 
-// fence says which fence of volumes is right for the driver.
+// fence describes which fence of volumes is right for the driver.
 func fence(p *api.Plugin) string {
 	told, attaches := false, false
 	for _, i := range p.Controllers {
@@ -109,7 +109,7 @@ func fence(p *api.Plugin) string {
 	return "lease: it does not attach volumes, lost nodes stop their users themselves"
 }
 
-// showUnhealthy tells what is wrong with instances.
+// showUnhealthy prints what is wrong with instances.
 func showUnhealthy(s *session.Session, p *api.Plugin) {
 	var reasons []session.Reason
 	table := [][]string{{"Node ID", "Kind", "Reason"}}

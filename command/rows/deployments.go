@@ -19,7 +19,7 @@ func Deployment(d *api.Deployment, long bool) string {
 	return head + "\nDeployed\n" + Deployed(d)
 }
 
-// Deployed counts per group; columns that say nothing for any group are left out.
+// Deployed counts per group; columns that are empty for all groups are left out.
 func Deployed(d *api.Deployment) string {
 	var reverts, canaries bool
 	for _, g := range d.TaskGroups {

@@ -28,7 +28,7 @@ func FailuresWithScores(groups map[string]*api.AllocationMetric) string {
 	return b.String()
 }
 
-// Failures tells per group why allocations were not placed.
+// Failures describes per group why allocations were not placed.
 func Failures(groups map[string]*api.AllocationMetric) string {
 	var b strings.Builder
 	for _, g := range sortedKeys(groups) {
@@ -78,7 +78,7 @@ func Reasons(m *api.AllocationMetric) string {
 	return view.List(lines)
 }
 
-// Metrics tells how a placement came about: what kept nodes out and how the others were rated.
+// Metrics describes how a placement was decided: what excluded nodes and how the others were rated.
 func Metrics(m *api.AllocationMetric, long bool) string {
 	if m == nil {
 		return ""

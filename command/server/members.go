@@ -63,8 +63,8 @@ func members(ctx context.Context, s *session.Session) error {
 	return nil
 }
 
-// leadersOf asks each region for its leader, once. One that does not answer has none, and the error of
-// the last of them is returned beside the leaders of the others.
+// leadersOf asks each region for its leader, once. A region that does not reply has none. The last error is returned
+// together with the leaders of the other regions.
 func leadersOf(ctx context.Context, s *session.Session, all []*api.AgentMember) (map[string]string, error) {
 	leaders := map[string]string{}
 	var last error

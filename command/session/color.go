@@ -16,8 +16,8 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// colors tells whether the output may have colours: when asked for, or when it is a terminal and nothing
-// says no.
+// colors reports whether the output may have colours: when asked for, or when it is a terminal and neither a flag nor
+// the environment disables them.
 func (s *Session) colors() bool {
 	switch {
 	case s.Bool("force-color"):

@@ -34,5 +34,5 @@ func (f *failure) Error() string { return "Error " + f.doing + ": " + f.err.Erro
 
 func (f *failure) Unwrap() error { return f.err }
 
-// Failed says what was being done when err happened.
+// Failed adds the operation during which err happened.
 func Failed(doing string, err error) error { return &failure{doing, err} }

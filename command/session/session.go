@@ -106,7 +106,7 @@ func (s *Session) Strings(name string) []string { return s.cmd.StringSlice(name)
 // Int reads a flag.
 func (s *Session) Int(name string) int { return s.cmd.Int(name) }
 
-// IsSet tells whether a flag was given.
+// IsSet reports whether a flag was given.
 func (s *Session) IsSet(name string) bool { return s.cmd.IsSet(name) }
 
 // Arg is the i-th argument, or "".
@@ -170,7 +170,7 @@ func (s *Session) Reasons(list []Reason) {
 	}
 }
 
-// Formatted tells whether -json or -t was given.
+// Formatted reports whether -json or -t was given.
 func (s *Session) Formatted() bool { return s.Bool("json") || s.String("t") != "" }
 
 // Document prints objects in the asked format.
@@ -211,7 +211,7 @@ func (s *Session) KeyValues(flag string) (map[string]string, error) {
 	return m, nil
 }
 
-// answerMax bounds an answer to a question in bytes.
+// answerMax bounds a reply to a question in bytes.
 const answerMax = 256
 
 // Confirm asks a question; only a line of "y" or "yes" is yes.

@@ -14,7 +14,7 @@ import (
 type Verb struct {
 	Name  string
 	Usage string
-	// Description is what the help says after the usage.
+	// Description is the help text after the usage.
 	Description string
 	// Args names the arguments in help; Min and Max bound how many there are, Max < 0 is no bound.
 	Args     string

@@ -40,8 +40,8 @@ func escaped(s string, keep func(rune) bool) string {
 	return b.String()
 }
 
-// steers tells whether a character does something else than to stand where it is: control characters, the ends of
-// lines and paragraphs, and what turns the direction of a text.
+// steers reports whether a character has an effect other than being shown in its place: control characters, the ends of
+// lines and paragraphs, and changes of the direction of a text.
 func steers(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/view"
 )
 
-// showClaims tells who holds the volume, in which state, since when, and what is tried next.
+// showClaims prints who holds the volume, in which state, since when, and what is tried next.
 func showClaims(s *session.Session, v *api.VolumeDetail) {
 	if len(v.Claims) == 0 {
 		return
@@ -32,7 +32,7 @@ func showClaims(s *session.Session, v *api.VolumeDetail) {
 	s.Reasons(errs)
 }
 
-// showAttachments tells which nodes the storage provider has attached the volume to.
+// showAttachments prints which nodes the storage provider has attached the volume to.
 func showAttachments(s *session.Session, v *api.VolumeDetail) {
 	if len(v.Attachments) == 0 {
 		return
@@ -48,7 +48,7 @@ func showAttachments(s *session.Session, v *api.VolumeDetail) {
 	s.Reasons(errs)
 }
 
-// showReleases tells how the last claims ended and why it was safe to give the volume on.
+// showReleases prints how the last claims ended and why it was safe to release the volume.
 func showReleases(s *session.Session, v *api.VolumeDetail) {
 	if len(v.Releases) == 0 {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/command/session"
 )
 
-// nodeOf is the id of a node that may be gone for good: then it is one with claims of the volume, unless that is empty,
-// or with any attachment or mount.
+// nodeOf returns the id of a node, which may no longer exist. A removed node is found among those with claims of the
+// volume, or with any attachment or mount if the volume is empty.
 func nodeOf(ctx context.Context, s *session.Session, typed, volume string) (string, error) {
 	return find.NodeOrGone(ctx, s, typed, func() (holders []string, err error) {
 		if volume != "" {

@@ -71,7 +71,7 @@ func SnapshotDelete(name string) *cli.Command {
 				return err
 			}
 			plugin, force := s.Arg(0), s.Bool("force")
-			// One that is gone for good is taken as it is typed.
+			// The id of a plugin that no longer exists is used as it is typed.
 			if p, err := find.Plugin(ctx, s, plugin); err == nil {
 				plugin = p.ID
 			} else if !force || !errors.Is(err, fault.NotFound) {
@@ -133,7 +133,7 @@ func snapshotList(ctx context.Context, s *session.Session) error {
 	return nil
 }
 
-// showUnderWay tells of snapshots that their driver has not made or deleted yet, and how each is ended.
+// showUnderWay prints the snapshots that their driver has not made or deleted yet, and how each is ended.
 func showUnderWay(s *session.Session, list []*api.SnapshotUnderWay) {
 	if len(list) == 0 {
 		return

@@ -97,7 +97,7 @@ func unused(path string) bool {
 	}
 }
 
-// harmful are keys that may not be ignored: whoever sets one to another value relies on what it does.
+// harmful lists keys that may not be ignored: a configuration that sets one to another value relies on its effect.
 var harmful = map[string]struct {
 	harmless any
 	why      string
