@@ -66,10 +66,10 @@ func call[Req, Resp any](ctx context.Context, c *Client, rpc string, fn method[R
 	return nil, said
 }
 
-// send makes a call. One that changes something is alone with its object, and is not treated as ended when its
-// caller gives up: it goes on for [Timeouts.Linger], and the next one for the object waits for it. So a driver that
-// does not refuse overlapping calls (ABORTED) sees none of this client, unless it stays silent even
-// longer than that; then the call is cancelled first.
+// send makes a call. A changing call is alone with its object and does not count as ended when its caller's context
+// ends: it continues for [Timeouts.Linger], and the next call for the object waits for it. So a driver that does not
+// refuse overlapping calls (ABORTED) sees none of this client, unless it stays silent even longer than that; then the
+// call is cancelled first.
 func send[Req, Resp any](ctx context.Context, c *Client, rpc string, fn method[Req, Resp], req Req, f *fate) (*Resp, error) {
 	if !kindOf(rpc).changes() {
 		return fn(context.WithValue(ctx, fateKey{}, f), req)

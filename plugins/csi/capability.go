@@ -91,8 +91,8 @@ func (c *Client) Validate(ctx context.Context, r *api.ControllerValidateRequest)
 	return c.confirmed(wants, resp)
 }
 
-// confirmed checks a plugin's answer against what was asked. A capability is confirmed when its mode is; parts
-// that old plugins leave out are taken as agreed, contradictions are not.
+// confirmed checks a plugin's reply against the request. A capability is confirmed when its mode is; parts that old
+// plugins leave out count as confirmed, contradictions do not.
 func (c *Client) confirmed(asked []*pb.VolumeCapability, r *pb.ValidateVolumeCapabilitiesResponse) (*api.ControllerValidateResponse, error) {
 	message := c.plain(r.GetMessage())
 	yes := r.GetConfirmed().GetVolumeCapabilities()

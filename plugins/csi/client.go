@@ -52,8 +52,8 @@ type Config struct {
 // Dialer connects to the plugin at the socket path.
 type Dialer func(ctx context.Context, socket string) (net.Conn, error)
 
-// Connector makes a connection to the plugin at the socket path. The connection tells the handler of each call
-// what gRPC would tell it: a call that was sent (stats.OutHeader) and one that was answered (stats.InTrailer).
+// Connector makes a connection to the plugin at the socket path. The connection reports the same events to the handler
+// of each call as gRPC does: the call was sent (stats.OutHeader) and the reply arrived (stats.InTrailer).
 type Connector func(socket string, h stats.Handler) grpc.ClientConnInterface
 
 func dialUnix(ctx context.Context, socket string) (net.Conn, error) {

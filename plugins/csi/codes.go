@@ -81,7 +81,7 @@ type by = map[kind]fault.Verdict
 // rules is the one table for the codes of all calls, after the errors of each call in the CSI
 // specification 1.13. Codes that are missing behave like Unknown.
 //
-// What takes a volume off a node must be repeated until it is done, whatever the plugin says of it.
+// Calls that remove a volume from a node must be repeated until they succeed, whatever the plugin returns.
 var rules = map[codes.Code]rule{
 	codes.Canceled:         {class: fault.Unavailable, verdict: fault.VerdictRetry, uncertain: true},
 	codes.DeadlineExceeded: {class: fault.Timeout, verdict: fault.VerdictRetry, uncertain: true},

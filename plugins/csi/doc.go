@@ -4,10 +4,10 @@
 // package api; protobuf stays inside this tree. Plugins are not trusted: every reply is checked for holes,
 // every call has a deadline, and no request is logged, for requests carry secrets.
 //
-// The client keeps to the specification where the orchestrator must: fields are sent only to plugins that
-// announced the capability for them (topology, read-only attaching, the single-node modes, the staging
-// path), and sizes are checked before anything is sent. Capabilities are learned with the first call that
-// needs them, again with every [Client.Fingerprint], and forgotten when a plugin answers UNIMPLEMENTED.
+// The client keeps to the specification where the orchestrator must: fields are sent only to plugins that announced
+// the capability for them (topology, read-only attaching, the single-node modes, the staging path), and sizes are
+// checked before anything is sent. Capabilities are learned with the first call that needs them, again with every
+// [Client.Fingerprint], and forgotten when a plugin returns UNIMPLEMENTED.
 //
 // Changing calls for one object (a volume, a snapshot, a creation) follow each other, also after a caller gave
 // one up: see Timeouts.Linger. [Client.Verify] asks what the provider knows by the best call that the plugin has.
@@ -17,11 +17,11 @@
 //
 // # Errors
 //
-// One table (codes.go) says for every gRPC code and kind of call what to do next: the verdict of a
-// [fault.Call], whether the call may have had its effect all the same, and the class that callers outside
-// see. [VerdictOf] reads it from an error, [Do] repeats a call by it. Nobody else decides by codes or texts.
+// One table (codes.go) defines for every gRPC code and kind of call what to do next: the verdict of a [fault.Call],
+// whether the call may have had its effect all the same, and the class that callers outside see. [VerdictOf] reads it
+// from an error, [Do] repeats a call by it. No other code decides by codes or texts.
 //
-// What the table cannot know is added where the call was made: a call that was never sent has had no effect,
-// and a plugin that went away without an answer is asked again as soon as it is back. Checks of ours before
-// a call are not Calls. A reply that lacks what it must have leaves open what a changing call did.
+// What the table cannot know is added where the call was made: a call that was never sent has had no effect, and a
+// plugin that stopped without a reply is called again as soon as it is back. Our own checks before a call are not
+// Calls. A reply that lacks a required field leaves open what a changing call did.
 package csi

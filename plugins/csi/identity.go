@@ -61,8 +61,7 @@ func (c *Client) PluginInfo(ctx context.Context) (Info, error) {
 // Services selects the services of a plugin that are asked.
 type Services struct{ Controller, Node bool }
 
-// Fingerprint asks for all capabilities, and what the plugin says of its node. The services named must
-// be there.
+// Fingerprint requests all capabilities, and what the plugin reports about its node. The services named must be there.
 func (c *Client) Fingerprint(ctx context.Context, want Services) (*Capabilities, error) {
 	out := &Capabilities{}
 	r, err := call(ctx, c, "GetPluginCapabilities", c.identity.GetPluginCapabilities, &pb.GetPluginCapabilitiesRequest{})

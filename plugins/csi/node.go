@@ -116,8 +116,8 @@ func (c *Client) NodeUnstage(ctx context.Context, externalID, stagingPath string
 	return err
 }
 
-// NodeExpand lets the file system of a published volume grow to the given size and returns the new one, 0
-// when the plugin does not say. It needs no controller that expands.
+// NodeExpand lets the file system of a published volume grow to the given size and returns the new one, 0 when the
+// plugin does not report it. It needs no controller that expands.
 func (c *Client) NodeExpand(ctx context.Context, v *NodeVolume, capacityBytes int64) (int64, error) {
 	caps, err := c.known(ctx, Services{Node: true})
 	if err != nil {

@@ -103,9 +103,9 @@ func (b Backoff) chance(below time.Duration) time.Duration {
 	return rand.N(below)
 }
 
-// Do makes a call and repeats it as its verdict says, see [VerdictOf], until it succeeds, its verdict is not to
-// repeat it, or ctx ends. What failed last is the error, also when ctx ended. An uncertain call gets a few
-// tries: only failures of the same verdict and code count.
+// Do makes a call and repeats it by its verdict, see [VerdictOf], until it succeeds, its verdict is not to repeat it,
+// or ctx ends. It returns the error of the last call, also when ctx ended. An uncertain call gets a few attempts: only
+// failures of the same verdict and code count.
 func Do(ctx context.Context, b Backoff, call func(context.Context) error) error {
 	seen := map[string]int{}
 	var usual time.Time // when an early try was due

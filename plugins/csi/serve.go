@@ -49,7 +49,7 @@ func Listen(socket string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers calls until ctx ends, and lets those in flight end.
+// Serve serves calls until ctx ends, and waits for those in flight.
 func Serve(ctx context.Context, l net.Listener, s *grpc.Server) error {
 	over := make(chan struct{})
 	defer close(over)

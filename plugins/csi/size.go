@@ -65,8 +65,8 @@ func checkPath(what, s string) error {
 	return nil
 }
 
-// checkSecrets wants keys of letters, digits, -, _ and . as the specification does. Keys are not told either: a
-// user may have mistaken them for values.
+// checkSecrets accepts keys of letters, digits, -, _ and . as the specification requires. Errors do not contain the
+// keys either: a user may have mistaken them for values.
 func checkSecrets(m map[string]string) error {
 	for i, k := range slices.Sorted(maps.Keys(m)) {
 		for _, r := range k {
@@ -98,7 +98,7 @@ func checkTopologies(t *api.TopologyRequest) error {
 	return nil
 }
 
-// checkMap measures a map of the user. Its content is not told, for it may be secret.
+// checkMap checks the size of a map of the user. Errors do not contain its content, which may be secret.
 func checkMap(what string, m map[string]string) error {
 	n := 0
 	for k, v := range m {

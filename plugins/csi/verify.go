@@ -137,8 +137,8 @@ func (c *Client) verifyByValidate(ctx context.Context, r *api.ControllerVerifyRe
 	return nil, err
 }
 
-// verifySnapshot asks for a snapshot by id. Without an id only a volume without any snapshot is an answer: CSI
-// tells no names.
+// verifySnapshot looks up a snapshot by id. Without an id the only conclusive reply is that a volume has no snapshot
+// at all, because CSI does not return names.
 func (c *Client) verifySnapshot(ctx context.Context, r *api.ControllerVerifyRequest) (*api.ControllerVerifyResponse, error) {
 	if r.ExternalID == "" {
 		return c.verifyAnySnapshot(ctx, r)

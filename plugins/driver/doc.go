@@ -10,17 +10,16 @@
 //	    │ (other process) (handle kept by the node)             │
 //	    └───────────────────────────────────────────────────────┘ Destroy
 //
-// A task is known to a driver by [Task].ID from a successful Start or Recover until Destroy. The id names
-// one attempt: a restarted task gets a new id, so that late answers about the old attempt cannot be
-// mistaken for news of the new one. Every method that gets an id the driver does not know returns an error
-// of class fault.NotFound.
+// A task is known to a driver by [Task].ID from a successful Start or Recover until Destroy. The id names one attempt:
+// a restarted task gets a new id, so that late replies about the old attempt cannot be mistaken for news of the new
+// one. Every method that gets an id the driver does not know returns an error of class fault.NotFound.
 //
 // Start returns when the main process of the task runs (its program was found and executed), together with
 // a [Handle]. The node stores the handle before it does anything else. When Start fails nothing is left
 // behind, and [Recoverable] reports whether trying again can help.
 //
-// Wait blocks until the main process has ended and may be called by many, before and after the end, with
-// the same answer. A cancelled context ends the wait and not the task.
+// Wait blocks until the main process has ended. It may be called concurrently, before and after the end, and returns
+// the same result each time. A cancelled context ends the wait and not the task.
 //
 // Stop sends the signal to the main process, waits for its end, and after the timeout kills everything the
 // task started. When it returns nil the task has exited. Stopping an exited task succeeds. When its

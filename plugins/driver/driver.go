@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/api/fault"
 )
 
-// Driver runs tasks of one kind. Methods may be called from many goroutines; the package comment tells
-// what each promises.
+// Driver runs tasks of one kind. Methods may be called from many goroutines; the package comment defines what each
+// promises.
 type Driver interface {
 	// Name is the name that job files use, such as "raw_exec".
 	Name() string
@@ -78,7 +78,7 @@ type Capabilities struct {
 	Signals bool
 	// Exec is set when commands can be run inside a running task.
 	Exec bool
-	// Isolation tells which paths the environment of the task holds.
+	// Isolation is the part of the host that a task sees; it defines which paths the environment of the task holds.
 	Isolation Isolation
 	// Remote is set when tasks do not run on this host.
 	Remote bool

@@ -16,7 +16,7 @@ type Remainer interface {
 // Finder is a driver that keeps traces of attempts whose handles were not stored.
 type Finder interface {
 	// Find returns the handle of an attempt, running or ended, of which there are traces. An error of class
-	// fault.NotFound means that there are none, one of class fault.Unavailable that this cannot be told now.
+	// fault.NotFound means that there are none, one of class fault.Unavailable that this cannot be determined now.
 	Find(ctx context.Context, id string) (*Handle, error)
 }
 
@@ -55,7 +55,7 @@ func (r Remain) Wait() string {
 	return where + ")"
 }
 
-// Explain says for people why processes are left and what ends them.
+// Explain describes to users why processes are left and what ends them.
 func Explain(left []Remain) string {
 	var out []string
 	for i, r := range left {

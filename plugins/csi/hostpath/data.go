@@ -40,8 +40,8 @@ func (d *driver) makeData(id string, block bool, size int64, source string) erro
 	return nil
 }
 
-// syncData writes the file system of a directory or image back: its record, which outlives a loss of power, tells that all
-// of the data is there.
+// syncData writes the file system of a directory or image back. A record that is durable afterwards implies that all
+// of the data is durable.
 func syncData(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

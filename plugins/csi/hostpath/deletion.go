@@ -12,8 +12,8 @@ import (
 // mark is what records of volumes and snapshots contain about their deletion.
 type mark struct{ Deleting bool }
 
-// endDeletion removes what is marked, or has no record, as what a creation left, or a deletion of earlier versions. It
-// answers ABORTED when the copies take too long.
+// endDeletion removes an object that is marked as deleted, or that has no record, as after an incomplete creation or a
+// deletion by earlier versions. It returns ABORTED when the copies take too long.
 func (d *driver) endDeletion(ctx context.Context, kind, prefix, id string) error {
 	done, err := d.books.removing(ctx, id)
 	if err != nil {

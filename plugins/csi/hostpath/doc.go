@@ -33,7 +33,7 @@
 //
 // # Attach mode
 //
-// With Config.Attach the driver has ControllerPublish: it keeps book of the nodes that a volume is attached
-// to and tells it (ControllerGetVolume, ListVolumes), refuses to attach a single-node volume twice, refuses to stage what is not attached, and logs both as
-// violations.
+// With Config.Attach the driver has ControllerPublish: it records the nodes that a volume is attached to and reports
+// them (ControllerGetVolume, ListVolumes), refuses to attach a single-node volume twice, refuses to stage what is not
+// attached, and logs both as violations.
 package hostpath

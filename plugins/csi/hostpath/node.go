@@ -310,7 +310,7 @@ func (d *driver) unused(v *volume, path string) error {
 		}
 		source = device
 	} else if on, err := mounts.IsPoint(path); err != nil || !on || len(v.Staged) > 1 {
-		// Nodes on one machine share a mount table: whose targets they are cannot be told.
+		// Nodes on one machine share a mount table: the node of a target cannot be determined.
 		return err
 	}
 	table, err := mounts.Table()

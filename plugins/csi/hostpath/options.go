@@ -26,8 +26,8 @@ type options struct {
 	times mounts.Times
 }
 
-// optionsOf translates mount flags and names the first that is not known. What is behind an = may be secret and
-// is not told.
+// optionsOf translates mount flags and names the first unknown one. The value behind an = may be secret and is not
+// reported.
 func optionsOf(c *pb.VolumeCapability, readOnly bool) (options, error) {
 	var list []string
 	for _, flags := range c.GetMount().GetMountFlags() {

@@ -89,7 +89,7 @@ func (d *driver) GetPluginCapabilities(context.Context, *pb.GetPluginCapabilitie
 			Service: &pb.PluginCapability_Service{Type: t},
 		}})
 	}
-	// All parts of a driver answer alike, so a node part announces the controller that exists elsewhere.
+	// All parts of a driver reply alike, so a node part announces the controller that exists elsewhere.
 	if d.conf.controls() || d.conf.Attach {
 		service(pb.PluginCapability_Service_CONTROLLER_SERVICE)
 	}

@@ -31,7 +31,8 @@ type Host interface {
 	IsPoint(path string) (bool, error)
 	// IsDevice reports whether path is a block device.
 	IsDevice(path string) bool
-	// Devices returns the block device nodes that are at root/*/*/dir/*. Nothing below a mount there is looked at.
+	// Devices returns the block device nodes that are at root/*/*/dir/*. It does not access anything below a mount
+	// there.
 	Devices(root, dir string) ([]string, error)
 	// Elsewhere returns the id of a process in another mount namespace that has files of the mount; 0 when there is none.
 	Elsewhere(m *Entry) (pid int, err error)
@@ -59,8 +60,8 @@ type Host interface {
 	Share(dir string) error
 	// Statfs asks the file system at path for a sign of life. It may block indefinitely.
 	Statfs(path string) error
-	// Root asks the directory that a mount shows, which a file system that was shut down refuses with EIO; Statfs does not
-	// tell. It may block indefinitely.
+	// Root accesses the directory that a mount shows. A file system that was shut down refuses that with EIO, while
+	// Statfs succeeds. Root may block indefinitely.
 	Root(m *Entry) error
 	// MakeDir makes a directory and its parents unless path is a mount, which is left alone.
 	MakeDir(path string) error

@@ -17,7 +17,7 @@ const (
 	basicOfDevice = 1
 	basicOfMount  = 2
 
-	// Where the answer has the device, and the number of the mount table.
+	// Offsets of the device and of the mount table's number in the reply.
 	answerMajor, answerMinor, answerNumber = 16, 20, 56
 
 	allMounts   = ^uint64(0)
@@ -69,7 +69,7 @@ func giveUnique(to map[string]*Entry) {
 	})
 }
 
-// eachNumber calls tell with the mounts, the newest first where the kernel can do that, until there are no more, or none is wanted.
+// eachNumber calls tell with each mount, the newest first if the kernel supports that, until tell returns false.
 func eachNumber(tell func(unique uint64, id int, dev string) (more bool)) {
 	var ids [listed]uint64
 	order, last := uintptr(newestFirst), uint64(0)

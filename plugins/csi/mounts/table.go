@@ -145,8 +145,8 @@ func IsPoint(path string) (bool, error) {
 	return on, nil
 }
 
-// pointByWalk asks the kernel to go to a path from the directory that it is in without entering another mount. Nothing of
-// a mount there is touched: statx would ask its file system, and some ask a server then, whatever the flags say.
+// pointByWalk lets the kernel walk to a path from its parent directory without entering another mount. It does not
+// access a mount there: statx would access its file system, and some contact a server then, whatever the flags are.
 func pointByWalk(path string) (bool, error) {
 	path = filepath.Clean(path)
 	if path == "/" {

@@ -15,7 +15,7 @@ type Times struct {
 	Directories string `json:",omitempty"`
 }
 
-// TimesOf returns what a list of mount options says of access times; of contradicting options the last one holds.
+// TimesOf returns the access time settings in a list of mount options; of contradicting options the last one holds.
 func TimesOf(options []string) (t Times) {
 	for _, o := range options {
 		switch o {

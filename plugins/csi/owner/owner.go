@@ -24,9 +24,9 @@ const keep = -1
 // beneath opens one name of a directory, and nothing else.
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV
 
-// Apply gives the file system at root to its owner as the policy says. Files below the root get the ids
-// only, and before the root does, so that a walk that was cut short is done again. keepGroup leaves the
-// group to the driver. seen counts the files that were looked at; it may be nil.
+// Apply gives the file system at root to its owner by the policy. Files below the root get the ids only, and before
+// the root does, so that an interrupted walk is repeated. keepGroup leaves the group to the driver. seen counts the
+// visited files; it may be nil.
 func Apply(ctx context.Context, root string, o *api.VolumeOwner, keepGroup bool, seen *atomic.Int64) error {
 	if o == nil || o.Policy == api.OwnerNever {
 		return nil

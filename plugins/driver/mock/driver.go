@@ -89,7 +89,7 @@ func (d *Driver) Start(ctx context.Context, t *driver.Task) (*driver.Handle, err
 	return &driver.Handle{Driver: Name, TaskID: t.ID, Version: handleVersion, StartedAt: now, State: raw}, nil
 }
 
-// Recover goes on with a task whose time has not come yet.
+// Recover continues a task whose time has not elapsed yet.
 func (d *Driver) Recover(_ context.Context, h *driver.Handle) error {
 	var s state
 	if h.Driver != Name || h.Version != handleVersion || json.Unmarshal(h.State, &s) != nil {

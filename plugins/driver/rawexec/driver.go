@@ -283,7 +283,7 @@ func (d *Driver) Renew(id string, from int64) error {
 	if err := t.process.Renew(from); err != nil {
 		return err
 	}
-	if t.process.Ident().LeaseOf == "" { // or that of an earlier agent, which did not say so
+	if t.process.Ident().LeaseOf == "" { // or that of an earlier agent, which did not record it
 		return fault.New(fault.Unimplemented, "task %s has no lease", id)
 	}
 	return nil

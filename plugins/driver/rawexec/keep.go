@@ -108,7 +108,7 @@ func (d *Driver) keep(p *supervise.Process) {
 	d.spareKeepers(p.Ident().LeaseOf)
 }
 
-// leave releases a connection to the same supervising process, which goes on keeping its lease. It needs the lock.
+// leave releases a connection to the same supervising process, which keeps its lease. The caller holds the lock.
 func (d *Driver) leave(same *supervise.Process) {
 	d.kept = slices.DeleteFunc(d.kept, func(p *supervise.Process) bool {
 		if p == same || p.Ident().State != same.Ident().State {

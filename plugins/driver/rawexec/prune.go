@@ -126,9 +126,9 @@ func ownMounts(pid int) bool {
 	return err == nil && err2 == nil && ours != theirs
 }
 
-// Find returns the handle of an attempt that runs, or whose exit is on record. One whose supervising process does not
-// answer is treated as one that runs: its start may hang; and so is one whose supervising process has vanished, while the
-// kernel does not end what that left. It implements [driver.Finder].
+// Find returns the handle of an attempt that runs, or whose exit is on record. An attempt counts as running if its
+// supervising process does not respond, because its start may hang, or if that process has vanished while the kernel
+// does not end what it left. It implements [driver.Finder].
 func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	state := d.statePath(id)
 	if !leftTraces(state) {
@@ -156,9 +156,9 @@ func (d *Driver) Find(ctx context.Context, id string) (*driver.Handle, error) {
 	return handleOf(ident)
 }
 
-// find asks the supervising process behind a state path. What one left that has vanished is ended:
-// no process supervises it, whoever the attempt belongs to. What the kernel does not end is an error of class
-// fault.Unavailable, with the ident by which that is known.
+// find queries the supervising process behind a state path. If that process has vanished, find ends what it left,
+// whichever driver the attempt belongs to, because no process supervises it. If the kernel does not end it, find
+// returns an error of class fault.Unavailable and the ident that identifies it.
 func (d *Driver) find(ctx context.Context, state string) (supervise.Ident, error) {
 	id, err := supervise.Find(ctx, state)
 	if err == nil {

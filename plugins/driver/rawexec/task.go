@@ -136,10 +136,10 @@ func (t *task) wait(ctx context.Context) error {
 // obeyWait is how long a supervising process has to kill its task before that is done without it.
 const obeyWait = 2 * time.Second
 
-// kill ends the task's tree. One whose supervising process does not obey is killed all the same; the process itself
-// has time to report the end, unless it is stopped, and little when it has never answered. One whose task the kernel does not
-// end is left alone: it reports the end when that comes, and keeps the lease of its volumes until then. An error of class
-// fault.Unavailable says so.
+// kill ends the task's tree, also when the supervising process does not obey. That process has time to report the end,
+// unless it is stopped, and little time when it has never responded. A process whose task the kernel does not end is
+// left alone: it reports the end when that comes, and keeps the lease of its volumes until then. kill returns an error
+// of class fault.Unavailable for it.
 func (t *task) kill(ctx context.Context) error {
 	select {
 	case <-t.process.Done():

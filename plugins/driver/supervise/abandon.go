@@ -120,8 +120,8 @@ func Starting(state string) []Remain {
 // lockFD is the descriptor by which a supervising process holds its lock.
 const lockFD = 4
 
-// Holder finds the supervising process at a state path by its lock, also one that does not respond: it hangs, or is stopped.
-// It does not tell the task, nor its main process.
+// Holder finds the supervising process at a state path by its lock, also one that hangs or is stopped. The result
+// contains neither the task nor its main process.
 func Holder(state string) (Ident, bool) {
 	var lock unix.Stat_t
 	if unix.Stat(state+".lock", &lock) != nil || !locked(state) {

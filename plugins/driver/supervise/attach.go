@@ -25,9 +25,9 @@ const (
 	retryEvery = 10 * time.Millisecond
 )
 
-// Attach takes up a task that an earlier agent started: it runs, or its exit is on record. When neither
-// holds, what is left of it is killed and, unless the kernel does not end that, the error is of class fault.NotFound. A supervising process that does not
-// answer in time is waited for in the background.
+// Attach takes up a task that an earlier agent started: it runs, or its exit is on record. When neither holds, what is
+// left of it is killed and, unless the kernel does not end that, the error is of class fault.NotFound. If a
+// supervising process does not respond in time, Attach waits for it in the background.
 func Attach(caller context.Context, id Ident) (*Process, error) {
 	limit := attachTimeout
 	if id.Boot != "" {
@@ -197,8 +197,8 @@ func endLeftovers(id Ident) {
 	}
 }
 
-// killSession kills the session of the task's main process, unless its number is another process's now: of a boot
-// that has ended, or of which the handle does not tell, nothing is left that can be known by its number.
+// killSession kills the session of the task's main process, unless another process has its number now. If the handle
+// is of an earlier boot, or records no boot, nothing that is left can be identified by the number.
 func killSession(id Ident) {
 	if id.TaskPID <= 1 || id.Boot == "" || id.Boot != bootID() {
 		return

@@ -60,7 +60,7 @@ func Try(ctx context.Context, path string) error {
 	}
 }
 
-// installed compares the content: a length that is right says little after a loss of power.
+// installed compares the content: after a power loss a file of the right length may have the wrong content.
 func installed(path string, content []byte) bool {
 	st, err := os.Lstat(path)
 	if err != nil || !st.Mode().IsRegular() || st.Mode().Perm() != programMode || st.Size() != int64(len(content)) {
@@ -70,7 +70,7 @@ func installed(path string, content []byte) bool {
 	return err == nil && bytes.Equal(there, content)
 }
 
-// write never lets a half-written program be executed, whoever else installs at the same time.
+// write never lets a half-written program be executed, also when other agents install at the same time.
 func write(path string, content []byte) error {
 	if err := durable.WriteFile(path, content, programMode); err != nil {
 		return fmt.Errorf("install the supervising program: %w", err)

@@ -10,9 +10,9 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
-// lock takes the lock at a state path, which the supervising process inherits and holds for its life: it tells of a
-// process that has not come as far as its socket. The file has room for the exit, which is recorded there when the disk
-// takes nothing more; behind it is the mark of the task's processes.
+// lock takes the lock at a state path, which the supervising process inherits and holds for its life. The lock shows a
+// process that has not come as far as its socket. The file reserves space for the exit, which is recorded there when
+// the disk is full; behind it is the mark of the task's processes.
 func lock(state, mark string) (*os.File, error) {
 	f, err := hold(state)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/driver/supervise/frame"
 )
 
-// markName is the variable of a task's environment that its processes hand on to all that they start, and that tells
-// whose they are when they have left cgroup and session. Its value is drawn for each attempt: no process can know another's
+// markName is the variable of a task's environment that its processes pass to all that they start. It identifies their
+// task when they have left cgroup and session. Its value is drawn for each attempt: no process can know another's
 // before it runs, so that no job can lend it to processes that are not its own.
 const markName = "NOMAD_ATTEMPT_MARK="
 
@@ -81,7 +81,7 @@ func orphans(id Ident) (out []process) {
 	return out
 }
 
-// inOthersCgroup reports whether a process lies in the cgroup of a task beside this one.
+// inOthersCgroup reports whether a process is in the cgroup of another task, next to this task's.
 func inOthersCgroup(id Ident, pid int) bool {
 	if id.Cgroup == "" {
 		return false

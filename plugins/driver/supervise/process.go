@@ -137,8 +137,8 @@ const (
 	// commandWait bounds handing over an order: one who reads nothing has room for many.
 	commandWait = 100 * time.Millisecond
 	// roomFirst and roomMax are how much a connection holds, in bytes that the kernel doubles, when the process has not
-	// read anything for long: it may be stopped, and all renewals of its lease count when it goes on. At 1.5 KiB for two of
-	// them that is enough for 20,000.
+	// read anything for long: it may be stopped, and all renewals of its lease count when it continues. At 1.5 KiB for
+	// two of them that is enough for 20,000.
 	roomFirst, roomMax = 1 << 19, 1 << 23
 )
 
@@ -265,7 +265,7 @@ func (p *Process) follow() {
 // of the task outlive it.
 const reapWait = time.Second
 
-// collect reaps, for longer than reapWait beside.
+// collect reaps the supervising process, in the background when that takes longer than reapWait.
 func (p *Process) collect() {
 	done := make(chan struct{})
 	go func() {
@@ -384,7 +384,7 @@ func Remove(state string) error {
 	return errors.Join(remove(state, ".sock"), RemoveExit(state))
 }
 
-// RemoveExit removes the files at a state path but for the socket, to which a process answers still that keeps a lease. The
+// RemoveExit removes the files at a state path except the socket, which a process that keeps a lease still serves. The
 // lock goes first: a supervising process that still tries to keep the exit makes the record of it.
 func RemoveExit(state string) error { return remove(state, ".lock", ".exit.tmp", ".exit") }
 

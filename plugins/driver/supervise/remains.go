@@ -19,9 +19,9 @@ type Remain struct {
 	In    string
 }
 
-// Remains lists the processes of the task that have not ended, also when the supervising process has given up on
-// them: those in the task's own cgroup, the descendants of a supervising process that is there, and the orphans of one
-// that is not. What has not come to run the task's program does nothing more once it is killed, and is left out.
+// Remains lists the processes of the task that have not ended, also when the supervising process has abandoned them:
+// those in the task's own cgroup, the descendants of a supervising process that is there, and the orphans of one that
+// is not. A process that has not yet executed the task's program does nothing more once it is killed, and is left out.
 func (p *Process) Remains() (out []Remain) {
 	for _, pid := range p.pids() {
 		if r, ok := remain(pid); ok && !isHelper(pid) && !isSupervising(pid) {

@@ -1,8 +1,8 @@
 // Package mountstest keeps the mounts of a host in memory, for tests that play many hosts in virtual time.
 //
-// A [Host] does what [mounts.System] does, as far as package volumes can tell: binds, stacked mounts, unmounts
-// that find a mount busy, directories, boots. [Host.Kill], [Host.Hang] and [Host.Reboot] play what goes wrong.
-// A hung Statfs waits on a channel, so that it is no obstacle to virtual time.
+// A [Host] does what [mounts.System] does, as far as package volumes can observe: binds, stacked mounts, unmounts that
+// find a mount busy, directories, boots. [Host.Kill], [Host.Hang] and [Host.Reboot] play what goes wrong. A hung
+// Statfs waits on a channel, so that it is no obstacle to virtual time.
 package mountstest
 
 import (
@@ -45,7 +45,7 @@ type Host struct {
 	// held are the devices of which other processes have files open, over the mounts of what was shut down.
 	held map[string]bool
 	over map[int]bool
-	// aborted are the devices of file systems whose waiters were told to fail, aborting is called after one was.
+	// aborted are the devices of file systems whose waiters were made to fail; aborting is called after each abort.
 	aborted  []string
 	aborting func(*mounts.Entry)
 	born     time.Time
@@ -317,7 +317,7 @@ func (h *Host) Aborted() []string {
 	return slices.Clone(h.aborted)
 }
 
-// Aborting has do called after each abort, before its caller goes on.
+// Aborting has do called after each abort, before its caller continues.
 func (h *Host) Aborting(do func(*mounts.Entry)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

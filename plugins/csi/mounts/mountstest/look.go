@@ -62,7 +62,7 @@ func (h *Host) Elsewhere(m *mounts.Entry) (int, error) {
 	return h.elsewhere[m.Point], nil
 }
 
-// Watch implements [mounts.Host]: new mounts are told.
+// Watch implements [mounts.Host]: it reports new mounts.
 func (h *Host) Watch(ctx context.Context, changed func()) error {
 	c := make(chan struct{}, 1)
 	h.mu.Lock()

@@ -1,6 +1,6 @@
 package frame
 
-// Kind tells what a frame holds.
+// Kind is the type of a frame's body.
 type Kind byte
 
 // The kinds of frames.
@@ -39,7 +39,7 @@ type Error string
 // Error makes the reason an error.
 func (e Error) Error() string { return string(e) }
 
-// ErrMalformed tells that bytes are not a frame of the expected kind.
+// ErrMalformed means that bytes are not a frame of the expected kind.
 const ErrMalformed = Error("malformed frame")
 
 // Header takes the kind and the body's length from the first HeaderSize bytes of a frame.

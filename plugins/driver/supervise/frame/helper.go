@@ -73,5 +73,5 @@ func Unified(cgroup string) []string {
 	return nil
 }
 
-// cgroupRoot is where hosts have the hierarchies of cgroups; that of version 2 is beside the others, or alone.
+// cgroupRoot is where hosts have the hierarchies of cgroups; that of version 2 is next to the others, or alone.
 const cgroupRoot = "/sys/fs/cgroup"

@@ -20,7 +20,7 @@ func (m *Running) Encode() []byte {
 	return w
 }
 
-// Decode reads the body of a running frame; older programs do not tell whose lease they keep.
+// Decode reads the body of a running frame; older programs do not report whose lease they keep.
 func (m *Running) Decode(b []byte) error {
 	r := reader{b: string(b)}
 	m.TaskID, m.PID, m.StartedAt, m.LeaseOf = r.str(), r.num(), r.num(), ""
@@ -32,7 +32,7 @@ func (m *Running) Decode(b []byte) error {
 
 // Failed is the reason why the task was not started.
 type Failed struct {
-	// Again tells that the same spec may work later.
+	// Again means that the same spec may work later.
 	Again bool
 	Text  string
 }
@@ -62,9 +62,9 @@ type Exited struct {
 	OOM    bool
 	// FinishedAt is in Unix nanoseconds.
 	FinishedAt int64
-	// LeaseEnded tells that the task was killed because its lease had ended.
+	// LeaseEnded means that the task was killed because its lease had ended.
 	LeaseEnded bool
-	// Keeps tells that the supervising process stays, to keep the lease.
+	// Keeps means that the supervising process stays, to keep the lease.
 	Keeps bool
 }
 

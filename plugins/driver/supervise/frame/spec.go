@@ -2,7 +2,7 @@ package frame
 
 // Spec is all that a supervising process needs to know about its task.
 type Spec struct {
-	// TaskID is sent to whoever connects.
+	// TaskID is sent to each agent that connects.
 	TaskID string
 	// State is the path of the socket and the exit file without .sock and .exit; TaskDir and AllocDir are the only trees in
 	// which directories for mounts are made.
@@ -16,7 +16,7 @@ type Spec struct {
 	Env      []string
 	// Dir is the working directory.
 	Dir string
-	// User tells that the ids below are meant.
+	// User means that the ids below apply.
 	User   bool
 	UID    int64
 	GID    int64
@@ -30,8 +30,8 @@ type Spec struct {
 
 	Mounts []Mount
 
-	// Cgroup is a directory of the cgroup v2 tree; OwnCgroup tells to create, kill and remove it. Weight is
-	// its cpu.weight, when not 0.
+	// Cgroup is a directory of the cgroup v2 tree. OwnCgroup means that the supervising process creates, kills and
+	// removes it. Weight is its cpu.weight, when not 0.
 	Cgroup    string
 	OwnCgroup bool
 	Weight    int64

@@ -11,7 +11,7 @@ const (
 	fsShutdown = 0x8004587d
 	noFlush    = 2
 
-	// statxDev is where the number of the device is in the answer of statx, in two parts.
+	// statxDev is the offset of the device's number in the result of statx, in two parts.
 	statxDev      = 136
 	statxDontSync = 0x4000
 	statxNoFollow = 0x100

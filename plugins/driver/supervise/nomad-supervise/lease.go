@@ -30,8 +30,8 @@ type lease struct {
 	home            int // the host's mount namespace; -1 when the thread is there
 	unmount, beside []string
 	seen            *sight
-	// file is locked by all who have the lease together, path is its name; -1 when no other process is asked for. shared tells
-	// of users who do not lock it.
+	// file is locked by all processes that share the lease, path is its name; -1 when no other process matters. shared
+	// is set when there are users that do not lock it.
 	file   int
 	path   string
 	shared bool
@@ -115,7 +115,7 @@ func (l *lease) over() bool {
 // overdue reports whether what is not written back must be cut off now.
 func (l *lease) overdue() bool { return l.over() && bootTime() >= l.from+l.cut }
 
-// kept reports whether there is a lease that goes on.
+// kept reports whether there is a lease that has not ended.
 func (l *lease) kept() bool { return l.stop > 0 && !l.released && !l.over() }
 
 // finish closes the lease when it has ended or was released, once nothing but keeping it is left to do.
@@ -148,9 +148,10 @@ func (l *lease) sever() {
 	}
 }
 
-// close takes the volumes away from the host at the end of the lease: data is written back first, and cut off when that
-// takes too long. gone tells that nothing of the task is left. Then others who have the lease do it after their own end.
-// While a process may write, what is mounted stays so until it is cut off, for an unmount would hide it from that.
+// close takes the volumes away from the host at the end of the lease: data is written back first, and cut off when
+// that takes too long. gone reports that nothing of the task is left. Then others who have the lease do it after their
+// own end. While a process may write, mounts stay until they are cut off, because an unmount would hide them from the
+// cut-off.
 func (l *lease) close(gone bool) {
 	l.closed = true
 	if gone && !l.alone() {
@@ -183,7 +184,7 @@ func (l *lease) last() int64 {
 	return l.end
 }
 
-// left reports whether something is mounted still. A table that cannot be read does not say that nothing is.
+// left reports whether something is still mounted. A table that cannot be read does not prove that nothing is.
 func (l *lease) left() (yes bool) {
 	table := mountTable()
 	if table == nil {

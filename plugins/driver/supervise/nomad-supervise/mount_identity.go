@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// Bits of what is asked of statx, and of what it answers; statxUnique is known since Linux 6.8.
+	// Bits of the statx request and of its result; statxUnique is known since Linux 6.8.
 	statxMount      = 0x1000
 	statxUnique     = 0x4000
 	attributeOfRoot = 0x2000
 
-	// Where the answer has what it holds, the attributes, and the number of the mount.
+	// Offsets in the result: the mask of valid fields, the attributes, and the number of the mount.
 	statxHolds, statxAttributes, statxNumber = 0, 8, 144
 )
 
@@ -64,7 +64,7 @@ func (l *lease) look() {
 	}
 }
 
-// sight is what was mounted at the paths of a lease when it was renewed last; looking is set while they are looked at.
+// sight is what was mounted at the paths of a lease when it was renewed last; looking is set while look runs.
 type sight struct {
 	mounts  atomic.Pointer[[]number]
 	looking atomic.Bool

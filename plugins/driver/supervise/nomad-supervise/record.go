@@ -21,7 +21,7 @@ func (s *supervisor) keep(exit []byte) bool {
 	return s.state.rename(lockEnding, exitEnding)
 }
 
-// recordHastyMS is how long the record of the exit is waited for before the exit is told without it.
+// recordHastyMS is how long the record of the exit is waited for before the exit is reported without it.
 const recordHastyMS = 1000
 
 // recording is a try to keep the exit, in a goroutine of its own: the disk may hang.

@@ -113,8 +113,8 @@ func (a *agent) hangUp() {
 	a.fd, a.unread = -1, 0
 }
 
-// leaseOver reports whether the task must end. This process may have been stopped while the lease was renewed: what it was
-// told meanwhile counts, and others may use the volumes.
+// leaseOver reports whether the task must end. This process may have been stopped while the lease was renewed:
+// renewals that arrived meanwhile count, and others may use the volumes.
 func (s *supervisor) leaseOver() bool {
 	if s.lease.over() && !s.lease.ended {
 		for i := range s.agents {

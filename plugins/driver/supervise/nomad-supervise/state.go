@@ -19,15 +19,15 @@ type state struct {
 	dir  int
 	name string
 
-	// look is when to look next whether an agent can ever come, a time of CLOCK_BOOTTIME in nanoseconds; signs counts
-	// the looks in a row that say no, taken how many looks were taken notice of.
+	// look is the time of the next check whether an agent can still come, in nanoseconds of CLOCK_BOOTTIME. signs
+	// counts the consecutive checks that deny it; taken counts the checks that were evaluated.
 	look    int64
 	signs   int
 	taken   uint32
 	outlook outlook
 }
 
-// outlook is what is seen of the files. It is looked at in a goroutine of its own: the disk may hang.
+// outlook is the state of the files. A separate goroutine reads it, because the disk may hang.
 type outlook struct {
 	looking             atomic.Bool
 	looks               atomic.Uint32 // those that have ended
@@ -73,7 +73,7 @@ const (
 	lookAgainNS = 1e9
 	// lookTakesNS is about how long a look takes.
 	lookTakesNS = 20e6
-	// signsEnough is how many looks in a row say that no process can come.
+	// signsEnough is how many consecutive checks must deny that an agent can come.
 	signsEnough = 2
 
 	tmpfsMagic, ramfsMagic = 0x01021994, 0x858458f6

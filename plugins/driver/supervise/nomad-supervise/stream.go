@@ -57,7 +57,7 @@ func cut(path string) (first, rest string) {
 	return path, ""
 }
 
-// newStream goes on in the newest file that an earlier attempt of the task left.
+// newStream continues in the newest file that an earlier attempt of the task left.
 func newStream(pipe, dir int, path string, spec *frame.Spec) *stream {
 	l := &stream{
 		pipe: pipe, dir: dir, name: path[len(dirOf(path))+1:], file: -1,
@@ -128,7 +128,7 @@ func (l *stream) pump() {
 	}
 }
 
-// drain moves what is there now: whoever else holds the pipe open may write without end.
+// drain moves what is in the pipe now: another process that holds the pipe open may write without end.
 func (l *stream) drain() {
 	for left := l.unread(); left > 0 && l.pipe >= 0; {
 		before := l.moved

@@ -17,8 +17,8 @@ const (
 	typeDir, typeFile      = 4, 8
 )
 
-// synced writes a file system's data back. To stop that at a moment is possible with XFS only when it is done
-// in small parts: one that has begun to write a file goes on although it was shut down.
+// synced writes a file system's data back. With XFS it can be stopped at any moment only when it is done in small
+// parts: a part that has begun to write a file continues although the file system was shut down.
 func (l *lease) synced(path string) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
